@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync"
+)
+
+const (
+	bytesPerToken = 4
+	blockTokens   = 16
+	blockBytes    = blockTokens * bytesPerToken
+	imageTokens   = 256
+	messageTokens = 3 // what a chat template adds around each message
+)
+
+// prompt is what a request says, boiled down: its length, a hash that the answer depends on, and the chained hashes of
+// its whole blocks. The text itself is not kept.
+type prompt struct {
+	hash   uint64
+	bytes  int
+	extra  int // tokens that are not text: images, template
+	fill   [blockBytes]byte
+	n      int
+	blocks []uint64
+}
+
+func (p *prompt) reset(seed uint64) { *p = prompt{hash: mix(seed, 0x9e3779b97f4a7c15), blocks: p.blocks[:0]} }
+
+// add appends text.
+func (p *prompt) add(b []byte) {
+	p.bytes += len(b)
+	if p.n > 0 {
+		k := copy(p.fill[p.n:], b)
+		p.n += k
+		b = b[k:]
+		if p.n < blockBytes {
+			return
+		}
+		p.block(p.fill[:])
+		p.n = 0
+	}
+	for len(b) >= blockBytes {
+		p.block(b[:blockBytes])
+		b = b[blockBytes:]
+	}
+	p.n = copy(p.fill[:], b)
+}
+
+func (p *prompt) addString(s string) { p.add([]byte(s)) }
+
+// image appends a picture: its identity counts, its bytes do not make the prompt longer.
+func (p *prompt) image(url []byte) {
+	h := hash64(uint64(len(url)), url)
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], h)
+	p.add(b[:])
+	p.bytes -= len(b)
+	p.extra += imageTokens
+}
+
+func (p *prompt) block(b []byte) {
+	p.hash = hash64(p.hash, b)
+	p.blocks = append(p.blocks, p.hash)
+}
+
+// tokens is the length of the prompt, at least 1.
+func (p *prompt) tokens() int { return max(1, (p.bytes+bytesPerToken-1)/bytesPerToken+p.extra) }
+
+// sum is the hash of all of it.
+func (p *prompt) sum() uint64 { return hash64(p.hash, p.fill[:p.n]) }
+
+// prefixCache remembers the blocks of prompts that were read. It is bounded by keeping two generations: what is not used
+// while the newer one fills up is forgotten, a cheap stand-in for least-recently-used.
+type prefixCache struct {
+	mu        sync.Mutex
+	cur, old  map[uint64]struct{}
+	half      int // blocks a generation; 0: no cache
+	asked, in int64
+}
+
+func newPrefixCache(tokens int) *prefixCache {
+	c := &prefixCache{}
+	if tokens > 0 {
+		c.half = max(1, tokens/blockTokens/2)
+		c.cur = map[uint64]struct{}{}
+	}
+	return c
+}
+
+// cached is how many tokens at the start of a prompt of the given length need not be read again. The last token
+// always is, as in real engines.
+func (c *prefixCache) cached(blocks []uint64, tokens int) int {
+	if c.half == 0 {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, b := range blocks {
+		if _, ok := c.cur[b]; !ok {
+			if _, ok = c.old[b]; !ok {
+				break
+			}
+		}
+		n++
+	}
+	n = min(n*blockTokens, tokens-1)
+	c.asked += int64(tokens)
+	c.in += int64(n)
+	return n
+}
+
+// insert remembers blocks as just used.
+func (c *prefixCache) insert(blocks []uint64) {
+	if c.half == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range blocks {
+		if len(c.cur) >= c.half {
+			c.old, c.cur = c.cur, make(map[uint64]struct{}, len(c.cur))
+		}
+		c.cur[b] = struct{}{}
+	}
+}
+
+func (c *prefixCache) counts() (asked, hit int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked, c.in
+}
+
+func (c *prefixCache) clear() {
+	if c.half == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cur, c.old = map[uint64]struct{}{}, nil
+	c.asked, c.in = 0, 0
+}
+
+// mix folds the 128-bit product: the whole of both arguments reaches every bit.
+func mix(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^0x2d358dccaa6c78a5, b^0x8bb84b93962eacc9)
+	return hi ^ lo
+}
+
+// hash64 is fast, the same in every process, and not secure.
+func hash64(seed uint64, p []byte) uint64 {
+	h := mix(seed, uint64(len(p)))
+	for len(p) >= 16 {
+		h = mix(h^binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:]))
+		p = p[16:]
+	}
+	if len(p) > 0 {
+		var b [16]byte
+		copy(b[:], p)
+		h = mix(h^binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:]))
+	}
+	return mix(h, 0x1d8e4e27c47d124f)
+}

@@ -1,0 +1,498 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/valyala/fastjson"
+)
+
+// chatRequest is what the simulator reads of a request for text. Nothing in it points into the body.
+type chatRequest struct {
+	model      string
+	stream     bool
+	usage      bool // stream_options.include_usage
+	usageEach  bool // stream_options.continuous_usage_stats
+	n          int
+	max        int // tokens to write at most; -1: not said
+	minimum    int
+	ignoreEnd  bool
+	stop       []string
+	seed       uint64
+	logprobs   bool
+	tops       int
+	reasoning  int  // tokens of it
+	hush       bool // include_reasoning false
+	toolsReply bool // the last message is a tool's result
+	calls      []call
+	named      bool   // tool_choice names one
+	fixed      string // the text to say, when it is not the speaker's
+	hasFixed   bool
+	prompt     prompt
+}
+
+// call is a tool call to be made.
+type call struct{ id, name, args string }
+
+var parsers fastjson.ParserPool
+
+// parseJSON checks strictly and parses. The value is valid until the parser is put back.
+func parseJSON(p *fastjson.Parser, body []byte) (*fastjson.Value, *apiError) {
+	if !utf8.Valid(body) {
+		return nil, &apiError{status: 400, message: "There was an error parsing the body: not UTF-8"}
+	}
+	err := fastjson.ValidateBytes(body)
+	var v *fastjson.Value
+	if err == nil {
+		v, err = p.ParseBytes(body)
+	}
+	if err != nil {
+		return nil, &apiError{status: 400, message: "JSON decode error: expecting a value"}
+	}
+	if v.Type() != fastjson.TypeObject {
+		return nil, &apiError{status: 400, message: "Input should be a valid object"}
+	}
+	return v, nil
+}
+
+func invalid(param, format string, a ...any) *apiError {
+	return &apiError{status: 400, message: fmt.Sprintf(format, a...), param: param}
+}
+
+var chatRequests = sync.Pool{New: func() any { return new(chatRequest) }}
+
+// decodeChat reads and checks a chat-completions body, the way engines check: strictly where they do.
+func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *apiError {
+	if err := e.decodeCommon(x, v, q); err != nil {
+		return err
+	}
+	messages := v.Get("messages")
+	if messages == nil || messages.Type() != fastjson.TypeArray {
+		return invalid("messages", "'messages' is required")
+	}
+	list := messages.GetArray()
+	if len(list) == 0 {
+		return invalid("messages", "'messages' must not be empty")
+	}
+	tools, err := e.checkTools(v)
+	if err != nil {
+		return err
+	}
+	for _, t := range tools {
+		var scratch [1024]byte
+		q.prompt.add(t.MarshalTo(scratch[:0]))
+	}
+	lastUser := ""
+	for i, m := range list {
+		text, err := e.readMessage(q, i, m)
+		if err != nil {
+			return err
+		}
+		if text != "" {
+			lastUser = text
+		}
+	}
+	if wanted := marked(lastUser); wanted != "" {
+		if err := x.knobs.body(x, wanted); err != nil {
+			return invalid("messages", "sim: %s", err)
+		}
+	}
+	q.toolsReply = string(list[len(list)-1].GetStringBytes("role")) == "tool"
+	if x.knobs.echo {
+		q.fixed, q.hasFixed = lastUser, true
+	}
+	if err := e.chooseTool(x, v, q, tools); err != nil {
+		return err
+	}
+	if err := readFormat(v, q); err != nil {
+		return err
+	}
+	readReasoning(x, v, q)
+	return nil
+}
+
+// decodeCommon reads the members that every text endpoint has.
+func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *apiError {
+	*q = chatRequest{n: 1, max: -1, prompt: prompt{blocks: q.prompt.blocks}}
+	q.prompt.reset(e.o.Seed)
+	if s := v.Get("sim"); s != nil {
+		if err := x.knobs.value(x, s); err != nil {
+			return invalid("sim", "sim: %s", err)
+		}
+	}
+	m := v.Get("model")
+	switch {
+	case m == nil && e.p.unknown != unknownRefused:
+	case m == nil:
+		return invalid("model", "model is required")
+	case m.Type() != fastjson.TypeString:
+		return invalid("model", "Input should be a valid string: model")
+	}
+	asked := string(m.GetStringBytes())
+	name, ok := e.served(asked)
+	if !ok {
+		text := "The model `" + asked + "` does not exist."
+		code := ""
+		switch e.p.name {
+		case "ollama":
+			text = "model '" + asked + "' not found"
+		case "openai":
+			text, code = "The model `"+asked+"` does not exist or you do not have access to it.", "model_not_found"
+		}
+		return &apiError{status: 404, message: text, code: code, param: "model"}
+	}
+	q.model = name
+
+	for _, f := range []struct {
+		name string
+		to   *bool
+	}{{"stream", &q.stream}, {"ignore_eos", &q.ignoreEnd}, {"logprobs", &q.logprobs}} {
+		b := v.Get(f.name)
+		switch {
+		case b == nil || b.Type() == fastjson.TypeNull:
+		case b.Type() == fastjson.TypeTrue:
+			*f.to = true
+		case b.Type() == fastjson.TypeFalse:
+		case f.name == "logprobs" && b.Type() == fastjson.TypeNumber:
+			*f.to, q.tops = true, b.GetInt()
+		default:
+			return invalid(f.name, "Input should be a valid boolean: %s", f.name)
+		}
+	}
+	q.usage = v.GetBool("stream_options", "include_usage")
+	q.usageEach = v.GetBool("stream_options", "continuous_usage_stats")
+	if so := v.Get("stream_options"); so != nil && so.Type() != fastjson.TypeNull && !q.stream && (e.p.name == "vllm" || e.p.name == "openai") {
+		return invalid("stream_options", "Stream options can only be defined when `stream=True`.")
+	}
+	for _, f := range []struct {
+		name     string
+		min, max float64
+	}{{"temperature", 0, 100}, {"top_p", 0, 1}, {"presence_penalty", -2, 2}, {"frequency_penalty", -2, 2}} {
+		if err := inRange(v, f.name, f.min, f.max); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct {
+		name string
+		to   *int
+		min  int
+	}{{"max_tokens", &q.max, -1}, {"max_completion_tokens", &q.max, -1}, {"min_tokens", &q.minimum, 0}, {"n", &q.n, 1}, {"top_logprobs", &q.tops, 0}} {
+		i := v.Get(f.name)
+		if i == nil || i.Type() == fastjson.TypeNull {
+			continue
+		}
+		n, err := i.Int()
+		if err != nil {
+			return invalid(f.name, "Input should be a valid integer: %s", f.name)
+		}
+		if n < f.min || n < 0 && e.p.name != "llamacpp" {
+			return invalid(f.name, "%s must be at least %d, got %d.", f.name, max(f.min, 0), n)
+		}
+		*f.to = n
+	}
+	if q.n > 128 {
+		return invalid("n", "n must be at most 128, got %d.", q.n)
+	}
+	if e.p.oneChoice {
+		q.n = 1
+	}
+	if s := v.Get("seed"); s != nil && s.Type() == fastjson.TypeNumber {
+		q.seed = uint64(int64(s.GetFloat64()))
+	}
+	return readStop(v, q)
+}
+
+func inRange(v *fastjson.Value, name string, lo, hi float64) *apiError {
+	f := v.Get(name)
+	if f == nil || f.Type() == fastjson.TypeNull {
+		return nil
+	}
+	n, err := f.Float64()
+	if err != nil {
+		return invalid(name, "Input should be a valid number: %s", name)
+	}
+	if n < lo || n > hi {
+		return invalid(name, "%s must be in [%v, %v], got %v.", name, lo, hi, n)
+	}
+	return nil
+}
+
+func readStop(v *fastjson.Value, q *chatRequest) *apiError {
+	s := v.Get("stop")
+	if s == nil || s.Type() == fastjson.TypeNull {
+		return nil
+	}
+	switch s.Type() {
+	case fastjson.TypeString:
+		q.stop = append(q.stop, string(s.GetStringBytes()))
+	case fastjson.TypeArray:
+		for _, one := range s.GetArray() {
+			if one.Type() != fastjson.TypeString {
+				return invalid("stop", "Input should be a valid string: stop")
+			}
+			q.stop = append(q.stop, string(one.GetStringBytes()))
+		}
+	default:
+		return invalid("stop", "Input should be a valid string or list: stop")
+	}
+	for _, one := range q.stop {
+		if one == "" {
+			return invalid("stop", "stop cannot contain an empty string.")
+		}
+	}
+	return nil
+}
+
+// readMessage adds one message to the prompt and returns its text when it is the user's.
+func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, *apiError) {
+	param := func(rest string) string { return "messages[" + strconv.Itoa(i) + "]" + rest }
+	if m.Type() != fastjson.TypeObject {
+		return "", invalid(param(""), "Input should be a valid object: %s", param(""))
+	}
+	role := string(m.GetStringBytes("role"))
+	switch role {
+	case "system", "developer":
+		if e.o.StrictSystem && i > 0 {
+			return "", invalid(param(""), "System message must be at the beginning.")
+		}
+	case "user", "assistant", "function":
+	case "tool":
+		if len(m.GetStringBytes("tool_call_id")) == 0 {
+			return "", invalid(param(".tool_call_id"), "Missing parameter 'tool_call_id': messages with role 'tool' must have one.")
+		}
+	case "":
+		if e.p.name == "llamacpp" { // the engine blames itself
+			return "", &apiError{status: 500, message: "Failed to parse messages: Missing 'role' in message"}
+		}
+		return "", invalid(param(".role"), "Field required: %s", param(".role"))
+	default:
+		return "", invalid(param(".role"), "Unexpected message role: %s", role)
+	}
+	q.prompt.addString(role + "\n")
+	q.prompt.extra += messageTokens
+	said := ""
+	content := m.Get("content")
+	calls := m.Get("tool_calls")
+	switch {
+	case content == nil || content.Type() == fastjson.TypeNull:
+		if role != "assistant" {
+			return "", invalid(param(".content"), "Field required: %s", param(".content"))
+		}
+	case content.Type() == fastjson.TypeString:
+		b := content.GetStringBytes()
+		q.prompt.add(b)
+		if role == "user" {
+			said = string(b)
+		}
+	case content.Type() == fastjson.TypeArray:
+		for j, part := range content.GetArray() {
+			text, err := readPart(q, part, func() string { return param(".content[" + strconv.Itoa(j) + "]") })
+			if err != nil {
+				return "", err
+			}
+			if role == "user" {
+				said += text
+			}
+		}
+	default:
+		return "", invalid(param(".content"), "Input should be a valid string or list: %s", param(".content"))
+	}
+	if calls != nil && calls.Type() != fastjson.TypeNull {
+		if calls.Type() != fastjson.TypeArray || role != "assistant" {
+			return "", invalid(param(".tool_calls"), "Input should be a valid list: %s", param(".tool_calls"))
+		}
+		for _, c := range calls.GetArray() {
+			f := c.Get("function")
+			if len(c.GetStringBytes("id")) == 0 || len(f.GetStringBytes("name")) == 0 ||
+				f.Get("arguments") == nil || f.Get("arguments").Type() != fastjson.TypeString {
+				return "", invalid(param(".tool_calls"), "Input should have id, function.name and function.arguments as strings: %s", param(".tool_calls"))
+			}
+			q.prompt.add(f.GetStringBytes("name"))
+			q.prompt.add(f.GetStringBytes("arguments"))
+		}
+	}
+	return said, nil
+}
+
+// readPart adds one part of a message's content to the prompt.
+func readPart(q *chatRequest, part *fastjson.Value, param func() string) (string, *apiError) {
+	kind := string(part.GetStringBytes("type"))
+	switch kind {
+	case "text", "input_text", "refusal":
+		t := part.Get("text")
+		if kind == "refusal" {
+			t = part.Get("refusal")
+		}
+		if t == nil || t.Type() != fastjson.TypeString {
+			return "", invalid(param(), "Field required: %s.text", param())
+		}
+		q.prompt.add(t.GetStringBytes())
+		return string(t.GetStringBytes()), nil
+	case "image_url":
+		url := part.GetStringBytes("image_url", "url")
+		if len(url) == 0 {
+			return "", invalid(param(), "Field required: %s.image_url.url", param())
+		}
+		q.prompt.image(url)
+		return "", nil
+	case "input_audio":
+		data := part.GetStringBytes("input_audio", "data")
+		if len(data) == 0 {
+			return "", invalid(param(), "Field required: %s.input_audio.data", param())
+		}
+		q.prompt.image(data)
+		return "", nil
+	}
+	return "", invalid(param(), "Unknown part type: %s", kind)
+}
+
+// checkTools reads the tool list.
+func (e *Engine) checkTools(v *fastjson.Value) ([]*fastjson.Value, *apiError) {
+	t := v.Get("tools")
+	if t == nil || t.Type() == fastjson.TypeNull {
+		return nil, nil
+	}
+	if t.Type() != fastjson.TypeArray {
+		return nil, invalid("tools", "Input should be a valid list: tools")
+	}
+	list := t.GetArray()
+	for i, one := range list {
+		if string(one.GetStringBytes("type")) != "function" || len(one.GetStringBytes("function", "name")) == 0 {
+			if e.p.name == "llamacpp" {
+				return nil, &apiError{status: 500, message: "Failed to parse tools: missing function"}
+			}
+			return nil, invalid("tools", "Input should be a function with a name: tools[%d]", i)
+		}
+	}
+	return list, nil
+}
+
+// chooseTool decides whether the answer is a call, and of what.
+func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tools []*fastjson.Value) *apiError {
+	choice := v.Get("tool_choice")
+	want, name := "auto", ""
+	if choice != nil {
+		switch choice.Type() {
+		case fastjson.TypeNull:
+		case fastjson.TypeString:
+			want = string(choice.GetStringBytes())
+			if want != "auto" && want != "none" && want != "required" {
+				if e.p.name == "llamacpp" {
+					return &apiError{status: 500, message: "Invalid tool_choice: " + want}
+				}
+				return invalid("tool_choice", "Invalid value for `tool_choice`: %s", want)
+			}
+		case fastjson.TypeObject:
+			name = string(choice.GetStringBytes("function", "name"))
+			if name == "" {
+				return invalid("tool_choice", "Field required: tool_choice.function.name")
+			}
+			want = "named"
+		default:
+			return invalid("tool_choice", "Invalid value for `tool_choice`.")
+		}
+	}
+	if len(tools) == 0 {
+		if want == "required" || want == "named" {
+			return invalid("tool_choice", "When using `tool_choice`, `tools` must be set.")
+		}
+		return nil
+	}
+	if e.p.firstTool {
+		want, name = "auto", ""
+	}
+	var tool *fastjson.Value
+	if want == "named" {
+		for _, t := range tools {
+			if string(t.GetStringBytes("function", "name")) == name {
+				tool = t
+			}
+		}
+		if tool == nil {
+			return invalid("tool_choice", "The tool specified in `tool_choice` does not match any of the specified `tools`")
+		}
+		q.named = true
+	}
+	if want == "none" || x.knobs.speaks || want == "auto" && q.toolsReply || q.hasFixed {
+		return nil
+	}
+	n := max(1, x.knobs.toolCalls, x.t.minCalls)
+	if p := v.Get("parallel_tool_calls"); p != nil && p.Type() == fastjson.TypeFalse {
+		n = 1
+	}
+	for i := range n {
+		t := tool
+		if t == nil {
+			t = tools[i%len(tools)]
+		}
+		h := mix(q.prompt.sum()^q.seed, uint64(i)+77)
+		c := call{
+			id:   e.p.callID(e.nextID()),
+			name: string(t.GetStringBytes("function", "name")),
+			args: string(instance(nil, t.Get("function", "parameters"), t.Get("function", "parameters"), h, 0)),
+		}
+		if x.t.badArgs {
+			c.args = `{"city": "Par` + "\n" + `is", "days": }`
+		}
+		q.calls = append(q.calls, c)
+	}
+	return nil
+}
+
+// readFormat reads response_format and its relatives.
+func readFormat(v *fastjson.Value, q *chatRequest) *apiError {
+	f := v.Get("response_format")
+	if f == nil || f.Type() == fastjson.TypeNull || q.hasFixed {
+		return nil
+	}
+	seed := mix(q.prompt.sum()^q.seed, 5)
+	switch kind := string(f.GetStringBytes("type")); kind {
+	case "text":
+		return nil
+	case "json_object":
+		if s := f.Get("schema"); s != nil {
+			q.fixed = string(instance(nil, s, s, seed, 0))
+		} else {
+			q.fixed = `{"answer":` + string(sampleString(nil, seed)) + `,"steps":[1,2,3],"sure":true}`
+		}
+	case "json_schema":
+		s := f.Get("json_schema", "schema")
+		if s == nil || s.Type() != fastjson.TypeObject {
+			return invalid("response_format", "Field required: response_format.json_schema.schema")
+		}
+		q.fixed = string(instance(nil, s, s, seed, 0))
+	default:
+		return invalid("response_format", "Invalid response_format type: %s", kind)
+	}
+	q.hasFixed = true
+	return nil
+}
+
+// readReasoning decides how much is thought before the answer.
+func readReasoning(x *exchange, v *fastjson.Value, q *chatRequest) {
+	switch effort := string(v.GetStringBytes("reasoning_effort")); effort {
+	case "", "none":
+	case "minimal", "low":
+		q.reasoning = 8
+	case "high", "xhigh", "max":
+		q.reasoning = 32
+	default:
+		q.reasoning = 16
+	}
+	if t := v.Get("chat_template_kwargs", "enable_thinking"); t != nil {
+		switch {
+		case t.Type() == fastjson.TypeFalse:
+			q.reasoning = 0
+		case t.Type() == fastjson.TypeTrue && q.reasoning == 0:
+			q.reasoning = 16
+		}
+	}
+	if x.knobs.reasoning >= 0 {
+		q.reasoning = x.knobs.reasoning
+	}
+	if r := v.Get("include_reasoning"); r != nil && r.Type() == fastjson.TypeFalse {
+		q.hush = true
+	}
+}

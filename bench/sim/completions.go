@@ -1,0 +1,267 @@
+package sim
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fastjson"
+)
+
+// completions answers POST /v1/completions: one choice for each prompt and n.
+func (e *Engine) completions(x *exchange) {
+	q := chatRequests.Get().(*chatRequest)
+	defer chatRequests.Put(q)
+	p := parsers.Get()
+	v, err := parseJSON(p, x.req.body)
+	if err == nil {
+		err = e.decodeCompletion(x, v, q)
+	}
+	parsers.Put(p)
+	x.free()
+	if err != nil {
+		x.fail(*err)
+		return
+	}
+	if x.misbehave() {
+		return
+	}
+	e.generate(x, q, shape{legacy: true, id: "cmpl-" + hex32(e.nextID())})
+}
+
+func (e *Engine) decodeCompletion(x *exchange, v *fastjson.Value, q *chatRequest) *apiError {
+	if err := e.decodeCommon(x, v, q); err != nil {
+		return err
+	}
+	prompts := 1
+	p := v.Get("prompt")
+	switch {
+	case p == nil:
+		return invalid("prompt", "Field required: prompt")
+	case p.Type() == fastjson.TypeString:
+		q.prompt.add(p.GetStringBytes())
+		if x.knobs.echo {
+			q.fixed, q.hasFixed = string(p.GetStringBytes()), true
+		}
+	case p.Type() == fastjson.TypeArray && len(p.GetArray()) > 0:
+		list := p.GetArray()
+		if list[0].Type() != fastjson.TypeNumber {
+			prompts = len(list)
+		}
+		for _, one := range list {
+			switch one.Type() {
+			case fastjson.TypeString:
+				q.prompt.add(one.GetStringBytes())
+			case fastjson.TypeNumber: // a token
+				q.prompt.addString(strconv.Itoa(one.GetInt()))
+				q.prompt.bytes -= len(strconv.Itoa(one.GetInt()))
+				q.prompt.extra++
+			case fastjson.TypeArray:
+				q.prompt.add(one.MarshalTo(nil))
+			default:
+				return invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
+			}
+		}
+	default:
+		return invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
+	}
+	if q.max < 0 {
+		q.max = 16
+	}
+	if q.n *= prompts; q.n > 1024 {
+		return invalid("prompt", "too many choices: %d", q.n)
+	}
+	if s := marked(string(v.GetStringBytes("prompt"))); s != "" {
+		if err := x.knobs.body(x, s); err != nil {
+			return invalid("prompt", "sim: %s", err)
+		}
+	}
+	return nil
+}
+
+const dimensions = 8
+
+// embeddings answers POST /v1/embeddings with short unit vectors that depend on the text.
+func (e *Engine) embeddings(x *exchange) {
+	p := parsers.Get()
+	defer parsers.Put(p)
+	v, q, ok := e.smallRequest(x, p)
+	if !ok {
+		return
+	}
+	var inputs [][]byte
+	in := v.Get("input")
+	switch {
+	case in == nil:
+		x.fail(*invalid("input", "Field required: input"))
+		return
+	case in.Type() == fastjson.TypeString:
+		inputs = append(inputs, in.GetStringBytes())
+	case in.Type() == fastjson.TypeArray && len(in.GetArray()) > 0:
+		for _, one := range in.GetArray() {
+			if one.Type() != fastjson.TypeString {
+				inputs = append(inputs, one.MarshalTo(nil))
+				continue
+			}
+			inputs = append(inputs, one.GetStringBytes())
+		}
+	}
+	if len(inputs) == 0 || len(inputs[0]) == 0 {
+		x.fail(*invalid("input", "Input content cannot be empty"))
+		return
+	}
+	size := dimensions
+	if d := v.GetInt("dimensions"); d > 0 && d <= 4096 {
+		size = d
+	}
+	b64 := string(v.GetStringBytes("encoding_format")) == "base64"
+	b := []byte(`{"id":"embd-` + hex32(e.nextID()) + `","object":"list","created":`)
+	b = strconv.AppendInt(b, x.now(), 10)
+	b = append(b, `,"model":`...)
+	b = appendString(b, q.model)
+	b = append(b, `,"data":[`...)
+	for i, in := range inputs {
+		q.prompt.add(in)
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, `{"index":%d,"object":"embedding","embedding":`, i)
+		vec := embed(in, size)
+		if b64 {
+			raw := make([]byte, 0, 4*size)
+			for _, f := range vec {
+				raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(f))
+			}
+			b = appendString(b, base64.StdEncoding.EncodeToString(raw))
+		} else {
+			b = append(b, '[')
+			for j, f := range vec {
+				if j > 0 {
+					b = append(b, ',')
+				}
+				b = strconv.AppendFloat(b, float64(f), 'g', -1, 32)
+			}
+			b = append(b, ']')
+		}
+		b = append(b, '}')
+	}
+	n := q.prompt.tokens()
+	b = fmt.Appendf(b, `],"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":0}}`, n, n)
+	e.small(x, &q.prompt, b)
+}
+
+// embed is a unit vector: near for texts that share words.
+func embed(text []byte, size int) []float32 {
+	sum := make([]float64, size)
+	for w := range strings.FieldsSeq(strings.ToLower(string(text))) {
+		h := hash64(7, []byte(w))
+		for i := range sum {
+			sum[i] += float64(mix(h, uint64(i))>>11)/(1<<52) - 1
+		}
+	}
+	norm := 0.0
+	for _, f := range sum {
+		norm += f * f
+	}
+	if norm == 0 {
+		sum[0], norm = 1, 1
+	}
+	vec := make([]float32, size)
+	for i, f := range sum {
+		vec[i] = float32(f / math.Sqrt(norm))
+	}
+	return vec
+}
+
+// rerank answers POST /v1/rerank: documents that share words with the query come first.
+func (e *Engine) rerank(x *exchange) {
+	p := parsers.Get()
+	defer parsers.Put(p)
+	v, q, ok := e.smallRequest(x, p)
+	if !ok {
+		return
+	}
+	query, docs := v.GetStringBytes("query"), v.GetArray("documents")
+	if query == nil || len(docs) == 0 {
+		x.fail(*invalid("documents", "query and documents are required"))
+		return
+	}
+	q.prompt.add(query)
+	type hit struct {
+		index int
+		text  []byte
+		score float64
+	}
+	qv := embed(query, 64)
+	hits := make([]hit, len(docs))
+	for i, d := range docs {
+		t := d.GetStringBytes()
+		if t == nil {
+			t = d.GetStringBytes("text")
+		}
+		q.prompt.add(t)
+		dot := 0.0
+		for j, f := range embed(t, 64) {
+			dot += float64(f) * float64(qv[j])
+		}
+		hits[i] = hit{i, t, (dot + 1) / 2}
+	}
+	slices.SortStableFunc(hits, func(a, b hit) int {
+		switch {
+		case a.score > b.score:
+			return -1
+		case a.score < b.score:
+			return 1
+		}
+		return 0
+	})
+	if top := v.GetInt("top_n"); top > 0 && top < len(hits) {
+		hits = hits[:top]
+	}
+	n := q.prompt.tokens()
+	b := []byte(`{"id":"rerank-` + hex32(e.nextID()) + `","model":`)
+	b = appendString(b, q.model)
+	b = fmt.Appendf(b, `,"usage":{"prompt_tokens":%d,"total_tokens":%d},"results":[`, n, n)
+	for i, h := range hits {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, `{"index":%d,"document":{"text":`, h.index)
+		b = appendString(b, string(h.text))
+		b = fmt.Appendf(b, `},"relevance_score":%.6f}`, h.score)
+	}
+	e.small(x, &q.prompt, append(b, "]}"...))
+}
+
+// smallRequest reads what the endpoints without decoding have in common. False: the answer has been given.
+func (e *Engine) smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *chatRequest, bool) {
+	v, err := parseJSON(p, x.req.body)
+	q := new(chatRequest)
+	if err == nil {
+		err = e.decodeCommon(x, v, q)
+	}
+	if err != nil {
+		x.fail(*err)
+		return nil, nil, false
+	}
+	if x.misbehave() {
+		return nil, nil, false
+	}
+	return v, q, true
+}
+
+// small runs work that is nothing but a prefill, and answers.
+func (e *Engine) small(x *exchange, p *prompt, body []byte) {
+	a := &answer{e: e, x: x, q: &chatRequest{}, prompt: p.tokens(), limit: 1}
+	a.q.prompt = *p
+	if !a.enter() || !a.prefill() {
+		a.release()
+		return
+	}
+	a.release()
+	x.json(200, body)
+}

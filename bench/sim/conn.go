@@ -1,0 +1,538 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	maxHead = 1 << 20   // of a request
+	maxBody = 256 << 20 // of a request
+)
+
+// conn is one client connection. Its reader goroutine parses a request, starts a second goroutine that answers it, and
+// goes on reading: that is how a client's farewell is seen at once, whatever the answer is doing.
+type conn struct {
+	e      *Engine
+	nc     net.Conn
+	buf    []byte // what was read and not yet used is buf[r:w]
+	r, w   int
+	served int // requests answered
+	x      exchange
+
+	gone  chan struct{} // closed when the client has left or the connection was closed by us
+	done  chan struct{} // one token for each answer given
+	shut  atomic.Bool   // closed on our side
+	ended chan struct{} // closed with it
+	next  string        // how to treat the next request: keepalive-close has been here
+
+	mu    sync.Mutex
+	idle  bool // the answer is given; done follows at once
+	early bool // bytes came while a request was in hand: handle must wake the reader
+}
+
+// Header is one line of a request's head, as it came.
+type Header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Request is a request as it came over the wire. It shares nothing with the engine.
+type Request struct {
+	Method string    `json:"method"`
+	Target string    `json:"target"` // path and query
+	Header []Header  `json:"header"`
+	Body   []byte    `json:"body"` // chunked bodies joined
+	Time   time.Time `json:"time"`
+}
+
+// Get is the value of the first header of that name in any case, or empty.
+func (r *Request) Get(name string) string { return headerValue(r.Header, name) }
+
+func headerValue(hs []Header, name string) string {
+	for i := range hs {
+		if len(hs[i].Name) == len(name) && strings.EqualFold(hs[i].Name, name) {
+			return hs[i].Value
+		}
+	}
+	return ""
+}
+
+func newConn(e *Engine, nc net.Conn) *conn {
+	c := &conn{e: e, nc: nc, gone: make(chan struct{}), done: make(chan struct{}, 1), ended: make(chan struct{})}
+	c.x.c, c.x.e, c.x.p = c, e, e.p
+	return c
+}
+
+// close ends the connection with a FIN; any goroutine.
+func (c *conn) close() {
+	if !c.shut.Swap(true) {
+		close(c.ended)
+		_ = c.nc.Close()
+	}
+}
+
+// park leaves the connection as it is until the engine closes it.
+func (c *conn) park() { <-c.ended }
+
+// reset ends the connection with a RST; any goroutine.
+func (c *conn) reset() {
+	if t, ok := c.nc.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	c.close()
+}
+
+// serve runs the connection to its end.
+func (c *conn) serve() {
+	defer c.close()
+	if plan := c.e.schedule.accept(); plan != nil {
+		c.e.counters.faults.Add(1)
+		if plan.accept(c) {
+			return
+		}
+	}
+	c.buf = make([]byte, 4096)
+	for {
+		ok, err := c.readRequest()
+		if err != nil {
+			var bad *malformed
+			if errors.As(err, &bad) {
+				c.e.counters.malformed.Add(1)
+				c.x.begin()
+				c.x.closing = true
+				c.x.fail(apiError{status: bad.status, message: bad.text})
+				c.x.flush()
+			}
+			return
+		}
+		if !ok { // answered in the reader, and the connection is of no more use
+			return
+		}
+		go c.handle()
+		if !c.watch() {
+			return
+		}
+	}
+}
+
+// handle answers the request in hand; it runs in a goroutine of its own.
+func (c *conn) handle() {
+	x := &c.x
+	c.e.dispatch(x)
+	x.settle()
+	c.served++
+	c.mu.Lock()
+	c.idle = true
+	switch {
+	case x.closing:
+		c.close()
+	case c.early:
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // the next request is here: wake the reader
+	case c.e.p.idle > 0:
+		_ = c.nc.SetReadDeadline(time.Now().Add(c.e.p.idle))
+	}
+	c.mu.Unlock()
+	c.done <- struct{}{}
+}
+
+// watch reads on while a request is in hand, and after it until the next one begins. False: the connection has ended.
+func (c *conn) watch() bool {
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+	}
+	for {
+		// Bytes that are here already belong to a next request; go on reading, or its sender's farewell is not seen.
+		if c.w > 0 {
+			c.mu.Lock()
+			idle := c.idle
+			c.early = true
+			c.mu.Unlock()
+			if idle || c.w == len(c.buf) && !c.grow() {
+				<-c.done
+				return c.ready()
+			}
+		}
+		n, err := c.nc.Read(c.buf[c.w:])
+		c.w += n
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			// Only handle sets a deadline, and only when it is through.
+			<-c.done
+			if c.w > 0 {
+				return c.ready()
+			}
+			return false
+		}
+		close(c.gone)
+		// Closing here, not in serve, frees a writer that is blocked on a client who does not read.
+		c.close()
+		<-c.done
+		return false
+	}
+}
+
+// ready prepares the connection for the next request.
+func (c *conn) ready() bool {
+	if c.shut.Load() {
+		return false
+	}
+	c.idle, c.early = false, false
+	return c.nc.SetReadDeadline(time.Time{}) == nil
+}
+
+// grow makes room in the buffer, up to the bound of a head.
+func (c *conn) grow() bool {
+	if c.r > 0 {
+		c.w = copy(c.buf, c.buf[c.r:c.w])
+		c.r = 0
+		if c.w < len(c.buf) {
+			return true
+		}
+	}
+	if len(c.buf) >= maxHead {
+		return false
+	}
+	b := make([]byte, 2*len(c.buf))
+	copy(b, c.buf[:c.w])
+	c.buf = b
+	return true
+}
+
+// fill reads at least one more byte.
+func (c *conn) fill() error {
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+	}
+	if c.w == len(c.buf) && !c.grow() {
+		return &malformed{431, "request head is too large"}
+	}
+	n, err := c.nc.Read(c.buf[c.w:])
+	c.w += n
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// malformed is a request whose HTTP the engine does not accept.
+type malformed struct {
+	status int
+	text   string
+}
+
+func (m *malformed) Error() string { return m.text }
+
+func bad(text string) error { return &malformed{400, text} }
+
+// readRequest reads a whole request into c.x. False without an error: a fault has dealt with it.
+func (c *conn) readRequest() (bool, error) {
+	end, err := c.readHead()
+	if err != nil {
+		return false, err
+	}
+	x := &c.x
+	x.begin()
+	// One string holds the head; names and values are pieces of it.
+	err = x.req.parse(string(c.buf[c.r:end]))
+	c.r = end + 4
+	if err != nil {
+		return false, err
+	}
+	if c.next != "" { // keepalive-close;when=next: this request comes too late
+		if c.next == "reset" {
+			c.reset()
+		}
+		return false, nil
+	}
+	x.early() // faults by schedule or header are known from here on
+	if x.t.head != nil && x.pause(x.t.delay) && x.t.head(x) {
+		return false, nil
+	}
+	if x.req.expect && (x.req.chunked || x.req.length > int64(c.w-c.r)) {
+		if _, err := io.WriteString(c.nc, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
+			return false, err
+		}
+	}
+	if x.req.chunked {
+		err = c.readChunked()
+	} else {
+		err = c.readBody(x.req.length)
+	}
+	return err == nil, err
+}
+
+// readHead reads until an empty line and returns where the head ends.
+func (c *conn) readHead() (int, error) {
+	from := c.r
+	for {
+		// Some clients send an empty line between requests.
+		for c.r < c.w && from == c.r && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n') {
+			c.r++
+			from++
+		}
+		if i := bytes.Index(c.buf[from:c.w], crlfcrlf); i >= 0 {
+			return from + i, nil
+		}
+		keep := max(c.r, c.w-3) - c.r
+		if err := c.fill(); err != nil {
+			return 0, err
+		}
+		from = c.r + keep
+	}
+}
+
+var (
+	crlf     = []byte("\r\n")
+	crlfcrlf = []byte("\r\n\r\n")
+)
+
+var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
+
+// readBody reads n bytes of body.
+func (c *conn) readBody(n int64) error {
+	x := &c.x
+	if n > maxBody {
+		return &malformed{413, "request body is too large"}
+	}
+	if n == 0 {
+		return nil
+	}
+	x.body = bodies.Get().(*[]byte)
+	b := *x.body
+	if int64(cap(b)) < n {
+		b = make([]byte, 0, n)
+	}
+	b = b[:n]
+	k := copy(b, c.buf[c.r:c.w])
+	c.r += k
+	*x.body = b
+	x.req.body = b
+	if k == len(b) {
+		return nil
+	}
+	_, err := io.ReadFull(c.nc, b[k:])
+	return err
+}
+
+// readChunked reads a chunked body and its trailer, strictly.
+func (c *conn) readChunked() error {
+	x := &c.x
+	x.body = bodies.Get().(*[]byte)
+	b := (*x.body)[:0]
+	for {
+		line, err := c.readLine()
+		if err != nil {
+			return err
+		}
+		size, _, _ := strings.Cut(line, ";")
+		size = strings.TrimRight(size, " \t")
+		n, err := strconv.ParseUint(size, 16, 32)
+		if err != nil || size == "" || size[0] == '+' {
+			return bad("bad chunk size")
+		}
+		if n == 0 {
+			break
+		}
+		if int64(len(b))+int64(n) > maxBody {
+			return &malformed{413, "request body is too large"}
+		}
+		for n > 0 {
+			if c.r == c.w {
+				if err := c.fill(); err != nil {
+					return err
+				}
+			}
+			k := min(int(n), c.w-c.r)
+			b = append(b, c.buf[c.r:c.r+k]...)
+			c.r += k
+			n -= uint64(k)
+		}
+		if line, err = c.readLine(); err != nil {
+			return err
+		}
+		if line != "" {
+			return bad("chunk data is longer than its size")
+		}
+	}
+	for {
+		line, err := c.readLine()
+		if err != nil {
+			return err
+		}
+		if line == "" {
+			break
+		}
+	}
+	*x.body = b
+	x.req.body = b
+	return nil
+}
+
+// readLine reads up to CRLF and returns what stands before it.
+func (c *conn) readLine() (string, error) {
+	for {
+		if i := bytes.Index(c.buf[c.r:c.w], crlf); i >= 0 {
+			s := string(c.buf[c.r : c.r+i])
+			c.r += i + 2
+			return s, nil
+		}
+		if c.w-c.r > 8192 {
+			return "", bad("line is too long")
+		}
+		if err := c.fill(); err != nil {
+			return "", err
+		}
+	}
+}
+
+// request is the request in hand. All of it is valid until the answer is given.
+type request struct {
+	method, target, path, query string
+	header                      []Header
+	body                        []byte
+	length                      int64
+	minor                       int // of HTTP/1.x
+	chunked, expect, keep       bool
+}
+
+// parse reads a head without its last empty line. It is strict: what two servers could read in two ways is refused.
+func (r *request) parse(head string) error {
+	line, rest, _ := strings.Cut(head, "\r\n")
+	method, line, ok1 := strings.Cut(line, " ")
+	target, version, ok2 := strings.Cut(line, " ")
+	if !ok1 || !ok2 || method == "" || target == "" {
+		return bad("bad request line")
+	}
+	switch version {
+	case "HTTP/1.1":
+		r.minor = 1
+	case "HTTP/1.0":
+		r.minor = 0
+	default:
+		return &malformed{505, "HTTP version not supported"}
+	}
+	for i := range len(method) {
+		if method[i] < 'A' || method[i] > 'Z' {
+			return bad("bad method")
+		}
+	}
+	r.method, r.target = method, target
+	r.path, r.query, _ = strings.Cut(target, "?")
+	if r.path == "" || r.path[0] != '/' {
+		return bad("bad request target")
+	}
+	r.keep = r.minor == 1
+	lengths, hosts := 0, 0
+	for rest != "" {
+		line, rest, _ = strings.Cut(rest, "\r\n")
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n\x00") || strings.ContainsAny(value, "\r\n\x00") {
+			return bad("bad header line")
+		}
+		value = strings.Trim(value, " \t")
+		r.header = append(r.header, Header{name, value})
+		switch {
+		case is(name, "Host"):
+			hosts++
+		case is(name, "Content-Length"):
+			lengths++
+			n, err := strconv.ParseUint(value, 10, 62)
+			if err != nil || value[0] == '+' {
+				return bad("bad Content-Length")
+			}
+			r.length = int64(n)
+		case is(name, "Transfer-Encoding"):
+			if r.chunked || !strings.EqualFold(value, "chunked") {
+				return bad("bad Transfer-Encoding")
+			}
+			r.chunked = true
+		case is(name, "Expect"):
+			r.expect = strings.EqualFold(value, "100-continue")
+		case is(name, "Connection"):
+			for v := range strings.SplitSeq(value, ",") {
+				switch v = strings.TrimSpace(v); {
+				case strings.EqualFold(v, "close"):
+					r.keep = false
+				case strings.EqualFold(v, "keep-alive"):
+					r.keep = true
+				}
+			}
+		}
+	}
+	switch {
+	case lengths > 1:
+		return bad("more than one Content-Length")
+	case lengths > 0 && r.chunked:
+		return bad("Content-Length and Transfer-Encoding")
+	case hosts > 1 || hosts == 0 && r.minor == 1:
+		return bad("want exactly one Host")
+	}
+	return nil
+}
+
+func is(name, want string) bool { return len(name) == len(want) && strings.EqualFold(name, want) }
+
+func (r *request) get(name string) string { return headerValue(r.header, name) }
+
+// recorder keeps the last requests for tests.
+type recorder struct {
+	on   bool
+	mu   sync.Mutex
+	reqs []Request
+}
+
+const recorded = 256
+
+func (r *recorder) add(q *request) {
+	if !r.on {
+		return
+	}
+	one := Request{
+		Method: q.method, Target: q.target, Header: append([]Header(nil), q.header...),
+		Body: bytes.Clone(q.body), Time: time.Now(),
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.reqs) >= recorded {
+		r.reqs = append(r.reqs[:0], r.reqs[1:]...)
+	}
+	r.reqs = append(r.reqs, one)
+}
+
+func (r *recorder) last() *Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.reqs) == 0 {
+		return nil
+	}
+	q := r.reqs[len(r.reqs)-1]
+	return &q
+}
+
+func (r *recorder) clear() {
+	r.mu.Lock()
+	r.reqs = nil
+	r.mu.Unlock()
+}
+
+// Recorded is the inference requests seen so far, oldest first, at most 256; empty without Options.Record. The slice is the
+// caller's, the requests in it are never changed.
+func (e *Engine) Recorded() []Request {
+	e.record.mu.Lock()
+	defer e.record.mu.Unlock()
+	return append([]Request(nil), e.record.reqs...)
+}

@@ -1,0 +1,382 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options describes a simulated engine. The zero value is a vLLM look-alike with 16 slots that answers as fast as it can.
+// Options are read once, by New.
+type Options struct {
+	// Listen is the TCP address, default "127.0.0.1:0" (any free port).
+	Listen string
+	// Models are the served names, default "sim". The first one is what engines that ignore the request's name answer with.
+	Models []string
+	// Profile is the engine to imitate: vllm (default), openai, llamacpp, sglang or ollama.
+	Profile string
+	// Slots is how many requests are worked on at once, default 16.
+	Slots int
+	// Queue is how many more may wait for a slot; the next one is refused with the profile's own "full" answer.
+	// 0 or less: no bound. See NoQueue for none at all.
+	Queue int
+	// NoQueue refuses whatever finds no free slot.
+	NoQueue bool
+	// PrefillRate is how many prompt tokens a request reads each second; cached ones cost nothing. 0: no time at all.
+	PrefillRate float64
+	// TokenRate is how many tokens each request writes a second, however many run. 0: as fast as the socket takes them.
+	TokenRate float64
+	// Latency is a fixed time before the first token, on top of the prefill, with the slot held.
+	Latency time.Duration
+	// MaxModelLen is the context of one request in tokens, prompt and answer together; default 32768.
+	MaxModelLen int
+	// KVTokens, when above 0, is the room for prompts of running requests: the first of the queue waits for room
+	// even when a slot is free, and kv_cache_usage_perc is relative to it. 0: slots are the only limit.
+	KVTokens int
+	// CacheTokens is the size of the prefix cache in tokens, default 1 Mi; below 0 switches it off.
+	CacheTokens int
+	// APIKey, when set, is demanded as the profile's engine would demand it.
+	APIKey string
+	// Seed changes the texts. Same seed, prompt and request seed: same answer.
+	Seed uint64
+	// Reasoning overrides the profile's member for reasoning text: "reasoning" or "reasoning_content".
+	Reasoning string
+	// KeepAlive overrides how long an idle connection stays open; 0: the profile's own; below 0: for ever.
+	KeepAlive time.Duration
+	// Ping is the time between comments in a silent stream; 0: the profile's own (only llamacpp has one, 30 s); below 0: none.
+	Ping time.Duration
+	// CancelOnlyStreams is llama.cpp's flaw: a plain request whose client has left is still run to its end, from the queue too.
+	CancelOnlyStreams bool
+	// StrictSystem refuses a system message anywhere but first, as many chat templates do.
+	StrictSystem bool
+	// Record keeps the last 256 inference requests, headers and bodies, for Stats and Recorded.
+	Record bool
+}
+
+// Engine is one simulated engine. Its methods are safe for concurrent use.
+type Engine struct {
+	o   Options
+	p   *profile
+	err error // what New found wrong; told by Start
+
+	slots    *slots
+	cache    *prefixCache
+	schedule schedule
+	counters counters
+	record   recorder
+	times    histograms
+	started  time.Time
+	ids      atomic.Uint64
+	models   atomic.Pointer[[]string]
+	sick     atomic.Bool
+
+	mu     sync.Mutex
+	ln     net.Listener
+	addr   net.Addr // the address of the first listener: what Relisten takes again
+	conns  map[*conn]struct{}
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// counters are the engine's totals since it was made or reset.
+type counters struct {
+	requests, completed, aborted, rejected atomic.Int64
+	generated, prompted, cached            atomic.Int64
+	faults, probes, malformed, followed    atomic.Int64
+	accepted                               atomic.Int64
+}
+
+// Stats is a picture of the engine at one moment.
+type Stats struct {
+	Running      int      `json:"running"`                // requests that hold a slot
+	Waiting      int      `json:"waiting"`                // requests in the queue
+	Peak         int      `json:"peak"`                   // highest Running so far
+	Conns        int      `json:"conns"`                  // open connections
+	Accepted     int64    `json:"accepted"`               // connections accepted
+	Requests     int64    `json:"requests"`               // inference requests read; probes are counted apart
+	Completed    int64    `json:"completed"`              // answered with 200 to the last byte, without a fault that broke it
+	Aborted      int64    `json:"aborted"`                // the client left before the end: queued, in prefill, or while tokens came
+	Rejected     int64    `json:"rejected"`               // answered with an error status, by validation or by a fault
+	Probes       int64    `json:"probes"`                 // every request that is not inference and not /sim/
+	Faults       int64    `json:"faults"`                 // faults that were acted out
+	Malformed    int64    `json:"malformed"`              // requests whose HTTP was refused: bad head, two lengths, bad chunk
+	Followed     int64    `json:"followed"`               // redirects that a client followed to /sim/redirected; must stay 0
+	Tokens       int64    `json:"tokens"`                 // tokens generated
+	PromptTokens int64    `json:"prompt_tokens"`          // prompt tokens read, cached ones included
+	CachedTokens int64    `json:"cached_tokens"`          // prompt tokens found in the prefix cache
+	LastRequest  *Request `json:"last_request,omitempty"` // only with Options.Record; a copy, the caller's to keep
+}
+
+// New makes an engine that is not yet listening. Mistakes in o are reported by Start.
+func New(o Options) *Engine {
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	if len(o.Models) == 0 {
+		o.Models = []string{"sim"}
+	}
+	if o.Profile == "" {
+		o.Profile = "vllm"
+	}
+	if o.Slots == 0 {
+		o.Slots = 16
+	}
+	if o.MaxModelLen == 0 {
+		o.MaxModelLen = 32768
+	}
+	if o.CacheTokens == 0 {
+		o.CacheTokens = 1 << 20
+	}
+	e := &Engine{o: o, conns: map[*conn]struct{}{}, started: time.Now()}
+	e.p = profiles[o.Profile]
+	switch {
+	case e.p == nil:
+		e.err = fmt.Errorf("unknown engine profile %q: want one of %s", o.Profile, strings.Join(Profiles(), ", "))
+		e.p = profiles["vllm"]
+	case o.Slots < 0 || o.MaxModelLen < 0 || o.PrefillRate < 0 || o.TokenRate < 0 || o.Latency < 0 || o.KVTokens < 0:
+		e.err = errors.New("slots, rates, latency and lengths of a simulated engine cannot be below 0")
+	case o.Reasoning != "" && o.Reasoning != "reasoning" && o.Reasoning != "reasoning_content":
+		e.err = fmt.Errorf("reasoning member %q: want reasoning or reasoning_content", o.Reasoning)
+	}
+	own := *e.p
+	if o.Reasoning != "" {
+		own.reasoning = o.Reasoning
+	}
+	if o.KeepAlive != 0 {
+		own.idle = max(o.KeepAlive, 0)
+	}
+	if o.Ping != 0 {
+		own.ping = max(o.Ping, 0)
+	}
+	e.p = &own
+	queue := o.Queue
+	switch {
+	case o.NoQueue:
+		queue = 0
+	case queue <= 0:
+		queue = -1
+	}
+	e.slots = newSlots(o.Slots, queue, o.KVTokens)
+	e.cache = newPrefixCache(o.CacheTokens)
+	e.schedule.rng.Store(o.Seed)
+	e.record.on = o.Record
+	models := append([]string(nil), o.Models...)
+	e.models.Store(&models)
+	return e
+}
+
+// Start listens and serves in the background until Close.
+func (e *Engine) Start() error {
+	if e.err != nil {
+		return e.err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.addr != nil || e.closed {
+		return errors.New("simulated engine was started before")
+	}
+	return e.listen(e.o.Listen)
+}
+
+// listen opens the listener; e.mu is held.
+func (e *Engine) listen(addr string) error {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for simulated engine: %w", err)
+	}
+	e.ln, e.addr = ln, ln.Addr()
+	e.wg.Go(func() { e.accept(ln) })
+	return nil
+}
+
+// Unlisten closes the listener so that new connections are refused by the kernel; open ones go on.
+func (e *Engine) Unlisten() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ln != nil {
+		_ = e.ln.Close()
+		e.ln = nil
+	}
+}
+
+// Relisten undoes Unlisten on the same address.
+func (e *Engine) Relisten() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || e.addr == nil {
+		return errors.New("simulated engine is not running")
+	}
+	if e.ln != nil {
+		return nil
+	}
+	return e.listen(e.addr.String())
+}
+
+// Drop closes a share (0 to 1) of the open connections at once, whatever they are doing, as an engine does that restarts;
+// with reset they get a RST, else a FIN. It returns how many.
+func (e *Engine) Drop(share float64, reset bool) int {
+	e.mu.Lock()
+	n := int(float64(len(e.conns))*share + 0.5)
+	var victims []*conn
+	for c := range e.conns {
+		if len(victims) >= n {
+			break
+		}
+		victims = append(victims, c)
+	}
+	e.mu.Unlock()
+	for _, c := range victims {
+		if reset {
+			c.reset()
+		} else {
+			c.close()
+		}
+	}
+	return len(victims)
+}
+
+// Close stops listening, closes every connection and waits until nothing of the engine runs any more. It may be called twice.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	e.closed = true
+	if e.ln != nil {
+		_ = e.ln.Close()
+		e.ln = nil
+	}
+	for c := range e.conns {
+		c.close()
+	}
+	e.mu.Unlock()
+	e.wg.Wait()
+}
+
+// Addr is the address in host:port form; empty before Start.
+func (e *Engine) Addr() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.addr == nil {
+		return ""
+	}
+	return e.addr.String()
+}
+
+// URL is the base URL without a trailing slash and without /v1; empty before Start.
+func (e *Engine) URL() string {
+	a := e.Addr()
+	if a == "" {
+		return ""
+	}
+	return "http://" + a
+}
+
+// Stats is a picture of the engine now. Each number is exact; they are not taken at one instant.
+func (e *Engine) Stats() Stats {
+	running, waiting, peak := e.slots.load()
+	e.mu.Lock()
+	conns := len(e.conns)
+	e.mu.Unlock()
+	c := &e.counters
+	return Stats{
+		Running: running, Waiting: waiting, Peak: peak, Conns: conns,
+		Accepted: c.accepted.Load(), Requests: c.requests.Load(), Completed: c.completed.Load(), Aborted: c.aborted.Load(),
+		Rejected: c.rejected.Load(), Probes: c.probes.Load(), Faults: c.faults.Load(), Malformed: c.malformed.Load(),
+		Followed: c.followed.Load(), Tokens: c.generated.Load(), PromptTokens: c.prompted.Load(), CachedTokens: c.cached.Load(),
+		LastRequest: e.record.last(),
+	}
+}
+
+// SetHealthy decides what health answers: false is 503 from now on. With the llamacpp profile every path then answers
+// 503 "Loading model", as that engine does; with the others inference goes on.
+func (e *Engine) SetHealthy(ok bool) { e.sick.Store(!ok) }
+
+// SetModels replaces the served names. Requests already accepted keep theirs.
+func (e *Engine) SetModels(names ...string) {
+	names = append([]string(nil), names...)
+	e.models.Store(&names)
+}
+
+// SetSlots changes how many requests run at once. Running ones are not stopped.
+func (e *Engine) SetSlots(n int) { e.slots.resize(n) }
+
+// Reset clears faults, sickness, the record, the prefix cache and every counter, as a restart would; running requests
+// and the model list stay.
+func (e *Engine) Reset() {
+	e.schedule.set(nil)
+	e.sick.Store(false)
+	e.record.clear()
+	e.cache.clear()
+	e.slots.clearPeak()
+	c := &e.counters
+	for _, n := range []*atomic.Int64{
+		&c.requests, &c.completed, &c.aborted, &c.rejected, &c.generated, &c.prompted, &c.cached,
+		&c.faults, &c.probes, &c.malformed, &c.followed, &c.accepted,
+	} {
+		n.Store(0)
+	}
+}
+
+// served is the name that an answer carries, and whether the engine has the asked model.
+func (e *Engine) served(asked string) (string, bool) {
+	names := *e.models.Load()
+	first := ""
+	for _, n := range names {
+		if n == asked {
+			return n, true
+		}
+		if e.p.latest && (n == asked+":latest" || n+":latest" == asked) {
+			return asked, true
+		}
+		if first == "" {
+			first = n
+		}
+	}
+	switch e.p.unknown {
+	case unknownEcho:
+		return asked, true
+	case unknownServed:
+		return first, first != ""
+	default:
+		return "", false
+	}
+}
+
+// accept runs the listener.
+func (e *Engine) accept(ln net.Listener) {
+	for {
+		nc, err := ln.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			time.Sleep(5 * time.Millisecond) // out of descriptors: wait for some to close
+			continue
+		}
+		e.serve(nc)
+	}
+}
+
+// serve takes over one connection and runs it in the background.
+func (e *Engine) serve(nc net.Conn) {
+	e.counters.accepted.Add(1)
+	c := newConn(e, nc)
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		_ = nc.Close()
+		return
+	}
+	e.conns[c] = struct{}{}
+	e.wg.Add(1)
+	e.mu.Unlock()
+	go func() {
+		defer e.wg.Done()
+		c.serve()
+		e.mu.Lock()
+		delete(e.conns, c)
+		e.mu.Unlock()
+	}()
+}

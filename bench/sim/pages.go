@@ -1,0 +1,266 @@
+package sim
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valyala/fastjson"
+)
+
+// pageHealth: what /health says; SGLang takes a second, because it generates a token to find out.
+func (e *Engine) pageHealth(x *exchange) {
+	if !x.pause(x.p.health) {
+		return
+	}
+	switch {
+	case e.sick.Load():
+		x.reply(503, "", nil)
+	case x.p.name == "llamacpp" || x.p.name == "openai":
+		x.json(200, []byte(`{"status":"ok"}`))
+	default:
+		x.reply(200, "", nil)
+	}
+}
+
+func (e *Engine) pageModels(x *exchange) {
+	created := e.started.Unix()
+	b := []byte{'{'}
+	names := *e.models.Load()
+	if x.p.name == "llamacpp" {
+		b = append(b, `"models":[`...)
+		for i, n := range names {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, `{"name":`...)
+			b = appendString(b, n)
+			b = append(b, `,"model":`...)
+			b = appendString(b, n)
+			b = append(b, `,"modified_at":"","size":"","digest":"","type":"model","description":"","tags":[""],"capabilities":["completion"],"parameters":""}`...)
+		}
+		b = append(b, `],`...)
+	}
+	b = append(b, `"object":"list","data":[`...)
+	for i, n := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = e.appendCard(b, n, created)
+	}
+	b = append(b, "]}"...)
+	x.json(200, b)
+}
+
+func (e *Engine) appendCard(b []byte, name string, created int64) []byte {
+	b = append(b, `{"id":`...)
+	b = appendString(b, name)
+	b = fmt.Appendf(b, `,"object":"model","created":%d,"owned_by":`, created)
+	switch e.p.name {
+	case "llamacpp":
+		b = append(b, `"llamacpp","aliases":[`...)
+		b = appendString(b, name)
+		return fmt.Appendf(b, `],"tags":[],"architecture":{"input_modalities":["text"],"output_modalities":["text"]},"meta":{"vocab_type":2,"n_vocab":1042,"n_ctx":%d,"n_ctx_train":%d,"n_embd":1088,"n_params":3315136,"size":6636800,"ftype":"F16"}}`,
+			e.o.MaxModelLen, e.o.MaxModelLen)
+	case "vllm", "sglang":
+		b = appendString(b, e.p.name)
+		b = append(b, `,"root":`...)
+		b = appendString(b, name)
+		b = fmt.Appendf(b, `,"parent":null,"max_model_len":%d`, e.o.MaxModelLen)
+		if e.p.name == "vllm" {
+			b = fmt.Appendf(b, `,"permission":[{"id":"modelperm-sim","object":"model_permission","created":%d,"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}]`, created)
+		}
+		return append(b, '}')
+	case "ollama":
+		return append(b, `"library"}`...)
+	}
+	return append(b, `"sim"}`...)
+}
+
+// pageModel is one card.
+func (e *Engine) pageModel(x *exchange, name string) {
+	for _, n := range *e.models.Load() {
+		if n == name || x.p.latest && n == name+":latest" {
+			x.json(200, e.appendCard(nil, name, e.started.Unix()))
+			return
+		}
+	}
+	x.fail(apiError{status: 404, message: "The model `" + name + "` does not exist.", param: "model"})
+}
+
+func (e *Engine) pageVersion(x *exchange) { x.json(200, []byte(`{"version":"0.0.0+sim"}`)) }
+
+func (e *Engine) pageLoad(x *exchange) {
+	r, w, _ := e.slots.load()
+	x.json(200, fmt.Appendf(nil, `{"server_load":%d}`, r+w))
+}
+
+func (e *Engine) pageRoot(x *exchange) {
+	x.reply(200, "text/plain; charset=utf-8", []byte("Ollama is running"))
+}
+
+// pageTags lists models the way Ollama's own pages do: every one is loaded.
+func (e *Engine) pageTags(x *exchange) {
+	b := []byte(`{"models":[`)
+	for i, n := range *e.models.Load() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"name":`...)
+		b = appendString(b, n)
+		b = append(b, `,"model":`...)
+		b = appendString(b, n)
+		b = fmt.Appendf(b, `,"size":21999123,"digest":"%s","details":{"format":"gguf","family":"llama","parameter_size":"3.32M"}`, hex32(uint64(i)))
+		if x.req.path == "/api/ps" {
+			b = fmt.Appendf(b, `,"expires_at":"%s","size_vram":0,"context_length":%d}`, time.Now().Add(5*time.Minute).UTC().Format(time.RFC3339), e.o.MaxModelLen)
+		} else {
+			b = append(b, `,"capabilities":["completion"]}`...)
+		}
+	}
+	x.json(200, append(b, "]}"...))
+}
+
+func (e *Engine) pageProps(x *exchange) {
+	_, limit := e.slots.room()
+	model, _ := e.served("")
+	b := fmt.Appendf(nil, `{"default_generation_settings":{"params":{"seed":4294967295,"temperature":0.8},"n_ctx":%d},"total_slots":%d,"model_alias":`, e.o.MaxModelLen, limit)
+	b = appendString(b, model)
+	b = fmt.Appendf(b, `,"model_path":"%s/model.gguf","modalities":{"vision":true,"audio":false},"endpoint_slots":true,"endpoint_props":false,"endpoint_metrics":true,"chat_template":"{%%- for message in messages %%}{{- message.content }}{%%- endfor %%}","build_info":"b11669-sim","is_sleeping":false}`, LeakedPath)
+	x.json(200, b)
+}
+
+func (e *Engine) pageSlots(x *exchange) {
+	running, _, _ := e.slots.load()
+	_, limit := e.slots.room()
+	if strings.Contains(x.req.query, "fail_on_no_slot=1") && running >= limit {
+		x.fail(apiError{status: 503, message: "no slot available"})
+		return
+	}
+	b := []byte{'['}
+	for i := range limit {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, `{"id":%d,"n_ctx":%d,"speculative":false,"is_processing":%t}`, i, e.o.MaxModelLen, i < running)
+	}
+	x.json(200, append(b, ']'))
+}
+
+// pageLoads is SGLang's load report, new and old.
+func (e *Engine) pageLoads(x *exchange) {
+	running, waiting, _ := e.slots.load()
+	used, limit := e.slots.room()
+	size := e.kvSize()
+	row := fmt.Appendf(nil, `{"dp_rank":0,"num_running_reqs":%d,"num_waiting_reqs":%d,"num_total_reqs":%d,"num_used_tokens":%d,"max_total_num_tokens":%d,"token_usage":%.4f,"gen_throughput":0.0,"cache_hit_rate":%.4f,"utilization":%.4f,"max_running_requests":%d}`,
+		running, waiting, running+waiting, used, size, float64(used)/float64(size), e.hitRate(), float64(running)/float64(max(1, limit)), limit)
+	if x.req.path == "/get_load" {
+		x.json(200, fmt.Appendf(nil, `[{"dp_rank":0,"num_reqs":%d,"num_waiting_reqs":%d,"num_tokens":%d}]`, running+waiting, waiting, used))
+		return
+	}
+	x.json(200, fmt.Appendf(nil, `{"timestamp":"%s","version":"0.0.0+sim","dp_rank_count":1,"loads":[%s]}`, time.Now().UTC().Format(time.RFC3339), row))
+}
+
+func (e *Engine) pageServerInfo(x *exchange) {
+	_, limit := e.slots.room()
+	model, _ := e.served("sim")
+	b := []byte(`{"model_path":`)
+	b = appendString(b, LeakedPath+"/"+model)
+	if strings.Contains(x.req.path, "model_info") {
+		x.json(200, append(b, `,"is_generation":true,"has_image_understanding":true,"has_audio_understanding":false,"weight_version":"default"}`...))
+		return
+	}
+	b = append(b, `,"served_model_name":`...)
+	b = appendString(b, model)
+	b = fmt.Appendf(b, `,"api_key":"%s","host":"%s","context_length":%d,"max_running_requests":%d,"max_total_num_tokens":%d,"version":"0.0.0+sim","internal_states":[{}]}`,
+		LeakedSecret, LeakedHost, e.o.MaxModelLen, limit, e.kvSize())
+	x.json(200, b)
+}
+
+// kvSize is what cache usage is relative to.
+func (e *Engine) kvSize() int {
+	if e.o.KVTokens > 0 {
+		return e.o.KVTokens
+	}
+	_, limit := e.slots.room()
+	return max(1, limit*e.o.MaxModelLen)
+}
+
+func (e *Engine) hitRate() float64 {
+	asked, hit := e.cache.counts()
+	if asked == 0 {
+		return 0
+	}
+	return float64(hit) / float64(asked)
+}
+
+// tokenize answers vLLM's and llama.cpp's /tokenize with made-up token numbers, the right count of them.
+func (e *Engine) tokenize(x *exchange) {
+	p := parsers.Get()
+	defer parsers.Put(p)
+	v, err := parseJSON(p, x.req.body)
+	if err != nil {
+		x.fail(*err)
+		return
+	}
+	var q chatRequest
+	q.prompt.reset(e.o.Seed)
+	for _, name := range []string{"prompt", "content"} {
+		q.prompt.add(v.GetStringBytes(name))
+	}
+	for i, m := range v.GetArray("messages") {
+		if _, err := e.readMessage(&q, i, m); err != nil {
+			x.fail(*err)
+			return
+		}
+	}
+	n := q.prompt.tokens()
+	if q.prompt.bytes == 0 {
+		n = 0
+	}
+	ids := make([]byte, 0, 6*n)
+	for i := range n {
+		if i > 0 {
+			ids = append(ids, ',')
+		}
+		ids = strconv.AppendUint(ids, mix(q.prompt.hash, uint64(i))%32000, 10)
+	}
+	if x.p.name == "llamacpp" {
+		x.json(200, fmt.Appendf(nil, `{"tokens":[%s]}`, ids))
+		return
+	}
+	x.json(200, fmt.Appendf(nil, `{"count":%d,"max_model_len":%d,"tokens":[%s],"token_strs":null}`, n, e.o.MaxModelLen, ids))
+}
+
+// countTokens answers the Messages dialect's counter: every text below system, messages and tools counts.
+func (e *Engine) countTokens(x *exchange) {
+	p := parsers.Get()
+	defer parsers.Put(p)
+	v, err := parseJSON(p, x.req.body)
+	if err != nil {
+		x.fail(*err)
+		return
+	}
+	var all prompt
+	all.reset(e.o.Seed)
+	var walk func(v *fastjson.Value)
+	walk = func(v *fastjson.Value) {
+		switch v.Type() {
+		case fastjson.TypeString:
+			all.add(v.GetStringBytes())
+		case fastjson.TypeArray:
+			for _, one := range v.GetArray() {
+				walk(one)
+			}
+		case fastjson.TypeObject:
+			v.GetObject().Visit(func(_ []byte, v *fastjson.Value) { walk(v) })
+		}
+	}
+	for _, name := range []string{"system", "messages", "tools"} {
+		if m := v.Get(name); m != nil {
+			walk(m)
+		}
+	}
+	x.json(http.StatusOK, fmt.Appendf(nil, `{"input_tokens":%d}`, all.tokens()))
+}

@@ -1,0 +1,177 @@
+package sim
+
+import "strings"
+
+// script is what one choice will say, token by token. It holds no text that the speakers can make when it is due.
+type script struct {
+	think    speaker
+	thinking int // tokens of reasoning left
+	say      speaker
+	saying   int     // words left
+	fixed    []piece // said in place of words
+	left     int     // tokens left in all
+	total    int     // tokens in all
+	thought  int     // tokens of reasoning in all
+	finish   string
+	stopped  string // the stop string that ended it
+	opened   bool   // its first event is out
+	closed   bool   // its finish_reason is out
+}
+
+type pieceKind uint8
+
+const (
+	pieceText pieceKind = iota
+	pieceThought
+	pieceCall  // a call begins: name and id
+	pieceArgs  // a fragment of its arguments
+	pieceWhole // a call with all of its arguments
+)
+
+// piece is one token.
+type piece struct {
+	kind pieceKind
+	call int
+	word
+}
+
+// newScript plans the answer of one choice; limit is the most tokens that fit.
+func newScript(x *exchange, q *chatRequest, choice, limit int) script {
+	seed := mix(mix(q.prompt.sum(), q.seed), uint64(choice)+1)
+	s := script{
+		think: newSpeaker(mix(seed, 11)), say: newSpeaker(mix(seed, 12)),
+		thinking: q.reasoning, finish: "stop",
+	}
+	switch {
+	case len(q.calls) > 0:
+		s.fixed, s.finish = callPieces(x, q.calls), "tool_calls"
+		if q.named && x.p.name == "vllm" {
+			s.finish = "stop"
+		}
+	case x.knobs.hasText:
+		s.fixed = textPieces(tokens(x.knobs.text))
+	case q.hasFixed && x.knobs.echo:
+		s.fixed = textPieces(tokens(q.fixed))
+	case q.hasFixed:
+		s.fixed = textPieces(fragments(q.fixed, 4))
+	default:
+		s.saying = max(24+int(seed%80), q.minimum)
+		switch {
+		case x.knobs.tokens >= 0:
+			s.saying = x.knobs.tokens
+		case q.ignoreEnd:
+			s.saying = max(0, limit-s.thinking)
+		}
+	}
+	if len(q.stop) > 0 && len(q.calls) == 0 {
+		s.cutAt(q.stop, limit)
+	}
+	s.total = s.thinking + s.saying + len(s.fixed)
+	if s.total > limit {
+		s.total, s.finish, s.stopped = limit, "length", ""
+	}
+	if x.knobs.finish != "" {
+		s.finish = x.knobs.finish
+	}
+	if x.t.finish != "" {
+		s.finish = x.t.finish
+	}
+	s.left = s.total
+	s.thought = min(s.thinking, s.total)
+	return s
+}
+
+func textPieces(ws []word) []piece {
+	ps := make([]piece, len(ws))
+	for i, w := range ws {
+		ps[i] = piece{kind: pieceText, word: w}
+	}
+	return ps
+}
+
+// callPieces is the order in which the calls are told.
+func callPieces(x *exchange, calls []call) []piece {
+	var ps []piece
+	if x.p.wholeTools || x.t.whole {
+		for i := range calls {
+			ps = append(ps, piece{kind: pieceWhole, call: i})
+		}
+		return ps
+	}
+	parts := make([][]piece, len(calls))
+	longest := 0
+	for i, c := range calls {
+		parts[i] = []piece{{kind: pieceCall, call: i}}
+		for j, w := range fragments(c.args, 5) {
+			if j == 0 && x.p.name == "llamacpp" { // the first fragment comes with the name
+				parts[i][0].word = w
+				continue
+			}
+			parts[i] = append(parts[i], piece{kind: pieceArgs, call: i, word: w})
+		}
+		longest = max(longest, len(parts[i]))
+	}
+	if !x.t.interwove {
+		for _, p := range parts {
+			ps = append(ps, p...)
+		}
+		return ps
+	}
+	for j := range longest {
+		for _, p := range parts {
+			if j < len(p) {
+				ps = append(ps, p[j])
+			}
+		}
+	}
+	return ps
+}
+
+// cutAt ends the text before the first stop string in it. What comes before must be known for that, so it is made now.
+func (s *script) cutAt(stops []string, limit int) {
+	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
+		s.fixed = append(s.fixed, piece{kind: pieceText, word: s.say.next()})
+	}
+	var b strings.Builder
+	for _, p := range s.fixed {
+		b.WriteString(p.text)
+	}
+	all, at := b.String(), -1
+	for _, stop := range stops {
+		if i := strings.Index(all, stop); i >= 0 && (at < 0 || i < at) {
+			at, s.stopped = i, stop
+		}
+	}
+	if at < 0 {
+		return
+	}
+	s.saying = 0
+	for i, n := 0, 0; i < len(s.fixed); i++ {
+		if n+len(s.fixed[i].text) >= at {
+			rest := s.fixed[i].text[:at-n]
+			s.fixed[i].word = newWord(rest)
+			s.fixed = s.fixed[:i+1]
+			return
+		}
+		n += len(s.fixed[i].text)
+	}
+}
+
+// next is the next token; false: there is none.
+func (s *script) next() (piece, bool) {
+	if s.left == 0 {
+		return piece{}, false
+	}
+	s.left--
+	if s.thinking > 0 {
+		s.thinking--
+		return piece{kind: pieceThought, word: s.think.next()}, true
+	}
+	if len(s.fixed) > 0 {
+		p := s.fixed[0]
+		s.fixed = s.fixed[1:]
+		return p, true
+	}
+	s.saying--
+	return piece{kind: pieceText, word: s.say.next()}, true
+}

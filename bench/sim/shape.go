@@ -1,0 +1,316 @@
+package sim
+
+import "strconv"
+
+// shape writes chunks and answers the way one engine does; engines.md and the recordings say how.
+type shape struct {
+	p         *profile
+	id, model string
+	created   int64
+	legacy    bool // /v1/completions
+	nullUsage bool // "usage":null on every chunk but the last
+}
+
+// chunk is one event's worth of a choice.
+type chunk struct {
+	index    int
+	delta    []byte // the JSON object; for legacy the JSON string
+	finish   string
+	stopped  string
+	logprobs []byte
+	usage    []byte
+	timings  []byte
+}
+
+func (s *shape) appendHead(dst []byte, object string) []byte {
+	dst = append(dst, `"id":"`...)
+	dst = append(dst, s.id...)
+	dst = append(dst, `","object":"`...)
+	dst = append(dst, object...)
+	dst = append(dst, `","created":`...)
+	dst = strconv.AppendInt(dst, s.created, 10)
+	dst = append(dst, `,"model":`...)
+	dst = appendString(dst, s.model)
+	switch s.p.name {
+	case "openai":
+		dst = append(dst, `,"service_tier":"default","system_fingerprint":"fp_sim0000000"`...)
+	case "ollama":
+		dst = append(dst, `,"system_fingerprint":"fp_ollama"`...)
+	}
+	return dst
+}
+
+// appendTail is llama.cpp's order: the head comes last.
+func (s *shape) appendTail(dst []byte, object string) []byte {
+	dst = append(dst, `"created":`...)
+	dst = strconv.AppendInt(dst, s.created, 10)
+	dst = append(dst, `,"id":"`...)
+	dst = append(dst, s.id...)
+	dst = append(dst, `","model":`...)
+	dst = appendString(dst, s.model)
+	dst = append(dst, `,"system_fingerprint":"b11669-sim","object":"`...)
+	dst = append(dst, object...)
+	return append(dst, '"')
+}
+
+func appendFinish(dst []byte, finish string) []byte {
+	if finish == "" {
+		return append(dst, "null"...)
+	}
+	return appendString(dst, finish)
+}
+
+func (s *shape) chunkObject() string {
+	if s.legacy {
+		return "text_completion"
+	}
+	return "chat.completion.chunk"
+}
+
+func appendOrNull(dst, v []byte) []byte {
+	if len(v) == 0 {
+		return append(dst, "null"...)
+	}
+	return append(dst, v...)
+}
+
+// append writes one chunk.
+func (s *shape) append(dst []byte, c *chunk) []byte {
+	member := `"delta":`
+	if s.legacy {
+		member = `"text":`
+	}
+	if s.p.name == "llamacpp" {
+		dst = append(dst, `{"choices":[{"finish_reason":`...)
+		dst = appendFinish(dst, c.finish)
+		dst = append(dst, `,"index":`...)
+		dst = strconv.AppendInt(dst, int64(c.index), 10)
+		dst = append(dst, ',')
+		dst = append(dst, member...)
+		dst = append(dst, c.delta...)
+		if len(c.logprobs) > 0 {
+			dst = append(dst, `,"logprobs":`...)
+			dst = append(dst, c.logprobs...)
+		}
+		dst = append(dst, `}],`...)
+		dst = s.appendTail(dst, s.chunkObject())
+		if len(c.usage) > 0 {
+			dst = append(dst, `,"usage":`...)
+			dst = append(dst, c.usage...)
+		}
+		if len(c.timings) > 0 {
+			dst = append(dst, `,"timings":`...)
+			dst = append(dst, c.timings...)
+		}
+		return append(dst, '}')
+	}
+	dst = append(dst, '{')
+	dst = s.appendHead(dst, s.chunkObject())
+	dst = append(dst, `,"choices":[{"index":`...)
+	dst = strconv.AppendInt(dst, int64(c.index), 10)
+	dst = append(dst, ',')
+	dst = append(dst, member...)
+	dst = append(dst, c.delta...)
+	if s.p.name != "ollama" || len(c.logprobs) > 0 {
+		dst = append(dst, `,"logprobs":`...)
+		dst = appendOrNull(dst, c.logprobs)
+	}
+	dst = append(dst, `,"finish_reason":`...)
+	dst = appendFinish(dst, c.finish)
+	switch {
+	case s.p.name == "vllm" && c.finish != "":
+		dst = append(dst, `,"stop_reason":`...)
+		dst = appendFinish(dst, c.stopped)
+	case s.p.name == "sglang":
+		dst = append(dst, `,"matched_stop":`...)
+		dst = appendFinish(dst, c.stopped)
+	}
+	dst = append(dst, `}]`...)
+	if len(c.usage) > 0 || s.nullUsage {
+		dst = append(dst, `,"usage":`...)
+		dst = appendOrNull(dst, c.usage)
+	}
+	return append(dst, '}')
+}
+
+// appendUsageChunk writes the chunk that has usage and no choices.
+func (s *shape) appendUsageChunk(dst, usage []byte) []byte {
+	if s.p.name == "llamacpp" {
+		dst = append(dst, `{"choices":[],`...)
+		dst = s.appendTail(dst, s.chunkObject())
+	} else {
+		dst = append(dst, '{')
+		dst = s.appendHead(dst, s.chunkObject())
+		dst = append(dst, `,"choices":[]`...)
+	}
+	dst = append(dst, `,"usage":`...)
+	dst = append(dst, usage...)
+	return append(dst, '}')
+}
+
+// deltas
+
+// appendRole is the delta that opens a choice.
+func (s *shape) appendRole(dst []byte) []byte {
+	switch s.p.name {
+	case "llamacpp":
+		return append(dst, `{"role":"assistant","content":null}`...)
+	case "openai":
+		return append(dst, `{"role":"assistant","content":"","refusal":null}`...)
+	case "sglang":
+		return append(dst, `{"role":"assistant","content":"","reasoning_content":null,"tool_calls":null}`...)
+	}
+	return append(dst, `{"role":"assistant","content":""}`...)
+}
+
+// appendPiece is the delta of one token. first: Ollama has no opening chunk, its first delta carries the role.
+func (s *shape) appendPiece(dst []byte, p *piece, c *call, first bool) []byte {
+	if s.legacy {
+		dst = append(dst, '"')
+		dst = append(dst, p.esc...)
+		return append(dst, '"')
+	}
+	dst = append(dst, '{')
+	if first {
+		dst = append(dst, `"role":"assistant",`...)
+	}
+	sgl := s.p.name == "sglang"
+	switch p.kind {
+	case pieceText:
+		if sgl {
+			dst = append(dst, `"role":null,`...)
+		}
+		dst = append(dst, `"content":"`...)
+		dst = append(dst, p.esc...)
+		dst = append(dst, '"')
+		if sgl {
+			dst = append(dst, `,"reasoning_content":null,"tool_calls":null`...)
+		}
+	case pieceThought:
+		switch {
+		case sgl:
+			dst = append(dst, `"role":null,"content":null,`...)
+		case s.p.name == "ollama":
+			dst = append(dst, `"content":"",`...)
+		}
+		dst = append(dst, '"')
+		dst = append(dst, s.p.reasoning...)
+		dst = append(dst, `":"`...)
+		dst = append(dst, p.esc...)
+		dst = append(dst, '"')
+		if sgl {
+			dst = append(dst, `,"tool_calls":null`...)
+		}
+	default:
+		switch {
+		case sgl:
+			dst = append(dst, `"role":null,"content":null,"reasoning_content":null,`...)
+		case s.p.name == "ollama":
+			dst = append(dst, `"content":"",`...)
+		}
+		dst = append(dst, `"tool_calls":[`...)
+		dst = s.appendCallPiece(dst, p, c)
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+func (s *shape) appendCallPiece(dst []byte, p *piece, c *call) []byte {
+	index := func() {
+		dst = append(dst, `"index":`...)
+		dst = strconv.AppendInt(dst, int64(p.call), 10)
+		dst = append(dst, ',')
+	}
+	dst = append(dst, '{')
+	if p.kind == pieceArgs {
+		index()
+		dst = append(dst, `"function":{"arguments":"`...)
+		dst = append(dst, p.esc...)
+		return append(dst, `"}}`...)
+	}
+	if s.p.name == "vllm" || s.p.name == "ollama" {
+		dst = append(dst, `"id":`...)
+		dst = appendString(dst, c.id)
+		dst = append(dst, ',')
+		index()
+	} else {
+		index()
+		dst = append(dst, `"id":`...)
+		dst = appendString(dst, c.id)
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `"type":"function","function":{"name":`...)
+	dst = appendString(dst, c.name)
+	switch {
+	case p.kind == pieceWhole:
+		dst = append(dst, `,"arguments":`...)
+		dst = appendString(dst, c.args)
+	case s.p.name != "vllm":
+		dst = append(dst, `,"arguments":"`...)
+		dst = append(dst, p.esc...)
+		dst = append(dst, '"')
+	}
+	return append(dst, "}}"...)
+}
+
+// appendUsage writes the usage object.
+func (p *profile) appendUsage(dst []byte, prompt, completion, cached, reasoning int) []byte {
+	num := func(name string, n int) {
+		dst = append(dst, name...)
+		dst = strconv.AppendInt(dst, int64(n), 10)
+	}
+	num(`{"prompt_tokens":`, prompt)
+	num(`,"total_tokens":`, prompt+completion)
+	num(`,"completion_tokens":`, completion)
+	switch p.name {
+	case "ollama":
+		return append(dst, '}')
+	case "sglang":
+		if cached > 0 {
+			num(`,"prompt_tokens_details":{"cached_tokens":`, cached)
+			dst = append(dst, '}')
+		} else {
+			dst = append(dst, `,"prompt_tokens_details":null`...)
+		}
+		num(`,"reasoning_tokens":`, reasoning)
+		return append(dst, '}')
+	}
+	num(`,"prompt_tokens_details":{"cached_tokens":`, cached)
+	dst = append(dst, '}')
+	if p.name != "llamacpp" {
+		num(`,"completion_tokens_details":{"reasoning_tokens":`, reasoning)
+		dst = append(dst, '}')
+	}
+	return append(dst, '}')
+}
+
+// appendLogprobs writes the logprobs object of one or more tokens.
+func appendLogprobs(dst []byte, ws []word, tops int) []byte {
+	dst = append(dst, `{"content":[`...)
+	for i, w := range ws {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendToken(dst, w)
+		dst = append(dst, `,"top_logprobs":[`...)
+		if tops > 0 {
+			dst = appendToken(dst, w)
+			dst = append(dst, '}')
+		}
+		dst = append(dst, `]}`...)
+	}
+	return append(dst, `]}`...)
+}
+
+func appendToken(dst []byte, w word) []byte {
+	dst = append(dst, `{"token":"`...)
+	dst = append(dst, w.esc...)
+	dst = append(dst, `","logprob":-0.25,"bytes":[`...)
+	for i := range len(w.text) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(dst, int64(w.text[i]), 10)
+	}
+	return append(dst, ']')
+}

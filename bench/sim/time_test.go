@@ -1,0 +1,235 @@
+package sim
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipeTo connects to an engine without a socket, so that time can be simulated too.
+func pipeTo(t testing.TB, e *Engine) *client {
+	ours, theirs := net.Pipe()
+	e.serve(theirs)
+	return wrap(t, ours)
+}
+
+// arrivals reads a stream and notes when each event came.
+func arrivals(t testing.TB, c *client) (data []string, at []time.Duration) {
+	t.Helper()
+	begin := time.Now()
+	resp, err := http.ReadResponse(c.r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, at = append(data, "head"), append(at, time.Since(begin))
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := resp.Body.Read(buf)
+		for _, e := range events(string(buf[:n])) {
+			data, at = append(data, e), append(at, time.Since(begin))
+		}
+		if err != nil {
+			return data, at
+		}
+	}
+}
+
+func TestTimeOfStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{PrefillRate: 1000, TokenRate: 20, Latency: 100 * time.Millisecond, KeepAlive: -1})
+		defer e.Close()
+		c := pipeTo(t, e)
+		// 397 bytes of text and "user\n" make 101 tokens, with the template 104.
+		c.post("/v1/chat/completions", chatBody(strings.Repeat("a", 397), `,"stream":true,"max_tokens":4`))
+		data, at := arrivals(t, c)
+		want := []time.Duration{0, 204, 204, 254, 304, 354, 354, 354} // head, role, 4 tokens, finish, [DONE]
+		if len(at) != len(want) {
+			t.Fatalf("events %q", data)
+		}
+		for i := range want {
+			if d := at[i] - want[i]*time.Millisecond; d < 0 || d > time.Millisecond {
+				t.Errorf("event %d at %v, want %vms", i, at[i], want[i])
+			}
+		}
+		_ = c.Close()
+		synctest.Wait()
+	})
+}
+
+func TestTimeOfPlainAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{PrefillRate: 1000, TokenRate: 10})
+		defer e.Close()
+		c := pipeTo(t, e)
+		begin := time.Now()
+		c.post("/v1/chat/completions", chatBody(strings.Repeat("a", 397), `,"max_tokens":5`))
+		if _, _, err := c.answer(); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(begin).Round(time.Millisecond); d != 504*time.Millisecond {
+			t.Errorf("took %v", d)
+		}
+		// Six blocks of 16 tokens are cached: 8 of 104 are read.
+		begin = time.Now()
+		c.post("/v1/chat/completions", chatBody(strings.Repeat("a", 397), `,"max_tokens":5`))
+		_, body, err := c.answer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(begin).Round(time.Millisecond); d != 408*time.Millisecond {
+			t.Errorf("with cache it took %v", d)
+		}
+		if got := plainOf(t, body).Usage; got.PromptD.Cached != 96 || got.Prompt != 104 || got.Total != 109 {
+			t.Errorf("usage %+v", got)
+		}
+		_ = c.Close()
+		synctest.Wait()
+	})
+}
+
+func TestTimeControls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{PrefillRate: 1, TokenRate: 1, KeepAlive: -1})
+		defer e.Close()
+		for _, how := range []func(c *client){
+			func(c *client) {
+				c.post("/v1/chat/completions", chatBody("hi", `,"sim":{"tokens":3,"ttft_ms":70,"delay_ms":10}`))
+			},
+			func(c *client) {
+				c.post("/v1/chat/completions", chatBody("hi", ``), "X-Sim-Tokens: 3", "x-sim-ttft: 70ms", "X-SIM-DELAY: 10")
+			},
+			func(c *client) {
+				c.post("/v1/chat/completions", chatBody(`hi [[sim {"tokens":3,"ttft_ms":70,"delay_ms":10}]] there`, ``))
+			},
+		} {
+			c := pipeTo(t, e)
+			begin := time.Now()
+			how(c)
+			_, body, err := c.answer()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(begin).Round(time.Millisecond); d != 90*time.Millisecond {
+				t.Errorf("took %v: %s", d, body)
+			}
+			if got := plainOf(t, body); got.Usage.Completion != 3 || got.Finish[0] != "stop" {
+				t.Errorf("answer %s", body)
+			}
+			_ = c.Close()
+		}
+		synctest.Wait()
+	})
+}
+
+func TestSlotsAreFairAndBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{Slots: 2, Queue: 3, TokenRate: 10, KeepAlive: -1})
+		defer e.Close()
+		ends := make(chan int, 10)
+		begin := time.Now()
+		// Ten tokens each: one second with the last one after 900 ms.
+		for i := range 6 {
+			c := pipeTo(t, e)
+			c.post("/v1/chat/completions", chatBody("hi", `,"sim":{"tokens":10,"ttft_ms":100}`))
+			synctest.Wait()
+			go func() {
+				resp, _, err := c.answer()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if (resp.StatusCode == 503) != (i == 5) {
+					t.Errorf("request %d: status %d", i, resp.StatusCode)
+				}
+				_ = c.Close()
+				ends <- i
+			}()
+		}
+		synctest.Wait()
+		if s := e.Stats(); s.Running != 2 || s.Waiting != 3 || s.Rejected != 1 || s.Peak != 2 {
+			t.Errorf("stats %+v", s)
+		}
+		var order []int
+		for range 6 {
+			order = append(order, <-ends)
+		}
+		if d := time.Since(begin).Round(time.Millisecond); d != 3*time.Second {
+			t.Errorf("all took %v", d)
+		}
+		if order[0] != 5 || max(order[1], order[2]) != 1 || max(order[3], order[4]) != 3 || order[5] != 4 {
+			t.Errorf("order %v", order)
+		}
+		synctest.Wait()
+		if s := e.Stats(); s.Running != 0 || s.Waiting != 0 || s.Completed != 5 || s.Conns != 0 {
+			t.Errorf("stats %+v", s)
+		}
+	})
+}
+
+func TestNothingIsSentWhileQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{Slots: 1, TokenRate: 10, KeepAlive: -1})
+		defer e.Close()
+		first, second := pipeTo(t, e), pipeTo(t, e)
+		first.post("/v1/chat/completions", chatBody("hi", `,"sim":{"tokens":21}`))
+		synctest.Wait()
+		second.post("/v1/chat/completions", chatBody("hi", `,"stream":true,"max_tokens":2`))
+		go func() { _, _, _ = first.answer() }()
+		_, at := arrivals(t, second)
+		if at[0].Round(time.Millisecond) != 2*time.Second {
+			t.Errorf("head came after %v", at[0])
+		}
+		_, _ = first.Close(), second.Close()
+		synctest.Wait()
+	})
+}
+
+func TestPingsAndIdleTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{Profile: "llamacpp", Latency: 70 * time.Second})
+		defer e.Close()
+		c := pipeTo(t, e)
+		c.post("/v1/chat/completions", chatBody("hi", `,"stream":true,"max_tokens":1`))
+		_, body, err := c.answer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(body, ":\n\n"); n != 2 {
+			t.Errorf("%d pings: %q", n, body)
+		}
+		begin := time.Now()
+		if _, err := c.r.Peek(1); err == nil || time.Since(begin) != 5*time.Second {
+			t.Errorf("idle connection: %v after %v", err, time.Since(begin))
+		}
+		synctest.Wait()
+	})
+}
+
+func TestKVRoomHoldsTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{Slots: 8, KVTokens: 250, TokenRate: 10, KeepAlive: -1})
+		defer e.Close()
+		for range 3 {
+			c := pipeTo(t, e)
+			c.post("/v1/chat/completions", chatBody(strings.Repeat("a", 397), `,"stream":true,"sim":{"tokens":10}`))
+			synctest.Wait()
+			go func() { _, _, _ = c.answer(); _ = c.Close() }()
+		}
+		synctest.Wait()
+		if s := e.Stats(); s.Running != 2 || s.Waiting != 1 {
+			t.Errorf("stats %+v", s)
+		}
+		used, _ := e.slots.room()
+		if used != 2*104+2 {
+			t.Errorf("room used %d", used)
+		}
+		time.Sleep(10 * time.Second)
+		used, _ = e.slots.room()
+		if s := e.Stats(); s.Completed != 3 || used != 0 {
+			t.Errorf("stats %+v, room %d", s, used)
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package sim
+
+import (
+	"strings"
+	"unicode"
+)
+
+// word is one token of text with its JSON form, made once.
+type word struct{ text, esc string }
+
+// state is a place in the chain of words: what may follow.
+type state uint8
+
+const (
+	atStart state = iota
+	atAdjective
+	atNoun
+	atVerb
+	atAdverb
+	atPlace
+	atEnd
+	states
+)
+
+// The chain: each state has its words and the states that may follow it, the likelier ones more than once. A few words carry
+// what text in the world carries and breaks careless code: umlauts, three- and four-byte characters, quotes, a backslash.
+var chain = [states]struct {
+	words []word
+	next  []state
+}{
+	atStart: {
+		text("the", "each", "every", "no", "one", "that", "this", "our", "another"),
+		[]state{atAdjective, atAdjective, atNoun, atNoun, atNoun},
+	},
+	atAdjective: {
+		text("slow", "green", "quiet", "heavy", "narrow", "bright", "old", "steady", "naïve", "grey", "cold", "patient", "späte"),
+		[]state{atNoun},
+	},
+	atNoun: {
+		text("turbine", "river", "gate", "engine", "valley", "keeper", "harbour", "lamp", "bridge", "channel", "mill", "café",
+			"signal", "weir", "boat", "\"lock\"", "東京", "current", "wheel", "log\\book"),
+		[]state{atVerb, atVerb, atVerb, atEnd},
+	},
+	atVerb: {
+		text("turns", "opens", "carries", "waits", "holds", "meets", "follows", "measures", "feeds", "sees", "crosses", "answers"),
+		[]state{atAdverb, atPlace, atPlace, atStart, atEnd},
+	},
+	atAdverb: {
+		text("slowly", "twice", "again", "early", "often", "without noise", "at night", "quickly"),
+		[]state{atPlace, atEnd, atEnd},
+	},
+	atPlace: {
+		text("before", "behind", "near", "under", "beside", "after", "towards", "around"),
+		[]state{atStart},
+	},
+	atEnd: {
+		[]word{{".", "."}, {".", "."}, {".", "."}, {",", ","}, {".\n\n", `.\n\n`}, {";", ";"}, {" 🚲.", " 🚲."}},
+		[]state{atStart},
+	},
+}
+
+func text(words ...string) []word {
+	ws := make([]word, len(words))
+	for i, w := range words {
+		ws[i] = newWord(" " + w)
+	}
+	return ws
+}
+
+func newWord(s string) word { return word{s, string(appendEscaped(nil, s))} }
+
+// speaker says one word after another, the same ones for the same seed.
+type speaker struct {
+	rng  uint64
+	at   state
+	lead begin
+}
+
+// begin is what the next word begins, which decides its first letter and the blank before it.
+type begin uint8
+
+const (
+	atText begin = iota
+	atParagraph
+	atSentence
+	atNone
+)
+
+func newSpeaker(seed uint64) speaker { return speaker{rng: seed} }
+
+func (s *speaker) random(n int) int {
+	s.rng += 0x9e3779b97f4a7c15
+	return int(mix(s.rng, 0xd1342543de82ef95) % uint64(n))
+}
+
+// next is the next word, blank before it included.
+func (s *speaker) next() word {
+	was, here := s.at, &chain[s.at]
+	i := s.random(len(here.words))
+	w := here.words[i]
+	s.at = here.next[s.random(len(here.next))]
+	lead := s.lead
+	s.lead = atNone
+	if was == atEnd {
+		switch {
+		case strings.HasSuffix(w.text, "\n"):
+			s.lead = atParagraph
+		case strings.HasSuffix(w.text, "."):
+			s.lead = atSentence
+		}
+		return w
+	}
+	switch lead {
+	case atText, atParagraph:
+		return capitals[was][i][1]
+	case atSentence:
+		return capitals[was][i][0]
+	}
+	return w
+}
+
+// capitals holds the words as they stand at the head of a sentence, with and without a blank.
+var capitals = func() (all [states][][2]word) {
+	for st := range all {
+		for _, w := range chain[st].words {
+			r := []rune(strings.TrimPrefix(w.text, " "))
+			r[0] = unicode.ToUpper(r[0])
+			all[st] = append(all[st], [2]word{newWord(" " + string(r)), newWord(string(r))})
+		}
+	}
+	return all
+}()
+
+// tokens cuts a text the way the simulator counts: a blank begins a token, and none has more than 12 characters.
+func tokens(s string) []word {
+	var ws []word
+	start, runes := 0, 0
+	for i, r := range s {
+		if i > start && (r == ' ' || runes >= 12) {
+			ws = append(ws, newWord(s[start:i]))
+			start, runes = i, 0
+		}
+		runes++
+	}
+	if start < len(s) {
+		ws = append(ws, newWord(s[start:]))
+	}
+	return ws
+}
+
+// fragments cuts a text into n-character pieces: how tool arguments and JSON arrive.
+func fragments(s string, n int) []word {
+	var ws []word
+	start, runes := 0, 0
+	for i := range s {
+		if runes == n {
+			ws = append(ws, newWord(s[start:i]))
+			start, runes = i, 0
+		}
+		runes++
+	}
+	if start < len(s) {
+		ws = append(ws, newWord(s[start:]))
+	}
+	return ws
+}

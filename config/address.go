@@ -1,0 +1,103 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// OnLoopback reports whether a listen address can be reached from this machine only. A name other than localhost is taken
+// to be reachable from outside.
+func OnLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// checkListen says what is wrong with a listen address.
+func checkListen(listen string) error {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return errors.New("want an address and a port, such as 127.0.0.1:4000, or :4000 for every address")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("the port %q is not a number from 0 to 65535", port)
+	}
+	if _, err := netip.ParseAddr(host); host != "" && err != nil && !hostName(host) {
+		return fmt.Errorf("%q is neither an IP address nor a host name", host)
+	}
+	return nil
+}
+
+func hostName(host string) bool {
+	if host == "" || len(host) > 253 || strings.Trim(host, "0123456789.") == "" {
+		return false // nothing but digits and dots is an IP address that went wrong
+	}
+	for label := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
+		plain := func(r rune) bool {
+			return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
+		}
+		if label == "" || len(label) > 63 || strings.ContainsFunc(label, func(r rune) bool { return !plain(r) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkHTTP says what is wrong with the address of a server that we call. No message holds the address, for it may hold a
+// password.
+func checkHTTP(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return nil, errors.New("this is not a URL: write http://HOST:PORT")
+	case u.User != nil || strings.Contains(u.Opaque, "@"):
+		return nil, errors.New("a URL must not hold a user or a password: an engine's key goes into api_key")
+	case u.Scheme == "":
+		return nil, errors.New("the URL has no scheme: write http://HOST:PORT or https://HOST:PORT")
+	case u.Scheme != "http" && u.Scheme != "https":
+		if u.Opaque != "" {
+			return nil, errors.New("the URL has no scheme: write http://HOST:PORT or https://HOST:PORT")
+		}
+		return nil, fmt.Errorf("the scheme must be http or https, not %s", u.Scheme)
+	case u.Host == "" || u.Hostname() == "":
+		return nil, errors.New("the URL names no host: write http://HOST:PORT")
+	}
+	if _, err := netip.ParseAddr(u.Hostname()); err != nil && !hostName(u.Hostname()) {
+		return nil, errors.New("the URL's host is neither a name nor an IP address")
+	}
+	if p := u.Port(); p != "" || strings.HasSuffix(u.Host, ":") {
+		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
+			return nil, errors.New("the URL's port is not a number from 1 to 65535")
+		}
+	}
+	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(address, "#") {
+		return nil, errors.New("the URL must end before ? and #")
+	}
+	return u, nil
+}
+
+// checkBaseURL says what is wrong with an upstream's address.
+func checkBaseURL(address string) error {
+	u, err := checkHTTP(address)
+	if err != nil {
+		return err
+	}
+	if before, _, found := strings.Cut(u.EscapedPath()+"/", "/v1/"); found {
+		return fmt.Errorf("write the base URL without /v1 and what follows it: %s://%s%s", u.Scheme, u.Host, before)
+	}
+	if strings.ContainsAny(u.EscapedPath(), "%\\") || strings.Contains(u.Path, "//") || strings.Contains(u.Path+"/", "/../") || strings.Contains(u.Path+"/", "/./") {
+		return errors.New("the path before /v1 must be plain words between single slashes")
+	}
+	return nil
+}

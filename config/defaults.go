@@ -1,0 +1,109 @@
+package config
+
+import (
+	"reflect"
+	"time"
+)
+
+// Defaults returns a File with the default of every key that does not name something. Files are decoded over it, so a key
+// that is absent, or present without a value, keeps what stands here.
+func Defaults() *File {
+	return &File{
+		Listen: "127.0.0.1:4000",
+		Admin:  Admin{Listen: "127.0.0.1:9090"},
+		Log:    Log{Level: "info", Format: "json", Access: true},
+		Limits: Limits{
+			RequestBody: 32 << 20,
+			UploadBody:  100 << 20,
+			UploadRate:  64 << 10,
+			BodyMemory:  25,
+			Connections: 20000,
+			Header:      8 << 10,
+		},
+		Timeouts: Timeouts{
+			Connect:      seconds(2),
+			FirstEvent:   seconds(120),
+			Answer:       seconds(600),
+			Idle:         seconds(60),
+			Total:        0,
+			ClientHeader: seconds(10),
+			ClientBody:   seconds(30),
+			ClientIdle:   seconds(60),
+			Write:        seconds(30),
+			Linger:       seconds(5),
+			Drain:        seconds(60),
+		},
+		Stream:   Stream{CommitAfter: seconds(10), Keepalive: seconds(15)},
+		Retry:    Retry{Attempts: 2, Budget: 20},
+		OnRevoke: OnRevokeEnd,
+	}
+}
+
+// DefaultKey returns what an entry of `keys` is decoded over: every model, every operation, no limits, active.
+func DefaultKey() Key {
+	active := true
+	return Key{Models: []string{"*"}, Operations: Operations(), Active: &active}
+}
+
+// DefaultUpstream returns what an entry of `upstreams` is decoded over. The probe's path and timeout stay empty, because
+// the engine's profile knows them; so does the concurrency, which the engine may report.
+func DefaultUpstream() Upstream {
+	return Upstream{Engine: EngineAuto, Weight: 1, Probe: Probe{Interval: seconds(2), Fall: 3, Rise: 2}}
+}
+
+// DefaultModel returns what an entry of `models` is decoded over.
+func DefaultModel() Model {
+	return Model{Kind: KindChat, Policy: PolicyLeastLoaded}
+}
+
+// elementDefault returns the value that a list's element of type t is decoded over.
+func elementDefault(t reflect.Type) reflect.Value {
+	switch t {
+	case reflect.TypeFor[Key]():
+		return reflect.ValueOf(DefaultKey())
+	case reflect.TypeFor[Upstream]():
+		return reflect.ValueOf(DefaultUpstream())
+	case reflect.TypeFor[Model]():
+		return reflect.ValueOf(DefaultModel())
+	}
+	return reflect.Zero(t)
+}
+
+// complete fills in the defaults that depend on other values of the same entry.
+func (f *File) complete() {
+	for i := range f.Models {
+		m := &f.Models[i]
+		for j := range m.Deployments {
+			if m.Deployments[j].Served == "" {
+				m.Deployments[j].Served = m.ID
+			}
+		}
+	}
+}
+
+// Endpoints returns the paths the model may be asked at: those of the file, or by default the ones of its kind. Text
+// completions go with chat, and counting tokens with messages.
+func (m *Model) Endpoints() []string {
+	if m.SupportedEndpoints != nil {
+		return m.SupportedEndpoints
+	}
+	switch m.Kind {
+	case KindChat:
+		return []string{"/v1/chat/completions", "/v1/messages", "/v1/responses"}
+	case KindTranscription:
+		return []string{"/v1/audio/transcriptions"}
+	case KindSpeech:
+		return []string{"/v1/audio/speech"}
+	case KindImage:
+		return []string{"/v1/images/generations"}
+	case KindImageEdit:
+		return []string{"/v1/images/edits"}
+	case KindEmbedding:
+		return []string{"/v1/embeddings"}
+	case KindRerank:
+		return []string{"/v1/rerank"}
+	}
+	return nil
+}
+
+func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestDiff(t *testing.T) {
+	const before = `
+keys:
+  - { id: a, hash: "` + hashA + `" }
+  - { id: b, hash: "` + hashB + `" }
+upstreams:
+  - { name: gpu-a, url: "http://h:1", api_key: old }
+  - { name: gpu-b, url: "http://h:2", concurrency: 4 }
+models:
+  - { id: m, deployments: [{ upstream: gpu-a }] }
+`
+	for _, row := range []struct{ name, old, next, want string }{
+		{"nothing", "", "", ""},
+		{"a default written out", "gpu-a,", "gpu-a, weight: 1, engine: auto,", ""},
+		{"another order", `  - { name: gpu-a, url: "http://h:1", api_key: old }
+  - { name: gpu-b, url: "http://h:2", concurrency: 4 }`, `  - { name: gpu-b, url: "http://h:2", concurrency: 4 }
+  - { name: gpu-a, url: "http://h:1", api_key: old }`, ""},
+		{"served written out", "upstream: gpu-a }", "upstream: gpu-a, served: m }", ""},
+		{"weight", "gpu-a,", "gpu-a, weight: 2,", "changed upstreams[gpu-a].weight"},
+		{"secret", "api_key: old", "api_key: new", "changed upstreams[gpu-a].api_key"},
+		{"url", "http://h:2", "http://h:3", "changed upstreams[gpu-b].url"},
+		{"pools", "concurrency: 4", "concurrency: { text: 4 }", "changed upstreams[gpu-b].concurrency"},
+		{"probe", "gpu-a,", "gpu-a, probe: { fall: 9 },", "changed upstreams[gpu-a].probe.fall"},
+		{"key gone", `  - { id: b, hash: "` + hashB + `" }` + "\n", "", "removed keys[b]"},
+		{"key switched off", "id: b,", "id: b, active: false,", "changed keys[b].active"},
+		{"renamed", "name: gpu-b", "name: gpu-c", "removed upstreams[gpu-b]; added upstreams[gpu-c]"},
+		{"alias", "id: m,", "id: m, aliases: [x],", "added models[m].aliases"},
+		{"deployment", "gpu-a }]", "gpu-a }, { upstream: gpu-b }]", "changed models[m].deployments"},
+		{"model's clock", "id: m,", "id: m, timeouts: { idle: 5s },", "added models[m].timeouts.idle"},
+		{"vision", "id: m,", "id: m, vision: { max_pixels: 5 },", "added models[m].vision"},
+		{"engine", "\nkeys", "\nengines: [{ name: mine }]\nkeys", "added engines[mine]"},
+		{
+			"listeners", "\nkeys", "\nlisten: 127.0.0.1:5000\nadmin: { listen: 127.0.0.1:5001, token: t }\nkeys",
+			"changed admin.listen (takes effect after a restart); added admin.token; changed listen (takes effect after a restart)",
+		},
+		{"clocks", "\nkeys", "\ntimeouts: { idle: 5s, client_idle: 5s }\nkeys", "changed timeouts.client_idle (takes effect after a restart); changed timeouts.idle"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if !strings.Contains(before, row.old) {
+				t.Fatal("nothing to replace")
+			}
+			old, next := mustParse(t, before), mustParse(t, strings.Replace(before, row.old, row.next, 1))
+			if got := changes(Diff(old, next)); got != row.want {
+				t.Errorf("got  %s\nwant %s", got, row.want)
+			}
+		})
+	}
+}
+
+// TestDiffOfCertificates tells TLS on and off, which needs a restart, from another pair, which does not.
+func TestDiffOfCertificates(t *testing.T) {
+	none, one, two := Defaults(), Defaults(), Defaults()
+	one.TLS, two.TLS = TLS{Cert: "a", Key: "k"}, TLS{Cert: "b", Key: "k"}
+	if got, want := changes(Diff(none, one)), "added tls.cert (takes effect after a restart); added tls.key (takes effect after a restart)"; got != want {
+		t.Errorf("on: %s", got)
+	}
+	if got, want := changes(Diff(one, two)), "changed tls.cert"; got != want {
+		t.Errorf("another: %s", got)
+	}
+}
+
+// TestRestartOnlyPathsExist guards the table against a key that is renamed.
+func TestRestartOnlyPathsExist(t *testing.T) {
+	old, next := Defaults(), mustParse(t, `
+listen: 1.2.3.4:1
+admin: { listen: 1.2.3.4:2 }
+log: { level: debug, format: console }
+tracing: { otlp: "http://h:4318" }
+limits: { body_memory: 1%, connections: 1, header: 1KiB }
+timeouts: { client_header: 1s, client_idle: 1s }
+`)
+	got := Diff(old, next)
+	if len(got) != len(restartOnly) {
+		t.Errorf("%d changes, %d in the table: %v", len(got), len(restartOnly), got)
+	}
+	for _, c := range got {
+		if !c.RestartOnly {
+			t.Errorf("%s", c)
+		}
+	}
+}
+
+func changes(cs []Change) string {
+	texts := make([]string, len(cs))
+	for i, c := range cs {
+		texts[i] = fmt.Sprint(c)
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,254 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Engine is an engine profile: how one kind of inference server is recognised, watched and spoken to, as data. The bundled
+// ones are upstreams/engines/*.yaml; a file's `engines:` may add more in the same form, or replace one by its name.
+//
+// A member that is left out is taken from the profile named by `like`, and without one from "openai". A list that is given,
+// even an empty one, replaces the whole list below it.
+//
+// A *field* below is the way to a value in a JSON page: member names and array positions joined by dots, and `*` for every
+// element of an array or object: "data.*.owned_by". The empty field is the page itself.
+type Engine struct {
+	Name  string `yaml:"name"`  // what an upstream's `engine` says
+	Title string `yaml:"title"` // for people
+	Like  string `yaml:"like"`  // profile to start from; default openai
+
+	Detect  []EngineSign  `yaml:"detect"`  // any one of these is enough to know the engine
+	Ports   []int         `yaml:"ports"`   // where it usually listens, for discovery on loopback
+	Version EngineValue   `yaml:"version"` // where it tells its version
+	Health  EngineHealth  `yaml:"health"`
+	Models  []EngineModel `yaml:"models"` // the first page lists the models, further pages add details to listed names
+	// Names says what the list of models is worth: "listed", the engine serves what it lists and nothing else;
+	// "ignored", it answers whatever name it is given; "open", the list may be incomplete, so a name is missing
+	// only when an earlier list had it.
+	Names       string        `yaml:"names"`
+	ImplicitTag string        `yaml:"implicit_tag"` // appended to a name without a colon before it is looked up: ":latest"
+	Load        []EngineLoad  `yaml:"load"`         // the first page that answers is read
+	Capacity    []EngineValue `yaml:"capacity"`     // how many requests run at once; the sum of all matches, the first page that has it
+	Concurrency int           `yaml:"concurrency"`  // when neither the file nor the engine says
+
+	Paths          map[string]string `yaml:"paths"`           // operation to path, for those that differ; see EngineOperations
+	KeepAlive      Duration          `yaml:"keep_alive"`      // idle connections are dropped after this, before the engine does
+	TokenLimit     string            `yaml:"token_limit"`     // max_tokens | max_completion_tokens | as_sent
+	Reasoning      EngineReasoning   `yaml:"reasoning"`       // how an effort is told
+	SystemMessages string            `yaml:"system_messages"` // fold | in_place
+	Native         []string          `yaml:"native"`          // dialects it speaks well itself: messages, responses
+	Refused        []string          `yaml:"refused"`         // request members that steer the engine and are refused; a trailing * matches
+	ClientFaults   []EngineError     `yaml:"client_faults"`   // 5xx answers that are the client's mistake: never retried, never counted
+	Overloads      []EngineError     `yaml:"overloads"`       // answers that mean "full", not "broken"
+	Quirks         []string          `yaml:"quirks"`          // see EngineQuirks
+}
+
+// EngineSign is one way to recognise an engine by a page: everything that is given must hold.
+type EngineSign struct {
+	Path     string   `yaml:"path"`
+	Status   int      `yaml:"status"`   // default 200
+	Field    string   `yaml:"field"`    // present in the JSON page
+	Equals   string   `yaml:"equals"`   // and one of its values is this
+	Contains []string `yaml:"contains"` // the page holds all of these texts
+}
+
+// EngineValue is one number or text of a JSON page.
+type EngineValue struct {
+	Path  string `yaml:"path"`
+	Field string `yaml:"field"`
+}
+
+// EngineHealth is the page that answers 200 when the engine can work.
+type EngineHealth struct {
+	Path    string   `yaml:"path"`
+	Timeout Duration `yaml:"timeout"`
+	// Alive is "ok", only a 2xx is good, or "any": every answer below 500 is, for servers that have no page for it.
+	Alive string `yaml:"alive"`
+}
+
+// EngineModel says how to read one page about models.
+type EngineModel struct {
+	Path    string   `yaml:"path"`
+	List    string   `yaml:"list"`    // field of the array; empty: the page is one model
+	ID      string   `yaml:"id"`      // field within an element
+	Aliases string   `yaml:"aliases"` // array of further names
+	Context []string `yaml:"context"` // fields of the greatest context in tokens; the first that is there counts
+	Vision  string   `yaml:"vision"`  // true, or a text or array that says image, vision or vlm
+	Loaded  string   `yaml:"loaded"`  // true or "loaded" means loaded; on a page that lists only loaded models, its id field
+}
+
+// EngineLoad says how to read one page about the engine's work.
+type EngineLoad struct {
+	Path    string   `yaml:"path"`
+	Format  string   `yaml:"format"`   // metrics (Prometheus text) | json
+	Running []string `yaml:"running"`  // names or fields, the first that is there counts; series and matches are added up, true counts 1
+	Waiting []string `yaml:"waiting"`  // likewise
+	KVUsage []string `yaml:"kv_usage"` // 0 to 1; the mean of all matches
+}
+
+// EngineReasoning says how a reasoning effort is told to the engine.
+type EngineReasoning struct {
+	Effort string         `yaml:"effort"` // request member that takes the effort word; default reasoning_effort
+	Off    map[string]any `yaml:"off"`    // members to add when the effort is "none"
+	On     map[string]any `yaml:"on"`     // members to add for any other effort
+	Words  []string       `yaml:"words"`  // effort words it takes, "none" among them or not; empty: any
+}
+
+// EngineError is the shape of an answer: status, and if given the error's type and a part of its message.
+type EngineError struct {
+	Status   int      `yaml:"status"`
+	Type     string   `yaml:"type"`
+	Messages []string `yaml:"messages"` // any one of these is in the message; empty: any message
+}
+
+// Values of EngineHealth.Alive.
+const (
+	AliveOK  = "ok"
+	AliveAny = "any"
+)
+
+// Values of Engine.Names.
+const (
+	NamesListed  = "listed"
+	NamesIgnored = "ignored"
+	NamesOpen    = "open"
+)
+
+// Values of Engine.TokenLimit.
+const (
+	TokenLimitMaxTokens           = "max_tokens"
+	TokenLimitMaxCompletionTokens = "max_completion_tokens"
+	TokenLimitAsSent              = "as_sent"
+)
+
+// Formats of EngineLoad.
+const (
+	LoadMetrics = "metrics"
+	LoadJSON    = "json"
+)
+
+// Quirks of an engine.
+const (
+	// QuirkCancelOnlyStreams: closing the connection stops a stream, but a plain request runs to its end.
+	QuirkCancelOnlyStreams = "cancel_only_streams"
+	// QuirkContinuousUsage: stream_options.continuous_usage_stats puts usage on every chunk of a stream.
+	QuirkContinuousUsage = "continuous_usage"
+	// QuirkOwnHost: the engine checks Host, so with `resolve` it is sent the dialled address and not the name.
+	QuirkOwnHost = "own_host"
+	// QuirkLoadsOnDemand: a listed model that is not loaded is loaded by the first request for it.
+	QuirkLoadsOnDemand = "loads_on_demand"
+)
+
+// EngineQuirks are the words that Engine.Quirks may hold.
+var EngineQuirks = []string{QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand}
+
+// EngineOperations are the keys that Engine.Paths may hold.
+var EngineOperations = []string{
+	OpChat, "completions", OpMessages, "count_tokens", OpResponses, OpTranscriptions, OpSpeech, OpEmbeddings, OpRerank, OpImages, "image_edits",
+}
+
+// Over returns e with every member that it leaves out taken from base. Quirks and other lists count as given when they are
+// not nil, so an empty list takes everything away.
+func (e *Engine) Over(base *Engine) Engine {
+	out := *e
+	fill(reflect.ValueOf(&out).Elem(), reflect.ValueOf(base).Elem())
+	return out
+}
+
+// fill sets the zero members of dst from src, structs member by member.
+func fill(dst, src reflect.Value) {
+	for i := range dst.NumField() {
+		d, s := dst.Field(i), src.Field(i)
+		switch {
+		case d.Kind() == reflect.Struct:
+			fill(d, s)
+		case d.IsZero():
+			d.Set(s)
+		}
+	}
+}
+
+// Problems lists what is wrong with a profile as written, each with the member's path in it ("health.path: ..."). Whether
+// Like names a profile is for the caller, who knows which there are.
+func (e *Engine) Problems() []string {
+	c := engineCheck{}
+	c.need(e.Name != "" && e.Name != "auto", "name: give the profile a name other than auto")
+	for i, s := range e.Detect {
+		at := fmt.Sprintf("detect[%d]", i)
+		c.path(at+".path", s.Path, true)
+		c.need(s.Field != "" || len(s.Contains) > 0, at+": say what the page must have: field or contains")
+		c.need(s.Equals == "" || s.Field != "", at+".equals: needs a field to compare")
+	}
+	for i, p := range e.Ports {
+		c.need(p > 0 && p < 65536, fmt.Sprintf("ports[%d]: %d is not a port", i, p))
+	}
+	c.value("version", e.Version)
+	c.path("health.path", e.Health.Path, false)
+	c.oneOf("health.alive", e.Health.Alive, AliveOK, AliveAny)
+	for i, m := range e.Models {
+		at := fmt.Sprintf("models[%d]", i)
+		c.path(at+".path", m.Path, true)
+		c.need(m.ID != "", at+".id: name the field that holds the model's id")
+	}
+	c.oneOf("names", e.Names, NamesListed, NamesIgnored, NamesOpen)
+	for i, l := range e.Load {
+		at := fmt.Sprintf("load[%d]", i)
+		c.path(at+".path", l.Path, true)
+		c.need(l.Format == LoadMetrics || l.Format == LoadJSON, at+".format: must be metrics or json")
+		c.need(len(l.Running)+len(l.Waiting) > 0, at+": name what tells the running or waiting requests")
+	}
+	for i, v := range e.Capacity {
+		c.value(fmt.Sprintf("capacity[%d]", i), v)
+		c.need(v.Path != "", fmt.Sprintf("capacity[%d].path: missing", i))
+	}
+	c.need(e.Concurrency >= 0, "concurrency: must not be negative")
+	for _, op := range slices.Sorted(maps.Keys(e.Paths)) {
+		c.need(slices.Contains(EngineOperations, op), fmt.Sprintf("paths.%s: not an operation; use one of %s", op, strings.Join(EngineOperations, ", ")))
+		c.path("paths."+op, e.Paths[op], false)
+	}
+	c.oneOf("token_limit", e.TokenLimit, TokenLimitMaxTokens, TokenLimitMaxCompletionTokens, TokenLimitAsSent)
+	c.oneOf("system_messages", e.SystemMessages, "fold", "in_place")
+	for i, n := range e.Native {
+		c.oneOf(fmt.Sprintf("native[%d]", i), n, OpMessages, OpResponses)
+	}
+	for i, f := range e.ClientFaults {
+		c.need(f.Status >= 400 && f.Status < 600, fmt.Sprintf("client_faults[%d].status: must be 400 to 599", i))
+	}
+	for i, f := range e.Overloads {
+		c.need(f.Status >= 400 && f.Status < 600, fmt.Sprintf("overloads[%d].status: must be 400 to 599", i))
+	}
+	for i, q := range e.Quirks {
+		c.oneOf(fmt.Sprintf("quirks[%d]", i), q, EngineQuirks...)
+	}
+	return c.found
+}
+
+// engineCheck collects problems.
+type engineCheck struct{ found []string }
+
+func (c *engineCheck) need(ok bool, problem string) {
+	if !ok {
+		c.found = append(c.found, problem)
+	}
+}
+
+func (c *engineCheck) path(at, path string, required bool) {
+	if path == "" {
+		c.need(!required, at+": missing")
+		return
+	}
+	c.need(path[0] == '/' && !strings.ContainsAny(path, " #\r\n\t"), fmt.Sprintf("%s: %q is not a path; it begins with / and holds no blanks", at, path))
+}
+
+func (c *engineCheck) value(at string, v EngineValue) {
+	c.path(at+".path", v.Path, v.Field != "")
+}
+
+// oneOf accepts the empty word: it means "as the profile below".
+func (c *engineCheck) oneOf(at, word string, words ...string) {
+	c.need(word == "" || slices.Contains(words, word), fmt.Sprintf("%s: %q is not one of %s", at, word, strings.Join(words, ", ")))
+}

@@ -1,0 +1,183 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// maxFile bounds a configuration file.
+const maxFile = 16 << 20
+
+// origin is what a File remembers about where it was read.
+type origin struct {
+	marks  map[string]mark
+	broken map[string]bool
+	notes  Problems // warnings of reading, which Validate repeats
+	files  []string // every file that the values came from or name
+
+	private bool // the file itself holds keys or a secret
+}
+
+// Load reads the configuration at path with everything it refers to: environment variables, secrets in files and the
+// keys_file. The error is Problems, all of them: syntax, unknown and repeated keys, values of a wrong form, references that
+// lead nowhere. Rules that tie values together are Validate's; LoadValid does both.
+func Load(path string) (*File, error) {
+	f, problems := load(path)
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Parse is Load for a source that is already in memory. name stands in problems, and its folder is what relative paths in
+// the file are relative to. Parse reads the environment and the files the source refers to.
+func Parse(name string, src []byte) (*File, error) {
+	f, problems := parse(name, src)
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// LoadValid reads the configuration at path and checks it with Validate, so that mistakes of every class are found in one
+// run. The File is nil when Problems.Err is not; otherwise the problems are warnings.
+func LoadValid(path string, k Known) (*File, Problems) {
+	f, problems := load(path)
+	return valid(f, problems, k)
+}
+
+// ParseValid is LoadValid for a source that is already in memory; name is as for Parse.
+func ParseValid(name string, src []byte, k Known) (*File, Problems) {
+	f, problems := parse(name, src)
+	return valid(f, problems, k)
+}
+
+// Decode binds one YAML document to the struct that into points to, as strictly as Load does and by the same yaml tags, for
+// the files of other packages that share types with this one. Environment variables are resolved. The error is Problems.
+func Decode(name string, src []byte, into any) error {
+	b, _ := read(name, src, into)
+	return b.finish().Err()
+}
+
+// Paths returns every file the configuration was read from or names: itself, the keys_file, certificates and the files of
+// secrets. It is what a Watcher watches.
+func (f *File) Paths() []string {
+	if f.origin == nil {
+		return nil
+	}
+	return f.origin.files
+}
+
+func valid(f *File, problems Problems, k Known) (*File, Problems) {
+	if f != nil {
+		problems = append(problems.Errors(), f.Validate(k)...)
+		problems.sort()
+	}
+	if problems.Err() != nil {
+		return nil, problems
+	}
+	return f, problems
+}
+
+func load(path string) (*File, Problems) {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a directory, not a file", path)
+	} else if err != nil {
+		err = fileError(path, err)
+	}
+	var src []byte
+	if err == nil {
+		src, err = readBounded(path, maxFile)
+	}
+	if err != nil {
+		return nil, Problems{{File: path, Message: strings.TrimPrefix(err.Error(), path+" ")}}
+	}
+	f, problems := parse(path, src)
+	if f != nil {
+		f.origin.files = append([]string{path}, f.origin.files...)
+		if f.origin.private {
+			problems = append(problems, wideMode(path, info)...)
+		}
+		problems.sort()
+		f.origin.notes = problems.Warnings()
+	}
+	return f, problems
+}
+
+// parse returns a File whenever the source is YAML at all, with defaults in the place of what did not fit: Validate can
+// then find what else is wrong.
+func parse(name string, src []byte) (*File, Problems) {
+	f := Defaults()
+	b, ok := read(name, src, f)
+	if !ok {
+		return nil, b.finish()
+	}
+	f.origin = &origin{marks: b.marks, broken: b.broken, private: b.literal || len(f.Keys) > 0}
+	f.normalize(b.dir)
+	b.references(f)
+	problems := b.finish()
+	if f.KeysFile != "" && !b.broken["keys_file"] {
+		problems = append(problems, f.readKeys(b)...)
+	}
+	problems.sort()
+	f.complete()
+	f.origin.files, f.origin.notes = b.files, problems.Warnings()
+	return f, problems
+}
+
+// read parses src and binds it to into. It reports false when there is no tree to bind.
+func read(name string, src []byte, into any) (*binder, bool) {
+	b := newBinder(newSource(name, src), len(src), filepath.Dir(name))
+	body, ok := b.document(src)
+	if ok {
+		b.tree(body, into)
+	}
+	return b, ok
+}
+
+// finish returns the problems of b's source, complete with excerpts.
+func (b *binder) finish() Problems {
+	b.src.excerpts(b.problems)
+	b.problems.sort()
+	return b.problems
+}
+
+// normalize brings values to the one form that the rest of the program sees.
+func (f *File) normalize(dir string) {
+	for _, p := range []*string{&f.KeysFile, &f.TLS.Cert, &f.TLS.Key} {
+		*p = resolvePath(dir, *p)
+	}
+	for i := range f.Upstreams {
+		u := &f.Upstreams[i]
+		u.URL = strings.TrimRight(u.URL, "/")
+		for _, p := range []*string{&u.TLS.CA, &u.TLS.Cert, &u.TLS.Key} {
+			*p = resolvePath(dir, *p)
+		}
+	}
+}
+
+// references checks that the certificates that f names can be read. What they hold is for those who use them.
+func (b *binder) references(f *File) {
+	check := func(path, name string) {
+		if name == "" {
+			return
+		}
+		b.files = append(b.files, name)
+		if _, err := readRegular(name, 1<<20); err != nil {
+			b.broken[path] = true
+			b.problems = append(b.problems, b.marks[path].problem(err.Error()))
+		}
+	}
+	check("tls.cert", f.TLS.Cert)
+	check("tls.key", f.TLS.Key)
+	for i, u := range f.Upstreams {
+		at := "upstreams[" + strconv.Itoa(i) + "].tls."
+		check(at+"ca", u.TLS.CA)
+		check(at+"cert", u.TLS.Cert)
+		check(at+"key", u.TLS.Key)
+	}
+}

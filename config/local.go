@@ -1,0 +1,51 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// LocalEngine is an engine found on this machine.
+type LocalEngine struct {
+	URL    string
+	Engine string   // profile name
+	Models []string // the names it serves
+}
+
+// Local writes the configuration that serves the given engines to the holder of one key: what the start without a
+// configuration uses, as a file that can be kept and edited. A model that several engines serve gets them all; one whose name
+// cannot be an id is left out.
+func Local(engines []LocalEngine, keyHash string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "listen: 127.0.0.1:4000\nadmin: { listen: 127.0.0.1:9090 }\nlog: { format: console, access: false }\nkeys:\n  - { id: local, hash: %q }\nupstreams:\n", keyHash)
+	upstreams := map[string][]string{}
+	var order []string
+	for i, e := range engines {
+		name := e.Engine + "-" + strconv.Itoa(i+1)
+		fmt.Fprintf(&b, "  - { name: %q, url: %q, engine: %q }\n", name, e.URL, e.Engine)
+		for _, m := range e.Models {
+			if m == "" || len(m) > 256 || !presentable(m) {
+				continue
+			}
+			if upstreams[m] == nil {
+				order = append(order, m)
+			}
+			upstreams[m] = append(upstreams[m], name)
+		}
+	}
+	b.WriteString("models:\n")
+	for _, m := range order {
+		fmt.Fprintf(&b, "  - id: %q\n    deployments:\n", m)
+		for _, name := range upstreams[m] {
+			fmt.Fprintf(&b, "      - { upstream: %q }\n", name)
+		}
+	}
+	return b.Bytes()
+}
+
+// presentable is what validation asks of a model's id.
+func presentable(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool { return !visible(r) }) && strings.TrimSpace(name) == name
+}

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong with a configuration, where it is and what to do about it. No field of it ever holds
+// a secret: excerpts are masked where one stands.
+type Problem struct {
+	File    string // the file it stands in, as it was named to Load or Parse
+	Path    string // the value it is about, such as upstreams[1].probe.fall; empty: the file as a whole
+	Message string // what is wrong and the remedy, in one line
+	Excerpt string // the source line with a caret below it; empty when there is no line
+	Line    int    // counted from 1; 0: no line
+	Column  int    // in characters, counted from 1; 0: no column
+	Warning bool   // worth knowing, but the file can be served
+}
+
+// String returns "file:line:column: message (path)" and, below it, the excerpt. It does not end in a newline.
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File != "" {
+		b.WriteString(p.File)
+		if p.Line > 0 {
+			fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
+		}
+		b.WriteString(": ")
+	}
+	if p.Warning {
+		b.WriteString("warning: ")
+	}
+	b.WriteString(p.Message)
+	if p.Path != "" {
+		fmt.Fprintf(&b, " (%s)", p.Path)
+	}
+	if p.Excerpt != "" {
+		b.WriteByte('\n')
+		b.WriteString(p.Excerpt)
+	}
+	return b.String()
+}
+
+// Problems is everything that was found in one go, ordered by file and position. As an error it prints all of them.
+type Problems []Problem
+
+// Error returns every problem, one below the other.
+func (ps Problems) Error() string {
+	texts := make([]string, len(ps))
+	for i, p := range ps {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Err returns ps as an error when one of them is more than a warning, and nil otherwise. It is the way to turn Problems
+// into an error: a nil Problems stored in an error is not a nil error.
+func (ps Problems) Err() error {
+	if len(ps.Errors()) == 0 {
+		return nil
+	}
+	return ps
+}
+
+// Errors returns the problems that keep the file from being served.
+func (ps Problems) Errors() Problems { return ps.only(false) }
+
+// Warnings returns the problems that do not.
+func (ps Problems) Warnings() Problems { return ps.only(true) }
+
+func (ps Problems) only(warning bool) Problems {
+	var out Problems
+	for _, p := range ps {
+		if p.Warning == warning {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// sort orders by position, so that the output follows the file and does not depend on the order of the checks.
+func (ps Problems) sort() {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}

@@ -1,0 +1,294 @@
+package config
+
+import "time"
+
+// File is one configuration, defaults filled in and references resolved. It is read-only once Load or Parse has returned
+// it; everything that serves requests is built from it.
+type File struct {
+	Listen    string     `yaml:"listen"`
+	Admin     Admin      `yaml:"admin"`
+	TLS       TLS        `yaml:"tls"`
+	Log       Log        `yaml:"log"`
+	Tracing   Tracing    `yaml:"tracing"`
+	Strict    bool       `yaml:"strict"`
+	Auth      string     `yaml:"auth"` // "" (keys) or "none"
+	Limits    Limits     `yaml:"limits"`
+	Timeouts  Timeouts   `yaml:"timeouts"`
+	Stream    Stream     `yaml:"stream"`
+	Retry     Retry      `yaml:"retry"`
+	OnRevoke  string     `yaml:"on_revoke"` // end | abort
+	CORS      CORS       `yaml:"cors"`
+	Images    Images     `yaml:"images"`
+	KeysFile  string     `yaml:"keys_file"` // its keys are appended to Keys; joined with the file's folder
+	Keys      []Key      `yaml:"keys"`
+	Engines   []Engine   `yaml:"engines"`
+	Upstreams []Upstream `yaml:"upstreams"`
+	Models    []Model    `yaml:"models"`
+
+	origin *origin // where the values came from; nil in a File that was made by hand
+}
+
+// AuthNone is the value of File.Auth that switches credentials off; it is refused off loopback.
+const AuthNone = "none"
+
+// Admin is the operator's listener. An empty Listen switches it off.
+type Admin struct {
+	Listen string `yaml:"listen"`
+	Token  Secret `yaml:"token"`
+}
+
+// TLS holds the paths of the edge's own certificate pair. They are written relative to the file's folder; Load and Parse
+// join them with it.
+type TLS struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+// Enabled reports whether the public listener speaks TLS.
+func (t TLS) Enabled() bool { return t.Cert != "" }
+
+// Log says what is written to standard error.
+type Log struct {
+	Level        string `yaml:"level"`  // debug | info | warn | error
+	Format       string `yaml:"format"` // json | console
+	Access       bool   `yaml:"access"`
+	DebugHeaders bool   `yaml:"debug_headers"`
+}
+
+// Tracing holds the OTLP/HTTP endpoint; empty is off.
+type Tracing struct {
+	OTLP string `yaml:"otlp"`
+}
+
+// Limits bound what clients may cost before they are admitted.
+type Limits struct {
+	RequestBody Bytes   `yaml:"request_body"` // JSON bodies
+	UploadBody  Bytes   `yaml:"upload_body"`  // multipart bodies
+	UploadRate  Bytes   `yaml:"upload_rate"`  // bytes per second, over 10 s
+	BodyMemory  Percent `yaml:"body_memory"`  // share of the memory limit that bodies may hold
+	Connections int     `yaml:"connections"`
+	Header      Bytes   `yaml:"header"` // whole request head
+}
+
+// Timeouts are the clocks of a request. Zero is "no limit" for Total and "at once" for Linger and Drain; it is refused elsewhere.
+type Timeouts struct {
+	Connect      Duration `yaml:"connect"`
+	FirstEvent   Duration `yaml:"first_event"`   // request written to the first event of a stream, header included
+	Answer       Duration `yaml:"answer"`        // request written to the whole of a non-stream reply
+	Idle         Duration `yaml:"idle"`          // silence between reads of a reply
+	Total        Duration `yaml:"total"`         // the whole call; 0: off
+	ClientHeader Duration `yaml:"client_header"` // whole request head
+	ClientBody   Duration `yaml:"client_body"`   // silence while a body comes
+	ClientIdle   Duration `yaml:"client_idle"`   // between requests of a connection
+	Write        Duration `yaml:"write"`         // one write to a client
+	Linger       Duration `yaml:"linger"`        // keep accepting after SIGTERM
+	Drain        Duration `yaml:"drain"`         // let calls end after SIGTERM
+}
+
+// ModelTimeouts are the clocks that a model may set for itself; nil keeps the file's.
+type ModelTimeouts struct {
+	Connect    *Duration `yaml:"connect"`
+	FirstEvent *Duration `yaml:"first_event"`
+	Answer     *Duration `yaml:"answer"`
+	Idle       *Duration `yaml:"idle"`
+	Total      *Duration `yaml:"total"`
+	Write      *Duration `yaml:"write"`
+}
+
+// Over returns t with the clocks that m sets.
+func (m ModelTimeouts) Over(t Timeouts) Timeouts {
+	for _, c := range []struct {
+		from *Duration
+		to   *Duration
+	}{
+		{m.Connect, &t.Connect}, {m.FirstEvent, &t.FirstEvent}, {m.Answer, &t.Answer},
+		{m.Idle, &t.Idle}, {m.Total, &t.Total}, {m.Write, &t.Write},
+	} {
+		if c.from != nil {
+			*c.to = *c.from
+		}
+	}
+	return t
+}
+
+// Stream holds the two clocks toward a waiting client; zero switches either off.
+type Stream struct {
+	CommitAfter Duration `yaml:"commit_after"`
+	Keepalive   Duration `yaml:"keepalive"`
+}
+
+// Retry bounds what a failing fleet may be asked again.
+type Retry struct {
+	Attempts int     `yaml:"attempts"` // 1 or 2 sends a call
+	Budget   Percent `yaml:"budget"`   // of the calls of the last 10 s, at least 3
+}
+
+// CORS lists the origins that browsers may call from; empty: none.
+type CORS struct {
+	Origins []string `yaml:"origins"`
+}
+
+// Images is the allow-list of hosts for https image URLs; empty: any name, never an IP literal.
+type Images struct {
+	Hosts []string `yaml:"hosts"`
+}
+
+// Key is one API key. Only its hash is known.
+type Key struct {
+	ID         string    `yaml:"id"`
+	Hash       KeyHashes `yaml:"hash"`
+	Models     []string  `yaml:"models"`     // exact ids or trailing-* patterns; default ["*"]
+	Operations []string  `yaml:"operations"` // default: Operations()
+	Expires    time.Time `yaml:"expires"`    // RFC 3339 or a date (its first moment, UTC); zero: never
+	Active     *bool     `yaml:"active"`     // default true
+	Limits     KeyLimits `yaml:"limits"`
+}
+
+// Enabled reports whether the key may be used at all (Active is true unless the file says otherwise).
+func (k *Key) Enabled() bool { return k.Active == nil || *k.Active }
+
+// KeyHash is one hash of a key with an optional end of its own, for rotation.
+type KeyHash struct {
+	Hash    string    `yaml:"hash"` // "sha256:" and 64 hex digits of the whole key
+	Expires time.Time `yaml:"expires"`
+}
+
+// HashPrefix begins every KeyHash.Hash; 64 hexadecimal digits follow, which Load and Parse turn into small letters.
+const HashPrefix = "sha256:"
+
+// KeyHashes is written as one string or as a list of {hash, expires}.
+type KeyHashes []KeyHash
+
+// KeyLimits bound one key; zero is "no limit".
+type KeyLimits struct {
+	RequestsPerMinute int `yaml:"requests_per_minute"`
+	TokensPerMinute   int `yaml:"tokens_per_minute"`
+	Concurrency       int `yaml:"concurrency"`
+}
+
+// Upstream is one engine process, or one name that resolves to several.
+type Upstream struct {
+	Name        string      `yaml:"name"`
+	URL         string      `yaml:"url"` // base URL without /v1; Load and Parse drop a trailing slash
+	Engine      string      `yaml:"engine"`
+	APIKey      Secret      `yaml:"api_key"`
+	Concurrency Concurrency `yaml:"concurrency"`
+	Weight      float64     `yaml:"weight"` // default 1
+	Probe       Probe       `yaml:"probe"`
+	TLS         UpstreamTLS `yaml:"tls"`
+	Native      []string    `yaml:"native"` // messages, responses
+	Resolve     Duration    `yaml:"resolve"`
+}
+
+// Concurrency is written as one number (one shared pool) or as a map of separate pools; zero value: what the engine reports.
+type Concurrency struct {
+	Shared int `yaml:"-"` // one number: every pool draws from it; 0 when separate or unset
+	Text   int `yaml:"text"`
+	Vision int `yaml:"vision"`
+	Audio  int `yaml:"audio"`
+}
+
+// Set reports whether the file gives a concurrency at all.
+func (c Concurrency) Set() bool { return c != Concurrency{} }
+
+// Probe says how an upstream's health is asked for; zero members take the engine profile's value.
+type Probe struct {
+	Path     string   `yaml:"path"`
+	Interval Duration `yaml:"interval"`
+	Timeout  Duration `yaml:"timeout"`
+	Fall     int      `yaml:"fall"`
+	Rise     int      `yaml:"rise"`
+}
+
+// UpstreamTLS says how an https upstream is verified and what the edge shows it. Paths are joined with the file's folder as
+// those of TLS are.
+type UpstreamTLS struct {
+	CA       string `yaml:"ca"`
+	Cert     string `yaml:"cert"`
+	Key      string `yaml:"key"`
+	Insecure bool   `yaml:"insecure"`
+}
+
+// Model is one public model.
+type Model struct {
+	ID          string        `yaml:"id"`
+	Kind        string        `yaml:"kind"`
+	Aliases     []string      `yaml:"aliases"`
+	Deployments []Deployment  `yaml:"deployments"`
+	Policy      string        `yaml:"policy"`
+	Queue       Queue         `yaml:"queue"`
+	Timeouts    ModelTimeouts `yaml:"timeouts"`
+	// SystemMessages is fold or in_place; empty: by engine profile.
+	SystemMessages string `yaml:"system_messages"`
+
+	// What follows is the catalog's, published as given.
+
+	Name                   string         `yaml:"name"`
+	OwnedBy                string         `yaml:"owned_by"`
+	Task                   string         `yaml:"task"`
+	Created                int64          `yaml:"created"`
+	ContextLength          int            `yaml:"context_length"`
+	MaxOutputLength        int            `yaml:"max_output_length"`
+	CapacityTPM            int            `yaml:"capacity_tpm"`
+	SupportedEndpoints     []string       `yaml:"supported_endpoints"`
+	InputModalities        []string       `yaml:"input_modalities"`
+	OutputModalities       []string       `yaml:"output_modalities"`
+	ModalityContextLengths map[string]int `yaml:"modality_context_lengths"`
+	Vision                 *Vision        `yaml:"vision"`
+	Pricing                map[string]any `yaml:"pricing"`
+	SupportedFeatures      []string       `yaml:"supported_features"`
+	// SupportedReasoningEfforts is nil when the file is silent: then no effort is refused.
+	SupportedReasoningEfforts []string `yaml:"supported_reasoning_efforts"`
+}
+
+// Deployment binds a model to an upstream under the name that the engine knows.
+type Deployment struct {
+	Upstream string `yaml:"upstream"`
+	Served   string `yaml:"served"` // default: the model's id
+}
+
+// Queue is the short wait for a full pool; zero depth: a full pool answers 429 at once.
+type Queue struct {
+	Depth int      `yaml:"depth"`
+	Wait  Duration `yaml:"wait"`
+}
+
+// Vision is the catalog's vision object; all numbers as in the contract.
+type Vision struct {
+	MaxImageEdge      int `yaml:"max_image_edge"`
+	MaxPixels         int `yaml:"max_pixels"`
+	MaxTokens         int `yaml:"max_tokens"`
+	ContextLength     int `yaml:"context_length"`
+	RetryAfterSeconds int `yaml:"retry_after_seconds"`
+}
+
+// Kinds of a model.
+const (
+	KindChat          = "chat"
+	KindTranscription = "audio-transcription"
+	KindSpeech        = "audio-speech"
+	KindImage         = "image"
+	KindImageEdit     = "image-edit"
+	KindEmbedding     = "embedding"
+	KindRerank        = "rerank"
+)
+
+// Operations that a key can be scoped to.
+const (
+	OpChat           = "chat"
+	OpMessages       = "messages"
+	OpResponses      = "responses"
+	OpTranscriptions = "transcriptions"
+	OpSpeech         = "speech"
+	OpEmbeddings     = "embeddings"
+	OpRerank         = "rerank"
+	OpImages         = "images"
+)
+
+// Policies of a route.
+const (
+	PolicyLeastLoaded    = "least_loaded"
+	PolicyTwoChoices     = "two_choices"
+	PolicyRoundRobin     = "round_robin"
+	PolicyPrefixAffinity = "prefix_affinity"
+)

@@ -1,0 +1,271 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSchemaIsCurrent holds schema.json to the structs: it is generated from their yaml tags, their comments, the defaults
+// and the closed sets of words. go test ./config -run Schema -update writes it.
+func TestSchemaIsCurrent(t *testing.T) {
+	g := generator{docs: fieldComments(t)}
+	root := g.structure(reflect.ValueOf(*Defaults()), "")
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "Penstock configuration"
+	want, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	if bytes.Equal(want, Schema()) {
+		return
+	}
+	if *update {
+		if err := os.WriteFile("schema.json", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Error("schema.json is behind the structs: run this test with -update")
+}
+
+// TestSchemaNamesEveryKey looks the deepest keys up by hand, so that a generator that loses a branch is noticed.
+func TestSchemaNamesEveryKey(t *testing.T) {
+	var root map[string]any
+	if err := json.Unmarshal(Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"properties.limits.properties.body_memory",
+		"properties.keys.items.properties.hash.anyOf",
+		"properties.upstreams.items.properties.probe.properties.fall",
+		"properties.upstreams.items.properties.concurrency.anyOf",
+		"properties.models.items.properties.deployments.items.properties.served",
+		"properties.models.items.properties.vision.properties.max_pixels",
+		"properties.models.items.properties.timeouts.properties.idle",
+		"properties.engines.items.properties.detect.items",
+	} {
+		at := any(root)
+		for name := range strings.SplitSeq(path, ".") {
+			m, _ := at.(map[string]any)
+			at = m[name]
+		}
+		if at == nil {
+			t.Errorf("%s is missing", path)
+		}
+	}
+	if root["additionalProperties"] != false {
+		t.Error("unknown keys are allowed")
+	}
+}
+
+type generator struct {
+	docs map[string]string // "Type.Field" to comment
+}
+
+// required lists what has no default in an entry.
+var required = map[string][]string{
+	"keys": {"id", "hash"}, "upstreams": {"name", "url"}, "models": {"id", "deployments"},
+	"models.deployments": {"upstream"}, "engines": {"name"},
+}
+
+const reference = `\$\{[A-Za-z_][A-Za-z0-9_]*\}`
+
+func (g generator) structure(v reflect.Value, path string) map[string]any {
+	properties := map[string]any{}
+	for f := range v.Type().Fields() {
+		tag, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if !f.IsExported() || tag == "" || tag == "-" {
+			continue
+		}
+		p := g.value(v.FieldByIndex(f.Index), join(path, tag))
+		if doc := g.docs[v.Type().Name()+"."+f.Name]; doc != "" {
+			p["description"] = doc
+		}
+		properties[tag] = p
+	}
+	out := map[string]any{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false}
+	if r := required[path]; r != nil {
+		out["required"] = r
+	}
+	return out
+}
+
+// value describes what may stand for v, whose content is the default.
+func (g generator) value(v reflect.Value, path string) map[string]any {
+	text := func(pattern string) map[string]any {
+		p := map[string]any{"type": "string", "pattern": pattern}
+		if !v.IsZero() {
+			p["default"] = v.Interface().(interface{ String() string }).String()
+		}
+		return p
+	}
+	switch v.Interface().(type) {
+	case Duration:
+		return map[string]any{"anyOf": []any{map[string]any{"const": 0}, text(`^([0-9.]+(ns|us|µs|ms|s|m|h))+$|` + reference)}}
+	case Bytes:
+		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 0}, text(`^[0-9.]+ *([KMGT]i?)?B?$|` + reference)}}
+	case Percent:
+		return text(`^[0-9.]+ *%$|` + reference)
+	case Secret:
+		return map[string]any{"type": []string{"string", "integer"}}
+	case time.Time:
+		return map[string]any{"type": "string", "pattern": `^\d{4}-\d\d-\d\d([Tt].*)?$|` + reference}
+	case KeyHashes:
+		one := map[string]any{"type": "string", "pattern": `^sha256:[0-9A-Fa-f]{64}$|` + reference}
+		entry := g.structure(reflect.ValueOf(KeyHash{}), path)
+		return map[string]any{"anyOf": []any{one, map[string]any{"type": "array", "items": map[string]any{"anyOf": []any{one, entry}}}}}
+	case Concurrency:
+		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 1}, g.structure(v, path)}}
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		return g.structure(v, path)
+	case reflect.Pointer:
+		if v.IsNil() {
+			return g.value(reflect.Zero(v.Type().Elem()), path)
+		}
+		return g.value(v.Elem(), path)
+	case reflect.Slice:
+		p := map[string]any{"type": []string{"array", "null"}, "items": g.value(elementDefault(v.Type().Elem()), path)}
+		if v.Len() > 0 {
+			p["default"] = v.Interface()
+		}
+		return p
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": g.value(reflect.Zero(v.Type().Elem()), path)}
+	case reflect.Interface:
+		return map[string]any{}
+	}
+	return g.scalar(v, path)
+}
+
+func (g generator) scalar(v reflect.Value, path string) map[string]any {
+	p := map[string]any{}
+	switch v.Kind() {
+	case reflect.String:
+		p["type"] = "string"
+		if set := words[path]; set != nil {
+			p["anyOf"] = []any{map[string]any{"enum": set}, map[string]any{"pattern": reference}}
+		}
+	case reflect.Bool:
+		p["anyOf"] = []any{map[string]any{"type": "boolean"}, map[string]any{"type": "string", "pattern": reference}}
+	case reflect.Int, reflect.Int64:
+		p["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string", "pattern": reference}}
+	case reflect.Float64:
+		p["anyOf"] = []any{map[string]any{"type": "number"}, map[string]any{"type": "string", "pattern": reference}}
+	}
+	if !v.IsZero() {
+		p["default"] = v.Interface()
+	}
+	return p
+}
+
+// fieldComments reads what the package says of its fields.
+func fieldComments(t *testing.T) map[string]string {
+	t.Helper()
+	docs := map[string]string{}
+	for _, name := range []string{"schema.go", "engine.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				for _, f := range s.Fields.List {
+					for _, id := range f.Names {
+						doc := f.Comment.Text()
+						if f.Doc.Text() != "" && f.Comment.Text() == "" {
+							doc = f.Doc.Text()
+						}
+						docs[spec.Name.Name+"."+id.Name] = strings.Join(strings.Fields(doc), " ")
+					}
+				}
+			}
+			return false
+		})
+	}
+	return docs
+}
+
+// TestExampleIsComplete loads the example as it is, and again with all that it leaves out switched on, and holds that it
+// shows every key there is.
+func TestExampleIsComplete(t *testing.T) {
+	if f, problems := ParseValid("example.yaml", Example(), bundled); f == nil || len(problems) > 0 {
+		t.Fatalf("as it is:\n%s", problems)
+	}
+	t.Chdir(t.TempDir())
+	t.Setenv("PENSTOCK_ADMIN_TOKEN", "a-token-of-enough-characters")
+	t.Setenv("GPU_KEY", "k")
+	for _, name := range []string{"edge.pem", "edge.key", "ca.pem", "c.pem", "c.key"} {
+		write(t, name, []byte("-"))
+	}
+	write(t, "keys.yaml", []byte("keys: []\n"))
+	var lines []string
+	for line := range strings.Lines(string(Example())) {
+		if rest := strings.TrimLeft(line, " "); len(rest) > 1 && rest[0] == '#' && rest[1] >= 'a' && rest[1] <= 'z' {
+			line = strings.Replace(line, "#", "", 1)
+		}
+		lines = append(lines, line)
+	}
+	f, problems := ParseValid("all.yaml", []byte(strings.Join(lines, "")), bundled)
+	if len(problems) != 1 || !problems[0].Warning || problems[0].Path != "auth" {
+		t.Fatalf("with everything switched on, want one warning about auth:\n%s", problems)
+	}
+	shown := map[string]bool{}
+	for path := range f.origin.marks {
+		shown[plainPath(path)] = true
+	}
+	for path := range schemaPaths(reflect.TypeFor[File](), "") {
+		if !shown[path] {
+			t.Errorf("%s is not shown", path)
+		}
+	}
+}
+
+// plainPath takes the positions out of a path.
+func plainPath(path string) string {
+	for {
+		i := strings.IndexByte(path, '[')
+		if i < 0 {
+			return path
+		}
+		path = path[:i] + path[i+strings.IndexByte(path[i:], ']')+1:]
+	}
+}
+
+// schemaPaths yields every key of the schema but those inside of a profile, which is documented with the bundled ones, and
+// of a model's clocks, which are those of timeouts.
+func schemaPaths(t reflect.Type, path string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct || t == reflect.TypeFor[Engine]() || t == reflect.TypeFor[ModelTimeouts]() {
+			return
+		}
+		for _, n := range fieldNames(t) {
+			if !yield(join(path, n.yaml)) {
+				return
+			}
+			f, _ := t.FieldByName(n.field)
+			for p := range schemaPaths(f.Type, join(path, n.yaml)) {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// source is the text of one file, kept to show the lines that problems are on.
+type source struct {
+	name   string
+	lines  []string
+	hidden map[int]int // line to the column from which on it holds a secret
+}
+
+func newSource(name string, text []byte) *source {
+	lines := strings.Split(string(text), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimSuffix(line, "\r")
+	}
+	return &source{name: name, lines: lines, hidden: map[int]int{}}
+}
+
+// mark is a place in a source: where a value stands and how it is called there. The path differs from the one in File for
+// the keys of a keys_file, which are appended to the main file's.
+type mark struct {
+	src          *source
+	path         string
+	line, column int
+	raw          string // what the file says when a ${VAR} was replaced in it: messages show this, not the variable's value
+}
+
+// problem makes a Problem without its excerpt, which is added by excerpts once all secrets of the file are known.
+func (m mark) problem(message string) Problem {
+	p := Problem{Path: m.path, Message: message, Line: m.line, Column: m.column}
+	if m.src != nil {
+		p.File = m.src.name
+	}
+	return p
+}
+
+// hide keeps what stands at line and right of column, and the following lines up to last, out of every excerpt. It covers
+// more than the secret when others follow on the line: showing too little is the safe side.
+func (s *source) hide(line, column, last int) {
+	for n := line; n <= last; n++ {
+		from := 1
+		if n == line {
+			from = column
+		}
+		if old, ok := s.hidden[n]; !ok || from < old {
+			s.hidden[n] = from
+		}
+	}
+}
+
+// excerptWidth bounds a shown line, in characters.
+const excerptWidth = 120
+
+// excerpt returns the source line with a caret under column. Tabs become one blank and other control characters a dot, so
+// that the caret stands right and a file cannot drive the terminal that shows its problems.
+func (s *source) excerpt(line, column int) string {
+	if line < 1 || line > len(s.lines) {
+		return ""
+	}
+	text := []rune(s.lines[line-1])
+	for i, r := range text {
+		switch {
+		case r == '\t':
+			text[i] = ' '
+		case unicode.IsControl(r) || r == unicode.ReplacementChar:
+			text[i] = '.'
+		}
+	}
+	if from, ok := s.hidden[line]; ok && from <= len(text) {
+		text = append(text[:from-1:from-1], []rune("******")...)
+	}
+	column = min(max(column, 1), len(text)+1)
+	start := max(0, column-excerptWidth*3/4)
+	end := min(len(text), start+excerptWidth)
+	before, after := "", ""
+	if start > 0 {
+		before = "..."
+	}
+	if end < len(text) {
+		after = "..."
+	}
+	caret := strings.Repeat(" ", len(before)+column-1-start) + "^"
+	return fmt.Sprintf("%5d | %s%s%s\n      | %s", line, before, string(text[start:end]), after, caret)
+}
+
+// excerpts fills in the excerpts of the problems that stand in s.
+func (s *source) excerpts(ps Problems) {
+	for i := range ps {
+		if ps[i].File == s.name && ps[i].Excerpt == "" {
+			ps[i].Excerpt = s.excerpt(ps[i].Line, ps[i].Column)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package config
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"maps"
+	"os"
+	"time"
+)
+
+// Watcher tells when the content of files changed. What counts is a hash of what can be read at their paths, taken at every
+// Interval; directory events only make it look earlier. So it survives editors that rename, symlinks that are swapped (as
+// Kubernetes does with its ..data), bind mounts, and systems without events.
+//
+// It tells of a change once the content has been the same for 200 ms, so a file that is still being written is not read
+// half. A file that came into the list since the last look counts as changed, because nobody saw it before.
+type Watcher struct {
+	// Paths returns the files to watch; it is called at every look, so the list may change. Directories and devices are
+	// not looked into.
+	Paths func() []string
+	// Interval is the time between two looks when no event comes. Default: 10 s.
+	Interval time.Duration
+	// OnChange is called from Run's goroutine, and no look is taken until it returns.
+	OnChange func()
+
+	seen prints
+}
+
+const (
+	watchInterval = 10 * time.Second
+	settleTime    = 200 * time.Millisecond
+)
+
+// Prime takes the first look, with which Run compares. Call it before the files are read for the first time, or a change
+// between that and the start of Run goes unnoticed. Without it Run takes the first look itself. Not to be called once Run
+// has been.
+func (w *Watcher) Prime() { w.seen = w.look() }
+
+// Run watches until ctx ends. It starts no goroutine that outlives it.
+func (w *Watcher) Run(ctx context.Context) {
+	if w.seen == nil {
+		w.Prime()
+	}
+	dirs := newDirWatch()
+	defer dirs.close()
+	w.loop(ctx, dirs)
+}
+
+// loop waits for a reason to look, and for two looks a settle time apart that agree with each other and not with what was
+// seen. Every look begins a settle time in which events are left for the look at its end, so a busy directory costs at most
+// a look per settle time.
+func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
+	interval := w.Interval
+	if interval <= 0 {
+		interval = watchInterval
+	}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	settle := time.NewTimer(settleTime)
+	defer settle.Stop()
+	settling, missed := true, true // the first look comes right after the directories are watched
+	dirs.follow(w.Paths())
+	var candidate prints
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-dirs.events():
+			if settling {
+				missed = true
+				continue
+			}
+		case <-dirs.errors(): // an overflow, or a directory that is lost: look what was missed
+			if settling {
+				missed = true
+				continue
+			}
+		case <-tick.C:
+			if settling {
+				continue
+			}
+		case <-settle.C:
+			settling = false
+			if candidate == nil && !missed {
+				continue
+			}
+		}
+		missed = false
+		dirs.follow(w.Paths())
+		now := w.look()
+		switch {
+		case !now.differs(w.seen):
+			w.seen, candidate = now, nil
+		case candidate != nil && maps.Equal(now, candidate):
+			w.seen, candidate = now, nil
+			w.OnChange()
+		default:
+			candidate = now
+		}
+		settling = true
+		settle.Reset(settleTime)
+	}
+}
+
+// prints holds the fingerprint of each path.
+type prints map[string]print
+
+// print is the SHA-256 of a content, or a value with one byte set that stands for its absence.
+type print [sha256.Size]byte
+
+func (w *Watcher) look() prints {
+	out := prints{}
+	for _, p := range w.Paths() {
+		out[p] = fingerprint(p)
+	}
+	return out
+}
+
+// differs reports whether a path of p is new or has another content than in old. Paths that only old has are no change.
+func (p prints) differs(old prints) bool {
+	for path, content := range p {
+		if before, ok := old[path]; !ok || before != content {
+			return true
+		}
+	}
+	return false
+}
+
+// fingerprint returns the hash of a regular file's content, or a value that tells why there is none.
+func fingerprint(path string) (sum print) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return print{0: 1}
+	}
+	if !info.Mode().IsRegular() {
+		return print{0: 2} // reading a pipe would block, or eat what another reads
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return print{0: 3}
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return print{0: 4}
+	}
+	return print(h.Sum(nil))
+}

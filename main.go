@@ -1,0 +1,247 @@
+// Command penstock is an edge reverse proxy and router in front of inference engines. See README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"penstock/bench/sim"
+	"penstock/config"
+	"penstock/proxy"
+	"penstock/proxy/auth"
+	"penstock/upstreams"
+)
+
+// Exit codes: 1 for a run that failed, 2 for wrong usage or a wrong configuration.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+type cli struct {
+	Serve   serveCmd   `cmd:"" default:"withargs" help:"Run the edge. Without --config: find engines on loopback, or start the simulator, and serve them."`
+	Check   checkCmd   `cmd:"" help:"Validate configuration files and print every problem with its line."`
+	Sim     sim.CLI    `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
+	Key     keyCmd     `cmd:"" help:"Make or hash an API key."`
+	Version versionCmd `cmd:"" help:"Print the version and how it was built."`
+}
+
+func main() {
+	var c cli
+	parser := kong.Must(&c,
+		kong.Name("penstock"),
+		kong.Description("One dependable API in front of your inference engines: auth, routing, capacity, failure mapping."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Exit(func(code int) {
+			if code != 0 {
+				code = exitUsage
+			}
+			os.Exit(code)
+		}),
+	)
+	k, err := parser.Parse(os.Args[1:])
+	parser.FatalIfErrorf(err)
+	if err := k.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "penstock:", err)
+		var wrong config.Problems
+		if errors.As(err, &wrong) {
+			os.Exit(exitUsage)
+		}
+		os.Exit(exitFailed)
+	}
+}
+
+type serveCmd struct {
+	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration file (YAML). See 'penstock check --example'."`
+}
+
+// Run serves until SIGTERM or SIGINT; a second signal ends the process at once.
+func (s *serveCmd) Run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop) // restores the default: the next signal kills
+	if s.Config == "" {
+		return serveLocal(ctx)
+	}
+	f, problems := config.LoadValid(s.Config, known())
+	if f == nil {
+		return problems
+	}
+	for _, p := range problems {
+		fmt.Fprintln(os.Stderr, p)
+	}
+	return proxy.Run(ctx, proxy.RunOptions{Config: f, Ready: func(public, admin string) {
+		fmt.Printf("penstock: serving %s/v1 (admin: %s)\n", public, admin)
+	}})
+}
+
+// serveLocal is the start without a configuration: what is found on this machine, or the simulator, for a fresh key.
+func serveLocal(ctx context.Context) error {
+	engines, err := localEngines(ctx)
+	if err != nil {
+		return err
+	}
+	if len(engines) == 0 {
+		engine := sim.New(sim.Options{Listen: "127.0.0.1:0", TokenRate: 50})
+		if err := engine.Start(); err != nil {
+			return err
+		}
+		defer engine.Close() //nolint:errcheck // the process ends with it
+		fmt.Println("No engine was found on the usual ports of this machine, so the bundled simulator was started.")
+		engines = append(engines, config.LocalEngine{URL: engine.URL(), Engine: "sim", Models: []string{"sim"}})
+	}
+	key, hash, err := auth.NewKey()
+	if err != nil {
+		return err
+	}
+	f, problems := config.ParseValid("(no configuration)", config.Local(engines, hash), known())
+	if f == nil {
+		return problems
+	}
+	return proxy.Run(ctx, proxy.RunOptions{Config: f, NextPort: true, Ready: func(public, admin string) {
+		fmt.Print(welcome(f, public, admin, key))
+	}})
+}
+
+// localEngines looks for engines on the usual ports of this machine. One that lists no model is left out: there would be
+// nothing to call it by.
+func localEngines(ctx context.Context) ([]config.LocalEngine, error) {
+	profiles, err := upstreams.LoadProfiles(nil)
+	if err != nil {
+		return nil, err
+	}
+	var out []config.LocalEngine
+	for _, found := range upstreams.Discover(ctx, profiles.UsualAddresses(), profiles) {
+		e := config.LocalEngine{URL: found.URL, Engine: found.Engine}
+		for _, m := range found.Models {
+			e.Models = append(e.Models, m.ID)
+		}
+		if len(e.Models) > 0 {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+func welcome(f *config.File, public, admin, key string) string {
+	var b strings.Builder
+	for _, u := range f.Upstreams {
+		fmt.Fprintf(&b, "Engine    %s (%s)\n", u.URL, u.Engine)
+	}
+	for _, m := range f.Models {
+		fmt.Fprintf(&b, "Model     %s\n", m.ID)
+	}
+	fmt.Fprintf(&b, "Base URL  %s/v1\nAPI key   %s   (made for this run)\nMetrics   %s/metrics\n\nTry it:\n\n", public, key, admin)
+	fmt.Fprintf(&b, "curl -N %s/v1/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \\\n", public, key)
+	fmt.Fprintf(&b, "  -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}],\"stream\":true}'\n\n", f.Models[0].ID)
+	return b.String()
+}
+
+type checkCmd struct {
+	Files   []string `arg:"" optional:"" name:"file" help:"Configuration files."`
+	Example bool     `help:"Print a complete, commented configuration instead."`
+	Schema  bool     `help:"Print the JSON Schema of the configuration, for editors, instead."`
+}
+
+// Run prints the verdict on each file.
+func (c *checkCmd) Run() error {
+	switch {
+	case c.Example:
+		_, err := os.Stdout.Write(config.Example())
+		return err
+	case c.Schema:
+		_, err := os.Stdout.Write(config.Schema())
+		return err
+	case len(c.Files) == 0:
+		return errors.New("check: name at least one file")
+	}
+	var all config.Problems
+	for _, name := range c.Files {
+		f, problems := config.LoadValid(name, known())
+		if f == nil {
+			all = append(all, problems...)
+			continue
+		}
+		for _, p := range problems {
+			fmt.Println(p)
+		}
+		fmt.Printf("%s: ok\n", name)
+	}
+	if len(all) > 0 {
+		return all
+	}
+	return nil
+}
+
+type keyCmd struct {
+	New  keyNewCmd  `cmd:"" help:"Make a key: prints it once, and the lines for the configuration."`
+	Hash keyHashCmd `cmd:"" help:"Hash a key that you have; it is read from standard input."`
+}
+
+type keyNewCmd struct {
+	Name    string     `help:"Id of the key in the configuration and the log." default:"new-key"`
+	Models  []string   `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
+	Expires *time.Time `help:"End of the key (RFC 3339), such as 2027-01-01T00:00:00Z." format:"2006-01-02T15:04:05Z07:00"`
+}
+
+// Run prints a fresh key.
+func (k *keyNewCmd) Run() error {
+	plain, hash, err := auth.NewKey()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. Lines for `keys:` in the configuration:\n", plain)
+	fmt.Printf("  - id: %s\n    hash: %s\n    models: [%s]\n", k.Name, hash, quoted(k.Models))
+	if k.Expires != nil {
+		fmt.Printf("    expires: %s\n", k.Expires.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func quoted(models []string) string {
+	out := make([]string, len(models))
+	for i, m := range models {
+		out[i] = fmt.Sprintf("%q", m)
+	}
+	return strings.Join(out, ", ")
+}
+
+type keyHashCmd struct{}
+
+// Run hashes the line on standard input.
+func (keyHashCmd) Run() error {
+	var plain string
+	if _, err := fmt.Fscanln(os.Stdin, &plain); err != nil {
+		return fmt.Errorf("key hash: give the key on standard input: %w", err)
+	}
+	fmt.Println(auth.Hash(plain))
+	return nil
+}
+
+type versionCmd struct{}
+
+// Run prints what the toolchain recorded.
+func (versionCmd) Run() error {
+	info, _ := debug.ReadBuildInfo()
+	version, revision := info.Main.Version, ""
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			revision = " " + s.Value
+		}
+	}
+	fmt.Printf("penstock %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return nil
+}
+
+// known is what a configuration may name besides what it defines.
+func known() config.Known { return config.Known{Engines: upstreams.EngineNames(nil)} }

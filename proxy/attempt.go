@@ -1,0 +1,315 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"penstock/routing"
+	"penstock/translate/chat"
+	"penstock/translate/sse"
+	"penstock/upstreams"
+)
+
+// attempt is one try of a call: a lease, one exchange under it, and the reading of its reply. The zero value is no
+// attempt. It is owned by the call's goroutine.
+type attempt struct {
+	call   *Call
+	lease  *upstreams.Lease
+	target *routing.Target
+	x      *upstreams.Exchange
+	events *sse.Reader // of a streamed reply
+
+	streamed bool // the engine was asked for a stream
+	headed   bool // the reply's head has come and is a 200
+	begun    bool // the first event has come
+	ended    bool // the reply has come to its framed end
+
+	sentAt     time.Time // request written
+	readAt     time.Time // last bytes of the reply
+	completeAt time.Time // every choice had its finish reason
+	until      time.Time // the caller's patience, for Read
+}
+
+const (
+	maxEvent      = 8 << 20 // ruling 11
+	maxAnswer     = 32 << 20
+	maxErrorBody  = 64 << 10
+	errorPatience = 5 * time.Second // for the body of an engine's refusal
+	// afterFinish is how long a stream whose choices are all finished may still bring usage and [DONE].
+	afterFinish = 2 * time.Second
+	coalesce    = 16 << 10 // events that are there already go out in one write up to this size
+)
+
+var readerPool = sync.Pool{New: func() any { return sse.NewReader(nil, maxEvent) }}
+
+// open takes over lease and sends the call's request under it.
+func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, streamed bool) error {
+	*a = attempt{call: c, lease: lease, target: target, streamed: streamed, x: lease.Exchange()}
+	c.publish(a.x)
+	clocks := &c.model.clocks
+	var scratch [4][]byte
+	var room [512]byte
+	wanted := c.edge.encoding(lease.Upstream().Engine())
+	wanted.Served, wanted.Stream = target.Served, streamed
+	segments, _ := c.chat.Segments(scratch[:0], room[:0], &wanted)
+	accept := "application/json"
+	if streamed {
+		accept = "text/event-stream"
+	}
+	err := a.x.Send(&upstreams.Request{
+		Method: "POST", Path: lease.Upstream().Engine().Path(c.ep.operation),
+		ContentType: "application/json", Accept: accept,
+		RequestID: c.id, Traceparent: c.traceparent(),
+		Body:           segments,
+		ConnectTimeout: clocks.Connect.D(), WriteTimeout: clocks.FirstEvent.D(),
+		NoReplay: c.sends > 0,
+	})
+	c.sends += a.x.Sends()
+	a.sentAt = c.edge.now()
+	a.readAt = a.sentAt
+	return err
+}
+
+// awaitHead reads the reply's head. It returns nil for a usable reply, upstreams.ErrNotYet when until passes, and
+// otherwise a *failure or what the exchange says.
+func (a *attempt) awaitHead(until time.Time) error {
+	if a.headed {
+		return nil
+	}
+	own := a.deadline()
+	sends := a.x.Sends()
+	err := a.x.Await(earlier(until, own))
+	a.call.sends += a.x.Sends() - sends
+	now := a.call.edge.now()
+	switch {
+	case errors.Is(err, upstreams.ErrNotYet):
+		if !own.IsZero() && !now.Before(own) {
+			return generationTimeout(err)
+		}
+		return err
+	case err != nil:
+		return err
+	}
+	a.readAt = now
+	if a.x.Status() != 200 {
+		return a.refusal()
+	}
+	isStream := bytes.HasPrefix(a.x.Header("Content-Type"), []byte("text/event-stream"))
+	if isStream != a.streamed {
+		if a.streamed {
+			return a.plainReply()
+		}
+		return badResponse(errWrongType)
+	}
+	a.headed = true
+	if a.streamed {
+		a.events = readerPool.Get().(*sse.Reader)
+		a.events.Reset(a, maxEvent)
+	}
+	return nil
+}
+
+var errWrongType = errors.New("reply of another media type than asked for")
+
+// refusal reads the body of a reply whose status is not 200 and says what it means.
+func (a *attempt) refusal() *failure {
+	status := a.x.Status()
+	e := chat.ParseEngineError(status, string(a.x.Header("Content-Type")), a.errorBody())
+	profile := a.lease.Upstream().Engine()
+	switch {
+	case profile.ClientFault(status, e.Type, e.Message):
+		e.ClientFault = true
+	case profile.Overload(status, e.Type, e.Message):
+		status = 503
+	}
+	if status == 404 && !e.ClientFault {
+		a.lease.Upstream().ModelGone(a.target.Served)
+	}
+	return fromStatus(status, &e, retryAfter(a.x.Header("Retry-After"), a.call.edge.now()))
+}
+
+// plainReply is a 200 that is no stream although one was asked for: an engine's error in disguise, or nonsense.
+func (a *attempt) plainReply() *failure {
+	e := chat.ParseEngineError(200, string(a.x.Header("Content-Type")), a.errorBody())
+	if e.Status != 0 {
+		return fromStreamError(&e)
+	}
+	return badResponse(errWrongType)
+}
+
+// errorBody reads what an engine says of its refusal: bounded, and without patience.
+func (a *attempt) errorBody() []byte {
+	until := a.call.edge.now().Add(errorPatience)
+	body := make([]byte, 0, 1024)
+	for len(body) < maxErrorBody {
+		if len(body) == cap(body) {
+			body = append(body, 0)[:len(body)]
+		}
+		n, err := a.x.Read(body[len(body):min(cap(body), maxErrorBody)], until)
+		body = body[:len(body)+n]
+		if err != nil {
+			break
+		}
+	}
+	return body
+}
+
+// pull appends what the engine's next events become in the client's dialect. It returns with at least one byte, or with
+// done at the end of the stream, or with an error: upstreams.ErrNotYet when until passes first (call again to go on), a
+// *failure otherwise.
+func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err error) {
+	if err := a.awaitHead(until); err != nil {
+		return dst, false, a.classify(err)
+	}
+	a.until = until
+	before := len(dst)
+	for {
+		ev, err := a.events.Next()
+		switch {
+		case err == nil:
+		case err == io.EOF:
+			a.ended = true
+			out, err = a.call.stream.Finish(dst)
+			return out, true, a.classify(err)
+		case errors.Is(err, upstreams.ErrNotYet) && !a.completeAt.IsZero() && a.late(a.completeAt.Add(afterFinish)):
+			out, err = a.call.stream.Finish(dst)
+			return out, true, a.classify(err)
+		default:
+			return dst, false, a.classify(err)
+		}
+		if dst, err = a.call.stream.Append(dst, ev); err != nil {
+			return dst, false, a.classify(err)
+		}
+		a.begun = true
+		if a.call.stream.Done() {
+			out, err = a.call.stream.Finish(dst)
+			return out, true, a.classify(err)
+		}
+		if a.completeAt.IsZero() && a.call.stream.Whole() {
+			a.completeAt = a.readAt
+		}
+		if len(dst) > before && (len(dst) >= coalesce || !a.events.Ready()) {
+			return dst, false, nil
+		}
+	}
+}
+
+// Read implements io.Reader for the event reader: it waits as long as the caller of pull and the clocks allow.
+func (a *attempt) Read(p []byte) (int, error) {
+	own := a.deadline()
+	n, err := a.x.Read(p, earlier(a.until, own))
+	if n > 0 {
+		a.readAt = a.call.edge.now()
+	}
+	if err != nil && errors.Is(err, upstreams.ErrNotYet) && a.completeAt.IsZero() && a.late(own) {
+		return n, generationTimeout(err)
+	}
+	return n, err
+}
+
+// deadline is when the engine's silence has lasted too long, by the clock that runs now; zero: never.
+func (a *attempt) deadline() time.Time {
+	clocks := &a.call.model.clocks
+	var d time.Time
+	switch {
+	case !a.completeAt.IsZero():
+		d = a.completeAt.Add(afterFinish)
+	case a.call.record.Stream && !a.begun:
+		d = a.sentAt.Add(clocks.FirstEvent.D())
+	case a.headed:
+		d = a.readAt.Add(clocks.Idle.D())
+	}
+	if !a.call.record.Stream {
+		d = earlier(d, a.sentAt.Add(clocks.Answer.D()))
+	}
+	if total := clocks.Total.D(); total > 0 {
+		d = earlier(d, a.call.record.Start.Add(total))
+	}
+	return d
+}
+
+func (a *attempt) late(deadline time.Time) bool {
+	return !deadline.IsZero() && !a.call.edge.now().Before(deadline)
+}
+
+// earlier returns the earlier of two deadlines, where zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// classify turns whatever pull met into nil, upstreams.ErrNotYet or a *failure.
+func (a *attempt) classify(err error) error {
+	var (
+		f *failure
+		e *chat.EngineError
+	)
+	switch {
+	case err == nil, errors.Is(err, upstreams.ErrNotYet):
+		return err
+	case errors.As(err, &f):
+	case errors.As(err, &e):
+		f = fromStreamError(e)
+	default:
+		f = fromExchange(err)
+	}
+	if cause := a.call.aborted(); cause != nil {
+		// The abort is why the read failed, whatever it failed with.
+		f = fromAbort(cause)
+	}
+	return f
+}
+
+// drain gives the engine a moment to end its reply in good order, so that the connection can be used again.
+func (a *attempt) drain() {
+	if a.ended || a.x == nil {
+		return
+	}
+	until := a.call.edge.now().Add(drainPatience)
+	var scrap [512]byte
+	for range 8 {
+		if _, err := a.x.Read(scrap[:], until); err != nil {
+			return
+		}
+	}
+}
+
+// drainPatience is short: what follows [DONE] is one chunk of five bytes that is nearly always there already.
+const drainPatience = 20 * time.Millisecond
+
+// end releases the lease with the attempt's outcome and lets go of the connection. Only the first call counts.
+func (a *attempt) end(o upstreams.Outcome) {
+	if a.lease == nil {
+		return
+	}
+	a.call.exchange.Store(nil)
+	a.x.Close()
+	a.lease.Release(o)
+	a.lease = nil
+	a.call.edge.slotFreed(a.call.snap)
+	if a.events != nil {
+		a.events.Reset(nil, maxEvent)
+		readerPool.Put(a.events)
+		a.events = nil
+	}
+}
+
+// retryAfter reads a Retry-After header: seconds or a date. Zero when there is none or it cannot be read.
+func retryAfter(b []byte, now time.Time) time.Duration {
+	if len(b) == 0 {
+		return 0
+	}
+	if n, err := strconv.Atoi(string(bytes.TrimSpace(b))); err == nil {
+		return time.Duration(min(max(n, 0), int(retryMax/time.Second))) * time.Second
+	}
+	if t, err := time.Parse(time.RFC1123, string(bytes.TrimSpace(b))); err == nil {
+		return max(t.Sub(now), 0)
+	}
+	return 0
+}

@@ -1,0 +1,126 @@
+package auth
+
+import (
+	"bytes"
+	"net/http"
+
+	"penstock/translate/apierr"
+)
+
+// Request is what Extract looks at. All bytes are borrowed.
+type Request struct {
+	Authorization [][]byte // every occurrence of the Authorization header, in order
+	APIKey        [][]byte // every occurrence of the x-api-key header, in order
+	Query         []byte   // the query string as it was sent, without the question mark
+}
+
+// Credential is an API key as the client sent it. It borrows the bytes of the request: it must not outlive them and is
+// not stored anywhere.
+type Credential struct{ key []byte }
+
+// String hides the key from every formatter.
+func (c Credential) String() string { return "redacted" }
+
+// GoString hides the key from %#v.
+func (c Credential) GoString() string { return "redacted" }
+
+// The errors are built once: a flood of bad credentials allocates nothing. They are shared, so nobody may change them.
+var (
+	errInvalid   = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
+	errConflict  = apierr.Unauthorized(apierr.CodeCredentialConflict)
+	errInQuery   = apierr.Unauthorized(apierr.CodeCredentialInQuery)
+	errBadEscape = apierr.New(http.StatusBadRequest, apierr.CodeInvalidValue,
+		"The query string cannot be decoded: a percent sign is not followed by two hexadecimal digits.")
+)
+
+// Missing returns the 401 for a request without a credential on an endpoint that needs one. It is shared and read-only.
+func Missing() *apierr.Error { return errInvalid }
+
+// Extract returns the credential of a request and whether there is one. The key comes in "Authorization: Bearer KEY",
+// in "x-api-key: KEY", or in both when they are the same bytes (contract, Authentication 1 to 3).
+//
+// The error is always an *apierr.Error, shared and read-only, and is returned for every endpoint, public ones too. It is
+// a 401 for a header that comes twice or holds a list, for two keys that differ, for another scheme than Bearer, for
+// an empty or malformed key, and for a credential in the query string, even beside a good header; it is a 400 for a query
+// string that cannot be decoded.
+//
+// A key is one or more visible ASCII characters but the comma, which HTTP gives to lists.
+func Extract(r *Request) (c Credential, present bool, err error) {
+	if len(r.Query) > 0 {
+		if err := checkQuery(r.Query); err != nil {
+			return Credential{}, false, err
+		}
+	}
+	if len(r.Authorization) > 1 || len(r.APIKey) > 1 {
+		return Credential{}, false, errConflict
+	}
+	if len(r.Authorization) == 1 {
+		key, err := parseBearer(r.Authorization[0])
+		if err != nil {
+			return Credential{}, false, err
+		}
+		c, present = Credential{key}, true
+	}
+	if len(r.APIKey) == 1 {
+		key, err := parseKey(trim(r.APIKey[0]))
+		if err != nil {
+			return Credential{}, false, err
+		}
+		// Both values came with this request, so there is nothing that a timing could tell.
+		if present && !bytes.Equal(key, c.key) {
+			return Credential{}, false, errConflict
+		}
+		c, present = Credential{key}, true
+	}
+	return c, present, nil
+}
+
+// parseBearer returns the key in the value of an Authorization header. The scheme is not case-sensitive and is followed by
+// one or more spaces (RFC 9110, 11.4 and RFC 6750, 2.1).
+func parseBearer(value []byte) ([]byte, error) {
+	const scheme = "bearer"
+	value = trim(value)
+	if len(value) <= len(scheme) || value[len(scheme)] != ' ' || !equalFold(value[:len(scheme)], scheme) {
+		if bytes.IndexByte(value, ',') >= 0 {
+			return nil, errConflict
+		}
+		return nil, errInvalid
+	}
+	return parseKey(bytes.TrimLeft(value[len(scheme):], " "))
+}
+
+// parseKey checks that value is one key and nothing else.
+func parseKey(value []byte) ([]byte, error) {
+	if bytes.IndexByte(value, ',') >= 0 {
+		return nil, errConflict
+	}
+	if len(value) == 0 {
+		return nil, errInvalid
+	}
+	for _, b := range value {
+		if b <= ' ' || b > '~' {
+			return nil, errInvalid
+		}
+	}
+	return value, nil
+}
+
+// trim cuts the blanks that HTTP allows around the value of a header and that are no part of it.
+func trim(value []byte) []byte { return bytes.Trim(value, " \t") }
+
+// equalFold compares in ASCII; lower is in lower case and of the same length.
+func equalFold(b []byte, lower string) bool {
+	for i := range b {
+		if lowerByte(b[i]) != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func lowerByte(b byte) byte {
+	if 'A' <= b && b <= 'Z' {
+		return b + 'a' - 'A'
+	}
+	return b
+}

@@ -1,0 +1,73 @@
+package auth
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/config"
+)
+
+// Key is what a configured key may use: all that the configuration does not narrow. It is immutable and belongs to one Ring; a call may keep it as long as it lives.
+type Key struct {
+	ID string // for the log and for the limits; never empty for a configured key
+
+	active     bool
+	all        bool // every model
+	models     map[string]struct{}
+	prefixes   []string // patterns without their star
+	operations []string // nil: every operation
+	limits     config.KeyLimits
+	expires    []time.Time // the ends of its hashes
+}
+
+// Open stands for every client when the configuration says "auth: none": it may use everything and has no limits.
+var Open = &Key{ID: "-", active: true, all: true}
+
+func newConfigured(c *config.Key) *Key {
+	k := &Key{
+		ID: c.ID, active: c.Enabled(), all: c.Models == nil,
+		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations), limits: c.Limits,
+	}
+	for _, m := range c.Models {
+		prefix, pattern := strings.CutSuffix(m, "*")
+		switch {
+		case pattern && prefix == "":
+			k.all = true
+		case pattern:
+			k.prefixes = append(k.prefixes, prefix)
+		default:
+			k.models[m] = struct{}{}
+		}
+	}
+	return k
+}
+
+// Allows reports whether the key may use the model, given by its canonical id. A key names models exactly or by a
+// pattern that ends with a star. A nil key may use nothing.
+func (k *Key) Allows(model string) bool {
+	if k == nil {
+		return false
+	}
+	if k.all {
+		return true
+	}
+	if _, ok := k.models[model]; ok {
+		return true
+	}
+	for _, p := range k.prefixes {
+		if strings.HasPrefix(model, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// AllowsOp reports whether the key may use the operation, one of the Op constants of package config. A nil key may use
+// nothing.
+func (k *Key) AllowsOp(op string) bool {
+	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
+}
+
+// Limits returns how much the key may use.
+func (k *Key) Limits() config.KeyLimits { return k.limits }

@@ -1,0 +1,82 @@
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// Prefix starts every key that NewKey makes. It is spelt so that secret scanners can look for it and that nobody's own
+// keys are likely to start with it.
+const Prefix = "pstk_"
+
+const (
+	alphabet   = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	secretLen  = 43 // of 62 characters each: 256 bits
+	checkLen   = 6  // holds 32 bits
+	keyLen     = len(Prefix) + secretLen + checkLen
+	hashPrefix = "sha256:"
+)
+
+// NewKey makes a key: the prefix, 256 random bits and a checksum, all in letters and digits. hash is the form that the
+// configuration holds. The error is the random source's.
+func NewKey() (plain, hash string, err error) {
+	return newKey(rand.Reader)
+}
+
+func newKey(random io.Reader) (plain, hash string, err error) {
+	key := make([]byte, 0, keyLen)
+	key = append(key, Prefix...)
+	var buf [64]byte
+	for len(key) < len(Prefix)+secretLen {
+		if _, err := io.ReadFull(random, buf[:]); err != nil {
+			return "", "", fmt.Errorf("read random bytes for a key: %w", err)
+		}
+		for _, b := range buf {
+			// 62 and 63 are thrown away: wrapped round they would make two characters likelier than the others.
+			if b &= 63; int(b) < len(alphabet) && len(key) < len(Prefix)+secretLen {
+				key = append(key, alphabet[b])
+			}
+		}
+	}
+	key = appendCheck(key, key)
+	return string(key), Hash(string(key)), nil
+}
+
+// Hash returns the hash of a whole key, of any form, as the configuration holds it: "sha256:" and 64 hexadecimal digits.
+func Hash(plain string) string {
+	sum := sha256.Sum256([]byte(plain))
+	return hashPrefix + hex.EncodeToString(sum[:])
+}
+
+// Checksum reports whether plain has the form of a key that NewKey makes, checksum included. It says nothing about
+// whether the key exists.
+func Checksum(plain string) bool { return checksum([]byte(plain)) }
+
+func checksum(key []byte) bool {
+	if len(key) != keyLen || string(key[:len(Prefix)]) != Prefix {
+		return false
+	}
+	body := key[:keyLen-checkLen]
+	for _, b := range body[len(Prefix):] {
+		if (b < '0' || b > '9') && (b < 'A' || b > 'Z') && (b < 'a' || b > 'z') {
+			return false
+		}
+	}
+	var want [checkLen]byte
+	return string(appendCheck(want[:0], body)) == string(key[keyLen-checkLen:])
+}
+
+// appendCheck appends the CRC-32 (IEEE) of body as six digits of base 62.
+func appendCheck(dst, body []byte) []byte {
+	sum := crc32.ChecksumIEEE(body)
+	var digits [checkLen]byte
+	for i := checkLen - 1; i >= 0; i-- {
+		digits[i] = alphabet[sum%uint32(len(alphabet))]
+		sum /= uint32(len(alphabet))
+	}
+	return append(dst, digits[:]...)
+}

@@ -1,0 +1,57 @@
+package auth
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// FuzzQuery holds the scan against net/url: what net/url would hand to a program under a name that reads as a
+// credential must be refused, and what it can read without one must pass.
+func FuzzQuery(f *testing.F) {
+	for _, s := range []string{
+		"api_key=x", "%61pi%5Fkey=x", "key[]=x", "a[token]=x", "a=%zz", "a;key=1", "a=1&b=2", "key%3Da=x", "=key", "%5Bkey",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		err := checkQuery([]byte(query))
+		found, broken := false, false
+		for _, pair := range strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' }) {
+			rawName, rawValue, _ := strings.Cut(pair, "=")
+			name, err := url.QueryUnescape(rawName)
+			value, err2 := url.QueryUnescape(rawValue)
+			if err != nil || err2 != nil {
+				broken = true
+				continue // what a broken name reduces to is nobody's business: either refusal is right
+			}
+			found = found || isCredentialName(name) || Checksum(value) || Checksum(name)
+		}
+		switch {
+		case found && !errors.Is(err, errInQuery):
+			t.Fatalf("%q: a credential passes: %v", query, err)
+		case broken && err == nil:
+			t.Fatalf("%q: an undecodable query passes", query)
+		case !found && !broken && err != nil:
+			t.Fatalf("%q: refused: %v", query, err)
+		}
+	})
+}
+
+func isCredentialName(name string) bool {
+	for _, piece := range append(strings.FieldsFunc(name, func(r rune) bool { return r == '[' || r == ']' }),
+		strings.NewReplacer("[", "", "]", "").Replace(name)) {
+		reduced := strings.Map(func(r rune) rune {
+			if r < 128 && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, piece)
+		if _, ok := credentialNames[reduced]; ok {
+			return true
+		}
+	}
+	return false
+}

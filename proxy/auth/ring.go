@@ -1,0 +1,121 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"penstock/config"
+)
+
+// Ring is the set of keys of one configuration. It is immutable: a reload builds another one. All methods may be called
+// from any goroutine.
+type Ring struct {
+	byHash map[[sha256.Size]byte]entry
+	byID   map[string]*Key
+}
+
+// entry is one hash of a key. A key has several while it is being rotated.
+type entry struct {
+	key     *Key
+	sum     [sha256.Size]byte
+	expires time.Time // zero: never
+}
+
+// NewRing compiles the keys of a configuration. The error names the key and says what to correct; it never holds a hash.
+func NewRing(keys []config.Key) (*Ring, error) {
+	r := &Ring{
+		byHash: make(map[[sha256.Size]byte]entry, len(keys)),
+		byID:   make(map[string]*Key, len(keys)),
+	}
+	for i := range keys {
+		if err := r.add(&keys[i]); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (r *Ring) add(c *config.Key) error {
+	if c.ID == "" {
+		return fmt.Errorf("a key has no id: give every key a name of its own")
+	}
+	if r.byID[c.ID] != nil {
+		return fmt.Errorf("key %q is there twice: to rotate a key, list both hashes under one id", c.ID)
+	}
+	if len(c.Hash) == 0 {
+		return fmt.Errorf("key %q has no hash: make one with \"penstock key hash\"", c.ID)
+	}
+	key := newConfigured(c)
+	r.byID[c.ID] = key
+	for _, h := range c.Hash {
+		sum, err := parseHash(h.Hash)
+		if err != nil {
+			return fmt.Errorf("key %q: %w", c.ID, err)
+		}
+		if other, ok := r.byHash[sum]; ok {
+			return fmt.Errorf("keys %q and %q have the same hash: every key needs a secret of its own", other.key.ID, c.ID)
+		}
+		e := entry{key: key, sum: sum, expires: earlier(c.Expires, h.Expires)}
+		r.byHash[sum] = e
+		key.expires = append(key.expires, e.expires)
+	}
+	return nil
+}
+
+// Find returns the key that c is. The error is one and the same 401, shared and read-only, for a key that is unknown,
+// expired or inactive. now is compared by the wall clock. It does not allocate.
+func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
+	if len(c.key) >= len(Prefix) && string(c.key[:len(Prefix)]) == Prefix && !checksum(c.key) {
+		return nil, errInvalid
+	}
+	sum := sha256.Sum256(c.key)
+	e := r.byHash[sum] // an unknown key is compared with zeros: the same work
+	if subtle.ConstantTimeCompare(e.sum[:], sum[:]) != 1 || e.key == nil {
+		return nil, errInvalid
+	}
+	if !e.key.active || expired(e.expires, now) {
+		return nil, errInvalid
+	}
+	return e.key, nil
+}
+
+// Holds reports whether a key with that id may still be used: it is in the ring, active, and one of its hashes has not
+// expired. It tells what a reload means for the streams that a key has running.
+func (r *Ring) Holds(id string, now time.Time) bool {
+	k := r.byID[id]
+	if k == nil || !k.active {
+		return false
+	}
+	for _, t := range k.expires {
+		if !expired(t, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseHash reads "sha256:" and 64 hexadecimal digits.
+func parseHash(s string) (sum [sha256.Size]byte, err error) {
+	digits, ok := strings.CutPrefix(s, hashPrefix)
+	if !ok || len(digits) != hex.EncodedLen(len(sum)) {
+		return sum, fmt.Errorf("the hash is not \"sha256:\" and 64 hexadecimal digits: make it with \"penstock key hash\"")
+	}
+	if _, err := hex.Decode(sum[:], []byte(digits)); err != nil {
+		return sum, fmt.Errorf("the hash holds a character that is no hexadecimal digit: make it with \"penstock key hash\"")
+	}
+	return sum, nil
+}
+
+func expired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
+
+// earlier returns the earlier of two ends; a zero one is "never".
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}

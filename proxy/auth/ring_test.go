@@ -1,0 +1,253 @@
+package auth
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config"
+)
+
+var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func hashes(plain ...string) config.KeyHashes {
+	var out config.KeyHashes
+	for _, p := range plain {
+		out = append(out, config.KeyHash{Hash: Hash(p)})
+	}
+	return out
+}
+
+func mustRing(t testing.TB, keys ...config.Key) *Ring {
+	t.Helper()
+	r, err := NewRing(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestFind(t *testing.T) {
+	own, ownHash, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	off := false
+	r := mustRing(t,
+		config.Key{ID: "own", Hash: config.KeyHashes{{Hash: ownHash}}},
+		config.Key{ID: "any", Hash: hashes("any string"), Limits: config.KeyLimits{Concurrency: 3}},
+		config.Key{ID: "expired", Hash: hashes("expired"), Expires: now},
+		config.Key{ID: "lasting", Hash: hashes("lasting"), Expires: now.Add(time.Nanosecond)},
+		config.Key{ID: "off", Hash: hashes("off"), Active: &off},
+		config.Key{ID: "rotated", Expires: now.Add(time.Hour), Hash: config.KeyHashes{
+			{Hash: Hash("old"), Expires: now.Add(-time.Second)},
+			{Hash: Hash("new")},
+			{Hash: Hash("later"), Expires: now.Add(2 * time.Hour)},
+		}},
+		config.Key{ID: "broken", Hash: hashes(Prefix + "mine")},
+	)
+	for _, c := range []struct {
+		plain, id string
+		at        time.Time
+	}{
+		{plain: own, id: "own"},
+		{plain: "any string", id: "any"},
+		{plain: "lasting", id: "lasting"},
+		{plain: "new", id: "rotated"},
+		{plain: "later", id: "rotated"},
+		{plain: "later", at: now.Add(time.Hour)}, // the key ends before this hash of it
+		{plain: "old"},
+		{plain: "expired"},
+		{plain: "expired", id: "expired", at: now.Add(-1)},
+		{plain: "off"},
+		{plain: "unknown"},
+		{plain: ""},
+		{plain: own[:len(own)-1]},
+		{plain: own + "x"},
+		{plain: Prefix},
+		{plain: Prefix + "mine"}, // our prefix without our checksum
+	} {
+		at := c.at
+		if at.IsZero() {
+			at = now
+		}
+		k, err := r.Find(Credential{[]byte(c.plain)}, at)
+		if c.id == "" {
+			if k != nil || err != error(errInvalid) {
+				t.Errorf("Find(%q) = %v, %v; want the one error", c.plain, k, err)
+			}
+			continue
+		}
+		if err != nil || k.ID != c.id {
+			t.Errorf("Find(%q) = %v, %v; want %s", c.plain, k, err, c.id)
+		}
+	}
+	if k, _ := r.Find(Credential{[]byte("any string")}, now); k.Limits().Concurrency != 3 {
+		t.Errorf("limits %+v", k.Limits())
+	}
+	if code(t, Missing()) != invalid {
+		t.Errorf("Missing is %v", Missing())
+	}
+}
+
+func TestHolds(t *testing.T) {
+	off := false
+	r := mustRing(t,
+		config.Key{ID: "a", Hash: config.KeyHashes{{Hash: Hash("1"), Expires: now}, {Hash: Hash("2"), Expires: now.Add(time.Hour)}}},
+		config.Key{ID: "b", Hash: hashes("3"), Expires: now},
+		config.Key{ID: "c", Hash: hashes("4"), Active: &off},
+	)
+	for id, want := range map[string]bool{"a": true, "b": false, "c": false, "d": false} {
+		if r.Holds(id, now) != want {
+			t.Errorf("Holds(%s) = %v", id, !want)
+		}
+	}
+	if r.Holds("a", now.Add(time.Hour)) {
+		t.Error("a key is held after its last hash has expired")
+	}
+}
+
+func TestNewRingRefuses(t *testing.T) {
+	for want, keys := range map[string][]config.Key{
+		"no id":                {{Hash: hashes("x")}},
+		`key "a" has no hash`:  {{ID: "a"}},
+		`key "a" is there`:     {{ID: "a", Hash: hashes("x")}, {ID: "a", Hash: hashes("y")}},
+		`keys "a" and "b"`:     {{ID: "a", Hash: hashes("x")}, {ID: "b", Hash: hashes("x")}},
+		"64 hexadecimal":       {{ID: "a", Hash: config.KeyHashes{{Hash: "sha256:00"}}}},
+		"no hexadecimal digit": {{ID: "a", Hash: config.KeyHashes{{Hash: "sha256:" + strings.Repeat("zz", 32)}}}},
+		"is not \"sha256:\"":   {{ID: "a", Hash: config.KeyHashes{{Hash: "sha1:" + strings.Repeat("00", 32)}}}},
+	} {
+		if _, err := NewRing(keys); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}
+
+func TestScopes(t *testing.T) {
+	r := mustRing(t,
+		config.Key{ID: "default", Hash: hashes("default")},
+		config.Key{ID: "star", Hash: hashes("star"), Models: []string{"*"}},
+		config.Key{
+			ID: "some", Hash: hashes("some"), Models: []string{"exact", "claude-*"},
+			Operations: []string{config.OpChat, config.OpSpeech},
+		},
+		config.Key{ID: "none", Hash: hashes("none"), Models: []string{}, Operations: []string{}},
+	)
+	find := func(plain string) *Key {
+		k, err := r.Find(Credential{[]byte(plain)}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	for _, c := range []struct {
+		key   *Key
+		model string
+		want  bool
+	}{
+		{find("default"), "anything", true},
+		{find("star"), "anything", true},
+		{find("some"), "exact", true},
+		{find("some"), "exactly", false},
+		{find("some"), "Exact", false},
+		{find("some"), "claude-", true},
+		{find("some"), "claude-4", true},
+		{find("some"), "claude", false},
+		{find("some"), "my-claude-4", false},
+		{find("some"), "claude-*", true},
+		{find("some"), "", false},
+		{find("none"), "exact", false},
+		{Open, "anything", true},
+		{nil, "anything", false},
+	} {
+		if got := c.key.Allows(c.model); got != c.want {
+			t.Errorf("%+v allows %q: %v", c.key, c.model, got)
+		}
+	}
+	for _, c := range []struct {
+		key  *Key
+		op   string
+		want bool
+	}{
+		{find("default"), config.OpImages, true},
+		{find("some"), config.OpSpeech, true},
+		{find("some"), config.OpMessages, false},
+		{find("none"), config.OpChat, false},
+		{Open, config.OpChat, true},
+		{nil, config.OpChat, false},
+	} {
+		if got := c.key.AllowsOp(c.op); got != c.want {
+			t.Errorf("%+v allows operation %q: %v", c.key, c.op, got)
+		}
+	}
+}
+
+func ringOf(b testing.TB, n int) (*Ring, Credential, Credential) {
+	keys := make([]config.Key, n)
+	for i := range keys {
+		keys[i] = config.Key{ID: fmt.Sprint("key-", i), Hash: hashes(fmt.Sprint("secret-", i))}
+	}
+	own, hash, err := NewKey()
+	if err != nil {
+		b.Fatal(err)
+	}
+	keys[n/2].Hash = config.KeyHashes{{Hash: hash}}
+	return mustRing(b, keys...), Credential{[]byte(own)}, Credential{[]byte("secret-none")}
+}
+
+func TestFindDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	r, known, unknown := ringOf(t, 100)
+	if n := testing.AllocsPerRun(100, func() {
+		_, _ = r.Find(known, now)
+		_, _ = r.Find(unknown, now)
+	}); n != 0 {
+		t.Errorf("Find allocates %v times", n)
+	}
+}
+
+func BenchmarkFind(b *testing.B) {
+	r, known, unknown := ringOf(b, 1000)
+	b.Run("known", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = r.Find(known, now)
+		}
+	})
+	b.Run("unknown", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = r.Find(unknown, now)
+		}
+	})
+}
+
+func BenchmarkExtract(b *testing.B) {
+	for name, r := range map[string]*Request{
+		"bearer": {Authorization: headers("Bearer " + strings.Repeat("k", keyLen))},
+		"query":  {Authorization: headers("Bearer k"), Query: []byte("api-version=2024-06-01&limit=20")},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _, _ = Extract(r)
+			}
+		})
+	}
+}
+
+func BenchmarkNewRing(b *testing.B) {
+	keys := make([]config.Key, 1000)
+	for i := range keys {
+		keys[i] = config.Key{ID: fmt.Sprint("key-", i), Hash: hashes(fmt.Sprint("secret-", i)), Models: []string{"*"}}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := NewRing(keys); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

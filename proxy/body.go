@@ -1,0 +1,194 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/translate/apierr"
+)
+
+// Bodies are read whole before any slot is taken: a client that sends slowly must not hold capacity. What bodies may
+// hold together is bounded by the memory budget, which is reserved before a byte is read.
+
+const (
+	pooledBody = 64 << 10 // buffers up to this size are kept for the next request
+	firstChunk = 4 << 10  // what a chunked body reserves before its size is known
+
+	// slowBody is the rate that a JSON body must keep up after its first slowGrace, so that a drip of bytes that never
+	// falls silent ends too.
+	slowBody  = 1 << 10
+	slowGrace = 10 * time.Second
+)
+
+var bodyPool = sync.Pool{New: func() any { b := make([]byte, 0, firstChunk); return &b }}
+
+// readBody reads the request's body into c.body, within limit bytes.
+func (c *Call) readBody(limit int64) *apierr.Error {
+	h := &c.ctx.Request.Header
+	if e := checkBodyHead(h); e != nil {
+		return c.unread(e)
+	}
+	n := announced(h)
+	if n > limit {
+		return c.unread(bodyTooLarge(limit))
+	}
+	if n == 0 {
+		return nil
+	}
+	if !c.reserve(max(n, 0)) {
+		return c.unread(bodyMemoryFull())
+	}
+	src := c.ctx.RequestBodyStream()
+	if src == nil {
+		return nil
+	}
+	if e := c.fill(src, n, limit); e != nil {
+		return c.unread(e)
+	}
+	c.record.BytesIn = int64(len(*c.body))
+	return nil
+}
+
+// fill reads src to its end: n bytes, or until EOF when n is negative.
+func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
+	c.body = bodyPool.Get().(*[]byte)
+	buf := (*c.body)[:0]
+	if n > int64(cap(buf)) {
+		buf = make([]byte, 0, n)
+	}
+	start := c.record.Start
+	silence := c.snap.Config.Timeouts.ClientBody.D()
+	var armed time.Time
+	for {
+		if len(buf) == cap(buf) {
+			if n >= 0 {
+				break
+			}
+			grown := int64(cap(buf))
+			if !c.reserve(grown) {
+				*c.body = buf
+				return bodyMemoryFull()
+			}
+			buf = append(make([]byte, 0, 2*grown), buf...)
+		}
+		if now := c.edge.now(); len(buf) > 0 && now.Sub(armed) > time.Second {
+			// Moved at most once a second: a deadline costs more than a read.
+			if late := now.Sub(start) - slowGrace; late > 0 && int64(len(buf)) < int64(late.Seconds())*slowBody {
+				*c.body = buf
+				return slowClient(nil)
+			}
+			_ = c.ctx.Conn().SetReadDeadline(now.Add(silence))
+			armed = now
+		}
+		m, err := src.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+m]
+		if int64(len(buf)) > limit {
+			*c.body = buf
+			return bodyTooLarge(limit)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			*c.body = buf
+			return bodyBroken(err)
+		}
+	}
+	*c.body = buf
+	if n >= 0 && int64(len(buf)) < n {
+		return bodyBroken(io.ErrUnexpectedEOF)
+	}
+	return nil
+}
+
+// reserve takes n more bytes from the body-memory budget for this call.
+func (c *Call) reserve(n int64) bool {
+	if !c.edge.memory.Reserve(n) {
+		return false
+	}
+	c.reserved += n
+	return true
+}
+
+// releaseBody gives the request's bytes back as soon as no attempt can need them any more.
+func (c *Call) releaseBody() {
+	if c.body != nil {
+		if b := *c.body; cap(b) <= pooledBody {
+			*c.body = b[:0]
+		} else {
+			*c.body = make([]byte, 0, firstChunk)
+		}
+		bodyPool.Put(c.body)
+		c.body = nil
+	}
+	c.edge.memory.Release(c.reserved)
+	c.reserved = 0
+}
+
+// unread marks the call as answered before its body was read to the end: the connection ends with the answer, and it is
+// closed in a way that lets a client that is still sending read that answer.
+func (c *Call) unread(e *apierr.Error) *apierr.Error {
+	c.ctx.SetConnectionClose()
+	if c.conn != nil {
+		c.conn.Linger()
+	}
+	return e
+}
+
+// checkBodyHead refuses bodies that would have to be decoded, and media types that are not the endpoint's.
+func checkBodyHead(h *fasthttp.RequestHeader) *apierr.Error {
+	if enc := h.ContentEncoding(); len(enc) > 0 && !equalFold(enc, "identity") {
+		return apierr.New(415, apierr.CodeUnsupportedMediaType, "A request body with a Content-Encoding is not accepted: send it as it is.")
+	}
+	if t := h.ContentType(); len(t) > 0 && !isJSON(t) {
+		return apierr.New(415, apierr.CodeUnsupportedMediaType, "The request body must be JSON: send the header Content-Type: application/json.")
+	}
+	return nil
+}
+
+// isJSON reports whether a media type, parameters apart, is application/json or ends in +json.
+func isJSON(t []byte) bool {
+	for i, b := range t {
+		if b == ';' || b == ' ' {
+			t = t[:i]
+			break
+		}
+	}
+	return equalFold(t, "application/json") || len(t) > 5 && equalFold(t[len(t)-5:], "+json")
+}
+
+func bodyTooLarge(limit int64) *apierr.Error {
+	return apierr.TooLarge(limit)
+}
+
+// codeBodyMemory is the code of a refusal for want of memory, which is no engine's doing.
+const codeBodyMemory = "no_body_memory"
+
+func bodyMemoryFull() *apierr.Error {
+	e := apierr.New(503, codeBodyMemory, "The edge holds as many request bytes as it may. Retry shortly.")
+	e.RetryAfter = jitter(retrySoon)
+	return e
+}
+
+func slowClient(cause error) *apierr.Error {
+	e := apierr.New(408, apierr.CodeRequestTimeout, "The request body came too slowly.")
+	e.Cause = cause
+	return e
+}
+
+// bodyBroken is a body that did not come to its end.
+func bodyBroken(err error) *apierr.Error {
+	var timeout net.Error
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		return slowClient(err)
+	}
+	e := badHead("The request body ended early or its framing is broken.")
+	e.Cause = err
+	return e
+}

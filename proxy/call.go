@@ -1,0 +1,196 @@
+package proxy
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/auth"
+	"penstock/proxy/limit"
+	"penstock/proxy/listen"
+	"penstock/proxy/observe"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+)
+
+// Call is everything that one client request holds, from the first line of the handler to the last byte of the answer.
+// It is owned by the connection's goroutine; only abort may be called from others. Calls are pooled: nothing may keep one
+// past finish.
+type Call struct {
+	edge *Edge
+	snap *Snapshot
+	ep   *endpoint
+	ctx  *fasthttp.RequestCtx
+	conn *listen.Conn // nil when the connection is not one of ours (tests)
+	id   []byte       // request id
+
+	key   *auth.Key // nil with auth: none
+	model *model
+	held  limit.Reservation // what the key's limits have set aside for this call
+
+	body     *[]byte // the request's bytes, until no attempt can need them
+	reserved int64   // of the body-memory budget
+	chat     *chat.Request
+	pool     upstreams.Pool
+
+	promptTokens int                 // estimated
+	promptBytes  int                 // of a prompt that is text alone; 0 otherwise
+	upstream     *upstreams.Upstream // of the last attempt
+
+	stream      stream
+	passthrough *chat.Stream     // kept from call to call
+	completion  *chat.Completion // kept from call to call
+	answer      chat.Answer
+	usage       chat.Usage
+
+	attempt  attempt // the one that is running or that the answer comes from
+	tried    []upstreams.ID
+	sends    int
+	cause    atomic.Pointer[abortCause]
+	left     atomic.Pointer[chan struct{}] // closed by abort while the call waits in a queue
+	exchange atomic.Pointer[upstreams.Exchange]
+
+	record   observe.Record
+	finished bool
+}
+
+// abortCause says why a call was ended from outside.
+type abortCause struct{ err error }
+
+var callPool = sync.Pool{New: func() any {
+	return &Call{passthrough: new(chat.Stream), completion: new(chat.Completion)}
+}}
+
+// begin makes the call for one request of ep.
+func (e *Edge) begin(ctx *fasthttp.RequestCtx, ep *endpoint) *Call {
+	c := callPool.Get().(*Call)
+	c.edge, c.ep, c.ctx = e, ep, ctx
+	c.snap = e.current.Load()
+	c.conn = listen.ConnOf(ctx.Conn())
+	c.id = appendRequestID(c.id[:0])
+	c.record = observe.Record{Dialect: ep.dialect.name, Start: e.now()}
+	e.calls.Begin()
+	return c
+}
+
+// ClientGone implements listen.Waiter: the client's side of the connection was closed.
+func (c *Call) ClientGone() { c.abort(errClientGone) }
+
+// Drain ends the call because the edge is shutting down.
+func (c *Call) Drain() { c.abort(errDrained) }
+
+// abort ends the call for the given reason, from any goroutine: the engine's connection is closed at once and whatever
+// the call is waiting for returns. The first reason wins.
+func (c *Call) abort(err error) {
+	if !c.cause.CompareAndSwap(nil, &abortCause{err}) {
+		return
+	}
+	if x := c.exchange.Load(); x != nil {
+		x.Abort(err)
+	}
+	if left := c.left.Load(); left != nil {
+		close(*left)
+	}
+}
+
+// aborted returns why the call was ended from outside, or nil.
+func (c *Call) aborted() error {
+	if a := c.cause.Load(); a != nil {
+		return a.err
+	}
+	return nil
+}
+
+// publish makes x what abort has to close. The order (publish, then look at the cause) leaves no gap: an abort before
+// the publication is seen here, one after it finds x.
+func (c *Call) publish(x *upstreams.Exchange) {
+	c.exchange.Store(x)
+	if err := c.aborted(); err != nil {
+		x.Abort(err)
+	}
+}
+
+// finish ends the call: whatever it still holds is released, it is counted and logged, and it goes back to the pool. The
+// caller must not touch it afterwards.
+func (c *Call) finish() {
+	if c.finished {
+		panic("BUG: call finished twice")
+	}
+	c.finished = true
+	if c.conn != nil {
+		c.conn.End(c)
+	}
+	c.attempt.end(upstreams.OutcomeClientGone) // a no-op but after a panic
+	c.learn()
+	c.releaseBody()
+	c.releaseChat()
+	c.settle()
+	now := c.edge.now()
+	c.record.RequestID = string(c.id)
+	c.record.Attempts = c.sends
+	if c.usage.Known || c.usage.Estimated {
+		c.record.PromptTokens, c.record.CompletionTokens, c.record.CachedTokens = c.usage.Prompt, c.usage.Completion, c.usage.Cached
+		c.record.TokensEstimated = c.usage.Estimated
+	}
+	c.edge.calls.Finish(&c.record, now)
+	c.recycle()
+}
+
+// learn keeps the model's bytes per token up to date from what the engine counted.
+func (c *Call) learn() {
+	if c.usage.Known && c.promptBytes > 0 && c.upstream != nil {
+		c.upstream.LearnTokens(c.promptBytes, c.usage.Prompt)
+	}
+}
+
+// recycle returns the call to the pool with what is worth keeping.
+func (c *Call) recycle() {
+	id, tried, passthrough, completion := c.id, c.tried[:0], c.passthrough, c.completion
+	*c = Call{id: id, tried: tried, passthrough: passthrough, completion: completion}
+	callPool.Put(c)
+}
+
+// releaseChat gives the decoded request back once nothing of it is needed.
+func (c *Call) releaseChat() {
+	if c.chat != nil {
+		c.chat.Reset()
+		requestPool.Put(c.chat)
+		c.chat = nil
+	}
+}
+
+var requestPool = sync.Pool{New: func() any { return new(chat.Request) }}
+
+// fail notes in the record how the call ended.
+func (c *Call) fail(f *failure) {
+	c.record.Outcome = f.result
+	c.record.Code = f.api.Code
+	if f.label != "" {
+		c.record.Code = f.label
+	}
+	if f.result == observe.ClientGone {
+		c.record.Status = 499
+	}
+}
+
+// appendRequestID appends a fresh request id: "req_" and 26 characters of base 32, 128 random bits. The generator is
+// seeded by the operating system; ids must not repeat, but they are no secret.
+func appendRequestID(dst []byte) []byte {
+	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+	dst = append(dst, "req_"...)
+	for _, word := range [2]uint64{rand.Uint64(), rand.Uint64()} {
+		for range 13 {
+			dst = append(dst, alphabet[word&31])
+			word >>= 5
+		}
+	}
+	return dst
+}
+
+// jitter spreads d over d to 2d, so that clients told to come back do not come back together.
+func jitter(d time.Duration) time.Duration {
+	return d + time.Duration(rand.Int64N(int64(d)+1))
+}

@@ -1,0 +1,138 @@
+package catalog
+
+import (
+	"time"
+
+	"penstock/config"
+	"penstock/routing"
+	"penstock/upstreams"
+)
+
+// entry is the contract's Model. Members without omitempty are always there.
+type entry struct {
+	ID                     string         `json:"id"`
+	Object                 string         `json:"object"`
+	Created                int64          `json:"created"`
+	OwnedBy                string         `json:"owned_by"`
+	Name                   string         `json:"name"`
+	Kind                   string         `json:"kind"`
+	Task                   string         `json:"task"`
+	SupportedEndpoints     []string       `json:"supported_endpoints"`
+	InputModalities        []string       `json:"input_modalities"`
+	OutputModalities       []string       `json:"output_modalities"`
+	ContextLength          int            `json:"context_length,omitempty"`
+	ModalityContextLengths map[string]int `json:"modality_context_lengths,omitempty"`
+	MaxOutputLength        int            `json:"max_output_length,omitempty"`
+	CapacityTPM            int            `json:"capacity_tpm,omitempty"`
+	Capacity               capacity       `json:"capacity"`
+	Vision                 *vision        `json:"vision,omitempty"`
+	Pricing                map[string]any `json:"pricing,omitempty"`
+	SupportedFeatures      []string       `json:"supported_features"`
+	IsReady                bool           `json:"is_ready"`
+	ModelInfo              *modelInfo     `json:"model_info,omitempty"`
+}
+
+type capacity struct {
+	pool
+	Unit       string          `json:"unit"`
+	UpdatedAt  int64           `json:"updated_at"`
+	Modalities map[string]pool `json:"modalities,omitempty"`
+}
+
+type pool struct {
+	AvailableConcurrency int     `json:"available_concurrency"`
+	TotalConcurrency     int     `json:"total_concurrency"`
+	ActiveRequests       int     `json:"active_requests"`
+	UtilizationPercent   float64 `json:"utilization_percent"`
+}
+
+type vision struct {
+	MaxImageEdge      int `json:"max_image_edge,omitempty"`
+	MaxPixels         int `json:"max_pixels,omitempty"`
+	MaxTokens         int `json:"max_tokens,omitempty"`
+	ContextLength     int `json:"context_length,omitempty"`
+	RetryAfterSeconds int `json:"retry_after_seconds,omitempty"`
+}
+
+type modelInfo struct {
+	SupportedReasoningEfforts []string `json:"supported_reasoning_efforts"`
+}
+
+// newEntry fills in what does not change with time.
+func newEntry(m *config.Model, started int64) entry {
+	d := kinds[m.Kind]
+	e := entry{
+		ID: m.ID, Object: "model", Created: orInt(m.Created, started), OwnedBy: or(m.OwnedBy, "penstock"),
+		Name: or(m.Name, m.ID), Kind: m.Kind, Task: or(m.Task, d.task),
+		SupportedEndpoints: m.Endpoints(), InputModalities: orList(m.InputModalities, d.input), OutputModalities: orList(m.OutputModalities, d.output),
+		ContextLength: m.ContextLength, ModalityContextLengths: m.ModalityContextLengths,
+		MaxOutputLength: m.MaxOutputLength, CapacityTPM: m.CapacityTPM,
+		Pricing: m.Pricing, SupportedFeatures: orList(m.SupportedFeatures, []string{}),
+	}
+	if v := m.Vision; v != nil {
+		e.Vision = &vision{v.MaxImageEdge, v.MaxPixels, v.MaxTokens, v.ContextLength, v.RetryAfterSeconds}
+	}
+	if m.SupportedReasoningEfforts != nil {
+		e.ModelInfo = &modelInfo{m.SupportedReasoningEfforts}
+	}
+	return e
+}
+
+// live fills in what does: readiness, capacity, and what the engines say where the configuration is silent.
+func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
+	e.IsReady = r.Ready(now)
+	if m.ContextLength == 0 {
+		e.ContextLength = r.ContextLength(now)
+	}
+	if m.Kind == config.KindChat && len(m.InputModalities) == 0 && r.Vision(now) {
+		e.InputModalities = []string{"text", "image"}
+	}
+	e.Capacity = capacityOf(m, r, now)
+}
+
+// capacityOf sums the pools of the model's kind. Separate pools are listed beside their sum; a shared one is not split.
+func capacityOf(m *config.Model, r *routing.Route, now time.Time) capacity {
+	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
+	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
+	if m.Kind == config.KindTranscription || m.Kind == config.KindSpeech {
+		pools = []upstreams.Pool{upstreams.PoolAudio}
+	}
+	if !r.SeparatePools() {
+		c.pool = poolOf(r.Capacity(pools[0], now))
+		return c
+	}
+	c.Modalities = make(map[string]pool, len(pools))
+	var sum routing.Capacity
+	for _, p := range pools {
+		one := r.Capacity(p, now)
+		c.Modalities[p.String()] = poolOf(one)
+		sum = sum.Plus(one)
+	}
+	c.pool = poolOf(sum)
+	return c
+}
+
+func poolOf(c routing.Capacity) pool {
+	return pool{c.Available, c.Total, c.Active, c.Utilization}
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func orInt(a, b int64) int64 {
+	if a != 0 {
+		return a
+	}
+	return b
+}
+
+func orList(a, b []string) []string {
+	if len(a) > 0 {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,40 @@
+package catalog
+
+import "penstock/config"
+
+// defaults are what a kind of model means where the configuration is silent.
+type defaults struct {
+	task          string
+	input, output []string
+}
+
+var kinds = map[string]defaults{
+	config.KindChat: {
+		task:  "text-generation",
+		input: []string{"text"}, output: []string{"text"},
+	},
+	config.KindTranscription: {
+		task:  "automatic-speech-recognition",
+		input: []string{"audio"}, output: []string{"text"},
+	},
+	config.KindSpeech: {
+		task:  "text-to-speech",
+		input: []string{"text"}, output: []string{"audio"},
+	},
+	config.KindImage: {
+		task:  "text-to-image",
+		input: []string{"text"}, output: []string{"image"},
+	},
+	config.KindImageEdit: {
+		task:  "image-to-image",
+		input: []string{"text", "image"}, output: []string{"image"},
+	},
+	config.KindEmbedding: {
+		task:  "feature-extraction",
+		input: []string{"text"}, output: []string{"embedding"},
+	},
+	config.KindRerank: {
+		task:  "text-ranking",
+		input: []string{"text"}, output: []string{"score"},
+	},
+}

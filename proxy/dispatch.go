@@ -1,0 +1,125 @@
+package proxy
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"penstock/routing"
+	"penstock/upstreams"
+)
+
+// dispatch sends the call to an engine, and to another one when the first fails in a way that allows it, until there is
+// something to commit. It returns nil when the answer has been handed to fasthttp: whole, or as a relay that goes on from
+// here. Otherwise the call ends with the *failure.
+func (c *Call) dispatch() *failure {
+	var first *failure
+	for {
+		now := c.edge.now()
+		lease, target, err := c.acquire(now)
+		if err != nil {
+			if cause := c.aborted(); cause != nil {
+				return fromAbort(cause)
+			}
+			if first != nil {
+				return first // a retry that finds no room is not news to the client
+			}
+			return fromAcquire(err, c.model.fullRetryAfter(c.pool))
+		}
+		c.upstream = lease.Upstream()
+		c.record.Upstream = c.upstream.Name()
+		f := c.try(lease, target)
+		if f == nil {
+			return nil
+		}
+		c.attempt.end(f.outcome)
+		if first == nil {
+			first = f
+		}
+		if cause := c.aborted(); cause != nil {
+			return fromAbort(cause)
+		}
+		if !c.mayRetry(f) {
+			return f
+		}
+		c.tried = append(c.tried, lease.Upstream().ID())
+	}
+}
+
+// acquire picks a target. A reload may have retired every target of the snapshot that this call began with; then the
+// newest one is asked once, so that no reload causes a 503.
+func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
+	q := routing.Query{Pool: c.pool, Tokens: c.promptTokens, Exclude: c.tried, Now: now, Rand: rand.Uint64()}
+	if c.model.crowded() {
+		return c.waitForSlot(&q, c.model.route.Full(&q))
+	}
+	lease, target, err := c.model.route.Acquire(&q)
+	var full *routing.FullError
+	switch {
+	case errors.As(err, &full):
+		return c.waitForSlot(&q, err)
+	case !errors.Is(err, routing.ErrNoUpstream):
+		return lease, target, err
+	}
+	newest := c.edge.current.Load()
+	if newest == c.snap {
+		return nil, nil, err
+	}
+	m, ok := newest.model(c.model.config.ID)
+	if !ok {
+		return nil, nil, err
+	}
+	c.snap, c.model = newest, m
+	return m.route.Acquire(&q)
+}
+
+// mayRetry is the one rule of what is sent again: only a failure that allows it, within the attempts of one call and the
+// budget of all. Nothing has been committed when it is asked.
+func (c *Call) mayRetry(f *failure) bool {
+	return f.retry && c.sends < c.snap.Config.Retry.Attempts && c.edge.retries.Allow(c.edge.now(), c.snap.Config.Retry.Budget)
+}
+
+// try makes one attempt. It returns nil when the answer was handed over.
+func (c *Call) try(lease *upstreams.Lease, target *routing.Target) *failure {
+	a := &c.attempt
+	streamed := c.record.Stream || lease.Upstream().Engine().CancelOnlyStreams()
+	if err := a.open(c, lease, target, streamed); err != nil {
+		return a.failureOf(err)
+	}
+	if !c.record.Stream {
+		return c.tryWhole()
+	}
+	return c.tryStream()
+}
+
+// tryStream waits for the first event, or for as long as the client may be kept without a status line.
+func (c *Call) tryStream() *failure {
+	a := &c.attempt
+	c.ep.answer(c)
+	out := outPool.Get().(*[]byte)
+	var commit time.Time
+	if d := c.snap.Config.Stream.CommitAfter.D(); d > 0 {
+		commit = a.sentAt.Add(d)
+	}
+	first, done, err := a.pull((*out)[:0], commit)
+	*out = first
+	switch {
+	case err == nil:
+	case errors.Is(err, upstreams.ErrNotYet):
+		*out = c.stream.Keepalive(first)
+	default:
+		outPool.Put(out)
+		return a.failureOf(err)
+	}
+	c.commit(out, done)
+	return nil
+}
+
+// failureOf is classify for an error that is certain to be one.
+func (a *attempt) failureOf(err error) *failure {
+	var f *failure
+	if errors.As(a.classify(err), &f) {
+		return f
+	}
+	return badResponse(err)
+}

@@ -1,0 +1,39 @@
+// Package proxy is the request path and the process: what happens between a client's connection and an engine's.
+//
+// # Life of a request
+//
+//	 0  Edge.guard, Edge.generate   recover, refuse an ambiguous head, make the Call
+//	 1  Call.authenticate           the key, before one byte of the body is read (early.go: before it is even sent)
+//	 2  Call.admitRate              the key's requests per minute
+//	 3  Call.readBody, decode       bounded by the endpoint's limit, the memory budget and the client's pace
+//	 4  Call.resolve                the model, the key's right to it, the model's own rules
+//	 5  (translate)                 after decode every request is a chat request; `model` is spliced at dispatch
+//	 6  Call.admit                  the key's concurrency and tokens
+//	 7  Call.acquire                routing picks a target and takes a lease
+//	 8  attempt.open, pull          send, await the head and the first event; retry elsewhere while nothing is committed
+//	 9  Call.commit → relay         the handler returns; fasthttp pushes the relay's bytes
+//	10  Call.finish                 release, account, one log line
+//
+// The order has reasons: a slow client must not hold a slot, so the body is read before any is taken; a key without the
+// right to a model must not learn about its pools; nothing is written to the client before the engine's first event
+// (or stream.commit_after), because until then a failure can still be retried or become a clean status.
+//
+// # Names
+//
+// One request of a client is a Call. One try of it is an attempt: a lease on an upstream and one exchange with it. The
+// commit is the first byte to the client. The relay is what moves bytes after it. A failure is how an attempt ended badly,
+// and failure.go is the only place that maps facts to statuses, outcomes and the answer to "may it be sent again?".
+//
+// # Design
+//
+// One goroutine a connection. The relay pulls from the engine and pushes to the client on fasthttp's own goroutine
+// (BodyWriterTo), so back-pressure is the socket's own and there is no queue to bound. A body-stream writer would cost a
+// goroutine and a pipe a stream, and could not tell a failure from an end.
+//
+// A client that leaves is noticed by proxy/listen's watch in every phase and ends the call by Call.abort, which closes
+// the engine's connection. Nothing else is shared between goroutines.
+//
+// Calls are pooled; relays and leases are not, because a stale second Close or Release must hit nobody else.
+//
+// A snapshot of the configuration is loaded once a request. Reloading builds the next one whole and swaps one pointer.
+package proxy

@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// allowed is the dependency rule of every package: which of ours it may import, and which modules. A trailing "/..." means
+// a package and what lies below it. The standard library is always allowed unless never says otherwise.
+var allowed = map[string]struct {
+	ours, modules string
+	never         string
+}{
+	"config":           {modules: "github.com/goccy/go-yaml/... github.com/fsnotify/fsnotify", never: "net/http log"},
+	"translate/jsonx":  {never: "net os log time"},
+	"translate/sse":    {never: "net os log time"},
+	"translate/apierr": {ours: "translate/jsonx", never: "net os log"},
+	"translate/chat":   {ours: "translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/...", never: "net os log"},
+	"upstreams":        {ours: "config", modules: "github.com/valyala/fasthttp github.com/goccy/go-yaml/... go.uber.org/zap/... github.com/VictoriaMetrics/metrics golang.org/x/sys/...", never: "net/http log"},
+	"routing":          {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
+	"proxy/auth":       {ours: "config translate/apierr", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
+	"proxy/limit":      {ours: "config translate/apierr", modules: "github.com/hashicorp/golang-lru/v2/... golang.org/x/sys/...", never: "net log"},
+	"proxy/listen":     {ours: "config", modules: "github.com/valyala/fasthttp/reuseport golang.org/x/sys/...", never: "log"},
+	"proxy/observe":    {ours: "config", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
+	"proxy/catalog":    {ours: "config routing upstreams translate/jsonx", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
+	"proxy":            {ours: "config routing upstreams translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"bench/sim":        {modules: "github.com/valyala/fasthttp github.com/valyala/fastjson", never: "log"},
+	"proxy/e2e":        {ours: "...", modules: "..."},
+	"":                 {ours: "config proxy proxy/auth proxy/openapi upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+}
+
+const module = "penstock"
+
+// TestImports holds the dependency table: facts flow down, decisions flow up, and nothing reaches around.
+func TestImports(t *testing.T) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"/...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	seen := map[string]bool{}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		rule, ok := allowed[name]
+		if !ok {
+			t.Errorf("package %s has no rule in this table: add one, or move the code to where it belongs", p.ImportPath)
+			continue
+		}
+		seen[name] = true
+		for _, imp := range p.Imports {
+			switch {
+			case imp == module || strings.HasPrefix(imp, module+"/"):
+				if !matches(rule.ours, strings.TrimPrefix(imp, module+"/")) {
+					t.Errorf("%s must not import %s", p.ImportPath, imp)
+				}
+			case strings.Contains(strings.SplitN(imp, "/", 2)[0], "."):
+				if !matches(rule.modules, imp) {
+					t.Errorf("%s must not import %s", p.ImportPath, imp)
+				}
+			case matches(rule.never, imp):
+				t.Errorf("%s must not import %s", p.ImportPath, imp)
+			}
+		}
+	}
+	for name := range allowed {
+		if !seen[name] {
+			t.Errorf("the table names package %q, which does not exist", name)
+		}
+	}
+}
+
+// matches reports whether list names imp.
+func matches(list, imp string) bool {
+	for _, entry := range strings.Fields(list) {
+		prefix, tree := strings.CutSuffix(entry, "...")
+		if imp == entry || tree && (imp == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(imp, prefix)) {
+			return true
+		}
+	}
+	return false
+}

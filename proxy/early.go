@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/listen"
+	"penstock/translate/apierr"
+)
+
+// A refusal that needs no body must not wait for one. fasthttp reads the first bytes of a body before it calls the
+// handler, so the two hooks that it offers earlier decide here: headReceived for a body that is announced, expect for one
+// that the client offers to send.
+
+// worthChecking is the announced length above which a request is checked before its body. A smaller body nearly always
+// comes in the same packet as its head.
+const worthChecking = 8 << 10
+
+// headReceived runs when a request's head has come. A request that will be refused whatever its body says is cut off from
+// it: the handler then refuses it at once, and the connection ends with that answer.
+func (e *Edge) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	if len(h.Peek(headerAnnounced)) > 0 {
+		h.Del(headerAnnounced) // a client cannot set it
+	}
+	if n := h.ContentLength(); n > worthChecking && e.refuseEarly(h, int64(n)) != nil {
+		h.Set(headerAnnounced, strconv.Itoa(n))
+		h.SetConnectionClose()
+		h.SetContentLength(0)
+	}
+	return fasthttp.RequestConfig{}
+}
+
+// headerAnnounced marks a request whose body was cut off by headReceived; its value is the announced length.
+const headerAnnounced = "X-Penstock-Announced"
+
+// announced returns the length of the body that the client announced, whether it is still there or was cut off; -1 when
+// it comes in chunks.
+func announced(h *fasthttp.RequestHeader) int64 {
+	if v := h.Peek(headerAnnounced); len(v) > 0 {
+		n, _ := strconv.ParseInt(string(v), 10, 64)
+		return n
+	}
+	return int64(h.ContentLength())
+}
+
+// refuseEarly returns why a request will be refused whatever its body says, or nil. n is the body's announced length.
+func (e *Edge) refuseEarly(h *fasthttp.RequestHeader, n int64) *apierr.Error {
+	if err := checkHead(h); err != nil {
+		return err
+	}
+	path, query, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
+	ep := endpointAt(path)
+	if ep == nil || !h.IsPost() {
+		return apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path.")
+	}
+	snap := e.current.Load()
+	key, err := snap.authenticate(h, query, e.now())
+	var a *apierr.Error
+	switch {
+	case errors.As(err, &a):
+		return a
+	case key == nil && !snap.open():
+		return apierr.Unauthorized(apierr.CodeInvalidAPIKey)
+	case key != nil && !key.AllowsOp(ep.operation):
+		return apierr.OperationNotAllowed()
+	}
+	if limit := bodyLimit(snap.Config, ep); n > limit {
+		return bodyTooLarge(limit)
+	}
+	if a := checkBodyHead(h); a != nil {
+		return a
+	}
+	return nil
+}
+
+func endpointAt(path []byte) *endpoint {
+	for _, ep := range endpoints {
+		if string(path) == ep.path {
+			return ep
+		}
+	}
+	return nil
+}
+
+// expect answers "Expect: 100-continue": the body is invited only when nothing refuses the request already. It returns
+// the status to answer with; for a refusal the response is complete.
+func (e *Edge) expect(ctx *fasthttp.RequestCtx) int {
+	h := &ctx.Request.Header
+	a := e.refuseEarly(h, int64(h.ContentLength()))
+	if a == nil {
+		return fasthttp.StatusContinue
+	}
+	d := dialectChat
+	path, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
+	if ep := endpointAt(path); ep != nil {
+		d = ep.dialect
+	}
+	if c := listen.ConnOf(ctx.Conn()); c != nil {
+		c.Linger()
+	}
+	e.respondError(ctx, d, a)
+	return ctx.Response.StatusCode()
+}

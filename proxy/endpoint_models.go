@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"net/url"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/auth"
+	"penstock/proxy/catalog"
+	"penstock/translate/apierr"
+)
+
+// The catalog and the health check are no calls: they hold nothing, reach no engine and are not logged one by one.
+
+// models answers GET /v1/models. A key is not needed; one that is sent narrows the list, and a wrong one is refused.
+func (e *Edge) models(ctx *fasthttp.RequestCtx) {
+	snap, key, ok := e.visitor(ctx)
+	if !ok {
+		return
+	}
+	scope, allow := catalog.Public, func(string) bool { return true }
+	if key != nil {
+		scope, allow = key.ID, key.Allows
+	}
+	page, err := snap.Catalog.List(scope, allow, e.now())
+	e.respondPage(ctx, key, page, err)
+}
+
+// modelByID answers GET /v1/models/{id}. Ids may hold slashes, escaped or not.
+func (e *Edge) modelByID(ctx *fasthttp.RequestCtx) {
+	snap, key, ok := e.visitor(ctx)
+	if !ok {
+		return
+	}
+	path := ctx.URI().PathOriginal()
+	id, err := url.PathUnescape(string(path[len("/v1/models/"):]))
+	if err != nil {
+		e.respondError(ctx, dialectModels, apierr.ModelNotFound())
+		return
+	}
+	m, found := snap.lookup([]byte(id))
+	if !found || key != nil && !key.Allows(m.config.ID) {
+		e.respondError(ctx, dialectModels, apierr.ModelNotFound())
+		return
+	}
+	page, err := snap.Catalog.Model(m.route.Index, e.now())
+	e.respondPage(ctx, key, page, err)
+}
+
+// visitor checks the credential that a request may, but need not, carry. It has answered the request when ok is false.
+func (e *Edge) visitor(ctx *fasthttp.RequestCtx) (snap *Snapshot, key *auth.Key, ok bool) {
+	snap = e.current.Load()
+	key, err := snap.authenticate(&ctx.Request.Header, ctx.URI().QueryString(), e.now())
+	if err != nil {
+		var a *apierr.Error
+		if !errors.As(err, &a) {
+			a = internalError(err).api
+		}
+		e.respondError(ctx, dialectModels, a)
+		return nil, nil, false
+	}
+	return snap, key, true
+}
+
+func (e *Edge) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *catalog.Page, err error) {
+	if err != nil {
+		e.respondError(ctx, dialectModels, internalError(err).api)
+		return
+	}
+	h := &ctx.Response.Header
+	commonHeaders(h, appendRequestID(nil))
+	h.SetContentType("application/json")
+	h.Set("ETag", page.ETag)
+	if key != nil {
+		h.Set("Cache-Control", "private, max-age=15")
+		h.Set("Vary", "Authorization, x-api-key")
+	} else {
+		h.Set("Cache-Control", "public, max-age=15")
+	}
+	if bytes.Equal(ctx.Request.Header.Peek("If-None-Match"), []byte(page.ETag)) {
+		ctx.SetStatusCode(fasthttp.StatusNotModified)
+		return
+	}
+	ctx.Response.SetBody(page.Body)
+}
+
+// health answers GET /health: it says that the edge lives, and nothing else.
+func (e *Edge) health(ctx *fasthttp.RequestCtx) {
+	commonHeaders(&ctx.Response.Header, appendRequestID(nil))
+	ctx.Response.Header.SetContentType("application/json")
+	ctx.Response.SetBodyString(`{"status":"ok"}`)
+}
+
+// root answers HEAD /, the host probe.
+func (e *Edge) root(ctx *fasthttp.RequestCtx) {
+	commonHeaders(&ctx.Response.Header, appendRequestID(nil))
+	ctx.SetStatusCode(fasthttp.StatusNoContent)
+}

@@ -1,0 +1,140 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/translate/apierr"
+)
+
+// checkHead refuses request heads that fasthttp lets through and that other parsers on the way may read differently:
+// whatever two parties can disagree on is a way to smuggle. It looks at no header that decides anything for us.
+func checkHead(h *fasthttp.RequestHeader) *apierr.Error {
+	if p := h.Protocol(); !bytes.Equal(p, protoHTTP11) && !bytes.Equal(p, protoHTTP10) {
+		return httpVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+	}
+	uri := h.RequestURI()
+	if len(uri) == 0 || uri[0] != '/' {
+		return badHead("The request target must be a path that begins with a slash.")
+	}
+	hosts, reason := scanHead(h.RawHeaders())
+	switch {
+	case reason != "":
+		return badHead(reason)
+	case hosts > 1:
+		return badHead("The request has more than one Host header.")
+	case hosts == 0 && h.IsHTTP11():
+		return badHead("The request has no Host header.")
+	case !validHost(h.Host()):
+		return badHead("The Host header is malformed.")
+	}
+	return nil
+}
+
+var (
+	protoHTTP11 = []byte("HTTP/1.1")
+	protoHTTP10 = []byte("HTTP/1.0")
+)
+
+func badHead(message string) *apierr.Error {
+	return apierr.New(400, codeBadRequest, "%s", message)
+}
+
+// httpVersion refuses an HTTP version, or a stream to one that cannot carry it. The type is the client's fault although
+// the status is a 5xx.
+func httpVersion(message string) *apierr.Error {
+	return &apierr.Error{Status: 505, Type: apierr.TypeInvalidRequest, Code: codeBadRequest, Message: message}
+}
+
+// codeBadRequest is the code of a request that is wrong as HTTP.
+const codeBadRequest = "bad_request"
+
+// scanHead walks the raw header lines once. It returns how many Host headers there are, or why the head is refused.
+func scanHead(raw []byte) (hosts int, reason string) {
+	for len(raw) > 0 {
+		line := raw
+		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
+			line, raw = raw[:i], raw[i+1:]
+		} else {
+			raw = nil
+		}
+		line = bytes.TrimSuffix(line, carriageReturn)
+		if len(line) == 0 {
+			continue
+		}
+		colon := bytes.IndexByte(line, ':')
+		switch {
+		case line[0] == ' ' || line[0] == '\t':
+			return 0, "A header line is folded."
+		case colon <= 0:
+			return 0, "A header line has no name."
+		case !isToken(line[:colon]):
+			return 0, "A header name has a character that is not allowed."
+		case hasControl(line[colon+1:]):
+			return 0, "A header value has a control character."
+		}
+		if colon == len("host") && equalFold(line[:colon], "host") {
+			hosts++
+		}
+	}
+	return hosts, ""
+}
+
+var carriageReturn = []byte{'\r'}
+
+// tokenChars are the bytes of RFC 9110's token.
+var tokenChars = func() (t [256]bool) {
+	for c := range 256 {
+		t[c] = c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), byte(c)) >= 0
+	}
+	return t
+}()
+
+func isToken(b []byte) bool {
+	for _, c := range b {
+		if !tokenChars[c] {
+			return false
+		}
+	}
+	return len(b) > 0
+}
+
+func hasControl(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return true
+		}
+	}
+	return false
+}
+
+// validHost accepts what a Host header may hold: a name or an address with an optional port. The value decides nothing
+// and goes nowhere; a strange one is a sign of an attack on somebody behind us.
+func validHost(b []byte) bool {
+	for _, c := range b {
+		switch {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
+		case c == '.', c == '-', c == '_', c == ':', c == '[', c == ']', c == '%', c == '~':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// equalFold compares b with the lower-case s, ASCII only.
+func equalFold(b []byte, s string) bool {
+	if len(b) != len(s) {
+		return false
+	}
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != s[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,319 @@
+package limit
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"penstock/config"
+)
+
+func bind(limits config.KeyLimits) (*Key, time.Time) {
+	now := time.Now()
+	return NewKeys(8, now).Bind([]config.Key{{ID: "a", Limits: limits}}).Of("a"), now
+}
+
+func TestTake(t *testing.T) {
+	k, now := bind(config.KeyLimits{RequestsPerMinute: 2})
+	for i, want := range []Decision{
+		{OK: true, Limit: 2, Remaining: 1},
+		{OK: true, Limit: 2, Remaining: 0},
+		{What: RequestsPerMinute, RetryAfter: 30 * time.Second, Limit: 2},
+		{What: RequestsPerMinute, RetryAfter: 30 * time.Second, Limit: 2},
+	} {
+		if got := k.Take(now); got != want {
+			t.Errorf("take %d: %+v, want %+v", i, got, want)
+		}
+	}
+	if d := k.Take(now.Add(12 * time.Second)); d.OK || d.RetryAfter != 18*time.Second {
+		t.Errorf("after 12 s: %+v", d)
+	}
+	if d := k.Take(now.Add(30 * time.Second)); !d.OK {
+		t.Errorf("after 30 s: %+v", d)
+	}
+}
+
+func TestNoLimits(t *testing.T) {
+	for _, k := range []*Key{Bound{}.Of("-"), NewKeys(1, time.Now()).Bind([]config.Key{{ID: "a"}}).Of("a")} {
+		var r Reservation
+		for range 1000 {
+			if d := k.Take(time.Now()); d != (Decision{OK: true}) {
+				t.Fatalf("%+v", d)
+			}
+		}
+		if d := k.Reserve(&r, 1<<60, time.Now()); d != (Decision{OK: true}) {
+			t.Fatalf("%+v", d)
+		}
+		if k.Running() != 1 || !r.Settle(1<<60, time.Now()) || k.Running() != 0 {
+			t.Errorf("running %d", k.Running())
+		}
+	}
+}
+
+func TestConcurrencyIsExact(t *testing.T) {
+	k, now := bind(config.KeyLimits{Concurrency: 4})
+	var most, running atomic.Int64
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 2000 {
+				var r Reservation
+				d := k.Reserve(&r, 0, now)
+				if !d.OK {
+					if d.What != Concurrency || d.RetryAfter <= 0 || d.Limit != 4 {
+						t.Errorf("%+v", d)
+					}
+					continue
+				}
+				n := running.Add(1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				running.Add(-1)
+				r.Cancel()
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() > 4 || k.Running() != 0 {
+		t.Errorf("up to %d at once, %d left", most.Load(), k.Running())
+	}
+}
+
+func TestTokens(t *testing.T) {
+	k, now := bind(config.KeyLimits{TokensPerMinute: 6000}) // 100 a second
+	var a, b, c Reservation
+	if d := k.Reserve(&a, 4000, now); !d.OK || d.Remaining != 2000 || d.Limit != 6000 {
+		t.Fatalf("%+v", d)
+	}
+	if d := k.Reserve(&b, 3000, now); d.OK || d.What != TokensPerMinute || d.RetryAfter != 10*time.Second || d.Remaining != 2000 {
+		t.Fatalf("%+v", d)
+	}
+	if k.Running() != 1 {
+		t.Fatalf("a refused call stays counted: %d", k.Running())
+	}
+	// What is held does not decay.
+	if d := k.Reserve(&b, 3000, now.Add(time.Minute)); d.OK {
+		t.Fatalf("%+v", d)
+	}
+	// Settled with 1000: 3000 come back at once.
+	now = now.Add(time.Minute)
+	if !a.Settle(1000, now) || a.Settle(1000, now) || a.Cancel() {
+		t.Fatal("a reservation settles once")
+	}
+	if d := k.Reserve(&b, 5000, now); !d.OK || d.Remaining != 0 {
+		t.Fatalf("%+v", d)
+	}
+	// Cancelled: everything but the 1000 is back, which time pays for at 100 a second.
+	b.Cancel()
+	if d := k.Reserve(&b, 6000, now.Add(4*time.Second)); d.OK || d.RetryAfter != 6*time.Second {
+		t.Fatalf("%+v", d)
+	}
+	if d := k.Reserve(&b, 6000, now.Add(10*time.Second)); !d.OK {
+		t.Fatalf("%+v", d)
+	}
+	// More used than held: the rest is charged and makes the next wait.
+	now = now.Add(10 * time.Second)
+	b.Settle(9000, now)
+	if d := k.Reserve(&c, 1, now); d.OK || d.RetryAfter != 30*time.Second+10*time.Millisecond {
+		t.Fatalf("%+v", d)
+	}
+}
+
+func TestEstimateAboveTheLimit(t *testing.T) {
+	k, now := bind(config.KeyLimits{TokensPerMinute: 60})
+	var a, b Reservation
+	if d := k.Reserve(&a, 1000, now); !d.OK {
+		t.Fatalf("an idle key must admit any estimate: %+v", d)
+	}
+	if d := k.Reserve(&b, 1, now); d.OK {
+		t.Fatalf("%+v", d)
+	}
+	a.Settle(120, now)
+	if d := k.Reserve(&b, 1000, now); d.OK || d.RetryAfter != 2*time.Minute {
+		t.Fatalf("%+v", d)
+	}
+}
+
+func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
+	k, now := bind(config.KeyLimits{TokensPerMinute: 1})
+	var r Reservation
+	for range 3 {
+		k.Reserve(&r, 1, now)
+		r.Settle(1<<62, now)
+	}
+	if d := k.Reserve(&r, 1, now); d.OK || d.RetryAfter > 24*time.Hour+time.Minute {
+		t.Fatalf("%+v", d)
+	}
+	if d := k.Reserve(&r, 1, now.Add(25*time.Hour)); !d.OK {
+		t.Fatalf("%+v", d)
+	}
+}
+
+// While no call uses more than it held, what is used in any span stays within the burst and the rate, whatever calls do
+// in between; held tokens are back, to the nanosecond, when all have ended.
+func TestTokensNeverExceedRate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 100_000).Draw(t, "limit")
+		k, now := bind(config.KeyLimits{TokensPerMinute: limit})
+		type use struct {
+			at time.Time
+			n  int64
+		}
+		var uses []use
+		var running []*Reservation
+		estimates := map[*Reservation]int64{}
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "gap")))
+			if len(running) > 0 && rapid.Bool().Draw(t, "settle") {
+				i := rapid.IntRange(0, len(running)-1).Draw(t, "which")
+				r := running[i]
+				n := rapid.Int64Range(0, estimates[r]).Draw(t, "used")
+				if !r.Settle(n, now) {
+					t.Fatal("settle does not count")
+				}
+				uses = append(uses, use{now, n})
+				running = append(running[:i], running[i+1:]...)
+				continue
+			}
+			r, n := new(Reservation), rapid.Int64Range(0, int64(limit)).Draw(t, "estimate")
+			if k.Reserve(r, n, now).OK {
+				running, estimates[r] = append(running, r), n
+			}
+		}
+		for i := range uses {
+			sum := int64(0)
+			for j := i; j < len(uses); j++ {
+				sum += uses[j].n
+				span := int64(uses[j].at.Sub(uses[i].at)) + int64(j-i+1)
+				if most := int64(limit) + span*int64(limit)/window + 1; sum > most {
+					t.Fatalf("%d used in %v, at most %d allowed", sum, time.Duration(span), most)
+				}
+			}
+		}
+		for _, r := range running {
+			r.Cancel()
+		}
+		if held := k.state.tokens.held; held != 0 || k.Running() != 0 {
+			t.Fatalf("%d ns held and %d running at rest", held, k.Running())
+		}
+	})
+}
+
+func TestReservationSettlesOnceUnderConcurrency(t *testing.T) {
+	k, now := bind(config.KeyLimits{TokensPerMinute: 1000, Concurrency: 1})
+	for range 500 {
+		var r Reservation
+		if d := k.Reserve(&r, 100, now); !d.OK {
+			t.Fatalf("%+v", d)
+		}
+		var won atomic.Int64
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if r.Settle(0, now) {
+					won.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if won.Load() != 1 || k.Running() != 0 || k.state.tokens.held != 0 {
+			t.Fatalf("%d settled, %d running, %d held", won.Load(), k.Running(), k.state.tokens.held)
+		}
+	}
+}
+
+func TestReserveTwicePanics(t *testing.T) {
+	k, now := bind(config.KeyLimits{})
+	var r Reservation
+	k.Reserve(&r, 0, now)
+	defer func() {
+		if recover() == nil {
+			t.Error("a held reservation was filled again")
+		}
+	}()
+	k.Reserve(&r, 0, now)
+}
+
+func TestStateSurvivesReload(t *testing.T) {
+	now := time.Now()
+	keys := NewKeys(2, now)
+	a := []config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 2, Concurrency: 2}}}
+	var r Reservation
+	first := keys.Bind(a).Of("a")
+	first.Take(now)
+	first.Take(now)
+	first.Reserve(&r, 0, now)
+
+	check := func(name string, k *Key) {
+		t.Helper()
+		if d := k.Take(now); d.OK {
+			t.Errorf("%s: a fresh minute", name)
+		}
+		if k.Running() != 1 {
+			t.Errorf("%s: %d running", name, k.Running())
+		}
+	}
+	check("reload", keys.Bind(a).Of("a"))
+	keys.Bind(nil)
+	check("removed and put back", keys.Bind(a).Of("a"))
+	keys.Bind([]config.Key{{ID: "b"}, {ID: "c"}})
+	check("swapped and put back", keys.Bind(a).Of("a"))
+
+	// A tenfold limit scales what was used: all of the minute is still all of the minute.
+	a[0].Limits.RequestsPerMinute = 20
+	check("raised", keys.Bind(a).Of("a"))
+	if d := keys.Bind(a).Of("a").Take(now.Add(3 * time.Second)); !d.OK {
+		t.Errorf("raised: %+v", d)
+	}
+
+	keys.Bind(nil)
+	for _, id := range []string{"b", "c", "d"} {
+		keys.Bind([]config.Key{{ID: id}})
+	}
+	keys.Bind(nil) // b, c and d were retired after a: two of the four are kept
+	if k := keys.Bind(a).Of("a"); !k.Take(now).OK {
+		t.Error("a retired state outlived the bound")
+	}
+	if r.Cancel(); first.Running() != 0 {
+		t.Errorf("%d running after the end", first.Running())
+	}
+}
+
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	now := time.Now()
+	bound := NewKeys(1, now).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrency: 10}}})
+	var r Reservation
+	if n := testing.AllocsPerRun(100, func() {
+		k := bound.Of("a")
+		k.Take(now)
+		k.Reserve(&r, 100, now)
+		r.Settle(50, now)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkKey(b *testing.B) {
+	now := time.Now()
+	bound := NewKeys(1, now).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrency: 10}}})
+	b.Run("take", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			bound.Of("a").Take(now)
+		}
+	})
+	b.Run("reserve and settle", func(b *testing.B) {
+		b.ReportAllocs()
+		var r Reservation
+		for b.Loop() {
+			bound.Of("a").Reserve(&r, 100, now)
+			r.Settle(50, now)
+		}
+	})
+}

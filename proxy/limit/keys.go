@@ -1,0 +1,82 @@
+package limit
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"penstock/config"
+)
+
+// Keys holds what every key has used, by id, for the life of the process. Its methods may be called from any goroutine.
+type Keys struct {
+	epoch time.Time
+
+	mu      sync.Mutex
+	live    map[string]*state
+	retired *lru.Cache[string, *state]
+}
+
+// NewKeys returns an empty set. now is the start of its clock and must not be after any time that is given later.
+// The state of up to retired keys that are no longer configured is remembered, the latest first: a key that
+// is removed and put back does not get a fresh minute.
+func NewKeys(retired int, now time.Time) *Keys {
+	cache, err := lru.New[string, *state](retired)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: limit.NewKeys(%d): %v", retired, err))
+	}
+	return &Keys{epoch: now, live: make(map[string]*state), retired: cache}
+}
+
+// Bound holds the limits of the keys of one configuration, by id. It is immutable.
+type Bound map[string]*Key
+
+// unlimited stands for every client when the configuration says "auth: none".
+var unlimited = &Key{state: new(state)}
+
+// Of returns the limits of a key. An id that the configuration does not have, which is only the one that stands for "auth:
+// none", has no limits.
+func (b Bound) Of(id string) *Key {
+	if k := b[id]; k != nil {
+		return k
+	}
+	return unlimited
+}
+
+// Bind returns the keys of a configuration with the state that they had before. It changes no limit of an earlier Bound,
+// whose calls go on under their own numbers over the same state, and it may be called for a configuration that is then
+// not used.
+func (k *Keys) Bind(keys []config.Key) Bound {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	bound := make(Bound, len(keys))
+	live := make(map[string]*state, len(keys))
+	for i := range keys {
+		id := keys[i].ID
+		if live[id] == nil {
+			live[id] = k.find(id)
+		}
+		bound[id] = &Key{state: live[id], epoch: k.epoch, limits: keys[i].Limits}
+	}
+	for id, s := range k.live {
+		if live[id] == nil {
+			k.retired.Add(id, s)
+		}
+	}
+	k.live = live
+	return bound
+}
+
+// find returns the state of id: in use, remembered, or new.
+func (k *Keys) find(id string) *state {
+	if s := k.live[id]; s != nil {
+		return s
+	}
+	if s, ok := k.retired.Get(id); ok {
+		k.retired.Remove(id)
+		return s
+	}
+	return new(state)
+}

@@ -1,0 +1,128 @@
+package limit
+
+import (
+	"bufio"
+	"bytes"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// MemorySource says where a memory limit comes from.
+type MemorySource string
+
+// The sources, in the order in which they are asked.
+const (
+	MemoryFromRuntime  MemorySource = "GOMEMLIMIT"
+	MemoryFromCgroup   MemorySource = "cgroup"
+	MemoryFromPhysical MemorySource = "physical memory"
+	MemoryAssumed      MemorySource = "assumed"
+)
+
+// assumedMemory is the limit on systems that tell nothing.
+const assumedMemory = 1 << 30
+
+// cgroupShare is the part of a cgroup's memory that the Go heap may use: the kernel counts what is outside of it, such as
+// the sockets' buffers, too.
+const cgroupShare = 0.9
+
+// MemoryLimit returns the bytes that this process may use and where the number comes from: the limit of the Go runtime
+// (GOMEMLIMIT), else the tightest limit among the cgroup of the process and its parents (version 2 or 1), else the
+// physical memory.
+func MemoryLimit() (int64, MemorySource) {
+	if n := debug.SetMemoryLimit(-1); n != math.MaxInt64 {
+		return n, MemoryFromRuntime
+	}
+	return systemMemory(os.DirFS("/"))
+}
+
+// ApplyMemoryLimit sets the runtime's memory limit to 90 % of the cgroup's when the process runs in a limited cgroup and
+// GOMEMLIMIT is not set, so that the collector works harder before the kernel kills the process. It returns what
+// MemoryLimit says afterwards, with the source that decided.
+func ApplyMemoryLimit() (int64, MemorySource) {
+	n, source := MemoryLimit()
+	if source == MemoryFromCgroup {
+		n = int64(float64(n) * cgroupShare)
+		debug.SetMemoryLimit(n)
+	}
+	return n, source
+}
+
+// systemMemory asks the files of root.
+func systemMemory(root fs.FS) (int64, MemorySource) {
+	physical := physicalMemory(root)
+	// A cgroup without a limit reads as a huge number in version 1.
+	if n := cgroupMemory(root); n > 0 && (physical == 0 || n < physical) {
+		return n, MemoryFromCgroup
+	}
+	if physical > 0 {
+		return physical, MemoryFromPhysical
+	}
+	return assumedMemory, MemoryAssumed
+}
+
+// cgroupMemory returns the tightest memory limit of the process's cgroups, 0 when there is none. Lines of
+// /proc/self/cgroup are "id:controllers:path"; version 2 has one with id 0 and no controllers (cgroups(7)).
+func cgroupMemory(root fs.FS) int64 {
+	file, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return 0
+	}
+	var tightest int64
+	for line := range strings.Lines(string(file)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		mount, name := "sys/fs/cgroup", "memory.max"
+		switch {
+		case fields[0] == "0" && fields[1] == "":
+		case strings.Contains(","+fields[1]+",", ",memory,"):
+			mount, name = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		default:
+			continue
+		}
+		if n := tightestOf(root, mount, fields[2], name); n > 0 && (tightest == 0 || n < tightest) {
+			tightest = n
+		}
+	}
+	return tightest
+}
+
+// tightestOf walks from the cgroup up to the mount. Directories may be missing: inside a container the path can be the
+// host's while the mount shows the container's own part.
+func tightestOf(root fs.FS, mount, cgroup, name string) int64 {
+	var tightest int64
+	for dir := path.Clean("/" + cgroup); ; dir = path.Dir(dir) {
+		if b, err := fs.ReadFile(root, path.Join(mount, dir, name)); err == nil {
+			// "max" in version 2 is no number and no limit.
+			n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
+			if err == nil && n > 0 && (tightest == 0 || n < tightest) {
+				tightest = n
+			}
+		}
+		if dir == "/" {
+			return tightest
+		}
+	}
+}
+
+// physicalMemory reads MemTotal, which is in KiB, from /proc/meminfo (proc(5)); 0 when there is no such file.
+func physicalMemory(root fs.FS) int64 {
+	f, err := root.Open("proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = f.Close() }()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if rest, ok := strings.CutPrefix(s.Text(), "MemTotal:"); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}

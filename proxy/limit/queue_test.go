@@ -1,0 +1,305 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// places is a pool as the edge has them: taken by compare-and-swap, freed and signalled after.
+type places struct {
+	free atomic.Int64
+	q    *Queue
+}
+
+func (p *places) take() bool {
+	for {
+		n := p.free.Load()
+		if n == 0 {
+			return false
+		}
+		if p.free.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+}
+
+func (p *places) release() {
+	p.free.Add(1)
+	p.q.Signal()
+}
+
+func none() bool { return false }
+
+func TestQueueServesKeysInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := places{q: NewQueue(100)}
+		var mu sync.Mutex
+		var served []string
+		wait := func(name string) {
+			go func() {
+				key, _, _ := strings.Cut(name, "-")
+				if err := p.q.Wait(nil, key, time.Now().Add(time.Minute), p.take); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				served = append(served, name)
+			}()
+			synctest.Wait()
+		}
+		for i := range 5 {
+			wait(fmt.Sprint("flood-", i))
+		}
+		wait("b-0")
+		wait("c-0")
+		wait("c-1")
+		for range 8 {
+			p.release()
+			synctest.Wait()
+		}
+		want := []string{"flood-0", "b-0", "c-0", "flood-1", "c-1", "flood-2", "flood-3", "flood-4"}
+		if !slices.Equal(served, want) {
+			t.Errorf("served %v, want %v", served, want)
+		}
+		if p.q.Waiting() != 0 || len(p.q.keys) != 0 || p.q.order.Len() != 0 {
+			t.Errorf("%d waiters, %d keys left", p.q.Waiting(), len(p.q.keys))
+		}
+	})
+}
+
+func TestQueueEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQueue(2)
+		start := time.Now()
+		errs := make(chan error, 2)
+		done := make(chan struct{})
+		go func() { errs <- q.Wait(nil, "a", start.Add(3*time.Second), none) }()
+		go func() { errs <- q.Wait(done, "b", start.Add(time.Hour), none) }()
+		synctest.Wait()
+		if err := q.Wait(nil, "c", start.Add(time.Hour), none); !errors.Is(err, ErrQueueFull) {
+			t.Errorf("third: %v", err)
+		}
+		if err := <-errs; !errors.Is(err, ErrQueueWait) || time.Since(start) != 3*time.Second {
+			t.Errorf("deadline: %v after %v", err, time.Since(start))
+		}
+		close(done)
+		if err := <-errs; !errors.Is(err, ErrQueueLeft) || time.Since(start) != 3*time.Second {
+			t.Errorf("gone: %v after %v", err, time.Since(start))
+		}
+		if err := q.Wait(nil, "a", time.Time{}, none); !errors.Is(err, ErrQueueWait) {
+			t.Errorf("no deadline: %v", err)
+		}
+		if q.Waiting() != 0 {
+			t.Errorf("%d wait", q.Waiting())
+		}
+	})
+}
+
+func TestQueueDepth(t *testing.T) {
+	var q Queue
+	looked := false
+	look := func() bool { looked = true; return true }
+	if err := q.Wait(nil, "a", time.Now().Add(time.Hour), look); !errors.Is(err, ErrQueueFull) || looked {
+		t.Errorf("no depth: %v, looked %v", err, looked)
+	}
+	q.SetDepth(1)
+	if err := q.Wait(nil, "a", time.Now().Add(time.Hour), look); err != nil || !looked {
+		t.Errorf("depth 1: %v, looked %v", err, looked)
+	}
+}
+
+// A waiter whose try finds nothing keeps its place before those that came later.
+func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := places{q: NewQueue(10)}
+		served := make(chan string, 2)
+		for _, key := range []string{"a", "b"} {
+			go func() {
+				if err := p.q.Wait(nil, key, time.Now().Add(time.Minute), p.take); err != nil {
+					t.Error(err)
+				}
+				served <- key
+			}()
+			synctest.Wait()
+		}
+		for range 3 {
+			p.q.Signal() // the place was snatched away
+			synctest.Wait()
+		}
+		p.release()
+		if first := <-served; first != "a" {
+			t.Errorf("%s was served first", first)
+		}
+		p.release()
+		<-served
+	})
+}
+
+// A turn that comes to a waiter that leaves goes to the next one.
+func TestQueueHandsTurnOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := places{q: NewQueue(10)}
+		done := make(chan struct{})
+		errs := make(chan error, 2)
+		hold := make(chan struct{})
+		go func() {
+			errs <- p.q.Wait(done, "a", time.Now().Add(time.Minute), func() bool {
+				<-hold // the first look takes long; the turn comes meanwhile
+				return false
+			})
+		}()
+		synctest.Wait()
+		go func() { errs <- p.q.Wait(nil, "b", time.Now().Add(time.Minute), p.take) }()
+		synctest.Wait()
+		p.release()
+		close(done)
+		close(hold)
+		got := []error{<-errs, <-errs}
+		if !slices.ContainsFunc(got, func(err error) bool { return err == nil }) ||
+			!slices.ContainsFunc(got, func(err error) bool { return errors.Is(err, ErrQueueLeft) }) {
+			t.Errorf("ends %v", got)
+		}
+	})
+}
+
+// Places that were freed while nobody waited are all found, though nobody was signalled.
+func TestQueueFindsUnsignalledPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := places{q: NewQueue(10)}
+		slow := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := p.q.Wait(nil, "a", time.Now().Add(time.Minute), func() bool { <-slow; return p.take() }); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		for range 3 {
+			wg.Go(func() {
+				if err := p.q.Wait(nil, "b", time.Now().Add(time.Minute), p.take); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		p.free.Store(4)
+		close(slow)
+		wg.Wait()
+	})
+}
+
+func TestQueueMakesRoomForOtherKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := places{q: NewQueue(4)}
+		flood, other := make(chan error, 10), make(chan error, 10)
+		join := func(key string, errs chan error) {
+			go func() { errs <- p.q.Wait(nil, key, time.Now().Add(time.Minute), p.take) }()
+			synctest.Wait()
+		}
+		for range 5 {
+			join("flood", flood)
+		}
+		if err := <-flood; !errors.Is(err, ErrQueueFull) {
+			t.Errorf("fifth of the flood: %v", err)
+		}
+		for range 2 {
+			join("other", other)
+			if err := <-flood; !errors.Is(err, ErrQueueFull) {
+				t.Errorf("newest of the flood: %v", err)
+			}
+		}
+		join("other", other) // two and two: no key may take from the other
+		if err := <-other; !errors.Is(err, ErrQueueFull) {
+			t.Errorf("third of the other: %v", err)
+		}
+		for range 4 {
+			p.release()
+		}
+		for _, errs := range []chan error{flood, other} {
+			for range 2 {
+				if err := <-errs; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+func TestQueueBroadcast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := places{q: NewQueue(10)}
+		var wg sync.WaitGroup
+		for i := range 6 {
+			wg.Go(func() {
+				if err := p.q.Wait(nil, fmt.Sprint(i%3), time.Now().Add(time.Minute), p.take); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		p.free.Store(6)
+		p.q.Broadcast()
+		wg.Wait()
+	})
+}
+
+func TestQueueSurvivesPanic(t *testing.T) {
+	q := NewQueue(1)
+	func() {
+		defer func() { _ = recover() }()
+		_ = q.Wait(nil, "a", time.Now().Add(time.Hour), func() bool { panic("try") })
+	}()
+	if q.Waiting() != 0 {
+		t.Error("a waiter whose try panicked still waits")
+	}
+}
+
+// Clients come, leave and run into deadlines while places are taken and freed: no turn and no place is lost, nobody is
+// left, and the places are never exceeded.
+func TestQueueUnderChurn(t *testing.T) {
+	const total = 3
+	p := places{q: NewQueue(20)}
+	p.free.Store(total)
+	var running, served atomic.Int64
+	var wg sync.WaitGroup
+	for c := range 12 {
+		wg.Go(func() {
+			for i := range 300 {
+				done := make(chan struct{})
+				if i%5 == c%5 {
+					time.AfterFunc(time.Duration(i%7)*50*time.Microsecond, func() { close(done) })
+				}
+				deadline := time.Now().Add(time.Second)
+				if i%11 == 0 {
+					deadline = time.Now().Add(100 * time.Microsecond)
+				}
+				if err := p.q.Wait(done, fmt.Sprint(c%4), deadline, p.take); err != nil {
+					continue
+				}
+				if n := running.Add(1); n > total {
+					t.Errorf("%d run", n)
+				}
+				if i%3 == 0 {
+					time.Sleep(20 * time.Microsecond)
+				}
+				served.Add(1)
+				running.Add(-1)
+				p.release()
+			}
+		})
+	}
+	wg.Wait()
+	if p.q.Waiting() != 0 || p.free.Load() != total || len(p.q.keys) != 0 || p.q.order.Len() != 0 {
+		t.Errorf("%d wait, %d free, %d keys", p.q.Waiting(), p.free.Load(), len(p.q.keys))
+	}
+	if served.Load() < 1000 {
+		t.Errorf("only %d served", served.Load())
+	}
+}

@@ -1,0 +1,137 @@
+package limit
+
+import (
+	"math"
+	"math/big"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestCost(t *testing.T) {
+	for _, c := range []struct{ n, limit, want int64 }{
+		{1, 60, int64(time.Second)},
+		{60, 60, window},
+		{200_000, 200_000, window},
+		{7, 7, window},
+		{1, 7, 8571428571},
+		{0, 60, 0},
+		{-5, 60, 0},
+		{math.MinInt64, 60, 0},
+		{5, 0, 0},
+		{1, math.MaxInt64, 0},
+		{math.MaxInt64, math.MaxInt64, window},
+		{math.MaxInt64, 1, maxCost},
+		{1 << 40, 1000, maxCost},
+	} {
+		if got := cost(c.n, c.limit); got != c.want {
+			t.Errorf("cost(%d, %d) = %d, want %d", c.n, c.limit, got, c.want)
+		}
+	}
+}
+
+func TestCostAndUnitsAgainstBig(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, limit := rapid.Int64Min(0).Draw(t, "n"), rapid.Int64Min(1).Draw(t, "limit")
+		d := rapid.Int64Range(0, 2*window).Draw(t, "d")
+		want := new(big.Int).Mul(big.NewInt(n), big.NewInt(window))
+		want.Div(want, big.NewInt(limit))
+		if want.Cmp(big.NewInt(maxCost)) > 0 {
+			want.SetInt64(maxCost)
+		}
+		if got := cost(n, limit); got != want.Int64() {
+			t.Fatalf("cost %d, want %d", got, want)
+		}
+		want.Mul(big.NewInt(min(d, window)), big.NewInt(limit))
+		want.Div(want, big.NewInt(window))
+		if got := units(d, limit); got != want.Int64() {
+			t.Fatalf("units %d, want %d", got, want)
+		}
+	})
+}
+
+// Over any span, no more is taken than the burst and what the rate gives in that span; and Retry-After is exact: a
+// nanosecond before it nothing is allowed, at it something is.
+func TestMeterNeverExceedsRate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.Int64Range(1, 5000).Draw(t, "limit")
+		gaps := rapid.SliceOfN(rapid.Int64Range(0, 4*int64(time.Second)), 1, 300).Draw(t, "gaps")
+		var m meter
+		var taken []int64
+		now := rapid.Int64Range(0, int64(time.Hour)).Draw(t, "start")
+		m.paid.Store(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "paid") - 2*window)
+		if m.paid.Load()-now > window {
+			m.paid.Store(now + window)
+		}
+		for _, gap := range gaps {
+			now += gap
+			wait, remaining := m.take(now, limit)
+			if wait == 0 {
+				taken = append(taken, now)
+				if remaining < 0 || remaining >= limit {
+					t.Fatalf("remaining %d of %d", remaining, limit)
+				}
+				continue
+			}
+			if w, _ := m.take(now+wait-1, limit); w != 1 {
+				t.Fatalf("a nanosecond before Retry-After the wait is %d", w)
+			}
+			if gap%2 == 0 {
+				now += wait
+				if w, _ := m.take(now, limit); w != 0 {
+					t.Fatalf("at Retry-After the wait is %d", w)
+				}
+				taken = append(taken, now)
+			}
+		}
+		for i := range taken {
+			for j := i; j < len(taken); j++ {
+				// One nanosecond a request is what cost rounds away.
+				span := taken[j] - taken[i] + int64(j-i+1)
+				if n, most := int64(j-i+1), limit+span*limit/window; n > most {
+					t.Fatalf("%d taken in %v, at most %d allowed", n, time.Duration(span), most)
+				}
+			}
+		}
+	})
+}
+
+func TestMeterBurstIsOneMinute(t *testing.T) {
+	for _, limit := range []int64{1, 2, 7, 60, 599, 100_000} {
+		var m meter
+		for i := range limit {
+			if wait, remaining := m.take(5, limit); wait != 0 || remaining != limit-i-1 {
+				t.Fatalf("limit %d, take %d: wait %d, remaining %d", limit, i, wait, remaining)
+			}
+		}
+		if wait, _ := m.take(5, limit); wait == 0 || wait > window/limit {
+			t.Errorf("limit %d: wait %d after the burst", limit, wait)
+		}
+		if wait, _ := m.take(5+window, limit); wait != 0 {
+			t.Errorf("limit %d: wait %d after a minute", limit, wait)
+		}
+	}
+}
+
+func TestMeterIsExactUnderConcurrency(t *testing.T) {
+	const limit = 1000
+	var m meter
+	var taken atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range limit {
+				if wait, _ := m.take(1, limit); wait == 0 {
+					taken.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if taken.Load() != limit {
+		t.Errorf("%d taken, want %d", taken.Load(), limit)
+	}
+}

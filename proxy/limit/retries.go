@@ -1,0 +1,79 @@
+package limit
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"penstock/config"
+)
+
+const (
+	// retrySpan is the number of seconds that the retry budget looks back, the running one included.
+	retrySpan = 10
+	// minRetries is what the budget allows in a span however little traffic there is.
+	minRetries = 3
+)
+
+// Retries is the retry budget of all models and upstreams together: when a fleet fails, second attempts must not double
+// its load. Its methods may be called from any goroutine.
+type Retries struct {
+	epoch time.Time
+	calls secondCounts
+
+	mu      sync.Mutex // makes Allow exact; calls that need no retry never take it
+	retries secondCounts
+}
+
+// NewRetries returns a budget. now is the start of its clock and must not be after any time that is given later.
+func NewRetries(now time.Time) *Retries { return &Retries{epoch: now} }
+
+// Call counts a call. It takes no lock.
+func (r *Retries) Call(now time.Time) { r.calls.add(r.second(now)) }
+
+// Allow takes one retry of the budget and reports whether there was one: the retries of the last ten seconds, this one
+// included, may be share of the calls of that time, and always three.
+func (r *Retries) Allow(now time.Time, share config.Percent) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	second := r.second(now)
+	if r.retries.sum(second) >= max(minRetries, share.Of(r.calls.sum(second))) {
+		return false
+	}
+	r.retries.add(second)
+	return true
+}
+
+// second starts above the span, so that a fresh cell, which says second 0, is an old one.
+func (r *Retries) second(now time.Time) uint32 {
+	return uint32(max(now.Sub(r.epoch), 0)/time.Second) + retrySpan
+}
+
+// secondCounts counts events by second. A cell holds its second in the upper half and its count in the lower, so that both
+// change at once.
+type secondCounts [retrySpan]atomic.Uint64
+
+func (c *secondCounts) add(second uint32) {
+	cell := &c[second%retrySpan]
+	for {
+		old := cell.Load()
+		next := old + 1 // also when the cell is ahead of a late caller: an event is rather counted too long than never
+		if uint32(old>>32) < second {
+			next = uint64(second)<<32 | 1
+		}
+		if cell.CompareAndSwap(old, next) {
+			return
+		}
+	}
+}
+
+// sum returns the count of the span that ends with second.
+func (c *secondCounts) sum(second uint32) (n int64) {
+	for i := range c {
+		v := c[i].Load()
+		if at := uint32(v >> 32); at+retrySpan > second && at <= second {
+			n += int64(uint32(v))
+		}
+	}
+	return n
+}

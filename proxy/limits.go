@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"errors"
+	"strconv"
+
+	"penstock/proxy/limit"
+	"penstock/proxy/observe"
+	"penstock/routing"
+	"penstock/translate/apierr"
+	"penstock/upstreams"
+)
+
+// admitRate takes one request of the key's requests per minute, before the body is read.
+func (c *Call) admitRate() error {
+	if c.key == nil {
+		return nil
+	}
+	if d := c.snap.keyLimits[c.key.ID].Take(c.record.Start); !d.OK {
+		return c.early(rateLimited(d))
+	}
+	return nil
+}
+
+// admit takes the key's place in its concurrency and holds an estimate of its tokens. settle gives both back.
+func (c *Call) admit() error {
+	perToken := c.model.bytesPerToken()
+	c.promptTokens = c.chat.EstimateTokens(perToken)
+	if c.key == nil {
+		return nil
+	}
+	d := c.snap.keyLimits[c.key.ID].Reserve(&c.held, int64(c.promptTokens+c.expectedOutput()), c.edge.now())
+	if !d.OK {
+		return rateLimited(d)
+	}
+	return nil
+}
+
+// What a reply is expected to cost before it is known. A client's max_tokens is a bound and seldom reached, so it is not
+// taken at its word beyond a point.
+const (
+	usualOutput = 256
+	mostOutput  = 2048
+)
+
+func (c *Call) expectedOutput() int {
+	if c.chat.MaxTokens < 0 {
+		return usualOutput
+	}
+	return min(c.chat.MaxTokens, mostOutput)
+}
+
+// settle charges the key for what the call used, exactly once, however it ended.
+func (c *Call) settle() {
+	used := c.usage.Prompt + c.usage.Completion
+	if c.usage.Estimated {
+		used = c.promptTokens + c.usage.Completion
+	}
+	c.held.Settle(int64(used), c.edge.now())
+}
+
+func rateLimited(d limit.Decision) *apierr.Error {
+	return apierr.RateLimited(strconv.FormatInt(d.Limit, 10)+" "+d.What, d.RetryAfter)
+}
+
+// waitForSlot waits in the model's queue for a slot, when it has one. It returns what acquire would.
+func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease, target *routing.Target, err error) {
+	if c.model.queue == nil {
+		return nil, nil, full
+	}
+	left := make(chan struct{})
+	c.left.Store(&left)
+	if c.aborted() != nil {
+		return nil, nil, full // dispatch looks at the cause before anything else
+	}
+	c.record.Phase = observe.PhaseQueued
+	key := ""
+	if c.key != nil {
+		key = c.key.ID
+	}
+	begun := c.edge.now()
+	err = full
+	waited := c.model.queue.Wait(left, key, begun.Add(c.model.config.Queue.Wait.D()), func() bool {
+		q.Now = c.edge.now()
+		lease, target, err = c.model.route.Acquire(q)
+		var stillFull *routing.FullError
+		return !errors.As(err, &stillFull)
+	})
+	c.record.Phase = observe.PhaseWaiting
+	c.record.Queue = c.edge.now().Sub(begun)
+	if waited != nil && err == nil {
+		err = full
+	}
+	return lease, target, err
+}
+
+// slotFreed tells the waiting calls that a lease was given back.
+func (e *Edge) slotFreed(s *Snapshot) {
+	for _, m := range s.queued {
+		m.queue.Signal()
+	}
+}

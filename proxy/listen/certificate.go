@@ -1,0 +1,42 @@
+package listen
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// Certificate is the edge's own certificate pair, which can be replaced while connections are open. It is safe for
+// concurrent use.
+type Certificate struct {
+	current atomic.Pointer[tls.Certificate]
+}
+
+// Load reads a pair from files and makes it the one for new connections. On an error the pair before stays.
+func (c *Certificate) Load(certFile, keyFile string) error {
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile) // checks that the two belong together
+	if err != nil {
+		return fmt.Errorf("load certificate %s with key %s: %w", certFile, keyFile, err)
+	}
+	if pair.Leaf == nil {
+		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+			return fmt.Errorf("load certificate %s: %w", certFile, err)
+		}
+	}
+	c.current.Store(&pair)
+	return nil
+}
+
+// NotAfter is the end of the current pair.
+func (c *Certificate) NotAfter() time.Time { return c.current.Load().Leaf.NotAfter }
+
+// Config returns a server's TLS settings over c: TLS 1.2 at least, HTTP/1.1 only.
+func (c *Certificate) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
+	}
+}

@@ -1,0 +1,24 @@
+// Package listen is the client's side of the sockets: listeners with a connection limit, the watch that notices at once
+// when a client leaves, a close that lets a refused client read its answer, and the TLS certificate that can be rotated.
+//
+// # Design
+//
+// The watch. fasthttp has no sign of a client that leaves while a handler runs, so every accepted connection is registered
+// once, at accept, in an epoll set of our own for EPOLLRDHUP alone, edge-triggered. Data that arrives (pipelined requests)
+// does not match that mask and wakes nobody; a FIN or a reset does, in every phase, plain or TLS. A call then costs no
+// system call: Begin and End publish and withdraw it under the connection's own mutex. The alternative, adding and removing
+// the descriptor for every request, was measured at 7 µs a request.
+//
+// The callback runs under the connection's mutex, and End takes the same mutex: after End has returned no callback runs or
+// will run, so a call can be recycled.
+//
+// A descriptor that is closed leaves the epoll set by itself, but its number may come back with another connection while an
+// event of the old one is still in flight; every registration therefore has a generation beside the number.
+//
+// A client that half-closes its side counts as gone, as in net/http and nginx. On systems without epoll the connections
+// that have a call are polled with MSG_PEEK every 100 ms.
+//
+// Lingering. A connection that is closed with bytes unread is reset by the kernel, and the reset may overtake the answer.
+// For answers given before the body was read, Close therefore ends only the writing half and discards what still comes,
+// for a bounded time, size and number of connections.
+package listen

@@ -1,0 +1,137 @@
+package listen
+
+import (
+	"errors"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options bound a Listener.
+type Options struct {
+	// MaxConns is how many connections may be open at once; 0: no bound. One more is answered with a 503 and closed.
+	MaxConns int
+}
+
+// Listener accepts *Conn and watches them. Its methods may be called from any goroutine.
+type Listener struct {
+	net.Listener
+	max       int64
+	watch     *watch
+	lingering gate
+
+	mu         sync.Mutex
+	conns      map[*Conn]struct{}
+	generation uint32
+
+	open         atomic.Int64
+	rejected     atomic.Uint64
+	acceptErrors atomic.Uint64
+}
+
+// New wraps ln, whose connections must be TCP.
+func New(ln net.Listener, o Options) (*Listener, error) {
+	l := &Listener{Listener: ln, max: int64(o.MaxConns), conns: map[*Conn]struct{}{}, lingering: gate{max: lingerConns}}
+	var err error
+	if l.watch, err = newWatch(l); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Accept waits for the next connection within the bound. Want of descriptors or memory is waited out instead of being
+// returned: the connections that are open live on.
+func (l *Listener) Accept() (net.Conn, error) {
+	pause := time.Duration(0)
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return nil, err
+			}
+			l.acceptErrors.Add(1)
+			pause = min(max(2*pause, 5*time.Millisecond), 100*time.Millisecond)
+			time.Sleep(pause)
+			continue
+		}
+		pause = 0
+		tcp, ok := raw.(*net.TCPConn)
+		if !ok {
+			raw.Close()
+			return nil, errors.New("accept: not a TCP connection")
+		}
+		c := l.adopt(tcp)
+		if l.max > 0 && l.open.Load() > l.max {
+			l.reject(c)
+			continue
+		}
+		if err := l.watch.add(c); err != nil {
+			l.acceptErrors.Add(1)
+			c.Close()
+			continue
+		}
+		return c, nil
+	}
+}
+
+// adopt counts a connection and keeps it for Each.
+func (l *Listener) adopt(tcp *net.TCPConn) *Conn {
+	c := &Conn{TCPConn: tcp, ln: l, fd: -1}
+	l.open.Add(1)
+	l.mu.Lock()
+	l.generation++
+	c.generation = l.generation
+	l.conns[c] = struct{}{}
+	l.mu.Unlock()
+	return c
+}
+
+// forget undoes adopt and add.
+func (l *Listener) forget(c *Conn) {
+	l.watch.remove(c)
+	l.mu.Lock()
+	delete(l.conns, c)
+	l.mu.Unlock()
+	l.open.Add(-1)
+}
+
+const rejection = `{"error":{"message":"The edge has as many connections as it may. Retry shortly.","type":"api_error","code":"too_many_connections","param":null}}`
+
+var rejectionBytes = []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: " +
+	strconv.Itoa(len(rejection)) + "\r\nRetry-After: 1\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n" + rejection)
+
+// reject answers and closes a connection beyond the bound. The socket is new, so the few bytes fit its buffer.
+func (l *Listener) reject(c *Conn) {
+	l.rejected.Add(1)
+	_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	_, _ = c.Write(rejectionBytes)
+	c.Linger()
+	c.Close()
+}
+
+// Each calls f with the waiter of every connection that has one. f runs under the connection's lock, as ClientGone does.
+func (l *Listener) Each(f func(Waiter)) {
+	l.mu.Lock()
+	conns := make([]*Conn, 0, len(l.conns))
+	for c := range l.conns {
+		conns = append(conns, c)
+	}
+	l.mu.Unlock()
+	for _, c := range conns {
+		c.tell(f)
+	}
+}
+
+// Open returns the number of open connections.
+func (l *Listener) Open() int64 { return l.open.Load() }
+
+// Rejected returns how many connections were beyond the bound.
+func (l *Listener) Rejected() uint64 { return l.rejected.Load() }
+
+// AcceptErrors returns how often accepting failed.
+func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }
+
+// Release ends the watch; the listener itself is closed by Close. Call it when no connection is open any more.
+func (l *Listener) Release() error { return l.watch.close() }

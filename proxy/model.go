@@ -1,0 +1,85 @@
+package proxy
+
+import (
+	"slices"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/limit"
+	"penstock/routing"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+)
+
+// model is one public model as the request path needs it: its route, its clocks and its rules.
+type model struct {
+	config    *config.Model
+	route     *routing.Route
+	clocks    config.Timeouts
+	limits    chat.Limits
+	endpoints []string
+	queue     *limit.Queue // nil: a full pool is refused at once
+}
+
+// crowded reports whether calls wait for the model already: a newcomer must not push in.
+func (m *model) crowded() bool { return m.queue != nil && m.queue.Waiting() > 0 }
+
+// bytesPerToken is what the model's first engine has taught about its tokens.
+func (m *model) bytesPerToken() float64 { return m.route.Targets()[0].Upstream.BytesPerToken() }
+
+func (e *Edge) newModel(f *config.File, m *config.Model, route *routing.Route) model {
+	limits := chat.Limits{
+		Strict:          f.Strict,
+		ContextLength:   m.ContextLength,
+		MaxOutputLength: m.MaxOutputLength,
+		Efforts:         m.SupportedReasoningEfforts,
+		Features:        m.SupportedFeatures,
+		InputModalities: m.InputModalities,
+		ImageHosts:      f.Images.Hosts,
+		Refuse:          e.refused,
+	}
+	if v := m.Vision; v != nil {
+		limits.Vision = &chat.VisionLimits{MaxPixels: v.MaxPixels, MaxTokens: v.MaxTokens, ContextLength: v.ContextLength}
+	}
+	return model{
+		config: m, route: route, limits: limits,
+		clocks:    m.Timeouts.Over(f.Timeouts),
+		queue:     e.queueOf(m),
+		endpoints: m.Endpoints(),
+	}
+}
+
+// serves reports whether the model answers on an endpoint's path.
+func (m *model) serves(path string) bool { return slices.Contains(m.endpoints, path) }
+
+// chatLimits returns the model's rules for a chat request. Where the file is silent about the context, the engines say.
+func (m *model) chatLimits(now time.Time) *chat.Limits {
+	if m.limits.ContextLength > 0 {
+		return &m.limits
+	}
+	l := m.limits
+	l.ContextLength = m.route.ContextLength(now)
+	return &l
+}
+
+// fullRetryAfter is what a refusal for a full pool tells the client to wait.
+func (m *model) fullRetryAfter(p upstreams.Pool) time.Duration {
+	if p == upstreams.PoolVision && m.config.Vision != nil && m.config.Vision.RetryAfterSeconds > 0 {
+		return time.Duration(m.config.Vision.RetryAfterSeconds) * time.Second
+	}
+	return retrySoon
+}
+
+// queueOf returns the model's queue, which outlives reloads, or nil when the model has none.
+func (e *Edge) queueOf(m *config.Model) *limit.Queue {
+	if m.Queue.Depth == 0 {
+		return nil
+	}
+	q := e.queues[m.ID]
+	if q == nil {
+		q = limit.NewQueue(m.Queue.Depth)
+		e.queues[m.ID] = q
+	}
+	q.SetDepth(m.Queue.Depth)
+	return q
+}

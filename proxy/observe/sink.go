@@ -1,0 +1,80 @@
+package observe
+
+import (
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// sinkBytes bounds what may wait to be written.
+const sinkBytes = 1 << 20
+
+// Sink is an asynchronous, bounded io.Writer for log lines: Write never blocks on the destination. Lines that do not fit
+// the buffer are dropped whole and counted. It is safe for concurrent use and implements zapcore.WriteSyncer.
+type Sink struct {
+	dst     io.Writer
+	mu      sync.Mutex
+	wake    sync.Cond
+	pending []byte
+	spare   []byte
+	closed  bool
+	done    chan struct{}
+	dropped atomic.Uint64
+}
+
+// NewSink starts the writer's goroutine; Close ends it.
+func NewSink(dst io.Writer) *Sink {
+	s := &Sink{dst: dst, done: make(chan struct{})}
+	s.wake.L = &s.mu
+	go s.run()
+	return s
+}
+
+// Write queues a copy of line or drops it.
+func (s *Sink) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.pending)+len(line) > sinkBytes {
+		s.dropped.Add(1)
+		return len(line), nil
+	}
+	s.pending = append(s.pending, line...)
+	s.wake.Broadcast()
+	return len(line), nil
+}
+
+// Sync is there for zap; flushing is Close's.
+func (s *Sink) Sync() error { return nil }
+
+// Dropped returns how many lines were lost since the start.
+func (s *Sink) Dropped() uint64 { return s.dropped.Load() }
+
+// Close writes what is queued and ends the goroutine. A destination that blocks makes Close block: callers that must end
+// put a bound on it.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.wake.Broadcast()
+	s.mu.Unlock()
+	<-s.done
+	return nil
+}
+
+func (s *Sink) run() {
+	defer close(s.done)
+	for {
+		s.mu.Lock()
+		for len(s.pending) == 0 && !s.closed {
+			s.wake.Wait()
+		}
+		if len(s.pending) == 0 {
+			s.mu.Unlock()
+			return
+		}
+		chunk := s.pending
+		s.pending = s.spare[:0]
+		s.mu.Unlock()
+		_, _ = s.dst.Write(chunk) // a closed pipe or a full disk loses lines, never a request
+		s.spare = chunk
+	}
+}

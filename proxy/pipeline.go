@@ -1,0 +1,200 @@
+package proxy
+
+import (
+	"errors"
+	"runtime/debug"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/observe"
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+)
+
+// generate is the handler of a generation endpoint: the ten steps of doc.go, one call each.
+func (e *Edge) generate(ep *endpoint) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		c := e.begin(ctx, ep)
+		defer e.rescue(func() { c.refuse(internalError(errPanicked)) })
+		if f := c.run(); f != nil {
+			c.refuse(f)
+		} else if c.record.Outcome == observe.OK {
+			c.finish() // a whole answer; a relay finishes its call itself
+		}
+	}
+}
+
+// run takes the call through its steps. It returns nil when the answer was handed to fasthttp.
+func (c *Call) run() *failure {
+	if err := c.authenticate(); err != nil {
+		return clientError(err)
+	}
+	if err := c.admitRate(); err != nil {
+		return clientError(err)
+	}
+	if err := c.readBody(bodyLimit(c.snap.Config, c.ep)); err != nil {
+		return clientError(err)
+	}
+	if err := c.decode(); err != nil {
+		return clientError(err)
+	}
+	if err := c.resolve(); err != nil {
+		return clientError(err)
+	}
+	if c.conn != nil && c.conn.Begin(c) {
+		return fromAbort(errClientGone)
+	}
+	if err := c.admit(); err != nil {
+		return clientError(err)
+	}
+	c.record.Phase = observe.PhaseWaiting
+	c.edge.retries.Call(c.record.Start)
+	return c.dispatch()
+}
+
+// authenticate finds the key before one byte of the body is read.
+func (c *Call) authenticate() error {
+	key, err := c.snap.authenticate(&c.ctx.Request.Header, c.ctx.URI().QueryString(), c.record.Start)
+	if err != nil {
+		return c.early(err)
+	}
+	if key == nil {
+		if c.snap.open() {
+			return nil
+		}
+		return c.early(apierr.Unauthorized(apierr.CodeInvalidAPIKey))
+	}
+	c.key = key
+	c.record.Key = key.ID
+	if !key.AllowsOp(c.ep.operation) {
+		return c.early(apierr.OperationNotAllowed())
+	}
+	return nil
+}
+
+// early marks an answer that is given before the body was read.
+func (c *Call) early(err error) error {
+	if announced(&c.ctx.Request.Header) != 0 {
+		var e *apierr.Error
+		if errors.As(err, &e) {
+			return c.unread(e)
+		}
+	}
+	return err
+}
+
+// decode reads the body in the endpoint's dialect.
+func (c *Call) decode() error {
+	c.chat = requestPool.Get().(*chat.Request)
+	if c.body == nil {
+		return c.ep.decode(c, nil)
+	}
+	if err := c.ep.decode(c, *c.body); err != nil {
+		return err
+	}
+	c.record.Stream = c.chat.Stream
+	if c.record.Stream && !c.ctx.Request.Header.IsHTTP11() {
+		return httpVersion("A stream needs HTTP/1.1.")
+	}
+	return nil
+}
+
+// resolve finds the model, checks that the key may use it, and applies the model's own rules to the request.
+func (c *Call) resolve() error {
+	m, ok := c.snap.lookup(c.chat.Model)
+	if !ok {
+		return apierr.ModelNotFound()
+	}
+	if c.key != nil && !c.key.Allows(m.config.ID) {
+		return apierr.ModelNotAllowed()
+	}
+	c.model = m
+	c.record.Model = m.config.ID
+	if !m.serves(c.ep.path) {
+		return apierr.Invalid("model", apierr.CodeUnsupportedParameter, "The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
+	}
+	if err := c.chat.Check(m.chatLimits(c.record.Start)); err != nil {
+		return err
+	}
+	c.pool, c.promptBytes = upstreams.PoolText, c.chat.PromptBytes
+	if len(c.chat.Images) > 0 {
+		c.pool, c.promptBytes = upstreams.PoolVision, 0
+	}
+	c.record.Pool = c.pool.String()
+	return nil
+}
+
+// bodyLimit is an endpoint's limit on the request body, in bytes.
+func bodyLimit(f *config.File, ep *endpoint) int64 {
+	if ep.upload {
+		return int64(f.Limits.UploadBody)
+	}
+	return int64(f.Limits.RequestBody)
+}
+
+// clientError is the failure of a call that was refused before it reached an engine.
+func clientError(err error) *failure {
+	var e *apierr.Error
+	if !errors.As(err, &e) {
+		return internalError(err)
+	}
+	f := &failure{api: e, result: observe.ClientError}
+	switch e.Status {
+	case 429:
+		f.result = observe.Limited
+	case 503:
+		f.result = observe.Limited
+	}
+	return f
+}
+
+// refuse answers the call with an error in the endpoint's dialect and ends it.
+func (c *Call) refuse(f *failure) {
+	c.attempt.end(f.outcome)
+	c.fail(f)
+	e := c.ep.dialect.errorOf(f.api)
+	if f.result == observe.ClientGone {
+		// Nobody reads it; the connection must not go on as if the request had been answered.
+		c.ctx.SetConnectionClose()
+	}
+	c.record.Status = e.Status
+	c.writeError(e)
+	if cause := f.api.Cause; cause != nil && f.result == observe.UpstreamFail {
+		c.edge.log.Warn("upstream failed", zap.String("request_id", string(c.id)), zap.String("upstream", c.record.Upstream), zap.String("reason", reasonOf(cause)))
+	}
+	c.finish()
+}
+
+// writeError renders e as the response.
+func (c *Call) writeError(e *apierr.Error) {
+	c.extendWrite()
+	c.ctx.Response.ResetBody()
+	c.ctx.SetStatusCode(e.Status)
+	c.ctx.Response.Header.SetContentType("application/json")
+	c.commonHeaders()
+	errorHeaders(&c.ctx.Response.Header, e)
+	c.ctx.Response.SetBody(c.ep.dialect.appendError(nil, e, string(c.id)))
+	c.record.BytesOut = int64(len(c.ctx.Response.Body()))
+}
+
+// reasonOf names why an exchange failed, from a closed set: errors of the network hold addresses.
+func reasonOf(err error) string {
+	var f *upstreams.Failure
+	if errors.As(err, &f) && f.Reason != "" {
+		return f.Reason
+	}
+	return "invalid"
+}
+
+// rescue is deferred around everything that runs for one request: a panic ends that request and nothing else. The value
+// of the panic is not logged, since it may hold a client's words.
+func (e *Edge) rescue(after func()) {
+	if v := recover(); v != nil {
+		e.calls.Panics.Inc()
+		e.log.Error("panic", zap.String("type", typeName(v)), zap.ByteString("stack", debug.Stack()))
+		after()
+	}
+}

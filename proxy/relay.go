@@ -1,0 +1,164 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/observe"
+	"penstock/upstreams"
+)
+
+// relay is the body of a committed stream. fasthttp calls WriteTo on the connection's own goroutine after the handler has
+// returned, and Close in every case. It pulls from the engine and pushes to the client on that one goroutine: there is no
+// queue between them, so a slow client stops the reads from its engine by itself.
+//
+// A relay is not pooled: the call behind it is, and a stale second Close must not end somebody else's call.
+type relay struct {
+	call  *Call
+	out   *[]byte
+	done  bool // the engine has ended its reply
+	start time.Time
+}
+
+var outPool = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
+
+const maxPooledOut = 64 << 10
+
+// commit hands the answer over as a stream that begins with out. From here on nothing is retried and every failure is
+// told inside the stream.
+func (c *Call) commit(out *[]byte, done bool) {
+	now := c.edge.now()
+	c.noteFirst(now)
+	c.record.Status = fasthttp.StatusOK
+	c.record.Phase = observe.PhaseStreaming
+	// The request is not needed any more: nothing is sent again after the commit.
+	c.releaseChat()
+	c.releaseBody()
+	h := &c.ctx.Response.Header
+	h.SetContentType("text/event-stream")
+	c.commonHeaders()
+	h.Set("X-Accel-Buffering", "no")
+	c.ctx.Response.SetBodyStream(&relay{call: c, out: out, done: done}, -1)
+}
+
+// noteFirst records the time to the first event.
+func (c *Call) noteFirst(now time.Time) {
+	if c.record.TTFT == 0 && c.attempt.begun {
+		c.record.TTFT = now.Sub(c.record.Start)
+		c.attempt.lease.FirstToken(now.Sub(c.attempt.sentAt))
+	}
+}
+
+// Read is there for the type only: fasthttp uses WriteTo.
+func (r *relay) Read([]byte) (int, error) { return 0, io.EOF }
+
+// SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
+func (r *relay) SupportsBodyWriteTo() bool { return true }
+
+// WriteTo moves the stream to the client until either side ends it. One Write is one chunk and one flush.
+func (r *relay) WriteTo(w io.Writer) (n int64, err error) {
+	c := r.call
+	defer c.edge.rescue(func() {
+		c.fail(internalError(errPanicked))
+		err = errPanicked // the connection is cut: what was sent must not look whole
+	})
+	for {
+		if r.done {
+			c.complete()
+		}
+		if len(*r.out) > 0 {
+			c.extendWrite()
+			m, werr := w.Write(*r.out)
+			n += int64(m)
+			c.record.BytesOut += int64(m)
+			if werr != nil {
+				r.clientLost()
+				return n, werr
+			}
+			*r.out = (*r.out)[:0]
+		}
+		if r.done {
+			c.attempt.drain()
+			c.attempt.end(upstreams.OutcomeOK)
+			return n, nil
+		}
+		r.fill()
+	}
+}
+
+// fill brings the next bytes for the client: the engine's, a sign of life when it is silent, or the error that ends it.
+func (r *relay) fill() {
+	c := r.call
+	var patience time.Time
+	if d := c.snap.Config.Stream.Keepalive.D(); d > 0 {
+		patience = c.edge.now().Add(d)
+	}
+	out, done, err := c.attempt.pull(*r.out, patience)
+	*r.out, r.done = out, done
+	c.noteFirst(c.attempt.readAt)
+	switch {
+	case err == nil:
+	case errors.Is(err, upstreams.ErrNotYet):
+		*r.out = c.stream.Keepalive(out)
+	default:
+		r.broken(c.attempt.failureOf(err))
+	}
+}
+
+// broken ends the stream with an in-band error. A client that has left gets nothing.
+func (r *relay) broken(f *failure) {
+	c := r.call
+	c.usage = c.stream.Usage()
+	c.fail(f)
+	if f.result == observe.UpstreamFail || f.result == observe.Limited || f.result == observe.NoRoute {
+		c.record.Outcome = observe.StreamBroken
+	}
+	c.attempt.end(f.outcome)
+	if f.result != observe.ClientGone {
+		*r.out = c.stream.Fail(*r.out, c.ep.dialect.errorOf(f.api))
+	}
+	r.done = true
+}
+
+// complete notes that the engine has said all. The engine is free from here on, however slow the client is.
+func (c *Call) complete() {
+	if c.record.Outcome != "" {
+		return // broken
+	}
+	c.usage = c.stream.Usage()
+	c.record.Outcome = observe.OK
+	if c.attempt.ended {
+		c.attempt.end(upstreams.OutcomeOK)
+	}
+}
+
+// clientLost notes that the client could not be written to: it left, or it stopped reading.
+func (r *relay) clientLost() {
+	c := r.call
+	c.usage = c.stream.Usage()
+	c.record.Phase = observe.PhaseStreaming
+	c.fail(fromAbort(errClientGone))
+	c.attempt.end(upstreams.OutcomeClientGone)
+}
+
+// Close ends the call. fasthttp reaches it on every path.
+func (r *relay) Close() error {
+	c := r.call
+	if c == nil {
+		return nil
+	}
+	r.call = nil
+	if c.record.Outcome == "" { // the head could not be written
+		c.fail(fromAbort(errClientGone))
+	}
+	if cap(*r.out) <= maxPooledOut {
+		*r.out = (*r.out)[:0]
+		outPool.Put(r.out)
+	}
+	c.finish()
+	return nil
+}

@@ -1,0 +1,69 @@
+package proxy
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/translate/apierr"
+)
+
+// commonHeaders sets what every answer carries. Both names of the request id are sent because the SDKs read different ones.
+func (c *Call) commonHeaders() { commonHeaders(&c.ctx.Response.Header, c.id) }
+
+func commonHeaders(h *fasthttp.ResponseHeader, id []byte) {
+	h.SetBytesV("Request-Id", id)
+	h.SetBytesV("X-Request-Id", id)
+	h.Set("Cache-Control", "no-store")
+}
+
+// errorHeaders sets what belongs to e's status.
+func errorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
+	if e.Status == fasthttp.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if n := e.RetryAfterSeconds(); n > 0 {
+		h.Set("Retry-After", strconv.Itoa(n))
+	}
+}
+
+// respondError answers a request that is no call: its head did not parse, or its path is none of ours.
+func (e *Edge) respondError(ctx *fasthttp.RequestCtx, d *dialect, err *apierr.Error) {
+	id := appendRequestID(nil)
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(err.Status)
+	ctx.Response.Header.SetContentType("application/json")
+	commonHeaders(&ctx.Response.Header, id)
+	errorHeaders(&ctx.Response.Header, err)
+	ctx.Response.SetBody(d.appendError(nil, d.errorOf(err), string(id)))
+}
+
+// extendWrite gives the next write to the client its time.
+func (c *Call) extendWrite() {
+	if c.conn == nil {
+		return
+	}
+	d := c.snap.Config.Timeouts.Write.D()
+	if c.model != nil {
+		d = c.model.clocks.Write.D()
+	}
+	c.conn.ExtendWriteDeadline(c.edge.now(), d)
+}
+
+// traceparent returns the client's W3C trace context when it is well formed, to be passed on; otherwise nil.
+func (c *Call) traceparent() []byte {
+	b := c.ctx.Request.Header.Peek("Traceparent")
+	if len(b) != 55 || b[2] != '-' || b[35] != '-' || b[52] != '-' {
+		return nil
+	}
+	for i, ch := range b {
+		if i != 2 && i != 35 && i != 52 && (ch < '0' || ch > '9') && (ch < 'a' || ch > 'f') {
+			return nil
+		}
+	}
+	return b
+}
+
+// typeName is all that is told of a panic's value.
+func typeName(v any) string { return fmt.Sprintf("%T", v) }

@@ -1,0 +1,69 @@
+package proxy
+
+import (
+	"strings"
+
+	"github.com/fasthttp/router"
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/listen"
+	"penstock/translate/apierr"
+)
+
+// endpoints are the generation endpoints, each a POST.
+var endpoints = []*endpoint{endpointChat}
+
+// routes builds the public route table. Matching is on the raw path, exactly: nothing is redirected or normalised, since a
+// redirect would send a key and a prompt elsewhere.
+func (e *Edge) routes() fasthttp.RequestHandler {
+	r := router.New()
+	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
+	r.NotFound = e.notFound
+	r.MethodNotAllowed = e.methodNotAllowed
+	for _, ep := range endpoints {
+		r.POST(ep.path, e.generate(ep))
+	}
+	get := func(path string, h fasthttp.RequestHandler) {
+		r.GET(path, h)
+		r.HEAD(path, h)
+	}
+	get("/v1/models", e.models)
+	get("/v1/models/{id:*}", e.modelByID)
+	get("/health", e.health)
+	r.HEAD("/", e.root)
+	return e.guard(r.Handler)
+}
+
+// guard is what every request passes first: a head that two parsers could read differently is refused, and a panic ends
+// one request only.
+func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		defer e.rescue(func() { e.respondError(ctx, dialectChat, internalError(errPanicked).api) })
+		if c := listen.ConnOf(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() && announced(&ctx.Request.Header) > 0 {
+			c.Linger()
+		}
+		if err := checkHead(&ctx.Request.Header); err != nil {
+			ctx.SetConnectionClose()
+			e.respondError(ctx, dialectChat, err)
+			return
+		}
+		if e.draining.Load() {
+			ctx.SetConnectionClose()
+		}
+		next(ctx)
+	}
+}
+
+// notFound keeps the shape of the dialect that the path is meant for as far as it can be told.
+func (e *Edge) notFound(ctx *fasthttp.RequestCtx) {
+	e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The API is under /v1; see /v1/models."))
+}
+
+// methodNotAllowed answers with the Allow header that the router has set.
+func (e *Edge) methodNotAllowed(ctx *fasthttp.RequestCtx) {
+	// The router lists OPTIONS as well, which is not answered here.
+	allow := strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
+	allow = strings.TrimSuffix(allow, ", OPTIONS")
+	e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed, "This path takes %s only.", allow))
+	ctx.Response.Header.Set("Allow", allow)
+}

@@ -1,0 +1,84 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/limit"
+	"penstock/proxy/listen"
+	"penstock/proxy/observe"
+)
+
+// RunOptions say how a process runs an edge.
+type RunOptions struct {
+	Config *config.File
+	// NextPort lets a listener whose port is taken use the next free one: for a start without a configuration, where no
+	// client has been told a port yet.
+	NextPort bool
+	// Ready is called once when both listeners accept, with their base addresses ("http://127.0.0.1:4000"); the admin's is
+	// empty when it is off.
+	Ready func(public, admin string)
+}
+
+// Run is the whole life of the serving process: listeners, log, memory limit, edge. It returns after ctx has ended and the
+// edge has drained.
+func Run(ctx context.Context, o RunOptions) error {
+	c := o.Config
+	sink := observe.NewSink(os.Stderr)
+	defer sink.Close() //nolint:errcheck // it has no error to give
+	log, err := observe.NewLogger(c.Log, sink)
+	if err != nil {
+		return err
+	}
+	public, err := listener(c.Listen, o.NextPort)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	var admin net.Listener
+	if c.Admin.Listen != "" {
+		if admin, err = listener(c.Admin.Listen, o.NextPort); err != nil {
+			return fmt.Errorf("admin.listen: %w", err)
+		}
+		c.Admin.Listen = admin.Addr().String()
+	}
+	cert, scheme := (*listen.Certificate)(nil), "http"
+	if c.TLS.Enabled() {
+		cert, scheme = new(listen.Certificate), "https"
+		if err := cert.Load(c.TLS.Cert, c.TLS.Key); err != nil {
+			return fmt.Errorf("tls: %w", err)
+		}
+	}
+	memory, source := limit.ApplyMemoryLimit()
+	e, err := New(Options{Config: c, Log: log, MemoryLimit: memory, Public: public, Admin: admin, Certificate: cert, LogDropped: sink.Dropped})
+	if err != nil {
+		return err
+	}
+	log.Info("serving", zap.String("listen", public.Addr().String()), zap.Int("models", len(c.Models)), zap.Int("upstreams", len(c.Upstreams)),
+		zap.Int64("memory_limit", memory), zap.String("memory_limit_source", string(source)))
+	if o.Ready != nil {
+		o.Ready(baseURL(public, scheme), baseURL(admin, "http"))
+	}
+	return e.Serve(ctx)
+}
+
+func listener(addr string, next bool) (net.Listener, error) {
+	if next {
+		return listen.ListenNext(addr, 64)
+	}
+	return listen.Listen(addr)
+}
+
+func baseURL(ln net.Listener, scheme string) string {
+	if ln == nil {
+		return ""
+	}
+	addr := ln.Addr().String()
+	addr = strings.Replace(addr, "[::]", "127.0.0.1", 1)
+	return scheme + "://" + strings.Replace(addr, "0.0.0.0", "127.0.0.1", 1)
+}

@@ -1,0 +1,214 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/limit"
+	"penstock/proxy/listen"
+	"penstock/proxy/observe"
+	"penstock/translate/apierr"
+	"penstock/upstreams"
+)
+
+// Options is what an Edge is made from.
+type Options struct {
+	Config *config.File // validated
+	Log    *zap.Logger
+	// MemoryLimit is what the process may use, in bytes; the share for request bodies is taken from it.
+	MemoryLimit int64
+	// Public and Admin are the listeners. Admin may be nil.
+	Public, Admin net.Listener
+	// Certificate makes the public listener speak TLS; may be nil.
+	Certificate *listen.Certificate
+	LogDropped    func() uint64 // lines lost by the log's sink; may be nil
+}
+
+// secure puts TLS in front of ln when there is a certificate. The handshake runs on the connection's own goroutine, under
+// the header's clock.
+func (o *Options) secure(ln net.Listener) net.Listener {
+	if o.Certificate == nil {
+		return ln
+	}
+	return tls.NewListener(ln, o.Certificate.Config())
+}
+
+// Edge is the proxy as deployed: the public listener, the admin listener and everything between them and the engines.
+type Edge struct {
+	opts    Options
+	log     *zap.Logger
+	set     *upstreams.Set
+	calls   *observe.Calls
+	metrics *metrics.Set
+	keys    *limit.Keys
+	memory  *limit.Memory
+	retries *limit.Retries
+
+	started   time.Time
+	registry  registry                // metrics of the upstreams
+	queues    map[string]*limit.Queue // by model id; touched by load only
+	refused   []string                // request members that steer some engine
+	encodings sync.Map                // *upstreams.Profile → chat.Target
+
+	current  atomic.Pointer[Snapshot]
+	draining atomic.Bool
+	public   *fasthttp.Server
+	admin    *fasthttp.Server
+	watch    *listen.Listener
+}
+
+// New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted before Serve.
+func New(o Options) (*Edge, error) {
+	e := &Edge{opts: o, log: o.Log, metrics: metrics.NewSet(), started: time.Now(), queues: map[string]*limit.Queue{}}
+	c := o.Config
+	e.calls = observe.NewCalls(e.metrics, o.Log, c.Log.Access)
+	e.memory = limit.NewMemory(c.Limits.BodyMemory.Of(o.MemoryLimit))
+	e.keys = limit.NewKeys(retiredKeys, e.started)
+	e.retries = limit.NewRetries(e.started)
+	var err error
+	if e.set, err = upstreams.NewSet(upstreams.Options{
+		Engines: c.Engines, Log: o.Log,
+		Register: e.registry.add, Unregister: e.registry.remove,
+	}); err != nil {
+		return nil, err
+	}
+	e.refused = refusedMembers(e.set.Profiles())
+	if err := e.load(c); err != nil {
+		return nil, errors.Join(err, e.set.Close(context.Background()))
+	}
+	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: c.Limits.Connections}); err != nil {
+		return nil, errors.Join(err, e.set.Close(context.Background()))
+	}
+	e.observeSelf()
+	e.public = e.publicServer(c)
+	e.admin = e.adminServer(c)
+	return e, nil
+}
+
+// load builds a snapshot of f whole and makes it the running one. On an error nothing has changed.
+func (e *Edge) load(f *config.File) error {
+	plan, err := e.set.Plan(f.Upstreams, f.Models)
+	if err != nil {
+		return err
+	}
+	next, err := e.newSnapshot(f, plan, e.current.Load())
+	if err != nil {
+		return err
+	}
+	e.set.Commit(plan)
+	e.current.Store(next)
+	e.set.Retire(plan)
+	return nil
+}
+
+// retiredKeys is how many keys that are no longer configured have their limits' state remembered.
+const retiredKeys = 1024
+
+// now is the edge's clock.
+func (e *Edge) now() time.Time { return time.Now() }
+
+// headRoom is what fasthttp's buffer needs beside the head itself.
+const headRoom = 512
+
+func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
+	return &fasthttp.Server{
+		Handler:                      e.routes(),
+		ErrorHandler:                 e.headError,
+		HeaderReceived:               e.headReceived,
+		ExpectHandler:                e.expect,
+		StreamRequestBody:            true,
+		DisablePreParseMultipartForm: true,
+		MaxRequestBodySize:           1, // what fasthttp may read ahead; the limits are ours (body.go)
+		ReadTimeout:                  c.Timeouts.ClientHeader.D(),
+		IdleTimeout:                  c.Timeouts.ClientIdle.D(),
+		ReadBufferSize:               int(c.Limits.Header) + headRoom,
+		Concurrency:                  c.Limits.Connections + 1, // the listener's own bound answers first
+		ReduceMemoryUsage:            true,
+		NoDefaultServerHeader:        true,
+		NoDefaultContentType:         true,
+		CloseOnShutdown:              true,
+		SecureErrorLogMessage:        true,
+		Logger:                       quiet{},
+	}
+}
+
+// quiet is fasthttp's logger: what it would say holds pieces of requests, so it says nothing.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// headError answers a request whose head did not parse; the connection ends with it.
+func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
+	var small *fasthttp.ErrSmallBuffer
+	var timeout net.Error
+	a := badHead("The request could not be parsed as HTTP/1.1.")
+	switch {
+	case errors.As(err, &small):
+		a = apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge, "The request head is larger than the limit.")
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
+		a = apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request head came too slowly.")
+	}
+	if c := listen.ConnOf(ctx.Conn()); c != nil {
+		c.ExtendWriteDeadline(e.now(), e.current.Load().Config.Timeouts.Write.D())
+		c.Linger()
+	}
+	e.respondError(ctx, dialectChat, a)
+}
+
+// Serve accepts until ctx ends, then drains: readiness turns, accepting goes on for the linger, running calls end by
+// themselves within the drain time and are ended with an error after it. It returns nil after an orderly end.
+func (e *Edge) Serve(ctx context.Context) error {
+	failed := make(chan error, 2)
+	go func() { failed <- e.public.Serve(e.opts.secure(e.watch)) }()
+	if e.opts.Admin != nil {
+		go func() { failed <- e.admin.Serve(e.opts.Admin) }()
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+		e.drain()
+	case err = <-failed:
+	}
+	return errors.Join(err, e.close())
+}
+
+// drain ends the public side without cutting anybody short.
+func (e *Edge) drain() {
+	t := e.current.Load().Config.Timeouts
+	e.log.Info("draining", zap.Int64("calls", e.calls.InFlight()))
+	e.draining.Store(true)
+	if e.calls.InFlight() > 0 || t.Linger > 0 {
+		time.Sleep(t.Linger.D())
+	}
+	limit, cancel := context.WithTimeout(context.Background(), t.Drain.D())
+	defer cancel()
+	if e.public.ShutdownWithContext(limit) != nil {
+		e.log.Warn("drain time is over", zap.Int64("calls", e.calls.InFlight()))
+		e.watch.Each(func(w listen.Waiter) { w.(*Call).Drain() })
+		last, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = e.public.ShutdownWithContext(last)
+	}
+}
+
+// close ends what is left: the admin listener, the probes and the watch.
+func (e *Edge) close() error {
+	limit, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	var err error
+	if e.opts.Admin != nil {
+		err = e.admin.ShutdownWithContext(limit)
+	}
+	return errors.Join(err, e.set.Close(limit), e.watch.Release())
+}

@@ -1,0 +1,85 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/config"
+	"penstock/proxy/auth"
+	"penstock/proxy/catalog"
+	"penstock/proxy/limit"
+	"penstock/routing"
+	"penstock/upstreams"
+)
+
+// Snapshot is everything a request needs of one configuration, complete and immutable. A request loads it once; a reload
+// stores the next one. Live state (health, in-flight, limits in use) is outside and found by identity.
+type Snapshot struct {
+	Version   uint64
+	Config    *config.File
+	Routes    *routing.Table
+	Keys      *auth.Ring
+	Catalog   *catalog.Catalog
+	models    []model // by routing.Route.Index
+	queued    []*model
+	keyLimits limit.Bound
+}
+
+// newSnapshot builds a snapshot of f over the upstreams of plan. keep is the running one or nil.
+func (e *Edge) newSnapshot(f *config.File, plan *upstreams.Plan, keep *Snapshot) (*Snapshot, error) {
+	s := &Snapshot{Version: 1, Config: f}
+	var old *routing.Table
+	if keep != nil {
+		s.Version, old = keep.Version+1, keep.Routes
+	}
+	var err error
+	if s.Routes, err = routing.Build(f, plan, old); err != nil {
+		return nil, err
+	}
+	if s.Keys, err = auth.NewRing(f.Keys); err != nil {
+		return nil, err
+	}
+	for i, route := range s.Routes.Routes() {
+		s.models = append(s.models, e.newModel(f, &f.Models[i], route))
+	}
+	for i := range s.models {
+		if s.models[i].queue != nil {
+			s.queued = append(s.queued, &s.models[i])
+		}
+	}
+	s.keyLimits = e.keys.Bind(f.Keys)
+	s.Catalog, err = catalog.New(f, s.Routes, e.started)
+	return s, err
+}
+
+// open reports whether requests need no credential at all.
+func (s *Snapshot) open() bool { return s.Config.Auth == config.AuthNone }
+
+// lookup finds a model by its id or an alias.
+func (s *Snapshot) lookup(name []byte) (*model, bool) {
+	r, ok := s.Routes.Lookup(name)
+	if !ok {
+		return nil, false
+	}
+	return &s.models[r.Index], true
+}
+
+// model finds a model by its id.
+func (s *Snapshot) model(id string) (*model, bool) {
+	m, ok := s.lookup([]byte(id))
+	return m, ok && m.config.ID == id
+}
+
+// authenticate checks the credential of a request. It returns nil without an error when there is none.
+func (s *Snapshot) authenticate(h *fasthttp.RequestHeader, query []byte, now time.Time) (*auth.Key, error) {
+	cred, present, err := auth.Extract(&auth.Request{
+		Authorization: h.PeekAll(fasthttp.HeaderAuthorization),
+		APIKey:        h.PeekAll("X-Api-Key"),
+		Query:         query,
+	})
+	if err != nil || !present || s.open() {
+		return nil, err
+	}
+	return s.Keys.Find(cred, now)
+}

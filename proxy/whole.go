@@ -1,0 +1,133 @@
+package proxy
+
+import (
+	"io"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/observe"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+)
+
+// tryWhole reads the engine's whole reply and answers with it. A reply that the engine streams, because only streams can
+// be cancelled there, is put together first.
+func (c *Call) tryWhole() *failure {
+	a := &c.attempt
+	if err := a.awaitHead(a.deadline()); err != nil {
+		return a.failureOf(err)
+	}
+	c.ep.answer(c)
+	in := outPool.Get().(*[]byte)
+	defer func() {
+		if cap(*in) <= maxPooledOut {
+			outPool.Put(in)
+		}
+	}()
+	var err error
+	if a.streamed {
+		*in, err = a.assemble((*in)[:0])
+	} else {
+		*in, err = a.readWhole((*in)[:0])
+	}
+	if err != nil {
+		return a.failureOf(err)
+	}
+	return c.answerWhole(*in)
+}
+
+// answerWhole writes the client's answer for a whole completion.
+func (c *Call) answerWhole(completion []byte) *failure {
+	a := &c.attempt
+	out := outPool.Get().(*[]byte)
+	body, err := c.ep.whole(c, (*out)[:0], completion)
+	if err != nil {
+		outPool.Put(out)
+		return a.failureOf(err)
+	}
+	c.record.TTFT = c.edge.now().Sub(c.record.Start)
+	a.end(upstreams.OutcomeOK)
+	c.record.Status = fasthttp.StatusOK
+	c.record.Outcome = observe.OK
+	c.record.BytesOut = int64(len(body))
+	c.ctx.Response.Header.SetContentType("application/json")
+	c.commonHeaders()
+	c.sendBody(out, body)
+	return nil
+}
+
+// sendBody hands body to fasthttp. A small one is copied, so that its buffer can be used again at once; a large one is
+// written in pieces, so that a slow reader is cut by its silence and not by the size.
+func (c *Call) sendBody(buf *[]byte, body []byte) {
+	c.extendWrite()
+	if len(body) <= maxPooledOut {
+		c.ctx.Response.SetBody(body)
+		*buf = body[:0]
+		outPool.Put(buf)
+		return
+	}
+	c.ctx.Response.SetBodyStream(&pieces{conn: c.conn, write: c.model.clocks.Write.D(), rest: body}, len(body))
+}
+
+// readWhole appends the reply's body to dst.
+func (a *attempt) readWhole(dst []byte) ([]byte, error) {
+	if n := a.x.ContentLength(); n > chat.MaxAnswer {
+		return dst, errTooLarge
+	} else if int(n) > cap(dst) {
+		dst = make([]byte, 0, n+1)
+	}
+	for {
+		if len(dst) == cap(dst) {
+			dst = append(dst, 0)[:len(dst)]
+		}
+		a.until = a.deadline()
+		n, err := a.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case err == io.EOF:
+			a.ended = true
+			return dst, nil
+		case err != nil:
+			return dst, err
+		case len(dst) > chat.MaxAnswer:
+			return dst, errTooLarge
+		}
+	}
+}
+
+var errTooLarge = &chat.BadAnswer{Reason: chat.TooLarge}
+
+var assemblerPool = sync.Pool{New: func() any { return new(chat.Assembler) }}
+
+// assemble reads a streamed reply to its end and appends the completion that it amounts to.
+func (a *attempt) assemble(dst []byte) ([]byte, error) {
+	whole := assemblerPool.Get().(*chat.Assembler)
+	defer assemblerPool.Put(whole)
+	whole.Reset()
+	for {
+		a.until = a.deadline()
+		ev, err := a.events.Next()
+		if err == io.EOF {
+			a.ended = true
+			break
+		}
+		if err != nil {
+			if a.completeAt.IsZero() {
+				return dst, err
+			}
+			break
+		}
+		if err := whole.Add(ev); err != nil {
+			return dst, err
+		}
+		a.begun = true
+		if whole.Done() {
+			break
+		}
+		if a.completeAt.IsZero() && whole.Whole() {
+			a.completeAt = a.readAt
+		}
+	}
+	return whole.Append(dst, &a.call.answer)
+}

@@ -1,0 +1,120 @@
+package routing
+
+import (
+	"time"
+
+	"penstock/upstreams"
+)
+
+// Capacity is a pool's slots at one moment. Available is what this edge may still admit: max(0, Total − Active).
+type Capacity struct {
+	Active, Total, Available int
+	Utilization              float64 // percent, 0 to 100
+}
+
+// Capacity sums the pool over the targets that may take calls now. An upstream with two targets of the route counts once.
+func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
+	var c Capacity
+	r.eachEligible(now, func(u *upstreams.Upstream) {
+		l := u.Load(p, now)
+		c.Active += l.Active
+		c.Total += l.Limit
+		c.Available += max(0, l.Limit-l.Active)
+	})
+	return c.withUtilization()
+}
+
+// Plus returns the sum of two capacities, for the total over separate pools.
+func (c Capacity) Plus(d Capacity) Capacity {
+	c.Active += d.Active
+	c.Total += d.Total
+	c.Available += d.Available
+	return c.withUtilization()
+}
+
+func (c Capacity) withUtilization() Capacity {
+	c.Utilization = 0
+	if c.Total > 0 {
+		c.Utilization = min(100, 100*float64(c.Active)/float64(c.Total))
+	}
+	return c
+}
+
+// Ready reports whether any target is up and serves the model.
+func (r *Route) Ready(now time.Time) bool {
+	return r.visit(now, (*upstreams.Upstream).Eligible, func(*upstreams.Upstream) {})
+}
+
+// eachEligible visits the distinct upstreams that a call could go to now, by the rule of pick: those that are up, else
+// those not yet probed.
+func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
+	if !r.visit(now, (*upstreams.Upstream).Eligible, visit) {
+		r.visit(now, (*upstreams.Upstream).EligiblePending, visit)
+	}
+}
+
+func (r *Route) visit(now time.Time, may func(*upstreams.Upstream, time.Time) bool, visit func(*upstreams.Upstream)) bool {
+	found := false
+	for i := range r.targets {
+		t := &r.targets[i]
+		if !may(t.Upstream, now) || !t.Upstream.Serves(t.Served) || r.seen(i, now, may) {
+			continue
+		}
+		found = true
+		visit(t.Upstream)
+	}
+	return found
+}
+
+// seen reports whether an earlier target of the route is on the same upstream and counted already.
+func (r *Route) seen(i int, now time.Time, may func(*upstreams.Upstream, time.Time) bool) bool {
+	for j := range r.targets[:i] {
+		t := &r.targets[j]
+		if t.Upstream == r.targets[i].Upstream && may(t.Upstream, now) && t.Upstream.Serves(t.Served) {
+			return true
+		}
+	}
+	return false
+}
+
+// ContextLength is the smallest context that the engines which may take calls now report for the model, in tokens; 0
+// when none of them says.
+func (r *Route) ContextLength(now time.Time) int {
+	smallest := 0
+	for i := range r.targets {
+		t := &r.targets[i]
+		if !t.Upstream.Eligible(now) {
+			continue
+		}
+		if n := t.Upstream.MaxContext(t.Served); n > 0 && (smallest == 0 || n < smallest) {
+			smallest = n
+		}
+	}
+	return smallest
+}
+
+// Vision reports whether every engine that may take calls now says that it takes images.
+func (r *Route) Vision(now time.Time) bool {
+	some := false
+	for i := range r.targets {
+		t := &r.targets[i]
+		if !t.Upstream.Eligible(now) {
+			continue
+		}
+		if m, ok := t.Upstream.Model(t.Served); !ok || !m.Vision {
+			return false
+		}
+		some = true
+	}
+	return some
+}
+
+// SeparatePools reports whether any of the route's upstreams has separate pools for text, vision and audio.
+func (r *Route) SeparatePools() bool {
+	for i := range r.targets {
+		if !r.targets[i].Upstream.Limits().Shared {
+			return true
+		}
+	}
+	return false
+}

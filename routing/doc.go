@@ -1,0 +1,24 @@
+// Package routing decides which engine a call goes to. It turns the configuration into a Table (model → Route → Targets)
+// and answers one question: given the live facts, which target gets this call?
+//
+//	model or alias ─► Table.Lookup ─► Route ─► filter eligible ─► score ─► lease
+//
+// # Design
+//
+// Decisions only: the package does no I/O, starts no goroutine, writes no log and never asks for the time or for chance;
+// both come in with the Query. Every decision is therefore a table test.
+//
+// Filter, score, lease. A full scan over the targets (tens of them at most) costs less than any index that would have to
+// be kept right. The score is computed from a moment's facts, but the limit is enforced by Upstream.TryLease, a
+// compare-and-swap: there is no check-then-act, so a limit is never exceeded by one. Losing that race means scanning
+// again, at most once per target.
+//
+// Equal scores are settled by a reservoir choice. A fixed order would send every first request of a burst to the same
+// engine, and a rotating start alone favours whoever stands behind an excluded target.
+//
+// Failure is load: an upstream that fails fast is idle most of the time, and plain least-in-flight would pour every call
+// into it. Its recent failures are charged to its score by the upstream itself (Load.Penalty).
+//
+// A Table is immutable but for one counter per route (the round robin's position, which outlives reloads); live counters
+// belong to the upstreams, and a reload builds a new Table over the same ones.
+package routing

@@ -1,0 +1,24 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+
+	"penstock/upstreams"
+)
+
+// ErrNoUpstream says that no target of the route may take a call now: all are down, retiring, behind an open breaker, or
+// were excluded by the query.
+var ErrNoUpstream = errors.New("no healthy upstream")
+
+// FullError says that eligible targets exist and every one of them is at its limit. It carries the capacity at that
+// moment, for the refusal's metadata.
+type FullError struct {
+	Pool     upstreams.Pool
+	Capacity Capacity
+}
+
+// Error implements error.
+func (e *FullError) Error() string {
+	return fmt.Sprintf("all %d slots are in use", e.Capacity.Total)
+}

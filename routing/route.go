@@ -1,0 +1,116 @@
+package routing
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"penstock/upstreams"
+)
+
+// Target is one upstream that serves a route's model, under the name that its engine knows.
+type Target struct {
+	Upstream *upstreams.Upstream
+	Served   string
+}
+
+// Route is one model's way to its engines. It is safe for concurrent use.
+type Route struct {
+	ID      string // the model's canonical id
+	Index   int    // position in Table.Routes
+	targets []Target
+	policy  policy
+	rotor   *atomic.Uint32
+}
+
+// Query is one call's question. It is borrowed for the length of Acquire.
+type Query struct {
+	Pool    upstreams.Pool
+	Tokens  int            // estimated tokens of the call, charged to the lease
+	Exclude []upstreams.ID // upstreams that this call has tried
+	Now     time.Time
+	Rand    uint64 // source of chance for ties
+}
+
+func (q *Query) excludes(t *Target) bool {
+	for _, id := range q.Exclude {
+		if id == t.Upstream.ID() {
+			return true
+		}
+	}
+	return false
+}
+
+// Targets returns the route's targets in the order of the configuration. The slice is the route's own.
+func (r *Route) Targets() []Target { return r.targets }
+
+// Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and must release it exactly
+// once. The error is ErrNoUpstream or a *FullError.
+func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
+	start := 0
+	if n := len(r.targets); n > 1 {
+		start = int(r.rotor.Add(1) % uint32(n)) //nolint:gosec // n is a small positive count
+	}
+	for range r.targets { // at most one lost race per target
+		best, eligible := r.pick(q, start)
+		switch {
+		case !eligible:
+			return nil, nil, ErrNoUpstream
+		case best == nil:
+			return nil, nil, r.Full(q)
+		}
+		if lease, ok := best.Upstream.TryLease(q.Pool, q.Tokens, q.Now); ok {
+			return lease, best, nil
+		}
+	}
+	return nil, nil, r.Full(q)
+}
+
+// pick scans the targets once, from start. Targets that were never probed are asked only when none of the route is up.
+func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
+	if best, eligible = r.scan(q, start, (*upstreams.Upstream).Eligible); eligible {
+		return best, true
+	}
+	return r.scan(q, start, (*upstreams.Upstream).EligiblePending)
+}
+
+func (r *Route) scan(q *Query, start int, may func(*upstreams.Upstream, time.Time) bool) (best *Target, eligible bool) {
+	lowest, ties := math.Inf(1), uint64(0)
+	chance := q.Rand
+	for i := range r.targets {
+		t := &r.targets[(start+i)%len(r.targets)]
+		if q.excludes(t) || !may(t.Upstream, q.Now) || !t.Upstream.Serves(t.Served) {
+			continue
+		}
+		eligible = true
+		l := t.Upstream.Load(q.Pool, q.Now)
+		if l.Active >= l.Limit {
+			continue
+		}
+		switch s := r.policy(i, &l); {
+		case s < lowest:
+			best, lowest, ties = t, s, 1
+		case s == lowest:
+			// Reservoir choice: the k-th equal replaces the choice with probability 1/k.
+			ties++
+			chance = mix(chance)
+			if chance%ties == 0 {
+				best = t
+			}
+		}
+	}
+	return best, eligible
+}
+
+// mix is one step of splitmix64, a cheap generator whose every output is well spread.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Full is the refusal of a query for which every eligible target is at its limit.
+func (r *Route) Full(q *Query) error {
+	return &FullError{Pool: q.Pool, Capacity: r.Capacity(q.Pool, q.Now)}
+}

@@ -1,0 +1,94 @@
+package routing
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"sync/atomic"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// Resolver finds the live upstreams of a configured name: one, or several when the name resolves to several addresses.
+// *upstreams.Plan is the implementation; tests use a map.
+type Resolver interface {
+	Upstream(name string) []*upstreams.Upstream
+}
+
+// Table maps every public name of a configuration to its Route. It is safe for concurrent use and never changes.
+type Table struct {
+	exact    map[string]*Route
+	patterns []pattern // longest prefix first
+	routes   []*Route  // in the order of the file
+}
+
+// pattern is an alias that ends in "*".
+type pattern struct {
+	prefix string
+	route  *Route
+}
+
+// Build compiles the models of f. The positions of the rotors are taken over from keep, which may be nil. An error means
+// that f was not validated.
+func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
+	t := &Table{exact: make(map[string]*Route, len(f.Models))}
+	for i := range f.Models {
+		m := &f.Models[i]
+		route, err := newRoute(m, r)
+		if err != nil {
+			return nil, err
+		}
+		if keep != nil {
+			if old, ok := keep.exact[m.ID]; ok && old.ID == m.ID {
+				route.rotor = old.rotor
+			}
+		}
+		route.Index = i
+		t.routes = append(t.routes, route)
+		t.exact[m.ID] = route
+		for _, alias := range m.Aliases {
+			if prefix, ok := strings.CutSuffix(alias, "*"); ok {
+				t.patterns = append(t.patterns, pattern{prefix, route})
+			} else {
+				t.exact[alias] = route
+			}
+		}
+	}
+	sort.SliceStable(t.patterns, func(i, j int) bool { return len(t.patterns[i].prefix) > len(t.patterns[j].prefix) })
+	return t, nil
+}
+
+func newRoute(m *config.Model, r Resolver) (*Route, error) {
+	route := &Route{ID: m.ID, policy: policyOf(m.Policy), rotor: new(atomic.Uint32)}
+	for _, d := range m.Deployments {
+		ups := r.Upstream(d.Upstream)
+		if len(ups) == 0 {
+			return nil, fmt.Errorf("model %s: deployment names upstream %s, which does not exist", m.ID, d.Upstream)
+		}
+		served := d.Served
+		if served == "" {
+			served = m.ID
+		}
+		for _, u := range ups {
+			route.targets = append(route.targets, Target{Upstream: u, Served: served})
+		}
+	}
+	return route, nil
+}
+
+// Lookup finds the route of a model's id or alias. An exact name wins over a pattern, a longer pattern over a shorter one.
+func (t *Table) Lookup(model []byte) (*Route, bool) {
+	if r, ok := t.exact[string(model)]; ok {
+		return r, true
+	}
+	for i := range t.patterns {
+		if p := &t.patterns[i]; len(model) >= len(p.prefix) && string(model[:len(p.prefix)]) == p.prefix {
+			return p.route, true
+		}
+	}
+	return nil, false
+}
+
+// Routes returns every route in the order of the configuration. The slice is the table's own.
+func (t *Table) Routes() []*Route { return t.routes }

@@ -1,0 +1,259 @@
+package apierr
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"penstock/translate/jsonx"
+)
+
+// The types of an error, one per class of status. They are the same words on every endpoint.
+const (
+	TypeInvalidRequest = "invalid_request_error" // 400 and the other statuses between 400 and 499
+	TypeAuthentication = "authentication_error"  // 401
+	TypePermission     = "permission_error"      // 403
+	TypeNotFound       = "not_found_error"       // 404
+	TypeTooLarge       = "request_too_large"     // 413
+	TypeRateLimit      = "rate_limit_error"      // 429
+	TypeAPI            = "api_error"             // 500, 502, 503
+	TypeTimeout        = "timeout_error"         // 504
+	TypeOverloaded     = "overloaded_error"      // 529
+)
+
+// The codes of an error.
+const (
+	// 400.
+	CodeInvalidJSON          = "invalid_json"          // the body is not JSON
+	CodeJSONLimit            = "json_limit"            // the body nests too deeply, or has too many members or values
+	CodeDuplicateMember      = "duplicate_member"      // a member is given twice, or in another case
+	CodeMissingParameter     = "missing_parameter"     // a member must be given
+	CodeInvalidType          = "invalid_type"          // a member is of the wrong JSON type
+	CodeInvalidValue         = "invalid_value"         // a member has a value that is not allowed
+	CodeUnsupportedParameter = "unsupported_parameter" // a member, or this value of it, is not supported here
+	CodeContextLength        = "context_length_exceeded"
+	CodeRejectedByEngine     = "rejected_by_engine"
+	// 401.
+	CodeInvalidAPIKey      = "invalid_api_key"
+	CodeCredentialConflict = "credential_conflict"
+	CodeCredentialInQuery  = "credential_in_query"
+	// 403, 404, 405, 408, 413, 415, 429.
+	CodeModelNotAllowed      = "model_not_allowed"
+	CodeOperationNotAllowed  = "operation_not_allowed"
+	CodeModelNotFound        = "model_not_found"
+	CodeNotFound             = "not_found"
+	CodeMethodNotAllowed     = "method_not_allowed"
+	CodeRequestTimeout       = "request_timeout"
+	CodeRequestTooLarge      = "request_too_large"
+	CodeUnsupportedMediaType = "unsupported_media_type"
+	CodeRateLimited          = "rate_limited"
+	CodeCapacityFull         = "capacity_full"
+	// 500 and above.
+	CodeInternal            = "internal"
+	CodeNoHealthyRoute      = "no_healthy_route"
+	CodeUpstreamUnreachable = "upstream_unreachable"
+	CodeUpstreamBadResponse = "upstream_bad_response"
+	CodeUpstreamFailed      = "upstream_failed"
+	CodeUpstreamAuth        = "upstream_auth"
+	CodeGenerationTimeout   = "generation_timeout"
+)
+
+// StatusOverloaded is the status of a Messages error where other dialects have 502, 503 or 504.
+const StatusOverloaded = 529
+
+// Error is an error of the public API. All members but Cause reach the client, so none of them may hold a key, the address
+// of an upstream, or text that we did not write; only the message may be an engine's, cleaned, when that engine rejected
+// the request (design: 2.6). Once returned an Error is not changed.
+type Error struct {
+	Status     int           // HTTP status
+	Type       string        // one of the types
+	Code       string        // one of the codes, or an engine's own
+	Message    string        // a sentence for a human reader
+	Param      string        // the parameter at fault, a path in our spelling as in messages[2].content; may be empty
+	RetryAfter time.Duration // when to try again; 0: nothing is said about it
+	Metadata   *Metadata     // only when vision capacity is full
+	Cause      error         // for the log; never rendered
+}
+
+// Metadata says how full the vision pool is. All of its members are rendered.
+type Metadata struct {
+	RetryAfter           int    // seconds
+	Modality             string // "vision"
+	State                string // "saturated"
+	ActiveRequests       int
+	TotalConcurrency     int
+	AvailableConcurrency int
+}
+
+// New returns an error with the type that belongs to status. The message must be ours: format is a constant, and args
+// never hold text that came from a client, such as the value of a parameter. Numbers and the names of parameters,
+// in our spelling, are fine.
+func New(status int, code, format string, args ...any) *Error {
+	return &Error{Status: status, Type: TypeOf(status), Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// TypeOf returns the type of an error with that status.
+func TypeOf(status int) string {
+	switch status {
+	case 401:
+		return TypeAuthentication
+	case 403:
+		return TypePermission
+	case 404:
+		return TypeNotFound
+	case 413:
+		return TypeTooLarge
+	case 429:
+		return TypeRateLimit
+	case 504:
+		return TypeTimeout
+	case StatusOverloaded:
+		return TypeOverloaded
+	}
+	if status >= 500 {
+		return TypeAPI
+	}
+	return TypeInvalidRequest
+}
+
+// Invalid returns a 400 about the parameter param, which may be empty. What New says about args holds here too.
+func Invalid(param, code, format string, args ...any) *Error {
+	e := New(400, code, format, args...)
+	e.Param = param
+	return e
+}
+
+// NotFound returns a 404.
+func NotFound(code, format string, args ...any) *Error {
+	return New(404, code, format, args...)
+}
+
+// ModelNotFound returns the 404 for a model that is not in the catalog.
+func ModelNotFound() *Error {
+	e := NotFound(CodeModelNotFound, "The model does not exist. GET /v1/models lists the models.")
+	e.Param = "model"
+	return e
+}
+
+// Unauthorized returns a 401 with one of the three codes of a credential; its message is the same for a key that is
+// missing, wrong, expired or inactive.
+func Unauthorized(code string) *Error {
+	message := "Missing or invalid API key. Send it as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"."
+	switch code {
+	case CodeCredentialConflict:
+		message = "The request carries more than one credential. Send the API key once."
+	case CodeCredentialInQuery:
+		message = "Credentials in the query string are not accepted. Send the API key in a header."
+	}
+	return New(401, code, "%s", message)
+}
+
+// Forbidden returns a 403.
+func Forbidden(code, format string, args ...any) *Error {
+	return New(403, code, format, args...)
+}
+
+// ModelNotAllowed returns the 403 for a model that the key may not use.
+func ModelNotAllowed() *Error {
+	e := Forbidden(CodeModelNotAllowed, "This API key may not use the model.")
+	e.Param = "model"
+	return e
+}
+
+// OperationNotAllowed returns the 403 for an endpoint that the key may not use.
+func OperationNotAllowed() *Error {
+	return Forbidden(CodeOperationNotAllowed, "This API key may not use this endpoint.")
+}
+
+// TooLarge returns the 413 for a body of more than limit bytes.
+func TooLarge(limit int64) *Error {
+	return New(413, CodeRequestTooLarge, "The request body is larger than the limit of %d bytes.", limit)
+}
+
+// RateLimited returns the 429 for a limit of the key, named in our words: "requests per minute". The message says when
+// to retry.
+func RateLimited(limit string, retryAfter time.Duration) *Error {
+	e := New(429, CodeRateLimited, "")
+	e.RetryAfter = retryAfter
+	e.Message = "Rate limit reached: " + limit + ". Retry after " + strconv.Itoa(max(e.RetryAfterSeconds(), 1)) + " s."
+	return e
+}
+
+// Internal returns the 500 for a fault of our own. The cause is for the log.
+func Internal(cause error) *Error {
+	e := New(500, CodeInternal, "Internal error.")
+	e.Cause = cause
+	return e
+}
+
+// Error returns status, type, code and parameter: what a log may hold. The message is not in it, because that of a request
+// which an engine has rejected may quote the request; nor is the cause, which is logged by itself.
+func (e *Error) Error() string {
+	s := strconv.Itoa(e.Status) + " " + e.Type + " " + e.Code
+	if e.Param != "" {
+		s += " (" + e.Param + ")"
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// RetryAfterSeconds returns RetryAfter in whole seconds, rounded up, so at least 1 when it is positive; otherwise 0.
+func (e *Error) RetryAfterSeconds() int {
+	if e.RetryAfter <= 0 {
+		return 0
+	}
+	return int((e.RetryAfter-1)/time.Second) + 1
+}
+
+// Append appends the body of the answer in the form of chat, responses and audio: {"error":{…}}.
+func (e *Error) Append(dst []byte) []byte {
+	dst = append(dst, `{"error":`...)
+	dst = e.AppendObject(dst)
+	return append(dst, '}')
+}
+
+// AppendMessages appends the body of the answer in the form of Messages: {"type":"error","error":{…},"request_id":…}.
+func (e *Error) AppendMessages(dst []byte, requestID string) []byte {
+	dst = append(dst, `{"type":"error","error":`...)
+	dst = e.AppendObject(dst)
+	dst = append(dst, `,"request_id":`...)
+	dst = appendNullable(dst, requestID)
+	return append(dst, '}')
+}
+
+// AppendObject appends the error's object alone, for the events that carry one.
+func (e *Error) AppendObject(dst []byte) []byte {
+	dst = append(dst, `{"message":`...)
+	dst = jsonx.AppendStringS(dst, e.Message)
+	dst = append(dst, `,"type":`...)
+	dst = jsonx.AppendStringS(dst, e.Type)
+	dst = append(dst, `,"code":`...)
+	dst = appendNullable(dst, e.Code)
+	dst = append(dst, `,"param":`...)
+	dst = appendNullable(dst, e.Param)
+	if m := e.Metadata; m != nil {
+		dst = append(dst, `,"metadata":{"retry_after":`...)
+		dst = strconv.AppendInt(dst, int64(m.RetryAfter), 10)
+		dst = append(dst, `,"modality":`...)
+		dst = jsonx.AppendStringS(dst, m.Modality)
+		dst = append(dst, `,"state":`...)
+		dst = jsonx.AppendStringS(dst, m.State)
+		dst = append(dst, `,"active_requests":`...)
+		dst = strconv.AppendInt(dst, int64(m.ActiveRequests), 10)
+		dst = append(dst, `,"total_concurrency":`...)
+		dst = strconv.AppendInt(dst, int64(m.TotalConcurrency), 10)
+		dst = append(dst, `,"available_concurrency":`...)
+		dst = strconv.AppendInt(dst, int64(m.AvailableConcurrency), 10)
+		dst = append(dst, '}')
+	}
+	return append(dst, '}')
+}
+
+func appendNullable(dst []byte, s string) []byte {
+	if s == "" {
+		return append(dst, "null"...)
+	}
+	return jsonx.AppendStringS(dst, s)
+}

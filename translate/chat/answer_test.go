@@ -1,0 +1,180 @@
+package chat
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"penstock/translate/sse"
+)
+
+var updateAnswers = flag.Bool("update-answers", false, "rewrite the expected sections of testdata/stream and testdata/whole")
+
+// parseAnswer reads an `answer` section: one "name: value" a line.
+func parseAnswer(t *testing.T, text []byte) Answer {
+	t.Helper()
+	a := Answer{ID: "chatcmpl-ours", Created: 1234567890}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch name {
+		case "model":
+			a.Model = value
+		case "n":
+			a.N, _ = strconv.Atoi(value)
+		case "include_usage":
+			a.IncludeUsage = value == "true"
+		case "strip_reasoning":
+			a.StripReasoning = value == "true"
+		default:
+			t.Fatalf("unknown line in the answer section: %q", line)
+		}
+	}
+	return a
+}
+
+// relay passes upstream bytes through s as the proxy does and returns what the client gets. A failure is shown as a
+// last line that starts with "!!".
+func relay(s *Stream, a *Answer, src io.Reader) []byte {
+	s.Reset(a)
+	r := sse.NewReader(src, 8<<20)
+	var out []byte
+	for {
+		ev, err := r.Next()
+		if err == nil {
+			if out, err = s.Append(out, ev); err == nil {
+				continue
+			}
+		} else if errors.Is(err, io.EOF) {
+			out, err = s.Finish(out)
+		}
+		if err != nil {
+			out = fmt.Appendf(out, "!! %s\n", describe(err))
+		}
+		return out
+	}
+}
+
+// assemble puts upstream bytes together as the proxy does.
+func assemble(as *Assembler, a *Answer, src io.Reader) []byte {
+	as.Reset()
+	r := sse.NewReader(src, 8<<20)
+	for {
+		ev, err := r.Next()
+		if err == nil {
+			if err = as.Add(ev); err == nil {
+				continue
+			}
+		} else if errors.Is(err, io.EOF) {
+			var out []byte
+			if out, err = as.Append(nil, a); err == nil {
+				return append(out, '\n')
+			}
+		}
+		return fmt.Appendf(nil, "!! %s\n", describe(err))
+	}
+}
+
+// describe shows an error with everything that it tells.
+func describe(err error) string {
+	text := err.Error()
+	var e *EngineError
+	if errors.As(err, &e) {
+		text += fmt.Sprintf(" | status=%d type=%q code=%q message=%q client=%v", e.Status, e.Type, e.Code, e.Message, e.ClientFault)
+		if e.ContextOverflow {
+			text += fmt.Sprintf(" context=%d>%d", e.ContextPrompt, e.ContextMax)
+		}
+	}
+	return text
+}
+
+func (u Usage) String() string {
+	return fmt.Sprintf("prompt=%d completion=%d total=%d cached=%d reasoning=%d known=%v estimated=%v",
+		u.Prompt, u.Completion, u.Total, u.Cached, u.Reasoning, u.Known, u.Estimated)
+}
+
+// section returns a section of an archive.
+func section(t *testing.T, ar *txtar.Archive, name string) []byte {
+	t.Helper()
+	for _, f := range ar.Files {
+		if f.Name == name {
+			return f.Data
+		}
+	}
+	t.Fatalf("no section %s", name)
+	return nil
+}
+
+// golden runs f over the archives of a directory. f returns the sections that are expected.
+func golden(t *testing.T, dir string, f func(t *testing.T, ar *txtar.Archive) []txtar.File) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", dir, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no archives in testdata/%s: %v", dir, err)
+	}
+	for _, name := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
+			ar, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := f(t, ar)
+			if *updateAnswers {
+				ar.Files = append(ar.Files[:2], want...)
+				if err := os.WriteFile(name, txtar.Format(ar), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			for _, w := range want {
+				if diff := cmp.Diff(string(section(t, ar, w.Name)), string(w.Data)); diff != "" {
+					t.Errorf("%s: section %s (-want +got):\n%s", name, w.Name, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestStreamGolden(t *testing.T) {
+	var s Stream // reused from case to case, as a pool does
+	var as Assembler
+	golden(t, "stream", func(t *testing.T, ar *txtar.Archive) []txtar.File {
+		a := parseAnswer(t, section(t, ar, "answer"))
+		upstream := section(t, ar, "upstream")
+		client := relay(&s, &a, bytes.NewReader(upstream))
+		usage := fmt.Sprintf("%v\ndeltas=%d started=%v done=%v whole=%v\n", s.Usage(), s.Deltas(), s.Started(), s.Done(), s.Whole())
+		assembled := assemble(&as, &a, bytes.NewReader(upstream))
+		if s.Usage() != as.Usage() || s.Deltas() != as.Deltas() {
+			t.Errorf("Stream counts %v in %d deltas, Assembler %v in %d", s.Usage(), s.Deltas(), as.Usage(), as.Deltas())
+		}
+		checkEvents(t, client)
+		checkAssembled(t, assembled)
+		return []txtar.File{{Name: "client", Data: client}, {Name: "usage", Data: []byte(usage)}, {Name: "assembled", Data: assembled}}
+	})
+}
+
+func TestCompletionGolden(t *testing.T) {
+	var c Completion
+	golden(t, "whole", func(t *testing.T, ar *txtar.Archive) []txtar.File {
+		a := parseAnswer(t, section(t, ar, "answer"))
+		var out []byte
+		usage := ""
+		if err := c.Parse(bytes.TrimSpace(section(t, ar, "upstream"))); err != nil {
+			out = fmt.Appendf(out, "!! %s\n", describe(err))
+		} else {
+			out = append(c.Append(nil, &a), '\n')
+			usage = c.Usage().String() + "\n"
+			checkAssembled(t, out)
+		}
+		return []txtar.File{{Name: "client", Data: out}, {Name: "usage", Data: []byte(usage)}}
+	})
+}

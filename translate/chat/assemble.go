@@ -1,0 +1,422 @@
+package chat
+
+import (
+	"bytes"
+	"strconv"
+
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// Assembler puts the chunks of a stream together into the whole completion that the engine would have given without
+// streaming. The edge asks engines for a stream where only streams can be cancelled.
+//
+// Texts are collected as they stand in the source, escapes and all, so nothing is decoded and a character that was cut
+// in two is whole again. Members that we do not know are kept: the last value of each, arrays of a delta joined.
+//
+// The zero value is ready. An Assembler belongs to one call at a time; Reset makes it ready for the next.
+type Assembler struct {
+	tally
+	chunk   Chunk
+	list    []assembled // by first appearance
+	id      []byte      // raw
+	created []byte      // raw
+	more    members     // of the top level
+	size    int         // bytes kept, for the bound
+}
+
+// Reset makes a ready for another stream and lets go of the last one.
+func (a *Assembler) Reset() {
+	a.chunk.reset()
+	*a = Assembler{chunk: a.chunk}
+}
+
+// Add takes one upstream event. The error is a *BadAnswer when the event is malformed or the answer is too large, or an
+// *EngineError when the engine reports a failure; the answer has failed then. Events behind the end are ignored. The
+// event's data is not kept.
+func (a *Assembler) Add(ev sse.Event) error {
+	ok, err := a.begin(&a.chunk, ev, 0)
+	if !ok {
+		return err
+	}
+	c := &a.chunk
+	if err := a.top(c, a.count(c)); err != nil {
+		return err
+	}
+	for it := c.choices.Iter(); it.Next(); {
+		if err := a.choose(it.Value()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep appends raw to dst and counts it against the bound.
+func (a *Assembler) keep(dst *[]byte, raw []byte) error {
+	if a.size += len(raw); a.size > MaxAnswer {
+		return bad(TooLarge)
+	}
+	*dst = append(*dst, raw...)
+	return nil
+}
+
+// top takes the top level of a chunk, which has told the usage or not.
+func (a *Assembler) top(c *Chunk, told bool) error {
+	if len(a.id) == 0 && HasText(c.id) {
+		if err := a.keep(&a.id, c.id.Raw()); err != nil {
+			return err
+		}
+	}
+	if len(a.created) == 0 && c.created.IsNumber() {
+		if err := a.keep(&a.created, c.created.Raw()); err != nil {
+			return err
+		}
+	}
+	for it := c.root.Iter(); it.Next(); {
+		switch name := string(plain(it.Key())); {
+		case name == "id", name == "object", name == "created", name == "model", name == "choices", name == "error",
+			name == "prompt_progress", name == "usage" && !told:
+		default:
+			if err := a.set(&a.more, it.Key(), it.Value(), false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// set keeps a member, in place of an older one of the same name; the elements of an array are added to the older ones
+// if join. Null says nothing.
+func (a *Assembler) set(to *members, k jsonx.Key, v jsonx.Value, join bool) error {
+	if v.IsNull() {
+		return nil
+	}
+	m := to.find(k.Raw())
+	if m == nil {
+		if len(*to) == maxMembers {
+			return bad(TooLarge)
+		}
+		*to = append(*to, member{list: join && v.IsArray()})
+		m = &(*to)[len(*to)-1]
+		if err := a.keep(&m.name, k.Raw()); err != nil {
+			return err
+		}
+	}
+	if m.list && v.IsArray() {
+		return a.join(&m.value, v)
+	}
+	a.size -= len(m.value)
+	m.value, m.list = m.value[:0], false
+	return a.keep(&m.value, v.Raw())
+}
+
+// join adds the elements of the array v to a list.
+func (a *Assembler) join(to *[]byte, v jsonx.Value) error {
+	elements := bytes.TrimSpace(inside(v))
+	if len(elements) == 0 {
+		return nil
+	}
+	if len(*to) > 0 {
+		*to = append(*to, ',')
+	}
+	return a.keep(to, elements)
+}
+
+// inside returns a string or an array without its quotes or brackets.
+func inside(v jsonx.Value) []byte {
+	raw := v.Raw()
+	return raw[1 : len(raw)-1]
+}
+
+// choose takes one choice of a chunk.
+func (a *Assembler) choose(v jsonx.Value) error {
+	var c Choice
+	if err := c.Read(v); err != nil {
+		return err
+	}
+	if err := c.delta(); err != nil {
+		return err
+	}
+	if a.choice(&c) {
+		a.list = append(a.list, assembled{index: c.Index})
+	}
+	to := &a.list[0]
+	for i := range a.list {
+		if a.list[i].index == c.Index {
+			to = &a.list[i]
+		}
+	}
+	if c.Finished() {
+		to.finish = to.finish[:0]
+		if err := a.keep(&to.finish, c.Finish.Raw()); err != nil {
+			return err
+		}
+	}
+	for it := v.Iter(); it.Next(); {
+		var err error
+		switch string(plain(it.Key())) {
+		case "index", "delta", "message", "finish_reason":
+		case "logprobs":
+			err = a.logprobs(to, it.Value())
+		default:
+			err = a.set(&to.more, it.Key(), it.Value(), false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return a.delta(to, c.Body)
+}
+
+// logprobs takes the log probabilities of some tokens.
+func (a *Assembler) logprobs(to *assembled, v jsonx.Value) error {
+	if !v.IsObject() {
+		return nil
+	}
+	to.hasLogprobs = true
+	for it := v.Iter(); it.Next(); {
+		var err error
+		switch name := string(plain(it.Key())); {
+		case name == "content" && it.Value().IsArray():
+			err = a.join(&to.logprobs, it.Value())
+		case name == "refusal" && it.Value().IsArray():
+			err = a.join(&to.denied, it.Value())
+		case name == "content", name == "refusal":
+		default:
+			err = a.set(&to.logprobsMore, it.Key(), it.Value(), true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delta takes the delta of a choice.
+func (a *Assembler) delta(to *assembled, v jsonx.Value) error {
+	var d Delta
+	d.Read(v)
+	if d.Generated() {
+		a.deltas++
+	}
+	for it := v.Iter(); it.Next(); {
+		var err error
+		switch name := string(plain(it.Key())); name {
+		case "role":
+		case "content":
+			err = a.text(&to.content, it.Value())
+		case "refusal":
+			err = a.text(&to.refusal, it.Value())
+		case "reasoning", "reasoning_content":
+			// An engine that sends both says the same twice.
+			if to.reasoningName == "" && HasText(it.Value()) {
+				to.reasoningName = name
+			}
+			if to.reasoningName == name {
+				err = a.text(&to.reasoning, it.Value())
+			}
+		case "tool_calls":
+			err = a.calls(to, it.Value())
+		default:
+			err = a.set(&to.message, it.Key(), it.Value(), true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text takes a piece of a text.
+func (a *Assembler) text(to *text, v jsonx.Value) error {
+	switch {
+	case v.IsString():
+		to.given = true
+		return a.keep(&to.raw, inside(v))
+	case v.IsNull():
+		return nil
+	}
+	return bad(notText)
+}
+
+// calls takes the tool calls of a delta: a whole call, the beginning of one, or a piece of its arguments.
+func (a *Assembler) calls(to *assembled, v jsonx.Value) error {
+	for it := v.Iter(); it.Next(); {
+		call := it.Value()
+		if !call.IsObject() {
+			return bad(badCall)
+		}
+		function := call.Get("function")
+		at, err := to.call(call, function)
+		if err != nil {
+			return err
+		}
+		if err := a.call(&to.calls[at], call, function); err != nil {
+			return err
+		}
+		to.last = at
+	}
+	return nil
+}
+
+// call returns which call a piece belongs to, a new one if need be.
+//
+// The index decides. Two kinds of engines must be understood all the same: those that leave it out, where a new id
+// starts a new call, and those that send whole calls one after the other, all with index 0. An id alone does not tell
+// these apart, since old vLLM makes up a new one for every piece; that the arguments before are complete does.
+func (c *assembled) call(call, function jsonx.Value) (at int, err error) {
+	id, name := call.Get("id"), function.Get("name")
+	index, given := call.Get("index").Int()
+	if given && (index < 0 || index >= maxCalls) {
+		return 0, bad(tooManyCalls)
+	}
+	at = -1
+	if given {
+		for i := range c.calls {
+			if c.calls[i].index == int(index) {
+				at = i
+			}
+		}
+	} else if len(c.calls) > 0 {
+		at = c.last
+		index = int64(len(c.calls))
+	}
+	if at >= 0 {
+		old := &c.calls[at]
+		if !HasText(id) || len(old.id) == 0 || bytes.Equal(old.id, inside(id)) || !HasText(name) || given && !complete(old.args) {
+			return at, nil
+		}
+	}
+	if len(c.calls) == maxCalls {
+		return 0, bad(tooManyCalls)
+	}
+	c.calls = append(c.calls, assembledCall{index: int(index)})
+	return len(c.calls) - 1, nil
+}
+
+// complete reports whether arguments, as the contents of a JSON string, are a whole JSON object.
+func complete(args []byte) bool {
+	if len(args) == 0 || args[len(args)-1] != '}' {
+		return false
+	}
+	var d jsonx.Doc
+	quoted := append(append([]byte{'"'}, args...), '"')
+	if d.Parse(quoted, jsonx.Options{}) != nil {
+		return false
+	}
+	text := d.Root().AppendText(nil)
+	return d.Parse(text, jsonx.Options{Record: 1}) == nil
+}
+
+// call takes a piece of a call.
+func (a *Assembler) call(to *assembledCall, call, function jsonx.Value) error {
+	for it := call.Iter(); it.Next(); {
+		var err error
+		switch string(plain(it.Key())) {
+		case "index", "function":
+		case "id":
+			err = a.once(&to.id, it.Value())
+		case "type":
+			err = a.once(&to.kind, it.Value())
+		default:
+			err = a.set(&to.more, it.Key(), it.Value(), false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for it := function.Iter(); it.Next(); {
+		var err error
+		switch string(plain(it.Key())) {
+		case "name":
+			err = a.once(&to.name, it.Value())
+		case "arguments":
+			err = a.arguments(&to.args, it.Value())
+		default:
+			err = a.set(&to.function, it.Key(), it.Value(), false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// once takes the contents of a string that is told once; what later pieces repeat, as "" or null, says nothing.
+func (a *Assembler) once(to *[]byte, v jsonx.Value) error {
+	if len(*to) > 0 || !HasText(v) {
+		return nil
+	}
+	return a.keep(to, inside(v))
+}
+
+// arguments takes a piece of the arguments. An object in place of a string is Ollama's native shape.
+func (a *Assembler) arguments(to *[]byte, v jsonx.Value) error {
+	switch {
+	case v.IsString():
+		return a.keep(to, inside(v))
+	case v.IsObject():
+		return a.keep(to, jsonx.AppendEscaped(nil, v.Raw()))
+	case v.IsNull():
+		return nil
+	}
+	return bad(badCall)
+}
+
+// Usage returns the token counts so far; when the engine told none, an estimate of one token a delta.
+func (a *Assembler) Usage() Usage { return a.total() }
+
+// Deltas returns the number of deltas so far that carried generated matter.
+func (a *Assembler) Deltas() int { return a.deltas }
+
+// Done reports whether nothing more is wanted from upstream; see Stream.Done.
+func (a *Assembler) Done() bool { return a.done(0) }
+
+// Append appends the completion as the client is to see it. It returns ErrNoFinish, and appends nothing, when a choice
+// lacks its finish_reason or too few came.
+func (a *Assembler) Append(dst []byte, ans *Answer) ([]byte, error) {
+	if !a.whole(ans.N) {
+		return dst, ErrNoFinish
+	}
+	dst = append(dst, `{"id":`...)
+	id := a.id // in quotes
+	if len(id) == 0 {
+		id = jsonx.AppendStringS(nil, ans.ID)
+	}
+	dst = append(dst, id...)
+	dst = append(dst, `,"object":"chat.completion","created":`...)
+	if len(a.created) > 0 {
+		dst = append(dst, a.created...)
+	} else {
+		dst = strconv.AppendInt(dst, ans.Created, 10)
+	}
+	dst = append(dst, `,"model":`...)
+	dst = jsonx.AppendStringS(dst, ans.Model)
+	dst = append(dst, `,"choices":[`...)
+	sorted := 0
+	for index := range MaxChoices {
+		for i := range a.list {
+			if a.list[i].index != index {
+				continue
+			}
+			if sorted > 0 {
+				dst = append(dst, ',')
+			}
+			dst = a.list[i].append(dst, id[1:len(id)-1], ans.StripReasoning)
+			sorted++
+		}
+		if sorted == len(a.list) {
+			break
+		}
+	}
+	dst = append(dst, ']')
+	if a.more.find([]byte("usage")) == nil && a.usage.Known {
+		dst = append(dst, `,"usage":`...)
+		dst = appendUsage(dst, a.total())
+	}
+	dst = a.more.append(dst, false)
+	return append(dst, '}'), nil
+}
+
+// Whole reports whether every choice has its finish_reason, so that Append will succeed.
+func (a *Assembler) Whole() bool { return a.whole(0) }

@@ -1,0 +1,168 @@
+package chat
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// assembled is one choice.
+type assembled struct {
+	index  int
+	finish []byte // raw
+	more   members
+
+	content, refusal, reasoning text
+	reasoningName               string // as the engine spells it
+	calls                       []assembledCall
+	last                        int     // the call that the last delta was about
+	message                     members // of the message
+
+	hasLogprobs      bool
+	logprobs, denied []byte // elements of logprobs.content and logprobs.refusal, with commas
+	logprobsMore     members
+}
+
+// text is the contents of a JSON string, without quotes, and whether there was one at all.
+type text struct {
+	raw   []byte
+	given bool
+}
+
+// assembledCall is one tool call.
+type assembledCall struct {
+	index          int
+	id, kind, name []byte // contents of JSON strings
+	args           []byte // the same: a JSON text in a string
+	more, function members
+}
+
+// members are raw members that we pass on unread.
+type members []member
+
+type member struct {
+	name, value []byte // value without its brackets when list
+	list        bool
+}
+
+// maxMembers bounds how many different unknown members one object may collect.
+const maxMembers = 64
+
+// find returns the member of that name, nil if there is none.
+func (m members) find(name []byte) *member {
+	for i := range m {
+		if bytes.Equal(m[i].name, name) {
+			return &m[i]
+		}
+	}
+	return nil
+}
+
+// append appends the choice.
+func (c *assembled) append(dst, id []byte, strip bool) []byte {
+	dst = append(dst, `{"index":`...)
+	dst = strconv.AppendInt(dst, int64(c.index), 10)
+	dst = append(dst, `,"message":{"role":"assistant","content":`...)
+	if len(c.content.raw) == 0 && (!c.content.given || len(c.calls) > 0 || c.refusal.given) {
+		dst = append(dst, "null"...)
+	} else {
+		dst = appendQuoted(dst, c.content.raw)
+	}
+	dst = append(dst, `,"refusal":`...)
+	if c.refusal.given {
+		dst = appendQuoted(dst, c.refusal.raw)
+	} else {
+		dst = append(dst, "null"...)
+	}
+	if c.reasoningName != "" && !strip {
+		dst = append(dst, `,"`...)
+		dst = append(dst, c.reasoningName...)
+		dst = append(dst, `":`...)
+		dst = appendQuoted(dst, c.reasoning.raw)
+	}
+	if len(c.calls) > 0 {
+		dst = append(dst, `,"tool_calls":[`...)
+		for i := range c.calls {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = c.calls[i].append(dst, id, c.index, i)
+		}
+		dst = append(dst, ']')
+	}
+	dst = c.message.append(dst, strip)
+	dst = append(dst, `},"logprobs":`...)
+	dst = c.appendLogprobs(dst)
+	dst = append(dst, `,"finish_reason":`...)
+	dst = append(dst, c.finish...)
+	dst = c.more.append(dst, false)
+	return append(dst, '}')
+}
+
+func (c *assembled) appendLogprobs(dst []byte) []byte {
+	if !c.hasLogprobs {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, `{"content":[`...)
+	dst = append(dst, c.logprobs...)
+	dst = append(dst, ']')
+	if len(c.denied) > 0 {
+		dst = append(dst, `,"refusal":[`...)
+		dst = append(dst, c.denied...)
+		dst = append(dst, ']')
+	}
+	dst = c.logprobsMore.append(dst, false)
+	return append(dst, '}')
+}
+
+// append appends the call, number n of its choice.
+func (c *assembledCall) append(dst, id []byte, choice, n int) []byte {
+	dst = append(dst, `{"id":`...)
+	if len(c.id) > 0 {
+		dst = appendQuoted(dst, c.id)
+	} else {
+		dst = append(dst, '"')
+		dst = AppendCallID(dst, id, choice, n)
+		dst = append(dst, '"')
+	}
+	dst = append(dst, `,"type":`...)
+	if len(c.kind) > 0 {
+		dst = appendQuoted(dst, c.kind)
+	} else {
+		dst = append(dst, `"function"`...)
+	}
+	dst = append(dst, `,"function":{"name":`...)
+	dst = appendQuoted(dst, c.name)
+	dst = append(dst, `,"arguments":`...)
+	dst = appendQuoted(dst, c.args)
+	dst = c.function.append(dst, false)
+	dst = append(dst, '}')
+	dst = c.more.append(dst, false)
+	return append(dst, '}')
+}
+
+// append appends the members, each with a comma before it.
+func (m members) append(dst []byte, strip bool) []byte {
+	for i := range m {
+		if strip && isReasoning(m[i].name) {
+			continue
+		}
+		dst = append(dst, ',')
+		dst = appendQuoted(dst, m[i].name)
+		dst = append(dst, ':')
+		if m[i].list {
+			dst = append(dst, '[')
+			dst = append(dst, m[i].value...)
+			dst = append(dst, ']')
+			continue
+		}
+		dst = append(dst, m[i].value...)
+	}
+	return dst
+}
+
+// appendQuoted appends the contents of a JSON string as one.
+func appendQuoted(dst, contents []byte) []byte {
+	dst = append(dst, '"')
+	dst = append(dst, contents...)
+	return append(dst, '"')
+}

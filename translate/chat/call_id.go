@@ -1,0 +1,23 @@
+package chat
+
+// AppendCallID appends an id for a tool call that the engine gave none: "call_" and 16 hexadecimal digits, the same
+// every time for the same completion id, choice and position, and another, as far as 64 bits go, for any other.
+func AppendCallID(dst, completion []byte, choice, position int) []byte {
+	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
+	h := uint64(offset)
+	for _, c := range completion {
+		h = (h ^ uint64(c)) * prime
+	}
+	for _, n := range [...]int{choice, position} {
+		h = (h ^ uint64(n)) * prime
+		h = (h ^ uint64(n)>>8) * prime
+	}
+	h = (h ^ h>>32) * 0x9e3779b97f4a7c15 // spreads the last bytes over all digits
+	h ^= h >> 29
+	dst = append(dst, "call_"...)
+	const hex = "0123456789abcdef"
+	for shift := 60; shift >= 0; shift -= 4 {
+		dst = append(dst, hex[h>>shift&15])
+	}
+	return dst
+}

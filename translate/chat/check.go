@@ -1,0 +1,222 @@
+package chat
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+)
+
+// Limits is what Check holds a request to: the catalog entry of its model and the settings of the edge. The zero value
+// limits nothing. It is only read, so one Limits serves all requests for a model at once.
+type Limits struct {
+	// Strict refuses what is otherwise made to fit: a token limit that is too high, and the effort "minimal".
+	Strict bool
+	// ContextLength is in tokens; 0: not known.
+	ContextLength int
+	// MaxOutputLength is the greatest token limit; 0: none.
+	MaxOutputLength int
+	// Efforts are the reasoning efforts that the model offers; nil: not known, none is refused.
+	Efforts []string
+	// LowerEffort makes an effort that the model does not offer the nearest lower one, as the dialects other than chat
+	// want it, instead of an error.
+	LowerEffort bool
+	// Features are the optional features that the model offers (FeatureTools and so on); nil: not known, none is refused.
+	Features []string
+	// InputModalities are text, image and so on; nil: not known, none is refused.
+	InputModalities []string
+	// Vision bounds requests with images; nil: no bounds.
+	Vision *VisionLimits
+	// ImageHosts are the hosts that https URLs of images may name, exactly or as *.example.com; empty: any.
+	ImageHosts []string
+	// Refuse are names of top-level members that steer an engine and are not for clients; a trailing * matches any rest.
+	// They are compared without regard to case, as some engines read them. Names that begin with x- are always refused.
+	Refuse []string
+}
+
+// VisionLimits bounds requests with images; 0 is no bound.
+type VisionLimits struct {
+	MaxPixels     int // of one image
+	MaxTokens     int // of the completion
+	ContextLength int // in tokens, when it is smaller than the model's
+}
+
+// The features of a model that a request may need.
+const (
+	FeatureTools             = "tools"
+	FeatureStructuredOutputs = "structured_outputs"
+	FeatureJSONMode          = "json_mode" // enough for response_format json_object
+	FeatureReasoning         = "reasoning"
+)
+
+const modalityImage = "image"
+
+// Check applies the rules that depend on the model to a decoded request. It lowers MaxTokens and Effort where the limits
+// say so; AppendUpstream then writes the lowered values. The error is an *apierr.Error. Checking twice is harmless.
+//
+// A prompt is never measured: it is refused for its length only when the token limit alone is larger than the context.
+// All else is left to the engine, which can count.
+func (r *Request) Check(l *Limits) error {
+	if err := r.checkMembers(l.Refuse); err != nil {
+		return err
+	}
+	for _, rule := range checkRules {
+		if e := rule(r, l); e != nil {
+			return e.err()
+		}
+	}
+	return nil
+}
+
+var checkRules = [...]func(*Request, *Limits) *invalid{
+	(*Request).checkFeatures,
+	(*Request).checkImages,
+	(*Request).checkEffort,
+	(*Request).checkTokenLimit,
+}
+
+// checkMembers refuses members that steer an engine. The error names the pattern, never the client's spelling.
+func (r *Request) checkMembers(refuse []string) error {
+	for it := r.doc.Root().Iter(); it.Next(); {
+		pattern, found := matchMember(it.Key(), refuse)
+		if !found {
+			continue
+		}
+		return apierr.Invalid(pattern, apierr.CodeUnsupportedParameter,
+			"Unsupported parameter: %s. It steers the engine and is not accepted from clients.", pattern)
+	}
+	return nil
+}
+
+// controlMembers are what gateways and engines use for headers in the clothes of a member.
+const controlMembers = "x-*"
+
+// matchMember returns the pattern that the name matches.
+func matchMember(k jsonx.Key, refuse []string) (pattern string, found bool) {
+	name := k.Raw()
+	if !isPlain(name) {
+		name = k.AppendTo(nil)
+		// Two letters outside ASCII fold into it.
+		name = bytes.ReplaceAll(bytes.ReplaceAll(name, []byte("\u017f"), []byte("s")), []byte("\u212a"), []byte("k"))
+	}
+	if matches(name, controlMembers) {
+		return controlMembers, true
+	}
+	for _, p := range refuse {
+		if matches(name, p) {
+			return p, true
+		}
+	}
+	return "", false
+}
+
+func matches(name []byte, pattern string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		return hasFoldPrefix(name, prefix)
+	}
+	return equalFold(name, pattern)
+}
+
+// isPlain reports whether a name is ASCII without escapes.
+func isPlain(name []byte) bool {
+	for _, c := range name {
+		if c >= 0x80 || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Request) checkFeatures(l *Limits) *invalid {
+	if l.Features == nil {
+		return nil
+	}
+	offers := func(feature string) bool { return slices.Contains(l.Features, feature) }
+	switch {
+	case r.HasTools && !offers(FeatureTools):
+		return unsupported("tools", "cannot be used: the model does not offer tool calling")
+	case r.StructuredOutput && !offers(FeatureStructuredOutputs) && (r.schema || !offers(FeatureJSONMode)):
+		return unsupported("response_format", "must be text or absent: the model does not offer structured outputs")
+	case l.Efforts == nil && r.Effort != "" && r.Effort != "none" && !offers(FeatureReasoning):
+		if !l.LowerEffort {
+			return unsupported(r.effortParam(), "must be none or absent: the model does not offer reasoning")
+		}
+		r.Effort = ""
+	}
+	return nil
+}
+
+func (r *Request) checkEffort(l *Limits) *invalid {
+	if r.minimal && l.Strict {
+		return unsupported(r.effortParam(), "must be one of none, low, medium, high and xhigh")
+	}
+	if l.Efforts == nil || r.Effort == "" || slices.Contains(l.Efforts, r.Effort) {
+		return nil
+	}
+	if !l.LowerEffort {
+		if len(l.Efforts) == 0 {
+			return unsupported(r.effortParam(), "cannot be used: the model offers no reasoning effort")
+		}
+		return unsupported(r.effortParam(), "must be one that the model offers: "+strings.Join(l.Efforts, ", "))
+	}
+	r.Effort = LowerEffort(l.Efforts, r.Effort)
+	return nil
+}
+
+// effortParam returns the path of the member that gave the effort.
+func (r *Request) effortParam() string {
+	if given(r.members[memberReasoningEffort]) {
+		return "reasoning_effort"
+	}
+	return "reasoning.effort"
+}
+
+func (r *Request) checkImages(l *Limits) *invalid {
+	if len(r.Images) > 0 && l.InputModalities != nil && !slices.Contains(l.InputModalities, modalityImage) {
+		return unsupported(r.Images[0].Param(), "cannot be used: the model does not take images")
+	}
+	for i := range r.Images {
+		m := &r.Images[i]
+		if v := l.Vision; v != nil && v.MaxPixels > 0 && m.Pixels() > int64(v.MaxPixels) {
+			return wrongValue(m.Param(), "has "+strconv.FormatInt(m.Pixels(), 10)+" pixels; the model takes at most "+
+				strconv.Itoa(v.MaxPixels)+". Send a smaller image")
+		}
+		if m.Host != nil && len(l.ImageHosts) > 0 && !hostAllowed(l.ImageHosts, m.Host) {
+			return wrongValue(m.Param(), "names a host that images are not taken from; send the image as a data URL")
+		}
+	}
+	return nil
+}
+
+func (r *Request) checkTokenLimit(l *Limits) *invalid {
+	bound, context := l.MaxOutputLength, l.ContextLength
+	if v := l.Vision; v != nil && len(r.Images) > 0 {
+		bound, context = smaller(bound, v.MaxTokens), smaller(context, v.ContextLength)
+	}
+	param := "max_tokens"
+	if given(r.members[memberMaxCompletionTokens]) {
+		param = "max_completion_tokens"
+	}
+	if bound > 0 && r.MaxTokens > bound {
+		if l.Strict {
+			return wrongValue(param, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
+		}
+		r.MaxTokens = bound
+	}
+	if context > 0 && r.MaxTokens > context {
+		return &invalid{param, apierr.CodeContextLength, "alone is larger than the context of the model: " +
+			strconv.Itoa(r.MaxTokens) + " tokens > " + strconv.Itoa(context) + " maximum"}
+	}
+	return nil
+}
+
+// smaller returns the smaller of two bounds, of which 0 is none.
+func smaller(a, b int) int {
+	if a <= 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,137 @@
+package chat
+
+import (
+	"strings"
+	"testing"
+
+	"penstock/translate/apierr"
+)
+
+func TestCheck(t *testing.T) {
+	const unsupportedParam = apierr.CodeUnsupportedParameter
+	big := dataURL("image/png", pngOf(t, 100, 50, 0)) // 5,000 pixels
+	withImage := func(s string) string {
+		return `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"` + big + `"}]}]` + s + `}`
+	}
+	remote := partBody(`{"type":"image_url","image_url":{"url":"https://cdn.example.com/a"}}`)
+	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
+	const schema = `"response_format":{"type":"json_schema","json_schema":{}}`
+	const jsonMode = `"response_format":{"type":"json_object"}`
+
+	cases := []struct {
+		name   string
+		limits Limits
+		body   string
+		code   string
+		param  string
+		tokens int    // after an accepted check
+		effort string // likewise
+	}{
+		{"nothing is known", Limits{}, bodyWith(tools + `,"max_tokens":9000000,"reasoning_effort":"xhigh",` + schema), "", "", 9000000, "xhigh"},
+
+		{"token limit at the bound", Limits{MaxOutputLength: 100}, bodyWith(`"max_tokens":100`), "", "", 100, ""},
+		{"token limit above it is lowered", Limits{MaxOutputLength: 100}, bodyWith(`"max_tokens":101`), "", "", 100, ""},
+		{"token limit below it is never raised", Limits{MaxOutputLength: 100}, bodyWith(`"max_tokens":0`), "", "", 0, ""},
+		{"no token limit stays none", Limits{MaxOutputLength: 100}, `{` + leastBody + `}`, "", "", -1, ""},
+		{"strict refuses it", Limits{MaxOutputLength: 100, Strict: true}, bodyWith(`"max_tokens":101`), badValue, "max_tokens", 0, ""},
+		{"under its newer name", Limits{MaxOutputLength: 100, Strict: true}, bodyWith(`"max_completion_tokens":101`), badValue, "max_completion_tokens", 0, ""},
+		{"a budget does not raise it", Limits{MaxOutputLength: 100}, bodyWith(`"max_tokens":50,"reasoning":{"max_tokens":5000}`), "", "", 50, ""},
+		{"vision bound", Limits{MaxOutputLength: 100, Vision: &VisionLimits{MaxTokens: 10}}, withImage(`,"max_tokens":50`), "", "", 10, ""},
+		{"vision bound alone", Limits{Vision: &VisionLimits{MaxTokens: 10}}, withImage(`,"max_tokens":50`), "", "", 10, ""},
+		{"vision bound above the model's", Limits{MaxOutputLength: 5, Vision: &VisionLimits{MaxTokens: 10}}, withImage(`,"max_tokens":50`), "", "", 5, ""},
+		{"vision bound without images", Limits{MaxOutputLength: 100, Vision: &VisionLimits{MaxTokens: 10}}, bodyWith(`"max_tokens":50`), "", "", 50, ""},
+
+		{"token limit as large as the context", Limits{ContextLength: 4096}, bodyWith(`"max_tokens":4096`), "", "", 4096, ""},
+		{"token limit above the context", Limits{ContextLength: 4096}, bodyWith(`"max_tokens":4097`), apierr.CodeContextLength, "max_tokens", 0, ""},
+		{"lowered below the context", Limits{ContextLength: 4096, MaxOutputLength: 1024}, bodyWith(`"max_tokens":9999`), "", "", 1024, ""},
+		{"a long prompt is left to the engine", Limits{ContextLength: 10}, bodyOf(`{"role":"user","content":"` + strings.Repeat("word ", 1000) + `"}`), "", "", -1, ""},
+		{"vision context", Limits{ContextLength: 4096, Vision: &VisionLimits{ContextLength: 64}}, withImage(`,"max_completion_tokens":65`), apierr.CodeContextLength, "max_completion_tokens", 0, ""},
+
+		{"effort that is listed", Limits{Efforts: []string{"none", "low"}}, bodyWith(`"reasoning_effort":"low"`), "", "", -1, "low"},
+		{"effort that is not", Limits{Efforts: []string{"none", "low"}}, bodyWith(`"reasoning_effort":"high"`), unsupportedParam, "reasoning_effort", 0, ""},
+		{"effort in the object", Limits{Efforts: []string{"none", "low"}}, bodyWith(`"reasoning":{"effort":"high"}`), unsupportedParam, "reasoning.effort", 0, ""},
+		{"no effort at all", Limits{Efforts: []string{}}, bodyWith(`"reasoning_effort":"high"`), unsupportedParam, "reasoning_effort", 0, ""},
+		{"lowered effort", Limits{Efforts: []string{"none", "low", "medium"}, LowerEffort: true}, bodyWith(`"reasoning_effort":"xhigh"`), "", "", -1, "medium"},
+		{"lowered to nothing", Limits{Efforts: []string{}, LowerEffort: true}, bodyWith(`"reasoning_effort":"xhigh"`), "", "", -1, ""},
+		{"minimal is low", Limits{Efforts: []string{"low"}}, bodyWith(`"reasoning_effort":"minimal"`), "", "", -1, "low"},
+		{"strict knows no minimal", Limits{Strict: true}, bodyWith(`"reasoning_effort":"minimal"`), unsupportedParam, "reasoning_effort", 0, ""},
+
+		{"tools offered", Limits{Features: []string{FeatureTools}}, bodyWith(tools), "", "", -1, ""},
+		{"tools not offered", Limits{Features: []string{FeatureReasoning}}, bodyWith(tools), unsupportedParam, "tools", 0, ""},
+		{"no tool is no use of tools", Limits{Features: []string{}}, bodyWith(`"tools":[],"tool_choice":"auto"`), "", "", -1, ""},
+		{"schema offered", Limits{Features: []string{FeatureStructuredOutputs}}, bodyWith(schema), "", "", -1, ""},
+		{"schema not offered", Limits{Features: []string{FeatureTools, FeatureJSONMode}}, bodyWith(schema), unsupportedParam, "response_format", 0, ""},
+		{"JSON by schemas", Limits{Features: []string{FeatureStructuredOutputs}}, bodyWith(jsonMode), "", "", -1, ""},
+		{"JSON mode", Limits{Features: []string{FeatureJSONMode}}, bodyWith(jsonMode), "", "", -1, ""},
+		{"JSON not offered", Limits{Features: []string{FeatureTools}}, bodyWith(jsonMode), unsupportedParam, "response_format", 0, ""},
+		{"text is always offered", Limits{Features: []string{}}, bodyWith(`"response_format":{"type":"text"}`), "", "", -1, ""},
+		{"reasoning not offered", Limits{Features: []string{FeatureTools}}, bodyWith(`"reasoning_effort":"low"`), unsupportedParam, "reasoning_effort", 0, ""},
+		{"no reasoning is always offered", Limits{Features: []string{FeatureTools}}, bodyWith(`"reasoning_effort":"none"`), "", "", -1, "none"},
+		{"reasoning not offered, lowered", Limits{Features: []string{FeatureTools}, LowerEffort: true}, bodyWith(`"reasoning_effort":"low"`), "", "", -1, ""},
+		{"efforts say that it reasons", Limits{Features: []string{FeatureTools}, Efforts: []string{"low"}}, bodyWith(`"reasoning_effort":"low"`), "", "", -1, "low"},
+
+		{"images taken", Limits{InputModalities: []string{"text", "image"}}, withImage(``), "", "", -1, ""},
+		{"images not taken", Limits{InputModalities: []string{"text"}}, withImage(``), unsupportedParam, "messages[0].content[0].image_url", 0, ""},
+		{"remote images not taken", Limits{InputModalities: []string{"text"}}, remote, unsupportedParam, "messages[0].content[0].image_url.url", 0, ""},
+		{"pixels at the budget", Limits{Vision: &VisionLimits{MaxPixels: 5000}}, withImage(``), "", "", -1, ""},
+		{"pixels above it", Limits{Vision: &VisionLimits{MaxPixels: 4999}}, withImage(``), badValue, "messages[0].content[0].image_url", 0, ""},
+		{"pixels that nobody knows", Limits{Vision: &VisionLimits{MaxPixels: 1}}, remote, "", "", -1, ""},
+		{"host allowed", Limits{ImageHosts: []string{"*.example.com"}}, remote, "", "", -1, ""},
+		{"host not allowed", Limits{ImageHosts: []string{"example.org"}}, remote, badValue, "messages[0].content[0].image_url.url", 0, ""},
+		{"data URLs have no host", Limits{ImageHosts: []string{"example.org"}}, withImage(``), "", "", -1, ""},
+
+		{"unknown members", Limits{Refuse: []string{"bootstrap_*"}}, bodyWith(`"bootstrapped":1,"xylophone":2,"x":3,"priority":4,"":5`), "", "", -1, ""},
+		{"steering member", Limits{Refuse: []string{"a", "kv_transfer_params"}}, bodyWith(`"kv_transfer_params":null`), unsupportedParam, "kv_transfer_params", 0, ""},
+		{"steering family", Limits{Refuse: []string{"bootstrap_*"}}, bodyWith(`"bootstrap_host":"h"`), unsupportedParam, "bootstrap_*", 0, ""},
+		{"in another case", Limits{Refuse: []string{"bootstrap_*"}}, bodyWith(`"BootStrap_host":"h"`), unsupportedParam, "bootstrap_*", 0, ""},
+		{"escaped", Limits{Refuse: []string{"kv_transfer_params"}}, bodyWith(`"kv_tr\u0061nsfer_params":{}`), unsupportedParam, "kv_transfer_params", 0, ""},
+		{"long s", Limits{Refuse: []string{"bootstrap_*"}}, bodyWith(`"boot\u017ftrap_host":"h"`), unsupportedParam, "bootstrap_*", 0, ""},
+		{"kelvin sign", Limits{Refuse: []string{"kv_transfer_params"}}, bodyWith("\"\u212av_transfer_params\":{}"), unsupportedParam, "kv_transfer_params", 0, ""},
+		{"control header", Limits{}, bodyWith(`"X-Session-Params":{}`), unsupportedParam, "x-*", 0, ""},
+		{"escaped control header", Limits{}, bodyWith(`"\u0078-a":1`), unsupportedParam, "x-*", 0, ""},
+	}
+	var r Request
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if err := r.Decode([]byte(c.body)); err != nil {
+				t.Fatal(err)
+			}
+			err := r.Check(&c.limits)
+			if c.code != "" {
+				if e := requireInvalid(t, c.body, err); e.Code != c.code || e.Param != c.param {
+					t.Errorf("got %v", e)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Check(&c.limits); err != nil || r.MaxTokens != c.tokens || r.Effort != c.effort {
+				t.Errorf("max tokens %d, effort %q, second check %v", r.MaxTokens, r.Effort, err)
+			}
+		})
+	}
+}
+
+// TestCheckTexts holds the sentences that clients are known to read.
+func TestCheckTexts(t *testing.T) {
+	for _, c := range []struct {
+		limits     Limits
+		body, want string
+	}{
+		{Limits{ContextLength: 4096}, bodyWith(`"max_tokens":5000`),
+			"max_tokens alone is larger than the context of the model: 5000 tokens > 4096 maximum."},
+		{Limits{Refuse: []string{"bootstrap_*"}}, bodyWith(`"bootstrap_room":1`),
+			"Unsupported parameter: bootstrap_*. It steers the engine and is not accepted from clients."},
+		{Limits{Efforts: []string{"none", "low"}}, bodyWith(`"reasoning_effort":"high"`),
+			"reasoning_effort must be one that the model offers: none, low."},
+	} {
+		var r Request
+		if err := r.Decode([]byte(c.body)); err != nil {
+			t.Fatal(err)
+		}
+		if e := requireInvalid(t, c.body, r.Check(&c.limits)); e.Message != c.want {
+			t.Errorf("got  %s\nwant %s", e.Message, c.want)
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package chat
+
+import (
+	"bytes"
+
+	"penstock/translate/jsonx"
+)
+
+// head is the top level that a chunk and a completion have in common.
+type head struct {
+	doc jsonx.Doc
+	src []byte
+
+	root, id, object, created, model, choices, usage, timings, errv jsonx.Value
+
+	progress bool // llama.cpp's prompt_progress is there
+}
+
+// parse validates data and finds its members. data is borrowed until the next parse or reset.
+func (h *head) parse(data []byte) error {
+	h.root, h.id, h.object, h.created, h.model = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
+	h.choices, h.usage, h.timings, h.errv = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
+	h.progress, h.src = false, data
+	if len(data) > MaxAnswer {
+		return bad(TooLarge)
+	}
+	if err := h.doc.Parse(data, jsonx.Options{Record: record}); err != nil {
+		return badSyntax(err)
+	}
+	h.root = h.doc.Root()
+	if !h.root.IsObject() {
+		return bad(notObject)
+	}
+	for it := h.root.Iter(); it.Next(); {
+		name := it.Key().Raw()
+		at := h.member(name)
+		if at == nil && escaped(name) {
+			at = h.member(it.Key().AppendTo(nil))
+		}
+		if at == nil {
+			continue
+		}
+		// Two readers could take a different one each: refused, rather than to bill one and to show the other.
+		if at.Exists() {
+			return bad(twice)
+		}
+		*at = it.Value()
+	}
+	return nil
+}
+
+// member returns where the value of the member is kept, nil if it is none that we read.
+func (h *head) member(name []byte) *jsonx.Value {
+	switch string(name) {
+	case "id":
+		return &h.id
+	case "object":
+		return &h.object
+	case "created":
+		return &h.created
+	case "model":
+		return &h.model
+	case "choices":
+		return &h.choices
+	case "usage":
+		return &h.usage
+	case "timings":
+		return &h.timings
+	case "error":
+		return &h.errv
+	case "prompt_progress":
+		h.progress = true
+	}
+	return nil
+}
+
+// escaped reports whether the name of a member has escapes. Such names do not occur in engines' answers; they are
+// decoded all the same, or an engine that spells "mod\u0065l" could show its name to a client. It is asked only for
+// names that are not known as they stand, to keep it off the hot path.
+func escaped(name []byte) bool { return bytes.IndexByte(name, '\\') >= 0 }
+
+// plain returns the decoded name of a member.
+func plain(k jsonx.Key) []byte {
+	if escaped(k.Raw()) {
+		return k.AppendTo(nil)
+	}
+	return k.Raw()
+}
+
+// reset lets go of the source, for a pool.
+func (h *head) reset() {
+	*h = head{doc: h.doc}
+	h.doc.Reset()
+}
+
+// failure returns the engine's error that stands in the place of an answer, nil when there is none: a truthy member
+// `error` (the openai SDK throws on any), or the flat shape of SGLang and of older vLLM.
+func (h *head) failure() *EngineError {
+	if !truthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {
+		return nil
+	}
+	e := readEngineError(h.root)
+	return &e
+}
+
+// truthy reports whether v is what JavaScript and Python take for true.
+func truthy(v jsonx.Value) bool {
+	switch v.Kind() {
+	case jsonx.True, jsonx.Object, jsonx.Array:
+		return true
+	case jsonx.String:
+		return v.End()-v.Start() > 2
+	case jsonx.Number:
+		f, ok := v.Float()
+		return !ok || f != 0
+	}
+	return false
+}
+
+// Chunk is a view of one chunk of a chat stream. The zero value is ready; it is meant to be reused.
+//
+// The views that it hands out borrow from the event's data and are valid until the next Parse.
+type Chunk struct{ head }
+
+// Parse reads the data of one event. The error is a *BadAnswer when it is no chunk, an *EngineError when the engine
+// reports a failure in place of one. A chunk without choices is one if it has usage or prompt_progress.
+func (c *Chunk) Parse(data []byte) error {
+	if err := c.parse(data); err != nil {
+		return err
+	}
+	if e := c.failure(); e != nil {
+		return e
+	}
+	if !c.choices.IsArray() && (c.choices.Exists() && !c.choices.IsNull() || !c.usage.IsObject() && !c.progress) {
+		return bad(noChoices)
+	}
+	return nil
+}
+
+// Choices returns the array of choices; read its elements with Choice.Read. It is empty for a usage chunk and absent
+// for some engines' progress reports.
+func (c *Chunk) Choices() jsonx.Value { return c.choices }
+
+// ID returns the completion's id, as the engine gave it; maybe absent.
+func (c *Chunk) ID() jsonx.Value { return c.id }
+
+// Usage returns the counts that this chunk tells, if it does.
+func (c *Chunk) Usage() (Usage, bool) { return c.head.told() }
+
+func (h *head) told() (Usage, bool) {
+	if u, ok := readUsage(h.usage); ok {
+		return u, true
+	}
+	return readTimings(h.timings)
+}
+
+// Choice is a view of one choice of a chunk or of a completion.
+type Choice struct {
+	Index    int
+	Numbered bool // the engine gave the index
+	// Body is the delta of a chunk or the message of a completion; see Delta. Absent or null if the engine left it out.
+	Body jsonx.Value
+	// Finish is finish_reason; absent, null and "" all mean that the choice goes on. See Finished.
+	Finish jsonx.Value
+	// Stop is what made the engine stop if it says so (vLLM stop_reason, SGLang matched_stop): a string is the stop
+	// sequence, a number is a token id.
+	Stop     jsonx.Value
+	Logprobs jsonx.Value
+}
+
+// Read reads one element of choices. The error is a *BadAnswer, or an *EngineError for a choice that the engine gave up
+// ("abort" of SGLang and vLLM, "error").
+func (c *Choice) Read(v jsonx.Value) error {
+	*c = Choice{}
+	if !v.IsObject() {
+		return bad(badChoice)
+	}
+	for it := v.Iter(); it.Next(); {
+		name := it.Key().Raw()
+		known, err := c.member(name, it.Value())
+		if !known && escaped(name) {
+			_, err = c.member(it.Key().AppendTo(nil), it.Value())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if c.Finished() && (c.Finish.EqualText("abort") || c.Finish.EqualText("error")) {
+		return &EngineError{Type: "generation_aborted"}
+	}
+	return nil
+}
+
+// member takes one member and reports whether it is one that we read.
+func (c *Choice) member(name []byte, v jsonx.Value) (known bool, err error) {
+	switch string(name) {
+	case "index":
+		n, ok := v.Int()
+		switch {
+		case v.IsNull():
+		case !ok || n < 0:
+			return true, bad(badChoice)
+		case n >= MaxChoices:
+			return true, bad(tooManyChoices)
+		default:
+			c.Index, c.Numbered = int(n), true
+		}
+	case "delta", "message":
+		c.Body = v
+	case "finish_reason":
+		c.Finish = v
+	case "stop_reason", "matched_stop":
+		if !v.IsNull() {
+			c.Stop = v
+		}
+	case "logprobs":
+		c.Logprobs = v
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// Finished reports whether the choice has a finish_reason.
+func (c *Choice) Finished() bool {
+	return c.Finish.IsString() && c.Finish.End()-c.Finish.Start() > 2
+}
+
+// Delta is a view of a delta, or of a message, which has the same members.
+type Delta struct {
+	Role, Content, Refusal jsonx.Value
+	// Reasoning is the member of that name, or reasoning_content, or what is not empty of the two.
+	Reasoning jsonx.Value
+	ToolCalls jsonx.Value
+}
+
+// Read reads the Body of a Choice. Whatever is no object has no members.
+func (d *Delta) Read(v jsonx.Value) {
+	*d = Delta{}
+	for it := v.Iter(); it.Next(); {
+		name := it.Key().Raw()
+		if !d.member(name, it.Value()) && escaped(name) {
+			d.member(it.Key().AppendTo(nil), it.Value())
+		}
+	}
+}
+
+// member takes one member and reports whether it is one that we read.
+func (d *Delta) member(name []byte, v jsonx.Value) bool {
+	switch string(name) {
+	case "role":
+		d.Role = v
+	case "content":
+		d.Content = v
+	case "refusal":
+		d.Refusal = v
+	case "reasoning", "reasoning_content":
+		if !HasText(d.Reasoning) {
+			d.Reasoning = v
+		}
+	case "tool_calls":
+		d.ToolCalls = v
+	default:
+		return false
+	}
+	return true
+}
+
+// HasText reports whether v is a string that is not empty.
+func HasText(v jsonx.Value) bool { return v.IsString() && v.End()-v.Start() > 2 }
+
+// Generated reports whether the delta carries something that the model generated.
+func (d *Delta) Generated() bool { return d.Visible() || HasText(d.Reasoning) }
+
+// Visible reports whether the delta carries something other than reasoning that the model generated.
+func (d *Delta) Visible() bool {
+	return HasText(d.Content) || HasText(d.Refusal) || d.ToolCalls.Index(0).Exists()
+}

@@ -1,0 +1,307 @@
+package chat
+
+import (
+	"slices"
+	"strconv"
+
+	"penstock/translate/jsonx"
+)
+
+// Target is the engine that a request is written for. It is only read, so it can be shared.
+type Target struct {
+	// Served is the name that the engine knows the model by. It must not be empty.
+	Served string
+	// Stream asks the engine for events even though the client wants one answer, so that it can be cancelled.
+	Stream bool
+	// TokenMember is the member that the engine reads the token limit from, max_tokens or max_completion_tokens. With any
+	// other word the limit stays where the client wrote it.
+	TokenMember string
+	// ContinuousUsage asks for usage on every chunk of a stream, from engines that know continuous_usage_stats.
+	ContinuousUsage bool
+	// Reasoning says how the effort is told; nil: by the contract's own word in reasoning_effort.
+	Reasoning *Reasoning
+}
+
+// Reasoning says how an engine is told the reasoning effort.
+type Reasoning struct {
+	// Effort is the top-level member that takes the effort's word; empty: the engine reads none.
+	Effort string
+	// Words are the words of Efforts that the engine takes; empty: all. Another one is told as LowerEffort says, except that
+	// "none" is not told by word at all when it is missing here.
+	Words []string
+	// Off and On are members to add when the effort is "none", or any other. Where the client has sent an object of that
+	// name, what is missing in it is added; nothing that the client has set is overwritten.
+	Off, On []Member
+}
+
+// Member is a member of a JSON object; Value is JSON text.
+type Member struct {
+	Name  string
+	Value []byte
+}
+
+// AppendUpstream appends the body for the engine t to dst: the client's body, byte for byte, with these members changed and
+// no others:
+//
+//   - model is the served name;
+//   - stream is true when the client or the target wants events, and then stream_options has include_usage true beside
+//     whatever the client put there; without events stream_options goes, because some engines refuse it;
+//   - the token limit is the checked one, under the target's name for it;
+//   - integers that were written 1.0 or 1e2 are written out in digits;
+//   - the effort is told as the target wants it; reasoning and include_reasoning go: engines do not share a reading of
+//     them, and the edge itself hides reasoning from a client that does not want it.
+//
+// A member that is new stands right behind the opening brace. The request must have been decoded; dst must not overlap
+// with its body.
+func (r *Request) AppendUpstream(dst []byte, t *Target) []byte {
+	r.text = r.splice(r.text[:0], t)
+	return r.edits.Append(dst, r.body)
+}
+
+// Segments appends to segs the pieces of what AppendUpstream writes, without copying the body, for a vectored write. New
+// text is appended to scratch. The pieces borrow from the body and from the returned scratch, and are valid until either is
+// changed or r is reset.
+func (r *Request) Segments(segs [][]byte, scratch []byte, t *Target) (pieces [][]byte, text []byte) {
+	scratch = r.splice(scratch, t)
+	return r.edits.Segments(segs, r.body), scratch
+}
+
+// splice fills r.edits with the changes for t. Their texts are appended to text, which is returned.
+func (r *Request) splice(text []byte, t *Target) []byte {
+	r.edits.Reset()
+	s := splicer{r: r, edits: &r.edits, root: r.doc.Root(), text: text}
+	s.model(t)
+	s.stream(t)
+	s.tokenLimit(t)
+	s.integers()
+	s.reasoning(t)
+	return s.text
+}
+
+// splicer writes the changes. Edits borrow from text; when it grows, the edits made before keep the old array.
+type splicer struct {
+	r     *Request
+	edits *jsonx.Edits
+	root  jsonx.Value
+	text  []byte
+}
+
+var (
+	textTrue            = []byte(`true`)
+	textInsertStream    = []byte(`"stream":true,`)
+	textUsage           = []byte(`{"include_usage":true}`)
+	textUsageAlways     = []byte(`{"include_usage":true,"continuous_usage_stats":true}`)
+	textInsertUsage     = []byte(`"stream_options":{"include_usage":true},`)
+	textInsertUsageAlws = []byte(`"stream_options":{"include_usage":true,"continuous_usage_stats":true},`)
+	textAddInclude      = []byte(`"include_usage":true`)
+	textAddContinuous   = []byte(`"continuous_usage_stats":true`)
+)
+
+// insert puts text behind the opening brace. It ends in a comma; the object is never empty.
+func (s *splicer) insert(text []byte) { s.edits.Insert(s.root.Start()+1, text) }
+
+// from returns what has been appended to s.text since it was n long.
+func (s *splicer) from(n int) []byte { return s.text[n:len(s.text):len(s.text)] }
+
+func (s *splicer) setString(v jsonx.Value, to string) {
+	n := len(s.text)
+	s.text = jsonx.AppendStringS(s.text, to)
+	s.edits.Set(v, s.from(n))
+}
+
+func (s *splicer) insertMember(name string, value []byte) {
+	n := len(s.text)
+	s.text = jsonx.AppendStringS(s.text, name)
+	s.text = append(append(append(s.text, ':'), value...), ',')
+	s.insert(s.from(n))
+}
+
+func (s *splicer) delete(member int) {
+	if v := s.r.members[member]; v.Exists() {
+		s.edits.Delete(v)
+	}
+}
+
+func (s *splicer) model(t *Target) {
+	if v := s.r.members[memberModel]; !v.EqualText(t.Served) {
+		s.setString(v, t.Served)
+	}
+}
+
+func (s *splicer) stream(t *Target) {
+	if !s.r.Stream && !t.Stream {
+		s.delete(memberStreamOptions)
+		return
+	}
+	switch v := s.r.members[memberStream]; {
+	case s.r.Stream:
+	case v.Exists():
+		s.edits.Set(v, textTrue)
+	default:
+		s.insert(textInsertStream)
+	}
+	insert, set := textInsertUsage, textUsage
+	if t.ContinuousUsage {
+		insert, set = textInsertUsageAlws, textUsageAlways
+	}
+	switch v := s.r.members[memberStreamOptions]; {
+	case !v.Exists():
+		s.insert(insert)
+	case v.IsNull():
+		s.edits.Set(v, set)
+	default:
+		s.option(v, optionIncludeUsage, textAddInclude)
+		if t.ContinuousUsage {
+			s.option(v, optionContinuousUsage, textAddContinuous)
+		}
+	}
+}
+
+// option makes a member of stream_options true. Decode has seen to it that it is there at most once.
+func (s *splicer) option(options jsonx.Value, name string, add []byte) {
+	switch v := options.Get(name); {
+	case !v.Exists():
+		s.edits.Add(options, add)
+	case v.Kind() != jsonx.True:
+		s.edits.Set(v, textTrue)
+	}
+}
+
+func (s *splicer) tokenLimit(t *Target) {
+	if s.r.MaxTokens < 0 {
+		return
+	}
+	want, other := memberMaxTokens, memberMaxCompletionTokens
+	switch t.TokenMember {
+	case memberNames[memberMaxTokens]:
+	case memberNames[memberMaxCompletionTokens]:
+		want, other = other, want
+	default:
+		for _, m := range [...]int{want, other} {
+			if given(s.r.members[m]) {
+				s.setLimit(s.r.members[m])
+			}
+		}
+		return
+	}
+	if v := s.r.members[want]; v.Exists() {
+		s.setLimit(v)
+	} else {
+		var digits [20]byte
+		s.insertMember(memberNames[want], strconv.AppendInt(digits[:0], int64(s.r.MaxTokens), 10))
+	}
+	s.delete(other)
+}
+
+// setLimit makes v the token limit.
+func (s *splicer) setLimit(v jsonx.Value) { s.setInt(v, int64(s.r.MaxTokens)) }
+
+// setInt makes v the integer n in digits, if it is not that already.
+func (s *splicer) setInt(v jsonx.Value, n int64) {
+	var digits [20]byte
+	if string(v.Raw()) == string(strconv.AppendInt(digits[:0], n, 10)) {
+		return
+	}
+	at := len(s.text)
+	s.text = strconv.AppendInt(s.text, n, 10)
+	s.edits.Set(v, s.from(at))
+}
+
+// integers writes out integers such as 1.0 and 1e2, for engines that take nothing but digits.
+func (s *splicer) integers() {
+	for _, m := range [...]int{memberTopK, memberSeed, memberTopLogprobs, memberN} {
+		v := s.r.members[m]
+		if n, ok := v.Int(); ok {
+			s.setInt(v, n)
+		}
+	}
+}
+
+// standardReasoning is the contract's own way, which vLLM, SGLang and others share.
+var standardReasoning = Reasoning{Effort: "reasoning_effort"}
+
+func (s *splicer) reasoning(t *Target) {
+	s.delete(memberReasoning)
+	s.delete(memberIncludeReasoning)
+	how := t.Reasoning
+	if how == nil {
+		how = &standardReasoning
+	}
+	s.effort(how.Effort, how.word(s.r.Effort))
+	switch s.r.Effort {
+	case "":
+	case "none":
+		s.addMembers(how.Off)
+	default:
+		s.addMembers(how.On)
+	}
+}
+
+// word returns the engine's word for effort; empty: nothing is said.
+func (how *Reasoning) word(effort string) string {
+	if effort == "" || len(how.Words) == 0 || slices.Contains(how.Words, effort) {
+		return effort
+	}
+	if effort == "none" {
+		return ""
+	}
+	return LowerEffort(how.Words, effort)
+}
+
+// effort says word in the member, and nothing when either is empty.
+func (s *splicer) effort(member, word string) {
+	v := s.r.members[memberReasoningEffort]
+	if member != memberNames[memberReasoningEffort] {
+		s.delete(memberReasoningEffort)
+		if member == "" || word == "" {
+			return
+		}
+		v = s.root.Get(member)
+	}
+	switch {
+	case word == "":
+		if given(v) {
+			s.edits.Delete(v)
+		}
+	case !v.Exists():
+		n := len(s.text)
+		s.text = jsonx.AppendStringS(s.text, member)
+		s.text = append(s.text, ':')
+		s.text = append(jsonx.AppendStringS(s.text, word), ',')
+		s.insert(s.from(n))
+	case !v.EqualText(word):
+		s.setString(v, word)
+	}
+}
+
+func (s *splicer) addMembers(list []Member) {
+	for i := range list {
+		m := &list[i]
+		switch v := s.root.Get(m.Name); v.Kind() {
+		case jsonx.Invalid:
+			s.insertMember(m.Name, m.Value)
+		case jsonx.Null:
+			s.edits.Set(v, m.Value)
+		case jsonx.Object:
+			s.merge(v, m.Value)
+		}
+	}
+}
+
+// merge adds the members of the object in value that the client's object v does not have.
+func (s *splicer) merge(v jsonx.Value, value []byte) {
+	var d jsonx.Doc
+	if err := d.Parse(value, jsonx.Options{}); err != nil {
+		panic("BUG: a member to add is not JSON: " + err.Error())
+	}
+	for it := d.Root().Iter(); it.Next(); {
+		k := it.Key()
+		if v.Get(string(k.AppendTo(nil))).Exists() {
+			continue
+		}
+		n := len(s.text)
+		s.text = append(append(append(s.text, '"'), k.Raw()...), `":`...)
+		s.text = append(s.text, it.Value().Raw()...)
+		s.edits.Add(v, s.from(n))
+	}
+}

@@ -1,0 +1,137 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// targetFile is a Target as the golden files write it.
+type targetFile struct {
+	Target
+	Reasoning *struct {
+		Effort  string
+		Words   []string
+		Off, On []struct {
+			Name  string
+			Value json.RawMessage
+		}
+	}
+}
+
+func (f *targetFile) target() *Target {
+	t := f.Target
+	if r := f.Reasoning; r != nil {
+		t.Reasoning = &Reasoning{Effort: r.Effort, Words: r.Words}
+		for _, m := range r.Off {
+			t.Reasoning.Off = append(t.Reasoning.Off, Member{m.Name, m.Value})
+		}
+		for _, m := range r.On {
+			t.Reasoning.On = append(t.Reasoning.On, Member{m.Name, m.Value})
+		}
+	}
+	return &t
+}
+
+// TestAppendUpstream runs the archives of testdata/encode: a target, perhaps limits, the request, and what the engine gets.
+func TestAppendUpstream(t *testing.T) {
+	files, err := filepath.Glob("testdata/encode/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no archives: %v", err)
+	}
+	var r Request // one for all: nothing may stay from the case before
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var target targetFile
+			var limits Limits
+			var body, want []byte
+			at := len(a.Files)
+			for i, f := range a.Files {
+				switch f.Name {
+				case "target":
+					err = json.Unmarshal(f.Data, &target)
+				case "limits":
+					err = json.Unmarshal(f.Data, &limits)
+				case "request":
+					body = bytes.TrimSuffix(f.Data, []byte("\n"))
+				case "upstream-request":
+					want, at = f.Data, i
+				default:
+					t.Fatalf("unknown section %s", f.Name)
+				}
+				if err != nil {
+					t.Fatalf("section %s: %v", f.Name, err)
+				}
+			}
+			if err := r.Decode(body); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Check(&limits); err != nil {
+				t.Fatal(err)
+			}
+			got := append(r.AppendUpstream(nil, target.target()), '\n')
+			if !json.Valid(got) {
+				t.Errorf("not JSON: %s", got)
+			}
+			if again := append(r.AppendUpstream([]byte("x"), target.target()), '\n'); string(again[1:]) != string(got) || again[0] != 'x' {
+				t.Errorf("the second time: %s", again)
+			}
+			if *update {
+				a.Files = append(a.Files[:at], txtar.File{Name: "upstream-request", Data: got})
+				if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if d := cmp.Diff(string(want), string(got)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestSegments checks that a large body is not copied: all but the new text lies in the body itself.
+func TestSegments(t *testing.T) {
+	body := chatBody(100 << 10)
+	var r Request
+	if err := r.Decode(body); err != nil {
+		t.Fatal(err)
+	}
+	target := &Target{Served: "org/llama", TokenMember: "max_completion_tokens", ContinuousUsage: true}
+	want := r.AppendUpstream(nil, target)
+	segments, scratch := r.Segments(nil, make([]byte, 0, 8), target)
+	if got := bytes.Join(segments, nil); !bytes.Equal(got, want) {
+		t.Error("the segments are not what AppendUpstream writes")
+	}
+	if len(scratch) > 100 {
+		t.Errorf("%d bytes of new text", len(scratch))
+	}
+	inside := 0
+	for _, s := range segments {
+		if len(s) == 0 {
+			t.Error("an empty segment")
+		}
+		if len(s) > 1000 {
+			inside++
+			if i := bytes.Index(body, s); i < 0 || &body[i] != &s[0] {
+				t.Error("a large segment is a copy")
+			}
+		}
+	}
+	if inside == 0 {
+		t.Error("no segment of the body")
+	}
+}

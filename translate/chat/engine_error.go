@@ -1,0 +1,424 @@
+package chat
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"penstock/translate/jsonx"
+)
+
+// maxMessage bounds what is kept of an engine's message, in bytes.
+const maxMessage = 1 << 10
+
+// EngineError is what an engine says about a failure, in the body of an answer or in an event of its stream. Its texts
+// are an engine's and may quote the request: they may be shown to the client that made it, and never be logged.
+type EngineError struct {
+	// Status is the HTTP status that the body itself names, 400 to 599, else 0. It is all there is to go by inside a
+	// stream, where the real status was 200.
+	Status int
+	// Type and Code are the engine's words if they are identifiers, else empty. Numbers are not codes: see Status.
+	Type, Code string
+	// Message is clean: valid UTF-8, one line, at most 1 KiB, no control characters; addresses and absolute paths are
+	// blotted out, as they are more likely the engine's than the client's.
+	Message string
+
+	// ContextOverflow: the prompt, or the prompt and the tokens asked for, do not fit into the engine's context.
+	// ContextPrompt and ContextMax are the two sizes in tokens, both 0 unless the engine tells both.
+	ContextOverflow           bool
+	ContextPrompt, ContextMax int
+
+	// ClientFault: the request is to blame, whatever the status says: no other engine of the kind would take it, and
+	// this one is not the worse for it.
+	ClientFault bool
+}
+
+// Error names the status and nothing that the engine said, so that it may be logged.
+func (e *EngineError) Error() string {
+	switch {
+	case e.ContextOverflow:
+		return "engine error: context overflow"
+	case e.Status != 0:
+		return "engine error: status " + strconv.Itoa(e.Status)
+	}
+	return "engine error"
+}
+
+// ParseEngineError reads the body of an answer whose status is not 200, or the data of an error event, for which status
+// is 0. It understands the shapes of all engines that we know: {"error":{…}}, {"error":"…"} with or without error_type,
+// the same members at the top level, FastAPI's {"detail":…}, an error that carries another one as JSON in its message
+// (Ollama hands on what its runner said), and plain text. HTML and what cannot be read have no message. It never fails.
+func ParseEngineError(status int, contentType string, body []byte) EngineError {
+	var e EngineError
+	body = bytes.TrimSpace(body)
+	switch {
+	case len(body) == 0:
+	case body[0] == '{' || body[0] == '[' || body[0] == '"':
+		var d jsonx.Doc
+		if len(body) <= MaxAnswer && d.Parse(body, jsonx.Options{Record: record}) == nil {
+			e.read(d.Root(), 0)
+		}
+	case body[0] == '<' || strings.Contains(contentType, "html"):
+	default:
+		e.Message = string(body[:min(len(body), 2*maxMessage)])
+	}
+	e.settle(status)
+	return e
+}
+
+// readEngineError reads an error object that has been parsed already, from inside a stream.
+func readEngineError(root jsonx.Value) EngineError {
+	var e EngineError
+	e.read(root, 0)
+	e.settle(0)
+	return e
+}
+
+// maxNested is how many errors may be wrapped into each other; more are not looked into.
+const maxNested = 4
+
+// read takes from v what it says. What an inner object says wins, for it is closer to the fault.
+func (e *EngineError) read(v jsonx.Value, depth int) {
+	switch v.Kind() {
+	case jsonx.String:
+		e.text(v, depth)
+		return
+	case jsonx.Array: // FastAPI's list of faults; other engines put one error into a list
+		e.list(v, depth)
+		return
+	case jsonx.Object:
+	default:
+		return
+	}
+	if depth == maxNested {
+		return
+	}
+	var inner jsonx.Value
+	said := false
+	for it := v.Iter(); it.Next(); {
+		m := it.Value()
+		switch string(it.Key().Raw()) {
+		case "error", "detail", "errors":
+			if truthy(m) {
+				inner = m
+			}
+		case "message", "msg":
+			if HasText(m) {
+				e.text(m, depth)
+				said = true
+			}
+		case "type", "error_type":
+			e.word(&e.Type, m)
+		case "code", "status", "status_code":
+			if !e.number(m) {
+				e.word(&e.Code, m)
+			}
+		case "n_prompt_tokens":
+			e.ContextPrompt, _ = tokens(m, false)
+		case "n_ctx":
+			e.ContextMax, _ = tokens(m, false)
+		}
+	}
+	if inner.Exists() && !(said && inner.IsString()) { // beside a message, a string is a class (Kokoro)
+		e.read(inner, depth+1)
+	}
+}
+
+// text takes a message, or what is wrapped into it.
+func (e *EngineError) text(v jsonx.Value, depth int) {
+	text := v.AppendText(nil)
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' && depth < maxNested {
+		var d jsonx.Doc
+		if d.Parse(trimmed, jsonx.Options{Record: record}) == nil && (d.Root().Get("error").Exists() || d.Root().Get("message").Exists()) {
+			e.read(d.Root(), depth+1)
+			return
+		}
+	}
+	e.Message = string(text)
+}
+
+// list takes the faults that FastAPI found in a request: {"loc":["body","messages"],"msg":"Field required"}.
+func (e *EngineError) list(v jsonx.Value, depth int) {
+	var text []byte
+	for it := v.Iter(); it.Next() && len(text) < maxMessage; {
+		fault := it.Value()
+		if !HasText(fault.Get("msg")) {
+			if depth < maxNested {
+				e.read(fault, depth+1)
+			}
+			continue
+		}
+		if len(text) > 0 {
+			text = append(text, "; "...)
+		}
+		for at := fault.Get("loc").Iter(); at.Next(); {
+			if at.Index() > 0 {
+				text = append(text, '.')
+			}
+			if at.Value().IsString() {
+				text = at.Value().AppendText(text)
+			} else {
+				text = append(text, at.Value().Raw()...)
+			}
+			text = text[:min(len(text), 2*maxMessage)]
+		}
+		text = append(text, ": "...)
+		text = fault.Get("msg").AppendText(text)
+	}
+	if len(text) > 0 {
+		e.Message = string(text)
+	}
+}
+
+// number takes a status, as a number or as digits, and reports whether v is a number of any kind.
+func (e *EngineError) number(v jsonx.Value) bool {
+	n, ok := v.Int()
+	if text, plain := v.Text(); plain {
+		i, err := strconv.Atoi(string(text[:min(len(text), 4)]))
+		n, ok = int64(i), err == nil && len(text) <= 4
+	}
+	if ok && n >= 400 && n <= 599 {
+		e.Status = int(n)
+	}
+	return ok
+}
+
+// word takes a type or a code if it is an identifier.
+func (e *EngineError) word(to *string, v jsonx.Value) {
+	text, ok := v.Text()
+	if !ok || len(text) == 0 || len(text) > 64 {
+		return
+	}
+	for _, c := range text {
+		if c != '_' && c != '-' && c != '.' && !('a' <= c|0x20 && c|0x20 <= 'z') && !('0' <= c && c <= '9') {
+			return
+		}
+	}
+	if '0' <= text[0] && text[0] <= '9' { // SGLang has the status here
+		return
+	}
+	*to = string(text)
+}
+
+// settle cleans the message and draws the conclusions. The HTTP status is 0 inside a stream.
+func (e *EngineError) settle(status int) {
+	e.Message = clean(e.Message)
+	lower := strings.ToLower(e.Message)
+	if e.Type == "exceed_context_size_error" || e.Code == "context_length_exceeded" || overflows(lower) {
+		e.ContextOverflow, e.ClientFault = true, true
+		if e.ContextPrompt == 0 || e.ContextMax == 0 {
+			e.ContextPrompt, e.ContextMax = overflowSizes(lower)
+		}
+	} else {
+		e.ContextPrompt, e.ContextMax = 0, 0
+	}
+	if status < 400 {
+		status = e.Status
+	}
+	switch status {
+	case 400, 413, 422:
+		e.ClientFault = true
+	case 0, 500, 501:
+		e.ClientFault = e.ClientFault || clientTypes[e.Type] || containsAny(lower, clientTexts)
+	}
+}
+
+// clientTypes are the types that say by themselves that the request is to blame. They count when there is no status, or
+// one that says nothing.
+var clientTypes = map[string]bool{
+	"invalid_request_error":     true, // OpenAI's word; llama.cpp, Ollama
+	"BadRequestError":           true, // vLLM
+	"UnprocessableEntityError":  true, // vLLM
+	"validation":                true, // TGI
+	"exceed_context_size_error": true, // llama.cpp
+}
+
+// clientTexts are what engines say with status 500 or 501, and a type that says nothing, about a mistake in the request.
+// All but the last two were seen with llama.cpp server and, passed on, with Ollama.
+var clientTexts = []string{
+	"failed to parse tools",
+	"failed to parse messages",
+	"failed to parse grammar",
+	"'messages' is required",
+	"input is not supported - hint",
+	"does not support image input",
+	"does not support audio input",
+	"does not support tools",
+}
+
+func containsAny(s string, list []string) bool {
+	for _, part := range list {
+		if strings.Contains(s, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// overflowTexts are what engines say when a request does not fit into the context, in lower case.
+var overflowTexts = []string{
+	"exceeds the available context size",       // llama.cpp
+	"maximum context length",                   // vLLM, SGLang, OpenAI
+	"the model's context length",               // vLLM, SGLang
+	"longer than the maximum model length",     // vLLM
+	"`inputs` tokens + `max_new_tokens` must",  // TGI
+	"`inputs` must have less than",             // TGI
+	"should not exceed max_input_len",          // TensorRT-LLM
+	"greater than the context length",          // LM Studio
+	"prompt is too long",                       // Anthropic's wording
+	"loaded with context length of only",       // LM Studio
+	"exceeds the maximum number of tokens",     // TensorRT-LLM
+	"input is too long for the model",          // gateways
+	"exceeds the context window",               // OpenAI
+	"longer than the model's context",          // SGLang
+	"input length exceeds the context length",  // Ollama
+	"exceeds maximum model length",             // older vLLM
+	"exceed the configured limit of the model", // older vLLM
+}
+
+func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
+
+// maxMarks is what stands before the size of the context, the more telling ones first; promptMarks before that of the
+// request, or of a part of it.
+var (
+	maxMarks = []string{
+		"maximum context length is only ", "maximum context length is ", "maximum context length of ", "context length is only ", "context length (",
+		"available context size (", "maximum model length of ", "context length of only ", "context length of ", "must be <= ",
+		"must have less than ", "max_input_len ", "tokens > ",
+	}
+	promptMarks = []string{
+		"request (", "your request has ", "requested a total of ", "you requested ", "(length ", "the input (", "given: ", "you passed ",
+		"prompt length ", "keep the first ", "prompt contains at least ", "for a total of at least ", "too long: ",
+	}
+)
+
+// overflowSizes finds the sizes of the request and of the context in a message. Both are 0 unless both are there and
+// the first is the greater one: a client that is told so knows what to cut.
+func overflowSizes(lower string) (prompt, most int) {
+	for _, mark := range maxMarks {
+		if most = sizeAfter(lower, mark); most > 0 {
+			break
+		}
+	}
+	for _, mark := range promptMarks {
+		prompt = max(prompt, sizeAfter(lower, mark))
+	}
+	if most == 0 || prompt <= most {
+		return 0, 0
+	}
+	return prompt, most
+}
+
+// sizeAfter returns the number of tokens behind mark, 0 if there is none.
+func sizeAfter(s, mark string) int {
+	for {
+		i := strings.Index(s, mark)
+		if i < 0 {
+			return 0
+		}
+		s = s[i+len(mark):]
+		n := 0
+		for n < len(s) && n < 9 && '0' <= s[n] && s[n] <= '9' {
+			n++
+		}
+		size, err := strconv.Atoi(s[:n])
+		if err == nil && !strings.HasPrefix(s[n:], " input char") && !strings.HasPrefix(s[n:], " char") {
+			return size
+		}
+	}
+}
+
+// clean returns what of an engine's message may be shown.
+func clean(s string) string {
+	if strings.Contains(s, "Traceback (most recent call last)") {
+		return ""
+	}
+	if len(s) > 4*maxMessage {
+		s = s[:4*maxMessage]
+	}
+	var b strings.Builder
+	space := false
+	for _, r := range s {
+		if r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.IsSpace(r) {
+			space = true
+			continue
+		}
+		if space && b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		space = false
+		b.WriteRune(r)
+	}
+	s = blot(b.String())
+	if len(s) > maxMessage {
+		s = s[:maxMessage]
+		for !utf8.ValidString(s) {
+			s = s[:len(s)-1]
+		}
+	}
+	return s
+}
+
+// blot replaces addresses and absolute paths.
+func blot(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		n := strings.IndexFunc(s, isBreak)
+		if n < 0 {
+			n = len(s)
+		}
+		b.WriteString(blotWord(s[:n]))
+		if n < len(s) {
+			_, size := utf8.DecodeRuneInString(s[n:])
+			b.WriteString(s[n : n+size])
+			n += size
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// isBreak reports whether r ends a word in which an address or a path may stand.
+func isBreak(r rune) bool { return strings.ContainsRune(" \"'`()[]{}<>,;=|", r) }
+
+func blotWord(w string) string {
+	switch {
+	case strings.Contains(w, "://"), startsWithIP(w), strings.HasPrefix(w, "localhost:"):
+		return "[address]"
+	case strings.HasPrefix(w, "/") && strings.Count(w, "/") > 1 && !strings.HasPrefix(w, "/v1/"):
+		return "[path]"
+	case len(w) > 3 && w[1] == ':' && w[2] == '\\':
+		return "[path]"
+	}
+	return w
+}
+
+// startsWithIP reports whether w starts with four numbers and three dots, as an IPv4 address does, or is a host name with
+// a port.
+func startsWithIP(w string) bool {
+	part, dots := 0, 0
+	for i := range len(w) {
+		switch c := w[i]; {
+		case '0' <= c && c <= '9':
+			part++
+		case c == '.' && part > 0 && part < 4:
+			dots, part = dots+1, 0
+		default:
+			return dots == 3 && part > 0 && part < 4 || isHostPort(w)
+		}
+	}
+	return dots == 3 && part > 0 && part < 4
+}
+
+// isHostPort recognises gpu-a.example.internal:8000.
+func isHostPort(w string) bool {
+	host, port, ok := strings.Cut(w, ":")
+	if !ok || !strings.Contains(host, ".") {
+		return false
+	}
+	port = strings.TrimRight(port, ".:")
+	n, err := strconv.Atoi(port)
+	return err == nil && n > 0 && n < 1<<16
+}

@@ -1,0 +1,184 @@
+package chat
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseEngineError(t *testing.T) {
+	tests := []struct {
+		name   string
+		status int
+		ctype  string
+		body   string
+		want   EngineError
+	}{
+		{"empty", 500, "", "", EngineError{}},
+		{"empty 415", 415, "", "", EngineError{}},
+		{"html", 502, "text/html", "<html><h1>502 Bad Gateway</h1>gpu-a</html>", EngineError{}},
+		{"html by type", 502, "text/html; charset=utf-8", "upstream gpu-a down", EngineError{}},
+		{"text", 404, "text/plain", "404 page not found\n", EngineError{Message: "404 page not found"}},
+		{"cut JSON", 500, "application/json", `{"error":{"message":"abc`, EngineError{}},
+		{"JSON string", 400, "application/json", `"bad thing"`, EngineError{Message: "bad thing", ClientFault: true}},
+		{"number", 400, "application/json", `7`, EngineError{Message: "7", ClientFault: true}},
+
+		// Recorded: llama.cpp.
+		{
+			"llama.cpp context", 400, "application/json",
+			`{"error":{"code":400,"message":"request (4920 tokens) exceeds the available context size (2048 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":4920,"n_ctx":2048}}`,
+			EngineError{Status: 400, Type: "exceed_context_size_error", Message: "request (4920 tokens) exceeds the available context size (2048 tokens), try increasing it", ContextOverflow: true, ContextPrompt: 4920, ContextMax: 2048, ClientFault: true},
+		},
+		{
+			"llama.cpp bad JSON", 400, "application/json",
+			`{"error":{"code":400,"message":"[json.exception.parse_error.101] parse error at line 1, column 31: syntax error while parsing value - unexpected end of input; expected '[', '{', or a literal","type":"invalid_request_error"}}`,
+			EngineError{Status: 400, Type: "invalid_request_error", Message: "[json.exception.parse_error.101] parse error at line 1, column 31: syntax error while parsing value - unexpected end of input; expected '[', '{', or a literal", ClientFault: true},
+		},
+		{
+			"llama.cpp image", 500, "application/json",
+			`{"error":{"code":500,"message":"image input is not supported - hint: if this is unexpected, you may need to provide the mmproj","type":"server_error"}}`,
+			EngineError{Status: 500, Type: "server_error", Message: "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", ClientFault: true},
+		},
+		{
+			"llama.cpp tools", 500, "application/json",
+			`{"error":{"code":500,"message":"Failed to parse tools: Missing tool function: {\"type\":\"function\"}; tools = [\n  {\n    \"type\": \"function\"\n  }\n]","type":"server_error"}}`,
+			EngineError{Status: 500, Type: "server_error", Message: `Failed to parse tools: Missing tool function: {"type":"function"}; tools = [ { "type": "function" } ]`, ClientFault: true},
+		},
+		{
+			"llama.cpp role", 500, "application/json",
+			`{"error":{"code":500,"message":"Failed to parse messages: Missing 'role' in message: {\"content\":\"hi\"}","type":"server_error"}}`,
+			EngineError{Status: 500, Type: "server_error", Message: `Failed to parse messages: Missing 'role' in message: {"content":"hi"}`, ClientFault: true},
+		},
+		{
+			"llama.cpp audio off", 501, "application/json",
+			`{"error":{"code":501,"message":"The current model does not support audio input.","type":"not_supported_error"}}`,
+			EngineError{Status: 501, Type: "not_supported_error", Message: "The current model does not support audio input.", ClientFault: true},
+		},
+		{
+			"llama.cpp loading", 503, "application/json",
+			`{"error":{"message":"Loading model","type":"unavailable_error","code":503}}`,
+			EngineError{Status: 503, Type: "unavailable_error", Message: "Loading model"},
+		},
+
+		// Recorded: Ollama.
+		{
+			"ollama context", 400, "application/json",
+			`{"error":{"message":"{\"error\":{\"code\":400,\"message\":\"request (4920 tokens) exceeds the available context size (2048 tokens), try increasing it\",\"type\":\"exceed_context_size_error\",\"n_prompt_tokens\":4920,\"n_ctx\":2048}}","type":"invalid_request_error","param":null,"code":null}}`,
+			EngineError{Status: 400, Type: "invalid_request_error", Message: "request (4920 tokens) exceeds the available context size (2048 tokens), try increasing it", ContextOverflow: true, ContextPrompt: 4920, ContextMax: 2048, ClientFault: true},
+		},
+		{
+			"ollama image", 500, "application/json",
+			`{"error":{"message":"{\"error\":{\"code\":500,\"message\":\"image input is not supported - hint: if this is unexpected, you may need to provide the mmproj\",\"type\":\"server_error\"}}","type":"api_error","param":null,"code":null}}`,
+			EngineError{Status: 500, Type: "api_error", Message: "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", ClientFault: true},
+		},
+		{
+			"ollama busy", 503, "application/json",
+			`{"error":{"message":"server busy, please try again.  maximum pending requests exceeded","type":"api_error","param":null,"code":null}}`,
+			EngineError{Type: "api_error", Message: "server busy, please try again. maximum pending requests exceeded"},
+		},
+		{"ollama native", 404, "application/json", `{"error":"model 'absent' not found"}`, EngineError{Message: "model 'absent' not found"}},
+
+		// From the sources of vLLM, SGLang and TGI.
+		{
+			"vllm", 400, "application/json",
+			`{"error":{"message":"This model's maximum context length is 4096 tokens. However, your request has 5120 input tokens. Please reduce the length of the input messages.","type":"BadRequestError","param":null,"code":400}}`,
+			EngineError{Status: 400, Type: "BadRequestError", Message: "This model's maximum context length is 4096 tokens. However, your request has 5120 input tokens. Please reduce the length of the input messages.", ContextOverflow: true, ContextPrompt: 5120, ContextMax: 4096, ClientFault: true},
+		},
+		{
+			"vllm sum", 400, "",
+			`{"error":{"message":"This model's maximum context length is 4096 tokens. However, you requested 100 output tokens and your prompt contains at least 3997 input tokens, for a total of at least 4097 tokens.","type":"BadRequestError","code":400}}`,
+			EngineError{Status: 400, Type: "BadRequestError", Message: "This model's maximum context length is 4096 tokens. However, you requested 100 output tokens and your prompt contains at least 3997 input tokens, for a total of at least 4097 tokens.", ContextOverflow: true, ContextPrompt: 4097, ContextMax: 4096, ClientFault: true},
+		},
+		{
+			"vllm characters", 400, "",
+			`{"error":{"message":"You passed 99999 input characters and requested 10 output tokens. However, the model's context length is only 4096 tokens.","type":"BadRequestError","code":400}}`,
+			EngineError{Status: 400, Type: "BadRequestError", Message: "You passed 99999 input characters and requested 10 output tokens. However, the model's context length is only 4096 tokens.", ContextOverflow: true, ClientFault: true},
+		},
+		{
+			"vllm dead", 500, "",
+			`{"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause.","type":"InternalServerError","param":null,"code":500}}`,
+			EngineError{Status: 500, Type: "InternalServerError", Message: "EngineCore encountered an issue. See stack trace (above) for the root cause."},
+		},
+		{
+			"sglang", 400, "",
+			`{"object":"error","message":"The input (5000 tokens) is longer than the model's context length (4096 tokens).","type":"400","param":null,"code":400}`,
+			EngineError{Status: 400, Message: "The input (5000 tokens) is longer than the model's context length (4096 tokens).", ContextOverflow: true, ContextPrompt: 5000, ContextMax: 4096, ClientFault: true},
+		},
+		{
+			"tgi", 422, "",
+			"{\"error\":\"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 100 `max_new_tokens`\",\"error_type\":\"validation\"}",
+			EngineError{Type: "validation", Message: "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 100 `max_new_tokens`", ContextOverflow: true, ContextPrompt: 5000, ContextMax: 4096, ClientFault: true},
+		},
+		{"tgi overloaded", 429, "", `{"error":"Model is overloaded","error_type":"overloaded"}`, EngineError{Type: "overloaded", Message: "Model is overloaded"}},
+		{"openai", 400, "", `{"error":{"message":"too long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, EngineError{Type: "invalid_request_error", Code: "context_length_exceeded", Message: "too long", ContextOverflow: true, ClientFault: true}},
+
+		// FastAPI.
+		{"detail", 404, "", `{"detail":"Not Found"}`, EngineError{Message: "Not Found"}},
+		{"detail list", 422, "", `{"detail":[{"type":"missing","loc":["body","messages",0,"role"],"msg":"Field required"},{"loc":["body","n"],"msg":"not an integer"}]}`, EngineError{Message: "body.messages.0.role: Field required; body.n: not an integer", ClientFault: true}},
+		{"detail object", 500, "", `{"detail":{"error":"processing_error","message":"no voice","type":"server_error"}}`, EngineError{Type: "server_error", Message: "no voice"}},
+
+		// Inside a stream.
+		{"event", 0, "", `{"error":{"message":"queue is full","code":503}}`, EngineError{Status: 503, Message: "queue is full"}},
+		{"event digits", 0, "", `{"error":{"message":"x","code":"429"}}`, EngineError{Status: 429, Message: "x"}},
+		{"event no status", 0, "", `{"error":{"message":"x","type":"BadRequestError","code":7}}`, EngineError{Type: "BadRequestError", Message: "x", ClientFault: true}},
+		{"event text", 0, "", `it broke`, EngineError{Message: "it broke"}},
+
+		// Hostile.
+		{"types that are no words", 500, "", `{"error":{"message":"x","type":"a b<c>","code":"\u0007"}}`, EngineError{Message: "x"}},
+		{"control characters", 500, "", `{"error":"a\u0000b\r\nc\u202ed\u001b[31me"}`, EngineError{Message: "a b c d [31me"}},
+		{"addresses", 500, "", `{"error":"dial http://gpu-a:8000/v1: 10.1.2.3:8000 (/usr/lib/python3/x.py) node-7.cluster.internal:9000 C:\\models\\a at localhost:11434, see /v1/models and a/b 1.2.3 12:30"}`, EngineError{Message: "dial [address] [address] ([path]) [address] [path] at [address], see /v1/models and a/b 1.2.3 12:30"}},
+		{"traceback", 500, "", "Traceback (most recent call last):\n File \"/x/y.py\"", EngineError{}},
+		{"wrapped without end", 500, "", strings.Repeat(`{"error":`, 40) + `"x"` + strings.Repeat(`}`, 40), EngineError{}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := ParseEngineError(test.status, test.ctype, []byte(test.body))
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEngineErrorIsBounded(t *testing.T) {
+	for _, body := range []string{
+		`{"error":"` + strings.Repeat("ä", 4000) + `"}`,
+		strings.Repeat("ä ", 4000),
+		`{"detail":[` + strings.Repeat(`{"loc":["`+strings.Repeat("x", 500)+`"],"msg":"`+strings.Repeat("y", 500)+`"},`, 100) + `{}]}`,
+	} {
+		e := ParseEngineError(400, "", []byte(body))
+		if len(e.Message) == 0 || len(e.Message) > maxMessage || !utf8.ValidString(e.Message) {
+			t.Errorf("message of %d bytes, valid UTF-8 %v", len(e.Message), utf8.ValidString(e.Message))
+		}
+	}
+}
+
+func TestEngineErrorTextIsSafeToLog(t *testing.T) {
+	e := ParseEngineError(400, "", []byte(`{"error":{"message":"canary","type":"canary","code":"canary"}}`))
+	for _, err := range []error{&e, &BadAnswer{Reason: engineError, Cause: &e}} {
+		if strings.Contains(err.Error(), "canary") {
+			t.Errorf("%T quotes the engine: %v", err, err)
+		}
+	}
+}
+
+func FuzzParseEngineError(f *testing.F) {
+	f.Add(400, "application/json", []byte(`{"error":{"message":"{\"error\":\"x\"}","code":400}}`))
+	f.Add(500, "", []byte(`{"detail":[{"loc":["a",1],"msg":"m"}]}`))
+	f.Add(0, "text/html", []byte(`<`))
+	f.Add(422, "", []byte("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 99999999999 /a/b/c http://x"))
+	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte) {
+		e := ParseEngineError(status, contentType, body)
+		if len(e.Message) > maxMessage || !utf8.ValidString(e.Message) || strings.ContainsFunc(e.Message, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			t.Errorf("message is not clean: %q", e.Message)
+		}
+		if e.Status != 0 && (e.Status < 400 || e.Status > 599) {
+			t.Errorf("status %d", e.Status)
+		}
+		if e.ContextPrompt < 0 || e.ContextMax < 0 || !e.ContextOverflow && e.ContextPrompt+e.ContextMax > 0 {
+			t.Errorf("sizes %d > %d, overflow %v", e.ContextPrompt, e.ContextMax, e.ContextOverflow)
+		}
+	})
+}

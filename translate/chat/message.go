@@ -1,0 +1,219 @@
+package chat
+
+import "penstock/translate/jsonx"
+
+const (
+	messageRole = iota
+	messageContent
+	messageName
+	messageToolCallID
+	messageToolCalls
+	messageMemberCount
+)
+
+var messageNames = jsonx.NewNames("role", "content", "name", "tool_call_id", "tool_calls")
+
+func (r *Request) decodeMessages() *invalid {
+	v := r.members[memberMessages]
+	switch {
+	case !given(v):
+		return missing("messages")
+	case !v.IsArray():
+		return wrongType("messages", "an array of messages", v)
+	}
+	for it := v.Iter(); it.Next(); {
+		if e := r.decodeMessage(it.Index(), it.Value()); e != nil {
+			return e.at("messages", it.Index())
+		}
+		r.messages++
+	}
+	if r.messages == 0 {
+		return wrongValue("messages", "must hold at least one message")
+	}
+	return nil
+}
+
+func (r *Request) decodeMessage(i int, v jsonx.Value) *invalid {
+	if !v.IsObject() {
+		return wrongType("", "an object", v)
+	}
+	var m [messageMemberCount]jsonx.Value
+	if e := readFields(v, messageNames, m[:]); e != nil {
+		return e
+	}
+	if e := checkRole(m[messageRole]); e != nil {
+		return e
+	}
+	if e := r.decodeContent(i, m[messageContent]); e != nil {
+		return e
+	}
+	if e := optionalString("name", m[messageName]); e != nil {
+		return e
+	}
+	if e := optionalString("tool_call_id", m[messageToolCallID]); e != nil {
+		return e
+	}
+	return r.decodeToolCalls(m[messageToolCalls])
+}
+
+func checkRole(v jsonx.Value) *invalid {
+	if e := requiredString("role", v); e != nil {
+		return e
+	}
+	if text, ok := v.Text(); ok && isRole(string(text)) {
+		return nil
+	}
+	if isRole(string(v.AppendText(nil))) { // written with escapes
+		return nil
+	}
+	return wrongValue("role", "must be one of system, developer, user, assistant and tool")
+}
+
+func isRole(s string) bool {
+	switch s {
+	case "system", "developer", "user", "assistant", "tool":
+		return true
+	}
+	return false
+}
+
+// decodeContent reads the content of message i: a string, null, or an array of parts.
+func (r *Request) decodeContent(i int, v jsonx.Value) *invalid {
+	switch {
+	case !given(v):
+		return nil
+	case v.IsString():
+		r.PromptBytes += textLength(v)
+		return nil
+	case !v.IsArray():
+		return wrongType("content", "a string, null or an array of content parts", v)
+	}
+	for it := v.Iter(); it.Next(); {
+		if e := r.decodePart(i, it.Index(), it.Value()); e != nil {
+			return e.at("content", it.Index())
+		}
+	}
+	return nil
+}
+
+const (
+	partType = iota
+	partText
+	partImageURL
+	partMemberCount
+)
+
+var partNames = jsonx.NewNames("type", "text", "image_url")
+
+// decodePart reads part j of message i. Only the members that belong to the part's type are looked at: agents replay parts
+// with members of other parts and of messages in them.
+func (r *Request) decodePart(i, j int, v jsonx.Value) *invalid {
+	if !v.IsObject() {
+		return wrongType("", "an object with type text or image_url", v)
+	}
+	var p [partMemberCount]jsonx.Value
+	if e := readFields(v, partNames, p[:]); e != nil {
+		return e
+	}
+	if e := requiredString("type", p[partType]); e != nil {
+		return e
+	}
+	switch {
+	case p[partType].EqualText("text"):
+		if e := requiredString("text", p[partText]); e != nil {
+			return e
+		}
+		r.PromptBytes += textLength(p[partText])
+		return nil
+	case p[partType].EqualText("image_url"):
+		return r.decodeImage(i, j, p[partImageURL])
+	}
+	return wrongValue("type", "must be text or image_url; other content parts are not supported")
+}
+
+const (
+	callID = iota
+	callType
+	callFunction
+	callMemberCount
+)
+
+var (
+	callNames         = jsonx.NewNames("id", "type", "function")
+	callFunctionNames = jsonx.NewNames("name", "arguments")
+)
+
+func (r *Request) decodeToolCalls(v jsonx.Value) *invalid {
+	switch {
+	case !given(v):
+		return nil
+	case !v.IsArray():
+		return wrongType("tool_calls", "an array of tool calls", v)
+	}
+	for it := v.Iter(); it.Next(); {
+		if e := r.decodeToolCall(it.Value()); e != nil {
+			return e.at("tool_calls", it.Index())
+		}
+	}
+	return nil
+}
+
+func (r *Request) decodeToolCall(v jsonx.Value) *invalid {
+	if !v.IsObject() {
+		return wrongType("", "an object", v)
+	}
+	var c [callMemberCount]jsonx.Value
+	if e := readFields(v, callNames, c[:]); e != nil {
+		return e
+	}
+	if e := requiredString("id", c[callID]); e != nil {
+		return e
+	}
+	if e := functionType(c[callType]); e != nil {
+		return e
+	}
+	function, e := requiredFunction(c[callFunction])
+	if e != nil {
+		return e
+	}
+	var f [2]jsonx.Value
+	if e := readFields(function, callFunctionNames, f[:]); e != nil {
+		return e.in("function")
+	}
+	if e := requiredString("name", f[0]); e != nil {
+		return e.in("function")
+	}
+	if given(f[1]) && !f[1].IsString() {
+		return wrongType("arguments", "a string that holds JSON", f[1]).in("function")
+	}
+	if e := requiredString("arguments", f[1]); e != nil {
+		return e.in("function")
+	}
+	r.PromptBytes += textLength(f[0]) + textLength(f[1])
+	return nil
+}
+
+// functionType checks the type of a tool or of a call, which is always "function".
+func functionType(v jsonx.Value) *invalid {
+	if e := requiredString("type", v); e != nil {
+		return e
+	}
+	if !v.EqualText("function") {
+		return wrongValue("type", "must be function; other tools are not supported")
+	}
+	return nil
+}
+
+// requiredFunction checks that the member function is an object.
+func requiredFunction(v jsonx.Value) (jsonx.Value, *invalid) {
+	switch {
+	case !given(v):
+		return v, missing("function")
+	case !v.IsObject():
+		return v, wrongType("function", "an object", v)
+	}
+	return v, nil
+}
+
+// textLength is the length of a string as JSON writes it, without its quotes.
+func textLength(v jsonx.Value) int { return v.End() - v.Start() - 2 }

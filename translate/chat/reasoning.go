@@ -1,0 +1,106 @@
+package chat
+
+import (
+	"slices"
+
+	"penstock/translate/jsonx"
+)
+
+// Efforts are the reasoning efforts from least to most.
+var Efforts = []string{"none", "low", "medium", "high", "xhigh"}
+
+// effortMinimal is a word of other vendors that clients send. It reads as low.
+const effortMinimal = "minimal"
+
+var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled")
+
+// decodeReasoning reads reasoning_effort, its longer form reasoning.effort, and include_reasoning. A budget inside
+// reasoning is checked and otherwise left alone: it can never raise the token limit, because nothing adds it up.
+func (r *Request) decodeReasoning() (e *invalid) {
+	v := r.members[memberReasoning]
+	if e = optionalObject("reasoning", v); e != nil {
+		return e
+	}
+	if given(v) {
+		if e = r.decodeReasoningObject(v); e != nil {
+			return e.in("reasoning")
+		}
+	}
+	effort, e := r.readEffort("reasoning_effort", r.members[memberReasoningEffort])
+	switch {
+	case e != nil:
+		return e
+	case effort == "":
+	case r.Effort != "" && r.Effort != effort:
+		return wrongValue("reasoning_effort", "must be the same as reasoning.effort when both are given; send one of them")
+	default:
+		r.Effort = effort
+	}
+	r.IncludeReasoning, e = optionalBool("include_reasoning", r.members[memberIncludeReasoning], true)
+	return e
+}
+
+func (r *Request) decodeReasoningObject(v jsonx.Value) *invalid {
+	var m [3]jsonx.Value
+	if e := readFields(v, reasoningNames, m[:]); e != nil {
+		return e
+	}
+	effort, e := r.readEffort("effort", m[0])
+	if e != nil {
+		return e
+	}
+	if given(m[1]) {
+		n, e := integer("max_tokens", m[1])
+		if e != nil {
+			return e
+		}
+		if n < 0 {
+			return wrongValue("max_tokens", "must be 0 or more")
+		}
+	}
+	enabled, e := optionalBool("enabled", m[2], true)
+	if e != nil {
+		return e
+	}
+	if !enabled && effort == "" {
+		effort = "none"
+	}
+	r.Effort = effort
+	return nil
+}
+
+// readEffort returns the effort in the word of Efforts, or nothing when v is not given.
+func (r *Request) readEffort(name string, v jsonx.Value) (string, *invalid) {
+	switch {
+	case !given(v):
+		return "", nil
+	case !v.IsString():
+		return "", wrongType(name, "a string", v)
+	case v.EqualText(effortMinimal):
+		r.minimal = true
+		return "low", nil
+	}
+	for _, effort := range Efforts {
+		if v.EqualText(effort) {
+			return effort, nil
+		}
+	}
+	return "", wrongValue(name, "must be one of none, low, medium, high and xhigh")
+}
+
+// LowerEffort returns the effort of words that is nearest to effort without being above it; if all are above, the least of
+// them. It returns nothing when words holds none of Efforts.
+func LowerEffort(words []string, effort string) string {
+	at := slices.Index(Efforts, effort)
+	for i := at; i >= 0; i-- {
+		if slices.Contains(words, Efforts[i]) {
+			return Efforts[i]
+		}
+	}
+	for _, e := range Efforts[at+1:] {
+		if slices.Contains(words, e) {
+			return e
+		}
+	}
+	return ""
+}

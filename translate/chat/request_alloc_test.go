@@ -1,0 +1,49 @@
+//go:build !race
+
+package chat
+
+import "testing"
+
+// TestRequestAllocs: a request that has been used before costs no allocation, from the body to the pieces for the engine.
+func TestRequestAllocs(t *testing.T) {
+	limits := &Limits{
+		ContextLength: 131072, MaxOutputLength: 64, Efforts: []string{"none", "low"}, LowerEffort: true,
+		Features: []string{FeatureTools, FeatureReasoning}, Refuse: []string{"bootstrap_*", "kv_transfer_params"},
+	}
+	target := &Target{
+		Served: "org/llama", Stream: true, TokenMember: "max_tokens", ContinuousUsage: true,
+		Reasoning: &Reasoning{Effort: "reasoning_effort", On: []Member{{"think", []byte(`true`)}}},
+	}
+	bodies := map[string][]byte{
+		"1KB":   chatBody(1 << 10),
+		"100KB": chatBody(100 << 10),
+		"tools": []byte(bodyWith(`"max_completion_tokens":100,"reasoning":{"effort":"high"},"include_reasoning":false,` +
+			`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"tool_choice":"auto","stop":["a"]`)),
+		"escapes": []byte(`{"model":"a\/b",` + hello + `,"x\u0020":1}`),
+		"url":     []byte(partBody(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`)),
+	}
+	var r Request
+	var segments [][]byte
+	var scratch, out []byte
+	for name, body := range bodies {
+		want := 0.0
+		if name == "escapes" {
+			want = 3 // the unknown name is decoded to be compared
+		}
+		got := testing.AllocsPerRun(100, func() {
+			if err := r.Decode(body); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Check(limits); err != nil {
+				t.Fatal(err)
+			}
+			segments, scratch = r.Segments(segments[:0], scratch[:0], target)
+			out = r.AppendUpstream(out[:0], target)
+			r.EstimateTokens(4)
+			r.Reset()
+		})
+		if got > want {
+			t.Errorf("%s: %v allocations", name, got)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+
+	"penstock/translate/apierr"
+)
+
+// fuzzTargets are different enough to reach every change that AppendUpstream makes.
+var fuzzTargets = []*Target{
+	{Served: "served"},
+	{Served: `s"é`, Stream: true, TokenMember: "max_tokens", ContinuousUsage: true},
+	{
+		Served: "m", TokenMember: "max_completion_tokens",
+		Reasoning: &Reasoning{
+			Effort: "reasoning_effort", Words: []string{"low", "high"},
+			Off: []Member{{"chat_template_kwargs", []byte(`{"enable_thinking":false}`)}},
+			On:  []Member{{"chat_template_kwargs", []byte(`{"enable_thinking":true}`)}, {"think", []byte(`1`)}},
+		},
+	},
+	{Served: "m", Reasoning: &Reasoning{}},
+}
+
+// changeable are the members that AppendUpstream may change, add or remove.
+var changeable = []string{
+	"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "top_k", "seed", "top_logprobs", "n",
+	"reasoning", "reasoning_effort", "include_reasoning", "chat_template_kwargs", "think",
+}
+
+func FuzzRequestDecode(f *testing.F) {
+	for _, c := range ruleCases {
+		if len(c.body) < 2000 {
+			f.Add([]byte(c.body))
+		}
+	}
+	f.Add(chatBody(1 << 10))
+	limits := &Limits{
+		ContextLength: 1000, MaxOutputLength: 100, Efforts: []string{"none", "low"}, LowerEffort: true,
+		InputModalities: []string{"text", "image"}, Vision: &VisionLimits{MaxPixels: 100, MaxTokens: 10},
+	}
+	var r, again Request
+	f.Fuzz(func(t *testing.T, body []byte) {
+		kept := bytes.Clone(body)
+		err := r.Decode(body)
+		if err == nil {
+			err = r.Check(limits)
+		}
+		if !bytes.Equal(kept, body) {
+			t.Fatal("the body has changed")
+		}
+		if err != nil {
+			var e *apierr.Error
+			if !errors.As(err, &e) || e.Status != 400 || e.Code == "" || e.Message == "" {
+				t.Fatalf("%T: %v", err, err)
+			}
+			return
+		}
+		for _, target := range fuzzTargets {
+			out := r.AppendUpstream(nil, target)
+			segments, _ := r.Segments(nil, nil, target)
+			if !bytes.Equal(bytes.Join(segments, nil), out) {
+				t.Fatalf("segments differ from %s", out)
+			}
+			requireOnlyIntended(t, body, out, &r, target)
+			if err := again.Decode(out); err != nil {
+				t.Fatalf("refused again: %v\n%s", err, out)
+			}
+			if again.MaxTokens != r.MaxTokens || !again.IncludeUsage && again.Stream || again.Stream != (r.Stream || target.Stream) ||
+				again.PromptBytes != r.PromptBytes || len(again.Images) != len(r.Images) || again.N != r.N {
+				t.Fatalf("another request: %s", out)
+			}
+			if !bytes.Equal(again.Messages().Raw(), r.Messages().Raw()) {
+				t.Fatalf("the messages have changed: %s", out)
+			}
+			if target.Reasoning == nil && again.Effort != r.Effort {
+				t.Fatalf("effort %q became %q", r.Effort, again.Effort)
+			}
+		}
+	})
+}
+
+// requireOnlyIntended compares the bodies with the standard library's eyes.
+func requireOnlyIntended(t *testing.T, body, out []byte, r *Request, target *Target) {
+	t.Helper()
+	var before, after map[string]json.RawMessage
+	if err := json.Unmarshal(body, &before); err != nil {
+		t.Fatalf("encoding/json refuses the client's body: %v", err)
+	}
+	if err := json.Unmarshal(out, &after); err != nil {
+		t.Fatalf("encoding/json refuses the body for the engine: %v\n%s", err, out)
+	}
+	var served string
+	if err := json.Unmarshal(after["model"], &served); err != nil || served != target.Served {
+		t.Fatalf("model is %s", after["model"])
+	}
+	for name := range before {
+		if slices.Contains(changeable, name) {
+			delete(before, name)
+		}
+	}
+	for name := range after {
+		if slices.Contains(changeable, name) {
+			delete(after, name)
+		}
+	}
+	if len(before) != len(after) {
+		t.Fatalf("%d other members became %d\n%s", len(before), len(after), out)
+	}
+	for name, value := range before {
+		if !bytes.Equal(after[name], value) {
+			t.Fatalf("%q has changed\n%s", name, out)
+		}
+	}
+}
+
+func FuzzImageURL(f *testing.F) {
+	for _, s := range []string{
+		webpURL, "https://user@example.com:80/x?y#z", "https://[::1]/", "https://0x7f.1", "data:image/png;base64,iVBORw0KGgo=",
+		dataURL("image/jpeg", jpegOf(f, 2, 2)[:60]), dataURL("image/png", pngOf(f, 2, 2, 0)),
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, url []byte) {
+		var m Image
+		if text := m.read(url); text != "" {
+			return
+		}
+		if (m.Host == nil) == (m.Type == "") || m.Pixels() < 0 || m.estimateTokens() <= 0 {
+			t.Fatalf("%q: %+v", url, m)
+		}
+		if m.Host != nil && (!isHostName(m.Host) || isLiteralHost(m.Host)) {
+			t.Fatalf("%q: host %q", url, m.Host)
+		}
+	})
+}

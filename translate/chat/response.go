@@ -1,0 +1,108 @@
+package chat
+
+import (
+	"errors"
+
+	"penstock/translate/jsonx"
+)
+
+// Completion is a view of a whole answer. The zero value is ready; it is meant to be reused, by one call at a time.
+//
+// It borrows the body from Parse until the next Parse or Reset: the body must not change in between.
+type Completion struct {
+	head
+	generated int // bytes of text, reasoning and arguments, for an estimate
+	edits     jsonx.Edits
+	model     []byte
+}
+
+// Parse reads the body of an answer with status 200. The error is a *BadAnswer when it is not a chat completion with at
+// least one choice, each with a message. If the engine put an error in its place, or gave a choice up, the *EngineError
+// is the BadAnswer's cause.
+func (c *Completion) Parse(body []byte) error {
+	c.generated = 0
+	if err := c.parse(body); err != nil {
+		return err
+	}
+	if e := c.failure(); e != nil {
+		return &BadAnswer{Reason: engineError, Cause: e}
+	}
+	if !c.choices.Index(0).Exists() || !c.choices.IsArray() {
+		return bad(noChoices)
+	}
+	var (
+		choice  Choice
+		message Delta
+	)
+	for it := c.choices.Iter(); it.Next(); {
+		if err := choice.Read(it.Value()); err != nil {
+			var e *EngineError
+			if errors.As(err, &e) {
+				return &BadAnswer{Reason: engineError, Cause: e}
+			}
+			return err
+		}
+		if it.Index() >= MaxChoices {
+			return bad(tooManyChoices)
+		}
+		if !choice.Body.IsObject() {
+			return bad(noMessage)
+		}
+		message.Read(choice.Body)
+		c.generated += message.size()
+	}
+	return nil
+}
+
+// size returns the number of bytes that were generated, as they stand in the source.
+func (d *Delta) size() int {
+	n := len(d.Content.Raw()) + len(d.Refusal.Raw()) + len(d.Reasoning.Raw())
+	for it := d.ToolCalls.Iter(); it.Next(); {
+		n += len(it.Value().Get("function").Raw())
+	}
+	return n
+}
+
+// Reset lets go of the body, for a pool.
+func (c *Completion) Reset() {
+	c.reset()
+	c.edits.Reset()
+	c.generated = 0
+}
+
+// Choices returns the array of choices; read its elements with Choice.Read.
+func (c *Completion) Choices() jsonx.Value { return c.choices }
+
+// ID returns the completion's id, as the engine gave it; maybe absent.
+func (c *Completion) ID() jsonx.Value { return c.id }
+
+// Usage returns the token counts; when the engine told none, an estimate of four bytes a token.
+func (c *Completion) Usage() Usage {
+	if u, ok := c.told(); ok {
+		return u
+	}
+	return estimate((c.generated + 3) / 4)
+}
+
+var completionObject = []byte(`"object":"chat.completion"`)
+
+// Append appends the answer for the client: the engine's, byte for byte, but with the public model, without reasoning
+// if the client wants none, and with id, object and created if the engine left them out. c must have been parsed.
+func (c *Completion) Append(dst []byte, a *Answer) []byte {
+	c.edits.Reset()
+	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
+	if !c.object.Exists() {
+		c.edits.Add(c.root, completionObject)
+	}
+	addIdentity(&c.edits, &c.head, a)
+	setModel(&c.edits, &c.head, c.model)
+	if a.StripReasoning {
+		var choice Choice
+		for it := c.choices.Iter(); it.Next(); {
+			if choice.Read(it.Value()) == nil {
+				stripReasoning(&c.edits, choice.Body)
+			}
+		}
+	}
+	return c.edits.Append(dst, c.src)
+}

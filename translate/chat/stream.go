@@ -1,0 +1,354 @@
+package chat
+
+import (
+	"bytes"
+	"strconv"
+
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// Stream passes the chunks of an engine on to a client of the chat dialect. Each chunk goes out as it came, but for
+// these changes: `model` becomes the public id; usage is shown only to a client that asked for it, and then once, in a
+// chunk of its own; reasoning is removed if the client wants none; members that the SDKs need are added where they are
+// missing; and [DONE] is written by us, once every choice has its finish_reason.
+//
+// A Stream belongs to one call at a time. Call Reset first, then Append for each upstream event, and in the end either
+// Finish or Fail. It allocates nothing per event once its buffers have grown.
+type Stream struct {
+	tally
+	answer Answer
+	chunk  Chunk
+	edits  jsonx.Edits
+
+	model   []byte // the public id in quotes
+	id      []byte // raw `id` and `created` of the first chunk, for a usage chunk that we make
+	created []byte
+	last    []byte // the usage chunk of the engine as the client will see it, held back until the end
+	repeat  repeat
+	started bool
+	closed  bool // Finish or Fail has been written
+}
+
+// keepBuffer is up to what size a buffer is kept from one event or call to the next.
+const keepBuffer = 64 << 10
+
+// maxID bounds what is kept of an engine's id; a longer one is replaced where we need one.
+const maxID = 256
+
+// Reset makes s ready for a call. a is copied; nil only lets go of everything, for a pool.
+func (s *Stream) Reset(a *Answer) {
+	s.chunk.reset()
+	s.edits.Reset()
+	if cap(s.last) > keepBuffer {
+		s.last = nil
+	}
+	*s = Stream{
+		chunk: s.chunk, edits: s.edits,
+		model: s.model[:0], id: s.id[:0], created: s.created[:0], last: s.last[:0],
+		repeat: s.repeat,
+	}
+	s.repeat.forget()
+	s.repeat.text.Reset()
+	if a != nil {
+		s.answer = *a
+		s.model = jsonx.AppendStringS(s.model, a.Model)
+	}
+}
+
+// Append appends what the client is to see of one upstream event: one event, or nothing. The error is a *BadAnswer when
+// the event is malformed, or an *EngineError when the engine reports a failure; nothing is appended then, and the
+// stream has failed. Events behind the end are ignored. The event's data is not kept.
+func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
+	if text, same := s.repeat.match(ev.Data); same && len(ev.Name) == 0 && !s.Done() {
+		if len(text) > 0 || s.repeat.call {
+			s.deltas++
+			s.started = true
+		}
+		return s.repeat.append(dst, text), nil
+	}
+	ok, err := s.begin(&s.chunk, ev, s.answer.N)
+	if ok {
+		dst, err = s.pass(dst, ev.Data)
+		if len(ev.Data) > keepBuffer {
+			s.chunk.reset()
+		}
+	}
+	return dst, err
+}
+
+// pass appends the chunk that has just been parsed from data.
+func (s *Stream) pass(dst, data []byte) ([]byte, error) {
+	c := &s.chunk
+	s.edits.Reset()
+	gist, err := s.choices()
+	if err != nil {
+		return dst, err
+	}
+	told := (c.usage.Exists() || c.timings.Exists()) && s.count(c)
+	if s.answer.IncludeUsage {
+		s.identify(c)
+	}
+	switch {
+	case gist.stripped && !gist.worth: // it carried reasoning alone
+		return dst, nil
+	case gist.choices == 0 && !c.progress && !s.answer.IncludeUsage: // clients read choices[0] of any other chunk
+		return dst, nil
+	}
+	if c.usage.Exists() {
+		switch {
+		case gist.choices == 0 && c.usage.IsObject(): // the usage chunk
+			if told && s.answer.IncludeUsage {
+				s.complete(c)
+				s.last = s.write(s.last[:0], data)
+			}
+			return dst, nil
+		case c.usage.IsNull(): // SGLang has it in every chunk
+		case s.answer.IncludeUsage:
+			s.edits.Set(c.usage, null)
+		default:
+			s.edits.Delete(c.usage)
+		}
+	}
+	s.complete(c)
+	s.started = s.started || gist.shown
+	if v := gist.hole; v.Exists() && s.edits.Len() == 0 && !c.usage.IsObject() && !c.timings.Exists() {
+		s.repeat.call = gist.call
+		s.repeat.learn(data, v, c.model, s.model)
+	}
+	return s.write(dst, data), nil
+}
+
+// identify keeps the id and the time of the first chunk that has them.
+func (s *Stream) identify(c *Chunk) {
+	if len(s.id) == 0 && c.id.IsString() && len(c.id.Raw()) <= maxID {
+		s.id = append(s.id, c.id.Raw()...)
+	}
+	if len(s.created) == 0 && c.created.IsNumber() && len(c.created.Raw()) <= maxID {
+		s.created = append(s.created, c.created.Raw()...)
+	}
+}
+
+var (
+	null        = []byte("null")
+	emptyObject = []byte("{}")
+	zeroIndex   = []byte(`"index":0`)
+	emptyDelta  = []byte(`"delta":{}`)
+	noneChosen  = []byte(`"choices":[]`)
+	chunkObject = []byte(`"object":"chat.completion.chunk"`)
+)
+
+// gist is what the choices of one chunk amount to.
+type gist struct {
+	choices  int
+	shown    bool // generated matter that stays visible
+	stripped bool // reasoning was removed
+	worth    bool // something is left that a client wants to see: text, a call, a role, an end
+
+	hole jsonx.Value // what the next chunk may well differ in alone; see repeat
+	call bool        // it is in a call
+}
+
+// choices reads the choices of the chunk and notes the changes to them.
+func (s *Stream) choices() (g gist, err error) {
+	var (
+		c Choice
+		d Delta
+	)
+	for it := s.chunk.choices.Iter(); it.Next(); {
+		if err := c.Read(it.Value()); err != nil {
+			return g, err
+		}
+		if err := c.delta(); err != nil {
+			return g, err
+		}
+		g.choices++
+		d.Read(c.Body)
+		first := s.tally.choice(&c)
+		visible, reasoning := d.Visible(), HasText(d.Reasoning)
+		if visible || reasoning {
+			s.deltas++
+		}
+		g.worth = g.worth || visible || c.Finished() || first && d.Role.Exists()
+		if s.answer.StripReasoning && stripReasoning(&s.edits, c.Body) {
+			g.stripped, reasoning = true, false
+		}
+		g.shown = g.shown || visible || reasoning
+		if g.choices == 1 && !c.Finished() {
+			g.hole, g.call = d.hole()
+		} else {
+			g.hole = jsonx.Value{}
+		}
+		if !c.Numbered {
+			s.edits.Add(it.Value(), zeroIndex)
+		}
+		switch {
+		case c.Body.IsNull():
+			s.edits.Set(c.Body, emptyObject)
+		case !c.Body.Exists():
+			s.edits.Add(it.Value(), emptyDelta)
+		}
+	}
+	return g, nil
+}
+
+// stripReasoning notes the removal of the reasoning members of a delta or message and reports whether there are any.
+func stripReasoning(edits *jsonx.Edits, v jsonx.Value) (any bool) {
+	for it := v.Iter(); it.Next(); {
+		if isReasoning(plain(it.Key())) {
+			edits.Delete(it.Value())
+			any = true
+		}
+	}
+	return any
+}
+
+func isReasoning(name []byte) bool {
+	switch string(name) {
+	case "reasoning", "reasoning_content", "reasoning_details":
+		return true
+	}
+	return false
+}
+
+// complete notes the changes to the top level: the public model, and the members that the SDKs count on.
+func (s *Stream) complete(c *Chunk) {
+	if !c.choices.Exists() {
+		s.edits.Add(c.root, noneChosen)
+	} else if c.choices.IsNull() {
+		s.edits.Set(c.choices, []byte("[]"))
+	}
+	if !c.object.Exists() {
+		s.edits.Add(c.root, chunkObject)
+	}
+	addIdentity(&s.edits, &c.head, &s.answer)
+	if s.edits.Len() > 0 || !c.model.Exists() {
+		setModel(&s.edits, &c.head, s.model)
+	} // else see write
+}
+
+// addIdentity notes the addition of an id and a time where the engine gave none.
+func addIdentity(edits *jsonx.Edits, h *head, a *Answer) {
+	if !h.id.Exists() {
+		edits.Add(h.root, jsonx.AppendStringS([]byte(`"id":`), a.ID))
+	}
+	if !h.created.Exists() {
+		edits.Add(h.root, strconv.AppendInt([]byte(`"created":`), a.Created, 10))
+	}
+}
+
+// setModel notes that the model is shown under its public id, which is given in quotes.
+func setModel(edits *jsonx.Edits, h *head, model []byte) {
+	switch {
+	case !h.model.Exists():
+		edits.Add(h.root, append([]byte(`"model":`), model...))
+	case !bytes.Equal(h.model.Raw(), model):
+		edits.Set(h.model, model)
+	}
+}
+
+// write appends the chunk with its changes as one event of one line.
+func (s *Stream) write(dst, data []byte) []byte {
+	dst = append(dst, "data: "...)
+	start := len(dst)
+	model := s.chunk.model
+	switch {
+	case s.edits.Len() > 0:
+		dst = s.edits.Append(dst, data)
+	case bytes.Equal(model.Raw(), s.model):
+		dst = append(dst, data...)
+	default: // nearly every chunk: worth a short cut
+		dst = append(dst, data[:model.Start()]...)
+		dst = append(dst, s.model...)
+		dst = append(dst, data[model.End():]...)
+	}
+	flatten(dst[start:])
+	return append(dst, "\n\n"...)
+}
+
+// flatten turns line ends into spaces. In JSON they can only be space between tokens, and they are there when an event
+// came in several lines.
+func flatten(line []byte) {
+	for _, end := range [...]byte{'\n', '\r'} {
+		for {
+			i := bytes.IndexByte(line, end)
+			if i < 0 {
+				break
+			}
+			line[i] = ' '
+		}
+	}
+}
+
+// Finish appends what the client is to see when the upstream has ended: the usage chunk if it was asked for and the
+// engine told the counts, then [DONE]. It returns ErrNoFinish, and appends nothing, when a choice lacks its
+// finish_reason. A second call appends nothing.
+func (s *Stream) Finish(dst []byte) ([]byte, error) {
+	if !s.whole(s.answer.N) {
+		return dst, ErrNoFinish
+	}
+	if s.closed {
+		return dst, nil
+	}
+	s.closed = true
+	switch {
+	case !s.answer.IncludeUsage:
+	case len(s.last) > 0:
+		dst = append(dst, s.last...)
+	case s.usage.Known:
+		dst = s.appendUsageChunk(dst)
+	}
+	return append(dst, "data: [DONE]\n\n"...), nil
+}
+
+// appendUsageChunk appends a usage chunk for an engine that put its counts elsewhere.
+func (s *Stream) appendUsageChunk(dst []byte) []byte {
+	dst = append(dst, `data: {"id":`...)
+	if len(s.id) > 0 {
+		dst = append(dst, s.id...)
+	} else {
+		dst = jsonx.AppendStringS(dst, s.answer.ID)
+	}
+	dst = append(dst, `,"object":"chat.completion.chunk","created":`...)
+	if len(s.created) > 0 {
+		dst = append(dst, s.created...)
+	} else {
+		dst = strconv.AppendInt(dst, s.answer.Created, 10)
+	}
+	dst = append(dst, `,"model":`...)
+	dst = append(dst, s.model...)
+	dst = append(dst, `,"choices":[],"usage":`...)
+	dst = appendUsage(dst, s.total())
+	return append(dst, "}\n\n"...)
+}
+
+// Fail appends the event that tells the client of a failure. No [DONE] follows it.
+func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
+	if s.closed {
+		return dst
+	}
+	s.closed = true
+	dst = append(dst, "data: "...)
+	dst = e.Append(dst)
+	return append(dst, "\n\n"...)
+}
+
+// Keepalive appends a comment, which clients ignore. It may stand wherever an event may.
+func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
+
+// Usage returns the token counts so far; when the engine told none, an estimate of one token a delta.
+func (s *Stream) Usage() Usage { return s.total() }
+
+// Started reports whether generated matter has been written for the client: text, reasoning, a refusal or a call.
+func (s *Stream) Started() bool { return s.started }
+
+// Deltas returns the number of deltas so far that carried generated matter, shown to the client or not.
+func (s *Stream) Deltas() int { return s.deltas }
+
+// Done reports whether nothing more is wanted from upstream: [DONE] came, or every choice has ended and the usage is
+// known. Whether that makes the answer whole is for Finish to say. An engine that never sends the latter is not worth a long wait once Whole is true.
+func (s *Stream) Done() bool { return s.done(s.answer.N) }
+
+// Whole reports whether every choice has its finish_reason, so that Finish will succeed.
+func (s *Stream) Whole() bool { return s.whole(s.answer.N) }

@@ -1,0 +1,165 @@
+package chat
+
+import "penstock/translate/jsonx"
+
+// MaxFunctionName is the length in bytes that the name of a function may have. Names of MCP tools go far beyond the 64 of
+// some vendors.
+const MaxFunctionName = 256
+
+var (
+	toolNames         = jsonx.NewNames("type", "function")
+	toolFunctionNames = jsonx.NewNames("name", "description", "parameters", "strict")
+	choiceNames       = jsonx.NewNames("name")
+)
+
+func (r *Request) decodeTools() *invalid {
+	v := r.members[memberTools]
+	switch {
+	case !given(v):
+		return nil
+	case !v.IsArray():
+		return wrongType("tools", "an array of tool definitions", v)
+	}
+	for it := v.Iter(); it.Next(); {
+		if e := checkTool(it.Value()); e != nil {
+			return e.at("tools", it.Index())
+		}
+		r.HasTools = true
+	}
+	if r.HasTools { // templates write the definitions into the prompt
+		r.PromptBytes += v.End() - v.Start()
+	}
+	return nil
+}
+
+func checkTool(v jsonx.Value) *invalid {
+	if !v.IsObject() {
+		return wrongType("", "an object", v)
+	}
+	var t [2]jsonx.Value
+	if e := readFields(v, toolNames, t[:]); e != nil {
+		return e
+	}
+	if e := functionType(t[0]); e != nil {
+		return e
+	}
+	function, e := requiredFunction(t[1])
+	if e != nil {
+		return e
+	}
+	if e := checkFunction(function); e != nil {
+		return e.in("function")
+	}
+	return nil
+}
+
+func checkFunction(v jsonx.Value) *invalid {
+	var f [4]jsonx.Value
+	if e := readFields(v, toolFunctionNames, f[:]); e != nil {
+		return e
+	}
+	if e := functionName(f[0]); e != nil {
+		return e
+	}
+	if e := optionalString("description", f[1]); e != nil {
+		return e
+	}
+	if e := optionalObject("parameters", f[2]); e != nil {
+		return e
+	}
+	_, e := optionalBool("strict", f[3], false)
+	return e
+}
+
+func functionName(v jsonx.Value) *invalid {
+	if e := requiredString("name", v); e != nil {
+		return e
+	}
+	name, ok := v.Text()
+	if !ok {
+		name = v.AppendText(nil)
+	}
+	switch {
+	case len(name) == 0:
+		return wrongValue("name", "must not be empty")
+	case len(name) > MaxFunctionName:
+		return wrongValue("name", "must be at most 256 bytes long")
+	}
+	return nil
+}
+
+// checkToolChoice checks the forms of tool_choice: the three words, one named function, or a list of allowed tools. Whether
+// the named function is defined is left to the engine, which says so by name.
+func (r *Request) checkToolChoice() *invalid {
+	v := r.members[memberToolChoice]
+	switch {
+	case !given(v):
+		return nil
+	case v.IsString():
+		if v.EqualText("auto") || v.EqualText("none") || v.EqualText("required") {
+			return nil
+		}
+		return wrongValue("tool_choice", "must be auto, none, required or an object that names a function")
+	case !v.IsObject():
+		return wrongType("tool_choice", "a string or an object", v)
+	}
+	var t [2]jsonx.Value
+	if e := readFields(v, toolNames, t[:]); e != nil {
+		return e.in("tool_choice")
+	}
+	if e := requiredString("type", t[0]); e != nil {
+		return e.in("tool_choice")
+	}
+	switch {
+	case t[0].EqualText("allowed_tools"):
+		return nil
+	case !t[0].EqualText("function"):
+		return wrongValue("type", "must be function or allowed_tools").in("tool_choice")
+	}
+	function, e := requiredFunction(t[1])
+	if e != nil {
+		return e.in("tool_choice")
+	}
+	var f [1]jsonx.Value
+	if e := readFields(function, choiceNames, f[:]); e != nil {
+		return e.in("function").in("tool_choice")
+	}
+	if e := functionName(f[0]); e != nil {
+		return e.in("function").in("tool_choice")
+	}
+	return nil
+}
+
+var responseFormatNames = jsonx.NewNames("type", "json_schema")
+
+func (r *Request) decodeResponseFormat() *invalid {
+	v := r.members[memberResponseFormat]
+	if e := optionalObject("response_format", v); e != nil {
+		return e
+	}
+	if !given(v) {
+		return nil
+	}
+	var f [2]jsonx.Value
+	if e := readFields(v, responseFormatNames, f[:]); e != nil {
+		return e.in("response_format")
+	}
+	if e := requiredString("type", f[0]); e != nil {
+		return e.in("response_format")
+	}
+	switch {
+	case f[0].EqualText("text"):
+		return nil
+	case f[0].EqualText("json_object"):
+		r.StructuredOutput = true
+		return nil
+	case !f[0].EqualText("json_schema"):
+		return wrongValue("type", "must be text, json_object or json_schema").in("response_format")
+	case !given(f[1]):
+		return missing("json_schema").in("response_format")
+	case !f[1].IsObject():
+		return wrongType("json_schema", "an object", f[1]).in("response_format")
+	}
+	r.StructuredOutput, r.schema = true, true
+	return nil
+}

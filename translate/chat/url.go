@@ -1,0 +1,122 @@
+package chat
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// maxURL bounds the length of an https URL of an image.
+const maxURL = 8 << 10
+
+// urlHost returns the host of an https URL, of which rest is what follows the scheme, or what is wrong with it.
+//
+// The URL is not fetched here but by an engine, inside the operator's network, with a parser of its own. So whatever two
+// parsers could read differently is refused: user names, backslashes, blanks, escapes in the host. Addresses are refused in
+// all spellings that some resolver takes, also those without dots or in octal and hexadecimal, and so is localhost.
+func urlHost(rest []byte) (host []byte, text string) {
+	if len(rest) > maxURL {
+		return nil, "must be shorter than 8 KiB, or a data URL"
+	}
+	for _, c := range rest {
+		if c <= ' ' || c >= 0x7f || c == '\\' {
+			return nil, "must be a URL in ASCII without blanks, control characters and backslashes; escape them with %"
+		}
+	}
+	authority := rest
+	if i := bytes.IndexAny(rest, "/?#"); i >= 0 {
+		authority = rest[:i]
+	}
+	if bytes.IndexByte(authority, '@') >= 0 {
+		return nil, "must not hold a user name or a password"
+	}
+	host = authority
+	if i := bytes.IndexByte(authority, ':'); i >= 0 && authority[0] != '[' {
+		host = authority[:i]
+		if !isPort(authority[i+1:]) {
+			return nil, "must have a port between 1 and 65535, or none"
+		}
+	}
+	if isLiteralHost(host) {
+		return nil, "must name a public host; IP addresses and localhost are not accepted"
+	}
+	if !isHostName(host) {
+		return nil, "must have a valid host name"
+	}
+	return host, ""
+}
+
+func isPort(s []byte) bool {
+	n, err := strconv.ParseUint(string(s), 10, 16)
+	return err == nil && n > 0
+}
+
+// isLiteralHost reports whether resolvers may take host for an IP address of this or another machine without asking DNS. As
+// browsers do, it goes by the last label: no name ends in a number.
+func isLiteralHost(host []byte) bool {
+	if len(host) > 0 && host[0] == '[' {
+		return true
+	}
+	host = bytes.TrimSuffix(host, []byte("."))
+	last := host[bytes.LastIndexByte(host, '.')+1:]
+	return isNumber(last) || equalFold(last, "localhost") || equalFold(host, "localhost.localdomain")
+}
+
+// isNumber reports whether s is digits, or hexadecimal with 0x.
+func isNumber(s []byte) bool {
+	if hasFoldPrefix(s, "0x") {
+		return len(bytes.Trim(s[2:], "0123456789abcdefABCDEF")) == 0
+	}
+	return len(s) > 0 && len(bytes.Trim(s, "0123456789")) == 0
+}
+
+// isHostName reports whether host is a name as DNS has them, with underscores tolerated and at most one final dot.
+func isHostName(host []byte) bool {
+	if len(host) == 0 || len(host) > 254 {
+		return false
+	}
+	for label := range bytes.SplitSeq(bytes.TrimSuffix(host, []byte(".")), []byte(".")) {
+		if len(label) == 0 || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for _, c := range label {
+			if c != '-' && c != '_' && !('0' <= c && c <= '9') && !('a' <= c|0x20 && c|0x20 <= 'z') {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// hostAllowed reports whether host is in hosts: exact names, or *.example.com for all names below example.com.
+func hostAllowed(hosts []string, host []byte) bool {
+	host = bytes.TrimSuffix(host, []byte("."))
+	for _, h := range hosts {
+		if len(h) > 2 && h[:2] == "*." {
+			if n := len(host) - len(h) + 1; n > 0 && equalFold(host[n:], h[1:]) {
+				return true
+			}
+		} else if equalFold(host, h) {
+			return true
+		}
+	}
+	return false
+}
+
+// equalFold reports whether a and b are equal but for the case of ASCII letters.
+func equalFold(a []byte, b string) bool {
+	return len(a) == len(b) && hasFoldPrefix(a, b)
+}
+
+// hasFoldPrefix reports whether a begins with prefix, but for the case of ASCII letters.
+func hasFoldPrefix(a []byte, prefix string) bool {
+	if len(a) < len(prefix) {
+		return false
+	}
+	for i := range len(prefix) {
+		x, y := a[i], prefix[i]
+		if x != y && (x|0x20 != y|0x20 || x|0x20 < 'a' || x|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
+}

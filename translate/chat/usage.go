@@ -1,0 +1,111 @@
+package chat
+
+import (
+	"strconv"
+
+	"penstock/translate/jsonx"
+)
+
+// maxTokens bounds a token count, so that sums of counts that an engine made up cannot overflow.
+const maxTokens = 1 << 31
+
+// Usage is the token counts of one answer in the sense of the chat dialect: Prompt includes Cached, and Completion
+// includes Reasoning. Counts that an engine did not tell are 0.
+type Usage struct {
+	Prompt, Completion, Total int
+	Cached                    int // of Prompt, taken from the prefix cache
+	Reasoning                 int // of Completion, not visible text
+
+	// Known: the engine told the counts, in `usage` or in llama.cpp's `timings`.
+	Known bool
+	// Estimated: Completion and Total are our own estimate, one token a delta, or four bytes of a whole completion a token.
+	Estimated bool
+
+	timed bool // from timings
+}
+
+// estimate returns the usage when the engine told none.
+func estimate(tokens int) Usage {
+	return Usage{Completion: tokens, Total: tokens, Estimated: true}
+}
+
+// readUsage reads a `usage` object. ok is false when it is none or has no counts.
+func readUsage(v jsonx.Value) (u Usage, ok bool) {
+	if !v.IsObject() {
+		return Usage{}, false
+	}
+	for it := v.Iter(); it.Next(); {
+		switch string(it.Key().Raw()) {
+		case "prompt_tokens":
+			u.Prompt, u.Known = tokens(it.Value(), u.Known)
+		case "completion_tokens":
+			u.Completion, u.Known = tokens(it.Value(), u.Known)
+		case "total_tokens":
+			u.Total, _ = tokens(it.Value(), false)
+		case "reasoning_tokens": // SGLang
+			u.Reasoning, _ = tokens(it.Value(), false)
+		case "prompt_tokens_details":
+			u.Cached, _ = tokens(it.Value().Get("cached_tokens"), false)
+		case "completion_tokens_details":
+			if n, ok := tokens(it.Value().Get("reasoning_tokens"), false); ok {
+				u.Reasoning = n
+			}
+		}
+	}
+	if !u.Known {
+		return Usage{}, false
+	}
+	u.settle()
+	return u, true
+}
+
+// readTimings reads llama.cpp's `timings`, which its last chunk has even if no usage was asked for. Its counts are of
+// one choice; prompt_n leaves out what came from the cache.
+func readTimings(v jsonx.Value) (u Usage, ok bool) {
+	if !v.IsObject() {
+		return Usage{}, false
+	}
+	var told bool
+	u.Prompt, told = tokens(v.Get("prompt_n"), false)
+	u.Completion, u.Known = tokens(v.Get("predicted_n"), false)
+	if !told || !u.Known {
+		return Usage{}, false
+	}
+	u.Cached, _ = tokens(v.Get("cache_n"), false)
+	u.Prompt += u.Cached
+	u.timed = true
+	u.settle()
+	return u, true
+}
+
+// settle makes the counts agree with each other.
+func (u *Usage) settle() {
+	u.Cached = min(u.Cached, u.Prompt)
+	u.Reasoning = min(u.Reasoning, u.Completion)
+	u.Total = max(u.Total, u.Prompt+u.Completion)
+}
+
+// tokens reads one count. known is what the second result is when v is no count.
+func tokens(v jsonx.Value, known bool) (n int, ok bool) {
+	i, ok := v.Int()
+	if !ok || i < 0 {
+		return 0, known
+	}
+	return int(min(i, maxTokens)), true
+}
+
+// appendUsage appends u as a `usage` object.
+func appendUsage(dst []byte, u Usage) []byte {
+	dst = append(dst, `{"prompt_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.Prompt), 10)
+	dst = append(dst, `,"completion_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.Completion), 10)
+	dst = append(dst, `,"total_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.Total), 10)
+	if u.Cached > 0 {
+		dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
+		dst = strconv.AppendInt(dst, int64(u.Cached), 10)
+		dst = append(dst, '}')
+	}
+	return append(dst, '}')
+}

@@ -1,0 +1,200 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"strconv"
+
+	"golang.org/x/image/webp"
+
+	"penstock/translate/jsonx"
+)
+
+// Image is one image part.
+type Image struct {
+	// Message and Part say where it stands: messages[Message].content[Part].
+	Message, Part int
+	// Type is the media type of a data URL, as its content says; empty for an https URL, which nobody has fetched.
+	Type string
+	// Width and Height are in pixels, read from the header of a data URL; 0 for an https URL.
+	Width, Height int
+	// Host is the host of an https URL, without port, as the client spelt it; nil for a data URL. It borrows from the body.
+	Host []byte
+	// Bytes is the length of the URL as JSON writes it, which for a data URL is that of the image in base64.
+	Bytes int
+
+	object bool // image_url is an object with the URL inside
+}
+
+// Param returns the path of the URL, as in messages[2].content[0].image_url.
+func (m *Image) Param() string {
+	s := "messages[" + strconv.Itoa(m.Message) + "].content[" + strconv.Itoa(m.Part) + "].image_url"
+	if m.object {
+		s += ".url"
+	}
+	return s
+}
+
+// Pixels returns the number of pixels, 0 when it is not known.
+func (m *Image) Pixels() int64 { return int64(m.Width) * int64(m.Height) }
+
+// Vision models spend about one token on a square of 28 by 28 pixels and scale what is very large.
+const (
+	pixelsPerToken    = 28 * 28
+	minImageTokens    = 64
+	maxImageTokens    = 4096
+	remoteImageTokens = 1024 // an https URL: a picture of 800,000 pixels
+)
+
+func (m *Image) estimateTokens() int {
+	if m.Pixels() == 0 {
+		return remoteImageTokens
+	}
+	return int(min(max(m.Pixels()/pixelsPerToken, minImageTokens), maxImageTokens))
+}
+
+// MaxImages is how many images a request may have. Reading the size of one costs much more than its bytes when it is tiny.
+const MaxImages = 1000
+
+var imageNames = jsonx.NewNames("url", "detail")
+
+// decodeImage reads the member image_url of part j of message i, and adds the image to r.Images.
+func (r *Request) decodeImage(i, j int, v jsonx.Value) *invalid {
+	m := Image{Message: i, Part: j}
+	switch {
+	case len(r.Images) == MaxImages:
+		return wrongValue("", "is one image too many: a request may hold "+strconv.Itoa(MaxImages))
+	case !given(v):
+		return missing("image_url")
+	case v.IsString():
+	case v.IsObject():
+		m.object = true
+		var o [2]jsonx.Value
+		if e := readFields(v, imageNames, o[:]); e != nil {
+			return e.in("image_url")
+		}
+		if e := checkDetail(o[1]); e != nil {
+			return e.in("image_url")
+		}
+		if e := requiredString("url", o[0]); e != nil {
+			return e.in("image_url")
+		}
+		v = o[0]
+	default:
+		return wrongType("image_url", "a URL in a string or an object with url", v)
+	}
+	url, ok := v.Text()
+	if !ok { // some encoders escape every slash
+		url = v.AppendText(nil)
+	}
+	m.Bytes = textLength(v)
+	if text := m.read(url); text != "" {
+		e := wrongValue("", text)
+		if m.object {
+			e.in("url")
+		}
+		return e.in("image_url")
+	}
+	r.Images = append(r.Images, m)
+	return nil
+}
+
+func checkDetail(v jsonx.Value) *invalid {
+	if !given(v) {
+		return nil
+	}
+	if e := requiredString("detail", v); e != nil {
+		return e
+	}
+	if v.EqualText("auto") || v.EqualText("low") || v.EqualText("high") {
+		return nil
+	}
+	return wrongValue("detail", "must be auto, low or high")
+}
+
+const wantURL = "must be an https URL, or a data URL with a JPEG, PNG or WebP image in base64"
+
+// read fills in what the URL says about the image, or returns what is wrong with it.
+func (m *Image) read(url []byte) string {
+	switch {
+	case hasFoldPrefix(url, "https://"):
+		host, text := urlHost(url[len("https://"):])
+		m.Host = host
+		return text
+	case hasFoldPrefix(url, "data:"):
+		return m.readData(url[len("data:"):])
+	}
+	return wantURL
+}
+
+// imageKind is a kind of image that engines are given.
+type imageKind struct {
+	mediaType string
+	alias     string // another name in use
+	config    func(io.Reader) (image.Config, error)
+}
+
+var imageKinds = [...]imageKind{
+	{"image/jpeg", "image/jpg", jpeg.DecodeConfig},
+	{"image/png", "image/png", png.DecodeConfig},
+	{"image/webp", "image/webp", webp.DecodeConfig},
+}
+
+// sniff returns the kind of an image by its first bytes, nil if it is none of ours.
+func sniff(b []byte) *imageKind {
+	switch {
+	case bytes.HasPrefix(b, []byte("\xff\xd8\xff")):
+		return &imageKinds[0]
+	case bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n")):
+		return &imageKinds[1]
+	case len(b) >= 12 && string(b[:4]) == "RIFF" && string(b[8:12]) == "WEBP":
+		return &imageKinds[2]
+	}
+	return nil
+}
+
+// maxImageHeader is how many bytes of an image are searched for its size. A JPEG may carry previews and camera data in
+// front of it, each up to 64 KiB.
+const maxImageHeader = 1 << 20
+
+// readData reads a data URL behind its scheme. Only the header of the image is decoded; of the rest the alphabet is checked.
+func (m *Image) readData(s []byte) string {
+	comma := bytes.IndexByte(s[:min(len(s), 64)], ',')
+	if comma < 0 {
+		return wantURL
+	}
+	var declared *imageKind
+	for i := range imageKinds {
+		k := &imageKinds[i]
+		if equalFold(s[:comma], k.mediaType+";base64") || equalFold(s[:comma], k.alias+";base64") {
+			declared = k
+		}
+	}
+	if declared == nil {
+		return wantURL
+	}
+	data := s[comma+1:]
+	if !isBase64(data) {
+		return "must hold valid base64 with its padding and without spaces"
+	}
+	var head [12]byte
+	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)]) // whatever fails here is no image
+	kind := sniff(head[:n])
+	switch {
+	case kind == nil:
+		return "must hold a JPEG, PNG or WebP image; its content is none of these"
+	case kind != declared:
+		return "says " + declared.mediaType + " but holds " + kind.mediaType
+	}
+	prefix := data[:min(len(data), base64.StdEncoding.EncodedLen(maxImageHeader))]
+	c, err := kind.config(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(prefix)))
+	if err != nil || c.Width <= 0 || c.Height <= 0 {
+		return "must hold an image with a readable header; its size could not be found"
+	}
+	m.Type, m.Width, m.Height = kind.mediaType, c.Width, c.Height
+	return ""
+}

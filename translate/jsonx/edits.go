@@ -1,0 +1,251 @@
+package jsonx
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Edits is a list of changes to one source, applied together: what is not changed stays as it is, byte by byte. The
+// zero value is ready and can be reused after Reset.
+//
+// Edits borrows the texts that it is given, until Reset. Changes may be added in any order. Of two changes at one
+// offset the one added first comes first. A change within a part that another one replaces or deletes is dropped.
+// Replacements that overlap only in part are a mistake of the caller: applying them panics.
+type Edits struct {
+	list   []edit
+	sorted bool
+}
+
+type editKind uint8
+
+const (
+	editDelete  editKind = iota // an element or member goes, with one comma
+	editReplace                 // [start,end) becomes with
+	editAdd                     // an element or member comes behind the last one of its container
+)
+
+type edit struct {
+	start, end int
+	with       []byte
+	kind       editKind
+	first      bool // delete: nothing comes before it; add: the container is empty
+	before     int  // delete: offset of the comma before it
+	next       int  // delete: offset of what follows its comma, -1 when it is the last
+}
+
+// Reset forgets all changes and the texts they borrow.
+func (e *Edits) Reset() {
+	clear(e.list)
+	e.list, e.sorted = e.list[:0], false
+	if cap(e.list) > 1024 {
+		e.list = nil
+	}
+}
+
+// Len returns the number of changes.
+func (e *Edits) Len() int { return len(e.list) }
+
+// Replace puts with in the place of src[start:end].
+func (e *Edits) Replace(start, end int, with []byte) {
+	if start < 0 || end < start {
+		panic("BUG: jsonx: replacement of a negative range")
+	}
+	e.add(edit{start: start, end: end, with: with, kind: editReplace})
+}
+
+// Insert puts with before src[at]. To insert a member or an element use Add, which knows when a comma is needed.
+func (e *Edits) Insert(at int, with []byte) { e.Replace(at, at, with) }
+
+// Set replaces the value v, which must exist, by the JSON text with.
+func (e *Edits) Set(v Value, with []byte) {
+	mustExist(v)
+	e.Replace(v.Start(), v.End(), with)
+}
+
+// Add puts with, a JSON value or a member such as `"n":1`, behind the last child of the array or object v, and a comma
+// where one is needed, also when children of v are deleted.
+func (e *Edits) Add(v Value, with []byte) {
+	mustExist(v)
+	src := v.d.src
+	at := skipSpaceBack(src, v.End()-1)
+	x := edit{start: at, end: at, with: with, kind: editAdd}
+	if at-1 == v.Start() { // the opening bracket
+		x.first = true
+	}
+	e.add(x)
+}
+
+// Delete removes the value v with its comma, and with its name if it is a member. v must exist and must not be the root.
+func (e *Edits) Delete(v Value) {
+	mustExist(v)
+	if v.i == 0 {
+		panic("BUG: jsonx: the root cannot be deleted")
+	}
+	src := v.d.src
+	x := edit{start: v.Start(), end: v.End(), kind: editDelete, next: -1}
+	p := skipSpaceBack(src, x.start)
+	if src[p-1] == ':' { // a member: its name is the node before the value
+		x.start = int(v.d.nodes[v.i-1].start)
+		p = skipSpaceBack(src, x.start)
+	}
+	if src[p-1] == ',' {
+		x.before = p - 1
+	} else {
+		x.first = true
+	}
+	if p = skipSpace(src, x.end); src[p] == ',' {
+		x.next = skipSpace(src, p+1)
+	}
+	e.add(x)
+}
+
+func mustExist(v Value) {
+	if v.d == nil {
+		panic("BUG: jsonx: edit of a value that does not exist")
+	}
+}
+
+// skipSpaceBack returns the smallest j such that src[j:i] is space. It is called behind a token, so it ends.
+func skipSpaceBack(src []byte, i int) int {
+	for src[i-1] == ' ' || src[i-1] == '\n' || src[i-1] == '\r' || src[i-1] == '\t' {
+		i--
+	}
+	return i
+}
+
+func (e *Edits) add(x edit) {
+	e.list, e.sorted = append(e.list, x), false
+}
+
+// compareEdits orders by offset. At one offset come insertions, then deletes, then replacements, so that a replacement
+// of what is deleted is met when it is already gone.
+func compareEdits(a, b edit) int {
+	switch c := cmp.Compare(a.start, b.start); {
+	case c != 0:
+		return c
+	case (a.end == a.start) != (b.end == b.start):
+		if a.end == a.start {
+			return -1
+		}
+		return 1
+	case a.kind != b.kind && a.end != a.start:
+		return cmp.Compare(a.kind, b.kind)
+	}
+	return cmp.Compare(b.end, a.end)
+}
+
+func (e *Edits) sort() {
+	if !e.sorted {
+		slices.SortStableFunc(e.list, compareEdits)
+		e.sorted = true
+	}
+}
+
+// cursor is the state of one application of a sorted list.
+type cursor struct {
+	i   int // index into the list
+	pos int // offset in the source up to which everything is settled
+
+	// Which comma a deleted child takes depends on its siblings: the one before it, except that the children that are
+	// deleted from the front on take the one behind.
+	leading int // the child at this offset has lost all its predecessors
+	emptied int // the child that ended at this offset was the last and has lost all its predecessors
+	added   int // something has been added at this offset
+}
+
+// step is one splice: src[:to] up to from is kept, src[from:to] is replaced by a comma, if any, and with.
+type step struct {
+	from, to int
+	comma    bool
+	with     []byte
+}
+
+func (e *Edits) start() cursor {
+	e.sort()
+	return cursor{leading: -1, emptied: -1, added: -1}
+}
+
+func (e *Edits) next(c *cursor) (step, bool) {
+	for c.i < len(e.list) {
+		x := &e.list[c.i]
+		c.i++
+		if x.start < c.pos {
+			if x.end > c.pos {
+				panic("BUG: jsonx: overlapping edits")
+			}
+			continue
+		}
+		s := step{from: x.start, to: x.end, with: x.with}
+		switch x.kind {
+		case editReplace:
+		case editAdd:
+			s.comma = x.start == c.added || !x.first && x.start != c.emptied
+			c.added = x.start
+		case editDelete:
+			switch {
+			case !x.first && x.start != c.leading:
+				s.from = max(x.before, c.pos)
+			case x.next >= 0:
+				s.to, c.leading = x.next, x.next
+			default:
+				c.emptied = x.end
+			}
+		}
+		c.pos = s.to
+		return s, true
+	}
+	return step{}, false
+}
+
+// Size returns the length of the result for a source of n bytes.
+func (e *Edits) Size(n int) int {
+	c := e.start()
+	for s, ok := e.next(&c); ok; s, ok = e.next(&c) {
+		n += len(s.with) - (s.to - s.from)
+		if s.comma {
+			n++
+		}
+	}
+	return n
+}
+
+// Append appends src with all changes applied. src is not changed; dst must not overlap with it.
+func (e *Edits) Append(dst, src []byte) []byte {
+	dst = slices.Grow(dst, e.Size(len(src)))
+	pos := 0
+	c := e.start()
+	for s, ok := e.next(&c); ok; s, ok = e.next(&c) {
+		dst = append(dst, src[pos:s.from]...)
+		if s.comma {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, s.with...)
+		pos = s.to
+	}
+	return append(dst, src[pos:]...)
+}
+
+var commaSegment = []byte{','}
+
+// Segments appends the result in pieces to dst, without copying: they borrow from src and from the texts of the
+// changes, and must not be changed. It serves a vectored write of a large body. No piece is empty.
+func (e *Edits) Segments(dst [][]byte, src []byte) [][]byte {
+	pos := 0
+	c := e.start()
+	for s, ok := e.next(&c); ok; s, ok = e.next(&c) {
+		if pos < s.from {
+			dst = append(dst, src[pos:s.from:s.from])
+		}
+		if s.comma {
+			dst = append(dst, commaSegment)
+		}
+		if len(s.with) > 0 {
+			dst = append(dst, s.with)
+		}
+		pos = s.to
+	}
+	if pos < len(src) {
+		dst = append(dst, src[pos:])
+	}
+	return dst
+}

@@ -1,0 +1,67 @@
+package jsonx
+
+import "strconv"
+
+// SyntaxError says that the source is not JSON. Reason is one of a closed set of our own texts and never quotes
+// the source, so both members are safe in an answer and in a log.
+type SyntaxError struct {
+	Offset int // byte offset of the first byte that cannot be accepted; len(src) when the source ends too early
+	Reason string
+}
+
+func (e *SyntaxError) Error() string {
+	return "parse JSON: " + e.Reason + " at byte " + strconv.Itoa(e.Offset)
+}
+
+// Limit names what a LimitError is about.
+type Limit string
+
+// The limits of Parse.
+const (
+	LimitDepth   Limit = "levels of nesting"
+	LimitMembers Limit = "members of one object"
+	LimitNodes   Limit = "values"
+	LimitSize    Limit = "bytes"
+)
+
+// LimitError says that the source may well be JSON but is more than Parse is willing to index.
+type LimitError struct {
+	Offset int   // where the limit was passed
+	Limit  Limit // which one
+	Max    int   // its value
+}
+
+func (e *LimitError) Error() string {
+	return "parse JSON: more than " + strconv.Itoa(e.Max) + " " + string(e.Limit) + " at byte " + strconv.Itoa(e.Offset)
+}
+
+// MemberProblem says what is wrong with a member.
+type MemberProblem uint8
+
+// The problems that Fields reports.
+const (
+	Duplicate   MemberProblem = iota + 1 // the name occurs twice, perhaps spelt with escapes
+	CaseVariant                          // the name occurs in another case, as in "Model"
+)
+
+func (p MemberProblem) String() string {
+	switch p {
+	case Duplicate:
+		return "given twice"
+	case CaseVariant:
+		return "spelt in another case"
+	}
+	return "invalid"
+}
+
+// MemberError says that an object names one of the members we read in a way that two readers could understand
+// differently: some take the first of two equal names, some the last, and Go's own decoder ignores case.
+type MemberError struct {
+	Name    string // the name as the caller of Fields spells it, never the client's spelling
+	Problem MemberProblem
+	Offset  int // of the offending name
+}
+
+func (e *MemberError) Error() string {
+	return "read JSON object: member " + strconv.Quote(e.Name) + " is " + e.Problem.String()
+}

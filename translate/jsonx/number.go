@@ -1,0 +1,124 @@
+package jsonx
+
+import (
+	"math"
+	"strconv"
+	"unsafe"
+)
+
+// Int returns the value of an integral number. ok is false when v is no number, has a fraction, or does not fit; 1.0 and
+// 1e2 are integral. It takes time linear in the length of the number, whatever its exponent.
+func (v Value) Int() (int64, bool) {
+	if v.d == nil {
+		return 0, false
+	}
+	n := v.node()
+	if n.kind != Number {
+		return 0, false
+	}
+	s := v.d.src[n.start:n.end]
+	neg := s[0] == '-'
+	if neg {
+		s = s[1:]
+	}
+	var u uint64
+	ok := true
+	if n.flags&flagFraction == 0 {
+		u, ok = digitsValue(s, nil)
+	} else {
+		u, ok = scientificValue(s)
+	}
+	switch {
+	case !ok:
+		return 0, false
+	case neg && u <= 1<<63:
+		return int64(-u), true
+	case !neg && u < 1<<63:
+		return int64(u), true
+	}
+	return 0, false
+}
+
+// digitsValue returns the value of the digits a followed by b.
+func digitsValue(a, b []byte) (u uint64, ok bool) {
+	for _, s := range [2][]byte{a, b} {
+		for _, c := range s {
+			if u > math.MaxUint64/10 {
+				return 0, false
+			}
+			u *= 10
+			d := uint64(c - '0')
+			if u > math.MaxUint64-d {
+				return 0, false
+			}
+			u += d
+		}
+	}
+	return u, true
+}
+
+// scientificValue returns the value of an unsigned number with a fraction or an exponent.
+func scientificValue(s []byte) (u uint64, ok bool) {
+	whole := s[:skipDigits(s, 0)]
+	s = s[len(whole):]
+	var frac []byte
+	if len(s) > 0 && s[0] == '.' {
+		frac = s[1:skipDigits(s, 1)]
+		s = s[1+len(frac):]
+	}
+	exp := 0
+	if len(s) > 0 { // the 'e'
+		s = s[1:]
+		neg := s[0] == '-'
+		if s[0] == '-' || s[0] == '+' {
+			s = s[1:]
+		}
+		for _, c := range s {
+			exp = min(exp*10+int(c-'0'), 1<<40) // more than any source is long
+		}
+		if neg {
+			exp = -exp
+		}
+	}
+	// Trailing zeros go, so that the digits that stay must all be integral.
+	exp -= len(frac)
+	for len(frac) > 0 && frac[len(frac)-1] == '0' {
+		frac = frac[:len(frac)-1]
+		exp++
+	}
+	if len(frac) == 0 {
+		for len(whole) > 0 && whole[len(whole)-1] == '0' {
+			whole = whole[:len(whole)-1]
+			exp++
+		}
+	}
+	if len(whole)+len(frac) == 0 {
+		return 0, true
+	}
+	if exp < 0 {
+		return 0, false
+	}
+	u, ok = digitsValue(whole, frac)
+	for ; ok && u != 0 && exp > 0; exp-- {
+		if u > math.MaxUint64/10 {
+			return 0, false
+		}
+		u *= 10
+	}
+	return u, ok
+}
+
+// Float returns the value of a number, rounded to the nearest float64. ok is false when v is no number or is too large
+// to be finite. It does not allocate, except for a number that is too large.
+func (v Value) Float() (float64, bool) {
+	if v.Kind() != Number {
+		return 0, false
+	}
+	raw := v.Raw()
+	// ParseFloat keeps no reference to its argument; its error holds a copy.
+	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(raw), len(raw)), 64) //nolint:gosec // see above
+	if err != nil {
+		return 0, false
+	}
+	return f, true
+}

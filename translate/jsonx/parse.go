@@ -1,0 +1,433 @@
+package jsonx
+
+import "math"
+
+// Limits that hold when Options leaves them zero, and those that cannot be changed.
+const (
+	DefaultMaxDepth = 64
+	DefaultRecord   = 8
+	DefaultMaxNodes = 1 << 20 // 16 MiB of tape
+
+	// MaxMembers is the greatest number of members an object may have, at any depth.
+	MaxMembers = 10_000
+
+	maxSize   = math.MaxInt32 // offsets are kept in 32 bits
+	maxDepth  = 1024          // bounds the stack that a Doc keeps
+	keepNodes = 16 << 10      // Reset keeps a tape of up to 256 KiB
+)
+
+// Options bounds a Parse. The zero value stands for the defaults.
+type Options struct {
+	// MaxDepth is how deep containers may nest; a scalar document has depth 0. Default 64, at most 1024.
+	MaxDepth int
+	// Record is the depth down to which the children of containers are recorded: the root container has depth 1.
+	// Deeper containers are validated, and known as values with a Kind and a Raw text, but appear to be empty
+	// (see Value.Recorded). Default 8, which is what the deepest path of any dialect needs.
+	Record int
+	// MaxNodes caps the tape: every recorded value and every recorded member name is a node of 16 bytes. Default 1<<20.
+	MaxNodes int
+}
+
+// Kind is the kind of a JSON value.
+type Kind uint8
+
+// The kinds. Invalid is the kind of a value that is absent.
+const (
+	Invalid Kind = iota
+	Null
+	False
+	True
+	Number
+	String
+	Array
+	Object
+)
+
+// String returns the name that JSON Schema has for k: "null", "boolean", "number", and so on; "absent" for Invalid.
+func (k Kind) String() string {
+	switch k {
+	case Invalid:
+		return "absent"
+	case Null:
+		return "null"
+	case False, True:
+		return "boolean"
+	case Number:
+		return "number"
+	case String:
+		return "string"
+	case Array:
+		return "array"
+	case Object:
+		return "object"
+	}
+	return "invalid"
+}
+
+const (
+	flagEscaped    = 1 << iota // string: holds a backslash
+	flagWide                   // string: holds bytes above 0x7f
+	flagFraction               // number: has a fraction or an exponent
+	flagUnrecorded             // container: has children that are not on the tape
+)
+
+// node is one entry of the tape. The tape is in document order: a container is followed by its children, a member is
+// its name (a String node) followed by its value. next is the index behind the whole subtree.
+type node struct {
+	start, end uint32
+	next       int32
+	kind       Kind
+	flags      uint8
+}
+
+// set writes the members one by one: a literal is built elsewhere and copied, which stalls on the stores just made and
+// doubled the time of a Parse.
+func (n *node) set(start, end, next int, kind Kind, flags uint8) {
+	n.start, n.end, n.next = uint32(start), uint32(end), int32(next)
+	n.kind, n.flags = kind, flags
+}
+
+type frame struct {
+	node   int32 // the container's node, -1 when it is not recorded
+	count  int32 // members so far
+	object bool
+}
+
+// Doc is a parsed document: the source and the tape that indexes it. The zero value is ready. A Doc is meant to be
+// reused, as part of a pooled structure; it must not be copied while Values of it are in use, nor be used by two
+// goroutines while one of them parses.
+type Doc struct {
+	src   []byte
+	nodes []node
+	stack []frame
+}
+
+// Parse validates src and indexes it. The error is a *SyntaxError or a *LimitError, after which the document is empty.
+//
+// Parse keeps src, without copying, until the next Parse or Reset: the caller must not change it as long as it uses
+// the Doc or any Value of it. Values of an earlier Parse are invalid.
+func (d *Doc) Parse(src []byte, o Options) error {
+	if o.MaxDepth <= 0 {
+		o.MaxDepth = DefaultMaxDepth
+	}
+	if o.Record <= 0 {
+		o.Record = DefaultRecord
+	}
+	if o.MaxNodes <= 0 {
+		o.MaxNodes = DefaultMaxNodes
+	}
+	o.MaxDepth = min(o.MaxDepth, maxDepth)
+	if len(d.stack) < o.MaxDepth {
+		d.stack = make([]frame, o.MaxDepth)
+	}
+	d.src = nil
+	nodes, err := parse(src, d.nodes[:0:min(cap(d.nodes), o.MaxNodes)], d.stack, o)
+	if err != nil {
+		nodes = nodes[:0]
+	} else {
+		d.src = src
+	}
+	if cap(nodes) >= cap(d.nodes) {
+		d.nodes = nodes
+	} else { // the tape that we have is larger than o.MaxNodes
+		d.nodes = d.nodes[:len(nodes)]
+	}
+	return err
+}
+
+// Reset forgets the source and drops a tape that has become large, so that a pool of Docs holds neither.
+func (d *Doc) Reset() {
+	d.src, d.nodes = nil, d.nodes[:0]
+	if cap(d.nodes) > keepNodes {
+		d.nodes = nil
+	}
+}
+
+// Root returns the document's value; it is absent when nothing was parsed.
+func (d *Doc) Root() Value {
+	if len(d.nodes) == 0 {
+		return Value{}
+	}
+	return Value{d: d}
+}
+
+// grow makes room for at least one more node, or reports false when the cap is reached.
+func grow(nodes []node, limit int) ([]node, bool) {
+	if len(nodes) >= limit {
+		return nodes, false
+	}
+	n := make([]node, len(nodes), min(max(2*cap(nodes), 64), limit))
+	copy(n, nodes)
+	return n, true
+}
+
+// parse is the scanner. It appends to nodes, within its capacity or else in a copy, and returns them in any case. stack
+// has room for o.MaxDepth frames. The states are labels, not functions, so that all of the state stays in registers.
+func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
+	if len(src) > maxSize {
+		return nodes, &LimitError{Offset: maxSize, Limit: LimitSize, Max: maxSize}
+	}
+	var (
+		cur   frame // the innermost open container
+		depth int   // how many are open
+		rec   = true
+		i     int
+		n     = len(src)
+	)
+
+value: // a value must follow
+	i = skipSpace(src, i)
+	if i >= n {
+		return nodes, &SyntaxError{n, reasonEnd}
+	}
+	if rec && len(nodes) == cap(nodes) {
+		var ok bool
+		if nodes, ok = grow(nodes, o.MaxNodes); !ok {
+			return nodes, &LimitError{i, LimitNodes, o.MaxNodes}
+		}
+	}
+	switch c := src[i]; c {
+	case '"':
+		end, flags, reason := scanString(src, i+1)
+		if reason != "" {
+			return nodes, &SyntaxError{end, reason}
+		}
+		if rec {
+			nodes = nodes[:len(nodes)+1]
+			nodes[len(nodes)-1].set(i, end, len(nodes), String, flags)
+		}
+		i = end
+	case '{', '[':
+		if depth == o.MaxDepth {
+			return nodes, &LimitError{i, LimitDepth, o.MaxDepth}
+		}
+		kind := Array
+		if c == '{' {
+			kind = Object
+		}
+		stack[depth] = cur
+		depth++
+		cur = frame{node: -1, object: c == '{'}
+		if rec {
+			cur.node = int32(len(nodes))
+			nodes = nodes[:len(nodes)+1]
+			nodes[cur.node].set(i, 0, 0, kind, 0)
+			rec = depth <= o.Record
+		}
+		i = skipSpace(src, i+1)
+		if i < n && src[i] == c+2 { // '}' is '{'+2 and ']' is '['+2
+			i++
+			goto closed
+		}
+		if cur.node >= 0 && !rec {
+			nodes[cur.node].flags = flagUnrecorded
+		}
+		if c == '{' {
+			goto member
+		}
+		goto value
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		end, flags, ok := scanNumber(src, i)
+		if !ok {
+			if end == n {
+				return nodes, &SyntaxError{n, reasonEnd}
+			}
+			return nodes, &SyntaxError{end, reasonNumber}
+		}
+		if rec {
+			nodes = nodes[:len(nodes)+1]
+			nodes[len(nodes)-1].set(i, end, len(nodes), Number, flags)
+		}
+		i = end
+	case 't', 'f', 'n':
+		word, kind := "true", True
+		switch c {
+		case 'f':
+			word, kind = "false", False
+		case 'n':
+			word, kind = "null", Null
+		}
+		end := i + len(word)
+		if end > n || string(src[i:end]) != word {
+			return nodes, literalError(src, i, word)
+		}
+		if rec {
+			nodes = nodes[:len(nodes)+1]
+			nodes[len(nodes)-1].set(i, end, len(nodes), kind, 0)
+		}
+		i = end
+	case 0xef, 0xfe, 0xff, 0:
+		if i == 0 {
+			return nodes, &SyntaxError{0, reasonBOM}
+		}
+		return nodes, &SyntaxError{i, reasonValue}
+	default:
+		return nodes, &SyntaxError{i, reasonValue}
+	}
+
+after: // a value has ended
+	i = skipSpace(src, i)
+	if depth == 0 {
+		if i < n {
+			return nodes, &SyntaxError{i, reasonTrailing}
+		}
+		return nodes, nil
+	}
+	if i >= n {
+		return nodes, &SyntaxError{n, reasonEnd}
+	}
+	if cur.object {
+		switch src[i] {
+		case ',':
+			i = skipSpace(src, i+1)
+			goto member
+		case '}':
+			i++
+			goto closed
+		}
+		return nodes, &SyntaxError{i, reasonObject}
+	}
+	switch src[i] {
+	case ',':
+		i++
+		goto value
+	case ']':
+		i++
+		goto closed
+	}
+	return nodes, &SyntaxError{i, reasonArray}
+
+member: // a member's name must follow; space has been skipped
+	if i >= n {
+		return nodes, &SyntaxError{n, reasonEnd}
+	}
+	if src[i] != '"' {
+		return nodes, &SyntaxError{i, reasonName}
+	}
+	if cur.count++; cur.count > MaxMembers {
+		return nodes, &LimitError{i, LimitMembers, MaxMembers}
+	}
+	{
+		end, flags, reason := scanString(src, i+1)
+		if reason != "" {
+			return nodes, &SyntaxError{end, reason}
+		}
+		if rec {
+			if len(nodes) == cap(nodes) {
+				var ok bool
+				if nodes, ok = grow(nodes, o.MaxNodes); !ok {
+					return nodes, &LimitError{i, LimitNodes, o.MaxNodes}
+				}
+			}
+			nodes = nodes[:len(nodes)+1]
+			nodes[len(nodes)-1].set(i, end, len(nodes), String, flags)
+		}
+		i = skipSpace(src, end)
+	}
+	if i >= n {
+		return nodes, &SyntaxError{n, reasonEnd}
+	}
+	if src[i] != ':' {
+		return nodes, &SyntaxError{i, reasonColon}
+	}
+	i++
+	goto value
+
+closed: // the innermost container has ended
+	if cur.node >= 0 {
+		p := &nodes[cur.node]
+		p.end, p.next = uint32(i), int32(len(nodes))
+		rec = true // a recorded container's parent records
+	}
+	depth--
+	cur = stack[depth]
+	goto after
+}
+
+// The reasons of a SyntaxError.
+const (
+	reasonEnd      = "unexpected end"
+	reasonBOM      = "byte order mark or not UTF-8"
+	reasonValue    = "expected a value"
+	reasonLiteral  = "invalid literal"
+	reasonNumber   = "invalid number"
+	reasonControl  = "control character in a string"
+	reasonEscape   = "invalid escape in a string"
+	reasonUTF8     = "invalid UTF-8 in a string"
+	reasonName     = "expected a member name in quotes"
+	reasonColon    = "expected ':' after a member name"
+	reasonObject   = "expected ',' or '}' after a member"
+	reasonArray    = "expected ',' or ']' after an element"
+	reasonTrailing = "data after the value"
+)
+
+func literalError(src []byte, i int, word string) error {
+	for j := range len(word) {
+		if i+j == len(src) {
+			return &SyntaxError{len(src), reasonEnd}
+		}
+		if src[i+j] != word[j] {
+			return &SyntaxError{i + j, reasonLiteral}
+		}
+	}
+	panic("BUG: the literal is complete")
+}
+
+// skipSpace is small so that it is inlined: the loop runs in skipSpaces.
+func skipSpace(src []byte, i int) int {
+	if i < len(src) && src[i] > ' ' {
+		return i
+	}
+	return skipSpaces(src, i)
+}
+
+func skipSpaces(src []byte, i int) int {
+	for i < len(src) {
+		switch src[i] {
+		case ' ', '\n', '\r', '\t':
+			i++
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// scanNumber validates the number at i and returns the offset behind it, or the offset of the byte that is wrong.
+func scanNumber(s []byte, i int) (end int, flags uint8, ok bool) {
+	if s[i] == '-' {
+		i++
+	}
+	j := skipDigits(s, i)
+	if j == i || s[i] == '0' && j > i+1 {
+		return min(j, i+1), 0, false
+	}
+	i = j
+	if i < len(s) && s[i] == '.' {
+		flags = flagFraction
+		i++
+		if j = skipDigits(s, i); j == i {
+			return i, 0, false
+		}
+		i = j
+	}
+	if i < len(s) && s[i]|0x20 == 'e' {
+		flags = flagFraction
+		i++
+		if i < len(s) && (s[i] == '+' || s[i] == '-') {
+			i++
+		}
+		if j = skipDigits(s, i); j == i {
+			return i, 0, false
+		}
+		i = j
+	}
+	return i, flags, true
+}
+
+func skipDigits(s []byte, i int) int {
+	for i < len(s) && s[i]-'0' <= 9 {
+		i++
+	}
+	return i
+}

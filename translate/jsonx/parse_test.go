@@ -1,0 +1,361 @@
+package jsonx
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func mustParse(t testing.TB, src string) *Doc {
+	t.Helper()
+	d := new(Doc)
+	if err := d.Parse([]byte(src), Options{}); err != nil {
+		t.Fatalf("Parse(%.100q): %v", src, err)
+	}
+	return d
+}
+
+func TestParseAccepts(t *testing.T) {
+	for _, src := range []string{
+		`null`, `true`, `false`, `0`, `-0`, `1`, `-12.5e+3`, `1E5`, `0.0`, `1e999999`, ` "a" `, "\t\r\n {} \n",
+		`[]`, `[ ]`, `{ }`, `[1,2 , 3]`, `{"a":1}`, `{ "a" : [ { } , [ ] , null ] , "b" : "" }`,
+		`"\"\\\/\b\f\n\r\t\u00e9\uD83D\ude00"`, `"\ud800"`, `"\udc00\ud800x"`, `"ünï漢字😀"`, "\"\u007f\u0080\uffff\U0010ffff\"",
+		`"1234567"`, `"12345678"`, `"123456789"`, `{"a":1,"a":2}`, `""`,
+	} {
+		if err := new(Doc).Parse([]byte(src), Options{}); err != nil {
+			t.Errorf("%s: %v", src, err)
+		}
+		if !json.Valid([]byte(src)) {
+			t.Errorf("%s: the oracle disagrees", src)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, c := range []struct {
+		src    string
+		offset int
+		reason string
+	}{
+		{``, 0, reasonEnd},
+		{"  ", 2, reasonEnd},
+		{"\ufeff{}", 0, reasonBOM},
+		{"\xff\xfe{\x00}\x00", 0, reasonBOM},
+		{"\x00{\x00}", 0, reasonBOM},
+		{"{\x00}\x00", 1, reasonName},
+		{`NaN`, 0, reasonValue},
+		{`[Infinity]`, 1, reasonValue},
+		{`[\ufeff]`, 1, reasonValue},
+		{"[\xef\xbb\xbf]", 1, reasonValue},
+		{`// c`, 0, reasonValue},
+		{`{"a":1} // c`, 8, reasonTrailing},
+		{`{"a":1}{}`, 7, reasonTrailing},
+		{`{} x`, 3, reasonTrailing},
+		{`01`, 1, reasonNumber},
+		{`-`, 1, reasonEnd},
+		{`-a`, 1, reasonNumber},
+		{`+1`, 0, reasonValue},
+		{`.5`, 0, reasonValue},
+		{`1.`, 2, reasonEnd},
+		{`1.x`, 2, reasonNumber},
+		{`1e`, 2, reasonEnd},
+		{`1e+ `, 3, reasonNumber},
+		{`0x10`, 1, reasonTrailing},
+		{`tru`, 3, reasonEnd},
+		{`trux`, 3, reasonLiteral},
+		{`[nul]`, 4, reasonLiteral},
+		{`falsey`, 5, reasonTrailing},
+		{`"abc`, 4, reasonEnd},
+		{`"abc\`, 5, reasonEnd},
+		{`"abc\u12`, 8, reasonEnd},
+		{`"\u12g4"`, 5, reasonEscape},
+		{`"\x41"`, 2, reasonEscape},
+		{"\"a\nb\"", 2, reasonControl},
+		{"\"0123456789\x00\"", 11, reasonControl},
+		{"\"a\x80\"", 2, reasonUTF8},
+		{"\"\xc0\xaf\"", 1, reasonUTF8},
+		{"\"\xe0\x80\x80\"", 1, reasonUTF8},
+		{"\"\xed\xa0\x80\"", 1, reasonUTF8},
+		{"\"\xf4\x90\x80\x80\"", 1, reasonUTF8},
+		{"\"é\xe2\x82\"", 3, reasonUTF8},
+		{"\"\xf0\x9f\x98", 1, reasonUTF8},
+		{`'a'`, 0, reasonValue},
+		{`{`, 1, reasonEnd},
+		{`{a:1}`, 1, reasonName},
+		{`{"a"}`, 4, reasonColon},
+		{`{"a":}`, 5, reasonValue},
+		{`{"a":1,}`, 7, reasonName},
+		{`{"a":1,"b"`, 10, reasonEnd},
+		{`{"a":1 "b":2}`, 7, reasonObject},
+		{`{"a":1]`, 6, reasonObject},
+		{`[`, 1, reasonEnd},
+		{`[1`, 2, reasonEnd},
+		{`[1,]`, 3, reasonValue},
+		{`[,1]`, 1, reasonValue},
+		{`[1 2]`, 3, reasonArray},
+		{`[1}`, 2, reasonArray},
+		{`]`, 0, reasonValue},
+	} {
+		var d Doc
+		err := d.Parse([]byte(c.src), Options{})
+		want := &SyntaxError{c.offset, c.reason}
+		if !reflect.DeepEqual(err, error(want)) {
+			t.Errorf("%q: got %v, want %v", c.src, err, want)
+		}
+		if json.Valid([]byte(c.src)) && utf8.ValidString(c.src) {
+			t.Errorf("%q: the oracle accepts it", c.src)
+		}
+		if d.Root().Exists() {
+			t.Errorf("%q: the document is not empty", c.src)
+		}
+	}
+}
+
+func TestParseLimits(t *testing.T) {
+	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	members := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"k%d":%d`, i, i)
+		}
+		return "{" + strings.TrimPrefix(b.String(), ",") + "}"
+	}
+	deepMembers := strings.Repeat("[", 20) + members(MaxMembers+1) + strings.Repeat("]", 20)
+	for _, c := range []struct {
+		name, src string
+		o         Options
+		want      *LimitError
+	}{
+		{"depth", nested(64), Options{}, nil},
+		{"too deep", nested(65), Options{}, &LimitError{64, LimitDepth, 64}},
+		{"far too deep", strings.Repeat("[", 100_000), Options{}, &LimitError{64, LimitDepth, 64}},
+		{"depth set", nested(3), Options{MaxDepth: 2}, &LimitError{2, LimitDepth, 2}},
+		{"depth bounded", nested(1100), Options{MaxDepth: 5000}, &LimitError{1024, LimitDepth, 1024}},
+		{"scalar", `1`, Options{MaxDepth: 1}, nil},
+		{"members", members(MaxMembers), Options{}, nil},
+		{"too many members", members(MaxMembers + 1), Options{}, &LimitError{len(members(MaxMembers)), LimitMembers, MaxMembers}},
+		{"too many members, not recorded", deepMembers, Options{}, &LimitError{20 + len(members(MaxMembers)), LimitMembers, MaxMembers}},
+		{"nodes", `[1,2,3]`, Options{MaxNodes: 4}, nil},
+		{"too many nodes", `[1,2,3]`, Options{MaxNodes: 3}, &LimitError{5, LimitNodes, 3}},
+		{"too many nodes, name", `{"a":1,"b":2}`, Options{MaxNodes: 3}, &LimitError{7, LimitNodes, 3}},
+		{"nodes that are not recorded", `[[1,2,3]]`, Options{MaxNodes: 2, Record: 1}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := mustParse(t, `[1,2,3,4,5,6,7,8,9]`) // a tape that is larger than the cap
+			err := d.Parse([]byte(c.src), c.o)
+			var got *LimitError
+			if err != nil && !errors.As(err, &got) {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestErrorTexts(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&SyntaxError{3, reasonNumber}, "parse JSON: invalid number at byte 3"},
+		{&LimitError{7, LimitMembers, 10}, "parse JSON: more than 10 members of one object at byte 7"},
+		{&MemberError{"model", Duplicate, 1}, `read JSON object: member "model" is given twice`},
+		{&MemberError{"model", CaseVariant, 1}, `read JSON object: member "model" is spelt in another case`},
+	} {
+		if got := c.err.Error(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestRecord(t *testing.T) {
+	var d Doc
+	if err := d.Parse([]byte(`{"a":{"b":[1,{}]},"c":[],"d":[[2]],"e":5}`), Options{Record: 2}); err != nil {
+		t.Fatal(err)
+	}
+	root := d.Root()
+	b := root.Get("a").Get("b")
+	if string(b.Raw()) != `[1,{}]` || b.Recorded() || b.Len() != 0 || b.Kind() != Array {
+		t.Errorf("b: %s recorded %v len %d", b.Raw(), b.Recorded(), b.Len())
+	}
+	if c := root.Get("c"); !c.Recorded() || c.Len() != 0 {
+		t.Error("c: an empty container has nothing that is not recorded")
+	}
+	if e := root.Get("e"); string(e.Raw()) != "5" {
+		t.Errorf("e: %s", e.Raw())
+	}
+	if got := root.Get("d").Index(0).Raw(); string(got) != "[2]" {
+		t.Errorf("d[0]: %s", got)
+	}
+}
+
+func TestReset(t *testing.T) {
+	d := mustParse(t, "["+strings.Repeat("1,", keepNodes)+"1]")
+	d.Reset()
+	if d.src != nil || d.nodes != nil || d.Root().Exists() {
+		t.Error("a huge tape is kept")
+	}
+	if err := d.Parse([]byte(`[1]`), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	d.Reset()
+	if d.src != nil || cap(d.nodes) == 0 || d.Root().Exists() {
+		t.Error("a small tape is dropped")
+	}
+}
+
+// tree returns v as encoding/json decodes it with UseNumber.
+func tree(v Value) any {
+	switch v.Kind() {
+	case Null:
+		return nil
+	case True, False:
+		b, _ := v.Bool()
+		return b
+	case Number:
+		return json.Number(v.Raw())
+	case String:
+		return string(v.AppendText(nil))
+	case Array:
+		a := []any{}
+		for it := v.Iter(); it.Next(); {
+			a = append(a, tree(it.Value()))
+		}
+		return a
+	case Object:
+		m := map[string]any{}
+		for it := v.Iter(); it.Next(); {
+			k := string(it.Key().AppendTo(nil))
+			if !it.Key().Is(k) || !it.Key().Fold(strings.ToUpper(k)) && isASCII(k) {
+				panic("Is or Fold disagree with AppendTo for " + k)
+			}
+			m[k] = tree(it.Value())
+		}
+		return m
+	}
+	panic("invalid kind")
+}
+
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
+}
+
+// check compares Parse with encoding/json.
+func check(t *testing.T, src []byte) {
+	t.Helper()
+	var d Doc
+	err := d.Parse(src, Options{Record: 64})
+	var limit *LimitError
+	if errors.As(err, &limit) {
+		return
+	}
+	want := json.Valid(src) && utf8.Valid(src)
+	if (err == nil) != want {
+		t.Fatalf("%q: %v, oracle: %v", src, err, want)
+	}
+	var shallow Doc
+	if serr := shallow.Parse(src, Options{Record: 1}); !reflect.DeepEqual(serr, err) {
+		t.Fatalf("%q: %v when recorded, %v when not", src, err, serr)
+	}
+	if err != nil {
+		var syntax *SyntaxError
+		if !errors.As(err, &syntax) || syntax.Offset < 0 || syntax.Offset > len(src) {
+			t.Fatalf("%q: %#v", src, err)
+		}
+		return
+	}
+	dec := json.NewDecoder(bytes.NewReader(src))
+	dec.UseNumber()
+	var oracle any
+	if err := dec.Decode(&oracle); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(d.Root()); !reflect.DeepEqual(got, oracle) {
+		t.Fatalf("%q: got %#v, want %#v", src, got, oracle)
+	}
+	for i := range d.nodes {
+		if d.nodes[i].kind == Number {
+			checkNumber(t, Value{&d, int32(i)})
+		}
+	}
+	// What is not recorded still has its extent.
+	a, b := d.Root().Iter(), shallow.Root().Iter()
+	for a.Next() {
+		if !b.Next() || !bytes.Equal(a.Value().Raw(), b.Value().Raw()) || !bytes.Equal(a.Key().Raw(), b.Key().Raw()) {
+			t.Fatalf("%q: first level differs", src)
+		}
+	}
+	if b.Next() {
+		t.Fatalf("%q: first level differs", src)
+	}
+}
+
+func checkNumber(t *testing.T, v Value) {
+	t.Helper()
+	raw := string(v.Raw())
+	f, ok := v.Float()
+	want, err := strconv.ParseFloat(raw, 64)
+	if ok != (err == nil) || ok && f != want {
+		t.Fatalf("Float(%s) = %v, %v", raw, f, ok)
+	}
+	if _, exp, _ := strings.Cut(strings.ToLower(raw), "e"); len(exp) > 4 {
+		return
+	}
+	r, _ := new(big.Rat).SetString(raw)
+	i, ok := v.Int()
+	wantOK := r.IsInt() && r.Num().IsInt64()
+	if ok != wantOK || ok && i != r.Num().Int64() {
+		t.Fatalf("Int(%s) = %v, %v", raw, i, ok)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		`{"model":"m","messages":[{"role":"user","content":"hi \u00e9\ud83d\ude00\n"}],"temperature":0.7,"n":1e0}`,
+		` [1,-0.5e-7,true,false,null,"",{}, [ ] ,{"a":{"a":[]}}] `, "\"漢字\xff\"", `"\ud800\u0041\udc00"`, `{"a":1,"\u0061":2}`,
+		`9223372036854775807`, `-9223372036854775808`, `1.50e1`, `100e-2`, `0e5`, "\ufeff1", `12345678901234567890123`, `0.000`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(check)
+}
+
+func FuzzString(f *testing.F) {
+	for _, s := range []string{"", "plain", "\x00\x1f\"\\\b\f\n\r\t/<>&\u2028\x7f", "é漢😀\xff\xc3", "0123456789abcdef\n"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, s []byte) {
+		marshaled, err := json.Marshal(string(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want string
+		if err := json.Unmarshal(marshaled, &want); err != nil {
+			t.Fatal(err)
+		}
+		got := AppendString([]byte("x"), s)[1:]
+		if !utf8.Valid(got) {
+			t.Fatalf("%q is not UTF-8", got)
+		}
+		d := mustParse(t, string(got))
+		if text := d.Root().AppendText(nil); string(text) != want || !d.Root().EqualText(want) {
+			t.Fatalf("%q: got %q, want %q", s, text, want)
+		}
+		check(t, got)
+		if utf8.Valid(s) && len(got) > len(marshaled) {
+			t.Fatalf("%q: more is escaped than by encoding/json: %s", s, got)
+		}
+		if d.Root().EqualText(want + "x") {
+			t.Fatal("EqualText accepts a longer text")
+		}
+	})
+}

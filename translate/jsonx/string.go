@@ -1,0 +1,330 @@
+package jsonx
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+const (
+	ones   = 0x0101010101010101
+	highs  = 0x8080808080808080
+	quotes = ones * '"'
+	backs  = ones * '\\'
+	spaces = ones * ' '
+)
+
+// special marks with its high bit each byte of x that a string scan must look at: quote, backslash, control, or above
+// 0x7f. A borrow can mark a byte wrongly only above one that is marked rightly, so the lowest mark is always true.
+func special(x uint64) uint64 {
+	return (x | ((x ^ quotes) - ones) | ((x ^ backs) - ones) | (x - spaces)) & highs
+}
+
+// plain returns the offset of the first special byte at or behind i. When there is none it returns len(s), or the start
+// of the last bytes, fewer than eight.
+func plain(s []byte, i int) int {
+	// Text that needs escapes comes in short pieces, for which the wide loop would be a detour.
+	for range 4 {
+		if len(s)-i < 8 {
+			return i
+		}
+		if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+		i += 8
+	}
+	for len(s)-i >= 32 {
+		w := s[i : i+32 : i+32]
+		m := special(binary.LittleEndian.Uint64(w)) | special(binary.LittleEndian.Uint64(w[8:])) |
+			special(binary.LittleEndian.Uint64(w[16:])) | special(binary.LittleEndian.Uint64(w[24:]))
+		if m != 0 {
+			break
+		}
+		i += 32
+	}
+	for len(s)-i >= 8 {
+		if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+		i += 8
+	}
+	return i
+}
+
+// scanString validates a string whose contents begin at i, behind the opening quote. It returns the offset behind the
+// closing quote and the flags, or the offset of the fault and its reason.
+func scanString(s []byte, i int) (end int, flags uint8, reason string) {
+	for {
+		if len(s)-i >= 8 {
+			if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
+			} else if i = plain(s, i+8); i >= len(s) {
+				return len(s), 0, reasonEnd
+			}
+		} else if i >= len(s) {
+			return len(s), 0, reasonEnd
+		}
+		switch c := s[i]; {
+		case c == '"':
+			return i + 1, flags, ""
+		case c == '\\':
+			flags |= flagEscaped
+			if i+1 >= len(s) {
+				return len(s), 0, reasonEnd
+			}
+			if c = s[i+1]; simple[c] {
+				i += 2
+				continue
+			}
+			if c != 'u' {
+				return i + 1, 0, reasonEscape
+			}
+			for j := i + 2; j < i+6; j++ {
+				if j >= len(s) {
+					return len(s), 0, reasonEnd
+				}
+				if unhex(s[j]) < 0 {
+					return j, 0, reasonEscape
+				}
+			}
+			i += 6
+		case c < ' ':
+			return i, 0, reasonControl
+		case c < 0x80:
+			i++ // one of the last bytes of s
+		default:
+			flags |= flagWide
+			if i, reason = scanWide(s, i); reason != "" {
+				return i, 0, reason
+			}
+		}
+	}
+}
+
+// simple marks what may follow a backslash, except u.
+var simple = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
+// scanWide validates the run of multi-byte characters at i. It returns the offset behind the run, or that of the first
+// byte which does not belong to a character.
+func scanWide(s []byte, i int) (end int, reason string) {
+	for i < len(s) {
+		c := s[i]
+		if c > 0xe0 && len(s)-i >= 4 {
+			// Three bytes, as in most scripts of Asia, unless the second byte's bounds are narrower.
+			x := binary.LittleEndian.Uint32(s[i:])
+			if x&0xc0c0f0 == 0x8080e0 && c != 0xed {
+				i += 3
+				continue
+			}
+		}
+		var size int
+		lo, hi := byte(0x80), byte(0xbf) // bounds of the second byte
+		switch {
+		case c < 0x80:
+			return i, ""
+		case c < 0xc2:
+			return i, reasonUTF8
+		case c < 0xe0:
+			size = 2
+		case c < 0xf0:
+			size = 3
+			if c == 0xe0 {
+				lo = 0xa0
+			} else if c == 0xed {
+				hi = 0x9f
+			}
+		case c < 0xf5:
+			size = 4
+			if c == 0xf0 {
+				lo = 0x90
+			} else if c == 0xf4 {
+				hi = 0x8f
+			}
+		default:
+			return i, reasonUTF8
+		}
+		if i+size > len(s) {
+			return i, reasonUTF8
+		}
+		if b := s[i+1]; b < lo || b > hi {
+			return i, reasonUTF8
+		}
+		if size > 2 && s[i+2]&0xc0 != 0x80 || size > 3 && s[i+3]&0xc0 != 0x80 {
+			return i, reasonUTF8
+		}
+		i += size
+	}
+	return i, ""
+}
+
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
+
+func hex4(s []byte) rune {
+	return rune(unhex(s[0])<<12 | unhex(s[1])<<8 | unhex(s[2])<<4 | unhex(s[3]))
+}
+
+// decodeRune returns the character at i of the contents of a valid string and the offset behind it.
+func decodeRune(s []byte, i int) (rune, int) {
+	c := s[i]
+	if c >= utf8.RuneSelf {
+		r, n := utf8.DecodeRune(s[i:])
+		return r, i + n
+	}
+	if c != '\\' {
+		return rune(c), i + 1
+	}
+	switch c = s[i+1]; c {
+	case 'b':
+		return '\b', i + 2
+	case 'f':
+		return '\f', i + 2
+	case 'n':
+		return '\n', i + 2
+	case 'r':
+		return '\r', i + 2
+	case 't':
+		return '\t', i + 2
+	case 'u':
+	default:
+		return rune(c), i + 2
+	}
+	r := hex4(s[i+2:])
+	i += 6
+	if r < 0xd800 || r > 0xdfff {
+		return r, i
+	}
+	if r < 0xdc00 && i+6 <= len(s) && s[i] == '\\' && s[i+1] == 'u' {
+		if low := hex4(s[i+2:]); low >= 0xdc00 && low <= 0xdfff {
+			return (r-0xd800)<<10 | (low - 0xdc00) + 0x10000, i + 6
+		}
+	}
+	return utf8.RuneError, i
+}
+
+// appendDecoded appends the contents s of a valid string, without its escapes.
+func appendDecoded(dst, s []byte) []byte {
+	for {
+		n := bytes.IndexByte(s, '\\')
+		if n < 0 {
+			return append(dst, s...)
+		}
+		dst = append(dst, s[:n]...)
+		r, end := decodeRune(s, n)
+		dst = utf8.AppendRune(dst, r)
+		s = s[end:]
+	}
+}
+
+// equalDecoded reports whether the contents s of a valid string, decoded, are name.
+func equalDecoded(s []byte, name string) bool {
+	for i := 0; i < len(s); {
+		r, next := decodeRune(s, i)
+		want, n := utf8.DecodeRuneInString(name)
+		if n == 0 || r != want || n == 1 && want == utf8.RuneError {
+			return false
+		}
+		i, name = next, name[n:]
+	}
+	return name == ""
+}
+
+// foldDecoded reports whether the contents s of a valid string, decoded, are name when case is ignored. Besides ASCII
+// it knows the two characters outside of it that fold to ASCII letters (U+017F and U+212A), because Go's own decoder,
+// which some engines use, takes them for s and k.
+func foldDecoded(s []byte, name string) bool {
+	i := 0
+	for j := range len(name) {
+		if i >= len(s) {
+			return false
+		}
+		var r rune
+		r, i = decodeRune(s, i)
+		switch r {
+		case 'ſ':
+			r = 's'
+		case '\u212a':
+			r = 'k'
+		}
+		if r >= utf8.RuneSelf || lower(byte(r)) != lower(name[j]) {
+			return false
+		}
+	}
+	return i == len(s)
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+// AppendString appends s as a JSON string in quotes. The result is valid JSON and valid UTF-8 for any s: bytes that are
+// not UTF-8 become U+FFFD. Only what must be escaped is, so '<', '>', '&' and U+2028 stay as they are.
+func AppendString(dst, s []byte) []byte {
+	dst = append(dst, '"')
+	dst = AppendEscaped(dst, s)
+	return append(dst, '"')
+}
+
+// AppendStringS is AppendString for a string.
+func AppendStringS(dst []byte, s string) []byte {
+	return AppendString(dst, []byte(s)) // the compiler does not copy: AppendString neither keeps nor changes it
+}
+
+// AppendEscaped appends s as the contents of a JSON string, without the quotes. Pieces of one text may be appended one
+// after the other as long as no character is cut in two.
+func AppendEscaped(dst, s []byte) []byte {
+	start, i := 0, 0
+	for {
+		if len(s)-i >= 8 {
+			i = plain(s, i)
+		}
+		if i >= len(s) {
+			return append(dst, s[start:]...)
+		}
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			var reason string
+			if i, reason = scanWide(s, i); reason != "" {
+				dst = append(append(dst, s[start:i]...), "\ufffd"...)
+				i++
+				start = i
+			}
+			continue
+		}
+		e := escapes[c]
+		if e == 0 {
+			i++
+			continue
+		}
+		dst = append(append(dst, s[start:i]...), '\\', e)
+		if e == 'u' {
+			const digits = "0123456789abcdef"
+			dst = append(dst, '0', '0', digits[c>>4], digits[c&15])
+		}
+		i++
+		start = i
+	}
+}
+
+// escapes holds what follows the backslash for each byte that must be escaped.
+var escapes = func() (t [utf8.RuneSelf]byte) {
+	for c := range ' ' {
+		t[c] = 'u'
+	}
+	t['\b'], t['\f'], t['\n'], t['\r'], t['\t'] = 'b', 'f', 'n', 'r', 't'
+	t['"'], t['\\'] = '"', '\\'
+	return t
+}()

@@ -1,0 +1,375 @@
+package jsonx
+
+import "math/bits"
+
+// Value is a value of a Doc: a pointer and an index, cheap to copy. The zero Value is absent: its Kind is Invalid, and
+// every method can be called on it. A Value is valid until the next Parse or Reset of its Doc.
+type Value struct {
+	d *Doc
+	i int32
+}
+
+func (v Value) node() *node { return &v.d.nodes[v.i] }
+
+// Kind returns the kind of v; Invalid when v is absent.
+func (v Value) Kind() Kind {
+	if v.d == nil {
+		return Invalid
+	}
+	return v.node().kind
+}
+
+// Exists reports whether v is there, even if it is null.
+func (v Value) Exists() bool { return v.d != nil }
+
+// IsNull reports whether v is null. An absent value is not.
+func (v Value) IsNull() bool { return v.Kind() == Null }
+
+// IsBool reports whether v is true or false.
+func (v Value) IsBool() bool { k := v.Kind(); return k == True || k == False }
+
+// IsNumber reports whether v is a number.
+func (v Value) IsNumber() bool { return v.Kind() == Number }
+
+// IsString reports whether v is a string.
+func (v Value) IsString() bool { return v.Kind() == String }
+
+// IsArray reports whether v is an array.
+func (v Value) IsArray() bool { return v.Kind() == Array }
+
+// IsObject reports whether v is an object.
+func (v Value) IsObject() bool { return v.Kind() == Object }
+
+// Raw returns the text of v in the source, quotes and brackets included: a borrowed slice, nil when v is absent.
+func (v Value) Raw() []byte {
+	if v.d == nil {
+		return nil
+	}
+	n := v.node()
+	return v.d.src[n.start:n.end:n.end]
+}
+
+// Start returns the offset of the first byte of v in the source.
+func (v Value) Start() int {
+	if v.d == nil {
+		return 0
+	}
+	return int(v.node().start)
+}
+
+// End returns the offset behind the last byte of v in the source.
+func (v Value) End() int {
+	if v.d == nil {
+		return 0
+	}
+	return int(v.node().end)
+}
+
+// Recorded reports whether the children of the container v can be visited. They cannot when v lies deeper than
+// Options.Record and is not empty: Iter, Get, Fields and Len then find nothing. Raw has the text, which another Doc can parse.
+func (v Value) Recorded() bool { return v.d != nil && v.node().flags&flagUnrecorded == 0 }
+
+// Len returns the number of elements or members of v, 0 when v is no container. It walks the tape.
+func (v Value) Len() int {
+	n := 0
+	for it := v.Iter(); it.Next(); {
+		n++
+	}
+	return n
+}
+
+// Iter visits the children of an array or object in the order of the source. It is a value: keep it in a variable and
+// call Next before each child.
+//
+//	for it := v.Iter(); it.Next(); {
+//		it.Key(); it.Value()
+//	}
+type Iter struct {
+	d         *Doc
+	next, end int32 // nodes
+	at        int32 // the current value
+	index     int32
+	object    bool
+}
+
+// Iter returns an iterator over the children of v; it is empty when v is no container.
+func (v Value) Iter() Iter {
+	if v.d == nil {
+		return Iter{}
+	}
+	n := v.node()
+	if n.kind < Array {
+		return Iter{}
+	}
+	return Iter{d: v.d, next: v.i + 1, end: n.next, index: -1, object: n.kind == Object}
+}
+
+// Next moves to the next child and reports whether there is one.
+func (it *Iter) Next() bool {
+	if it.next >= it.end {
+		return false
+	}
+	it.at = it.next
+	if it.object {
+		it.at++
+	}
+	it.next = it.d.nodes[it.at].next
+	it.index++
+	return true
+}
+
+// Value returns the current element or the value of the current member.
+func (it *Iter) Value() Value { return Value{it.d, it.at} }
+
+// Index returns the position of the current child, from 0.
+func (it *Iter) Index() int { return int(it.index) }
+
+// Key returns the name of the current member; in an array it is the zero Key.
+func (it *Iter) Key() Key {
+	if !it.object {
+		return Key{}
+	}
+	n := &it.d.nodes[it.at-1]
+	return Key{it.d.src[n.start+1 : n.end-1 : n.end-1], n.flags}
+}
+
+// Key is the name of a member, as it stands in the source. It borrows from the source.
+type Key struct {
+	raw   []byte // without quotes
+	flags uint8
+}
+
+// Raw returns the name between its quotes, escapes and all.
+func (k Key) Raw() []byte { return k.raw }
+
+// Is reports whether the name, its escapes decoded, is exactly name.
+func (k Key) Is(name string) bool {
+	if k.flags&flagEscaped == 0 {
+		return string(k.raw) == name
+	}
+	return equalDecoded(k.raw, name)
+}
+
+// Fold reports whether the name, its escapes decoded, is name when the case of ASCII letters is ignored. U+017F and
+// U+212A count as s and k, as they do for Go's own decoder.
+func (k Key) Fold(name string) bool {
+	if k.flags != 0 {
+		return foldDecoded(k.raw, name)
+	}
+	return foldPlain(k.raw, name)
+}
+
+func foldPlain(s []byte, name string) bool {
+	if len(s) != len(name) {
+		return false
+	}
+	for i, c := range s {
+		if c != name[i] && lower(c) != lower(name[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// AppendTo appends the decoded name.
+func (k Key) AppendTo(dst []byte) []byte {
+	if k.flags&flagEscaped == 0 {
+		return append(dst, k.raw...)
+	}
+	return appendDecoded(dst, k.raw)
+}
+
+// Get returns the value of the first member of v with exactly that name, or an absent Value. It does not notice
+// duplicates: whatever the edge decides upon is read with Fields.
+func (v Value) Get(name string) Value {
+	if v.Kind() != Object {
+		return Value{}
+	}
+	for it := v.Iter(); it.Next(); {
+		if it.Key().Is(name) {
+			return it.Value()
+		}
+	}
+	return Value{}
+}
+
+// Index returns element i of an array, or the value of member i of an object; absent when there is none.
+func (v Value) Index(i int) Value {
+	for it := v.Iter(); it.Next(); {
+		if i == 0 {
+			return it.Value()
+		}
+		i--
+	}
+	return Value{}
+}
+
+// Fields looks up several members in one pass: out[i] becomes the value of the member names[i], or absent. out must be
+// as long as names. Members with other names are left alone, whatever they are and however often.
+//
+// A member that occurs twice, or whose name differs from one of names only in case, is a *MemberError: two readers
+// would see two different requests. All of out is then undefined. If v is no object, all of out is absent.
+//
+// The names must be ASCII. Fields does not allocate.
+func (v Value) Fields(names []string, out []Value) error {
+	out = out[:len(names)]
+	clear(out)
+	if v.Kind() != Object {
+		return nil
+	}
+	if len(names) > indexedFrom && len(names) <= maxIndexed {
+		var n Names
+		n.index(names)
+		return n.fields(v, out)
+	}
+	nodes, src := v.d.nodes, v.d.src
+	for i, end := v.i+1, v.node().next; i < end; i = nodes[i+1].next {
+		k := &nodes[i]
+		raw := src[k.start+1 : k.end-1]
+		for j, name := range names {
+			if string(raw) == name && k.flags == 0 && out[j].d == nil {
+				out[j] = Value{v.d, i + 1}
+				break
+			}
+			if (Key{raw, k.flags}).Fold(name) {
+				if err := v.set(i, name, &out[j]); err != nil {
+					return err
+				}
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// set puts the value of the member whose name, at node i, is name in some spelling into out.
+func (v Value) set(i int32, name string, out *Value) error {
+	k := &v.d.nodes[i]
+	switch {
+	case !(Key{v.d.src[k.start+1 : k.end-1], k.flags}).Is(name):
+		return &MemberError{name, CaseVariant, int(k.start)}
+	case out.d != nil:
+		return &MemberError{name, Duplicate, int(k.start)}
+	}
+	*out = Value{v.d, i + 1}
+	return nil
+}
+
+const (
+	indexedFrom = 8 // the number of names above which Fields makes an index of them
+	maxIndexed  = 64
+)
+
+// Names is an index of member names, made once for a list that is looked up often. It is immutable.
+type Names struct {
+	list    []string
+	buckets [32]uint64 // by length and first letter: the set of names
+}
+
+// NewNames returns an index of names, which are ASCII and at most 64. It keeps names.
+func NewNames(names ...string) *Names {
+	if len(names) > maxIndexed {
+		panic("BUG: jsonx: more than 64 names")
+	}
+	n := new(Names)
+	n.index(names)
+	return n
+}
+
+func (n *Names) index(names []string) {
+	n.list = names
+	for j, name := range names {
+		if name != "" {
+			n.buckets[bucket(len(name), name[0])] |= 1 << j
+		}
+	}
+}
+
+func bucket(length int, first byte) int { return (length*5 + int(first|0x20)) & 31 }
+
+// Fields does what v.Fields does with the list of names, in less time when the list is long.
+func (n *Names) Fields(v Value, out []Value) error {
+	out = out[:len(n.list)]
+	clear(out)
+	if v.Kind() != Object {
+		return nil
+	}
+	return n.fields(v, out)
+}
+
+func (n *Names) fields(v Value, out []Value) error {
+	nodes, src := v.d.nodes, v.d.src
+	for i, end := v.i+1, v.node().next; i < end; i = nodes[i+1].next {
+		k := &nodes[i]
+		raw := src[k.start+1 : k.end-1]
+		set := ^uint64(0) >> (maxIndexed - len(n.list))
+		if k.flags == 0 && len(raw) > 0 {
+			set = n.buckets[bucket(len(raw), raw[0])]
+		}
+		for ; set != 0; set &= set - 1 {
+			j := bits.TrailingZeros64(set)
+			if name := n.list[j]; string(raw) == name && k.flags == 0 && out[j].d == nil {
+				out[j] = Value{v.d, i + 1}
+				break
+			}
+			if (Key{raw, k.flags}).Fold(n.list[j]) {
+				if err := v.set(i, n.list[j], &out[j]); err != nil {
+					return err
+				}
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// AppendText appends the decoded contents of a string; nothing when v is none. A lone surrogate becomes U+FFFD.
+func (v Value) AppendText(dst []byte) []byte {
+	s, flags, ok := v.text()
+	if !ok {
+		return dst
+	}
+	if flags&flagEscaped == 0 {
+		return append(dst, s...)
+	}
+	return appendDecoded(dst, s)
+}
+
+// Text returns the contents of a string as they lie in the source, and true, when that is what they mean: v is a string
+// without escapes. The slice is borrowed.
+func (v Value) Text() ([]byte, bool) {
+	s, flags, ok := v.text()
+	if !ok || flags&flagEscaped != 0 {
+		return nil, false
+	}
+	return s, true
+}
+
+// EqualText reports whether v is a string with the decoded contents s.
+func (v Value) EqualText(s string) bool {
+	raw, flags, ok := v.text()
+	if !ok {
+		return false
+	}
+	if flags&flagEscaped == 0 {
+		return string(raw) == s
+	}
+	return equalDecoded(raw, s)
+}
+
+func (v Value) text() (s []byte, flags uint8, ok bool) {
+	if v.d == nil {
+		return nil, 0, false
+	}
+	n := v.node()
+	if n.kind != String {
+		return nil, 0, false
+	}
+	return v.d.src[n.start+1 : n.end-1 : n.end-1], n.flags, true
+}
+
+// Bool returns the value of true or false; ok is false when v is neither.
+func (v Value) Bool() (val, ok bool) {
+	k := v.Kind()
+	return k == True, k == True || k == False
+}

@@ -1,0 +1,118 @@
+package sse
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+)
+
+const chunk = `{"id":"chatcmpl-8f2a0c7d","object":"chat.completion.chunk","created":1733443200,"model":"llama-3.3-70b","choices":[{"index":0,"delta":{"content":" water"},"logprobs":null,"finish_reason":null}]}`
+
+// loop is an endless source of the same text, n bytes at a time, or as many as fit when n is 0.
+type loop struct {
+	text []byte
+	pos  int
+	n    int
+}
+
+func (l *loop) Read(p []byte) (int, error) {
+	if l.n > 0 {
+		p = p[:min(l.n, len(p))]
+	}
+	for n := 0; n < len(p); {
+		c := copy(p[n:], l.text[l.pos:])
+		l.pos = (l.pos + c) % len(l.text)
+		n += c
+	}
+	return len(p), nil
+}
+
+var streams = []struct {
+	name string
+	text string
+}{
+	{"chunk", "data: " + chunk + "\n\n"},
+	{"named", "event: response.output_text.delta\ndata: " + chunk + "\n\n"},
+	{"CRLF", "data: " + chunk + "\r\n\r\n"},
+	{"joined", "data: " + chunk + "\nevent: x\ndata: " + chunk + "\n\n"},
+	{"20KB", "data: " + strings.Repeat("x", 20_000) + "\n\n"},
+	{"1MB", "data: " + strings.Repeat("x", 1<<20) + "\n\n"},
+}
+
+func BenchmarkReader(b *testing.B) {
+	for _, s := range streams {
+		for _, n := range []int{0, len(s.text)} {
+			name := "full"
+			if n > 0 {
+				name = "perEvent"
+			}
+			b.Run(s.name+"/"+name, func(b *testing.B) {
+				b.SetBytes(int64(len(s.text)))
+				b.ReportAllocs()
+				r := NewReader(&loop{text: []byte(s.text), n: n}, 8<<20)
+				for b.Loop() {
+					if _, err := r.Next(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkAppendEvent(b *testing.B) {
+	var dst []byte
+	data := []byte(chunk)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = AppendEvent(dst[:0], "message", data)
+	}
+}
+
+// TestAllocs holds the promise of the package: no allocation per event, whatever its form.
+func TestAllocs(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	var dst []byte
+	for _, s := range streams {
+		if len(s.text) > largeBuffer {
+			continue // the buffer of such an event is not kept
+		}
+		for _, n := range []int{0, 7, len(s.text)} {
+			r := NewReader(&loop{text: []byte(s.text), n: n}, 8<<20)
+			next := func() {
+				ev, err := r.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Ready()
+				dst = AppendComment(AppendEvent(dst[:0], "x", ev.Data), "x")
+			}
+			for range 10 {
+				next()
+			}
+			if got := testing.AllocsPerRun(100, next); got != 0 {
+				t.Errorf("%s in reads of %d: %v allocations per event", s.name, n, got)
+			}
+		}
+	}
+	r := NewReader(nil, 0)
+	src := bytes.NewReader(nil)
+	text := []byte("data: a\n\n")
+	got := testing.AllocsPerRun(100, func() {
+		src.Reset(text)
+		r.Reset(src, 100)
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Next(); err != io.EOF {
+			t.Fatal(err)
+		}
+	})
+	if got != 0 {
+		t.Errorf("Reset: %v allocations", got)
+	}
+}

@@ -1,0 +1,491 @@
+package sse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// event is a copy of an Event.
+type event struct{ name, data string }
+
+// readAll reads r to its end and checks what holds for every event.
+func readAll(t testing.TB, r *Reader) (events []event, err error) {
+	t.Helper()
+	for {
+		ev, err := r.Next()
+		if err != nil {
+			if err == io.EOF {
+				err = nil
+			}
+			return events, err
+		}
+		if ev.Data == nil {
+			t.Fatal("an event without data")
+		}
+		e := event{string(ev.Name), string(ev.Data)}
+		want := AppendEvent(nil, e.name, ev.Data)
+		if ev.Raw != nil && !bytes.Equal(ev.Raw, want) {
+			t.Fatalf("Raw is %q, AppendEvent makes %q", ev.Raw, want)
+		}
+		events = append(events, e)
+		// The next event must be found without harm to this one.
+		r.Ready()
+		if got := (event{string(ev.Name), string(ev.Data)}); got != e {
+			t.Fatalf("Ready changed %q to %q", e, got)
+		}
+	}
+}
+
+func TestForms(t *testing.T) {
+	for _, c := range []struct {
+		name, src string
+		want      []event
+	}{
+		{"empty", "", nil},
+		{"plain", "data: a\n\ndata: b\n\n", []event{{"", "a"}, {"", "b"}}},
+		{"named", "event: x\ndata: a\n\n", []event{{"x", "a"}}},
+		{"CRLF", "event: x\r\ndata: a\r\n\r\ndata: b\r\n\r\n", []event{{"x", "a"}, {"", "b"}}},
+		{"CR", "event: x\rdata: a\r\rdata: b\r\r", []event{{"x", "a"}, {"", "b"}}},
+		{"mixed", "data: a\r\n\ndata: b\n\r\ndata: c\r\n\r", []event{{"", "a"}, {"", "b"}, {"", "c"}}},
+		{"no space", "event:x\ndata:a\n\n", []event{{"x", "a"}}},
+		{"two spaces", "event:  x\ndata:  a\n\n", []event{{" x", " a"}}},
+		{"tab", "data:\ta\n\n", []event{{"", "\ta"}}},
+		{"joined", "data: a\ndata:b\ndata\ndata: c\n\n", []event{{"", "a\nb\n\nc"}}},
+		{"joined, name in between", "data: a\nevent: name\ndata: bcdefghijklmnopqrstuvw\n\n", []event{{"name", "a\nbcdefghijklmnopqrstuvw"}}},
+		{"joined, two names in between", "data: a\nevent: one\ndata: b\nevent: two\ndata: c\n\ndata: a\nevent: x\ndata: b\n\n", []event{{"two", "a\nb\nc"}, {"x", "a\nb"}}},
+		{"last name wins", "event: x\nevent: y\ndata: a\n\n", []event{{"y", "a"}}},
+		{"name taken back", "event: x\nevent\ndata: a\n\n", []event{{"", "a"}}},
+		{"name after data", "data: a\nevent: y\n\n", []event{{"y", "a"}}},
+		{"empty data", "data\n\ndata:\n\ndata: \n\n", []event{{"", ""}, {"", ""}, {"", ""}}},
+		{"no data", "event: x\n\nid: 1\n\n\n\ndata: a\n\n", []event{{"", "a"}}},
+		{"comments", ": hi\n\n:\ndata: a\n: between\ndata: b\n\n: bye\n", []event{{"", "a\nb"}}},
+		{"comment before", ": hi\ndata: a\n\n", []event{{"", "a"}}},
+		{"id and retry", "id: 1\nretry: 10\ndata: a\nid: 2\n\n", []event{{"", "a"}}},
+		{"unknown", "datas: x\ndat: x\nfoo\nevents: y\n data: z\ndata : z\nDATA: z\ndata: a\n\n", []event{{"", "a"}}},
+		{"byte order mark", "\ufeffdata: a\n\n\ufeffdata: b\n\ndata: c\n\n", []event{{"", "a"}, {"", "c"}}},
+		{"half a mark", "\xef\xbbdata: a\n\ndata: b\n\n", []event{{"", "b"}}},
+		{"only a mark", "\ufeff", nil},
+		{"part of a mark", "\xef\xbb", nil},
+		{"no final blank line", "data: a\n\ndata: b\n", []event{{"", "a"}, {"", "b"}}},
+		{"no final line end", "data: a\n\ndata: b", []event{{"", "a"}, {"", "b"}}},
+		{"name at the end", "data: a\n\nevent: b", []event{{"", "a"}}},
+		{"blank lines", "\n\r\n\r\r\ndata: a\n\n\n\n", []event{{"", "a"}}},
+		{"colons", "data: a: b\n\n", []event{{"", "a: b"}}},
+		{"large", "data: " + strings.Repeat("x", 2<<20) + "\n\ndata: y\n\n", []event{{"", strings.Repeat("x", 2<<20)}, {"", "y"}}},
+		{"many lines", strings.Repeat("data:x\r", 100_000) + "\rdata: y\n\n", []event{{"", strings.Repeat("x\n", 99_999) + "x"}, {"", "y"}}},
+		{"not UTF-8", "data: \xff\x00\n\n", []event{{"", "\xff\x00"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for name, src := range map[string]io.Reader{
+				"whole":        strings.NewReader(c.src),
+				"data and EOF": iotest.DataErrReader(strings.NewReader(c.src)),
+				"halves":       iotest.HalfReader(strings.NewReader(c.src)),
+				"bytes":        iotest.OneByteReader(strings.NewReader(c.src)),
+			} {
+				if name == "bytes" && len(c.src) > 1<<19 && raceEnabled {
+					continue
+				}
+				got, err := readAll(t, NewReader(src, 8<<20))
+				if err != nil || fmt.Sprint(got) != fmt.Sprint(c.want) {
+					t.Errorf("%s: got %.200q, %v, want %.200q", name, got, err, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestRaw(t *testing.T) {
+	for _, c := range []struct{ src, want string }{
+		{"data: a\n\n", "data: a\n\n"},
+		{"event: x\ndata: a\n\n", "event: x\ndata: a\n\n"},
+		{"data: \n\n", "data: \n\n"},
+		{"\n: comment\nid: 1\ndata: a\n\n", "data: a\n\n"},
+		{"id: 1\r\ndata: a\n\n", "data: a\n\n"},
+		{"\ufeffdata: a\n\n", "data: a\n\n"},
+		{"data:a\n\n", ""},
+		{"data\n\n", ""},
+		{"event:x\ndata: a\n\n", ""},
+		{"event: \ndata: a\n\n", ""},
+		{"event\ndata: a\n\n", ""},
+		{"event: x\nevent: x\ndata: a\n\n", ""},
+		{"data: a\nevent: x\n\n", ""},
+		{"data: a\ndata: b\n\n", ""},
+		{"data: a\n: comment\n\n", ""},
+		{"data: a\nid: 1\n\n", ""},
+		{"data: a\r\n\r\n", ""},
+		{"data: a\n\r\n", ""},
+		{"data: a\n", ""},
+		{"data: a", ""},
+	} {
+		ev, err := NewReader(strings.NewReader(c.src), 100).Next()
+		if err != nil || string(ev.Raw) != c.want {
+			t.Errorf("%q: got %q, %v", c.src, ev.Raw, err)
+		}
+	}
+}
+
+func TestTooLong(t *testing.T) {
+	const limit = 5000
+	for _, c := range []struct {
+		name, src string
+		before    int // events before the error
+		ok        bool
+	}{
+		{"at the limit", "data: " + strings.Repeat("x", limit-7) + "\n\n", 1, true},
+		{"above", "data: " + strings.Repeat("x", limit-6) + "\n\n", 0, false},
+		{"after others", "data: a\n\ndata: b\n\ndata: " + strings.Repeat("x", limit) + "\n\n", 2, false},
+		{"no line end", strings.Repeat("x", limit+1), 0, false},
+		{"comment", ":" + strings.Repeat("x", limit), 0, false},
+		{"many lines", strings.Repeat("data: x\n", limit/8) + strings.Repeat("\n", 2), 1, true},
+		{"too many lines", strings.Repeat("data: x\n", limit/8+1) + "\n", 0, false},
+		{"endless comments are nothing", strings.Repeat(": x\n", limit) + "data: a\n\n", 1, true},
+	} {
+		for _, split := range []bool{false, true} {
+			var src io.Reader = strings.NewReader(c.src)
+			if split {
+				src = iotest.OneByteReader(src)
+			}
+			r := NewReader(src, limit)
+			events, err := readAll(t, r)
+			if len(events) != c.before || (err == nil) != c.ok || err != nil && err != ErrTooLong {
+				t.Errorf("%s: %d events, %v", c.name, len(events), err)
+			}
+			if !c.ok {
+				if _, err := r.Next(); err != ErrTooLong || r.Ready() {
+					t.Errorf("%s: the error is not final: %v", c.name, err)
+				}
+			}
+			if len(r.buf) > 2*limit+minRead {
+				t.Errorf("%s: a buffer of %d bytes", c.name, len(r.buf))
+			}
+		}
+	}
+	if _, err := NewReader(endless{}, 8<<20).Next(); err != ErrTooLong {
+		t.Errorf("endless line: %v", err)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// script is a source that plays steps: a string is data, an error is an error, both in one step come together.
+type script [][2]any
+
+func (s *script) Read(p []byte) (n int, err error) {
+	if len(*s) == 0 {
+		return 0, io.EOF
+	}
+	step := &(*s)[0]
+	if data, ok := step[0].(string); ok {
+		n = copy(p, data)
+		if n < len(data) {
+			step[0] = data[n:]
+			return n, nil
+		}
+	}
+	err, _ = step[1].(error)
+	*s = (*s)[1:]
+	return n, err
+}
+
+func TestResume(t *testing.T) {
+	notYet := os.ErrDeadlineExceeded
+	r := NewReader(&script{
+		{nil, notYet},
+		{"da", nil},
+		{nil, notYet},
+		{"ta: a\r", notYet},
+		{"\n\r", nil},
+		{"\ndata: b\n\nda", notYet},
+		{"ta: c", nil},
+		{"\n\n", io.EOF},
+	}, 100)
+	var got []string
+	for {
+		ev, err := r.Next()
+		switch {
+		case err == nil:
+			got = append(got, string(ev.Data))
+		case errors.Is(err, notYet):
+			got = append(got, "-")
+		default:
+			if err != io.EOF {
+				t.Fatal(err)
+			}
+			if s := strings.Join(got, " "); s != "- - - a b - c" {
+				t.Error(s)
+			}
+			if _, err := r.Next(); err != io.EOF || r.Ready() {
+				t.Error("the end is not final")
+			}
+			return
+		}
+	}
+}
+
+func TestReady(t *testing.T) {
+	reads := 0
+	src := &script{
+		{"data: a\n\ndata: b\ndata: c\n\n: x\n\ndata: d\n", nil},
+		{"\n", nil},
+		{"data: e", nil},
+	}
+	r := NewReader(readFunc(func(p []byte) (int, error) { reads++; return src.Read(p) }), 100)
+	if r.Ready() || reads != 0 {
+		t.Error("ready before the first read")
+	}
+	for _, want := range []struct {
+		data  string
+		reads int
+		ready bool // afterwards
+	}{{"a", 1, true}, {"b\nc", 1, false}, {"d", 2, false}, {"e", 4, false}} {
+		ev, err := r.Next()
+		if err != nil || string(ev.Data) != want.data || reads != want.reads {
+			t.Errorf("got %q, %v after %d reads, want %q after %d", ev.Data, err, reads, want.data, want.reads)
+		}
+		if r.Ready() != want.ready || r.Ready() != want.ready || reads != want.reads || string(ev.Data) != want.data {
+			t.Errorf("after %q: Ready is not %v, or it reads, or it changes the event", want.data, want.ready)
+		}
+	}
+}
+
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestBadSources(t *testing.T) {
+	calls := 0
+	none := readFunc(func([]byte) (int, error) { calls++; return 0, nil })
+	if _, err := NewReader(none, 100).Next(); err != io.ErrNoProgress || calls != maxEmpty {
+		t.Errorf("%v after %d reads", err, calls)
+	}
+	for _, n := range []int{-1, 1 << 20} {
+		wrong := readFunc(func([]byte) (int, error) { return n, nil })
+		if _, err := NewReader(wrong, 100).Next(); err != errCount {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+func TestBuffer(t *testing.T) {
+	var src bytes.Buffer
+	r := NewReader(&src, 8<<20)
+	small := &r.buf[0]
+	next := func(n int) {
+		t.Helper()
+		src.Write(AppendEvent(nil, "", bytes.Repeat([]byte("x"), n)))
+		if ev, err := r.Next(); err != nil || len(ev.Data) != n {
+			t.Fatalf("%d of %d bytes, %v", len(ev.Data), n, err)
+		}
+	}
+	next(20_000)
+	grown := &r.buf[0]
+	if grown == small {
+		t.Fatal("not grown")
+	}
+	next(20_000)
+	if &r.buf[0] != grown {
+		t.Error("a buffer that is in use was given up")
+	}
+	next(10)
+	next(10)
+	if &r.buf[0] != small {
+		t.Error("the grown buffer is kept")
+	}
+	next(1 << 20)
+	if _, err := r.Next(); err != io.EOF {
+		t.Fatal(err)
+	}
+	if &r.buf[0] != small {
+		t.Error("a huge buffer is kept while the stream is silent")
+	}
+	r.Reset(nil, 0)
+	if r.src != nil {
+		t.Error("Reset keeps the source")
+	}
+	r.Reset(strings.NewReader("\ufeffdata: a\n\n"), 100)
+	if ev, err := r.Next(); err != nil || string(ev.Data) != "a" || &r.buf[0] != small {
+		t.Errorf("after Reset: %q, %v", ev.Data, err)
+	}
+	var zero Reader
+	zero.Reset(strings.NewReader("data: a\n\n"), 100)
+	if ev, err := zero.Next(); err != nil || string(ev.Data) != "a" {
+		t.Errorf("a zero Reader: %q, %v", ev.Data, err)
+	}
+}
+
+// TestLinear reads large events in small pieces: work that grew with the square of their length would take minutes.
+func TestLinear(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector is slow")
+	}
+	for name, src := range map[string]string{
+		"one line":    "data: " + strings.Repeat("x", 4<<20) + "\n\n",
+		"CR":          strings.Repeat("data\r", 800_000) + "\r",
+		"comments":    strings.Repeat(":\n", 2<<20),
+		"CR, then LF": strings.Repeat("x\r", 2<<20) + "\n",
+	} {
+		begin := time.Now()
+		if _, err := readAll(t, NewReader(&pieces{src, 200}, 8<<20)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := readAll(t, NewReader(strings.NewReader(src), 8<<20)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if d := time.Since(begin); d > 3*time.Second {
+			t.Errorf("%s: %v", name, d)
+		}
+	}
+}
+
+type pieces struct {
+	s string
+	n int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if p.s == "" {
+		return 0, io.EOF
+	}
+	n := copy(b, p.s[:min(p.n, len(p.s))])
+	p.s = p.s[n:]
+	return n, nil
+}
+
+// reference is the reading of the specification, without regard to cost.
+func reference(src string, limit int) (events []event, err error) {
+	src = strings.TrimPrefix(src, "\ufeff")
+	var name, data string
+	hasData, hasName := false, false
+	start, pos := 0, 0
+	flush := func() {
+		if hasData {
+			events = append(events, event{name, data})
+		}
+		name, data, hasData, hasName = "", "", false, false
+	}
+	for pos < len(src) {
+		stop := pos
+		for stop < len(src) && src[stop] != '\n' && src[stop] != '\r' {
+			stop++
+		}
+		if stop-start > limit {
+			return events, ErrTooLong
+		}
+		line := src[pos:stop]
+		pos = stop
+		if pos < len(src) {
+			pos++
+			if src[stop] == '\r' && pos < len(src) && src[pos] == '\n' {
+				pos++
+			}
+		}
+		field, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case line == "":
+			flush()
+		case field == "event":
+			name, hasName = value, true
+		case field == "data" && hasData:
+			data += "\n" + value
+		case field == "data":
+			data, hasData = value, true
+		}
+		if !hasData && !hasName {
+			start = pos
+		}
+	}
+	flush()
+	return events, nil
+}
+
+// compare reads src in several ways and compares with reference.
+func compare(t *testing.T, src string, cuts []byte, limit int) {
+	t.Helper()
+	want, wantErr := reference(src, limit)
+	for name, r := range map[string]io.Reader{
+		"whole": strings.NewReader(src),
+		"bytes": iotest.OneByteReader(strings.NewReader(src)),
+		"cut":   &cut{strings.NewReader(src), cuts},
+	} {
+		got, err := readAll(t, NewReader(r, limit))
+		if err != wantErr || !slices.Equal(got, want) {
+			t.Fatalf("%s: got %q, %v, want %q, %v", name, got, err, want, wantErr)
+		}
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	for _, s := range []string{
+		"data: a\n\nevent: x\r\ndata:b\r\rdata\ndata: c\n\n", "\ufeff: c\n\ndata: a\nevent: name\ndata: b\n\n",
+		"event: e\nevent: f\nid: 1\nretry: 2\ndata: x\nfoo\n\ndata", "\r\n\r\r\n\n\rdata: a\r", "\xef\xbb",
+	} {
+		f.Add(s, []byte{1, 2, 3, 0, 255}, 100, uint8(0))
+		f.Add(s, []byte{}, 8, uint8(255))
+	}
+	f.Fuzz(func(t *testing.T, src string, cuts []byte, limit int, times uint8) {
+		if len(src) < 1<<10 { // enough of it for the buffer to be compacted and to grow
+			src = strings.Repeat(src, int(times)+1)
+		}
+		compare(t, src, cuts, max(limit, 0)%20_000)
+	})
+}
+
+// TestLong reads long streams of random parts, so that buffers grow, shrink and are compacted in all states.
+func TestLong(t *testing.T) {
+	for seed := range uint64(40) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		var b strings.Builder
+		for b.Len() < 60_000 {
+			b.WriteString([]string{"data: ", "data:", "event: ", ": ", "id: 7", "data", "x"}[rnd.IntN(7)])
+			n := rnd.IntN(60)
+			if rnd.IntN(100) == 0 {
+				n = rnd.IntN(15_000)
+			}
+			b.WriteString(strings.Repeat(string(rune('a'+rnd.IntN(26))), n))
+			b.WriteString([]string{"\n", "\r\n", "\r", "\n\n", "\r\n\r\n", "\n"}[rnd.IntN(6)])
+		}
+		cuts := make([]byte, 3000)
+		for i := range cuts {
+			cuts[i] = byte(rnd.IntN(256))
+		}
+		compare(t, b.String(), cuts, 20_000+rnd.IntN(2)*40_000)
+	}
+}
+
+// cut reads pieces of the lengths in cuts; the last is for all that follow.
+type cut struct {
+	r    *strings.Reader
+	cuts []byte
+}
+
+func (c *cut) Read(p []byte) (int, error) {
+	n := len(p)
+	if len(c.cuts) > 0 {
+		n = min(n, int(c.cuts[0]))
+		if len(c.cuts) > 1 {
+			c.cuts = c.cuts[1:]
+		}
+	}
+	n, err := c.r.Read(p[:n])
+	if n == 0 && err == nil && len(c.cuts) == 1 && c.cuts[0] == 0 {
+		c.cuts = nil
+	}
+	return n, err
+}

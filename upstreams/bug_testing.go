@@ -1,0 +1,7 @@
+//go:build testing
+
+package upstreams
+
+func bug(what string) { panic("BUG: " + what) }
+
+const testingBuild = true

@@ -1,0 +1,149 @@
+package upstreams
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+// conn is one connection to an engine. It has one owner at a time: an exchange, or the idle list of its transport. Only
+// close may be called by anybody else.
+//
+// The deadlines a socket holds are remembered here and changed as rarely as possible, because each change moves a timer
+// of the runtime. A deadline is only a reason to look at the clock: read and send decide by the time they were given. So
+// a deadline left over from an earlier exchange costs one look at the clock when it fires, and nothing else.
+type conn struct {
+	nc      net.Conn        // what is read and written: the socket, or TLS over it
+	tcp     *net.TCPConn    // the socket itself
+	raw     syscall.RawConn // for peek
+	secured bool            // nc is TLS
+
+	readBy  time.Time // the read deadline the socket holds; zero: none
+	writeBy time.Time // the write deadline the socket holds; zero: none
+	expires time.Time // while idle: when it is too old to be used again
+
+	probe   func(fd uintptr) // peek's system call, bound once so that a peek allocates nothing
+	probed  peeked
+	lastErr error
+	one     [1]byte
+}
+
+// peeked is what a look at a socket's receive queue found.
+type peeked uint8
+
+const (
+	peekedQuiet  peeked = iota // nothing has come
+	peekedData                 // bytes are waiting
+	peekedEOF                  // the other side has closed
+	peekedBroken               // the connection is broken; conn.lastErr says how
+)
+
+// newConn wraps a connected socket.
+func newConn(tcp *net.TCPConn) (*conn, error) {
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{nc: tcp, tcp: tcp, raw: raw}
+	c.probe = c.look
+	return c, nil
+}
+
+// close closes the socket at once, from any goroutine and any number of times. A read or write that is under way returns.
+// TLS is not told: its close_notify could block behind a write that nobody reads.
+func (c *conn) close() { _ = c.tcp.Close() }
+
+// reset makes the coming close discard what is still unsent and tell the other side with a reset. It is for requests
+// that are given up half-way: the kernel would otherwise go on delivering them before the engine sees the end.
+func (c *conn) reset() { _ = c.tcp.SetLinger(0) }
+
+// read reads what has come, waiting for it no longer than until (zero: without limit). It returns ErrNotYet when the
+// time has passed, and never both bytes and an error.
+func (c *conn) read(p []byte, until time.Time) (int, error) {
+	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
+		c.readWithin(until)
+	}
+	for {
+		n, err := c.nc.Read(p)
+		if n > 0 {
+			return n, nil
+		}
+		if err == nil {
+			continue // TLS returns nothing for an empty record
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return 0, err
+		}
+		if !until.IsZero() && !time.Now().Before(until) {
+			return 0, ErrNotYet
+		}
+		c.readWithin(until)
+	}
+}
+
+func (c *conn) readWithin(by time.Time) {
+	_ = c.nc.SetReadDeadline(by) // fails on a closed socket only, which the read reports
+	c.readBy = by
+}
+
+func (c *conn) writeWithin(by time.Time) {
+	_ = c.nc.SetWriteDeadline(by)
+	c.writeBy = by
+}
+
+// sendPiece bounds what goes into one TLS write, so that progress can be seen between the pieces.
+const sendPiece = 64 << 10
+
+// send writes from the front of v and takes off what was written. One call is one attempt: it may leave some of v, with
+// or without an error.
+func (c *conn) send(v *net.Buffers) (int, error) {
+	if len(*v) > 1 && !c.secured {
+		n, err := v.WriteTo(c.tcp)
+		return int(n), err
+	}
+	b := (*v)[0]
+	if c.secured && len(b) > sendPiece {
+		b = b[:sendPiece]
+	}
+	n, err := c.nc.Write(b)
+	if n == len((*v)[0]) {
+		(*v)[0] = nil
+		*v = (*v)[1:]
+	} else {
+		(*v)[0] = (*v)[0][n:]
+	}
+	return n, err
+}
+
+// stale reports whether an idle connection cannot be used: it was closed, it is broken, or it holds bytes that nobody
+// asked for and that would be taken for the next reply.
+func (c *conn) stale() bool {
+	if canPeek && c.peek() != peekedQuiet {
+		return true
+	}
+	if canPeek && !c.secured {
+		return false
+	}
+	// Surplus that TLS has decrypted or buffered already is invisible to a peek, and some systems have no peek: read with
+	// next to no patience. A timeout is the healthy answer, and does not harm a TLS connection's reading side.
+	c.readWithin(time.Now().Add(stalePatience))
+	n, err := c.nc.Read(c.one[:])
+	c.readWithin(time.Time{})
+	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// reasonOf says in a word how a connection ended.
+func (c *conn) reasonOf(err error) string {
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return ReasonEOF
+	case c != nil && c.secured && !errors.As(err, &errno):
+		return ReasonTLS // an alert: with TLS 1.3 a refused client certificate shows on the first read only
+	default:
+		return ReasonReset
+	}
+}

@@ -1,0 +1,209 @@
+package upstreams
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"penstock/config"
+)
+
+// candidates are the profiles that detection may choose from for what the operator wrote: all for "auto", else the named
+// one's variants (profiles that are like it and have signs of their own) and itself. Empty when there is no choice.
+func (p *Profiles) candidates(engine string) []*Profile {
+	if engine == "" || engine == EngineAuto {
+		return p.ordered
+	}
+	var out []*Profile
+	for _, profile := range p.ordered {
+		if profile.spec.Like == engine && len(profile.spec.Detect) > 0 {
+			out = append(out, profile)
+		}
+	}
+	return out
+}
+
+// assumed is the profile for an engine that detection does not recognise.
+func (p *Profiles) assumed(engine string) *Profile {
+	if profile, ok := p.byName[engine]; ok {
+		return profile
+	}
+	return p.generic()
+}
+
+// cached returns a getter that asks for every page once and keeps it, errors too. For the short life of one detection.
+func cached(get getter) getter {
+	type answer struct {
+		page page
+		err  error
+	}
+	pages := map[string]answer{}
+	return func(ctx context.Context, path string, timeout time.Duration) (page, error) {
+		if a, ok := pages[path]; ok {
+			return a.page, a.err
+		}
+		got, err := get(ctx, path, timeout)
+		got.body = bytes.Clone(got.body)
+		pages[path] = answer{got, err}
+		return got, err
+	}
+}
+
+// recognise tries the signs of each candidate in order. It returns nil when somebody answers but nobody knows who, and an
+// error when the first page brings no answer at all.
+func recognise(ctx context.Context, get getter, timeout time.Duration, candidates []*Profile) (*Profile, error) {
+	asked := false
+	for _, profile := range candidates {
+		for i := range profile.spec.Detect {
+			sign := &profile.spec.Detect[i]
+			answer, err := get(ctx, sign.Path, timeout)
+			if err != nil && !asked {
+				return nil, err
+			}
+			asked = true
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if err == nil && shows(sign, &answer) {
+				return profile, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// shows reports whether a page has everything that a sign asks for.
+func shows(sign *config.EngineSign, p *page) bool {
+	switch {
+	case p.status != cmp.Or(sign.Status, 200):
+		return false
+	case slices.ContainsFunc(sign.Contains, func(part string) bool { return !bytes.Contains(p.body, []byte(part)) }):
+		return false
+	case sign.Field == "":
+		return true
+	}
+	content, err := parsePage(p.body)
+	if err != nil {
+		return false
+	}
+	found := false
+	each(content, sign.Field, func(v any) {
+		found = found || sign.Equals == "" || fmt.Sprint(v) == sign.Equals
+	})
+	return found
+}
+
+// Detection is what an engine says about itself.
+type Detection struct {
+	URL        string
+	Profile    *Profile // never nil; the generic one when Recognised is false
+	Recognised bool
+	Version    string
+	Health     int // status of the profile's health page, 0 when it did not answer
+	Healthy    bool
+	Models     []ModelInfo
+	Slots      int // how many requests it runs at once, 0 when it does not tell
+	Load       *Report
+}
+
+// detectTimeout bounds one page of Detect.
+const detectTimeout = 3 * time.Second
+
+// Detect asks the engine at a base URL what it is: engine, version, models, capacity, load. apiKey may be empty. The error
+// is a *Failure when nobody answers. It takes some ten small GETs, over one connection where the engine keeps it.
+func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detection, error) {
+	return detect(ctx, url, apiKey, profiles, detectTimeout)
+}
+
+func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout time.Duration) (Detection, error) {
+	base, err := normalizeURL(url)
+	if err != nil {
+		return Detection{}, err
+	}
+	id := ID(base)
+	transport, err := NewTransport(TransportOptions{
+		ID: id, URL: base, IdleTimeout: probeIdle, MaxIdle: 1, UserAgent: probeAgent, Authorization: bearer(apiKey),
+	})
+	if err != nil {
+		return Detection{}, fmt.Errorf("reach %s: %w", base, err)
+	}
+	defer transport.Close()
+	get := cached(pageGetter(transport, id))
+	d := Detection{URL: base}
+	if d.Profile, err = recognise(ctx, get, timeout, profiles.ordered); err != nil {
+		return Detection{}, err
+	}
+	if d.Recognised = d.Profile != nil; !d.Recognised {
+		d.Profile = profiles.generic()
+	}
+	p := d.Profile
+	if answer, err := get(ctx, p.health.path, timeout); err == nil {
+		d.Health, d.Healthy = answer.status, p.health.good(answer.status)
+	}
+	if v := p.spec.Version; v.Path != "" {
+		if answer, err := get(ctx, v.Path, timeout); err == nil && answer.status == 200 {
+			if content, err := parsePage(answer.body); err == nil {
+				d.Version = text(content, v.Field)
+			}
+		}
+	}
+	if len(p.spec.Models) > 0 {
+		d.Models, _ = listModels(ctx, get, p, timeout, nil)
+	}
+	d.Slots, _ = capacityOf(ctx, get, p, timeout)
+	for i := range p.spec.Load {
+		source := &p.spec.Load[i]
+		if answer, err := get(ctx, source.Path, timeout); err == nil && answer.status == 200 {
+			if r, ok := readLoad(source, answer.body); ok {
+				r.Source, r.At = source.Path, time.Now()
+				d.Load = &r
+				break
+			}
+		}
+	}
+	return d, ctx.Err()
+}
+
+// Found is an engine that discovery came upon.
+type Found struct {
+	URL    string
+	Engine string
+	Models []ModelInfo
+}
+
+// discoverTimeout bounds each page of a discovery: what listens on loopback answers at once or is no engine that is ready.
+const discoverTimeout = 300 * time.Millisecond
+
+// discoverTotal bounds a discovery. Most ports are closed and cost nothing.
+const discoverTotal = 2 * time.Second
+
+// Discover looks at addresses (host:port, see Profiles.UsualAddresses) all at once and returns the engines among what
+// listens there, in the order of the addresses. A listener that shows no sign of an engine and no list of models is left
+// out.
+func Discover(ctx context.Context, addresses []string, profiles *Profiles) []Found {
+	ctx, cancel := context.WithTimeout(ctx, discoverTotal)
+	defer cancel()
+	found := make([]*Found, len(addresses))
+	var wait sync.WaitGroup
+	for i, address := range addresses {
+		wait.Go(func() {
+			d, err := detect(ctx, "http://"+address, "", profiles, discoverTimeout)
+			if err != nil || !d.Recognised && len(d.Models) == 0 {
+				return
+			}
+			found[i] = &Found{URL: d.URL, Engine: d.Profile.Name(), Models: d.Models}
+		})
+	}
+	wait.Wait()
+	var out []Found
+	for _, f := range found {
+		if f != nil {
+			out = append(out, *f)
+		}
+	}
+	return slices.Clip(out)
+}

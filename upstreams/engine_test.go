@@ -1,0 +1,284 @@
+package upstreams
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"penstock/config"
+)
+
+// fakeEngine serves an archive of testdata/engines: files named "path status".
+func fakeEngine(t testing.TB, name string) *httptest.Server {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join("testdata", "engines", name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := txtar.Parse(src)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, f := range archive.Files {
+			path, status, _ := strings.Cut(f.Name, " ")
+			if path == r.URL.RequestURI() {
+				code, _ := strconv.Atoi(status)
+				w.WriteHeader(code)
+				w.Write(bytes.TrimSuffix(f.Data, []byte("\n")))
+				return
+			}
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func mustProfiles(t testing.TB, user ...config.Engine) *Profiles {
+	t.Helper()
+	p, err := LoadProfiles(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func mustProfile(t testing.TB, name string) *Profile {
+	t.Helper()
+	p, ok := mustProfiles(t).Named(name)
+	if !ok {
+		t.Fatalf("no profile %s", name)
+	}
+	return p
+}
+
+// TestDetect has every bundled profile recognise its own pages, and only those, and read from them what it can.
+func TestDetect(t *testing.T) {
+	profiles := mustProfiles(t)
+	type facts struct {
+		Engine, Version string
+		Models          string // ids with context and vision
+		Slots           int
+		Running         int
+		Waiting         int
+		KVUsage         float64
+		Healthy         bool
+	}
+	for _, want := range []facts{
+		{Engine: "vllm", Version: "0.11.1", Models: "org/m:32768 adapter:32768", Running: 5, Waiting: 1, KVUsage: 0.375, Healthy: true},
+		{Engine: "sim", Models: "sim-model:0", Healthy: true},
+		{Engine: "sglang", Version: "0.5.5", Models: "org/v:16384:vision", Slots: 24, Running: 3, Waiting: 1, KVUsage: 0.3, Healthy: true},
+		{Engine: "llamacpp", Version: "b11669-Debian", Models: "markov:2048", Slots: 4, Running: 2, Waiting: 1, Healthy: true},
+		{Engine: "llamacpp-router", Version: "b11669-Debian", Models: "alpha:8192:unloaded beta:2048", Healthy: true},
+		{Engine: "ollama", Version: "0.33.0-rc2", Models: "markov-slow:latest:0 markov:latest:2048", Healthy: true},
+		{Engine: "tgi", Version: "3.0.0", Models: "org/t:4096", Slots: 128, Running: 9, Waiting: 4, Healthy: true},
+		{Engine: "trtllm", Version: "1.1", Models: "m:0", Healthy: true},
+		{Engine: "lmstudio", Models: "qwen2-vl:32768:vision:unloaded", Healthy: true},
+		{Engine: "whisper", Healthy: true},
+		{Engine: "whisper-openai", Healthy: true},
+		{Engine: "speaches", Models: "Systran/faster-whisper-small:0", Healthy: true},
+		{Engine: "kokoro", Models: "tts-1:0", Healthy: true},
+		{Engine: "openai", Models: "espeak:0", Healthy: true},
+	} {
+		t.Run(want.Engine, func(t *testing.T) {
+			d, err := Detect(t.Context(), fakeEngine(t, want.Engine).URL, "", profiles)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := facts{Engine: d.Profile.Name(), Version: d.Version, Slots: d.Slots, Healthy: d.Healthy}
+			var models []string
+			for _, m := range d.Models {
+				word := m.ID + ":" + strconv.Itoa(m.Context)
+				if m.Vision {
+					word += ":vision"
+				}
+				if m.LoadedKnown && !m.Loaded {
+					word += ":unloaded"
+				}
+				models = append(models, word)
+			}
+			got.Models = strings.Join(models, " ")
+			if d.Load != nil {
+				got.Running, got.Waiting, got.KVUsage = d.Load.Running, d.Load.Waiting, d.Load.KVUsage
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			if d.Recognised == (want.Engine == "openai") {
+				t.Errorf("recognised: %t", d.Recognised)
+			}
+		})
+	}
+}
+
+// A llama.cpp server that is still loading answers 503 on every path.
+func TestDetectWhileLoading(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(503)
+		w.Write([]byte(`{"error":{"message":"Loading model","type":"unavailable_error","code":503}}`))
+	}))
+	defer s.Close()
+	d, err := Detect(t.Context(), s.URL, "", mustProfiles(t))
+	if err != nil || d.Profile.Name() != "llamacpp" || d.Healthy || d.Health != 503 {
+		t.Errorf("got %v, %+v", err, d)
+	}
+}
+
+func TestDetectNobody(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	s.Close()
+	if _, err := Detect(t.Context(), s.URL, "", mustProfiles(t)); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestDiscover(t *testing.T) {
+	engine, other := fakeEngine(t, "ollama"), httptest.NewServer(http.NotFoundHandler())
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer other.Close()
+	defer silent.Close()
+	var addresses []string
+	for _, s := range []*httptest.Server{silent, other, engine} {
+		addresses = append(addresses, strings.TrimPrefix(s.URL, "http://"))
+	}
+	begun := time.Now()
+	found := Discover(t.Context(), append(addresses, "127.0.0.1:1"), mustProfiles(t))
+	if len(found) != 1 || found[0].Engine != "ollama" || found[0].URL != engine.URL || len(found[0].Models) != 2 {
+		t.Errorf("found %+v", found)
+	}
+	if took := time.Since(begun); took > 1500*time.Millisecond {
+		t.Errorf("took %v", took)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found := Discover(ended, addresses, mustProfiles(t)); found != nil {
+		t.Errorf("found %v after the end", found)
+	}
+}
+
+func TestUsualAddresses(t *testing.T) {
+	got := mustProfiles(t).UsualAddresses("0.0.0.0:8080", ":1234")
+	want := []string{"127.0.0.1:3000", "127.0.0.1:8000", "127.0.0.1:8091", "127.0.0.1:8880", "127.0.0.1:11434", "127.0.0.1:30000"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestProfileAnswers(t *testing.T) {
+	llama, whisper, ollama, vllm, sglang := mustProfile(t, "llamacpp"), mustProfile(t, "whisper"), mustProfile(t, "ollama"), mustProfile(t, "vllm"), mustProfile(t, "sglang")
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"transcriptions of whisper", whisper.Path(config.OpTranscriptions), "/inference"},
+		{"chat of whisper", whisper.Path(config.OpChat), ""},
+		{"variant of whisper", mustProfile(t, "whisper-openai").Path(config.OpTranscriptions), "/v1/audio/transcriptions"},
+		{"chat of vllm", vllm.Path(config.OpChat), "/v1/chat/completions"},
+		{"count_tokens of vllm", vllm.Path(OpCountTokens), "/v1/messages/count_tokens"},
+		{"count_tokens of ollama", ollama.Path(OpCountTokens), ""},
+		{"token limit of ollama", ollama.TokenLimitMember(), "max_tokens"},
+		{"token limit of vllm", vllm.TokenLimitMember(), ""},
+		{"cancel of llama.cpp", llama.CancelOnlyStreams(), true},
+		{"cancel of its router", mustProfile(t, "llamacpp-router").CancelOnlyStreams(), true},
+		{"cancel of vllm", vllm.CancelOnlyStreams(), false},
+		{"usage of vllm", vllm.ContinuousUsage(), true},
+		{"usage of the simulator", mustProfile(t, "sim").ContinuousUsage(), true},
+		{"host of ollama", ollama.OwnHost(), true},
+		{"keep-alive of ollama", ollama.KeepAlive(), 30 * time.Second},
+		{"keep-alive of llama.cpp", llama.KeepAlive(), 4 * time.Second},
+		{"system messages", llama.SystemMessages(), "fold"},
+		{"refused by sglang", sglang.Refuses("bootstrap_host"), true},
+		{"not refused by sglang", sglang.Refuses("boot"), false},
+		{"refused by vllm", vllm.Refuses("kv_transfer_params"), true},
+		{"bad tools", llama.ClientFault(500, "server_error", "Failed to parse tools: Missing tool function"), true},
+		{"a fault of llama.cpp", llama.ClientFault(500, "server_error", "Compute error."), false},
+		{"an image for ollama", ollama.ClientFault(500, "api_error", `{"error":{"message":"image input is not supported - hint"}}`), true},
+		{"embeddings of a chat server", llama.ClientFault(501, "not_supported_error", ""), true},
+		{"whisper's numbers", whisper.ClientFault(500, "", "500 Internal Server Error\nstof"), true},
+		{"busy ollama", ollama.Overload(503, "api_error", "server busy, please try again.  maximum pending requests exceeded"), true},
+		{"loading llama.cpp", llama.Overload(503, "unavailable_error", "Loading model"), false},
+		{"title", mustProfile(t, "sim").Title(), "Penstock simulator"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %v, want %v", c.what, c.got, c.want)
+		}
+	}
+}
+
+func TestReasoningMembers(t *testing.T) {
+	for _, c := range []struct{ engine, effort, want string }{
+		{"openai", "low", `reasoning_effort="low"`},
+		{"ollama", "none", `reasoning_effort="none"`},
+		{"llamacpp", "high", `reasoning_effort="high" chat_template_kwargs={"enable_thinking":true}`},
+		{"llamacpp", "none", `reasoning_effort="none" chat_template_kwargs={"enable_thinking":false}`},
+		{"vllm", "none", `reasoning_effort="none" chat_template_kwargs={"enable_thinking":false,"thinking":false}`},
+		{"vllm", "odd", `reasoning_effort="odd"`},
+	} {
+		var got []string
+		for _, m := range mustProfile(t, c.engine).Reasoning(c.effort) {
+			got = append(got, m.Name+"="+string(m.Value))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s %s: got %s, want %s", c.engine, c.effort, got, c.want)
+		}
+	}
+}
+
+func TestUserProfiles(t *testing.T) {
+	own := config.Engine{Name: "mine", Like: "llamacpp", Quirks: []string{}, Detect: []config.EngineSign{{Path: "/mine", Contains: []string{"x"}}}}
+	p := mustProfiles(t, own)
+	mine, _ := p.Named("mine")
+	if mine.CancelOnlyStreams() || mine.Path(OpCountTokens) == "" || mine.spec.Health.Path != "/health" {
+		t.Errorf("not merged: %+v", mine.spec)
+	}
+	if p.All()[0] != mine {
+		t.Error("a user's profile is not tried first")
+	}
+	if !slices.Contains(EngineNames([]config.Engine{own}), "mine") || !slices.Contains(EngineNames(nil), "auto") {
+		t.Error("names are missing")
+	}
+	replaced := mustProfiles(t, config.Engine{Name: "vllm", Concurrency: 7})
+	if v, _ := replaced.Named("vllm"); v.spec.Concurrency != 7 || v.ContinuousUsage() {
+		t.Errorf("a bundled profile was not replaced: %+v", v.spec)
+	}
+	for _, c := range []struct {
+		user []config.Engine
+		want string
+	}{
+		{[]config.Engine{{Name: "a", Like: "nothing"}}, `engine profile "a": like: there is no profile "nothing"`},
+		{[]config.Engine{{Name: "a", Like: "b"}, {Name: "b", Like: "a"}}, "made of itself"},
+		{[]config.Engine{{Name: "a"}, {Name: "a"}}, "given twice"},
+		{[]config.Engine{{Name: "a", TokenLimit: "tokens"}}, `engine profile "a": token_limit: "tokens" is not one of`},
+		{[]config.Engine{{Name: "a", Load: []config.EngineLoad{{Path: "metrics"}}}}, `load[0].path: "metrics" is not a path`},
+		{[]config.Engine{{Name: "a", Quirks: []string{"odd"}}}, `quirks[0]: "odd" is not one of`},
+		{[]config.Engine{{Name: "a", Paths: map[string]string{"talk": "/x"}}}, "paths.talk: not an operation"},
+	} {
+		if _, err := LoadProfiles(c.user); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+}
+
+// Every bundled profile must be reachable by detection, and every file by its name.
+func TestBundledProfiles(t *testing.T) {
+	files, _ := filepath.Glob("engines/*.yaml")
+	if len(files) != len(detectionOrder) {
+		t.Errorf("%d files, %d in the order of detection", len(files), len(detectionOrder))
+	}
+	p := mustProfiles(t)
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		if _, ok := p.Named(name); !ok || !slices.Contains(detectionOrder, name) {
+			t.Errorf("%s: profile %s is missing", file, name)
+		}
+	}
+}

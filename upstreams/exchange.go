@@ -1,0 +1,605 @@
+// The exchange: one request and its reply, on an HTTP/1.1 client of our own.
+//
+// # Design
+//
+// Why not fasthttp's client or net/http's: an exchange with an engine lasts from milliseconds to an hour, and what matters
+// is that it can be ended. Closing the socket is the only way to make an engine stop generating, so Abort closes it, from
+// any goroutine, at any instant: before anything was sent, while connecting, in the TLS handshake, while writing, while
+// waiting for the head, while reading the body. The clients at hand cannot do that in every phase, or pay a goroutine for
+// it; they bound a body by one deadline for the whole of it; they repeat requests by rules of their own; and one of them
+// hands bytes that follow a reply to whoever uses the connection next.
+//
+// The life of an exchange is Transport.Exchange, Send, Await, Read until io.EOF, Close. All of it but Abort belongs to one
+// goroutine at a time, and there is no other goroutine: the caller's own does the reading and writing.
+//
+//   - Time is given by the caller, as the instant until which to wait. When it has passed, Await and Read return ErrNotYet
+//     and nothing has happened: the caller may send a keep-alive to its client and call again, or decide that the clock of
+//     its choice has run out, and abort. The exchange itself knows only the limits for connecting and writing.
+//   - A connection goes back to the pool only if the reply was read to the end that its framing tells, both sides keep the
+//     connection, the whole request was written and no byte is left over. Before it is used again its socket is looked at:
+//     a close, or bytes that nobody asked for, and it is dropped. What dies all the same, reset or closed before a byte of
+//     the reply, is replaced once by a fresh connection; nobody notices but Sends. Keeping connections idle for less time
+//     than engines do makes this rare.
+//   - Deadlines are moved as seldom as possible (see conn). In a steady state an exchange moves none.
+//   - Exchanges are not pooled: a recycled one would turn a late Abort into somebody else's. Their buffers are. The mutex
+//     of the exchange guards who may close the connection: whoever comes second, Abort or the return to the pool, finds
+//     that the connection is not this exchange's any more.
+//   - While a body is awaited, the exchange holds one buffer of 4 KiB, which also holds the head.
+//   - Replies are parsed strictly (see head and chunks). What could be read in two ways is refused, not interpreted.
+
+package upstreams
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// readBuffer is the size of the buffer of an exchange.
+const readBuffer = 4 << 10
+
+var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
+
+// States of an exchange. From open it goes to aborted or closed, from aborted to closed.
+const (
+	stateOpen uint32 = iota
+	stateAborted
+	stateClosed
+)
+
+// bodyKind is how the end of a body is told.
+type bodyKind uint8
+
+const (
+	bodyUnknown bodyKind = iota // the head has not come
+	bodyNone
+	bodySized
+	bodyChunked
+	bodyUntilClose
+)
+
+// Exchange is one request and its reply. Every method but Abort must be called by its owner, one at a time.
+type Exchange struct {
+	t *Transport
+
+	state   atomic.Uint32 // changed under mu
+	sending atomic.Bool   // the request is being written
+	mu      sync.Mutex
+	live    *conn              // what Abort closes
+	cancel  context.CancelFunc // what Abort calls while a connection is being made
+	cause   error              // given to Abort
+
+	// What follows is the owner's alone.
+	c       *conn
+	req     Request
+	err     error // of the first failure, for all later calls
+	sends   int
+	reused  bool // c came from the pool
+	touched bool // bytes of the request may have left
+	cut     bool // the request was not written to its end on c
+
+	small    *[readBuffer]byte // the pooled buffer, if buf is it
+	buf      []byte            // head, then what has come of the body
+	pos, end int               // what has come and not been taken is buf[pos:end]; pos stays 0 until the head is whole
+	base     int               // where the body's part of buf begins
+	got      bool              // a byte of the reply has come
+	readErr  error             // how the connection's reading side ended
+	headErr  error
+	interim  int // 1xx heads skipped
+	ready    bool
+	head     head
+	names    []byte // what the spans of head point into
+
+	body   bodyKind
+	done   bool  // the body was read to its end
+	left   int64 // of a sized body
+	chunks chunks
+}
+
+// Send sends r, on an idle connection if there is one, else on a new one, and returns when the whole request has been
+// written. It also returns nil when the engine answers and stops reading before that: Await then reads the answer. r itself
+// is copied; its slices are borrowed as it says.
+//
+// The error is a *Failure: Unreachable, Timeout of the clocks connect and write, or Aborted. Send may be called once.
+func (x *Exchange) Send(r *Request) error {
+	if x.sends > 0 || x.err != nil {
+		panic("BUG: an exchange is sent twice")
+	}
+	if err := x.check(); err != nil {
+		return err
+	}
+	if err := r.check(); err != nil {
+		return x.fail(Aborted, ReasonRequest, err)
+	}
+	x.req = *r
+	if r.BodyReader == nil {
+		if c := x.t.take(time.Now()); c != nil {
+			if err := x.attach(c); err != nil {
+				return err
+			}
+			x.reused = true
+			return x.write()
+		}
+	}
+	if err := x.connect(); err != nil {
+		return err
+	}
+	return x.write()
+}
+
+// connect makes a new connection.
+func (x *Exchange) connect() error {
+	limit := x.req.ConnectTimeout
+	if limit <= 0 {
+		limit = defaultConnectTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	x.mu.Lock()
+	x.cancel = cancel
+	x.mu.Unlock()
+	if err := x.check(); err != nil { // Abort came before there was something to cancel
+		return err
+	}
+	c, failure := x.t.dial(ctx)
+	if failure != nil {
+		return x.failWith(failure)
+	}
+	return x.attach(c)
+}
+
+// attach makes c the connection of this exchange, which Abort closes from now on.
+func (x *Exchange) attach(c *conn) error {
+	x.mu.Lock()
+	x.cancel = nil
+	if x.state.Load() == stateOpen {
+		x.live = c
+	}
+	x.mu.Unlock()
+	if err := x.check(); err != nil {
+		c.close()
+		return err
+	}
+	x.c = c
+	x.reused, x.cut, x.readErr = false, false, nil
+	return nil
+}
+
+// lost is called when the connection has ended before a byte of the reply came. If it was one that had been used before,
+// the engine most likely closed it just as the request came, and the request is sent once more, on a new connection.
+// Otherwise the exchange has failed.
+func (x *Exchange) lost(cause error) error {
+	if err := x.check(); err != nil {
+		return err
+	}
+	if !x.reused || x.sends > 1 || x.req.NoReplay || x.req.BodyReader != nil {
+		return x.fail(Unreachable, x.c.reasonOf(cause), cause)
+	}
+	x.mu.Lock()
+	x.live = nil
+	x.mu.Unlock()
+	x.c.close()
+	if err := x.connect(); err != nil {
+		return err
+	}
+	return x.write()
+}
+
+// Await waits for the head of the reply, until the given time (zero: without limit). Interim replies are skipped. A reply
+// with status 101 has no body, and its connection is not kept.
+//
+// It returns ErrNotYet when the time has passed; calling it again goes on. Any other error is a *Failure: BadResponse if
+// the reply does not parse or is cut, Unreachable if there is none, Aborted. When a reused connection turns out to be dead
+// only now, the request is sent again within Await, and until can be exceeded by the time that takes.
+func (x *Exchange) Await(until time.Time) error {
+	if err := x.check(); err != nil {
+		return err
+	}
+	if x.c == nil {
+		panic("BUG: Await before Send")
+	}
+	for {
+		done, err := x.advance()
+		if err != nil {
+			return x.bad(err)
+		}
+		if done {
+			x.begin()
+			return nil
+		}
+		switch err := x.fill(until); {
+		case err == nil:
+		case err == ErrNotYet:
+			if gone := x.check(); gone != nil {
+				return gone
+			}
+			return ErrNotYet
+		case x.got:
+			return x.cutOff(err)
+		default:
+			if err := x.lost(err); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// fill reads more of the reply's head, and what comes with it, into the buffer.
+func (x *Exchange) fill(until time.Time) error {
+	if x.readErr != nil {
+		return x.readErr
+	}
+	if x.end == len(x.buf) {
+		x.grow()
+	}
+	n, err := x.c.read(x.buf[x.end:], until)
+	if n > 0 {
+		x.end, x.got = x.end+n, true
+	}
+	if err != nil && err != ErrNotYet {
+		x.readErr = err
+	}
+	return err
+}
+
+// grow makes room for more of a head. The first buffer is enough for all but odd ones.
+func (x *Exchange) grow() {
+	if x.buf == nil {
+		x.small = readBuffers.Get().(*[readBuffer]byte)
+		x.buf = x.small[:]
+		return
+	}
+	larger := make([]byte, min(4*len(x.buf), maxHead+readBuffer))
+	copy(larger, x.buf[:x.end])
+	x.dropBuffer()
+	x.buf = larger
+}
+
+func (x *Exchange) dropBuffer() {
+	if x.small != nil {
+		readBuffers.Put(x.small)
+	}
+	x.small, x.buf = nil, nil
+}
+
+// advance parses what has come of the head, and reports whether it is whole.
+func (x *Exchange) advance() (bool, error) {
+	for !x.ready && x.headErr == nil {
+		done, err := x.head.parse(x.buf[:x.end])
+		switch {
+		case err != nil:
+		case !done:
+			return false, nil
+		case x.head.status >= 200 || x.head.status == 101:
+			err = x.head.check()
+		case x.interim < maxInterim:
+			x.interim++
+			x.end = copy(x.buf, x.buf[x.head.next:x.end])
+			x.head = head{}
+			continue
+		default:
+			err = errInterim
+		}
+		x.headErr, x.ready = err, err == nil
+	}
+	return x.ready, x.headErr
+}
+
+// begin decides how the body is read, once the head is whole, and lets go of the request.
+func (x *Exchange) begin() {
+	if x.body != bodyUnknown {
+		return // Await was called again
+	}
+	h := &x.head
+	switch {
+	case x.req.Method == "HEAD", h.status == 101, h.status == 204, h.status == 304, h.hasLength && h.length == 0:
+		x.body, x.done = bodyNone, true
+	case h.chunked:
+		x.body = bodyChunked
+	case h.hasLength:
+		x.body, x.left = bodySized, h.length
+	default:
+		x.body, x.left = bodyUntilClose, math.MaxInt64
+	}
+	x.req = Request{}
+
+	x.pos, x.base, x.names = h.next, h.next, x.buf[:h.next]
+	if h.next > readBuffer/2 {
+		x.detachNames() // or too little of the buffer would be left for the body
+	}
+}
+
+// detachNames copies the header values that are kept, so that the whole buffer is free for the body.
+func (x *Exchange) detachNames() {
+	var kept []byte
+	for i := range x.head.values {
+		v := &x.head.values[i]
+		if v.to == 0 {
+			continue
+		}
+		from := len(kept)
+		kept = append(kept, x.names[v.from:v.to]...)
+		*v = span{uint32(from), uint32(len(kept))}
+	}
+	x.names, x.base = kept, 0
+}
+
+// Status returns the status of the reply, or 0 before Await has returned nil.
+func (x *Exchange) Status() int {
+	if x.body == bodyUnknown {
+		return 0
+	}
+	return x.head.status
+}
+
+// Header returns the value of a header of the reply, in any case of its name, or nil: the first one, where there are
+// several. Only Content-Type, Content-Length, Transfer-Encoding, Connection, Keep-Alive, Retry-After, Content-Encoding,
+// X-Request-Id and Content-Disposition are kept, and values up to 1 KiB. The value is borrowed until Close.
+func (x *Exchange) Header(name string) []byte {
+	f := fieldOf(name)
+	if f == fieldOther || x.names == nil {
+		return nil
+	}
+	v := x.head.values[f]
+	if v.to == 0 {
+		return nil
+	}
+	return x.names[v.from:v.to]
+}
+
+// ContentLength returns the length of the body that Read will yield, or -1 if it is not known beforehand.
+func (x *Exchange) ContentLength() int64 {
+	switch x.body {
+	case bodyNone:
+		return 0
+	case bodySized:
+		return x.head.length
+	}
+	return -1
+}
+
+// Framed reports whether the end of the body is told by its framing. If not, the body ends when the engine closes the
+// connection, and io.EOF does not mean that it is whole.
+func (x *Exchange) Framed() bool { return x.body != bodyUntilClose && x.body != bodyUnknown }
+
+// Sends returns how often the request was sent: 0 before Send, and 2 after a dead connection was replaced.
+func (x *Exchange) Sends() int { return x.sends }
+
+// Reused reports whether the connection had served an exchange before.
+func (x *Exchange) Reused() bool { return x.reused }
+
+// Read reads decoded bytes of the body into p, as many as have come, waiting for the first one until the given time (zero:
+// without limit). Await must have returned nil.
+//
+// It returns io.EOF when the body is complete, which only its framing can tell (see Framed); ErrNotYet when the time has
+// passed, after which calling it again goes on at any byte; and a *Failure otherwise, of kind BadResponse or Aborted. It
+// never returns bytes together with an error. Large reads go straight into p.
+func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
+	if err := x.check(); err != nil {
+		return 0, err
+	}
+	if x.body == bodyUnknown {
+		panic("BUG: Read before Await")
+	}
+	n := 0
+	for {
+		if x.body == bodyChunked && !x.done {
+			m, err := x.chunks.take(x.buf[x.pos:x.end])
+			x.pos += m
+			if err != nil {
+				if n > 0 {
+					return n, nil // the offending byte is still there, for the next call
+				}
+				return 0, x.bad(err)
+			}
+			x.done = x.chunks.state == chunkEnd
+		}
+		switch {
+		case n > 0 && (x.done || n == len(p) || x.pos == x.end):
+			return n, nil
+		case x.done:
+			return 0, io.EOF
+		case len(p) == 0:
+			return 0, nil
+		}
+		if x.pos == x.end {
+			m, err := x.more(p, until)
+			if err != nil || m > 0 {
+				return m, err
+			}
+			continue
+		}
+		m := copy(p[n:], x.buf[x.pos:x.end][:min(int64(x.end-x.pos), x.available())])
+		x.pos += m
+		n += m
+		x.took(int64(m))
+	}
+}
+
+// available returns how much payload follows without framing in between.
+func (x *Exchange) available() int64 {
+	if x.body != bodyChunked {
+		return x.left
+	}
+	if x.chunks.state != chunkData {
+		return 0
+	}
+	return x.chunks.left
+}
+
+// took counts payload that was consumed.
+func (x *Exchange) took(n int64) {
+	switch x.body {
+	case bodyChunked:
+		x.chunks.took(n)
+	case bodySized:
+		x.left -= n
+		x.done = x.left == 0
+	}
+}
+
+// more reads from the connection when the buffer is empty: payload straight into p, and then returns its length, if there
+// is enough of it to make up for bypassing the buffer; else into the buffer.
+func (x *Exchange) more(p []byte, until time.Time) (int, error) {
+	x.shrink()
+	x.pos, x.end = x.base, x.base
+	direct := min(x.available(), int64(len(p)))
+	if direct < readBuffer && (x.body == bodyChunked || direct < x.left && direct < readBuffer/4) {
+		direct = 0
+	}
+	into := x.buf[x.base:]
+	if direct > 0 {
+		into = p[:direct]
+	}
+	n, err := 0, x.readErr
+	if err == nil {
+		n, err = x.c.read(into, until)
+	}
+	switch {
+	case err == nil && direct > 0:
+		x.took(int64(n))
+		return n, nil
+	case err == nil:
+		x.end += n
+		return 0, nil
+	case err == ErrNotYet:
+		if gone := x.check(); gone != nil {
+			return 0, gone
+		}
+		return 0, ErrNotYet
+	case x.body == bodyUntilClose && err == io.EOF: // not io.ErrUnexpectedEOF, which is a cut TLS record
+		if gone := x.check(); gone != nil {
+			return 0, gone
+		}
+		x.done = true
+		return 0, io.EOF
+	}
+	return 0, x.cutOff(err)
+}
+
+// shrink goes back to a buffer of the usual size after a head that needed a larger one.
+func (x *Exchange) shrink() {
+	if x.small == nil && x.base == 0 {
+		x.small = readBuffers.Get().(*[readBuffer]byte)
+		x.buf = x.small[:]
+	}
+}
+
+// Abort ends the exchange, from any goroutine, at any time, any number of times: its connection is closed at once, and
+// every call that is under way or follows returns a *Failure of kind Aborted whose Err is the first call's cause (nil:
+// context.Canceled). After Close it does nothing.
+func (x *Exchange) Abort(cause error) {
+	if cause == nil {
+		cause = context.Canceled
+	}
+	x.mu.Lock()
+	if x.state.Load() != stateOpen {
+		x.mu.Unlock()
+		return
+	}
+	x.cause = cause
+	x.state.Store(stateAborted)
+	c, cancel := x.live, x.cancel
+	x.live, x.cancel = nil, nil
+	x.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	if c != nil {
+		if x.sending.Load() {
+			c.reset()
+		}
+		c.close()
+	}
+}
+
+// Close ends the exchange on the owner's side. The connection is kept for another exchange if the reply was read to the
+// end its framing tells and nothing speaks against it; else it is closed. A second call does nothing.
+func (x *Exchange) Close() {
+	keep := x.whole()
+	x.mu.Lock()
+	state := x.state.Load()
+	x.state.Store(stateClosed)
+	x.live, x.cancel = nil, nil
+	x.mu.Unlock()
+	if state == stateClosed {
+		return
+	}
+	if x.c != nil {
+		if keep && state == stateOpen {
+			x.t.put(x.c, x.head.idle)
+		} else {
+			x.c.close()
+		}
+	}
+	x.c, x.names = nil, nil
+	x.req = Request{}
+	x.dropBuffer()
+}
+
+// whole reports whether the connection is at the boundary between two exchanges and both sides keep it.
+func (x *Exchange) whole() bool {
+	return x.err == nil && x.done && x.body != bodyUntilClose && x.pos == x.end && !x.cut && x.readErr == nil && x.head.reusable()
+}
+
+// check returns why the exchange cannot go on, or nil.
+func (x *Exchange) check() error {
+	if x.state.Load() == stateOpen {
+		return x.err
+	}
+	if x.err == nil {
+		x.mu.Lock()
+		cause := x.cause
+		x.mu.Unlock()
+		reason := ReasonAborted
+		if cause == nil {
+			cause, reason = net.ErrClosed, ReasonClosed
+		}
+		x.err = &Failure{Kind: Aborted, Upstream: x.t.id, Reason: reason, Sent: x.touched, Err: cause}
+	}
+	return x.err
+}
+
+// failWith records how the exchange failed, unless it was aborted or had failed before, and closes its connection.
+func (x *Exchange) failWith(f *Failure) error {
+	if err := x.check(); err != nil {
+		return err
+	}
+	f.Sent = f.Sent || x.touched
+	x.err = f
+	if x.c != nil {
+		x.c.close()
+	}
+	return f
+}
+
+func (x *Exchange) fail(k Kind, reason string, err error) error {
+	return x.failWith(&Failure{Kind: k, Upstream: x.t.id, Reason: reason, Err: err})
+}
+
+func (x *Exchange) failTimeout(clock string, err error) error {
+	return x.failWith(&Failure{Kind: Timeout, Upstream: x.t.id, Clock: clock, Reason: ReasonTimeout, Err: err})
+}
+
+// bad fails the exchange because of what the engine sent.
+func (x *Exchange) bad(err error) error {
+	reason := ReasonInvalid
+	var w *wireError
+	if errors.As(err, &w) {
+		reason = w.reason
+	}
+	return x.fail(BadResponse, reason, err)
+}
+
+// cutOff fails the exchange because the connection ended within the reply.
+func (x *Exchange) cutOff(err error) error {
+	if reason := x.c.reasonOf(err); reason != ReasonEOF {
+		return x.fail(BadResponse, reason, err)
+	}
+	return x.fail(BadResponse, ReasonTruncated, errTruncated)
+}

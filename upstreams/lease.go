@@ -1,0 +1,141 @@
+package upstreams
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// slotUnit is one in-flight call of a pool inside Upstream.slots: three counters of 21 bits in one word, so that one
+// compare-and-swap decides over a shared limit as well as over a separate one, and a reload may turn one into the other
+// while calls run.
+func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
+
+const (
+	slotBits = 21
+	slotMax  = 1<<slotBits - 1
+)
+
+func inPool(word uint64, p Pool) int { return int(word >> (slotBits * uint(p)) & slotMax) } //nolint:gosec // 21 bits
+
+func inAll(word uint64) int {
+	return inPool(word, PoolText) + inPool(word, PoolVision) + inPool(word, PoolAudio)
+}
+
+// Lease is one held slot of one upstream, and the only way to reach it. Its holder sends with Exchange and gives it back
+// with Release exactly once. Leases are not pooled: a recycled one would turn a second Release, which is harmless and
+// counted, into the theft of somebody else's slot.
+type Lease struct {
+	_      noCopy
+	held   atomic.Bool
+	trial  atomic.Bool // decides a half-open breaker; false again once it has
+	pool   Pool
+	up     *Upstream
+	slots  *atomic.Uint64 // pointers to the counters: a retired upstream's are decremented too
+	tokens *atomic.Int64
+	weight int64
+}
+
+// noCopy makes go vet refuse copies.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
+
+// TryLease takes a slot of the pool if there is one and the upstream may be used now. tokens, the call's estimate, is added
+// to the upstream's load while the lease is held. There is no check before the act: the limit and the single half-open
+// trial are decided by compare-and-swap, so the in-flight count never exceeds the limit.
+func (u *Upstream) TryLease(p Pool, tokens int, now time.Time) (*Lease, bool) {
+	if s := u.State(); s != StateUp && s != StatePending {
+		return nil, false
+	}
+	trial := false
+	if until := u.openUntil.Load(); until != breakerClosed {
+		if ticks(now) < until || !u.trial.CompareAndSwap(false, true) {
+			return nil, false
+		}
+		trial = true
+	}
+	if !u.take(p) {
+		if trial {
+			u.trial.Store(false)
+		}
+		return nil, false
+	}
+	if u.retiring.Load() { // retired in between: whoever retired may have seen the slot, so give it back as a release would
+		u.giveBack(p, trial)
+		return nil, false
+	}
+	l := &Lease{up: u, pool: p, slots: &u.slots, tokens: &u.tokens[p], weight: int64(max(0, tokens))}
+	l.held.Store(true)
+	l.trial.Store(trial)
+	l.tokens.Add(l.weight)
+	return l, true
+}
+
+func (u *Upstream) take(p Pool) bool {
+	limits := u.limits.Load()
+	unit := slotUnit(p)
+	for {
+		word := u.slots.Load()
+		if limits.active(word, p) >= u.limit(limits, p) || inPool(word, p) == slotMax {
+			return false
+		}
+		if u.slots.CompareAndSwap(word, word+unit) {
+			return true
+		}
+	}
+}
+
+func (u *Upstream) giveBack(p Pool, trial bool) {
+	if trial {
+		u.trial.Store(false)
+	}
+	u.slots.Add(-slotUnit(p))
+	u.leaveIfIdle()
+}
+
+// Upstream returns where the lease is held.
+func (l *Lease) Upstream() *Upstream { return l.up }
+
+// Pool returns the pool the lease counts in.
+func (l *Lease) Pool() Pool { return l.pool }
+
+// Exchange returns a new exchange with the upstream. Nothing has been sent; it can be aborted from any goroutine, and its
+// Close belongs to the caller. The connection is made with the settings of this moment.
+func (l *Lease) Exchange() *Exchange {
+	if !l.held.Load() {
+		bug("exchange of a lease that was released")
+	}
+	return l.up.transport.Load().Exchange()
+}
+
+// FirstToken books the time from sending to the first content. It is good news: a trial has passed when it is called.
+func (l *Lease) FirstToken(d time.Duration) {
+	l.up.ttft.learn(d.Seconds(), 0, 0.1)
+	if l.trial.CompareAndSwap(true, false) {
+		l.up.passTrial(time.Now())
+	}
+}
+
+// Release gives the slot back and books the outcome. It must be called exactly once, from any goroutine, by whoever ends
+// the upstream's reply; a second call changes nothing but a counter, and panics under `-tags testing`.
+func (l *Lease) Release(o Outcome) {
+	if !l.held.CompareAndSwap(true, false) {
+		l.up.set.doubleReleases.Inc()
+		bug("lease released twice")
+		return
+	}
+	l.tokens.Add(-l.weight)
+	l.up.observe(o, l.trial.Swap(false), time.Now())
+	l.slots.Add(-slotUnit(l.pool))
+	l.up.leaveIfIdle()
+}
+
+// passTrial closes the breaker in the middle of a call, so that a long stream does not keep everyone else out.
+func (u *Upstream) passTrial(now time.Time) {
+	u.mu.Lock()
+	u.health.close()
+	u.publish(u.health.state, "", now)
+	u.trial.Store(false)
+	u.mu.Unlock()
+}

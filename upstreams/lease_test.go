@@ -1,0 +1,305 @@
+package upstreams
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"pgregory.net/rapid"
+
+	"penstock/config"
+)
+
+// newTestSet is a set whose upstreams are never probed and whose metrics go nowhere.
+func newTestSet(t testing.TB, o Options) *Set {
+	t.Helper()
+	if o.Register == nil {
+		o.Register, o.Unregister = func(*metrics.Set) {}, func(*metrics.Set) {}
+	}
+	s, err := NewSet(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newTestUpstream is an upstream outside any set's life: planned and up, not committed, so nothing probes it.
+func newTestUpstream(t testing.TB, c config.Concurrency) *Upstream {
+	t.Helper()
+	s := newTestSet(t, Options{})
+	p, err := s.Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai", Concurrency: c}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := p.Upstream("a")[0]
+	u.bring(StateUp)
+	return u
+}
+
+// bring forces a state, as probes would.
+func (u *Upstream) bring(s State) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := u.health.state
+	u.health.become(s)
+	u.publish(before, "test", time.Now())
+}
+
+// TestLeaseAccounting takes and gives back leases at random, changes limits in between, retires and revives, and compares
+// with a model: in-flight is what is held, never above the limit at the time of the lease, never below zero.
+func TestLeaseAccounting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := NewSet(Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := s.Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := plan.Upstream("a")[0]
+		u.bring(StateUp)
+		held := [poolCount][]*Lease{}
+		var tokens [poolCount]int64
+		total := func() int { return len(held[0]) + len(held[1]) + len(held[2]) }
+		now := time.Now()
+		t.Repeat(map[string]func(*rapid.T){
+			"lease": func(t *rapid.T) {
+				p := Pool(rapid.IntRange(0, int(poolCount)-1).Draw(t, "pool"))
+				n := rapid.IntRange(-5, 5000).Draw(t, "tokens")
+				before := u.Load(p, now)
+				l, ok := u.TryLease(p, n, now)
+				if want := before.Active < before.Limit; ok != want {
+					t.Fatalf("lease %t with %+v", ok, before)
+				}
+				if ok {
+					held[p] = append(held[p], l)
+					tokens[p] += int64(max(0, n))
+				}
+			},
+			"release": func(t *rapid.T) {
+				p := Pool(rapid.IntRange(0, int(poolCount)-1).Draw(t, "pool"))
+				if len(held[p]) == 0 {
+					t.Skip()
+				}
+				i := rapid.IntRange(0, len(held[p])-1).Draw(t, "which")
+				l := held[p][i]
+				held[p] = append(held[p][:i:i], held[p][i+1:]...)
+				tokens[p] -= l.weight
+				l.Release(OutcomeOK)
+				if !testingBuild {
+					l.Release(OutcomeOK) // changes nothing
+				}
+			},
+			"limits": func(t *rapid.T) {
+				st := *u.settings.Load()
+				if rapid.Bool().Draw(t, "shared") {
+					st.spec.Concurrency = config.Concurrency{Shared: rapid.IntRange(0, 6).Draw(t, "n")}
+				} else {
+					st.spec.Concurrency = config.Concurrency{Text: rapid.IntRange(0, 4).Draw(t, "text"), Vision: rapid.IntRange(0, 3).Draw(t, "vision"), Audio: 1}
+				}
+				u.settings.Store(&st)
+				u.setLimits()
+			},
+			"": func(t *rapid.T) {
+				if got := u.inFlight(); got != total() {
+					t.Fatalf("in-flight %d, held %d", got, total())
+				}
+				for p := range poolCount {
+					if got := inPool(u.slots.Load(), p); got != len(held[p]) {
+						t.Fatalf("%v: in-flight %d, held %d", p, got, len(held[p]))
+					}
+					if got := u.tokens[p].Load(); got != tokens[p] {
+						t.Fatalf("%v: tokens %d, held %d", p, got, tokens[p])
+					}
+				}
+			},
+		})
+	})
+}
+
+// Many goroutines at a limit of three: never a fourth, and nothing left in the end.
+func TestLeaseLimitUnderContention(t *testing.T) {
+	for _, c := range []config.Concurrency{{Shared: 3}, {Text: 3, Vision: 3}} {
+		u := newTestUpstream(t, c)
+		var inside, most atomic.Int32
+		var wait sync.WaitGroup
+		for range 8 {
+			wait.Go(func() {
+				for range 2000 {
+					l, ok := u.TryLease(PoolText, 10, time.Now())
+					if !ok {
+						continue
+					}
+					n := inside.Add(1)
+					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+					}
+					inside.Add(-1)
+					l.Release(OutcomeOK)
+				}
+			})
+		}
+		wait.Wait()
+		if most.Load() > 3 || u.slots.Load() != 0 || u.tokens[PoolText].Load() != 0 {
+			t.Errorf("most %d, left %d", most.Load(), u.slots.Load())
+		}
+	}
+}
+
+func TestDoubleReleaseIsCounted(t *testing.T) {
+	if testingBuild {
+		t.Skip("it panics in this build")
+	}
+	u := newTestUpstream(t, config.Concurrency{Shared: 2})
+	a, _ := u.TryLease(PoolText, 0, time.Now())
+	b, _ := u.TryLease(PoolText, 0, time.Now())
+	a.Release(OutcomeOK)
+	a.Release(OutcomeBadResponse)
+	if u.inFlight() != 1 || u.set.doubleReleases.Get() != 1 || u.attempts[OutcomeBadResponse].Get() != 0 {
+		t.Errorf("in-flight %d, counted %d", u.inFlight(), u.set.doubleReleases.Get())
+	}
+	b.Release(OutcomeOK)
+}
+
+// TestHalfOpenLetsOneThrough opens the breaker and races for the trial.
+func TestHalfOpenLetsOneThrough(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{Shared: 50})
+	fail := func(o Outcome) {
+		l, ok := u.TryLease(PoolText, 0, time.Now())
+		if !ok {
+			t.Fatal("no lease")
+		}
+		l.Release(o)
+	}
+	for range breakerRow {
+		fail(OutcomeBadResponse)
+	}
+	now := time.Now()
+	if u.Eligible(now) || u.Breaker(now) != BreakerOpen {
+		t.Fatalf("still eligible, breaker %v", u.Breaker(now))
+	}
+	if _, ok := u.TryLease(PoolText, 0, now); ok {
+		t.Fatal("a lease while open")
+	}
+	later := now.Add(coolDown + time.Millisecond)
+	if !u.Eligible(later) || u.Breaker(later) != BreakerHalfOpen {
+		t.Fatal("not half-open")
+	}
+	var got atomic.Int32
+	var trial atomic.Pointer[Lease]
+	var wait sync.WaitGroup
+	for range 20 {
+		wait.Go(func() {
+			if l, ok := u.TryLease(PoolText, 0, later); ok {
+				got.Add(1)
+				trial.Store(l)
+			}
+		})
+	}
+	wait.Wait()
+	if got.Load() != 1 || u.Eligible(later) {
+		t.Fatalf("%d trials", got.Load())
+	}
+	trial.Load().Release(OutcomeClientGone) // decides nothing
+	l, ok := u.TryLease(PoolText, 0, later)
+	if !ok || u.Breaker(later) != BreakerHalfOpen {
+		t.Fatal("no second trial")
+	}
+	l.FirstToken(time.Millisecond) // a long stream's good start is enough
+	if u.Breaker(later) != BreakerClosed || !u.Eligible(later) {
+		t.Error("the first token did not close the breaker")
+	}
+	l.Release(OutcomeBadResponse)
+	if u.Breaker(later) != BreakerClosed {
+		t.Error("one failure after closing opened it")
+	}
+}
+
+// A full upstream must not swallow the trial.
+func TestTrialIsGivenBackWhenFull(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{Shared: 1})
+	held, _ := u.TryLease(PoolText, 0, time.Now())
+	for range breakerRow {
+		u.observe(OutcomeTimeout, false, time.Now())
+	}
+	later := time.Now().Add(coolDown + time.Millisecond)
+	if _, ok := u.TryLease(PoolText, 0, later); ok {
+		t.Fatal("over the limit")
+	}
+	held.Release(OutcomeClientGone)
+	if _, ok := u.TryLease(PoolText, 0, later); !ok {
+		t.Error("the trial was lost")
+	}
+}
+
+func TestStatesAndLeases(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{Shared: 1})
+	now := time.Now()
+	for _, c := range []struct {
+		state             State
+		eligible, pending bool
+	}{{StatePending, false, true}, {StateUp, true, false}, {StateDown, false, false}} {
+		u.bring(c.state)
+		if u.Eligible(now) != c.eligible || u.EligiblePending(now) != c.pending {
+			t.Errorf("%v: eligible %t, pending %t", c.state, u.Eligible(now), u.EligiblePending(now))
+		}
+		l, ok := u.TryLease(PoolText, 0, now)
+		if ok != (c.state != StateDown) {
+			t.Errorf("%v: lease %t", c.state, ok)
+		}
+		if ok {
+			l.Release(OutcomeOK)
+		}
+	}
+	u.bring(StateUp)
+	u.retiring.Store(true)
+	if _, ok := u.TryLease(PoolText, 0, now); ok || u.State() != StateRetiring {
+		t.Error("a lease on a retiring upstream")
+	}
+}
+
+func TestPickPathDoesNotAllocate(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{Shared: 4})
+	u.models.Store(newModelList([]ModelInfo{{ID: "m"}}, nil, time.Now()))
+	u.charge(time.Now())
+	now := time.Now()
+	var sink float64
+	if n := testing.AllocsPerRun(100, func() {
+		if u.Eligible(now) && u.Serves("m") {
+			l := u.Load(PoolText, now)
+			sink += l.Penalty
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for a look", n)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		l, _ := u.TryLease(PoolText, 100, now)
+		l.Release(OutcomeOK)
+	}); n > 1 {
+		t.Errorf("%v allocations for a lease", n)
+	}
+}
+
+func BenchmarkLook(b *testing.B) {
+	u := newTestUpstream(b, config.Concurrency{Shared: 4})
+	u.models.Store(newModelList([]ModelInfo{{ID: "m"}}, nil, time.Now()))
+	now := time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		if u.Eligible(now) && u.Serves("m") {
+			_ = u.Load(PoolText, now)
+		}
+	}
+}
+
+func BenchmarkLease(b *testing.B) {
+	u := newTestUpstream(b, config.Concurrency{Shared: 4})
+	now := time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		l, _ := u.TryLease(PoolText, 100, now)
+		l.Release(OutcomeOK)
+	}
+}

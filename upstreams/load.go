@@ -1,0 +1,251 @@
+package upstreams
+
+import (
+	"math"
+	"time"
+
+	"penstock/config"
+)
+
+// Load is what a pick weighs, for one pool of one upstream at one moment.
+type Load struct {
+	Active  int     // own leases, exactly; with a shared pool those of every pool
+	Others  int     // work that other clients of the engine have there, by its last fresh report
+	Limit   int     // slots; what ghosts hold is taken off
+	Tokens  int64   // estimated tokens of the own leases
+	Penalty float64 // recent failures and the slow start after a return, in calls
+	Weight  float64 // as configured, 1 by default
+}
+
+// Load returns the pool's load. It reads atomics only and does not allocate.
+func (u *Upstream) Load(p Pool, now time.Time) Load {
+	limits, word := u.limits.Load(), u.slots.Load()
+	l := Load{
+		Active: limits.active(word, p),
+		Limit:  u.limit(limits, p),
+		Others: u.others(now),
+		Weight: u.settings.Load().weight,
+	}
+	if limits.Shared {
+		for i := range u.tokens {
+			l.Tokens += u.tokens[i].Load()
+		}
+	} else {
+		l.Tokens = u.tokens[p].Load()
+	}
+	l.Penalty = u.penalty.Load().at(now) + u.slowStart(now, l.Limit)
+	return l
+}
+
+// Limits are an upstream's slots and where the number comes from.
+type Limits struct {
+	Shared bool   `json:"shared"` // every pool draws from one; the three numbers are that one
+	Text   int    `json:"text"`
+	Vision int    `json:"vision"`
+	Audio  int    `json:"audio"`
+	Source string `json:"source"` // config, engine, profile or default
+}
+
+// Sources of Limits.
+const (
+	LimitFromConfig  = "config"
+	LimitFromEngine  = "engine"
+	LimitFromProfile = "profile"
+	LimitFromDefault = "default"
+)
+
+// defaultLimit is the capacity when nobody knows better.
+const defaultLimit = 16
+
+// Limits returns the configured or learned slots, before ghosts are taken off.
+func (u *Upstream) Limits() Limits { return *u.limits.Load() }
+
+// Of returns the limit of a pool.
+func (l *Limits) Of(p Pool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
+
+// active is the count that the pool's limit bounds.
+func (l *Limits) active(word uint64, p Pool) int {
+	if l.Shared {
+		return inAll(word)
+	}
+	return inPool(word, p)
+}
+
+// limit is the pool's limit less what ghosts hold, but at least one: an engine with nothing but ghosts is still asked. Only
+// a shared pool can be derated, for nobody knows which of several a ghost sits in.
+func (u *Upstream) limit(l *Limits, p Pool) int {
+	n := l.Of(p)
+	if g := int(u.ghosts.Load()); g > 0 && l.Shared && n > 0 {
+		n = max(1, n-g)
+	}
+	return n
+}
+
+// limitsOf decides the slots: the file, else the engine, else the profile, else the default. A map in the file makes
+// separate pools, and a pool it leaves out has none.
+func limitsOf(c config.Concurrency, reported int, p *Profile) Limits {
+	switch {
+	case c.Shared > 0:
+		return sharedLimits(c.Shared, LimitFromConfig)
+	case c.Set():
+		return Limits{Text: min(c.Text, slotMax), Vision: min(c.Vision, slotMax), Audio: min(c.Audio, slotMax), Source: LimitFromConfig}
+	case reported > 0:
+		return sharedLimits(reported, LimitFromEngine)
+	case p.spec.Concurrency > 0 && p.Name() != engineGeneric:
+		return sharedLimits(p.spec.Concurrency, LimitFromProfile)
+	}
+	return sharedLimits(defaultLimit, LimitFromDefault)
+}
+
+func sharedLimits(n int, source string) Limits {
+	n = min(n, slotMax)
+	return Limits{Shared: true, Text: n, Vision: n, Audio: n, Source: source}
+}
+
+func (u *Upstream) setLimits() {
+	l := limitsOf(u.settings.Load().spec.Concurrency, int(u.reported.Load()), u.engine.Load())
+	u.limits.Store(&l)
+}
+
+// Report is what an engine said about its work.
+type Report struct {
+	Running     int       `json:"running"`
+	Waiting     int       `json:"waiting"`
+	KVUsage     float64   `json:"kv_usage"` // 0 to 1
+	OwnAtScrape int       `json:"own_at_scrape"`
+	At          time.Time `json:"at"`
+	Source      string    `json:"source"` // the page's path
+}
+
+// freshIntervals is how many probe intervals a report counts for.
+const freshIntervals = 3
+
+// Report returns the newest report, and false when there is none or it has aged out.
+func (u *Upstream) Report(now time.Time) (Report, bool) {
+	r := u.report.Load()
+	if r == nil || !u.fresh(r, now) {
+		return Report{}, false
+	}
+	return *r, true
+}
+
+func (u *Upstream) fresh(r *Report, now time.Time) bool {
+	return now.Sub(r.At) <= freshIntervals*u.settings.Load().probe.interval
+}
+
+// excess is the work at the engine that own leases do not explain.
+func (r *Report) excess() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape) }
+
+func (u *Upstream) others(now time.Time) int {
+	r := u.report.Load()
+	if r == nil || !u.fresh(r, now) {
+		return 0
+	}
+	return max(0, r.excess()-int(u.ghosts.Load()))
+}
+
+// decaying is a quantity that halves every halfLife.
+type decaying struct {
+	value float64
+	since time.Time
+}
+
+// halfLife of the penalty: a failure weighs like a call that runs for some seconds, so that an upstream that fails fast
+// does not look idle.
+const halfLife = 5 * time.Second
+
+// penaltyMax bounds the penalty in calls, so that after an outage under load a good upstream is not shunned for a minute.
+const penaltyMax = 64
+
+func (d *decaying) at(now time.Time) float64 {
+	if d == nil {
+		return 0
+	}
+	return d.value * math.Exp2(-float64(max(0, now.Sub(d.since)))/float64(halfLife))
+}
+
+// charge books one failure or refusal as load.
+func (u *Upstream) charge(now time.Time) {
+	for {
+		old := u.penalty.Load()
+		if u.penalty.CompareAndSwap(old, &decaying{min(penaltyMax, old.at(now)+1), now}) {
+			return
+		}
+	}
+}
+
+// After a return from down the upstream looks a quarter full and less so over slowStartTime: its share of calls grows
+// instead of arriving at once. It is a score and no limit: the only upstream of a route is used in full.
+const (
+	slowStartTime  = 3 * time.Second
+	slowStartShare = 0.25
+)
+
+func (u *Upstream) slowStart(now time.Time, limit int) float64 {
+	at := u.returned.Load()
+	if at == 0 {
+		return 0
+	}
+	left := 1 - float64(ticks(now)-at)/float64(slowStartTime)
+	if left <= 0 {
+		return 0
+	}
+	return min(1, left) * slowStartShare * float64(limit)
+}
+
+// ghostTracker finds slots that an engine still works in after their client has left (llama.cpp's plain requests, some
+// builds of SGLang). It is sound as far as it can be from outside: a ghost is counted only where a call of ours was abandoned
+// *and* the engine's unexplained work rose above what it was before by as much, in two reports in a row. Others' work that
+// was there before is never taken for ghosts; work of theirs that comes in the same seconds can be, for as long as it lasts,
+// by no more than the calls abandoned. Guarded by the upstream's mutex.
+type ghostTracker struct {
+	baseline int // unexplained work before the first abandoned call
+	fresh    int // abandoned since the last report was begun
+	suspects int // abandoned before that and still explained by the report
+	seen     int // of the last report
+	since    time.Time
+}
+
+// ghostLife is how long a suspicion lasts without a new abandoned call.
+const ghostLife = 10 * time.Minute
+
+func (g *ghostTracker) abandon() { g.fresh++ }
+
+// begin is called when a report is about to be read; what is abandoned later is not judged by it.
+func (g *ghostTracker) begin(now time.Time) (batch int) {
+	batch, g.fresh = g.fresh, 0
+	if batch > 0 {
+		g.since = now
+	}
+	return batch
+}
+
+// end judges the report and returns the number of ghosts.
+func (g *ghostTracker) end(batch, excess int, now time.Time) int {
+	if g.suspects+batch == 0 || now.Sub(g.since) > ghostLife {
+		*g = ghostTracker{baseline: excess, fresh: g.fresh}
+		return 0
+	}
+	g.suspects = min(g.suspects+batch, max(0, excess-g.baseline))
+	ghosts := min(g.suspects, g.seen)
+	g.seen = g.suspects
+	return ghosts
+}
+
+// setReport stores a report and corrects what follows from it. r is nil when the engine told nothing.
+func (u *Upstream) setReport(r *Report, batch int, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if r == nil {
+		u.trackers.fresh += batch
+		if old := u.report.Load(); old == nil || !u.fresh(old, now) {
+			u.trackers = ghostTracker{}
+			u.ghosts.Store(0)
+		}
+		return
+	}
+	u.report.Store(r)
+	u.ghosts.Store(int64(u.trackers.end(batch, r.excess(), now)))
+}
+
+func (u *Upstream) inFlight() int { return inAll(u.slots.Load()) }

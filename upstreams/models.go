@@ -1,0 +1,222 @@
+package upstreams
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	"penstock/config"
+)
+
+// ModelInfo is what an engine says about one of its models. Numbers it does not tell are 0.
+type ModelInfo struct {
+	ID          string   `json:"id"`
+	Aliases     []string `json:"aliases,omitempty"`
+	Context     int      `json:"context,omitempty"` // tokens of prompt and answer together
+	Vision      bool     `json:"vision"`            // takes images
+	VisionKnown bool     `json:"vision_known"`
+	Loaded      bool     `json:"loaded"`
+	LoadedKnown bool     `json:"loaded_known"`
+}
+
+// modelList is one reading of an engine's models. It never changes.
+type modelList struct {
+	infos  []ModelInfo
+	byName map[string]int  // ids and aliases
+	ever   map[string]bool // every name that this or an earlier list had
+	at     time.Time
+}
+
+// namesKept bounds what is remembered of earlier lists.
+const namesKept = 10_000
+
+func newModelList(infos []ModelInfo, before *modelList, at time.Time) *modelList {
+	l := &modelList{infos: infos, byName: make(map[string]int, len(infos)), ever: map[string]bool{}, at: at}
+	if before != nil && len(before.ever) < namesKept {
+		maps.Copy(l.ever, before.ever)
+	}
+	for i := range infos {
+		for _, name := range append([]string{infos[i].ID}, infos[i].Aliases...) {
+			if _, taken := l.byName[name]; !taken && name != "" {
+				l.byName[name] = i
+				l.ever[name] = true
+			}
+		}
+	}
+	return l
+}
+
+// find looks a served name up as the engine would.
+func (l *modelList) find(p *Profile, served string) (*ModelInfo, bool) {
+	i, ok := l.byName[served]
+	if !ok && p.spec.ImplicitTag != "" && !strings.Contains(served, ":") {
+		i, ok = l.byName[served+p.spec.ImplicitTag]
+	}
+	if !ok && p.spec.Names == config.NamesIgnored && len(l.infos) > 0 {
+		i, ok = 0, true
+	}
+	if !ok {
+		return nil, false
+	}
+	return &l.infos[i], true
+}
+
+// lists reports whether the engine can serve the name, going by this list.
+func (l *modelList) lists(p *Profile, served string) bool {
+	switch m, ok := l.find(p, served); {
+	case p.spec.Names == config.NamesIgnored:
+		return true
+	case p.spec.Names == config.NamesOpen:
+		return ok || !l.ever[served]
+	default:
+		return ok && (!m.LoadedKnown || m.Loaded || p.LoadsOnDemand())
+	}
+}
+
+// Serves reports whether the upstream has the model now. It is false only when the engine's list, read lately, lacks the
+// name (where the engine's list means something), or when the engine answered 404 for it and no list has had it since.
+// It does not allocate.
+func (u *Upstream) Serves(served string) bool {
+	if m := u.missing.Load(); m != nil {
+		if _, gone := (*m)[served]; gone {
+			return false
+		}
+	}
+	list := u.models.Load()
+	return list == nil || list.lists(u.engine.Load(), served)
+}
+
+// missingNames holds the names that the engine answered 404 for, and when. Copied on write; the names are configured ones.
+type missingNames map[string]time.Time
+
+// modelGoneFor is how long a 404 keeps a name away where no list can bring it back.
+const modelGoneFor = 30 * time.Second
+
+// ModelGone records that the engine answered 404 for a served name: only this name leaves the upstream, until a probe that
+// is begun later sees it listed. Where the engine lists nothing, or not everything, it is tried again after 30 s.
+func (u *Upstream) ModelGone(served string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	next := missingNames{served: time.Now()}
+	if old := u.missing.Load(); old != nil {
+		maps.Copy(next, *old)
+		next[served] = time.Now()
+	}
+	u.missing.Store(&next)
+}
+
+// setModels stores a reading begun at begun, or forgets all when list is nil: an engine that stops listing is not empty.
+func (u *Upstream) setModels(list *modelList, begun time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if list != nil || u.models.Load() != nil {
+		u.models.Store(list)
+	}
+	old := u.missing.Load()
+	if old == nil {
+		return
+	}
+	p, next := u.engine.Load(), missingNames{}
+	for name, at := range *old {
+		if !at.Before(begun) {
+			next[name] = at
+			continue
+		}
+		listed, telling := false, false
+		if list != nil && p.spec.Names != config.NamesIgnored {
+			_, listed = list.find(p, name)
+			telling = p.spec.Names == config.NamesListed || list.ever[name]
+		}
+		if !listed && (telling || begun.Sub(at) < modelGoneFor) {
+			next[name] = at
+		}
+	}
+	if len(next) == 0 {
+		u.missing.Store(nil)
+		return
+	}
+	u.missing.Store(&next)
+}
+
+// Models returns what the engine listed last, nil when it lists nothing. The slice is shared and must not be written.
+func (u *Upstream) Models() []ModelInfo {
+	if list := u.models.Load(); list != nil {
+		return list.infos
+	}
+	return nil
+}
+
+// Model returns what the engine says about a served name, and false when it says nothing.
+func (u *Upstream) Model(served string) (ModelInfo, bool) {
+	if list := u.models.Load(); list != nil {
+		if m, ok := list.find(u.engine.Load(), served); ok {
+			return *m, true
+		}
+	}
+	return ModelInfo{}, false
+}
+
+// MaxContext returns the greatest context in tokens that the engine reports for a served name, 0 when it does not.
+func (u *Upstream) MaxContext(served string) int {
+	m, _ := u.Model(served)
+	return m.Context
+}
+
+// addModels reads one page about models into infos. The first page makes the list; later ones fill in what is missing of
+// names that are listed.
+func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bool) []ModelInfo {
+	index := make(map[string]int, len(infos))
+	for i := range infos {
+		index[infos[i].ID] = i
+	}
+	visit := func(element any) {
+		m := readModel(source, element)
+		if m.ID == "" || len(infos) >= namesKept {
+			return
+		}
+		if i, ok := index[m.ID]; ok {
+			infos[i].fill(&m)
+		} else if makes {
+			index[m.ID] = len(infos)
+			infos = append(infos, m)
+		}
+	}
+	if source.List == "" {
+		visit(page)
+	} else {
+		each(page, source.List+".*", visit)
+	}
+	return infos
+}
+
+func readModel(source *config.EngineModel, element any) ModelInfo {
+	m := ModelInfo{ID: text(element, source.ID)}
+	if source.Aliases != "" {
+		each(element, source.Aliases+".*", func(v any) {
+			if s, ok := v.(string); ok && s != m.ID {
+				m.Aliases = append(m.Aliases, s)
+			}
+		})
+	}
+	context, _ := first(element, source.Context, sum)
+	m.Context = count(context)
+	m.Vision, m.VisionKnown = says(element, source.Vision, "image", "vision", "vlm")
+	if source.Loaded == source.ID && source.Loaded != "" {
+		m.Loaded, m.LoadedKnown = true, true
+	} else {
+		m.Loaded, m.LoadedKnown = says(element, source.Loaded, "loaded")
+	}
+	return m
+}
+
+func (m *ModelInfo) fill(more *ModelInfo) {
+	if m.Context == 0 {
+		m.Context = more.Context
+	}
+	if !m.VisionKnown {
+		m.Vision, m.VisionKnown = more.Vision, more.VisionKnown
+	}
+	if !m.LoadedKnown {
+		m.Loaded, m.LoadedKnown = more.Loaded, more.LoadedKnown
+	}
+}

@@ -1,0 +1,102 @@
+package upstreams
+
+import (
+	"testing"
+	"time"
+
+	"penstock/config"
+)
+
+func TestServes(t *testing.T) {
+	listed := []ModelInfo{{ID: "m", Aliases: []string{"n"}}, {ID: "x:latest"}, {ID: "cold", LoadedKnown: true}}
+	for _, c := range []struct {
+		engine, served string
+		want           bool
+	}{
+		{"vllm", "m", true},
+		{"vllm", "n", true},
+		{"vllm", "other", false},
+		{"vllm", "x", false},
+		{"vllm", "cold", false},
+		{"ollama", "x", true},          // the implicit tag
+		{"ollama", "cold", true},       // loaded by the first request
+		{"llamacpp", "anything", true}, // names are ignored
+		{"openai", "unlisted", true},   // the list may be incomplete
+	} {
+		u := newTestUpstream(t, config.Concurrency{})
+		u.engine.Store(mustProfile(t, c.engine))
+		if !u.Serves(c.served) {
+			t.Errorf("%s: %s is missing before any list", c.engine, c.served)
+		}
+		u.setModels(newModelList(listed, nil, time.Now()), time.Now())
+		if got := u.Serves(c.served); got != c.want {
+			t.Errorf("%s: %s: %t", c.engine, c.served, got)
+		}
+	}
+}
+
+// An open list takes a name away only when it had it once.
+func TestServesVanished(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{})
+	first := newModelList([]ModelInfo{{ID: "a"}, {ID: "b"}}, nil, time.Now())
+	u.setModels(first, time.Now())
+	u.setModels(newModelList([]ModelInfo{{ID: "a"}}, first, time.Now()), time.Now())
+	if !u.Serves("a") || u.Serves("b") || !u.Serves("c") {
+		t.Error("a, b, c:", u.Serves("a"), u.Serves("b"), u.Serves("c"))
+	}
+	u.setModels(nil, time.Now())
+	if !u.Serves("b") {
+		t.Error("a stale list still keeps b away")
+	}
+}
+
+func TestModelGone(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{})
+	u.engine.Store(mustProfile(t, "vllm"))
+	list := newModelList([]ModelInfo{{ID: "m"}, {ID: "n"}}, nil, time.Now())
+	begun := time.Now()
+	u.setModels(list, begun)
+	time.Sleep(time.Millisecond)
+	u.ModelGone("m")
+	if u.Serves("m") || !u.Serves("n") {
+		t.Fatal("a 404 must take out this name and no other")
+	}
+	u.setModels(list, begun) // a reading that began before the 404 proves nothing
+	if u.Serves("m") {
+		t.Error("an older reading brought it back")
+	}
+	u.setModels(newModelList([]ModelInfo{{ID: "n"}}, list, time.Now()), time.Now().Add(time.Hour))
+	if u.Serves("m") {
+		t.Error("a reading without it brought it back")
+	}
+	u.setModels(list, time.Now().Add(time.Second))
+	if !u.Serves("m") || u.missing.Load() != nil {
+		t.Error("a newer reading did not bring it back")
+	}
+
+	u.engine.Store(mustProfile(t, "whisper")) // lists nothing: tried again after a while
+	u.ModelGone("w")
+	u.setModels(nil, time.Now().Add(modelGoneFor/2))
+	if u.Serves("w") {
+		t.Error("back too soon")
+	}
+	u.setModels(nil, time.Now().Add(modelGoneFor+time.Second))
+	if !u.Serves("w") {
+		t.Error("never back")
+	}
+}
+
+func TestModelFacts(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{})
+	if _, ok := u.Model("m"); ok || u.MaxContext("m") != 0 || u.Models() != nil {
+		t.Error("facts from nowhere")
+	}
+	u.setModels(newModelList([]ModelInfo{{ID: "m", Context: 4096}}, nil, time.Now()), time.Now())
+	if u.MaxContext("m") != 4096 || u.MaxContext("n") != 0 {
+		t.Error("context", u.MaxContext("m"))
+	}
+	u.engine.Store(mustProfile(t, "llamacpp")) // one model under any name
+	if u.MaxContext("n") != 4096 {
+		t.Error("context under another name", u.MaxContext("n"))
+	}
+}

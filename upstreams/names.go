@@ -1,0 +1,109 @@
+package upstreams
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	namesFresh = 30 * time.Second // after this an answer is renewed, behind the back of the requests that use it
+	namesPause = time.Second      // between two lookups of a name
+	namesLimit = 10 * time.Second // for one lookup
+)
+
+// names turns the host of an upstream into addresses to dial. The last good answer is kept for as long as there is no
+// newer one: a request waits for the resolver only when there has never been an answer.
+type names struct {
+	host, port string
+	fixed      []string // for literals and localhost, which need no resolver
+	lookup     func(ctx context.Context, network, host string) ([]netip.Addr, error)
+	life       context.Context // ends the lookups under way when the transport is closed
+
+	mu      sync.Mutex
+	known   []string
+	since   time.Time // when known was learnt
+	last    time.Time // when the last lookup began
+	lastErr error     // of the last lookup
+	pending chan struct{}
+}
+
+func newNames(life context.Context, host, port string) *names {
+	n := &names{host: host, port: port, life: life, lookup: net.DefaultResolver.LookupNetIP}
+	switch ip, err := netip.ParseAddr(host); {
+	case err == nil:
+		n.fixed = []string{net.JoinHostPort(ip.String(), port)}
+	case host == "localhost":
+		// RFC 6761, 6.3: always the loopback. Engines listen on either family.
+		n.fixed = []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+	}
+	return n
+}
+
+// addresses returns what to dial, in order of preference. The slice is shared and must not be changed.
+func (n *names) addresses(ctx context.Context) ([]string, error) {
+	if n.fixed != nil {
+		return n.fixed, nil
+	}
+	n.mu.Lock()
+	now := time.Now()
+	if n.pending == nil && now.Sub(n.since) > namesFresh && now.Sub(n.last) > namesPause {
+		n.last, n.pending = now, make(chan struct{})
+		go n.resolve(n.pending)
+	}
+	known, err, pending := n.known, n.lastErr, n.pending
+	n.mu.Unlock()
+
+	if known != nil {
+		return known, nil
+	}
+	if pending == nil {
+		return nil, err
+	}
+	select {
+	case <-pending:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.known != nil {
+		return n.known, nil
+	}
+	return nil, n.lastErr
+}
+
+// doubt makes the next dial renew the answer: none of its addresses could be reached.
+func (n *names) doubt() {
+	if n.fixed != nil {
+		return
+	}
+	n.mu.Lock()
+	n.since = time.Time{}
+	n.mu.Unlock()
+}
+
+func (n *names) resolve(done chan struct{}) {
+	ctx, cancel := context.WithTimeout(n.life, namesLimit)
+	defer cancel()
+	ips, err := n.lookup(ctx, "ip", n.host)
+	if err == nil && len(ips) == 0 {
+		err = errors.New("the name has no address")
+	}
+	addrs := make([]string, 0, len(ips))
+	for _, ip := range ips {
+		addrs = append(addrs, net.JoinHostPort(ip.Unmap().String(), n.port))
+	}
+
+	n.mu.Lock()
+	n.lastErr = err
+	if err == nil {
+		n.known, n.since = addrs, time.Now()
+	}
+	n.pending = nil
+	n.mu.Unlock()
+	close(done)
+}

@@ -1,0 +1,258 @@
+package upstreams
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestStaleConnections: whatever becomes of an idle connection, the next exchange works and does not notice.
+func TestStaleConnections(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(p *peer) // what the engine does with its first connection after its first reply
+		sends int
+	}{
+		{"closed while idle", func(*peer) {}, 1},
+		{"reset while idle", func(p *peer) { p.rst() }, 1},
+		{"unasked bytes", func(p *peer) { p.send(sized("forged")); p.untilClosed() }, 1},
+		{"unasked timeout reply", func(p *peer) { p.send("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n") }, 1},
+		{"closed as the request comes", func(p *peer) { _, _, _ = p.request() }, 2},
+		{"reset as the request comes", func(p *peer) { _, _, _ = p.request(); p.rst() }, 2},
+		{"reset with the request unread", func(p *peer) { _, _ = p.r.Peek(1); p.rst() }, 2},
+	}
+	for _, secure := range []bool{false, true} {
+		for _, tt := range tests {
+			name := tt.name
+			if secure {
+				name += ", TLS"
+			}
+			t.Run(name, func(t *testing.T) {
+				checkLeaks(t)
+				spoiled := make(chan bool)
+				script := func(p *peer) {
+					if p.n > 0 {
+						echo(p)
+						return
+					}
+					_, body, _ := p.request()
+					p.send(sized(body))
+					if tt.sends == 1 {
+						<-spoiled // the reply has been read
+					}
+					tt.spoil(p)
+				}
+				s := serveRaw(t, script)
+				if secure {
+					s = serveRawTLS(t, script)
+				}
+				tr := transportTo(t, s.url())
+				mustEcho(t, tr, "first")
+				if tt.sends == 1 {
+					spoiled <- true
+					time.Sleep(30 * time.Millisecond) // for it to happen and arrive
+				}
+				x := mustEcho(t, tr, "second")
+				if x.Sends() != tt.sends || x.Reused() {
+					t.Errorf("%d sends, reused %v; want %d on a new connection", x.Sends(), x.Reused(), tt.sends)
+				}
+				if !mustEcho(t, tr, "third").Reused() {
+					t.Error("the new connection was not kept")
+				}
+			})
+		}
+	}
+}
+
+func TestReplayLimits(t *testing.T) {
+	t.Run("once only", func(t *testing.T) {
+		checkLeaks(t)
+		s := serveRaw(t, func(p *peer) {
+			if _, body, ok := p.request(); ok && p.n == 0 {
+				p.send(sized(body))
+				_, _, _ = p.request()
+			}
+		})
+		tr := transportTo(t, s.url())
+		mustEcho(t, tr, "first")
+		_, _, x, err := roundTrip(tr, post("second"))
+		if f := wantFailure(t, err, Unreachable, ReasonEOF); !f.Sent || x.Sends() != 2 || s.accepted() != 2 {
+			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.Sends(), s.accepted())
+		}
+	})
+	dying := func(p *peer) {
+		if _, body, ok := p.request(); ok {
+			p.send(sized(body))
+			_, _ = p.r.Peek(1)
+			if p.n > 0 {
+				echo(p)
+			}
+		}
+	}
+	t.Run("NoReplay", func(t *testing.T) {
+		checkLeaks(t)
+		s := serveRaw(t, dying)
+		tr := transportTo(t, s.url())
+		mustEcho(t, tr, "first")
+		r := post("second")
+		r.NoReplay = true
+		_, _, x, err := roundTrip(tr, r)
+		if f := failureOf(t, err); f.Kind != Unreachable || !f.Sent || x.Sends() != 1 || !x.Reused() {
+			t.Errorf("failure %v, %d sends, reused %v", f, x.Sends(), x.Reused())
+		}
+	})
+	t.Run("a body reader gets a new connection", func(t *testing.T) {
+		checkLeaks(t)
+		s := serveRaw(t, dying)
+		tr := transportTo(t, s.url())
+		mustEcho(t, tr, "first")
+		r := post("")
+		r.Body, r.BodyReader, r.BodyLength = nil, strings.NewReader("second"), -1
+		_, body, x, err := roundTrip(tr, r)
+		if err != nil || body != "second" || x.Reused() || x.Sends() != 1 {
+			t.Errorf("body %q, %v, reused %v", body, err, x.Reused())
+		}
+	})
+	t.Run("not after a byte of the reply", func(t *testing.T) {
+		checkLeaks(t)
+		s := serveRaw(t, func(p *peer) {
+			_, body, _ := p.request()
+			p.send(sized(body))
+			_, _, _ = p.request()
+			p.send("H")
+		})
+		tr := transportTo(t, s.url())
+		mustEcho(t, tr, "first")
+		_, _, x, err := roundTrip(tr, post("second"))
+		wantFailure(t, err, BadResponse, ReasonTruncated)
+		if x.Sends() != 1 {
+			t.Errorf("%d sends", x.Sends())
+		}
+	})
+	t.Run("a large body dies half-way", func(t *testing.T) {
+		checkLeaks(t)
+		s := serveRaw(t, func(p *peer) {
+			if p.n > 0 {
+				echo(p)
+				return
+			}
+			_, body, _ := p.request()
+			p.send(sized(body))
+			_, _ = io.CopyN(io.Discard, p.r, 100000)
+			p.rst()
+		})
+		tr := transportTo(t, s.url())
+		mustEcho(t, tr, "first")
+		if x := mustEcho(t, tr, strings.Repeat("large", 1<<20)); x.Sends() != 2 {
+			t.Errorf("%d sends, want 2", x.Sends())
+		}
+	})
+}
+
+func TestIdleConnections(t *testing.T) {
+	t.Run("the last one is used first", func(t *testing.T) {
+		checkLeaks(t)
+		s := serveRaw(t, echo)
+		tr := transportTo(t, s.url())
+		a, b := tr.Exchange(), tr.Exchange()
+		for _, x := range []*Exchange{a, b} {
+			if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := readAll(x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		of := b.c
+		a.Close()
+		b.Close()
+		if got := tr.take(time.Now()); got != of {
+			t.Error("not the connection that was used last")
+		} else {
+			got.close()
+		}
+	})
+	t.Run("closed when the time is up, without another exchange", func(t *testing.T) {
+		checkLeaks(t)
+		closed := make(chan bool, 1)
+		s := serveRaw(t, func(p *peer) { echo(p); closed <- true })
+		tr := transportTo(t, s.url(), func(o *TransportOptions) { o.IdleTimeout = 30 * time.Millisecond })
+		for range 2 { // the timer is set again
+			mustEcho(t, tr, "q")
+			select {
+			case <-closed:
+			case <-time.After(3 * time.Second):
+				t.Fatal("an idle connection was kept")
+			}
+		}
+	})
+	t.Run("the engine asks for less time", func(t *testing.T) {
+		checkLeaks(t)
+		s := serveRaw(t, func(p *peer) {
+			for {
+				_, _, ok := p.request()
+				if !ok {
+					return
+				}
+				p.send("HTTP/1.1 200 OK\r\nKeep-Alive: max=100, Timeout=2\r\nContent-Length: 0\r\n\r\n")
+			}
+		})
+		tr := transportTo(t, s.url())
+		if _, _, _, err := roundTrip(tr, post("q")); err != nil {
+			t.Fatal(err)
+		}
+		if left := time.Until(tr.idle[0].expires); left > 1600*time.Millisecond || left < time.Second {
+			t.Errorf("the connection is kept for %v, want 1.6 s", left)
+		}
+		if c := tr.take(time.Now().Add(2 * time.Second)); c != nil {
+			t.Error("a connection was taken after its time")
+		}
+	})
+	t.Run("bounded", func(t *testing.T) {
+		checkLeaks(t)
+		s := serveRaw(t, echo)
+		tr := transportTo(t, s.url(), func(o *TransportOptions) { o.MaxIdle = 2 })
+		var xs []*Exchange
+		for range 4 {
+			x := tr.Exchange()
+			if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := readAll(x); err != nil {
+				t.Fatal(err)
+			}
+			xs = append(xs, x)
+		}
+		for _, x := range xs {
+			x.Close()
+		}
+		if len(tr.idle) != 2 {
+			t.Errorf("%d idle connections, want 2", len(tr.idle))
+		}
+	})
+	t.Run("CloseIdle and Close", func(t *testing.T) {
+		checkLeaks(t)
+		closed := make(chan bool, 3)
+		s := serveRaw(t, func(p *peer) { echo(p); closed <- true })
+		tr := transportTo(t, s.url())
+		mustEcho(t, tr, "q")
+		tr.CloseIdle()
+		<-closed
+		x := tr.Exchange()
+		if err := x.Send(post("still")); err != nil {
+			t.Fatal(err)
+		}
+		tr.Close()
+		tr.Close()
+		if err := x.Await(soon()); err != nil {
+			t.Fatal(err)
+		}
+		if body, err := readAll(x); body != "still" || err != nil {
+			t.Errorf("an exchange under way was harmed by Close: %q, %v", body, err)
+		}
+		x.Close()
+		<-closed
+	})
+}

@@ -1,0 +1,382 @@
+package upstreams
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// modelsEvery is how many probes go by between two readings of the models and the capacity.
+	modelsEvery = 5
+	// listFailuresMax is how many readings may fail before the last list counts as stale and is forgotten.
+	listFailuresMax = 3
+	// kickPause is the least time between a probe and one that passive evidence asks for.
+	kickPause = 100 * time.Millisecond
+	// confirmPause and returnPause are how soon a doubt is settled: after a first bad probe, after a first good one.
+	confirmPause = time.Second
+	returnPause  = 500 * time.Millisecond
+	// backoffMax bounds the pause between probes of an engine that is down. Short: a probe costs little, and the pause
+	// is how long an engine that came back waits for its traffic.
+	backoffMax = 10 * time.Second
+	// probeTimeout is used where neither config nor profile gives one.
+	probeTimeout = time.Second
+)
+
+// prober watches one upstream from one goroutine: is it alive, which models has it, how busy is it.
+type prober struct {
+	up      *Upstream
+	get     getter
+	refresh func() // drops kept connections: a fresh one shows that the engine still accepts
+	rand    func() float64
+	kicks   chan struct{}
+	stop    context.CancelFunc
+	done    chan struct{}
+
+	ticks        int
+	engine       string // the config's word that known is about
+	known        bool   // the engine has been recognised since it last came up
+	listFailures int
+	listsDue     bool
+	source       int // the load source that answered last
+	backoff      time.Duration
+}
+
+func newProber(u *Upstream, get getter, refresh func()) *prober {
+	return &prober{
+		up: u, get: get, refresh: refresh, rand: rand.Float64, listsDue: true,
+		kicks: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+}
+
+// start begins probing at once, in a goroutine that ends soon after stop and then calls last.
+func (p *prober) start(last func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	go func() {
+		defer close(p.done)
+		defer last()
+		p.run(ctx)
+	}()
+}
+
+// kick asks for a probe now. It never blocks; several kicks are one.
+func (p *prober) kick() {
+	select {
+	case p.kicks <- struct{}{}:
+	default:
+	}
+}
+
+func (p *prober) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	<-timer.C
+	for {
+		p.tick(ctx)
+		ended := time.Now()
+		timer.Reset(p.pause())
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-p.kicks:
+			timer.Reset(kickPause - time.Since(ended))
+			select {
+			case <-ctx.Done():
+				return
+			case <-timer.C:
+			}
+		}
+	}
+}
+
+// pause is the time to the next probe: the interval within ten percent, less where a doubt is open, more while down.
+func (p *prober) pause() time.Duration {
+	interval := p.up.settings.Load().probe.interval
+	p.up.mu.Lock()
+	state, row := p.up.health.state, p.up.health.row
+	p.up.mu.Unlock()
+	pause := interval
+	switch {
+	case state == StateUp && row > 0:
+		pause = min(interval, confirmPause)
+	case state == StateDown && row > 0:
+		pause = min(interval, returnPause)
+	case state == StateDown:
+		p.backoff = min(max(p.backoff*2, interval), 2*interval, backoffMax)
+		pause = p.backoff
+	}
+	if state == StateUp {
+		p.backoff = 0
+	}
+	return time.Duration(float64(pause) * (0.9 + 0.2*p.rand()))
+}
+
+// tick is one probe. Models and capacity are read before the verdict is booked, so that an upstream is up only once it is
+// known what it serves.
+func (p *prober) tick(ctx context.Context) {
+	u, s := p.up, p.up.settings.Load()
+	p.refresh()
+	begun := time.Now()
+	if s.spec.Engine != p.engine {
+		p.engine, p.known, p.listsDue = s.spec.Engine, false, true
+	}
+	if err := p.recognise(ctx, s); err != nil {
+		if ctx.Err() == nil {
+			p.book(false, 0, err)
+			u.markProbed()
+		}
+		return
+	}
+	path, timeout, alive := p.healthPage(s)
+	health, err := p.get(ctx, path, timeout)
+	if ctx.Err() != nil {
+		return
+	}
+	good := err == nil && alive(health.status)
+	if good {
+		if p.listsDue || p.ticks%modelsEvery == 0 {
+			p.readModels(ctx, path, health, timeout, begun)
+			p.readCapacity(ctx, timeout)
+		}
+		p.readLoad(ctx, timeout)
+		p.ticks++
+	}
+	if ctx.Err() == nil {
+		p.book(good, health.status, err)
+		u.markProbed()
+	}
+}
+
+// healthPage returns what to ask and which statuses are good: the operator's own page must answer 2xx.
+func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, alive func(int) bool) {
+	profile := p.up.engine.Load()
+	path, timeout, alive = profile.health.path, profile.health.timeout, profile.health.good
+	if s.probe.path != "" {
+		path, alive = s.probe.path, func(status int) bool { return status/100 == 2 }
+	}
+	if s.probe.timeout > 0 {
+		timeout = s.probe.timeout
+	}
+	if timeout <= 0 {
+		timeout = probeTimeout
+	}
+	return path, timeout, alive
+}
+
+func (h healthPage) good(status int) bool {
+	return status/100 == 2 || h.any && status >= 200 && status < 500
+}
+
+// book feeds the verdict to the health machine.
+func (p *prober) book(good bool, status int, err error) {
+	u, now := p.up, time.Now()
+	u.mu.Lock()
+	before := u.health.state
+	u.probedAt = now
+	if !good {
+		u.failure = &LastFailure{At: now, During: "probe", Reason: reasonOf(err), Status: status}
+	}
+	u.health.probe(good, now)
+	u.publish(before, probeCause(good, status, err), now)
+	up := u.health.state == StateUp
+	u.mu.Unlock()
+	if !good && !up { // what comes back may be another engine, or show more of itself once it has loaded
+		p.known, p.listsDue = false, true
+	}
+}
+
+func reasonOf(err error) string {
+	var f *Failure
+	switch {
+	case err == nil:
+		return "status"
+	case errors.As(err, &f):
+		return f.Reason
+	}
+	return ReasonInvalid
+}
+
+func probeCause(good bool, status int, err error) string {
+	switch {
+	case good:
+		return "probe answered"
+	case err == nil:
+		return "probe answered " + strconv.Itoa(status)
+	}
+	return "probe failed: " + reasonOf(err)
+}
+
+// recogniseMax bounds a whole recognition: an engine may leave unknown paths unanswered.
+const recogniseMax = 5 * time.Second
+
+// recognise finds out which engine this is, where the operator leaves it open or the named profile has variants. An error
+// means that nobody answers.
+func (p *prober) recognise(ctx context.Context, s *settings) error {
+	u := p.up
+	candidates := u.set.profiles.candidates(s.spec.Engine)
+	if p.known || len(candidates) == 0 {
+		p.known = true
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, recogniseMax)
+	defer cancel()
+	_, timeout, _ := p.healthPage(s)
+	profile, err := recognise(ctx, cached(p.get), timeout, candidates)
+	if err != nil {
+		return err
+	}
+	p.known = true
+	if profile == nil {
+		profile = u.set.profiles.assumed(s.spec.Engine)
+	}
+	if u.engine.Swap(profile) != profile {
+		u.log.Info("upstream's engine recognised", zap.String("upstream", u.label), zap.String("engine", profile.Name()))
+		u.reported.Store(0)
+		u.setLimits()
+		p.source, p.listsDue = 0, true
+	}
+	return nil
+}
+
+// readModels reads the list of models; health is the page just read, which may be the same one.
+func (p *prober) readModels(ctx context.Context, healthPath string, health page, timeout time.Duration, begun time.Time) {
+	u := p.up
+	profile := u.engine.Load()
+	if len(profile.spec.Models) == 0 {
+		u.setModels(nil, begun)
+		p.listsDue = false
+		return
+	}
+	var known *page
+	if healthPath == profile.spec.Models[0].Path {
+		known = &health
+	}
+	infos, err := listModels(ctx, p.get, profile, timeout, known)
+	if err != nil {
+		if p.listFailures++; p.listFailures >= listFailuresMax {
+			u.setModels(nil, begun)
+		}
+		p.listsDue = false
+		return
+	}
+	p.listFailures = 0
+	u.setModels(newModelList(infos, u.models.Load(), begun), begun)
+	// As long as a model that a route sends here is missing, every probe looks for it.
+	p.listsDue = slices.ContainsFunc(u.settings.Load().expected, func(name string) bool { return !u.Serves(name) })
+}
+
+var errNoModelList = errors.New("the engine lists no models")
+
+// listModels reads every page about models. Only the first must answer; the others add details.
+func listModels(ctx context.Context, get getter, profile *Profile, timeout time.Duration, known *page) ([]ModelInfo, error) {
+	var infos []ModelInfo
+	for i := range profile.spec.Models {
+		source := &profile.spec.Models[i]
+		var answer page
+		var err error
+		if i == 0 && known != nil {
+			answer = *known
+		} else {
+			answer, err = get(ctx, source.Path, timeout)
+		}
+		var content any
+		if err == nil && answer.status == 200 {
+			content, err = parsePage(answer.body)
+		} else if err == nil {
+			err = errNoModelList
+		}
+		if err == nil && i == 0 && source.List != "" && !isList(content, source.List) {
+			err = errNoModelList
+		}
+		if err != nil {
+			if i == 0 {
+				return nil, err
+			}
+			continue
+		}
+		infos = addModels(infos, source, content, i == 0)
+	}
+	return infos, nil
+}
+
+func isList(content any, field string) bool {
+	found := false
+	each(content, field, func(v any) {
+		_, ok := v.([]any)
+		found = found || ok
+	})
+	return found
+}
+
+// readCapacity asks how many requests the engine runs at once. A capacity once told stays until another is.
+func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
+	u := p.up
+	if n, ok := capacityOf(ctx, p.get, u.engine.Load(), timeout); ok && int64(n) != u.reported.Swap(int64(n)) {
+		u.setLimits()
+	}
+}
+
+func capacityOf(ctx context.Context, get getter, profile *Profile, timeout time.Duration) (int, bool) {
+	for i := range profile.spec.Capacity {
+		v := &profile.spec.Capacity[i]
+		answer, err := get(ctx, v.Path, timeout)
+		if err != nil || answer.status != 200 {
+			continue
+		}
+		content, err := parsePage(answer.body)
+		if err != nil {
+			continue
+		}
+		if n, ok := sum(content, v.Field); ok && n >= 1 {
+			return count(n), true
+		}
+	}
+	return 0, false
+}
+
+// readLoad scrapes the first source that answers, beginning with the one that did last time.
+func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
+	u := p.up
+	sources := u.engine.Load().spec.Load
+	if len(sources) == 0 {
+		return
+	}
+	now, before := time.Now(), u.inFlight()
+	u.mu.Lock()
+	batch := u.trackers.begin(now)
+	u.mu.Unlock()
+	for i := range sources {
+		at := (p.source + i) % len(sources)
+		answer, err := p.get(ctx, sources[at].Path, timeout)
+		if err != nil || answer.status != 200 {
+			continue
+		}
+		if r, ok := readLoad(&sources[at], answer.body); ok {
+			// The engine counted at some moment of the exchange. Taking the greater own count errs toward an engine that
+			// is less busy with others' work.
+			r.OwnAtScrape, r.At, r.Source = max(before, u.inFlight()), time.Now(), sources[at].Path
+			p.source = at
+			u.setReport(&r, batch, r.At)
+			return
+		}
+	}
+	u.setReport(nil, batch, now)
+}
+
+// markProbed tells WaitProbed that the first verdict is in.
+func (u *Upstream) markProbed() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	select {
+	case <-u.probed:
+	default:
+		close(u.probed)
+	}
+}

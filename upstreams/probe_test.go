@@ -1,0 +1,304 @@
+package upstreams
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/config"
+)
+
+// playedEngine answers a prober's gets inside a synctest bubble.
+type playedEngine struct {
+	mu    sync.Mutex
+	pages map[string]string
+	code  int           // of /health; 0: refused
+	slow  time.Duration // before any answer
+	seen  []time.Time   // of /health
+	asked map[string]int
+}
+
+var errRefused = &Failure{Kind: Unreachable, Reason: ReasonConnect, Err: errors.New("refused")}
+
+func (e *playedEngine) get(ctx context.Context, path string, timeout time.Duration) (page, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.asked == nil {
+		e.asked = map[string]int{}
+	}
+	e.asked[path]++
+	if path == "/health" {
+		e.seen = append(e.seen, time.Now())
+	}
+	if e.slow > 0 {
+		wait := min(e.slow, timeout)
+		e.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		e.mu.Lock()
+		if e.slow > timeout || ctx.Err() != nil {
+			return page{}, &Failure{Kind: Timeout, Clock: ClockAnswer, Reason: ReasonTimeout}
+		}
+	}
+	switch body, ok := e.pages[path]; {
+	case e.code == 0:
+		return page{}, errRefused
+	case path == "/health":
+		return page{status: e.code}, nil
+	case ok:
+		return page{status: 200, body: []byte(body)}, nil
+	}
+	return page{status: 404}, nil
+}
+
+func (e *playedEngine) set(code int, slow time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.code, e.slow, e.seen = code, slow, nil
+}
+
+// probes returns the pauses between the health probes since the last set.
+func (e *playedEngine) pauses() []time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []time.Duration
+	for i := 1; i < len(e.seen); i++ {
+		out = append(out, e.seen[i].Sub(e.seen[i-1]))
+	}
+	return out
+}
+
+// watched runs a prober over a played engine.
+func watched(t *testing.T, e *playedEngine, engine string, models ...string) *Upstream {
+	t.Helper()
+	s := newTestSet(t, Options{})
+	var deployed []config.Model
+	for _, m := range models {
+		deployed = append(deployed, config.Model{ID: m, Deployments: []config.Deployment{{Upstream: "a"}}})
+	}
+	p, err := s.Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: engine}}, deployed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := p.Upstream("a")[0]
+	u.prober = newProber(u, e.get, func() {})
+	u.prober.start(func() {})
+	t.Cleanup(func() { u.prober.stop(); <-u.prober.done })
+	return u
+}
+
+func within(d, low, high time.Duration) bool { return d >= low && d <= high }
+
+func TestProbeSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &playedEngine{code: 200, pages: map[string]string{"/metrics": "vllm:num_requests_running 3\n"}}
+		u := watched(t, e, "vllm")
+		synctest.Wait()
+		if u.State() != StateUp {
+			t.Fatalf("state %v after the first good probe", u.State())
+		}
+		select {
+		case <-u.probed:
+		default:
+			t.Error("the first verdict was not told")
+		}
+		if r, ok := u.Report(time.Now()); !ok || r.Running != 3 || r.Source != "/metrics" {
+			t.Errorf("report %+v %t", r, ok)
+		}
+		time.Sleep(60 * time.Second)
+		synctest.Wait()
+		pauses := e.pauses()
+		if len(pauses) < 27 || len(pauses) > 34 {
+			t.Errorf("%d probes in a minute", len(pauses))
+		}
+		for _, p := range pauses {
+			if !within(p, 1800*time.Millisecond, 2200*time.Millisecond) {
+				t.Errorf("pause %v", p)
+			}
+		}
+		slices.Sort(pauses)
+		if pauses[0] == pauses[len(pauses)-1] {
+			t.Error("no jitter")
+		}
+		if lists, probes := e.asked["/v1/models"], e.asked["/health"]; lists > probes/modelsEvery+2 {
+			t.Errorf("%d lists for %d probes", lists, probes)
+		}
+	})
+}
+
+// A frozen engine is down after three probes that time out, found faster than by three intervals; while down it is asked
+// seldom, and after a good probe quickly.
+func TestProbeFreezeAndReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &playedEngine{code: 200}
+		u := watched(t, e, "vllm")
+		synctest.Wait()
+		e.set(200, time.Hour)
+		frozen := time.Now()
+		for u.State() == StateUp {
+			time.Sleep(50 * time.Millisecond)
+		}
+		if took := time.Since(frozen); took > 8*time.Second {
+			t.Errorf("down after %v", took)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, p := range e.pauses()[4:] {
+			if p > 5500*time.Millisecond || p < 3*time.Second {
+				t.Errorf("pause %v while down", p)
+			}
+		}
+		e.set(200, 0)
+		thawed := time.Now()
+		for u.State() != StateUp {
+			time.Sleep(50 * time.Millisecond)
+		}
+		if took := time.Since(thawed); took > 6*time.Second {
+			t.Errorf("back after %v", took)
+		}
+		synctest.Wait()
+		if p := e.pauses(); len(p) == 0 || p[0] > 600*time.Millisecond {
+			t.Errorf("pauses on return %v", p)
+		}
+	})
+}
+
+// One call that finds nobody brings a probe at once, and that probe decides.
+func TestProbeOnPassiveEvidence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &playedEngine{code: 200}
+		u := watched(t, e, "vllm")
+		synctest.Wait()
+		time.Sleep(500 * time.Millisecond)
+		e.set(0, 0)
+		l, _ := u.TryLease(PoolText, 0, time.Now())
+		l.Release(OutcomeUnreachable)
+		if u.State() != StateUp {
+			t.Error("down by a single call")
+		}
+		time.Sleep(2 * kickPause)
+		synctest.Wait()
+		if u.State() != StateDown {
+			t.Errorf("state %v after the probe that the call asked for", u.State())
+		}
+	})
+}
+
+// Twenty calls that find nobody are one extra probe, not twenty.
+func TestKicksAreOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &playedEngine{code: 200}
+		u := watched(t, e, "vllm")
+		synctest.Wait()
+		e.set(200, 0)
+		for range 20 {
+			u.prober.kick()
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if n := len(e.seen); n < 1 || n > 2 {
+			t.Errorf("%d probes", n)
+		}
+	})
+}
+
+// A model that a route wants and the engine does not list is looked for with every probe; one that vanishes takes only its
+// own target out.
+func TestProbeModels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		both := `{"data":[{"id":"m","max_model_len":4096},{"id":"n"}]}`
+		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": both}}
+		u := watched(t, e, "vllm", "m", "n")
+		synctest.Wait()
+		if !u.Serves("m") || !u.Serves("n") || u.MaxContext("m") != 4096 {
+			t.Fatal("not listed")
+		}
+		page := func(s string) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.pages["/v1/models"] = s
+		}
+		page(`{"data":[{"id":"n"}]}`)
+		time.Sleep((modelsEvery + 1) * 2200 * time.Millisecond)
+		synctest.Wait()
+		if u.Serves("m") || !u.Serves("n") || u.State() != StateUp {
+			t.Error("m, n, state:", u.Serves("m"), u.Serves("n"), u.State())
+		}
+		if got := u.Status(time.Now()).Missing; !slices.Equal(got, []string{"m"}) {
+			t.Errorf("missing %v", got)
+		}
+		page(both)
+		time.Sleep(2200 * time.Millisecond)
+		synctest.Wait()
+		if !u.Serves("m") {
+			t.Error("not found with the next probe")
+		}
+		page("<html>")
+		time.Sleep((listFailuresMax + 1) * (modelsEvery + 1) * 2200 * time.Millisecond)
+		synctest.Wait()
+		if !u.Serves("anything") {
+			t.Error("a list that cannot be read any more still counts")
+		}
+	})
+}
+
+// `auto` finds the engine out, and looks again when it comes back as another.
+func TestProbeRecognises(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &playedEngine{code: 200, pages: map[string]string{
+			"/v1/models": `{"data":[{"id":"m","owned_by":"llamacpp"}]}`, "/props": `{"total_slots":3}`,
+		}}
+		u := watched(t, e, "auto")
+		synctest.Wait()
+		if u.Engine().Name() != "llamacpp" || u.Limits() != (Limits{true, 3, 3, 3, LimitFromEngine}) {
+			t.Fatalf("%s %+v", u.Engine().Name(), u.Limits())
+		}
+		e.set(0, 0)
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		e.mu.Lock()
+		e.pages = map[string]string{"/v1/models": `{"data":[{"id":"m","owned_by":"vllm"}]}`}
+		e.mu.Unlock()
+		e.set(200, 0)
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if u.State() != StateUp || u.Engine().Name() != "vllm" || u.Limits().Source != LimitFromProfile {
+			t.Errorf("%v %s %+v", u.State(), u.Engine().Name(), u.Limits())
+		}
+	})
+}
+
+// A named engine may turn out to be a variant of itself.
+func TestProbeFindsVariant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &playedEngine{code: 200, pages: map[string]string{"/": "<h1>Whisper.cpp Server</h1><h2>/v1/audio/transcriptions</h2>"}}
+		u := watched(t, e, "whisper")
+		if u.Engine().Path(config.OpTranscriptions) != "/inference" {
+			t.Error("path before the first probe")
+		}
+		synctest.Wait()
+		if got := u.Engine().Path(config.OpTranscriptions); got != "/v1/audio/transcriptions" {
+			t.Errorf("path %s", got)
+		}
+	})
+}
+
+// A server without any page of its own is alive as long as it answers.
+func TestProbeGenericServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &playedEngine{code: 404}
+		u := watched(t, e, "auto")
+		synctest.Wait()
+		if u.State() != StateUp || u.Engine().Name() != engineGeneric || !u.Serves("m") {
+			t.Errorf("%v %s", u.State(), u.Engine().Name())
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package upstreams
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// lookupTimeout bounds one look-up of a name with `resolve`.
+const lookupTimeout = 2 * time.Second
+
+// resolver keeps the addresses of one base URL's name. No request ever waits for it: it looks up in the background, keeps
+// the last good answer, and asks for a new plan when the answer changes.
+type resolver struct {
+	host  string
+	every time.Duration
+
+	mu      sync.Mutex
+	current []string // sorted; empty until the first good answer
+	cancel  context.CancelFunc
+}
+
+// addresses returns the addresses known for a base URL, looking them up when it is new. One empty address stands for a name
+// that has none yet: it is dialled by name.
+func (p *Plan) addresses(base string, every time.Duration) []string {
+	p.set.mu.Lock()
+	r := p.set.resolvers[base]
+	p.set.mu.Unlock()
+	if r == nil {
+		r = p.resolving[base]
+	}
+	if r == nil {
+		u, err := url.Parse(base)
+		if err != nil { // base is normalised
+			return []string{""}
+		}
+		r = &resolver{host: u.Hostname(), every: every}
+		ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
+		r.lookup(ctx, p.set)
+		cancel()
+	}
+	p.resolving[base] = r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.every = cmp.Or(every, r.every)
+	if len(r.current) == 0 {
+		return []string{""}
+	}
+	return slices.Clone(r.current)
+}
+
+// lookup asks once and reports whether the answer is another one. A failed or empty answer changes nothing.
+func (r *resolver) lookup(ctx context.Context, s *Set) (changed bool) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	found, err := s.o.Lookup(ctx, r.host)
+	if err != nil || len(found) == 0 {
+		if ctx.Err() != context.Canceled { //nolint:errorlint // the bare value is what Err returns
+			s.o.Log.Warn("upstream's name does not resolve; keeping the last addresses", zap.String("host", r.host))
+		}
+		return false
+	}
+	slices.Sort(found)
+	found = slices.Compact(found)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.Equal(found, r.current) {
+		return false
+	}
+	r.current = found
+	return true
+}
+
+func (r *resolver) start(s *Set) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.mu.Lock()
+	r.cancel = cancel
+	r.mu.Unlock()
+	go r.run(ctx, s)
+}
+
+func (r *resolver) run(ctx context.Context, s *Set) {
+	for {
+		r.mu.Lock()
+		every := r.every
+		if len(r.current) == 0 {
+			every = min(every, 5*time.Second)
+		}
+		r.mu.Unlock()
+		timer := time.NewTimer(every)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		if r.lookup(ctx, s) && ctx.Err() == nil && s.o.OnAddresses != nil {
+			s.o.OnAddresses()
+		}
+	}
+}
+
+func (r *resolver) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cancel != nil {
+		r.cancel()
+	}
+}

@@ -1,0 +1,124 @@
+package upstreams
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+
+	"penstock/config"
+)
+
+// readLoad reads a page about the engine's work as the source says. It is false when the page tells nothing of it.
+func readLoad(source *config.EngineLoad, body []byte) (Report, bool) {
+	if source.Format == config.LoadMetrics {
+		return scanMetrics(source, body)
+	}
+	page, err := parsePage(body)
+	if err != nil {
+		return Report{}, false
+	}
+	running, a := first(page, source.Running, sum)
+	waiting, b := first(page, source.Waiting, sum)
+	usage, _ := first(page, source.KVUsage, mean)
+	return Report{Running: count(running), Waiting: count(waiting), KVUsage: min(1, max(0, usage))}, a || b
+}
+
+// scanMetrics reads the few samples it wants out of a page of Prometheus text, 100 KB and more every few seconds, without
+// copying or allocating. Series of one name (labels) are added up. Lines that do not parse are skipped: a report is advice.
+func scanMetrics(source *config.EngineLoad, body []byte) (Report, bool) {
+	var totals [3]total
+	for len(body) > 0 {
+		line := body
+		if i := bytes.IndexByte(body, '\n'); i >= 0 {
+			line, body = body[:i], body[i+1:]
+		} else {
+			body = nil
+		}
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		name := metricName(line)
+		for i, names := range [...][]string{source.Running, source.Waiting, source.KVUsage} {
+			for rank, want := range names {
+				if string(name) == want {
+					if v, ok := sampleValue(line[len(name):]); ok {
+						totals[i].add(v, rank)
+					}
+				}
+			}
+		}
+	}
+	r := Report{Running: count(totals[0].sum), Waiting: count(totals[1].sum)}
+	if totals[2].n > 0 {
+		r.KVUsage = min(1, totals[2].sum/float64(totals[2].n))
+	}
+	return r, totals[0].n > 0 || totals[1].n > 0
+}
+
+// total adds up the samples of the best-ranked name seen: the first of a list of aliases counts, and later ones only where
+// it is missing.
+type total struct {
+	sum  float64
+	n    int
+	rank int
+}
+
+func (t *total) add(v float64, rank int) {
+	switch {
+	case t.n == 0 || rank < t.rank:
+		*t = total{v, 1, rank}
+	case rank == t.rank:
+		t.sum += v
+		t.n++
+	}
+}
+
+// metricName is the head of a sample line up to its labels or its value.
+func metricName(line []byte) []byte {
+	for i, c := range line {
+		if c == '{' || c == ' ' || c == '\t' {
+			return line[:i]
+		}
+	}
+	return line
+}
+
+// sampleValue reads the value behind a name: labels in braces if there are any, blanks, a number, perhaps a time. Numbers
+// below zero and those that are none are refused: every sample we want counts something.
+func sampleValue(rest []byte) (float64, bool) {
+	if len(rest) > 0 && rest[0] == '{' {
+		end := labelsEnd(rest)
+		if end < 0 {
+			return 0, false
+		}
+		rest = rest[end:]
+	}
+	rest = bytes.TrimLeft(rest, " \t")
+	if i := bytes.IndexAny(rest, " \t\r"); i >= 0 {
+		rest = rest[:i]
+	}
+	if len(rest) == 0 || len(rest) > 32 {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(string(rest), 64) // at most 32 bytes: the copy stays on the stack
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return 0, false
+	}
+	return v, true
+}
+
+// labelsEnd returns the position behind the closing brace, which may stand inside a quoted value as well, or -1.
+func labelsEnd(s []byte) int {
+	quoted := false
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == '}' && !quoted:
+			return i + 1
+		}
+	}
+	return -1
+}

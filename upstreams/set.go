@@ -1,0 +1,567 @@
+package upstreams
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/config"
+)
+
+const (
+	probeAgent = "penstock-probe"
+	probeIdle  = 4 * time.Second
+
+	defaultInterval = 2 * time.Second
+	defaultFall     = 3
+	defaultRise     = 2
+)
+
+// Options are what a Set needs from its surroundings. The zero value works.
+type Options struct {
+	Engines []config.Engine // profiles of the user's own
+	Log     *zap.Logger     // default: none
+
+	// Register and Unregister take in and drop the metrics of one upstream, or of the set. Default: the metrics package's
+	// own registry.
+	Register, Unregister func(*metrics.Set)
+
+	// Lookup resolves the names of upstreams with `resolve`. Default: the system's resolver.
+	Lookup func(ctx context.Context, host string) ([]string, error)
+	// OnAddresses is called, from a goroutine of the set, when a name with `resolve` has got other addresses: plan again.
+	OnAddresses func()
+}
+
+// Set is every live upstream, by identity. It outlives reloads: Plan what a configuration asks for, build routes on the
+// plan, Commit it, and when the routes are in use Retire what they left out. Plan may be called at any time; Commit and
+// Retire by one goroutine at a time.
+type Set struct {
+	o              Options
+	profiles       *Profiles
+	own            *metrics.Set
+	doubleReleases *metrics.Counter
+
+	mu        sync.Mutex
+	byID      map[ID]*Upstream
+	resolvers map[string]*resolver // by base URL
+	closed    bool
+}
+
+// NewSet compiles the profiles. The error names the profile of the user's that is wrong.
+func NewSet(o Options) (*Set, error) {
+	profiles, err := LoadProfiles(o.Engines)
+	if err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Register == nil {
+		o.Register = metrics.RegisterSet
+	}
+	if o.Unregister == nil {
+		o.Unregister = func(s *metrics.Set) { metrics.UnregisterSet(s, true) }
+	}
+	if o.Lookup == nil {
+		o.Lookup = net.DefaultResolver.LookupHost
+	}
+	s := &Set{o: o, profiles: profiles, own: metrics.NewSet(), byID: map[ID]*Upstream{}, resolvers: map[string]*resolver{}}
+	s.doubleReleases = s.own.NewCounter("penstock_lease_double_release_total")
+	o.Register(s.own)
+	return s, nil
+}
+
+// Profiles returns the engine profiles of the set.
+func (s *Set) Profiles() *Profiles { return s.profiles }
+
+// Plan is what one configuration asks of a set, ready to be committed.
+type Plan struct {
+	set       *Set
+	items     []planned
+	byName    map[string][]*Upstream
+	resolving map[string]*resolver
+}
+
+type planned struct {
+	up        *Upstream
+	settings  *settings
+	transport *Transport // nil: the upstream keeps its own
+	added     bool
+}
+
+// Plan works out which upstreams a configuration keeps, changes and adds; models say which served names are expected where.
+// It changes nothing in the set, but it reads certificate files, and a name with `resolve` that is seen for the first time
+// is looked up (2 s at most; if that fails, one upstream stands for the name until it resolves).
+func (s *Set) Plan(specs []config.Upstream, models []config.Model) (*Plan, error) {
+	p := &Plan{set: s, byName: make(map[string][]*Upstream, len(specs)), resolving: map[string]*resolver{}}
+	expected := expectedNames(models)
+	for i := range specs {
+		if err := p.add(&specs[i], expected[specs[i].Name]); err != nil {
+			return nil, fmt.Errorf("upstream %s: %w", specs[i].Name, err)
+		}
+	}
+	return p, nil
+}
+
+func expectedNames(models []config.Model) map[string][]string {
+	out := map[string][]string{}
+	for i := range models {
+		for _, d := range models[i].Deployments {
+			served := cmp.Or(d.Served, models[i].ID)
+			if !slices.Contains(out[d.Upstream], served) {
+				out[d.Upstream] = append(out[d.Upstream], served)
+			}
+		}
+	}
+	return out
+}
+
+func (p *Plan) add(spec *config.Upstream, expected []string) error {
+	base, err := normalizeURL(spec.URL)
+	if err != nil {
+		return err
+	}
+	profile, err := p.set.profiles.initial(spec.Engine)
+	if err != nil {
+		return err
+	}
+	addresses := []string{""}
+	if spec.Resolve > 0 {
+		addresses = p.addresses(base, spec.Resolve.D())
+	}
+	for _, address := range addresses {
+		st := &settings{spec: *spec, weight: cmp.Or(spec.Weight, 1), probe: probeSettingsOf(&spec.Probe), expected: expected}
+		if st.link, err = newLink(spec, base, address, profile); err != nil {
+			return err
+		}
+		if err = p.place(base, address, profile, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place finds the upstream of an identity or makes one.
+func (p *Plan) place(base, address string, profile *Profile, st *settings) error {
+	id := ID(st.spec.Name + " " + base)
+	if address != "" {
+		id += ID(" " + address)
+	}
+	item := planned{settings: st}
+	p.set.mu.Lock()
+	item.up = p.set.byID[id]
+	p.set.mu.Unlock()
+	if item.added = item.up == nil; item.added {
+		item.up = p.set.newUpstream(id, st, base, address, profile)
+	}
+	// A retiring one gets a transport too: its own may be closed by the time it is revived.
+	if item.added || item.up.retiring.Load() || item.up.settings.Load().link.digest != st.link.digest {
+		var err error
+		if item.transport, err = st.link.transport(id); err != nil {
+			return err
+		}
+		if item.added {
+			item.up.transport.Store(item.transport)
+		}
+	}
+	p.items = append(p.items, item)
+	p.byName[st.spec.Name] = append(p.byName[st.spec.Name], item.up)
+	return nil
+}
+
+func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Profile) *Upstream {
+	u := &Upstream{
+		id: id, name: st.spec.Name, label: st.spec.Name, url: base, address: address, log: s.o.Log, set: s,
+		probed: make(chan struct{}), health: health{fall: st.probe.fall, rise: st.probe.rise},
+	}
+	if address != "" {
+		u.label += "@" + address
+	}
+	u.openUntil.Store(breakerClosed)
+	u.engine.Store(profile)
+	u.settings.Store(st)
+	u.setLimits()
+	u.newMetrics()
+	return u
+}
+
+// Upstream returns the upstreams of a configured name, kept or about to be added: one, or with `resolve` one for each
+// address. Nil when the name is not in the plan.
+func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
+
+// Commit puts the plan into force: settings are swapped, new upstreams enter the set and are probed at once. It cannot
+// fail. Upstreams that the plan leaves out stay as they are until Retire.
+func (s *Set) Commit(p *Plan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	for base, r := range p.resolving {
+		if s.resolvers[base] == nil {
+			s.resolvers[base] = r
+			r.start(s)
+		}
+	}
+	for i := range p.items {
+		s.commit(&p.items[i])
+	}
+}
+
+func (s *Set) commit(item *planned) {
+	u, st := item.up, item.settings
+	old := u.settings.Swap(st)
+	if item.transport != nil {
+		if before := u.transport.Swap(item.transport); before != nil && before != item.transport {
+			before.CloseIdle() // exchanges under way keep their connections
+		}
+	}
+	if old.spec.Engine != st.spec.Engine {
+		if profile, err := s.profiles.initial(st.spec.Engine); err == nil {
+			u.engine.Store(profile)
+		}
+	}
+	u.setLimits()
+	u.mu.Lock()
+	if old.probe != st.probe {
+		u.health.fall, u.health.rise, u.health.row = st.probe.fall, st.probe.rise, 0
+	}
+	entering := u.prober == nil
+	u.mu.Unlock()
+	if entering {
+		s.enter(u)
+	} else if old.probe != st.probe || item.transport != nil {
+		s.reprobe(u)
+	}
+}
+
+// enter makes an added or revived upstream live. Called with mu held.
+func (s *Set) enter(u *Upstream) {
+	for _, other := range s.byID { // one upstream at a time has a label's series; the newest
+		if other != u && other.label == u.label {
+			s.dropMetrics(other)
+		}
+	}
+	s.byID[u.id] = u
+	u.gone.Store(false)
+	u.retiring.Store(false)
+	if !u.registered {
+		if u.metrics == nil {
+			u.newMetrics()
+		}
+		s.o.Register(u.metrics)
+		u.registered = true
+	}
+	s.reprobe(u)
+}
+
+// dropMetrics takes an upstream's series away. Called with mu held.
+func (s *Set) dropMetrics(u *Upstream) {
+	if u.registered {
+		s.o.Unregister(u.metrics)
+		u.metrics, u.registered = nil, false
+	}
+}
+
+// reprobe starts probing with the settings in force, in place of what probed before.
+func (s *Set) reprobe(u *Upstream) {
+	transport, err := u.settings.Load().link.probeTransport(u.id)
+	if err != nil { // the same link made the main transport
+		bug("probe transport: " + err.Error())
+		return
+	}
+	p := newProber(u, pageGetter(transport, u.id), transport.CloseIdle)
+	p.engine = u.settings.Load().spec.Engine
+	u.mu.Lock()
+	before := u.prober
+	u.prober = p
+	u.mu.Unlock()
+	if before != nil {
+		before.stop()
+	}
+	p.start(transport.Close)
+}
+
+// WaitProbed waits until every upstream that the plan added has its first verdict, or until ctx ends.
+func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
+	for i := range p.items {
+		if !p.items[i].added {
+			continue
+		}
+		select {
+		case <-p.items[i].up.probed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Retire takes out what the plan leaves out: no new lease, no probe, gone when the last lease is back. Call it when no new
+// request can pick one of them any more.
+func (s *Set) Retire(p *Plan) {
+	keep := make(map[*Upstream]bool, len(p.items))
+	for i := range p.items {
+		keep[p.items[i].up] = true
+	}
+	var out []*Upstream
+	s.mu.Lock()
+	for _, u := range s.byID {
+		if !keep[u] && !u.retiring.Swap(true) {
+			out = append(out, u)
+		}
+	}
+	for base, r := range s.resolvers {
+		if p.resolving[base] == nil {
+			r.stop()
+			delete(s.resolvers, base)
+		}
+	}
+	s.mu.Unlock()
+	for _, u := range out {
+		u.stopProbing()
+		u.leaveIfIdle()
+	}
+}
+
+func (u *Upstream) stopProbing() (done <-chan struct{}) {
+	u.mu.Lock()
+	p := u.prober
+	u.prober = nil
+	u.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	p.stop()
+	return p.done
+}
+
+// leaveIfIdle removes a retiring upstream that holds no lease any more. Whoever gives back the last slot gets here, and so
+// does Retire, so none is missed.
+func (u *Upstream) leaveIfIdle() {
+	if !u.retiring.Load() || u.slots.Load() != 0 {
+		return
+	}
+	s := u.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !u.retiring.Load() || u.slots.Load() != 0 || u.gone.Swap(true) { // revived or left in between
+		return
+	}
+	if s.byID[u.id] == u {
+		delete(s.byID, u.id)
+	}
+	s.dropMetrics(u)
+	u.transport.Load().Close()
+}
+
+// All returns every upstream of the set, retiring ones too, ordered by label.
+func (s *Set) All() []*Upstream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*Upstream, 0, len(s.byID))
+	for _, u := range s.byID {
+		out = append(out, u)
+	}
+	slices.SortFunc(out, func(a, b *Upstream) int { return strings.Compare(string(a.id), string(b.id)) })
+	return out
+}
+
+// Close stops all probes, waits for the leases until ctx ends, and closes every connection. It returns ctx's error when
+// leases were left.
+func (s *Set) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	for base, r := range s.resolvers {
+		r.stop()
+		delete(s.resolvers, base)
+	}
+	s.mu.Unlock()
+	all := s.All()
+	for _, u := range all {
+		if done := u.stopProbing(); done != nil {
+			<-done
+		}
+	}
+	err := waitIdle(ctx, all)
+	for _, u := range all {
+		u.transport.Load().Close()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, u := range all {
+		s.dropMetrics(u)
+	}
+	s.o.Unregister(s.own)
+	return err
+}
+
+// idlePoll is how often a closing set looks whether the leases are back.
+const idlePoll = 20 * time.Millisecond
+
+func waitIdle(ctx context.Context, all []*Upstream) error {
+	tick := time.NewTicker(idlePoll)
+	defer tick.Stop()
+	for slices.ContainsFunc(all, func(u *Upstream) bool { return u.slots.Load() != 0 }) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// initial is the profile before any detection: the named one, or the generic one for auto.
+func (p *Profiles) initial(engine string) (*Profile, error) {
+	if engine == "" || engine == EngineAuto {
+		return p.generic(), nil
+	}
+	profile, ok := p.byName[engine]
+	if !ok {
+		return nil, fmt.Errorf("engine %q is not known: use auto, a bundled profile or one of `engines`", engine)
+	}
+	return profile, nil
+}
+
+func probeSettingsOf(p *config.Probe) probeSettings {
+	return probeSettings{
+		path: p.Path, timeout: p.Timeout.D(), interval: cmp.Or(p.Interval.D(), defaultInterval),
+		fall: cmp.Or(p.Fall, defaultFall), rise: cmp.Or(p.Rise, defaultRise),
+	}
+}
+
+// normalizeURL returns a base URL in one form: scheme and host in lower case, no default port, no slash at the end.
+func normalizeURL(raw string) (string, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return "", errors.New("url: it does not parse")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return "", fmt.Errorf("url: %q must begin with http:// or https:// and name a host", u.Redacted())
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return "", errors.New("url: a user, a query or a fragment has no place in a base URL; credentials go into api_key")
+	}
+	host := strings.ToLower(u.Hostname())
+	port := u.Port()
+	if port == defaultPort(u.Scheme) {
+		port = ""
+	}
+	switch {
+	case port != "":
+		host = net.JoinHostPort(host, port)
+	case strings.Contains(host, ":"):
+		host = "[" + host + "]"
+	}
+	return u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/"), nil
+}
+
+func defaultPort(scheme string) string {
+	if scheme == "https" {
+		return "443"
+	}
+	return "80"
+}
+
+// link is what an upstream's transports are made from. The digest tells whether a reload changed any of it, the contents of
+// certificate files included; nothing secret can be read from it.
+type link struct {
+	options TransportOptions
+	digest  [sha256.Size]byte
+}
+
+func newLink(spec *config.Upstream, base, address string, profile *Profile) (link, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return link{}, err
+	}
+	o := TransportOptions{URL: base, IdleTimeout: profile.KeepAlive(), Authorization: bearer(spec.APIKey.Value())}
+	sum := sha256.New()
+	if u.Scheme == "https" {
+		if o.TLS, err = clientTLSOf(&spec.TLS, u.Hostname(), func(part []byte) {
+			h := sha256.Sum256(part)
+			sum.Write(h[:])
+		}); err != nil {
+			return link{}, err
+		}
+	}
+	if address != "" {
+		if !profile.OwnHost() {
+			o.Host = u.Host
+		}
+		u.Host = net.JoinHostPort(address, cmp.Or(u.Port(), defaultPort(u.Scheme)))
+		o.URL = u.String()
+	}
+	fmt.Fprintf(sum, "%q %q %d %q %t", o.URL, o.Host, o.IdleTimeout, o.Authorization, spec.TLS.Insecure)
+	l := link{options: o}
+	sum.Sum(l.digest[:0])
+	return l, nil
+}
+
+func (l *link) transport(id ID) (*Transport, error) {
+	o := l.options
+	o.ID = id
+	return NewTransport(o)
+}
+
+// probeTransport is a small transport of its own: probes must neither wait for nor live on the calls' connections.
+func (l *link) probeTransport(id ID) (*Transport, error) {
+	o := l.options
+	o.ID, o.IdleTimeout, o.MaxIdle, o.UserAgent = id, probeIdle, 1, probeAgent
+	return NewTransport(o)
+}
+
+func bearer(key string) string {
+	if key == "" {
+		return ""
+	}
+	return "Bearer " + key
+}
+
+// clientTLSOf reads the certificate files of an upstream and hands their contents to seen.
+func clientTLSOf(t *config.UpstreamTLS, name string, seen func([]byte)) (*tls.Config, error) {
+	c := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.Insecure} //nolint:gosec // spelt out by the operator
+	if t.CA != "" {
+		pem, err := os.ReadFile(t.CA)
+		if err != nil {
+			return nil, fmt.Errorf("tls.ca: %w", err)
+		}
+		seen(pem)
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls.ca: %s holds no certificate in PEM form", t.CA)
+		}
+	}
+	if t.Cert == "" {
+		return c, nil
+	}
+	cert, err := os.ReadFile(t.Cert)
+	if err != nil {
+		return nil, fmt.Errorf("tls.cert: %w", err)
+	}
+	key, err := os.ReadFile(t.Key)
+	if err != nil {
+		return nil, fmt.Errorf("tls.key: %w", err)
+	}
+	seen(cert)
+	seen(key)
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("tls.cert and tls.key (%s, %s) do not make a pair: %w", t.Cert, t.Key, err)
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}

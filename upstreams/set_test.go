@@ -1,0 +1,340 @@
+package upstreams
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/goleak"
+
+	"penstock/config"
+)
+
+// registry stands for the metrics package's own.
+type registry struct {
+	mu   sync.Mutex
+	sets map[*metrics.Set]bool
+}
+
+func (r *registry) options() Options {
+	r.sets = map[*metrics.Set]bool{}
+	return Options{
+		Register:   func(s *metrics.Set) { r.mu.Lock(); defer r.mu.Unlock(); r.sets[s] = true },
+		Unregister: func(s *metrics.Set) { r.mu.Lock(); defer r.mu.Unlock(); delete(r.sets, s) },
+	}
+}
+
+func (r *registry) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var b bytes.Buffer
+	for s := range r.sets {
+		s.WritePrometheus(&b)
+	}
+	return b.String()
+}
+
+func apply(t *testing.T, s *Set, specs ...config.Upstream) *Plan {
+	t.Helper()
+	p, err := s.Plan(specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Commit(p)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	s.WaitProbed(ctx, p)
+	s.Retire(p)
+	return p
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 400 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("never: " + what)
+}
+
+// TestSetLife adds, keeps, changes, retires and revives upstreams against real engines on loopback.
+func TestSetLife(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	vllm, llama := fakeEngine(t, "vllm"), fakeEngine(t, "llamacpp")
+	defer vllm.Close()
+	defer llama.Close()
+	var r registry
+	s := newTestSet(t, r.options())
+	a, b := config.Upstream{Name: "a", URL: vllm.URL + "/"}, config.Upstream{Name: "b", URL: llama.URL, Weight: 2}
+
+	p := apply(t, s, a, b)
+	ua, ub := p.Upstream("a")[0], p.Upstream("b")[0]
+	if ua.State() != StateUp || ua.Engine().Name() != "vllm" || ub.State() != StateUp || ub.Engine().Name() != "llamacpp" {
+		t.Fatalf("a %v %s, b %v %s", ua.State(), ua.Engine().Name(), ub.State(), ub.Engine().Name())
+	}
+	if l := ub.Load(PoolText, time.Now()); l.Limit != 4 || l.Weight != 2 || l.Others != 3 {
+		t.Errorf("b: %+v", l)
+	}
+	if p.Upstream("c") != nil || len(s.All()) != 2 {
+		t.Error("strangers in the set")
+	}
+	for _, line := range []string{
+		`penstock_upstream_up{upstream="a"} 1`, `penstock_upstream_breaker_open{upstream="a"} 0`, `penstock_upstream_limit{upstream="b",pool="text"} 4`,
+		`penstock_upstream_inflight{upstream="b",pool="vision"} 0`, `penstock_upstream_attempts_total{upstream="a",result="ok"} 0`,
+		`penstock_upstream_others{upstream="b"} 3`, `penstock_lease_double_release_total 0`,
+	} {
+		if !strings.Contains(r.text(), line+"\n") {
+			t.Errorf("metrics lack %s", line)
+		}
+	}
+
+	// The same identity keeps its state under new settings.
+	lease, ok := ua.TryLease(PoolText, 10, time.Now())
+	if !ok {
+		t.Fatal("no lease")
+	}
+	transport := ua.transport.Load()
+	p = apply(t, s, config.Upstream{Name: "a", URL: vllm.URL, Concurrency: config.Concurrency{Shared: 1}, Native: []string{"messages"}}, b)
+	if p.Upstream("a")[0] != ua || ua.transport.Load() != transport {
+		t.Fatal("another upstream or transport for the same identity")
+	}
+	if _, ok := ua.TryLease(PoolText, 0, time.Now()); ok || ua.Limits().Source != LimitFromConfig || !ua.Native("messages") || ua.Native("responses") {
+		t.Error("the new settings are not in force")
+	}
+	apply(t, s, config.Upstream{Name: "a", URL: vllm.URL, APIKey: "secret"}, b)
+	if ua.transport.Load() == transport {
+		t.Error("the new credential has the old transport")
+	}
+
+	// Retired with a lease out: no new one, gone when it is back.
+	apply(t, s, b)
+	if _, ok := ua.TryLease(PoolText, 0, time.Now()); ok || ua.State() != StateRetiring || len(s.All()) != 2 {
+		t.Errorf("state %v, %d upstreams", ua.State(), len(s.All()))
+	}
+	lease.Release(OutcomeOK)
+	if len(s.All()) != 1 || ua.inFlight() != 0 {
+		t.Errorf("%d upstreams, %d in flight", len(s.All()), ua.inFlight())
+	}
+	if strings.Contains(r.text(), `upstream="a"`) {
+		t.Error("the series of a stay")
+	}
+
+	// Revived while it is still retiring: the same one goes on.
+	p = apply(t, s, a, b)
+	ua = p.Upstream("a")[0]
+	lease, _ = ua.TryLease(PoolText, 0, time.Now())
+	apply(t, s, b)
+	p = apply(t, s, a, b)
+	if p.Upstream("a")[0] != ua || ua.State() != StateUp || ua.inFlight() != 1 {
+		t.Errorf("state %v, in flight %d", ua.State(), ua.inFlight())
+	}
+	lease.Release(OutcomeOK)
+	if ua.inFlight() != 0 || len(s.All()) != 2 || !strings.Contains(r.text(), `penstock_upstream_up{upstream="a"} 1`) {
+		t.Error("not whole after reviving")
+	}
+
+	// Another URL is another upstream; the name's series are the new one's.
+	lease, _ = ua.TryLease(PoolText, 0, time.Now())
+	p = apply(t, s, config.Upstream{Name: "a", URL: llama.URL}, b)
+	if p.Upstream("a")[0] == ua || strings.Count(r.text(), `penstock_upstream_up{upstream="a"}`) != 1 {
+		t.Error("identity or series")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("close with a lease out: %v", err)
+	}
+	lease.Release(OutcomeOK)
+	if len(r.sets) != 0 {
+		t.Errorf("%d metric sets left", len(r.sets))
+	}
+}
+
+// TestOutage stops a real server under traffic and starts it again on the same port.
+func TestOutage(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	serve := func(l net.Listener) *http.Server {
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Write([]byte(`{"data":[{"id":"m","owned_by":"someone"}]}`))
+		})}
+		go server.Serve(l)
+		return server
+	}
+	server := serve(listener)
+	s := newTestSet(t, Options{})
+	defer s.Close(t.Context())
+	u := apply(t, s, config.Upstream{Name: "a", URL: "http://" + address}).Upstream("a")[0]
+	call := func() Outcome {
+		l, ok := u.TryLease(PoolText, 0, time.Now())
+		if !ok {
+			return OutcomeRefused
+		}
+		x := l.Exchange()
+		defer x.Close()
+		err := x.Send(&Request{Method: "GET", Path: "/v1/models", ConnectTimeout: time.Second, WriteTimeout: time.Second})
+		if err == nil {
+			err = x.Await(time.Now().Add(time.Second))
+		}
+		outcome := OutcomeOK
+		if f := (*Failure)(nil); errors.As(err, &f) {
+			outcome = OutcomeOf(f)
+			u.Note(f, time.Now())
+		}
+		l.Release(outcome)
+		return outcome
+	}
+	if got := call(); got != OutcomeOK {
+		t.Fatalf("first call: %v", got)
+	}
+	server.Close()
+	if got := call(); got != OutcomeUnreachable {
+		t.Fatalf("call of a stopped server: %v", got)
+	}
+	eventually(t, "down", func() bool { return u.State() == StateDown })
+	if f := u.Status(time.Now()).LastFailure; f == nil || f.Reason != ReasonConnect {
+		t.Errorf("last failure %+v", f)
+	}
+	if listener, err = net.Listen("tcp", address); err != nil {
+		t.Skip("the port was taken meanwhile: ", err)
+	}
+	defer serve(listener).Close()
+	begun := time.Now()
+	for u.State() != StateUp && time.Since(begun) < 10*time.Second {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if u.State() != StateUp || call() != OutcomeOK {
+		t.Fatalf("state %v, %v after the restart", u.State(), time.Since(begun))
+	}
+	t.Logf("back after %v", time.Since(begun))
+}
+
+func TestResolve(t *testing.T) {
+	engine := fakeEngine(t, "vllm")
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(engine.URL, "http://"))
+	var mu sync.Mutex
+	answer, failing := []string{"127.0.0.2", "127.0.0.1"}, false
+	changed := make(chan struct{}, 10)
+	s := newTestSet(t, Options{
+		Lookup: func(_ context.Context, host string) ([]string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if failing || host != "engines.test" {
+				return nil, errors.New("no such host")
+			}
+			return append([]string(nil), answer...), nil
+		},
+		OnAddresses: func() { changed <- struct{}{} },
+	})
+	defer s.Close(t.Context())
+	spec := config.Upstream{Name: "a", URL: "http://engines.test:" + port, Resolve: config.Duration(20 * time.Millisecond)}
+	ups := apply(t, s, spec).Upstream("a")
+	if len(ups) != 2 || ups[0].Label() != "a@127.0.0.1" || ups[1].Label() != "a@127.0.0.2" || ups[0].ID() == ups[1].ID() {
+		t.Fatalf("%d upstreams", len(ups))
+	}
+	if ups[0].State() != StateUp || ups[0].settings.Load().link.options.Host != "engines.test:"+port {
+		t.Errorf("state %v, host %q", ups[0].State(), ups[0].settings.Load().link.options.Host)
+	}
+	mu.Lock()
+	failing = true
+	mu.Unlock()
+	time.Sleep(100 * time.Millisecond)
+	if kept := apply(t, s, spec).Upstream("a"); len(kept) != 2 || kept[0] != ups[0] || len(changed) != 0 {
+		t.Error("a failing look-up changed the addresses")
+	}
+	mu.Lock()
+	answer, failing = []string{"127.0.0.1"}, false
+	mu.Unlock()
+	<-changed
+	if left := apply(t, s, spec).Upstream("a"); len(left) != 1 || left[0] != ups[0] || len(s.All()) != 1 {
+		t.Error("the address that went away stays")
+	}
+	unknown, err := s.Plan([]config.Upstream{{Name: "b", URL: "http://nowhere.test", Resolve: config.Duration(time.Minute)}}, nil)
+	if err != nil || len(unknown.Upstream("b")) != 1 || unknown.Upstream("b")[0].Label() != "b" {
+		t.Errorf("a name that does not resolve yet: %v", err)
+	}
+}
+
+func TestPlanRefuses(t *testing.T) {
+	dir := t.TempDir()
+	notPEM := filepath.Join(dir, "ca.pem")
+	if err := os.WriteFile(notPEM, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newTestSet(t, Options{})
+	for _, c := range []struct {
+		spec config.Upstream
+		want string
+	}{
+		{config.Upstream{Name: "a", URL: "10.0.0.1:8000"}, "upstream a: url:"},
+		{config.Upstream{Name: "a", URL: "ftp://x"}, "must begin with http"},
+		{config.Upstream{Name: "a", URL: "http://user:pass@x"}, "api_key"},
+		{config.Upstream{Name: "a", URL: "http://x", Engine: "nothing"}, `engine "nothing" is not known`},
+		{config.Upstream{Name: "a", URL: "https://x", TLS: config.UpstreamTLS{CA: filepath.Join(dir, "none")}}, "tls.ca"},
+		{config.Upstream{Name: "a", URL: "https://x", TLS: config.UpstreamTLS{CA: notPEM}}, "holds no certificate"},
+		{config.Upstream{Name: "a", URL: "https://x", TLS: config.UpstreamTLS{Cert: notPEM, Key: notPEM}}, "do not make a pair"},
+	} {
+		_, err := s.Plan([]config.Upstream{c.spec}, nil)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "pass") {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+}
+
+func TestNormalizeURL(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://Host:80/":              "http://host",
+		"HTTPS://Host:443/base//":      "https://host/base",
+		"http://[::1]:8000":            "http://[::1]:8000",
+		"http://[::1]":                 "http://[::1]",
+		"http://10.0.0.1:8000/a%2Fb":   "http://10.0.0.1:8000/a%2Fb",
+		"https://host:80":              "https://host:80",
+		"http://host:8000/base/v2?x=1": "",
+		"http:///x":                    "",
+		"":                             "",
+	} {
+		if got, err := normalizeURL(in); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q %v", in, got, err)
+		}
+	}
+}
+
+// Probes send the upstream's credential, as calls do, and no page of theirs is a POST.
+func TestProbesAuthenticate(t *testing.T) {
+	var mu sync.Mutex
+	var bad []string
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method != "GET" || r.Header.Get("Authorization") != "Bearer k" || r.UserAgent() != probeAgent {
+			bad = append(bad, r.Method+" "+r.URL.Path)
+		}
+		w.WriteHeader(404)
+	}))
+	defer engine.Close()
+	s := newTestSet(t, Options{})
+	defer s.Close(t.Context())
+	u := apply(t, s, config.Upstream{Name: "a", URL: engine.URL, APIKey: "k"}).Upstream("a")[0]
+	mu.Lock()
+	defer mu.Unlock()
+	if len(bad) > 0 || u.State() != StateUp {
+		t.Errorf("%v, state %v", bad, u.State())
+	}
+}

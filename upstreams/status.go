@@ -1,0 +1,77 @@
+package upstreams
+
+import "time"
+
+// Status is everything about an upstream at one moment, as plain data for the status page and for tests. It holds no
+// credential.
+type Status struct {
+	Name          string       `json:"name"`
+	Label         string       `json:"label"`
+	URL           string       `json:"url"`
+	Address       string       `json:"address,omitempty"`
+	Engine        string       `json:"engine"`
+	EngineTitle   string       `json:"engine_title"`
+	Quirks        []string     `json:"quirks,omitempty"`
+	State         string       `json:"state"`
+	Suspect       bool         `json:"suspect"` // a call found nobody, the probe has not looked yet
+	Breaker       string       `json:"breaker"`
+	BreakerOpens  float64      `json:"breaker_half_open_in_seconds,omitempty"`
+	Limits        Limits       `json:"limits"`
+	Ghosts        int          `json:"ghosts"` // taken off a shared limit
+	Pools         []PoolStatus `json:"pools"`
+	Others        int          `json:"others"`
+	Report        *Report      `json:"report,omitempty"` // the newest, fresh or not
+	ReportFresh   bool         `json:"report_fresh"`
+	ReportAge     float64      `json:"report_age_seconds"` // -1: none
+	ProbeAge      float64      `json:"probe_age_seconds"`  // -1: none
+	Models        []ModelInfo  `json:"models"`
+	Missing       []string     `json:"missing,omitempty"` // expected names that it does not serve now
+	LastFailure   *LastFailure `json:"last_failure,omitempty"`
+	TTFT          float64      `json:"ttft_seconds"`
+	BytesPerToken float64      `json:"bytes_per_token"`
+}
+
+// PoolStatus is one pool's load.
+type PoolStatus struct {
+	Pool    string  `json:"pool"`
+	Active  int     `json:"active"`
+	Limit   int     `json:"limit"`
+	Tokens  int64   `json:"tokens"`
+	Penalty float64 `json:"penalty"`
+}
+
+// Status returns a copy of everything that is known.
+func (u *Upstream) Status(now time.Time) Status {
+	profile, report := u.engine.Load(), u.report.Load()
+	st := Status{
+		Name: u.name, Label: u.label, URL: u.url, Address: u.address,
+		Engine: profile.Name(), EngineTitle: profile.Title(), Quirks: profile.Quirks(),
+		State: u.State().String(), Breaker: u.Breaker(now).String(),
+		Limits: u.Limits(), Ghosts: int(u.ghosts.Load()), Others: u.others(now),
+		ReportAge: -1, Models: u.Models(), TTFT: u.TTFT().Seconds(), BytesPerToken: u.BytesPerToken(),
+	}
+	if report != nil {
+		r := *report
+		st.Report, st.ReportFresh, st.ReportAge = &r, u.fresh(report, now), age(report.At, now)
+	}
+	if until := u.openUntil.Load(); until != breakerClosed && until > ticks(now) {
+		st.BreakerOpens = time.Duration(until - ticks(now)).Seconds()
+	}
+	for p := range poolCount {
+		l := u.Load(p, now)
+		st.Pools = append(st.Pools, PoolStatus{p.String(), l.Active, l.Limit, l.Tokens, l.Penalty})
+	}
+	for _, name := range u.settings.Load().expected {
+		if !u.Serves(name) {
+			st.Missing = append(st.Missing, name)
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	st.Suspect, st.ProbeAge = u.health.suspect, age(u.probedAt, now)
+	if u.failure != nil {
+		f := *u.failure
+		st.LastFailure = &f
+	}
+	return st
+}

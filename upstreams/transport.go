@@ -1,0 +1,251 @@
+package upstreams
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	defaultIdleTimeout    = 4 * time.Second // cpp-httplib and uvicorn close after 5 s
+	defaultMaxIdle        = 256
+	defaultConnectTimeout = 10 * time.Second
+	defaultUserAgent      = "penstock"
+)
+
+// TransportOptions says how one upstream is reached.
+type TransportOptions struct {
+	ID            ID
+	URL           string        // scheme (http or https), host, optional port and base path; nothing else
+	TLS           *tls.Config   // for https; copied. Nil: Go's defaults. ServerName defaults to the URL's host
+	IdleTimeout   time.Duration // how long an idle connection is kept; 0: 4 s, which is under the 5 s of common engines
+	MaxIdle       int           // idle connections kept at most; 0: 256
+	UserAgent     string        // "": penstock
+	Authorization string        // the whole value of the header, or "" for none
+	Host          string        // what is sent as Host; "": the URL's authority
+}
+
+// Transport is the client of one upstream: its address, its idle connections and what every request to it has in common.
+// It is safe for use by any number of goroutines. It starts no goroutine of its own but for a name that is looked up and,
+// for an instant, the timer that closes idle connections.
+type Transport struct {
+	id      ID
+	base    string // path in front of every request's path, without a final slash
+	fixed   []byte // the header lines that are the same in every request
+	tls     *tls.Config
+	names   *names
+	idleFor time.Duration
+	maxIdle int
+	life    context.Context
+	endLife context.CancelFunc
+	dialer  net.Dialer
+
+	mu       sync.Mutex
+	idle     []*conn // the last one was used last, and is used next
+	closed   bool
+	sweeper  *time.Timer
+	sweeping bool // the sweeper is set
+}
+
+var errTransportClosed = errors.New("the transport is closed")
+
+// NewTransport checks o and prepares a transport. It does not touch the network. Its errors name the upstream and what is
+// wrong, and never hold the credential.
+func NewTransport(o TransportOptions) (*Transport, error) {
+	u, err := url.Parse(o.URL)
+	var parse *url.Error
+	switch {
+	case errors.As(err, &parse): // without the URL, which may hold a password
+		return nil, fmt.Errorf("upstream %s: parse url: %w", o.ID, parse.Err)
+	case err != nil:
+		return nil, fmt.Errorf("upstream %s: parse url: %w", o.ID, err)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("upstream %s: url %q: the scheme must be http or https", o.ID, o.URL)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("upstream %s: url %q: the host is missing", o.ID, o.URL)
+	case u.User != nil:
+		return nil, fmt.Errorf("upstream %s: the url holds a user or password: use api_key", o.ID)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, fmt.Errorf("upstream %s: url %q: a query or fragment has no place here", o.ID, o.URL)
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	host := o.Host
+	if host == "" {
+		host = authority(u)
+	}
+	agent := o.UserAgent
+	if agent == "" {
+		agent = defaultUserAgent
+	}
+	for _, v := range []struct{ name, value string }{{"host", host}, {"user agent", agent}, {"authorization", o.Authorization}} {
+		if !validValue(v.value) {
+			return nil, fmt.Errorf("upstream %s: the %s holds a control character", o.ID, v.name)
+		}
+	}
+	if strings.ContainsAny(host, " \t/?#@") {
+		return nil, fmt.Errorf("upstream %s: host %q is not an authority", o.ID, host)
+	}
+
+	t := &Transport{
+		id:      o.ID,
+		base:    strings.TrimRight(u.EscapedPath(), "/"),
+		idleFor: o.IdleTimeout,
+		maxIdle: o.MaxIdle,
+		dialer:  net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}},
+	}
+	if t.idleFor <= 0 {
+		t.idleFor = defaultIdleTimeout
+	}
+	if t.maxIdle <= 0 {
+		t.maxIdle = defaultMaxIdle
+	}
+	t.fixed = appendFixed(nil, host, agent, o.Authorization)
+	if u.Scheme == "https" {
+		t.tls = clientTLS(o.TLS, u.Hostname())
+	}
+	t.life, t.endLife = context.WithCancel(context.Background())
+	t.names = newNames(t.life, u.Hostname(), port)
+	return t, nil
+}
+
+// authority is the host and port of u as they are sent, without the zone of an address, which means nothing elsewhere.
+func authority(u *url.URL) string {
+	name, zone, found := strings.Cut(u.Host, "%")
+	if !found {
+		return u.Host
+	}
+	_, port, _ := strings.Cut(zone, "]")
+	return name + "]" + port
+}
+
+// clientTLS completes the configuration of a connection to host.
+func clientTLS(given *tls.Config, host string) *tls.Config {
+	c := &tls.Config{}
+	if given != nil {
+		c = given.Clone()
+	}
+	if c.ServerName == "" {
+		c.ServerName = host
+	}
+	if c.ClientSessionCache == nil {
+		c.ClientSessionCache = tls.NewLRUClientSessionCache(8)
+	}
+	c.NextProtos = []string{"http/1.1"} // the exchange speaks nothing else
+	return c
+}
+
+// Exchange returns a new exchange. Nothing happens until its Send; it can be aborted at once.
+func (t *Transport) Exchange() *Exchange { return &Exchange{t: t} }
+
+// CloseIdle closes the connections that are not in use.
+func (t *Transport) CloseIdle() {
+	t.mu.Lock()
+	idle := t.idle
+	t.idle = nil
+	t.mu.Unlock()
+	for _, c := range idle {
+		c.close()
+	}
+}
+
+// Close closes the idle connections and stops the work in the background. Exchanges that have been sent run to their end
+// and their connections are closed then; a Send after Close fails. A second call does nothing.
+func (t *Transport) Close() {
+	t.mu.Lock()
+	t.closed = true
+	if t.sweeper != nil {
+		t.sweeper.Stop()
+	}
+	t.mu.Unlock()
+	t.endLife()
+	t.CloseIdle()
+}
+
+func (t *Transport) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
+// take returns the connection that was used last and is fit to be used again, or nil.
+func (t *Transport) take(now time.Time) *conn {
+	for {
+		t.mu.Lock()
+		n := len(t.idle)
+		if n == 0 {
+			t.mu.Unlock()
+			return nil
+		}
+		c := t.idle[n-1]
+		t.idle[n-1] = nil
+		t.idle = t.idle[:n-1]
+		t.mu.Unlock()
+
+		if now.Before(c.expires) && !c.stale() {
+			return c
+		}
+		c.close()
+	}
+}
+
+// put keeps c for the next exchange, for at most keep where the engine asked for less than the transport's own limit (0:
+// it did not say).
+func (t *Transport) put(c *conn, keep time.Duration) {
+	if keep == 0 || keep > t.idleFor {
+		keep = t.idleFor
+	}
+	c.expires = time.Now().Add(keep)
+
+	t.mu.Lock()
+	if t.closed || len(t.idle) >= t.maxIdle {
+		t.mu.Unlock()
+		c.close()
+		return
+	}
+	t.idle = append(t.idle, c)
+	if !t.sweeping {
+		t.sweeping = true
+		if t.sweeper == nil {
+			t.sweeper = time.AfterFunc(keep, t.sweep)
+		} else {
+			t.sweeper.Reset(keep)
+		}
+	}
+	t.mu.Unlock()
+}
+
+// sweep closes what has idled too long, and comes again for the rest. It is the only timer of a transport: under load it
+// runs once in an idle time, not once in an exchange.
+func (t *Transport) sweep() {
+	now := time.Now()
+	var old []*conn
+	t.mu.Lock()
+	kept, next := t.idle[:0], t.idleFor
+	for _, c := range t.idle {
+		left := c.expires.Sub(now)
+		if left <= 0 {
+			old = append(old, c)
+			continue
+		}
+		kept = append(kept, c)
+		next = min(next, left)
+	}
+	clear(t.idle[len(kept):])
+	t.idle = kept
+	if t.sweeping = len(kept) > 0 && !t.closed; t.sweeping {
+		t.sweeper.Reset(next)
+	}
+	t.mu.Unlock()
+	for _, c := range old {
+		c.close()
+	}
+}

@@ -1,0 +1,293 @@
+package upstreams
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/config"
+)
+
+// Pool is an admission class: calls of one pool share a limit.
+type Pool uint8
+
+// The pools. A request with images is PoolVision and nothing else; transcription and speech are PoolAudio.
+const (
+	PoolText Pool = iota
+	PoolVision
+	PoolAudio
+	poolCount
+)
+
+// String returns the pool's name as in config, metrics and the catalog.
+func (p Pool) String() string { return [...]string{"text", "vision", "audio"}[p] }
+
+// Outcome is what a call's try on an upstream came to. The set is closed.
+type Outcome uint8
+
+// The outcomes. Timeout, Unreachable and BadResponse count against the upstream; the others never do.
+const (
+	OutcomeOK          Outcome = iota
+	OutcomeClientGone          // the client left; says nothing about the upstream
+	OutcomeTimeout             // one of our clocks ran out, or the engine answered 504
+	OutcomeUnreachable         // no connection, or reset or closed before a byte
+	OutcomeBadResponse         // a 5xx, a broken or cut reply, a reply that makes no sense
+	OutcomeRefused             // the engine said it is full: 429, 503 with Retry-After, Profile.Overload
+	OutcomeRejected            // the engine refused the request itself: 400, 413, 422, Profile.ClientFault
+	outcomeCount
+)
+
+// String returns the outcome as a metric label.
+func (o Outcome) String() string {
+	return [...]string{"ok", "client_gone", "timeout", "unreachable", "bad_response", "refused", "rejected"}[o]
+}
+
+// failed reports whether the outcome counts against the upstream.
+func (o Outcome) failed() bool {
+	return o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse
+}
+
+// OutcomeOf is the outcome of a call that ended with a failure of the exchange.
+func OutcomeOf(f *Failure) Outcome {
+	switch {
+	case f.Kind == Unreachable, f.Kind == Timeout && f.Clock == ClockConnect:
+		return OutcomeUnreachable
+	case f.Kind == Timeout:
+		return OutcomeTimeout
+	case f.Kind == Aborted:
+		return OutcomeClientGone
+	}
+	return OutcomeBadResponse
+}
+
+// Upstream is one engine process (one address of it, with `resolve`): its identity, its settings and everything that is
+// known about it. It survives reloads for as long as its ID is configured, is used by pointer, never copied, and all of its
+// methods are safe for concurrent use. The methods that a pick calls read atomics only and do not allocate.
+type Upstream struct {
+	id      ID
+	name    string // as configured
+	label   string // in metrics and logs: the name, and the address where there are several
+	url     string // what is dialled
+	address string // the resolved address, or empty
+	log     *zap.Logger
+	set     *Set
+
+	settings atomic.Pointer[settings]
+	engine   atomic.Pointer[Profile]
+	limits   atomic.Pointer[Limits]
+	reported atomic.Int64 // the engine's own capacity; 0: not told
+
+	slots  atomic.Uint64 // in-flight of every pool in one word, see slotUnit
+	tokens [poolCount]atomic.Int64
+	ghosts atomic.Int64 // slots that the engine still works on for nobody
+
+	state     atomic.Uint32 // State, without retiring
+	retiring  atomic.Bool
+	gone      atomic.Bool
+	openUntil atomic.Int64 // the breaker lets nothing through before this (ticks), or breakerClosed
+	trial     atomic.Bool  // a half-open trial is out
+	penalty   atomic.Pointer[decaying]
+	returned  atomic.Int64 // when it last came back from down (ticks), for the slow start
+	report    atomic.Pointer[Report]
+	models    atomic.Pointer[modelList]
+	missing   atomic.Pointer[missingNames]
+	ttft      average // seconds
+	perToken  average // bytes a token
+
+	mu        sync.Mutex // guards what follows; held for bookkeeping only, never over I/O
+	health    health
+	trackers  ghostTracker
+	failure   *LastFailure
+	prober    *prober
+	probedAt  time.Time
+	probed    chan struct{} // closed after the first probe
+	transport atomic.Pointer[Transport]
+
+	metrics    *metrics.Set // guarded by the set's mutex, as is registered
+	registered bool
+	attempts   [outcomeCount]*metrics.Counter
+}
+
+// settings are what a reload may change without making another upstream of it.
+type settings struct {
+	spec     config.Upstream
+	weight   float64
+	link     link // what the transports are made from
+	probe    probeSettings
+	expected []string // served names that routes send here
+}
+
+type probeSettings struct {
+	path       string // empty: the profile's
+	interval   time.Duration
+	timeout    time.Duration // 0: the profile's
+	fall, rise int
+}
+
+// ID returns the upstream's identity: name, normalised URL and, with `resolve`, the address.
+func (u *Upstream) ID() ID { return u.id }
+
+// Name returns the configured name. Upstreams that differ only in their resolved address share it.
+func (u *Upstream) Name() string { return u.name }
+
+// Label returns the name by which metrics and logs tell this upstream from all others.
+func (u *Upstream) Label() string { return u.label }
+
+// Engine returns the profile in force. With `engine: auto` that is the generic one until the first detection. Never nil.
+func (u *Upstream) Engine() *Profile { return u.engine.Load() }
+
+// Native reports whether the operator lets a dialect ("messages", "responses") through to this engine untranslated.
+func (u *Upstream) Native(dialect string) bool {
+	for _, d := range u.settings.Load().spec.Native {
+		if d == dialect {
+			return true
+		}
+	}
+	return false
+}
+
+// State returns where in its life the upstream is.
+func (u *Upstream) State() State {
+	if u.retiring.Load() {
+		return StateRetiring
+	}
+	return State(u.state.Load()) //nolint:gosec // only a State is ever stored
+}
+
+// Breaker returns the breaker's position now.
+func (u *Upstream) Breaker(now time.Time) Breaker {
+	switch until := u.openUntil.Load(); {
+	case until == breakerClosed:
+		return BreakerClosed
+	case ticks(now) < until:
+		return BreakerOpen
+	}
+	return BreakerHalfOpen
+}
+
+// Eligible reports whether a call may be sent here now: up, not retiring, and the breaker closed or free for a trial.
+func (u *Upstream) Eligible(now time.Time) bool { return u.State() == StateUp && u.passes(now) }
+
+// EligiblePending is Eligible for an upstream that has not been probed yet. A route falls back on these when none of its
+// upstreams is up, so that the first requests after a start are served.
+func (u *Upstream) EligiblePending(now time.Time) bool {
+	return u.State() == StatePending && u.passes(now)
+}
+
+func (u *Upstream) passes(now time.Time) bool {
+	until := u.openUntil.Load()
+	return until == breakerClosed || ticks(now) >= until && !u.trial.Load()
+}
+
+// breakerClosed is the openUntil of a closed breaker.
+const breakerClosed = math.MinInt64
+
+// epoch turns times into numbers on the monotonic clock, so that a step of the wall clock holds no breaker open.
+var epoch = time.Now()
+
+func ticks(t time.Time) int64 { return int64(t.Sub(epoch)) }
+
+// observe books a finished lease: breaker, passive health, penalty, metrics.
+func (u *Upstream) observe(o Outcome, trial bool, now time.Time) {
+	u.attempts[o].Inc()
+	if o.failed() || o == OutcomeRefused {
+		u.charge(now)
+	}
+	u.mu.Lock()
+	if o == OutcomeClientGone || o == OutcomeTimeout {
+		u.trackers.abandon()
+	}
+	before := u.health.state
+	look := u.health.outcome(o, trial, now)
+	u.publish(before, "calls fail", now)
+	if trial {
+		u.trial.Store(false)
+	}
+	prober := u.prober
+	u.mu.Unlock()
+	if look && prober != nil {
+		prober.kick()
+	}
+}
+
+// publish copies the health machine's verdict to the atomics and tells the log about a change. Called with mu held.
+func (u *Upstream) publish(before State, cause string, now time.Time) {
+	h := &u.health
+	if h.state != before {
+		if h.state == StateUp && before == StateDown {
+			u.penalty.Store(nil)
+			u.returned.Store(ticks(now))
+		}
+		u.state.Store(uint32(h.state))
+		u.log.Info("upstream changed state", zap.String("upstream", u.label), zap.Stringer("from", before), zap.Stringer("to", h.state), zap.String("cause", cause))
+	}
+	until, was := int64(breakerClosed), u.openUntil.Load()
+	if h.open {
+		until = ticks(h.openUntil)
+	}
+	if until == was {
+		return
+	}
+	u.openUntil.Store(until)
+	if (until == breakerClosed) != (was == breakerClosed) {
+		u.log.Info("upstream breaker", zap.String("upstream", u.label), zap.Bool("open", h.open))
+	}
+}
+
+// LastFailure is the newest thing that went wrong, for the status page.
+type LastFailure struct {
+	At     time.Time `json:"at"`
+	During string    `json:"during"` // probe, call
+	Reason string    `json:"reason"` // a failure's reason or an outcome, never text of a client's or an engine's
+	Status int       `json:"status,omitempty"`
+}
+
+// Note records what a failed call saw, for the status page. The caller keeps ownership of f; its reason is all that stays.
+func (u *Upstream) Note(f *Failure, now time.Time) {
+	u.mu.Lock()
+	u.failure = &LastFailure{At: now, During: "call", Reason: f.Reason}
+	u.mu.Unlock()
+}
+
+// BytesPerToken returns how many bytes of prompt text make a token here, learned from the usage that the engine reports.
+func (u *Upstream) BytesPerToken() float64 { return u.perToken.value(4) }
+
+// LearnTokens feeds BytesPerToken with one call's prompt: its bytes of text and the tokens that the engine counted.
+func (u *Upstream) LearnTokens(bytes, tokens int) {
+	if bytes > 0 && tokens > 0 {
+		u.perToken.learn(min(32, max(0.25, float64(bytes)/float64(tokens))), 4, 0.05)
+	}
+}
+
+// TTFT returns the moving average of the time to first token, 0 before the first.
+func (u *Upstream) TTFT() time.Duration { return time.Duration(u.ttft.value(0) * float64(time.Second)) }
+
+// average is an exponentially weighted moving average that any goroutine may feed. The zero value knows nothing yet.
+type average struct{ bits atomic.Uint64 }
+
+func (a *average) value(unknown float64) float64 {
+	if b := a.bits.Load(); b != 0 {
+		return math.Float64frombits(b)
+	}
+	return unknown
+}
+
+// learn moves the average toward v by weight, starting from start (from v itself when start is 0).
+func (a *average) learn(v, start, weight float64) {
+	for {
+		old := a.bits.Load()
+		from := math.Float64frombits(old)
+		if old == 0 {
+			if from = start; start == 0 {
+				from = v
+			}
+		}
+		if a.bits.CompareAndSwap(old, math.Float64bits(from+(v-from)*weight)) {
+			return
+		}
+	}
+}
