@@ -80,7 +80,7 @@ func (s *serveCmd) Run() error {
 	for _, p := range problems {
 		fmt.Fprintln(os.Stderr, p)
 	}
-	return proxy.Run(ctx, proxy.RunOptions{Config: f, Ready: func(public, admin string) {
+	return proxy.Run(ctx, proxy.RunOptions{Config: f, Load: func() (*config.File, config.Problems) { return config.LoadValid(s.Config, known()) }, Ready: func(public, admin string) {
 		fmt.Printf("penstock: serving %s/v1 (admin: %s)\n", public, admin)
 	}})
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
@@ -257,7 +258,7 @@ func (b *binder) fields(n ast.Node, v reflect.Value, path string, depth int) {
 			b.unknown(m, names, path, at)
 			continue
 		}
-		b.bind(m.value, v.FieldByName(names[i].field), at, depth+1)
+		b.bind(m.value, v.Field(names[i].field), at, depth+1)
 		b.markEmpty(m, at)
 	}
 }
@@ -349,17 +350,28 @@ func (b *binder) free(n ast.Node, path string, depth int) any {
 }
 
 // fieldName ties a key of the file to a field of a struct.
-type fieldName struct{ yaml, field string }
+type fieldName struct {
+	yaml  string
+	field int
+}
+
+// fieldCache keeps the result of fieldNames by type.
+var fieldCache sync.Map
 
 // fieldNames lists the fields of a struct that a file can set, in their order.
 func fieldNames(t reflect.Type) []fieldName {
+	if names, ok := fieldCache.Load(t); ok {
+		return names.([]fieldName)
+	}
 	var out []fieldName
-	for f := range t.Fields() {
+	for i := range t.NumField() {
+		f := t.Field(i)
 		tag, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if f.IsExported() && tag != "" && tag != "-" {
-			out = append(out, fieldName{tag, f.Name})
+			out = append(out, fieldName{tag, i})
 		}
 	}
+	fieldCache.Store(t, out)
 	return out
 }
 

@@ -68,7 +68,7 @@ func (d *differ) compare(path string, old, next reflect.Value) {
 	switch {
 	case t.Kind() == reflect.Struct && !whole(t):
 		for _, n := range fieldNames(t) {
-			d.compare(join(path, n.yaml), old.FieldByName(n.field), next.FieldByName(n.field))
+			d.compare(join(path, n.yaml), old.Field(n.field), next.Field(n.field))
 		}
 	case t.Kind() == reflect.Slice && identity(t.Elem()) != "":
 		d.compareNamed(path, old, next)

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -16,7 +18,14 @@ func (b *binder) document(src []byte) (ast.Node, bool) {
 		b.problems = append(b.problems, b.at(nil, "").problem(fmt.Sprintf(format, args...)))
 		return nil, false
 	}
-	file, err := parseYAML(src)
+	for i, line := range b.src.lines {
+		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
+			b.src.hide(i+1, 1, i+1)
+			b.problems = append(b.problems, mark{src: b.src, line: i + 1, column: 1}.problem("the line is not text in UTF-8"))
+			return nil, false
+		}
+	}
+	file, err := parseYAML(bytes.TrimPrefix(src, []byte("\ufeff")))
 	if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok {
 		b.syntax(syntax)
 		return nil, false

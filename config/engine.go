@@ -35,7 +35,7 @@ type Engine struct {
 	Capacity    []EngineValue `yaml:"capacity"`     // how many requests run at once; the sum of all matches, the first page that has it
 	Concurrency int           `yaml:"concurrency"`  // when neither the file nor the engine says
 
-	Paths          map[string]string `yaml:"paths"`           // operation to path, for those that differ; see EngineOperations
+	Paths          map[string]string `yaml:"paths"`           // operation to path, for those that differ, "" for those it has not; see EngineOperations
 	KeepAlive      Duration          `yaml:"keep_alive"`      // idle connections are dropped after this, before the engine does
 	TokenLimit     string            `yaml:"token_limit"`     // max_tokens | max_completion_tokens | as_sent
 	Reasoning      EngineReasoning   `yaml:"reasoning"`       // how an effort is told
@@ -151,10 +151,14 @@ var EngineOperations = []string{
 	OpChat, "completions", OpMessages, "count_tokens", OpResponses, OpTranscriptions, OpSpeech, OpEmbeddings, OpRerank, OpImages, "image_edits",
 }
 
-// Over returns e with every member that it leaves out taken from base. Quirks and other lists count as given when they are
+// Over returns e with every member that it leaves out taken from base, paths one by one. Quirks and other lists count as given when they are
 // not nil, so an empty list takes everything away.
 func (e *Engine) Over(base *Engine) Engine {
 	out := *e
+	if len(base.Paths) > 0 {
+		out.Paths = maps.Clone(base.Paths)
+		maps.Copy(out.Paths, e.Paths)
+	}
 	fill(reflect.ValueOf(&out).Elem(), reflect.ValueOf(base).Elem())
 	return out
 }

@@ -299,6 +299,24 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestEditorsOfOtherSystems reads what they save: CRLF, and a mark at the start that says UTF-8.
+func TestEditorsOfOtherSystems(t *testing.T) {
+	src := "\ufeff" + strings.ReplaceAll("listen: 127.0.0.1:7"+minimal, "\n", "\r\n")
+	f, problems := ParseValid("c.yaml", []byte(src), bundled)
+	if len(problems) > 0 || f.Listen != "127.0.0.1:7" {
+		t.Errorf("%v", problems)
+	}
+	_, problems = ParseValid("c.yaml", []byte(src+"bogus: é\r\n"), bundled)
+	if len(problems) != 1 || problems[0].Line != 5 || problems[0].Excerpt != "    5 | bogus: é\n      | ^" {
+		t.Errorf("%v", problems)
+	}
+	for _, src := range []string{"listen: \xff\n", "\xff\xfea\x00", "a: \x00\n"} {
+		if _, problems := ParseValid("c.yaml", []byte(src), bundled); len(problems) != 1 || !strings.Contains(problems[0].Message, "UTF-8") {
+			t.Errorf("%q: %v", src, problems)
+		}
+	}
+}
+
 // TestAliasesAreBounded holds that a small file cannot become a huge tree.
 func TestAliasesAreBounded(t *testing.T) {
 	var b strings.Builder

@@ -260,8 +260,7 @@ func schemaPaths(t reflect.Type, path string) func(yield func(string) bool) {
 			if !yield(join(path, n.yaml)) {
 				return
 			}
-			f, _ := t.FieldByName(n.field)
-			for p := range schemaPaths(f.Type, join(path, n.yaml)) {
+			for p := range schemaPaths(t.Field(n.field).Type, join(path, n.yaml)) {
 				if !yield(p) {
 					return
 				}

@@ -6,19 +6,43 @@ import (
 	"time"
 )
 
-// engines checks the names of the file's own profiles; what is in them is for those who know how engines behave.
+// engines checks the file's own profiles: what Engine.Problems finds in each, and that `like` leads somewhere.
 func (c *checker) engines() {
 	seen := map[string]string{}
 	for i := range c.file.Engines {
 		e, at := &c.file.Engines[i], element("engines", i)
-		c.name(at+".name", "a profile needs a name", "profile name", e.Name, seen)
-		if e.Name == EngineAuto {
-			c.fail(at+".name", "%q means detection and cannot name a profile", EngineAuto)
+		for _, p := range e.Problems() {
+			member, message, _ := strings.Cut(p, ": ")
+			c.fail(at+"."+member, "%s", message)
 		}
-		if names := c.engineNames(); e.Like != "" && c.known.Engines != nil && !slices.Contains(names, e.Like) {
+		if e.Name != "" {
+			c.name(at+".name", "", "profile name", e.Name, seen)
+		}
+		names := c.engineNames()
+		switch {
+		case e.Like == "" || c.known.Engines == nil || c.namesUnsure("engines", "name"):
+		case !slices.Contains(names, e.Like):
 			c.fail(at+".like", "there is no engine %s%s", c.show(at+".like", e.Like), didYouMean(e.Like, names))
+		case c.madeOfItself(e):
+			c.fail(at+".like", "the profile would be made of itself")
 		}
 	}
+}
+
+// madeOfItself follows `like` through the file's own profiles, which take the place of bundled ones of the same name.
+func (c *checker) madeOfItself(e *Engine) bool {
+	own := map[string]*Engine{}
+	for i := range c.file.Engines {
+		own[c.file.Engines[i].Name] = &c.file.Engines[i]
+	}
+	at := own[e.Like]
+	for range c.file.Engines {
+		if at == nil || at.Name == e.Name {
+			break
+		}
+		at = own[at.Like]
+	}
+	return at != nil
 }
 
 // engineNames lists the profiles there are: the bundled ones and the file's own.

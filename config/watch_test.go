@@ -161,7 +161,9 @@ func TestWatcherOnEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, row := range map[string]struct{ setup, change func(t *testing.T, path string) }{
+	for name, row := range map[string]struct {
+		setup, change func(t *testing.T, path string)
+	}{
 		"written in place": {
 			setup:  func(t *testing.T, path string) { write(t, path, []byte("1")) },
 			change: func(t *testing.T, path string) { write(t, path, []byte("2")) },

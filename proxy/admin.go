@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"crypto/subtle"
+	"encoding/json"
 	"net"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -10,26 +11,29 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/config"
+	"penstock/proxy/status"
 	"penstock/translate/apierr"
 )
 
-// The admin listener is the operator's: metrics and readiness. It is a listener of its own, so that no path of it can be
+// The admin listener is the operator's: metrics, state, readiness and reloads. It is a listener of its own, so that no path of it can be
 // reached from the public side.
 
 func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
-		e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The admin listener has /metrics and /-/ready."))
+		e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The admin listener has /metrics, /status, /-/ready and /-/reload."))
 	}
 	r.MethodNotAllowed = e.methodNotAllowed
 	for path, h := range map[string]fasthttp.RequestHandler{
 		"/metrics": e.operator(e.writeMetrics),
+		"/status":  e.operator(e.writeStatus),
 		"/-/ready": e.ready,
 	} {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
+	r.POST("/-/reload", e.operator(e.reloadRequested))
 	return &fasthttp.Server{
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			defer e.rescue(func() { e.respondError(ctx, dialectChat, internalError(errPanicked).api) })
@@ -112,6 +116,37 @@ func (e *Edge) writeMetrics(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBody(b.Bytes())
 }
 
+// reloadRequested reloads and answers with what changed, or with what is wrong.
+func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
+	r := e.reloadNow("request")
+	if !r.OK {
+		ctx.SetStatusCode(fasthttp.StatusUnprocessableEntity)
+	}
+	respondJSON(ctx, r)
+}
+
+// writeStatus answers with the state of every upstream and route.
+func (e *Edge) writeStatus(ctx *fasthttp.RequestCtx) {
+	now := e.now()
+	s := status.Of(e.current.Load().Routes, e.set.All(), now)
+	s.Version, s.Started, s.Draining, s.InFlight = e.current.Load().Version, e.started, e.draining.Load(), e.calls.InFlight()
+	if r := e.lastReload.Load(); r != nil {
+		s.LastReload = r
+	}
+	respondJSON(ctx, s)
+}
+
+func respondJSON(ctx *fasthttp.RequestCtx, v any) {
+	commonHeaders(&ctx.Response.Header, appendRequestID(nil))
+	ctx.Response.Header.SetContentType("application/json")
+	body, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		ctx.SetStatusCode(fasthttp.StatusInternalServerError)
+		return
+	}
+	ctx.Response.SetBody(append(body, '\n'))
+}
+
 // observeSelf registers the gauges of the edge's own state.
 func (e *Edge) observeSelf() {
 	gauge := func(name string, f func() float64) { e.metrics.NewGauge(name, f) }
@@ -121,6 +156,14 @@ func (e *Edge) observeSelf() {
 	gauge("penstock_client_connections", func() float64 { return float64(e.watch.Open()) })
 	gauge("penstock_accept_errors", func() float64 { return float64(e.watch.AcceptErrors()) })
 	gauge("penstock_client_connections_rejected", func() float64 { return float64(e.watch.Rejected()) })
+	e.reloadsOK = e.metrics.NewCounter(`penstock_reloads_total{result="ok"}`)
+	e.reloadsBad = e.metrics.NewCounter(`penstock_reloads_total{result="bad"}`)
+	gauge("penstock_reload_successful", func() float64 {
+		if r := e.lastReload.Load(); r != nil && !r.OK {
+			return 0
+		}
+		return 1
+	})
 	if e.opts.LogDropped != nil {
 		gauge("penstock_log_dropped", func() float64 { return float64(e.opts.LogDropped()) })
 	}

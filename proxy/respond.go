@@ -10,7 +10,15 @@ import (
 )
 
 // commonHeaders sets what every answer carries. Both names of the request id are sent because the SDKs read different ones.
-func (c *Call) commonHeaders() { commonHeaders(&c.ctx.Response.Header, c.id) }
+func (c *Call) commonHeaders() {
+	h := &c.ctx.Response.Header
+	commonHeaders(h, c.id)
+	if c.snap.Config.Log.DebugHeaders {
+		h.Set("X-Penstock-Upstream", c.record.Upstream)
+		h.Set("X-Penstock-Attempts", strconv.Itoa(c.sends))
+		h.Set("X-Penstock-Queue-Ms", strconv.FormatInt(c.record.Queue.Milliseconds(), 10))
+	}
+}
 
 func commonHeaders(h *fasthttp.ResponseHeader, id []byte) {
 	h.SetBytesV("Request-Id", id)

@@ -50,7 +50,15 @@ func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		if e.draining.Load() {
 			ctx.SetConnectionClose()
 		}
+		origin := allowedOrigin(ctx, e.current.Load().Config.CORS.Origins)
+		if origin != "" && ctx.IsOptions() && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0 {
+			preflight(ctx, origin)
+			return
+		}
 		next(ctx)
+		if origin != "" {
+			shareWith(&ctx.Response.Header, origin)
+		}
 	}
 }
 

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -18,6 +21,8 @@ import (
 // RunOptions say how a process runs an edge.
 type RunOptions struct {
 	Config *config.File
+	// Load reads the configuration again for a reload; nil when there is no file.
+	Load func() (*config.File, config.Problems)
 	// NextPort lets a listener whose port is taken use the next free one: for a start without a configuration, where no
 	// client has been told a port yet.
 	NextPort bool
@@ -55,7 +60,7 @@ func Run(ctx context.Context, o RunOptions) error {
 		}
 	}
 	memory, source := limit.ApplyMemoryLimit()
-	e, err := New(Options{Config: c, Log: log, MemoryLimit: memory, Public: public, Admin: admin, Certificate: cert, LogDropped: sink.Dropped})
+	e, err := New(Options{Config: c, Log: log, MemoryLimit: memory, Public: public, Admin: admin, Certificate: cert, Load: o.Load, LogDropped: sink.Dropped})
 	if err != nil {
 		return err
 	}
@@ -64,8 +69,43 @@ func Run(ctx context.Context, o RunOptions) error {
 	if o.Ready != nil {
 		o.Ready(baseURL(public, scheme), baseURL(admin, "http"))
 	}
+	if o.Load != nil {
+		stop := e.reloadOnChange(ctx)
+		defer stop()
+	}
 	return e.Serve(ctx)
 }
+
+// reloadOnChange reloads on SIGHUP and when a file that the configuration was read from changes, until stop is called.
+func (e *Edge) reloadOnChange(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	w := &config.Watcher{
+		Paths:    func() []string { return e.current.Load().Config.Paths() },
+		OnChange: func() { e.Reload("file") },
+		Interval: watchInterval,
+	}
+	w.Prime()
+	go w.Run(ctx)
+	go func() {
+		for {
+			select {
+			case <-hangup:
+				e.Reload("SIGHUP")
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hangup)
+		cancel()
+	}
+}
+
+// watchInterval is how often files are looked at when no event tells of a change.
+const watchInterval = 2 * time.Second
 
 func listener(addr string, next bool) (net.Listener, error) {
 	if next {

@@ -32,7 +32,9 @@ type Options struct {
 	Public, Admin net.Listener
 	// Certificate makes the public listener speak TLS; may be nil.
 	Certificate *listen.Certificate
-	LogDropped    func() uint64 // lines lost by the log's sink; may be nil
+	LogDropped  func() uint64 // lines lost by the log's sink; may be nil
+	// Load reads the configuration again, for reloads: the file, or nil with what is wrong. Nil: there is no file.
+	Load func() (*config.File, config.Problems)
 }
 
 // secure puts TLS in front of ln when there is a certificate. The handshake runs on the connection's own goroutine, under
@@ -57,20 +59,25 @@ type Edge struct {
 
 	started   time.Time
 	registry  registry                // metrics of the upstreams
-	queues    map[string]*limit.Queue // by model id; touched by load only
+	queues    map[string]*limit.Queue // by model id; touched under reloading only
 	refused   []string                // request members that steer some engine
 	encodings sync.Map                // *upstreams.Profile → chat.Target
 
-	current  atomic.Pointer[Snapshot]
-	draining atomic.Bool
-	public   *fasthttp.Server
-	admin    *fasthttp.Server
-	watch    *listen.Listener
+	current    atomic.Pointer[Snapshot]
+	kick       chan string // at most one request for a reload
+	reloading  sync.Mutex
+	lastReload atomic.Pointer[ReloadResult]
+	reloadsOK  *metrics.Counter
+	reloadsBad *metrics.Counter
+	draining   atomic.Bool
+	public     *fasthttp.Server
+	admin      *fasthttp.Server
+	watch      *listen.Listener
 }
 
 // New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted before Serve.
 func New(o Options) (*Edge, error) {
-	e := &Edge{opts: o, log: o.Log, metrics: metrics.NewSet(), started: time.Now(), queues: map[string]*limit.Queue{}}
+	e := &Edge{opts: o, log: o.Log, metrics: metrics.NewSet(), started: time.Now(), queues: map[string]*limit.Queue{}, kick: make(chan string, 1)}
 	c := o.Config
 	e.calls = observe.NewCalls(e.metrics, o.Log, c.Log.Access)
 	e.memory = limit.NewMemory(c.Limits.BodyMemory.Of(o.MemoryLimit))
@@ -80,11 +87,12 @@ func New(o Options) (*Edge, error) {
 	if e.set, err = upstreams.NewSet(upstreams.Options{
 		Engines: c.Engines, Log: o.Log,
 		Register: e.registry.add, Unregister: e.registry.remove,
+		OnAddresses: func() { e.Reload(sourceAddresses) },
 	}); err != nil {
 		return nil, err
 	}
 	e.refused = refusedMembers(e.set.Profiles())
-	if err := e.load(c); err != nil {
+	if err := e.apply(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: c.Limits.Connections}); err != nil {
@@ -94,22 +102,6 @@ func New(o Options) (*Edge, error) {
 	e.public = e.publicServer(c)
 	e.admin = e.adminServer(c)
 	return e, nil
-}
-
-// load builds a snapshot of f whole and makes it the running one. On an error nothing has changed.
-func (e *Edge) load(f *config.File) error {
-	plan, err := e.set.Plan(f.Upstreams, f.Models)
-	if err != nil {
-		return err
-	}
-	next, err := e.newSnapshot(f, plan, e.current.Load())
-	if err != nil {
-		return err
-	}
-	e.set.Commit(plan)
-	e.current.Store(next)
-	e.set.Retire(plan)
-	return nil
 }
 
 // retiredKeys is how many keys that are no longer configured have their limits' state remembered.
@@ -169,6 +161,9 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 // Serve accepts until ctx ends, then drains: readiness turns, accepting goes on for the linger, running calls end by
 // themselves within the drain time and are ended with an error after it. It returns nil after an orderly end.
 func (e *Edge) Serve(ctx context.Context) error {
+	work, stop := context.WithCancel(context.Background())
+	defer stop()
+	go e.reloads(work)
 	failed := make(chan error, 2)
 	go func() { failed <- e.public.Serve(e.opts.secure(e.watch)) }()
 	if e.opts.Admin != nil {

@@ -27,7 +27,7 @@ func (c *conn) peek() peeked {
 
 func (c *conn) look(fd uintptr) {
 	for {
-		n, _, err := unix.Recvfrom(int(fd), c.one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		n, err := peekByte(fd, &c.one)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue

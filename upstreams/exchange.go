@@ -214,7 +214,7 @@ func (x *Exchange) Await(until time.Time) error {
 		}
 		switch err := x.fill(until); {
 		case err == nil:
-		case err == ErrNotYet:
+		case errors.Is(err, ErrNotYet):
 			if gone := x.check(); gone != nil {
 				return gone
 			}
@@ -241,7 +241,7 @@ func (x *Exchange) fill(until time.Time) error {
 	if n > 0 {
 		x.end, x.got = x.end+n, true
 	}
-	if err != nil && err != ErrNotYet {
+	if err != nil && !errors.Is(err, ErrNotYet) {
 		x.readErr = err
 	}
 	return err
@@ -467,12 +467,12 @@ func (x *Exchange) more(p []byte, until time.Time) (int, error) {
 	case err == nil:
 		x.end += n
 		return 0, nil
-	case err == ErrNotYet:
+	case errors.Is(err, ErrNotYet):
 		if gone := x.check(); gone != nil {
 			return 0, gone
 		}
 		return 0, ErrNotYet
-	case x.body == bodyUntilClose && err == io.EOF: // not io.ErrUnexpectedEOF, which is a cut TLS record
+	case x.body == bodyUntilClose && errors.Is(err, io.EOF): // not io.ErrUnexpectedEOF, which is a cut TLS record
 		if gone := x.check(); gone != nil {
 			return 0, gone
 		}

@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -21,8 +22,8 @@ const (
 	// confirmPause and returnPause are how soon a doubt is settled: after a first bad probe, after a first good one.
 	confirmPause = time.Second
 	returnPause  = 500 * time.Millisecond
-	// backoffMax bounds the pause between probes of an engine that is down. Short: a probe costs little, and the pause
-	// is how long an engine that came back waits for its traffic.
+	// backoffMax bounds the pause between probes of an engine that is down, which doubles from returnPause to twice the
+	// interval. Short: a probe costs little, and the pause is how long an engine that came back waits for its traffic.
 	backoffMax = 10 * time.Second
 	// probeTimeout is used where neither config nor profile gives one.
 	probeTimeout = time.Second
@@ -109,7 +110,7 @@ func (p *prober) pause() time.Duration {
 	case state == StateDown && row > 0:
 		pause = min(interval, returnPause)
 	case state == StateDown:
-		p.backoff = min(max(p.backoff*2, interval), 2*interval, backoffMax)
+		p.backoff = min(max(p.backoff*2, returnPause), 2*interval, backoffMax)
 		pause = p.backoff
 	}
 	if state == StateUp {
@@ -127,19 +128,23 @@ func (p *prober) tick(ctx context.Context) {
 	if s.spec.Engine != p.engine {
 		p.engine, p.known, p.listsDue = s.spec.Engine, false, true
 	}
-	if err := p.recognise(ctx, s); err != nil {
-		if ctx.Err() == nil {
-			p.book(false, 0, err)
-			u.markProbed()
-		}
-		return
+	var err error
+	if s.auto() { // which page tells the health depends on the engine
+		err = p.recognise(ctx, s)
 	}
 	path, timeout, alive := p.healthPage(s)
-	health, err := p.get(ctx, path, timeout)
+	var health page
+	if err == nil {
+		health, err = p.get(ctx, path, timeout)
+	}
+	good := err == nil && alive(health.status)
+	if good && !s.auto() && !p.known {
+		health.body = bytes.Clone(health.body)
+		_ = p.recognise(ctx, s) // the named profile holds until a variant shows itself
+	}
 	if ctx.Err() != nil {
 		return
 	}
-	good := err == nil && alive(health.status)
 	if good {
 		if p.listsDue || p.ticks%modelsEvery == 0 {
 			p.readModels(ctx, path, health, timeout, begun)
@@ -153,6 +158,9 @@ func (p *prober) tick(ctx context.Context) {
 		u.markProbed()
 	}
 }
+
+// auto reports whether the operator leaves the engine to detection.
+func (s *settings) auto() bool { return s.spec.Engine == "" || s.spec.Engine == EngineAuto }
 
 // healthPage returns what to ask and which statuses are good: the operator's own page must answer 2xx.
 func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, alive func(int) bool) {

@@ -169,19 +169,19 @@ func (x *Exchange) write() error {
 		return nil
 	}
 	x.cut = true
-	if err == errAnswered {
+	if gone := x.check(); gone != nil {
+		return gone // what went wrong is the socket that Abort closed
+	}
+	if errors.Is(err, errAnswered) {
 		x.sending.Store(false)
 		return nil
-	}
-	if gone := x.check(); gone != nil {
-		return gone
 	}
 	var own *bodyError
 	switch {
 	case errors.As(err, &own):
 		x.c.reset()
 		return x.fail(Aborted, ReasonBody, own.err)
-	case err == errConnStalled:
+	case errors.Is(err, errConnStalled):
 		x.c.reset()
 		return x.failTimeout(ClockWrite, err)
 	}
@@ -245,9 +245,9 @@ func (x *Exchange) writeStream(o *outgoing) error {
 		done := !chunked && left == 0
 		switch {
 		case done:
-		case err == io.EOF && chunked:
+		case errors.Is(err, io.EOF) && chunked:
 			o.b, done = append(o.b, "0\r\n\r\n"...), true
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return &bodyError{errShortBody}
 		case err != nil:
 			return &bodyError{err}
@@ -361,7 +361,7 @@ func (x *Exchange) answering() bool {
 	case peekedData:
 	}
 	if err := x.fill(time.Now().Add(time.Millisecond)); err != nil {
-		return err != ErrNotYet // a TLS record that holds nothing for us
+		return !errors.Is(err, ErrNotYet) // a TLS record that holds nothing for us
 	}
 	done, err := x.advance()
 	return done || err != nil || x.head.status >= 200

@@ -141,37 +141,37 @@ func (c *countingConn) Write(p []byte) (int, error) {
 // TestEarlyAnswer: an engine answers before it has the request, in all the ways it can treat the rest.
 func TestEarlyAnswer(t *testing.T) {
 	const refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbig!"
-	const size = 24 << 20
+	const size = 16 << 20
 	tests := []struct {
 		name   string
-		engine func(p *peer)
+		engine func(p *peer, hold <-chan bool)
 		status int
 		reason string
 		plain  bool // not told in TLS before the write timeout
 	}{
-		{name: "and stops reading", status: 413, plain: true, engine: func(p *peer) {
+		{name: "and stops reading", status: 413, plain: true, engine: func(p *peer, hold <-chan bool) {
 			_, _ = io.CopyN(io.Discard, p.r, 1000)
 			p.send(refusal)
-			time.Sleep(700 * time.Millisecond)
+			<-hold
 		}},
-		{name: "and closes, with the request unread", status: 413, engine: func(p *peer) {
+		{name: "and closes, with the request unread", status: 413, engine: func(p *peer, hold <-chan bool) {
 			_, _ = io.CopyN(io.Discard, p.r, 1000)
 			p.send(refusal)
 		}},
-		{name: "and reads on", status: 413, engine: func(p *peer) {
+		{name: "and reads on", status: 413, engine: func(p *peer, hold <-chan bool) {
 			_, _ = io.CopyN(io.Discard, p.r, 1000)
 			p.send(refusal)
 			p.untilClosed()
 		}},
-		{name: "in two parts, and closes its side", status: 413, plain: true, engine: func(p *peer) {
+		{name: "in two parts, and closes its side", status: 413, plain: true, engine: func(p *peer, hold <-chan bool) {
 			_, _ = io.CopyN(io.Discard, p.r, 1000)
 			p.send(refusal[:20])
 			time.Sleep(120 * time.Millisecond)
 			p.send(refusal[20:])
 			_ = p.tcp.CloseWrite()
-			time.Sleep(700 * time.Millisecond)
+			<-hold
 		}},
-		{name: "with interim replies only, and takes its time", status: 200, engine: func(p *peer) {
+		{name: "with interim replies only, and takes its time", status: 200, engine: func(p *peer, hold <-chan bool) {
 			p.send("HTTP/1.1 102 Processing\r\n\r\n")
 			_, _ = io.CopyN(io.Discard, p.r, 1000)
 			time.Sleep(120 * time.Millisecond)
@@ -181,14 +181,14 @@ func TestEarlyAnswer(t *testing.T) {
 			}
 			p.untilClosed()
 		}},
-		{name: "not at all, and resets", reason: ReasonReset, engine: func(p *peer) {
+		{name: "not at all, and resets", reason: ReasonReset, engine: func(p *peer, hold <-chan bool) {
 			_, _ = io.CopyN(io.Discard, p.r, 1000)
 			p.rst()
 		}},
-		{name: "with garbage", reason: ReasonInvalid, plain: true, engine: func(p *peer) {
+		{name: "with garbage", reason: ReasonInvalid, plain: true, engine: func(p *peer, hold <-chan bool) {
 			_, _ = io.CopyN(io.Discard, p.r, 1000)
 			p.send("no idea what you want")
-			time.Sleep(700 * time.Millisecond)
+			<-hold
 		}},
 	}
 	for _, mode := range []string{"pieces", "reader", "TLS"} {
@@ -202,7 +202,9 @@ func TestEarlyAnswer(t *testing.T) {
 				if mode == "TLS" {
 					serve = serveRawTLS
 				}
-				s := serve(t, tt.engine)
+				hold := make(chan bool)
+				s := serve(t, func(p *peer) { tt.engine(p, hold) })
+				defer close(hold)
 				tr := transportTo(t, s.url())
 				r := post("")
 				r.WriteTimeout = 5 * time.Second
@@ -229,7 +231,7 @@ func TestEarlyAnswer(t *testing.T) {
 				} else if err != nil || x.Status() != tt.status || tt.status == 413 && body != "big!" {
 					t.Errorf("status %d, body %q, error %v", x.Status(), body, err)
 				}
-				if tt.plain && took > 600*time.Millisecond {
+				if tt.plain && took > 2*time.Second {
 					t.Errorf("the answer was read after %v", took)
 				}
 				x.Close()
@@ -444,3 +446,64 @@ func TestTransportOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestEngineEndsDuringUpload: between two pieces of a slow upload the engine is looked at, so that its end is not found by
+// writing into nothing.
+func TestEngineEndsDuringUpload(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		engine func(p *peer)
+		status int
+		reason string
+	}{
+		{"answers", func(p *peer) { p.send("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"); p.untilClosed() }, 413, ""},
+		{"closes", func(p *peer) { _ = p.tcp.CloseWrite(); p.untilClosed() }, 0, ReasonEOF},
+		{"resets", func(p *peer) { p.rst() }, 0, ReasonReset},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			checkLeaks(t)
+			s := serveRaw(t, func(p *peer) {
+				_, _ = p.r.ReadString('!')
+				tt.engine(p)
+			})
+			reads := 0
+			r := post("")
+			r.Body, r.BodyLength = nil, 1<<40
+			r.BodyReader = readerFunc(func(p []byte) (int, error) {
+				if reads++; reads == 2 {
+					time.Sleep(50 * time.Millisecond) // the engine ends meanwhile
+				}
+				return copy(p, "a piece!"), nil
+			})
+			tr := transportTo(t, s.url())
+			x := tr.Exchange()
+			defer x.Close()
+			err := x.Send(r)
+			if err == nil {
+				err = x.Await(soon())
+			}
+			if reads > 3 {
+				t.Errorf("%d pieces were read for an engine that is gone", reads)
+			}
+			if tt.status != 0 {
+				if err != nil || x.Status() != tt.status {
+					t.Fatalf("status %d, %v", x.Status(), err)
+				}
+				if _, err := readAll(x); err != nil {
+					t.Fatal(err)
+				}
+				if x.whole() {
+					t.Error("a connection with half a request on it would be kept")
+				}
+				return
+			}
+			if f := wantFailure(t, err, Unreachable, tt.reason); !f.Sent {
+				t.Error("Sent is false")
+			}
+		})
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

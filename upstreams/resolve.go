@@ -14,9 +14,9 @@ import (
 // lookupTimeout bounds one look-up of a name with `resolve`.
 const lookupTimeout = 2 * time.Second
 
-// resolver keeps the addresses of one base URL's name. No request ever waits for it: it looks up in the background, keeps
+// addressWatch keeps the addresses of one base URL's name. No request ever waits for it: it looks up in the background, keeps
 // the last good answer, and asks for a new plan when the answer changes.
-type resolver struct {
+type addressWatch struct {
 	host  string
 	every time.Duration
 
@@ -29,7 +29,7 @@ type resolver struct {
 // that has none yet: it is dialled by name.
 func (p *Plan) addresses(base string, every time.Duration) []string {
 	p.set.mu.Lock()
-	r := p.set.resolvers[base]
+	r := p.set.watches[base]
 	p.set.mu.Unlock()
 	if r == nil {
 		r = p.resolving[base]
@@ -39,7 +39,7 @@ func (p *Plan) addresses(base string, every time.Duration) []string {
 		if err != nil { // base is normalised
 			return []string{""}
 		}
-		r = &resolver{host: u.Hostname(), every: every}
+		r = &addressWatch{host: u.Hostname(), every: every}
 		ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 		r.lookup(ctx, p.set)
 		cancel()
@@ -55,7 +55,7 @@ func (p *Plan) addresses(base string, every time.Duration) []string {
 }
 
 // lookup asks once and reports whether the answer is another one. A failed or empty answer changes nothing.
-func (r *resolver) lookup(ctx context.Context, s *Set) (changed bool) {
+func (r *addressWatch) lookup(ctx context.Context, s *Set) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	found, err := s.o.Lookup(ctx, r.host)
@@ -76,7 +76,7 @@ func (r *resolver) lookup(ctx context.Context, s *Set) (changed bool) {
 	return true
 }
 
-func (r *resolver) start(s *Set) {
+func (r *addressWatch) start(s *Set) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.mu.Lock()
 	r.cancel = cancel
@@ -84,7 +84,7 @@ func (r *resolver) start(s *Set) {
 	go r.run(ctx, s)
 }
 
-func (r *resolver) run(ctx context.Context, s *Set) {
+func (r *addressWatch) run(ctx context.Context, s *Set) {
 	for {
 		r.mu.Lock()
 		every := r.every
@@ -105,7 +105,7 @@ func (r *resolver) run(ctx context.Context, s *Set) {
 	}
 }
 
-func (r *resolver) stop() {
+func (r *addressWatch) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.cancel != nil {

@@ -64,7 +64,7 @@ func TestReadLoadJSON(t *testing.T) {
 // reference reads the same page slowly and obviously.
 func reference(names []string, page string) (sum float64, n int) {
 	for _, name := range names {
-		line := regexp.MustCompile(`^` + regexp.QuoteMeta(name) + `(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?[ \t]+([^ \t\r]+)(?:[ \t\r].*)?$`)
+		line := regexp.MustCompile(`^` + regexp.QuoteMeta(name) + `(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}[ \t]*|[ \t]+)([^ \t\r]+)(?:[ \t\r].*)?$`)
 		for l := range strings.SplitSeq(page, "\n") {
 			if m := line.FindStringSubmatch(l); m != nil && len(m[1]) <= 32 {
 				if v, err := strconv.ParseFloat(m[1], 64); err == nil && v >= 0 && v < 1e308 {

@@ -55,10 +55,10 @@ type Set struct {
 	own            *metrics.Set
 	doubleReleases *metrics.Counter
 
-	mu        sync.Mutex
-	byID      map[ID]*Upstream
-	resolvers map[string]*resolver // by base URL
-	closed    bool
+	mu      sync.Mutex
+	byID    map[ID]*Upstream
+	watches map[string]*addressWatch // by base URL
+	closed  bool
 }
 
 // NewSet compiles the profiles. The error names the profile of the user's that is wrong.
@@ -79,7 +79,7 @@ func NewSet(o Options) (*Set, error) {
 	if o.Lookup == nil {
 		o.Lookup = net.DefaultResolver.LookupHost
 	}
-	s := &Set{o: o, profiles: profiles, own: metrics.NewSet(), byID: map[ID]*Upstream{}, resolvers: map[string]*resolver{}}
+	s := &Set{o: o, profiles: profiles, own: metrics.NewSet(), byID: map[ID]*Upstream{}, watches: map[string]*addressWatch{}}
 	s.doubleReleases = s.own.NewCounter("penstock_lease_double_release_total")
 	o.Register(s.own)
 	return s, nil
@@ -93,7 +93,7 @@ type Plan struct {
 	set       *Set
 	items     []planned
 	byName    map[string][]*Upstream
-	resolving map[string]*resolver
+	resolving map[string]*addressWatch
 }
 
 type planned struct {
@@ -107,7 +107,7 @@ type planned struct {
 // It changes nothing in the set, but it reads certificate files, and a name with `resolve` that is seen for the first time
 // is looked up (2 s at most; if that fails, one upstream stands for the name until it resolves).
 func (s *Set) Plan(specs []config.Upstream, models []config.Model) (*Plan, error) {
-	p := &Plan{set: s, byName: make(map[string][]*Upstream, len(specs)), resolving: map[string]*resolver{}}
+	p := &Plan{set: s, byName: make(map[string][]*Upstream, len(specs)), resolving: map[string]*addressWatch{}}
 	expected := expectedNames(models)
 	for i := range specs {
 		if err := p.add(&specs[i], expected[specs[i].Name]); err != nil {
@@ -212,8 +212,8 @@ func (s *Set) Commit(p *Plan) {
 		return
 	}
 	for base, r := range p.resolving {
-		if s.resolvers[base] == nil {
-			s.resolvers[base] = r
+		if s.watches[base] == nil {
+			s.watches[base] = r
 			r.start(s)
 		}
 	}
@@ -324,10 +324,10 @@ func (s *Set) Retire(p *Plan) {
 			out = append(out, u)
 		}
 	}
-	for base, r := range s.resolvers {
+	for base, r := range s.watches {
 		if p.resolving[base] == nil {
 			r.stop()
-			delete(s.resolvers, base)
+			delete(s.watches, base)
 		}
 	}
 	s.mu.Unlock()
@@ -385,9 +385,9 @@ func (s *Set) All() []*Upstream {
 func (s *Set) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
-	for base, r := range s.resolvers {
+	for base, r := range s.watches {
 		r.stop()
-		delete(s.resolvers, base)
+		delete(s.watches, base)
 	}
 	s.mu.Unlock()
 	all := s.All()

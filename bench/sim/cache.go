@@ -25,7 +25,9 @@ type prompt struct {
 	blocks []uint64
 }
 
-func (p *prompt) reset(seed uint64) { *p = prompt{hash: mix(seed, 0x9e3779b97f4a7c15), blocks: p.blocks[:0]} }
+func (p *prompt) reset(seed uint64) {
+	*p = prompt{hash: mix(seed, 0x9e3779b97f4a7c15), blocks: p.blocks[:0]}
+}
 
 // add appends text.
 func (p *prompt) add(b []byte) {

@@ -288,7 +288,6 @@ func (a *answer) streamed() {
 				return
 			}
 		}
-		x.join(x.p.joins)
 		live := false
 		for i := range a.choices {
 			c := &a.choices[i]
@@ -300,13 +299,9 @@ func (a *answer) streamed() {
 				return
 			}
 		}
-		if !live {
+		if !live || a.over() {
 			break
 		}
-		if a.over() {
-			break // the last events share a chunk, where the engine does that
-		}
-		x.join(false)
 	}
 	a.conclude()
 }
@@ -325,6 +320,7 @@ func (a *answer) over() bool {
 func (a *answer) step(i int, c *script) bool {
 	x := a.x
 	first := !c.opened
+	x.join(x.p.joins)
 	if x.p.name == "sglang" {
 		a.s.created = x.now()
 	}
@@ -356,6 +352,7 @@ func (a *answer) step(i int, c *script) bool {
 			}
 		}
 	}
+	x.join(false)
 	if c.left > 0 {
 		return true
 	}
@@ -363,7 +360,7 @@ func (a *answer) step(i int, c *script) bool {
 	if x.t.noFinish {
 		return true
 	}
-	x.join(x.p.joins)
+	x.join(x.p.joins) // with the usage chunk, if this choice is the last
 	x.delta = append(x.delta[:0], "{}"...)
 	switch {
 	case a.s.legacy:
@@ -380,7 +377,11 @@ func (a *answer) step(i int, c *script) bool {
 	if x.t.usage == usageOnFinish && a.over() {
 		end.usage = a.usage()
 	}
-	return a.send(&end)
+	ok := a.send(&end)
+	if !a.over() {
+		x.join(false)
+	}
+	return ok
 }
 
 func (a *answer) send(c *chunk) bool {

@@ -80,6 +80,7 @@ type Engine struct {
 	conns  map[*conn]struct{}
 	closed bool
 	wg     sync.WaitGroup
+	stop   chan struct{} // closed by Close
 }
 
 // counters are the engine's totals since it was made or reset.
@@ -131,7 +132,7 @@ func New(o Options) *Engine {
 	if o.CacheTokens == 0 {
 		o.CacheTokens = 1 << 20
 	}
-	e := &Engine{o: o, conns: map[*conn]struct{}{}, started: time.Now()}
+	e := &Engine{o: o, conns: map[*conn]struct{}{}, stop: make(chan struct{}), started: time.Now()}
 	e.p = profiles[o.Profile]
 	switch {
 	case e.p == nil:
@@ -242,7 +243,10 @@ func (e *Engine) Drop(share float64, reset bool) int {
 // Close stops listening, closes every connection and waits until nothing of the engine runs any more. It may be called twice.
 func (e *Engine) Close() {
 	e.mu.Lock()
-	e.closed = true
+	if !e.closed {
+		e.closed = true
+		close(e.stop)
+	}
 	if e.ln != nil {
 		_ = e.ln.Close()
 		e.ln = nil

@@ -125,10 +125,10 @@ func (x *exchange) quit() {
 	}
 }
 
-// gone is closed when the client has left.
+// gone is closed when the client has left, or when nobody is waited for any more.
 func (x *exchange) gone() <-chan struct{} {
 	if x.stubborn {
-		return nil
+		return x.e.stop
 	}
 	return x.c.gone
 }

@@ -105,8 +105,8 @@ func (c *client) quiet() {
 }
 
 func shorten(s string) string {
-	if len(s) > 2000 {
-		return s[:1000] + " … " + s[len(s)-900:]
+	if len(s) > 900 {
+		return s[:600] + " … " + s[len(s)-200:]
 	}
 	return s
 }

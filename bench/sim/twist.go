@@ -2,13 +2,16 @@ package sim
 
 import (
 	"bytes"
-	"compress/gzip"
+	"compress/flate"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -123,6 +126,7 @@ func (x *exchange) cut() bool {
 
 // endless writes the same bytes until the client leaves.
 func (x *exchange) endless(p []byte, chunked bool) {
+	defer func() { x.broken = true }()
 	limit := 1 << 30 // a client that takes a gigabyte has failed; do not fill the machine
 	for sent := 0; sent < limit && !x.lost; sent += len(p) {
 		if chunked {
@@ -136,6 +140,57 @@ func (x *exchange) endless(p []byte, chunked bool) {
 	}
 	x.c.close()
 }
+
+// bomb sends so many megabytes of zeros, compressed.
+func (x *exchange) bomb(mb int) {
+	start, first, next := bombParts()
+	x.encoding = "gzip"
+	x.head(http.StatusOK, "application/json", -1)
+	x.put(start)
+	zeros := make([]byte, 1<<20)
+	sum := crc32.ChecksumIEEE([]byte(bombOpening))
+	for i := range mb {
+		sum = crc32.Update(sum, crc32.IEEETable, zeros)
+		if i == 0 {
+			x.put(first)
+		} else {
+			x.put(next)
+		}
+		if x.hasLeft() || !x.flush() {
+			return
+		}
+	}
+	end := []byte{3, 0} // the last block, empty
+	end = binary.LittleEndian.AppendUint32(end, sum)
+	x.put(binary.LittleEndian.AppendUint32(end, uint32(len(bombOpening)+mb<<20)))
+	x.finish()
+}
+
+const bombOpening = `{"id":"`
+
+// bombParts are a gzip head with the opening of some JSON, a first megabyte of zeros, and one that follows zeros.
+func bombParts() (start, first, next []byte) {
+	b := bombOnce()
+	return b[0], b[1], b[2]
+}
+
+var bombOnce = sync.OnceValue(func() [3][]byte {
+	var out bytes.Buffer
+	out.WriteString("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff")
+	w, err := flate.NewWriter(&out, flate.BestCompression)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	part := func(p []byte) []byte {
+		_, _ = w.Write(p)
+		_ = w.Flush()
+		b := bytes.Clone(out.Bytes())
+		out.Reset()
+		return b
+	}
+	zeros := make([]byte, 1<<20)
+	return [3][]byte{part([]byte(bombOpening)), part(zeros), part(zeros)}
+})
 
 // streamError sends an error event, then [DONE] or not, and ends the stream properly.
 func (x *exchange) streamError(a apiError, done bool) {
@@ -360,7 +415,7 @@ var faultTable = []fault{
 		name: "no-content", text: "204 without a body",
 		twist: func(t *twist, _ *args) {
 			t.take = func(x *exchange) {
-				x.status, x.headed = 204, true
+				x.status, x.headed, x.closing = 204, true, !x.req.keep
 				x.out = append(x.out, "HTTP/1.1 204 No Content\r\n\r\n"...)
 				x.conclude()
 			}
@@ -389,7 +444,6 @@ var faultTable = []fault{
 		name: "endless-header", text: "header lines that never end",
 		twist: func(t *twist, _ *args) {
 			t.take = func(x *exchange) {
-				x.broken = true
 				x.out = append(x.out, "HTTP/1.1 200 OK\r\n"...)
 				x.endless([]byte("X-Filler: "+strings.Repeat("f", 1000)+"\r\n"), false)
 			}
@@ -472,19 +526,7 @@ var faultTable = []fault{
 		twist: func(t *twist, a *args) {
 			t.gzip = true
 			if mb := a.num("bomb", 0); mb > 0 {
-				t.take = func(x *exchange) {
-					x.gz, x.encoding = gzip.NewWriter(&x.gzOut), "gzip"
-					x.head(200, "application/json", -1)
-					x.put([]byte(`{"id":"`))
-					zeros := bytes.Repeat([]byte("0"), 1<<20)
-					for range mb {
-						x.put(zeros)
-						if x.hasLeft() || !x.flush() {
-							return
-						}
-					}
-					x.finish()
-				}
+				t.take = func(x *exchange) { x.bomb(mb) }
 			}
 		},
 	},
@@ -547,7 +589,6 @@ var faultTable = []fault{
 			t.take = func(x *exchange) {
 				x.head(200, x.p.jsonType, -1)
 				x.put([]byte(`{"id":"chatcmpl-endless","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"`))
-				x.broken = true
 				x.endless(bytes.Repeat([]byte("endless "), 4096), x.framing == byChunks)
 			}
 		},

@@ -14,7 +14,8 @@ type Certificate struct {
 	current atomic.Pointer[tls.Certificate]
 }
 
-// Load reads a pair from files and makes it the one for new connections. On an error the pair before stays.
+// Load reads a pair from files and makes it the one for new connections. On an error the pair before stays. It is an
+// error, too, to replace a pair that is still good with one that has expired.
 func (c *Certificate) Load(certFile, keyFile string) error {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile) // checks that the two belong together
 	if err != nil {
@@ -25,12 +26,21 @@ func (c *Certificate) Load(certFile, keyFile string) error {
 			return fmt.Errorf("load certificate %s: %w", certFile, err)
 		}
 	}
+	if now := time.Now(); now.After(pair.Leaf.NotAfter) && now.Before(c.NotAfter()) {
+		return fmt.Errorf("load certificate %s: it expired on %s and the one in use has not: put a new one there",
+			certFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
 	c.current.Store(&pair)
 	return nil
 }
 
-// NotAfter is the end of the current pair.
-func (c *Certificate) NotAfter() time.Time { return c.current.Load().Leaf.NotAfter }
+// NotAfter is the end of the current pair; the zero time when there is none.
+func (c *Certificate) NotAfter() time.Time {
+	if pair := c.current.Load(); pair != nil {
+		return pair.Leaf.NotAfter
+	}
+	return time.Time{}
+}
 
 // Config returns a server's TLS settings over c: TLS 1.2 at least, HTTP/1.1 only.
 func (c *Certificate) Config() *tls.Config {

@@ -9,12 +9,12 @@ import (
 
 // Waiter is told when its client has gone.
 type Waiter interface {
-	// ClientGone is called at most once between Begin and End, from the watch's goroutine or from Begin's caller. It must
-	// not block and must not call the connection.
+	// ClientGone is called at most once between Begin and End, from the watch's goroutine. It must not block and must not
+	// call the connection.
 	ClientGone()
 }
 
-// Conn is an accepted connection. Begin, End, Linger and ExtendWriteDeadline belong to the goroutine that serves it.
+// Conn is an accepted connection. Begin, End, Linger, ExtendWriteDeadline and Write belong to the goroutine that serves it.
 type Conn struct {
 	*net.TCPConn
 	ln         *Listener
@@ -25,10 +25,16 @@ type Conn struct {
 	waiter Waiter
 	gone   bool
 
-	linger  atomic.Bool
-	closed  atomic.Bool
-	writeBy time.Time // the write deadline that is armed
+	linger atomic.Bool
+	closed atomic.Bool
+
+	// Atomic because a TLS connection that a shutdown closes sets a deadline from another goroutine.
+	writeFor atomic.Int64 // nanoseconds that ExtendWriteDeadline was given last; 0: deadlines are the caller's
+	writeBy  atomic.Int64 // the write deadline that is armed, in nanoseconds since epoch
 }
+
+// epoch makes times numbers without losing the monotonic clock.
+var epoch = time.Now()
 
 // ConnOf returns the Conn beneath c, which may be TLS around one, or nil.
 func ConnOf(c net.Conn) *Conn {
@@ -87,13 +93,45 @@ func (c *Conn) tell(f func(Waiter)) {
 }
 
 // ExtendWriteDeadline makes sure that writes have at least seven eighths of d from now on before they fail. Arming a
-// deadline costs more than a small write, so it is moved only when it is needed. Zero d changes nothing.
+// deadline costs more than a small write, so it is moved only when it is needed. d holds for later writes too, each from
+// its own start: a deadline that was armed for one answer must not cut the next one on the same connection. Zero d changes
+// nothing.
 func (c *Conn) ExtendWriteDeadline(now time.Time, d time.Duration) {
-	if d <= 0 || c.writeBy.Sub(now) >= d-d/8 {
+	if d <= 0 {
 		return
 	}
-	c.writeBy = now.Add(d)
-	_ = c.SetWriteDeadline(c.writeBy) // fails on a closed connection only, and then the write says so
+	c.writeFor.Store(int64(d))
+	if c.writeBy.Load()-int64(now.Sub(epoch)) >= int64(d-d/8) {
+		return
+	}
+	by := now.Add(d)
+	c.writeBy.Store(int64(by.Sub(epoch)))
+	_ = c.TCPConn.SetWriteDeadline(by) // fails on a closed connection only, and then the write says so
+}
+
+// SetWriteDeadline sets the deadline of writes, and takes it out of ExtendWriteDeadline's hands until that is called again.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.disown()
+	return c.TCPConn.SetWriteDeadline(t)
+}
+
+// SetDeadline sets the deadline of reads and, as SetWriteDeadline does, of writes.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.disown()
+	return c.TCPConn.SetDeadline(t)
+}
+
+func (c *Conn) disown() {
+	c.writeFor.Store(0)
+	c.writeBy.Store(0)
+}
+
+// Write writes p within the time that ExtendWriteDeadline was given last.
+func (c *Conn) Write(p []byte) (int, error) {
+	if d := c.writeFor.Load(); d > 0 {
+		c.ExtendWriteDeadline(time.Now(), time.Duration(d))
+	}
+	return c.TCPConn.Write(p)
 }
 
 // Linger asks Close to let the client read the answer that was written although the client is still sending.
@@ -104,12 +142,8 @@ func (c *Conn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return net.ErrClosed
 	}
-	if c.linger.Load() && c.ln.lingering.enter() {
-		if c.CloseWrite() == nil {
-			go c.drain()
-			return nil
-		}
-		c.ln.lingering.leave()
+	if c.linger.Load() && c.ln.drain(c.TCPConn, c.release) {
+		return nil
 	}
 	return c.release()
 }
@@ -119,44 +153,3 @@ func (c *Conn) release() error {
 	c.ln.forget(c)
 	return c.TCPConn.Close()
 }
-
-// Bounds of lingering. A client that sends its whole body before it reads gets its answer as long as it keeps sending.
-const (
-	lingerTime  = 5 * time.Second
-	lingerBytes = 256 << 20
-	lingerConns = 256
-)
-
-var drainBuffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
-
-// drain discards what the client still sends.
-func (c *Conn) drain() {
-	defer c.ln.lingering.leave()
-	defer c.release() //nolint:errcheck // there is nobody to tell
-	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
-	buf := drainBuffers.Get().(*[]byte)
-	defer drainBuffers.Put(buf)
-	for left := lingerBytes; left > 0; {
-		n, err := c.Read(*buf)
-		if err != nil {
-			return
-		}
-		left -= n
-	}
-}
-
-// gate bounds how many may be inside.
-type gate struct {
-	max int64
-	in  atomic.Int64
-}
-
-func (g *gate) enter() bool {
-	if g.in.Add(1) > g.max {
-		g.in.Add(-1)
-		return false
-	}
-	return true
-}
-
-func (g *gate) leave() { g.in.Add(-1) }

@@ -13,12 +13,15 @@ import (
 type Options struct {
 	// MaxConns is how many connections may be open at once; 0: no bound. One more is answered with a 503 and closed.
 	MaxConns int
+	// TLS says that the clients speak TLS: one too many is then closed without the 503, which it could not read.
+	TLS bool
 }
 
 // Listener accepts *Conn and watches them. Its methods may be called from any goroutine.
 type Listener struct {
 	net.Listener
 	max       int64
+	tls       bool
 	watch     *watch
 	lingering gate
 
@@ -33,7 +36,7 @@ type Listener struct {
 
 // New wraps ln, whose connections must be TCP.
 func New(ln net.Listener, o Options) (*Listener, error) {
-	l := &Listener{Listener: ln, max: int64(o.MaxConns), conns: map[*Conn]struct{}{}, lingering: gate{max: lingerConns}}
+	l := &Listener{Listener: ln, max: int64(o.MaxConns), tls: o.TLS, conns: map[*Conn]struct{}{}, lingering: gate{max: lingerConns}}
 	var err error
 	if l.watch, err = newWatch(l); err != nil {
 		return nil, err
@@ -62,11 +65,11 @@ func (l *Listener) Accept() (net.Conn, error) {
 			raw.Close()
 			return nil, errors.New("accept: not a TCP connection")
 		}
-		c := l.adopt(tcp)
-		if l.max > 0 && l.open.Load() > l.max {
-			l.reject(c)
+		if l.max > 0 && l.open.Load() >= l.max {
+			l.reject(tcp)
 			continue
 		}
+		c := l.adopt(tcp)
 		if err := l.watch.add(c); err != nil {
 			l.acceptErrors.Add(1)
 			c.Close()
@@ -102,26 +105,36 @@ const rejection = `{"error":{"message":"The edge has as many connections as it m
 var rejectionBytes = []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: " +
 	strconv.Itoa(len(rejection)) + "\r\nRetry-After: 1\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n" + rejection)
 
-// reject answers and closes a connection beyond the bound. The socket is new, so the few bytes fit its buffer.
-func (l *Listener) reject(c *Conn) {
+// reject answers and closes a connection beyond the bound. The socket is new, so the few bytes fit its buffer. It is not
+// counted as open while it lingers: those who are turned away would keep the others out.
+func (l *Listener) reject(c *net.TCPConn) {
 	l.rejected.Add(1)
-	_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-	_, _ = c.Write(rejectionBytes)
-	c.Linger()
+	if !l.tls {
+		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _ = c.Write(rejectionBytes)
+		if l.drain(c, c.Close) {
+			return
+		}
+	}
 	c.Close()
 }
 
 // Each calls f with the waiter of every connection that has one. f runs under the connection's lock, as ClientGone does.
 func (l *Listener) Each(f func(Waiter)) {
+	for _, c := range l.snapshot() {
+		c.tell(f)
+	}
+}
+
+// snapshot returns the connections that are open now.
+func (l *Listener) snapshot() []*Conn {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	conns := make([]*Conn, 0, len(l.conns))
 	for c := range l.conns {
 		conns = append(conns, c)
 	}
-	l.mu.Unlock()
-	for _, c := range conns {
-		c.tell(f)
-	}
+	return conns
 }
 
 // Open returns the number of open connections.

@@ -2,11 +2,7 @@
 
 package listen
 
-import (
-	"time"
-
-	"golang.org/x/sys/unix"
-)
+import "time"
 
 // watch polls, on systems without epoll, the connections that have a call.
 type watch struct {
@@ -38,33 +34,12 @@ func (w *watch) run() {
 			return
 		case <-tick.C:
 		}
-		w.ln.mu.Lock()
-		conns := make([]*Conn, 0, len(w.ln.conns))
-		for c := range w.ln.conns {
-			conns = append(conns, c)
-		}
-		w.ln.mu.Unlock()
-		for _, c := range conns {
-			if c.hungUp() {
+		for _, c := range w.ln.snapshot() {
+			if c.waits() && c.hungUp() {
 				c.lost()
 			}
 		}
 	}
-}
-
-// hungUp peeks without taking anything out of the socket.
-func (c *Conn) hungUp() bool {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return false
-	}
-	gone := false
-	_ = raw.Control(func(fd uintptr) {
-		var b [1]byte
-		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		gone = n == 0 && err == nil || err == unix.ECONNRESET
-	})
-	return gone
 }
 
 func (w *watch) close() error {

@@ -294,9 +294,12 @@ func (c *assembled) call(call, function jsonx.Value) (at int, err error) {
 	return len(c.calls) - 1, nil
 }
 
+// maxComplete bounds the arguments that are looked at: it is done for each piece, so an engine could make it costly.
+const maxComplete = 64 << 10
+
 // complete reports whether arguments, as the contents of a JSON string, are a whole JSON object.
 func complete(args []byte) bool {
-	if len(args) == 0 || args[len(args)-1] != '}' {
+	if len(args) == 0 || len(args) > maxComplete || args[len(args)-1] != '}' {
 		return false
 	}
 	var d jsonx.Doc

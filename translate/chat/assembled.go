@@ -85,7 +85,13 @@ func (c *assembled) append(dst, id []byte, strip bool) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = c.calls[i].append(dst, id, c.index, i)
+			call := &c.calls[i]
+			for j := range i { // results are matched to calls by id
+				if bytes.Equal(call.id, c.calls[j].id) {
+					call.id = call.id[:0]
+				}
+			}
+			dst = call.append(dst, id, c.index, i)
 		}
 		dst = append(dst, ']')
 	}

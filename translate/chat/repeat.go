@@ -19,8 +19,10 @@ type repeat struct {
 	outHead, outTail []byte // of the event for the client
 	call             bool   // the hole is in the arguments of a call, which counts as generated even if it is empty
 	text             jsonx.Doc
+	misses           uint8 // chunks learnt since the last match
 }
 
+// forget makes match fail until the next chunk is learnt.
 func (r *repeat) forget() {
 	r.head, r.tail = r.head[:0], r.tail[:0]
 }
@@ -34,6 +36,7 @@ func (r *repeat) match(data []byte) (text []byte, ok bool) {
 	if r.text.Parse(data[from-1:to+1], jsonx.Options{MaxDepth: 1, MaxNodes: 1}) != nil || !r.text.Root().IsString() {
 		return nil, false
 	}
+	r.misses = 0
 	return data[from:to], true
 }
 
@@ -48,8 +51,9 @@ func (r *repeat) append(dst, text []byte) []byte {
 // is now model.
 func (r *repeat) learn(data []byte, v, old jsonx.Value, model []byte) {
 	start, end := v.Start()+1, v.End()-1
-	if len(data) > maxRepeat+end-start {
-		r.forget()
+	r.misses++
+	if len(data) > maxRepeat+end-start || r.misses > 4 && r.misses%16 != 0 {
+		r.forget() // choices that take turns, or counts in every chunk: learning each would be for nothing
 		return
 	}
 	r.head, r.tail = append(r.head[:0], data[:start]...), append(r.tail[:0], data[end:]...)

@@ -50,6 +50,7 @@ func (s *Stream) Reset(a *Answer) {
 		repeat: s.repeat,
 	}
 	s.repeat.forget()
+	s.repeat.misses = 0
 	s.repeat.text.Reset()
 	if a != nil {
 		s.answer = *a
@@ -194,14 +195,14 @@ func (s *Stream) choices() (g gist, err error) {
 }
 
 // stripReasoning notes the removal of the reasoning members of a delta or message and reports whether there are any.
-func stripReasoning(edits *jsonx.Edits, v jsonx.Value) (any bool) {
+func stripReasoning(edits *jsonx.Edits, v jsonx.Value) (found bool) {
 	for it := v.Iter(); it.Next(); {
 		if isReasoning(plain(it.Key())) {
 			edits.Delete(it.Value())
-			any = true
+			found = true
 		}
 	}
-	return any
+	return found
 }
 
 func isReasoning(name []byte) bool {

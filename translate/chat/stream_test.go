@@ -510,6 +510,22 @@ func TestResetForgets(t *testing.T) {
 	}
 }
 
+func TestAssembledCallIDsDiffer(t *testing.T) {
+	var as Assembler
+	chunk := `{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"a","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`
+	if err := as.Add(sse.Event{Data: []byte(chunk)}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := as.Append(nil, &Answer{Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkAssembled(t, out)
+	if !bytes.Contains(out, []byte(`"id":"a"`)) {
+		t.Errorf("the first call lost its id: %s", out)
+	}
+}
+
 func TestCallID(t *testing.T) {
 	seen := map[string]bool{}
 	for _, id := range []string{"", "chatcmpl-376", "chatcmpl-377"} {

@@ -1,0 +1,171 @@
+package sim
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+)
+
+// TestLeaving: a client that leaves frees its place at once, in every phase, streamed or not, by FIN or RST.
+func TestLeaving(t *testing.T) {
+	const forever = `,"sim":{"tokens":1000,"ttft_ms":%d,"delay_ms":%d}`
+	phases := []struct {
+		name        string
+		ttft, delay int
+		fault       string
+		queued      bool
+		running     int // while it is there
+	}{
+		{"prefill", 60000, 10, "", false, 1},
+		{"decode", 0, 5, "", false, 1},
+		{"silent decode", 0, 60000, "", false, 1},
+		{"queue", 0, 10, "", true, 1},
+		{"blackhole", 0, 0, "blackhole", false, 1},
+		{"stall", 0, 1, "stall-after=3", false, 1},
+		{"fault's delay", 0, 1, "reset-before;delay=60s", false, 0},
+	}
+	for _, p := range phases {
+		for _, stream := range []bool{true, false} {
+			for _, reset := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/stream=%v/reset=%v", p.name, stream, reset), func(t *testing.T) {
+					t.Parallel()
+					e := start(t, Options{Slots: 1})
+					var blocker *client
+					if p.queued {
+						blocker = dial(t, e)
+						blocker.post("/v1/chat/completions", chatBody("hi", `,"stream":true`+fmt.Sprintf(forever, 60000, 0)))
+						eventually(t, "blocker runs", func() bool { return e.Stats().Running == 1 })
+					}
+					if p.fault != "" {
+						e.SetFault(Fault{Spec: p.fault})
+					}
+					c := dial(t, e)
+					c.post("/v1/chat/completions", chatBody("hi", fmt.Sprintf(`,"stream":%v`, stream)+fmt.Sprintf(forever, p.ttft, p.delay)))
+					eventually(t, "request is in its phase", func() bool {
+						s := e.Stats()
+						if p.queued {
+							return s.Waiting == 1
+						}
+						return s.Running == p.running && s.Requests == 1
+					})
+					if p.ttft == 0 && stream {
+						time.Sleep(10 * time.Millisecond)
+					}
+					if reset {
+						_ = c.Conn.(*net.TCPConn).SetLinger(0)
+					}
+					_ = c.Close()
+					left := time.Now()
+					eventually(t, "place is free", func() bool {
+						s := e.Stats()
+						if p.queued {
+							return s.Waiting == 0 && s.Aborted == 1
+						}
+						return s.Running == 0 && s.Aborted == 1
+					})
+					if d := time.Since(left); d > time.Second {
+						t.Errorf("took %v", d)
+					}
+					want := 0
+					if p.queued {
+						want = 1
+					}
+					eventually(t, "connection is gone", func() bool { return e.Stats().Conns == want })
+					if s := e.Stats(); s.Completed != 0 || s.Rejected != 0 {
+						t.Errorf("stats %+v", s)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestLeavingWithoutReading: a writer that is blocked on a client who reads nothing sees it leave as well.
+func TestLeavingWithoutReading(t *testing.T) {
+	e := start(t, Options{})
+	c := dial(t, e)
+	_ = c.Conn.(*net.TCPConn).SetReadBuffer(4096)
+	c.post("/v1/chat/completions", chatBody("hi", `,"stream":true,"sim":{"tokens":30000}`))
+	eventually(t, "writer blocks", func() bool {
+		n := e.Stats().Tokens
+		time.Sleep(20 * time.Millisecond)
+		return n > 0 && n == e.Stats().Tokens
+	})
+	_ = c.Conn.(*net.TCPConn).SetLinger(0)
+	_ = c.Close()
+	eventually(t, "slot is free", func() bool { return e.Stats().Running == 0 && e.Stats().Aborted == 1 })
+}
+
+func TestCancelOnlyStreams(t *testing.T) {
+	e := start(t, Options{CancelOnlyStreams: true, Slots: 1})
+	for _, stream := range []bool{false, true} {
+		e.Reset()
+		c := dial(t, e)
+		c.post("/v1/chat/completions", chatBody("hi", fmt.Sprintf(`,"stream":%v,"sim":{"tokens":2,"ttft_ms":100,"delay_ms":100}`, stream)))
+		eventually(t, "runs", func() bool { return e.Stats().Running == 1 })
+		_ = c.Close()
+		time.Sleep(50 * time.Millisecond)
+		if got, want := e.Stats().Running, map[bool]int{false: 1, true: 0}[stream]; got != want {
+			t.Errorf("stream %v: running %d after the client left, want %d", stream, got, want)
+		}
+		eventually(t, "slot is free", func() bool { return e.Stats().Running == 0 })
+		eventually(t, "counted as aborted", func() bool { s := e.Stats(); return s.Aborted == 1 && s.Completed == 0 })
+	}
+}
+
+// TestPipelining: requests sent together are answered in order, and their sender is still seen leaving.
+func TestPipelining(t *testing.T) {
+	e := start(t, Options{})
+	c := dial(t, e)
+	one := chatBody("hi", `,"sim":{"tokens":2,"ttft_ms":20}`)
+	for range 3 {
+		c.post("/v1/chat/completions", one)
+	}
+	for range 3 {
+		if resp, body, err := c.answer(); err != nil || resp.StatusCode != 200 {
+			t.Fatal(err, body)
+		}
+	}
+	c.quiet()
+	c.post("/v1/chat/completions", chatBody("hi", `,"sim":{"ttft_ms":60000}`))
+	c.post("/v1/chat/completions", one)
+	eventually(t, "runs", func() bool { return e.Stats().Running == 1 })
+	_ = c.Close()
+	eventually(t, "is gone", func() bool { s := e.Stats(); return s.Running == 0 && s.Aborted == 1 && s.Conns == 0 })
+}
+
+func TestUnlistenAndDrop(t *testing.T) {
+	e := start(t, Options{})
+	addr := e.Addr()
+	open := []*client{dial(t, e), dial(t, e), dial(t, e), dial(t, e)}
+	for _, c := range open {
+		c.send("GET", "/health", "")
+		if _, _, err := c.answer(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.Unlisten()
+	if nc, err := net.Dial("tcp", addr); err == nil {
+		_ = nc.Close()
+		t.Error("connection accepted after Unlisten")
+	}
+	if n := e.Drop(0.5, true); n != 2 {
+		t.Errorf("dropped %d", n)
+	}
+	eventually(t, "two are left", func() bool { return e.Stats().Conns == 2 })
+	if err := e.Relisten(); err != nil {
+		t.Fatal(err)
+	}
+	if e.Addr() != addr {
+		t.Errorf("moved to %s", e.Addr())
+	}
+	if resp, _ := fetch(t, e, "GET", "/health", ""); resp.StatusCode != 200 {
+		t.Error(resp.Status)
+	}
+	e.Close()
+	e.Close()
+	if err := e.Relisten(); err == nil {
+		t.Error("Relisten after Close")
+	}
+}

@@ -1,0 +1,43 @@
+package config
+
+import "testing"
+
+func TestOnLoopback(t *testing.T) {
+	for listen, want := range map[string]bool{
+		"127.0.0.1:4000": true, "127.9.9.9:0": true, "localhost:1": true, "[::1]:4000": true, "[::ffff:127.0.0.1]:1": true,
+		":4000": false, "0.0.0.0:4000": false, "[::]:1": false, "10.0.0.1:1": false, "edge.internal:1": false,
+		"127.0.0.1": false, "": false, "localhost.example.com:1": false,
+	} {
+		if got := OnLoopback(listen); got != want {
+			t.Errorf("%q: %v", listen, got)
+		}
+	}
+}
+
+func TestCheckListen(t *testing.T) {
+	for listen, ok := range map[string]bool{
+		"127.0.0.1:4000": true, ":4000": true, "[::1]:0": true, "edge-1.internal:80": true, "[fe80::1%eth0]:80": true,
+		"": false, "4000": false, "127.0.0.1": false, "127.0.0.1:": false, "127.0.0.1:http": false, "300.0.0.1:80": false,
+		"http://127.0.0.1:80": false, "::1:80": false, "a b:80": false, "127.0.0.1:-1": false,
+	} {
+		if err := checkListen(listen); (err == nil) != ok {
+			t.Errorf("%q: %v", listen, err)
+		}
+	}
+}
+
+func TestCheckBaseURL(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"http://10.0.0.1:8000": true, "https://gpu.internal": true, "http://[::1]:8000": true, "http://gpu_1:80/engines/llama": true,
+		"HTTP://gpu:1": true, "http://gpu:1/v10": true,
+		"": false, "gpu:8000": false, "10.0.0.1:8000": false, "//gpu:1": false, "http://": false, "http://:8000": false, "http:gpu:1": false,
+		"ftp://gpu": false, "unix:///run/gpu.sock": false, "http://me@gpu": false, "http://me:pw@gpu": false, "http://gpu?x": false,
+		"http://gpu?": false, "http://gpu#": false, "http://gpu:0": false, "http://gpu:": false, "http://gpu:99999": false,
+		"http://gpu/v1": false, "http://gpu/api/v1/chat": false, "http://gpu//x": false, "http://gpu/../x": false, "http://gpu/%2e%2e": false,
+		"http://g pu": false, "http://gpu/\n": false, "http://1.2.3": false, "http://gpu,gpu2:80": false,
+	} {
+		if err := checkBaseURL(address); (err == nil) != ok {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}

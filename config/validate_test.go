@@ -1,0 +1,52 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestValidateByHand checks a File that was made in code: problems have paths, but no lines.
+func TestValidateByHand(t *testing.T) {
+	f := Defaults()
+	f.Keys = []Key{DefaultKey()}
+	f.Keys[0].ID, f.Keys[0].Hash = "a", KeyHashes{{Hash: hashA}}
+	u, m := DefaultUpstream(), DefaultModel()
+	u.Name, u.URL = "gpu", "http://h:1"
+	m.ID, m.Deployments = "llama", []Deployment{{Upstream: "gpu", Served: "llama"}}
+	f.Upstreams, f.Models = []Upstream{u}, []Model{m}
+	if ps := f.Validate(Known{}); len(ps) > 0 {
+		t.Fatal(ps)
+	}
+	f.Models = append(f.Models, m)
+	f.Upstreams[0].Engine = "odd"
+	if ps := f.Validate(Known{}); len(ps) != 1 || ps[0].Path != "models[1].id" || ps[0].Line != 0 || !strings.Contains(ps[0].Message, "models[0].id") {
+		t.Errorf("%v", ps)
+	}
+	if ps := f.Validate(bundled); len(ps) != 2 {
+		t.Errorf("engines are not checked: %v", ps)
+	}
+	if f.Paths() != nil || len(Diff(f, f)) > 0 {
+		t.Error("a file that was made by hand has an origin")
+	}
+}
+
+// TestBrokenNamesDoNotEcho holds that one mistake in a name is not reported once more for every reference to it.
+func TestBrokenNamesDoNotEcho(t *testing.T) {
+	for _, src := range []string{
+		strings.Replace(minimal, "name: gpu", "name: [gpu]", 1),
+		strings.Replace(minimal, "name: gpu", "nam: gpu", 1),
+		strings.Replace(minimal, "name: gpu,", "", 1),
+		strings.Replace(minimal, `upstreams: [{ name: gpu, url: "http://127.0.0.1:8000" }]`, "upstreams: gpu", 1),
+		strings.Replace(minimal, "id: llama", "id: {}", 1),
+		strings.Replace(minimal, "deployments: [{ upstream: gpu }]", "deployments: gpu", 1),
+		strings.Replace(minimal, "keys: [", "keys: [[], ", 1),
+		"engine: []\n" + strings.Replace(minimal, "name: gpu", "name: gpu, engine: sim", 1),
+		"keys_file: absent.yaml\n" + strings.Replace(minimal, "keys:", "x:", 1),
+	} {
+		_, ps := ParseValid("c.yaml", []byte(src), bundled)
+		want := 1 + strings.Count(src, "\nx:")
+		if len(ps) != want {
+			t.Errorf("%s\ngives %d problems:\n%s", src, len(ps), ps)
+		}
+	}
+}

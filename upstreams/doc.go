@@ -1,0 +1,64 @@
+// Package upstreams is the live side of the inference engines behind the edge: which there are, whether they work, how
+// busy they are, and the only way to reach one. Facts come from here; what to do about them is decided in routing (which
+// upstream gets a call) and in proxy (what status a failure becomes).
+//
+// # The life of an upstream
+//
+//	added → pending → up ⇄ down → retiring → gone
+//
+// Set.Plan works out what a configuration asks for, Set.Commit adds it and starts a probe at once, Set.Retire takes out
+// what is no longer asked for. An upstream is known by its identity: name, normalised URL and, with `resolve`, the address.
+// As long as a configuration has the identity, the same *Upstream goes on, with its health, its breaker, its in-flight
+// calls, its averages and its connections; a reload swaps its settings and nothing else. Retired, it takes no new lease, and
+// the last one that comes back closes the door: the connections, the metrics and its place in the set. A configuration that
+// asks for it again before that revives it.
+//
+// Pending lasts until the first probe. A route falls back on pending upstreams while none of its own is up, so a restarted
+// edge serves its first requests.
+//
+// # What is believed
+//
+// Probes (probe.go) tell up from down by thresholds: `fall` bad ones in a row, `rise` good ones. The calls themselves outrank
+// them (health.go). A call that finds nobody makes the upstream suspect and brings a probe at once; if that fails, or the
+// next call finds nobody either, the upstream is down. The probe uses a fresh connection, because an engine that is stopping
+// may still answer on old ones. An upstream that answers its probes and fails its work is the breaker's: five failures in a
+// row, or half of at least twenty in ten seconds, open it; after a second one trial at a time may pass, and the pause doubles
+// with each that fails. A trial has passed with its first token. Slowness alone never counts against anybody, nor does what
+// the client did wrong, nor an engine that says it is full.
+//
+// A model that vanishes takes out its own target: by the engine's list, which is read with every fifth probe, and with every
+// one while a model that a route wants is missing; or at once when a call got a 404 for it.
+//
+// # Slots and load
+//
+// The in-flight counters that leases move are exact and the one source for everybody. All pools of an upstream are counted
+// in one word (lease.go), so a lease is one compare-and-swap whether the limit is shared or not, and the limit is never
+// exceeded. Limits come from the config, else from the engine, else from its profile. What others have running on the same
+// engine is the engine's own count less ours, while the report is fresh, and steers choices only. Failures and refusals are
+// charged as load for some seconds, so that what fails fast does not look idle; and an upstream that comes back is taken
+// into use over three seconds.
+//
+// Slots that an engine works in for clients who left (ghosts, load.go) are taken off a shared limit where the engine's
+// reports prove them.
+//
+// # Engines are data
+//
+// How an engine is recognised, asked and spoken to is a profile: engines/*.yaml, in the form of config.Engine, which users
+// may add to. Code asks a Profile about a property (CancelOnlyStreams, TokenLimitMember, Path), never for a name. A profile
+// starts from the one it is `like`, and its variants are found by themselves: an upstream that says `whisper` and was
+// started with OpenAI's path becomes whisper-openai at its first probe.
+//
+// # Design
+//
+// Probes and scrapes use the same exchange as calls, on a transport of their own: one HTTP implementation to trust, and
+// neither side waits for the other's connections.
+//
+// The health machine is pure and behind a mutex; what picks read are atomics that it publishes. A pick over many upstreams
+// takes no lock and allocates nothing.
+//
+// The alternative for names with several addresses was to balance inside the transport. Each address is an upstream of its
+// own instead, because health, breaker and load belong to a process, not to a name.
+//
+// Backoff while down is short (twice the interval at most): a probe costs an engine nothing next to a generation, and the
+// pause is time in which a healthy engine stands idle.
+package upstreams

@@ -1,0 +1,66 @@
+package upstreams
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+
+	"penstock/config"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// TestReport compares the doctor's words with testdata/doctor and checks that the lines to paste are a config.
+func TestReport(t *testing.T) {
+	for _, engine := range []string{"llamacpp", "llamacpp-router", "ollama", "vllm", "whisper-openai", "openai", "sglang"} {
+		t.Run(engine, func(t *testing.T) {
+			d, err := Detect(t.Context(), fakeEngine(t, engine).URL, "", mustProfiles(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.URL = "http://engine:8000"
+			var b bytes.Buffer
+			if err := d.WriteReport(&b); err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", "doctor", engine+".txt")
+			if *update {
+				if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), b.String()); diff != "" {
+				t.Error(diff)
+			}
+			_, lines, _ := strings.Cut(b.String(), "\n\n")
+			var plain struct {
+				Upstreams []map[string]any `yaml:"upstreams"`
+				Models    []map[string]any `yaml:"models"`
+			}
+			if err := yaml.Unmarshal([]byte(lines), &plain); err != nil || len(plain.Upstreams) != 1 || len(plain.Models) == 0 {
+				t.Fatalf("the lines to paste are no config: %v", err)
+			}
+		})
+	}
+}
+
+func TestEveryQuirkIsExplained(t *testing.T) {
+	for _, q := range config.EngineQuirks {
+		if quirkTexts[q] == "" {
+			t.Errorf("%s has no text", q)
+		}
+	}
+	if len(quirkTexts) != len(config.EngineQuirks) {
+		t.Error("a text for a quirk that is not one")
+	}
+}

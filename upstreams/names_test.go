@@ -1,0 +1,189 @@
+package upstreams
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// resolver answers lookups as a test tells it to, and counts them.
+type resolver struct {
+	delay time.Duration
+
+	mu    sync.Mutex
+	calls int
+	ips   []netip.Addr
+	err   error
+}
+
+// answer sets what the following lookups return.
+func (r *resolver) answer(ips []netip.Addr, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ips, r.err = ips, err
+}
+
+func (r *resolver) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.calls
+}
+
+func (r *resolver) lookup(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+	select {
+	case <-time.After(r.delay):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls++
+	return r.ips, r.err
+}
+
+func TestNames(t *testing.T) {
+	one := []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+	two := []netip.Addr{netip.MustParseAddr("::ffff:10.0.0.2"), netip.MustParseAddr("fd00::2")}
+	begin := func(t *testing.T, r *resolver) *names {
+		n := newNames(t.Context(), "engine.internal", "8000")
+		n.lookup = r.lookup
+		return n
+	}
+	get := func(t *testing.T, n *names, want ...string) {
+		t.Helper()
+		before := time.Now()
+		got, err := n.addresses(t.Context())
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("addresses %v, %v; want %v", got, err, want)
+		}
+		if time.Since(before) != 0 {
+			t.Errorf("a request waited %v for the resolver", time.Since(before))
+		}
+	}
+
+	t.Run("renewed in the background", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &resolver{ips: one, delay: time.Second}
+			n := begin(t, r)
+			if got, err := n.addresses(t.Context()); err != nil || !slices.Equal(got, []string{"10.0.0.1:8000"}) {
+				t.Fatal(got, err)
+			}
+			r.answer(two, nil)
+			time.Sleep(namesFresh - time.Second)
+			get(t, n, "10.0.0.1:8000")
+			time.Sleep(2 * time.Second)
+			get(t, n, "10.0.0.1:8000") // too old, and used all the same
+			time.Sleep(2 * time.Second)
+			get(t, n, "10.0.0.2:8000", "[fd00::2]:8000")
+			if n := r.count(); n != 2 {
+				t.Errorf("%d lookups, want 2", n)
+			}
+		})
+	})
+	t.Run("the last good answer is kept", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &resolver{ips: one}
+			n := begin(t, r)
+			if _, err := n.addresses(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r.answer(nil, errors.New("the resolver is down"))
+			for range 100 {
+				time.Sleep(namesFresh)
+				get(t, n, "10.0.0.1:8000")
+			}
+			r.answer(nil, nil) // no address is not an answer either
+			time.Sleep(2 * time.Second)
+			get(t, n, "10.0.0.1:8000")
+		})
+	})
+	t.Run("doubt renews it at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &resolver{ips: one}
+			n := begin(t, r)
+			_, _ = n.addresses(t.Context())
+			r.answer(two, nil)
+			time.Sleep(2 * namesPause)
+			n.doubt()
+			get(t, n, "10.0.0.1:8000")
+			synctest.Wait()
+			get(t, n, "10.0.0.2:8000", "[fd00::2]:8000")
+		})
+	})
+	t.Run("a name that does not resolve", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			down := errors.New("no such host")
+			r := &resolver{err: down}
+			n := begin(t, r)
+			for range 10 { // a storm of requests is not a storm of lookups
+				if _, err := n.addresses(t.Context()); err != down {
+					t.Fatal(err)
+				}
+			}
+			if n := r.count(); n != 1 {
+				t.Errorf("%d lookups in an instant", n)
+			}
+			r.answer(one, nil)
+			time.Sleep(namesPause + 1)
+			if got, err := n.addresses(t.Context()); err != nil || len(got) != 1 {
+				t.Fatal(got, err)
+			}
+		})
+	})
+	t.Run("one lookup for all that wait", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &resolver{ips: one, delay: 3 * time.Second}
+			n := begin(t, r)
+			errs := make(chan error)
+			for range 5 {
+				go func() {
+					_, err := n.addresses(t.Context())
+					errs <- err
+				}()
+			}
+			impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := n.addresses(impatient); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("an impatient request got %v", err)
+			}
+			for range 5 {
+				if err := <-errs; err != nil {
+					t.Error(err)
+				}
+			}
+			if n := r.count(); n != 1 {
+				t.Errorf("%d lookups, want 1", n)
+			}
+		})
+	})
+	t.Run("literals and localhost need no resolver", func(t *testing.T) {
+		for host, want := range map[string][]string{
+			"10.1.2.3":     {"10.1.2.3:8000"},
+			"::1":          {"[::1]:8000"},
+			"fe80::1%eth0": {"[fe80::1%eth0]:8000"},
+			"localhost":    {"127.0.0.1:8000", "[::1]:8000"},
+		} {
+			n := newNames(t.Context(), host, "8000")
+			n.lookup = nil
+			n.doubt()
+			if got, err := n.addresses(t.Context()); err != nil || !slices.Equal(got, want) {
+				t.Errorf("addresses of %s: %v, %v; want %v", host, got, err, want)
+			}
+		}
+	})
+}
+
+func TestUnresolvedUpstream(t *testing.T) {
+	checkLeaks(t)
+	tr := transportTo(t, "http://engine.invalid:1")
+	tr.names.lookup = (&resolver{err: errors.New("no such host")}).lookup
+	_, _, _, err := roundTrip(tr, post("q"))
+	if f := wantFailure(t, err, Unreachable, ReasonDNS); f.Sent {
+		t.Error("Sent is true although nothing was")
+	}
+}
