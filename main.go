@@ -22,7 +22,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Exit codes: 1 for a run that failed, 2 for wrong usage or a wrong configuration.
+// Exit codes: 1 for a run that failed, a wrong configuration included, 2 for wrong usage.
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -53,10 +53,6 @@ func main() {
 	parser.FatalIfErrorf(err)
 	if err := k.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "penstock:", err)
-		var wrong config.Problems
-		if errors.As(err, &wrong) {
-			os.Exit(exitUsage)
-		}
 		os.Exit(exitFailed)
 	}
 }

@@ -48,6 +48,7 @@ type Call struct {
 
 	attempt  attempt // the one that is running or that the answer comes from
 	tried    []upstreams.ID
+	prefix   []uint64 // hashes of the prompt's beginning, for prefix affinity
 	sends    int
 	cause    atomic.Pointer[abortCause]
 	left     atomic.Pointer[chan struct{}] // closed by abort while the call waits in a queue
@@ -148,8 +149,8 @@ func (c *Call) learn() {
 
 // recycle returns the call to the pool with what is worth keeping.
 func (c *Call) recycle() {
-	id, tried, passthrough, completion := c.id, c.tried[:0], c.passthrough, c.completion
-	*c = Call{id: id, tried: tried, passthrough: passthrough, completion: completion}
+	id, tried, prefix, passthrough, completion := c.id, c.tried[:0], c.prefix[:0], c.passthrough, c.completion
+	*c = Call{id: id, tried: tried, prefix: prefix, passthrough: passthrough, completion: completion}
 	callPool.Put(c)
 }
 

@@ -49,7 +49,7 @@ func (c *Call) dispatch() *failure {
 // acquire picks a target. A reload may have retired every target of the snapshot that this call began with; then the
 // newest one is asked once, so that no reload causes a 503.
 func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
-	q := routing.Query{Pool: c.pool, Tokens: c.promptTokens, Exclude: c.tried, Now: now, Rand: rand.Uint64()}
+	q := routing.Query{Pool: c.pool, Tokens: c.promptTokens, Prefix: c.prefixBlocks(), Exclude: c.tried, Now: now, Rand: rand.Uint64()}
 	if c.model.crowded() {
 		return c.waitForSlot(&q, c.model.route.Full(&q))
 	}
@@ -71,6 +71,19 @@ func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error)
 	}
 	c.snap, c.model = newest, m
 	return m.route.Acquire(&q)
+}
+
+// prefixBlocks hashes the prompt for a route that picks by what an engine has cached. The raw elements of `messages` of one
+// turn are a byte prefix of the next turn's, so they can be hashed as they stand.
+func (c *Call) prefixBlocks() []uint64 {
+	if !c.model.route.WantsPrefix() {
+		return nil
+	}
+	if len(c.prefix) == 0 {
+		seed := routing.Seed(c.model.config.ID, c.chat.Tools().Raw())
+		c.prefix = routing.HashBlocks(c.prefix, seed, c.chat.Messages().Raw())
+	}
+	return c.prefix
 }
 
 // mayRetry is the one rule of what is sent again: only a failure that allows it, within the attempts of one call and the

@@ -21,12 +21,15 @@ type Route struct {
 	targets []Target
 	policy  policy
 	rotor   *atomic.Uint32
+	// affinity is nil but for the policy that needs it.
+	affinity affinity
 }
 
 // Query is one call's question. It is borrowed for the length of Acquire.
 type Query struct {
 	Pool    upstreams.Pool
 	Tokens  int            // estimated tokens of the call, charged to the lease
+	Prefix  []uint64       // HashBlocks of the prompt, for a route that WantsPrefix
 	Exclude []upstreams.ID // upstreams that this call has tried
 	Now     time.Time
 	Rand    uint64 // source of chance for ties
@@ -44,6 +47,9 @@ func (q *Query) excludes(t *Target) bool {
 // Targets returns the route's targets in the order of the configuration. The slice is the route's own.
 func (r *Route) Targets() []Target { return r.targets }
 
+// WantsPrefix reports whether the route's policy looks at Query.Prefix.
+func (r *Route) WantsPrefix() bool { return r.affinity != nil }
+
 // Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and must release it exactly
 // once. The error is ErrNoUpstream or a *FullError.
 func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
@@ -60,6 +66,9 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 			return nil, nil, r.Full(q)
 		}
 		if lease, ok := best.Upstream.TryLease(q.Pool, q.Tokens, q.Now); ok {
+			if r.affinity != nil {
+				r.affinity.learn(best.Upstream.ID(), q.Prefix)
+			}
 			return lease, best, nil
 		}
 	}
@@ -76,7 +85,10 @@ func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 
 func (r *Route) scan(q *Query, start int, may func(*upstreams.Upstream, time.Time) bool) (best *Target, eligible bool) {
 	lowest, ties := math.Inf(1), uint64(0)
-	chance := q.Rand
+	chance, mean := q.Rand, 0.0
+	if r.affinity != nil {
+		mean = r.meanLoad(q)
+	}
 	for i := range r.targets {
 		t := &r.targets[(start+i)%len(r.targets)]
 		if q.excludes(t) || !may(t.Upstream, q.Now) || !t.Upstream.Serves(t.Served) {
@@ -87,7 +99,7 @@ func (r *Route) scan(q *Query, start int, may func(*upstreams.Upstream, time.Tim
 		if l.Active >= l.Limit {
 			continue
 		}
-		switch s := r.policy(i, &l); {
+		switch s := r.score(q, t, &l, i, mean); {
 		case s < lowest:
 			best, lowest, ties = t, s, 1
 		case s == lowest:

@@ -29,20 +29,16 @@ type pattern struct {
 	route  *Route
 }
 
-// Build compiles the models of f. The positions of the rotors are taken over from keep, which may be nil. An error means
+// Build compiles the models of f. What a route remembers (the rotor's position, the prefix
+// index) is taken over from keep, which may be nil. An error means
 // that f was not validated.
 func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	t := &Table{exact: make(map[string]*Route, len(f.Models))}
 	for i := range f.Models {
 		m := &f.Models[i]
-		route, err := newRoute(m, r)
+		route, err := newRoute(m, r, keep.before(m.ID))
 		if err != nil {
 			return nil, err
-		}
-		if keep != nil {
-			if old, ok := keep.exact[m.ID]; ok && old.ID == m.ID {
-				route.rotor = old.rotor
-			}
 		}
 		route.Index = i
 		t.routes = append(t.routes, route)
@@ -59,8 +55,18 @@ func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	return t, nil
 }
 
-func newRoute(m *config.Model, r Resolver) (*Route, error) {
-	route := &Route{ID: m.ID, policy: policyOf(m.Policy), rotor: new(atomic.Uint32)}
+// before returns the route that a model had in t, which may be nil, for what is kept of it.
+func (t *Table) before(id string) *Route {
+	if t != nil {
+		if r, ok := t.exact[id]; ok && r.ID == id {
+			return r
+		}
+	}
+	return &Route{rotor: new(atomic.Uint32)}
+}
+
+func newRoute(m *config.Model, r Resolver, before *Route) (*Route, error) {
+	route := &Route{ID: m.ID, policy: policyOf(m.Policy), rotor: before.rotor}
 	for _, d := range m.Deployments {
 		ups := r.Upstream(d.Upstream)
 		if len(ups) == 0 {
@@ -72,6 +78,12 @@ func newRoute(m *config.Model, r Resolver) (*Route, error) {
 		}
 		for _, u := range ups {
 			route.targets = append(route.targets, Target{Upstream: u, Served: served})
+		}
+	}
+	if route.policy == policyPrefixAffinity {
+		var err error
+		if route.affinity, err = newAffinity(route.targets, before.affinity); err != nil {
+			return nil, err
 		}
 	}
 	return route, nil

@@ -219,17 +219,19 @@ func (e *Engine) Relisten() error {
 
 // Drop closes a share (0 to 1) of the open connections at once, whatever they are doing, as an engine does that restarts;
 // with reset they get a RST, else a FIN. It returns how many.
-func (e *Engine) Drop(share float64, reset bool) int {
-	e.mu.Lock()
-	n := int(float64(len(e.conns))*share + 0.5)
+func (e *Engine) Drop(share float64, reset bool) int { return e.drop(share, reset, nil) }
+
+// drop spares one connection: the one that asked for it.
+func (e *Engine) drop(share float64, reset bool, spare *conn) int {
 	var victims []*conn
+	e.mu.Lock()
 	for c := range e.conns {
-		if len(victims) >= n {
-			break
+		if c != spare {
+			victims = append(victims, c)
 		}
-		victims = append(victims, c)
 	}
 	e.mu.Unlock()
+	victims = victims[:int(float64(len(victims))*min(max(share, 0), 1)+0.5)]
 	for _, c := range victims {
 		if reset {
 			c.reset()

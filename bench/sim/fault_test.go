@@ -21,8 +21,9 @@ func exchangeRaw(t *testing.T, e *Engine, body string) (raw string, reset bool) 
 		return "", true
 	}
 	c := wrap(t, nc)
-	_, _ = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	return c.all()
+	_, err = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	raw, reset = c.all()
+	return raw, reset || err != nil
 }
 
 // split takes a raw answer apart without believing any of it.

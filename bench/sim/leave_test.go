@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"time"
 )
@@ -167,5 +168,41 @@ func TestUnlistenAndDrop(t *testing.T) {
 	e.Close()
 	if err := e.Relisten(); err == nil {
 		t.Error("Relisten after Close")
+	}
+}
+
+// TestManyClients: whoever comes, stays or leaves, the books are right in the end.
+func TestManyClients(t *testing.T) {
+	for _, profile := range []string{"vllm", "llamacpp"} {
+		e := start(t, Options{Profile: profile, Slots: 8, Queue: 40, TokenRate: 2000, Latency: time.Millisecond})
+		var wg sync.WaitGroup
+		for i := range 60 {
+			wg.Go(func() {
+				c := dial(t, e)
+				for j := range 8 {
+					n := (i*31 + j*17) % 10
+					c.post("/v1/chat/completions", chatBody("hello there", fmt.Sprintf(`,"stream":%v,"sim":{"tokens":%d}`, n%2 == 0, 4+n*3)))
+					if n == 9 {
+						time.Sleep(time.Duration(i%5) * time.Millisecond)
+						_ = c.Close()
+						return
+					}
+					if _, _, err := c.answer(); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+				_ = c.Close()
+			})
+		}
+		wg.Wait()
+		eventually(t, "all are gone", func() bool { return e.Stats().Conns == 0 })
+		s := e.Stats()
+		if s.Running != 0 || s.Waiting != 0 || s.Peak > 8 || s.Completed+s.Aborted+s.Rejected != s.Requests || s.Aborted == 0 || s.Completed == 0 {
+			t.Errorf("%s: %+v", profile, s)
+		}
+		if used, _ := e.slots.room(); used != 0 {
+			t.Errorf("%s: room used %d", profile, used)
+		}
 	}
 }

@@ -101,7 +101,7 @@ func (e *Engine) serveRequest(x *exchange) {
 	if ok && rt.only != "" {
 		ok = slices.Contains(strings.Fields(rt.only), x.p.name)
 	}
-	if !ok && x.p.name != "llamacpp" && r.method == "GET" && strings.HasPrefix(r.path, "/v1/models/") {
+	if !ok && x.p.name != "llamacpp" && (r.method == "GET" || r.method == "HEAD") && strings.HasPrefix(r.path, "/v1/models/") {
 		e.pageModel(x, strings.TrimPrefix(r.path, "/v1/models/"))
 		return
 	}

@@ -29,13 +29,14 @@ func (l *Listener) drain(c *net.TCPConn, end func() error) bool {
 	go func() {
 		defer l.lingering.leave()
 		defer end() //nolint:errcheck // there is nobody to tell
-		discard(c)
+		discard(c, time.Now().Add(lingerTime))
 	}()
 	return true
 }
 
-func discard(c *net.TCPConn) {
-	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
+// discard reads until the client has nothing more to say, has said too much, or the time is over.
+func discard(c *net.TCPConn, until time.Time) {
+	_ = c.SetReadDeadline(until)
 	buf := drainBuffers.Get().(*[]byte)
 	defer drainBuffers.Put(buf)
 	for left := lingerBytes; left > 0; {

@@ -367,6 +367,9 @@ func (r *Request) decodeStream() (e *invalid) {
 // Messages returns the array of messages as the client sent it; r.Messages().Raw() is its text.
 func (r *Request) Messages() jsonx.Value { return r.members[memberMessages] }
 
+// Tools returns the `tools` array, which may be absent.
+func (r *Request) Tools() jsonx.Value { return r.members[memberTools] }
+
 // EstimateTokens returns about how many tokens the prompt is, for limits and for routing: the text at bytesPerToken (4
 // when it is not positive), what a template adds to each message, and images by their size. The answer's tokens are
 // not in it.

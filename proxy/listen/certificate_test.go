@@ -1,0 +1,121 @@
+package listen
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestCertificateLoad(t *testing.T) {
+	var c Certificate
+	if !c.NotAfter().IsZero() {
+		t.Errorf("without a certificate it ends %v", c.NotAfter())
+	}
+	soon, later := time.Now().Add(time.Hour).Truncate(time.Second), time.Now().Add(2*time.Hour).Truncate(time.Second)
+	past := time.Now().Add(-time.Hour)
+	cert, key, _ := writeCertificate(t, "edge", soon)
+	cert2, key2, _ := writeCertificate(t, "edge", later)
+	expired, expiredKey, _ := writeCertificate(t, "edge", past)
+
+	if err := c.Load(expired, expiredKey); err != nil {
+		t.Errorf("an expired certificate is better than none: %v", err)
+	}
+	if err := c.Load(cert, key); err != nil || !c.NotAfter().Equal(soon) {
+		t.Fatalf("%v, ends %v", err, c.NotAfter())
+	}
+	for name, files := range map[string][2]string{
+		"key of another": {cert2, key},
+		"no certificate": {cert + ".none", key},
+		"no key":         {cert, key + ".none"},
+		"swapped":        {key, cert},
+		"expired":        {expired, expiredKey},
+	} {
+		err := c.Load(files[0], files[1])
+		if err == nil || !strings.Contains(err.Error(), files[0]) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if !c.NotAfter().Equal(soon) {
+			t.Fatalf("%s: the certificate before did not stay", name)
+		}
+	}
+	if err := c.Load(cert2, key2); err != nil || !c.NotAfter().Equal(later) {
+		t.Errorf("%v, ends %v", err, c.NotAfter())
+	}
+}
+
+// handshake returns the client's view of a connection over c.
+func handshake(t *testing.T, c *Certificate, client *tls.Config) (tls.ConnectionState, error) {
+	t.Helper()
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	var group sync.WaitGroup
+	defer group.Wait()
+	server := tls.Server(a, c.Config())
+	group.Go(func() { _ = server.Handshake(); a.Close() })
+	conn := tls.Client(b, client)
+	err := conn.Handshake()
+	if err == nil {
+		group.Go(func() { _, _ = conn.Read(make([]byte, 1)) }) // session tickets, which a pipe does not buffer
+	}
+	return conn.ConnectionState(), err
+}
+
+func TestCertificateConfig(t *testing.T) {
+	var c Certificate
+	if _, err := handshake(t, &c, &tls.Config{InsecureSkipVerify: true}); err == nil {
+		t.Error("a handshake without a certificate")
+	}
+	cert, key, pool := writeCertificate(t, "edge", time.Now().Add(time.Hour))
+	cert2, key2, pool2 := writeCertificate(t, "edge", time.Now().Add(2*time.Hour))
+	if err := c.Load(cert, key); err != nil {
+		t.Fatal(err)
+	}
+	config := func(pool *x509.CertPool) *tls.Config { return &tls.Config{RootCAs: pool, ServerName: "edge"} }
+
+	both := config(pool)
+	both.NextProtos = []string{"h2", "http/1.1"}
+	if s, err := handshake(t, &c, both); err != nil || s.NegotiatedProtocol != "http/1.1" || s.Version < tls.VersionTLS12 {
+		t.Errorf("protocol %q, version %x, %v", s.NegotiatedProtocol, s.Version, err)
+	}
+	old := config(pool)
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	if _, err := handshake(t, &c, old); err == nil {
+		t.Error("TLS 1.1 was accepted")
+	}
+	only := config(pool)
+	only.NextProtos = []string{"h2"}
+	if _, err := handshake(t, &c, only); err == nil {
+		t.Error("a client that speaks HTTP/2 only was accepted")
+	}
+	if err := c.Load(cert2, key2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := handshake(t, &c, config(pool2)); err != nil {
+		t.Errorf("the new certificate is not shown: %v", err)
+	}
+	if _, err := handshake(t, &c, config(pool)); err == nil {
+		t.Error("the old certificate is still shown")
+	}
+}
+
+// A connection that is open lives through a rotation.
+func TestCertificateRotationKeepsConnections(t *testing.T) {
+	l := open(t, Options{})
+	server, client := tlsPair(t, l)
+	var c Certificate
+	cert, key, _ := writeCertificate(t, "edge", time.Now().Add(time.Hour))
+	if err := c.Load(cert, key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,382 @@
+package listen
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const reply = "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge"
+
+// A client that sends 200 MB before it reads anything still finds the early answer, plain and over TLS, and its connection
+// ends when it does.
+func TestLingerClientWritesEverythingFirst(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
+			l := open(t, Options{})
+			var server, client net.Conn
+			size := 200 << 20
+			if secure {
+				server, client = tlsPair(t, l)
+				size = 50 << 20
+			} else {
+				server, client = pair(t, l)
+			}
+			ConnOf(server).Linger()
+			if _, err := io.WriteString(server, reply); err != nil {
+				t.Fatal(err)
+			}
+			if err := server.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if n := l.Open(); n != 1 {
+				t.Errorf("%d open while it lingers", n)
+			}
+			piece := make([]byte, 1<<20)
+			for sent := 0; sent < size; sent += len(piece) {
+				if _, err := client.Write(piece); err != nil {
+					t.Fatalf("the client was cut after %d MB: %v", sent>>20, err)
+				}
+			}
+			got, err := io.ReadAll(client)
+			if err != nil || string(got) != reply {
+				t.Errorf("the client reads %q, %v", got, err)
+			}
+			client.Close()
+			for deadline := time.Now().Add(lingerTime / 2); l.Open() > 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("the connection lingers on after its client has closed")
+				}
+			}
+		})
+	}
+}
+
+// Without bytes to discard Close must not wait, and a second Close says so.
+func TestCloseReturnsAtOnce(t *testing.T) {
+	l := open(t, Options{})
+	server, client := pair(t, l)
+	server.Linger()
+	start := time.Now()
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := server.Close(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("second Close: %v", err)
+	}
+	if d := time.Since(start); d > lingerTime/2 {
+		t.Errorf("Close took %v", d)
+	}
+	if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the client sees %v instead of the end", err)
+	}
+}
+
+func TestDiscardIsBounded(t *testing.T) {
+	server, client := pair(t, open(t, Options{}))
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() { // drips for ever
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+				_, _ = client.Write([]byte("x"))
+			}
+		}
+	})
+	start := time.Now()
+	discard(server.TCPConn, start.Add(100*time.Millisecond))
+	if d := time.Since(start); d < 90*time.Millisecond || d > 2*time.Second {
+		t.Errorf("discarded for %v", d)
+	}
+	close(stop)
+	group.Wait()
+}
+
+func TestLingerersAreBounded(t *testing.T) {
+	l := open(t, Options{})
+	l.lingering.in.Store(lingerConns)
+	server, _ := pair(t, l)
+	server.Linger()
+	server.Close()
+	if n := l.Open(); n != 0 {
+		t.Errorf("%d open: one too many lingers", n)
+	}
+	if n := l.lingering.in.Load(); n != lingerConns {
+		t.Errorf("%d lingering", n)
+	}
+	l.lingering.in.Store(0)
+}
+
+// accept serves l with serve until the test ends.
+func accept(t *testing.T, l *Listener, serve func(c *Conn)) {
+	t.Helper()
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				if !errors.Is(err, net.ErrClosed) {
+					t.Errorf("Accept: %v", err)
+				}
+				return
+			}
+			group.Go(func() { serve(c.(*Conn)) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); group.Wait() })
+}
+
+func TestConnectionLimit(t *testing.T) {
+	l := open(t, Options{MaxConns: 2})
+	accept(t, l, func(c *Conn) {
+		defer c.Close()
+		_, _ = io.Copy(c, c)
+	})
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	echoes := func(c net.Conn) bool {
+		_, _ = c.Write([]byte("x"))
+		b := make([]byte, 1)
+		_, err := io.ReadFull(c, b)
+		return err == nil && b[0] == 'x'
+	}
+	first, second := dial(), dial()
+	if !echoes(first) || !echoes(second) {
+		t.Fatal("a connection within the limit is not served")
+	}
+	var turnedAway []net.Conn
+	for range 10 {
+		c := dial()
+		turnedAway = append(turnedAway, c)
+		// The client sends a request and a large body before it reads.
+		_, err := c.Write(append([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"), make([]byte, 1_000_000)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		var record struct {
+			Error struct{ Message, Type, Code string }
+		}
+		if err != nil || json.Unmarshal(body, &record) != nil || record.Error.Type != "api_error" || record.Error.Message == "" {
+			t.Errorf("body %q, %v", body, err)
+		}
+		if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); res.StatusCode != 503 || err != nil || seconds < 1 || !res.Close {
+			t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
+		}
+	}
+	if l.Rejected() != 10 || l.Open() != 2 {
+		t.Errorf("%d rejected, %d open", l.Rejected(), l.Open())
+	}
+	// Those who were turned away are still there, and keep nobody out.
+	first.Close()
+	for deadline := time.Now().Add(5 * time.Second); l.Open() > 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the place does not become free")
+		}
+	}
+	if third := dial(); !echoes(third) {
+		t.Error("a place is free and nobody gets it")
+	}
+	for _, c := range turnedAway {
+		c.Close()
+	}
+	second.Close()
+}
+
+// Over TLS a plain answer would only be a broken record.
+func TestConnectionLimitTLS(t *testing.T) {
+	l := open(t, Options{MaxConns: 1, TLS: true})
+	pair(t, l)
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	accept(t, l, func(c *Conn) { c.Close() })
+	if b, err := io.ReadAll(client); len(b) != 0 {
+		t.Errorf("the client reads %q, %v", b, err)
+	}
+}
+
+// failing is a listener that fails some times before it works.
+type failing struct {
+	net.Listener
+	errs []error
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	if len(f.errs) > 0 {
+		err := f.errs[0]
+		f.errs = f.errs[1:]
+		return nil, err
+	}
+	return f.Listener.Accept()
+}
+
+// With no descriptors left Accept waits instead of spinning or giving up.
+func TestAcceptBacksOff(t *testing.T) {
+	ln, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	emfile := &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
+	l := wrap(t, &failing{ln, []error{emfile, emfile, emfile, emfile, syscall.ENOMEM, syscall.ECONNABORTED, emfile}}, Options{})
+	start := time.Now()
+	server, client := pair(t, l)
+	if d := time.Since(start); d < 100*time.Millisecond || d > 5*time.Second {
+		t.Errorf("seven errors took %v", d)
+	}
+	if l.AcceptErrors() != 7 {
+		t.Errorf("%d errors counted", l.AcceptErrors())
+	}
+	w := newWaiter()
+	server.Begin(w)
+	client.Close()
+	w.mustNotice(t, time.Now())
+	server.End(w)
+}
+
+func TestAcceptEndsWithClose(t *testing.T) {
+	l := open(t, Options{})
+	ended := make(chan error)
+	go func() {
+		_, err := l.Accept()
+		ended <- err
+	}()
+	l.Close()
+	// The text is what fasthttp looks for.
+	if err := <-ended; !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "use of closed network connection") {
+		t.Errorf("Accept ends with %v", err)
+	}
+}
+
+// A client that stops reading is let go; one deadline does not cut a later answer on the same connection.
+func TestWriteDeadline(t *testing.T) {
+	l := open(t, Options{})
+	server, client := pair(t, l)
+	const d = 80 * time.Millisecond
+	echo := func(text string) {
+		t.Helper()
+		if _, err := io.WriteString(server, text); err != nil {
+			t.Fatalf("write: %v", err)
+		}
+		got := make([]byte, len(text))
+		if _, err := io.ReadFull(client, got); err != nil || string(got) != text {
+			t.Fatalf("read %q, %v", got, err)
+		}
+	}
+	echo("no deadline")
+	server.ExtendWriteDeadline(time.Now(), d)
+	echo("first")
+	time.Sleep(2 * d)
+	echo("second, long after the deadline of the first")
+	server.ExtendWriteDeadline(time.Now(), 0)
+	echo("third")
+
+	start := time.Now()
+	_, err := server.Write(make([]byte, 64<<20)) // nobody reads
+	if elapsed := time.Since(start); err == nil || elapsed < d/2 || elapsed > 5*time.Second {
+		t.Errorf("a stalled write ended with %v after %v", err, elapsed)
+	}
+	// A deadline of the caller's own is left alone.
+	if err := server.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Write([]byte("x")); err == nil {
+		t.Error("a write passed the caller's deadline")
+	}
+	if err := server.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConnOf(t *testing.T) {
+	l := open(t, Options{})
+	server, client := pair(t, l)
+	if ConnOf(server) != server || ConnOf(client) != nil || ConnOf(nil) != nil {
+		t.Error("ConnOf is wrong about plain connections")
+	}
+	secure, other := tlsPair(t, l)
+	if ConnOf(secure) == nil || ConnOf(other) != nil {
+		t.Error("ConnOf is wrong about TLS")
+	}
+}
+
+func TestListenNext(t *testing.T) {
+	taken, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	addr := taken.Addr().String()
+	if ln, err := ListenNext(addr, 1); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("one try: %v, %v", ln, err)
+	}
+	next, err := ListenNext(addr, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if a, b := taken.Addr().(*net.TCPAddr).Port, next.Addr().(*net.TCPAddr).Port; b <= a || b >= a+50 {
+		t.Errorf("port %d after %d", b, a)
+	}
+	for _, bad := range []string{"127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000"} {
+		if ln, err := ListenNext(bad, 3); err == nil {
+			ln.Close()
+			t.Errorf("%s was accepted", bad)
+		}
+	}
+}
+
+// An HTTP server works over the listener as over a plain one, connections kept alive.
+func TestServesHTTP(t *testing.T) {
+	l := open(t, Options{})
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			_, _ = w.Write(bytes.ToUpper(body))
+		}),
+	}
+	var group sync.WaitGroup
+	group.Go(func() { _ = server.Serve(l) })
+	client := &http.Client{Transport: &http.Transport{}}
+	for range 50 {
+		res, err := client.Post("http://"+l.Addr().String(), "text/plain", strings.NewReader("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(res.Body); string(b) != "HELLO" {
+			t.Fatalf("%q, %v", b, err)
+		}
+		res.Body.Close()
+	}
+	if n := l.Open(); n != 1 {
+		t.Errorf("%d connections for 50 requests", n)
+	}
+	client.CloseIdleConnections()
+	server.Close()
+	group.Wait()
+}

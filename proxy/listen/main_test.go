@@ -1,0 +1,164 @@
+package listen
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// waiter counts its calls.
+type waiter struct {
+	called atomic.Int32
+	at     chan time.Time
+}
+
+func newWaiter() *waiter { return &waiter{at: make(chan time.Time, 1)} }
+
+func (w *waiter) ClientGone() {
+	if w.called.Add(1) == 1 {
+		w.at <- time.Now()
+	}
+}
+
+// noticeLimit is how late a client's leaving may be noticed on a busy machine; on an idle one it takes a millisecond.
+const noticeLimit = time.Second
+
+func (w *waiter) mustNotice(t *testing.T, since time.Time) {
+	t.Helper()
+	select {
+	case at := <-w.at:
+		t.Logf("noticed after %v", at.Sub(since))
+	case <-time.After(noticeLimit):
+		t.Error("the client's leaving was not noticed")
+	}
+}
+
+func (w *waiter) mustNotBeCalled(t *testing.T) {
+	t.Helper()
+	time.Sleep(30 * time.Millisecond)
+	if n := w.called.Load(); n != 0 {
+		t.Errorf("ClientGone was called %d times", n)
+	}
+}
+
+// open returns a listener that ends with the test.
+func open(t testing.TB, o Options) *Listener {
+	t.Helper()
+	ln, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wrap(t, ln, o)
+}
+
+func wrap(t testing.TB, ln net.Listener, o Options) *Listener {
+	t.Helper()
+	l, err := New(ln, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		l.Close()
+		for deadline := time.Now().Add(10 * time.Second); l.Open() > 0 || l.lingering.in.Load() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Errorf("%d connections and %d lingering ones are left", l.Open(), l.lingering.in.Load())
+				break
+			}
+		}
+		if err := l.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// pair returns both ends of a connection over l.
+func pair(t testing.TB, l *Listener) (server *Conn, client *net.TCPConn) {
+	t.Helper()
+	dialed, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server = accepted.(*Conn)
+	t.Cleanup(func() {
+		dialed.Close()
+		server.Close()
+	})
+	return server, dialed.(*net.TCPConn)
+}
+
+// tlsPair puts TLS on both ends, as a server with a tls.Listener has it.
+func tlsPair(t testing.TB, l *Listener) (server *tls.Conn, client *tls.Conn) {
+	t.Helper()
+	var cert Certificate
+	certFile, keyFile, pool := writeCertificate(t, "edge", time.Now().Add(time.Hour))
+	if err := cert.Load(certFile, keyFile); err != nil {
+		t.Fatal(err)
+	}
+	plain, dialed := pair(t, l)
+	server = tls.Server(plain, cert.Config())
+	client = tls.Client(dialed, &tls.Config{RootCAs: pool, ServerName: "edge"})
+	failed := make(chan error, 1)
+	go func() { failed <- client.Handshake() }()
+	if err := server.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; err != nil {
+		t.Fatal(err)
+	}
+	return server, client
+}
+
+// writeCertificate writes a self-signed pair for name.
+func writeCertificate(t testing.TB, name string, notAfter time.Time) (certFile, keyFile string, pool *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: notAfter, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "edge.pem"), filepath.Join(dir, "edge.key")
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	for file, content := range map[string][]byte{
+		certFile: certPEM,
+		keyFile:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool = x509.NewCertPool()
+	pool.AppendCertsFromPEM(certPEM)
+	return certFile, keyFile, pool
+}

@@ -1,0 +1,399 @@
+package listen
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// reset makes Close send a RST.
+func reset(c *net.TCPConn) error {
+	if err := c.SetLinger(0); err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+func TestClientGone(t *testing.T) {
+	leaves := map[string]func(c *net.TCPConn) error{
+		"FIN":        (*net.TCPConn).Close,
+		"half-close": (*net.TCPConn).CloseWrite,
+		"RST":        reset,
+	}
+	for name, leave := range leaves {
+		t.Run("plain "+name, func(t *testing.T) {
+			server, client := pair(t, open(t, Options{}))
+			w := newWaiter()
+			if server.Begin(w) {
+				t.Fatal("gone at the start")
+			}
+			w.mustNotBeCalled(t)
+			start := time.Now()
+			if err := leave(client); err != nil {
+				t.Fatal(err)
+			}
+			w.mustNotice(t, start)
+			server.End(w)
+			if n := w.called.Load(); n != 1 {
+				t.Errorf("called %d times", n)
+			}
+			if next := newWaiter(); !server.Begin(next) || next.called.Load() != 0 {
+				t.Error("a later call does not learn that the client has gone")
+			}
+		})
+		t.Run("TLS "+name, func(t *testing.T) {
+			server, client := tlsPair(t, open(t, Options{}))
+			w := newWaiter()
+			conn := ConnOf(server)
+			if conn.Begin(w) {
+				t.Fatal("gone at the start")
+			}
+			start := time.Now()
+			if err := leave(client.NetConn().(*net.TCPConn)); err != nil {
+				t.Fatal(err)
+			}
+			w.mustNotice(t, start)
+			conn.End(w)
+		})
+	}
+}
+
+// A client that left behind requests that nobody has read yet is noticed too.
+func TestClientGoneBehindUnreadBytes(t *testing.T) {
+	server, client := pair(t, open(t, Options{}))
+	w := newWaiter()
+	server.Begin(w)
+	if _, err := client.Write(make([]byte, 10_000)); err != nil {
+		t.Fatal(err)
+	}
+	w.mustNotBeCalled(t)
+	start := time.Now()
+	client.Close()
+	w.mustNotice(t, start)
+	server.End(w)
+}
+
+// Between its accept and the first call a client may leave already.
+func TestGoneBeforeBegin(t *testing.T) {
+	l := open(t, Options{})
+	server, client := pair(t, l)
+	client.Close()
+	for deadline := time.Now().Add(noticeLimit); ; time.Sleep(time.Millisecond) {
+		w := newWaiter()
+		if server.Begin(w) {
+			return
+		}
+		server.End(w)
+		if time.Now().After(deadline) {
+			t.Fatal("not noticed")
+		}
+	}
+}
+
+// Pipelined bytes are no event, are not touched, and calls on a connection that is kept alive do not disturb each other.
+func TestPipelinedBytes(t *testing.T) {
+	server, client := pair(t, open(t, Options{}))
+	var sent, got bytes.Buffer
+	for i := range 200 {
+		w := newWaiter()
+		if server.Begin(w) {
+			t.Fatal("gone")
+		}
+		piece := fmt.Appendf(nil, "request %d;", i)
+		sent.Write(piece)
+		if _, err := client.Write(piece); err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 0 {
+			buf := make([]byte, sent.Len()-got.Len())
+			if _, err := io.ReadFull(server, buf); err != nil {
+				t.Fatal(err)
+			}
+			got.Write(buf)
+		}
+		if i == 100 {
+			w.mustNotBeCalled(t)
+		}
+		server.End(w)
+		if w.called.Load() != 0 {
+			t.Fatal("ClientGone for bytes")
+		}
+	}
+	rest := make([]byte, sent.Len()-got.Len())
+	if _, err := io.ReadFull(server, rest); err != nil {
+		t.Fatal(err)
+	}
+	got.Write(rest)
+	if !bytes.Equal(got.Bytes(), sent.Bytes()) {
+		t.Error("bytes were lost or changed")
+	}
+}
+
+// recycled is a waiter that knows whether its call has ended.
+type recycled struct {
+	ended atomic.Bool
+	late  *atomic.Int64
+	calls *atomic.Int64
+}
+
+func (r *recycled) ClientGone() {
+	r.calls.Add(1)
+	if r.ended.Load() {
+		r.late.Add(1)
+	}
+	time.Sleep(10 * time.Microsecond)
+	if r.ended.Load() {
+		r.late.Add(1)
+	}
+}
+
+// Clients leave at the very moment that their calls end: after End no callback runs or comes.
+func TestNoCallAfterEnd(t *testing.T) {
+	l := open(t, Options{})
+	var late, calls atomic.Int64
+	for i := range 1500 {
+		server, client := dialAccept(t, l)
+		r := &recycled{late: &late, calls: &calls}
+		go client.Close()
+		if !server.Begin(r) {
+			for range rand.IntN(60) {
+				runtime.Gosched()
+			}
+		}
+		server.End(r)
+		r.ended.Store(true)
+		if i%2 == 0 {
+			server.Close()
+		} else {
+			go server.Close()
+		}
+	}
+	if late.Load() != 0 {
+		t.Errorf("%d calls after End", late.Load())
+	}
+	t.Logf("%d callbacks in 1500 calls", calls.Load())
+}
+
+// Thousands of connections come and go on few descriptors. Only a call whose own client left may hear of it.
+func TestDescriptorReuse(t *testing.T) {
+	l := open(t, Options{})
+	stop := make(chan struct{})
+	var held []*waiter
+	var conns []*Conn
+	var clients []net.Conn
+	for range 20 {
+		server, client := dialAccept(t, l)
+		w := newWaiter()
+		server.Begin(w)
+		held, conns, clients = append(held, w), append(conns, server), append(clients, client)
+	}
+	var group sync.WaitGroup
+	var wrong, missed atomic.Int64
+	accepted := make(chan *Conn, 64)
+	group.Go(func() {
+		defer close(accepted)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c.(*Conn)
+		}
+	})
+	for range 4 {
+		group.Go(func() { // the server: a call on each connection, which ends it by the client's wish or its own
+			for c := range accepted {
+				var first [1]byte
+				if _, err := io.ReadFull(c, first[:]); err != nil {
+					c.Close()
+					continue
+				}
+				w := newWaiter()
+				if first[0] == 'l' { // the client leaves
+					if _, err := c.Write([]byte{1}); err == nil && !c.Begin(w) {
+						select {
+						case <-w.at:
+						case <-time.After(5 * time.Second):
+							missed.Add(1)
+						}
+						c.End(w)
+					}
+					c.Close()
+					continue
+				}
+				if c.Begin(w) {
+					wrong.Add(1)
+				}
+				_, _ = c.Write([]byte{1})
+				c.End(w)
+				wrong.Add(int64(w.called.Load()))
+				c.Close()
+			}
+		})
+	}
+	for k := range 4 {
+		group.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c, err := net.Dial("tcp", l.Addr().String())
+				if err != nil {
+					return
+				}
+				kind := "ls"[(i+k)%2]
+				_, _ = c.Write([]byte{kind})
+				_, _ = io.ReadFull(c, make([]byte, 1))
+				if kind == 's' {
+					_, _ = io.Copy(io.Discard, c) // stays until the server closes
+				}
+				if i%3 == 0 {
+					_ = c.(*net.TCPConn).SetLinger(0)
+				}
+				c.Close()
+			}
+		})
+	}
+	time.Sleep(700 * time.Millisecond)
+	close(stop)
+	time.Sleep(50 * time.Millisecond)
+	l.Close()
+	group.Wait()
+	for i, w := range held {
+		if w.called.Load() != 0 {
+			t.Errorf("client %d is there and its call was told otherwise", i)
+		}
+		conns[i].End(w)
+		conns[i].Close()
+		clients[i].Close()
+	}
+	if wrong.Load() != 0 || missed.Load() != 0 {
+		t.Errorf("%d wrong callbacks, %d missing ones", wrong.Load(), missed.Load())
+	}
+}
+
+func TestEach(t *testing.T) {
+	l := open(t, Options{})
+	a, _ := pair(t, l)
+	b, _ := pair(t, l)
+	pair(t, l) // without a call
+	wa, wb := newWaiter(), newWaiter()
+	a.Begin(wa)
+	b.Begin(wb)
+	b.End(wb)
+	var told []Waiter
+	l.Each(func(w Waiter) { told = append(told, w) })
+	if len(told) != 1 || told[0] != wa {
+		t.Errorf("told %v", told)
+	}
+	a.End(wb) // not its waiter: nothing happens
+	l.Each(func(w Waiter) { told = append(told, w) })
+	if len(told) != 2 {
+		t.Error("another's End ended the call")
+	}
+	a.End(wa)
+}
+
+// The look of systems without epoll.
+func TestHungUp(t *testing.T) {
+	l := open(t, Options{})
+	for name, c := range map[string]struct {
+		do   func(c *net.TCPConn) error
+		want bool
+	}{
+		"idle": {func(*net.TCPConn) error { return nil }, false},
+		"data": {func(c *net.TCPConn) error { _, err := c.Write([]byte("x")); return err }, false},
+		"FIN":  {(*net.TCPConn).Close, true},
+		"RST":  {reset, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, client := pair(t, l)
+			w := newWaiter()
+			if server.waits() {
+				t.Error("waits without a call")
+			}
+			server.Begin(w)
+			if err := c.do(client); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(20 * time.Millisecond)
+			if got := server.hungUp(); got != c.want {
+				t.Errorf("hungUp is %v", got)
+			}
+			if name == "data" {
+				if !server.waits() {
+					t.Error("does not wait with a call")
+				}
+				if b, err := io.ReadAll(io.LimitReader(server, 1)); string(b) != "x" {
+					t.Errorf("read %q, %v: the look took a byte", b, err)
+				}
+			}
+			server.End(w)
+		})
+	}
+	server, _ := pair(t, l)
+	server.Close()
+	if server.hungUp() {
+		t.Error("a connection that we closed ourselves hung up")
+	}
+}
+
+func dialAccept(t testing.TB, l *Listener) (*Conn, net.Conn) {
+	t.Helper()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server.(*Conn), client
+}
+
+func BenchmarkBeginEnd(b *testing.B) {
+	server, _ := pair(b, open(b, Options{}))
+	w := newWaiter()
+	b.ReportAllocs()
+	for b.Loop() {
+		server.Begin(w)
+		server.End(w)
+	}
+}
+
+// BenchmarkAcceptClose is what a connection costs, the client's side included.
+func BenchmarkAcceptClose(b *testing.B) {
+	l := open(b, Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		server, client := dialAccept(b, l)
+		_ = reset(client.(*net.TCPConn))
+		server.Close()
+	}
+}
+
+// BenchmarkNotice is the time from a client's close to the callback.
+func BenchmarkNotice(b *testing.B) {
+	l := open(b, Options{})
+	var total time.Duration
+	for b.Loop() {
+		server, client := dialAccept(b, l)
+		w := newWaiter()
+		server.Begin(w)
+		start := time.Now()
+		client.Close()
+		total += (<-w.at).Sub(start)
+		server.End(w)
+		server.Close()
+	}
+	b.ReportMetric(float64(total.Microseconds())/float64(b.N), "µs/notice")
+}

@@ -1,0 +1,368 @@
+package routing
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// plan makes upstreams that were never probed: they are pending, which a route without an up target may use.
+func plan(t testing.TB, ups ...config.Upstream) *upstreams.Plan {
+	t.Helper()
+	set, err := upstreams.NewSet(upstreams.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range ups {
+		if ups[i].URL == "" {
+			ups[i].URL = fmt.Sprintf("http://127.0.0.1:%d", 20000+i)
+		}
+		ups[i].Engine = "openai"
+	}
+	p, err := set.Plan(ups, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func upstream(name string, slots int) config.Upstream {
+	return config.Upstream{Name: name, Weight: 1, Concurrency: config.Concurrency{Shared: slots}}
+}
+
+func table(t testing.TB, p *upstreams.Plan, models ...config.Model) *Table {
+	t.Helper()
+	tab, err := Build(&config.File{Models: models}, p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tab
+}
+
+func model(id string, policy string, ups ...string) config.Model {
+	m := config.Model{ID: id, Policy: policy}
+	for _, u := range ups {
+		m.Deployments = append(m.Deployments, config.Deployment{Upstream: u, Served: "served-" + id})
+	}
+	return m
+}
+
+func lookup(t testing.TB, tab *Table, name string) *Route {
+	t.Helper()
+	r, ok := tab.Lookup([]byte(name))
+	if !ok {
+		t.Fatalf("model %s not found", name)
+	}
+	return r
+}
+
+func TestLookup(t *testing.T) {
+	p := plan(t, upstream("a", 1))
+	llama, claude, long := model("llama", "", "a"), model("qwen", "", "a"), model("glm", "", "a")
+	llama.Aliases = []string{"meta/llama", "claude-*"}
+	claude.Aliases = []string{"claude-opus"}
+	long.Aliases = []string{"claude-sonnet-*"}
+	tab := table(t, p, llama, claude, long)
+	for name, want := range map[string]string{
+		"llama": "llama", "meta/llama": "llama", "claude-haiku": "llama", "claude-": "llama",
+		"claude-opus": "qwen", "claude-sonnet-4": "glm", "claude-sonnet": "llama",
+		"LLAMA": "", "llama ": "", "": "", "claude": "",
+	} {
+		r, ok := tab.Lookup([]byte(name))
+		switch {
+		case !ok && want != "":
+			t.Errorf("%q: not found, want %s", name, want)
+		case ok && r.ID != want:
+			t.Errorf("%q: %s, want %q", name, r.ID, want)
+		}
+	}
+	if got := len(tab.Routes()); got != 3 {
+		t.Errorf("%d routes", got)
+	}
+}
+
+func TestBuildUnknownUpstream(t *testing.T) {
+	if _, err := Build(&config.File{Models: []config.Model{model("m", "", "nobody")}}, plan(t, upstream("a", 1)), nil); err == nil {
+		t.Fatal("a deployment on an unknown upstream was accepted")
+	}
+}
+
+// spread acquires n leases one after the other, each with its own chance, and counts them by upstream.
+func spread(t testing.TB, r *Route, n int, q Query) map[string]int {
+	t.Helper()
+	got := map[string]int{}
+	for i := range n {
+		q.Now, q.Rand = t0, uint64(i)*0x9e3779b97f4a7c15
+		l, target, err := r.Acquire(&q)
+		if err != nil {
+			t.Fatalf("lease %d: %v", i, err)
+		}
+		if target.Served != "served-"+r.ID {
+			t.Fatalf("served name %q", target.Served)
+		}
+		got[l.Upstream().Name()]++
+	}
+	return got
+}
+
+func TestLeastLoadedFillsEvenlyAndStopsAtTheLimit(t *testing.T) {
+	p := plan(t, upstream("a", 4), upstream("b", 4), upstream("c", 4))
+	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c")), "m")
+	got := spread(t, r, 12, Query{})
+	for _, name := range []string{"a", "b", "c"} {
+		if got[name] != 4 {
+			t.Errorf("%s has %d leases, want 4", name, got[name])
+		}
+	}
+	_, _, err := r.Acquire(&Query{Now: t0})
+	var full *FullError
+	if !errors.As(err, &full) {
+		t.Fatalf("the thirteenth lease: %v", err)
+	}
+	if want := (Capacity{Active: 12, Total: 12, Available: 0, Utilization: 100}); full.Capacity != want {
+		t.Errorf("capacity %+v, want %+v", full.Capacity, want)
+	}
+}
+
+func TestLeastLoadedWeighs(t *testing.T) {
+	big := upstream("big", 100)
+	big.Weight = 3
+	p := plan(t, big, upstream("small", 100))
+	r := lookup(t, table(t, p, model("m", "", "big", "small")), "m")
+	got := spread(t, r, 80, Query{})
+	if got["big"] < 58 || got["big"] > 62 {
+		t.Errorf("weight 3 against 1 gave %v of 80, want 60 and 20", got)
+	}
+}
+
+func TestTiesAreSpread(t *testing.T) {
+	p := plan(t, upstream("a", 9), upstream("b", 9), upstream("c", 9))
+	r := lookup(t, table(t, p, model("m", "", "a", "b", "c")), "m")
+	first := map[string]int{}
+	for i := range 3000 {
+		l, _, err := r.Acquire(&Query{Now: t0, Rand: uint64(i) * 0x9e3779b97f4a7c15})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first[l.Upstream().Name()]++
+		l.Release(upstreams.OutcomeOK)
+	}
+	for name, n := range first {
+		if n < 900 || n > 1100 {
+			t.Errorf("idle upstream %s was chosen %d times of 3000, want about 1000", name, n)
+		}
+	}
+}
+
+func TestTokensCount(t *testing.T) {
+	p := plan(t, upstream("a", 50), upstream("b", 50))
+	r := lookup(t, table(t, p, model("m", "", "a", "b")), "m")
+	long, _, err := r.Acquire(&Query{Now: t0, Tokens: 100_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := spread(t, r, 10, Query{Tokens: 10})
+	if got[long.Upstream().Name()] != 0 {
+		t.Errorf("the engine with a prompt of 100,000 tokens got %d of 10 short calls", got[long.Upstream().Name()])
+	}
+}
+
+func TestExclude(t *testing.T) {
+	p := plan(t, upstream("a", 9), upstream("b", 9))
+	r := lookup(t, table(t, p, model("m", "", "a", "b")), "m")
+	a := p.Upstream("a")[0].ID()
+	if got := spread(t, r, 5, Query{Exclude: []upstreams.ID{a}}); got["b"] != 5 {
+		t.Errorf("excluded upstream was picked: %v", got)
+	}
+	_, _, err := r.Acquire(&Query{Now: t0, Exclude: []upstreams.ID{a, p.Upstream("b")[0].ID()}})
+	if !errors.Is(err, ErrNoUpstream) {
+		t.Errorf("all excluded: %v", err)
+	}
+}
+
+func TestRoundRobin(t *testing.T) {
+	p := plan(t, upstream("a", 99), upstream("b", 99), upstream("c", 99))
+	r := lookup(t, table(t, p, model("m", config.PolicyRoundRobin, "a", "b", "c")), "m")
+	held := spread(t, r, 30, Query{})
+	for name, n := range held {
+		if n != 10 {
+			t.Errorf("%s got %d of 30", name, n)
+		}
+	}
+}
+
+func TestTwoChoices(t *testing.T) {
+	p := plan(t, upstream("a", 30), upstream("b", 30), upstream("c", 30), upstream("d", 30))
+	r := lookup(t, table(t, p, model("m", config.PolicyTwoChoices, "a", "b", "c", "d")), "m")
+	got := spread(t, r, 100, Query{})
+	for name, n := range got {
+		if n < 18 || n > 32 {
+			t.Errorf("%s got %d of 100", name, n)
+		}
+	}
+	// When the two that are drawn are full, the others still serve: 120 slots hold 120 calls.
+	for i := range 20 {
+		if _, _, err := r.Acquire(&Query{Now: t0, Rand: uint64(i)}); err != nil {
+			t.Fatalf("lease %d of the last 20: %v", i, err)
+		}
+	}
+}
+
+// conversation is a prompt that grows by turns.
+func conversation(id int) []byte {
+	return bytes.Repeat([]byte(fmt.Sprintf("conversation %d goes on. ", id)), 200)
+}
+
+func TestPrefixAffinityKeepsConversations(t *testing.T) {
+	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
+	tab := table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c", "d"))
+	r := lookup(t, tab, "m")
+	home := map[int]string{}
+	for turn := range 5 {
+		for id := range 40 {
+			blocks := HashBlocks(nil, Seed("m", nil), conversation(id)[:1000+turn*700])
+			l, _, err := r.Acquire(&Query{Now: t0, Rand: uint64(turn*1000 + id), Prefix: blocks})
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := l.Upstream().Name()
+			if before := home[id]; before != "" && before != name {
+				t.Errorf("turn %d of conversation %d moved from %s to %s", turn, id, before, name)
+			}
+			home[id] = name
+			l.Release(upstreams.OutcomeOK)
+		}
+	}
+	count := map[string]int{}
+	for _, h := range home {
+		count[h]++
+	}
+	if len(count) != 4 {
+		t.Errorf("40 conversations went to %v", count)
+	}
+}
+
+func TestPrefixAffinityMovesWhenTheHomeIsFull(t *testing.T) {
+	p := plan(t, upstream("a", 2), upstream("b", 2))
+	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b")), "m")
+	blocks := HashBlocks(nil, 1, conversation(1))
+	got := spread(t, r, 4, Query{Prefix: blocks})
+	if got["a"] != 2 || got["b"] != 2 {
+		t.Errorf("four calls of one conversation over two engines of two slots: %v", got)
+	}
+}
+
+func TestPrefixAffinityAgreesBetweenEdges(t *testing.T) {
+	choose := func(id int) string {
+		p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
+		r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c")), "m")
+		l, _, err := r.Acquire(&Query{Now: t0, Rand: uint64(id) * 77, Prefix: HashBlocks(nil, Seed("m", nil), conversation(id))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Upstream().Name()
+	}
+	for id := range 20 {
+		if a, b := choose(id), choose(id); a != b {
+			t.Errorf("two edges send conversation %d to %s and %s", id, a, b)
+		}
+	}
+}
+
+func TestPrefixIndexOutlivesReload(t *testing.T) {
+	p := plan(t, upstream("a", 64), upstream("b", 64))
+	f := &config.File{Models: []config.Model{model("m", config.PolicyPrefixAffinity, "a", "b")}}
+	before, err := Build(f, p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := Build(f, p, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := p.Upstream("a")[0].ID()
+	blocks := HashBlocks(nil, 1, conversation(3))
+	lookup(t, before, "m").affinity.learn(id, blocks)
+	if n := lookup(t, after, "m").affinity.known(id, blocks); n != len(blocks) {
+		t.Errorf("%d of %d blocks known after a reload", n, len(blocks))
+	}
+}
+
+func TestHashBlocks(t *testing.T) {
+	prompt := conversation(7)
+	long, short := HashBlocks(nil, 5, prompt), HashBlocks(nil, 5, prompt[:2*blockBytes+100])
+	if len(short) != 2 || long[0] != short[0] || long[1] != short[1] {
+		t.Errorf("a longer prompt with the same beginning has other blocks: %d and %d", len(long), len(short))
+	}
+	if other := HashBlocks(nil, 6, prompt); other[0] == long[0] {
+		t.Error("another seed gives the same block")
+	}
+	changed := bytes.Clone(prompt)
+	changed[10] ^= 1
+	if other := HashBlocks(nil, 5, changed); other[2] == long[2] {
+		t.Error("blocks behind a change are the same")
+	}
+	if n := len(HashBlocks(nil, 5, make([]byte, 10<<20))); n != maxBlocks {
+		t.Errorf("%d blocks of a huge prompt", n)
+	}
+}
+
+func TestCapacity(t *testing.T) {
+	separate := config.Upstream{Name: "s", Weight: 1, Concurrency: config.Concurrency{Text: 8, Vision: 2}}
+	p := plan(t, upstream("a", 4), separate)
+	tab := table(t, p, model("shared", "", "a", "a"), model("both", "", "a", "s"), model("apart", "", "s"))
+	shared, apart := lookup(t, tab, "shared"), lookup(t, tab, "apart")
+	if c := shared.Capacity(upstreams.PoolText, t0); c.Total != 4 {
+		t.Errorf("an upstream with two targets counts %d slots, want 4", c.Total)
+	}
+	if shared.SeparatePools() || !apart.SeparatePools() {
+		t.Error("separate pools are told wrongly")
+	}
+	if _, _, err := apart.Acquire(&Query{Now: t0, Pool: upstreams.PoolVision}); err != nil {
+		t.Fatal(err)
+	}
+	text, vision := apart.Capacity(upstreams.PoolText, t0), apart.Capacity(upstreams.PoolVision, t0)
+	if text != (Capacity{0, 8, 8, 0}) || vision != (Capacity{1, 2, 1, 50}) {
+		t.Errorf("text %+v, vision %+v", text, vision)
+	}
+	if sum := text.Plus(vision); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
+		t.Errorf("sum %+v", sum)
+	}
+	if shared.Ready(t0) {
+		t.Error("a route whose upstream was never probed is called ready")
+	}
+}
+
+func BenchmarkAcquire(b *testing.B) {
+	var ups []config.Upstream
+	var names []string
+	for i := range 32 {
+		ups = append(ups, upstream(fmt.Sprint("u", i), 1000))
+		names = append(names, ups[i].Name)
+	}
+	p := plan(b, ups...)
+	blocks := HashBlocks(nil, 1, conversation(1))
+	for _, policy := range []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {
+		r := lookup(b, table(b, p, model("m", policy, names...)), "m")
+		b.Run(policy, func(b *testing.B) {
+			b.ReportAllocs()
+			q := Query{Now: t0, Prefix: blocks}
+			for b.Loop() {
+				q.Rand++
+				l, _, err := r.Acquire(&q)
+				if err != nil {
+					b.Fatal(err)
+				}
+				l.Release(upstreams.OutcomeOK)
+			}
+		})
+	}
+}
