@@ -19,6 +19,7 @@ import (
 	"penstock/config"
 	"penstock/proxy"
 	"penstock/proxy/auth"
+	"penstock/proxy/openapi"
 	"penstock/upstreams"
 )
 
@@ -31,8 +32,11 @@ const (
 type cli struct {
 	Serve   serveCmd   `cmd:"" default:"withargs" help:"Run the edge. Without --config: find engines on loopback, or start the simulator, and serve them."`
 	Check   checkCmd   `cmd:"" help:"Validate configuration files and print every problem with its line."`
+	Reload  reloadCmd  `cmd:"" help:"Make a running edge read its configuration again; prints what changed, or what is wrong."`
+	Doctor  doctorCmd  `cmd:"" help:"Ask an engine what it is: what it can do, its quirks, and the configuration lines to paste."`
 	Sim     sim.CLI    `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
 	Key     keyCmd     `cmd:"" help:"Make or hash an API key."`
+	Openapi openapiCmd `cmd:"" help:"Print the description of the API that the edge serves (OpenAPI 3.1)."`
 	Version versionCmd `cmd:"" help:"Print the version and how it was built."`
 }
 
@@ -179,6 +183,43 @@ func (c *checkCmd) Run() error {
 	return nil
 }
 
+type reloadCmd struct {
+	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
+	Token string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, where it has one. Arguments can be seen by other users of the machine, the variable cannot."`
+}
+
+// Run asks for the reload. Problems of the configuration are an error: exit code 1.
+func (r *reloadCmd) Run() error { return proxy.RequestReload(r.Admin, r.Token, os.Stdout) }
+
+type doctorCmd struct {
+	URL    string `arg:"" name:"url" help:"Base URL of the engine, such as http://10.0.0.11:8000."`
+	APIKey string `name:"api-key" placeholder:"KEY" env:"ENGINE_API_KEY" help:"Key of the engine, where it wants one. Arguments can be seen by other users of the machine, the variable cannot."`
+	Config string `short:"c" placeholder:"FILE" help:"Configuration whose own engine profiles ('engines:') are tried as well."`
+}
+
+// Run prints the report.
+func (d *doctorCmd) Run() error {
+	var own []config.Engine
+	if d.Config != "" {
+		f, problems := config.LoadValid(d.Config, known())
+		if f == nil {
+			return problems
+		}
+		own = f.Engines
+	}
+	profiles, err := upstreams.LoadProfiles(own)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	found, err := upstreams.Detect(ctx, d.URL, d.APIKey, profiles)
+	if err != nil {
+		return fmt.Errorf("no engine answers: %w", err)
+	}
+	return found.WriteReport(os.Stdout)
+}
+
 type keyCmd struct {
 	New  keyNewCmd  `cmd:"" help:"Make a key: prints it once, and the lines for the configuration."`
 	Hash keyHashCmd `cmd:"" help:"Hash a key that you have; it is read from standard input."`
@@ -222,6 +263,20 @@ func (keyHashCmd) Run() error {
 	}
 	fmt.Println(auth.Hash(plain))
 	return nil
+}
+
+type openapiCmd struct {
+	Format string `enum:"yaml,json" default:"yaml" help:"Form of the document: ${enum}."`
+}
+
+// Run prints the embedded document.
+func (o *openapiCmd) Run() error {
+	text := openapi.YAML()
+	if o.Format == "json" {
+		text = openapi.JSON()
+	}
+	_, err := os.Stdout.Write(text)
+	return err
 }
 
 type versionCmd struct{}

@@ -81,15 +81,15 @@ func (f *File) complete() {
 	}
 }
 
-// Endpoints returns the paths the model may be asked at: those of the file, or by default the ones of its kind. Text
-// completions go with chat, and counting tokens with messages.
+// Endpoints returns the paths the model may be asked at: those of the file, or by default the ones of its kind. Counting
+// tokens goes with messages.
 func (m *Model) Endpoints() []string {
 	if m.SupportedEndpoints != nil {
 		return m.SupportedEndpoints
 	}
 	switch m.Kind {
 	case KindChat:
-		return []string{"/v1/chat/completions", "/v1/messages", "/v1/responses"}
+		return []string{"/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/completions"}
 	case KindTranscription:
 		return []string{"/v1/audio/transcriptions"}
 	case KindSpeech:

@@ -141,10 +141,12 @@ const (
 	QuirkOwnHost = "own_host"
 	// QuirkLoadsOnDemand: a listed model that is not loaded is loaded by the first request for it.
 	QuirkLoadsOnDemand = "loads_on_demand"
+	// QuirkStreamsTranscriptions: a transcription with stream=true is answered with events.
+	QuirkStreamsTranscriptions = "streams_transcriptions"
 )
 
 // EngineQuirks are the words that Engine.Quirks may hold.
-var EngineQuirks = []string{QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand}
+var EngineQuirks = []string{QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand, QuirkStreamsTranscriptions}
 
 // EngineOperations are the keys that Engine.Paths may hold.
 var EngineOperations = []string{

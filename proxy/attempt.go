@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"penstock/config"
 	"penstock/routing"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
@@ -23,10 +24,11 @@ type attempt struct {
 	x      *upstreams.Exchange
 	events *sse.Reader // of a streamed reply
 
-	streamed bool // the engine was asked for a stream
-	headed   bool // the reply's head has come and is a 200
-	begun    bool // the first event has come
-	ended    bool // the reply has come to its framed end
+	streamed bool  // the engine was asked for a stream
+	headed   bool  // the reply's head has come and is a 200
+	begun    bool  // the first event has come
+	ended    bool  // the reply has come to its framed end
+	bad      error // what the event after the last one delivered was; told by the next pull
 
 	sentAt     time.Time // request written
 	readAt     time.Time // last bytes of the reply
@@ -50,6 +52,9 @@ var readerPool = sync.Pool{New: func() any { return sse.NewReader(nil, maxEvent)
 func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, streamed bool) error {
 	*a = attempt{call: c, lease: lease, target: target, streamed: streamed, x: lease.Exchange()}
 	c.publish(a.x)
+	if c.payload != nil {
+		return a.openOther()
+	}
 	clocks := &c.model.clocks
 	var scratch [4][]byte
 	var room [512]byte
@@ -61,17 +66,22 @@ func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, 
 		accept = "text/event-stream"
 	}
 	err := a.x.Send(&upstreams.Request{
-		Method: "POST", Path: lease.Upstream().Engine().Path(c.ep.operation),
+		Method: "POST", Path: lease.Upstream().Engine().Path(config.OpChat), // all dialects here are chat underneath
 		ContentType: "application/json", Accept: accept,
 		RequestID: c.id, Traceparent: c.traceparent(),
 		Body:           segments,
 		ConnectTimeout: clocks.Connect.D(), WriteTimeout: clocks.FirstEvent.D(),
 		NoReplay: c.sends > 0,
 	})
-	c.sends += a.x.Sends()
-	a.sentAt = c.edge.now()
-	a.readAt = a.sentAt
+	a.sent()
 	return err
+}
+
+// sent notes that the request has been written, or as much of it as could be.
+func (a *attempt) sent() {
+	a.call.sends += a.x.Sends()
+	a.sentAt = a.call.edge.now()
+	a.readAt = a.sentAt
 }
 
 // awaitHead reads the reply's head. It returns nil for a usable reply, upstreams.ErrNotYet when until passes, and
@@ -98,6 +108,9 @@ func (a *attempt) awaitHead(until time.Time) error {
 	if a.x.Status() != 200 {
 		return a.refusal()
 	}
+	if a.call.ep.raw {
+		return a.awaitRaw()
+	}
 	isStream := bytes.HasPrefix(a.x.Header("Content-Type"), []byte("text/event-stream"))
 	if isStream != a.streamed {
 		if a.streamed {
@@ -118,7 +131,8 @@ var errWrongType = errors.New("reply of another media type than asked for")
 // refusal reads the body of a reply whose status is not 200 and says what it means.
 func (a *attempt) refusal() *failure {
 	status := a.x.Status()
-	e := chat.ParseEngineError(status, string(a.x.Header("Content-Type")), a.errorBody())
+	contentType := string(a.x.Header("Content-Type")) // copied first: reading the body moves the header values
+	e := chat.ParseEngineError(status, contentType, a.errorBody())
 	profile := a.lease.Upstream().Engine()
 	switch {
 	case profile.ClientFault(status, e.Type, e.Message):
@@ -126,7 +140,7 @@ func (a *attempt) refusal() *failure {
 	case profile.Overload(status, e.Type, e.Message):
 		status = 503
 	}
-	if status == 404 && !e.ClientFault {
+	if status == 404 && !e.ClientFault && a.call.ep.enginePath == "" { // else the path may be what is not there
 		a.lease.Upstream().ModelGone(a.target.Served)
 	}
 	return fromStatus(status, &e, retryAfter(a.x.Header("Retry-After"), a.call.edge.now()))
@@ -134,7 +148,8 @@ func (a *attempt) refusal() *failure {
 
 // plainReply is a 200 that is no stream although one was asked for: an engine's error in disguise, or nonsense.
 func (a *attempt) plainReply() *failure {
-	e := chat.ParseEngineError(200, string(a.x.Header("Content-Type")), a.errorBody())
+	contentType := string(a.x.Header("Content-Type"))
+	e := chat.ParseEngineError(200, contentType, a.errorBody())
 	if e.Status != 0 {
 		return fromStreamError(&e)
 	}
@@ -165,7 +180,13 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 	if err := a.awaitHead(until); err != nil {
 		return dst, false, a.classify(err)
 	}
+	if a.bad != nil {
+		return dst, false, a.classify(a.bad)
+	}
 	a.until = until
+	if a.call.ep.raw {
+		return a.pullRaw(dst)
+	}
 	before := len(dst)
 	for {
 		ev, err := a.events.Next()
@@ -182,12 +203,14 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 			return dst, false, a.classify(err)
 		}
 		if dst, err = a.call.stream.Append(dst, ev); err != nil {
-			return dst, false, a.classify(err)
+			return a.failed(dst, before, err)
 		}
 		a.begun = true
 		if a.call.stream.Done() {
-			out, err = a.call.stream.Finish(dst)
-			return out, true, a.classify(err)
+			if out, err = a.call.stream.Finish(dst); err != nil {
+				return a.failed(dst, before, err)
+			}
+			return out, true, nil
 		}
 		if a.completeAt.IsZero() && a.call.stream.Whole() {
 			a.completeAt = a.readAt
@@ -196,6 +219,16 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 			return dst, false, nil
 		}
 	}
+}
+
+// failed ends pull at an event that cannot be delivered. What came before it goes out first, as it would have if the bytes
+// had come in other reads: how they are cut must not decide between a clean status and an error in the stream.
+func (a *attempt) failed(dst []byte, before int, err error) ([]byte, bool, error) {
+	if len(dst) > before {
+		a.bad = err
+		return dst, false, nil
+	}
+	return dst, false, a.classify(err)
 }
 
 // Read implements io.Reader for the event reader: it waits as long as the caller of pull and the clocks allow.

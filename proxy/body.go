@@ -31,12 +31,15 @@ var bodyPool = sync.Pool{New: func() any { b := make([]byte, 0, firstChunk); ret
 // readBody reads the request's body into c.body, within limit bytes.
 func (c *Call) readBody(limit int64) *apierr.Error {
 	h := &c.ctx.Request.Header
-	if e := checkBodyHead(h); e != nil {
+	if e := checkBodyHead(h, c.ep); e != nil {
 		return c.unread(e)
 	}
 	n := announced(h)
 	if n > limit {
 		return c.unread(bodyTooLarge(limit))
+	}
+	if c.ep.form != nil {
+		return c.readUpload(n, limit)
 	}
 	if n == 0 {
 		return nil
@@ -64,12 +67,9 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 	}
 	start := c.record.Start
 	silence := c.snap.Config.Timeouts.ClientBody.D()
-	var armed time.Time
-	for {
-		if len(buf) == cap(buf) {
-			if n >= 0 {
-				break
-			}
+	var armed time.Time // headReceived has armed the deadline for the first byte
+	for int64(len(buf)) != n {
+		if len(buf) == cap(buf) { // of a chunked body: the others have their size from the start
 			grown := int64(cap(buf))
 			if !c.reserve(grown) {
 				*c.body = buf
@@ -77,8 +77,8 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 			}
 			buf = append(make([]byte, 0, 2*grown), buf...)
 		}
-		if now := c.edge.now(); len(buf) > 0 && now.Sub(armed) > time.Second {
-			// Moved at most once a second: a deadline costs more than a read.
+		if now := c.edge.now(); len(buf) > 0 && now.Sub(armed) > min(time.Second, silence/8) {
+			// Moved now and then only: a deadline costs more than a read.
 			if late := now.Sub(start) - slowGrace; late > 0 && int64(len(buf)) < int64(late.Seconds())*slowBody {
 				*c.body = buf
 				return slowClient(nil)
@@ -119,16 +119,24 @@ func (c *Call) reserve(n int64) bool {
 // releaseBody gives the request's bytes back as soon as no attempt can need them any more.
 func (c *Call) releaseBody() {
 	if c.body != nil {
-		if b := *c.body; cap(b) <= pooledBody {
-			*c.body = b[:0]
-		} else {
-			*c.body = make([]byte, 0, firstChunk)
-		}
-		bodyPool.Put(c.body)
+		recycleBody(c.body)
 		c.body = nil
+	}
+	if c.payload != nil {
+		c.payload.release()
 	}
 	c.edge.memory.Release(c.reserved)
 	c.reserved = 0
+}
+
+// recycleBody gives a buffer of a body back to the pool.
+func recycleBody(buf *[]byte) {
+	if b := *buf; cap(b) <= pooledBody {
+		*buf = b[:0]
+	} else {
+		*buf = make([]byte, 0, firstChunk)
+	}
+	bodyPool.Put(buf)
 }
 
 // unread marks the call as answered before its body was read to the end: the connection ends with the answer, and it is
@@ -142,24 +150,39 @@ func (c *Call) unread(e *apierr.Error) *apierr.Error {
 }
 
 // checkBodyHead refuses bodies that would have to be decoded, and media types that are not the endpoint's.
-func checkBodyHead(h *fasthttp.RequestHeader) *apierr.Error {
+func checkBodyHead(h *fasthttp.RequestHeader, ep *endpoint) *apierr.Error {
 	if enc := h.ContentEncoding(); len(enc) > 0 && !equalFold(enc, "identity") {
 		return apierr.New(415, apierr.CodeUnsupportedMediaType, "A request body with a Content-Encoding is not accepted: send it as it is.")
 	}
-	if t := h.ContentType(); len(t) > 0 && !isJSON(t) {
+	t := h.ContentType()
+	if ep.form != nil {
+		if len(t) > 0 && !isForm(t) { // without one there is no boundary either, which is another mistake
+			return apierr.New(415, apierr.CodeUnsupportedMediaType, "The request body must be a form: send it as multipart/form-data.")
+		}
+		return nil
+	}
+	if len(t) > 0 && !isJSON(t) {
 		return apierr.New(415, apierr.CodeUnsupportedMediaType, "The request body must be JSON: send the header Content-Type: application/json.")
 	}
 	return nil
 }
 
-// isJSON reports whether a media type, parameters apart, is application/json or ends in +json.
-func isJSON(t []byte) bool {
+// isForm reports whether a media type, parameters apart, is multipart/form-data.
+func isForm(t []byte) bool { return equalFold(bareType(t), "multipart/form-data") }
+
+// bareType is a media type without its parameters.
+func bareType(t []byte) []byte {
 	for i, b := range t {
 		if b == ';' || b == ' ' {
-			t = t[:i]
-			break
+			return t[:i]
 		}
 	}
+	return t
+}
+
+// isJSON reports whether a media type, parameters apart, is application/json or ends in +json.
+func isJSON(t []byte) bool {
+	t = bareType(t)
 	return equalFold(t, "application/json") || len(t) > 5 && equalFold(t[len(t)-5:], "+json")
 }
 

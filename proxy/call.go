@@ -13,6 +13,7 @@ import (
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
 	"penstock/translate/chat"
+	"penstock/translate/responses"
 	"penstock/upstreams"
 )
 
@@ -31,9 +32,12 @@ type Call struct {
 	model *model
 	held  limit.Reservation // what the key's limits have set aside for this call
 
-	body     *[]byte // the request's bytes, until no attempt can need them
-	reserved int64   // of the body-memory budget
-	chat     *chat.Request
+	body     *[]byte       // the request's bytes, until no attempt can need them
+	reserved int64         // of the body-memory budget
+	chat     *chat.Request // nil on endpoints that are not chat underneath
+	payload  payload       // on those
+	upload   *upload       // the payload of a multipart endpoint
+	media    string        // type of a whole or raw answer; empty: JSON
 	pool     upstreams.Pool
 
 	promptTokens int                 // estimated
@@ -41,8 +45,10 @@ type Call struct {
 	upstream     *upstreams.Upstream // of the last attempt
 
 	stream      stream
-	passthrough *chat.Stream     // kept from call to call
-	completion  *chat.Completion // kept from call to call
+	passthrough *chat.Stream      // kept from call to call
+	completion  *chat.Completion  // kept from call to call
+	responses   *responses.Answer // of a Responses call
+	messages    *messagesCall     // kept from call to call; nil before the first in that dialect
 	answer      chat.Answer
 	usage       chat.Usage
 
@@ -137,6 +143,7 @@ func (c *Call) finish() {
 		c.record.TokensEstimated = c.usage.Estimated
 	}
 	c.edge.calls.Finish(&c.record, now)
+	c.releaseResponses()
 	c.recycle()
 }
 
@@ -150,7 +157,11 @@ func (c *Call) learn() {
 // recycle returns the call to the pool with what is worth keeping.
 func (c *Call) recycle() {
 	id, tried, prefix, passthrough, completion := c.id, c.tried[:0], c.prefix[:0], c.passthrough, c.completion
-	*c = Call{id: id, tried: tried, prefix: prefix, passthrough: passthrough, completion: completion}
+	messages := c.messages
+	if messages != nil {
+		messages.release()
+	}
+	*c = Call{id: id, tried: tried, prefix: prefix, passthrough: passthrough, completion: completion, messages: messages}
 	callPool.Put(c)
 }
 
@@ -191,7 +202,6 @@ func appendRequestID(dst []byte) []byte {
 	return dst
 }
 
-// jitter spreads d over d to 2d, so that clients told to come back do not come back together.
-func jitter(d time.Duration) time.Duration {
-	return d + time.Duration(rand.Int64N(int64(d)+1))
-}
+// jitter spreads d over d, 2d and 3d, so that clients told to come back do not come back together. Clients are told whole
+// seconds, so a finer spread would be rounded away.
+func jitter(d time.Duration) time.Duration { return d * time.Duration(1+rand.IntN(3)) }

@@ -1,7 +1,14 @@
 package proxy
 
 import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
 	"penstock/translate/apierr"
+	"penstock/translate/responses"
 )
 
 // dialect is how an endpoint speaks: the shape of its errors and what its contract calls an engine's failure.
@@ -26,7 +33,53 @@ func chatError(dst []byte, e *apierr.Error, _ string) []byte { return e.Append(d
 // dialectChat is also the shape of errors that belong to no endpoint: a head that did not parse, an unknown path.
 var dialectChat = &dialect{name: "chat", appendError: chatError}
 
+// dialectResponses has the shape of chat's errors outside of a stream; what an engine says of messages is about input.
+var dialectResponses = &dialect{name: "responses", appendError: chatError, mapError: responses.MapError}
+
 var dialectModels = &dialect{name: "models", appendError: chatError}
+
+// dialectMessages answers 529 where the others have 502, 503 and 504.
+var dialectMessages = &dialect{
+	name:        "messages",
+	appendError: func(dst []byte, e *apierr.Error, requestID string) []byte { return e.AppendMessages(dst, requestID) },
+	mapError:    messagesError,
+}
+
+// messagesError says an error as the contract has it for Messages. An engine's failure is 529 with a Retry-After, whatever
+// it was. A prompt that does not fit is told in the words that agents look for before they compact a conversation.
+func messagesError(e *apierr.Error) *apierr.Error {
+	own := *e
+	switch {
+	case e.Status == 502 || e.Status == 503 || e.Status == 504:
+		own.Status, own.Type = apierr.StatusOverloaded, apierr.TypeOverloaded
+		own.RetryAfter = max(e.RetryAfter, retrySoon)
+	case e.Overflow.Known():
+		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum", e.Overflow.Prompt, e.Overflow.Max)
+	case e.Code == apierr.CodeContextLength && e.Param == "messages" && !strings.HasPrefix(e.Message, promptTooLong):
+		own.Message = promptTooLong + ". " + e.Message
+	default:
+		return e
+	}
+	return &own
+}
+
+const promptTooLong = "prompt is too long"
+
+// dialectAt returns the dialect that a path is meant for: that of the endpoint there, or above it.
+func dialectAt(path []byte) *dialect {
+	for _, ep := range endpoints {
+		if rest, ok := bytes.CutPrefix(path, []byte(ep.path)); ok && (len(rest) == 0 || rest[0] == '/') {
+			return ep.dialect
+		}
+	}
+	return dialectChat
+}
+
+// dialectOf is dialectAt for the path of a request.
+func dialectOf(ctx *fasthttp.RequestCtx) *dialect {
+	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
+	return dialectAt(path)
+}
 
 // dialectNone marks answers outside of any endpoint in the record.
 var dialectNone = &dialect{name: "none", appendError: chatError}

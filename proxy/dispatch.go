@@ -32,6 +32,7 @@ func (c *Call) dispatch() *failure {
 		if f == nil {
 			return nil
 		}
+		c.attempt.note(f)
 		c.attempt.end(f.outcome)
 		if first == nil {
 			first = f
@@ -76,7 +77,7 @@ func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error)
 // prefixBlocks hashes the prompt for a route that picks by what an engine has cached. The raw elements of `messages` of one
 // turn are a byte prefix of the next turn's, so they can be hashed as they stand.
 func (c *Call) prefixBlocks() []uint64 {
-	if !c.model.route.WantsPrefix() {
+	if c.chat == nil || !c.model.route.WantsPrefix() {
 		return nil
 	}
 	if len(c.prefix) == 0 {
@@ -89,13 +90,31 @@ func (c *Call) prefixBlocks() []uint64 {
 // mayRetry is the one rule of what is sent again: only a failure that allows it, within the attempts of one call and the
 // budget of all. Nothing has been committed when it is asked.
 func (c *Call) mayRetry(f *failure) bool {
-	return f.retry && c.sends < c.snap.Config.Retry.Attempts && c.edge.retries.Allow(c.edge.now(), c.snap.Config.Retry.Budget)
+	if c.upload != nil && c.upload.spent {
+		return false // a part of what was sent is gone
+	}
+	attempts := c.snap.Config.Retry.Attempts
+	return f.retry && c.sends < attempts && len(c.tried)+1 < attempts && c.edge.retries.Allow(c.edge.now(), c.snap.Config.Retry.Budget)
+}
+
+// note tells the upstream's state page what a call failed of, unless the upstream is not to blame.
+func (a *attempt) note(f *failure) {
+	switch f.outcome {
+	case upstreams.OutcomeTimeout, upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused:
+	default:
+		return
+	}
+	reason := f.outcome.String()
+	if x := (*upstreams.Failure)(nil); errors.As(f.api.Cause, &x) && x.Reason != "" {
+		reason = x.Reason
+	}
+	a.lease.Upstream().Note(reason, f.status, a.call.edge.now())
 }
 
 // try makes one attempt. It returns nil when the answer was handed over.
 func (c *Call) try(lease *upstreams.Lease, target *routing.Target) *failure {
 	a := &c.attempt
-	streamed := c.record.Stream || lease.Upstream().Engine().CancelOnlyStreams()
+	streamed := c.record.Stream && !c.ep.raw || c.chat != nil && lease.Upstream().Engine().CancelOnlyStreams()
 	if err := a.open(c, lease, target, streamed); err != nil {
 		return a.failureOf(err)
 	}
@@ -111,7 +130,7 @@ func (c *Call) tryStream() *failure {
 	c.ep.answer(c)
 	out := outPool.Get().(*[]byte)
 	var commit time.Time
-	if d := c.snap.Config.Stream.CommitAfter.D(); d > 0 {
+	if d := c.snap.Config.Stream.CommitAfter.D(); d > 0 && !c.ep.raw {
 		commit = a.sentAt.Add(d)
 	}
 	first, done, err := a.pull((*out)[:0], commit)

@@ -35,5 +35,11 @@
 //
 // Calls are pooled; relays and leases are not, because a stale second Close or Release must hit nobody else.
 //
+// Not every request is chat underneath: audio, embeddings, images and the legacy completions take the same steps with a
+// payload in the place of the chat request (payload.go, attempt_other.go). An upload is the one payload that is still being
+// read when its slot is taken, once its model is known and 256 KiB have come or it has ended (upload.go): a file of any size passes
+// through a bounded window, and may go to another engine as long as nothing beyond the window was sent. Audio is relayed
+// as bytes; where it breaks off so does the connection, since bytes have no words for an error.
+//
 // A snapshot of the configuration is loaded once a request. Reloading builds the next one whole and swaps one pointer.
 package proxy

@@ -25,12 +25,16 @@ func (e *Edge) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if len(h.Peek(headerAnnounced)) > 0 {
 		h.Del(headerAnnounced) // a client cannot set it
 	}
+	var conf fasthttp.RequestConfig
+	if h.ContentLength() != 0 {
+		conf.ReadTimeout = e.current.Load().Config.Timeouts.ClientBody.D() // until the body's first byte; then body.go's
+	}
 	if n := h.ContentLength(); n > worthChecking && e.refuseEarly(h, int64(n)) != nil {
 		h.Set(headerAnnounced, strconv.Itoa(n))
 		h.SetConnectionClose()
 		h.SetContentLength(0)
 	}
-	return fasthttp.RequestConfig{}
+	return conf
 }
 
 // headerAnnounced marks a request whose body was cut off by headReceived; its value is the announced length.
@@ -70,7 +74,7 @@ func (e *Edge) refuseEarly(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	if limit := bodyLimit(snap.Config, ep); n > limit {
 		return bodyTooLarge(limit)
 	}
-	if a := checkBodyHead(h); a != nil {
+	if a := checkBodyHead(h, ep); a != nil {
 		return a
 	}
 	return nil
@@ -89,18 +93,14 @@ func endpointAt(path []byte) *endpoint {
 // the status to answer with; for a refusal the response is complete.
 func (e *Edge) expect(ctx *fasthttp.RequestCtx) int {
 	h := &ctx.Request.Header
-	a := e.refuseEarly(h, int64(h.ContentLength()))
+	a := e.refuseEarly(h, announced(h))
 	if a == nil {
 		return fasthttp.StatusContinue
 	}
-	d := dialectChat
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
-	if ep := endpointAt(path); ep != nil {
-		d = ep.dialect
-	}
 	if c := listen.ConnOf(ctx.Conn()); c != nil {
 		c.Linger()
 	}
-	e.respondError(ctx, d, a)
+	e.respondError(ctx, dialectAt(path), a)
 	return ctx.Response.StatusCode()
 }

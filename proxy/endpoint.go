@@ -4,6 +4,7 @@ import (
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
+	"penstock/upstreams"
 )
 
 // endpoint is one generation endpoint as data: the pipeline is the same for all, these functions are what differs.
@@ -11,14 +12,41 @@ type endpoint struct {
 	path      string // public path
 	operation string // what a key's scope calls it (config.Op…)
 	dialect   *dialect
-	upload    bool // multipart: the larger body limit
+	listedAs  string // the path that a model's supported_endpoints has for it; empty: its own
+	// lowerEffort makes a reasoning effort that the model does not offer the nearest lower one, instead of an error.
+	lowerEffort bool
 
-	// decode reads the body into c.chat and validates what needs no model. It sets c.stream's dialect.
+	// enginePath is the profile's word for the engine's path where it is not the operation.
+	enginePath string
+	// other marks an endpoint that is not chat underneath: its decode sets c.payload and c.record.Stream. pool is what its
+	// calls count in, and raw says that its answers are bytes: neither JSON nor events.
+	other bool
+	pool  upstreams.Pool
+	raw   bool
+	// form makes the rules of a multipart endpoint, which has the larger body limit; nil on the others. Its fields are read
+	// and checked before decode.
+	form func(c *Call) form
+
+	// decode reads the body into c.chat or c.payload and validates what needs no model.
 	decode func(c *Call, body []byte) error
+	// resolved applies to a payload what the endpoint wants of its model; may be nil.
+	resolved func(c *Call) error
+	// explain puts an error about the chat request in the words of the dialect; nil: they are the same.
+	explain func(c *Call, err error) error
+	// local answers without an engine once the model is known; nil: the call goes to one.
+	local func(c *Call) *failure
 	// answer prepares the call for the engine's reply once the model is known.
 	answer func(c *Call)
 	// whole appends the client's answer for a whole chat completion.
 	whole func(c *Call, dst, completion []byte) ([]byte, error)
+}
+
+// pathOp is the operation by which a profile names the engine's path.
+func (ep *endpoint) pathOp() string {
+	if ep.enginePath != "" {
+		return ep.enginePath
+	}
+	return ep.operation
 }
 
 // stream turns the engine's chat events into the client's dialect. One per call; not safe for concurrent use.

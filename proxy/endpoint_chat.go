@@ -11,12 +11,9 @@ var endpointChat = &endpoint{
 	dialect:   dialectChat,
 	decode:    func(c *Call, body []byte) error { return c.chat.Decode(body) },
 	answer: func(c *Call) {
-		c.answer.Model = c.model.config.ID
+		c.answerAs("chatcmpl-")
 		c.answer.IncludeUsage = c.chat.IncludeUsage
 		c.answer.StripReasoning = !c.chat.IncludeReasoning
-		c.answer.Created = c.record.Start.Unix()
-		c.answer.N = c.chat.N
-		c.answer.ID = "chatcmpl-" + string(c.id[len("req_"):])
 		c.passthrough.Reset(&c.answer)
 		c.stream = c.passthrough
 	},
@@ -27,4 +24,12 @@ var endpointChat = &endpoint{
 		c.usage = c.completion.Usage()
 		return c.completion.Append(dst, &c.answer), nil
 	},
+}
+
+// answerAs says what every answer, put together from a stream or not, is called: prefix and the call's own id.
+func (c *Call) answerAs(prefix string) {
+	c.answer.Model = c.model.config.ID
+	c.answer.Created = c.record.Start.Unix()
+	c.answer.N = c.chat.N
+	c.answer.ID = prefix + string(c.id[len("req_"):])
 }

@@ -71,19 +71,36 @@ func (e *Edge) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *catalo
 	}
 	h := &ctx.Response.Header
 	commonHeaders(h, appendRequestID(nil))
-	h.SetContentType("application/json")
-	h.Set("ETag", page.ETag)
 	if key != nil {
 		h.Set("Cache-Control", "private, max-age=15")
 		h.Set("Vary", "Authorization, x-api-key")
 	} else {
 		h.Set("Cache-Control", "public, max-age=15")
 	}
-	if bytes.Equal(ctx.Request.Header.Peek("If-None-Match"), []byte(page.ETag)) {
+	respondCached(ctx, "application/json", page.ETag, page.Body)
+}
+
+// respondCached answers with body, which is shared and not copied, or with 304 when the client has it already.
+func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []byte) {
+	ctx.Response.Header.Set("ETag", etag)
+	if hasCurrent(ctx.Request.Header.Peek("If-None-Match"), etag) {
 		ctx.SetStatusCode(fasthttp.StatusNotModified)
 		return
 	}
-	ctx.Response.SetBody(page.Body)
+	ctx.Response.Header.SetContentType(contentType)
+	ctx.Response.SetBodyRaw(body)
+}
+
+// hasCurrent reports whether an If-None-Match names etag: a star, or a list of tags, each of them strong or weak. The
+// comparison is the weak one (RFC 9110, 13.1.2). A tag of ours holds no comma.
+func hasCurrent(ifNoneMatch []byte, etag string) bool {
+	for tag := range bytes.SplitSeq(ifNoneMatch, []byte{','}) {
+		tag = bytes.TrimPrefix(bytes.TrimSpace(tag), []byte("W/"))
+		if string(tag) == etag || string(tag) == "*" {
+			return true
+		}
+	}
+	return false
 }
 
 // health answers GET /health: it says that the edge lives, and nothing else.

@@ -22,6 +22,7 @@ type failure struct {
 	outcome upstreams.Outcome // what the upstream's health is told
 	result  observe.Outcome   // what the call's record says when this failure is final
 	retry   bool              // another target may be asked, when nothing was committed
+	status  int               // what the engine answered, where it did
 	label   string            // the error's code in metrics and log, where it is not the error's own
 }
 
@@ -51,7 +52,13 @@ func upstreamFailed(code, message string) *apierr.Error {
 func badResponse(cause error) *failure {
 	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	e.Cause = cause
-	return &failure{api: e, outcome: upstreams.OutcomeBadResponse, result: observe.UpstreamFail, retry: true}
+	f := &failure{api: e, outcome: upstreams.OutcomeBadResponse, result: observe.UpstreamFail, retry: true}
+	var bad *chat.BadAnswer
+	if errors.As(cause, &bad) && bad.ByModel { // it may say it better next time; its engine is well
+		e.Message = "The model called a tool with arguments that are malformed."
+		f.outcome = upstreams.OutcomeOK
+	}
+	return f
 }
 
 func generationTimeout(cause error) *failure {
@@ -104,6 +111,11 @@ func fromExchange(err error) *failure {
 	}
 	switch f.Kind {
 	case upstreams.Aborted:
+		if own := (*apierr.Error)(nil); errors.As(f.Err, &own) { // of the client's body, while it was passed on
+			f := clientError(own)
+			f.outcome = upstreams.OutcomeClientGone
+			return f
+		}
 		return fromAbort(f.Err)
 	case upstreams.Timeout:
 		if f.Clock != clockConnect {
@@ -150,7 +162,7 @@ func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 // fromStatus maps an engine's refusal: a status of its own, or an error event that came before anything was committed.
 func fromStatus(status int, e *chat.EngineError, retryAfter time.Duration) *failure {
 	retryAfter = min(max(retryAfter, retrySoon), retryMax)
-	f := &failure{outcome: upstreams.OutcomeBadResponse, result: observe.UpstreamFail}
+	f := &failure{outcome: upstreams.OutcomeBadResponse, result: observe.UpstreamFail, status: status}
 	switch {
 	case e.ClientFault || status == 400 || status == 413 || status == 422:
 		f.api, f.outcome, f.result = rejected(status, e), upstreams.OutcomeRejected, observe.ClientError
@@ -191,6 +203,7 @@ func rejected(status int, e *chat.EngineError) *apierr.Error {
 	if e.ContextOverflow {
 		a.Code = apierr.CodeContextLength
 		a.Param = "messages"
+		a.Overflow = apierr.Overflow{Prompt: e.ContextPrompt, Max: e.ContextMax}
 	}
 	if a.Code == "" || isNumber(a.Code) {
 		a.Code = apierr.CodeRejectedByEngine

@@ -74,8 +74,11 @@ func scanHead(raw []byte) (hosts int, reason string) {
 		case hasControl(line[colon+1:]):
 			return 0, "A header value has a control character."
 		}
-		if colon == len("host") && equalFold(line[:colon], "host") {
+		switch {
+		case colon == len("host") && equalFold(line[:colon], "host"):
 			hosts++
+		case colon == len("transfer-encoding") && equalFold(line[:colon], "transfer-encoding") && !equalFold(bytes.TrimSpace(line[colon+1:]), "chunked"):
+			return 0, "The Transfer-Encoding is not chunked." // fasthttp takes identity for no body at all
 		}
 	}
 	return hosts, ""

@@ -25,11 +25,16 @@ func (c *Call) admitRate() error {
 // admit takes the key's place in its concurrency and holds an estimate of its tokens. settle gives both back.
 func (c *Call) admit() error {
 	perToken := c.model.bytesPerToken()
-	c.promptTokens = c.chat.EstimateTokens(perToken)
+	var output int
+	if c.chat != nil {
+		c.promptTokens, output = c.chat.EstimateTokens(perToken), expectedOutput(c.chat.MaxTokens)
+	} else {
+		c.promptTokens, output = c.payload.estimate(perToken)
+	}
 	if c.key == nil {
 		return nil
 	}
-	d := c.snap.keyLimits[c.key.ID].Reserve(&c.held, int64(c.promptTokens+c.expectedOutput()), c.edge.now())
+	d := c.snap.keyLimits[c.key.ID].Reserve(&c.held, int64(c.promptTokens+output), c.edge.now())
 	if !d.OK {
 		return rateLimited(d)
 	}
@@ -43,11 +48,11 @@ const (
 	mostOutput  = 2048
 )
 
-func (c *Call) expectedOutput() int {
-	if c.chat.MaxTokens < 0 {
+func expectedOutput(maxTokens int) int {
+	if maxTokens < 0 {
 		return usualOutput
 	}
-	return min(c.chat.MaxTokens, mostOutput)
+	return min(maxTokens, mostOutput)
 }
 
 // settle charges the key for what the call used, exactly once, however it ended.
@@ -86,9 +91,10 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease
 		var stillFull *routing.FullError
 		return !errors.As(err, &stillFull)
 	})
-	c.record.Phase = observe.PhaseWaiting
 	c.record.Queue = c.edge.now().Sub(begun)
-	if waited != nil && err == nil {
+	if waited == nil {
+		c.record.Phase = observe.PhaseWaiting
+	} else if err == nil {
 		err = full
 	}
 	return lease, target, err

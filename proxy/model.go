@@ -17,6 +17,7 @@ type model struct {
 	route     *routing.Route
 	clocks    config.Timeouts
 	limits    chat.Limits
+	lowered   chat.Limits // limits, for the dialects that lower an effort
 	endpoints []string
 	queue     *limit.Queue // nil: a full pool is refused at once
 }
@@ -27,7 +28,8 @@ func (m *model) crowded() bool { return m.queue != nil && m.queue.Waiting() > 0 
 // bytesPerToken is what the model's first engine has taught about its tokens.
 func (m *model) bytesPerToken() float64 { return m.route.Targets()[0].Upstream.BytesPerToken() }
 
-func (e *Edge) newModel(f *config.File, m *config.Model, route *routing.Route) model {
+func (e *Edge) newModel(s *Snapshot, m *config.Model, route *routing.Route) model {
+	f := s.Config
 	limits := chat.Limits{
 		Strict:          f.Strict,
 		ContextLength:   m.ContextLength,
@@ -36,28 +38,36 @@ func (e *Edge) newModel(f *config.File, m *config.Model, route *routing.Route) m
 		Features:        m.SupportedFeatures,
 		InputModalities: m.InputModalities,
 		ImageHosts:      f.Images.Hosts,
-		Refuse:          e.refused,
+		Refuse:          s.refused,
 	}
 	if v := m.Vision; v != nil {
 		limits.Vision = &chat.VisionLimits{MaxPixels: v.MaxPixels, MaxTokens: v.MaxTokens, ContextLength: v.ContextLength}
 	}
+	lowered := limits
+	lowered.LowerEffort = true
 	return model{
-		config: m, route: route, limits: limits,
+		config: m, route: route, limits: limits, lowered: lowered,
 		clocks:    m.Timeouts.Over(f.Timeouts),
 		queue:     e.queueOf(m),
 		endpoints: m.Endpoints(),
 	}
 }
 
-// serves reports whether the model answers on an endpoint's path.
-func (m *model) serves(path string) bool { return slices.Contains(m.endpoints, path) }
+// serves reports whether the model answers on an endpoint.
+func (m *model) serves(ep *endpoint) bool {
+	return slices.Contains(m.endpoints, ep.path) || ep.listedAs != "" && slices.Contains(m.endpoints, ep.listedAs)
+}
 
 // chatLimits returns the model's rules for a chat request. Where the file is silent about the context, the engines say.
-func (m *model) chatLimits(now time.Time) *chat.Limits {
-	if m.limits.ContextLength > 0 {
-		return &m.limits
+func (m *model) chatLimits(now time.Time, lowerEffort bool) *chat.Limits {
+	limits := &m.limits
+	if lowerEffort {
+		limits = &m.lowered
 	}
-	l := m.limits
+	if limits.ContextLength > 0 {
+		return limits
+	}
+	l := *limits
 	l.ContextLength = m.route.ContextLength(now)
 	return &l
 }

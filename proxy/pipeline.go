@@ -44,6 +44,9 @@ func (c *Call) run() *failure {
 	if err := c.resolve(); err != nil {
 		return clientError(err)
 	}
+	if c.ep.local != nil {
+		return c.ep.local(c)
+	}
 	if c.conn != nil && c.conn.Begin(c) {
 		return fromAbort(errClientGone)
 	}
@@ -88,14 +91,19 @@ func (c *Call) early(err error) error {
 
 // decode reads the body in the endpoint's dialect.
 func (c *Call) decode() error {
-	c.chat = requestPool.Get().(*chat.Request)
-	if c.body == nil {
-		return c.ep.decode(c, nil)
+	if !c.ep.other {
+		c.chat = requestPool.Get().(*chat.Request)
 	}
-	if err := c.ep.decode(c, *c.body); err != nil {
+	var body []byte
+	if c.body != nil {
+		body = *c.body
+	}
+	if err := c.ep.decode(c, body); err != nil {
 		return err
 	}
-	c.record.Stream = c.chat.Stream
+	if c.chat != nil {
+		c.record.Stream = c.chat.Stream
+	}
 	if c.record.Stream && !c.ctx.Request.Header.IsHTTP11() {
 		return httpVersion("A stream needs HTTP/1.1.")
 	}
@@ -104,7 +112,7 @@ func (c *Call) decode() error {
 
 // resolve finds the model, checks that the key may use it, and applies the model's own rules to the request.
 func (c *Call) resolve() error {
-	m, ok := c.snap.lookup(c.chat.Model)
+	m, ok := c.snap.lookup(c.wanted())
 	if !ok {
 		return apierr.ModelNotFound()
 	}
@@ -113,10 +121,16 @@ func (c *Call) resolve() error {
 	}
 	c.model = m
 	c.record.Model = m.config.ID
-	if !m.serves(c.ep.path) {
+	if !m.serves(c.ep) {
 		return apierr.Invalid("model", apierr.CodeUnsupportedParameter, "The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
 	}
-	if err := c.chat.Check(m.chatLimits(c.record.Start)); err != nil {
+	if c.chat == nil {
+		return c.resolveOther()
+	}
+	if err := c.chat.Check(m.chatLimits(c.record.Start, c.ep.lowerEffort)); err != nil {
+		if c.ep.explain != nil {
+			return c.ep.explain(c, err)
+		}
 		return err
 	}
 	c.pool, c.promptBytes = upstreams.PoolText, c.chat.PromptBytes
@@ -127,9 +141,30 @@ func (c *Call) resolve() error {
 	return nil
 }
 
+// wanted is the model's name as the client wrote it.
+func (c *Call) wanted() []byte {
+	if c.chat == nil {
+		return c.payload.wanted()
+	}
+	return c.chat.Model
+}
+
+// resolveOther is the end of resolve for a request that is not chat underneath.
+func (c *Call) resolveOther() error {
+	c.pool = c.ep.pool
+	c.record.Pool = c.pool.String()
+	if err := c.payload.check(c.model.limits.Refuse); err != nil {
+		return err
+	}
+	if c.ep.resolved != nil {
+		return c.ep.resolved(c)
+	}
+	return nil
+}
+
 // bodyLimit is an endpoint's limit on the request body, in bytes.
 func bodyLimit(f *config.File, ep *endpoint) int64 {
-	if ep.upload {
+	if ep.form != nil {
 		return int64(f.Limits.UploadBody)
 	}
 	return int64(f.Limits.RequestBody)

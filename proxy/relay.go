@@ -21,6 +21,7 @@ type relay struct {
 	call  *Call
 	out   *[]byte
 	done  bool // the engine has ended its reply
+	cut   bool // and badly, in an answer that has no words for it
 	start time.Time
 }
 
@@ -40,6 +41,9 @@ func (c *Call) commit(out *[]byte, done bool) {
 	c.releaseBody()
 	h := &c.ctx.Response.Header
 	h.SetContentType("text/event-stream")
+	if c.ep.raw {
+		h.SetContentType(c.media)
+	}
 	c.commonHeaders()
 	h.Set("X-Accel-Buffering", "no")
 	c.ctx.Response.SetBodyStream(&relay{call: c, out: out, done: done}, -1)
@@ -86,15 +90,21 @@ func (r *relay) WriteTo(w io.Writer) (n int64, err error) {
 			c.attempt.end(upstreams.OutcomeOK)
 			return n, nil
 		}
-		r.fill()
+		if r.fill(); r.cut {
+			return n, errBrokenOff
+		}
 	}
 }
+
+// errBrokenOff makes fasthttp end the connection without the body's last chunk: there is no other way to tell that bytes are
+// not whole.
+var errBrokenOff = errors.New("the answer broke off")
 
 // fill brings the next bytes for the client: the engine's, a sign of life when it is silent, or the error that ends it.
 func (r *relay) fill() {
 	c := r.call
 	var patience time.Time
-	if d := c.snap.Config.Stream.Keepalive.D(); d > 0 {
+	if d := c.snap.Config.Stream.Keepalive.D(); d > 0 && !c.ep.raw {
 		patience = c.edge.now().Add(d)
 	}
 	out, done, err := c.attempt.pull(*r.out, patience)
@@ -112,16 +122,26 @@ func (r *relay) fill() {
 // broken ends the stream with an in-band error. A client that has left gets nothing.
 func (r *relay) broken(f *failure) {
 	c := r.call
-	c.usage = c.stream.Usage()
+	c.noteUsage()
 	c.fail(f)
 	if f.result == observe.UpstreamFail || f.result == observe.Limited || f.result == observe.NoRoute {
 		c.record.Outcome = observe.StreamBroken
 	}
+	c.attempt.note(f)
 	c.attempt.end(f.outcome)
-	if f.result != observe.ClientGone {
+	if c.ep.raw {
+		r.cut = true
+	} else if f.result != observe.ClientGone {
 		*r.out = c.stream.Fail(*r.out, c.ep.dialect.errorOf(f.api))
 	}
 	r.done = true
+}
+
+// noteUsage takes over what the stream has counted. Raw bytes have no tokens.
+func (c *Call) noteUsage() {
+	if !c.ep.raw {
+		c.usage = c.stream.Usage()
+	}
 }
 
 // complete notes that the engine has said all. The engine is free from here on, however slow the client is.
@@ -129,7 +149,7 @@ func (c *Call) complete() {
 	if c.record.Outcome != "" {
 		return // broken
 	}
-	c.usage = c.stream.Usage()
+	c.noteUsage()
 	c.record.Outcome = observe.OK
 	if c.attempt.ended {
 		c.attempt.end(upstreams.OutcomeOK)
@@ -139,7 +159,7 @@ func (c *Call) complete() {
 // clientLost notes that the client could not be written to: it left, or it stopped reading.
 func (r *relay) clientLost() {
 	c := r.call
-	c.usage = c.stream.Usage()
+	c.noteUsage()
 	c.record.Phase = observe.PhaseStreaming
 	c.fail(fromAbort(errClientGone))
 	c.attempt.end(upstreams.OutcomeClientGone)

@@ -122,7 +122,7 @@ func keepBound(next, old *config.File) {
 // apply builds a snapshot of f whole and makes it the running one. On an error nothing has changed. What it does to calls
 // that run: they end on the snapshot that they began with.
 func (e *Edge) apply(f *config.File) error {
-	plan, err := e.set.Plan(f.Upstreams, f.Models)
+	plan, err := e.set.Plan(f.Upstreams, f.Models, f.Engines...)
 	if err != nil {
 		return err
 	}

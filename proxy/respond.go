@@ -13,6 +13,9 @@ import (
 func (c *Call) commonHeaders() {
 	h := &c.ctx.Response.Header
 	commonHeaders(h, c.id)
+	if c.upload != nil && !c.upload.ended {
+		c.unread(nil)
+	}
 	if c.snap.Config.Log.DebugHeaders {
 		h.Set("X-Penstock-Upstream", c.record.Upstream)
 		h.Set("X-Penstock-Attempts", strconv.Itoa(c.sends))
@@ -39,12 +42,13 @@ func errorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 // respondError answers a request that is no call: its head did not parse, or its path is none of ours.
 func (e *Edge) respondError(ctx *fasthttp.RequestCtx, d *dialect, err *apierr.Error) {
 	id := appendRequestID(nil)
+	err = d.errorOf(err)
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(err.Status)
 	ctx.Response.Header.SetContentType("application/json")
 	commonHeaders(&ctx.Response.Header, id)
 	errorHeaders(&ctx.Response.Header, err)
-	ctx.Response.SetBody(d.appendError(nil, d.errorOf(err), string(id)))
+	ctx.Response.SetBody(d.appendError(nil, err, string(id)))
 }
 
 // extendWrite gives the next write to the client its time.

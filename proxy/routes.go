@@ -11,7 +11,19 @@ import (
 )
 
 // endpoints are the generation endpoints, each a POST.
-var endpoints = []*endpoint{endpointChat}
+var endpoints = []*endpoint{
+	endpointChat,
+	endpointResponses,
+	endpointMessages,
+	endpointCountTokens,
+	endpointTranscriptions,
+	endpointSpeech,
+	endpointEmbeddings,
+	endpointRerank,
+	endpointImages,
+	endpointEdits,
+	endpointCompletions,
+}
 
 // routes builds the public route table. Matching is on the raw path, exactly: nothing is redirected or normalised, since a
 // redirect would send a key and a prompt elsewhere.
@@ -30,6 +42,9 @@ func (e *Edge) routes() fasthttp.RequestHandler {
 	get("/v1/models", e.models)
 	get("/v1/models/{id:*}", e.modelByID)
 	get("/health", e.health)
+	for i := range documents {
+		get(documents[i].path, documents[i].serve)
+	}
 	r.HEAD("/", e.root)
 	return e.guard(r.Handler)
 }
@@ -38,13 +53,15 @@ func (e *Edge) routes() fasthttp.RequestHandler {
 // one request only.
 func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		defer e.rescue(func() { e.respondError(ctx, dialectChat, internalError(errPanicked).api) })
+		defer e.rescue(func() { e.respondError(ctx, dialectOf(ctx), internalError(errPanicked).api) })
 		if c := listen.ConnOf(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() && announced(&ctx.Request.Header) > 0 {
 			c.Linger()
 		}
 		if err := checkHead(&ctx.Request.Header); err != nil {
 			ctx.SetConnectionClose()
-			e.respondError(ctx, dialectChat, err)
+			if !e.tunnel(ctx) {
+				e.respondError(ctx, dialectOf(ctx), err)
+			}
 			return
 		}
 		if e.draining.Load() {
@@ -62,9 +79,20 @@ func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
+// tunnel refuses CONNECT and TRACE with a target that is none of our paths, so that the router cannot say what is allowed
+// there. It returns false for every other method.
+func (e *Edge) tunnel(ctx *fasthttp.RequestCtx) bool {
+	if h := &ctx.Request.Header; !h.IsConnect() && !h.IsTrace() {
+		return false
+	}
+	e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed, "This method is not served."))
+	ctx.Response.Header.Set("Allow", "GET, HEAD, POST")
+	return true
+}
+
 // notFound keeps the shape of the dialect that the path is meant for as far as it can be told.
 func (e *Edge) notFound(ctx *fasthttp.RequestCtx) {
-	e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The API is under /v1; see /v1/models."))
+	e.respondError(ctx, dialectOf(ctx), apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The API is under /v1; see /v1/models."))
 }
 
 // methodNotAllowed answers with the Allow header that the router has set.
@@ -72,6 +100,6 @@ func (e *Edge) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 	// The router lists OPTIONS as well, which is not answered here.
 	allow := strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
 	allow = strings.TrimSuffix(allow, ", OPTIONS")
-	e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed, "This path takes %s only.", allow))
+	e.respondError(ctx, dialectOf(ctx), apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed, "This path takes %s only.", allow))
 	ctx.Response.Header.Set("Allow", allow)
 }

@@ -33,6 +33,8 @@ type Options struct {
 	// Certificate makes the public listener speak TLS; may be nil.
 	Certificate *listen.Certificate
 	LogDropped  func() uint64 // lines lost by the log's sink; may be nil
+	// Lookup resolves the names of upstreams with `resolve`; nil: the system's resolver.
+	Lookup func(ctx context.Context, host string) ([]string, error)
 	// Load reads the configuration again, for reloads: the file, or nil with what is wrong. Nil: there is no file.
 	Load func() (*config.File, config.Problems)
 }
@@ -60,7 +62,6 @@ type Edge struct {
 	started   time.Time
 	registry  registry                // metrics of the upstreams
 	queues    map[string]*limit.Queue // by model id; touched under reloading only
-	refused   []string                // request members that steer some engine
 	encodings sync.Map                // *upstreams.Profile → chat.Target
 
 	current    atomic.Pointer[Snapshot]
@@ -85,13 +86,13 @@ func New(o Options) (*Edge, error) {
 	e.retries = limit.NewRetries(e.started)
 	var err error
 	if e.set, err = upstreams.NewSet(upstreams.Options{
-		Engines: c.Engines, Log: o.Log,
+		Log:      o.Log,
 		Register: e.registry.add, Unregister: e.registry.remove,
+		Lookup:      o.Lookup,
 		OnAddresses: func() { e.Reload(sourceAddresses) },
 	}); err != nil {
 		return nil, err
 	}
-	e.refused = refusedMembers(e.set.Profiles())
 	if err := e.apply(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
@@ -149,13 +150,15 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &small):
 		a = apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge, "The request head is larger than the limit.")
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
-		a = apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request head came too slowly.")
+		a = apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly.")
 	}
 	if c := listen.ConnOf(ctx.Conn()); c != nil {
 		c.ExtendWriteDeadline(e.now(), e.current.Load().Config.Timeouts.Write.D())
 		c.Linger()
 	}
-	e.respondError(ctx, dialectChat, a)
+	if !e.tunnel(ctx) {
+		e.respondError(ctx, dialectChat, a)
+	}
 }
 
 // Serve accepts until ctx ends, then drains: readiness turns, accepting goes on for the linger, running calls end by
@@ -186,16 +189,25 @@ func (e *Edge) drain() {
 	if e.calls.InFlight() > 0 || t.Linger > 0 {
 		time.Sleep(t.Linger.D())
 	}
-	limit, cancel := context.WithTimeout(context.Background(), t.Drain.D())
+	// One shutdown for both halves of the wait: a second one would find no listener and not wait at all.
+	limit, cancel := context.WithTimeout(context.Background(), t.Drain.D()+lastWords)
 	defer cancel()
-	if e.public.ShutdownWithContext(limit) != nil {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = e.public.ShutdownWithContext(limit)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(t.Drain.D()):
 		e.log.Warn("drain time is over", zap.Int64("calls", e.calls.InFlight()))
 		e.watch.Each(func(w listen.Waiter) { w.(*Call).Drain() })
-		last, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		_ = e.public.ShutdownWithContext(last)
+		<-ended
 	}
 }
+
+// lastWords is how long the clients of calls that the drain has ended may take to read why.
+const lastWords = 2 * time.Second
 
 // close ends what is left: the admin listener, the probes and the watch.
 func (e *Edge) close() error {

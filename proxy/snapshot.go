@@ -24,11 +24,12 @@ type Snapshot struct {
 	models    []model // by routing.Route.Index
 	queued    []*model
 	keyLimits limit.Bound
+	refused   []string // request members that steer some engine
 }
 
 // newSnapshot builds a snapshot of f over the upstreams of plan. keep is the running one or nil.
 func (e *Edge) newSnapshot(f *config.File, plan *upstreams.Plan, keep *Snapshot) (*Snapshot, error) {
-	s := &Snapshot{Version: 1, Config: f}
+	s := &Snapshot{Version: 1, Config: f, refused: refusedMembers(plan.Profiles())}
 	var old *routing.Table
 	if keep != nil {
 		s.Version, old = keep.Version+1, keep.Routes
@@ -41,7 +42,7 @@ func (e *Edge) newSnapshot(f *config.File, plan *upstreams.Plan, keep *Snapshot)
 		return nil, err
 	}
 	for i, route := range s.Routes.Routes() {
-		s.models = append(s.models, e.newModel(f, &f.Models[i], route))
+		s.models = append(s.models, e.newModel(s, &f.Models[i], route))
 	}
 	for i := range s.models {
 		if s.models[i].queue != nil {
@@ -73,8 +74,11 @@ func (s *Snapshot) model(id string) (*model, bool) {
 
 // authenticate checks the credential of a request. It returns nil without an error when there is none.
 func (s *Snapshot) authenticate(h *fasthttp.RequestHeader, query []byte, now time.Time) (*auth.Key, error) {
+	// PeekAll's slice is good until the next PeekAll only. More than two are as wrong as two.
+	var bearer [2][]byte
+	n := copy(bearer[:], h.PeekAll(fasthttp.HeaderAuthorization))
 	cred, present, err := auth.Extract(&auth.Request{
-		Authorization: h.PeekAll(fasthttp.HeaderAuthorization),
+		Authorization: bearer[:n],
 		APIKey:        h.PeekAll("X-Api-Key"),
 		Query:         query,
 	})

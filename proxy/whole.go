@@ -48,13 +48,21 @@ func (c *Call) answerWhole(completion []byte) *failure {
 	}
 	c.record.TTFT = c.edge.now().Sub(c.record.Start)
 	a.end(upstreams.OutcomeOK)
+	c.answerJSON(out, body)
+	return nil
+}
+
+// answerJSON answers with body, JSON or of the type c.media, which is in the buffer buf of outPool.
+func (c *Call) answerJSON(buf *[]byte, body []byte) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Outcome = observe.OK
 	c.record.BytesOut = int64(len(body))
 	c.ctx.Response.Header.SetContentType("application/json")
+	if c.media != "" {
+		c.ctx.Response.Header.SetContentType(c.media)
+	}
 	c.commonHeaders()
-	c.sendBody(out, body)
-	return nil
+	c.sendBody(buf, body)
 }
 
 // sendBody hands body to fasthttp. A small one is copied, so that its buffer can be used again at once; a large one is

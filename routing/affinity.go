@@ -2,7 +2,6 @@ package routing
 
 import (
 	"encoding/binary"
-	"math"
 
 	"github.com/cespare/xxhash/v2"
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -25,6 +24,9 @@ const (
 	indexBlocks = 64 << 10
 	// boundedLoad is how far above the mean a cold conversation's home may be loaded before the next in rank takes it.
 	boundedLoad = 1.25
+	// doubt is the penalty (two failures, or the slow start after an outage, which has emptied the cache) above which it does
+	// not count what an engine knows.
+	doubt = 2
 )
 
 // HashBlocks appends the chained hashes of the prompt's whole blocks to dst. seed tells prompts apart that begin alike but
@@ -50,32 +52,38 @@ func Seed(model string, tools []byte) uint64 {
 	return mix(xxhash.Sum64String(model)) ^ xxhash.Sum64(tools)
 }
 
-// affinity is what a route with the policy prefix_affinity remembers: by upstream, the blocks that were sent there. It
-// outlives reloads. Its indexes are safe for concurrent use; the map is not changed after Build.
-type affinity map[upstreams.ID]*lru.Cache[uint64, struct{}]
-
-// newAffinity makes an index for every target, or takes over the one that it had.
-func newAffinity(targets []Target, keep affinity) (affinity, error) {
-	a := make(affinity, len(targets))
-	for i := range targets {
-		id := targets[i].Upstream.ID()
-		if a[id] = keep[id]; a[id] != nil {
-			continue
-		}
-		index, err := lru.New[uint64, struct{}](indexBlocks)
-		if err != nil {
-			return nil, err
-		}
-		a[id] = index
-	}
-	return a, nil
+// index is what a route with the policy prefix_affinity remembers of one upstream: the blocks that were sent there. It
+// outlives reloads and is safe for concurrent use.
+type index struct {
+	blocks *lru.Cache[uint64, struct{}]
+	rank   uint64 // hash of the upstream's id, the same at every edge
 }
 
-// known returns how many leading blocks of the prompt were sent to the upstream before.
-func (a affinity) known(id upstreams.ID, blocks []uint64) int {
-	index := a[id]
+// remember gives every target an index: the one that its upstream had on the route before a reload, or a new one.
+func (r *Route) remember(before *Route) error {
+	r.indexes = make(map[upstreams.ID]*index, len(r.targets))
+	for i := range r.targets {
+		id := r.targets[i].Upstream.ID()
+		x := r.indexes[id]
+		if x == nil {
+			x = before.indexes[id]
+		}
+		if x == nil {
+			blocks, err := lru.New[uint64, struct{}](indexBlocks)
+			if err != nil {
+				return err
+			}
+			x = &index{blocks, xxhash.Sum64String(string(id))}
+		}
+		r.indexes[id], r.targets[i].known = x, x
+	}
+	return nil
+}
+
+// length returns how many leading blocks of the prompt were sent to the upstream before.
+func (x *index) length(blocks []uint64) int {
 	for i, b := range blocks {
-		if !index.Contains(b) {
+		if !x.blocks.Contains(b) {
 			return i
 		}
 	}
@@ -83,47 +91,61 @@ func (a affinity) known(id upstreams.ID, blocks []uint64) int {
 }
 
 // learn notes that a prompt was sent to the upstream.
-func (a affinity) learn(id upstreams.ID, blocks []uint64) {
-	index := a[id]
+func (x *index) learn(blocks []uint64) {
 	for _, b := range blocks {
-		index.Add(b, struct{}{})
+		x.blocks.Add(b, struct{}{})
 	}
 }
 
-// prefixAffinity scores a target: the longer the known beginning, the better, as long as the engine has a slot free of
-// others' work, too: a warm cache behind a queue is slower than a cold engine. Unknown conversations go by rendezvous rank,
-// unless that home is loaded well above the mean; then by load.
-func prefixAffinity(r *Route, q *Query, t *Target, l *upstreams.Load, mean float64) float64 {
-	id := t.Upstream.ID()
-	busy := l.Active+l.Others >= l.Limit
-	if n := r.affinity.known(id, q.Prefix); n > 0 && !busy {
-		return -float64(n) + l.Penalty
-	}
-	load := leastLoaded(l)
-	if busy || len(q.Prefix) == 0 || load > boundedLoad*mean+1/float64(l.Limit) {
-		return 1 + load
-	}
-	return rendezvous(q.Prefix[0], id)
+// rendezvous ranks the upstream for a key, in [0, 1).
+func (x *index) rendezvous(key uint64) float64 {
+	return float64(mix(key^x.rank)>>11) / (1 << 53)
 }
 
-// rendezvous ranks an upstream for a key, in [0, 1).
-func rendezvous(key uint64, id upstreams.ID) float64 {
-	return float64(mix(key^xxhash.Sum64String(string(id)))>>11) / (1 << 53)
-}
-
-// meanLoad is the mean score of the targets that may be picked, by which a home's load is judged.
-func (r *Route) meanLoad(q *Query) float64 {
-	sum, n := 0.0, 0
+// warmest returns the target that knows the longest beginning of the prompt, of equals the least loaded. It is nil when the
+// choice is not to be made by that: nobody knows any of it, those who do are queueing or failing, or what is known is a
+// smaller part, such as a system prompt that many conversations share, and its engine is loaded well above the mean.
+// A conversation of its own stays until its home queues. mean is the mean load, for the choice among the cold.
+func (r *Route) warmest(q *Query, up may) (best *Target, mean float64) {
+	var l upstreams.Load
+	longest, least, limit, sum, n := 0, 0.0, 1, 0.0, 0
 	for i := range r.targets {
 		t := &r.targets[i]
-		if !q.excludes(t) && t.Upstream.Eligible(q.Now) && t.Upstream.Serves(t.Served) {
-			l := t.Upstream.Load(q.Pool, q.Now)
-			sum += leastLoaded(&l)
-			n++
+		if !q.allows(t, up) {
+			continue
+		}
+		t.Upstream.ReadLoad(&l, q.Pool, q.Now)
+		load := leastLoaded(&l)
+		sum += load
+		n++
+		if queues(&l) || l.Penalty >= doubt {
+			continue
+		}
+		if known := t.known.length(q.Prefix); known > longest || known == longest && known > 0 && load < least {
+			best, longest, least, limit = t, known, load, l.Limit
 		}
 	}
-	if n == 0 {
-		return math.Inf(1)
+	mean = sum / float64(max(1, n))
+	if 2*longest < len(q.Prefix) && overloaded(least, mean, limit) {
+		return nil, mean
 	}
-	return sum / float64(n)
+	return best, mean
 }
+
+// cold scores a target for a prompt that is not to go where it is known: by rendezvous rank, unless that home is loaded
+// well above the mean; then by load.
+func cold(q *Query, t *Target, l *upstreams.Load, mean float64) float64 {
+	load := leastLoaded(l)
+	if queues(l) || len(q.Prefix) == 0 || overloaded(load, mean, l.Limit) {
+		return 1 + load
+	}
+	return t.known.rendezvous(q.Prefix[0])
+}
+
+// overloaded reports whether a load is well above the mean: by more than a quarter and one call.
+func overloaded(load, mean float64, limit int) bool {
+	return load > boundedLoad*mean+1/float64(limit)
+}
+
+// queues reports whether one more call would wait at the engine.
+func queues(l *upstreams.Load) bool { return l.Active+l.Others >= l.Limit }

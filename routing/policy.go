@@ -27,14 +27,14 @@ func policyOf(name string) policy {
 	return policyLeastLoaded
 }
 
-// score is the target's under the route's policy. position counts from the rotating start of this pick; mean is meanLoad
-// for the policy that needs it.
+// score is the target's under the route's policy. position counts from the rotating start of this pick; mean is the mean
+// load, for the policy that needs it.
 func (r *Route) score(q *Query, t *Target, l *upstreams.Load, position int, mean float64) float64 {
 	switch r.policy {
 	case policyRoundRobin:
 		return float64(position) + l.Penalty*float64(l.Limit)
 	case policyPrefixAffinity:
-		return prefixAffinity(r, q, t, l, mean)
+		return cold(q, t, l, mean)
 	case policyTwoChoices:
 		return q.drawn(position, len(r.targets)) + leastLoaded(l)
 	default:

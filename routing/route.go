@@ -2,6 +2,7 @@ package routing
 
 import (
 	"math"
+	"math/bits"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 type Target struct {
 	Upstream *upstreams.Upstream
 	Served   string
+	offer    *upstreams.Offer // of the served name
+	known    *index           // of the prompts sent there, for the policy that needs it
 }
 
 // Route is one model's way to its engines. It is safe for concurrent use.
@@ -21,8 +24,8 @@ type Route struct {
 	targets []Target
 	policy  policy
 	rotor   *atomic.Uint32
-	// affinity is nil but for the policy that needs it.
-	affinity affinity
+	// indexes are those of the targets, by upstream, for the policy that needs them; the map is not changed after Build.
+	indexes map[upstreams.ID]*index
 }
 
 // Query is one call's question. It is borrowed for the length of Acquire.
@@ -48,7 +51,7 @@ func (q *Query) excludes(t *Target) bool {
 func (r *Route) Targets() []Target { return r.targets }
 
 // WantsPrefix reports whether the route's policy looks at Query.Prefix.
-func (r *Route) WantsPrefix() bool { return r.affinity != nil }
+func (r *Route) WantsPrefix() bool { return r.indexes != nil }
 
 // Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and must release it exactly
 // once. The error is ErrNoUpstream or a *FullError.
@@ -66,8 +69,8 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 			return nil, nil, r.Full(q)
 		}
 		if lease, ok := best.Upstream.TryLease(q.Pool, q.Tokens, q.Now); ok {
-			if r.affinity != nil {
-				r.affinity.learn(best.Upstream.ID(), q.Prefix)
+			if best.known != nil {
+				best.known.learn(q.Prefix)
 			}
 			return lease, best, nil
 		}
@@ -75,7 +78,8 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 	return nil, nil, r.Full(q)
 }
 
-// pick scans the targets once, from start. Targets that were never probed are asked only when none of the route is up.
+// pick chooses among the targets, from start on. Targets that were never probed are asked only when none of the route is
+// up.
 func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	if best, eligible = r.scan(q, start, (*upstreams.Upstream).Eligible); eligible {
 		return best, true
@@ -83,19 +87,33 @@ func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	return r.scan(q, start, (*upstreams.Upstream).EligiblePending)
 }
 
-func (r *Route) scan(q *Query, start int, may func(*upstreams.Upstream, time.Time) bool) (best *Target, eligible bool) {
-	lowest, ties := math.Inf(1), uint64(0)
-	chance, mean := q.Rand, 0.0
-	if r.affinity != nil {
-		mean = r.meanLoad(q)
+// may says whether an upstream may be sent a call: Eligible, or EligiblePending for a route that has nothing better.
+type may func(*upstreams.Upstream, time.Time) bool
+
+// allows filters: the upstream may be used, it has the model, and this call has not tried it.
+func (q *Query) allows(t *Target, up may) bool {
+	return up(t.Upstream, q.Now) && t.offer.Stands() && (len(q.Exclude) == 0 || !q.excludes(t))
+}
+
+func (r *Route) scan(q *Query, start int, up may) (best *Target, eligible bool) {
+	mean := 0.0
+	if r.policy == policyPrefixAffinity {
+		if best, mean = r.warmest(q, up); best != nil {
+			return best, true
+		}
 	}
-	for i := range r.targets {
-		t := &r.targets[(start+i)%len(r.targets)]
-		if q.excludes(t) || !may(t.Upstream, q.Now) || !t.Upstream.Serves(t.Served) {
+	var l upstreams.Load
+	lowest, ties, chance := math.Inf(1), uint64(0), mix(q.Rand)
+	for i, at := 0, start; i < len(r.targets); i, at = i+1, at+1 {
+		if at == len(r.targets) {
+			at = 0
+		}
+		t := &r.targets[at]
+		if !q.allows(t, up) {
 			continue
 		}
 		eligible = true
-		l := t.Upstream.Load(q.Pool, q.Now)
+		t.Upstream.ReadLoad(&l, q.Pool, q.Now)
 		if l.Active >= l.Limit {
 			continue
 		}
@@ -105,8 +123,8 @@ func (r *Route) scan(q *Query, start int, may func(*upstreams.Upstream, time.Tim
 		case s == lowest:
 			// Reservoir choice: the k-th equal replaces the choice with probability 1/k.
 			ties++
-			chance = mix(chance)
-			if chance%ties == 0 {
+			chance = chance*6364136223846793005 + 1442695040888963407 // Knuth's generator: its upper bits are good
+			if share, _ := bits.Mul64(chance, ties); share == 0 {
 				best = t
 			}
 		}

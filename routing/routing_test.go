@@ -2,9 +2,13 @@ package routing
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -260,6 +264,68 @@ func TestPrefixAffinityMovesWhenTheHomeIsFull(t *testing.T) {
 	}
 }
 
+// TestPrefixAffinitySpreadsWhatMostConversationsShare: a system prompt that everybody begins with must not bring everybody
+// to the engine that saw it first.
+func TestPrefixAffinitySpreadsWhatMostConversationsShare(t *testing.T) {
+	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
+	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c", "d")), "m")
+	system := bytes.Repeat([]byte("You are helpful. "), 100)
+	got, home := map[string]int{}, map[int]string{}
+	for id := range 80 {
+		q := Query{Now: t0, Rand: uint64(id), Prefix: HashBlocks(nil, 1, append(bytes.Clone(system), conversation(id)...))}
+		l, _, err := r.Acquire(&q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		home[id] = l.Upstream().Name()
+		got[home[id]]++
+	}
+	for _, n := range got {
+		if n > 30 {
+			t.Errorf("80 calls with one system prompt went to %v", got)
+		}
+	}
+	for id, name := range home { // each stays where it is known as a whole
+		q := Query{Now: t0, Rand: uint64(id) + 7, Prefix: HashBlocks(nil, 1, append(bytes.Clone(system), conversation(id)...))}
+		l, _, err := r.Acquire(&q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Upstream().Name() != name {
+			t.Errorf("conversation %d moved from %s to %s", id, name, l.Upstream().Name())
+		}
+	}
+}
+
+// TestPrefixAffinityLeavesAFailingHome: what an engine knows is worth nothing while it refuses.
+func TestPrefixAffinityLeavesAFailingHome(t *testing.T) {
+	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
+	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c")), "m")
+	q := Query{Prefix: HashBlocks(nil, 1, conversation(1))}
+	count := map[string]int{}
+	home := ""
+	for range 30 {
+		q.Now = time.Now()
+		l, _, err := r.Acquire(&q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := l.Upstream().Name()
+		if home == "" {
+			home = name
+		}
+		count[name]++
+		if name == home {
+			l.Release(upstreams.OutcomeRefused)
+		} else {
+			l.Release(upstreams.OutcomeOK)
+		}
+	}
+	if count[home] > 5 {
+		t.Errorf("%d of 30 calls went to the home that refuses", count[home])
+	}
+}
+
 func TestPrefixAffinityAgreesBetweenEdges(t *testing.T) {
 	choose := func(id int) string {
 		p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
@@ -290,8 +356,8 @@ func TestPrefixIndexOutlivesReload(t *testing.T) {
 	}
 	id := p.Upstream("a")[0].ID()
 	blocks := HashBlocks(nil, 1, conversation(3))
-	lookup(t, before, "m").affinity.learn(id, blocks)
-	if n := lookup(t, after, "m").affinity.known(id, blocks); n != len(blocks) {
+	lookup(t, before, "m").indexes[id].learn(blocks)
+	if n := lookup(t, after, "m").indexes[id].length(blocks); n != len(blocks) {
 		t.Errorf("%d of %d blocks known after a reload", n, len(blocks))
 	}
 }
@@ -341,20 +407,78 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-func BenchmarkAcquire(b *testing.B) {
-	var ups []config.Upstream
+// live makes upstreams of one engine that answers every probe, and waits until they are up.
+func live(t testing.TB, names ...string) *upstreams.Plan {
+	t.Helper()
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"served-m","object":"model"}]}`)
+	}))
+	t.Cleanup(engine.Close)
+	set, err := upstreams.NewSet(upstreams.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var specs []config.Upstream
+	for _, name := range names {
+		u := upstream(name, 1000)
+		u.URL, u.Engine = engine.URL, "openai"
+		specs = append(specs, u)
+	}
+	p, err := set.Plan(specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Commit(p)
+	t.Cleanup(func() { _ = set.Close(context.Background()) })
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	set.WaitProbed(ctx, p)
+	for _, name := range names {
+		if u := p.Upstream(name)[0]; !u.Eligible(time.Now()) || !u.Serves("served-m") {
+			t.Fatalf("%s is %s", name, u.State())
+		}
+	}
+	return p
+}
+
+// fleet is a route over 32 upstreams that are up.
+func fleet(t testing.TB, policy string) *Route {
+	t.Helper()
 	var names []string
 	for i := range 32 {
-		ups = append(ups, upstream(fmt.Sprint("u", i), 1000))
-		names = append(names, ups[i].Name)
+		names = append(names, fmt.Sprint("u", i))
 	}
-	p := plan(b, ups...)
+	return lookup(t, table(t, live(t, names...), model("m", policy, names...)), "m")
+}
+
+var policies = []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity}
+
+// BenchmarkPick is the choice alone, over 32 upstreams that are up and list their models.
+func BenchmarkPick(b *testing.B) {
 	blocks := HashBlocks(nil, 1, conversation(1))
-	for _, policy := range []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {
-		r := lookup(b, table(b, p, model("m", policy, names...)), "m")
+	for _, policy := range policies {
 		b.Run(policy, func(b *testing.B) {
+			r := fleet(b, policy)
 			b.ReportAllocs()
-			q := Query{Now: t0, Prefix: blocks}
+			q := Query{Now: time.Now(), Prefix: blocks}
+			for b.Loop() {
+				q.Rand++
+				if best, _ := r.pick(&q, int(q.Rand%32)); best == nil {
+					b.Fatal("nobody was picked")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkAcquire is a pick with its lease, taken and given back.
+func BenchmarkAcquire(b *testing.B) {
+	blocks := HashBlocks(nil, 1, conversation(1))
+	for _, policy := range policies {
+		b.Run(policy, func(b *testing.B) {
+			r := fleet(b, policy)
+			b.ReportAllocs()
+			q := Query{Now: time.Now(), Prefix: blocks}
 			for b.Loop() {
 				q.Rand++
 				l, _, err := r.Acquire(&q)

@@ -77,14 +77,11 @@ func newRoute(m *config.Model, r Resolver, before *Route) (*Route, error) {
 			served = m.ID
 		}
 		for _, u := range ups {
-			route.targets = append(route.targets, Target{Upstream: u, Served: served})
+			route.targets = append(route.targets, Target{Upstream: u, Served: served, offer: u.Offer(served)})
 		}
 	}
 	if route.policy == policyPrefixAffinity {
-		var err error
-		if route.affinity, err = newAffinity(route.targets, before.affinity); err != nil {
-			return nil, err
-		}
+		return route, route.remember(before)
 	}
 	return route, nil
 }

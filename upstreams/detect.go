@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -103,7 +104,9 @@ type Detection struct {
 	Profile    *Profile // never nil; the generic one when Recognised is false
 	Recognised bool
 	Version    string
-	Health     int // status of the profile's health page, 0 when it did not answer
+	Keyed      bool // a key was sent
+	Refused    int  // 401 or 403 where it was asked for its models, else 0
+	Health     int  // status of the profile's health page, 0 when it did not answer
 	Healthy    bool
 	Models     []ModelInfo
 	Slots      int // how many requests it runs at once, 0 when it does not tell
@@ -113,9 +116,16 @@ type Detection struct {
 // detectTimeout bounds one page of Detect.
 const detectTimeout = 3 * time.Second
 
-// Detect asks the engine at a base URL what it is: engine, version, models, capacity, load. apiKey may be empty. The error
-// is a *Failure when nobody answers. It takes some ten small GETs, over one connection where the engine keeps it.
+// Detect asks the engine at a base URL what it is: engine, version, models, capacity, load. The URL is taken as people write
+// it, without a scheme or with /v1 at its end. apiKey may be empty. The error is a *Failure when nobody answers. It takes
+// some ten small GETs, over one connection where the engine keeps it.
 func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detection, error) {
+	if !strings.Contains(url, "://") {
+		url = "http://" + url
+	}
+	if base, _, found := strings.Cut(url+"/", "/v1/"); found {
+		url = base
+	}
 	return detect(ctx, url, apiKey, profiles, detectTimeout)
 }
 
@@ -133,7 +143,7 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	}
 	defer transport.Close()
 	get := cached(pageGetter(transport, id))
-	d := Detection{URL: base}
+	d := Detection{URL: base, Keyed: apiKey != ""}
 	if d.Profile, err = recognise(ctx, get, timeout, profiles.ordered); err != nil {
 		return Detection{}, err
 	}
@@ -153,6 +163,9 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	}
 	if len(p.spec.Models) > 0 {
 		d.Models, _ = listModels(ctx, get, p, timeout, nil)
+		if answer, err := get(ctx, p.spec.Models[0].Path, timeout); err == nil && (answer.status == 401 || answer.status == 403) {
+			d.Refused = answer.status
+		}
 	}
 	d.Slots, _ = capacityOf(ctx, get, p, timeout)
 	for i := range p.spec.Load {

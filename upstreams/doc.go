@@ -45,16 +45,17 @@
 //
 // How an engine is recognised, asked and spoken to is a profile: engines/*.yaml, in the form of config.Engine, which users
 // may add to. Code asks a Profile about a property (CancelOnlyStreams, TokenLimitMember, Path), never for a name. A profile
-// starts from the one it is `like`, and its variants are found by themselves: an upstream that says `whisper` and was
-// started with OpenAI's path becomes whisper-openai at its first probe.
+// starts from the one it is `like`, and its variants are found by themselves: an upstream that says `whisper` and was started
+// with OpenAI's path becomes whisper-openai at its first probe. A reload may bring other profiles; upstreams are then
+// recognised anew.
 //
 // # Design
 //
 // Probes and scrapes use the same exchange as calls, on a transport of their own: one HTTP implementation to trust, and
 // neither side waits for the other's connections.
 //
-// The health machine is pure and behind a mutex; what picks read are atomics that it publishes. A pick over many upstreams
-// takes no lock and allocates nothing.
+// The health machine is pure and behind a mutex; what picks read are atomics that it publishes, the offer of a served name
+// (Offer) among them. A pick over many upstreams takes no lock and allocates nothing.
 //
 // The alternative for names with several addresses was to balance inside the transport. Each address is an upstream of its
 // own instead, because health, breaker and load belong to a process, not to a name.

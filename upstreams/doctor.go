@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,8 @@ var quirkTexts = map[string]string{
 	config.QuirkContinuousUsage:   "tells usage on every chunk of a stream when asked",
 	config.QuirkOwnHost:           "checks the Host header: reach it by an address or a local name, else it answers 403 with an empty body",
 	config.QuirkLoadsOnDemand:     "loads a listed model at the first request for it, which is slow",
+
+	config.QuirkStreamsTranscriptions: "answers a transcription with events when asked for a stream",
 }
 
 // WriteReport writes what a detection found, for a person, and the lines of config that follow from it. It is what
@@ -39,16 +42,22 @@ func (d *Detection) WriteReport(w io.Writer) error {
 	default:
 		fmt.Fprintf(&b, "  health        BAD: GET %s is not answered\n", p.health.path)
 	}
+	if d.Refused != 0 {
+		fmt.Fprintf(&b, "  key           %s: GET %s answers %d\n", d.keyAdvice(), p.spec.Models[0].Path, d.Refused)
+	}
 	d.writeCapacity(&b)
-	if len(d.Models) == 0 {
+	if len(d.Models) == 0 && d.Refused == 0 {
 		b.WriteString("  models        it lists none\n")
 	}
 	for i := range d.Models {
 		fmt.Fprintf(&b, "  model         %s\n", describeModel(&d.Models[i]))
 	}
+	if p.Path(config.OpChat) == "" {
+		fmt.Fprintf(&b, "  does only     %s\n", strings.Join(operations(p), ", "))
+	}
 	var paths []string
-	for _, op := range config.EngineOperations {
-		if path := p.Path(op); path != "" && path != defaultPaths[op] {
+	for _, op := range operations(p) {
+		if path := p.Path(op); path != defaultPaths[op] {
 			paths = append(paths, op+" at "+path)
 		}
 	}
@@ -67,6 +76,18 @@ func (d *Detection) WriteReport(w io.Writer) error {
 	d.writeConfig(&b)
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// operations are those that the profile has a path for.
+func operations(p *Profile) []string {
+	return slices.DeleteFunc(slices.Clone(config.EngineOperations), func(op string) bool { return p.Path(op) == "" })
+}
+
+func (d *Detection) keyAdvice() string {
+	if d.Keyed {
+		return "REFUSED, it is not the one that this engine was started with"
+	}
+	return "NEEDED, give it with --api-key"
 }
 
 func (d *Detection) writeCapacity(b *bytes.Buffer) {
@@ -108,6 +129,9 @@ func (d *Detection) writeConfig(b *bytes.Buffer) {
 		kind = config.KindSpeech
 	}
 	fmt.Fprintf(b, "\nupstreams:\n  - name: %s\n    url: %s\n    engine: %s\n", p.Name(), d.URL, p.Name())
+	if d.Keyed || d.Refused != 0 {
+		b.WriteString("    api_key: \"${ENGINE_API_KEY}\"   # or file:PATH\n")
+	}
 	if d.Slots == 0 {
 		fmt.Fprintf(b, "    concurrency: %d\n", limitsOf(config.Concurrency{}, 0, p).Text)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"net"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,6 +75,7 @@ type healthPage struct {
 // Profiles are all profiles that an upstream may name, in the order in which detection tries them: a user's own first, then
 // the bundled ones from the most telling to the most general.
 type Profiles struct {
+	user    []config.Engine
 	byName  map[string]*Profile
 	ordered []*Profile
 }
@@ -93,7 +95,7 @@ func LoadProfiles(user []config.Engine) (*Profiles, error) {
 		own[user[i].Name] = true
 		specs[user[i].Name] = user[i]
 	}
-	p := &Profiles{byName: make(map[string]*Profile, len(specs))}
+	p := &Profiles{user: slices.Clone(user), byName: make(map[string]*Profile, len(specs))}
 	for name := range specs {
 		full, err := resolveEngine(specs, name, nil)
 		if err != nil {
@@ -112,6 +114,14 @@ func LoadProfiles(user []config.Engine) (*Profiles, error) {
 		}
 	}
 	return p, nil
+}
+
+// with returns the profiles with the user's given ones: p itself when those are the same as before.
+func (p *Profiles) with(user []config.Engine) (*Profiles, error) {
+	if len(user) == len(p.user) && (len(user) == 0 || reflect.DeepEqual(user, p.user)) {
+		return p, nil
+	}
+	return LoadProfiles(user)
 }
 
 // detectionOrder lists every bundled profile. An engine that answers like another one as well (the router of llama.cpp, the
@@ -323,6 +333,9 @@ func (p *Profile) LoadsOnDemand() bool { return p.quirks[config.QuirkLoadsOnDema
 
 // OwnHost reports that the engine checks the Host header against its own names and addresses.
 func (p *Profile) OwnHost() bool { return p.quirks[config.QuirkOwnHost] }
+
+// StreamsTranscriptions reports that a transcription can be asked for as a stream of events.
+func (p *Profile) StreamsTranscriptions() bool { return p.quirks[config.QuirkStreamsTranscriptions] }
 
 // Quirks lists the profile's quirks by name, in the order of the profile.
 func (p *Profile) Quirks() []string { return p.spec.Quirks }

@@ -133,6 +133,18 @@ func TestDetectWhileLoading(t *testing.T) {
 	}
 }
 
+// The base URL is taken as people write it.
+func TestDetectHandwritten(t *testing.T) {
+	engine := fakeEngine(t, "vllm").URL
+	address := strings.TrimPrefix(engine, "http://")
+	for _, written := range []string{engine + "/", engine + "/v1", engine + "/v1/", engine + "/v1/chat/completions", address, address + "/v1"} {
+		d, err := Detect(t.Context(), written, "", mustProfiles(t))
+		if err != nil || d.URL != engine || d.Profile.Name() != "vllm" {
+			t.Errorf("%s: %q, %v", written, d.URL, err)
+		}
+	}
+}
+
 func TestDetectNobody(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()

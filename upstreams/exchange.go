@@ -95,10 +95,12 @@ type Exchange struct {
 	head     head
 	names    []byte // what the spans of head point into
 
-	body   bodyKind
-	done   bool  // the body was read to its end
-	left   int64 // of a sized body
-	chunks chunks
+	body    bodyKind
+	done    bool  // the body was read to its end
+	left    int64 // of a sized body
+	chunks  chunks
+	later   error // wrong framing behind payload that was returned
+	surplus bool  // bytes came behind the end of the body
 }
 
 // Send sends r, on an idle connection if there is one, else on a new one, and returns when the whole request has been
@@ -117,7 +119,7 @@ func (x *Exchange) Send(r *Request) error {
 		return x.fail(Aborted, ReasonRequest, err)
 	}
 	x.req = *r
-	if r.BodyReader == nil {
+	if r.BodyReader == nil && !r.NoReplay {
 		if c := x.t.take(time.Now()); c != nil {
 			if err := x.attach(c); err != nil {
 				return err
@@ -177,7 +179,7 @@ func (x *Exchange) lost(cause error) error {
 	if err := x.check(); err != nil {
 		return err
 	}
-	if !x.reused || x.sends > 1 || x.req.NoReplay || x.req.BodyReader != nil {
+	if !x.reused || x.sends > 1 {
 		return x.fail(Unreachable, x.c.reasonOf(cause), cause)
 	}
 	x.mu.Lock()
@@ -386,6 +388,9 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	if x.body == bodyUnknown {
 		panic("BUG: Read before Await")
 	}
+	if x.later != nil {
+		return 0, x.bad(x.later)
+	}
 	n := 0
 	for {
 		if x.body == bodyChunked && !x.done {
@@ -443,30 +448,24 @@ func (x *Exchange) took(n int64) {
 	}
 }
 
-// more reads from the connection when the buffer is empty: payload straight into p, and then returns its length, if there
-// is enough of it to make up for bypassing the buffer; else into the buffer.
+// more reads from the connection straight into p once the buffer is empty, and takes the framing off in place. The buffer
+// is given back before that: an exchange that waits for the next event of a stream holds none. It may return 0 bytes
+// without an error, when only framing has come.
 func (x *Exchange) more(p []byte, until time.Time) (int, error) {
-	x.shrink()
-	x.pos, x.end = x.base, x.base
-	direct := min(x.available(), int64(len(p)))
-	if direct < readBuffer && (x.body == bodyChunked || direct < x.left && direct < readBuffer/4) {
-		direct = 0
-	}
-	into := x.buf[x.base:]
-	if direct > 0 {
-		into = p[:direct]
+	x.letGo()
+	if x.body != bodyChunked {
+		p = p[:min(int64(len(p)), x.left)]
 	}
 	n, err := 0, x.readErr
 	if err == nil {
-		n, err = x.c.read(into, until)
+		n, err = x.c.read(p, until)
 	}
 	switch {
-	case err == nil && direct > 0:
+	case err == nil && x.body == bodyChunked:
+		return x.unframe(p[:n])
+	case err == nil:
 		x.took(int64(n))
 		return n, nil
-	case err == nil:
-		x.end += n
-		return 0, nil
 	case errors.Is(err, ErrNotYet):
 		if gone := x.check(); gone != nil {
 			return 0, gone
@@ -482,12 +481,42 @@ func (x *Exchange) more(p []byte, until time.Time) (int, error) {
 	return 0, x.cutOff(err)
 }
 
-// shrink goes back to a buffer of the usual size after a head that needed a larger one.
-func (x *Exchange) shrink() {
-	if x.small == nil && x.base == 0 {
-		x.small = readBuffers.Get().(*[readBuffer]byte)
-		x.buf = x.small[:]
+// unframe moves the payload in p to its beginning and returns its length. What follows the end of the body is no part of
+// this exchange, and the connection is not used again.
+func (x *Exchange) unframe(p []byte) (n int, err error) {
+	for i := 0; i < len(p) && !x.done; {
+		m, err := x.chunks.take(p[i:])
+		i += m
+		if err != nil {
+			if n > 0 {
+				x.later = err // after the payload before it
+				return n, nil
+			}
+			return 0, x.bad(err)
+		}
+		if x.done = x.chunks.state == chunkEnd; x.done {
+			x.surplus = i < len(p)
+			break
+		}
+		payload := p[i:min(int64(len(p)), int64(i)+x.available())]
+		if len(payload) == 0 {
+			break // the rest of the framing has yet to come
+		}
+		i += len(payload)
+		n += copy(p[n:], payload)
+		x.took(int64(len(payload)))
 	}
+	return n, nil
+}
+
+// letGo gives the buffer back once all of it has been taken; the header values that are kept move out of it.
+func (x *Exchange) letGo() {
+	if x.buf == nil {
+		return
+	}
+	x.detachNames()
+	x.dropBuffer()
+	x.pos, x.end, x.base = 0, 0, 0
 }
 
 // Abort ends the exchange, from any goroutine, at any time, any number of times: its connection is closed at once, and
@@ -544,7 +573,7 @@ func (x *Exchange) Close() {
 
 // whole reports whether the connection is at the boundary between two exchanges and both sides keep it.
 func (x *Exchange) whole() bool {
-	return x.err == nil && x.done && x.body != bodyUntilClose && x.pos == x.end && !x.cut && x.readErr == nil && x.head.reusable()
+	return x.err == nil && x.done && x.body != bodyUntilClose && x.pos == x.end && !x.surplus && !x.cut && x.readErr == nil && x.head.reusable()
 }
 
 // check returns why the exchange cannot go on, or nil.

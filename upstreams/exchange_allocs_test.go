@@ -43,7 +43,7 @@ func TestExchangeAllocs(t *testing.T) {
 
 func TestStreamAllocs(t *testing.T) {
 	checkLeaks(t)
-	chunk := []byte("10\r\ndata: {\"a\": 1}\n\r\n")
+	chunk := []byte("f\r\ndata: {\"a\": 1}\n\r\n")
 	next := make(chan bool)
 	s := serveRaw(t, func(p *peer) {
 		_, _, _ = p.request()

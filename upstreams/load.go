@@ -18,23 +18,31 @@ type Load struct {
 }
 
 // Load returns the pool's load. It reads atomics only and does not allocate.
-func (u *Upstream) Load(p Pool, now time.Time) Load {
-	limits, word := u.limits.Load(), u.slots.Load()
-	l := Load{
-		Active: limits.active(word, p),
-		Limit:  u.limit(limits, p),
-		Others: u.others(now),
-		Weight: u.settings.Load().weight,
-	}
-	if limits.Shared {
-		for i := range u.tokens {
-			l.Tokens += u.tokens[i].Load()
-		}
-	} else {
-		l.Tokens = u.tokens[p].Load()
-	}
-	l.Penalty = u.penalty.Load().at(now) + u.slowStart(now, l.Limit)
+func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
+	u.ReadLoad(&l, p, now)
 	return l
+}
+
+// ReadLoad is Load into a variable of the caller's. A pick asks dozens of upstreams, and copying the answer would be half
+// of what each costs.
+func (u *Upstream) ReadLoad(l *Load, p Pool, now time.Time) {
+	limits, word := u.limits.Load(), u.slots.Load()
+	l.Active, l.Limit = limits.active(word, p), u.limit(limits, p)
+	if l.Others = 0; u.report.Load() != nil {
+		l.Others = u.others(now)
+	}
+	l.Weight = u.settings.Load().weight
+	l.Tokens = u.tokens[p].Load()
+	if limits.Shared {
+		l.Tokens = u.tokens[PoolText].Load() + u.tokens[PoolVision].Load() + u.tokens[PoolAudio].Load()
+	}
+	l.Penalty = 0
+	if d := u.penalty.Load(); d != nil {
+		l.Penalty = d.at(now)
+	}
+	if at := u.returned.Load(); at != 0 {
+		l.Penalty += slowStart(ticks(now)-at, l.Limit)
+	}
 }
 
 // Limits are an upstream's slots and where the number comes from.
@@ -181,16 +189,9 @@ const (
 	slowStartShare = 0.25
 )
 
-func (u *Upstream) slowStart(now time.Time, limit int) float64 {
-	at := u.returned.Load()
-	if at == 0 {
-		return 0
-	}
-	left := 1 - float64(ticks(now)-at)/float64(slowStartTime)
-	if left <= 0 {
-		return 0
-	}
-	return min(1, left) * slowStartShare * float64(limit)
+func slowStart(since int64, limit int) float64 {
+	left := 1 - float64(since)/float64(slowStartTime)
+	return min(1, max(0, left)) * slowStartShare * float64(limit)
 }
 
 // ghostTracker finds slots that an engine still works in after their client has left (llama.cpp's plain requests, some

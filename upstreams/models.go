@@ -3,6 +3,7 @@ package upstreams
 import (
 	"maps"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"penstock/config"
@@ -73,6 +74,33 @@ func (l *modelList) lists(p *Profile, served string) bool {
 	}
 }
 
+// Offer is one served name at one upstream, kept up to date by it, so that a pick reads one atomic where Serves looks the
+// name up. It is the upstream's and lives as long.
+type Offer struct{ withheld atomic.Bool }
+
+// Stands reports what Serves says of the offer's name. It may be called from any goroutine.
+func (o *Offer) Stands() bool { return !o.withheld.Load() }
+
+// Offer returns the offer of a served name: always the same one for the same name. The names are configured ones.
+func (u *Upstream) Offer(served string) *Offer {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	o := u.offers[served]
+	if o == nil {
+		o = new(Offer)
+		o.withheld.Store(!u.Serves(served))
+		u.offers[served] = o
+	}
+	return o
+}
+
+// renewOffers follows a change of what Serves looks at. Called with mu held.
+func (u *Upstream) renewOffers() {
+	for served, o := range u.offers {
+		o.withheld.Store(!u.Serves(served))
+	}
+}
+
 // Serves reports whether the upstream has the model now. It is false only when the engine's list, read lately, lacks the
 // name (where the engine's list means something), or when the engine answered 404 for it and no list has had it since.
 // It does not allocate.
@@ -103,12 +131,14 @@ func (u *Upstream) ModelGone(served string) {
 		next[served] = time.Now()
 	}
 	u.missing.Store(&next)
+	u.renewOffers()
 }
 
 // setModels stores a reading begun at begun, or forgets all when list is nil: an engine that stops listing is not empty.
 func (u *Upstream) setModels(list *modelList, begun time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	defer u.renewOffers()
 	if list != nil || u.models.Load() != nil {
 		u.models.Store(list)
 	}

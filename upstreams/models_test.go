@@ -25,11 +25,11 @@ func TestServes(t *testing.T) {
 	} {
 		u := newTestUpstream(t, config.Concurrency{})
 		u.engine.Store(mustProfile(t, c.engine))
-		if !u.Serves(c.served) {
+		if !serves(t, u, c.served) {
 			t.Errorf("%s: %s is missing before any list", c.engine, c.served)
 		}
 		u.setModels(newModelList(listed, nil, time.Now()), time.Now())
-		if got := u.Serves(c.served); got != c.want {
+		if got := serves(t, u, c.served); got != c.want {
 			t.Errorf("%s: %s: %t", c.engine, c.served, got)
 		}
 	}
@@ -41,11 +41,11 @@ func TestServesVanished(t *testing.T) {
 	first := newModelList([]ModelInfo{{ID: "a"}, {ID: "b"}}, nil, time.Now())
 	u.setModels(first, time.Now())
 	u.setModels(newModelList([]ModelInfo{{ID: "a"}}, first, time.Now()), time.Now())
-	if !u.Serves("a") || u.Serves("b") || !u.Serves("c") {
-		t.Error("a, b, c:", u.Serves("a"), u.Serves("b"), u.Serves("c"))
+	if !serves(t, u, "a") || serves(t, u, "b") || !serves(t, u, "c") {
+		t.Error("a, b, c:", serves(t, u, "a"), serves(t, u, "b"), serves(t, u, "c"))
 	}
 	u.setModels(nil, time.Now())
-	if !u.Serves("b") {
+	if !serves(t, u, "b") {
 		t.Error("a stale list still keeps b away")
 	}
 }
@@ -58,30 +58,30 @@ func TestModelGone(t *testing.T) {
 	u.setModels(list, begun)
 	time.Sleep(time.Millisecond)
 	u.ModelGone("m")
-	if u.Serves("m") || !u.Serves("n") {
+	if serves(t, u, "m") || !serves(t, u, "n") {
 		t.Fatal("a 404 must take out this name and no other")
 	}
 	u.setModels(list, begun) // a reading that began before the 404 proves nothing
-	if u.Serves("m") {
+	if serves(t, u, "m") {
 		t.Error("an older reading brought it back")
 	}
 	u.setModels(newModelList([]ModelInfo{{ID: "n"}}, list, time.Now()), time.Now().Add(time.Hour))
-	if u.Serves("m") {
+	if serves(t, u, "m") {
 		t.Error("a reading without it brought it back")
 	}
 	u.setModels(list, time.Now().Add(time.Second))
-	if !u.Serves("m") || u.missing.Load() != nil {
+	if !serves(t, u, "m") || u.missing.Load() != nil {
 		t.Error("a newer reading did not bring it back")
 	}
 
 	u.engine.Store(mustProfile(t, "whisper")) // lists nothing: tried again after a while
 	u.ModelGone("w")
 	u.setModels(nil, time.Now().Add(modelGoneFor/2))
-	if u.Serves("w") {
+	if serves(t, u, "w") {
 		t.Error("back too soon")
 	}
 	u.setModels(nil, time.Now().Add(modelGoneFor+time.Second))
-	if !u.Serves("w") {
+	if !serves(t, u, "w") {
 		t.Error("never back")
 	}
 }
@@ -99,4 +99,14 @@ func TestModelFacts(t *testing.T) {
 	if u.MaxContext("n") != 4096 {
 		t.Error("context under another name", u.MaxContext("n"))
 	}
+}
+
+// serves is Serves, and checks that the offer of the name says the same.
+func serves(t testing.TB, u *Upstream, served string) bool {
+	t.Helper()
+	want := u.Serves(served)
+	if u.Offer(served).Stands() != want {
+		t.Errorf("the offer of %s says %t", served, !want)
+	}
+	return want
 }

@@ -228,7 +228,7 @@ const recogniseMax = 5 * time.Second
 // means that nobody answers.
 func (p *prober) recognise(ctx context.Context, s *settings) error {
 	u := p.up
-	candidates := u.set.profiles.candidates(s.spec.Engine)
+	candidates := u.set.profiles.Load().candidates(s.spec.Engine)
 	if p.known || len(candidates) == 0 {
 		p.known = true
 		return nil
@@ -242,12 +242,15 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	}
 	p.known = true
 	if profile == nil {
-		profile = u.set.profiles.assumed(s.spec.Engine)
+		profile = u.set.profiles.Load().assumed(s.spec.Engine)
 	}
 	if u.engine.Swap(profile) != profile {
 		u.log.Info("upstream's engine recognised", zap.String("upstream", u.label), zap.String("engine", profile.Name()))
 		u.reported.Store(0)
 		u.setLimits()
+		u.mu.Lock()
+		u.renewOffers()
+		u.mu.Unlock()
 		p.source, p.listsDue = 0, true
 	}
 	return nil

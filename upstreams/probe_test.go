@@ -218,7 +218,7 @@ func TestProbeModels(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": both}}
 		u := watched(t, e, "vllm", "m", "n")
 		synctest.Wait()
-		if !u.Serves("m") || !u.Serves("n") || u.MaxContext("m") != 4096 {
+		if !serves(t, u, "m") || !serves(t, u, "n") || u.MaxContext("m") != 4096 {
 			t.Fatal("not listed")
 		}
 		page := func(s string) {
@@ -229,8 +229,8 @@ func TestProbeModels(t *testing.T) {
 		page(`{"data":[{"id":"n"}]}`)
 		time.Sleep((modelsEvery + 1) * 2200 * time.Millisecond)
 		synctest.Wait()
-		if u.Serves("m") || !u.Serves("n") || u.State() != StateUp {
-			t.Error("m, n, state:", u.Serves("m"), u.Serves("n"), u.State())
+		if serves(t, u, "m") || !serves(t, u, "n") || u.State() != StateUp {
+			t.Error("m, n, state:", serves(t, u, "m"), serves(t, u, "n"), u.State())
 		}
 		if got := u.Status(time.Now()).Missing; !slices.Equal(got, []string{"m"}) {
 			t.Errorf("missing %v", got)
@@ -238,13 +238,13 @@ func TestProbeModels(t *testing.T) {
 		page(both)
 		time.Sleep(2200 * time.Millisecond)
 		synctest.Wait()
-		if !u.Serves("m") {
+		if !serves(t, u, "m") {
 			t.Error("not found with the next probe")
 		}
 		page("<html>")
 		time.Sleep((listFailuresMax + 1) * (modelsEvery + 1) * 2200 * time.Millisecond)
 		synctest.Wait()
-		if !u.Serves("anything") {
+		if !serves(t, u, "anything") {
 			t.Error("a list that cannot be read any more still counts")
 		}
 	})
@@ -294,7 +294,7 @@ func TestProbeGenericServer(t *testing.T) {
 		e := &playedEngine{code: 404}
 		u := watched(t, e, "auto")
 		synctest.Wait()
-		if u.State() != StateUp || u.Engine().Name() != engineGeneric || !u.Serves("m") {
+		if u.State() != StateUp || u.Engine().Name() != engineGeneric || !serves(t, u, "m") {
 			t.Errorf("%v %s", u.State(), u.Engine().Name())
 		}
 	})

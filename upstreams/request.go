@@ -46,7 +46,7 @@ type Request struct {
 
 	ConnectTimeout time.Duration // resolving, connecting and TLS together; 0: 10 s
 	WriteTimeout   time.Duration // for the engine to take another byte of the request; 0: no limit
-	NoReplay       bool          // do not send again when a reused connection turns out to be dead
+	NoReplay       bool          // send once at most, and so on a new connection: a kept one may turn out to be dead
 }
 
 // outgoing is the memory that a request is written from.

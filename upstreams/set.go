@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -24,8 +25,7 @@ const (
 
 // Options are what a Set needs from its surroundings. The zero value works.
 type Options struct {
-	Engines []config.Engine // profiles of the user's own
-	Log     *zap.Logger     // default: none
+	Log *zap.Logger // default: none
 
 	// Register and Unregister take in and drop the metrics of one upstream, or of the set. Default: the metrics package's
 	// own registry.
@@ -42,7 +42,7 @@ type Options struct {
 // Retire by one goroutine at a time.
 type Set struct {
 	o              Options
-	profiles       *Profiles
+	profiles       atomic.Pointer[Profiles] // of the plan in force
 	own            *metrics.Set
 	doubleReleases *metrics.Counter
 
@@ -52,9 +52,9 @@ type Set struct {
 	closed  bool
 }
 
-// NewSet compiles the profiles. The error names the profile of the user's that is wrong.
+// NewSet makes an empty set with the bundled profiles.
 func NewSet(o Options) (*Set, error) {
-	profiles, err := LoadProfiles(o.Engines)
+	profiles, err := LoadProfiles(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -70,18 +70,17 @@ func NewSet(o Options) (*Set, error) {
 	if o.Lookup == nil {
 		o.Lookup = net.DefaultResolver.LookupHost
 	}
-	s := &Set{o: o, profiles: profiles, own: metrics.NewSet(), byID: map[ID]*Upstream{}, watches: map[string]*addressWatch{}}
+	s := &Set{o: o, own: metrics.NewSet(), byID: map[ID]*Upstream{}, watches: map[string]*addressWatch{}}
+	s.profiles.Store(profiles)
 	s.doubleReleases = s.own.NewCounter("penstock_lease_double_release_total")
 	o.Register(s.own)
 	return s, nil
 }
 
-// Profiles returns the engine profiles of the set.
-func (s *Set) Profiles() *Profiles { return s.profiles }
-
 // Plan is what one configuration asks of a set, ready to be committed.
 type Plan struct {
 	set       *Set
+	profiles  *Profiles
 	items     []planned
 	byName    map[string][]*Upstream
 	resolving map[string]*addressWatch
@@ -94,11 +93,15 @@ type planned struct {
 	added     bool
 }
 
-// Plan works out which upstreams a configuration keeps, changes and adds; models say which served names are expected where.
-// It changes nothing in the set, but it reads certificate files, and a name with `resolve` that is seen for the first time
+// Plan works out which upstreams a configuration keeps, changes and adds; models say which served names are expected where,
+// and engines are profiles of the user's own beside the bundled ones. It changes nothing in the set, but it reads certificate files, and a name with `resolve` that is seen for the first time
 // is looked up (2 s at most; if that fails, one upstream stands for the name until it resolves).
-func (s *Set) Plan(specs []config.Upstream, models []config.Model) (*Plan, error) {
-	p := &Plan{set: s, byName: make(map[string][]*Upstream, len(specs)), resolving: map[string]*addressWatch{}}
+func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
+	profiles, err := s.profiles.Load().with(engines)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{set: s, profiles: profiles, byName: make(map[string][]*Upstream, len(specs)), resolving: map[string]*addressWatch{}}
 	expected := expectedNames(models)
 	for i := range specs {
 		if err := p.add(&specs[i], expected[specs[i].Name]); err != nil {
@@ -126,7 +129,7 @@ func (p *Plan) add(spec *config.Upstream, expected []string) error {
 	if err != nil {
 		return err
 	}
-	profile, err := p.set.profiles.initial(spec.Engine)
+	profile, err := p.profiles.initial(spec.Engine)
 	if err != nil {
 		return err
 	}
@@ -177,7 +180,7 @@ func (p *Plan) place(base, address string, profile *Profile, st *settings) error
 func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Profile) *Upstream {
 	u := &Upstream{
 		id: id, name: st.spec.Name, label: st.spec.Name, url: base, address: address, log: s.o.Log, set: s,
-		probed: make(chan struct{}), health: health{fall: st.probe.fall, rise: st.probe.rise},
+		probed: make(chan struct{}), offers: map[string]*Offer{}, health: health{fall: st.probe.fall, rise: st.probe.rise},
 	}
 	if address != "" {
 		u.label += "@" + address
@@ -194,6 +197,9 @@ func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Pr
 // address. Nil when the name is not in the plan.
 func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 
+// Profiles returns the engine profiles of the plan.
+func (p *Plan) Profiles() *Profiles { return p.profiles }
+
 // Commit puts the plan into force: settings are swapped, new upstreams enter the set and are probed at once. It cannot
 // fail. Upstreams that the plan leaves out stay as they are until Retire.
 func (s *Set) Commit(p *Plan) {
@@ -208,12 +214,14 @@ func (s *Set) Commit(p *Plan) {
 			r.start(s)
 		}
 	}
+	renewed := s.profiles.Swap(p.profiles) != p.profiles
 	for i := range p.items {
-		s.commit(&p.items[i])
+		s.commit(&p.items[i], renewed)
 	}
 }
 
-func (s *Set) commit(item *planned) {
+// commit puts one upstream's part into force. renewed says that the profiles are other ones.
+func (s *Set) commit(item *planned, renewed bool) {
 	u, st := item.up, item.settings
 	old := u.settings.Swap(st)
 	if item.transport != nil {
@@ -221,13 +229,12 @@ func (s *Set) commit(item *planned) {
 			before.CloseIdle() // exchanges under way keep their connections
 		}
 	}
-	if old.spec.Engine != st.spec.Engine {
-		if profile, err := s.profiles.initial(st.spec.Engine); err == nil {
-			u.engine.Store(profile)
-		}
+	if old.spec.Engine != st.spec.Engine || renewed {
+		u.engine.Store(s.profiles.Load().successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
 	}
 	u.setLimits()
 	u.mu.Lock()
+	u.renewOffers()
 	if old.probe != st.probe {
 		u.health.fall, u.health.rise, u.health.row = st.probe.fall, st.probe.rise, 0
 	}
@@ -235,7 +242,7 @@ func (s *Set) commit(item *planned) {
 	u.mu.Unlock()
 	if entering {
 		s.enter(u)
-	} else if old.probe != st.probe || item.transport != nil {
+	} else if old.probe != st.probe || item.transport != nil || renewed {
 		s.reprobe(u)
 	}
 }
@@ -426,6 +433,15 @@ func (p *Profiles) initial(engine string) (*Profile, error) {
 		return nil, fmt.Errorf("engine %q is not known: use auto, a bundled profile or one of `engines`", engine)
 	}
 	return profile, nil
+}
+
+// successor is the profile in p for an upstream whose configured engine was before and is now: the one it was recognised as
+// when the operator has not named another.
+func (p *Profiles) successor(recognised *Profile, before, now string) *Profile {
+	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
+		return profile
+	}
+	return p.assumed(now)
 }
 
 func probeSettingsOf(p *config.Probe) probeSettings {

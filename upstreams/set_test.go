@@ -196,7 +196,7 @@ func TestOutage(t *testing.T) {
 		outcome := OutcomeOK
 		if f := (*Failure)(nil); errors.As(err, &f) {
 			outcome = OutcomeOf(f)
-			u.Note(f, time.Now())
+			u.Note(f.Reason, 0, time.Now())
 		}
 		l.Release(outcome)
 		return outcome
@@ -337,4 +337,50 @@ func TestProbesAuthenticate(t *testing.T) {
 	if len(bad) > 0 || u.State() != StateUp {
 		t.Errorf("%v, state %v", bad, u.State())
 	}
+}
+
+// TestPlanWithOtherProfiles: profiles of the user's own come, change and go with the plan, and upstreams follow.
+func TestPlanWithOtherProfiles(t *testing.T) {
+	s := newTestSet(t, Options{})
+	defer s.Close(t.Context())
+	spec := config.Upstream{Name: "a", URL: fakeEngine(t, "openai").URL}
+	u := apply(t, s, spec).Upstream("a")[0]
+	if u.Engine().Name() != engineGeneric {
+		t.Fatalf("recognised as %s", u.Engine().Name())
+	}
+	own := config.Engine{Name: "espeak", Detect: []config.EngineSign{{Path: "/v1/models", Field: "data.*.owned_by", Equals: "espeak-ng"}}, Concurrency: 2}
+	with := func(engines ...config.Engine) error {
+		p, err := s.Plan([]config.Upstream{spec}, nil, engines...)
+		if err == nil {
+			s.Commit(p)
+			if p.Upstream("a")[0] != u {
+				t.Error("another upstream")
+			}
+		}
+		return err
+	}
+	is := func(engine string, slots int) func() bool {
+		return func() bool { return u.Engine().Name() == engine && u.Limits().Text == slots && u.State() == StateUp }
+	}
+	if err := with(own); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "recognised by the new profile", is("espeak", 2))
+	wrong := own
+	wrong.Like = "nobody"
+	if err := with(wrong); err == nil {
+		t.Error("a wrong profile was planned")
+	}
+	if !is("espeak", 2)() {
+		t.Error("a failed plan has changed something")
+	}
+	own.Concurrency = 3
+	if err := with(own); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the profile's new limit", is("espeak", 3))
+	if err := with(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "generic again", is(engineGeneric, defaultLimit))
 }

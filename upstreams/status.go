@@ -1,6 +1,9 @@
 package upstreams
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Status is everything about an upstream at one moment, as plain data for the status page and for tests. It holds no
 // credential.
@@ -38,6 +41,51 @@ type PoolStatus struct {
 	Limit   int     `json:"limit"`
 	Tokens  int64   `json:"tokens"`
 	Penalty float64 `json:"penalty"`
+}
+
+// Obstacle says why no call for a served name may go here now, for an operator; empty when one may.
+func (u *Upstream) Obstacle(served string, now time.Time) string {
+	switch s := u.State(); {
+	case s == StateRetiring:
+		return "upstream is retiring: the configuration has left it out"
+	case s == StatePending:
+		return "upstream has not been probed yet: it is used only while the route has none that is up"
+	case s == StateDown:
+		return "upstream is down: " + u.lastFailure()
+	case u.Breaker(now) == BreakerOpen:
+		return "breaker is open: " + u.lastFailure()
+	case !u.passes(now):
+		return "breaker is half-open and its trial is under way: " + u.lastFailure()
+	case !u.Serves(served):
+		return u.withheld(served)
+	}
+	return ""
+}
+
+func (u *Upstream) lastFailure() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f := u.failure
+	switch {
+	case f == nil:
+		return "no failure is known"
+	case f.Status != 0:
+		return fmt.Sprintf("last %s failed (%s, status %d)", f.During, f.Reason, f.Status)
+	}
+	return fmt.Sprintf("last %s failed (%s)", f.During, f.Reason)
+}
+
+// withheld says why a name is not served.
+func (u *Upstream) withheld(served string) string {
+	if m := u.missing.Load(); m != nil {
+		if _, gone := (*m)[served]; gone {
+			return "engine answered 404 for the model"
+		}
+	}
+	if _, listed := u.Model(served); listed {
+		return "engine lists the model but has not loaded it"
+	}
+	return "engine does not list the model"
 }
 
 // Status returns a copy of everything that is known.

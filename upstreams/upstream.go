@@ -102,6 +102,7 @@ type Upstream struct {
 	health    health
 	trackers  ghostTracker
 	failure   *LastFailure
+	offers    map[string]*Offer
 	prober    *prober
 	probedAt  time.Time
 	probed    chan struct{} // closed after the first probe
@@ -238,7 +239,7 @@ func (u *Upstream) publish(before State, cause string, now time.Time) {
 	}
 }
 
-// LastFailure is the newest thing that went wrong, for the status page.
+// LastFailure is the newest thing that went wrong, for the state page.
 type LastFailure struct {
 	At     time.Time `json:"at"`
 	During string    `json:"during"` // probe, call
@@ -246,10 +247,11 @@ type LastFailure struct {
 	Status int       `json:"status,omitempty"`
 }
 
-// Note records what a failed call saw, for the status page. The caller keeps ownership of f; its reason is all that stays.
-func (u *Upstream) Note(f *Failure, now time.Time) {
+// Note records what a call failed of, for the state page: a Failure's reason or an outcome's name, and the status that the
+// engine answered with, 0 when it did not.
+func (u *Upstream) Note(reason string, status int, now time.Time) {
 	u.mu.Lock()
-	u.failure = &LastFailure{At: now, During: "call", Reason: f.Reason}
+	u.failure = &LastFailure{At: now, During: "call", Reason: reason, Status: status}
 	u.mu.Unlock()
 }
 

@@ -33,9 +33,6 @@ var (
 		"The query string cannot be decoded: a percent sign is not followed by two hexadecimal digits.")
 )
 
-// Missing returns the 401 for a request without a credential on an endpoint that needs one. It is shared and read-only.
-func Missing() *apierr.Error { return errInvalid }
-
 // Extract returns the credential of a request and whether there is one. The key comes in "Authorization: Bearer KEY",
 // in "x-api-key: KEY", or in both when they are the same bytes (contract, Authentication 1 to 3).
 //

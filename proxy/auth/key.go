@@ -21,9 +21,6 @@ type Key struct {
 	expires    []time.Time // the ends of its hashes
 }
 
-// Open stands for every client when the configuration says "auth: none": it may use everything and has no limits.
-var Open = &Key{ID: "-", active: true, all: true}
-
 func newConfigured(c *config.Key) *Key {
 	k := &Key{
 		ID: c.ID, active: c.Enabled(), all: c.Models == nil,

@@ -86,9 +86,6 @@ func TestFind(t *testing.T) {
 	if k, _ := r.Find(Credential{[]byte("any string")}, now); k.Limits().Concurrency != 3 {
 		t.Errorf("limits %+v", k.Limits())
 	}
-	if code(t, Missing()) != invalid {
-		t.Errorf("Missing is %v", Missing())
-	}
 }
 
 func TestHolds(t *testing.T) {
@@ -158,7 +155,6 @@ func TestScopes(t *testing.T) {
 		{find("some"), "claude-*", true},
 		{find("some"), "", false},
 		{find("none"), "exact", false},
-		{Open, "anything", true},
 		{nil, "anything", false},
 	} {
 		if got := c.key.Allows(c.model); got != c.want {
@@ -174,7 +170,6 @@ func TestScopes(t *testing.T) {
 		{find("some"), config.OpSpeech, true},
 		{find("some"), config.OpMessages, false},
 		{find("none"), config.OpChat, false},
-		{Open, config.OpChat, true},
 		{nil, config.OpChat, false},
 	} {
 		if got := c.key.AllowsOp(c.op); got != c.want {

@@ -13,7 +13,7 @@ import (
 
 func bind(limits config.KeyLimits) (*Key, time.Time) {
 	now := time.Now()
-	return NewKeys(8, now).Bind([]config.Key{{ID: "a", Limits: limits}}).Of("a"), now
+	return NewKeys(8, now).Bind([]config.Key{{ID: "a", Limits: limits}})["a"], now
 }
 
 func TestTake(t *testing.T) {
@@ -37,19 +37,18 @@ func TestTake(t *testing.T) {
 }
 
 func TestNoLimits(t *testing.T) {
-	for _, k := range []*Key{Bound{}.Of("-"), NewKeys(1, time.Now()).Bind([]config.Key{{ID: "a"}}).Of("a")} {
-		var r Reservation
-		for range 1000 {
-			if d := k.Take(time.Now()); d != (Decision{OK: true}) {
-				t.Fatalf("%+v", d)
-			}
-		}
-		if d := k.Reserve(&r, 1<<60, time.Now()); d != (Decision{OK: true}) {
+	k, _ := bind(config.KeyLimits{})
+	var r Reservation
+	for range 1000 {
+		if d := k.Take(time.Now()); d != (Decision{OK: true}) {
 			t.Fatalf("%+v", d)
 		}
-		if k.Running() != 1 || !r.Settle(1<<60, time.Now()) || k.Running() != 0 {
-			t.Errorf("running %d", k.Running())
-		}
+	}
+	if d := k.Reserve(&r, 1<<60, time.Now()); d != (Decision{OK: true}) {
+		t.Fatalf("%+v", d)
+	}
+	if k.Running() != 1 || !r.Settle(1<<60, time.Now()) || k.Running() != 0 {
+		t.Errorf("running %d", k.Running())
 	}
 }
 
@@ -242,7 +241,7 @@ func TestStateSurvivesReload(t *testing.T) {
 	keys := NewKeys(2, now)
 	a := []config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 2, Concurrency: 2}}}
 	var r Reservation
-	first := keys.Bind(a).Of("a")
+	first := keys.Bind(a)["a"]
 	first.Take(now)
 	first.Take(now)
 	first.Reserve(&r, 0, now)
@@ -256,16 +255,16 @@ func TestStateSurvivesReload(t *testing.T) {
 			t.Errorf("%s: %d running", name, k.Running())
 		}
 	}
-	check("reload", keys.Bind(a).Of("a"))
+	check("reload", keys.Bind(a)["a"])
 	keys.Bind(nil)
-	check("removed and put back", keys.Bind(a).Of("a"))
+	check("removed and put back", keys.Bind(a)["a"])
 	keys.Bind([]config.Key{{ID: "b"}, {ID: "c"}})
-	check("swapped and put back", keys.Bind(a).Of("a"))
+	check("swapped and put back", keys.Bind(a)["a"])
 
 	// A tenfold limit scales what was used: all of the minute is still all of the minute.
 	a[0].Limits.RequestsPerMinute = 20
-	check("raised", keys.Bind(a).Of("a"))
-	if d := keys.Bind(a).Of("a").Take(now.Add(3 * time.Second)); !d.OK {
+	check("raised", keys.Bind(a)["a"])
+	if d := keys.Bind(a)["a"].Take(now.Add(3 * time.Second)); !d.OK {
 		t.Errorf("raised: %+v", d)
 	}
 
@@ -274,7 +273,7 @@ func TestStateSurvivesReload(t *testing.T) {
 		keys.Bind([]config.Key{{ID: id}})
 	}
 	keys.Bind(nil) // b, c and d were retired after a: two of the four are kept
-	if k := keys.Bind(a).Of("a"); !k.Take(now).OK {
+	if k := keys.Bind(a)["a"]; !k.Take(now).OK {
 		t.Error("a retired state outlived the bound")
 	}
 	if r.Cancel(); first.Running() != 0 {
@@ -290,7 +289,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	bound := NewKeys(1, now).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrency: 10}}})
 	var r Reservation
 	if n := testing.AllocsPerRun(100, func() {
-		k := bound.Of("a")
+		k := bound["a"]
 		k.Take(now)
 		k.Reserve(&r, 100, now)
 		r.Settle(50, now)
@@ -305,14 +304,14 @@ func BenchmarkKey(b *testing.B) {
 	b.Run("take", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			bound.Of("a").Take(now)
+			bound["a"].Take(now)
 		}
 	})
 	b.Run("reserve and settle", func(b *testing.B) {
 		b.ReportAllocs()
 		var r Reservation
 		for b.Loop() {
-			bound.Of("a").Reserve(&r, 100, now)
+			bound["a"].Reserve(&r, 100, now)
 			r.Settle(50, now)
 		}
 	})

@@ -30,20 +30,8 @@ func NewKeys(retired int, now time.Time) *Keys {
 	return &Keys{epoch: now, live: make(map[string]*state), retired: cache}
 }
 
-// Bound holds the limits of the keys of one configuration, by id. It is immutable.
+// Bound holds the limits of the keys of one configuration, by id. It is not changed after Bind.
 type Bound map[string]*Key
-
-// unlimited stands for every client when the configuration says "auth: none".
-var unlimited = &Key{state: new(state)}
-
-// Of returns the limits of a key. An id that the configuration does not have, which is only the one that stands for "auth:
-// none", has no limits.
-func (b Bound) Of(id string) *Key {
-	if k := b[id]; k != nil {
-		return k
-	}
-	return unlimited
-}
 
 // Bind returns the keys of a configuration with the state that they had before. It changes no limit of an earlier Bound,
 // whose calls go on under their own numbers over the same state, and it may be called for a configuration that is then

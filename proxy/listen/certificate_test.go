@@ -3,7 +3,6 @@ package listen
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -50,17 +49,19 @@ func TestCertificateLoad(t *testing.T) {
 // handshake returns the client's view of a connection over c.
 func handshake(t *testing.T, c *Certificate, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
-	a, b := net.Pipe()
-	defer a.Close()
-	defer b.Close()
+	accepted, dialed := pair(t, open(t, Options{}))
+	server := tls.Server(accepted, c.Config())
 	var group sync.WaitGroup
+	group.Go(func() {
+		if server.Handshake() != nil {
+			server.Close()
+		}
+	})
 	defer group.Wait()
-	server := tls.Server(a, c.Config())
-	group.Go(func() { _ = server.Handshake(); a.Close() })
-	conn := tls.Client(b, client)
+	conn := tls.Client(dialed, client)
 	err := conn.Handshake()
-	if err == nil {
-		group.Go(func() { _, _ = conn.Read(make([]byte, 1)) }) // session tickets, which a pipe does not buffer
+	if err != nil {
+		dialed.Close()
 	}
 	return conn.ConnectionState(), err
 }
@@ -105,17 +106,22 @@ func TestCertificateConfig(t *testing.T) {
 
 // A connection that is open lives through a rotation.
 func TestCertificateRotationKeepsConnections(t *testing.T) {
-	l := open(t, Options{})
-	server, client := tlsPair(t, l)
 	var c Certificate
-	cert, key, _ := writeCertificate(t, "edge", time.Now().Add(time.Hour))
+	cert, key, pool := writeCertificate(t, "edge", time.Now().Add(time.Hour))
+	cert2, key2, _ := writeCertificate(t, "edge", time.Now().Add(2*time.Hour))
 	if err := c.Load(cert, key); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Write([]byte("x")); err != nil {
+	server, client := tlsPairOf(t, open(t, Options{}), &c, pool)
+	if err := c.Load(cert2, key2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
+	for range 3 {
+		if _, err := client.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := server.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -21,4 +21,13 @@
 // Lingering. A connection that is closed with bytes unread is reset by the kernel, and the reset may overtake the answer.
 // For answers given before the body was read, Close therefore ends only the writing half and discards what still comes,
 // for a bounded time, size and number of connections.
+//
+// The bound on connections. One too many is answered with a fixed 503 and lingers, so that a client in the middle of its
+// request can read it; it does not count as open, or those who are turned away would keep everybody else out.
+//
+// Write deadlines. A deadline bounds one write, not an answer: a stream may take hours. It is armed seldom, because arming
+// costs more than a small write, and it belongs to the connection: the next answer, an hour later, must not find it expired.
+// So Conn.Write moves it by itself once ExtendWriteDeadline has said how long a write may take. What a socket holds unsent
+// is bounded (unsent_linux.go), because the kernel wakes a blocked writer by thirds of its buffer: with megabytes in it, a
+// client that reads slowly but steadily would miss the deadline.
 package listen

@@ -69,6 +69,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			l.reject(tcp)
 			continue
 		}
+		boundUnsent(tcp)
 		c := l.adopt(tcp)
 		if err := l.watch.add(c); err != nil {
 			l.acceptErrors.Add(1)

@@ -114,6 +114,11 @@ func tlsPair(t testing.TB, l *Listener) (server *tls.Conn, client *tls.Conn) {
 	if err := cert.Load(certFile, keyFile); err != nil {
 		t.Fatal(err)
 	}
+	return tlsPairOf(t, l, &cert, pool)
+}
+
+func tlsPairOf(t testing.TB, l *Listener, cert *Certificate, pool *x509.CertPool) (server *tls.Conn, client *tls.Conn) {
+	t.Helper()
 	plain, dialed := pair(t, l)
 	server = tls.Server(plain, cert.Config())
 	client = tls.Client(dialed, &tls.Config{RootCAs: pool, ServerName: "edge"})

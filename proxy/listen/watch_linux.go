@@ -74,13 +74,19 @@ func (w *watch) run() {
 			if ev.Fd < 0 {
 				return
 			}
-			w.mu.Lock()
-			c := w.fds[ev.Fd]
-			w.mu.Unlock()
-			if c != nil && int32(c.generation) == ev.Pad {
-				c.lost()
-			}
+			w.dispatch(ev)
 		}
+	}
+}
+
+// dispatch tells the connection that ev is about. One of an earlier generation was closed after ev had been fetched, and the
+// descriptor is another connection's by now.
+func (w *watch) dispatch(ev unix.EpollEvent) {
+	w.mu.Lock()
+	c := w.fds[ev.Fd]
+	w.mu.Unlock()
+	if c != nil && int32(c.generation) == ev.Pad {
+		c.lost()
 	}
 }
 

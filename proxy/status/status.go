@@ -61,21 +61,8 @@ func modelOf(r *routing.Route, now time.Time) Model {
 		m.Pools[p.String()] = Pool{Active: c.Active, Total: c.Total, Available: c.Available}
 	}
 	for _, t := range r.Targets() {
-		why := reason(&t, now)
+		why := t.Upstream.Obstacle(t.Served, now)
 		m.Targets = append(m.Targets, Target{Upstream: t.Upstream.Label(), Served: t.Served, Eligible: why == "", Why: why})
 	}
 	return m
-}
-
-// reason says why a target may not take a call now, or nothing.
-func reason(t *routing.Target, now time.Time) string {
-	switch {
-	case t.Upstream.State() != upstreams.StateUp:
-		return "upstream is " + t.Upstream.State().String()
-	case !t.Upstream.Eligible(now):
-		return "breaker is " + t.Upstream.Breaker(now).String()
-	case !t.Upstream.Serves(t.Served):
-		return "model is not listed or not loaded there"
-	}
-	return ""
 }

@@ -72,6 +72,7 @@ type Error struct {
 	Param      string        // the parameter at fault, a path in our spelling as in messages[2].content; may be empty
 	RetryAfter time.Duration // when to try again; 0: nothing is said about it
 	Metadata   *Metadata     // only when vision capacity is full
+	Overflow   Overflow      // of a prompt that is too long; never rendered as such
 	Cause      error         // for the log; never rendered
 }
 
@@ -84,6 +85,14 @@ type Metadata struct {
 	TotalConcurrency     int
 	AvailableConcurrency int
 }
+
+// Overflow says by how much a prompt is too long, for the dialect that has a sentence with both numbers.
+type Overflow struct {
+	Prompt, Max int // tokens; 0: the engine told them not
+}
+
+// Known reports whether the engine told both numbers.
+func (o Overflow) Known() bool { return o.Prompt > 0 && o.Max > 0 }
 
 // New returns an error with the type that belongs to status. The message must be ours: format is a constant, and args
 // never hold text that came from a client, such as the value of a parameter. Numbers and the names of parameters,

@@ -60,6 +60,8 @@ const (
 type BadAnswer struct {
 	Reason string
 	Cause  error // the *EngineError that stood in place of a completion, or nil
+	// ByModel: the engine did its part; what the model said is at fault, as in a call with malformed arguments.
+	ByModel bool
 }
 
 func (e *BadAnswer) Error() string { return "read chat answer: " + e.Reason }

@@ -260,55 +260,14 @@ func (a *Assembler) calls(to *assembled, v jsonx.Value) error {
 }
 
 // call returns which call a piece belongs to, a new one if need be.
-//
-// The index decides. Two kinds of engines must be understood all the same: those that leave it out, where a new id
-// starts a new call, and those that send whole calls one after the other, all with index 0. An id alone does not tell
-// these apart, since old vLLM makes up a new one for every piece; that the arguments before are complete does.
 func (c *assembled) call(call, function jsonx.Value) (at int, err error) {
-	id, name := call.Get("id"), function.Get("name")
-	index, given := call.Get("index").Int()
-	if given && (index < 0 || index >= maxCalls) {
-		return 0, bad(tooManyCalls)
+	at, index, err := joinCall(call, function, len(c.calls), c.last, func(i int) (int, []byte, []byte) {
+		return c.calls[i].index, c.calls[i].id, c.calls[i].args
+	})
+	if err == nil && at == len(c.calls) {
+		c.calls = append(c.calls, assembledCall{index: index})
 	}
-	at = -1
-	if given {
-		for i := range c.calls {
-			if c.calls[i].index == int(index) {
-				at = i
-			}
-		}
-	} else if len(c.calls) > 0 {
-		at = c.last
-		index = int64(len(c.calls))
-	}
-	if at >= 0 {
-		old := &c.calls[at]
-		if !HasText(id) || len(old.id) == 0 || bytes.Equal(old.id, inside(id)) || !HasText(name) || given && !complete(old.args) {
-			return at, nil
-		}
-	}
-	if len(c.calls) == maxCalls {
-		return 0, bad(tooManyCalls)
-	}
-	c.calls = append(c.calls, assembledCall{index: int(index)})
-	return len(c.calls) - 1, nil
-}
-
-// maxComplete bounds the arguments that are looked at: it is done for each piece, so an engine could make it costly.
-const maxComplete = 64 << 10
-
-// complete reports whether arguments, as the contents of a JSON string, are a whole JSON object.
-func complete(args []byte) bool {
-	if len(args) == 0 || len(args) > maxComplete || args[len(args)-1] != '}' {
-		return false
-	}
-	var d jsonx.Doc
-	quoted := append(append([]byte{'"'}, args...), '"')
-	if d.Parse(quoted, jsonx.Options{}) != nil {
-		return false
-	}
-	text := d.Root().AppendText(nil)
-	return d.Parse(text, jsonx.Options{Record: 1}) == nil
+	return at, err
 }
 
 // call takes a piece of a call.

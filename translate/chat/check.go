@@ -60,7 +60,7 @@ const modalityImage = "image"
 // A prompt is never measured: it is refused for its length only when the token limit alone is larger than the context.
 // All else is left to the engine, which can count.
 func (r *Request) Check(l *Limits) error {
-	if err := r.checkMembers(l.Refuse); err != nil {
+	if err := RefuseMembers(r.doc.Root(), l.Refuse); err != nil {
 		return err
 	}
 	for _, rule := range checkRules {
@@ -78,17 +78,28 @@ var checkRules = [...]func(*Request, *Limits) *invalid{
 	(*Request).checkTokenLimit,
 }
 
-// checkMembers refuses members that steer an engine. The error names the pattern, never the client's spelling.
-func (r *Request) checkMembers(refuse []string) error {
-	for it := r.doc.Root().Iter(); it.Next(); {
-		pattern, found := matchMember(it.Key(), refuse)
-		if !found {
-			continue
+// RefuseMembers refuses an object with a member that steers an engine: Limits.Refuse says which. The error names the pattern,
+// never the client's spelling.
+func RefuseMembers(v jsonx.Value, refuse []string) error {
+	for it := v.Iter(); it.Next(); {
+		if pattern, found := matchMember(it.Key(), refuse); found {
+			return steers(pattern)
 		}
-		return apierr.Invalid(pattern, apierr.CodeUnsupportedParameter,
-			"Unsupported parameter: %s. It steers the engine and is not accepted from clients.", pattern)
 	}
 	return nil
+}
+
+// RefuseName is RefuseMembers for a name without escapes, such as that of a field of a form.
+func RefuseName(name string, refuse []string) error {
+	if pattern, found := matchName([]byte(name), refuse); found {
+		return steers(pattern)
+	}
+	return nil
+}
+
+func steers(pattern string) error {
+	return apierr.Invalid(pattern, apierr.CodeUnsupportedParameter,
+		"Unsupported parameter: %s. It steers the engine and is not accepted from clients.", pattern)
 }
 
 // controlMembers are what gateways and engines use for headers in the clothes of a member.
@@ -102,6 +113,10 @@ func matchMember(k jsonx.Key, refuse []string) (pattern string, found bool) {
 		// Two letters outside ASCII fold into it.
 		name = bytes.ReplaceAll(bytes.ReplaceAll(name, []byte("\u017f"), []byte("s")), []byte("\u212a"), []byte("k"))
 	}
+	return matchName(name, refuse)
+}
+
+func matchName(name []byte, refuse []string) (pattern string, found bool) {
 	if matches(name, controlMembers) {
 		return controlMembers, true
 	}

@@ -9,35 +9,60 @@ import (
 // maxRepeat bounds what is remembered of a chunk, in bytes.
 const maxRepeat = 2 << 10
 
-// repeat is the last chunk with a hole in it. The chunks of one stream differ in nothing but the piece of text that
-// they bring: id, time and model are the same in all. A chunk that equals the last one up to the opening quote of that
-// text, and from the closing quote on, needs no reading: if what lies between is the contents of one JSON string, it is
-// as valid as the last one was and means the same, with another text. That leaves two comparisons and the scan of one
-// short string, less than a tenth of the work.
-type repeat struct {
-	head, tail       []byte // of the chunk: head ends with the opening quote, tail begins with the closing one
-	outHead, outTail []byte // of the event for the client
-	call             bool   // the hole is in the arguments of a call, which counts as generated even if it is empty
-	text             jsonx.Doc
-	misses           uint8 // chunks learnt since the last match
+// hole is the last chunk with a hole in it. The chunks of one stream differ in nothing but the piece of text that they
+// bring: id, time and model are the same in all. A chunk that equals the last one up to the opening quote of that text,
+// and from the closing quote on, needs no reading: if what lies between is the contents of one JSON string, it is as valid
+// as the last one was and means the same, with another text. That leaves two comparisons and the scan of one short
+// string, less than a tenth of the work.
+type hole struct {
+	head, tail []byte // of the chunk: head ends with the opening quote, tail begins with the closing one
+	text       jsonx.Doc
+	misses     uint8 // chunks learnt since the last match
+}
+
+// reset makes h as new, but for its memory.
+func (h *hole) reset() {
+	h.forget()
+	h.misses = 0
+	h.text.Reset()
 }
 
 // forget makes match fail until the next chunk is learnt.
-func (r *repeat) forget() {
-	r.head, r.tail = r.head[:0], r.tail[:0]
+func (h *hole) forget() {
+	h.head, h.tail = h.head[:0], h.tail[:0]
 }
 
 // match returns the contents of the hole, without quotes, if data is the last chunk with another text.
-func (r *repeat) match(data []byte) (text []byte, ok bool) {
-	from, to := len(r.head), len(data)-len(r.tail)
-	if from == 0 || to < from || !bytes.HasSuffix(data, r.tail) || !bytes.HasPrefix(data, r.head) {
+func (h *hole) match(data []byte) (text []byte, ok bool) {
+	from, to := len(h.head), len(data)-len(h.tail)
+	if from == 0 || to < from || !bytes.HasSuffix(data, h.tail) || !bytes.HasPrefix(data, h.head) {
 		return nil, false
 	}
-	if r.text.Parse(data[from-1:to+1], jsonx.Options{MaxDepth: 1, MaxNodes: 1}) != nil || !r.text.Root().IsString() {
+	if h.text.Parse(data[from-1:to+1], jsonx.Options{MaxDepth: 1, MaxNodes: 1}) != nil || !h.text.Root().IsString() {
 		return nil, false
 	}
-	r.misses = 0
+	h.misses = 0
 	return data[from:to], true
+}
+
+// learn remembers a chunk whose hole is the value v, and reports whether it was worth it: where choices take turns, or
+// counts are in every chunk, learning each would be for nothing.
+func (h *hole) learn(data []byte, v jsonx.Value) bool {
+	start, end := v.Start()+1, v.End()-1
+	h.misses++
+	if len(data) > maxRepeat+end-start || h.misses > 4 && h.misses%16 != 0 {
+		h.forget()
+		return false
+	}
+	h.head, h.tail = append(h.head[:0], data[:start]...), append(h.tail[:0], data[end:]...)
+	return true
+}
+
+// repeat is a hole, and what the client was given for the chunk.
+type repeat struct {
+	hole
+	outHead, outTail []byte // of the event for the client
+	call             bool   // the hole is in the arguments of a call, which counts as generated even if it is empty
 }
 
 // append appends the event for a chunk with that text.
@@ -50,13 +75,10 @@ func (r *repeat) append(dst, text []byte) []byte {
 // learn remembers a chunk whose hole is the value v. Nothing of the chunk was changed on the way but its model, which
 // is now model.
 func (r *repeat) learn(data []byte, v, old jsonx.Value, model []byte) {
-	start, end := v.Start()+1, v.End()-1
-	r.misses++
-	if len(data) > maxRepeat+end-start || r.misses > 4 && r.misses%16 != 0 {
-		r.forget() // choices that take turns, or counts in every chunk: learning each would be for nothing
+	if !r.hole.learn(data, v) {
 		return
 	}
-	r.head, r.tail = append(r.head[:0], data[:start]...), append(r.tail[:0], data[end:]...)
+	start, end := v.Start()+1, v.End()-1
 	r.outHead, r.outTail = append(r.outHead[:0], "data: "...), r.outTail[:0]
 	if old.Start() < start {
 		r.outHead = splice(r.outHead, data[:start], old.Start(), old.End(), model)

@@ -49,9 +49,7 @@ func (s *Stream) Reset(a *Answer) {
 		model: s.model[:0], id: s.id[:0], created: s.created[:0], last: s.last[:0],
 		repeat: s.repeat,
 	}
-	s.repeat.forget()
-	s.repeat.misses = 0
-	s.repeat.text.Reset()
+	s.repeat.reset()
 	if a != nil {
 		s.answer = *a
 		s.model = jsonx.AppendStringS(s.model, a.Model)

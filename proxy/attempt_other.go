@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"slices"
+
+	"penstock/proxy/observe"
+	"penstock/upstreams"
+)
+
+// This file is what an attempt does otherwise on endpoints that are not chat underneath.
+
+// openOther sends the call's payload.
+func (a *attempt) openOther() error {
+	c, engine := a.call, a.lease.Upstream().Engine()
+	clocks := &c.model.clocks
+	r := upstreams.Request{
+		Method: "POST", Path: engine.Path(c.ep.pathOp()),
+		Accept: "*/*", RequestID: c.id, Traceparent: c.traceparent(),
+		ConnectTimeout: clocks.Connect.D(), WriteTimeout: clocks.FirstEvent.D(),
+		NoReplay: c.sends > 0,
+	}
+	if r.Path == "" { // an engine that is known not to have this endpoint
+		return &failure{api: noHealthyRoute(jitter(retrySoon)), outcome: upstreams.OutcomeClientGone, result: observe.NoRoute, retry: true}
+	}
+	c.payload.fill(&r, engine, a.target.Served)
+	err := a.x.Send(&r)
+	a.sent()
+	if c.upload != nil && err == nil { // the last field of a form may have asked for events
+		c.record.Stream = c.upload.form.Stream()
+		a.streamed = c.record.Stream
+	}
+	return err
+}
+
+// awaitRaw is the end of awaitHead for an answer of bytes.
+func (a *attempt) awaitRaw() error {
+	if !audioType(a.x.Header("Content-Type")) {
+		return badResponse(errWrongType)
+	}
+	a.headed = true
+	return nil
+}
+
+const rawPiece = 16 << 10
+
+var errNoAudio = errors.New("an answer without bytes, or of unknown length")
+
+// pullRaw is pull for an answer of bytes. One whose end only the closing of the connection tells is never whole: half of an
+// audio file sounds like one.
+func (a *attempt) pullRaw(dst []byte) (out []byte, done bool, err error) {
+	dst = slices.Grow(dst, rawPiece)
+	n, err := a.Read(dst[len(dst):cap(dst)])
+	dst = dst[:len(dst)+n]
+	switch {
+	case errors.Is(err, io.EOF) && a.begun && a.x.Framed():
+		a.ended = true
+		return dst, true, nil
+	case errors.Is(err, io.EOF):
+		return dst, false, badResponse(errNoAudio)
+	case err != nil:
+		return dst, false, a.classify(err)
+	}
+	a.begun = true
+	return dst, false, nil
+}

@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/translate/apierr"
+)
+
+// TestMessagesError holds the column of the error table that belongs to Messages.
+func TestMessagesError(t *testing.T) {
+	overflow := func(prompt, most int) *apierr.Error {
+		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
+		e.Overflow = apierr.Overflow{Prompt: prompt, Max: most}
+		return e
+	}
+	withRetry := apierr.New(503, apierr.CodeNoHealthyRoute, "No engine.")
+	withRetry.RetryAfter = 7 * time.Second
+	for _, c := range []struct {
+		in      *apierr.Error
+		status  int
+		kind    string
+		retry   int
+		message string
+	}{
+		{apierr.New(502, apierr.CodeUpstreamFailed, "Failed."), 529, apierr.TypeOverloaded, 1, "Failed."},
+		{withRetry, 529, apierr.TypeOverloaded, 7, "No engine."},
+		{apierr.New(504, apierr.CodeGenerationTimeout, "Late."), 529, apierr.TypeOverloaded, 1, "Late."},
+		{bodyMemoryFull(), 529, apierr.TypeOverloaded, -1, ""},
+		{apierr.New(500, apierr.CodeInternal, "Internal error."), 500, apierr.TypeAPI, 0, "Internal error."},
+		{apierr.New(429, apierr.CodeCapacityFull, "Full."), 429, apierr.TypeRateLimit, 0, "Full."},
+		{apierr.TooLarge(5), 413, apierr.TypeTooLarge, 0, ""},
+		{httpVersion("No."), 505, apierr.TypeInvalidRequest, 0, "No."},
+		{overflow(5000, 4096), 400, apierr.TypeInvalidRequest, 0, "prompt is too long: 5000 tokens > 4096 maximum"},
+		{overflow(0, 4096), 400, apierr.TypeInvalidRequest, 0, "prompt is too long. The request exceeds the available context size."},
+		{apierr.Invalid("max_tokens", apierr.CodeContextLength, "max_tokens alone is too large."), 400, apierr.TypeInvalidRequest, 0, "max_tokens alone is too large."},
+	} {
+		before := *c.in
+		got := dialectMessages.errorOf(c.in)
+		if *c.in != before {
+			t.Errorf("%v: the error itself was changed", c.in)
+		}
+		if got.Status != c.status || got.Type != c.kind || got.Code != c.in.Code || c.message != "" && got.Message != c.message {
+			t.Errorf("%v becomes %v: %s", c.in, got, got.Message)
+		}
+		if n := got.RetryAfterSeconds(); n != c.retry && c.retry >= 0 || c.status == 529 && n < 1 {
+			t.Errorf("%v: Retry-After %d, want %d", c.in, n, c.retry)
+		}
+	}
+}
+
+func TestDialectAt(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v1/messages": "messages", "/v1/messages/": "messages", "/v1/messages/count_tokens": "messages", "/v1/messages/batches": "messages",
+		"/v1/messagesx": "chat", "/v1/message": "chat", "/v1/chat/completions": "chat", "/v1/responses": "responses", "/": "chat", "": "chat",
+	} {
+		if got := dialectAt([]byte(path)).name; got != want {
+			t.Errorf("%s has the dialect %s, want %s", path, got, want)
+		}
+	}
+	for _, ep := range endpoints {
+		if dialectAt([]byte(ep.path)) != ep.dialect && !strings.Contains(ep.path, "completions") {
+			t.Errorf("%s has another dialect than its endpoint", ep.path)
+		}
+	}
+}

@@ -1,0 +1,562 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/proxy/auth"
+)
+
+// Rows 83 to 85 and 88, and the invariants of admission: limits hold exactly, everybody is told one number, and nothing is
+// lost however calls end.
+
+// catalogModel is what the tests read of the catalog.
+type catalogModel struct {
+	ID       string
+	IsReady  bool `json:"is_ready"`
+	Capacity struct {
+		Available   int     `json:"available_concurrency"`
+		Total       int     `json:"total_concurrency"`
+		Active      int     `json:"active_requests"`
+		Utilization float64 `json:"utilization_percent"`
+		Modalities  map[string]struct {
+			Available int `json:"available_concurrency"`
+			Total     int `json:"total_concurrency"`
+			Active    int `json:"active_requests"`
+		}
+	}
+}
+
+// catalog reads a model's entry. The list is rendered once a second, so an entry that must be new is asked for until it is.
+func (p *penstock) catalog(id string) catalogModel {
+	p.t.Helper()
+	var list struct{ Data []catalogModel }
+	if err := json.Unmarshal([]byte(p.get("/v1/models").wantStatus(200).body), &list); err != nil {
+		p.t.Fatal(err)
+	}
+	i := slices.IndexFunc(list.Data, func(m catalogModel) bool { return m.ID == id })
+	if i < 0 {
+		p.t.Fatalf("the catalog does not list %q", id)
+	}
+	return list.Data[i]
+}
+
+// hold opens n streams that stay until the returned function is called.
+func (p *penstock) hold(n int, body string) (release func()) {
+	p.t.Helper()
+	var streams []*stream
+	for range n {
+		s := p.openStream(chatPath, body)
+		s.next()
+		streams = append(streams, s)
+	}
+	return func() {
+		for _, s := range streams {
+			s.leave()
+		}
+	}
+}
+
+// endless is a stream that goes on for minutes.
+const endless = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
+
+func TestFault83_ModelIsFull(t *testing.T) {
+	t.Parallel()
+	t.Run("text", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, setup{upstream: "concurrency: 4", engines: two(), models: `- { id: other, deployments: [{ upstream: up-1, served: sim }] }`, config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams:
+  - { name: up-0, url: "{{up-0}}", engine: sim, concurrency: 4 }
+  - { name: up-1, url: "{{up-1}}", engine: sim }
+models:
+  - { id: sim, deployments: [{ upstream: up-0 }] }
+  - { id: other, deployments: [{ upstream: up-1, served: sim }] }
+`})
+		release := p.hold(4, p.chat(endless))
+		for _, w := range ways {
+			r := p.post(chatPath, p.chat(w.more))
+			e := r.wantError(429, "rate_limit_error", "capacity_full")
+			if r.took > 50*time.Millisecond+slack {
+				t.Errorf("the refusal took %v", r.took)
+			}
+			if !strings.Contains(strings.ToLower(e.Message), "retry") {
+				t.Errorf("the message does not say when to retry: %q", e.Message)
+			}
+		}
+		p.post(chatPath, chatBody("other", "")).wantStatus(200)
+		waitFor(t, patience, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 4 })
+		m := p.catalog("sim")
+		if m.Capacity.Available != 0 || m.Capacity.Total != 4 || m.Capacity.Utilization != 100 || !m.IsReady {
+			t.Errorf("the catalog says %+v", m)
+		}
+		if n := p.metric("penstock_upstream_inflight", `up-0`); n != 4 {
+			t.Errorf("the metrics say %v", n)
+		}
+		if n := p.engines[0].Stats().Peak; n != 4 {
+			t.Errorf("%d at the engine at once", n)
+		}
+		release()
+		waitFor(t, prompt, "the slots are free", func() bool { return p.metric("penstock_upstream_inflight") == 0 })
+		p.post(chatPath, p.chat("")).wantStatus(200)
+	})
+	t.Run("vision", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, setup{upstream: "concurrency: { text: 3, vision: 2 }", model: "input_modalities: [text, image], vision: { retry_after_seconds: 7 }"})
+		release := p.hold(2, visionBody(picture("png"), endless))
+		r := p.post(chatPath, visionBody(picture("png"), ""))
+		e := r.wantError(429, "rate_limit_error", "capacity_full")
+		var meta map[string]any
+		if err := json.Unmarshal(e.Metadata, &meta); err != nil {
+			t.Fatalf("metadata %s: %v", e.Metadata, err)
+		}
+		want := map[string]any{"retry_after": 7.0, "modality": "vision", "state": "saturated", "active_requests": 2.0, "total_concurrency": 2.0, "available_concurrency": 0.0}
+		for k, v := range want {
+			if meta[k] != v {
+				t.Errorf("metadata.%s is %v, want %v", k, meta[k], v)
+			}
+		}
+		if len(meta) != len(want) || r.header.Get("Retry-After") != "7" {
+			t.Errorf("metadata %s, Retry-After %s", e.Metadata, r.header.Get("Retry-After"))
+		}
+		if !strings.Contains(e.Message, "2 active of 2") {
+			t.Errorf("message %q", e.Message)
+		}
+		p.post(chatPath, p.chat("")).wantStatus(200) // text has a pool of its own
+		waitFor(t, patience, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 2 })
+		c := p.catalog("sim").Capacity
+		if c.Total != 5 || c.Available != 3 || c.Modalities["vision"].Active != 2 || c.Modalities["vision"].Available != 0 || c.Modalities["text"].Available != 3 {
+			t.Errorf("the catalog says %+v", c)
+		}
+		release()
+	})
+}
+
+// TestOneLedger: 1,000 clients hammer a model of 4 slots. There is never a fifth request at the engine, and every
+// refusal, the catalog and the metrics tell one number. Not parallel: it wants the machine.
+func TestOneLedger(t *testing.T) {
+	const clients, slots = 1000, 4
+	calls := 10
+	if raceOn {
+		calls = 2
+	}
+	p := start(t, setup{engines: []sim.Options{{Slots: 64}}, upstream: "concurrency: { text: 2, vision: " + strconv.Itoa(slots) + " }", model: "input_modalities: [text, image]"})
+	body := visionBody(picture("png"), `"sim":{"tokens":3,"delay_ms":2}`)
+	var wg sync.WaitGroup
+	var ok, full atomic.Int64
+	begin := make(chan struct{})
+	for range clients {
+		wg.Go(func() {
+			<-begin
+			for range calls {
+				r := p.post(chatPath, body)
+				switch r.status {
+				case 200:
+					ok.Add(1)
+				case 429:
+					full.Add(1)
+					var e struct {
+						Error struct {
+							Metadata struct {
+								Active    int `json:"active_requests"`
+								Total     int `json:"total_concurrency"`
+								Available int `json:"available_concurrency"`
+							}
+						}
+					}
+					// The picture is taken a moment after the refusal, so a slot may have become free by then.
+					if err := json.Unmarshal([]byte(r.body), &e); err != nil || e.Error.Metadata.Total != slots || e.Error.Metadata.Active > slots ||
+						e.Error.Metadata.Active+e.Error.Metadata.Available != slots {
+						t.Errorf("metadata %s", r.body)
+					}
+				default:
+					t.Errorf("status %d: %s", r.status, r.body)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			if n := p.metric("penstock_upstream_inflight", `pool="vision"`); n > slots {
+				t.Errorf("the metrics say %v of %d", n, slots)
+			}
+			if c := p.catalog("sim").Capacity.Modalities["vision"]; c.Active > slots || c.Active+c.Available != slots {
+				t.Errorf("the catalog says %+v", c)
+			}
+		}
+	})
+	close(begin)
+	wg.Wait()
+	close(done)
+	watch.Wait()
+	s := p.engines[0].Stats()
+	if s.Peak > slots {
+		t.Errorf("%d requests at the engine at once, the limit is %d", s.Peak, slots)
+	}
+	if s.Requests != ok.Load() || ok.Load()+full.Load() != clients*int64(calls) || ok.Load() < slots {
+		t.Errorf("%d served, %d refused, %d at the engine", ok.Load(), full.Load(), s.Requests)
+	}
+	// At the end, when nothing moves, all say the same.
+	release := p.hold(3, visionBody(picture("png"), endless))
+	waitFor(t, patience, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 3 })
+	if n := p.metric("penstock_upstream_inflight"); n != 3 || p.engines[0].Stats().Running != 3 {
+		t.Errorf("metrics %v, engine %d, want 3", n, p.engines[0].Stats().Running)
+	}
+	release()
+}
+
+// TestFault84_TenTimesCapacity: the engine is kept busy and the others are turned away at once. Not parallel.
+func TestFault84_TenTimesCapacity(t *testing.T) {
+	const slots, work = 8, 100 * time.Millisecond
+	p := start(t, setup{engines: []sim.Options{{Slots: slots}}, upstream: "concurrency: " + strconv.Itoa(slots)})
+	body := p.chat(`"sim":{"ttft_ms":100,"tokens":1}`)
+	var mu sync.Mutex
+	var refusals []time.Duration
+	var ok int
+	var wg sync.WaitGroup
+	begun, length := time.Now(), 3*time.Second
+	for range 10 * slots {
+		wg.Go(func() {
+			for time.Since(begun) < length {
+				r := p.post(chatPath, body)
+				mu.Lock()
+				switch r.status {
+				case 200:
+					ok++
+				case 429:
+					refusals = append(refusals, r.took)
+				default:
+					t.Errorf("status %d: %s", r.status, r.body)
+				}
+				mu.Unlock()
+				if r.status == 429 {
+					time.Sleep(40 * time.Millisecond) // twenty times what the engine can do comes in, not what the machine can send
+				}
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(begun)
+	slices.Sort(refusals)
+	p99 := refusals[len(refusals)*99/100]
+	capacity := float64(slots) * float64(took) / float64(work)
+	t.Logf("goodput %.0f%% of the capacity, %d refusals, p99 %v", 100*float64(ok)/capacity, len(refusals), p99)
+	// The client's own work is in these numbers, on the same two processors: the limits are the row's with room for that.
+	if share := float64(ok) / capacity; share < .8 && !raceOn {
+		t.Errorf("goodput is %.0f%% of the capacity", 100*share)
+	}
+	if p99 > 50*time.Millisecond+slack {
+		t.Errorf("refusals take %v at p99", p99)
+	}
+	if n := p.engines[0].Stats().Peak; n > slots {
+		t.Errorf("%d at the engine at once", n)
+	}
+}
+
+func TestFault85_OneKeyFloods(t *testing.T) {
+	t.Parallel()
+	other, hash, _ := auth.NewKey()
+	keys := `- { id: other, hash: "` + hash + `" }`
+	t.Run("limit of the key", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, setup{key: "limits: { concurrency: 3 }", keys: keys, upstream: "concurrency: 8"})
+		release := p.hold(3, p.chat(endless))
+		p.post(chatPath, p.chat("")).wantError(429, "rate_limit_error", "rate_limited")
+		p.post(chatPath, p.chat(""), "Authorization: Bearer "+other).wantStatus(200)
+		release()
+		waitFor(t, patience, "the places of the key are free again", func() bool { return p.post(chatPath, p.chat("")).status == 200 })
+	})
+	t.Run("requests per minute", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, setup{key: "limits: { requests_per_minute: 5 }", keys: keys})
+		for range 5 {
+			p.post(chatPath, p.chat("")).wantStatus(200)
+		}
+		e := p.post(chatPath, p.chat("")).wantError(429, "rate_limit_error", "rate_limited")
+		if !strings.Contains(e.Message, "requests per minute") {
+			t.Errorf("message %q", e.Message)
+		}
+		p.post(chatPath, p.chat(""), "Authorization: Bearer "+other).wantStatus(200)
+	})
+	t.Run("fair queue", func(t *testing.T) {
+		t.Parallel()
+		// One slot, and a queue that one key has filled: the other key's call is the next but one, not the last.
+		p := start(t, setup{keys: keys, upstream: "concurrency: 1", model: "queue: { depth: 20, wait: 30s }"})
+		release := p.hold(1, p.chat(endless))
+		var mu sync.Mutex
+		var order []string
+		var wg sync.WaitGroup
+		queued := 1.0
+		ask := func(who, key string) {
+			wg.Go(func() {
+				p.post(chatPath, p.chat(`"sim":{"ttft_ms":20}`), "Authorization: Bearer "+key).wantStatus(200)
+				mu.Lock()
+				order = append(order, who)
+				mu.Unlock()
+			})
+			queued++
+			waitFor(t, patience, "queued", func() bool { return p.metric("penstock_calls_inflight") == queued })
+		}
+		for range 12 {
+			ask("flood", p.key)
+		}
+		ask("other", other)
+		ask("other", other)
+		release()
+		wg.Wait()
+		if i := slices.Index(order, "other"); i > 2 {
+			t.Errorf("the order was %v", order)
+		}
+	})
+}
+
+// TestQueue: the wait is bounded in depth and in time, and a free slot is used at once.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	t.Run("served", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, setup{upstream: "concurrency: 1", model: "queue: { depth: 2, wait: 30s }"})
+		release := p.hold(1, p.chat(endless))
+		got := make(chan *reply, 2)
+		for range 2 {
+			go func() { got <- p.post(chatPath, p.chat("")) }()
+		}
+		waitFor(t, patience, "two wait", func() bool { return p.metric("penstock_calls_inflight") == 3 })
+		p.post(chatPath, p.chat("")).wantError(429, "rate_limit_error", "capacity_full")
+		release()
+		for range 2 {
+			(<-got).wantStatus(200)
+		}
+		waited := 0
+		for _, l := range p.calls() {
+			if l.Status == 200 && l.QueueMS > 0 {
+				waited++
+			}
+		}
+		if waited != 2 {
+			t.Errorf("%d calls say that they waited, want 2", waited)
+		}
+	})
+	t.Run("too long", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, setup{upstream: "concurrency: 1", model: "queue: { depth: 2, wait: 300ms }"})
+		release := p.hold(1, p.chat(endless))
+		r := p.post(chatPath, p.chat(""))
+		r.wantError(429, "rate_limit_error", "capacity_full")
+		if r.took < 300*time.Millisecond || r.took > 2*time.Second {
+			t.Errorf("waited %v", r.took)
+		}
+		release()
+	})
+}
+
+// TestTokensSettleOnDisconnect: what a key's limit of tokens had set aside for a call is given back when its client leaves.
+func TestTokensSettleOnDisconnect(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{key: "limits: { tokens_per_minute: 4000, concurrency: 2 }"})
+	// Each call sets about 2,000 tokens aside; without settling, the third would be refused.
+	for range 6 {
+		s := p.openStream(chatPath, p.chat(`"stream":true,"max_tokens":1900,"sim":{"tokens":1900,"delay_ms":500}`))
+		s.next()
+		s.leave()
+		waitFor(t, prompt, "the call is over", func() bool { return p.metric("penstock_calls_inflight") == 0 })
+	}
+	p.post(chatPath, p.chat("")).wantStatus(200)
+}
+
+// TestFault88_AbortsInEveryPhase: clients leave at random moments in every phase; nothing is lost. The harness checks
+// in the end that all is at rest and every call has one line.
+func TestFault88_AbortsInEveryPhase(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{
+		engines:  []sim.Options{{Slots: 6}, {Slots: 6}},
+		upstream: "concurrency: 8", model: "queue: { depth: 16, wait: 2s }", key: "limits: { concurrency: 64 }",
+	})
+	bodies := []string{
+		p.chat(`"sim":{"ttft_ms":30,"tokens":5,"delay_ms":5}`), p.chat(`"stream":true,"sim":{"ttft_ms":30,"tokens":5,"delay_ms":5}`),
+		p.chat(`"stream":true,"sim":{"tokens":50,"delay_ms":1}`), p.chat(`"sim":{"fault":"stall-after"}`), p.chat(`"stream":true,"sim":{"fault":"stall-after=1"}`),
+		p.chat(`"sim":{"fault":"blackhole"}`),
+	}
+	const workers = 32
+	calls := 40
+	if raceOn {
+		calls = 10
+	}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range calls {
+				body := bodies[(w+i)%len(bodies)]
+				after := time.Duration((w*7+i*13)%60) * time.Millisecond
+				if (w+i)%2 == 0 {
+					ctx, cancel := context.WithTimeout(context.Background(), after+time.Millisecond)
+					if res, err := p.try(ctx, "POST", chatPath, body); err == nil {
+						_, _ = io.Copy(io.Discard, res.Body)
+						res.Body.Close()
+					}
+					cancel()
+					continue
+				}
+				c := p.dial()
+				_ = c.send(p.request(body))
+				_ = c.SetReadDeadline(time.Now().Add(after))
+				_, _ = io.Copy(io.Discard, c.in)
+				if i%3 == 0 {
+					c.reset()
+				} else {
+					c.Close()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	waitFor(t, patience, "at rest", func() bool { return p.busy() == "" })
+	p.client.CloseIdleConnections()
+	waitFor(t, patience, "all client connections are gone", func() bool { return p.metric("penstock_client_connections") == 0 })
+	for i, e := range p.engines {
+		if n := e.Stats().Conns; n > 24 {
+			t.Errorf("engine %d has %d connections", i, n)
+		}
+	}
+	p.post(chatPath, p.chat("")).wantStatus(200)
+	if n := p.metric("penstock_upstream_breaker_open"); n != 0 {
+		t.Error("the clients' leaving opened a breaker")
+	}
+	lines, counted := len(p.calls()), p.metric("penstock_calls_total")
+	if float64(lines) != counted {
+		t.Errorf("%d lines, %v calls counted", lines, counted)
+	}
+}
+
+// TestManyStreams: 2,000 streams at once, all whole. Not parallel.
+func TestManyStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED with -short: 2,000 concurrent streams are not tested")
+	}
+	const streams = 2000
+	engines := make([]sim.Options, 4)
+	for i := range engines {
+		engines[i].Slots = streams
+	}
+	p := start(t, setup{engines: engines, upstream: "concurrency: " + strconv.Itoa(streams), limits: "connections: 5000"})
+	client := newClient(t)
+	client.Transport.(*http.Transport).MaxConnsPerHost = 0
+	body := p.chat(`"stream":true,"sim":{"tokens":12,"delay_ms":250}`)
+	want := ""
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	peak := 0.0
+	for range streams {
+		wg.Go(func() {
+			r := p.post(chatPath, body)
+			if r.status != 200 {
+				t.Errorf("status %d: %s", r.status, r.body)
+				return
+			}
+			text, done := chatText(t, r.events())
+			mu.Lock()
+			defer mu.Unlock()
+			if want == "" {
+				want = text
+			}
+			if text != want || !done || r.err != nil {
+				t.Errorf("text %q, done %v, %v", text, done, r.err)
+			}
+		})
+	}
+	for range 20 {
+		time.Sleep(100 * time.Millisecond)
+		peak = max(peak, p.metric("penstock_upstream_inflight"))
+	}
+	wg.Wait()
+	t.Logf("%v streams at once", peak)
+	if peak < streams*9/10 && !raceOn {
+		t.Errorf("only %v streams ran at once", peak)
+	}
+	if n := len(p.calls()); n != streams {
+		t.Errorf("%d access lines", n)
+	}
+}
+
+// TestFramingIsNotObservable: however the engine's bytes are cut, the client gets the same ones.
+func TestFramingIsNotObservable(t *testing.T) {
+	t.Parallel()
+	for name, control := range map[string]string{
+		"text":           `"text":"Größe: 漢字 👩🏽‍🚀 and more"`,
+		"reasoning":      `"reasoning":5,"tokens":5`,
+		"empty":          `"tokens":0`,
+		"error":          `"tokens":9,"fault":"error-in-stream=3"`,
+		"error, no done": `"tokens":9,"fault":"error-in-stream=3;done=0"`,
+		"no finish":      `"tokens":9,"fault":"no-finish"`,
+		"no done":        `"tokens":9,"fault":"no-done"`,
+		"usage":          `"tokens":4,"fault":"usage-every-chunk"`,
+		"broken event":   `"tokens":9,"fault":"invalid-json=2"`,
+		"wrong done":     `"tokens":9,"fault":"no-finish;done=1"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, setup{}) // of its own: five failures in a row open a breaker
+			shapes := map[string][]string{}
+			for _, cut := range []string{"", "split", "byte-by-byte", "split;gap=0s", "close-delimited"} {
+				c := control
+				switch {
+				case cut == "":
+				case strings.Contains(c, `"fault":"`):
+					c = strings.Replace(c, `"fault":"`, `"fault":"`+cut+`+`, 1)
+				default:
+					c += `,"fault":"` + cut + `"`
+				}
+				r := p.post(chatPath, p.chat(`"stream":true,"stream_options":{"include_usage":true},"sim":{`+c+`}`))
+				shape := fmt.Sprintf("%d %v\n%s", r.status, r.err, anonymous(r.body))
+				shapes[shape] = append(shapes[shape], cut)
+			}
+			if len(shapes) != 1 {
+				for shape, cuts := range shapes {
+					t.Errorf("%q:\n%s", cuts, shape)
+				}
+			}
+		})
+	}
+}
+
+// anonymous takes out what differs from answer to answer.
+func anonymous(body string) string {
+	var b strings.Builder
+	for line := range strings.Lines(body) {
+		data, ok := strings.CutPrefix(line, "data: {")
+		if !ok {
+			b.WriteString(line)
+			continue
+		}
+		var m map[string]any
+		if err := json.Unmarshal([]byte("{"+data), &m); err != nil {
+			b.WriteString(line)
+			continue
+		}
+		delete(m, "id")
+		delete(m, "created")
+		out, _ := json.Marshal(m)
+		b.Write(out)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

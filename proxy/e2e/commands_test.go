@@ -1,0 +1,120 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/proxy/auth"
+)
+
+// The commands of the built program that an operator meets first.
+
+// command runs the program to its end.
+func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary(t), args...)
+	cmd.Env = append(os.Environ(), "ENGINE_API_KEY=engine-secret")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run()
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		t.Fatalf("penstock %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, want, &out, &errs)
+	}
+	return out.String(), errs.String()
+}
+
+// serveProgram runs an edge of the built program on free ports until the test ends.
+func serveProgram(t *testing.T, config string) (public, admin string) {
+	t.Helper()
+	cmd := exec.Command(binary(t), "serve", "--config", config)
+	cmd.Env = append(os.Environ(), "ENGINE_API_KEY=engine-secret")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the edge ended with %v", err)
+		}
+	})
+	line := make([]byte, 256)
+	n, err := out.Read(line)
+	if err != nil {
+		t.Fatalf("the edge says nothing: %v", err)
+	}
+	found := regexp.MustCompile(`serving (\S+)/v1 \(admin: (\S+)\)`).FindSubmatch(line[:n])
+	if found == nil {
+		t.Fatalf("the edge says %q", line[:n])
+	}
+	return string(found[1]), string(found[2])
+}
+
+// TestDoctorToServing goes the way of a newcomer: what the doctor prints is pasted into a file, checked, served, changed
+// and reloaded.
+func TestDoctorToServing(t *testing.T) {
+	t.Parallel()
+	engine := startEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret"})
+
+	report, _ := command(t, 0, "doctor", engine.Addr()+"/v1")
+	for _, part := range []string{"llama.cpp server (llamacpp)", "health        good", "3 at once (as the engine says)", `"tiny"`, "cancel_only_streams"} {
+		if !strings.Contains(report, part) {
+			t.Errorf("the report lacks %q:\n%s", part, report)
+		}
+	}
+	locked, _ := command(t, 0, "doctor", engine.URL(), "--api-key", "wrong")
+	if !strings.Contains(locked, "REFUSED") {
+		t.Errorf("nothing is said of a wrong key:\n%s", locked)
+	}
+	if _, errs := command(t, 1, "doctor", "127.0.0.1:1"); !strings.Contains(errs, "no engine answers") {
+		t.Errorf("an engine that is not there: %s", errs)
+	}
+
+	plain, hash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lines, _ := strings.Cut(report, "\n\n")
+	file := filepath.Join(t.TempDir(), "edge.yaml")
+	write := func(more string) {
+		head := "listen: 127.0.0.1:0\nadmin: { listen: \"127.0.0.1:0\", token: operator-secret }\ntimeouts: { linger: 0s }\nkeys: [{ id: t, hash: \"" + hash + "\" }]\n"
+		if err := os.WriteFile(file, []byte(head+lines+more), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	command(t, 0, "check", file)
+	public, admin := serveProgram(t, file)
+	p := &penstock{t: t, url: public, key: plain, client: newClient(t)}
+	waitFor(t, patience, "a chat", func() bool { return p.post(chatPath, chatBody("tiny", "")).status == 200 })
+
+	if _, errs := command(t, 1, "reload", "--admin", admin); !strings.Contains(errs, "--token") {
+		t.Errorf("without the token: %s", errs)
+	}
+	write("    aliases: [small]\n")
+	out, _ := command(t, 0, "reload", "--admin", admin, "--token", "operator-secret")
+	if !strings.Contains(out, "aliases") && !strings.Contains(out, "nothing has changed") { // the watcher may have been first
+		t.Errorf("reload says %q", out)
+	}
+	p.post(chatPath, chatBody("small", "")).wantStatus(200)
+	write("    aliases: [small]\n    polcy: round_robin\n")
+	_, errs := command(t, 1, "reload", "--admin", strings.TrimPrefix(admin, "http://"), "--token", "operator-secret")
+	if !strings.Contains(errs, "edge.yaml:") || !strings.Contains(errs, "polcy") {
+		t.Errorf("a wrong file: %s", errs)
+	}
+	p.post(chatPath, chatBody("small", "")).wantStatus(200)
+}

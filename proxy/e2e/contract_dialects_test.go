@@ -1,0 +1,264 @@
+package e2e
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The contract's tables of the two dialects that are translated. Only names and types are promised there; what the fields
+// come to at the engine is the subject of the translators' own tests.
+
+// member is a row of a table that gives a name and a type.
+type member struct {
+	name        string
+	good, wrong []string // values
+	// passed are good values that the simulated engine does not know, or not in this place.
+	passed []string
+	// unsaid are values that are refused for a reason that a schema cannot state.
+	unsaid []string
+}
+
+// rows makes one line of each member. base is the smallest good request: what is in it is required.
+func rows(table, path, schemaName string, base map[string]string, members []member) []rule {
+	var out []rule
+	for _, m := range members {
+		body := func(value string) string {
+			o := map[string]json.RawMessage{}
+			for name, v := range base {
+				o[name] = json.RawMessage(v)
+			}
+			delete(o, m.name)
+			if value != "" {
+				o[m.name] = json.RawMessage(value)
+			}
+			text, err := json.Marshal(o)
+			if err != nil {
+				panic("BUG: " + err.Error())
+			}
+			return string(text)
+		}
+		wrong := slices.Concat(m.wrong, m.unsaid)
+		if base[m.name] != "" {
+			wrong = append(wrong, "") // it must be there
+		}
+		out = append(out, rule{line: table + ", " + m.name, check: func(t *testing.T, p *penstock) {
+			for _, v := range slices.Concat(m.good, m.passed) {
+				if err := published(t).fits(schema(schemaName), []byte(body(v))); err != nil {
+					t.Errorf("the document refuses %s: %v", body(v), err)
+				}
+				r := p.post(path, body(v))
+				if r.status == 400 && slices.Contains(m.passed, v) && r.errorRecord().Code == "rejected_by_engine" {
+					continue
+				}
+				if r.status != 200 {
+					t.Errorf("%s: status %d\n%s", body(v), r.status, r.body)
+				}
+			}
+			for _, v := range wrong {
+				if err := published(t).fits(schema(schemaName), []byte(body(v))); (err == nil) != slices.Contains(m.unsaid, v) {
+					t.Errorf("%s: the document says %v", body(v), err)
+				}
+				r := p.post(path, body(v))
+				if r.status != 400 {
+					t.Errorf("%s: status %d, want 400\n%s", body(v), r.status, r.body)
+					continue
+				}
+				if e := r.errorRecord(); e.Param == nil || !strings.HasPrefix(*e.Param, m.name) || e.Code == "rejected_by_engine" {
+					t.Errorf("%s: the parameter is %s, want %s: %s", body(v), show(e.Param), m.name, e.Message)
+				}
+			}
+		}})
+	}
+	return out
+}
+
+var responsesRows = rows("Responses request", "/v1/responses", "ResponsesRequest", map[string]string{"model": `"sim"`, "input": `"Say something."`}, []member{
+	{"model", []string{`"sim"`, `"nick"`}, []string{`5`, `""`, `null`}, nil, nil},
+	{"input", []string{`"a"`, `[{"role":"user","content":"a"}]`, `[{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]}]`}, []string{`5`, `{}`, `null`}, nil, nil},
+	{"stream", []string{`true`, `false`, `null`}, []string{`"true"`, `1`}, nil, nil},
+	{"temperature", []string{`0`, `1.5`, `null`}, []string{`"1"`}, nil, nil},
+	{"top_p", []string{`0.5`, `null`}, []string{`"1"`}, nil, nil},
+	{"max_output_tokens", []string{`16`, `null`}, []string{`"16"`, `1.5`, `-1`}, nil, nil},
+	{"tools", []string{`[]`, `null`, `[{"type":"function","name":"f","parameters":{"type":"object"}}]`, `[{"type":"function","name":"f"},{"type":"web_search"}]`},
+		[]string{`{}`}, nil, []string{`[{"type":"web_search"}]`, `[{"type":"custom","name":"f"}]`}},
+	{"tool_choice", []string{`"auto"`, `"none"`, `null`}, []string{`5`, `"any"`}, nil, nil},
+	{"parallel_tool_calls", []string{`true`, `false`, `null`}, []string{`"yes"`}, nil, nil},
+	{"text", []string{`{}`, `{"format":{"type":"text"}}`, `{"format":{"type":"json_schema","name":"s","schema":{"type":"object"}}}`}, []string{`"json"`, `{"format":{"type":"xml"}}`}, nil, nil},
+	{"reasoning", []string{`{}`, `{"effort":"low","summary":"auto"}`, `null`}, []string{`"high"`, `{"effort":"ultra"}`}, nil, nil},
+	{"metadata", []string{`{}`, `{"a":"b"}`, `null`}, []string{`"a"`}, nil, nil},
+	{"store", []string{`false`, `null`}, []string{`true`}, nil, nil},
+	{"previous_response_id", []string{`null`}, []string{`"resp_1"`}, nil, nil},
+	{"prompt_cache_key", []string{`null`, `"session"`}, []string{`5`}, nil, nil},
+})
+
+var messagesRows = rows("Messages request", "/v1/messages", "MessagesRequest", map[string]string{
+	"model": `"sim"`, "max_tokens": `64`, "messages": `[{"role":"user","content":"Say something."}]`,
+}, []member{
+	{"model", []string{`"sim"`, `"nick"`}, []string{`5`, `""`, `null`}, nil, nil},
+	{"messages", []string{`[{"role":"user","content":[{"type":"text","text":"a"}]}]`}, []string{`5`, `[]`, `null`, `"a"`}, nil, nil},
+	{"max_tokens", []string{`1`, `64`}, []string{`"64"`, `1.5`, `-1`, `null`}, nil, nil},
+	{"system", []string{`"s"`, `[{"type":"text","text":"s"}]`, `null`}, []string{`5`, `{}`}, nil, nil},
+	{"temperature", []string{`0`, `1`, `null`}, []string{`"1"`}, nil, nil},
+	{"top_p", []string{`0.5`, `null`}, []string{`"1"`}, nil, nil},
+	{"top_k", []string{`0`, `40`, `null`}, []string{`"1"`, `1.5`}, nil, nil},
+	{"stop_sequences", []string{`[]`, `["END"]`, `null`}, []string{`"END"`, `[5]`}, nil, nil},
+	{"stream", []string{`true`, `false`, `null`}, []string{`"true"`, `1`}, nil, nil},
+	{"tools", []string{`[]`, `null`, `[{"name":"f","description":"d","input_schema":{"type":"object"}}]`}, []string{`{}`, `["f"]`, `[{"input_schema":{}}]`}, nil, nil},
+	{"tool_choice", []string{`null`, `{"type":"auto"}`, `{"type":"none"}`}, []string{`"auto"`, `{"type":"some"}`}, nil, nil},
+	{"metadata", []string{`{}`, `{"user_id":"u"}`, `null`}, []string{`"u"`}, nil, nil},
+})
+
+var speechRows = rows("Speech request", speech, "SpeechRequest", map[string]string{"model": `"speaks"`, "input": `"Say this."`}, []member{
+	{"model", []string{`"speaks"`}, []string{`5`, `""`, `null`}, nil, nil},
+	{"input", []string{`"a"`}, []string{`5`, `""`, `null`, `["a"]`}, nil, nil},
+	{"voice", []string{`"alloy"`, `null`}, []string{`5`}, nil, nil},
+	{"response_format", []string{`"wav"`, `"mp3"`, `"pcm"`, `null`}, []string{`"aac"`, `5`}, []string{`"flac"`, `"opus"`}, nil},
+	{"speed", []string{`0.25`, `1`, `4`}, []string{`0.24`, `4.01`, `"1"`}, []string{`null`}, nil},
+})
+
+var transcriptionRows = []rule{
+	formRow("file", []formPart{wav("audio")}, []formPart{{}, text("file", "audio"), wav("")}),
+	formRow("model", []formPart{text("model", "hears")}, []formPart{{}, text("model", "")}),
+	formRow("language", []formPart{text("language", "de")}, nil),
+	formRow("response_format", []formPart{
+		text("response_format", "json"), text("response_format", "text"), text("response_format", "srt"), text("response_format", "verbose_json"), text("response_format", "vtt"),
+	}, []formPart{text("response_format", "xml")}),
+	formRow("temperature", []formPart{text("temperature", "0"), text("temperature", "0.5")}, []formPart{text("temperature", "hot")}),
+	formRow("timestamp_granularities", []formPart{text("timestamp_granularities", "word"), text("timestamp_granularities[]", "segment")}, []formPart{text("timestamp_granularities[]", "minute")}),
+}
+
+// formRow is a field of a transcription, with parts that are accepted and parts that are refused; an empty part is none.
+func formRow(name string, good, wrong []formPart) rule {
+	parts := func(p formPart) []formPart {
+		var out []formPart
+		for _, one := range []formPart{text("model", "hears"), wav("audio")} {
+			if one.name != name {
+				out = append(out, one)
+			}
+		}
+		if strings.HasPrefix(p.name, "timestamp_granularities") {
+			out = append(out, text("response_format", "verbose_json"))
+		}
+		if p.name != "" {
+			out = append(out, p)
+		}
+		return out
+	}
+	return rule{line: "Transcription form, " + name, check: func(t *testing.T, p *penstock) {
+		for _, part := range good {
+			if r := p.upload(transcriptions, parts(part)...); r.status != 200 {
+				t.Errorf("%v: status %d\n%s", part, r.status, r.body)
+			}
+		}
+		for _, part := range wrong {
+			r := p.upload(transcriptions, parts(part)...)
+			if r.status != 400 {
+				t.Errorf("%v: status %d, want 400\n%s", part, r.status, r.body)
+				continue
+			}
+			if e := r.errorRecord(); show(e.Param) != name {
+				t.Errorf("%v: the parameter is %s", part, show(e.Param))
+			}
+		}
+	}, tests: []string{"proxy/e2e.TestTranscriptions", "proxy/e2e.TestTranscriptions_Refused"}}
+}
+
+// TestResponsesContract holds what is written about /responses outside of its table.
+func TestResponsesContract(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{})
+	const path = "/v1/responses"
+	body := func(more string) string {
+		return `{"model":"sim","input":"Say something about ` + canary + `."` + more + `}`
+	}
+
+	whole := p.post(path, body("")).wantStatus(200)
+	if !strings.Contains(whole.body, `"status":"completed"`) {
+		t.Errorf("%s", whole.body)
+	}
+	events := p.post(path, body(`,"stream":true`)).wantStatus(200).events()
+	wantOrder(t, events, "response.created", "response.in_progress", "response.output_item.added", "response.content_part.added", "response.output_text.delta",
+		"response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed")
+	if last := events[len(events)-1].data; last != "[DONE]" {
+		t.Errorf("the stream ends with %s", last)
+	}
+	for more, param := range map[string]string{`,"store":true`: "store", `,"previous_response_id":"resp_1"`: "previous_response_id"} {
+		e := p.post(path, body(more)).wantError(400, "invalid_request_error", "unsupported_parameter")
+		if show(e.Param) != param {
+			t.Errorf("%s: the parameter is %s", more, show(e.Param))
+		}
+	}
+	secret := p.post(path, body(`,"sim":{"reasoning":8}`)).wantStatus(200)
+	streamed := p.post(path, body(`,"stream":true,"reasoning":{"effort":"high"}`)).wantStatus(200)
+	for _, r := range []*reply{secret, streamed} {
+		if strings.Contains(r.body, "reasoning_text") || strings.Contains(r.body, "summary_text") {
+			t.Errorf("reasoning is exposed: %s", r.body)
+		}
+	}
+}
+
+// TestMessagesContract holds what is written about /messages outside of its table.
+func TestMessagesContract(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{})
+	const path = "/v1/messages"
+	body := func(more string) string {
+		return `{"model":"sim","max_tokens":64,"messages":[{"role":"user","content":"Say something about ` + canary + `."}]` + more + `}`
+	}
+	whole := p.post(path, body("")).wantStatus(200)
+	if !strings.Contains(whole.body, `"type":"message"`) {
+		t.Errorf("%s", whole.body)
+	}
+	p.post(path, body(""), "Authorization: ", "x-api-key: "+p.key, "anthropic-version: 2023-06-01").wantStatus(200)
+	p.post(path+"?beta=true", body(`,"tools":[{"name":"f","input_schema":{"type":"object"}}]`)).wantStatus(200)
+	events := p.post(path, body(`,"stream":true`)).wantStatus(200).events()
+	wantOrder(t, events, "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop")
+	count := p.post(path+"/count_tokens", strings.Replace(body(""), `"max_tokens":64,`, "", 1)).wantStatus(200)
+	if !strings.HasPrefix(count.body, `{"input_tokens":`) {
+		t.Errorf("%s", count.body)
+	}
+	e := p.post(path, body(`,"temperature":"hot"`))
+	if !strings.HasPrefix(e.wantStatus(400).body, `{"type":"error"`) || !strings.Contains(e.body, e.header.Get("Request-Id")) {
+		t.Errorf("%s", e.body)
+	}
+}
+
+// wantOrder checks that events of these names come, each of them first after the one before.
+func wantOrder(t *testing.T, events []event, names ...string) {
+	t.Helper()
+	var first []string
+	for _, e := range events {
+		if e.name != "" && e.name != "ping" && !slices.Contains(first, e.name) {
+			first = append(first, e.name)
+		}
+	}
+	if !slices.Equal(first, names) {
+		t.Errorf("events in the order %v, want %v", first, names)
+	}
+}
+
+// TestEffortsOfTheModel: an effort that the model does not list is refused on chat and lowered on the other endpoints.
+func TestEffortsOfTheModel(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: recording(), model: "supported_reasoning_efforts: [none, low]"})
+	e := p.post(chatPath, p.chat(`"reasoning_effort":"high"`)).wantError(400, "invalid_request_error", "unsupported_parameter")
+	if show(e.Param) != "reasoning_effort" || !strings.Contains(e.Message, "none, low") {
+		t.Errorf("%s: %s", show(e.Param), e.Message)
+	}
+	p.post(chatPath, p.chat(`"reasoning_effort":"low"`)).wantStatus(200)
+	for path, body := range map[string]string{
+		"/v1/responses": `{"model":"sim","input":"a","reasoning":{"effort":"high"}}`,
+		"/v1/messages":  `{"model":"sim","max_tokens":9,"messages":[{"role":"user","content":"a"}],"output_config":{"effort":"max"}}`,
+	} {
+		p.post(path, body).wantStatus(200)
+		var sent struct {
+			Effort string `json:"reasoning_effort"`
+		}
+		last := p.engines[0].Stats().LastRequest
+		if err := json.Unmarshal([]byte(last.Body), &sent); err != nil || sent.Effort != "low" {
+			t.Errorf("%s: the engine was told %q (%v)", path, sent.Effort, err)
+		}
+	}
+}

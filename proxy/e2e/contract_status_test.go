@@ -1,0 +1,355 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/auth"
+)
+
+// surface is a generation endpoint and what its requests are made of.
+type surface struct {
+	path, kind string
+	// request is a body for a model, with or without the wish for events, and its media type.
+	request func(model string, stream bool) (body, media string)
+	streams bool // a client may ask for events
+	local   bool // does not fail when an engine does
+	upload  bool // a form, of which the file may come before the model
+	drawn   bool // the simulator cannot do it: painters do
+}
+
+// asJSON is a JSON request, in which %q is the model and %v the wish for events.
+func asJSON(format string) func(string, bool) (string, string) {
+	return func(model string, stream bool) (string, string) {
+		if strings.Contains(format, "%v") {
+			return fmt.Sprintf(format, model, stream), "application/json"
+		}
+		return fmt.Sprintf(format, model), "application/json"
+	}
+}
+
+// asForm is a request with a file.
+func asForm(name string) func(string, bool) (string, string) {
+	return func(model string, stream bool) (string, string) {
+		parts := []formPart{text("model", model), {name, "file.bin", "some bytes"}}
+		if stream {
+			parts = append(parts, text("stream", "true"))
+		}
+		body, header := form(parts...)
+		return body, strings.TrimPrefix(header, "Content-Type: ")
+	}
+}
+
+var surfaces = []surface{
+	{path: chatPath, kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"messages":[{"role":"user","content":"` + canary + `"}]}`)},
+	{path: "/v1/responses", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"input":"` + canary + `"}`)},
+	{path: "/v1/messages", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"max_tokens":64,"messages":[{"role":"user","content":"` + canary + `"}]}`)},
+	{path: "/v1/messages/count_tokens", kind: "chat", local: true, request: asJSON(`{"model":%q,"messages":[{"role":"user","content":"` + canary + `"}]}`)},
+	{path: "/v1/completions", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"prompt":"` + canary + `"}`)},
+	{path: "/v1/embeddings", kind: "embedding", request: asJSON(`{"model":%q,"input":"` + canary + `"}`)},
+	{path: "/v1/rerank", kind: "rerank", request: asJSON(`{"model":%q,"query":"` + canary + `","documents":["a","b"]}`)},
+	{path: speech, kind: "audio-speech", request: asJSON(`{"model":%q,"input":"` + canary + `"}`)},
+	{path: transcriptions, kind: "audio-transcription", upload: true, request: asForm("file")},
+	{path: "/v1/images/generations", kind: "image", drawn: true, request: asJSON(`{"model":%q,"prompt":"` + canary + `"}`)},
+	{path: "/v1/images/edits", kind: "image-edit", drawn: true, upload: true, request: asForm("image")},
+}
+
+// messages says that errors have the Messages shape, and an engine's failures are 529.
+func (s *surface) messages() bool { return errorShape(s.path) == "MessagesError" }
+
+// produced are the statuses that TestStatuses has seen, by operation.
+type produced struct {
+	mu   sync.Mutex
+	seen map[string]map[string]bool
+}
+
+func (p *produced) add(method, path string, status int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := method + " " + path
+	if p.seen[name] == nil {
+		p.seen[name] = map[string]bool{}
+	}
+	p.seen[name][strconv.Itoa(status)] = true
+}
+
+// TestStatuses produces every status that the document lists for an operation, checks each answer against it, and fails
+// when the document lists one that was not produced. That none is produced that it does not list is part of each check.
+func TestStatuses(t *testing.T) {
+	t.Parallel()
+	seen := &produced{seen: map[string]map[string]bool{}}
+	t.Run("all", func(t *testing.T) {
+		for _, s := range surfaces {
+			t.Run(s.path, func(t *testing.T) {
+				t.Parallel()
+				s.refusals(t, seen)
+				if !s.local {
+					s.failures(t, seen)
+				}
+			})
+		}
+		t.Run("memory", func(t *testing.T) {
+			t.Parallel()
+			memoryStatuses(t, seen)
+		})
+		t.Run("public pages", func(t *testing.T) {
+			t.Parallel()
+			publicStatuses(t, seen)
+		})
+	})
+	for _, op := range published(t).operations {
+		name := op.method + " " + op.path
+		var missing []string
+		for _, status := range slices.Sorted(maps.Keys(op.responses)) {
+			// A fault of the edge's own cannot be caused from outside: proxy.TestPanicIsAnInternalError.
+			if status != "500" && !seen.seen[name][status] {
+				missing = append(missing, status)
+			}
+		}
+		if missing != nil {
+			t.Errorf("%s: the document lists %v, which nothing here produces", name, missing)
+		}
+	}
+}
+
+// expect holds an answer to the document and notes its status.
+func (s *surface) expect(t *testing.T, seen *produced, r *reply, status int, kind, code string) {
+	t.Helper()
+	r.t = t
+	r.conforms("POST", s.path)
+	seen.add("POST", s.path, r.status)
+	if status == 200 {
+		r.wantStatus(200)
+		return
+	}
+	r.wantError(status, kind, code)
+}
+
+// ask sends a good request.
+func (s *surface) ask(p *penstock, model string, stream bool, header ...string) *reply {
+	body, media := s.request(model, stream)
+	return p.post(s.path, body, append([]string{"Content-Type: " + media}, header...)...)
+}
+
+// refusals produces the statuses that need no engine, and 200.
+func (s *surface) refusals(t *testing.T, seen *produced) {
+	narrow, narrowHash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	once, onceHash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := "rerank"
+	if s.kind == elsewhere {
+		elsewhere = "embeddings"
+	}
+	p := s.start(t, setup{
+		limits: "request_body: 64KiB, upload_body: 64KiB", timeouts: "client_body: 100ms",
+		keys: `- { id: narrow, hash: "` + narrowHash + `", models: [other] }
+- { id: deaf, hash: "` + auth.Hash("deaf") + `", operations: [` + elsewhere + `] }
+- { id: once, hash: "` + onceHash + `", limits: { requests_per_minute: 1 } }
+`,
+	}, "200")
+	expect := func(r *reply, status int, kind, code string) {
+		t.Helper()
+		s.expect(t, seen, r, status, kind, code)
+	}
+	expect(s.ask(p, "works", false), 200, "", "")
+	if s.streams {
+		expect(s.ask(p, "works", true), 200, "", "")
+	}
+	_, media := s.request("works", false)
+	if s.upload {
+		body, header := form(text("model", "works"))
+		expect(p.post(s.path, body, header), 400, "invalid_request_error", "missing_parameter")
+	} else {
+		expect(p.post(s.path, "{"), 400, "invalid_request_error", "invalid_json")
+	}
+	expect(s.ask(p, "works", false, "Authorization: "), 401, "authentication_error", "invalid_api_key")
+	expect(s.ask(p, "works", false, "Authorization: Bearer wrong"), 401, "authentication_error", "invalid_api_key")
+	expect(s.ask(p, "works", false, "x-api-key: wrong"), 401, "authentication_error", "credential_conflict")
+	query := *s
+	query.path += "?key=wrong"
+	expect(query.ask(p, "works", false), 401, "authentication_error", "credential_in_query")
+	expect(s.ask(p, "works", false, "Authorization: Bearer "+narrow), 403, "permission_error", "model_not_allowed")
+	expect(s.ask(p, "works", false, "Authorization: Bearer deaf"), 403, "permission_error", "operation_not_allowed")
+	expect(s.ask(p, "nobody", false), 404, "not_found_error", "model_not_found")
+	expect(p.post(s.path, strings.Repeat(" ", 70<<10), "Content-Type: "+media), 413, "request_too_large", "request_too_large")
+	expect(s.ask(p, "works", false, "Content-Type: text/plain"), 415, "invalid_request_error", "unsupported_media_type")
+	expect(s.ask(p, "works", false, "Authorization: Bearer "+once), 200, "", "")
+	expect(s.ask(p, "works", false, "Authorization: Bearer "+once), 429, "rate_limit_error", "rate_limited")
+
+	slow := p.dial()
+	_ = slow.send(p.head("POST", s.path, "Content-Type: "+media, "Content-Length: 100") + "{")
+	expect(slow.reply("POST"), 408, "invalid_request_error", "request_timeout")
+
+	if published(t).lists(s.path, "505") {
+		old := p.dial()
+		body, media := s.request("works", true)
+		_ = old.sendf("POST %s HTTP/1.0\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", s.path, p.key, media, len(body), body)
+		expect(old.reply("POST"), 505, "invalid_request_error", "bad_request")
+	}
+}
+
+// lists reports whether the document has a status for POST at a path.
+func (c *contract) lists(path, status string) bool {
+	_, ok := c.operation("POST", path).responses[status]
+	return ok
+}
+
+// failures produces the statuses in which an engine or the edge's memory has a part.
+func (s *surface) failures(t *testing.T, seen *produced) {
+	rows := []struct {
+		fault, kind, code string
+		status            int
+	}{
+		{"status=500", "api_error", "upstream_failed", 502},
+		{"status=502", "api_error", "upstream_failed", 502},
+		{"status=401", "api_error", "upstream_auth", 502},
+		{"html-200", "api_error", "upstream_bad_response", 502},
+		{"status=503", "api_error", "no_healthy_route", 503},
+		{"status=504", "timeout_error", "generation_timeout", 504},
+		{"status=429", "rate_limit_error", "capacity_full", 429},
+		{"status=413", "request_too_large", "request_too_large", 413},
+		{"status=400", "invalid_request_error", "rejected_by_engine", 400},
+	}
+	faults := make([]string, len(rows))
+	for i := range rows {
+		faults[i] = rows[i].fault
+	}
+	p := s.start(t, setup{}, faults...)
+	for i, row := range rows {
+		status, kind := row.status, row.kind
+		if s.messages() && status >= 500 {
+			status, kind = 529, "overloaded_error"
+		}
+		s.expect(t, seen, s.ask(p, "fails-"+strconv.Itoa(i), false), status, kind, row.code)
+		if s.streams {
+			s.expect(t, seen, s.ask(p, "fails-"+strconv.Itoa(i), true), status, kind, row.code)
+		}
+	}
+}
+
+// start runs an edge with an engine for each fault, and models of the surface's kind: fails-0, fails-1 and so on, one for
+// each engine, and works and other, both on the first.
+func (s *surface) start(t *testing.T, o setup, faults ...string) *penstock {
+	t.Helper()
+	var b strings.Builder
+	for i, fault := range faults {
+		url := "{{up-" + strconv.Itoa(i) + "}}"
+		if s.drawn {
+			url = painter(t, fault)
+		}
+		o.engines = append(o.engines, sim.Options{})
+		fmt.Fprintf(&b, "- { name: up-%d, url: %q, engine: openai }\n", i, url)
+	}
+	o.config = "timeouts: { linger: 0s, drain: 5s, " + strings.TrimPrefix(o.timeouts+", idle: 60s", ", ") + " }\nlimits: { " + o.limits + " }\n" +
+		"keys:\n  - { id: tester, hash: \"{{hash}}\" }\n" + indent(o.keys) + "upstreams:\n" + indent(b.String()) + "models:\n"
+	for i := range faults {
+		o.config += fmt.Sprintf("  - { id: fails-%d, kind: %s, deployments: [{ upstream: up-%d, served: sim }] }\n", i, s.kind, i)
+	}
+	for _, id := range []string{"works", "other"} {
+		o.config += fmt.Sprintf("  - { id: %s, kind: %s, deployments: [{ upstream: up-0, served: sim }] }\n", id, s.kind)
+	}
+	p := start(t, o)
+	for i, fault := range faults {
+		if fault != "200" {
+			p.engines[i].SetFault(sim.Fault{Spec: fault})
+		}
+	}
+	return p
+}
+
+// painter is an engine for pictures, which answers every request to make one in the same way. It returns its address.
+func painter(t *testing.T, fault string) string {
+	t.Helper()
+	status, err := strconv.Atoi(strings.TrimPrefix(fault, "status="))
+	media, answer := "application/json", `{"error":{"message":"it does not like that","type":"error"}}`
+	switch {
+	case err != nil:
+		status, media, answer = 200, "text/html", "<html>"
+	case status == 200:
+		answer = `{"created":1,"data":[]}`
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", media)
+		if r.Method == "POST" {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, answer)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"sim","object":"model"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// memoryStatuses has an edge hold as many bytes as it may: 1 MiB, most of it promised to a body that does not come.
+func memoryStatuses(t *testing.T, seen *produced) {
+	p := start(t, setup{limits: "body_memory: 0.1%"})
+	first := p.dial()
+	_ = first.send(p.head("POST", chatPath, "Content-Type: application/json", "Content-Length: 1000000") + "{")
+	waitFor(t, patience, "the first body has its bytes", func() bool { return p.metric("penstock_body_memory_bytes") > 0 })
+	for _, s := range surfaces {
+		if s.upload {
+			continue // TestTranscriptions_Memory: it streams
+		}
+		status, kind := 503, "api_error"
+		if s.messages() {
+			status, kind = 529, "overloaded_error"
+		}
+		c := p.dial()
+		_ = c.send(p.head("POST", s.path, "Content-Type: application/json", "Content-Length: 1000000") + "{")
+		s.expect(t, seen, c.reply("POST"), status, kind, "no_body_memory")
+	}
+	first.reset()
+}
+
+// publicStatuses produces those of the pages that need no key.
+func publicStatuses(t *testing.T, seen *produced) {
+	p := start(t, setup{})
+	for _, page := range []struct{ target, path string }{
+		{"/v1/models", "/v1/models"}, {"/v1/models/sim", "/v1/models/{id}"}, {"/health", "/health"}, {"/openapi.json", "/openapi.json"}, {"/openapi.yaml", "/openapi.yaml"},
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			ask := func(target string, header ...string) int {
+				r := p.do(method, target, "", append([]string{"Authorization: "}, header...)...).conforms(method, target)
+				seen.add(method, page.path, r.status)
+				return r.status
+			}
+			if got := ask(page.target); got != 200 {
+				t.Errorf("%s %s: status %d", method, page.target, got)
+			}
+			ask(page.target, "If-None-Match: *")
+			ask(page.target + "?a=%zz")
+			ask(page.target, "Authorization: Bearer wrong")
+			if strings.HasSuffix(page.path, "{id}") {
+				ask("/v1/models/nobody")
+			}
+		}
+	}
+	r := p.do("HEAD", "/", "", "Authorization: ").wantStatus(204).conforms("HEAD", "/")
+	seen.add("HEAD", "/", r.status)
+	// What no operation answers has the shape of an error all the same.
+	for _, c := range []struct {
+		method, target string
+		status         int
+	}{
+		{"GET", "/", 405}, {"GET", chatPath, 405}, {"DELETE", "/v1/models", 405}, {"GET", "/v1/messages", 405}, {"POST", "/v1/nothing", 404}, {"POST", "/v1/messages/nothing", 404}, {"GET", "/v1", 404},
+	} {
+		p.do(c.method, c.target, "").wantStatus(c.status).conforms(c.method, c.target)
+	}
+}

@@ -1,0 +1,297 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/auth"
+)
+
+// Rows 91, 92 and 94 to 96: what the edge shows, and what it keeps to itself.
+
+func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{})
+	for _, path := range []string{
+		"/metrics", "/debug/pprof", "/debug/pprof/", "/debug/vars", "/admin", "/status", "/-/reload", "/-/ready", "/-/usage", "/config", "/slots", "/props", "/v1/internal/ui",
+		"/tokenize", "/detokenize", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/server_info", "/get_server_info", "/flush_cache", "/start_profile", "/reset_prefix_cache", "/sleep", "/wake_up",
+		"/version", "/load", "/ping", "/inference", "/api/chat", "/api/tags", "/api/generate", "/sim/stats", "/sim/fault", "/sim/reset", "/docs", "/redoc", "/.git/config", "/favicon.ico", "/robots.txt", "/index.html",
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			for _, header := range []string{"X-Nothing: 1", "Authorization: "} {
+				r := p.do(method, path, "{}", header)
+				if r.status != 404 {
+					t.Errorf("%s %s (%s): status %d", method, path, header, r.status)
+				}
+			}
+		}
+	}
+	p.wantUnserved(t, 0)
+	if r := p.get("/health").wantStatus(200); r.body != `{"status":"ok"}` {
+		t.Errorf("health says %s", r.body)
+	}
+	if r := p.do("HEAD", "/", ""); r.status != 204 || r.body != "" {
+		t.Errorf("HEAD / is %d %q", r.status, r.body)
+	}
+	// And the admin listener has none of the API.
+	for _, path := range []string{"/v1/models", "/v1/chat/completions", "/debug/pprof/", "/health"} {
+		res, err := p.client.Get(p.admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != 404 {
+			t.Errorf("admin %s: status %d", path, res.StatusCode)
+		}
+	}
+	// A web page that was lured to it gets nothing.
+	for _, header := range []string{"Origin: http://evil.example", "Host: evil.example"} {
+		req, _ := http.NewRequest("GET", p.admin+"/metrics", nil)
+		name, value, _ := strings.Cut(header, ": ")
+		req.Header.Set(name, value)
+		if name == "Host" {
+			req.Host = value
+		}
+		res, err := p.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != 403 {
+			t.Errorf("admin with %s: status %d", header, res.StatusCode)
+		}
+	}
+}
+
+func TestFault92_NoSeriesFromClients(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{key: "limits: { requests_per_minute: 100000 }"})
+	knock := func(i int) {
+		id := fmt.Sprintf("%s-%d", canary, i)
+		p.post(chatPath, chatBody(id, ""), "User-Agent: "+id, "X-Request-Id: "+id, "Traceparent: "+id)
+		p.do("GET", "/"+id, "")
+		p.do("GET", "/v1/models/"+id, "")
+		p.do("POST", "/v1/"+id, "{}")
+		p.do(fmt.Sprintf("M%d", i), "/v1/models", "")
+		p.post(chatPath, p.chat(""), "Authorization: Bearer "+id)
+		p.get("/v1/models?x=" + id)
+	}
+	p.post(chatPath, p.chat(""))
+	knock(0)
+	before := p.series()
+	for i := range 300 {
+		knock(i + 1)
+	}
+	if after := p.series(); !slices.Equal(before, after) {
+		for _, s := range after {
+			if !slices.Contains(before, s) {
+				t.Errorf("a new series: %s", s)
+			}
+		}
+	}
+}
+
+// steering are headers of a client that must not reach an engine.
+var steering = []string{
+	"X-Forwarded-For: 1.2.3.4", "X-Forwarded-Host: evil.example", "X-Forwarded-Proto: https", "X-Forwarded-Prefix: /x", "Forwarded: for=1.2.3.4", "X-Real-IP: 1.2.3.4", "Via: 1.1 evil",
+	"X-Internal-Token: t", "X-Internal-User: admin", "X-Envoy-Upstream: x", "X-Gateway-Destination-Endpoint: 10.0.0.1:80", "X-Data-Parallel-Rank: 3", "X-Session-Id: s", "X-Vllm-Priority: 9",
+	"X-Sim-Tokens: 3", "Cookie: session=" + canary, "Proxy-Authorization: Basic eA==", "Proxy-Connection: keep-alive", "TE: trailers", "Trailer: X-Late",
+	"X-Listed: hop", "Accept-Language: de", "Referer: http://" + canary, "Origin: https://evil.example", "X-Api-Version: 1", "OpenAI-Organization: org", "OpenAI-Beta: assistants=v1", "X-Stainless-Lang: go",
+	"Priority: u=0", "Range: bytes=0-1", "If-None-Match: *", "Accept-Encoding: gzip", "User-Agent: " + canary, "Baggage: k=v", "Tracestate: k=v",
+}
+
+func TestFault94_ClientHeadersStayHere(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: recording()})
+	body := p.chat("")
+	c := p.dial()
+	lines := append([]string{"Connection: keep-alive, X-Listed, Authorization, Content-Length"}, steering...)
+	_ = c.send(p.request(body, lines...))
+	c.reply("POST").wantStatus(200)
+	got := p.engines[0].Stats().LastRequest
+	allowed := []string{"Host", "Content-Type", "Content-Length", "Accept", "Accept-Encoding", "User-Agent", "X-Request-Id", "Connection"}
+	for _, h := range got.Header {
+		if !slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, h.Name) }) {
+			t.Errorf("%s: %s reached the engine", h.Name, h.Value)
+		}
+		if strings.Contains(h.Value, canary) || strings.Contains(h.Value, p.key) || strings.Contains(h.Value, "evil") {
+			t.Errorf("%s has a client's value: %q", h.Name, h.Value)
+		}
+	}
+	if got.Get("Accept-Encoding") != "identity" || !strings.HasPrefix(got.Get("User-Agent"), "penstock") {
+		t.Errorf("Accept-Encoding %q, User-Agent %q", got.Get("Accept-Encoding"), got.Get("User-Agent"))
+	}
+	if got.Target != chatPath {
+		t.Errorf("target %q", got.Target)
+	}
+	// A trace goes through when it is well formed, and only then.
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	p.post(chatPath, body, "Traceparent: "+trace).wantStatus(200)
+	if tp := p.engines[0].Stats().LastRequest.Get("Traceparent"); tp != trace {
+		t.Errorf("traceparent %q", tp)
+	}
+	for _, bad := range []string{"x", strings.Repeat("0", 55), trace + "x", strings.ToUpper(trace)} {
+		p.post(chatPath, body, "Traceparent: "+bad).wantStatus(200)
+		if tp := p.engines[0].Stats().LastRequest.Get("Traceparent"); tp != "" {
+			t.Errorf("traceparent %q went through", tp)
+		}
+	}
+	// The edge's request id is its own, or a client's that is a plain word.
+	for _, id := range []string{"bad id", "<script>", strings.Repeat("a", 65), "a\x7fb", canary + "/x"} {
+		r := p.post(chatPath, body, "X-Request-Id: "+strings.ReplaceAll(id, "\x7f", "%"))
+		if r.status == 200 && (strings.Contains(r.header.Get("X-Request-Id"), id) || strings.Contains(p.engines[0].Stats().LastRequest.Get("X-Request-Id"), id)) {
+			t.Errorf("the request id %q was taken over", id)
+		}
+	}
+}
+
+func TestFault95_EngineHeadersStayHere(t *testing.T) {
+	t.Parallel()
+	both(t, setup{}, func(t *testing.T, p *penstock, body string) {
+		p.engines[0].SetFault(sim.Fault{Spec: "leak-headers"})
+		r := p.post(chatPath, body, "Origin: https://app.example").wantStatus(200)
+		allowed := strings.Fields("Content-Type Content-Length Cache-Control X-Accel-Buffering X-Request-Id Request-Id Date Retry-After Connection Transfer-Encoding Vary")
+		for name, values := range r.header {
+			if !slices.Contains(allowed, name) {
+				t.Errorf("%s: %v reached the client", name, values)
+			}
+		}
+		if r.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("Cache-Control %q", r.header.Get("Cache-Control"))
+		}
+		wantNoLeak(t, r.body)
+	})
+}
+
+// TestFault96_NothingIsKept sends canaries through every place a client can write to, in good calls and bad ones, and
+// searches everything that the edge says to anybody else. (The harness searches the log of every test for the prompt.)
+func TestFault96_NothingIsKept(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{upstream: "probe: { interval: 100ms }", timeouts: "first_event: 300ms, answer: 300ms, client_body: 300ms"})
+	const word = "QQCANARYQQ"
+	var shown strings.Builder
+	see := func(r *reply) {
+		if r.status != 200 { // a good answer may repeat the prompt
+			shown.WriteString(r.body)
+		}
+		for name, values := range r.header {
+			fmt.Fprintln(&shown, name, values)
+		}
+	}
+	prompt := strings.ReplaceAll(p.chat(""), canary, word)
+	for _, fault := range []string{
+		"", "status=400;message=your prompt was: nice", "status=500", "status=429", "blackhole", "reset-before", "garbage-head", "html-200", "invalid-json", "error-first;code=500", "error-first;code=503",
+		"error-in-stream", "reset-after", "no-finish", "endless-line", "redirect", "status=401", "status=404",
+	} {
+		for _, w := range ways {
+			p.engines[0].SetFault(sim.Fault{Spec: fault})
+			body := prompt
+			if w.more != "" {
+				body = strings.TrimSuffix(body, "}") + "," + w.more + "}"
+			}
+			see(p.post(chatPath, body))
+		}
+	}
+	p.engines[0].SetFault()
+	waitFor(t, patience, "the engine is used again", func() bool { return p.post(chatPath, prompt).status == 200 })
+	see(p.post(chatPath, chatBody(word, "")))
+	see(p.post(chatPath, p.chat(`"temperature":"`+word+`"`)))
+	see(p.post(chatPath, p.chat(`"messages":"`+word+`"`)))
+	see(p.post(chatPath, p.chat(`"tools":[{"type":"`+word+`"}]`)))
+	see(p.post(chatPath, `{"`+word+`":`))
+	see(p.post(chatPath, `{"model":"sim","messages":[{"role":"`+word+`","content":"x"}]}`))
+	see(p.post(chatPath, visionBody("http://"+word+".example/x", "")))
+	see(p.post(chatPath, p.chat(""), "Authorization: Bearer "+word))
+	see(p.post(chatPath, p.chat(""), "x-api-key: "+word))
+	see(p.post(chatPath+"?api_key="+word, p.chat("")))
+	see(p.post(chatPath+"?"+word+"="+word, p.chat("")))
+	see(p.do("GET", "/"+word, ""))
+	see(p.do("GET", "/v1/models/"+word, ""))
+	see(p.do(word, chatPath, "{}"))
+	see(p.post(chatPath, p.chat(""), "User-Agent: "+word, "Cookie: "+word, "X-Request-Id: "+word+"!", "Referer: "+word, word+": "+word))
+	see(p.post(chatPath, p.chat(""), "Content-Encoding: "+word))
+	see(p.post(chatPath, p.chat(""), "Content-Type: "+word+"/"+word))
+	for _, text := range []string{
+		"GET /" + word + " HTTP/9.9\r\n\r\n", word + "\r\n\r\n", "POST " + chatPath + " HTTP/1.1\r\n" + word + "\r\n\r\n", "GET /health HTTP/1.1\r\nHost: " + word + "/#\r\n\r\n",
+		p.head("POST", chatPath, "Content-Type: application/json", "Content-Length: 500") + word,
+	} {
+		c := p.dial()
+		_ = c.send(text)
+		if r, err := c.tryReply("POST"); err == nil {
+			see(r)
+		}
+	}
+	s := p.openStream(chatPath, strings.TrimSuffix(prompt, "}")+","+endless+"}")
+	s.next()
+	s.leave()
+	p.rest()
+	for what, text := range map[string]string{"the log": p.log.String(), "the metrics": p.metricsText(), "an answer": shown.String()} {
+		if i := strings.Index(text, word); i >= 0 {
+			t.Errorf("%s holds a client's word: …%s…", what, text[max(0, i-200):min(len(text), i+100)])
+		}
+	}
+	if len(p.calls()) < 40 {
+		t.Errorf("only %d access lines: the test has not reached what it is about", len(p.calls()))
+	}
+}
+
+// TestTwoTenants: two keys at once, each with a word of its own in every prompt, which the engine repeats. No answer ever
+// holds the other's.
+func TestTwoTenants(t *testing.T) {
+	t.Parallel()
+	other, hash, _ := auth.NewKey()
+	p := start(t, setup{engines: two(), keys: `- { id: other, hash: "` + hash + `" }`})
+	keys := []string{p.key, other}
+	words := []string{"ALPHA-CANARY", "BRAVO-CANARY"}
+	calls := 60
+	if raceOn {
+		calls = 15
+	}
+	var wg sync.WaitGroup
+	for w := range 16 {
+		tenant := w % 2
+		wg.Go(func() {
+			for i := range calls {
+				n := 1 + (i*37+w*101)%300
+				text := fmt.Sprintf("%s %d/%d %s", words[tenant], w, i, strings.Repeat(words[tenant]+" ", n))
+				more := `"sim":{"text":"` + text + `"}`
+				switch i % 5 {
+				case 1, 2:
+					more = `"stream":true,` + more
+				case 3:
+					more = `"stream":true,"sim":{"text":"` + text + `","fault":"reset-after=4"}`
+				case 4:
+					more = `"sim":{"text":"` + text + `","fault":"split;gap=0s"}`
+				}
+				r := p.post(chatPath, p.chat(more), "Authorization: Bearer "+keys[tenant])
+				if strings.Contains(r.body, words[1-tenant]) {
+					t.Errorf("tenant %d was shown the other's words", tenant)
+				}
+				if r.status != 200 {
+					if i%5 != 3 && r.status != 503 { // resets open breakers
+						t.Errorf("status %d: %s", r.status, r.body)
+					}
+					continue
+				}
+				got := r.body
+				if strings.Contains(more, `"stream"`) {
+					got, _ = chatText(t, r.events())
+				}
+				if i%5 != 3 && !strings.Contains(got, text) {
+					t.Errorf("the answer is not the call's own: %.100q, want %.100q", got, text)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, l := range p.calls() {
+		if l.Key != "tester" && l.Key != "other" {
+			t.Errorf("a call of the key %q", l.Key)
+		}
+	}
+}

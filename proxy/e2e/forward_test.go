@@ -1,0 +1,209 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+
+	"penstock/bench/sim"
+)
+
+// The endpoints that are passed on: of what comes and goes only the model is changed.
+
+func TestForward(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	for _, c := range []struct{ path, model, body, dialect string }{
+		{"/v1/embeddings", "vectors", `"input": ["` + canary + `", "b"], "encoding_format":"float" , "odd": {"a":1e3}`, "embeddings"},
+		{"/v1/rerank", "ranks", `"query":"` + canary + `","documents":["a","b"]`, "rerank"},
+		{"/v1/completions", "talk", `"prompt":"` + canary + `","max_tokens":4`, "completions"},
+	} {
+		r := p.post(c.path, `{ "model" : "`+c.model+`", `+c.body+`}`).wantStatus(200)
+		var got struct{ Model string }
+		if err := json.Unmarshal([]byte(r.body), &got); err != nil || got.Model != "" && got.Model != c.model || r.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: model %q, %v: %.200s", c.path, got.Model, err, r.body)
+		}
+		if sent := string(p.engines[0].Stats().LastRequest.Body); sent != `{ "model" : "sim", `+c.body+`}` {
+			t.Errorf("%s: the engine got %s", c.path, sent)
+		}
+		if l := p.lastCall(); l.Dialect != c.dialect || l.Model != c.model || l.Pool != "text" || l.PromptTokens == 0 || l.TokensEstimated {
+			t.Errorf("%s: %+v", c.path, l)
+		}
+		for body, code := range map[string]string{
+			`{"model":"` + c.model + `","model":"x",` + c.body + `}`: "duplicate_member",
+			`{"Model":"` + c.model + `",` + c.body + `}`:             "duplicate_member",
+			`{` + c.body + `}`:                "missing_parameter",
+			`{"model":7}`:                     "invalid_type",
+			`[]`:                              "invalid_type",
+			`{`:                               "invalid_json",
+			`{"model":"ears",` + c.body + `}`: "unsupported_parameter",
+			`{"model":"` + c.model + `","kv_transfer_params":{},` + c.body + `}`: "unsupported_parameter",
+			`{"model":"` + c.model + `","\u0078-engine":"other",` + c.body + `}`: "unsupported_parameter",
+		} {
+			p.post(c.path, body).wantError(400, "invalid_request_error", code)
+		}
+		p.post(c.path, `{"model":"none"}`).wantError(404, "not_found_error", "model_not_found")
+		p.engines[0].SetFault(sim.Fault{Spec: "invalid-json"})
+		p.post(c.path, `{"model":"`+c.model+`",`+c.body+`}`).wantError(502, "api_error", "upstream_bad_response")
+		p.engines[0].SetFault(sim.Fault{Spec: "status=500"})
+		p.post(c.path, `{"model":"`+c.model+`",`+c.body+`}`).wantError(502, "api_error", "upstream_failed")
+		p.engines[0].SetFault()
+		if c.dialect != "completions" {
+			p.post(c.path, `{"model":"`+c.model+`","stream":true,`+c.body+`}`).wantError(400, "invalid_request_error", "unsupported_parameter")
+		}
+	}
+}
+
+func TestCompletions_Stream(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	body := `{"model":"talk","prompt":["a","b"],"n":2,"max_tokens":3,"stream":true%s}`
+	r := p.post("/v1/completions", fmt.Sprintf(body, `,"stream_options":{"include_usage":true}`)).wantStatus(200)
+	events := r.events()
+	if last := events[len(events)-1]; last.data != "[DONE]" {
+		t.Errorf("ends with %s", last.data)
+	}
+	for _, e := range events[:len(events)-1] {
+		var got struct{ Object, Model string }
+		if err := json.Unmarshal([]byte(e.data), &got); err != nil || got.Model != "talk" || got.Object != "text_completion" {
+			t.Fatalf("%s: %v", e.data, err)
+		}
+	}
+	if l := p.lastCall(); !l.Stream || l.CompletionTokens != 12 || l.TokensEstimated {
+		t.Errorf("%+v", l)
+	}
+	p.post("/v1/completions", fmt.Sprintf(body, "")).wantStatus(200)
+	if l := p.lastCall(); l.CompletionTokens < 12 || !l.TokensEstimated {
+		t.Errorf("%+v", l)
+	}
+	for _, fault := range []string{"cut-after=2", "no-finish;done=1", "error-in-stream=2"} {
+		p.engines[0].SetFault(sim.Fault{Spec: fault})
+		r := p.post("/v1/completions", fmt.Sprintf(body, "")).wantStatus(200)
+		events := r.events()
+		if last := events[len(events)-1].data; !strings.HasPrefix(last, `{"error":{`) || r.err != nil {
+			t.Errorf("%s ends with %s, %v", fault, last, r.err)
+		}
+	}
+}
+
+// An engine that does not have the legacy endpoint must not lose its model for chat.
+func TestCompletions_NotThere(t *testing.T) {
+	t.Parallel()
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1/models") {
+			_, _ = io.WriteString(w, `{"data":[{"id":"talk"}]}`)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(engine.Close)
+	p := start(t, setup{cold: true, config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: bare, url: "` + engine.URL + `", engine: openai }]
+models: [{ id: talk, deployments: [{ upstream: bare }] }]
+`})
+	waitFor(t, patience, "the upstream is up", func() bool { return p.metric("penstock_upstream_up") == 1 })
+	p.post("/v1/completions", `{"model":"talk","prompt":"x"}`).wantError(503, "api_error", "no_healthy_route")
+	if s := p.get("/v1/models").body; !strings.Contains(s, `"is_ready":true`) {
+		t.Errorf("the model is gone: %s", s)
+	}
+}
+
+// imageEngine draws; what it was sent is in seen.
+func imageEngine(t *testing.T) (url string, seen *string) {
+	seen = new(string)
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/v1/images/generations":
+			b, _ := io.ReadAll(r.Body)
+			*seen = string(b)
+			_, _ = io.WriteString(w, `{"created":1,"data":[{"b64_json":"AAAA"}],"usage":{"input_tokens":3,"output_tokens":5,"total_tokens":8}}`)
+		case "/v1/images/edits":
+			if err := r.ParseMultipartForm(8 << 20); err != nil {
+				http.Error(w, err.Error(), 400)
+				return
+			}
+			f := r.MultipartForm
+			*seen = fmt.Sprint(f.Value["model"], f.Value["prompt"], len(f.File["image[]"]), len(f.File["mask"]))
+			_, _ = io.WriteString(w, `{"created":1,"model":"inner","data":[{"b64_json":"AAAA"}]}`)
+		default:
+			_, _ = io.WriteString(w, `{"data":[]}`)
+		}
+	}))
+	t.Cleanup(engine.Close)
+	return engine.URL, seen
+}
+
+func TestImages(t *testing.T) {
+	t.Parallel()
+	url, seen := imageEngine(t)
+	p := start(t, setup{cold: true, config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}", operations: [images] }]
+upstreams: [{ name: draws, url: "` + url + `", engine: openai }]
+models:
+  - { id: pictures, kind: image, deployments: [{ upstream: draws, served: inner }] }
+  - { id: retouch, kind: image-edit, deployments: [{ upstream: draws, served: inner }] }
+`})
+	waitFor(t, patience, "the upstream is up", func() bool { return p.metric("penstock_upstream_up") == 1 })
+	p.post("/v1/images/generations", `{"model":"pictures","prompt":"`+canary+`","n":1}`).wantStatus(200)
+	if *seen != `{"model":"inner","prompt":"`+canary+`","n":1}` {
+		t.Errorf("the engine got %s", *seen)
+	}
+	if l := p.lastCall(); l.PromptTokens != 3 || l.CompletionTokens != 5 || l.Dialect != "images" {
+		t.Errorf("%+v", l)
+	}
+	big := strings.Repeat("\x89PNG", 200<<10)
+	r := p.upload("/v1/images/edits", formPart{"image[]", "a.png", big}, formPart{"image[]", "b.png", "x"}, formPart{"mask", "m.png", "x"}, text("prompt", canary), text("model", "retouch")).wantStatus(200)
+	if *seen != "[inner] ["+canary+"] 2 1" || !strings.Contains(r.body, `"model":"retouch"`) {
+		t.Errorf("the engine got %s, the client %s", *seen, r.body)
+	}
+	p.upload("/v1/images/edits", text("model", "retouch"), text("prompt", "x")).wantError(400, "invalid_request_error", "missing_parameter")
+	p.upload("/v1/images/edits", formPart{"image", "a.png", "x"}).wantError(400, "invalid_request_error", "missing_parameter")
+	p.upload("/v1/images/edits", text("model", "pictures"), formPart{"image", "a.png", "x"}).wantError(400, "invalid_request_error", "unsupported_parameter")
+	p.post("/v1/embeddings", `{"model":"pictures"}`).wantError(403, "permission_error", "operation_not_allowed")
+
+	image, err := p.sdkImages()
+	if err != nil || len(image.Data) != 1 {
+		t.Errorf("%+v, %v", image, err)
+	}
+}
+
+func (p *penstock) sdkImages() (*openai.ImagesResponse, error) {
+	client := p.sdk()
+	return client.Images.Generate(context.Background(), openai.ImageGenerateParams{Model: "pictures", Prompt: canary})
+}
+
+func TestSDK_Forward(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	client, ctx := p.sdk(), context.Background()
+	vectors, err := client.Embeddings.New(ctx, openai.EmbeddingNewParams{Model: "vectors", Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{canary, "b"}}})
+	if err != nil || len(vectors.Data) != 2 || vectors.Model != "vectors" || vectors.Usage.PromptTokens == 0 {
+		t.Errorf("%v", err)
+	}
+	params := openai.CompletionNewParams{Model: "talk", Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String(canary)}, MaxTokens: openai.Int(5)}
+	whole, err := client.Completions.New(ctx, params)
+	if err != nil || len(whole.Choices) != 1 || whole.Model != "talk" {
+		t.Errorf("%+v, %v", whole, err)
+	}
+	text := ""
+	s := client.Completions.NewStreaming(ctx, params)
+	for s.Next() {
+		if c := s.Current(); len(c.Choices) > 0 {
+			text += c.Choices[0].Text
+		}
+	}
+	if s.Err() != nil || text == "" {
+		t.Errorf("%q, %v", text, s.Err())
+	}
+}

@@ -1,0 +1,373 @@
+package e2e
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+)
+
+// Rows 33 to 40 of the fault matrix: clients that leave, that do not read, and that do not send.
+
+// prompt is how soon a client's leaving must free the engine (faults.md 34), with room for a busy machine.
+const prompt = 100*time.Millisecond + slack
+
+// goodbyes are the ways to leave.
+var goodbyes = []struct {
+	name string
+	say  func(*raw)
+}{
+	{"FIN", func(c *raw) { c.Close() }},
+	{"RST", func(c *raw) { c.reset() }},
+	{"half-close", func(c *raw) { _ = c.Conn.(*net.TCPConn).CloseWrite() }},
+}
+
+// wantFreed checks that the engine is freed in time, and that the books say why.
+func wantFreed(t *testing.T, p *penstock, phase string) {
+	t.Helper()
+	e := p.engines[0]
+	waitFor(t, prompt, "the engine is free", func() bool { s := e.Stats(); return s.Running+s.Waiting == 0 && s.Aborted == 1 })
+	if n := p.metric("penstock_client_aborts_total", `phase="`+phase+`"`); n != 1 {
+		waitFor(t, patience, "the abort is counted as "+phase, func() bool {
+			return p.metric("penstock_client_aborts_total", `phase="`+phase+`"`) == 1
+		})
+	}
+	if l := p.lastCall(); l.Status != 499 && l.Status != 200 || l.Outcome != "client_gone" || l.Attempts != 1 {
+		t.Errorf("the log says %+v", l)
+	}
+	if n := p.metric("penstock_upstream_breaker_open"); n != 0 {
+		t.Error("the client's leaving opened the breaker")
+	}
+	// The connection to the engine is closed, not kept with an answer in it that nobody wants.
+	waitFor(t, patience, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
+}
+
+func TestFault33_LeavesWhileQueued(t *testing.T) {
+	t.Parallel()
+	for _, bye := range goodbyes {
+		t.Run(bye.name, func(t *testing.T) {
+			t.Parallel()
+			both(t, setup{upstream: "concurrency: 1," + quietProbes, model: "queue: { depth: 4, wait: 30s }"}, func(t *testing.T, p *penstock, body string) {
+				holder := p.openStream(chatPath, p.chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
+				holder.next()
+				c := p.dial()
+				_ = c.send(p.request(body))
+				waitFor(t, patience, "the call is in the queue", func() bool { return p.metric("penstock_calls_inflight") == 2 })
+				bye.say(c)
+				waitFor(t, prompt, "the queue is left", func() bool { return p.metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
+				holder.leave()
+				if l := p.lastCall(); l.Outcome != "client_gone" {
+					t.Errorf("the log says %+v", l)
+				}
+				// The place is free for the next one, and nothing of the one that left ever reaches the engine.
+				p.post(chatPath, body).wantStatus(200)
+				if n := p.engines[0].Stats().Requests; n != 2 {
+					t.Errorf("%d requests upstream, want 2", n)
+				}
+			})
+		})
+	}
+}
+
+func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	for phase, s := range map[string]struct {
+		fault, more string
+		slots       int
+	}{
+		"prefill":   {more: `"sim":{"ttft_ms":60000}`},
+		"blackhole": {fault: "blackhole"},
+		"head only": {fault: "stall-after=0"},
+		"answering": {fault: "stall-after=1"},
+	} {
+		for _, bye := range goodbyes {
+			t.Run(phase+"/"+bye.name, func(t *testing.T) {
+				t.Parallel()
+				both(t, setup{upstream: quietProbes, stream: "commit_after: 60s"}, func(t *testing.T, p *penstock, body string) {
+					if phase == "answering" && strings.Contains(body, "stream") {
+						t.Skip("a stream that has begun is row 35")
+					}
+					p.engines[0].SetFault(sim.Fault{Spec: s.fault})
+					if s.more != "" {
+						body = strings.TrimSuffix(body, "}") + "," + s.more + "}"
+					}
+					c := p.dial()
+					_ = c.send(p.request(body))
+					waitFor(t, patience, "the engine works", func() bool {
+						s := p.engines[0].Stats() // a plain answer is all there before it stalls, so its slot is free
+						return s.Running == 1 || s.Faults == 1 && phase != "blackhole"
+					})
+					bye.say(c)
+					wantFreed(t, p, "waiting")
+				})
+			})
+		}
+	}
+	t.Run("queued at the engine", func(t *testing.T) {
+		t.Parallel()
+		both(t, setup{engines: []sim.Options{{Slots: 1}}, upstream: "concurrency: 8," + quietProbes}, func(t *testing.T, p *penstock, body string) {
+			holder := p.openStream(chatPath, p.chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
+			holder.next()
+			c := p.dial()
+			_ = c.send(p.request(body))
+			waitFor(t, patience, "the call waits at the engine", func() bool { return p.engines[0].Stats().Waiting == 1 })
+			c.Close()
+			waitFor(t, prompt, "the engine's queue is left", func() bool { s := p.engines[0].Stats(); return s.Waiting == 0 && s.Aborted == 1 })
+			holder.leave()
+		})
+	})
+	t.Run("engine that only streams can cancel", func(t *testing.T) {
+		t.Parallel()
+		// llama.cpp runs a plain request to its end even when its client has left.
+		p := start(t, setup{engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true}}, config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: llamacpp, probe: { interval: 1h } }]
+models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
+`})
+		c := p.dial()
+		_ = c.send(p.request(p.chat(`"sim":{"tokens":10000,"delay_ms":50}`)))
+		waitFor(t, patience, "the engine writes", func() bool { return p.engines[0].Stats().Tokens > 2 })
+		c.Close()
+		wantFreed(t, p, "waiting")
+		r := p.post(chatPath, p.chat(`"sim":{"text":"put together"}`)).wantStatus(200)
+		if !strings.Contains(r.body, `"content":"put together"`) || !strings.Contains(r.body, `"object":"chat.completion"`) || !strings.Contains(r.body, `"total_tokens"`) {
+			t.Errorf("the answer put together from a stream: %s", r.body)
+		}
+	})
+}
+
+func TestFault35_LeavesInMidStream(t *testing.T) {
+	t.Parallel()
+	for phase, s := range map[string]struct{ fault, more string }{
+		"while tokens come": {more: `,"sim":{"tokens":100000,"delay_ms":20}`},
+		"while it is slow":  {more: `,"sim":{"tokens":100,"delay_ms":30000}`},
+		"while it is dead":  {fault: "stall-after=2"},
+	} {
+		for _, bye := range goodbyes {
+			t.Run(phase+"/"+bye.name, func(t *testing.T) {
+				t.Parallel()
+				p := start(t, setup{upstream: quietProbes})
+				p.engines[0].SetFault(sim.Fault{Spec: s.fault})
+				c := p.dial()
+				_ = c.send(p.request(p.chat(`"stream":true` + s.more)))
+				for {
+					line, err := c.in.ReadString('\n')
+					if err != nil {
+						t.Fatal(err)
+					}
+					if strings.HasPrefix(line, "data:") {
+						break
+					}
+				}
+				bye.say(c)
+				wantFreed(t, p, "streaming")
+			})
+		}
+	}
+}
+
+// slowReader dials with a receive buffer that is soon full.
+func (p *penstock) slowReader() *raw {
+	c := p.dial()
+	_ = c.Conn.(*net.TCPConn).SetReadBuffer(256 << 10)
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	return c
+}
+
+func TestFault36_StopsReading(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{upstream: quietProbes, timeouts: "write: 500ms"})
+	e := p.engines[0]
+	c := p.slowReader()
+	_ = c.send(p.request(p.chat(`"stream":true,"sim":{"tokens":50000000}`)))
+	waitFor(t, patience, "the stream runs", func() bool { return e.Stats().Running == 1 })
+	waitFor(t, patience, "the client is dropped", func() bool { return e.Stats().Running == 0 && e.Stats().Aborted == 1 })
+	// What the kernel's buffers take is some megabytes; more would be a buffer of ours.
+	if n := e.Stats().Tokens; n > 500_000 {
+		t.Errorf("the engine was read on for %d tokens", n)
+	}
+	if l := p.lastCall(); l.Outcome != "client_gone" {
+		t.Errorf("the log says %+v", l)
+	}
+}
+
+func TestFault37_ReadsSlowly(t *testing.T) {
+	t.Parallel()
+	// More than the kernel's buffers hold, at a pace at which a third of a grown socket buffer takes longer than the limit.
+	const size = 6_000_000
+	limit := "800ms"
+	if raceOn {
+		limit = "5s" // the pace is slower too
+	}
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, setup{engines: []sim.Options{{MaxModelLen: 1 << 30}}, upstream: quietProbes, timeouts: "write: " + limit + ", idle: 20s"})
+			more := w.more
+			if more != "" {
+				more += ","
+			}
+			body := p.chat(more + `"sim":{"tokens":` + strconv.Itoa(size/map[string]int{"json": 6, "stream": 200}[w.name]) + `}`)
+			c := p.slowReader()
+			if err := c.send(p.request(body)); err != nil {
+				t.Fatal(err)
+			}
+			res, err := http.ReadResponse(bufio.NewReaderSize(&drip{c.in}, 4096), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun, got, buf := time.Now(), 0, make([]byte, 64<<10)
+			for {
+				n, err := res.Body.Read(buf)
+				got += n
+				if err != nil {
+					if err.Error() != "EOF" {
+						t.Fatalf("cut after %d bytes and %v: %v", got, time.Since(begun), err)
+					}
+					break
+				}
+			}
+			if took := time.Since(begun); took < 3*time.Second {
+				t.Errorf("%d bytes took %v: the test reads too fast to prove anything", got, took)
+			}
+		})
+	}
+}
+
+// drip reads slowly.
+type drip struct{ from *bufio.Reader }
+
+func (d *drip) Read(p []byte) (int, error) {
+	time.Sleep(time.Millisecond) // the pace is the subject
+	return d.from.Read(p[:min(len(p), 1500)])
+}
+
+func TestFault38_Slowloris(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{timeouts: "client_header: 400ms, client_idle: 400ms"})
+	whole := p.request(p.chat(""))
+	for name, send := range map[string]func(c *raw){
+		"nothing":       func(*raw) {},
+		"half a head":   func(c *raw) { _ = c.send(whole[:40]) },
+		"head drips":    func(c *raw) { c.dripOut(whole, 30*time.Millisecond) },
+		"idle after":    func(c *raw) { _ = c.send(whole); c.reply("POST").wantStatus(200) },
+		"idle in the 2": func(c *raw) { _ = c.send(whole + whole[:30]); c.reply("POST").wantStatus(200) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := p.dial()
+			begun := time.Now()
+			done := make(chan struct{})
+			go func() { defer close(done); send(c) }()
+			if !strings.HasPrefix(name, "idle") {
+				rest, ok := c.closed(4 * time.Second)
+				if !ok {
+					t.Errorf("still open after %v", time.Since(begun))
+				}
+				if rest != "" && !strings.HasPrefix(rest, "HTTP/1.1 408 ") {
+					t.Errorf("answer %.80q", rest)
+				}
+				c.Close()
+				<-done
+				return
+			}
+			<-done
+			if rest, ok := c.closed(4 * time.Second); !ok || rest != "" && !strings.HasPrefix(rest, "HTTP/1.1 408 ") {
+				t.Errorf("closed %v, answer %.80q", ok, rest)
+			}
+		})
+	}
+}
+
+// dripOut sends a byte at a time until the other side has hung up.
+func (c *raw) dripOut(text string, gap time.Duration) {
+	for i := range text {
+		if c.send(text[i:i+1]) != nil {
+			return
+		}
+		time.Sleep(gap)
+	}
+}
+
+func TestFault39_BodyStalls(t *testing.T) {
+	t.Parallel()
+	t.Run("stalls", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, setup{timeouts: "client_body: 400ms", upstream: "concurrency: 1"})
+		body := p.chat("")
+		whole := p.request(body)
+		for _, cut := range []int{len(whole) - len(body), len(whole) - 5} {
+			c := p.dial()
+			_ = c.send(whole[:cut])
+			time.Sleep(50 * time.Millisecond)
+			if n := p.metric("penstock_upstream_inflight"); n != 0 {
+				t.Error("a slot is held for a body that is not there")
+			}
+			c.reply("POST").wantError(408, "invalid_request_error", "request_timeout")
+			if rest, ok := c.closed(5 * time.Second); !ok || rest != "" {
+				t.Errorf("not closed, or more came: %q", rest)
+			}
+		}
+		if n := p.engines[0].Stats().Requests; n != 0 {
+			t.Errorf("%d requests upstream", n)
+		}
+	})
+	t.Run("drips", func(t *testing.T) {
+		t.Parallel()
+		if testing.Short() {
+			t.Skip("SKIPPED with -short: a drip is allowed ten seconds")
+		}
+		p := start(t, setup{timeouts: "client_body: 2s"})
+		whole := p.request(p.chat(`"user":"` + strings.Repeat("x", 4000) + `"`))
+		c := p.dial()
+		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		done := make(chan struct{})
+		go func() { defer close(done); c.dripOut(whole, 100*time.Millisecond) }()
+		_ = c.SetReadDeadline(time.Now().Add(25 * time.Second))
+		c.reply("POST").wantError(408, "invalid_request_error", "request_timeout")
+		c.Close()
+		<-done
+	})
+	t.Run("ends early", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, setup{})
+		whole := p.request(p.chat(""))
+		c := p.dial()
+		_ = c.send(whole[:len(whole)-5])
+		c.Close()
+		waitFor(t, patience, "the call is over", func() bool { return len(p.calls()) == 1 })
+		if n := p.engines[0].Stats().Requests; n != 0 {
+			t.Errorf("%d requests upstream", n)
+		}
+	})
+}
+
+func TestFault40_ManySlowClients(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{timeouts: "client_header: 1s, client_body: 1s"})
+	whole := p.request(p.chat(""))
+	for i := range 200 {
+		c := p.dial()
+		switch i % 4 {
+		case 0:
+		case 1:
+			_ = c.send(whole[:30])
+		case 2:
+			_ = c.send(whole[:len(whole)-3])
+		case 3:
+			_ = c.send(whole[:strings.Index(whole, "\r\n\r\n")+4])
+		}
+	}
+	for range 20 {
+		if r := p.post(chatPath, p.chat("")).wantStatus(200); r.took > time.Second+slack {
+			t.Errorf("a good client waited %v", r.took)
+		}
+	}
+	waitFor(t, patience, "the slow ones are gone", func() bool { return p.metric("penstock_client_connections") <= 2 })
+}

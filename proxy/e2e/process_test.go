@@ -1,0 +1,454 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/proxy/auth"
+)
+
+// The real binary: what a person at a terminal and a supervisor see.
+
+// binaryOnce builds the program once for all tests of the process.
+var binaryOnce = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "penstock-e2e-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "penstock")
+	cmd := exec.Command("go", "build", "-o", path, "penstock")
+	cmd.Stderr = os.Stderr
+	return path, cmd.Run()
+})
+
+var binaryBuilt bool
+
+var binaryMu sync.Mutex
+
+// binary returns the path of the program.
+func binary(t testing.TB) string {
+	t.Helper()
+	path, err := binaryOnce()
+	if err != nil {
+		t.Fatalf("build the program: %v", err)
+	}
+	binaryMu.Lock()
+	binaryBuilt = true
+	binaryMu.Unlock()
+	return path
+}
+
+// removeBinary ends what binary began.
+func removeBinary() {
+	if !binaryBuilt {
+		return
+	}
+	if path, err := binaryOnce(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+}
+
+// runProgram runs the program to its end.
+func runProgram(t *testing.T, stdin string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary(t), args...)
+	cmd.Env = cleanEnv()
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// cleanEnv is the environment without what would configure the program.
+func cleanEnv() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "PENSTOCK_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// process is the program while it serves.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	out  *logBuffer
+	errs *logBuffer
+	done chan struct{} // closed when it has ended
+	err  error
+}
+
+// startProgram starts the program; it is killed when the test ends, if it still runs then.
+func startProgram(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(binary(t), args...), out: new(logBuffer), errs: new(logBuffer), done: make(chan struct{})}
+	p.cmd.Env = cleanEnv()
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.errs
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		p.err = p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	})
+	return p
+}
+
+// says waits until standard output matches, and returns the submatches.
+func (p *process) says(pattern string) []string {
+	p.t.Helper()
+	re := regexp.MustCompile(pattern)
+	var m []string
+	waitFor(p.t, 20*time.Second, "the program says "+pattern, func() bool {
+		select {
+		case <-p.done:
+			p.t.Fatalf("the program has ended: %v\n%s%s", p.err, p.out, p.errs)
+		default:
+		}
+		m = re.FindStringSubmatch(p.out.String())
+		return m != nil
+	})
+	return m
+}
+
+// exits waits for the end and checks the code.
+func (p *process) exits(limit time.Duration, code int) {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(limit):
+		p.t.Fatalf("still running after %v", limit)
+	}
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
+		p.t.Errorf("exit code %d, want %d\n%s", got, code, p.errs)
+	}
+}
+
+func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// writeConfig writes a configuration for one engine and returns its path and the key.
+func writeConfig(t *testing.T, engine *sim.Engine, timeouts string) (path, key string) {
+	t.Helper()
+	key, hash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "penstock.yaml")
+	text := fmt.Sprintf(`
+listen: 127.0.0.1:0
+admin: { listen: 127.0.0.1:0 }
+timeouts: { %s }
+keys: [{ id: tester, hash: %q }]
+upstreams: [{ name: up-0, url: %q, engine: sim }]
+models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
+`, timeouts, hash, engine.URL())
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, key
+}
+
+// TestStartWithoutConfig: on a fresh machine the program serves something and prints a line that works as it is, also when
+// its port is taken.
+func TestStartWithoutConfig(t *testing.T) {
+	t.Parallel()
+	if ln, err := net.Listen("tcp", "127.0.0.1:4000"); err == nil { // when this fails, the port is taken all the more
+		t.Cleanup(func() { ln.Close() })
+	}
+	p := startProgram(t)
+	base := p.says(`Base URL\s+(http://127\.0\.0\.1:(\d+))/v1`)
+	if base[2] == "4000" {
+		t.Error("it says it serves on a port that is taken")
+	}
+	key := p.says(`API key\s+(\S+)`)[1]
+	admin := p.says(`Metrics\s+(\S+)`)[1]
+	line := p.says(`(?s)(curl -N .*?\\\n.*?)\n\n`)[1]
+	if !strings.Contains(line, key) || !strings.Contains(line, base[1]) {
+		t.Errorf("the line lacks the key or the address: %s", line)
+	}
+	if _, err := exec.LookPath("curl"); err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, "sh", "-c", line).Output()
+		if err != nil {
+			t.Fatalf("the printed line fails: %v\n%s", err, line)
+		}
+		if text, done := chatText(t, parseEvents(string(out))); text == "" || !done {
+			t.Errorf("the printed line gives %q", out)
+		}
+	} else {
+		t.Log("curl is not installed: the printed line was read but not run")
+	}
+	for _, url := range []string{base[1] + "/v1/models", base[1] + "/health", admin} {
+		res, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != 200 {
+			t.Errorf("%s: status %d", url, res.StatusCode)
+		}
+	}
+	p.signal(syscall.SIGTERM)
+	p.exits(20*time.Second, 0)
+}
+
+// TestServe: with a configuration, streams that run at SIGTERM are finished, new ones go on meanwhile, and the exit is clean.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	engine := startEngine(t, sim.Options{})
+	path, key := writeConfig(t, engine, "linger: 500ms, drain: 20s")
+	p := startProgram(t, "serve", "--config", path)
+	m := p.says(`serving (http://\S+)/v1 \(admin: (http://[^)]+)\)`)
+	base, admin := m[1], m[2]
+	get := func(url string) int {
+		res, err := http.Get(url)
+		if err != nil {
+			return 0
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	if got := get(admin + "/-/ready"); got != 200 {
+		t.Errorf("ready: %d", got)
+	}
+	s := openProcessStream(t, base, key, `"tokens":30,"delay_ms":50`)
+	s.next()
+	p.signal(syscall.SIGTERM)
+	waitFor(t, 5*time.Second, "readiness turns", func() bool { return get(admin+"/-/ready") == 503 })
+	// While it lingers it accepts, and asks to be left.
+	res, err := http.Get(base + "/health")
+	if err != nil {
+		t.Errorf("while lingering: %v", err)
+	} else {
+		res.Body.Close()
+		if res.StatusCode != 200 || !res.Close {
+			t.Errorf("while lingering: status %d, close %v", res.StatusCode, res.Close)
+		}
+	}
+	var events []event
+	for {
+		e, ok := s.next()
+		if !ok {
+			break
+		}
+		events = append(events, e)
+	}
+	if _, done := chatText(t, events); !done {
+		t.Error("the stream was cut by the shutdown")
+	}
+	p.exits(20*time.Second, 0)
+	if log := p.errs.String(); strings.Contains(log, canary) || strings.Contains(log, key) || !strings.Contains(log, `"draining"`) {
+		t.Errorf("the log:\n%s", log)
+	}
+}
+
+// openProcessStream opens a stream at a program.
+func openProcessStream(t *testing.T, base, key, control string) *stream {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, "POST", base+chatPath, strings.NewReader(chatBody("sim", `"stream":true,"sim":{`+control+`}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := newClient(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != 200 {
+		b, _ := io.ReadAll(res.Body)
+		t.Fatalf("status %d: %s", res.StatusCode, b)
+	}
+	return &stream{t: t, res: res, lines: bufio.NewReader(res.Body), cancel: cancel}
+}
+
+// TestDrainLimit: what still runs when the drain time is over is told so in the stream, and the exit is clean.
+func TestDrainLimit(t *testing.T) {
+	t.Parallel()
+	engine := startEngine(t, sim.Options{})
+	path, key := writeConfig(t, engine, "linger: 0s, drain: 300ms")
+	p := startProgram(t, "serve", "--config", path)
+	s := openProcessStream(t, p.says(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
+	s.next()
+	p.signal(syscall.SIGTERM)
+	var last event
+	for {
+		e, ok := s.next()
+		if !ok {
+			break
+		}
+		last = e
+	}
+	if !strings.Contains(last.data, `"error"`) {
+		t.Errorf("the stream ends without a word: %q", last.data)
+	}
+	p.exits(20*time.Second, 0)
+	waitFor(t, 5*time.Second, "the engine is free", func() bool { return engine.Stats().Running == 0 })
+	if !strings.Contains(p.errs.String(), `"drained"`) {
+		t.Errorf("the log:\n%s", p.errs)
+	}
+}
+
+// TestSecondSignal ends the program at once.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	engine := startEngine(t, sim.Options{})
+	path, key := writeConfig(t, engine, "linger: 0s, drain: 60s")
+	p := startProgram(t, "serve", "-c", path)
+	s := openProcessStream(t, p.says(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
+	s.next()
+	p.signal(syscall.SIGTERM)
+	waitFor(t, 5*time.Second, "it drains", func() bool { return strings.Contains(p.errs.String(), "draining") })
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(5 * time.Second):
+		t.Error("still running 5 s after the second signal")
+	}
+}
+
+func TestFault65_InvalidFileAtStart(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(path, []byte("listen: 127.0.0.1:0\nmodles: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, errs, code := runProgram(t, "", "serve", "--config", path)
+	if code != 1 || !strings.Contains(errs, "bad.yaml:2") || !strings.Contains(errs, "modles") {
+		t.Errorf("exit code %d:\n%s", code, errs)
+	}
+	if _, errs, code = runProgram(t, "", "serve", "--config", path+".not"); code != 1 || !strings.Contains(errs, "bad.yaml.not") {
+		t.Errorf("a file that is not there: exit code %d:\n%s", code, errs)
+	}
+}
+
+// TestCheck: five mistakes are five problems, each with its line.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "five.yaml")
+	_, hash, _ := auth.NewKey()
+	text := `listen: 127.0.0.1:4000
+timeouts: { idle: soon }
+keys:
+  - { id: a, hash: "` + hash + `" }
+  - { id: a, hash: "` + auth.Hash("another") + `" }
+upstreams:
+  - { name: up-0, url: "ftp://127.0.0.1:1" }
+models:
+  - id: sim
+    deployments: [{ upstream: nowhere }]
+    polcy: least_loaded
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := runProgram(t, "", "check", path)
+	all := out + errs
+	for _, want := range []string{"five.yaml:2:", "five.yaml:5:", "five.yaml:7:", "five.yaml:10:", "five.yaml:11:"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no problem at %s\n%s", want, all)
+		}
+	}
+	if n := len(regexp.MustCompile(`five\.yaml:\d+:\d+: `).FindAllString(all, -1)); n < 5 {
+		t.Errorf("%d problems, want 5\n%s", n, all)
+	}
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	good, _ := writeConfig(t, startEngine(t, sim.Options{}), "")
+	if out, errs, code := runProgram(t, "", "check", good); code != 0 || !strings.Contains(out, "ok") {
+		t.Errorf("a good file: exit code %d\n%s%s", code, out, errs)
+	}
+	if _, _, code := runProgram(t, "", "check", good, path); code != 1 {
+		t.Errorf("one good, one bad: exit code %d", code)
+	}
+	if _, _, code := runProgram(t, "", "check"); code == 0 {
+		t.Error("check of nothing is fine")
+	}
+}
+
+// TestKey: what `key new` prints can be put into a configuration, and `key hash` agrees.
+func TestKey(t *testing.T) {
+	t.Parallel()
+	out, errs, code := runProgram(t, "", "key", "new", "--name", "team-a", "--models", "sim", "--expires", "2099-01-01T00:00:00Z")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	key, lines, _ := strings.Cut(out, "\n")
+	if !auth.Checksum(key) || strings.Contains(lines, key) {
+		t.Errorf("printed:\n%s", out)
+	}
+	_, entry, ok := strings.Cut(lines, "  - id: team-a")
+	if !ok || !strings.Contains(entry, auth.Hash(key)) {
+		t.Fatalf("printed:\n%s", out)
+	}
+	p := start(t, setup{config: "timeouts: { linger: 0s }\nkeys:\n  - id: team-a" + entry + `
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
+models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployments: [{ upstream: up-0, served: sim }] }]
+`})
+	p.post(chatPath, p.chat(""), "Authorization: Bearer "+key).wantStatus(200)
+	p.post(chatPath, chatBody("other", ""), "Authorization: Bearer "+key).wantStatus(403)
+	out, _, code = runProgram(t, key+"\n", "key", "hash")
+	if strings.TrimSpace(out) != auth.Hash(key) || code != 0 {
+		t.Errorf("key hash: %q, exit code %d", out, code)
+	}
+	if _, _, code = runProgram(t, "", "key", "hash"); code == 0 {
+		t.Error("key hash of nothing is fine")
+	}
+	if again, _, _ := runProgram(t, "", "key", "new"); strings.HasPrefix(again, key) {
+		t.Error("the same key twice")
+	}
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	t.Parallel()
+	if out, _, code := runProgram(t, "", "version"); code != 0 || !strings.HasPrefix(out, "penstock ") || !strings.Contains(out, "go1.") {
+		t.Errorf("version: %q, exit code %d", out, code)
+	}
+	out, _, code := runProgram(t, "", "--help")
+	if code != 0 {
+		t.Errorf("--help: exit code %d", code)
+	}
+	for _, word := range []string{"serve", "check", "sim", "key", "version", "--config"} {
+		if !strings.Contains(out, word) {
+			t.Errorf("--help does not mention %s:\n%s", word, out)
+		}
+	}
+	for _, args := range [][]string{{"nonsense"}, {"serve", "--nonsense"}, {"--nonsense"}, {"serve", "extra"}} {
+		if _, errs, code := runProgram(t, "", args...); code == 0 || errs == "" {
+			t.Errorf("%v: exit code %d, %q", args, code, errs)
+		}
+	}
+}

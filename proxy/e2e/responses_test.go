@@ -1,0 +1,508 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
+	"github.com/openai/openai-go/v3/shared"
+
+	"penstock/bench/sim"
+	"penstock/proxy/auth"
+)
+
+// The official SDK's Responses client against the edge. The translation drops members that nobody knows, so the simulator is
+// told what to do in the text of the user message.
+
+// input is a conversation of one user message; control is what the simulator is to do.
+func input(control string) responses.ResponseNewParamsInputUnion {
+	text := canary
+	if control != "" {
+		text += " [[sim {" + control + "}]]"
+	}
+	return responses.ResponseNewParamsInputUnion{OfInputItemList: []responses.ResponseInputItemUnionParam{
+		responses.ResponseInputItemParamOfMessage(text, responses.EasyInputMessageRoleUser),
+	}}
+}
+
+func respond(control string) responses.ResponseNewParams {
+	return responses.ResponseNewParams{Model: "sim", Input: input(control)}
+}
+
+// answerOf gets an answer, streamed or not, and checks the stream's order on the way.
+func answerOf(t *testing.T, c *openai.Client, streamed bool, params responses.ResponseNewParams) *responses.Response {
+	t.Helper()
+	if !streamed {
+		got, err := c.Responses.New(context.Background(), params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	s := c.Responses.NewStreaming(context.Background(), params)
+	var last *responses.Response
+	var seq int64
+	text, items := map[string]string{}, 0
+	for s.Next() {
+		e := s.Current()
+		if e.SequenceNumber != seq {
+			t.Errorf("%s has the number %d, want %d", e.Type, e.SequenceNumber, seq)
+		}
+		seq++
+		switch e.Type {
+		case "response.output_text.delta", "response.function_call_arguments.delta":
+			text[e.ItemID] += e.Delta
+		case "response.output_text.done":
+			if text[e.ItemID] != e.Text {
+				t.Errorf("the text is %q, its deltas %q", e.Text, text[e.ItemID])
+			}
+		case "response.function_call_arguments.done":
+			if text[e.ItemID] != e.Arguments {
+				t.Errorf("the arguments are %q, their deltas %q", e.Arguments, text[e.ItemID])
+			}
+		case "response.output_item.done":
+			items++
+		case "response.completed", "response.incomplete":
+			last = &e.Response
+		}
+	}
+	if s.Err() != nil || last == nil {
+		t.Fatalf("the stream ends with %v, response %v", s.Err(), last)
+	}
+	if len(last.Output) != items {
+		t.Errorf("%d items were done, %d are in the response", items, len(last.Output))
+	}
+	return last
+}
+
+// bothWays runs f with and without a stream.
+func bothWays(t *testing.T, f func(t *testing.T, streamed bool)) {
+	t.Helper()
+	for _, streamed := range []bool{false, true} {
+		t.Run(map[bool]string{true: "stream", false: "json"}[streamed], func(t *testing.T) { f(t, streamed) })
+	}
+}
+
+func TestResponses_Text(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: recording(), config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
+models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, served: sim }] }]
+`})
+	client := p.sdk()
+	bothWays(t, func(t *testing.T, streamed bool) {
+		params := respond(`"text":"Guten Tag, 世界!"`)
+		params.Instructions = openai.String("Be brief.")
+		params.Metadata = shared.Metadata{"a": "b"}
+		params.MaxOutputTokens = openai.Int(100)
+		params.Store = openai.Bool(false)
+		params.PromptCacheKey = openai.String("session")
+		params.Include = []responses.ResponseIncludable{"reasoning.encrypted_content"}
+		got := answerOf(t, &client, streamed, params)
+		if got.OutputText() != "Guten Tag, 世界!" || got.Status != "completed" || len(got.Output) != 1 {
+			t.Errorf("%s", got.RawJSON())
+		}
+		if got.Model != "public/name" || !strings.HasPrefix(got.ID, "resp_") || got.CreatedAt == 0 || got.Metadata["a"] != "b" || got.MaxOutputTokens != 100 {
+			t.Errorf("%s", got.RawJSON())
+		}
+		if u := got.Usage; u.InputTokens == 0 || u.OutputTokens == 0 || u.TotalTokens != u.InputTokens+u.OutputTokens {
+			t.Errorf("usage %+v", u)
+		}
+		sent := string(p.engines[0].Stats().LastRequest.Body)
+		if !strings.Contains(sent, `{"role":"system","content":"Be brief."},{"role":"user"`) || strings.Contains(sent, "session") {
+			t.Errorf("the engine was sent %s", sent)
+		}
+	})
+	l := p.lastCall()
+	if l.Model != "public/name" || l.CompletionTokens == 0 || l.PromptTokens == 0 || l.Dialect != "responses" || l.TokensEstimated {
+		t.Errorf("the log says %+v", l)
+	}
+}
+
+// Reasoning is in no byte of the answer, and does not hold the stream up.
+func TestResponses_Reasoning(t *testing.T) {
+	t.Parallel()
+	for _, member := range []string{"reasoning", "reasoning_content"} {
+		p := start(t, setup{engines: []sim.Options{{Reasoning: member}}})
+		body := func(stream string) string {
+			return `{"model":"sim","stream":` + stream + `,"reasoning":{"effort":"high","summary":"auto"},"input":"` + canary + ` [[sim {\"reasoning\":20,\"text\":\"Seen.\"}]]"}`
+		}
+		chat := p.post("/v1/chat/completions", p.chat(`"sim":{"reasoning":20,"text":"Seen."}`)).wantStatus(200)
+		if !strings.Contains(chat.body, `"`+member+`":"`) {
+			t.Fatalf("the engine does not reason: %s", chat.body)
+		}
+		for _, r := range []*reply{p.post("/v1/responses", body("false")), p.post("/v1/responses", body("true"))} {
+			r.wantStatus(200)
+			visible := strings.NewReplacer(`"reasoning":{"effort":"high","summary":"auto"}`, "", "reasoning_tokens", "").Replace(r.body)
+			if strings.Contains(visible, "reason") || !strings.Contains(visible, "Seen.") {
+				t.Errorf("%s", r.body)
+			}
+		}
+		events := p.post("/v1/responses", body("true")).events()
+		for _, e := range events {
+			if strings.HasSuffix(e.name, ".delta") && !strings.Contains("Seen.", deltaOf(t, e.data)) {
+				t.Errorf("a delta that is none of the text: %s", e.data)
+			}
+		}
+	}
+}
+
+func deltaOf(t *testing.T, data string) string {
+	t.Helper()
+	var d struct{ Delta string }
+	if err := json.Unmarshal([]byte(data), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d.Delta
+}
+
+// TestResponses_Tools goes round the loop: the model calls, the client answers, the model speaks.
+func TestResponses_Tools(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"", "tool-interleaved", "tool-whole"} {
+		p := start(t, setup{engines: recording()})
+		client := p.sdk()
+		bothWays(t, func(t *testing.T, streamed bool) {
+			params := respond(`"tool_calls":2`)
+			params.Tools = []responses.ToolUnionParam{
+				{OfWebSearch: &responses.WebSearchToolParam{Type: "web_search"}},
+				{OfFunction: &responses.FunctionToolParam{
+					Name: "get_weather", Strict: openai.Bool(false),
+					Parameters: map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}, "required": []string{"city"}},
+				}},
+			}
+			params.ParallelToolCalls = openai.Bool(true)
+			p.engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
+			got := answerOf(t, &client, streamed, params)
+			if len(got.Output) != 2 || got.Status != "completed" || len(got.Tools) != 1 {
+				t.Fatalf("%s", got.RawJSON())
+			}
+			var ids []string
+			history := params.Input.OfInputItemList
+			for _, item := range got.Output {
+				call := item.AsFunctionCall()
+				var args map[string]any
+				if err := json.Unmarshal([]byte(call.Arguments), &args); err != nil || call.Name != "get_weather" || args["city"] == nil {
+					t.Errorf("call %+v: %v", call, err)
+				}
+				ids = append(ids, call.CallID)
+				history = append(history, param.Override[responses.ResponseInputItemUnionParam](json.RawMessage(item.RawJSON())))
+			}
+			for _, id := range ids {
+				out := responses.ResponseInputItemParamOfFunctionCallOutput("21 °C")
+				out.OfFunctionCallOutput.CallID = openai.String(id)
+				history = append(history, out)
+			}
+			params.Input.OfInputItemList = history
+			got = answerOf(t, &client, streamed, params)
+			if got.OutputText() == "" || got.Status != "completed" {
+				t.Errorf("after the tools: %s", got.RawJSON())
+			}
+			sent := string(p.engines[0].Stats().LastRequest.Body)
+			for _, id := range ids {
+				if strings.Count(sent, id) != 2 {
+					t.Errorf("the call %s is %d times in what the engine was sent", id, strings.Count(sent, id))
+				}
+			}
+			if strings.Contains(sent, "web_search") {
+				t.Error("a hosted tool was sent to the engine")
+			}
+		})
+	}
+}
+
+func TestResponses_StructuredOutput(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: recording()})
+	client := p.sdk()
+	bothWays(t, func(t *testing.T, streamed bool) {
+		params := respond("")
+		params.Text = responses.ResponseTextConfigParam{Format: responses.ResponseFormatTextConfigUnionParam{
+			OfJSONSchema: &responses.ResponseFormatTextJSONSchemaConfigParam{
+				Name: "city", Strict: openai.Bool(true),
+				Schema: map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}, "required": []string{"name"}, "additionalProperties": false},
+			},
+		}}
+		got := answerOf(t, &client, streamed, params)
+		var city struct{ Name *string }
+		if err := json.Unmarshal([]byte(got.OutputText()), &city); err != nil || city.Name == nil {
+			t.Errorf("%s: %v", got.OutputText(), err)
+		}
+		if got.Text.Format.Name != "city" || got.Text.Format.Type != "json_schema" {
+			t.Errorf("%s", got.RawJSON())
+		}
+		if sent := string(p.engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"response_format":{"type":"json_schema","json_schema":{"name":"city"`) {
+			t.Errorf("the engine was sent %s", sent)
+		}
+	})
+}
+
+// An image in a message and one in the output of a tool both reach the engine, in the vision pool.
+func TestResponses_Images(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: recording(), upstream: "concurrency: { text: 2, vision: 2 }", model: "input_modalities: [text, image]"})
+	client := p.sdk()
+	bothWays(t, func(t *testing.T, streamed bool) {
+		url := picture("png")
+		image := func() *responses.ResponseInputImageParam {
+			return &responses.ResponseInputImageParam{ImageURL: openai.String(url), Detail: "low"}
+		}
+		params := respond("")
+		params.Input.OfInputItemList = append(params.Input.OfInputItemList,
+			responses.ResponseInputItemParamOfMessage(responses.ResponseInputMessageContentListParam{
+				responses.ResponseInputContentParamOfInputText("Look."), {OfInputImage: image()},
+			}, responses.EasyInputMessageRoleUser),
+			responses.ResponseInputItemParamOfFunctionCall("{}", "call_1", "camera"),
+		)
+		out := responses.ResponseInputItemParamOfFunctionCallOutput(responses.ResponseFunctionCallOutputItemListParam{
+			{OfInputText: &responses.ResponseInputTextContentParam{Text: "Here."}},
+			{OfInputImage: &responses.ResponseInputImageContentParam{ImageURL: openai.String(url)}},
+		})
+		out.OfFunctionCallOutput.CallID = openai.String("call_1")
+		params.Input.OfInputItemList = append(params.Input.OfInputItemList, out)
+		answerOf(t, &client, streamed, params)
+		if n := strings.Count(string(p.engines[0].Stats().LastRequest.Body), url); n != 2 {
+			t.Errorf("%d of 2 pictures have arrived as they were", n)
+		}
+		if l := p.lastCall(); l.Pool != "vision" {
+			t.Errorf("pool %q", l.Pool)
+		}
+	})
+}
+
+// What the limit cuts is incomplete.
+func TestResponses_Incomplete(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{model: "max_output_length: 8"})
+	client := p.sdk()
+	bothWays(t, func(t *testing.T, streamed bool) {
+		params := respond(`"tokens":50`)
+		params.MaxOutputTokens = openai.Int(5000) // lowered to what the model allows
+		got := answerOf(t, &client, streamed, params)
+		if got.Status != "incomplete" || got.IncompleteDetails.Reason != "max_output_tokens" || got.Output[0].Status != "incomplete" || got.Usage.OutputTokens != 8 {
+			t.Errorf("%s", got.RawJSON())
+		}
+		got = answerOf(t, &client, streamed, respond(`"finish":"content_filter"`))
+		if got.Status != "incomplete" || got.IncompleteDetails.Reason != "content_filter" {
+			t.Errorf("%s", got.RawJSON())
+		}
+	})
+}
+
+// An engine whose plain requests cannot be cancelled is asked for a stream, and the answer is whole all the same.
+func TestResponses_Assembled(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true, Record: true}}, config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: llamacpp }]
+models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
+`})
+	client := p.sdk()
+	got := answerOf(t, &client, false, respond(`"reasoning":5,"text":"Whole."`))
+	if got.OutputText() != "Whole." || got.Status != "completed" || got.Usage.InputTokens == 0 {
+		t.Errorf("%s", got.RawJSON())
+	}
+	if sent := string(p.engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"stream":true`) {
+		t.Errorf("the engine was sent %s", sent)
+	}
+}
+
+// TestResponses_Errors: the SDK's typed error has the status, type, code and parameter, in the names of Responses.
+func TestResponses_Errors(t *testing.T) {
+	t.Parallel()
+	chatOnly, hash, _ := auth.NewKey()
+	p := start(t, setup{
+		keys:     `- { id: chat-only, hash: "` + hash + `", operations: [chat] }`,
+		models:   `- { id: no-responses, deployments: [{ upstream: up-0, served: sim }], supported_endpoints: [/v1/chat/completions] }`,
+		upstream: "concurrency: 1",
+		model:    "supported_features: [tools]",
+		retry:    "attempts: 1",
+	})
+	ctx := context.Background()
+	client := p.sdk()
+	check := func(name string, status int, kind, code, param string, more ...option.RequestOption) {
+		t.Helper()
+		_, err := client.Responses.New(ctx, respond(""), more...)
+		var e *openai.Error
+		if !errors.As(err, &e) {
+			t.Errorf("%s: %v is not the SDK's error", name, err)
+			return
+		}
+		if e.StatusCode != status || e.Type != kind || e.Code != code || e.Param != param || e.Message == "" {
+			t.Errorf("%s: %d %s %s %q %q, want %d %s %s %q", name, e.StatusCode, e.Type, e.Code, e.Param, e.Message, status, kind, code, param)
+		}
+		if after, _ := strconv.Atoi(e.Response.Header.Get("Retry-After")); (status == 429 || status == 503) && after < 1 {
+			t.Errorf("%s: Retry-After %q", name, e.Response.Header.Get("Retry-After"))
+		}
+		wantNoLeak(t, e.RawJSON())
+	}
+	const invalid = "invalid_request_error"
+	check("store", 400, invalid, "unsupported_parameter", "store", option.WithJSONSet("store", true))
+	check("previous response", 400, invalid, "unsupported_parameter", "previous_response_id", option.WithJSONSet("previous_response_id", "resp_1"))
+	check("background", 400, invalid, "unsupported_parameter", "background", option.WithJSONSet("background", true))
+	check("reference", 400, invalid, "unsupported_parameter", "input[1].id", option.WithJSONSet("input.1", map[string]any{"type": "item_reference", "id": "msg_1"}))
+	check("role", 400, invalid, "invalid_value", "input[0].role", option.WithJSONSet("input.0.role", "king"))
+	check("image", 400, invalid, "invalid_value", "input[1].content[0].image_url",
+		option.WithJSONSet("input.1", map[string]any{"role": "user", "content": []any{map[string]any{"type": "input_image", "image_url": "http://10.0.0.1/"}}}))
+	check("structured output", 400, invalid, "unsupported_parameter", "text.format", option.WithJSONSet("text.format.type", "json_object"))
+	check("steering", 400, invalid, "unsupported_parameter", "bootstrap_*", option.WithJSONSet("bootstrap_host", "x"))
+	check("no such model", 404, "not_found_error", "model_not_found", "model", option.WithJSONSet("model", "nothing"))
+	check("not served here", 400, invalid, "unsupported_parameter", "model", option.WithJSONSet("model", "no-responses"))
+	check("no key", 401, "authentication_error", "invalid_api_key", "", option.WithHeaderDel("Authorization"))
+	check("not this endpoint", 403, "permission_error", "operation_not_allowed", "", option.WithAPIKey(chatOnly))
+	release := p.hold(1, p.chat(endless))
+	check("full", 429, "rate_limit_error", "capacity_full", "")
+	release()
+	waitFor(t, patience, "the slot is free", func() bool { return p.metric("penstock_upstream_inflight") == 0 })
+	for _, c := range []struct {
+		fault      string
+		status     int
+		kind, code string
+		param      string
+	}{
+		{"status=503;retry-after=4", 503, "api_error", "no_healthy_route", ""},
+		{"status=500", 502, "api_error", "upstream_failed", ""},
+		{"status=429", 429, "rate_limit_error", "capacity_full", ""},
+		{"html-200", 502, "api_error", "upstream_bad_response", ""},
+		{"no-choices", 502, "api_error", "upstream_bad_response", ""},
+	} {
+		p.engines[0].SetFault(sim.Fault{Spec: c.fault})
+		check(c.fault, c.status, c.kind, c.code, c.param)
+	}
+	p.engines[0].SetFault()
+	long := strings.Repeat("word ", 40000)
+	check("context", 400, invalid, "context_length_exceeded", "input", option.WithJSONSet("input.0.content", long))
+}
+
+// What breaks after the first byte comes out of the stream, once, and the stream ends in good order.
+func TestResponses_BrokenStream(t *testing.T) {
+	t.Parallel()
+	for fault, code := range map[string]string{
+		"cut-after=4": "server_error", "reset-after=4": "server_error", "no-finish": "server_error", "no-finish;done=1": "server_error",
+		"error-in-stream=4": "server_error", "error-in-stream=4;code=429": "rate_limit_exceeded", "error-in-stream=4;code=400": "invalid_prompt",
+		"invalid-json=4": "server_error", "stall-after=4": "server_error", "bad-chunk=4": "server_error",
+	} {
+		p := start(t, setup{timeouts: "idle: 300ms"}) // an edge of its own, whose breaker has seen nothing yet
+		p.engines[0].SetFault(sim.Fault{Spec: fault})
+		client := p.sdk()
+		s := client.Responses.NewStreaming(context.Background(), respond(`"delay_ms":5`))
+		deltas := 0
+		for s.Next() {
+			if s.Current().Type == "response.output_text.delta" {
+				deltas++
+			}
+		}
+		if s.Err() == nil || deltas == 0 {
+			t.Errorf("%s: %d deltas, then %v: a broken stream looks whole", fault, deltas, s.Err())
+		}
+		r := p.post("/v1/responses", `{"model":"sim","stream":true,"input":"`+canary+` [[sim {\"delay_ms\":5}]]"}`).wantStatus(200)
+		events := r.events()
+		if r.err != nil || len(events) < 4 {
+			t.Errorf("%s: %v after %s", fault, r.err, r.body)
+			continue
+		}
+		tail := events[len(events)-3:]
+		if tail[0].name != "error" || tail[1].name != "response.failed" || tail[2].data != "[DONE]" {
+			t.Errorf("%s: the stream ends with %v", fault, tail)
+		}
+		if !strings.Contains(tail[0].data, `"code":"`+code+`"`) || !strings.Contains(tail[1].data, `"error":{"code":"`+code+`"`) {
+			t.Errorf("%s: want %s in %v", fault, code, tail)
+		}
+		wantNoLeak(t, tail[0].data+tail[1].data)
+	}
+}
+
+// What fails before the first byte is a status, or is sent to another engine.
+func TestResponses_Retry(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: []sim.Options{{}, {}}, retry: "budget: 100%"})
+	client := p.sdk()
+	bothWays(t, func(t *testing.T, streamed bool) {
+		for _, fault := range []string{"status=502", "status=503", "error-first;code=503"} {
+			for _, e := range p.engines {
+				e.SetFault(sim.Fault{Spec: fault})
+				got := answerOf(t, &client, streamed, respond(`"text":"There."`))
+				if got.OutputText() != "There." {
+					t.Errorf("%s: %s", fault, got.RawJSON())
+				}
+				e.SetFault()
+			}
+		}
+	})
+}
+
+// A client that waits is kept alive by comments, before the stream has begun and within it.
+func TestResponses_Keepalive(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{stream: "commit_after: 100ms, keepalive: 100ms"})
+	r := p.post("/v1/responses", `{"model":"sim","stream":true,"input":"`+canary+` [[sim {\"ttft_ms\":500,\"text\":\"Late.\"}]]"}`).wantStatus(200)
+	if !strings.HasPrefix(r.body, ": ") || strings.Count(r.body, "\n: ")+1 < 3 || !strings.Contains(r.body, `"delta":"Late`) {
+		t.Errorf("%s", r.body)
+	}
+}
+
+// A strict edge refuses what is otherwise tolerated.
+func TestResponses_Strict(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{top: "strict: true"})
+	for _, more := range []string{`"prompt_cache_key":"k"`, `"include":["x"]`, `"novelty":1`, `"tools":[{"type":"function","name":"f"},{"type":"web_search"}]`} {
+		p.post("/v1/responses", `{"model":"sim","input":"`+canary+`",`+more+`}`).wantError(400, "invalid_request_error", "unsupported_parameter")
+	}
+	p.post("/v1/responses", `{"model":"sim","input":"`+canary+`","store":false,"instructions":"Be brief.","prompt_cache_key":null}`).wantStatus(200)
+}
+
+// An effort that the model does not offer is lowered.
+func TestResponses_Effort(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: recording(), model: "supported_features: [reasoning], supported_reasoning_efforts: [low, medium]"})
+	p.post("/v1/responses", `{"model":"sim","input":"`+canary+`","reasoning":{"effort":"xhigh"}}`).wantStatus(200)
+	if sent := string(p.engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"reasoning_effort":"medium"`) {
+		t.Errorf("the engine was sent %s", sent)
+	}
+}
+
+// TestResponses_Cancel: the client's context ends, and the engine is freed.
+func TestResponses_Cancel(t *testing.T) {
+	t.Parallel()
+	for phase, control := range map[string]string{"prefill": `"ttft_ms":60000`, "streaming": `"tokens":10000,"delay_ms":10`} {
+		t.Run(phase, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, setup{upstream: quietProbes})
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			client := p.sdk()
+			ended := make(chan error, 1)
+			go func() {
+				s := client.Responses.NewStreaming(ctx, respond(control))
+				for s.Next() {
+				}
+				ended <- s.Err()
+			}()
+			waitFor(t, patience, "the engine works", func() bool { return p.engines[0].Stats().Running == 1 })
+			time.Sleep(50 * time.Millisecond)
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("the client sees %v", err)
+			}
+			took := waitFor(t, patience, "the engine is free", func() bool { return p.engines[0].Stats().Running == 0 })
+			if took > 2*time.Second {
+				t.Errorf("the engine was freed after %v", took)
+			}
+			p.rest()
+			if l := p.lastCall(); l.Status != 499 || l.Outcome != "client_gone" {
+				t.Errorf("the log says %+v", l)
+			}
+		})
+	}
+}

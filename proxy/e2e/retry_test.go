@@ -1,0 +1,197 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"penstock/bench/sim"
+)
+
+// retryTable is what becomes of an engine's answer: for the client, and for the other engine.
+var retryTable = []struct {
+	fault      string
+	status     int // for the client, when every engine answers so
+	kind, code string
+	after      string // Retry-After, empty for none
+	retried    bool   // another engine is asked, once
+}{
+	{"refuse", 502, "api_error", "upstream_unreachable", "", true},
+	{"reset-before", 502, "api_error", "upstream_unreachable", "", true},
+	{"eof-before", 502, "api_error", "upstream_unreachable", "", true},
+
+	{"status=429", 429, "rate_limit_error", "capacity_full", "1", true},
+	{"status=429;retry-after=12", 429, "rate_limit_error", "capacity_full", "12", true},
+	{"status=503", 503, "api_error", "no_healthy_route", "1", true},
+	{"status=503;retry-after=3600", 503, "api_error", "no_healthy_route", "60", true},
+	{"status=529", 503, "api_error", "no_healthy_route", "1", true},
+	{"status=502", 502, "api_error", "upstream_failed", "", true},
+	{"status=404", 503, "api_error", "no_healthy_route", "1", true},
+
+	{"status=500", 502, "api_error", "upstream_failed", "", false},
+	{"status=501", 502, "api_error", "upstream_failed", "", false},
+	{"status=505", 502, "api_error", "upstream_failed", "", false},
+	{"status=504", 504, "timeout_error", "generation_timeout", "5", false},
+	{"blackhole", 504, "timeout_error", "generation_timeout", "5", false},
+
+	{"status=400", 400, "invalid_request_error", "rejected_by_engine", "", false},
+	{"status=422", 400, "invalid_request_error", "rejected_by_engine", "", false},
+	{"status=413", 413, "request_too_large", "request_too_large", "", false},
+
+	{"status=401", 502, "api_error", "upstream_auth", "", false},
+	{"status=403", 502, "api_error", "upstream_auth", "", false},
+	{"status=402", 502, "api_error", "upstream_bad_response", "", false},
+	{"status=415", 502, "api_error", "upstream_bad_response", "", false},
+	{"status=424", 502, "api_error", "upstream_bad_response", "", false},
+	{"status=418", 502, "api_error", "upstream_bad_response", "", false},
+	{"redirect", 502, "api_error", "upstream_bad_response", "", false},
+	{"status-101", 502, "api_error", "upstream_bad_response", "", false},
+	{"no-content", 502, "api_error", "upstream_bad_response", "", false},
+}
+
+// breakDown makes an engine fail on connections that are made from now on.
+func breakDown(e *sim.Engine, fault string) {
+	e.SetFault(sim.Fault{Spec: fault})
+	e.Drop(1, false)
+}
+
+// TestRetryTable plays every row with two engines that fail alike, and with one that fails beside a good one.
+func TestRetryTable(t *testing.T) {
+	t.Parallel()
+	for _, row := range retryTable {
+		s := setup{engines: two(), upstream: quietProbes, model: "policy: round_robin", timeouts: "first_event: 400ms, answer: 400ms"}
+		t.Run("alike/"+row.fault, func(t *testing.T) {
+			t.Parallel()
+			both(t, s, func(t *testing.T, p *penstock, body string) {
+				breakDown(p.engines[0], row.fault)
+				breakDown(p.engines[1], row.fault)
+				r := p.post(chatPath, body)
+				r.wantError(row.status, row.kind, row.code)
+				if after := r.header.Get("Retry-After"); after != row.after {
+					t.Errorf("Retry-After %q, want %q", after, row.after)
+				}
+				want := map[bool]float64{false: 1, true: 2}[row.retried]
+				if n := p.metric("penstock_upstream_attempts_total"); n != want {
+					t.Errorf("%v engines were tried, want %v", n, want)
+				}
+			})
+		})
+		t.Run("beside a good one/"+row.fault, func(t *testing.T) {
+			t.Parallel()
+			both(t, s, func(t *testing.T, p *penstock, body string) {
+				breakDown(p.engines[0], row.fault)
+				statuses := map[int]int{}
+				for range 2 { // the turns are taken in order, so one of the two meets the failing engine
+					statuses[p.post(chatPath, body).status]++
+				}
+				switch {
+				case row.retried && statuses[200] != 2:
+					t.Errorf("what may be retried: %v", statuses)
+				case !row.retried && (statuses[200] != 1 || statuses[row.status] != 1):
+					t.Errorf("what must not be retried: %v", statuses)
+				}
+			})
+		})
+	}
+}
+
+// TestRetryFindsNoRoom: when the other engine is full, away or spent, the client is told the first failure.
+func TestRetryFindsNoRoom(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		fault  string
+		status int
+	}{{"status=429;retry-after=4", 429}, {"status=503;retry-after=4", 503}, {"status=502", 502}, {"reset-before", 502}} {
+		t.Run("full/"+row.fault, func(t *testing.T) {
+			t.Parallel()
+			both(t, setup{engines: two(), upstream: "concurrency: 1, " + quietProbes}, func(t *testing.T, p *penstock, body string) {
+				held := p.openStream(chatPath, p.chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":50}`))
+				defer held.leave()
+				held.next()
+				for _, e := range p.engines {
+					if e.Stats().Running == 0 {
+						e.SetFault(sim.Fault{Spec: row.fault})
+					}
+				}
+				r := p.post(chatPath, body).wantStatus(row.status)
+				if row.status != 502 && r.header.Get("Retry-After") != "4" {
+					t.Errorf("Retry-After %q: that is not the engine's", r.header.Get("Retry-After"))
+				}
+			})
+		})
+		t.Run("alone/"+row.fault, func(t *testing.T) {
+			t.Parallel()
+			both(t, setup{upstream: quietProbes}, func(t *testing.T, p *penstock, body string) {
+				p.engines[0].SetFault(sim.Fault{Spec: row.fault})
+				p.post(chatPath, body).wantStatus(row.status)
+				if n := p.metric("penstock_upstream_attempts_total"); n != 1 {
+					t.Errorf("%v tries at the only engine", n)
+				}
+			})
+		})
+	}
+}
+
+// TestRetryOnce: of many engines that cannot be reached, a call tries two.
+func TestRetryOnce(t *testing.T) {
+	t.Parallel()
+	both(t, setup{engines: append(two(), two()...), upstream: quietProbes}, func(t *testing.T, p *penstock, body string) {
+		for _, e := range p.engines {
+			e.Unlisten()
+			e.Drop(1, false)
+		}
+		p.post(chatPath, body).wantError(502, "api_error", "upstream_unreachable")
+		if n := p.metric("penstock_upstream_attempts_total"); n != 2 {
+			t.Errorf("%v engines were tried, want 2", n)
+		}
+	})
+}
+
+// TestRetryTakesANewConnection: a call that has been sent once must not be lost to a kept connection that has just died.
+func TestRetryTakesANewConnection(t *testing.T) {
+	t.Parallel()
+	both(t, setup{engines: two(), upstream: quietProbes, model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {
+		p.engines[1].SetFault(sim.Fault{Spec: "keepalive-close;when=next"}) // it answers, and closes as the next request comes
+		for range 4 {
+			p.post(chatPath, body).wantStatus(200)
+		}
+		p.engines[0].SetFault(sim.Fault{Spec: "status=503", Count: 1})
+		for range 2 {
+			p.post(chatPath, body).wantStatus(200)
+		}
+	})
+}
+
+// TestEnginesOwnWords: what a profile knows of its engine's statuses comes before the table.
+func TestEnginesOwnWords(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		profile, fault string
+		status         int
+		sends          float64
+	}{
+		{"llamacpp", "status=500;type=server_error;message=Failed to parse tools: no name", 400, 1},
+		{"llamacpp", "status=500;type=server_error;message=out of memory", 502, 1},
+		{"llamacpp", "status=501;type=not_supported_error;message=This server does not support embeddings", 400, 1},
+		{"vllm", "status=503;type=QueueOverflowError;message=The queue is full", 503, 2},
+	} {
+		t.Run(fmt.Sprintf("%s/%.30s", c.profile, c.fault), func(t *testing.T) {
+			t.Parallel()
+			e := sim.Options{Profile: c.profile}
+			p := start(t, setup{engines: []sim.Options{e, e}, config: fmt.Sprintf(`
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams:
+  - { name: up-0, url: "{{up-0}}", engine: %[1]s, %[2]s }
+  - { name: up-1, url: "{{up-1}}", engine: %[1]s, %[2]s }
+models: [{ id: sim, deployments: [{ upstream: up-0 }, { upstream: up-1 }] }]
+`, c.profile, quietProbes)})
+			for _, e := range p.engines {
+				e.SetFault(sim.Fault{Spec: c.fault})
+			}
+			p.post(chatPath, p.chat("")).wantStatus(c.status)
+			if n := p.metric("penstock_upstream_attempts_total"); n != c.sends {
+				t.Errorf("%v tries, want %v", n, c.sends)
+			}
+		})
+	}
+}

@@ -1,0 +1,236 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+)
+
+// The state page, and upstreams that come, go and have several addresses.
+
+// state is what the tests read of the admin listener's /status.
+type state struct {
+	Upstreams []struct {
+		Name        string
+		Label       string
+		State       string
+		Breaker     string
+		Engine      string
+		Limits      struct{ Source string }
+		Report      *struct{ Source string }
+		ReportFresh bool    `json:"report_fresh"`
+		ReportAge   float64 `json:"report_age_seconds"`
+		ProbeAge    float64 `json:"probe_age_seconds"`
+		HalfOpenIn  float64 `json:"breaker_half_open_in_seconds"`
+		LastFailure *struct {
+			During, Reason string
+			Status         int
+		} `json:"last_failure"`
+		Missing []string
+	}
+	Models []struct {
+		ID      string
+		Ready   bool
+		Targets []struct {
+			Upstream, Served, Why string
+			Eligible              bool
+		}
+	}
+}
+
+func (p *penstock) state() (s state, text string) {
+	p.t.Helper()
+	res, err := p.client.Get(p.admin + "/status")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		p.t.Fatalf("/status: %d, %v", res.StatusCode, err)
+	}
+	if err := json.Unmarshal(b, &s); err != nil {
+		p.t.Fatal(err)
+	}
+	return s, string(b)
+}
+
+// why is what the page says of the target on an upstream.
+func (s *state) why(label string) string {
+	for _, t := range s.Models[0].Targets {
+		if t.Upstream == label {
+			if t.Eligible != (t.Why == "") {
+				return "eligible and out for a reason"
+			}
+			return t.Why
+		}
+	}
+	return "no such target"
+}
+
+func TestStatePage(t *testing.T) {
+	t.Parallel()
+	const secret = "engine-secret"
+	p := start(t, setup{
+		engines: []sim.Options{{APIKey: secret}, {APIKey: secret}, {APIKey: secret}, {APIKey: secret}}, upstream: `api_key: "` + secret + `", probe: { interval: 200ms }`,
+		// A failing engine is avoided long before its breaker opens, but not by a model that has no other.
+		model: "policy: round_robin", models: "- { id: only, deployments: [{ upstream: up-1, served: sim }] }",
+	})
+	p.engines[0].Unlisten()
+	p.engines[0].Drop(1, true)
+	p.engines[1].SetFault(sim.Fault{Spec: "status=500"})
+	p.engines[2].SetModels("another")
+	waitFor(t, patience, "three targets are out", func() bool {
+		p.post(chatPath, p.chat(""))
+		p.post(chatPath, chatBody("only", ""))
+		s, _ := p.state()
+		return s.why("up-0") != "" && s.why("up-1") != "" && s.why("up-2") != "" && s.why("up-3") == ""
+	})
+	s, text := p.state()
+	for label, want := range map[string][]string{
+		"up-0": {"upstream is down", "connect"},
+		"up-1": {"breaker is", "call failed (bad_response, status 500)"},
+		"up-2": {"engine", "the model"},
+	} {
+		for _, part := range want {
+			if !strings.Contains(s.why(label), part) {
+				t.Errorf("%s is out because %q, want %q", label, s.why(label), part)
+			}
+		}
+	}
+	if !s.Models[0].Ready {
+		t.Error("the model is not ready although one engine is good")
+	}
+	for i, u := range s.Upstreams {
+		if u.ProbeAge < 0 || u.ProbeAge > 30 || u.Limits.Source == "" || u.Engine != "sim" {
+			t.Errorf("%s: probe age %v, limit from %q, engine %q", u.Name, u.ProbeAge, u.Limits.Source, u.Engine)
+		}
+		if failed := i < 2; failed != (u.LastFailure != nil) {
+			t.Errorf("%s: last failure %+v", u.Name, u.LastFailure)
+		}
+		if u.Report == nil || u.Report.Source != "/metrics" || u.ReportAge < 0 || i == 3 && !u.ReportFresh {
+			t.Errorf("%s: load %+v, age %v, fresh %t", u.Name, u.Report, u.ReportAge, u.ReportFresh)
+		}
+	}
+	if u := s.Upstreams[0]; u.State != "down" || u.LastFailure.Reason != "connect" {
+		t.Errorf("the dead one is %s, %+v", u.State, u.LastFailure)
+	}
+	if u := s.Upstreams[1]; u.State != "up" || u.Breaker == "closed" || u.LastFailure.During != "call" {
+		t.Errorf("the failing one is %s, breaker %s, %+v", u.State, u.Breaker, u.LastFailure)
+	}
+	if u := s.Upstreams[2]; u.State != "up" || len(u.Missing) != 1 || u.Missing[0] != "sim" {
+		t.Errorf("the one without the model is %s and misses %v", u.State, u.Missing)
+	}
+	if strings.Contains(text, secret) || strings.Contains(text, p.key) || strings.Contains(text, canary) {
+		t.Error("the page shows what it must not")
+	}
+}
+
+// TestFault80_AllDownThenUp: fast refusals, few probes, and back within seconds.
+func TestFault80_AllDownThenUp(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: two(), upstream: "probe: { interval: 1s }"})
+	for _, e := range p.engines {
+		e.SetHealthy(false)
+		e.Unlisten()
+		e.Drop(1, true)
+	}
+	waitFor(t, patience, "nobody is up", func() bool {
+		return p.post(chatPath, p.chat("")).status == 503 && p.metric("penstock_upstream_up") == 0
+	})
+	after := map[string]bool{}
+	for range 20 {
+		r := p.post(chatPath, p.chat(""))
+		r.wantError(503, "api_error", "no_healthy_route")
+		if r.took > 200*time.Millisecond {
+			t.Errorf("a refusal took %v", r.took)
+		}
+		after[r.header.Get("Retry-After")] = true
+	}
+	if len(after) < 2 {
+		t.Errorf("every client is told to come back at the same time: %v", after)
+	}
+	for _, e := range p.engines {
+		e.SetHealthy(true)
+		if err := e.Relisten(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took := waitFor(t, patience, "requests are served again", func() bool {
+		time.Sleep(10 * time.Millisecond)
+		return p.post(chatPath, p.chat("")).status == 200
+	})
+	t.Logf("back after %v", took)
+	if took > 4*time.Second {
+		t.Errorf("back after %v", took)
+	}
+}
+
+// TestResolve: every address of a name is an upstream of its own, followed as the name's answer changes.
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	first := startEngine(t, sim.Options{})
+	_, port, _ := net.SplitHostPort(first.Addr())
+	second := sim.New(sim.Options{Listen: "127.0.0.2:" + port})
+	if err := second.Start(); err != nil {
+		t.Skip("this machine has no second loopback address: ", err)
+	}
+	t.Cleanup(second.Close)
+	var answer atomic.Pointer[[]string]
+	resolve := func(addresses ...string) { answer.Store(&addresses) }
+	resolve("127.0.0.1", "127.0.0.2")
+	p := start(t, setup{cold: true, lookup: func(_ context.Context, host string) ([]string, error) {
+		if a := *answer.Load(); host == "pool.test" && len(a) > 0 {
+			return a, nil
+		}
+		return nil, errors.New("no such host")
+	}, config: fmt.Sprintf(`
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: pool, url: "http://pool.test:%s", engine: sim, resolve: 1s, probe: { interval: 200ms } }]
+models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
+`, port)})
+	up := func() float64 { return p.metric("penstock_upstream_up", "pool@") }
+	waitFor(t, patience, "both addresses are up", func() bool { return up() == 2 })
+	calls := func(n int) (toFirst, toSecond int64) {
+		a, b := first.Stats().Requests, second.Stats().Requests
+		for range n {
+			p.post(chatPath, p.chat("")).wantStatus(200)
+		}
+		return first.Stats().Requests - a, second.Stats().Requests - b
+	}
+	if a, b := calls(10); a != 5 || b != 5 {
+		t.Errorf("%d calls went to one address, %d to the other", a, b)
+	}
+	first.Unlisten() // one address dies: the name still answers both
+	first.Drop(1, true)
+	calls(10)
+	waitFor(t, patience, "one address is down", func() bool { return up() == 1 })
+	if err := first.Relisten(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, patience, "it is back", func() bool { return up() == 2 })
+
+	resolve("127.0.0.2") // one address leaves the name
+	waitFor(t, patience, "one upstream is left", func() bool { s, _ := p.state(); return len(s.Upstreams) == 1 })
+	if a, b := calls(6); a != 0 || b != 6 {
+		t.Errorf("%d calls went to the address that left, %d to the other", a, b)
+	}
+	resolve() // the resolver fails: the last good answer stays
+	time.Sleep(1500 * time.Millisecond)
+	if a, b := calls(4); a != 0 || b != 4 {
+		t.Errorf("without a resolver %d and %d calls", a, b)
+	}
+	resolve("127.0.0.1", "127.0.0.2")
+	waitFor(t, patience, "both are used", func() bool { a, _ := calls(2); return a > 0 })
+}

@@ -1,0 +1,85 @@
+package proxy
+
+import (
+	"penstock/config"
+	"penstock/translate/chat"
+	"penstock/translate/forward"
+	"penstock/upstreams"
+)
+
+// The endpoints here pass requests on: of what comes and goes only the model is changed.
+
+var (
+	endpointEmbeddings = passing("/v1/embeddings", config.OpEmbeddings)
+	endpointRerank     = passing("/v1/rerank", config.OpRerank)
+	endpointImages     = passing("/v1/images/generations", config.OpImages)
+)
+
+// passing is an endpoint with JSON in, JSON out, and no streams.
+func passing(path, operation string) *endpoint {
+	return &endpoint{
+		path:      path,
+		operation: operation,
+		dialect:   &dialect{name: operation, appendError: chatError},
+		other:     true,
+		pool:      upstreams.PoolText,
+		decode: func(c *Call, body []byte) error {
+			r := new(forward.Request)
+			c.payload = plain{Request: r}
+			return r.DecodePlain(body)
+		},
+		answer: func(*Call) {},
+		whole:  passOn,
+	}
+}
+
+// endpointEdits is POST /v1/images/edits: a form in, JSON out.
+var endpointEdits = &endpoint{
+	path:       "/v1/images/edits",
+	operation:  config.OpImages,
+	enginePath: upstreams.OpImageEdits,
+	dialect:    endpointImages.dialect,
+	other:      true,
+	pool:       upstreams.PoolText,
+	form:       func(c *Call) form { return &forward.Edit{Refuse: c.snap.refused} },
+	decode:     decodeUpload,
+	answer:     func(*Call) {},
+	whole:      passOn,
+}
+
+// endpointCompletions is POST /v1/completions, the legacy form of chat. A key that may chat may use it.
+var endpointCompletions = &endpoint{
+	path:       "/v1/completions",
+	operation:  config.OpChat,
+	enginePath: upstreams.OpCompletions,
+	dialect:    &dialect{name: "completions", appendError: chatError},
+	other:      true,
+	pool:       upstreams.PoolText,
+	decode: func(c *Call, body []byte) error {
+		r := new(forward.Request)
+		c.payload = plain{Request: r, output: func() int { return expectedOutput(r.MaxTokens) * r.Choices }}
+		err := r.DecodeCompletion(body)
+		c.record.Stream = r.Stream
+		return err
+	},
+	answer: func(c *Call) {
+		if c.record.Stream {
+			s := new(forward.Stream)
+			s.Reset(c.model.config.ID, c.payload.(plain).Choices)
+			c.stream = s
+		}
+	},
+	whole: passOn,
+}
+
+// passOn is whole of an answer in JSON that is passed on.
+func passOn(c *Call, dst, body []byte) ([]byte, error) {
+	var a forward.Answer
+	if err := a.Parse(body); err != nil {
+		return dst, err
+	}
+	if c.usage = a.Usage(); !c.usage.Known && c.ep.pool == upstreams.PoolText {
+		c.usage = chat.Usage{Prompt: c.promptTokens, Estimated: true}
+	}
+	return a.Append(dst, c.model.config.ID), nil
+}

@@ -1,0 +1,35 @@
+package proxy
+
+import (
+	"hash/fnv"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/openapi"
+)
+
+// document is one form of the API's description as it is served: to everybody, whatever credential comes along.
+type document struct {
+	path, contentType, etag string
+	body                    []byte
+}
+
+var documents = [...]document{
+	newDocument("/openapi.json", "application/json", openapi.JSON()),
+	newDocument("/openapi.yaml", "application/yaml", openapi.YAML()), // RFC 9512
+}
+
+func newDocument(path, contentType string, body []byte) document {
+	sum := fnv.New64a()
+	_, _ = sum.Write(body)
+	return document{path, contentType, `"` + strconv.FormatUint(sum.Sum64(), 16) + `"`, body}
+}
+
+// serve answers GET and HEAD. The bytes are those of the build, so a copy may be kept for an hour.
+func (d *document) serve(ctx *fasthttp.RequestCtx) {
+	h := &ctx.Response.Header
+	commonHeaders(h, appendRequestID(nil))
+	h.Set("Cache-Control", "public, max-age=3600")
+	respondCached(ctx, d.contentType, d.etag, d.body)
+}

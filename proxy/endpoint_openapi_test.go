@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"penstock/config"
+	"penstock/proxy/openapi"
+)
+
+// TestDocumentNamesEveryEndpoint: whoever adds an endpoint describes it. That nothing else is described is tested from
+// outside (proxy/e2e).
+func TestDocumentNamesEveryEndpoint(t *testing.T) {
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(openapi.JSON(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, ep := range endpoints {
+		path := strings.TrimPrefix(ep.path, "/v1")
+		if doc.Paths[path]["post"] == nil {
+			t.Errorf("openapi.yaml does not describe POST %s", ep.path)
+		}
+	}
+	for _, d := range documents {
+		if doc.Paths[d.path]["get"] == nil {
+			t.Errorf("openapi.yaml does not describe GET %s", d.path)
+		}
+	}
+}
+
+// TestEveryPromisedEndpointExists: what a configuration may list as supported_endpoints, which the catalog publishes as it
+// stands, is what the edge answers: no more, no less.
+func TestEveryPromisedEndpointExists(t *testing.T) {
+	var served, listed []string
+	for _, ep := range endpoints {
+		served = append(served, ep.path)
+	}
+	for _, m := range regexp.MustCompile(`"(/v1/[a-z_/]+)"`).FindAllSubmatch(config.Schema(), -1) {
+		if path := string(m[1]); !slices.Contains(listed, path) {
+			listed = append(listed, path)
+		}
+	}
+	slices.Sort(served)
+	slices.Sort(listed)
+	if !slices.Equal(served, listed) {
+		t.Errorf("a configuration may list %v, the edge answers %v", listed, served)
+	}
+}
+
+func TestHasCurrent(t *testing.T) {
+	for header, want := range map[string]bool{
+		"": false, `"a"`: true, `W/"a"`: true, "*": true, `"b"`: false, `"b", "a"`: true, `"b",W/"a" , "c"`: true, `a`: false, `"ab"`: false, `"a`: false,
+	} {
+		if got := hasCurrent([]byte(header), `"a"`); got != want {
+			t.Errorf("If-None-Match %s: %v, want %v", header, got, want)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+
+	"penstock/config"
+	"penstock/translate/responses"
+)
+
+// endpointResponses is POST /v1/responses: stateless, translated to chat and back.
+var endpointResponses = &endpoint{
+	path:        "/v1/responses",
+	operation:   config.OpResponses,
+	dialect:     dialectResponses,
+	lowerEffort: true,
+	decode:      (*Call).decodeResponses,
+	explain:     func(c *Call, err error) error { return c.responses.Echo.Locate(err) },
+	answer: func(c *Call) {
+		c.beginResponse()
+		c.stream = c.responses
+	},
+	whole: func(c *Call, dst, completion []byte) ([]byte, error) {
+		if err := c.completion.Parse(completion); err != nil {
+			return dst, err
+		}
+		c.usage = c.completion.Usage()
+		return c.responses.AppendWhole(dst, c.completion)
+	},
+}
+
+// Requests are needed only while they are translated, answers as long as the call.
+var (
+	responsesRequests = sync.Pool{New: func() any { return new(responses.Request) }}
+	responsesAnswers  = sync.Pool{New: func() any { return new(responses.Answer) }}
+)
+
+// decodeResponses reads a Responses body, and puts the chat request that it amounts to in its place.
+func (c *Call) decodeResponses(body []byte) error {
+	r := responsesRequests.Get().(*responses.Request)
+	defer func() {
+		r.Reset()
+		responsesRequests.Put(r)
+	}()
+	if err := r.Decode(body, &responses.Options{Strict: c.snap.Config.Strict, Refuse: c.snap.refused}); err != nil {
+		return err
+	}
+	c.responses = responsesAnswers.Get().(*responses.Answer)
+	return c.translate(func(dst []byte) ([]byte, error) {
+		return r.Translate(dst, c.chat, &c.responses.Echo, c.snap.inPlace(r.Model))
+	})
+}
+
+// beginResponse prepares for the engine's reply.
+func (c *Call) beginResponse() {
+	id := string(c.id[len("req_"):])
+	c.responses.Reset(&responses.Identity{Model: c.model.config.ID, ID: id, Created: c.record.Start.Unix(), Now: unixNow})
+	// For a stream of the engine that is put together before it is translated.
+	c.answer.Model, c.answer.Created, c.answer.N, c.answer.ID = c.model.config.ID, c.record.Start.Unix(), 1, id
+	c.answer.StripReasoning = true
+}
+
+func unixNow() int64 { return time.Now().Unix() }
+
+// releaseResponses gives back what a Responses call holds.
+func (c *Call) releaseResponses() {
+	if c.responses != nil {
+		c.responses.Release()
+		responsesAnswers.Put(c.responses)
+		c.responses = nil
+	}
+}

@@ -1,0 +1,40 @@
+package listen
+
+import (
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// An event that was fetched before its connection was closed must not hit the connection that has the descriptor now.
+func TestStaleEvent(t *testing.T) {
+	l := open(t, Options{})
+	first, _ := pair(t, l)
+	client, err := net.Dial("tcp", l.Addr().String()) // before the close, or it would take the descriptor
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	stale := unix.EpollEvent{Events: unix.EPOLLRDHUP, Fd: int32(first.fd), Pad: int32(first.generation)}
+	first.Close()
+	l.watch.dispatch(stale) // nobody has the descriptor
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := accepted.(*Conn)
+	defer next.Close()
+	if int32(next.fd) != stale.Fd {
+		t.Skip("the descriptor was given to somebody else")
+	}
+	w := newWaiter()
+	next.Begin(w)
+	defer next.End(w)
+	l.watch.dispatch(stale)
+	w.mustNotBeCalled(t)
+	l.watch.dispatch(unix.EpollEvent{Events: unix.EPOLLRDHUP, Fd: int32(next.fd), Pad: int32(next.generation)})
+	if w.called.Load() != 1 {
+		t.Error("an event of its own does not reach the call")
+	}
+}

@@ -1,0 +1,112 @@
+package multipart
+
+import "bytes"
+
+const maxBoundary = 70 // RFC 2046, 5.1.1
+
+// Boundary returns the boundary of a Content-Type. The error is an *Error when the type is not multipart/form-data or
+// the boundary is missing, given twice, or not a boundary.
+func Boundary(contentType []byte) (string, error) {
+	kind, rest, _ := bytes.Cut(contentType, []byte{';'})
+	if !equalFold(bytes.TrimSpace(kind), "multipart/form-data") {
+		return "", fault(NotForm)
+	}
+	boundary, found := "", false
+	for len(rest) > 0 {
+		var name, value []byte
+		var ok bool
+		if name, value, rest, ok = parameter(rest, validBoundary); !ok {
+			return "", fault(BadBoundary)
+		}
+		if !equalFold(name, "boundary") {
+			continue
+		}
+		if found || !validBoundary(value) {
+			return "", fault(BadBoundary)
+		}
+		boundary, found = string(value), true
+	}
+	if !found {
+		return "", fault(NoBoundary)
+	}
+	return boundary, nil
+}
+
+// validBoundary checks the alphabet of RFC 2046. A blank within is legal there and met nowhere.
+func validBoundary(b []byte) bool {
+	if len(b) == 0 || len(b) > maxBoundary {
+		return false
+	}
+	for _, c := range b {
+		if !isAlphanumeric(c) && bytes.IndexByte([]byte("'()+_,-./:=?"), c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// parameter reads one "name=value" of a header value, and the semicolon behind it. A value in quotes comes without them,
+// its escapes untouched; one without them must be plain. Many clients' boundaries hold more than the tokens of RFC 2045.
+func parameter(in []byte, plain func([]byte) bool) (name, value, rest []byte, ok bool) {
+	in = trimLeft(in)
+	if len(in) == 0 { // "; " at the end
+		return nil, nil, nil, true
+	}
+	eq := bytes.IndexByte(in, '=')
+	if eq <= 0 || !isToken(in[:eq]) {
+		return nil, nil, nil, false
+	}
+	name, in = in[:eq], in[eq+1:]
+	if len(in) > 0 && in[0] == '"' {
+		end := 1
+		for end < len(in) && in[end] != '"' {
+			if in[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if end >= len(in) {
+			return nil, nil, nil, false
+		}
+		value, rest = in[1:end], trimLeft(in[end+1:])
+		if len(rest) == 0 {
+			return name, value, nil, true
+		}
+		return name, value, rest[1:], rest[0] == ';'
+	}
+	value, rest, _ = bytes.Cut(in, []byte{';'})
+	value = bytes.TrimRight(value, " \t")
+	return name, value, rest, plain(value)
+}
+
+func trimLeft(b []byte) []byte { return bytes.TrimLeft(b, " \t") }
+
+func isAlphanumeric(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// isToken checks for RFC 9110's token.
+func isToken(b []byte) bool {
+	for _, c := range b {
+		if !isAlphanumeric(c) && bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), c) < 0 {
+			return false
+		}
+	}
+	return len(b) > 0
+}
+
+// equalFold compares b with the lower-case s, ASCII only.
+func equalFold(b []byte, s string) bool {
+	if len(b) != len(s) {
+		return false
+	}
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != s[i] {
+			return false
+		}
+	}
+	return true
+}

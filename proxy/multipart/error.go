@@ -1,0 +1,26 @@
+package multipart
+
+// Error says why a body is not a form. Reason is one of the constants: our own words, none of the client's.
+type Error struct{ Reason string }
+
+// Error returns the reason behind what was done.
+func (e *Error) Error() string { return "read multipart form: " + e.Reason }
+
+func fault(reason string) error { return &Error{reason} }
+
+// The reasons of an Error. Each one ends a sentence that begins "The form could not be read: ".
+const (
+	NotForm        = "the Content-Type must be multipart/form-data"
+	NoBoundary     = "the Content-Type has no boundary"
+	BadBoundary    = "the boundary in the Content-Type is malformed"
+	NoDelimiter    = "the body does not begin with the boundary of the Content-Type"
+	BadDelimiter   = "a boundary is followed by something else than a line end"
+	CutShort       = "the body ends before the last boundary"
+	Surplus        = "the body goes on after the last boundary"
+	TooManyParts   = "it has more than 32 parts"
+	HeaderTooLarge = "the head of a part is larger than 8 KiB"
+	BadHeader      = "the head of a part is malformed"
+	NoName         = "a part has no Content-Disposition: form-data with a name"
+	BadName        = "the name of a part holds other characters than letters, digits and -_.[], or more than 64"
+	Encoded        = "a part has a Content-Transfer-Encoding"
+)

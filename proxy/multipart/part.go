@@ -1,0 +1,150 @@
+package multipart
+
+import "bytes"
+
+// Part is the head of a part.
+type Part struct {
+	Name string // 1 to 64 letters, digits and "-_.[]"
+	File bool   // it has a file name, which may be empty
+	// Filename is what it may be called when it is passed on: letters, digits and "-_.", at most the last 64 characters;
+	// others are replaced. Empty when the client gave none.
+	Filename string
+	// ContentType is the media type without parameters, "" when there is none or it is none.
+	ContentType string
+}
+
+const (
+	maxName     = 64
+	maxFilename = 64
+)
+
+// parseHead reads the lines of a head, each with its CR LF.
+func parseHead(head []byte) (p Part, err error) {
+	var named, typed bool
+	for len(head) > 0 {
+		end := bytes.Index(head, []byte("\r\n"))
+		line := head[:end]
+		head = head[end+2:]
+		name, value, ok := bytes.Cut(line, []byte{':'})
+		if !ok || !isToken(name) || !isPrintable(value) {
+			return p, fault(BadHeader)
+		}
+		value = bytes.Trim(value, " \t")
+		switch {
+		case equalFold(name, "content-disposition"):
+			if named {
+				return p, fault(BadHeader)
+			}
+			named = true
+			if err := p.disposition(value); err != nil {
+				return p, err
+			}
+		case equalFold(name, "content-type"):
+			if typed {
+				return p, fault(BadHeader)
+			}
+			typed = true
+			p.ContentType = mediaType(value)
+		case equalFold(name, "content-transfer-encoding"):
+			if !equalFold(value, "binary") && !equalFold(value, "7bit") && !equalFold(value, "8bit") {
+				return p, fault(Encoded)
+			}
+		}
+	}
+	if p.Name == "" {
+		return p, fault(NoName)
+	}
+	return p, nil
+}
+
+// disposition reads the value of a Content-Disposition.
+func (p *Part) disposition(value []byte) error {
+	kind, rest, _ := bytes.Cut(value, []byte{';'})
+	if !equalFold(bytes.TrimRight(kind, " \t"), "form-data") {
+		return fault(NoName)
+	}
+	var seen [3]bool // name, filename, filename*
+	for len(rest) > 0 {
+		var name, value []byte
+		var ok bool
+		if name, value, rest, ok = parameter(rest, isToken); !ok {
+			return fault(BadHeader)
+		}
+		which := -1
+		switch {
+		case equalFold(name, "name"):
+			which = 0
+			if !validName(value) {
+				return fault(BadName)
+			}
+			p.Name = string(value)
+		case equalFold(name, "filename"):
+			which = 1
+			p.File, p.Filename = true, harmless(value)
+		case equalFold(name, "filename*"):
+			which = 2
+			p.File = true
+			if !seen[1] { // the plain one will do where both are
+				p.Filename = harmless(value[bytes.LastIndexByte(value, '\'')+1:])
+			}
+		case bytes.IndexByte(name, '*') >= 0: // RFC 2231: names in pieces
+			return fault(BadHeader)
+		}
+		if which >= 0 {
+			if seen[which] {
+				return fault(BadHeader)
+			}
+			seen[which] = true
+		}
+	}
+	return nil
+}
+
+// validName accepts what fields are called. A name outside of it can only be meant to be read in two ways.
+func validName(b []byte) bool {
+	if len(b) == 0 || len(b) > maxName {
+		return false
+	}
+	for _, c := range b {
+		if !isAlphanumeric(c) && bytes.IndexByte([]byte("-_.[]"), c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// harmless returns the last part of a path with everything replaced that could mean something to a shell, a file system
+// or a parser. What engines want of a file name is its end, ".wav".
+func harmless(b []byte) string {
+	b = b[bytes.LastIndexAny(b, `/\`)+1:]
+	b = b[max(0, len(b)-maxFilename):]
+	out := make([]byte, len(b))
+	for i, c := range b {
+		if !isAlphanumeric(c) && c != '-' && c != '_' && (c != '.' || i == 0) {
+			c = '_'
+		}
+		out[i] = c
+	}
+	return string(out)
+}
+
+// mediaType returns a media type without its parameters.
+func mediaType(value []byte) string {
+	value, _, _ = bytes.Cut(value, []byte{';'})
+	value = bytes.TrimRight(value, " \t")
+	a, b, _ := bytes.Cut(value, []byte{'/'})
+	if !isToken(a) || !isToken(b) || len(value) > 127 {
+		return ""
+	}
+	return string(value)
+}
+
+// isPrintable accepts any bytes but control characters other than the tab.
+func isPrintable(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,47 @@
+package proxy
+
+import (
+	"penstock/translate/forward"
+	"penstock/upstreams"
+)
+
+// payload is a request that is not chat underneath: what the pipeline asks of it. It belongs to its call.
+type payload interface {
+	// wanted is the model's name as the client wrote it.
+	wanted() []byte
+	// check refuses members that steer an engine.
+	check(refuse []string) error
+	// estimate is about how many tokens the request and its answer are.
+	estimate(bytesPerToken float64) (prompt, output int)
+	// fill sets the body of a request to an engine that knows the model as served.
+	fill(r *upstreams.Request, engine *upstreams.Profile, served string)
+	// release gives back what is held for sending; nothing is sent after it.
+	release()
+}
+
+// plain is the payload of a JSON request of which little more than the model is read.
+type plain struct {
+	*forward.Request
+	output func() int // tokens that the answer may have; nil: it has none
+}
+
+func (p plain) wanted() []byte { return p.Model }
+
+func (p plain) check(refuse []string) error { return p.Check(refuse) }
+
+func (p plain) estimate(bytesPerToken float64) (prompt, output int) {
+	if bytesPerToken <= 0 {
+		bytesPerToken = 4
+	}
+	if p.output != nil {
+		output = p.output()
+	}
+	return int(float64(p.Size())/bytesPerToken) + 1, output
+}
+
+func (p plain) fill(r *upstreams.Request, _ *upstreams.Profile, served string) {
+	r.ContentType = "application/json"
+	r.Body = p.Segments(nil, served)
+}
+
+func (p plain) release() {}

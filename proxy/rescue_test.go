@@ -1,0 +1,75 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// TestPanicIsAnInternalError: a fault of ours ends one request, with the dialect's own 500, and its value, which may hold a
+// client's words, goes nowhere. From outside nothing can cause one, so an endpoint that panics is made here.
+func TestPanicIsAnInternalError(t *testing.T) {
+	public, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer public.Close()
+	const text = `
+auth: none
+admin: { listen: "" }
+upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim }]
+models: [{ id: m, deployments: [{ upstream: up }] }]
+`
+	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
+	if f == nil {
+		t.Fatal(problems)
+	}
+	var log bytes.Buffer
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&log), zap.ErrorLevel)
+	e, err := New(Options{Config: f, Log: zap.New(core), MemoryLimit: 1 << 30, Public: public})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.set.Close(context.Background()) }()
+
+	for i, ep := range endpoints {
+		faulty := *ep
+		faulty.form = nil
+		faulty.decode = func(*Call, []byte) error { panic("the client said " + secret) }
+		var ctx fasthttp.RequestCtx
+		ctx.Init(&fasthttp.Request{}, nil, nil)
+		ctx.Request.Header.SetMethod("POST")
+		ctx.Request.SetRequestURI(ep.path)
+		e.generate(&faulty)(&ctx)
+		body, h := string(ctx.Response.Body()), &ctx.Response.Header
+		if ctx.Response.StatusCode() != 500 || !strings.Contains(body, `"type":"api_error","code":"internal"`) {
+			t.Errorf("%s: status %d, %s", ep.path, ctx.Response.StatusCode(), body)
+		}
+		if messages := strings.HasPrefix(body, `{"type":"error"`); messages != (ep.dialect == dialectMessages) {
+			t.Errorf("%s: the shape of the error is another dialect's: %s", ep.path, body)
+		}
+		if id := h.Peek("Request-Id"); len(id) == 0 || !bytes.Equal(id, h.Peek("X-Request-Id")) {
+			t.Errorf("%s: request ids %q and %q", ep.path, id, h.Peek("X-Request-Id"))
+		}
+		if n := e.calls.Panics.Get(); n != uint64(i+1) {
+			t.Errorf("%s: %d panics counted, want %d", ep.path, n, i+1)
+		}
+		if strings.Contains(body+log.String(), secret) {
+			t.Errorf("%s: what the panic held was told", ep.path)
+		}
+	}
+	if n := e.calls.InFlight(); n != 0 {
+		t.Errorf("%d calls are left", n)
+	}
+}
+
+const secret = "CANARY-panic"

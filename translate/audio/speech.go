@@ -1,0 +1,116 @@
+package audio
+
+import (
+	"penstock/translate/apierr"
+	"penstock/translate/forward"
+	"penstock/translate/jsonx"
+)
+
+// Speech is a request of POST /v1/audio/speech. It borrows as forward.Request does. The zero value is ready.
+type Speech struct {
+	forward.Request
+	format string
+}
+
+// speechTypes are the contract's content types of the formats.
+var speechTypes = map[string]string{
+	"wav":  "audio/wav",
+	"mp3":  "audio/mpeg",
+	"flac": "audio/flac",
+	"opus": "audio/ogg",
+	"pcm":  "audio/pcm",
+}
+
+const (
+	speechInput = iota
+	speechVoice
+	speechFormat
+	speechSpeed
+	speechStreamFormat
+	speechCount
+)
+
+var speechMembers = []string{"input", "voice", "response_format", "speed", "stream_format"}
+
+// Decode reads and checks a body. The error is an *apierr.Error.
+func (s *Speech) Decode(body []byte) error {
+	if err := s.Request.Decode(body); err != nil {
+		return err
+	}
+	var m [speechCount]jsonx.Value
+	if err := s.Fields(speechMembers, m[:]); err != nil {
+		return err
+	}
+	for _, rule := range [...]error{
+		checkInput(m[speechInput]),
+		checkString("voice", m[speechVoice]),
+		checkFormat(m[speechFormat]),
+		checkSpeed(m[speechSpeed]),
+		checkStreamFormat(m[speechStreamFormat]),
+	} {
+		if rule != nil {
+			return rule
+		}
+	}
+	s.format = "wav"
+	if given(m[speechFormat]) {
+		s.format = string(m[speechFormat].AppendText(nil))
+	}
+	s.Default("response_format", m[speechFormat], []byte(`"wav"`))
+	return nil
+}
+
+// ContentType is the media type of the answer, whatever the engine calls it.
+func (s *Speech) ContentType() string { return speechTypes[s.format] }
+
+func checkInput(v jsonx.Value) error {
+	switch {
+	case !given(v):
+		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required.")
+	case !v.IsString():
+		return apierr.Invalid("input", apierr.CodeInvalidType, "input must be a string.")
+	case v.EqualText(""):
+		return apierr.Invalid("input", apierr.CodeInvalidValue, "input must not be empty.")
+	}
+	return nil
+}
+
+func checkString(name string, v jsonx.Value) error {
+	if given(v) && !v.IsString() {
+		return apierr.Invalid(name, apierr.CodeInvalidType, "%s must be a string.", name)
+	}
+	return nil
+}
+
+func checkFormat(v jsonx.Value) error {
+	if err := checkString("response_format", v); err != nil || !given(v) {
+		return err
+	}
+	if _, ok := speechTypes[string(v.AppendText(nil))]; !ok {
+		return apierr.Invalid("response_format", apierr.CodeInvalidValue, "response_format must be wav, mp3, flac, opus or pcm.")
+	}
+	return nil
+}
+
+func checkSpeed(v jsonx.Value) error {
+	if !given(v) {
+		return nil
+	}
+	if !v.IsNumber() {
+		return apierr.Invalid("speed", apierr.CodeInvalidType, "speed must be a number.")
+	}
+	if f, ok := v.Float(); !ok || f < 0.25 || f > 4 {
+		return apierr.Invalid("speed", apierr.CodeInvalidValue, "speed must be between 0.25 and 4.")
+	}
+	return nil
+}
+
+func checkStreamFormat(v jsonx.Value) error {
+	if !given(v) || v.EqualText("audio") {
+		return nil
+	}
+	return apierr.Invalid("stream_format", apierr.CodeUnsupportedParameter, "stream_format must be audio or absent: the answer is always audio, sent as it is made.")
+}
+
+// given reports whether an optional member has a value.
+func given(v jsonx.Value) bool { return v.Exists() && !v.IsNull() }

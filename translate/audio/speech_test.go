@@ -1,0 +1,87 @@
+package audio
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"penstock/translate/apierr"
+)
+
+func TestSpeech(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`{"model":"m","input":"hi"}`:                                             `audio/wav {"model":"served","input":"hi","response_format":"wav"}`,
+		`{"response_format":null,"input":"hi","model":"m" }`:                     `audio/wav {"response_format":"wav","input":"hi","model":"served" }`,
+		`{"model":"m","input":"hi","response_format":"mp3","speed":0.25}`:        `audio/mpeg {"model":"served","input":"hi","response_format":"mp3","speed":0.25}`,
+		`{"model":"m","input":"hi","response_format":"flac","speed":4.0}`:        `audio/flac {"model":"served","input":"hi","response_format":"flac","speed":4.0}`,
+		`{"model":"m","input":"hi","response_format":"\u006fpus","voice":null}`:  `audio/ogg {"model":"served","input":"hi","response_format":"\u006fpus","voice":null}`,
+		`{"model":"m","input":"hi","response_format":"pcm","odd":[1e3,{"a":1}]}`: `audio/pcm {"model":"served","input":"hi","response_format":"pcm","odd":[1e3,{"a":1}]}`,
+		`{"model":"m","input":"hi","stream_format":"audio","voice":"v"}`:         `audio/wav {"model":"served","input":"hi","stream_format":"audio","voice":"v","response_format":"wav"}`,
+	} {
+		var s Speech
+		if err := s.Decode([]byte(in)); err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		for range 2 { // a second engine gets the same
+			if got := s.ContentType() + " " + string(bytes.Join(s.Segments(nil, "served"), nil)); got != want {
+				t.Errorf("%s:\n %s, want\n %s", in, got, want)
+			}
+		}
+	}
+}
+
+func TestSpeechRefuses(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		``:                           " invalid_json",
+		`{"model":"m","input":"hi"`:  " invalid_json",
+		`[]`:                         " invalid_type",
+		`{"input":"hi"}`:             "model missing_parameter",
+		`{"model":"m"}`:              "input missing_parameter",
+		`{"model":"m","input":null}`: "input missing_parameter",
+		`{"model":"m","input":""}`:   "input invalid_value",
+		`{"model":"m","input":1}`:    "input invalid_type",
+		`{"model":"m","input":"hi","input":"ho"}`:              "input duplicate_member",
+		`{"model":"m","input":"hi","Speed":1}`:                 "speed duplicate_member",
+		`{"model":"m","input":"hi","voice":{"id":"x"}}`:        "voice invalid_type",
+		`{"model":"m","input":"hi","speed":0.24}`:              "speed invalid_value",
+		`{"model":"m","input":"hi","speed":4.01}`:              "speed invalid_value",
+		`{"model":"m","input":"hi","speed":"1"}`:               "speed invalid_type",
+		`{"model":"m","input":"hi","response_format":"aac"}`:   "response_format invalid_value",
+		`{"model":"m","input":"hi","response_format":["wav"]}`: "response_format invalid_type",
+		`{"model":"m","input":"hi","stream_format":"sse"}`:     "stream_format unsupported_parameter",
+	} {
+		err := new(Speech).Decode([]byte(in))
+		var e *apierr.Error
+		if !errors.As(err, &e) || e.Param+" "+e.Code != want || e.Status != 400 {
+			t.Errorf("%s: %v, want %s", in, err, want)
+		}
+	}
+}
+
+// FuzzSpeech: no panic, typed errors, and what is sent is the request with the served name and a format.
+func FuzzSpeech(f *testing.F) {
+	f.Add([]byte(`{"model":"m","input":"hi"}`))
+	f.Add([]byte(` { "response_format" : null , "model":"\u006d", "input":"\n" } `))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var s Speech
+		if err := s.Decode(body); err != nil {
+			var e *apierr.Error
+			if !errors.As(err, &e) || e.Status != 400 {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		sent := bytes.Join(s.Segments(nil, "served"), nil)
+		var before, after map[string]any
+		if json.Unmarshal(body, &before) != nil || json.Unmarshal(sent, &after) != nil {
+			t.Fatalf("sent %s", sent)
+		}
+		if after["model"] != "served" || s.ContentType() == "" || speechTypes[after["response_format"].(string)] != s.ContentType() || after["input"] != before["input"] {
+			t.Fatalf("sent %s for %s", sent, body)
+		}
+	})
+}

@@ -1,0 +1,194 @@
+package audio
+
+import (
+	"strconv"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/forward"
+)
+
+// Transcription is the form of POST /v1/audio/transcriptions. Its fields are given in the order in which they come; then End.
+// The zero value is ready for one form. Errors are *apierr.Error.
+type Transcription struct {
+	Refuse []string // fields that steer an engine (chat.Limits.Refuse)
+
+	seen          forward.Seen
+	model         []byte
+	format        string // "" until it is known
+	stream        bool
+	granularities bool
+}
+
+const (
+	fieldModel = iota
+	fieldFile
+	fieldLanguage
+	fieldPrompt
+	fieldFormat
+	fieldTemperature
+	fieldStream
+)
+
+// formFields are the fields that may come once.
+var formFields = []string{
+	fieldModel:       "model",
+	fieldFile:        "file",
+	fieldLanguage:    "language",
+	fieldPrompt:      "prompt",
+	fieldFormat:      "response_format",
+	fieldTemperature: "temperature",
+	fieldStream:      "stream",
+}
+
+// formTypes are the contract's content types of the formats.
+var formTypes = map[string]string{
+	"json":         "application/json",
+	"verbose_json": "application/json",
+	"text":         "text/plain",
+	"srt":          "text/srt",
+	"vtt":          "text/vtt",
+}
+
+const defaultFormat = "json"
+
+// The two spellings of one field. Engines read the one with brackets.
+const (
+	granularities  = "timestamp_granularities[]"
+	granularities2 = "timestamp_granularities"
+)
+
+// Text takes a text field. It returns the name under which it is passed on, "" for one that is not.
+func (t *Transcription) Text(name string, value []byte) (as string, err error) {
+	if name == granularities || name == granularities2 {
+		return granularities, t.granularity(value)
+	}
+	which, err := t.seen.Note(name, formFields)
+	if err != nil {
+		return "", err
+	}
+	if which != fieldModel && which >= 0 && len(value) == 0 {
+		return "", nil
+	}
+	switch which {
+	case fieldModel:
+		t.model = append([]byte{}, value...)
+		return "", forward.CheckModelName(t.model)
+	case fieldFile:
+		return "", apierr.Invalid("file", apierr.CodeInvalidType, "file must be sent as a file: its part needs a file name.")
+	case fieldFormat:
+		err = t.responseFormat(string(value))
+	case fieldTemperature:
+		err = checkTemperature(string(value))
+	case fieldStream:
+		err = t.streamed(string(value))
+	case fieldLanguage, fieldPrompt:
+	default:
+		err = chat.RefuseName(name, t.Refuse)
+	}
+	return name, err
+}
+
+func (t *Transcription) responseFormat(value string) error {
+	if formTypes[value] == "" {
+		return apierr.Invalid("response_format", apierr.CodeInvalidValue, "response_format must be json, text, srt, verbose_json or vtt.")
+	}
+	t.format = value
+	return t.checkGranularities()
+}
+
+func (t *Transcription) granularity(value []byte) error {
+	if s := string(value); s != "word" && s != "segment" {
+		return apierr.Invalid(granularities2, apierr.CodeInvalidValue, "timestamp_granularities must be word or segment.")
+	}
+	t.granularities = true
+	if t.format == "" {
+		return nil // it may come yet
+	}
+	return t.checkGranularities()
+}
+
+func (t *Transcription) checkGranularities() error {
+	if t.granularities && t.format != "verbose_json" {
+		return apierr.Invalid(granularities2, apierr.CodeInvalidValue, "timestamp_granularities needs response_format verbose_json.")
+	}
+	return nil
+}
+
+// checkTemperature accepts a decimal number.
+func checkTemperature(value string) error {
+	for _, c := range value {
+		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' { // no infinities, no hexadecimals
+			return apierr.Invalid("temperature", apierr.CodeInvalidType, "temperature must be a number.")
+		}
+	}
+	f, err := strconv.ParseFloat(value, 64)
+	switch {
+	case err != nil && f == 0:
+		return apierr.Invalid("temperature", apierr.CodeInvalidType, "temperature must be a number.")
+	case err != nil || f < 0 || f > 1:
+		return apierr.Invalid("temperature", apierr.CodeInvalidValue, "temperature must be between 0 and 1.")
+	}
+	return nil
+}
+
+// streamed reads a boolean in the spellings that form libraries have for it.
+func (t *Transcription) streamed(value string) error {
+	switch value {
+	case "true", "True", "1":
+		t.stream = true
+	case "false", "False", "0":
+	default:
+		return apierr.Invalid("stream", apierr.CodeInvalidType, "stream must be true or false.")
+	}
+	return nil
+}
+
+// File takes a part with a file name; it returns what Text does.
+func (t *Transcription) File(name string) (as string, err error) {
+	which, err := t.seen.Note(name, formFields)
+	switch {
+	case err != nil:
+		return "", err
+	case which == fieldFile:
+		return name, nil
+	case which >= 0:
+		return "", forward.NotText(formFields, which, nil)
+	}
+	return "", apierr.Invalid("file", apierr.CodeUnsupportedParameter, "file must be the only file of the form.")
+}
+
+// FileEnd is told the length of the file.
+func (t *Transcription) FileEnd(size int64) error {
+	if size == 0 {
+		return apierr.Invalid("file", apierr.CodeInvalidValue, "file must not be empty.")
+	}
+	return nil
+}
+
+// End checks the whole form and returns the fields to add to it.
+func (t *Transcription) End() ([]forward.Field, error) {
+	switch {
+	case !t.seen.Has(fieldModel):
+		return nil, apierr.Invalid("model", apierr.CodeMissingParameter, "model is required.")
+	case !t.seen.Has(fieldFile):
+		return nil, apierr.Invalid("file", apierr.CodeMissingParameter, "file is required.")
+	}
+	if t.format != "" {
+		return nil, nil
+	}
+	t.format = defaultFormat
+	return []forward.Field{{Name: "response_format", Value: defaultFormat}}, t.checkGranularities()
+}
+
+// Model returns the model's name, nil until it has come.
+func (t *Transcription) Model() []byte { return t.model }
+
+// Stream reports whether the client wants events.
+func (t *Transcription) Stream() bool { return t.stream }
+
+// ContentType is the media type of a whole answer, whatever the engine calls it. It is known after End.
+func (t *Transcription) ContentType() string { return formTypes[t.format] }
+
+// JSON reports whether a whole answer is JSON.
+func (t *Transcription) JSON() bool { return formTypes[t.format] == formTypes[defaultFormat] }

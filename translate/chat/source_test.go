@@ -1,0 +1,172 @@
+package chat
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"penstock/translate/sse"
+)
+
+// said is what a Source has read.
+type said struct {
+	Content, Refusal, Reasoning string
+	Calls                       []string
+	Finish                      Finish
+	Stop                        string
+	Usage                       Usage
+	Err                         string
+}
+
+// listen reads an engine's stream with s.
+func listen(s *Source, src []byte, forget bool) (out said) {
+	s.Reset("fallback")
+	r := sse.NewReader(bytes.NewReader(src), 8<<20)
+	for !s.Done() {
+		ev, err := r.Next()
+		if err != nil {
+			break
+		}
+		if forget {
+			s.short.forget()
+		}
+		if _, err := s.Read(ev); err != nil {
+			out.Err = err.Error()
+			return out
+		}
+		out.Content += string(s.Content)
+		out.Refusal += string(s.Refusal)
+		out.Reasoning += string(s.Reasoning)
+	}
+	out.end(s)
+	if err := s.End(); err != nil {
+		out.Err = err.Error()
+	}
+	return out
+}
+
+func (out *said) end(s *Source) {
+	for i := range s.Calls {
+		out.Calls = append(out.Calls, string(s.CallID(i))+" "+string(s.Calls[i].Name)+" "+string(s.Calls[i].Args))
+	}
+	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
+}
+
+// The short cut for chunks that differ in their text alone gives what the long way gives; and what a translator hears in
+// a stream is what it reads in the whole answer that the stream amounts to.
+func TestSource(t *testing.T) {
+	names, streams, _ := upstreams(t)
+	var s, long Source
+	var c Completion
+	compared := 0
+	for _, name := range names {
+		src := streams[name]
+		got := listen(&s, src, false)
+		if want := listen(&long, src, true); !cmp.Equal(got, want, cmp.AllowUnexported(Usage{})) {
+			t.Errorf("%s: the short cut shows: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(Usage{})))
+		}
+		var a Assembler
+		whole := assemble(&a, &Answer{Model: "m", ID: "fallback"}, bytes.NewReader(src))
+		if got.Err != "" || bytes.HasPrefix(whole, []byte("!! ")) {
+			continue
+		}
+		if err := c.Parse(whole); err != nil || c.Choices().Len() > 1 {
+			continue
+		}
+		s.Reset("fallback")
+		if err := s.ReadWhole(&c); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		want := said{Content: string(s.Content), Refusal: string(s.Refusal), Reasoning: string(s.Reasoning)}
+		want.end(&s)
+		want.Usage, want.Stop = got.Usage, got.Stop // a whole answer counts another way, and keeps the last stop of any choice
+		if !cmp.Equal(got, want, cmp.AllowUnexported(Usage{})) {
+			t.Errorf("%s: whole and stream differ: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(Usage{})))
+		}
+		compared++
+	}
+	if compared < 10 {
+		t.Errorf("only %d answers were compared", compared)
+	}
+}
+
+func TestSourceFinish(t *testing.T) {
+	for reason, want := range map[string]Finish{
+		`"stop"`: FinishStop, `"length"`: FinishLength, `"max_tokens"`: FinishLength, `"tool_calls"`: FinishToolCalls, `"function_call"`: FinishToolCalls,
+		`"content_filter"`: FinishContentFilter, `"eos"`: FinishStop, `""`: FinishNone, `null`: FinishNone,
+	} {
+		var s Source
+		s.Reset("")
+		ev := sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":` + reason + `,"stop_reason":"END"}]}`)}
+		if _, err := s.Read(ev); err != nil || s.Finish != want {
+			t.Errorf("%s: %v, %v", reason, s.Finish, err)
+		}
+		if want != FinishNone && string(s.StopSequence) != "END" {
+			t.Errorf("%s: stop sequence %q", reason, s.StopSequence)
+		}
+	}
+}
+
+// Arguments are complete when they are a whole object, and not before.
+func TestSourceComplete(t *testing.T) {
+	var s Source
+	s.Reset("")
+	for _, c := range []struct {
+		args string
+		want bool
+	}{{`{\"a\":`, false}, {`\"}\"`, false}, {`}`, true}, {` `, false}} {
+		ev := sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"` + c.args + `"}}]}}]}`)}
+		if _, err := s.Read(ev); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Complete(0); got != c.want {
+			t.Errorf("%s: %v", s.Calls[0].Args, got)
+		}
+	}
+}
+
+// An answer is bounded, in text and in arguments, also where the short cut is taken.
+func TestSourceBound(t *testing.T) {
+	piece := strings.Repeat("x", 1<<20)
+	for name, data := range map[string]string{
+		"content": `{"choices":[{"index":0,"delta":{"content":"` + piece + `"}}]}`,
+		"call":    `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"` + piece + `"}}]}}]}`,
+	} {
+		var s Source
+		s.Reset("")
+		ev := sse.Event{Data: []byte(data)}
+		for n := 0; ; n++ {
+			_, err := s.Read(ev)
+			var bad *BadAnswer
+			if errors.As(err, &bad) && bad.Reason == TooLarge && n >= 31 {
+				break
+			}
+			if err != nil || n > 40 {
+				t.Fatalf("%s: %d MiB: %v", name, n, err)
+			}
+		}
+	}
+}
+
+func BenchmarkSource(b *testing.B) {
+	for _, c := range []struct{ name, data string }{{"text", vllmChunk}, {"call", callChunk}, {"usage", usageChunk}} {
+		b.Run(c.name, func(b *testing.B) {
+			var s Source
+			ev := sse.Event{Data: []byte(c.data)}
+			n := 0
+			b.ReportAllocs()
+			b.SetBytes(int64(len(c.data)))
+			for b.Loop() {
+				if n++; n%1000 == 1 {
+					s.Reset("")
+				}
+				if _, err := s.Read(ev); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

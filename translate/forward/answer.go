@@ -1,0 +1,68 @@
+package forward
+
+import (
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// Answer is a view of a whole JSON answer. It borrows the body from Parse on. The zero value is ready.
+type Answer struct {
+	body  []byte
+	doc   jsonx.Doc
+	model jsonx.Value
+	usage chat.Usage
+}
+
+// The reasons of a *chat.BadAnswer of this package: our own texts.
+const (
+	badJSON     = "invalid JSON"
+	notObject   = "not a JSON object"
+	twice       = "a member is given twice"
+	engineError = "an error in place of an answer"
+)
+
+// What is indexed of an answer: its members and theirs, for the usage; and of an event also the choices'.
+const (
+	recordAnswer = 3
+	recordEvent  = 3
+)
+
+// Parse reads the body of an answer with status 200. The error is a *chat.BadAnswer when it is not a JSON object; if the
+// engine put an error in its place, the *chat.EngineError is the BadAnswer's cause.
+func (a *Answer) Parse(body []byte) error {
+	a.body, a.usage = body, chat.Usage{}
+	if len(body) > chat.MaxAnswer {
+		return &chat.BadAnswer{Reason: chat.TooLarge}
+	}
+	if err := a.doc.Parse(body, jsonx.Options{Record: recordAnswer}); err != nil {
+		return &chat.BadAnswer{Reason: badJSON}
+	}
+	root := a.doc.Root()
+	if !root.IsObject() {
+		return &chat.BadAnswer{Reason: notObject}
+	}
+	var out [4]jsonx.Value
+	if err := root.Fields([]string{"model", "usage", "error", "object"}, out[:]); err != nil {
+		return &chat.BadAnswer{Reason: twice}
+	}
+	if given(out[2]) || out[3].EqualText("error") {
+		e := chat.ParseEngineError(200, "application/json", body)
+		return &chat.BadAnswer{Reason: engineError, Cause: &e}
+	}
+	a.model = out[0]
+	a.usage, _ = readUsage(out[1])
+	return nil
+}
+
+// Usage returns what the engine told of the tokens; nothing is Known when it told nothing.
+func (a *Answer) Usage() chat.Usage { return a.usage }
+
+// Append appends the answer as it came, with model as the model's name where it names one.
+func (a *Answer) Append(dst []byte, model string) []byte {
+	if !a.model.Exists() {
+		return append(dst, a.body...)
+	}
+	dst = append(dst, a.body[:a.model.Start()]...)
+	dst = jsonx.AppendStringS(dst, model)
+	return append(dst, a.body[a.model.End():]...)
+}

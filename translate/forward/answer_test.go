@@ -1,0 +1,168 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"flag"
+
+	"golang.org/x/tools/txtar"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/sse"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestGolden runs the archives of testdata: the upstream's answer or stream, and what the client gets, with the usage.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no archives", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			ar, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			switch up := ar.Files[0]; up.Name {
+			case "upstream-response":
+				got = whole(string(up.Data))
+			case "upstream-stream":
+				choices := 0
+				_, _ = fmt.Sscanf(string(ar.Comment), "choices %d", &choices)
+				got = streamed(t, string(up.Data), choices)
+			default:
+				t.Fatalf("section %s", up.Name)
+			}
+			if *update {
+				ar.Files = append(ar.Files[:1], txtar.File{Name: "response", Data: []byte(got)})
+				if err := os.WriteFile(file, txtar.Format(ar), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(ar.Files) < 2 || string(ar.Files[1].Data) != got {
+				t.Errorf("got\n%s", got)
+			}
+		})
+	}
+}
+
+func usageLine(u chat.Usage) string {
+	return fmt.Sprintf("usage: prompt %d, completion %d, total %d, cached %d, known %v, estimated %v\n", u.Prompt, u.Completion, u.Total, u.Cached, u.Known, u.Estimated)
+}
+
+func whole(body string) string {
+	var a Answer
+	if err := a.Parse([]byte(strings.TrimSuffix(body, "\n"))); err != nil {
+		var e *chat.EngineError
+		return fmt.Sprintf("error: %v; engine's: %v\n", err, errors.As(err, &e))
+	}
+	return string(a.Append(nil, "public")) + "\n" + usageLine(a.Usage())
+}
+
+func streamed(t *testing.T, text string, choices int) string {
+	var first string
+	for i, src := range []*sse.Reader{sse.NewReader(strings.NewReader(text), 1<<20), sse.NewReader(iotest.OneByteReader(strings.NewReader(text)), 1<<20)} {
+		var s Stream
+		s.Reset("public", choices)
+		var out []byte
+		var err error
+		for err == nil && !s.Done() {
+			var ev sse.Event
+			if ev, err = src.Next(); err == nil {
+				out, err = s.Append(out, ev)
+			}
+		}
+		end := ""
+		if err == nil || err.Error() == "EOF" {
+			out, err = s.Finish(out)
+		}
+		if err != nil {
+			end = fmt.Sprintf("error: %v\n", err)
+			out = s.Fail(out, apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed."))
+		}
+		got := string(out) + end + usageLine(s.Usage())
+		if i > 0 && got != first {
+			t.Errorf("in pieces:\n%s", got)
+		}
+		first = got
+	}
+	return first
+}
+
+func TestStreamSignsOfLife(t *testing.T) {
+	t.Parallel()
+	var s Stream
+	s.Reset("public", 1)
+	if got := string(s.Keepalive(nil)); got != ": keep-alive\n\n" {
+		t.Errorf("%q", got)
+	}
+	if out := s.Fail(s.Fail(nil, apierr.Internal(nil)), apierr.Internal(nil)); strings.Count(string(out), "data: ") != 1 {
+		t.Errorf("failed twice: %s", out)
+	}
+}
+
+// FuzzStream: no panic, and whatever comes, the client gets events of one line of JSON, or [DONE].
+func FuzzStream(f *testing.F) {
+	f.Add("data: {\"choices\":[{\"index\":0,\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", 1)
+	f.Add("event: x\ndata: {\"type\":\ndata: \"transcript.text.done\"}\n\n", 0)
+	f.Fuzz(func(t *testing.T, text string, choices int) {
+		out := streamed(t, text, max(0, choices%10))
+		for line := range strings.Lines(out) {
+			if d, ok := strings.CutPrefix(line, "data: "); ok && d != "[DONE]\n" && (len(d) < 2) {
+				t.Fatalf("%q", out)
+			}
+		}
+	})
+}
+
+func TestEdit(t *testing.T) {
+	t.Parallel()
+	e := &Edit{Refuse: []string{"bootstrap_*"}}
+	for _, c := range []struct{ name, value, as, code string }{
+		{"prompt", "x", "prompt", ""},
+		{"model", "m", "", ""},
+		{"model", "m", "", "duplicate_member"},
+		{"Model", "m", "", "duplicate_member"},
+		{"stream", "true", "", "unsupported_parameter"},
+		{"Bootstrap_Host", "x", "Bootstrap_Host", "unsupported_parameter"},
+	} {
+		as, err := e.Text(c.name, []byte(c.value))
+		if as != c.as && err == nil || codeOf(err) != c.code {
+			t.Errorf("%s=%s: %q, %v", c.name, c.value, as, err)
+		}
+	}
+	if _, err := e.End(); codeOf(err) != "missing_parameter" {
+		t.Errorf("without a file: %v", err)
+	}
+	for name, code := range map[string]string{"image[]": "", "mask": "", "model": "duplicate_member", "x-file": "unsupported_parameter"} {
+		if _, err := e.File(name); codeOf(err) != code {
+			t.Errorf("file %s: %v", name, err)
+		}
+	}
+	if _, err := e.End(); err != nil || string(e.Model()) != "m" || e.Stream() || e.FileEnd(0) != nil {
+		t.Errorf("%v", err)
+	}
+	if _, err := new(Edit).File("model"); codeOf(err) != "invalid_type" {
+		t.Errorf("model as a file: %v", err)
+	}
+}
+
+func codeOf(err error) string {
+	var e *apierr.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}

@@ -1,0 +1,20 @@
+// Package forward is the edge's part in requests that it passes on: embeddings, rerank, images and the legacy completions. It
+// reads the model's name, hides the engine's own name for it, and counts tokens; everything else is between client and engine.
+//
+//	Request   a JSON request: Decode, Check, Segments with the served name spliced in
+//	Edit      the fields of a form (images/edits)
+//	Answer    a whole JSON answer: the public model spliced in, the usage read
+//	Stream    a streamed answer, event by event (completions, transcriptions)
+//
+// Bytes in, bytes out; nothing here knows HTTP.
+//
+// # Design
+//
+// What is not read is not checked: unknown members, and the known ones of endpoints whose rules the contract does not give,
+// go to the engine as they came, and its complaint comes back. What is read is refused when two readers could take it for
+// two things (see jsonx on duplicates), and so are members that steer an engine.
+//
+// A stream is passed on event for event, under the rule of the chat dialect: it has ended well when every choice has its
+// finish_reason, and [DONE] alone is no end. A transcription's stream has events instead of choices; its end is
+// transcript.text.done.
+package forward

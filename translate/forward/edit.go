@@ -1,0 +1,76 @@
+package forward
+
+import (
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+)
+
+// Edit is the form of images/edits: model once, any other fields as the engine takes them, and at least one file. The zero
+// value is ready for one form.
+type Edit struct {
+	Refuse []string // fields that steer an engine (chat.Limits.Refuse)
+
+	seen  Seen
+	model []byte
+	files int
+}
+
+const (
+	fieldModel = iota
+	fieldStream
+)
+
+var editFields = []string{fieldModel: "model", fieldStream: "stream"}
+
+// Text takes a text field. It returns the name under which it is passed on, "" for one that is not. The error is an
+// *apierr.Error.
+func (e *Edit) Text(name string, value []byte) (as string, err error) {
+	which, err := e.seen.Note(name, editFields)
+	switch {
+	case err != nil:
+		return "", err
+	case which == fieldModel:
+		e.model = append([]byte{}, value...)
+		return "", CheckModelName(e.model)
+	case which == fieldStream:
+		return "", checkNoStream(value)
+	}
+	return name, chat.RefuseName(name, e.Refuse)
+}
+
+// File takes a part with a file name; it returns what Text does.
+func (e *Edit) File(name string) (as string, err error) {
+	if which, err := e.seen.Note(name, editFields); err != nil || which >= 0 {
+		return "", NotText(editFields, which, err)
+	}
+	e.files++
+	return name, chat.RefuseName(name, e.Refuse)
+}
+
+// FileEnd is told the length of the file whose name File took.
+func (e *Edit) FileEnd(int64) error { return nil }
+
+// End checks the whole form and returns fields to add to it.
+func (e *Edit) End() ([]Field, error) {
+	switch {
+	case e.model == nil:
+		return nil, apierr.Invalid("model", apierr.CodeMissingParameter, "model is required.")
+	case e.files == 0:
+		return nil, apierr.Invalid("image", apierr.CodeMissingParameter, "image is required: send it as a file.")
+	}
+	return nil, nil
+}
+
+// Model returns the model's name once it is known.
+func (e *Edit) Model() []byte { return e.model }
+
+// Stream reports whether the client wants events: never.
+func (e *Edit) Stream() bool { return false }
+
+func checkNoStream(value []byte) error {
+	switch string(value) {
+	case "", "false", "False", "0":
+		return nil
+	}
+	return apierr.Invalid("stream", apierr.CodeUnsupportedParameter, "stream must be false or absent: this endpoint has no streams.")
+}

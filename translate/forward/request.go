@@ -1,0 +1,199 @@
+package forward
+
+import (
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// Request is a JSON request of which the edge reads the model. It keeps the body that it was given: the body and all
+// slices taken from the Request must not be changed as long as it is used. The zero value is ready. Not safe for concurrent
+// use.
+type Request struct {
+	Model  []byte // the name that the client wrote, decoded: 1 to chat.MaxModelName bytes without control characters
+	Stream bool   // the client wants events
+	// Choices is how many choices a completion will have: n for every prompt.
+	Choices int
+	// MaxTokens bounds the tokens of each completion; -1: not given.
+	MaxTokens int
+
+	body  []byte
+	doc   jsonx.Doc
+	edits jsonx.Edits
+	named jsonx.Value // the member model
+
+	absent        jsonx.Value // of Default: null, or not there
+	member, value []byte
+}
+
+// What is indexed: the members of the request, and the elements of those that are arrays.
+var requestOptions = jsonx.Options{Record: 2}
+
+// Decode reads a body: a JSON object with a string model. The error is an *apierr.Error.
+func (r *Request) Decode(body []byte) error {
+	if err := r.doc.Parse(body, requestOptions); err != nil {
+		if len(body) == 0 {
+			return apierr.Invalid("", apierr.CodeInvalidJSON, "The request body is empty. Send a JSON object.")
+		}
+		return apierr.FromJSON(err, "")
+	}
+	r.body = body
+	r.Choices, r.MaxTokens, r.Stream = 1, -1, false
+	r.absent, r.member, r.value = jsonx.Value{}, nil, nil
+	if !r.doc.Root().IsObject() {
+		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
+	}
+	var out [1]jsonx.Value
+	if err := r.Fields([]string{"model"}, out[:]); err != nil {
+		return err
+	}
+	r.named = out[0]
+	var err error
+	r.Model, err = modelName(r.named)
+	return err
+}
+
+// Fields looks members up by their names, as jsonx.Value.Fields does; the error is an *apierr.Error for one that is given
+// twice or in another case.
+func (r *Request) Fields(names []string, out []jsonx.Value) error {
+	if err := r.doc.Root().Fields(names, out); err != nil {
+		return apierr.FromJSON(err, "")
+	}
+	return nil
+}
+
+// DecodePlain is Decode for an endpoint that has no streams.
+func (r *Request) DecodePlain(body []byte) error {
+	if err := r.Decode(body); err != nil {
+		return err
+	}
+	if err := r.decodeStream(); err != nil {
+		return err
+	}
+	if r.Stream {
+		return apierr.Invalid("stream", apierr.CodeUnsupportedParameter, "stream must be false or absent: this endpoint has no streams.")
+	}
+	return nil
+}
+
+// DecodeCompletion is Decode for the legacy completions, of which it also reads what decides how the answer comes.
+func (r *Request) DecodeCompletion(body []byte) error {
+	if err := r.Decode(body); err != nil {
+		return err
+	}
+	if err := r.decodeStream(); err != nil {
+		return err
+	}
+	var out [3]jsonx.Value
+	if err := r.Fields([]string{"prompt", "n", "max_tokens"}, out[:]); err != nil {
+		return err
+	}
+	prompts := 1
+	if first := out[0].Index(0); out[0].IsArray() && (first.IsString() || first.IsArray()) { // an array of numbers is one prompt
+		prompts = out[0].Len()
+	}
+	n, err := atLeast(out[1], "n", 1, 1)
+	if err != nil {
+		return err
+	}
+	if n > chat.MaxChoices || prompts*n > maxChoices {
+		return apierr.Invalid("n", apierr.CodeInvalidValue, "n must be at most %d, and %d for all prompts together.", chat.MaxChoices, maxChoices)
+	}
+	r.Choices = prompts * n
+	r.MaxTokens, err = atLeast(out[2], "max_tokens", 0, -1)
+	return err
+}
+
+// maxChoices bounds the choices of one answer.
+const maxChoices = 4096
+
+// decodeStream reads stream.
+func (r *Request) decodeStream() error {
+	var out [1]jsonx.Value
+	if err := r.Fields([]string{"stream"}, out[:]); err != nil {
+		return err
+	}
+	v := out[0]
+	if !given(v) {
+		return nil
+	}
+	var ok bool
+	if r.Stream, ok = v.Bool(); !ok {
+		return apierr.Invalid("stream", apierr.CodeInvalidType, "stream must be true or false.")
+	}
+	return nil
+}
+
+// atLeast reads an optional integer.
+func atLeast(v jsonx.Value, name string, lowest int64, absent int) (int, error) {
+	if !given(v) {
+		return absent, nil
+	}
+	n, ok := v.Int()
+	if !ok {
+		return 0, apierr.Invalid(name, apierr.CodeInvalidType, "%s must be an integer.", name)
+	}
+	if n < lowest || n > 1<<40 {
+		return 0, apierr.Invalid(name, apierr.CodeInvalidValue, "%s must be at least %d, and no larger than an engine could take.", name, lowest)
+	}
+	return int(n), nil
+}
+
+// given reports whether an optional member has a value: SDKs write null for what was not set.
+func given(v jsonx.Value) bool { return v.Exists() && !v.IsNull() }
+
+func modelName(v jsonx.Value) ([]byte, error) {
+	switch {
+	case !given(v):
+		return nil, apierr.Invalid("model", apierr.CodeMissingParameter, "model is required.")
+	case !v.IsString():
+		return nil, apierr.Invalid("model", apierr.CodeInvalidType, "model must be a string.")
+	}
+	name := v.AppendText(nil)
+	return name, CheckModelName(name)
+}
+
+// CheckModelName refuses what cannot be the name of a model, with an *apierr.Error.
+func CheckModelName(name []byte) error {
+	switch {
+	case len(name) == 0:
+		return apierr.Invalid("model", apierr.CodeInvalidValue, "model must not be empty.")
+	case len(name) > chat.MaxModelName:
+		return apierr.Invalid("model", apierr.CodeInvalidValue, "model must be at most %d bytes long.", chat.MaxModelName)
+	}
+	for _, c := range name {
+		if c < ' ' || c == 0x7f {
+			return apierr.Invalid("model", apierr.CodeInvalidValue, "model must not hold control characters.")
+		}
+	}
+	return nil
+}
+
+// Check refuses members that steer an engine (chat.Limits.Refuse). The error is an *apierr.Error.
+func (r *Request) Check(refuse []string) error { return chat.RefuseMembers(r.doc.Root(), refuse) }
+
+// Default has a member that was looked up as v, and is absent or null, sent as the JSON text value.
+func (r *Request) Default(name string, v jsonx.Value, value []byte) {
+	if given(v) {
+		return
+	}
+	r.absent, r.member, r.value = v, jsonx.AppendStringS(nil, name), value
+}
+
+// Segments appends to segs the pieces of the body for an engine that knows the model as served: the client's body, byte for
+// byte, with model replaced and the Default added. They are valid until the next call, and as long as the body is.
+func (r *Request) Segments(segs [][]byte, served string) [][]byte {
+	r.edits.Reset()
+	r.edits.Set(r.named, jsonx.AppendStringS(nil, served))
+	switch {
+	case r.value == nil:
+	case r.absent.Exists():
+		r.edits.Set(r.absent, r.value)
+	default:
+		r.edits.Add(r.doc.Root(), append(append(r.member[:len(r.member):len(r.member)], ':'), r.value...))
+	}
+	return r.edits.Segments(segs, r.body)
+}
+
+// Size returns the length of the body, for an estimate of its tokens.
+func (r *Request) Size() int { return len(r.body) }

@@ -1,0 +1,56 @@
+package forward
+
+import "penstock/translate/apierr"
+
+// Field is a text field of a form.
+type Field struct{ Name, Value string }
+
+// Seen keeps which fields of a form have come. The zero value is ready.
+type Seen uint32
+
+// Note takes the name of a field and returns its place in known, -1 when it is not in it. The error is an *apierr.Error for
+// one that has come before, or that is a known one in another case: two readers could see two different forms.
+func (s *Seen) Note(name string, known []string) (int, error) {
+	for i, n := range known {
+		if !sameFold(name, n) {
+			continue
+		}
+		switch {
+		case name != n:
+			return i, apierr.Invalid(n, apierr.CodeDuplicateMember, "%s is spelt in another case.", n)
+		case *s&(1<<i) != 0:
+			return i, apierr.Invalid(n, apierr.CodeDuplicateMember, "%s is given twice.", n)
+		}
+		*s |= 1 << i
+		return i, nil
+	}
+	return -1, nil
+}
+
+// Has reports whether the field at place i has come.
+func (s *Seen) Has(i int) bool { return *s&(1<<i) != 0 }
+
+// NotText is the error for a known field that came as a file: err when Note gave one.
+func NotText(known []string, which int, err error) error {
+	if err != nil {
+		return err
+	}
+	return apierr.Invalid(known[which], apierr.CodeInvalidType, "%s must be a text field, without a file name.", known[which])
+}
+
+// sameFold compares with a lower-case word, ASCII only.
+func sameFold(s, lower string) bool {
+	if len(s) != len(lower) {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
+}

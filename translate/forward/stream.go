@@ -1,0 +1,146 @@
+package forward
+
+import (
+	"bytes"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// Stream passes the events of an engine on: each as it came, but for the model, which becomes the public id. It belongs to
+// one call. Reset first, then Append for each event, and in the end either Finish or Fail.
+type Stream struct {
+	model   string
+	choices int // that must finish; 0: a transcription
+
+	doc    jsonx.Doc
+	seen   map[int64]bool // choices, and whether each has ended
+	open   int            // that have not
+	told   bool           // transcript.text.done came
+	mark   bool           // [DONE] came
+	closed bool           // Finish or Fail has been written
+	events int
+	usage  chat.Usage
+}
+
+// Reset makes s ready for a call: model is the public id, choices as many as the client asked for; 0 for a transcription.
+func (s *Stream) Reset(model string, choices int) {
+	s.doc.Reset()
+	*s = Stream{model: model, choices: choices, doc: s.doc}
+}
+
+var doneMark = []byte("[DONE]")
+
+// Append appends what the client is to see of one event. The error is a *chat.BadAnswer when the event is no JSON object, or
+// a *chat.EngineError when the engine reports a failure.
+func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
+	if bytes.Equal(bytes.TrimSpace(ev.Data), doneMark) {
+		s.mark = true
+		return dst, nil
+	}
+	if len(ev.Data) == 0 { // a field of the stream, such as retry
+		return dst, nil
+	}
+	if err := s.doc.Parse(ev.Data, jsonx.Options{Record: recordEvent}); err != nil {
+		return dst, &chat.BadAnswer{Reason: badJSON}
+	}
+	root := s.doc.Root()
+	if !root.IsObject() {
+		return dst, &chat.BadAnswer{Reason: notObject}
+	}
+	var out [6]jsonx.Value
+	if err := root.Fields([]string{"model", "choices", "usage", "type", "error", "object"}, out[:]); err != nil {
+		return dst, &chat.BadAnswer{Reason: twice}
+	}
+	if given(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") {
+		e := chat.ParseEngineError(0, "application/json", ev.Data)
+		return dst, &e
+	}
+	s.events++
+	s.note(out[1], out[3])
+	if u, ok := readUsage(out[2]); ok {
+		s.usage = u
+	}
+	data := ev.Data
+	if v := out[0]; v.IsString() {
+		changed := append(make([]byte, 0, len(data)+len(s.model)), data[:v.Start()]...)
+		changed = jsonx.AppendStringS(changed, s.model)
+		data = append(changed, data[v.End():]...)
+	}
+	return sse.AppendEvent(dst, string(ev.Name), data), nil
+}
+
+// note takes down what an event says of the end.
+func (s *Stream) note(choices, kind jsonx.Value) {
+	if kind.EqualText("transcript.text.done") {
+		s.told = true
+	}
+	for it := choices.Iter(); it.Next() && len(s.seen) < maxChoices; {
+		c := it.Value()
+		index, ok := c.Get("index").Int()
+		if !ok {
+			index = int64(it.Index())
+		}
+		ended, known := s.seen[index]
+		if !known {
+			if s.seen == nil {
+				s.seen = map[int64]bool{}
+			}
+			s.seen[index] = false
+			s.open++
+		}
+		if f := c.Get("finish_reason"); !ended && f.IsString() && !f.EqualText("") {
+			s.seen[index] = true
+			s.open--
+		}
+	}
+}
+
+// Whole reports whether the stream may end well from here on.
+func (s *Stream) Whole() bool {
+	if s.told && s.choices == 0 {
+		return true
+	}
+	// Some engines give one choice whatever n is.
+	return s.open == 0 && len(s.seen) > 0 && (len(s.seen) >= s.choices || s.mark)
+}
+
+// Done reports whether nothing more is wanted from the engine.
+func (s *Stream) Done() bool { return s.mark }
+
+// Finish appends what ends the stream well: [DONE] for completions, and for a transcription whose engine sent it.
+func (s *Stream) Finish(dst []byte) ([]byte, error) {
+	switch {
+	case !s.Whole():
+		return dst, chat.ErrNoFinish
+	case s.closed:
+		return dst, nil
+	}
+	s.closed = true
+	if s.mark || s.choices > 0 {
+		dst = sse.AppendEvent(dst, "", doneMark)
+	}
+	return dst, nil
+}
+
+// Fail appends the event that tells the client of a failure. No [DONE] follows it.
+func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
+	if s.closed {
+		return dst
+	}
+	s.closed = true
+	return sse.AppendEvent(dst, "", e.Append(nil))
+}
+
+// Keepalive appends a comment, which clients ignore.
+func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
+
+// Usage returns what the engine told of the tokens. Of a completion that told nothing it is an estimate: a token an event.
+func (s *Stream) Usage() chat.Usage {
+	if s.usage.Known || s.choices == 0 {
+		return s.usage
+	}
+	return chat.Usage{Completion: s.events, Total: s.events, Estimated: true}
+}

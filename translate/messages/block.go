@@ -1,0 +1,263 @@
+package messages
+
+import "penstock/translate/jsonx"
+
+// The members of blocks that are read.
+const (
+	fieldType = iota
+	fieldText
+	fieldSource
+	fieldID
+	fieldName
+	fieldInput
+	fieldToolUseID
+	fieldContent
+	fieldIsError
+	fieldTitle
+	fieldContext
+	fieldToolName
+	fieldCount
+)
+
+var blockNames = jsonx.NewNames("type", "text", "source", "id", "name", "input", "tool_use_id", "content", "is_error",
+	"title", "context", "tool_name")
+
+const (
+	sourceType = iota
+	sourceMediaType
+	sourceData
+	sourceURL
+	sourceContent
+	sourceMembers
+)
+
+var sourceNames = jsonx.NewNames("type", "media_type", "data", "url", "content")
+
+// blockKind is what a block is to the translation.
+type blockKind uint8
+
+const (
+	blockUnknown blockKind = iota
+	blockText
+	blockImage
+	blockDocument
+	blockSearchResult
+	blockToolReference
+	blockToolUse
+	blockToolResult
+	blockUpload  // a file that only the dialect's vendor holds
+	blockIgnored // thinking, and what servers of the dialect's vendor have done
+)
+
+var blockKinds = map[string]blockKind{
+	"text":              blockText,
+	"image":             blockImage,
+	"document":          blockDocument,
+	"search_result":     blockSearchResult,
+	"tool_reference":    blockToolReference,
+	"tool_use":          blockToolUse,
+	"tool_result":       blockToolResult,
+	"container_upload":  blockUpload,
+	"thinking":          blockIgnored,
+	"redacted_thinking": blockIgnored,
+
+	"server_tool_use":                        blockIgnored,
+	"web_search_tool_result":                 blockIgnored,
+	"web_fetch_tool_result":                  blockIgnored,
+	"code_execution_tool_result":             blockIgnored,
+	"bash_code_execution_tool_result":        blockIgnored,
+	"text_editor_code_execution_tool_result": blockIgnored,
+	"tool_search_tool_result":                blockIgnored,
+	"mcp_tool_use":                           blockIgnored,
+	"mcp_tool_result":                        blockIgnored,
+}
+
+// block is a content block.
+type block struct {
+	kind   blockKind
+	fields [fieldCount]jsonx.Value
+	source [sourceMembers]jsonx.Value // of an image or a document, once it has been visited
+	nested bool                       // it stands in a document
+}
+
+// readBlock reads the members of a block and its kind.
+func readBlock(v jsonx.Value) (b block, f *fault) {
+	if !v.IsObject() {
+		return b, wrongType("", "an object with a type", v)
+	}
+	if f = readFields(v, blockNames, b.fields[:]); f != nil {
+		return b, f
+	}
+	if f = requiredString("type", b.fields[fieldType]); f != nil {
+		return b, f
+	}
+	name, plain := b.fields[fieldType].Text()
+	if !plain {
+		name = b.fields[fieldType].AppendText(nil)
+	}
+	b.kind = blockKinds[string(name)]
+	return b, nil
+}
+
+// visit checks a block that is neither a call nor a result, and tells w what is in it.
+func (b block) visit(w *content) *fault {
+	switch b.kind {
+	case blockText:
+		if f := requiredString("text", b.fields[fieldText]); f != nil {
+			return f
+		}
+		w.text(inside(b.fields[fieldText]))
+		return nil
+	case blockImage:
+		if f := b.readImage(); f != nil {
+			return f
+		}
+		w.image(&b)
+		return nil
+	case blockDocument:
+		return b.visitDocument(w)
+	case blockSearchResult:
+		return b.visitSearchResult(w)
+	case blockToolReference:
+		if f := requiredText("tool_name", b.fields[fieldToolName]); f != nil {
+			return f
+		}
+		w.text(inside(b.fields[fieldToolName]))
+		return nil
+	case blockIgnored:
+		return nil
+	case blockUpload:
+		return unsupported("type", "must not be container_upload; files are not kept here")
+	case blockToolUse, blockToolResult:
+		return wrongValue("type", "must not be a call or a result of a tool here")
+	case blockUnknown:
+	}
+	return wrongValue("type", "is not a known kind of content block")
+}
+
+// visitContent visits the content of a result or of a document: a string, blocks, or nothing.
+func (b block) visitContent(v jsonx.Value, w *content) *fault {
+	switch {
+	case !given(v):
+		return nil
+	case v.IsString():
+		w.text(inside(v))
+		return nil
+	case !v.IsArray():
+		return wrongType("content", "a string or an array of content blocks", v)
+	case !v.Recorded():
+		return wrongValue("content", "is nested too deeply")
+	}
+	for it := v.Iter(); it.Next(); {
+		part, f := readBlock(it.Value())
+		if f == nil {
+			part.nested = b.nested || b.kind == blockDocument
+			if !part.nested {
+				w.item = it.Index()
+			}
+			f = part.visit(w)
+		}
+		if f != nil {
+			return f.at("content", it.Index())
+		}
+	}
+	return nil
+}
+
+// readSource reads the source of an image or a document.
+func (b *block) readSource() *fault {
+	v := b.fields[fieldSource]
+	switch {
+	case !given(v):
+		return missing("source")
+	case !v.IsObject():
+		return wrongType("source", "an object", v)
+	}
+	if f := readFields(v, sourceNames, b.source[:]); f != nil {
+		return f.in("source")
+	}
+	if f := requiredString("type", b.source[sourceType]); f != nil {
+		return f.in("source")
+	}
+	return nil
+}
+
+// readImage checks what is said about an image. What it is worth is found when the chat body is decoded.
+func (b *block) readImage() *fault {
+	if f := b.readSource(); f != nil {
+		return f
+	}
+	switch kind := b.source[sourceType]; {
+	case kind.EqualText("base64"):
+		if f := requiredString("media_type", b.source[sourceMediaType]); f != nil {
+			return f.in("source")
+		}
+		if !isImageType(b.source[sourceMediaType]) {
+			return unsupported("media_type", "must be image/jpeg, image/png or image/webp").in("source")
+		}
+		if f := requiredText("data", b.source[sourceData]); f != nil {
+			return f.in("source")
+		}
+	case kind.EqualText("url"):
+		if f := requiredText("url", b.source[sourceURL]); f != nil {
+			return f.in("source")
+		}
+	case kind.EqualText("file"):
+		return unsupported("type", "must be base64 or url; files are not kept here").in("source")
+	default:
+		return wrongValue("type", "must be base64 or url").in("source")
+	}
+	return nil
+}
+
+func isImageType(v jsonx.Value) bool {
+	return v.EqualText("image/jpeg") || v.EqualText("image/png") || v.EqualText("image/webp") || v.EqualText("image/jpg")
+}
+
+// visitDocument tells the text of a document. Engines of the chat dialect read no PDFs.
+func (b block) visitDocument(w *content) *fault {
+	if f := b.readSource(); f != nil {
+		return f
+	}
+	if f := b.label("title", fieldTitle, w); f != nil {
+		return f
+	}
+	if f := b.label("context", fieldContext, w); f != nil {
+		return f
+	}
+	switch kind := b.source[sourceType]; {
+	case kind.EqualText("text"):
+		if f := requiredString("data", b.source[sourceData]); f != nil {
+			return f.in("source")
+		}
+		w.text(inside(b.source[sourceData]))
+		return nil
+	case kind.EqualText("content"):
+		if f := b.visitContent(b.source[sourceContent], w); f != nil {
+			return f.in("source")
+		}
+		return nil
+	}
+	return unsupported("type", "must be text or content; PDFs and files are not read here").in("source")
+}
+
+// visitSearchResult tells the text of a search result.
+func (b block) visitSearchResult(w *content) *fault {
+	if f := b.label("title", fieldTitle, w); f != nil {
+		return f
+	}
+	if f := b.label("source", fieldSource, w); f != nil {
+		return f
+	}
+	return b.visitContent(b.fields[fieldContent], w)
+}
+
+// label tells a member that is an optional text.
+func (b *block) label(name string, field int, w *content) *fault {
+	v := b.fields[field]
+	if f := optionalString(name, v); f != nil || !given(v) {
+		return f
+	}
+	w.text(inside(v))
+	return nil
+}

@@ -1,0 +1,42 @@
+package messages
+
+import (
+	"bytes"
+	"testing"
+
+	"penstock/translate/chat"
+)
+
+func TestCountSegments(t *testing.T) {
+	body := []byte(`{"stream":true,"tools":[{"name":"f","input_schema":{"z":1.0}}],"lora":[1],"mod\u0065l":"public","system":null,"max_tokens":5,"messages":[{"role":"user","content":"é\n"}],"thinking":{"type":"disabled"}}`)
+	var (
+		r Request
+		c chat.Request
+	)
+	if _, err := r.Decode(nil, body, &c, Options{Count: true}); err != nil {
+		t.Fatal(err)
+	}
+	got := bytes.Join(CountSegments(nil, body, `org/"served"`), nil)
+	want := `{"model":"org/\"served\"","messages":[{"role":"user","content":"é\n"}],"tools":[{"name":"f","input_schema":{"z":1.0}}],"thinking":{"type":"disabled"}}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestReadCount(t *testing.T) {
+	for answer, want := range map[string]int{
+		`{"input_tokens":12}`: 12, `{"input_tokens":0,"more":1}`: 0, `{"input_tokens":-1}`: -1, `{"input_tokens":"1"}`: -1,
+		`{"input_tokens":1e99}`: -1, `{}`: -1, `[]`: -1, `{"input_tokens":1`: -1, ``: -1,
+	} {
+		n, ok := ReadCount([]byte(answer))
+		if !ok {
+			n = -1
+		}
+		if n != want {
+			t.Errorf("%s: %d, want %d", answer, n, want)
+		}
+	}
+	if got := string(AppendCount(nil, 7)); got != `{"input_tokens":7}` {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,57 @@
+// Package messages translates between the Messages dialect, which Claude Code and the Anthropic SDKs speak, and the chat
+// dialect that engines speak: a request one way, a whole answer or a stream of events the other. It turns bytes into
+// bytes and knows neither HTTP nor files nor the clock.
+//
+//	body, err = request.Decode(body[:0], client, &chatRequest, messages.Options{})  // what the engine is sent
+//	answer, err = messages.AppendResponse(answer[:0], completion, echo)             // from a whole completion
+//	stream.Reset(echo); out, err = stream.Append(out[:0], event)                     // from the engine's events
+//
+// # Requests
+//
+// The client's body is parsed once. What is translated is copied as it stands in the source, escapes, numbers and the order
+// of members included: a schema, the arguments of a call and a text reach the engine byte for byte.
+//
+//	system, role system      one leading system message, texts joined by line ends (in_place: where they stand)
+//	text blocks              a string, joined by line ends; beside images an array of parts in order
+//	image                    image_url with a data URL or the URL
+//	tool_use                 tool_calls, the input as JSON in a string
+//	tool_result              tool messages first, whatever stood before them; their images in the user message that follows
+//	document, search_result  their text; PDFs and files are refused, since no engine here reads them
+//	thinking, server tools   left out of the history
+//	tools                    functions; server tools are dropped beside functions and refused alone
+//	tool_choice              auto, none, required, a function; disable_parallel_tool_use becomes parallel_tool_calls
+//	stop_sequences           stop
+//	thinking disabled        reasoning_effort none
+//	output_config            effort becomes reasoning_effort, format becomes response_format
+//
+// Everything else (metadata, cache_control, context_management, betas) is accepted and goes no further.
+//
+// # Answers
+//
+// The blocks of an answer are thinking (when the client asked for it), text, and tool_use, in the order in which the
+// engine told them. One block is open at a time. A delta goes out as it comes, except where that rule forbids it: while a call
+// is open its arguments may go on, so whatever belongs to another block is held until the call is complete.
+//
+// # Design
+//
+// A translation of a message depends on that message alone (and on what comes before it not at all), so the serialized
+// messages of one turn are a byte prefix of those of the next one, and engines find them in their prefix cache. That is why
+// neighbours of one role are not merged, and why nothing random is in a request. Under fold, system text that comes in the
+// middle of a conversation changes the leading message once; in_place is there for templates that can do better.
+//
+// The translated body is a chat request like any client's and is decoded as one, so that checks, limits, routing and the
+// writing for an engine are shared. What only that decoding can find (an image's kind and size) comes back under the name
+// that the member has in Messages.
+//
+// The signature of a thinking block is a constant. It is never checked, since thinking is left out of the history, and a
+// random one would make two equal answers differ.
+//
+// A call whose arguments are not a JSON object is never made into one that is: a tool would run on something that the model
+// did not ask for. Whole and streamed answers fail with it alike. Two exceptions: no arguments at all mean {}, and a call
+// that the token limit has cut is told as the dialect does it, with stop_reason max_tokens and, in a whole answer, an input
+// of {}; in a stream the client has what came.
+//
+// A stop sequence is named only when it is one of the client's: engines also report stop strings of their own templates.
+//
+// Tool ids are the engine's. One that it gave to two calls, or did not give, is replaced, for results are matched by it.
+package messages

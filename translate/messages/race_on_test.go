@@ -1,0 +1,6 @@
+//go:build race
+
+package messages
+
+// raceEnabled: the race detector allocates, so allocations are not counted under it.
+const raceEnabled = true

@@ -1,0 +1,298 @@
+package messages
+
+import (
+	"slices"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// Options says how a request is to be translated. The zero value folds system text and tolerates what can be tolerated.
+type Options struct {
+	// InPlace reports whether the model, named as the client wrote it, takes system messages in the middle of a
+	// conversation; nil: none does. It is asked once, before anything is written, and must not keep the name.
+	InPlace func(model []byte) bool
+	// Strict refuses server tools even beside functions.
+	Strict bool
+	// Count reads the body as one of count_tokens, which has no max_tokens and no stream.
+	Count bool
+}
+
+// Echo is what an answer needs of its request. Decode fills in Thinking and Stops; the other members are the caller's.
+type Echo struct {
+	// Model is the public id that the answer names.
+	Model string
+	// ID is the id of the message, "msg_" and something unique: the ids of calls that an engine gave none follow from it.
+	ID string
+	// RequestID is told in the errors of a stream.
+	RequestID string
+	// Thinking: the client asked to see the model's reasoning.
+	Thinking bool
+	// Stops are the stop sequences of the request.
+	Stops []string
+}
+
+// Request translates the body of a Messages request. The zero value is ready. It is meant to be reused, by one call at a
+// time, and keeps nothing of a body between calls.
+type Request struct {
+	// Echo is filled by Decode.
+	Echo Echo
+
+	doc     jsonx.Doc
+	members [memberCount]jsonx.Value
+	out     []byte  // the chat body that is being written
+	count   int     // messages in it
+	images  []place // of each image in it
+}
+
+// place is where an image stands in the chat body and where in the client's.
+type place struct {
+	message, part  int // messages[message].content[part] in the chat body
+	from, at, item int // messages[from].content[at] in the client's, and .content[item] of a result or document; -1: none
+	member         string
+}
+
+// The deepest that is read is messages[0].content[0].content[0].source.data, or the blocks of a document. A schema lies one
+// level deeper in chat, and a call has more members there, hence the other two limits.
+var parseOptions = jsonx.Options{MaxDepth: jsonx.DefaultMaxDepth - 1, Record: 10, MaxNodes: jsonx.DefaultMaxNodes / 2}
+
+const (
+	memberModel = iota
+	memberMessages
+	memberMaxTokens
+	memberSystem
+	memberTemperature
+	memberTopP
+	memberTopK
+	memberStopSequences
+	memberStream
+	memberTools
+	memberToolChoice
+	memberMetadata
+	memberThinking
+	memberOutputConfig
+	memberOutputFormat // what output_config.format was called before
+	memberCount
+)
+
+var memberNames = jsonx.NewNames("model", "messages", "max_tokens", "system", "temperature", "top_p", "top_k",
+	"stop_sequences", "stream", "tools", "tool_choice", "metadata", "thinking", "output_config", "output_format")
+
+// Decode appends the chat request that body amounts to, and decodes that into the chat request: it borrows what has been
+// appended, which must not change before it is reset. body is not kept.
+//
+// The error is an *apierr.Error that names a member of the Messages request; what was appended is then of no use.
+func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byte, error) {
+	r.reset()
+	defer r.doc.Reset()
+	if err := r.parse(body); err != nil {
+		return dst, err
+	}
+	r.out = slices.Grow(dst, len(body)+len(body)/8)
+	f := r.translate(&o)
+	dst, r.out = r.out, nil
+	if f != nil {
+		return dst, f.err()
+	}
+	return dst, r.Explain(into.Decode(dst))
+}
+
+// Reset lets go of the memory that an unusually large request has needed, for a pool.
+func (r *Request) Reset() {
+	r.reset()
+	if cap(r.images) > 64 {
+		r.images = nil
+	}
+}
+
+func (r *Request) reset() {
+	r.doc.Reset()
+	*r = Request{doc: r.doc, images: r.images[:0]}
+}
+
+func (r *Request) parse(body []byte) error {
+	if len(body) == 0 {
+		return apierr.Invalid("", apierr.CodeInvalidJSON, "The request body is empty. Send a JSON object.")
+	}
+	if err := r.doc.Parse(body, parseOptions); err != nil {
+		return apierr.FromJSON(err, "")
+	}
+	root := r.doc.Root()
+	if !root.IsObject() {
+		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
+	}
+	if f := readFields(root, memberNames, r.members[:]); f != nil {
+		return f.err()
+	}
+	return nil
+}
+
+// translate writes the chat body. Members that have the same name and the same rules in chat are copied unread: chat's own
+// decoding refuses them under that name.
+func (r *Request) translate(o *Options) *fault {
+	r.out = append(r.out, '{')
+	if v := r.members[memberModel]; given(v) {
+		r.out = append(append(r.out, `"model":`...), v.Raw()...)
+		r.out = append(r.out, ',')
+	}
+	inPlace := false
+	if v := r.members[memberModel]; o.InPlace != nil && v.IsString() {
+		name, plain := v.Text()
+		if !plain {
+			name = v.AppendText(nil)
+		}
+		inPlace = o.InPlace(name)
+	}
+	if f := r.messages(inPlace); f != nil {
+		return f
+	}
+	if !o.Count {
+		if !given(r.members[memberMaxTokens]) {
+			return missing("max_tokens")
+		}
+		r.copy("max_tokens", memberMaxTokens)
+		r.copy("stream", memberStream)
+	}
+	r.copy("temperature", memberTemperature)
+	r.copy("top_p", memberTopP)
+	r.copy("top_k", memberTopK)
+	for _, step := range [...]func() *fault{
+		r.stopSequences,
+		func() *fault { return r.tools(o.Strict) },
+		func() *fault { return optionalObject("metadata", r.members[memberMetadata]) },
+		r.reasoning,
+		r.outputFormat,
+	} {
+		if f := step(); f != nil {
+			return f
+		}
+	}
+	r.out = append(r.out, '}')
+	return nil
+}
+
+// copy writes a member as it stands, unless it is not given.
+func (r *Request) copy(name string, member int) {
+	if v := r.members[member]; given(v) {
+		r.member(name)
+		r.out = append(r.out, v.Raw()...)
+	}
+}
+
+// member begins a member behind another one.
+func (r *Request) member(name string) {
+	r.out = append(r.out, ',', '"')
+	r.out = append(r.out, name...)
+	r.out = append(r.out, '"', ':')
+}
+
+func (r *Request) stopSequences() *fault {
+	v := r.members[memberStopSequences]
+	switch {
+	case !given(v):
+		return nil
+	case !v.IsArray():
+		return wrongType("stop_sequences", "an array of strings", v)
+	}
+	for it := v.Iter(); it.Next(); {
+		s := it.Value()
+		switch {
+		case !s.IsString():
+			return wrongType("", "a string", s).at("stop_sequences", it.Index())
+		case len(inside(s)) == 0:
+			return wrongValue("", "must not be empty").at("stop_sequences", it.Index())
+		}
+		r.Echo.Stops = append(r.Echo.Stops, string(s.AppendText(nil)))
+	}
+	if len(r.Echo.Stops) > 0 {
+		r.copy("stop", memberStopSequences)
+	}
+	return nil
+}
+
+var (
+	thinkingNames = jsonx.NewNames("type", "display")
+	outputNames   = jsonx.NewNames("effort", "format")
+	formatNames   = jsonx.NewNames("type", "schema")
+)
+
+// reasoning reads thinking and output_config.effort. A budget is no effort, so it is not read; words that are not known
+// yet are passed over, because clients send them to every model.
+func (r *Request) reasoning() *fault {
+	effort := ""
+	if v := r.members[memberOutputConfig]; given(v) {
+		if f := optionalObject("output_config", v); f != nil {
+			return f
+		}
+		var c [2]jsonx.Value
+		if f := readFields(v, outputNames, c[:]); f != nil {
+			return f.in("output_config")
+		}
+		if f := optionalString("effort", c[0]); f != nil {
+			return f.in("output_config")
+		}
+		if c[0].EqualText("max") {
+			effort = "xhigh"
+		}
+		for _, word := range chat.Efforts {
+			if c[0].EqualText(word) {
+				effort = word
+			}
+		}
+	}
+	if v := r.members[memberThinking]; given(v) {
+		if f := optionalObject("thinking", v); f != nil {
+			return f
+		}
+		var t [2]jsonx.Value
+		if f := readFields(v, thinkingNames, t[:]); f != nil {
+			return f.in("thinking")
+		}
+		if f := requiredString("type", t[0]); f != nil {
+			return f.in("thinking")
+		}
+		switch {
+		case t[0].EqualText("disabled"):
+			effort = "none"
+		case t[0].EqualText("enabled"), t[0].EqualText("adaptive"):
+			r.Echo.Thinking = !t[1].EqualText("omitted")
+		}
+	}
+	if effort != "" {
+		r.member("reasoning_effort")
+		r.out = jsonx.AppendStringS(r.out, effort)
+	}
+	return nil
+}
+
+// outputFormat turns the schema that the answer must follow into a response_format.
+func (r *Request) outputFormat() *fault {
+	path := "output_config.format"
+	v := r.members[memberOutputConfig].Get("format")
+	if !given(v) {
+		path, v = "output_format", r.members[memberOutputFormat]
+	}
+	if f := optionalObject(path, v); f != nil || !given(v) {
+		return f
+	}
+	var c [2]jsonx.Value
+	if f := readFields(v, formatNames, c[:]); f != nil {
+		return f.in(path)
+	}
+	if f := requiredString("type", c[0]); f != nil {
+		return f.in(path)
+	}
+	switch {
+	case !c[0].EqualText("json_schema"):
+		return unsupported("type", "must be json_schema").in(path)
+	case !given(c[1]):
+		return missing("schema").in(path)
+	case !c[1].IsObject():
+		return wrongType("schema", "an object", c[1]).in(path)
+	}
+	r.member("response_format")
+	r.out = append(r.out, `{"type":"json_schema","json_schema":{"name":"output","strict":true,"schema":`...)
+	r.out = append(append(r.out, c[1].Raw()...), `}}`...)
+	return nil
+}

@@ -1,0 +1,85 @@
+package messages
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+)
+
+// seeds returns one section of every archive of a folder.
+func seeds(f testing.TB, folder, name string) (out [][]byte) {
+	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		f.Fatal("no archives", err)
+	}
+	for _, file := range files {
+		ar, err := txtar.ParseFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, s := range ar.Files {
+			if s.Name == name {
+				out = append(out, s.Data)
+			}
+		}
+	}
+	return out
+}
+
+// chatWords are parts of the names that members have in chat alone: a client of Messages must not be told of them.
+var chatWords = []string{"image_url", "tool_calls", "tool_call_id", "function", "parameters", "arguments", "stop[", "response_format", "reasoning_effort"}
+
+// FuzzDecode: no body makes Decode panic or change it; every error is a client's and speaks of Messages; what is accepted is
+// a chat request, the same each time.
+func FuzzDecode(f *testing.F) {
+	for _, s := range seeds(f, "request", "request") {
+		f.Add(s, byte(0))
+	}
+	f.Add(seeds(f, "request", "request")[0], byte(7))
+	var r Request
+	f.Fuzz(func(t *testing.T, body []byte, options byte) {
+		o := Options{Strict: options&1 != 0, Count: options&2 != 0}
+		if options&4 != 0 {
+			o.InPlace = func([]byte) bool { return true }
+		}
+		kept := bytes.Clone(body)
+		var c, again chat.Request
+		out, err := r.Decode([]byte("xx"), body, &c, o)
+		if !bytes.Equal(kept, body) {
+			t.Fatal("the body has changed")
+		}
+		if err != nil {
+			var e *apierr.Error
+			if !errors.As(err, &e) || e.Status != 400 || e.Code == "" || e.Message == "" || strings.Contains(e.Param, "..") {
+				t.Fatalf("%T: %v", err, err)
+			}
+			for _, word := range chatWords {
+				if strings.Contains(e.Param, word) {
+					t.Fatalf("the error speaks of chat: %v: %s", e, e.Message)
+				}
+			}
+			return
+		}
+		if !bytes.HasPrefix(out, []byte("xx")) {
+			t.Fatal("what stood in dst is gone")
+		}
+		out = out[2:]
+		if !json.Valid(out) {
+			t.Fatalf("the chat body is not JSON: %s", out)
+		}
+		if err := again.Decode(out); err != nil {
+			t.Fatalf("chat refuses what was accepted: %v: %s", err, out)
+		}
+		if second, err := r.Decode(nil, body, &again, o); err != nil || !bytes.Equal(second, out) {
+			t.Fatalf("the same body becomes another one: %v\n%s\n%s", err, out, second)
+		}
+	})
+}

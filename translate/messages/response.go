@@ -1,0 +1,194 @@
+package messages
+
+import (
+	"strconv"
+	"sync"
+
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// whole is what is needed to read one completion.
+type whole struct {
+	source chat.Source
+	input  input
+}
+
+var wholes = sync.Pool{New: func() any { return new(whole) }}
+
+// AppendResponse appends the answer for a completion, which has been parsed. The error is a *chat.BadAnswer: the engine's
+// answer is not one, or a call in it has no name or arguments that are no JSON object; dst is returned as it was then.
+//
+// e is only read. It is safe for concurrent use.
+func AppendResponse(dst []byte, c *chat.Completion, e *Echo) ([]byte, error) {
+	w := wholes.Get().(*whole)
+	defer func() {
+		w.source.Reset("")
+		w.input.reset()
+		wholes.Put(w)
+	}()
+	s := &w.source
+	s.Reset(e.ID)
+	if err := s.ReadWhole(c); err != nil {
+		return dst, err
+	}
+	out := append(dst, `{"id":`...)
+	out = jsonx.AppendStringS(out, e.ID)
+	out = append(out, `,"type":"message","role":"assistant","model":`...)
+	out = jsonx.AppendStringS(out, e.Model)
+	out = append(out, `,"content":[`...)
+	start := len(out)
+	if e.Thinking && len(s.Reasoning) > 0 {
+		out = append(append(out, `{"type":"thinking","thinking":"`...), s.Reasoning...)
+		out = append(out, `","signature":"`+signature+`"}`...)
+	}
+	if len(s.Content)+len(s.Refusal) > 0 {
+		out = separate(out, start)
+		out = append(append(out, `{"type":"text","text":"`...), s.Content...)
+		out = append(append(out, s.Refusal...), `"}`...)
+	}
+	for i := range s.Calls {
+		call := &s.Calls[i]
+		in, ok := w.input.read(call.Args)
+		switch {
+		case len(call.Name) == 0:
+			return dst, errNoName
+		case !ok && s.Finish != chat.FinishLength:
+			return dst, errArguments
+		case !ok || len(in) == 0:
+			in = noInput
+		}
+		out = separate(out, start)
+		out = append(append(out, `{"type":"tool_use","id":"`...), s.CallID(i)...)
+		out = append(append(out, `","name":"`...), call.Name...)
+		out = append(append(out, `","input":`...), in...)
+		out = append(out, '}')
+	}
+	out = append(out, `],`...)
+	out = appendStop(out, s, e)
+	out = append(out, `,"usage":`...)
+	out = appendUsage(out, s.Usage())
+	return append(out, '}'), nil
+}
+
+// separate appends a comma unless nothing was written since start.
+func separate(dst []byte, start int) []byte {
+	if len(dst) > start {
+		dst = append(dst, ',')
+	}
+	return dst
+}
+
+// signature is what stands where a vendor proves that thinking is its own. Clients hand it back unread.
+const signature = "cGVuc3RvY2s="
+
+// The ways in which a call is no answer.
+var (
+	errNoName    = &chat.BadAnswer{Reason: "a tool call without a name"}
+	errArguments = &chat.BadAnswer{Reason: "a tool call with arguments that are no JSON object", ByModel: true}
+	errLate      = &chat.BadAnswer{Reason: "a tool call that goes on behind its arguments"}
+)
+
+// appendUsage appends the counts. Here the input leaves out what came from the cache.
+func appendUsage(dst []byte, u chat.Usage) []byte {
+	dst = append(dst, `{"input_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.Prompt-u.Cached), 10)
+	dst = append(dst, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.Cached), 10)
+	dst = append(dst, `,"output_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.Completion), 10)
+	return append(dst, '}')
+}
+
+// appendStop appends the members stop_reason and stop_sequence.
+func appendStop(dst []byte, s *chat.Source, e *Echo) []byte {
+	reason, sequence := stopOf(s, e)
+	dst = append(append(dst, `"stop_reason":"`...), reason...)
+	dst = append(dst, `","stop_sequence":`...)
+	if sequence == "" {
+		return append(dst, "null"...)
+	}
+	return jsonx.AppendStringS(dst, sequence)
+}
+
+// stopOf says why the answer ended. Calls decide, not what the engine calls it: some say stop although there are calls, and
+// an agent that reads tool_use without a call waits for ever.
+func stopOf(s *chat.Source, e *Echo) (reason, sequence string) {
+	switch {
+	case s.Finish == chat.FinishLength:
+		return "max_tokens", ""
+	case s.Finish == chat.FinishContentFilter:
+		return "refusal", ""
+	case len(s.Calls) > 0:
+		return "tool_use", ""
+	}
+	if len(s.StopSequence) > 0 {
+		var d jsonx.Doc
+		if d.Parse(quoted(nil, s.StopSequence), jsonx.Options{}) == nil {
+			for _, stop := range e.Stops {
+				if d.Root().EqualText(stop) {
+					return "stop_sequence", stop
+				}
+			}
+		}
+	}
+	return "end_turn", ""
+}
+
+// input reads the arguments of calls.
+type input struct {
+	doc     jsonx.Doc
+	in, out []byte
+}
+
+var noInput = []byte("{}")
+
+// read returns the JSON object that args, the contents of a JSON string, say: nothing when they say nothing. ok is false when
+// they are anything else. The slice is good until the next read.
+func (n *input) read(args []byte) (object []byte, ok bool) {
+	if len(args) == 0 {
+		return nil, true
+	}
+	n.in = quoted(n.in[:0], args)
+	if n.doc.Parse(n.in, jsonx.Options{}) != nil {
+		return nil, false
+	}
+	n.out = n.doc.Root().AppendText(n.out[:0])
+	if blank(n.out) {
+		return nil, true
+	}
+	if n.doc.Parse(n.out, jsonx.Options{Record: 1}) != nil {
+		return nil, false
+	}
+	switch root := n.doc.Root(); {
+	case root.IsObject():
+		return root.Raw(), true
+	case root.IsNull():
+		return nil, true
+	}
+	return nil, false
+}
+
+// reset lets go of the arguments, and of memory that is not worth keeping.
+func (n *input) reset() {
+	n.doc.Reset()
+	if cap(n.in)+cap(n.out) > keepInput {
+		n.in, n.out = nil, nil
+	}
+}
+
+const keepInput = 64 << 10
+
+func blank(b []byte) bool {
+	for _, c := range b {
+		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}
+
+// quoted appends the contents of a JSON string as one.
+func quoted(dst, contents []byte) []byte {
+	return append(append(append(dst, '"'), contents...), '"')
+}

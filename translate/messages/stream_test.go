@@ -1,0 +1,169 @@
+package messages
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/sse"
+)
+
+// through runs what src reads through s to its end, good or bad.
+func through(s *Stream, e *Echo, src io.Reader) []byte {
+	s.Reset(e)
+	r := sse.NewReader(src, 1<<20)
+	var (
+		out []byte
+		err error
+	)
+	for !s.Done() {
+		ev, readErr := r.Next()
+		if readErr != nil {
+			break
+		}
+		if out, err = s.Append(out, ev); err != nil {
+			return s.Fail(out, failed)
+		}
+	}
+	if out, err = s.Finish(out); err != nil {
+		out = s.Fail(out, failed)
+	}
+	return out
+}
+
+// TestSplits: how the engine's bytes are cut into reads makes no difference, at whatever offset.
+func TestSplits(t *testing.T) {
+	e := &Echo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
+	var s Stream
+	for _, upstream := range seeds(t, "answer", "upstream-response") {
+		want := through(&s, e, bytes.NewReader(upstream))
+		for at := range upstream {
+			got := through(&s, e, io.MultiReader(bytes.NewReader(upstream[:at]), bytes.NewReader(upstream[at:])))
+			if !bytes.Equal(got, want) {
+				t.Fatalf("cut at %d: %s\nwant %s", at, got, want)
+			}
+		}
+	}
+}
+
+// TestCuts: an engine that dies at whatever byte leaves a stream that is well formed, and that ends well only when it had
+// said why it stopped.
+func TestCuts(t *testing.T) {
+	e := &Echo{Model: "public", ID: "msg_1", Thinking: true}
+	var s Stream
+	for _, upstream := range seeds(t, "answer", "upstream-response") {
+		for at := range upstream {
+			out := through(&s, e, bytes.NewReader(upstream[:at]))
+			if grammar(t, out) && !bytes.Contains(upstream[:at], []byte(`"finish_reason"`)) {
+				t.Fatalf("ended well after %q", upstream[:at])
+			}
+		}
+	}
+}
+
+// FuzzStream: no input makes a Stream panic, break the order of events, or depend on how the input is cut.
+func FuzzStream(f *testing.F) {
+	for _, s := range seeds(f, "answer", "upstream-response") {
+		f.Add(s, true)
+	}
+	var s Stream
+	f.Fuzz(func(t *testing.T, upstream []byte, thinking bool) {
+		e := &Echo{Model: `pub"lic`, ID: "msg_1", Thinking: thinking, Stops: []string{"END"}}
+		out := through(&s, e, bytes.NewReader(upstream))
+		ended := grammar(t, out)
+		if cut := through(&s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
+			t.Fatalf("byte by byte:\n%s\nat once:\n%s", cut, out)
+		}
+		if !ended {
+			return
+		}
+		// A completion may be larger than what the assembler keeps of it, but may not be another one.
+		if whole, err := wholeOf(e, upstream); err == nil {
+			streamed := normal(t, collect(t, out))
+			if got := normal(t, whole); *got.StopReason != *streamed.StopReason || len(got.Content) != len(streamed.Content) {
+				t.Fatalf("whole and streamed answers differ:\n%s\n%s", whole, out)
+			}
+		}
+	})
+}
+
+func TestKeepaliveAndEnds(t *testing.T) {
+	const ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
+	e := &Echo{Model: "public", ID: "msg_1", RequestID: "req_1"}
+	var s Stream
+	s.Reset(e)
+	out := s.Keepalive(nil)
+	if string(out) != ping {
+		t.Errorf("a ping is %q", out)
+	}
+	if s.Whole() || s.Done() {
+		t.Error("whole or done before anything came")
+	}
+	out, err := s.Append(out, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"a"}}]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out = s.Keepalive(out)
+	if _, err := s.Finish(nil); !errors.Is(err, chat.ErrNoFinish) {
+		t.Errorf("Finish: %v, want ErrNoFinish", err)
+	}
+	out, err = s.Append(out, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Whole() {
+		t.Error("not whole after the finish_reason")
+	}
+	if u := s.Usage(); u.Prompt != 3 || u.Completion != 1 {
+		t.Errorf("usage %+v", u)
+	}
+	if out, err = s.Finish(out); err != nil {
+		t.Fatal(err)
+	}
+	if !grammar(t, out) || strings.Count(string(out), ping) != 2 {
+		t.Errorf("got %s", out)
+	}
+	after, err := s.Finish(nil)
+	if after = s.Fail(after, failed); err != nil || len(after) > 0 {
+		t.Errorf("behind the end: %q, %v", after, err)
+	}
+	// A failure before anything was said is an error event alone.
+	s.Reset(e)
+	out = s.Fail(nil, apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed."))
+	want := "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"The engine failed.\",\"type\":\"overloaded_error\",\"code\":\"upstream_failed\",\"param\":null},\"request_id\":\"req_1\"}\n\n"
+	if string(out) != want {
+		t.Errorf("got  %q\nwant %q", out, want)
+	}
+	s.Reset(nil)
+}
+
+// TestLargeArguments: arguments beyond what is looked at piece by piece are still checked, and still exact.
+func TestLargeArguments(t *testing.T) {
+	long := strings.Repeat("x", 200<<10)
+	for _, c := range []struct {
+		args string
+		good bool
+	}{{`{\"a\":\"` + long + `\"}`, true}, {`{\"a\":\"` + long, false}} {
+		e := &Echo{Model: "public", ID: "msg_1"}
+		var s Stream
+		s.Reset(e)
+		out, err := s.Append(nil, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"i","function":{"name":"f","arguments":"` + c.args + `"}}]}}]}`)})
+		if err == nil {
+			out, err = s.Append(out, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"t"},"finish_reason":"stop"}]}`)})
+		}
+		if err == nil {
+			out, err = s.Finish(out)
+		}
+		if (err == nil) != c.good {
+			t.Errorf("good %v: %v", c.good, err)
+		}
+		if c.good && !bytes.Contains(out, []byte(`"partial_json":"`+c.args+`"`)) {
+			t.Error("the arguments are not exact")
+		}
+	}
+}

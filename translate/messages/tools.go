@@ -1,0 +1,186 @@
+package messages
+
+import (
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+var (
+	toolNames   = jsonx.NewNames("type", "name", "description", "input_schema", "strict")
+	choiceNames = jsonx.NewNames("type", "name", "disable_parallel_tool_use")
+)
+
+const (
+	toolType = iota
+	toolName
+	toolDescription
+	toolSchema
+	toolStrict
+	toolMembers
+)
+
+// tools writes tools, tool_choice and parallel_tool_calls. Server tools run on somebody else's servers; what is left when
+// they are dropped are the functions.
+func (r *Request) tools(strict bool) *fault {
+	v := r.members[memberTools]
+	if given(v) && !v.IsArray() {
+		return wrongType("tools", "an array of tool definitions", v)
+	}
+	functions, dropped := 0, 0
+	for it := v.Iter(); it.Next(); {
+		var t [toolMembers]jsonx.Value
+		f := readTool(it.Value(), &t)
+		switch {
+		case f != nil:
+		case isFunction(&t):
+			if functions == 0 {
+				r.member("tools")
+				r.out = append(r.out, '[')
+			} else {
+				r.out = append(r.out, ',')
+			}
+			functions++
+			f = r.function(&t)
+		case strict:
+			f = unsupported("type", "must be custom or absent; only function tools are supported")
+		default:
+			dropped++
+		}
+		if f != nil {
+			return f.at("tools", it.Index())
+		}
+	}
+	switch {
+	case functions > 0:
+		r.out = append(r.out, ']')
+	case dropped > 0:
+		return unsupported("tools", "must hold at least one function tool; server tools are not run here")
+	}
+	return r.toolChoice(functions > 0)
+}
+
+func readTool(v jsonx.Value, t *[toolMembers]jsonx.Value) *fault {
+	if !v.IsObject() {
+		return wrongType("", "an object", v)
+	}
+	if f := readFields(v, toolNames, t[:]); f != nil {
+		return f
+	}
+	return optionalString("type", t[toolType])
+}
+
+func isFunction(t *[toolMembers]jsonx.Value) bool {
+	return !given(t[toolType]) || t[toolType].EqualText("custom")
+}
+
+// function writes one tool, everything of it as it stands.
+func (r *Request) function(t *[toolMembers]jsonx.Value) *fault {
+	if f := functionName(t[toolName]); f != nil {
+		return f
+	}
+	r.out = append(append(r.out, `{"type":"function","function":{"name":`...), t[toolName].Raw()...)
+	if f := optionalString("description", t[toolDescription]); f != nil {
+		return f
+	}
+	if given(t[toolDescription]) {
+		r.member("description")
+		r.out = append(r.out, t[toolDescription].Raw()...)
+	}
+	if f := optionalObject("input_schema", t[toolSchema]); f != nil {
+		return f
+	}
+	r.member("parameters")
+	if given(t[toolSchema]) {
+		r.out = append(r.out, t[toolSchema].Raw()...)
+	} else { // templates read it
+		r.out = append(r.out, `{"type":"object","properties":{}}`...)
+	}
+	if _, f := optionalBool("strict", t[toolStrict]); f != nil {
+		return f
+	}
+	if given(t[toolStrict]) {
+		r.member("strict")
+		r.out = append(r.out, t[toolStrict].Raw()...)
+	}
+	r.out = append(r.out, `}}`...)
+	return nil
+}
+
+// functionName checks a name by the rules of chat.
+func functionName(v jsonx.Value) *fault {
+	if f := requiredText("name", v); f != nil {
+		return f
+	}
+	if len(inside(v)) > chat.MaxFunctionName && len(v.AppendText(nil)) > chat.MaxFunctionName {
+		return wrongValue("name", "must be at most 256 bytes long")
+	}
+	return nil
+}
+
+func (r *Request) toolChoice(tools bool) *fault {
+	v := r.members[memberToolChoice]
+	if f := optionalObject("tool_choice", v); f != nil || !given(v) {
+		return f
+	}
+	var c [3]jsonx.Value
+	if f := readFields(v, choiceNames, c[:]); f != nil {
+		return f.in("tool_choice")
+	}
+	if f := requiredString("type", c[0]); f != nil {
+		return f.in("tool_choice")
+	}
+	single, f := optionalBool("disable_parallel_tool_use", c[2])
+	if f != nil {
+		return f.in("tool_choice")
+	}
+	choice := ""
+	forced := false
+	switch {
+	case c[0].EqualText("auto"):
+		choice = `"auto"`
+	case c[0].EqualText("none"):
+		choice = `"none"`
+	case c[0].EqualText("any"):
+		choice, forced = `"required"`, true
+	case c[0].EqualText("tool"):
+		forced = true
+	default:
+		return wrongValue("type", "must be one of auto, any, tool and none").in("tool_choice")
+	}
+	switch {
+	case !tools && forced:
+		return wrongValue("tool_choice", "demands a call, but there are no tools")
+	case !tools:
+		return nil // engines refuse a choice of nothing
+	case choice != "":
+		r.member("tool_choice")
+		r.out = append(r.out, choice...)
+	default:
+		if f := requiredText("name", c[1]); f != nil {
+			return f.in("tool_choice")
+		}
+		if !r.defines(c[1]) {
+			return wrongValue("name", "must name one of the function tools").in("tool_choice")
+		}
+		r.member("tool_choice")
+		r.out = append(append(r.out, `{"type":"function","function":{"name":`...), c[1].Raw()...)
+		r.out = append(r.out, `}}`...)
+	}
+	if single {
+		r.member("parallel_tool_calls")
+		r.out = append(r.out, "false"...)
+	}
+	return nil
+}
+
+// defines reports whether a function tool has that name.
+func (r *Request) defines(name jsonx.Value) bool {
+	want := string(name.AppendText(nil))
+	for it := r.members[memberTools].Iter(); it.Next(); {
+		var t [toolMembers]jsonx.Value
+		if readTool(it.Value(), &t) == nil && isFunction(&t) && t[toolName].EqualText(want) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,53 @@
+//go:build !race
+
+package responses
+
+import (
+	"testing"
+
+	"penstock/translate/sse"
+)
+
+// An event costs no allocation, however many there are, but for the growth of what must be kept for the last events.
+func TestStreamAllocs(t *testing.T) {
+	for _, c := range streamCases {
+		a := newAnswer(t, nil)
+		dst, ev := make([]byte, 0, 4<<10), sse.Event{Data: []byte(c.data)}
+		run := func(events int) {
+			a.Reset(&testIdentity)
+			for range events {
+				var err error
+				if dst, err = a.Append(dst[:0], ev); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		run(10_000)
+		// One growing buffer doubles a dozen times.
+		if got := testing.AllocsPerRun(3, func() { run(10_000) }); got > 30 {
+			t.Errorf("%s: %v allocations for 10,000 events", c.name, got)
+		}
+	}
+}
+
+// A request that has been used before costs little: what the answer keeps of it, and the turns of the assistant.
+func TestRequestAllocs(t *testing.T) {
+	var r Request
+	tr, err := translate(benchRequest, &Options{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst := make([]byte, 0, 64<<10)
+	got := testing.AllocsPerRun(100, func() {
+		if err := r.Decode(benchRequest, &Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if dst, err = r.Translate(dst[:0], &tr.chat, &tr.answer.Echo, false); err != nil {
+			t.Fatal(err)
+		}
+		r.Reset()
+	})
+	if got > 1 {
+		t.Errorf("%v allocations", got)
+	}
+}

@@ -1,0 +1,67 @@
+// Package responses translates between the Responses dialect, which Codex and the newer SDKs speak, and the chat dialect
+// that engines speak: a request one way, a whole answer or a stream of events the other. It turns bytes into bytes and
+// knows neither HTTP nor files nor the clock.
+//
+//	err = request.Decode(body, options)                                     // pooled
+//	chatBody, err = request.Translate(chatBody[:0], &chatRequest, &answer.Echo, inPlace)
+//	request.Reset()
+//	err = answer.Echo.Locate(chatRequest.Check(limits))                     // errors in the client's words
+//	answer.Reset(&identity)
+//	out, err = answer.Append(out[:0], event)                                // the engine's events, then Finish or Fail
+//	out, err = answer.AppendWhole(out[:0], &completion)                     // or a whole completion
+//
+// # Requests
+//
+// The client's body is parsed once. What is translated is copied as it stands in the source, escapes, numbers and the order
+// of members included: a schema, arguments and text reach the engine byte for byte.
+//
+//	input string               a user message
+//	instructions, system,      one leading system message, in this order, joined by blank lines (in place: instructions
+//	developer                  and what leads the conversation; the rest where it stands, as role system)
+//	text parts                 a string, joined by line ends; beside images an array of parts in order
+//	input_image                image_url; detail original becomes high
+//	function_call              tool_calls of one assistant message, with the message before it
+//	function_call_output       a tool message; its images in a user message behind the outputs of the turn
+//	reasoning                  dropped
+//	tools                      nested; hosted ones dropped beside functions, refused alone; custom ones refused
+//	tool_choice                words, a function; allowed_tools becomes the list of tools, and its mode
+//	text.format                response_format
+//	reasoning.effort           reasoning_effort
+//	max_output_tokens          max_completion_tokens
+//
+// Refused, because nothing is kept from one request to the next: store, previous_response_id, conversation, prompt,
+// background, item_reference, file ids. Accepted without effect: include, truncation, service_tier, user, stream_options,
+// prompt_cache_key, client_metadata and members that nobody here knows; strict refuses these.
+//
+// # Answers
+//
+// The response object always has all of its members. What it repeats of the request is written once, when the request is
+// translated, and kept as text; the body itself can go. Text and calls become output items in the order in which the engine
+// told them; reasoning is not shown at all.
+//
+// One item of a stream is open at a time: a delta goes out as it comes, but as long as the arguments of a call are not
+// complete, what belongs to other items waits. The events carry indexes, so items could overlap; yet clients that ignore
+// them are common, and engines that interleave are not.
+//
+// A text that the engine cut is an incomplete item and makes the response incomplete. A call without arguments has "{}",
+// since clients read arguments as JSON. Arguments that are no JSON are passed on as they are: to say so is up to the
+// client, which does to the model what it does with any bad call.
+//
+// # Design
+//
+// The translation of an item depends on it and on the items before it alone, so the serialized messages of one turn are a
+// byte prefix of those of the next one and engines find them in their prefix cache; a property test holds it. Only new
+// system text, when folded, changes the first message. Two things look ahead, and both stay within one turn: a message
+// of the assistant between a call and its output joins the message with the call, and images of outputs come behind
+// the last output.
+//
+// The translated body is a chat request like any client's and is decoded as one, so checks, limits, routing and the
+// writing for an engine are shared. Decode leaves to it what it checks better (the model's name, ranges, effort, images);
+// Locate gives errors about these the names that the members have in Responses.
+//
+// An event is written straight into the output: no structure for events, no maps, no encoder. The bytes of a delta event
+// differ from the last in its number and its text, so the rest is kept ready.
+//
+// Ids of items are made of the response's id and the item's index. They are the same in every event and in the last
+// response, and mean nothing to the edge when they come back in input.
+package responses

@@ -1,0 +1,198 @@
+package responses
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+)
+
+// Echo is what an answer repeats of its request, and what errors about it need. It owns all of it, so it outlives the
+// body. The zero value is ready.
+type Echo struct {
+	members []byte // members of the response object, each with a comma before it
+	images  []imageAt
+}
+
+// imageAt is where an image stands in the client's request and in the chat request.
+type imageAt struct {
+	item, part            int
+	output                bool // in the output of a call, not in a message
+	chatMessage, chatPart int
+}
+
+// param returns the image's path in the client's request.
+func (m *imageAt) param(member string) string {
+	list := "content"
+	if m.output {
+		list = "output"
+	}
+	return element("input", m.item) + "." + element(list, m.part) + "." + member
+}
+
+func (e *Echo) reset() {
+	if cap(e.members) > keepBuffer {
+		e.members = nil
+	}
+	e.members, e.images = e.members[:0], e.images[:0]
+}
+
+// Locate puts an *apierr.Error about the chat request, from chat.Request.Decode or Check, in the words of the request that
+// the client sent. Other errors pass.
+func (e *Echo) Locate(err error) error {
+	var chatErr *apierr.Error
+	if !errors.As(err, &chatErr) || chatErr.Param == "" {
+		return err
+	}
+	param := e.param(chatErr.Param)
+	if param == chatErr.Param {
+		return err
+	}
+	located := *chatErr
+	located.Param = param
+	if rest, ok := strings.CutPrefix(chatErr.Message, chatErr.Param); ok {
+		located.Message = param + rest
+	}
+	return &located
+}
+
+// param returns the name that a member of the chat request has in Responses.
+func (e *Echo) param(name string) string {
+	switch name {
+	case "max_completion_tokens", "max_tokens":
+		return "max_output_tokens"
+	case "reasoning_effort":
+		return "reasoning.effort"
+	case "messages":
+		return "input"
+	}
+	if strings.HasPrefix(name, "response_format") {
+		return "text.format"
+	}
+	for i := range e.images {
+		m := &e.images[i]
+		rest, ok := strings.CutPrefix(name, element("messages", m.chatMessage)+"."+element("content", m.chatPart)+".image_url")
+		if !ok {
+			continue
+		}
+		if rest == ".detail" {
+			return m.param("detail")
+		}
+		return m.param("image_url")
+	}
+	return name
+}
+
+// appendEcho notes what the response object repeats. Where the client left something out it holds what that means.
+func (r *Request) appendEcho(e *Echo) {
+	w := echoWriter{e.members}
+	w.string(`,"previous_response_id":null,"store":false,"background":false,"truncation":"disabled","service_tier":"default"`)
+	w.string(`,"presence_penalty":0,"frequency_penalty":0,"top_logprobs":0,"prompt_cache_key":null`)
+	w.member("instructions", r.members[memberInstructions], `null`)
+	w.integer("max_output_tokens", r.members[memberMaxOutputTokens])
+	w.integer("max_tool_calls", r.members[memberMaxToolCalls])
+	w.member("temperature", r.members[memberTemperature], `1`)
+	w.member("top_p", r.members[memberTopP], `1`)
+	w.member("parallel_tool_calls", r.members[memberParallelToolCalls], `true`)
+	w.member("safety_identifier", r.members[memberSafetyIdentifier], `null`)
+	w.member("metadata", r.members[memberMetadata], `{}`)
+	w.member("tool_choice", r.members[memberToolChoice], `"auto"`)
+	reasoning := r.members[memberReasoning]
+	w.string(`,"reasoning":{`)
+	w.first("effort", reasoning.Get("effort"), `null`)
+	w.member("summary", reasoning.Get("summary"), `null`)
+	w.string(`}`)
+	w.text(r)
+	w.tools(r)
+	e.members = w.dst
+	flatten(e.members)
+}
+
+// echoWriter writes members of the response object.
+type echoWriter struct{ dst []byte }
+
+func (w *echoWriter) string(s string) { w.dst = append(w.dst, s...) }
+
+// first appends a member without a comma before it: v, or what stands for it when it was not given.
+func (w *echoWriter) first(name string, v jsonx.Value, otherwise string) {
+	w.dst = append(append(append(w.dst, '"'), name...), `":`...)
+	if given(v) {
+		w.dst = append(w.dst, v.Raw()...)
+	} else {
+		w.dst = append(w.dst, otherwise...)
+	}
+}
+
+func (w *echoWriter) member(name string, v jsonx.Value, otherwise string) {
+	w.dst = append(w.dst, ',')
+	w.first(name, v, otherwise)
+}
+
+// integer appends a member that is an integer, in digits however the client wrote it.
+func (w *echoWriter) integer(name string, v jsonx.Value) {
+	n, ok := v.Int()
+	if !ok {
+		w.member(name, v, `null`)
+		return
+	}
+	w.string(`,"` + name + `":`)
+	w.dst = appendInt(w.dst, int(n))
+}
+
+func (w *echoWriter) text(r *Request) {
+	w.string(`,"text":{"format":{`)
+	m, ok := r.format()
+	if !ok {
+		w.string(`"type":"text"`)
+	} else {
+		w.first("type", m[formatType], "")
+	}
+	if ok && m[formatType].EqualText("json_schema") {
+		w.member("name", m[formatName], "")
+		w.member("description", m[formatDescription], `null`)
+		w.member("schema", m[formatSchema], "")
+		w.member("strict", m[formatStrict], `false`)
+	}
+	w.string(`}`)
+	if v := r.members[memberText].Get("verbosity"); given(v) {
+		w.member("verbosity", v, "")
+	}
+	w.string(`}`)
+}
+
+// tools appends the functions; others were dropped.
+func (w *echoWriter) tools(r *Request) {
+	w.string(`,"tools":[`)
+	n := 0
+	for it := r.members[memberTools].Iter(); it.Next(); {
+		m, function := readTool(it.Value())
+		if !function {
+			continue
+		}
+		if n > 0 {
+			w.dst = append(w.dst, ',')
+		}
+		n++
+		w.string(`{"type":"function"`)
+		w.member("name", m[toolName], "")
+		w.member("description", m[toolDescription], `null`)
+		w.member("parameters", m[toolParameters], `null`)
+		w.member("strict", m[toolStrict], `null`)
+		w.string(`}`)
+	}
+	w.string(`]`)
+}
+
+// flatten turns line ends into spaces. In JSON they can only be space between tokens; an event is one line.
+func flatten(b []byte) {
+	for i, c := range b {
+		if c == '\n' || c == '\r' {
+			b[i] = ' '
+		}
+	}
+}
+
+// appendInt is strconv.AppendInt for the numbers of this package.
+func appendInt(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }

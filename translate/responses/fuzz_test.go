@@ -1,0 +1,176 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/sse"
+)
+
+// files returns a file of every archive of a folder.
+func files(tb testing.TB, folder, name string) map[string][]byte {
+	tb.Helper()
+	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+	if err != nil || len(paths) == 0 {
+		tb.Fatal("no archives", err)
+	}
+	all := map[string][]byte{}
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for _, f := range txtar.Parse(src).Files {
+			if f.Name == name {
+				all[filepath.Base(path)] = f.Data
+			}
+		}
+	}
+	return all
+}
+
+// What chat.Request.Decode may still find wrong of what Decode has let pass: nothing else.
+var leftToChat = []string{"model", "temperature", "top_p", "reasoning.effort", "input["}
+
+// Whatever the body is, the error is typed and quotes nothing; and what is accepted is a chat request.
+func FuzzDecode(f *testing.F) {
+	for _, body := range files(f, "request", "request.json") {
+		f.Add(body, false, false)
+		f.Add(body, true, true)
+	}
+	var r Request
+	f.Fuzz(func(t *testing.T, body []byte, strict, inPlace bool) {
+		var e *apierr.Error
+		err := r.Decode(body, &Options{Strict: strict})
+		if err != nil {
+			if !errors.As(err, &e) || e.Status != 400 {
+				t.Fatalf("not a typed error: %v", err)
+			}
+			return
+		}
+		var c chat.Request
+		var a Answer
+		out, err := r.Translate([]byte("before"), &c, &a.Echo, inPlace)
+		if err != nil {
+			if !errors.As(err, &e) || e.Status != 400 {
+				t.Fatalf("not a typed error: %v", err)
+			}
+			for _, param := range leftToChat {
+				if strings.HasPrefix(e.Param, param) {
+					return
+				}
+			}
+			t.Fatalf("chat refuses what was accepted: %v, %s\n%s\n%s", err, e.Message, body, out)
+		}
+		if !json.Valid(out[len("before"):]) {
+			t.Fatalf("not JSON: %s", out)
+		}
+		a.Reset(&testIdentity)
+		var completion chat.Completion
+		if err := completion.Parse([]byte(`{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}`)); err != nil {
+			t.Fatal(err)
+		}
+		response, err := a.AppendWhole(nil, &completion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v any
+		if json.Unmarshal(response, &v) != nil && !bytes.ContainsAny(response, "eE") { // an exponent that is out of range
+			t.Fatalf("not JSON: %s", response)
+		}
+		if v != nil {
+			checkResponse(t, response)
+		}
+	})
+}
+
+// cutReader gives its bytes in two reads.
+type cutReader struct {
+	data []byte
+	at   int
+}
+
+func (c *cutReader) Read(p []byte) (int, error) {
+	if len(c.data) == 0 {
+		return 0, io.EOF
+	}
+	n := len(c.data)
+	if c.at > 0 && c.at < n {
+		n = c.at
+	}
+	n = copy(p, c.data[:n])
+	c.data, c.at = c.data[n:], c.at-n
+	return n, nil
+}
+
+// However the engine's bytes are cut into reads, the client gets the same: at every offset of every golden stream.
+func TestFramingIsNotObservable(t *testing.T) {
+	for name, src := range files(t, "answer", "upstream") {
+		a := newAnswer(t, nil)
+		want, _ := relay(a, bytes.NewReader(src))
+		for at := range len(src) {
+			a.Reset(&testIdentity)
+			if got, _ := relay(a, &cutReader{src, at}); !bytes.Equal(got, want) {
+				t.Fatalf("%s, cut at %d: %s", name, at, cmp.Diff(string(want), string(got)))
+			}
+		}
+		a.Reset(&testIdentity)
+		if got, _ := relay(a, iotest.OneByteReader(bytes.NewReader(src))); !bytes.Equal(got, want) {
+			t.Errorf("%s, byte by byte: %s", name, cmp.Diff(string(want), string(got)))
+		}
+	}
+}
+
+// Whatever the engine sends, and wherever it breaks off, the client gets events in order, and what is no failure is the
+// same as the whole answer.
+func FuzzStream(f *testing.F) {
+	for _, src := range files(f, "answer", "upstream") {
+		f.Add(src, uint16(0))
+		f.Add(src, uint16(len(src)/2))
+	}
+	body := []byte(`{"model":"model","input":"Hello"}`)
+	f.Fuzz(func(t *testing.T, src []byte, cut uint16) {
+		if cut > 0 && int(cut) < len(src) {
+			src = src[:cut]
+		}
+		a := newAnswer(t, body)
+		out, err := relay(a, bytes.NewReader(src))
+		checkEvents(t, out, true)
+		if err != nil {
+			var bad *chat.BadAnswer
+			var engine *chat.EngineError
+			if !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, chat.ErrNoFinish) && !errors.Is(err, sse.ErrTooLong) {
+				t.Fatalf("an error of another kind: %v", err)
+			}
+			return
+		}
+		completion, err := assemble(bytes.NewReader(src))
+		if err != nil {
+			return // other choices that this stream has not looked at
+		}
+		var c chat.Completion
+		if c.Parse(completion) != nil || a.Usage().Estimated || c.Choices().Len() > 1 {
+			return
+		}
+		response, err := whole(newAnswer(t, body), completion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkResponse(t, response)
+		if !bytes.Contains(src, []byte(`\u`)) { // halves of pairs read differently apart and together
+			checkAgreement(t, out, response)
+		}
+	})
+}

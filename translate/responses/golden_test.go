@@ -1,0 +1,322 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/sse"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// archives calls f with every archive of a folder; f changes it as the results want it.
+func archives(t *testing.T, folder string, f func(t *testing.T, ar *archive)) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no archives", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			src, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ar := &archive{Archive: src}
+			want := txtar.Format(ar.Archive)
+			f(t, ar)
+			got := txtar.Format(ar.Archive)
+			switch {
+			case bytes.Equal(got, want):
+			case *update:
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				t.Error(cmp.Diff(string(want), string(got)))
+			}
+		})
+	}
+}
+
+type archive struct{ *txtar.Archive }
+
+// file returns a file of the archive, nil if there is none.
+func (a *archive) file(name string) []byte {
+	for _, f := range a.Files {
+		if f.Name == name {
+			return f.Data
+		}
+	}
+	return nil
+}
+
+// set replaces or adds a file; without data it removes it.
+func (a *archive) set(name string, data []byte) {
+	i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
+	if len(data) == 0 {
+		if i >= 0 {
+			a.Files = slices.Delete(a.Files, i, i+1)
+		}
+		return
+	}
+	if !bytes.HasSuffix(data, []byte("\n")) {
+		data = append(data[:len(data):len(data)], '\n')
+	}
+	if i < 0 {
+		a.Files = append(a.Files, txtar.File{Name: name, Data: data})
+		return
+	}
+	a.Files[i].Data = data
+}
+
+// has reports whether the comment of the archive has a line with that word alone.
+func (a *archive) has(word string) bool {
+	return slices.Contains(strings.Split(string(a.Comment), "\n"), word)
+}
+
+// translated is what a request becomes.
+type translated struct {
+	body   []byte
+	chat   chat.Request
+	answer Answer
+}
+
+func translate(body []byte, o *Options, inPlace bool) (*translated, error) {
+	var r Request
+	tr := new(translated)
+	if err := r.Decode(body, o); err != nil {
+		return nil, err
+	}
+	var err error
+	tr.body, err = r.Translate(nil, &tr.chat, &tr.answer.Echo, inPlace)
+	r.Reset()
+	return tr, err
+}
+
+// Requests: the body of the client, the chat body, and what the answer repeats; or the error. A line "strict" or
+// "in_place" in the comment switches it on. Under "limits" it is held to the rules of a model as well.
+func TestRequest(t *testing.T) {
+	archives(t, "request", func(t *testing.T, ar *archive) {
+		t.Helper()
+		var chatBody, echo, problem []byte
+		tr, err := translate(ar.file("request.json"), &Options{Strict: ar.has("strict"), Refuse: []string{"bootstrap_*"}}, ar.has("in_place"))
+		if err == nil {
+			if err = tr.chat.Check(&testLimits); err != nil {
+				err = tr.answer.Echo.Locate(err)
+			}
+		}
+		if err != nil {
+			var e *apierr.Error
+			if !errors.As(err, &e) {
+				t.Fatal(err)
+			}
+			problem = append(e.Append(problem), '\n')
+		} else {
+			chatBody = tr.body
+			tr.answer.Reset(&testIdentity)
+			checkWhole(t, &tr.answer)
+			echo = append([]byte{'{'}, tr.answer.Echo.members[1:]...)
+			echo = append(echo, '}')
+		}
+		ar.set("chat.json", chatBody)
+		ar.set("echo.json", echo)
+		ar.set("error.json", problem)
+	})
+}
+
+// testLimits are those of the model in the request archives.
+var testLimits = chat.Limits{
+	LowerEffort: true, Efforts: []string{"none", "low", "medium"}, MaxOutputLength: 4096,
+	Vision: &chat.VisionLimits{MaxPixels: 1 << 20},
+}
+
+var testIdentity = Identity{Model: "model", ID: "0123456789", Created: 1700000000, Now: func() int64 { return 1700000005 }}
+
+// checkWhole checks that what is repeated of a request makes a valid response object.
+func checkWhole(t *testing.T, a *Answer) {
+	t.Helper()
+	var c chat.Completion
+	if err := c.Parse([]byte(`{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := a.AppendWhole(nil, &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkResponse(t, out)
+}
+
+// newAnswer returns an Answer to the request in body; without one, to the simplest.
+func newAnswer(tb testing.TB, body []byte) *Answer {
+	tb.Helper()
+	if len(body) == 0 {
+		body = []byte(`{"model":"model","input":"Hello"}`)
+	}
+	tr, err := translate(body, &Options{}, false)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tr.answer.Reset(&testIdentity)
+	return &tr.answer
+}
+
+// relay does to an engine's stream what the proxy does. A failure is told to the client, and returned.
+func relay(a *Answer, src io.Reader) (out []byte, failure error) {
+	r := sse.NewReader(src, 8<<20)
+	for !a.Done() {
+		ev, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			out, err = a.Append(out, ev)
+		}
+		if err != nil {
+			return a.Fail(out, testError(err)), err
+		}
+	}
+	whole, err := a.Finish(out)
+	if err != nil {
+		return a.Fail(out, testError(err)), err
+	}
+	return whole, nil
+}
+
+// testError stands in for the proxy's table of failures.
+func testError(err error) *apierr.Error {
+	var e *chat.EngineError
+	switch {
+	case !errors.As(err, &e):
+		return apierr.New(502, apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
+	case e.ClientFault:
+		return MapError(apierr.Invalid("messages", apierr.CodeContextLength, "%s", e.Message))
+	case e.Status == 429:
+		return apierr.New(429, apierr.CodeCapacityFull, "The engines of this model are at capacity.")
+	}
+	return apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed.")
+}
+
+// assemble makes a whole completion of an engine's stream.
+func assemble(src io.Reader) ([]byte, error) {
+	var as chat.Assembler
+	r := sse.NewReader(src, 8<<20)
+	for !as.Done() {
+		ev, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = as.Add(ev)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return as.Append(nil, &chat.Answer{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: true})
+}
+
+// whole answers with a whole completion.
+func whole(a *Answer, completion []byte) ([]byte, error) {
+	var c chat.Completion
+	if err := c.Parse(completion); err != nil {
+		return nil, err
+	}
+	return a.AppendWhole(nil, &c)
+}
+
+// Answers: the engine's stream, the client's stream, and the client's whole answer to the completion that the stream
+// amounts to, or to completion.json where that is given.
+func TestAnswer(t *testing.T) {
+	archives(t, "answer", func(t *testing.T, ar *archive) {
+		t.Helper()
+		request, upstream := ar.file("request.json"), ar.file("upstream")
+		var stream, response []byte
+		var failure error
+		if upstream != nil {
+			stream, failure = relay(newAnswer(t, request), bytes.NewReader(upstream))
+			checkEvents(t, stream, true)
+		}
+		completion := ar.file("completion.json")
+		if completion == nil && failure == nil {
+			var err error
+			if completion, err = assemble(bytes.NewReader(upstream)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if completion != nil {
+			var err error
+			response, err = whole(newAnswer(t, request), completion)
+			if err != nil {
+				response = []byte("!! " + err.Error())
+			} else {
+				checkResponse(t, response)
+				if stream != nil && failure == nil {
+					checkAgreement(t, stream, response)
+				}
+			}
+		}
+		if hidden := "HIDDEN"; bytes.Contains(stream, []byte(hidden)) || bytes.Contains(response, []byte(hidden)) {
+			t.Error("reasoning is shown")
+		}
+		ar.set("stream", stream)
+		ar.set("response.json", response)
+	})
+}
+
+// checkAgreement checks that a stream and a whole answer say the same. A whole completion does not tell where in a text
+// its calls were, so texts are compared as one.
+func checkAgreement(t *testing.T, stream, response []byte) {
+	t.Helper()
+	var c checker
+	events, _ := parseEvents(&c, stream)
+	var whole map[string]any
+	if err := json.Unmarshal(response, &whole); err != nil {
+		t.Fatal(err)
+	}
+	streamed := events[len(events)-1].data["response"].(map[string]any)
+	if d := cmp.Diff(gist(streamed), gist(whole)); d != "" {
+		t.Errorf("stream and whole answer differ (-stream +whole):\n%s", d)
+	}
+}
+
+// gist is what a response says, whatever items it says it in.
+func gist(response map[string]any) map[string]any {
+	out := map[string]any{}
+	for name, v := range response {
+		out[name] = v
+	}
+	texts, calls := map[string]string{}, []any{}
+	for _, item := range response["output"].([]any) {
+		item := item.(map[string]any)
+		if item["type"] == "function_call" {
+			args := strings.TrimRight(item["arguments"].(string), " \t\r\n") // space behind the end means nothing
+			call := []any{item["call_id"], item["name"], args, item["status"]}
+			calls = append(calls, call)
+			continue
+		}
+		for _, part := range item["content"].([]any) {
+			part := part.(map[string]any)
+			for _, name := range []string{"text", "refusal"} {
+				text, _ := part[name].(string)
+				texts[name] += text
+			}
+		}
+	}
+	delete(out, "output")
+	out["texts"], out["calls"] = texts, calls
+	return out
+}

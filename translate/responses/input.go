@@ -1,0 +1,293 @@
+package responses
+
+import "penstock/translate/jsonx"
+
+// itemKind is what an input item is to the translation.
+type itemKind uint8
+
+const (
+	itemUser itemKind = iota
+	itemAssistant
+	itemSystem // and developer
+	itemCall
+	itemOutput
+	itemReasoning
+)
+
+var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id")
+
+// The members of an item that are read, whatever its type. All others (ids, statuses, phases) are left alone.
+const (
+	fieldType = iota
+	fieldRole
+	fieldContent
+	fieldCallID
+	fieldName
+	fieldArguments
+	fieldOutput
+	fieldID
+	fieldCount
+)
+
+// item is one element of input.
+type item struct {
+	kind itemKind
+	m    [fieldCount]jsonx.Value
+}
+
+// content returns what the item says: the content of a message or the output of a call.
+func (i *item) content() jsonx.Value {
+	if i.kind == itemOutput {
+		return i.m[fieldOutput]
+	}
+	return i.m[fieldContent]
+}
+
+// checkInput checks the conversation.
+func (r *Request) checkInput() *fault {
+	v := r.members[memberInput]
+	switch {
+	case !given(v):
+		return missing("input")
+	case v.IsString():
+		return nil
+	case !v.IsArray():
+		return wrongType("input", "a string or an array of items", v)
+	}
+	said := false
+	for it := v.Iter(); it.Next(); {
+		item, f := checkItem(it.Value())
+		if f != nil {
+			return f.at("input", it.Index())
+		}
+		said = said || item.kind != itemReasoning
+	}
+	if !said {
+		return wrongValue("input", "must hold at least one message or call")
+	}
+	return nil
+}
+
+// checkItem checks one item.
+func checkItem(v jsonx.Value) (item, *fault) {
+	var i item
+	if !v.IsObject() {
+		return i, wrongType("", "an object", v)
+	}
+	if f := readFields(v, itemNames, i.m[:]); f != nil {
+		return i, f
+	}
+	f := i.classify()
+	if f != nil {
+		return i, f
+	}
+	switch i.kind {
+	case itemUser, itemAssistant, itemSystem:
+		f = i.checkContent("content", i.m[fieldContent])
+	case itemCall:
+		f = i.checkCall()
+	case itemOutput:
+		if f = requiredString("call_id", i.m[fieldCallID]); f == nil {
+			f = i.checkContent("output", i.m[fieldOutput])
+		}
+	case itemReasoning: // whatever it holds, it goes no further
+	}
+	return i, f
+}
+
+// classify finds the kind of the item.
+func (i *item) classify() *fault {
+	t := i.m[fieldType]
+	if f := optionalString("type", t); f != nil {
+		return f
+	}
+	switch {
+	case t.EqualText("message"), !given(t) && (i.m[fieldRole].Exists() || !i.m[fieldID].Exists()):
+		return i.classifyRole()
+	case t.EqualText("function_call"):
+		i.kind = itemCall
+	case t.EqualText("function_call_output"):
+		i.kind = itemOutput
+	case t.EqualText("reasoning"):
+		i.kind = itemReasoning
+	case t.EqualText("item_reference"), !given(t):
+		return unsupported("id", "Nothing is stored here that an item could refer to: set store to false, so that the client sends items in full")
+	default:
+		return unsupported("type", "An item must be message, function_call, function_call_output or reasoning")
+	}
+	return nil
+}
+
+func (i *item) classifyRole() *fault {
+	role := i.m[fieldRole]
+	if f := requiredString("role", role); f != nil {
+		return f
+	}
+	switch {
+	case role.EqualText("user"):
+		i.kind = itemUser
+	case role.EqualText("assistant"):
+		i.kind = itemAssistant
+	case role.EqualText("system"), role.EqualText("developer"):
+		i.kind = itemSystem
+	default:
+		return wrongValue("role", "must be user, assistant, system or developer")
+	}
+	return nil
+}
+
+func (i *item) checkCall() *fault {
+	if f := requiredString("call_id", i.m[fieldCallID]); f != nil {
+		return f
+	}
+	if f := requiredName(i.m[fieldName]); f != nil {
+		return f
+	}
+	if given(i.m[fieldArguments]) && !i.m[fieldArguments].IsString() {
+		return wrongType("arguments", "a string that holds JSON", i.m[fieldArguments])
+	}
+	return requiredString("arguments", i.m[fieldArguments])
+}
+
+// checkContent checks a content or an output: a string or an array of parts.
+func (i *item) checkContent(name string, v jsonx.Value) *fault {
+	switch {
+	case !given(v):
+		return missing(name)
+	case v.IsString():
+		return nil
+	case !v.IsArray():
+		return wrongType(name, "a string or an array of parts", v)
+	}
+	for it := v.Iter(); it.Next(); {
+		if f := i.checkPart(it.Value()); f != nil {
+			return f.at(name, it.Index())
+		}
+	}
+	return nil
+}
+
+var partNames = jsonx.NewNames("type", "text", "refusal", "image_url", "detail", "file_id")
+
+// The members of a part that are read.
+const (
+	partType = iota
+	partText
+	partRefusal
+	partImageURL
+	partDetail
+	partFileID
+	partCount
+)
+
+func (i *item) checkPart(v jsonx.Value) *fault {
+	if !v.IsObject() {
+		return wrongType("", "an object", v)
+	}
+	var p [partCount]jsonx.Value
+	if f := readFields(v, partNames, p[:]); f != nil {
+		return f
+	}
+	if f := requiredString("type", p[partType]); f != nil {
+		return f
+	}
+	switch {
+	case p[partType].EqualText("input_text"), p[partType].EqualText("output_text"):
+		return requiredString("text", p[partText])
+	case p[partType].EqualText("refusal"):
+		return requiredString("refusal", p[partRefusal])
+	case !p[partType].EqualText("input_image"):
+		return unsupported("type", "A part must be input_text, input_image, output_text or refusal")
+	case i.kind != itemUser && i.kind != itemOutput:
+		return wrongValue("type", "must not be input_image here: images belong in user messages and outputs")
+	case !given(p[partImageURL]) && given(p[partFileID]):
+		return unsupported("file_id", "No files are stored here: send the image in image_url, as an https URL or a data URL")
+	}
+	if f := requiredString("image_url", p[partImageURL]); f != nil {
+		return f
+	}
+	return checkDetail(p[partDetail])
+}
+
+func checkDetail(v jsonx.Value) *fault {
+	if f := optionalString("detail", v); f != nil || !given(v) {
+		return f
+	}
+	for _, word := range [...]string{"auto", "low", "high", detailOriginal} {
+		if v.EqualText(word) {
+			return nil
+		}
+	}
+	return wrongValue("detail", "must be auto, low, high or original")
+}
+
+// detailOriginal asks for an image as it is, which chat has no word for; high is what comes nearest.
+const detailOriginal = "original"
+
+// readItem returns an item that has been checked.
+func readItem(v jsonx.Value) (i item) {
+	if itemNames.Fields(v, i.m[:]) != nil || i.classify() != nil {
+		panic("BUG: an item was not checked")
+	}
+	return i
+}
+
+// readPart returns the members of a part that has been checked.
+func readPart(v jsonx.Value) (p [partCount]jsonx.Value) {
+	if partNames.Fields(v, p[:]) != nil {
+		panic("BUG: a part was not checked")
+	}
+	return p
+}
+
+// textOf returns what text a part has: the contents of a JSON string. An image has none.
+func textOf(p *[partCount]jsonx.Value) []byte {
+	v := p[partText]
+	switch {
+	case p[partType].EqualText("input_image"):
+		return nil
+	case p[partType].EqualText("refusal"):
+		v = p[partRefusal]
+	}
+	return inside(v)
+}
+
+// inside returns a string without its quotes.
+func inside(v jsonx.Value) []byte {
+	raw := v.Raw()
+	return raw[1 : len(raw)-1]
+}
+
+// lineEnd joins texts, inside of a JSON string.
+const lineEnd = `\n`
+
+// appendText appends the text of a content or an output, as the contents of a JSON string; parts are joined by line ends.
+func appendText(dst []byte, v jsonx.Value) []byte {
+	if v.IsString() {
+		return append(dst, inside(v)...)
+	}
+	start := len(dst)
+	for it := v.Iter(); it.Next(); {
+		p := readPart(it.Value())
+		dst = appendJoined(dst, start, lineEnd, textOf(&p))
+	}
+	return dst
+}
+
+// appendJoined appends text behind what dst has from start on. An empty text leaves no trace.
+func appendJoined(dst []byte, start int, glue string, text []byte) []byte {
+	if len(text) > 0 && len(dst) > start {
+		dst = append(dst, glue...)
+	}
+	return append(dst, text...)
+}
+
+// hasImage reports whether a content or an output has an image.
+func hasImage(v jsonx.Value) bool {
+	for it := v.Iter(); it.Next(); {
+		if v.IsArray() && it.Value().Get("type").EqualText("input_image") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,194 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+const pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg=="
+
+// conversation draws items of a conversation, turn by turn, as agents send them.
+type conversation struct {
+	*rapid.T
+	inPlace bool
+	items   []string
+	calls   int
+}
+
+func (c *conversation) text(label string) string {
+	s, _ := json.Marshal(rapid.StringOfN(rapid.RuneFrom([]rune("ab \n\"\\é😀")), 0, 6, -1).Draw(c.T, label))
+	return string(s)
+}
+
+func (c *conversation) add(format string, args ...any) {
+	c.items = append(c.items, fmt.Sprintf(format, args...))
+}
+
+// content draws a content: a string or parts, with images where they are allowed.
+func (c *conversation) content(kind string, images bool) string {
+	if rapid.Bool().Draw(c.T, "string") {
+		return c.text("content")
+	}
+	var parts []string
+	for range rapid.IntRange(0, 3).Draw(c.T, "parts") {
+		if images && rapid.Bool().Draw(c.T, "image") {
+			parts = append(parts, `{"type":"input_image","image_url":"`+pixel+`"}`)
+			continue
+		}
+		parts = append(parts, fmt.Sprintf(`{"type":%q,"text":%s}`, kind, c.text("part")))
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+func (c *conversation) user() {
+	c.add(`{"role":"user","content":%s}`, c.content("input_text", true))
+}
+
+// turn adds what the assistant does and what it gets for it.
+func (c *conversation) turn() {
+	var open []int
+	for range rapid.IntRange(1, 5).Draw(c.T, "acts") {
+		switch rapid.IntRange(0, 2).Draw(c.T, "act") {
+		case 0:
+			c.add(`{"type":"message","id":"msg_%d","role":"assistant","content":%s}`, len(c.items), c.content("output_text", false))
+		case 1:
+			c.calls++
+			open = append(open, c.calls)
+			c.add(`{"type":"function_call","call_id":"call_%d","name":"f","arguments":%s}`, c.calls, c.text("arguments"))
+		case 2:
+			c.add(`{"type":"reasoning","summary":[]}`)
+		}
+	}
+	for _, i := range open {
+		c.add(`{"type":"function_call_output","call_id":"call_%d","output":%s}`, i, c.content("input_text", true))
+	}
+	if c.inPlace && rapid.Bool().Draw(c.T, "system") {
+		c.add(`{"role":"developer","content":%s}`, c.content("input_text", false))
+	}
+	if len(open) == 0 || rapid.Bool().Draw(c.T, "and a word") {
+		c.user()
+	}
+}
+
+// body is the request so far.
+func (c *conversation) body() []byte {
+	return []byte(`{"model":"m","instructions":"Be brief.","tools":[{"type":"function","name":"f"},{"type":"web_search"},{"type":"function","name":"a"}],"input":[` +
+		strings.Join(c.items, ",\n ") + `]}`)
+}
+
+// The messages of one turn are a byte prefix of those of the next, or engines would find nothing in their prefix cache.
+func TestPrefixStable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := &conversation{T: t, inPlace: rapid.Bool().Draw(t, "in place")}
+		if rapid.Bool().Draw(t, "leading system") {
+			c.add(`{"role":"system","content":%s}`, c.content("input_text", false))
+		}
+		c.user()
+		var before, tools []byte
+		for range rapid.IntRange(2, 5).Draw(t, "turns") {
+			tr, err := translate(c.body(), &Options{}, c.inPlace)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, c.body())
+			}
+			messages := tr.chat.Messages().Raw()
+			if elements := bytes.TrimSuffix(before, []byte("]")); !bytes.HasPrefix(messages, elements) {
+				t.Fatalf("the conversation went on, and its beginning is another:\n%s\n%s\nof %s", before, messages, c.body())
+			}
+			_, rest, _ := bytes.Cut(tr.body, messages)
+			if tools != nil && !bytes.Equal(rest, tools) {
+				t.Fatalf("everything else changed:\n%s\n%s", tools, rest)
+			}
+			before, tools = bytes.Clone(messages), bytes.Clone(rest)
+			c.turn()
+		}
+	})
+}
+
+// Nothing that was said is lost, and results stand right behind the calls that they answer.
+func TestNothingIsLost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := &conversation{T: t}
+		c.user()
+		for range rapid.IntRange(1, 4).Draw(t, "turns") {
+			c.turn()
+		}
+		tr, err := translate(c.body(), &Options{}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body struct {
+			Messages []struct {
+				Role       string
+				Content    any
+				ToolCallID string                `json:"tool_call_id"`
+				ToolCalls  []struct{ ID string } `json:"tool_calls"`
+			}
+		}
+		if err := json.Unmarshal(tr.body, &body); err != nil {
+			t.Fatal(err)
+		}
+		var waiting []string
+		for i, m := range body.Messages {
+			if m.Role == "tool" {
+				if len(waiting) == 0 || waiting[0] != m.ToolCallID {
+					t.Fatalf("message %d answers %s, but %v wait:\n%s", i, m.ToolCallID, waiting, tr.body)
+				}
+				waiting = waiting[1:]
+				continue
+			}
+			if len(waiting) > 0 {
+				t.Fatalf("message %d is %s while %v wait:\n%s", i, m.Role, waiting, tr.body)
+			}
+			for _, call := range m.ToolCalls {
+				waiting = append(waiting, call.ID)
+			}
+		}
+		if got, want := strings.Count(string(tr.body), pixel), strings.Count(string(c.body()), pixel); got != want {
+			t.Fatalf("%d images of %d", got, want)
+		}
+		got, want := visible(t, tr.body, "messages"), visible(t, c.body(), "input")
+		if got != want {
+			t.Fatalf("got %q, want %q of\n%s\n%s", got, want, c.body(), tr.body)
+		}
+	})
+}
+
+// visible counts the letters of all texts; the glue between them has none.
+func visible(t *rapid.T, body []byte, member string) string {
+	var v map[string]any
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatal(err)
+	}
+	counts := map[rune]int{}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case map[string]any:
+			for name, e := range v {
+				switch s, isString := e.(string); {
+				case !isString:
+					walk(e)
+				case name == "text", name == "content", name == "output", name == "arguments":
+					for _, r := range s {
+						counts[r]++
+					}
+				}
+			}
+		}
+	}
+	messages := v[member].([]any)
+	if member == "messages" {
+		messages = messages[1:] // the instructions
+	}
+	walk(messages)
+	return fmt.Sprint(counts['a'], counts['b'], counts['é'], counts['😀'], counts['"'], counts['\\'])
+}

@@ -1,0 +1,375 @@
+package responses
+
+import (
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// Request is a Responses request: a checked view over the client's body, from which Translate makes the chat request. It
+// borrows the body from Decode until Reset or the next Decode.
+//
+// The zero value is ready. A Request is meant to be pooled and serves one call at a time; what outlives the body is in Echo.
+type Request struct {
+	// Model is the name that the client wrote, escapes decoded. Translate checks it.
+	Model []byte
+
+	doc     jsonx.Doc
+	members [memberCount]jsonx.Value
+	name    []byte // holds Model when it was written with escapes
+	tools   tools
+	system  []byte // text of the leading system message, contents of a JSON string
+	turn    assistant
+}
+
+// parseOptions: Record stops at what the deepest rule reads, input[0].content[0].image_url; schemas are checked as JSON but
+// not indexed. The chat request nests one level deeper (tools) and has up to twice as many values (calls); the other two
+// see to it that it is within chat's limits when this one is within these.
+var parseOptions = jsonx.Options{Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2}
+
+// maxName is the length in bytes that the name of a function may have, as on chat.
+const maxName = chat.MaxFunctionName
+
+// The members that are read. The order is that of the contract's table; those behind memberPromptCacheKey are not in it.
+const (
+	memberModel = iota
+	memberInput
+	memberStream
+	memberTemperature
+	memberTopP
+	memberMaxOutputTokens
+	memberTools
+	memberToolChoice
+	memberParallelToolCalls
+	memberText
+	memberReasoning
+	memberMetadata
+	memberStore
+	memberPreviousResponseID
+	memberPromptCacheKey
+	memberInstructions
+	memberBackground
+	memberConversation
+	memberPrompt
+	memberMaxToolCalls
+	memberSafetyIdentifier
+	// From here on they are accepted and without effect, unless the edge is strict.
+	memberInclude
+	memberTruncation
+	memberServiceTier
+	memberUser
+	memberStreamOptions
+	memberTopLogprobs
+	memberPromptCacheRetention
+	memberContextManagement
+	memberClientMetadata
+	memberCount
+)
+
+var memberNames = []string{
+	memberModel:                "model",
+	memberInput:                "input",
+	memberStream:               "stream",
+	memberTemperature:          "temperature",
+	memberTopP:                 "top_p",
+	memberMaxOutputTokens:      "max_output_tokens",
+	memberTools:                "tools",
+	memberToolChoice:           "tool_choice",
+	memberParallelToolCalls:    "parallel_tool_calls",
+	memberText:                 "text",
+	memberReasoning:            "reasoning",
+	memberMetadata:             "metadata",
+	memberStore:                "store",
+	memberPreviousResponseID:   "previous_response_id",
+	memberPromptCacheKey:       "prompt_cache_key",
+	memberInstructions:         "instructions",
+	memberBackground:           "background",
+	memberConversation:         "conversation",
+	memberPrompt:               "prompt",
+	memberMaxToolCalls:         "max_tool_calls",
+	memberSafetyIdentifier:     "safety_identifier",
+	memberInclude:              "include",
+	memberTruncation:           "truncation",
+	memberServiceTier:          "service_tier",
+	memberUser:                 "user",
+	memberStreamOptions:        "stream_options",
+	memberTopLogprobs:          "top_logprobs",
+	memberPromptCacheRetention: "prompt_cache_retention",
+	memberContextManagement:    "context_management",
+	memberClientMetadata:       "client_metadata",
+}
+
+var requestMembers = jsonx.NewNames(memberNames...)
+
+// Options says how Decode takes a request.
+type Options struct {
+	// Strict refuses what is otherwise tolerated without effect: members outside of the contract that change nothing here,
+	// a prompt_cache_key, and tools that are no functions.
+	Strict bool
+	// Refuse are names of members that steer an engine, as in chat.Limits. They are not passed on in any case; they are
+	// refused so that a request means the same on every endpoint.
+	Refuse []string
+}
+
+// Reset forgets the request and lets go of the body. What has been allocated is kept for the next one.
+func (r *Request) Reset() {
+	r.doc.Reset()
+	if cap(r.system) > keepBuffer {
+		r.system = nil
+	}
+	r.tools.reset()
+	if cap(r.turn.text)+cap(r.turn.calls) > keepBuffer {
+		r.turn = assistant{}
+	}
+	*r = Request{doc: r.doc, name: r.name[:0], tools: r.tools, system: r.system[:0], turn: r.turn}
+}
+
+// keepBuffer is up to what size a buffer is kept from one request to the next.
+const keepBuffer = 64 << 10
+
+// Decode reads a body and checks all that is particular to Responses. The error is an *apierr.Error with the path of the
+// member at fault; after it the Request is of no use until the next Decode.
+func (r *Request) Decode(body []byte, o *Options) error {
+	r.Reset()
+	if len(body) == 0 {
+		return apierr.Invalid("", apierr.CodeInvalidJSON, "The request body is empty. Send a JSON object.")
+	}
+	if err := r.doc.Parse(body, parseOptions); err != nil {
+		return apierr.FromJSON(err, "")
+	}
+	root := r.doc.Root()
+	if !root.IsObject() {
+		f := wrongType("", "a JSON object", root)
+		return apierr.Invalid("", f.code, "The request body %s.", f.text)
+	}
+	if f := readFields(root, requestMembers, r.members[:]); f != nil {
+		return f.err()
+	}
+	for _, step := range decodeSteps {
+		if f := step(r); f != nil {
+			return f.err()
+		}
+	}
+	if err := chat.RefuseMembers(root, o.Refuse); err != nil {
+		return err
+	}
+	if o.Strict {
+		return r.checkStrict()
+	}
+	return nil
+}
+
+// decodeSteps run in the order of the contract's table, so that of several mistakes the first one in it is reported.
+var decodeSteps = [...]func(*Request) *fault{
+	(*Request).decodeModel,
+	(*Request).checkKept,
+	(*Request).checkInput,
+	(*Request).checkPlain,
+	(*Request).decodeTools,
+	(*Request).checkToolChoice,
+	(*Request).checkText,
+	(*Request).checkReasoning,
+}
+
+func (r *Request) decodeModel() *fault {
+	v := r.members[memberModel]
+	if f := requiredString("model", v); f != nil {
+		return f
+	}
+	name, ok := v.Text()
+	if !ok {
+		r.name = v.AppendText(r.name[:0])
+		name = r.name
+	}
+	r.Model = name
+	return nil
+}
+
+// checkKept refuses what would need something to be kept from one request to the next, or after the answer. It comes
+// before the input: a client that relies on it sends half a conversation.
+func (r *Request) checkKept() *fault {
+	for _, m := range [...]int{memberStore, memberBackground} {
+		if f := optionalBool(memberNames[m], r.members[m]); f != nil {
+			return f
+		}
+	}
+	if on, _ := r.members[memberStore].Bool(); on {
+		return unsupported("store", "Nothing is stored here: leave it out or send false")
+	}
+	for _, m := range [...]int{memberPreviousResponseID, memberConversation} {
+		if given(r.members[m]) {
+			return unsupported(memberNames[m], "Nothing is stored here: send the whole conversation in input with every request")
+		}
+	}
+	if given(r.members[memberPrompt]) {
+		return unsupported("prompt", "No prompts are stored here: send the text in instructions or input")
+	}
+	if on, _ := r.members[memberBackground].Bool(); on {
+		return unsupported("background", "Nothing is stored here, so an answer must be waited for: leave it out or send false")
+	}
+	return nil
+}
+
+// checkPlain checks the members that need no more than a look.
+func (r *Request) checkPlain() *fault {
+	for _, m := range [...]int{memberTemperature, memberTopP} { // the ranges are chat's
+		if f := optional(memberNames[m], "a number", r.members[m], jsonx.Value.IsNumber); f != nil {
+			return f
+		}
+	}
+	for _, m := range [...]int{memberStream, memberParallelToolCalls} {
+		if f := optionalBool(memberNames[m], r.members[m]); f != nil {
+			return f
+		}
+	}
+	for _, m := range [...]int{memberMaxOutputTokens, memberMaxToolCalls} {
+		if f := optionalCount(memberNames[m], r.members[m]); f != nil {
+			return f
+		}
+	}
+	for _, m := range [...]int{memberPromptCacheKey, memberInstructions, memberSafetyIdentifier} {
+		if f := optionalString(memberNames[m], r.members[m]); f != nil {
+			return f
+		}
+	}
+	return optionalObject("metadata", r.members[memberMetadata])
+}
+
+var (
+	textNames   = jsonx.NewNames("format", "verbosity")
+	formatNames = jsonx.NewNames("type", "name", "schema", "strict", "description")
+)
+
+// The members of text.format.
+const (
+	formatType = iota
+	formatName
+	formatSchema
+	formatStrict
+	formatDescription
+	formatCount
+)
+
+func (r *Request) checkText() *fault {
+	v := r.members[memberText]
+	if f := optionalObject("text", v); f != nil {
+		return f
+	}
+	var t [2]jsonx.Value
+	if f := readFields(v, textNames, t[:]); f != nil {
+		return f.in("text")
+	}
+	if f := optionalString("verbosity", t[1]); f != nil {
+		return f.in("text")
+	}
+	if f := checkFormat(t[0]); f != nil {
+		return f.in("text")
+	}
+	return nil
+}
+
+func checkFormat(v jsonx.Value) *fault {
+	if !given(v) {
+		return nil
+	}
+	if f := optionalObject("format", v); f != nil {
+		return f
+	}
+	var m [formatCount]jsonx.Value
+	if f := readFields(v, formatNames, m[:]); f != nil {
+		return f.in("format")
+	}
+	if f := requiredString("type", m[formatType]); f != nil {
+		return f.in("format")
+	}
+	switch {
+	case m[formatType].EqualText("text"), m[formatType].EqualText("json_object"):
+		return nil
+	case !m[formatType].EqualText("json_schema"):
+		return wrongValue("type", "must be text, json_object or json_schema").in("format")
+	case !given(m[formatSchema]):
+		return missing("schema").in("format")
+	}
+	for _, f := range [...]*fault{
+		requiredString("name", m[formatName]),
+		optionalObject("schema", m[formatSchema]),
+		optionalBool("strict", m[formatStrict]),
+		optionalString("description", m[formatDescription]),
+	} {
+		if f != nil {
+			return f.in("format")
+		}
+	}
+	return nil
+}
+
+// format returns the members of text.format when it asks for JSON.
+func (r *Request) format() (m [formatCount]jsonx.Value, ok bool) {
+	v := r.members[memberText].Get("format")
+	if formatNames.Fields(v, m[:]) != nil {
+		panic("BUG: text.format was not checked")
+	}
+	return m, m[formatType].Exists() && !m[formatType].EqualText("text")
+}
+
+var reasoningNames = jsonx.NewNames("effort", "summary")
+
+// checkReasoning checks the effort's type; that it is one of the words is for chat to say, and for Locate to tell.
+func (r *Request) checkReasoning() *fault {
+	v := r.members[memberReasoning]
+	if f := optionalObject("reasoning", v); f != nil {
+		return f
+	}
+	var m [2]jsonx.Value
+	if f := readFields(v, reasoningNames, m[:]); f != nil {
+		return f.in("reasoning")
+	}
+	for i, name := range [...]string{"effort", "summary"} {
+		if f := optionalString(name, m[i]); f != nil {
+			return f.in("reasoning")
+		}
+	}
+	return nil
+}
+
+// checkStrict refuses what is otherwise tolerated.
+func (r *Request) checkStrict() error {
+	for it := r.doc.Root().Iter(); it.Next(); {
+		known := false
+		for _, name := range memberNames {
+			known = known || it.Key().Is(name)
+		}
+		if !known {
+			// The name is the client's own word and so is not repeated.
+			return apierr.Invalid("", apierr.CodeUnsupportedParameter, "Unsupported parameter: the request has a member that this service does not know.")
+		}
+	}
+	if given(r.members[memberPromptCacheKey]) {
+		return unsupported("prompt_cache_key", "It has no effect here: leave it out or send null").err()
+	}
+	for m := memberInclude; m < memberCount; m++ {
+		if v := r.members[m]; given(v) && !idle(m, v) {
+			return unsupported(memberNames[m], "It has no effect here: leave it out").err()
+		}
+	}
+	if i := r.tools.hosted; i >= 0 {
+		return unsupported(element("tools", i)+".type", "Only function tools are accepted").err()
+	}
+	return nil
+}
+
+// idle reports whether a member asks for nothing but what is done anyway.
+func idle(member int, v jsonx.Value) bool {
+	switch member {
+	case memberInclude:
+		return v.IsArray() && !v.Index(0).Exists()
+	case memberTruncation:
+		return v.EqualText("disabled")
+	case memberServiceTier:
+		return v.EqualText("auto") || v.EqualText("default")
+	case memberTopLogprobs:
+		n, ok := v.Int()
+		return ok && n == 0
+	}
+	return false
+}

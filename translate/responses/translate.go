@@ -1,0 +1,379 @@
+package responses
+
+import (
+	"strconv"
+
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// Translate appends to dst the chat request that a decoded Request amounts to, and decodes it into c, so that from here on
+// the call is like any other. inPlace keeps system messages where they stand in the conversation, instead of folding
+// them into the one that leads it. What the answer must repeat of the request is kept in e, which then owns it.
+//
+// The error is an *apierr.Error in the words of Responses. It is about what chat checks better: the model's name, the
+// ranges of numbers, the effort, and images. c borrows from the returned bytes.
+func (r *Request) Translate(dst []byte, c *chat.Request, e *Echo, inPlace bool) ([]byte, error) {
+	e.reset()
+	start := len(dst)
+	w := writer{dst: dst, echo: e, inPlace: inPlace, assistant: &r.turn}
+	w.raw(`{"model":`, r.members[memberModel])
+	w.messages(r)
+	w.settings(r)
+	w.dst = append(w.dst, '}')
+	r.appendEcho(e)
+	if err := c.Decode(w.dst[start:]); err != nil {
+		return w.dst, e.Locate(err)
+	}
+	return w.dst, nil
+}
+
+// writer writes the chat request. What it writes of an item depends on that item and on those before it alone, but for
+// the leading system message: so a conversation that goes on has its earlier messages in the same bytes.
+type writer struct {
+	dst     []byte
+	echo    *Echo
+	inPlace bool
+
+	count     int        // messages so far
+	assistant *assistant // the turn that is being put together
+	images    []imageRef // of outputs, to follow them in a user message
+}
+
+// assistant is one message of the assistant: a text, calls, or both.
+type assistant struct {
+	open  bool
+	text  []byte // contents of a JSON string
+	calls []byte // elements of tool_calls
+}
+
+// imageRef is an image part and where it stands.
+type imageRef struct {
+	part [partCount]jsonx.Value
+	at   imageAt
+}
+
+func (w *writer) string(s string) { w.dst = append(w.dst, s...) }
+
+// raw appends s and the text of v as the client wrote it.
+func (w *writer) raw(s string, v jsonx.Value) {
+	w.dst = append(append(w.dst, s...), v.Raw()...)
+}
+
+// member is raw for an optional member.
+func (w *writer) member(s string, v jsonx.Value) {
+	if given(v) {
+		w.raw(s, v)
+	}
+}
+
+// quoted appends contents as a JSON string.
+func (w *writer) quoted(contents []byte) {
+	w.dst = append(append(append(w.dst, '"'), contents...), '"')
+}
+
+// message begins a message.
+func (w *writer) message(role string) {
+	if w.count > 0 {
+		w.dst = append(w.dst, ',')
+	}
+	w.count++
+	w.string(`{"role":"` + role + `"`)
+}
+
+// text writes a message that is text alone.
+func (w *writer) text(role string, v jsonx.Value) {
+	w.message(role)
+	w.string(`,"content":"`)
+	w.dst = appendText(w.dst, v)
+	w.string(`"}`)
+}
+
+// messages writes the conversation.
+func (w *writer) messages(r *Request) {
+	w.string(`,"messages":[`)
+	first := w.system(r)
+	v := r.members[memberInput]
+	if v.IsString() {
+		w.message("user")
+		w.raw(`,"content":`, v)
+		w.string(`}`)
+	}
+	for it := v.Iter(); it.Next(); {
+		if i := readItem(it.Value()); it.Index() >= first || i.kind != itemSystem {
+			w.item(&i, it.Index())
+		}
+	}
+	w.endAssistant()
+	w.endImages()
+	w.dst = append(w.dst, ']')
+}
+
+// blankLine joins system texts of different origin, inside of a JSON string.
+const blankLine = `\n\n`
+
+// system writes the leading system message: the instructions, then the text of system and developer items, all of them
+// or, in place, those at the beginning. It returns the first item whose system text has not been told by it.
+func (w *writer) system(r *Request) (first int) {
+	text := r.system[:0]
+	if v := r.members[memberInstructions]; given(v) {
+		text = append(text, inside(v)...)
+	}
+	input := r.members[memberInput]
+	for it := input.Iter(); it.Next(); first++ {
+		i := readItem(it.Value())
+		if i.kind != itemSystem {
+			if w.inPlace {
+				break
+			}
+			continue
+		}
+		at := len(text)
+		if text = appendText(append(text, blankLine...), i.content()); len(text) == at+len(blankLine) {
+			text = text[:at]
+		} else if at == 0 {
+			text = append(text[:0], text[len(blankLine):]...)
+		}
+	}
+	r.system = text
+	if len(text) > 0 {
+		w.message("system")
+		w.string(`,"content":`)
+		w.quoted(text)
+		w.string(`}`)
+	}
+	return first
+}
+
+// item writes one item, or keeps it for what follows.
+func (w *writer) item(i *item, index int) {
+	switch i.kind {
+	case itemAssistant:
+		w.endImages()
+		w.say(i)
+	case itemCall:
+		w.endImages()
+		w.call(i)
+	case itemOutput:
+		w.endAssistant()
+		w.output(i, index)
+	case itemUser:
+		w.endAssistant()
+		w.endImages()
+		w.user(i, index)
+	case itemSystem: // in place
+		w.endAssistant()
+		w.endImages()
+		w.text("system", i.content())
+	case itemReasoning:
+	}
+}
+
+// user writes a user message. Text alone is a string, which every template takes.
+func (w *writer) user(i *item, index int) {
+	v := i.content()
+	if !hasImage(v) {
+		w.text("user", v)
+		return
+	}
+	w.message("user")
+	w.string(`,"content":[`)
+	n := 0
+	for it := v.Iter(); it.Next(); {
+		p := readPart(it.Value())
+		text := textOf(&p)
+		image := p[partType].EqualText("input_image")
+		if !image && len(text) == 0 {
+			continue
+		}
+		if n > 0 {
+			w.dst = append(w.dst, ',')
+		}
+		if image {
+			w.image(&imageRef{p, imageAt{item: index, part: it.Index()}}, n)
+		} else {
+			w.string(`{"type":"text","text":`)
+			w.quoted(text)
+			w.string(`}`)
+		}
+		n++
+	}
+	w.string(`]}`)
+}
+
+// image writes an image as part n of the message that is being written.
+func (w *writer) image(m *imageRef, n int) {
+	m.at.chatMessage, m.at.chatPart = w.count-1, n
+	w.echo.images = append(w.echo.images, m.at)
+	w.raw(`{"type":"image_url","image_url":{"url":`, m.part[partImageURL])
+	switch detail := m.part[partDetail]; {
+	case detail.EqualText(detailOriginal):
+		w.string(`,"detail":"high"`)
+	case given(detail):
+		w.raw(`,"detail":`, detail)
+	}
+	w.string(`}}`)
+}
+
+// say takes a message of the assistant. One that stands between a call and its output joins the message of the call,
+// because templates want results right behind calls.
+func (w *writer) say(i *item) {
+	a := w.assistant
+	if a.open && len(a.calls) == 0 {
+		w.endAssistant()
+	}
+	a.open = true
+	if len(a.text) > 0 {
+		a.text = append(a.text, lineEnd...)
+	}
+	a.text = appendText(a.text, i.content())
+}
+
+// call takes a function call.
+func (w *writer) call(i *item) {
+	a := w.assistant
+	a.open = true
+	if len(a.calls) > 0 {
+		a.calls = append(a.calls, ',')
+	}
+	a.calls = append(append(a.calls, `{"id":`...), i.m[fieldCallID].Raw()...)
+	a.calls = append(append(a.calls, `,"type":"function","function":{"name":`...), i.m[fieldName].Raw()...)
+	a.calls = append(a.calls, `,"arguments":`...)
+	if args := i.m[fieldArguments]; len(inside(args)) > 0 {
+		a.calls = append(a.calls, args.Raw()...)
+	} else {
+		a.calls = append(a.calls, `"{}"`...) // engines read it as JSON, which nothing at all is not
+	}
+	a.calls = append(a.calls, `}}`...)
+}
+
+// endAssistant writes the message that has been put together.
+func (w *writer) endAssistant() {
+	a := w.assistant
+	if !a.open {
+		return
+	}
+	w.message("assistant")
+	w.string(`,"content":`)
+	if len(a.text) == 0 && len(a.calls) > 0 {
+		w.string(`null`)
+	} else {
+		w.quoted(a.text)
+	}
+	if len(a.calls) > 0 {
+		w.string(`,"tool_calls":[`)
+		w.dst = append(w.dst, a.calls...)
+		w.string(`]`)
+	}
+	w.string(`}`)
+	*a = assistant{text: a.text[:0], calls: a.calls[:0]}
+}
+
+// output writes the output of a call: its text in a tool message. Images are kept, since few engines take them there.
+func (w *writer) output(i *item, index int) {
+	w.message("tool")
+	w.raw(`,"tool_call_id":`, i.m[fieldCallID])
+	w.string(`,"content":"`)
+	v := i.content()
+	w.dst = appendText(w.dst, v)
+	w.string(`"}`)
+	if !hasImage(v) {
+		return
+	}
+	for it := v.Iter(); it.Next(); {
+		if p := readPart(it.Value()); p[partType].EqualText("input_image") {
+			w.images = append(w.images, imageRef{p, imageAt{item: index, part: it.Index(), output: true}})
+		}
+	}
+}
+
+// endImages writes the user message with the images of the outputs before it. It comes behind all of them, because
+// nothing may stand between the results of one turn.
+func (w *writer) endImages() {
+	if len(w.images) == 0 {
+		return
+	}
+	w.message("user")
+	w.string(`,"content":[`)
+	for n := range w.images {
+		if n > 0 {
+			w.dst = append(w.dst, ',')
+		}
+		w.image(&w.images[n], n)
+	}
+	w.string(`]}`)
+	w.images = w.images[:0]
+}
+
+// settings writes everything but the conversation.
+func (w *writer) settings(r *Request) {
+	if on, _ := r.members[memberStream].Bool(); on {
+		w.string(`,"stream":true`)
+	}
+	w.member(`,"temperature":`, r.members[memberTemperature])
+	w.member(`,"top_p":`, r.members[memberTopP])
+	if n, ok := r.members[memberMaxOutputTokens].Int(); ok {
+		w.string(`,"max_completion_tokens":`)
+		w.dst = strconv.AppendInt(w.dst, n, 10)
+	}
+	w.member(`,"reasoning_effort":`, r.members[memberReasoning].Get("effort"))
+	w.format(r)
+	if r.tools.any() {
+		w.tools(r)
+	}
+}
+
+// format writes response_format.
+func (w *writer) format(r *Request) {
+	m, ok := r.format()
+	if !ok {
+		return
+	}
+	w.raw(`,"response_format":{"type":`, m[formatType])
+	if m[formatType].EqualText("json_schema") {
+		w.raw(`,"json_schema":{"name":`, m[formatName])
+		w.member(`,"description":`, m[formatDescription])
+		w.raw(`,"schema":`, m[formatSchema])
+		w.member(`,"strict":`, m[formatStrict])
+		w.string(`}`)
+	}
+	w.string(`}`)
+}
+
+// tools writes the functions, and how they may be used.
+func (w *writer) tools(r *Request) {
+	w.string(`,"tools":[`)
+	n := 0
+	for it := r.members[memberTools].Iter(); it.Next(); {
+		m, function := readTool(it.Value())
+		if !function || !r.tools.allows(it.Index()) {
+			continue
+		}
+		if n > 0 {
+			w.dst = append(w.dst, ',')
+		}
+		n++
+		w.raw(`{"type":"function","function":{"name":`, m[toolName])
+		w.member(`,"description":`, m[toolDescription])
+		w.member(`,"parameters":`, m[toolParameters])
+		w.member(`,"strict":`, m[toolStrict])
+		w.string(`}}`)
+	}
+	w.string(`]`)
+	w.choice(r)
+	w.member(`,"parallel_tool_calls":`, r.members[memberParallelToolCalls])
+}
+
+// choice writes tool_choice. A list of allowed tools has become the list of tools.
+func (w *writer) choice(r *Request) {
+	v := r.members[memberToolChoice]
+	switch {
+	case v.IsString():
+		w.raw(`,"tool_choice":`, v)
+	case r.tools.limited:
+		w.raw(`,"tool_choice":`, v.Get("mode"))
+	case v.IsObject():
+		w.raw(`,"tool_choice":{"type":"function","function":{"name":`, v.Get("name"))
+		w.string(`}}`)
+	}
+}
