@@ -82,7 +82,7 @@ keys:
     operations: []
 upstreams:
   - { name: a, url: "http://h:1/", concurrency: 16 }
-  - { name: b, url: "http://h:2", concurrency: { text: 32, vision: 4 }, weight: 0.5, native: [messages] }
+  - { name: b, url: "http://h:2", concurrency: { text: 32, vision: 4 }, weight: 0.5 }
 models:
   - id: m
     timeouts: { idle: 5s, total: 0s }
