@@ -60,6 +60,8 @@ func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, 
 	var room [512]byte
 	wanted := c.edge.encoding(lease.Upstream().Engine())
 	wanted.Served, wanted.Stream = target.Served, streamed
+	// Usage in every chunk costs a full parse of each; only Messages tells counts at the start of a stream.
+	wanted.ContinuousUsage = wanted.ContinuousUsage && c.ep.dialect == dialectMessages
 	segments, _ := c.chat.Segments(scratch[:0], room[:0], &wanted)
 	accept := "application/json"
 	if streamed {

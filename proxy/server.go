@@ -96,7 +96,7 @@ func New(o Options) (*Edge, error) {
 	if err := e.apply(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
-	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: c.Limits.Connections}); err != nil {
+	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: c.Limits.Connections, TLS: o.Certificate != nil}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	e.observeSelf()

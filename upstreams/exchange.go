@@ -341,7 +341,7 @@ func (x *Exchange) Status() int {
 
 // Header returns the value of a header of the reply, in any case of its name, or nil: the first one, where there are
 // several. Only Content-Type, Content-Length, Transfer-Encoding, Connection, Keep-Alive, Retry-After, Content-Encoding,
-// X-Request-Id and Content-Disposition are kept, and values up to 1 KiB. The value is borrowed until Close.
+// X-Request-Id and Content-Disposition are kept, and values up to 1 KiB. The value is borrowed until the next Read.
 func (x *Exchange) Header(name string) []byte {
 	f := fieldOf(name)
 	if f == fieldOther || x.names == nil {

@@ -48,6 +48,7 @@ type Member struct {
 //     whatever the client put there; without events stream_options goes, because some engines refuse it;
 //   - the token limit is the checked one, under the target's name for it;
 //   - integers that were written 1.0 or 1e2 are written out in digits;
+//   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
 //   - the effort is told as the target wants it; reasoning and include_reasoning go: engines do not share a reading of
 //     them, and the edge itself hides reasoning from a client that does not want it.
 //
@@ -75,6 +76,7 @@ func (r *Request) splice(text []byte, t *Target) []byte {
 	s.tokenLimit(t)
 	s.integers()
 	s.reasoning(t)
+	s.images()
 	return s.text
 }
 
@@ -96,6 +98,21 @@ var (
 	textAddInclude      = []byte(`"include_usage":true`)
 	textAddContinuous   = []byte(`"continuous_usage_stats":true`)
 )
+
+var (
+	textURLBefore = []byte(`{"url":`)
+	textURLAfter  = []byte(`}`)
+)
+
+// images puts a URL that is given as a plain string into the object that engines read it from.
+func (s *splicer) images() {
+	for i := range s.r.Images {
+		if m := &s.r.Images[i]; !m.object {
+			s.edits.Insert(m.start, textURLBefore)
+			s.edits.Insert(m.end, textURLAfter)
+		}
+	}
+}
 
 // insert puts text behind the opening brace. It ends in a comma; the object is never empty.
 func (s *splicer) insert(text []byte) { s.edits.Insert(s.root.Start()+1, text) }

@@ -73,7 +73,11 @@ func FuzzRequestDecode(f *testing.F) {
 				again.PromptBytes != r.PromptBytes || len(again.Images) != len(r.Images) || again.N != r.N {
 				t.Fatalf("another request: %s", out)
 			}
-			if !bytes.Equal(again.Messages().Raw(), r.Messages().Raw()) {
+			if n := plainImages(&r); n > 0 {
+				if got, want := len(again.Messages().Raw()), len(r.Messages().Raw())+n*len(`{"url":}`); got != want {
+					t.Fatalf("the messages are %d bytes long, want %d: %s", got, want, out)
+				}
+			} else if !bytes.Equal(again.Messages().Raw(), r.Messages().Raw()) {
 				t.Fatalf("the messages have changed: %s", out)
 			}
 			if target.Reasoning == nil && again.Effort != r.Effort {
@@ -81,6 +85,16 @@ func FuzzRequestDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// plainImages counts the images whose URL is a plain string, which is put into an object for the engine.
+func plainImages(r *Request) (n int) {
+	for i := range r.Images {
+		if !r.Images[i].object {
+			n++
+		}
+	}
+	return n
 }
 
 // requireOnlyIntended compares the bodies with the standard library's eyes.
@@ -96,6 +110,10 @@ func requireOnlyIntended(t *testing.T, body, out []byte, r *Request, target *Tar
 	var served string
 	if err := json.Unmarshal(after["model"], &served); err != nil || served != target.Served {
 		t.Fatalf("model is %s", after["model"])
+	}
+	if plainImages(r) > 0 {
+		delete(before, "messages")
+		delete(after, "messages")
 	}
 	for name := range before {
 		if slices.Contains(changeable, name) {

@@ -27,7 +27,8 @@ type Image struct {
 	// Bytes is the length of the URL as JSON writes it, which for a data URL is that of the image in base64.
 	Bytes int
 
-	object bool // image_url is an object with the URL inside
+	object     bool // image_url is an object with the URL inside
+	start, end int  // of the URL in the body
 }
 
 // Param returns the path of the URL, as in messages[2].content[0].image_url.
@@ -91,7 +92,7 @@ func (r *Request) decodeImage(i, j int, v jsonx.Value) *invalid {
 	if !ok { // some encoders escape every slash
 		url = v.AppendText(nil)
 	}
-	m.Bytes = textLength(v)
+	m.Bytes, m.start, m.end = textLength(v), v.Start(), v.End()
 	if text := m.read(url); text != "" {
 		e := wrongValue("", text)
 		if m.object {
