@@ -18,6 +18,7 @@ import (
 
 const (
 	pooledBody = 64 << 10 // buffers up to this size are kept for the next request
+	largeBody  = 2 << 20  // and larger ones up to this in a pool of their own
 	firstChunk = 4 << 10  // what a chunked body reserves before its size is known
 
 	// slowBody is the rate that a JSON body must keep up after its first slowGrace, so that a drip of bytes that never
@@ -26,7 +27,10 @@ const (
 	slowGrace = 10 * time.Second
 )
 
-var bodyPool = sync.Pool{New: func() any { b := make([]byte, 0, firstChunk); return &b }}
+var (
+	bodyPool      = sync.Pool{New: func() any { b := make([]byte, 0, firstChunk); return &b }}
+	largeBodyPool = sync.Pool{New: func() any { return new([]byte) }}
+)
 
 // readBody reads the request's body into c.body, within limit bytes.
 func (c *Call) readBody(limit int64) *apierr.Error {
@@ -60,11 +64,8 @@ func (c *Call) readBody(limit int64) *apierr.Error {
 
 // fill reads src to its end: n bytes, or until EOF when n is negative.
 func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
-	c.body = bodyPool.Get().(*[]byte)
+	c.body = bodyBuffer(n)
 	buf := (*c.body)[:0]
-	if n > int64(cap(buf)) {
-		buf = make([]byte, 0, n)
-	}
 	start := c.record.Start
 	silence := c.snap.Config.Timeouts.ClientBody.D()
 	var armed time.Time // headReceived has armed the deadline for the first byte
@@ -129,14 +130,28 @@ func (c *Call) releaseBody() {
 	c.reserved = 0
 }
 
-// recycleBody gives a buffer of a body back to the pool.
-func recycleBody(buf *[]byte) {
-	if b := *buf; cap(b) <= pooledBody {
-		*buf = b[:0]
-	} else {
-		*buf = make([]byte, 0, firstChunk)
+// bodyBuffer returns an empty buffer with room for n bytes; recycleBody takes it back.
+func bodyBuffer(n int64) *[]byte {
+	pool := &bodyPool
+	if n > pooledBody && n <= largeBody {
+		pool = &largeBodyPool
 	}
-	bodyPool.Put(buf)
+	buf := pool.Get().(*[]byte)
+	if n > int64(cap(*buf)) {
+		*buf = make([]byte, 0, n)
+	}
+	return buf
+}
+
+// recycleBody gives a buffer of a body back to its pool, or lets a huge one go.
+func recycleBody(buf *[]byte) {
+	*buf = (*buf)[:0]
+	switch n := cap(*buf); {
+	case n <= pooledBody:
+		bodyPool.Put(buf)
+	case n <= largeBody:
+		largeBodyPool.Put(buf)
+	}
 }
 
 // unread marks the call as answered before its body was read to the end: the connection ends with the answer, and it is

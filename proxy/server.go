@@ -111,6 +111,9 @@ const retiredKeys = 1024
 // now is the edge's clock.
 func (e *Edge) now() time.Time { return time.Now() }
 
+// writeBuffer holds a small answer or an event whole, so that it is one write; every held stream has one.
+const writeBuffer = 2 << 10
+
 // headRoom is what fasthttp's buffer needs beside the head itself.
 const headRoom = 512
 
@@ -126,6 +129,7 @@ func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 		ReadTimeout:                  c.Timeouts.ClientHeader.D(),
 		IdleTimeout:                  c.Timeouts.ClientIdle.D(),
 		ReadBufferSize:               int(c.Limits.Header) + headRoom,
+		WriteBufferSize:              writeBuffer,
 		Concurrency:                  c.Limits.Connections + 1, // the listener's own bound answers first
 		ReduceMemoryUsage:            true,
 		NoDefaultServerHeader:        true,
