@@ -96,7 +96,7 @@ func serveLocal(ctx context.Context) error {
 		if err := engine.Start(); err != nil {
 			return err
 		}
-		defer engine.Close() //nolint:errcheck // the process ends with it
+		defer engine.Close()
 		fmt.Println("No engine was found on the usual ports of this machine, so the bundled simulator was started.")
 		engines = append(engines, config.LocalEngine{URL: engine.URL(), Engine: "sim", Models: []string{"sim"}})
 	}
@@ -282,7 +282,7 @@ func (o *openapiCmd) Run() error {
 type versionCmd struct{}
 
 // Run prints what the toolchain recorded.
-func (versionCmd) Run() error {
+func (versionCmd) Run() error { //nolint:unparam // the form of a command
 	info, _ := debug.ReadBuildInfo()
 	version, revision := info.Main.Version, ""
 	for _, s := range info.Settings {

@@ -101,8 +101,12 @@ func (m ModelTimeouts) Over(t Timeouts) Timeouts {
 		from *Duration
 		to   *Duration
 	}{
-		{m.Connect, &t.Connect}, {m.FirstEvent, &t.FirstEvent}, {m.Answer, &t.Answer},
-		{m.Idle, &t.Idle}, {m.Total, &t.Total}, {m.Write, &t.Write},
+		{m.Connect, &t.Connect},
+		{m.FirstEvent, &t.FirstEvent},
+		{m.Answer, &t.Answer},
+		{m.Idle, &t.Idle},
+		{m.Total, &t.Total},
+		{m.Write, &t.Write},
 	} {
 		if c.from != nil {
 			*c.to = *c.from

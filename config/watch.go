@@ -71,7 +71,7 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 				missed = true
 				continue
 			}
-		case <-dirs.errors(): // an overflow, or a directory that is lost: look what was missed
+		case <-dirs.errors(): //nolint:errcheck // an overflow, or a directory that is lost: look what was missed
 			if settling {
 				missed = true
 				continue

@@ -194,7 +194,7 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 		ev, err := a.events.Next()
 		switch {
 		case err == nil:
-		case err == io.EOF:
+		case err == io.EOF: //nolint:errorlint // only the bare value ends a reply; wrapped, it is a failure's cause
 			a.ended = true
 			out, err = a.call.stream.Finish(dst)
 			return out, true, a.classify(err)

@@ -80,6 +80,3 @@ func dialectOf(ctx *fasthttp.RequestCtx) *dialect {
 	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
 	return dialectAt(path)
 }
-
-// dialectNone marks answers outside of any endpoint in the record.
-var dialectNone = &dialect{name: "none", appendError: chatError}

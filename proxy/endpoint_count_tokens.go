@@ -96,7 +96,7 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 	for len(answer) < cap(answer) {
 		n, err := x.Read(answer[len(answer):cap(answer)], until)
 		answer = answer[:len(answer)+n]
-		if err == io.EOF {
+		if err == io.EOF { //nolint:errorlint // only the bare value ends a reply; wrapped, it is a failure's cause
 			outcome = upstreams.OutcomeOK
 			break
 		}

@@ -52,6 +52,13 @@ func upstreamFailed(code, message string) *apierr.Error {
 func badResponse(cause error) *failure {
 	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	e.Cause = cause
+	switch reasonOf(cause) {
+	case upstreams.ReasonTruncated, upstreams.ReasonReset, upstreams.ReasonEOF:
+		e.Message = "The connection to the engine was lost before its answer was whole."
+	}
+	if errors.Is(cause, chat.ErrNoFinish) {
+		e.Message = "The engine ended its answer before it was whole."
+	}
 	f := &failure{api: e, outcome: upstreams.OutcomeBadResponse, result: observe.UpstreamFail, retry: true}
 	var bad *chat.BadAnswer
 	if errors.As(cause, &bad) && bad.ByModel { // it may say it better next time; its engine is well

@@ -197,10 +197,16 @@ func (c *Call) refuse(f *failure) {
 	}
 	c.record.Status = e.Status
 	c.writeError(e)
-	if cause := f.api.Cause; cause != nil && f.result == observe.UpstreamFail {
-		c.edge.log.Warn("upstream failed", zap.String("request_id", string(c.id)), zap.String("upstream", c.record.Upstream), zap.String("reason", reasonOf(cause)))
-	}
+	c.warn(f)
 	c.finish()
+}
+
+// warn tells the operator of an engine's failure, once a call and without anything of the call's content.
+func (c *Call) warn(f *failure) {
+	if f.result == observe.UpstreamFail {
+		c.edge.log.Warn("upstream failed", zap.ByteString("request_id", c.id), zap.String("upstream", c.record.Upstream),
+			zap.String("code", c.record.Code), zap.String("reason", reasonOf(f.api.Cause)))
+	}
 }
 
 // writeError renders e as the response.

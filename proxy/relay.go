@@ -18,11 +18,10 @@ import (
 //
 // A relay is not pooled: the call behind it is, and a stale second Close must not end somebody else's call.
 type relay struct {
-	call  *Call
-	out   *[]byte
-	done  bool // the engine has ended its reply
-	cut   bool // and badly, in an answer that has no words for it
-	start time.Time
+	call *Call
+	out  *[]byte
+	done bool // the engine has ended its reply
+	cut  bool // and badly, in an answer that has no words for it
 }
 
 var outPool = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
@@ -127,6 +126,7 @@ func (r *relay) broken(f *failure) {
 	if f.result == observe.UpstreamFail || f.result == observe.Limited || f.result == observe.NoRoute {
 		c.record.Outcome = observe.StreamBroken
 	}
+	c.warn(f)
 	c.attempt.note(f)
 	c.attempt.end(f.outcome)
 	if c.ep.raw {

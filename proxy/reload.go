@@ -2,7 +2,7 @@ package proxy
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -81,11 +81,11 @@ func (e *Edge) reload(source string, r *ReloadResult) error {
 	next := old.Config
 	if source != sourceAddresses {
 		if e.opts.Load == nil {
-			return fmt.Errorf("this edge was started without a configuration file")
+			return errors.New("this edge was started without a configuration file")
 		}
 		var problems config.Problems
 		if next, problems = e.opts.Load(); next == nil {
-			for _, p := range problems {
+			for _, p := range problems.Errors() {
 				r.Problems = append(r.Problems, p.String())
 			}
 			return nil

@@ -14,7 +14,7 @@ func (c *Call) commonHeaders() {
 	h := &c.ctx.Response.Header
 	commonHeaders(h, c.id)
 	if c.upload != nil && !c.upload.ended {
-		c.unread(nil)
+		_ = c.unread(nil)
 	}
 	if c.snap.Config.Log.DebugHeaders {
 		h.Set("X-Penstock-Upstream", c.record.Upstream)

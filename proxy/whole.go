@@ -93,7 +93,7 @@ func (a *attempt) readWhole(dst []byte) ([]byte, error) {
 		n, err := a.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
 		switch {
-		case err == io.EOF:
+		case err == io.EOF: //nolint:errorlint // only the bare value ends a reply; wrapped, it is a failure's cause
 			a.ended = true
 			return dst, nil
 		case err != nil:
@@ -116,7 +116,7 @@ func (a *attempt) assemble(dst []byte) ([]byte, error) {
 	for {
 		a.until = a.deadline()
 		ev, err := a.events.Next()
-		if err == io.EOF {
+		if err == io.EOF { //nolint:errorlint // only the bare value ends a reply; wrapped, it is a failure's cause
 			a.ended = true
 			break
 		}

@@ -61,8 +61,8 @@ func (q *Query) drawn(position, n int) float64 {
 	if n <= 2 {
 		return 0
 	}
-	first := int(mix(q.Rand) % uint64(n))                      //nolint:gosec // n is a small positive count
-	second := (first + 1 + int(mix(q.Rand+1)%uint64(n-1))) % n //nolint:gosec // as above
+	first := int(mix(q.Rand) % uint64(n))
+	second := (first + 1 + int(mix(q.Rand+1)%uint64(n-1))) % n
 	if position == first || position == second {
 		return 0
 	}

@@ -58,7 +58,7 @@ func (r *Route) WantsPrefix() bool { return r.indexes != nil }
 func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 	start := 0
 	if n := len(r.targets); n > 1 {
-		start = int(r.rotor.Add(1) % uint32(n)) //nolint:gosec // n is a small positive count
+		start = int(r.rotor.Add(1) % uint32(n))
 	}
 	for range r.targets { // at most one lost race per target
 		best, eligible := r.pick(q, start)

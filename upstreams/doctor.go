@@ -135,9 +135,6 @@ func (d *Detection) writeConfig(b *bytes.Buffer) {
 	if d.Slots == 0 {
 		fmt.Fprintf(b, "    concurrency: %d\n", limitsOf(config.Concurrency{}, 0, p).Text)
 	}
-	if native := p.NativeDialects(); len(native) > 0 {
-		fmt.Fprintf(b, "    # native: [%s]   # it speaks these itself; without the line they are translated\n", strings.Join(native, ", "))
-	}
 	b.WriteString("models:\n")
 	models := d.Models
 	if len(models) == 0 {

@@ -13,13 +13,13 @@ type ID string
 type Kind uint8
 
 const (
-	// Unreachable: no connection could be made, or the connection was reset or closed before one byte of a reply.
+	// Unreachable means that no connection could be made, or the connection was reset or closed before one byte of a reply.
 	Unreachable Kind = iota + 1
-	// Timeout: one of the clocks ran out; Failure.Clock names it.
+	// Timeout means that one of the clocks ran out; Failure.Clock names it.
 	Timeout
-	// BadResponse: the reply does not parse, ends early, is too large, or is framed in a way that is not safe to read.
+	// BadResponse means that the reply does not parse, ends early, is too large, or is framed in a way that is not safe to read.
 	BadResponse
-	// Aborted: the exchange was ended from this side. Failure.Err is the cause that was given to Abort, or the error of
+	// Aborted means that the exchange was ended from this side. Failure.Err is the cause that was given to Abort, or the error of
 	// the request's own body reader. It says nothing about the upstream.
 	Aborted
 )

@@ -67,9 +67,8 @@ type health struct {
 	window    window
 }
 
-// probe books a probe's verdict and reports whether the state changed.
-func (h *health) probe(good bool, now time.Time) bool {
-	before := h.state
+// probe books a probe's verdict.
+func (h *health) probe(good bool) {
 	if good {
 		h.suspect, h.unreachable = false, 0
 	}
@@ -88,7 +87,6 @@ func (h *health) probe(good bool, now time.Time) bool {
 			h.become(StateDown)
 		}
 	}
-	return h.state != before
 }
 
 func (h *health) become(s State) {
@@ -100,7 +98,7 @@ func (h *health) become(s State) {
 func (h *health) outcome(o Outcome, trial bool, now time.Time) (look bool) {
 	switch o {
 	case OutcomeUnreachable:
-		look = h.missed(now)
+		look = h.missed()
 	case OutcomeOK, OutcomeRefused, OutcomeRejected, OutcomeBadResponse:
 		h.unreachable, h.suspect = 0, false // somebody answered
 	case OutcomeTimeout, OutcomeClientGone:
@@ -125,7 +123,7 @@ func (h *health) outcome(o Outcome, trial bool, now time.Time) (look bool) {
 }
 
 // missed books a call that found nobody.
-func (h *health) missed(now time.Time) (look bool) {
+func (h *health) missed() (look bool) {
 	if h.state != StateUp && h.state != StatePending {
 		return false
 	}

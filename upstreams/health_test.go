@@ -91,7 +91,7 @@ func play(t *testing.T, h *health, word string, now *time.Time) {
 	}
 	switch o, known := outcomes[strings.ToLower(word)]; {
 	case word == "+" || word == "-":
-		h.probe(word == "+", *now)
+		h.probe(word == "+")
 	case known:
 		h.outcome(o, word != strings.ToLower(word), *now)
 	default:
@@ -106,7 +106,7 @@ func play(t *testing.T, h *health, word string, now *time.Time) {
 // A probe is asked for at once where passive evidence raises a doubt, and only there.
 func TestHealthAsksForAProbe(t *testing.T) {
 	h := health{fall: 3, rise: 2}
-	h.probe(true, at(0))
+	h.probe(true)
 	for o, want := range map[Outcome]bool{
 		OutcomeUnreachable: true, OutcomeTimeout: true,
 		OutcomeOK: false, OutcomeBadResponse: false, OutcomeRefused: false, OutcomeRejected: false, OutcomeClientGone: false,

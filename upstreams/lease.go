@@ -15,7 +15,7 @@ const (
 	slotMax  = 1<<slotBits - 1
 )
 
-func inPool(word uint64, p Pool) int { return int(word >> (slotBits * uint(p)) & slotMax) } //nolint:gosec // 21 bits
+func inPool(word uint64, p Pool) int { return int(word >> (slotBits * uint(p)) & slotMax) }
 
 func inAll(word uint64) int {
 	return inPool(word, PoolText) + inPool(word, PoolVision) + inPool(word, PoolAudio)

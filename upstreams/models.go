@@ -64,10 +64,10 @@ func (l *modelList) find(p *Profile, served string) (*ModelInfo, bool) {
 
 // lists reports whether the engine can serve the name, going by this list.
 func (l *modelList) lists(p *Profile, served string) bool {
-	switch m, ok := l.find(p, served); {
-	case p.spec.Names == config.NamesIgnored:
+	switch m, ok := l.find(p, served); p.spec.Names {
+	case config.NamesIgnored:
 		return true
-	case p.spec.Names == config.NamesOpen:
+	case config.NamesOpen:
 		return ok || !l.ever[served]
 	default:
 		return ok && (!m.LoadedKnown || m.Loaded || p.LoadsOnDemand())

@@ -191,7 +191,7 @@ func (p *prober) book(good bool, status int, err error) {
 	if !good {
 		u.failure = &LastFailure{At: now, During: "probe", Reason: reasonOf(err), Status: status}
 	}
-	u.health.probe(good, now)
+	u.health.probe(good)
 	u.publish(before, probeCause(good, status, err), now)
 	up := u.health.state == StateUp
 	u.mu.Unlock()

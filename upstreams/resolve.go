@@ -60,7 +60,7 @@ func (r *addressWatch) lookup(ctx context.Context, s *Set) (changed bool) {
 	defer cancel()
 	found, err := s.o.Lookup(ctx, r.host)
 	if err != nil || len(found) == 0 {
-		if ctx.Err() != context.Canceled { //nolint:errorlint // the bare value is what Err returns
+		if ctx.Err() != context.Canceled {
 			s.o.Log.Warn("upstream's name does not resolve; keeping the last addresses", zap.String("host", r.host))
 		}
 		return false

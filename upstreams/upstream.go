@@ -156,7 +156,7 @@ func (u *Upstream) State() State {
 	if u.retiring.Load() {
 		return StateRetiring
 	}
-	return State(u.state.Load()) //nolint:gosec // only a State is ever stored
+	return State(u.state.Load())
 }
 
 // Breaker returns the breaker's position now.

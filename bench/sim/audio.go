@@ -222,7 +222,7 @@ func readForm(ctype string, body []byte) (*audioForm, error) {
 	r := multipart.NewReader(bytes.NewReader(body), params["boundary"])
 	for {
 		p, err := r.NextRawPart()
-		if err == io.EOF {
+		if err == io.EOF { //nolint:errorlint // wrapped, it is a form that ends early
 			return f, nil
 		}
 		if err != nil {

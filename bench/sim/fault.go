@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -251,17 +250,17 @@ func (a *args) num(name string, def int) int {
 	return def
 }
 
-func (a *args) flag(name string, def bool) bool {
+func (a *args) flag(name string) bool {
 	switch s := a.str(name, ""); s {
 	case "":
-		return def
+		return false
 	case "1", "true":
 		return true
 	case "0", "false":
 		return false
 	default:
 		a.fail("%s is 1 or 0", name)
-		return def
+		return false
 	}
 }
 
@@ -342,5 +341,3 @@ func faultsText() string {
 		"or for all: POST /sim/fault {\"fault\":\"…\",\"count\":N,\"after\":N,\"share\":0.1,\"path\":\"…\"}; POST /sim/reset clears.\n")
 	return b.String()
 }
-
-var errNotObject = errors.New("want a JSON object")

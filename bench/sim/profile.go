@@ -68,7 +68,7 @@ var profiles = map[string]*profile{
 		jsonType: "application/json; charset=utf-8", sseType: "text/event-stream",
 		reasoning: "reasoning_content", headFirst: true, joins: true, overrun: true, auth: "all", unknown: unknownServed,
 		ping: 30 * time.Second, idle: 5 * time.Second, perConn: 100,
-		callID:   func(n uint64) string { return hex32(n) },
+		callID:   hex32,
 		answerID: func(n uint64) string { return "chatcmpl-" + hex32(n) },
 	},
 	"sglang": {
@@ -77,13 +77,13 @@ var profiles = map[string]*profile{
 		reasoning: "reasoning_content", headFirst: true, errorDone: true, fullInBand: true, typed: true, auth: "all", unknown: unknownEcho,
 		idle: 5 * time.Second, health: time.Second,
 		callID:   func(n uint64) string { return "call_" + hex32(n)[:24] },
-		answerID: func(n uint64) string { return hex32(n) },
+		answerID: hex32,
 		page404:  `{"detail":"Not Found"}`,
 	},
 	"ollama": {
 		name: "ollama", dated: true, jsonType: "application/json", sseType: "text/event-stream",
 		reasoning: "reasoning", joins: true, wholeTools: true, latest: true, oneChoice: true, firstTool: true, local: true,
-		callID:   func(n uint64) string { return hex32(n) },
+		callID:   hex32,
 		answerID: func(n uint64) string { return "chatcmpl-" + strconv.FormatUint(n%1000, 10) },
 	},
 }

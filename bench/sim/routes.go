@@ -19,9 +19,9 @@ type route struct {
 var routes = map[string]route{}
 
 func init() {
-	work := func(do func(*Engine, *exchange), only string, paths ...string) {
+	work := func(do func(*Engine, *exchange), paths ...string) {
 		for _, p := range paths {
-			routes[p], inference[p] = route{"POST", do, only}, true
+			routes[p], inference[p] = route{"POST", do, ""}, true
 		}
 	}
 	page := func(do func(*Engine, *exchange), only string, paths ...string) {
@@ -29,12 +29,12 @@ func init() {
 			routes[p] = route{"GET", do, only}
 		}
 	}
-	work((*Engine).chat, "", "/v1/chat/completions", "/chat/completions")
-	work((*Engine).completions, "", "/v1/completions")
-	work((*Engine).embeddings, "", "/v1/embeddings")
-	work((*Engine).rerank, "", "/v1/rerank", "/v2/rerank", "/rerank")
-	work((*Engine).speech, "", "/v1/audio/speech")
-	work((*Engine).transcribe, "", "/v1/audio/transcriptions", "/v1/audio/translations", "/inference")
+	work((*Engine).chat, "/v1/chat/completions", "/chat/completions")
+	work((*Engine).completions, "/v1/completions")
+	work((*Engine).embeddings, "/v1/embeddings")
+	work((*Engine).rerank, "/v1/rerank", "/v2/rerank", "/rerank")
+	work((*Engine).speech, "/v1/audio/speech")
+	work((*Engine).transcribe, "/v1/audio/transcriptions", "/v1/audio/translations", "/inference")
 
 	page((*Engine).pageModels, "", "/v1/models")
 	page((*Engine).pageModels, "llamacpp", "/models")

@@ -162,7 +162,8 @@ func TestTexts(t *testing.T) {
 	if got := text(canary, ""); strings.Contains(got, canary) || got == "" {
 		t.Errorf("echo: %q", got)
 	}
-	if text("a", "") != text("a", "") || text("a", "") == text("b", "") || text("a", "") == text("a", `,"seed":1`) {
+	one, again := text("a", ""), text("a", "")
+	if one != again || one == text("b", "") || one == text("a", `,"seed":1`) {
 		t.Error("answers do not follow prompt and seed")
 	}
 	if got := text(canary+" 🚲", `,"sim":{"echo":true}`); got != canary+" 🚲" {
@@ -250,8 +251,10 @@ func TestReasoningMember(t *testing.T) {
 		options Options
 		member  string
 	}{
-		{Options{}, `"reasoning":"`}, {Options{Reasoning: "reasoning_content"}, `"reasoning_content":"`},
-		{Options{Profile: "llamacpp"}, `"reasoning_content":"`}, {Options{Profile: "ollama"}, `"reasoning":"`},
+		{Options{}, `"reasoning":"`},
+		{Options{Reasoning: "reasoning_content"}, `"reasoning_content":"`},
+		{Options{Profile: "llamacpp"}, `"reasoning_content":"`},
+		{Options{Profile: "ollama"}, `"reasoning":"`},
 	} {
 		e := start(t, o.options)
 		for _, more := range []string{"", `,"stream":true`} {

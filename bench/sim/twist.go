@@ -201,7 +201,7 @@ func (x *exchange) streamError(a apiError, done bool) {
 	x.finish()
 }
 
-func statusText(code int, p *profile) string {
+func statusText(code int) string {
 	switch code {
 	case 400:
 		return "Bad request: 'temperature' must be non-negative"
@@ -302,11 +302,11 @@ var faultTable = []fault{
 	{
 		name: "early-413", usage: "[;linger=1]", text: "answers 413 before the body is read and closes (RST if unread bytes came); linger: FIN, then discards for 2 s",
 		twist: func(t *twist, a *args) {
-			linger := a.flag("linger", false)
+			linger := a.flag("linger")
 			t.head = func(x *exchange) bool {
 				x.closing = true
 				x.e.counters.rejected.Add(1)
-				x.fail(apiError{status: 413, message: statusText(413, x.p)})
+				x.fail(apiError{status: 413, message: statusText(413)})
 				if tc, ok := x.c.nc.(*net.TCPConn); ok && linger {
 					_ = tc.CloseWrite()
 					_ = tc.SetReadDeadline(time.Now().Add(2 * time.Second))
@@ -335,7 +335,7 @@ var faultTable = []fault{
 	{
 		name: "head-cut", usage: "[;reset=1]", text: "half a head, then FIN or RST",
 		twist: func(t *twist, a *args) {
-			reset := a.flag("reset", false)
+			reset := a.flag("reset")
 			t.take = func(x *exchange) {
 				x.broken = true
 				_, _ = io.WriteString(x.c.nc, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Len")
@@ -391,11 +391,11 @@ var faultTable = []fault{
 			if code < 200 || code > 999 {
 				a.fail("status is 200 to 999")
 			}
-			html, empty, retry := a.flag("html", false), a.flag("empty", false), a.str("retry-after", "")
+			html, empty, retry := a.flag("html"), a.flag("empty"), a.str("retry-after", "")
 			message, kind := a.str("message", ""), a.str("type", "")
 			t.take = func(x *exchange) {
 				if message == "" {
-					message = statusText(code, x.p)
+					message = statusText(code)
 				}
 				if retry != "" {
 					x.t.lines = append(x.t.lines, "Retry-After: "+retry+"\r\n"...)
@@ -462,7 +462,7 @@ var faultTable = []fault{
 		name: "two-content-length", usage: "[;same=1]", text: "two Content-Length lines that differ, or agree",
 		twist: func(t *twist, a *args) {
 			t.framing = twoLengths
-			if a.flag("same", false) {
+			if a.flag("same") {
 				t.framing = sameLengths
 			}
 		},
@@ -554,7 +554,7 @@ var faultTable = []fault{
 		name: "no-choices", usage: "[;empty=1]", text: "JSON without choices, or with none in it; a stream of such events",
 		twist: func(t *twist, a *args) {
 			rest := `}`
-			if a.flag("empty", false) {
+			if a.flag("empty") {
 				rest = `,"choices":[]}`
 			}
 			t.plain = func(_ *exchange, ctype string, _ []byte) (string, []byte) {
@@ -578,7 +578,7 @@ var faultTable = []fault{
 		name: "json-for-sse", usage: "[;label=1]", text: "a plain answer although a stream was asked for; label: a stream whose Content-Type says JSON",
 		twist: func(t *twist, a *args) {
 			t.flip = "json"
-			if a.flag("label", false) {
+			if a.flag("label") {
 				t.flip, t.sseCtype = "", "application/json"
 			}
 		},
@@ -645,7 +645,7 @@ var faultTable = []fault{
 	{
 		name: "no-finish", usage: "[;done=1][;ghost=1]", text: "a clean end with no finish_reason and no [DONE]; done: with [DONE]; ghost: after a chunk with no model and no text",
 		twist: func(t *twist, a *args) {
-			t.noFinish, t.noDone, t.ghost = true, !a.flag("done", false), a.flag("ghost", false)
+			t.noFinish, t.noDone, t.ghost = true, !a.flag("done"), a.flag("ghost")
 		},
 	},
 	{
@@ -759,10 +759,10 @@ func errorEvent(t *twist, a *args, at, code int) {
 	code = a.num("code", code)
 	message := a.str("message", "")
 	said := a.oneOf("done", "", "", "0", "1")
-	make := func(x *exchange) apiError {
+	make := func(*exchange) apiError {
 		text := message
 		if text == "" {
-			text = statusText(code, x.p)
+			text = statusText(code)
 		}
 		return apiError{status: code, message: text}
 	}

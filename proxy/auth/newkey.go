@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -67,7 +68,7 @@ func checksum(key []byte) bool {
 		}
 	}
 	var want [checkLen]byte
-	return string(appendCheck(want[:0], body)) == string(key[keyLen-checkLen:])
+	return bytes.Equal(appendCheck(want[:0], body), key[keyLen-checkLen:])
 }
 
 // appendCheck appends the CRC-32 (IEEE) of body as six digits of base 62.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -41,7 +42,7 @@ func NewRing(keys []config.Key) (*Ring, error) {
 
 func (r *Ring) add(c *config.Key) error {
 	if c.ID == "" {
-		return fmt.Errorf("a key has no id: give every key a name of its own")
+		return errors.New("a key has no id: give every key a name of its own")
 	}
 	if r.byID[c.ID] != nil {
 		return fmt.Errorf("key %q is there twice: to rotate a key, list both hashes under one id", c.ID)
@@ -102,10 +103,10 @@ func (r *Ring) Holds(id string, now time.Time) bool {
 func parseHash(s string) (sum [sha256.Size]byte, err error) {
 	digits, ok := strings.CutPrefix(s, hashPrefix)
 	if !ok || len(digits) != hex.EncodedLen(len(sum)) {
-		return sum, fmt.Errorf("the hash is not \"sha256:\" and 64 hexadecimal digits: make it with \"penstock key hash\"")
+		return sum, errors.New("the hash is not \"sha256:\" and 64 hexadecimal digits: make it with \"penstock key hash\"")
 	}
 	if _, err := hex.Decode(sum[:], []byte(digits)); err != nil {
-		return sum, fmt.Errorf("the hash holds a character that is no hexadecimal digit: make it with \"penstock key hash\"")
+		return sum, errors.New("the hash holds a character that is no hexadecimal digit: make it with \"penstock key hash\"")
 	}
 	return sum, nil
 }

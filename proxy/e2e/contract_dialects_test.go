@@ -81,8 +81,13 @@ var responsesRows = rows("Responses request", "/v1/responses", "ResponsesRequest
 	{"temperature", []string{`0`, `1.5`, `null`}, []string{`"1"`}, nil, nil},
 	{"top_p", []string{`0.5`, `null`}, []string{`"1"`}, nil, nil},
 	{"max_output_tokens", []string{`16`, `null`}, []string{`"16"`, `1.5`, `-1`}, nil, nil},
-	{"tools", []string{`[]`, `null`, `[{"type":"function","name":"f","parameters":{"type":"object"}}]`, `[{"type":"function","name":"f"},{"type":"web_search"}]`},
-		[]string{`{}`}, nil, []string{`[{"type":"web_search"}]`, `[{"type":"custom","name":"f"}]`}},
+	{
+		"tools",
+		[]string{`[]`, `null`, `[{"type":"function","name":"f","parameters":{"type":"object"}}]`, `[{"type":"function","name":"f"},{"type":"web_search"}]`},
+		[]string{`{}`},
+		nil,
+		[]string{`[{"type":"web_search"}]`, `[{"type":"custom","name":"f"}]`},
+	},
 	{"tool_choice", []string{`"auto"`, `"none"`, `null`}, []string{`5`, `"any"`}, nil, nil},
 	{"parallel_tool_calls", []string{`true`, `false`, `null`}, []string{`"yes"`}, nil, nil},
 	{"text", []string{`{}`, `{"format":{"type":"text"}}`, `{"format":{"type":"json_schema","name":"s","schema":{"type":"object"}}}`}, []string{`"json"`, `{"format":{"type":"xml"}}`}, nil, nil},
@@ -257,7 +262,7 @@ func TestEffortsOfTheModel(t *testing.T) {
 			Effort string `json:"reasoning_effort"`
 		}
 		last := p.engines[0].Stats().LastRequest
-		if err := json.Unmarshal([]byte(last.Body), &sent); err != nil || sent.Effort != "low" {
+		if err := json.Unmarshal(last.Body, &sent); err != nil || sent.Effort != "low" {
 			t.Errorf("%s: the engine was told %q (%v)", path, sent.Effort, err)
 		}
 	}

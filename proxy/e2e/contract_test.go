@@ -264,10 +264,12 @@ var serviceRules = []rule{
 			}
 		}
 	}},
-	{line: "What the service does 5, vision and function tools only",
+	{
+		line:  "What the service does 5, vision and function tools only",
 		good:  []string{visionBody(picture("png"), "")},
 		bad:   []refused{{tool(`{"type":"web_search"}`), "tools[0].type", false}},
-		tests: []string{"translate/chat.TestCheck"}},
+		tests: []string{"translate/chat.TestCheck"},
+	},
 	{line: "What the service does 6, only ready models", tests: []string{"proxy/e2e.TestCatalogReadiness"}},
 }
 
@@ -390,7 +392,8 @@ func numberRow(name, low, high, below, above string) rule {
 const call = `{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}`
 
 var chatRows = []rule{
-	{line: "Chat request, model",
+	{
+		line: "Chat request, model",
 		good: []string{`{"model":"sim","messages":[{"role":"user","content":"a"}]}`, `{"model":"nick","messages":[{"role":"user","content":"a"}]}`},
 		bad: []refused{
 			{`{"messages":[{"role":"user","content":"a"}]}`, "model", false},
@@ -400,13 +403,19 @@ var chatRows = []rule{
 		},
 		check: func(_ *testing.T, p *penstock) {
 			p.post(chatPath, chatBody("nobody", "")).wantError(404, "not_found_error", "model_not_found")
-		}},
-	{line: "Chat request, messages",
+		},
+	},
+	{
+		line: "Chat request, messages",
 		good: []string{chatOf(`{"role":"user","content":"a"}`)},
 		bad: []refused{
-			{`{"model":"sim"}`, "messages", false}, {chatOf(""), "messages", false}, {`{"model":"sim","messages":"a"}`, "messages", false},
-			{`{"model":"sim","messages":{"role":"user"}}`, "messages", false}, {chatOf(`"a"`), "messages[0]", false},
-		}},
+			{`{"model":"sim"}`, "messages", false},
+			{chatOf(""), "messages", false},
+			{`{"model":"sim","messages":"a"}`, "messages", false},
+			{`{"model":"sim","messages":{"role":"user"}}`, "messages", false},
+			{chatOf(`"a"`), "messages[0]", false},
+		},
+	},
 	numberRow("temperature", "0", "2", "-0.01", "2.01"),
 	numberRow("top_p", "0", "1", "-0.01", "1.01"),
 	numberRow("top_k", "0", "1000000", "-1", "1.5"),
@@ -416,37 +425,53 @@ var chatRows = []rule{
 	numberRow("repetition_penalty", "0.1", "2", "0.09", "2.01"),
 	numberRow("max_tokens", "0", "4096", "-1", "1.5"),
 	numberRow("max_completion_tokens", "0", "4096", "-1", "1.5"),
-	{line: "Chat request, stop", good: []string{`"stop":"END"`, `"stop":["a","b"]`, `"stop":[]`, `"stop":null`},
-		bad: []refused{{`"stop":5`, "stop", false}, {`"stop":{}`, "stop", false}, {`"stop":["a",5]`, "stop[1]", false}}},
+	{
+		line: "Chat request, stop", good: []string{`"stop":"END"`, `"stop":["a","b"]`, `"stop":[]`, `"stop":null`},
+		bad: []refused{{`"stop":5`, "stop", false}, {`"stop":{}`, "stop", false}, {`"stop":["a",5]`, "stop[1]", false}},
+	},
 	numberRow("seed", "-9223372036854775808", "9223372036854775807", "1.5", ""),
 	{line: "Chat request, logit_bias", good: []string{`"logit_bias":{}`, `"logit_bias":{"50256":-100}`}, bad: []refused{{`"logit_bias":[]`, "logit_bias", false}, {`"logit_bias":"a"`, "logit_bias", false}}},
 	{line: "Chat request, logprobs", good: []string{`"logprobs":true`, `"logprobs":false`}, bad: []refused{{`"logprobs":"yes"`, "logprobs", false}, {`"logprobs":1`, "logprobs", false}}},
 	{line: "Chat request, top_logprobs", good: []string{`"logprobs":true,"top_logprobs":2`}, bad: []refused{{`"top_logprobs":"2"`, "top_logprobs", false}, {`"top_logprobs":1.5`, "top_logprobs", false}}},
 	{line: "Chat request, stream", good: []string{`"stream":true`, `"stream":false`, `"stream":null`}, bad: []refused{{`"stream":"true"`, "stream", false}, {`"stream":1`, "stream", false}}},
-	{line: "Chat request, stream_options", good: []string{`"stream":true,"stream_options":{"include_usage":true}`, `"stream":true,"stream_options":{}`, `"stream_options":{"include_usage":true}`},
-		bad: []refused{{`"stream":true,"stream_options":true`, "stream_options", false}, {`"stream":true,"stream_options":{"include_usage":1}`, "stream_options.include_usage", false}}},
+	{
+		line: "Chat request, stream_options", good: []string{`"stream":true,"stream_options":{"include_usage":true}`, `"stream":true,"stream_options":{}`, `"stream_options":{"include_usage":true}`},
+		bad: []refused{{`"stream":true,"stream_options":true`, "stream_options", false}, {`"stream":true,"stream_options":{"include_usage":1}`, "stream_options.include_usage", false}},
+	},
 	{line: "Chat request, response_format", good: []string{`"response_format":null`}, bad: []refused{{`"response_format":"json"`, "response_format", false}, {`"response_format":[]`, "response_format", false}}},
-	{line: "Chat request, tools", good: []string{`"tools":[]`, `"tools":null`, tool(`{"type":"function","function":{"name":"f"}}`)},
-		bad: []refused{{`"tools":{}`, "tools", false}, {`"tools":["f"]`, "tools[0]", false}}},
+	{
+		line: "Chat request, tools", good: []string{`"tools":[]`, `"tools":null`, tool(`{"type":"function","function":{"name":"f"}}`)},
+		bad: []refused{{`"tools":{}`, "tools", false}, {`"tools":["f"]`, "tools[0]", false}},
+	},
 	{line: "Chat request, tool_choice", good: []string{
 		`"tool_choice":"auto"`, `"tool_choice":"none"`, `"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"`,
 		`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"f"}}`,
 	}, bad: []refused{
-		{`"tool_choice":"any"`, "tool_choice", false}, {`"tool_choice":5`, "tool_choice", false}, {`"tool_choice":{}`, "tool_choice.type", false},
-		{`"tool_choice":{"type":"function"}`, "tool_choice.function", false}, {`"tool_choice":{"type":"function","function":{}}`, "tool_choice.function.name", false},
+		{`"tool_choice":"any"`, "tool_choice", false},
+		{`"tool_choice":5`, "tool_choice", false},
+		{`"tool_choice":{}`, "tool_choice.type", false},
+		{`"tool_choice":{"type":"function"}`, "tool_choice.function", false},
+		{`"tool_choice":{"type":"function","function":{}}`, "tool_choice.function.name", false},
 	}},
-	{line: "Chat request, reasoning", good: []string{`"reasoning":{}`, `"reasoning":{"effort":"low"}`, `"reasoning":{"max_tokens":5}`},
-		bad: []refused{{`"reasoning":"high"`, "reasoning", false}, {`"reasoning":{"effort":"ultra"}`, "reasoning.effort", false}, {`"reasoning":{"max_tokens":-1}`, "reasoning.max_tokens", false}}},
-	{line: "Chat request, reasoning_effort",
+	{
+		line: "Chat request, reasoning", good: []string{`"reasoning":{}`, `"reasoning":{"effort":"low"}`, `"reasoning":{"max_tokens":5}`},
+		bad: []refused{{`"reasoning":"high"`, "reasoning", false}, {`"reasoning":{"effort":"ultra"}`, "reasoning.effort", false}, {`"reasoning":{"max_tokens":-1}`, "reasoning.max_tokens", false}},
+	},
+	{
+		line: "Chat request, reasoning_effort",
 		good: []string{`"reasoning_effort":"none"`, `"reasoning_effort":"low"`, `"reasoning_effort":"medium"`, `"reasoning_effort":"high"`, `"reasoning_effort":"xhigh"`, `"reasoning_effort":"low","reasoning":{"effort":"low"}`},
 		bad: []refused{
-			{`"reasoning_effort":"ultra"`, "reasoning_effort", false}, {`"reasoning_effort":3`, "reasoning_effort", false},
+			{`"reasoning_effort":"ultra"`, "reasoning_effort", false},
+			{`"reasoning_effort":3`, "reasoning_effort", false},
 			{`"reasoning_effort":"low","reasoning":{"effort":"high"}`, "reasoning_effort", true},
-		}, tests: []string{"translate/chat.TestCheck", "proxy/e2e.TestEffortsOfTheModel"}},
+		}, tests: []string{"translate/chat.TestCheck", "proxy/e2e.TestEffortsOfTheModel"},
+	},
 	{line: "Chat request, include_reasoning", good: []string{`"include_reasoning":true`, `"include_reasoning":false`}, bad: []refused{{`"include_reasoning":"no"`, "include_reasoning", false}}},
 	{line: "Chat request, user", good: []string{`"user":"u"`}, bad: []refused{{`"user":5`, "user", false}}},
-	{line: "Chat request, rule: max_tokens and max_completion_tokens match",
-		good: []string{`"max_tokens":5,"max_completion_tokens":5`}, bad: []refused{{`"max_tokens":5,"max_completion_tokens":6`, "max_completion_tokens", true}}},
+	{
+		line: "Chat request, rule: max_tokens and max_completion_tokens match",
+		good: []string{`"max_tokens":5,"max_completion_tokens":5`}, bad: []refused{{`"max_tokens":5,"max_completion_tokens":6`, "max_completion_tokens", true}},
+	},
 	{line: "Chat request, 200: chat completion response", check: func(t *testing.T, p *penstock) {
 		var c struct {
 			Choices []struct{ Message struct{ Content *string } }
@@ -471,14 +496,17 @@ var chatRows = []rule{
 	{line: "Chat message, tool_call_id", good: []string{replay(`"tool_calls":[` + call + `]`)}, bad: []refused{{oneMessage(`"content":"a","tool_call_id":5`), "messages[0].tool_call_id", false}}},
 	{line: "Chat message, tool_calls", good: []string{replay(`"tool_calls":[` + call + `]`)}, bad: []refused{{replay(`"tool_calls":{}`), "messages[1].tool_calls", false}, {replay(`"tool_calls":["c"]`), "messages[1].tool_calls[0]", false}}},
 	{line: "Content part, text", good: []string{part(`{"type":"text","text":""}`)}, bad: []refused{
-		{part(`{"type":"text"}`), "messages[0].content[0].text", false}, {part(`{"type":"text","text":5}`), "messages[0].content[0].text", false},
-		{part(`{"text":"a"}`), "messages[0].content[0].type", false}, {part(`{"type":"video_url","video_url":"x"}`), "messages[0].content[0].type", false},
+		{part(`{"type":"text"}`), "messages[0].content[0].text", false},
+		{part(`{"type":"text","text":5}`), "messages[0].content[0].text", false},
+		{part(`{"text":"a"}`), "messages[0].content[0].type", false},
+		{part(`{"type":"video_url","video_url":"x"}`), "messages[0].content[0].type", false},
 	}},
 	{line: "Content part, image_url", good: []string{
 		part(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`), part(`{"type":"image_url","image_url":{"url":"` + picture("jpeg") + `","detail":"low"}}`),
 		part(`{"type":"image_url","image_url":{"url":"` + picture("png") + `","detail":"auto"}}`),
 	}, bad: []refused{
-		{part(`{"type":"image_url"}`), "messages[0].content[0].image_url", false}, {part(`{"type":"image_url","image_url":5}`), "messages[0].content[0].image_url", false},
+		{part(`{"type":"image_url"}`), "messages[0].content[0].image_url", false},
+		{part(`{"type":"image_url","image_url":5}`), "messages[0].content[0].image_url", false},
 		{part(`{"type":"image_url","image_url":{}}`), "messages[0].content[0].image_url.url", false},
 		{part(`{"type":"image_url","image_url":{"url":"https://example.com/a.png","detail":"max"}}`), "messages[0].content[0].image_url.detail", false},
 		{part(`{"type":"image_url","image_url":"http://example.com/a.png"}`), "messages[0].content[0].image_url", true},
@@ -504,8 +532,10 @@ var chatRows = []rule{
 	{line: "Tool definition", good: []string{
 		tool(`{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"},"strict":true}}`),
 	}, bad: []refused{
-		{tool(`{"function":{"name":"f"}}`), "tools[0].type", false}, {tool(`{"type":"function"}`), "tools[0].function", false},
-		{tool(`{"type":"function","function":{}}`), "tools[0].function.name", false}, {tool(`{"type":"function","function":{"name":5}}`), "tools[0].function.name", false},
+		{tool(`{"function":{"name":"f"}}`), "tools[0].type", false},
+		{tool(`{"type":"function"}`), "tools[0].function", false},
+		{tool(`{"type":"function","function":{}}`), "tools[0].function.name", false},
+		{tool(`{"type":"function","function":{"name":5}}`), "tools[0].function.name", false},
 		{tool(`{"type":"function","function":{"name":"f","description":5}}`), "tools[0].function.description", false},
 		{tool(`{"type":"function","function":{"name":"f","parameters":[]}}`), "tools[0].function.parameters", false},
 		{tool(`{"type":"function","function":{"name":"f","strict":"yes"}}`), "tools[0].function.strict", false},
@@ -513,8 +543,10 @@ var chatRows = []rule{
 	{line: "Response format", good: []string{
 		`"response_format":{"type":"text"}`, `"response_format":{"type":"json_object"}`, `"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object"}}}`,
 	}, bad: []refused{
-		{`"response_format":{}`, "response_format.type", false}, {`"response_format":{"type":"xml"}`, "response_format.type", false},
-		{`"response_format":{"type":"json_schema"}`, "response_format.json_schema", false}, {`"response_format":{"type":"json_schema","json_schema":"s"}`, "response_format.json_schema", false},
+		{`"response_format":{}`, "response_format.type", false},
+		{`"response_format":{"type":"xml"}`, "response_format.type", false},
+		{`"response_format":{"type":"json_schema"}`, "response_format.json_schema", false},
+		{`"response_format":{"type":"json_schema","json_schema":"s"}`, "response_format.json_schema", false},
 	}},
 }
 

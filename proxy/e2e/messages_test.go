@@ -403,7 +403,7 @@ func TestMessages_Errors(t *testing.T) {
 			return err
 		}
 		model := func(name string) func(*anthropic.MessageNewParams) {
-			return func(m *anthropic.MessageNewParams) { m.Model = anthropic.Model(name) }
+			return func(m *anthropic.MessageNewParams) { m.Model = name }
 		}
 		wantAPIError(t, ask(nil, option.WithAPIKey("wrong")), 401, "authentication_error", "invalid_api_key", "")
 		wantAPIError(t, ask(nil, option.WithAuthToken("another")), 401, "authentication_error", "credential_conflict", "")

@@ -73,7 +73,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		c := l.adopt(tcp)
 		if err := l.watch.add(c); err != nil {
 			l.acceptErrors.Add(1)
-			c.Close()
+			_ = c.Close()
 			continue
 		}
 		return c, nil
@@ -117,7 +117,7 @@ func (l *Listener) reject(c *net.TCPConn) {
 			return
 		}
 	}
-	c.Close()
+	_ = c.Close()
 }
 
 // Each calls f with the waiter of every connection that has one. f runs under the connection's lock, as ClientGone does.

@@ -23,7 +23,7 @@ func parseHead(head []byte) (p Part, err error) {
 	var named, typed bool
 	for len(head) > 0 {
 		end := bytes.Index(head, []byte("\r\n"))
-		line := head[:end]
+		line := head[:end] //nolint:gocritic // every line has its CR LF
 		head = head[end+2:]
 		name, value, ok := bytes.Cut(line, []byte{':'})
 		if !ok || !isToken(name) || !isPrintable(value) {
@@ -91,10 +91,10 @@ func (p *Part) disposition(value []byte) error {
 			return fault(BadHeader)
 		}
 		if which >= 0 {
-			if seen[which] {
+			if seen[which] { //nolint:gosec // 0 to 2
 				return fault(BadHeader)
 			}
-			seen[which] = true
+			seen[which] = true //nolint:gosec // 0 to 2
 		}
 	}
 	return nil

@@ -98,7 +98,7 @@ func TestError(t *testing.T) {
 	e := Internal(cause)
 	e.Message = "CANARY"
 	e.Param = "messages[1]"
-	var err error = fmt.Errorf("decode: %w", e)
+	err := fmt.Errorf("decode: %w", e)
 	for _, s := range []string{err.Error(), fmt.Sprintf("%v %s %+v", e, e, e), string(e.AppendMessages(e.Append(nil), "x"))} {
 		if strings.Contains(s, "secret") {
 			t.Errorf("the cause is in %q", s)

@@ -119,12 +119,21 @@ func TestCheckTexts(t *testing.T) {
 		limits     Limits
 		body, want string
 	}{
-		{Limits{ContextLength: 4096}, bodyWith(`"max_tokens":5000`),
-			"max_tokens alone is larger than the context of the model: 5000 tokens > 4096 maximum."},
-		{Limits{Refuse: []string{"bootstrap_*"}}, bodyWith(`"bootstrap_room":1`),
-			"Unsupported parameter: bootstrap_*. It steers the engine and is not accepted from clients."},
-		{Limits{Efforts: []string{"none", "low"}}, bodyWith(`"reasoning_effort":"high"`),
-			"reasoning_effort must be one that the model offers: none, low."},
+		{
+			Limits{ContextLength: 4096},
+			bodyWith(`"max_tokens":5000`),
+			"max_tokens alone is larger than the context of the model: 5000 tokens > 4096 maximum.",
+		},
+		{
+			Limits{Refuse: []string{"bootstrap_*"}},
+			bodyWith(`"bootstrap_room":1`),
+			"Unsupported parameter: bootstrap_*. It steers the engine and is not accepted from clients.",
+		},
+		{
+			Limits{Efforts: []string{"none", "low"}},
+			bodyWith(`"reasoning_effort":"high"`),
+			"reasoning_effort must be one that the model offers: none, low.",
+		},
 	} {
 		var r Request
 		if err := r.Decode([]byte(c.body)); err != nil {

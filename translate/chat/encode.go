@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 
@@ -216,7 +217,7 @@ func (s *splicer) setLimit(v jsonx.Value) { s.setInt(v, int64(s.r.MaxTokens)) }
 // setInt makes v the integer n in digits, if it is not that already.
 func (s *splicer) setInt(v jsonx.Value, n int64) {
 	var digits [20]byte
-	if string(v.Raw()) == string(strconv.AppendInt(digits[:0], n, 10)) {
+	if bytes.Equal(v.Raw(), strconv.AppendInt(digits[:0], n, 10)) {
 		return
 	}
 	at := len(s.text)

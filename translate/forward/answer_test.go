@@ -2,14 +2,13 @@ package forward
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
-
-	"flag"
 
 	"golang.org/x/tools/txtar"
 

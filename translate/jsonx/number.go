@@ -22,7 +22,7 @@ func (v Value) Int() (int64, bool) {
 		s = s[1:]
 	}
 	var u uint64
-	ok := true
+	var ok bool
 	if n.flags&flagFraction == 0 {
 		u, ok = digitsValue(s, nil)
 	} else {

@@ -129,16 +129,18 @@ func scanWide(s []byte, i int) (end int, reason string) {
 			size = 2
 		case c < 0xf0:
 			size = 3
-			if c == 0xe0 {
+			switch c {
+			case 0xe0:
 				lo = 0xa0
-			} else if c == 0xed {
+			case 0xed:
 				hi = 0x9f
 			}
 		case c < 0xf5:
 			size = 4
-			if c == 0xf0 {
+			switch c {
+			case 0xf0:
 				lo = 0x90
-			} else if c == 0xf4 {
+			case 0xf4:
 				hi = 0x8f
 			}
 		default:

@@ -32,7 +32,7 @@ func AppendResponse(dst []byte, c *chat.Completion, e *Echo) ([]byte, error) {
 	if err := s.ReadWhole(c); err != nil {
 		return dst, err
 	}
-	out := append(dst, `{"id":`...)
+	out := append(dst, `{"id":`...) //nolint:gocritic // dst is what a failure returns
 	out = jsonx.AppendStringS(out, e.ID)
 	out = append(out, `,"type":"message","role":"assistant","model":`...)
 	out = jsonx.AppendStringS(out, e.Model)

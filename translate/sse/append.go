@@ -36,7 +36,7 @@ func appendLines(dst []byte, prefix string, text []byte) []byte {
 		}
 		if c := bytes.IndexByte(line, '\r'); c >= 0 {
 			if n = c; c+1 < len(text) && text[c+1] == '\n' {
-				line, n = text[:c], c+1
+				n = c + 1
 			}
 			line = text[:c]
 		}

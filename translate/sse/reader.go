@@ -252,7 +252,7 @@ func (r *Reader) data(start, stop int) {
 	}
 	if r.hasName && r.name == nil && r.nameStart > r.dataStart {
 		// The name lies where the data will go.
-		r.name = append(r.names[0][:0], r.buf[r.nameStart:r.nameEnd]...)
+		r.name = append(r.names[0][:0], r.buf[r.nameStart:r.nameEnd]...) //nolint:gocritic // stored back on the next line
 		r.names[0] = r.name
 	}
 	r.buf[r.dataEnd] = '\n'

@@ -258,7 +258,7 @@ func TestReady(t *testing.T) {
 		if err != nil || string(ev.Data) != want.data || reads != want.reads {
 			t.Errorf("got %q, %v after %d reads, want %q after %d", ev.Data, err, reads, want.data, want.reads)
 		}
-		if r.Ready() != want.ready || r.Ready() != want.ready || reads != want.reads || string(ev.Data) != want.data {
+		if ready, again := r.Ready(), r.Ready(); ready != want.ready || again != want.ready || reads != want.reads || string(ev.Data) != want.data {
 			t.Errorf("after %q: Ready is not %v, or it reads, or it changes the event", want.data, want.ready)
 		}
 	}
