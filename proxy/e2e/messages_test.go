@@ -435,7 +435,7 @@ func TestMessages_Errors(t *testing.T) {
 // client did wrong stays the client's.
 func TestMessages_EngineFailures(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{untidy: true, retry: "attempts: 1", timeouts: "first_event: 300ms, answer: 300ms"})
+	p := start(t, setup{untidy: true, retry: "attempts: 1", timeouts: "first_event: 1500ms, answer: 1500ms"})
 	for _, c := range []struct {
 		fault, kind, code string
 		status            int
