@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"penstock/translate/jsonx"
+	"penstock/translate/sse"
 )
 
 // maxRepeat bounds what is remembered of a chunk, in bytes.
@@ -87,8 +88,8 @@ func (r *repeat) learn(data []byte, v, old jsonx.Value, model []byte) {
 		r.outHead = append(r.outHead, data[:start]...)
 		r.outTail = splice(r.outTail, data[end:], old.Start()-end, old.End()-end, model)
 	}
-	flatten(r.outHead)
-	flatten(r.outTail)
+	sse.Flatten(r.outHead)
+	sse.Flatten(r.outTail)
 	r.outTail = append(r.outTail, "\n\n"...)
 }
 

@@ -262,22 +262,8 @@ func (s *Stream) write(dst, data []byte) []byte {
 		dst = append(dst, s.model...)
 		dst = append(dst, data[model.End():]...)
 	}
-	flatten(dst[start:])
+	sse.Flatten(dst[start:])
 	return append(dst, "\n\n"...)
-}
-
-// flatten turns line ends into spaces. In JSON they can only be space between tokens, and they are there when an event
-// came in several lines.
-func flatten(line []byte) {
-	for _, end := range [...]byte{'\n', '\r'} {
-		for {
-			i := bytes.IndexByte(line, end)
-			if i < 0 {
-				break
-			}
-			line[i] = ' '
-		}
-	}
 }
 
 // Finish appends what the client is to see when the upstream has ended: the usage chunk if it was asked for and the

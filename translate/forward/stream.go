@@ -69,6 +69,10 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		changed = jsonx.AppendStringS(changed, s.model)
 		data = append(changed, data[v.End():]...)
 	}
+	if bytes.ContainsAny(data, "\r\n") { // an event that came in several lines
+		data = bytes.Clone(data)
+		sse.Flatten(data)
+	}
 	return sse.AppendEvent(dst, string(ev.Name), data), nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"penstock/translate/apierr"
 	"penstock/translate/jsonx"
+	"penstock/translate/sse"
 )
 
 // Echo is what an answer repeats of its request, and what errors about it need. It owns all of it, so it outlives the
@@ -107,7 +108,7 @@ func (r *Request) appendEcho(e *Echo) {
 	w.text(r)
 	w.tools(r)
 	e.members = w.dst
-	flatten(e.members)
+	sse.Flatten(e.members)
 }
 
 // echoWriter writes members of the response object.
@@ -183,15 +184,6 @@ func (w *echoWriter) tools(r *Request) {
 		w.string(`}`)
 	}
 	w.string(`]`)
-}
-
-// flatten turns line ends into spaces. In JSON they can only be space between tokens; an event is one line.
-func flatten(b []byte) {
-	for i, c := range b {
-		if c == '\n' || c == '\r' {
-			b[i] = ' '
-		}
-	}
 }
 
 // appendInt is strconv.AppendInt for the numbers of this package.

@@ -20,6 +20,20 @@ func AppendEvent(dst []byte, name string, data []byte) []byte {
 	return append(appendLines(dst, "data: ", data), '\n')
 }
 
+// Flatten turns the line ends of a JSON text into spaces, in place, so that it fits on one data line: not every client puts
+// several together again. In JSON a line end can only be space between tokens.
+func Flatten(json []byte) {
+	for _, end := range [...]byte{'\n', '\r'} {
+		for {
+			i := bytes.IndexByte(json, end)
+			if i < 0 {
+				break
+			}
+			json[i] = ' '
+		}
+	}
+}
+
 // AppendComment appends a comment, which clients ignore: a sign of life on a silent stream. It is complete in itself,
 // but must not come between the lines of an event. Line ends in text are treated as in AppendEvent.
 func AppendComment(dst []byte, text string) []byte {
