@@ -1,0 +1,160 @@
+package faults
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fakeEngine is a listener with a script, for what even the simulator would not do. It answers probes as a good engine does,
+// and hands every other request to the script.
+type fakeEngine struct {
+	t      testing.TB
+	url    string
+	script func(c *fakeCall)
+
+	mu     sync.Mutex
+	calls  int // requests that were not probes
+	closed int // of those, the ones whose connection the edge has closed
+}
+
+// fakeCall is one request on a connection of a fake engine, read up to the end of its body.
+type fakeCall struct {
+	net.Conn
+	in     *bufio.Reader
+	number int // 1 for the first call of the engine
+	body   string
+	engine *fakeEngine
+}
+
+// fake starts a fake engine. script answers one request; it returns when the connection may carry the next one, or after
+// having closed it.
+func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeEngine{t: t, url: "http://" + ln.Addr().String(), script: script}
+	var conns sync.WaitGroup
+	var mu sync.Mutex
+	var open []net.Conn
+	conns.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open = append(open, c)
+			mu.Unlock()
+			conns.Go(func() { f.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		mu.Lock()
+		for _, c := range open {
+			c.Close()
+		}
+		mu.Unlock()
+		conns.Wait()
+	})
+	return f
+}
+
+func (f *fakeEngine) serve(c net.Conn) {
+	defer c.Close()
+	in := bufio.NewReader(c)
+	for {
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		switch {
+		case req.Method != "GET":
+			f.mu.Lock()
+			f.calls++
+			n := f.calls
+			f.mu.Unlock()
+			f.script(&fakeCall{Conn: c, in: in, number: n, body: string(body), engine: f})
+		case req.URL.Path == "/v1/models":
+			_ = reply200(c, "application/json", `{"object":"list","data":[{"id":"sim","object":"model"}]}`)
+		default:
+			_ = reply200(c, "application/json", `{}`)
+		}
+	}
+}
+
+// seen is how many calls have come, probes apart, and how many of their connections the edge has closed.
+func (f *fakeEngine) seen() (calls, closed int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls, f.closed
+}
+
+// send writes text as it is.
+func (c *fakeCall) send(text string) { _, _ = io.WriteString(c.Conn, text) }
+
+// head writes the head of a good answer. length below 0: chunked.
+func (c *fakeCall) head(contentType string, length int) {
+	framing := "Transfer-Encoding: chunked"
+	if length >= 0 {
+		framing = "Content-Length: " + strconv.Itoa(length)
+	}
+	c.send("HTTP/1.1 200 OK\r\nContent-Type: " + contentType + "\r\n" + framing + "\r\n\r\n")
+}
+
+// chunk writes one chunk; an empty one is the last.
+func (c *fakeCall) chunk(data string) { c.send(fmt.Sprintf("%x\r\n%s\r\n", len(data), data)) }
+
+// answer is a whole good answer to what was asked: a stream, or one piece.
+func (c *fakeCall) answer() {
+	if !strings.Contains(c.body, `"stream":true`) {
+		_ = reply200(c.Conn, "application/json", plainAnswer)
+		return
+	}
+	c.head("text/event-stream", -1)
+	for _, data := range append(streamAnswer, "[DONE]") {
+		c.chunk("data: " + data + "\n\n")
+	}
+	c.chunk("")
+}
+
+// untilClosed waits until the edge closes the connection and notes it.
+func (c *fakeCall) untilClosed() {
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	if _, err := c.in.ReadByte(); err == nil {
+		c.engine.t.Error("the edge sends more on a connection that waits for an answer")
+		return
+	} else if nerr, ok := err.(net.Error); ok && nerr.Timeout() {
+		return
+	}
+	c.engine.mu.Lock()
+	c.engine.closed++
+	c.engine.mu.Unlock()
+}
+
+const plainAnswer = `{"id":"x","object":"chat.completion","created":1,"model":"sim","choices":[{"index":0,"message":{"role":"assistant","content":"Good."},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`
+
+var streamAnswer = []string{
+	`{"id":"x","object":"chat.completion.chunk","created":1,"model":"sim","choices":[{"index":0,"delta":{"role":"assistant","content":"Go"}}]}`,
+	`{"id":"x","object":"chat.completion.chunk","created":1,"model":"sim","choices":[{"index":0,"delta":{"content":"od."}}]}`,
+	`{"id":"x","object":"chat.completion.chunk","created":1,"model":"sim","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`,
+}
+
+func reply200(w io.Writer, contentType, body string) error {
+	_, err := fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", contentType, len(body), body)
+	return err
+}
