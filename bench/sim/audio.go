@@ -79,8 +79,9 @@ func (e *Engine) speech(x *exchange) {
 			piece = t.next(samples)
 		}
 		if i > 0 {
-			due = due.Add(a.gap())
-			if a.gap() > 0 && (!x.flush() || !x.pauseUntil(due)) {
+			gap := a.gap()
+			due = due.Add(gap)
+			if gap > 0 && (!x.flush() || !x.pauseUntil(due)) || !a.keep(&due) {
 				return
 			}
 		}

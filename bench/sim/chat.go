@@ -43,7 +43,7 @@ type answer struct {
 	thought        int
 
 	arrived, admitted, first time.Time
-	slot                     bool
+	tenant                   *tenant // nil: no slot
 }
 
 // generate takes a request through the queue, the prefill and the decoding.
@@ -85,7 +85,8 @@ func (a *answer) enter() bool {
 	x, e := a.x, a.e
 	a.arrived = time.Now()
 	x.stubborn = e.o.CancelOnlyStreams && !a.q.stream
-	if err := e.slots.enter(x.gone(), a.prompt); err != nil {
+	t, err := e.slots.enter(x.gone(), a.prompt)
+	if err != nil {
 		if errors.Is(err, errGone) {
 			x.lost = true
 		} else {
@@ -93,7 +94,7 @@ func (a *answer) enter() bool {
 		}
 		return false
 	}
-	a.slot, a.admitted = true, time.Now()
+	a.tenant, a.admitted = t, time.Now()
 	e.times.queue.observe(a.admitted.Sub(a.arrived))
 	if x.t.hold {
 		x.hang()
@@ -104,19 +105,18 @@ func (a *answer) enter() bool {
 
 // release gives the slot back; the second call does nothing.
 func (a *answer) release() {
-	if !a.slot {
+	if a.tenant == nil {
 		return
 	}
-	a.slot = false
-	a.e.slots.grow(-a.spoken)
-	a.e.slots.leave(a.prompt)
+	a.e.slots.leave(a.tenant)
+	a.tenant = nil
 	a.e.times.e2e.observe(time.Since(a.arrived))
 }
 
 // say counts tokens.
 func (a *answer) say(n int) {
 	a.spoken += n
-	a.e.slots.grow(n)
+	a.e.slots.grow(a.tenant, n)
 	a.e.counters.generated.Add(int64(n))
 }
 
@@ -194,22 +194,16 @@ func (a *answer) full() {
 func (a *answer) prefill() bool {
 	x, e := a.x, a.e
 	a.cached = e.cache.cached(a.q.prompt.blocks, a.prompt)
-	wait := e.o.Latency
-	if e.o.PrefillRate > 0 {
-		wait += time.Duration(float64(a.prompt-a.cached) / e.o.PrefillRate * float64(time.Second))
-	}
-	if x.knobs.ttft >= 0 {
-		wait = x.knobs.ttft
-	}
-	if a.stream && x.p.headFirst && (wait > 0 || x.t.dripHead > 0) {
+	due, read := a.readyAt(a.prompt - a.cached)
+	if a.stream && x.p.headFirst && (time.Until(due) > 0 || x.t.dripHead > 0) {
 		x.sse()
 		if !x.flush() {
 			return false
 		}
 	}
-	due := time.Now().Add(wait)
 	for ping := x.p.ping; ping > 0 && x.headed && time.Until(due) > ping; {
 		if !x.pause(ping) {
+			e.reader.forgo(read, due)
 			return false
 		}
 		x.comment()
@@ -217,24 +211,14 @@ func (a *answer) prefill() bool {
 			return false
 		}
 	}
-	if !x.pauseUntil(due) {
+	if !x.pauseUntil(due) || !e.strain.stand(x) {
+		e.reader.forgo(read, due)
 		return false
 	}
 	e.cache.insert(a.q.prompt.blocks)
 	e.counters.prompted.Add(int64(a.prompt))
 	e.counters.cached.Add(int64(a.cached))
 	return true
-}
-
-// gap is the time between two tokens.
-func (a *answer) gap() time.Duration {
-	if a.x.knobs.gap >= 0 {
-		return a.x.knobs.gap
-	}
-	if a.e.o.TokenRate > 0 {
-		return time.Duration(float64(time.Second) / a.e.o.TokenRate)
-	}
-	return 0
 }
 
 func (a *answer) usage() []byte {
@@ -259,7 +243,7 @@ const flushAt = 4096
 
 // streamed says the choices token by token, side by side.
 func (a *answer) streamed() {
-	x, gap := a.x, a.gap()
+	x := a.x
 	if !x.headed {
 		x.sse()
 	}
@@ -276,6 +260,7 @@ func (a *answer) streamed() {
 	}
 	tick := a.first
 	for step := 0; ; step++ {
+		gap := a.gap()
 		if step > 0 && gap > 0 {
 			tick = tick.Add(gap)
 			if d := time.Until(tick); d > 0 {
@@ -287,6 +272,9 @@ func (a *answer) streamed() {
 			if x.hasLeft() || !x.flush() {
 				return
 			}
+		}
+		if step > 0 && !a.keep(&tick) {
+			return
 		}
 		live := false
 		for i := range a.choices {
@@ -460,14 +448,7 @@ func (a *answer) plain() {
 	for i := range a.choices {
 		steps = max(steps, a.choices[i].total)
 	}
-	if gap := a.gap(); gap > 0 && steps > 1 {
-		if !x.pause(time.Duration(steps-1) * gap) {
-			// The tokens made so far were work all the same.
-			done := min(steps, int(time.Since(a.first)/gap))
-			a.say(done)
-			return
-		}
-	} else if x.hasLeft() {
+	if !a.think(steps) || x.hasLeft() {
 		return
 	}
 	all := make([]said, len(a.choices))
@@ -488,9 +469,7 @@ func (a *answer) collect(c *script) said {
 	m := said{finish: c.finish, stopped: c.stopped}
 	args := make([][]byte, len(a.q.calls))
 	begun := make([]bool, len(a.q.calls))
-	n := 0
 	for p, ok := c.next(); ok; p, ok = c.next() {
-		n++
 		switch p.kind {
 		case pieceText:
 			m.text = append(m.text, p.esc...)
@@ -509,7 +488,6 @@ func (a *answer) collect(c *script) said {
 			args[p.call] = append(args[p.call], p.esc...)
 		}
 	}
-	a.say(n)
 	for i, is := range begun {
 		if !is {
 			continue

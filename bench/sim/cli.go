@@ -13,21 +13,33 @@ import (
 
 // CLI is the grammar of `penstock sim`, in kong's struct tags.
 type CLI struct {
-	Listen            string        `help:"Address to listen on." default:"127.0.0.1:8000" placeholder:"ADDR"`
-	Models            []string      `help:"Served model names." default:"sim" placeholder:"NAME"`
-	Profile           string        `help:"Engine to imitate: ${enum}." enum:"vllm,openai,llamacpp,sglang,ollama" default:"vllm"`
-	Slots             int           `help:"Requests worked on at once." default:"16"`
-	Queue             int           `help:"Requests that may wait for a slot; the next one is refused. Below 0: no bound." default:"-1"`
-	PrefillRate       float64       `help:"Prompt tokens read each second, by each request; 0: at once." default:"0" placeholder:"N"`
-	TokenRate         float64       `help:"Tokens written each second, by each request; 0: as fast as possible." default:"0" placeholder:"N"`
-	Latency           time.Duration `help:"Fixed time before the first token." default:"0s"`
-	MaxModelLen       int           `help:"Context in tokens, prompt and answer together." default:"32768"`
-	KVTokens          int           `name:"kv-tokens" help:"Room for the prompts of running requests; 0: slots are the only limit." default:"0"`
-	APIKey            string        `name:"api-key" help:"Demand this key." placeholder:"KEY"`
-	Seed              uint64        `help:"Changes the texts." default:"0"`
-	CancelOnlyStreams bool          `help:"Run plain requests to their end although the client has left, as llama.cpp does."`
-	Fault             string        `help:"Fault for every inference request, as --faults lists them." placeholder:"SPEC"`
-	Faults            bool          `help:"List the faults and exit."`
+	Listen  string   `help:"Address to listen on; port 0 takes a free one." default:"127.0.0.1:8000" placeholder:"ADDR"`
+	Models  []string `help:"Served model names." default:"sim" placeholder:"NAME"`
+	Profile string   `help:"Engine to imitate, with its pages, metrics, error shapes and quirks: ${enum}." enum:"vllm,openai,llamacpp,sglang,ollama" default:"vllm"`
+	APIKey  string   `name:"api-key" help:"Demand this key." placeholder:"KEY"`
+	Seed    uint64   `help:"Changes the texts and the jitter. Same seed and same prompt: same answer." default:"0"`
+
+	Speed         string        `group:"Speed" help:"Times and sizes that go together: instant, laptop, l4-8b, a100-70b, h100-8b; what is given besides wins. --events shows the numbers." default:"instant" placeholder:"NAME"`
+	PrefillRate   float64       `group:"Speed" help:"Prompt tokens read each second; those in the prefix cache cost nothing. 0: at once." default:"0" placeholder:"N"`
+	SharedPrefill bool          `group:"Speed" help:"Read one prompt after the other, so that --prefill-rate is the whole engine's and not each request's."`
+	TokenRate     float64       `group:"Speed" help:"Tokens a second of a request that runs alone. 0: as fast as possible." default:"0" placeholder:"N"`
+	BatchCost     time.Duration `group:"Speed" help:"What each other running request adds to the time between two tokens." default:"0s" placeholder:"DURATION"`
+	Jitter        float64       `group:"Speed" help:"Spread of the time between tokens, 0.1: evenly within 10 % of it." default:"0" placeholder:"SHARE"`
+	Latency       time.Duration `group:"Speed" help:"Fixed time before the first token." default:"0s" placeholder:"DURATION"`
+
+	Slots       int `group:"Size" help:"Requests worked on at once; 0: 16, or what --speed says." default:"0" placeholder:"N"`
+	Queue       int `group:"Size" help:"Requests that may wait for a slot; the next one is refused as this engine refuses. Below 0: no bound." default:"-1" placeholder:"N"`
+	MaxModelLen int `group:"Size" help:"Context in tokens, prompt and answer together." default:"32768" placeholder:"N"`
+	KVTokens    int `group:"Size" name:"kv-tokens" help:"Room for prompts and answers of running requests; who came last is preempted when it is full. 0: slots are the only limit." default:"0" placeholder:"N"`
+	CacheTokens int `group:"Size" help:"Prefix cache. 0: as --kv-tokens, or 1 Mi; below 0: none." default:"0" placeholder:"N"`
+
+	Fault             string   `group:"Mishaps" help:"Fault for every inference request, as --faults lists them." placeholder:"SPEC"`
+	At                []string `group:"Mishaps" sep:"none" help:"Something that happens at a time after the start, such as 30s:stall=1s; --events lists them. Repeatable." placeholder:"TIME:EVENT"`
+	Drill             string   `group:"Mishaps" help:"A rehearsed mishap: overload, brownout, stall, crash, flaky, out-of-memory; --events tells them." placeholder:"NAME"`
+	CancelOnlyStreams bool     `group:"Mishaps" help:"Run plain requests to their end although the client has left, as llama.cpp does."`
+
+	Faults bool `help:"List the faults and exit."`
+	Events bool `help:"List events, drills and speeds and exit."`
 }
 
 // Run runs the engine until SIGINT or SIGTERM.
@@ -38,15 +50,19 @@ func (c *CLI) Run() error {
 }
 
 func (c *CLI) run(ctx context.Context, out io.Writer) error {
-	if c.Faults {
+	switch {
+	case c.Faults:
 		_, err := io.WriteString(out, faultsText())
 		return err
+	case c.Events:
+		_, err := io.WriteString(out, eventsText()+speedsText())
+		return err
 	}
-	e := New(Options{
-		Listen: c.Listen, Models: c.Models, Profile: c.Profile, Slots: c.Slots, Queue: c.Queue, NoQueue: c.Queue == 0,
-		PrefillRate: c.PrefillRate, TokenRate: c.TokenRate, Latency: c.Latency, MaxModelLen: c.MaxModelLen, KVTokens: c.KVTokens,
-		APIKey: c.APIKey, Seed: c.Seed, CancelOnlyStreams: c.CancelOnlyStreams,
-	})
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	e := New(o)
 	if c.Fault != "" {
 		f, err := ParseFault(c.Fault)
 		if err != nil {
@@ -63,4 +79,38 @@ func (c *CLI) run(ctx context.Context, out io.Writer) error {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// options are what the flags say.
+func (c *CLI) options() (Options, error) {
+	o := Options{
+		Listen: c.Listen, Models: c.Models, Profile: c.Profile, Slots: c.Slots, Queue: c.Queue, NoQueue: c.Queue == 0,
+		PrefillRate: c.PrefillRate, SharedPrefill: c.SharedPrefill, TokenRate: c.TokenRate, BatchCost: c.BatchCost, Jitter: c.Jitter,
+		Latency: c.Latency, MaxModelLen: c.MaxModelLen, KVTokens: c.KVTokens, CacheTokens: c.CacheTokens,
+		APIKey: c.APIKey, Seed: c.Seed, CancelOnlyStreams: c.CancelOnlyStreams,
+	}
+	if c.Speed != "" { // made by a test: the zero value is instant
+		if err := o.SetSpeed(c.Speed); err != nil {
+			return o, err
+		}
+	}
+	if c.Drill != "" {
+		slots := o.Slots
+		if slots == 0 {
+			slots = defaultSlots
+		}
+		events, err := DrillEvents(c.Drill, slots)
+		if err != nil {
+			return o, err
+		}
+		o.Events = events
+	}
+	for _, s := range c.At {
+		ev, err := ParseEvent(s)
+		if err != nil {
+			return o, err
+		}
+		o.Events = append(o.Events, ev)
+	}
+	return o, nil
 }

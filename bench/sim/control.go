@@ -53,6 +53,16 @@ func (e *Engine) control(x *exchange) {
 		if err = json.Unmarshal(x.req.body, &in); err == nil {
 			e.SetSlots(in.Slots)
 		}
+	case "POST /sim/event":
+		var in struct {
+			Do string `json:"do"`
+		}
+		if err = json.Unmarshal(x.req.body, &in); err == nil {
+			var a Action
+			if a, err = ParseAction(in.Do); err == nil {
+				defer e.Do(a) // after the answer: a crash takes this connection, too
+			}
+		}
 	case "POST /sim/drop":
 		in := struct {
 			Share float64 `json:"share"`

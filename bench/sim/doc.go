@@ -20,20 +20,27 @@
 // prompt and seeds alone, with umlauts, emoji, quotes and backslashes in it, and never repeats the prompt unless told to. A
 // token is a word, or a few letters of JSON; a prompt has a token for every four bytes; the prefix cache works on blocks of 16.
 //
+// The batch matters: each running request adds BatchCost to the time between two tokens of all of them, SharedPrefill puts the prompts
+// into one line, and KVTokens bounds what all of them hold. A request that finds no room waits at the head of the queue; when
+// answers outgrow the room the youngest one loses its place and reads everything again when it is back. What the prefix cache
+// saved is in usage.prompt_tokens_details.cached_tokens and in the metrics, and so are preemptions. Events change all this at
+// a time: stalls, slowness, fewer slots, a crash and a restart; drills are lists of them. `penstock sim --events` tells both.
+//
 // Endpoints: chat completions, completions, embeddings, rerank, speech, transcriptions, and each profile's own pages for
 // health, models, load and metrics; a page that the real engine does not have is 404 here too, so that detection can be
 // tested. /sim/ is on every profile and tells a simulator from an engine.
 //
 // # Control
 //
-// A test in the same process uses the methods of Engine: SetFault, SetHealthy, SetModels, SetSlots, Drop, Unlisten, Stats,
-// Recorded. From outside:
+// A test in the same process uses the methods of Engine: SetFault, SetHealthy, SetModels, SetSlots, Do, Drop, Unlisten,
+// Stats, Recorded. From outside:
 //
 //	POST /sim/fault   {"fault":"cut-after=3","count":1,"after":0,"share":0.5,"path":"/v1/"}, or a list of them; {} clears
 //	POST /sim/reset   faults, counters, record, cache and health as at the start
 //	POST /sim/health  {"healthy":false}
 //	POST /sim/models  {"models":["a","b"]}
 //	POST /sim/slots   {"slots":4}
+//	POST /sim/event   {"do":"stall=1s"}: an event, now
 //	POST /sim/drop    {"share":0.5,"reset":true}: closes that part of the connections
 //	GET  /sim/stats, /sim/requests (with Options.Record), /sim/faults
 //

@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// defaultSlots is how many requests run at once when nobody says.
+const defaultSlots = 16
+
 // Options describes a simulated engine. The zero value is a vLLM look-alike with 16 slots that answers as fast as it can.
 // Options are read once, by New.
 type Options struct {
@@ -28,16 +31,23 @@ type Options struct {
 	NoQueue bool
 	// PrefillRate is how many prompt tokens a request reads each second; cached ones cost nothing. 0: no time at all.
 	PrefillRate float64
-	// TokenRate is how many tokens each request writes a second, however many run. 0: as fast as the socket takes them.
+	// SharedPrefill makes PrefillRate that of the whole engine: prompts are read one after the other, first come, first served.
+	SharedPrefill bool
+	// TokenRate is how many tokens a request that runs alone writes a second. 0: as fast as the socket takes them.
 	TokenRate float64
+	// BatchCost is what each further running request adds to the time between two tokens of all of them. 0: batches are free.
+	BatchCost time.Duration
+	// Jitter spreads the time between tokens evenly over ±Jitter of it, 0 to 1, the mean unchanged; it follows from prompt and seeds.
+	Jitter float64
 	// Latency is a fixed time before the first token, on top of the prefill, with the slot held.
 	Latency time.Duration
 	// MaxModelLen is the context of one request in tokens, prompt and answer together; default 32768.
 	MaxModelLen int
-	// KVTokens, when above 0, is the room for prompts of running requests: the first of the queue waits for room
-	// even when a slot is free, and kv_cache_usage_perc is relative to it. 0: slots are the only limit.
+	// KVTokens, when above 0, is the room for prompts and answers of running requests: the first of the queue waits for room
+	// even when a slot is free, and when answers outgrow it the request that came last is preempted: back to the head of
+	// the queue, and everything read again. kv_cache_usage_perc is relative to it. 0: slots are the only limit.
 	KVTokens int
-	// CacheTokens is the size of the prefix cache in tokens, default 1 Mi; below 0 switches it off.
+	// CacheTokens is the size of the prefix cache in tokens, default KVTokens, or 1 Mi; below 0 switches it off.
 	CacheTokens int
 	// APIKey, when set, is demanded as the profile's engine would demand it.
 	APIKey string
@@ -53,6 +63,8 @@ type Options struct {
 	CancelOnlyStreams bool
 	// StrictSystem refuses a system message anywhere but first, as many chat templates do.
 	StrictSystem bool
+	// Events happen by themselves, counted from Start.
+	Events []Event
 	// Record keeps the last 256 inference requests, headers and bodies, for Stats and Recorded.
 	Record bool
 }
@@ -65,6 +77,8 @@ type Engine struct {
 
 	slots    *slots
 	cache    *prefixCache
+	reader   reader
+	strain   strain
 	schedule schedule
 	counters counters
 	record   recorder
@@ -88,7 +102,7 @@ type counters struct {
 	requests, completed, aborted, rejected atomic.Int64
 	generated, prompted, cached            atomic.Int64
 	faults, probes, malformed, followed    atomic.Int64
-	accepted                               atomic.Int64
+	accepted, preempted                    atomic.Int64
 }
 
 // Stats is a picture of the engine at one moment.
@@ -109,6 +123,7 @@ type Stats struct {
 	Tokens       int64    `json:"tokens"`                 // tokens generated
 	PromptTokens int64    `json:"prompt_tokens"`          // prompt tokens read, cached ones included
 	CachedTokens int64    `json:"cached_tokens"`          // prompt tokens found in the prefix cache
+	Preempted    int64    `json:"preempted"`              // times that a running request lost its place to make room
 	LastRequest  *Request `json:"last_request,omitempty"` // only with Options.Record; a copy, the caller's to keep
 }
 
@@ -124,13 +139,15 @@ func New(o Options) *Engine {
 		o.Profile = "vllm"
 	}
 	if o.Slots == 0 {
-		o.Slots = 16
+		o.Slots = defaultSlots
 	}
 	if o.MaxModelLen == 0 {
 		o.MaxModelLen = 32768
 	}
 	if o.CacheTokens == 0 {
-		o.CacheTokens = 1 << 20
+		if o.CacheTokens = 1 << 20; o.KVTokens > 0 {
+			o.CacheTokens = o.KVTokens
+		}
 	}
 	e := &Engine{o: o, conns: map[*conn]struct{}{}, stop: make(chan struct{}), started: time.Now()}
 	e.p = profiles[o.Profile]
@@ -138,8 +155,10 @@ func New(o Options) *Engine {
 	case e.p == nil:
 		e.err = fmt.Errorf("unknown engine profile %q: want one of %s", o.Profile, strings.Join(Profiles(), ", "))
 		e.p = profiles["vllm"]
-	case o.Slots < 0 || o.MaxModelLen < 0 || o.PrefillRate < 0 || o.TokenRate < 0 || o.Latency < 0 || o.KVTokens < 0:
+	case o.Slots < 0 || o.MaxModelLen < 0 || o.PrefillRate < 0 || o.TokenRate < 0 || o.Latency < 0 || o.KVTokens < 0 || o.BatchCost < 0:
 		e.err = errors.New("slots, rates, latency and lengths of a simulated engine cannot be below 0")
+	case o.Jitter < 0 || o.Jitter > 1:
+		e.err = errors.New("jitter of a simulated engine is 0 to 1")
 	case o.Reasoning != "" && o.Reasoning != "reasoning" && o.Reasoning != "reasoning_content":
 		e.err = fmt.Errorf("reasoning member %q: want reasoning or reasoning_content", o.Reasoning)
 	}
@@ -180,7 +199,13 @@ func (e *Engine) Start() error {
 	if e.addr != nil || e.closed {
 		return errors.New("simulated engine was started before")
 	}
-	return e.listen(e.o.Listen)
+	if err := e.listen(e.o.Listen); err != nil {
+		return err
+	}
+	if len(e.o.Events) > 0 {
+		e.wg.Go(e.events)
+	}
+	return nil
 }
 
 // listen opens the listener; e.mu is held.
@@ -290,7 +315,7 @@ func (e *Engine) Stats() Stats {
 		Running: running, Waiting: waiting, Peak: peak, Conns: conns,
 		Accepted: c.accepted.Load(), Requests: c.requests.Load(), Completed: c.completed.Load(), Aborted: c.aborted.Load(),
 		Rejected: c.rejected.Load(), Probes: c.probes.Load(), Faults: c.faults.Load(), Malformed: c.malformed.Load(),
-		Followed: c.followed.Load(), Tokens: c.generated.Load(), PromptTokens: c.prompted.Load(), CachedTokens: c.cached.Load(),
+		Followed: c.followed.Load(), Preempted: c.preempted.Load(), Tokens: c.generated.Load(), PromptTokens: c.prompted.Load(), CachedTokens: c.cached.Load(),
 		LastRequest: e.record.last(),
 	}
 }
@@ -308,18 +333,19 @@ func (e *Engine) SetModels(names ...string) {
 // SetSlots changes how many requests run at once. Running ones are not stopped.
 func (e *Engine) SetSlots(n int) { e.slots.resize(n) }
 
-// Reset clears faults, sickness, the record, the prefix cache and every counter, as a restart would; running requests
+// Reset clears faults, sickness, slowness, the record, the prefix cache and every counter, as a restart would; running requests
 // and the model list stay.
 func (e *Engine) Reset() {
 	e.schedule.set(nil)
 	e.sick.Store(false)
+	e.strain.clear()
 	e.record.clear()
 	e.cache.clear()
 	e.slots.clearPeak()
 	c := &e.counters
 	for _, n := range []*atomic.Int64{
 		&c.requests, &c.completed, &c.aborted, &c.rejected, &c.generated, &c.prompted, &c.cached,
-		&c.faults, &c.probes, &c.malformed, &c.followed, &c.accepted,
+		&c.faults, &c.probes, &c.malformed, &c.followed, &c.accepted, &c.preempted,
 	} {
 		n.Store(0)
 	}

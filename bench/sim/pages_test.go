@@ -200,6 +200,7 @@ func TestRecordAndStats(t *testing.T) {
 	if resp, _ := fetch(t, e, "GET", "/sim/nope", ""); resp.StatusCode != 404 {
 		t.Error(resp.Status)
 	}
+	eventually(t, "the others are gone", func() bool { return e.Stats().Conns == 0 })
 	c := dial(t, e)
 	eventually(t, "connected", func() bool { return e.Stats().Conns == 1 })
 	if _, body := fetch(t, e, "POST", "/sim/drop", `{"share":1,"reset":true}`); body != `{"dropped":1}`+"\n" {

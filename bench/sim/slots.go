@@ -12,49 +12,80 @@ var (
 	errGone = errors.New("client has left")
 )
 
-// slots hands out the places of the running batch, first come, first served. It knows neither time nor sockets.
+// slots hands out the places of the running batch and the room in its cache, first come, first served. It knows neither time nor sockets.
 type slots struct {
-	mu            sync.Mutex
-	limit, queue  int // queue below 0: no bound
-	kv, kvUsed    int // kv 0: not limited
-	running, peak int
-	waiting       int
-	first, last   *waiter
-	grown         atomic.Int64 // tokens that running requests have added to their prompts
+	mu           sync.Mutex
+	limit, queue int // queue below 0: no bound
+	kv           int // 0: not limited
+	peak         int
+	waiting      int
+	first, last  *waiter
+	youngest     *tenant
+	running      atomic.Int32
+	used         atomic.Int64 // tokens that running requests hold: what they came with and what they have said since
 }
 
 type waiter struct {
 	ready      chan struct{}
-	need       int
+	tenant     *tenant
 	granted    bool
 	prev, next *waiter
+}
+
+// tenant is a request that holds a slot. Its owner calls grow for the tokens it says and leave, once, at the end.
+type tenant struct {
+	held         int // tokens
+	evicted      atomic.Bool
+	older, newer *tenant
 }
 
 func newSlots(limit, queue, kv int) *slots { return &slots{limit: limit, queue: queue, kv: kv} }
 
 // enter waits for a slot and for need tokens of room. It returns errFull at once when the queue is full, errGone when gone
-// closes first. After nil the caller must call leave exactly once with the same need.
-func (s *slots) enter(gone <-chan struct{}, need int) error {
+// closes first. Without an error the caller must call leave exactly once with the tenant.
+func (s *slots) enter(gone <-chan struct{}, need int) (*tenant, error) {
 	s.mu.Lock()
+	t := &tenant{held: need}
 	if s.first == nil && s.fits(need) {
-		s.take(need)
+		s.take(t)
 		s.mu.Unlock()
-		return nil
+		return t, nil
 	}
 	if s.queue >= 0 && s.waiting >= s.queue {
 		s.mu.Unlock()
-		return errFull
+		return nil, errFull
 	}
-	w := &waiter{ready: make(chan struct{}), need: need, prev: s.last}
+	w := &waiter{ready: make(chan struct{}), tenant: t, prev: s.last}
 	if s.last != nil {
 		s.last.next = w
 	} else {
 		s.first = w
 	}
 	s.last = w
-	s.waiting++
-	s.mu.Unlock()
+	return t, s.await(w, gone)
+}
 
+// back takes an evicted tenant from its slot to the head of the queue, with all that it holds, and waits for its return.
+// After errGone it holds nothing.
+func (s *slots) back(t *tenant, gone <-chan struct{}) error {
+	s.mu.Lock()
+	s.release(t)
+	t.evicted.Store(false)
+	w := &waiter{ready: make(chan struct{}), tenant: t, next: s.first}
+	if s.first != nil {
+		s.first.prev = w
+	} else {
+		s.last = w
+	}
+	s.first = w
+	return s.await(w, gone)
+}
+
+// await counts a waiter that has just been linked and waits; s.mu is held and given back.
+func (s *slots) await(w *waiter, gone <-chan struct{}) error {
+	s.waiting++
+	s.grant()
+	s.mu.Unlock()
 	select {
 	case <-w.ready:
 		return nil
@@ -63,7 +94,7 @@ func (s *slots) enter(gone <-chan struct{}, need int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.granted { // the grant and the farewell crossed
-		s.release(need)
+		s.release(w.tenant)
 	} else {
 		s.unlink(w)
 	}
@@ -71,38 +102,61 @@ func (s *slots) enter(gone <-chan struct{}, need int) error {
 	return errGone
 }
 
-// leave gives the slot back.
-func (s *slots) leave(need int) {
+// leave gives the slot and the room back.
+func (s *slots) leave(t *tenant) {
 	s.mu.Lock()
-	s.release(need)
+	s.release(t)
 	s.grant()
 	s.mu.Unlock()
 }
 
-// grow counts tokens that a running request has generated; below 0 gives them back. Called for each token, so no lock.
-func (s *slots) grow(n int) { s.grown.Add(int64(n)) }
+// grow counts tokens that a running request has said. When they do not fit any more, the request that came last is evicted:
+// it finds out at its next token, goes back and reads everything again, as in vLLM. A request that runs alone never is.
+func (s *slots) grow(t *tenant, n int) {
+	t.held += n
+	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {
+		s.mu.Lock()
+		if s.running.Load() > 1 {
+			s.youngest.evicted.Store(true)
+		}
+		s.mu.Unlock()
+	}
+}
 
 func (s *slots) fits(need int) bool {
-	return s.running < s.limit && (s.kv == 0 || s.running == 0 || s.kvUsed+int(s.grown.Load())+need <= s.kv)
+	n := int(s.running.Load())
+	return n < s.limit && (s.kv == 0 || n == 0 || int(s.used.Load())+need <= s.kv)
 }
 
-func (s *slots) take(need int) {
-	s.running++
-	s.kvUsed += need
-	s.peak = max(s.peak, s.running)
+func (s *slots) take(t *tenant) {
+	s.used.Add(int64(t.held))
+	s.peak = max(s.peak, int(s.running.Add(1)))
+	if s.youngest != nil {
+		s.youngest.newer = t
+	}
+	t.older, s.youngest = s.youngest, t
 }
 
-func (s *slots) release(need int) {
-	s.running--
-	s.kvUsed -= need
+func (s *slots) release(t *tenant) {
+	s.used.Add(-int64(t.held))
+	s.running.Add(-1)
+	if t.older != nil {
+		t.older.newer = t.newer
+	}
+	if t.newer != nil {
+		t.newer.older = t.older
+	} else {
+		s.youngest = t.older
+	}
+	t.older, t.newer = nil, nil
 }
 
 // grant gives free slots to the head of the queue; nobody overtakes.
 func (s *slots) grant() {
-	for w := s.first; w != nil && s.fits(w.need); w = s.first {
+	for w := s.first; w != nil && s.fits(w.tenant.held); w = s.first {
 		s.unlink(w)
 		w.granted = true
-		s.take(w.need)
+		s.take(w.tenant)
 		close(w.ready)
 	}
 }
@@ -132,18 +186,18 @@ func (s *slots) resize(limit int) {
 func (s *slots) load() (running, waiting, peak int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.running, s.waiting, s.peak
+	return int(s.running.Load()), s.waiting, s.peak
 }
 
 // room is how much of the cache running requests use, and the number of slots.
 func (s *slots) room() (used, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.kvUsed + int(s.grown.Load()), s.limit
+	return int(s.used.Load()), s.limit
 }
 
 func (s *slots) clearPeak() {
 	s.mu.Lock()
-	s.peak = s.running
+	s.peak = int(s.running.Load())
 	s.mu.Unlock()
 }

@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// reader is the prefill of an engine that reads one prompt at a time.
+type reader struct {
+	mu   sync.Mutex
+	free time.Time // when it has read all that it was given
+}
+
+// reserve puts a prompt that takes d at the end of the line and says when it will have been read.
+func (r *reader) reserve(now time.Time, d time.Duration) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.free.Before(now) {
+		r.free = now
+	}
+	r.free = r.free.Add(d)
+	return r.free
+}
+
+// forgo gives back what is left of a reservation of d that was to end at due. Who is in line already keeps their time.
+func (r *reader) forgo(d time.Duration, due time.Time) {
+	left := min(d, time.Until(due))
+	if left <= 0 {
+		return
+	}
+	r.mu.Lock()
+	r.free = r.free.Add(-left)
+	r.mu.Unlock()
+}
+
+// strain is what an engine suffers from as a whole.
+type strain struct {
+	stalled atomic.Int64  // nothing goes on before this time, in Unix nanoseconds; 0: never stalled
+	slow    atomic.Uint64 // bits of the factor on all times; 0: 1
+}
+
+func (w *strain) clear() {
+	w.stalled.Store(0)
+	w.slow.Store(0)
+}
+
+func (w *strain) stall(d time.Duration) { w.stalled.Store(time.Now().Add(d).UnixNano()) }
+
+// scale is how much longer d takes now.
+func (w *strain) scale(d time.Duration) time.Duration {
+	bits := w.slow.Load()
+	if bits == 0 || d == 0 {
+		return d
+	}
+	return time.Duration(float64(d) * math.Float64frombits(bits))
+}
+
+// stands is how much longer the engine stands still.
+func (w *strain) stands() time.Duration {
+	until := w.stalled.Load()
+	if until == 0 {
+		return 0
+	}
+	return max(0, time.Duration(until-time.Now().UnixNano()))
+}
+
+// stand waits until the engine goes on. False: the client left.
+func (w *strain) stand(x *exchange) bool {
+	for d := w.stands(); d > 0; d = w.stands() {
+		if !x.flush() || !x.pause(d) {
+			return false
+		}
+	}
+	return true
+}
+
+// readyAt is when the given number of prompt tokens will have been read, and how much of the shared reader's time that takes.
+func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
+	e, now := a.e, time.Now()
+	if a.x.knobs.ttft >= 0 {
+		return now.Add(a.x.knobs.ttft), 0
+	}
+	if e.o.PrefillRate > 0 {
+		read = e.strain.scale(time.Duration(float64(tokens) / e.o.PrefillRate * float64(time.Second)))
+	}
+	wait := e.strain.scale(e.o.Latency)
+	if !e.o.SharedPrefill {
+		return now.Add(wait + read), 0
+	}
+	return e.reader.reserve(now, read).Add(wait), read
+}
+
+// gap is the time until the next token: that of a batch of this size, under this strain.
+func (a *answer) gap() time.Duration {
+	if a.x.knobs.gap >= 0 {
+		return a.x.knobs.gap
+	}
+	o := &a.e.o
+	var d time.Duration
+	if o.TokenRate > 0 {
+		d = time.Duration(float64(time.Second) / o.TokenRate)
+	}
+	if o.BatchCost > 0 {
+		d += o.BatchCost * time.Duration(max(0, a.e.slots.running.Load()-1))
+	}
+	if o.Jitter > 0 {
+		u := float64(mix(a.q.prompt.hash^o.Seed, uint64(a.spoken)+7)>>11) / (1 << 52)
+		d = time.Duration(float64(d) * (1 + o.Jitter*(u-1)))
+	}
+	return a.e.strain.scale(d)
+}
+
+// speed is how many tokens a second so many running requests write together; 0 when they take no time.
+func (e *Engine) speed(running int) float64 {
+	if running == 0 || e.o.TokenRate == 0 {
+		return 0
+	}
+	gap := e.strain.scale(time.Duration(float64(time.Second)/e.o.TokenRate) + e.o.BatchCost*time.Duration(running-1))
+	return float64(running) / gap.Seconds()
+}
+
+// keep waits while the engine stands still, or while the request has no slot because it was evicted. What comes after is late by as
+// much: tick moves. False: the client left.
+func (a *answer) keep(tick *time.Time) bool {
+	e, x := a.e, a.x
+	if !a.tenant.evicted.Load() && e.strain.stands() == 0 {
+		return true
+	}
+	if !x.flush() {
+		return false
+	}
+	if a.tenant.evicted.Load() {
+		e.counters.preempted.Add(1)
+		if err := e.slots.back(a.tenant, x.gone()); err != nil {
+			a.tenant, x.lost = nil, true
+			return false
+		}
+		due, read := a.readyAt(a.prompt + a.spoken - e.cache.cached(a.q.prompt.blocks, a.prompt))
+		if !x.pauseUntil(due) {
+			e.reader.forgo(read, due)
+			return false
+		}
+	}
+	if !e.strain.stand(x) {
+		return false
+	}
+	if now := time.Now(); tick.Before(now) {
+		*tick = now
+	}
+	return true
+}
+
+// An answer that is given whole need not wake up for each token: it looks at its batch after so many of them, and so often.
+const (
+	strideTokens = 8
+	strideTime   = 20 * time.Millisecond
+)
+
+// think spends the time of an answer that is given whole, so many tokens for the longest choice, and counts them. False: the client left.
+func (a *answer) think(steps int) bool {
+	tick := a.first
+	for done := min(steps, 1); ; {
+		a.say(a.upTo(done) - a.spoken)
+		if done == steps {
+			return true
+		}
+		gap := a.gap()
+		n := min(strideTokens, steps-done)
+		if gap > 0 {
+			n = min(n, max(1, int(strideTime/gap)))
+		}
+		if gap <= 0 && a.e.strain.stands() == 0 && !a.tenant.evicted.Load() {
+			done += n
+			continue
+		}
+		tick = tick.Add(time.Duration(n) * gap)
+		if !a.x.pauseUntil(tick) || !a.keep(&tick) {
+			if a.tenant != nil && gap > 0 { // the tokens made so far were work all the same
+				a.say(a.upTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.spoken)
+			}
+			return false
+		}
+		done += n
+	}
+}
+
+// upTo is how many tokens all choices have said after so many steps.
+func (a *answer) upTo(steps int) int {
+	n := 0
+	for i := range a.choices {
+		n += min(a.choices[i].total, steps)
+	}
+	return n
+}

@@ -1,0 +1,198 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Event is something that happens to an engine at a time.
+type Event struct {
+	At time.Duration // after Start
+	Do Action
+}
+
+// Action is what happens. ParseAction makes it.
+type Action struct {
+	name  string
+	value string
+	apply func(*Engine)
+}
+
+// String is the form that ParseAction reads.
+func (a Action) String() string {
+	if a.value == "" {
+		return a.name
+	}
+	return a.name + "=" + a.value
+}
+
+// actionRow is one action: its name, what its value is, what it does, and how the value is read.
+type actionRow struct {
+	name, usage, text string
+	parse             func(value string) (func(*Engine), error)
+}
+
+// actions is every action. A function and no variable, because what they do leads back to the pages that look them up.
+func actions() []actionRow {
+	return []actionRow{
+		{"stall", "=DURATION", "no token and no answer for so long; probes are answered", func(v string) (func(*Engine), error) {
+			d, err := time.ParseDuration(v)
+			if err == nil && d <= 0 {
+				err = errors.New("must be above 0")
+			}
+			return func(e *Engine) { e.strain.stall(d) }, err
+		}},
+		{"slow", "=FACTOR", "everything takes FACTOR times as long; 1: as usual", func(v string) (func(*Engine), error) {
+			f, err := strconv.ParseFloat(v, 64)
+			if err == nil && !(f > 0 && f <= 1e6) {
+				err = errors.New("must be above 0 and at most 1e6")
+			}
+			return func(e *Engine) { e.strain.slow.Store(math.Float64bits(f)) }, err
+		}},
+		{"slots", "=N", "so many requests run at once from now on; running ones stay", func(v string) (func(*Engine), error) {
+			n, err := strconv.Atoi(v)
+			if err == nil && n < 0 {
+				err = errors.New("must be 0 or more")
+			}
+			return func(e *Engine) { e.SetSlots(n) }, err
+		}},
+		{"fault", "=SPEC", "a fault for every inference request, as --faults lists them; without a value: none any more", func(v string) (func(*Engine), error) {
+			if v == "" {
+				return func(e *Engine) { e.SetFault() }, nil
+			}
+			f, err := ParseFault(v)
+			return func(e *Engine) { e.SetFault(f) }, err
+		}},
+		{"drop", "=SHARE", "closes that part of the connections, 0 to 1", func(v string) (func(*Engine), error) {
+			f, err := strconv.ParseFloat(v, 64)
+			if err == nil && !(f >= 0 && f <= 1) {
+				err = errors.New("must be 0 to 1")
+			}
+			return func(e *Engine) { e.Drop(f, false) }, err
+		}},
+		{"crash", "", "connections are reset and new ones refused, as when the process dies", func(v string) (func(*Engine), error) {
+			return func(e *Engine) { e.Unlisten(); e.Drop(1, true); e.cache.clear() }, noValue(v)
+		}},
+		{"restart", "", "undoes crash on the same address, with an empty prefix cache", func(v string) (func(*Engine), error) {
+			return func(e *Engine) { _ = e.Relisten() }, noValue(v) // the address may be taken meanwhile: then it stays down
+		}},
+		{"sick", "", "health answers 503", func(v string) (func(*Engine), error) {
+			return func(e *Engine) { e.SetHealthy(false) }, noValue(v)
+		}},
+		{"well", "", "undoes sick", func(v string) (func(*Engine), error) {
+			return func(e *Engine) { e.SetHealthy(true) }, noValue(v)
+		}},
+	}
+}
+
+func noValue(v string) error {
+	if v != "" {
+		return errors.New("takes no value")
+	}
+	return nil
+}
+
+// ParseAction reads NAME[=VALUE], such as "stall=1s".
+func ParseAction(s string) (Action, error) {
+	name, value, _ := strings.Cut(s, "=")
+	var names []string
+	for _, row := range actions() {
+		if names = append(names, row.name); row.name == name {
+			apply, err := row.parse(value)
+			if err != nil {
+				return Action{}, fmt.Errorf("%s%s: %q: %w", name, row.usage, value, err)
+			}
+			return Action{name, value, apply}, nil
+		}
+	}
+	return Action{}, fmt.Errorf("unknown event %q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// ParseEvent reads TIME:ACTION, such as "30s:stall=1s".
+func ParseEvent(s string) (Event, error) {
+	at, what, ok := strings.Cut(s, ":")
+	d, err := time.ParseDuration(at)
+	if !ok || err != nil || d < 0 {
+		return Event{}, fmt.Errorf("event %q: want TIME:ACTION, such as 30s:stall=1s", s)
+	}
+	a, err := ParseAction(what)
+	if err != nil {
+		return Event{}, fmt.Errorf("event %q: %w", s, err)
+	}
+	return Event{d, a}, nil
+}
+
+// Do makes the action happen now.
+func (e *Engine) Do(a Action) { a.apply(e) }
+
+// events lets the engine's events happen until the last one or Close.
+func (e *Engine) events() {
+	list := slices.SortedStableFunc(slices.Values(e.o.Events), func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	begin := time.Now()
+	for _, ev := range list {
+		t := time.NewTimer(time.Until(begin.Add(ev.At)))
+		select {
+		case <-t.C:
+			e.Do(ev.Do)
+		case <-e.stop:
+			t.Stop()
+			return
+		}
+	}
+}
+
+// Drill is a rehearsed mishap: a list of events with a name. In Events, QUARTER and ALL stand for numbers of slots.
+type Drill struct{ Name, Text, Events string }
+
+// Drills are the mishaps that `penstock sim --drill` knows.
+func Drills() []Drill {
+	return []Drill{
+		{"overload", "at 10 s three quarters of the slots are gone, at 40 s they are back", "10s:slots=QUARTER 40s:slots=ALL"},
+		{"brownout", "from 10 s to 40 s everything takes ten times as long, as on a throttled GPU", "10s:slow=10 40s:slow=1"},
+		{"stall", "at 10 s and at 20 s the engine stands still for a second, at 30 s for five", "10s:stall=1s 20s:stall=1s 30s:stall=5s"},
+		{"crash", "at 10 s the process dies, at 20 s it is back with an empty cache", "10s:crash 20s:restart"},
+		{"flaky", "from 10 s to 40 s every connection is cut after 20 events, then it is well", "10s:fault=cut-after=20 40s:fault"},
+		{"out-of-memory", "from 10 s to 25 s streams get 200 and then an error event, at 25 s the process dies, at 30 s it is back", "10s:fault=error-in-stream=5 25s:fault 25s:crash 30s:restart"},
+	}
+}
+
+// DrillEvents are the events of a drill for an engine of so many slots.
+func DrillEvents(name string, slots int) ([]Event, error) {
+	var names []string
+	sizes := strings.NewReplacer("QUARTER", strconv.Itoa(max(1, slots/4)), "ALL", strconv.Itoa(slots))
+	for _, d := range Drills() {
+		if names = append(names, d.Name); d.Name != name {
+			continue
+		}
+		var out []Event
+		for one := range strings.FieldsSeq(sizes.Replace(d.Events)) {
+			ev, err := ParseEvent(one)
+			if err != nil {
+				panic("BUG: drill " + name + ": " + err.Error())
+			}
+			out = append(out, ev)
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("unknown drill %q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// eventsText is both tables for people.
+func eventsText() string {
+	var b strings.Builder
+	b.WriteString("Events, as --at TIME:ACTION (or now: POST /sim/event {\"do\":\"stall=1s\"}):\n\n")
+	for _, row := range actions() {
+		fmt.Fprintf(&b, "  %-16s %s\n", row.name+row.usage, row.text)
+	}
+	b.WriteString("\nDrills, as --drill NAME:\n\n")
+	for _, d := range Drills() {
+		fmt.Fprintf(&b, "  %-16s %s\n", d.Name, d.Text)
+	}
+	return b.String()
+}
