@@ -142,10 +142,13 @@ func (a *attempt) refusal() *failure {
 	case profile.Overload(status, e.Type, e.Message):
 		status = 503
 	}
+	now := a.call.edge.now()
+	after := retryAfter(a.x.Header("Retry-After"), now)
 	if status == 404 && !e.ClientFault && a.call.ep.enginePath == "" { // else the path may be what is not there
 		a.lease.Upstream().ModelGone(a.target.Served)
+		after = max(after, a.call.model.route.NextChance(now))
 	}
-	return fromStatus(status, &e, retryAfter(a.x.Header("Retry-After"), a.call.edge.now()))
+	return fromStatus(status, &e, after)
 }
 
 // plainReply is a 200 that is no stream although one was asked for: an engine's error in disguise, or nonsense.

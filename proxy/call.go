@@ -202,6 +202,6 @@ func appendRequestID(dst []byte) []byte {
 	return dst
 }
 
-// jitter spreads d over d, 2d and 3d, so that clients told to come back do not come back together. Clients are told whole
-// seconds, so a finer spread would be rounded away.
-func jitter(d time.Duration) time.Duration { return d * time.Duration(1+rand.IntN(3)) }
+// jitter lengthens d by none, one or two seconds, so that clients told to come back do not come back together. Clients are
+// told whole seconds, so a finer spread would be rounded away.
+func jitter(d time.Duration) time.Duration { return d + time.Duration(rand.IntN(3))*time.Second }

@@ -24,7 +24,7 @@ func (c *Call) dispatch() *failure {
 			if first != nil {
 				return first // a retry that finds no room is not news to the client
 			}
-			return fromAcquire(err, c.model.fullRetryAfter(c.pool))
+			return fromAcquire(err, c.model.fullRetryAfter(c.pool), c.model.route.NextChance(now))
 		}
 		c.upstream = lease.Upstream()
 		c.record.Upstream = c.upstream.Name()

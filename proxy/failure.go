@@ -141,13 +141,14 @@ func fromExchange(err error) *failure {
 // clockConnect is the name of the one clock that runs before anything is sent.
 const clockConnect = "connect"
 
-// fromAcquire maps a pick that found no slot.
-func fromAcquire(err error, retryAfter time.Duration) *failure {
+// fromAcquire maps a pick that found no slot. room is how long a client is to wait for a slot of a full pool, target for an
+// engine that may be asked at all.
+func fromAcquire(err error, room, target time.Duration) *failure {
 	var full *routing.FullError
 	if errors.As(err, &full) {
-		return &failure{api: poolFull(full, retryAfter), result: observe.Limited}
+		return &failure{api: poolFull(full, room), result: observe.Limited}
 	}
-	return &failure{api: noHealthyRoute(jitter(retrySoon)), result: observe.NoRoute}
+	return &failure{api: noHealthyRoute(min(jitter(max(target, retrySoon)), retryMax)), result: observe.NoRoute}
 }
 
 // poolFull is the admission refusal. Vision saturation carries the contract's metadata.

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"math"
 	"time"
 
 	"penstock/upstreams"
@@ -43,6 +44,16 @@ func (c Capacity) withUtilization() Capacity {
 // Ready reports whether any target is up and serves the model.
 func (r *Route) Ready(now time.Time) bool {
 	return r.visit(now, (*upstreams.Upstream).Eligible, func(*upstreams.Upstream) {})
+}
+
+// NextChance returns how long it will be, as far as can be foreseen, until one of the targets may take a call: 0 when one may
+// now.
+func (r *Route) NextChance(now time.Time) time.Duration {
+	soonest := time.Duration(math.MaxInt64)
+	for i := range r.targets {
+		soonest = min(soonest, r.targets[i].Upstream.NextChance(r.targets[i].Served, now))
+	}
+	return soonest
 }
 
 // eachEligible visits the distinct upstreams that a call could go to now, by the rule of pick: those that are up, else

@@ -27,7 +27,8 @@
 // the client did wrong, nor an engine that says it is full.
 //
 // A model that vanishes takes out its own target: by the engine's list, which is read with every fifth probe, and with every
-// one while a model that a route wants is missing; or at once when a call got a 404 for it.
+// one while a model that a route wants is missing; or at once when a call got a 404 for it, which brings a probe at once too
+// (gone.go). Losses and returns are logged, and NextChance tells for Retry-After when the next look is due.
 //
 // # Slots and load
 //

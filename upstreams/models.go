@@ -2,9 +2,12 @@ package upstreams
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
 
 	"penstock/config"
 )
@@ -94,10 +97,20 @@ func (u *Upstream) Offer(served string) *Offer {
 	return o
 }
 
-// renewOffers follows a change of what Serves looks at. Called with mu held.
+// renewOffers follows a change of what Serves looks at, and tells the log of every model that left its route or came back
+// to it. Called with mu held.
 func (u *Upstream) renewOffers() {
+	expected := u.settings.Load().expected
 	for served, o := range u.offers {
-		o.withheld.Store(!u.Serves(served))
+		withheld := !u.Serves(served)
+		if o.withheld.Swap(withheld) == withheld || !slices.Contains(expected, served) {
+			continue
+		}
+		if withheld {
+			u.log.Warn("upstream does not serve a model now", zap.String("upstream", u.label), zap.String("served", served), zap.String("cause", u.withheld(served)))
+		} else {
+			u.log.Info("upstream serves the model again", zap.String("upstream", u.label), zap.String("served", served))
+		}
 	}
 }
 
@@ -105,67 +118,11 @@ func (u *Upstream) renewOffers() {
 // name (where the engine's list means something), or when the engine answered 404 for it and no list has had it since.
 // It does not allocate.
 func (u *Upstream) Serves(served string) bool {
-	if m := u.missing.Load(); m != nil {
-		if _, gone := (*m)[served]; gone {
-			return false
-		}
+	if u.isGone(served) {
+		return false
 	}
 	list := u.models.Load()
 	return list == nil || list.lists(u.engine.Load(), served)
-}
-
-// missingNames holds the names that the engine answered 404 for, and when. Copied on write; the names are configured ones.
-type missingNames map[string]time.Time
-
-// modelGoneFor is how long a 404 keeps a name away where no list can bring it back.
-const modelGoneFor = 30 * time.Second
-
-// ModelGone records that the engine answered 404 for a served name: only this name leaves the upstream, until a probe that
-// is begun later sees it listed. Where the engine lists nothing, or not everything, it is tried again after 30 s.
-func (u *Upstream) ModelGone(served string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	next := missingNames{served: time.Now()}
-	if old := u.missing.Load(); old != nil {
-		maps.Copy(next, *old)
-		next[served] = time.Now()
-	}
-	u.missing.Store(&next)
-	u.renewOffers()
-}
-
-// setModels stores a reading begun at begun, or forgets all when list is nil: an engine that stops listing is not empty.
-func (u *Upstream) setModels(list *modelList, begun time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	defer u.renewOffers()
-	if list != nil || u.models.Load() != nil {
-		u.models.Store(list)
-	}
-	old := u.missing.Load()
-	if old == nil {
-		return
-	}
-	p, next := u.engine.Load(), missingNames{}
-	for name, at := range *old {
-		if !at.Before(begun) {
-			next[name] = at
-			continue
-		}
-		listed, telling := false, false
-		if list != nil && p.spec.Names != config.NamesIgnored {
-			_, listed = list.find(p, name)
-			telling = p.spec.Names == config.NamesListed || list.ever[name]
-		}
-		if !listed && (telling || begun.Sub(at) < modelGoneFor) {
-			next[name] = at
-		}
-	}
-	if len(next) == 0 {
-		u.missing.Store(nil)
-		return
-	}
-	u.missing.Store(&next)
 }
 
 // Models returns what the engine listed last, nil when it lists nothing. The slice is shared and must not be written.

@@ -50,42 +50,6 @@ func TestServesVanished(t *testing.T) {
 	}
 }
 
-func TestModelGone(t *testing.T) {
-	u := newTestUpstream(t, config.Concurrency{})
-	u.engine.Store(mustProfile(t, "vllm"))
-	list := newModelList([]ModelInfo{{ID: "m"}, {ID: "n"}}, nil, time.Now())
-	begun := time.Now()
-	u.setModels(list, begun)
-	time.Sleep(time.Millisecond)
-	u.ModelGone("m")
-	if serves(t, u, "m") || !serves(t, u, "n") {
-		t.Fatal("a 404 must take out this name and no other")
-	}
-	u.setModels(list, begun) // a reading that began before the 404 proves nothing
-	if serves(t, u, "m") {
-		t.Error("an older reading brought it back")
-	}
-	u.setModels(newModelList([]ModelInfo{{ID: "n"}}, list, time.Now()), time.Now().Add(time.Hour))
-	if serves(t, u, "m") {
-		t.Error("a reading without it brought it back")
-	}
-	u.setModels(list, time.Now().Add(time.Second))
-	if !serves(t, u, "m") || u.missing.Load() != nil {
-		t.Error("a newer reading did not bring it back")
-	}
-
-	u.engine.Store(mustProfile(t, "whisper")) // lists nothing: tried again after a while
-	u.ModelGone("w")
-	u.setModels(nil, time.Now().Add(modelGoneFor/2))
-	if serves(t, u, "w") {
-		t.Error("back too soon")
-	}
-	u.setModels(nil, time.Now().Add(modelGoneFor+time.Second))
-	if !serves(t, u, "w") {
-		t.Error("never back")
-	}
-}
-
 func TestModelFacts(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	if _, ok := u.Model("m"); ok || u.MaxContext("m") != 0 || u.Models() != nil {

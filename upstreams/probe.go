@@ -70,9 +70,13 @@ func (p *prober) start(last func()) {
 func (p *prober) kick() {
 	select {
 	case p.kicks <- struct{}{}:
+		p.due(kickPause)
 	default:
 	}
 }
+
+// due notes when the next probe will be.
+func (p *prober) due(in time.Duration) { p.up.nextProbe.Store(ticks(time.Now().Add(in))) }
 
 func (p *prober) run(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -81,13 +85,17 @@ func (p *prober) run(ctx context.Context) {
 	for {
 		p.tick(ctx)
 		ended := time.Now()
-		timer.Reset(p.pause())
+		pause := p.pause()
+		p.due(pause)
+		timer.Reset(pause)
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		case <-p.kicks:
-			timer.Reset(kickPause - time.Since(ended))
+			pause = kickPause - time.Since(ended)
+			p.due(pause)
+			timer.Reset(pause)
 			select {
 			case <-ctx.Done():
 				return
@@ -105,7 +113,7 @@ func (p *prober) pause() time.Duration {
 	p.up.mu.Unlock()
 	pause := interval
 	switch {
-	case state == StateUp && row > 0:
+	case state == StateUp && (row > 0 || p.up.returning(time.Now())):
 		pause = min(interval, confirmPause)
 	case state == StateDown && row > 0:
 		pause = min(interval, returnPause)
@@ -146,7 +154,9 @@ func (p *prober) tick(ctx context.Context) {
 		return
 	}
 	if good {
-		if p.listsDue || p.ticks%modelsEvery == 0 {
+		// As long as a model that a route sends here is missing, every probe looks for it.
+		missing := slices.ContainsFunc(s.expected, func(name string) bool { return !u.Serves(name) })
+		if p.listsDue || missing || p.ticks%modelsEvery == 0 {
 			p.readModels(ctx, path, health, timeout, begun)
 			p.readCapacity(ctx, timeout)
 		}
@@ -279,8 +289,7 @@ func (p *prober) readModels(ctx context.Context, healthPath string, health page,
 	}
 	p.listFailures = 0
 	u.setModels(newModelList(infos, u.models.Load(), begun), begun)
-	// As long as a model that a route sends here is missing, every probe looks for it.
-	p.listsDue = slices.ContainsFunc(u.settings.Load().expected, func(name string) bool { return !u.Serves(name) })
+	p.listsDue = false
 }
 
 var errNoModelList = errors.New("the engine lists no models")

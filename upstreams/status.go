@@ -77,10 +77,8 @@ func (u *Upstream) lastFailure() string {
 
 // withheld says why a name is not served.
 func (u *Upstream) withheld(served string) string {
-	if m := u.missing.Load(); m != nil {
-		if _, gone := (*m)[served]; gone {
-			return "engine answered 404 for the model"
-		}
+	if u.isGone(served) {
+		return "engine answered 404 for the model"
 	}
 	if _, listed := u.Model(served); listed {
 		return "engine lists the model but has not loaded it"

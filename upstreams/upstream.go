@@ -94,15 +94,17 @@ type Upstream struct {
 	returned  atomic.Int64 // when it last came back from down (ticks), for the slow start
 	report    atomic.Pointer[Report]
 	models    atomic.Pointer[modelList]
-	missing   atomic.Pointer[missingNames]
-	ttft      average // seconds
-	perToken  average // bytes a token
+	gone404   atomic.Pointer[goneModels]
+	nextProbe atomic.Int64 // when it is due (ticks)
+	ttft      average      // seconds
+	perToken  average      // bytes a token
 
 	mu        sync.Mutex // guards what follows; held for bookkeeping only, never over I/O
 	health    health
 	trackers  ghostTracker
 	failure   *LastFailure
 	offers    map[string]*Offer
+	relapses  map[string]relapses // by served name
 	prober    *prober
 	probedAt  time.Time
 	probed    chan struct{} // closed after the first probe
@@ -177,6 +179,24 @@ func (u *Upstream) Eligible(now time.Time) bool { return u.State() == StateUp &&
 // upstreams is up, so that the first requests after a start are served.
 func (u *Upstream) EligiblePending(now time.Time) bool {
 	return u.State() == StatePending && u.passes(now)
+}
+
+// NextChance returns how long it will be, as far as can be foreseen, until a call for the served name may go here: 0 when one
+// may now. It is an hour where nothing is in sight.
+func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
+	until := ticks(now)
+	switch s := u.State(); {
+	case s == StateRetiring:
+		return time.Hour
+	case s == StateDown:
+		until = u.nextProbe.Load() + int64(u.settings.Load().probe.rise-1)*int64(returnPause)
+	case s == StatePending, !u.Serves(served):
+		until = u.nextProbe.Load()
+	}
+	if breaker := u.openUntil.Load(); breaker != breakerClosed {
+		until = max(until, breaker)
+	}
+	return max(0, time.Duration(until-ticks(now)))
 }
 
 func (u *Upstream) passes(now time.Time) bool {

@@ -115,7 +115,7 @@ func TestStatePage(t *testing.T) {
 		if u.ProbeAge < 0 || u.ProbeAge > 30 || u.Limits.Source == "" || u.Engine != "sim" {
 			t.Errorf("%s: probe age %v, limit from %q, engine %q", u.Name, u.ProbeAge, u.Limits.Source, u.Engine)
 		}
-		if failed := i < 2; failed != (u.LastFailure != nil) {
+		if failed := i < 3; failed != (u.LastFailure != nil) {
 			t.Errorf("%s: last failure %+v", u.Name, u.LastFailure)
 		}
 		if u.Report == nil || u.Report.Source != "/metrics" || u.ReportAge < 0 || i == 3 && !u.ReportFresh {

@@ -545,6 +545,33 @@ func TestFault28_ModelGone(t *testing.T) {
 			waitFor(t, patience, "the model is served again", func() bool { return p.post(chatPath, body).status == 200 })
 		})
 	})
+	t.Run("still listed", func(t *testing.T) {
+		t.Parallel()
+		both(t, setup{upstream: quietProbes}, func(t *testing.T, p *penstock, body string) {
+			p.engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1, Path: "/v1/chat"})
+			r := p.post(chatPath, body)
+			r.wantError(503, "api_error", "no_healthy_route")
+			if after := r.header.Get("Retry-After"); after != "1" {
+				t.Errorf("Retry-After %q for an engine that is looked at at once", after)
+			}
+			took := waitFor(t, patience, "the model is served again", func() bool {
+				time.Sleep(10 * time.Millisecond)
+				return p.post(chatPath, body).status == 200
+			})
+			if took > 2*time.Second {
+				t.Errorf("back after %v", took)
+			}
+			s, _ := p.state()
+			if f := s.Upstreams[0].LastFailure; f == nil || f.During != "call" || f.Reason != "model_gone" || f.Status != 404 {
+				t.Errorf("last failure %+v", f)
+			}
+			for _, line := range []string{"upstream does not serve a model now", "upstream serves the model again"} {
+				if n := strings.Count(p.log.String(), line); n != 1 {
+					t.Errorf("%d lines say %q", n, line)
+				}
+			}
+		})
+	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
 		both(t, setup{engines: two(), upstream: quietProbes, model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {

@@ -1,0 +1,160 @@
+package upstreams
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"penstock/config"
+)
+
+func TestModelGone(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{})
+	u.engine.Store(mustProfile(t, "vllm"))
+	list := newModelList([]ModelInfo{{ID: "m"}, {ID: "n"}}, nil, time.Now())
+	begun := time.Now()
+	u.setModels(list, begun)
+	time.Sleep(time.Millisecond)
+	u.ModelGone("m")
+	if serves(t, u, "m") || !serves(t, u, "n") {
+		t.Fatal("a 404 must take out this name and no other")
+	}
+	u.setModels(list, begun) // a reading that began before the 404 proves nothing
+	if serves(t, u, "m") {
+		t.Error("an older reading brought it back")
+	}
+	u.setModels(newModelList([]ModelInfo{{ID: "n"}}, list, time.Now()), time.Now().Add(time.Hour))
+	if serves(t, u, "m") {
+		t.Error("a reading without it brought it back")
+	}
+	u.setModels(list, time.Now().Add(time.Second))
+	if !serves(t, u, "m") || u.gone404.Load() != nil {
+		t.Error("a newer reading did not bring it back")
+	}
+
+	u.engine.Store(mustProfile(t, "whisper")) // lists nothing: tried again after a while
+	u.ModelGone("w")
+	u.setModels(nil, time.Now().Add(goneUnlisted/2))
+	if serves(t, u, "w") {
+		t.Error("back too soon")
+	}
+	u.setModels(nil, time.Now().Add(goneUnlisted+time.Second))
+	if !serves(t, u, "w") {
+		t.Error("never back")
+	}
+}
+
+// A 404 for a model that the engine still lists is looked into at once; each further one keeps the model away for longer, but
+// never for long. Every loss and every return is told once.
+func TestModelGoneIsCheckedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, lines := observer.New(zap.InfoLevel)
+		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
+		u := watched(t, e, "vllm", "m")
+		u.log = zap.New(core)
+		synctest.Wait()
+		for i, bounds := range [][2]time.Duration{
+			{0, 200 * time.Millisecond}, {goneAgain, 2300 * time.Millisecond}, {2 * goneAgain, 3500 * time.Millisecond},
+			{goneAgainMax, 6 * time.Second}, {goneAgainMax, 6 * time.Second},
+		} {
+			if !serves(t, u, "m") || u.NextChance("m", time.Now()) != 0 {
+				t.Fatal("not served")
+			}
+			gone := time.Now()
+			u.ModelGone("m")
+			u.ModelGone("m") // of a call that was under way: the same loss
+			if serves(t, u, "m") {
+				t.Fatal("a 404 changed nothing")
+			}
+			if next := u.NextChance("m", gone); next > kickPause {
+				t.Errorf("404 number %d: the next look is said to be %v away", i+1, next)
+			}
+			for !serves(t, u, "m") {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if took := time.Since(gone); !within(took, bounds[0], bounds[1]) {
+				t.Errorf("404 number %d: back after %v, want %v", i+1, took, bounds)
+			}
+			if n := lines.FilterMessage("upstream does not serve a model now").Len(); n != i+1 {
+				t.Errorf("%d losses told of, want %d", n, i+1)
+			}
+			if n := lines.FilterMessage("upstream serves the model again").Len(); n != i+1 {
+				t.Errorf("%d returns told of, want %d", n, i+1)
+			}
+		}
+		if f := u.Status(time.Now()).LastFailure; f == nil || f.Reason != "model_gone" || f.Status != 404 {
+			t.Errorf("last failure %+v", f)
+		}
+		time.Sleep(goneForgotten + time.Second)
+		u.ModelGone("m")
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		if !serves(t, u, "m") {
+			t.Error("a 404 of long ago still counts")
+		}
+	})
+}
+
+// A model that the engine has stopped listing stays away, and is back soon after it is listed again.
+func TestModelGoneForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
+		u := watched(t, e, "vllm", "m")
+		synctest.Wait()
+		list := func(page string) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.pages["/v1/models"] = page
+		}
+		list(`{"data":[{"id":"n"}]}`)
+		u.ModelGone("m")
+		for range 10 {
+			time.Sleep(500 * time.Millisecond)
+			if serves(t, u, "m") {
+				t.Fatal("back, although the engine does not list it")
+			}
+			if next := u.NextChance("m", time.Now()); next > 1200*time.Millisecond {
+				t.Errorf("the next look is %v away", next)
+			}
+		}
+		list(`{"data":[{"id":"m"}]}`)
+		time.Sleep(1200 * time.Millisecond)
+		synctest.Wait()
+		if !serves(t, u, "m") {
+			t.Error("not back")
+		}
+	})
+}
+
+// NextChance tells what the pause is about.
+func TestNextChance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &playedEngine{code: 200}
+		u := watched(t, e, "vllm")
+		synctest.Wait()
+		now := time.Now()
+		if d := u.NextChance("m", now); d != 0 {
+			t.Errorf("up: %v", d)
+		}
+		for range breakerRow {
+			l, _ := u.TryLease(PoolText, 0, now)
+			l.Release(OutcomeBadResponse)
+		}
+		if d := u.NextChance("m", now); d != coolDown {
+			t.Errorf("breaker open: %v", d)
+		}
+		e.set(0, 0)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if d := u.NextChance("m", time.Now()); u.State() != StateDown || d <= 0 || d > 2*defaultInterval*11/10+returnPause {
+			t.Errorf("%v: %v", u.State(), d)
+		}
+		u.retiring.Store(true)
+		if d := u.NextChance("m", time.Now()); d < time.Minute {
+			t.Errorf("retiring: %v", d)
+		}
+	})
+}
