@@ -23,7 +23,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Exit codes: 1 for a run that failed, a wrong configuration included, 2 for wrong usage.
+// Exit codes: 1 for a run that failed, a wrong configuration included, 2 for wrong usage; 130 and 143 for an edge that a
+// second SIGINT or SIGTERM did not let drain (proxy.InterruptedError).
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -57,21 +58,25 @@ func main() {
 	parser.FatalIfErrorf(err)
 	if err := k.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "penstock:", err)
-		os.Exit(exitFailed)
+		code := exitFailed
+		if interrupted := (*proxy.InterruptedError)(nil); errors.As(err, &interrupted) {
+			code = interrupted.ExitCode()
+		}
+		os.Exit(code)
 	}
 }
 
 type serveCmd struct {
-	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration file (YAML). See 'penstock check --example'."`
+	Config    string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration file (YAML). See 'penstock check --example'."`
+	SharePort bool   `env:"PENSTOCK_SHARE_PORT" help:"Let a second penstock listen on the same ports (SO_REUSEPORT), for an upgrade without a gap. Both need it."`
 }
 
-// Run serves until SIGTERM or SIGINT; a second signal ends the process at once.
+// Run serves until SIGTERM or SIGINT, then drains; a second signal ends what still runs.
 func (s *serveCmd) Run() error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	context.AfterFunc(ctx, stop) // restores the default: the next signal kills
+	end := proxy.OnSignals()
+	defer end.Stop()
 	if s.Config == "" {
-		return serveLocal(ctx)
+		return serveLocal(end)
 	}
 	f, problems := config.LoadValid(s.Config, known())
 	if f == nil {
@@ -80,14 +85,18 @@ func (s *serveCmd) Run() error {
 	for _, p := range problems {
 		fmt.Fprintln(os.Stderr, p)
 	}
-	return proxy.Run(ctx, proxy.RunOptions{Config: f, Load: func() (*config.File, config.Problems) { return config.LoadValid(s.Config, known()) }, Ready: func(public, admin string) {
-		fmt.Printf("penstock: serving %s/v1 (admin: %s)\n", public, admin)
-	}})
+	return proxy.Run(end, proxy.RunOptions{
+		Config: f, SharePort: s.SharePort,
+		Load: func() (*config.File, config.Problems) { return config.LoadValid(s.Config, known()) },
+		Ready: func(public, admin string) {
+			fmt.Printf("penstock: serving %s/v1 (admin: %s)\n", public, admin)
+		},
+	})
 }
 
 // serveLocal is the start without a configuration: what is found on this machine, or the simulator, for a fresh key.
-func serveLocal(ctx context.Context) error {
-	engines, err := localEngines(ctx)
+func serveLocal(end *proxy.Shutdown) error {
+	engines, err := localEngines(end.Context)
 	if err != nil {
 		return err
 	}
@@ -108,7 +117,7 @@ func serveLocal(ctx context.Context) error {
 	if f == nil {
 		return problems
 	}
-	return proxy.Run(ctx, proxy.RunOptions{Config: f, NextPort: true, Ready: func(public, admin string) {
+	return proxy.Run(end, proxy.RunOptions{Config: f, NextPort: true, Ready: func(public, admin string) {
 		fmt.Print(welcome(f, public, admin, key))
 	}})
 }

@@ -37,7 +37,7 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			defer e.rescue(func() { e.respondError(ctx, dialectChat, internalError(errPanicked).api) })
-			if !localRequest(ctx, c.Admin.Listen) {
+			if !localRequest(ctx, e.opts.Admin.Addr()) {
 				e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "The admin listener answers its own address only."))
 				return
 			}
@@ -56,8 +56,8 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 
 // localRequest guards a loopback listener against web pages: a browser that was lured to it sends an Origin, or a Host
 // that is not an address of this machine (DNS rebinding). Off loopback the token is the guard.
-func localRequest(ctx *fasthttp.RequestCtx, listenAddr string) bool {
-	if !loopback(listenAddr) {
+func localRequest(ctx *fasthttp.RequestCtx, listening net.Addr) bool {
+	if tcp, ok := listening.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		return true
 	}
 	if len(ctx.Request.Header.Peek("Origin")) > 0 {
@@ -66,16 +66,6 @@ func localRequest(ctx *fasthttp.RequestCtx, listenAddr string) bool {
 	host := string(ctx.Host())
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// loopback reports whether a listen address can be reached from this machine only.
-func loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -64,9 +64,6 @@ func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			}
 			return
 		}
-		if e.draining.Load() {
-			ctx.SetConnectionClose()
-		}
 		origin := allowedOrigin(ctx, e.current.Load().Config.CORS.Origins)
 		if origin != "" && ctx.IsOptions() && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0 {
 			preflight(ctx, origin)
@@ -75,6 +72,9 @@ func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		next(ctx)
 		if origin != "" {
 			shareWith(&ctx.Response.Header, origin)
+		}
+		if e.draining.Load() { // now, and not when the call began
+			ctx.SetConnectionClose()
 		}
 	}
 }

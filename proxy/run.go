@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -23,6 +24,8 @@ type RunOptions struct {
 	Config *config.File
 	// Load reads the configuration again for a reload; nil when there is no file.
 	Load func() (*config.File, config.Problems)
+	// SharePort opens the ports so that a second process may listen on them at the same time (SO_REUSEPORT).
+	SharePort bool
 	// NextPort lets a listener whose port is taken use the next free one: for a start without a configuration, where no
 	// client has been told a port yet.
 	NextPort bool
@@ -31,27 +34,21 @@ type RunOptions struct {
 	Ready func(public, admin string)
 }
 
-// Run is the whole life of the serving process: listeners, log, memory limit, edge. It returns after ctx has ended and the
-// edge has drained.
-func Run(ctx context.Context, o RunOptions) error {
-	c := o.Config
+// Run is the whole life of the serving process: listeners, log, memory limit, edge. It returns after the signal to end has
+// come and the edge has drained; the error is *InterruptedError when a second one came before it had.
+func Run(end *Shutdown, o RunOptions) error {
+	c, ctx := o.Config, end.Context
 	sink := observe.NewSink(os.Stderr)
 	defer sink.Close() //nolint:errcheck // it has no error to give
 	log, err := observe.NewLogger(c.Log, sink)
 	if err != nil {
 		return err
 	}
-	public, err := listener(c.Listen, o.NextPort)
+	ports, err := openPorts(&o)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err
 	}
-	var admin net.Listener
-	if c.Admin.Listen != "" {
-		if admin, err = listener(c.Admin.Listen, o.NextPort); err != nil {
-			return fmt.Errorf("admin.listen: %w", err)
-		}
-		c.Admin.Listen = admin.Addr().String()
-	}
+	public, admin := ports.Public, ports.Admin
 	cert, scheme := (*listen.Certificate)(nil), "http"
 	if c.TLS.Enabled() {
 		cert, scheme = new(listen.Certificate), "https"
@@ -60,7 +57,10 @@ func Run(ctx context.Context, o RunOptions) error {
 		}
 	}
 	memory, source := limit.ApplyMemoryLimit()
-	e, err := New(Options{Config: c, Log: log, MemoryLimit: memory, Public: public, Admin: admin, Certificate: cert, Load: o.Load, LogDropped: sink.Dropped})
+	e, err := New(Options{Config: c, Log: log, MemoryLimit: memory,
+		Public: public, Admin: admin, InheritedPublic: ports.inherited, SharedPort: o.SharePort, Hurry: end.Hurry,
+		Certificate: cert, Load: o.Load, LogDropped: sink.Dropped,
+	})
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,16 @@ func Run(ctx context.Context, o RunOptions) error {
 		stop := e.reloadOnChange(ctx)
 		defer stop()
 	}
-	return e.Serve(ctx)
+	listen.NotifyReady(e.readyStatus())
+	stop := e.stayWatched(ctx)
+	defer stop()
+	return errors.Join(e.Serve(ctx), end.Err())
+}
+
+// readyStatus is the line for the service manager's status.
+func (e *Edge) readyStatus() string {
+	s := e.current.Load()
+	return fmt.Sprintf("serving %d models from %d upstreams, configuration version %d", len(s.Config.Models), len(s.Config.Upstreams), s.Version)
 }
 
 // reloadOnChange reloads on SIGHUP and when a file that the configuration was read from changes, until stop is called.
@@ -107,11 +116,34 @@ func (e *Edge) reloadOnChange(ctx context.Context) (stop func()) {
 // watchInterval is how often files are looked at when no event tells of a change.
 const watchInterval = 2 * time.Second
 
-func listener(addr string, next bool) (net.Listener, error) {
-	if next {
-		return listen.ListenNext(addr, 64)
+// ports are the two listeners of a process.
+type ports struct {
+	listen.Sockets
+	inherited bool // the public one is a service manager's
+}
+
+// openPorts opens what a service manager has not opened already.
+func openPorts(o *RunOptions) (ports, error) {
+	sockets, err := listen.InheritSockets()
+	if err != nil {
+		return ports{}, err
 	}
-	return listen.Listen(addr)
+	p := ports{Sockets: sockets, inherited: sockets.Public != nil}
+	how := listen.How{Share: o.SharePort}
+	if o.NextPort {
+		how.Tries = 64
+	}
+	if p.Public == nil {
+		if p.Public, err = listen.Listen(o.Config.Listen, how); err != nil {
+			return ports{}, fmt.Errorf("listen: %w", err)
+		}
+	}
+	if p.Admin == nil && o.Config.Admin.Listen != "" {
+		if p.Admin, err = listen.Listen(o.Config.Admin.Listen, how); err != nil {
+			return ports{}, fmt.Errorf("admin.listen: %w", err)
+		}
+	}
+	return p, nil
 }
 
 func baseURL(ln net.Listener, scheme string) string {

@@ -30,6 +30,11 @@ type Options struct {
 	MemoryLimit int64
 	// Public and Admin are the listeners. Admin may be nil.
 	Public, Admin net.Listener
+	// InheritedPublic says that Public's socket is a service manager's and outlives the process; SharedPort that another
+	// process may be listening on the same ports.
+	InheritedPublic, SharedPort bool
+	// Hurry is closed when a drain that runs is to end at once; nil: never.
+	Hurry <-chan struct{}
 	// Certificate makes the public listener speak TLS; may be nil.
 	Certificate *listen.Certificate
 	LogDropped  func() uint64 // lines lost by the log's sink; may be nil
@@ -73,6 +78,7 @@ type Edge struct {
 	draining   atomic.Bool
 	public     *fasthttp.Server
 	admin      *fasthttp.Server
+	adminShut  bool // touched by Serve's goroutine only
 	watch      *listen.Listener
 }
 
@@ -96,7 +102,7 @@ func New(o Options) (*Edge, error) {
 	if err := e.apply(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
-	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: c.Limits.Connections, TLS: o.Certificate != nil}); err != nil {
+	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: c.Limits.Connections, TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	e.observeSelf()
@@ -122,6 +128,7 @@ func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 		Handler:                      e.routes(),
 		ErrorHandler:                 e.headError,
 		HeaderReceived:               e.headReceived,
+		ConnState:                    noteIdle,
 		ExpectHandler:                e.expect,
 		StreamRequestBody:            true,
 		DisablePreParseMultipartForm: true,
@@ -137,6 +144,16 @@ func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 		CloseOnShutdown:              true,
 		SecureErrorLogMessage:        true,
 		Logger:                       quiet{},
+	}
+}
+
+// noteIdle tells a connection whether it waits for a request.
+func noteIdle(c net.Conn, state fasthttp.ConnState) {
+	if state != fasthttp.StateActive && state != fasthttp.StateIdle {
+		return
+	}
+	if conn := listen.ConnOf(c); conn != nil {
+		conn.SetIdle(state == fasthttp.StateIdle)
 	}
 }
 
@@ -183,43 +200,4 @@ func (e *Edge) Serve(ctx context.Context) error {
 	case err = <-failed:
 	}
 	return errors.Join(err, e.close())
-}
-
-// drain ends the public side without cutting anybody short.
-func (e *Edge) drain() {
-	t := e.current.Load().Config.Timeouts
-	e.log.Info("draining", zap.Int64("calls", e.calls.InFlight()))
-	e.draining.Store(true)
-	if e.calls.InFlight() > 0 || t.Linger > 0 {
-		time.Sleep(t.Linger.D())
-	}
-	// One shutdown for both halves of the wait: a second one would find no listener and not wait at all.
-	limit, cancel := context.WithTimeout(context.Background(), t.Drain.D()+lastWords)
-	defer cancel()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = e.public.ShutdownWithContext(limit)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(t.Drain.D()):
-		e.log.Warn("drain time is over", zap.Int64("calls", e.calls.InFlight()))
-		e.watch.Each(func(w listen.Waiter) { w.(*Call).Drain() })
-		<-ended
-	}
-}
-
-// lastWords is how long the clients of calls that the drain has ended may take to read why.
-const lastWords = 2 * time.Second
-
-// close ends what is left: the admin listener, the probes and the watch.
-func (e *Edge) close() error {
-	limit, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	var err error
-	if e.opts.Admin != nil {
-		err = e.admin.ShutdownWithContext(limit)
-	}
-	return errors.Join(err, e.set.Close(limit), e.watch.Release())
 }

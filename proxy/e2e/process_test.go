@@ -320,21 +320,36 @@ func TestDrainLimit(t *testing.T) {
 	}
 }
 
-// TestSecondSignal ends the program at once.
+// TestSecondSignal ends what runs at once, with a word to the clients and a line in the log, and the exit code says why.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
-	engine := startEngine(t, sim.Options{})
-	path, key := writeConfig(t, engine, "linger: 0s, drain: 60s")
-	p := startProgram(t, "serve", "-c", path)
-	s := openProcessStream(t, p.says(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
-	s.next()
-	p.signal(syscall.SIGTERM)
-	waitFor(t, 5*time.Second, "it drains", func() bool { return strings.Contains(p.errs.String(), "draining") })
-	p.signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-	case <-time.After(5 * time.Second):
-		t.Error("still running 5 s after the second signal")
+	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			engine := startEngine(t, sim.Options{})
+			path, key := writeConfig(t, engine, "linger: 60s, drain: 60s")
+			p := startProgram(t, "serve", "-c", path)
+			s := openProcessStream(t, p.says(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
+			s.next()
+			p.signal(syscall.SIGTERM)
+			waitFor(t, 5*time.Second, "it drains", func() bool { return strings.Contains(p.errs.String(), "draining") })
+			p.signal(sig)
+			var last event
+			for {
+				e, ok := s.next()
+				if !ok {
+					break
+				}
+				last = e
+			}
+			if !strings.Contains(last.data, `"error"`) {
+				t.Errorf("the stream ends without a word: %q", last.data)
+			}
+			p.exits(10*time.Second, code)
+			if log := p.errs.String(); !strings.Contains(log, `"msg":"call"`) || !strings.Contains(log, `"drained"`) {
+				t.Errorf("the log:\n%s", log)
+			}
+		})
 	}
 }
 

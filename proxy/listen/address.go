@@ -1,30 +1,52 @@
 package listen
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strconv"
 	"syscall"
 )
 
-// Listen opens a TCP listener on addr (host:port).
-func Listen(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+// How says in which way a port is opened.
+type How struct {
+	// Tries is how many ports in a row are tried while they are taken; 0 and 1: the given one only.
+	Tries int
+	// Share lets another process listen on the same port at the same time (SO_REUSEPORT), when it asks for that as well. The
+	// kernel spreads new connections over them.
+	Share bool
+}
 
-// ListenNext opens a TCP listener on addr or, while the port is taken, on one of the next ports, tries in all.
-func ListenNext(addr string, tries int) (net.Listener, error) {
+// Listen opens a TCP listener on addr (host:port). It is plain TCP and not the multipath TCP of Go's default, whose
+// sockets take no filter (see Listener.Leave) and do not hand their options down.
+func Listen(addr string, how How) (net.Listener, error) {
+	var config net.ListenConfig
+	config.SetMultipathTCP(false)
+	if how.Share {
+		config.Control = shareControl
+	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		return nil, err
-	}
-	for i := range tries {
-		ln, err := Listen(net.JoinHostPort(host, strconv.Itoa(n+i)))
-		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || i == tries-1 {
+	for tries := max(1, how.Tries); ; tries-- {
+		ln, err := config.Listen(context.Background(), "tcp", net.JoinHostPort(host, port))
+		if err == nil || tries == 1 || !errors.Is(err, syscall.EADDRINUSE) {
 			return ln, err
 		}
+		n, err := strconv.Atoi(port)
+		if err != nil {
+			return nil, err
+		}
+		port = strconv.Itoa(n + 1)
 	}
-	return nil, syscall.EADDRINUSE
+}
+
+// shareControl sets SO_REUSEPORT before the socket is bound.
+func shareControl(_, _ string, raw syscall.RawConn) error {
+	var set error
+	if err := raw.Control(func(fd uintptr) { set = sharePort(fd) }); err != nil {
+		return err
+	}
+	return set
 }

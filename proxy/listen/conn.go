@@ -14,7 +14,8 @@ type Waiter interface {
 	ClientGone()
 }
 
-// Conn is an accepted connection. Begin, End, Linger, ExtendWriteDeadline and Write belong to the goroutine that serves it.
+// Conn is an accepted connection. Begin, End, Linger, SetIdle, ExtendWriteDeadline, Read and Write belong to the goroutine
+// that serves it.
 type Conn struct {
 	*net.TCPConn
 	ln         *Listener
@@ -27,6 +28,9 @@ type Conn struct {
 
 	linger atomic.Bool
 	closed atomic.Bool
+
+	idleSince atomic.Int64 // nanoseconds since epoch since when it waits for a request; 0: it serves one
+	woken     atomic.Bool  // Leave has cut a read short
 
 	// Atomic because a TLS connection that a shutdown closes sets a deadline from another goroutine.
 	writeFor atomic.Int64 // nanoseconds that ExtendWriteDeadline was given last; 0: deadlines are the caller's

@@ -25,6 +25,14 @@
 // The bound on connections. One too many is answered with a fixed 503 and lingers, so that a client in the middle of its
 // request can read it; it does not count as open, or those who are turned away would keep everybody else out.
 //
+// Leaving. A listener that is just closed resets the connections in its accept queue, and a kept connection that is just
+// closed loses the request that is on its way. So Leave first has the kernel ignore new connections (a filter on the
+// socket), accepts what the queue holds, closes, and lets kept connections go when they have had no request for a second,
+// with a last look at the socket. Answers carry "Connection: close" from the start of the drain on (package proxy), so a
+// client that has been answered meanwhile does not come back on the same connection. A socket that a service manager passed
+// on is the manager's: its queue is left to the next process. SO_REUSEPORT is the other way to a start without a gap: the
+// kernel then ignores a new connection for us and the client's second try, a second later, finds the other process.
+//
 // Write deadlines. A deadline bounds one write, not an answer: a stream may take hours. It is armed seldom, because arming
 // costs more than a small write, and it belongs to the connection: the next answer, an hour later, must not find it expired.
 // So Conn.Write moves it by itself once ExtendWriteDeadline has said how long a write may take. What a socket holds unsent

@@ -15,15 +15,20 @@ type Options struct {
 	MaxConns int
 	// TLS says that the clients speak TLS: one too many is then closed without the 503, which it could not read.
 	TLS bool
+	// KeepSocket says that the socket outlives this process, because a service manager holds it: Leave does not touch its
+	// queue.
+	KeepSocket bool
 }
 
 // Listener accepts *Conn and watches them. Its methods may be called from any goroutine.
 type Listener struct {
 	net.Listener
-	max       int64
-	tls       bool
-	watch     *watch
-	lingering gate
+	max        int64
+	tls        bool
+	keepSocket bool
+	leaving    atomic.Bool // Leave has closed the listener
+	watch      *watch
+	lingering  gate
 
 	mu         sync.Mutex
 	conns      map[*Conn]struct{}
@@ -36,7 +41,7 @@ type Listener struct {
 
 // New wraps ln, whose connections must be TCP.
 func New(ln net.Listener, o Options) (*Listener, error) {
-	l := &Listener{Listener: ln, max: int64(o.MaxConns), tls: o.TLS, conns: map[*Conn]struct{}{}, lingering: gate{max: lingerConns}}
+	l := &Listener{Listener: ln, max: int64(o.MaxConns), tls: o.TLS, keepSocket: o.KeepSocket, conns: map[*Conn]struct{}{}, lingering: gate{max: lingerConns}}
 	var err error
 	if l.watch, err = newWatch(l); err != nil {
 		return nil, err
@@ -83,6 +88,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 // adopt counts a connection and keeps it for Each.
 func (l *Listener) adopt(tcp *net.TCPConn) *Conn {
 	c := &Conn{TCPConn: tcp, ln: l, fd: -1}
+	c.SetIdle(true)
 	l.open.Add(1)
 	l.mu.Lock()
 	l.generation++

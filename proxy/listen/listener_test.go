@@ -238,7 +238,7 @@ func (f *failing) Accept() (net.Conn, error) {
 
 // With no descriptors left Accept waits instead of spinning or giving up.
 func TestAcceptBacksOff(t *testing.T) {
-	ln, err := Listen("127.0.0.1:0")
+	ln, err := Listen("127.0.0.1:0", How{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,17 +325,17 @@ func TestConnOf(t *testing.T) {
 	}
 }
 
-func TestListenNext(t *testing.T) {
-	taken, err := Listen("127.0.0.1:0")
+func TestListenTriesTheNextPorts(t *testing.T) {
+	taken, err := Listen("127.0.0.1:0", How{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
 	addr := taken.Addr().String()
-	if ln, err := ListenNext(addr, 1); !errors.Is(err, syscall.EADDRINUSE) {
+	if ln, err := Listen(addr, How{Tries: 1}); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("one try: %v, %v", ln, err)
 	}
-	next, err := ListenNext(addr, 50)
+	next, err := Listen(addr, How{Tries: 50})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestListenNext(t *testing.T) {
 		t.Errorf("port %d after %d", b, a)
 	}
 	for _, bad := range []string{"127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000"} {
-		if ln, err := ListenNext(bad, 3); err == nil {
+		if ln, err := Listen(bad, How{Tries: 3}); err == nil {
 			ln.Close()
 			t.Errorf("%s was accepted", bad)
 		}

@@ -59,7 +59,7 @@ func (w *waiter) mustNotBeCalled(t *testing.T) {
 // open returns a listener that ends with the test.
 func open(t testing.TB, o Options) *Listener {
 	t.Helper()
-	ln, err := Listen("127.0.0.1:0")
+	ln, err := Listen("127.0.0.1:0", How{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,11 @@
 
 package listen
 
-import "golang.org/x/sys/unix"
+import (
+	"io"
+
+	"golang.org/x/sys/unix"
+)
 
 // waits reports whether a call waits with the client.
 func (c *Conn) waits() bool {
@@ -30,4 +34,19 @@ func (c *Conn) hungUp() bool {
 		}
 	})
 	return gone
+}
+
+// take reads what is there without waiting; io.EOF when that is nothing.
+func (c *Conn) take(p []byte) (int, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	var read error
+	err = raw.Control(func(fd uintptr) { n, _, read = unix.Recvfrom(int(fd), p, unix.MSG_DONTWAIT) })
+	if err != nil || read != nil || n <= 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }

@@ -1,0 +1,84 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"penstock/proxy/listen"
+)
+
+// lastWords is how long the clients of calls that the drain has ended may take to read why.
+const lastWords = 2 * time.Second
+
+// drain ends the public side without cutting anybody short. Readiness turns and answers ask for the connection's end;
+// accepting goes on for the linger, so that balancers notice; then nobody new is let in, kept connections leave, and what
+// runs may go on for the drain time. What is left gets an error in its stream. Hurry skips all waiting but the last.
+func (e *Edge) drain() {
+	t := e.current.Load().Config.Timeouts
+	e.log.Info("draining", zap.Int64("calls", e.calls.InFlight()))
+	listen.NotifyStopping("draining")
+	e.draining.Store(true)
+	if e.opts.SharedPort && e.admin != nil {
+		// The next process has this port too, and must not be taken for one that is not ready.
+		e.shutAdmin()
+	}
+	e.hurried(t.Linger.D(), func() bool { return false })
+	e.watch.Leave()
+	gone := func() bool { return e.watch.Open() == 0 }
+	if !e.hurried(t.Drain.D(), gone) {
+		e.log.Warn("drain time is over", zap.Int64("calls", e.calls.InFlight()))
+		e.watch.Each(func(w listen.Waiter) { w.(*Call).Drain() })
+		e.within(lastWords, nil, gone)
+	}
+	limit, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	_ = e.public.ShutdownWithContext(limit) // closes what has not said a word
+	e.log.Info("drained", zap.Int64("calls", e.calls.InFlight()))
+}
+
+// hurried waits until done, for d at most and not at all once the operator is in a hurry. It reports whether it is done.
+func (e *Edge) hurried(d time.Duration, done func() bool) bool {
+	return e.within(d, e.opts.Hurry, done)
+}
+
+// drainPoll is how often a drain looks whether it is over.
+const drainPoll = 5 * time.Millisecond
+
+func (e *Edge) within(d time.Duration, hurry <-chan struct{}, done func() bool) bool {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	look := time.NewTicker(drainPoll)
+	defer look.Stop()
+	for !done() {
+		select {
+		case <-look.C:
+		case <-over.C:
+			return done()
+		case <-hurry:
+			return done()
+		}
+	}
+	return true
+}
+
+// close ends what is left: the admin listener, the probes and the watch.
+func (e *Edge) close() error {
+	limit, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	err := e.shutAdmin()
+	return errors.Join(err, e.set.Close(limit), e.watch.Release())
+}
+
+// shutAdmin ends the admin listener. A second time it has nothing to do.
+func (e *Edge) shutAdmin() error {
+	if e.opts.Admin == nil || e.adminShut {
+		return nil
+	}
+	e.adminShut = true
+	limit, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	return e.admin.ShutdownWithContext(limit)
+}

@@ -1,0 +1,99 @@
+package listen
+
+import (
+	"errors"
+	"net"
+	"os"
+	"time"
+)
+
+const (
+	// handshakeTime is how long a listener that refuses new connections waits for the last handshakes to end.
+	handshakeTime = 50 * time.Millisecond
+	// backlogTime bounds the wait for the accept queue to empty, which it does unless the process cannot keep up.
+	backlogTime = 2 * time.Second
+	// leaveAfter is how long a connection may stay without a request before Leave ends it: long enough for a client that
+	// sends its next request when the answer has come, short enough not to be waited for.
+	leaveAfter = time.Second
+	// wokenTime is the deadline of a read that Leave has disturbed. fasthttp sets its own with the next request.
+	wokenTime = 10 * time.Second
+)
+
+// Leave ends accepting without cutting anybody off, and returns when the listener is closed. Connections whose handshake
+// has begun are accepted still; later ones are refused (or taken by whoever shares the port). Then every connection that
+// waits for a next request is closed once it has waited for leaveAfter, with a last look at its socket: a request that has
+// come is served.
+func (l *Listener) Leave() {
+	if l.keepSocket {
+		_ = l.Listener.Close() // the queue is the next process's
+	} else {
+		l.refuseNew()
+		time.Sleep(handshakeTime)
+		for end := time.Now().Add(backlogTime); l.backlog() > 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		_ = l.Listener.Close()
+	}
+	l.leaving.Store(true)
+	for _, c := range l.snapshot() {
+		if c.idleSince.Load() != 0 {
+			c.woken.Store(true)
+			_ = c.TCPConn.SetReadDeadline(time.Now())
+		}
+	}
+}
+
+// refuseNew makes the kernel ignore new connections while those in its queue are still accepted. Where it cannot, closing
+// the listener resets what came in since the queue was found empty.
+func (l *Listener) refuseNew() { l.control(func(fd uintptr) { dropSYN(fd) }) }
+
+// backlog is how many connections wait to be accepted; 0 where that cannot be told.
+func (l *Listener) backlog() (n int) {
+	l.control(func(fd uintptr) { n = acceptQueue(fd) })
+	return n
+}
+
+func (l *Listener) control(f func(fd uintptr)) {
+	if tcp, ok := l.Listener.(*net.TCPListener); ok {
+		if raw, err := tcp.SyscallConn(); err == nil {
+			_ = raw.Control(f) // fails on a closed listener only
+		}
+	}
+}
+
+// SetIdle says whether the connection waits for its next request. A new one does.
+func (c *Conn) SetIdle(idle bool) {
+	since := int64(0)
+	if idle {
+		since = max(1, int64(time.Since(epoch)))
+	}
+	c.idleSince.Store(since)
+}
+
+// Read reads what the client sends. After Leave it ends connections that have nothing to do.
+func (c *Conn) Read(p []byte) (int, error) {
+	for {
+		if c.ln.leaving.Load() {
+			if since := c.idleSince.Load(); since != 0 {
+				return c.lastRead(p, epoch.Add(time.Duration(since)+leaveAfter))
+			}
+		}
+		n, err := c.TCPConn.Read(p)
+		if n > 0 || err == nil || !c.woken.CompareAndSwap(true, false) || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		_ = c.TCPConn.SetReadDeadline(time.Now().Add(wokenTime))
+	}
+}
+
+// lastRead waits until a time, then takes what has come nevertheless, and reports the end of the connection when that is
+// nothing.
+func (c *Conn) lastRead(p []byte, until time.Time) (int, error) {
+	_ = c.TCPConn.SetReadDeadline(until)
+	n, err := c.TCPConn.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		n, err = c.take(p)
+	}
+	_ = c.TCPConn.SetReadDeadline(time.Now().Add(wokenTime))
+	return n, err
+}

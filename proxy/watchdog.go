@@ -1,0 +1,55 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/listen"
+)
+
+// stayWatched gives the service manager's watchdog, if there is one, its signs of life, until stop is called. One is sent
+// when the public listener has answered a request of our own: a process that runs but serves nobody is restarted.
+func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
+	interval := listen.WatchdogInterval() / 2 // sd_watchdog_enabled(3) asks for half of it
+	if interval <= 0 {
+		return func() {}
+	}
+	ctx, stop = context.WithCancel(context.WithoutCancel(ctx)) // a drain is watched, too
+	go func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			if e.draining.Load() || e.answers(interval) {
+				listen.NotifyAlive()
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return stop
+}
+
+// answers reports whether the public listener gives any answer within the time, on a connection of its own.
+func (e *Edge) answers(within time.Duration) bool {
+	scheme := "http"
+	if e.opts.Certificate != nil {
+		scheme = "https"
+	}
+	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(res)
+	req.SetRequestURI(baseURL(e.opts.Public, scheme) + "/health")
+	req.SetConnectionClose()
+	client := fasthttp.Client{
+		DialDualStack: true,
+		TLSConfig:     &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // it is this process, and nothing is said to it
+		RetryIfErr:    func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
+	}
+	return client.DoTimeout(req, res, within) == nil
+}
