@@ -106,8 +106,8 @@ func keep(b []byte) []byte {
 	return b[:0]
 }
 
-// Read takes one event of the engine's stream. It reports whether the event was a chunk; if not, it brought nothing. The
-// error is a *BadAnswer when the event is malformed or the answer too large, or an *EngineError when the engine reports a
+// Read takes one event of the engine's stream. It reports whether the event was a chunk of an answer that has begun; if not,
+// it brought nothing to tell. The error is a *BadAnswer when the event is malformed or the answer too large, or an *EngineError when the engine reports a
 // failure. Events behind the end are ignored.
 func (s *Source) Read(ev sse.Event) (bool, error) {
 	s.Content, s.Refusal, s.Reasoning, s.Touched = nil, nil, nil, s.Touched[:0]
@@ -122,7 +122,7 @@ func (s *Source) Read(ev sse.Event) (bool, error) {
 	if len(ev.Data) > keepBuffer {
 		s.chunk.reset()
 	}
-	return err == nil, err
+	return err == nil && s.choices > 0, err // what comes before the first choice is no answer yet, and may never become one
 }
 
 // again takes a chunk that differs from the one before in its text alone.
