@@ -55,7 +55,8 @@ type Call struct {
 	attempt  attempt // the one that is running or that the answer comes from
 	tried    []upstreams.ID
 	prefix   []uint64 // hashes of the prompt's beginning, for prefix affinity
-	sends    int
+	targets  int      // engines that were tried
+	sends    int      // requests that were written
 	cause    atomic.Pointer[abortCause]
 	left     atomic.Pointer[chan struct{}] // closed by abort while the call waits in a queue
 	exchange atomic.Pointer[upstreams.Exchange]
@@ -137,7 +138,7 @@ func (c *Call) finish() {
 	c.settle()
 	now := c.edge.now()
 	c.record.RequestID = string(c.id)
-	c.record.Attempts = c.sends
+	c.record.Attempts = c.attempts()
 	if c.usage.Known || c.usage.Estimated {
 		c.record.PromptTokens, c.record.CompletionTokens, c.record.CachedTokens = c.usage.Prompt, c.usage.Completion, c.usage.Cached
 		c.record.TokensEstimated = c.usage.Estimated

@@ -28,6 +28,7 @@ func (c *Call) dispatch() *failure {
 		}
 		c.upstream = lease.Upstream()
 		c.record.Upstream = c.upstream.Name()
+		c.targets++
 		f := c.try(lease, target)
 		if f == nil {
 			return nil
@@ -86,6 +87,10 @@ func (c *Call) prefixBlocks() []uint64 {
 	}
 	return c.prefix
 }
+
+// attempts is how often the call was tried, for the log: a connection that could not be made is an attempt at which nothing
+// was sent, and a request that was sent again in place of a dead connection is one more at the same engine.
+func (c *Call) attempts() int { return max(c.sends, c.targets) }
 
 // mayRetry is the one rule of what is sent again: only a failure that allows it, within the attempts of one call and the
 // budget of all. Nothing has been committed when it is asked.

@@ -174,7 +174,9 @@ func fromStatus(status int, e *chat.EngineError, retryAfter time.Duration) *fail
 	switch {
 	case e.ClientFault || status == 400 || status == 413 || status == 422:
 		f.api, f.outcome, f.result = rejected(status, e), upstreams.OutcomeRejected, observe.ClientError
-		f.label = apierr.CodeRejectedByEngine // an engine's own code is not ours to label with
+		if c := f.api.Code; c != apierr.CodeContextLength && c != apierr.CodeRequestTooLarge {
+			f.label = apierr.CodeRejectedByEngine // an engine's own code is not ours to label with
+		}
 	case status == 429:
 		f.outcome, f.result, f.retry = upstreams.OutcomeRefused, observe.Limited, true
 		f.api = &apierr.Error{

@@ -18,7 +18,7 @@ func (c *Call) commonHeaders() {
 	}
 	if c.snap.Config.Log.DebugHeaders {
 		h.Set("X-Penstock-Upstream", c.record.Upstream)
-		h.Set("X-Penstock-Attempts", strconv.Itoa(c.sends))
+		h.Set("X-Penstock-Attempts", strconv.Itoa(c.attempts()))
 		h.Set("X-Penstock-Queue-Ms", strconv.FormatInt(c.record.Queue.Milliseconds(), 10))
 	}
 }
