@@ -345,7 +345,7 @@ func (r *reply) wantBroken(w way, code string) {
 	if e.Error.Code != code {
 		r.t.Errorf("code %q, want %q", e.Error.Code, code)
 	}
-	if w.dialect == "messages" && (last.name != "error" || e.Type != "error" || e.Error.Type != "overloaded_error" && e.Error.Type != "api_error") {
+	if w.dialect == "messages" && (last.name != "error" || e.Type != "error" || (e.Error.Type != "overloaded_error") != (code == "capacity_full")) {
 		r.t.Errorf("the error event is not the dialect's: %v", last)
 	}
 	for _, ev := range events {

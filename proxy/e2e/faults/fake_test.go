@@ -38,15 +38,23 @@ type fakeCall struct {
 // having closed it.
 func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 	t.Helper()
+	f := &fakeEngine{t: t, script: script}
+	f.url = listen(t, f.serve)
+	return f
+}
+
+// listen hands every connection to serve, in a goroutine of its own, until the test ends, and returns the listener's URL.
+// Connections that serve leaves open are closed at the end.
+func listen(t testing.TB, serve func(net.Conn)) (url string) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fakeEngine{t: t, url: "http://" + ln.Addr().String(), script: script}
-	var conns sync.WaitGroup
+	var running sync.WaitGroup
 	var mu sync.Mutex
 	var open []net.Conn
-	conns.Go(func() {
+	running.Go(func() {
 		for {
 			c, err := ln.Accept()
 			if err != nil {
@@ -55,7 +63,7 @@ func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 			mu.Lock()
 			open = append(open, c)
 			mu.Unlock()
-			conns.Go(func() { f.serve(c) })
+			running.Go(func() { serve(c) })
 		}
 	})
 	t.Cleanup(func() {
@@ -65,9 +73,9 @@ func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 			c.Close()
 		}
 		mu.Unlock()
-		conns.Wait()
+		running.Wait()
 	})
-	return f
+	return "http://" + ln.Addr().String()
 }
 
 func (f *fakeEngine) serve(c net.Conn) {
