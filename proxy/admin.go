@@ -144,6 +144,7 @@ func (e *Edge) observeSelf() {
 	gauge("penstock_body_memory_limit_bytes", func() float64 { return float64(e.memory.Limit()) })
 	gauge("penstock_config_version", func() float64 { return float64(e.current.Load().Version) })
 	gauge("penstock_client_connections", func() float64 { return float64(e.watch.Open()) })
+	gauge("penstock_client_connections_limit", func() float64 { return float64(e.watch.Max()) })
 	gauge("penstock_accept_errors", func() float64 { return float64(e.watch.AcceptErrors()) })
 	gauge("penstock_client_connections_rejected", func() float64 { return float64(e.watch.Rejected()) })
 	e.reloadsOK = e.metrics.NewCounter(`penstock_reloads_total{result="ok"}`)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/url"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -94,6 +95,7 @@ func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []by
 // hasCurrent reports whether an If-None-Match names etag: a star, or a list of tags, each of them strong or weak. The
 // comparison is the weak one (RFC 9110, 13.1.2). A tag of ours holds no comma.
 func hasCurrent(ifNoneMatch []byte, etag string) bool {
+	etag = strings.TrimPrefix(etag, "W/")
 	for tag := range bytes.SplitSeq(ifNoneMatch, []byte{','}) {
 		tag = bytes.TrimPrefix(bytes.TrimSpace(tag), []byte("W/"))
 		if string(tag) == etag || string(tag) == "*" {

@@ -43,6 +43,7 @@ func errorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 func (e *Edge) respondError(ctx *fasthttp.RequestCtx, d *dialect, err *apierr.Error) {
 	id := appendRequestID(nil)
 	err = d.errorOf(err)
+	e.calls.Refused(err.Code)
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(err.Status)
 	ctx.Response.Header.SetContentType("application/json")

@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/auth"
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
 )
@@ -30,8 +32,8 @@ var endpoints = []*endpoint{
 func (e *Edge) routes() fasthttp.RequestHandler {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
-	r.NotFound = e.notFound
-	r.MethodNotAllowed = e.methodNotAllowed
+	r.NotFound = e.keyless(e.notFound)
+	r.MethodNotAllowed = e.keyless(e.methodNotAllowed)
 	for _, ep := range endpoints {
 		r.POST(ep.path, e.generate(ep))
 	}
@@ -41,11 +43,11 @@ func (e *Edge) routes() fasthttp.RequestHandler {
 	}
 	get("/v1/models", e.models)
 	get("/v1/models/{id:*}", e.modelByID)
-	get("/health", e.health)
+	get("/health", e.keyless(e.health))
 	for i := range documents {
-		get(documents[i].path, documents[i].serve)
+		get(documents[i].path, e.keyless(documents[i].serve))
 	}
-	r.HEAD("/", e.root)
+	r.HEAD("/", e.keyless(e.root))
 	return e.guard(r.Handler)
 }
 
@@ -64,6 +66,9 @@ func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			}
 			return
 		}
+		if !ctx.Request.Header.IsHTTP11() {
+			ctx.SetConnectionClose()
+		}
 		origin := allowedOrigin(ctx, e.current.Load().Config.CORS.Origins)
 		if origin != "" && ctx.IsOptions() && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0 {
 			preflight(ctx, origin)
@@ -76,6 +81,19 @@ func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		if e.draining.Load() { // now, and not when the call began
 			ctx.SetConnectionClose()
 		}
+	}
+}
+
+// keyless is for answers that need no credential and look at none in the headers. One in the query string is refused even
+// there: it is in the logs of whoever the request has passed, and its owner should hear of it.
+func (e *Edge) keyless(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		var refused *apierr.Error
+		if errors.As(auth.CheckQuery(ctx.URI().QueryString()), &refused) {
+			e.respondError(ctx, dialectOf(ctx), refused)
+			return
+		}
+		next(ctx)
 	}
 }
 

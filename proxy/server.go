@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -46,11 +45,11 @@ type Options struct {
 
 // secure puts TLS in front of ln when there is a certificate. The handshake runs on the connection's own goroutine, under
 // the header's clock.
-func (o *Options) secure(ln net.Listener) net.Listener {
+func (o *Options) secure(ln *listen.Listener) net.Listener {
 	if o.Certificate == nil {
 		return ln
 	}
-	return tls.NewListener(ln, o.Certificate.Config())
+	return ln.TLS(o.Certificate.Config())
 }
 
 // Edge is the proxy as deployed: the public listener, the admin listener and everything between them and the engines.
@@ -102,13 +101,23 @@ func New(o Options) (*Edge, error) {
 	if err := e.apply(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
-	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: c.Limits.Connections, TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic}); err != nil {
+	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	e.observeSelf()
 	e.public = e.publicServer(c)
 	e.admin = e.adminServer(c)
 	return e, nil
+}
+
+// connections is how many clients may be connected: what the configuration says, or what the limit on descriptors allows.
+func (e *Edge) connections() int {
+	c := e.opts.Config
+	n := listen.Affordable(c.Limits.Connections, len(c.Upstreams))
+	if n < c.Limits.Connections {
+		e.log.Warn("fewer connections than configured: raise the process's limit on open files", zap.Int("limits.connections", c.Limits.Connections), zap.Int("connections", n))
+	}
+	return n
 }
 
 // retiredKeys is how many keys that are no longer configured have their limits' state remembered.
@@ -128,7 +137,7 @@ func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 		Handler:                      e.routes(),
 		ErrorHandler:                 e.headError,
 		HeaderReceived:               e.headReceived,
-		ConnState:                    noteIdle,
+		ConnState:                    connState,
 		ExpectHandler:                e.expect,
 		StreamRequestBody:            true,
 		DisablePreParseMultipartForm: true,
@@ -147,13 +156,13 @@ func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 	}
 }
 
-// noteIdle tells a connection whether it waits for a request.
-func noteIdle(c net.Conn, state fasthttp.ConnState) {
-	if state != fasthttp.StateActive && state != fasthttp.StateIdle {
-		return
-	}
-	if conn := listen.ConnOf(c); conn != nil {
-		conn.SetIdle(state == fasthttp.StateIdle)
+// connState tells a connection whether it waits for a request.
+func connState(c net.Conn, state fasthttp.ConnState) {
+	switch state { //nolint:exhaustive // the others say nothing about it
+	case fasthttp.StateNew, fasthttp.StateIdle:
+		listen.Idle(c)
+	case fasthttp.StateActive:
+		listen.Active(c)
 	}
 }
 
@@ -162,12 +171,17 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// headError answers a request whose head did not parse; the connection ends with it.
+// headError answers a request whose head did not parse, or that ended before the first byte of its body; the connection
+// ends with it.
 func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 	var small *fasthttp.ErrSmallBuffer
 	var timeout net.Error
 	a := badHead("The request could not be parsed as HTTP/1.1.")
 	switch {
+	case len(ctx.Request.Header.RawHeaders()) > 0: // fasthttp forgets a head that it could not parse
+		a = bodyBroken(err)
+	case errors.Is(err, listen.ErrBareLine):
+		a = badHead("A line of the request head does not end in CR LF.")
 	case errors.As(err, &small):
 		a = apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge, "The request head is larger than the limit.")
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
@@ -178,7 +192,7 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 		c.Linger()
 	}
 	if !e.tunnel(ctx) {
-		e.respondError(ctx, dialectChat, a)
+		e.respondError(ctx, dialectOf(ctx), a)
 	}
 }
 

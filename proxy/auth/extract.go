@@ -44,7 +44,7 @@ var (
 // A key is one or more visible ASCII characters but the comma, which HTTP gives to lists.
 func Extract(r *Request) (c Credential, present bool, err error) {
 	if len(r.Query) > 0 {
-		if err := checkQuery(r.Query); err != nil {
+		if err := CheckQuery(r.Query); err != nil {
 			return Credential{}, false, err
 		}
 	}

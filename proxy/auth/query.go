@@ -10,12 +10,14 @@ var credentialNames = map[string]struct{}{
 	"secret": {}, "apisecret": {}, "clientsecret": {}, "password": {},
 }
 
-// checkQuery looks for a credential in a query string. A parameter is one by its name, however it is spelt: percent
-// escapes are decoded, case and everything but letters and digits is left out, and a name in brackets (key[], a[token])
-// is also looked at piece by piece. A name or value that is one of our own keys is a credential under any name.
+// CheckQuery looks for a credential in a query string, and returns the *apierr.Error that refuses it: a 401 for a credential,
+// a 400 for a string that cannot be decoded. Both are shared and read-only. A parameter is a credential by its name, however
+// it is spelt: percent escapes are decoded, case and everything but letters and digits is left out, and a name in brackets
+// (key[], a[token]) is also looked at piece by piece. A name or value that is one of our own keys is a credential under any
+// name.
 //
 // A credential wins over a part that cannot be decoded, so that breaking an escape does not hide one.
-func checkQuery(query []byte) error {
+func CheckQuery(query []byte) error {
 	var broken error
 	for len(query) > 0 {
 		var pair []byte

@@ -17,7 +17,7 @@ func FuzzQuery(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
-		err := checkQuery([]byte(query))
+		err := CheckQuery([]byte(query))
 		found, broken := false, false
 		for _, pair := range strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' }) {
 			rawName, rawValue, _ := strings.Cut(pair, "=")

@@ -33,7 +33,7 @@ type Catalog struct {
 // Page is a rendered list. It is immutable and shared.
 type Page struct {
 	Body   []byte
-	ETag   string // quoted, as in the header
+	ETag   string // as in the header; weak, since pages that differ in updated_at alone have the same
 	second int64
 }
 
@@ -96,6 +96,18 @@ func newPage(v any, second int64) (*Page, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	tag := `"` + strconv.FormatUint(xxhash.Sum64(b.Bytes()), 16) + `"`
-	return &Page{Body: b.Bytes(), ETag: tag, second: second}, nil
+	return &Page{Body: b.Bytes(), ETag: tag(b.Bytes(), second), second: second}, nil
+}
+
+// tag makes the ETag of a page: a hash of all but the time at which it was rendered. A client that asks again is then told
+// that nothing has changed, instead of getting a page with another second in it.
+func tag(page []byte, second int64) string {
+	stamp := strconv.AppendInt([]byte(`"updated_at":`), second, 10)
+	sum := xxhash.New()
+	for found := true; found; {
+		var part []byte
+		part, page, found = bytes.Cut(page, stamp)
+		_, _ = sum.Write(part)
+	}
+	return `W/"` + strconv.FormatUint(sum.Sum64(), 16) + `"`
 }

@@ -5,7 +5,8 @@
 //
 // Cheap under polling: a page is rendered at most once a second for each scope (the public list, and one list for each
 // set of rules that keys have) and served as bytes with an ETag. Within that second the capacity may lag; when rendered
-// it is exact.
+// it is exact. The tag is weak and leaves updated_at out: a poller is told "not modified" for as long as nothing but the
+// clock has moved.
 //
 // Scopes live in a bounded LRU, since there may be as many as keys. The scope's name is the key's id, never the key.
 //

@@ -27,7 +27,7 @@ type entry struct {
 	Capacity               capacity       `json:"capacity"`
 	Vision                 *vision        `json:"vision,omitempty"`
 	Pricing                map[string]any `json:"pricing,omitempty"`
-	SupportedFeatures      []string       `json:"supported_features"`
+	SupportedFeatures      []string       `json:"supported_features,omitempty"`
 	IsReady                bool           `json:"is_ready"`
 	ModelInfo              *modelInfo     `json:"model_info,omitempty"`
 }
@@ -67,7 +67,7 @@ func newEntry(m *config.Model, started int64) entry {
 		SupportedEndpoints: m.Endpoints(), InputModalities: orList(m.InputModalities, d.input), OutputModalities: orList(m.OutputModalities, d.output),
 		ContextLength: m.ContextLength, ModalityContextLengths: m.ModalityContextLengths,
 		MaxOutputLength: m.MaxOutputLength, CapacityTPM: m.CapacityTPM,
-		Pricing: m.Pricing, SupportedFeatures: orList(m.SupportedFeatures, []string{}),
+		Pricing: m.Pricing, SupportedFeatures: m.SupportedFeatures,
 	}
 	if v := m.Vision; v != nil {
 		e.Vision = &vision{v.MaxImageEdge, v.MaxPixels, v.MaxTokens, v.ContextLength, v.RetryAfterSeconds}

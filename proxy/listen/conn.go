@@ -14,13 +14,14 @@ type Waiter interface {
 	ClientGone()
 }
 
-// Conn is an accepted connection. Begin, End, Linger, SetIdle, ExtendWriteDeadline, Read and Write belong to the goroutine
+// Conn is an accepted connection. Begin, End, Linger, ExtendWriteDeadline, Read and Write belong to the goroutine
 // that serves it.
 type Conn struct {
 	*net.TCPConn
 	ln         *Listener
 	generation uint32
 	fd         int
+	lines      lines // unless it is TLS, which hides them
 
 	mu     sync.Mutex
 	waiter Waiter

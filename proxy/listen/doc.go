@@ -24,6 +24,10 @@
 //
 // The bound on connections. One too many is answered with a fixed 503 and lingers, so that a client in the middle of its
 // request can read it; it does not count as open, or those who are turned away would keep everybody else out.
+// Affordable keeps the bound below what the limit on descriptors allows.
+//
+// Lines. fasthttp waits for CR LF CR LF, so that a head with other line ends would hang until the header's clock runs out.
+// The connections look at what is read of a head, and end it at the first line that does not end in CR LF (lines.go).
 //
 // Leaving. A listener that is just closed resets the connections in its accept queue, and a kept connection that is just
 // closed loses the request that is on its way. So Leave first has the kernel ignore new connections (a filter on the

@@ -61,8 +61,8 @@ func (l *Listener) control(f func(fd uintptr)) {
 	}
 }
 
-// SetIdle says whether the connection waits for its next request. A new one does.
-func (c *Conn) SetIdle(idle bool) {
+// setIdle notes whether the connection waits for its next request.
+func (c *Conn) setIdle(idle bool) {
 	since := int64(0)
 	if idle {
 		since = max(1, int64(time.Since(epoch)))
@@ -70,8 +70,8 @@ func (c *Conn) SetIdle(idle bool) {
 	c.idleSince.Store(since)
 }
 
-// Read reads what the client sends. After Leave it ends connections that have nothing to do.
-func (c *Conn) Read(p []byte) (int, error) {
+// read reads what the client sends. After Leave it ends connections that have nothing to do.
+func (c *Conn) read(p []byte) (int, error) {
 	for {
 		if c.ln.leaving.Load() {
 			if since := c.idleSince.Load(); since != 0 {

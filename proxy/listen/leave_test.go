@@ -38,10 +38,10 @@ func answerLines(c *Conn) {
 		if err != nil {
 			return
 		}
-		c.SetIdle(false)
+		c.setIdle(false)
 		_ = c.SetReadDeadline(time.Time{})
 		_, _ = io.WriteString(c, strings.ToUpper(line))
-		c.SetIdle(true)
+		c.setIdle(true)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestLeaveServesWhatHasCome(t *testing.T) {
 	server, client := pair(t, l)
 	silent, quiet := pair(t, l)
 	working, busy := pair(t, l)
-	working.SetIdle(false)
+	working.setIdle(false)
 	for _, c := range []*Conn{server, silent} {
 		c.idleSince.Store(1) // idle for as long as the process runs
 	}

@@ -12,6 +12,7 @@ const (
 	lingerTime  = 5 * time.Second
 	lingerBytes = 256 << 20
 	lingerConns = 256
+	lingerLeast = 16 // that many, however few connections there may be
 )
 
 var drainBuffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}

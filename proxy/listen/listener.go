@@ -42,6 +42,9 @@ type Listener struct {
 // New wraps ln, whose connections must be TCP.
 func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{Listener: ln, max: int64(o.MaxConns), tls: o.TLS, keepSocket: o.KeepSocket, conns: map[*Conn]struct{}{}, lingering: gate{max: lingerConns}}
+	if o.MaxConns > 0 {
+		l.lingering.max = max(lingerLeast, min(lingerConns, l.max/4)) // they take descriptors too
+	}
 	var err error
 	if l.watch, err = newWatch(l); err != nil {
 		return nil, err
@@ -88,7 +91,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 // adopt counts a connection and keeps it for Each.
 func (l *Listener) adopt(tcp *net.TCPConn) *Conn {
 	c := &Conn{TCPConn: tcp, ln: l, fd: -1}
-	c.SetIdle(true)
+	c.setIdle(true)
 	l.open.Add(1)
 	l.mu.Lock()
 	l.generation++
@@ -143,6 +146,9 @@ func (l *Listener) snapshot() []*Conn {
 	}
 	return conns
 }
+
+// Max returns how many connections may be open at once; 0: no bound.
+func (l *Listener) Max() int64 { return l.max }
 
 // Open returns the number of open connections.
 func (l *Listener) Open() int64 { return l.open.Load() }

@@ -124,6 +124,11 @@ func (c *Calls) Finish(r *Record, now time.Time) {
 	}
 }
 
+// Refused counts a request that was refused before it was a call, by the code of the refusal.
+func (c *Calls) Refused(code string) {
+	c.counter(&c.refusals, "penstock_errors_total", "code", dash(code)).Inc()
+}
+
 func (c *Calls) calls(k seriesKey) *metrics.Counter {
 	if v, ok := c.series.Load(k); ok {
 		return v.(*metrics.Counter)

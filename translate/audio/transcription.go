@@ -67,7 +67,7 @@ func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if which != fieldModel && which >= 0 && len(value) == 0 {
+	if which != fieldModel && which != fieldFile && which >= 0 && len(value) == 0 {
 		return "", nil
 	}
 	switch which {

@@ -59,7 +59,7 @@ const keepName = 1 << 10
 
 // Record stops at what the deepest rule reads, tool_choice.allowed_tools.tools[0].function: schemas of tools are checked as
 // JSON but not indexed.
-var parseOptions = jsonx.Options{Record: 6}
+var parseOptions = jsonx.Options{Record: 6, Paired: true}
 
 // Reset forgets the request and lets go of the body. What has been allocated is kept for the next one.
 func (r *Request) Reset() {

@@ -27,7 +27,7 @@ type Request struct {
 }
 
 // What is indexed: the members of the request, and the elements of those that are arrays.
-var requestOptions = jsonx.Options{Record: 2}
+var requestOptions = jsonx.Options{Record: 2, Paired: true}
 
 // Decode reads a body: a JSON object with a string model. The error is an *apierr.Error.
 func (r *Request) Decode(body []byte) error {

@@ -26,6 +26,9 @@ type Options struct {
 	Record int
 	// MaxNodes caps the tape: every recorded value and every recorded member name is a node of 16 bytes. Default 1<<20.
 	MaxNodes int
+	// Paired refuses a \u escape of half a surrogate pair. It is legal JSON but no text: other parsers refuse it, or fail
+	// later, when they encode the string.
+	Paired bool
 }
 
 // Kind is the kind of a JSON value.
@@ -67,6 +70,7 @@ func (k Kind) String() string {
 const (
 	flagEscaped    = 1 << iota // string: holds a backslash
 	flagWide                   // string: holds bytes above 0x7f
+	flagLone                   // string: has an escape of half a surrogate pair
 	flagFraction               // number: has a fraction or an exponent
 	flagUnrecorded             // container: has children that are not on the tape
 )
@@ -192,6 +196,9 @@ value: // a value must follow
 		if reason != "" {
 			return nodes, &SyntaxError{end, reason}
 		}
+		if flags&flagLone != 0 && o.Paired {
+			return nodes, &SyntaxError{i, reasonLone}
+		}
 		if rec {
 			nodes = nodes[:len(nodes)+1]
 			nodes[len(nodes)-1].set(i, end, len(nodes), String, flags)
@@ -312,6 +319,9 @@ member: // a member's name must follow; space has been skipped
 		if reason != "" {
 			return nodes, &SyntaxError{end, reason}
 		}
+		if flags&flagLone != 0 && o.Paired {
+			return nodes, &SyntaxError{i, reasonLone}
+		}
 		if rec {
 			if len(nodes) == cap(nodes) {
 				var ok bool
@@ -353,6 +363,7 @@ const (
 	reasonNumber   = "invalid number"
 	reasonControl  = "control character in a string"
 	reasonEscape   = "invalid escape in a string"
+	reasonLone     = "half of a surrogate pair in a string"
 	reasonUTF8     = "invalid UTF-8 in a string"
 	reasonName     = "expected a member name in quotes"
 	reasonColon    = "expected ':' after a member name"

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"math/big"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -266,6 +268,9 @@ func check(t *testing.T, src []byte) {
 	if serr := shallow.Parse(src, Options{Record: 1}); !reflect.DeepEqual(serr, err) {
 		t.Fatalf("%q: %v when recorded, %v when not", src, err, serr)
 	}
+	if perr := new(Doc).Parse(src, Options{Paired: true}); (perr == nil) != (want && !lone(src)) {
+		t.Fatalf("%q: %v with Paired", src, perr)
+	}
 	if err != nil {
 		var syntax *SyntaxError
 		if !errors.As(err, &syntax) || syntax.Offset < 0 || syntax.Offset > len(src) {
@@ -315,6 +320,45 @@ func checkNumber(t *testing.T, v Value) {
 	wantOK := r.IsInt() && r.Num().IsInt64()
 	if ok != wantOK || ok && i != r.Num().Int64() {
 		t.Fatalf("Int(%s) = %v, %v", raw, i, ok)
+	}
+}
+
+var anyEscape = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
+
+// lone reports whether valid JSON has an escape of half a surrogate pair.
+func lone(src []byte) bool {
+	all := anyEscape.FindAllIndex(src, -1)
+	code := func(i int) rune {
+		if i == len(all) || src[all[i][0]+1] != 'u' {
+			return 0
+		}
+		n, _ := strconv.ParseUint(string(src[all[i][0]+2:all[i][1]]), 16, 16)
+		return rune(n)
+	}
+	for i := 0; i < len(all); i++ {
+		if !utf16.IsSurrogate(code(i)) {
+			continue
+		}
+		if i+1 == len(all) || all[i+1][0] != all[i][1] || utf16.DecodeRune(code(i), code(i+1)) == utf8.RuneError {
+			return true
+		}
+		i++
+	}
+	return false
+}
+
+func TestParsePaired(t *testing.T) {
+	for src, offset := range map[string]int{
+		`"\ud83d\ude00"`: -1, `"\uD83D\uDE00"`: -1, `["\ud7ff\ue000"]`: -1, `"\\ud800"`: -1, `{"\ud83d\ude00":"\ud83d\ude00\ud83d\ude00"}`: -1,
+		`"\ud800"`: 0, `[1,"\udc00"]`: 3, `"\ud800\ud800\udc00"`: 0, `"\ud83dx\ude00"`: 0, `"\ude00\ud83d"`: 0, `{"\uD800":1}`: 1, `"\ud800\n"`: 0, `"\ud800\u0041"`: 0,
+		`[[[[[[[[[["\ud800"]]]]]]]]]]`: 10, // deeper than what is recorded
+	} {
+		err := new(Doc).Parse([]byte(src), Options{Paired: true})
+		var syntax *SyntaxError
+		if offset < 0 && err != nil || offset >= 0 && (!errors.As(err, &syntax) || *syntax != SyntaxError{offset, reasonLone}) {
+			t.Errorf("%s: %v", src, err)
+		}
+		check(t, []byte(src))
 	}
 }
 

@@ -88,6 +88,13 @@ func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 					return j, 0, reasonEscape
 				}
 			}
+			if s[i+2]|0x20 == 'd' && s[i+3] >= '8' { // D800 to DFFF, in whatever case
+				if !paired(s, i) {
+					flags |= flagLone
+				} else {
+					i += 6
+				}
+			}
 			i += 6
 		case c < ' ':
 			return i, 0, reasonControl
@@ -100,6 +107,20 @@ func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 			}
 		}
 	}
+}
+
+// paired reports whether the valid \u escape of a surrogate at i is the first half of a pair whose second half follows.
+func paired(s []byte, i int) bool {
+	if c := s[i+3] | 0x20; c == 'c' || c == 'd' || c == 'e' || c == 'f' || len(s)-i < 12 || s[i+6] != '\\' || s[i+7] != 'u' {
+		return false
+	}
+	for _, c := range s[i+8 : i+12] {
+		if unhex(c) < 0 {
+			return false // the scan comes to it
+		}
+	}
+	c := s[i+9] | 0x20
+	return s[i+8]|0x20 == 'd' && c >= 'c' && c <= 'f'
 }
 
 // simple marks what may follow a backslash, except u.

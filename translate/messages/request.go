@@ -55,7 +55,7 @@ type place struct {
 
 // The deepest that is read is messages[0].content[0].content[0].source.data, or the blocks of a document. A schema lies one
 // level deeper in chat, and a call has more members there, hence the other two limits.
-var parseOptions = jsonx.Options{MaxDepth: jsonx.DefaultMaxDepth - 1, Record: 10, MaxNodes: jsonx.DefaultMaxNodes / 2}
+var parseOptions = jsonx.Options{MaxDepth: jsonx.DefaultMaxDepth - 1, Record: 10, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true}
 
 const (
 	memberModel = iota

@@ -25,7 +25,7 @@ type Request struct {
 // parseOptions: Record stops at what the deepest rule reads, input[0].content[0].image_url; schemas are checked as JSON but
 // not indexed. The chat request nests one level deeper (tools) and has up to twice as many values (calls); the other two
 // see to it that it is within chat's limits when this one is within these.
-var parseOptions = jsonx.Options{Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2}
+var parseOptions = jsonx.Options{Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true}
 
 // maxName is the length in bytes that the name of a function may have, as on chat.
 const maxName = chat.MaxFunctionName

@@ -1,0 +1,26 @@
+package listen
+
+import "testing"
+
+func TestAffordable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ wanted, others, limit, want int }{
+		{20_000, 2, 0, 20_000},
+		{20_000, 2, 1 << 20, 20_000},
+		{20_000, 2, 1024, 432},
+		{100, 2, 1024, 100},
+		{20_000, 2, 64, 6},
+		{20_000, 100, 64, 1},
+	} {
+		got := affordable(c.wanted, c.others, c.limit)
+		if got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+		if need := 2*got + got/4 + ownDescriptors + c.others; c.limit > 0 && need > c.limit && got > 1 {
+			t.Errorf("%+v: needs %d", c, need)
+		}
+	}
+	if n := Affordable(1, 0); n != 1 {
+		t.Errorf("not even one connection: %d", n)
+	}
+}

@@ -1,0 +1,15 @@
+//go:build unix
+
+package listen
+
+import "golang.org/x/sys/unix"
+
+// descriptors returns how many descriptors the process may have open; 0: not known. The Go runtime has raised the soft limit
+// to the hard one by now.
+func descriptors() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return int(min(uint64(limit.Cur), 1<<30)) //nolint:unconvert // signed on some systems
+}

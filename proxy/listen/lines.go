@@ -1,0 +1,142 @@
+package listen
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"net"
+)
+
+// ErrBareLine is what reading a request's head fails with when a line of it does not end in CR LF.
+var ErrBareLine = errors.New("a line of the head does not end in CR LF")
+
+// lines looks at the bytes of a request's head as they are read. A parser that wants CR LF waits for the rest of a head whose
+// lines end otherwise until the header's clock runs out; here the first such line ends the reading. Only the goroutine that
+// serves the connection uses it.
+//
+// It must not take a body for a head. fasthttp says when it waits for a request (Idle) and when the first byte of one is there
+// (Active): a head is looked at only when its first byte was read between the two. One that was read together with the request
+// before, by a client that does not wait for answers, is not.
+type lines struct {
+	at    linesAt
+	begun bool // a line that is not empty has come
+	some  bool // the line that is being read is not empty
+	cr    bool // it ends in CR so far
+}
+
+type linesAt uint8
+
+const (
+	linesOff   linesAt = iota // a body, or what cannot be told from one
+	linesAwait                // the next byte begins a request
+	linesHead
+)
+
+// scan looks at what was read. It returns false for a line that ends in CR or LF alone.
+func (l *lines) scan(p []byte) bool {
+	if l.at == linesOff || len(p) == 0 {
+		return true
+	}
+	l.at = linesHead
+	for len(p) > 0 {
+		if l.cr {
+			if p[0] != '\n' {
+				return false
+			}
+			p = p[1:]
+			l.cr = false
+			if !l.some && l.begun {
+				l.at = linesOff // the blank line
+				return true
+			}
+			l.begun, l.some = l.begun || l.some, false
+			continue
+		}
+		end := bytes.IndexByte(p, '\r')
+		line := p
+		if end >= 0 {
+			line, l.cr = p[:end], true
+		}
+		if bytes.IndexByte(line, '\n') >= 0 {
+			return false
+		}
+		l.some = l.some || len(line) > 0
+		p = p[len(line):]
+		if l.cr {
+			p = p[1:]
+		}
+	}
+	return true
+}
+
+// Idle tells c, which Accept has returned, that it waits for a request: unless some are there already, the next bytes to be
+// read begin it. Every new connection is told so, too.
+func Idle(c net.Conn) {
+	if l := linesOf(c); l != nil {
+		*l = lines{at: linesAwait}
+	}
+	if conn := ConnOf(c); conn != nil {
+		conn.setIdle(true)
+	}
+}
+
+// Active tells c that the first byte of a request is there.
+func Active(c net.Conn) {
+	if conn := ConnOf(c); conn != nil {
+		conn.setIdle(false)
+	}
+	if l := linesOf(c); l != nil && l.at == linesAwait {
+		l.at = linesOff
+	}
+}
+
+func linesOf(c net.Conn) *lines {
+	switch c := c.(type) {
+	case *Conn:
+		return &c.lines
+	case *tlsConn:
+		return &c.lines
+	}
+	return nil
+}
+
+// Read reads what the client sends. ErrBareLine ends a head, and after Leave a connection that has nothing to do ends.
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.read(p)
+	if !c.ln.tls && !c.lines.scan(p[:n]) && err == nil {
+		err = ErrBareLine
+	}
+	return n, err
+}
+
+// TLS puts TLS in front of l, whose clients speak it. A handshake runs on the connection's own goroutine.
+func (l *Listener) TLS(config *tls.Config) net.Listener { return &tlsListener{l, config} }
+
+type tlsListener struct {
+	*Listener
+	config *tls.Config
+}
+
+// Accept implements net.Listener.
+func (l *tlsListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &tlsConn{Conn: tls.Server(c, l.config)}, nil
+}
+
+// tlsConn is a connection whose bytes are known above TLS only.
+type tlsConn struct {
+	*tls.Conn
+	lines lines
+}
+
+// Read reads as its connection does; ErrBareLine ends it.
+func (c *tlsConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if !c.lines.scan(p[:n]) && err == nil {
+		err = ErrBareLine
+	}
+	return n, err
+}
