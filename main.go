@@ -15,6 +15,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"penstock/bench"
 	"penstock/bench/sim"
 	"penstock/config"
 	"penstock/proxy"
@@ -24,7 +25,7 @@ import (
 )
 
 // Exit codes: 1 for a run that failed, a wrong configuration included, 2 for wrong usage; 130 and 143 for an edge that a
-// second SIGINT or SIGTERM did not let drain (proxy.InterruptedError).
+// second SIGINT or SIGTERM did not let drain (proxy.InterruptedError). `bench` has more: see bench.ExitError.
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -35,6 +36,7 @@ type cli struct {
 	Check   checkCmd   `cmd:"" help:"Validate configuration files and print every problem with its line."`
 	Reload  reloadCmd  `cmd:"" help:"Make a running edge read its configuration again; prints what changed, or what is wrong."`
 	Doctor  doctorCmd  `cmd:"" help:"Ask an engine what it is: what it can do, its quirks, and the configuration lines to paste."`
+	Bench   bench.CLI  `cmd:"" help:"Load-test any such API, or compare and print the results."`
 	Sim     sim.CLI    `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
 	Key     keyCmd     `cmd:"" help:"Make or hash an API key."`
 	Openapi openapiCmd `cmd:"" help:"Print the description of the API that the edge serves (OpenAPI 3.1)."`
@@ -57,10 +59,13 @@ func main() {
 	k, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(err)
 	if err := k.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "penstock:", err)
 		code := exitFailed
-		if interrupted := (*proxy.InterruptedError)(nil); errors.As(err, &interrupted) {
-			code = interrupted.ExitCode()
+		var own interface{ ExitCode() int }
+		if errors.As(err, &own) {
+			code = own.ExitCode()
+		}
+		if text := err.Error(); text != "" {
+			fmt.Fprintln(os.Stderr, "penstock:", text)
 		}
 		os.Exit(code)
 	}

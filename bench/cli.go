@@ -1,0 +1,6 @@
+package bench
+
+// CLI is the grammar of `penstock bench`, in kong's struct tags.
+type CLI struct {
+	Compare CompareCmd `cmd:"" help:"Compare two result files: every difference with an interval, and a verdict."`
+}

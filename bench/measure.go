@@ -1,0 +1,179 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// measureKey names one number of a Result: which measure, which statistic of it. It is what assertions, comparisons and the flat keys
+// are about.
+type measureKey struct {
+	name    string  // of Measures, or a rate such as request_throughput
+	stat    string  // mean, median, std, min, max, p; empty for rates
+	percent float64 // with stat p
+}
+
+// rates are the numbers of a Summary that are not latencies, with whether more is better.
+var rates = map[string]struct {
+	more bool
+	of   func(*Summary) *float64
+}{
+	"request_throughput": {true, func(s *Summary) *float64 { return s.RequestThroughput }},
+	"input_throughput":   {true, func(s *Summary) *float64 { return s.InputThroughput }},
+	"output_throughput":  {true, func(s *Summary) *float64 { return s.OutputThroughput }},
+	"request_goodput":    {true, func(s *Summary) *float64 { return s.Goodput }},
+	"good_share":         {true, func(s *Summary) *float64 { return s.GoodShare }},
+	"cached_share":       {true, func(s *Summary) *float64 { return s.CachedShare }},
+	"error_rate":         {false, func(s *Summary) *float64 { return s.ErrorRate }},
+	"coalesced_share":    {false, func(s *Summary) *float64 { return s.CoalescedShare }},
+	"mean_concurrency":   {false, func(s *Summary) *float64 { return s.MeanConcurrency }},
+	"requests":           {true, func(s *Summary) *float64 { return count(s.Requests) }},
+	"completed":          {true, func(s *Summary) *float64 { return count(s.Completed) }},
+	"failed":             {false, func(s *Summary) *float64 { return count(s.Failed) }},
+	"stream_faults": {false, func(s *Summary) *float64 {
+		n := 0
+		for _, c := range s.StreamFaults {
+			n += c
+		}
+		return count(n)
+	}},
+}
+
+func count(n int) *float64 {
+	f := float64(n)
+	return &f
+}
+
+// parseMeasure reads p99_ttft_ms, mean_e2el_ms, max_itl_ms, or the name of a rate.
+func parseMeasure(s string) (measureKey, error) {
+	if _, ok := rates[s]; ok {
+		return measureKey{name: s}, nil
+	}
+	rest, ok := strings.CutSuffix(s, "_ms")
+	stat, name, ok2 := strings.Cut(rest, "_")
+	if !ok || !ok2 {
+		return measureKey{}, fmt.Errorf("unknown measure %q: want one such as p99_ttft_ms, mean_e2el_ms, request_throughput or error_rate", s)
+	}
+	k := measureKey{name: name, stat: stat}
+	known := false
+	for _, m := range Measures() {
+		known = known || m == name
+	}
+	if !known {
+		return k, fmt.Errorf("unknown measure %q: there is no %q; latencies are %s", s, name, strings.Join(Measures(), ", "))
+	}
+	switch stat {
+	case "mean", "median", "std", "min", "max":
+		return k, nil
+	}
+	p, err := strconv.ParseFloat(strings.TrimPrefix(stat, "p"), 64)
+	if err != nil || stat[0] != 'p' || !(p >= 0 && p <= 100) {
+		return k, fmt.Errorf("unknown measure %q: %q is not mean, median, std, min, max or p0 to p100", s, stat)
+	}
+	k.stat, k.percent = "p", p
+	return k, nil
+}
+
+// String is the form that parseMeasure reads.
+func (k measureKey) String() string {
+	switch k.stat {
+	case "":
+		return k.name
+	case "p":
+		return "p" + strconv.FormatFloat(k.percent, 'f', -1, 64) + "_" + k.name + "_ms"
+	}
+	return k.stat + "_" + k.name + "_ms"
+}
+
+// of reads the number from a distribution; NaN when it is empty.
+func (k measureKey) of(d *Distribution) float64 {
+	if d == nil || d.Count == 0 {
+		return math.NaN()
+	}
+	switch k.stat {
+	case "mean":
+		return d.Mean
+	case "std":
+		return d.Std
+	case "min":
+		return d.Min
+	case "max":
+		return d.Max
+	case "median":
+		return d.quantile(50)
+	}
+	return d.quantile(k.percent)
+}
+
+// quantile prefers what was computed from the samples to what the buckets say.
+func (d *Distribution) quantile(p float64) float64 {
+	if v, ok := d.Percentiles[strconv.FormatFloat(p, 'f', -1, 64)]; ok {
+		return v
+	}
+	return d.Percentile(p)
+}
+
+// read finds the number in a summary; false with the reason when it was not measured.
+func (k measureKey) read(s *Summary) (v float64, reason string, ok bool) {
+	if k.stat == "" {
+		if p := rates[k.name].of(s); p != nil {
+			return *p, "", true
+		}
+	} else if v := k.of(s.Latency[k.name]); !math.IsNaN(v) {
+		return v, "", true
+	}
+	if reason = s.Unmeasured[k.name]; reason == "" {
+		reason = "it was not measured"
+	}
+	return math.NaN(), reason, false
+}
+
+// flat finds the number among the flat keys: all there is in files of other tools.
+func (k measureKey) flat(r *Result) (float64, bool) {
+	name := k.String()
+	if k.stat == "p" && k.percent == 50 {
+		name = "median_" + k.name + "_ms"
+	}
+	if v := r.Measures[name]; v != nil {
+		return *v, true
+	}
+	var p *float64
+	switch k.name {
+	case "request_throughput":
+		p = r.RequestThroughput
+	case "output_throughput":
+		p = r.OutputThroughput
+	case "request_goodput":
+		p = r.RequestGoodput
+	case "completed":
+		p = count(r.Completed)
+	case "failed":
+		p = count(r.Failed)
+	case "error_rate":
+		if n := r.Completed + r.Failed; n > 0 {
+			v := float64(r.Failed) / float64(n)
+			p = &v
+		}
+	}
+	if p == nil {
+		return math.NaN(), false
+	}
+	return *p, true
+}
+
+// format is a value for people: counts whole, shares in percent, the rest with four digits.
+func (k measureKey) format(v float64) string {
+	switch {
+	case k.stat != "":
+	case k.name == "requests" || k.name == "completed" || k.name == "failed" || k.name == "stream_faults":
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case k.name == "error_rate" || strings.HasSuffix(k.name, "_share"):
+		return strconv.FormatFloat(100*v, 'f', 2, 64) + " %"
+	}
+	return number(v)
+}
+
+// moreIsBetter says which way is an improvement.
+func (k measureKey) moreIsBetter() bool { return k.stat == "" && rates[k.name].more }
