@@ -330,7 +330,7 @@ func (a *attempt) end(o upstreams.Outcome) {
 	a.x.Close()
 	a.lease.Release(o)
 	a.lease = nil
-	a.call.edge.slotFreed(a.call.snap)
+	a.call.edge.slotFreed()
 	if a.events != nil {
 		a.events.Reset(nil, maxEvent)
 		readerPool.Put(a.events)

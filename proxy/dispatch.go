@@ -48,31 +48,40 @@ func (c *Call) dispatch() *failure {
 	}
 }
 
-// acquire picks a target. A reload may have retired every target of the snapshot that this call began with; then the
+// acquire picks a target, and waits for one where the model has a queue. A retry does not wait: what failed is told rather
+// than kept back behind a queue. A reload may have retired every target of the snapshot that this call began with; then the
 // newest one is asked once, so that no reload causes a 503.
 func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
 	q := routing.Query{Pool: c.pool, Tokens: c.promptTokens, Prefix: c.prefixBlocks(), Exclude: c.tried, Now: now, Rand: rand.Uint64()}
-	if c.model.crowded() {
+	retry := len(c.tried) > 0
+	if c.model.crowded() && !retry {
 		return c.waitForSlot(&q, c.model.route.Full(&q))
 	}
 	lease, target, err := c.model.route.Acquire(&q)
 	var full *routing.FullError
 	switch {
-	case errors.As(err, &full):
+	case errors.As(err, &full) && !retry:
 		return c.waitForSlot(&q, err)
 	case !errors.Is(err, routing.ErrNoUpstream):
 		return lease, target, err
 	}
+	if !c.follow() {
+		return nil, nil, err
+	}
+	return c.model.route.Acquire(&q)
+}
+
+// follow takes the call over to the newest snapshot. It is false when there is no newer one, or the model is not in it.
+func (c *Call) follow() bool {
 	newest := c.edge.current.Load()
 	if newest == c.snap {
-		return nil, nil, err
+		return false
 	}
 	m, ok := newest.model(c.model.config.ID)
-	if !ok {
-		return nil, nil, err
+	if ok {
+		c.snap, c.model = newest, m
 	}
-	c.snap, c.model = newest, m
-	return m.route.Acquire(&q)
+	return ok
 }
 
 // prefixBlocks hashes the prompt for a route that picks by what an engine has cached. The raw elements of `messages` of one

@@ -87,6 +87,7 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease
 	err = full
 	waited := c.model.queue.Wait(left, key, begun.Add(c.model.config.Queue.Wait.D()), func() bool {
 		q.Now = c.edge.now()
+		c.follow() // a reload may have given the model other engines
 		lease, target, err = c.model.route.Acquire(q)
 		var stillFull *routing.FullError
 		return !errors.As(err, &stillFull)
@@ -100,9 +101,19 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease
 	return lease, target, err
 }
 
-// slotFreed tells the waiting calls that a lease was given back.
-func (e *Edge) slotFreed(s *Snapshot) {
-	for _, m := range s.queued {
-		m.queue.Signal()
+// slotFreed tells a waiting call of each model that a lease was given back.
+func (e *Edge) slotFreed() {
+	for _, q := range e.current.Load().queues {
+		q.Signal()
+	}
+}
+
+// roomMade tells every waiting call that there may be room which no lease gave back: an engine that came up or has more slots,
+// or a reload. It may be called before there is a snapshot, from any goroutine.
+func (e *Edge) roomMade() {
+	if s := e.current.Load(); s != nil {
+		for _, q := range s.queues {
+			q.Broadcast()
+		}
 	}
 }

@@ -143,6 +143,7 @@ func (e *Edge) apply(f *config.File) error {
 		cancel()
 	}
 	e.current.Store(next)
+	e.roomMade()
 	e.set.Retire(plan)
 	return nil
 }

@@ -95,6 +95,7 @@ func New(o Options) (*Edge, error) {
 		Register: e.registry.add, Unregister: e.registry.remove,
 		Lookup:      o.Lookup,
 		OnAddresses: func() { e.Reload(sourceAddresses) },
+		OnRoom:      e.roomMade,
 	}); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -22,7 +24,7 @@ type Snapshot struct {
 	Keys      *auth.Ring
 	Catalog   *catalog.Catalog
 	models    []model // by routing.Route.Index
-	queued    []*model
+	queues    []*limit.Queue // every one that calls may wait in, also those of models that earlier snapshots had
 	keyLimits limit.Bound
 	refused   []string // request members that steer some engine
 }
@@ -44,11 +46,7 @@ func (e *Edge) newSnapshot(f *config.File, plan *upstreams.Plan, keep *Snapshot)
 	for i, route := range s.Routes.Routes() {
 		s.models = append(s.models, e.newModel(s, &f.Models[i], route))
 	}
-	for i := range s.models {
-		if s.models[i].queue != nil {
-			s.queued = append(s.queued, &s.models[i])
-		}
-	}
+	s.queues = slices.Collect(maps.Values(e.queues))
 	s.keyLimits = e.keys.Bind(f.Keys)
 	s.Catalog, err = catalog.New(f, s.Routes, e.started)
 	return s, err

@@ -112,7 +112,9 @@ func sharedLimits(n int, source string) Limits {
 
 func (u *Upstream) setLimits() {
 	l := limitsOf(u.settings.Load().spec.Concurrency, int(u.reported.Load()), u.engine.Load())
-	u.limits.Store(&l)
+	if old := u.limits.Swap(&l); old != nil && (l.Text > old.Text || l.Vision > old.Vision || l.Audio > old.Audio) {
+		u.set.o.OnRoom()
+	}
 }
 
 // Report is what an engine said about its work.
@@ -241,12 +243,18 @@ func (u *Upstream) setReport(r *Report, batch int, now time.Time) {
 		u.trackers.fresh += batch
 		if old := u.report.Load(); old == nil || !u.fresh(old, now) {
 			u.trackers = ghostTracker{}
-			u.ghosts.Store(0)
+			u.setGhosts(0)
 		}
 		return
 	}
 	u.report.Store(r)
-	u.ghosts.Store(int64(u.trackers.end(batch, r.excess(), now)))
+	u.setGhosts(u.trackers.end(batch, r.excess(), now))
+}
+
+func (u *Upstream) setGhosts(n int) {
+	if int64(n) < u.ghosts.Swap(int64(n)) {
+		u.set.o.OnRoom()
+	}
 }
 
 func (u *Upstream) inFlight() int { return inAll(u.slots.Load()) }

@@ -110,6 +110,7 @@ func (u *Upstream) renewOffers() {
 			u.log.Warn("upstream does not serve a model now", zap.String("upstream", u.label), zap.String("served", served), zap.String("cause", u.withheld(served)))
 		} else {
 			u.log.Info("upstream serves the model again", zap.String("upstream", u.label), zap.String("served", served))
+			u.set.o.OnRoom()
 		}
 	}
 }

@@ -35,6 +35,10 @@ type Options struct {
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	// OnAddresses is called, from a goroutine of the set, when a name with `resolve` has got other addresses: plan again.
 	OnAddresses func()
+	// OnRoom is called, from any goroutine, when an upstream may take calls that it could not take before for a reason other
+	// than its leases: it came up, its breaker closed or lets a trial through, it has a model again, or more slots. It must not
+	// block and must not call the set.
+	OnRoom func()
 }
 
 // Set is every live upstream, by identity. It outlives reloads: Plan what a configuration asks for, build routes on the
@@ -69,6 +73,9 @@ func NewSet(o Options) (*Set, error) {
 	}
 	if o.Lookup == nil {
 		o.Lookup = net.DefaultResolver.LookupHost
+	}
+	if o.OnRoom == nil {
+		o.OnRoom = func() {}
 	}
 	s := &Set{o: o, own: metrics.NewSet(), byID: map[ID]*Upstream{}, watches: map[string]*addressWatch{}}
 	s.profiles.Store(profiles)

@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -383,4 +385,81 @@ func TestPlanWithOtherProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "generic again", is(engineGeneric, defaultLimit))
+}
+
+// TestOnRoom: whoever waits for a slot is told of every way in which one comes without a lease being given back.
+func TestOnRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told atomic.Int64
+		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
+		s := newTestSet(t, Options{OnRoom: func() { told.Add(1) }})
+		spec := config.Upstream{Name: "a", URL: "http://127.0.0.1:1", Engine: "vllm", Concurrency: config.Concurrency{Shared: 2}}
+		plan := func() *Upstream {
+			p, err := s.Plan([]config.Upstream{spec}, []config.Model{{ID: "m", Deployments: []config.Deployment{{Upstream: "a"}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			u := p.Upstream("a")[0]
+			if s.byID[u.id] == u {
+				s.Commit(p)
+				return u
+			}
+			s.byID[u.id] = u // by hand, since Commit would probe over a socket
+			u.Offer("m")
+			u.prober = newProber(u, e.get, func() {})
+			return u
+		}
+		u := plan()
+		release := func(o Outcome) {
+			l, ok := u.TryLease(PoolText, 0, time.Now())
+			if !ok {
+				t.Fatal("no lease")
+			}
+			l.Release(o)
+		}
+		step := func(what string, do func()) {
+			t.Helper()
+			synctest.Wait()
+			before := told.Load()
+			do()
+			synctest.Wait()
+			if told.Load() == before {
+				t.Errorf("%s: nobody was told", what)
+			}
+		}
+		step("up", func() {
+			u.prober.start(func() {})
+			t.Cleanup(func() { u.prober.stop(); <-u.prober.done })
+		})
+		step("more slots", func() { spec.Concurrency.Shared = 3; plan() })
+		step("a model again", func() { u.ModelGone("m"); time.Sleep(time.Second) })
+		step("a trial may pass", func() {
+			for range breakerRow {
+				release(OutcomeBadResponse)
+			}
+			synctest.Wait()
+			before := told.Load()
+			time.Sleep(coolDown)
+			synctest.Wait()
+			if told.Load() == before {
+				t.Error("the breaker has cooled down: nobody was told")
+			}
+		})
+		step("breaker closed", func() { release(OutcomeOK) })
+		step("a ghost has gone", func() {
+			u.setGhosts(1)
+			before := told.Load()
+			u.setGhosts(2)
+			if told.Load() != before {
+				t.Error("another ghost is no room")
+			}
+			u.setGhosts(0)
+		})
+		step("up again", func() {
+			e.set(0, 0)
+			time.Sleep(20 * time.Second)
+			e.set(200, 0)
+			time.Sleep(20 * time.Second)
+		})
+	})
 }

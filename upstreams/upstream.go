@@ -245,6 +245,9 @@ func (u *Upstream) publish(before State, cause string, now time.Time) {
 		}
 		u.state.Store(uint32(h.state))
 		u.log.Info("upstream changed state", zap.String("upstream", u.label), zap.Stringer("from", before), zap.Stringer("to", h.state), zap.String("cause", cause))
+		if h.state == StateUp {
+			u.set.o.OnRoom()
+		}
 	}
 	until, was := int64(breakerClosed), u.openUntil.Load()
 	if h.open {
@@ -254,6 +257,11 @@ func (u *Upstream) publish(before State, cause string, now time.Time) {
 		return
 	}
 	u.openUntil.Store(until)
+	if h.open {
+		time.AfterFunc(h.openUntil.Sub(now), u.set.o.OnRoom) // a trial may pass then, and somebody has to be it
+	} else {
+		u.set.o.OnRoom()
+	}
 	if (until == breakerClosed) != (was == breakerClosed) {
 		u.log.Info("upstream breaker", zap.String("upstream", u.label), zap.Bool("open", h.open))
 	}

@@ -369,6 +369,90 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+// TestQueueIsToldOfRoom: a call that waits is served by whatever makes room first, not only by a slot that is given back.
+func TestQueueIsToldOfRoom(t *testing.T) {
+	t.Parallel()
+	s := setup{engines: two(), upstream: "concurrency: 1, probe: { interval: 500ms }", model: "queue: { depth: 4, wait: 60s }"}
+	// waiting starts s with the second engine in trouble and the first one full, and a call that waits.
+	waiting := func(t *testing.T, trouble func(p *penstock), more ...func(p *penstock)) (p *penstock, got chan *reply) {
+		p = start(t, s)
+		trouble(p)
+		t.Cleanup(p.hold(1, p.chat(endless)))
+		for _, do := range more {
+			do(p)
+		}
+		got = make(chan *reply, 1)
+		held := p.metric("penstock_calls_inflight")
+		go func() { got <- p.post(chatPath, p.chat("")) }()
+		waitFor(t, patience, "a call waits", func() bool { return p.metric("penstock_calls_inflight") == held+1 })
+		return p, got
+	}
+	served := func(t *testing.T, got chan *reply) {
+		t.Helper()
+		select {
+		case r := <-got:
+			r.wantStatus(200)
+		case <-time.After(2 * patience):
+			t.Fatal("the call still waits")
+		}
+	}
+	t.Run("an engine comes up", func(t *testing.T) {
+		t.Parallel()
+		p, got := waiting(t, func(p *penstock) {
+			p.engines[1].SetHealthy(false)
+			p.engines[1].Unlisten()
+			p.engines[1].Drop(1, true)
+			waitFor(t, patience, "one engine is down", func() bool { return p.metric("penstock_upstream_up") == 1 })
+		})
+		p.engines[1].SetHealthy(true)
+		if err := p.engines[1].Relisten(); err != nil {
+			t.Fatal(err)
+		}
+		served(t, got)
+	})
+	t.Run("a model is back", func(t *testing.T) {
+		t.Parallel()
+		p, got := waiting(t, func(p *penstock) {
+			p.engines[1].SetModels("another")
+			waitFor(t, patience, "one engine has lost the model", func() bool { s, _ := p.state(); return s.why("up-1") != "" })
+		})
+		p.engines[1].SetModels("sim")
+		served(t, got)
+	})
+	t.Run("a breaker lets a trial through", func(t *testing.T) {
+		t.Parallel()
+		_, got := waiting(t, func(p *penstock) {
+			p.engines[1].SetFault(sim.Fault{Spec: "status=502", Count: 5}) // is tried again elsewhere, as long as there is room
+		}, func(p *penstock) {
+			waitFor(t, patience, "the breaker opens", func() bool {
+				p.post(chatPath, p.chat(""))
+				s, _ := p.state()
+				return s.Upstreams[1].Breaker != "closed"
+			})
+		})
+		served(t, got)
+	})
+	t.Run("more slots", func(t *testing.T) {
+		t.Parallel()
+		p, got := waiting(t, func(p *penstock) {
+			p.engines[1].SetModels("another")
+			waitFor(t, patience, "one engine has lost the model", func() bool { s, _ := p.state(); return s.why("up-1") != "" })
+		})
+		more := s
+		more.upstream = "concurrency: 2, probe: { interval: 500ms }"
+		p.reload(more)
+		served(t, got)
+	})
+	t.Run("another engine", func(t *testing.T) {
+		t.Parallel()
+		p, got := waiting(t, func(p *penstock) { t.Cleanup(p.hold(1, p.chat(endless))) })
+		other := startEngine(t, sim.Options{})
+		p.engines = append(p.engines, other)
+		p.reload(s)
+		served(t, got)
+	})
+}
+
 // TestTokensSettleOnDisconnect: what a key's limit of tokens had set aside for a call is given back when its client leaves.
 func TestTokensSettleOnDisconnect(t *testing.T) {
 	t.Parallel()

@@ -107,7 +107,9 @@ type penstock struct {
 	addr    string // 127.0.0.1:PORT
 	admin   string // base URL of the admin listener
 	key     string
+	hash    string // of the key
 	edge    *proxy.Edge
+	next    *config.File // what a reload brings, see reload
 	log     *logBuffer
 	client  *http.Client
 
@@ -131,17 +133,37 @@ func start(t testing.TB, s setup) *penstock {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.key = plain
-	text := s.render(p.engines, hash)
-	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
-	if f == nil {
-		t.Fatalf("the test's configuration is wrong:\n%v\n%s", problems, text)
-	}
-	p.run(f, s.lookup)
+	p.key, p.hash = plain, hash
+	p.run(p.parse(s), s.lookup)
 	if !s.cold {
 		waitFor(t, patience, "all upstreams up", func() bool { return int(p.metric("penstock_upstream_up")) == len(p.engines) })
 	}
 	return p
+}
+
+// parse makes the configuration of a setup in front of the engines.
+func (p *penstock) parse(s setup) *config.File {
+	p.t.Helper()
+	text := s.render(p.engines, p.hash)
+	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
+	if f == nil {
+		p.t.Fatalf("the test's configuration is wrong:\n%v\n%s", problems, text)
+	}
+	return f
+}
+
+// reload gives the running edge the configuration of another setup in front of the same engines.
+func (p *penstock) reload(s setup) {
+	p.t.Helper()
+	f := p.parse(s)
+	f.Listen, f.Admin.Listen = p.next.Listen, p.next.Admin.Listen
+	p.next = f
+	before := p.edge.LastReload()
+	p.edge.Reload("test")
+	waitFor(p.t, patience, "the configuration has been reloaded", func() bool { return p.edge.LastReload() != before })
+	if r := p.edge.LastReload(); !r.OK {
+		p.t.Fatalf("not reloaded: %v", r.Problems)
+	}
 }
 
 // run serves f.
@@ -154,7 +176,11 @@ func (p *penstock) run(f *config.File, lookup func(context.Context, string) ([]s
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := proxy.New(proxy.Options{Config: f, Log: log, MemoryLimit: 1 << 30, Public: public, Admin: admin, Lookup: lookup})
+	p.next = f
+	e, err := proxy.New(proxy.Options{
+		Config: f, Log: log, MemoryLimit: 1 << 30, Public: public, Admin: admin, Lookup: lookup,
+		Load: func() (*config.File, config.Problems) { return p.next, nil },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
