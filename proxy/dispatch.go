@@ -147,7 +147,7 @@ func (c *Call) tryStream() *failure {
 	if d := c.snap.Config.Stream.CommitAfter.D(); d > 0 && !c.ep.raw {
 		commit = a.sentAt.Add(d)
 	}
-	first, done, err := a.pull((*out)[:0], commit)
+	first, done, err := a.pull((*out)[:chunkRoom], commit)
 	*out = first
 	switch {
 	case err == nil:

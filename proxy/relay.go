@@ -12,16 +12,35 @@ import (
 	"penstock/upstreams"
 )
 
-// relay is the body of a committed stream. fasthttp calls WriteTo on the connection's own goroutine after the handler has
-// returned, and Close in every case. It pulls from the engine and pushes to the client on that one goroutine: there is no
+// relay is the body of a committed stream. It pulls from the engine and pushes to the client on one goroutine: there is no
 // queue between them, so a slow client stops the reads from its engine by itself.
+//
+// A stream on a plain connection leaves fasthttp (see carrier), whose buffers and context it does not need. Where that
+// cannot be, fasthttp calls WriteTo on the connection's own goroutine after the handler has returned, and Close in every
+// case.
 //
 // A relay is not pooled: the call behind it is, and a stale second Close must not end somebody else's call.
 type relay struct {
 	call *Call
-	out  *[]byte
-	done bool // the engine has ended its reply
-	cut  bool // and badly, in an answer that has no words for it
+	out  *[]byte // chunkRoom bytes, then what the client is to get next
+	done bool    // the engine has ended its reply
+	cut  bool    // and badly, in an answer that has no words for it
+}
+
+// outlet is where a relay's bytes go. write sends what follows the first chunkRoom bytes of out; last says that the stream
+// ends well with it. It returns how many bytes of the stream the client's side took, and may change out.
+type outlet interface {
+	write(out *[]byte, last bool) (int, error)
+}
+
+// body is the outlet of a stream that fasthttp frames.
+type body struct{ w io.Writer }
+
+func (b body) write(out *[]byte, _ bool) (int, error) {
+	if len(*out) == chunkRoom {
+		return 0, nil
+	}
+	return b.w.Write((*out)[chunkRoom:]) // one chunk and one flush
 }
 
 var outPool = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
@@ -45,7 +64,10 @@ func (c *Call) commit(out *[]byte, done bool) {
 	}
 	c.commonHeaders()
 	h.Set("X-Accel-Buffering", "no")
-	c.ctx.Response.SetBodyStream(&relay{call: c, out: out, done: done}, -1)
+	r := relay{call: c, out: out, done: done}
+	if !c.carry(r) {
+		c.ctx.Response.SetBodyStream(&r, -1)
+	}
 }
 
 // noteFirst records the time to the first event.
@@ -62,8 +84,11 @@ func (r *relay) Read([]byte) (int, error) { return 0, io.EOF }
 // SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
 func (r *relay) SupportsBodyWriteTo() bool { return true }
 
-// WriteTo moves the stream to the client until either side ends it. One Write is one chunk and one flush.
-func (r *relay) WriteTo(w io.Writer) (n int64, err error) {
+// WriteTo implements io.WriterTo.
+func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.run(body{w}) }
+
+// run moves the stream to the client until either side ends it.
+func (r *relay) run(to outlet) (n int64, err error) {
 	c := r.call
 	defer c.edge.rescue(func() {
 		c.fail(internalError(errPanicked))
@@ -73,17 +98,15 @@ func (r *relay) WriteTo(w io.Writer) (n int64, err error) {
 		if r.done {
 			c.complete()
 		}
-		if len(*r.out) > 0 {
-			c.extendWrite()
-			m, werr := w.Write(*r.out)
-			n += int64(m)
-			c.record.BytesOut += int64(m)
-			if werr != nil {
-				r.clientLost()
-				return n, werr
-			}
-			*r.out = (*r.out)[:0]
+		c.extendWrite()
+		m, werr := to.write(r.out, r.done)
+		n += int64(m)
+		c.record.BytesOut += int64(m)
+		if werr != nil {
+			r.clientLost()
+			return n, werr
 		}
+		*r.out = (*r.out)[:chunkRoom]
 		if r.done {
 			c.attempt.drain()
 			c.attempt.end(upstreams.OutcomeOK)

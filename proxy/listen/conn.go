@@ -1,6 +1,8 @@
 package listen
 
 import (
+	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -14,8 +16,7 @@ type Waiter interface {
 	ClientGone()
 }
 
-// Conn is an accepted connection. Begin, End, Linger, ExtendWriteDeadline, Read and Write belong to the goroutine
-// that serves it.
+// Conn is an accepted connection. Its methods belong to the goroutine that serves it, but for the deadlines and Close.
 type Conn struct {
 	*net.TCPConn
 	ln         *Listener
@@ -29,6 +30,11 @@ type Conn struct {
 
 	linger atomic.Bool
 	closed atomic.Bool
+	kept   atomic.Pointer[func()] // what the next Close does instead of closing
+
+	unread []byte        // what Unread put back, for the next reads
+	dry    bool          // Read returns errDry instead of waiting
+	idle   time.Duration // what the next read deadline is to be; 0: what it is set to
 
 	idleSince atomic.Int64 // nanoseconds since epoch since when it waits for a request; 0: it serves one
 	woken     atomic.Bool  // Leave has cut a read short
@@ -126,6 +132,55 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return c.TCPConn.SetDeadline(t)
 }
 
+// Keep takes the connection out of its server's hands: the next Close leaves it open and starts then on a goroutine of its
+// own, which owns the connection from there.
+func (c *Conn) Keep(then func()) { c.kept.Store(&then) }
+
+// Unread puts back what from, the server's buffered reader of this connection, holds of bytes that nobody has asked for yet.
+func (c *Conn) Unread(from io.Reader) {
+	c.dry = true
+	var piece [512]byte
+	for {
+		n, err := from.Read(piece[:])
+		c.unread = append(c.unread, piece[:n]...)
+		if n == 0 || err != nil {
+			break
+		}
+	}
+	c.dry = false
+}
+
+// errDry ends a reader that has nothing buffered.
+var errDry = errors.New("nothing is buffered")
+
+// Resume prepares the connection for a server that is to serve it as if it were new: its first byte may take as long as
+// that of any request on a connection that is kept alive.
+func (c *Conn) Resume(idle time.Duration) {
+	c.idle = idle
+	Idle(c)
+}
+
+// reread reads what Unread put back. It is not known how much of that is a head, so nothing of it is looked at (see lines).
+func (c *Conn) reread(p []byte) (int, error) {
+	if c.dry {
+		return 0, errDry
+	}
+	c.lines.at = linesOff
+	n := copy(p, c.unread)
+	if c.unread = c.unread[n:]; len(c.unread) == 0 {
+		c.unread = nil
+	}
+	return n, nil
+}
+
+// SetReadDeadline sets the deadline of reads; see Resume.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	if c.idle > 0 {
+		t, c.idle = time.Now().Add(c.idle), 0
+	}
+	return c.TCPConn.SetReadDeadline(t)
+}
+
 func (c *Conn) disown() {
 	c.writeFor.Store(0)
 	c.writeBy.Store(0)
@@ -142,8 +197,12 @@ func (c *Conn) Write(p []byte) (int, error) {
 // Linger asks Close to let the client read the answer that was written although the client is still sending.
 func (c *Conn) Linger() { c.linger.Store(true) }
 
-// Close ends the connection. It may be called more than once.
+// Close ends the connection, unless it is to be kept (see Keep). It may be called more than once.
 func (c *Conn) Close() error {
+	if then := c.kept.Swap(nil); then != nil {
+		go (*then)()
+		return nil
+	}
 	if !c.closed.CompareAndSwap(false, true) {
 		return net.ErrClosed
 	}

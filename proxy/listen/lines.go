@@ -102,6 +102,9 @@ func linesOf(c net.Conn) *lines {
 
 // Read reads what the client sends. ErrBareLine ends a head, and after Leave a connection that has nothing to do ends.
 func (c *Conn) Read(p []byte) (int, error) {
+	if c.dry || len(c.unread) > 0 {
+		return c.reread(p)
+	}
 	n, err := c.read(p)
 	if !c.ln.tls && !c.lines.scan(p[:n]) && err == nil {
 		err = ErrBareLine
