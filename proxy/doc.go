@@ -26,9 +26,11 @@
 //
 // # Design
 //
-// One goroutine a connection. The relay pulls from the engine and pushes to the client on fasthttp's own goroutine
-// (BodyWriterTo), so back-pressure is the socket's own and there is no queue to bound. A body-stream writer would cost a
-// goroutine and a pipe a stream, and could not tell a failure from an end.
+// One goroutine a stream. The relay pulls from the engine and pushes to the client, so back-pressure is the socket's own and
+// there is no queue to bound. A body-stream writer would cost a goroutine and a pipe a stream, and could not tell a failure
+// from an end. A stream on a plain connection leaves fasthttp for that time (carrier.go): it then holds neither the buffer
+// for the largest head nor a context, 9 KiB of memory less, and its chunks are framed in place, a quarter of the time of a
+// token less. Under TLS fasthttp frames it (BodyWriterTo).
 //
 // A client that leaves is noticed by proxy/listen's watch in every phase and ends the call by Call.abort, which closes
 // the engine's connection. Nothing else is shared between goroutines.

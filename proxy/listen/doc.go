@@ -37,6 +37,10 @@
 // on is the manager's: its queue is left to the next process. SO_REUSEPORT is the other way to a start without a gap: the
 // kernel then ignores a new connection for us and the client's second try, a second later, finds the other process.
 //
+// Leaving the server. A connection whose stream leaves fasthttp is handed over by a hijack; fasthttp closes it when it has
+// let go of its buffers, and Keep makes of that close the start of the stream. Unread saves what the buffers held of a
+// pipelined request; Resume lets the connection be served on as one that is kept alive.
+//
 // Write deadlines. A deadline bounds one write, not an answer: a stream may take hours. It is armed seldom, because arming
 // costs more than a small write, and it belongs to the connection: the next answer, an hour later, must not find it expired.
 // So Conn.Write moves it by itself once ExtendWriteDeadline has said how long a write may take. What a socket holds unsent

@@ -1,0 +1,79 @@
+package listen
+
+import (
+	"bufio"
+	"io"
+	"testing"
+	"time"
+)
+
+// A connection that leaves its server keeps what the server's reader holds, and lives on after the server's close.
+func TestKeep(t *testing.T) {
+	l := open(t, Options{})
+	server, client := pair(t, l)
+	if _, err := client.Write([]byte("first;second")); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReaderSize(server, 4096)
+	if got, err := in.ReadString(';'); err != nil || got != "first;" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	server.Unread(in)
+	kept := make(chan struct{})
+	server.Keep(func() { close(kept) })
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-kept
+	if l.Open() != 1 {
+		t.Fatalf("%d open", l.Open())
+	}
+	if _, err := client.Write([]byte(";third")); err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	for len(got) < len("second;third") {
+		var b [4]byte
+		n, err := server.Read(b[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, b[:n]...)
+	}
+	if string(got) != "second;third" {
+		t.Errorf("%q", got)
+	}
+	if _, err := server.Write([]byte("bye")); err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	if b, err := io.ReadAll(client); string(b) != "bye" || err != nil || l.Open() != 0 {
+		t.Errorf("%q, %v, %d open", b, err, l.Open())
+	}
+}
+
+// The first read deadline after Resume is the idle time, the next one is what it is set to.
+func TestResume(t *testing.T) {
+	server, _ := pair(t, open(t, Options{}))
+	var b [1]byte
+	server.Resume(time.Hour)
+	if err := server.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := server.Read(b[:])
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("the deadline was taken: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := server.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err == nil {
+		t.Error("read without a byte")
+	}
+}
