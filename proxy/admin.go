@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net"
 
-	"github.com/VictoriaMetrics/metrics"
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
@@ -96,16 +95,6 @@ func (e *Edge) ready(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBodyString(`{"status":"ready"}`)
 }
 
-func (e *Edge) writeMetrics(ctx *fasthttp.RequestCtx) {
-	ctx.Response.Header.SetContentType("text/plain; version=0.0.4; charset=utf-8")
-	ctx.Response.Header.Set("Cache-Control", "no-store")
-	var b bytes.Buffer
-	e.metrics.WritePrometheus(&b)
-	e.registry.write(&b)
-	metrics.WriteProcessMetrics(&b)
-	ctx.Response.SetBody(b.Bytes())
-}
-
 // reloadRequested reloads and answers with what changed, or with what is wrong.
 func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
 	r := e.reloadNow("request")
@@ -135,27 +124,4 @@ func respondJSON(ctx *fasthttp.RequestCtx, v any) {
 		return
 	}
 	ctx.Response.SetBody(append(body, '\n'))
-}
-
-// observeSelf registers the gauges of the edge's own state.
-func (e *Edge) observeSelf() {
-	gauge := func(name string, f func() float64) { e.metrics.NewGauge(name, f) }
-	gauge("penstock_body_memory_bytes", func() float64 { return float64(e.memory.Used()) })
-	gauge("penstock_body_memory_limit_bytes", func() float64 { return float64(e.memory.Limit()) })
-	gauge("penstock_config_version", func() float64 { return float64(e.current.Load().Version) })
-	gauge("penstock_client_connections", func() float64 { return float64(e.watch.Open()) })
-	gauge("penstock_client_connections_limit", func() float64 { return float64(e.watch.Max()) })
-	gauge("penstock_accept_errors", func() float64 { return float64(e.watch.AcceptErrors()) })
-	gauge("penstock_client_connections_rejected", func() float64 { return float64(e.watch.Rejected()) })
-	e.reloadsOK = e.metrics.NewCounter(`penstock_reloads_total{result="ok"}`)
-	e.reloadsBad = e.metrics.NewCounter(`penstock_reloads_total{result="bad"}`)
-	gauge("penstock_reload_successful", func() float64 {
-		if r := e.lastReload.Load(); r != nil && !r.OK {
-			return 0
-		}
-		return 1
-	})
-	if e.opts.LogDropped != nil {
-		gauge("penstock_log_dropped", func() float64 { return float64(e.opts.LogDropped()) })
-	}
 }

@@ -24,6 +24,7 @@ type attempt struct {
 	x      *upstreams.Exchange
 	events *sse.Reader // of a streamed reply
 
+	count    int   // events that have come
 	streamed bool  // the engine was asked for a stream
 	headed   bool  // the reply's head has come and is a 200
 	begun    bool  // the first event has come
@@ -211,6 +212,7 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 			return a.failed(dst, before, err)
 		}
 		a.begun = true
+		a.count++
 		if a.call.stream.Done() {
 			if out, err = a.call.stream.Finish(dst); err != nil {
 				return a.failed(dst, before, err)

@@ -69,6 +69,7 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 	start := c.record.Start
 	silence := c.snap.Config.Timeouts.ClientBody.D()
 	var armed time.Time // headReceived has armed the deadline for the first byte
+	reads := 0
 	for int64(len(buf)) != n {
 		if len(buf) == cap(buf) { // of a chunked body: the others have their size from the start
 			grown := int64(cap(buf))
@@ -88,6 +89,7 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 			armed = now
 		}
 		m, err := src.Read(buf[len(buf):cap(buf)])
+		reads++
 		buf = buf[:len(buf)+m]
 		if int64(len(buf)) > limit {
 			*c.body = buf
@@ -102,6 +104,9 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 		}
 	}
 	*c.body = buf
+	if reads > 1 { // one read is what had come with the head
+		c.bodyWait = c.edge.now().Sub(start)
+	}
 	if n >= 0 && int64(len(buf)) < n {
 		return bodyBroken(io.ErrUnexpectedEOF)
 	}

@@ -54,9 +54,16 @@ type Call struct {
 
 	attempt  attempt // the one that is running or that the answer comes from
 	tried    []upstreams.ID
-	prefix   []uint64 // hashes of the prompt's beginning, for prefix affinity
-	targets  int      // engines that were tried
-	sends    int      // requests that were written
+	prefix   []uint64    // hashes of the prompt's beginning, for prefix affinity
+	targets  int         // engines that were tried
+	sends    int         // requests that were written
+	begun    *generation // of the configuration it began with
+	phase    atomic.Pointer[observe.Phase]
+	target   atomic.Pointer[upstreams.Upstream] // upstream, for who looks from outside
+	meter    observe.Meter
+	bodyWait time.Duration // for bytes of the body that had not come yet
+	asked    time.Time     // when the running attempt began
+	awaited  time.Duration // what earlier attempts waited for their engines
 	cause    atomic.Pointer[abortCause]
 	left     atomic.Pointer[chan struct{}] // closed by abort while the call waits in a queue
 	exchange atomic.Pointer[upstreams.Exchange]
@@ -77,6 +84,8 @@ func (e *Edge) begin(ctx *fasthttp.RequestCtx, ep *endpoint) *Call {
 	c := callPool.Get().(*Call)
 	c.edge, c.ep, c.ctx = e, ep, ctx
 	c.snap = e.current.Load()
+	c.begun = c.snap.generation
+	c.begun.calls.Add(1)
 	c.conn = listen.ConnOf(ctx.Conn())
 	c.id = appendRequestID(c.id[:0])
 	c.record = observe.Record{Dialect: ep.dialect.name, Start: e.now()}
@@ -137,12 +146,14 @@ func (c *Call) finish() {
 	c.releaseChat()
 	c.settle()
 	now := c.edge.now()
-	c.record.RequestID = string(c.id)
+	copy(c.record.RequestID[:], c.id)
 	c.record.Attempts = c.attempts()
+	c.meter.End(&c.record)
 	if c.usage.Known || c.usage.Estimated {
 		c.record.PromptTokens, c.record.CompletionTokens, c.record.CachedTokens = c.usage.Prompt, c.usage.Completion, c.usage.Cached
 		c.record.TokensEstimated = c.usage.Estimated
 	}
+	c.begun.calls.Add(-1)
 	c.edge.calls.Finish(&c.record, now)
 	c.releaseResponses()
 	c.recycle()

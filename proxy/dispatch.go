@@ -16,6 +16,7 @@ func (c *Call) dispatch() *failure {
 	var first *failure
 	for {
 		now := c.edge.now()
+		queued := c.record.Queue
 		lease, target, err := c.acquire(now)
 		if err != nil {
 			if cause := c.aborted(); cause != nil {
@@ -29,6 +30,8 @@ func (c *Call) dispatch() *failure {
 		c.upstream = lease.Upstream()
 		c.record.Upstream = c.upstream.Name()
 		c.targets++
+		c.target.Store(c.upstream)
+		c.asked = now.Add(c.record.Queue - queued)
 		f := c.try(lease, target)
 		if f == nil {
 			return nil
@@ -44,6 +47,7 @@ func (c *Call) dispatch() *failure {
 		if !c.mayRetry(f) {
 			return f
 		}
+		c.awaited += c.edge.now().Sub(c.asked)
 		c.tried = append(c.tried, lease.Upstream().ID())
 	}
 }
@@ -108,7 +112,15 @@ func (c *Call) mayRetry(f *failure) bool {
 		return false // a part of what was sent is gone
 	}
 	attempts := c.snap.Config.Retry.Attempts
-	return f.retry && c.sends < attempts && len(c.tried)+1 < attempts && c.edge.retries.Allow(c.edge.now(), c.snap.Config.Retry.Budget)
+	if !f.retry || c.sends >= attempts || len(c.tried)+1 >= attempts {
+		return false
+	}
+	if !c.edge.retries.Allow(c.edge.now(), c.snap.Config.Retry.Budget) {
+		c.edge.counters.retriesDenied.Inc()
+		return false
+	}
+	c.edge.counters.retried.Inc()
+	return true
 }
 
 // note tells the upstream's state page what a call failed of, unless the upstream is not to blame.

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"penstock/proxy/limit"
-	"penstock/proxy/observe"
 	"penstock/routing"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
@@ -17,7 +16,7 @@ func (c *Call) admitRate() error {
 		return nil
 	}
 	if d := c.snap.keyLimits[c.key.ID].Take(c.record.Start); !d.OK {
-		return c.early(rateLimited(d))
+		return c.early(c.rateLimited(d))
 	}
 	return nil
 }
@@ -36,7 +35,7 @@ func (c *Call) admit() error {
 	}
 	d := c.snap.keyLimits[c.key.ID].Reserve(&c.held, int64(c.promptTokens+output), c.edge.now())
 	if !d.OK {
-		return rateLimited(d)
+		return c.rateLimited(d)
 	}
 	return nil
 }
@@ -64,8 +63,14 @@ func (c *Call) settle() {
 	c.held.Settle(int64(used), c.edge.now())
 }
 
-func rateLimited(d limit.Decision) *apierr.Error {
+func (c *Call) rateLimited(d limit.Decision) *apierr.Error {
+	c.record.Limit = limitWords[d.What]
 	return apierr.RateLimited(strconv.FormatInt(d.Limit, 10)+" "+d.What, d.RetryAfter)
+}
+
+// limitWords are the limits of a key as metric labels.
+var limitWords = map[string]string{
+	limit.RequestsPerMinute: "requests_per_minute", limit.TokensPerMinute: "tokens_per_minute", limit.Concurrency: "concurrency",
 }
 
 // waitForSlot waits in the model's queue for a slot, when it has one. It returns what acquire would.
@@ -78,7 +83,7 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease
 	if c.aborted() != nil {
 		return nil, nil, full // dispatch looks at the cause before anything else
 	}
-	c.record.Phase = observe.PhaseQueued
+	c.enter(&phaseQueued)
 	key := ""
 	if c.key != nil {
 		key = c.key.ID
@@ -92,9 +97,9 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease
 		var stillFull *routing.FullError
 		return !errors.As(err, &stillFull)
 	})
-	c.record.Queue = c.edge.now().Sub(begun)
+	c.record.Queue += c.edge.now().Sub(begun)
 	if waited == nil {
-		c.record.Phase = observe.PhaseWaiting
+		c.enter(&phaseWaiting)
 	} else if err == nil {
 		err = full
 	}

@@ -53,7 +53,7 @@ func (c *Call) run() *failure {
 	if err := c.admit(); err != nil {
 		return clientError(err)
 	}
-	c.record.Phase = observe.PhaseWaiting
+	c.enter(&phaseWaiting)
 	c.edge.retries.Call(c.record.Start)
 	return c.dispatch()
 }

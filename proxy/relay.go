@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -53,7 +54,13 @@ func (c *Call) commit(out *[]byte, done bool) {
 	now := c.edge.now()
 	c.noteFirst(now)
 	c.record.Status = fasthttp.StatusOK
-	c.record.Phase = observe.PhaseStreaming
+	c.record.Committed = true
+	c.enter(&phaseStreaming)
+	c.noteOverhead(now)
+	if !c.ep.raw {
+		c.meter = c.edge.calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
+		c.meter.Note(c.attempt.count, now)
+	}
 	// The request is not needed any more: nothing is sent again after the commit.
 	c.releaseChat()
 	c.releaseBody()
@@ -74,7 +81,8 @@ func (c *Call) commit(out *[]byte, done bool) {
 func (c *Call) noteFirst(now time.Time) {
 	if c.record.TTFT == 0 && c.attempt.begun {
 		c.record.TTFT = now.Sub(c.record.Start)
-		c.attempt.lease.FirstToken(now.Sub(c.attempt.sentAt))
+		c.record.UpstreamTTFT = now.Sub(c.attempt.sentAt)
+		c.attempt.lease.FirstToken(c.record.UpstreamTTFT)
 	}
 }
 
@@ -103,7 +111,7 @@ func (r *relay) run(to outlet) (n int64, err error) {
 		n += int64(m)
 		c.record.BytesOut += int64(m)
 		if werr != nil {
-			r.clientLost()
+			r.clientLost(werr)
 			return n, werr
 		}
 		*r.out = (*r.out)[:chunkRoom]
@@ -134,6 +142,7 @@ func (r *relay) fill() {
 	c.noteFirst(c.attempt.readAt)
 	switch {
 	case err == nil:
+		c.meter.Note(c.attempt.count, c.attempt.readAt)
 	case errors.Is(err, upstreams.ErrNotYet):
 		*r.out = c.stream.Keepalive(out)
 	default:
@@ -180,10 +189,13 @@ func (c *Call) complete() {
 }
 
 // clientLost notes that the client could not be written to: it left, or it stopped reading.
-func (r *relay) clientLost() {
+func (r *relay) clientLost(err error) {
 	c := r.call
 	c.noteUsage()
 	c.record.Phase = observe.PhaseStreaming
+	if errors.Is(err, os.ErrDeadlineExceeded) && c.aborted() == nil {
+		c.record.Phase = observe.PhaseStalled
+	}
 	c.fail(fromAbort(errClientGone))
 	c.attempt.end(upstreams.OutcomeClientGone)
 }

@@ -65,10 +65,10 @@ func (e *Edge) reloadNow(source string) ReloadResult {
 	r.Seconds = e.now().Sub(begun).Seconds()
 	e.lastReload.Store(&r)
 	if r.OK {
-		e.reloadsOK.Inc()
+		e.counters.reloadsOK.Inc()
 		e.log.Info("reloaded", zap.String("source", source), zap.Uint64("version", r.Version), zap.Strings("changes", r.Changes), zap.Strings("needs_restart", r.Restart))
 	} else {
-		e.reloadsBad.Inc()
+		e.counters.reloadsBad.Inc()
 		for _, p := range r.Problems {
 			e.log.Error("configuration not reloaded, the running one stays", zap.String("source", source), zap.String("problem", p))
 		}
@@ -144,6 +144,8 @@ func (e *Edge) apply(f *config.File) error {
 	}
 	e.current.Store(next)
 	e.roomMade()
+	e.generations.add(next.generation)
+	e.calls.Configured(modelNames(f), upstreamNames(f))
 	e.set.Retire(plan)
 	return nil
 }

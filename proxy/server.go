@@ -68,24 +68,24 @@ type Edge struct {
 	queues    map[string]*limit.Queue // by model id; touched under reloading only
 	encodings sync.Map                // *upstreams.Profile → chat.Target
 
-	current    atomic.Pointer[Snapshot]
-	kick       chan string // at most one request for a reload
-	reloading  sync.Mutex
-	lastReload atomic.Pointer[ReloadResult]
-	reloadsOK  *metrics.Counter
-	reloadsBad *metrics.Counter
-	draining   atomic.Bool
-	public     *fasthttp.Server
-	admin      *fasthttp.Server
-	adminShut  bool // touched by Serve's goroutine only
-	watch      *listen.Listener
+	current     atomic.Pointer[Snapshot]
+	generations generations
+	kick        chan string // at most one request for a reload
+	reloading   sync.Mutex
+	lastReload  atomic.Pointer[ReloadResult]
+	counters    counters
+	draining    atomic.Bool
+	public      *fasthttp.Server
+	admin       *fasthttp.Server
+	adminShut   bool // touched by Serve's goroutine only
+	watch       *listen.Listener
 }
 
 // New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted before Serve.
 func New(o Options) (*Edge, error) {
 	e := &Edge{opts: o, log: o.Log, metrics: metrics.NewSet(), started: time.Now(), queues: map[string]*limit.Queue{}, kick: make(chan string, 1)}
 	c := o.Config
-	e.calls = observe.NewCalls(e.metrics, o.Log, c.Log.Access)
+	e.calls = observe.NewCalls(e.metrics, o.Log, c.Log)
 	e.memory = limit.NewMemory(c.Limits.BodyMemory.Of(o.MemoryLimit))
 	e.keys = limit.NewKeys(retiredKeys, e.started)
 	e.retries = limit.NewRetries(e.started)

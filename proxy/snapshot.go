@@ -18,7 +18,7 @@ import (
 // Snapshot is everything a request needs of one configuration, complete and immutable. A request loads it once; a reload
 // stores the next one. Live state (health, in-flight, limits in use) is outside and found by identity.
 type Snapshot struct {
-	Version   uint64
+	*generation
 	Config    *config.File
 	Routes    *routing.Table
 	Keys      *auth.Ring
@@ -31,7 +31,7 @@ type Snapshot struct {
 
 // newSnapshot builds a snapshot of f over the upstreams of plan. keep is the running one or nil.
 func (e *Edge) newSnapshot(f *config.File, plan *upstreams.Plan, keep *Snapshot) (*Snapshot, error) {
-	s := &Snapshot{Version: 1, Config: f, refused: refusedMembers(plan.Profiles())}
+	s := &Snapshot{generation: &generation{Version: 1, since: e.now()}, Config: f, refused: refusedMembers(plan.Profiles())}
 	var old *routing.Table
 	if keep != nil {
 		s.Version, old = keep.Version+1, keep.Routes

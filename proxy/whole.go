@@ -46,7 +46,9 @@ func (c *Call) answerWhole(completion []byte) *failure {
 		outPool.Put(out)
 		return a.failureOf(err)
 	}
-	c.record.TTFT = c.edge.now().Sub(c.record.Start)
+	now := c.edge.now()
+	c.record.TTFT = now.Sub(c.record.Start)
+	c.noteOverhead(now)
 	a.end(upstreams.OutcomeOK)
 	c.answerJSON(out, body)
 	return nil

@@ -48,6 +48,9 @@ func (u *Upstream) TryLease(p Pool, tokens int, now time.Time) (*Lease, bool) {
 	if s := u.State(); s != StateUp && s != StatePending {
 		return nil, false
 	}
+	if u.Mode() != ModeReady {
+		return nil, false
+	}
 	trial := false
 	if until := u.openUntil.Load(); until != breakerClosed {
 		if ticks(now) < until || !u.trial.CompareAndSwap(false, true) {

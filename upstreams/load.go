@@ -202,6 +202,7 @@ func slowStart(since int64, limit int) float64 {
 // was there before is never taken for ghosts; work of theirs that comes in the same seconds can be, for as long as it lasts,
 // by no more than the calls abandoned. Guarded by the upstream's mutex.
 type ghostTracker struct {
+	ghosts   int // of the last report
 	baseline int // unexplained work before the first abandoned call
 	fresh    int // abandoned since the last report was begun
 	suspects int // abandoned before that and still explained by the report
@@ -223,16 +224,19 @@ func (g *ghostTracker) begin(now time.Time) (batch int) {
 	return batch
 }
 
-// end judges the report and returns the number of ghosts.
-func (g *ghostTracker) end(batch, excess int, now time.Time) int {
-	if g.suspects+batch == 0 || now.Sub(g.since) > ghostLife {
+// end judges the report. It returns the abandoned calls whose slots the engine has freed by now, and those that it is found
+// to hold on to: as many as there are more ghosts than before.
+func (g *ghostTracker) end(batch, excess int, now time.Time) (freed, held int) {
+	before := g.suspects + batch
+	if before == 0 || now.Sub(g.since) > ghostLife {
 		*g = ghostTracker{baseline: excess, fresh: g.fresh}
-		return 0
+		return before, 0
 	}
-	g.suspects = min(g.suspects+batch, max(0, excess-g.baseline))
+	g.suspects = min(before, max(0, excess-g.baseline))
 	ghosts := min(g.suspects, g.seen)
-	g.seen = g.suspects
-	return ghosts
+	held = max(0, ghosts-g.ghosts)
+	g.seen, g.ghosts = g.suspects, ghosts
+	return before - g.suspects, held
 }
 
 // setReport stores a report and corrects what follows from it. r is nil when the engine told nothing.
@@ -242,13 +246,17 @@ func (u *Upstream) setReport(r *Report, batch int, now time.Time) {
 	if r == nil {
 		u.trackers.fresh += batch
 		if old := u.report.Load(); old == nil || !u.fresh(old, now) {
+			u.abandoned[fateUnknown].Add(u.trackers.fresh + u.trackers.suspects)
 			u.trackers = ghostTracker{}
 			u.setGhosts(0)
 		}
 		return
 	}
 	u.report.Store(r)
-	u.setGhosts(u.trackers.end(batch, r.excess(), now))
+	freed, held := u.trackers.end(batch, r.excess(), now)
+	u.abandoned[fateFreed].Add(freed)
+	u.abandoned[fateHeld].Add(held)
+	u.setGhosts(u.trackers.ghosts)
 }
 
 func (u *Upstream) setGhosts(n int) {

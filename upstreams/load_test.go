@@ -144,7 +144,8 @@ func TestGhosts(t *testing.T) {
 			for range s.abandoned {
 				g.abandon()
 			}
-			if got := g.end(g.begin(now), s.excess, now); got != s.want {
+			g.end(g.begin(now), s.excess, now)
+			if got := g.ghosts; got != s.want {
 				t.Errorf("%s: step %d: %d ghosts, want %d", c.name, i, got, s.want)
 			}
 			now = now.Add(2 * time.Second)
@@ -154,7 +155,8 @@ func TestGhosts(t *testing.T) {
 	now := time.Now()
 	g.abandon()
 	g.end(g.begin(now), 1, now)
-	if got := g.end(g.begin(now), 1, now.Add(ghostLife+time.Second)); got != 0 {
+	g.end(g.begin(now), 1, now.Add(ghostLife+time.Second))
+	if got := g.ghosts; got != 0 {
 		t.Errorf("%d ghosts after %v", got, ghostLife)
 	}
 }

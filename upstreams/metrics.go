@@ -21,6 +21,23 @@ func (u *Upstream) newMetrics() {
 		gauge("inflight"+pool, func(time.Time) float64 { return float64(inPool(u.slots.Load(), p)) })
 		gauge("limit"+pool, func(time.Time) float64 { return float64(u.limit(u.limits.Load(), p)) })
 	}
+	gauge("state_seconds"+label+"}", func(now time.Time) float64 {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return now.Sub(u.changed).Seconds()
+	})
+	gauge("admitted"+label+"}", func(time.Time) float64 { return truth(u.Mode() == ModeReady) })
+	reported := func(name string, read func(r *Report) float64) {
+		gauge(name+label+"}", func(now time.Time) float64 {
+			if r, ok := u.Report(now); ok {
+				return read(&r)
+			}
+			return -1
+		})
+	}
+	reported("running", func(r *Report) float64 { return float64(r.Running) })
+	reported("waiting", func(r *Report) float64 { return float64(r.Waiting) })
+	reported("kv_usage_ratio", func(r *Report) float64 { return r.KVUsage })
 	gauge("others"+label+"}", func(now time.Time) float64 { return float64(u.others(now)) })
 	gauge("ghosts"+label+"}", func(time.Time) float64 { return float64(u.ghosts.Load()) })
 	gauge("probe_age_seconds"+label+"}", func(now time.Time) float64 {
@@ -35,15 +52,22 @@ func (u *Upstream) newMetrics() {
 		return -1
 	})
 	for o := range outcomeCount {
-		name := "penstock_upstream_attempts_total" + label + ",result=" + strconv.Quote(o.String()) + "}"
-		if u.attempts[o] == nil {
-			u.attempts[o] = set.NewCounter(name)
-		} else { // revived: the counter goes on
-			counter := u.attempts[o]
-			set.NewGauge(name, func() float64 { return float64(counter.Get()) })
-		}
+		counter(set, &u.attempts[o], "penstock_upstream_attempts_total"+label+",result="+strconv.Quote(o.String())+"}")
+	}
+	for f := range fateCount {
+		counter(set, &u.abandoned[f], "penstock_upstream_abandoned_total"+label+",slot="+strconv.Quote(f.String())+"}")
 	}
 	u.metrics = set
+}
+
+// counter makes the counter at c, or lets the one of a revived upstream go on under its name.
+func counter(set *metrics.Set, c **metrics.Counter, name string) {
+	if *c == nil {
+		*c = set.NewCounter(name)
+		return
+	}
+	before := *c
+	set.NewGauge(name, func() float64 { return float64(before.Get()) })
 }
 
 // age is the seconds since at, or -1 when it never was.

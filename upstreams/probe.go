@@ -83,7 +83,9 @@ func (p *prober) run(ctx context.Context) {
 	defer timer.Stop()
 	<-timer.C
 	for {
-		p.tick(ctx)
+		if p.up.Mode() != ModeMaintenance {
+			p.tick(ctx)
+		}
 		ended := time.Now()
 		pause := p.pause()
 		p.due(pause)
@@ -164,7 +166,7 @@ func (p *prober) tick(ctx context.Context) {
 		p.ticks++
 	}
 	if ctx.Err() == nil {
-		p.book(good, health.status, err)
+		p.book(good, health.status, err, time.Since(begun))
 		u.markProbed()
 	}
 }
@@ -193,13 +195,15 @@ func (h healthPage) good(status int) bool {
 }
 
 // book feeds the verdict to the health machine.
-func (p *prober) book(good bool, status int, err error) {
+func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	u, now := p.up, time.Now()
 	u.mu.Lock()
 	before := u.health.state
 	u.probedAt = now
+	u.check = &LastCheck{OK: good, Status: status, Milliseconds: float64(took.Microseconds()) / 1000}
 	if !good {
-		u.failure = &LastFailure{At: now, During: "probe", Reason: reasonOf(err), Status: status}
+		u.check.Reason = reasonOf(err)
+		u.failure = &LastFailure{At: now, During: "probe", Reason: u.check.Reason, Status: status}
 	}
 	u.health.probe(good)
 	u.publish(before, probeCause(good, status, err), now)
@@ -365,9 +369,6 @@ func capacityOf(ctx context.Context, get getter, profile *Profile, timeout time.
 func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	u := p.up
 	sources := u.engine.Load().spec.Load
-	if len(sources) == 0 {
-		return
-	}
 	now, before := time.Now(), u.inFlight()
 	u.mu.Lock()
 	batch := u.trackers.begin(now)

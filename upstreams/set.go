@@ -187,7 +187,7 @@ func (p *Plan) place(base, address string, profile *Profile, st *settings) error
 func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Profile) *Upstream {
 	u := &Upstream{
 		id: id, name: st.spec.Name, label: st.spec.Name, url: base, address: address, log: s.o.Log, set: s,
-		probed: make(chan struct{}), offers: map[string]*Offer{}, relapses: map[string]relapses{}, health: health{fall: st.probe.fall, rise: st.probe.rise},
+		probed: make(chan struct{}), changed: time.Now(), offers: map[string]*Offer{}, relapses: map[string]relapses{}, health: health{fall: st.probe.fall, rise: st.probe.rise},
 	}
 	if address != "" {
 		u.label += "@" + address

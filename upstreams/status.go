@@ -16,6 +16,9 @@ type Status struct {
 	EngineTitle   string       `json:"engine_title"`
 	Quirks        []string     `json:"quirks,omitempty"`
 	State         string       `json:"state"`
+	StateSeconds  float64      `json:"state_seconds"`
+	Mode          string       `json:"mode"` // ready, drain or maintenance: the operator's wish
+	Check         *LastCheck   `json:"last_check,omitempty"`
 	Suspect       bool         `json:"suspect"` // a call found nobody, the probe has not looked yet
 	Breaker       string       `json:"breaker"`
 	BreakerOpens  float64      `json:"breaker_half_open_in_seconds,omitempty"`
@@ -32,6 +35,9 @@ type Status struct {
 	LastFailure   *LastFailure `json:"last_failure,omitempty"`
 	TTFT          float64      `json:"ttft_seconds"`
 	BytesPerToken float64      `json:"bytes_per_token"`
+
+	Attempts  map[string]uint64 `json:"attempts"`  // by result, since the start
+	Abandoned map[string]uint64 `json:"abandoned"` // calls given up, by what the engine did with their slots
 }
 
 // PoolStatus is one pool's load.
@@ -46,6 +52,8 @@ type PoolStatus struct {
 // Obstacle says why no call for a served name may go here now, for an operator; empty when one may.
 func (u *Upstream) Obstacle(served string, now time.Time) string {
 	switch s := u.State(); {
+	case u.Mode() != ModeReady:
+		return "upstream is out by the operator's hand: " + u.Mode().String()
 	case s == StateRetiring:
 		return "upstream is retiring: the configuration has left it out"
 	case s == StatePending:
@@ -94,6 +102,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		Engine: profile.Name(), EngineTitle: profile.Title(), Quirks: profile.Quirks(),
 		State: u.State().String(), Breaker: u.Breaker(now).String(),
 		Limits: u.Limits(), Ghosts: int(u.ghosts.Load()), Others: u.others(now),
+		Mode: u.Mode().String(), Attempts: map[string]uint64{}, Abandoned: map[string]uint64{},
 		ReportAge: -1, Models: u.Models(), TTFT: u.TTFT().Seconds(), BytesPerToken: u.BytesPerToken(),
 	}
 	if report != nil {
@@ -102,6 +111,12 @@ func (u *Upstream) Status(now time.Time) Status {
 	}
 	if until := u.openUntil.Load(); until != breakerClosed && until > ticks(now) {
 		st.BreakerOpens = time.Duration(until - ticks(now)).Seconds()
+	}
+	for o := range outcomeCount {
+		st.Attempts[o.String()] = u.attempts[o].Get()
+	}
+	for f := range fateCount {
+		st.Abandoned[f.String()] = u.abandoned[f].Get()
 	}
 	for p := range poolCount {
 		l := u.Load(p, now)
@@ -114,7 +129,11 @@ func (u *Upstream) Status(now time.Time) Status {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	st.Suspect, st.ProbeAge = u.health.suspect, age(u.probedAt, now)
+	st.Suspect, st.ProbeAge, st.StateSeconds = u.health.suspect, age(u.probedAt, now), now.Sub(u.changed).Seconds()
+	if u.check != nil {
+		c := *u.check
+		st.Check = &c
+	}
 	if u.failure != nil {
 		f := *u.failure
 		st.LastFailure = &f

@@ -90,6 +90,7 @@ type Upstream struct {
 	gone      atomic.Bool
 	openUntil atomic.Int64 // the breaker lets nothing through before this (ticks), or breakerClosed
 	trial     atomic.Bool  // a half-open trial is out
+	mode      atomic.Uint32
 	penalty   atomic.Pointer[decaying]
 	returned  atomic.Int64 // when it last came back from down (ticks), for the slow start
 	report    atomic.Pointer[Report]
@@ -103,6 +104,8 @@ type Upstream struct {
 	health    health
 	trackers  ghostTracker
 	failure   *LastFailure
+	check     *LastCheck
+	changed   time.Time // when the state last changed
 	offers    map[string]*Offer
 	relapses  map[string]relapses // by served name
 	prober    *prober
@@ -113,6 +116,7 @@ type Upstream struct {
 	metrics    *metrics.Set // guarded by the set's mutex, as is registered
 	registered bool
 	attempts   [outcomeCount]*metrics.Counter
+	abandoned  [fateCount]*metrics.Counter
 }
 
 // settings are what a reload may change without making another upstream of it.
@@ -200,6 +204,9 @@ func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 }
 
 func (u *Upstream) passes(now time.Time) bool {
+	if u.Mode() != ModeReady {
+		return false
+	}
 	until := u.openUntil.Load()
 	return until == breakerClosed || ticks(now) >= until && !u.trial.Load()
 }
@@ -243,6 +250,7 @@ func (u *Upstream) publish(before State, cause string, now time.Time) {
 			u.penalty.Store(nil)
 			u.returned.Store(ticks(now))
 		}
+		u.changed = now
 		u.state.Store(uint32(h.state))
 		u.log.Info("upstream changed state", zap.String("upstream", u.label), zap.Stringer("from", before), zap.Stringer("to", h.state), zap.String("cause", cause))
 		if h.state == StateUp {

@@ -234,7 +234,7 @@ func (p *penstock) checkRest() {
 	}
 	var lines, counted int
 	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(time.Millisecond) { // a call is counted, then told of
-		lines, counted = len(p.calls()), int(p.metric("penstock_calls_total"))
+		lines, counted = len(p.calls()), int(p.metric("penstock_calls_finished_total"))
 		if lines == counted || lines == 0 || time.Now().After(deadline) { // no lines at all: the access log is off
 			break
 		}

@@ -44,6 +44,14 @@ func (r *Retries) Allow(now time.Time, share config.Percent) bool {
 	return true
 }
 
+// State returns the retries of the last ten seconds and how many the budget allows now.
+func (r *Retries) State(now time.Time, share config.Percent) (used, allowed int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	second := r.second(now)
+	return r.retries.sum(second), max(minRetries, share.Of(r.calls.sum(second)))
+}
+
 // second starts above the span, so that a fresh cell, which says second 0, is an old one.
 func (r *Retries) second(now time.Time) uint32 {
 	return uint32(max(now.Sub(r.epoch), 0)/time.Second) + retrySpan

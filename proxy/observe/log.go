@@ -2,6 +2,8 @@ package observe
 
 import (
 	"fmt"
+	"strconv"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,20 +26,34 @@ func NewLogger(l config.Log, sink zapcore.WriteSyncer) (*zap.Logger, error) {
 		EncodeDuration: zapcore.MillisDurationEncoder,
 	}
 	enc := zapcore.NewJSONEncoder(ec)
-	if l.Format == "console" {
+	if l.Format == config.LogFormatConsole {
+		ec.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+		ec.ConsoleSeparator = "  "
 		enc = zapcore.NewConsoleEncoder(ec)
 	}
 	return zap.New(zapcore.NewCore(enc, sink, level)), nil
 }
 
-// writeLine writes the access line of r: a fixed list of fields in a fixed order.
-func writeLine(log *zap.Logger, r *Record, now time.Time) {
-	ce := log.Check(zapcore.InfoLevel, "call")
+// fieldsOf is the number of fields of an access line.
+const fieldsOf = 20
+
+var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
+
+// writeLine writes the access line of r: a fixed list of fields in a fixed order, or a short one for eyes.
+func (c *Calls) writeLine(r *Record, now time.Time) {
+	if c.console {
+		if ce := c.log.Check(zapcore.InfoLevel, string(appendConsole(nil, r, now))); ce != nil {
+			ce.Write()
+		}
+		return
+	}
+	ce := c.log.Check(zapcore.InfoLevel, "call")
 	if ce == nil {
 		return
 	}
-	ce.Write(
-		zap.String("request_id", r.RequestID),
+	f := fieldPool.Get().(*[fieldsOf]zap.Field)
+	*f = [fieldsOf]zap.Field{
+		zap.ByteString("request_id", r.RequestID[:]),
 		zap.String("key", dash(r.Key)),
 		zap.String("dialect", r.Dialect),
 		zap.String("model", dash(r.Model)),
@@ -57,7 +73,40 @@ func writeLine(log *zap.Logger, r *Record, now time.Time) {
 		zap.Int64("bytes_in", r.BytesIn),
 		zap.Int64("bytes_out", r.BytesOut),
 		zap.String("client", dash(r.Client)),
-	)
+	}
+	ce.Write(f[:]...)
+	*f = [fieldsOf]zap.Field{} // it must not hold on to the record
+	fieldPool.Put(f)
+}
+
+// appendConsole appends the access line of a terminal:
+//
+//	200  chat  llama → gpu-a  stream  1204+310 tok  ttft 0.21s  4.02s  req_…
+//	429  chat  llama → -  capacity_full  0.00s  req_…
+func appendConsole(dst []byte, r *Record, now time.Time) []byte {
+	dst = strconv.AppendInt(dst, int64(r.Status), 10)
+	dst = append(dst, "  "+r.Dialect+"  "+dash(r.Model)+" → "+dash(r.Upstream)...)
+	if r.Attempts > 1 {
+		dst = append(dst, " (second attempt)"...)
+	}
+	if r.Outcome != OK {
+		dst = append(dst, "  "+dash(r.Code)...)
+	}
+	if r.Stream {
+		dst = append(dst, "  stream"...)
+	}
+	if r.PromptTokens+r.CompletionTokens > 0 {
+		dst = append(dst, "  "+strconv.Itoa(r.PromptTokens)+"+"+strconv.Itoa(r.CompletionTokens)+" tok"...)
+	}
+	if r.Stream && r.TTFT > 0 {
+		dst = append(dst, "  ttft "...)
+		dst = strconv.AppendFloat(dst, r.TTFT.Seconds(), 'f', 2, 64)
+		dst = append(dst, 's')
+	}
+	dst = append(dst, "  "...)
+	dst = strconv.AppendFloat(dst, now.Sub(r.Start).Seconds(), 'f', 2, 64)
+	dst = append(dst, "s  "...)
+	return append(dst, r.RequestID[:]...)
 }
 
 func milliseconds(d time.Duration) float64 {

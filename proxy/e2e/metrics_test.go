@@ -1,0 +1,285 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/observe"
+)
+
+// The metrics page as a whole: what Prometheus' own lint would say of it, and what the dashboard and the alert rules make of it.
+
+var (
+	sampleLine = regexp.MustCompile(`^([a-z_][a-z0-9_]*)(\{.*\})? (\S+)$`)
+	labelPair  = regexp.MustCompile(`([a-z_]+)="((?:[^"\\]|\\.)*)"`)
+)
+
+// lint returns what is wrong with a metrics page: names, HELP and TYPE, suffixes and units by type, complete and monotonic
+// histograms, duplicates, families that are torn apart.
+func lint(page string) (problems []string) {
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	type family struct {
+		help, kind string
+		closed     bool
+	}
+	families := map[string]*family{}
+	seen := map[string]bool{}
+	buckets := map[string][]float64{} // series without le → counts, in order
+	counts := map[string]float64{}
+	sums := map[string]bool{}
+	current := ""
+	enter := func(name string) *family {
+		if current != name && families[current] != nil {
+			families[current].closed = true
+		}
+		f := families[name]
+		if f == nil {
+			f = &family{}
+			families[name] = f
+		}
+		if f.closed {
+			bad("%s: not in one place", name)
+		}
+		current = name
+		return f
+	}
+	for line := range strings.Lines(page) {
+		line = strings.TrimSuffix(line, "\n")
+		if rest, ok := strings.CutPrefix(line, "# HELP "); ok {
+			name, help, _ := strings.Cut(rest, " ")
+			f := enter(name)
+			if f.help != "" || f.kind != "" {
+				bad("%s: HELP twice or late", name)
+			}
+			if f.help = help; len(help) < 5 {
+				bad("%s: no help", name)
+			}
+			continue
+		}
+		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			name, kind, _ := strings.Cut(rest, " ")
+			f := enter(name)
+			if f.kind != "" {
+				bad("%s: TYPE twice", name)
+			}
+			f.kind = kind
+			continue
+		}
+		m := sampleLine.FindStringSubmatch(line)
+		if m == nil {
+			bad("not a sample: %q", line)
+			continue
+		}
+		name, labels := m[1], m[2]
+		value, err := strconv.ParseFloat(m[3], 64)
+		if err != nil {
+			bad("%s: value %q", name, m[3])
+		}
+		if seen[name+labels] {
+			bad("%s%s: twice", name, labels)
+		}
+		seen[name+labels] = true
+		if inner := strings.Trim(labels, "{}"); inner != "" {
+			if left := strings.Trim(labelPair.ReplaceAllString(inner, ""), ","); left != "" {
+				bad("%s: labels %s", name, labels)
+			}
+		}
+		base := name
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if b, ok := strings.CutSuffix(name, suffix); ok && families[b] != nil && families[b].kind == "histogram" {
+				base = b
+			}
+		}
+		f := enter(base)
+		if f.help == "" || f.kind == "" {
+			bad("%s: without HELP and TYPE", base)
+		}
+		switch {
+		case f.kind == "counter" && !strings.HasSuffix(base, "_total"):
+			bad("%s: a counter ends in _total", base)
+		case f.kind != "counter" && strings.HasSuffix(base, "_total"):
+			bad("%s: only a counter ends in _total", base)
+		case f.kind == "counter" && value < 0:
+			bad("%s: a counter below zero", base)
+		case f.kind == "histogram" && base == name:
+			bad("%s: a bare sample of a histogram", base)
+		case f.kind == "histogram" && !strings.HasSuffix(base, "_seconds"):
+			bad("%s: a histogram without a unit", base)
+		}
+		for _, unit := range []string{"_ms", "_millis", "_milliseconds", "_minutes", "_kb", "_mb", "_percent"} {
+			if strings.HasSuffix(strings.TrimSuffix(base, "_total"), unit) {
+				bad("%s: use base units (seconds, bytes, ratio)", base)
+			}
+		}
+		if base == name {
+			continue
+		}
+		key, le := base, ""
+		for _, p := range labelPair.FindAllStringSubmatch(labels, -1) {
+			if p[1] == "le" {
+				le = p[2]
+			} else {
+				key += "," + p[0]
+			}
+		}
+		switch strings.TrimPrefix(name, base) {
+		case "_bucket":
+			if _, err := strconv.ParseFloat(le, 64); err != nil {
+				bad("%s: le %q", key, le)
+			}
+			buckets[key] = append(buckets[key], value)
+			if le == "+Inf" {
+				counts[key] = value
+			}
+		case "_sum":
+			sums[key] = true
+		case "_count":
+			if inf, ok := counts[key]; !ok || inf != value {
+				bad("%s: count %v, +Inf bucket %v", key, value, inf)
+			}
+		}
+	}
+	for key, b := range buckets {
+		if !slices.IsSorted(b) {
+			bad("%s: buckets are not cumulative", key)
+		}
+		if !sums[key] {
+			bad("%s: no sum", key)
+		}
+	}
+	for name, f := range families {
+		if f.kind == "" {
+			bad("%s: no TYPE", name)
+		}
+	}
+	return problems
+}
+
+func TestLintFindsFaults(t *testing.T) {
+	for page, want := range map[string]string{
+		"a_total 1\n": "without HELP",
+		"# HELP a Some.\n# TYPE a counter\na 1\n":                                                                  "ends in _total",
+		"# HELP a_total Some.\n# TYPE a_total gauge\na_total 1\n":                                                  "only a counter",
+		"# HELP a_ms Some.\n# TYPE a_ms gauge\na_ms 1\n":                                                           "base units",
+		"# HELP a Some.\n# TYPE a gauge\na 1\na 2\n":                                                               "twice",
+		"# HELP a Some.\n# TYPE a gauge\na{x=\"1\" 2\n":                                                            "not a sample",
+		"# HELP a Some.\n# TYPE a gauge\na{x=\"1\"}\n":                                                             "not a sample",
+		"# HELP a_seconds Some.\n# TYPE a_seconds histogram\na_seconds_bucket{le=\"1\"} 1\na_seconds_count 2\n":    "+Inf",
+		"# HELP a Some.\n# TYPE a gauge\na 1\n# HELP b Some.\n# TYPE b gauge\nb 1\na{x=\"1\"} 1\n":                 "one place",
+		"# HELP a_seconds Some.\n# TYPE a_seconds histogram\na_seconds_bucket{le=\"+Inf\"} 1\na_seconds_count 1\n": "no sum",
+	} {
+		if got := strings.Join(lint(page), "; "); !strings.Contains(got, want) {
+			t.Errorf("%q: %q, want %q", page, got, want)
+		}
+	}
+}
+
+// TestMetricsPage drives an edge through calls of every fate, and lints what it then shows.
+func TestMetricsPage(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{
+		engines: []sim.Options{{TokenRate: 400}, {TokenRate: 400}}, upstream: "concurrency: 1, probe: { interval: 100ms }",
+		model: "queue: { depth: 1, wait: 1s }", key: "limits: { requests_per_minute: 100000, concurrency: 4 }", timeouts: "write: 300ms",
+		models: `- { id: 'odd "name" \ of ünïcode', deployments: [{ upstream: up-0, served: sim }] }`,
+	})
+	streamed := p.chat(`"stream":true,"max_tokens":20`)
+	p.post(chatPath, streamed).wantStatus(200)
+	p.post(chatPath, p.chat("")).wantStatus(200)
+	p.post(chatPath, chatBody(`odd \"name\" \\ of ünïcode`, "")).wantStatus(200)
+	p.post(chatPath, chatBody("none", "")).wantStatus(404)
+	p.engines[0].SetFault(sim.Fault{Spec: "status=503"})
+	for range 6 {
+		p.post(chatPath, p.chat(""))
+	}
+	p.engines[0].SetFault()
+	waitFor(t, patience, "both engines are used again", func() bool { return p.metric("penstock_upstream_breaker_open") == 0 })
+	held := []*stream{}
+	for range 2 { // both slots
+		held = append(held, p.openStream(chatPath, p.chat(endless)))
+	}
+	done := make(chan int)
+	go func() { done <- p.post(chatPath, p.chat("")).status }()
+	waitFor(t, patience, "one waits", func() bool { return p.metric("penstock_model_queue_waiting") == 1 })
+	p.post(chatPath, p.chat("")).wantStatus(429)
+	for _, s := range held {
+		s.next()
+		s.leave()
+	}
+	if status := <-done; status != 200 {
+		t.Errorf("the call that waited got %d", status)
+	}
+	waitFor(t, patience, "the engines' counts were read after the clients left", func() bool {
+		return p.metric("penstock_upstream_abandoned_total", `slot="freed"`) == 2
+	})
+	p.rest()
+	page := p.metricsText()
+	for _, problem := range lint(page) {
+		t.Error(problem)
+	}
+	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total"} // a log of its own; no traces
+	for _, f := range observe.Families() {
+		if !strings.Contains(page, "# TYPE "+f.Name+" "+string(f.Kind)+"\n") && !slices.Contains(missing, f.Name) {
+			t.Errorf("%s is described and not shown", f.Name)
+		}
+	}
+	for name, want := range map[string]float64{
+		`penstock_queue_seconds_count{dialect="chat",model="sim"}`:       1,
+		`penstock_limit_refusals_total{limit="pool"}`:                    1,
+		`penstock_client_aborts_total{phase="streaming"}`:                2,
+		`penstock_config_generation_calls_inflight{generation="1"}`:      0,
+		`penstock_upstream_abandoned_total{upstream="up-0",slot="held"}`: 0,
+	} {
+		if got, ok := p.metrics()[name]; !ok || got != want {
+			t.Errorf("%s is %v (%t), want %v", name, got, ok, want)
+		}
+	}
+	if n := p.metric("penstock_overhead_seconds_count"); n < 5 {
+		t.Errorf("%v overheads", n)
+	}
+	if sum, n := p.metric("penstock_overhead_seconds_sum"), p.metric("penstock_overhead_seconds_count"); sum/n > 0.1 {
+		t.Errorf("the edge says that it adds %v s a call: it counts somebody else's time as its own", sum/n)
+	}
+	if n := p.metric("penstock_itl_seconds_count"); n < 10 {
+		t.Errorf("%v gaps in streams of 20 tokens", n)
+	}
+}
+
+// TestDashboards: every metric that the dashboard and the alert rules name exists, and histograms are used as such.
+func TestDashboards(t *testing.T) {
+	exposed := map[string]bool{}
+	for _, f := range observe.Families() {
+		if f.Kind == observe.Histogram {
+			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+				exposed[f.Name+suffix] = true
+			}
+			continue
+		}
+		exposed[f.Name] = true
+	}
+	names := regexp.MustCompile(`\b(?:penstock|process|go)_[a-z_]+`)
+	for _, file := range []string{"grafana.json", "alerts.yaml"} {
+		text, err := os.ReadFile("../../.deploy/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := map[string]bool{}
+		for _, name := range names.FindAllString(string(text), -1) {
+			used[name] = true
+		}
+		for _, name := range slices.Sorted(maps.Keys(used)) {
+			if !exposed[name] {
+				t.Errorf("%s names %s, which does not exist", file, name)
+			}
+		}
+		if len(used) < 10 {
+			t.Errorf("%s names only %d metrics", file, len(used))
+		}
+	}
+}

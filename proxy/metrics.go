@@ -1,0 +1,114 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valyala/fasthttp"
+
+	"penstock/config"
+	"penstock/proxy/observe"
+)
+
+// counters are the edge's own events beside the calls.
+type counters struct {
+	reloadsOK, reloadsBad, retried, retriesDenied *metrics.Counter
+}
+
+// observeSelf registers the metrics of the edge's own state.
+func (e *Edge) observeSelf() {
+	gauge := func(name string, f func() float64) { e.metrics.NewGauge(name, f) }
+	gauge("penstock_body_memory_bytes", func() float64 { return float64(e.memory.Used()) })
+	gauge("penstock_body_memory_limit_bytes", func() float64 { return float64(e.memory.Limit()) })
+	gauge("penstock_client_connections", func() float64 { return float64(e.watch.Open()) })
+	gauge("penstock_client_connections_limit", func() float64 { return float64(e.watch.Max()) })
+	gauge("penstock_accept_errors_total", func() float64 { return float64(e.watch.AcceptErrors()) })
+	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.watch.Rejected()) })
+	gauge("penstock_draining", func() float64 { return truth(e.draining.Load()) })
+	if e.opts.LogDropped != nil {
+		gauge("penstock_log_dropped_total", func() float64 { return float64(e.opts.LogDropped()) })
+	}
+	gauge("penstock_config_generation", func() float64 { return float64(e.current.Load().Version) })
+	gauge("penstock_reload_success_timestamp_seconds", func() float64 { return float64(e.current.Load().since.UnixMilli()) / 1000 })
+	gauge("penstock_reload_successful", func() float64 {
+		r := e.lastReload.Load()
+		return truth(r == nil || r.OK)
+	})
+	gauge("penstock_reload_duration_seconds", func() float64 {
+		if r := e.lastReload.Load(); r != nil {
+			return r.Seconds
+		}
+		return 0
+	})
+	gauge("penstock_retry_budget", func() float64 {
+		_, allowed := e.retries.State(e.now(), e.current.Load().Config.Retry.Budget)
+		return float64(allowed)
+	})
+	gauge("penstock_retry_budget_used", func() float64 {
+		used, _ := e.retries.State(e.now(), e.current.Load().Config.Retry.Budget)
+		return float64(used)
+	})
+	e.counters.reloadsOK = e.metrics.NewCounter(`penstock_reloads_total{result="ok"}`)
+	e.counters.reloadsBad = e.metrics.NewCounter(`penstock_reloads_total{result="bad"}`)
+	e.counters.retried = e.metrics.NewCounter("penstock_retries_total")
+	e.counters.retriesDenied = e.metrics.NewCounter("penstock_retries_denied_total")
+}
+
+func (e *Edge) writeMetrics(ctx *fasthttp.RequestCtx) {
+	ctx.Response.Header.SetContentType("text/plain; version=0.0.4; charset=utf-8")
+	ctx.Response.Header.Set("Cache-Control", "no-store")
+	_ = observe.WriteText(ctx.Response.BodyWriter(), e.metrics.WritePrometheus, e.registry.write, e.writePassing, metrics.WriteProcessMetrics, metrics.WriteFDMetrics) // a buffer takes everything
+}
+
+// writePassing writes the gauges of what comes and goes with the configuration: they are read from it, so nothing is left
+// over of what it names no more.
+func (e *Edge) writePassing(w io.Writer) {
+	var b bytes.Buffer
+	observe.AppendSample(&b, "penstock_build_info", "1", "version", version(), "go", runtime.Version())
+	for _, g := range e.generations.inUse() {
+		observe.AppendSample(&b, "penstock_config_generation_calls_inflight", strconv.FormatInt(g.calls.Load(), 10), "generation", strconv.FormatUint(g.Version, 10))
+	}
+	s, now := e.current.Load(), e.now()
+	for i := range s.models {
+		m := &s.models[i]
+		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(truth(m.route.Ready(now)))), "model", m.config.ID)
+		if m.queue != nil {
+			observe.AppendSample(&b, "penstock_model_queue_waiting", strconv.Itoa(m.queue.Waiting()), "model", m.config.ID)
+			observe.AppendSample(&b, "penstock_model_queue_limit", strconv.Itoa(m.config.Queue.Depth), "model", m.config.ID)
+		}
+	}
+	_, _ = w.Write(b.Bytes())
+}
+
+// version is the module's version as the toolchain recorded it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func modelNames(f *config.File) (names []string) {
+	for i := range f.Models {
+		names = append(names, f.Models[i].ID)
+	}
+	return names
+}
+
+func upstreamNames(f *config.File) (names []string) {
+	for i := range f.Upstreams {
+		names = append(names, f.Upstreams[i].Name)
+	}
+	return names
+}

@@ -1,0 +1,259 @@
+package observe
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/config"
+)
+
+func newTestCalls(t testing.TB) (*Calls, func() string) {
+	t.Helper()
+	set := metrics.NewSet()
+	c := NewCalls(set, zap.NewNop(), config.Log{})
+	c.Configured([]string{"m", "n"}, []string{"a", "b"})
+	return c, func() string {
+		var b bytes.Buffer
+		if err := WriteText(&b, set.WritePrometheus); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+}
+
+// good is a call that went well.
+func good(model, upstream string) *Record {
+	return &Record{
+		Dialect: "chat", Model: model, Upstream: upstream, Pool: "text", Key: "k", Start: time.Now().Add(-time.Second), Stream: true, Status: 200, Attempts: 1,
+		Outcome: OK, PromptTokens: 10, CompletionTokens: 20, CachedTokens: 4, TTFT: 100 * time.Millisecond, UpstreamTTFT: 90 * time.Millisecond, Overhead: 80 * time.Microsecond,
+	}
+}
+
+func finish(c *Calls, r *Record) {
+	c.Begin()
+	c.Finish(r, time.Now())
+}
+
+func TestFinishCounts(t *testing.T) {
+	c, page := newTestCalls(t)
+	finish(c, good("m", "a"))
+	finish(c, &Record{Dialect: "chat", Outcome: ClientError, Status: 401, Code: "invalid_api_key"})
+	finish(c, &Record{Dialect: "chat", Model: "m", Outcome: Limited, Status: 429, Code: "capacity_full"})
+	finish(c, &Record{Dialect: "chat", Model: "m", Outcome: Limited, Status: 429, Code: "capacity_full", Upstream: "a", Attempts: 1})
+	finish(c, &Record{Dialect: "chat", Outcome: Limited, Status: 429, Code: "rate_limited", Limit: "requests_per_minute"})
+	finish(c, &Record{Dialect: "chat", Model: "m", Upstream: "a", Attempts: 1, Outcome: StreamBroken, Status: 200, Code: "upstream_failed", Committed: true})
+	finish(c, &Record{Dialect: "chat", Model: "m", Upstream: "a", Attempts: 1, Outcome: ClientGone, Status: 499, Code: "client_gone", Phase: PhaseStalled, Committed: true})
+	text := page()
+	for _, want := range []string{
+		`penstock_calls_total{dialect="chat",model="m",upstream="a",outcome="ok"} 1`,
+		`penstock_calls_total{dialect="chat",model="-",upstream="-",outcome="client_error"} 1`,
+		`penstock_calls_finished_total 7`, `penstock_calls_inflight 0`,
+		`penstock_call_duration_seconds_count{dialect="chat",model="m"} 1`, `penstock_ttft_seconds_bucket{dialect="chat",model="m",le="0.1"} 1`,
+		`penstock_upstream_ttft_seconds_count{upstream="a"} 1`, `penstock_overhead_seconds_bucket{dialect="chat",le="0.0001"} 1`,
+		`penstock_tokens_total{dialect="chat",model="m",kind="prompt"} 10`, `penstock_tokens_total{dialect="chat",model="m",kind="cached"} 4`,
+		`penstock_limit_refusals_total{limit="pool"} 1`, `penstock_limit_refusals_total{limit="engine"} 1`, `penstock_limit_refusals_total{limit="requests_per_minute"} 1`,
+		`penstock_errors_total{code="invalid_api_key"} 1`, `penstock_errors_total{code="capacity_full"} 2`,
+		`penstock_stream_aborts_total{code="upstream_failed"} 1`, `penstock_stream_aborts_total{code="client_gone"} 1`, `penstock_client_aborts_total{phase="stalled"} 1`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
+// TestSeriesGoAway: what a reload has removed leaves no series behind, and calls that end later bring none back.
+func TestSeriesGoAway(t *testing.T) {
+	c, page := newTestCalls(t)
+	finish(c, good("m", "a"))
+	finish(c, good("n", "b"))
+	c.Meter("chat", "m", "a")
+	c.Configured([]string{"n"}, []string{"b"})
+	finish(c, good("m", "a"))
+	finish(c, good("n", "a"))
+	m := c.Meter("chat", "m", "a")
+	m.Note(1, time.Now())
+	text := page()
+	for _, gone := range []string{`model="m"`, `upstream="a"`} {
+		if strings.Contains(text, gone) {
+			t.Errorf("%s is still there:\n%s", gone, text)
+		}
+	}
+	for _, want := range []string{
+		`penstock_calls_total{dialect="chat",model="n",upstream="b",outcome="ok"} 1`, `penstock_calls_total{dialect="chat",model="-",upstream="-",outcome="ok"} 1`,
+		`penstock_calls_total{dialect="chat",model="n",upstream="-",outcome="ok"} 1`, `penstock_calls_finished_total 4`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	c.Configured([]string{"m", "n"}, []string{"a", "b"})
+	finish(c, good("m", "a"))
+	if want := `penstock_calls_total{dialect="chat",model="m",upstream="a",outcome="ok"} 1`; !strings.Contains(page(), want) {
+		t.Errorf("no %s after it came back", want)
+	}
+}
+
+// TestSeriesUnderReloads: calls end while models come and go; afterwards only what is configured has series.
+func TestSeriesUnderReloads(t *testing.T) {
+	c, page := newTestCalls(t)
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 300 {
+				r := good([]string{"m", "n"}[(i+w)%2], []string{"a", "b"}[i%2])
+				meter := c.Meter(r.Dialect, r.Model, r.Upstream)
+				meter.Note(2, time.Now())
+				meter.End(r)
+				finish(c, r)
+			}
+		})
+	}
+	wg.Go(func() {
+		for range 100 {
+			c.Configured([]string{"m"}, []string{"a"})
+			c.Configured([]string{"m", "n"}, []string{"a", "b"})
+		}
+		c.Configured([]string{"m"}, []string{"a"})
+	})
+	wg.Wait()
+	text := page()
+	if strings.Contains(text, `model="n"`) || strings.Contains(text, `upstream="b"`) {
+		t.Error(text)
+	}
+	if want := "penstock_calls_finished_total 1200\n"; !strings.Contains(text, want) {
+		t.Error("calls were lost")
+	}
+}
+
+func TestLabelsAreEscaped(t *testing.T) {
+	if got := labels("a", "x\"y\\z\nü", "b", ""); got != `{a="x\"y\\z\nü",b=""}` {
+		t.Error(got)
+	}
+}
+
+func TestUndescribedStaysVisible(t *testing.T) {
+	var b bytes.Buffer
+	_ = WriteText(&b, func(w io.Writer) {
+		fmt.Fprintln(w, "penstock_new_thing 1")
+		fmt.Fprintln(w, "go_unknown_thing 1")
+	})
+	if b.String() != "penstock_new_thing 1\n" {
+		t.Errorf("%q", b.String())
+	}
+}
+
+// TestHistory: live events count when they come, tokens that no event announced where they were made, and old steps vanish.
+func TestHistory(t *testing.T) {
+	c, _ := newTestCalls(t)
+	now := time.Now()
+	m := c.Meter("chat", "m", "a")
+	m.Note(1, now)
+	m.Note(8, now.Add(10*time.Millisecond))
+	c.Tick(now)
+	total := func(h History) (sum float64) {
+		for _, v := range h.TokensPerSecond[:len(h.TokensPerSecond)-1] {
+			sum += v * h.StepSeconds
+		}
+		return sum
+	}
+	later := now.Add(6 * time.Second)
+	if got := total(c.History("a", later)); got != 8 {
+		t.Errorf("%v tokens of 8 events", got)
+	}
+	r := good("m", "a")
+	r.Start, r.CompletionTokens = now.Add(-20*time.Second), 28
+	m.End(r)
+	c.Begin()
+	c.Finish(r, now)
+	h := c.History("a", later)
+	if got := total(h); got < 27.99 || got > 28.01 {
+		t.Errorf("%v tokens of a call with 28", got)
+	}
+	if h.TTFTP50Millis < 70 || h.TTFTP50Millis > 100 || h.Ended != 1 || h.Failed != 0 {
+		t.Errorf("%+v", h)
+	}
+	if h := c.History("a", now.Add(6*time.Minute)); total(h) != 0 || h.TTFTP95Millis != -1 {
+		t.Errorf("after six minutes: %+v", h)
+	}
+	if h := c.History("nobody", now); h.TTFTP50Millis != -1 || h.TokensPerSecond == nil {
+		t.Errorf("%+v", h)
+	}
+}
+
+func TestRecent(t *testing.T) {
+	c, _ := newTestCalls(t)
+	for i := range recentRows + 10 {
+		r := good("m", "a")
+		r.PromptTokens = i
+		c.Begin()
+		c.Finish(r, r.Start.Add(time.Duration(i)*time.Millisecond))
+		finish(c, &Record{Dialect: "chat", Outcome: ClientError, Status: 401, Code: "invalid_api_key"})
+	}
+	calls, refusals := c.Recent.Calls(), c.Recent.Refusals()
+	if len(calls) != recentRows || calls[0].PromptTokens != recentRows+9 || calls[recentRows-1].PromptTokens != 10 {
+		t.Errorf("%d calls, from %d", len(calls), calls[0].PromptTokens)
+	}
+	if len(refusals) != recentRows || refusals[0].Code != "invalid_api_key" {
+		t.Errorf("%d refusals", len(refusals))
+	}
+}
+
+// TestAllocations: counting, remembering and measuring a call costs no allocation.
+func TestAllocations(t *testing.T) {
+	if raceOn {
+		t.Skip("the race detector allocates")
+	}
+	c, _ := newTestCalls(t)
+	r, now := good("m", "a"), time.Now()
+	finish(c, r)
+	if n := testing.AllocsPerRun(100, func() {
+		c.Begin()
+		meter := c.Meter("chat", "m", "a")
+		meter.Note(1, now)
+		meter.Note(2, now)
+		meter.End(r)
+		c.Finish(r, now)
+	}); n != 0 {
+		t.Errorf("%v allocations a call", n)
+	}
+}
+
+func BenchmarkFinish(b *testing.B) {
+	for _, l := range []struct {
+		name string
+		log  config.Log
+	}{{"metrics", config.Log{}}, {"metrics+log", config.Log{Access: true}}, {"metrics+console", config.Log{Access: true, Format: "console"}}} {
+		b.Run(l.name, func(b *testing.B) {
+			sink := NewSink(io.Discard)
+			defer sink.Close() //nolint:errcheck // it has no error to give
+			log, err := NewLogger(config.Log{Level: "info", Format: "json"}, sink)
+			if err != nil {
+				b.Fatal(err)
+			}
+			c := NewCalls(metrics.NewSet(), log, l.log)
+			c.Configured([]string{"m"}, []string{"a"})
+			r, now := good("m", "a"), time.Now()
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Begin()
+				c.Finish(r, now)
+			}
+		})
+	}
+	b.Run("meter", func(b *testing.B) {
+		c, _ := newTestCalls(b)
+		m, now := c.Meter("chat", "m", "a"), time.Now()
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			m.Note(i, now)
+		}
+	})
+}

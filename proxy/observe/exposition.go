@@ -1,0 +1,82 @@
+package observe
+
+import (
+	"bytes"
+	"io"
+	"strings"
+)
+
+// ownPrefix is what the edge's metrics begin with; the others are the runtime's.
+const ownPrefix = "penstock_"
+
+// WriteText writes the metrics page: every family once, with its HELP and TYPE, over the samples of all sources (the edge's
+// set, one set an upstream, the runtime). What the runtime has beyond the families is left out. A family of ours that is not
+// described is written bare, which the lint test refuses.
+func WriteText(w io.Writer, sources ...func(io.Writer)) error {
+	var raw bytes.Buffer
+	for _, write := range sources {
+		write(&raw)
+	}
+	samples := map[string][]string{}
+	var undescribed []string
+	for line := range strings.Lines(raw.String()) {
+		family := familyOf(line)
+		if family == "" {
+			if strings.HasPrefix(line, ownPrefix) {
+				undescribed = append(undescribed, line)
+			}
+			continue
+		}
+		samples[family] = append(samples[family], line)
+	}
+	var page bytes.Buffer
+	for i := range families {
+		f := &families[i]
+		lines := samples[f.Name]
+		if len(lines) == 0 {
+			continue
+		}
+		page.WriteString("# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n")
+		for _, line := range lines {
+			page.WriteString(line)
+		}
+	}
+	for _, line := range undescribed {
+		page.WriteString(line)
+	}
+	_, err := w.Write(page.Bytes())
+	return err
+}
+
+// kinds is families by name.
+var kinds = func() map[string]Kind {
+	out := make(map[string]Kind, len(families))
+	for _, f := range families {
+		out[f.Name] = f.Kind
+	}
+	return out
+}()
+
+// familyOf returns the described family that a line is a sample of, or nothing.
+func familyOf(line string) string {
+	name := line[:max(0, strings.IndexAny(line, "{ "))]
+	if kind, ok := kinds[name]; ok && kind != Histogram {
+		return name
+	}
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if base, ok := strings.CutSuffix(name, suffix); ok && kinds[base] == Histogram {
+			return base
+		}
+	}
+	return ""
+}
+
+// AppendSample appends one line of the text format to b, for gauges that live as long as what they tell of. pairs are label
+// names and values.
+func AppendSample(b *bytes.Buffer, name string, value string, pairs ...string) {
+	b.WriteString(name)
+	if len(pairs) > 0 {
+		b.WriteString(labels(pairs...))
+	}
+	b.WriteString(" " + value + "\n")
+}

@@ -1,0 +1,99 @@
+package observe
+
+// Kind is the type of a metric family in the Prometheus text format.
+type Kind string
+
+// The kinds that occur.
+const (
+	Counter   Kind = "counter"
+	Gauge     Kind = "gauge"
+	Histogram Kind = "histogram"
+)
+
+// Family describes one metric: its name, its type and what it says, in one sentence.
+type Family struct {
+	Name string
+	Kind Kind
+	Help string
+}
+
+// Families returns every metric of /metrics. It is the list that dashboards and alert rules are checked against.
+func Families() []Family { return families }
+
+// families is in the order of the page. Labels: dialect, model, upstream (configured names), pool, and words of closed sets.
+var families = []Family{
+	{"penstock_build_info", Gauge, "Always 1; the labels say which build is running."},
+
+	{"penstock_calls_total", Counter, "Calls that ended, by dialect, model, the upstream asked last, and outcome. A dash: none was resolved, or it is not configured any more."},
+	{"penstock_calls_finished_total", Counter, "Calls that ended, all of them; unlike penstock_calls_total it loses nothing when a model is removed."},
+	{"penstock_calls_inflight", Gauge, "Calls from their first line to their last byte, queued ones included."},
+	{"penstock_calls_estimated_total", Counter, "Calls whose tokens the engine did not report, so that penstock_tokens_total holds an estimate of them."},
+	{"penstock_call_duration_seconds", Histogram, "End to end: from a call's head to its last byte, of calls that went well."},
+	{"penstock_ttft_seconds", Histogram, "Time to first token as the client saw it: to the first event of a stream, to the whole of any other answer; of calls that went well."},
+	{"penstock_itl_seconds", Histogram, "Inter-token latency: the gap between two arrivals of events in a stream. Events that came together are one arrival."},
+	{"penstock_queue_seconds", Histogram, "Time that calls waited for a slot, of those that had to and got one."},
+	{"penstock_overhead_seconds", Histogram, "What the edge itself added before the first byte of the answer: all of the time but what it waited for the client's body, a slot and the engine."},
+	{"penstock_tokens_total", Counter, "Tokens of answered calls by kind: prompt, completion, and cached (the part of prompt that the engine had in its cache)."},
+	{"penstock_errors_total", Counter, "Requests that were refused or failed, by the error's code; clients that left apart."},
+	{"penstock_limit_refusals_total", Counter, "Calls refused for want of room, by what refused: requests_per_minute, tokens_per_minute, concurrency (of the key), pool, engine, or the error's code."},
+	{"penstock_client_aborts_total", Counter, "Clients that left, by the phase in which: body, queued, waiting (for the first token), streaming, stalled (stopped reading)."},
+	{"penstock_stream_aborts_total", Counter, "Streams that did not come to their end after bytes had been sent, by the reason's code."},
+	{"penstock_panics_total", Counter, "Panics that ended one call. A rise is a bug."},
+
+	{"penstock_model_ready", Gauge, "1 when some upstream that is up serves the model."},
+	{"penstock_model_queue_waiting", Gauge, "Calls that wait for a slot of the model."},
+	{"penstock_model_queue_limit", Gauge, "Calls that may wait for a slot of the model."},
+
+	{"penstock_retries_total", Counter, "Calls that were sent to another upstream after a failure."},
+	{"penstock_retries_denied_total", Counter, "Calls that could have been sent again, had the retry budget not been used up."},
+	{"penstock_retry_budget", Gauge, "Retries that the budget allows in ten seconds of the present traffic."},
+	{"penstock_retry_budget_used", Gauge, "Retries of the last ten seconds."},
+
+	{"penstock_upstream_up", Gauge, "1 when the upstream's probes pass."},
+	{"penstock_upstream_state_seconds", Gauge, "How long the upstream has been in its state."},
+	{"penstock_upstream_admitted", Gauge, "1 when the operator lets calls go there; 0 while it is drained or in maintenance."},
+	{"penstock_upstream_breaker_open", Gauge, "1 when the breaker is open or half-open."},
+	{"penstock_upstream_inflight", Gauge, "Leases held, by pool."},
+	{"penstock_upstream_limit", Gauge, "Slots, by pool; less what ghosts hold."},
+	{"penstock_upstream_others", Gauge, "Work of other clients at the engine, by its last fresh report."},
+	{"penstock_upstream_ghosts", Gauge, "Slots in which the engine still works for clients that left."},
+	{"penstock_upstream_running", Gauge, "Requests that the engine says it works on; -1 when its last report is too old."},
+	{"penstock_upstream_waiting", Gauge, "Requests that the engine says wait in it; -1 when its last report is too old."},
+	{"penstock_upstream_kv_usage_ratio", Gauge, "Share of its cache that the engine says is used; -1 when its last report is too old."},
+	{"penstock_upstream_probe_age_seconds", Gauge, "Time since the last probe ended; -1 before the first."},
+	{"penstock_upstream_report_age_seconds", Gauge, "Age of the engine's last report on its load; -1 when there is none."},
+	{"penstock_upstream_attempts_total", Counter, "Attempts that ended, by result."},
+	{"penstock_upstream_abandoned_total", Counter, "Calls given up at the engine (the client left, a clock ran out) by what its running count did then: freed (it fell), held (it did not), unknown (the engine does not say)."},
+	{"penstock_upstream_ttft_seconds", Histogram, "Time from sending to the engine's first event."},
+	{"penstock_lease_double_release_total", Counter, "Leases released twice. A rise is a bug."},
+
+	{"penstock_config_generation", Gauge, "Number of the running configuration since the start."},
+	{"penstock_config_generation_calls_inflight", Gauge, "Calls in flight by the configuration they began with."},
+	{"penstock_reloads_total", Counter, "Reloads by result: ok, bad."},
+	{"penstock_reload_successful", Gauge, "1 when the last reload took effect, or there was none."},
+	{"penstock_reload_success_timestamp_seconds", Gauge, "When the running configuration took effect."},
+	{"penstock_reload_duration_seconds", Gauge, "How long the last reload took."},
+	{"penstock_draining", Gauge, "1 while the edge shuts down."},
+
+	{"penstock_body_memory_bytes", Gauge, "Held for request bodies."},
+	{"penstock_body_memory_limit_bytes", Gauge, "What request bodies may hold together."},
+	{"penstock_client_connections", Gauge, "Open client connections."},
+	{"penstock_client_connections_limit", Gauge, "Client connections that may be open at once: limits.connections, or less where the process may not open as many descriptors."},
+	{"penstock_client_connections_rejected_total", Counter, "Connections beyond limits.connections."},
+	{"penstock_accept_errors_total", Counter, "Failures to accept a connection."},
+	{"penstock_log_dropped_total", Counter, "Log lines lost because the log's destination did not keep up."},
+	{"penstock_spans_dropped_total", Counter, "Trace spans lost because the trace endpoint did not keep up."},
+
+	{"go_goroutines", Gauge, "Goroutines."},
+	{"go_threads", Gauge, "Operating system threads of the Go runtime."},
+	{"go_gc_cpu_seconds_total", Counter, "Processor time of the garbage collector."},
+	{"go_memstats_alloc_bytes", Gauge, "Bytes of live and not yet collected objects."},
+	{"go_memstats_heap_inuse_bytes", Gauge, "Bytes in spans of the heap that are in use."},
+	{"go_memstats_sys_bytes", Gauge, "Bytes taken from the operating system."},
+	{"process_cpu_seconds_total", Counter, "Processor time of the process."},
+	{"process_max_fds", Gauge, "File descriptors that the process may open."},
+	{"process_open_fds", Gauge, "File descriptors that are open."},
+	{"process_resident_memory_bytes", Gauge, "Resident memory."},
+	{"process_start_time_seconds", Gauge, "When the process started."},
+	{"process_virtual_memory_bytes", Gauge, "Virtual memory."},
+}

@@ -1,0 +1,67 @@
+package observe
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// recentRows is how many calls are remembered, and how many refusals.
+const recentRows = 256
+
+// Recent holds the newest calls that an engine was asked about, and the newest that were refused before. They are apart, so
+// that a scanner that knocks without a key cannot push real calls out. The rings are fixed; noting a call allocates nothing.
+type Recent struct{ calls, refusals ring }
+
+type ring struct {
+	next atomic.Uint64
+	rows [recentRows]struct {
+		mu   sync.Mutex
+		used bool
+		r    Record
+		end  time.Time
+	}
+}
+
+func (r *ring) add(rec *Record, now time.Time) {
+	row := &r.rows[(r.next.Add(1)-1)%recentRows]
+	row.mu.Lock()
+	row.r, row.end, row.used = *rec, now, true
+	row.mu.Unlock()
+}
+
+// newest returns the rows, the latest end first.
+func (r *ring) newest() []Ended {
+	out := make([]Ended, 0, recentRows)
+	for i := range r.rows {
+		row := &r.rows[i]
+		row.mu.Lock()
+		if row.used {
+			out = append(out, Ended{row.r, row.end})
+		}
+		row.mu.Unlock()
+	}
+	slices.SortFunc(out, func(a, b Ended) int { return b.End.Compare(a.End) })
+	return out
+}
+
+// Ended is a record with the time of the call's end.
+type Ended struct {
+	Record
+	End time.Time
+}
+
+func (r *Recent) add(rec *Record, now time.Time) {
+	if rec.Attempts == 0 && rec.Outcome != OK && rec.Outcome != ClientGone {
+		r.refusals.add(rec, now)
+		return
+	}
+	r.calls.add(rec, now)
+}
+
+// Calls returns the newest calls that reached an engine or were answered, newest first.
+func (r *Recent) Calls() []Ended { return r.calls.newest() }
+
+// Refusals returns the newest calls that were refused before an engine was asked, newest first.
+func (r *Recent) Refusals() []Ended { return r.refusals.newest() }

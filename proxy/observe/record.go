@@ -1,0 +1,89 @@
+package observe
+
+import "time"
+
+// Outcome is how a call ended, for the metrics' label and the log.
+type Outcome string
+
+// The closed set of outcomes.
+const (
+	OK           Outcome = "ok"
+	ClientError  Outcome = "client_error"  // the request was refused as wrong or not allowed
+	Limited      Outcome = "limited"       // a rate, a full pool or a memory budget refused it
+	NoRoute      Outcome = "no_route"      // no healthy upstream
+	UpstreamFail Outcome = "upstream_fail" // an engine failed before the commit
+	StreamBroken Outcome = "stream_broken" // an engine failed after the commit
+	Timeout      Outcome = "timeout"
+	ClientGone   Outcome = "client_gone"
+	Drained      Outcome = "drained" // ended by the edge's own shutdown
+	Internal     Outcome = "internal"
+)
+
+// Phase is where a call stands, and where it stood when its client left.
+type Phase string
+
+// The phases of a call.
+const (
+	PhaseBody      Phase = "body"
+	PhaseQueued    Phase = "queued"
+	PhaseWaiting   Phase = "waiting"
+	PhaseStreaming Phase = "streaming"
+	PhaseStalled   Phase = "stalled" // the client stopped reading its stream and was let go; the end of a call only
+)
+
+// ID is a request id in place: "req_" and 26 characters. A Record holds it by value, so that noting one allocates nothing.
+type ID [30]byte
+
+// String returns the id as clients see it.
+func (id ID) String() string { return string(id[:]) }
+
+// Record is everything that is told of one call. Model, Upstream and Key are configured names or empty; no field can hold
+// a client's words.
+type Record struct {
+	RequestID                                   ID
+	Key, Dialect, Model, Upstream, Pool, Client string
+
+	Start            time.Time
+	Stream           bool
+	Status, Attempts int
+	Code             string // error code of the refusal or failure
+	Limit            string // which limit of its key refused it; empty otherwise
+	Outcome          Outcome
+	Phase            Phase // of a client that left
+	PromptTokens     int
+	CompletionTokens int
+	CachedTokens     int  // of PromptTokens
+	TokensEstimated  bool // the engine reported none
+	Committed        bool // bytes of a stream had been sent
+
+	Queue        time.Duration // waiting for a slot
+	TTFT         time.Duration // from the request's head to the first event; of a whole answer to its last byte
+	UpstreamTTFT time.Duration // from sending to the first event
+	Overhead     time.Duration // what the edge itself added before the first byte of the answer; 0: not known
+
+	BytesIn, BytesOut int64
+
+	streamed int // events counted by a Meter while the stream ran
+}
+
+// outputTime is how long the answer took to be generated after its first token.
+func (r *Record) outputTime(now time.Time) time.Duration { return now.Sub(r.Start) - r.TTFT }
+
+// Limit words that are not a key's.
+const (
+	limitPool   = "pool"   // every slot of the model is in use, and its queue full or timed out
+	limitEngine = "engine" // the engines themselves refused
+)
+
+// limit names what refused a call with the outcome Limited, from a closed set.
+func (r *Record) limit() string {
+	switch {
+	case r.Limit != "":
+		return r.Limit
+	case r.Code == "capacity_full" && r.Attempts == 0:
+		return limitPool
+	case r.Code == "capacity_full":
+		return limitEngine
+	}
+	return dash(r.Code)
+}

@@ -1,0 +1,294 @@
+package observe
+
+import (
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// Bounds of the histograms, in seconds: from a local embedding to a long generation; the gaps of one stream, from an engine
+// above 1,000 tokens a second to one that swaps; and what the edge itself takes.
+var (
+	latencyBounds  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640}
+	gapBounds      = []float64{.0005, .001, .0025, .005, .01, .02, .03, .05, .075, .1, .15, .25, .5, 1, 2.5, 5, 15, 60}
+	overheadBounds = []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .1, .5}
+)
+
+// Families with one label whose values are a closed set of words.
+const (
+	familyAborts  = "penstock_client_aborts_total"
+	familyErrors  = "penstock_errors_total"
+	familyLimited = "penstock_limit_refusals_total"
+	familyBroken  = "penstock_stream_aborts_total"
+)
+
+var labelOf = map[string]string{familyAborts: "phase", familyErrors: "code", familyLimited: "limit", familyBroken: "code"}
+
+// series finds the handles of what is counted. Looking one up takes no lock and does not allocate; making one does both.
+type series struct {
+	set *metrics.Set
+
+	mu                 sync.Mutex // held to make or drop series
+	configured         map[string]bool
+	configuredUpstream map[string]bool
+
+	models    table[modelKey, *modelSeries]
+	upstreams table[string, *upstreamSeries]
+	words     table[wordKey, *metrics.Counter]
+	overheads table[string, *metrics.PrometheusHistogram]
+}
+
+type (
+	modelKey struct{ dialect, model string }
+	wordKey  struct{ family, value string }
+	endKey   struct {
+		upstream string
+		outcome  Outcome
+	}
+)
+
+// table is a map that is read without a lock and copied to be changed.
+type table[K comparable, V any] struct{ m atomic.Pointer[map[K]V] }
+
+func (t *table[K, V]) get(k K) (v V, ok bool) {
+	if m := t.m.Load(); m != nil {
+		v, ok = (*m)[k]
+	}
+	return v, ok
+}
+
+func (t *table[K, V]) all() map[K]V {
+	if m := t.m.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// change stores a changed copy. Callers hold series.mu.
+func (t *table[K, V]) change(f func(map[K]V)) {
+	next := maps.Clone(t.all())
+	if next == nil {
+		next = map[K]V{}
+	}
+	f(next)
+	t.m.Store(&next)
+}
+
+func newSeries(set *metrics.Set) *series {
+	return &series{set: set}
+}
+
+// modelSeries are the series of one model in one dialect. With no model (the call was refused before one was found) there
+// are only the counters of ended calls.
+type modelSeries struct {
+	key                        modelKey
+	ends                       table[endKey, *metrics.Counter]
+	duration, ttft, queue, itl *metrics.PrometheusHistogram
+	prompt, completion, cached *metrics.Counter
+	estimated                  *metrics.Counter
+}
+
+// upstreamSeries are the series and the short history of one upstream.
+type upstreamSeries struct {
+	ttft    *metrics.PrometheusHistogram
+	history history
+}
+
+// model returns the series of a model, or of no model when it is not configured any more.
+func (s *series) model(dialect, model string) *modelSeries {
+	if m, ok := s.models.get(modelKey{dialect, model}); ok {
+		return m
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.configured[model] {
+		model = ""
+	}
+	k := modelKey{dialect, model}
+	if m, ok := s.models.get(k); ok {
+		return m
+	}
+	m := &modelSeries{key: k}
+	if model != "" {
+		l := labels("dialect", dialect, "model", model)
+		histogram := func(name string, bounds []float64) *metrics.PrometheusHistogram {
+			return s.set.NewPrometheusHistogramExt(name+l, bounds)
+		}
+		tokens := func(kind string) *metrics.Counter {
+			return s.set.NewCounter("penstock_tokens_total" + labels("dialect", dialect, "model", model, "kind", kind))
+		}
+		m.duration, m.ttft = histogram("penstock_call_duration_seconds", latencyBounds), histogram("penstock_ttft_seconds", latencyBounds)
+		m.queue, m.itl = histogram("penstock_queue_seconds", latencyBounds), histogram("penstock_itl_seconds", gapBounds)
+		m.prompt, m.completion, m.cached = tokens("prompt"), tokens("completion"), tokens("cached")
+		m.estimated = s.set.NewCounter("penstock_calls_estimated_total" + l)
+	}
+	s.models.change(func(all map[modelKey]*modelSeries) { all[k] = m })
+	return m
+}
+
+// ended returns the counter of calls that ended so.
+func (m *modelSeries) ended(s *series, upstream string, o Outcome) *metrics.Counter {
+	if c, ok := m.ends.get(endKey{upstream, o}); ok {
+		return c
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if upstream != "" && !s.configuredUpstream[upstream] {
+		upstream = ""
+	}
+	k := endKey{upstream, o}
+	if c, ok := m.ends.get(k); ok {
+		return c
+	}
+	c := s.set.GetOrCreateCounter(m.endName(k))
+	m.ends.change(func(all map[endKey]*metrics.Counter) { all[k] = c })
+	return c
+}
+
+func (m *modelSeries) endName(k endKey) string {
+	return "penstock_calls_total" + labels("dialect", m.key.dialect, "model", dash(m.key.model), "upstream", dash(k.upstream), "outcome", string(k.outcome))
+}
+
+// observe books the latencies of a call that went well: refusals are fast and would hide how slow the others are.
+func (m *modelSeries) observe(r *Record, now time.Time) {
+	if m.duration == nil {
+		return
+	}
+	m.duration.Update(now.Sub(r.Start).Seconds())
+	if r.TTFT > 0 {
+		m.ttft.Update(r.TTFT.Seconds())
+	}
+}
+
+// used books tokens, and the wait of a call that had to queue.
+func (m *modelSeries) used(r *Record) {
+	if m.duration == nil {
+		return
+	}
+	if r.Queue > 0 && r.Outcome != Limited {
+		m.queue.Update(r.Queue.Seconds())
+	}
+	m.prompt.Add(r.PromptTokens)
+	m.completion.Add(r.CompletionTokens)
+	m.cached.Add(r.CachedTokens)
+	if r.TokensEstimated {
+		m.estimated.Inc()
+	}
+}
+
+// upstream returns the series of an upstream. One that is not configured any more has none that are shown.
+func (s *series) upstream(name string) *upstreamSeries {
+	if u, ok := s.upstreams.get(name); ok {
+		return u
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u, ok := s.upstreams.get(name); ok {
+		return u
+	}
+	if !s.configuredUpstream[name] {
+		return new(upstreamSeries)
+	}
+	u := &upstreamSeries{ttft: s.set.NewPrometheusHistogramExt("penstock_upstream_ttft_seconds"+labels("upstream", name), latencyBounds)}
+	s.upstreams.change(func(all map[string]*upstreamSeries) { all[name] = u })
+	return u
+}
+
+func (u *upstreamSeries) finish(r *Record, now time.Time) {
+	if u.ttft != nil && r.UpstreamTTFT > 0 {
+		u.ttft.Update(r.UpstreamTTFT.Seconds())
+	}
+	u.history.finish(r, now)
+}
+
+// word returns the counter of a family for a word of its closed set.
+func (s *series) word(family, value string) *metrics.Counter {
+	k := wordKey{family, value}
+	if c, ok := s.words.get(k); ok {
+		return c
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.set.GetOrCreateCounter(family + labels(labelOf[family], value))
+	s.words.change(func(all map[wordKey]*metrics.Counter) { all[k] = c })
+	return c
+}
+
+func (s *series) overhead(dialect string) *metrics.PrometheusHistogram {
+	if h, ok := s.overheads.get(dialect); ok {
+		return h
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.set.GetOrCreatePrometheusHistogramExt("penstock_overhead_seconds"+labels("dialect", dialect), overheadBounds)
+	s.overheads.change(func(all map[string]*metrics.PrometheusHistogram) { all[dialect] = h })
+	return h
+}
+
+// keep drops the series of models and upstreams that are not named.
+func (s *series) keep(models, upstreams []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.configured, s.configuredUpstream = setOf(models), setOf(upstreams)
+	s.models.change(func(all map[modelKey]*modelSeries) {
+		for k, m := range all {
+			if k.model != "" && !s.configured[k.model] {
+				delete(all, k)
+				s.dropModel(m)
+				continue
+			}
+			m.ends.change(func(ends map[endKey]*metrics.Counter) {
+				for e := range ends {
+					if e.upstream != "" && !s.configuredUpstream[e.upstream] {
+						delete(ends, e)
+						s.set.UnregisterMetric(m.endName(e))
+					}
+				}
+			})
+		}
+	})
+	s.upstreams.change(func(all map[string]*upstreamSeries) {
+		for name := range all {
+			if !s.configuredUpstream[name] {
+				delete(all, name)
+				s.set.UnregisterMetric("penstock_upstream_ttft_seconds" + labels("upstream", name))
+			}
+		}
+	})
+}
+
+func (s *series) dropModel(m *modelSeries) {
+	for e := range m.ends.all() {
+		s.set.UnregisterMetric(m.endName(e))
+	}
+	l := labels("dialect", m.key.dialect, "model", m.key.model)
+	for _, name := range []string{"penstock_call_duration_seconds", "penstock_ttft_seconds", "penstock_queue_seconds", "penstock_itl_seconds", "penstock_calls_estimated_total"} {
+		s.set.UnregisterMetric(name + l)
+	}
+	for _, kind := range []string{"prompt", "completion", "cached"} {
+		s.set.UnregisterMetric("penstock_tokens_total" + labels("dialect", m.key.dialect, "model", m.key.model, "kind", kind))
+	}
+}
+
+func setOf(names []string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+// labels writes name and value pairs as the text format wants them.
+func labels(pairs ...string) string {
+	var b strings.Builder
+	for i := 0; i < len(pairs); i += 2 {
+		b.WriteString("," + pairs[i] + `="` + labelEscaper.Replace(pairs[i+1]) + `"`)
+	}
+	return "{" + b.String()[1:] + "}"
+}
+
+var labelEscaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

@@ -1,0 +1,72 @@
+package observe
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"penstock/config"
+)
+
+// TestSinkNeverWaits: with a destination that takes nothing, writing goes on, lines are lost whole and counted; what was
+// kept is written once the destination moves again.
+func TestSinkNeverWaits(t *testing.T) {
+	r, w := io.Pipe()
+	sink := NewSink(w)
+	log, err := NewLogger(config.Log{Level: "info", Format: "json"}, sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewCalls(metrics.NewSet(), log, config.Log{Access: true})
+	c.Configured([]string{"m"}, []string{"a"})
+	const calls = 10000 // some 4 MB of lines
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range calls {
+			finish(c, good("m", "a"))
+		}
+	}()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("a blocked pipe holds calls up")
+	}
+	dropped := sink.Dropped()
+	if dropped == 0 || dropped >= calls {
+		t.Fatalf("%d of %d lines were dropped", dropped, calls)
+	}
+	text := make(chan string)
+	go func() {
+		b, _ := io.ReadAll(r)
+		text <- string(b)
+	}()
+	_ = sink.Close()
+	w.Close()
+	lines := strings.Split(strings.TrimSuffix(<-text, "\n"), "\n")
+	if len(lines) != calls-int(dropped) {
+		t.Errorf("%d lines came, %d were dropped, %d were written", len(lines), dropped, calls)
+	}
+	for _, l := range lines {
+		if !strings.HasPrefix(l, `{"level":"info","ts":`) || !strings.HasSuffix(l, `"client":"-"}`) {
+			t.Fatalf("not a whole line: %s", l)
+		}
+	}
+}
+
+func TestConsoleLine(t *testing.T) {
+	now := time.Now()
+	r := good("m", "a")
+	r.Start = now.Add(-1500 * time.Millisecond)
+	copy(r.RequestID[:], "req_0123456789")
+	if got := string(appendConsole(nil, r, now)); !strings.HasPrefix(got, "200  chat  m → a  stream  10+20 tok  ttft 0.10s  1.50s  req_0123456789") {
+		t.Error(got)
+	}
+	r = &Record{Status: 429, Dialect: "messages", Outcome: Limited, Code: "rate_limited", Start: now}
+	if got := string(appendConsole(nil, r, now)); !strings.HasPrefix(got, "429  messages  - → -  rate_limited  0.00s  ") {
+		t.Error(got)
+	}
+}
