@@ -1,27 +1,14 @@
 package e2e
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
-	"maps"
 	"net"
 	"net/http"
-	"os"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"penstock/bench/sim"
 	"penstock/config"
@@ -31,7 +18,7 @@ import (
 	"penstock/upstreams"
 )
 
-// This file is the harness of the black-box tests: an edge in this process on loopback, simulated engines behind it, and
+// This file and its neighbours (client, events, raw and books_test.go) are the harness of the in-process tests: an edge in this process on loopback, simulated engines behind it, and
 // what every test ends with. A test that only needs a good chat is four lines:
 //
 //	p := start(t, setup{})                             // one engine, one model "sim", one key
@@ -43,30 +30,6 @@ import (
 // engine slot or body byte is left, every call has exactly one log line with its own request id and is counted once, no
 // panic was recovered, no canary of the prompts is in the log or the metrics, and Serve returns without an error. No
 // goroutine may be left when the package ends (TestMain).
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		at := "16" // the tests wait most of the time; on two processors two at once would take minutes
-		if raceOn {
-			at = "6" // the race detector makes them work, and clocks of 300 ms must still be met
-		}
-		_ = f.Value.Set(at)
-	}
-	code := m.Run()
-	removeBinary()
-	http.DefaultClient.CloseIdleConnections()
-	if code == 0 {
-		// fasthttp's own: one ticks for the Date header for ever, one sleeps up to ten seconds after its server has ended.
-		err := goleak.Find(goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "goroutines are left:", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
 
 // canary is in every prompt that the harness writes. It must never be seen in a log, a metric or an error.
 const canary = "CANARY-7f3a-prompt"
@@ -373,13 +336,6 @@ func listenLoopback(t testing.TB) net.Listener {
 	return ln
 }
 
-// newClient is an HTTP client with connections of its own, closed when the test ends.
-func newClient(t testing.TB) *http.Client {
-	tr := &http.Transport{MaxIdleConnsPerHost: 4096, DisableCompression: true}
-	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-}
-
 // chat returns the body of a chat request for the model "sim", with the canary in its prompt. more is added as further
 // members: `"stream":true,"sim":{"tokens":5}`. The simulator obeys the member "sim" (see bench/sim, controls.go).
 func (p *penstock) chat(more string) string { return chatBody("sim", more) }
@@ -391,464 +347,30 @@ func chatBody(model, more string) string {
 	return `{"model":"` + model + `","messages":[{"role":"user","content":"Say something about ` + canary + `."}]` + more + `}`
 }
 
-// reply is a whole answer of the edge, read to its end.
-type reply struct {
-	t      testing.TB
-	status int
-	header http.Header
-	body   string
-	err    error // how reading the body ended, nil for a whole one
-	took   time.Duration
-}
-
-// post sends body as JSON under the key of the setup and reads the whole answer. header are further "Name: value" lines; one
-// that names Authorization replaces the key.
-func (p *penstock) post(path, body string, header ...string) *reply {
-	p.t.Helper()
-	return p.do("POST", path, body, header...)
-}
-
-// get is post for GET, without the key.
-func (p *penstock) get(path string, header ...string) *reply {
-	p.t.Helper()
-	return p.do("GET", path, "", append([]string{"Authorization: "}, header...)...)
-}
-
-func (p *penstock) do(method, path, body string, header ...string) *reply {
-	p.t.Helper()
-	begun := time.Now()
-	res := p.open(context.Background(), method, path, body, header...)
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	r := &reply{t: p.t, status: res.StatusCode, header: res.Header, body: string(b), err: err, took: time.Since(begun)}
-	if err == nil {
-		r.conforms(method, path) // to the published OpenAPI document
-	}
-	return r
-}
-
-// open sends a request and returns the answer unread. The caller closes its body.
-func (p *penstock) open(ctx context.Context, method, path, body string, header ...string) *http.Response {
-	p.t.Helper()
-	res, err := p.try(ctx, method, path, body, header...)
-	if err != nil {
-		p.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	return res
-}
-
-// try is open for requests that may fail.
-func (p *penstock) try(ctx context.Context, method, path, body string, header ...string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, p.url+path, strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	req.Header.Set("Authorization", "Bearer "+p.key)
-	for _, h := range header {
-		name, value, _ := strings.Cut(h, ":")
-		if value = strings.TrimSpace(value); value == "" {
-			req.Header.Del(name)
-			continue
-		}
-		req.Header.Set(name, value)
-	}
-	return p.client.Do(req)
-}
-
-// wantStatus fails the test unless the status is the wanted one.
-func (r *reply) wantStatus(want int) *reply {
-	r.t.Helper()
-	if r.status != want {
-		r.t.Fatalf("status %d, want %d\n%s", r.status, want, r.body)
-	}
-	return r
-}
-
-// apiError is the contract's error record.
-type apiError struct {
-	Message  string          `json:"message"`
-	Type     string          `json:"type"`
-	Code     string          `json:"code"`
-	Param    *string         `json:"param"`
-	Metadata json.RawMessage `json:"metadata"`
-}
-
-// wantError checks an error answer: JSON with a length, the request id, the Retry-After that the status demands, and no
-// word that should have stayed inside.
-func (r *reply) wantError(status int, kind, code string) *apiError {
-	r.t.Helper()
-	r.wantStatus(status)
-	var e struct {
-		Error *apiError `json:"error"`
-	}
-	if err := json.Unmarshal([]byte(r.body), &e); err != nil || e.Error == nil {
-		r.t.Fatalf("the error is not the contract's record: %q", r.body)
-	}
-	if e.Error.Type != kind || e.Error.Code != code {
-		r.t.Errorf("error is %s / %s, want %s / %s: %s", e.Error.Type, e.Error.Code, kind, code, e.Error.Message)
-	}
-	if e.Error.Message == "" {
-		r.t.Error("the error has no message")
-	}
-	if ct := r.header.Get("Content-Type"); ct != "application/json" {
-		r.t.Errorf("Content-Type %q", ct)
-	}
-	if r.header.Get("Content-Length") == "" {
-		r.t.Error("the error has no Content-Length")
-	}
-	if r.header.Get("X-Request-Id") == "" || r.header.Get("X-Request-Id") != r.header.Get("Request-Id") {
-		r.t.Error("the error has no request id, or two different ones")
-	}
-	after, err := strconv.Atoi(r.header.Get("Retry-After"))
-	switch status {
-	case 429, 503, 504, 529:
-		if err != nil || after < 1 || after > 60 {
-			r.t.Errorf("Retry-After is %q, want an integer from 1 to 60", r.header.Get("Retry-After"))
-		}
-	}
-	wantNoLeak(r.t, r.body)
-	return e.Error
-}
-
-// wantNoLeak checks that text has nothing of what faulty engines and prompts carry.
-func wantNoLeak(t testing.TB, text string) {
-	t.Helper()
-	for _, secret := range []string{canary, sim.LeakedHost, sim.LeakedPath, sim.LeakedSecret, sim.ForgedText, "127.0.0.1:"} {
-		if strings.Contains(text, secret) {
-			t.Errorf("the client was shown %q: %.300s", secret, text)
-		}
-	}
-}
-
-// event is one event of a stream.
-type event struct{ name, data string }
-
-// events reads a whole stream.
-func (r *reply) events() []event {
-	r.t.Helper()
-	if ct := r.header.Get("Content-Type"); ct != "text/event-stream" {
-		r.t.Fatalf("Content-Type %q, want a stream\n%s", ct, r.body)
-	}
-	return parseEvents(r.body)
-}
-
-// parseEvents is deliberately another parser than the edge's: blank lines end events, comments are dropped.
-func parseEvents(text string) []event {
-	var out []event
-	for block := range strings.SplitSeq(text, "\n\n") {
-		var e event
-		for line := range strings.SplitSeq(block, "\n") {
-			if v, ok := strings.CutPrefix(line, "event: "); ok {
-				e.name = v
-			}
-			if v, ok := strings.CutPrefix(line, "data: "); ok {
-				e.data += v
-			}
-		}
-		if e.data != "" {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// stream is an answer that is being read event by event. Comments are skipped.
-type stream struct {
-	t      testing.TB
-	res    *http.Response
-	lines  *bufio.Reader
-	cancel context.CancelFunc
-}
-
-// openStream sends a streamed request and returns when its head has come.
-func (p *penstock) openStream(path, body string, header ...string) *stream {
-	p.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	p.t.Cleanup(cancel)
-	res := p.open(ctx, "POST", path, body, header...)
-	if res.StatusCode != 200 {
-		b, _ := io.ReadAll(res.Body)
-		res.Body.Close()
-		p.t.Fatalf("status %d\n%s", res.StatusCode, b)
-	}
-	return &stream{t: p.t, res: res, lines: bufio.NewReader(res.Body), cancel: cancel}
-}
-
-// next returns the next event; false at the end.
-func (s *stream) next() (e event, ok bool) {
-	for {
-		line, err := s.lines.ReadString('\n')
-		if err != nil {
-			return e, false
-		}
-		line = strings.TrimSuffix(line, "\n")
-		switch {
-		case line == "" && e.data != "":
-			return e, true
-		case strings.HasPrefix(line, "event: "):
-			e.name = line[len("event: "):]
-		case strings.HasPrefix(line, "data: "):
-			e.data += line[len("data: "):]
-		}
-	}
-}
-
-// leave closes the client's connection in the middle of the answer.
-func (s *stream) leave() {
-	s.cancel()
-	s.res.Body.Close()
-}
-
-// text is the visible text of a chat stream, put together, and whether [DONE] came.
-func chatText(t testing.TB, events []event) (text string, done bool) {
-	t.Helper()
-	for _, e := range events {
-		if e.data == "[DONE]" {
-			done = true
-			continue
-		}
-		var c struct {
-			Choices []struct {
-				Delta struct{ Content string }
-			}
-		}
-		if err := json.Unmarshal([]byte(e.data), &c); err != nil {
-			t.Fatalf("an event is not JSON: %q", e.data)
-		}
-		for _, ch := range c.Choices {
-			text += ch.Delta.Content
-		}
-	}
-	return text, done
-}
-
-// metrics reads the admin listener's metrics: the whole line up to the value is the name.
-func (p *penstock) metrics() map[string]float64 {
-	out := map[string]float64{}
-	for line := range strings.Lines(p.metricsText()) {
-		i := strings.LastIndexByte(line, ' ')
-		if i < 0 || line[0] == '#' {
-			continue
-		}
-		if v, err := strconv.ParseFloat(strings.TrimSpace(line[i:]), 64); err == nil {
-			out[line[:i]] = v
-		}
-	}
-	return out
-}
-
-func (p *penstock) metricsText() string {
-	p.t.Helper()
-	res, err := p.client.Get(p.admin + "/metrics")
-	if err != nil {
-		p.t.Fatalf("metrics: %v", err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != 200 {
-		p.t.Fatalf("metrics: status %d, %v", res.StatusCode, err)
-	}
-	return string(b)
-}
-
-// metric is the sum of the series whose line holds name and every one of labels.
-func (p *penstock) metric(name string, labels ...string) float64 {
-	p.t.Helper()
-	sum := 0.0
-	for line, v := range p.metrics() {
-		base, _, _ := strings.Cut(line, "{")
-		if base == name && !slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(line, l) }) {
-			sum += v
-		}
-	}
-	return sum
-}
-
-// series are the names of all series, without those of the Go runtime and the process.
-func (p *penstock) series() []string {
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(p.metrics())) {
-		if strings.HasPrefix(name, "penstock_") {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// callLine is one line of the access log.
-type callLine struct {
-	Msg              string  `json:"msg"`
-	RequestID        string  `json:"request_id"`
-	Key              string  `json:"key"`
-	Dialect          string  `json:"dialect"`
-	Model            string  `json:"model"`
-	Upstream         string  `json:"upstream"`
-	Pool             string  `json:"pool"`
-	Stream           bool    `json:"stream"`
-	Status           int     `json:"status"`
-	Code             string  `json:"code"`
-	Outcome          string  `json:"outcome"`
-	Attempts         int     `json:"attempts"`
-	PromptTokens     int     `json:"prompt_tokens"`
-	CompletionTokens int     `json:"completion_tokens"`
-	TokensEstimated  bool    `json:"tokens_estimated"`
-	QueueMS          float64 `json:"queue_ms"`
-	BytesIn          int64   `json:"bytes_in"`
-	BytesOut         int64   `json:"bytes_out"`
-}
-
-// calls are the access lines so far.
-func (p *penstock) calls() []callLine {
-	p.t.Helper()
-	var out []callLine
-	for line := range strings.Lines(p.log.String()) {
-		var l callLine
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			p.t.Errorf("a log line is not JSON: %s", line)
-			continue
-		}
-		if l.Msg == "call" {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
-// lastCall waits for the edge to be at rest and returns the newest access line.
-func (p *penstock) lastCall() callLine {
-	p.t.Helper()
-	p.rest()
-	all := p.calls()
-	if len(all) == 0 {
-		p.t.Fatal("there is no access line")
-	}
-	return all[len(all)-1]
-}
-
-// waitFor polls until cond holds, and fails the test when it does not within limit. It returns how long it took.
-func waitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
-	t.Helper()
-	begun := time.Now()
-	for !cond() {
-		if time.Since(begun) > limit {
-			t.Fatalf("not within %v: %s", limit, what)
-		}
-		time.Sleep(200 * time.Microsecond)
-	}
-	return time.Since(begun)
-}
-
-// raw is a plain connection to the edge, for clients that no library would be.
-type raw struct {
-	t testing.TB
-	net.Conn
-	in *bufio.Reader
-}
-
-// dial connects to the public listener. The connection is closed when the test ends.
-func (p *penstock) dial() *raw {
-	p.t.Helper()
-	c, err := net.Dial("tcp", p.addr)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
-	return &raw{p.t, c, bufio.NewReader(c)}
-}
-
-// send writes text as it is. Failing is allowed: the edge may have hung up.
-func (c *raw) send(text string) error {
-	_, err := io.WriteString(c.Conn, text)
-	return err
-}
-
-// sendf is send with a format.
-func (c *raw) sendf(format string, args ...any) error { return c.send(fmt.Sprintf(format, args...)) }
-
-// reply reads one answer, also one that is cut.
-func (c *raw) reply(method string) *reply {
-	c.t.Helper()
-	r, err := c.tryReply(method)
-	if err != nil {
-		c.t.Fatalf("no answer: %v", err)
-	}
-	return r
-}
-
-func (c *raw) tryReply(method string) (*reply, error) {
-	begun := time.Now()
-	for {
-		res, err := http.ReadResponse(c.in, &http.Request{Method: method})
-		if err != nil {
-			return nil, err
-		}
-		if res.StatusCode == http.StatusContinue {
-			continue
-		}
-		b, err := io.ReadAll(res.Body)
-		res.Body.Close()
-		return &reply{t: c.t, status: res.StatusCode, header: withLength(res), body: string(b), err: err, took: time.Since(begun)}, nil
-	}
-}
-
-// withLength puts the length back that http.ReadResponse takes out of the header.
-func withLength(res *http.Response) http.Header {
-	if res.ContentLength >= 0 && res.Header.Get("Content-Length") == "" {
-		res.Header.Set("Content-Length", strconv.FormatInt(res.ContentLength, 10))
-	}
-	return res.Header
-}
-
-// rest reads what else comes until the edge closes the connection; false: it did not within limit.
-func (c *raw) closed(limit time.Duration) (rest string, ok bool) {
-	_ = c.SetReadDeadline(time.Now().Add(limit))
-	b, err := io.ReadAll(c.in)
-	var timeout net.Error
-	return string(b), !(errors.As(err, &timeout) && timeout.Timeout())
-}
-
-// reset closes the connection with a RST.
-func (c *raw) reset() {
-	_ = c.Conn.(*net.TCPConn).SetLinger(0)
-	c.Close()
-}
-
-// head is a request's head up to the blank line, with the key.
-func (p *penstock) head(method, target string, header ...string) string {
-	return method + " " + target + " HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer " + p.key + "\r\n" +
-		strings.Join(append(header, ""), "\r\n") + "\r\n"
-}
-
-// request is a whole chat request as bytes.
-func (p *penstock) request(body string, header ...string) string {
-	h := append([]string{"Content-Type: application/json", "Content-Length: " + strconv.Itoa(len(body))}, header...)
-	return p.head("POST", "/v1/chat/completions", h...) + body
-}
-
-// logBuffer is the log of an edge in memory.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// Sync implements zapcore.WriteSyncer.
-func (l *logBuffer) Sync() error { return nil }
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // recording is one engine that keeps the requests it gets.
 func recording() []sim.Options { return []sim.Options{{Record: true}} }
+
+// Rows 1 to 11 and 18 to 32 of the fault matrix: an engine fails before the client has seen a byte, so the client gets a
+// clean status. Rows 12 to 17 are in broken_test.go. Each test is named by its row.
+
+// quietProbes keeps probes out of what a test counts; the first one has passed when start returns.
+const quietProbes = "probe: { interval: 1h }"
+
+// ways are a plain request and a stream: nearly every row holds for both.
+var ways = []struct{ name, more string }{{"json", ""}, {"stream", `"stream":true`}}
+
+// both runs f for a plain request and for a stream, each with an edge and engines of its own.
+func both(t *testing.T, s setup, f func(t *testing.T, p *penstock, body string)) {
+	t.Helper()
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, s)
+			f(t, p, p.chat(w.more))
+		})
+	}
+}
+
+const chatPath = "/v1/chat/completions"
+
+func two() []sim.Options { return []sim.Options{{}, {}} }

@@ -136,46 +136,6 @@ func TestStatePage(t *testing.T) {
 	}
 }
 
-// TestFault80_AllDownThenUp: fast refusals, few probes, and back within seconds.
-func TestFault80_AllDownThenUp(t *testing.T) {
-	t.Parallel()
-	p := start(t, setup{engines: two(), upstream: "probe: { interval: 1s }"})
-	for _, e := range p.engines {
-		e.SetHealthy(false)
-		e.Unlisten()
-		e.Drop(1, true)
-	}
-	waitFor(t, patience, "nobody is up", func() bool {
-		return p.post(chatPath, p.chat("")).status == 503 && p.metric("penstock_upstream_up") == 0
-	})
-	after := map[string]bool{}
-	for range 20 {
-		r := p.post(chatPath, p.chat(""))
-		r.wantError(503, "api_error", "no_healthy_route")
-		if r.took > 200*time.Millisecond {
-			t.Errorf("a refusal took %v", r.took)
-		}
-		after[r.header.Get("Retry-After")] = true
-	}
-	if len(after) < 2 {
-		t.Errorf("every client is told to come back at the same time: %v", after)
-	}
-	for _, e := range p.engines {
-		e.SetHealthy(true)
-		if err := e.Relisten(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	took := waitFor(t, patience, "requests are served again", func() bool {
-		time.Sleep(10 * time.Millisecond)
-		return p.post(chatPath, p.chat("")).status == 200
-	})
-	t.Logf("back after %v", took)
-	if took > 4*time.Second {
-		t.Errorf("back after %v", took)
-	}
-}
-
 // TestResolve: every address of a name is an upstream of its own, followed as the name's answer changes.
 func TestResolve(t *testing.T) {
 	t.Parallel()

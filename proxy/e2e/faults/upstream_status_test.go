@@ -127,6 +127,24 @@ func TestFault28_ModelGone(t *testing.T) {
 			waitFor(e.t, patience, "the catalog has it as ready", func() bool { return e.catalog()[0].IsReady })
 		})
 	})
+	t.Run("still listed", func(t *testing.T) { // one 404, of an engine that has the model: it is looked at at once, and serves on
+		t.Parallel()
+		inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+			e.engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1, Path: "/v1/chat"})
+			gone := noRoute
+			gone.after = "1"
+			e.ask(w, "").wantRefused(w, gone)
+			waitFor(e.t, patience, "the model is served again", func() bool { return e.ask(w, "").status == 200 })
+			if f := e.status().Upstreams[0].LastFailure; f == nil || f.Reason != "model_gone" || f.Status != 404 {
+				e.t.Errorf("last failure %+v", f)
+			}
+			for _, line := range []string{"upstream does not serve a model now", "upstream serves the model again"} {
+				if n := strings.Count(e.log.String(), line); n != 1 {
+					e.t.Errorf("%d lines say %q", n, line)
+				}
+			}
+		})
+	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
 		inWays(t, allWays, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {

@@ -1,0 +1,273 @@
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// The contract's tables of request fields.
+
+// chatOf is a chat request with the given messages.
+func chatOf(messages string) string { return `{"model":"sim","messages":[` + messages + `]}` }
+
+// oneMessage is a chat request with one message of a user and these further members.
+func oneMessage(members string) string { return chatOf(`{"role":"user",` + members + `}`) }
+
+// part is a chat request with one content part.
+func part(p string) string { return oneMessage(`"content":[` + p + `]`) }
+
+// replay is a chat request whose second message is the assistant's with the given members.
+func replay(members string) string {
+	return chatOf(`{"role":"user","content":"a"},{"role":"assistant","content":null,` + members + `},{"role":"tool","tool_call_id":"c1","content":"ok"}`)
+}
+
+// tool is a chat request with one tool definition and the assistant told not to use it.
+func tool(definition string) string { return `"tool_choice":"none","tools":[` + definition + `]` }
+
+func within(t *testing.T, object any, member, want string) {
+	t.Helper()
+	got, err := json.Marshal(object.(map[string]any)[member])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("%s is %s, want %s", member, got, want)
+	}
+}
+
+// numberRow is a member that is a number between two bounds, both included.
+func numberRow(name, low, high, below, above string) rule {
+	r := rule{line: "Chat request, " + name}
+	for _, v := range []string{low, high, "null"} {
+		if v != "" {
+			r.good = append(r.good, `"`+name+`":`+v)
+		}
+	}
+	for _, v := range []string{below, above, `"1"`, "true", "[1]", "{}"} {
+		if v != "" {
+			r.bad = append(r.bad, refused{`"` + name + `":` + v, name, false})
+		}
+	}
+	return r
+}
+
+const call = `{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}`
+
+var chatRows = []rule{
+	{
+		line: "Chat request, model",
+		good: []string{`{"model":"sim","messages":[{"role":"user","content":"a"}]}`, `{"model":"nick","messages":[{"role":"user","content":"a"}]}`},
+		bad: []refused{
+			{`{"messages":[{"role":"user","content":"a"}]}`, "model", false},
+			{`{"model":null,"messages":[{"role":"user","content":"a"}]}`, "model", false},
+			{`{"model":5,"messages":[{"role":"user","content":"a"}]}`, "model", false},
+			{`{"model":"","messages":[{"role":"user","content":"a"}]}`, "model", false},
+		},
+		check: func(_ *testing.T, p *penstock) {
+			p.post(chatPath, chatBody("nobody", "")).wantError(404, "not_found_error", "model_not_found")
+		},
+	},
+	{
+		line: "Chat request, messages",
+		good: []string{chatOf(`{"role":"user","content":"a"}`)},
+		bad: []refused{
+			{`{"model":"sim"}`, "messages", false},
+			{chatOf(""), "messages", false},
+			{`{"model":"sim","messages":"a"}`, "messages", false},
+			{`{"model":"sim","messages":{"role":"user"}}`, "messages", false},
+			{chatOf(`"a"`), "messages[0]", false},
+		},
+	},
+	numberRow("temperature", "0", "2", "-0.01", "2.01"),
+	numberRow("top_p", "0", "1", "-0.01", "1.01"),
+	numberRow("top_k", "0", "1000000", "-1", "1.5"),
+	numberRow("min_p", "0", "1", "-0.01", "1.01"),
+	numberRow("frequency_penalty", "-2", "2", "-2.01", "2.01"),
+	numberRow("presence_penalty", "-2", "2", "-2.01", "2.01"),
+	numberRow("repetition_penalty", "0.1", "2", "0.09", "2.01"),
+	numberRow("max_tokens", "0", "4096", "-1", "1.5"),
+	numberRow("max_completion_tokens", "0", "4096", "-1", "1.5"),
+	{
+		line: "Chat request, stop", good: []string{`"stop":"END"`, `"stop":["a","b"]`, `"stop":[]`, `"stop":null`},
+		bad: []refused{{`"stop":5`, "stop", false}, {`"stop":{}`, "stop", false}, {`"stop":["a",5]`, "stop[1]", false}},
+	},
+	numberRow("seed", "-9223372036854775808", "9223372036854775807", "1.5", ""),
+	{line: "Chat request, logit_bias", good: []string{`"logit_bias":{}`, `"logit_bias":{"50256":-100}`}, bad: []refused{{`"logit_bias":[]`, "logit_bias", false}, {`"logit_bias":"a"`, "logit_bias", false}}},
+	{line: "Chat request, logprobs", good: []string{`"logprobs":true`, `"logprobs":false`}, bad: []refused{{`"logprobs":"yes"`, "logprobs", false}, {`"logprobs":1`, "logprobs", false}}},
+	{line: "Chat request, top_logprobs", good: []string{`"logprobs":true,"top_logprobs":2`}, bad: []refused{{`"top_logprobs":"2"`, "top_logprobs", false}, {`"top_logprobs":1.5`, "top_logprobs", false}}},
+	{line: "Chat request, stream", good: []string{`"stream":true`, `"stream":false`, `"stream":null`}, bad: []refused{{`"stream":"true"`, "stream", false}, {`"stream":1`, "stream", false}}},
+	{
+		line: "Chat request, stream_options", good: []string{`"stream":true,"stream_options":{"include_usage":true}`, `"stream":true,"stream_options":{}`, `"stream_options":{"include_usage":true}`},
+		bad: []refused{{`"stream":true,"stream_options":true`, "stream_options", false}, {`"stream":true,"stream_options":{"include_usage":1}`, "stream_options.include_usage", false}},
+	},
+	{line: "Chat request, response_format", good: []string{`"response_format":null`}, bad: []refused{{`"response_format":"json"`, "response_format", false}, {`"response_format":[]`, "response_format", false}}},
+	{
+		line: "Chat request, tools", good: []string{`"tools":[]`, `"tools":null`, tool(`{"type":"function","function":{"name":"f"}}`)},
+		bad: []refused{{`"tools":{}`, "tools", false}, {`"tools":["f"]`, "tools[0]", false}},
+	},
+	{line: "Chat request, tool_choice", good: []string{
+		`"tool_choice":"auto"`, `"tool_choice":"none"`, `"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"`,
+		`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"f"}}`,
+	}, bad: []refused{
+		{`"tool_choice":"any"`, "tool_choice", false},
+		{`"tool_choice":5`, "tool_choice", false},
+		{`"tool_choice":{}`, "tool_choice.type", false},
+		{`"tool_choice":{"type":"function"}`, "tool_choice.function", false},
+		{`"tool_choice":{"type":"function","function":{}}`, "tool_choice.function.name", false},
+	}},
+	{
+		line: "Chat request, reasoning", good: []string{`"reasoning":{}`, `"reasoning":{"effort":"low"}`, `"reasoning":{"max_tokens":5}`},
+		bad: []refused{{`"reasoning":"high"`, "reasoning", false}, {`"reasoning":{"effort":"ultra"}`, "reasoning.effort", false}, {`"reasoning":{"max_tokens":-1}`, "reasoning.max_tokens", false}},
+	},
+	{
+		line: "Chat request, reasoning_effort",
+		good: []string{`"reasoning_effort":"none"`, `"reasoning_effort":"low"`, `"reasoning_effort":"medium"`, `"reasoning_effort":"high"`, `"reasoning_effort":"xhigh"`, `"reasoning_effort":"low","reasoning":{"effort":"low"}`},
+		bad: []refused{
+			{`"reasoning_effort":"ultra"`, "reasoning_effort", false},
+			{`"reasoning_effort":3`, "reasoning_effort", false},
+			{`"reasoning_effort":"low","reasoning":{"effort":"high"}`, "reasoning_effort", true},
+		}, tests: []string{"translate/chat.TestCheck", "proxy/e2e.TestEffortsOfTheModel"},
+	},
+	{line: "Chat request, include_reasoning", good: []string{`"include_reasoning":true`, `"include_reasoning":false`}, bad: []refused{{`"include_reasoning":"no"`, "include_reasoning", false}}},
+	{line: "Chat request, user", good: []string{`"user":"u"`}, bad: []refused{{`"user":5`, "user", false}}},
+	{
+		line: "Chat request, rule: max_tokens and max_completion_tokens match",
+		good: []string{`"max_tokens":5,"max_completion_tokens":5`}, bad: []refused{{`"max_tokens":5,"max_completion_tokens":6`, "max_completion_tokens", true}},
+	},
+	{line: "Chat request, 200: chat completion response", check: func(t *testing.T, p *penstock) {
+		var c struct {
+			Choices []struct{ Message struct{ Content *string } }
+			Usage   map[string]any
+		}
+		r := p.accepts("")
+		if err := json.Unmarshal([]byte(r.body), &c); err != nil || len(c.Choices) == 0 || c.Choices[0].Message.Content == nil || c.Usage == nil {
+			t.Errorf("no choices[0].message.content or no usage: %s", r.body)
+		}
+	}},
+
+	{line: "Chat message, role", good: []string{
+		chatOf(`{"role":"system","content":"a"},{"role":"user","content":"a"}`), chatOf(`{"role":"developer","content":"a"},{"role":"user","content":"a"}`),
+		chatOf(`{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}`), replay(`"tool_calls":[` + call + `]`),
+	}, bad: []refused{
+		{chatOf(`{"content":"a"}`), "messages[0].role", false}, {chatOf(`{"role":"function","content":"a"}`), "messages[0].role", false}, {chatOf(`{"role":1,"content":"a"}`), "messages[0].role", false},
+	}},
+	{line: "Chat message, content", good: []string{
+		oneMessage(`"content":"a"`), oneMessage(`"content":[{"type":"text","text":"a"}]`), replay(`"tool_calls":[` + call + `]`),
+	}, bad: []refused{{oneMessage(`"content":5`), "messages[0].content", false}, {oneMessage(`"content":{}`), "messages[0].content", false}, {part(`"a"`), "messages[0].content[0]", false}}},
+	{line: "Chat message, name", good: []string{oneMessage(`"content":"a","name":"bob"`)}, bad: []refused{{oneMessage(`"content":"a","name":5`), "messages[0].name", false}}},
+	{line: "Chat message, tool_call_id", good: []string{replay(`"tool_calls":[` + call + `]`)}, bad: []refused{{oneMessage(`"content":"a","tool_call_id":5`), "messages[0].tool_call_id", false}}},
+	{line: "Chat message, tool_calls", good: []string{replay(`"tool_calls":[` + call + `]`)}, bad: []refused{{replay(`"tool_calls":{}`), "messages[1].tool_calls", false}, {replay(`"tool_calls":["c"]`), "messages[1].tool_calls[0]", false}}},
+	{line: "Content part, text", good: []string{part(`{"type":"text","text":""}`)}, bad: []refused{
+		{part(`{"type":"text"}`), "messages[0].content[0].text", false},
+		{part(`{"type":"text","text":5}`), "messages[0].content[0].text", false},
+		{part(`{"text":"a"}`), "messages[0].content[0].type", false},
+		{part(`{"type":"video_url","video_url":"x"}`), "messages[0].content[0].type", false},
+	}},
+	{line: "Content part, image_url", good: []string{
+		part(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`), part(`{"type":"image_url","image_url":{"url":"` + picture("jpeg") + `","detail":"low"}}`),
+		part(`{"type":"image_url","image_url":{"url":"` + picture("png") + `","detail":"auto"}}`),
+	}, bad: []refused{
+		{part(`{"type":"image_url"}`), "messages[0].content[0].image_url", false},
+		{part(`{"type":"image_url","image_url":5}`), "messages[0].content[0].image_url", false},
+		{part(`{"type":"image_url","image_url":{}}`), "messages[0].content[0].image_url.url", false},
+		{part(`{"type":"image_url","image_url":{"url":"https://example.com/a.png","detail":"max"}}`), "messages[0].content[0].image_url.detail", false},
+		{part(`{"type":"image_url","image_url":"http://example.com/a.png"}`), "messages[0].content[0].image_url", true},
+		{part(`{"type":"image_url","image_url":"data:image/gif;base64,R0lGODlhAQABAAAAACw="}`), "messages[0].content[0].image_url", true},
+	}, check: func(t *testing.T, p *penstock) {
+		// The simulator, like OpenAI, takes the object alone: that the string reaches it is all that the edge can do.
+		body := part(`{"type":"image_url","image_url":"` + picture("png") + `"}`)
+		if err := published(t).fits(schema("ChatCompletionRequest"), []byte(body)); err != nil {
+			t.Error(err)
+		}
+		if r := p.post(chatPath, body); r.status != 200 && r.errorRecord().Code != "rejected_by_engine" {
+			t.Errorf("a URI string is refused: %s", r.body)
+		}
+	}, tests: []string{"translate/chat.TestDataURLs", "translate/chat.TestImageURLs", "proxy/e2e.TestFault64_ImageURLs"}},
+	{line: "Tool call", good: []string{replay(`"tool_calls":[` + call + `]`)}, bad: []refused{
+		{replay(`"tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]`), "messages[1].tool_calls[0].id", false},
+		{replay(`"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{}"}}]`), "messages[1].tool_calls[0].type", false},
+		{replay(`"tool_calls":[{"id":"c1","type":"custom","function":{"name":"f","arguments":"{}"}}]`), "messages[1].tool_calls[0].type", false},
+		{replay(`"tool_calls":[{"id":"c1","type":"function"}]`), "messages[1].tool_calls[0].function", false},
+		{replay(`"tool_calls":[{"id":"c1","type":"function","function":{"arguments":"{}"}}]`), "messages[1].tool_calls[0].function.name", false},
+		{replay(`"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{}}}]`), "messages[1].tool_calls[0].function.arguments", false},
+	}},
+	{line: "Tool definition", good: []string{
+		tool(`{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"},"strict":true}}`),
+	}, bad: []refused{
+		{tool(`{"function":{"name":"f"}}`), "tools[0].type", false},
+		{tool(`{"type":"function"}`), "tools[0].function", false},
+		{tool(`{"type":"function","function":{}}`), "tools[0].function.name", false},
+		{tool(`{"type":"function","function":{"name":5}}`), "tools[0].function.name", false},
+		{tool(`{"type":"function","function":{"name":"f","description":5}}`), "tools[0].function.description", false},
+		{tool(`{"type":"function","function":{"name":"f","parameters":[]}}`), "tools[0].function.parameters", false},
+		{tool(`{"type":"function","function":{"name":"f","strict":"yes"}}`), "tools[0].function.strict", false},
+	}},
+	{line: "Response format", good: []string{
+		`"response_format":{"type":"text"}`, `"response_format":{"type":"json_object"}`, `"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object"}}}`,
+	}, bad: []refused{
+		{`"response_format":{}`, "response_format.type", false},
+		{`"response_format":{"type":"xml"}`, "response_format.type", false},
+		{`"response_format":{"type":"json_schema"}`, "response_format.json_schema", false},
+		{`"response_format":{"type":"json_schema","json_schema":"s"}`, "response_format.json_schema", false},
+	}},
+}
+
+var otherRows = []rule{
+	{line: "GET /models", check: func(_ *testing.T, p *penstock) { p.list() }, tests: []string{"proxy/e2e.TestCatalogByKey"}},
+	{line: "GET /health", check: func(t *testing.T, p *penstock) {
+		if r := p.get("/health").wantStatus(200); r.body != `{"status":"ok"}` {
+			t.Errorf("%s", r.body)
+		}
+	}},
+	{line: "HEAD /", check: func(_ *testing.T, p *penstock) {
+		p.do("HEAD", "/", "", "Authorization: ").wantStatus(204)
+	}},
+	{line: "Health record", check: func(t *testing.T, p *penstock) {
+		var h map[string]any
+		if err := json.Unmarshal([]byte(p.get("/health").body), &h); err != nil || len(h) != 1 || h["status"] != "ok" {
+			t.Errorf("%v %v", h, err)
+		}
+	}},
+	{line: "POST /audio/transcriptions, 200: content types", tests: []string{"proxy/e2e.TestTranscriptions"}},
+	{line: "POST /audio/speech, 200: content type", tests: []string{"proxy/e2e.TestSpeech"}},
+	{line: "General: optional fields beyond their type", check: func(t *testing.T, p *penstock) {
+		p.accepts(`"metadata":{"a":"b"},"parallel_tool_calls":false,"unknown_member":[1,2]`)
+	}},
+	{line: "States and transitions", tests: []string{"proxy/e2e.TestCatalogReadiness", "proxy/e2e.TestCatalogVisionFull"}},
+	{line: "Events 1, streaming", check: func(t *testing.T, p *penstock) {
+		text, done := chatText(t, p.accepts(`"stream":true`).events())
+		if text == "" || !done {
+			t.Errorf("streamed %q, done: %v", text, done)
+		}
+	}, tests: []string{"proxy/e2e.TestResponsesContract", "proxy/e2e.TestMessagesContract"}},
+	{line: "Events 2, names and shapes (not shown: the published ones)", tests: []string{"proxy/e2e.TestGolden"}},
+	{line: "Events 3, nothing is sent unasked (not shown)", check: func(t *testing.T, p *penstock) {
+		if strings.Contains(p.get("/openapi.json").body, `"webhooks"`) {
+			t.Error("the document tells of webhooks")
+		}
+	}},
+	{line: "Versioning 1, the path prefix", check: func(_ *testing.T, p *penstock) {
+		p.post("/chat/completions", p.chat("")).wantError(404, "not_found_error", "not_found")
+		p.get("/models").wantError(404, "not_found_error", "not_found")
+		p.get("/v1/health").wantError(404, "not_found_error", "not_found")
+	}},
+	{line: "Versioning 2, the description", check: func(_ *testing.T, p *penstock) {
+		for _, target := range []string{"/openapi.json", "/openapi.yaml"} {
+			p.get(target, "Authorization: Bearer nonsense").wantStatus(200)
+			p.do("HEAD", target, "").wantStatus(200)
+		}
+	}, tests: []string{"proxy/openapi.TestVersionIsATime", "proxy/openapi.TestDocumentIsValid", "proxy/e2e.TestOpenapiCommand"}},
+	{line: "Versioning 4, deprecation (not shown: whatever is old says so)", check: func(t *testing.T, p *penstock) {
+		if !strings.Contains(p.get("/openapi.yaml").body, "deprecated: true") {
+			t.Error("max_tokens, the older name, is not marked")
+		}
+	}},
+	{line: "Versioning 3, canonical ids", check: func(t *testing.T, p *penstock) {
+		for _, r := range []*reply{p.post(chatPath, chatBody("nick", "")), p.post(chatPath, chatBody("org/anything", `"stream":true`))} {
+			if !strings.Contains(r.wantStatus(200).body, `"model":"sim"`) || strings.Contains(r.body, "nick") {
+				t.Errorf("the answer does not carry the canonical id: %.200s", r.body)
+			}
+		}
+	}},
+}

@@ -1,0 +1,238 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"image"
+	"image/png"
+	"slices"
+	"testing"
+	"time"
+)
+
+// The contract's rules about the service, its models, its limits, credentials and errors.
+
+// publishes checks one member of the full model, given as JSON.
+func publishes(member, want string) func(*testing.T, *penstock) {
+	return func(t *testing.T, p *penstock) {
+		got, err := json.Marshal(p.entry("sim")[member])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s is %s, want %s", member, got, want)
+		}
+	}
+}
+
+var serviceRules = []rule{
+	{line: "What the service does 1, JSON over HTTP, an upload, binary audio", good: []string{`"user":"u"`}, tests: []string{"proxy/e2e.TestTranscriptions", "proxy/e2e.TestSpeech"}},
+	{line: "What the service does 2, surfaces", check: func(t *testing.T, p *penstock) {
+		for _, path := range []string{chatPath, "/v1/responses", "/v1/messages"} {
+			if r := p.do("POST", path, "{"); r.status != 400 {
+				t.Errorf("POST %s {: status %d", path, r.status)
+			}
+		}
+		p.get("/v1/models").wantStatus(200)
+		p.get("/health").wantStatus(200)
+		p.do("HEAD", "/", "", "Authorization: ").wantStatus(204)
+	}, tests: []string{"proxy/e2e.TestFault64_ImageURLs"}},
+	{line: "What the service does 3, capabilities are published", check: publishes("supported_features", `["tools","structured_outputs","reasoning"]`)},
+	{line: "What the service does 4, kinds", check: func(t *testing.T, p *penstock) {
+		for id, kind := range map[string]string{
+			"sim": "chat", "hears": "audio-transcription", "speaks": "audio-speech", "paints": "image", "edits": "image-edit", "embeds": "embedding", "ranks": "rerank",
+		} {
+			if got := p.entry(id)["kind"]; got != kind {
+				t.Errorf("%s is of kind %v, want %s", id, got, kind)
+			}
+		}
+	}},
+	{
+		line:  "What the service does 5, vision and function tools only",
+		good:  []string{visionBody(picture("png"), "")},
+		bad:   []refused{{tool(`{"type":"web_search"}`), "tools[0].type", false}},
+		tests: []string{"translate/chat.TestCheck"},
+	},
+	{line: "What the service does 6, only ready models", tests: []string{"proxy/e2e.TestCatalogReadiness"}},
+}
+
+var modelRows = []rule{
+	{line: "Model, id", check: publishes("id", `"sim"`)},
+	{line: "Model, object", check: publishes("object", `"model"`)},
+	{line: "Model, created", check: publishes("created", `1700000000`)},
+	{line: "Model, owned_by", check: publishes("owned_by", `"acme"`)},
+	{line: "Model, name", check: publishes("name", `"Sim One"`)},
+	{line: "Model, kind", check: publishes("kind", `"chat"`)},
+	{line: "Model, task", check: publishes("task", `"chatting"`)},
+	{line: "Model, supported_endpoints", check: func(t *testing.T, p *penstock) {
+		for _, id := range p.list().ids() {
+			for _, path := range p.entry(id)["supported_endpoints"].([]any) {
+				if published(t).operation("POST", path.(string)) == nil {
+					t.Errorf("%s promises %v, which the document does not have", id, path)
+				}
+				if r := p.post(path.(string), "{"); r.status == 404 || r.status == 405 {
+					t.Errorf("%s promises %v, which is answered with %d", id, path, r.status)
+				}
+			}
+		}
+		for _, path := range []string{chatPath, "/v1/messages", "/v1/responses"} {
+			if !slices.Contains(p.entry("sim")["supported_endpoints"].([]any), any(path)) {
+				t.Errorf("a chat model is not offered on %s", path)
+			}
+		}
+	}},
+	{line: "Model, input_modalities", check: publishes("input_modalities", `["text","image"]`)},
+	{line: "Model, output_modalities", check: publishes("output_modalities", `["text"]`)},
+	{line: "Model, context_length", check: publishes("context_length", `32768`)},
+	{line: "Model, modality_context_lengths", check: publishes("modality_context_lengths", `{"image":8192}`)},
+	{line: "Model, max_output_length", check: publishes("max_output_length", `4096`)},
+	{line: "Model, capacity_tpm", check: publishes("capacity_tpm", `1000000`)},
+	{line: "Model, capacity", check: func(t *testing.T, p *penstock) {
+		if p.entry("sim")["capacity"] == nil {
+			t.Error("no capacity")
+		}
+	}, tests: []string{"proxy/e2e.TestCatalogCapacity"}},
+	{line: "Model, vision", check: publishes("vision", `{"context_length":8192,"max_image_edge":2048,"max_pixels":1000000,"max_tokens":2048,"retry_after_seconds":7}`)},
+	{line: "Model, pricing", check: publishes("pricing", `{"input":"0.10"}`)},
+	{line: "Model, supported_features", check: publishes("supported_features", `["tools","structured_outputs","reasoning"]`)},
+	{line: "Model, is_ready", check: publishes("is_ready", `true`), tests: []string{"proxy/e2e.TestCatalogReadiness"}},
+	{line: "Model, model_info.supported_reasoning_efforts", check: publishes("model_info", `{"supported_reasoning_efforts":["none","low","medium","high","xhigh"]}`)},
+
+	{line: "Capacity, available_concurrency", check: capacityMember("available_concurrency", "20")},
+	{line: "Capacity, total_concurrency", check: capacityMember("total_concurrency", "20")},
+	{line: "Capacity, active_requests", check: capacityMember("active_requests", "0")},
+	{line: "Capacity, utilization_percent", check: capacityMember("utilization_percent", "0"), tests: []string{"routing.TestCapacity"}},
+	{line: "Capacity, unit", check: capacityMember("unit", `"concurrent_requests"`)},
+	{line: "Capacity, updated_at", check: func(t *testing.T, p *penstock) {
+		at := p.entry("sim")["capacity"].(map[string]any)["updated_at"].(float64)
+		if d := time.Since(time.Unix(int64(at), 0)); d < -time.Second || d > 3*time.Second {
+			t.Errorf("updated %v ago", d)
+		}
+	}},
+	{line: "Capacity, modalities", check: capacityMember("modalities", `{"text":{"active_requests":0,"available_concurrency":16,"total_concurrency":16,"utilization_percent":0},`+
+		`"vision":{"active_requests":0,"available_concurrency":4,"total_concurrency":4,"utilization_percent":0}}`), tests: []string{"proxy/e2e.TestCatalogSharedPool"}},
+
+	{line: "Vision, max_image_edge", check: publishesVision("max_image_edge", "2048")},
+	{line: "Vision, max_pixels", check: func(t *testing.T, p *penstock) {
+		publishesVision("max_pixels", "1000000")(t, p)
+		p.refuses(refused{visionBody(blank(1001, 1000), ""), "messages[0].content[1].image_url.url", true})
+	}},
+	{line: "Vision, max_tokens", check: func(t *testing.T, p *penstock) {
+		publishesVision("max_tokens", "2048")(t, p)
+		p.accepts(visionBody(picture("png"), `"max_tokens":4000`))
+	}, tests: []string{"translate/chat.TestCheck"}},
+	{line: "Vision, context_length", check: publishesVision("context_length", "8192"), tests: []string{"translate/chat.TestCheck"}},
+	{line: "Vision, retry_after_seconds", check: publishesVision("retry_after_seconds", "7"), tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
+
+	{line: "List of models, object", check: func(t *testing.T, p *penstock) {
+		if l := p.list(); l.Object != "list" {
+			t.Errorf("object is %q", l.Object)
+		}
+	}},
+	{line: "List of models, data", check: func(t *testing.T, p *penstock) {
+		if got := p.list().ids(); !slices.Equal(got, []string{"sim", "hears", "speaks", "paints", "edits", "embeds", "ranks", "other", "vendor/family/model"}) {
+			t.Errorf("models %v", got)
+		}
+	}},
+}
+
+// capacityMember checks one member of the capacity object of the full model at rest.
+func capacityMember(member, want string) func(*testing.T, *penstock) {
+	return func(t *testing.T, p *penstock) { within(t, p.entry("sim")["capacity"], member, want) }
+}
+
+func publishesVision(member, want string) func(*testing.T, *penstock) {
+	return func(t *testing.T, p *penstock) { within(t, p.entry("sim")["vision"], member, want) }
+}
+
+// blank is a data URL of an empty picture of that size.
+func blank(width, height int) string {
+	var b bytes.Buffer
+	_ = png.Encode(&b, image.NewGray(image.Rect(0, 0, width, height)))
+	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
+}
+
+var authRules = []rule{
+	{line: "Authentication 1, bearer", check: func(_ *testing.T, p *penstock) {
+		p.post(chatPath, p.chat(""), "Authorization: Bearer "+p.key).wantStatus(200)
+	}, tests: []string{"proxy/auth.TestExtractHeaders"}},
+	{line: "Authentication 2, x-api-key", check: func(_ *testing.T, p *penstock) {
+		p.post(chatPath, p.chat(""), "Authorization: ", "x-api-key: "+p.key).wantStatus(200)
+	}},
+	{line: "Authentication 3, both must be the same", check: func(_ *testing.T, p *penstock) {
+		p.post(chatPath, p.chat(""), "x-api-key: "+p.key).wantStatus(200)
+		p.post(chatPath, p.chat(""), "x-api-key: "+p.key+"x").wantError(401, "authentication_error", "credential_conflict")
+	}, tests: []string{"proxy/e2e.TestFault53_TwoCredentials"}},
+	{line: "Authentication 4, public pages", check: func(t *testing.T, p *penstock) {
+		for _, target := range []string{"/v1/models", "/v1/models/sim", "/health", "/openapi.json", "/openapi.yaml"} {
+			p.get(target).wantStatus(200)
+		}
+		p.do("HEAD", "/", "", "Authorization: ").wantStatus(204)
+	}, tests: []string{"proxy/e2e.TestCatalogByKey"}},
+	{line: "Authentication 5, credentials in the query string", check: func(_ *testing.T, p *penstock) {
+		p.post(chatPath+"?api_key="+p.key, p.chat("")).wantError(401, "authentication_error", "credential_in_query")
+		p.get("/v1/models?api_key="+p.key).wantError(401, "authentication_error", "credential_in_query")
+	}, tests: []string{"proxy/e2e.TestFault54_CredentialInTheQuery", "proxy/auth.TestExtractQuery"}},
+	{line: "Authentication 6, 401", tests: []string{"proxy/e2e.TestFault52_BadCredentials", "proxy/e2e.TestFault53_TwoCredentials"}},
+	{line: "Authentication 7, 403", tests: []string{"proxy/e2e.TestFault55_NoRightToTheModel", "proxy/e2e.TestStatuses"}},
+	{line: "Authentication 8, a good key promises nothing more", tests: []string{"proxy/e2e.TestStatuses", "proxy/e2e.TestCatalogVisionFull"}},
+	{line: "Authentication 9, keys stay in headers and secret storage", check: func(t *testing.T, p *penstock) {
+		r := p.post(chatPath, p.chat(""), "Origin: https://page.example").wantStatus(200)
+		if got := r.header.Get("Access-Control-Allow-Origin"); got != "" {
+			t.Errorf("pages may call without anybody having said so: %s", got)
+		}
+	}, tests: []string{"proxy/auth.TestCredentialNeverPrints"}}, // and end of every test: no key in the log
+}
+
+var errorRules = []rule{
+	{line: "Error, message", check: errorMember(func(e *apiError) bool { return e.Message != "" })},
+	{line: "Error, type", check: errorMember(func(e *apiError) bool { return e.Type == "invalid_request_error" })},
+	{line: "Error, code", check: errorMember(func(e *apiError) bool { return e.Code == "invalid_value" })},
+	{line: "Error, param", check: errorMember(func(e *apiError) bool { return e.Param != nil && *e.Param == "temperature" })},
+	{line: "Error, metadata", check: errorMember(func(e *apiError) bool { return e.Metadata == nil }), tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
+	{line: "Error, metadata of a vision-capacity 429", tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
+	{line: "Status 400", tests: []string{"proxy/e2e.TestStatuses"}},
+	{line: "Status 401", tests: []string{"proxy/e2e.TestStatuses"}},
+	{line: "Status 403", tests: []string{"proxy/e2e.TestStatuses"}},
+	{line: "Status 404", tests: []string{"proxy/e2e.TestStatuses"}},
+	{line: "Status 413", tests: []string{"proxy/e2e.TestStatuses"}},
+	{line: "Status 429", tests: []string{"proxy/e2e.TestStatuses", "proxy/e2e.TestCatalogVisionFull"}},
+	{line: "Status 500", tests: []string{"proxy.TestPanicIsAnInternalError"}},
+	{line: "Status 502", tests: []string{"proxy/e2e.TestStatuses"}},
+	{line: "Status 503", tests: []string{"proxy/e2e.TestStatuses", "proxy/e2e.TestCatalogReadiness"}},
+	{line: "Status 504", tests: []string{"proxy/e2e.TestStatuses"}},
+	{line: "Status 529", tests: []string{"proxy/e2e.TestStatuses"}},
+	{line: "Errors, rule: Retry-After on 429, 503 and 504", tests: []string{"proxy/e2e.TestStatuses"}},
+	{line: "Errors, rule: store true and previous_response_id are rejected", tests: []string{"proxy/e2e.TestResponsesContract"}},
+}
+
+// errorMember checks the record of one refusal.
+func errorMember(holds func(*apiError) bool) func(*testing.T, *penstock) {
+	return func(t *testing.T, p *penstock) {
+		r := p.post(chatPath, p.chat(`"temperature":9`)).wantStatus(400)
+		if !holds(r.errorRecord()) {
+			t.Errorf("%s", r.body)
+		}
+	}
+}
+
+var limitRules = []rule{
+	{line: "Limits 1, max_completion_tokens bounds reasoning too", check: func(t *testing.T, p *penstock) {
+		r := p.accepts(`"max_completion_tokens":6,"reasoning":{"effort":"high","max_tokens":100},"sim":{"reasoning":20}`)
+		var c struct {
+			Usage struct {
+				Completion int `json:"completion_tokens"`
+			}
+		}
+		if err := json.Unmarshal([]byte(r.body), &c); err != nil || c.Usage.Completion > 6 {
+			t.Errorf("%d tokens were written, 6 allowed", c.Usage.Completion)
+		}
+	}, tests: []string{"translate/chat.TestAppendUpstream"}},
+	{line: "Limits 2, numeric ranges", tests: []string{"translate/chat.TestRequestRulesCoverContract"}}, // and the rows of the chat request
+	{line: "Limits 3, per-model limits are published", check: publishes("max_output_length", "4096")},
+	{line: "Limits 4, admission is by concurrency, vision apart", tests: []string{"proxy/e2e.TestCatalogVisionFull", "proxy/e2e.TestOneLedger"}},
+	{line: "Limits 5, oversized bodies", tests: []string{"proxy/e2e.TestFault59_BodyTooLarge", "proxy/e2e.TestStatuses"}},
+	{line: "Limits 6, request rates", tests: []string{"proxy/limit.TestTake", "proxy/e2e.TestStatuses"}},
+	{line: "Limits 7, discovery may be cached", tests: []string{"proxy/e2e.TestCatalogCaching"}},
+}

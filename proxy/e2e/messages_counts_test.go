@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/anthropics/anthropic-sdk-go"
+
+	"penstock/bench/sim"
+)
+
+// Token counts of Messages, in streams and on the endpoint that counts.
+
+// TestMessages_EarlyUsage: LangChain reads the prompt's size from message_start alone, and vLLM tells it there.
+func TestMessages_EarlyUsage(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{upstream: "", config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: vllm }]
+models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
+`})
+	s := p.claude().Messages.NewStreaming(context.Background(), say(canary, ""))
+	defer s.Close()
+	if !s.Next() {
+		t.Fatal(s.Err())
+	}
+	if first := s.Current(); first.Type != "message_start" || first.Message.Usage.InputTokens == 0 {
+		t.Errorf("the first event is %s", first.RawJSON())
+	}
+	for s.Next() {
+	}
+	if s.Err() != nil {
+		t.Error(s.Err())
+	}
+}
+
+func TestMessages_CountTokens(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: []sim.Options{{Slots: 1, TokenRate: 10}}, upstream: "concurrency: 1"})
+	count := func(words int) int64 {
+		t.Helper()
+		n, err := p.claude().Messages.CountTokens(context.Background(), anthropic.MessageCountTokensParams{
+			Model:    "sim",
+			Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(strings.Repeat("word ", words)))},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.InputTokens
+	}
+	// No slot is needed for it.
+	s := p.openStream("/v1/messages", `{"model":"sim","max_tokens":99,"stream":true,"messages":[{"role":"user","content":"a"}]}`)
+	small, large := count(4), count(4000)
+	if small < 1 || large < 4000 || large > 8000 {
+		t.Errorf("4 words are %d tokens, 4000 are %d", small, large)
+	}
+	if l := p.calls(); l[len(l)-1].Dialect != "messages" || l[len(l)-1].Attempts != 0 {
+		t.Errorf("the log says %+v", l[len(l)-1])
+	}
+	s.leave()
+	for body, code := range map[string]string{
+		`{"model":"sim"}`: "missing_parameter", `{`: "invalid_json", `{"model":"sim","messages":[{"role":"tool","content":"a"}]}`: "invalid_value",
+	} {
+		p.post("/v1/messages/count_tokens", body).wantError(400, "invalid_request_error", code)
+	}
+	p.post("/v1/messages/count_tokens", `{"model":"none","messages":[{"role":"user","content":"a"}]}`).wantError(404, "not_found_error", "model_not_found")
+	p.post("/v1/messages/count_tokens", `{}`, "Authorization: Bearer no").wantError(401, "authentication_error", "invalid_api_key")
+}
+
+// TestMessages_CountByEngine: an engine with a counter is asked, with the client's own words; whatever is wrong with it, the
+// answer is an estimate.
+func TestMessages_CountByEngine(t *testing.T) {
+	t.Parallel()
+	var (
+		mu     sync.Mutex
+		status = 200
+		answer = `{"input_tokens":4711}`
+		asked  []string
+	)
+	set := func(s int, a string) {
+		mu.Lock()
+		defer mu.Unlock()
+		status, answer, asked = s, a, nil
+	}
+	seen := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return asked
+	}
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/v1/messages/count_tokens":
+			b, _ := io.ReadAll(r.Body)
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, string(b))
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, answer)
+		case "/v1/models":
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"served","owned_by":"llamacpp"}]}`)
+		default:
+			_, _ = io.WriteString(w, `{"status":"ok"}`)
+		}
+	}))
+	t.Cleanup(engine.Close)
+	p := start(t, setup{cold: true, config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "` + engine.URL + `", engine: llamacpp, concurrency: 1 }]
+models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
+`})
+	waitFor(t, patience, "the engine to be up", func() bool { return p.metric("penstock_upstream_up") == 1 })
+	body := `{"model":"sim","system":"s","messages":[{"role":"user","content":"` + canary + `"}],"lora":[1],"tools":[{"name":"f","input_schema":{}}]}`
+	if r := p.post("/v1/messages/count_tokens", body).wantStatus(200); r.body != `{"input_tokens":4711}` {
+		t.Errorf("%s", r.body)
+	}
+	want := `{"model":"served","messages":[{"role":"user","content":"` + canary + `"}],"system":"s","tools":[{"name":"f","input_schema":{}}]}`
+	if got := seen(); len(got) != 1 || got[0] != want {
+		t.Errorf("the engine was asked %q", got)
+	}
+	if l := p.lastCall(); l.Upstream != "up-0" || l.Attempts != 1 || l.Outcome != "ok" {
+		t.Errorf("the log says %+v", l)
+	}
+	for _, c := range []struct {
+		status int
+		answer string
+	}{{404, `{"error":"no"}`}, {500, ""}, {400, "{}"}, {200, "nonsense"}, {200, `{"input_tokens":"x"}`}, {200, strings.Repeat(" ", 1000)}} {
+		set(c.status, c.answer)
+		r := p.post("/v1/messages/count_tokens", body).wantStatus(200)
+		var n struct {
+			InputTokens int `json:"input_tokens"`
+		}
+		if err := json.Unmarshal([]byte(r.body), &n); err != nil || n.InputTokens < 1 || n.InputTokens > 100 {
+			t.Errorf("%d %q: %s", c.status, c.answer, r.body)
+		}
+		if n := len(seen()); n != 1 {
+			t.Errorf("%d %q: the engine was asked %d times", c.status, c.answer, n)
+		}
+	}
+	if up, open := p.metric("penstock_upstream_up"), p.metric("penstock_upstream_breaker_open"); up != 1 || open != 0 {
+		t.Error("what went wrong with counting was held against the engine")
+	}
+}

@@ -1,0 +1,222 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"penstock/bench/sim"
+)
+
+// Messages when something goes wrong: refusals, engines that fail, streams that break, clients that leave.
+
+// wantAPIError checks an error as the SDK reads it.
+func wantAPIError(t *testing.T, err error, status int, kind, code, param string) *anthropic.Error {
+	t.Helper()
+	var e *anthropic.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("want an error with status %d, got %v", status, err)
+	}
+	var body struct {
+		Type  string
+		Error struct {
+			Type, Code, Message string
+			Param               *string
+		}
+		RequestID string `json:"request_id"`
+	}
+	if err := json.Unmarshal([]byte(e.RawJSON()), &body); err != nil {
+		t.Fatalf("%v: %s", err, e.RawJSON())
+	}
+	got := ""
+	if body.Error.Param != nil {
+		got = *body.Error.Param
+	}
+	if body.Type != "error" || e.StatusCode != status || body.Error.Type != kind || body.Error.Code != code || got != param || body.Error.Message == "" {
+		t.Errorf("error %d %s, want %d %s %s (%s)", e.StatusCode, e.RawJSON(), status, kind, code, param)
+	}
+	if string(e.Type()) != kind {
+		t.Errorf("the SDK reads the type %q", e.Type())
+	}
+	if body.RequestID == "" || e.RequestID != body.RequestID {
+		t.Errorf("request ids %q and %q", body.RequestID, e.RequestID)
+	}
+	wantNoLeak(t, e.RawJSON())
+	return e
+}
+
+func TestMessages_Errors(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{
+		engines: []sim.Options{{MaxModelLen: 300}}, limits: "request_body: 64KiB",
+		keys:   "- { id: other, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n",
+		models: "- { id: speech, kind: audio-speech, deployments: [{ upstream: up-0 }] }\n- { id: idle, deployments: [{ upstream: up-0, served: gone }] }\n",
+	})
+	wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
+		ask := func(change func(*anthropic.MessageNewParams), more ...option.RequestOption) error {
+			params := say(canary, "")
+			if change != nil {
+				change(&params)
+			}
+			_, err := create(p.claude(more...), params)
+			return err
+		}
+		model := func(name string) func(*anthropic.MessageNewParams) {
+			return func(m *anthropic.MessageNewParams) { m.Model = name }
+		}
+		wantAPIError(t, ask(nil, option.WithAPIKey("wrong")), 401, "authentication_error", "invalid_api_key", "")
+		wantAPIError(t, ask(nil, option.WithAuthToken("another")), 401, "authentication_error", "credential_conflict", "")
+		wantAPIError(t, ask(nil, option.WithQuery("api_key", "x")), 401, "authentication_error", "credential_in_query", "")
+		wantAPIError(t, ask(model("none")), 404, "not_found_error", "model_not_found", "model")
+		wantAPIError(t, ask(model("speech")), 400, "invalid_request_error", "unsupported_parameter", "model")
+		e := wantAPIError(t, ask(model("idle")), 529, "overloaded_error", "no_healthy_route", "")
+		if n, err := strconv.Atoi(e.Response.Header.Get("Retry-After")); err != nil || n < 1 {
+			t.Errorf("Retry-After %q", e.Response.Header.Get("Retry-After"))
+		}
+		wantAPIError(t, ask(func(m *anthropic.MessageNewParams) {
+			m.Messages = append(m.Messages, anthropic.NewAssistantMessage(anthropic.NewToolUseBlock("", map[string]any{}, "f")))
+		}), 400, "invalid_request_error", "invalid_value", "messages[1].content[0].id")
+		wantAPIError(t, ask(func(m *anthropic.MessageNewParams) {
+			m.Messages[0].Content[0] = anthropic.NewTextBlock(strings.Repeat("x", 70<<10))
+		}), 413, "request_too_large", "request_too_large", "")
+		err := ask(func(m *anthropic.MessageNewParams) {
+			m.MaxTokens = 10
+			m.Messages[0].Content[0] = anthropic.NewTextBlock(strings.Repeat("word ", 400))
+		})
+		e = wantAPIError(t, err, 400, "invalid_request_error", "context_length_exceeded", "messages")
+		if !strings.Contains(e.RawJSON(), `"message":"prompt is too long: `) || !strings.Contains(e.RawJSON(), " tokens \\u003e 300 maximum") && !strings.Contains(e.RawJSON(), " tokens > 300 maximum") {
+			t.Errorf("agents do not compact on %s", e.RawJSON())
+		}
+	})
+}
+
+// TestMessages_EngineFailures: whatever an engine does before the commit is a 529 with an integer Retry-After; what the
+// client did wrong stays the client's.
+func TestMessages_EngineFailures(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{untidy: true, retry: "attempts: 1", timeouts: "first_event: 1500ms, answer: 1500ms"})
+	for _, c := range []struct {
+		fault, kind, code string
+		status            int
+	}{
+		{"status=500", "overloaded_error", "upstream_failed", 529},
+		{"status=502", "overloaded_error", "upstream_failed", 529},
+		{"status=503;retry-after=7", "overloaded_error", "no_healthy_route", 529},
+		{"status=504", "overloaded_error", "generation_timeout", 529},
+		{"status=401", "overloaded_error", "upstream_auth", 529},
+		{"status=429", "rate_limit_error", "capacity_full", 429},
+		{"status=400;message=tools are odd", "invalid_request_error", "rejected_by_engine", 400},
+		{"html-200", "overloaded_error", "upstream_bad_response", 529},
+		{"reset-before", "overloaded_error", "upstream_unreachable", 529},
+		{"blackhole", "overloaded_error", "generation_timeout", 529},
+	} {
+		for _, stream := range []string{"", `,"stream":true`} {
+			p.engines[0].SetFault(sim.Fault{Spec: c.fault})
+			r := p.post("/v1/messages", `{"model":"sim","max_tokens":9,"messages":[{"role":"user","content":"a"}]`+stream+`}`)
+			p.engines[0].SetFault()
+			t.Log(c.fault, stream)
+			r.wantError(c.status, c.kind, c.code)
+			if !strings.HasPrefix(r.body, `{"type":"error",`) {
+				t.Errorf("%s", r.body)
+			}
+			p.heal()
+		}
+	}
+}
+
+// heal waits until the breaker has forgotten what a test did to the engine.
+func (p *penstock) heal() {
+	p.t.Helper()
+	waitFor(p.t, patience, "the engine to be trusted again", func() bool {
+		return p.post("/v1/chat/completions", p.chat(`"max_tokens":1`)).status == 200
+	})
+}
+
+// TestMessages_BrokenStreams: after the commit a failure is an error event, and never looks like an end.
+func TestMessages_BrokenStreams(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{untidy: true, timeouts: "idle: 300ms"})
+	for fault, kind := range map[string]string{
+		"cut-after=4":                "overloaded_error",
+		"reset-after=4":              "overloaded_error",
+		"stall-after=4":              "overloaded_error",
+		"no-finish":                  "overloaded_error",
+		"no-finish;done=1":           "overloaded_error",
+		"error-in-stream=4":          "overloaded_error",
+		"error-in-stream=4;code=400": "invalid_request_error",
+		"invalid-json=4":             "overloaded_error",
+		"tool-bad-args":              "overloaded_error",
+		"finish=abort":               "overloaded_error",
+	} {
+		p.engines[0].SetFault(sim.Fault{Spec: fault})
+		params := say("Go on.", "")
+		if strings.HasPrefix(fault, "tool") {
+			params.Tools = weatherTools()
+		}
+		m, err := streamed(t, p.claude(), params)
+		p.engines[0].SetFault()
+		var e *anthropic.Error
+		if !errors.As(err, &e) || string(e.Type()) != kind {
+			t.Errorf("%s: want an error of type %s, got %v", fault, kind, err)
+			continue
+		}
+		if m.StopReason != "" {
+			t.Errorf("%s: stop_reason %q", fault, m.StopReason)
+		}
+		wantNoLeak(t, e.RawJSON())
+		p.heal()
+	}
+	// An engine that dies in a call: nothing that looks like a whole call is left behind.
+	p.engines[0].SetFault(sim.Fault{Spec: "cut-after=3"})
+	params := say("Weather?", "")
+	params.Tools = weatherTools()
+	if m, err := streamed(t, p.claude(), params); err == nil || m.StopReason != "" {
+		t.Errorf("%v: %s", err, m.RawJSON())
+	}
+	p.engines[0].SetFault(sim.Fault{Spec: "tool-bad-args"})
+	_, err := p.claude().Messages.New(context.Background(), params)
+	wantAPIError(t, err, 529, "overloaded_error", "upstream_bad_response", "")
+	if up := p.metric("penstock_upstream_breaker_open"); up != 0 {
+		t.Error("what a model says badly was held against its engine")
+	}
+}
+
+func TestMessages_Cancel(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: []sim.Options{{TokenRate: 20}}})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s := p.claude().Messages.NewStreaming(ctx, say(canary, `"tokens":200`))
+	for range 4 {
+		if !s.Next() {
+			t.Fatal(s.Err())
+		}
+	}
+	cancel()
+	for s.Next() {
+	}
+	s.Close()
+	took := waitFor(t, patience, "the engine to be freed", func() bool { return p.engines[0].Stats().Aborted == 1 })
+	t.Logf("freed after %v", took)
+	if l := p.lastCall(); l.Outcome != "client_gone" {
+		t.Errorf("the log says %+v", l)
+	}
+}
+
+// TestMessages_SlowBody: a client that sends too slowly is told so in its own dialect.
+func TestMessages_SlowBody(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{timeouts: "client_body: 200ms"})
+	c := p.dial()
+	_ = c.send(p.head("POST", "/v1/messages?beta=true", "Content-Type: application/json", "Content-Length: 500") + `{"model":`)
+	if r := c.reply(http.MethodPost); r.status != 408 || !strings.HasPrefix(r.body, `{"type":"error",`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}

@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/anthropics/anthropic-sdk-go"
+
+	"penstock/bench/sim"
+)
+
+// Tools and images in Messages.
+
+func weatherTools() []anthropic.ToolUnionParam {
+	return []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{
+		Name: "get_weather", Description: anthropic.String("The weather of a city."),
+		InputSchema: anthropic.ToolInputSchemaParam{
+			Properties: map[string]any{"city": map[string]any{"type": "string"}, "days": map[string]any{"type": "integer"}}, Required: []string{"city", "days"},
+		},
+	}}}
+}
+
+// TestMessages_ToolLoop runs an agent's loop: calls, results, and an answer in words.
+func TestMessages_ToolLoop(t *testing.T) {
+	t.Parallel()
+	for _, o := range []sim.Options{{Record: true}, {Record: true, Profile: "ollama"}} {
+		for _, fault := range []string{"", "tool-interleaved", "tool-whole", "split+crlf+usage-every-chunk"} {
+			t.Run(o.Profile+"/"+fault, func(t *testing.T) {
+				t.Parallel()
+				p := start(t, setup{engines: []sim.Options{o}})
+				if fault != "" {
+					p.engines[0].SetFault(sim.Fault{Spec: fault})
+				}
+				wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
+					params := say("What is the weather?", `"tool_calls":2`)
+					params.Tools = weatherTools()
+					m, err := create(p.claude(), params)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if m.StopReason != "tool_use" {
+						t.Errorf("stop_reason %q", m.StopReason)
+					}
+					params.Messages = append(params.Messages, m.ToParam())
+					var results []anthropic.ContentBlockParamUnion
+					ids := map[string]bool{}
+					for _, b := range m.Content {
+						if b.Type != "tool_use" {
+							continue
+						}
+						var input struct {
+							City *string
+							Days *int
+						}
+						if err := json.Unmarshal(b.Input, &input); err != nil || input.City == nil || input.Days == nil || b.Name != "get_weather" {
+							t.Errorf("call %s(%s): %v", b.Name, b.Input, err)
+						}
+						ids[b.ID] = true
+						results = append(results, anthropic.NewToolResultBlock(b.ID, "Rain.", false))
+					}
+					if len(results) != 2 || len(ids) != 2 {
+						t.Fatalf("%d calls with %d ids: %s", len(results), len(ids), m.RawJSON())
+					}
+					params.Messages = append(params.Messages, anthropic.NewUserMessage(results...))
+					m, err = create(p.claude(), params)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if m.StopReason != "end_turn" || messageText(m) == "" {
+						t.Errorf("the last answer is %s", m.RawJSON())
+					}
+					var sent struct {
+						Messages []struct {
+							Role      string
+							ToolCalls []struct{ ID string } `json:"tool_calls"`
+							ID        string                `json:"tool_call_id"`
+						}
+					}
+					if err := json.Unmarshal(p.engines[0].Stats().LastRequest.Body, &sent); err != nil {
+						t.Fatal(err)
+					}
+					roles := ""
+					for _, m := range sent.Messages {
+						roles += m.Role + " "
+						if m.ID != "" && !ids[m.ID] {
+							t.Errorf("the result of %q belongs to no call", m.ID)
+						}
+					}
+					if roles != "user assistant tool tool " || len(sent.Messages[1].ToolCalls) != 2 {
+						t.Errorf("the engine was sent %s", roles)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestMessages_Images(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: []sim.Options{{Record: true}}, upstream: "concurrency: { text: 1, vision: 1 }"})
+	const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+	wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
+		params := say("", "")
+		params.Messages = []anthropic.MessageParam{anthropic.NewUserMessage(
+			anthropic.NewTextBlock("What is this?"), anthropic.NewImageBlockBase64("image/png", pixel))}
+		if _, err := create(p.claude(), params); err != nil {
+			t.Fatal(err)
+		}
+		if l := p.lastCall(); l.Pool != "vision" {
+			t.Errorf("the call was counted as %s", l.Pool)
+		}
+		if b := string(p.engines[0].Stats().LastRequest.Body); !strings.Contains(b, `"url":"data:image/png;base64,`+pixel+`"`) {
+			t.Errorf("the engine was sent %s", b)
+		}
+		params.Messages[0].Content[1] = anthropic.NewImageBlockBase64("image/jpeg", pixel)
+		_, err := create(p.claude(), params)
+		wantAPIError(t, err, 400, "invalid_request_error", "invalid_value", "messages[0].content[1].source.data")
+	})
+}
+
+// TestMessages_ImageLimits: what only the model's rules refuse is told in the names of Messages as well.
+func TestMessages_ImageLimits(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{model: "input_modalities: [text], supported_reasoning_efforts: [low], supported_features: [tools]"})
+	image := `{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}]}`
+	r := p.post("/v1/messages", `{"model":"sim","max_tokens":5,"system":"s","messages":[{"role":"user","content":[{"type":"text","text":"a"},`+image+`]}]}`)
+	if e := r.wantError(400, "invalid_request_error", "unsupported_parameter"); e.Param == nil || *e.Param != "messages[0].content[1].content[0].source.url" || !strings.HasPrefix(e.Message, *e.Param) {
+		t.Errorf("%s", r.body)
+	}
+	r = p.post("/v1/messages", `{"model":"sim","max_tokens":5,"output_config":{"format":{"type":"json_schema","schema":{}}},"messages":[{"role":"user","content":"a"}]}`)
+	if e := r.wantError(400, "invalid_request_error", "unsupported_parameter"); e.Param == nil || *e.Param != "output_config.format" {
+		t.Errorf("%s", r.body)
+	}
+	// An effort that the model does not have is lowered, not refused: agents send theirs to every model.
+	p.post("/v1/messages", `{"model":"sim","max_tokens":5,"output_config":{"effort":"max"},"messages":[{"role":"user","content":"a"}]}`).wantStatus(200)
+}

@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"penstock/bench/sim"
+)
+
+// Speech: formats, engines that break off or send something else, old clients and those that leave.
+
+func TestSpeech(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	for format, want := range map[string]string{"": "audio/wav", "wav": "audio/wav", "mp3": "audio/mpeg", "pcm": "audio/pcm"} {
+		member := ""
+		if format != "" {
+			member = `,"response_format":"` + format + `"`
+		}
+		r := p.post(speech, `{"model":"voice","input":"`+canary+` one two","voice":"x","instructions":"slowly"`+member+`}`).wantStatus(200)
+		if ct := r.header.Get("Content-Type"); ct != want || r.err != nil || len(r.body) < 100 {
+			t.Errorf("%q: %q, %d bytes, %v", format, ct, len(r.body), r.err)
+		}
+		sent := string(p.engines[0].Stats().LastRequest.Body)
+		if format == "" {
+			format, member = "wav", `,"response_format":"wav"`
+		}
+		if want := `{"model":"sim","input":"` + canary + ` one two","voice":"x","instructions":"slowly"` + member + `}`; sent != want {
+			t.Errorf("%q: the engine got %s", format, sent)
+		}
+	}
+	if l := p.lastCall(); l.Dialect != "speech" || l.Pool != "audio" || l.Outcome != "ok" {
+		t.Errorf("%+v", l)
+	}
+	for _, bad := range []string{
+		`{"model":"voice"}`, `{"model":"voice","input":""}`, `{"model":"voice","input":["x"]}`, `{"model":"voice","input":"x","speed":5}`, `{"model":"voice","input":"x","speed":"1"}`,
+		`{"model":"voice","input":"x","response_format":"aac"}`, `{"model":"voice","input":"x","voice":3}`, `{"input":"x"}`, `{"model":"voice","input":"x","input":"y"}`, `[]`, ``,
+		`{"model":"voice","input":"x","stream_format":"sse"}`, `{"model":"talk","input":"x"}`,
+	} {
+		if r := p.post(speech, bad, "Content-Type: application/json"); r.status != 400 {
+			t.Errorf("%s: %d %s", bad, r.status, r.body)
+		}
+	}
+}
+
+// Half of an audio file must not look like a whole one, and nothing is committed before the first bytes.
+func TestSpeech_Broken(t *testing.T) {
+	t.Parallel()
+	body := `{"model":"voice","input":"` + strings.Repeat("word ", 50) + `"}`
+	for fault, status := range map[string]int{
+		"cut-after=20": 200, "reset-after=20": 200, "bad-chunk=20": 200, // broken off
+		"reset-before": 502, "html-200": 502, "empty-body": 502, "status=500": 502, "status=503": 503, "invalid-json": 200,
+	} {
+		p := startAudio(t)
+		p.engines[0].SetFault(sim.Fault{Spec: fault})
+		r := p.post(speech, body)
+		broken := strings.Contains(fault, "=20")
+		if r.status != status || broken && (r.err == nil || len(r.body) == 0) || !broken && r.err != nil {
+			t.Errorf("%s: status %d, %d bytes, %v", fault, r.status, len(r.body), r.err)
+		}
+		if l := p.lastCall(); broken && l.Outcome != "stream_broken" {
+			t.Errorf("%s: %+v", fault, l)
+		}
+	}
+}
+
+// An engine that calls an error a success, and one that does not say where its audio ends.
+func TestSpeech_Disguised(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(http.ResponseWriter){
+		"JSON error": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"error":{"message":"out of memory at /models/secret"}}`)
+		},
+		"no bytes": func(w http.ResponseWriter) { w.Header().Set("Content-Type", "audio/wav") },
+	} {
+		engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == speech {
+				answer(w)
+			} else {
+				_, _ = io.WriteString(w, `{"data":[]}`)
+			}
+		}))
+		t.Cleanup(engine.Close)
+		p := start(t, setup{cold: true, config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: odd, url: "` + engine.URL + `", engine: openai }]
+models: [{ id: voice, kind: audio-speech, deployments: [{ upstream: odd }] }]
+`})
+		waitFor(t, patience, "the upstream is up", func() bool { return p.metric("penstock_upstream_up") == 1 })
+		r := p.post(speech, `{"model":"voice","input":"x"}`)
+		r.wantError(502, "api_error", "upstream_bad_response")
+		if strings.Contains(r.body, "secret") {
+			t.Errorf("%s: %s", name, r.body)
+		}
+	}
+}
+
+func TestSpeech_OldClient(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	c := p.dial()
+	body := `{"model":"voice","input":"one two"}`
+	_ = c.send(strings.Replace(p.head("POST", speech, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body))), "HTTP/1.1", "HTTP/1.0", 1) + body)
+	r := c.reply("POST").wantStatus(200)
+	if r.header.Get("Content-Length") != fmt.Sprint(len(r.body)) || len(r.body) < 100 {
+		t.Errorf("%d bytes, header %v", len(r.body), r.header)
+	}
+}
+
+func TestSpeech_ClientLeaves(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t, sim.Options{TokenRate: 20})
+	for _, after := range []int{0, 100} {
+		ctx, cancel := context.WithCancel(context.Background())
+		res, err := p.try(ctx, "POST", speech, `{"model":"voice","input":"`+strings.Repeat("word ", 500)+`"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.CopyN(io.Discard, res.Body, int64(after))
+		waitFor(t, patience, "the engine works", func() bool { return p.engines[0].Stats().Running == 1 })
+		cancel()
+		waitFor(t, prompt, "the engine is free", func() bool { return p.engines[0].Stats().Running == 0 })
+		res.Body.Close()
+		if l := p.lastCall(); l.Outcome != "client_gone" {
+			t.Errorf("%+v", l)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+)
+
+// Transcriptions: what is asked, what is answered, and what is refused.
+
+func TestTranscriptions(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	for format, want := range map[string]string{
+		"": "application/json", "json": "application/json", "verbose_json": "application/json", "text": "text/plain", "srt": "text/srt", "vtt": "text/vtt",
+	} {
+		for name, parts := range map[string][]formPart{
+			"model first": {text("model", "ears"), text("response_format", format), wav(canary), text("language", "de"), text("beam_size", "3")},
+			"file first":  {wav(canary), text("language", "de"), text("beam_size", "3"), text("response_format", format), text("model", "whisper-1")},
+		} {
+			r := p.upload(transcriptions, parts...).wantStatus(200)
+			if got := r.header.Get("Content-Type"); got != want {
+				t.Errorf("%q: Content-Type %q, want %q", format, got, want)
+			}
+			if isJSON := strings.HasPrefix(r.body, "{"); isJSON != strings.HasSuffix(want, "json") {
+				t.Errorf("%q: %.60s", format, r.body)
+			}
+			seen := p.engines[0].Recorded()
+			got := receivedForm(t, &seen[len(seen)-1])
+			if format == "" {
+				format = "json"
+			}
+			if g := fmt.Sprint(got["model"], got["response_format"], got["language"], got["beam_size"], got["filename"]); g != "[sim] ["+format+"] [de] [3] [speech.wav application/octet-stream]" {
+				t.Errorf("%s: the engine got %s", name, g)
+			}
+			if fmt.Sprint(got["file"]) != "["+canary+"]" {
+				t.Errorf("%s: the engine got another file", name)
+			}
+		}
+	}
+	l := p.lastCall()
+	if l.Dialect != "transcription" || l.Model != "ears" || l.Pool != "audio" || l.Outcome != "ok" {
+		t.Errorf("%+v", l)
+	}
+}
+
+// whisper.cpp has a path, a text type and errors of its own.
+func TestTranscriptions_Whisper(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: []sim.Options{{Record: true, Profile: "openai"}}, config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: whisper }]
+models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0 }] }]
+`})
+	r := p.upload(transcriptions, text("model", "ears"), text("response_format", "text"), wav("x")).wantStatus(200)
+	if ct := r.header.Get("Content-Type"); ct != "text/plain" {
+		t.Errorf("Content-Type %q", ct)
+	}
+	if got := p.engines[0].Recorded()[0].Target; got != "/inference" {
+		t.Errorf("path %s", got)
+	}
+	e := p.upload(transcriptions, text("model", "ears"), wav("x"), text("stream", "true")).wantError(400, "invalid_request_error", "unsupported_parameter")
+	if e.Param == nil || *e.Param != "stream" {
+		t.Errorf("param %v", e.Param)
+	}
+	if s := p.get("/v1/models").body; !strings.Contains(s, `"total_concurrency":1,`) {
+		t.Errorf("whisper is not one at a time: %s", s)
+	}
+}
+
+func TestTranscriptions_Refused(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	m, f := text("model", "ears"), wav("x")
+	for _, c := range []struct {
+		parts       []formPart
+		code, param string
+		status      int
+	}{
+		{[]formPart{f}, "missing_parameter", "model", 400},
+		{[]formPart{m}, "missing_parameter", "file", 400},
+		{[]formPart{}, "missing_parameter", "model", 400},
+		{[]formPart{m, m, f}, "duplicate_member", "model", 400},
+		{[]formPart{m, f, m}, "duplicate_member", "model", 400},
+		{[]formPart{m, f, f}, "duplicate_member", "file", 400},
+		{[]formPart{text("model", ""), f}, "invalid_value", "model", 400},
+		{[]formPart{m, text("file", "x")}, "invalid_type", "file", 400},
+		{[]formPart{m, wav("")}, "invalid_value", "file", 400},
+		{[]formPart{text("model", "none"), f}, "model_not_found", "model", 404},
+		{[]formPart{text("model", "talk"), f}, "unsupported_parameter", "model", 400},
+		{[]formPart{m, f, text("response_format", "xml")}, "invalid_value", "response_format", 400},
+		{[]formPart{m, f, text("temperature", "warm")}, "invalid_type", "temperature", 400},
+		{[]formPart{m, f, text("timestamp_granularities[]", "word")}, "invalid_value", "timestamp_granularities", 400},
+		{[]formPart{m, f, text("stream", "true")}, "unsupported_parameter", "stream", 400},
+		{[]formPart{m, f, text("kv_transfer_params", "{}")}, "unsupported_parameter", "kv_transfer_params", 400},
+	} {
+		kind := "invalid_request_error"
+		if c.status == 404 {
+			kind = "not_found_error"
+		}
+		e := p.upload(transcriptions, c.parts...).wantError(c.status, kind, c.code)
+		if e.Param == nil || *e.Param != c.param {
+			t.Errorf("%+v: param %v", c.parts, e.Param)
+		}
+	}
+	head := "--B\r\nContent-Disposition: form-data; name=\"a\"\r\n"
+	for name, c := range map[string]struct {
+		contentType, body string
+		status            int
+	}{
+		"no boundary":       {"multipart/form-data", "--B--", 400},
+		"bad boundary":      {"multipart/form-data; boundary=\"", "--B--", 400},
+		"another boundary":  {"multipart/form-data; boundary=B", "--C--", 400},
+		"nothing":           {"multipart/form-data; boundary=B", "", 400},
+		"cut short":         {"multipart/form-data; boundary=B", head + "\r\nx\r\n", 400},
+		"100,000 parts":     {"multipart/form-data; boundary=B", strings.Repeat(head+"\r\nx\r\n", 100_000) + "--B--", 400},
+		"huge head":         {"multipart/form-data; boundary=B", head + "X: " + strings.Repeat("x", 1<<20) + "\r\n\r\nx\r\n--B--", 400},
+		"large text field":  {"multipart/form-data; boundary=B", head + "\r\n" + strings.Repeat("x", 65<<10) + "\r\n--B--", 400},
+		"JSON":              {"application/json", `{"model":"ears"}`, 415},
+		"another multipart": {"multipart/mixed; boundary=B", "--B--", 415},
+	} {
+		r := p.post(transcriptions, c.body, "Content-Type: "+c.contentType)
+		if r.status != c.status || !strings.HasPrefix(r.body, `{"error":{"message":"`) || r.took > 2*time.Second {
+			t.Errorf("%s: %d after %v: %.200s", name, r.status, r.took, r.body)
+		}
+	}
+	if n := p.engines[0].Stats().Requests; n != 0 {
+		t.Errorf("%d requests reached the engine", n)
+	}
+}
+
+// An upload larger than the window streams: the engine gets every byte, in another request than the client's, and what comes
+// behind the file still counts.
+func TestTranscriptions_Streamed(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	file := strings.Repeat("0123456789abcde\n", 1<<17) // 2 MiB
+	for name, chunked := range map[string]bool{"sized": false, "chunked": true} {
+		body, contentType := form(text("model", "ears"), wav(file), text("response_format", "srt"), text("language", "de"))
+		req, _ := http.NewRequest("POST", p.url+transcriptions, strings.NewReader(body))
+		if chunked {
+			req.ContentLength = -1
+		}
+		req.Header.Set("Authorization", "Bearer "+p.key)
+		req.Header.Set("Content-Type", strings.TrimPrefix(contentType, "Content-Type: "))
+		res, err := p.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/srt" {
+			t.Fatalf("%s: %d %s", name, res.StatusCode, b)
+		}
+		got := receivedForm(t, p.engines[0].Stats().LastRequest)
+		if len(got["file"]) != 1 || got["file"][0] != file || got["language"][0] != "de" {
+			t.Errorf("%s: the engine got another form", name)
+		}
+		if l := p.lastCall(); l.BytesIn != int64(len(body)) {
+			t.Errorf("%s: %d bytes in, sent %d", name, l.BytesIn, len(body))
+		}
+	}
+	// What is wrong behind the file is still the client's mistake, and no engine's.
+	for _, last := range []formPart{text("model", "ears"), text("response_format", "xml"), text("stream", "true")} {
+		p.upload(transcriptions, text("model", "ears"), wav(file), last).wantStatus(400)
+	}
+	if n := p.metric("penstock_upstream_breaker_open"); n != 0 {
+		t.Error("a client's mistake opened the breaker")
+	}
+}
+
+// streamingEngine transcribes in events, which the simulator does not.
+func streamingEngine(t *testing.T, events ...string) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != transcriptions {
+			_, _ = io.WriteString(w, `{"data":[]}`)
+			return
+		}
+		if err := r.ParseMultipartForm(1 << 20); err != nil || r.FormValue("stream") != "true" {
+			http.Error(w, "no stream asked for", 400)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, e := range events {
+			_, _ = io.WriteString(w, "data: "+e+"\n\n")
+			_ = http.NewResponseController(w).Flush()
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestTranscriptions_Events(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		events []string
+		whole  bool
+	}{
+		{"done event", []string{`{"type":"transcript.text.delta","delta":"hel"}`, `{"type":"transcript.text.done","text":"hello","usage":{"type":"tokens","input_tokens":7,"output_tokens":2}}`}, true},
+		{"chunks", []string{`{"model":"/models/secret","choices":[{"index":0,"delta":{"content":"hello"}}]}`, `{"model":"/models/secret","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":2}}`, `[DONE]`}, true},
+		{"no end", []string{`{"type":"transcript.text.delta","delta":"hel"}`}, false},
+	} {
+		engine := streamingEngine(t, c.events...)
+		p := start(t, setup{cold: true, config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams:
+  - { name: streams, url: "` + engine.URL + `", engine: speaches }
+  - { name: up-0, url: "{{up-0}}", engine: sim, weight: 1000, concurrency: 100 }
+models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }, { upstream: streams }] }]
+`})
+		waitFor(t, patience, "upstreams up", func() bool { return p.metric("penstock_upstream_up") == 2 })
+		for _, parts := range [][]formPart{
+			{text("model", "ears"), text("stream", "true"), wav("x")},
+			{wav("x"), text("stream", "true"), text("model", "ears")},
+		} {
+			r := p.upload(transcriptions, parts...).wantStatus(200)
+			events := r.events()
+			if len(events) < len(c.events) || strings.Contains(r.body, "secret") {
+				t.Fatalf("%s: %v", c.name, events)
+			}
+			if broken := strings.Contains(r.body, `{"error":`); broken == c.whole {
+				t.Errorf("%s: %s", c.name, r.body)
+			}
+			if l := p.lastCall(); c.whole && (l.PromptTokens != 7 || l.CompletionTokens != 2 || l.Outcome != "ok" || l.Upstream != "streams" || !l.Stream) {
+				t.Errorf("%s: %+v", c.name, l)
+			}
+		}
+	}
+}
