@@ -18,8 +18,9 @@ import (
 	"penstock/upstreams"
 )
 
-// This file and its neighbours (client, events, raw and books_test.go) are the harness of the in-process tests: an edge in this process on loopback, simulated engines behind it, and
-// what every test ends with. A test that only needs a good chat is four lines:
+// This file and its neighbours (client, events, raw and books_test.go) are the harness of the in-process tests: an edge in
+// this process on loopback, simulated engines behind it, and what every test ends with. The fault matrix has a harness of its
+// own, with the built program (faults). A test that only needs a good chat is four lines:
 //
 //	p := start(t, setup{})                             // one engine, one model "sim", one key
 //	r := p.post("/v1/chat/completions", p.chat(""))    // the key is sent by itself
