@@ -11,8 +11,9 @@ const ownDescriptors = 32 + lingerLeast
 func Affordable(wanted, others int) int { return affordable(wanted, others, descriptors()) }
 
 func affordable(wanted, others, limit int) int {
-	// Two for each connection, and a quarter of one for the lingering (New).
-	if n := (limit - ownDescriptors - others) * 4 / 9; limit > 0 && n < wanted {
+	// Two for each connection, and those that linger (New).
+	spare := limit - ownDescriptors - others
+	if n := max(spare*4/9, (spare-lingerConns)/2); limit > 0 && n < wanted {
 		return max(n, 1)
 	}
 	return wanted

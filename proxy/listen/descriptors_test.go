@@ -7,6 +7,7 @@ func TestAffordable(t *testing.T) {
 	for _, c := range []struct{ wanted, others, limit, want int }{
 		{20_000, 2, 0, 20_000},
 		{20_000, 2, 1 << 20, 20_000},
+		{20_000, 2, 20_000, 9911},
 		{20_000, 2, 1024, 432},
 		{100, 2, 1024, 100},
 		{20_000, 2, 64, 6},
@@ -16,7 +17,7 @@ func TestAffordable(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
-		if need := 2*got + got/4 + ownDescriptors + c.others; c.limit > 0 && need > c.limit && got > 1 {
+		if need := 2*got + min(lingerConns, got/4) + ownDescriptors + c.others; c.limit > 0 && need > c.limit && got > 1 {
 			t.Errorf("%+v: needs %d", c, need)
 		}
 	}

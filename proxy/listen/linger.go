@@ -11,7 +11,7 @@ import (
 const (
 	lingerTime  = 5 * time.Second
 	lingerBytes = 256 << 20
-	lingerConns = 256
+	lingerConns = 128
 	lingerLeast = 16 // that many, however few connections there may be
 )
 
