@@ -214,7 +214,6 @@ func (e *edge) end() {
 		return
 	}
 	e.ended = true
-	e.client.CloseIdleConnections()
 	select {
 	case <-e.done: // the test has ended it itself
 	default:
@@ -222,6 +221,7 @@ func (e *edge) end() {
 			e.rest()
 			e.checkBooks()
 		}
+		e.client.CloseIdleConnections() // one that is kept has a second to say whether it goes on
 		e.signal(syscall.SIGTERM)
 		if !e.setup.untidy {
 			e.exits(patience+5*time.Second, 0)

@@ -18,7 +18,7 @@ var program string
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		at := "16" // the tests wait most of the time
+		at := "24" // the tests wait most of the time
 		if raceOn {
 			at = "6" // the race detector makes them work
 		}
