@@ -456,7 +456,7 @@ func TestRealTranscription(t *testing.T) {
 	script := realEngines(t)
 	sample := filepath.Join(t.TempDir(), "speech.wav")
 	if out, err := exec.Command("bash", script, "speech", sample, "The night train carries mail and oranges.").CombinedOutput(); err != nil {
-		t.Skipf("THE REAL TRANSCRIPTION WAS SKIPPED: NO SPOKEN SAMPLE: %v\n%s", err, out)
+		t.Fatalf("no spoken sample: %v\n%s", err, out)
 	}
 	spoken, err := os.ReadFile(sample)
 	if err != nil {
@@ -466,7 +466,7 @@ func TestRealTranscription(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e, ok := tryRealEngine(t, realPort(t), "whisper", flags...)
 			if !ok {
-				t.Skipf("THE REAL TRANSCRIPTION WAS SKIPPED: WHISPER DID NOT START:\n%s", e.out)
+				t.Fatalf("whisper did not start:\n%s", e.out)
 			}
 			p := startReal(t, 1, fmt.Sprintf(`upstreams: [{ name: whisper, url: %q }]
 models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: whisper }] }]`, e.url))
@@ -489,7 +489,7 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: whispe
 func TestRealSpeech(t *testing.T) {
 	e, ok := tryRealEngine(t, realPort(t), "tts")
 	if !ok {
-		t.Skipf("THE REAL SPEECH WAS SKIPPED: THE ENGINE DID NOT START:\n%s", e.out)
+		t.Fatalf("the speech engine did not start:\n%s", e.out)
 	}
 	p := startReal(t, 1, fmt.Sprintf(`upstreams: [{ name: tts, url: %q }]
 models: [{ id: voice, kind: audio-speech, deployments: [{ upstream: tts, served: espeak }] }]`, e.url))
