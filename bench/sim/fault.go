@@ -125,6 +125,9 @@ func (s *schedule) pick(applies func(*scheduled) bool) *plan {
 	return nil
 }
 
+// faultTable is every fault, in the order of --faults.
+var faultTable = slices.Concat(connectionFaults, headFaults, bodyFaults, streamFaults, formFaults)
+
 // plan is a parsed spec.
 type plan struct {
 	spec  string

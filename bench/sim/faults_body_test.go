@@ -1,0 +1,108 @@
+package sim
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+// bodyCases play bodyFaults.
+var bodyCases = []faultCase{
+	{spec: "close-delimited", more: said6, check: func(t *testing.T, r result) {
+		if strings.Contains(strings.ToLower(r.head), "content-length") || strings.Contains(strings.ToLower(r.head), "chunked") {
+			t.Errorf("%q", r.head)
+		}
+		r.whole = true
+		r.good(t)
+	}},
+	{spec: "chunked", only: "plain", check: func(t *testing.T, r result) { r.wantHead(t, "Transfer-Encoding: chunked"); r.good(t) }},
+	{spec: "surplus", more: said6, check: func(t *testing.T, r result) {
+		if !strings.HasSuffix(r.raw, "}}") || strings.Count(r.raw, "HTTP/1.1 200") != 2 || !strings.Contains(r.raw, ForgedText) {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "short-body=50", only: "plain", check: func(t *testing.T, r result) {
+		r.good(t)
+		r.wantHead(t, fmt.Sprintf("content-length: %d\r\n", len(r.body)+50))
+	}},
+	{spec: "chunk-cut=3", more: said6, check: func(t *testing.T, r result) { r.broken(t, 3) }},
+	{spec: "bad-chunk=3;kind=huge", more: said6, check: func(t *testing.T, r result) {
+		r.broken(t, 3)
+		if !strings.HasSuffix(r.raw, badChunks["huge"]) {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "gzip", more: said6, check: func(t *testing.T, r result) {
+		r.wantHead(t, "Content-Encoding: gzip\r\n")
+		z, err := gzip.NewReader(strings.NewReader(r.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.body = string(b)
+		r.good(t)
+	}},
+	{spec: "gzip;bomb=20", check: func(t *testing.T, r result) {
+		z, err := gzip.NewReader(strings.NewReader(r.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, z); n < 20<<20 || err != nil || len(r.body) > 1<<20 {
+			t.Errorf("%d bytes of %d: %v", n, len(r.body), err)
+		}
+	}},
+	{spec: "empty-body", check: func(t *testing.T, r result) {
+		r.wantHead(t, " 200 ", "content-length: 0\r\n")
+	}},
+	{spec: "html-200", check: func(t *testing.T, r result) { r.wantHead(t, " 200 ", "text/html") }},
+	{spec: "invalid-json=2", more: said6, check: func(t *testing.T, r result) {
+		if !r.stream {
+			if json.Valid([]byte(r.body)) {
+				t.Errorf("%q", r.body)
+			}
+			return
+		}
+		evs := events(r.body)
+		if json.Valid([]byte(evs[2])) || !json.Valid([]byte(evs[1])) || !json.Valid([]byte(evs[3])) {
+			t.Errorf("%q", evs)
+		}
+	}},
+	{spec: "no-choices", check: func(t *testing.T, r result) {
+		if strings.Contains(r.body, "choices") || !strings.Contains(r.body, `"id"`) {
+			t.Errorf("%q", r.body)
+		}
+	}},
+	{spec: "no-choices;empty=1", check: func(t *testing.T, r result) {
+		if !strings.Contains(r.body, `"choices":[]`) {
+			t.Errorf("%q", r.body)
+		}
+	}},
+	{spec: "sse-for-json", only: "plain", more: said6, check: func(t *testing.T, r result) {
+		r.wantHead(t, "text/event-stream")
+		r.stream = true
+		r.good(t)
+	}},
+	{spec: "json-for-sse", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		r.wantHead(t, "application/json")
+		r.stream = false
+		r.good(t)
+	}},
+	{spec: "json-for-sse;label=1", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		r.wantHead(t, "application/json")
+		r.good(t)
+	}},
+	{spec: "close-delimited+cut-after=3", more: said6, check: func(t *testing.T, r result) { r.broken(t, 3) }},
+	{spec: "pause-after=3;for=50ms", more: said6, check: func(t *testing.T, r result) { r.good(t) }},
+	{spec: "error-in-stream=3", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		c := streamOf(t, r.body)
+		if len(c.Errors) != 1 || !c.Done || !r.whole || c.Finish[0] != "" || !strings.Contains(c.Errors[0], LeakedPath) {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+}

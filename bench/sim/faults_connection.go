@@ -1,0 +1,64 @@
+package sim
+
+import (
+	"io"
+	"net"
+	"time"
+)
+
+// connectionFaults happen to connections and to time: nobody there, nobody reading, an answer that never comes or drips.
+var connectionFaults = []fault{
+	{
+		name: "refuse", text: "closes the connection with a RST as soon as it is accepted (asked for by a request: after it is read)",
+		accept: func(c *conn) { c.reset() },
+		twist:  func(t *twist, _ *args) { t.take = func(x *exchange) { x.broken = true; x.c.reset() } },
+	},
+	{
+		name: "noread", text: "accepts and never reads, with a small receive window (asked for by a request: as blackhole)",
+		accept: func(c *conn) {
+			if tc, ok := c.nc.(*net.TCPConn); ok {
+				_ = tc.SetReadBuffer(4096)
+			}
+			c.park()
+		},
+		twist: func(t *twist, _ *args) { t.hold = true },
+	},
+	{
+		name: "reset-before", text: "RST after the request, before a byte",
+		twist: func(t *twist, _ *args) { t.take = func(x *exchange) { x.broken = true; x.c.reset() } },
+	},
+	{
+		name: "eof-before", text: "FIN after the request, before a byte",
+		twist: func(t *twist, _ *args) { t.take = func(x *exchange) { x.broken = true; x.c.close() } },
+	},
+	{
+		name: "blackhole", text: "reads the request, takes a slot, never answers",
+		twist: func(t *twist, _ *args) { t.hold = true },
+	},
+	{
+		name: "early-413", usage: "[;linger=1]", text: "answers 413 before the body is read and closes (RST if unread bytes came); linger: FIN, then discards for 2 s",
+		twist: func(t *twist, a *args) {
+			linger := a.flag("linger")
+			t.head = func(x *exchange) bool {
+				x.closing = true
+				x.e.counters.rejected.Add(1)
+				x.fail(apiError{status: 413, message: statusText(413)})
+				if tc, ok := x.c.nc.(*net.TCPConn); ok && linger {
+					_ = tc.CloseWrite()
+					_ = tc.SetReadDeadline(time.Now().Add(2 * time.Second))
+					_, _ = io.Copy(io.Discard, tc)
+				}
+				x.c.close()
+				return true
+			}
+		},
+	},
+	{
+		name: "slow-header", usage: "[;gap=100ms]", text: "the head comes a byte at a time",
+		twist: func(t *twist, a *args) { t.dripHead = a.duration("gap", 100*time.Millisecond) },
+	},
+	{
+		name: "slow-body", usage: "[;gap=100ms]", text: "the body comes a byte at a time",
+		twist: func(t *twist, a *args) { t.dripBody = a.duration("gap", 100*time.Millisecond) },
+	},
+}

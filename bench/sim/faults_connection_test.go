@@ -1,0 +1,35 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+)
+
+// connectionCases play connectionFaults.
+var connectionCases = []faultCase{
+	{spec: "refuse", check: func(t *testing.T, r result) {
+		if r.raw != "" || !r.reset {
+			t.Errorf("%q, reset %v", r.raw, r.reset)
+		}
+	}},
+	{spec: "reset-before", check: func(t *testing.T, r result) {
+		if r.raw != "" || !r.reset {
+			t.Errorf("%q, reset %v", r.raw, r.reset)
+		}
+	}},
+	{spec: "eof-before", check: func(t *testing.T, r result) {
+		if r.raw != "" || r.reset {
+			t.Errorf("%q, reset %v", r.raw, r.reset)
+		}
+	}},
+	{spec: "early-413;linger=1", check: func(t *testing.T, r result) {
+		r.wantHead(t, " 413 ", "Connection: close")
+	}},
+	{spec: "slow-header;gap=100us", more: said6, check: func(t *testing.T, r result) { r.good(t) }},
+	{spec: "slow-body;gap=50us", more: `,"sim":{"tokens":2}`, check: func(t *testing.T, r result) { r.good(t) }},
+	{spec: "garbage-head", check: func(t *testing.T, r result) {
+		if strings.HasPrefix(r.raw, "HTTP") || r.raw == "" {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+}

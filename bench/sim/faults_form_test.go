@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// formCases play formFaults.
+var formCases = []faultCase{
+	{spec: "crlf", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, "\r\n\r\n") }},
+	{spec: "cr", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, "}\r\rdata: {") }},
+	{spec: "nospace", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, `data:{"`) }},
+	{spec: "comments", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, ": ping 3\n\n:\n") }},
+	{spec: "multiline-data", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, "data: {\ndata: \"id\"") }},
+	{spec: "fields", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		r.form(t, "event: message\nid: 2\nretry: 3000\ndata: {")
+	}},
+	{spec: "bom", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, "\xef\xbb\xbfdata: ") }},
+	{spec: "escaped", only: "stream", more: `,"sim":{"text":"Grüße 🚲"}`, check: func(t *testing.T, r result) {
+		r.form(t, `\ud83d\udeb2`)
+		if c := r.good(t); c.Text[0] != "Grüße 🚲" {
+			t.Errorf("%q", c.Text[0])
+		}
+	}},
+	{spec: "open-end", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		if !strings.HasSuffix(r.body, "data: [DONE]\n") {
+			t.Errorf("%q", r.raw)
+		}
+		r.good(t)
+	}},
+	{spec: "byte-by-byte", more: said6, check: func(t *testing.T, r result) {
+		if r.stream && r.pieces != len(r.body) {
+			t.Errorf("%d chunks for %d bytes", r.pieces, len(r.body))
+		}
+		r.good(t)
+	}},
+	{spec: "crlf+split;gap=10us", more: said6, check: func(t *testing.T, r result) {
+		if r.stream && r.pieces < len(r.body)/23 {
+			t.Errorf("%d chunks for %d bytes", r.pieces, len(r.body))
+		}
+		r.good(t)
+	}},
+	{spec: "usage-every-chunk", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		r.good(t)
+		if n := strings.Count(r.body, `"usage":{`); n != 8 {
+			t.Errorf("%d usages", n)
+		}
+	}},
+	{spec: "usage-on-finish", only: "stream", more: said6 + `,"stream_options":{"include_usage":true}`, check: func(t *testing.T, r result) {
+		evs := events(r.body)
+		if c := r.good(t); c.Usage.Completion != 6 || !strings.Contains(evs[len(evs)-2], `"finish_reason":"stop"`) || strings.Count(r.body, `"usage":{`) != 1 {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "no-usage", more: said6, check: func(t *testing.T, r result) {
+		if c := r.good(t); c.Usage != nil {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "usage-unasked", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		if c := r.good(t); c.Usage == nil {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "tool-interleaved", more: weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`, check: func(t *testing.T, r result) {
+		c := r.good(t)
+		if len(c.Calls) != 2 || !json.Valid([]byte(c.Calls[0].Args)) || !json.Valid([]byte(c.Calls[1].Args)) || c.Calls[0].ID == c.Calls[1].ID {
+			t.Errorf("%q", r.raw)
+		}
+		if r.stream && !strings.Contains(strings.ReplaceAll(r.body, "\n", ""), `"index":1,"function"`) {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "tool-whole", only: "stream", more: weather, check: func(t *testing.T, r result) {
+		if c := r.good(t); len(c.Calls) != 1 || strings.Count(r.body, `"tool_calls":[`) != 1 {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "tool-bad-args", more: weather, check: func(t *testing.T, r result) {
+		if c := r.good(t); json.Valid([]byte(c.Calls[0].Args)) {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+}

@@ -1,0 +1,67 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+)
+
+// streamCases play streamFaults.
+var streamCases = []faultCase{
+	{spec: "cut-after=3", more: said6, check: func(t *testing.T, r result) {
+		r.broken(t, 3)
+		if r.reset {
+			t.Error("reset")
+		}
+	}},
+	{spec: "cut-after=0", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		r.wantHead(t, " 200 ")
+		r.broken(t, 0)
+	}},
+	{spec: "reset-after=3", more: said6, check: func(t *testing.T, r result) {
+		r.broken(t, 3)
+		if !r.reset {
+			t.Error("no reset")
+		}
+	}},
+	{spec: "error-in-stream=3;done=0;code=400;message=odd", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		c := streamOf(t, r.body)
+		if c.Done || !r.whole || c.Errors[0] != `{"message":"odd","type":"BadRequestError","param":null,"code":400}` {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "error-first", check: func(t *testing.T, r result) {
+		r.wantHead(t, " 200 ")
+		first := r.body
+		if r.stream {
+			first = events(r.body)[0]
+		}
+		if !strings.HasPrefix(first, `{"error":{`) || !strings.Contains(first, `"code":503`) {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "no-done", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		if c := streamOf(t, r.body); c.Done || c.Finish[0] != "stop" || !r.whole {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "no-finish", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		if c := streamOf(t, r.body); c.Done || c.Finish[0] != "" || !r.whole || c.Text[0] == "" {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "no-finish;done=1;ghost=1", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		if c := streamOf(t, r.body); !c.Done || c.Finish[0] != "" || !strings.Contains(r.body, `"model":""`) {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "finish=content_filter", more: said6, check: func(t *testing.T, r result) {
+		if c := r.good(t); c.Finish[0] != "content_filter" {
+			t.Errorf("%q", r.raw)
+		}
+	}},
+	{spec: "huge-event", only: "stream", more: said6, check: func(t *testing.T, r result) {
+		if c := r.good(t); len(c.Text[0]) < 2<<20 {
+			t.Errorf("%d bytes", len(c.Text[0]))
+		}
+	}},
+}

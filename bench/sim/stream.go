@@ -1,0 +1,199 @@
+package sim
+
+import (
+	"time"
+)
+
+// flushAt is how much a stream without a rate gathers before it writes.
+const flushAt = 4096
+
+// streamed says the choices token by token, side by side.
+func (a *answer) streamed() {
+	x := a.x
+	if !x.headed {
+		x.sse()
+	}
+	if x.t.usage == usageNever {
+		a.q.usage, a.q.usageEach = false, false
+	}
+	if x.t.usage == usageEvery {
+		a.q.usageEach = true
+	}
+	a.s.nullUsage = x.p.name == "sglang" || x.p.name == "openai" && a.q.usage
+	x.content = func(text string) []byte {
+		p := piece{kind: pieceText, word: newWord(text)}
+		return a.s.append(nil, &chunk{delta: a.s.appendPiece(nil, &p, nil, false)})
+	}
+	tick := a.first
+	for step := 0; ; step++ {
+		gap := a.gap()
+		if step > 0 && gap > 0 {
+			tick = tick.Add(gap)
+			if d := time.Until(tick); d > 0 {
+				if !x.flush() || !x.pause(d) {
+					return
+				}
+			}
+		} else if step == 1 || len(x.out) >= flushAt {
+			if x.hasLeft() || !x.flush() {
+				return
+			}
+		}
+		if step > 0 && !a.keep(&tick) {
+			return
+		}
+		live := false
+		for i := range a.choices {
+			c := &a.choices[i]
+			if c.closed {
+				continue
+			}
+			live = true
+			if !a.step(i, c) {
+				return
+			}
+		}
+		if !live || a.over() {
+			break
+		}
+	}
+	a.conclude()
+}
+
+// over reports that every choice has said all.
+func (a *answer) over() bool {
+	for i := range a.choices {
+		if !a.choices[i].closed {
+			return false
+		}
+	}
+	return true
+}
+
+// step says the next token of a choice, and its end after the last one. False: the stream is over before its time.
+func (a *answer) step(i int, c *script) bool {
+	x := a.x
+	first := !c.opened
+	x.join(x.p.joins)
+	if x.p.name == "sglang" {
+		a.s.created = x.now()
+	}
+	if first && !a.s.legacy && x.p.name != "ollama" {
+		c.opened = true
+		x.delta = a.s.appendRole(x.delta[:0])
+		if !a.send(&chunk{index: i, delta: x.delta}) {
+			return false
+		}
+	}
+	if p, ok := c.next(); ok {
+		a.say(1)
+		if p.kind == pieceThought {
+			a.thought++
+		}
+		if p.kind != pieceThought || !a.q.hush {
+			var of *call
+			if p.kind >= pieceCall {
+				of = &a.q.calls[p.call]
+			}
+			x.delta = a.s.appendPiece(x.delta[:0], &p, of, !c.opened && !a.s.legacy)
+			c.opened = true
+			one := chunk{index: i, delta: x.delta}
+			if a.q.logprobs && p.kind == pieceText {
+				one.logprobs = a.logprobs([]word{p.word})
+			}
+			if !a.send(&one) {
+				return false
+			}
+		}
+	}
+	x.join(false)
+	if c.left > 0 {
+		return true
+	}
+	c.closed = true
+	if x.t.noFinish {
+		return true
+	}
+	x.join(x.p.joins) // with the usage chunk, if this choice is the last
+	x.delta = append(x.delta[:0], "{}"...)
+	switch {
+	case a.s.legacy:
+		x.delta = append(x.delta[:0], `""`...)
+	case x.p.name == "vllm":
+		x.delta = append(x.delta[:0], `{"content":""}`...)
+	case x.p.name == "sglang":
+		x.delta = append(x.delta[:0], `{"role":null,"content":null,"reasoning_content":null,"tool_calls":null}`...)
+	}
+	end := chunk{index: i, delta: x.delta, finish: c.finish, stopped: c.stopped}
+	if x.p.name == "llamacpp" {
+		end.timings = a.timings()
+	}
+	if x.t.usage == usageOnFinish && a.over() {
+		end.usage = a.usage()
+	}
+	ok := a.send(&end)
+	if !a.over() {
+		x.join(false)
+	}
+	return ok
+}
+
+func (a *answer) send(c *chunk) bool {
+	if a.q.usageEach && len(c.usage) == 0 {
+		c.usage = a.usage()
+	}
+	a.x.chunk = a.s.append(a.x.chunk[:0], c)
+	return a.x.event(a.x.chunk)
+}
+
+// conclude ends a stream.
+func (a *answer) conclude() {
+	x := a.x
+	if x.t.ghost {
+		was := a.s.model
+		a.s.model = ""
+		if !a.send(&chunk{delta: []byte(`{"content":""}`)}) {
+			return
+		}
+		a.s.model = was
+	}
+	usage := a.q.usage && x.t.usage != usageOnFinish || x.t.usage == usageUnasked
+	if usage && !x.t.noFinish && !x.event(a.s.appendUsageChunk(nil, a.usage())) {
+		return
+	}
+	if x.p.name == "llamacpp" { // [DONE] has a chunk of its own there
+		x.join(false)
+	}
+	if !x.t.noDone && !x.event(doneMark) {
+		return
+	}
+	x.join(false)
+	if !x.incidents() {
+		return
+	}
+	a.release()
+	x.finish()
+}
+
+func (a *answer) logprobs(ws []word) []byte {
+	if a.s.legacy {
+		b := []byte(`{"text_offset":[],"tokens":[`)
+		for i, w := range ws {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, '"')
+			b = append(b, w.esc...)
+			b = append(b, '"')
+		}
+		b = append(b, `],"token_logprobs":[`...)
+		for i := range ws {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, "-0.25"...)
+		}
+		return append(b, `],"top_logprobs":null}`...)
+	}
+	return appendLogprobs(nil, ws, a.q.tops)
+}
