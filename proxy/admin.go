@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"crypto/subtle"
+	"encoding/base64"
 	"encoding/json"
 	"net"
 
@@ -10,7 +11,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/config"
-	"penstock/proxy/status"
 	"penstock/translate/apierr"
 )
 
@@ -21,7 +21,7 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
-		e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The admin listener has /metrics, /status, /-/ready and /-/reload."))
+		e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/ready and /-/reload."))
 	}
 	r.MethodNotAllowed = e.methodNotAllowed
 	for path, h := range map[string]fasthttp.RequestHandler{
@@ -32,12 +32,19 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
+	for path, h := range map[string]fasthttp.RequestHandler{
+		"/":              e.operator(e.statusPage),
+		"/status/events": e.operator(e.statusEvents),
+	} {
+		r.GET(path, h)
+	}
 	r.POST("/-/reload", e.operator(e.reloadRequested))
+	r.POST("/-/mode", e.operator(e.modeRequested))
 	return &fasthttp.Server{
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			defer e.rescue(func() { e.respondError(ctx, dialectChat, internalError(errPanicked).api) })
 			if !localRequest(ctx, e.opts.Admin.Addr()) {
-				e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "The admin listener answers its own address only."))
+				e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "The admin listener answers its own pages only, and on loopback its own address."))
 				return
 			}
 			r.Handler(ctx)
@@ -53,16 +60,16 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 	}
 }
 
-// localRequest guards a loopback listener against web pages: a browser that was lured to it sends an Origin, or a Host
-// that is not an address of this machine (DNS rebinding). Off loopback the token is the guard.
+// localRequest guards the admin listener against other web pages: a browser that was lured to it sends another page's Origin,
+// or, where it is on loopback, a Host that is not an address of this machine (DNS rebinding).
 func localRequest(ctx *fasthttp.RequestCtx, listening net.Addr) bool {
+	host := string(ctx.Host())
+	if origin := string(ctx.Request.Header.Peek("Origin")); origin != "" && origin != "http://"+host && origin != "https://"+host {
+		return false
+	}
 	if tcp, ok := listening.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		return true
 	}
-	if len(ctx.Request.Header.Peek("Origin")) > 0 {
-		return false
-	}
-	host := string(ctx.Host())
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
@@ -70,17 +77,38 @@ func localRequest(ctx *fasthttp.RequestCtx, listening net.Addr) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// operator lets a request pass that carries the admin token, when there is one.
+// operator lets a request pass that carries the admin token, when there is one: as a bearer, or, from a browser, as the
+// password of Basic.
 func (e *Edge) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		token := e.current.Load().Config.Admin.Token.Value()
-		given, _ := bytes.CutPrefix(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization), []byte("Bearer "))
-		if token != "" && subtle.ConstantTimeCompare(given, []byte(token)) != 1 {
-			e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey, "The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\"."))
+		if token != "" && subtle.ConstantTimeCompare(adminCredential(ctx), []byte(token)) != 1 {
+			e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey, "The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password."))
+			if bytes.Contains(ctx.Request.Header.Peek(fasthttp.HeaderAccept), []byte("text/html")) {
+				ctx.Response.Header.Set("WWW-Authenticate", `Basic realm="penstock admin", charset="UTF-8"`)
+			}
 			return
 		}
 		next(ctx)
 	}
+}
+
+// adminCredential returns what a request offers as the token.
+func adminCredential(ctx *fasthttp.RequestCtx) []byte {
+	given := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
+	if bearer, ok := bytes.CutPrefix(given, []byte("Bearer ")); ok {
+		return bearer
+	}
+	basic, ok := bytes.CutPrefix(given, []byte("Basic "))
+	if !ok {
+		return nil
+	}
+	pair, err := base64.StdEncoding.DecodeString(string(basic))
+	if err != nil {
+		return nil
+	}
+	_, password, _ := bytes.Cut(pair, []byte{':'})
+	return password
 }
 
 // ready says whether a balancer may send new requests: 503 while draining.
@@ -102,17 +130,6 @@ func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
 		ctx.SetStatusCode(fasthttp.StatusUnprocessableEntity)
 	}
 	respondJSON(ctx, r)
-}
-
-// writeStatus answers with the state of every upstream and route.
-func (e *Edge) writeStatus(ctx *fasthttp.RequestCtx) {
-	now := e.now()
-	s := status.Of(e.current.Load().Routes, e.set.All(), now)
-	s.Version, s.Started, s.Draining, s.InFlight = e.current.Load().Version, e.started, e.draining.Load(), e.calls.InFlight()
-	if r := e.lastReload.Load(); r != nil {
-		s.LastReload = r
-	}
-	respondJSON(ctx, s)
 }
 
 func respondJSON(ctx *fasthttp.RequestCtx, v any) {

@@ -58,7 +58,9 @@ type Call struct {
 	targets  int         // engines that were tried
 	sends    int         // requests that were written
 	begun    *generation // of the configuration it began with
+	shown    shown       // what others may read while it runs
 	phase    atomic.Pointer[observe.Phase]
+	firstAt  atomic.Int64                       // when the first event came, Unix nanoseconds
 	target   atomic.Pointer[upstreams.Upstream] // upstream, for who looks from outside
 	meter    observe.Meter
 	bodyWait time.Duration // for bytes of the body that had not come yet

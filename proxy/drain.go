@@ -78,6 +78,7 @@ func (e *Edge) shutAdmin() error {
 		return nil
 	}
 	e.adminShut = true
+	close(e.closing)
 	limit, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
 	return e.admin.ShutdownWithContext(limit)

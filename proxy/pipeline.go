@@ -47,6 +47,7 @@ func (c *Call) run() *failure {
 	if c.ep.local != nil {
 		return c.ep.local(c)
 	}
+	c.show()
 	if c.conn != nil && c.conn.Begin(c) {
 		return fromAbort(errClientGone)
 	}

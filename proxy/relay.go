@@ -82,6 +82,7 @@ func (c *Call) noteFirst(now time.Time) {
 	if c.record.TTFT == 0 && c.attempt.begun {
 		c.record.TTFT = now.Sub(c.record.Start)
 		c.record.UpstreamTTFT = now.Sub(c.attempt.sentAt)
+		c.firstAt.Store(now.UnixNano())
 		c.attempt.lease.FirstToken(c.record.UpstreamTTFT)
 	}
 }

@@ -77,13 +77,15 @@ type Edge struct {
 	draining    atomic.Bool
 	public      *fasthttp.Server
 	admin       *fasthttp.Server
-	adminShut   bool // touched by Serve's goroutine only
+	adminShut   bool          // touched by Serve's goroutine only
+	pages       atomic.Int64  // status pages that are kept up to date
+	closing     chan struct{} // closed when the admin listener is about to be
 	watch       *listen.Listener
 }
 
 // New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted before Serve.
 func New(o Options) (*Edge, error) {
-	e := &Edge{opts: o, log: o.Log, metrics: metrics.NewSet(), started: time.Now(), queues: map[string]*limit.Queue{}, kick: make(chan string, 1)}
+	e := &Edge{opts: o, log: o.Log, metrics: metrics.NewSet(), started: time.Now(), queues: map[string]*limit.Queue{}, kick: make(chan string, 1), closing: make(chan struct{})}
 	c := o.Config
 	e.calls = observe.NewCalls(e.metrics, o.Log, c.Log)
 	e.memory = limit.NewMemory(c.Limits.BodyMemory.Of(o.MemoryLimit))
@@ -203,6 +205,7 @@ func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
 	go e.reloads(work)
+	go e.tick(work)
 	failed := make(chan error, 2)
 	go func() { failed <- e.public.Serve(e.opts.secure(e.watch)) }()
 	if e.opts.Admin != nil {

@@ -23,7 +23,7 @@ type Snapshot struct {
 	Routes    *routing.Table
 	Keys      *auth.Ring
 	Catalog   *catalog.Catalog
-	models    []model // by routing.Route.Index
+	models    []model        // by routing.Route.Index
 	queues    []*limit.Queue // every one that calls may wait in, also those of models that earlier snapshots had
 	keyLimits limit.Bound
 	refused   []string // request members that steer some engine

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +33,12 @@ func (p *penstock) metrics() map[string]float64 {
 
 func (p *penstock) metricsText() string {
 	p.t.Helper()
-	res, err := p.client.Get(p.admin + "/metrics")
+	req, err := http.NewRequest(http.MethodGet, p.admin+"/metrics", nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+adminToken) // for the tests that set one
+	res, err := p.client.Do(req)
 	if err != nil {
 		p.t.Fatalf("metrics: %v", err)
 	}

@@ -28,7 +28,7 @@ var allowed = map[string]struct {
 	"proxy/catalog":       {ours: "config routing upstreams translate/jsonx", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/multipart":     {never: "net os log mime"},
-	"proxy/status":        {ours: "routing upstreams", never: "net log"},
+	"proxy/status":        {ours: "routing upstreams proxy/observe", never: "net log"},
 	"translate/messages":  {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/responses": {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/forward":   {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},

@@ -1,37 +1,92 @@
 package status
 
 import (
+	"slices"
 	"time"
 
+	"penstock/proxy/observe"
 	"penstock/routing"
 	"penstock/upstreams"
 )
 
-// Status is the state of the edge at one moment, as JSON.
+// Status is the state of the edge at one moment: what the page shows, and its JSON twin. Times are absolute, durations have
+// their unit in the name, and what is not known is null or -1, never zero.
 type Status struct {
-	Version    uint64             `json:"version"` // of the running configuration
-	Started    time.Time          `json:"started"`
-	Now        time.Time          `json:"now"`
-	Draining   bool               `json:"draining"`
-	InFlight   int64              `json:"in_flight"` // calls
-	LastReload any                `json:"last_reload"`
-	Upstreams  []upstreams.Status `json:"upstreams"`
-	Models     []Model            `json:"models"`
+	Verdict     Verdict      `json:"verdict"`
+	Build       string       `json:"build"`
+	Version     uint64       `json:"version"` // of the running configuration
+	Since       time.Time    `json:"version_since"`
+	Started     time.Time    `json:"started"`
+	Now         time.Time    `json:"now"`
+	Draining    bool         `json:"draining"`
+	InFlight    int64        `json:"in_flight"` // calls
+	Finished    uint64       `json:"finished"`  // calls since the start
+	Connections int64        `json:"connections"`
+	Generations []Generation `json:"generations"`
+	LastReload  *Reload      `json:"last_reload"`
+	Retries     Retries      `json:"retries"`
+	Upstreams   []Upstream   `json:"upstreams"`
+	Models      []Model      `json:"models"`
+	Calls       []Call       `json:"calls"`    // in flight, oldest first, then ended, newest first
+	Refusals    []Refusal    `json:"refusals"` // before an engine was asked, of the last five minutes, by reason
+	Operable    bool         `json:"operable"` // upstreams can be drained: an admin token is set
+}
+
+// Generation is one configuration that has calls, or the running one.
+type Generation struct {
+	Version uint64    `json:"version"`
+	Since   time.Time `json:"since"`
+	Calls   int64     `json:"calls"`
+}
+
+// Reload is how the last reload ended.
+type Reload struct {
+	At       time.Time `json:"at"`
+	Source   string    `json:"source"`
+	OK       bool      `json:"ok"`
+	Version  uint64    `json:"version"` // of the running configuration, afterwards
+	Changes  []string  `json:"changes,omitempty"`
+	Restart  []string  `json:"needs_restart,omitempty"`
+	Problems []string  `json:"problems,omitempty"`
+	Seconds  float64   `json:"seconds"`
+}
+
+// Retries is the retry budget over the last ten seconds.
+type Retries struct {
+	Used    int64 `json:"used"`
+	Allowed int64 `json:"allowed"`
+}
+
+// Upstream is one upstream with its last minutes.
+type Upstream struct {
+	upstreams.Status
+	History observe.History `json:"history"`
 }
 
 // Model is one route.
 type Model struct {
-	ID      string          `json:"id"`
-	Ready   bool            `json:"ready"`
-	Pools   map[string]Pool `json:"pools"`
-	Targets []Target        `json:"targets"`
+	ID       string          `json:"id"`
+	Ready    bool            `json:"ready"`
+	Separate bool            `json:"separate_pools"`
+	Pools    map[string]Pool `json:"pools"`
+	Queue    *Queue          `json:"queue"`
+	Targets  []Target        `json:"targets"`
 }
 
 // Pool is the capacity of one pool over the targets that may take calls.
 type Pool struct {
-	Active    int `json:"active"`
-	Total     int `json:"total"`
-	Available int `json:"available"`
+	Active    int      `json:"active"`
+	Total     int      `json:"total"`
+	Available int      `json:"available"`
+	Others    int      `json:"others"`  // work of other clients on these engines, by their fresh reports
+	Sources   []string `json:"sources"` // where the limits come from
+}
+
+// Queue is a model's queue.
+type Queue struct {
+	Waiting int     `json:"waiting"`
+	Depth   int     `json:"depth"`
+	Wait    float64 `json:"wait_seconds"`
 }
 
 // Target is one upstream of a route.
@@ -42,23 +97,49 @@ type Target struct {
 	Why      string `json:"why,omitempty"` // why it is not eligible
 }
 
-// Of describes the routes of t and the upstreams.
-func Of(t *routing.Table, ups []*upstreams.Upstream, now time.Time) *Status {
-	s := &Status{Now: now, Upstreams: []upstreams.Status{}, Models: []Model{}}
-	for _, u := range ups {
-		s.Upstreams = append(s.Upstreams, u.Status(now))
+// Input is what the edge knows and Of cannot find out.
+type Input struct {
+	Routes    *routing.Table
+	Upstreams []*upstreams.Upstream
+	Calls     *observe.Calls
+	Flights   []Call            // calls that run
+	Queues    map[string]*Queue // by model
+	Now       time.Time
+}
+
+// Of describes the edge. The caller fills in what is the process's own, and then calls Judge.
+func Of(in *Input) *Status {
+	s := &Status{Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(), InFlight: in.Calls.InFlight()}
+	for _, u := range in.Upstreams {
+		s.Upstreams = append(s.Upstreams, Upstream{u.Status(in.Now), in.Calls.History(u.Name(), in.Now)})
 	}
-	for _, r := range t.Routes() {
-		s.Models = append(s.Models, modelOf(r, now))
+	for _, r := range in.Routes.Routes() {
+		m := modelOf(r, in.Now)
+		m.Queue = in.Queues[r.ID]
+		s.Models = append(s.Models, m)
 	}
+	s.Calls = rows(in.Flights, in.Calls.Recent.Calls())
+	s.Refusals = refusals(in.Calls.Recent.Refusals(), in.Now)
 	return s
 }
 
 func modelOf(r *routing.Route, now time.Time) Model {
-	m := Model{ID: r.ID, Ready: r.Ready(now), Pools: map[string]Pool{}}
+	m := Model{ID: r.ID, Ready: r.Ready(now), Separate: r.SeparatePools(), Pools: map[string]Pool{}}
 	for _, p := range []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision, upstreams.PoolAudio} {
 		c := r.Capacity(p, now)
-		m.Pools[p.String()] = Pool{Active: c.Active, Total: c.Total, Available: c.Available}
+		pool := Pool{Active: c.Active, Total: c.Total, Available: c.Available}
+		var seen []*upstreams.Upstream
+		for _, t := range r.Targets() {
+			if slices.Contains(seen, t.Upstream) || t.Upstream.Obstacle(t.Served, now) != "" {
+				continue
+			}
+			seen = append(seen, t.Upstream)
+			pool.Others += t.Upstream.Load(p, now).Others
+			if source := t.Upstream.Limits().Source; !slices.Contains(pool.Sources, source) {
+				pool.Sources = append(pool.Sources, source)
+			}
+		}
+		m.Pools[p.String()] = pool
 	}
 	for _, t := range r.Targets() {
 		why := t.Upstream.Obstacle(t.Served, now)

@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+)
+
+// The status page: who may see it, what it says at once and while it is open, and what an operator can do from it.
+
+const adminToken = "the-admin-token-of-this-test"
+
+// adminDo sends a request to the admin listener. A token becomes a browser's password.
+func (p *penstock) adminDo(method, path, body, token string, header ...string) *http.Response {
+	p.t.Helper()
+	req, err := http.NewRequest(method, p.admin+path, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if token != "" {
+		req.SetBasicAuth("operator", token)
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	client := &http.Client{Transport: p.client.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { res.Body.Close() })
+	return res
+}
+
+func (p *penstock) mode(upstream, mode, token string, header ...string) int {
+	return p.adminDo(http.MethodPost, "/-/mode", url.Values{"upstream": {upstream}, "mode": {mode}}.Encode(), token, header...).StatusCode
+}
+
+func TestStatusPageAccess(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{top: "admin: { token: " + adminToken + " }"})
+	for _, path := range []string{"/", "/status", "/status/events", "/metrics"} {
+		res := p.adminDo("GET", path, "", "", "Accept: text/html")
+		if res.StatusCode != 401 || !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Basic ") {
+			t.Errorf("%s without the token: %d, %s", path, res.StatusCode, res.Header.Get("WWW-Authenticate"))
+		}
+		if res := p.adminDo("GET", path, "", "wrong"); res.StatusCode != 401 || res.Header.Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("%s with a wrong token: %d", path, res.StatusCode)
+		}
+		if res := p.adminDo("GET", path, "", adminToken); res.StatusCode != 200 {
+			t.Errorf("%s with the token: %d", path, res.StatusCode)
+		}
+	}
+	res := p.adminDo("GET", "/", "", adminToken)
+	if csp := res.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
+		t.Errorf("policy %q", csp)
+	}
+	if p.mode("up-0", "drain", adminToken, "Origin: http://evil.example") != 403 {
+		t.Error("another page may drain")
+	}
+	if p.mode("up-0", "drain", "") != 401 {
+		t.Error("nobody may drain")
+	}
+	if p.mode("up-0", "sleep", adminToken) != 400 || p.mode("up-9", "drain", adminToken) != 404 {
+		t.Error("a wrong mode or name was taken")
+	}
+}
+
+func TestModeNeedsAToken(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{})
+	if p.mode("up-0", "drain", "") != 403 {
+		t.Error("an edge without an admin token lets anybody drain")
+	}
+	if s, _ := p.state(); s.Upstreams[0].State != "up" {
+		t.Error("and it did")
+	}
+}
+
+// TestDrainAndMaintenance: an upstream that is drained keeps its calls and gets no new ones; in maintenance it is not probed.
+func TestDrainAndMaintenance(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: two(), upstream: "probe: { interval: 100ms }", model: "policy: round_robin", top: "admin: { token: " + adminToken + " }"})
+	seen := func(i int) int64 { return p.engines[i].Stats().Requests }
+	s := p.openStream(chatPath, p.chat(endless))
+	s.next()
+	held := 0
+	if p.engines[1].Stats().Running == 1 {
+		held = 1
+	}
+	name := []string{"up-0", "up-1"}[held]
+	if got := p.mode(name, "drain", adminToken, "Origin: "+p.admin); got != 303 {
+		t.Fatalf("drain: %d", got)
+	}
+	before := seen(held)
+	for range 6 {
+		p.post(chatPath, p.chat("")).wantStatus(200)
+	}
+	if seen(held) != before {
+		t.Error("a drained upstream got a call")
+	}
+	if _, ok := s.next(); !ok {
+		t.Error("the running stream was cut")
+	}
+	s.leave()
+	if p.mode(name, "maintenance", adminToken) != 303 {
+		t.Fatal("maintenance")
+	}
+	p.engines[held].Unlisten()
+	time.Sleep(500 * time.Millisecond) // several probes' time
+	res := p.adminDo("GET", "/status", "", adminToken)
+	var st state
+	if err := json.NewDecoder(res.Body).Decode(&st); err != nil {
+		t.Fatal(err)
+	}
+	if st.Upstreams[held].State != "up" || !strings.Contains(st.why(name), "maintenance") {
+		t.Errorf("an upstream in maintenance was probed: %+v, %s", st.Upstreams[held], st.why(name))
+	}
+	if err := p.engines[held].Relisten(); err != nil {
+		t.Fatal(err)
+	}
+	if p.mode(name, "ready", adminToken) != 303 {
+		t.Fatal("ready")
+	}
+	waitFor(t, patience, "it is used again", func() bool {
+		p.post(chatPath, p.chat("")).wantStatus(200)
+		return seen(held) > before
+	})
+}
+
+// TestStatusEvents: an open page is told what changes, and does not hold up the end of the edge.
+func TestStatusEvents(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: []sim.Options{{TokenRate: 50}}, upstream: "concurrency: 1"})
+	res := p.adminDo("GET", "/status/events", "", "")
+	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%d %s", res.StatusCode, res.Header.Get("Content-Type"))
+	}
+	lines := bufio.NewReader(res.Body)
+	next := func() map[string]string {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				var e struct{ Sections map[string]string }
+				if err := json.Unmarshal([]byte(data), &e); err != nil {
+					t.Fatal(err)
+				}
+				return e.Sections
+			}
+		}
+	}
+	if first := next(); len(first) != 7 || !strings.Contains(first["verdict"], "Healthy") {
+		t.Errorf("the first event has %d sections: %s", len(first), first["verdict"])
+	}
+	s := p.openStream(chatPath, p.chat(endless))
+	s.next()
+	waitFor(t, patience, "the model is shown as full and the call as streaming", func() bool {
+		e := next()
+		return strings.Contains(e["models"], "full") && strings.Contains(e["calls"], "▸▸▸ streaming")
+	})
+	s.leave()
+	waitFor(t, patience, "the client is shown to have left", func() bool { return strings.Contains(next()["calls"], "client left") })
+}

@@ -1,0 +1,129 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"penstock/proxy/observe"
+)
+
+// States of a call beside its phases.
+const (
+	StateDone   = "done"
+	StateLeft   = "left" // the client did
+	StateFailed = "failed"
+)
+
+// Call is one row of the table of calls. It has numbers and configured names; never a word of a prompt or an answer.
+type Call struct {
+	ID       string    `json:"id"`
+	Start    time.Time `json:"start"`
+	Key      string    `json:"key,omitempty"`
+	Dialect  string    `json:"dialect"`
+	Model    string    `json:"model"`
+	Upstream string    `json:"upstream,omitempty"`
+	Pool     string    `json:"pool"`
+	Stream   bool      `json:"stream"`
+	State    string    `json:"state"` // body, queued, waiting, streaming; done, left, failed
+	Status   int       `json:"status,omitempty"`
+	Code     string    `json:"code,omitempty"`
+	Phase    string    `json:"left_in_phase,omitempty"`
+	Attempts int       `json:"attempts,omitempty"`
+
+	Cached    int  `json:"prompt_cached_tokens"`
+	Fresh     int  `json:"prompt_new_tokens"`
+	Generated int  `json:"generated_tokens"`
+	Estimated bool `json:"tokens_estimated,omitempty"`
+
+	Queue       float64  `json:"queue_ms"`
+	TTFT        float64  `json:"ttft_ms"` // 0: not yet, or none
+	Duration    float64  `json:"duration_ms"`
+	PromptSpeed *float64 `json:"prompt_tokens_per_second"` // null: not known
+	GenSpeed    *float64 `json:"generated_tokens_per_second"`
+}
+
+// Running reports whether the call has not ended.
+func (c *Call) Running() bool {
+	return c.State != StateDone && c.State != StateLeft && c.State != StateFailed
+}
+
+// Millis is a duration in milliseconds.
+func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// shownEnded is how many calls that ended are shown.
+const shownEnded = 100
+
+func rows(flights []Call, ended []observe.Ended) []Call {
+	slices.SortFunc(flights, func(a, b Call) int { return a.Start.Compare(b.Start) })
+	out := append([]Call{}, flights...)
+	for i := range ended[:min(len(ended), shownEnded)] {
+		out = append(out, rowOf(&ended[i]))
+	}
+	return out
+}
+
+func rowOf(e *observe.Ended) Call {
+	r := &e.Record
+	c := Call{
+		ID: r.RequestID.String(), Start: r.Start, Key: r.Key, Dialect: r.Dialect, Model: r.Model, Upstream: r.Upstream, Pool: r.Pool, Stream: r.Stream,
+		State: StateDone, Status: r.Status, Code: r.Code, Attempts: r.Attempts,
+		Cached: r.CachedTokens, Fresh: max(0, r.PromptTokens-r.CachedTokens), Generated: r.CompletionTokens, Estimated: r.TokensEstimated,
+		Queue: Millis(r.Queue), TTFT: Millis(r.TTFT), Duration: Millis(e.End.Sub(r.Start)),
+	}
+	switch r.Outcome {
+	case observe.OK:
+	case observe.ClientGone:
+		c.State, c.Phase = StateLeft, string(r.Phase)
+	default:
+		c.State = StateFailed
+	}
+	if r.Stream && r.UpstreamTTFT > 0 { // otherwise nobody knows when reading ended and writing began
+		c.PromptSpeed = speed(float64(c.Fresh), r.UpstreamTTFT)
+		c.GenSpeed = speed(float64(r.CompletionTokens-1), e.End.Sub(r.Start)-r.TTFT)
+	}
+	return c
+}
+
+// speed is null where there is nothing to divide.
+func speed(tokens float64, d time.Duration) *float64 {
+	if tokens <= 0 || d < time.Millisecond {
+		return nil
+	}
+	v := tokens / d.Seconds()
+	return &v
+}
+
+// Refusal is one reason for which calls were refused before an engine was asked.
+type Refusal struct {
+	Code   string    `json:"code"`
+	Status int       `json:"status"`
+	Limit  string    `json:"limit,omitempty"` // of a key
+	Model  string    `json:"model,omitempty"`
+	Key    string    `json:"key,omitempty"`
+	Count  int       `json:"count"`
+	Last   time.Time `json:"last"`
+}
+
+// refusalsFor is how long a refusal is recent.
+const refusalsFor = 5 * time.Minute
+
+func refusals(ended []observe.Ended, now time.Time) []Refusal {
+	out := []Refusal{}
+	for i := range ended {
+		r := &ended[i].Record
+		if now.Sub(ended[i].End) > refusalsFor {
+			continue
+		}
+		at := slices.IndexFunc(out, func(x Refusal) bool {
+			return x.Code == r.Code && x.Status == r.Status && x.Limit == r.Limit && x.Model == r.Model && x.Key == r.Key
+		})
+		if at < 0 {
+			out = append(out, Refusal{Code: r.Code, Status: r.Status, Limit: r.Limit, Model: r.Model, Key: r.Key, Last: ended[i].End})
+			at = len(out) - 1
+		}
+		out[at].Count++
+	}
+	slices.SortStableFunc(out, func(a, b Refusal) int { return cmp.Compare(b.Count, a.Count) })
+	return out
+}

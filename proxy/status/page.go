@@ -1,0 +1,246 @@
+package status
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"html/template"
+	"math"
+	"strconv"
+	"time"
+)
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageCSS string
+	//go:embed page.js
+	pageJS string
+)
+
+// The page is one file: its style and its script stand in it, and the policy allows exactly these two by their hashes. No
+// attribute carries style or script, so nothing that a name could smuggle in would run.
+var (
+	page   = template.Must(template.New("page").Funcs(helpers).Parse(pageHTML))
+	policy = "default-src 'none'; style-src '" + hash(pageCSS) + "'; script-src '" + hash(pageJS) + "'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// Policy is the Content-Security-Policy that the page is served with.
+func Policy() string { return policy }
+
+// Sections are the parts of the page that are renewed while it is open, by the id of their element.
+var Sections = []string{"verdict", "numbers", "models", "upstreams", "calls", "refusals", "configuration"}
+
+// Page writes the whole page.
+func (s *Status) Page() ([]byte, error) {
+	var b bytes.Buffer
+	err := page.Execute(&b, struct {
+		*Status
+		CSS template.CSS
+		JS  template.JS
+	}{s, template.CSS(pageCSS), template.JS(pageJS)}) //nolint:gosec // both are embedded files
+	return b.Bytes(), err
+}
+
+// Section writes the inside of one section.
+func (s *Status) Section(id string) (string, error) {
+	var b bytes.Buffer
+	err := page.ExecuteTemplate(&b, id, s)
+	return b.String(), err
+}
+
+var helpers = template.FuncMap{
+	"seconds":  func(v float64) string { return Ago(time.Duration(v * float64(time.Second))) },
+	"since":    func(at, now time.Time) string { return Ago(now.Sub(at)) },
+	"clock":    func(at time.Time) string { return at.Format("15:04:05") },
+	"stamp":    func(at time.Time) string { return at.Format(time.RFC3339) },
+	"ms":       millis,
+	"speed":    speedOf,
+	"percent":  func(v float64) string { return strconv.Itoa(int(math.Round(v*100))) + " %" },
+	"bar":      barOf,
+	"spark":    spark,
+	"last":     func(v []float64) float64 { return at(v, len(v)-1) },
+	"rate":     rateOf,
+	"deny":     func(a map[string]uint64, words ...string) (n uint64) { return sum(a, words) },
+	"short":    short,
+	"pools":    poolsOf,
+	"ownpools": func(u Upstream) []namedPool { return ownPools(&u) },
+	"plural":   count,
+	"int":      func(n int64) int { return int(n) },
+}
+
+func at(v []float64, i int) float64 {
+	if i < 0 {
+		return -1
+	}
+	return v[i]
+}
+
+func sum(a map[string]uint64, words []string) (n uint64) {
+	for _, w := range words {
+		n += a[w]
+	}
+	return n
+}
+
+// millis writes a duration in milliseconds for eyes; nothing for what is not known.
+func millis(v float64) string {
+	switch {
+	case v <= 0:
+		return "–"
+	case v < 10:
+		return strconv.FormatFloat(v, 'f', 1, 64) + " ms"
+	case v < 1000:
+		return strconv.Itoa(int(math.Round(v))) + " ms"
+	case v < 60_000:
+		return strconv.FormatFloat(v/1000, 'f', 2, 64) + " s"
+	}
+	return Ago(time.Duration(v * float64(time.Millisecond)))
+}
+
+func speedOf(v *float64) string {
+	if v == nil {
+		return "–"
+	}
+	return rateOf(*v)
+}
+
+func rateOf(v float64) string {
+	switch {
+	case v < 0:
+		return "–"
+	case v < 10 && v != math.Trunc(v):
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.Itoa(int(math.Round(v)))
+}
+
+// short is a request id as people tell it apart.
+func short(id string) string {
+	if len(id) > 12 {
+		return id[:12]
+	}
+	return id
+}
+
+// barWidth is the length of a bar in its own units.
+const barWidth = 100.0
+
+// bar is a full bar: own leases, others' work, and what is free.
+type bar struct {
+	Own, Others, Total   int
+	OwnWidth, OthersFrom float64
+	OthersWidth          float64
+	Full                 bool
+}
+
+func barOf(active, others, total int) bar {
+	b := bar{Own: active, Others: others, Total: total, Full: total > 0 && active >= total}
+	if total <= 0 {
+		return b
+	}
+	b.OwnWidth = math.Min(barWidth, barWidth*float64(active)/float64(total))
+	b.OthersFrom = b.OwnWidth
+	b.OthersWidth = math.Min(barWidth-b.OwnWidth, barWidth*float64(others)/float64(total))
+	return b
+}
+
+type namedPool struct {
+	Name          string
+	Active, Total int
+	Others        int
+	Sources       []string
+}
+
+// poolsOf are the pools of a model as they are shown: one where they are shared, else those that have slots.
+func poolsOf(m Model) (out []namedPool) {
+	if !m.Separate {
+		p := m.Pools["text"]
+		return []namedPool{{"shared by all requests", p.Active, p.Total, p.Others, p.Sources}}
+	}
+	for _, name := range []string{"text", "vision", "audio"} {
+		if p := m.Pools[name]; p.Total+p.Active > 0 {
+			out = append(out, namedPool{name, p.Active, p.Total, p.Others, p.Sources})
+		}
+	}
+	return out
+}
+
+func ownPools(u *Upstream) (out []namedPool) {
+	for _, p := range u.Pools {
+		switch {
+		case u.Limits.Shared && p.Pool == "text":
+			return []namedPool{{"", p.Active, p.Limit, u.Others, nil}}
+		case !u.Limits.Shared && p.Limit+p.Active > 0:
+			out = append(out, namedPool{p.Pool, p.Active, p.Limit, 0, nil})
+		}
+	}
+	return out
+}
+
+// sparkline is a curve of the last minutes as SVG paths.
+type sparkline struct {
+	Line, Area string
+	Peak       float64
+	Some       bool
+}
+
+// The sparkline's box.
+const (
+	sparkWidth  = 120.0
+	sparkHeight = 28.0
+)
+
+// spark draws values, where -1 is a gap in the line.
+func spark(values []float64) sparkline {
+	s := sparkline{}
+	for _, v := range values {
+		s.Peak = math.Max(s.Peak, v)
+	}
+	if s.Peak <= 0 {
+		return s
+	}
+	s.Some = true
+	var line, area bytes.Buffer
+	step := sparkWidth / float64(max(1, len(values)-1))
+	drawing, begun := false, 0.0
+	coordinate := func(b *bytes.Buffer, op byte, x, y float64) {
+		b.WriteByte(op)
+		b.WriteString(strconv.FormatFloat(x, 'f', 1, 64) + " " + strconv.FormatFloat(y, 'f', 1, 64))
+	}
+	end := func(x float64) {
+		if drawing {
+			coordinate(&area, 'L', x, sparkHeight)
+			coordinate(&area, 'L', begun, sparkHeight)
+			area.WriteByte('Z')
+		}
+		drawing = false
+	}
+	for i, v := range values {
+		x, y := float64(i)*step, sparkHeight-1-(sparkHeight-3)*v/s.Peak
+		if v < 0 {
+			end(x - step)
+			continue
+		}
+		op := byte('L')
+		if !drawing {
+			op, begun = 'M', x
+		}
+		coordinate(&line, op, x, y)
+		coordinate(&area, op, x, y)
+		if !drawing { // a single point is a dot
+			coordinate(&line, 'L', x+0.1, y)
+		}
+		drawing = true
+	}
+	end(sparkWidth)
+	s.Line, s.Area = line.String(), area.String()
+	return s
+}

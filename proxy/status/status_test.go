@@ -1,0 +1,177 @@
+package status
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/proxy/observe"
+	"penstock/upstreams"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// sample is an edge with two upstreams, one of which is down, and calls of every state. Names are hostile.
+func sample() *Status {
+	const hostile = `<img src=x onerror=alert(1)>"'`
+	up := func(label, state string) Upstream {
+		return Upstream{
+			Status: upstreams.Status{
+				Name: label, Label: label, URL: "http://127.0.0.1:1/" + hostile, EngineTitle: "vLLM", State: state, StateSeconds: 130, Mode: "ready", Breaker: "closed", ReportAge: 2, ReportFresh: true,
+				Limits: upstreams.Limits{Shared: true, Text: 8, Vision: 8, Audio: 8, Source: "config"}, Pools: []upstreams.PoolStatus{{Pool: "text", Active: 3, Limit: 8}},
+				Report: &upstreams.Report{Running: 5, Waiting: 1, KVUsage: 0.42, Source: "/metrics"}, Others: 2, Check: &upstreams.LastCheck{OK: true, Status: 200, Milliseconds: 3.2},
+				Attempts: map[string]uint64{"client_gone": 4, "timeout": 1}, Abandoned: map[string]uint64{},
+			},
+			History: observe.History{StepSeconds: 5, TokensPerSecond: []float64{0, 10, 20}, TTFTMillis: []float64{-1, 20, 30}, TTFTP50Millis: 25, TTFTP95Millis: 29, Ended: 7},
+		}
+	}
+	down := up("gpu-"+hostile, "down")
+	down.LastFailure = &upstreams.LastFailure{During: "probe", Reason: "connect"}
+	rate := 41.5
+	return &Status{
+		Now: now, Started: now.Add(-time.Hour), Since: now.Add(-time.Minute), Version: 3, InFlight: 2, Operable: true,
+		Generations: []Generation{{2, now.Add(-time.Hour), 1}, {3, now.Add(-time.Minute), 1}},
+		LastReload:  &Reload{At: now, Source: "file", Problems: []string{"edge.yaml:3:1: " + hostile}, Version: 3},
+		Upstreams:   []Upstream{up("gpu-a", "up"), down},
+		Models: []Model{
+			{ID: "m" + hostile, Ready: true, Pools: map[string]Pool{"text": {Active: 8, Total: 8, Others: 2, Sources: []string{"config", "engine"}}}, Queue: &Queue{Waiting: 2, Depth: 5, Wait: 3}, Targets: []Target{{Upstream: "gpu-a", Eligible: true}, {Upstream: hostile, Why: "upstream is down"}}},
+			{ID: "two", Ready: true, Separate: true, Pools: map[string]Pool{"text": {Total: 8}, "vision": {Total: 2}, "audio": {}}},
+		},
+		Calls: []Call{
+			{ID: "req_running", Start: now, State: "queued", Model: "m", Key: hostile, Dialect: "chat", Pool: "text"},
+			{ID: "req_done", Start: now, State: StateDone, Status: 200, Model: "m", Upstream: "gpu-a", Cached: 1000, Fresh: 24, Generated: 50, GenSpeed: &rate, Duration: 1234},
+			{ID: "req_failed", Start: now, State: StateFailed, Status: 502, Code: "upstream_failed", Model: "m", Attempts: 2},
+			{ID: "req_left", Start: now, State: StateLeft, Status: 499, Phase: "stalled", Model: "m"},
+		},
+		Refusals: []Refusal{{Code: "rate_limited", Status: 429, Limit: "concurrency", Model: "m", Key: hostile, Count: 3, Last: now.Add(-4 * time.Second)}},
+	}
+}
+
+func TestPage(t *testing.T) {
+	s := sample()
+	s.Judge()
+	body, err := s.Page()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(body)
+	for _, want := range []string{
+		"<!doctype html>", `id="upstreams"`, "8 <small>of 8</small>", "limit from config, engine", "2</b> waiting of 5", "vision", "200 in 3.2 ms", "5 running, 1 waiting", "cache 42 %", "2 by other clients",
+		"for 2 min", "connect", "25 ms", "p95 29 ms", ">Drain<", ">Maintenance<", "▸ queued", "✕ 502", "second attempt", "client left", "stalled", "1000", "42</td>", "rate_limited", "429, concurrency",
+		"#3", "#2", "not loaded, #3 stays in force", "edge.yaml:3:1",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(page, "<img") || strings.Contains(page, `onerror=alert(1)>"`) {
+		t.Error("a name has become markup")
+	}
+	if strings.Contains(page, " style=") || strings.Contains(page, " onclick=") {
+		t.Error("an attribute that the policy forbids")
+	}
+	for _, foreign := range []string{"src=\"", "@import", "url(", "http-equiv=\"Content"} {
+		if strings.Contains(page, foreign) {
+			t.Errorf("the page holds %s: it asks for nothing but itself", foreign)
+		}
+	}
+	for _, id := range Sections {
+		text, err := s.Section(id)
+		if err != nil || !strings.Contains(page, text) || !strings.Contains(page, `id="`+id+`"`) {
+			t.Errorf("section %s: %v", id, err)
+		}
+	}
+	s.Operable = false
+	if text, _ := s.Section("upstreams"); strings.Contains(text, "<form") || !strings.Contains(text, "admin.token") {
+		t.Error("buttons without a token")
+	}
+	empty := &Status{Now: now}
+	empty.Judge()
+	if _, err := empty.Page(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Status)
+		level  string
+		text   string
+	}{
+		{func(s *Status) { s.Upstreams, s.LastReload, s.Models[0].Queue = s.Upstreams[:1], nil, nil }, LevelOK, "Healthy: 1 of 1 upstream takes calls, 2 calls in flight, nothing waits."},
+		{func(s *Status) { s.Upstreams, s.LastReload = s.Upstreams[:1], nil }, LevelOK, "2 waiting for a slot."},
+		{func(*Status) {}, LevelDegraded, "is down for 2 min (connect); the configuration on disk is wrong"},
+		{func(s *Status) { s.Upstreams[0].Mode = "drain" }, LevelDegraded, "gpu-a is in drain mode"},
+		{func(s *Status) { s.Upstreams[0].Breaker = "open" }, LevelDegraded, "answers its probes but fails its calls (breaker open)"},
+		{func(s *Status) { s.Upstreams[0].Missing = []string{"x"} }, LevelDegraded, "gpu-a does not serve x"},
+		{func(s *Status) { s.Models[1].Ready = false }, LevelOut, "Out: no engine serves two. Trouble: "},
+		{func(s *Status) { s.Draining = true }, LevelDraining, "Shutting down: 2 calls left."},
+	} {
+		s := sample()
+		c.change(s)
+		s.Judge()
+		if s.Verdict.Level != c.level || !strings.Contains(s.Verdict.Text, c.text) {
+			t.Errorf("%+v, want %s with %q", s.Verdict, c.level, c.text)
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	ended := func(o observe.Outcome, stream bool) observe.Ended {
+		return observe.Ended{Record: observe.Record{
+			Model: "m", Start: now, Outcome: o, Stream: stream, Status: 200, PromptTokens: 100, CachedTokens: 60, CompletionTokens: 21,
+			TTFT: 200 * time.Millisecond, UpstreamTTFT: 100 * time.Millisecond, Phase: observe.PhaseStalled,
+		}, End: now.Add(1200 * time.Millisecond)}
+	}
+	calls := rows([]Call{{ID: "b", Start: now.Add(time.Second), State: "waiting"}, {ID: "a", Start: now, State: "streaming"}}, []observe.Ended{ended(observe.OK, true), ended(observe.OK, false), ended(observe.StreamBroken, true), ended(observe.ClientGone, true)})
+	if calls[0].ID != "a" || calls[1].ID != "b" || !calls[0].Running() || calls[2].Running() {
+		t.Errorf("%+v", calls[:3])
+	}
+	done := calls[2]
+	if done.State != StateDone || done.Fresh != 40 || done.Cached != 60 || *done.PromptSpeed != 400 || *done.GenSpeed != 20 || done.Duration != 1200 {
+		t.Errorf("%+v", done)
+	}
+	if calls[3].GenSpeed != nil || calls[3].PromptSpeed != nil {
+		t.Error("the speeds of a whole answer are not known")
+	}
+	if calls[4].State != StateFailed || calls[5].State != StateLeft || calls[5].Phase != "stalled" {
+		t.Errorf("%+v", calls[4:])
+	}
+	if text, _ := json.Marshal(calls[3]); !strings.Contains(string(text), `"generated_tokens_per_second":null`) {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	at := func(code, key string, age time.Duration) observe.Ended {
+		return observe.Ended{Record: observe.Record{Code: code, Key: key, Status: 429}, End: now.Add(-age)}
+	}
+	got := refusals([]observe.Ended{at("a", "k", 0), at("b", "k", time.Second), at("b", "k", time.Minute), at("b", "j", 0), at("b", "k", time.Hour)}, now)
+	if len(got) != 3 || got[0].Code != "b" || got[0].Count != 2 || !got[0].Last.Equal(now.Add(-time.Second)) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSpark(t *testing.T) {
+	if s := spark([]float64{-1, -1}); s.Some {
+		t.Error("nothing is drawn as something")
+	}
+	s := spark([]float64{-1, 5, 10, -1, 2})
+	if !s.Some || s.Peak != 10 || strings.Count(s.Line, "M") != 2 || strings.Count(s.Area, "Z") != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0 s", 59 * time.Second: "59 s", 5 * time.Minute: "5 min", 125 * time.Minute: "2 h 5 min", 50 * time.Hour: "2 d 2 h"} {
+		if got := Ago(d); got != want {
+			t.Errorf("%v: %s", d, got)
+		}
+	}
+	for v, want := range map[float64]string{0: "–", -1: "–", 0.5: "0.5 ms", 250.4: "250 ms", 1234: "1.23 s", 61000: "1 min"} {
+		if got := millis(v); got != want {
+			t.Errorf("%v: %s", v, got)
+		}
+	}
+}

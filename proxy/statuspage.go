@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/status"
+	"penstock/translate/apierr"
+	"penstock/upstreams"
+)
+
+// status gathers what the status page shows.
+func (e *Edge) status() *status.Status {
+	snap, now := e.current.Load(), e.now()
+	queues := map[string]*status.Queue{}
+	for i := range snap.models {
+		if m := &snap.models[i]; m.queue != nil {
+			queues[m.config.ID] = &status.Queue{Waiting: m.queue.Waiting(), Depth: m.config.Queue.Depth, Wait: m.config.Queue.Wait.D().Seconds()}
+		}
+	}
+	s := status.Of(&status.Input{Routes: snap.Routes, Upstreams: e.set.All(), Calls: e.calls, Flights: e.flights(now), Queues: queues, Now: now})
+	s.Build, s.Version, s.Since, s.Started = version(), snap.Version, snap.since, e.started
+	s.Draining, s.Connections = e.draining.Load(), e.watch.Open()
+	s.Operable = snap.Config.Admin.Token != ""
+	s.Retries.Used, s.Retries.Allowed = e.retries.State(now, snap.Config.Retry.Budget)
+	for _, g := range e.generations.inUse() {
+		s.Generations = append(s.Generations, status.Generation{Version: g.Version, Since: g.since, Calls: g.calls.Load()})
+	}
+	s.LastReload = (*status.Reload)(e.lastReload.Load())
+	s.Judge()
+	return s
+}
+
+// writeStatus answers with the page's JSON twin.
+func (e *Edge) writeStatus(ctx *fasthttp.RequestCtx) { respondJSON(ctx, e.status()) }
+
+// statusPage answers with the page, whole without its script.
+func (e *Edge) statusPage(ctx *fasthttp.RequestCtx) {
+	body, err := e.status().Page()
+	if err != nil {
+		e.respondError(ctx, dialectChat, internalError(err).api)
+		return
+	}
+	h := &ctx.Response.Header
+	commonHeaders(h, appendRequestID(nil))
+	h.SetContentType("text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", status.Policy())
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	ctx.Response.SetBody(body)
+}
+
+const (
+	pagePeriod = time.Second
+	pagesOpen  = 16 // pages that are kept up to date at a time
+	pageWrite  = 10 * time.Second
+)
+
+// statusEvents keeps an open page up to date: every second it sends the sections that read differently now.
+func (e *Edge) statusEvents(ctx *fasthttp.RequestCtx) {
+	if e.pages.Add(1) > pagesOpen {
+		e.pages.Add(-1)
+		e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull, "As many status pages are open as are kept up to date. Reload to see the state of now."))
+		return
+	}
+	h := &ctx.Response.Header
+	commonHeaders(h, appendRequestID(nil))
+	h.SetContentType("text/event-stream")
+	conn := ctx.Conn()
+	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+		defer e.pages.Add(-1)
+		sent := map[string]string{}
+		for {
+			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite)) // fails on a closed connection only, and then the write says so
+			if e.sendSections(w, sent) != nil {
+				return
+			}
+			select {
+			case <-e.closing:
+				return
+			case <-time.After(pagePeriod):
+			}
+		}
+	})
+}
+
+// sendSections sends what differs from sent, and notes it there.
+func (e *Edge) sendSections(w *bufio.Writer, sent map[string]string) error {
+	s := e.status()
+	changed := map[string]string{}
+	for _, id := range status.Sections {
+		text, err := s.Section(id)
+		if err != nil {
+			return err
+		}
+		if sent[id] != text {
+			sent[id], changed[id] = text, text
+		}
+	}
+	data, err := json.Marshal(struct {
+		At       string            `json:"at"`
+		Sections map[string]string `json:"sections"`
+	}{s.Now.Format("15:04:05"), changed})
+	if err != nil {
+		return err
+	}
+	_, _ = w.WriteString("event: sections\nretry: 2000\ndata: ") // a buffered writer keeps its error for Flush
+	_, _ = w.Write(data)
+	_, _ = w.WriteString("\n\n")
+	return w.Flush()
+}
+
+// modeRequested drains an upstream, puts it into maintenance, or lets calls in again. It wants an admin token to be set, so
+// that nobody who merely reaches the port can take capacity away.
+func (e *Edge) modeRequested(ctx *fasthttp.RequestCtx) {
+	if e.current.Load().Config.Admin.Token == "" {
+		e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Upstreams are drained with the admin token only: set admin.token."))
+		return
+	}
+	form := ctx.PostArgs()
+	mode, err := upstreams.ParseMode(string(form.Peek("mode")))
+	if err != nil {
+		e.respondError(ctx, dialectChat, apierr.Invalid("mode", apierr.CodeInvalidValue, "The mode is one of ready, drain, maintenance."))
+		return
+	}
+	for _, u := range e.set.All() {
+		if u.Label() == string(form.Peek("upstream")) {
+			u.SetMode(mode)
+			commonHeaders(&ctx.Response.Header, appendRequestID(nil))
+			ctx.Response.Header.Set("Location", "/")
+			ctx.SetStatusCode(fasthttp.StatusSeeOther)
+			return
+		}
+	}
+	e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name."))
+}
+
+// tick keeps the short history of the upstreams moving while streams run.
+func (e *Edge) tick(ctx context.Context) {
+	t := time.NewTicker(pagePeriod)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			e.calls.Tick(e.now())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
