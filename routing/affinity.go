@@ -4,14 +4,13 @@ import (
 	"encoding/binary"
 
 	"github.com/cespare/xxhash/v2"
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"penstock/upstreams"
 )
 
 // Prefix affinity sends a conversation to where its beginning is cached. A prompt is cut into blocks whose hashes are
-// chained, so equal hashes mean equal prompts up to there; each upstream has a bounded index of the blocks that were sent
-// to it. The longest known beginning wins. A conversation that nobody knows goes to its rendezvous home, which every edge
+// chained, so equal hashes mean equal prompts up to there; a bounded directory (directory.go) remembers which upstreams each
+// block was sent to. The longest known beginning wins. A conversation that nobody knows goes to its rendezvous home, which every edge
 // in front of the same engines works out alike without talking to the others.
 
 const (
@@ -20,8 +19,6 @@ const (
 	blockBytes = 512
 	// maxBlocks bounds the work for a long prompt; what lies behind 128 KiB does not change the choice.
 	maxBlocks = 256
-	// indexBlocks bounds what is remembered of one upstream: 32 MiB of prompts.
-	indexBlocks = 64 << 10
 	// boundedLoad is how far above the mean a cold conversation's home may be loaded before the next in rank takes it.
 	boundedLoad = 1.25
 	// doubt is the penalty (two failures, or the slow start after an outage, which has emptied the cache) above which it does
@@ -52,94 +49,108 @@ func Seed(model string, tools []byte) uint64 {
 	return mix(xxhash.Sum64String(model)) ^ xxhash.Sum64(tools)
 }
 
-// index is what a route with the policy prefix_affinity remembers of one upstream: the blocks that were sent there. It
-// outlives reloads and is safe for concurrent use.
-type index struct {
-	blocks *lru.Cache[uint64, struct{}]
-	rank   uint64 // hash of the upstream's id, the same at every edge
-}
-
-// remember gives every target an index: the one that its upstream had on the route before a reload, or a new one.
-func (r *Route) remember(before *Route) error {
-	r.indexes = make(map[upstreams.ID]*index, len(r.targets))
-	for i := range r.targets {
-		id := r.targets[i].Upstream.ID()
-		x := r.indexes[id]
-		if x == nil {
-			x = before.indexes[id]
-		}
-		if x == nil {
-			blocks, err := lru.New[uint64, struct{}](indexBlocks)
-			if err != nil {
-				return err
-			}
-			x = &index{blocks, xxhash.Sum64String(string(id))}
-		}
-		r.indexes[id], r.targets[i].known = x, x
-	}
-	return nil
-}
-
-// length returns how many leading blocks of the prompt were sent to the upstream before.
-func (x *index) length(blocks []uint64) int {
-	for i, b := range blocks {
-		if !x.blocks.Contains(b) {
-			return i
-		}
-	}
-	return len(blocks)
-}
-
-// learn notes that a prompt was sent to the upstream.
-func (x *index) learn(blocks []uint64) {
-	for _, b := range blocks {
-		x.blocks.Add(b, struct{}{})
-	}
-}
-
-// rendezvous ranks the upstream for a key, in [0, 1).
-func (x *index) rendezvous(key uint64) float64 {
-	return float64(mix(key^x.rank)>>11) / (1 << 53)
-}
-
 // warmest returns the target that knows the longest beginning of the prompt, of equals the least loaded. It is nil when the
 // choice is not to be made by that: nobody knows any of it, those who do are queueing or failing, or what is known is a
 // smaller part, such as a system prompt that many conversations share, and its engine is loaded well above the mean.
-// A conversation of its own stays until its home queues. mean is the mean load, for the choice among the cold.
-func (r *Route) warmest(q *Query, up may) (best *Target, mean float64) {
+// A conversation of its own stays until its home queues.
+func (r *Route) warmest(q *Query, s upstreams.State) *Target {
 	var l upstreams.Load
-	longest, least, limit, sum, n := 0, 0.0, 1, 0.0, 0
-	for i := range r.targets {
-		t := &r.targets[i]
-		if !q.allows(t, up) {
-			continue
+	var not members
+	for {
+		known, who := r.directory.deepest(q.Prefix, &not)
+		if known == 0 {
+			return nil
 		}
-		t.Upstream.ReadLoad(&l, q.Pool, q.Now)
-		load := leastLoaded(&l)
-		sum += load
-		n++
-		if queues(&l) || l.Penalty >= doubt {
-			continue
+		var best *Target
+		least, limit := 0.0, 1
+		for i := range r.targets {
+			t := &r.targets[i]
+			if !who.has(t.member) || !q.allows(t, s) {
+				continue
+			}
+			t.Upstream.ReadLoad(&l, q.Pool, q.at)
+			if queues(&l) || l.Penalty >= doubt {
+				continue
+			}
+			if load := loadOf(&l); best == nil || load < least {
+				best, least, limit = t, load, l.Limit
+			}
 		}
-		if known := t.known.length(q.Prefix); known > longest || known == longest && known > 0 && load < least {
-			best, longest, least, limit = t, known, load, l.Limit
+		switch {
+		case best == nil:
+			not.add(&who)
+		case 2*known < len(q.Prefix) && overloaded(least, r.mean(q, s), limit):
+			return nil
+		default:
+			return best
 		}
 	}
-	mean = sum / float64(max(1, n))
-	if 2*longest < len(q.Prefix) && overloaded(least, mean, limit) {
-		return nil, mean
-	}
-	return best, mean
 }
 
-// cold scores a target for a prompt that is not to go where it is known: by rendezvous rank, unless that home is loaded
-// well above the mean; then by load.
-func cold(q *Query, t *Target, l *upstreams.Load, mean float64) float64 {
-	load := leastLoaded(l)
-	if queues(l) || len(q.Prefix) == 0 || overloaded(load, mean, l.Limit) {
-		return 1 + load
+// mean is the mean load of the targets in a state.
+func (r *Route) mean(q *Query, s upstreams.State) float64 {
+	var l upstreams.Load
+	sum, n := 0.0, 0
+	for i := range r.targets {
+		if t := &r.targets[i]; q.allows(t, s) {
+			t.Upstream.ReadLoad(&l, q.Pool, q.at)
+			sum += loadOf(&l)
+			n++
+		}
 	}
-	return t.known.rendezvous(q.Prefix[0])
+	return sum / float64(max(1, n))
+}
+
+// home picks for a prompt that nobody is to be asked for because of what it knows: the first in rendezvous rank, unless it
+// queues or is loaded well above the mean; then the next in rank of those that are not, and when all are, the least loaded.
+func (r *Route) home(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
+	if len(q.Prefix) == 0 {
+		return r.leastLoaded(q, start, s)
+	}
+	var l upstreams.Load
+	key, rank, load, limit, sum, n := q.Prefix[0], uint64(0), 0.0, 1, 0.0, 0
+	for i := range r.targets {
+		t := &r.targets[i]
+		if !q.allows(t, s) {
+			continue
+		}
+		t.Upstream.ReadLoad(&l, q.Pool, q.at)
+		own := loadOf(&l)
+		sum += own
+		n++
+		if v := mix(key ^ t.rank); !queues(&l) && (best == nil || v < rank) {
+			best, rank, load, limit = t, v, own, l.Limit
+		}
+	}
+	if best != nil && !overloaded(load, sum/float64(n), limit) {
+		return best, true
+	}
+	return r.next(q, start, s, sum/float64(max(1, n)))
+}
+
+// next is home where the first in rank is not to be used; mean is the mean load.
+func (r *Route) next(q *Query, start int, s upstreams.State, mean float64) (best *Target, eligible bool) {
+	var l upstreams.Load
+	var m lowest
+	for i, at := 0, start; i < len(r.targets); i, at = i+1, at+1 {
+		if at == len(r.targets) {
+			at = 0
+		}
+		t := &r.targets[at]
+		if !q.allows(t, s) {
+			continue
+		}
+		eligible = true
+		t.Upstream.ReadLoad(&l, q.Pool, q.at)
+		switch load := loadOf(&l); {
+		case l.Active >= l.Limit:
+		case queues(&l) || overloaded(load, mean, l.Limit):
+			m.show(at, 1+load)
+		default:
+			m.show(at, float64(mix(q.Prefix[0]^t.rank)>>11)/(1<<53))
+		}
+	}
+	return m.choice(r, q.Rand), eligible
 }
 
 // overloaded reports whether a load is well above the mean: by more than a quarter and one call.

@@ -43,7 +43,7 @@ func (c Capacity) withUtilization() Capacity {
 
 // Ready reports whether any target is up and serves the model.
 func (r *Route) Ready(now time.Time) bool {
-	return r.visit(now, (*upstreams.Upstream).Eligible, func(*upstreams.Upstream) {})
+	return r.visit(now, upstreams.StateUp, func(*upstreams.Upstream) {})
 }
 
 // NextChance returns how long it will be, as far as can be foreseen, until one of the targets may take a call: 0 when one may
@@ -59,16 +59,16 @@ func (r *Route) NextChance(now time.Time) time.Duration {
 // eachEligible visits the distinct upstreams that a call could go to now, by the rule of pick: those that are up, else
 // those not yet probed.
 func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
-	if !r.visit(now, (*upstreams.Upstream).Eligible, visit) {
-		r.visit(now, (*upstreams.Upstream).EligiblePending, visit)
+	if !r.visit(now, upstreams.StateUp, visit) {
+		r.visit(now, upstreams.StatePending, visit)
 	}
 }
 
-func (r *Route) visit(now time.Time, may func(*upstreams.Upstream, time.Time) bool, visit func(*upstreams.Upstream)) bool {
+func (r *Route) visit(now time.Time, s upstreams.State, visit func(*upstreams.Upstream)) bool {
 	found := false
 	for i := range r.targets {
 		t := &r.targets[i]
-		if !may(t.Upstream, now) || !t.Upstream.Serves(t.Served) || r.seen(i, now, may) {
+		if !t.Upstream.EligibleIn(s, upstreams.At(now)) || !t.Upstream.Serves(t.Served) || r.seen(i, now, s) {
 			continue
 		}
 		found = true
@@ -78,10 +78,10 @@ func (r *Route) visit(now time.Time, may func(*upstreams.Upstream, time.Time) bo
 }
 
 // seen reports whether an earlier target of the route is on the same upstream and counted already.
-func (r *Route) seen(i int, now time.Time, may func(*upstreams.Upstream, time.Time) bool) bool {
+func (r *Route) seen(i int, now time.Time, s upstreams.State) bool {
 	for j := range r.targets[:i] {
 		t := &r.targets[j]
-		if t.Upstream == r.targets[i].Upstream && may(t.Upstream, now) && t.Upstream.Serves(t.Served) {
+		if t.Upstream == r.targets[i].Upstream && t.Upstream.EligibleIn(s, upstreams.At(now)) && t.Upstream.Serves(t.Served) {
 			return true
 		}
 	}

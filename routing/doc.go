@@ -24,8 +24,13 @@
 // the engine that saw it first would get them all. Conversations that nobody knows go to a home by rendezvous hashing with
 // bounded load, so edges that share engines agree without talking.
 //
-// A pick over 32 upstreams costs half a microsecond and allocates nothing: whether a target has its model is one atomic
-// (upstreams.Offer), loads are read into one variable, and chance is a multiplication.
+// What was sent where is kept in one directory for the route, a golang-lru from block to the set of upstreams, rather than in
+// an index for each upstream: the question is who knows a prompt, and asking 32 indexes is 32 locks and as many misses. As the
+// first blocks of a prompt are forgotten last, the known part is found by halving.
+//
+// A pick over 32 upstreams costs a third of a microsecond and allocates nothing: two_choices and round_robin look at no more
+// targets than they need, whether a target has its model is one atomic (upstreams.Offer), what limits and reports come to is
+// worked out when they change, loads are read into one variable, and chance is a multiplication. BenchmarkPick measures it.
 //
 // A Table is immutable but for one counter per route (the round robin's position, which outlives reloads); live counters
 // belong to the upstreams, and a reload builds a new Table over the same ones.

@@ -1,6 +1,8 @@
 package routing
 
 import (
+	"math/bits"
+
 	"penstock/config"
 	"penstock/upstreams"
 )
@@ -27,44 +29,117 @@ func policyOf(name string) policy {
 	return policyLeastLoaded
 }
 
-// score is the target's under the route's policy. position counts from the rotating start of this pick; mean is the mean
-// load, for the policy that needs it.
-func (r *Route) score(q *Query, t *Target, l *upstreams.Load, position int, mean float64) float64 {
-	switch r.policy {
-	case policyRoundRobin:
-		return float64(position) + l.Penalty*float64(l.Limit)
-	case policyPrefixAffinity:
-		return cold(q, t, l, mean)
-	case policyTwoChoices:
-		return q.drawn(position, len(r.targets)) + leastLoaded(l)
-	default:
-		return leastLoaded(l)
-	}
-}
-
 // tokensPerSlot is how many tokens in flight weigh as much as one more request: a long prompt holds an engine longer than
 // a short one, but decoding, which is per request, dominates.
 const tokensPerSlot = 4096
 
-// leastLoaded is the share of the upstream's weighted limit that would be in use with this call on it: own leases, others'
+// loadOf is the share of the upstream's weighted limit that would be in use with one more call on it: own leases, others'
 // work seen by scraping, recent failures, and the tokens in flight.
-func leastLoaded(l *upstreams.Load) float64 {
-	work := float64(l.Active+l.Others+1) + l.Penalty + float64(l.Tokens)/tokensPerSlot
-	return work / (float64(l.Limit) * l.Weight)
+func loadOf(l *upstreams.Load) float64 {
+	return (float64(l.Active+l.Others+1) + l.Penalty + float64(l.Tokens)*(1.0/tokensPerSlot)) * l.Share
 }
 
-// notDrawn pushes a target behind every one that was drawn, and keeps it in the running for when those are full.
-const notDrawn = 1 << 20
+// lowest keeps the target with the lowest score of those it is shown, and chance decides between equal ones.
+type lowest struct {
+	score float64
+	n     int              // of the equals
+	equal [maxEqual]uint16 // positions in the route
+}
 
-// drawn is 0 for the two positions that this pick has drawn and notDrawn for the others.
-func (q *Query) drawn(position, n int) float64 {
-	if n <= 2 {
-		return 0
+// maxEqual bounds the choice among equals. In larger routes the rotating start brings everybody's turn.
+const maxEqual = 64
+
+func (m *lowest) show(at int, score float64) {
+	if m.n == 0 || score < m.score {
+		m.score, m.n = score, 0
 	}
-	first := int(mix(q.Rand) % uint64(n))
-	second := (first + 1 + int(mix(q.Rand+1)%uint64(n-1))) % n
-	if position == first || position == second {
-		return 0
+	if score == m.score && m.n < maxEqual {
+		m.equal[m.n] = uint16(at)
+		m.n++
 	}
-	return notDrawn
+}
+
+// choice is nil when nobody was shown.
+func (m *lowest) choice(r *Route, chance uint64) *Target {
+	if m.n == 0 {
+		return nil
+	}
+	i, _ := bits.Mul64(mix(chance), uint64(m.n))
+	return &r.targets[m.equal[i]]
+}
+
+// leastLoaded picks the target with the most room for its weight.
+func (r *Route) leastLoaded(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
+	var l upstreams.Load
+	var m lowest
+	for i, at := 0, start; i < len(r.targets); i, at = i+1, at+1 {
+		if at == len(r.targets) {
+			at = 0
+		}
+		t := &r.targets[at]
+		if !q.allows(t, s) {
+			continue
+		}
+		eligible = true
+		t.Upstream.ReadLoad(&l, q.Pool, q.at)
+		if l.Active < l.Limit {
+			m.show(at, loadOf(&l))
+		}
+	}
+	return m.choice(r, q.Rand), eligible
+}
+
+// nextInTurn picks the first target from the rotating start on, with those that fail lately put off: a penalty of one call
+// costs as many turns as the target has slots.
+func (r *Route) nextInTurn(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
+	var l upstreams.Load
+	var m lowest
+	for i, at := 0, start; i < len(r.targets); i, at = i+1, at+1 {
+		if m.n > 0 && float64(i) > m.score {
+			break // nobody from here on can have a lower one
+		}
+		if at == len(r.targets) {
+			at = 0
+		}
+		t := &r.targets[at]
+		if !q.allows(t, s) {
+			continue
+		}
+		eligible = true
+		t.Upstream.ReadLoad(&l, q.Pool, q.at)
+		if l.Active < l.Limit {
+			m.show(at, float64(i)+l.Penalty*float64(l.Limit))
+		}
+	}
+	return m.choice(r, q.Rand), eligible
+}
+
+// draws bounds how many targets betterOfTwo looks at to find two that can take the call.
+const draws = 8
+
+// betterOfTwo draws two targets that can take the call and picks the less loaded one. It is nil when too few of those drawn
+// can: then the whole route is looked at.
+func (r *Route) betterOfTwo(q *Query, s upstreams.State) *Target {
+	var l upstreams.Load
+	var first *Target
+	load, chance := 0.0, q.Rand
+	for range draws {
+		chance = mix(chance)
+		at, _ := bits.Mul64(chance, uint64(len(r.targets)))
+		t := &r.targets[at]
+		if t == first || !q.allows(t, s) {
+			continue
+		}
+		t.Upstream.ReadLoad(&l, q.Pool, q.at)
+		switch {
+		case l.Active >= l.Limit:
+		case first == nil:
+			first, load = t, loadOf(&l)
+		case loadOf(&l) < load:
+			return t
+		default:
+			return first
+		}
+	}
+	return nil
 }

@@ -1,8 +1,6 @@
 package routing
 
 import (
-	"math"
-	"math/bits"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +12,8 @@ type Target struct {
 	Upstream *upstreams.Upstream
 	Served   string
 	offer    *upstreams.Offer // of the served name
-	known    *index           // of the prompts sent there, for the policy that needs it
+	member   member           // its place in the route's directory, where there is one
+	rank     uint64           // hash of the upstream's id, the same at every edge; where there is a directory
 }
 
 // Route is one model's way to its engines. It is safe for concurrent use.
@@ -24,8 +23,8 @@ type Route struct {
 	targets []Target
 	policy  policy
 	rotor   *atomic.Uint32
-	// indexes are those of the targets, by upstream, for the policy that needs them; the map is not changed after Build.
-	indexes map[upstreams.ID]*index
+	// directory is of the prompts that were sent to the targets, for the policy that needs it; else nil.
+	directory *directory
 }
 
 // Query is one call's question. It is borrowed for the length of Acquire.
@@ -36,6 +35,8 @@ type Query struct {
 	Exclude []upstreams.ID // upstreams that this call has tried
 	Now     time.Time
 	Rand    uint64 // source of chance for ties
+
+	at upstreams.Moment // Now, once a pick has begun
 }
 
 func (q *Query) excludes(t *Target) bool {
@@ -51,7 +52,7 @@ func (q *Query) excludes(t *Target) bool {
 func (r *Route) Targets() []Target { return r.targets }
 
 // WantsPrefix reports whether the route's policy looks at Query.Prefix.
-func (r *Route) WantsPrefix() bool { return r.indexes != nil }
+func (r *Route) WantsPrefix() bool { return r.directory != nil }
 
 // Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and must release it exactly
 // once. The error is ErrNoUpstream or a *FullError.
@@ -69,8 +70,8 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 			return nil, nil, r.Full(q)
 		}
 		if lease, ok := best.Upstream.TryLease(q.Pool, q.Tokens, q.Now); ok {
-			if best.known != nil {
-				best.known.learn(q.Prefix)
+			if r.directory != nil {
+				r.directory.learn(q.Prefix, best.member)
 			}
 			return lease, best, nil
 		}
@@ -81,55 +82,35 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 // pick chooses among the targets, from start on. Targets that were never probed are asked only when none of the route is
 // up.
 func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
-	if best, eligible = r.scan(q, start, (*upstreams.Upstream).Eligible); eligible {
+	q.at = upstreams.At(q.Now)
+	if best, eligible = r.choose(q, start, upstreams.StateUp); eligible {
 		return best, true
 	}
-	return r.scan(q, start, (*upstreams.Upstream).EligiblePending)
+	return r.choose(q, start, upstreams.StatePending)
 }
 
-// may says whether an upstream may be sent a call: Eligible, or EligiblePending for a route that has nothing better.
-type may func(*upstreams.Upstream, time.Time) bool
-
-// allows filters: the upstream may be used, it has the model, and this call has not tried it.
-func (q *Query) allows(t *Target, up may) bool {
-	return up(t.Upstream, q.Now) && t.offer.Stands() && (len(q.Exclude) == 0 || !q.excludes(t))
+// allows filters: the upstream is in the state and may be used, it has the model, and this call has not tried it.
+func (q *Query) allows(t *Target, s upstreams.State) bool {
+	return t.Upstream.EligibleIn(s, q.at) && t.offer.Stands() && (len(q.Exclude) == 0 || !q.excludes(t))
 }
 
-func (r *Route) scan(q *Query, start int, up may) (best *Target, eligible bool) {
-	mean := 0.0
-	if r.policy == policyPrefixAffinity {
-		if best, mean = r.warmest(q, up); best != nil {
+// choose picks among the targets in a state by the route's policy. eligible says that there is any; best is nil when all of
+// them are full.
+func (r *Route) choose(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
+	switch r.policy {
+	case policyRoundRobin:
+		return r.nextInTurn(q, start, s)
+	case policyTwoChoices:
+		if best = r.betterOfTwo(q, s); best != nil {
 			return best, true
 		}
+	case policyPrefixAffinity:
+		if best = r.warmest(q, s); best != nil {
+			return best, true
+		}
+		return r.home(q, start, s)
 	}
-	var l upstreams.Load
-	lowest, ties, chance := math.Inf(1), uint64(0), mix(q.Rand)
-	for i, at := 0, start; i < len(r.targets); i, at = i+1, at+1 {
-		if at == len(r.targets) {
-			at = 0
-		}
-		t := &r.targets[at]
-		if !q.allows(t, up) {
-			continue
-		}
-		eligible = true
-		t.Upstream.ReadLoad(&l, q.Pool, q.Now)
-		if l.Active >= l.Limit {
-			continue
-		}
-		switch s := r.score(q, t, &l, i, mean); {
-		case s < lowest:
-			best, lowest, ties = t, s, 1
-		case s == lowest:
-			// Reservoir choice: the k-th equal replaces the choice with probability 1/k.
-			ties++
-			chance = chance*6364136223846793005 + 1442695040888963407 // Knuth's generator: its upper bits are good
-			if share, _ := bits.Mul64(chance, ties); share == 0 {
-				best = t
-			}
-		}
-	}
-	return best, eligible
+	return r.leastLoaded(q, start, s)
 }
 
 // mix is one step of splitmix64, a cheap generator whose every output is well spread.

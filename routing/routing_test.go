@@ -2,13 +2,9 @@ package routing
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -343,25 +339,6 @@ func TestPrefixAffinityAgreesBetweenEdges(t *testing.T) {
 	}
 }
 
-func TestPrefixIndexOutlivesReload(t *testing.T) {
-	p := plan(t, upstream("a", 64), upstream("b", 64))
-	f := &config.File{Models: []config.Model{model("m", config.PolicyPrefixAffinity, "a", "b")}}
-	before, err := Build(f, p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := Build(f, p, before)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := p.Upstream("a")[0].ID()
-	blocks := HashBlocks(nil, 1, conversation(3))
-	lookup(t, before, "m").indexes[id].learn(blocks)
-	if n := lookup(t, after, "m").indexes[id].length(blocks); n != len(blocks) {
-		t.Errorf("%d of %d blocks known after a reload", n, len(blocks))
-	}
-}
-
 func TestHashBlocks(t *testing.T) {
 	prompt := conversation(7)
 	long, short := HashBlocks(nil, 5, prompt), HashBlocks(nil, 5, prompt[:2*blockBytes+100])
@@ -404,89 +381,5 @@ func TestCapacity(t *testing.T) {
 	}
 	if shared.Ready(t0) {
 		t.Error("a route whose upstream was never probed is called ready")
-	}
-}
-
-// live makes upstreams of one engine that answers every probe, and waits until they are up.
-func live(t testing.TB, names ...string) *upstreams.Plan {
-	t.Helper()
-	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"served-m","object":"model"}]}`)
-	}))
-	t.Cleanup(engine.Close)
-	set, err := upstreams.NewSet(upstreams.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var specs []config.Upstream
-	for _, name := range names {
-		u := upstream(name, 1000)
-		u.URL, u.Engine = engine.URL, "openai"
-		specs = append(specs, u)
-	}
-	p, err := set.Plan(specs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set.Commit(p)
-	t.Cleanup(func() { _ = set.Close(context.Background()) })
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	set.WaitProbed(ctx, p)
-	for _, name := range names {
-		if u := p.Upstream(name)[0]; !u.Eligible(time.Now()) || !u.Serves("served-m") {
-			t.Fatalf("%s is %s", name, u.State())
-		}
-	}
-	return p
-}
-
-// fleet is a route over 32 upstreams that are up.
-func fleet(t testing.TB, policy string) *Route {
-	t.Helper()
-	var names []string
-	for i := range 32 {
-		names = append(names, fmt.Sprint("u", i))
-	}
-	return lookup(t, table(t, live(t, names...), model("m", policy, names...)), "m")
-}
-
-var policies = []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity}
-
-// BenchmarkPick is the choice alone, over 32 upstreams that are up and list their models.
-func BenchmarkPick(b *testing.B) {
-	blocks := HashBlocks(nil, 1, conversation(1))
-	for _, policy := range policies {
-		b.Run(policy, func(b *testing.B) {
-			r := fleet(b, policy)
-			b.ReportAllocs()
-			q := Query{Now: time.Now(), Prefix: blocks}
-			for b.Loop() {
-				q.Rand++
-				if best, _ := r.pick(&q, int(q.Rand%32)); best == nil {
-					b.Fatal("nobody was picked")
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkAcquire is a pick with its lease, taken and given back.
-func BenchmarkAcquire(b *testing.B) {
-	blocks := HashBlocks(nil, 1, conversation(1))
-	for _, policy := range policies {
-		b.Run(policy, func(b *testing.B) {
-			r := fleet(b, policy)
-			b.ReportAllocs()
-			q := Query{Now: time.Now(), Prefix: blocks}
-			for b.Loop() {
-				q.Rand++
-				l, _, err := r.Acquire(&q)
-				if err != nil {
-					b.Fatal(err)
-				}
-				l.Release(upstreams.OutcomeOK)
-			}
-		})
 	}
 }

@@ -29,9 +29,8 @@ type pattern struct {
 	route  *Route
 }
 
-// Build compiles the models of f. What a route remembers (the rotor's position, the prefix
-// index) is taken over from keep, which may be nil. An error means
-// that f was not validated.
+// Build compiles the models of f. What a route remembers (the rotor's position, the directory of prompts) is taken over from
+// keep, which may be nil. An error means that f was not validated.
 func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	t := &Table{exact: make(map[string]*Route, len(f.Models))}
 	for i := range f.Models {
@@ -80,10 +79,12 @@ func newRoute(m *config.Model, r Resolver, before *Route) (*Route, error) {
 			route.targets = append(route.targets, Target{Upstream: u, Served: served, offer: u.Offer(served)})
 		}
 	}
-	if route.policy == policyPrefixAffinity {
-		return route, route.remember(before)
+	if route.policy != policyPrefixAffinity {
+		return route, nil
 	}
-	return route, nil
+	var err error
+	route.directory, err = newDirectory(route.targets, before.directory)
+	return route, err
 }
 
 // Lookup finds the route of a model's id or alias. An exact name wins over a pattern, a longer pattern over a shorter one.

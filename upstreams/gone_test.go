@@ -53,8 +53,7 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
 		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
-		u := watched(t, e, "vllm", "m")
-		u.log = zap.New(core)
+		u := watchedBy(t, newTestSet(t, Options{Log: zap.New(core)}), e, "vllm", "m")
 		synctest.Wait()
 		for i, bounds := range [][2]time.Duration{
 			{0, 200 * time.Millisecond}, {goneAgain, 2300 * time.Millisecond}, {2 * goneAgain, 3500 * time.Millisecond},

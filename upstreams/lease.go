@@ -76,11 +76,11 @@ func (u *Upstream) TryLease(p Pool, tokens int, now time.Time) (*Lease, bool) {
 }
 
 func (u *Upstream) take(p Pool) bool {
-	limits := u.limits.Load()
+	c := u.capacity.Load()
 	unit := slotUnit(p)
 	for {
 		word := u.slots.Load()
-		if limits.active(word, p) >= u.limit(limits, p) || inPool(word, p) == slotMax {
+		if c.active(word, p) >= c.net[p] || inPool(word, p) == slotMax {
 			return false
 		}
 		if u.slots.CompareAndSwap(word, word+unit) {

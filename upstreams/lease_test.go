@@ -101,7 +101,9 @@ func TestLeaseAccounting(t *testing.T) {
 					st.spec.Concurrency = config.Concurrency{Text: rapid.IntRange(0, 4).Draw(t, "text"), Vision: rapid.IntRange(0, 3).Draw(t, "vision"), Audio: 1}
 				}
 				u.settings.Store(&st)
-				u.setLimits()
+				u.mu.Lock()
+				u.renewCapacity()
+				u.mu.Unlock()
 			},
 			"": func(t *rapid.T) {
 				if got := u.inFlight(); got != total() {
@@ -242,8 +244,8 @@ func TestStatesAndLeases(t *testing.T) {
 		eligible, pending bool
 	}{{StatePending, false, true}, {StateUp, true, false}, {StateDown, false, false}} {
 		u.bring(c.state)
-		if u.Eligible(now) != c.eligible || u.EligiblePending(now) != c.pending {
-			t.Errorf("%v: eligible %t, pending %t", c.state, u.Eligible(now), u.EligiblePending(now))
+		if u.Eligible(now) != c.eligible || u.EligibleIn(StatePending, At(now)) != c.pending {
+			t.Errorf("%v: eligible %t, pending %t", c.state, u.Eligible(now), u.EligibleIn(StatePending, At(now)))
 		}
 		l, ok := u.TryLease(PoolText, 0, now)
 		if ok != (c.state != StateDown) {
@@ -263,7 +265,7 @@ func TestStatesAndLeases(t *testing.T) {
 func TestPickPathDoesNotAllocate(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
 	u.models.Store(newModelList([]ModelInfo{{ID: "m"}}, nil, time.Now()))
-	u.charge(time.Now())
+	u.charge(At(time.Now()))
 	now := time.Now()
 	var sink float64
 	if n := testing.AllocsPerRun(100, func() {

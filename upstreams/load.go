@@ -14,26 +14,26 @@ type Load struct {
 	Limit   int     // slots; what ghosts hold is taken off
 	Tokens  int64   // estimated tokens of the own leases
 	Penalty float64 // recent failures and the slow start after a return, in calls
-	Weight  float64 // as configured, 1 by default
+	Share   float64 // of the weighted limit that one call takes: 1/(Limit × weight)
 }
 
 // Load returns the pool's load. It reads atomics only and does not allocate.
 func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
-	u.ReadLoad(&l, p, now)
+	u.ReadLoad(&l, p, At(now))
 	return l
 }
 
 // ReadLoad is Load into a variable of the caller's. A pick asks dozens of upstreams, and copying the answer would be half
 // of what each costs.
-func (u *Upstream) ReadLoad(l *Load, p Pool, now time.Time) {
-	limits, word := u.limits.Load(), u.slots.Load()
-	l.Active, l.Limit = limits.active(word, p), u.limit(limits, p)
-	if l.Others = 0; u.report.Load() != nil {
-		l.Others = u.others(now)
+func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
+	c, word := u.capacity.Load(), u.slots.Load()
+	l.Active, l.Limit, l.Share = c.active(word, p), c.net[p], c.share[p]
+	l.Others = 0
+	if r := u.report.Load(); r != nil && now <= r.until {
+		l.Others = r.others
 	}
-	l.Weight = u.settings.Load().weight
 	l.Tokens = u.tokens[p].Load()
-	if limits.Shared {
+	if c.Shared {
 		l.Tokens = u.tokens[PoolText].Load() + u.tokens[PoolVision].Load() + u.tokens[PoolAudio].Load()
 	}
 	l.Penalty = 0
@@ -41,7 +41,7 @@ func (u *Upstream) ReadLoad(l *Load, p Pool, now time.Time) {
 		l.Penalty = d.at(now)
 	}
 	if at := u.returned.Load(); at != 0 {
-		l.Penalty += slowStart(ticks(now)-at, l.Limit)
+		l.Penalty += slowStart(int64(now)-at, l.Limit)
 	}
 }
 
@@ -66,7 +66,7 @@ const (
 const defaultLimit = 16
 
 // Limits returns the configured or learned slots, before ghosts are taken off.
-func (u *Upstream) Limits() Limits { return *u.limits.Load() }
+func (u *Upstream) Limits() Limits { return u.capacity.Load().Limits }
 
 // Of returns the limit of a pool.
 func (l *Limits) Of(p Pool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
@@ -79,14 +79,25 @@ func (l *Limits) active(word uint64, p Pool) int {
 	return inPool(word, p)
 }
 
-// limit is the pool's limit less what ghosts hold, but at least one: an engine with nothing but ghosts is still asked. Only
-// a shared pool can be derated, for nobody knows which of several a ghost sits in.
-func (u *Upstream) limit(l *Limits, p Pool) int {
-	n := l.Of(p)
-	if g := int(u.ghosts.Load()); g > 0 && l.Shared && n > 0 {
-		n = max(1, n-g)
+// capacity is the limits as a pick and a lease read them. It never changes: another one takes its place.
+type capacity struct {
+	Limits
+	net   [poolCount]int     // less what ghosts hold
+	share [poolCount]float64 // see Load.Share
+}
+
+// newCapacity takes the ghosts off, but leaves at least one slot: an engine with nothing but ghosts is still asked. Only a
+// shared pool can be derated, for nobody knows which of several a ghost sits in.
+func newCapacity(l Limits, ghosts int, weight float64) *capacity {
+	c := &capacity{Limits: l}
+	for p := range poolCount {
+		n := l.Of(p)
+		if ghosts > 0 && l.Shared && n > 0 {
+			n = max(1, n-ghosts)
+		}
+		c.net[p], c.share[p] = n, 1/(float64(max(1, n))*weight)
 	}
-	return n
+	return c
 }
 
 // limitsOf decides the slots: the file, else the engine, else the profile, else the default. A map in the file makes
@@ -110,10 +121,22 @@ func sharedLimits(n int, source string) Limits {
 	return Limits{Shared: true, Text: n, Vision: n, Audio: n, Source: source}
 }
 
-func (u *Upstream) setLimits() {
-	l := limitsOf(u.settings.Load().spec.Concurrency, int(u.reported.Load()), u.engine.Load())
-	if old := u.limits.Swap(&l); old != nil && (l.Text > old.Text || l.Vision > old.Vision || l.Audio > old.Audio) {
+// renewCapacity follows a change of what the slots depend on. Called with mu held.
+func (u *Upstream) renewCapacity() {
+	st := u.settings.Load()
+	c := newCapacity(limitsOf(st.spec.Concurrency, u.reported, u.engine.Load()), int(u.ghosts.Load()), st.weight)
+	if old := u.capacity.Swap(c); old != nil && (c.net[PoolText] > old.net[PoolText] || c.net[PoolVision] > old.net[PoolVision] || c.net[PoolAudio] > old.net[PoolAudio]) {
 		u.set.o.OnRoom()
+	}
+}
+
+// tellCapacity books how many requests the engine says it runs at once; 0: it does not tell.
+func (u *Upstream) tellCapacity(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if n != u.reported {
+		u.reported = n
+		u.renewCapacity()
 	}
 }
 
@@ -125,6 +148,9 @@ type Report struct {
 	OwnAtScrape int       `json:"own_at_scrape"`
 	At          time.Time `json:"at"`
 	Source      string    `json:"source"` // the page's path
+
+	until  Moment // when it ages out
+	others int    // of the work that own leases do not explain, what is not ghosts'
 }
 
 // freshIntervals is how many probe intervals a report counts for.
@@ -133,31 +159,29 @@ const freshIntervals = 3
 // Report returns the newest report, and false when there is none or it has aged out.
 func (u *Upstream) Report(now time.Time) (Report, bool) {
 	r := u.report.Load()
-	if r == nil || !u.fresh(r, now) {
+	if r == nil || !r.fresh(now) {
 		return Report{}, false
 	}
 	return *r, true
 }
 
-func (u *Upstream) fresh(r *Report, now time.Time) bool {
-	return now.Sub(r.At) <= freshIntervals*u.settings.Load().probe.interval
-}
+func (r *Report) fresh(now time.Time) bool { return At(now) <= r.until }
 
 // excess is the work at the engine that own leases do not explain.
 func (r *Report) excess() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape) }
 
 func (u *Upstream) others(now time.Time) int {
 	r := u.report.Load()
-	if r == nil || !u.fresh(r, now) {
+	if r == nil || !r.fresh(now) {
 		return 0
 	}
-	return max(0, r.excess()-int(u.ghosts.Load()))
+	return r.others
 }
 
 // decaying is a quantity that halves every halfLife.
 type decaying struct {
 	value float64
-	since time.Time
+	since Moment
 }
 
 // halfLife of the penalty: a failure weighs like a call that runs for some seconds, so that an upstream that fails fast
@@ -167,15 +191,18 @@ const halfLife = 5 * time.Second
 // penaltyMax bounds the penalty in calls, so that after an outage under load a good upstream is not shunned for a minute.
 const penaltyMax = 64
 
-func (d *decaying) at(now time.Time) float64 {
-	if d == nil {
+// decayed is when nothing is left of the greatest penalty that would be worth the arithmetic.
+const decayed = Moment(15 * halfLife)
+
+func (d *decaying) at(now Moment) float64 {
+	if d == nil || now-d.since > decayed {
 		return 0
 	}
-	return d.value * math.Exp2(-float64(max(0, now.Sub(d.since)))/float64(halfLife))
+	return d.value * math.Exp2(-float64(max(0, now-d.since))/float64(halfLife))
 }
 
 // charge books one failure or refusal as load.
-func (u *Upstream) charge(now time.Time) {
+func (u *Upstream) charge(now Moment) {
 	for {
 		old := u.penalty.Load()
 		if u.penalty.CompareAndSwap(old, &decaying{min(penaltyMax, old.at(now)+1), now}) {
@@ -245,23 +272,26 @@ func (u *Upstream) setReport(r *Report, batch int, now time.Time) {
 	defer u.mu.Unlock()
 	if r == nil {
 		u.trackers.fresh += batch
-		if old := u.report.Load(); old == nil || !u.fresh(old, now) {
+		if old := u.report.Load(); old == nil || !old.fresh(now) {
 			u.abandoned[fateUnknown].Add(u.trackers.fresh + u.trackers.suspects)
 			u.trackers = ghostTracker{}
 			u.setGhosts(0)
 		}
 		return
 	}
-	u.report.Store(r)
 	freed, held := u.trackers.end(batch, r.excess(), now)
 	u.abandoned[fateFreed].Add(freed)
 	u.abandoned[fateHeld].Add(held)
+	r.until = At(r.At.Add(freshIntervals * u.settings.Load().probe.interval))
+	r.others = max(0, r.excess()-u.trackers.ghosts)
+	u.report.Store(r)
 	u.setGhosts(u.trackers.ghosts)
 }
 
+// setGhosts books the slots that the engine works in for nobody. Called with mu held.
 func (u *Upstream) setGhosts(n int) {
-	if int64(n) < u.ghosts.Swap(int64(n)) {
-		u.set.o.OnRoom()
+	if u.ghosts.Swap(int64(n)) != int64(n) {
+		u.renewCapacity()
 	}
 }
 

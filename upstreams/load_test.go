@@ -49,7 +49,7 @@ func TestSharedAndSeparatePools(t *testing.T) {
 	if _, ok := separate.TryLease(PoolAudio, 0, now); ok {
 		t.Error("a pool that the map leaves out gave a lease")
 	}
-	if l := separate.Load(PoolText, now); l.Active != 1 || l.Limit != 1 || l.Tokens != 100 || l.Weight != 1 {
+	if l := separate.Load(PoolText, now); l.Active != 1 || l.Limit != 1 || l.Tokens != 100 || l.Share != 1 {
 		t.Errorf("separate: %+v", l)
 	}
 }
@@ -89,13 +89,13 @@ func TestPenalty(t *testing.T) {
 	}
 	near(0, 0)
 	for range 4 {
-		u.charge(now)
+		u.charge(At(now))
 	}
 	near(0, 4)
 	near(halfLife, 2)
 	near(10*halfLife, 0.004)
 	for range 1000 {
-		u.charge(now)
+		u.charge(At(now))
 	}
 	near(0, penaltyMax)
 	u.bring(StateDown)

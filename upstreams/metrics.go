@@ -19,7 +19,7 @@ func (u *Upstream) newMetrics() {
 	for p := range poolCount {
 		pool := label + ",pool=" + strconv.Quote(p.String()) + "}"
 		gauge("inflight"+pool, func(time.Time) float64 { return float64(inPool(u.slots.Load(), p)) })
-		gauge("limit"+pool, func(time.Time) float64 { return float64(u.limit(u.limits.Load(), p)) })
+		gauge("limit"+pool, func(time.Time) float64 { return float64(u.capacity.Load().net[p]) })
 	}
 	gauge("state_seconds"+label+"}", func(now time.Time) float64 {
 		u.mu.Lock()

@@ -260,9 +260,9 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	}
 	if u.engine.Swap(profile) != profile {
 		u.log.Info("upstream's engine recognised", zap.String("upstream", u.label), zap.String("engine", profile.Name()))
-		u.reported.Store(0)
-		u.setLimits()
 		u.mu.Lock()
+		u.reported = 0
+		u.renewCapacity()
 		u.renewOffers()
 		u.mu.Unlock()
 		p.source, p.listsDue = 0, true
@@ -342,8 +342,8 @@ func isList(content any, field string) bool {
 // readCapacity asks how many requests the engine runs at once. A capacity once told stays until another is.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	u := p.up
-	if n, ok := capacityOf(ctx, p.get, u.engine.Load(), timeout); ok && int64(n) != u.reported.Swap(int64(n)) {
-		u.setLimits()
+	if n, ok := capacityOf(ctx, p.get, u.engine.Load(), timeout); ok {
+		u.tellCapacity(n)
 	}
 }
 

@@ -77,7 +77,12 @@ func (e *playedEngine) pauses() []time.Duration {
 // watched runs a prober over a played engine.
 func watched(t *testing.T, e *playedEngine, engine string, models ...string) *Upstream {
 	t.Helper()
-	s := newTestSet(t, Options{})
+	return watchedBy(t, newTestSet(t, Options{}), e, engine, models...)
+}
+
+// watchedBy is watched in a given set.
+func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...string) *Upstream {
+	t.Helper()
 	var deployed []config.Model
 	for _, m := range models {
 		deployed = append(deployed, config.Model{ID: m, Deployments: []config.Deployment{{Upstream: "a"}}})

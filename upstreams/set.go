@@ -195,7 +195,7 @@ func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Pr
 	u.openUntil.Store(breakerClosed)
 	u.engine.Store(profile)
 	u.settings.Store(st)
-	u.setLimits()
+	u.renewCapacity()
 	u.newMetrics()
 	return u
 }
@@ -239,8 +239,8 @@ func (s *Set) commit(item *planned, renewed bool) {
 	if old.spec.Engine != st.spec.Engine || renewed {
 		u.engine.Store(s.profiles.Load().successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
 	}
-	u.setLimits()
 	u.mu.Lock()
+	u.renewCapacity()
 	u.renewOffers()
 	if old.probe != st.probe {
 		u.health.fall, u.health.rise, u.health.row = st.probe.fall, st.probe.rise, 0

@@ -87,7 +87,7 @@ func TestSetLife(t *testing.T) {
 	if ua.State() != StateUp || ua.Engine().Name() != "vllm" || ub.State() != StateUp || ub.Engine().Name() != "llamacpp" {
 		t.Fatalf("a %v %s, b %v %s", ua.State(), ua.Engine().Name(), ub.State(), ub.Engine().Name())
 	}
-	if l := ub.Load(PoolText, time.Now()); l.Limit != 4 || l.Weight != 2 || l.Others != 3 {
+	if l := ub.Load(PoolText, time.Now()); l.Limit != 4 || l.Share != 1.0/8 || l.Others != 3 {
 		t.Errorf("b: %+v", l)
 	}
 	if p.Upstream("c") != nil || len(s.All()) != 2 {
@@ -447,6 +447,8 @@ func TestOnRoom(t *testing.T) {
 		})
 		step("breaker closed", func() { release(OutcomeOK) })
 		step("a ghost has gone", func() {
+			u.mu.Lock()
+			defer u.mu.Unlock()
 			u.setGhosts(1)
 			before := told.Load()
 			u.setGhosts(2)

@@ -62,7 +62,7 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 		return "upstream is down: " + u.lastFailure()
 	case u.Breaker(now) == BreakerOpen:
 		return "breaker is open: " + u.lastFailure()
-	case !u.passes(now):
+	case !u.passes(At(now)):
 		return "breaker is half-open and its trial is under way: " + u.lastFailure()
 	case !u.Serves(served):
 		return u.withheld(served)
@@ -107,7 +107,7 @@ func (u *Upstream) Status(now time.Time) Status {
 	}
 	if report != nil {
 		r := *report
-		st.Report, st.ReportFresh, st.ReportAge = &r, u.fresh(report, now), age(report.At, now)
+		st.Report, st.ReportFresh, st.ReportAge = &r, report.fresh(now), age(report.At, now)
 	}
 	if until := u.openUntil.Load(); until != breakerClosed && until > ticks(now) {
 		st.BreakerOpens = time.Duration(until - ticks(now)).Seconds()

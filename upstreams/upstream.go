@@ -78,8 +78,7 @@ type Upstream struct {
 
 	settings atomic.Pointer[settings]
 	engine   atomic.Pointer[Profile]
-	limits   atomic.Pointer[Limits]
-	reported atomic.Int64 // the engine's own capacity; 0: not told
+	capacity atomic.Pointer[capacity]
 
 	slots  atomic.Uint64 // in-flight of every pool in one word, see slotUnit
 	tokens [poolCount]atomic.Int64
@@ -102,6 +101,7 @@ type Upstream struct {
 
 	mu        sync.Mutex // guards what follows; held for bookkeeping only, never over I/O
 	health    health
+	reported  int // the engine's own capacity; 0: not told
 	trackers  ghostTracker
 	failure   *LastFailure
 	check     *LastCheck
@@ -177,12 +177,12 @@ func (u *Upstream) Breaker(now time.Time) Breaker {
 }
 
 // Eligible reports whether a call may be sent here now: up, not retiring, and the breaker closed or free for a trial.
-func (u *Upstream) Eligible(now time.Time) bool { return u.State() == StateUp && u.passes(now) }
+func (u *Upstream) Eligible(now time.Time) bool { return u.EligibleIn(StateUp, At(now)) }
 
-// EligiblePending is Eligible for an upstream that has not been probed yet. A route falls back on these when none of its
-// upstreams is up, so that the first requests after a start are served.
-func (u *Upstream) EligiblePending(now time.Time) bool {
-	return u.State() == StatePending && u.passes(now)
+// EligibleIn is Eligible for an upstream in a given state: up, or pending, which means that it has not been probed yet. A
+// route falls back on pending ones when none of its upstreams is up, so that the first requests after a start are served.
+func (u *Upstream) EligibleIn(s State, now Moment) bool {
+	return State(u.state.Load()) == s && !u.retiring.Load() && u.passes(now)
 }
 
 // NextChance returns how long it will be, as far as can be foreseen, until a call for the served name may go here: 0 when one
@@ -190,7 +190,7 @@ func (u *Upstream) EligiblePending(now time.Time) bool {
 func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 	until := ticks(now)
 	switch s := u.State(); {
-	case s == StateRetiring:
+	case s == StateRetiring, u.Mode() != ModeReady:
 		return time.Hour
 	case s == StateDown:
 		until = u.nextProbe.Load() + int64(u.settings.Load().probe.rise-1)*int64(returnPause)
@@ -203,27 +203,34 @@ func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 	return max(0, time.Duration(until-ticks(now)))
 }
 
-func (u *Upstream) passes(now time.Time) bool {
+// passes reports whether the operator lets calls in, and the breaker.
+func (u *Upstream) passes(now Moment) bool {
 	if u.Mode() != ModeReady {
 		return false
 	}
 	until := u.openUntil.Load()
-	return until == breakerClosed || ticks(now) >= until && !u.trial.Load()
+	return until == breakerClosed || int64(now) >= until && !u.trial.Load()
 }
 
 // breakerClosed is the openUntil of a closed breaker.
 const breakerClosed = math.MinInt64
 
-// epoch turns times into numbers on the monotonic clock, so that a step of the wall clock holds no breaker open.
+// Moment is a time as a pick compares it: nanoseconds on the monotonic clock since the program began, so that a step of the
+// wall clock holds no breaker open.
+type Moment int64
+
 var epoch = time.Now()
 
-func ticks(t time.Time) int64 { return int64(t.Sub(epoch)) }
+// At returns the moment of a time.
+func At(t time.Time) Moment { return Moment(t.Sub(epoch)) }
+
+func ticks(t time.Time) int64 { return int64(At(t)) }
 
 // observe books a finished lease: breaker, passive health, penalty, metrics.
 func (u *Upstream) observe(o Outcome, trial bool, now time.Time) {
 	u.attempts[o].Inc()
 	if o.failed() || o == OutcomeRefused {
-		u.charge(now)
+		u.charge(At(now))
 	}
 	u.mu.Lock()
 	if o == OutcomeClientGone || o == OutcomeTimeout {

@@ -1,0 +1,127 @@
+package routing
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// live makes upstreams of one engine that answers every probe, and waits until they are up.
+func live(t testing.TB, names ...string) *upstreams.Plan {
+	t.Helper()
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			_, _ = io.WriteString(w, "vllm:num_requests_running 3\n")
+			return
+		}
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"served-m","object":"model"}]}`)
+	}))
+	t.Cleanup(engine.Close)
+	set, err := upstreams.NewSet(upstreams.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var specs []config.Upstream
+	for _, name := range names {
+		u := upstream(name, 1000)
+		u.URL, u.Engine = engine.URL, "vllm"
+		specs = append(specs, u)
+	}
+	p, err := set.Plan(specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Commit(p)
+	t.Cleanup(func() { _ = set.Close(context.Background()) })
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	set.WaitProbed(ctx, p)
+	for _, name := range names {
+		if u := p.Upstream(name)[0]; !u.Eligible(time.Now()) || !u.Serves("served-m") {
+			t.Fatalf("%s is %s", name, u.State())
+		}
+	}
+	return p
+}
+
+// fleet is a route over 32 upstreams that are up.
+func fleet(t testing.TB, policy string) *Route {
+	t.Helper()
+	var names []string
+	for i := range 32 {
+		names = append(names, fmt.Sprint("u", i))
+	}
+	return lookup(t, table(t, live(t, names...), model("m", policy, names...)), "m")
+}
+
+var policies = []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity}
+
+// BenchmarkPick is the choice alone, over 32 upstreams that are up, list their models and tell their load. The budget is
+// half a microsecond and no allocation.
+func BenchmarkPick(b *testing.B) {
+	blocks := HashBlocks(nil, 1, conversation(1))
+	for _, policy := range append(policies, "warm") {
+		b.Run(policy, func(b *testing.B) {
+			r := fleet(b, strings.Replace(policy, "warm", config.PolicyPrefixAffinity, 1))
+			if policy == "warm" {
+				r.directory.learn(blocks, r.targets[7].member)
+			}
+			b.ReportAllocs()
+			q := Query{Now: time.Now(), Prefix: blocks}
+			for b.Loop() {
+				q.Rand++
+				if best, _ := r.pick(&q, int(q.Rand%32)); best == nil {
+					b.Fatal("nobody was picked")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkAcquire is a pick with its lease, taken and given back.
+func BenchmarkAcquire(b *testing.B) {
+	blocks := HashBlocks(nil, 1, conversation(1))
+	for _, policy := range policies {
+		b.Run(policy, func(b *testing.B) {
+			r := fleet(b, policy)
+			b.ReportAllocs()
+			q := Query{Now: time.Now(), Prefix: blocks}
+			for b.Loop() {
+				q.Rand++
+				l, _, err := r.Acquire(&q)
+				if err != nil {
+					b.Fatal(err)
+				}
+				l.Release(upstreams.OutcomeOK)
+			}
+		})
+	}
+}
+
+func TestPickDoesNotAllocate(t *testing.T) {
+	blocks := HashBlocks(nil, 1, conversation(1))
+	for _, policy := range policies {
+		r := fleet(t, policy)
+		q := Query{Now: time.Now(), Prefix: blocks}
+		for _, known := range []bool{false, true} {
+			if known && r.directory != nil {
+				r.directory.learn(blocks, r.targets[7].member)
+			}
+			n := testing.AllocsPerRun(100, func() {
+				q.Rand++
+				_, _ = r.pick(&q, int(q.Rand%32))
+			})
+			if n != 0 {
+				t.Errorf("%s: %v allocations for a pick", policy, n)
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package routing
+
+import (
+	"fmt"
+	"testing"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// known is how many leading blocks of a prompt the directory has somebody for.
+func (d *directory) known(blocks []uint64) int {
+	n, _ := d.deepest(blocks, &members{})
+	return n
+}
+
+func TestDirectory(t *testing.T) {
+	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
+	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c")), "m")
+	d := r.directory
+	blocks := HashBlocks(nil, 1, conversation(3))
+	if len(blocks) < 8 {
+		t.Fatalf("%d blocks are too few for this test", len(blocks))
+	}
+	if n := d.known(blocks); n != 0 {
+		t.Errorf("%d blocks known of what was never sent", n)
+	}
+	a, b := r.targets[0].member, r.targets[1].member
+	for n := range len(blocks) + 1 { // every length, so that every way of halving is tried
+		d.learn(blocks[:n], a)
+		if got := d.known(blocks); got != n {
+			t.Errorf("%d of %d blocks known", got, n)
+		}
+	}
+	d.learn(blocks[:2], b)
+	var not members
+	if n, who := d.deepest(blocks, &not); n != len(blocks) || !who.has(a) || who.has(b) {
+		t.Errorf("%d blocks, by %v", n, who)
+	}
+	only := members{}
+	only[a/64] |= 1 << (a % 64)
+	not.add(&only)
+	if n, who := d.deepest(blocks, &not); n != 2 || who.has(a) || !who.has(b) {
+		t.Errorf("without the first: %d blocks, by %v", n, who)
+	}
+	only = members{}
+	only[b/64] |= 1 << (b % 64)
+	not.add(&only)
+	if n, _ := d.deepest(blocks, &not); n != 0 {
+		t.Errorf("without both: %d blocks", n)
+	}
+}
+
+// The end of a prompt is forgotten before its beginning: halving relies on it.
+func TestDirectoryForgetsTheEnd(t *testing.T) {
+	p := plan(t, upstream("a", 64))
+	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a")), "m")
+	r.directory.blocks.Resize(12)
+	first := HashBlocks(nil, 1, conversation(1))[:8]
+	for id := range 5 {
+		r.directory.learn(first, r.targets[0].member)
+		r.directory.learn(HashBlocks(nil, 1, conversation(id+2))[:8], r.targets[0].member)
+		n := r.directory.known(first)
+		if n == 0 || n == len(first) {
+			t.Errorf("%d of %d blocks are known", n, len(first))
+		}
+		for i, b := range first {
+			if r.directory.blocks.Contains(b) != (i < n) {
+				t.Errorf("block %d of %d: known %t", i, n, i >= n)
+			}
+		}
+	}
+}
+
+func TestDirectoryOutlivesReload(t *testing.T) {
+	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
+	build := func(before *Table, ups ...string) (*Table, *Route) {
+		tab, err := Build(&config.File{Models: []config.Model{model("m", config.PolicyPrefixAffinity, ups...)}}, p, before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tab, lookup(t, tab, "m")
+	}
+	before, r := build(nil, "a", "b")
+	blocks := HashBlocks(nil, 1, conversation(3))
+	r.directory.learn(blocks, r.targets[1].member)
+	_, r = build(before, "c", "b") // in another order, with another neighbour
+	n, who := r.directory.deepest(blocks, &members{})
+	if n != len(blocks) || !who.has(r.targets[1].member) || who.has(r.targets[0].member) {
+		t.Errorf("%d of %d blocks known, by %v", n, len(blocks), who)
+	}
+	if l, _, err := r.Acquire(&Query{Now: t0, Prefix: blocks}); err != nil || l.Upstream().Name() != "b" {
+		t.Errorf("not where it is known: %v", err)
+	}
+}
+
+// A route that is larger than a set of members goes on working: some targets share a place.
+func TestDirectoryOfManyMembers(t *testing.T) {
+	var ups []config.Upstream
+	var names []string
+	for i := range maxMembers + 40 {
+		names = append(names, fmt.Sprint("u", i))
+		ups = append(ups, upstream(names[i], 64))
+	}
+	r := lookup(t, table(t, plan(t, ups...), model("m", config.PolicyPrefixAffinity, names...)), "m")
+	for id := range 50 {
+		q := Query{Now: t0, Rand: uint64(id), Prefix: HashBlocks(nil, 1, conversation(id))}
+		first, _, err := r.Acquire(&q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.Release(upstreams.OutcomeOK)
+		again, target, err := r.Acquire(&q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range r.targets {
+			if u := r.targets[i].Upstream; u == first.Upstream() && r.targets[i].member != target.member {
+				t.Errorf("conversation %d moved from %s to %s", id, u.Name(), again.Upstream().Name())
+			}
+		}
+		again.Release(upstreams.OutcomeOK)
+	}
+}
