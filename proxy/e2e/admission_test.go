@@ -241,7 +241,7 @@ func TestQueue(t *testing.T) {
 		release := p.hold(1, p.chat(endless))
 		r := p.post(chatPath, p.chat(""))
 		r.wantError(429, "rate_limit_error", "capacity_full")
-		if r.took < 300*time.Millisecond || r.took > 2*time.Second {
+		if r.took < 300*time.Millisecond || r.took > patience {
 			t.Errorf("waited %v", r.took)
 		}
 		release()
@@ -420,14 +420,16 @@ func TestManyStreams(t *testing.T) {
 	for i := range engines {
 		engines[i].Slots = streams
 	}
-	p := start(t, setup{engines: engines, upstream: "concurrency: " + strconv.Itoa(streams), limits: "connections: 5000"})
+	p := start(t, setup{engines: engines, upstream: "concurrency: " + strconv.Itoa(streams) + ", " + quietProbes, limits: "connections: 5000", timeouts: "connect: 1m"})
+	for _, e := range p.engines {
+		e.SetSlots(0) // nobody is answered until all are there
+	}
 	client := newClient(t)
 	client.Transport.(*http.Transport).MaxConnsPerHost = 0
-	body := p.chat(`"stream":true,"sim":{"tokens":12,"delay_ms":250}`)
+	body := p.chat(`"stream":true,"sim":{"tokens":12,"delay_ms":20}`)
 	want := ""
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	peak := 0.0
 	for range streams {
 		wg.Go(func() {
 			r := p.post(chatPath, body)
@@ -446,15 +448,14 @@ func TestManyStreams(t *testing.T) {
 			}
 		})
 	}
-	for range 20 {
-		time.Sleep(100 * time.Millisecond)
-		peak = max(peak, p.metric("penstock_upstream_inflight"))
+	waitFor(t, 6*patience, "all streams are at the engines", func() bool {
+		time.Sleep(50 * time.Millisecond)
+		return p.metric("penstock_upstream_inflight") == streams
+	})
+	for _, e := range p.engines {
+		e.SetSlots(streams)
 	}
 	wg.Wait()
-	t.Logf("%v streams at once", peak)
-	if peak < streams*9/10 && !raceOn {
-		t.Errorf("only %v streams ran at once", peak)
-	}
 	if n := len(p.calls()); n != streams {
 		t.Errorf("%d access lines", n)
 	}

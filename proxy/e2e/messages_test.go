@@ -201,8 +201,8 @@ func TestMessages_StopSequences(t *testing.T) {
 // TestMessages_Ping: a client that waits is told that the edge is alive, before the first event and between two.
 func TestMessages_Ping(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{Latency: 300 * time.Millisecond}}, stream: "commit_after: 50ms, keepalive: 50ms"})
-	p.engines[0].SetFault(sim.Fault{Spec: "pause-after=3;for=300ms"})
+	p := start(t, setup{engines: []sim.Options{{Latency: 2 * time.Second}}, stream: "commit_after: 50ms, keepalive: 50ms"})
+	p.engines[0].SetFault(sim.Fault{Spec: "pause-after=3;for=2s"})
 	r := p.post("/v1/messages", `{"model":"sim","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"a"}]}`).wantStatus(200)
 	events := r.events()
 	if events[0].name != "ping" || events[0].data != `{"type":"ping"}` {

@@ -446,7 +446,7 @@ func TestResponses_Retry(t *testing.T) {
 func TestResponses_Keepalive(t *testing.T) {
 	t.Parallel()
 	p := start(t, setup{stream: "commit_after: 100ms, keepalive: 100ms"})
-	r := p.post("/v1/responses", `{"model":"sim","stream":true,"input":"`+canary+` [[sim {\"ttft_ms\":500,\"text\":\"Late.\"}]]"}`).wantStatus(200)
+	r := p.post("/v1/responses", `{"model":"sim","stream":true,"input":"`+canary+` [[sim {\"ttft_ms\":3000,\"text\":\"Late.\"}]]"}`).wantStatus(200)
 	if !strings.HasPrefix(r.body, ": ") || strings.Count(r.body, "\n: ")+1 < 3 || !strings.Contains(r.body, `"delta":"Late`) {
 		t.Errorf("%s", r.body)
 	}

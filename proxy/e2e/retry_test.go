@@ -58,7 +58,10 @@ func breakDown(e *sim.Engine, fault string) {
 func TestRetryTable(t *testing.T) {
 	t.Parallel()
 	for _, row := range retryTable {
-		s := setup{engines: two(), upstream: quietProbes, model: "policy: round_robin", timeouts: "first_event: 400ms, answer: 400ms"}
+		s := setup{engines: two(), upstream: quietProbes, model: "policy: round_robin"}
+		if row.fault == "blackhole" {
+			s.timeouts = "first_event: 2s, answer: 2s" // which a good engine keeps on a busy machine too
+		}
 		t.Run("alike/"+row.fault, func(t *testing.T) {
 			t.Parallel()
 			both(t, s, func(t *testing.T, p *penstock, body string) {

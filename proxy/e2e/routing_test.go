@@ -46,11 +46,11 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	t.Parallel()
 	var engines []sim.Options
 	for i := range 4 {
-		engines = append(engines, sim.Options{Slots: 4, TokenRate: 50 * float64(i+1)})
+		engines = append(engines, sim.Options{Slots: 4, TokenRate: 12.5 * float64(i+1)})
 	}
 	p := start(t, setup{engines: engines, upstream: "concurrency: 4", model: "queue: { depth: 64, wait: 30s }"})
-	stop := p.crowd(24, func(int, int) string { return p.chat(`"sim":{"tokens":50}`) })
-	time.Sleep(300 * time.Millisecond) // until every slot is taken
+	stop := p.crowd(24, func(int, int) string { return p.chat(`"sim":{"tokens":12}`) })
+	waitFor(t, patience, "every slot is taken", func() bool { return p.metric("penstock_upstream_inflight") == 16 })
 	work := func() (out [4]float64) {
 		for i, e := range p.engines {
 			out[i] = float64(e.Stats().Tokens)

@@ -171,6 +171,9 @@ func (s *setup) render(engines []*sim.Engine, hash, dir string) string {
 	}
 	fmt.Fprintf(&b, "%s\nkeys:\n  - { id: tester, hash: %q%s }\n%s", s.top, hash, more(s.key), indent(s.keys))
 	b.WriteString("upstreams:\n")
+	if !strings.Contains(s.upstream, "probe:") { // on a busy machine even a good engine may be late
+		s.upstream = strings.TrimPrefix(s.upstream+", probe: { timeout: 15s }", ", ")
+	}
 	var deployments []string
 	upstream := func(kind string, i int, url string) {
 		name := kind + "-" + strconv.Itoa(i)
