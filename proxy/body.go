@@ -58,6 +58,9 @@ func (c *Call) readBody(limit int64) *apierr.Error {
 	if e := c.fill(src, n, limit); e != nil {
 		return c.unread(e)
 	}
+	if n < 0 {
+		c.endChunked()
+	}
 	c.record.BytesIn = int64(len(*c.body))
 	return nil
 }
@@ -169,6 +172,14 @@ func (c *Call) unread(e *apierr.Error) *apierr.Error {
 	return e
 }
 
+// endChunked ends the connection with the answer when trailers followed the body's last chunk. Nobody reads them, and fasthttp
+// is more lenient with them than other parsers are: what follows may be a request to us alone.
+func (c *Call) endChunked() {
+	if len(c.ctx.Request.Header.PeekTrailerKeys()) > 0 {
+		c.ctx.SetConnectionClose()
+	}
+}
+
 // checkBodyHead refuses bodies that would have to be decoded, and media types that are not the endpoint's.
 func checkBodyHead(h *fasthttp.RequestHeader, ep *endpoint) *apierr.Error {
 	if enc := h.ContentEncoding(); len(enc) > 0 && !equalFold(enc, "identity") {
@@ -227,11 +238,16 @@ func slowClient(cause error) *apierr.Error {
 
 // bodyBroken is a body that did not come to its end.
 func bodyBroken(err error) *apierr.Error {
-	var timeout net.Error
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+	if timedOut(err) {
 		return slowClient(err)
 	}
 	e := badHead("The request body ended early or its framing is broken.")
 	e.Cause = err
 	return e
+}
+
+// timedOut reports whether reading has failed because a deadline had passed.
+func timedOut(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }

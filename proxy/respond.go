@@ -15,6 +15,8 @@ func (c *Call) commonHeaders() {
 	commonHeaders(h, c.id)
 	if c.upload != nil && !c.upload.ended {
 		_ = c.unread(nil)
+	} else if c.upload != nil {
+		c.endChunked()
 	}
 	if c.snap.Config.Log.DebugHeaders {
 		h.Set("X-Penstock-Upstream", c.record.Upstream)
@@ -22,6 +24,8 @@ func (c *Call) commonHeaders() {
 		h.Set("X-Penstock-Queue-Ms", strconv.FormatInt(c.record.Queue.Milliseconds(), 10))
 	}
 }
+
+var overloaded = []byte("Overloaded")
 
 func commonHeaders(h *fasthttp.ResponseHeader, id []byte) {
 	h.SetBytesV("Request-Id", id)
@@ -31,6 +35,9 @@ func commonHeaders(h *fasthttp.ResponseHeader, id []byte) {
 
 // errorHeaders sets what belongs to e's status.
 func errorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
+	if e.Status == apierr.StatusOverloaded {
+		h.SetStatusMessage(overloaded) // no registered status, so nobody else knows its words
+	}
 	if e.Status == fasthttp.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}

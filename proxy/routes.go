@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 
@@ -66,7 +67,7 @@ func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			}
 			return
 		}
-		if !ctx.Request.Header.IsHTTP11() {
+		if !ctx.Request.Header.IsHTTP11() || chunkedForNobody(ctx) {
 			ctx.SetConnectionClose()
 		}
 		origin := allowedOrigin(ctx, e.current.Load().Config.CORS.Origins)
@@ -82,6 +83,13 @@ func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			ctx.SetConnectionClose()
 		}
 	}
+}
+
+// chunkedForNobody reports whether a request has a chunked body that no endpoint will read to its end.
+func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
+	h := &ctx.Request.Header
+	path, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
+	return h.ContentLength() == -1 && (!h.IsPost() || endpointAt(path) == nil)
 }
 
 // keyless is for answers that need no credential and look at none in the headers. One in the query string is refused even

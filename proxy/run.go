@@ -38,6 +38,7 @@ type RunOptions struct {
 // come and the edge has drained; the error is *InterruptedError when a second one came before it had.
 func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may end; that must not end us
 	sink := observe.NewSink(os.Stderr)
 	defer sink.Close() //nolint:errcheck // it has no error to give
 	log, err := observe.NewLogger(c.Log, sink)

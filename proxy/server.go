@@ -3,8 +3,8 @@ package proxy
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -178,16 +178,15 @@ func (quiet) Printf(string, ...any) {}
 // ends with it.
 func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 	var small *fasthttp.ErrSmallBuffer
-	var timeout net.Error
-	a := badHead("The request could not be parsed as HTTP/1.1.")
+	a, path := badHead("The request could not be parsed as HTTP/1.1."), []byte(nil)
 	switch {
-	case len(ctx.Request.Header.RawHeaders()) > 0: // fasthttp forgets a head that it could not parse
-		a = bodyBroken(err)
 	case errors.Is(err, listen.ErrBareLine):
 		a = badHead("A line of the request head does not end in CR LF.")
+	case (timedOut(err) || errors.Is(err, io.ErrUnexpectedEOF)) && listen.Target(ctx.Conn()) != nil:
+		a, path = bodyBroken(err), listen.Target(ctx.Conn())
 	case errors.As(err, &small):
 		a = apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge, "The request head is larger than the limit.")
-	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
+	case timedOut(err):
 		a = apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly.")
 	}
 	if c := listen.ConnOf(ctx.Conn()); c != nil {
@@ -195,7 +194,7 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 		c.Linger()
 	}
 	if !e.tunnel(ctx) {
-		e.respondError(ctx, dialectOf(ctx), a)
+		e.respondError(ctx, dialectAt(path), a)
 	}
 }
 

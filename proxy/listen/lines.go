@@ -22,6 +22,10 @@ type lines struct {
 	begun bool // a line that is not empty has come
 	some  bool // the line that is being read is not empty
 	cr    bool // it ends in CR so far
+	whole bool // the blank line has come
+
+	first [64]byte // the beginning of the request line
+	kept  uint8    // of it
 }
 
 type linesAt uint8
@@ -46,7 +50,7 @@ func (l *lines) scan(p []byte) bool {
 			p = p[1:]
 			l.cr = false
 			if !l.some && l.begun {
-				l.at = linesOff // the blank line
+				l.at, l.whole = linesOff, true
 				return true
 			}
 			l.begun, l.some = l.begun || l.some, false
@@ -61,6 +65,9 @@ func (l *lines) scan(p []byte) bool {
 			return false
 		}
 		l.some = l.some || len(line) > 0
+		if !l.begun {
+			l.kept += uint8(copy(l.first[l.kept:], line))
+		}
 		p = p[len(line):]
 		if l.cr {
 			p = p[1:]
@@ -88,6 +95,20 @@ func Active(c net.Conn) {
 	if l := linesOf(c); l != nil && l.at == linesAwait {
 		l.at = linesOff
 	}
+}
+
+// Target returns the beginning of the path that the request on c is for, when its head has come whole and was looked at, and
+// nil otherwise. fasthttp forgets the path of a request whose body never begins. The bytes are good until the next request.
+func Target(c net.Conn) []byte {
+	l := linesOf(c)
+	if l == nil || !l.whole {
+		return nil
+	}
+	_, rest, _ := bytes.Cut(l.first[:l.kept], []byte{' '})
+	if end := bytes.IndexAny(rest, " ?"); end >= 0 {
+		rest = rest[:end]
+	}
+	return rest
 }
 
 func linesOf(c net.Conn) *lines {

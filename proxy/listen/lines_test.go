@@ -89,10 +89,23 @@ func TestLinesOfAConnection(t *testing.T) {
 	if err := read("GET / HTTP/1.1\r\nHost: a\r\n\r\n{\n}"); err != nil {
 		t.Fatal(err)
 	}
+	if got := string(Target(accepted)); got != "/" {
+		t.Errorf("the target is %q", got)
+	}
 	Idle(accepted)
 	Active(accepted) // its first byte was there already
 	if err := read("\r\n\r\n{\n}"); err != nil {
 		t.Fatal(err)
+	}
+	if got := Target(accepted); got != nil {
+		t.Errorf("the target is %q", got)
+	}
+	Idle(accepted)
+	if err := read("POST /v1/messages?x=y HTTP/1.1\r\nHost: a\r\n"); err != nil || Target(accepted) != nil {
+		t.Fatalf("%v, target %q", err, Target(accepted))
+	}
+	if err := read("\r\n"); err != nil || string(Target(accepted)) != "/v1/messages" {
+		t.Fatalf("%v, target %q", err, Target(accepted))
 	}
 	Idle(accepted)
 	if err := read("GET "); err != nil {

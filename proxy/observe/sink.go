@@ -1,16 +1,23 @@
 package observe
 
 import (
+	"bytes"
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// sinkBytes bounds what may wait to be written.
-const sinkBytes = 1 << 20
+const (
+	// sinkBytes bounds what may wait to be written.
+	sinkBytes = 1 << 20
+	// closeTime bounds how long the last lines may take: a reader that is stuck must not keep the process from ending.
+	closeTime = 2 * time.Second
+)
 
 // Sink is an asynchronous, bounded io.Writer for log lines: Write never blocks on the destination. Lines that do not fit
-// the buffer are dropped whole and counted. It is safe for concurrent use and implements zapcore.WriteSyncer.
+// the buffer, and lines that the destination refuses, are dropped and counted. It is safe for concurrent use and implements
+// zapcore.WriteSyncer.
 type Sink struct {
 	dst     io.Writer
 	mu      sync.Mutex
@@ -49,14 +56,17 @@ func (s *Sink) Sync() error { return nil }
 // Dropped returns how many lines were lost since the start.
 func (s *Sink) Dropped() uint64 { return s.dropped.Load() }
 
-// Close writes what is queued and ends the goroutine. A destination that blocks makes Close block: callers that must end
-// put a bound on it.
+// Close writes what is queued and ends the goroutine. It waits for a destination that blocks no longer than closeTime: the
+// goroutine is left behind then.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.wake.Broadcast()
 	s.mu.Unlock()
-	<-s.done
+	select {
+	case <-s.done:
+	case <-time.After(closeTime):
+	}
 	return nil
 }
 
@@ -74,7 +84,9 @@ func (s *Sink) run() {
 		chunk := s.pending
 		s.pending = s.spare[:0]
 		s.mu.Unlock()
-		_, _ = s.dst.Write(chunk) // a closed pipe or a full disk loses lines, never a request
+		if n, err := s.dst.Write(chunk); err != nil { // a closed pipe or a full disk loses lines, never a request
+			s.dropped.Add(uint64(bytes.Count(chunk[n:], []byte{'\n'})))
+		}
 		s.spare = chunk
 	}
 }

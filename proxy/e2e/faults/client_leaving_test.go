@@ -1,0 +1,204 @@
+package faults
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+)
+
+// Rows 33 to 37: clients that leave, that stop reading and that read slowly.
+
+// goodbyes are the ways to leave.
+var goodbyes = []struct {
+	name string
+	say  func(*raw)
+}{
+	{"FIN", func(c *raw) { c.Close() }},
+	{"RST", func(c *raw) { c.reset() }},
+	{"half-close", func(c *raw) { _ = c.Conn.(*net.TCPConn).CloseWrite() }},
+}
+
+// freeTime is how soon a client's leaving must have freed the engine: a tenth of a second, and what a busy machine adds.
+const freeTime = 100*time.Millisecond + 2*time.Second
+
+// wantFreed checks that the engine is freed, that the books say why, and that the engine is not blamed.
+func (e *edge) wantFreed(phase string) {
+	e.t.Helper()
+	engine := e.engines[0]
+	waitFor(e.t, freeTime, "the engine is free", func() bool { s := engine.Stats(); return s.Running+s.Waiting == 0 && s.Aborted == 1 })
+	if l := e.lastCall(); l.Outcome != "client_gone" || l.Attempts != 1 || l.Status != 499 && l.Status != 200 {
+		e.t.Errorf("the log says %+v", l)
+	}
+	if n := e.metric("penstock_client_aborts_total", `phase="`+phase+`"`); n != 1 {
+		e.t.Errorf("the abort is not counted as %s: %s", phase, e.metricsText())
+	}
+	for _, u := range e.status().Upstreams {
+		if u.Breaker != "closed" && u.Breaker != "" || u.LastFailure != nil {
+			e.t.Errorf("the engine is blamed: %+v", u)
+		}
+	}
+	waitFor(e.t, patience, "the connection to the engine is closed", func() bool { return engine.Stats().Conns <= 1 })
+	e.ask(chat, "").wantStatus(200)
+}
+
+// quietProbes keeps probes out of the counts of connections.
+const quietProbes = "probe: { interval: 1h }"
+
+func TestFault33_LeavesWhileQueued(t *testing.T) {
+	t.Parallel()
+	for _, bye := range goodbyes {
+		t.Run(bye.name, func(t *testing.T) {
+			t.Parallel()
+			s := setup{upstream: "concurrency: 1, " + quietProbes, model: "queue: { depth: 8, wait: 30s }"}
+			inWays(t, allWays, s, func(e *edge, w way) {
+				holder := e.openStream(chat.path, chatStream.body("sim", prompt, `"tokens":1000,"delay_ms":100`))
+				holder.next()
+				c := e.dial()
+				_ = c.send(e.request(w.path, w.body("sim", prompt, "")))
+				waitFor(e.t, patience, "the call is in the queue", func() bool { return e.metric("penstock_calls_inflight") == 2 })
+				bye.say(c)
+				waitFor(e.t, freeTime, "the queue is left", func() bool { return e.metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
+				holder.leave()
+				e.rest()
+				e.ask(w, "").wantStatus(200)
+				if n := e.engines[0].Stats().Requests; n != 2 {
+					e.t.Errorf("%d requests upstream, want 2: the one that left is not to come later", n)
+				}
+			})
+		})
+	}
+}
+
+func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]string{"prefill": "", "blackhole": "blackhole", "head only": "stall-after=0"} {
+		for _, bye := range goodbyes {
+			t.Run(name+"/"+bye.name, func(t *testing.T) {
+				t.Parallel()
+				inWays(t, allWays, setup{upstream: quietProbes}, func(e *edge, w way) {
+					e.engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
+					c := e.dial()
+					_ = c.send(e.request(w.path, w.body("sim", prompt, `"ttft_ms":60000`)))
+					waitFor(e.t, patience, "the engine works", func() bool { return e.engines[0].Stats().Requests == 1 })
+					bye.say(c)
+					e.wantFreed("waiting")
+				})
+			})
+		}
+	}
+}
+
+func TestFault35_LeavesInMidStream(t *testing.T) {
+	t.Parallel()
+	for name, control := range map[string]string{
+		"while it speaks":    `"tokens":100000,"delay_ms":5`,
+		"while it is silent": `"tokens":3,"delay_ms":60000`,
+	} {
+		for _, bye := range goodbyes {
+			t.Run(name+"/"+bye.name, func(t *testing.T) {
+				t.Parallel()
+				inWays(t, streamWays, setup{upstream: quietProbes}, func(e *edge, w way) {
+					c := e.dial()
+					_ = c.send(e.request(w.path, w.body("sim", prompt, control)))
+					for line := ""; !strings.HasPrefix(line, "data: "); {
+						var err error
+						if line, err = c.in.ReadString('\n'); err != nil {
+							e.t.Fatal(err)
+						}
+					}
+					bye.say(c)
+					e.wantFreed("streaming")
+				})
+			})
+		}
+	}
+}
+
+// TestFault36_StopsReading: an engine is read no further than its client reads, and both are let go after the write clock.
+func TestFault36_StopsReading(t *testing.T) {
+	t.Parallel()
+	s := setup{engines: longWinded, upstream: quietProbes, timeouts: "write: 1s"}
+	inWays(t, streamWays, s, func(e *edge, w way) {
+		c := e.dial()
+		_ = c.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		_ = c.send(e.request(w.path, w.long(10_000_000)))
+		if _, err := c.in.ReadString('\n'); err != nil {
+			e.t.Fatal(err)
+		}
+		waitFor(e.t, patience, "the client is given up", func() bool { return e.metric("penstock_client_aborts_total") == 1 })
+		e.wantFreed("streaming")
+		if rss := e.memory("VmHWM"); rss > 200<<20 {
+			e.t.Errorf("the program grew to %d MiB", rss>>20)
+		}
+	})
+}
+
+// TestFault37_ReadsSlowly: a client that reads slowly but steadily is served to the end, however long that takes by the
+// write clock.
+func TestFault37_ReadsSlowly(t *testing.T) {
+	t.Parallel()
+	for _, w := range []way{chatStream, messagesStream, responsesStream, chat} {
+		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
+			const write = 2 * time.Second
+			e := start(t, setup{engines: longWinded, timeouts: "write: 2s"})
+			c := e.dial()
+			_ = c.SetDeadline(time.Now().Add(4 * patience))
+			_ = c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)
+			tokens := 15_000
+			if !w.stream {
+				tokens = 400_000
+			}
+			_ = c.send(e.request(w.path, w.long(tokens)))
+			begun := time.Now()
+			c.in = bufio.NewReader(&slowReader{from: c.Conn, rate: 512 << 10})
+			r := c.reply("POST")
+			if took := time.Since(begun); took < 3*write/2 {
+				t.Errorf("%d bytes in %v are no test of slow reading", len(r.body), took)
+			}
+			if n := len(strings.Fields(r.text(w))); n < tokens/2 {
+				t.Errorf("%d words came of %d tokens", n, tokens)
+			}
+		})
+	}
+}
+
+// slowReader reads so many bytes a second.
+type slowReader struct {
+	from net.Conn
+	rate int
+}
+
+func (s *slowReader) Read(p []byte) (int, error) {
+	n := min(len(p), s.rate/100)
+	time.Sleep(10 * time.Millisecond) // the pace is the subject
+	return s.from.Read(p[:n])
+}
+
+// longWinded is an engine that may write as much as it is asked for.
+var longWinded = []sim.Options{{MaxModelLen: 1 << 30}}
+
+// long is a request for so many tokens.
+func (w way) long(tokens int) string {
+	n := strconv.Itoa(tokens)
+	return strings.Replace(w.body("sim", prompt, `"tokens":`+n), `"max_tokens":1000`, `"max_tokens":`+n, 1)
+}
+
+// oldClient is a client that says HTTP/1.0.
+func oldClient(request string) string { return strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1) }
+
+// readHead reads the head of an answer and leaves its body.
+func (c *raw) readHead() *http.Response {
+	c.t.Helper()
+	res, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return res
+}

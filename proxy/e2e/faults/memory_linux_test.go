@@ -1,0 +1,39 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// memory is a number of bytes from the kernel's account of the program: VmRSS now, VmHWM at most.
+func (e *edge) memory(name string) int64 {
+	e.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.cmd.Process.Pid))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			n, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			if err != nil {
+				e.t.Fatal(err)
+			}
+			return n << 10
+		}
+	}
+	e.t.Fatalf("the kernel does not say %s", name)
+	return 0
+}
+
+// descriptors is how many the program has open.
+func (e *edge) descriptors() int {
+	e.t.Helper()
+	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", e.cmd.Process.Pid))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return len(all)
+}

@@ -1,0 +1,66 @@
+package observe
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// sick takes the first bytes of every write and refuses the rest.
+type sick struct {
+	takes int
+	got   bytes.Buffer
+}
+
+func (s *sick) Write(p []byte) (int, error) {
+	n := min(s.takes, len(p))
+	s.got.Write(p[:n])
+	if n < len(p) {
+		return n, errors.New("no space left")
+	}
+	return n, nil
+}
+
+// TestSinkCountsWhatIsRefused: lines that a full disk or a closed pipe does not take are counted, cut ones too.
+func TestSinkCountsWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	for takes, want := range map[int]uint64{0: 3, 5: 2, 7: 2, 100: 0} {
+		dst := &sick{takes: takes}
+		s := NewSink(dst)
+		_, _ = s.Write([]byte("one.\ntwo.\nthree\n"))
+		_ = s.Close()
+		if n := s.Dropped(); n != want {
+			t.Errorf("of %d bytes taken: %d lines lost, want %d", takes, n, want)
+		}
+	}
+}
+
+// TestSinkNeverBlocks: a destination that takes nothing costs lines beyond the buffer, no time, and does not keep the
+// process from ending.
+func TestSinkNeverBlocks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		s := NewSink(w)
+		line := []byte(strings.Repeat("x", 1023) + "\n")
+		begun := time.Now()
+		for range 3 * sinkBytes / len(line) {
+			_, _ = s.Write(line)
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("writing took %v", took)
+		}
+		if n := s.Dropped(); n < uint64(sinkBytes/len(line)) {
+			t.Errorf("%d lines lost", n)
+		}
+		_ = s.Close()
+		if took := time.Since(begun); took != closeTime {
+			t.Errorf("closing took %v", took)
+		}
+		_ = r.Close()
+	})
+}
