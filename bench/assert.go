@@ -140,8 +140,8 @@ func (a Assert) read(r *Result) (float64, string, bool) {
 	return a.key.read(s)
 }
 
-// number is v for people: four significant digits, no exponent.
-func number(v float64) string {
+// numberText is v for people: four significant digits, no exponent.
+func numberText(v float64) string {
 	digits := 3
 	switch abs := math.Abs(v); {
 	case math.IsNaN(v):

@@ -123,7 +123,7 @@ func rateText(r Rate) string {
 	if math.IsInf(float64(r), 0) {
 		return "inf"
 	}
-	return number(float64(r))
+	return numberText(float64(r))
 }
 
 // part is a summary with its place in the time series; stage -1: the whole measured part.

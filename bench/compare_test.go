@@ -248,7 +248,7 @@ func TestChecks(t *testing.T) {
 		{Checks{}, good, 0},
 		{Checks{Assert: []string{"failed==0"}}, good, 0},
 		{Checks{Assert: []string{"failed==0", "p99_ttft_ms<1"}, JUnit: junit}, good, ExitThreshold},
-		{Checks{}, bad, ExitInvalid},
+		{Checks{}, bad, ExitNotValid},
 		{Checks{AllowInvalid: true}, bad, 0},
 		{Checks{Assert: []string{"failed==1"}}, bad, ExitThreshold},
 		{Checks{Baseline: base, MaxRegress: []string{"5%"}}, good, 0},
@@ -264,7 +264,7 @@ func TestChecks(t *testing.T) {
 			err = j.Apply(c.r, new(bytes.Buffer))
 		}
 		code := 0
-		var e *ExitError
+		var e *Error
 		if errors.As(err, &e) {
 			code = e.ExitCode()
 		}
@@ -303,7 +303,7 @@ func TestCompareCommand(t *testing.T) {
 		var text bytes.Buffer
 		err := c.c.run(&text)
 		code := 0
-		var e *ExitError
+		var e *Error
 		if errors.As(err, &e) {
 			code = e.ExitCode()
 		}

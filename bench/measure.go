@@ -172,7 +172,7 @@ func (k measureKey) format(v float64) string {
 	case k.name == "error_rate" || strings.HasSuffix(k.name, "_share"):
 		return strconv.FormatFloat(100*v, 'f', 2, 64) + " %"
 	}
-	return number(v)
+	return numberText(v)
 }
 
 // moreIsBetter says which way is an improvement.

@@ -96,7 +96,7 @@ func (y synth) result(t testing.TB) *Result {
 	p.Objectives = []Objective{{TTFT, 200}, {ITL, 50}}
 	names := y.stages
 	if len(names) == 0 {
-		names = []string{"rate " + number(float64(y.requests)/float64(y.seconds))}
+		names = []string{"rate " + numberText(float64(y.requests)/float64(y.seconds))}
 	}
 	p.Stages = nil
 	for i, name := range names {

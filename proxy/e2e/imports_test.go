@@ -37,7 +37,8 @@ var allowed = map[string]struct {
 	"bench":               {ours: "bench/sim translate/sse translate/jsonx", modules: "github.com/valyala/fasthttp github.com/HdrHistogram/hdrhistogram-go github.com/jedib0t/go-pretty/v6/... github.com/goccy/go-yaml/...", never: "net/http log"},
 	"bench/sim":           {modules: "github.com/valyala/fasthttp github.com/valyala/fastjson", never: "log"},
 	"proxy/e2e":           {ours: "...", modules: "..."},
-	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
+	"proxy/e2e/faults":    {ours: "...", modules: "..."},        // the fault matrix, against the built program
+	"proxy/e2e/browser":   {modules: "github.com/chromedp/..."}, // for tests, of any package
 	"":                    {ours: "config proxy proxy/auth proxy/openapi upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 }
 

@@ -1,0 +1,251 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"penstock/proxy/e2e/browser"
+)
+
+// fullResult has something of everything that the report shows.
+func fullResult(t testing.TB) *Result {
+	r := synth{seed: 1, requests: 2400, seconds: 240, ttft: 100, itl: 20, failed: 24, stages: []string{"rate 10", "rate 20", "rate 30", "rate 40"}}.result(t)
+	r.ModelID = `demo </script><script>alert("x")</script>`
+	p := r.Penstock
+	p.Events = []Event{{AtS: 60, StartS: 61, EndS: 61.2, Action: "reload", Lost: 3, RecoveryS: count(2)}}
+	p.ByUpstream = map[string]*Summary{"gpu-a": &p.Stages[0].Summary, "gpu-b": &p.Stages[1].Summary}
+	p.Total.StreamFaults = map[string]int{FaultNoEnd: 4}
+	p.Command = []string{"penstock", "bench", "run", "--request-rate", "10,20,30,40"}
+	p.Assertions = []Assertion{{Text: "p99_ttft_ms<500", OK: true}, {Text: "error_rate<0.5%", Reason: "error_rate is 1.00 %"}}
+	p.Environment = Environment{Version: "v1", Go: "go1.26", OS: "linux", Arch: "amd64", CPUs: 2, CPU: "Example"}
+	p.Tokens.Output = map[string]int{TokensFromUsage: 2376}
+	p.Floor = &Floor{TTFT: p.Total.Latency[Connect], ITLError: p.Total.Latency[Connect], E2EL: p.Total.Latency[Connect]}
+	p.Compare = &Comparison{
+		Target: Target{BaseURL: "http://127.0.0.1:8000"}, Pairs: 1200, Total: p.Stages[0].Summary,
+		Differences: []Difference{{Measure: TTFT, Statistic: "median", First: 100, Second: 99, Delta: 1, Low: 0.5, High: 1.5, Confidence: 0.95, Significant: true}},
+	}
+	running := []*float64{count(1), nil, count(3)}
+	p.Telemetry = []Telemetry{{Source: "engine", URL: "http://127.0.0.1:8000/metrics", TS: []float64{1, 2, 3}, Metrics: map[string][]*float64{"vllm:num_requests_running": running, "vllm:kv_cache_usage_perc": running}}}
+	yes := true
+	p.Leave = &Leaving{Share: 0.1, Phase: "tokens=5", Left: 240, Source: "vllm:num_requests_running", Verified: &yes, Freed: p.Total.Latency[Connect]}
+	best, rate := 1, 20.0
+	p.Search = &Search{Profile: "search", Best: &best, Rate: &rate, Broke: []string{}}
+	return r
+}
+
+func htmlOf(t testing.TB, r *Result) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := WriteHTML(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+var (
+	plotData = regexp.MustCompile(`(?s)<script type="application/json" id="plots">(.*?)</script>`)
+	loads    = regexp.MustCompile(`(?i)(\s(src|href|srcset|action|data|poster)\s*=\s*["']|@import|url\(|\bfetch\(|XMLHttpRequest|WebSocket|importScripts|<link|<img|<iframe)`)
+	tag      = regexp.MustCompile(`<[^>]*>`)
+)
+
+func TestReportNeedsNoNetwork(t *testing.T) {
+	html := htmlOf(t, fullResult(t))
+	if m := loads.FindStringIndex(html); m != nil {
+		t.Errorf("the page loads something: …%s…", html[max(0, m[0]-60):min(len(html), m[1]+60)])
+	}
+	if !strings.Contains(html, `content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"`) {
+		t.Error("no policy forbids the page to load anything")
+	}
+	if strings.Contains(html, "alert(\"x\")") || strings.Contains(html, "<script>alert") {
+		t.Error("a name in the result became a script")
+	}
+	if !strings.Contains(html, "Copyright (c) 2022 Leon Sorokin") {
+		t.Error("the licence of the plot library is not with it")
+	}
+	if n := len(html); n > 400<<10 {
+		t.Errorf("the page has %d bytes", n)
+	}
+}
+
+func TestReportData(t *testing.T) {
+	html := htmlOf(t, fullResult(t))
+	m := plotData.FindStringSubmatch(html)
+	if m == nil {
+		t.Fatal("no data for plots")
+	}
+	var all []plot
+	if err := json.Unmarshal([]byte(m[1]), &all); err != nil {
+		t.Fatal(err)
+	}
+	groups := map[string]int{}
+	for _, p := range all {
+		groups[p.Group]++
+		for _, l := range p.Lines {
+			if len(l.Y) != len(p.X) {
+				t.Errorf("%s, %s: %d values for %d points", p.Title, l.Label, len(l.Y), len(p.X))
+			}
+		}
+		for i := 1; i < len(p.X); i++ {
+			if p.X[i] < p.X[i-1] {
+				t.Errorf("%s: x goes back at %d", p.Title, i)
+			}
+		}
+		if p.Group == "spread" {
+			last := p.Lines[0].Y[len(p.X)-1]
+			if *last < 0.995 {
+				t.Errorf("%s ends at %v", p.Title, *last)
+			}
+		}
+	}
+	if groups["load"] != 5 || groups["time"] != 7 || groups["spread"] != 3 || groups["engine"] != 2 {
+		t.Errorf("plots: %v", groups)
+	}
+	// A closed loop with one stage has no schedule and no load to plot over.
+	one := synth{seed: 1, requests: 60, seconds: 6, ttft: 100, itl: 20}.result(t)
+	one.Penstock.Load.Mode = "closed"
+	for _, p := range plots(one.Penstock) {
+		if p.Group == "load" || strings.Contains(p.Title, "schedule") || len(p.Lines) > 1 && p.Lines[1].Label == "from schedule" {
+			t.Errorf("a closed loop has a plot %q with %d lines", p.Title, len(p.Lines))
+		}
+	}
+}
+
+// TestReportReadsWithoutScript holds the words of the page: what a reader without JavaScript, or a screen reader, gets.
+func TestReportReadsWithoutScript(t *testing.T) {
+	for name, r := range map[string]*Result{
+		"full":    fullResult(t),
+		"invalid": synth{seed: 1, requests: 60, seconds: 6, ttft: 100, itl: 20, invalid: "the client's processor was busy for 97 % of the time"}.result(t),
+	} {
+		html := htmlOf(t, r)
+		html = html[strings.Index(html, "<main>"):strings.Index(html, "<footer>")]
+		var text strings.Builder
+		for l := range strings.SplitSeq(tag.ReplaceAllString(strings.ReplaceAll(html, "</td>", " |"), " "), "\n") {
+			if l = strings.Join(strings.Fields(l), " "); l != "" {
+				text.WriteString(l + "\n")
+			}
+		}
+		golden(t, "report/"+name+".txt", text.String())
+	}
+}
+
+func TestReportCommand(t *testing.T) {
+	good, bad := save(t, fullResult(t)), filepath.Join(t.TempDir(), "bad.json")
+	if err := os.WriteFile(bad, []byte(`{"completed":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out.html")
+	for _, c := range []struct {
+		c    ReportCmd
+		code int
+	}{
+		{ReportCmd{File: good, Output: out}, 0},
+		{ReportCmd{File: good, Checks: Checks{Assert: []string{"failed==24"}}}, 0},
+		{ReportCmd{File: good, Checks: Checks{Assert: []string{"failed==0"}}}, ExitThreshold},
+		{ReportCmd{File: good, Checks: Checks{Assert: []string{"failed"}}}, ExitUsage},
+		{ReportCmd{File: bad}, ExitUsage},
+		{ReportCmd{File: bad + "x"}, ExitUsage},
+	} {
+		var text, notes bytes.Buffer
+		err := c.c.run(&text, &notes)
+		code := 0
+		var e *Error
+		if errors.As(err, &e) {
+			code = e.Code
+		}
+		if code != c.code || (code == 0 && c.c.Output == "") != strings.HasPrefix(text.String(), "<!doctype html>") && code != ExitThreshold {
+			t.Errorf("%+v: code %d, want %d: %v; %d bytes", c.c, code, c.code, err, text.Len())
+		}
+	}
+	if b, err := os.ReadFile(out); err != nil || !bytes.HasPrefix(b, []byte("<!doctype html>")) {
+		t.Errorf("file: %v, %d bytes", err, len(b))
+	}
+}
+
+// TestReportInBrowser opens the page and looks at what is drawn.
+func TestReportInBrowser(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, []byte(htmlOf(t, fullResult(t))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, view := range []struct {
+		name          string
+		width, height int64
+		dark          bool
+	}{{"light", 1280, 2400, false}, {"dark", 1280, 2400, true}, {"phone", 390, 844, false}} {
+		t.Run(view.name, func(t *testing.T) {
+			tab := browser.Open(t, view.width, view.height, view.dark)
+			var mu sync.Mutex
+			var asked, errs []string
+			err := chromedp.Listen(tab, func(ev any) {
+				mu.Lock()
+				defer mu.Unlock()
+				switch ev := ev.(type) {
+				case *network.EventRequestWillBeSent:
+					if !strings.HasPrefix(ev.Request.URL, "file://") && !strings.HasPrefix(ev.Request.URL, "data:") {
+						asked = append(asked, ev.Request.URL)
+					}
+				case *runtime.EventExceptionThrown:
+					errs = append(errs, ev.ExceptionDetails.Text)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := chromedp.Call(tab, network.Enable, network.EnableParams{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := chromedp.Do(tab, chromedp.Navigate("file://"+path), chromedp.WaitReady("html[data-drawn]")); err != nil {
+				t.Fatal(err)
+			}
+			type picture struct {
+				Plots    int    `json:"plots"`
+				Wide     int    `json:"wide"`
+				Tall     int    `json:"tall"`
+				Blank    int    `json:"blank"`
+				Legends  int    `json:"legends"`
+				Ink      string `json:"ink"`
+				Paper    string `json:"paper"`
+				Overflow bool   `json:"overflow"`
+			}
+			// A canvas with nothing on it has no pixel that is not transparent.
+			drawn, err := chromedp.Run(tab, chromedp.Evaluate[picture](`(() => {
+				const all = [...document.querySelectorAll(".plot canvas")];
+				const inked = (c) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v, i) => i % 4 === 3 && v > 0);
+				return {
+					plots: all.length, wide: Math.min(...all.map((c) => c.clientWidth)), tall: Math.min(...all.map((c) => c.clientHeight)),
+					blank: all.filter((c) => !inked(c)).length, legends: document.querySelectorAll(".u-legend .u-series").length,
+					ink: getComputedStyle(document.body).color, paper: getComputedStyle(document.body).backgroundColor,
+					overflow: document.documentElement.scrollWidth > innerWidth,
+				};
+			})()`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if drawn.Plots != 17 || drawn.Blank != 0 || drawn.Wide < 300 || drawn.Tall < 100 || drawn.Legends < 40 {
+				t.Errorf("drawn: %+v", drawn)
+			}
+			if drawn.Overflow {
+				t.Error("the page is wider than the window")
+			}
+			if dark := drawn.Paper == "rgb(17, 20, 24)"; dark != view.dark || drawn.Ink == drawn.Paper {
+				t.Errorf("ink %s on paper %s", drawn.Ink, drawn.Paper)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if len(asked) > 0 || len(errs) > 0 {
+				t.Errorf("requests %v, errors %v", asked, errs)
+			}
+		})
+	}
+}

@@ -1,0 +1,67 @@
+// Package browser opens pages of ours in a headless Chromium, for tests of what only a browser can judge.
+//
+// A machine without one skips such a test and says so; with CI set in the environment it fails, so that a pipeline cannot lose the
+// test by losing the package.
+package browser
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// names are what the program is called, in the order of search. PENSTOCK_CHROMIUM comes before all of them.
+var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell"}
+
+// Find returns the path of a Chromium, or "".
+func Find() string {
+	if path := os.Getenv("PENSTOCK_CHROMIUM"); path != "" {
+		return path
+	}
+	for _, n := range names {
+		if path, err := exec.LookPath(n); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// Open returns a tab for chromedp.Run, of the given width and height in pixels, and dark when the page should take the system to be
+// dark. The browser has a profile of its own and ends with the test. It gives up after two minutes.
+func Open(t testing.TB, width, height int64, dark bool) context.Context {
+	t.Helper()
+	path := Find()
+	if path == "" {
+		const text = "no Chromium on this machine (looked for PENSTOCK_CHROMIUM, chromium, google-chrome): pages are not opened"
+		if os.Getenv("CI") != "" {
+			t.Fatal(text)
+		}
+		t.Skip(text)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(60*time.Second))
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(stop)
+	ctx, stopBrowser := chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(stopBrowser)
+	tab, stopTab := chromedp.NewContext(ctx)
+	t.Cleanup(stopTab)
+	t.Cleanup(func() { _ = chromedp.Cancel(tab) }) // first of all: waits for the process, whose files are in the folder that goes next
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	if err := chromedp.Do(tab, chromedp.EmulateViewport(width, height)); err != nil {
+		t.Fatalf("start %s: %v", path, err)
+	}
+	_, err := chromedp.Call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	if err != nil {
+		t.Fatalf("emulate a %s system: %v", scheme, err)
+	}
+	return tab
+}
