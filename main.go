@@ -163,6 +163,7 @@ func welcome(f *config.File, public, admin, key string) string {
 
 type checkCmd struct {
 	Files   []string `arg:"" optional:"" name:"file" help:"Configuration files."`
+	Against string   `placeholder:"OLD" help:"Also print what replacing the configuration OLD by the file would change: settings, and each model's slots."`
 	Example bool     `help:"Print a complete, commented configuration instead."`
 	Schema  bool     `help:"Print the JSON Schema of the configuration, for editors, instead."`
 }
@@ -190,6 +191,11 @@ func (c *checkCmd) Run() error {
 			fmt.Println(p)
 		}
 		fmt.Printf("%s: ok\n", name)
+		if c.Against != "" {
+			if err := c.compare(f); err != nil {
+				return err
+			}
+		}
 	}
 	if len(all) > 0 {
 		return all
@@ -197,13 +203,36 @@ func (c *checkCmd) Run() error {
 	return nil
 }
 
+// compare prints what next changes of the configuration that the flag names.
+func (c *checkCmd) compare(next *config.File) error {
+	old, problems := config.LoadValid(c.Against, known())
+	if old == nil {
+		return problems
+	}
+	slots, err := proxy.CompareFiles(old, next)
+	if err != nil {
+		return err
+	}
+	for _, s := range slots {
+		fmt.Println(" ", s)
+	}
+	for _, s := range config.Diff(old, next) {
+		fmt.Println(" ", s)
+	}
+	return nil
+}
+
 type reloadCmd struct {
+	Diff  bool   `help:"Apply nothing: only print what would change, each model's slots before and after, and what needs a restart."`
+	Force bool   `help:"Apply it although a model that serves calls is left without a slot, which is refused otherwise."`
 	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
 	Token string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, where it has one. Arguments can be seen by other users of the machine, the variable cannot."`
 }
 
 // Run asks for the reload. Problems of the configuration are an error: exit code 1.
-func (r *reloadCmd) Run() error { return proxy.RequestReload(r.Admin, r.Token, os.Stdout) }
+func (r *reloadCmd) Run() error {
+	return proxy.RequestReload(r.Admin, r.Token, proxy.ReloadRequest{Force: r.Force, DryRun: r.Diff}, os.Stdout)
+}
 
 type doctorCmd struct {
 	URL    string `arg:"" name:"url" help:"Base URL of the engine, such as http://10.0.0.11:8000."`

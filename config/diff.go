@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"reflect"
 	"slices"
 	"strings"
@@ -55,6 +56,21 @@ func Diff(old, next *File) []Change {
 	}
 	slices.SortFunc(d.changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
 	return d.changes
+}
+
+// Same reports whether next asks for exactly what f does: every value, the order of lists, and what is in the certificate
+// files.
+func (f *File) Same(next *File) bool {
+	a, b := *f, *next
+	a.origin, b.origin = nil, nil
+	return reflect.DeepEqual(a, b) && f.certificates() == next.certificates()
+}
+
+func (f *File) certificates() [sha256.Size]byte {
+	if f.origin == nil {
+		return [sha256.Size]byte{}
+	}
+	return f.origin.certificates
 }
 
 type differ struct{ changes []Change }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,8 @@ type origin struct {
 	broken map[string]bool
 	notes  Problems // warnings of reading, which Validate repeats
 	files  []string // every file that the values came from or name
+
+	certificates [sha256.Size]byte // of the contents of the certificate files, in their order
 
 	private bool // the file itself holds keys or a secret
 }
@@ -160,17 +163,23 @@ func (f *File) normalize(dir string) {
 	}
 }
 
-// references checks that the certificates that f names can be read. What they hold is for those who use them.
+// references checks that the certificates that f names can be read, and remembers them by hash for Same. What they hold is
+// for those who use them.
 func (b *binder) references(f *File) {
+	all := sha256.New()
 	check := func(path, name string) {
 		if name == "" {
 			return
 		}
 		b.files = append(b.files, name)
-		if _, err := readRegular(name, 1<<20); err != nil {
+		content, err := readRegular(name, 1<<20)
+		if err != nil {
 			b.broken[path] = true
 			b.problems = append(b.problems, b.marks[path].problem(err.Error()))
+			return
 		}
+		one := sha256.Sum256(content)
+		all.Write(one[:])
 	}
 	check("tls.cert", f.TLS.Cert)
 	check("tls.key", f.TLS.Key)
@@ -180,4 +189,5 @@ func (b *binder) references(f *File) {
 		check(at+"cert", u.TLS.Cert)
 		check(at+"key", u.TLS.Key)
 	}
+	all.Sum(f.origin.certificates[:0])
 }

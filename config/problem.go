@@ -43,6 +43,17 @@ func (p Problem) String() string {
 	return b.String()
 }
 
+// ProblemAt makes a Problem of what its user finds wrong with the value at path, such as models[2].deployments, complete with
+// its place and excerpt when f was read from a file.
+func (f *File) ProblemAt(path, message string) Problem {
+	c := &checker{file: f}
+	c.fail(path, "%s", message)
+	if len(c.problems) == 0 { // what reading has reported already
+		return Problem{Path: path, Message: message}
+	}
+	return c.problems[0]
+}
+
 // Problems is everything that was found in one go, ordered by file and position. As an error it prints all of them.
 type Problems []Problem
 

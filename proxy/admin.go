@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net"
+	"strconv"
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
@@ -123,9 +124,21 @@ func (e *Edge) ready(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBodyString(`{"status":"ready"}`)
 }
 
-// reloadRequested reloads and answers with what changed, or with what is wrong.
+// reloadRequested reloads and answers with what changed, or with what is wrong. ?force=true applies a configuration that
+// leaves a model without a slot, ?dry_run=true applies nothing.
 func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
-	r := e.reloadNow("request")
+	q := ReloadRequest{Source: "request"}
+	args := ctx.QueryArgs()
+	for name, value := range args.All() {
+		into := map[string]*bool{"force": &q.Force, "dry_run": &q.DryRun}[string(name)]
+		on, err := strconv.ParseBool(string(value))
+		if into == nil || err != nil {
+			e.respondError(ctx, dialectChat, apierr.Invalid(string(name), apierr.CodeInvalidValue, "A reload takes force=true and dry_run=true, and nothing else."))
+			return
+		}
+		*into = on
+	}
+	r := e.reloadNow(q)
 	if !r.OK {
 		ctx.SetStatusCode(fasthttp.StatusUnprocessableEntity)
 	}

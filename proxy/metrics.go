@@ -16,7 +16,7 @@ import (
 
 // counters are the edge's own events beside the calls.
 type counters struct {
-	reloadsOK, reloadsBad, retried, retriesDenied *metrics.Counter
+	reloadsOK, reloadsBad, reloadsSame, retried, retriesDenied *metrics.Counter
 }
 
 // observeSelf registers the metrics of the edge's own state.
@@ -44,6 +44,9 @@ func (e *Edge) observeSelf() {
 		}
 		return 0
 	})
+	if e.opts.Certificate != nil {
+		gauge("penstock_certificate_expiry_timestamp_seconds", func() float64 { return float64(e.opts.Certificate.NotAfter().Unix()) })
+	}
 	gauge("penstock_retry_budget", func() float64 {
 		_, allowed := e.retries.State(e.now(), e.current.Load().Config.Retry.Budget)
 		return float64(allowed)
@@ -54,6 +57,7 @@ func (e *Edge) observeSelf() {
 	})
 	e.counters.reloadsOK = e.metrics.NewCounter(`penstock_reloads_total{result="ok"}`)
 	e.counters.reloadsBad = e.metrics.NewCounter(`penstock_reloads_total{result="bad"}`)
+	e.counters.reloadsSame = e.metrics.NewCounter(`penstock_reloads_total{result="unchanged"}`)
 	e.counters.retried = e.metrics.NewCounter("penstock_retries_total")
 	e.counters.retriesDenied = e.metrics.NewCounter("penstock_retries_denied_total")
 }

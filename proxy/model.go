@@ -90,6 +90,21 @@ func (e *Edge) queueOf(m *config.Model) *limit.Queue {
 		q = limit.NewQueue(m.Queue.Depth)
 		e.queues[m.ID] = q
 	}
-	q.SetDepth(m.Queue.Depth)
 	return q
+}
+
+// keepQueues gives the queues the depths of the configuration that is now in use and forgets those of models without one.
+// Calls that wait in such a queue hold it themselves.
+func (e *Edge) keepQueues(f *config.File) {
+	depths := make(map[string]int, len(f.Models))
+	for i := range f.Models {
+		depths[f.Models[i].ID] = f.Models[i].Queue.Depth
+	}
+	for id, q := range e.queues {
+		if depths[id] == 0 {
+			delete(e.queues, id)
+			continue
+		}
+		q.SetDepth(depths[id])
+	}
 }

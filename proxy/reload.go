@@ -9,6 +9,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/listen"
+	"penstock/upstreams"
 )
 
 // warmUp is how long a reload waits for the first probe of the upstreams that it adds. Without it, replacing all upstreams
@@ -18,16 +19,27 @@ const warmUp = 2 * time.Second
 // sourceAddresses is the reload that a change of resolved addresses asks for: the same file over other upstreams.
 const sourceAddresses = "addresses"
 
+// ReloadRequest says how to reload. The zero value but for the source is what a changed file and SIGHUP ask for.
+type ReloadRequest struct {
+	Source string // for the log: file, SIGHUP, request
+	Force  bool   // apply it although a model that serves calls is left without a slot
+	DryRun bool   // only say what would change
+}
+
 // ReloadResult is how one reload ended. It holds names of settings and problems of the file, never values of secrets.
 type ReloadResult struct {
-	At       time.Time `json:"at"`
-	Source   string    `json:"source"`
-	OK       bool      `json:"ok"`
-	Version  uint64    `json:"version"` // of the running configuration, afterwards
-	Changes  []string  `json:"changes,omitempty"`
-	Restart  []string  `json:"needs_restart,omitempty"`
-	Problems []string  `json:"problems,omitempty"`
-	Seconds  float64   `json:"seconds"`
+	At        time.Time        `json:"at"`
+	Source    string           `json:"source"`
+	OK        bool             `json:"ok"`
+	DryRun    bool             `json:"dry_run,omitempty"`
+	Forced    bool             `json:"forced,omitempty"`
+	Unchanged bool             `json:"unchanged,omitempty"` // the file asks for what runs already
+	Version   uint64           `json:"version"`             // of the running configuration, afterwards
+	Changes   []string         `json:"changes,omitempty"`
+	Capacity  []CapacityChange `json:"capacity,omitempty"` // models whose slots or upstreams change
+	Restart   []string         `json:"needs_restart,omitempty"`
+	Problems  []string         `json:"problems,omitempty"`
+	Seconds   float64          `json:"seconds"`
 }
 
 // Reload asks for a reload and returns at once. Requests that come while one is waiting are one; a request during a reload
@@ -44,7 +56,7 @@ func (e *Edge) reloads(ctx context.Context) {
 	for {
 		select {
 		case source := <-e.kick:
-			e.reloadNow(source)
+			e.reloadNow(ReloadRequest{Source: source})
 		case <-ctx.Done():
 			return
 		}
@@ -52,59 +64,86 @@ func (e *Edge) reloads(ctx context.Context) {
 }
 
 // reloadNow reads the configuration and makes it the running one, whole or not at all.
-func (e *Edge) reloadNow(source string) ReloadResult {
+func (e *Edge) reloadNow(q ReloadRequest) *ReloadResult {
 	e.reloading.Lock()
 	defer e.reloading.Unlock()
 	begun := e.now()
-	r := ReloadResult{At: begun, Source: source}
-	if err := e.reload(source, &r); err != nil {
+	r := &ReloadResult{At: begun, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
+	tell := !q.DryRun && !e.draining.Load()
+	if tell {
+		listen.NotifyReloading()
+	}
+	if err := e.reload(q, r); err != nil {
 		r.Problems = append(r.Problems, err.Error())
 	}
 	r.OK = len(r.Problems) == 0
 	r.Version = e.current.Load().Version
 	r.Seconds = e.now().Sub(begun).Seconds()
-	e.lastReload.Store(&r)
-	if r.OK {
-		e.counters.reloadsOK.Inc()
-		e.log.Info("reloaded", zap.String("source", source), zap.Uint64("version", r.Version), zap.Strings("changes", r.Changes), zap.Strings("needs_restart", r.Restart))
-	} else {
-		e.counters.reloadsBad.Inc()
-		for _, p := range r.Problems {
-			e.log.Error("configuration not reloaded, the running one stays", zap.String("source", source), zap.String("problem", p))
-		}
+	if !q.DryRun {
+		e.lastReload.Store(r)
+		e.tellReload(r)
+	}
+	if tell {
+		listen.NotifyReady(e.readyStatus())
 	}
 	return r
 }
 
-func (e *Edge) reload(source string, r *ReloadResult) error {
+// tellReload counts and logs how a reload ended.
+func (e *Edge) tellReload(r *ReloadResult) {
+	source := zap.String("source", r.Source)
+	switch {
+	case !r.OK:
+		e.counters.reloadsBad.Inc()
+		for _, p := range r.Problems {
+			e.log.Error("configuration not reloaded, the running one stays", source, zap.String("problem", p))
+		}
+	case r.Unchanged:
+		e.counters.reloadsSame.Inc()
+		e.log.Info("configuration unchanged", source, zap.Uint64("version", r.Version), zap.Strings("needs_restart", r.Restart))
+	default:
+		e.counters.reloadsOK.Inc()
+		e.log.Info("reloaded", source, zap.Uint64("version", r.Version), zap.Strings("changes", r.Changes),
+			zap.Stringers("capacity", r.Capacity), zap.Strings("needs_restart", r.Restart), zap.Bool("forced", r.Forced))
+	}
+}
+
+// reload is reloadNow without the telling. An error, or a problem in r, means that nothing has changed.
+func (e *Edge) reload(q ReloadRequest, r *ReloadResult) error {
 	old := e.current.Load()
-	next := old.Config
-	if source != sourceAddresses {
-		if e.opts.Load == nil {
-			return errors.New("this edge was started without a configuration file")
+	if q.Source == sourceAddresses {
+		return e.apply(candidate{file: old.Config, force: true}, r)
+	}
+	if e.opts.Load == nil {
+		return errors.New("this edge was started without a configuration file")
+	}
+	next, problems := e.opts.Load()
+	if next == nil {
+		for _, p := range problems.Errors() {
+			r.Problems = append(r.Problems, p.String())
 		}
-		var problems config.Problems
-		if next, problems = e.opts.Load(); next == nil {
-			for _, p := range problems.Errors() {
-				r.Problems = append(r.Problems, p.String())
-			}
-			return nil
-		}
-		for _, c := range config.Diff(old.Config, next) {
-			if c.RestartOnly {
-				r.Restart = append(r.Restart, c.String())
-			} else {
-				r.Changes = append(r.Changes, c.String())
-			}
-		}
-		keepBound(next, old.Config)
-		if e.opts.Certificate != nil {
-			if err := e.opts.Certificate.Load(next.TLS.Cert, next.TLS.Key); err != nil {
-				return err
-			}
+		return nil
+	}
+	for _, c := range config.Diff(old.Config, next) {
+		if c.RestartOnly {
+			r.Restart = append(r.Restart, c.String())
+		} else {
+			r.Changes = append(r.Changes, c.String())
 		}
 	}
-	return e.apply(next)
+	keepBound(next, old.Config)
+	if r.Unchanged = old.Config.Same(next); r.Unchanged {
+		return nil
+	}
+	c := candidate{file: next, force: q.Force, dryRun: q.DryRun, use: func() {}}
+	if e.opts.Certificate != nil {
+		var err error
+		if c.use, err = e.opts.Certificate.Prepare(next.TLS.Cert, next.TLS.Key); err != nil {
+			r.Problems = append(r.Problems, next.ProblemAt("tls.cert", err.Error()).String())
+			return nil
+		}
+	}
+	return e.apply(c, r)
 }
 
 // keepBound puts back what a running process cannot change (config.Diff marks it RestartOnly).
@@ -119,17 +158,49 @@ func keepBound(next, old *config.File) {
 	}
 }
 
-// apply builds a snapshot of f whole and makes it the running one. On an error nothing has changed. What it does to calls
-// that run: they end on the snapshot that they began with.
-func (e *Edge) apply(f *config.File) error {
+// candidate is a configuration that is to be the running one.
+type candidate struct {
+	file   *config.File
+	use    func() // puts its certificate into use; nil: the one before stays
+	force  bool   // ask no questions
+	dryRun bool
+}
+
+// apply builds a snapshot of c whole and makes it the running one. After an error or a problem nothing has changed. What it
+// does to calls that run: they end on the snapshot that they began with.
+func (e *Edge) apply(c candidate, r *ReloadResult) error {
+	f, old := c.file, e.current.Load()
 	plan, err := e.set.Plan(f.Upstreams, f.Models, f.Engines...)
 	if err != nil {
 		return err
 	}
-	old := e.current.Load()
 	next, err := e.newSnapshot(f, plan, old)
 	if err != nil {
 		return err
+	}
+	if old != nil {
+		now := &capacitySide{file: old.Config, routes: old.Routes, limits: (*upstreams.Upstream).Limits}
+		then := &capacitySide{file: f, routes: next.Routes, limits: plan.Limits}
+		r.Capacity = compareCapacity(now, then)
+		if !c.force {
+			warm, cancel := context.WithTimeout(context.Background(), warmUp)
+			defer cancel()
+			for _, p := range e.stranded(warm, old, then, plan) {
+				r.Problems = append(r.Problems, p.String())
+			}
+		}
+	}
+	if len(r.Problems) > 0 || c.dryRun {
+		return nil
+	}
+	e.putInUse(c, plan, old, next)
+	return nil
+}
+
+// putInUse cannot fail.
+func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) {
+	if c.use != nil {
+		c.use()
 	}
 	e.set.Commit(plan)
 	if old != nil {
@@ -137,7 +208,7 @@ func (e *Edge) apply(f *config.File) error {
 		interim := *old
 		interim.Keys, interim.keyLimits = next.Keys, next.keyLimits
 		e.current.Store(&interim)
-		e.endRevoked(f, next)
+		e.endRevoked(c.file, next)
 		warm, cancel := context.WithTimeout(context.Background(), warmUp)
 		e.set.WaitProbed(warm, plan)
 		cancel()
@@ -145,9 +216,13 @@ func (e *Edge) apply(f *config.File) error {
 	e.current.Store(next)
 	e.roomMade()
 	e.generations.add(next.generation)
-	e.calls.Configured(modelNames(f), upstreamNames(f))
+	e.calls.Configured(modelNames(c.file), upstreamNames(c.file))
 	e.set.Retire(plan)
-	return nil
+	e.keepQueues(c.file)
+	if e.profiles != plan.Profiles() {
+		e.profiles = plan.Profiles()
+		e.encodings.Clear() // of profiles that nobody has any more
+	}
 }
 
 // endRevoked ends the running calls of keys that are gone or switched off, when the operator wants that.

@@ -14,17 +14,17 @@ import (
 // reloadPatience is how long RequestReload waits: reading the files, and warmUp.
 const reloadPatience = 30 * time.Second
 
-// RequestReload asks a running edge to read its configuration again and writes to w what changed. admin is the base URL of
-// its admin listener, or its address; token is the admin token, empty where there is none. The error says why nothing was
-// reloaded: every problem of the files, one to a line, or why the edge could not be asked.
-func RequestReload(admin, token string, w io.Writer) error {
+// RequestReload asks a running edge to reload as q says (its Source is the edge's to name) and writes to w what changed, or
+// would. admin is the base URL of its admin listener, or its address; token is the admin token, empty where there is none.
+// The error says why nothing was reloaded: every problem of the files, one to a line, or why the edge could not be asked.
+func RequestReload(admin, token string, q ReloadRequest, w io.Writer) error {
 	if !strings.Contains(admin, "://") {
 		admin = "http://" + admin
 	}
 	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(res)
-	req.SetRequestURI(strings.TrimRight(admin, "/") + "/-/reload")
+	req.SetRequestURI(fmt.Sprintf("%s/-/reload?force=%t&dry_run=%t", strings.TrimRight(admin, "/"), q.Force, q.DryRun))
 	req.Header.SetMethod(fasthttp.MethodPost)
 	req.Header.Set("Connection", "close")
 	if token != "" {
@@ -53,17 +53,27 @@ func RequestReload(admin, token string, w io.Writer) error {
 
 // report writes what a reload changed, or returns what kept it from happening.
 func (r *ReloadResult) report(w io.Writer) error {
-	if !r.OK {
-		return fmt.Errorf("not reloaded, version %d stays in use:\n%s", r.Version, strings.Join(r.Problems, "\n"))
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "reloaded in %.0f ms: version %d\n", r.Seconds*1000, r.Version)
-	if len(r.Changes)+len(r.Restart) == 0 {
-		b.WriteString("nothing has changed\n")
+	switch {
+	case !r.OK && r.DryRun:
+		b.WriteString("it would be refused\n")
+	case !r.OK:
+		return fmt.Errorf("not reloaded, version %d stays in use:\n%s", r.Version, strings.Join(r.Problems, "\n"))
+	case r.Unchanged:
+		fmt.Fprintf(&b, "unchanged: version %d stays in use\n", r.Version)
+	case r.DryRun:
+		fmt.Fprintf(&b, "not applied: version %d stays in use\n", r.Version)
+	default:
+		fmt.Fprintf(&b, "reloaded in %.0f ms: version %d\n", r.Seconds*1000, r.Version)
+	}
+	for _, c := range r.Capacity {
+		fmt.Fprintf(&b, "  %s\n", c)
 	}
 	for _, c := range append(r.Changes, r.Restart...) {
 		fmt.Fprintf(&b, "  %s\n", c)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	if _, err := io.WriteString(w, b.String()); err != nil || r.OK {
+		return err
+	}
+	return errors.New(strings.Join(r.Problems, "\n"))
 }

@@ -66,6 +66,7 @@ type Edge struct {
 	started   time.Time
 	registry  registry                // metrics of the upstreams
 	queues    map[string]*limit.Queue // by model id; touched under reloading only
+	profiles  *upstreams.Profiles     // of the configuration in use; likewise
 	encodings sync.Map                // *upstreams.Profile → chat.Target
 
 	current     atomic.Pointer[Snapshot]
@@ -101,7 +102,7 @@ func New(o Options) (*Edge, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err := e.apply(c); err != nil {
+	if err := e.apply(candidate{file: c}, new(ReloadResult)); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic}); err != nil {

@@ -89,6 +89,7 @@ type Plan struct {
 	set       *Set
 	profiles  *Profiles
 	items     []planned
+	index     map[*Upstream]int // into items
 	byName    map[string][]*Upstream
 	resolving map[string]*addressWatch
 }
@@ -108,7 +109,7 @@ func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...co
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{set: s, profiles: profiles, byName: make(map[string][]*Upstream, len(specs)), resolving: map[string]*addressWatch{}}
+	p := &Plan{set: s, profiles: profiles, index: make(map[*Upstream]int, len(specs)), byName: make(map[string][]*Upstream, len(specs)), resolving: map[string]*addressWatch{}}
 	expected := expectedNames(models)
 	for i := range specs {
 		if err := p.add(&specs[i], expected[specs[i].Name]); err != nil {
@@ -179,6 +180,7 @@ func (p *Plan) place(base, address string, profile *Profile, st *settings) error
 			item.up.transport.Store(item.transport)
 		}
 	}
+	p.index[item.up] = len(p.items)
 	p.items = append(p.items, item)
 	p.byName[st.spec.Name] = append(p.byName[st.spec.Name], item.up)
 	return nil

@@ -17,21 +17,29 @@ type Certificate struct {
 // Load reads a pair from files and makes it the one for new connections. On an error the pair before stays. It is an
 // error, too, to replace a pair that is still good with one that has expired.
 func (c *Certificate) Load(certFile, keyFile string) error {
+	use, err := c.Prepare(certFile, keyFile)
+	if err == nil {
+		use()
+	}
+	return err
+}
+
+// Prepare is Load in two steps: it reads and checks the pair, and use makes it the one for new connections.
+func (c *Certificate) Prepare(certFile, keyFile string) (use func(), err error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile) // checks that the two belong together
 	if err != nil {
-		return fmt.Errorf("load certificate %s with key %s: %w", certFile, keyFile, err)
+		return nil, fmt.Errorf("load certificate %s with key %s: %w", certFile, keyFile, err)
 	}
 	if pair.Leaf == nil {
 		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
-			return fmt.Errorf("load certificate %s: %w", certFile, err)
+			return nil, fmt.Errorf("load certificate %s: %w", certFile, err)
 		}
 	}
 	if now := time.Now(); now.After(pair.Leaf.NotAfter) && now.Before(c.NotAfter()) {
-		return fmt.Errorf("load certificate %s: it expired on %s and the one in use has not: put a new one there",
+		return nil, fmt.Errorf("load certificate %s: it expired on %s and the one in use has not: put a new one there",
 			certFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	c.current.Store(&pair)
-	return nil
+	return func() { c.current.Store(&pair) }, nil
 }
 
 // NotAfter is the end of the current pair; the zero time when there is none.

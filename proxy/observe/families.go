@@ -69,10 +69,11 @@ var families = []Family{
 
 	{"penstock_config_generation", Gauge, "Number of the running configuration since the start."},
 	{"penstock_config_generation_calls_inflight", Gauge, "Calls in flight by the configuration they began with."},
-	{"penstock_reloads_total", Counter, "Reloads by result: ok, bad."},
+	{"penstock_reloads_total", Counter, "Reloads by result: ok, bad, unchanged."},
 	{"penstock_reload_successful", Gauge, "1 when the last reload took effect, or there was none."},
 	{"penstock_reload_success_timestamp_seconds", Gauge, "When the running configuration took effect."},
 	{"penstock_reload_duration_seconds", Gauge, "How long the last reload took."},
+	{"penstock_certificate_expiry_timestamp_seconds", Gauge, "End of the edge's own certificate, where it has one."},
 	{"penstock_draining", Gauge, "1 while the edge shuts down."},
 
 	{"penstock_body_memory_bytes", Gauge, "Held for request bodies."},

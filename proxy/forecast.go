@@ -1,0 +1,213 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"penstock/config"
+	"penstock/routing"
+	"penstock/upstreams"
+)
+
+// CapacityChange is what a reload means for one model.
+type CapacityChange struct {
+	Model       string `json:"model"`
+	Kind        string `json:"kind"` // added, removed or changed
+	SlotsBefore int    `json:"slots_before"`
+	SlotsAfter  int    `json:"slots_after"`
+	// Assumed says that the engines have not told their slots yet, so that SlotsAfter is a guess from their profiles.
+	Assumed bool `json:"assumed,omitempty"`
+	// Added and Draining count the model's upstreams that come in, and those that take no new calls from then on.
+	Added    int `json:"upstreams_added,omitempty"`
+	Draining int `json:"upstreams_draining,omitempty"`
+}
+
+// String says it in one line: "llama: 48 -> 16 slots, 2 upstreams draining".
+func (c CapacityChange) String() string {
+	about := ""
+	if c.Assumed {
+		about = "about "
+	}
+	var s string
+	switch c.Kind {
+	case string(config.Added):
+		s = fmt.Sprintf("%s: new, %s%s", c.Model, about, count(c.SlotsAfter, "slot"))
+	case string(config.Removed):
+		s = fmt.Sprintf("%s: removed, had %s", c.Model, count(c.SlotsBefore, "slot"))
+	default:
+		s = fmt.Sprintf("%s: %d -> %s%s", c.Model, c.SlotsBefore, about, count(c.SlotsAfter, "slot"))
+	}
+	if c.Added > 0 && c.Kind != string(config.Added) {
+		s += ", " + count(c.Added, "upstream") + " added"
+	}
+	if c.Draining > 0 {
+		s += ", " + count(c.Draining, "upstream") + " draining"
+	}
+	return s
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// capacitySide is one of the two configurations that are compared.
+type capacitySide struct {
+	file   *config.File
+	routes *routing.Table
+	limits func(*upstreams.Upstream) upstreams.Limits
+}
+
+// slotsOf sums the slots of a route's distinct upstreams that calls of the model's kind draw from.
+func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID, assumed bool) {
+	kind := s.file.Models[r.Index].Kind
+	for _, t := range r.Targets() {
+		if slices.Contains(ids, t.Upstream.ID()) {
+			continue
+		}
+		ids = append(ids, t.Upstream.ID())
+		l := s.limits(t.Upstream)
+		slots += slotsFor(kind, l)
+		assumed = assumed || l.Source == upstreams.LimitFromProfile || l.Source == upstreams.LimitFromDefault
+	}
+	return slots, ids, assumed
+}
+
+// slotsFor is how many calls for a model of a kind an upstream with these limits takes at once.
+func slotsFor(kind string, l upstreams.Limits) int {
+	switch {
+	case kind == config.KindTranscription || kind == config.KindSpeech:
+		return l.Audio
+	case l.Shared || kind != config.KindChat:
+		return l.Text
+	}
+	return l.Text + l.Vision
+}
+
+// compareCapacity tells, in the order of the new file, which models have other slots or other upstreams; removed ones come
+// last.
+func compareCapacity(old, next *capacitySide) []CapacityChange {
+	before := map[string]*routing.Route{}
+	for _, r := range old.routes.Routes() {
+		before[r.ID] = r
+	}
+	var out []CapacityChange
+	for _, r := range next.routes.Routes() {
+		c := CapacityChange{Model: r.ID, Kind: string(config.Changed)}
+		var now, was []upstreams.ID
+		c.SlotsAfter, now, c.Assumed = next.slotsOf(r)
+		if b := before[r.ID]; b != nil {
+			c.SlotsBefore, was, _ = old.slotsOf(b)
+		} else {
+			c.Kind = string(config.Added)
+		}
+		delete(before, r.ID)
+		c.Added, c.Draining = missing(now, was), missing(was, now)
+		if c.Kind == string(config.Added) || c.SlotsBefore != c.SlotsAfter || c.Added+c.Draining > 0 {
+			out = append(out, c)
+		}
+	}
+	for _, r := range old.routes.Routes() {
+		if before[r.ID] == nil {
+			continue
+		}
+		slots, ids, _ := old.slotsOf(r)
+		out = append(out, CapacityChange{Model: r.ID, Kind: string(config.Removed), SlotsBefore: slots, Draining: len(ids)})
+	}
+	return out
+}
+
+// missing counts the entries of a that b lacks.
+func missing(a, b []upstreams.ID) (n int) {
+	for _, id := range a {
+		if !slices.Contains(b, id) {
+			n++
+		}
+	}
+	return n
+}
+
+// stranded finds the models that can serve calls now and could not after the plan: without slots, or with nobody to take
+// calls. Upstreams that the plan adds to such a model are probed first, because only they can say that it is none.
+func (e *Edge) stranded(ctx context.Context, old *Snapshot, next *capacitySide, plan *upstreams.Plan) config.Problems {
+	var risky []*routing.Route
+	var unknown []*upstreams.Upstream
+	for _, r := range next.routes.Routes() {
+		before, ok := old.model(r.ID)
+		if !ok || !before.alive() || next.alive(r) {
+			continue
+		}
+		risky = append(risky, r)
+		for _, t := range r.Targets() {
+			unknown = append(unknown, t.Upstream)
+		}
+	}
+	if len(risky) == 0 {
+		return nil
+	}
+	plan.Probe(ctx, unknown)
+	var out config.Problems
+	for _, r := range risky {
+		if !next.alive(r) {
+			out = append(out, next.file.ProblemAt(fmt.Sprintf("models[%d].deployments", r.Index), next.why(r)))
+		}
+	}
+	return out
+}
+
+// alive reports whether the model has a slot and somebody to take the call.
+func (m *model) alive() bool {
+	return slices.ContainsFunc(m.route.Targets(), func(t routing.Target) bool {
+		return slotsFor(m.config.Kind, t.Upstream.Limits()) > 0 && t.Upstream.Prospect(t.Served) == ""
+	})
+}
+
+func (s *capacitySide) alive(r *routing.Route) bool {
+	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return s.obstacle(r, &t) == "" })
+}
+
+func (s *capacitySide) obstacle(r *routing.Route, t *routing.Target) string {
+	if slotsFor(s.file.Models[r.Index].Kind, s.limits(t.Upstream)) == 0 {
+		return fmt.Sprintf("upstream %s: its concurrency has no slots for this kind of model", t.Upstream.Label())
+	}
+	return t.Upstream.Prospect(t.Served)
+}
+
+// why is the problem of a model that would be left without a slot.
+func (s *capacitySide) why(r *routing.Route) string {
+	var reasons []string
+	for _, t := range r.Targets() {
+		if reason := s.obstacle(r, &t); !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
+	}
+	return fmt.Sprintf("the model %s would be left without a slot (%s): bring an upstream of it up first, or apply it all the same with \"penstock reload --force\"",
+		r.ID, strings.Join(reasons, "; "))
+}
+
+// CompareFiles tells what replacing one configuration by another means for each model, without a running edge: what engines
+// report is not known then, so slots that the files leave open are assumed.
+func CompareFiles(old, next *config.File) ([]CapacityChange, error) {
+	var sides [2]capacitySide
+	for i, f := range []*config.File{old, next} {
+		set, err := upstreams.NewSet(upstreams.Options{})
+		if err != nil {
+			return nil, err
+		}
+		defer set.Close(context.Background()) //nolint:errcheck // nothing of it was ever live
+		plan, err := set.Plan(f.Upstreams, f.Models, f.Engines...)
+		if err != nil {
+			return nil, err
+		}
+		routes, err := routing.Build(f, plan, nil)
+		if err != nil {
+			return nil, err
+		}
+		sides[i] = capacitySide{file: f, routes: routes, limits: plan.Limits}
+	}
+	return compareCapacity(&sides[0], &sides[1]), nil
+}

@@ -1,0 +1,66 @@
+package upstreams
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Limits returns the slots that an upstream of the plan will have once it is committed, as far as that is known now: what an
+// engine reports replaces it, unless the configuration says. The zero Limits for one that the plan leaves out.
+func (p *Plan) Limits(u *Upstream) Limits {
+	i, ok := p.index[u]
+	if !ok {
+		return Limits{}
+	}
+	st, profile := p.items[i].settings, u.engine.Load()
+	if now := u.settings.Load(); now.spec.Engine != st.spec.Engine {
+		profile = p.profiles.assumed(st.spec.Engine)
+	}
+	return limitsOf(st.spec.Concurrency, int(u.reported.Load()), profile)
+}
+
+// Added reports whether the plan brings the upstream in.
+func (p *Plan) Added(u *Upstream) bool {
+	i, ok := p.index[u]
+	return ok && p.items[i].added
+}
+
+// Probe asks upstreams that the plan adds for their health, once and all at the same time, before anything is committed. It
+// returns when all have their verdict or ctx has ended; Prospect tells it.
+func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
+	var all sync.WaitGroup
+	for _, u := range ups {
+		if !p.Added(u) {
+			continue
+		}
+		all.Go(func() {
+			st := u.settings.Load()
+			transport, err := st.link.probeTransport(u.id)
+			if err != nil {
+				bug("probe transport: " + err.Error())
+				return
+			}
+			defer transport.Close()
+			probe := newProber(u, pageGetter(transport, u.id), transport.CloseIdle)
+			probe.engine = st.spec.Engine
+			probe.tick(ctx)
+		})
+	}
+	all.Wait()
+}
+
+// Prospect says why calls for a served name will find nobody here in the near future, for an operator; empty when they will
+// be taken, or when nobody knows yet. An open breaker is no reason: it closes by itself.
+func (u *Upstream) Prospect(served string) string {
+	switch State(u.state.Load()) {
+	case StateDown:
+		return fmt.Sprintf("upstream %s is down: %s", u.label, u.lastFailure())
+	case StatePending:
+		return fmt.Sprintf("upstream %s has not answered a probe yet", u.label)
+	}
+	if !u.Serves(served) {
+		return fmt.Sprintf("upstream %s: %s", u.label, u.withheld(served))
+	}
+	return ""
+}
