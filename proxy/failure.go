@@ -101,6 +101,7 @@ func fromAbort(cause error) *failure {
 		f.api = &apierr.Error{Status: 499, Type: apierr.TypeAPI, Code: "client_gone", Message: "The client left."}
 	case errors.Is(cause, errRevoked):
 		f.result = observe.ClientError
+		f.label = "revoked" // in the log: the client was right when it began
 		f.api = &apierr.Error{Status: 401, Type: apierr.TypeAuthentication, Code: apierr.CodeInvalidAPIKey, Message: "The API key was revoked."}
 	default:
 		f.result = observe.Drained

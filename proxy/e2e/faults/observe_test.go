@@ -76,29 +76,44 @@ func (e *edge) busy() string {
 
 // state is what the tests read of the state page.
 type state struct {
-	Version   int64 `json:"version"`
-	Draining  bool  `json:"draining"`
-	InFlight  int64 `json:"in_flight"`
-	Upstreams []struct {
-		Name    string   `json:"name"`
-		State   string   `json:"state"`
-		Suspect bool     `json:"suspect"`
-		Breaker string   `json:"breaker"`
-		Missing []string `json:"missing"`
-		Pools   []struct {
-			Pool   string `json:"pool"`
-			Active int    `json:"active"`
-			Limit  int    `json:"limit"`
-		} `json:"pools"`
-		LastFailure *struct {
-			Reason string `json:"reason"`
-			Status int    `json:"status"`
-		} `json:"last_failure"`
-	} `json:"upstreams"`
-	Models []struct {
+	Version   int64           `json:"version"`
+	Draining  bool            `json:"draining"`
+	InFlight  int64           `json:"in_flight"`
+	Upstreams []upstreamState `json:"upstreams"`
+	Models    []struct {
 		ID    string `json:"id"`
 		Ready bool   `json:"ready"`
 	} `json:"models"`
+}
+
+// upstreamState is one upstream of the state page.
+type upstreamState struct {
+	Name    string   `json:"name"`
+	State   string   `json:"state"`
+	Suspect bool     `json:"suspect"`
+	Breaker string   `json:"breaker"`
+	Missing []string `json:"missing"`
+	Pools   []struct {
+		Pool   string `json:"pool"`
+		Active int    `json:"active"`
+		Limit  int    `json:"limit"`
+	} `json:"pools"`
+	LastFailure *struct {
+		Reason string `json:"reason"`
+		Status int    `json:"status"`
+	} `json:"last_failure"`
+}
+
+// upstream finds one by its name.
+func (e *edge) upstream(name string) upstreamState {
+	e.t.Helper()
+	for _, u := range e.status().Upstreams {
+		if u.Name == name {
+			return u
+		}
+	}
+	e.t.Fatalf("there is no upstream %s", name)
+	return upstreamState{}
 }
 
 // status reads the state page.

@@ -1,0 +1,355 @@
+package faults
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+)
+
+// How the program ends, and how the next one begins.
+
+// TestFault78_Drain: SIGTERM under traffic, again and again: newcomers may be refused, nobody who was let in is cut.
+// PENSTOCK_FULL=1 plays twenty drains for each row instead of three.
+func TestFault78_Drain(t *testing.T) {
+	t.Parallel()
+	for name, timeouts := range map[string]string{
+		"no linger":   "timeouts: { linger: 0s, drain: 20s }",
+		"with linger": "timeouts: { linger: 500ms, drain: 20s }",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			times := 3
+			if full(t) {
+				times = 20
+			}
+			e := start(t, setup{engines: []sim.Options{{Slots: 512}}, config: timeouts + `
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512 }]
+models: [{ id: sim, deployments: [{ upstream: a }] }]
+`})
+			for i := range times {
+				tr := drive(e, usual)
+				tr.mayRefuse.Store(true)
+				e.signal(syscall.SIGTERM)
+				e.exits(30*time.Second, 0)
+				tr.wantNothingLost()
+				if !strings.Contains(e.log.String(), `"drained"`) {
+					t.Error("the log does not say that it has drained")
+				}
+				if i+1 < times {
+					e.relaunch()
+				}
+			}
+		})
+	}
+}
+
+// TestFault78_DrainOrder: readiness turns first; while the edge lingers it accepts and asks to be left; what runs when the
+// drain time is over is told so, in each dialect's words; the exit code is 0.
+func TestFault78_DrainOrder(t *testing.T) {
+	t.Parallel()
+	inWays(t, streamWays, setup{untidy: true, timeouts: "connect: 2s"}, func(e *edge, w way) {
+		e.rewrite("linger: 0s, drain: 5s", "linger: 1s, drain: 500ms")
+		if r, status := e.askReload(""); status != 200 {
+			e.t.Fatalf("status %d: %+v", status, r)
+		}
+		s := e.openStream(w.path, w.body("sim", prompt, `"tokens":1000,"delay_ms":50`))
+		s.next()
+		kept := e.dial()
+		ask := func() *reply {
+			e.t.Helper()
+			if err := kept.send(e.request(chat.path, chat.body("sim", prompt, `"tokens":1`))); err != nil {
+				e.t.Fatal(err)
+			}
+			return kept.reply("POST")
+		}
+		for range 2 {
+			if r := ask(); r.status != 200 {
+				e.t.Errorf("before: status %d", r.status)
+			}
+		}
+		e.signal(syscall.SIGTERM)
+		waitFor(e.t, patience, "readiness turns", func() bool { return e.fetch("GET", e.admin+"/-/ready").status == 503 })
+		if r := ask(); r.status != 200 {
+			e.t.Errorf("on a kept connection: status %d", r.status)
+		}
+		if rest, ok := kept.closed(patience); !ok || rest != "" {
+			e.t.Errorf("the kept connection goes on: %q", rest)
+		}
+		if r := e.get("/health"); r.status != 200 {
+			e.t.Errorf("while it lingers the public side says %d", r.status)
+		}
+		var all strings.Builder
+		var last event
+		for {
+			ev, ok := s.next()
+			if !ok {
+				break
+			}
+			last = ev
+			all.WriteString(ev.name + " " + ev.data + "\n")
+		}
+		if !strings.Contains(all.String(), "shutting down") || w.dialect == "chat" && last.data == "[DONE]" || strings.Contains(all.String(), "message_stop") || strings.Contains(all.String(), "response.completed") {
+			e.t.Errorf("the stream ends with %q", last)
+		}
+		e.exits(20*time.Second, 0)
+		found := false
+		for _, l := range e.calls() {
+			found = found || l.Outcome == "drained"
+		}
+		if !found {
+			e.t.Error("no access line tells of a drained call")
+		}
+	})
+}
+
+// TestFault78_SilentConnections: clients that have connected and say nothing, and kept connections without a request, do not
+// hold a drain up.
+func TestFault78_SilentConnections(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{})
+	for range 10 {
+		e.dial()
+		kept := e.dial()
+		must(t, kept.send(e.request(chat.path, chat.body("sim", prompt, `"tokens":1`))))
+		kept.reply("POST")
+	}
+	begun := time.Now()
+	e.signal(syscall.SIGTERM)
+	e.exits(20*time.Second, 0)
+	if took := time.Since(begun); took > 4*time.Second { // of the 5 s that calls would have had
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestFault79_Restart: after a SIGKILL the next process serves the very first request, although no upstream has been probed
+// yet.
+func TestFault79_Restart(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{engines: []sim.Options{{Latency: 0}}, untidy: true, cold: true})
+	for range 3 {
+		e.ask(chat, "").wantStatus(200)
+		e.signal(syscall.SIGKILL)
+		<-e.done
+		e.relaunch() // returns when it says that it serves: nothing is waited for
+		e.ask(chat, `"text":"First."`).wantStatus(200)
+	}
+}
+
+// TestUpgradeBySharedPort: a second program on the same port takes over from the first without a gap: nobody is refused.
+func TestUpgradeBySharedPort(t *testing.T) {
+	t.Parallel()
+	times := 2
+	if full(t) {
+		times = 20
+	}
+	e := start(t, setup{engines: []sim.Options{{Slots: 512}}, untidy: true, config: `
+timeouts: { linger: 200ms, drain: 20s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512 }]
+models: [{ id: sim, deployments: [{ upstream: a }] }]
+`})
+	e.signal(syscall.SIGTERM)
+	e.exits(20*time.Second, 0)
+	text := strings.Replace(e.text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+e.addr+"\nadmin: { listen: "+strings.TrimPrefix(e.admin, "http://")+" }", 1)
+	e.write("penstock.yaml", text)
+	run := func() *process {
+		p := startProcess(t, nil, nil, "serve", "--share-port", "--config", e.path)
+		p.says("serving http://" + e.addr)
+		return p
+	}
+	e.process = run()
+	if _, errs, code := runProgram(t, "serve", "--config", e.path); code != 1 || !strings.Contains(errs, "in use") {
+		t.Errorf("one who does not share: exit code %d\n%s", code, errs)
+	}
+	tr := drive(e, usual)
+	for range times {
+		next := run()
+		time.Sleep(300 * time.Millisecond)
+		e.signal(syscall.SIGTERM)
+		for ready := 0; ready < 20; ready++ { // whoever asks is told by the new one
+			if r := e.fetch("GET", e.admin+"/-/ready"); r.status != 200 && ready > 5 {
+				t.Errorf("not ready during the upgrade: %d", r.status)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		e.exits(30*time.Second, 0)
+		e.process = next
+	}
+	tr.wantNothingLost()
+	if n := tr.refused.Load(); n > 0 {
+		t.Errorf("%d connections were refused", n)
+	}
+}
+
+// manager plays the service manager: it has the sockets, and listens for what the program notifies.
+type manager struct {
+	t      *testing.T
+	files  []*os.File
+	notify *net.UnixConn
+	path   string
+	mu     sync.Mutex
+	told   []string
+}
+
+func newManager(t *testing.T, names ...string) (m *manager, addrs []string) {
+	m = &manager{t: t, path: filepath.Join(t.TempDir(), "notify")}
+	for range names {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		f, err := ln.(*net.TCPListener).File()
+		must(t, err)
+		ln.Close()
+		t.Cleanup(func() { f.Close() })
+		m.files, addrs = append(m.files, f), append(addrs, ln.Addr().String())
+	}
+	var err error
+	m.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"})
+	must(t, err)
+	t.Cleanup(func() { m.notify.Close() })
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			n, err := m.notify.Read(b)
+			if err != nil {
+				return
+			}
+			m.mu.Lock()
+			m.told = append(m.told, string(b[:n]))
+			m.mu.Unlock()
+		}
+	}()
+	return m, addrs
+}
+
+// run starts the program as the manager would. LISTEN_PID must be the program's own, which a shell knows.
+func (m *manager) run(names, config string, env ...string) *process {
+	m.t.Helper()
+	p := &process{t: m.t, out: new(buffer), log: new(buffer), done: make(chan struct{})}
+	p.cmd = exec.Command("sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", program, "serve", "--config", config)
+	p.cmd.Env = append(append(cleanEnv(), "NOTIFY_SOCKET="+m.path, fmt.Sprintf("LISTEN_FDS=%d", len(m.files)), "LISTEN_FDNAMES="+names), env...)
+	p.cmd.ExtraFiles = m.files
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.log
+	must(m.t, p.cmd.Start())
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait()
+	}()
+	m.t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	})
+	return p
+}
+
+// hears waits until the program has notified of something, and returns how often it has.
+func (m *manager) hears(part string, atLeast int) int {
+	m.t.Helper()
+	n := 0
+	waitFor(m.t, patience, fmt.Sprintf("%q is notified %d times", part, atLeast), func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		n = 0
+		for _, s := range m.told {
+			if strings.Contains(s, part) {
+				n++
+			}
+		}
+		return n >= atLeast
+	})
+	return n
+}
+
+// TestSocketActivation: the program serves on sockets that it was given, tells the manager how it is, and a restart loses no
+// connection, not even those that come while nobody runs.
+func TestSocketActivation(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{engines: []sim.Options{{Slots: 512}}, untidy: true, config: `
+timeouts: { linger: 0s, drain: 20s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512 }]
+models: [{ id: sim, deployments: [{ upstream: a }] }]
+`})
+	e.signal(syscall.SIGTERM)
+	e.exits(20*time.Second, 0)
+	m, addrs := newManager(t, "admin", "public")
+	e.admin, e.addr, e.url = "http://"+addrs[0], addrs[1], "http://"+addrs[1]
+	e.process = m.run("admin:public", e.path, "WATCHDOG_USEC=400000")
+	m.hears("READY=1", 1)
+	m.hears("WATCHDOG=1", 3)
+	e.ask(chat, "").wantStatus(200)
+	if r := e.fetch("GET", e.admin+"/-/ready"); r.status != 200 {
+		t.Errorf("the admin socket: %d", r.status)
+	}
+	e.rewrite("id: sim,", "id: sim, aliases: [reloaded],")
+	if r, status := e.askReload(""); status != 200 {
+		t.Errorf("status %d: %+v", status, r)
+	}
+	m.hears("RELOADING=1\nMONOTONIC_USEC=", 1)
+	m.hears("READY=1", 2)
+	tr := drive(e, usual)
+	for range 3 {
+		before := m.hears("STOPPING=1", 0)
+		ready := m.hears("READY=1", 2)
+		e.signal(syscall.SIGTERM)
+		m.hears("STOPPING=1", before+1)
+		e.exits(30*time.Second, 0)
+		time.Sleep(200 * time.Millisecond) // nobody runs, and clients come
+		e.process = m.run("admin:public", e.path)
+		m.hears("READY=1", ready+1)
+		time.Sleep(200 * time.Millisecond)
+	}
+	tr.wantNothingLost()
+	if n := tr.refused.Load(); n > 0 {
+		t.Errorf("%d connections were refused", n)
+	}
+	e.signal(syscall.SIGTERM)
+	e.exits(20*time.Second, 0)
+	for _, names := range []string{"admin:admin"} {
+		p := m.run(names, e.path)
+		p.exits(patience, 1)
+		if !strings.Contains(p.log.String(), "FileDescriptorName") {
+			t.Errorf("%s: %s", names, p.log)
+		}
+	}
+}
+
+// TestFault78_RequestUnderWay: a client in the middle of sending its request when the signal comes is served.
+func TestFault78_RequestUnderWay(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{})
+	body := chat.body("sim", prompt, `"tokens":1`)
+	whole := e.request(chat.path, body)
+	c, fresh := e.dial(), e.dial()
+	must(t, c.send(whole[:len(whole)-20]))
+	must(t, fresh.send(whole[:10]))
+	waitFor(t, patience, "both are there", func() bool { return e.metric("penstock_client_connections") >= 2 })
+	e.signal(syscall.SIGTERM)
+	waitFor(t, patience, "it drains", func() bool { return strings.Contains(e.log.String(), `"draining"`) })
+	time.Sleep(300 * time.Millisecond)
+	must(t, c.send(whole[len(whole)-20:]))
+	must(t, fresh.send(whole[10:]))
+	for _, conn := range []*raw{c, fresh} {
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != 200 || !res.Close {
+			t.Errorf("status %d, close %v, %v: %s", res.StatusCode, res.Close, err, b)
+		}
+	}
+	e.exits(20*time.Second, 0)
+}

@@ -1,0 +1,299 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+)
+
+// Requests are never lost by a reload, whatever way the file is replaced in. PENSTOCK_FULL=1 plays the full length: fifty
+// reloads a second apart, and a minute of reloads without a pause.
+
+// full reports whether the long forms are wanted, and logs which one is played.
+func full(t testing.TB) bool {
+	on := os.Getenv("PENSTOCK_FULL") != ""
+	t.Logf("full length: %v (PENSTOCK_FULL=1 plays it)", on)
+	return on
+}
+
+// rewriting is an edge whose configuration is rewritten: variants of one that differ in upstreams, weights, limits, aliases
+// and policies, so that every reload has something to do.
+type rewriting struct {
+	*edge
+	n int
+}
+
+func startRewriting(t testing.TB, more string) *rewriting {
+	t.Helper()
+	r := &rewriting{}
+	r.edge = start(t, setup{engines: []sim.Options{{Slots: 512}, {Slots: 512}, {Slots: 512}}, config: rewritingConfig(0) + more})
+	return r
+}
+
+// rewritingConfig is variant n. Two of the three engines serve at any time, and a reload replaces one of them.
+func rewritingConfig(n int) string {
+	var ups, deployments []string
+	for i := range 3 {
+		if i == n%3 {
+			continue
+		}
+		ups = append(ups, fmt.Sprintf("  - { name: up-%d, url: %q, engine: sim, weight: %d, concurrency: %d }", i, "{{up-"+strconv.Itoa(i)+"}}", 1+n%4, 400+n%10))
+		deployments = append(deployments, fmt.Sprintf("{ upstream: up-%d }", i))
+	}
+	policy := []string{"least_loaded", "round_robin", "two_choices", "prefix_affinity"}[n%4]
+	return fmt.Sprintf(`
+timeouts: { linger: 0s, drain: 20s, idle: %ds }
+keys:
+  - { id: tester, hash: "{{hash}}", limits: { requests_per_minute: %d } }
+upstreams:
+%s
+models:
+  - { id: sim, aliases: [variant-%d], policy: %s, deployments: [%s] }
+`, 20+n%5, 1_000_000+n, strings.Join(ups, "\n"), n, policy, strings.Join(deployments, ", "))
+}
+
+// next is the whole text of the next variant.
+func (r *rewriting) next() string {
+	r.n++
+	head, _, _ := strings.Cut(r.text, "\ntimeouts:")
+	text := rewritingConfig(r.n)
+	for i, e := range r.engines {
+		text = strings.ReplaceAll(text, "{{up-"+strconv.Itoa(i)+"}}", e.URL())
+	}
+	_, hash, _ := strings.Cut(r.text, `hash: "`)
+	hash, _, _ = strings.Cut(hash, `"`)
+	return head + strings.ReplaceAll(text, "{{hash}}", hash)
+}
+
+// applied waits until variant n of the configuration serves.
+func (r *rewriting) applied() {
+	r.t.Helper()
+	name := fmt.Sprintf("variant-%d", r.n)
+	waitFor(r.t, 2*patience, "the reload "+name, func() bool {
+		res := r.post(chat.path, chat.body(name, prompt, `"tokens":1`))
+		return res.status == 200
+	})
+}
+
+// replacements are the ways in which a configuration file is replaced.
+var replacements = map[string]func(t testing.TB, r *rewriting, text string){
+	"editor save": func(t testing.TB, r *rewriting, text string) { // as vim does it: the old file becomes the backup
+		must(t, os.Rename(r.path, r.path+"~"))
+		must(t, os.WriteFile(r.path, []byte(text), 0o600))
+		must(t, os.Remove(r.path+"~"))
+	},
+	"rename over": func(_ testing.TB, r *rewriting, text string) { r.write(filepath.Base(r.path), text) },
+	"ConfigMap": func(t testing.TB, r *rewriting, text string) { // as the kubelet does it
+		dir := filepath.Join(r.dir, fmt.Sprintf("..v%d", r.n))
+		must(t, os.Mkdir(dir, 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(r.path)), []byte(text), 0o600))
+		must(t, os.Symlink(filepath.Base(dir), filepath.Join(r.dir, "..data_tmp")))
+		must(t, os.Rename(filepath.Join(r.dir, "..data_tmp"), filepath.Join(r.dir, "..data")))
+		if info, err := os.Lstat(r.path); err == nil && info.Mode()&os.ModeSymlink == 0 { // the first time
+			must(t, os.Symlink(filepath.Join("..data", filepath.Base(r.path)), r.path+".link"))
+			must(t, os.Rename(r.path+".link", r.path))
+		}
+		must(t, os.RemoveAll(filepath.Join(r.dir, fmt.Sprintf("..v%d", r.n-1))))
+	},
+	"in place": func(t testing.TB, r *rewriting, text string) { must(t, os.WriteFile(r.path, []byte(text), 0o600)) }, // a bind mount
+	"SIGHUP": func(_ testing.TB, r *rewriting, text string) {
+		r.write(filepath.Base(r.path), text)
+		r.signal(syscall.SIGHUP)
+	},
+	"POST": func(t testing.TB, r *rewriting, text string) {
+		r.write(filepath.Base(r.path), text)
+		if status, body := r.reload(); status != 200 {
+			t.Errorf("status %d: %s", status, body)
+		}
+	},
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFault68_Replaced: the file is replaced in every way, again and again, under traffic, and nothing is lost.
+func TestFault68_Replaced(t *testing.T) {
+	t.Parallel()
+	for name, replace := range replacements {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			times, pause := 4, 0*time.Second
+			if full(t) {
+				times, pause = 50, time.Second
+			}
+			r := startRewriting(t, "")
+			tr := drive(r.edge, usual)
+			for range times {
+				begun := time.Now()
+				replace(t, r, r.next())
+				r.applied()
+				time.Sleep(pause - time.Since(begun))
+			}
+			tr.wantNothingLost()
+			if bad := r.metric("penstock_reloads_total", `result="bad"`); bad != 0 {
+				t.Errorf("%v reloads were refused\n%s", bad, r.log)
+			}
+			if ok := r.metric("penstock_reloads_total", `result="ok"`); int(ok) != times {
+				t.Errorf("%v reloads took place, %d were asked for", ok, times)
+			}
+		})
+	}
+}
+
+// TestFault73_ReloadStorm: reloads without a pause, by all ways at the same time, lose nothing, and the newest file is in use
+// at the end.
+func TestFault73_ReloadStorm(t *testing.T) {
+	t.Parallel()
+	length := 3 * time.Second
+	if full(t) {
+		length = time.Minute
+	}
+	r := startRewriting(t, "")
+	tr := drive(r.edge, usual)
+	done := make(chan struct{})
+	var signals sync.WaitGroup
+	signals.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				r.signal(syscall.SIGHUP)
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})
+	reloads := 0
+	for end := time.Now().Add(length); time.Now().Before(end); reloads++ {
+		replacements["POST"](t, r, r.next())
+	}
+	close(done)
+	signals.Wait()
+	r.applied()
+	tr.wantNothingLost()
+	t.Logf("%d reloads in %v", reloads, length)
+	if reloads < 10 {
+		t.Errorf("only %d reloads took place", reloads)
+	}
+}
+
+// TestReloadsLeakNothing: after hundreds of reloads the edge holds what it held after the first ones.
+func TestReloadsLeakNothing(t *testing.T) {
+	t.Parallel()
+	times := 500
+	if raceOn {
+		times = 100
+	}
+	r := startRewriting(t, "")
+	post := func(n int) {
+		for range n {
+			replacements["POST"](t, r, r.next())
+		}
+		r.applied()
+	}
+	held := func() (goroutines, heap, descriptors float64) {
+		heap = 1 << 40
+		waitFor(t, patience, "upstreams that were removed are gone", func() bool { return len(r.status().Upstreams) == 2 })
+		for range 20 { // the lowest heap of some: what is not yet collected is no leak
+			m := r.metrics()
+			goroutines, descriptors = m["go_goroutines"], float64(r.descriptors())
+			heap = min(heap, m["go_memstats_heap_alloc_bytes"])
+			for range 50 {
+				r.ask(chat, `"tokens":1`).wantStatus(200)
+			}
+		}
+		return goroutines, heap, descriptors
+	}
+	post(50)
+	g0, h0, d0 := held()
+	post(times)
+	g1, h1, d1 := held()
+	t.Logf("after 50 and after %d more reloads: %v and %v goroutines, %.1f and %.1f MB, %v and %v descriptors", times, g0, g1, h0/1e6, h1/1e6, d0, d1)
+	if g1 > g0+10 {
+		t.Errorf("%v goroutines became %v", g0, g1)
+	}
+	if d1 > d0+10 {
+		t.Errorf("%v descriptors became %v", d0, d1)
+	}
+	if h1 > h0+3e6 {
+		t.Errorf("the heap grew from %.1f to %.1f MB", h0/1e6, h1/1e6)
+	}
+}
+
+// descriptors is how many files and sockets the program has open; 0 where that cannot be told.
+func (p *process) descriptors() int {
+	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+	return len(entries)
+}
+
+// TestReloadLarge measures a reload of 1,000 keys and 200 upstreams, and what it costs the requests meanwhile.
+func TestReloadLarge(t *testing.T) {
+	engine := startEngine(t, sim.Options{Listen: "0.0.0.0:0", Slots: 512})
+	port := engine.Addr()[strings.LastIndexByte(engine.Addr(), ':')+1:]
+	text := func(variant int) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "timeouts: { linger: 0s, drain: 20s, idle: %ds }\nkeys:\n  - { id: tester, hash: \"{{hash}}\" }\n", 20+variant)
+		for i := range 1000 {
+			fmt.Fprintf(&b, "  - { id: key-%d, hash: \"sha256:%064x\", limits: { requests_per_minute: %d } }\n", i, i+1, 600+variant)
+		}
+		b.WriteString("upstreams:\n")
+		for i := range 200 {
+			fmt.Fprintf(&b, "  - { name: up-%d, url: \"http://127.0.%d.%d:%s\", engine: sim, weight: %d }\n", i, i/100, i%100+1, port, 1+variant%3)
+		}
+		b.WriteString("models:\n")
+		for i := range 20 {
+			id := "sim"
+			if i > 0 {
+				id = fmt.Sprintf("sim-%d", i)
+			}
+			fmt.Fprintf(&b, "  - id: %s\n    deployments:\n", id)
+			for j := range 10 {
+				fmt.Fprintf(&b, "      - { upstream: up-%d, served: sim }\n", i*10+j)
+			}
+		}
+		return b.String()
+	}
+	e := start(t, setup{engines: []sim.Options{{}}, config: text(0)})
+	_, hash, _ := strings.Cut(e.text, `hash: "`)
+	hash, _, _ = strings.Cut(hash, `"`)
+	head, _, _ := strings.Cut(e.text, "timeouts:")
+	tr := drive(e, mix{kept: 4, fresh: 2, streams: 2})
+	tr.latencies()
+	time.Sleep(2 * time.Second)
+	calm50, calm99 := tr.latencies()
+	var took []float64
+	for i := range 15 {
+		e.write("penstock.yaml", head+strings.ReplaceAll(text(i+1), "{{hash}}", hash))
+		var r struct {
+			OK      bool
+			Seconds float64
+		}
+		status, body := e.reload()
+		if err := json.Unmarshal([]byte(body), &r); err != nil || status != 200 || !r.OK {
+			t.Fatalf("status %d: %.500s", status, body)
+		}
+		took = append(took, r.Seconds*1000)
+		time.Sleep(100 * time.Millisecond)
+	}
+	busy50, busy99 := tr.latencies()
+	t.Logf("reloads took %.0f ms; requests without them p50 %v p99 %v, with them p50 %v p99 %v", took, calm50, calm99, busy50, busy99)
+	tr.wantNothingLost()
+	for _, ms := range took {
+		if ms > 5000 {
+			t.Errorf("a reload took %.0f ms", ms)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package faults
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/proxy/auth"
+)
+
+// withKeysFile is an edge with a second key, in a keys_file, and that key.
+func withKeysFile(t *testing.T, top string) (e *edge, key string, line func(more string) string) {
+	t.Helper()
+	key, hash, err := auth.NewKey()
+	must(t, err)
+	line = func(more string) string { return fmt.Sprintf("keys:\n  - { id: second, hash: %q%s }\n", hash, more) }
+	e = start(t, setup{engines: []sim.Options{{}}, top: "keys_file: keys.yaml\n" + top, files: map[string]string{"keys.yaml": line("")}})
+	return e, key, line
+}
+
+// TestFault70_KeyRevoked: a change of the keys_file counts within a second, for new requests at once; streams of a revoked
+// key end by themselves, or are ended when the operator has said so.
+func TestFault70_KeyRevoked(t *testing.T) {
+	t.Parallel()
+	none := "keys: []\n"
+	for name, row := range map[string]struct {
+		top    string
+		revoke func(line func(string) string) string
+		cut    bool
+	}{
+		"removed":            {"", func(func(string) string) string { return none }, false},
+		"inactive":           {"on_revoke: end\n", func(l func(string) string) string { return l(", active: false") }, false},
+		"expired":            {"", func(l func(string) string) string { return l(", expires: 2020-01-01T00:00:00Z") }, false},
+		"removed, abort":     {"on_revoke: abort\n", func(func(string) string) string { return none }, true},
+		"inactive, abort":    {"on_revoke: abort\n", func(l func(string) string) string { return l(", active: false") }, true},
+		"still good, abort":  {"on_revoke: abort\n", func(l func(string) string) string { return l(", models: [sim]") + "" }, false},
+		"other model, abort": {"on_revoke: abort\n", func(l func(string) string) string { return l(`, models: ["x*"]`) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, key, line := withKeysFile(t, row.top)
+			header := "Authorization: Bearer " + key
+			own, other := e.openStream(chat.path, chatStream.body("sim", prompt, `"tokens":200,"delay_ms":20`), header),
+				e.openStream(chat.path, chatStream.body("sim", prompt, `"tokens":100,"delay_ms":20`))
+			own.next()
+			other.next()
+			written := time.Now()
+			e.write("keys.yaml", row.revoke(line))
+			if strings.HasPrefix(name, "still good") {
+				waitFor(t, patience, "the change counts", func() bool { return e.metric("penstock_reloads_total", `result="ok"`) == 1 })
+			} else {
+				waitFor(t, patience, "new requests are refused", func() bool {
+					status := e.post(chat.path, chat.body("sim", prompt, `"tokens":1`), header).status
+					return status == 401 || status == 403
+				})
+			}
+			// A second on a machine that has nothing else to do; the others of this test want their share of it.
+			if took := time.Since(written); took > 5*time.Second {
+				t.Errorf("the change took %v to count", took)
+			} else {
+				t.Logf("the change counted after %v", took)
+			}
+			if got := own.whole(); got == row.cut {
+				t.Errorf("the stream of the revoked key: whole %v, want %v", got, !row.cut)
+			}
+			if !other.whole() {
+				t.Error("the stream of another key was cut")
+			}
+			e.rest()
+			if cut := strings.Contains(e.log.String(), `"revoked"`); cut != row.cut {
+				t.Errorf("the log speaks of a revoked call: %v", cut)
+			}
+			// And back again.
+			if !strings.HasPrefix(name, "still good") {
+				e.write("keys.yaml", line(""))
+				waitFor(t, patience, "the key is good again", func() bool {
+					return e.post(chat.path, chat.body("sim", prompt, `"tokens":1`), header).status == 200
+				})
+			}
+		})
+	}
+}
+
+// whole reads a chat stream to its end and reports whether it is whole.
+func (s *stream) whole() bool {
+	var last event
+	for {
+		ev, ok := s.next()
+		if !ok {
+			return last.data == "[DONE]"
+		}
+		last = ev
+	}
+}
+
+// TestFault70_KeyAdded: a key that comes into the keys_file can be used within a second.
+func TestFault70_KeyAdded(t *testing.T) {
+	t.Parallel()
+	e, _, line := withKeysFile(t, "")
+	third, hash, err := auth.NewKey()
+	must(t, err)
+	e.write("keys.yaml", line("")+fmt.Sprintf("  - { id: third, hash: %q }\n", hash))
+	took := waitFor(t, 5*time.Second, "the new key is good", func() bool {
+		return e.post(chat.path, chat.body("sim", prompt, `"tokens":1`), "Authorization: Bearer "+third).status == 200
+	})
+	t.Logf("the key counted after %v", took)
+	e.write("keys.yaml", line("")+"  - { id: third, hash: nonsense }\n")
+	waitFor(t, patience, "a wrong keys_file is told of, by its name and line", func() bool { return strings.Contains(e.log.String(), "keys.yaml:3:") })
+	e.post(chat.path, chat.body("sim", prompt, ""), "Authorization: Bearer "+third).wantStatus(200)
+}

@@ -1,0 +1,190 @@
+package faults
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// traffic is what clients do while an operator works on the edge: requests on kept connections, requests on new ones, and
+// streams that are held. It speaks HTTP by itself, because an HTTP library repeats a request that was lost on a kept
+// connection, and a lost request is what the tests look for.
+type traffic struct {
+	t    testing.TB
+	addr func() string // where to connect now
+	key  string
+	// mayRefuse says that a connection may be refused: an edge that has left its port. Nothing else may go wrong.
+	mayRefuse atomic.Bool
+
+	stop    chan struct{}
+	all     sync.WaitGroup
+	served  atomic.Int64
+	streams atomic.Int64 // that ended whole
+	held    atomic.Int64 // that are open
+	refused atomic.Int64
+	mu      sync.Mutex
+	lost    []string
+	latency []time.Duration // of plain requests
+}
+
+// mix says how many clients of each sort there are.
+type mix struct{ kept, fresh, streams int }
+
+// usual is the mix of most tests.
+var usual = mix{kept: 6, fresh: 4, streams: 6}
+
+// drive begins the traffic. It ends with rest, or with the test.
+func drive(e *edge, m mix) *traffic {
+	tr := &traffic{t: e.t, addr: func() string { return e.addr }, key: e.key, stop: make(chan struct{})}
+	for range m.kept {
+		tr.client(true, chat, `"tokens":3`)
+	}
+	for range m.fresh {
+		tr.client(false, messages, `"tokens":3`)
+	}
+	for i := range m.streams {
+		tr.client(i%2 == 0, []way{chatStream, messagesStream, responsesStream}[i%3], `"tokens":60,"delay_ms":20`)
+	}
+	e.t.Cleanup(func() { tr.end() })
+	waitFor(e.t, patience, "the traffic runs", func() bool {
+		return tr.served.Load() >= 20 && tr.held.Load() >= int64(m.streams)
+	})
+	return tr
+}
+
+// end stops the traffic; what is under way is finished first.
+func (tr *traffic) end() {
+	select {
+	case <-tr.stop:
+	default:
+		close(tr.stop)
+	}
+	tr.all.Wait()
+}
+
+// wantNothingLost ends the traffic and checks it.
+func (tr *traffic) wantNothingLost() {
+	tr.t.Helper()
+	tr.end()
+	if len(tr.lost) > 0 {
+		tr.t.Errorf("%d of %d requests were lost, for example:\n%s", len(tr.lost), tr.served.Load()+int64(len(tr.lost)), strings.Join(tr.lost[:min(5, len(tr.lost))], "\n"))
+	}
+	if tr.served.Load() == 0 || tr.streams.Load() == 0 {
+		tr.t.Error("the traffic proves nothing")
+	}
+	tr.t.Logf("%d requests and %d held streams were served, %d connections refused, 0 to be lost: %d", tr.served.Load(), tr.streams.Load(), tr.refused.Load(), len(tr.lost))
+}
+
+// client is one client that asks again and again, on one connection as long as that lives or on a new one each time.
+func (tr *traffic) client(keep bool, w way, control string) {
+	body := w.body("sim", prompt, control)
+	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		w.path, tr.key, len(body), body)
+	tr.all.Go(func() {
+		var c net.Conn
+		var in *bufio.Reader
+		defer func() {
+			if c != nil {
+				c.Close()
+			}
+		}()
+		for n := 0; ; n++ {
+			select {
+			case <-tr.stop:
+				return
+			default:
+			}
+			if c == nil {
+				var err error
+				if c, err = net.DialTimeout("tcp", tr.addr(), 10*time.Second); err != nil {
+					if c = nil; !tr.mayRefuse.Load() {
+						tr.lose(w, n, fmt.Errorf("not let in: %w", err))
+					}
+					tr.refused.Add(1)
+					time.Sleep(10 * time.Millisecond)
+					continue
+				}
+				in = bufio.NewReader(c)
+			}
+			_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+			begun := time.Now()
+			_, err := io.WriteString(c, request)
+			var last bool
+			if err == nil {
+				last, err = tr.answer(in, w)
+			}
+			if err != nil {
+				tr.lose(w, n, err)
+			} else if tr.served.Add(1); !w.stream {
+				tr.mu.Lock()
+				tr.latency = append(tr.latency, time.Since(begun))
+				tr.mu.Unlock()
+			}
+			if err != nil || last || !keep {
+				c.Close()
+				c = nil
+			}
+			if !w.stream {
+				time.Sleep(time.Duration(n%4) * time.Millisecond)
+			}
+		}
+	})
+}
+
+// answer reads one answer and checks that it is whole; last says that the connection ends with it.
+func (tr *traffic) answer(in *bufio.Reader, w way) (last bool, err error) {
+	res, err := http.ReadResponse(in, &http.Request{Method: "POST"})
+	if err != nil {
+		return true, err
+	}
+	if w.stream && res.StatusCode == 200 {
+		tr.held.Add(1)
+		defer tr.held.Add(-1)
+	}
+	b, err := io.ReadAll(res.Body)
+	switch {
+	case err != nil:
+		return true, fmt.Errorf("cut after %d bytes: %w", len(b), err)
+	case res.StatusCode != 200:
+		return res.Close, fmt.Errorf("status %d: %.300s", res.StatusCode, b)
+	case !w.stream:
+		if !json.Valid(b) {
+			return res.Close, fmt.Errorf("no JSON: %.300s", b)
+		}
+		return res.Close, nil
+	}
+	end := map[string]string{"chat": "data: [DONE]", "messages": "event: message_stop", "responses": "event: response.completed"}[w.dialect]
+	if !strings.Contains(string(b), end) {
+		return res.Close, fmt.Errorf("no %q in a stream that ends with %q", end, b[max(0, len(b)-300):])
+	}
+	tr.streams.Add(1)
+	return res.Close, nil
+}
+
+func (tr *traffic) lose(w way, n int, err error) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.lost = append(tr.lost, fmt.Sprintf("%s %v, request %d of its client: %v", time.Now().Format("15:04:05.000"), w, n, err))
+}
+
+// latencies are the median and the 99th percentile of the plain requests since the last call.
+func (tr *traffic) latencies() (p50, p99 time.Duration) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	all := tr.latency
+	tr.latency = nil
+	if len(all) == 0 {
+		return 0, 0
+	}
+	slices.Sort(all)
+	return all[len(all)/2], all[len(all)*99/100]
+}
