@@ -81,7 +81,7 @@ func (tr *traffic) wantNothingLost() {
 	if tr.served.Load() == 0 || tr.streams.Load() == 0 {
 		tr.t.Error("the traffic proves nothing")
 	}
-	tr.t.Logf("%d requests and %d held streams were served, %d connections refused, 0 to be lost: %d", tr.served.Load(), tr.streams.Load(), tr.refused.Load(), len(tr.lost))
+	tr.t.Logf("%d requests and %d held streams were served, %d connections refused, %d requests lost", tr.served.Load(), tr.streams.Load(), tr.refused.Load(), len(tr.lost))
 }
 
 // client is one client that asks again and again, on one connection as long as that lives or on a new one each time.

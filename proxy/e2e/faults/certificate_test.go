@@ -1,0 +1,100 @@
+package faults
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+)
+
+// pemPair makes a self-signed certificate for name and its key.
+func pemPair(t *testing.T, name string, notAfter time.Time) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: notAfter, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	must(t, err)
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	must(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
+}
+
+// served is the name of the certificate that a new connection is shown.
+func (e *edge) served() string {
+	e.t.Helper()
+	c, err := tls.Dial("tcp", e.addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer c.Close()
+	return c.ConnectionState().PeerCertificates[0].Subject.CommonName
+}
+
+// TestFault74_CertificateRotated: a new pair is taken into use for new connections while old ones live on; a pair that does
+// not match, is expired or is nonsense changes nothing and is told of, by its file.
+func TestFault74_CertificateRotated(t *testing.T) {
+	t.Parallel()
+	year := time.Now().Add(365 * 24 * time.Hour)
+	oldCert, oldKey := pemPair(t, "old", year)
+	newCert, newKey := pemPair(t, "new", year.Add(time.Hour))
+	lateCert, lateKey := pemPair(t, "late", time.Now().Add(-time.Hour))
+	e := start(t, setup{top: "tls: { cert: edge.pem, key: edge.key }", files: map[string]string{"edge.pem": oldCert, "edge.key": oldKey}})
+	held := e.openStream(chat.path, chatStream.body("sim", prompt, `"tokens":200,"delay_ms":20`))
+	held.next()
+	kept, err := tls.Dial("tcp", e.addr, &tls.Config{InsecureSkipVerify: true})
+	must(t, err)
+	defer kept.Close()
+	if name := e.served(); name != "old" {
+		t.Fatalf("%s is shown", name)
+	}
+	for name, pair := range map[string][2]string{
+		"mismatch": {newCert, oldKey}, "expired": {lateCert, lateKey}, "nonsense": {"nonsense", newKey}, "empty": {"", ""}, "swapped": {newKey, newCert},
+	} {
+		before := e.metric("penstock_reloads_total", `result="bad"`)
+		e.write("edge.pem", pair[0])
+		e.write("edge.key", pair[1])
+		r, status := e.askReload("")
+		if all := strings.Join(r.Problems, "\n"); status != 422 || !strings.Contains(all, "edge.pem") || !strings.Contains(all, "penstock.yaml:") {
+			t.Errorf("%s: status %d: %s", name, status, all)
+		}
+		if shown := e.served(); shown != "old" {
+			t.Errorf("%s: %s is shown", name, shown)
+		}
+		if e.metric("penstock_reloads_total", `result="bad"`) <= before {
+			t.Errorf("%s is not counted", name)
+		}
+		if page := e.fetch("GET", e.admin+"/status").body; !strings.Contains(page, "edge.pem") {
+			t.Errorf("%s: the state page does not tell", name)
+		}
+	}
+	// As a renewal does it: one file, and the other a while later.
+	e.write("edge.pem", newCert)
+	time.Sleep(600 * time.Millisecond)
+	e.write("edge.key", newKey)
+	waitFor(t, patience, "the new certificate is shown", func() bool { return e.served() == "new" })
+	if at := e.metric("penstock_certificate_expiry_timestamp_seconds"); int64(at) != year.Add(time.Hour).Unix() {
+		t.Errorf("the metric says %v", at)
+	}
+	if _, err := kept.Write([]byte(e.request(chat.path, chat.body("sim", prompt, `"tokens":1`), "Connection: close"))); err != nil {
+		t.Errorf("the connection from before: %v", err)
+	}
+	b := make([]byte, 12)
+	if _, err := io.ReadFull(kept, b); err != nil || string(b) != "HTTP/1.1 200" {
+		t.Errorf("the connection from before: %q, %v", b, err)
+	}
+	if !held.whole() {
+		t.Error("the stream was cut")
+	}
+}
