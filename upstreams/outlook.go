@@ -17,7 +17,9 @@ func (p *Plan) Limits(u *Upstream) Limits {
 	if now := u.settings.Load(); now.spec.Engine != st.spec.Engine {
 		profile = p.profiles.assumed(st.spec.Engine)
 	}
-	return limitsOf(st.spec.Concurrency, int(u.reported.Load()), profile)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return limitsOf(st.spec.Concurrency, u.reported, profile)
 }
 
 // Added reports whether the plan brings the upstream in.
