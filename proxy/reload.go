@@ -9,6 +9,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/listen"
+	"penstock/proxy/status"
 	"penstock/upstreams"
 )
 
@@ -40,6 +41,21 @@ type ReloadResult struct {
 	Restart   []string         `json:"needs_restart,omitempty"`
 	Problems  []string         `json:"problems,omitempty"`
 	Seconds   float64          `json:"seconds"`
+}
+
+// page is what the status page shows of r; nil when there was no reload.
+func (r *ReloadResult) page() *status.Reload {
+	if r == nil {
+		return nil
+	}
+	p := &status.Reload{
+		At: r.At, Source: r.Source, OK: r.OK, Unchanged: r.Unchanged, Version: r.Version,
+		Changes: r.Changes, Restart: r.Restart, Problems: r.Problems, Seconds: r.Seconds,
+	}
+	for _, c := range r.Capacity {
+		p.Capacity = append(p.Capacity, c.String())
+	}
+	return p
 }
 
 // Reload asks for a reload and returns at once. Requests that come while one is waiting are one; a request during a reload

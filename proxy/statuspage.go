@@ -30,7 +30,7 @@ func (e *Edge) status() *status.Status {
 	for _, g := range e.generations.inUse() {
 		s.Generations = append(s.Generations, status.Generation{Version: g.Version, Since: g.since, Calls: g.calls.Load()})
 	}
-	s.LastReload = (*status.Reload)(e.lastReload.Load())
+	s.LastReload = e.lastReload.Load().page()
 	s.Judge()
 	return s
 }

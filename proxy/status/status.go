@@ -41,14 +41,16 @@ type Generation struct {
 
 // Reload is how the last reload ended.
 type Reload struct {
-	At       time.Time `json:"at"`
-	Source   string    `json:"source"`
-	OK       bool      `json:"ok"`
-	Version  uint64    `json:"version"` // of the running configuration, afterwards
-	Changes  []string  `json:"changes,omitempty"`
-	Restart  []string  `json:"needs_restart,omitempty"`
-	Problems []string  `json:"problems,omitempty"`
-	Seconds  float64   `json:"seconds"`
+	At        time.Time `json:"at"`
+	Source    string    `json:"source"`
+	OK        bool      `json:"ok"`
+	Unchanged bool      `json:"unchanged,omitempty"` // the file asked for what was running
+	Version   uint64    `json:"version"`             // of the running configuration, afterwards
+	Changes   []string  `json:"changes,omitempty"`
+	Capacity  []string  `json:"capacity,omitempty"` // of models: "llama: 48 -> 16 slots"
+	Restart   []string  `json:"needs_restart,omitempty"`
+	Problems  []string  `json:"problems,omitempty"`
+	Seconds   float64   `json:"seconds"`
 }
 
 // Retries is the retry budget over the last ten seconds.
