@@ -25,7 +25,7 @@ import (
 )
 
 // Exit codes: 1 for a run that failed, a wrong configuration included, 2 for wrong usage; 130 and 143 for an edge that a
-// second SIGINT or SIGTERM did not let drain (proxy.InterruptedError). `bench` has more: see bench.Error.
+// second SIGINT or SIGTERM did not let drain (proxy.InterruptedError). `bench` has more: see bench.ExitError.
 const (
 	exitFailed = 1
 	exitUsage  = 2

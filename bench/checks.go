@@ -32,24 +32,24 @@ func (c *Checks) Prepare() (*Judge, error) {
 	for _, s := range c.Assert {
 		a, err := ParseAssert(s)
 		if err != nil {
-			return nil, usagef("%s", err)
+			return nil, usageError("%s", err)
 		}
 		j.asserts = append(j.asserts, a)
 	}
 	for _, s := range c.MaxRegress {
 		b, err := ParseRegress(s)
 		if err != nil {
-			return nil, usagef("--max-regress: %s", err)
+			return nil, usageError("--max-regress: %s", err)
 		}
 		j.bounds = append(j.bounds, b)
 	}
 	if (c.Baseline == "") != (len(j.bounds) == 0) {
-		return nil, usagef("--baseline and --max-regress go together")
+		return nil, usageError("--baseline and --max-regress go together")
 	}
 	if c.Baseline != "" {
 		r, err := ReadResult(c.Baseline)
 		if err != nil {
-			return nil, usagef("--baseline: %s", err)
+			return nil, usageError("--baseline: %s", err)
 		}
 		j.baseline = r
 	}
@@ -57,7 +57,7 @@ func (c *Checks) Prepare() (*Judge, error) {
 }
 
 // Apply judges r: it fills in r.Penstock.Assertions, writes what failed to w and the JUnit file where it was asked for, and returns the
-// *Error that the process should end with: 99 for a check that failed, else 98 for a result that is not valid; nil: all well.
+// *ExitError that the process should end with: 99 for a check that failed, else 98 for a result that is not valid; nil: all well.
 func (j *Judge) Apply(r *Result, w io.Writer) error {
 	var all []Assertion
 	for _, a := range j.asserts {
@@ -91,9 +91,9 @@ func (j *Judge) Apply(r *Result, w io.Writer) error {
 	}
 	switch {
 	case failed > 0:
-		return &Error{Code: ExitThreshold, Text: fmt.Sprintf("%d of %d checks failed", failed, len(all))}
+		return &ExitError{Code: ExitThreshold, Text: fmt.Sprintf("%d of %d checks failed", failed, len(all))}
 	case !valid && !j.c.AllowInvalid:
-		return &Error{Code: ExitNotValid, Text: "the result is not valid: " + invalidReasons(r)}
+		return &ExitError{Code: ExitInvalid, Text: "the result is not valid: " + invalidReasons(r)}
 	}
 	return nil
 }

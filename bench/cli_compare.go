@@ -21,23 +21,23 @@ func (c *CompareCmd) Run() error { return c.run(os.Stdout) }
 
 func (c *CompareCmd) run(out io.Writer) error {
 	if !(c.Confidence >= 0.5 && c.Confidence <= 0.999) {
-		return usagef("--confidence %v: want 0.5 to 0.999", c.Confidence)
+		return usageError("--confidence %v: want 0.5 to 0.999", c.Confidence)
 	}
 	var bounds []Regress
 	for _, s := range c.MaxRegress {
 		b, err := ParseRegress(s)
 		if err != nil {
-			return usagef("--max-regress: %s", err)
+			return usageError("--max-regress: %s", err)
 		}
 		bounds = append(bounds, b)
 	}
 	base, err := ReadResult(c.Base)
 	if err != nil {
-		return usagef("%s", err)
+		return usageError("%s", err)
 	}
 	next, err := ReadResult(c.New)
 	if err != nil {
-		return usagef("%s", err)
+		return usageError("%s", err)
 	}
 	report := Compare(base, next, c.Confidence)
 	write := report.WriteText
@@ -69,9 +69,9 @@ func (c *CompareCmd) run(out io.Writer) error {
 	}
 	switch {
 	case failed != "":
-		return &Error{Code: ExitThreshold, Text: "worse than the baseline allows:" + failed}
+		return &ExitError{Code: ExitThreshold, Text: "worse than the baseline allows:" + failed}
 	case !report.Valid:
-		return &Error{Code: ExitNotValid, Text: "one of the results is not valid"}
+		return &ExitError{Code: ExitInvalid, Text: "one of the results is not valid"}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (c *ReportCmd) run(out, notes io.Writer) error {
 	}
 	r, err := ReadResult(c.File)
 	if err != nil {
-		return usagef("%s", err)
+		return usageError("%s", err)
 	}
 	verdict := judge.Apply(r, notes)
 	var b bytes.Buffer

@@ -248,23 +248,23 @@ func TestChecks(t *testing.T) {
 		{Checks{}, good, 0},
 		{Checks{Assert: []string{"failed==0"}}, good, 0},
 		{Checks{Assert: []string{"failed==0", "p99_ttft_ms<1"}, JUnit: junit}, good, ExitThreshold},
-		{Checks{}, bad, ExitNotValid},
+		{Checks{}, bad, ExitInvalid},
 		{Checks{AllowInvalid: true}, bad, 0},
 		{Checks{Assert: []string{"failed==1"}}, bad, ExitThreshold},
 		{Checks{Baseline: base, MaxRegress: []string{"5%"}}, good, 0},
 		{Checks{Baseline: base, MaxRegress: []string{"5%"}}, slow, ExitThreshold},
-		{Checks{Baseline: base}, good, 2},
-		{Checks{MaxRegress: []string{"5%"}}, good, 2},
-		{Checks{Baseline: base + "x", MaxRegress: []string{"5%"}}, good, 2},
-		{Checks{Assert: []string{"nonsense"}}, good, 2},
-		{Checks{Baseline: base, MaxRegress: []string{"5"}}, good, 2},
+		{Checks{Baseline: base}, good, ExitUsage},
+		{Checks{MaxRegress: []string{"5%"}}, good, ExitUsage},
+		{Checks{Baseline: base + "x", MaxRegress: []string{"5%"}}, good, ExitUsage},
+		{Checks{Assert: []string{"nonsense"}}, good, ExitUsage},
+		{Checks{Baseline: base, MaxRegress: []string{"5"}}, good, ExitUsage},
 	} {
 		j, err := c.c.Prepare()
 		if err == nil {
 			err = j.Apply(c.r, new(bytes.Buffer))
 		}
 		code := 0
-		var e *Error
+		var e *ExitError
 		if errors.As(err, &e) {
 			code = e.ExitCode()
 		}
@@ -303,7 +303,7 @@ func TestCompareCommand(t *testing.T) {
 		var text bytes.Buffer
 		err := c.c.run(&text)
 		code := 0
-		var e *Error
+		var e *ExitError
 		if errors.As(err, &e) {
 			code = e.ExitCode()
 		}

@@ -36,7 +36,7 @@ var reportColumns = []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"}
 // no prompt, no reply and no key.
 func WriteHTML(w io.Writer, r *Result) error {
 	if r.Penstock == nil {
-		return usagef("the file is from another tool: it has flat numbers only, and no report can be drawn of them; `bench compare` reads it")
+		return usageError("the file is from another tool: it has flat numbers only, and no report can be drawn of them; `bench compare` reads it")
 	}
 	t, err := template.ParseFS(assets, "assets/report.html")
 	if err != nil {

@@ -159,7 +159,7 @@ func TestReportCommand(t *testing.T) {
 		var text, notes bytes.Buffer
 		err := c.c.run(&text, &notes)
 		code := 0
-		var e *Error
+		var e *ExitError
 		if errors.As(err, &e) {
 			code = e.Code
 		}
