@@ -31,8 +31,8 @@ func pemPair(t *testing.T, name string, notAfter time.Time) (cert, key string) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
 }
 
-// served is the name of the certificate that a new connection is shown.
-func (e *edge) served() string {
+// certificateShown is the name of the certificate that a new connection is shown.
+func (e *edge) certificateShown() string {
 	e.t.Helper()
 	c, err := tls.Dial("tcp", e.addr, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
@@ -56,7 +56,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	kept, err := tls.Dial("tcp", e.addr, &tls.Config{InsecureSkipVerify: true})
 	must(t, err)
 	defer kept.Close()
-	if name := e.served(); name != "old" {
+	if name := e.certificateShown(); name != "old" {
 		t.Fatalf("%s is shown", name)
 	}
 	for name, pair := range map[string][2]string{
@@ -69,7 +69,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 		if all := strings.Join(r.Problems, "\n"); status != 422 || !strings.Contains(all, "edge.pem") || !strings.Contains(all, "penstock.yaml:") {
 			t.Errorf("%s: status %d: %s", name, status, all)
 		}
-		if shown := e.served(); shown != "old" {
+		if shown := e.certificateShown(); shown != "old" {
 			t.Errorf("%s: %s is shown", name, shown)
 		}
 		if e.metric("penstock_reloads_total", `result="bad"`) <= before {
@@ -83,7 +83,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	e.write("edge.pem", newCert)
 	time.Sleep(600 * time.Millisecond)
 	e.write("edge.key", newKey)
-	waitFor(t, patience, "the new certificate is shown", func() bool { return e.served() == "new" })
+	waitFor(t, patience, "the new certificate is shown", func() bool { return e.certificateShown() == "new" })
 	if at := e.metric("penstock_certificate_expiry_timestamp_seconds"); int64(at) != year.Add(time.Hour).Unix() {
 		t.Errorf("the metric says %v", at)
 	}
