@@ -19,7 +19,7 @@ type LocalEngine struct {
 // cannot be an id is left out.
 func Local(engines []LocalEngine, keyHash string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "listen: 127.0.0.1:4000\nadmin: { listen: 127.0.0.1:9090 }\nlog: { format: console, access: false }\ntimeouts: { linger: 0s }\nkeys:\n  - { id: local, hash: %q }\nupstreams:\n", keyHash)
+	fmt.Fprintf(&b, "listen: 127.0.0.1:4000\nadmin: { listen: 127.0.0.1:9090 }\nlog: { format: console }\ntimeouts: { linger: 0s }\nkeys:\n  - { id: local, hash: %q }\nupstreams:\n", keyHash)
 	upstreams := map[string][]string{}
 	var order []string
 	for i, e := range engines {

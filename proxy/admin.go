@@ -22,7 +22,7 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
-		e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/ready and /-/reload."))
+		e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/ready and /-/reload."))
 	}
 	r.MethodNotAllowed = e.methodNotAllowed
 	for path, h := range map[string]fasthttp.RequestHandler{
@@ -36,6 +36,7 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 	for path, h := range map[string]fasthttp.RequestHandler{
 		"/":              e.operator(e.statusPage),
 		"/status/events": e.operator(e.statusEvents),
+		"/-/usage":       e.operator(e.writeUsage),
 	} {
 		r.GET(path, h)
 	}
@@ -143,6 +144,11 @@ func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
 		ctx.SetStatusCode(fasthttp.StatusUnprocessableEntity)
 	}
 	respondJSON(ctx, r)
+}
+
+// writeUsage answers with the account of keys and models since the start.
+func (e *Edge) writeUsage(ctx *fasthttp.RequestCtx) {
+	respondJSON(ctx, e.calls.Usage.Report(e.started, e.now()))
 }
 
 func respondJSON(ctx *fasthttp.RequestCtx, v any) {

@@ -19,7 +19,12 @@ func (c *Call) commonHeaders() {
 		c.endChunked()
 	}
 	if c.snap.Config.Log.DebugHeaders {
+		h.Set("X-Penstock-Model", c.record.Model)
+		h.Set("X-Penstock-Pool", c.record.Pool)
 		h.Set("X-Penstock-Upstream", c.record.Upstream)
+		if c.record.Code != "" {
+			h.Set("X-Penstock-Code", c.record.Code)
+		}
 		h.Set("X-Penstock-Attempts", strconv.Itoa(c.attempts()))
 		h.Set("X-Penstock-Queue-Ms", strconv.FormatInt(c.record.Queue.Milliseconds(), 10))
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"penstock/bench/sim"
 	"penstock/config"
 	"penstock/proxy"
@@ -53,6 +55,9 @@ type setup struct {
 	// the engines and {{hash}} for the hash of the key.
 	config string
 
+	// log takes the edge's log in the place of the one that the harness reads.
+	log *zap.Logger
+
 	// lookup answers for the names of upstreams with `resolve`; nil: the system does.
 	lookup func(ctx context.Context, host string) ([]string, error)
 
@@ -75,6 +80,7 @@ type penstock struct {
 	edge    *proxy.Edge
 	next    *config.File // what a reload brings, see reload
 	log     *logBuffer
+	logger  *zap.Logger // setup.log
 	client  *http.Client
 
 	stop   context.CancelFunc
@@ -89,7 +95,7 @@ func start(t testing.TB, s setup) *penstock {
 	if len(s.engines) == 0 {
 		s.engines = []sim.Options{{}}
 	}
-	p := &penstock{t: t, log: new(logBuffer), served: make(chan error, 1), untidy: s.untidy, client: newClient(t)}
+	p := &penstock{t: t, log: new(logBuffer), logger: s.log, served: make(chan error, 1), untidy: s.untidy, client: newClient(t)}
 	for _, o := range s.engines {
 		p.engines = append(p.engines, startEngine(t, o))
 	}
@@ -141,6 +147,9 @@ func (p *penstock) run(f *config.File, lookup func(context.Context, string) ([]s
 		t.Fatal(err)
 	}
 	p.next = f
+	if p.logger != nil {
+		log = p.logger
+	}
 	e, err := proxy.New(proxy.Options{
 		Config: f, Log: log, MemoryLimit: 1 << 30, Public: public, Admin: admin, Lookup: lookup,
 		Load: func() (*config.File, config.Problems) { return p.next, nil },

@@ -24,11 +24,13 @@ type Calls struct {
 	Panics *metrics.Counter
 	// Recent holds the newest calls and refusals, for the status page.
 	Recent *Recent
+	// Usage is the account of keys and models.
+	Usage *Usage
 }
 
 // NewCalls registers the edge's own metrics in set and logs access lines to log as l says.
 func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
-	c := &Calls{log: log, access: l.Access, console: l.Format == config.LogFormatConsole, series: newSeries(set), Recent: new(Recent)}
+	c := &Calls{log: log, access: l.Access, console: l.Format == config.LogFormatConsole, series: newSeries(set), Recent: new(Recent), Usage: new(Usage)}
 	c.Panics = set.NewCounter("penstock_panics_total")
 	c.finished = set.NewCounter("penstock_calls_finished_total")
 	set.NewGauge("penstock_calls_inflight", func() float64 { return float64(c.inflight.Load()) })
@@ -54,6 +56,7 @@ func (c *Calls) Finish(r *Record, now time.Time) {
 	c.finished.Inc()
 	c.count(r, now)
 	c.Recent.add(r, now)
+	c.Usage.add(r, now)
 	if c.access {
 		c.writeLine(r, now)
 	}

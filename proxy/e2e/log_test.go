@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/observe"
+)
+
+// The access log: its fields, its headers, and that nobody waits for it. And the account that is kept beside it.
+
+// TestAccessFields holds the list and the order of the fields: people parse them.
+func TestAccessFields(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{})
+	p.post(chatPath, p.chat("")).wantStatus(200)
+	p.rest()
+	var line string
+	waitFor(t, patience, "the line is written", func() bool {
+		for l := range strings.Lines(p.log.String()) {
+			if strings.Contains(l, `"msg":"call"`) {
+				line = l
+			}
+		}
+		return line != ""
+	})
+	var fields []string
+	dec := json.NewDecoder(strings.NewReader(line))
+	for depth, key := 0, true; ; {
+		tok, err := dec.Token()
+		if err != nil {
+			break
+		}
+		if d, ok := tok.(json.Delim); ok {
+			if depth++; d == '}' {
+				depth -= 2
+			}
+			continue
+		}
+		if key {
+			fields = append(fields, tok.(string))
+		}
+		key = !key
+	}
+	want := strings.Fields("level ts msg request_id key dialect model upstream pool stream status code outcome attempts prompt_tokens completion_tokens tokens_estimated queue_ms ttft_ms duration_ms bytes_in bytes_out client")
+	if !slices.Equal(fields, want) {
+		t.Errorf("fields %v", fields)
+	}
+}
+
+func TestDebugHeaders(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{top: "log: { debug_headers: true }", upstream: "concurrency: 1"})
+	h := p.post(chatPath, p.chat("")).wantStatus(200).header
+	for name, want := range map[string]string{"X-Penstock-Model": "sim", "X-Penstock-Upstream": "up-0", "X-Penstock-Pool": "text", "X-Penstock-Attempts": "1", "X-Penstock-Code": ""} {
+		if h.Get(name) != want {
+			t.Errorf("%s is %q, want %q", name, h.Get(name), want)
+		}
+	}
+	s := p.openStream(chatPath, p.chat(endless))
+	s.next()
+	h = p.post(chatPath, p.chat("")).wantStatus(429).header
+	if h.Get("X-Penstock-Code") != "capacity_full" || h.Get("X-Penstock-Attempts") != "0" {
+		t.Errorf("a refusal says %v", h)
+	}
+	s.leave()
+	for name := range start(t, setup{}).post(chatPath, chatBody("sim", "")).header {
+		if strings.HasPrefix(name, "X-Penstock-") {
+			t.Errorf("%s without being asked for", name)
+		}
+	}
+}
+
+// TestBlockedLog: the log goes to a pipe that nobody reads, and calls go on at their pace.
+func TestBlockedLog(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := observe.NewSink(w)
+	log, err := observe.NewLogger(config.Log{Level: "info", Format: "json"}, sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, setup{log: log})
+	const calls = 600 // more than the pipe takes
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		times []time.Duration
+	)
+	for range 4 {
+		wg.Go(func() {
+			for range calls / 4 {
+				took := p.post(chatPath, p.chat("")).wantStatus(200).took
+				mu.Lock()
+				times = append(times, took)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(times)
+	t.Logf("p50 %v, p99 %v with the access log on a blocked pipe", times[calls/2], times[calls*99/100])
+	if worst := times[calls-1]; worst > patience {
+		t.Errorf("a call took %v", worst)
+	}
+	r.Close() // lets go of the writer
+	p.end()
+	_ = sink.Close()
+	w.Close()
+}
+
+func TestUsagePage(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }"})
+	for range 3 {
+		p.post(chatPath, p.chat("")).wantStatus(200)
+	}
+	p.post(chatPath, chatBody("other", `"stream":true`)).wantStatus(200)
+	p.post(chatPath, chatBody("none", "")).wantStatus(404)
+	p.post(chatPath, p.chat(""), "Authorization: Bearer nobody").wantStatus(401)
+	p.rest()
+	res, err := p.client.Get(p.admin + "/-/usage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var u observe.UsageReport
+	if err := json.NewDecoder(res.Body).Decode(&u); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status, err)
+	}
+	if len(u.Keys) != 1 || u.Keys[0].Key != "tester" || u.Total.Calls != 4 || len(u.Keys[0].Models) != 2 {
+		t.Fatalf("%+v", u)
+	}
+	m := u.Keys[0].Models
+	if m[0].Model != "other" || m[0].Total.Calls != 1 || m[1].Total.Calls != 3 || m[1].Total.Completion == 0 || len(m[1].Days) != 1 || m[1].Days[0].Amount != m[1].Total {
+		t.Errorf("%+v", m)
+	}
+	if got := p.metric("penstock_tokens_total", `kind="prompt"`); uint64(got) != u.Total.Prompt {
+		t.Errorf("the metrics say %v prompt tokens, the account %d: %s", got, u.Total.Prompt, fmt.Sprint(u))
+	}
+}
