@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -35,6 +37,7 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" default:"withargs" help:"Run the edge. Without --config: find engines on loopback, or start the simulator, and serve them."`
 	Check   checkCmd   `cmd:"" help:"Validate configuration files and print every problem with its line."`
 	Reload  reloadCmd  `cmd:"" help:"Make a running edge read its configuration again; prints what changed, or what is wrong."`
+	Top     topCmd     `cmd:"" help:"Show a running edge in the terminal: models, upstreams, calls. The status page in a browser shows more."`
 	Doctor  doctorCmd  `cmd:"" help:"Ask an engine what it is: what it can do, its quirks, and the configuration lines to paste."`
 	Bench   bench.CLI  `cmd:"" help:"Load-test any such API, or compare and print the results."`
 	Sim     sim.CLI    `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
@@ -155,7 +158,7 @@ func welcome(f *config.File, public, admin, key string) string {
 	for _, m := range f.Models {
 		fmt.Fprintf(&b, "Model     %s\n", m.ID)
 	}
-	fmt.Fprintf(&b, "Base URL  %s/v1\nAPI key   %s   (made for this run)\nMetrics   %s/metrics\n\nTry it:\n\n", public, key, admin)
+	fmt.Fprintf(&b, "Base URL  %s/v1\nAPI key   %s   (made for this run)\nStatus    %s/\n\nTry it:\n\n", public, key, admin)
 	fmt.Fprintf(&b, "curl -N %s/v1/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \\\n", public, key)
 	fmt.Fprintf(&b, "  -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}],\"stream\":true}'\n\n", f.Models[0].ID)
 	return b.String()
@@ -232,6 +235,27 @@ type reloadCmd struct {
 // Run asks for the reload. Problems of the configuration are an error: exit code 1.
 func (r *reloadCmd) Run() error {
 	return proxy.RequestReload(r.Admin, r.Token, proxy.ReloadRequest{Force: r.Force, DryRun: r.Diff}, os.Stdout)
+}
+
+type topCmd struct {
+	Admin    string        `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
+	Token    string        `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, where it has one. Arguments can be seen by other users of the machine, the variable cannot."`
+	Once     bool          `help:"Print the state once and end: for scripts. Also what happens when the output is no terminal."`
+	JSON     bool          `name:"json" help:"Print the state once as JSON."`
+	Interval time.Duration `default:"1s" help:"Time between two looks."`
+}
+
+// Run shows the state until it is interrupted.
+func (t *topCmd) Run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	width, _ := strconv.Atoi(os.Getenv("COLUMNS"))
+	info, err := os.Stdout.Stat()
+	screen := err == nil && info.Mode()&os.ModeCharDevice != 0
+	return proxy.Top(ctx, proxy.TopOptions{
+		Admin: t.Admin, Token: t.Token, Out: os.Stdout, JSON: t.JSON, Once: t.Once || !screen, Interval: t.Interval, Width: cmp.Or(width, 80),
+		Colour: screen && os.Getenv("NO_COLOR") == "",
+	})
 }
 
 type doctorCmd struct {

@@ -18,34 +18,13 @@ const reloadPatience = 30 * time.Second
 // would. admin is the base URL of its admin listener, or its address; token is the admin token, empty where there is none.
 // The error says why nothing was reloaded: every problem of the files, one to a line, or why the edge could not be asked.
 func RequestReload(admin, token string, q ReloadRequest, w io.Writer) error {
-	if !strings.Contains(admin, "://") {
-		admin = "http://" + admin
-	}
-	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(req)
-	defer fasthttp.ReleaseResponse(res)
-	req.SetRequestURI(fmt.Sprintf("%s/-/reload?force=%t&dry_run=%t", strings.TrimRight(admin, "/"), q.Force, q.DryRun))
-	req.Header.SetMethod(fasthttp.MethodPost)
-	req.Header.Set("Connection", "close")
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	client := fasthttp.Client{
-		DialDualStack: true,
-		RetryIfErr:    func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
-	}
-	if err := client.DoTimeout(req, res, reloadPatience); err != nil {
-		return fmt.Errorf("ask the edge at %s: %w; --admin is the address of its admin listener", admin, err)
-	}
-	switch res.StatusCode() {
-	case fasthttp.StatusOK, fasthttp.StatusUnprocessableEntity:
-	case fasthttp.StatusUnauthorized:
-		return errors.New("the edge wants its admin token (admin.token): give it with --token")
-	default:
-		return fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", admin, res.StatusCode())
+	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t", q.Force, q.DryRun)
+	body, _, err := askAdmin(fasthttp.MethodPost, admin, path, token, reloadPatience)
+	if err != nil {
+		return err
 	}
 	var r ReloadResult
-	if err := json.Unmarshal(res.Body(), &r); err != nil {
+	if err := json.Unmarshal(body, &r); err != nil {
 		return fmt.Errorf("%s gives an answer that is not a penstock's", admin)
 	}
 	return r.report(w)

@@ -57,7 +57,7 @@ func (s *Status) Section(id string) (string, error) {
 }
 
 var helpers = template.FuncMap{
-	"seconds":  func(v float64) string { return Ago(time.Duration(v * float64(time.Second))) },
+	"seconds":  func(v float64) string { return Ago(secondsOf(v)) },
 	"since":    func(at, now time.Time) string { return Ago(now.Sub(at)) },
 	"clock":    func(at time.Time) string { return at.Format("15:04:05") },
 	"stamp":    func(at time.Time) string { return at.Format(time.RFC3339) },

@@ -175,3 +175,38 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+func TestTerminal(t *testing.T) {
+	s := sample()
+	s.Upstreams[1].Label = "evil\x1b[2J\nname"
+	s.Judge()
+	text := string(s.Terminal(80, false))
+	if strings.ContainsAny(text, "\x1b\r") {
+		t.Error("an escape came through")
+	}
+	for line := range strings.Lines(text) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+			t.Errorf("%d wide: %s", n, line)
+		}
+	}
+	for _, want := range []string{"Degraded:", "MODEL", "[##########] 8/8", "2 of 5", "gpu-a", "up 2 min", "evil?[2J?name", "queued", "502", "rate_limited", "RELOAD FAILED", "edge.yaml:3:1"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if !strings.Contains(string(s.Terminal(80, true)), red) {
+		t.Error("no colour where it is wanted")
+	}
+	// What comes over the wire shows the same.
+	body, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Status
+	if err := json.Unmarshal(body, &back); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(back.Terminal(80, false)); got != text {
+		t.Errorf("after JSON:\n%s\nbefore:\n%s", got, text)
+	}
+}

@@ -78,7 +78,7 @@ func (s *Status) waiting() string {
 
 // trouble says why an upstream takes no calls, or nothing.
 func (u *Upstream) trouble() string {
-	since := " for " + Ago(time.Duration(u.StateSeconds*float64(time.Second)))
+	since := " for " + Ago(secondsOf(u.StateSeconds))
 	switch {
 	case u.State == "retiring":
 		return ""
@@ -128,6 +128,8 @@ func count(n int, what string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
+
+func secondsOf(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 
 // Ago writes a duration the way people say it: 12 s, 4 min, 2 h 5 min, 3 d 2 h.
 func Ago(d time.Duration) string {

@@ -1,0 +1,47 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// askAdmin sends one request to a running edge's admin listener. admin is its base URL or address; token is the admin token,
+// empty where there is none. It returns the body of a 200 or, with refused true, of a 422. The error says what to mend.
+func askAdmin(method, admin, path, token string, patience time.Duration) (body []byte, refused bool, err error) {
+	if !strings.Contains(admin, "://") {
+		admin = "http://" + admin
+	}
+	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(res)
+	req.SetRequestURI(strings.TrimRight(admin, "/") + path)
+	req.Header.SetMethod(method)
+	req.Header.Set("Connection", "close")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	secure := string(req.URI().Scheme()) == "https"
+	client := fasthttp.HostClient{ // a Client, and a dialer of fasthttp's, would leave goroutines behind
+		Addr: fasthttp.AddMissingPort(string(req.URI().Host()), secure), IsTLS: secure,
+		Dial:       func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, patience) },
+		RetryIfErr: func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
+	}
+	if err := client.DoTimeout(req, res, patience); err != nil {
+		return nil, false, fmt.Errorf("ask the edge at %s: %w; --admin is the address of its admin listener", admin, err)
+	}
+	body = append(body, res.Body()...)
+	switch res.StatusCode() {
+	case fasthttp.StatusOK:
+		return body, false, nil
+	case fasthttp.StatusUnprocessableEntity:
+		return body, true, nil
+	case fasthttp.StatusUnauthorized:
+		return nil, false, errors.New("the edge wants its admin token (admin.token): give it with --token")
+	}
+	return nil, false, fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", admin, res.StatusCode())
+}

@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/proxy"
+	"penstock/proxy/status"
+)
+
+// screen is a terminal that tests look at.
+type screen struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func TestTop(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{top: "admin: { token: " + adminToken + " }", upstream: "concurrency: 1"})
+	p.post(chatPath, p.chat("")).wantStatus(200)
+	p.rest()
+	look := func(o proxy.TopOptions) (string, error) {
+		var out bytes.Buffer
+		o.Admin, o.Out, o.Width = strings.TrimPrefix(p.admin, "http://"), &out, 80
+		err := proxy.Top(t.Context(), o)
+		return out.String(), err
+	}
+	text, err := look(proxy.TopOptions{Token: adminToken, Once: true})
+	if err != nil || !strings.Contains(text, "Healthy: 1 of 1 upstream takes calls") || !strings.Contains(text, "up-0") || strings.Contains(text, "\x1b") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	text, err = look(proxy.TopOptions{Token: adminToken, JSON: true})
+	var s status.Status
+	if err != nil || json.Unmarshal([]byte(text), &s) != nil || s.Verdict.Level != status.LevelOK || s.Finished != 1 {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, err := look(proxy.TopOptions{Token: "wrong", Once: true}); err == nil || !strings.Contains(err.Error(), "--token") {
+		t.Errorf("with a wrong token: %v", err)
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	var tty screen
+	ended := make(chan error)
+	go func() {
+		ended <- proxy.Top(ctx, proxy.TopOptions{Admin: p.admin, Token: adminToken, Out: &tty, Width: 80, Interval: 100 * time.Millisecond, Colour: true})
+	}()
+	held := p.openStream(chatPath, p.chat(endless))
+	held.next()
+	waitFor(t, patience, "the screen shows the model full and the stream", func() bool {
+		frames := strings.Split(tty.String(), "\x1b[H\x1b[J")
+		last := frames[len(frames)-1]
+		return strings.Contains(last, "1/1") && strings.Contains(last, "streaming")
+	})
+	held.leave()
+	stop()
+	if err := <-ended; err != nil || !strings.HasSuffix(tty.String(), "\x1b[?1049l") {
+		t.Errorf("the screen was not given back: %v", err)
+	}
+}

@@ -1,0 +1,177 @@
+package status
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Terminal writes the state for a terminal of the given width (80 is enough), with colours when ansi is true. Colour only
+// repeats what the words say.
+func (s *Status) Terminal(width int, ansi bool) []byte {
+	t := terminal{width: max(60, width), ansi: ansi}
+	t.line(paint(s.Verdict.Level), "Penstock  "+s.Verdict.Text)
+	t.line(dim, fmt.Sprintf("%d in flight · %d ended · %d connections · retries %d of %d · up %s · configuration #%d", s.InFlight, s.Finished, s.Connections, s.Retries.Used, s.Retries.Allowed, Ago(s.Now.Sub(s.Started)), s.Version))
+	t.models(s)
+	t.upstreams(s)
+	t.calls(s)
+	if len(s.Refusals) > 0 {
+		t.head("REFUSED (5 min)")
+		for _, r := range s.Refusals[:min(len(s.Refusals), 5)] {
+			t.line("", fmt.Sprintf("%5d  %-24s %s", r.Count, r.Code, clean(strings.TrimSpace(r.Model+" "+r.Key))))
+		}
+	}
+	if r := s.LastReload; r != nil && !r.OK {
+		t.head("RELOAD FAILED at " + r.At.Format("15:04:05"))
+		for _, p := range r.Problems {
+			t.line(red, strings.SplitN(p, "\n", 2)[0])
+		}
+	}
+	return t.out.Bytes()
+}
+
+// Escape sequences of the colours.
+const (
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	dim    = "\x1b[2m"
+	bold   = "\x1b[1m"
+	plain  = "\x1b[0m"
+)
+
+func paint(level string) string {
+	return map[string]string{LevelOK: green, LevelDegraded: yellow, LevelOut: red, LevelDraining: yellow}[level]
+}
+
+type terminal struct {
+	out   bytes.Buffer
+	width int
+	ansi  bool
+}
+
+// line writes one line, cut at the width. Names come from a file that others write, so nothing in them can move the cursor.
+func (t *terminal) line(colour, text string) {
+	text = clean(text)
+	if utf8.RuneCountInString(text) > t.width {
+		text = string([]rune(text)[:t.width-1]) + "…"
+	}
+	if t.ansi && colour != "" {
+		text = colour + text + plain
+	}
+	t.out.WriteString(text + "\n")
+}
+
+func (t *terminal) head(text string) {
+	t.out.WriteByte('\n')
+	t.line(bold, text)
+}
+
+func (t *terminal) models(s *Status) {
+	t.head(fmt.Sprintf("%-28s %-7s %-28s %s", "MODEL", "STATE", "SLOTS", "QUEUE"))
+	for i := range s.Models {
+		m := &s.Models[i]
+		state, colour := "served", ""
+		if !m.Ready {
+			state, colour = "OUT", red
+		}
+		queue := "-"
+		if m.Queue != nil {
+			queue = fmt.Sprintf("%d of %d", m.Queue.Waiting, m.Queue.Depth)
+		}
+		name := fit(m.ID, 28)
+		for _, p := range poolsOf(*m) {
+			t.line(colour, fmt.Sprintf("%-28s %-7s %s %-16s %s", name, state, gauge(p.Active, p.Total), fmt.Sprintf("%d/%d %s", p.Active, p.Total, poolWord(p.Name)), queue))
+			name, state, queue = "", "", ""
+		}
+		if name != "" {
+			t.line(colour, fmt.Sprintf("%-28s %-7s %-28s %s", name, state, "-", queue))
+		}
+	}
+}
+
+func poolWord(name string) string {
+	if strings.HasPrefix(name, "shared") {
+		return ""
+	}
+	return name
+}
+
+// gaugeWidth is the length of a bar in characters.
+const gaugeWidth = 10
+
+func gauge(active, total int) string {
+	full := 0
+	if total > 0 {
+		full = min(gaugeWidth, (active*gaugeWidth+total-1)/total)
+	}
+	return "[" + strings.Repeat("#", full) + strings.Repeat("·", gaugeWidth-full) + "]"
+}
+
+func (t *terminal) upstreams(s *Status) {
+	t.head(fmt.Sprintf("%-20s %-16s %-11s %-8s %8s %8s", "UPSTREAM", "STATE", "IN FLIGHT", "LIMIT BY", "TTFT p95", "tok/s"))
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		state, colour := u.State+" "+Ago(secondsOf(u.StateSeconds)), ""
+		switch {
+		case u.Mode != "ready":
+			state, colour = u.Mode, yellow
+		case u.State == "down":
+			colour = red
+		case u.Breaker != "closed":
+			state, colour = "breaker "+u.Breaker, yellow
+		}
+		active, limit := 0, 0
+		for _, p := range ownPools(u) {
+			active, limit = active+p.Active, limit+p.Total
+		}
+		t.line(colour, fmt.Sprintf("%-20s %-16s %-11s %-8s %8s %8s", fit(u.Label, 20), fit(state, 16), fmt.Sprintf("%d/%d", active, limit), u.Limits.Source, millis(u.History.TTFTP95Millis), rateOf(at(u.History.TokensPerSecond, len(u.History.TokensPerSecond)-1))))
+		if why := u.trouble(); why != "" && colour != "" {
+			t.line(dim, "  "+why)
+		}
+	}
+}
+
+// terminalCalls is how many calls fit a screen.
+const terminalCalls = 12
+
+func (t *terminal) calls(s *Status) {
+	t.head(fmt.Sprintf("%-12s %-18s %-12s %-10s %6s %6s %8s", "CALL", "MODEL", "UPSTREAM", "STATE", "PROMPT", "OUT", "TIME"))
+	for i := range s.Calls[:min(len(s.Calls), terminalCalls)] {
+		c := &s.Calls[i]
+		state, colour, prompt, out := c.State, "", strconv.Itoa(c.Cached+c.Fresh), strconv.Itoa(c.Generated)
+		switch {
+		case c.Running():
+			colour, prompt, out = green, "…", "…"
+		case c.State == StateFailed:
+			state, colour = strconv.Itoa(c.Status), red
+		case c.State == StateDone:
+			state = strconv.Itoa(c.Status)
+		}
+		t.line(colour, fmt.Sprintf("%-12s %-18s %-12s %-10s %6s %6s %8s", short(c.ID), fit(c.Model, 18), fit(c.Upstream, 12), state, prompt, out, millis(c.Duration)))
+	}
+	if len(s.Calls) == 0 {
+		t.line(dim, "none yet")
+	}
+}
+
+// fit cuts a name to n characters.
+func fit(s string, n int) string {
+	s = clean(s)
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// clean replaces what is not to be printed.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}

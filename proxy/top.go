@@ -1,0 +1,80 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/status"
+)
+
+// TopOptions say what Top shows and where.
+type TopOptions struct {
+	Admin, Token string // of the edge's admin listener
+	Out          io.Writer
+	JSON         bool // once, as the edge gives it
+	Once         bool
+	Interval     time.Duration // between two looks; at least topPause
+	Width        int           // of the terminal, in characters
+	Colour       bool
+}
+
+const (
+	topPause    = 100 * time.Millisecond
+	topPatience = 5 * time.Second
+)
+
+// Escape sequences of a screen of its own, so that what was on the terminal is there again afterwards.
+const (
+	screenOpen  = "\x1b[?1049h\x1b[?25l"
+	screenHome  = "\x1b[H\x1b[J"
+	screenClose = "\x1b[?25h\x1b[?1049l"
+)
+
+// Top shows a running edge's state in a terminal until ctx ends, or once. An edge that cannot be asked is an error at first;
+// later it is said on the screen, and asked again.
+func Top(ctx context.Context, o TopOptions) error {
+	first, err := topFrame(&o)
+	if err != nil {
+		return err
+	}
+	if o.Once || o.JSON {
+		_, err := o.Out.Write(first)
+		return err
+	}
+	_, _ = io.WriteString(o.Out, screenOpen+screenHome) // a terminal that is gone ends the process by its signal
+	defer io.WriteString(o.Out, screenClose)            //nolint:errcheck // as above
+	_, _ = o.Out.Write(first)
+	tick := time.NewTicker(max(o.Interval, topPause))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		frame, err := topFrame(&o)
+		if err != nil {
+			frame = fmt.Appendf(nil, "%s\n", err)
+		}
+		if _, err := o.Out.Write(append([]byte(screenHome), frame...)); err != nil {
+			return err
+		}
+	}
+}
+
+func topFrame(o *TopOptions) ([]byte, error) {
+	body, _, err := askAdmin(fasthttp.MethodGet, o.Admin, "/status", o.Token, topPatience)
+	if err != nil || o.JSON {
+		return body, err
+	}
+	var s status.Status
+	if err := json.Unmarshal(body, &s); err != nil {
+		return nil, fmt.Errorf("%s gives an answer that is not a penstock's", o.Admin)
+	}
+	return s.Terminal(o.Width, o.Colour), nil
+}
