@@ -65,9 +65,7 @@ func (c *checker) upstreams() {
 		c.pools(at+".concurrency", u.Concurrency)
 		c.probe(at+".probe", u.Probe)
 		c.upstreamTLS(at+".tls", u)
-		if len(u.Native) > 0 {
-			c.fail(at+".native", "passing a dialect through untranslated is not available in this version: leave it out, calls are translated")
-		}
+		c.eachOneOf(at+".native", "upstreams.native", "a dialect that can be passed through", u.Native)
 		if u.Weight <= 0 || u.Weight > 1000 {
 			c.fail(at+".weight", "%v is out of range: above 0, up to 1000; to give an upstream no calls take it out of the deployments", u.Weight)
 		}

@@ -22,7 +22,8 @@ type attempt struct {
 	lease  *upstreams.Lease
 	target *routing.Target
 	x      *upstreams.Exchange
-	events *sse.Reader // of a streamed reply
+	events *sse.Reader  // of a streamed reply
+	native nativeReader // of a reply in the endpoint's own dialect; nil: it is chat
 
 	count    int   // events that have come
 	streamed bool  // the engine was asked for a stream
@@ -56,7 +57,9 @@ func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, 
 	if c.payload != nil {
 		return a.openOther()
 	}
-	clocks := &c.model.clocks
+	if n := c.nativeAt(lease.Upstream()); n != nil {
+		return a.openNative(n)
+	}
 	var scratch [4][]byte
 	var room [512]byte
 	wanted := c.edge.encoding(lease.Upstream().Engine())
@@ -64,12 +67,19 @@ func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, 
 	// Usage in every chunk costs a full parse of each; only Messages tells counts at the start of a stream.
 	wanted.ContinuousUsage = wanted.ContinuousUsage && c.ep.dialect == dialectMessages
 	segments, _ := c.chat.Segments(scratch[:0], room[:0], &wanted)
+	return a.send(lease.Upstream().Engine().Path(config.OpChat), segments) // all dialects here are chat underneath
+}
+
+// send writes a request whose body is JSON.
+func (a *attempt) send(path string, segments [][]byte) error {
+	c := a.call
+	clocks := &c.model.clocks
 	accept := "application/json"
-	if streamed {
+	if a.streamed {
 		accept = "text/event-stream"
 	}
 	err := a.x.Send(&upstreams.Request{
-		Method: "POST", Path: lease.Upstream().Engine().Path(config.OpChat), // all dialects here are chat underneath
+		Method: "POST", Path: path,
 		ContentType: "application/json", Accept: accept,
 		RequestID: c.id, Traceparent: c.traceparent(),
 		Body:           segments,
@@ -145,7 +155,7 @@ func (a *attempt) refusal() *failure {
 	}
 	now := a.call.edge.now()
 	after := retryAfter(a.x.Header("Retry-After"), now)
-	if status == 404 && !e.ClientFault && a.call.ep.enginePath == "" { // else the path may be what is not there
+	if status == 404 && !e.ClientFault && a.call.ep.enginePath == "" && a.native == nil { // else the path may be what is not there
 		a.lease.Upstream().ModelGone(a.target.Served)
 		after = max(after, a.call.model.route.NextChance(now))
 	}
@@ -208,12 +218,18 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 		default:
 			return dst, false, a.classify(err)
 		}
-		if dst, err = a.call.stream.Append(dst, ev); err != nil {
+		if a.native != nil {
+			ev, err = a.native.Read(ev)
+		}
+		if err == nil {
+			dst, err = a.call.stream.Append(dst, ev)
+		}
+		if err != nil {
 			return a.failed(dst, before, err)
 		}
 		a.begun = true
 		a.count++
-		if a.call.stream.Done() {
+		if a.call.stream.Done() || a.native != nil && a.native.Done() {
 			if out, err = a.call.stream.Finish(dst); err != nil {
 				return a.failed(dst, before, err)
 			}

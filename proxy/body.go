@@ -131,6 +131,10 @@ func (c *Call) releaseBody() {
 		recycleBody(c.body)
 		c.body = nil
 	}
+	if c.native != nil {
+		recycleBody(c.native)
+		c.native = nil
+	}
 	if c.payload != nil {
 		c.payload.release()
 	}

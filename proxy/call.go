@@ -33,6 +33,7 @@ type Call struct {
 	held  limit.Reservation // what the key's limits have set aside for this call
 
 	body     *[]byte       // the request's bytes, until no attempt can need them
+	native   *[]byte       // the client's own, where body is a translation and an engine of the model speaks the dialect
 	reserved int64         // of the body-memory budget
 	chat     *chat.Request // nil on endpoints that are not chat underneath
 	payload  payload       // on those

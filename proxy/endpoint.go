@@ -31,6 +31,8 @@ type endpoint struct {
 	decode func(c *Call, body []byte) error
 	// resolved applies to a payload what the endpoint wants of its model; may be nil.
 	resolved func(c *Call) error
+	// native speaks the endpoint's own dialect with engines that are let speak it; nil: it is always translated.
+	native *native
 	// explain puts an error about the chat request in the words of the dialect; nil: they are the same.
 	explain func(c *Call, err error) error
 	// local answers without an engine once the model is known; nil: the call goes to one.

@@ -30,6 +30,10 @@ var endpointMessages = &endpoint{
 	lowerEffort: true,
 	decode:      (*Call).decodeMessages,
 	explain:     explainMessages,
+	native: &native{
+		segments: messages.NativeSegments,
+		reader:   func() nativeReader { return new(messages.Native) },
+	},
 	answer: func(c *Call) {
 		c.answerAs("msg_")
 		e := &c.messages.request.Echo

@@ -15,7 +15,11 @@ var endpointResponses = &endpoint{
 	dialect:     dialectResponses,
 	lowerEffort: true,
 	decode:      (*Call).decodeResponses,
-	explain:     func(c *Call, err error) error { return c.responses.Echo.Locate(err) },
+	native: &native{
+		segments: responses.NativeSegments,
+		reader:   func() nativeReader { return new(responses.Native) },
+	},
+	explain: func(c *Call, err error) error { return c.responses.Echo.Locate(err) },
 	answer: func(c *Call) {
 		c.beginResponse()
 		c.stream = c.responses

@@ -4,8 +4,8 @@ import (
 	"penstock/config"
 )
 
-// translate puts the chat request that write makes of the body in the body's place: nothing needs the client's own bytes
-// any more. write appends to dst; what it appends may not hold on to the body.
+// translate puts the chat request that write makes of the body in the body's place. The client's own bytes are kept only
+// where an engine of the model may be sent them (c.native). write appends to dst; what it appends may not hold on to the body.
 func (c *Call) translate(write func(dst []byte) ([]byte, error)) error {
 	buf := bodyPool.Get().(*[]byte)
 	out, err := write((*buf)[:0])
@@ -14,13 +14,16 @@ func (c *Call) translate(write func(dst []byte) ([]byte, error)) error {
 		recycleBody(buf)
 		return err
 	}
-	reserved := c.reserved
-	c.reserved = 0
+	old, reserved := c.body, c.reserved
+	c.body = buf
+	if c.goesNative() {
+		c.native, reserved = old, 0
+	} else {
+		defer recycleBody(old)
+		c.reserved = 0
+	}
 	fits := c.reserve(int64(len(out)))
 	c.edge.memory.Release(reserved)
-	old := c.body
-	c.body = buf
-	recycleBody(old)
 	if !fits {
 		return bodyMemoryFull()
 	}

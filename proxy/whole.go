@@ -30,6 +30,9 @@ func (c *Call) tryWhole() *failure {
 		*in, err = a.assemble((*in)[:0])
 	} else {
 		*in, err = a.readWhole((*in)[:0])
+		if a.native != nil && err == nil {
+			*in, err = a.native.AppendWhole(nil, *in)
+		}
 	}
 	if err != nil {
 		return a.failureOf(err)
@@ -128,11 +131,16 @@ func (a *attempt) assemble(dst []byte) ([]byte, error) {
 			}
 			break
 		}
+		if a.native != nil {
+			if ev, err = a.native.Read(ev); err != nil {
+				return dst, err
+			}
+		}
 		if err := whole.Add(ev); err != nil {
 			return dst, err
 		}
 		a.begun = true
-		if whole.Done() {
+		if whole.Done() || a.native != nil && a.native.Done() {
 			break
 		}
 		if a.completeAt.IsZero() && whole.Whole() {

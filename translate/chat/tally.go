@@ -66,6 +66,10 @@ func (t *tally) total() Usage {
 		u.Completion = max(u.Completion, t.deltas)
 		u.Total = u.Prompt + u.Completion
 		return u
+	case u.Known && t.open > 0 && u.Completion < t.deltas: // told at the beginning alone, and the end has not come
+		u.Completion = t.deltas
+		u.settle()
+		return u
 	case u.Known:
 		return u
 	}

@@ -39,7 +39,7 @@ func archives(t *testing.T, folder string, f func(t *testing.T, in map[string][]
 				in[f.Name] = f.Data
 			}
 			got := f(t, in)
-			derived := map[string]bool{"upstream-request": true, "error": true, "read": true, "response": true, "whole": true}
+			derived := map[string]bool{"upstream-request": true, "error": true, "read": true, "response": true, "whole": true, "engine-request": true}
 			want := &txtar.Archive{Comment: ar.Comment}
 			for _, f := range ar.Files {
 				if !derived[f.Name] {

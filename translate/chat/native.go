@@ -1,0 +1,188 @@
+package chat
+
+import (
+	"strconv"
+
+	"penstock/translate/jsonx"
+)
+
+// This file is what the readers of other dialects share: an engine that is let speak Messages or Responses itself is read
+// as if it had spoken chat, so that whatever comes behind (the writers, the counts, the end of a stream) is the same for all.
+
+// Native says what of a request in another dialect is changed for an engine that speaks that dialect itself.
+type Native struct {
+	Served    string   // the name that the engine knows the model by
+	Stream    bool     // ask for events even if the client wants one answer
+	MaxTokens int      // the checked token limit; -1: not given
+	Effort    string   // the checked effort; empty: not given
+	Refuse    []string // members that steer an engine, as in Limits; the request goes without them
+}
+
+// Edit notes the changes that are the same in every dialect: model and stream, and the members that steer an engine.
+func (n *Native) Edit(edits *jsonx.Edits, root jsonx.Value) {
+	edits.Set(root.Get("model"), jsonx.AppendStringS(nil, n.Served))
+	for it := root.Iter(); it.Next(); {
+		if _, found := matchMember(it.Key(), n.Refuse); found {
+			edits.Delete(it.Value())
+		}
+	}
+	if !n.Stream {
+		return
+	}
+	if v := root.Get("stream"); v.Exists() {
+		edits.Set(v, textTrue)
+	} else {
+		edits.Add(root, []byte(`"stream":true`))
+	}
+}
+
+// Limit notes that v, the token limit as the client gave it, is the checked one, in digits.
+func (n *Native) Limit(edits *jsonx.Edits, v jsonx.Value) {
+	if given(v) && n.MaxTokens >= 0 {
+		edits.Set(v, strconv.AppendInt(nil, int64(n.MaxTokens), 10))
+	}
+}
+
+// Lower notes that v, an effort as the client gave it, is the checked one.
+func (n *Native) Lower(edits *jsonx.Edits, v jsonx.Value) {
+	if v.IsString() && n.Effort != "" && n.Effort != "none" && !v.EqualText(n.Effort) && !v.EqualText("max") && !v.EqualText("minimal") {
+		edits.Set(v, jsonx.AppendStringS(nil, n.Effort))
+	}
+}
+
+// The members of a delta for AppendTextChunk.
+const (
+	MemberContent   = "content"
+	MemberRefusal   = "refusal"
+	MemberReasoning = "reasoning_content"
+)
+
+const (
+	chunkStart = `{"choices":[{"index":0,"delta":{`
+	chunkEnd   = `}}]}`
+)
+
+// AppendRoleChunk appends the chunk that a stream begins with, and the counts if they are known.
+func AppendRoleChunk(dst []byte, u Usage) []byte {
+	dst = append(dst, chunkStart+`"role":"assistant"}}]`...)
+	return append(appendTold(dst, u), '}')
+}
+
+// AppendTextChunk appends a chunk with a piece of text. text is the contents of a JSON string.
+func AppendTextChunk(dst []byte, member string, text []byte) []byte {
+	dst = append(append(append(dst, chunkStart+`"`...), member...), `":"`...)
+	return append(append(dst, text...), `"`+chunkEnd...)
+}
+
+// AppendCallChunk appends a chunk with a piece of the call that goes by index. id and name are told once, args is what follows
+// of the arguments; all are contents of JSON strings and may be empty.
+func AppendCallChunk(dst []byte, index int, id, name, args []byte) []byte {
+	dst = strconv.AppendInt(append(dst, chunkStart+`"tool_calls":[{"index":`...), int64(index), 10)
+	if len(id) > 0 {
+		dst = append(append(append(dst, `,"id":"`...), id...), '"')
+	}
+	dst = append(dst, `,"function":{`...)
+	if len(name) > 0 {
+		dst = append(append(append(dst, `"name":"`...), name...), `",`...)
+	}
+	return append(append(append(dst, `"arguments":"`...), args...), `"}}]`+chunkEnd...)
+}
+
+// AppendEndChunk appends the chunk that ends a choice, with the counts if they are known. stop is the stop sequence that was
+// met, the contents of a JSON string, or nothing.
+func AppendEndChunk(dst []byte, finish string, stop []byte, u Usage) []byte {
+	dst = append(dst, chunkStart+`}`...)
+	dst = appendFinish(dst, finish, stop)
+	return append(appendTold(append(dst, `}]`...), u), '}')
+}
+
+func appendFinish(dst []byte, finish string, stop []byte) []byte {
+	dst = append(append(append(dst, `,"finish_reason":"`...), finish...), '"')
+	if len(stop) > 0 {
+		dst = append(append(append(dst, `,"stop_reason":"`...), stop...), '"')
+	}
+	return dst
+}
+
+func appendTold(dst []byte, u Usage) []byte {
+	if !u.Known {
+		return dst
+	}
+	dst = appendUsage(append(dst, `,"usage":`...), u)
+	if u.Reasoning > 0 {
+		dst = strconv.AppendInt(append(dst[:len(dst)-1], `,"completion_tokens_details":{"reasoning_tokens":`...), int64(u.Reasoning), 10)
+		dst = append(dst, "}}"...)
+	}
+	return dst
+}
+
+// Whole puts a completion together. The texts are contents of JSON strings. The zero value is ready.
+type Whole struct {
+	Content, Refusal, Reasoning []byte
+	Calls                       int
+	calls                       []byte
+}
+
+// Call adds a call.
+func (w *Whole) Call(id, name, args []byte) {
+	if w.Calls++; w.Calls > 1 {
+		w.calls = append(w.calls, ',')
+	}
+	w.calls = append(append(w.calls, `{"id":"`...), id...)
+	w.calls = append(append(w.calls, `","type":"function","function":{"name":"`...), name...)
+	w.calls = append(append(w.calls, `","arguments":"`...), args...)
+	w.calls = append(w.calls, `"}}`...)
+}
+
+// Append appends the completion.
+func (w *Whole) Append(dst []byte, finish string, stop []byte, u Usage) []byte {
+	dst = append(dst, `{"choices":[{"index":0,"message":{"role":"assistant","content":"`...)
+	dst = append(append(dst, w.Content...), '"')
+	for _, t := range [...]struct {
+		name string
+		text []byte
+	}{{MemberRefusal, w.Refusal}, {MemberReasoning, w.Reasoning}} {
+		if len(t.text) > 0 {
+			dst = append(append(append(dst, `,"`...), t.name...), `":"`...)
+			dst = append(append(dst, t.text...), '"')
+		}
+	}
+	if w.Calls > 0 {
+		dst = append(append(append(dst, `,"tool_calls":[`...), w.calls...), ']')
+	}
+	dst = append(dst, '}')
+	dst = appendFinish(dst, finish, stop)
+	return append(appendTold(append(dst, `}]`...), u), '}')
+}
+
+// NativeUsage makes counts of a native answer. cached is a part of prompt, reasoning of completion.
+func NativeUsage(prompt, cached, completion, reasoning int) Usage {
+	u := Usage{Prompt: prompt, Cached: cached, Completion: completion, Reasoning: reasoning, Known: true}
+	u.settle()
+	return u
+}
+
+// Tokens reads one count of an engine: bounded, and 0 for what is none.
+func Tokens(v jsonx.Value) int {
+	n, _ := tokens(v, false)
+	return n
+}
+
+// NativeError reads the error that an engine has told in an event of its own dialect, where the type says what elsewhere a
+// status does.
+func NativeError(data []byte) error {
+	e := ParseEngineError(0, "", data)
+	if e.Status == 0 && !e.ClientFault {
+		switch {
+		case e.Type == "overloaded_error":
+			e.Status = 529
+		case e.Type == "rate_limit_error", e.Code == "rate_limit_exceeded":
+			e.Status = 429
+		case e.Type == "timeout_error":
+			e.Status = 504
+		case e.Code == "invalid_prompt":
+			e.ClientFault = true
+		}
+	}
+	return &e
+}

@@ -1,0 +1,272 @@
+package messages
+
+import (
+	"bytes"
+
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect itself: the client's
+// bytes, with these changes and no others. The model has the engine's name; the token limit and the effort are the checked
+// ones; members that steer an engine go, and so do server tools and the billing block, which no engine of ours is to see.
+// body is one that Decode has accepted; the pieces borrow from it.
+func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
+	var d jsonx.Doc
+	if d.Parse(body, jsonx.Options{MaxDepth: parseOptions.MaxDepth, MaxNodes: parseOptions.MaxNodes, Record: 4}) != nil {
+		panic("BUG: a body that was decoded is not JSON")
+	}
+	root := d.Root()
+	var edits jsonx.Edits
+	n.Edit(&edits, root)
+	n.Limit(&edits, root.Get("max_tokens"))
+	n.Lower(&edits, root.Get("output_config").Get("effort"))
+	for it := root.Get("tools").Iter(); it.Next(); {
+		if t := it.Value().Get("type"); given(t) && !t.EqualText("custom") {
+			edits.Delete(it.Value())
+		}
+	}
+	if system := root.Get("system"); system.IsArray() {
+		for it := system.Iter(); it.Next(); {
+			if text := it.Value().Get("text"); text.IsString() && bytes.HasPrefix(inside(text), billing) {
+				edits.Delete(it.Value())
+			}
+		}
+	}
+	return edits.Segments(segs, body)
+}
+
+// Native reads what an engine answers in this dialect, and says it as chat. Engines' streams are not always in order (blocks
+// that overlap, members that are missing), so they are read for what they bring and written anew by Stream.
+//
+// The zero value is ready. A Native belongs to one attempt at a time.
+type Native struct {
+	doc                      jsonx.Doc
+	out, stop                []byte
+	input, read, made, wrote int
+	told                     bool
+	finish                   string
+	done                     bool
+}
+
+// Reset makes n ready for another answer.
+func (n *Native) Reset() {
+	n.doc.Reset()
+	*n = Native{doc: n.doc, out: n.out[:0], stop: n.stop[:0]}
+}
+
+var (
+	eventNames = jsonx.NewNames("type", "index", "message", "content_block", "delta", "usage")
+	partNames  = jsonx.NewNames("type", "text", "thinking", "partial_json", "id", "name", "input", "stop_reason", "stop_sequence")
+)
+
+const (
+	eventType = iota
+	eventIndex
+	eventMessage
+	eventBlock
+	eventDelta
+	eventUsage
+	eventMembers
+)
+
+const (
+	partType = iota
+	partText
+	partThinking
+	partJSON
+	partID
+	partName
+	partInput
+	partStop
+	partSequence
+	partMembers
+)
+
+// The ways in which an event of an engine is none.
+var (
+	errNotJSON  = &chat.BadAnswer{Reason: "an event that is no JSON object"}
+	errTwice    = &chat.BadAnswer{Reason: "a member is given twice"}
+	errNoBlocks = &chat.BadAnswer{Reason: "an answer without content"}
+)
+
+// Read returns what one event of the engine amounts to in chat: a chunk, or an event without data when it brings nothing.
+// The error is a *chat.BadAnswer, or a *chat.EngineError when the engine reports a failure. What is returned borrows from n
+// until the next Read.
+func (n *Native) Read(ev sse.Event) (sse.Event, error) {
+	if n.done || len(bytes.TrimSpace(ev.Data)) == 0 {
+		return sse.Event{}, nil
+	}
+	if n.doc.Parse(ev.Data, jsonx.Options{Record: 5}) != nil || !n.doc.Root().IsObject() {
+		return sse.Event{}, errNotJSON
+	}
+	var e [eventMembers]jsonx.Value
+	if eventNames.Fields(n.doc.Root(), e[:]) != nil {
+		return sse.Event{}, errTwice
+	}
+	n.out = n.out[:0]
+	var err error
+	switch t := e[eventType]; {
+	case t.EqualText("content_block_delta"):
+		err = n.piece(e[eventDelta], e[eventIndex])
+	case t.EqualText("content_block_start"):
+		err = n.piece(e[eventBlock], e[eventIndex])
+	case t.EqualText("message_start"):
+		n.count(e[eventMessage].Get("usage"))
+		n.out = chat.AppendRoleChunk(n.out, n.usage())
+	case t.EqualText("message_delta"):
+		n.count(e[eventUsage])
+		err = n.ends(e[eventDelta])
+	case t.EqualText("message_stop"):
+		n.done = true
+		if n.finish == "" {
+			n.out = append(n.out, "[DONE]"...)
+		} else {
+			n.out = chat.AppendEndChunk(n.out, n.finish, n.stop, n.usage())
+		}
+	case t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")):
+		err = chat.NativeError(ev.Data)
+	}
+	return sse.Event{Data: n.out}, err
+}
+
+// Done reports whether the engine has told the end of its answer.
+func (n *Native) Done() bool { return n.done }
+
+// piece takes a delta of a block, or a block at its beginning, which may hold something already.
+func (n *Native) piece(v, index jsonx.Value) error {
+	var p [partMembers]jsonx.Value
+	if partNames.Fields(v, p[:]) != nil {
+		return errTwice
+	}
+	t := p[partType]
+	switch {
+	case t.EqualText("text_delta"), t.EqualText("text"):
+		n.text(chat.MemberContent, p[partText])
+	case t.EqualText("thinking_delta"), t.EqualText("thinking"):
+		n.text(chat.MemberReasoning, p[partThinking])
+	case t.EqualText("input_json_delta"):
+		if v := p[partJSON]; chat.HasText(v) {
+			n.out = chat.AppendCallChunk(n.out, blockIndex(index), nil, nil, inside(v))
+		}
+	case t.EqualText("tool_use"):
+		n.out = chat.AppendCallChunk(n.out, blockIndex(index), stringOf(p[partID]), stringOf(p[partName]), arguments(p[partInput]))
+	}
+	return nil
+}
+
+// blockIndex is a block's number, by which the pieces of a call are told apart.
+func blockIndex(index jsonx.Value) int {
+	i, _ := index.Int()
+	return int(i)
+}
+
+func (n *Native) text(member string, v jsonx.Value) {
+	if chat.HasText(v) {
+		n.out = chat.AppendTextChunk(n.out, member, inside(v))
+	}
+}
+
+// stringOf returns the contents of a string, nothing for anything else.
+func stringOf(v jsonx.Value) []byte {
+	if !v.IsString() {
+		return nil
+	}
+	return inside(v)
+}
+
+// arguments says an input as the contents of a JSON string. The empty object at the beginning of a streamed call says nothing.
+func arguments(v jsonx.Value) []byte {
+	if !v.IsObject() || v.Len() == 0 {
+		return nil
+	}
+	return jsonx.AppendEscaped(nil, v.Raw())
+}
+
+// ends takes the reason why the engine stopped, which counts once message_stop has come.
+func (n *Native) ends(delta jsonx.Value) error {
+	var p [partMembers]jsonx.Value
+	if partNames.Fields(delta, p[:]) != nil {
+		return errTwice
+	}
+	if v := p[partStop]; chat.HasText(v) {
+		n.finish = finishOf(v)
+		n.stop = append(n.stop[:0], stringOf(p[partSequence])...)
+	}
+	return nil
+}
+
+// finishOf is stopOf the other way round.
+func finishOf(reason jsonx.Value) string {
+	switch {
+	case reason.EqualText("max_tokens"), reason.EqualText("model_context_window_exceeded"):
+		return "length"
+	case reason.EqualText("tool_use"):
+		return "tool_calls"
+	case reason.EqualText("refusal"):
+		return "content_filter"
+	}
+	return "stop"
+}
+
+// count takes the counts that are told; later ones replace earlier ones.
+func (n *Native) count(v jsonx.Value) {
+	for it := v.Iter(); v.IsObject() && it.Next(); {
+		to := (*int)(nil)
+		switch string(it.Key().Raw()) {
+		case "input_tokens":
+			to = &n.input
+		case "cache_read_input_tokens":
+			to = &n.read
+		case "cache_creation_input_tokens":
+			to = &n.made
+		case "output_tokens":
+			to = &n.wrote
+		}
+		if to != nil && it.Value().IsNumber() {
+			*to, n.told = chat.Tokens(it.Value()), true
+		}
+	}
+}
+
+func (n *Native) usage() chat.Usage {
+	if !n.told {
+		return chat.Usage{}
+	}
+	return chat.NativeUsage(n.input+n.read+n.made, n.read, n.wrote, 0)
+}
+
+// AppendWhole appends the completion that a whole answer amounts to. An error that stands in its place is appended as it is,
+// for chat.Completion to find. The error is a *chat.BadAnswer.
+func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
+	n.Reset()
+	if n.doc.Parse(body, jsonx.Options{Record: 5}) != nil || !n.doc.Root().IsObject() {
+		return dst, errNotJSON
+	}
+	root := n.doc.Root()
+	if given(root.Get("error")) {
+		return append(dst, body...), nil
+	}
+	blocks := root.Get("content")
+	if !blocks.IsArray() {
+		return dst, errNoBlocks
+	}
+	var w chat.Whole
+	for it := blocks.Iter(); it.Next(); {
+		var p [partMembers]jsonx.Value
+		if partNames.Fields(it.Value(), p[:]) != nil {
+			return dst, errTwice
+		}
+		switch t := p[partType]; {
+		case t.EqualText("text"):
+			w.Content = append(w.Content, stringOf(p[partText])...)
+		case t.EqualText("thinking"):
+			w.Reasoning = append(w.Reasoning, stringOf(p[partThinking])...)
+		case t.EqualText("tool_use"):
+			w.Call(stringOf(p[partID]), stringOf(p[partName]), arguments(p[partInput]))
+		}
+	}
+	n.count(root.Get("usage"))
+	return w.Append(dst, finishOf(root.Get("stop_reason")), stringOf(root.Get("stop_sequence")), n.usage()), nil
+}

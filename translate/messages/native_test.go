@@ -1,0 +1,232 @@
+package messages
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"penstock/translate/chat"
+	"penstock/translate/sse"
+)
+
+// throughNative runs what an engine says in this dialect through n and s, as the proxy does.
+func throughNative(s *Stream, e *Echo, src io.Reader) ([]byte, error) {
+	var n Native
+	s.Reset(e)
+	r := sse.NewReader(src, 1<<20)
+	var out []byte
+	for !s.Done() && !n.Done() {
+		ev, err := r.Next()
+		if err != nil {
+			break
+		}
+		if ev, err = n.Read(ev); err == nil {
+			out, err = s.Append(out, ev)
+		}
+		if err != nil {
+			return s.Fail(out, failed), err
+		}
+	}
+	out, err := s.Finish(out)
+	if err != nil {
+		out = s.Fail(out, failed)
+	}
+	return out, err
+}
+
+// assembleNative makes a whole completion of what an engine says in this dialect in a stream.
+func assembleNative(e *Echo, src io.Reader) ([]byte, error) {
+	var (
+		n Native
+		a chat.Assembler
+	)
+	r := sse.NewReader(src, 1<<20)
+	for !a.Done() && !n.Done() {
+		ev, err := r.Next()
+		if err != nil {
+			break
+		}
+		if ev, err = n.Read(ev); err == nil {
+			err = a.Add(ev)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	body, err := a.Append(nil, &chat.Answer{Model: "public", ID: "msg_1"})
+	if err != nil {
+		return nil, err
+	}
+	return answerTo(e, body)
+}
+
+func answerTo(e *Echo, completion []byte) ([]byte, error) {
+	var c chat.Completion
+	if err := c.Parse(completion); err != nil {
+		return nil, err
+	}
+	return AppendResponse(nil, &c, e)
+}
+
+// nativeOf is the engine that the requests of testdata/native are written for.
+func nativeOf(t *testing.T, c *chat.Request, options []byte) *chat.Native {
+	t.Helper()
+	limits := chat.Limits{LowerEffort: true, Efforts: []string{"low", "medium"}, MaxOutputLength: 4096}
+	if err := c.Check(&limits); err != nil {
+		t.Fatal(err)
+	}
+	return &chat.Native{
+		Served: "served", Stream: string(bytes.TrimSpace(options)) == "stream",
+		MaxTokens: c.MaxTokens, Effort: c.Effort, Refuse: []string{"kv_transfer_params", "bootstrap_*"},
+	}
+}
+
+// TestNative runs the archives of testdata/native: a request for an engine that speaks the dialect itself, or what such an
+// engine answers in a stream (engine-stream) or as a whole (engine-whole).
+func TestNative(t *testing.T) {
+	archives(t, "native", func(t *testing.T, in map[string][]byte) []txtar.File {
+		if body := bytes.TrimSuffix(in["request"], []byte("\n")); len(body) > 0 {
+			var r Request
+			var c chat.Request
+			if _, err := r.Decode(nil, body, &c, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			out := bytes.Join(NativeSegments(nil, body, nativeOf(t, &c, in["engine"])), nil)
+			if !json.Valid(out) || bytes.Contains(out, []byte("SECRET")) {
+				t.Errorf("the engine is sent %s", out)
+			}
+			return []txtar.File{section("engine-request", string(out))}
+		}
+		e := echoOf(t, in["echo"])
+		if body := in["engine-whole"]; body != nil {
+			var n Native
+			completion, err := n.AppendWhole(nil, body)
+			if err == nil {
+				completion, err = answerTo(e, completion)
+			}
+			if err != nil {
+				return []txtar.File{section("error", err.Error())}
+			}
+			return []txtar.File{section("whole", string(completion))}
+		}
+		var s Stream
+		out, err := throughNative(&s, e, bytes.NewReader(in["engine-stream"]))
+		if ended := grammar(t, out); ended != (err == nil) {
+			t.Errorf("ended well: %v, error %v", ended, err)
+		}
+		for _, bad := range []string{"SECRET", "served"} {
+			if bytes.Contains(out, []byte(bad)) {
+				t.Errorf("the client is shown %q", bad)
+			}
+		}
+		whole, wholeErr := assembleNative(e, bytes.NewReader(in["engine-stream"]))
+		if (err == nil) != (wholeErr == nil) {
+			t.Errorf("the stream ends with %v, the whole answer with %v", err, wholeErr)
+		}
+		files := []txtar.File{}
+		if err != nil {
+			files = append(files, section("error", err.Error()))
+		} else if diff := cmp.Diff(normal(t, whole), normal(t, collect(t, out))); diff != "" {
+			t.Errorf("whole and streamed answers differ: -whole +streamed\n%s", diff)
+		}
+		return append(files, section("response", string(out)))
+	})
+}
+
+// TestNativeSplits: how the engine's bytes are cut makes no difference at whatever offset, and a stream that is cut short never
+// ends well.
+func TestNativeSplits(t *testing.T) {
+	e := &Echo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
+	var s Stream
+	for _, upstream := range seeds(t, "native", "engine-stream") {
+		want, _ := throughNative(&s, e, bytes.NewReader(upstream))
+		for at := range upstream {
+			got, _ := throughNative(&s, e, io.MultiReader(bytes.NewReader(upstream[:at]), bytes.NewReader(upstream[at:])))
+			if !bytes.Equal(got, want) {
+				t.Fatalf("cut at %d: %s\nwant %s", at, got, want)
+			}
+			short, _ := throughNative(&s, e, bytes.NewReader(upstream[:at]))
+			if grammar(t, short) && !bytes.Contains(upstream[:at], []byte(`"message_stop"`)) {
+				t.Fatalf("ended well after %q", upstream[:at])
+			}
+		}
+	}
+}
+
+// FuzzNative: no input makes a Native panic, and what the client gets is in order, whatever the engine says.
+func FuzzNative(f *testing.F) {
+	for _, s := range seeds(f, "native", "engine-stream") {
+		f.Add(s, true)
+	}
+	var s Stream
+	f.Fuzz(func(t *testing.T, upstream []byte, thinking bool) {
+		e := &Echo{Model: `pub"lic`, ID: "msg_1", Thinking: thinking, Stops: []string{"END"}}
+		out, err := throughNative(&s, e, bytes.NewReader(upstream))
+		if ended := grammar(t, out); ended != (err == nil) {
+			t.Fatalf("ended well: %v, error %v", ended, err)
+		}
+		var bad *chat.BadAnswer
+		var engine *chat.EngineError
+		if err != nil && !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, chat.ErrNoFinish) {
+			t.Fatalf("an error of another kind: %v", err)
+		}
+		if cut, _ := throughNative(&s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
+			t.Fatalf("byte by byte:\n%s\nat once:\n%s", cut, out)
+		}
+		var n Native
+		if completion, err := n.AppendWhole(nil, upstream); err == nil {
+			_, _ = answerTo(e, completion)
+		}
+	})
+}
+
+// TestNativeAllocs: a delta costs no memory.
+func TestNativeAllocs(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	e := &Echo{Model: "public", ID: "msg_1"}
+	var (
+		n   Native
+		s   Stream
+		out []byte
+	)
+	s.Reset(e)
+	delta := sse.Event{Name: []byte("content_block_delta"), Data: []byte(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" word"}}`)}
+	step := func() {
+		ev, err := n.Read(delta)
+		if err == nil {
+			out, err = s.Append(out[:0], ev)
+		}
+		if err != nil || len(out) == 0 {
+			t.Fatal(err, string(out))
+		}
+	}
+	step()
+	if got := testing.AllocsPerRun(1000, step); got != 0 {
+		t.Errorf("%v allocations a delta", got)
+	}
+}
+
+// BenchmarkNative is one delta of an engine that speaks the dialect itself.
+func BenchmarkNative(b *testing.B) {
+	e := &Echo{Model: "public", ID: "msg_1"}
+	var (
+		n   Native
+		s   Stream
+		out []byte
+	)
+	s.Reset(e)
+	delta := sse.Event{Name: []byte("content_block_delta"), Data: []byte(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" word"}}`)}
+	b.ReportAllocs()
+	for b.Loop() {
+		ev, _ := n.Read(delta)
+		out, _ = s.Append(out[:0], ev)
+	}
+}

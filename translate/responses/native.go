@@ -1,0 +1,343 @@
+package responses
+
+import (
+	"bytes"
+
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect itself: the client's
+// bytes, with these changes and no others. The model has the engine's name; the token limit and the effort are the checked
+// ones; store is false; members that steer an engine go, and so do prompt_cache_key, include (it asks for reasoning, which
+// is not shown) and the tools that are no functions or that tool_choice does not allow. body is one that Decode has accepted;
+// the pieces borrow from it.
+func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
+	var d jsonx.Doc
+	if d.Parse(body, parseOptions) != nil {
+		panic("BUG: a body that was decoded is not JSON")
+	}
+	root := d.Root()
+	var edits jsonx.Edits
+	n.Edit(&edits, root)
+	n.Limit(&edits, root.Get("max_output_tokens"))
+	n.Lower(&edits, root.Get("reasoning").Get("effort"))
+	if v := root.Get("store"); v.Exists() {
+		edits.Set(v, []byte("false"))
+	} else {
+		edits.Add(root, []byte(`"store":false`))
+	}
+	for _, name := range [...]string{"prompt_cache_key", "include"} {
+		if v := root.Get(name); v.Exists() {
+			edits.Delete(v)
+		}
+	}
+	choice := root.Get("tool_choice")
+	limited := choice.Get("type").EqualText("allowed_tools")
+	for it := root.Get("tools").Iter(); it.Next(); {
+		t := it.Value()
+		if !t.Get("type").EqualText("function") || limited && !listed(choice.Get("tools"), t.Get("name")) {
+			edits.Delete(t)
+		}
+	}
+	if limited {
+		edits.Set(choice, choice.Get("mode").Raw())
+	}
+	return edits.Segments(segs, body)
+}
+
+// listed reports whether a list of tools has one of that name.
+func listed(tools, name jsonx.Value) bool {
+	want := string(name.AppendText(nil))
+	for it := tools.Iter(); it.Next(); {
+		if it.Value().Get("name").EqualText(want) {
+			return true
+		}
+	}
+	return false
+}
+
+// Native reads what an engine answers in this dialect, and says it as chat. Engines leave out much of what the dialect
+// demands (numbers, indexes, half of the members of a response), and all of them tell reasoning; so their events are read
+// for text, calls, counts and the end, and written anew by Answer.
+//
+// The zero value is ready. A Native belongs to one attempt at a time.
+type Native struct {
+	doc   jsonx.Doc
+	out   []byte
+	calls []nativeCall
+	said  bool // the message that is open has brought text
+	done  bool
+}
+
+// nativeCall is what is needed to find a call again, and to see whether its arguments came.
+type nativeCall struct {
+	id    []byte // of the item
+	place int64  // output_index, -1 when it is not told
+	came  bool
+}
+
+// Reset makes n ready for another answer.
+func (n *Native) Reset() {
+	n.doc.Reset()
+	*n = Native{doc: n.doc, out: n.out[:0], calls: n.calls[:0]}
+}
+
+var (
+	nativeNames     = jsonx.NewNames("type", "delta", "item_id", "output_index", "item", "arguments", "response")
+	nativeItemNames = jsonx.NewNames("type", "id", "call_id", "name", "arguments", "content")
+)
+
+const (
+	nativeType = iota
+	nativeDelta
+	nativeItemID
+	nativePlace
+	nativeItem
+	nativeArguments
+	nativeResponse
+	nativeMembers
+)
+
+const (
+	itemMemberType = iota
+	itemMemberID
+	itemMemberCallID
+	itemMemberName
+	itemMemberArguments
+	itemMemberContent
+	itemMembers
+)
+
+// The ways in which an answer of an engine is none.
+var (
+	errNotJSON   = &chat.BadAnswer{Reason: "an event that is no JSON object"}
+	errTwice     = &chat.BadAnswer{Reason: "a member is given twice"}
+	errNoOutput  = &chat.BadAnswer{Reason: "a response without output"}
+	errNotEnded  = &chat.BadAnswer{Reason: "a response that is not complete"}
+	errManyCalls = &chat.BadAnswer{Reason: "too many tool calls"}
+)
+
+// maxNativeCalls is how many calls are told apart.
+const maxNativeCalls = 1024
+
+// recordNative reaches the text of a part in the output of a response.
+var recordNative = jsonx.Options{Record: 8}
+
+// Read returns what one event of the engine amounts to in chat: a chunk, or an event without data when it brings nothing.
+// The error is a *chat.BadAnswer, or a *chat.EngineError when the engine reports a failure. What is returned borrows from n
+// until the next Read.
+func (n *Native) Read(ev sse.Event) (sse.Event, error) {
+	data := bytes.TrimSpace(ev.Data)
+	if n.done || len(data) == 0 || bytes.Equal(data, []byte("[DONE]")) {
+		return sse.Event{}, nil
+	}
+	if n.doc.Parse(ev.Data, recordNative) != nil || !n.doc.Root().IsObject() {
+		return sse.Event{}, errNotJSON
+	}
+	var e [nativeMembers]jsonx.Value
+	if nativeNames.Fields(n.doc.Root(), e[:]) != nil {
+		return sse.Event{}, errTwice
+	}
+	n.out = n.out[:0]
+	var err error
+	switch t := e[nativeType]; {
+	case t.EqualText("response.output_text.delta"):
+		n.text(chat.MemberContent, e[nativeDelta])
+	case t.EqualText("response.refusal.delta"):
+		n.text(chat.MemberRefusal, e[nativeDelta])
+	case t.EqualText("response.function_call_arguments.delta"):
+		n.arguments(n.find(e[nativeItemID], e[nativePlace]), e[nativeDelta])
+	case t.EqualText("response.function_call_arguments.done"):
+		n.rest(n.find(e[nativeItemID], e[nativePlace]), e[nativeArguments])
+	case t.EqualText("response.output_item.added"):
+		err = n.added(e[nativeItem], e[nativePlace])
+	case t.EqualText("response.output_item.done"):
+		err = n.ended(e[nativeItem], e[nativePlace])
+	case t.EqualText("response.created"):
+		n.out = chat.AppendRoleChunk(n.out, chat.Usage{})
+	case t.EqualText("response.completed"), t.EqualText("response.incomplete"):
+		n.done = true
+		n.out = chat.AppendEndChunk(n.out, finishOf(e[nativeResponse], len(n.calls) > 0), nil, nativeUsage(e[nativeResponse].Get("usage")))
+	case t.EqualText("response.failed"):
+		err = chat.NativeError(e[nativeResponse].Get("error").Raw())
+	case t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")):
+		err = chat.NativeError(ev.Data)
+	}
+	return sse.Event{Data: n.out}, err
+}
+
+// Done reports whether the engine has told the end of its answer.
+func (n *Native) Done() bool { return n.done }
+
+func (n *Native) text(member string, v jsonx.Value) {
+	if chat.HasText(v) {
+		n.said = true
+		n.out = chat.AppendTextChunk(n.out, member, inside(v))
+	}
+}
+
+// find returns the position of the call that an event is about: by its item, else by its place, else the last one; -1 when
+// there is none.
+func (n *Native) find(id, place jsonx.Value) int {
+	if id.IsString() {
+		for i := range n.calls {
+			if bytes.Equal(n.calls[i].id, inside(id)) {
+				return i
+			}
+		}
+	}
+	if at, ok := place.Int(); ok {
+		for i := range n.calls {
+			if n.calls[i].place == at {
+				return i
+			}
+		}
+	}
+	return len(n.calls) - 1
+}
+
+func (n *Native) arguments(i int, v jsonx.Value) {
+	if i >= 0 && chat.HasText(v) {
+		n.calls[i].came = true
+		n.out = chat.AppendCallChunk(n.out, i, nil, nil, inside(v))
+	}
+}
+
+// rest takes the arguments at their end, for engines that do not tell them piece by piece.
+func (n *Native) rest(i int, v jsonx.Value) {
+	if i >= 0 && !n.calls[i].came {
+		n.arguments(i, v)
+	}
+}
+
+func (n *Native) added(item, place jsonx.Value) error {
+	var m [itemMembers]jsonx.Value
+	if nativeItemNames.Fields(item, m[:]) != nil {
+		return errTwice
+	}
+	switch {
+	case m[itemMemberType].EqualText("message"):
+		n.said = false
+	case m[itemMemberType].EqualText("function_call"):
+		return n.call(&m, place)
+	}
+	return nil
+}
+
+// call begins a call.
+func (n *Native) call(m *[itemMembers]jsonx.Value, place jsonx.Value) error {
+	if len(n.calls) == maxNativeCalls {
+		return errManyCalls
+	}
+	at, ok := place.Int()
+	if !ok {
+		at = -1
+	}
+	args := stringOf(m[itemMemberArguments])
+	n.calls = append(n.calls, nativeCall{id: bytes.Clone(stringOf(m[itemMemberID])), place: at, came: len(args) > 0})
+	n.out = chat.AppendCallChunk(n.out, len(n.calls)-1, stringOf(m[itemMemberCallID]), stringOf(m[itemMemberName]), args)
+	return nil
+}
+
+// ended takes an item at its end: what of it has not been told before.
+func (n *Native) ended(item, place jsonx.Value) error {
+	var m [itemMembers]jsonx.Value
+	if nativeItemNames.Fields(item, m[:]) != nil {
+		return errTwice
+	}
+	switch {
+	case m[itemMemberType].EqualText("message") && !n.said:
+		var w chat.Whole
+		message(&w, m[itemMemberContent])
+		if len(w.Content) > 0 {
+			n.out = chat.AppendTextChunk(n.out, chat.MemberContent, w.Content)
+		} else if len(w.Refusal) > 0 {
+			n.out = chat.AppendTextChunk(n.out, chat.MemberRefusal, w.Refusal)
+		}
+	case m[itemMemberType].EqualText("function_call"):
+		for i := range n.calls {
+			if bytes.Equal(n.calls[i].id, stringOf(m[itemMemberID])) {
+				n.rest(i, m[itemMemberArguments])
+				return nil
+			}
+		}
+		return n.call(&m, place)
+	}
+	return nil
+}
+
+// message adds what the parts of a message say.
+func message(w *chat.Whole, parts jsonx.Value) {
+	for it := parts.Iter(); it.Next(); {
+		switch p := it.Value(); {
+		case p.Get("type").EqualText("output_text"):
+			w.Content = append(w.Content, stringOf(p.Get("text"))...)
+		case p.Get("type").EqualText("refusal"):
+			w.Refusal = append(w.Refusal, stringOf(p.Get("refusal"))...)
+		}
+	}
+}
+
+// stringOf returns the contents of a string, nothing for anything else.
+func stringOf(v jsonx.Value) []byte {
+	if !v.IsString() {
+		return nil
+	}
+	return inside(v)
+}
+
+// finishOf says why a response ended, in the words of chat.
+func finishOf(response jsonx.Value, calls bool) string {
+	switch reason := response.Get("incomplete_details").Get("reason"); {
+	case reason.EqualText("content_filter"):
+		return "content_filter"
+	case response.Get("status").EqualText("incomplete"), chat.HasText(reason):
+		return "length"
+	case calls:
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+func nativeUsage(v jsonx.Value) chat.Usage {
+	in, out := v.Get("input_tokens"), v.Get("output_tokens")
+	if !in.IsNumber() && !out.IsNumber() {
+		return chat.Usage{}
+	}
+	return chat.NativeUsage(chat.Tokens(in), chat.Tokens(v.Get("input_tokens_details").Get("cached_tokens")),
+		chat.Tokens(out), chat.Tokens(v.Get("output_tokens_details").Get("reasoning_tokens")))
+}
+
+// AppendWhole appends the completion that a whole response amounts to. An error that stands in its place is appended as it
+// is, for chat.Completion to find. The error is a *chat.BadAnswer.
+func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
+	n.Reset()
+	if n.doc.Parse(body, recordNative) != nil || !n.doc.Root().IsObject() {
+		return dst, errNotJSON
+	}
+	root := n.doc.Root()
+	switch status := root.Get("status"); {
+	case given(root.Get("error")):
+		return append(dst, body...), nil
+	case given(status) && !status.EqualText(statusCompleted) && !status.EqualText(statusIncomplete):
+		return dst, errNotEnded
+	case !root.Get("output").IsArray():
+		return dst, errNoOutput
+	}
+	var w chat.Whole
+	for it := root.Get("output").Iter(); it.Next(); {
+		var m [itemMembers]jsonx.Value
+		if nativeItemNames.Fields(it.Value(), m[:]) != nil {
+			return dst, errTwice
+		}
+		switch {
+		case m[itemMemberType].EqualText("message"):
+			message(&w, m[itemMemberContent])
+		case m[itemMemberType].EqualText("function_call"):
+			w.Call(stringOf(m[itemMemberCallID]), stringOf(m[itemMemberName]), stringOf(m[itemMemberArguments]))
+		}
+	}
+	return w.Append(dst, finishOf(root, w.Calls > 0), nil, nativeUsage(root.Get("usage"))), nil
+}

@@ -1,0 +1,199 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+	"testing/iotest"
+
+	"penstock/translate/chat"
+	"penstock/translate/sse"
+)
+
+// readNative calls next with each chunk that an engine's stream in this dialect amounts to, until stop says that the rest does
+// not matter.
+func readNative(src io.Reader, next func(sse.Event) error, stop func() bool) error {
+	var n Native
+	r := sse.NewReader(src, 8<<20)
+	for !stop() && !n.Done() {
+		ev, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			ev, err = n.Read(ev)
+		}
+		if err == nil {
+			err = next(ev)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// relayNative is relay for an engine that speaks this dialect.
+func relayNative(a *Answer, src io.Reader) (out []byte, failure error) {
+	err := readNative(src, func(ev sse.Event) (err error) {
+		out, err = a.Append(out, ev)
+		return err
+	}, a.Done)
+	if err == nil {
+		out, err = a.Finish(out)
+	}
+	if err != nil {
+		return a.Fail(out, testError(err)), err
+	}
+	return out, nil
+}
+
+// assembleNative is assemble for one.
+func assembleNative(src io.Reader) ([]byte, error) {
+	var as chat.Assembler
+	if err := readNative(src, as.Add, as.Done); err != nil {
+		return nil, err
+	}
+	return as.Append(nil, &chat.Answer{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: true})
+}
+
+// TestNative runs the archives of testdata/native: a request for an engine that speaks the dialect itself ("stream" in the
+// comment: one that is asked for a stream), or what such an engine answers in a stream or as a whole.
+func TestNative(t *testing.T) {
+	archives(t, "native", func(t *testing.T, ar *archive) {
+		t.Helper()
+		switch {
+		case ar.file("request.json") != nil:
+			body := bytes.TrimSuffix(ar.file("request.json"), []byte("\n"))
+			tr, err := translate(body, &Options{}, false)
+			if err == nil {
+				err = tr.chat.Check(&testLimits)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := chat.Native{Served: "served", Stream: ar.has("stream"), MaxTokens: tr.chat.MaxTokens, Effort: tr.chat.Effort, Refuse: []string{"bootstrap_*"}}
+			out := bytes.Join(NativeSegments(nil, body, &n), nil)
+			if !json.Valid(out) || bytes.Contains(out, []byte("SECRET")) {
+				t.Errorf("the engine is sent %s", out)
+			}
+			ar.set("engine-request.json", out)
+		case ar.file("engine-whole") != nil:
+			var n Native
+			completion, err := n.AppendWhole(nil, ar.file("engine-whole"))
+			response := []byte(nil)
+			if err == nil {
+				response, err = whole(newAnswer(t, nil), completion)
+			}
+			if err != nil {
+				response = []byte("!! " + err.Error())
+			} else {
+				checkResponse(t, response)
+			}
+			hides(t, response)
+			ar.set("response.json", response)
+		default:
+			upstream := ar.file("engine-stream")
+			stream, failure := relayNative(newAnswer(t, nil), bytes.NewReader(upstream))
+			checkEvents(t, stream, true)
+			hides(t, stream)
+			completion, err := assembleNative(bytes.NewReader(upstream))
+			if (err == nil) != (failure == nil) {
+				t.Errorf("the stream ends with %v, the whole answer with %v", failure, err)
+			}
+			if err == nil {
+				response, err := whole(newAnswer(t, nil), completion)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkResponse(t, response)
+				checkAgreement(t, stream, response)
+			}
+			ar.set("stream", stream)
+		}
+	})
+}
+
+func hides(t *testing.T, out []byte) {
+	t.Helper()
+	if bytes.Contains(out, []byte("HIDDEN")) || bytes.Contains(out, []byte("served")) {
+		t.Errorf("the client is shown %s", out)
+	}
+}
+
+// However the engine's bytes are cut into reads the client gets the same, and a stream that is cut short never ends well.
+func TestNativeFraming(t *testing.T) {
+	for name, src := range files(t, "native", "engine-stream") {
+		a := newAnswer(t, nil)
+		want, _ := relayNative(a, bytes.NewReader(src))
+		for at := range len(src) {
+			a.Reset(&testIdentity)
+			if got, _ := relayNative(a, &cutReader{src, at}); !bytes.Equal(got, want) {
+				t.Fatalf("%s, cut at %d: %s", name, at, got)
+			}
+			a.Reset(&testIdentity)
+			ended := bytes.Contains(src[:at], []byte(`"response.completed"`)) || bytes.Contains(src[:at], []byte(`"response.incomplete"`))
+			if _, err := relayNative(a, bytes.NewReader(src[:at])); err == nil && !ended {
+				t.Fatalf("%s: ended well after %q", name, src[:at])
+			}
+		}
+		a.Reset(&testIdentity)
+		if got, _ := relayNative(a, iotest.OneByteReader(bytes.NewReader(src))); !bytes.Equal(got, want) {
+			t.Errorf("%s, byte by byte: %s", name, got)
+		}
+	}
+}
+
+// Whatever the engine says, and wherever it breaks off, the client gets events in order.
+func FuzzNative(f *testing.F) {
+	for _, src := range files(f, "native", "engine-stream") {
+		f.Add(src, uint16(0))
+		f.Add(src, uint16(len(src)/2))
+	}
+	body := []byte(`{"model":"model","input":"Hello"}`)
+	f.Fuzz(func(t *testing.T, src []byte, cut uint16) {
+		if cut > 0 && int(cut) < len(src) {
+			src = src[:cut]
+		}
+		out, err := relayNative(newAnswer(t, body), bytes.NewReader(src))
+		checkEvents(t, out, true)
+		var bad *chat.BadAnswer
+		var engine *chat.EngineError
+		if err != nil && !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, chat.ErrNoFinish) && !errors.Is(err, sse.ErrTooLong) {
+			t.Fatalf("an error of another kind: %v", err)
+		}
+		if got, _ := relayNative(newAnswer(t, body), iotest.OneByteReader(bytes.NewReader(src))); !bytes.Equal(got, out) {
+			t.Fatalf("byte by byte:\n%s\nat once:\n%s", got, out)
+		}
+		var n Native
+		if completion, err := n.AppendWhole(nil, src); err == nil {
+			if response, err := whole(newAnswer(t, body), completion); err == nil {
+				checkResponse(t, response)
+			}
+		}
+	})
+}
+
+var nativeTextDelta = sse.Event{
+	Name: []byte("response.output_text.delta"),
+	Data: []byte(`{"type":"response.output_text.delta","sequence_number":7,"item_id":"msg_1","output_index":0,"content_index":0,"delta":" word","logprobs":[]}`),
+}
+
+// One delta of an engine that speaks the dialect itself.
+func BenchmarkNative(b *testing.B) {
+	a := newAnswer(b, nil)
+	var (
+		n   Native
+		out []byte
+	)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%10000 == 0 {
+			a.Reset(&testIdentity)
+		}
+		ev, _ := n.Read(nativeTextDelta)
+		out, _ = a.Append(out[:0], ev)
+	}
+}
