@@ -43,5 +43,9 @@
 // through a bounded window, and may go to another engine as long as nothing beyond the window was sent. Audio is relayed
 // as bytes; where it breaks off so does the connection, since bytes have no words for an error.
 //
+// A request in the Messages or the Responses dialect is a chat request from step 3 on, and can besides be sent as the client
+// wrote it to an engine whose operator lists the dialect under `native` (native.go). That is decided once the target is known,
+// so the kinds may be mixed within a model and a retry may cross over.
+//
 // A snapshot of the configuration is loaded once a request. Reloading builds the next one whole and swaps one pointer.
 package proxy

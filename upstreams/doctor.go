@@ -132,6 +132,9 @@ func (d *Detection) writeConfig(b *bytes.Buffer) {
 	if d.Keyed || d.Refused != 0 {
 		b.WriteString("    api_key: \"${ENGINE_API_KEY}\"   # or file:PATH\n")
 	}
+	if native := p.NativeDialects(); len(native) > 0 {
+		fmt.Fprintf(b, "    #native: [%s]   # sends it these requests as they are, in place of translating them\n", strings.Join(native, ", "))
+	}
 	if d.Slots == 0 {
 		fmt.Fprintf(b, "    concurrency: %d\n", limitsOf(config.Concurrency{}, 0, p).Text)
 	}

@@ -32,6 +32,10 @@
 // engine told them. One block is open at a time. A delta goes out as it comes, except where that rule forbids it: while a call
 // is open its arguments may go on, so whatever belongs to another block is held until the call is complete.
 //
+// An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read by a Native, which says in
+// chat what it answers; the writers above do the rest. Lost on that way is what chat has no word for: citations, the
+// signatures of thinking, blocks of server tools.
+//
 // # Design
 //
 // A translation of a message depends on that message alone (and on what comes before it not at all), so the serialized

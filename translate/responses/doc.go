@@ -47,6 +47,10 @@
 // since clients read arguments as JSON. Arguments that are no JSON are passed on as they are: to say so is up to the
 // client, which does to the model what it does with any bad call.
 //
+// An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read by a Native, which says in
+// chat what it answers; what the client gets is written here all the same. So the response object has all of its members,
+// the events are numbered and reasoning stays hidden whatever the engine leaves out or tells.
+//
 // # Design
 //
 // The translation of an item depends on it and on the items before it alone, so the serialized messages of one turn are a
