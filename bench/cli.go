@@ -1,7 +1,91 @@
 package bench
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
 // CLI is the grammar of `penstock bench`, in kong's struct tags.
 type CLI struct {
+	Run     RunCmd     `cmd:"" default:"withargs" help:"Measure a target under load. Without arguments: 20 seconds against the edge or engine of this machine."`
 	Compare CompareCmd `cmd:"" help:"Compare two result files: every difference with an interval, and a verdict."`
 	Report  ReportCmd  `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
+}
+
+// RunCmd is `penstock bench run`.
+type RunCmd struct {
+	Options
+	Checks
+}
+
+// Run measures, prints and writes the result. The first interrupt ends the run and prints what it has; a second one kills. An
+// error is an *ExitError with the exit code.
+func (c *RunCmd) Run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // restores the default: the next signal kills
+	return c.run(ctx, os.Stdout, os.Stderr)
+}
+
+func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
+	s, err := c.settle()
+	if err != nil {
+		return err
+	}
+	judge, err := c.Prepare()
+	if err != nil {
+		return err
+	}
+	var show func(Progress)
+	end := func() {}
+	if !c.NoProgress && !c.Quiet {
+		show, end = display(progress, isTerminal(progress))
+	}
+	r, records, err := Run(ctx, c.Options, show)
+	end()
+	if errors.Is(err, context.Canceled) {
+		return &ExitError{ExitFailed, "stopped before anything was measured"}
+	}
+	if err != nil {
+		return err
+	}
+	if c.Quiet {
+		var b writer
+		b.verdict(r.Penstock)
+		_, err = io.WriteString(out, strings.TrimPrefix(b.String(), "\n"))
+	} else {
+		fmt.Fprintf(out, "Target %s, model %s\n", r.Penstock.Target.BaseURL, r.ModelID)
+		err = WriteText(out, r, s.metrics, s.percents, c.Explain)
+	}
+	if err != nil {
+		return &ExitError{ExitFailed, err.Error()}
+	}
+	verdict := judge.Apply(r, out)
+	files, err := saveFiles(&c.Options, r, records) // after the checks, which are part of the result
+	if err != nil {
+		return &ExitError{ExitFailed, err.Error()}
+	}
+	for _, f := range files {
+		fmt.Fprintf(out, "Written: %s\n", f)
+	}
+	if r.Completed == 0 {
+		return &ExitError{ExitFailed, "no request was answered"}
+	}
+	return verdict
+}
+
+// isTerminal reports whether w is one.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -3,8 +3,8 @@
 //
 // # What a number means
 //
-// Every request has three clocks: when the schedule wanted it (scheduled), when its first byte was written (sent), and when
-// answers came. Latencies are given from both, always: from sent is what vLLM's tool and its kin print, from scheduled is what
+// Every request has three clocks: when the schedule wanted it (scheduled), when the client began to send it, a new connection
+// included (sent), and when answers came. Latencies are given from both, always: from sent is what vLLM's tool and its kin print, from scheduled is what
 // a user would have felt who came at that moment. A client that waits for a free slot, or for its own processor, shows in the
 // difference.
 //

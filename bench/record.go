@@ -21,21 +21,20 @@ func Kinds() []string {
 
 // Faults of streams: the keys of Summary.StreamFaults.
 const (
-	FaultNoEnd     = "no_end"     // ended without what ends a stream of its dialect
-	FaultUnparsed  = "unparsed"   // an event that is not the JSON it should be
-	FaultAfterEnd  = "after_end"  // content after the end
-	FaultOrder     = "order"      // events in an order that the dialect forbids
-	FaultLost      = "token_lost" // fewer pieces of text than tokens the usage counts, or a hole in a numbered reply
-	FaultNoUsage   = "no_usage"   // usage was asked for and did not come
-	FaultToolJSON  = "tool_json"  // arguments of a tool call that are not JSON at the end
-	FaultEmpty     = "empty"      // ended well, without any token
-	FaultForeign   = "foreign"    // text of another request's nonce
-	FaultTruncated = "truncated"  // the transfer ended in the middle of an event
+	FaultNoEnd    = "no_end"     // ended without what ends a stream of its dialect
+	FaultNoDone   = "no_done"    // ended well, but the [DONE] that chat streams close with did not come; the request counts as completed
+	FaultUnparsed = "unparsed"   // an event that is not the JSON it should be
+	FaultAfterEnd = "after_end"  // content after the end
+	FaultOrder    = "order"      // events in an order that the dialect forbids
+	FaultLost     = "token_lost" // fewer events with text than the usage counts tokens, where all others have one for each
+	FaultNoUsage  = "no_usage"   // usage was asked for and did not come; the request counts as completed
+	FaultToolJSON = "tool_json"  // arguments of a tool call that are not JSON at the end
+	FaultEmpty    = "empty"      // ended well, without any token; the request counts as completed
 )
 
 // Faults lists the kinds of stream fault.
 func Faults() []string {
-	return []string{FaultNoEnd, FaultUnparsed, FaultAfterEnd, FaultOrder, FaultLost, FaultNoUsage, FaultToolJSON, FaultEmpty, FaultForeign, FaultTruncated}
+	return []string{FaultNoEnd, FaultNoDone, FaultUnparsed, FaultAfterEnd, FaultOrder, FaultLost, FaultNoUsage, FaultToolJSON, FaultEmpty}
 }
 
 // Record is what is known of one request: a line of the JSONL file. Times are nanoseconds since the start of the run; null

@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Settings of the intervals.
+const (
+	confidence = 0.95
+	resamples  = 2000
+	maxDraws   = 20_000_000
+)
+
+// comparison sums up the second target of --compare-url; nil without.
+func (r *run) comparison(seconds float64) *Comparison {
+	if r.s.CompareURL == "" {
+		return nil
+	}
+	out := &Comparison{
+		Target:      Target{BaseURL: r.targets[1].base, Engine: r.facts.engines[1]},
+		Total:       r.summary(func(_ int, _ *dialect, _ string, target uint8) bool { return target == 1 }, seconds),
+		Differences: []Difference{},
+	}
+	for _, m := range []string{TTFT, TPOT, E2EL} {
+		pairs := r.pairs(m)
+		if m == E2EL {
+			out.Pairs = len(pairs)
+		}
+		if len(pairs) < 2 {
+			continue
+		}
+		out.Differences = append(out.Differences, differences(m, pairs, r.s.Seed)...)
+	}
+	return out
+}
+
+// pairs returns a measure of both requests of each pair, in ms.
+func (r *run) pairs(measure string) [][2]float64 {
+	byPair := map[int]*[2]float64{}
+	for i := range r.samples {
+		s := &r.samples[i]
+		v := s.latency(measure)
+		if s.pair < 0 || s.stage == warm || s.turn > 0 || !s.completed() || v == none {
+			continue
+		}
+		p := byPair[s.pair]
+		if p == nil {
+			p = &[2]float64{math.NaN(), math.NaN()}
+			byPair[s.pair] = p
+		}
+		p[s.target] = float64(v) / 1e6
+	}
+	var out [][2]float64
+	for _, p := range byPair {
+		if !math.IsNaN(p[0]) && !math.IsNaN(p[1]) {
+			out = append(out, *p)
+		}
+	}
+	slices.SortFunc(out, func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) })
+	return out
+}
+
+// differences compares two targets by the pairs of a measure: the mean by a bootstrap over pairs, which takes out what the pair
+// has in common; quantiles by a bootstrap of each side.
+func differences(measure string, pairs [][2]float64, seed uint64) []Difference {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	n := len(pairs)
+	var sides [2][]float64
+	for _, p := range pairs {
+		sides[0], sides[1] = append(sides[0], p[0]), append(sides[1], p[1])
+	}
+	for i := range sides {
+		slices.Sort(sides[i])
+	}
+	rounds := max(200, min(resamples, maxDraws/n))
+	mean := func(list []float64) (sum float64) {
+		for _, v := range list {
+			sum += v
+		}
+		return sum / float64(len(list))
+	}
+	means := make([]float64, rounds)
+	for i := range means {
+		for range n {
+			p := &pairs[rng.IntN(n)]
+			means[i] += (p[0] - p[1]) / float64(n)
+		}
+	}
+	out := []Difference{difference(measure, "mean", mean(sides[0]), mean(sides[1]), means)}
+	for _, q := range []struct {
+		name string
+		p    float64
+		need int
+	}{{"median", 0.5, 10}, {"p90", 0.9, 50}, {"p99", 0.99, 500}} {
+		if n < q.need {
+			continue
+		}
+		drawn := make([]float64, resamples)
+		for i := range drawn {
+			drawn[i] = resampled(rng, sides[0], q.p) - resampled(rng, sides[1], q.p)
+		}
+		out = append(out, difference(measure, q.name, quantile(sides[0], q.p), quantile(sides[1], q.p), drawn))
+	}
+	return out
+}
+
+// resampled draws the q-quantile of a bootstrap sample of sorted values, without making it: the rank of an order statistic of n
+// draws is that of a beta distribution.
+func resampled(rng *rand.Rand, sorted []float64, q float64) float64 {
+	n := float64(len(sorted))
+	k := math.Floor(q*(n-1)) + 1
+	a, b := gamma(rng, k), gamma(rng, n+1-k)
+	return sorted[min(int(a/(a+b)*n), len(sorted)-1)]
+}
+
+// quantile returns the q-quantile of sorted values, interpolated between ranks.
+func quantile(sorted []float64, q float64) float64 {
+	rank := q * float64(len(sorted)-1)
+	i := int(rank)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (sorted[i+1]-sorted[i])*(rank-float64(i))
+}
+
+func difference(measure, statistic string, first, second float64, drawn []float64) Difference {
+	slices.Sort(drawn)
+	d := Difference{Measure: measure, Statistic: statistic, First: first, Second: second, Delta: first - second, Confidence: confidence}
+	d.Low, d.High = quantile(drawn, (1-confidence)/2), quantile(drawn, (1+confidence)/2)
+	d.Significant = d.Low > 0 || d.High < 0
+	return d
+}

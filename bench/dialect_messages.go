@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"bytes"
+	"strconv"
+
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+func messagesBody(dst []byte, q *request) []byte {
+	dst = append(dst, `{"model":`...)
+	dst = jsonx.AppendStringS(dst, q.model)
+	list := q.messages
+	if len(list) > 0 && list[0].role == "system" {
+		dst = append(dst, `,"system":`...)
+		dst = jsonx.AppendString(dst, list[0].text)
+		list = list[1:]
+	}
+	dst = append(dst, `,"messages":[`...)
+	for i := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendMessagesMessage(dst, &list[i])
+	}
+	dst = append(dst, `],"max_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(q.outWanted), 10)
+	return q.appendRest(dst, false)
+}
+
+func appendMessagesMessage(dst []byte, m *message) []byte {
+	dst = append(dst, `{"role":"`...)
+	dst = append(dst, m.role...)
+	dst = append(dst, `","content":[`...)
+	start := len(dst)
+	next := func() {
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+	}
+	for _, r := range m.results {
+		next()
+		dst = append(dst, `{"type":"tool_result","tool_use_id":`...)
+		dst = jsonx.AppendString(dst, r.id)
+		dst = append(dst, `,"content":`...)
+		dst = jsonx.AppendString(dst, r.text)
+		dst = append(dst, '}')
+	}
+	for _, url := range m.images {
+		head, data, _ := bytes.Cut(url, []byte(";base64,"))
+		next()
+		dst = append(dst, `{"type":"image","source":{"type":"base64","media_type":"`...)
+		dst = append(dst, bytes.TrimPrefix(head, []byte("data:"))...)
+		dst = append(dst, `","data":"`...)
+		dst = append(dst, data...)
+		dst = append(dst, `"}}`...)
+	}
+	if len(m.text) > 0 {
+		next()
+		dst = append(dst, `{"type":"text","text":`...)
+		dst = jsonx.AppendString(dst, m.text)
+		dst = append(dst, '}')
+	}
+	for _, c := range m.calls {
+		next()
+		dst = append(dst, `{"type":"tool_use","id":`...)
+		dst = jsonx.AppendString(dst, c.id)
+		dst = append(dst, `,"name":`...)
+		dst = jsonx.AppendString(dst, c.name)
+		dst = append(dst, `,"input":`...)
+		if len(c.args) == 0 {
+			dst = append(dst, "{}"...)
+		}
+		dst = append(append(dst, c.args...), '}')
+	}
+	return append(dst, "]}"...)
+}
+
+func messagesEvent(p *reply, ev sse.Event) pieces {
+	root, ok := p.parse(ev.Data)
+	if !ok {
+		return 0
+	}
+	kind, _ := root.Get("type").Text()
+	if p.ended {
+		p.faults.add(FaultAfterEnd)
+	}
+	if !p.begun && string(kind) != "message_start" && string(kind) != "ping" && string(kind) != "error" {
+		p.faults.add(FaultOrder)
+	}
+	var got pieces
+	switch string(kind) {
+	case "message_start":
+		if p.begun {
+			p.faults.add(FaultOrder)
+		}
+		p.begun = true
+		p.messagesUsage(root.Get("message").Get("usage"))
+	case "content_block_start":
+		if p.block {
+			p.faults.add(FaultOrder)
+		}
+		p.block = true
+		if b := root.Get("content_block"); b.Get("type").EqualText("tool_use") {
+			if c := p.call(len(p.calls)); c != nil {
+				c.id = b.Get("id").AppendText(c.id)
+				c.name = b.Get("name").AppendText(c.name)
+				got = pieceTool
+			}
+		}
+	case "content_block_delta":
+		if !p.block {
+			p.faults.add(FaultOrder)
+		}
+		d := root.Get("delta")
+		got = p.say(d.Get("text")) | p.think(d.Get("thinking"))
+		if part := d.Get("partial_json"); len(part.Raw()) > 2 && len(p.calls) > 0 {
+			c := &p.calls[len(p.calls)-1]
+			c.args = part.AppendText(c.args)
+			got |= pieceTool
+		}
+	case "content_block_stop":
+		if !p.block {
+			p.faults.add(FaultOrder)
+		}
+		p.block = false
+	case "message_delta":
+		p.finish = textWord(root.Get("delta").Get("stop_reason"))
+		p.messagesUsage(root.Get("usage"))
+	case "message_stop":
+		if p.block || p.finish == "" {
+			p.faults.add(FaultOrder)
+		}
+		p.ended, p.done = true, true
+	case "error":
+		p.fail(root.Get("error"))
+	}
+	return got
+}
+
+// messagesUsage reads the usage object, whose input_tokens leave out what was read from a cache.
+func (p *reply) messagesUsage(v jsonx.Value) {
+	if !v.IsObject() {
+		return
+	}
+	setInt(v.Get("output_tokens"), &p.out)
+	in, written := -1, 0
+	setInt(v.Get("input_tokens"), &in)
+	if in < 0 {
+		return
+	}
+	setInt(v.Get("cache_read_input_tokens"), &p.cached)
+	setInt(v.Get("cache_creation_input_tokens"), &written)
+	p.in = in + max(p.cached, 0) + written
+}
+
+func messagesWhole(p *reply, body []byte) bool {
+	if p.doc.Parse(body, jsonx.Options{}) != nil {
+		return false
+	}
+	root := p.doc.Root()
+	if !root.Get("content").IsArray() {
+		return false
+	}
+	for it := root.Get("content").Iter(); it.Next(); {
+		b := it.Value()
+		p.say(b.Get("text"))
+		if b.Get("type").EqualText("tool_use") {
+			if c := p.call(len(p.calls)); c != nil {
+				c.id, c.name = b.Get("id").AppendText(c.id), b.Get("name").AppendText(c.name)
+				c.args = append(c.args, b.Get("input").Raw()...)
+			}
+		}
+	}
+	p.finish = textWord(root.Get("stop_reason"))
+	p.messagesUsage(root.Get("usage"))
+	p.ended = true
+	return true
+}

@@ -1,0 +1,178 @@
+package bench
+
+import (
+	"strconv"
+	"strings"
+
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+func responsesBody(dst []byte, q *request) []byte {
+	dst = append(dst, `{"model":`...)
+	dst = jsonx.AppendStringS(dst, q.model)
+	list := q.messages
+	if len(list) > 0 && list[0].role == "system" {
+		dst = append(dst, `,"instructions":`...)
+		dst = jsonx.AppendString(dst, list[0].text)
+		list = list[1:]
+	}
+	dst = append(dst, `,"input":[`...)
+	start := len(dst)
+	for i := range list {
+		dst = appendResponsesItems(dst, &list[i], len(dst) == start)
+	}
+	dst = append(dst, `],"store":false,"max_output_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(q.outWanted), 10)
+	return q.appendRest(dst, false)
+}
+
+func appendResponsesItems(dst []byte, m *message, first bool) []byte {
+	next := func() {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+	}
+	for _, r := range m.results {
+		next()
+		dst = append(dst, `{"type":"function_call_output","call_id":`...)
+		dst = jsonx.AppendString(dst, r.id)
+		dst = append(dst, `,"output":`...)
+		dst = jsonx.AppendString(dst, r.text)
+		dst = append(dst, '}')
+	}
+	if len(m.text) > 0 || len(m.images) > 0 {
+		next()
+		dst = append(dst, `{"type":"message","role":"`...)
+		dst = append(dst, m.role...)
+		dst = append(dst, `","content":[{"type":"`...)
+		if m.role == "assistant" {
+			dst = append(dst, `output_text","text":`...)
+		} else {
+			dst = append(dst, `input_text","text":`...)
+		}
+		dst = jsonx.AppendString(dst, m.text)
+		for _, url := range m.images {
+			dst = append(dst, `},{"type":"input_image","image_url":"`...)
+			dst = append(append(dst, url...), '"')
+		}
+		dst = append(dst, "}]}"...)
+	}
+	for _, c := range m.calls {
+		next()
+		dst = append(dst, `{"type":"function_call","call_id":`...)
+		dst = jsonx.AppendString(dst, c.id)
+		dst = append(dst, `,"name":`...)
+		dst = jsonx.AppendString(dst, c.name)
+		dst = append(dst, `,"arguments":`...)
+		dst = jsonx.AppendString(dst, c.args)
+		dst = append(dst, '}')
+	}
+	return dst
+}
+
+func responsesEvent(p *reply, ev sse.Event) pieces {
+	if string(ev.Data) == "[DONE]" {
+		p.done = true
+		return 0
+	}
+	root, ok := p.parse(ev.Data)
+	if !ok {
+		return 0
+	}
+	raw, _ := root.Get("type").Text()
+	kind := string(raw)
+	if n, ok := root.Get("sequence_number").Int(); ok {
+		if n <= p.seq {
+			p.faults.add(FaultOrder)
+		}
+		p.seq = n
+	}
+	if p.ended {
+		p.faults.add(FaultAfterEnd)
+	}
+	if !p.begun && kind != "response.created" && kind != "error" && strings.HasPrefix(kind, "response.") {
+		p.faults.add(FaultOrder)
+	}
+	var got pieces
+	switch kind {
+	case "response.created":
+		p.begun = true
+	case "response.output_item.added":
+		if item := root.Get("item"); item.Get("type").EqualText("function_call") {
+			if c := p.call(len(p.calls)); c != nil {
+				c.id, c.name = item.Get("call_id").AppendText(c.id), item.Get("name").AppendText(c.name)
+				got = pieceTool
+			}
+		}
+	case "response.output_text.delta", "response.refusal.delta":
+		got = p.say(root.Get("delta"))
+	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
+		got = p.think(root.Get("delta"))
+	case "response.function_call_arguments.delta":
+		if d := root.Get("delta"); len(d.Raw()) > 2 && len(p.calls) > 0 {
+			c := &p.calls[len(p.calls)-1]
+			c.args = d.AppendText(c.args)
+			got = pieceTool
+		}
+	case "response.completed", "response.incomplete":
+		r := root.Get("response")
+		p.ended = true
+		p.finish = textWord(r.Get("status"))
+		p.responsesUsage(r.Get("usage"))
+	case "response.failed":
+		p.fail(root.Get("response").Get("error"))
+	case "error":
+		e := root
+		if root.Get("error").IsObject() {
+			e = root.Get("error")
+		}
+		p.fail(e)
+	}
+	return got
+}
+
+func (p *reply) responsesUsage(v jsonx.Value) {
+	if !v.IsObject() {
+		return
+	}
+	setInt(v.Get("input_tokens"), &p.in)
+	setInt(v.Get("output_tokens"), &p.out)
+	setInt(v.Get("input_tokens_details").Get("cached_tokens"), &p.cached)
+}
+
+func responsesWhole(p *reply, body []byte) bool {
+	if p.doc.Parse(body, jsonx.Options{}) != nil {
+		return false
+	}
+	root := p.doc.Root()
+	if !root.Get("output").IsArray() {
+		return false
+	}
+	if root.Get("status").EqualText("failed") {
+		p.fail(root.Get("error"))
+		return true
+	}
+	for it := root.Get("output").Iter(); it.Next(); {
+		item := it.Value()
+		if item.Get("type").EqualText("function_call") {
+			if c := p.call(len(p.calls)); c != nil {
+				c.id, c.name = item.Get("call_id").AppendText(c.id), item.Get("name").AppendText(c.name)
+				c.args = item.Get("arguments").AppendText(c.args)
+			}
+			continue
+		}
+		if !item.Get("type").EqualText("message") {
+			continue
+		}
+		for parts := item.Get("content").Iter(); parts.Next(); {
+			p.say(parts.Value().Get("text"))
+		}
+	}
+	p.finish = textWord(root.Get("status"))
+	p.responsesUsage(root.Get("usage"))
+	p.ended = true
+	toolEnd(p)
+	return true
+}

@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// eventSpec is one event of --at.
+type eventSpec struct {
+	at   time.Duration // since the start of the measured part
+	text string        // as it was written, from the verb on
+	verb string        // reload, kill, drain or post
+	arg  string
+}
+
+// recovery is how long after an event failures are put down to it.
+const recovery = 10 * time.Second
+
+// parseEvent reads TIME:VERB[=ARG].
+func parseEvent(text string) (eventSpec, error) {
+	when, what, ok := strings.Cut(text, ":")
+	at, err := time.ParseDuration(when)
+	verb, arg, _ := strings.Cut(what, "=")
+	if !ok || err != nil || at < 0 || !slices.Contains([]string{"reload", "kill", "drain", "post"}, verb) {
+		return eventSpec{}, usageError("--at %q: want TIME:reload, TIME:kill=PID, TIME:drain=PID or TIME:post=URL", text)
+	}
+	switch verb {
+	case "kill", "drain":
+		if pid, err := strconv.Atoi(arg); err != nil || pid < 2 {
+			return eventSpec{}, usageError("--at %q: want the id of a process", text)
+		}
+	case "post":
+		url, _, _ := strings.Cut(arg, " ")
+		if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
+			return eventSpec{}, usageError("--at %q: want a URL", text)
+		}
+	case "reload":
+		if arg != "" {
+			return eventSpec{}, usageError("--at %q: reload takes no argument; --admin says which edge", text)
+		}
+	}
+	return eventSpec{at: at, text: what, verb: verb, arg: arg}, nil
+}
+
+// events runs the events at their times, counted from begin, and returns what became of them once ctx has ended or all ran.
+func (r *run) events(ctx context.Context, begin int64) []Event {
+	out := make([]Event, len(r.s.events))
+	var all sync.WaitGroup
+	for i, e := range r.s.events {
+		out[i] = Event{AtS: e.at.Seconds(), Action: e.text, Error: "the run ended before"}
+		all.Go(func() {
+			if !sleep(ctx, time.Duration(begin+int64(e.at)-r.clock.now())) {
+				return
+			}
+			out[i].StartS = float64(r.clock.now()) / 1e9
+			out[i].Error = ""
+			if err := r.act(ctx, e); err != nil {
+				out[i].Error = err.Error()
+			}
+			out[i].EndS = float64(r.clock.now()) / 1e9
+		})
+	}
+	all.Wait()
+	return out
+}
+
+// act does what an event says.
+func (r *run) act(ctx context.Context, e eventSpec) error {
+	switch e.verb {
+	case "reload":
+		return r.post(ctx, r.s.Admin, "/-/reload", nil, bearer(r.s.AdminToken))
+	case "post":
+		url, body, _ := strings.Cut(e.arg, " ")
+		scheme, rest, _ := strings.Cut(url, "://")
+		host, path, _ := strings.Cut(rest, "/")
+		return r.post(ctx, scheme+"://"+host, "/"+path, []byte(body), nil)
+	}
+	pid, err := strconv.Atoi(e.arg)
+	if err != nil {
+		return err
+	}
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	if e.verb == "kill" {
+		return process.Kill()
+	}
+	return process.Signal(syscall.SIGTERM)
+}
+
+func (r *run) post(ctx context.Context, base, path string, body, headers []byte) error {
+	t, err := newTarget(base, r.s.Insecure)
+	if err != nil {
+		return err
+	}
+	t.clock = r.clock
+	if body == nil {
+		body = []byte{}
+	}
+	p, err := t.fetch(ctx, t.path+path, body, headers)
+	if err != nil {
+		return fmt.Errorf("POST %s%s: %s", t.base, path, reason(err))
+	}
+	if p.status > 299 {
+		return fmt.Errorf("POST %s%s: status %d", t.base, path, p.status)
+	}
+	return nil
+}
+
+// bearer is the header of a token; nothing for none.
+func bearer(token string) []byte {
+	if token == "" {
+		return nil
+	}
+	return []byte("Authorization: Bearer " + token + "\r\n")
+}
+
+// blame counts for each event the failures that came within ten seconds of it.
+func blame(events []Event, samples []sample) {
+	for i := range events {
+		e := &events[i]
+		if e.Error != "" && e.EndS == 0 {
+			continue
+		}
+		last := e.StartS
+		for j := range samples {
+			s := &samples[j]
+			if at := float64(s.end) / 1e9; s.failed() && at >= e.StartS && at < e.StartS+recovery.Seconds() {
+				e.Lost++
+				last = max(last, at)
+			}
+		}
+		if e.Lost > 0 {
+			took := last - e.StartS
+			e.RecoveryS = &took
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package bench
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// length is a distribution of lengths in tokens.
+type length struct {
+	kind string // fixed, uniform or lognormal
+	a, b float64
+}
+
+// parseLength reads 512, uniform:100-900 or lognormal:512,0.8: the median and the standard deviation of the logarithm.
+func parseLength(text string) (length, error) {
+	kind, rest, found := strings.Cut(text, ":")
+	if !found {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return length{}, usageError("length %q: want a number above 0, uniform:A-B or lognormal:MEDIAN,SIGMA", text)
+		}
+		return length{kind: "fixed", a: float64(n)}, nil
+	}
+	sep := map[string]string{"uniform": "-", "lognormal": ","}[kind]
+	x, y, two := strings.Cut(rest, sep)
+	a, err1 := strconv.ParseFloat(x, 64)
+	b, err2 := strconv.ParseFloat(y, 64)
+	ok := sep != "" && two && err1 == nil && err2 == nil && a >= 1 && b >= 0 && a < 1e9 && b < 1e9
+	if !ok || kind == "uniform" && b < a {
+		return length{}, usageError("length %q: want a number above 0, uniform:A-B or lognormal:MEDIAN,SIGMA", text)
+	}
+	return length{kind: kind, a: a, b: b}, nil
+}
+
+// spread is vLLM's --random-range-ratio: uniform in [n(1-r), n(1+r)].
+func spread(n int, ratio float64) length {
+	if ratio == 0 {
+		return length{kind: "fixed", a: float64(n)}
+	}
+	return length{kind: "uniform", a: max(1, math.Floor(float64(n)*(1-ratio))), b: math.Ceil(float64(n) * (1 + ratio))}
+}
+
+// draw returns a length of at least 1. A lognormal one is cut at 20 times its median.
+func (l length) draw(rng *rand.Rand) int {
+	switch l.kind {
+	case "uniform":
+		return int(l.a) + rng.IntN(int(l.b)-int(l.a)+1)
+	case "lognormal":
+		return max(1, int(min(l.a*math.Exp(l.b*rng.NormFloat64()), 20*l.a)))
+	}
+	return int(l.a)
+}

@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// pacer says when requests are due: one duration since the start of the stage for each call of Next, not decreasing, until
+// it reports false. A closed loop has none. It belongs to one goroutine.
+type pacer interface {
+	Next() (time.Duration, bool)
+}
+
+// gammaPacer draws gaps from a gamma distribution, as vLLM's tool does: shape 1 is Poisson, above it calmer, below it
+// burstier, infinite a constant gap.
+type gammaPacer struct {
+	rng   *rand.Rand
+	rate  float64 // requests per second
+	shape float64
+	at    float64 // seconds
+	scale float64 // of all times; 1 unless the count is known
+	left  int     // below 0: no end
+}
+
+// newGammaPacer returns a pacer of count arrivals, or without end when count is 0. With a count, times are scaled so that the
+// last arrival falls on count/rate exactly, which is vLLM's rule: without it the delivered rate of a short run is another one.
+func newGammaPacer(seed uint64, rate, shape float64, count int) *gammaPacer {
+	p := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: -1}
+	if count > 0 {
+		p.left = count
+		if !math.IsInf(shape, 1) && !math.IsInf(rate, 1) {
+			twin := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: count}
+			var last time.Duration
+			for at, ok := twin.Next(); ok; at, ok = twin.Next() {
+				last = at
+			}
+			if last > 0 {
+				p.scale = float64(count) / rate / last.Seconds()
+			}
+		}
+	}
+	return p
+}
+
+// Next implements pacer.
+func (p *gammaPacer) Next() (time.Duration, bool) {
+	if p.left == 0 {
+		return 0, false
+	}
+	p.left--
+	switch {
+	case math.IsInf(p.rate, 1):
+		return 0, true
+	case math.IsInf(p.shape, 1):
+		p.at += 1 / p.rate
+	default:
+		p.at += gamma(p.rng, p.shape) / (p.rate * p.shape)
+	}
+	return seconds(p.at * p.scale), true
+}
+
+// rampPacer goes from one rate to another within a time, in a straight line or by equal factors, and stays there. Arrivals are
+// constant or gamma in the ramp's own measure of time: the integral of the rate.
+type rampPacer struct {
+	rng         *rand.Rand
+	shape       float64
+	from, to    float64
+	over        float64 // seconds
+	exponential bool
+	sum         float64 // expected arrivals so far
+	left        int
+}
+
+// Next implements pacer.
+func (p *rampPacer) Next() (time.Duration, bool) {
+	if p.left == 0 {
+		return 0, false
+	}
+	p.left--
+	if math.IsInf(p.shape, 1) {
+		p.sum++
+	} else {
+		p.sum += gamma(p.rng, p.shape) / p.shape
+	}
+	return seconds(p.when(p.sum)), true
+}
+
+// when returns the time by which n arrivals are expected.
+func (p *rampPacer) when(n float64) float64 {
+	var whole float64 // arrivals in the ramp
+	k := math.Log(p.to / p.from)
+	if p.exponential && k != 0 {
+		whole = p.over * (p.to - p.from) / k
+	} else {
+		whole = p.over * (p.from + p.to) / 2
+	}
+	switch {
+	case n > whole:
+		return p.over + (n-whole)/p.to
+	case p.exponential && k != 0:
+		return p.over / k * math.Log1p(n*k/(p.over*p.from))
+	case p.from == p.to:
+		return n / p.from
+	}
+	slope := (p.to - p.from) / p.over
+	return (math.Sqrt(p.from*p.from+2*slope*n) - p.from) / slope
+}
+
+// tracePacer replays times.
+type tracePacer struct{ times []time.Duration }
+
+// Next implements pacer.
+func (p *tracePacer) Next() (time.Duration, bool) {
+	if len(p.times) == 0 {
+		return 0, false
+	}
+	at := p.times[0]
+	p.times = p.times[1:]
+	return at, true
+}
+
+// gamma draws from a gamma distribution with the given shape and scale 1, by the method of Marsaglia and Tsang.
+func gamma(rng *rand.Rand, shape float64) float64 {
+	if shape == 1 {
+		return rng.ExpFloat64()
+	}
+	if shape < 1 {
+		return gamma(rng, shape+1) * math.Pow(1-rng.Float64(), 1/shape)
+	}
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := rng.NormFloat64()
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v *= v * v
+		u := 1 - rng.Float64()
+		if math.Log(u) < x*x/2+d-d*v+d*math.Log(v) {
+			return d * v
+		}
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,103 @@
+package bench
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// arrivals returns at most n times of a pacer.
+func arrivals(p pacer, n int) []time.Duration {
+	var out []time.Duration
+	for at, ok := p.Next(); ok && len(out) < n; at, ok = p.Next() {
+		out = append(out, at)
+	}
+	return out
+}
+
+func TestGammaPacer(t *testing.T) {
+	const rate, n = 100.0, 20000
+	for _, shape := range []float64{0.25, 1, 4, math.Inf(1)} {
+		times := arrivals(newGammaPacer(1, rate, shape, n), n+1)
+		if len(times) != n {
+			t.Fatalf("shape %v: %d arrivals", shape, len(times))
+		}
+		if last := times[n-1].Seconds(); math.Abs(last-n/rate) > 1e-3 {
+			t.Errorf("shape %v: last arrival at %v s, want %v", shape, last, n/rate)
+		}
+		// The variation of the gaps is 1/sqrt(shape).
+		var sum, square float64
+		before := time.Duration(0)
+		for _, at := range times {
+			gap := (at - before).Seconds()
+			before = at
+			sum += gap
+			square += gap * gap
+		}
+		mean := sum / n
+		variation := math.Sqrt(max(0, square/n-mean*mean)) / mean
+		if want := 1 / math.Sqrt(shape); math.Abs(variation-want) > 0.05*want+0.001 {
+			t.Errorf("shape %v: variation of gaps %v, want %v", shape, variation, want)
+		}
+	}
+	if times := arrivals(newGammaPacer(1, math.Inf(1), 1, 5), 10); len(times) != 5 || times[4] != 0 {
+		t.Errorf("infinite rate: %v", times)
+	}
+}
+
+func TestRampPacer(t *testing.T) {
+	for _, exponential := range []bool{false, true} {
+		p := &rampPacer{rng: rand.New(rand.NewPCG(1, 1)), shape: math.Inf(1), from: 10, to: 100, over: 20, exponential: exponential, left: -1}
+		times := arrivals(p, 3000)
+		in := func(from, to float64) (n float64) {
+			for _, at := range times {
+				if s := at.Seconds(); s >= from && s < to {
+					n++
+				}
+			}
+			return n / (to - from)
+		}
+		middle := 55.0 // at half time
+		if exponential {
+			middle = math.Sqrt(10 * 100)
+		}
+		for _, c := range []struct{ from, to, want float64 }{{0, 1, 11}, {9.5, 10.5, middle}, {20, 25, 100}} {
+			if got := in(c.from, c.to); math.Abs(got-c.want) > 2 {
+				t.Errorf("exponential %v, second %v to %v: rate %v, want %v", exponential, c.from, c.to, got, c.want)
+			}
+		}
+	}
+}
+
+// TestSchedule holds the dispatcher to its times, in a bubble where a late request would be the dispatcher's own fault.
+func TestSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		p := newGammaPacer(3, 20, 1, 200)
+		var due, woke []time.Duration
+		for at, ok := p.Next(); ok; at, ok = p.Next() {
+			due = append(due, at)
+			if !sleep(t.Context(), at-time.Since(begin)) {
+				t.Fatal("sleep ended early")
+			}
+			woke = append(woke, time.Since(begin))
+		}
+		for i := range due {
+			if due[i] != woke[i] {
+				t.Fatalf("arrival %d is due at %v and came at %v", i, due[i], woke[i])
+			}
+		}
+		if last := due[len(due)-1]; (last - 10*time.Second).Abs() > time.Microsecond {
+			t.Errorf("last arrival at %v, want 10s", last)
+		}
+	})
+}
+
+func TestTracePacer(t *testing.T) {
+	times := []time.Duration{0, time.Second, 5 * time.Second}
+	if got := arrivals(&tracePacer{times}, 9); len(got) != 3 || got[2] != times[2] {
+		t.Errorf("got %v", got)
+	}
+}

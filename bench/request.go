@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"bytes"
+	"time"
+)
+
+// message is a turn of a conversation, in no dialect's form.
+type message struct {
+	role    string // system, user or assistant
+	text    []byte
+	images  [][]byte     // data URLs
+	calls   []toolCall   // of an assistant
+	results []toolResult // of a user: answers to the calls of the message before
+}
+
+// toolResult is what a tool gave back.
+type toolResult struct{ id, text []byte }
+
+// request is one request before it is written in its dialect. The workload makes it and the runner sends it once.
+type request struct {
+	id        int // of its session's place in the workload
+	d         *dialect
+	model     string
+	stream    bool
+	messages  []message
+	inWanted  int
+	outWanted int
+	tools     []byte // rendered for the dialect
+	extra     []byte // further members, each with its comma before it
+	voice     string
+	audio     []byte
+	audioS    float64
+
+	session *session
+	turn    int
+	leave   *departure
+	pair    int // index of the pair with --compare-url
+	target  int
+}
+
+// departure says when a client leaves on purpose.
+type departure struct {
+	tokens int           // after so many events with tokens
+	after  time.Duration // or that long after sending; the first of both that is above 0
+}
+
+// prompt is the text of the last message, for dialects that know no roles.
+func (q *request) prompt() []byte {
+	if len(q.messages) == 1 {
+		return q.messages[0].text
+	}
+	var all [][]byte
+	for i := range q.messages {
+		all = append(all, q.messages[i].text)
+	}
+	return bytes.Join(all, []byte("\n"))
+}
+
+// appendRest appends what bodies have in common and closes the object. Only chat's kin must be asked for usage in streams.
+func (q *request) appendRest(dst []byte, askUsage bool) []byte {
+	if q.stream {
+		dst = append(dst, `,"stream":true`...)
+		if askUsage {
+			dst = append(dst, `,"stream_options":{"include_usage":true}`...)
+		}
+	}
+	dst = append(dst, q.tools...)
+	return append(append(dst, q.extra...), '}')
+}

@@ -1,0 +1,203 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+)
+
+// knee is the share of the offered load that must be delivered; below it the target is saturated.
+const knee = 0.95
+
+// outcome is what a finished stage means for the next one.
+type outcome struct {
+	rate   float64 // requested; of a closed loop achieved
+	closed bool
+	met    bool
+	broke  []string
+}
+
+// drive runs all stages: those of the flags, a sweep or a search.
+func (r *run) drive(ctx context.Context) *Search {
+	switch r.s.Profile {
+	case "sweep":
+		return r.sweep(ctx)
+	case "search":
+		return r.search(ctx)
+	}
+	for _, spec := range r.s.stages {
+		if ctx.Err() != nil {
+			break
+		}
+		r.stage(ctx, spec)
+	}
+	return nil
+}
+
+// sweep measures one request at a time, then as many as it can, then rates evenly between the two throughputs.
+func (r *run) sweep(ctx context.Context) *Search {
+	base := r.s.stages[0]
+	most := or(base.concurrency, 64)
+	one := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
+	all := one
+	all.concurrency = most
+	r.stage(ctx, one)
+	r.stage(ctx, all)
+	if ctx.Err() == nil {
+		low, high := r.throughput(0), r.throughput(1)
+		n := or(r.s.SweepSize, 8) - 2
+		for i := 1; i <= n && ctx.Err() == nil && high > 0; i++ {
+			rate := low + (high-low)*float64(i)/float64(n+1)
+			r.stage(ctx, stageSpec{rate: round(rate), count: base.count, duration: base.duration})
+		}
+	}
+	return r.outcomes("sweep")
+}
+
+// search looks for the highest rate that meets the objectives: it doubles until one is broken, then halves the interval until
+// it is less than 5 % wide.
+func (r *run) search(ctx context.Context) *Search {
+	base := r.s.stages[0]
+	rate := base.rate
+	if rate == 0 || math.IsInf(rate, 1) {
+		first := stageSpec{concurrency: or(base.concurrency, 1), count: base.count, duration: base.duration}
+		r.stage(ctx, first)
+		rate = round(r.throughput(0))
+	}
+	low, high := 0.0, math.Inf(1)
+	for i := 0; i < or(r.s.SweepSize, 12) && ctx.Err() == nil && rate > 0; i++ {
+		r.stage(ctx, stageSpec{rate: rate, count: base.count, duration: base.duration})
+		if ctx.Err() != nil {
+			break
+		}
+		if o := r.outcome(len(r.spans) - 1); o.met {
+			low = rate
+		} else {
+			high = rate
+		}
+		switch {
+		case high-low <= 0.05*high:
+			return r.outcomes("search")
+		case math.IsInf(high, 1):
+			rate *= 2
+		default:
+			rate = round((low + high) / 2)
+		}
+	}
+	return r.outcomes("search")
+}
+
+// round keeps three digits, so that rates can be said.
+func round(v float64) float64 {
+	if v <= 0 {
+		return 0
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
+	return math.Round(v/unit) * unit
+}
+
+// throughput is what a stage completed per second.
+func (r *run) throughput(stage int) float64 {
+	sum := r.stageSummary(stage)
+	if sum.RequestThroughput == nil {
+		return 0
+	}
+	return *sum.RequestThroughput
+}
+
+func (r *run) stageSummary(stage int) Summary {
+	sp := &r.spans[stage]
+	return r.summary(func(s int, _ *dialect, _ string, target uint8) bool { return s == stage && target == 0 }, float64(sp.end-sp.start)/1e9)
+}
+
+// outcome judges a stage as a whole: 99 of 100 requests must be good, the share of errors in its bound, and the load delivered.
+func (r *run) outcome(stage int) outcome {
+	sum := r.stageSummary(stage)
+	sp := &r.spans[stage]
+	o := outcome{rate: sp.spec.rate, closed: sp.spec.rate == 0}
+	if o.closed && sum.RequestThroughput != nil {
+		o.rate = *sum.RequestThroughput
+	}
+	o.broke = r.s.broken(&sum)
+	if !o.closed && r.falling(stage) {
+		o.broke = append(o.broke, "throughput")
+	}
+	o.met = len(o.broke) == 0 && sum.Completed > 0
+	return o
+}
+
+// falling reports whether a stage fell ever further behind: a target that is saturated answers ever later, so the last third of
+// the requests took half as long again as the third before. (The first third still found it idle.)
+func (r *run) falling(stage int) bool {
+	var times []sample
+	for i := range r.samples {
+		if s := &r.samples[i]; s.stage == stage && s.completed() && s.target == 0 {
+			times = append(times, *s)
+		}
+	}
+	third := len(times) / 3
+	if third < minSamples {
+		return false
+	}
+	slices.SortFunc(times, func(a, b sample) int { return cmp.Compare(a.scheduled, b.scheduled) })
+	mean := func(part []sample) (sum float64) {
+		for i := range part {
+			sum += float64(part[i].latency(E2ELFromSchedule))
+		}
+		return sum / float64(len(part))
+	}
+	return mean(times[2*third:]) > 1.5*mean(times[third:2*third])
+}
+
+// broken lists the objectives that a summary as a whole does not meet: a latency by its p99, errors by their share.
+func (s *settings) broken(sum *Summary) []string {
+	out := []string{}
+	bounded := false
+	for _, o := range s.objectives {
+		if o.Measure == "error_rate" {
+			bounded = true
+			if sum.ErrorRate != nil && *sum.ErrorRate > o.Limit {
+				out = append(out, o.Measure)
+			}
+			continue
+		}
+		if d := sum.Latency[o.Measure]; d != nil && d.Percentile(99) > o.Limit {
+			out = append(out, o.Measure)
+		}
+	}
+	if !bounded && sum.ErrorRate != nil && *sum.ErrorRate > maxErrorShare {
+		out = append(out, "error_rate")
+	}
+	return out
+}
+
+// outcomes sums a sweep or a search up.
+func (r *run) outcomes(profile string) *Search {
+	out := &Search{Profile: profile, Broke: []string{}}
+	bestRate, limit := 0.0, math.Inf(1)
+	kneeRate := 0.0
+	for i := range r.spans {
+		o := r.outcome(i)
+		if !o.closed {
+			if done := r.throughput(i); done >= knee*o.rate && o.rate > kneeRate {
+				kneeRate = o.rate
+				out.Knee = &i
+			}
+		}
+		if len(r.s.objectives) == 0 {
+			continue
+		}
+		if o.met && o.rate > bestRate {
+			bestRate = o.rate
+			out.Best, out.Rate = &i, &o.rate
+		}
+	}
+	for i := range r.spans {
+		if o := r.outcome(i); len(r.s.objectives) > 0 && !o.closed && !o.met && o.rate < limit {
+			limit = o.rate
+			out.Limit, out.Broke = &o.rate, o.broke
+		}
+	}
+	return out
+}

@@ -1,0 +1,39 @@
+//go:build unix
+
+package bench
+
+import (
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// cpuTime returns the processor time that the process has used.
+func cpuTime() (time.Duration, bool) {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0, false
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
+}
+
+// maxRSS returns the highest resident memory of the process in bytes.
+func maxRSS() (int64, bool) {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0, false
+	}
+	if runtime.GOOS == "darwin" || runtime.GOOS == "ios" {
+		return u.Maxrss, true
+	}
+	return int64(u.Maxrss) * 1024, true
+}
+
+// fileLimit returns how many descriptors the process may have. Go has already raised the soft limit to the hard one.
+func fileLimit() uint64 {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+		return 0
+	}
+	return uint64(l.Cur)
+}
