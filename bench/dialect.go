@@ -129,7 +129,6 @@ type reply struct {
 	begun bool  // messages: message_start came; responses: response.created
 	block bool  // messages: a content block is open
 	seq   int64 // responses: last sequence_number
-	audio float64
 }
 
 func (p *reply) reset(keep bool) {

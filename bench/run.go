@@ -38,7 +38,6 @@ type run struct {
 
 // facts are what the preflight learned of the target.
 type facts struct {
-	model     string
 	engines   [2]string // of the targets
 	usage     bool      // streams carry usage
 	tokenizer string    // path of a page that counts tokens; empty: none
@@ -52,12 +51,12 @@ type counters struct {
 
 // span is a stage as it was run.
 type span struct {
-	spec         stageSpec
-	name         string
-	start, end   int64 // measured part: from its start to the last answer of it
-	sendEnd      int64 // end of sending in the measured part
-	cpu          cpuSpan
-	warm, cooled int
+	spec       stageSpec
+	name       string
+	start, end int64 // measured part: from its start to the last answer of it
+	sendEnd    int64 // end of sending in the measured part
+	cpu        cpuSpan
+	cooled     int
 }
 
 // cellKey is the finest group that gaps are counted for; coarser ones are sums.

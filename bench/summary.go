@@ -86,14 +86,14 @@ func statusOf(s *sample) int {
 
 // tally adds up what is no latency.
 type tally struct {
-	good                      int
-	in, out                   int64
-	inKnown, outKnown         int
-	cached, cachedOf          int64
-	cachedKnown               int
-	chunks, coalesced         int
-	streamed, single, visible int
-	latency                   float64 // s
+	good              int
+	in, out           int64
+	inKnown, outKnown int
+	cached, cachedOf  int64
+	cachedKnown       int
+	chunks, coalesced int
+	streamed, single  int
+	latency           float64 // s
 }
 
 // add takes a completed request.
