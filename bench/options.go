@@ -82,7 +82,7 @@ type Options struct {
 	AppendResult      bool     `name:"append-result" group:"Result" help:"Append to the file: one object a line."`
 	ResultDir         string   `name:"result-dir" placeholder:"DIR" group:"Result" help:"Folder of result files."`
 	ResultFilename    string   `name:"result-filename" placeholder:"NAME" group:"Result" help:"Name of the result file."`
-	Output            []string `short:"o" sep:"none" placeholder:"FILE" group:"Result" help:"Write the result to FILE, by its ending: .json, .csv (a line for each stage), .jsonl (a line for each request). Repeat it for more."`
+	Output            []string `short:"o" sep:"none" placeholder:"FILE" group:"Result" help:"Write the result to FILE, by its ending: .json, .csv (a line for each stage), .jsonl (a line for each request), .html (a page with plots). Repeat it for more."`
 	Label             string   `placeholder:"TEXT" group:"Result" help:"Name of the run in the file and its name."`
 	Metadata          []string `sep:"none" placeholder:"K=V" group:"Result" help:"Pair for the top level of the file. Repeat it for more."`
 	NoProgress        bool     `name:"no-progress" aliases:"disable-tqdm" group:"Result" help:"Print nothing while it runs."`
@@ -409,8 +409,8 @@ func (s *settings) result() error {
 		s.metadata[k] = v
 	}
 	for _, name := range s.Output {
-		if i := strings.LastIndexByte(name, '.'); i < 0 || !slices.Contains([]string{"json", "csv", "jsonl"}, name[i+1:]) {
-			return usageError("--output %q: want a name that ends in .json, .csv or .jsonl", name)
+		if i := strings.LastIndexByte(name, '.'); i < 0 || !slices.Contains([]string{"json", "csv", "jsonl", "html"}, name[i+1:]) {
+			return usageError("--output %q: want a name that ends in .json, .csv, .jsonl or .html", name)
 		}
 	}
 	return nil

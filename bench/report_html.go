@@ -340,10 +340,10 @@ func errorTables(s *Summary) (errs, faults *table) {
 var faultWords = map[string]string{
 	FaultNoEnd: "it ended without what ends a stream of its dialect", FaultUnparsed: "an event is not the JSON that it should be",
 	FaultAfterEnd: "content came after the end", FaultOrder: "events came in an order that the dialect forbids",
-	FaultLost:     "there is less text than the usage counts, or a hole in a numbered reply",
+	FaultLost:     "there were fewer events with text than tokens, where all others have one for each",
 	FaultNoUsage:  "usage was asked for and did not come",
 	FaultToolJSON: "the arguments of a tool call are not JSON", FaultEmpty: "it ended well, without any token",
-	FaultForeign: "it held the mark of another request", FaultTruncated: "the transfer ended in the middle of an event",
+	FaultNoDone: "it ended well, but the [DONE] behind it did not come",
 }
 
 func checkTable(all []Assertion) *table {

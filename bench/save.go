@@ -55,6 +55,8 @@ func saveFiles(o *Options, r *Result, records []*Record) ([]string, error) {
 		switch filepath.Ext(name) {
 		case ".csv":
 			write = func(w io.Writer) error { return writeCSV(w, r) }
+		case ".html":
+			write = func(w io.Writer) error { return WriteHTML(w, r) }
 		case ".jsonl":
 			write = func(w io.Writer) error { return writeRecords(w, records) }
 		}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
+	pretty "github.com/jedib0t/go-pretty/v6/table"
 )
 
 // boxWidth is that of the block that vLLM's tool prints.
@@ -145,7 +145,7 @@ func (w *writer) stages(p *Penstock) {
 		return
 	}
 	t := plain()
-	t.AppendHeader(table.Row{"stage", "sent/s", "done/s", "tok/s", "TTFT p50", "p99", "ITL p50", "p99", "E2EL p50", "p99", "errors", "objectives"})
+	t.AppendHeader(pretty.Row{"stage", "sent/s", "done/s", "tok/s", "TTFT p50", "p99", "ITL p50", "p99", "E2EL p50", "p99", "errors", "objectives"})
 	for i := range p.Stages {
 		s := &p.Stages[i]
 		met := ""
@@ -155,7 +155,7 @@ func (w *writer) stages(p *Penstock) {
 				met = "not: " + strings.Join(s.Broke, ", ")
 			}
 		}
-		t.AppendRow(table.Row{
+		t.AppendRow(pretty.Row{
 			s.Name, maybe(s.AchievedRate), maybe(s.RequestThroughput), maybe(s.OutputThroughput), at(s.Latency[TTFT], 50), at(s.Latency[TTFT], 99),
 			at(s.Latency[ITL], 50), at(s.Latency[ITL], 99), at(s.Latency[E2EL], 50), at(s.Latency[E2EL], 99), s.Failed, met,
 		})
@@ -187,10 +187,10 @@ func (w *writer) parts(what string, parts map[string]*Summary) {
 	}
 	sort.Strings(names)
 	t := plain()
-	t.AppendHeader(table.Row{what, "done", "failed", "req/s", "tok/s", "TTFT p50", "p99", "ITL p50", "p99", "E2EL p50", "p99"})
+	t.AppendHeader(pretty.Row{what, "done", "failed", "req/s", "tok/s", "TTFT p50", "p99", "ITL p50", "p99", "E2EL p50", "p99"})
 	for _, n := range names {
 		s := parts[n]
-		t.AppendRow(table.Row{
+		t.AppendRow(pretty.Row{
 			n, s.Completed, s.Failed, maybe(s.RequestThroughput), maybe(s.OutputThroughput), at(s.Latency[TTFT], 50), at(s.Latency[TTFT], 99),
 			at(s.Latency[ITL], 50), at(s.Latency[ITL], 99), at(s.Latency[E2EL], 50), at(s.Latency[E2EL], 99),
 		})
@@ -203,13 +203,13 @@ func (w *writer) comparison(c *Comparison) {
 		return
 	}
 	t := plain()
-	t.AppendHeader(table.Row{"difference", "first", "second", "first - second", "95 % interval", ""})
+	t.AppendHeader(pretty.Row{"difference", "first", "second", "first - second", "95 % interval", ""})
 	for _, d := range c.Differences {
 		word := "not distinguishable"
 		if d.Significant {
 			word = "differs"
 		}
-		t.AppendRow(table.Row{metricTitles[d.Measure][1] + " " + d.Statistic + " (ms)", fine(d.First), fine(d.Second), fine(d.Delta), fine(d.Low) + " to " + fine(d.High), word})
+		t.AppendRow(pretty.Row{metricTitles[d.Measure][1] + " " + d.Statistic + " (ms)", fine(d.First), fine(d.Second), fine(d.Delta), fine(d.Low) + " to " + fine(d.High), word})
 	}
 	w.line("\nSecond target: %s, %d pairs, interleaved\n%s", c.Target.BaseURL, c.Pairs, t.Render())
 }
@@ -280,10 +280,10 @@ func (w *writer) verdict(p *Penstock) {
 }
 
 // plain is a table without lines but that below the head.
-func plain() table.Writer {
-	t := table.NewWriter()
-	style := table.StyleDefault
-	style.Options = table.OptionsNoBordersAndSeparators
+func plain() pretty.Writer {
+	t := pretty.NewWriter()
+	style := pretty.StyleDefault
+	style.Options = pretty.OptionsNoBordersAndSeparators
 	t.SetStyle(style)
 	return t
 }
