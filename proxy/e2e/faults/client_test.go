@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -245,8 +246,11 @@ func (e *edge) head(method, target string, header ...string) string {
 		strings.Join(append(header, ""), "\r\n") + "\r\n"
 }
 
-// request is a whole request as bytes: body sent to path as JSON.
+// request is a whole request as bytes: body sent to path, as JSON unless header says otherwise.
 func (e *edge) request(path, body string, header ...string) string {
-	h := append([]string{"Content-Type: application/json", "Content-Length: " + strconv.Itoa(len(body))}, header...)
+	h := append([]string{"Content-Length: " + strconv.Itoa(len(body))}, header...)
+	if !slices.ContainsFunc(header, func(line string) bool { return strings.HasPrefix(line, "Content-Type:") }) {
+		h = append(h, "Content-Type: application/json")
+	}
 	return e.head("POST", path, h...) + body
 }

@@ -25,9 +25,26 @@ func wantSecret(t testing.TB, where, text, key string) {
 
 // way is a manner of asking: a dialect, in one piece or as a stream.
 type way struct {
-	dialect string // chat, messages or responses
+	dialect string // chat, messages, responses, transcription or speech
 	path    string
 	stream  bool
+}
+
+// The ways of audio have one answer each: speech is passed on as it comes, a transcription is read whole.
+var (
+	transcription = way{"transcription", "/v1/audio/transcriptions", false}
+	speech        = way{"speech", "/v1/audio/speech", false}
+)
+
+// kind is the member of a model's configuration that says what it is, for what is no chat.
+func (w way) kind() string {
+	switch w.dialect {
+	case "transcription":
+		return "kind: audio-transcription"
+	case "speech":
+		return "kind: audio-speech"
+	}
+	return ""
 }
 
 var (
@@ -39,8 +56,9 @@ var (
 	responsesStream = way{"responses", "/v1/responses", true}
 )
 
-// allWays are the ways that most rows hold for; plainWays and streamWays are their halves.
+// allWays are the ways to generate text; plainWays and streamWays are their halves. everyWay are those and audio.
 var (
+	everyWay   = append(slices.Clone(allWays), transcription, speech)
 	allWays    = []way{chat, chatStream, messages, messagesStream, responses, responsesStream}
 	plainWays  = []way{chat, messages, responses}
 	streamWays = []way{chatStream, messagesStream, responsesStream}
@@ -66,6 +84,12 @@ func (w way) body(model, prompt, control string) string {
 		stream = `,"stream":true`
 	}
 	switch w.dialect {
+	case "transcription":
+		return "--" + boundary + "\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + model +
+			"\r\n--" + boundary + "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\n" + prompt +
+			"\r\n--" + boundary + "--\r\n"
+	case "speech":
+		return `{"model":"` + model + `","input":` + string(text) + `}`
 	case "messages":
 		return `{"model":"` + model + `","max_tokens":1000` + stream + `,"messages":[{"role":"user","content":` + string(text) + `}]}`
 	case "responses":
@@ -75,13 +99,30 @@ func (w way) body(model, prompt, control string) string {
 	}
 }
 
+// boundary is of the form that a transcription is asked by.
+const boundary = "boundary-of-the-test"
+
+// contentType is the header line of a body in this way.
+func (w way) contentType() string {
+	if w.dialect == "transcription" {
+		return "Content-Type: multipart/form-data; boundary=" + boundary
+	}
+	return "Content-Type: application/json"
+}
+
 // prompt is what the user says, with the canary in it.
 const prompt = "Say something about " + canary + "."
 
 // ask asks the model "sim" for a good answer, which control may shape, and reads the reply.
 func (e *edge) ask(w way, control string) *reply {
 	e.t.Helper()
-	return e.post(w.path, w.body("sim", prompt, control))
+	return e.say(w, prompt, control)
+}
+
+// say is ask for a prompt of one's own.
+func (e *edge) say(w way, prompt, control string) *reply {
+	e.t.Helper()
+	return e.post(w.path, w.body("sim", prompt, control), w.contentType())
 }
 
 // inWays plays f in each way, with a program and engines of its own, in parallel.
@@ -90,7 +131,11 @@ func inWays(t *testing.T, ways []way, s setup, f func(e *edge, w way)) {
 	for _, w := range ways {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			f(start(t, s), w)
+			own := s
+			if k := w.kind(); k != "" {
+				own.model = strings.TrimPrefix(own.model+", "+k, ", ")
+			}
+			f(start(t, own), w)
 		})
 	}
 }
@@ -243,7 +288,14 @@ func (r *reply) text(w way) string {
 
 func (r *reply) plainText(w way) string {
 	r.t.Helper()
+	if w.dialect == "speech" {
+		if r.err != nil || !strings.HasPrefix(r.body, "RIFF") || r.header.Get("Content-Type") != "audio/wav" {
+			r.t.Errorf("%v: %.40q is no audio, but %s", r.err, r.body, r.header.Get("Content-Type"))
+		}
+		return r.body
+	}
 	var a struct {
+		Text    json.RawMessage // a string in a transcription, an object in Responses
 		Choices []struct{ Message struct{ Content string } }
 		Content []struct{ Text string }
 		Output  []struct{ Content []struct{ Text string } }
@@ -252,6 +304,9 @@ func (r *reply) plainText(w way) string {
 		r.t.Fatalf("the answer is not JSON: %v\n%.2000s", err, r.body)
 	}
 	var b strings.Builder
+	if len(a.Text) > 0 && a.Text[0] == '"' {
+		b.Write(a.Text)
+	}
 	for _, c := range a.Choices {
 		b.WriteString(c.Message.Content)
 	}

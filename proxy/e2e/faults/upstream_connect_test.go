@@ -15,7 +15,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 			e.retire(0)
 			r := e.ask(w, "")
 			r.wantRefused(w, unreachable)
@@ -31,7 +31,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
 			e.retire(0)
 			e.wantElsewhere(w, 6)
 			if n := e.metric("penstock_upstream_attempts_total", `upstream="up-0"`, `result="unreachable"`); n < 1 || n > 2 {
@@ -41,7 +41,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	})
 	t.Run("of four", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{engines: append(two(), two()...), upstream: quiet}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{engines: append(two(), two()...), upstream: quiet}, func(e *edge, w way) {
 			for i := range e.engines {
 				e.retire(i)
 			}
@@ -55,7 +55,7 @@ func TestFault02_NameDoesNotResolve(t *testing.T) {
 	t.Parallel()
 	// Go answers for .onion by itself (RFC 7686), so that no resolver outside of this machine is asked.
 	const dead = "http://engine.onion:8000"
-	inWays(t, allWays, setup{cold: true, fakes: []string{dead}}, func(e *edge, w way) {
+	inWays(t, everyWay, setup{cold: true, fakes: []string{dead}}, func(e *edge, w way) {
 		for range 3 {
 			r := e.ask(w, "")
 			r.within(2 * time.Second)
@@ -68,13 +68,13 @@ func TestFault02_NameDoesNotResolve(t *testing.T) {
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{cold: true, engines: two()[:1], fakes: []string{dead}, model: turns}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{cold: true, engines: two()[:1], fakes: []string{dead}, model: turns}, func(e *edge, w way) {
 			e.wantElsewhere(w, 5)
 		})
 	})
 	t.Run("watched", func(t *testing.T) { // `resolve`: the name is asked for in the background, and the start does not wait for it
 		t.Parallel()
-		inWays(t, allWays, setup{cold: true, engines: two()[:1], fakes: []string{dead}, upstream: "resolve: 1s", model: turns}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{cold: true, engines: two()[:1], fakes: []string{dead}, upstream: "resolve: 1s", model: turns}, func(e *edge, w way) {
 			e.wantElsewhere(w, 3)
 		})
 	})
@@ -84,7 +84,7 @@ func TestFault03_AcceptsAndCloses(t *testing.T) {
 	t.Parallel()
 	t.Run("reset", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 			e.fault("refuse")
 			e.engines[0].Drop(1, false)
 			r := e.ask(w, "")
@@ -96,7 +96,7 @@ func TestFault03_AcceptsAndCloses(t *testing.T) {
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
 			e.engines[0].SetFault(sim.Fault{Spec: "refuse"})
 			e.engines[0].Drop(1, false)
 			e.wantElsewhere(w, 4)
@@ -121,7 +121,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 	for _, fault := range []string{"reset-before", "eof-before"} {
 		t.Run(fault+"/fresh", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 				e.engines[0].Drop(1, false) // the connection of the probe
 				e.fault(fault)
 				e.ask(w, "").wantRefused(w, unreachable)
@@ -131,7 +131,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/reused", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 				e.ask(w, "").text(w)
 				e.engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 				e.ask(w, "").text(w) // once more on a fresh one, and nobody notices
@@ -146,14 +146,14 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
 				e.engines[0].SetFault(sim.Fault{Spec: fault})
 				e.wantElsewhere(w, 4)
 			})
 		})
 		t.Run(fault+"/both", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
 				e.fault(fault)
 				e.ask(w, "").wantRefused(w, unreachable)
 				e.wantSent(2)
@@ -168,7 +168,7 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 	for _, fault := range strings.Fields("keepalive-close;when=now keepalive-close;when=next keepalive-close;when=next-reset keepalive-close;when=now;after=20ms") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 				e.fault(fault)
 				e.wantElsewhere(w, 12)
 			})
@@ -178,7 +178,7 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 
 func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
-	inWays(t, allWays, setup{engines: two(), upstream: "probe: { interval: 200ms, rise: 1 }"}, func(e *edge, w way) {
+	inWays(t, everyWay, setup{engines: two(), upstream: "probe: { interval: 200ms, rise: 1 }"}, func(e *edge, w way) {
 		e.wantElsewhere(w, 8)
 		for range 5 { // half of the connections go, the engine stays: nobody notices
 			e.engines[0].Drop(.5, true)
@@ -204,7 +204,7 @@ func TestFault32_EngineRestarts(t *testing.T) {
 	})
 	t.Run("one trial", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 			e.fault("status=500")
 			waitFor(e.t, patience, "the breaker is open", func() bool { e.ask(w, ""); return e.status().Upstreams[0].Breaker == "open" })
 			e.ask(w, "").wantRefused(w, noRoute)

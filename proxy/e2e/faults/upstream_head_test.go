@@ -24,7 +24,7 @@ func TestFault05_NotHTTP(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 				e.fault(fault)
 				e.ask(w, "").wantRefused(w, badResponse)
 				e.wantSent(1)
@@ -38,7 +38,7 @@ func TestFault05_NotHTTP(t *testing.T) {
 
 func TestFault06_Blackhole(t *testing.T) {
 	t.Parallel()
-	inWays(t, allWays, setup{engines: two(), upstream: quiet, timeouts: "first_event: 300ms, answer: 300ms"}, func(e *edge, w way) {
+	inWays(t, everyWay, setup{engines: two(), upstream: quiet, timeouts: "first_event: 300ms, answer: 300ms"}, func(e *edge, w way) {
 		e.fault("blackhole")
 		r := e.ask(w, "")
 		r.wantRefused(w, refusal{504, "timeout_error", "generation_timeout", "5"})
@@ -55,10 +55,10 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 	for _, size := range []int{0, 12 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{upstream: quiet, timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{upstream: quiet, timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w way) {
 				e.fault("noread")
 				e.engines[0].Drop(1, false)
-				r := e.post(w.path, w.body("sim", prompt+strings.Repeat("x", size), ""))
+				r := e.say(w, prompt+strings.Repeat("x", size), "")
 				r.wantRefused(w, tooSlow)
 				r.within(6 * time.Second)
 				e.wantTold(w, tooSlow, "timeout", 1)
@@ -85,7 +85,7 @@ func TestFault07_Closed(t *testing.T) {
 				c.Close()
 			})
 			e := start(t, setup{fakes: []string{url}, upstream: quiet, timeouts: "first_event: 400ms, answer: 400ms"})
-			e.post(w.path, w.body("sim", prompt+strings.Repeat("x", 8<<20), "")).wantRefused(w, tooSlow)
+			e.say(w, prompt+strings.Repeat("x", 8<<20), "").wantRefused(w, tooSlow)
 			c := <-hung
 			_ = c.SetDeadline(time.Now().Add(patience))
 			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -97,7 +97,7 @@ func TestFault07_Closed(t *testing.T) {
 
 func TestFault08_HeaderDrips(t *testing.T) {
 	t.Parallel()
-	inWays(t, allWays, setup{upstream: quiet, timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w way) {
+	inWays(t, everyWay, setup{upstream: quiet, timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w way) {
 		e.fault("slow-header;gap=50ms") // a byte at a time, for longer than a minute
 		r := e.ask(w, "")
 		r.wantRefused(w, tooSlow)
@@ -113,7 +113,7 @@ func TestFault11_Surplus(t *testing.T) {
 	for _, fault := range []string{"surplus", "surplus;kind=bytes", "two-content-length", "two-content-length;same=1", "te-and-cl"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 				e.fault(fault)
 				r := e.ask(w, "")
 				if r.status != 200 {
@@ -121,6 +121,12 @@ func TestFault11_Surplus(t *testing.T) {
 				}
 				wantSecret(e.t, "the answer", r.body, e.key)
 				e.wantSent(1)
+				if fault == "two-content-length;same=1" && w == speech { // the simulator makes a length up, and does not fill it
+					if r.err == nil {
+						e.t.Errorf("%d bytes of audio look whole", len(r.body))
+					}
+					return
+				}
 				if fault == "two-content-length;same=1" { // two that agree are harmless
 					r.text(w)
 					return
@@ -161,10 +167,10 @@ func TestFault24_InterimAnswers(t *testing.T) {
 	for _, fault := range strings.Fields("interim=1;code=100 interim=1;code=102 interim=3;code=103 interim=8;code=103") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 				e.fault(fault)
 				c := e.dial()
-				_ = c.send(e.request(w.path, w.body("sim", prompt, "")))
+				_ = c.send(e.request(w.path, w.body("sim", prompt, ""), w.contentType()))
 				line, err := c.in.Peek(len("HTTP/1.1 200"))
 				if err != nil || string(line) != "HTTP/1.1 200" {
 					e.t.Errorf("the client got %q first, %v", line, err)
@@ -176,7 +182,7 @@ func TestFault24_InterimAnswers(t *testing.T) {
 	}
 	t.Run("endless", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 			e.fault("interim=50")
 			e.ask(w, "").wantRefused(w, badResponse)
 			e.wantSent(1)
@@ -190,7 +196,7 @@ func TestFault25_Redirect(t *testing.T) {
 	for _, code := range []int{301, 302, 303, 304, 307, 308} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{engines: []sim.Options{{APIKey: "engine-key"}}, upstream: quiet + `, api_key: "engine-key"`}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{engines: []sim.Options{{APIKey: "engine-key"}}, upstream: quiet + `, api_key: "engine-key"`}, func(e *edge, w way) {
 				e.fault(fmt.Sprintf("redirect=%d", code))
 				r := e.ask(w, "")
 				r.wantRefused(w, badResponse)

@@ -18,7 +18,7 @@ func TestFault22_EngineFailsWithItsOwnWords(t *testing.T) {
 	for _, fault := range strings.Fields("status=500;html=1 status=500 status=501 status=502;html=1 status=502 status=507 status=599;empty=1") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 				e.fault(fault)
 				e.ask(w, "").wantRefused(w, engineFailed)
 				e.wantSent(1)
@@ -46,7 +46,7 @@ func TestFault26_EngineRejectsTheRequest(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%.40q", c.spec), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
 				e.fault(c.spec)
 				const n = 30 // enough to open a breaker twice
 				for range n {
@@ -79,7 +79,7 @@ func TestFault27_OurCredentialIsRefused(t *testing.T) {
 	for _, code := range []int{401, 403} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 				e.fault("status=" + strconv.Itoa(code))
 				r := e.ask(w, "")
 				r.wantRefused(w, engineAuth)
@@ -93,13 +93,13 @@ func TestFault27_OurCredentialIsRefused(t *testing.T) {
 	}
 	t.Run("wrong key", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{engines: []sim.Options{{APIKey: "right"}}, upstream: `api_key: "wrong"`, cold: true}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{engines: []sim.Options{{APIKey: "right"}}, upstream: `api_key: "wrong"`, cold: true}, func(e *edge, w way) {
 			e.ask(w, "").wantRefused(w, engineAuth)
 		})
 	})
 	t.Run("right key", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{engines: []sim.Options{{APIKey: "right"}}, upstream: `api_key: "right"`}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{engines: []sim.Options{{APIKey: "right"}}, upstream: `api_key: "right"`}, func(e *edge, w way) {
 			e.ask(w, "").text(w)
 		})
 	})
@@ -109,7 +109,7 @@ func TestFault28_ModelGone(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{upstream: "probe: { interval: 200ms }"}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{upstream: "probe: { interval: 200ms }"}, func(e *edge, w way) {
 			engine := e.engines[0]
 			engine.SetModels("another")
 			e.ask(w, "").wantRefused(w, noRoute)
@@ -129,8 +129,8 @@ func TestFault28_ModelGone(t *testing.T) {
 	})
 	t.Run("still listed", func(t *testing.T) { // one 404, of an engine that has the model: it is looked at at once, and serves on
 		t.Parallel()
-		inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
-			e.engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1, Path: "/v1/chat"})
+		inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
+			e.engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1})
 			gone := noRoute
 			gone.after = "1"
 			e.ask(w, "").wantRefused(w, gone)
@@ -147,7 +147,7 @@ func TestFault28_ModelGone(t *testing.T) {
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
 			e.engines[0].SetModels("another")
 			e.wantElsewhere(w, 6)
 			if n := e.engines[0].Stats().Requests; n > 1 {
@@ -183,7 +183,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
 				spec := strings.Replace(c.spec, "DATE", time.Now().Add(40*time.Second).UTC().Format(http.TimeFormat), 1)
 				e.fault(strings.Replace(spec, "PAST", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), 1))
 				want := c.want
@@ -201,7 +201,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	for _, spec := range strings.Fields("status=429 status=503 status=529 status=502") {
 		t.Run(spec+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, allWays, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
+			inWays(t, everyWay, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
 				e.engines[0].SetFault(sim.Fault{Spec: spec})
 				e.wantElsewhere(w, 4)
 			})
@@ -209,7 +209,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	}
 	t.Run("no retry storm", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
+		inWays(t, everyWay, setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
 			e.fault("status=429")
 			const calls = 100
 			for range calls {
@@ -225,9 +225,9 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 
 func TestFault30_EarlyRefusalWhileSending(t *testing.T) {
 	t.Parallel()
-	inWays(t, allWays, setup{upstream: quiet}, func(e *edge, w way) {
+	inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
 		e.fault("early-413;linger=1")
-		r := e.post(w.path, w.body("sim", prompt+strings.Repeat("x", 8<<20), ""))
+		r := e.say(w, prompt+strings.Repeat("x", 8<<20), "")
 		r.wantRefused(w, bodyTooLarge)
 		e.wantTold(w, bodyTooLarge, "client_error", 1)
 		e.wantFresh(w)
