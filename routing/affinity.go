@@ -49,19 +49,23 @@ func Seed(model string, tools []byte) uint64 {
 	return mix(xxhash.Sum64String(model)) ^ xxhash.Sum64(tools)
 }
 
-// warmest returns the target that knows the longest beginning of the prompt, of equals the least loaded. It is nil when the
-// choice is not to be made by that: nobody knows any of it, those who do are queueing or failing, or what is known is a
-// smaller part, such as a system prompt that many conversations share, and its engine is loaded well above the mean.
-// A conversation of its own stays until its home queues.
-func (r *Route) warmest(q *Query, s upstreams.State) *Target {
+// warmest returns the target that knows the longest beginning of the prompt, of equals the least loaded. A conversation of its
+// own stays until its home queues. The target is nil when the choice is not to be made by what is known: nobody knows any of
+// it, those who do are queueing or failing, many conversations share it, or few do and its engine is loaded well above the
+// mean. own is then what is the prompt's own.
+func (r *Route) warmest(q *Query, s upstreams.State) (best *Target, own []uint64) {
 	var l upstreams.Load
 	var not members
+	own = q.Prefix
 	for {
-		known, who := r.directory.deepest(q.Prefix, &not)
+		known, who, shared := r.directory.deepest(q.Prefix, &not)
 		if known == 0 {
-			return nil
+			return nil, own
 		}
-		var best *Target
+		if shared == many {
+			return nil, q.Prefix[known:]
+		}
+		best = nil
 		least, limit := 0.0, 1
 		for i := range r.targets {
 			t := &r.targets[i]
@@ -79,10 +83,10 @@ func (r *Route) warmest(q *Query, s upstreams.State) *Target {
 		switch {
 		case best == nil:
 			not.add(&who)
-		case 2*known < len(q.Prefix) && overloaded(least, r.mean(q, s), limit):
-			return nil
+		case (shared == few || 2*known < len(q.Prefix)) && overloaded(least, r.mean(q, s), limit):
+			return nil, q.Prefix[known:]
 		default:
-			return best
+			return best, nil
 		}
 	}
 }
@@ -101,35 +105,36 @@ func (r *Route) mean(q *Query, s upstreams.State) float64 {
 	return sum / float64(max(1, n))
 }
 
-// home picks for a prompt that nobody is to be asked for because of what it knows: the first in rendezvous rank, unless it
-// queues or is loaded well above the mean; then the next in rank of those that are not, and when all are, the least loaded.
-func (r *Route) home(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
-	if len(q.Prefix) == 0 {
+// home picks for a prompt that nobody is to be asked for because of what it knows: the first in rendezvous rank for the
+// prompt's own part, unless it queues or is loaded well above the mean; then the next in rank of those that are not, and when
+// all are, the least loaded.
+func (r *Route) home(q *Query, own []uint64, start int, s upstreams.State) (best *Target, eligible bool) {
+	if len(own) == 0 {
 		return r.leastLoaded(q, start, s)
 	}
 	var l upstreams.Load
-	key, rank, load, limit, sum, n := q.Prefix[0], uint64(0), 0.0, 1, 0.0, 0
+	key, rank, load, limit, sum, n := own[0], uint64(0), 0.0, 1, 0.0, 0
 	for i := range r.targets {
 		t := &r.targets[i]
 		if !q.allows(t, s) {
 			continue
 		}
 		t.Upstream.ReadLoad(&l, q.Pool, q.at)
-		own := loadOf(&l)
-		sum += own
 		n++
+		now := loadOf(&l)
+		sum += now
 		if v := mix(key ^ t.rank); !queues(&l) && (best == nil || v < rank) {
-			best, rank, load, limit = t, v, own, l.Limit
+			best, rank, load, limit = t, v, now, l.Limit
 		}
 	}
 	if best != nil && !overloaded(load, sum/float64(n), limit) {
 		return best, true
 	}
-	return r.next(q, start, s, sum/float64(max(1, n)))
+	return r.next(q, key, start, s, sum/float64(max(1, n)))
 }
 
 // next is home where the first in rank is not to be used; mean is the mean load.
-func (r *Route) next(q *Query, start int, s upstreams.State, mean float64) (best *Target, eligible bool) {
+func (r *Route) next(q *Query, key uint64, start int, s upstreams.State, mean float64) (best *Target, eligible bool) {
 	var l upstreams.Load
 	var m lowest
 	for i, at := 0, start; i < len(r.targets); i, at = i+1, at+1 {
@@ -147,7 +152,7 @@ func (r *Route) next(q *Query, start int, s upstreams.State, mean float64) (best
 		case queues(&l) || overloaded(load, mean, l.Limit):
 			m.show(at, 1+load)
 		default:
-			m.show(at, float64(mix(q.Prefix[0]^t.rank)>>11)/(1<<53))
+			m.show(at, float64(mix(key^t.rank)>>11)/(1<<53))
 		}
 	}
 	return m.choice(r, q.Rand), eligible

@@ -44,19 +44,64 @@ func (s *members) add(more *members) {
 	}
 }
 
-// holders are the upstreams that a block was sent to.
-type holders [maxMembers / 64]atomic.Uint64
+// holders are the upstreams that a block was sent to, and what tells a block that one conversation goes through from one that
+// many begin with.
+type holders struct {
+	sent  [maxMembers / 64]atomic.Uint64
+	next  atomic.Uint64 // the block that followed first; 0: none yet
+	forks atomic.Uint32 // prompts that went on otherwise
+	ends  atomic.Uint32 // prompts that ended here
+}
 
 func (h *holders) add(m member) {
-	if bit := uint64(1) << (m % 64); h[m/64].Load()&bit == 0 {
-		h[m/64].Or(bit)
+	if bit := uint64(1) << (m % 64); h.sent[m/64].Load()&bit == 0 {
+		h.sent[m/64].Or(bit)
 	}
 }
 
+// follow notes how a prompt went on after the block.
+func (h *holders) follow(rest []uint64) {
+	if len(rest) == 0 {
+		h.ends.Add(1)
+	} else if !h.next.CompareAndSwap(0, rest[0]) && h.next.Load() != rest[0] {
+		h.forks.Add(1)
+	}
+}
+
+// crowd says how a prompt that is known up to the block, and goes on with rest, relates to the others that are: it is one
+// conversation's next turn, one of few that have a beginning in common, or one of many.
+func (h *holders) crowd(rest []uint64) crowd {
+	next, forks := h.next.Load(), h.forks.Load()
+	switch {
+	case len(rest) > 0 && forks >= manyForks, len(rest) == 0 && h.ends.Load() >= manyEnds:
+		return many
+	case len(rest) > 0 && next != 0 && next != rest[0]:
+		return few
+	}
+	return alone
+}
+
+type crowd uint8
+
+const (
+	alone crowd = iota
+	few
+	many
+)
+
+const (
+	// manyForks is how many prompts have to leave a common beginning before it is worth having everywhere: it is then read
+	// once by each engine, and the conversations are spread over all of them from their first turn on.
+	manyForks = 4
+	// manyEnds is the same for prompts that do not differ by a whole block. More, since the short turns of one conversation
+	// end in one block as well.
+	manyEnds = 16
+)
+
 // without returns the holders that are not in a set, and whether there are any.
 func (h *holders) without(not *members) (left members, some bool) {
-	for i := range h {
-		left[i] = h[i].Load() &^ not[i]
+	for i := range left {
+		left[i] = h.sent[i].Load() &^ not[i]
 		some = some || left[i] != 0
 	}
 	return left, some
@@ -100,9 +145,11 @@ func newDirectory(targets []Target, before *directory) (*directory, error) {
 	return d, err
 }
 
-// deepest returns how many leading blocks of a prompt some upstream outside of a set knows, and who knows that many. What is
-// known of a prompt is a beginning of it, since learn keeps its first blocks longest; so the end of it is found by halving.
-func (d *directory) deepest(blocks []uint64, not *members) (known int, who members) {
+// deepest returns how many leading blocks of a prompt some upstream outside of a set knows, who knows that many, and how
+// many prompts share them. What is known of a prompt is a beginning of it, since learn keeps its first blocks longest; so the
+// end of it is found by halving.
+func (d *directory) deepest(blocks []uint64, not *members) (known int, who members, shared crowd) {
+	var last *holders
 	low, high := 0, len(blocks) // low are known
 	for low < high {
 		at := (low + high) / 2
@@ -110,7 +157,7 @@ func (d *directory) deepest(blocks []uint64, not *members) (known int, who membe
 		if ok {
 			var left members
 			if left, ok = h.without(not); ok {
-				who = left
+				who, last = left, h
 			}
 		}
 		if ok {
@@ -119,7 +166,10 @@ func (d *directory) deepest(blocks []uint64, not *members) (known int, who membe
 			high = at
 		}
 	}
-	return low, who
+	if last != nil {
+		shared = last.crowd(blocks[low:])
+	}
+	return low, who, shared
 }
 
 // learn notes that a prompt was sent to an upstream. The first blocks come last, so that they are forgotten last.
@@ -133,5 +183,6 @@ func (d *directory) learn(blocks []uint64, m member) {
 			}
 		}
 		h.add(m)
+		h.follow(blocks[i+1:])
 	}
 }

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"penstock/config"
@@ -10,7 +11,7 @@ import (
 
 // known is how many leading blocks of a prompt the directory has somebody for.
 func (d *directory) known(blocks []uint64) int {
-	n, _ := d.deepest(blocks, &members{})
+	n, _, _ := d.deepest(blocks, &members{})
 	return n
 }
 
@@ -34,19 +35,19 @@ func TestDirectory(t *testing.T) {
 	}
 	d.learn(blocks[:2], b)
 	var not members
-	if n, who := d.deepest(blocks, &not); n != len(blocks) || !who.has(a) || who.has(b) {
+	if n, who, _ := d.deepest(blocks, &not); n != len(blocks) || !who.has(a) || who.has(b) {
 		t.Errorf("%d blocks, by %v", n, who)
 	}
 	only := members{}
 	only[a/64] |= 1 << (a % 64)
 	not.add(&only)
-	if n, who := d.deepest(blocks, &not); n != 2 || who.has(a) || !who.has(b) {
+	if n, who, _ := d.deepest(blocks, &not); n != 2 || who.has(a) || !who.has(b) {
 		t.Errorf("without the first: %d blocks, by %v", n, who)
 	}
 	only = members{}
 	only[b/64] |= 1 << (b % 64)
 	not.add(&only)
-	if n, _ := d.deepest(blocks, &not); n != 0 {
+	if n, _, _ := d.deepest(blocks, &not); n != 0 {
 		t.Errorf("without both: %d blocks", n)
 	}
 }
@@ -85,7 +86,7 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 	blocks := HashBlocks(nil, 1, conversation(3))
 	r.directory.learn(blocks, r.targets[1].member)
 	_, r = build(before, "c", "b") // in another order, with another neighbour
-	n, who := r.directory.deepest(blocks, &members{})
+	n, who, _ := r.directory.deepest(blocks, &members{})
 	if n != len(blocks) || !who.has(r.targets[1].member) || who.has(r.targets[0].member) {
 		t.Errorf("%d of %d blocks known, by %v", n, len(blocks), who)
 	}
@@ -120,5 +121,51 @@ func TestDirectoryOfManyMembers(t *testing.T) {
 			}
 		}
 		again.Release(upstreams.OutcomeOK)
+	}
+}
+
+// What tells the next turn of a conversation from one of many that begin alike.
+func TestDirectoryCrowd(t *testing.T) {
+	p := plan(t, upstream("a", 64))
+	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a")), "m")
+	d, m := r.directory, r.targets[0].member
+	shared := func(blocks []uint64) crowd {
+		_, _, c := d.deepest(blocks, &members{})
+		return c
+	}
+	system := HashBlocks(nil, 1, conversation(0))[:3]
+	with := func(own ...uint64) []uint64 { return append(slices.Clone(system), own...) }
+	for turn := range 10 { // one conversation, in turns of a block
+		prompt := with()
+		for i := range turn {
+			prompt = append(prompt, uint64(100+i))
+		}
+		if c := shared(prompt); c != alone {
+			t.Errorf("turn %d: crowd %d", turn, c)
+		}
+		d.learn(prompt, m)
+	}
+	if c := shared(with(7, 8)); c != few {
+		t.Errorf("a second conversation: crowd %d", c)
+	}
+	for id := range uint64(manyForks) {
+		d.learn(with(1000+id), m)
+	}
+	if c := shared(with(7, 8)); c != many {
+		t.Errorf("after %d others: crowd %d", manyForks, c)
+	}
+	if c := shared(with(100, 101, 102, 103, 104, 105, 106, 107, 108, 109)); c != alone {
+		t.Errorf("the first conversation, in the middle of them: crowd %d", c)
+	}
+	short := with(5) // prompts that differ by less than a block
+	d.learn(short, m)
+	for range manyEnds - 1 {
+		if c := shared(short); c == many {
+			t.Error("the short turns of a conversation are taken for many")
+		}
+		d.learn(short, m)
+	}
+	if c := shared(short); c != many {
+		t.Errorf("after %d prompts that end alike: crowd %d", manyEnds, c)
 	}
 }

@@ -21,8 +21,10 @@
 //
 // Prefix affinity keeps a conversation where its beginning is cached, until that engine queues, refuses or fails: a warm
 // cache behind a queue is slower than a cold engine. What many conversations share, a system prompt, binds none of them, or
-// the engine that saw it first would get them all. Conversations that nobody knows go to a home by rendezvous hashing with
-// bounded load, so edges that share engines agree without talking.
+// the engine that saw it first would get them all: it is told from a conversation's own past by the prompts that went on
+// otherwise. A conversation that nobody knows goes to a home by rendezvous hashing of its own part with bounded load, so
+// conversations are spread over the caches even while no load tells them apart, and edges that share engines agree without
+// talking.
 //
 // What was sent where is kept in one directory for the route, a golang-lru from block to the set of upstreams, rather than in
 // an index for each upstream: the question is who knows a prompt, and asking 32 indexes is 32 locks and as many misses. As the

@@ -105,10 +105,11 @@ func (r *Route) choose(q *Query, start int, s upstreams.State) (best *Target, el
 			return best, true
 		}
 	case policyPrefixAffinity:
-		if best = r.warmest(q, s); best != nil {
+		best, own := r.warmest(q, s)
+		if best != nil {
 			return best, true
 		}
-		return r.home(q, start, s)
+		return r.home(q, own, start, s)
 	}
 	return r.leastLoaded(q, start, s)
 }

@@ -293,6 +293,44 @@ func TestPrefixAffinitySpreadsWhatMostConversationsShare(t *testing.T) {
 	}
 }
 
+// The same one after the other, when no load tells that an engine has got more than its share, and where what is shared is
+// the greater part: conversations are spread from their first turn on, and stay.
+func TestPrefixAffinitySpreadsWithoutLoad(t *testing.T) {
+	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
+		t.Run(name, func(t *testing.T) {
+			p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
+			r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c", "d")), "m")
+			system := bytes.Repeat([]byte("You are helpful. "), 400)
+			got, home, moved := map[string]int{}, map[int]string{}, 0
+			for turn := range 3 {
+				for id := range 400 {
+					q := Query{Now: t0, Rand: mix(uint64(id*10 + turn)), Prefix: HashBlocks(nil, 1, append(bytes.Clone(system), conversation(id)[:own*(turn+1)]...))}
+					l, _, err := r.Acquire(&q)
+					if err != nil {
+						t.Fatal(err)
+					}
+					l.Release(upstreams.OutcomeOK)
+					name := l.Upstream().Name()
+					if turn == 0 {
+						got[name]++
+					} else if home[id] != name {
+						moved++
+					}
+					home[id] = name
+				}
+			}
+			for name, n := range got {
+				if n < 60 || n > 140 {
+					t.Errorf("%s has %d of 400 conversations: %v", name, n, got)
+				}
+			}
+			if own > blockBytes && moved > 0 {
+				t.Errorf("%d turns were moved", moved)
+			}
+		})
+	}
+}
+
 // TestPrefixAffinityLeavesAFailingHome: what an engine knows is worth nothing while it refuses.
 func TestPrefixAffinityLeavesAFailingHome(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))

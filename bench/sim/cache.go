@@ -72,38 +72,45 @@ func (p *prompt) tokens() int { return max(1, (p.bytes+bytesPerToken-1)/bytesPer
 // sum is the hash of all of it.
 func (p *prompt) sum() uint64 { return hash64(p.hash, p.fill[:p.n]) }
 
-// prefixCache remembers the blocks of prompts that were read. It is bounded by keeping two generations: what is not used
-// while the newer one fills up is forgotten, a cheap stand-in for least-recently-used.
+// prefixCache remembers the blocks of prompts that were read, and forgets the least recently used ones, of a prompt the last
+// ones first, as engines do. The list of uses is threaded through one slice by positions: nothing is allocated once it has
+// its size.
 type prefixCache struct {
 	mu        sync.Mutex
-	cur, old  map[uint64]struct{}
-	half      int // blocks a generation; 0: no cache
+	max       int // blocks; 0: no cache
+	at        map[uint64]int32
+	uses      []use // uses[0] is the list's head: next is the newest, before the oldest
 	asked, in int64
+}
+
+type use struct {
+	block        uint64
+	next, before int32
 }
 
 func newPrefixCache(tokens int) *prefixCache {
 	c := &prefixCache{}
 	if tokens > 0 {
-		c.half = max(1, tokens/blockTokens/2)
-		c.cur = map[uint64]struct{}{}
+		c.max = max(1, tokens/blockTokens)
+		c.empty()
 	}
 	return c
 }
 
+func (c *prefixCache) empty() { c.at, c.uses = map[uint64]int32{}, make([]use, 1) }
+
 // cached is how many tokens at the start of a prompt of the given length need not be read again. The last token
 // always is, as in real engines.
 func (c *prefixCache) cached(blocks []uint64, tokens int) int {
-	if c.half == 0 {
+	if c.max == 0 {
 		return 0
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
 	for _, b := range blocks {
-		if _, ok := c.cur[b]; !ok {
-			if _, ok = c.old[b]; !ok {
-				break
-			}
+		if _, ok := c.at[b]; !ok {
+			break
 		}
 		n++
 	}
@@ -115,17 +122,38 @@ func (c *prefixCache) cached(blocks []uint64, tokens int) int {
 
 // insert remembers blocks as just used.
 func (c *prefixCache) insert(blocks []uint64) {
-	if c.half == 0 {
+	if c.max == 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, b := range blocks {
-		if len(c.cur) >= c.half {
-			c.old, c.cur = c.cur, make(map[uint64]struct{}, len(c.cur))
-		}
-		c.cur[b] = struct{}{}
+	for i := len(blocks) - 1; i >= 0; i-- {
+		c.touch(blocks[i])
 	}
+}
+
+func (c *prefixCache) touch(block uint64) {
+	at, ok := c.at[block]
+	switch {
+	case ok:
+		c.unlink(at)
+	case len(c.uses) <= c.max:
+		at = int32(len(c.uses))
+		c.uses = append(c.uses, use{})
+	default: // in place of the oldest
+		at = c.uses[0].before
+		c.unlink(at)
+		delete(c.at, c.uses[at].block)
+	}
+	c.at[block] = at
+	newest := c.uses[0].next
+	c.uses[at] = use{block: block, next: newest}
+	c.uses[newest].before, c.uses[0].next = at, at
+}
+
+func (c *prefixCache) unlink(at int32) {
+	u := c.uses[at]
+	c.uses[u.before].next, c.uses[u.next].before = u.next, u.before
 }
 
 func (c *prefixCache) counts() (asked, hit int64) {
@@ -135,12 +163,12 @@ func (c *prefixCache) counts() (asked, hit int64) {
 }
 
 func (c *prefixCache) clear() {
-	if c.half == 0 {
+	if c.max == 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cur, c.old = map[uint64]struct{}{}, nil
+	c.empty()
 	c.asked, c.in = 0, 0
 }
 

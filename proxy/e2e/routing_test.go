@@ -41,53 +41,55 @@ func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func()
 }
 
 // TestLeastLoadedFollowsSpeed: under saturation every engine does as much work as its speed allows, with nobody telling the
-// edge who is fast.
+// edge who is fast. Judged by the work of a closed loop, until enough of it is done for its share to mean something; an answer
+// takes an engine a second and more, so what a busy machine adds to each does not count.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	t.Parallel()
+	const slots, tokens = 8, 20
 	var engines []sim.Options
 	for i := range 4 {
-		engines = append(engines, sim.Options{Slots: 4, TokenRate: 12.5 * float64(i+1)})
+		engines = append(engines, sim.Options{Slots: slots, TokenRate: 5 * float64(i+1)})
 	}
-	p := start(t, setup{engines: engines, upstream: "concurrency: 4", model: "queue: { depth: 64, wait: 30s }"})
-	stop := p.crowd(24, func(int, int) string { return p.chat(`"sim":{"tokens":12}`) })
-	waitFor(t, patience, "every slot is taken", func() bool { return p.metric("penstock_upstream_inflight") == 16 })
-	work := func() (out [4]float64) {
+	p := start(t, setup{engines: engines, upstream: "concurrency: 8", model: "queue: { depth: 64, wait: 60s }"})
+	// Sizes differ, or the slots of an engine that were filled together would be freed together ever after.
+	stop := p.crowd(4*slots+12, func(client, turn int) string {
+		return p.chat(fmt.Sprintf(`"stream":true,"sim":{"tokens":%d}`, tokens/2+(client*7+turn*11)%(tokens+1)))
+	})
+	work := func() (done [4]float64, all float64) {
 		for i, e := range p.engines {
-			out[i] = float64(e.Stats().Tokens)
+			done[i] = float64(e.Stats().Tokens)
+			all += done[i]
 		}
-		return out
+		return done, all
 	}
-	// A machine that is busy elsewhere slows the engines themselves, so one good window of three is enough.
-	worst := math.Inf(1)
-	for window := 0; window < 3 && worst > 0.1; window++ {
-		before := work()
-		time.Sleep(2 * time.Second)
-		worst = min(worst, deviation(t, before, work()))
-	}
+	waitFor(t, patience, "every slot is taken", func() bool {
+		for _, e := range p.engines {
+			if e.Stats().Running < slots {
+				return false
+			}
+		}
+		return true
+	})
+	before, begun := work()
+	const enough = 4000 // tokens: 10 s at full speed
+	waitFor(t, 12*patience, "enough work is done", func() bool {
+		time.Sleep(50 * time.Millisecond)
+		_, all := work()
+		return all-begun >= enough
+	})
+	after, all := work()
 	for status, n := range stop() {
 		if status != 200 {
 			t.Errorf("%d answers of status %d", n, status)
 		}
 	}
-	if limit := map[bool]float64{false: 0.1, true: 0.25}[raceOn]; worst > limit {
-		t.Errorf("an engine's share is %.0f%% off its ideal, want at most %.0f%%", 100*worst, 100*limit)
-	}
-}
-
-// deviation returns how far the worst engine's share of the work is from what its speed calls for, as a share of that.
-func deviation(t *testing.T, before, after [4]float64) (worst float64) {
-	t.Helper()
-	all := 0.0
 	for i := range after {
-		after[i] -= before[i]
-		all += after[i]
+		share, ideal := (after[i]-before[i])/(all-begun), float64(i+1)/10
+		t.Logf("engine %d: %.1f%% of the work, ideal %.0f%%", i, 100*share, 100*ideal)
+		if math.Abs(share/ideal-1) > 0.1 {
+			t.Errorf("engine %d did %.1f%% of the work, want %.0f%% within a tenth of that", i, 100*share, 100*ideal)
+		}
 	}
-	for i, n := range after {
-		ideal := float64(i+1) / 10
-		t.Logf("engine %d: %.1f%% of the work, ideal %.0f%%", i, 100*n/all, 100*ideal)
-		worst = max(worst, math.Abs(n/all/ideal-1))
-	}
-	return worst
 }
 
 // TestFastFailureIsNoBlackHole: an engine that fails at once is always the least busy one.
@@ -123,15 +125,16 @@ func TestFastFailureIsNoBlackHole(t *testing.T) {
 }
 
 // TestPrefixAffinityKeepsCachesWarm: conversations whose prompts grow turn by turn, on engines whose caches hold their share of
-// them with some room, and by far not all of them. Even a perfect choice finds only 92% there: new turns are in no cache.
+// them with a third more. Picked by load alone, a conversation finds itself in the cache where it was a turn ago, one time in
+// four. Even a perfect choice finds only 92%: what a turn adds is in no cache.
 func TestPrefixAffinityKeepsCachesWarm(t *testing.T) {
 	t.Parallel()
 	hits := map[string]float64{}
 	for _, policy := range []string{"least_loaded", "prefix_affinity"} {
 		hits[policy] = cacheHits(t, policy)
 	}
-	if hits["prefix_affinity"] < 0.9 || hits["least_loaded"] > 0.45 {
-		t.Errorf("share of cached prompt tokens: %v", hits)
+	if hits["prefix_affinity"] < 0.9 || hits["least_loaded"] < 0.2 || hits["least_loaded"] > 0.33 {
+		t.Errorf("share of cached prompt tokens: %v, want 0.9 and more, and about 0.25", hits)
 	}
 }
 
@@ -139,12 +142,12 @@ func TestPrefixAffinityKeepsCachesWarm(t *testing.T) {
 func cacheHits(t *testing.T, policy string) float64 {
 	const (
 		clients = 8
-		each    = 16 // conversations a client holds at the same time
-		turns   = 30 // of a conversation
+		each    = 32 // conversations a client holds at the same time
+		turns   = 24 // of a conversation
 		system  = 4000
 		grows   = 40 // bytes a turn
 	)
-	engine := sim.Options{CacheTokens: 96 << 10}
+	engine := sim.Options{CacheTokens: 106 << 10}
 	p := start(t, setup{engines: []sim.Options{engine, engine, engine, engine}, model: "policy: " + policy})
 	messages := func(id, turn int) string {
 		var b strings.Builder

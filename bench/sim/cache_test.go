@@ -1,0 +1,42 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestPrefixCacheForgetsTheLeastRecentlyUsed compares the cache with a list that is searched.
+func TestPrefixCacheForgetsTheLeastRecentlyUsed(t *testing.T) {
+	const room = 40
+	c := newPrefixCache(room * blockTokens)
+	var list []uint64 // the newest first
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		var blocks []uint64
+		first := uint64(r.IntN(12)) * 100
+		for i := range r.IntN(9) + 1 {
+			blocks = append(blocks, first+uint64(i))
+		}
+		want := 0
+		for want < len(blocks) && slices.Contains(list, blocks[want]) {
+			want++
+		}
+		if got := c.cached(blocks, 1<<20) / blockTokens; got != want {
+			t.Fatalf("%d blocks cached, want %d", got, want)
+		}
+		c.insert(blocks)
+		for i := len(blocks) - 1; i >= 0; i-- {
+			list = slices.DeleteFunc(list, func(b uint64) bool { return b == blocks[i] })
+			list = slices.Insert(list, 0, blocks[i])
+		}
+		list = list[:min(len(list), room)]
+		if len(c.at) != len(list) || len(c.uses) > room+1 {
+			t.Fatalf("%d blocks are kept in %d places, want %d", len(c.at), len(c.uses), len(list))
+		}
+	}
+	c.clear()
+	if n := c.cached([]uint64{1}, 100); n != 0 {
+		t.Errorf("%d tokens cached after clear", n)
+	}
+}
