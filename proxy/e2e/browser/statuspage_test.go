@@ -1,0 +1,258 @@
+package browser
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"go.uber.org/zap"
+
+	"penstock/bench/sim"
+	"penstock/config"
+	"penstock/proxy"
+	"penstock/upstreams"
+)
+
+// The status page in a real browser, against a live edge: what an operator sees while a model fills, an engine dies and comes
+// back, and an upstream is drained by a click.
+
+const (
+	token    = "the-admin-token-of-this-test"
+	patience = 30 * time.Second
+)
+
+// live is an edge with two simulated engines of one slot each.
+type live struct {
+	t       *testing.T
+	engines []*sim.Engine
+	public  string
+	admin   string
+}
+
+func startLive(t *testing.T) *live {
+	l := &live{t: t}
+	text := "auth: none\nadmin: { token: " + token + " }\ntimeouts: { linger: 0s, drain: 1s }\nupstreams:\n"
+	for i := range 2 {
+		e := sim.New(sim.Options{Listen: "127.0.0.1:0", TokenRate: 50})
+		if err := e.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		l.engines = append(l.engines, e)
+		text += fmt.Sprintf("  - { name: up-%d, url: %q, engine: sim, concurrency: 1, probe: { interval: 200ms } }\n", i, e.URL())
+	}
+	text += `models:
+  - { id: llama, deployments: [{ upstream: up-0, served: sim }, { upstream: up-1, served: sim }], queue: { depth: 4, wait: 60s } }
+  - { id: "<img src=x onerror=alert(1)>", deployments: [{ upstream: up-0, served: sim }] }
+`
+	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
+	if f == nil {
+		t.Fatal(problems)
+	}
+	public, admin := listen(t), listen(t)
+	l.public, l.admin = "http://"+public.Addr().String(), "http://"+admin.Addr().String()
+	f.Listen, f.Admin.Listen = public.Addr().String(), admin.Addr().String()
+	e, err := proxy.New(proxy.Options{Config: f, Log: zap.NewNop(), MemoryLimit: 1 << 30, Public: public, Admin: admin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- e.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func listen(t *testing.T) net.Listener {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
+
+// stream opens an endless stream and returns once it has begun, if it is to begin.
+func (l *live) stream(begun bool) (leave func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.t.Cleanup(cancel)
+	body := `{"model":"llama","stream":true,"messages":[{"role":"user","content":"Hello!"}],"sim":{"tokens":100000}}`
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.public+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if !begun {
+		go func() {
+			if res, err := http.DefaultClient.Do(req); err == nil {
+				res.Body.Close()
+			}
+		}()
+		return cancel
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(res.Body).ReadString('\n'); err != nil || res.StatusCode != 200 {
+		l.t.Fatal(res.Status, err)
+	}
+	return func() { cancel(); res.Body.Close() }
+}
+
+// openPage opens the page as an operator who has given the token. complaints is what the browser objects to.
+func (l *live) openPage(width, height int64, dark bool) (tab context.Context, complaints func() string) {
+	tab = Open(l.t, width, height, dark)
+	var mu sync.Mutex
+	var said strings.Builder
+	note := func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		said.WriteString(text + "\n")
+	}
+	if err := chromedp.Listen(tab, func(ev any) {
+		switch ev := ev.(type) {
+		case *runtime.EventExceptionThrown:
+			note(ev.ExceptionDetails.Text)
+		case *cdplog.EventEntryAdded:
+			note(ev.Entry.Text)
+		}
+	}); err != nil {
+		l.t.Fatal(err)
+	}
+	for _, err := range []error{
+		call(tab, network.Enable, network.EnableParams{}), call(tab, runtime.Enable, cdp.Empty{}), call(tab, cdplog.Enable, cdp.Empty{}),
+		call(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("op:"+token))}}),
+		chromedp.Do(tab, chromedp.Navigate(l.admin+"/")),
+	} {
+		if err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	return tab, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return said.String()
+	}
+}
+
+// call sends a command of the browser's protocol.
+func call[P, R any](tab context.Context, cmd cdp.Command[P, R], params P) error {
+	_, err := chromedp.Call(tab, cmd, params)
+	return err
+}
+
+// sees waits until an expression is true in the page.
+func (l *live) sees(tab context.Context, what, expression string) {
+	l.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		ok, err := chromedp.Run(tab, chromedp.Evaluate[bool]("!!("+expression+")"))
+		if err != nil {
+			l.t.Fatalf("%s: %v", what, err)
+		}
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			text, _ := chromedp.Run(tab, chromedp.Evaluate[string]("document.body.innerText"))
+			l.t.Fatalf("the page does not show: %s (%s)\n%s", what, expression, text)
+		}
+	}
+}
+
+func TestStatusPageIsLive(t *testing.T) {
+	l := startLive(t)
+	tab, complaints := l.openPage(1280, 1600, false)
+	const row0, row1 = `document.querySelector('tr[data-upstream="up-0"]')`, `document.querySelector('tr[data-upstream="up-1"]')`
+	l.sees(tab, "that it is connected", `document.querySelector("#live.on")`)
+	l.sees(tab, "health", `document.querySelector(".verdict.ok") && document.body.innerText.includes("2 of 2 upstreams take calls")`)
+	l.sees(tab, "a hostile name as text", `document.querySelector('#models').innerText.includes("<img src=x onerror=alert(1)>") && !document.querySelector("#models img")`)
+
+	// A model fills, and one more waits.
+	leave := l.stream(true)
+	l.sees(tab, "one slot of two in use", `document.querySelector('[data-model="llama"] .poolrow b').innerText.startsWith("1 of 2")`)
+	leaveToo := l.stream(true)
+	leaveThird := l.stream(false)
+	l.sees(tab, "the model full", `document.querySelector('[data-model="llama"] .bar.full') && document.querySelector('[data-model="llama"]').innerText.includes("full")`)
+	l.sees(tab, "one in the queue", `document.querySelector('[data-model="llama"] .queue').innerText.includes("1 waiting of 4") && document.querySelector("#calls").innerText.includes("queued")`)
+	l.sees(tab, "two streams", `[...document.querySelectorAll("#calls tr.running")].filter(r => r.innerText.includes("streaming")).length == 2`)
+	l.sees(tab, "tokens a second", `document.querySelector('tr[data-upstream="up-0"] [data-label="Tokens a second"] .spark')`)
+	leaveThird()
+	leave()
+	leaveToo()
+	l.sees(tab, "that the clients left", `document.querySelectorAll("#calls tr.left").length == 3`)
+
+	// An engine dies and comes back.
+	l.engines[0].Unlisten()
+	l.engines[0].Drop(1, true)
+	l.sees(tab, "the engine down, in words", row0+`.dataset.state == "down" && `+row0+`.innerText.includes("✕ down") && document.querySelector(".verdict.out, .verdict.degraded").innerText.includes("up-0 is down")`)
+	l.sees(tab, "why its target is out", `document.querySelector('[data-model="llama"] .targets .gone').innerText.includes("upstream is down")`)
+	if err := l.engines[0].Relisten(); err != nil {
+		t.Fatal(err)
+	}
+	l.sees(tab, "the engine up again", row0+`.dataset.state == "up" && document.querySelector(".verdict.ok")`)
+
+	// The focus stays where it is while the page renews itself, and the keyboard drains an upstream.
+	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(document.querySelector('[data-focus="drain up-1"]').focus(), true)`)); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := chromedp.Run(tab, chromedp.Evaluate[string](`document.getElementById("live").innerText`))
+	l.sees(tab, "a renewal that keeps the focus", fmt.Sprintf(`document.getElementById("live").innerText != %q && document.activeElement.dataset.focus == "drain up-1"`, before))
+	if err := chromedp.Do(tab, chromedp.SendKeys(`[data-focus="drain up-1"]`, " ")); err != nil {
+		t.Fatal(err)
+	}
+	l.sees(tab, "the drain", row1+`.dataset.mode == "drain" && `+row1+`.innerText.includes("draining")`)
+	if err := chromedp.Do(tab, chromedp.Click(`tr[data-upstream="up-1"] button[value="ready"]`)); err != nil {
+		t.Fatal(err)
+	}
+	l.sees(tab, "that it is back", row1+`.dataset.mode == "ready"`)
+	if said := complaints(); said != "" {
+		t.Errorf("the browser complains: %s", said)
+	}
+}
+
+// TestStatusPageFits: on a phone and on a desk, light and dark, with and without its script, nothing sticks out and the
+// first paint has everything.
+func TestStatusPageFits(t *testing.T) {
+	l := startLive(t)
+	pictures := map[bool][]byte{}
+	for _, view := range []struct {
+		width, height int64
+		dark          bool
+	}{{390, 844, false}, {1280, 900, false}, {1280, 900, true}} {
+		tab, complaints := l.openPage(view.width, view.height, view.dark)
+		l.sees(tab, "the upstreams", `document.querySelectorAll("tr[data-upstream]").length == 2 && document.fonts.status == "loaded"`)
+		out, err := chromedp.Run(tab, chromedp.Evaluate[float64](`document.documentElement.scrollWidth - innerWidth`))
+		if err != nil || out > 0 {
+			t.Errorf("at %d pixels the page is %v too wide (%v)", view.width, out, err)
+		}
+		picture, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pictures[view.dark] = picture
+		if said := complaints(); said != "" {
+			t.Errorf("the browser complains: %s", said)
+		}
+	}
+	if bytes.Equal(pictures[true], pictures[false]) {
+		t.Error("dark looks like light")
+	}
+}
