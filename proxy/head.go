@@ -37,6 +37,8 @@ var (
 	protoHTTP10 = []byte("HTTP/1.0")
 )
 
+func bareLine() *apierr.Error { return badHead("A line of the request head does not end in CR LF.") }
+
 func badHead(message string) *apierr.Error {
 	return apierr.New(400, codeBadRequest, "%s", message)
 }
@@ -59,12 +61,14 @@ func scanHead(raw []byte) (hosts int, reason string) {
 		} else {
 			raw = nil
 		}
-		line = bytes.TrimSuffix(line, carriageReturn)
+		line, ended := bytes.CutSuffix(line, carriageReturn)
 		if len(line) == 0 {
 			continue
 		}
 		colon := bytes.IndexByte(line, ':')
 		switch {
+		case !ended:
+			return 0, "A header line does not end in CR LF."
 		case line[0] == ' ' || line[0] == '\t':
 			return 0, "A header line is folded."
 		case colon <= 0:

@@ -60,7 +60,11 @@ func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		if c := listen.ConnOf(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() && announced(&ctx.Request.Header) > 0 {
 			c.Linger()
 		}
-		if err := checkHead(&ctx.Request.Header); err != nil {
+		err := checkHead(&ctx.Request.Header)
+		if listen.BareLine(ctx.Conn()) {
+			err = bareLine()
+		}
+		if err != nil {
 			ctx.SetConnectionClose()
 			if !e.tunnel(ctx) {
 				e.respondError(ctx, dialectOf(ctx), err)

@@ -182,7 +182,7 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 	a, path := badHead("The request could not be parsed as HTTP/1.1."), []byte(nil)
 	switch {
 	case errors.Is(err, listen.ErrBareLine):
-		a = badHead("A line of the request head does not end in CR LF.")
+		a = bareLine()
 	case (timedOut(err) || errors.Is(err, io.ErrUnexpectedEOF)) && listen.Target(ctx.Conn()) != nil:
 		a, path = bodyBroken(err), listen.Target(ctx.Conn())
 	case errors.As(err, &small):

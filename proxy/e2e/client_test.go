@@ -153,3 +153,11 @@ func wantNoLeak(t testing.TB, text string) {
 		}
 	}
 }
+
+// wantUnserved checks that no request has reached the engine.
+func (p *penstock) wantUnserved(t *testing.T, upTo int64) {
+	t.Helper()
+	if n := p.engines[0].Stats().Requests; n > upTo {
+		t.Errorf("%d requests upstream, want at most %d", n, upTo)
+	}
+}

@@ -23,6 +23,7 @@ type lines struct {
 	some  bool // the line that is being read is not empty
 	cr    bool // it ends in CR so far
 	whole bool // the blank line has come
+	bare  bool // a line ends in CR or LF alone
 
 	first [64]byte // the beginning of the request line
 	kept  uint8    // of it
@@ -36,12 +37,17 @@ const (
 	linesHead
 )
 
-// scan looks at what was read. It returns false for a line that ends in CR or LF alone.
-func (l *lines) scan(p []byte) bool {
-	if l.at == linesOff || len(p) == 0 {
-		return true
+// look looks at what was read. Behind a line that ends in CR or LF alone, reading fails: not with it, because fasthttp takes any
+// error of the first byte for the connection's end and gives no answer.
+func (l *lines) look(p []byte) {
+	if l.at != linesOff && len(p) > 0 {
+		l.at = linesHead
+		l.bare = !l.scan(p)
 	}
-	l.at = linesHead
+}
+
+// scan looks at more of a head. It returns false for a line that ends in CR or LF alone.
+func (l *lines) scan(p []byte) bool {
 	for len(p) > 0 {
 		if l.cr {
 			if p[0] != '\n' {
@@ -97,6 +103,13 @@ func Active(c net.Conn) {
 	}
 }
 
+// BareLine reports whether the head of the request on c has a line that ends in CR or LF alone: one that was read in one piece
+// may be parsed without coming to ErrBareLine.
+func BareLine(c net.Conn) bool {
+	l := linesOf(c)
+	return l != nil && l.bare
+}
+
 // Target returns the beginning of the path that the request on c is for, when its head has come whole and was looked at, and
 // nil otherwise. fasthttp forgets the path of a request whose body never begins. The bytes are good until the next request.
 func Target(c net.Conn) []byte {
@@ -126,10 +139,14 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if c.dry || len(c.unread) > 0 {
 		return c.reread(p)
 	}
-	n, err := c.read(p)
-	if !c.ln.tls && !c.lines.scan(p[:n]) && err == nil {
-		err = ErrBareLine
+	if c.ln.tls {
+		return c.read(p)
 	}
+	if c.lines.bare {
+		return 0, ErrBareLine
+	}
+	n, err := c.read(p)
+	c.lines.look(p[:n])
 	return n, err
 }
 
@@ -156,11 +173,12 @@ type tlsConn struct {
 	lines lines
 }
 
-// Read reads as its connection does; ErrBareLine ends it.
+// Read reads as its connection does; ErrBareLine ends a head.
 func (c *tlsConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if !c.lines.scan(p[:n]) && err == nil {
-		err = ErrBareLine
+	if c.lines.bare {
+		return 0, ErrBareLine
 	}
+	n, err := c.Conn.Read(p)
+	c.lines.look(p[:n])
 	return n, err
 }

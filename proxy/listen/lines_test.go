@@ -32,8 +32,8 @@ func TestLines(t *testing.T) {
 			l, good := lines{at: linesAwait}, true
 			for rest := []byte(c.text); len(rest) > 0 && good; {
 				n := min(size, len(rest))
-				good = l.scan(rest[:n])
-				rest = rest[n:]
+				l.look(rest[:n])
+				good, rest = !l.bare, rest[n:]
 			}
 			if good != c.good {
 				t.Errorf("%q in pieces of %d: %v", c.text, size, good)
@@ -60,8 +60,12 @@ func FuzzLines(f *testing.F) {
 		}
 		l := lines{at: linesAwait}
 		at := min(int(cut), len(text))
-		if got := l.scan(text[:at]) && l.scan(text[at:]); got != want {
-			t.Fatalf("%q: %v, want %v", text, got, want)
+		l.look(text[:at])
+		if !l.bare {
+			l.look(text[at:])
+		}
+		if l.bare == want {
+			t.Fatalf("%q: bare %v, want %v", text, l.bare, !want)
 		}
 	})
 }
@@ -112,7 +116,10 @@ func TestLinesOfAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	Active(accepted)
-	if err := read(strings.Repeat("/", 90) + "\n"); !errors.Is(err, ErrBareLine) {
+	if err := read(strings.Repeat("/", 90) + "\n"); err != nil || !BareLine(accepted) {
 		t.Errorf("a bare LF: %v", err)
+	}
+	if _, err := accepted.Read(make([]byte, 1)); !errors.Is(err, ErrBareLine) {
+		t.Errorf("behind a bare LF: %v", err)
 	}
 }

@@ -246,6 +246,16 @@ func (e *edge) head(method, target string, header ...string) string {
 		strings.Join(append(header, ""), "\r\n") + "\r\n"
 }
 
+// chat is the body of a chat request for the model "sim"; more is added as further members.
+func (e *edge) chat(more string) string { return chatBody("sim", more) }
+
+func chatBody(model, more string) string {
+	if more != "" {
+		more = "," + more
+	}
+	return `{"model":"` + model + `","messages":[{"role":"user","content":"` + prompt + `"}]` + more + `}`
+}
+
 // request is a whole request as bytes: body sent to path, as JSON unless header says otherwise.
 func (e *edge) request(path, body string, header ...string) string {
 	h := append([]string{"Content-Length: " + strconv.Itoa(len(body))}, header...)

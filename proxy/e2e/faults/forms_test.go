@@ -1,0 +1,180 @@
+package faults
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Rows 61 to 63: forms that are no good, in an inconvenient order, or large; and row 87, bodies beyond the memory for them.
+
+// ears is a model for transcriptions at the first engine.
+const ears = "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"
+
+// part is one part of a form with the boundary B: the head's lines behind the name, and the value.
+func part(name, more, value string) string {
+	return "--B\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n\r\n" + value + "\r\n"
+}
+
+func TestFault61_BadForms(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{models: ears, limits: "upload_body: 8MiB"})
+	const (
+		end       = "--B--\r\n"
+		multipart = "Content-Type: multipart/form-data; boundary=B"
+	)
+	named, file := part("model", "", "ears"), part("file", "; filename=\"a.wav\"\r\nContent-Type: audio/wav", "RIFF")
+	for name, c := range map[string]struct{ kind, form string }{
+		"no content type":            {"X-Nothing: 1", named + file + end},
+		"no boundary":                {"Content-Type: multipart/form-data", named + file + end},
+		"empty boundary":             {"Content-Type: multipart/form-data; boundary=", named + file + end},
+		"wrong boundary":             {"Content-Type: multipart/form-data; boundary=C", named + file + end},
+		"boundary of 71":             {"Content-Type: multipart/form-data; boundary=" + strings.Repeat("b", 71), named + file + end},
+		"two boundaries":             {"Content-Type: multipart/form-data; boundary=C; boundary=B", named + file + end},
+		"boundary with a line end":   {"Content-Type: multipart/form-data; boundary=\"B\\\r\"", named + file + end},
+		"empty body":                 {multipart, ""},
+		"no parts":                   {multipart, end},
+		"no model":                   {multipart, file + end},
+		"empty model":                {multipart, part("model", "", "") + file + end},
+		"model is a file":            {multipart, part("model", "; filename=\"m\"", "ears") + file + end},
+		"two models":                 {multipart, named + named + file + end},
+		"model in two cases":         {multipart, named + part("Model", "", "sim") + file + end},
+		"two models, one behind":     {multipart, named + file + part("model", "", "sim") + end},
+		"two names in a part":        {multipart, part("language\"; name=\"model", "", "ears") + file + end},
+		"no file":                    {multipart, named + end},
+		"file is a text":             {multipart, named + part("file", "", "RIFF") + end},
+		"file is an empty text":      {multipart, named + part("file", "", "") + end},
+		"two files":                  {multipart, named + file + file + end},
+		"no last boundary":           {multipart, named + file},
+		"cut in the file":            {multipart, named + file[:len(file)-3]},
+		"cut in a head":              {multipart, named + file[:20]},
+		"10⁵ parts":                  {multipart, named + strings.Repeat(part("x", "", "y"), 100_000) + file + end},
+		"33 parts":                   {multipart, named + strings.Repeat(part("x", "", "y"), 32) + file + end},
+		"head of 9 KB":               {multipart, named + part("x", "\r\nX-Y: "+strings.Repeat("a", 9<<10), "y") + file + end},
+		"head of 4 MB":               {multipart, named + part("x", "\r\nX-Y: "+strings.Repeat("a", 4<<20), "y") + file + end},
+		"head of many lines":         {multipart, named + part("x", strings.Repeat("\r\nX-Y: a", 100_000), "y") + file + end},
+		"text of 65 KB":              {multipart, named + part("prompt", "", strings.Repeat("p", 65<<10)) + file + end},
+		"name of 9 KB":               {multipart, named + part(strings.Repeat("n", 9<<10), "", "y") + file + end},
+		"nested multipart":           {multipart, named + part("file", "\r\nContent-Type: multipart/mixed; boundary=C", "--C\r\n\r\nx\r\n--C--") + end},
+		"encoded part":               {multipart, part("model", "\r\nContent-Transfer-Encoding: base64", "ZWFycw==") + file + end},
+		"LF for line ends":           {multipart, strings.ReplaceAll(named+file+end, "\r\n", "\n")},
+		"part without a name":        {multipart, named + "--B\r\nContent-Disposition: form-data\r\n\r\nx\r\n" + file + end},
+		"part without a head":        {multipart, named + "--B\r\n\r\nx\r\n" + file + end},
+		"part that is an attachment": {multipart, named + strings.Replace(file, "form-data", "attachment", 1) + end},
+		"preamble without an end":    {multipart, strings.Repeat("x", 1<<20)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := e.dial()
+			conn.t = t
+			_ = conn.SetDeadline(time.Now().Add(2 * patience))
+			begun := time.Now()
+			_ = conn.send(e.head("POST", transcriptions, c.kind, "Content-Length: "+strconv.Itoa(len(c.form))) + c.form)
+			r := conn.reply("POST").wantStatus(400)
+			if !strings.Contains(r.body, `"invalid_request_error"`) {
+				t.Errorf("%s", r.body)
+			}
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			wantSecret(t, "the answer", r.body, e.key)
+		})
+	}
+	t.Cleanup(func() {
+		if n := e.served(); n != 0 {
+			t.Errorf("%d requests upstream", n)
+		}
+		if n := e.memory("VmHWM"); n > 150<<20 {
+			t.Errorf("the program grew to %d MiB", n>>20)
+		}
+	})
+}
+
+// TestFault62_ModelBehindTheFile: the file is held in memory until its model is known, within the memory for bodies.
+func TestFault62_ModelBehindTheFile(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{models: ears, limits: "body_memory: 10%", under: []string{"env", "GOMEMLIMIT=100MiB"}})
+	form := func(size int) string {
+		return part("file", "; filename=\"a.wav\"", strings.Repeat("x", size)) + part("model", "", "ears") + "--B--\r\n"
+	}
+	for _, size := range []int{1, 1000, 3 << 20} {
+		e.postForm(transcriptions, form(size)).wantStatus(200)
+		if l := e.lastCall(); l.Model != "ears" || l.Status != 200 {
+			t.Errorf("the log says %+v", l)
+		}
+	}
+	bodyMemory := refusal{503, "api_error", "no_body_memory", ""}
+	e.postForm(transcriptions, form(12<<20)).wantRefused(chat, bodyMemory)
+	if n := e.served(); n != 3 {
+		t.Errorf("%d requests upstream, want 3", n)
+	}
+	// A temporary file would be in the directory for them, or deleted and still open.
+	waitFor(t, patience, "memory is given back", func() bool { return e.metric("penstock_body_memory_bytes") == 0 })
+	if n := e.memory("VmHWM"); n > 100<<20 {
+		t.Errorf("the program grew to %d MiB", n>>20)
+	}
+}
+
+// TestFault63_LargeUploads: four of a hundred megabytes at once pass through windows.
+func TestFault63_LargeUploads(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{models: ears, limits: "upload_body: 128MiB"})
+	e.postForm(transcriptions, formStart("ears")+"x\r\n--B--\r\n").wantStatus(200)
+	const size = 100 << 20
+	before := e.memory("VmHWM")
+	var uploads sync.WaitGroup
+	for range 4 {
+		c := e.dial()
+		uploads.Go(func() {
+			_ = c.SetDeadline(time.Now().Add(8 * patience))
+			begin, end := formStart("ears"), "\r\n--B--\r\n"
+			_ = c.send(e.head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(begin)+size+len(end))) + begin)
+			if _, err := io.CopyN(c.Conn, zeros{}, size); err != nil {
+				t.Error(err)
+			}
+			_ = c.send(end)
+			if r, err := c.tryReply("POST"); err != nil || r.status != 200 {
+				t.Errorf("%v, %+v", err, r)
+			}
+		})
+	}
+	uploads.Wait()
+	if grown := e.memory("VmHWM") - before; grown > 48<<20 {
+		t.Errorf("the program grew by %d MiB", grown>>20)
+	}
+}
+
+// TestFault87_BodyMemory: what bodies may hold together is bounded; beyond it new ones are refused, and small ones go on.
+func TestFault87_BodyMemory(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{limits: "body_memory: 20%", timeouts: "client_body: 30s", under: []string{"env", "GOMEMLIMIT=100MiB"}})
+	pad := strings.Repeat("x", 4<<20)
+	var held []*raw
+	for _, w := range plainWays {
+		for range 6 {
+			whole := e.request(w.path, w.body("sim", pad, ""))
+			c := e.dial()
+			_ = c.SetDeadline(time.Now().Add(4 * patience))
+			_ = c.send(whole[:len(whole)-1<<20])
+			held = append(held, c)
+		}
+	}
+	bodyMemory := refusal{503, "api_error", "no_body_memory", ""}
+	refused := func() float64 { return e.metric("penstock_errors_total", `code="no_body_memory"`) }
+	waitFor(t, patience, "the memory is full", func() bool { return refused() >= 10 })
+	for _, w := range allWays {
+		e.ask(w, "").text(w) // a small one
+		e.post(w.path, w.body("sim", strings.Repeat("x", 8<<20), "")).wantRefused(w, bodyMemory)
+	}
+	for _, c := range held {
+		c.reset()
+	}
+	waitFor(t, patience, "memory is given back", func() bool { return e.metric("penstock_body_memory_bytes") == 0 })
+	e.post(chat.path, chat.body("sim", strings.Repeat("x", 8<<20), "")).wantStatus(400) // the context of the engine
+	if n := e.memory("VmHWM"); n > 140<<20 {
+		t.Errorf("the program grew to %d MiB with a limit of 100", n>>20)
+	}
+}

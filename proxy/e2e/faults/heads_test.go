@@ -1,0 +1,341 @@
+package faults
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+)
+
+// Rows 46 to 51: heads that are malformed, hosts, methods, versions and paths.
+
+// only sends text and returns the first answer; the edge must close after it and send nothing else.
+func (e *edge) only(t *testing.T, text string) *reply {
+	t.Helper()
+	c := e.dial()
+	_ = c.send(text)
+	r, err := c.tryReply("POST")
+	if err != nil {
+		return nil // closed without an answer
+	}
+	rest, closed := c.closed(patience)
+	if !closed {
+		t.Errorf("status %d, and the connection stays open", r.status)
+	}
+	if rest != "" {
+		t.Errorf("something follows the answer: %.200q", rest)
+	}
+	r.t = t
+	return r
+}
+
+// wantUnserved checks that no request has reached the engine.
+func (e *edge) wantUnserved(t *testing.T, upTo int64) {
+	t.Helper()
+	if n := e.engines[0].Stats().Requests; n > upTo {
+		t.Errorf("%d requests upstream, want at most %d", n, upTo)
+	}
+}
+
+func TestFault46_MalformedHeads(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{timeouts: "client_header: 1s, client_idle: 1s"})
+	body := e.chat("")
+	auth := "Authorization: Bearer " + e.key
+	length := "Content-Length: " + strconv.Itoa(len(body))
+	build := func(first string, lines ...string) string {
+		return first + "\r\n" + strings.Join(append(lines, auth, length, "Content-Type: application/json"), "\r\n") + "\r\n\r\n" + body
+	}
+	const line = "POST /v1/chat/completions HTTP/1.1"
+	for name, text := range map[string]string{
+		"no Host":           build(line),
+		"two Hosts":         build(line, "Host: a", "Host: b"),
+		"two equal Hosts":   build(line, "Host: a", "host: a"),
+		"NUL in value":      build(line, "Host: a", "X: a\x00b"),
+		"NUL in name":       build(line, "Host: a", "X\x00: a"),
+		"bare CR":           build(line, "Host: a", "X: a\rb"),
+		"bare CR as end":    build(line, "Host: a", "X: a\rY: b"),
+		"folding":           build(line, "Host: a", "X: a\r\n b"),
+		"folding with tab":  build(line, "Host: a", "X: a\r\n\tb"),
+		"no colon":          build(line, "Host: a", "nocolon"),
+		"empty name":        build(line, "Host: a", ": value"),
+		"blank in name":     build(line, "Host: a", "X Y: a"),
+		"blank before ':'":  build(line, "Host: a", "X : a"),
+		"blank first":       build(line, " Host: a", "Host: a"),
+		"DEL in value":      build(line, "Host: a", "X: a\x7fb"),
+		"escape in value":   build(line, "Host: a", "X: \x1b[31m"),
+		"8-bit in name":     build(line, "Host: a", "X\xff: a"),
+		"two blanks":        build("POST  /v1/chat/completions HTTP/1.1", "Host: a"),
+		"tab":               build("POST\t/v1/chat/completions\tHTTP/1.1", "Host: a"),
+		"no version":        build("POST /v1/chat/completions", "Host: a"),
+		"blank at the end":  build(line+" ", "Host: a"),
+		"control in target": build("POST /v1/chat/\x01completions HTTP/1.1", "Host: a"),
+		"NUL in target":     build("POST /v1/chat/completions\x00 HTTP/1.1", "Host: a"),
+		"only LF":           strings.ReplaceAll(build(line, "Host: a", "X: a\x00"), "\r\n", "\n"),
+		"rubbish":           "\x00\x01\x02\x03\r\n\r\n",
+		"empty lines":       strings.Repeat("\r\n", 100) + "x\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if r := e.only(t, text); r != nil && r.status != 400 && r.status != 505 && r.status != 404 {
+				t.Errorf("status %d: %s", r.status, r.body)
+			}
+		})
+	}
+	t.Cleanup(func() { e.wantUnserved(t, 0) })
+}
+
+// TestFault46_BareLineEnds: a head whose lines end in LF or CR alone is refused at once, not when the header's clock runs out;
+// a body may hold both.
+func TestFault46_BareLineEnds(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{})
+	whole := e.request(chat.path, e.chat(""))
+	get := "GET /health HTTP/1.1\r\nHost: edge\r\n\r\n"
+	for name, text := range map[string]string{
+		"LF":                     strings.ReplaceAll(get, "\r\n", "\n"),
+		"LF in a POST":           strings.ReplaceAll(whole, "\r\n", "\n"),
+		"one LF":                 strings.Replace(get, "edge\r\n", "edge\n", 1),
+		"LF for the blank line":  strings.TrimSuffix(get, "\r\n") + "\n",
+		"LF after the first":     strings.Replace(get, "\r\n", "\n", 1),
+		"CR":                     strings.ReplaceAll(get, "\r\n", "\r"),
+		"LF CR":                  strings.ReplaceAll(get, "\r\n", "\n\r"),
+		"LF behind a good one":   get + strings.ReplaceAll(get, "\r\n", "\n"),
+		"LF and a hidden header": strings.Replace(whole, "Host: edge\r\n", "Host: edge\r\nX: a\nTransfer-Encoding: chunked\r\n", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begun := time.Now()
+			c := e.dial()
+			c.t = t
+			_ = c.send(text)
+			r := c.reply("GET")
+			if name == "LF behind a good one" {
+				r.wantStatus(200)
+				r = c.reply("GET")
+			}
+			if name == "LF behind a good one" && r.status == 408 {
+				return // what comes without waiting for an answer is not looked at: the header's clock ends it
+			}
+			r.wantRefused(chat, badRequest)
+			if rest, ok := c.closed(patience); !ok || rest != "" {
+				t.Errorf("not closed, or more came: %q", rest)
+			}
+			if took := time.Since(begun); took > 8*time.Second { // the clock has ten
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+	t.Run("in a body", func(t *testing.T) {
+		t.Parallel()
+		body := strings.Replace(e.chat(""), ",", ",\n\r\n\n\r\r\n\r\n", 1)
+		c := e.dial()
+		c.t = t
+		for range 3 {
+			_ = c.send(e.request(chat.path, body))
+			c.reply("POST").wantStatus(200)
+		}
+		_ = c.send(strings.Repeat(e.request(chat.path, body), 3))
+		for range 3 {
+			c.reply("POST").wantStatus(200)
+		}
+	})
+	t.Cleanup(func() { e.wantUnserved(t, 6) })
+}
+
+func TestFault47_HostAttacks(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{engines: []sim.Options{{Record: true}}})
+	for _, host := range []string{"x/#@evil", "evil.example/path", "a b", "a@b", "a,b", "a;b", "<script>", "a\tb", "a\"b", "a\\b", "a?b", "http://a", "a{b}", "a|b"} {
+		t.Run(host, func(t *testing.T) {
+			t.Parallel()
+			text := strings.Replace(e.request(chat.path, e.chat("")), "Host: edge", "Host: "+host, 1)
+			if r := e.only(t, text); r == nil || r.status != 400 {
+				t.Errorf("answer %+v", r)
+			}
+		})
+	}
+	t.Run("decides nothing", func(t *testing.T) {
+		t.Parallel()
+		for _, host := range []string{"evil.example", "127.0.0.1:1", "[::1]:80", "localhost"} {
+			c := e.dial()
+			_ = c.send(strings.Replace(e.request(chat.path, e.chat("")), "Host: edge", "Host: "+host, 1))
+			r := c.reply("POST").wantStatus(200)
+			if strings.Contains(r.body, "evil") || e.engines[0].Stats().LastRequest.Get("Host") == host {
+				t.Error("the Host was used")
+			}
+		}
+	})
+}
+
+func TestFault48_Methods(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{})
+	body := e.chat("")
+	for _, method := range strings.Fields("GET HEAD PUT DELETE PATCH OPTIONS FROB post Post CONNECT TRACE QUERY") {
+		for _, path := range []string{"/v1/chat/completions", "/v1/models", "/health"} {
+			if path != "/v1/chat/completions" && (method == "GET" || method == "HEAD") {
+				continue
+			}
+			t.Run(method+path, func(t *testing.T) {
+				t.Parallel()
+				c := e.dial()
+				_ = c.send(e.head(method, path, "Content-Type: application/json", "X-Echo: "+canary, "Content-Length: "+strconv.Itoa(len(body))) + body)
+				r := c.reply(method)
+				if r.status != 405 {
+					t.Fatalf("status %d, want 405\n%s", r.status, r.body)
+				}
+				want := "POST"
+				if path != "/v1/chat/completions" {
+					want = "GET, HEAD"
+				}
+				if allow := r.header.Get("Allow"); allow != want && allow != "HEAD, GET" {
+					t.Errorf("Allow %q, want %q", allow, want)
+				}
+				if strings.Contains(r.body, canary) {
+					t.Error("the request was echoed")
+				}
+			})
+		}
+	}
+	for _, text := range []string{
+		"CONNECT engine:8000 HTTP/1.1\r\nHost: engine:8000\r\n\r\n",
+		"TRACE * HTTP/1.1\r\nHost: edge\r\n\r\n",
+		"OPTIONS * HTTP/1.1\r\nHost: edge\r\n\r\n",
+	} {
+		t.Run(text[:8], func(t *testing.T) {
+			t.Parallel()
+			c := e.dial()
+			_ = c.send(text)
+			r := c.reply("GET")
+			if r.status != 405 && !(r.status == 400 && strings.Contains(text, "*")) { // the parser refuses that target first
+				t.Errorf("status %d: %s", r.status, r.body)
+			}
+			if r.status == 405 && r.header.Get("Allow") == "" {
+				t.Error("no Allow")
+			}
+		})
+	}
+	t.Cleanup(func() { e.wantUnserved(t, 0) })
+}
+
+func TestFault49_Versions(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{timeouts: "client_header: 1s, client_idle: 1s"})
+	good := e.request(chat.path, e.chat(""))
+	for name, text := range map[string]string{
+		"0.9":            "GET /health\r\n",
+		"0.9 whole":      "GET /health\r\n\r\n",
+		"1.2":            strings.Replace(good, "HTTP/1.1", "HTTP/1.2", 1),
+		"2.0":            strings.Replace(good, "HTTP/1.1", "HTTP/2.0", 1),
+		"3.0":            strings.Replace(good, "HTTP/1.1", "HTTP/3.0", 1),
+		"1.10":           strings.Replace(good, "HTTP/1.1", "HTTP/1.10", 1),
+		"01.1":           strings.Replace(good, "HTTP/1.1", "HTTP/01.1", 1),
+		"lower":          strings.Replace(good, "HTTP/1.1", "http/1.1", 1),
+		"word":           strings.Replace(good, "HTTP/1.1", "ICY", 1),
+		"h2 preface":     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+		"TLS hello":      "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03" + strings.Repeat("\x7a", 160),
+		"SSH":            "SSH-2.0-OpenSSH_9.6\r\n",
+		"PROXY protocol": "PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n" + good,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if r := e.only(t, text); r != nil && r.status != 400 && r.status != 505 && r.status != 408 {
+				t.Errorf("status %d: %s", r.status, r.body)
+			}
+		})
+	}
+	t.Run("Upgrade", func(t *testing.T) {
+		t.Parallel()
+		for _, lines := range [][]string{
+			{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13"},
+			{"Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"},
+		} {
+			c := e.dial()
+			_ = c.send(e.head("GET", "/health", lines...))
+			if r := c.reply("GET"); r.status != 200 && r.status != 400 {
+				t.Errorf("status %d", r.status)
+			}
+		}
+	})
+}
+
+func TestFault50_HTTP10(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{})
+	old := func(more string, header ...string) string {
+		return strings.Replace(e.request(chat.path, e.chat(more), header...), "HTTP/1.1", "HTTP/1.0", 1)
+	}
+	c := e.dial()
+	_ = c.send(old(""))
+	res, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != 200 || res.ContentLength < 0 || len(res.TransferEncoding) > 0 {
+		t.Errorf("status %d, length %d, encoding %v", res.StatusCode, res.ContentLength, res.TransferEncoding)
+	}
+	if _, closed := c.closed(patience); !closed {
+		t.Error("the connection stays open")
+	}
+	e.only(t, old(`"stream":true`)).wantRefused(chat, refusal{505, "invalid_request_error", "bad_request", ""})
+	// Large answers have a length too.
+	c = e.dial()
+	_ = c.send(old(`"sim":{"tokens":20000}`))
+	res, err = http.ReadResponse(bufio.NewReader(c.in), nil)
+	if err != nil || res.StatusCode != 200 || res.ContentLength < 64<<10 {
+		t.Errorf("%v, %+v", err, res)
+	}
+	res.Body.Close()
+	c.Close()
+}
+
+func TestFault51_Paths(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{})
+	body := e.chat("")
+	paths := []string{
+		"//v1/chat/completions", "/v1//chat/completions", "/./v1/chat/completions", "/v1/../v1/chat/completions", "/v1/chat/../chat/completions",
+		"/v1%2fchat/completions", "/v1/chat%2Fcompletions", "/v1/%63hat/completions", "/v1/chat/completions;x=1", "/v1/chat/completions#frag",
+		"/v1\\chat\\completions", "/V1/CHAT/COMPLETIONS", "/v1/chat/completions/", "/v1/chat/completions%00", "/v1/chat/completions%20", "/v1/chat",
+		"/%2e%2e/v1/chat/completions", "/health/../v1/chat/completions", "/v1/models/../chat/completions", "/" + strings.Repeat("a", 4000),
+		"/health/", "/Health", "//health", "/..;/health", "/v1", "/v1/", "",
+	}
+	for _, path := range paths {
+		for _, keyed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%.60q/%v", path, keyed), func(t *testing.T) {
+				t.Parallel()
+				text := e.head("POST", path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(len(body))) + body
+				if !keyed {
+					text = strings.Replace(text, "Authorization: Bearer "+e.key+"\r\n", "", 1)
+				}
+				c := e.dial()
+				_ = c.send(text)
+				r := c.reply("POST")
+				switch {
+				case r.status == 404 || r.status == 400 || r.status == 405:
+				case r.status == 200 && keyed: // exactly the endpoint
+				case r.status == 401 && !keyed:
+				default:
+					t.Errorf("status %d: %s", r.status, r.body)
+				}
+				if r.header.Get("Location") != "" || strings.Contains(r.body, "aaaaaaaa") {
+					t.Error("a redirect or an echo")
+				}
+			})
+		}
+	}
+	t.Run("absolute form", func(t *testing.T) {
+		t.Parallel()
+		for _, target := range []string{"http://engine:8000/v1/chat/completions", "http://edge/v1/chat/completions", "https://evil.example/"} {
+			if r := e.only(t, e.head("POST", target, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(len(body)))+body); r != nil && r.status != 400 && r.status != 404 {
+				t.Errorf("%s: status %d", target, r.status)
+			}
+		}
+	})
+}
