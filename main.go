@@ -38,6 +38,7 @@ type cli struct {
 	Check   checkCmd   `cmd:"" help:"Validate configuration files and print every problem with its line."`
 	Reload  reloadCmd  `cmd:"" help:"Make a running edge read its configuration again; prints what changed, or what is wrong."`
 	Top     topCmd     `cmd:"" help:"Show a running edge in the terminal: models, upstreams, calls. The status page in a browser shows more."`
+	Ready   readyCmd   `cmd:"" help:"Ask a running edge whether it takes new requests: exit code 0 when it does. For health checks of containers."`
 	Doctor  doctorCmd  `cmd:"" help:"Ask an engine what it is: what it can do, its quirks, and the configuration lines to paste."`
 	Bench   bench.CLI  `cmd:"" help:"Load-test any such API, or compare and print the results."`
 	Sim     sim.CLI    `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
@@ -257,6 +258,13 @@ func (t *topCmd) Run() error {
 		Colour: screen && os.Getenv("NO_COLOR") == "",
 	})
 }
+
+type readyCmd struct {
+	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
+}
+
+// Run asks. No answer, and that the edge drains, are errors.
+func (r *readyCmd) Run() error { return proxy.RequestReady(r.Admin) }
 
 type doctorCmd struct {
 	URL    string `arg:"" name:"url" help:"Base URL of the engine, such as http://10.0.0.11:8000."`

@@ -10,6 +10,16 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
+// readyPatience is how long RequestReady waits for the answer: it takes no work to give.
+const readyPatience = 2 * time.Second
+
+// RequestReady asks a running edge, by the base URL of its admin listener or its address, whether it takes new requests. The
+// error says why it does not.
+func RequestReady(admin string) error {
+	_, _, err := askAdmin(fasthttp.MethodGet, admin, "/-/ready", "", readyPatience)
+	return err
+}
+
 // askAdmin sends one request to a running edge's admin listener. admin is its base URL or address; token is the admin token,
 // empty where there is none. It returns the body of a 200 or, with refused true, of a 422. The error says what to mend.
 func askAdmin(method, admin, path, token string, patience time.Duration) (body []byte, refused bool, err error) {
@@ -40,6 +50,8 @@ func askAdmin(method, admin, path, token string, patience time.Duration) (body [
 		return body, false, nil
 	case fasthttp.StatusUnprocessableEntity:
 		return body, true, nil
+	case fasthttp.StatusServiceUnavailable:
+		return nil, false, errors.New("the edge takes no new requests: it is draining")
 	case fasthttp.StatusUnauthorized:
 		return nil, false, errors.New("the edge wants its admin token (admin.token): give it with --token")
 	}

@@ -47,5 +47,12 @@
 // wrote it to an engine whose operator lists the dialect under `native` (native.go). That is decided once the target is known,
 // so the kinds may be mixed within a model and a retry may cross over.
 //
-// A snapshot of the configuration is loaded once a request. Reloading builds the next one whole and swaps one pointer.
+// A snapshot of the configuration is loaded once a request. Reloading builds the next one whole and swaps one pointer
+// (reload.go). Before that it is compared with what runs (forecast.go): each model's slots are told, and a model that serves
+// calls is not left with nobody to take them unless the operator insists. That decision is made before anything is touched,
+// so upstreams that only the new file has are probed for it while they are not live yet. A file that asks for what runs is no
+// new version; watchers and signals may ask as often as they like.
+//
+// A drain (drain.go) leaves the port first and the connections after it, each when its client has been told or has nothing
+// on its way (package listen). fasthttp's own shutdown comes last, because it closes kept connections without a look.
 package proxy

@@ -20,11 +20,12 @@ func (e *Edge) drain() {
 	t := e.current.Load().Config.Timeouts
 	e.log.Info("draining", zap.Int64("calls", e.calls.InFlight()))
 	listen.NotifyStopping("draining")
-	e.draining.Store(true)
-	if e.opts.SharedPort && e.admin != nil {
+	if e.opts.SharedPort && e.opts.Admin != nil {
 		// The next process has this port too, and must not be taken for one that is not ready.
-		e.shutAdmin()
+		_ = listen.CloseGently(e.opts.Admin)
+		_ = e.shutAdmin() // it ends with the process at the latest
 	}
+	e.draining.Store(true)
 	e.hurried(t.Linger.D(), func() bool { return false })
 	e.watch.Leave()
 	gone := func() bool { return e.watch.Open() == 0 }

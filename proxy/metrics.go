@@ -44,9 +44,12 @@ func (e *Edge) observeSelf() {
 		}
 		return 0
 	})
-	if e.opts.Certificate != nil {
-		gauge("penstock_certificate_expiry_timestamp_seconds", func() float64 { return float64(e.opts.Certificate.NotAfter().Unix()) })
-	}
+	gauge("penstock_certificate_expiry_timestamp_seconds", func() float64 {
+		if e.opts.Certificate == nil {
+			return 0
+		}
+		return float64(e.opts.Certificate.NotAfter().Unix())
+	})
 	gauge("penstock_retry_budget", func() float64 {
 		_, allowed := e.retries.State(e.now(), e.current.Load().Config.Retry.Budget)
 		return float64(allowed)

@@ -58,7 +58,8 @@ func Run(end *Shutdown, o RunOptions) error {
 		}
 	}
 	memory, source := limit.ApplyMemoryLimit()
-	e, err := New(Options{Config: c, Log: log, MemoryLimit: memory,
+	e, err := New(Options{
+		Config: c, Log: log, MemoryLimit: memory,
 		Public: public, Admin: admin, InheritedPublic: ports.inherited, SharedPort: o.SharePort, Hurry: end.Hurry,
 		Certificate: cert, Load: o.Load, LogDropped: sink.Dropped,
 	})

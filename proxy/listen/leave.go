@@ -27,12 +27,7 @@ func (l *Listener) Leave() {
 	if l.keepSocket {
 		_ = l.Listener.Close() // the queue is the next process's
 	} else {
-		l.refuseNew()
-		time.Sleep(handshakeTime)
-		for end := time.Now().Add(backlogTime); l.backlog() > 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
-		_ = l.Listener.Close()
+		_ = CloseGently(l.Listener)
 	}
 	l.leaving.Store(true)
 	for _, c := range l.snapshot() {
@@ -43,18 +38,25 @@ func (l *Listener) Leave() {
 	}
 }
 
-// refuseNew makes the kernel ignore new connections while those in its queue are still accepted. Where it cannot, closing
-// the listener resets what came in since the queue was found empty.
-func (l *Listener) refuseNew() { l.control(func(fd uintptr) { dropSYN(fd) }) }
-
-// backlog is how many connections wait to be accepted; 0 where that cannot be told.
-func (l *Listener) backlog() (n int) {
-	l.control(func(fd uintptr) { n = acceptQueue(fd) })
-	return n
+// CloseGently closes a listener when everybody whose handshake had begun has been accepted; somebody must go on accepting
+// meanwhile. The kernel ignores newcomers from the start, where it can be told to; elsewhere closing resets those that came
+// in after the last look.
+func CloseGently(ln net.Listener) error {
+	control(ln, dropSYN)
+	time.Sleep(handshakeTime)
+	for end := time.Now().Add(backlogTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		waiting := 0
+		control(ln, func(fd uintptr) { waiting = acceptQueue(fd) })
+		if waiting == 0 {
+			break
+		}
+	}
+	return ln.Close()
 }
 
-func (l *Listener) control(f func(fd uintptr)) {
-	if tcp, ok := l.Listener.(*net.TCPListener); ok {
+// control calls f with the descriptor of a TCP listener that is open.
+func control(ln net.Listener, f func(fd uintptr)) {
+	if tcp, ok := ln.(*net.TCPListener); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
 			_ = raw.Control(f) // fails on a closed listener only
 		}

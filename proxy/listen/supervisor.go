@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -35,7 +36,7 @@ func InheritSockets() (Sockets, error) {
 func inherit(f *os.File, slot *net.Listener) error {
 	defer f.Close() // FileListener has a descriptor of its own
 	if *slot != nil {
-		return fmt.Errorf("there is one already: pass on a public socket, and one with FileDescriptorName=admin")
+		return errors.New("there is one already: pass on a public socket, and one with FileDescriptorName=admin")
 	}
 	ln, err := net.FileListener(f)
 	if err != nil {
