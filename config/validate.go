@@ -40,7 +40,9 @@ func (c *checker) server() {
 	c.oneOf("log.format", "log.format", "a format", f.Log.Format)
 	c.oneOf("on_revoke", "on_revoke", "a choice", f.OnRevoke)
 	if f.Tracing.OTLP != "" {
-		c.fail("tracing.otlp", "traces are not available in this version: leave it empty")
+		if _, err := checkHTTP(f.Tracing.OTLP); err != nil {
+			c.fail("tracing.otlp", "%s", err)
+		}
 	}
 	c.limits(f.Limits)
 	c.timeouts(f.Timeouts)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/proxy/observe"
 	"penstock/routing"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
@@ -25,12 +26,13 @@ type attempt struct {
 	events *sse.Reader  // of a streamed reply
 	native nativeReader // of a reply in the endpoint's own dialect; nil: it is chat
 
-	count    int   // events that have come
-	streamed bool  // the engine was asked for a stream
-	headed   bool  // the reply's head has come and is a 200
-	begun    bool  // the first event has come
-	ended    bool  // the reply has come to its framed end
-	bad      error // what the event after the last one delivered was; told by the next pull
+	count    int                  // events that have come
+	streamed bool                 // the engine was asked for a stream
+	headed   bool                 // the reply's head has come and is a 200
+	begun    bool                 // the first event has come
+	ended    bool                 // the reply has come to its framed end
+	span     *observe.AttemptSpan // nil without tracing
+	bad      error                // what the event after the last one delivered was; told by the next pull
 
 	sentAt     time.Time // request written
 	readAt     time.Time // last bytes of the reply
@@ -53,6 +55,10 @@ var readerPool = sync.Pool{New: func() any { return sse.NewReader(nil, maxEvent)
 // open takes over lease and sends the call's request under it.
 func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, streamed bool) error {
 	*a = attempt{call: c, lease: lease, target: target, streamed: streamed, x: lease.Exchange()}
+	if c.span != nil {
+		up := lease.Upstream()
+		a.span = c.span.Attempt(c.targets, up.Name(), up.Engine().Name(), up.URL(), target.Served, c.edge.now())
+	}
 	c.publish(a.x)
 	if c.payload != nil {
 		return a.openOther()
@@ -345,6 +351,7 @@ func (a *attempt) end(o upstreams.Outcome) {
 		return
 	}
 	a.call.exchange.Store(nil)
+	a.trace(o)
 	a.x.Close()
 	a.lease.Release(o)
 	a.lease = nil

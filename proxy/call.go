@@ -64,9 +64,10 @@ type Call struct {
 	firstAt  atomic.Int64                       // when the first event came, Unix nanoseconds
 	target   atomic.Pointer[upstreams.Upstream] // upstream, for who looks from outside
 	meter    observe.Meter
-	bodyWait time.Duration // for bytes of the body that had not come yet
-	asked    time.Time     // when the running attempt began
-	awaited  time.Duration // what earlier attempts waited for their engines
+	span     *observe.CallSpan // nil without tracing
+	bodyWait time.Duration     // for bytes of the body that had not come yet
+	asked    time.Time         // when the running attempt began
+	awaited  time.Duration     // what earlier attempts waited for their engines
 	cause    atomic.Pointer[abortCause]
 	left     atomic.Pointer[chan struct{}] // closed by abort while the call waits in a queue
 	exchange atomic.Pointer[upstreams.Exchange]
@@ -92,6 +93,9 @@ func (e *Edge) begin(ctx *fasthttp.RequestCtx, ep *endpoint) *Call {
 	c.conn = listen.ConnOf(ctx.Conn())
 	c.id = appendRequestID(c.id[:0])
 	c.record = observe.Record{Dialect: ep.dialect.name, Start: e.now()}
+	if e.tracer != nil {
+		c.span = e.tracer.Call(ep.traced(), clientTraceparent(&ctx.Request.Header), c.record.Start)
+	}
 	e.calls.Begin()
 	return c
 }
@@ -158,6 +162,7 @@ func (c *Call) finish() {
 	}
 	c.begun.calls.Add(-1)
 	c.edge.calls.Finish(&c.record, now)
+	c.span.End(&c.record, now)
 	c.releaseResponses()
 	c.recycle()
 }

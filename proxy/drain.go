@@ -70,7 +70,9 @@ func (e *Edge) close() error {
 	limit, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
 	err := e.shutAdmin()
-	return errors.Join(err, e.set.Close(limit), e.watch.Release())
+	err = errors.Join(err, e.set.Close(limit), e.watch.Release())
+	_ = e.tracer.Close(limit) // spans that an endpoint does not take are no failure of ours
+	return err
 }
 
 // shutAdmin ends the admin listener. A second time it has nothing to do.

@@ -32,6 +32,9 @@ func (e *Edge) observeSelf() {
 	if e.opts.LogDropped != nil {
 		gauge("penstock_log_dropped_total", func() float64 { return float64(e.opts.LogDropped()) })
 	}
+	if e.tracer != nil {
+		gauge("penstock_spans_dropped_total", func() float64 { return float64(e.tracer.Dropped()) })
+	}
 	gauge("penstock_config_generation", func() float64 { return float64(e.current.Load().Version) })
 	gauge("penstock_reload_success_timestamp_seconds", func() float64 { return float64(e.current.Load().since.UnixMilli()) / 1000 })
 	gauge("penstock_reload_successful", func() float64 {

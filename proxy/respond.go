@@ -76,19 +76,5 @@ func (c *Call) extendWrite() {
 	c.conn.ExtendWriteDeadline(c.edge.now(), d)
 }
 
-// traceparent returns the client's W3C trace context when it is well formed, to be passed on; otherwise nil.
-func (c *Call) traceparent() []byte {
-	b := c.ctx.Request.Header.Peek("Traceparent")
-	if len(b) != 55 || b[2] != '-' || b[35] != '-' || b[52] != '-' {
-		return nil
-	}
-	for i, ch := range b {
-		if i != 2 && i != 35 && i != 52 && (ch < '0' || ch > '9') && (ch < 'a' || ch > 'f') {
-			return nil
-		}
-	}
-	return b
-}
-
 // typeName is all that is told of a panic's value.
 func typeName(v any) string { return fmt.Sprintf("%T", v) }

@@ -75,6 +75,7 @@ type Edge struct {
 	reloading   sync.Mutex
 	lastReload  atomic.Pointer[ReloadResult]
 	counters    counters
+	tracer      *observe.Tracer // nil: traces are off
 	draining    atomic.Bool
 	public      *fasthttp.Server
 	admin       *fasthttp.Server
@@ -89,6 +90,12 @@ func New(o Options) (*Edge, error) {
 	e := &Edge{opts: o, log: o.Log, metrics: metrics.NewSet(), started: time.Now(), queues: map[string]*limit.Queue{}, kick: make(chan string, 1), closing: make(chan struct{})}
 	c := o.Config
 	e.calls = observe.NewCalls(e.metrics, o.Log, c.Log)
+	if c.Tracing.OTLP != "" {
+		var err error
+		if e.tracer, err = observe.NewTracer(c.Tracing.OTLP, version()); err != nil {
+			return nil, err
+		}
+	}
 	e.memory = limit.NewMemory(c.Limits.BodyMemory.Of(o.MemoryLimit))
 	e.keys = limit.NewKeys(retiredKeys, e.started)
 	e.retries = limit.NewRetries(e.started)

@@ -144,6 +144,9 @@ func (u *Upstream) Name() string { return u.name }
 // Label returns the name by which metrics and logs tell this upstream from all others.
 func (u *Upstream) Label() string { return u.label }
 
+// URL returns the base URL that is dialled, without a credential.
+func (u *Upstream) URL() string { return u.url }
+
 // Engine returns the profile in force. With `engine: auto` that is the generic one until the first detection. Never nil.
 func (u *Upstream) Engine() *Profile { return u.engine.Load() }
 

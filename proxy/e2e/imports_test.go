@@ -24,7 +24,7 @@ var allowed = map[string]struct {
 	"proxy/auth":          {ours: "config translate/apierr", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
 	"proxy/limit":         {ours: "config translate/apierr", modules: "github.com/hashicorp/golang-lru/v2/... golang.org/x/sys/...", never: "net log"},
 	"proxy/listen":        {ours: "config", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
-	"proxy/observe":       {ours: "config", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
+	"proxy/observe":       {ours: "config", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/...", never: "net log"},
 	"proxy/catalog":       {ours: "config routing upstreams translate/jsonx", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/multipart":     {never: "net os log mime"},

@@ -10,10 +10,21 @@
 //
 // Nothing of a client is ever written: the Record has no field for a prompt, a reply, a path or a header.
 //
-// Handles are looked up by a small struct in a sync.Map instead of by a metric's name, because building the name would
-// cost more than counting.
+// Handles are looked up by a small struct in maps that are read without a lock and copied to grow, because building a
+// metric's name would cost more than counting. Counting and remembering a call allocates nothing. A reload drops the series
+// of what it removes; a call that ends later is counted under "-".
+//
+// Every metric is in one table (families.go) with its type and what it says. The page is written from that table, so a
+// metric without a description cannot be shown with one missing; the dashboard and the alert rules are tested against it.
+//
+// What the status page shows of calls comes from fixed rings (recent.go) and short histories (history.go), what is charged
+// from Usage. All three are fed by Finish from the same Record.
 //
 // Latencies are cumulative `le` histograms (PrometheusHistogram), so that plain Prometheus can compute quantiles.
+//
+// Traces are off unless an endpoint is configured; then a call and each of its attempts is a span, begun early because the
+// engine must be given its id. Ended spans wait in a bounded queue for one goroutine: the SDK's own batcher is not used
+// because it does not tell how many it lost.
 //
 // The log is written by one goroutine from a bounded buffer (Sink). A slow disk or a blocked pipe makes it drop lines and
 // count them; it never makes a request wait.
