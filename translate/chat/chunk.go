@@ -191,6 +191,20 @@ func (c *Choice) Read(v jsonx.Value) error {
 	return nil
 }
 
+// check refuses texts and calls that no client could read. A text may be null or left out, and content a list of parts.
+func (d *Delta) check() error {
+	for _, text := range [...]jsonx.Value{d.Content, d.Refusal} {
+		switch text.Kind() {
+		case jsonx.Number, jsonx.True, jsonx.False, jsonx.Object:
+			return bad(notText)
+		}
+	}
+	if calls := d.ToolCalls; calls.Exists() && !calls.IsArray() && !calls.IsNull() {
+		return bad(badCall)
+	}
+	return nil
+}
+
 // member takes one member and reports whether it is one that we read.
 func (c *Choice) member(name []byte, v jsonx.Value) (known bool, err error) {
 	switch string(name) {

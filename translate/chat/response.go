@@ -49,6 +49,9 @@ func (c *Completion) Parse(body []byte) error {
 			return bad(noMessage)
 		}
 		message.Read(choice.Body)
+		if err := message.check(); err != nil {
+			return err
+		}
 		c.generated += message.size()
 	}
 	return nil

@@ -218,6 +218,9 @@ func (s *Source) learn(data []byte, v jsonx.Value, call bool, d *Delta) {
 
 // take takes what a choice brings: a delta, or a message when whole.
 func (s *Source) take(choice *Choice, d *Delta, whole bool) error {
+	if err := d.check(); err != nil {
+		return err
+	}
 	s.choice(choice)
 	if d.Visible() || HasText(d.Reasoning) {
 		s.deltas++

@@ -164,6 +164,9 @@ func (s *Stream) choices() (g gist, err error) {
 		}
 		g.choices++
 		d.Read(c.Body)
+		if err := d.check(); err != nil {
+			return g, err
+		}
 		first := s.tally.choice(&c)
 		visible, reasoning := d.Visible(), HasText(d.Reasoning)
 		if visible || reasoning {

@@ -89,6 +89,7 @@ const (
 var (
 	doneData  = []byte("[DONE]")
 	errorName = []byte("error")
+	pingName  = []byte("ping")
 )
 
 // kindOf tells the events that are no chunks apart. An event without data is not dispatched by clients either.
@@ -101,7 +102,7 @@ func kindOf(ev sse.Event) eventKind {
 		return eventError
 	case bytes.Equal(data, doneData):
 		return eventDone
-	case len(data) == 0:
+	case len(data) == 0, bytes.Equal(ev.Name, pingName): // gateways before engines keep connections alive so
 		return eventNothing
 	}
 	return eventChunk
