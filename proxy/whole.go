@@ -30,14 +30,15 @@ func (c *Call) tryWhole() *failure {
 		*in, err = a.assemble((*in)[:0])
 	} else {
 		*in, err = a.readWhole((*in)[:0])
-		if a.native != nil && err == nil {
-			*in, err = a.native.AppendWhole(nil, *in)
-		}
+	}
+	completion := *in
+	if a.native != nil && !a.streamed && err == nil {
+		completion, err = a.native.AppendWhole(nil, completion)
 	}
 	if err != nil {
 		return a.failureOf(err)
 	}
-	return c.answerWhole(*in)
+	return c.answerWhole(completion)
 }
 
 // answerWhole writes the client's answer for a whole completion.

@@ -33,6 +33,7 @@ type answer struct {
 	x      *exchange
 	q      *chatRequest
 	s      shape
+	voice  *voice // in the place of s, in another dialect; nil: chat
 	stream bool
 
 	prompt, cached int
@@ -62,6 +63,7 @@ func (e *Engine) generate(x *exchange, q *chatRequest, s shape) {
 	if a.s.id == "" {
 		a.s.id = x.p.answerID(e.nextID())
 	}
+	a.voice = newVoice(a)
 	defer a.release()
 	if !a.enter() || !a.prefill() {
 		return

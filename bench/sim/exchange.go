@@ -27,9 +27,12 @@ type exchange struct {
 	delta  []byte // scratch for what the next event says
 	chunk  []byte // scratch for the next event
 	joined bool
-	gz     *gzip.Writer
-	gzOut  bytes.Buffer
-	rng    uint64
+	name   string // of the event that is being written; most have none
+
+	dialect dialect
+	gz      *gzip.Writer
+	gzOut   bytes.Buffer
+	rng     uint64
 
 	encoding string                   // Content-Encoding
 	content  func(text string) []byte // an event of this stream that says text
@@ -449,7 +452,7 @@ func (x *exchange) event(data []byte) bool {
 // emit appends one event.
 func (x *exchange) emit(data []byte) {
 	x.events++
-	x.unit = x.t.form.append(x.unit, x.events, data)
+	x.unit = x.t.form.append(x.unit, x.events, x.name, data)
 	if !x.joined {
 		x.put(x.unit)
 		x.unit = x.unit[:0]

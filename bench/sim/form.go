@@ -18,9 +18,12 @@ type form struct {
 	openEnd   bool   // no blank line after the last event
 }
 
-// append writes the n-th event (from 1).
-func (f *form) append(dst []byte, n int, data []byte) []byte {
+// append writes the n-th event (from 1), with a name unless that is empty.
+func (f *form) append(dst []byte, n int, name string, data []byte) []byte {
 	if *f == (form{}) {
+		if name != "" {
+			dst = append(append(append(dst, "event: "...), name...), '\n')
+		}
 		dst = append(dst, "data: "...)
 		dst = append(dst, data...)
 		return append(dst, "\n\n"...)
@@ -40,9 +43,13 @@ func (f *form) append(dst []byte, n int, data []byte) []byte {
 		dst = append(dst, ':')
 		dst = append(dst, eol...)
 	}
+	if name == "" && f.fields {
+		name = "message"
+	}
+	if name != "" {
+		dst = append(append(append(dst, "event: "...), name...), eol...)
+	}
 	if f.fields {
-		dst = append(dst, "event: message"...)
-		dst = append(dst, eol...)
 		dst = append(dst, "id: "...)
 		dst = strconv.AppendInt(dst, int64(n), 10)
 		dst = append(dst, eol...)

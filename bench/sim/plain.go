@@ -14,6 +14,12 @@ func (a *answer) plain() {
 	if !a.think(steps) || x.hasLeft() {
 		return
 	}
+	if a.voice != nil {
+		body := a.voice.whole(&a.choices[0])
+		a.release()
+		x.json(200, body)
+		return
+	}
 	all := make([]said, len(a.choices))
 	for i := range a.choices {
 		all[i] = a.collect(&a.choices[i])

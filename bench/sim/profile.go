@@ -251,5 +251,9 @@ func (p *profile) appendStreamError(dst []byte, a apiError) []byte {
 
 // fail answers with an error.
 func (x *exchange) fail(a apiError) {
+	if body, ok := x.appendNativeError(nil, a); ok {
+		x.json(a.status, body)
+		return
+	}
 	x.json(a.status, x.p.appendError(nil, a))
 }

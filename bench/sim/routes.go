@@ -30,6 +30,8 @@ func init() {
 		}
 	}
 	work((*Engine).chat, "/v1/chat/completions", "/chat/completions")
+	work((*Engine).messages, "/v1/messages")
+	work((*Engine).responses, "/v1/responses")
 	work((*Engine).completions, "/v1/completions")
 	work((*Engine).embeddings, "/v1/embeddings")
 	work((*Engine).rerank, "/v1/rerank", "/v2/rerank", "/rerank")

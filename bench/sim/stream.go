@@ -21,6 +21,9 @@ func (a *answer) streamed() {
 	}
 	a.s.nullUsage = x.p.name == "sglang" || x.p.name == "openai" && a.q.usage
 	x.content = func(text string) []byte {
+		if a.voice != nil {
+			return []byte(`{"type":"ping"}`)
+		}
 		p := piece{kind: pieceText, word: newWord(text)}
 		return a.s.append(nil, &chunk{delta: a.s.appendPiece(nil, &p, nil, false)})
 	}
@@ -73,6 +76,9 @@ func (a *answer) over() bool {
 // step says the next token of a choice, and its end after the last one. False: the stream is over before its time.
 func (a *answer) step(i int, c *script) bool {
 	x := a.x
+	if a.voice != nil {
+		return a.voice.step(c)
+	}
 	first := !c.opened
 	x.join(x.p.joins)
 	if x.p.name == "sglang" {
@@ -149,6 +155,13 @@ func (a *answer) send(c *chunk) bool {
 // conclude ends a stream.
 func (a *answer) conclude() {
 	x := a.x
+	if a.voice != nil {
+		if a.voice.done() && x.incidents() {
+			a.release()
+			x.finish()
+		}
+		return
+	}
 	if x.t.ghost {
 		was := a.s.model
 		a.s.model = ""

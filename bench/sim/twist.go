@@ -191,7 +191,14 @@ var bombOnce = sync.OnceValue(func() [3][]byte {
 
 // streamError sends an error event, then [DONE] or not, and ends the stream properly.
 func (x *exchange) streamError(a apiError, done bool) {
-	x.emit(x.p.appendStreamError(nil, a))
+	body, native := x.appendNativeError(nil, a)
+	if native {
+		x.name, done = "error", false
+	} else {
+		body = x.p.appendStreamError(nil, a)
+	}
+	x.emit(body)
+	x.name = ""
 	if done {
 		x.emit(doneMark)
 	}

@@ -57,7 +57,7 @@ func (n *Native) Reset() {
 }
 
 var (
-	eventNames = jsonx.NewNames("type", "index", "message", "content_block", "delta", "usage")
+	eventNames = jsonx.NewNames("type", "index", "message", "content_block", "delta", "usage", "error")
 	partNames  = jsonx.NewNames("type", "text", "thinking", "partial_json", "id", "name", "input", "stop_reason", "stop_sequence")
 )
 
@@ -68,6 +68,7 @@ const (
 	eventBlock
 	eventDelta
 	eventUsage
+	eventError
 	eventMembers
 )
 
@@ -125,7 +126,7 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 		} else {
 			n.out = chat.AppendEndChunk(n.out, n.finish, n.stop, n.usage())
 		}
-	case t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")):
+	case given(e[eventError]), t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")): // engines forget type and name
 		err = chat.NativeError(ev.Data)
 	}
 	return sse.Event{Data: n.out}, err

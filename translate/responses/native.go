@@ -85,7 +85,7 @@ func (n *Native) Reset() {
 }
 
 var (
-	nativeNames     = jsonx.NewNames("type", "delta", "item_id", "output_index", "item", "arguments", "response")
+	nativeNames     = jsonx.NewNames("type", "delta", "item_id", "output_index", "item", "arguments", "response", "error")
 	nativeItemNames = jsonx.NewNames("type", "id", "call_id", "name", "arguments", "content")
 )
 
@@ -97,6 +97,7 @@ const (
 	nativeItem
 	nativeArguments
 	nativeResponse
+	nativeError
 	nativeMembers
 )
 
@@ -162,7 +163,7 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 		n.out = chat.AppendEndChunk(n.out, finishOf(e[nativeResponse], len(n.calls) > 0), nil, nativeUsage(e[nativeResponse].Get("usage")))
 	case t.EqualText("response.failed"):
 		err = chat.NativeError(e[nativeResponse].Get("error").Raw())
-	case t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")):
+	case given(e[nativeError]), t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")): // engines forget type and name
 		err = chat.NativeError(ev.Data)
 	}
 	return sse.Event{Data: n.out}, err
