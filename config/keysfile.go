@@ -40,6 +40,14 @@ func (f *File) readKeys(main *binder) Problems {
 	main.adopt(b, len(f.Keys))
 	f.Keys = append(f.Keys, second.Keys...)
 	problems := b.finish()
+	switch {
+	case !ok || len(problems) > 0 || len(second.Keys) > 0:
+	case second.Keys == nil: // as half a file would look
+		main.broken["keys"] = true
+		problems = append(problems, Problem{File: f.KeysFile, Path: "keys", Message: "the file lists no keys: write keys: [] when there are to be none"})
+	default:
+		f.origin.keyless = true
+	}
 	if info, err := os.Stat(f.KeysFile); ok && err == nil {
 		problems = append(problems, wideMode(f.KeysFile, info)...)
 	}

@@ -21,6 +21,7 @@ type origin struct {
 
 	certificates [sha256.Size]byte // of the contents of the certificate files, in their order
 
+	keyless bool // the keys_file says that it has no keys
 	private bool // the file itself holds keys or a secret
 }
 

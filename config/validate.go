@@ -143,7 +143,9 @@ func (c *checker) access() {
 		return
 	}
 	if f.Auth == "" {
-		if len(f.Keys) == 0 && !c.readBadly("keys") && !c.readBadly("keys_file") && !c.readBadly("auth") {
+		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless { // the last one may be revoked
+			c.warn("keys_file", "there are no keys, so every call is refused")
+		} else if len(f.Keys) == 0 && !c.readBadly("keys") && !c.readBadly("keys_file") && !c.readBadly("auth") {
 			c.fail("keys", `there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)
 		}
 		return

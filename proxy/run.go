@@ -115,8 +115,9 @@ func (e *Edge) reloadOnChange(ctx context.Context) (stop func()) {
 	}
 }
 
-// watchInterval is how often files are looked at when no event tells of a change.
-const watchInterval = 2 * time.Second
+// watchInterval is how often files are looked at when no event tells of a change, as on a file that is mounted by itself:
+// keys must count within a second there, too.
+const watchInterval = 500 * time.Millisecond
 
 // ports are the two listeners of a process.
 type ports struct {

@@ -38,7 +38,7 @@ type setup struct {
 	// stand for the URLs of the engines, {{hash}} for the hash of the key and {{dir}} for the configuration's directory.
 	config string
 
-	// files are written beside the configuration before the start, by name.
+	// files are written beside the configuration before the start, by name; {{hash}} is the hash of the key in them, too.
 	files map[string]string
 
 	// under is a command with its arguments that runs the program instead of being run by itself: the program and its
@@ -95,7 +95,7 @@ func start(t testing.TB, s setup) *edge {
 	}
 	e.key = plain
 	for name, text := range s.files {
-		e.write(name, text)
+		e.write(name, strings.ReplaceAll(text, "{{hash}}", hash))
 	}
 	e.text = "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\nlog: { level: debug }\n" + s.render(e.engines, hash, e.dir)
 	e.path = e.write("penstock.yaml", e.text)

@@ -110,3 +110,25 @@ func TestFault70_KeyAdded(t *testing.T) {
 	waitFor(t, patience, "a wrong keys_file is told of, by its name and line", func() bool { return strings.Contains(e.log.String(), "keys.yaml:3:") })
 	e.post(chat.path, chat.body("sim", prompt, ""), "Authorization: Bearer "+third).wantStatus(200)
 }
+
+// TestFault70_LastKeyRevoked: also the last of all keys can be revoked, by a keys_file that says it has none; half a file does
+// not say so.
+func TestFault70_LastKeyRevoked(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{config: `
+timeouts: { linger: 0s }
+keys_file: keys.yaml
+upstreams: [{ name: a, url: "{{up-0}}", engine: sim }]
+models: [{ id: sim, deployments: [{ upstream: a }] }]
+`, files: map[string]string{"keys.yaml": "keys: [{ id: only, hash: \"{{hash}}\" }]\n"}})
+	e.ask(chat, "").wantStatus(200)
+	for _, half := range []string{"", "keys:\n", "# keys\n", "keys: [{ id: only"} {
+		e.write("keys.yaml", half)
+		if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), "keys.yaml") {
+			t.Errorf("%q: status %d, %+v", half, status, r)
+		}
+		e.ask(chat, "").wantStatus(200)
+	}
+	e.write("keys.yaml", "keys: []\n")
+	waitFor(t, patience, "the key is refused", func() bool { return e.ask(chat, "").status == 401 })
+}
