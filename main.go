@@ -60,7 +60,7 @@ func main() {
 			os.Exit(code)
 		}),
 	)
-	k, err := parser.Parse(os.Args[1:])
+	k, err := parser.Parse(bench.Arguments(os.Args[1:]))
 	parser.FatalIfErrorf(err)
 	if err := k.Run(); err != nil {
 		code := exitFailed

@@ -18,6 +18,30 @@ type CLI struct {
 	Report  ReportCmd  `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
 
+// Arguments rewrites a command line so that the lists that vLLM's tool separates by spaces (--goodput ttft:200 itl:50, --metadata a=b
+// c=d) become repeated flags. Command lines of other commands stay as they are.
+func Arguments(args []string) []string {
+	if len(args) == 0 || args[0] != "bench" {
+		return args
+	}
+	var out []string
+	list := ""
+	for i, a := range args {
+		switch {
+		case list != "" && i > 0 && args[i-1] == list: // its first value
+			out = append(out, a)
+		case list == "--goodput" && objective.MatchString(a), list == "--metadata" && strings.Contains(a, "=") && !strings.HasPrefix(a, "-") && !strings.Contains(a, "://"):
+			out = append(out, list, a)
+		default:
+			if list = ""; a == "--goodput" || a == "--metadata" {
+				list = a
+			}
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 // RunCmd is `penstock bench run`.
 type RunCmd struct {
 	Options

@@ -15,6 +15,7 @@ type dialect struct {
 	path    string // below /v1
 	streams bool   // an answer can be streamed
 	tokens  bool   // it generates tokens: TTFT, ITL and TPOT mean something
+	prompt  bool   // what it reads is counted in tokens
 	mime    string // of the request; of transcription it is made with the body
 
 	// body appends the body of a request.
@@ -28,11 +29,11 @@ type dialect struct {
 }
 
 var dialects = []*dialect{
-	{name: "chat", backend: "openai-chat", path: "/chat/completions", streams: true, tokens: true, body: chatBody, event: chatEvent, whole: chatWhole, end: chatEnd},
-	{name: "messages", backend: "messages", path: "/messages", streams: true, tokens: true, body: messagesBody, event: messagesEvent, whole: messagesWhole, end: toolEnd},
-	{name: "responses", backend: "responses", path: "/responses", streams: true, tokens: true, body: responsesBody, event: responsesEvent, whole: responsesWhole, end: toolEnd},
-	{name: "completions", backend: "openai", path: "/completions", streams: true, tokens: true, body: completionsBody, event: completionsEvent, whole: completionsWhole, end: chatEnd},
-	{name: "embeddings", backend: "openai-embeddings", path: "/embeddings", body: embeddingsBody, whole: embeddingsWhole},
+	{name: "chat", backend: "openai-chat", path: "/chat/completions", streams: true, tokens: true, prompt: true, body: chatBody, event: chatEvent, whole: chatWhole, end: chatEnd},
+	{name: "messages", backend: "messages", path: "/messages", streams: true, tokens: true, prompt: true, body: messagesBody, event: messagesEvent, whole: messagesWhole, end: toolEnd},
+	{name: "responses", backend: "responses", path: "/responses", streams: true, tokens: true, prompt: true, body: responsesBody, event: responsesEvent, whole: responsesWhole, end: toolEnd},
+	{name: "completions", backend: "openai", path: "/completions", streams: true, tokens: true, prompt: true, body: completionsBody, event: completionsEvent, whole: completionsWhole, end: chatEnd},
+	{name: "embeddings", backend: "openai-embeddings", path: "/embeddings", prompt: true, body: embeddingsBody, whole: embeddingsWhole},
 	{name: "transcription", backend: "openai-audio", path: "/audio/transcriptions", mime: "multipart/form-data; boundary=" + boundary, body: transcriptionBody, whole: transcriptionWhole},
 	{name: "speech", backend: "speech", path: "/audio/speech", body: speechBody, whole: speechWhole},
 }
@@ -236,8 +237,12 @@ func setInt(v jsonx.Value, out *int) {
 	}
 }
 
-// toolEnd checks that the arguments of every tool call are JSON.
+// toolEnd checks that the arguments of every tool call are JSON, unless the answer was cut for its length.
 func toolEnd(p *reply) {
+	switch p.finish {
+	case "length", "max_tokens", "incomplete":
+		return
+	}
 	for i := range p.calls {
 		if args := p.calls[i].args; len(args) > 0 && p.doc.Parse(args, jsonx.Options{Record: 1}) != nil {
 			p.faults.add(FaultToolJSON)

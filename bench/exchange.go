@@ -32,6 +32,7 @@ func (r *run) exchange(ctx context.Context, q *request, wire []byte, s *sample) 
 		stale := x.carry(ctx, wire)
 		if stale && !fresh {
 			c.release(false) // it was closed while idle, which is no fault of the server's
+			s.err, s.end = "", none
 			continue
 		}
 		return &c.reply, func() { c.release(s.err == "" && !s.left && c.reusable()) }
@@ -263,7 +264,7 @@ func (x *transfer) counts() {
 	if s.out >= 0 {
 		s.outSource = TokensFromUsage
 	}
-	if s.in < 0 || s.out < 0 && x.q.d.tokens {
+	if s.in < 0 && x.q.d.prompt || s.out < 0 && x.q.d.tokens {
 		x.run.count(x.q, p, s)
 	}
 }

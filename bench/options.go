@@ -3,7 +3,6 @@ package bench
 import (
 	"encoding/json"
 	"math"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,7 +13,7 @@ import (
 // Options are the settings of a run, and the flags of `penstock bench run`. The zero value of a member is its default; what that
 // is, is said in its help and written in settings. The spelling is vLLM's where vLLM has the thing.
 type Options struct {
-	Args []string `arg:"" optional:"" name:"url" help:"Base URL of the target, with or without /v1. Default: an edge on port 4000 of this machine, or what answers on the engines' usual ports. Objectives (ttft:200) and metadata (k=v) may follow too, so that vLLM's lists work."`
+	URL string `arg:"" optional:"" name:"url" help:"Base URL of the target, with or without /v1. Default: an edge on port 4000 of this machine, or what answers on the engines' usual ports."`
 
 	BaseURL      string   `name:"base-url" short:"u" placeholder:"URL" env:"PENSTOCK_BASE_URL,OPENAI_BASE_URL" group:"Target" help:"Base URL, when it is not given as argument."`
 	Host         string   `placeholder:"HOST" group:"Target" help:"Host, with --port: another way to say --base-url."`
@@ -131,7 +130,7 @@ type stageSpec struct {
 	ramp        bool
 }
 
-// objective matches an argument of --goodput.
+// objective matches a value of --goodput.
 var objective = regexp.MustCompile(`^([a-z0-9_]+):([0-9.]+)$`)
 
 // settle checks the options and fills in the defaults. Errors are *ExitError with ExitUsage.
@@ -145,19 +144,10 @@ func (o Options) settle() (*settings, error) {
 	return s, nil
 }
 
-// arguments sorts out what stands without a flag: the target, and the rest of a list that vLLM separates by spaces.
+// arguments settles the target.
 func (s *settings) arguments() error {
-	for _, a := range s.Args {
-		switch {
-		case objective.MatchString(a) && slices.Contains(objectiveNames, a[:strings.IndexByte(a, ':')]):
-			s.Goodput = append(s.Goodput, a)
-		case strings.Contains(a, "=") && !strings.Contains(a, "://") && len(s.Metadata) > 0:
-			s.Metadata = append(s.Metadata, a)
-		case s.BaseURL == "" || s.BaseURL == os.Getenv("OPENAI_BASE_URL") || s.BaseURL == os.Getenv("PENSTOCK_BASE_URL"):
-			s.BaseURL = a
-		default:
-			return usageError("more than one target: %s and %s (a second one is --compare-url)", s.BaseURL, a)
-		}
+	if s.URL != "" {
+		s.BaseURL = s.URL
 	}
 	if s.BaseURL == "" && (s.Host != "" || s.Port != 0) {
 		s.BaseURL = "http://" + orText(s.Host, "127.0.0.1") + ":" + strconv.Itoa(or(s.Port, 8000))

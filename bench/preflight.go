@@ -213,7 +213,7 @@ func (r *run) refusal(s *sample, model string, list []string) error {
 		known = "; it has " + strings.Join(list[:min(len(list), 8)], ", ")
 	}
 	switch {
-	case s.err == "" || s.status == 429 || s.status == 503 || s.status == 529:
+	case s.err == "" || s.err == ErrStream || s.status == 429 || s.status == 503 || s.status == 529:
 		return nil
 	case s.status == 401 || s.status == 403:
 		return usageError("%s refuses the key (status %d %s): give one by PENSTOCK_API_KEY or --api-key", base, s.status, s.code)
@@ -277,7 +277,7 @@ func (r *run) count(q *request, p *reply, s *sample) {
 		n, err := r.targets[0].tokenize(context.Background(), r.facts.tokenizer, q.model, text)
 		return n, err == nil
 	}
-	if s.in < 0 && !strings.HasPrefix(q.d.name, "transcription") {
+	if s.in < 0 {
 		var ok bool
 		if s.in, ok = ask(q.prompt()); ok {
 			s.inSource = TokensFromTokenize

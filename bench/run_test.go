@@ -223,3 +223,26 @@ func TestFaults(t *testing.T) {
 		})
 	}
 }
+
+func TestArguments(t *testing.T) {
+	for in, want := range map[string]string{
+		"bench --goodput ttft:200 itl:50 http://h:1 -n 3": "bench --goodput ttft:200 --goodput itl:50 http://h:1 -n 3",
+		"bench http://h:1 --goodput ttft:200,itl:50":      "bench http://h:1 --goodput ttft:200,itl:50",
+		"bench run --metadata a=b c=d --seed 1 e=f":       "bench run --metadata a=b --metadata c=d --seed 1 e=f",
+		"bench --goodput ttft:200 127.0.0.1:8000":         "bench --goodput ttft:200 127.0.0.1:8000",
+		"serve --goodput ttft:200 itl:50":                 "serve --goodput ttft:200 itl:50",
+	} {
+		if got := strings.Join(Arguments(strings.Fields(in)), " "); got != want {
+			t.Errorf("%s\n got %s\nwant %s", in, got, want)
+		}
+	}
+}
+
+// TestIdleClosed sends on connections that the engine closes after a short idle time: no request fails for it.
+func TestIdleClosed(t *testing.T) {
+	e := engine(t, sim.Options{KeepAlive: 50 * time.Millisecond})
+	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"12"}, Arrival: "constant", NumPrompts: 30, InputLen: "5", OutputLen: "2"})
+	if r.Failed != 0 || r.Completed != 30 {
+		t.Errorf("completed %d, failed %d: %v", r.Completed, r.Failed, r.Penstock.Total.Errors)
+	}
+}

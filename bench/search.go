@@ -56,15 +56,19 @@ func (r *run) sweep(ctx context.Context) *Search {
 }
 
 // search looks for the highest rate that meets the objectives: it doubles until one is broken, then halves the interval until
-// it is less than 5 % wide.
+// it is less than 5 % wide. It gives up at an eighth of the rate that it began with.
 func (r *run) search(ctx context.Context) *Search {
 	base := r.s.stages[0]
 	rate := base.rate
 	if rate == 0 || math.IsInf(rate, 1) {
 		first := stageSpec{concurrency: or(base.concurrency, 1), count: base.count, duration: base.duration}
 		r.stage(ctx, first)
+		if !r.outcome(0).met {
+			return r.outcomes("search") // alone, and not met: no rate will do
+		}
 		rate = round(r.throughput(0))
 	}
+	least := rate / 8
 	low, high := 0.0, math.Inf(1)
 	for i := 0; i < or(r.s.SweepSize, 12) && ctx.Err() == nil && rate > 0; i++ {
 		r.stage(ctx, stageSpec{rate: rate, count: base.count, duration: base.duration})
@@ -77,7 +81,7 @@ func (r *run) search(ctx context.Context) *Search {
 			high = rate
 		}
 		switch {
-		case high-low <= 0.05*high:
+		case high-low <= 0.05*high, high <= least:
 			return r.outcomes("search")
 		case math.IsInf(high, 1):
 			rate *= 2
