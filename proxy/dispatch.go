@@ -52,19 +52,17 @@ func (c *Call) dispatch() *failure {
 	}
 }
 
-// acquire picks a target, and waits for one where the model has a queue. A retry does not wait: what failed is told rather
-// than kept back behind a queue. A reload may have retired every target of the snapshot that this call began with; then the
+// acquire picks a target, and waits for one where the model has a queue. A reload may have retired every target of the snapshot that this call began with; then the
 // newest one is asked once, so that no reload causes a 503.
 func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
 	q := routing.Query{Pool: c.pool, Tokens: c.promptTokens, Prefix: c.prefixBlocks(), Exclude: c.tried, Now: now, Rand: rand.Uint64()}
-	retry := len(c.tried) > 0
-	if c.model.crowded() && !retry {
+	if c.model.crowded() {
 		return c.waitForSlot(&q, c.model.route.Full(&q))
 	}
 	lease, target, err := c.model.route.Acquire(&q)
 	var full *routing.FullError
 	switch {
-	case errors.As(err, &full) && !retry:
+	case errors.As(err, &full):
 		return c.waitForSlot(&q, err)
 	case !errors.Is(err, routing.ErrNoUpstream):
 		return lease, target, err

@@ -235,6 +235,19 @@ func TestQueue(t *testing.T) {
 			t.Errorf("%d calls say that they waited, want 2", waited)
 		}
 	})
+	t.Run("after a failure", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, setup{engines: two(), upstream: "concurrency: 1", model: "queue: { depth: 2, wait: 30s }"})
+		p.engines[1].SetFault(sim.Fault{Spec: "status=502"})
+		release := p.hold(1, p.chat(endless)) // on the first engine, whoever was asked before
+		got := make(chan *reply, 1)
+		go func() { got <- p.post(chatPath, p.chat("")) }()
+		waitFor(t, patience, "it has failed and waits", func() bool {
+			return p.metric("penstock_calls_inflight") == 2 && p.metric("penstock_upstream_inflight") == 1 && p.engines[1].Stats().Requests > 0
+		})
+		release()
+		(<-got).wantStatus(200)
+	})
 	t.Run("too long", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, setup{upstream: "concurrency: 1", model: "queue: { depth: 2, wait: 300ms }"})
@@ -251,7 +264,7 @@ func TestQueue(t *testing.T) {
 // TestQueueIsToldOfRoom: a call that waits is served by whatever makes room first, not only by a slot that is given back.
 func TestQueueIsToldOfRoom(t *testing.T) {
 	t.Parallel()
-	s := setup{engines: two(), upstream: "concurrency: 1, probe: { interval: 500ms }", model: "queue: { depth: 4, wait: 60s }"}
+	s := setup{engines: two(), upstream: "concurrency: 1, probe: { interval: 500ms }", model: "queue: { depth: 8, wait: 60s }", retry: "budget: 100%"}
 	// waiting starts s with the second engine in trouble and the first one full, and a call that waits.
 	waiting := func(t *testing.T, trouble func(p *penstock), more ...func(p *penstock)) (p *penstock, got chan *reply) {
 		p = start(t, s)
@@ -303,11 +316,11 @@ func TestQueueIsToldOfRoom(t *testing.T) {
 		_, got := waiting(t, func(p *penstock) {
 			p.engines[1].SetFault(sim.Fault{Spec: "status=502", Count: 5}) // is tried again elsewhere, as long as there is room
 		}, func(p *penstock) {
-			waitFor(t, patience, "the breaker opens", func() bool {
-				p.post(chatPath, p.chat(""))
-				s, _ := p.state()
-				return s.Upstreams[1].Breaker != "closed"
-			})
+			for range 5 { // each fails there, and waits for the other engine then
+				go p.post(chatPath, p.chat(""))
+			}
+			waitFor(t, patience, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
+			waitFor(t, patience, "all wait", func() bool { return p.metric("penstock_calls_inflight") == 6 })
 		})
 		served(t, got)
 	})

@@ -22,12 +22,15 @@ var (
 // may be called from any goroutine; the zero value refuses everybody, until SetDepth.
 //
 // The queue does not know the places. A waiter tries to take one itself when it is told to: each Signal gives one
-// waiter a turn, and a turn is never lost, because one that leaves with an unused turn hands it on. A turn that finds
-// no place costs nothing: the waiter keeps its position.
+// waiter a turn, and a turn is never lost, because one that leaves with an unused turn hands it on, and so does one that
+// finds no place: a place may suit another call, of another pool, or one that has not tried that engine. That costs nothing:
+// the waiter keeps its position, and a signal comes by everybody once at most.
 type Queue struct {
 	mu    sync.Mutex
 	depth int
 	count int
+	round uint64 // signals so far
+	spare bool   // everybody has looked since the last signal: a place that there may be fits none of them
 	keys  map[string]*queueKey
 	order list.List // of *queueKey with waiters; the front one is the next to be served
 }
@@ -43,6 +46,8 @@ type waiter struct {
 	key  *queueKey
 	at   *list.Element // nil when it has left
 	turn bool          // a turn that it has not taken up
+	seen uint64        // the round of the last turn
+	paid bool          // its key has gone to the end of the order for the turn
 	wake chan struct{} // holds one token while turn or evicted is set
 	out  bool          // evicted
 }
@@ -73,17 +78,20 @@ func (q *Queue) Waiting() int {
 // the queue is full and a call of the key that waits with the most calls can make room, without that key then waiting
 // with fewer than this one, the newest of them is sent away instead: a key that floods the queue cannot keep others out.
 //
-// A place that became free between the caller's last look and its joining is not missed, provided that whoever frees a
-// place frees it first and calls Signal then.
+// A place that became free between the caller's last look and its joining is not missed, also when it fits none of those who
+// waited before, provided that whoever frees a place frees it first and calls Signal then.
 func (q *Queue) Wait(done <-chan struct{}, key string, deadline time.Time, try func() bool) error {
 	w, first, err := q.join(key)
 	if err != nil {
 		return err
 	}
 	defer q.leave(w) // also when try panics
-	if first && try() {
-		q.handOn(w)
-		return nil
+	if first {
+		if try() {
+			q.handOn(w)
+			return nil
+		}
+		q.passOver(w)
 	}
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -126,19 +134,29 @@ func (q *Queue) Broadcast() {
 	}
 }
 
-// signal gives the turn to the first key, in order, that has a waiter without one, and to the oldest of those.
 func (q *Queue) signal() {
+	q.round++
+	q.spare = false
+	if w := q.give(); w != nil {
+		w.paid = true
+		q.order.MoveToBack(w.key.at)
+	}
+}
+
+// give gives a turn to the first key, in order, that has a waiter which has none and has had none in this round, and to the
+// oldest of those. It returns nil when there is nobody left.
+func (q *Queue) give() *waiter {
 	for e := q.order.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*queueKey)
 		for f := k.waiters.Front(); f != nil; f = f.Next() {
-			if w := f.Value.(*waiter); !w.turn {
-				w.turn = true
+			if w := f.Value.(*waiter); !w.turn && w.seen < q.round {
+				w.turn, w.seen, w.paid = true, q.round, false
 				w.notify()
-				q.order.MoveToBack(e)
-				return
+				return w
 			}
 		}
 	}
+	return nil
 }
 
 // join adds a waiter of key. first reports that nobody waited before.
@@ -160,6 +178,10 @@ func (q *Queue) join(key string) (w *waiter, first bool, err error) {
 	w = &waiter{key: k, wake: make(chan struct{}, 1)}
 	w.at = k.waiters.PushBack(w)
 	q.count++
+	if q.count > 1 && q.spare {
+		w.turn, w.seen = true, q.round
+		w.notify()
+	}
 	return w, q.count == 1, nil
 }
 
@@ -226,15 +248,20 @@ func (q *Queue) handOn(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	w.turn = w.at != nil
+	if w.turn && !w.paid {
+		q.order.MoveToBack(w.key.at)
+	}
 }
 
-// passOver puts the key of a waiter that tried in vain to the front again: its turn was none.
+// passOver puts the key of a waiter that tried in vain to the front again, since its turn was none, and lets the next one
+// try.
 func (q *Queue) passOver(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.at != nil {
+	if w.at != nil && w.paid {
 		q.order.MoveToFront(w.key.at)
 	}
+	q.spare = q.give() == nil
 }
 
 func (w *waiter) notify() {

@@ -143,6 +143,49 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 }
 
 // A turn that comes to a waiter that leaves goes to the next one.
+// A place that the first in the queue cannot use is for the next one, of its own key or another: with one signal, and with
+// everybody asked once at most.
+func TestQueuePassesOnWhatDoesNotFit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQueue(10)
+		var asked, served [4]atomic.Int64
+		var fits atomic.Int64
+		fits.Store(-1)
+		for i := range 4 {
+			go func() {
+				err := q.Wait(nil, []string{"a", "a", "b", "b"}[i], time.Now().Add(time.Minute), func() bool {
+					asked[i].Add(1)
+					return fits.CompareAndSwap(int64(i), -1)
+				})
+				if err == nil {
+					served[i].Add(1)
+				}
+			}()
+			synctest.Wait()
+		}
+		for i := range asked {
+			asked[i].Store(0)
+		}
+		fits.Store(3)
+		q.Signal()
+		synctest.Wait()
+		for i := range served {
+			if want := i == 3; (served[i].Load() == 1) != want {
+				t.Errorf("waiter %d: served %d", i, served[i].Load())
+			}
+			if n := asked[i].Load(); n > 2 { // once more, for what came while it was asked
+				t.Errorf("waiter %d was asked %d times", i, n)
+			}
+		}
+		late := make(chan error, 1) // what fits nobody who waits is for a newcomer
+		go func() { late <- q.Wait(nil, "c", time.Now().Add(time.Second), func() bool { return true }) }()
+		if err := <-late; err != nil {
+			t.Errorf("a newcomer: %v", err)
+		}
+		time.Sleep(2 * time.Minute) // the others leave
+	})
+}
+
 func TestQueueHandsTurnOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := places{q: NewQueue(10)}

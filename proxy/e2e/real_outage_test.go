@@ -1,0 +1,166 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// realSent is one request of a realLoad.
+type realSent struct {
+	begun, ended time.Time
+	upstream     string // the last one that was asked, as the edge tells
+	failure      string // empty: answered in full
+}
+
+// realLoad is a crowd in front of the program whose requests are remembered one by one.
+type realLoad struct {
+	p      *penstock
+	mu     sync.Mutex
+	sent   []realSent
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// startLoad sends requests from n clients, each the next one as soon as the last is answered, streams and plain ones in turn.
+func (p *penstock) startLoad(n int) *realLoad {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &realLoad{p: p, cancel: cancel}
+	for client := range n {
+		l.wg.Go(func() {
+			for turn := client; ctx.Err() == nil; turn++ {
+				s := l.send(turn%2 == 0)
+				l.mu.Lock()
+				l.sent = append(l.sent, s)
+				l.mu.Unlock()
+			}
+		})
+	}
+	p.t.Cleanup(func() { l.stop() })
+	return l
+}
+
+func (l *realLoad) send(streamed bool) (s realSent) {
+	s.begun = time.Now()
+	defer func() { s.ended = time.Now() }()
+	res, err := l.p.try(context.Background(), "POST", chatPath, chatBody("talk", fmt.Sprintf(`"max_tokens":40,"ignore_eos":true,"stream":%t`, streamed)))
+	if err != nil {
+		s.failure = err.Error()
+		return s
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	s.upstream = res.Header.Get("X-Penstock-Upstream")
+	switch text := string(body); {
+	case err != nil:
+		s.failure = err.Error()
+	case res.StatusCode != 200:
+		s.failure = fmt.Sprintf("status %d: %s", res.StatusCode, text)
+	case streamed && (!strings.HasSuffix(text, "data: [DONE]\n\n") || strings.Contains(text, `"error"`)):
+		s.failure = "a stream that was cut: " + text[max(0, len(text)-200):]
+	}
+	return s
+}
+
+// stop ends the load and returns all of it.
+func (l *realLoad) stop() []realSent {
+	l.cancel()
+	l.wg.Wait()
+	return l.since(time.Time{})
+}
+
+// since returns the requests so far that were begun at a time or later.
+func (l *realLoad) since(begun time.Time) []realSent {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.sent), func(s realSent) bool { return s.begun.Before(begun) })
+}
+
+// waitServed waits until an upstream has answered a request that was begun after a time, and returns how long after.
+func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.Time) time.Duration {
+	l.p.t.Helper()
+	waitFor(l.p.t, limit, upstream+" serves", func() bool {
+		time.Sleep(5 * time.Millisecond)
+		return slices.ContainsFunc(l.since(after), func(s realSent) bool { return s.upstream == upstream && s.failure == "" })
+	})
+	return time.Since(after)
+}
+
+// signal sends the engine and its script a signal.
+func (e *realEngine) signal(s syscall.Signal) { _ = syscall.Kill(-e.cmd.Process.Pid, s) }
+
+// TestRealOutages: of two engines under load one is killed, frozen and restarted. No request fails but those that had been
+// sent to it before it was marked down, and it has its share of the traffic again soon after it is back.
+func TestRealOutages(t *testing.T) {
+	const slots = 4
+	a, b := startLlama(t, realPort(t), "markov"), startLlama(t, realPort(t), "markov")
+	p := startReal(t, 2, fmt.Sprintf(`log: { debug_headers: true }
+upstreams: [{ name: a, url: %q }, { name: b, url: %q }]
+models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3s, answer: 5s, idle: 3s }, deployments: [{ upstream: a, served: markov }, { upstream: b, served: markov }] }]`, a.url, b.url))
+	load := p.startLoad(6)
+	calm := func(from time.Time) {
+		t.Helper()
+		time.Sleep(2 * time.Second)
+		for _, s := range load.since(from) {
+			if s.failure != "" {
+				t.Errorf("failed with both engines well: %+v", s)
+			}
+		}
+	}
+	// outage plays one: fail makes the engine fail, mend brings it back.
+	outage := func(what string, fail, mend func()) {
+		t.Helper()
+		failed := time.Now()
+		fail()
+		waitFor(t, 20*time.Second, "the engine is marked down", func() bool { return p.realUp() == 1 })
+		down := time.Now()
+		time.Sleep(2 * time.Second)
+		lost := 0
+		for _, s := range load.since(failed.Add(-20 * time.Second)) {
+			if s.failure == "" || s.ended.Before(failed) {
+				continue
+			}
+			if lost++; s.begun.After(down) || s.upstream != "a" {
+				t.Errorf("%s: failed although it was begun %v after the engine was marked down, on %s: %s", what, s.begun.Sub(down), s.upstream, s.failure)
+			}
+		}
+		mend()
+		mended := time.Now()
+		back := load.waitServed(20*time.Second, "a", mended)
+		served := len(load.since(failed))
+		t.Logf("%s: marked down after %v, %d requests lost, back %v after the engine was ready; %d requests meanwhile", what, down.Sub(failed).Round(time.Millisecond), lost, back.Round(time.Millisecond), served)
+		if back > 8*time.Second {
+			t.Errorf("%s: traffic came back after %v", what, back)
+		}
+		// Each of its slots can lose one request, and a second one between the first and the verdict.
+		if lost > 2*slots {
+			t.Errorf("%s: %d requests were lost", what, lost)
+		}
+		waitFor(t, 20*time.Second, "both are up", func() bool { return p.realUp() == 2 })
+		calm(time.Now())
+	}
+	for _, up := range []string{"a", "b"} {
+		load.waitServed(20*time.Second, up, time.Now())
+	}
+	calm(time.Now())
+	outage("killed", a.kill, func() { a = startLlama(t, a.port, "markov") })
+	outage("frozen", func() { a.signal(syscall.SIGSTOP) }, func() { a.signal(syscall.SIGCONT) })
+	outage("restarted", func() { a.signal(syscall.SIGTERM); a.signal(syscall.SIGTERM) }, func() {
+		a.kill()
+		a = startLlama(t, a.port, "markov")
+	})
+	all := load.stop()
+	count := map[string]int{}
+	for _, s := range all {
+		count[s.upstream]++
+	}
+	t.Logf("%d requests: %v", len(all), count)
+}
