@@ -97,6 +97,20 @@ func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.T
 // signal sends the engine and its script a signal.
 func (e *realEngine) signal(s syscall.Signal) { _ = syscall.Kill(-e.cmd.Process.Pid, s) }
 
+// terminate ends the engine as a service manager does: it is asked, asked again since llama.cpp waits for its streams, and
+// killed after a while.
+func (e *realEngine) terminate(patience time.Duration) {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		e.signal(syscall.SIGTERM)
+		select {
+		case <-e.done:
+			return
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	e.kill()
+}
+
 // TestRealOutages: of two engines under load one is killed, frozen and restarted. No request fails but those that had been
 // sent to it before it was marked down, and it has its share of the traffic again soon after it is back.
 func TestRealOutages(t *testing.T) {
@@ -153,10 +167,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 	calm(time.Now())
 	outage("killed", a.kill, func() { a = startLlama(t, a.port, "markov") })
 	outage("frozen", func() { a.signal(syscall.SIGSTOP) }, func() { a.signal(syscall.SIGCONT) })
-	outage("restarted", func() { a.signal(syscall.SIGTERM); a.signal(syscall.SIGTERM) }, func() {
-		a.kill()
-		a = startLlama(t, a.port, "markov")
-	})
+	outage("restarted", func() { a.terminate(2 * time.Second) }, func() { a = startLlama(t, a.port, "markov") })
 	all := load.stop()
 	count := map[string]int{}
 	for _, s := range all {
