@@ -57,6 +57,7 @@ func Run(end *Shutdown, o RunOptions) error {
 			return fmt.Errorf("tls: %w", err)
 		}
 	}
+	limit.PaceGC()
 	memory, source := limit.ApplyMemoryLimit()
 	e, err := New(Options{
 		Config: c, Log: log, MemoryLimit: memory,

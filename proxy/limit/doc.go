@@ -29,4 +29,7 @@
 // in requests or tokens: when a limit changes, a key that had used a third of its minute has still used a third.
 //
 // There is no interface for a shared store: one edge counts for itself, and several edges divide the limits.
+//
+// The collector's pace. Half of what a process of many held streams occupies would be room for garbage that they do not
+// make. PaceGC gives that up once the live heap is large, and only then: a small heap is collected often as it is.
 package limit

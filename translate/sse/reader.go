@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	smallBuffer = 4 << 10  // every Reader holds that much
+	smallBuffer = 2 << 10  // every Reader holds that much
 	largeBuffer = 64 << 10 // a buffer above this is given up as soon as it is empty
 	minRead     = 512      // room without which the buffer is compacted or grown before a read
 	maxEmpty    = 100      // reads in a row that may bring neither data nor an error
