@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/config"
+	"penstock/proxy/observe"
+	"penstock/proxy/status"
+)
+
+// Zero retention as a whole: a word that goes in through every surface, under every fault, at every log level and through a
+// reload, is afterwards in nothing that the edge writes, shows or sends to anybody but the client and the engine. (That the
+// value of a panic is not told is held by the package's own TestPanicIsAnInternalError: nothing causes one from outside.)
+
+// retained is the word. No other test may use it: the folder of temporary files is searched for it.
+const retained = "ZQRETENTIONCANARYQZ"
+
+// retainedCalls are calls of every endpoint, with the word wherever a client may write. {} stands for it.
+func retainedCalls() (out []struct{ path, body string }) {
+	add := func(path, body string) {
+		out = append(out, struct{ path, body string }{path, strings.ReplaceAll(body, "{}", retained)})
+	}
+	for _, stream := range []string{"false", "true"} {
+		add(chatPath, `{"model":"talk","stream":`+stream+`,"user":"{}","stop":"{}","metadata":{"{}":"{}"},"messages":[{"role":"system","content":"{}"},{"role":"user","name":"n","content":[{"type":"text","text":"{}"}]},`+
+			`{"role":"assistant","tool_calls":[{"id":"{}","type":"function","function":{"name":"f","arguments":"{\"a\":\"{}\"}"}}]},{"role":"tool","tool_call_id":"{}","content":"{}"}],"tools":[{"type":"function","function":{"name":"f","description":"{}","parameters":{"type":"object","properties":{"{}":{"type":"string"}}}}}]}`)
+		add(chatPath, `{"model":"talk","stream":`+stream+`,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.org/{}.png"}}]}],"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"title":"{}"}}}}`)
+		add("/v1/messages", `{"model":"talk","stream":`+stream+`,"max_tokens":20,"system":"{}","metadata":{"user_id":"{}"},"stop_sequences":["{}"],"messages":[{"role":"user","content":[{"type":"text","text":"{}"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"{}"}}]}]}`)
+		add("/v1/messages", `{"model":"talk","stream":`+stream+`,"max_tokens":20,"messages":[{"role":"user","content":"{}"}]}`)
+		add("/v1/responses", `{"model":"talk","stream":`+stream+`,"instructions":"{}","metadata":{"k":"{}"},"input":[{"role":"user","content":[{"type":"input_text","text":"{}"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"{}"}]}`)
+		add("/v1/completions", `{"model":"talk","stream":`+stream+`,"prompt":"{}","suffix":"{}"}`)
+	}
+	add("/v1/messages/count_tokens", `{"model":"talk","messages":[{"role":"user","content":"{}"}]}`)
+	add("/v1/embeddings", `{"model":"vectors","input":["{}","{}"],"user":"{}"}`)
+	add("/v1/rerank", `{"model":"ranks","query":"{}","documents":["{}"]}`)
+	add(speech, `{"model":"voice","input":"{}","voice":"alloy","instructions":"{}"}`)
+	add("/v1/images/generations", `{"model":"{}","prompt":"{}"}`)
+	// What is wrong, and where it is told.
+	add(chatPath, `{"model":"{}","messages":[{"role":"user","content":"{}"}]}`)
+	add(chatPath, `{"model":"talk","messages":[{"role":"{}","content":"{}"}],"{}":1}`)
+	add(chatPath, `{"model":"talk","messages":"{}","temperature":"{}"}`)
+	add(chatPath, `{"model":"talk","{}":{}`)
+	add("/v1/messages", `{"model":"talk","max_tokens":"{}","messages":[{"role":"{}"}]}`)
+	add("/v1/responses", `{"model":"talk","input":[{"type":"{}"}],"previous_response_id":"{}"}`)
+	add("/v1/embeddings", `{"model":"vectors","input":{"{}":1}}`)
+	add("/v1/{}", `{"{}":"{}"}`)
+	return out
+}
+
+func TestZeroRetention(t *testing.T) {
+	t.Parallel()
+	before := time.Now().Add(-time.Second)
+	r := startReceiver(t)
+	var console logBuffer
+	for _, format := range []string{config.LogFormatJSON, config.LogFormatConsole} {
+		s := setup{engines: []sim.Options{{}, {}}, config: strings.Replace(audioConfig, "upstreams: [{", "tracing: { otlp: "+r.url+" }\nlog: { format: "+format+", level: debug, debug_headers: true }\nadmin: { token: "+adminToken+" }\n"+
+			"stream: { commit_after: 300ms, keepalive: 100ms }\nupstreams: [{ name: up-1, url: \"{{up-1}}\", engine: sim, probe: { interval: 100ms } }, {", 1)}
+		s.config = strings.ReplaceAll(s.config, "drain: 5s,", "drain: 5s, first_event: 500ms, answer: 500ms, idle: 500ms,")
+		s.config = strings.ReplaceAll(s.config, "id: talk, deployments: [{ upstream: up-0", "id: talk, deployments: [{ upstream: up-1, served: sim }, { upstream: up-0")
+		if format == config.LogFormatConsole {
+			log, err := observe.NewLogger(config.Log{Level: "debug", Format: format}, &console)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.log = log
+		}
+		p := start(t, s)
+		see := p.provoke(t)
+		p.rest()
+		for what, path := range map[string]string{"the metrics": "/metrics", "the page": "/", "the status": "/status", "the account": "/-/usage"} {
+			res := p.adminDo("GET", path, "", adminToken)
+			text, err := io.ReadAll(res.Body)
+			if err != nil || res.StatusCode != 200 || len(text) < 100 {
+				t.Fatalf("%s: %s, %v", path, res.Status, err)
+			}
+			wantNothingKept(t, what, string(text))
+			if path == "/status" {
+				wantRows(t, text)
+			}
+		}
+		wantNothingKept(t, "an answer that is an error, or a header", see)
+		p.end()
+		wantNothingKept(t, "the log", p.log.String())
+	}
+	wantNothingKept(t, "the log of a terminal", console.String())
+	if !strings.Contains(console.String(), "→") {
+		t.Error("the log of a terminal has no calls")
+	}
+	r.mu.Lock()
+	spans := len(r.spans)
+	wantNothingKept(t, "a trace", r.text.String())
+	r.mu.Unlock()
+	if spans < 100 {
+		t.Errorf("only %d spans", spans)
+	}
+	searchFiles(t, os.TempDir(), before)
+	searchFiles(t, ".", before)
+}
+
+// provoke makes every call under every fault, and returns what came back beside good answers.
+func (p *penstock) provoke(t *testing.T) (shown string) {
+	var b strings.Builder
+	see := func(r *reply) {
+		if r.status != 200 {
+			b.WriteString(r.body)
+		}
+		for name, values := range r.header {
+			b.WriteString(name + ": " + strings.Join(values, ",") + "\n")
+		}
+	}
+	all := retainedCalls()
+	for i, fault := range []string{"", "status=400;message=no", "status=500", "status=503", "reset-before", "invalid-json", "error-in-stream", "reset-after", "blackhole", "garbage-head"} {
+		for _, e := range p.engines {
+			e.SetFault(sim.Fault{Spec: fault})
+		}
+		calls := all
+		if fault == "blackhole" { // each costs its whole clock
+			calls = all[:4]
+		}
+		for _, c := range calls {
+			see(p.post(c.path, c.body, "User-Agent: "+retained, "X-Request-Id: "+retained, "Cookie: c="+retained, "Referer: http://"+retained, "Traceparent: "+retained, "X-"+retained+": "+retained))
+		}
+		see(p.upload(transcriptions, text("model", "ears"), text("prompt", retained), text("language", retained), formPart{"file", retained + ".wav", retained}))
+		if i%3 == 0 {
+			res := p.adminDo(http.MethodPost, "/-/reload", "", adminToken)
+			res.Body.Close()
+		}
+	}
+	for _, e := range p.engines {
+		e.SetFault()
+	}
+	see(p.post(chatPath, p.chat(""), "Authorization: Bearer "+retained))
+	see(p.post(chatPath+"?api_key="+retained, p.chat("")))
+	see(p.do("GET", "/v1/models/"+retained, ""))
+	see(p.do("GET", "/"+retained+"?"+retained+"="+retained, ""))
+	res := p.adminDo("GET", "/"+retained, "", adminToken)
+	res.Body.Close()
+	res = p.adminDo("GET", "/status", "", retained)
+	res.Body.Close()
+	res = p.adminDo(http.MethodPost, "/-/mode", "mode="+retained+"&upstream="+retained, adminToken)
+	text, _ := io.ReadAll(res.Body)
+	b.Write(text)
+	waitFor(t, patience, "the engines are used again", func() bool { return p.post(chatPath, chatBody("talk", "")).status == 200 })
+	s := p.openStream(chatPath, strings.Replace(chatBody("talk", endless), canary, retained, 1)) // left in the middle
+	s.next()
+	s.leave()
+	return b.String()
+}
+
+func wantNothingKept(t *testing.T, what, text string) {
+	t.Helper()
+	if i := strings.Index(strings.ToUpper(text), retained); i >= 0 {
+		t.Errorf("%s holds a client's word: …%s…", what, text[max(0, i-200):min(len(text), i+100)])
+	}
+}
+
+// wantRows checks that the status tells of the calls at all: an empty table keeps nothing either.
+func wantRows(t *testing.T, text []byte) {
+	t.Helper()
+	for _, word := range []string{`"state": "` + status.StateDone, `"state": "` + status.StateFailed, `"code": "model_not_found"`, `"generated_tokens"`} {
+		if !bytes.Contains(text, []byte(word)) {
+			t.Errorf("the status does not show %s: the test has not reached what it is about", word)
+		}
+	}
+}
+
+// searchFiles looks through the files of a folder that were written since a time.
+func searchFiles(t *testing.T, folder string, since time.Time) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || info.ModTime().Before(since) || strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), ".test") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		if err == nil && bytes.Contains(text, []byte(retained)) {
+			t.Errorf("the file %s holds a client's word", e.Name())
+		}
+	}
+}
