@@ -1,0 +1,317 @@
+//go:build soak
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+)
+
+// soakFor is how long TestSoak goes on.
+var soakFor = flag.Duration("soak", 30*time.Minute, "how long TestSoak loads the program")
+
+// TestSoak loads the program for a long time with everything at once: all dialects and endpoints, clients that leave in every
+// phase or send half, engines that fail in every way and die, and a reload each second, every fourth of a wrong file. At the end
+// nothing may be left of it: no slot, no goroutine, no descriptor; and memory must not have grown.
+func TestSoak(t *testing.T) {
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	e := start(t, setup{
+		engines:  []sim.Options{{Slots: 16}, {Slots: 16}, {Slots: 16}},
+		upstream: "concurrency: { text: 12, vision: 4, audio: 6 }", model: "queue: { depth: 8, wait: 300ms }, input_modalities: [text, image]",
+		timeouts: "first_event: 2s, answer: 4s, idle: 2s, client_body: 1s, client_header: 1s, write: 2s",
+		stream:   "keepalive: 500ms, commit_after: 1s",
+		models: ears + `
+- { id: voice, kind: audio-speech, deployments: [{ upstream: up-1, served: sim }] }
+- { id: vectors, kind: embedding, deployments: [{ upstream: up-2, served: sim }] }`,
+		stderr: log,
+	})
+	s := &soak{e: e, done: make(chan struct{}), results: map[string]int{}}
+	for _, w := range allWays { // what is made once is there before it is counted
+		e.ask(w, "").text(w)
+	}
+	e.client.CloseIdleConnections()
+	before := s.atRest()
+
+	var work sync.WaitGroup
+	for range 24 {
+		work.Go(s.client)
+	}
+	for _, engine := range e.engines {
+		work.Go(func() { s.spoil(engine) })
+	}
+	s.operate(*soakFor)
+	close(s.done)
+	work.Wait()
+	for _, engine := range e.engines {
+		engine.SetFault()
+	}
+	e.write("penstock.yaml", e.text)
+	if status, body := e.reload(); status != 200 {
+		t.Errorf("the last reload: %d %s", status, body)
+	}
+	e.client.CloseIdleConnections()
+
+	for _, w := range allWays { // and everything works
+		waitFor(t, patience, "the engines are well again", func() bool { return e.ask(w, "").status == 200 })
+	}
+	e.client.CloseIdleConnections()
+	e.rest()
+	after := s.atRest()
+	for deadline := time.Now().Add(2 * time.Minute); !after.like(before) && time.Now().Before(deadline); after = s.atRest() {
+		time.Sleep(time.Second)
+	}
+	t.Logf("%d requests: %s", s.count(), s.summary())
+	t.Logf("goroutines %d and %d, descriptors %d and %d, memory at the quarters %s MiB, %d reloads",
+		before.goroutines, after.goroutines, before.descriptors, after.descriptors, s.quarters(), s.reloads)
+	if !after.like(before) {
+		t.Errorf("something is left: %+v before, %+v after", before, after)
+	}
+	if q := s.quarter; len(q[3]) > 0 {
+		if second, last := median(q[1]), median(q[3]); last > second+second/4+16<<20 {
+			t.Errorf("memory grew from %d to %d MiB", second>>20, last>>20)
+		}
+	}
+	for status := range s.results {
+		if strings.HasSuffix(status, " 500") {
+			t.Errorf("%s came %d times", status, s.results[status])
+		}
+	}
+	text, err := os.ReadFile(log.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantSecret(t, "the log", string(text), e.key)
+}
+
+// soak is what the clients, the engines and the operator of TestSoak share.
+type soak struct {
+	e       *edge
+	done    chan struct{}
+	mu      sync.Mutex
+	results map[string]int // what was asked and what came of it
+	quarter [4][]int64     // memory, sampled
+	reloads int
+}
+
+// books are what a program at rest holds.
+type books struct{ goroutines, descriptors int }
+
+// like allows for what comes and goes by itself: a probe, a timer, an engine's kept connection.
+func (b books) like(other books) bool {
+	return b.goroutines <= other.goroutines+6 && b.descriptors <= other.descriptors+6
+}
+
+func (s *soak) atRest() books {
+	return books{int(s.e.metric("go_goroutines")), s.e.descriptors()}
+}
+
+// operate reloads each second and samples memory, until the time is over.
+func (s *soak) operate(length time.Duration) {
+	begun := time.Now()
+	changes := []func(string) string{
+		func(text string) string { return text },
+		func(text string) string { return strings.ReplaceAll(text, "text: 12", "text: 5") },
+		func(text string) string { return strings.Replace(text, ", { upstream: up-2 }]", "]", 1) },
+	}
+	for i := 0; time.Since(begun) < length; i++ {
+		text, want := changes[i%3](s.e.text), 200
+		if i%4 == 3 {
+			text, want = text+"\nnonsense: true\n", 422
+		}
+		s.e.write("penstock.yaml", text)
+		if status, body := s.e.reload(); status != want {
+			s.e.t.Errorf("reload %d: %d %s", i, status, body)
+		}
+		s.reloads++
+		quarter := min(3, int(4*time.Since(begun)/length))
+		s.quarter[quarter] = append(s.quarter[quarter], s.e.memory("VmRSS"))
+		time.Sleep(time.Second)
+	}
+}
+
+// spoil gives an engine one fault after the other, with times between in which it is well.
+func (s *soak) spoil(engine *sim.Engine) {
+	faults := []sim.Fault{
+		{Spec: "refuse", Path: "*"}, {Spec: "reset-before", Share: .5}, {Spec: "eof-before", Share: .5}, {Spec: "status=503;retry-after=1", Share: .5}, {Spec: "status=500", Share: .3},
+		{Spec: "status=429;retry-after=1", Share: .5}, {Spec: "cut-after=2", Share: .5}, {Spec: "reset-after=3", Share: .5}, {Spec: "stall-after=2", Share: .3}, {Spec: "blackhole", Share: .2},
+		{Spec: "garbage-head", Share: .3}, {Spec: "keepalive-close"}, {Spec: "keepalive-close;when=next-reset"}, {Spec: "bad-chunk", Share: .3}, {Spec: "error-in-stream", Share: .5},
+		{Spec: "surplus", Share: .3}, {Spec: "invalid-json", Share: .3}, {Spec: "slow-header;gap=5ms", Share: .2}, {Spec: "split"}, {Spec: "no-done"}, {Spec: "early-413", Share: .1},
+	}
+	for s.wait(time.Duration(rand.IntN(3000)) * time.Millisecond) {
+		engine.SetFault(faults[rand.IntN(len(faults))])
+		well := !s.wait(time.Duration(200+rand.IntN(2000)) * time.Millisecond)
+		engine.SetFault()
+		if well {
+			return
+		}
+	}
+}
+
+// wait waits; it returns false when the soak is over.
+func (s *soak) wait(d time.Duration) bool {
+	select {
+	case <-s.done:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// client is one client after the other.
+func (s *soak) client() {
+	for s.wait(time.Duration(rand.IntN(20)) * time.Millisecond) {
+		w := allWays[rand.IntN(len(allWays))]
+		control := fmt.Sprintf(`"tokens":%d,"delay_ms":%d`, 1+rand.IntN(40), rand.IntN(4))
+		switch n := rand.IntN(100); {
+		case n < 60:
+			s.ask(w.String(), 0, w.path, w.body("sim", prompt, control))
+		case n < 72:
+			s.ask(w.String()+" leaving", time.Duration(rand.IntN(150))*time.Millisecond, w.path, w.body("sim", prompt, `"tokens":200,"delay_ms":20`))
+		case n < 75:
+			s.half(w)
+		case n < 82:
+			s.upload()
+		case n < 85:
+			s.ask("speech", 0, "/v1/audio/speech", `{"model":"voice","input":"`+prompt+`"}`)
+		case n < 88:
+			s.ask("embeddings", 0, "/v1/embeddings", `{"model":"vectors","input":"`+prompt+`"}`)
+		case n < 91:
+			s.ask("vision", 0, chat.path, visionBody(picture("png"), ""))
+		case n < 93:
+			s.ask("count", 0, messages.path+"/count_tokens", messages.body("sim", prompt, ""))
+		case n < 95:
+			s.ask("bad key", 0, w.path, w.body("sim", prompt, ""), "Authorization: Bearer no")
+		case n < 97:
+			s.ask("bad body", 0, w.path, w.body("sim", prompt, "")[1:])
+		default:
+			s.ask("bad model", 0, w.path, w.body("other", prompt, ""))
+		}
+	}
+}
+
+// ask sends a request and reads its answer, or leaves after a time.
+func (s *soak) ask(what string, leave time.Duration, path, body string, header ...string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if leave > 0 {
+		timer := time.AfterFunc(leave, cancel)
+		defer timer.Stop()
+	}
+	res, err := s.e.try(ctx, "POST", path, body, header...)
+	if err != nil {
+		s.note(what, err)
+		return
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	if err != nil {
+		s.note(what, err)
+		return
+	}
+	s.note(what+" "+strconv.Itoa(res.StatusCode), nil)
+}
+
+// half sends a part of a request and leaves, or waits for what comes.
+func (s *soak) half(w way) {
+	c, err := net.Dial("tcp", s.e.addr)
+	if err != nil {
+		s.note("half", err)
+		return
+	}
+	defer c.Close()
+	text := s.e.request(w.path, w.body("sim", prompt, ""))
+	_, _ = io.WriteString(c, text[:rand.IntN(len(text))])
+	if rand.IntN(3) == 0 {
+		_ = c.SetReadDeadline(time.Now().Add(3 * time.Second))
+		_, _ = io.Copy(io.Discard, c)
+	}
+	s.note("half", nil)
+}
+
+// upload sends a form; every third one is cut.
+func (s *soak) upload() {
+	c, err := net.Dial("tcp", s.e.addr)
+	if err != nil {
+		s.note("upload", err)
+		return
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	form := formStart("ears") + strings.Repeat("x", rand.IntN(700<<10)) + "\r\n--B--\r\n"
+	head := s.e.head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Connection: close", "Content-Length: "+strconv.Itoa(len(form)))
+	if rand.IntN(3) == 0 {
+		_, _ = io.WriteString(c, head+form[:rand.IntN(len(form))])
+		s.note("upload cut", nil)
+		return
+	}
+	_, _ = io.WriteString(c, head+form) // an answer may come before the end
+	status := make([]byte, len("HTTP/1.1 200"))
+	if _, err := io.ReadFull(c, status); err != nil {
+		s.note("upload", err)
+		return
+	}
+	s.note("upload "+string(status[9:]), nil)
+	_, _ = io.Copy(io.Discard, c)
+}
+
+func (s *soak) note(what string, err error) {
+	switch {
+	case errors.Is(err, context.Canceled):
+		what += " gone"
+	case err != nil:
+		what += " broken"
+	}
+	s.mu.Lock()
+	s.results[what]++
+	s.mu.Unlock()
+}
+
+func (s *soak) count() (n int) {
+	for _, c := range s.results {
+		n += c
+	}
+	return n
+}
+
+func (s *soak) summary() string {
+	var b strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(s.results)) {
+		fmt.Fprintf(&b, "%s %d; ", what, s.results[what])
+	}
+	return b.String()
+}
+
+func (s *soak) quarters() string {
+	var out []string
+	for _, q := range s.quarter {
+		out = append(out, strconv.FormatInt(median(q)>>20, 10))
+	}
+	return strings.Join(out, ", ")
+}
+
+func median(of []int64) int64 {
+	if len(of) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(of))[len(of)/2]
+}
