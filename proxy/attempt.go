@@ -363,6 +363,9 @@ func (a *attempt) end(o upstreams.Outcome) {
 	}
 }
 
+// httpDate is the form of a date in a header (RFC 9110, 5.6.7). With time.RFC1123 any three letters would be a time zone.
+const httpDate = "Mon, 02 Jan 2006 15:04:05 GMT"
+
 // retryAfter reads a Retry-After header: seconds or a date. Zero when there is none or it cannot be read.
 func retryAfter(b []byte, now time.Time) time.Duration {
 	if len(b) == 0 {
@@ -371,7 +374,7 @@ func retryAfter(b []byte, now time.Time) time.Duration {
 	if n, err := strconv.Atoi(string(bytes.TrimSpace(b))); err == nil {
 		return time.Duration(min(max(n, 0), int(retryMax/time.Second))) * time.Second
 	}
-	if t, err := time.Parse(time.RFC1123, string(bytes.TrimSpace(b))); err == nil {
+	if t, err := time.Parse(httpDate, string(bytes.TrimSpace(b))); err == nil {
 		return max(t.Sub(now), 0)
 	}
 	return 0

@@ -18,6 +18,9 @@ func checkHead(h *fasthttp.RequestHeader) *apierr.Error {
 	if len(uri) == 0 || uri[0] != '/' {
 		return badHead("The request target must be a path that begins with a slash.")
 	}
+	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp would cut the path there, and others not
+		return badHead("The request target has a fragment.")
+	}
 	hosts, reason := scanHead(h.RawHeaders())
 	switch {
 	case reason != "":

@@ -127,6 +127,11 @@ func (e *Edge) notFound(ctx *fasthttp.RequestCtx) {
 
 // methodNotAllowed answers with the Allow header that the router has set.
 func (e *Edge) methodNotAllowed(ctx *fasthttp.RequestCtx) {
+	if string(ctx.URI().PathOriginal()) == "/*" { // to the router that is the server as a whole
+		ctx.Response.Header.Del("Allow")
+		e.notFound(ctx)
+		return
+	}
 	// The router lists OPTIONS as well, which is not answered here.
 	allow := strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
 	allow = strings.TrimSuffix(allow, ", OPTIONS")

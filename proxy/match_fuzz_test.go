@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+)
+
+// FuzzRetryAfter: whatever an engine writes there, the wait is between nothing and what its own words say, and a whole minute
+// at most once it has been bounded.
+func FuzzRetryAfter(f *testing.F) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for _, s := range []string{"", "3", " 7 ", "-1", "0", "99999999999999999999", "1.5", "Sat, 21 Nov 2026 12:00:30 GMT", "Sat, 21 Nov 2020 12:00:30 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "soon", "+5", "0x10"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		d := retryAfter(value, now)
+		if d < 0 {
+			t.Fatalf("%q: %v", value, d)
+		}
+		at, err := http.ParseTime(strings.TrimSpace(string(value)))
+		if isDate := err == nil; d > retryMax && (!isDate || d > max(at.Sub(now), 0)) {
+			t.Fatalf("%q: %v", value, d)
+		}
+		e := fromStatus(503, &chat.EngineError{}, d).api
+		if n := e.RetryAfterSeconds(); n < 1 || n > 60 {
+			t.Fatalf("%q: Retry-After %d", value, n)
+		}
+	})
+}
+
+// FuzzRoute: a path leads somewhere only when it is, byte for byte, one of the table's, under its method; nothing is redirected,
+// and nothing of the path comes back.
+func FuzzRoute(f *testing.F) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		f.Fatal(err)
+	}
+	const text = `
+auth: none
+admin: { listen: "" }
+upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim, probe: { interval: 1h } }]
+models: [{ id: m, deployments: [{ upstream: up }] }]
+`
+	c, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
+	if c == nil {
+		f.Fatal(problems)
+	}
+	e, err := New(Options{Config: c, Log: zap.NewNop(), MemoryLimit: 1 << 30, Public: ln})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = e.set.Close(context.Background()); _ = e.watch.Release(); _ = ln.Close() })
+	handler := e.routes()
+	public := []string{"/health", "/openapi.json", "/openapi.yaml", "/v1/models"}
+	var generation []string
+	for _, ep := range endpoints {
+		generation = append(generation, ep.path)
+	}
+	for _, s := range append(slices.Concat(public, generation), "/", "/v1/models/a/b", "//health", "/health/", "/v1/%63hat/completions", "/v1/chat/../messages", "/V1/models", "/v1/models?x=y", "/health;x") {
+		f.Add("GET", s)
+		f.Add("POST", s)
+		f.Add("post", s)
+	}
+	f.Fuzz(func(t *testing.T, method, target string) {
+		if !isToken([]byte(method)) || !strings.HasPrefix(target, "/") || strings.ContainsAny(target, " \r\n\x00") {
+			t.Skip()
+		}
+		var ctx fasthttp.RequestCtx
+		ctx.Init(&fasthttp.Request{}, nil, nil)
+		head := bufio.NewReader(strings.NewReader(method + " " + target + " HTTP/1.1\r\nHost: e\r\n\r\n"))
+		if ctx.Request.Header.Read(head) != nil {
+			t.Skip() // answered before there is a route
+		}
+		handler(&ctx)
+		path, _, _ := strings.Cut(target, "?")
+		status, body := ctx.Response.StatusCode(), string(ctx.Response.Body())
+		read := method == "GET" || method == "HEAD"
+		known := slices.Contains(public, path) || strings.HasPrefix(path, "/v1/models/") && len(path) > len("/v1/models/") || path == "/" || slices.Contains(generation, path)
+		switch {
+		case status == 401 || status == 400: // the query, or a body that is not there
+		case status >= 300 && status < 400:
+			t.Fatalf("%s %q: %d", method, target, status)
+		case !known && status != 404, known && status == 404 && !strings.HasPrefix(path, "/v1/models/") && !(path == "/" && method != "HEAD"):
+			t.Fatalf("%s %q: %d %s", method, target, status, body)
+		case status < 300 && !read:
+			t.Fatalf("%s %q: %d", method, target, status)
+		case slices.Contains(generation, path) && method != "POST" && status != 405:
+			t.Fatalf("%s %q: %d", method, target, status)
+		}
+		if len(path) > 12 && !known && strings.Contains(body, path) {
+			t.Fatalf("%s %q: the path comes back: %s", method, target, body)
+		}
+	})
+}
