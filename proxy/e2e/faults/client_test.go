@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -187,9 +186,6 @@ func (c *raw) send(text string) error {
 	_, err := io.WriteString(c.Conn, text)
 	return err
 }
-
-// sendf is send with a format.
-func (c *raw) sendf(format string, args ...any) error { return c.send(fmt.Sprintf(format, args...)) }
 
 // reply reads one answer, also one that is cut.
 func (c *raw) reply(method string) *reply {

@@ -3,7 +3,6 @@ package faults
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -26,14 +25,4 @@ func (e *edge) memory(name string) int64 {
 	}
 	e.t.Fatalf("the kernel does not say %s", name)
 	return 0
-}
-
-// descriptors is how many the program has open.
-func (e *edge) descriptors() int {
-	e.t.Helper()
-	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", e.cmd.Process.Pid))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	return len(all)
 }
