@@ -55,6 +55,19 @@ func (c *checker) mark(path string) mark {
 	}
 }
 
+// anyBroken reports whether the value at path, or one in it, was reported while reading.
+func (c *checker) anyBroken(path string) bool {
+	if c.file.origin == nil {
+		return false
+	}
+	for broken := range c.file.origin.broken {
+		if rest, ok := strings.CutPrefix(broken, path); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return true
+		}
+	}
+	return false
+}
+
 // readBadly reports whether the value at path, or one around it, was reported while reading.
 func (c *checker) readBadly(path string) bool {
 	if c.file.origin == nil {

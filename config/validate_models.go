@@ -27,6 +27,7 @@ func (c *checker) models() {
 			c.oneOf(at+".system_messages", "models.system_messages", "a choice", m.SystemMessages)
 		}
 		c.deployments(at+".deployments", m)
+		c.slots(at, m)
 		c.queue(at+".queue", m.Queue)
 		c.modelTimeouts(at+".timeouts", m.Timeouts)
 		c.published(at, m)

@@ -279,7 +279,6 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			e.rewrite("deployments: [{ upstream: up-0 }]", "deployments: [{ upstream: dead }]")
 		},
 		"the URL moved to a dead one": func(e *edge) { e.rewrite(e.engines[0].URL(), "http://"+nobody) },
-		"no slots of its kind":        func(e *edge) { e.rewrite("engine: sim", "engine: sim, concurrency: { audio: 4 }") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
