@@ -75,7 +75,7 @@ func (s *sample) latency(measure string) int64 {
 	case Connect:
 		return s.connect
 	case TPOT:
-		if s.stream && s.out > 1 && s.firstToken != none {
+		if s.out > 1 && s.lastToken > s.firstToken { // else all came in one read, and it cannot be told
 			return (s.lastToken - s.firstToken) / int64(s.out-1)
 		}
 	case ITL:

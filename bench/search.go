@@ -81,7 +81,7 @@ func (r *run) search(ctx context.Context) *Search {
 			high = rate
 		}
 		switch {
-		case high-low <= 0.05*high, high <= least:
+		case !math.IsInf(high, 1) && high-low <= 0.05*high, high <= least:
 			return r.outcomes("search")
 		case math.IsInf(high, 1):
 			rate *= 2

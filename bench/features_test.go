@@ -1,0 +1,263 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+)
+
+// TestMix speaks every dialect of the engine in one run.
+func TestMix(t *testing.T) {
+	e := engine(t, sim.Options{})
+	for _, whole := range []bool{false, true} {
+		r, _ := bench(t, Options{BaseURL: e.URL(), Mix: "chat:3,completions:2,embeddings:1,transcription:1,speech:1", NumPrompts: 60, MaxConcurrency: []int{4}, InputLen: "20", OutputLen: "6", AudioSeconds: 0.2, NoStream: whole})
+		if r.Completed != 60 || len(r.Penstock.ByDialect) != 5 {
+			t.Errorf("completed %d of %d dialects: %v", r.Completed, len(r.Penstock.ByDialect), r.Penstock.Total.Errors)
+		}
+		if ttft := r.Penstock.ByDialect["chat"].Latency[TTFT]; (ttft == nil) != whole {
+			t.Errorf("not streamed %v: TTFT %v", whole, ttft)
+		}
+		if r.Penstock.ByDialect["speech"].Unmeasured[TTFT] == "" || r.RTFX == nil {
+			t.Error("speech: no reason for TTFT, or no RTFx of transcriptions")
+		}
+	}
+}
+
+// TestTurns holds conversations, with tools and images.
+func TestTurns(t *testing.T) {
+	e := engine(t, sim.Options{Record: true})
+	_, records := bench(t, Options{BaseURL: e.URL(), NumPrompts: 4, MaxConcurrency: []int{1}, NumTurns: 3, Tools: 2, Images: 1, ImageSize: "16x16", InputLen: "20", OutputLen: "40"})
+	if len(records) != 12 {
+		t.Fatalf("%d requests of 4 conversations of 3 turns", len(records))
+	}
+	for i, r := range records {
+		if r.Turn != i%3 || r.Error != "" {
+			t.Errorf("record %d: turn %d, %s %s", i, r.Turn, r.Error, r.Code)
+		}
+	}
+	var last struct {
+		Messages []struct{ Role string }
+		Tools    []any
+	}
+	seen := e.Recorded()
+	if err := json.Unmarshal([]byte(seen[len(seen)-1].Body), &last); err != nil {
+		t.Fatal(err)
+	}
+	if len(last.Messages) < 5 || len(last.Tools) != 2 || last.Messages[1].Role != "assistant" {
+		t.Errorf("last turn: %+v", last)
+	}
+}
+
+// TestNonce makes the same workload twice: a cache must not know the second one, unless that is allowed.
+func TestNonce(t *testing.T) {
+	e := engine(t, sim.Options{})
+	o := Options{BaseURL: e.URL(), NumPrompts: 20, MaxConcurrency: []int{2}, InputLen: "200", OutputLen: "2", Seed: 7}
+	bench(t, o)
+	if r, _ := bench(t, o); *r.Penstock.Total.CachedShare > 0.02 {
+		t.Errorf("the second run found %.2f in the cache", *r.Penstock.Total.CachedShare)
+	}
+	o.AllowCache = true
+	bench(t, o)
+	if r, _ := bench(t, o); *r.Penstock.Total.CachedShare < 0.5 {
+		t.Errorf("with --allow-cache the second run found only %.2f in the cache", *r.Penstock.Total.CachedShare)
+	}
+}
+
+// TestPrefix shares prefixes among requests.
+func TestPrefix(t *testing.T) {
+	e := engine(t, sim.Options{})
+	r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 40, MaxConcurrency: []int{1}, InputLen: "32", OutputLen: "2", PrefixLen: 300, NumPrefixes: 2})
+	if share := *r.Penstock.Total.CachedShare; share < 0.6 || share > 0.95 {
+		t.Errorf("cached share %.2f of prompts that are nine tenths prefix", share)
+	}
+}
+
+// TestTrace replays a trace in time, at a tenth of it.
+func TestTrace(t *testing.T) {
+	e := engine(t, sim.Options{})
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	text := ""
+	for i := range 30 {
+		text += fmt.Sprintf("{\"timestamp\":%d,\"input_length\":600,\"output_length\":3,\"hash_ids\":[1,%d]}\n", 100*i, 2+i%5)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, records := bench(t, Options{BaseURL: e.URL(), DatasetName: "trace", DatasetPath: path, TimeScale: 0.1})
+	if r.Completed != 30 || r.Penstock.Load.Mode != "trace" {
+		t.Fatalf("completed %d, mode %s", r.Completed, r.Penstock.Load.Mode)
+	}
+	if got := time.Duration(records[29].ScheduledNS - records[0].ScheduledNS); got != 290*time.Millisecond {
+		t.Errorf("from the first to the last: %v, want 290ms", got)
+	}
+	if share := *r.Penstock.Total.CachedShare; share < 0.5 {
+		t.Errorf("cached share %.2f, although hash ids repeat", share)
+	}
+}
+
+// TestStages runs a list, and a sweep.
+func TestStages(t *testing.T) {
+	e := engine(t, sim.Options{})
+	r, _ := bench(t, Options{BaseURL: e.URL(), MaxConcurrency: []int{1, 2, 4}, NumPrompts: 25, InputLen: "20", OutputLen: "2", Goodput: []string{"ttft:60000"}})
+	if n := len(r.Penstock.Stages); n != 3 || r.Completed != 75 || r.RequestGoodput == nil || !*r.Penstock.Stages[2].Met {
+		t.Errorf("%d stages, %d requests, goodput %v", n, r.Completed, r.RequestGoodput)
+	}
+	r, _ = bench(t, Options{BaseURL: e.URL(), Profile: "sweep", SweepSize: 3, NumPrompts: 20, InputLen: "20", OutputLen: "2"})
+	if s := r.Penstock.Search; len(r.Penstock.Stages) != 3 || s == nil || s.Profile != "sweep" {
+		t.Errorf("sweep: %d stages, %+v", len(r.Penstock.Stages), s)
+	}
+}
+
+// TestSearch looks for the highest rate of an engine that cannot do more than 40 requests a second.
+func TestSearch(t *testing.T) {
+	e := engine(t, sim.Options{Slots: 4, Latency: 100 * time.Millisecond})
+	r, _ := bench(t, Options{BaseURL: e.URL(), Profile: "search", RequestRate: []string{"10"}, Arrival: "constant", NumPrompts: 80, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:400"}, SweepSize: 5})
+	s := r.Penstock.Search
+	if s == nil || s.Limit == nil || *s.Limit < 20 || *s.Limit > 160 {
+		t.Errorf("search: %+v of an engine with a limit of 40", s)
+	}
+}
+
+// TestCompareURL finds what a slower target adds.
+func TestCompareURL(t *testing.T) {
+	slow, fast := engine(t, sim.Options{Latency: 300 * time.Millisecond}), engine(t, sim.Options{Latency: 50 * time.Millisecond})
+	r, _ := bench(t, Options{BaseURL: slow.URL(), CompareURL: fast.URL(), NumPrompts: 60, MaxConcurrency: []int{6}, InputLen: "10", OutputLen: "2"})
+	c := r.Penstock.Compare
+	if c == nil || c.Pairs != 30 || r.Completed != 30 || c.Total.Completed != 30 {
+		t.Fatalf("comparison %+v", c)
+	}
+	for _, d := range c.Differences {
+		if d.Measure == TTFT && d.Statistic == "mean" && (d.Low > d.Delta || d.High < d.Delta || !d.Significant || math.Abs(d.Delta-250) > 200) {
+			t.Errorf("difference %+v, want about 250 ms", d)
+		}
+	}
+}
+
+// TestLeave lets clients leave, and sees the engine free their slots.
+func TestLeave(t *testing.T) {
+	for _, phase := range []string{"tokens=2", "prefill", "after=50ms"} {
+		e := engine(t, sim.Options{TokenRate: 20, Latency: 300 * time.Millisecond})
+		r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{6}, InputLen: "10", OutputLen: "8", LeaveShare: 0.5, LeavePhase: phase})
+		l := r.Penstock.Leave
+		if l == nil || l.Left < 5 || l.Verified == nil || !*l.Verified || *l.Leaked != 0 || l.Source != "vllm:num_requests_running" {
+			t.Errorf("%s: %+v", phase, l)
+		}
+		if n := e.Stats().Aborted; int(n) < l.Left {
+			t.Errorf("%s: %d left, the engine saw %d", phase, l.Left, n)
+		}
+		if r.Failed != 0 || r.Completed+l.Left != 30 {
+			t.Errorf("%s: %d completed, %d failed, %d left", phase, r.Completed, r.Failed, l.Left)
+		}
+	}
+}
+
+// TestEvents posts in the middle of a run, and counts what failed afterwards.
+func TestEvents(t *testing.T) {
+	e := engine(t, sim.Options{})
+	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: 2 * time.Second, InputLen: "10", OutputLen: "2", At: []string{"1s:post=" + e.URL() + `/sim/fault {"fault":"status=503"}`, "9s:kill=999999"}})
+	ev := r.Penstock.Events
+	if len(ev) != 2 || ev[0].Error != "" || ev[0].Lost < 5 || ev[0].Lost != r.Failed || ev[1].Error == "" {
+		t.Errorf("failed %d, events %+v", r.Failed, ev)
+	}
+}
+
+// TestTokenSources counts by the target's tokenizer when it sends no usage, and estimates without one.
+func TestTokenSources(t *testing.T) {
+	for _, has := range []bool{true, false} {
+		var asked atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/tokenize" && has:
+				asked.Add(1)
+				_, _ = w.Write([]byte(`{"count":7}`))
+			case r.Method == http.MethodPost && r.URL.Path != "/tokenize":
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = w.Write([]byte("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
+			default:
+				http.NotFound(w, r)
+			}
+		}))
+		r, _ := bench(t, Options{BaseURL: server.URL, Model: "m", NumPrompts: 20, MaxConcurrency: []int{1}, InputLen: "10", OutputLen: "1"})
+		server.Close()
+		source, tokens := TokensEstimated, int64(20)
+		if has {
+			source, tokens = TokensFromTokenize, 140
+		}
+		if r.Penstock.Tokens.Output[source] != 20 || *r.TotalOutputTokens != tokens {
+			t.Errorf("tokenizer %v: sources %v, %d tokens", has, r.Penstock.Tokens, *r.TotalOutputTokens)
+		}
+	}
+}
+
+// TestFiles writes all kinds of files, and prints the block.
+func TestFiles(t *testing.T) {
+	e := engine(t, sim.Options{TokenRate: 50})
+	dir := t.TempDir()
+	c := RunCmd{Options: Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{3}, InputLen: "10", OutputLen: "3", NoFloor: true, NoProgress: true, Explain: true,
+		SaveDetailed: true, ResultDir: dir, ResultFilename: "r.json", Metadata: []string{"gpu=none"},
+		Output: []string{filepath.Join(dir, "s.csv"), filepath.Join(dir, "q.jsonl"), filepath.Join(dir, "p.html")}}}
+	c.AllowInvalid = true // the machine of the tests is busy
+	var out bytes.Buffer
+	if err := c.run(t.Context(), &out, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Serving Benchmark Result", "Successful requests:                     30", "Median TTFT (ms):", "P99 ITL (ms):", "Verdict:", "Written: "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in the text:\n%s", want, out.String())
+		}
+	}
+	r, err := ReadResult(filepath.Join(dir, "r.json"))
+	if err != nil || r.Metadata["gpu"] != "none" || len(r.Detailed.ITLs) != 30 || r.Completed != 30 {
+		t.Errorf("result %+v, %v", r, err)
+	}
+	lines := func(name string) int {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+		}
+		return bytes.Count(b, []byte("\n"))
+	}
+	if lines("s.csv") != 2 || lines("q.jsonl") != 30 || lines("p.html") == 0 {
+		t.Errorf("csv %d, jsonl %d lines", lines("s.csv"), lines("q.jsonl"))
+	}
+}
+
+// TestFloor measures the client against the null server.
+func TestFloor(t *testing.T) {
+	f, err := measureFloor(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.TTFT.Count != floorRounds || f.ITLError.Count < floorStreams*floorTokens/4 || f.TTFT.Percentile(50) > 1000 {
+		t.Errorf("floor %+v", f)
+	}
+}
+
+// TestLostTokens finds the one stream that lacks a token.
+func TestLostTokens(t *testing.T) {
+	r := &run{s: &settings{}}
+	for i := range 30 {
+		s := sample{dialect: dialects[0], stream: true, out: 10, chunks: 10, outSource: TokensFromUsage, finish: "length"}
+		if i == 7 {
+			s.chunks = 9
+		}
+		r.samples = append(r.samples, s)
+	}
+	r.lostTokens()
+	for i := range r.samples {
+		if lost := r.samples[i].faults.has(FaultLost); lost != (i == 7) {
+			t.Errorf("stream %d: lost %v", i, lost)
+		}
+	}
+}

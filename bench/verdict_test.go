@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"slices"
+	"testing"
+)
+
+// latencies makes a distribution of n equal values in ms.
+func latencies(n int64, ms float64) *Distribution {
+	var h histogram
+	for range n {
+		h.record(int64(ms * 1e6))
+	}
+	return h.distribution(nil)
+}
+
+func TestVerdict(t *testing.T) {
+	num := func(v float64) *float64 { return &v }
+	for name, c := range map[string]struct {
+		change  func(*Penstock, *settings)
+		code    string
+		invalid bool
+	}{
+		"good":        {func(*Penstock, *settings) {}, "", false},
+		"interrupted": {func(p *Penstock, _ *settings) { p.Interrupted = true }, "interrupted", true},
+		"nothing":     {func(p *Penstock, _ *settings) { p.Total.Completed = 0 }, "nothing_completed", true},
+		"client":      {func(p *Penstock, _ *settings) { p.Client.CPUShare = num(0.97) }, "client_saturated", true},
+		"busy second": {func(p *Penstock, _ *settings) { p.Client.CPUMaxShare = num(0.97) }, "client_busy", false},
+		"late timers": {func(p *Penstock, _ *settings) { p.Client.WakeDelay = latencies(100, 30) }, "client_late", true},
+		"floor":       {func(p *Penstock, _ *settings) { p.Floor.TTFT = latencies(10, 20) }, "near_floor", false},
+		"schedule":    {func(p *Penstock, _ *settings) { p.Total.Latency[ScheduleDelay] = latencies(100, 80) }, "schedule_missed", true},
+		"closed":      {func(p *Penstock, s *settings) { p.Total.Latency[ScheduleDelay] = latencies(100, 80); s.closed = true }, "", false},
+		"places": {func(p *Penstock, s *settings) {
+			p.Total.Latency[ScheduleDelay] = latencies(100, 80)
+			s.MaxConcurrency = []int{4}
+		}, "queued_in_client", false},
+		"rate": {func(p *Penstock, _ *settings) { p.Stages[0].AchievedRate = num(7) }, "schedule_missed", true},
+		"errors": {func(p *Penstock, _ *settings) {
+			p.Total.ErrorRate = num(0.02)
+			p.Total.Failed = 20
+			p.Total.Errors = []ErrorCount{{Kind: ErrStatus, Status: 503}}
+		}, "target_errors", true},
+		"one error": {func(p *Penstock, _ *settings) {
+			p.Total.ErrorRate = num(0.001)
+			p.Total.Failed = 1
+			p.Total.Errors = []ErrorCount{{Kind: ErrStatus, Status: 503}}
+		}, "target_errors", false},
+		"few":           {func(p *Penstock, _ *settings) { p.Total.Completed = 5 }, "few_samples", true},
+		"few for p99.9": {func(_ *Penstock, s *settings) { s.percents = []float64{99.9} }, "few_samples", false},
+		"cache":         {func(p *Penstock, _ *settings) { p.Total.CachedShare = num(0.4) }, "cache_effects", true},
+		"cache allowed": {func(p *Penstock, _ *settings) { p.Total.CachedShare = num(0.4); p.Nonce = "" }, "cache_effects", false},
+		"prefix":        {func(p *Penstock, s *settings) { p.Total.CachedShare = num(0.4); s.PrefixLen = 100 }, "", false},
+		"coalesced":     {func(p *Penstock, _ *settings) { p.Total.CoalescedShare = num(0.3) }, "coalesced_frames", false},
+		"estimate":      {func(p *Penstock, _ *settings) { p.Tokens.Output[TokensEstimated] = 3 }, "counts_estimated", false},
+		"faults":        {func(p *Penstock, _ *settings) { p.Total.StreamFaults[FaultNoDone] = 3 }, "stream_faults", false},
+		"leak":          {func(p *Penstock, _ *settings) { p.Leave = &Leaving{Source: "g", Verified: new(bool)} }, "leak", true},
+	} {
+		r := sampleResult()
+		p := r.Penstock
+		p.Nonce = "x"
+		p.Total.Completed, p.Total.Requests = 1000, 1000
+		p.Total.Latency = map[string]*Distribution{TTFT: latencies(1000, 50), ScheduleDelay: latencies(1000, 0.1)}
+		p.Stages[0].Rate, p.Stages[0].AchievedRate, p.Stages[0].Requests = num(10), num(10), 1000
+		p.Client = Client{CPUShare: num(0.2), CPUMaxShare: num(0.3), WakeDelay: latencies(100, 1)}
+		p.Floor = &Floor{TTFT: latencies(10, 0.1)}
+		s := &settings{percents: []float64{50, 99}}
+		s.NumTurns = 1
+		c.change(p, s)
+		v := judge(r, s)
+		if v.Valid == c.invalid {
+			t.Errorf("%s: valid %v: %v", name, v.Valid, v.Reasons)
+		}
+		found := slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Code == c.code && r.Invalidates == c.invalid })
+		if found != (c.code != "") || c.code == "" && len(v.Reasons) > 0 {
+			t.Errorf("%s: reasons %v, want %q", name, v.Reasons, c.code)
+		}
+	}
+}
