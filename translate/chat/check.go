@@ -65,13 +65,13 @@ func (r *Request) Check(l *Limits) error {
 	}
 	for _, rule := range checkRules {
 		if e := rule(r, l); e != nil {
-			return e.err()
+			return e.Err()
 		}
 	}
 	return nil
 }
 
-var checkRules = [...]func(*Request, *Limits) *invalid{
+var checkRules = [...]func(*Request, *Limits) *Invalid{
 	(*Request).checkFeatures,
 	(*Request).checkImages,
 	(*Request).checkEffort,
@@ -145,37 +145,37 @@ func isPlain(name []byte) bool {
 	return true
 }
 
-func (r *Request) checkFeatures(l *Limits) *invalid {
+func (r *Request) checkFeatures(l *Limits) *Invalid {
 	if l.Features == nil {
 		return nil
 	}
 	offers := func(feature string) bool { return slices.Contains(l.Features, feature) }
 	switch {
 	case r.HasTools && !offers(FeatureTools):
-		return unsupported("tools", "cannot be used: the model does not offer tool calling")
+		return Unsupported("tools", "cannot be used: the model does not offer tool calling")
 	case r.StructuredOutput && !offers(FeatureStructuredOutputs) && (r.schema || !offers(FeatureJSONMode)):
-		return unsupported("response_format", "must be text or absent: the model does not offer structured outputs")
+		return Unsupported("response_format", "must be text or absent: the model does not offer structured outputs")
 	case l.Efforts == nil && r.Effort != "" && r.Effort != "none" && !offers(FeatureReasoning):
 		if !l.LowerEffort {
-			return unsupported(r.effortParam(), "must be none or absent: the model does not offer reasoning")
+			return Unsupported(r.effortParam(), "must be none or absent: the model does not offer reasoning")
 		}
 		r.Effort = ""
 	}
 	return nil
 }
 
-func (r *Request) checkEffort(l *Limits) *invalid {
+func (r *Request) checkEffort(l *Limits) *Invalid {
 	if r.minimal && l.Strict {
-		return unsupported(r.effortParam(), "must be one of none, low, medium, high and xhigh")
+		return Unsupported(r.effortParam(), "must be one of none, low, medium, high and xhigh")
 	}
 	if l.Efforts == nil || r.Effort == "" || slices.Contains(l.Efforts, r.Effort) {
 		return nil
 	}
 	if !l.LowerEffort {
 		if len(l.Efforts) == 0 {
-			return unsupported(r.effortParam(), "cannot be used: the model offers no reasoning effort")
+			return Unsupported(r.effortParam(), "cannot be used: the model offers no reasoning effort")
 		}
-		return unsupported(r.effortParam(), "must be one that the model offers: "+strings.Join(l.Efforts, ", "))
+		return Unsupported(r.effortParam(), "must be one that the model offers: "+strings.Join(l.Efforts, ", "))
 	}
 	r.Effort = LowerEffort(l.Efforts, r.Effort)
 	return nil
@@ -183,46 +183,46 @@ func (r *Request) checkEffort(l *Limits) *invalid {
 
 // effortParam returns the path of the member that gave the effort.
 func (r *Request) effortParam() string {
-	if given(r.members[memberReasoningEffort]) {
+	if Given(r.members[memberReasoningEffort]) {
 		return "reasoning_effort"
 	}
 	return "reasoning.effort"
 }
 
-func (r *Request) checkImages(l *Limits) *invalid {
+func (r *Request) checkImages(l *Limits) *Invalid {
 	if len(r.Images) > 0 && l.InputModalities != nil && !slices.Contains(l.InputModalities, modalityImage) {
-		return unsupported(r.Images[0].Param(), "cannot be used: the model does not take images")
+		return Unsupported(r.Images[0].Param(), "cannot be used: the model does not take images")
 	}
 	for i := range r.Images {
 		m := &r.Images[i]
 		if v := l.Vision; v != nil && v.MaxPixels > 0 && m.Pixels() > int64(v.MaxPixels) {
-			return wrongValue(m.Param(), "has "+strconv.FormatInt(m.Pixels(), 10)+" pixels; the model takes at most "+
+			return WrongValue(m.Param(), "has "+strconv.FormatInt(m.Pixels(), 10)+" pixels; the model takes at most "+
 				strconv.Itoa(v.MaxPixels)+". Send a smaller image")
 		}
 		if m.Host != nil && len(l.ImageHosts) > 0 && !hostAllowed(l.ImageHosts, m.Host) {
-			return wrongValue(m.Param(), "names a host that images are not taken from; send the image as a data URL")
+			return WrongValue(m.Param(), "names a host that images are not taken from; send the image as a data URL")
 		}
 	}
 	return nil
 }
 
-func (r *Request) checkTokenLimit(l *Limits) *invalid {
+func (r *Request) checkTokenLimit(l *Limits) *Invalid {
 	bound, context := l.MaxOutputLength, l.ContextLength
 	if v := l.Vision; v != nil && len(r.Images) > 0 {
 		bound, context = smaller(bound, v.MaxTokens), smaller(context, v.ContextLength)
 	}
 	param := "max_tokens"
-	if given(r.members[memberMaxCompletionTokens]) {
+	if Given(r.members[memberMaxCompletionTokens]) {
 		param = "max_completion_tokens"
 	}
 	if bound > 0 && r.MaxTokens > bound {
 		if l.Strict {
-			return wrongValue(param, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
+			return WrongValue(param, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
 		}
 		r.MaxTokens = bound
 	}
 	if context > 0 && r.MaxTokens > context {
-		return &invalid{param, apierr.CodeContextLength, "alone is larger than the context of the model: " +
+		return &Invalid{param, apierr.CodeContextLength, "alone is larger than the context of the model: " +
 			strconv.Itoa(r.MaxTokens) + " tokens > " + strconv.Itoa(context) + " maximum"}
 	}
 	return nil

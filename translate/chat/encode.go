@@ -196,7 +196,7 @@ func (s *splicer) tokenLimit(t *Target) {
 		want, other = other, want
 	default:
 		for _, m := range [...]int{want, other} {
-			if given(s.r.members[m]) {
+			if Given(s.r.members[m]) {
 				s.setLimit(s.r.members[m])
 			}
 		}
@@ -278,7 +278,7 @@ func (s *splicer) effort(member, word string) {
 	}
 	switch {
 	case word == "":
-		if given(v) {
+		if Given(v) {
 			s.edits.Delete(v)
 		}
 	case !v.Exists():

@@ -8,50 +8,52 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// invalid says what is wrong with one member. It is built where the mistake is found, which knows the member's own name,
+// Invalid says what is wrong with one member. It is built where the mistake is found, which knows the member's own name,
 // and each level above puts its own name in front: paths cost nothing as long as nothing is wrong, and they can only
-// hold indexes and names of ours.
-type invalid struct {
-	param string
-	code  string
-	text  string // continues the sentence that the path begins: "must be a number, not a string"
+// hold indexes and names of ours. The other dialects build theirs with it too.
+type Invalid struct {
+	Param string
+	Code  string
+	Text  string // continues the sentence that the path begins: "must be a number, not a string"
 }
 
-// in puts the name of the object that holds the member in front of the path.
-func (e *invalid) in(name string) *invalid {
-	if e.param != "" {
-		name += "." + e.param
+// In puts the name of the object that holds the member in front of the path.
+func (e *Invalid) In(name string) *Invalid {
+	if e.Param != "" {
+		name += "." + e.Param
 	}
-	e.param = name
+	e.Param = name
 	return e
 }
 
-// at is in for element i of an array.
-func (e *invalid) at(name string, i int) *invalid {
-	return e.in(name + "[" + strconv.Itoa(i) + "]")
+// At is In for element i of an array.
+func (e *Invalid) At(name string, i int) *Invalid {
+	return e.In(name + "[" + strconv.Itoa(i) + "]")
 }
 
-// err turns e into the error that leaves the package.
-func (e *invalid) err() error {
-	return apierr.Invalid(e.param, e.code, "%s %s.", e.param, e.text)
+// Err turns e into the error that leaves the package.
+func (e *Invalid) Err() error {
+	return apierr.Invalid(e.Param, e.Code, "%s %s.", e.Param, e.Text)
 }
 
-func missing(name string) *invalid {
-	return &invalid{name, apierr.CodeMissingParameter, "is required"}
+// Missing says that a required member is absent or null.
+func Missing(name string) *Invalid {
+	return &Invalid{name, apierr.CodeMissingParameter, "is required"}
 }
 
-// wrongType says that the member should be what want says ("a string") and is v.
-func wrongType(name, want string, v jsonx.Value) *invalid {
-	return &invalid{name, apierr.CodeInvalidType, "must be " + want + ", not " + kindName(v)}
+// WrongType says that the member should be what want says ("a string") and is v.
+func WrongType(name, want string, v jsonx.Value) *Invalid {
+	return &Invalid{name, apierr.CodeInvalidType, "must be " + want + ", not " + kindName(v)}
 }
 
-func wrongValue(name, text string) *invalid {
-	return &invalid{name, apierr.CodeInvalidValue, text}
+// WrongValue says that the member has the right type and another value than it may have; text continues "the member ".
+func WrongValue(name, text string) *Invalid {
+	return &Invalid{name, apierr.CodeInvalidValue, text}
 }
 
-// unsupported says that a legal member, or its value, is not to be had here.
-func unsupported(name, text string) *invalid {
-	return &invalid{name, apierr.CodeUnsupportedParameter, text}
+// Unsupported says that a legal member, or its value, is not to be had here.
+func Unsupported(name, text string) *Invalid {
+	return &Invalid{name, apierr.CodeUnsupportedParameter, text}
 }
 
 func kindName(v jsonx.Value) string {
@@ -64,8 +66,8 @@ func kindName(v jsonx.Value) string {
 	return "a " + v.Kind().String()
 }
 
-// readFields reads members of v and refuses those that two readers could take for different ones.
-func readFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *invalid {
+// ReadFields reads members of v and refuses those that two readers could take for different ones.
+func ReadFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	err := names.Fields(v, out)
 	if err == nil {
 		return nil
@@ -74,11 +76,11 @@ func readFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *invalid {
 	if !errors.As(err, &m) {
 		panic("BUG: jsonx.Fields returned another error: " + err.Error())
 	}
-	return &invalid{m.Name, apierr.CodeDuplicateMember, "is " + m.Problem.String()}
+	return &Invalid{m.Name, apierr.CodeDuplicateMember, "is " + m.Problem.String()}
 }
 
-// given reports whether an optional member has a value: SDKs write null for what was not set.
-func given(v jsonx.Value) bool { return v.Exists() && !v.IsNull() }
+// Given reports whether an optional member has a value: SDKs write null for what was not set.
+func Given(v jsonx.Value) bool { return v.Exists() && !v.IsNull() }
 
 // syntaxError turns an error of jsonx.Doc.Parse into one for the client.
 func syntaxError(body []byte, err error) error {
@@ -88,41 +90,41 @@ func syntaxError(body []byte, err error) error {
 	return apierr.FromJSON(err, "")
 }
 
-// optionalString checks a member that may be absent, null or a string.
-func optionalString(name string, v jsonx.Value) *invalid {
-	if given(v) && !v.IsString() {
-		return wrongType(name, "a string", v)
+// OptionalString checks a member that may be absent, null or a string.
+func OptionalString(name string, v jsonx.Value) *Invalid {
+	if Given(v) && !v.IsString() {
+		return WrongType(name, "a string", v)
 	}
 	return nil
 }
 
-// optionalObject checks a member that may be absent, null or an object.
-func optionalObject(name string, v jsonx.Value) *invalid {
-	if given(v) && !v.IsObject() {
-		return wrongType(name, "an object", v)
+// OptionalObject checks a member that may be absent, null or an object.
+func OptionalObject(name string, v jsonx.Value) *Invalid {
+	if Given(v) && !v.IsObject() {
+		return WrongType(name, "an object", v)
 	}
 	return nil
 }
 
 // optionalBool reads a member that may be absent, null or a boolean.
-func optionalBool(name string, v jsonx.Value, absent bool) (bool, *invalid) {
-	if !given(v) {
+func optionalBool(name string, v jsonx.Value, absent bool) (bool, *Invalid) {
+	if !Given(v) {
 		return absent, nil
 	}
 	b, ok := v.Bool()
 	if !ok {
-		return absent, wrongType(name, "true or false", v)
+		return absent, WrongType(name, "true or false", v)
 	}
 	return b, nil
 }
 
-// requiredString checks a member that must be a string.
-func requiredString(name string, v jsonx.Value) *invalid {
+// RequiredString checks a member that must be a string.
+func RequiredString(name string, v jsonx.Value) *Invalid {
 	switch {
-	case !given(v):
-		return missing(name)
+	case !Given(v):
+		return Missing(name)
 	case !v.IsString():
-		return wrongType(name, "a string", v)
+		return WrongType(name, "a string", v)
 	}
 	return nil
 }

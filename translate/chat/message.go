@@ -13,32 +13,32 @@ const (
 
 var messageNames = jsonx.NewNames("role", "content", "name", "tool_call_id", "tool_calls")
 
-func (r *Request) decodeMessages() *invalid {
+func (r *Request) decodeMessages() *Invalid {
 	v := r.members[memberMessages]
 	switch {
-	case !given(v):
-		return missing("messages")
+	case !Given(v):
+		return Missing("messages")
 	case !v.IsArray():
-		return wrongType("messages", "an array of messages", v)
+		return WrongType("messages", "an array of messages", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		if e := r.decodeMessage(it.Index(), it.Value()); e != nil {
-			return e.at("messages", it.Index())
+			return e.At("messages", it.Index())
 		}
 		r.messages++
 	}
 	if r.messages == 0 {
-		return wrongValue("messages", "must hold at least one message")
+		return WrongValue("messages", "must hold at least one message")
 	}
 	return nil
 }
 
-func (r *Request) decodeMessage(i int, v jsonx.Value) *invalid {
+func (r *Request) decodeMessage(i int, v jsonx.Value) *Invalid {
 	if !v.IsObject() {
-		return wrongType("", "an object", v)
+		return WrongType("", "an object", v)
 	}
 	var m [messageMemberCount]jsonx.Value
-	if e := readFields(v, messageNames, m[:]); e != nil {
+	if e := ReadFields(v, messageNames, m[:]); e != nil {
 		return e
 	}
 	if e := checkRole(m[messageRole]); e != nil {
@@ -47,17 +47,17 @@ func (r *Request) decodeMessage(i int, v jsonx.Value) *invalid {
 	if e := r.decodeContent(i, m[messageContent]); e != nil {
 		return e
 	}
-	if e := optionalString("name", m[messageName]); e != nil {
+	if e := OptionalString("name", m[messageName]); e != nil {
 		return e
 	}
-	if e := optionalString("tool_call_id", m[messageToolCallID]); e != nil {
+	if e := OptionalString("tool_call_id", m[messageToolCallID]); e != nil {
 		return e
 	}
 	return r.decodeToolCalls(m[messageToolCalls])
 }
 
-func checkRole(v jsonx.Value) *invalid {
-	if e := requiredString("role", v); e != nil {
+func checkRole(v jsonx.Value) *Invalid {
+	if e := RequiredString("role", v); e != nil {
 		return e
 	}
 	if text, ok := v.Text(); ok && isRole(string(text)) {
@@ -66,7 +66,7 @@ func checkRole(v jsonx.Value) *invalid {
 	if isRole(string(v.AppendText(nil))) { // written with escapes
 		return nil
 	}
-	return wrongValue("role", "must be one of system, developer, user, assistant and tool")
+	return WrongValue("role", "must be one of system, developer, user, assistant and tool")
 }
 
 func isRole(s string) bool {
@@ -78,19 +78,19 @@ func isRole(s string) bool {
 }
 
 // decodeContent reads the content of message i: a string, null, or an array of parts.
-func (r *Request) decodeContent(i int, v jsonx.Value) *invalid {
+func (r *Request) decodeContent(i int, v jsonx.Value) *Invalid {
 	switch {
-	case !given(v):
+	case !Given(v):
 		return nil
 	case v.IsString():
 		r.PromptBytes += textLength(v)
 		return nil
 	case !v.IsArray():
-		return wrongType("content", "a string, null or an array of content parts", v)
+		return WrongType("content", "a string, null or an array of content parts", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		if e := r.decodePart(i, it.Index(), it.Value()); e != nil {
-			return e.at("content", it.Index())
+			return e.At("content", it.Index())
 		}
 	}
 	return nil
@@ -107,20 +107,20 @@ var partNames = jsonx.NewNames("type", "text", "image_url")
 
 // decodePart reads part j of message i. Only the members that belong to the part's type are looked at: agents replay parts
 // with members of other parts and of messages in them.
-func (r *Request) decodePart(i, j int, v jsonx.Value) *invalid {
+func (r *Request) decodePart(i, j int, v jsonx.Value) *Invalid {
 	if !v.IsObject() {
-		return wrongType("", "an object with type text or image_url", v)
+		return WrongType("", "an object with type text or image_url", v)
 	}
 	var p [partMemberCount]jsonx.Value
-	if e := readFields(v, partNames, p[:]); e != nil {
+	if e := ReadFields(v, partNames, p[:]); e != nil {
 		return e
 	}
-	if e := requiredString("type", p[partType]); e != nil {
+	if e := RequiredString("type", p[partType]); e != nil {
 		return e
 	}
 	switch {
 	case p[partType].EqualText("text"):
-		if e := requiredString("text", p[partText]); e != nil {
+		if e := RequiredString("text", p[partText]); e != nil {
 			return e
 		}
 		r.PromptBytes += textLength(p[partText])
@@ -128,7 +128,7 @@ func (r *Request) decodePart(i, j int, v jsonx.Value) *invalid {
 	case p[partType].EqualText("image_url"):
 		return r.decodeImage(i, j, p[partImageURL])
 	}
-	return wrongValue("type", "must be text or image_url; other content parts are not supported")
+	return WrongValue("type", "must be text or image_url; other content parts are not supported")
 }
 
 const (
@@ -143,30 +143,30 @@ var (
 	callFunctionNames = jsonx.NewNames("name", "arguments")
 )
 
-func (r *Request) decodeToolCalls(v jsonx.Value) *invalid {
+func (r *Request) decodeToolCalls(v jsonx.Value) *Invalid {
 	switch {
-	case !given(v):
+	case !Given(v):
 		return nil
 	case !v.IsArray():
-		return wrongType("tool_calls", "an array of tool calls", v)
+		return WrongType("tool_calls", "an array of tool calls", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		if e := r.decodeToolCall(it.Value()); e != nil {
-			return e.at("tool_calls", it.Index())
+			return e.At("tool_calls", it.Index())
 		}
 	}
 	return nil
 }
 
-func (r *Request) decodeToolCall(v jsonx.Value) *invalid {
+func (r *Request) decodeToolCall(v jsonx.Value) *Invalid {
 	if !v.IsObject() {
-		return wrongType("", "an object", v)
+		return WrongType("", "an object", v)
 	}
 	var c [callMemberCount]jsonx.Value
-	if e := readFields(v, callNames, c[:]); e != nil {
+	if e := ReadFields(v, callNames, c[:]); e != nil {
 		return e
 	}
-	if e := requiredString("id", c[callID]); e != nil {
+	if e := RequiredString("id", c[callID]); e != nil {
 		return e
 	}
 	if e := functionType(c[callType]); e != nil {
@@ -177,40 +177,40 @@ func (r *Request) decodeToolCall(v jsonx.Value) *invalid {
 		return e
 	}
 	var f [2]jsonx.Value
-	if e := readFields(function, callFunctionNames, f[:]); e != nil {
-		return e.in("function")
+	if e := ReadFields(function, callFunctionNames, f[:]); e != nil {
+		return e.In("function")
 	}
-	if e := requiredString("name", f[0]); e != nil {
-		return e.in("function")
+	if e := RequiredString("name", f[0]); e != nil {
+		return e.In("function")
 	}
-	if given(f[1]) && !f[1].IsString() {
-		return wrongType("arguments", "a string that holds JSON", f[1]).in("function")
+	if Given(f[1]) && !f[1].IsString() {
+		return WrongType("arguments", "a string that holds JSON", f[1]).In("function")
 	}
-	if e := requiredString("arguments", f[1]); e != nil {
-		return e.in("function")
+	if e := RequiredString("arguments", f[1]); e != nil {
+		return e.In("function")
 	}
 	r.PromptBytes += textLength(f[0]) + textLength(f[1])
 	return nil
 }
 
 // functionType checks the type of a tool or of a call, which is always "function".
-func functionType(v jsonx.Value) *invalid {
-	if e := requiredString("type", v); e != nil {
+func functionType(v jsonx.Value) *Invalid {
+	if e := RequiredString("type", v); e != nil {
 		return e
 	}
 	if !v.EqualText("function") {
-		return wrongValue("type", "must be function; other tools are not supported")
+		return WrongValue("type", "must be function; other tools are not supported")
 	}
 	return nil
 }
 
 // requiredFunction checks that the member function is an object.
-func requiredFunction(v jsonx.Value) (jsonx.Value, *invalid) {
+func requiredFunction(v jsonx.Value) (jsonx.Value, *Invalid) {
 	switch {
-	case !given(v):
-		return v, missing("function")
+	case !Given(v):
+		return v, Missing("function")
 	case !v.IsObject():
-		return v, wrongType("function", "an object", v)
+		return v, WrongType("function", "an object", v)
 	}
 	return v, nil
 }

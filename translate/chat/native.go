@@ -38,7 +38,7 @@ func (n *Native) Edit(edits *jsonx.Edits, root jsonx.Value) {
 
 // Limit notes that v, the token limit as the client gave it, is the checked one, in digits.
 func (n *Native) Limit(edits *jsonx.Edits, v jsonx.Value) {
-	if given(v) && n.MaxTokens >= 0 {
+	if Given(v) && n.MaxTokens >= 0 {
 		edits.Set(v, strconv.AppendInt(nil, int64(n.MaxTokens), 10))
 	}
 }

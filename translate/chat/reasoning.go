@@ -16,14 +16,14 @@ var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled")
 
 // decodeReasoning reads reasoning_effort, its longer form reasoning.effort, and include_reasoning. A budget inside
 // reasoning is checked and otherwise left alone: it can never raise the token limit, because nothing adds it up.
-func (r *Request) decodeReasoning() (e *invalid) {
+func (r *Request) decodeReasoning() (e *Invalid) {
 	v := r.members[memberReasoning]
-	if e = optionalObject("reasoning", v); e != nil {
+	if e = OptionalObject("reasoning", v); e != nil {
 		return e
 	}
-	if given(v) {
+	if Given(v) {
 		if e = r.decodeReasoningObject(v); e != nil {
-			return e.in("reasoning")
+			return e.In("reasoning")
 		}
 	}
 	effort, e := r.readEffort("reasoning_effort", r.members[memberReasoningEffort])
@@ -32,7 +32,7 @@ func (r *Request) decodeReasoning() (e *invalid) {
 		return e
 	case effort == "":
 	case r.Effort != "" && r.Effort != effort:
-		return wrongValue("reasoning_effort", "must be the same as reasoning.effort when both are given; send one of them")
+		return WrongValue("reasoning_effort", "must be the same as reasoning.effort when both are given; send one of them")
 	default:
 		r.Effort = effort
 	}
@@ -40,22 +40,22 @@ func (r *Request) decodeReasoning() (e *invalid) {
 	return e
 }
 
-func (r *Request) decodeReasoningObject(v jsonx.Value) *invalid {
+func (r *Request) decodeReasoningObject(v jsonx.Value) *Invalid {
 	var m [3]jsonx.Value
-	if e := readFields(v, reasoningNames, m[:]); e != nil {
+	if e := ReadFields(v, reasoningNames, m[:]); e != nil {
 		return e
 	}
 	effort, e := r.readEffort("effort", m[0])
 	if e != nil {
 		return e
 	}
-	if given(m[1]) {
+	if Given(m[1]) {
 		n, e := integer("max_tokens", m[1])
 		if e != nil {
 			return e
 		}
 		if n < 0 {
-			return wrongValue("max_tokens", "must be 0 or more")
+			return WrongValue("max_tokens", "must be 0 or more")
 		}
 	}
 	enabled, e := optionalBool("enabled", m[2], true)
@@ -70,12 +70,12 @@ func (r *Request) decodeReasoningObject(v jsonx.Value) *invalid {
 }
 
 // readEffort returns the effort in the word of Efforts, or nothing when v is not given.
-func (r *Request) readEffort(name string, v jsonx.Value) (string, *invalid) {
+func (r *Request) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 	switch {
-	case !given(v):
+	case !Given(v):
 		return "", nil
 	case !v.IsString():
-		return "", wrongType(name, "a string", v)
+		return "", WrongType(name, "a string", v)
 	case v.EqualText(effortMinimal):
 		r.minimal = true
 		return "low", nil
@@ -85,7 +85,7 @@ func (r *Request) readEffort(name string, v jsonx.Value) (string, *invalid) {
 			return effort, nil
 		}
 	}
-	return "", wrongValue(name, "must be one of none, low, medium, high and xhigh")
+	return "", WrongValue(name, "must be one of none, low, medium, high and xhigh")
 }
 
 // LowerEffort returns the effort of words that is nearest to effort without being above it; if all are above, the least of

@@ -92,13 +92,13 @@ func (r *Request) Decode(body []byte) error {
 	}
 	r.body = body
 	if e := r.decode(root); e != nil {
-		return e.err()
+		return e.Err()
 	}
 	return nil
 }
 
-func (r *Request) decode(root jsonx.Value) *invalid {
-	if e := readFields(root, requestMembers, r.members[:]); e != nil {
+func (r *Request) decode(root jsonx.Value) *Invalid {
+	if e := ReadFields(root, requestMembers, r.members[:]); e != nil {
 		return e
 	}
 	for _, step := range decodeSteps {
@@ -110,7 +110,7 @@ func (r *Request) decode(root jsonx.Value) *invalid {
 }
 
 // decodeSteps run in the order of the contract's table, so that of several mistakes the first one in it is reported.
-var decodeSteps = [...]func(*Request) *invalid{
+var decodeSteps = [...]func(*Request) *Invalid{
 	(*Request).decodeModel,
 	(*Request).decodeMessages,
 	(*Request).checkNumbers,
@@ -187,9 +187,9 @@ var memberNames = []string{
 
 var requestMembers = jsonx.NewNames(memberNames...)
 
-func (r *Request) decodeModel() *invalid {
+func (r *Request) decodeModel() *Invalid {
 	v := r.members[memberModel]
-	if e := requiredString("model", v); e != nil {
+	if e := RequiredString("model", v); e != nil {
 		return e
 	}
 	name, ok := v.Text()
@@ -199,13 +199,13 @@ func (r *Request) decodeModel() *invalid {
 	}
 	switch {
 	case len(name) == 0:
-		return wrongValue("model", "must not be empty")
+		return WrongValue("model", "must not be empty")
 	case len(name) > MaxModelName:
-		return wrongValue("model", "must be at most 256 bytes long")
+		return WrongValue("model", "must be at most 256 bytes long")
 	}
 	for _, c := range name {
 		if c < ' ' || c == 0x7f {
-			return wrongValue("model", "must not hold control characters")
+			return WrongValue("model", "must not hold control characters")
 		}
 	}
 	r.Model = name
@@ -230,11 +230,11 @@ var numberRules = [...]struct {
 	{memberTopLogprobs, 0, math.Inf(1), true, "0 or more"},
 }
 
-func (r *Request) checkNumbers() *invalid {
+func (r *Request) checkNumbers() *Invalid {
 	for i := range numberRules {
 		rule := &numberRules[i]
 		v := r.members[rule.member]
-		if !given(v) {
+		if !Given(v) {
 			continue
 		}
 		if rule.integer {
@@ -243,37 +243,37 @@ func (r *Request) checkNumbers() *invalid {
 				return e
 			}
 			if float64(n) < rule.lo {
-				return wrongValue(memberNames[rule.member], "must be "+rule.want)
+				return WrongValue(memberNames[rule.member], "must be "+rule.want)
 			}
 			continue
 		}
 		if !v.IsNumber() {
-			return wrongType(memberNames[rule.member], "a number", v)
+			return WrongType(memberNames[rule.member], "a number", v)
 		}
 		if f, ok := v.Float(); !ok || f < rule.lo || f > rule.hi {
-			return wrongValue(memberNames[rule.member], "must be "+rule.want)
+			return WrongValue(memberNames[rule.member], "must be "+rule.want)
 		}
 	}
 	return nil
 }
 
 // integer reads a value that must be an integer that fits into 64 bits.
-func integer(name string, v jsonx.Value) (int64, *invalid) {
+func integer(name string, v jsonx.Value) (int64, *Invalid) {
 	if !v.IsNumber() {
-		return 0, wrongType(name, "an integer", v)
+		return 0, WrongType(name, "an integer", v)
 	}
 	n, ok := v.Int()
 	if !ok {
-		return 0, wrongValue(name, "must be an integer of 64 bits")
+		return 0, WrongValue(name, "must be an integer of 64 bits")
 	}
 	return n, nil
 }
 
 // decodeTokenLimit reads the two spellings of one limit.
-func (r *Request) decodeTokenLimit() *invalid {
+func (r *Request) decodeTokenLimit() *Invalid {
 	for _, m := range [...]int{memberMaxTokens, memberMaxCompletionTokens} {
 		v := r.members[m]
-		if !given(v) {
+		if !Given(v) {
 			continue
 		}
 		n, e := integer(memberNames[m], v)
@@ -281,18 +281,18 @@ func (r *Request) decodeTokenLimit() *invalid {
 		case e != nil:
 			return e
 		case n < 0:
-			return wrongValue(memberNames[m], "must be 0 or more")
+			return WrongValue(memberNames[m], "must be 0 or more")
 		case m == memberMaxCompletionTokens && r.MaxTokens >= 0 && n != int64(r.MaxTokens):
-			return wrongValue(memberNames[m], "must be the same as max_tokens when both are given; send one of them")
+			return WrongValue(memberNames[m], "must be the same as max_tokens when both are given; send one of them")
 		}
 		r.MaxTokens = int(n)
 	}
 	return nil
 }
 
-func (r *Request) decodeChoices() *invalid {
+func (r *Request) decodeChoices() *Invalid {
 	v := r.members[memberN]
-	if !given(v) {
+	if !Given(v) {
 		return nil
 	}
 	n, e := integer("n", v)
@@ -300,37 +300,37 @@ func (r *Request) decodeChoices() *invalid {
 		return e
 	}
 	if n < 1 || n > MaxChoices {
-		return wrongValue("n", "must be between 1 and "+strconv.Itoa(MaxChoices))
+		return WrongValue("n", "must be between 1 and "+strconv.Itoa(MaxChoices))
 	}
 	r.N = int(n)
 	return nil
 }
 
-func (r *Request) checkStop() *invalid {
+func (r *Request) checkStop() *Invalid {
 	v := r.members[memberStop]
-	if !given(v) || v.IsString() {
+	if !Given(v) || v.IsString() {
 		return nil
 	}
 	if !v.IsArray() {
-		return wrongType("stop", "a string or an array of strings", v)
+		return WrongType("stop", "a string or an array of strings", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		if s := it.Value(); !s.IsString() {
-			return wrongType("", "a string", s).at("stop", it.Index())
+			return WrongType("", "a string", s).At("stop", it.Index())
 		}
 	}
 	return nil
 }
 
 // checkPlain checks the members of which only the type is known.
-func (r *Request) checkPlain() *invalid {
-	if e := optionalObject("logit_bias", r.members[memberLogitBias]); e != nil {
+func (r *Request) checkPlain() *Invalid {
+	if e := OptionalObject("logit_bias", r.members[memberLogitBias]); e != nil {
 		return e
 	}
 	if _, e := optionalBool("logprobs", r.members[memberLogprobs], false); e != nil {
 		return e
 	}
-	return optionalString("user", r.members[memberUser])
+	return OptionalString("user", r.members[memberUser])
 }
 
 const (
@@ -340,26 +340,26 @@ const (
 
 var streamOptionNames = jsonx.NewNames(optionIncludeUsage, optionContinuousUsage)
 
-func (r *Request) decodeStream() (e *invalid) {
+func (r *Request) decodeStream() (e *Invalid) {
 	if r.Stream, e = optionalBool("stream", r.members[memberStream], false); e != nil {
 		return e
 	}
 	options := r.members[memberStreamOptions]
-	if e = optionalObject("stream_options", options); e != nil {
+	if e = OptionalObject("stream_options", options); e != nil {
 		return e
 	}
-	if !given(options) {
+	if !Given(options) {
 		return nil
 	}
 	var out [2]jsonx.Value
-	if e = readFields(options, streamOptionNames, out[:]); e != nil {
-		return e.in("stream_options")
+	if e = ReadFields(options, streamOptionNames, out[:]); e != nil {
+		return e.In("stream_options")
 	}
 	if r.IncludeUsage, e = optionalBool(optionIncludeUsage, out[0], false); e != nil {
-		return e.in("stream_options")
+		return e.In("stream_options")
 	}
 	if _, e = optionalBool(optionContinuousUsage, out[1], false); e != nil {
-		return e.in("stream_options")
+		return e.In("stream_options")
 	}
 	return nil
 }

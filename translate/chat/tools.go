@@ -12,17 +12,17 @@ var (
 	choiceNames       = jsonx.NewNames("name")
 )
 
-func (r *Request) decodeTools() *invalid {
+func (r *Request) decodeTools() *Invalid {
 	v := r.members[memberTools]
 	switch {
-	case !given(v):
+	case !Given(v):
 		return nil
 	case !v.IsArray():
-		return wrongType("tools", "an array of tool definitions", v)
+		return WrongType("tools", "an array of tool definitions", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		if e := checkTool(it.Value()); e != nil {
-			return e.at("tools", it.Index())
+			return e.At("tools", it.Index())
 		}
 		r.HasTools = true
 	}
@@ -32,12 +32,12 @@ func (r *Request) decodeTools() *invalid {
 	return nil
 }
 
-func checkTool(v jsonx.Value) *invalid {
+func checkTool(v jsonx.Value) *Invalid {
 	if !v.IsObject() {
-		return wrongType("", "an object", v)
+		return WrongType("", "an object", v)
 	}
 	var t [2]jsonx.Value
-	if e := readFields(v, toolNames, t[:]); e != nil {
+	if e := ReadFields(v, toolNames, t[:]); e != nil {
 		return e
 	}
 	if e := functionType(t[0]); e != nil {
@@ -48,31 +48,31 @@ func checkTool(v jsonx.Value) *invalid {
 		return e
 	}
 	if e := checkFunction(function); e != nil {
-		return e.in("function")
+		return e.In("function")
 	}
 	return nil
 }
 
-func checkFunction(v jsonx.Value) *invalid {
+func checkFunction(v jsonx.Value) *Invalid {
 	var f [4]jsonx.Value
-	if e := readFields(v, toolFunctionNames, f[:]); e != nil {
+	if e := ReadFields(v, toolFunctionNames, f[:]); e != nil {
 		return e
 	}
 	if e := functionName(f[0]); e != nil {
 		return e
 	}
-	if e := optionalString("description", f[1]); e != nil {
+	if e := OptionalString("description", f[1]); e != nil {
 		return e
 	}
-	if e := optionalObject("parameters", f[2]); e != nil {
+	if e := OptionalObject("parameters", f[2]); e != nil {
 		return e
 	}
 	_, e := optionalBool("strict", f[3], false)
 	return e
 }
 
-func functionName(v jsonx.Value) *invalid {
-	if e := requiredString("name", v); e != nil {
+func functionName(v jsonx.Value) *Invalid {
+	if e := RequiredString("name", v); e != nil {
 		return e
 	}
 	name, ok := v.Text()
@@ -81,71 +81,71 @@ func functionName(v jsonx.Value) *invalid {
 	}
 	switch {
 	case len(name) == 0:
-		return wrongValue("name", "must not be empty")
+		return WrongValue("name", "must not be empty")
 	case len(name) > MaxFunctionName:
-		return wrongValue("name", "must be at most 256 bytes long")
+		return WrongValue("name", "must be at most 256 bytes long")
 	}
 	return nil
 }
 
 // checkToolChoice checks the forms of tool_choice: the three words, one named function, or a list of allowed tools. Whether
 // the named function is defined is left to the engine, which says so by name.
-func (r *Request) checkToolChoice() *invalid {
+func (r *Request) checkToolChoice() *Invalid {
 	v := r.members[memberToolChoice]
 	switch {
-	case !given(v):
+	case !Given(v):
 		return nil
 	case v.IsString():
 		if v.EqualText("auto") || v.EqualText("none") || v.EqualText("required") {
 			return nil
 		}
-		return wrongValue("tool_choice", "must be auto, none, required or an object that names a function")
+		return WrongValue("tool_choice", "must be auto, none, required or an object that names a function")
 	case !v.IsObject():
-		return wrongType("tool_choice", "a string or an object", v)
+		return WrongType("tool_choice", "a string or an object", v)
 	}
 	var t [2]jsonx.Value
-	if e := readFields(v, toolNames, t[:]); e != nil {
-		return e.in("tool_choice")
+	if e := ReadFields(v, toolNames, t[:]); e != nil {
+		return e.In("tool_choice")
 	}
-	if e := requiredString("type", t[0]); e != nil {
-		return e.in("tool_choice")
+	if e := RequiredString("type", t[0]); e != nil {
+		return e.In("tool_choice")
 	}
 	switch {
 	case t[0].EqualText("allowed_tools"):
 		return nil
 	case !t[0].EqualText("function"):
-		return wrongValue("type", "must be function or allowed_tools").in("tool_choice")
+		return WrongValue("type", "must be function or allowed_tools").In("tool_choice")
 	}
 	function, e := requiredFunction(t[1])
 	if e != nil {
-		return e.in("tool_choice")
+		return e.In("tool_choice")
 	}
 	var f [1]jsonx.Value
-	if e := readFields(function, choiceNames, f[:]); e != nil {
-		return e.in("function").in("tool_choice")
+	if e := ReadFields(function, choiceNames, f[:]); e != nil {
+		return e.In("function").In("tool_choice")
 	}
 	if e := functionName(f[0]); e != nil {
-		return e.in("function").in("tool_choice")
+		return e.In("function").In("tool_choice")
 	}
 	return nil
 }
 
 var responseFormatNames = jsonx.NewNames("type", "json_schema")
 
-func (r *Request) decodeResponseFormat() *invalid {
+func (r *Request) decodeResponseFormat() *Invalid {
 	v := r.members[memberResponseFormat]
-	if e := optionalObject("response_format", v); e != nil {
+	if e := OptionalObject("response_format", v); e != nil {
 		return e
 	}
-	if !given(v) {
+	if !Given(v) {
 		return nil
 	}
 	var f [2]jsonx.Value
-	if e := readFields(v, responseFormatNames, f[:]); e != nil {
-		return e.in("response_format")
+	if e := ReadFields(v, responseFormatNames, f[:]); e != nil {
+		return e.In("response_format")
 	}
-	if e := requiredString("type", f[0]); e != nil {
-		return e.in("response_format")
+	if e := RequiredString("type", f[0]); e != nil {
+		return e.In("response_format")
 	}
 	switch {
 	case f[0].EqualText("text"):
@@ -154,11 +154,11 @@ func (r *Request) decodeResponseFormat() *invalid {
 		r.StructuredOutput = true
 		return nil
 	case !f[0].EqualText("json_schema"):
-		return wrongValue("type", "must be text, json_object or json_schema").in("response_format")
-	case !given(f[1]):
-		return missing("json_schema").in("response_format")
+		return WrongValue("type", "must be text, json_object or json_schema").In("response_format")
+	case !Given(f[1]):
+		return Missing("json_schema").In("response_format")
 	case !f[1].IsObject():
-		return wrongType("json_schema", "an object", f[1]).in("response_format")
+		return WrongType("json_schema", "an object", f[1]).In("response_format")
 	}
 	r.StructuredOutput, r.schema = true, true
 	return nil

@@ -64,29 +64,29 @@ const MaxImages = 1000
 var imageNames = jsonx.NewNames("url", "detail")
 
 // decodeImage reads the member image_url of part j of message i, and adds the image to r.Images.
-func (r *Request) decodeImage(i, j int, v jsonx.Value) *invalid {
+func (r *Request) decodeImage(i, j int, v jsonx.Value) *Invalid {
 	m := Image{Message: i, Part: j}
 	switch {
 	case len(r.Images) == MaxImages:
-		return wrongValue("", "is one image too many: a request may hold "+strconv.Itoa(MaxImages))
-	case !given(v):
-		return missing("image_url")
+		return WrongValue("", "is one image too many: a request may hold "+strconv.Itoa(MaxImages))
+	case !Given(v):
+		return Missing("image_url")
 	case v.IsString():
 	case v.IsObject():
 		m.object = true
 		var o [2]jsonx.Value
-		if e := readFields(v, imageNames, o[:]); e != nil {
-			return e.in("image_url")
+		if e := ReadFields(v, imageNames, o[:]); e != nil {
+			return e.In("image_url")
 		}
 		if e := checkDetail(o[1]); e != nil {
-			return e.in("image_url")
+			return e.In("image_url")
 		}
-		if e := requiredString("url", o[0]); e != nil {
-			return e.in("image_url")
+		if e := RequiredString("url", o[0]); e != nil {
+			return e.In("image_url")
 		}
 		v = o[0]
 	default:
-		return wrongType("image_url", "a URL in a string or an object with url", v)
+		return WrongType("image_url", "a URL in a string or an object with url", v)
 	}
 	url, ok := v.Text()
 	if !ok { // some encoders escape every slash
@@ -94,27 +94,27 @@ func (r *Request) decodeImage(i, j int, v jsonx.Value) *invalid {
 	}
 	m.Bytes, m.start, m.end = textLength(v), v.Start(), v.End()
 	if text := m.read(url); text != "" {
-		e := wrongValue("", text)
+		e := WrongValue("", text)
 		if m.object {
-			e.in("url")
+			e.In("url")
 		}
-		return e.in("image_url")
+		return e.In("image_url")
 	}
 	r.Images = append(r.Images, m)
 	return nil
 }
 
-func checkDetail(v jsonx.Value) *invalid {
-	if !given(v) {
+func checkDetail(v jsonx.Value) *Invalid {
+	if !Given(v) {
 		return nil
 	}
-	if e := requiredString("detail", v); e != nil {
+	if e := RequiredString("detail", v); e != nil {
 		return e
 	}
 	if v.EqualText("auto") || v.EqualText("low") || v.EqualText("high") {
 		return nil
 	}
-	return wrongValue("detail", "must be auto, low or high")
+	return WrongValue("detail", "must be auto, low or high")
 }
 
 const wantURL = "must be an https URL, or a data URL with a JPEG, PNG or WebP image in base64"

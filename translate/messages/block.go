@@ -1,6 +1,9 @@
 package messages
 
-import "penstock/translate/jsonx"
+import (
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
 
 // The members of blocks that are read.
 const (
@@ -83,12 +86,12 @@ type block struct {
 // readBlock reads the members of a block and its kind.
 func readBlock(v jsonx.Value) (b block, f *fault) {
 	if !v.IsObject() {
-		return b, wrongType("", "an object with a type", v)
+		return b, chat.WrongType("", "an object with a type", v)
 	}
-	if f = readFields(v, blockNames, b.fields[:]); f != nil {
+	if f = chat.ReadFields(v, blockNames, b.fields[:]); f != nil {
 		return b, f
 	}
-	if f = requiredString("type", b.fields[fieldType]); f != nil {
+	if f = chat.RequiredString("type", b.fields[fieldType]); f != nil {
 		return b, f
 	}
 	name, plain := b.fields[fieldType].Text()
@@ -103,7 +106,7 @@ func readBlock(v jsonx.Value) (b block, f *fault) {
 func (b block) visit(w *content) *fault {
 	switch b.kind {
 	case blockText:
-		if f := requiredString("text", b.fields[fieldText]); f != nil {
+		if f := chat.RequiredString("text", b.fields[fieldText]); f != nil {
 			return f
 		}
 		w.text(inside(b.fields[fieldText]))
@@ -127,26 +130,26 @@ func (b block) visit(w *content) *fault {
 	case blockIgnored:
 		return nil
 	case blockUpload:
-		return unsupported("type", "must not be container_upload; files are not kept here")
+		return chat.Unsupported("type", "must not be container_upload; files are not kept here")
 	case blockToolUse, blockToolResult:
-		return wrongValue("type", "must not be a call or a result of a tool here")
+		return chat.WrongValue("type", "must not be a call or a result of a tool here")
 	case blockUnknown:
 	}
-	return wrongValue("type", "is not a known kind of content block")
+	return chat.WrongValue("type", "is not a known kind of content block")
 }
 
 // visitContent visits the content of a result or of a document: a string, blocks, or nothing.
 func (b block) visitContent(v jsonx.Value, w *content) *fault {
 	switch {
-	case !given(v):
+	case !chat.Given(v):
 		return nil
 	case v.IsString():
 		w.text(inside(v))
 		return nil
 	case !v.IsArray():
-		return wrongType("content", "a string or an array of content blocks", v)
+		return chat.WrongType("content", "a string or an array of content blocks", v)
 	case !v.Recorded():
-		return wrongValue("content", "is nested too deeply")
+		return chat.WrongValue("content", "is nested too deeply")
 	}
 	for it := v.Iter(); it.Next(); {
 		part, f := readBlock(it.Value())
@@ -158,7 +161,7 @@ func (b block) visitContent(v jsonx.Value, w *content) *fault {
 			f = part.visit(w)
 		}
 		if f != nil {
-			return f.at("content", it.Index())
+			return f.At("content", it.Index())
 		}
 	}
 	return nil
@@ -168,16 +171,16 @@ func (b block) visitContent(v jsonx.Value, w *content) *fault {
 func (b *block) readSource() *fault {
 	v := b.fields[fieldSource]
 	switch {
-	case !given(v):
-		return missing("source")
+	case !chat.Given(v):
+		return chat.Missing("source")
 	case !v.IsObject():
-		return wrongType("source", "an object", v)
+		return chat.WrongType("source", "an object", v)
 	}
-	if f := readFields(v, sourceNames, b.source[:]); f != nil {
-		return f.in("source")
+	if f := chat.ReadFields(v, sourceNames, b.source[:]); f != nil {
+		return f.In("source")
 	}
-	if f := requiredString("type", b.source[sourceType]); f != nil {
-		return f.in("source")
+	if f := chat.RequiredString("type", b.source[sourceType]); f != nil {
+		return f.In("source")
 	}
 	return nil
 }
@@ -189,23 +192,23 @@ func (b *block) readImage() *fault {
 	}
 	switch kind := b.source[sourceType]; {
 	case kind.EqualText("base64"):
-		if f := requiredString("media_type", b.source[sourceMediaType]); f != nil {
-			return f.in("source")
+		if f := chat.RequiredString("media_type", b.source[sourceMediaType]); f != nil {
+			return f.In("source")
 		}
 		if !isImageType(b.source[sourceMediaType]) {
-			return unsupported("media_type", "must be image/jpeg, image/png or image/webp").in("source")
+			return chat.Unsupported("media_type", "must be image/jpeg, image/png or image/webp").In("source")
 		}
 		if f := requiredText("data", b.source[sourceData]); f != nil {
-			return f.in("source")
+			return f.In("source")
 		}
 	case kind.EqualText("url"):
 		if f := requiredText("url", b.source[sourceURL]); f != nil {
-			return f.in("source")
+			return f.In("source")
 		}
 	case kind.EqualText("file"):
-		return unsupported("type", "must be base64 or url; files are not kept here").in("source")
+		return chat.Unsupported("type", "must be base64 or url; files are not kept here").In("source")
 	default:
-		return wrongValue("type", "must be base64 or url").in("source")
+		return chat.WrongValue("type", "must be base64 or url").In("source")
 	}
 	return nil
 }
@@ -227,18 +230,18 @@ func (b block) visitDocument(w *content) *fault {
 	}
 	switch kind := b.source[sourceType]; {
 	case kind.EqualText("text"):
-		if f := requiredString("data", b.source[sourceData]); f != nil {
-			return f.in("source")
+		if f := chat.RequiredString("data", b.source[sourceData]); f != nil {
+			return f.In("source")
 		}
 		w.text(inside(b.source[sourceData]))
 		return nil
 	case kind.EqualText("content"):
 		if f := b.visitContent(b.source[sourceContent], w); f != nil {
-			return f.in("source")
+			return f.In("source")
 		}
 		return nil
 	}
-	return unsupported("type", "must be text or content; PDFs and files are not read here").in("source")
+	return chat.Unsupported("type", "must be text or content; PDFs and files are not read here").In("source")
 }
 
 // visitSearchResult tells the text of a search result.
@@ -255,7 +258,7 @@ func (b block) visitSearchResult(w *content) *fault {
 // label tells a member that is an optional text.
 func (b *block) label(name string, field int, w *content) *fault {
 	v := b.fields[field]
-	if f := optionalString(name, v); f != nil || !given(v) {
+	if f := chat.OptionalString(name, v); f != nil || !chat.Given(v) {
 		return f
 	}
 	w.text(inside(v))

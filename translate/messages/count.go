@@ -3,6 +3,7 @@ package messages
 import (
 	"strconv"
 
+	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 )
 
@@ -20,7 +21,7 @@ func CountSegments(segs [][]byte, body []byte, served string) [][]byte {
 	head := jsonx.AppendStringS([]byte(`{"model":`), served)
 	segs = append(segs, head)
 	for _, name := range counted {
-		if v := d.Root().Get(name); given(v) {
+		if v := d.Root().Get(name); chat.Given(v) {
 			segs = append(segs, []byte(`,"`+name+`":`), v.Raw())
 		}
 	}

@@ -3,6 +3,7 @@ package messages
 import (
 	"bytes"
 
+	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 )
 
@@ -12,10 +13,10 @@ var messageNames = jsonx.NewNames("role", "content")
 func (r *Request) messages(inPlace bool) *fault {
 	v := r.members[memberMessages]
 	switch {
-	case !given(v):
-		return missing("messages")
+	case !chat.Given(v):
+		return chat.Missing("messages")
 	case !v.IsArray():
-		return wrongType("messages", "an array of messages", v)
+		return chat.WrongType("messages", "an array of messages", v)
 	}
 	r.out = append(r.out, `"messages":[`...)
 	if f := r.leading(v, inPlace); f != nil {
@@ -23,11 +24,11 @@ func (r *Request) messages(inPlace bool) *fault {
 	}
 	for it := v.Iter(); it.Next(); {
 		if f := r.message(it.Index(), it.Value(), inPlace); f != nil {
-			return f.at("messages", it.Index())
+			return f.At("messages", it.Index())
 		}
 	}
 	if r.count == 0 {
-		return wrongValue("messages", "must hold at least one message")
+		return chat.WrongValue("messages", "must hold at least one message")
 	}
 	r.out = append(r.out, ']')
 	return nil
@@ -37,18 +38,18 @@ func (r *Request) messages(inPlace bool) *fault {
 // in place, the texts of the messages with role system.
 func (r *Request) leading(messages jsonx.Value, inPlace bool) *fault {
 	w := r.open("system")
-	if v := r.members[memberSystem]; given(v) {
+	if v := r.members[memberSystem]; chat.Given(v) {
 		if f := r.systemText(v, &w, "system"); f != nil {
 			return f
 		}
 	}
 	for it := messages.Iter(); !inPlace && it.Next(); {
 		var m [2]jsonx.Value
-		if readFields(it.Value(), messageNames, m[:]) != nil || !m[0].EqualText("system") {
+		if chat.ReadFields(it.Value(), messageNames, m[:]) != nil || !m[0].EqualText("system") {
 			continue // what is wrong is found in its turn
 		}
 		if f := r.systemText(m[1], &w, "content"); f != nil {
-			return f.at("messages", it.Index())
+			return f.At("messages", it.Index())
 		}
 	}
 	r.closeOrDrop(&w)
@@ -58,13 +59,13 @@ func (r *Request) leading(messages jsonx.Value, inPlace bool) *fault {
 // message writes what message i becomes.
 func (r *Request) message(i int, v jsonx.Value, inPlace bool) *fault {
 	if !v.IsObject() {
-		return wrongType("", "an object", v)
+		return chat.WrongType("", "an object", v)
 	}
 	var m [2]jsonx.Value
-	if f := readFields(v, messageNames, m[:]); f != nil {
+	if f := chat.ReadFields(v, messageNames, m[:]); f != nil {
 		return f
 	}
-	if f := requiredString("role", m[0]); f != nil {
+	if f := chat.RequiredString("role", m[0]); f != nil {
 		return f
 	}
 	content := m[1]
@@ -74,7 +75,7 @@ func (r *Request) message(i int, v jsonx.Value, inPlace bool) *fault {
 	case m[0].EqualText("assistant"):
 		return r.assistant(content)
 	case !m[0].EqualText("system"):
-		return wrongValue("role", "must be user, assistant or system")
+		return chat.WrongValue("role", "must be user, assistant or system")
 	case !inPlace:
 		return nil // it is in the leading message
 	}
@@ -93,8 +94,8 @@ var billing = []byte("x-anthropic-billing-header:")
 // systemText adds the text of a system prompt, a string or text blocks, to w.
 func (r *Request) systemText(v jsonx.Value, w *content, name string) *fault {
 	switch {
-	case !given(v):
-		return missing(name)
+	case !chat.Given(v):
+		return chat.Missing(name)
 	case v.IsString():
 		if text := inside(v); bytes.HasPrefix(text, billing) {
 			_, rest, _ := bytes.Cut(text, []byte(`\n`))
@@ -104,18 +105,18 @@ func (r *Request) systemText(v jsonx.Value, w *content, name string) *fault {
 		}
 		return nil
 	case !v.IsArray():
-		return wrongType(name, "a string or an array of text blocks", v)
+		return chat.WrongType(name, "a string or an array of text blocks", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		b, f := readBlock(it.Value())
 		if f == nil && b.kind != blockText {
-			f = wrongValue("type", "must be text")
+			f = chat.WrongValue("type", "must be text")
 		}
 		if f == nil {
-			f = requiredString("text", b.fields[fieldText])
+			f = chat.RequiredString("text", b.fields[fieldText])
 		}
 		if f != nil {
-			return f.at(name, it.Index())
+			return f.At(name, it.Index())
 		}
 		if text := inside(b.fields[fieldText]); !bytes.HasPrefix(text, billing) {
 			w.text(text)
@@ -134,10 +135,10 @@ func (r *Request) user(i int, v jsonx.Value) *fault {
 		return nil
 	}
 	if !v.IsArray() {
-		if !given(v) {
-			return missing("content")
+		if !chat.Given(v) {
+			return chat.Missing("content")
 		}
-		return wrongType("content", "a string or an array of content blocks", v)
+		return chat.WrongType("content", "a string or an array of content blocks", v)
 	}
 	results := 0
 	said := content{r: r, silent: true}
@@ -152,12 +153,12 @@ func (r *Request) user(i int, v jsonx.Value) *fault {
 			shown += n
 			results++
 		case b.kind == blockToolUse:
-			f = wrongValue("type", "must not be tool_use in a message of the user")
+			f = chat.WrongValue("type", "must not be tool_use in a message of the user")
 		default:
 			f = b.visit(&said)
 		}
 		if f != nil {
-			return f.at("content", it.Index())
+			return f.At("content", it.Index())
 		}
 	}
 	if said.texts+said.images+shown == 0 && results > 0 {
@@ -218,14 +219,14 @@ func (r *Request) result(b *block) (images int, f *fault) {
 func (r *Request) assistant(v jsonx.Value) *fault {
 	w := r.open("assistant")
 	switch {
-	case !given(v):
-		return missing("content")
+	case !chat.Given(v):
+		return chat.Missing("content")
 	case v.IsString():
 		w.text(inside(v))
 		r.close(&w)
 		return nil
 	case !v.IsArray():
-		return wrongType("content", "a string or an array of content blocks", v)
+		return chat.WrongType("content", "a string or an array of content blocks", v)
 	}
 	calls := 0
 	for it := v.Iter(); it.Next(); {
@@ -237,10 +238,10 @@ func (r *Request) assistant(v jsonx.Value) *fault {
 		case b.kind == blockToolUse:
 			calls++
 		case b.kind != blockIgnored:
-			f = wrongValue("type", "is not a kind of block that an assistant's message has")
+			f = chat.WrongValue("type", "is not a kind of block that an assistant's message has")
 		}
 		if f != nil {
-			return f.at("content", it.Index())
+			return f.At("content", it.Index())
 		}
 	}
 	if calls == 0 {
@@ -258,7 +259,7 @@ func (r *Request) assistant(v jsonx.Value) *fault {
 			r.out = append(r.out, ',')
 		}
 		if f := r.call(&b); f != nil {
-			return f.at("content", it.Index())
+			return f.At("content", it.Index())
 		}
 	}
 	r.out = append(r.out, `]}`...)
@@ -274,13 +275,13 @@ func (r *Request) call(b *block) *fault {
 		return f
 	}
 	input := b.fields[fieldInput]
-	if f := optionalObject("input", input); f != nil {
+	if f := chat.OptionalObject("input", input); f != nil {
 		return f
 	}
 	r.out = append(append(r.out, `{"id":`...), b.fields[fieldID].Raw()...)
 	r.out = append(append(r.out, `,"type":"function","function":{"name":`...), b.fields[fieldName].Raw()...)
 	r.out = append(r.out, `,"arguments":"`...)
-	if given(input) {
+	if chat.Given(input) {
 		r.out = jsonx.AppendEscaped(r.out, input.Raw())
 	} else {
 		r.out = append(r.out, `{}`...)

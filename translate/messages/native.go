@@ -23,7 +23,7 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	n.Limit(&edits, root.Get("max_tokens"))
 	n.Lower(&edits, root.Get("output_config").Get("effort"))
 	for it := root.Get("tools").Iter(); it.Next(); {
-		if t := it.Value().Get("type"); given(t) && !t.EqualText("custom") {
+		if t := it.Value().Get("type"); chat.Given(t) && !t.EqualText("custom") {
 			edits.Delete(it.Value())
 		}
 	}
@@ -126,7 +126,7 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 		} else {
 			n.out = chat.AppendEndChunk(n.out, n.finish, n.stop, n.usage())
 		}
-	case given(e[eventError]), t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")): // engines forget type and name
+	case chat.Given(e[eventError]), t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")): // engines forget type and name
 		err = chat.NativeError(ev.Data)
 	}
 	return sse.Event{Data: n.out}, err
@@ -246,7 +246,7 @@ func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 		return dst, errNotJSON
 	}
 	root := n.doc.Root()
-	if given(root.Get("error")) {
+	if chat.Given(root.Get("error")) {
 		return append(dst, body...), nil
 	}
 	blocks := root.Get("content")

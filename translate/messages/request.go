@@ -93,7 +93,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byt
 	f := r.translate(&o)
 	dst, r.out = r.out, nil
 	if f != nil {
-		return dst, f.err()
+		return dst, f.Err()
 	}
 	return dst, r.Explain(into.Decode(dst))
 }
@@ -122,8 +122,8 @@ func (r *Request) parse(body []byte) error {
 	if !root.IsObject() {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
 	}
-	if f := readFields(root, memberNames, r.members[:]); f != nil {
-		return f.err()
+	if f := chat.ReadFields(root, memberNames, r.members[:]); f != nil {
+		return f.Err()
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (r *Request) parse(body []byte) error {
 // decoding refuses them under that name.
 func (r *Request) translate(o *Options) *fault {
 	r.out = append(r.out, '{')
-	if v := r.members[memberModel]; given(v) {
+	if v := r.members[memberModel]; chat.Given(v) {
 		r.out = append(append(r.out, `"model":`...), v.Raw()...)
 		r.out = append(r.out, ',')
 	}
@@ -148,8 +148,8 @@ func (r *Request) translate(o *Options) *fault {
 		return f
 	}
 	if !o.Count {
-		if !given(r.members[memberMaxTokens]) {
-			return missing("max_tokens")
+		if !chat.Given(r.members[memberMaxTokens]) {
+			return chat.Missing("max_tokens")
 		}
 		r.copy("max_tokens", memberMaxTokens)
 		r.copy("stream", memberStream)
@@ -160,7 +160,7 @@ func (r *Request) translate(o *Options) *fault {
 	for _, step := range [...]func() *fault{
 		r.stopSequences,
 		func() *fault { return r.tools(o.Strict) },
-		func() *fault { return optionalObject("metadata", r.members[memberMetadata]) },
+		func() *fault { return chat.OptionalObject("metadata", r.members[memberMetadata]) },
 		r.reasoning,
 		r.outputFormat,
 	} {
@@ -174,7 +174,7 @@ func (r *Request) translate(o *Options) *fault {
 
 // copy writes a member as it stands, unless it is not given.
 func (r *Request) copy(name string, member int) {
-	if v := r.members[member]; given(v) {
+	if v := r.members[member]; chat.Given(v) {
 		r.member(name)
 		r.out = append(r.out, v.Raw()...)
 	}
@@ -190,18 +190,18 @@ func (r *Request) member(name string) {
 func (r *Request) stopSequences() *fault {
 	v := r.members[memberStopSequences]
 	switch {
-	case !given(v):
+	case !chat.Given(v):
 		return nil
 	case !v.IsArray():
-		return wrongType("stop_sequences", "an array of strings", v)
+		return chat.WrongType("stop_sequences", "an array of strings", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		s := it.Value()
 		switch {
 		case !s.IsString():
-			return wrongType("", "a string", s).at("stop_sequences", it.Index())
+			return chat.WrongType("", "a string", s).At("stop_sequences", it.Index())
 		case len(inside(s)) == 0:
-			return wrongValue("", "must not be empty").at("stop_sequences", it.Index())
+			return chat.WrongValue("", "must not be empty").At("stop_sequences", it.Index())
 		}
 		r.Echo.Stops = append(r.Echo.Stops, string(s.AppendText(nil)))
 	}
@@ -221,16 +221,16 @@ var (
 // yet are passed over, because clients send them to every model.
 func (r *Request) reasoning() *fault {
 	effort := ""
-	if v := r.members[memberOutputConfig]; given(v) {
-		if f := optionalObject("output_config", v); f != nil {
+	if v := r.members[memberOutputConfig]; chat.Given(v) {
+		if f := chat.OptionalObject("output_config", v); f != nil {
 			return f
 		}
 		var c [2]jsonx.Value
-		if f := readFields(v, outputNames, c[:]); f != nil {
-			return f.in("output_config")
+		if f := chat.ReadFields(v, outputNames, c[:]); f != nil {
+			return f.In("output_config")
 		}
-		if f := optionalString("effort", c[0]); f != nil {
-			return f.in("output_config")
+		if f := chat.OptionalString("effort", c[0]); f != nil {
+			return f.In("output_config")
 		}
 		if c[0].EqualText("max") {
 			effort = "xhigh"
@@ -241,16 +241,16 @@ func (r *Request) reasoning() *fault {
 			}
 		}
 	}
-	if v := r.members[memberThinking]; given(v) {
-		if f := optionalObject("thinking", v); f != nil {
+	if v := r.members[memberThinking]; chat.Given(v) {
+		if f := chat.OptionalObject("thinking", v); f != nil {
 			return f
 		}
 		var t [2]jsonx.Value
-		if f := readFields(v, thinkingNames, t[:]); f != nil {
-			return f.in("thinking")
+		if f := chat.ReadFields(v, thinkingNames, t[:]); f != nil {
+			return f.In("thinking")
 		}
-		if f := requiredString("type", t[0]); f != nil {
-			return f.in("thinking")
+		if f := chat.RequiredString("type", t[0]); f != nil {
+			return f.In("thinking")
 		}
 		switch {
 		case t[0].EqualText("disabled"):
@@ -270,26 +270,26 @@ func (r *Request) reasoning() *fault {
 func (r *Request) outputFormat() *fault {
 	path := "output_config.format"
 	v := r.members[memberOutputConfig].Get("format")
-	if !given(v) {
+	if !chat.Given(v) {
 		path, v = "output_format", r.members[memberOutputFormat]
 	}
-	if f := optionalObject(path, v); f != nil || !given(v) {
+	if f := chat.OptionalObject(path, v); f != nil || !chat.Given(v) {
 		return f
 	}
 	var c [2]jsonx.Value
-	if f := readFields(v, formatNames, c[:]); f != nil {
-		return f.in(path)
+	if f := chat.ReadFields(v, formatNames, c[:]); f != nil {
+		return f.In(path)
 	}
-	if f := requiredString("type", c[0]); f != nil {
-		return f.in(path)
+	if f := chat.RequiredString("type", c[0]); f != nil {
+		return f.In(path)
 	}
 	switch {
 	case !c[0].EqualText("json_schema"):
-		return unsupported("type", "must be json_schema").in(path)
-	case !given(c[1]):
-		return missing("schema").in(path)
+		return chat.Unsupported("type", "must be json_schema").In(path)
+	case !chat.Given(c[1]):
+		return chat.Missing("schema").In(path)
 	case !c[1].IsObject():
-		return wrongType("schema", "an object", c[1]).in(path)
+		return chat.WrongType("schema", "an object", c[1]).In(path)
 	}
 	r.member("response_format")
 	r.out = append(r.out, `{"type":"json_schema","json_schema":{"name":"output","strict":true,"schema":`...)

@@ -23,8 +23,8 @@ const (
 // they are dropped are the functions.
 func (r *Request) tools(strict bool) *fault {
 	v := r.members[memberTools]
-	if given(v) && !v.IsArray() {
-		return wrongType("tools", "an array of tool definitions", v)
+	if chat.Given(v) && !v.IsArray() {
+		return chat.WrongType("tools", "an array of tool definitions", v)
 	}
 	functions, dropped := 0, 0
 	for it := v.Iter(); it.Next(); {
@@ -42,35 +42,35 @@ func (r *Request) tools(strict bool) *fault {
 			functions++
 			f = r.function(&t)
 		case strict:
-			f = unsupported("type", "must be custom or absent; only function tools are supported")
+			f = chat.Unsupported("type", "must be custom or absent; only function tools are supported")
 		default:
 			dropped++
 		}
 		if f != nil {
-			return f.at("tools", it.Index())
+			return f.At("tools", it.Index())
 		}
 	}
 	switch {
 	case functions > 0:
 		r.out = append(r.out, ']')
 	case dropped > 0:
-		return unsupported("tools", "must hold at least one function tool; server tools are not run here")
+		return chat.Unsupported("tools", "must hold at least one function tool; server tools are not run here")
 	}
 	return r.toolChoice(functions > 0)
 }
 
 func readTool(v jsonx.Value, t *[toolMembers]jsonx.Value) *fault {
 	if !v.IsObject() {
-		return wrongType("", "an object", v)
+		return chat.WrongType("", "an object", v)
 	}
-	if f := readFields(v, toolNames, t[:]); f != nil {
+	if f := chat.ReadFields(v, toolNames, t[:]); f != nil {
 		return f
 	}
-	return optionalString("type", t[toolType])
+	return chat.OptionalString("type", t[toolType])
 }
 
 func isFunction(t *[toolMembers]jsonx.Value) bool {
-	return !given(t[toolType]) || t[toolType].EqualText("custom")
+	return !chat.Given(t[toolType]) || t[toolType].EqualText("custom")
 }
 
 // function writes one tool, everything of it as it stands.
@@ -79,18 +79,18 @@ func (r *Request) function(t *[toolMembers]jsonx.Value) *fault {
 		return f
 	}
 	r.out = append(append(r.out, `{"type":"function","function":{"name":`...), t[toolName].Raw()...)
-	if f := optionalString("description", t[toolDescription]); f != nil {
+	if f := chat.OptionalString("description", t[toolDescription]); f != nil {
 		return f
 	}
-	if given(t[toolDescription]) {
+	if chat.Given(t[toolDescription]) {
 		r.member("description")
 		r.out = append(r.out, t[toolDescription].Raw()...)
 	}
-	if f := optionalObject("input_schema", t[toolSchema]); f != nil {
+	if f := chat.OptionalObject("input_schema", t[toolSchema]); f != nil {
 		return f
 	}
 	r.member("parameters")
-	if given(t[toolSchema]) {
+	if chat.Given(t[toolSchema]) {
 		r.out = append(r.out, t[toolSchema].Raw()...)
 	} else { // templates read it
 		r.out = append(r.out, `{"type":"object","properties":{}}`...)
@@ -98,7 +98,7 @@ func (r *Request) function(t *[toolMembers]jsonx.Value) *fault {
 	if _, f := optionalBool("strict", t[toolStrict]); f != nil {
 		return f
 	}
-	if given(t[toolStrict]) {
+	if chat.Given(t[toolStrict]) {
 		r.member("strict")
 		r.out = append(r.out, t[toolStrict].Raw()...)
 	}
@@ -112,26 +112,26 @@ func functionName(v jsonx.Value) *fault {
 		return f
 	}
 	if len(inside(v)) > chat.MaxFunctionName && len(v.AppendText(nil)) > chat.MaxFunctionName {
-		return wrongValue("name", "must be at most 256 bytes long")
+		return chat.WrongValue("name", "must be at most 256 bytes long")
 	}
 	return nil
 }
 
 func (r *Request) toolChoice(tools bool) *fault {
 	v := r.members[memberToolChoice]
-	if f := optionalObject("tool_choice", v); f != nil || !given(v) {
+	if f := chat.OptionalObject("tool_choice", v); f != nil || !chat.Given(v) {
 		return f
 	}
 	var c [3]jsonx.Value
-	if f := readFields(v, choiceNames, c[:]); f != nil {
-		return f.in("tool_choice")
+	if f := chat.ReadFields(v, choiceNames, c[:]); f != nil {
+		return f.In("tool_choice")
 	}
-	if f := requiredString("type", c[0]); f != nil {
-		return f.in("tool_choice")
+	if f := chat.RequiredString("type", c[0]); f != nil {
+		return f.In("tool_choice")
 	}
 	single, f := optionalBool("disable_parallel_tool_use", c[2])
 	if f != nil {
-		return f.in("tool_choice")
+		return f.In("tool_choice")
 	}
 	choice := ""
 	forced := false
@@ -145,11 +145,11 @@ func (r *Request) toolChoice(tools bool) *fault {
 	case c[0].EqualText("tool"):
 		forced = true
 	default:
-		return wrongValue("type", "must be one of auto, any, tool and none").in("tool_choice")
+		return chat.WrongValue("type", "must be one of auto, any, tool and none").In("tool_choice")
 	}
 	switch {
 	case !tools && forced:
-		return wrongValue("tool_choice", "demands a call, but there are no tools")
+		return chat.WrongValue("tool_choice", "demands a call, but there are no tools")
 	case !tools:
 		return nil // engines refuse a choice of nothing
 	case choice != "":
@@ -157,10 +157,10 @@ func (r *Request) toolChoice(tools bool) *fault {
 		r.out = append(r.out, choice...)
 	default:
 		if f := requiredText("name", c[1]); f != nil {
-			return f.in("tool_choice")
+			return f.In("tool_choice")
 		}
 		if !r.defines(c[1]) {
-			return wrongValue("name", "must name one of the function tools").in("tool_choice")
+			return chat.WrongValue("name", "must name one of the function tools").In("tool_choice")
 		}
 		r.member("tool_choice")
 		r.out = append(append(r.out, `{"type":"function","function":{"name":`...), c[1].Raw()...)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"penstock/translate/apierr"
+	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -119,7 +120,7 @@ func (w *echoWriter) string(s string) { w.dst = append(w.dst, s...) }
 // first appends a member without a comma before it: v, or what stands for it when it was not given.
 func (w *echoWriter) first(name string, v jsonx.Value, otherwise string) {
 	w.dst = append(append(append(w.dst, '"'), name...), `":`...)
-	if given(v) {
+	if chat.Given(v) {
 		w.dst = append(w.dst, v.Raw()...)
 	} else {
 		w.dst = append(w.dst, otherwise...)
@@ -157,7 +158,7 @@ func (w *echoWriter) text(r *Request) {
 		w.member("strict", m[formatStrict], `false`)
 	}
 	w.string(`}`)
-	if v := r.members[memberText].Get("verbosity"); given(v) {
+	if v := r.members[memberText].Get("verbosity"); chat.Given(v) {
 		w.member("verbosity", v, "")
 	}
 	w.string(`}`)

@@ -1,6 +1,9 @@
 package responses
 
-import "penstock/translate/jsonx"
+import (
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
 
 // itemKind is what an input item is to the translation.
 type itemKind uint8
@@ -47,23 +50,23 @@ func (i *item) content() jsonx.Value {
 func (r *Request) checkInput() *fault {
 	v := r.members[memberInput]
 	switch {
-	case !given(v):
-		return missing("input")
+	case !chat.Given(v):
+		return chat.Missing("input")
 	case v.IsString():
 		return nil
 	case !v.IsArray():
-		return wrongType("input", "a string or an array of items", v)
+		return chat.WrongType("input", "a string or an array of items", v)
 	}
 	said := false
 	for it := v.Iter(); it.Next(); {
 		item, f := checkItem(it.Value())
 		if f != nil {
-			return f.at("input", it.Index())
+			return f.At("input", it.Index())
 		}
 		said = said || item.kind != itemReasoning
 	}
 	if !said {
-		return wrongValue("input", "must hold at least one message or call")
+		return chat.WrongValue("input", "must hold at least one message or call")
 	}
 	return nil
 }
@@ -72,9 +75,9 @@ func (r *Request) checkInput() *fault {
 func checkItem(v jsonx.Value) (item, *fault) {
 	var i item
 	if !v.IsObject() {
-		return i, wrongType("", "an object", v)
+		return i, chat.WrongType("", "an object", v)
 	}
-	if f := readFields(v, itemNames, i.m[:]); f != nil {
+	if f := chat.ReadFields(v, itemNames, i.m[:]); f != nil {
 		return i, f
 	}
 	f := i.classify()
@@ -87,7 +90,7 @@ func checkItem(v jsonx.Value) (item, *fault) {
 	case itemCall:
 		f = i.checkCall()
 	case itemOutput:
-		if f = requiredString("call_id", i.m[fieldCallID]); f == nil {
+		if f = chat.RequiredString("call_id", i.m[fieldCallID]); f == nil {
 			f = i.checkContent("output", i.m[fieldOutput])
 		}
 	case itemReasoning: // whatever it holds, it goes no further
@@ -98,11 +101,11 @@ func checkItem(v jsonx.Value) (item, *fault) {
 // classify finds the kind of the item.
 func (i *item) classify() *fault {
 	t := i.m[fieldType]
-	if f := optionalString("type", t); f != nil {
+	if f := chat.OptionalString("type", t); f != nil {
 		return f
 	}
 	switch {
-	case t.EqualText("message"), !given(t) && (i.m[fieldRole].Exists() || !i.m[fieldID].Exists()):
+	case t.EqualText("message"), !chat.Given(t) && (i.m[fieldRole].Exists() || !i.m[fieldID].Exists()):
 		return i.classifyRole()
 	case t.EqualText("function_call"):
 		i.kind = itemCall
@@ -110,17 +113,17 @@ func (i *item) classify() *fault {
 		i.kind = itemOutput
 	case t.EqualText("reasoning"):
 		i.kind = itemReasoning
-	case t.EqualText("item_reference"), !given(t):
-		return unsupported("id", "Nothing is stored here that an item could refer to: set store to false, so that the client sends items in full")
+	case t.EqualText("item_reference"), !chat.Given(t):
+		return chat.Unsupported("id", "Nothing is stored here that an item could refer to: set store to false, so that the client sends items in full")
 	default:
-		return unsupported("type", "An item must be message, function_call, function_call_output or reasoning")
+		return chat.Unsupported("type", "An item must be message, function_call, function_call_output or reasoning")
 	}
 	return nil
 }
 
 func (i *item) classifyRole() *fault {
 	role := i.m[fieldRole]
-	if f := requiredString("role", role); f != nil {
+	if f := chat.RequiredString("role", role); f != nil {
 		return f
 	}
 	switch {
@@ -131,37 +134,37 @@ func (i *item) classifyRole() *fault {
 	case role.EqualText("system"), role.EqualText("developer"):
 		i.kind = itemSystem
 	default:
-		return wrongValue("role", "must be user, assistant, system or developer")
+		return chat.WrongValue("role", "must be user, assistant, system or developer")
 	}
 	return nil
 }
 
 func (i *item) checkCall() *fault {
-	if f := requiredString("call_id", i.m[fieldCallID]); f != nil {
+	if f := chat.RequiredString("call_id", i.m[fieldCallID]); f != nil {
 		return f
 	}
 	if f := requiredName(i.m[fieldName]); f != nil {
 		return f
 	}
-	if given(i.m[fieldArguments]) && !i.m[fieldArguments].IsString() {
-		return wrongType("arguments", "a string that holds JSON", i.m[fieldArguments])
+	if chat.Given(i.m[fieldArguments]) && !i.m[fieldArguments].IsString() {
+		return chat.WrongType("arguments", "a string that holds JSON", i.m[fieldArguments])
 	}
-	return requiredString("arguments", i.m[fieldArguments])
+	return chat.RequiredString("arguments", i.m[fieldArguments])
 }
 
 // checkContent checks a content or an output: a string or an array of parts.
 func (i *item) checkContent(name string, v jsonx.Value) *fault {
 	switch {
-	case !given(v):
-		return missing(name)
+	case !chat.Given(v):
+		return chat.Missing(name)
 	case v.IsString():
 		return nil
 	case !v.IsArray():
-		return wrongType(name, "a string or an array of parts", v)
+		return chat.WrongType(name, "a string or an array of parts", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		if f := i.checkPart(it.Value()); f != nil {
-			return f.at(name, it.Index())
+			return f.At(name, it.Index())
 		}
 	}
 	return nil
@@ -182,35 +185,35 @@ const (
 
 func (i *item) checkPart(v jsonx.Value) *fault {
 	if !v.IsObject() {
-		return wrongType("", "an object", v)
+		return chat.WrongType("", "an object", v)
 	}
 	var p [partCount]jsonx.Value
-	if f := readFields(v, partNames, p[:]); f != nil {
+	if f := chat.ReadFields(v, partNames, p[:]); f != nil {
 		return f
 	}
-	if f := requiredString("type", p[partType]); f != nil {
+	if f := chat.RequiredString("type", p[partType]); f != nil {
 		return f
 	}
 	switch {
 	case p[partType].EqualText("input_text"), p[partType].EqualText("output_text"):
-		return requiredString("text", p[partText])
+		return chat.RequiredString("text", p[partText])
 	case p[partType].EqualText("refusal"):
-		return requiredString("refusal", p[partRefusal])
+		return chat.RequiredString("refusal", p[partRefusal])
 	case !p[partType].EqualText("input_image"):
-		return unsupported("type", "A part must be input_text, input_image, output_text or refusal")
+		return chat.Unsupported("type", "A part must be input_text, input_image, output_text or refusal")
 	case i.kind != itemUser && i.kind != itemOutput:
-		return wrongValue("type", "must not be input_image here: images belong in user messages and outputs")
-	case !given(p[partImageURL]) && given(p[partFileID]):
-		return unsupported("file_id", "No files are stored here: send the image in image_url, as an https URL or a data URL")
+		return chat.WrongValue("type", "must not be input_image here: images belong in user messages and outputs")
+	case !chat.Given(p[partImageURL]) && chat.Given(p[partFileID]):
+		return chat.Unsupported("file_id", "No files are stored here: send the image in image_url, as an https URL or a data URL")
 	}
-	if f := requiredString("image_url", p[partImageURL]); f != nil {
+	if f := chat.RequiredString("image_url", p[partImageURL]); f != nil {
 		return f
 	}
 	return checkDetail(p[partDetail])
 }
 
 func checkDetail(v jsonx.Value) *fault {
-	if f := optionalString("detail", v); f != nil || !given(v) {
+	if f := chat.OptionalString("detail", v); f != nil || !chat.Given(v) {
 		return f
 	}
 	for _, word := range [...]string{"auto", "low", "high", detailOriginal} {
@@ -218,7 +221,7 @@ func checkDetail(v jsonx.Value) *fault {
 			return nil
 		}
 	}
-	return wrongValue("detail", "must be auto, low, high or original")
+	return chat.WrongValue("detail", "must be auto, low, high or original")
 }
 
 // detailOriginal asks for an image as it is, which chat has no word for; high is what comes nearest.

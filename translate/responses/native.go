@@ -163,7 +163,7 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 		n.out = chat.AppendEndChunk(n.out, finishOf(e[nativeResponse], len(n.calls) > 0), nil, nativeUsage(e[nativeResponse].Get("usage")))
 	case t.EqualText("response.failed"):
 		err = chat.NativeError(e[nativeResponse].Get("error").Raw())
-	case given(e[nativeError]), t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")): // engines forget type and name
+	case chat.Given(e[nativeError]), t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")): // engines forget type and name
 		err = chat.NativeError(ev.Data)
 	}
 	return sse.Event{Data: n.out}, err
@@ -320,9 +320,9 @@ func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 	}
 	root := n.doc.Root()
 	switch status := root.Get("status"); {
-	case given(root.Get("error")):
+	case chat.Given(root.Get("error")):
 		return append(dst, body...), nil
-	case given(status) && !status.EqualText(statusCompleted) && !status.EqualText(statusIncomplete):
+	case chat.Given(status) && !status.EqualText(statusCompleted) && !status.EqualText(statusIncomplete):
 		return dst, errNotEnded
 	case !root.Get("output").IsArray():
 		return dst, errNoOutput

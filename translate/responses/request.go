@@ -139,15 +139,15 @@ func (r *Request) Decode(body []byte, o *Options) error {
 	}
 	root := r.doc.Root()
 	if !root.IsObject() {
-		f := wrongType("", "a JSON object", root)
-		return apierr.Invalid("", f.code, "The request body %s.", f.text)
+		f := chat.WrongType("", "a JSON object", root)
+		return apierr.Invalid("", f.Code, "The request body %s.", f.Text)
 	}
-	if f := readFields(root, requestMembers, r.members[:]); f != nil {
-		return f.err()
+	if f := chat.ReadFields(root, requestMembers, r.members[:]); f != nil {
+		return refusal(f)
 	}
 	for _, step := range decodeSteps {
 		if f := step(r); f != nil {
-			return f.err()
+			return refusal(f)
 		}
 	}
 	if err := chat.RefuseMembers(root, o.Refuse); err != nil {
@@ -173,7 +173,7 @@ var decodeSteps = [...]func(*Request) *fault{
 
 func (r *Request) decodeModel() *fault {
 	v := r.members[memberModel]
-	if f := requiredString("model", v); f != nil {
+	if f := chat.RequiredString("model", v); f != nil {
 		return f
 	}
 	name, ok := v.Text()
@@ -194,18 +194,18 @@ func (r *Request) checkKept() *fault {
 		}
 	}
 	if on, _ := r.members[memberStore].Bool(); on {
-		return unsupported("store", "Nothing is stored here: leave it out or send false")
+		return chat.Unsupported("store", "Nothing is stored here: leave it out or send false")
 	}
 	for _, m := range [...]int{memberPreviousResponseID, memberConversation} {
-		if given(r.members[m]) {
-			return unsupported(memberNames[m], "Nothing is stored here: send the whole conversation in input with every request")
+		if chat.Given(r.members[m]) {
+			return chat.Unsupported(memberNames[m], "Nothing is stored here: send the whole conversation in input with every request")
 		}
 	}
-	if given(r.members[memberPrompt]) {
-		return unsupported("prompt", "No prompts are stored here: send the text in instructions or input")
+	if chat.Given(r.members[memberPrompt]) {
+		return chat.Unsupported("prompt", "No prompts are stored here: send the text in instructions or input")
 	}
 	if on, _ := r.members[memberBackground].Bool(); on {
-		return unsupported("background", "Nothing is stored here, so an answer must be waited for: leave it out or send false")
+		return chat.Unsupported("background", "Nothing is stored here, so an answer must be waited for: leave it out or send false")
 	}
 	return nil
 }
@@ -228,11 +228,11 @@ func (r *Request) checkPlain() *fault {
 		}
 	}
 	for _, m := range [...]int{memberPromptCacheKey, memberInstructions, memberSafetyIdentifier} {
-		if f := optionalString(memberNames[m], r.members[m]); f != nil {
+		if f := chat.OptionalString(memberNames[m], r.members[m]); f != nil {
 			return f
 		}
 	}
-	return optionalObject("metadata", r.members[memberMetadata])
+	return chat.OptionalObject("metadata", r.members[memberMetadata])
 }
 
 var (
@@ -252,52 +252,52 @@ const (
 
 func (r *Request) checkText() *fault {
 	v := r.members[memberText]
-	if f := optionalObject("text", v); f != nil {
+	if f := chat.OptionalObject("text", v); f != nil {
 		return f
 	}
 	var t [2]jsonx.Value
-	if f := readFields(v, textNames, t[:]); f != nil {
-		return f.in("text")
+	if f := chat.ReadFields(v, textNames, t[:]); f != nil {
+		return f.In("text")
 	}
-	if f := optionalString("verbosity", t[1]); f != nil {
-		return f.in("text")
+	if f := chat.OptionalString("verbosity", t[1]); f != nil {
+		return f.In("text")
 	}
 	if f := checkFormat(t[0]); f != nil {
-		return f.in("text")
+		return f.In("text")
 	}
 	return nil
 }
 
 func checkFormat(v jsonx.Value) *fault {
-	if !given(v) {
+	if !chat.Given(v) {
 		return nil
 	}
-	if f := optionalObject("format", v); f != nil {
+	if f := chat.OptionalObject("format", v); f != nil {
 		return f
 	}
 	var m [formatCount]jsonx.Value
-	if f := readFields(v, formatNames, m[:]); f != nil {
-		return f.in("format")
+	if f := chat.ReadFields(v, formatNames, m[:]); f != nil {
+		return f.In("format")
 	}
-	if f := requiredString("type", m[formatType]); f != nil {
-		return f.in("format")
+	if f := chat.RequiredString("type", m[formatType]); f != nil {
+		return f.In("format")
 	}
 	switch {
 	case m[formatType].EqualText("text"), m[formatType].EqualText("json_object"):
 		return nil
 	case !m[formatType].EqualText("json_schema"):
-		return wrongValue("type", "must be text, json_object or json_schema").in("format")
-	case !given(m[formatSchema]):
-		return missing("schema").in("format")
+		return chat.WrongValue("type", "must be text, json_object or json_schema").In("format")
+	case !chat.Given(m[formatSchema]):
+		return chat.Missing("schema").In("format")
 	}
 	for _, f := range [...]*fault{
-		requiredString("name", m[formatName]),
-		optionalObject("schema", m[formatSchema]),
+		chat.RequiredString("name", m[formatName]),
+		chat.OptionalObject("schema", m[formatSchema]),
 		optionalBool("strict", m[formatStrict]),
-		optionalString("description", m[formatDescription]),
+		chat.OptionalString("description", m[formatDescription]),
 	} {
 		if f != nil {
-			return f.in("format")
+			return f.In("format")
 		}
 	}
 	return nil
@@ -317,16 +317,16 @@ var reasoningNames = jsonx.NewNames("effort", "summary")
 // checkReasoning checks the effort's type; that it is one of the words is for chat to say, and for Locate to tell.
 func (r *Request) checkReasoning() *fault {
 	v := r.members[memberReasoning]
-	if f := optionalObject("reasoning", v); f != nil {
+	if f := chat.OptionalObject("reasoning", v); f != nil {
 		return f
 	}
 	var m [2]jsonx.Value
-	if f := readFields(v, reasoningNames, m[:]); f != nil {
-		return f.in("reasoning")
+	if f := chat.ReadFields(v, reasoningNames, m[:]); f != nil {
+		return f.In("reasoning")
 	}
 	for i, name := range [...]string{"effort", "summary"} {
-		if f := optionalString(name, m[i]); f != nil {
-			return f.in("reasoning")
+		if f := chat.OptionalString(name, m[i]); f != nil {
+			return f.In("reasoning")
 		}
 	}
 	return nil
@@ -344,16 +344,16 @@ func (r *Request) checkStrict() error {
 			return apierr.Invalid("", apierr.CodeUnsupportedParameter, "Unsupported parameter: the request has a member that this service does not know.")
 		}
 	}
-	if given(r.members[memberPromptCacheKey]) {
-		return unsupported("prompt_cache_key", "It has no effect here: leave it out or send null").err()
+	if chat.Given(r.members[memberPromptCacheKey]) {
+		return refusal(chat.Unsupported("prompt_cache_key", "It has no effect here: leave it out or send null"))
 	}
 	for m := memberInclude; m < memberCount; m++ {
-		if v := r.members[m]; given(v) && !idle(m, v) {
-			return unsupported(memberNames[m], "It has no effect here: leave it out").err()
+		if v := r.members[m]; chat.Given(v) && !idle(m, v) {
+			return refusal(chat.Unsupported(memberNames[m], "It has no effect here: leave it out"))
 		}
 	}
 	if i := r.tools.hosted; i >= 0 {
-		return unsupported(element("tools", i)+".type", "Only function tools are accepted").err()
+		return refusal(chat.Unsupported(element("tools", i)+".type", "Only function tools are accepted"))
 	}
 	return nil
 }

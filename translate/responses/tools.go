@@ -1,6 +1,9 @@
 package responses
 
-import "penstock/translate/jsonx"
+import (
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
 
 // tools is what the lists of tools amount to.
 type tools struct {
@@ -59,12 +62,12 @@ func (r *Request) decodeTools() *fault {
 	}
 	for it := v.Iter(); it.Next(); {
 		if it.Index() == maxTools {
-			return wrongValue("tools", tooMany)
+			return chat.WrongValue("tools", tooMany)
 		}
 		function, f := checkTool(it.Value())
 		switch {
 		case f != nil:
-			return f.at("tools", it.Index())
+			return f.At("tools", it.Index())
 		case function:
 			r.tools.functions++
 		case r.tools.hosted < 0:
@@ -72,7 +75,7 @@ func (r *Request) decodeTools() *fault {
 		}
 	}
 	if r.tools.functions == 0 && r.tools.hosted >= 0 {
-		return unsupported("tools", onlyFunctions+", and the list holds none")
+		return chat.Unsupported("tools", onlyFunctions+", and the list holds none")
 	}
 	return nil
 }
@@ -80,26 +83,26 @@ func (r *Request) decodeTools() *fault {
 // checkTool checks one tool and reports whether it is a function.
 func checkTool(v jsonx.Value) (function bool, f *fault) {
 	if !v.IsObject() {
-		return false, wrongType("", "an object", v)
+		return false, chat.WrongType("", "an object", v)
 	}
 	var m [toolCount]jsonx.Value
-	if f := readFields(v, toolNames, m[:]); f != nil {
+	if f := chat.ReadFields(v, toolNames, m[:]); f != nil {
 		return false, f
 	}
-	if f := requiredString("type", m[toolType]); f != nil {
+	if f := chat.RequiredString("type", m[toolType]); f != nil {
 		return false, f
 	}
 	switch {
 	case m[toolType].EqualText("custom"):
 		// Not dropped like the others: a model without its tool for patches writes them as prose.
-		return false, unsupported("type", "Custom tools take free text, which the engines do not: define a function")
+		return false, chat.Unsupported("type", "Custom tools take free text, which the engines do not: define a function")
 	case !m[toolType].EqualText("function"):
 		return false, nil
 	}
 	for _, f := range [...]*fault{
 		requiredName(m[toolName]),
-		optionalString("description", m[toolDescription]),
-		optionalObject("parameters", m[toolParameters]),
+		chat.OptionalString("description", m[toolDescription]),
+		chat.OptionalObject("parameters", m[toolParameters]),
 		optionalBool("strict", m[toolStrict]),
 	} {
 		if f != nil {
@@ -137,25 +140,25 @@ const notDefined = "names a function that is not in tools"
 func (r *Request) checkToolChoice() *fault {
 	v := r.members[memberToolChoice]
 	switch {
-	case !given(v):
+	case !chat.Given(v):
 		return nil
 	case v.IsString():
 		switch {
 		case v.EqualText("auto"), v.EqualText("none"):
 			return nil
 		case !v.EqualText("required"):
-			return wrongValue("tool_choice", "must be auto, none, required or an object")
+			return chat.WrongValue("tool_choice", "must be auto, none, required or an object")
 		case r.tools.functions == 0:
-			return wrongValue("tool_choice", "must not be required without tools")
+			return chat.WrongValue("tool_choice", "must not be required without tools")
 		}
 		return nil
 	case !v.IsObject():
-		return wrongType("tool_choice", "a string or an object", v)
+		return chat.WrongType("tool_choice", "a string or an object", v)
 	}
 	var m [choiceCount]jsonx.Value
-	f := readFields(v, choiceNames, m[:])
+	f := chat.ReadFields(v, choiceNames, m[:])
 	if f == nil {
-		f = requiredString("type", m[choiceType])
+		f = chat.RequiredString("type", m[choiceType])
 	}
 	if f == nil {
 		switch {
@@ -164,11 +167,11 @@ func (r *Request) checkToolChoice() *fault {
 		case m[choiceType].EqualText("allowed_tools"):
 			f = r.checkAllowed(m[choiceMode], m[choiceTools])
 		default:
-			f = unsupported("type", onlyFunctions)
+			f = chat.Unsupported("type", onlyFunctions)
 		}
 	}
 	if f != nil {
-		return f.in("tool_choice")
+		return f.In("tool_choice")
 	}
 	return nil
 }
@@ -187,19 +190,19 @@ func (r *Request) findTool(name jsonx.Value) (int, *fault) {
 			return it.Index(), nil
 		}
 	}
-	return 0, wrongValue("name", notDefined)
+	return 0, chat.WrongValue("name", notDefined)
 }
 
 // checkAllowed reads the list of allowed tools.
 func (r *Request) checkAllowed(mode, list jsonx.Value) *fault {
-	if f := requiredString("mode", mode); f != nil {
+	if f := chat.RequiredString("mode", mode); f != nil {
 		return f
 	}
 	if !mode.EqualText("auto") && !mode.EqualText("required") {
-		return wrongValue("mode", "must be auto or required")
+		return chat.WrongValue("mode", "must be auto or required")
 	}
-	if !given(list) {
-		return missing("tools")
+	if !chat.Given(list) {
+		return chat.Missing("tools")
 	}
 	if f := optional("tools", "an array of tools", list, jsonx.Value.IsArray); f != nil {
 		return f
@@ -207,33 +210,33 @@ func (r *Request) checkAllowed(mode, list jsonx.Value) *fault {
 	r.tools.limited = true
 	for it := list.Iter(); it.Next(); {
 		if it.Index() == maxTools {
-			return wrongValue("tools", tooMany)
+			return chat.WrongValue("tools", tooMany)
 		}
 		i, f := r.checkAllowedTool(it.Value())
 		if f != nil {
-			return f.at("tools", it.Index())
+			return f.At("tools", it.Index())
 		}
 		r.tools.allowed = append(r.tools.allowed, i)
 	}
 	if len(r.tools.allowed) == 0 {
-		return wrongValue("tools", "must name at least one function")
+		return chat.WrongValue("tools", "must name at least one function")
 	}
 	return nil
 }
 
 func (r *Request) checkAllowedTool(v jsonx.Value) (int, *fault) {
 	if !v.IsObject() {
-		return 0, wrongType("", "an object", v)
+		return 0, chat.WrongType("", "an object", v)
 	}
 	var m [2]jsonx.Value
-	if f := readFields(v, allowedNames, m[:]); f != nil {
+	if f := chat.ReadFields(v, allowedNames, m[:]); f != nil {
 		return 0, f
 	}
-	if f := requiredString("type", m[0]); f != nil {
+	if f := chat.RequiredString("type", m[0]); f != nil {
 		return 0, f
 	}
 	if !m[0].EqualText("function") {
-		return 0, unsupported("type", onlyFunctions)
+		return 0, chat.Unsupported("type", onlyFunctions)
 	}
 	return r.findTool(m[1])
 }

@@ -62,7 +62,7 @@ func (w *writer) raw(s string, v jsonx.Value) {
 
 // member is raw for an optional member.
 func (w *writer) member(s string, v jsonx.Value) {
-	if given(v) {
+	if chat.Given(v) {
 		w.raw(s, v)
 	}
 }
@@ -116,7 +116,7 @@ const blankLine = `\n\n`
 // or, in place, those at the beginning. It returns the first item whose system text has not been told by it.
 func (w *writer) system(r *Request) (first int) {
 	text := r.system[:0]
-	if v := r.members[memberInstructions]; given(v) {
+	if v := r.members[memberInstructions]; chat.Given(v) {
 		text = append(text, inside(v)...)
 	}
 	input := r.members[memberInput]
@@ -209,7 +209,7 @@ func (w *writer) image(m *imageRef, n int) {
 	switch detail := m.part[partDetail]; {
 	case detail.EqualText(detailOriginal):
 		w.string(`,"detail":"high"`)
-	case given(detail):
+	case chat.Given(detail):
 		w.raw(`,"detail":`, detail)
 	}
 	w.string(`}}`)
