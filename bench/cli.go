@@ -13,17 +13,20 @@ import (
 
 // CLI is the grammar of `penstock bench`, in kong's struct tags.
 type CLI struct {
-	Run     RunCmd     `cmd:"" default:"withargs" help:"Measure a target under load. Without arguments: 20 seconds against the edge or engine of this machine."`
-	Compare CompareCmd `cmd:"" help:"Compare two result files: every difference with an interval, and a verdict."`
-	Report  ReportCmd  `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
+	Run       RunCmd       `cmd:"" default:"withargs" help:"Measure a target under load. Without arguments: 20 seconds against the edge or engine of this machine."`
+	Scenarios ScenariosCmd `cmd:"" help:"List the bundled scenarios, or explain one."`
+	Overhead  OverheadCmd  `cmd:"" help:"Measure what the edge itself costs: processor, memory and latency, beside nginx and HAProxy where they are installed."`
+	Compare   CompareCmd   `cmd:"" help:"Compare two result files: every difference with an interval, and a verdict."`
+	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
 
 // Arguments rewrites a command line so that the lists that vLLM's tool separates by spaces (--goodput ttft:200 itl:50, --metadata a=b
-// c=d) become repeated flags. Command lines of other commands stay as they are.
+// c=d) become repeated flags, and puts in the flags of a --scenario. Command lines of other commands stay as they are.
 func Arguments(args []string) []string {
 	if len(args) == 0 || args[0] != "bench" {
 		return args
 	}
+	args = withScenario(args)
 	var out []string
 	list := ""
 	for i, a := range args {
@@ -44,6 +47,7 @@ func Arguments(args []string) []string {
 
 // RunCmd is `penstock bench run`.
 type RunCmd struct {
+	Scenario string `placeholder:"NAME" help:"Play a bundled scenario: its flags, and without a target its own fleet of simulated engines behind an edge. 'bench scenarios' tells them; flags beside it win."`
 	Options
 	Checks
 }
@@ -58,6 +62,13 @@ func (c *RunCmd) Run() error {
 }
 
 func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
+	if c.Scenario != "" {
+		end, err := c.play(ctx, progress)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	s, err := c.settle()
 	if err != nil {
 		return err

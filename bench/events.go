@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -16,7 +17,7 @@ import (
 type eventSpec struct {
 	at   time.Duration // since the start of the measured part
 	text string        // as it was written, from the verb on
-	verb string        // reload, kill, drain or post
+	verb string        // reload, kill, drain, post, or fleet, which scenarios use
 	arg  string
 }
 
@@ -28,7 +29,7 @@ func parseEvent(text string) (eventSpec, error) {
 	when, what, ok := strings.Cut(text, ":")
 	at, err := time.ParseDuration(when)
 	verb, arg, _ := strings.Cut(what, "=")
-	if !ok || err != nil || at < 0 || !slices.Contains([]string{"reload", "kill", "drain", "post"}, verb) {
+	if !ok || err != nil || at < 0 || !slices.Contains([]string{"reload", "kill", "drain", "post", "fleet"}, verb) {
 		return eventSpec{}, usageError("--at %q: want TIME:reload, TIME:kill=PID, TIME:drain=PID or TIME:post=URL", text)
 	}
 	switch verb {
@@ -74,6 +75,11 @@ func (r *run) events(ctx context.Context, begin int64) []Event {
 // act does what an event says.
 func (r *run) act(ctx context.Context, e eventSpec) error {
 	switch e.verb {
+	case "fleet":
+		if r.s.fleet == nil {
+			return errors.New("there is no fleet: only a scenario without a target has one")
+		}
+		return r.s.fleet.do(ctx, e.arg)
 	case "reload":
 		return r.post(ctx, r.s.Admin, "/-/reload", nil, bearer(r.s.AdminToken))
 	case "post":

@@ -88,11 +88,14 @@ type Options struct {
 	Quiet             bool     `short:"q" group:"Result" help:"Print the verdict only."`
 	Explain           bool     `group:"Result" help:"Print the formula of every measure with this run's numbers."`
 
-	NoFloor    bool     `name:"no-floor" group:"Checks" help:"Do not measure the client's own floor first (1 s)."`
-	ReadyCheck int      `name:"ready-check-timeout-sec" placeholder:"S" group:"Checks" help:"Time to wait for the target to answer (default: 0)."`
-	Admin      string   `placeholder:"URL" env:"PENSTOCK_ADMIN" group:"Checks" help:"Admin listener of the edge: its metrics are sampled, and --at T:reload asks it."`
-	AdminToken string   `name:"admin-token" placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" group:"Checks" help:"Its token, where it has one."`
-	Engine     []string `name:"engine-url" placeholder:"URL" group:"Checks" help:"Engine behind the target, whose /metrics are sampled, and where clients that left are looked for (default: the target itself)."`
+	NoFloor    bool   `name:"no-floor" group:"Checks" help:"Do not measure the client's own floor first (1 s)."`
+	ReadyCheck int    `name:"ready-check-timeout-sec" placeholder:"S" group:"Checks" help:"Time to wait for the target to answer (default: 0)."`
+	Admin      string `placeholder:"URL" env:"PENSTOCK_ADMIN" group:"Checks" help:"Admin listener of the edge: its metrics are sampled, and --at T:reload asks it."`
+	AdminToken string `name:"admin-token" placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" group:"Checks" help:"Its token, where it has one."`
+	// fleet is what --at T:fleet=… acts on: that of a scenario.
+	fleet *fleet
+
+	Engine []string `name:"engine-url" placeholder:"URL" group:"Checks" help:"Engine behind the target, whose /metrics are sampled, and where clients that left are looked for (default: the target itself)."`
 }
 
 // settings are Options after all checks.

@@ -219,12 +219,12 @@ func figures(p *Penstock) []figure {
 	itl, itlNote := both(ITL)
 	e2e, e2eNote := both(E2EL)
 	out := []figure{
-		{"Requests", opt(s.RequestThroughput), "/s", fmt.Sprintf("%s completed", thousands(int64(s.Completed)))},
+		{"Requests", opt(s.RequestThroughput), "/s", thousands(int64(s.Completed)) + " completed"},
 		{"Output", opt(s.OutputThroughput), "tok/s", whole(s.OutputTokens) + " tokens"},
 		{"First token", ttft, "ms", ttftNote},
 		{"Between tokens", itl, "ms", itlNote},
 		{"End to end", e2e, "ms", e2eNote},
-		{"Errors", shareText(s.ErrorRate), "", fmt.Sprintf("%s failed", thousands(int64(s.Failed)))},
+		{"Errors", shareText(s.ErrorRate), "", thousands(int64(s.Failed)) + " failed"},
 	}
 	if len(p.Objectives) > 0 {
 		var names []string
@@ -438,11 +438,11 @@ func setupTables(r *Result) []table {
 	c := p.Client
 	client := list("Client",
 		"processor", p.Environment.CPU, "cores used", strconv.Itoa(c.GOMAXPROCS), "busy", shareText(c.CPUShare), "busiest second", shareText(c.CPUMaxShare),
-		"longest stop of the collector", numberText(c.GCPauseMaxMs)+" ms", "timers late, p99", distText(c.WakeDelay, 99), "connections", strconv.Itoa(c.Connections),
+		"longest stop of the collector", numberText(c.GCPauseMaxMs)+" ms", "timers late, p99", p99Text(c.WakeDelay), "connections", strconv.Itoa(c.Connections),
 		"frames that came together", shareText(p.Total.CoalescedShare), "penstock", p.Environment.Version, "system", p.Environment.OS+"/"+p.Environment.Arch+", "+p.Environment.Go)
 	out := []table{load, client}
 	if f := p.Floor; f != nil {
-		t := list("Floor", "first token, p99", distText(f.TTFT, 99), "error of gaps, p99", distText(f.ITLError, 99), "end to end, p99", distText(f.E2EL, 99))
+		t := list("Floor", "first token, p99", p99Text(f.TTFT), "error of gaps, p99", p99Text(f.ITLError), "end to end, p99", p99Text(f.E2EL))
 		t.Note = "What this client measures of a server in its own process that answers at once: no finer claim can be made."
 		out = append(out, t)
 	}
@@ -454,14 +454,14 @@ func setupTables(r *Result) []table {
 				verified = "the server freed them"
 			}
 		}
-		out = append(out, list("Clients that left", "left", strconv.Itoa(l.Left), "phase", l.Phase, "verified", verified, "freed, p99", distText(l.Freed, 99), "watched", l.Source))
+		out = append(out, list("Clients that left", "left", strconv.Itoa(l.Left), "phase", l.Phase, "verified", verified, "freed, p99", p99Text(l.Freed), "watched", l.Source))
 	}
 	return out
 }
 
-func distText(d *Distribution, p float64) string {
+func p99Text(d *Distribution) string {
 	if d == nil || d.Count == 0 {
 		return ""
 	}
-	return ms(d.quantile(p)) + " ms"
+	return ms(d.quantile(99)) + " ms"
 }

@@ -1,0 +1,112 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// executable is the program that is started as simulator and as edge: this one. Tests put another one there.
+var executable = os.Executable
+
+// childPatience is how long a child process may take until it is ready.
+const childPatience = 30 * time.Second
+
+// child is a process that we started and that ends with us.
+type child struct {
+	name string
+	cmd  *exec.Cmd
+	last *lastLines
+	done chan struct{} // closed when it has ended
+}
+
+// startChild runs a program and waits until ready says yes to a line of its standard output; a nil ready waits for nothing.
+func startChild(ctx context.Context, name string, argv []string, ready func(line string) bool) (*child, error) {
+	c := &child{name: name, cmd: exec.Command(argv[0], argv[1:]...), last: &lastLines{}, done: make(chan struct{})} //nolint:gosec // our own command lines
+	c.cmd.Env = childEnv()
+	c.cmd.Stderr = c.last
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	said := make(chan struct{})
+	go func() {
+		defer close(c.done)
+		lines, waiting := bufio.NewScanner(out), ready != nil
+		for lines.Scan() {
+			if waiting && ready(lines.Text()) {
+				waiting = false
+				close(said)
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+		_ = c.cmd.Wait()
+	}()
+	if ready == nil {
+		return c, nil
+	}
+	patience := time.NewTimer(childPatience)
+	defer patience.Stop()
+	select {
+	case <-said:
+		return c, nil
+	case <-c.done:
+		return nil, fmt.Errorf("start %s: it ended at once: %s", name, c.last)
+	case <-patience.C:
+		err = errors.New("it did not become ready")
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	c.kill()
+	return nil, fmt.Errorf("start %s: %w", name, err)
+}
+
+// childEnv is our environment without the settings of ours that would change what a child does.
+func childEnv() []string {
+	var out []string
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "PENSTOCK_") {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+// kill ends the process without mercy and waits for it. It may be called again.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	<-c.done
+}
+
+// lastLines keeps the end of what a process wrote to its standard error.
+type lastLines struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+// Write keeps the last KiB.
+func (l *lastLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buf = append(l.buf, p...)
+	if len(l.buf) > 1024 {
+		l.buf = append(l.buf[:0], l.buf[len(l.buf)-1024:]...)
+	}
+	return len(p), nil
+}
+
+func (l *lastLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.TrimSpace(string(l.buf))
+}

@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestOverhead measures with real processes; what is installed of the others is measured, too.
+func TestOverhead(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	ownProgram(t)
+	out := filepath.Join(t.TempDir(), "out.json")
+	c := &OverheadCmd{Rounds: 2, Duration: 300 * time.Millisecond, Streams: 2, Hold: 4, Tests: []string{"request", "latency"}, Beside: []string{"nginx", "haproxy"}, Output: out}
+	var text bytes.Buffer
+	if err := c.run(context.Background(), &text, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(out); err != nil || !bytes.Contains(b, []byte(`"penstock"`)) {
+		t.Errorf("file: %v %s", err, b)
+	}
+	c = &OverheadCmd{Rounds: 1, Duration: 300 * time.Millisecond, Streams: 2, Hold: 4, Tests: []string{"latency", "token", "memory"}}
+	r, err := c.measure(context.Background(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range r.Tests {
+		targets := []string{"penstock"}
+		if test.Name == "latency" {
+			targets = append(targets, "direct")
+		}
+		for _, target := range targets {
+			if v := test.Rounds[target]; len(v) != 1 || !(v[0] > 0) && test.Name != "memory" { // four streams may fit into what was there
+				t.Errorf("%s, %s: %v", test.Name, target, v)
+			}
+		}
+	}
+	// A token is 20 ms apart; whatever the machine does, its cost is far below that.
+	if v := r.Tests[1].Median["penstock"]; v > 5000 {
+		t.Errorf("a token costs %v µs", v)
+	}
+}
+
+func TestOverheadText(t *testing.T) {
+	r := &OverheadReport{
+		Rounds: 3, Environment: Environment{CPU: "Example"}, Targets: []string{"direct", "penstock", "nginx"}, Missing: []string{"haproxy"},
+		Tests: []OverheadTest{
+			{Name: "request", Text: "CPU of a request", Unit: "µs", Rounds: map[string][]float64{"penstock": {26, 20, 21}, "nginx": {15, 16, 90}}},
+			{Name: "latency", Text: "end to end", Unit: "ms", Rounds: map[string][]float64{"direct": {0.2, 0.2}, "penstock": {0.3, 0.4}, "nginx": {0.2, 0.4}}},
+			{Name: "messages", Text: "Messages", Unit: "µs", Rounds: map[string][]float64{"penstock": {22, 22, 22}}},
+		},
+	}
+	for i := range r.Tests {
+		r.Tests[i].Median, r.Tests[i].Ratio = map[string]float64{}, map[string]float64{}
+		r.Tests[i].settle()
+	}
+	var b bytes.Buffer
+	if err := r.write(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "overhead.txt", b.String())
+}
+
+func TestOverheadUsage(t *testing.T) {
+	good := OverheadCmd{Rounds: 1, Duration: time.Second, Streams: 1, Hold: 1, Tests: []string{"request"}}
+	for _, change := range []func(*OverheadCmd){
+		func(c *OverheadCmd) { c.Rounds = 0 }, func(c *OverheadCmd) { c.Duration = 0 }, func(c *OverheadCmd) { c.Hold = -1 },
+		func(c *OverheadCmd) { c.Tests = []string{"nope"} }, func(c *OverheadCmd) { c.Beside = []string{"apache"} },
+	} {
+		c := good
+		change(&c)
+		var e *ExitError
+		if err := c.run(context.Background(), io.Discard, io.Discard); !errors.As(err, &e) || e.Code != ExitUsage {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	c := parse(t, "overhead")
+	if !slices.Equal(c.Overhead.Tests, []string{"request", "latency", "token", "messages", "memory"}) || c.Overhead.Rounds != 3 || !slices.Equal(c.Overhead.Beside, []string{"nginx", "haproxy"}) {
+		t.Errorf("defaults: %+v", c.Overhead)
+	}
+	if err := (&OverheadReport{}).write(io.Discard); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProcessUse(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	before, err := processUse(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer stop()
+	for ctx.Err() == nil { // burn
+		_ = strings.Repeat("x", 1<<16)
+	}
+	after, err := processUse(os.Getpid())
+	if err != nil || after.cpu-before.cpu < 1000 || before.memory < 1<<20 {
+		t.Errorf("%v: %+v, then %+v", err, before, after)
+	}
+	if _, err := processUse(1 << 30); err == nil {
+		t.Error("a process that does not exist has used something")
+	}
+}
