@@ -16,13 +16,13 @@ const readyPatience = 2 * time.Second
 // RequestReady asks a running edge, by the base URL of its admin listener or its address, whether it takes new requests. The
 // error says why it does not.
 func RequestReady(admin string) error {
-	_, _, err := askAdmin(fasthttp.MethodGet, admin, "/-/ready", "", readyPatience)
+	_, err := askAdmin(fasthttp.MethodGet, admin, "/-/ready", "", readyPatience)
 	return err
 }
 
 // askAdmin sends one request to a running edge's admin listener. admin is its base URL or address; token is the admin token,
-// empty where there is none. It returns the body of a 200 or, with refused true, of a 422. The error says what to mend.
-func askAdmin(method, admin, path, token string, patience time.Duration) (body []byte, refused bool, err error) {
+// empty where there is none. It returns the body of a 200 or 422. The error says what to mend.
+func askAdmin(method, admin, path, token string, patience time.Duration) (body []byte, err error) {
 	if !strings.Contains(admin, "://") {
 		admin = "http://" + admin
 	}
@@ -42,18 +42,15 @@ func askAdmin(method, admin, path, token string, patience time.Duration) (body [
 		RetryIfErr: func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
 	}
 	if err := client.DoTimeout(req, res, patience); err != nil {
-		return nil, false, fmt.Errorf("ask the edge at %s: %w; --admin is the address of its admin listener", admin, err)
+		return nil, fmt.Errorf("ask the edge at %s: %w; --admin is the address of its admin listener", admin, err)
 	}
-	body = append(body, res.Body()...)
 	switch res.StatusCode() {
-	case fasthttp.StatusOK:
-		return body, false, nil
-	case fasthttp.StatusUnprocessableEntity:
-		return body, true, nil
+	case fasthttp.StatusOK, fasthttp.StatusUnprocessableEntity:
+		return append(body, res.Body()...), nil
 	case fasthttp.StatusServiceUnavailable:
-		return nil, false, errors.New("the edge takes no new requests: it is draining")
+		return nil, errors.New("the edge takes no new requests: it is draining")
 	case fasthttp.StatusUnauthorized:
-		return nil, false, errors.New("the edge wants its admin token (admin.token): give it with --token")
+		return nil, errors.New("the edge wants its admin token (admin.token): give it with --token")
 	}
-	return nil, false, fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", admin, res.StatusCode())
+	return nil, fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", admin, res.StatusCode())
 }

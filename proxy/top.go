@@ -68,7 +68,7 @@ func Top(ctx context.Context, o TopOptions) error {
 }
 
 func topFrame(o *TopOptions) ([]byte, error) {
-	body, _, err := askAdmin(fasthttp.MethodGet, o.Admin, "/status", o.Token, topPatience)
+	body, err := askAdmin(fasthttp.MethodGet, o.Admin, "/status", o.Token, topPatience)
 	if err != nil || o.JSON {
 		return body, err
 	}

@@ -10,9 +10,13 @@ import (
 	"encoding/pem"
 	"io"
 	"math/big"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"penstock/bench/sim"
 )
 
 // pemPair makes a self-signed certificate for name and its key.
@@ -21,7 +25,7 @@ func pemPair(t *testing.T, name string, notAfter time.Time) (cert, key string) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: notAfter, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
@@ -96,5 +100,85 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	}
 	if !held.whole() {
 		t.Error("the stream was cut")
+	}
+}
+
+// behindTLS puts TLS in front of an engine: it shows the pair that show holds, and lets in who has a certificate of client.
+func behindTLS(t *testing.T, engine string, show *atomic.Pointer[tls.Certificate], client string) (url string) {
+	t.Helper()
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM([]byte(client))
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return show.Load(), nil },
+		ClientAuth:     tls.RequireAndVerifyClientCert, ClientCAs: clients,
+	})
+	must(t, err)
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				to, err := net.Dial("tcp", engine)
+				if err != nil {
+					return
+				}
+				defer to.Close()
+				go func() {
+					_, _ = io.Copy(to, c)
+					_ = to.(*net.TCPConn).CloseWrite()
+				}()
+				_, _ = io.Copy(c, to)
+			}()
+		}
+	}()
+	return "https://" + ln.Addr().String()
+}
+
+// TestFault74_UpstreamCertificates: the authority and the client certificate for an engine are taken from their files again
+// when those change, and files that make no sense change nothing.
+func TestFault74_UpstreamCertificates(t *testing.T) {
+	t.Parallel()
+	year := time.Now().Add(365 * 24 * time.Hour)
+	pair := func(cert, key string) *tls.Certificate {
+		p, err := tls.X509KeyPair([]byte(cert), []byte(key))
+		must(t, err)
+		return &p
+	}
+	oldCert, oldKey := pemPair(t, "engine", year)
+	newCert, newKey := pemPair(t, "engine", year)
+	ourCert, ourKey := pemPair(t, "edge", year)
+	var show atomic.Pointer[tls.Certificate]
+	show.Store(pair(oldCert, oldKey))
+	engine := startEngine(t, sim.Options{})
+	url := behindTLS(t, engine.Addr(), &show, ourCert)
+	e := start(t, setup{config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: a, url: "` + url + `", engine: sim, probe: { interval: 200ms }, tls: { ca: ca.pem, cert: our.pem, key: our.key } }]
+models: [{ id: sim, deployments: [{ upstream: a }] }]
+`, files: map[string]string{"ca.pem": oldCert, "our.pem": ourCert, "our.key": ourKey}})
+	e.ask(chat, "").wantStatus(200)
+	for _, nonsense := range []struct{ file, text string }{{"ca.pem", "nonsense"}, {"our.pem", newCert}, {"our.key", ""}} {
+		e.write(nonsense.file, nonsense.text)
+		if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), nonsense.file) {
+			t.Errorf("%s: status %d: %+v", nonsense.file, status, r)
+		}
+		e.ask(chat, "").wantStatus(200)
+		e.write("ca.pem", oldCert)
+		e.write("our.pem", ourCert)
+		e.write("our.key", ourKey)
+	}
+	// A rotation: first both authorities are trusted, then the engine shows the new certificate.
+	e.write("ca.pem", oldCert+newCert)
+	if r, status := e.askReload(""); status != 200 || !r.OK {
+		t.Errorf("status %d: %+v", status, r)
+	}
+	show.Store(pair(newCert, newKey))
+	for range 10 {
+		e.ask(chat, "").wantStatus(200)
 	}
 }
