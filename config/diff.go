@@ -37,8 +37,8 @@ func (c Change) String() string {
 
 // restartOnly lists what a running process cannot change, because it was bound, opened or sized when it started.
 var restartOnly = []string{
-	"listen", "admin.listen", "log.level", "log.format", "tracing.otlp",
-	"limits.body_memory", "limits.connections", "limits.header",
+	"listen", "admin.listen", "log.format", "tracing.otlp",
+	"limits.connections", "limits.header",
 	"timeouts.client_header", "timeouts.client_idle",
 }
 

@@ -72,9 +72,9 @@ func TestRestartOnlyPathsExist(t *testing.T) {
 	old, next := Defaults(), mustParse(t, `
 listen: 1.2.3.4:1
 admin: { listen: 1.2.3.4:2 }
-log: { level: debug, format: console }
+log: { format: console }
 tracing: { otlp: "http://h:4318" }
-limits: { body_memory: 1%, connections: 1, header: 1KiB }
+limits: { connections: 1, header: 1KiB }
 timeouts: { client_header: 1s, client_idle: 1s }
 `)
 	got := Diff(old, next)

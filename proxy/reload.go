@@ -165,9 +165,9 @@ func (e *Edge) reload(q ReloadRequest, r *ReloadResult) error {
 // keepBound puts back what a running process cannot change (config.Diff marks it RestartOnly).
 func keepBound(next, old *config.File) {
 	next.Listen, next.Admin.Listen = old.Listen, old.Admin.Listen
-	next.Log.Level, next.Log.Format = old.Log.Level, old.Log.Format
+	next.Log.Format = old.Log.Format
 	next.Tracing = old.Tracing
-	next.Limits.BodyMemory, next.Limits.Connections, next.Limits.Header = old.Limits.BodyMemory, old.Limits.Connections, old.Limits.Header
+	next.Limits.Connections, next.Limits.Header = old.Limits.Connections, old.Limits.Header
 	next.Timeouts.ClientHeader, next.Timeouts.ClientIdle = old.Timeouts.ClientHeader, old.Timeouts.ClientIdle
 	if next.TLS.Enabled() != old.TLS.Enabled() {
 		next.TLS = old.TLS
@@ -235,6 +235,8 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 	e.calls.Configured(modelNames(c.file), upstreamNames(c.file))
 	e.set.Retire(plan)
 	e.keepQueues(c.file)
+	e.calls.SetLog(c.file.Log)
+	e.memory.SetLimit(c.file.Limits.BodyMemory.Of(e.opts.MemoryLimit))
 	if e.profiles != plan.Profiles() {
 		e.profiles = plan.Profiles()
 		e.encodings.Clear() // of profiles that nobody has any more

@@ -4,19 +4,26 @@ import "sync/atomic"
 
 // Memory is the budget of bytes that request bodies may hold at one time. Its methods may be called from any goroutine.
 type Memory struct {
-	limit int64
+	limit atomic.Int64
 	used  atomic.Int64
 }
 
 // NewMemory returns a budget of limit bytes.
-func NewMemory(limit int64) *Memory { return &Memory{limit: limit} }
+func NewMemory(limit int64) *Memory {
+	m := new(Memory)
+	m.SetLimit(limit)
+	return m
+}
+
+// SetLimit changes the budget. What is taken stays taken, also where it is more than the new limit.
+func (m *Memory) SetLimit(limit int64) { m.limit.Store(limit) }
 
 // Reserve takes n bytes and reports whether there were as many. It never takes a part, and the sum of what is taken never
-// exceeds the limit. What was taken must be given back with Release.
+// grows beyond the limit. What was taken must be given back with Release.
 func (m *Memory) Reserve(n int64) bool {
 	for {
 		used := m.used.Load()
-		if n > m.limit-used {
+		if n > m.limit.Load()-used {
 			return false
 		}
 		if m.used.CompareAndSwap(used, used+n) {
@@ -36,4 +43,4 @@ func (m *Memory) Release(n int64) {
 func (m *Memory) Used() int64 { return m.used.Load() }
 
 // Limit returns the size of the budget.
-func (m *Memory) Limit() int64 { return m.limit }
+func (m *Memory) Limit() int64 { return m.limit.Load() }

@@ -13,7 +13,7 @@ import (
 // Calls counts finished calls, writes their access lines and remembers the newest. It is safe for concurrent use.
 type Calls struct {
 	log     *zap.Logger
-	access  bool
+	access  atomic.Bool
 	console bool
 
 	series   *series
@@ -30,11 +30,20 @@ type Calls struct {
 
 // NewCalls registers the edge's own metrics in set and logs access lines to log as l says.
 func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
-	c := &Calls{log: log, access: l.Access, console: l.Format == config.LogFormatConsole, series: newSeries(set), Recent: new(Recent), Usage: new(Usage)}
+	c := &Calls{log: log, console: l.Format == config.LogFormatConsole, series: newSeries(set), Recent: new(Recent), Usage: new(Usage)}
+	c.access.Store(l.Access)
 	c.Panics = set.NewCounter("penstock_panics_total")
 	c.finished = set.NewCounter("penstock_calls_finished_total")
 	set.NewGauge("penstock_calls_inflight", func() float64 { return float64(c.inflight.Load()) })
 	return c
+}
+
+// SetLog follows a reload: access lines from now on or no more, and the level of the whole log. The form of its lines stays.
+func (c *Calls) SetLog(l config.Log) {
+	c.access.Store(l.Access)
+	if core, ok := c.log.Core().(*leveled); ok {
+		_ = core.level.UnmarshalText([]byte(l.Level)) // one of the four that the configuration knows
+	}
 }
 
 // Begin counts a call as in flight until Finish.
@@ -57,7 +66,7 @@ func (c *Calls) Finish(r *Record, now time.Time) {
 	c.count(r, now)
 	c.Recent.add(r, now)
 	c.Usage.add(r, now)
-	if c.access {
+	if c.access.Load() {
 		c.writeLine(r, now)
 	}
 }

@@ -31,7 +31,14 @@ func NewLogger(l config.Log, sink zapcore.WriteSyncer) (*zap.Logger, error) {
 		ec.ConsoleSeparator = "  "
 		enc = zapcore.NewConsoleEncoder(ec)
 	}
-	return zap.New(zapcore.NewCore(enc, sink, level)), nil
+	at := zap.NewAtomicLevelAt(level)
+	return zap.New(&leveled{zapcore.NewCore(enc, sink, at), at}), nil
+}
+
+// leveled is a core whose level a reload may change (Calls.SetLog).
+type leveled struct {
+	zapcore.Core
+	level zap.AtomicLevel
 }
 
 // fieldsOf is the number of fields of an access line.

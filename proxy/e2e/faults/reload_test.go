@@ -215,14 +215,24 @@ func TestFault68_Unchanged(t *testing.T) {
 // and the rest is applied.
 func TestFault69_RestartOnly(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{})
-	e.rewrite("log: { level: debug }", "log: { level: error }")
+	e := start(t, setup{untidy: true}) // not every call is told of
+	e.rewrite("log: { level: debug }", "log: { level: error, format: console }")
 	e.rewrite("id: sim,", "id: sim, aliases: [moved],")
 	r, status := e.askReload("")
-	if status != 200 || len(r.Restart) != 1 || !strings.Contains(r.Restart[0], "log.level") || !strings.Contains(strings.Join(r.Changes, ""), "aliases") {
+	if status != 200 || len(r.Restart) != 1 || !strings.Contains(r.Restart[0], "log.format") || !strings.Contains(strings.Join(r.Changes, ""), "aliases") {
+		t.Errorf("status %d: %+v", status, r)
+	}
+	before := len(e.log.String())
+	e.post(chat.path, chat.body("moved", prompt, "")).wantStatus(200)
+	e.rewrite("level: error", "level: info")
+	if r, status := e.askReload(""); status != 200 || r.Unchanged {
 		t.Errorf("status %d: %+v", status, r)
 	}
 	e.post(chat.path, chat.body("moved", prompt, "")).wantStatus(200)
+	waitFor(t, patience, "the log speaks again", func() bool { return strings.Contains(e.log.String()[before:], `"msg":"call"`) })
+	if n := strings.Count(e.log.String()[before:], `"msg":"call"`); n != 1 {
+		t.Errorf("%d access lines, and one of the two calls was to be told of", n)
+	}
 	if r, _ := e.askReload(""); !r.Unchanged || len(r.Restart) != 1 {
 		t.Errorf("the next one: %+v", r)
 	}
