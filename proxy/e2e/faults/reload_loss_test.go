@@ -233,6 +233,12 @@ func TestReloadsLeakNothing(t *testing.T) {
 	}
 }
 
+// descriptors is how many files and sockets the program has open; 0 where that cannot be told.
+func (p *process) descriptors() int {
+	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+	return len(entries)
+}
+
 // TestReloadLarge measures a reload of 1,000 keys and 200 upstreams, and what it costs the requests meanwhile.
 func TestReloadLarge(t *testing.T) {
 	engine := startEngine(t, sim.Options{Listen: "0.0.0.0:0", Slots: 512})
