@@ -56,6 +56,28 @@ func TestAccessFields(t *testing.T) {
 	}
 }
 
+// TestAccessSwitch: the access log is switched by a reload.
+func TestAccessSwitch(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{untidy: true}) // the lines are fewer than the calls
+	p.post(chatPath, p.chat("")).wantStatus(200)
+	waitFor(t, patience, "the first call is told of", func() bool { return len(p.calls()) == 1 })
+	for i, on := range []bool{false, true} {
+		next := *p.next
+		next.Log.Access = on
+		p.next = &next
+		res, err := p.client.Post(p.admin+"/-/reload", "", nil)
+		if err != nil || res.StatusCode != 200 {
+			t.Fatal(res, err)
+		}
+		res.Body.Close()
+		p.post(chatPath, p.chat("")).wantStatus(200)
+		p.rest()
+		waitFor(t, patience, "the call is counted", func() bool { return p.metric("penstock_calls_finished_total") == float64(i+2) })
+		waitFor(t, patience, "the lines are as many as wanted", func() bool { return len(p.calls()) == i+1 })
+	}
+}
+
 func TestDebugHeaders(t *testing.T) {
 	t.Parallel()
 	p := start(t, setup{top: "log: { debug_headers: true }", upstream: "concurrency: 1"})

@@ -189,7 +189,7 @@ func TestStartWithoutConfig(t *testing.T) {
 		t.Error("it says it serves on a port that is taken")
 	}
 	key := p.says(`API key\s+(\S+)`)[1]
-	admin := p.says(`Metrics\s+(\S+)`)[1]
+	admin := p.says(`Status\s+(\S+)`)[1]
 	line := p.says(`(?s)(curl -N .*?\\\n.*?)\n\n`)[1]
 	if !strings.Contains(line, key) || !strings.Contains(line, base[1]) {
 		t.Errorf("the line lacks the key or the address: %s", line)

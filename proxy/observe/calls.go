@@ -59,6 +59,9 @@ func (c *Calls) Finished() uint64 { return c.finished.Get() }
 // outlives its model is counted under "-".
 func (c *Calls) Configured(models, upstreams []string) { c.series.keep(models, upstreams) }
 
+// LogAccess switches the access lines on or off.
+func (c *Calls) LogAccess(on bool) { c.access.Store(on) }
+
 // Finish counts r, remembers it and writes its line. It is called exactly once per Begin.
 func (c *Calls) Finish(r *Record, now time.Time) {
 	c.inflight.Add(-1)

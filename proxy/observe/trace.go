@@ -62,7 +62,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 // CallSpan is the span of one call. It belongs to the call's goroutine.
 type CallSpan struct {
 	tracer *Tracer
-	ctx    context.Context //nolint:containedctx // it carries the parent of the attempts and nothing else
+	ctx    context.Context // carries the parent of the attempts and nothing else
 	span   trace.Span
 }
 
