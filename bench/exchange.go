@@ -246,7 +246,9 @@ func (x *transfer) token(got pieces) {
 			s.gaps = append(s.gaps, gap)
 		}
 	}
-	x.run.series.token(at, gap)
+	if s.target == 0 {
+		x.run.series.token(at, gap)
+	}
 	s.lastToken, x.lastRead = at, c.reads
 }
 

@@ -21,8 +21,8 @@ import (
 func TestMix(t *testing.T) {
 	e := engine(t, sim.Options{})
 	for _, whole := range []bool{false, true} {
-		r, _ := bench(t, Options{BaseURL: e.URL(), Mix: "chat:3,completions:2,embeddings:1,transcription:1,speech:1", NumPrompts: 60, MaxConcurrency: []int{4}, InputLen: "20", OutputLen: "6", AudioSeconds: 0.2, NoStream: whole})
-		if r.Completed != 60 || len(r.Penstock.ByDialect) != 5 {
+		r, _ := bench(t, Options{BaseURL: e.URL(), Mix: "chat:3,messages:3,responses:3,completions:2,embeddings:1,transcription:1,speech:1", NumPrompts: 90, MaxConcurrency: []int{4}, InputLen: "20", OutputLen: "6", AudioSeconds: 0.2, NoStream: whole})
+		if r.Completed != 90 || len(r.Penstock.ByDialect) != 7 {
 			t.Errorf("completed %d of %d dialects: %v", r.Completed, len(r.Penstock.ByDialect), r.Penstock.Total.Errors)
 		}
 		if ttft := r.Penstock.ByDialect["chat"].Latency[TTFT]; (ttft == nil) != whole {
@@ -37,6 +37,12 @@ func TestMix(t *testing.T) {
 // TestTurns holds conversations, with tools and images.
 func TestTurns(t *testing.T) {
 	e := engine(t, sim.Options{Record: true})
+	for _, d := range []string{"messages", "responses"} {
+		r, _ := bench(t, Options{BaseURL: e.URL(), Backend: d, NumPrompts: 4, MaxConcurrency: []int{1}, NumTurns: 3, Tools: 2, Images: 1, ImageSize: "16x16", InputLen: "20", OutputLen: "40"})
+		if r.Completed != 12 || len(r.Penstock.Total.StreamFaults) > 0 {
+			t.Errorf("%s: completed %d, errors %v, faults %v", d, r.Completed, r.Penstock.Total.Errors, r.Penstock.Total.StreamFaults)
+		}
+	}
 	_, records := bench(t, Options{BaseURL: e.URL(), NumPrompts: 4, MaxConcurrency: []int{1}, NumTurns: 3, Tools: 2, Images: 1, ImageSize: "16x16", InputLen: "20", OutputLen: "40"})
 	if len(records) != 12 {
 		t.Fatalf("%d requests of 4 conversations of 3 turns", len(records))

@@ -178,7 +178,7 @@ func (r *run) try(ctx context.Context, target int, d *dialect, model string, lis
 	rng := r.work.rng(1<<40 + target)
 	var points [2][2]float64 // words and the tokens they were
 	for i, words := range []int{20, 220} {
-		q := &request{d: d, model: model, stream: d.streams && !r.s.NoStream, target: target, outWanted: 2, voice: r.s.Voice, tools: r.work.texts[d], audio: r.work.media.audio, audioS: r.work.media.audioS}
+		q := &request{id: -1 - i - 2*target, d: d, model: model, stream: d.streams && !r.s.NoStream, target: target, outWanted: 2, voice: r.s.Voice, tools: r.work.texts[d], audio: r.work.media.audio, audioS: r.work.media.audioS}
 		q.messages = []message{{role: "user", text: appendWords([]byte(r.work.tag(q)), rng, words)}}
 		s := newSample(q, warm)
 		s.scheduled = r.clock.now()

@@ -110,6 +110,9 @@ func (s *series) columns(samples []sample, stages []Stage, end int64) Series {
 	chunks, tokens := 0, 0
 	for i := range samples {
 		x := &samples[i]
+		if x.target != 0 {
+			continue
+		}
 		out.Scheduled[index(x.scheduled)]++
 		if x.sent != none {
 			out.Sent[index(x.sent)]++
@@ -124,9 +127,6 @@ func (s *series) columns(samples []sample, stages []Stage, end int64) Series {
 			if x.stream && x.out > 0 {
 				chunks, tokens = chunks+x.chunks, tokens+x.out
 			}
-		}
-		if x.target != 0 {
-			continue
 		}
 		if v := x.latency(TTFT); v != none {
 			latencies[TTFT][index(x.firstToken)].record(v)
@@ -184,7 +184,7 @@ func inFlight(out []int, samples []sample, index func(int64) int) {
 	}
 	var all []change
 	for i := range samples {
-		if x := &samples[i]; x.sent != none {
+		if x := &samples[i]; x.sent != none && x.target == 0 {
 			all = append(all, change{x.sent, 1}, change{x.end, -1})
 		}
 	}

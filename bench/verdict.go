@@ -12,7 +12,8 @@ const (
 	maxWakeP99     = 10.0 // ms that the client's timers are late
 	maxErrorShare  = 0.01
 	minAchieved    = 0.95 // of the requested rate
-	maxCached      = 0.05 // share of cached tokens in a run that put a nonce before each prompt
+	maxCached      = 0.05 // share of cached tokens in a run that put a mark of its own before each prompt,
+	templateTokens = 64   // unless that is no more than the head of a chat template for each
 	maxCoalesced   = 0.05
 	minSamples     = 20
 )
@@ -45,8 +46,8 @@ func judge(r *Result, s *settings) Verdict {
 	} else if top := highest(s.percents); top > 0 && float64(n)*(1-top/100) < 1 {
 		add(false, "few_samples", "p%s of %d requests is little more than the slowest one (%d would do)", percentileName(top), n, int(math.Ceil(1/(1-top/100))))
 	}
-	if c := total.CachedShare; c != nil && *c > maxCached && p.Nonce != "" && s.PrefixLen == 0 && s.NumTurns == 1 && s.DatasetName != "trace" {
-		add(true, "cache_effects", "the target found %.0f %% of the input in its cache, though every prompt began with a nonce", *c*100)
+	if c := total.CachedShare; c != nil && *c > maxCached && *total.CachedTokens > templateTokens*int64(total.Completed) && p.Nonce != "" && s.PrefixLen == 0 && s.NumTurns == 1 && s.DatasetName != "trace" {
+		add(true, "cache_effects", "the target found %.0f %% of the input in its cache, though every prompt began with a mark of its own", *c*100)
 	} else if c != nil && *c > maxCached && p.Nonce == "" {
 		add(false, "cache_effects", "%.0f %% of the input came from the target's cache (--allow-cache)", *c*100)
 	}

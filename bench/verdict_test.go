@@ -47,7 +47,8 @@ func TestVerdict(t *testing.T) {
 		}, "target_errors", false},
 		"few":           {func(p *Penstock, _ *settings) { p.Total.Completed = 5 }, "few_samples", true},
 		"few for p99.9": {func(_ *Penstock, s *settings) { s.percents = []float64{99.9} }, "few_samples", false},
-		"cache":         {func(p *Penstock, _ *settings) { p.Total.CachedShare = num(0.4) }, "cache_effects", true},
+		"cache":         {func(p *Penstock, _ *settings) { p.Total.CachedShare = num(0.4); *p.Total.CachedTokens = 400_000 }, "cache_effects", true},
+		"template":      {func(p *Penstock, _ *settings) { p.Total.CachedShare = num(0.4) }, "", false},
 		"cache allowed": {func(p *Penstock, _ *settings) { p.Total.CachedShare = num(0.4); p.Nonce = "" }, "cache_effects", false},
 		"prefix":        {func(p *Penstock, s *settings) { p.Total.CachedShare = num(0.4); s.PrefixLen = 100 }, "", false},
 		"coalesced":     {func(p *Penstock, _ *settings) { p.Total.CoalescedShare = num(0.3) }, "coalesced_frames", false},
@@ -57,7 +58,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		r := sampleResult()
 		p := r.Penstock
-		p.Nonce = "x"
+		p.Nonce, p.Total.CachedTokens = "x", new(int64)
 		p.Total.Completed, p.Total.Requests = 1000, 1000
 		p.Total.Latency = map[string]*Distribution{TTFT: latencies(1000, 50), ScheduleDelay: latencies(1000, 0.1)}
 		p.Stages[0].Rate, p.Stages[0].AchievedRate, p.Stages[0].Requests = num(10), num(10), 1000

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -114,12 +115,12 @@ func (w *workload) fill(q *request, id int, rng *rand.Rand) {
 	var user, prefix []byte
 	switch {
 	case w.data == nil:
-		prefix = w.prefix(id, rng, tag)
+		prefix = w.prefix(id, rng, w.shared(q))
 		user = w.words(tag, rng, q.inWanted)
 	case w.s.DatasetName == "trace":
 		e := &w.data.entries[id%len(w.data.entries)]
 		q.inWanted, q.outWanted = e.in, max(e.out, 1)
-		user = w.traced(tag, e, id)
+		user = w.traced(w.shared(q), e, id)
 	default:
 		e := &w.data.entries[id%len(w.data.entries)]
 		if w.s.OutputLen == "" && e.out > 0 {
@@ -141,12 +142,23 @@ func (w *workload) fill(q *request, id int, rng *rand.Rand) {
 	q.messages = q.session.history
 }
 
-// tag is the nonce as a prompt carries it. The two prompts of a pair must not warm the cache for each other.
+// tag is the mark of a request that no cache knows: it begins with what differs, so that not even the mark itself is found. The two
+// prompts of a pair differ in it too, or one would warm the cache for the other.
 func (w *workload) tag(q *request) string {
 	if w.nonce == "" {
 		return ""
 	}
-	return "(" + w.nonce + strconv.Itoa(q.target) + ") "
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %d", w.nonce, q.id)
+	return strconv.FormatUint(h.Sum64(), 36) + " "
+}
+
+// shared is the mark of a prefix: the same for all requests of the run to one target.
+func (w *workload) shared(q *request) string {
+	if w.nonce == "" {
+		return ""
+	}
+	return w.nonce + strconv.Itoa(q.target) + " "
 }
 
 // words returns n tokens' worth of words behind the tag.
