@@ -306,10 +306,10 @@ func (v *voice) response(status, usage string) []byte {
 		output = append(output, v.item(at, true)...)
 	}
 	details := "null"
-	switch {
-	case v.finish == "length":
+	switch v.finish {
+	case "length":
 		details = `{"reason":"max_output_tokens"}`
-	case v.finish == "content_filter":
+	case "content_filter":
 		details = `{"reason":"content_filter"}`
 	}
 	return fmt.Appendf(nil, `{"id":"resp_%s","object":"response","created_at":%d,"status":"%s","incomplete_details":%s,"error":null,"model":%s,"output":%s],"usage":%s}`,

@@ -56,9 +56,9 @@ func newConverter() *converter {
 
 func (c *converter) object(pairs ...any) *fastjson.Value {
 	o := c.arena.NewObject()
-	for i := 0; i < len(pairs); i += 2 {
-		name := pairs[i].(string)
-		switch v := pairs[i+1].(type) {
+	for i := 1; i < len(pairs); i += 2 {
+		name := pairs[i-1].(string)
+		switch v := pairs[i].(type) {
 		case string:
 			o.Set(name, c.arena.NewString(v))
 		case *fastjson.Value:
@@ -77,9 +77,9 @@ func (c *converter) message(pairs ...any) {
 
 // copy takes members over under the names given in pairs: theirs, chat's.
 func (c *converter) copy(v *fastjson.Value, pairs ...string) {
-	for i := 0; i < len(pairs); i += 2 {
-		if m := v.Get(pairs[i]); m != nil && m.Type() != fastjson.TypeNull {
-			c.out.Set(pairs[i+1], m)
+	for i := 1; i < len(pairs); i += 2 {
+		if m := v.Get(pairs[i-1]); m != nil && m.Type() != fastjson.TypeNull {
+			c.out.Set(pairs[i], m)
 		}
 	}
 }
