@@ -135,6 +135,9 @@ func (c *checker) upstreamTLS(path string, u *Upstream) {
 	if u.TLS.Insecure && u.TLS.CA != "" {
 		c.fail(path+".insecure", "with insecure nothing is verified, so ca has no use: take one of them out")
 	}
+	if u.TLS.Insecure && strings.HasPrefix(u.URL, "https://") {
+		c.warn(path+".insecure", "the engine's certificate is not verified: whoever is in between can read prompts and take the engine's key")
+	}
 }
 
 // usedUpstreams names the upstreams that some model is deployed on. It is not sure when a deployment was not read or names

@@ -178,8 +178,10 @@ func (e *edge) dial() *raw {
 	}
 	e.t.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(patience))
-	return &raw{e.t, c, bufio.NewReader(c)}
+	return newRaw(e.t, c)
 }
+
+func newRaw(t testing.TB, c net.Conn) *raw { return &raw{t, c, bufio.NewReader(c)} }
 
 // send writes text as it is. Failing is allowed: the edge may have hung up.
 func (c *raw) send(text string) error {

@@ -1,0 +1,329 @@
+package faults
+
+import (
+	"crypto/tls"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/proxy/auth"
+)
+
+// The rules of security that are no row of the matrix: keys, credentials, the admin listener, TLS, limits, CORS, and what is to be
+// fuzzed. Headers, logs and metrics are searched at the end of every test; that images are not fetched is row 64.
+
+// TestSecurity1_Keys: what a key is made of, what becomes of it, and that a plain one has no place in a configuration.
+func TestSecurity1_Keys(t *testing.T) {
+	t.Parallel()
+	form := regexp.MustCompile(`^` + regexp.QuoteMeta(auth.Prefix) + `[0-9A-Za-z]{49}$`) // 256 bits and a checksum, recognizable by scanners
+	seen := map[string]bool{}
+	for range 5 {
+		out, _, code := runProgram(t, "key", "new", "--name", "team", "--models", "sim")
+		key, lines, _ := strings.Cut(out, "\n")
+		if code != 0 || !form.MatchString(key) || seen[key] || strings.Contains(lines, key) || !strings.Contains(lines, auth.Hash(key)) {
+			t.Fatalf("exit code %d, printed\n%s", code, out)
+		}
+		seen[key] = true
+		flipped := []byte(key)
+		flipped[20] ^= 1
+		if auth.Checksum(string(flipped)) {
+			t.Errorf("%s has a good checksum", flipped)
+		}
+	}
+	dir := t.TempDir()
+	check := func(keys string) (string, int) {
+		path := filepath.Join(dir, "penstock.yaml")
+		text := "listen: 127.0.0.1:0\nkeys: [{ id: a, hash: " + keys + " }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		out, errs, code := runProgram(t, "check", path)
+		return out + errs, code
+	}
+	for key := range seen {
+		if said, code := check(`"` + key + `"`); code != 1 || strings.Contains(said, key) {
+			t.Errorf("a plain key: exit code %d, and it says\n%s", code, said)
+		}
+		if said, code := check(`"` + auth.Hash(key) + `"`); code != 0 {
+			t.Errorf("its hash: exit code %d\n%s", code, said)
+		}
+	}
+}
+
+// TestSecurity1_KeysTellNothing: an unknown, an expired and an inactive key take the same text, and none of them is told apart
+// by the request id's neighbours: all headers but that id and the date are the same.
+func TestSecurity1_KeysTellNothing(t *testing.T) {
+	t.Parallel()
+	expired, expiredHash, err := auth.NewKey()
+	must(t, err)
+	inactive, inactiveHash, err := auth.NewKey()
+	must(t, err)
+	stranger, _, err := auth.NewKey()
+	must(t, err)
+	e := start(t, setup{keys: `- { id: expired, hash: "` + expiredHash + `", expires: 2020-01-01T00:00:00Z }
+- { id: inactive, hash: "` + inactiveHash + `", active: false }`})
+	for _, w := range plainWays {
+		said := map[string]bool{}
+		for _, key := range []string{expired, inactive, stranger, "sk-something", "x"} {
+			r := e.post(w.path, w.body("sim", prompt, ""), "Authorization: Bearer "+key)
+			r.wantRefused(w, refusal{401, "authentication_error", "invalid_api_key", ""})
+			id := r.header.Get("X-Request-Id")
+			for _, own := range []string{"X-Request-Id", "Request-Id", "Date"} {
+				r.header.Del(own)
+			}
+			var all strings.Builder
+			must(t, r.header.Write(&all))
+			said[strings.ReplaceAll(all.String()+r.body, id, "ID")] = true
+		}
+		if len(said) != 1 {
+			t.Errorf("%s: the answers differ: %v", w, said)
+		}
+	}
+}
+
+// TestSecurity5_Admin: the operator's listener is for the operator: not for pages in a browser, not without the token off
+// loopback, and it has exact paths and no profiles.
+func TestSecurity5_Admin(t *testing.T) {
+	t.Parallel()
+	const token = "an-admin-token-of-the-tests"
+	e := start(t, setup{top: "", untidy: true, cold: true, config: `
+timeouts: { linger: 0s }
+keys: [{ id: a, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
+models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
+`})
+	ask := func(method, path string, header ...string) int {
+		t.Helper()
+		req, err := http.NewRequest(method, e.admin+path, http.NoBody)
+		must(t, err)
+		for i := 0; i < len(header); i += 2 {
+			if req.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+				req.Host = header[i+1]
+			}
+		}
+		res, err := e.client.Do(req)
+		must(t, err)
+		res.Body.Close()
+		return res.StatusCode
+	}
+	for _, path := range []string{"/metrics", "/status", "/-/ready"} {
+		if got := ask("GET", path); got != 200 {
+			t.Errorf("%s: %d", path, got)
+		}
+		for _, lured := range [][]string{{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Host", "evil.example"}, {"Host", "127.0.0.1.evil.example"}, {"Host", "evil.example:80"}} {
+			if got := ask("GET", path, lured...); got != 403 {
+				t.Errorf("%s with %v: %d", path, lured, got)
+			}
+		}
+	}
+	if got := ask("POST", "/-/reload", "Origin", "http://evil.example"); got != 403 {
+		t.Errorf("a page reloads: %d", got)
+	}
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/v1/models", "/metrics/", "/Metrics", "/-/reload/", "/config", "/../status"} {
+		if got := ask("GET", path); got != 404 {
+			t.Errorf("%s: %d", path, got)
+		}
+	}
+	if got := ask("GET", "/-/reload"); got != 405 {
+		t.Errorf("GET reloads: %d", got)
+	}
+
+	// Off loopback there has to be a token.
+	dir := t.TempDir()
+	path := filepath.Join(dir, "penstock.yaml")
+	open := "listen: 127.0.0.1:0\nadmin: { listen: 0.0.0.0:0 }\nkeys: [{ id: a, hash: \"" + auth.Hash("x") + "\" }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+	must(t, os.WriteFile(path, []byte(open), 0o600))
+	if out, errs, code := runProgram(t, "check", path); code != 1 || !strings.Contains(out+errs, "admin.token") {
+		t.Errorf("an open admin listener: exit code %d\n%s%s", code, out, errs)
+	}
+	must(t, os.WriteFile(path, []byte(strings.Replace(open, "0.0.0.0:0 }", "0.0.0.0:0, token: "+token+" }", 1)), 0o600))
+	p := startProcess(t, nil, nil, "serve", "--config", path)
+	e.admin = p.says(`\(admin: (http://[^)]+)\)`)[1]
+	for _, c := range []struct {
+		header []string
+		want   int
+	}{
+		{nil, 401},
+		{[]string{"Authorization", "Bearer " + token + "x"}, 401},
+		{[]string{"Authorization", "Bearer " + token[:len(token)-1]}, 401},
+		{[]string{"Authorization", "Basic " + token}, 401},
+		{[]string{"Authorization", "Bearer " + token}, 200},
+	} {
+		if got := ask("GET", "/metrics", c.header...); got != c.want {
+			t.Errorf("%v: %d, want %d", c.header, got, c.want)
+		}
+	}
+	if got := ask("GET", "/-/ready"); got != 200 {
+		t.Errorf("a balancer without the token: %d", got)
+	}
+	if said := p.log.String() + p.out.String(); strings.Contains(said, token) {
+		t.Error("the token is in the log")
+	}
+}
+
+// TestSecurity7_TLS: 1.2 at least, HTTP/1.1 only, the handshake under the header's clock, and the rules for heads hold inside.
+func TestSecurity7_TLS(t *testing.T) {
+	t.Parallel()
+	cert, key := pemPair(t, "edge", time.Now().Add(time.Hour))
+	e := start(t, setup{top: "tls: { cert: edge.pem, key: edge.key }", files: map[string]string{"edge.pem": cert, "edge.key": key}, timeouts: "client_header: 1s"})
+	e.client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	for name, c := range map[string]*tls.Config{
+		"TLS 1.0":     {MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10},
+		"TLS 1.1":     {MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
+		"HTTP/2 only": {NextProtos: []string{"h2"}},
+	} {
+		c.InsecureSkipVerify = true
+		if conn, err := tls.Dial("tcp", e.addr, c); err == nil {
+			conn.Close()
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	for name, text := range map[string]string{"nothing": "", "half a hello": "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "plain HTTP": e.head("GET", "/health")} {
+		c := e.dial()
+		_ = c.send(text)
+		if rest, ok := c.closed(patience); !ok || strings.Contains(rest, "200 OK") {
+			t.Errorf("%s: closed %v, %.100q", name, ok, rest)
+		}
+	}
+	inside := func(text string) *raw {
+		t.Helper()
+		conn, err := tls.Dial("tcp", e.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+		must(t, err)
+		if p := conn.ConnectionState().NegotiatedProtocol; p != "http/1.1" {
+			t.Errorf("protocol %q", p)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		c := newRaw(t, conn)
+		_ = c.send(text)
+		return c
+	}
+	for range 2 {
+		c := inside("")
+		for range 3 {
+			_ = c.send(e.request(chat.path, strings.Replace(e.chat(""), ",", ",\n", 1)))
+			c.reply("POST").wantStatus(200)
+		}
+	}
+	begun := time.Now()
+	inside(strings.ReplaceAll(e.head("GET", "/health"), "\r\n", "\n")).reply("GET").wantRefused(chat, badRequest)
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("a bare LF inside TLS took %v", took)
+	}
+	inside(e.head("POST", messages.path, "Content-Type: application/json", "Content-Length: 10", "X Y: z")+"{}").reply("POST").wantRefused(messages, badRequest)
+}
+
+// TestSecurity7_InsecureIsTold: an engine whose certificate is not verified is told of at the start.
+func TestSecurity7_InsecureIsTold(t *testing.T) {
+	t.Parallel()
+	for insecure, want := range map[string]bool{"true": true, "false": false} {
+		e := start(t, setup{cold: true, untidy: true, upstreams: "- { name: other, url: https://127.0.0.1:1, engine: sim, tls: { insecure: " + insecure + " } }",
+			models: "- { id: other, deployments: [{ upstream: other, served: sim }] }"})
+		if told := strings.Contains(e.log.String(), "certificate is not verified"); told != want {
+			t.Errorf("insecure: %s is told of: %v\n%s", insecure, told, e.log)
+		}
+	}
+}
+
+// TestSecurity8_NoneUnlimited: every limit has a default, and none can be switched off by a zero.
+func TestSecurity8_NoneUnlimited(t *testing.T) {
+	t.Parallel()
+	example, _, code := runProgram(t, "check", "--example")
+	if code != 0 {
+		t.Fatal(example)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "penstock.yaml")
+	for _, line := range []string{
+		"limits: { request_body: 0 }", "limits: { upload_body: 0 }", "limits: { body_memory: 0% }", "limits: { connections: 0 }", "limits: { header: 0 }", "limits: { connections: -1 }",
+		"timeouts: { connect: 0s }", "timeouts: { first_event: 0s }", "timeouts: { answer: 0s }", "timeouts: { idle: 0s }", "timeouts: { client_header: 0s }", "timeouts: { client_body: 0s }", "timeouts: { client_idle: 0s }", "timeouts: { write: 0s }",
+	} {
+		text := line + "\nkeys: [{ id: a, hash: \"" + auth.Hash("x") + "\" }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		if out, errs, code := runProgram(t, "check", path); code != 1 || !strings.Contains(out+errs, "penstock.yaml:1:") {
+			t.Errorf("%s: exit code %d\n%s%s", line, code, out, errs)
+		}
+	}
+}
+
+// TestSecurity10_CORS: no page may read an answer unless its origin is listed; then that origin and no star, and never
+// credentials.
+func TestSecurity10_CORS(t *testing.T) {
+	t.Parallel()
+	const evil, good = "https://evil.example", "https://app.example"
+	preflight := func(e *edge, origin, path string) *reply {
+		return e.do("OPTIONS", path, "", "Authorization: ", "Origin: "+origin, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization, content-type")
+	}
+	silent := func(r *reply) {
+		t.Helper()
+		for name := range r.header {
+			if strings.HasPrefix(name, "Access-Control-") {
+				t.Errorf("%s: %s", name, r.header.Get(name))
+			}
+		}
+	}
+	closed := start(t, setup{})
+	open := start(t, setup{top: "cors: { origins: [" + good + "] }"})
+	for _, w := range plainWays {
+		for _, e := range []*edge{closed, open} {
+			silent(preflight(e, evil, w.path))
+			silent(e.post(w.path, w.body("sim", prompt, ""), "Origin: "+evil))
+		}
+		silent(preflight(closed, good, w.path))
+		for _, near := range []string{good + ".evil.example", "http://app.example", good + ":8443", "null", strings.ToUpper(good) + "/"} {
+			silent(preflight(open, near, w.path))
+		}
+		for _, r := range []*reply{preflight(open, good, w.path), open.post(w.path, w.body("sim", prompt, ""), "Origin: "+good)} {
+			if got := r.header.Get("Access-Control-Allow-Origin"); got != good || r.status >= 300 {
+				t.Errorf("%s: %d, allowed %q", w, r.status, got)
+			}
+			if r.header.Get("Access-Control-Allow-Credentials") != "" || !strings.Contains(r.header.Get("Vary"), "Origin") {
+				t.Errorf("%s: %v", w, r.header)
+			}
+		}
+	}
+}
+
+// TestSecurity12_FuzzTargets: what has to be fuzzed has its target, with something to begin from.
+func TestSecurity12_FuzzTargets(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..", "..")
+	for _, target := range []string{
+		"proxy/auth FuzzQuery", "proxy/auth FuzzAuthorization", "translate/jsonx FuzzParse", "translate/jsonx FuzzFields", "translate/chat FuzzRequestDecode", "translate/chat FuzzCompletion",
+		"translate/chat FuzzStream", "translate/messages FuzzDecode", "translate/messages FuzzStream", "translate/responses FuzzDecode", "translate/responses FuzzStream", "translate/forward FuzzRequest",
+		"translate/forward FuzzStream", "translate/sse FuzzReader", "proxy/multipart FuzzReader", "upstreams FuzzReply", "upstreams FuzzScanMetrics", "config FuzzParse", "proxy FuzzRetryAfter", "proxy FuzzRoute", "proxy FuzzFraming",
+		"proxy/listen FuzzLines",
+	} {
+		dir, name, _ := strings.Cut(target, " ")
+		files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+		must(t, err)
+		found := ""
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			must(t, err)
+			if _, rest, ok := strings.Cut(string(text), "func "+name+"("); ok {
+				found, _, _ = strings.Cut(rest, "\nfunc ")
+			}
+		}
+		seeds, _ := filepath.Glob(filepath.Join(root, dir, "testdata", "fuzz", name, "*"))
+		if found == "" || !strings.Contains(found, ".Add(") && len(seeds) == 0 {
+			t.Errorf("%s: there is none, or it has no seeds", target)
+		}
+	}
+}
+
+// TestSecurity13_ThreatModel: the README says whom the program trusts.
+func TestSecurity13_ThreatModel(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
+	must(t, err)
+	_, section, ok := strings.Cut(string(text), "\n## Security\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, word := range []string{"untrusted", "engines", "configuration"} {
+		if !ok || !strings.Contains(strings.ToLower(section), word) {
+			t.Errorf("the Security section does not speak of %q", word)
+		}
+	}
+}
