@@ -16,4 +16,7 @@
 // in the catalog, no engine works, nothing of a prompt, a key or an engine's internals is in the log, the metrics or on
 // standard output, every log line is JSON, SIGTERM ends the program, and its exit code is 0. A program built for the race
 // detector (go test -race) that finds a race exits with another code and fails the test as well.
+//
+// TestSecurity tests are the rules of security that are no row of the matrix, by their number. TestSoak, built with the tag
+// soak and run by .ci/soak, does everything at once for half an hour and then looks for what is left.
 package faults
