@@ -140,6 +140,10 @@ func localEngines(ctx context.Context) ([]config.LocalEngine, error) {
 	}
 	var out []config.LocalEngine
 	for _, found := range upstreams.Discover(ctx, profiles.UsualAddresses(), profiles) {
+		if found.Engine == upstreams.EnginePenstock {
+			fmt.Printf("%s is another Penstock and no engine, so it is left out.\n", found.URL)
+			continue
+		}
 		e := config.LocalEngine{URL: found.URL, Engine: found.Engine}
 		for _, m := range found.Models {
 			e.Models = append(e.Models, m.ID)

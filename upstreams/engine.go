@@ -24,6 +24,9 @@ var engineFiles embed.FS
 // EngineAuto is the value of an upstream's `engine` that asks for detection.
 const EngineAuto = "auto"
 
+// EnginePenstock is the profile of another edge like this one, which discovery may come upon where engines usually are.
+const EnginePenstock = "penstock"
+
 // engineGeneric is the profile that all others start from and that an engine nobody recognises gets.
 const engineGeneric = "openai"
 
@@ -127,7 +130,7 @@ func (p *Profiles) with(user []config.Engine) (*Profiles, error) {
 // detectionOrder lists every bundled profile. An engine that answers like another one as well (the router of llama.cpp, the
 // simulator that plays vLLM) stands before it; the ones that cost the most requests to rule out stand last.
 var detectionOrder = []string{
-	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper", "tgi", "lmstudio", "speaches", engineGeneric,
+	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper", "tgi", "lmstudio", EnginePenstock, "speaches", engineGeneric,
 }
 
 // EngineNames returns the names an upstream's `engine` may have, sorted: auto, the bundled profiles and the user's.

@@ -14,6 +14,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/auth"
+	"penstock/upstreams"
 )
 
 // The commands of the built program that an operator meets first.
@@ -117,4 +118,21 @@ func TestDoctorToServing(t *testing.T) {
 		t.Errorf("a wrong file: %s", errs)
 	}
 	p.post(chatPath, chatBody("small", "")).wantStatus(200)
+}
+
+// TestDoctorKnowsAnotherEdge: an edge is not taken for an engine, whose models a start without a configuration would serve.
+func TestDoctorKnowsAnotherEdge(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{})
+	profiles, err := upstreams.LoadProfiles(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := upstreams.Discover(t.Context(), []string{p.engines[0].Addr(), p.addr}, profiles)
+	if len(found) != 2 || found[0].Engine == upstreams.EnginePenstock || found[1].Engine != upstreams.EnginePenstock {
+		t.Errorf("found %+v", found)
+	}
+	if out, _ := command(t, 0, "doctor", p.url+"/v1"); !strings.Contains(out, "another Penstock (penstock)") {
+		t.Errorf("the doctor says:\n%s", out)
+	}
 }
