@@ -64,6 +64,16 @@ var (
 	streamWays = []way{chatStream, messagesStream, responsesStream}
 )
 
+// variants are the ways in which variant i of a row is played: the first in all of ways, each further one in two of them, so
+// that a row with many variants meets every way and does not start the program for every pair.
+func variants(ways []way, i int) []way {
+	if i == 0 {
+		return ways
+	}
+	n := len(ways)
+	return []way{ways[2*i%n], ways[(2*i+1+i/n)%n]}
+}
+
 // String names the way in the names of subtests.
 func (w way) String() string {
 	if w.stream {

@@ -19,11 +19,11 @@ const patience = 15 * time.Second
 func waitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
 	t.Helper()
 	begun := time.Now()
-	for !cond() {
+	for pause := time.Millisecond; !cond(); pause = min(2*pause, 20*time.Millisecond) { // a look is mostly some requests
 		if time.Since(begun) > limit {
 			t.Fatalf("not within %v: %s", limit, what)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(pause)
 	}
 	return time.Since(begun)
 }
@@ -32,7 +32,7 @@ func waitFor(t testing.TB, limit time.Duration, what string, cond func() bool) t
 func (e *edge) rest() {
 	e.t.Helper()
 	var left string
-	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+	for deadline, pause := time.Now().Add(patience), time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		if left = e.busy(); left == "" {
 			return
 		}
@@ -40,6 +40,7 @@ func (e *edge) rest() {
 			e.t.Errorf("not at rest: %s", left)
 			return
 		}
+		time.Sleep(pause)
 	}
 }
 

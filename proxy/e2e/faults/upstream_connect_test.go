@@ -118,10 +118,10 @@ func TestFault03_AcceptsAndCloses(t *testing.T) {
 
 func TestFault04_ClosedBeforeAByte(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []string{"reset-before", "eof-before"} {
+	for i, fault := range []string{"reset-before", "eof-before"} {
 		t.Run(fault+"/fresh", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, variants(everyWay, i), setup{upstream: quiet}, func(e *edge, w way) {
 				e.engines[0].Drop(1, false) // the connection of the probe
 				e.fault(fault)
 				e.ask(w, "").wantRefused(w, unreachable)
@@ -131,7 +131,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/reused", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, variants(everyWay, i), setup{upstream: quiet}, func(e *edge, w way) {
 				e.ask(w, "").text(w)
 				e.engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 				e.ask(w, "").text(w) // once more on a fresh one, and nobody notices
@@ -146,14 +146,14 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, everyWay, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
+			inWays(t, variants(everyWay, i), setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
 				e.engines[0].SetFault(sim.Fault{Spec: fault})
 				e.wantElsewhere(w, 4)
 			})
 		})
 		t.Run(fault+"/both", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, everyWay, setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
+			inWays(t, variants(everyWay, i), setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
 				e.fault(fault)
 				e.ask(w, "").wantRefused(w, unreachable)
 				e.wantSent(2)
@@ -165,10 +165,10 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 
 func TestFault31_PooledConnectionIsStale(t *testing.T) {
 	t.Parallel()
-	for _, fault := range strings.Fields("keepalive-close;when=now keepalive-close;when=next keepalive-close;when=next-reset keepalive-close;when=now;after=20ms") {
+	for i, fault := range strings.Fields("keepalive-close;when=now keepalive-close;when=next keepalive-close;when=next-reset keepalive-close;when=now;after=20ms") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, variants(everyWay, i), setup{upstream: quiet}, func(e *edge, w way) {
 				e.fault(fault)
 				e.wantElsewhere(w, 12)
 			})

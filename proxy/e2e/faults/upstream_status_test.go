@@ -15,10 +15,10 @@ import (
 
 func TestFault22_EngineFailsWithItsOwnWords(t *testing.T) {
 	t.Parallel()
-	for _, fault := range strings.Fields("status=500;html=1 status=500 status=501 status=502;html=1 status=502 status=507 status=599;empty=1") {
+	for i, fault := range strings.Fields("status=500;html=1 status=500 status=501 status=502;html=1 status=502 status=507 status=599;empty=1") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, variants(everyWay, i), setup{upstream: quiet}, func(e *edge, w way) {
 				e.fault(fault)
 				e.ask(w, "").wantRefused(w, engineFailed)
 				e.wantSent(1)
@@ -30,7 +30,7 @@ func TestFault22_EngineFailsWithItsOwnWords(t *testing.T) {
 
 func TestFault26_EngineRejectsTheRequest(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	for i, c := range []struct {
 		spec string
 		want refusal
 		text string
@@ -46,7 +46,7 @@ func TestFault26_EngineRejectsTheRequest(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%.40q", c.spec), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, everyWay, setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
+			inWays(t, variants(everyWay, i), setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
 				e.fault(c.spec)
 				const n = 30 // enough to open a breaker twice
 				for range n {
@@ -76,10 +76,10 @@ func TestFault26_EngineRejectsTheRequest(t *testing.T) {
 
 func TestFault27_OurCredentialIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, code := range []int{401, 403} {
+	for i, code := range []int{401, 403} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, variants(everyWay, i), setup{upstream: quiet}, func(e *edge, w way) {
 				e.fault("status=" + strconv.Itoa(code))
 				r := e.ask(w, "")
 				r.wantRefused(w, engineAuth)
@@ -159,7 +159,7 @@ func TestFault28_ModelGone(t *testing.T) {
 
 func TestFault29_EngineIsBusy(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	for i, c := range []struct {
 		spec    string
 		want    refusal
 		outcome string
@@ -183,7 +183,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, everyWay, setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
+			inWays(t, variants(everyWay, i), setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
 				spec := strings.Replace(c.spec, "DATE", time.Now().Add(40*time.Second).UTC().Format(http.TimeFormat), 1)
 				e.fault(strings.Replace(spec, "PAST", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), 1))
 				want := c.want
@@ -198,10 +198,10 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 			})
 		})
 	}
-	for _, spec := range strings.Fields("status=429 status=503 status=529 status=502") {
+	for i, spec := range strings.Fields("status=429 status=503 status=529 status=502") {
 		t.Run(spec+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, everyWay, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
+			inWays(t, variants(everyWay, i), setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
 				e.engines[0].SetFault(sim.Fault{Spec: spec})
 				e.wantElsewhere(w, 4)
 			})
