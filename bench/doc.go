@@ -24,4 +24,25 @@
 //
 // Neither holds a prompt, a reply, a key or anything else that a server said but for closed words: error codes are cut to
 // letters of an identifier.
+//
+// # Around a run
+//
+// A scenario (scenarios/*.yaml) is flags of `bench run` with a name, and a fleet: simulated engines and an edge, started as child
+// processes of this very program, so that one command rehearses a failover or a reload. Its events act on that fleet: KILL to an
+// engine's process, a new configuration for the edge. Overhead starts nginx and HAProxy in the same way, in turn with the edge.
+//
+// Compare sets two results side by side. Every difference has a bootstrap interval, from the histograms for latencies, from the time
+// series in blocks for rates, from the counts for shares; the gaps of one request are not independent, so ITL counts as one sample a
+// request. Assert and Regress turn that into an exit code. WriteHTML draws a result.
+//
+// # Design
+//
+// The bootstrap draws every bucket of a histogram as a Poisson count instead of drawing samples: a million gaps cost what a thousand
+// buckets cost, and result files need not hold samples. The price is that samples of one burst look independent.
+//
+// The report is a template, one style sheet and one script beside a copy of uPlot, all embedded, under a policy that forbids the
+// page to load anything. The script knows lines and axes; what they mean is decided in report_plots.go. Tables are HTML, so
+// the page reads without the script.
+//
+// Scenarios become flags before the command line is parsed: what they do can be said, changed and repeated without them.
 package bench

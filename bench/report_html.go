@@ -213,7 +213,7 @@ func figures(p *Penstock) []figure {
 		if d == nil || d.Count == 0 {
 			return "–", "not measured"
 		}
-		return ms(d.quantile(50)), "median; p99 " + ms(d.quantile(99)) + " ms"
+		return ms(d.quantile(50)), "median, p99 " + ms(d.quantile(99))
 	}
 	ttft, ttftNote := both(TTFT)
 	itl, itlNote := both(ITL)
@@ -367,7 +367,7 @@ func eventTable(events []Event) *table {
 	}
 	t := &table{Title: "Events", Note: "Lost: requests that failed within 10 s after the event. Recovery: from the event to the last of them.", Head: []string{"event", "at", "took", "lost", "recovery"}, Words: 1}
 	for _, e := range events {
-		r := row{Cells: []cell{{e.Action, e.Error}, {Text: secondsText(e.StartS)}, {Text: secondsText(e.EndS - e.StartS)}, {Text: strconv.Itoa(e.Lost)}, {Text: "–"}}}
+		r := row{Cells: []cell{{eventText(&e), e.Error}, {Text: secondsText(e.StartS)}, {Text: secondsText(e.EndS - e.StartS)}, {Text: strconv.Itoa(e.Lost)}, {Text: "–"}}}
 		if e.RecoveryS != nil {
 			r.Cells[4].Text = secondsText(*e.RecoveryS)
 		}
@@ -378,6 +378,9 @@ func eventTable(events []Event) *table {
 	}
 	return t
 }
+
+// eventText is what happened, without the word that says to whom.
+func eventText(e *Event) string { return strings.TrimPrefix(e.Action, "fleet=") }
 
 // secondTable is the comparison with --compare-url.
 func secondTable(p *Penstock) *table {

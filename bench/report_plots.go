@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -197,14 +198,15 @@ func timePlots(p *Penstock) []plot {
 // marksOf are the events, and where one stage ends and the next begins.
 func marksOf(p *Penstock) []mark {
 	marks := []mark{}
-	for _, e := range p.Events {
-		marks = append(marks, mark{e.StartS, e.Action})
+	for i := range p.Events {
+		marks = append(marks, mark{p.Events[i].StartS, eventText(&p.Events[i])})
 	}
 	if len(p.Stages) > 1 {
 		for i := range p.Stages {
 			marks = append(marks, mark{p.Stages[i].StartS, p.Stages[i].Name})
 		}
 	}
+	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Compare(a.X, b.X) })
 	return marks
 }
 

@@ -27,10 +27,10 @@
     const ctx = u.ctx;
     ctx.save();
     ctx.font = 11 * devicePixelRatio + "px system-ui, sans-serif";
-    let free = -Infinity;
-    for (const m of p.marks) {
+    const end = u.bbox.left + u.bbox.width;
+    for (const [i, m] of p.marks.entries()) {
       const x = Math.round(u.valToPos(m.x, "x", true));
-      if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
+      if (x < u.bbox.left || x > end) continue;
       ctx.strokeStyle = color("faint");
       ctx.lineWidth = devicePixelRatio;
       ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
@@ -38,11 +38,11 @@
       ctx.moveTo(x, u.bbox.top);
       ctx.lineTo(x, u.bbox.top + u.bbox.height);
       ctx.stroke();
-      const text = m.label.length > 24 ? m.label.slice(0, 23) + "…" : m.label;
-      if (x > free && x + ctx.measureText(text).width < u.bbox.left + u.bbox.width) {
+      // A name has the room up to the next line; where that is too little it is left out.
+      const next = i + 1 < p.marks.length ? Math.min(end, u.valToPos(p.marks[i + 1].x, "x", true)) : end;
+      if (x + ctx.measureText(m.label).width + 8 * devicePixelRatio < next) {
         ctx.fillStyle = color("soft");
-        ctx.fillText(text, x + 4 * devicePixelRatio, u.bbox.top + 11 * devicePixelRatio);
-        free = x + ctx.measureText(text).width + 12 * devicePixelRatio;
+        ctx.fillText(m.label, x + 4 * devicePixelRatio, u.bbox.top + 11 * devicePixelRatio);
       }
     }
     ctx.restore();
