@@ -38,7 +38,7 @@ func (c Change) String() string {
 // restartOnly lists what a running process cannot change, because it was bound, opened or sized when it started.
 var restartOnly = []string{
 	"listen", "admin.listen", "log.format", "tracing.otlp",
-	"limits.connections", "limits.header",
+	"limits.header",
 	"timeouts.client_header", "timeouts.client_idle",
 }
 

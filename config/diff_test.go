@@ -74,7 +74,7 @@ listen: 1.2.3.4:1
 admin: { listen: 1.2.3.4:2 }
 log: { format: console }
 tracing: { otlp: "http://h:4318" }
-limits: { connections: 1, header: 1KiB }
+limits: { header: 1KiB }
 timeouts: { client_header: 1s, client_idle: 1s }
 `)
 	got := Diff(old, next)

@@ -167,7 +167,7 @@ func keepBound(next, old *config.File) {
 	next.Listen, next.Admin.Listen = old.Listen, old.Admin.Listen
 	next.Log.Format = old.Log.Format
 	next.Tracing = old.Tracing
-	next.Limits.Connections, next.Limits.Header = old.Limits.Connections, old.Limits.Header
+	next.Limits.Header = old.Limits.Header
 	next.Timeouts.ClientHeader, next.Timeouts.ClientIdle = old.Timeouts.ClientHeader, old.Timeouts.ClientIdle
 	if next.TLS.Enabled() != old.TLS.Enabled() {
 		next.TLS = old.TLS
@@ -225,6 +225,7 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 		interim.Keys, interim.keyLimits = next.Keys, next.keyLimits
 		e.current.Store(&interim)
 		e.endRevoked(c.file, next)
+		e.watch.SetMax(e.connections(c.file))
 		warm, cancel := context.WithTimeout(context.Background(), warmUp)
 		e.set.WaitProbed(warm, plan)
 		cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -112,7 +113,7 @@ func New(o Options) (*Edge, error) {
 	if err := e.apply(candidate{file: c}, new(ReloadResult)); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
-	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic}); err != nil {
+	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(c), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	e.observeSelf()
@@ -122,8 +123,7 @@ func New(o Options) (*Edge, error) {
 }
 
 // connections is how many clients may be connected: what the configuration says, or what the limit on descriptors allows.
-func (e *Edge) connections() int {
-	c := e.opts.Config
+func (e *Edge) connections(c *config.File) int {
 	n := listen.Affordable(c.Limits.Connections, len(c.Upstreams))
 	if n < c.Limits.Connections {
 		e.log.Warn("fewer connections than configured: raise the process's limit on open files", zap.Int("limits.connections", c.Limits.Connections), zap.Int("connections", n))
@@ -157,7 +157,7 @@ func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 		IdleTimeout:                  c.Timeouts.ClientIdle.D(),
 		ReadBufferSize:               int(c.Limits.Header) + headRoom,
 		WriteBufferSize:              writeBuffer,
-		Concurrency:                  c.Limits.Connections + 1, // the listener's own bound answers first
+		Concurrency:                  math.MaxInt32, // the listener's own bound counts, and follows reloads
 		ReduceMemoryUsage:            true,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,

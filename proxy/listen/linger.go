@@ -51,12 +51,12 @@ func discard(c *net.TCPConn, until time.Time) {
 
 // gate bounds how many may be inside.
 type gate struct {
-	max int64
+	max atomic.Int64
 	in  atomic.Int64
 }
 
 func (g *gate) enter() bool {
-	if g.in.Add(1) > g.max {
+	if g.in.Add(1) > g.max.Load() {
 		g.in.Add(-1)
 		return false
 	}

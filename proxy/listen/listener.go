@@ -23,7 +23,7 @@ type Options struct {
 // Listener accepts *Conn and watches them. Its methods may be called from any goroutine.
 type Listener struct {
 	net.Listener
-	max        int64
+	max        atomic.Int64
 	tls        bool
 	keepSocket bool
 	leaving    atomic.Bool // Leave has closed the listener
@@ -41,10 +41,8 @@ type Listener struct {
 
 // New wraps ln, whose connections must be TCP.
 func New(ln net.Listener, o Options) (*Listener, error) {
-	l := &Listener{Listener: ln, max: int64(o.MaxConns), tls: o.TLS, keepSocket: o.KeepSocket, conns: map[*Conn]struct{}{}, lingering: gate{max: lingerConns}}
-	if o.MaxConns > 0 {
-		l.lingering.max = max(lingerLeast, min(lingerConns, l.max/4)) // they take descriptors too
-	}
+	l := &Listener{Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, conns: map[*Conn]struct{}{}}
+	l.SetMax(o.MaxConns)
 	var err error
 	if l.watch, err = newWatch(l); err != nil {
 		return nil, err
@@ -73,7 +71,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			raw.Close()
 			return nil, errors.New("accept: not a TCP connection")
 		}
-		if l.max > 0 && l.open.Load() >= l.max {
+		if most := l.max.Load(); most > 0 && l.open.Load() >= most {
 			l.reject(tcp)
 			continue
 		}
@@ -148,7 +146,17 @@ func (l *Listener) snapshot() []*Conn {
 }
 
 // Max returns how many connections may be open at once; 0: no bound.
-func (l *Listener) Max() int64 { return l.max }
+func (l *Listener) Max() int64 { return l.max.Load() }
+
+// SetMax changes the bound on open connections; 0: none. Those beyond a lower one stay.
+func (l *Listener) SetMax(conns int) {
+	lingering := int64(lingerConns)
+	if conns > 0 {
+		lingering = max(lingerLeast, min(lingerConns, int64(conns)/4)) // they take descriptors too
+	}
+	l.max.Store(int64(conns))
+	l.lingering.max.Store(lingering)
+}
 
 // Open returns the number of open connections.
 func (l *Listener) Open() int64 { return l.open.Load() }

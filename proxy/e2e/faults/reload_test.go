@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -370,4 +371,38 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 			}
 		}
 	})
+}
+
+// TestReloadConnectionLimit: the bound on connections follows a reload, up and down; those who are in stay.
+func TestReloadConnectionLimit(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{limits: "connections: 40"})
+	e.client.CloseIdleConnections()
+	for _, step := range []struct{ from, to string }{{"connections: 40", "connections: 60"}, {"connections: 60", "connections: 50"}} {
+		e.rewrite(step.from, step.to)
+		if r, status := e.askReload(""); status != 200 || r.Unchanged || len(r.Restart) > 0 {
+			t.Fatalf("status %d: %+v", status, r)
+		}
+		if n := e.metric("penstock_client_connections_limit"); "connections: "+strconv.Itoa(int(n)) != step.to {
+			t.Errorf("the limit is %v after %s", n, step.to)
+		}
+	}
+	var inside []*raw
+	for range 50 {
+		c := e.dial()
+		must(t, c.send(e.request(chat.path, chat.body("sim", prompt, `"tokens":1`))))
+		if r, err := c.tryReply("POST"); err != nil || r.status != 200 {
+			t.Fatalf("connection %d of 50: %v %v", len(inside), r, err)
+		}
+		inside = append(inside, c)
+	}
+	if r, err := e.dial().tryReply("POST"); err != nil || r.status != 503 {
+		t.Errorf("one too many: %v, %v", r, err)
+	}
+	must(t, inside[49].send(e.request(chat.path, chat.body("sim", prompt, `"tokens":1`))))
+	inside[49].reply("POST").wantStatus(200)
+	for _, c := range inside {
+		c.Close()
+	}
+	waitFor(t, patience, "they have left", func() bool { return e.metric("penstock_client_connections") < 10 })
 }
