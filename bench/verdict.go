@@ -74,7 +74,7 @@ func client(p *Penstock, add finding) {
 		add(false, "client_busy", "in its busiest second the client used %.0f %% of its processor time", *c.CPUMaxShare*100)
 	}
 	if late := c.WakeDelay; late != nil && late.Percentiles["99"] > maxWakeP99 {
-		add(true, "client_late", "the client's timers were %.1f ms late at p99 (bound %.0f ms): its processor was not its own", late.Percentiles["99"], maxWakeP99)
+		add(true, "client_late", "the client's timers were %.1f ms late at p99 (bound %.0f ms): the processor had too much else to do", late.Percentiles["99"], maxWakeP99)
 	}
 	if f, ttft := p.Floor, p.Total.Latency[TTFT]; f != nil && ttft != nil && f.TTFT.Percentiles["50"] > ttft.Percentiles["50"]/4 {
 		add(false, "near_floor", "the median TTFT of %.3g ms is less than four times what the client measures of a server that does nothing (%.3g ms)", ttft.Percentiles["50"], f.TTFT.Percentiles["50"])
