@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"testing"
 )
 
 // memory is a number of bytes from the kernel's account of the program: VmRSS now, VmHWM at most.
@@ -25,4 +26,12 @@ func (e *edge) memory(name string) int64 {
 	}
 	e.t.Fatalf("the kernel does not say %s", name)
 	return 0
+}
+
+// wantPeak checks what the program has used at most. The race detector multiplies it.
+func (e *edge) wantPeak(t testing.TB, limit int64) {
+	t.Helper()
+	if n := e.memory("VmHWM"); n > limit && !raceOn {
+		t.Errorf("the program grew to %d MiB, want at most %d", n>>20, limit>>20)
+	}
 }
