@@ -1,0 +1,176 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"testing"
+
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// read takes a stream of a dialect.
+func read(d *dialect, stream string) (*reply, pieces) {
+	p := &reply{doc: new(jsonx.Doc)}
+	p.reset(true)
+	var all pieces
+	for r := sse.NewReader(strings.NewReader(stream), maxEvent); ; {
+		ev, err := r.Next()
+		if err != nil {
+			break
+		}
+		all |= d.event(p, ev)
+	}
+	d.end(p)
+	return p, all
+}
+
+func TestStreams(t *testing.T) {
+	const (
+		messages = `data: {"type":"message_start","message":{"usage":{"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":1}}}
+
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text"}}
+
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi \"you\""}}
+
+data: {"type":"content_block_stop","index":0}
+
+`
+		stop = `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}
+
+data: {"type":"message_stop"}
+
+`
+		responses = `data: {"type":"response.created","sequence_number":0}
+
+data: {"type":"response.output_item.added","sequence_number":1,"item":{"type":"function_call","call_id":"c","name":"f"}}
+
+data: {"type":"response.function_call_arguments.delta","sequence_number":2,"delta":"{\"a\":"}
+
+`
+		completed = `data: {"type":"response.completed","sequence_number":9,"response":{"status":"completed","usage":{"input_tokens":5,"output_tokens":6,"input_tokens_details":{"cached_tokens":2}}}}
+
+`
+	)
+	for name, c := range map[string]struct {
+		dialect, stream string
+		want            reply
+		pieces          pieces
+		faults          string
+	}{
+		"chat": {"chat", `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
+
+data: {"choices":[{"index":0,"delta":{"reasoning_content":"hm"},"finish_reason":null}]}
+
+data: {"choices":[{"index":0,"delta":{"content":"a\u00fc"},"finish_reason":"stop"}]}
+
+data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}}
+
+data: [DONE]
+
+`, reply{ended: true, finish: "stop", in: 1, out: 2, cached: 1, text: []byte("aü")}, pieceText | pieceReasoning, ""},
+		"chat error":        {"chat", "data: {\"error\":{\"message\":\"secret\",\"code\":\"upstream failed\",\"type\":\"api_error\"}}\n\n", reply{failed: true, code: "api_error", in: -1, out: -1, cached: -1}, 0, ""},
+		"chat after end":    {"chat", "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, text: []byte("x")}, pieceText, FaultAfterEnd},
+		"chat tool":         {"chat", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"i\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n", reply{ended: true, finish: "tool_calls", in: -1, out: -1, cached: -1}, pieceTool, FaultToolJSON},
+		"chat tool cut":     {"chat", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\"}}]},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n", reply{ended: true, finish: "length", in: -1, out: -1, cached: -1}, pieceTool, ""},
+		"messages":          {"messages", messages + stop, reply{ended: true, finish: "end_turn", in: 7, out: 9, cached: 4, text: []byte(`hi "you"`)}, pieceText, ""},
+		"messages cut":      {"messages", messages, reply{in: 7, out: 1, cached: 4, text: []byte(`hi "you"`)}, pieceText, ""},
+		"messages order":    {"messages", stop, reply{ended: true, finish: "end_turn", in: -1, out: 9, cached: -1}, 0, FaultOrder},
+		"responses":         {"responses", strings.Replace(responses, `{\"a\":`, `{}`, 1) + completed, reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, pieceTool, ""},
+		"responses tool":    {"responses", responses + completed, reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, pieceTool, FaultToolJSON},
+		"responses numbers": {"responses", "data: {\"type\":\"response.created\",\"sequence_number\":10}\n\n" + completed, reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, 0, FaultOrder},
+		"responses failed":  {"responses", "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_error\"}}}\n\n", reply{failed: true, code: "server_error", in: -1, out: -1, cached: -1}, 0, FaultOrder},
+		"no json":           {"completions", "data: {\"choices\":\n\n", reply{in: -1, out: -1, cached: -1}, 0, FaultUnparsed},
+	} {
+		got, all := read(findDialect(c.dialect), c.stream)
+		if got.ended != c.want.ended || got.finish != c.want.finish || got.failed != c.want.failed || got.code != c.want.code ||
+			got.in != c.want.in || got.out != c.want.out || got.cached != c.want.cached || string(got.text) != string(c.want.text) || all != c.pieces {
+			t.Errorf("%s: got %+v with %v", name, got, all)
+		}
+		if faults := strings.Join(got.faults.names(), " "); faults != c.faults {
+			t.Errorf("%s: faults %q, want %q", name, faults, c.faults)
+		}
+	}
+}
+
+// FuzzStreams reads anything as a stream of each dialect, and as a whole answer.
+func FuzzStreams(f *testing.F) {
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":9}]}}]}\n\ndata: [DONE]\n\n"))
+	f.Add([]byte("data: {\"type\":\"content_block_delta\",\"delta\":{\"partial_json\":\"{\"}}\n\n"))
+	f.Add([]byte(`{"output":[{"type":"message","content":[{"text":"a"}]}],"status":"completed"}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, d := range dialects {
+			if d.streams {
+				p, _ := read(d, string(text))
+				for _, w := range []string{p.code, p.finish} {
+					if len(w) > 64 || strings.ContainsAny(w, " \n<>\"") {
+						t.Fatalf("%s: %q is no word", d.name, w)
+					}
+				}
+			}
+			p := &reply{doc: new(jsonx.Doc)}
+			p.reset(true)
+			d.whole(p, text)
+		}
+	})
+}
+
+// FuzzChunks holds the reader of chunked bodies to the standard library's, on what that accepts.
+func FuzzChunks(f *testing.F) {
+	f.Add([]byte("3\r\nabc\r\n0\r\n\r\n"))
+	f.Add([]byte("2;x=y\r\nab\r\n1\nc\n0\r\nTrailer: 1\r\n\r\n"))
+	f.Add([]byte("ffffffffffffffffff\r\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		b := body{br: bufio.NewReaderSize(bytes.NewReader(text), 4096), chunked: true}
+		got, err := io.ReadAll(&b)
+		want, wantErr := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(text)))
+		if err == nil && wantErr == nil && !bytes.Equal(got, want) {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// TestBodies checks that every dialect's body is JSON that names model and length.
+func TestBodies(t *testing.T) {
+	long := message{role: "user", text: []byte("say \"hi\"\n"), images: [][]byte{[]byte("data:image/jpeg;base64,AAAA")}}
+	history := []message{
+		{role: "system", text: []byte("be kind")}, long,
+		{role: "assistant", calls: []toolCall{{[]byte("id"), []byte("f"), []byte(`{"a":1}`)}}},
+		{role: "user", results: []toolResult{{[]byte("id"), []byte("result")}}},
+	}
+	for _, d := range dialects {
+		if d.mime != "" {
+			continue
+		}
+		q := &request{d: d, model: "m", stream: d.streams, messages: history, outWanted: 5, tools: appendTools(nil, d, 2), extra: []byte(`,"temperature":0`), voice: "v"}
+		text := d.body(nil, q)
+		var doc jsonx.Doc
+		if err := doc.Parse(text, jsonx.Options{Record: 10}); err != nil {
+			t.Errorf("%s: %v in %s", d.name, err, text)
+			continue
+		}
+		if root := doc.Root(); !root.Get("model").EqualText("m") || !root.Get("temperature").Exists() || d.streams && !root.Get("stream").Exists() {
+			t.Errorf("%s: %s", d.name, text)
+		}
+		for _, want := range []string{`\"hi\"\n`, `"result"`} {
+			if d.name != "completions" && d.tokens && !bytes.Contains(text, []byte(want)) {
+				t.Errorf("%s: no %s in %s", d.name, want, text)
+			}
+		}
+	}
+	q := &request{d: findDialect("transcription"), model: "m", audio: tone(0.1)}
+	r, err := http.NewRequest(http.MethodPost, "/", bytes.NewReader(q.d.body(nil, q)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", q.d.mime)
+	if file, _, err := r.FormFile("file"); err != nil || r.FormValue("model") != "m" {
+		t.Errorf("multipart body: %v", err)
+	} else if sound, _ := io.ReadAll(file); wavSeconds(sound) != 0.1 {
+		t.Errorf("sound of %v s, want 0.1", wavSeconds(sound))
+	}
+}
