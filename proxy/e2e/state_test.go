@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -193,4 +194,57 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 	}
 	resolve("127.0.0.1", "127.0.0.2")
 	waitFor(t, patience, "both are used", func() bool { a, _ := calls(2); return a > 0 })
+}
+
+// TestGhosts: an engine that goes on working for clients who left has fewer slots to give; that is seen in the state page and
+// the metrics, keeps calls from queueing in the engine, and ends with the work.
+func TestGhosts(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{engines: []sim.Options{{Slots: 4, CancelOnlyStreams: true}}, upstream: "concurrency: 4, probe: { interval: 200ms }"})
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			res, err := p.try(ctx, "POST", chatPath, p.chat(`"sim":{"tokens":8,"delay_ms":1000}`))
+			if err == nil {
+				res.Body.Close()
+			}
+		})
+	}
+	waitFor(t, patience, "the engine works for three", func() bool { return p.engines[0].Stats().Running == 3 })
+	leave()
+	wg.Wait()
+	waitFor(t, patience, "nobody is served", func() bool { return p.metric("penstock_upstream_inflight") == 0 })
+	type slots struct {
+		Ghosts int
+		Pools  []struct {
+			Pool  string
+			Limit int
+		}
+		Abandoned map[string]int
+	}
+	read := func() (s slots) {
+		var page struct{ Upstreams []slots }
+		_, text := p.state()
+		if err := json.Unmarshal([]byte(text), &page); err != nil {
+			t.Fatal(err)
+		}
+		return page.Upstreams[0]
+	}
+	waitFor(t, patience, "the ghosts are seen", func() bool { return read().Ghosts == 3 })
+	if s := read(); s.Pools[0].Limit != 1 || s.Abandoned["held"] != 3 {
+		t.Errorf("the state page says %+v", s)
+	}
+	m := p.metrics()
+	if m[`penstock_upstream_ghosts{upstream="up-0"}`] != 3 || m[`penstock_upstream_limit{upstream="up-0",pool="text"}`] != 1 {
+		t.Errorf("ghosts %v, limit %v", m[`penstock_upstream_ghosts{upstream="up-0"}`], m[`penstock_upstream_limit{upstream="up-0",pool="text"}`])
+	}
+	release := p.hold(1, p.chat(endless))
+	p.post(chatPath, p.chat("")).wantError(429, "rate_limit_error", "capacity_full")
+	if n := p.engines[0].Stats().Waiting; n != 0 {
+		t.Errorf("%d calls queue in the engine", n)
+	}
+	waitFor(t, 3*patience, "the ghosts have gone", func() bool { s := read(); return s.Ghosts == 0 && s.Pools[0].Limit == 4 })
+	release()
 }
