@@ -43,7 +43,7 @@ type attempt struct {
 const (
 	maxEvent      = 8 << 20 // ruling 11
 	maxAnswer     = 32 << 20
-	maxErrorBody  = 64 << 10
+	maxErrorBody  = 8 << 20         // engines repeat the request in their complaint about it, and half of one cannot be read
 	errorPatience = 5 * time.Second // for the body of an engine's refusal
 	// afterFinish is how long a stream whose choices are all finished may still bring usage and [DONE].
 	afterFinish = 2 * time.Second

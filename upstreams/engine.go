@@ -55,12 +55,11 @@ var defaultPaths = map[string]string{
 // Profile is a compiled engine profile. It never changes and is shared by every upstream of its kind; slices and maps that
 // its methods return are its own and must not be written.
 type Profile struct {
-	spec      config.Engine
-	paths     map[string]string
-	quirks    map[string]bool
-	reasoning map[string][]Member
-	on, off   []Member
-	health    healthPage
+	spec    config.Engine
+	paths   map[string]string
+	quirks  map[string]bool
+	on, off []Member
+	health  healthPage
 }
 
 // Member is one member to add to a request: its name and its value as JSON.
@@ -214,15 +213,8 @@ func newProfile(e *config.Engine) (*Profile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine profile %q: reasoning: %w", e.Name, err)
 	}
-	p.reasoning = make(map[string][]Member, len(efforts))
-	for _, effort := range efforts {
-		p.reasoning[effort] = p.reasoningMembers(effort)
-	}
 	return p, nil
 }
-
-// efforts are the words whose members are built once.
-var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 func members(m map[string]any) ([]Member, error) {
 	out := make([]Member, 0, len(m))
@@ -263,30 +255,6 @@ func (p *Profile) TokenLimitMember() string {
 	return p.spec.TokenLimit
 }
 
-// Reasoning returns the members that tell the engine an effort ("none" switches reasoning off). Where the request has a
-// member of the same name already, the request's own wins and the caller leaves ours out, but for the effort member.
-func (p *Profile) Reasoning(effort string) []Member {
-	if m, ok := p.reasoning[effort]; ok {
-		return m
-	}
-	return p.reasoningMembers(effort)
-}
-
-func (p *Profile) reasoningMembers(effort string) []Member {
-	var out []Member
-	r := &p.spec.Reasoning
-	if r.Effort != "" && (len(r.Words) == 0 || slices.Contains(r.Words, effort)) {
-		out = append(out, Member{r.Effort, strconv.AppendQuote(nil, effort)})
-	}
-	if effort == "none" {
-		return append(out, p.off...)
-	}
-	return append(out, p.on...)
-}
-
-// ReasoningEffortMember is the request member that takes the effort word, or empty when the engine has none.
-func (p *Profile) ReasoningEffortMember() string { return p.spec.Reasoning.Effort }
-
 // SystemMessages is "fold" or "in_place".
 func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
 
@@ -294,17 +262,8 @@ func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
 // is advice for the operator: an upstream's own `native` decides.
 func (p *Profile) NativeDialects() []string { return p.spec.Native }
 
-// Refuses reports whether a request member steers the engine rather than the model and must be refused.
-func (p *Profile) Refuses(member string) bool {
-	for _, r := range p.spec.Refused {
-		if prefix, ok := strings.CutSuffix(r, "*"); member == r || ok && strings.HasPrefix(member, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
-// RefusedMembers lists the patterns behind Refuses, for a caller that compiles them.
+// RefusedMembers lists the request members that steer the engine rather than the model and must be refused; one that ends in
+// * stands for all that begin so.
 func (p *Profile) RefusedMembers() []string { return p.spec.Refused }
 
 // ClientFault reports whether a 5xx answer is known to be the client's mistake: it is answered with 400, never retried and

@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"penstock/bench/sim"
@@ -196,5 +199,28 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }, { upstream: up-1 }] }]
 				t.Errorf("%v tries, want %v", n, c.sends)
 			}
 		})
+	}
+}
+
+// TestLongComplaint: an engine that repeats the request in its refusal, as those on FastAPI do, is understood all the same.
+func TestLongComplaint(t *testing.T) {
+	t.Parallel()
+	echo := strings.Repeat(canary+" ", 20_000)
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			fmt.Fprintf(w, `{"error":{"input":%q,"message":"temperature is too warm","type":"BadRequestError","code":422}}`, echo)
+		}
+	}))
+	defer engine.Close()
+	p := start(t, setup{engines: []sim.Options{{}}, config: `
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "` + engine.URL + `", engine: openai }]
+models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
+`})
+	r := p.post(chatPath, p.chat(""))
+	if e := r.wantError(400, "invalid_request_error", "rejected_by_engine"); !strings.Contains(e.Message, "temperature is too warm") || strings.Contains(r.body, canary) {
+		t.Errorf("the client reads %.300q", r.body)
 	}
 }
