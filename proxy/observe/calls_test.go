@@ -233,7 +233,7 @@ func BenchmarkFinish(b *testing.B) {
 	}{{"metrics", config.Log{}}, {"metrics+log", config.Log{Access: true}}, {"metrics+console", config.Log{Access: true, Format: "console"}}} {
 		b.Run(l.name, func(b *testing.B) {
 			sink := NewSink(io.Discard)
-			defer sink.Close() //nolint:errcheck // it has no error to give
+			defer sink.Close()
 			log, err := NewLogger(config.Log{Level: "info", Format: "json"}, sink)
 			if err != nil {
 				b.Fatal(err)

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -285,8 +286,8 @@ func setOf(names []string) map[string]bool {
 // labels writes name and value pairs as the text format wants them.
 func labels(pairs ...string) string {
 	var b strings.Builder
-	for i := 0; i < len(pairs); i += 2 {
-		b.WriteString("," + pairs[i] + `="` + labelEscaper.Replace(pairs[i+1]) + `"`)
+	for pair := range slices.Chunk(pairs, 2) {
+		b.WriteString("," + pair[0] + `="` + labelEscaper.Replace(pair[1]) + `"`)
 	}
 	return "{" + b.String()[1:] + "}"
 }
