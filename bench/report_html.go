@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -412,9 +413,9 @@ func setupTables(r *Result) []table {
 	p := r.Penstock
 	list := func(title string, pairs ...string) table {
 		t := table{Title: title, Words: 2}
-		for i := 0; i < len(pairs); i += 2 {
-			if pairs[i+1] != "" {
-				t.Rows = append(t.Rows, row{Cells: cells(pairs[i], pairs[i+1])})
+		for pair := range slices.Chunk(pairs, 2) {
+			if pair[1] != "" {
+				t.Rows = append(t.Rows, row{Cells: cells(pair...)})
 			}
 		}
 		return t
