@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"slices"
@@ -119,7 +118,7 @@ func converse(t *testing.T, addr string, text []byte) (from string, answers int)
 	_, _ = c.Write(text) // it may have hung up
 	_ = c.(*net.TCPConn).CloseWrite()
 	all, err := io.ReadAll(c)
-	if e, ok := err.(net.Error); ok && e.Timeout() { //nolint:errorlint // as it comes from the connection
+	if e, ok := err.(net.Error); ok && e.Timeout() {
 		t.Fatalf("%s hangs over\n%q", addr, text)
 	}
 	for line := range strings.Lines(string(all)) {
@@ -179,7 +178,7 @@ func witnessedServer(f *testing.F, w *witness) string {
 	}
 	s := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          log.New(io.Discard, "", 0),
+		ErrorLog:          zap.NewStdLog(zap.NewNop()),
 		Handler: http.HandlerFunc(func(res http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(bufio.NewReader(r.Body))
 			w.add(r.RemoteAddr, seen{r.Method, r.RequestURI, string(body)}, err != nil)

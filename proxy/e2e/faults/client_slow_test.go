@@ -15,10 +15,15 @@ var tooLate = refusal{408, "invalid_request_error", "request_timeout", ""}
 
 // endpoints are all generation endpoints with the way in which their errors are told.
 var endpoints = []way{
-	chat, messages, responses,
+	chat,
+	messages,
+	responses,
 	{"messages", "/v1/messages/count_tokens", false},
-	{"chat", "/v1/audio/speech", false}, {"chat", "/v1/embeddings", false}, {"chat", "/v1/rerank", false},
-	{"chat", "/v1/images/generations", false}, {"chat", "/v1/completions", false},
+	{"chat", "/v1/audio/speech", false},
+	{"chat", "/v1/embeddings", false},
+	{"chat", "/v1/rerank", false},
+	{"chat", "/v1/images/generations", false},
+	{"chat", "/v1/completions", false},
 }
 
 // drip sends a byte at a time until the other side has hung up.

@@ -68,8 +68,9 @@ func TestFault41_ExpectContinue(t *testing.T) {
 		for _, chunked := range []bool{false, true} {
 			t.Run(fmt.Sprint("good ", w, chunked), func(t *testing.T) {
 				t.Parallel()
-				body, framing := w.body("sim", prompt, ""), ""
-				if framing = "Content-Length: " + strconv.Itoa(len(body)); chunked {
+				body := w.body("sim", prompt, "")
+				framing := "Content-Length: " + strconv.Itoa(len(body))
+				if chunked {
 					framing, body = "Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 				}
 				c := e.dial()

@@ -219,8 +219,11 @@ func TestSecurity7_TLS(t *testing.T) {
 func TestSecurity7_InsecureIsTold(t *testing.T) {
 	t.Parallel()
 	for insecure, want := range map[string]bool{"true": true, "false": false} {
-		e := start(t, setup{cold: true, untidy: true, upstreams: "- { name: other, url: https://127.0.0.1:1, engine: sim, tls: { insecure: " + insecure + " } }",
-			models: "- { id: other, deployments: [{ upstream: other, served: sim }] }"})
+		e := start(t, setup{
+			cold: true, untidy: true,
+			upstreams: "- { name: other, url: https://127.0.0.1:1, engine: sim, tls: { insecure: " + insecure + " } }",
+			models:    "- { id: other, deployments: [{ upstream: other, served: sim }] }",
+		})
 		if told := strings.Contains(e.log.String(), "certificate is not verified"); told != want {
 			t.Errorf("insecure: %s is told of: %v\n%s", insecure, told, e.log)
 		}
