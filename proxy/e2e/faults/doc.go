@@ -4,10 +4,13 @@
 // Nothing of the edge runs in the test's process. TestMain builds the program once; start writes a configuration, runs
 // `penstock serve --config FILE` and talks to it over loopback, as clients, engines and operators do:
 //
-//	e := start(t, setup{})                    // one engine, one model "sim", one key
-//	e.engines[0].SetFault(sim.Fault{Spec: "blackhole"})
-//	r := e.ask(chat, "")                      // or messages, responses; `"stream":true` is added by the way
-//	e.wantRefused(r, ...)                     // in that dialect's own words
+//	e := start(t, setup{})             // one engine, one model "sim", one key
+//	e.fault("blackhole")               // what the engine does from now on
+//	r := e.ask(messagesStream, "")     // one of the ways: a dialect, in one piece or as a stream
+//	r.wantRefused(messagesStream, tooSlow)   // in that dialect's own words: here a 529
+//	e.wantSent(1)                      // what the engine saw
+//
+// inWays plays a row in many ways, each with a program of its own; a row with many variants shares the ways among them.
 //
 // Engines are the simulator (bench/sim) in the test's process, or a fakeEngine, a listener with a script for what even the
 // simulator would not do. A start costs about 20 ms, so that nearly every case has a program of its own.
