@@ -247,7 +247,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.br.Read(p)
 	if b.open {
-		b.done = err == io.EOF //nolint:errorlint // as above
+		b.done = err == io.EOF
 		return n, err
 	}
 	if b.left -= int64(n); b.left == 0 && !b.chunked {

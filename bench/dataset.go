@@ -46,7 +46,7 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 	list := len(bytes.TrimSpace(text)) > 0 && bytes.TrimSpace(text)[0] == '['
 	if list {
 		if kind == "trace" {
-			return nil, fmt.Errorf("line 1: a trace has one object on each line, not a list")
+			return nil, errors.New("line 1: a trace has one object on each line, not a list")
 		}
 		_, _ = dec.Token() // the bracket that was seen
 	}
@@ -126,7 +126,7 @@ func parseCustom(raw json.RawMessage) (e entry, use bool, err error) {
 		return e, false, err
 	}
 	if in.Prompt == nil || *in.Prompt == "" || in.OutputLen < 0 || in.OutputLen > maxTraceTokens {
-		return e, false, fmt.Errorf(`want {"prompt":TEXT} and perhaps "output_len" from 0`)
+		return e, false, errors.New(`want {"prompt":TEXT} and perhaps "output_len" from 0`)
 	}
 	return entry{human: [][]byte{[]byte(*in.Prompt)}, out: in.OutputLen}, true, nil
 }
@@ -147,7 +147,7 @@ func parseTrace(raw json.RawMessage) (e entry, use bool, err error) {
 	}
 	switch {
 	case in.Timestamp == nil || in.InputLength == nil || in.OutputLength == nil:
-		return e, false, fmt.Errorf("want timestamp (ms), input_length and output_length")
+		return e, false, errors.New("want timestamp (ms), input_length and output_length")
 	case *in.Timestamp < 0 || *in.Timestamp > 1e12 || *in.InputLength < 1 || *in.InputLength > maxTraceTokens || *in.OutputLength < 0 || *in.OutputLength > maxTraceTokens:
 		return e, false, fmt.Errorf("want a timestamp from 0 and lengths of 1 to %d tokens", maxTraceTokens)
 	}

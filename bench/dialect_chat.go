@@ -1,9 +1,10 @@
 package bench
 
 import (
+	"strconv"
+
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
-	"strconv"
 )
 
 func chatBody(dst []byte, q *request) []byte {

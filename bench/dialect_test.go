@@ -138,7 +138,8 @@ func FuzzChunks(f *testing.F) {
 func TestBodies(t *testing.T) {
 	long := message{role: "user", text: []byte("say \"hi\"\n"), images: [][]byte{[]byte("data:image/jpeg;base64,AAAA")}}
 	history := []message{
-		{role: "system", text: []byte("be kind")}, long,
+		{role: "system", text: []byte("be kind")},
+		long,
 		{role: "assistant", calls: []toolCall{{[]byte("id"), []byte("f"), []byte(`{"a":1}`)}}},
 		{role: "user", results: []toolResult{{[]byte("id"), []byte("result")}}},
 	}

@@ -57,7 +57,7 @@ func TestTurns(t *testing.T) {
 		Tools    []any
 	}
 	seen := e.Recorded()
-	if err := json.Unmarshal([]byte(seen[len(seen)-1].Body), &last); err != nil {
+	if err := json.Unmarshal(seen[len(seen)-1].Body, &last); err != nil {
 		t.Fatal(err)
 	}
 	if len(last.Messages) < 5 || len(last.Tools) != 2 || last.Messages[1].Role != "assistant" {
@@ -210,9 +210,11 @@ func TestTokenSources(t *testing.T) {
 func TestFiles(t *testing.T) {
 	e := engine(t, sim.Options{TokenRate: 50})
 	dir := t.TempDir()
-	c := RunCmd{Options: Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{3}, InputLen: "10", OutputLen: "3", NoFloor: true, NoProgress: true, Explain: true,
+	c := RunCmd{Options: Options{
+		BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{3}, InputLen: "10", OutputLen: "3", NoFloor: true, NoProgress: true, Explain: true,
 		SaveDetailed: true, ResultDir: dir, ResultFilename: "r.json", Metadata: []string{"gpu=none"},
-		Output: []string{filepath.Join(dir, "s.csv"), filepath.Join(dir, "q.jsonl"), filepath.Join(dir, "p.html")}}}
+		Output: []string{filepath.Join(dir, "s.csv"), filepath.Join(dir, "q.jsonl"), filepath.Join(dir, "p.html")},
+	}}
 	c.AllowInvalid = true // the machine of the tests is busy
 	var out bytes.Buffer
 	if err := c.run(t.Context(), &out, &out); err != nil {

@@ -116,7 +116,7 @@ func (n *nullServer) answer(c net.Conn, tokens int, gap time.Duration) error {
 	for i := range tokens {
 		if i > 0 && gap > 0 {
 			due = due.Add(gap)
-			time.Sleep(time.Until(due)) //nolint:forbidigo // its job is to wait
+			time.Sleep(time.Until(due))
 		}
 		out = append(out, nullToken...)
 		if gap == 0 && i < tokens-1 {

@@ -92,9 +92,7 @@ func (t *target) models(ctx context.Context, wait time.Duration) ([]string, erro
 			return nil, nil // it has no such page; --model then says what to ask for
 		}
 		var doc jsonx.Doc
-		if doc.Parse(p.body, jsonx.Options{}) != nil {
-			return nil, nil
-		}
+		_ = doc.Parse(p.body, jsonx.Options{}) // what is no JSON is empty, and lists nothing
 		var out []string
 		for it := doc.Root().Get("data").Iter(); it.Next(); {
 			if id := it.Value().Get("id"); id.IsString() {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -291,7 +292,7 @@ type ErrorCount struct {
 func (e ErrorCount) Label() string {
 	parts := []string{e.Kind}
 	if e.Status != 0 {
-		parts = append(parts, fmt.Sprint(e.Status))
+		parts = append(parts, strconv.Itoa(e.Status))
 	}
 	if e.Code != "" {
 		parts = append(parts, e.Code)

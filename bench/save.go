@@ -41,7 +41,7 @@ func saveFiles(o *Options, r *Result, records []*Record) ([]string, error) {
 	if o.SaveResult || o.SaveDetailed || o.AppendResult || o.ResultFilename != "" {
 		name := orText(o.ResultFilename, fileName(r))
 		if o.ResultDir != "" {
-			if err := os.MkdirAll(o.ResultDir, 0o755); err != nil {
+			if err := os.MkdirAll(o.ResultDir, 0o755); err != nil { //nolint:gosec // results are meant to be read by others
 				return nil, fmt.Errorf("write result: %w", err)
 			}
 			name = filepath.Join(o.ResultDir, name)

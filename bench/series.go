@@ -204,7 +204,7 @@ func inFlight(out []int, samples []sample, index func(int64) int) {
 func best(values []float64, interval float64) float64 {
 	out := math.NaN()
 	for _, v := range values {
-		if rate := v / interval; !(rate <= out) { //nolint:staticcheck // NaN is to be replaced
+		if rate := v / interval; !(rate <= out) { // NaN is to be replaced
 			out = rate
 		}
 	}

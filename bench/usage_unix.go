@@ -26,7 +26,7 @@ func maxRSS() (int64, bool) {
 	if runtime.GOOS == "darwin" || runtime.GOOS == "ios" {
 		return u.Maxrss, true
 	}
-	return int64(u.Maxrss) * 1024, true
+	return int64(u.Maxrss) * 1024, true //nolint:unconvert // of 32 bits on some systems
 }
 
 // fileLimit returns how many descriptors the process may have. Go has already raised the soft limit to the hard one.
@@ -35,5 +35,5 @@ func fileLimit() uint64 {
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
 		return 0
 	}
-	return uint64(l.Cur)
+	return uint64(l.Cur) //nolint:unconvert // signed on some systems
 }
