@@ -183,7 +183,7 @@ var chatRows = []rule{
 		if r := p.post(chatPath, body); r.status != 200 && r.errorRecord().Code != "rejected_by_engine" {
 			t.Errorf("a URI string is refused: %s", r.body)
 		}
-	}, tests: []string{"translate/chat.TestDataURLs", "translate/chat.TestImageURLs", "proxy/e2e.TestFault64_ImageURLs"}},
+	}, tests: []string{"translate/chat.TestDataURLs", "translate/chat.TestImageURLs", "proxy/e2e/faults.TestFault64_ImageURLs"}},
 	{line: "Tool call", good: []string{replay(`"tool_calls":[` + call + `]`)}, bad: []refused{
 		{replay(`"tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]`), "messages[1].tool_calls[0].id", false},
 		{replay(`"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{}"}}]`), "messages[1].tool_calls[0].type", false},

@@ -37,7 +37,7 @@ var serviceRules = []rule{
 		p.get("/v1/models").wantStatus(200)
 		p.get("/health").wantStatus(200)
 		p.do("HEAD", "/", "", "Authorization: ").wantStatus(204)
-	}, tests: []string{"proxy/e2e.TestFault64_ImageURLs"}},
+	}, tests: []string{"proxy/e2e/faults.TestFault64_ImageURLs"}},
 	{line: "What the service does 3, capabilities are published", check: publishes("supported_features", `["tools","structured_outputs","reasoning"]`)},
 	{line: "What the service does 4, kinds", check: func(t *testing.T, p *penstock) {
 		for id, kind := range map[string]string{
@@ -163,7 +163,7 @@ var authRules = []rule{
 	{line: "Authentication 3, both must be the same", check: func(_ *testing.T, p *penstock) {
 		p.post(chatPath, p.chat(""), "x-api-key: "+p.key).wantStatus(200)
 		p.post(chatPath, p.chat(""), "x-api-key: "+p.key+"x").wantError(401, "authentication_error", "credential_conflict")
-	}, tests: []string{"proxy/e2e.TestFault53_TwoCredentials"}},
+	}, tests: []string{"proxy/e2e/faults.TestFault53_TwoCredentials"}},
 	{line: "Authentication 4, public pages", check: func(t *testing.T, p *penstock) {
 		for _, target := range []string{"/v1/models", "/v1/models/sim", "/health", "/openapi.json", "/openapi.yaml"} {
 			p.get(target).wantStatus(200)
@@ -173,9 +173,9 @@ var authRules = []rule{
 	{line: "Authentication 5, credentials in the query string", check: func(_ *testing.T, p *penstock) {
 		p.post(chatPath+"?api_key="+p.key, p.chat("")).wantError(401, "authentication_error", "credential_in_query")
 		p.get("/v1/models?api_key="+p.key).wantError(401, "authentication_error", "credential_in_query")
-	}, tests: []string{"proxy/e2e.TestFault54_CredentialInTheQuery", "proxy/auth.TestExtractQuery"}},
-	{line: "Authentication 6, 401", tests: []string{"proxy/e2e.TestFault52_BadCredentials", "proxy/e2e.TestFault53_TwoCredentials"}},
-	{line: "Authentication 7, 403", tests: []string{"proxy/e2e.TestFault55_NoRightToTheModel", "proxy/e2e.TestStatuses"}},
+	}, tests: []string{"proxy/e2e/faults.TestFault54_CredentialInTheQuery", "proxy/auth.TestExtractQuery"}},
+	{line: "Authentication 6, 401", tests: []string{"proxy/e2e/faults.TestFault52_BadCredentials", "proxy/e2e/faults.TestFault53_TwoCredentials"}},
+	{line: "Authentication 7, 403", tests: []string{"proxy/e2e/faults.TestFault55_NoRightToTheModel", "proxy/e2e.TestStatuses"}},
 	{line: "Authentication 8, a good key promises nothing more", tests: []string{"proxy/e2e.TestStatuses", "proxy/e2e.TestCatalogVisionFull"}},
 	{line: "Authentication 9, keys stay in headers and secret storage", check: func(t *testing.T, p *penstock) {
 		r := p.post(chatPath, p.chat(""), "Origin: https://page.example").wantStatus(200)
@@ -232,7 +232,7 @@ var limitRules = []rule{
 	{line: "Limits 2, numeric ranges", tests: []string{"translate/chat.TestRequestRulesCoverContract"}}, // and the rows of the chat request
 	{line: "Limits 3, per-model limits are published", check: publishes("max_output_length", "4096")},
 	{line: "Limits 4, admission is by concurrency, vision apart", tests: []string{"proxy/e2e.TestCatalogVisionFull", "proxy/e2e.TestOneLedger"}},
-	{line: "Limits 5, oversized bodies", tests: []string{"proxy/e2e.TestFault59_BodyTooLarge", "proxy/e2e.TestStatuses"}},
+	{line: "Limits 5, oversized bodies", tests: []string{"proxy/e2e/faults.TestFault59_BodyTooLarge", "proxy/e2e.TestStatuses"}},
 	{line: "Limits 6, request rates", tests: []string{"proxy/limit.TestTake", "proxy/e2e.TestStatuses"}},
 	{line: "Limits 7, discovery may be cached", tests: []string{"proxy/e2e.TestCatalogCaching"}},
 }
