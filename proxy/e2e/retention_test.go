@@ -148,6 +148,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 	text, _ := io.ReadAll(res.Body)
 	b.Write(text)
 	waitFor(t, patience, "the engines are used again", func() bool { return p.post(chatPath, chatBody("talk", "")).status == 200 })
+	see(p.post(chatPath, chatBody(retained, "")))                                                // again: the refusals of the wait may have pushed the others out
 	s := p.openStream(chatPath, strings.Replace(chatBody("talk", endless), canary, retained, 1)) // left in the middle
 	s.next()
 	s.leave()
