@@ -56,8 +56,11 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 		u := watchedBy(t, newTestSet(t, Options{Log: zap.New(core)}), e, "vllm", "m")
 		synctest.Wait()
 		for i, bounds := range [][2]time.Duration{
-			{0, 200 * time.Millisecond}, {goneAgain, 2300 * time.Millisecond}, {2 * goneAgain, 3500 * time.Millisecond},
-			{goneAgainMax, 6 * time.Second}, {goneAgainMax, 6 * time.Second},
+			{0, 200 * time.Millisecond},
+			{goneAgain, 2300 * time.Millisecond},
+			{2 * goneAgain, 3500 * time.Millisecond},
+			{goneAgainMax, 6 * time.Second},
+			{goneAgainMax, 6 * time.Second},
 		} {
 			if !serves(t, u, "m") || u.NextChance("m", time.Now()) != 0 {
 				t.Fatal("not served")

@@ -152,10 +152,27 @@ func (s *soak) operate(length time.Duration) {
 // spoil gives an engine one fault after the other, with times between in which it is well.
 func (s *soak) spoil(engine *sim.Engine) {
 	faults := []sim.Fault{
-		{Spec: "refuse", Path: "*"}, {Spec: "reset-before", Share: .5}, {Spec: "eof-before", Share: .5}, {Spec: "status=503;retry-after=1", Share: .5}, {Spec: "status=500", Share: .3},
-		{Spec: "status=429;retry-after=1", Share: .5}, {Spec: "cut-after=2", Share: .5}, {Spec: "reset-after=3", Share: .5}, {Spec: "stall-after=2", Share: .3}, {Spec: "blackhole", Share: .2},
-		{Spec: "garbage-head", Share: .3}, {Spec: "keepalive-close"}, {Spec: "keepalive-close;when=next-reset"}, {Spec: "bad-chunk", Share: .3}, {Spec: "error-in-stream", Share: .5},
-		{Spec: "surplus", Share: .3}, {Spec: "invalid-json", Share: .3}, {Spec: "slow-header;gap=5ms", Share: .2}, {Spec: "split"}, {Spec: "no-done"}, {Spec: "early-413", Share: .1},
+		{Spec: "refuse", Path: "*"},
+		{Spec: "reset-before", Share: .5},
+		{Spec: "eof-before", Share: .5},
+		{Spec: "status=503;retry-after=1", Share: .5},
+		{Spec: "status=500", Share: .3},
+		{Spec: "status=429;retry-after=1", Share: .5},
+		{Spec: "cut-after=2", Share: .5},
+		{Spec: "reset-after=3", Share: .5},
+		{Spec: "stall-after=2", Share: .3},
+		{Spec: "blackhole", Share: .2},
+		{Spec: "garbage-head", Share: .3},
+		{Spec: "keepalive-close"},
+		{Spec: "keepalive-close;when=next-reset"},
+		{Spec: "bad-chunk", Share: .3},
+		{Spec: "error-in-stream", Share: .5},
+		{Spec: "surplus", Share: .3},
+		{Spec: "invalid-json", Share: .3},
+		{Spec: "slow-header;gap=5ms", Share: .2},
+		{Spec: "split"},
+		{Spec: "no-done"},
+		{Spec: "early-413", Share: .1},
 	}
 	for s.wait(time.Duration(rand.IntN(3000)) * time.Millisecond) {
 		engine.SetFault(faults[rand.IntN(len(faults))])
