@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -331,12 +332,22 @@ func indent(entries string) string {
 // startEngine runs a simulated engine until the test ends.
 func startEngine(t testing.TB, o sim.Options) *sim.Engine {
 	t.Helper()
-	e := sim.New(o)
-	if err := e.Start(); err != nil {
-		t.Fatal(err)
+	anywhere := o.Listen == ""
+	for tries := 0; ; tries++ {
+		if anywhere {
+			// Below the ports that the kernel gives to connections: an engine that goes away finds its port free when it comes back.
+			o.Listen = fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(17000))
+		}
+		e := sim.New(o)
+		err := e.Start()
+		if err == nil {
+			t.Cleanup(e.Close)
+			return e
+		}
+		if !anywhere || tries == 20 {
+			t.Fatal(err)
+		}
 	}
-	t.Cleanup(e.Close)
-	return e
 }
 
 // listenLoopback opens a listener on a free port.
