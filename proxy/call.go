@@ -42,6 +42,7 @@ type Call struct {
 	pool     upstreams.Pool
 
 	promptTokens int                 // estimated
+	outputTokens int                 // expected
 	promptBytes  int                 // of a prompt that is text alone; 0 otherwise
 	upstream     *upstreams.Upstream // of the last attempt
 

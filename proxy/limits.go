@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"penstock/proxy/limit"
+	"penstock/proxy/observe"
 	"penstock/routing"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
@@ -24,16 +25,15 @@ func (c *Call) admitRate() error {
 // admit takes the key's place in its concurrency and holds an estimate of its tokens. settle gives both back.
 func (c *Call) admit() error {
 	perToken := c.model.bytesPerToken()
-	var output int
 	if c.chat != nil {
-		c.promptTokens, output = c.chat.EstimateTokens(perToken), expectedOutput(c.chat.MaxTokens)
+		c.promptTokens, c.outputTokens = c.chat.EstimateTokens(perToken), expectedOutput(c.chat.MaxTokens)
 	} else {
-		c.promptTokens, output = c.payload.estimate(perToken)
+		c.promptTokens, c.outputTokens = c.payload.estimate(perToken)
 	}
 	if c.key == nil {
 		return nil
 	}
-	d := c.snap.keyLimits[c.key.ID].Reserve(&c.held, int64(c.promptTokens+output), c.edge.now())
+	d := c.snap.keyLimits[c.key.ID].Reserve(&c.held, int64(c.promptTokens+c.outputTokens), c.edge.now())
 	if !d.OK {
 		return c.rateLimited(d)
 	}
@@ -56,11 +56,28 @@ func expectedOutput(maxTokens int) int {
 
 // settle charges the key for what the call used, exactly once, however it ended.
 func (c *Call) settle() {
-	used := c.usage.Prompt + c.usage.Completion
-	if c.usage.Estimated {
-		used = c.promptTokens + c.usage.Completion
+	c.estimate()
+	c.held.Settle(int64(c.usage.Prompt+c.usage.Completion), c.edge.now())
+}
+
+// estimate fills in what no engine has counted. A client that leaves does not leave for nothing: the engine has read the
+// prompt, and of a whole answer, whose tokens are not seen one by one, it counts as made what was expected.
+func (c *Call) estimate() {
+	u := &c.usage
+	switch {
+	case u.Known:
+		return
+	case u.Estimated:
+	case c.record.Outcome == observe.ClientGone && c.attempts() > 0:
+		u.Estimated = true
+		if !c.record.Stream {
+			u.Completion = c.outputTokens
+		}
+	default:
+		return
 	}
-	c.held.Settle(int64(used), c.edge.now())
+	u.Prompt = max(u.Prompt, c.promptTokens)
+	u.Total = u.Prompt + u.Completion
 }
 
 func (c *Call) rateLimited(d limit.Decision) *apierr.Error {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"net"
 	"runtime/debug"
 
 	"github.com/valyala/fasthttp"
@@ -193,13 +194,20 @@ func (c *Call) refuse(f *failure) {
 	c.fail(f)
 	e := c.ep.dialect.errorOf(f.api)
 	if f.result == observe.ClientGone {
-		// Nobody reads it; the connection must not go on as if the request had been answered.
-		c.ctx.SetConnectionClose()
+		c.hangUp()
+	} else {
+		c.record.Status = e.Status
+		c.writeError(e)
 	}
-	c.record.Status = e.Status
-	c.writeError(e)
 	c.warn(f)
 	c.finish()
+}
+
+// hangUp ends the connection without an answer: nobody reads one, and a client that has only closed its sending side must not
+// take it for the end of its call.
+func (c *Call) hangUp() {
+	c.ctx.HijackSetNoResponse(true)
+	c.ctx.Hijack(func(net.Conn) {}) // fasthttp closes it then
 }
 
 // warn tells the operator of an engine's failure, once a call and without anything of the call's content.

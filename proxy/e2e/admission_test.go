@@ -359,6 +359,39 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 	p.post(chatPath, p.chat("")).wantStatus(200)
 }
 
+// A client that leaves before a whole answer has used the engine, and pays for what the engine was expected to do.
+func TestTokensOfAnAbandonedAnswer(t *testing.T) {
+	t.Parallel()
+	p := start(t, setup{key: "limits: { tokens_per_minute: 1000 }"})
+	for _, stream := range []string{"", `"stream":true,`} { // before the first token, too
+		ctx, cancel := context.WithCancel(context.Background())
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			if res, err := p.try(ctx, "POST", chatPath, p.chat(stream+`"max_tokens":300,"sim":{"ttft_ms":60000}`)); err == nil {
+				res.Body.Close()
+			}
+		}()
+		waitFor(t, patience, "the engine works", func() bool { return p.engines[0].Stats().Running == 1 })
+		cancel()
+		<-gone
+		waitFor(t, patience, "the call is over", func() bool { return p.metric("penstock_calls_inflight") == 0 })
+		l := p.lastCall()
+		if l.Outcome != "client_gone" || l.PromptTokens == 0 || !l.TokensEstimated || l.CompletionTokens != map[string]int{"": 300}[stream] {
+			t.Errorf("stream %q: the log says %+v", stream, l)
+		}
+	}
+	for range 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		if res, err := p.try(ctx, "POST", chatPath, p.chat(`"max_tokens":300,"sim":{"ttft_ms":60000}`)); err == nil {
+			res.Body.Close()
+		}
+		cancel()
+		waitFor(t, patience, "the call is over", func() bool { return p.metric("penstock_calls_inflight") == 0 })
+	}
+	p.post(chatPath, p.chat(`"max_tokens":300`)).wantStatus(429)
+}
+
 // TestFault88_AbortsInEveryPhase: clients leave at random moments in every phase; nothing is lost. The harness checks
 // in the end that all is at rest and every call has one line.
 func TestFault88_AbortsInEveryPhase(t *testing.T) {

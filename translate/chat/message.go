@@ -100,13 +100,16 @@ const (
 	partType = iota
 	partText
 	partImageURL
-	partMemberCount
+	partForeign     // and what follows
+	partMemberCount = partForeign + 7
 )
 
-var partNames = jsonx.NewNames("type", "text", "image_url")
+// partNames are the members of a part, and behind those of its type the ones that bring an engine media of another kind.
+var partNames = jsonx.NewNames("type", "text", "image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil")
 
-// decodePart reads part j of message i. Only the members that belong to the part's type are looked at: agents replay parts
-// with members of other parts and of messages in them.
+// decodePart reads part j of message i. Agents replay parts with members of other parts and of messages in them, which is no
+// matter but for media: some engines take those from a part whatever its type, and what is not looked at here must not be
+// fetched there.
 func (r *Request) decodePart(i, j int, v jsonx.Value) *Invalid {
 	if !v.IsObject() {
 		return WrongType("", "an object with type text or image_url", v)
@@ -118,17 +121,32 @@ func (r *Request) decodePart(i, j int, v jsonx.Value) *Invalid {
 	if e := RequiredString("type", p[partType]); e != nil {
 		return e
 	}
-	switch {
-	case p[partType].EqualText("text"):
-		if e := RequiredString("text", p[partText]); e != nil {
-			return e
-		}
-		r.PromptBytes += textLength(p[partText])
-		return nil
-	case p[partType].EqualText("image_url"):
-		return r.decodeImage(i, j, p[partImageURL])
+	text, image := p[partType].EqualText("text"), p[partType].EqualText("image_url")
+	if !text && !image {
+		return WrongValue("type", "must be text or image_url; other content parts are not supported")
 	}
-	return WrongValue("type", "must be text or image_url; other content parts are not supported")
+	for k, v := range p[partForeign:] {
+		if Given(v) {
+			return unsupportedPart(foreignNames[k])
+		}
+	}
+	switch {
+	case image:
+		return r.decodeImage(i, j, p[partImageURL])
+	case Given(p[partImageURL]):
+		return unsupportedPart("image_url")
+	}
+	if e := RequiredString("text", p[partText]); e != nil {
+		return e
+	}
+	r.PromptBytes += textLength(p[partText])
+	return nil
+}
+
+var foreignNames = [...]string{"video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil"}
+
+func unsupportedPart(member string) *Invalid {
+	return WrongValue(member, "must not be in this part: a part is text, or an image in image_url with the type image_url")
 }
 
 const (

@@ -10,7 +10,7 @@ import (
 
 // NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect itself: the client's
 // bytes, with these changes and no others. The model has the engine's name; the token limit and the effort are the checked
-// ones; members that steer an engine go, and so do server tools and the billing block, which no engine of ours is to see.
+// ones; members that steer an engine go, and so do server tools, their servers and the billing block, which no engine of ours is to see.
 // body is one that Decode has accepted; the pieces borrow from it.
 func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	var d jsonx.Doc
@@ -22,6 +22,11 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	n.Edit(&edits, root)
 	n.Limit(&edits, root.Get("max_tokens"))
 	n.Lower(&edits, root.Get("output_config").Get("effort"))
+	for _, name := range [...]string{"mcp_servers", "container"} { // places that a client would have the engine go to
+		if v := root.Get(name); v.Exists() {
+			edits.Delete(v)
+		}
+	}
 	for it := root.Get("tools").Iter(); it.Next(); {
 		if t := it.Value().Get("type"); chat.Given(t) && !t.EqualText("custom") {
 			edits.Delete(it.Value())
