@@ -77,6 +77,9 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := checkOutputs(&c.Options, &c.Checks); err != nil {
+		return err
+	}
 	var show func(Progress)
 	end := func() {}
 	if !c.NoProgress && !c.Quiet {

@@ -116,6 +116,11 @@ func (c *OverheadCmd) Run() error {
 }
 
 func (c *OverheadCmd) run(ctx context.Context, out, notes io.Writer) error {
+	if c.Output != "" {
+		if err := replaceable(c.Output); err != nil {
+			return usageError("--output %s cannot be written: %s", c.Output, cause(err))
+		}
+	}
 	report, err := c.measure(ctx, notes)
 	if err != nil {
 		return err

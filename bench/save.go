@@ -38,7 +38,7 @@ func saveFiles(o *Options, r *Result, records []*Record) ([]string, error) {
 		files = append(files, name)
 		return nil
 	}
-	if o.SaveResult || o.SaveDetailed || o.AppendResult || o.ResultFilename != "" {
+	if o.savesResult() {
 		name := orText(o.ResultFilename, fileName(r))
 		if o.ResultDir != "" {
 			if err := os.MkdirAll(o.ResultDir, 0o755); err != nil { //nolint:gosec // results are meant to be read by others
@@ -65,6 +65,11 @@ func saveFiles(o *Options, r *Result, records []*Record) ([]string, error) {
 		}
 	}
 	return files, nil
+}
+
+// savesResult says whether vLLM's flags ask for a result file.
+func (o *Options) savesResult() bool {
+	return o.SaveResult || o.SaveDetailed || o.AppendResult || o.ResultFilename != ""
 }
 
 // fileName is vLLM's: {label}-{rate}qps[-concurrency{N}]-{model}-{date}.json.

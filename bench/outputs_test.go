@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// exitCode is the exit code that an error asks for.
+func exitCode(err error) int {
+	var e *ExitError
+	if errors.As(err, &e) {
+		return e.ExitCode()
+	}
+	if err != nil {
+		return -1
+	}
+	return 0
+}
+
+// names are the entries of a folder.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range list {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// TestOutputsAreCheckedBeforeTheLoad holds that a path that cannot be written costs no request, and says so in one line.
+func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		http.Error(w, "{}", http.StatusNotFound)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nowhere := filepath.Join(dir, "no", "x.json")
+	for name, c := range map[string]RunCmd{
+		"no folder":            {Options: Options{Output: []string{nowhere}}},
+		"the second of two":    {Options: Options{Output: []string{filepath.Join(dir, "first.json"), nowhere}}},
+		"a file as folder":     {Options: Options{Output: []string{filepath.Join(file, "x.csv")}}},
+		"a folder as file":     {Options: Options{Output: []string{newFolder(t, dir, "folder.json")}}},
+		"result dir is a file": {Options: Options{SaveResult: true, ResultDir: file}},
+		"below a file":         {Options: Options{SaveResult: true, ResultDir: filepath.Join(file, "a", "b")}},
+		"result file":          {Options: Options{ResultFilename: nowhere}},
+		"appended":             {Options: Options{AppendResult: true, ResultFilename: nowhere}},
+		"JUnit":                {Checks: Checks{JUnit: filepath.Join(dir, "no", "x.xml")}},
+		"JUnit in a folder":    {Checks: Checks{JUnit: dir}},
+	} {
+		c.BaseURL, c.Model, c.NumPrompts, c.NoFloor, c.NoProgress = server.URL, "m", 1, true, true
+		err := c.run(t.Context(), io.Discard, io.Discard)
+		if exitCode(err) != ExitUsage || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "cannot be written") {
+			t.Errorf("%s: %v, code %d", name, err, exitCode(err))
+		}
+	}
+	err := (&OverheadCmd{Output: nowhere}).run(t.Context(), io.Discard, io.Discard)
+	if exitCode(err) != ExitUsage || !strings.Contains(err.Error(), "cannot be written") {
+		t.Errorf("overhead: %v", err)
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+
+	// All can be written, but the target cannot be measured: nothing is left behind, and what was there is as it was.
+	good := RunCmd{
+		Options: Options{Output: []string{filepath.Join(dir, "a.json"), filepath.Join(dir, "a.html")}, SaveResult: true, ResultDir: filepath.Join(dir, "new", "deep"), ResultFilename: "file"},
+		Checks:  Checks{JUnit: filepath.Join(dir, "a.xml")},
+	}
+	again := RunCmd{Options: Options{ResultDir: dir, ResultFilename: "file"}}
+	for _, c := range []RunCmd{good, again} {
+		c.BaseURL, c.Model, c.NumPrompts, c.NoFloor, c.NoProgress = server.URL, "m", 1, true, true
+		before := asked.Load()
+		if err := c.run(t.Context(), io.Discard, io.Discard); err == nil || strings.Contains(err.Error(), "written") || asked.Load() == before {
+			t.Errorf("%v after %d requests: want an error of the target", err, asked.Load()-before)
+		}
+	}
+	if got := strings.Join(names(t, dir), " "); got != "file folder.json" {
+		t.Errorf("left behind: %s", got)
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != "kept" {
+		t.Errorf("a file that was there has now %q, %v", b, err)
+	}
+}
+
+func newFolder(t *testing.T, dir, name string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.Mkdir(path, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
