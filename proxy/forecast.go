@@ -19,9 +19,11 @@ type CapacityChange struct {
 	SlotsAfter  int    `json:"slots_after"`
 	// Assumed says that the engines have not told their slots yet, so that SlotsAfter is a guess from their profiles.
 	Assumed bool `json:"assumed,omitempty"`
-	// Added and Draining count the model's upstreams that come in, and those that take no new calls from then on.
+	// Added counts the model's upstreams that come in, Draining those that leave the configuration and take no new calls from
+	// then on, and Dropped those that stay for other models.
 	Added    int `json:"upstreams_added,omitempty"`
 	Draining int `json:"upstreams_draining,omitempty"`
+	Dropped  int `json:"upstreams_dropped,omitempty"`
 }
 
 // String says it in one line: "llama: 48 -> 16 slots, 2 upstreams draining".
@@ -45,6 +47,9 @@ func (c CapacityChange) String() string {
 	if c.Draining > 0 {
 		s += ", " + count(c.Draining, "upstream") + " draining"
 	}
+	if c.Dropped > 0 && c.Kind != string(config.Removed) {
+		s += ", " + count(c.Dropped, "upstream") + " no longer used"
+	}
 	return s
 }
 
@@ -60,6 +65,7 @@ type capacitySide struct {
 	file   *config.File
 	routes *routing.Table
 	limits func(*upstreams.Upstream) upstreams.Limits
+	has    func(upstreams.ID) bool // the upstream is there, whether a model uses it or not; only of the new side
 }
 
 // slotsOf sums the slots of a route's distinct upstreams that calls of the model's kind draw from.
@@ -89,8 +95,8 @@ func slotsFor(kind string, l upstreams.Limits) int {
 }
 
 // compareCapacity tells, in the order of the new file, which models have other slots or other upstreams; removed ones come
-// last.
-func compareCapacity(old, next *capacitySide) []CapacityChange {
+// last. A model that is lost has none of its slots: nobody of its upstreams would take a call.
+func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
 	before := map[string]*routing.Route{}
 	for _, r := range old.routes.Routes() {
 		before[r.ID] = r
@@ -100,14 +106,18 @@ func compareCapacity(old, next *capacitySide) []CapacityChange {
 		c := CapacityChange{Model: r.ID, Kind: string(config.Changed)}
 		var now, was []upstreams.ID
 		c.SlotsAfter, now, c.Assumed = next.slotsOf(r)
+		if slices.Contains(lost, r) {
+			c.SlotsAfter, c.Assumed = 0, false
+		}
 		if b := before[r.ID]; b != nil {
 			c.SlotsBefore, was, _ = old.slotsOf(b)
 		} else {
 			c.Kind = string(config.Added)
 		}
 		delete(before, r.ID)
-		c.Added, c.Draining = missing(now, was), missing(was, now)
-		if c.Kind == string(config.Added) || c.SlotsBefore != c.SlotsAfter || c.Added+c.Draining > 0 {
+		c.Added = len(missing(now, was))
+		c.leave(missing(was, now), next)
+		if c.Kind == string(config.Added) || c.SlotsBefore != c.SlotsAfter || c.Added+c.Draining+c.Dropped > 0 {
 			out = append(out, c)
 		}
 	}
@@ -116,24 +126,37 @@ func compareCapacity(old, next *capacitySide) []CapacityChange {
 			continue
 		}
 		slots, ids, _ := old.slotsOf(r)
-		out = append(out, CapacityChange{Model: r.ID, Kind: string(config.Removed), SlotsBefore: slots, Draining: len(ids)})
+		c := CapacityChange{Model: r.ID, Kind: string(config.Removed), SlotsBefore: slots}
+		c.leave(ids, next)
+		out = append(out, c)
 	}
 	return out
 }
 
-// missing counts the entries of a that b lacks.
-func missing(a, b []upstreams.ID) (n int) {
-	for _, id := range a {
-		if !slices.Contains(b, id) {
-			n++
+// leave counts upstreams that the model has no longer.
+func (c *CapacityChange) leave(ids []upstreams.ID, next *capacitySide) {
+	for _, id := range ids {
+		if next.has(id) {
+			c.Dropped++
+		} else {
+			c.Draining++
 		}
 	}
-	return n
+}
+
+// missing returns the entries of a that b lacks.
+func missing(a, b []upstreams.ID) (out []upstreams.ID) {
+	for _, id := range a {
+		if !slices.Contains(b, id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // stranded finds the models that can serve calls now and could not after the plan: without slots, or with nobody to take
 // calls. Upstreams that the plan adds to such a model are probed first, because only they can say that it is none.
-func (e *Edge) stranded(ctx context.Context, old *Snapshot, next *capacitySide, plan *upstreams.Plan) config.Problems {
+func (e *Edge) stranded(ctx context.Context, old *Snapshot, next *capacitySide, plan *upstreams.Plan) []*routing.Route {
 	var risky []*routing.Route
 	var unknown []*upstreams.Upstream
 	for _, r := range next.routes.Routes() {
@@ -150,13 +173,7 @@ func (e *Edge) stranded(ctx context.Context, old *Snapshot, next *capacitySide, 
 		return nil
 	}
 	plan.Probe(ctx, unknown)
-	var out config.Problems
-	for _, r := range risky {
-		if !next.alive(r) {
-			out = append(out, next.file.ProblemAt(fmt.Sprintf("models[%d].deployments", r.Index), next.why(r)))
-		}
-	}
-	return out
+	return slices.DeleteFunc(risky, next.alive)
 }
 
 // alive reports whether the model has a slot and somebody to take the call.
@@ -178,15 +195,16 @@ func (s *capacitySide) obstacle(r *routing.Route, t *routing.Target) string {
 }
 
 // why is the problem of a model that would be left without a slot.
-func (s *capacitySide) why(r *routing.Route) string {
+func (s *capacitySide) why(r *routing.Route) config.Problem {
 	var reasons []string
 	for _, t := range r.Targets() {
 		if reason := s.obstacle(r, &t); !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
 	}
-	return fmt.Sprintf("the model %s would be left without a slot (%s): bring an upstream of it up first, or apply it all the same with \"penstock reload --force\"",
-		r.ID, strings.Join(reasons, "; "))
+	return s.file.ProblemAt(fmt.Sprintf("models[%d].deployments", r.Index), fmt.Sprintf(
+		"the model %s would be left without a slot (%s): bring an upstream of it up first, or apply it all the same with \"penstock reload --force\"",
+		r.ID, strings.Join(reasons, "; ")))
 }
 
 // CompareFiles tells what replacing one configuration by another means for each model, without a running edge: what engines
@@ -207,7 +225,7 @@ func CompareFiles(old, next *config.File) ([]CapacityChange, error) {
 		if err != nil {
 			return nil, err
 		}
-		sides[i] = capacitySide{file: f, routes: routes, limits: plan.Limits}
+		sides[i] = capacitySide{file: f, routes: routes, limits: plan.Limits, has: plan.Has}
 	}
-	return compareCapacity(&sides[0], &sides[1]), nil
+	return compareCapacity(&sides[0], &sides[1], nil), nil
 }

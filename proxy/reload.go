@@ -10,6 +10,7 @@ import (
 	"penstock/config"
 	"penstock/proxy/listen"
 	"penstock/proxy/status"
+	"penstock/routing"
 	"penstock/upstreams"
 )
 
@@ -196,14 +197,16 @@ func (e *Edge) apply(c candidate, r *ReloadResult) error {
 	}
 	if old != nil {
 		now := &capacitySide{file: old.Config, routes: old.Routes, limits: (*upstreams.Upstream).Limits}
-		then := &capacitySide{file: f, routes: next.Routes, limits: plan.Limits}
-		r.Capacity = compareCapacity(now, then)
+		then := &capacitySide{file: f, routes: next.Routes, limits: plan.Limits, has: plan.Has}
+		var lost []*routing.Route
 		if !c.force {
 			warm, cancel := context.WithTimeout(context.Background(), warmUp)
 			defer cancel()
-			for _, p := range e.stranded(warm, old, then, plan) {
-				r.Problems = append(r.Problems, p.String())
-			}
+			lost = e.stranded(warm, old, then, plan)
+		}
+		r.Capacity = compareCapacity(now, then, lost)
+		for _, route := range lost {
+			r.Problems = append(r.Problems, then.why(route).String())
 		}
 	}
 	if len(r.Problems) > 0 || c.dryRun {

@@ -3,6 +3,7 @@ package upstreams
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -20,6 +21,11 @@ func (p *Plan) Limits(u *Upstream) Limits {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return limitsOf(st.spec.Concurrency, u.reported, profile)
+}
+
+// Has reports whether the plan keeps or adds the upstream of an identity.
+func (p *Plan) Has(id ID) bool {
+	return slices.ContainsFunc(p.items, func(item planned) bool { return item.up.id == id })
 }
 
 // Added reports whether the plan brings the upstream in.

@@ -245,9 +245,12 @@ func TestReloadCapacity(t *testing.T) {
 	e := start(t, setup{forgets: true, engines: []sim.Options{{}, {}, {}}, upstream: "concurrency: 16", models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }"})
 	old := filepath.Join(e.dir, "old.yaml")
 	must(t, os.WriteFile(old, []byte(e.text), 0o600))
-	want := []string{"sim: 48 -> 16 slots, 2 upstreams draining", "fresh: new, 16 slots", "other: removed, had 16 slots"}
+	// up-1 stays for another model, up-2 leaves.
+	want := []string{"sim: 48 -> 16 slots, 1 upstream draining, 1 upstream no longer used\n", "fresh: new, 16 slots\n", "other: removed, had 16 slots\n"}
 	changed := strings.Replace(e.text, ", { upstream: up-1 }, { upstream: up-2 }", "", 1)
 	changed = strings.Replace(changed, "- { id: other, deployments: [{ upstream: up-0, served: sim }] }", "- { id: fresh, deployments: [{ upstream: up-1, served: sim }] }", 1)
+	leaving := strings.Index(changed, "  - { name: up-2,")
+	changed = changed[:leaving] + changed[leaving+strings.Index(changed[leaving:], "\n")+1:]
 	next := filepath.Join(e.dir, "next.yaml")
 	must(t, os.WriteFile(next, []byte(changed), 0o600))
 	out, errs, code := runProgram(t, "check", next, "--against", old)
@@ -271,7 +274,7 @@ func TestReloadCapacity(t *testing.T) {
 			t.Errorf("reload --diff does not say %q (exit code %d):\n%s%s", line, code, out, errs)
 		}
 	}
-	waitFor(t, patience, "the log tells of it", func() bool { return strings.Contains(e.log.String(), want[0]) })
+	waitFor(t, patience, "the log tells of it", func() bool { return strings.Contains(e.log.String(), strings.TrimSpace(want[0])) })
 	e.post(chat.path, chat.body("fresh", prompt, "")).wantStatus(200)
 	e.post(chat.path, chat.body("other", prompt, "")).wantStatus(404)
 }
@@ -311,7 +314,7 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			e.signal(syscall.SIGHUP)
 			waitFor(t, patience, "the refusals", func() bool { return e.metric("penstock_reloads_total", `result="bad"`) >= 3 }) // the file's own, too
 			refused()
-			if out, errs, code := runProgram(t, "reload", "--diff", "--admin", e.admin); code != 1 || !strings.Contains(errs, "without a slot") {
+			if out, errs, code := runProgram(t, "reload", "--diff", "--admin", e.admin); code != 1 || !strings.Contains(errs, "without a slot") || !strings.Contains(out, " -> 0 slots") {
 				t.Errorf("reload --diff: exit code %d\n%s%s", code, out, errs)
 			}
 			if _, errs, code := runProgram(t, "reload", "--admin", e.admin); code != 1 || !strings.Contains(errs, "without a slot") {
