@@ -249,3 +249,48 @@ func TestReportInBrowser(t *testing.T) {
 		})
 	}
 }
+
+// TestReportShowsLoneSamples draws a run whose answers came every other second: no two samples are neighbours, so a line alone would
+// show nothing.
+func TestReportShowsLoneSamples(t *testing.T) {
+	r := synth{seed: 1, requests: 60, seconds: 30, ttft: 100, itl: 20}.result(t)
+	for _, m := range r.Penstock.Series.Latency {
+		for _, column := range m {
+			for i := range column {
+				if i%2 == 1 {
+					column[i] = nil
+				}
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, []byte(htmlOf(t, r)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tab := browser.Open(t, 1280, 2400, false)
+	if err := chromedp.Do(tab, chromedp.Navigate("file://"+path), chromedp.WaitReady("html[data-drawn]")); err != nil {
+		t.Fatal(err)
+	}
+	type plotInk struct {
+		Title string `json:"title"`
+		Ink   int    `json:"ink"`
+	}
+	// Axes, grid and marks are grey; only data has a colour.
+	drawn, err := chromedp.Run(tab, chromedp.Evaluate[[]plotInk](`[...document.querySelectorAll('.plots[data-group="time"] .plot')].map((box) => {
+		const c = box.querySelector("canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+		let ink = 0;
+		for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 200 && Math.max(d[i], d[i + 1], d[i + 2]) - Math.min(d[i], d[i + 1], d[i + 2]) > 70) ink++;
+		return { title: box.querySelector("h3").textContent, ink };
+	})`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(drawn) != 7 {
+		t.Fatalf("plots over time: %+v", drawn)
+	}
+	for _, p := range drawn {
+		if p.Ink < 100 { // fifteen seconds with three percentiles each
+			t.Errorf("%s: %d coloured pixels", p.Title, p.Ink)
+		}
+	}
+}

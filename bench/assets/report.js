@@ -48,6 +48,12 @@
     ctx.restore();
   };
 
+  // alone are the samples that no line touches, for neither neighbour is there: a point has to show them, or nothing does.
+  const alone = (u, i) => {
+    const y = u.data[i];
+    return [...y.keys()].filter((k) => y[k] != null && y[k - 1] == null && y[k + 1] == null);
+  };
+
   const options = (p, width) => {
     const axis = { stroke: color("soft"), grid: { stroke: color("grid"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     const y = isShare(p) ? (v) => (v == null ? "–" : (100 * v).toFixed(1) + " %") : number;
@@ -69,7 +75,7 @@
         ...p.lines.map((l) => ({
           label: l.label, value: (u, v) => y(v), stroke: color("tone" + l.tone), width: l.tone === 1 || l.dashed ? 1.25 : 1.75,
           dash: l.dashed ? [5, 4] : undefined, fill: l.fill ? color("tone" + l.tone) + "1f" : undefined,
-          points: p.points && !l.dashed ? { show: true, size: 6, fill: color("paper"), width: 1.5 } : { show: p.x.length < 3 && !l.dashed }, spanGaps: false,
+          points: p.points && !l.dashed ? { show: true, size: 6, fill: color("paper"), width: 1.5 } : { show: false, filter: alone, size: 4, fill: color("tone" + l.tone) }, spanGaps: false,
         })),
       ],
     };
