@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -114,29 +116,54 @@ func (e *Edge) sendSections(w *bufio.Writer, sent map[string]string) error {
 	return w.Flush()
 }
 
-// modeRequested drains an upstream, puts it into maintenance, or lets calls in again. It wants an admin token to be set, so
+// modeRequested takes POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls in again. It wants an admin token to be set, so
 // that nobody who merely reaches the port can take capacity away.
 func (e *Edge) modeRequested(ctx *fasthttp.RequestCtx) {
 	if e.current.Load().Config.Admin.Token == "" {
 		e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Upstreams are drained with the admin token only: set admin.token."))
 		return
 	}
-	form := ctx.PostArgs()
-	mode, err := upstreams.ParseMode(string(form.Peek("mode")))
+	asked, isJSON, err := modeAsked(ctx)
+	if err != nil {
+		e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusBadRequest, apierr.CodeInvalidValue, "The body is neither a form nor a JSON object with upstream and mode."))
+		return
+	}
+	mode, err := upstreams.ParseMode(asked.Mode)
 	if err != nil {
 		e.respondError(ctx, dialectChat, apierr.Invalid("mode", apierr.CodeInvalidValue, "The mode is one of ready, drain, maintenance."))
 		return
 	}
-	for _, u := range e.set.All() {
-		if u.Label() == string(form.Peek("upstream")) {
-			u.SetMode(mode)
-			commonHeaders(&ctx.Response.Header, appendRequestID(nil))
-			ctx.Response.Header.Set("Location", "/")
-			ctx.SetStatusCode(fasthttp.StatusSeeOther)
-			return
-		}
+	all := e.set.All()
+	i := slices.IndexFunc(all, func(u *upstreams.Upstream) bool { return u.Label() == asked.Upstream })
+	if i < 0 {
+		e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name."))
+		return
 	}
-	e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name."))
+	all[i].SetMode(mode)
+	if isJSON {
+		respondJSON(ctx, asked)
+		return
+	}
+	commonHeaders(&ctx.Response.Header, appendRequestID(nil))
+	ctx.Response.Header.Set("Location", "/") // the page, whose form it is
+	ctx.SetStatusCode(fasthttp.StatusSeeOther)
+}
+
+// modeRequest asks for an upstream's mode.
+type modeRequest struct {
+	Upstream string `json:"upstream"`
+	Mode     string `json:"mode"`
+}
+
+// modeAsked reads the page's form, or a JSON object, whatever Content-Type it is sent with: curl -d calls everything a form.
+func modeAsked(ctx *fasthttp.RequestCtx) (q modeRequest, isJSON bool, err error) {
+	body := bytes.TrimSpace(ctx.PostBody())
+	if !bytes.HasPrefix(body, []byte("{")) {
+		form := ctx.PostArgs()
+		return modeRequest{string(form.Peek("upstream")), string(form.Peek("mode"))}, false, nil
+	}
+	err = json.Unmarshal(body, &q)
+	return q, true, err
 }
 
 // tick keeps the short history of the upstreams moving while streams run.

@@ -2,6 +2,7 @@ package upstreams
 
 import (
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 )
@@ -38,7 +39,12 @@ func (u *Upstream) Mode() Mode { return Mode(u.mode.Load()) }
 
 // SetMode lets calls in or keeps them out. Coming back from maintenance it is probed at once.
 func (u *Upstream) SetMode(m Mode) {
+	u.mu.Lock()
 	before := Mode(u.mode.Swap(uint32(m)))
+	if before != m {
+		u.moded = time.Now()
+	}
+	u.mu.Unlock()
 	if before == m {
 		return
 	}

@@ -17,7 +17,8 @@ type Status struct {
 	Quirks        []string     `json:"quirks,omitempty"`
 	State         string       `json:"state"`
 	StateSeconds  float64      `json:"state_seconds"`
-	Mode          string       `json:"mode"` // ready, drain or maintenance: the operator's wish
+	Mode          string       `json:"mode"`         // ready, drain or maintenance: the operator's wish
+	ModeSeconds   float64      `json:"mode_seconds"` // since it was wished; -1: it was never changed
 	Check         *LastCheck   `json:"last_check,omitempty"`
 	Suspect       bool         `json:"suspect"` // a call found nobody, the probe has not looked yet
 	Breaker       string       `json:"breaker"`
@@ -130,6 +131,7 @@ func (u *Upstream) Status(now time.Time) Status {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	st.Suspect, st.ProbeAge, st.StateSeconds = u.health.suspect, age(u.probedAt, now), now.Sub(u.changed).Seconds()
+	st.ModeSeconds = age(u.moded, now)
 	if u.check != nil {
 		c := *u.check
 		st.Check = &c

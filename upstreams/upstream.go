@@ -106,6 +106,7 @@ type Upstream struct {
 	failure   *LastFailure
 	check     *LastCheck
 	changed   time.Time // when the state last changed
+	moded     time.Time // when the mode last changed; zero: never
 	offers    map[string]*Offer
 	relapses  map[string]relapses // by served name
 	prober    *prober

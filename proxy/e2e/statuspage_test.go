@@ -129,8 +129,16 @@ func TestDrainAndMaintenance(t *testing.T) {
 	if err := p.engines[held].Relisten(); err != nil {
 		t.Fatal(err)
 	}
-	if p.mode(name, "ready", adminToken) != 303 {
-		t.Fatal("ready")
+	// As JSON, the way scripts ask.
+	for body, want := range map[string]int{
+		`{"upstream":"` + name + `","mode":"sleep"}`: 400, `{"upstream":"nobody","mode":"drain"}`: 404, `{"upstream":`: 400, `{"upstream":3}`: 400,
+	} {
+		if res := p.adminDo(http.MethodPost, "/-/mode", body, adminToken, "Content-Type: application/json"); res.StatusCode != want {
+			t.Errorf("%s: %d", body, res.StatusCode)
+		}
+	}
+	if res := p.adminDo(http.MethodPost, "/-/mode", `{"upstream":"`+name+`","mode":"ready"}`, adminToken, "Content-Type: application/json"); res.StatusCode != 200 {
+		t.Fatalf("ready: %d", res.StatusCode)
 	}
 	waitFor(t, patience, "it is used again", func() bool {
 		p.post(chatPath, p.chat("")).wantStatus(200)

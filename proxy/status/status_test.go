@@ -82,6 +82,13 @@ func TestPage(t *testing.T) {
 			t.Errorf("section %s: %v", id, err)
 		}
 	}
+	s.Upstreams[0].Mode, s.Upstreams[0].ModeSeconds = "drain", 2
+	if text, _ := s.Section("upstreams"); !strings.Contains(text, "draining</span><small>for 2 s</small>") {
+		t.Errorf("the time of the mode is not shown:\n%s", text)
+	}
+	if text := string(s.Terminal(80, false)); !strings.Contains(text, "drain 2 s") {
+		t.Errorf("the time of the mode is not shown:\n%s", text)
+	}
 	s.Operable = false
 	if text, _ := s.Section("upstreams"); strings.Contains(text, "<form") || !strings.Contains(text, "admin.token") {
 		t.Error("buttons without a token")
@@ -102,7 +109,7 @@ func TestVerdict(t *testing.T) {
 		{func(s *Status) { s.Upstreams, s.LastReload, s.Models[0].Queue = s.Upstreams[:1], nil, nil }, LevelOK, "Healthy: 1 of 1 upstream takes calls, 2 calls in flight, nothing waits."},
 		{func(s *Status) { s.Upstreams, s.LastReload = s.Upstreams[:1], nil }, LevelOK, "2 waiting for a slot."},
 		{func(*Status) {}, LevelDegraded, "is down for 2 min (connect); the configuration on disk is wrong"},
-		{func(s *Status) { s.Upstreams[0].Mode = "drain" }, LevelDegraded, "gpu-a is in drain mode"},
+		{func(s *Status) { s.Upstreams[0].Mode, s.Upstreams[0].ModeSeconds = "drain", 2 }, LevelDegraded, "gpu-a is in drain mode for 2 s"},
 		{func(s *Status) { s.Upstreams[0].Breaker = "open" }, LevelDegraded, "answers its probes but fails its calls (breaker open)"},
 		{func(s *Status) { s.Upstreams[0].Missing = []string{"x"} }, LevelDegraded, "gpu-a does not serve x"},
 		{func(s *Status) { s.Models[1].Ready = false }, LevelOut, "Out: no engine serves two. Trouble: "},

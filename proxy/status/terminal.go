@@ -111,13 +111,14 @@ func gauge(active, total int) string {
 }
 
 func (t *terminal) upstreams(s *Status) {
-	t.head(fmt.Sprintf("%-20s %-16s %-11s %-8s %8s %8s", "UPSTREAM", "STATE", "IN FLIGHT", "LIMIT BY", "TTFT p95", "tok/s"))
+	t.head(fmt.Sprintf("%-20s %-18s %-11s %-8s %8s %8s", "UPSTREAM", "STATE", "IN FLIGHT", "LIMIT BY", "TTFT p95", "tok/s"))
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
-		state, colour := u.State+" "+Ago(secondsOf(u.StateSeconds)), ""
+		since := " " + Ago(secondsOf(u.Since()))
+		state, colour := u.State+since, ""
 		switch {
 		case u.Mode != "ready":
-			state, colour = u.Mode, yellow
+			state, colour = u.Mode+since, yellow
 		case u.State == "down":
 			colour = red
 		case u.Breaker != "closed":
@@ -127,7 +128,7 @@ func (t *terminal) upstreams(s *Status) {
 		for _, p := range ownPools(u) {
 			active, limit = active+p.Active, limit+p.Total
 		}
-		t.line(colour, fmt.Sprintf("%-20s %-16s %-11s %-8s %8s %8s", fit(u.Label, 20), fit(state, 16), fmt.Sprintf("%d/%d", active, limit), u.Limits.Source, millis(u.History.TTFTP95Millis), rateOf(at(u.History.TokensPerSecond, len(u.History.TokensPerSecond)-1))))
+		t.line(colour, fmt.Sprintf("%-20s %-18s %-11s %-8s %8s %8s", fit(u.Label, 20), fit(state, 18), fmt.Sprintf("%d/%d", active, limit), u.Limits.Source, millis(u.History.TTFTP95Millis), rateOf(at(u.History.TokensPerSecond, len(u.History.TokensPerSecond)-1))))
 		if why := u.trouble(); why != "" && colour != "" {
 			t.line(dim, "  "+why)
 		}

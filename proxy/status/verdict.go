@@ -76,14 +76,23 @@ func (s *Status) waiting() string {
 	return fmt.Sprintf("%d waiting for a slot", n)
 }
 
+// Since is for how many seconds the upstream has been in what is shown of it: the operator's mode, which stands before the
+// state of its health, or that state.
+func (u *Upstream) Since() float64 {
+	if u.Mode != "ready" {
+		return u.ModeSeconds
+	}
+	return u.StateSeconds
+}
+
 // trouble says why an upstream takes no calls, or nothing.
 func (u *Upstream) trouble() string {
-	since := " for " + Ago(secondsOf(u.StateSeconds))
+	since := " for " + Ago(secondsOf(u.Since()))
 	switch {
 	case u.State == "retiring":
 		return ""
 	case u.Mode != "ready":
-		return u.Label + " is in " + u.Mode + " mode"
+		return u.Label + " is in " + u.Mode + " mode" + since
 	case u.State == "pending":
 		return u.Label + " has not been probed yet"
 	case u.State == "down" && u.LastFailure != nil:
