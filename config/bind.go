@@ -26,6 +26,7 @@ type binder struct {
 	problems Problems
 	files    []string // files the values came from
 	literal  bool     // a secret stands in the file itself
+	least    string   // the remedy for a file without anything in it
 	nodes    int      // that may still be visited; aliases can multiply a small file
 }
 

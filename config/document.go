@@ -41,7 +41,7 @@ func (b *binder) document(src []byte) (ast.Node, bool) {
 	}
 	switch len(bodies) {
 	case 0:
-		return fail("the file is empty: write at least keys, upstreams and models")
+		return fail("the file is empty: %s", b.least)
 	case 1:
 		return bodies[0], true
 	}

@@ -35,7 +35,7 @@ func (f *File) readKeys(main *binder) Problems {
 		return p
 	}
 	var second keysFile
-	b, ok := read(f.KeysFile, src, &second)
+	b, ok := read(f.KeysFile, src, &second, "list the keys as in the main file, or write [] when there are to be none")
 	main.files = append(main.files, b.files...)
 	main.adopt(b, len(f.Keys))
 	f.Keys = append(f.Keys, second.Keys...)

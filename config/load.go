@@ -62,7 +62,7 @@ func ParseValid(name string, src []byte, k Known) (*File, Problems) {
 // Decode binds one YAML document to the struct that into points to, as strictly as Load does and by the same yaml tags, for
 // the files of other packages that share types with this one. Environment variables are resolved. The error is Problems.
 func Decode(name string, src []byte, into any) error {
-	b, _ := read(name, src, into)
+	b, _ := read(name, src, into, "write it, or leave it out")
 	return b.finish().Err()
 }
 
@@ -116,7 +116,7 @@ func load(path string) (*File, Problems) {
 // then find what else is wrong.
 func parse(name string, src []byte) (*File, Problems) {
 	f := Defaults()
-	b, ok := read(name, src, f)
+	b, ok := read(name, src, f, "write at least keys, upstreams and models")
 	if !ok {
 		return nil, b.finish()
 	}
@@ -134,8 +134,9 @@ func parse(name string, src []byte) (*File, Problems) {
 }
 
 // read parses src and binds it to into. It reports false when there is no tree to bind.
-func read(name string, src []byte, into any) (*binder, bool) {
+func read(name string, src []byte, into any, least string) (*binder, bool) {
 	b := newBinder(newSource(name, src), len(src), filepath.Dir(name))
+	b.least = least
 	body, ok := b.document(src)
 	if ok {
 		b.tree(body, into)

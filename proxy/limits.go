@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	"penstock/proxy/limit"
 	"penstock/proxy/observe"
@@ -82,7 +83,16 @@ func (c *Call) estimate() {
 
 func (c *Call) rateLimited(d limit.Decision) *apierr.Error {
 	c.record.Limit = limitWords[d.What]
-	return apierr.RateLimited(strconv.FormatInt(d.Limit, 10)+" "+d.What, d.RetryAfter)
+	return apierr.RateLimited(limitText(d), d.RetryAfter)
+}
+
+// limitText is a limit in words: "60 requests per minute", "1 concurrent request".
+func limitText(d limit.Decision) string {
+	what := d.What
+	if d.Limit == 1 {
+		what = strings.Replace(strings.Replace(what, "requests", "request", 1), "tokens", "token", 1)
+	}
+	return strconv.FormatInt(d.Limit, 10) + " " + what
 }
 
 // limitWords are the limits of a key as metric labels.

@@ -139,15 +139,26 @@ func openPorts(o *RunOptions) (ports, error) {
 	}
 	if p.Public == nil {
 		if p.Public, err = listen.Listen(o.Config.Listen, how); err != nil {
-			return ports{}, fmt.Errorf("listen: %w", err)
+			return ports{}, openError("listen", o.Config.Listen, err)
 		}
 	}
 	if p.Admin == nil && o.Config.Admin.Listen != "" {
 		if p.Admin, err = listen.Listen(o.Config.Admin.Listen, how); err != nil {
-			return ports{}, fmt.Errorf("admin.listen: %w", err)
+			return ports{}, openError("admin.listen", o.Config.Admin.Listen, err)
 		}
 	}
 	return p, nil
+}
+
+// openError says why the address of a setting was not opened, and the remedy for the common reason.
+func openError(setting, address string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port", setting, address)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok { // which repeats the address
+		err = op.Err
+	}
+	return fmt.Errorf("%s: %s: %w", setting, address, err)
 }
 
 func baseURL(ln net.Listener, scheme string) string {
