@@ -231,9 +231,13 @@ func (r *run) stageReport(i int) Stage {
 }
 
 func (r *run) loadSummary(warmed int) LoadSummary {
-	out := LoadSummary{Mode: "open", Arrival: "poisson", Mix: map[string]float64{}}
+	out := LoadSummary{Mode: "open", Arrival: "poisson", Mix: map[string]float64{}, Dataset: r.s.DatasetName}
+	if r.s.DatasetPath == "" {
+		out.InputLength, out.OutputLength = r.s.in.String(), r.s.out.String()
+	}
 	for _, m := range r.s.mix {
 		out.Mix[m.d.name] += m.weight
+		out.Streamed = out.Streamed || m.d.streams && !r.s.NoStream
 	}
 	for i := range r.spans {
 		out.CooldownRequests += r.spans[i].cooled

@@ -16,7 +16,7 @@ type CLI struct {
 	Run       RunCmd       `cmd:"" default:"withargs" help:"Measure a target under load. Without arguments: 20 seconds against the edge or engine of this machine."`
 	Scenarios ScenariosCmd `cmd:"" help:"List the bundled scenarios, or explain one."`
 	Overhead  OverheadCmd  `cmd:"" help:"Measure what the edge itself costs: processor, memory and latency, beside nginx and HAProxy where they are installed."`
-	Compare   CompareCmd   `cmd:"" help:"Compare two result files: every difference with an interval, and a verdict."`
+	Compare   CompareCmd   `cmd:"" help:"Compare two result files: every difference with an interval, and a verdict. Ends with 1 when they have nothing in common, with 98 when one is not valid."`
 	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
 

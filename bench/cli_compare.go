@@ -14,6 +14,8 @@ type CompareCmd struct {
 	Output     string   `short:"o" placeholder:"FILE" help:"Write there instead of to the screen."`
 	Confidence float64  `default:"0.95" help:"Confidence of the intervals, 0.5 to 0.999."`
 	MaxRegress []string `sep:"none" placeholder:"[MEASURE=]N%" help:"End with 99 when the medians, p99s and rates of NEW, or one measure, are worse by more, and the interval supports it."`
+
+	AllowInvalid bool `help:"Do not end with 98 when one of the results is not valid."`
 }
 
 // Run compares the files.
@@ -58,19 +60,20 @@ func (c *CompareCmd) run(out io.Writer) error {
 	} else if _, err := out.Write(b.Bytes()); err != nil {
 		return err
 	}
-	if len(bounds) == 0 {
-		return nil
-	}
 	failed := ""
-	for _, a := range Check(report, bounds) {
-		if !a.OK {
-			failed += "\n  " + a.Text + ": " + a.Reason
+	if len(bounds) > 0 {
+		for _, a := range Check(report, bounds) {
+			if !a.OK {
+				failed += "\n  " + a.Text + ": " + a.Reason
+			}
 		}
 	}
 	switch {
+	case len(report.Rows) == 0:
+		return &ExitError{Code: ExitFailed, Text: "nothing to compare: the results have no measure in common"}
 	case failed != "":
 		return &ExitError{Code: ExitThreshold, Text: "worse than the baseline allows:" + failed}
-	case !report.Valid:
+	case !report.Valid && !c.AllowInvalid:
 		return &ExitError{Code: ExitInvalid, Text: "one of the results is not valid"}
 	}
 	return nil

@@ -11,8 +11,9 @@ import (
 const (
 	RowBetter  = "better"
 	RowWorse   = "worse"
-	RowSame    = "no difference" // what is between them is within the interval
-	RowUnknown = "unknown"       // there is no interval to judge by
+	RowSame    = "no difference"             // what is between them is within the interval
+	RowFloor   = "within the client's floor" // it is there, but less than what the clients add or miss by themselves
+	RowUnknown = "unknown"                   // there is no interval to judge by
 )
 
 // CompareRow is one number of two results.
@@ -45,6 +46,8 @@ type CompareReport struct {
 	Valid bool `json:"valid"`
 	// Verdict is one line.
 	Verdict string `json:"verdict"`
+
+	floors map[string]float64 // by measure, in ms
 }
 
 // comparedRates are the rates of a comparison, in order.
@@ -55,9 +58,12 @@ var comparedLatencies = []string{TTFT, TPOT, ITL, E2EL, TTFTFromSchedule, E2ELFr
 
 // Compare sets two results side by side. Each difference has a bootstrap interval of the given confidence (0.95), made from the
 // histograms for latencies, from the time series for rates and from the counts for shares; files of other tools have none.
-// Results with several stages are compared stage by stage, by name.
+// A latency that differs by less than the floor of the clients is not called better or worse. Results with several stages are compared stage by stage, by name.
 func Compare(base, next *Result, confidence float64) *CompareReport {
-	c := &CompareReport{Confidence: confidence, Valid: true, Notes: notes(base, next)}
+	c := &CompareReport{Confidence: confidence, Valid: true, Notes: notes(base, next), floors: map[string]float64{}}
+	for _, m := range comparedLatencies {
+		c.floors[m] = floorOf(m, base, next)
+	}
 	for _, r := range []*Result{base, next} {
 		if r.Penstock != nil && !r.Penstock.Verdict.Valid {
 			c.Valid = false
@@ -83,47 +89,6 @@ func Compare(base, next *Result, confidence float64) *CompareReport {
 	}
 	c.Verdict = c.verdict()
 	return c
-}
-
-// notes are the differences in what was measured.
-func notes(a, b *Result) []string {
-	var out []string
-	differ := func(what string, x, y any) {
-		if x != y {
-			out = append(out, fmt.Sprintf("%s differs: %v and %v", what, x, y))
-		}
-	}
-	differ("model", a.ModelID, b.ModelID)
-	differ("backend", a.Backend, b.Backend)
-	differ("request rate", rateText(a.RequestRate), rateText(b.RequestRate))
-	if a.MaxConcurrency != nil && b.MaxConcurrency != nil {
-		differ("concurrency", *a.MaxConcurrency, *b.MaxConcurrency)
-	}
-	for i, r := range []*Result{a, b} {
-		name := []string{"base", "new"}[i]
-		switch p := r.Penstock; {
-		case p == nil:
-			out = append(out, "the "+name+" result is from another tool: it has flat numbers only, so no interval can be given")
-		case !p.Verdict.Valid:
-			for _, why := range p.Verdict.Reasons {
-				if why.Invalidates {
-					out = append(out, "the "+name+" result is not valid: "+why.Text)
-				}
-			}
-		}
-	}
-	if a.Penstock != nil && b.Penstock != nil {
-		differ("seed", a.Penstock.Seed, b.Penstock.Seed)
-		differ("cpu", a.Penstock.Environment.CPU, b.Penstock.Environment.CPU)
-	}
-	return out
-}
-
-func rateText(r Rate) string {
-	if math.IsInf(float64(r), 0) {
-		return "inf"
-	}
-	return numberText(float64(r))
 }
 
 // part is a summary with its place in the time series; stage -1: the whole measured part.
@@ -233,6 +198,8 @@ func (c *CompareReport) add(group string, k measureKey, x, y float64, iv *interv
 	case iv == nil:
 	case iv.holdsZero():
 		row.Outcome = RowSame
+	case k.stat != "" && math.Abs(y-x) < c.floors[k.name]:
+		row.Outcome = RowFloor
 	case (iv.low > 0) == k.moreIsBetter():
 		row.Outcome = RowBetter
 	default:
@@ -267,20 +234,24 @@ func (c *CompareReport) verdict() string {
 			parts = append(parts, o+": "+strings.Join(list, ", ")+more)
 		}
 	}
+	floor := ""
+	if n := len(names[RowFloor]); n > 0 {
+		floor = fmt.Sprintf("; %d of %d within the client's floor", n, len(c.Rows))
+	}
 	switch n := len(names[RowUnknown]); {
 	case len(c.Rows) == 0:
 		return "nothing to compare"
 	case len(parts) == 0 && n > 0 && !c.intervals():
 		return "no interval can be given, so differences are not judged"
 	case len(parts) == 0 && n > 0:
-		return fmt.Sprintf("no difference that %s intervals would support; %d of %d have no interval", confidenceText(c.Confidence), n, len(c.Rows))
+		return fmt.Sprintf("no difference that %s intervals would support; %d of %d have no interval", confidenceText(c.Confidence), n, len(c.Rows)) + floor
 	case len(parts) == 0:
-		return fmt.Sprintf("no difference that %s intervals would support", confidenceText(c.Confidence))
+		return fmt.Sprintf("no difference that %s intervals would support", confidenceText(c.Confidence)) + floor
 	}
 	if n := len(names[RowSame]); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d without a difference", n, len(c.Rows)))
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(parts, "; ") + floor
 }
 
 // intervals says whether any row has one.

@@ -285,6 +285,9 @@ func TestChecks(t *testing.T) {
 func TestCompareCommand(t *testing.T) {
 	a := save(t, synth{seed: 1, requests: 600, seconds: 60, ttft: 100, itl: 20}.result(t))
 	b := save(t, synth{seed: 2, requests: 600, seconds: 60, ttft: 150, itl: 20}.result(t))
+	bad := save(t, synth{seed: 1, requests: 600, seconds: 60, ttft: 100, itl: 20, invalid: "clock"}.result(t))
+	one := save(t, synth{seed: 1, requests: 60, seconds: 60, ttft: 100, itl: 20, stages: []string{"a", "b"}}.result(t))
+	two := save(t, synth{seed: 1, requests: 60, seconds: 60, ttft: 100, itl: 20, stages: []string{"c", "d"}}.result(t))
 	out := filepath.Join(t.TempDir(), "out")
 	for _, c := range []struct {
 		c    CompareCmd
@@ -295,6 +298,11 @@ func TestCompareCommand(t *testing.T) {
 		{CompareCmd{Base: a, New: b, Confidence: 0.95, Format: "markdown", Output: out}, 0, ""},
 		{CompareCmd{Base: a, New: b, Confidence: 0.95, MaxRegress: []string{"5%"}}, ExitThreshold, "worse: "},
 		{CompareCmd{Base: a, New: a, Confidence: 0.95, MaxRegress: []string{"0%"}}, 0, "no difference"},
+		{CompareCmd{Base: a, New: bad, Confidence: 0.95}, ExitInvalid, "not valid: clock"},
+		{CompareCmd{Base: bad, New: a, Confidence: 0.95, MaxRegress: []string{"5%"}}, ExitInvalid, "not valid: clock"},
+		{CompareCmd{Base: a, New: bad, Confidence: 0.95, AllowInvalid: true}, 0, "not valid: clock"},
+		{CompareCmd{Base: one, New: two, Confidence: 0.95}, ExitFailed, "nothing to compare"},
+		{CompareCmd{Base: one, New: two, Confidence: 0.95, MaxRegress: []string{"5%"}}, ExitFailed, "nothing to compare"},
 		{CompareCmd{Base: a, New: b, Confidence: 2}, 2, ""},
 		{CompareCmd{Base: a, New: b + "x", Confidence: 0.95}, 2, ""},
 		{CompareCmd{Base: a + "x", New: b, Confidence: 0.95}, 2, ""},

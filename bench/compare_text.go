@@ -10,7 +10,7 @@ import (
 
 // WriteText writes the comparison for a terminal.
 func (c *CompareReport) WriteText(w io.Writer) error {
-	return c.write(w, "%-26s %12s %12s %10s   %-22s %s\n", "")
+	return c.write(w, "%-28s %12s %12s %10s   %-28s %s\n", "")
 }
 
 // WriteMarkdown writes it as a table for a pull request.
@@ -46,7 +46,7 @@ func (c *CompareReport) write(w io.Writer, line, rule string) error {
 		b.WriteByte('\n')
 	}
 	if len(c.Rows) > 0 {
-		fmt.Fprintf(&b, line, "measure", "base", "new", "change", confidenceText(c.Confidence)+" interval", "")
+		fmt.Fprintf(&b, line, "measure", "base", "new", "change", confidenceText(c.Confidence)+" interval, new - base", "")
 		b.WriteString(rule)
 	}
 	group := ""
@@ -69,8 +69,9 @@ func (c *CompareReport) write(w io.Writer, line, rule string) error {
 		fmt.Fprintf(&b, "\n%s\n", c.Verdict)
 	}
 	if len(c.Rows) > 0 {
-		b.WriteString("\nThe interval is of new - base, by bootstrap. Gaps between tokens of one request are not independent: the interval of\n" +
-			"itl is as wide as one sample a request makes it. One in twenty rows without a difference shows one at 95 %.\n")
+		b.WriteString("\nThe interval is of new - base, in the unit of the measure, by bootstrap. Gaps between tokens of one request are not\n" +
+			"independent: the interval of itl is as wide as one sample a request makes it. One in twenty rows without a difference\n" +
+			"shows one at 95 %.\n")
 	}
 	text := b.String()
 	for strings.Contains(text, " \n") && !mark { // cells that are empty at the end of a line
@@ -91,7 +92,7 @@ func (r *CompareRow) interval() string {
 		}
 		return r.key.format(v)
 	}
-	return sign(*r.Low) + " to " + sign(*r.High)
+	return sign(*r.Low) + " to " + sign(*r.High) + r.key.unit()
 }
 
 // Regress is a bound on how much worse a measure may become.
@@ -185,7 +186,7 @@ func (r *CompareRow) judge(limit float64) Assertion {
 		value = worse / math.Abs(r.Base)
 	}
 	a.Value = &value
-	if worse <= 0 || r.Base != 0 && value <= limit || r.Outcome == RowSame {
+	if worse <= 0 || r.Base != 0 && value <= limit || r.Outcome == RowSame || r.Outcome == RowFloor {
 		return a
 	}
 	a.OK = false

@@ -46,7 +46,8 @@
 //
 // Compare sets two results side by side. Every difference has a bootstrap interval, from the histograms for latencies, from the time
 // series in blocks for rates, from the counts for shares; the gaps of one request are not independent, so ITL counts as one sample a
-// request. Assert and Regress turn that into an exit code. WriteHTML draws a result.
+// request. A latency that differs by less than the clients' own floor (its p99, of the worse run) is not called better or worse, and
+// what differs in the load itself is told in notes. Assert and Regress turn that into an exit code. WriteHTML draws a result.
 //
 // # Design
 //

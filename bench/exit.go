@@ -4,7 +4,7 @@ import "fmt"
 
 // Exit codes of `penstock bench`, besides 0 for all well.
 const (
-	ExitFailed    = 1  // the run could not be done, or no request was answered
+	ExitFailed    = 1  // the run could not be done, no request was answered, or two results have nothing to compare
 	ExitUsage     = 2  // wrong flags, an unreachable target, a wrong key, an unknown model, a malformed file
 	ExitInvalid   = 98 // the result is not valid: the verdict says why
 	ExitThreshold = 99 // an assertion does not hold, or a measure is worse than the baseline allows

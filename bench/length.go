@@ -34,6 +34,18 @@ func parseLength(text string) (length, error) {
 	return length{kind: kind, a: a, b: b}, nil
 }
 
+// String is the form that parseLength reads.
+func (l length) String() string {
+	a, b := strconv.FormatFloat(l.a, 'f', -1, 64), strconv.FormatFloat(l.b, 'f', -1, 64)
+	switch l.kind {
+	case "uniform":
+		return "uniform:" + a + "-" + b
+	case "lognormal":
+		return "lognormal:" + a + "," + b
+	}
+	return a
+}
+
 // spread is vLLM's --random-range-ratio: uniform in [n(1-r), n(1+r)].
 func spread(n int, ratio float64) length {
 	if ratio == 0 {

@@ -175,5 +175,18 @@ func (k measureKey) format(v float64) string {
 	return numberText(v)
 }
 
+// unit follows a number that format wrote, with a space before it; empty where format has written it, and for counts.
+func (k measureKey) unit() string {
+	switch {
+	case k.stat != "":
+		return " ms"
+	case k.name == "request_throughput" || k.name == "request_goodput":
+		return " req/s"
+	case k.name == "input_throughput" || k.name == "output_throughput":
+		return " tok/s"
+	}
+	return ""
+}
+
 // moreIsBetter says which way is an improvement.
 func (k measureKey) moreIsBetter() bool { return k.stat == "" && rates[k.name].more }

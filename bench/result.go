@@ -190,6 +190,14 @@ type LoadSummary struct {
 	Arrival string `json:"arrival"`
 	// Mix is the share of each dialect, summing to 1.
 	Mix map[string]float64 `json:"mix"`
+	// Dataset is random, prefix_repetition, sharegpt, custom or trace; empty in files that do not say it.
+	Dataset string `json:"dataset"`
+	// InputLength and OutputLength are the lengths asked for, in tokens, as their flags say them: 512, uniform:100-900 or
+	// lognormal:512,0.8; empty where the dataset has its own.
+	InputLength  string `json:"input_length"`
+	OutputLength string `json:"output_length"`
+	// Streamed is true when streams were asked for, of the dialects that have them.
+	Streamed bool `json:"streamed"`
 	// RequestedRate is in requests per second over the measured part; null in a closed loop.
 	RequestedRate *float64 `json:"requested_rate"`
 	// AchievedRate is what was sent.
