@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -100,4 +101,37 @@ func checkBaseURL(address string) error {
 		return errors.New("the path before /v1 must be plain words between single slashes")
 	}
 	return nil
+}
+
+// leadsTo reports whether the address of a server that we call is surely that of a listener of this machine. What other
+// names and addresses the machine has is not known here.
+func leadsTo(address, listen string) bool {
+	u, err := checkHTTP(address)
+	if err != nil {
+		return false
+	}
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || port == "0" || port != cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]) {
+		return false
+	}
+	here, there := plainHost(host), plainHost(u.Hostname())
+	ip, err := netip.ParseAddr(there)
+	toHere := err == nil && (ip.IsLoopback() || ip.IsUnspecified())
+	return here == there || here == everywhere && toHere || there == everywhere && OnLoopback(listen)
+}
+
+// everywhere is every address of this machine, to listen at; to call, it is its loopback.
+const everywhere = "0.0.0.0"
+
+// plainHost writes the hosts that mean the same in one way.
+func plainHost(host string) string {
+	switch ip, err := netip.ParseAddr(host); {
+	case host == "" || err == nil && ip.Unmap().IsUnspecified():
+		return everywhere
+	case strings.EqualFold(host, "localhost"):
+		return "127.0.0.1"
+	case err == nil:
+		return ip.Unmap().String()
+	}
+	return strings.ToLower(host)
 }

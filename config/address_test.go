@@ -41,3 +41,27 @@ func TestCheckBaseURL(t *testing.T) {
 		}
 	}
 }
+
+func TestLeadsTo(t *testing.T) {
+	for _, c := range []struct {
+		url, listen string
+		want        bool
+	}{
+		{"http://127.0.0.1:4000", "127.0.0.1:4000", true},
+		{"http://localhost:4000", "127.0.0.1:4000", true},
+		{"http://127.0.0.1:4000", ":4000", true},
+		{"http://[::1]:4000", "[::]:4000", true},
+		{"http://0.0.0.0:4000", "localhost:4000", true},
+		{"https://Edge.example", "edge.example:443", true},
+		{"http://127.0.0.1:4001", "127.0.0.1:4000", false},
+		{"http://127.0.0.2:4000", "127.0.0.1:4000", false},
+		{"http://10.0.0.11:4000", ":4000", false},
+		{"http://localhost", "localhost:443", false},
+		{"http://localhost:0", "localhost:0", false},
+		{"http://localhost:4000", "", false},
+	} {
+		if got := leadsTo(c.url, c.listen); got != c.want {
+			t.Errorf("%s to %s: %v", c.url, c.listen, got)
+		}
+	}
+}

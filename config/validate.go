@@ -13,7 +13,7 @@ type Known struct {
 
 // Validate checks everything that the form of single values does not tell: names that must be unique or must exist,
 // addresses, ranges, and values that do not go together. It returns all problems, ordered by position, and repeats the
-// warnings of reading. It changes nothing and reads nothing but f.
+// warnings of reading. It changes nothing and reads nothing but f and the clock.
 func (f *File) Validate(k Known) Problems {
 	c := &checker{file: f, known: k}
 	c.server()
@@ -148,6 +148,7 @@ func (c *checker) access() {
 		} else if len(f.Keys) == 0 && !c.readBadly("keys") && !c.readBadly("keys_file") && !c.readBadly("auth") {
 			c.fail("keys", `there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)
 		}
+		c.keyInForce()
 		return
 	}
 	if !OnLoopback(f.Listen) {

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -17,6 +19,30 @@ func (c *checker) keys() {
 		c.atLeast0(at+".limits.requests_per_minute", int64(k.Limits.RequestsPerMinute))
 		c.atLeast0(at+".limits.tokens_per_minute", int64(k.Limits.TokensPerMinute))
 		c.number(at+".limits.concurrency", k.Limits.Concurrency, 0, 1e6)
+	}
+}
+
+// keyInForce warns when there are keys and none of them is taken now. One that has ended beside others is no mistake.
+func (c *checker) keyInForce() {
+	now := time.Now()
+	ended := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
+	why := "" // the first key is not in force
+	for i := range c.file.Keys {
+		k, at := &c.file.Keys[i], element("keys", i)
+		switch {
+		case !k.Enabled():
+			at += ".active"
+		case ended(k.Expires):
+			at += ".expires"
+		case len(k.Hash) > 0 && !slices.ContainsFunc(k.Hash, func(h KeyHash) bool { return !ended(h.Expires) }):
+			at += ".hash"
+		default:
+			return
+		}
+		why = cmp.Or(why, at)
+	}
+	if why != "" && !c.anyBroken("keys") {
+		c.warn(why, `no key is in force, for all have expired or are switched off, so every call is refused: "penstock key new" makes one`)
 	}
 }
 

@@ -87,6 +87,11 @@ func (c *checker) url(path string, u *Upstream, seen map[string]string) {
 		c.fail(path, "%s", err)
 		return
 	}
+	for _, own := range []struct{ setting, listen string }{{"listen", c.file.Listen}, {"admin.listen", c.file.Admin.Listen}} {
+		if leadsTo(u.URL, own.listen) {
+			c.warn(path, "this is where the edge itself listens (%s): write the engine's address, or no call finds an engine", own.setting)
+		}
+	}
 	if first, twice := seen[u.URL]; twice {
 		c.warn(path, "another upstream has this url, so the engine is counted twice: first %s", c.place(first, path))
 		return
