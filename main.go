@@ -195,6 +195,10 @@ func (c *checkCmd) Run() error {
 			all = append(all, problems...)
 			continue
 		}
+		if bad := f.CheckCertificates(); len(bad) > 0 {
+			all = append(all, bad...)
+			continue
+		}
 		for _, p := range problems {
 			fmt.Println(p)
 		}

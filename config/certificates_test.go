@@ -1,0 +1,77 @@
+package config
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// writePair writes a self-signed certificate and its key.
+func writePair(t *testing.T, dir, name string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	cert, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{name + ".pem": {Type: "CERTIFICATE", Bytes: cert}, name + ".key": {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCheckCertificates(t *testing.T) {
+	dir := t.TempDir()
+	writePair(t, dir, "a")
+	writePair(t, dir, "b")
+	if err := os.WriteFile(filepath.Join(dir, "junk.pem"), []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, server, upstream string
+		want                   []string // each a line and words of a message
+	}{
+		{"good", "cert: a.pem, key: a.key", "ca: b.pem, cert: b.pem, key: b.key", nil},
+		{"another's key", "cert: a.pem, key: b.key", "", []string{":1:", "a.pem", "b.key", "does not match"}},
+		{"swapped", "cert: a.key, key: a.pem", "", []string{":1:", "cannot be used"}},
+		{"an upstream's", "", "ca: junk.pem, cert: junk.pem, key: a.key", []string{":4:", "holds no certificate", "cannot be used"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(dir, "edge.yaml")
+			text := "tls: { " + c.server + " }\nkeys: [{ id: k, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }]\nupstreams:\n  - { name: up, url: \"https://127.0.0.1:1\", tls: { " + c.upstream + " } }\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, problems := LoadValid(path, Known{Engines: []string{"auto"}})
+			if f == nil {
+				t.Fatal(problems)
+			}
+			got := f.CheckCertificates()
+			if len(c.want) == 0 && got != nil {
+				t.Fatal(got)
+			}
+			for _, w := range c.want {
+				if got == nil || !strings.Contains(got.Error(), w) {
+					t.Errorf("%v does not say %q", got, w)
+				}
+			}
+		})
+	}
+}
