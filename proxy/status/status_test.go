@@ -186,6 +186,7 @@ func TestWords(t *testing.T) {
 func TestTerminal(t *testing.T) {
 	s := sample()
 	s.Upstreams[1].Label = "evil\x1b[2J\nname"
+	s.LastReload.Problems = []string{"/etc/" + strings.Repeat("long/", 20) + "edge.yaml:3:1: something is wrong with what stands here, and that is the reason (models[0].id)\n  3 | excerpt"}
 	s.Judge()
 	text := string(s.Terminal(80, false))
 	if strings.ContainsAny(text, "\x1b\r") {
@@ -200,6 +201,9 @@ func TestTerminal(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
+	}
+	if words := strings.Join(strings.Fields(text), " "); !strings.Contains(words, clean(s.Verdict.Text)) || !strings.Contains(words, "and that is the reason") {
+		t.Errorf("a sentence is cut:\n%s", text)
 	}
 	if !strings.Contains(string(s.Terminal(80, true)), red) {
 		t.Error("no colour where it is wanted")

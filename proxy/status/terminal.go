@@ -12,8 +12,8 @@ import (
 // repeats what the words say.
 func (s *Status) Terminal(width int, ansi bool) []byte {
 	t := terminal{width: max(60, width), ansi: ansi}
-	t.line(paint(s.Verdict.Level), "Penstock  "+s.Verdict.Text)
-	t.line(dim, fmt.Sprintf("%d in flight · %d ended · %d connections · retries %d of %d · up %s · configuration #%d", s.InFlight, s.Finished, s.Connections, s.Retries.Used, s.Retries.Allowed, Ago(s.Now.Sub(s.Started)), s.Version))
+	t.wrap(paint(s.Verdict.Level), "Penstock  "+s.Verdict.Text)
+	t.wrap(dim, fmt.Sprintf("%d in flight · %d ended · %d connections · retries %d of %d · up %s · configuration #%d", s.InFlight, s.Finished, s.Connections, s.Retries.Used, s.Retries.Allowed, Ago(s.Now.Sub(s.Started)), s.Version))
 	t.models(s)
 	t.upstreams(s)
 	t.calls(s)
@@ -26,7 +26,8 @@ func (s *Status) Terminal(width int, ansi bool) []byte {
 	if r := s.LastReload; r != nil && !r.OK {
 		t.head("RELOAD FAILED at " + r.At.Format("15:04:05"))
 		for _, p := range r.Problems {
-			t.line(red, strings.SplitN(p, "\n", 2)[0])
+			what, _, _ := strings.Cut(p, "\n") // without the excerpt
+			t.wrap(red, what)
 		}
 	}
 	return t.out.Bytes()
@@ -62,6 +63,28 @@ func (t *terminal) line(colour, text string) {
 		text = colour + text + plain
 	}
 	t.out.WriteString(text + "\n")
+}
+
+// wrap writes a text that must be read whole, on as many lines as it takes: broken at blanks, and where a word is longer than
+// a line, in the word.
+func (t *terminal) wrap(colour, text string) {
+	rest, indent := []rune(clean(text)), ""
+	for {
+		room := t.width - len(indent)
+		if len(rest) <= room {
+			t.line(colour, indent+string(rest))
+			return
+		}
+		end := room
+		for end > 0 && rest[end] != ' ' {
+			end--
+		}
+		if end == 0 {
+			end = room
+		}
+		t.line(colour, indent+strings.TrimRight(string(rest[:end]), " "))
+		rest, indent = []rune(strings.TrimLeft(string(rest[end:]), " ")), "  "
+	}
 }
 
 func (t *terminal) head(text string) {
@@ -130,7 +153,7 @@ func (t *terminal) upstreams(s *Status) {
 		}
 		t.line(colour, fmt.Sprintf("%-20s %-18s %-11s %-8s %8s %8s", fit(u.Label, 20), fit(state, 18), fmt.Sprintf("%d/%d", active, limit), u.Limits.Source, millis(u.History.TTFTP95Millis), rateOf(at(u.History.TokensPerSecond, len(u.History.TokensPerSecond)-1))))
 		if why := u.trouble(); why != "" && colour != "" {
-			t.line(dim, "  "+why)
+			t.wrap(dim, "  "+why)
 		}
 	}
 }
