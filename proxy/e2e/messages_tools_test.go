@@ -113,7 +113,7 @@ func TestMessages_Images(t *testing.T) {
 		if b := string(p.engines[0].Stats().LastRequest.Body); !strings.Contains(b, `"url":"data:image/png;base64,`+pixel+`"`) {
 			t.Errorf("the engine was sent %s", b)
 		}
-		params.Messages[0].Content[1] = anthropic.NewImageBlockBase64("image/jpeg", pixel)
+		params.Messages[0].Content[1] = anthropic.NewImageBlockBase64("image/jpeg", "aGVsbG8gd29ybGQgaGVsbG8=")
 		_, err := create(p.claude(), params)
 		wantAPIError(t, err, 400, "invalid_request_error", "invalid_value", "messages[0].content[1].source.data")
 	})

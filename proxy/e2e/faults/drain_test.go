@@ -36,7 +36,7 @@ func TestFault78_Drain(t *testing.T) {
 			}
 			e := start(t, setup{engines: []sim.Options{{Slots: 512}}, config: timeouts + `
 keys: [{ id: tester, hash: "{{hash}}" }]
-upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512 }]
+upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { timeout: 15s } }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 			for i := range times {
@@ -158,7 +158,7 @@ func TestUpgradeBySharedPort(t *testing.T) {
 	e := start(t, setup{engines: []sim.Options{{Slots: 512}}, untidy: true, config: `
 timeouts: { linger: 200ms, drain: 20s }
 keys: [{ id: tester, hash: "{{hash}}" }]
-upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512 }]
+upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { timeout: 15s } }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	e.signal(syscall.SIGTERM)
@@ -171,7 +171,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		return p
 	}
 	e.process = run()
-	if _, errs, code := runProgram(t, "serve", "--config", e.path); code != 1 || !strings.Contains(errs, "in use") {
+	if _, errs, code := runProgram(t, "serve", "--config", e.path); code != 1 || !strings.Contains(errs, "is taken") || !strings.Contains(errs, "--share-port") {
 		t.Errorf("one who does not share: exit code %d\n%s", code, errs)
 	}
 	tr := drive(e, usual)
@@ -279,7 +279,7 @@ func TestSocketActivation(t *testing.T) {
 	e := start(t, setup{engines: []sim.Options{{Slots: 512}}, untidy: true, config: `
 timeouts: { linger: 0s, drain: 20s }
 keys: [{ id: tester, hash: "{{hash}}" }]
-upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512 }]
+upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { timeout: 15s } }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	e.signal(syscall.SIGTERM)

@@ -200,7 +200,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 				took = append(took, r.took)
 			}
 			slices.Sort(took)
-			if took[10] > 50*time.Millisecond {
+			if took[10] > time.Second { // at once, and not after a wait
 				e.t.Errorf("half of the refusals take more than %v", took[10])
 			}
 			e.post(w.path, w.body("other", prompt, "")).text(w)
