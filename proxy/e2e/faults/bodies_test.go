@@ -53,7 +53,6 @@ func TestFault56_BodyIsNotJSON(t *testing.T) {
 }
 
 func TestFault57_JSONBombs(t *testing.T) {
-	t.Parallel()
 	e := start(t, setup{})
 	var manyKeys, messages strings.Builder
 	for i := range 100_000 {

@@ -54,12 +54,9 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	oldCert, oldKey := pemPair(t, "old", year)
 	newCert, newKey := pemPair(t, "new", year.Add(time.Hour))
 	lateCert, lateKey := pemPair(t, "late", time.Now().Add(-time.Hour))
-	e := start(t, setup{top: "tls: { cert: edge.pem, key: edge.key }", files: map[string]string{"edge.pem": oldCert, "edge.key": oldKey}})
+	e := start(t, setup{top: "tls: { cert: edge.pem, key: edge.key }", timeouts: "client_header: 60s", files: map[string]string{"edge.pem": oldCert, "edge.key": oldKey}})
 	held := e.openStream(chat.path, chatStream.body("sim", prompt, `"tokens":200,"delay_ms":20`))
 	held.next()
-	kept, err := tls.Dial("tcp", e.addr, &tls.Config{InsecureSkipVerify: true})
-	must(t, err)
-	defer kept.Close()
 	if name := e.certificateShown(); name != "old" {
 		t.Fatalf("%s is shown", name)
 	}
@@ -83,6 +80,9 @@ func TestFault74_CertificateRotated(t *testing.T) {
 			t.Errorf("%s: the state page does not tell", name)
 		}
 	}
+	kept, err := tls.Dial("tcp", e.addr, &tls.Config{InsecureSkipVerify: true})
+	must(t, err)
+	defer kept.Close()
 	// As a renewal does it: one file, and the other a while later.
 	e.write("edge.pem", newCert)
 	time.Sleep(600 * time.Millisecond)
@@ -156,9 +156,9 @@ func TestFault74_UpstreamCertificates(t *testing.T) {
 	engine := startEngine(t, sim.Options{})
 	url := behindTLS(t, engine.Addr(), &show, ourCert)
 	e := start(t, setup{config: `
-timeouts: { linger: 0s }
+timeouts: { linger: 0s, connect: 10s }
 keys: [{ id: tester, hash: "{{hash}}" }]
-upstreams: [{ name: a, url: "` + url + `", engine: sim, probe: { interval: 200ms }, tls: { ca: ca.pem, cert: our.pem, key: our.key } }]
+upstreams: [{ name: a, url: "` + url + `", engine: sim, probe: { interval: 200ms, timeout: 15s }, tls: { ca: ca.pem, cert: our.pem, key: our.key } }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `, files: map[string]string{"ca.pem": oldCert, "our.pem": ourCert, "our.key": ourKey}})
 	e.ask(chat, "").wantStatus(200)

@@ -168,6 +168,9 @@ func (s *setup) render(engines []*sim.Engine, hash, dir string) string {
 		}
 		return ", " + member
 	}
+	if !strings.Contains(s.timeouts, "connect:") { // as for the probes below
+		s.timeouts = strings.TrimPrefix(s.timeouts+", connect: 10s", ", ")
+	}
 	fmt.Fprintf(&b, "timeouts: { linger: 0s, drain: 5s%s }\n", more(s.timeouts))
 	for _, section := range [][2]string{{"limits", s.limits}, {"stream", s.stream}, {"retry", s.retry}} {
 		if section[1] != "" {
@@ -176,8 +179,11 @@ func (s *setup) render(engines []*sim.Engine, hash, dir string) string {
 	}
 	fmt.Fprintf(&b, "%s\nkeys:\n  - { id: tester, hash: %q%s }\n%s", s.top, hash, more(s.key), indent(s.keys))
 	b.WriteString("upstreams:\n")
-	if !strings.Contains(s.upstream, "probe:") { // on a busy machine even a good engine may be late
+	switch { // on a busy machine even a good engine may be late
+	case !strings.Contains(s.upstream, "probe:"):
 		s.upstream = strings.TrimPrefix(s.upstream+", probe: { timeout: 15s }", ", ")
+	case !strings.Contains(s.upstream, "timeout:"):
+		s.upstream = strings.Replace(s.upstream, "probe: {", "probe: { timeout: 15s,", 1)
 	}
 	var deployments []string
 	upstream := func(kind string, i int, url string) {

@@ -116,7 +116,6 @@ func TestFault62_ModelBehindTheFile(t *testing.T) {
 
 // TestFault63_LargeUploads: four of a hundred megabytes at once pass through windows.
 func TestFault63_LargeUploads(t *testing.T) {
-	t.Parallel()
 	e := start(t, setup{models: ears, limits: "upload_body: 128MiB"})
 	e.postForm(transcriptions, formStart("ears")+"x\r\n--B--\r\n").wantStatus(200)
 	const size = 100 << 20
@@ -145,7 +144,6 @@ func TestFault63_LargeUploads(t *testing.T) {
 
 // TestFault87_BodyMemory: what bodies may hold together is bounded; beyond it new ones are refused, and small ones go on.
 func TestFault87_BodyMemory(t *testing.T) {
-	t.Parallel()
 	e := start(t, setup{limits: "body_memory: 20%", timeouts: "client_body: 30s", under: []string{"env", "GOMEMLIMIT=100MiB"}})
 	pad := strings.Repeat("x", 4<<20)
 	var held []*raw
