@@ -1,25 +1,19 @@
 package bench
 
 import (
-	"strconv"
-
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
 
 func chatBody(dst []byte, q *request) []byte {
-	dst = append(dst, `{"model":`...)
-	dst = jsonx.AppendStringS(dst, q.model)
-	dst = append(dst, `,"messages":[`...)
+	dst = append(q.appendModel(dst), `,"messages":[`...)
 	for i := range q.messages {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = appendChatMessage(dst, &q.messages[i])
 	}
-	dst = append(dst, `],"max_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(q.outWanted), 10)
-	return q.appendRest(dst, true)
+	return q.appendRest(append(dst, ']'), "max_tokens", true)
 }
 
 func appendChatMessage(dst []byte, m *message) []byte {
@@ -82,11 +76,12 @@ var (
 )
 
 func chatEvent(p *reply, ev sse.Event) pieces {
-	if string(ev.Data) == "[DONE]" {
-		p.done = true
-		return 0
-	}
-	root, ok := p.parse(ev.Data)
+	return p.chunk(ev, func(choice jsonx.Value) pieces { return p.delta(choice.Get("delta")) })
+}
+
+// chunk takes an event of chat or of completions, which differ in what a choice holds.
+func (p *reply) chunk(ev sse.Event, take func(choice jsonx.Value) pieces) pieces {
+	root, ok := p.parseOrDone(ev.Data)
 	if !ok {
 		return 0
 	}
@@ -102,12 +97,12 @@ func chatEvent(p *reply, ev sse.Event) pieces {
 	var got pieces
 	for it := members[0].Iter(); it.Next(); {
 		choice := it.Value()
-		got |= p.delta(choice.Get("delta"))
+		got |= take(choice)
 		if f := choice.Get("finish_reason"); f.IsString() {
 			p.ended, p.finish = true, textWord(f)
 		}
 	}
-	p.chatUsage(members[1])
+	p.usage(members[1], &chatUsage)
 	if got != 0 && p.done {
 		p.faults.add(FaultAfterEnd)
 	}
@@ -138,30 +133,30 @@ func (p *reply) delta(v jsonx.Value) pieces {
 	return got
 }
 
-func (p *reply) chatUsage(v jsonx.Value) {
-	if !v.IsObject() {
-		return
-	}
-	setInt(v.Get("prompt_tokens"), &p.in)
-	setInt(v.Get("completion_tokens"), &p.out)
-	setInt(v.Get("prompt_tokens_details").Get("cached_tokens"), &p.cached)
-}
-
-func chatWhole(p *reply, body []byte) bool {
+// wholeChoice takes a whole answer of chat or of completions: take reads its first choice and says whether it is one.
+func (p *reply) wholeChoice(body []byte, take func(choice jsonx.Value) bool) bool {
 	if p.doc.Parse(body, jsonx.Options{}) != nil {
 		return false
 	}
 	choice := p.doc.Root().Get("choices").Index(0)
-	m := choice.Get("message")
-	if !m.IsObject() {
+	if !take(choice) {
 		return false
 	}
-	p.delta(m)
 	p.finish = textWord(choice.Get("finish_reason"))
-	p.chatUsage(p.doc.Root().Get("usage"))
+	p.usage(p.doc.Root().Get("usage"), &chatUsage)
 	p.ended = true
 	toolEnd(p)
 	return true
+}
+
+func chatWhole(p *reply, body []byte) bool {
+	return p.wholeChoice(body, func(choice jsonx.Value) bool {
+		m := choice.Get("message")
+		if m.IsObject() {
+			p.delta(m)
+		}
+		return m.IsObject()
+	})
 }
 
 func chatEnd(p *reply) {
@@ -172,58 +167,23 @@ func chatEnd(p *reply) {
 }
 
 func completionsBody(dst []byte, q *request) []byte {
-	dst = append(dst, `{"model":`...)
-	dst = jsonx.AppendStringS(dst, q.model)
-	dst = append(dst, `,"prompt":"`...)
+	dst = append(q.appendModel(dst), `,"prompt":"`...)
 	for i := range q.messages {
 		if i > 0 {
 			dst = append(dst, `\n`...)
 		}
 		dst = jsonx.AppendEscaped(dst, q.messages[i].text)
 	}
-	dst = append(dst, `","max_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(q.outWanted), 10)
-	return q.appendRest(dst, true)
+	return q.appendRest(append(dst, '"'), "max_tokens", true)
 }
 
 func completionsEvent(p *reply, ev sse.Event) pieces {
-	if string(ev.Data) == "[DONE]" {
-		p.done = true
-		return 0
-	}
-	root, ok := p.parse(ev.Data)
-	if !ok {
-		return 0
-	}
-	if e := root.Get("error"); e.IsObject() {
-		p.fail(e)
-		return 0
-	}
-	var got pieces
-	for it := root.Get("choices").Iter(); it.Next(); {
-		got |= p.say(it.Value().Get("text"))
-		if f := it.Value().Get("finish_reason"); f.IsString() {
-			p.ended, p.finish = true, textWord(f)
-		}
-	}
-	p.chatUsage(root.Get("usage"))
-	if got != 0 && p.done {
-		p.faults.add(FaultAfterEnd)
-	}
-	return got
+	return p.chunk(ev, func(choice jsonx.Value) pieces { return p.say(choice.Get("text")) })
 }
 
 func completionsWhole(p *reply, body []byte) bool {
-	if p.doc.Parse(body, jsonx.Options{}) != nil {
-		return false
-	}
-	choice := p.doc.Root().Get("choices").Index(0)
-	if !choice.Get("text").IsString() {
-		return false
-	}
-	p.say(choice.Get("text"))
-	p.finish = textWord(choice.Get("finish_reason"))
-	p.chatUsage(p.doc.Root().Get("usage"))
-	p.ended = true
-	return true
+	return p.wholeChoice(body, func(choice jsonx.Value) bool {
+		p.say(choice.Get("text"))
+		return choice.Get("text").IsString()
+	})
 }

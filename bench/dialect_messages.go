@@ -2,21 +2,13 @@ package bench
 
 import (
 	"bytes"
-	"strconv"
 
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
 
 func messagesBody(dst []byte, q *request) []byte {
-	dst = append(dst, `{"model":`...)
-	dst = jsonx.AppendStringS(dst, q.model)
-	list := q.messages
-	if len(list) > 0 && list[0].role == "system" {
-		dst = append(dst, `,"system":`...)
-		dst = jsonx.AppendString(dst, list[0].text)
-		list = list[1:]
-	}
+	dst, list := q.appendSystem(q.appendModel(dst), "system")
 	dst = append(dst, `,"messages":[`...)
 	for i := range list {
 		if i > 0 {
@@ -24,9 +16,7 @@ func messagesBody(dst []byte, q *request) []byte {
 		}
 		dst = appendMessagesMessage(dst, &list[i])
 	}
-	dst = append(dst, `],"max_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(q.outWanted), 10)
-	return q.appendRest(dst, false)
+	return q.appendRest(append(dst, ']'), "max_tokens", false)
 }
 
 func appendMessagesMessage(dst []byte, m *message) []byte {
@@ -103,11 +93,7 @@ func messagesEvent(p *reply, ev sse.Event) pieces {
 		}
 		p.block = true
 		if b := root.Get("content_block"); b.Get("type").EqualText("tool_use") {
-			if c := p.call(len(p.calls)); c != nil {
-				c.id = b.Get("id").AppendText(c.id)
-				c.name = b.Get("name").AppendText(c.name)
-				got = pieceTool
-			}
+			got = p.begin(b.Get("id"), b.Get("name"))
 		}
 	case "content_block_delta":
 		if !p.block {
@@ -115,11 +101,7 @@ func messagesEvent(p *reply, ev sse.Event) pieces {
 		}
 		d := root.Get("delta")
 		got = p.say(d.Get("text")) | p.think(d.Get("thinking"))
-		if part := d.Get("partial_json"); len(part.Raw()) > 2 && len(p.calls) > 0 {
-			c := &p.calls[len(p.calls)-1]
-			c.args = part.AppendText(c.args)
-			got |= pieceTool
-		}
+		got |= p.argue(d.Get("partial_json"))
 	case "content_block_stop":
 		if !p.block {
 			p.faults.add(FaultOrder)
@@ -167,8 +149,8 @@ func messagesWhole(p *reply, body []byte) bool {
 		b := it.Value()
 		p.say(b.Get("text"))
 		if b.Get("type").EqualText("tool_use") {
-			if c := p.call(len(p.calls)); c != nil {
-				c.id, c.name = b.Get("id").AppendText(c.id), b.Get("name").AppendText(c.name)
+			if p.begin(b.Get("id"), b.Get("name")) != 0 {
+				c := &p.calls[len(p.calls)-1]
 				c.args = append(c.args, b.Get("input").Raw()...)
 			}
 		}

@@ -10,9 +10,7 @@ import (
 const boundary = "penstock-bench-7d2f1c9ab4e35806"
 
 func embeddingsBody(dst []byte, q *request) []byte {
-	dst = append(dst, `{"model":`...)
-	dst = jsonx.AppendStringS(dst, q.model)
-	dst = append(dst, `,"input":`...)
+	dst = append(q.appendModel(dst), `,"input":`...)
 	dst = jsonx.AppendString(dst, q.prompt())
 	return append(append(dst, q.extra...), '}')
 }
@@ -46,15 +44,13 @@ func transcriptionWhole(p *reply, body []byte) bool {
 		return false
 	}
 	p.say(p.doc.Root().Get("text"))
-	p.responsesUsage(p.doc.Root().Get("usage"))
+	p.usage(p.doc.Root().Get("usage"), &responsesUsage)
 	p.ended = true
 	return true
 }
 
 func speechBody(dst []byte, q *request) []byte {
-	dst = append(dst, `{"model":`...)
-	dst = jsonx.AppendStringS(dst, q.model)
-	dst = append(dst, `,"voice":`...)
+	dst = append(q.appendModel(dst), `,"voice":`...)
 	dst = jsonx.AppendStringS(dst, q.voice)
 	dst = append(dst, `,"input":`...)
 	dst = jsonx.AppendString(dst, q.prompt())

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"strconv"
 	"strings"
 
 	"penstock/translate/jsonx"
@@ -9,22 +8,13 @@ import (
 )
 
 func responsesBody(dst []byte, q *request) []byte {
-	dst = append(dst, `{"model":`...)
-	dst = jsonx.AppendStringS(dst, q.model)
-	list := q.messages
-	if len(list) > 0 && list[0].role == "system" {
-		dst = append(dst, `,"instructions":`...)
-		dst = jsonx.AppendString(dst, list[0].text)
-		list = list[1:]
-	}
+	dst, list := q.appendSystem(q.appendModel(dst), "instructions")
 	dst = append(dst, `,"input":[`...)
 	start := len(dst)
 	for i := range list {
 		dst = appendResponsesItems(dst, &list[i], len(dst) == start)
 	}
-	dst = append(dst, `],"store":false,"max_output_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(q.outWanted), 10)
-	return q.appendRest(dst, false)
+	return q.appendRest(append(dst, `],"store":false`...), "max_output_tokens", false)
 }
 
 func appendResponsesItems(dst []byte, m *message, first bool) []byte {
@@ -73,11 +63,7 @@ func appendResponsesItems(dst []byte, m *message, first bool) []byte {
 }
 
 func responsesEvent(p *reply, ev sse.Event) pieces {
-	if string(ev.Data) == "[DONE]" {
-		p.done = true
-		return 0
-	}
-	root, ok := p.parse(ev.Data)
+	root, ok := p.parseOrDone(ev.Data)
 	if !ok {
 		return 0
 	}
@@ -101,26 +87,19 @@ func responsesEvent(p *reply, ev sse.Event) pieces {
 		p.begun = true
 	case "response.output_item.added":
 		if item := root.Get("item"); item.Get("type").EqualText("function_call") {
-			if c := p.call(len(p.calls)); c != nil {
-				c.id, c.name = item.Get("call_id").AppendText(c.id), item.Get("name").AppendText(c.name)
-				got = pieceTool
-			}
+			got = p.begin(item.Get("call_id"), item.Get("name"))
 		}
 	case "response.output_text.delta", "response.refusal.delta":
 		got = p.say(root.Get("delta"))
 	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
 		got = p.think(root.Get("delta"))
 	case "response.function_call_arguments.delta":
-		if d := root.Get("delta"); len(d.Raw()) > 2 && len(p.calls) > 0 {
-			c := &p.calls[len(p.calls)-1]
-			c.args = d.AppendText(c.args)
-			got = pieceTool
-		}
+		got = p.argue(root.Get("delta"))
 	case "response.completed", "response.incomplete":
 		r := root.Get("response")
 		p.ended = true
 		p.finish = textWord(r.Get("status"))
-		p.responsesUsage(r.Get("usage"))
+		p.usage(r.Get("usage"), &responsesUsage)
 	case "response.failed":
 		p.fail(root.Get("response").Get("error"))
 	case "error":
@@ -131,15 +110,6 @@ func responsesEvent(p *reply, ev sse.Event) pieces {
 		p.fail(e)
 	}
 	return got
-}
-
-func (p *reply) responsesUsage(v jsonx.Value) {
-	if !v.IsObject() {
-		return
-	}
-	setInt(v.Get("input_tokens"), &p.in)
-	setInt(v.Get("output_tokens"), &p.out)
-	setInt(v.Get("input_tokens_details").Get("cached_tokens"), &p.cached)
 }
 
 func responsesWhole(p *reply, body []byte) bool {
@@ -157,9 +127,8 @@ func responsesWhole(p *reply, body []byte) bool {
 	for it := root.Get("output").Iter(); it.Next(); {
 		item := it.Value()
 		if item.Get("type").EqualText("function_call") {
-			if c := p.call(len(p.calls)); c != nil {
-				c.id, c.name = item.Get("call_id").AppendText(c.id), item.Get("name").AppendText(c.name)
-				c.args = item.Get("arguments").AppendText(c.args)
+			if p.begin(item.Get("call_id"), item.Get("name")) != 0 {
+				p.argue(item.Get("arguments"))
 			}
 			continue
 		}
@@ -171,7 +140,7 @@ func responsesWhole(p *reply, body []byte) bool {
 		}
 	}
 	p.finish = textWord(root.Get("status"))
-	p.responsesUsage(root.Get("usage"))
+	p.usage(root.Get("usage"), &responsesUsage)
 	p.ended = true
 	toolEnd(p)
 	return true

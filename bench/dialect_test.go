@@ -77,6 +77,7 @@ data: [DONE]
 		"chat after end":    {"chat", "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, text: []byte("x")}, pieceText, FaultAfterEnd},
 		"chat tool":         {"chat", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"i\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n", reply{ended: true, finish: "tool_calls", in: -1, out: -1, cached: -1}, pieceTool, FaultToolJSON},
 		"chat tool cut":     {"chat", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\"}}]},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n", reply{ended: true, finish: "length", in: -1, out: -1, cached: -1}, pieceTool, ""},
+		"messages done":     {"messages", messages + stop + "data: [DONE]\n\n", reply{ended: true, finish: "end_turn", in: 7, out: 9, cached: 4, text: []byte(`hi "you"`)}, pieceText, FaultUnparsed},
 		"messages":          {"messages", messages + stop, reply{ended: true, finish: "end_turn", in: 7, out: 9, cached: 4, text: []byte(`hi "you"`)}, pieceText, ""},
 		"messages cut":      {"messages", messages, reply{in: 7, out: 1, cached: 4, text: []byte(`hi "you"`)}, pieceText, ""},
 		"messages order":    {"messages", stop, reply{ended: true, finish: "end_turn", in: -1, out: 9, cached: -1}, 0, FaultOrder},

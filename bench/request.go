@@ -2,7 +2,10 @@ package bench
 
 import (
 	"bytes"
+	"strconv"
 	"time"
+
+	"penstock/translate/jsonx"
 )
 
 // message is a turn of a conversation, in no dialect's form.
@@ -57,8 +60,25 @@ func (q *request) prompt() []byte {
 	return bytes.Join(all, []byte("\n"))
 }
 
-// appendRest appends what bodies have in common and closes the object. Only chat's kin must be asked for usage in streams.
-func (q *request) appendRest(dst []byte, askUsage bool) []byte {
+// appendModel opens a body.
+func (q *request) appendModel(dst []byte) []byte {
+	return jsonx.AppendStringS(append(dst, `{"model":`...), q.model)
+}
+
+// appendSystem appends the system message as a member of that name, and returns the messages behind it.
+func (q *request) appendSystem(dst []byte, name string) ([]byte, []message) {
+	if len(q.messages) == 0 || q.messages[0].role != "system" {
+		return dst, q.messages
+	}
+	dst = append(append(append(dst, `,"`...), name...), `":`...)
+	return jsonx.AppendString(dst, q.messages[0].text), q.messages[1:]
+}
+
+// appendRest appends the bound of the answer, in the member that the dialect has for it, and what bodies have in common, and closes
+// the object. Only chat's kin must be asked for usage in streams.
+func (q *request) appendRest(dst []byte, bound string, askUsage bool) []byte {
+	dst = append(append(append(dst, `,"`...), bound...), `":`...)
+	dst = strconv.AppendInt(dst, int64(q.outWanted), 10)
 	if q.stream {
 		dst = append(dst, `,"stream":true`...)
 		if askUsage {

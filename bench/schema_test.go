@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ var update = flag.Bool("update", false, "write generated files again")
 
 // TestSchema generates the schema from the types and their comments, and compares it with the file.
 func TestSchema(t *testing.T) {
-	g := generator{docs: comments(t, "result.go"), defs: map[string]any{}}
+	g := generator{docs: comments(t), defs: map[string]any{}}
 	root := g.object(reflect.TypeFor[Result]())
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Result of penstock bench"
@@ -134,16 +135,27 @@ func (g *generator) object(t reflect.Type) map[string]any {
 	return out
 }
 
-// comments returns the comments of the types of a file and of their members, on one line each.
-func comments(t *testing.T, file string) map[string]string {
+// comments returns the comments of the types of the result's files and of their members, on one line each.
+func comments(t *testing.T) map[string]string {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	files, err := filepath.Glob("result*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	docs := map[string]string{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addComments(docs, f.Decls)
+	}
+	return docs
+}
+
+func addComments(docs map[string]string, decls []ast.Decl) {
 	line := func(c *ast.CommentGroup) string { return strings.Join(strings.Fields(c.Text()), " ") }
-	for _, d := range f.Decls {
+	for _, d := range decls {
 		gen, ok := d.(*ast.GenDecl)
 		if !ok || gen.Tok != token.TYPE {
 			continue
@@ -164,5 +176,4 @@ func comments(t *testing.T, file string) map[string]string {
 			}
 		}
 	}
-	return docs
 }
