@@ -127,8 +127,9 @@ func TestStages(t *testing.T) {
 
 // TestSearch looks for the highest rate of an engine that cannot do more than 40 requests a second.
 func TestSearch(t *testing.T) {
+	t.Parallel()
 	e := engine(t, sim.Options{Slots: 4, Latency: 100 * time.Millisecond})
-	r, _ := bench(t, Options{BaseURL: e.URL(), Profile: "search", RequestRate: []string{"10"}, Arrival: "constant", NumPrompts: 80, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:400"}, SweepSize: 5})
+	r, _ := bench(t, Options{BaseURL: e.URL(), Profile: "search", RequestRate: []string{"20"}, Arrival: "constant", NumPrompts: 80, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:400"}, SweepSize: 5})
 	s := r.Penstock.Search
 	if s == nil || s.Limit == nil || *s.Limit < 20 || *s.Limit > 160 {
 		t.Errorf("search: %+v of an engine with a limit of 40", s)
@@ -137,6 +138,7 @@ func TestSearch(t *testing.T) {
 
 // TestCompareURL finds what a slower target adds.
 func TestCompareURL(t *testing.T) {
+	t.Parallel()
 	slow, fast := engine(t, sim.Options{Latency: 300 * time.Millisecond}), engine(t, sim.Options{Latency: 50 * time.Millisecond})
 	r, _ := bench(t, Options{BaseURL: slow.URL(), CompareURL: fast.URL(), NumPrompts: 60, MaxConcurrency: []int{6}, InputLen: "10", OutputLen: "2"})
 	c := r.Penstock.Compare
@@ -152,24 +154,29 @@ func TestCompareURL(t *testing.T) {
 
 // TestLeave lets clients leave, and sees the engine free their slots.
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	for _, phase := range []string{"tokens=2", "prefill", "after=50ms"} {
-		e := engine(t, sim.Options{TokenRate: 20, Latency: 300 * time.Millisecond})
-		r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{6}, InputLen: "10", OutputLen: "8", LeaveShare: 0.5, LeavePhase: phase})
-		l := r.Penstock.Leave
-		if l == nil || l.Left < 5 || l.Verified == nil || !*l.Verified || *l.Leaked != 0 || l.Source != "vllm:num_requests_running" {
-			t.Errorf("%s: %+v", phase, l)
-		}
-		if n := e.Stats().Aborted; int(n) < l.Left {
-			t.Errorf("%s: %d left, the engine saw %d", phase, l.Left, n)
-		}
-		if r.Failed != 0 || r.Completed+l.Left != 30 {
-			t.Errorf("%s: %d completed, %d failed, %d left", phase, r.Completed, r.Failed, l.Left)
-		}
+		t.Run(phase, func(t *testing.T) {
+			t.Parallel()
+			e := engine(t, sim.Options{TokenRate: 20, Latency: 300 * time.Millisecond})
+			r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{6}, InputLen: "10", OutputLen: "8", LeaveShare: 0.5, LeavePhase: phase})
+			l := r.Penstock.Leave
+			if l == nil || l.Left < 5 || l.Verified == nil || !*l.Verified || *l.Leaked != 0 || l.Source != "vllm:num_requests_running" {
+				t.Errorf("%s: %+v", phase, l)
+			}
+			if n := e.Stats().Aborted; int(n) < l.Left {
+				t.Errorf("%s: %d left, the engine saw %d", phase, l.Left, n)
+			}
+			if r.Failed != 0 || r.Completed+l.Left != 30 {
+				t.Errorf("%s: %d completed, %d failed, %d left", phase, r.Completed, r.Failed, l.Left)
+			}
+		})
 	}
 }
 
 // TestEvents posts in the middle of a run, and counts what failed afterwards.
 func TestEvents(t *testing.T) {
+	t.Parallel()
 	e := engine(t, sim.Options{})
 	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: 2 * time.Second, InputLen: "10", OutputLen: "2", At: []string{"1s:post=" + e.URL() + `/sim/fault {"fault":"status=503"}`, "9s:kill=999999"}})
 	ev := r.Penstock.Events

@@ -19,7 +19,14 @@ func TestOverhead(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
 	}
+	t.Parallel()
 	ownProgram(t)
+	t.Run("beside", overheadBeside)
+	t.Run("alone", overheadAlone)
+}
+
+func overheadBeside(t *testing.T) {
+	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out.json")
 	c := &OverheadCmd{Rounds: 2, Duration: 300 * time.Millisecond, Streams: 2, Hold: 4, Tests: []string{"request", "latency"}, Beside: []string{"nginx", "haproxy"}, Output: out}
 	var text bytes.Buffer
@@ -29,7 +36,11 @@ func TestOverhead(t *testing.T) {
 	if b, err := os.ReadFile(out); err != nil || !bytes.Contains(b, []byte(`"penstock"`)) {
 		t.Errorf("file: %v %s", err, b)
 	}
-	c = &OverheadCmd{Rounds: 1, Duration: 300 * time.Millisecond, Streams: 2, Hold: 4, Tests: []string{"latency", "token", "memory"}}
+}
+
+func overheadAlone(t *testing.T) {
+	t.Parallel()
+	c := &OverheadCmd{Rounds: 1, Duration: 300 * time.Millisecond, Streams: 2, Hold: 4, Tests: []string{"latency", "token", "memory"}}
 	r, err := c.measure(context.Background(), io.Discard)
 	if err != nil {
 		t.Fatal(err)

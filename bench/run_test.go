@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +20,20 @@ import (
 	"penstock/bench/sim"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets more tests run side by side than there are processors: those that are marked so wait for engines, most of the time.
+// What is measured to the millisecond, and what computes, is not marked and runs alone.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if programDir != "" {
+			_ = os.RemoveAll(programDir)
+		}
+		os.Exit(code)
+	}))
+}
 
 // engine starts a simulated engine.
 func engine(t *testing.T, o sim.Options) *sim.Engine {
@@ -101,25 +116,33 @@ func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestStall holds the point of an open loop: a server that stalls for a second is seen to stall by every request that was due in
 // that second, even when the client may have but one request in flight.
 func TestStall(t *testing.T) {
+	t.Parallel()
 	for _, limit := range [][]int{nil, {1}} {
-		server := httptest.NewServer(&stalling{})
-		r, records := bench(t, Options{
-			BaseURL: server.URL, Model: "m", Header: []string{"X-Stall: yes"}, RequestRate: []string{"50"}, Arrival: "constant",
-			Duration: 3 * time.Second, MaxConcurrency: limit, InputLen: "4", OutputLen: "1",
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			t.Parallel()
+			stall(t, limit)
 		})
-		server.Close()
-		if r.Failed != 0 || len(records) < 140 {
-			t.Fatalf("failed %d of %d", r.Failed, len(records))
-		}
-		// A third of the requests fell into the stall; half of these waited more than half a second.
-		got := r.Penstock.Total.Latency[TTFTFromSchedule]
-		if p := got.Percentile(90); p < 500 || got.Max < 900 {
-			t.Errorf("limit %v: TTFT from schedule p90 %.0f ms, max %.0f ms: the stall is not seen", limit, p, got.Max)
-		}
-		sent := r.Penstock.Total.Latency[TTFT]
-		if limit != nil && sent.Percentile(90) > 500 {
-			t.Errorf("limit 1: TTFT from send p90 %.0f ms: only one request was sent into the stall", sent.Percentile(90))
-		}
+	}
+}
+
+func stall(t *testing.T, limit []int) {
+	server := httptest.NewServer(&stalling{})
+	r, records := bench(t, Options{
+		BaseURL: server.URL, Model: "m", Header: []string{"X-Stall: yes"}, RequestRate: []string{"50"}, Arrival: "constant",
+		Duration: 3 * time.Second, MaxConcurrency: limit, InputLen: "4", OutputLen: "1",
+	})
+	server.Close()
+	if r.Failed != 0 || len(records) < 140 {
+		t.Fatalf("failed %d of %d", r.Failed, len(records))
+	}
+	// A third of the requests fell into the stall; half of these waited more than half a second.
+	got := r.Penstock.Total.Latency[TTFTFromSchedule]
+	if p := got.Percentile(90); p < 500 || got.Max < 900 {
+		t.Errorf("limit %v: TTFT from schedule p90 %.0f ms, max %.0f ms: the stall is not seen", limit, p, got.Max)
+	}
+	sent := r.Penstock.Total.Latency[TTFT]
+	if limit != nil && sent.Percentile(90) > 500 {
+		t.Errorf("limit 1: TTFT from send p90 %.0f ms: only one request was sent into the stall", sent.Percentile(90))
 	}
 }
 
@@ -153,6 +176,7 @@ func TestUsageErrors(t *testing.T) {
 
 // TestInterrupt stops a run that would take an hour.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	e := engine(t, sim.Options{TokenRate: 50})
 	ctx, stop := context.WithCancel(t.Context())
 	o := Options{BaseURL: e.URL(), Duration: time.Hour, MaxConcurrency: []int{4}, InputLen: "10", OutputLen: "5", NoFloor: true}
@@ -171,6 +195,7 @@ func TestInterrupt(t *testing.T) {
 
 // TestFaults sees what an engine's faults make of streams: the kind of failure, and the fault of the stream.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for fault, want := range map[string]struct{ err, fault string }{
 		"":                {},
 		"crlf+split+bom":  {},
@@ -194,6 +219,7 @@ func TestFaults(t *testing.T) {
 		"stall-after=2":   {ErrTimeout, ""},
 	} {
 		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
 			e := engine(t, sim.Options{})
 			o := Options{BaseURL: e.URL(), NumPrompts: 6, MaxConcurrency: []int{2}, InputLen: "10", OutputLen: "8", RequestTimeout: 20 * time.Second}
 			if fault != "" {
@@ -240,6 +266,7 @@ func TestArguments(t *testing.T) {
 
 // TestIdleClosed sends on connections that the engine closes after a short idle time: no request fails for it.
 func TestIdleClosed(t *testing.T) {
+	t.Parallel()
 	e := engine(t, sim.Options{KeepAlive: 50 * time.Millisecond})
 	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"12"}, Arrival: "constant", NumPrompts: 30, InputLen: "5", OutputLen: "2"})
 	if r.Failed != 0 || r.Completed != 30 {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -133,20 +135,32 @@ func TestScenarioThatNeedsItsFleet(t *testing.T) {
 	}
 }
 
-// ownProgram builds the program and makes children of it.
+// ownProgram builds the program, once for all tests, and makes children of it.
 func ownProgram(t *testing.T) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "penstock")
-	if out, err := exec.Command("go", "build", "-o", path, "..").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v: %s", err, out)
+	if err := built(); err != nil {
+		t.Fatal(err)
 	}
-	was := executable
-	executable = func() (string, error) { return path, nil }
-	t.Cleanup(func() { executable = was })
 }
+
+// programDir is where it is; empty when no test needed it.
+var programDir string
+
+var built = sync.OnceValue(func() (err error) {
+	if programDir, err = os.MkdirTemp("", "penstock-bench-test-"); err != nil {
+		return err
+	}
+	path := filepath.Join(programDir, "penstock")
+	executable = func() (string, error) { return path, nil }
+	if out, err := exec.Command("go", "build", "-o", path, "..").CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w: %s", err, out)
+	}
+	return nil
+})
 
 // TestFleet plays a small failover and a small reload with real processes.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	ownProgram(t)
 	sim := []string{"--token-rate=100", "--slots=64"}
 	f, err := startFleet(context.Background(), fleetSpec{
