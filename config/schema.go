@@ -53,6 +53,7 @@ type Log struct {
 	Format       string `yaml:"format"` // json | console
 	Access       bool   `yaml:"access"`
 	DebugHeaders bool   `yaml:"debug_headers"`
+	Client       bool   `yaml:"client"` // the peer's address in access lines
 }
 
 // Tracing holds the OTLP/HTTP endpoint; empty is off.

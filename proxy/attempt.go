@@ -163,7 +163,9 @@ func (a *attempt) refusal() *failure {
 	after := retryAfter(a.x.Header("Retry-After"), now)
 	if status == 404 && !e.ClientFault && a.call.ep.enginePath == "" && a.native == nil { // else the path may be what is not there
 		a.lease.Upstream().ModelGone(a.target.Served)
-		after = max(after, a.call.model.route.NextChance(now))
+		f := fromStatus(status, &e, max(after, a.call.model.route.NextChance(now)))
+		f.outcome = upstreams.OutcomeModelGone
+		return f
 	}
 	return fromStatus(status, &e, after)
 }

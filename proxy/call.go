@@ -59,6 +59,7 @@ type Call struct {
 	prefix   []uint64    // hashes of the prompt's beginning, for prefix affinity
 	targets  int         // engines that were tried
 	sends    int         // requests that were written
+	lethal   uint64      // hash of a body that has cost an engine; 0: none
 	begun    *generation // of the configuration it began with
 	shown    shown       // what others may read while it runs
 	phase    atomic.Pointer[observe.Phase]
@@ -94,6 +95,9 @@ func (e *Edge) begin(ctx *fasthttp.RequestCtx, ep *endpoint) *Call {
 	c.conn = listen.ConnOf(ctx.Conn())
 	c.id = appendRequestID(c.id[:0])
 	c.record = observe.Record{Dialect: ep.dialect.name, Start: e.now()}
+	if c.snap.Config.Log.Client {
+		c.record.Client = ctx.RemoteIP().String()
+	}
 	if e.tracer != nil {
 		c.span = e.tracer.Call(ep.traced(), clientTraceparent(&ctx.Request.Header), c.record.Start)
 	}

@@ -13,6 +13,9 @@ import (
 // something to commit. It returns nil when the answer has been handed to fasthttp: whole, or as a relay that goes on from
 // here. Otherwise the call ends with the *failure.
 func (c *Call) dispatch() *failure {
+	if f := c.withheld(c.record.Start); f != nil {
+		return f
+	}
 	var first *failure
 	for {
 		now := c.edge.now()
@@ -34,8 +37,10 @@ func (c *Call) dispatch() *failure {
 		c.asked = now.Add(c.record.Queue - queued)
 		f := c.try(lease, target)
 		if f == nil {
+			c.survived()
 			return nil
 		}
+		c.lost(f, now)
 		c.attempt.note(f)
 		c.attempt.end(f.outcome)
 		if first == nil {

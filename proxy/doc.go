@@ -53,6 +53,9 @@
 // so upstreams that only the new file has are probed for it while they are not live yet. A file that asks for what runs is no
 // new version; watchers and signals may ask as often as they like.
 //
+// A request may be what its engine dies of. A body that has cost two engines is not sent to a third while they are down
+// (lethal.go): the client that tries again would else take the fleet with it.
+//
 // A drain (drain.go) leaves the port first and the connections after it, each when its client has been told or has nothing
 // on its way (package listen). fasthttp's own shutdown comes last, because it closes kept connections without a look.
 package proxy

@@ -63,6 +63,7 @@ type Edge struct {
 	keys    *limit.Keys
 	memory  *limit.Memory
 	retries *limit.Retries
+	lethal  *lethal
 
 	started   time.Time
 	registry  registry                // metrics of the upstreams
@@ -100,6 +101,7 @@ func New(o Options) (*Edge, error) {
 	e.memory = limit.NewMemory(c.Limits.BodyMemory.Of(o.MemoryLimit))
 	e.keys = limit.NewKeys(retiredKeys, e.started)
 	e.retries = limit.NewRetries(e.started)
+	e.lethal = newLethal()
 	var err error
 	if e.set, err = upstreams.NewSet(upstreams.Options{
 		Log:      o.Log,
@@ -113,7 +115,7 @@ func New(o Options) (*Edge, error) {
 	if err := e.apply(candidate{file: c}, new(ReloadResult)); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
-	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(c), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic}); err != nil {
+	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(c), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, RequestID: appendRequestID}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	e.observeSelf()

@@ -99,7 +99,7 @@ func (h *health) outcome(o Outcome, trial bool, now time.Time) (look bool) {
 	switch o {
 	case OutcomeUnreachable:
 		look = h.missed()
-	case OutcomeOK, OutcomeRefused, OutcomeRejected, OutcomeBadResponse:
+	case OutcomeOK, OutcomeRefused, OutcomeRejected, OutcomeModelGone, OutcomeBadResponse:
 		h.unreachable, h.suspect = 0, false // somebody answered
 	case OutcomeTimeout, OutcomeClientGone:
 		look = o == OutcomeTimeout // a frozen engine is found by its probe sooner than by further calls

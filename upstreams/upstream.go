@@ -38,12 +38,13 @@ const (
 	OutcomeBadResponse         // a 5xx, a broken or cut reply, a reply that makes no sense
 	OutcomeRefused             // the engine said it is full: 429, 503 with Retry-After, Profile.Overload
 	OutcomeRejected            // the engine refused the request itself: 400, 413, 422, Profile.ClientFault
+	OutcomeModelGone           // it answered 404 for a model that it is configured to serve
 	outcomeCount
 )
 
 // String returns the outcome as a metric label.
 func (o Outcome) String() string {
-	return [...]string{"ok", "client_gone", "timeout", "unreachable", "bad_response", "refused", "rejected"}[o]
+	return [...]string{"ok", "client_gone", "timeout", "unreachable", "bad_response", "refused", "rejected", "model_gone"}[o]
 }
 
 // failed reports whether the outcome counts against the upstream.

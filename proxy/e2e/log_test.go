@@ -78,6 +78,18 @@ func TestAccessSwitch(t *testing.T) {
 	}
 }
 
+// TestClientAddress: the peer's address is in the line when it is asked for, and nowhere else.
+func TestClientAddress(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{false, true} {
+		p := start(t, setup{top: fmt.Sprintf("log: { client: %v }", on)})
+		p.post(chatPath, p.chat("")).wantStatus(200)
+		p.rest()
+		want := map[bool]string{false: `"client":"-"`, true: `"client":"127.0.0.1"`}[on]
+		waitFor(t, patience, "the line is written", func() bool { return strings.Contains(p.log.String(), want) })
+	}
+}
+
 func TestDebugHeaders(t *testing.T) {
 	t.Parallel()
 	p := start(t, setup{top: "log: { debug_headers: true }", upstream: "concurrency: 1"})

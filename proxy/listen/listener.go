@@ -18,6 +18,8 @@ type Options struct {
 	// KeepSocket says that the socket outlives this process, because a service manager holds it: Leave does not touch its
 	// queue.
 	KeepSocket bool
+	// RequestID appends a fresh request id, for the answer to one connection too many; nil: that answer has none.
+	RequestID func([]byte) []byte
 }
 
 // Listener accepts *Conn and watches them. Its methods may be called from any goroutine.
@@ -26,6 +28,7 @@ type Listener struct {
 	max        atomic.Int64
 	tls        bool
 	keepSocket bool
+	requestID  func([]byte) []byte
 	leaving    atomic.Bool // Leave has closed the listener
 	watch      *watch
 	lingering  gate
@@ -41,7 +44,7 @@ type Listener struct {
 
 // New wraps ln, whose connections must be TCP.
 func New(ln net.Listener, o Options) (*Listener, error) {
-	l := &Listener{Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, conns: map[*Conn]struct{}{}}
+	l := &Listener{Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, requestID: o.RequestID, conns: map[*Conn]struct{}{}}
 	l.SetMax(o.MaxConns)
 	var err error
 	if l.watch, err = newWatch(l); err != nil {
@@ -110,8 +113,22 @@ func (l *Listener) forget(c *Conn) {
 
 const rejection = `{"error":{"message":"The edge has as many connections as it may. Retry shortly.","type":"api_error","code":"too_many_connections","param":null}}`
 
-var rejectionBytes = []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: " +
-	strconv.Itoa(len(rejection)) + "\r\nRetry-After: 1\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n" + rejection)
+const rejectionHead = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nCache-Control: no-store\r\nConnection: close\r\n"
+
+// rejection503 is the whole answer. Both names of the request id are there, as in every other answer.
+func (l *Listener) rejection503() []byte {
+	b := append(make([]byte, 0, 512), rejectionHead...)
+	if l.requestID != nil {
+		b = append(b, "Request-Id: "...)
+		from := len(b)
+		b = l.requestID(b)
+		id := b[from:]
+		b = append(append(b, "\r\nX-Request-Id: "...), id...)
+		b = append(b, "\r\n"...)
+	}
+	b = strconv.AppendInt(append(b, "Content-Length: "...), int64(len(rejection)), 10)
+	return append(append(b, "\r\n\r\n"...), rejection...)
+}
 
 // reject answers and closes a connection beyond the bound. The socket is new, so the few bytes fit its buffer. It is not
 // counted as open while it lingers: those who are turned away would keep the others out.
@@ -119,7 +136,7 @@ func (l *Listener) reject(c *net.TCPConn) {
 	l.rejected.Add(1)
 	if !l.tls {
 		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		_, _ = c.Write(rejectionBytes)
+		_, _ = c.Write(l.rejection503())
 		if l.drain(c, c.Close) {
 			return
 		}

@@ -265,6 +265,9 @@ func TestFault89_TooManyConnections(t *testing.T) {
 		if r.status != 503 || r.header.Get("Retry-After") != "1" || !strings.Contains(r.body, `"code":"too_many_connections"`) {
 			t.Errorf("%d %v %s", r.status, r.header, r.body)
 		}
+		if id := r.header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") || len(id) != 30 || r.header.Get("Request-Id") != id {
+			t.Errorf("the request ids are %v", r.header)
+		}
 		if rest, ok := c.closed(patience); !ok || rest != "" {
 			t.Errorf("not closed, or more came: %q", rest)
 		}

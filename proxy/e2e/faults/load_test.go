@@ -363,3 +363,43 @@ func (e *edge) load(w way, clients int, control string, length time.Duration) (s
 	slices.Sort(refusals)
 	return served, refusals
 }
+
+// TestFault90_RequestThatKills: a request that ends its engine's process takes two with it, and no third while those are
+// down, however often its client asks; other requests are served, and with an engine back the request is sent again.
+func TestFault90_RequestThatKills(t *testing.T) {
+	t.Parallel()
+	inWays(t, allWays, setup{engines: append(two(), two()...), upstream: "probe: { interval: 200ms, fall: 1, rise: 1 }"}, func(e *edge, w way) {
+		const lethal = `"fault":"reset-before"`
+		killed := map[int]bool{}
+		kill := func() { // what has read a request that it did not survive is dead
+			for i, engine := range e.engines {
+				if engine.Stats().Faults > 0 && !killed[i] {
+					killed[i] = true
+					e.retire(i)
+				}
+			}
+			waitFor(e.t, patience, "the dead are known", func() bool { return e.metric("penstock_upstream_up") == float64(len(e.engines)-len(killed)) })
+		}
+		e.ask(w, lethal).wantRefused(w, unreachable)
+		e.wantTold(w, unreachable, "upstream_fail", 2)
+		kill()
+		if len(killed) != 2 {
+			e.t.Fatalf("%d engines were asked", len(killed))
+		}
+		e.wantSent(2)
+		for range 3 {
+			e.ask(w, lethal).wantRefused(w, engineFailed)
+			e.wantTold(w, engineFailed, "upstream_fail", 0)
+		}
+		e.wantSent(2)
+		e.ask(w, "").text(w)
+		for i := range killed { // whichever comes first
+			if err := e.engines[i].Relisten(); err != nil {
+				e.t.Fatal(err)
+			}
+			break
+		}
+		waitFor(e.t, patience, "one is back", func() bool { return e.metric("penstock_upstream_up") == 3 })
+		e.ask(w, lethal).wantRefused(w, unreachable)
+	})
+}

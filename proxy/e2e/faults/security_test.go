@@ -251,9 +251,9 @@ func TestSecurity8_NoneUnlimited(t *testing.T) {
 	}
 }
 
-// TestSecurity10_CORS: no page may read an answer unless its origin is listed; then that origin and no star, and never
-// credentials.
-func TestSecurity10_CORS(t *testing.T) {
+// TestFault93_CrossOrigin, which is rule 10 of the checklist as well: no page may read an answer unless its origin is listed;
+// then that origin and no star, and never credentials. A star that the operator lists is a star without credentials.
+func TestFault93_CrossOrigin(t *testing.T) {
 	t.Parallel()
 	const evil, good = "https://evil.example", "https://app.example"
 	preflight := func(e *edge, origin, path string) *reply {
@@ -285,6 +285,12 @@ func TestSecurity10_CORS(t *testing.T) {
 			if r.header.Get("Access-Control-Allow-Credentials") != "" || !strings.Contains(r.header.Get("Vary"), "Origin") {
 				t.Errorf("%s: %v", w, r.header)
 			}
+		}
+	}
+	star := start(t, setup{top: `cors: { origins: ["*"] }`})
+	for _, r := range []*reply{preflight(star, evil, chat.path), star.post(chat.path, chat.body("sim", prompt, ""), "Origin: "+evil)} {
+		if got := r.header.Get("Access-Control-Allow-Origin"); got != "*" || r.header.Get("Access-Control-Allow-Credentials") != "" || r.status >= 300 {
+			t.Errorf("for everybody: %d %v", r.status, r.header)
 		}
 	}
 }

@@ -113,6 +113,7 @@ func TestFault28_ModelGone(t *testing.T) {
 			engine := e.engines[0]
 			engine.SetModels("another")
 			e.ask(w, "").wantRefused(w, noRoute)
+			e.wantResult("model_gone", 1)
 			asked := engine.Stats().Requests
 			e.ask(w, "").wantRefused(w, noRoute)
 			if n := engine.Stats().Requests; n != asked {

@@ -1,0 +1,123 @@
+package faults
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// heldStreams is how many streams TestFault86_HeldStreams holds: the row's ten thousand in the long form, as far as the
+// descriptors of this process go, which is the client and the engine of each.
+func heldStreams(t *testing.T) int {
+	n := 2000
+	if full(t) {
+		n = 10_000
+	}
+	var limit syscall.Rlimit
+	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	if most := int(limit.Cur/2) - 600; n > most {
+		t.Logf("the limit on descriptors allows %d streams of %d", most, n)
+		n = most
+	}
+	return n
+}
+
+// TestFault86_HeldStreams: thousands of streams whose engines are silent for the time are all whole at the end, are counted,
+// and cost a bounded amount of memory each.
+func TestFault86_HeldStreams(t *testing.T) {
+	t.Parallel()
+	streams := heldStreams(t)
+	goOn := make(chan struct{})
+	f := fake(t, func(c *fakeCall) {
+		if !strings.Contains(c.body, `"stream":true`) {
+			c.answer()
+			return
+		}
+		c.head("text/event-stream", -1)
+		c.chunk("data: " + streamAnswer[0] + "\n\n")
+		<-goOn
+		for _, data := range append(streamAnswer[1:len(streamAnswer):len(streamAnswer)], "[DONE]") {
+			c.chunk("data: " + data + "\n\n")
+		}
+		c.chunk("")
+	})
+	let := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(let) // before the engine waits for its goroutines
+	e := start(t, setup{fakes: []string{f.url}, upstream: "concurrency: 20000", timeouts: "first_event: 10m, idle: 10m", stream: "keepalive: 0s"})
+	request := []byte(e.request(chatStream.path, chatStream.body("sim", prompt, "")))
+	held := make([]net.Conn, streams)
+	defer func() {
+		for _, c := range held {
+			if c != nil {
+				c.Close()
+			}
+		}
+	}()
+	open := func(i int) {
+		c, err := net.Dial("tcp", e.addr)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		held[i] = c
+		_ = c.SetDeadline(time.Now().Add(10 * patience))
+		_, _ = c.Write(request)
+		if got := readUntil(c, `"content":"Go"`); !bytes.Contains(got, []byte(`"content":"Go"`)) {
+			t.Errorf("stream %d does not begin: %.200s", i, got)
+		}
+	}
+	open(0)
+	before := e.memory("VmRSS")
+	inParallel(streams-1, func(i int) { open(i + 1) })
+	if n := e.metric("penstock_calls_inflight"); n != float64(streams) {
+		t.Errorf("%v calls are in flight, want %d", n, streams)
+	}
+	each := (e.memory("VmRSS") - before) / int64(streams)
+	t.Logf("%d streams are held, at %d bytes each", streams, each)
+	if each > 33<<10 && !raceOn {
+		t.Errorf("a held stream costs %d bytes", each)
+	}
+	e.ask(chat, "").text(chat) // somebody else is served meanwhile
+	let()
+	inParallel(streams, func(i int) {
+		if held[i] == nil {
+			return
+		}
+		if got := readUntil(held[i], "[DONE]"); !bytes.Contains(got, []byte(`"finish_reason":"stop"`)) || !bytes.Contains(got, []byte("data: [DONE]")) {
+			t.Errorf("stream %d is not whole: %.300s", i, got)
+		}
+	})
+}
+
+// inParallel calls f with 0 to n-1 from a few goroutines.
+func inParallel(n int, f func(i int)) {
+	var group sync.WaitGroup
+	const workers = 8
+	for w := range workers {
+		group.Go(func() {
+			for i := w; i < n; i += workers {
+				f(i)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// readUntil reads until what has come holds mark, or no more comes.
+func readUntil(r io.Reader, mark string) []byte {
+	var got []byte
+	piece := make([]byte, 2<<10)
+	for !bytes.Contains(got, []byte(mark)) {
+		n, err := r.Read(piece)
+		got = append(got, piece[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	return got
+}
