@@ -252,6 +252,20 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 	}
 }
 
+// rests reports whether nothing has come that pull could take, so that it would wait.
+func (a *attempt) rests() bool {
+	return a.headed && a.events != nil && a.bad == nil && !a.events.Ready()
+}
+
+// rest waits until something has come that pull can take, until the given time or a failure, which pull will tell. While it
+// waits the attempt holds no buffer; it is called with none of the caller's, either.
+func (a *attempt) rest(until time.Time) {
+	if a.rests() {
+		a.events.Rest()
+		a.x.Wait(earlier(until, a.deadline()))
+	}
+}
+
 // failed ends pull at an event that cannot be delivered. What came before it goes out first, as it would have if the bytes
 // had come in other reads: how they are cut must not decide between a clean status and an error in the stream.
 func (a *attempt) failed(dst []byte, before int, err error) ([]byte, bool, error) {

@@ -47,10 +47,10 @@ type Call struct {
 	upstream     *upstreams.Upstream // of the last attempt
 
 	stream      stream
-	passthrough *chat.Stream      // kept from call to call
-	completion  *chat.Completion  // kept from call to call
+	passthrough *chat.Stream      // of a stream of the chat dialect
+	completion  *chat.Completion  // of a whole answer
 	responses   *responses.Answer // of a Responses call
-	messages    *messagesCall     // kept from call to call; nil before the first in that dialect
+	messages    *messagesCall     // of a Messages call
 	answer      chat.Answer
 	usage       chat.Usage
 
@@ -81,9 +81,7 @@ type Call struct {
 // abortCause says why a call was ended from outside.
 type abortCause struct{ err error }
 
-var callPool = sync.Pool{New: func() any {
-	return &Call{passthrough: new(chat.Stream), completion: new(chat.Completion)}
-}}
+var callPool = sync.Pool{New: func() any { return new(Call) }}
 
 // begin makes the call for one request of ep.
 func (e *Edge) begin(ctx *fasthttp.RequestCtx, ep *endpoint) *Call {
@@ -168,7 +166,7 @@ func (c *Call) finish() {
 	c.begun.calls.Add(-1)
 	c.edge.calls.Finish(&c.record, now)
 	c.span.End(&c.record, now)
-	c.releaseResponses()
+	c.releaseAnswer()
 	c.recycle()
 }
 
@@ -181,12 +179,7 @@ func (c *Call) learn() {
 
 // recycle returns the call to the pool with what is worth keeping.
 func (c *Call) recycle() {
-	id, tried, prefix, passthrough, completion := c.id, c.tried[:0], c.prefix[:0], c.passthrough, c.completion
-	messages := c.messages
-	if messages != nil {
-		messages.release()
-	}
-	*c = Call{id: id, tried: tried, prefix: prefix, passthrough: passthrough, completion: completion, messages: messages}
+	*c = Call{id: c.id, tried: c.tried[:0], prefix: c.prefix[:0]}
 	callPool.Put(c)
 }
 
@@ -196,6 +189,9 @@ func (c *Call) releaseChat() {
 		c.chat.Reset()
 		requestPool.Put(c.chat)
 		c.chat = nil
+	}
+	if c.messages != nil {
+		c.messages.releaseRequest()
 	}
 }
 

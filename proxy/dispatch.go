@@ -157,11 +157,16 @@ func (c *Call) try(lease *upstreams.Lease, target *routing.Target) *failure {
 func (c *Call) tryStream() *failure {
 	a := &c.attempt
 	c.ep.answer(c)
-	out := outPool.Get().(*[]byte)
 	var commit time.Time
 	if d := c.snap.Config.Stream.CommitAfter.D(); d > 0 && !c.ep.raw {
 		commit = a.sentAt.Add(d)
 	}
+	if err := a.awaitHead(commit); err == nil {
+		a.rest(commit)
+	} else if !errors.Is(err, upstreams.ErrNotYet) {
+		return a.failureOf(err)
+	}
+	out := outPool.Get().(*[]byte)
 	first, done, err := a.pull((*out)[:chunkRoom], commit)
 	*out = first
 	switch {

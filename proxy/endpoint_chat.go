@@ -1,7 +1,16 @@
 package proxy
 
 import (
+	"sync"
+
 	"penstock/config"
+	"penstock/translate/chat"
+)
+
+// Streams of the chat dialect and views of whole answers are needed by the calls that they are the answers of, and by no other.
+var (
+	passthroughs = sync.Pool{New: func() any { return new(chat.Stream) }}
+	completions  = sync.Pool{New: func() any { return new(chat.Completion) }}
 )
 
 // endpointChat is POST /v1/chat/completions: the pass-through, where bytes are preserved.
@@ -14,16 +23,47 @@ var endpointChat = &endpoint{
 		c.answerAs("chatcmpl-")
 		c.answer.IncludeUsage = c.chat.IncludeUsage
 		c.answer.StripReasoning = !c.chat.IncludeReasoning
+		if c.passthrough == nil {
+			c.passthrough = passthroughs.Get().(*chat.Stream)
+		}
 		c.passthrough.Reset(&c.answer)
 		c.stream = c.passthrough
 	},
 	whole: func(c *Call, dst, completion []byte) ([]byte, error) {
-		if err := c.completion.Parse(completion); err != nil {
+		whole, err := c.parseWhole(completion)
+		if err != nil {
 			return dst, err
 		}
-		c.usage = c.completion.Usage()
-		return c.completion.Append(dst, &c.answer), nil
+		return whole.Append(dst, &c.answer), nil
 	},
+}
+
+// parseWhole reads a whole chat completion, which is borrowed until the call ends, and notes its usage.
+func (c *Call) parseWhole(completion []byte) (*chat.Completion, error) {
+	if c.completion == nil {
+		c.completion = completions.Get().(*chat.Completion)
+	}
+	if err := c.completion.Parse(completion); err != nil {
+		return nil, err
+	}
+	c.usage = c.completion.Usage()
+	return c.completion, nil
+}
+
+// releaseAnswer gives back what the call's answer was made with.
+func (c *Call) releaseAnswer() {
+	if c.passthrough != nil {
+		c.passthrough.Reset(nil)
+		passthroughs.Put(c.passthrough)
+		c.passthrough = nil
+	}
+	if c.completion != nil {
+		c.completion.Reset()
+		completions.Put(c.completion)
+		c.completion = nil
+	}
+	c.releaseMessages()
+	c.releaseResponses()
 }
 
 // answerAs says what every answer, put together from a stream or not, is called: prefix and the call's own id.

@@ -33,9 +33,7 @@ var endpointCountTokens = &endpoint{
 }
 
 func (c *Call) decodeCount(body []byte) error {
-	if c.messages == nil {
-		c.messages = new(messagesCall)
-	}
+	c.beginMessages()
 	m := c.messages
 	m.counted = bodyPool.Get().(*[]byte)
 	o := messages.Options{InPlace: c.snap.inPlace, Strict: c.snap.Config.Strict, Count: true}

@@ -1,25 +1,55 @@
 package proxy
 
 import (
+	"sync"
+
 	"penstock/config"
 	"penstock/translate/messages"
 )
 
 // messagesCall is what a call in the Messages dialect needs beside the chat request that it becomes.
 type messagesCall struct {
-	request messages.Request
+	request *messages.Request // until the commit: errors about the chat request are told in its words
+	echo    messages.Echo
 	stream  messages.Stream
 	counted *[]byte // the chat request of a count_tokens call, until it is over
 }
 
-// release lets go of the call, for the next one.
-func (m *messagesCall) release() {
-	m.request.Reset()
+var (
+	messagesCalls    = sync.Pool{New: func() any { return new(messagesCall) }}
+	messagesRequests = sync.Pool{New: func() any { return new(messages.Request) }}
+)
+
+// beginMessages prepares for a request in the Messages dialect.
+func (c *Call) beginMessages() {
+	c.messages = messagesCalls.Get().(*messagesCall)
+	c.messages.request = messagesRequests.Get().(*messages.Request)
+}
+
+// releaseRequest gives the request back, of which an answer needs the echo alone.
+func (m *messagesCall) releaseRequest() {
+	if m.request != nil {
+		m.request.Reset()
+		messagesRequests.Put(m.request)
+		m.request = nil
+	}
+}
+
+// releaseMessages gives back what a Messages call holds.
+func (c *Call) releaseMessages() {
+	m := c.messages
+	if m == nil {
+		return
+	}
+	m.releaseRequest()
 	m.stream.Reset(nil)
+	m.echo = messages.Echo{}
 	if m.counted != nil {
 		recycleBody(m.counted)
 		m.counted = nil
 	}
+	messagesCalls.Put(m)
+	c.messages = nil
 }
 
 // endpointMessages is POST /v1/messages, translated to chat and back.
@@ -36,17 +66,18 @@ var endpointMessages = &endpoint{
 	},
 	answer: func(c *Call) {
 		c.answerAs("msg_")
-		e := &c.messages.request.Echo
-		e.Model, e.ID, e.RequestID = c.answer.Model, c.answer.ID, string(c.id)
-		c.messages.stream.Reset(e)
-		c.stream = &c.messages.stream
+		m := c.messages
+		m.echo = m.request.Echo
+		m.echo.Model, m.echo.ID, m.echo.RequestID = c.answer.Model, c.answer.ID, string(c.id)
+		m.stream.Reset(&m.echo)
+		c.stream = &m.stream
 	},
 	whole: func(c *Call, dst, completion []byte) ([]byte, error) {
-		if err := c.completion.Parse(completion); err != nil {
+		whole, err := c.parseWhole(completion)
+		if err != nil {
 			return dst, err
 		}
-		c.usage = c.completion.Usage()
-		return messages.AppendResponse(dst, c.completion, &c.messages.request.Echo)
+		return messages.AppendResponse(dst, whole, &c.messages.echo)
 	},
 }
 
@@ -54,9 +85,7 @@ func explainMessages(c *Call, err error) error { return c.messages.request.Expla
 
 // decodeMessages puts the chat request that the client's body amounts to in its place.
 func (c *Call) decodeMessages(body []byte) error {
-	if c.messages == nil {
-		c.messages = new(messagesCall)
-	}
+	c.beginMessages()
 	o := messages.Options{InPlace: c.snap.inPlace, Strict: c.snap.Config.Strict}
 	return c.translate(func(dst []byte) ([]byte, error) {
 		return c.messages.request.Decode(dst, body, c.chat, o)

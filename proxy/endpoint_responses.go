@@ -25,11 +25,11 @@ var endpointResponses = &endpoint{
 		c.stream = c.responses
 	},
 	whole: func(c *Call, dst, completion []byte) ([]byte, error) {
-		if err := c.completion.Parse(completion); err != nil {
+		whole, err := c.parseWhole(completion)
+		if err != nil {
 			return dst, err
 		}
-		c.usage = c.completion.Usage()
-		return c.responses.AppendWhole(dst, c.completion)
+		return c.responses.AppendWhole(dst, whole)
 	},
 }
 

@@ -23,7 +23,7 @@ import (
 // A relay is not pooled: the call behind it is, and a stale second Close must not end somebody else's call.
 type relay struct {
 	call *Call
-	out  *[]byte // chunkRoom bytes, then what the client is to get next
+	out  *[]byte // chunkRoom bytes, then what the client is to get next; not held while nothing comes
 	done bool    // the engine has ended its reply
 	cut  bool    // and badly, in an answer that has no words for it
 }
@@ -138,6 +138,12 @@ func (r *relay) fill() {
 	if d := c.snap.Config.Stream.Keepalive.D(); d > 0 && !c.ep.raw {
 		patience = c.edge.now().Add(d)
 	}
+	if c.attempt.rests() {
+		r.giveBack()
+		c.attempt.rest(patience)
+		r.out = outPool.Get().(*[]byte)
+		*r.out = (*r.out)[:chunkRoom]
+	}
 	out, done, err := c.attempt.pull(*r.out, patience)
 	*r.out, r.done = out, done
 	c.noteFirst(c.attempt.readAt)
@@ -211,10 +217,16 @@ func (r *relay) Close() error {
 	if c.record.Outcome == "" { // the head could not be written
 		c.fail(fromAbort(errClientGone))
 	}
-	if cap(*r.out) <= maxPooledOut {
+	r.giveBack()
+	c.finish()
+	return nil
+}
+
+// giveBack returns the buffer, if there is one, to its pool.
+func (r *relay) giveBack() {
+	if r.out != nil && cap(*r.out) <= maxPooledOut {
 		*r.out = (*r.out)[:0]
 		outPool.Put(r.out)
 	}
-	c.finish()
-	return nil
+	r.out = nil
 }

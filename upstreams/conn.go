@@ -29,6 +29,10 @@ type conn struct {
 	probed  peeked
 	lastErr error
 	one     [1]byte
+
+	grab    func(fd uintptr) bool // fetch's, likewise; nil where there is no fetch
+	fetched *[readBuffer]byte     // what it has read, the first bytes of it
+	count   int
 }
 
 // peeked is what a look at a socket's receive queue found.
@@ -48,7 +52,7 @@ func newConn(tcp *net.TCPConn) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{nc: tcp, tcp: tcp, raw: raw}
-	c.probe = c.look
+	c.bind()
 	return c, nil
 }
 
@@ -74,13 +78,41 @@ func (c *conn) read(p []byte, until time.Time) (int, error) {
 		if err == nil {
 			continue // TLS returns nothing for an empty record
 		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err = c.late(err, until); err != nil {
 			return 0, err
 		}
-		if !until.IsZero() && !time.Now().Before(until) {
-			return 0, ErrNotYet
-		}
+	}
+}
+
+// late says what the error of a read amounts to: nil when only an old deadline has fired, and the read is to be repeated.
+func (c *conn) late(err error, until time.Time) error {
+	switch {
+	case !errors.Is(err, os.ErrDeadlineExceeded):
+		return err
+	case !until.IsZero() && !time.Now().Before(until):
+		return ErrNotYet
+	}
+	c.readWithin(until)
+	return nil
+}
+
+// fetches reports whether fetch can be used.
+func (c *conn) fetches() bool { return c.grab != nil && !c.secured }
+
+// fetch is read into a buffer of readBuffers, which is taken only when there is something to put into it: as long as it
+// waits, a connection holds none. The buffer is the caller's if n is not 0, and nil otherwise. See fetches.
+func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
+	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
 		c.readWithin(until)
+	}
+	for {
+		if err = c.raw.Read(c.grab); err == nil {
+			b, c.fetched = c.fetched, nil
+			return b, c.count, c.lastErr
+		}
+		if err = c.late(err, until); err != nil {
+			return nil, 0, err
+		}
 	}
 }
 

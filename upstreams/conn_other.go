@@ -11,7 +11,8 @@ const canPeek = false
 // stalePatience is how long the check before reuse waits for a byte or a close. It is the price of a reuse.
 const stalePatience = 200 * time.Microsecond
 
+// bind has nothing to prepare: there is neither peek nor fetch.
+func (c *conn) bind() {}
+
 // peek sees nothing.
 func (c *conn) peek() peeked { return peekedQuiet }
-
-func (c *conn) look(uintptr) {}

@@ -4,6 +4,8 @@ package upstreams
 
 import (
 	"errors"
+	"io"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +17,9 @@ const canPeek = true
 // stalePatience is for TLS only, where a peek has found the socket empty already: a deadline that has passed makes the
 // read look into the TLS buffers and no further.
 const stalePatience = -time.Second
+
+// bind prepares c for peek and fetch.
+func (c *conn) bind() { c.probe, c.grab = c.look, c.tryFetch }
 
 // peek looks at what the socket has received, without waiting and without taking anything.
 func (c *conn) peek() peeked {
@@ -42,4 +47,27 @@ func (c *conn) look(fd uintptr) {
 		}
 		return
 	}
+}
+
+// tryFetch reads what has come and reports whether that was anything: bytes, the end or an error. The buffer is of the size
+// that one event fits in, and it goes back if there is nothing.
+func (c *conn) tryFetch(fd uintptr) bool {
+	b := readBuffers.Get().(*[readBuffer]byte)
+	n, err := syscall.Read(int(fd), b[:]) // as package net does; the race detector would not see that a unix.Read comes after a write
+	for errors.Is(err, syscall.EINTR) {
+		n, err = syscall.Read(int(fd), b[:])
+	}
+	if n > 0 {
+		c.fetched, c.count, c.lastErr = b, n, nil
+		return true
+	}
+	readBuffers.Put(b)
+	if errors.Is(err, syscall.EAGAIN) {
+		return false
+	}
+	if err == nil {
+		err = io.EOF
+	}
+	c.fetched, c.count, c.lastErr = nil, 0, err
+	return true
 }

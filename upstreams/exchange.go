@@ -24,7 +24,8 @@
 //   - Exchanges are not pooled: a recycled one would turn a late Abort into somebody else's. Their buffers are. The mutex
 //     of the exchange guards who may close the connection: whoever comes second, Abort or the return to the pool, finds
 //     that the connection is not this exchange's any more.
-//   - While a body is awaited, the exchange holds one buffer of 4 KiB, which also holds the head.
+//   - While bytes are awaited, of the head or (see Wait) of the body, the exchange holds no buffer. It takes one of 4 KiB when
+//     they have come.
 //   - Replies are parsed strictly (see head and chunks). What could be read in two ways is refused, not interpreted.
 
 package upstreams
@@ -235,10 +236,18 @@ func (x *Exchange) fill(until time.Time) error {
 	if x.readErr != nil {
 		return x.readErr
 	}
-	if x.end == len(x.buf) {
-		x.grow()
+	var (
+		n   int
+		err error
+	)
+	if x.buf == nil && x.c.fetches() {
+		n, err = x.fetch(until)
+	} else {
+		if x.end == len(x.buf) {
+			x.grow()
+		}
+		n, err = x.c.read(x.buf[x.end:], until)
 	}
-	n, err := x.c.read(x.buf[x.end:], until)
 	if n > 0 {
 		x.end, x.got = x.end+n, true
 	}
@@ -246,6 +255,15 @@ func (x *Exchange) fill(until time.Time) error {
 		x.readErr = err
 	}
 	return err
+}
+
+// fetch waits for bytes and puts them into a new buffer. While it waits there is none.
+func (x *Exchange) fetch(until time.Time) (n int, err error) {
+	small, n, err := x.c.fetch(until)
+	if n > 0 {
+		x.small, x.buf = small, small[:]
+	}
+	return n, err
 }
 
 // grow makes room for more of a head. The first buffer is enough for all but odd ones.
@@ -506,6 +524,20 @@ func (x *Exchange) unframe(p []byte) (n int, err error) {
 		x.took(int64(len(payload)))
 	}
 	return n, nil
+}
+
+// Wait waits until there is something for Read: bytes, the end of the body or a failure, which Read will then tell, or until
+// the given time has passed (zero: without limit). It need not be called; a caller that calls it before it makes room for
+// what Read is to bring, holds nothing as long as nothing comes, and neither does the exchange. It may return early.
+func (x *Exchange) Wait(until time.Time) {
+	if x.check() != nil || x.body == bodyUnknown || x.done || x.later != nil || x.readErr != nil || x.pos < x.end || !x.c.fetches() {
+		return
+	}
+	x.letGo()
+	n, err := x.fetch(until)
+	if x.end = n; err != nil && !errors.Is(err, ErrNotYet) {
+		x.readErr = err
+	}
 }
 
 // letGo gives the buffer back once all of it has been taken; the header values that are kept move out of it.

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"sync"
 
 	"penstock/translate/jsonx"
 )
@@ -121,6 +122,16 @@ func truthy(v jsonx.Value) bool {
 //
 // The views that it hands out borrow from the event's data and are valid until the next Parse.
 type Chunk struct{ head }
+
+// chunkPool lends the chunk that an event is read into: a stream needs one only while it reads, and most events are read
+// without one (see hole), so a stream that waits holds none.
+var chunkPool = sync.Pool{New: func() any { return new(Chunk) }}
+
+// giveBack returns c, of which nothing is needed any more, to the pool.
+func (c *Chunk) giveBack() {
+	c.reset()
+	chunkPool.Put(c)
+}
 
 // Parse reads the data of one event. The error is a *BadAnswer when it is no chunk, an *EngineError when the engine
 // reports a failure in place of one. A chunk without choices is one if it has usage or prompt_progress.

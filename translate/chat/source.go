@@ -20,7 +20,6 @@ import (
 // The zero value is ready. A Source belongs to one call at a time. Once its buffers have grown it does not allocate per event.
 type Source struct {
 	tally
-	chunk Chunk
 	short hole
 	which *[]byte // the text that the hole is of; nil: the arguments of call last
 
@@ -78,7 +77,6 @@ func finishOf(v jsonx.Value) Finish {
 // Reset makes s ready for another answer and lets go of the last one. id is used to make ids of calls when the engine
 // gives neither them nor an id of the completion; it must not need escapes.
 func (s *Source) Reset(id string) {
-	s.chunk.reset()
 	s.short.reset()
 	calls := s.Calls[:cap(s.Calls)]
 	if len(calls) > keepCalls {
@@ -87,7 +85,7 @@ func (s *Source) Reset(id string) {
 	for i := range calls {
 		calls[i].reset()
 	}
-	*s = Source{chunk: s.chunk, short: s.short, Calls: calls[:0], Touched: s.Touched[:0], StopSequence: s.StopSequence[:0], id: append(s.id[:0], id...)}
+	*s = Source{short: s.short, Calls: calls[:0], Touched: s.Touched[:0], StopSequence: s.StopSequence[:0], id: append(s.id[:0], id...)}
 }
 
 // keepCalls is the number of calls whose memory is kept.
@@ -114,14 +112,13 @@ func (s *Source) Read(ev sse.Event) (bool, error) {
 	if text, same := s.short.match(ev.Data); same && len(ev.Name) == 0 && !s.Done() {
 		return true, s.again(text)
 	}
-	ok, err := s.begin(&s.chunk, ev, 0)
+	c := chunkPool.Get().(*Chunk)
+	defer c.giveBack()
+	ok, err := s.begin(c, ev, 0)
 	if !ok {
 		return false, err
 	}
-	err = s.read(ev.Data)
-	if len(ev.Data) > keepBuffer {
-		s.chunk.reset()
-	}
+	err = s.read(c, ev.Data)
 	return err == nil && s.choices > 0, err // what comes before the first choice is no answer yet, and may never become one
 }
 
@@ -153,9 +150,8 @@ func (s *Source) grow(n int) error {
 	return nil
 }
 
-// read takes the chunk that has just been parsed from data.
-func (s *Source) read(data []byte) error {
-	c := &s.chunk
+// read takes the chunk c that has just been parsed from data.
+func (s *Source) read(c *Chunk, data []byte) error {
 	s.short.forget()
 	s.identify(c.id)
 	var (

@@ -19,7 +19,7 @@ import (
 type Stream struct {
 	tally
 	answer Answer
-	chunk  Chunk
+	chunk  *Chunk // borrowed while an event is read
 	edits  jsonx.Edits
 
 	model   []byte // the public id in quotes
@@ -39,13 +39,12 @@ const maxID = 256
 
 // Reset makes s ready for a call. a is copied; nil only lets go of everything, for a pool.
 func (s *Stream) Reset(a *Answer) {
-	s.chunk.reset()
 	s.edits.Reset()
 	if cap(s.last) > keepBuffer {
 		s.last = nil
 	}
 	*s = Stream{
-		chunk: s.chunk, edits: s.edits,
+		edits: s.edits,
 		model: s.model[:0], id: s.id[:0], created: s.created[:0], last: s.last[:0],
 		repeat: s.repeat,
 	}
@@ -67,20 +66,20 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		}
 		return s.repeat.append(dst, text), nil
 	}
-	ok, err := s.begin(&s.chunk, ev, s.answer.N)
+	s.chunk = chunkPool.Get().(*Chunk)
+	ok, err := s.begin(s.chunk, ev, s.answer.N)
 	if ok {
 		dst, err = s.pass(dst, ev.Data)
-		if len(ev.Data) > keepBuffer {
-			s.chunk.reset()
-		}
 	}
+	s.edits.Reset()
+	s.chunk.giveBack()
+	s.chunk = nil
 	return dst, err
 }
 
 // pass appends the chunk that has just been parsed from data.
 func (s *Stream) pass(dst, data []byte) ([]byte, error) {
-	c := &s.chunk
-	s.edits.Reset()
+	c := s.chunk
 	gist, err := s.choices()
 	if err != nil {
 		return dst, err

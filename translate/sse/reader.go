@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync"
 )
 
 const (
-	smallBuffer = 2 << 10  // every Reader holds that much
+	smallBuffer = 2 << 10  // a Reader takes that much when it reads first
 	largeBuffer = 64 << 10 // a buffer above this is given up as soon as it is empty
 	minRead     = 512      // room without which the buffer is compacted or grown before a read
 	maxEmpty    = 100      // reads in a row that may bring neither data nor an error
@@ -15,6 +16,9 @@ const (
 
 // ErrTooLong is the error of Next for an event or a line that is longer than the reader's bound. It is final.
 var ErrTooLong = errors.New("read event: longer than the limit")
+
+// smallBuffers holds the buffers of Readers that rest.
+var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
 
 // errCount is the error for a source that breaks the contract of io.Reader.
 var errCount = errors.New("read event: invalid count from the source")
@@ -34,8 +38,8 @@ type Event struct {
 type Reader struct {
 	src   io.Reader
 	max   int
-	buf   []byte // its length is its capacity
-	small []byte // the first buffer, kept while buf is a larger one
+	buf   []byte             // its length is its capacity; nil before the first read and while the Reader rests
+	small *[smallBuffer]byte // the pooled buffer, if buf is it
 
 	// Offsets in buf.
 	start int // of the current event; what lies before is consumed
@@ -70,14 +74,27 @@ func NewReader(src io.Reader, limit int) *Reader {
 	return r
 }
 
-// Reset makes r read src as if it were new. It keeps the small buffer and drops one that has grown. A nil src is for a
-// Reader that goes into a pool.
+// Reset makes r read src as if it were new, without a buffer. A nil src is for a Reader that goes into a pool.
 func (r *Reader) Reset(src io.Reader, limit int) {
-	small := r.small
-	if small == nil && src != nil {
-		small = make([]byte, smallBuffer)
+	r.drop()
+	*r = Reader{src: src, max: min(limit, 1<<30)}
+}
+
+// Rest gives up the buffer if nothing is in it and it has not grown; the next read takes another one. Called before a long wait,
+// it leaves a Reader that weighs next to nothing. The last event is invalid after it.
+func (r *Reader) Rest() {
+	if r.small != nil && r.start == r.end && !r.have {
+		r.drop()
+		r.start, r.line, r.scan, r.lf, r.end, r.peak = 0, 0, 0, 0, 0, 0
 	}
-	*r = Reader{src: src, max: min(limit, 1<<30), buf: small, small: small}
+}
+
+// drop lets go of the buffer.
+func (r *Reader) drop() {
+	if r.small != nil {
+		smallBuffers.Put(r.small)
+	}
+	r.buf, r.small = nil, nil
 }
 
 // Next returns the next event that has data.
@@ -299,8 +316,9 @@ func (r *Reader) room() {
 	live, size := r.end-r.start, len(r.buf)
 	if live == 0 {
 		buf := r.buf
-		if size > smallBuffer && (size > largeBuffer || r.peak <= size/4) {
-			buf = r.small
+		if size == 0 || size > smallBuffer && (size > largeBuffer || r.peak <= size/4) {
+			r.small = smallBuffers.Get().(*[smallBuffer]byte)
+			buf = r.small[:]
 		}
 		r.move(buf)
 		r.peak = 0
@@ -315,6 +333,10 @@ func (r *Reader) room() {
 	}
 	// One event fills the buffer. It has at most max bytes, and perhaps two of a line's end.
 	r.move(make([]byte, max(min(2*size, r.max+2*minRead), size+minRead)))
+	if r.small != nil {
+		smallBuffers.Put(r.small)
+		r.small = nil
+	}
 }
 
 // move puts what is live to the front of buf, which becomes the buffer.

@@ -285,7 +285,9 @@ func TestBadSources(t *testing.T) {
 func TestBuffer(t *testing.T) {
 	var src bytes.Buffer
 	r := NewReader(&src, 8<<20)
-	small := &r.buf[0]
+	if r.buf != nil {
+		t.Error("a Reader has a buffer before it reads")
+	}
 	next := func(n int) {
 		t.Helper()
 		src.Write(AppendEvent(nil, "", bytes.Repeat([]byte("x"), n)))
@@ -293,33 +295,38 @@ func TestBuffer(t *testing.T) {
 			t.Fatalf("%d of %d bytes, %v", len(ev.Data), n, err)
 		}
 	}
+	next(10)
+	if len(r.buf) != smallBuffer {
+		t.Errorf("the first buffer has %d bytes", len(r.buf))
+	}
 	next(20_000)
 	grown := &r.buf[0]
-	if grown == small {
+	if len(r.buf) == smallBuffer {
 		t.Fatal("not grown")
 	}
+	r.Rest()
 	next(20_000)
 	if &r.buf[0] != grown {
 		t.Error("a buffer that is in use was given up")
 	}
 	next(10)
 	next(10)
-	if &r.buf[0] != small {
+	if len(r.buf) != smallBuffer {
 		t.Error("the grown buffer is kept")
 	}
 	next(1 << 20)
 	if _, err := r.Next(); err != io.EOF {
 		t.Fatal(err)
 	}
-	if &r.buf[0] != small {
+	if len(r.buf) != smallBuffer {
 		t.Error("a huge buffer is kept while the stream is silent")
 	}
 	r.Reset(nil, 0)
-	if r.src != nil {
-		t.Error("Reset keeps the source")
+	if r.src != nil || r.buf != nil {
+		t.Error("Reset keeps the source or the buffer")
 	}
 	r.Reset(strings.NewReader("\ufeffdata: a\n\n"), 100)
-	if ev, err := r.Next(); err != nil || string(ev.Data) != "a" || &r.buf[0] != small {
+	if ev, err := r.Next(); err != nil || string(ev.Data) != "a" {
 		t.Errorf("after Reset: %q, %v", ev.Data, err)
 	}
 	var zero Reader
@@ -488,4 +495,37 @@ func (c *cut) Read(p []byte) (int, error) {
 		c.cuts = nil
 	}
 	return n, err
+}
+
+// A Reader that rests gives up what is empty and nothing else, wherever the reads were cut.
+func TestRest(t *testing.T) {
+	const whole = "\ufeffdata: a\r\n\r\nevent: x\ndata: b\ndata: c\n\n: note\n\ndata: d\r\rdata: e"
+	for size := 1; size <= len(whole); size++ {
+		src := strings.NewReader(whole)
+		notYet := errors.New("not yet")
+		pause := false
+		r := NewReader(readFunc(func(p []byte) (int, error) {
+			if pause = !pause; pause {
+				return 0, notYet
+			}
+			return src.Read(p[:min(size, len(p))])
+		}), 100)
+		var got []string
+		for {
+			ev, err := r.Next()
+			if err == io.EOF {
+				break
+			}
+			if err == nil {
+				got = append(got, string(ev.Name)+" "+string(ev.Data))
+			}
+			empty := r.start == r.end && !r.Ready()
+			if r.Rest(); empty != (r.buf == nil) {
+				t.Fatalf("reads of %d: it rests %v with %d bytes of an event", size, r.buf == nil, r.end-r.start)
+			}
+		}
+		if want := []string{" a", "x b\nc", " d", " e"}; !slices.Equal(got, want) {
+			t.Errorf("reads of %d: %q, want %q", size, got, want)
+		}
+	}
 }
