@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +20,8 @@ var executable = os.Executable
 // childPatience is how long a child process may take until it is ready.
 const childPatience = 30 * time.Second
 
-// child is a process that we started and that ends with us.
+// child is a process that we started and that ends with us: by kill, and where the system can do it (see bindChild) also when we are
+// killed ourselves.
 type child struct {
 	name string
 	cmd  *exec.Cmd
@@ -32,15 +34,20 @@ func startChild(ctx context.Context, name string, argv []string, ready func(line
 	c := &child{name: name, cmd: exec.Command(argv[0], argv[1:]...), last: &lastLines{}, done: make(chan struct{})} //nolint:gosec // our own command lines
 	c.cmd.Env = childEnv()
 	c.cmd.Stderr = c.last
+	bindChild(c.cmd)
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	said := make(chan struct{})
+	started, said := make(chan error, 1), make(chan struct{})
 	go func() {
+		// The child is bound to the thread that started it, which is therefore kept until the child has ended.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := c.cmd.Start()
+		if started <- err; err != nil {
+			return
+		}
 		defer close(c.done)
 		lines, waiting := bufio.NewScanner(out), ready != nil
 		for lines.Scan() {
@@ -52,6 +59,9 @@ func startChild(ctx context.Context, name string, argv []string, ready func(line
 		_, _ = io.Copy(io.Discard, out)
 		_ = c.cmd.Wait()
 	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
 	if ready == nil {
 		return c, nil
 	}
@@ -82,9 +92,14 @@ func childEnv() []string {
 	return out
 }
 
-// kill ends the process without mercy and waits for it. It may be called again.
+// kill ends the process without mercy, with what it started, and waits for it. It may be called again.
 func (c *child) kill() {
-	_ = c.cmd.Process.Kill()
+	select {
+	case <-c.done: // its number may be another's by now
+		return
+	default:
+	}
+	killChild(c.cmd.Process)
 	<-c.done
 }
 
