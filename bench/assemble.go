@@ -115,9 +115,8 @@ func (r *run) measure(ctx context.Context, floor *Floor, progress func(Progress)
 		beside.Go(func() { r.show(side, progress) })
 	}
 	r.warmups(ctx)
-	var happened []Event
 	loaded, done := context.WithCancel(ctx)
-	beside.Go(func() { happened = r.events(loaded, r.clock.now()+int64(r.s.Warmup)) })
+	beside.Go(func() { r.happened = r.events(loaded, r.clock.now()+int64(r.s.Warmup)) })
 	search := r.drive(ctx)
 	done()
 	left := r.leaving(context.WithoutCancel(ctx), scrapers, before)
@@ -130,12 +129,12 @@ func (r *run) measure(ctx context.Context, floor *Floor, progress func(Progress)
 		return a.turn - b.turn
 	})
 	r.lostTokens()
-	blame(happened, r.samples)
+	blame(r.happened, r.samples)
 	result := r.result(started, search)
 	p := result.Penstock
 	p.Interrupted = ctx.Err() != nil
 	p.Floor, p.Leave = floor, left
-	p.Events = append(p.Events, happened...)
+	p.Events = append(p.Events, r.happened...)
 	for _, s := range scrapers {
 		p.Telemetry = append(p.Telemetry, s.report())
 	}
@@ -151,7 +150,7 @@ func (r *run) result(started time.Time, search *Search) *Result {
 		SchemaVersion: SchemaVersion, Target: Target{r.targets[0].base, r.facts.engines[0]}, Search: search,
 		Stages: []Stage{}, ByDialect: map[string]*Summary{}, ByUpstream: map[string]*Summary{},
 		Tokens: TokenCounts{Input: map[string]int{}, Output: map[string]int{}},
-		Events: []Event{}, Telemetry: []Telemetry{}, Objectives: append([]Objective{}, s.objectives...),
+		Events: []Event{}, Telemetry: []Telemetry{}, Objectives: append([]Objective{}, s.objectives...), ExpectErrors: append([]string{}, s.ExpectErrors...),
 		Command: commandLine(os.Args), Seed: s.Seed, Nonce: r.work.nonce, Environment: environment(),
 	}
 	wall := 0.0

@@ -133,13 +133,10 @@ func bearer(token string) []byte {
 func blame(events []Event, samples []sample) {
 	for i := range events {
 		e := &events[i]
-		if e.Error != "" && e.EndS == 0 {
-			continue
-		}
 		last := e.StartS
 		for j := range samples {
 			s := &samples[j]
-			if at := float64(s.end) / 1e9; s.failed() && at >= e.StartS && at < e.StartS+recovery.Seconds() {
+			if at := float64(s.end) / 1e9; s.failed() && e.blames(at) {
 				e.Lost++
 				last = max(last, at)
 			}

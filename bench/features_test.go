@@ -174,14 +174,17 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestEvents posts in the middle of a run, and counts what failed afterwards.
+// TestEvents posts in the middle of a run, and counts what failed afterwards; failures that belong to the test are told apart.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	e := engine(t, sim.Options{})
-	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: 2 * time.Second, InputLen: "10", OutputLen: "2", At: []string{"1s:post=" + e.URL() + `/sim/fault {"fault":"status=503"}`, "9s:kill=999999"}})
+	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: 2 * time.Second, InputLen: "10", OutputLen: "2", At: []string{"1s:post=" + e.URL() + `/sim/fault {"fault":"status=503"}`, "9s:kill=999999"}, ExpectErrors: []string{"status 503@event", "429"}})
 	ev := r.Penstock.Events
 	if len(ev) != 2 || ev[0].Error != "" || ev[0].Lost < 5 || ev[0].Lost != r.Failed || ev[1].Error == "" {
 		t.Errorf("failed %d, events %+v", r.Failed, ev)
+	}
+	if errs := r.Penstock.Total.Errors; len(errs) != 1 || errs[0].Count != r.Failed || errs[0].Expected != r.Failed {
+		t.Errorf("errors %+v: all belong to the event", errs)
 	}
 }
 

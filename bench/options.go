@@ -88,10 +88,11 @@ type Options struct {
 	Quiet             bool     `short:"q" group:"Result" help:"Print the verdict only."`
 	Explain           bool     `group:"Result" help:"Print the formula of every measure with this run's numbers."`
 
-	NoFloor    bool   `name:"no-floor" group:"Checks" help:"Do not measure the client's own floor first (1 s)."`
-	ReadyCheck int    `name:"ready-check-timeout-sec" placeholder:"S" group:"Checks" help:"Time to wait for the target to answer (default: 0)."`
-	Admin      string `placeholder:"URL" env:"PENSTOCK_ADMIN" group:"Checks" help:"Admin listener of the edge: its metrics are sampled, and --at T:reload asks it."`
-	AdminToken string `name:"admin-token" placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" group:"Checks" help:"Its token, where it has one."`
+	NoFloor      bool     `name:"no-floor" group:"Checks" help:"Do not measure the client's own floor first (1 s)."`
+	ExpectErrors []string `name:"expect-errors" sep:"none" placeholder:"WORDS" group:"Checks" help:"Failures that belong to the test, by words that the report has for them, such as '429 capacity_full', or in_stream@event: within 10 s after an event. They do not make the result not valid; others do. Repeat it for more."`
+	ReadyCheck   int      `name:"ready-check-timeout-sec" placeholder:"S" group:"Checks" help:"Time to wait for the target to answer (default: 0)."`
+	Admin        string   `placeholder:"URL" env:"PENSTOCK_ADMIN" group:"Checks" help:"Admin listener of the edge: its metrics are sampled, and --at T:reload asks it."`
+	AdminToken   string   `name:"admin-token" placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" group:"Checks" help:"Its token, where it has one."`
 	// fleet is what --at T:fleet=… acts on: that of a scenario.
 	fleet *fleet
 
@@ -110,6 +111,7 @@ type settings struct {
 	metrics    []string
 	percents   []float64
 	events     []eventSpec
+	expect     []expectation
 	leave      *departure
 	leaveText  string
 	metadata   map[string]string
@@ -436,6 +438,13 @@ func (s *settings) timeline() error {
 			return usageError("--at %s: say by --admin where the edge listens for it", text)
 		}
 		s.events = append(s.events, e)
+	}
+	for _, text := range s.ExpectErrors {
+		e, err := parseExpectation(text)
+		if err != nil {
+			return err
+		}
+		s.expect = append(s.expect, e)
 	}
 	return nil
 }

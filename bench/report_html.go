@@ -324,8 +324,12 @@ func errorTables(s *Summary) (errs, faults *table) {
 			if e.Status != 0 {
 				status = strconv.Itoa(e.Status)
 			}
+			class := "bad"
+			if e.Expected == e.Count {
+				class = ""
+			}
 			part := float64(e.Count) / float64(max(1, s.Requests))
-			errs.Rows = append(errs.Rows, row{Class: "bad", Cells: cells(e.Kind, status, e.Code, thousands(int64(e.Count)), shareText(&part))})
+			errs.Rows = append(errs.Rows, row{Class: class, Cells: cells(e.Kind, status, e.Code, thousands(int64(e.Count))+e.belongs(), shareText(&part))})
 		}
 	}
 	if len(s.StreamFaults) > 0 {

@@ -133,6 +133,8 @@ type Penstock struct {
 	Telemetry []Telemetry `json:"telemetry"`
 	// Objectives are those of --goodput.
 	Objectives []Objective `json:"objectives"`
+	// ExpectErrors are the failures that belong to the test, as --expect-errors says them.
+	ExpectErrors []string `json:"expect_errors"`
 	// Command is the command line, without the values of secrets.
 	Command []string `json:"command"`
 	// Seed makes the workload again: lengths, arrivals, mix.

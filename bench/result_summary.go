@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -73,6 +74,8 @@ type ErrorCount struct {
 	// Code is what the error object said its code or type was, cut to letters of an identifier; may be empty.
 	Code  string `json:"code"`
 	Count int    `json:"count"`
+	// Expected of them belong to the test: --expect-errors.
+	Expected int `json:"expected"`
 }
 
 // Label is the kind with its status and code, for people.
@@ -85,6 +88,17 @@ func (e ErrorCount) Label() string {
 		parts = append(parts, e.Code)
 	}
 	return strings.Join(parts, " ")
+}
+
+// belongs says how many of the failures belong to the test; nothing when none does.
+func (e ErrorCount) belongs() string {
+	switch e.Expected {
+	case 0:
+		return ""
+	case e.Count:
+		return " (as expected)"
+	}
+	return fmt.Sprintf(" (%d as expected)", e.Expected)
 }
 
 // Distribution is a set of latencies in milliseconds.

@@ -22,6 +22,7 @@ func sampleResult() *Result {
 		Penstock: &Penstock{
 			SchemaVersion: SchemaVersion,
 			Verdict:       Verdict{Reasons: []Reason{}},
+			ExpectErrors:  []string{},
 			Load:          LoadSummary{Mix: map[string]float64{"chat": 1}},
 			Total:         *emptySummary(),
 			Stages:        []Stage{{Broke: []string{}, Summary: *emptySummary()}},

@@ -24,6 +24,8 @@ type run struct {
 	series  *series
 	meter   *meter
 	facts   facts
+	// happened are the events, once the load is over.
+	happened []Event
 
 	live  counters
 	heads sync.Map // headKey to []byte

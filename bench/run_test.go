@@ -164,6 +164,7 @@ func TestUsageErrors(t *testing.T) {
 		"ramp":        {Options{BaseURL: e.URL(), RampUpStrategy: "linear"}, "--ramp-up-start-rps"},
 		"search":      {Options{BaseURL: e.URL(), Profile: "search"}, "--goodput"},
 		"event":       {Options{BaseURL: e.URL(), At: []string{"5s:dance"}}, "--at"},
+		"expectation": {Options{BaseURL: e.URL(), ExpectErrors: []string{"@event"}}, "--expect-errors"},
 		"header":      {Options{BaseURL: e.URL(), Header: []string{"x"}}, "--header"},
 	} {
 		_, _, err := Run(t.Context(), c.o, nil)

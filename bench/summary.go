@@ -16,7 +16,7 @@ func (r *run) summary(in group, seconds float64) Summary {
 		hists[m] = new(histogram)
 	}
 	var t tally
-	errs := map[ErrorCount]int{}
+	errs := map[ErrorCount]*ErrorCount{}
 	for i := range r.samples {
 		s := &r.samples[i]
 		if s.stage == warm || !in(s.stage, s.dialect, s.upstream, s.target) || s.err == ErrInterrupted {
@@ -38,7 +38,15 @@ func (r *run) summary(in group, seconds float64) Summary {
 			continue
 		case s.failed():
 			out.Failed++
-			errs[ErrorCount{Kind: s.err, Status: statusOf(s), Code: s.code}]++
+			kind := ErrorCount{Kind: s.err, Status: statusOf(s), Code: s.code}
+			e := errs[kind]
+			if e == nil {
+				e = &ErrorCount{Kind: kind.Kind, Status: kind.Status, Code: kind.Code}
+				errs[kind] = e
+			}
+			if e.Count++; r.expected(kind, s.end) {
+				e.Expected++
+			}
 			continue
 		}
 		out.Completed++
@@ -59,9 +67,8 @@ func (r *run) summary(in group, seconds float64) Summary {
 			c.mu.Unlock()
 		}
 	}
-	for e, n := range errs {
-		e.Count = n
-		out.Errors = append(out.Errors, e)
+	for _, e := range errs {
+		out.Errors = append(out.Errors, *e)
 	}
 	slices.SortFunc(out.Errors, func(a, b ErrorCount) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Label(), b.Label()))

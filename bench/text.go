@@ -217,7 +217,7 @@ func (w *writer) comparison(c *Comparison) {
 // details prints what else is worth a line.
 func (w *writer) details(p *Penstock) {
 	for _, e := range p.Total.Errors {
-		w.line("Failed: %d x %s", e.Count, e.Label())
+		w.line("Failed: %d x %s%s", e.Count, e.Label(), e.belongs())
 	}
 	if s := p.Total.CachedShare; s != nil {
 		w.line("Found in the target's cache: %.1f %% of the input tokens.", *s*100)

@@ -36,11 +36,7 @@ func judge(r *Result, s *settings) Verdict {
 	}
 	client(p, add)
 	delivered(p, s, add)
-	if share := total.ErrorRate; share != nil && *share > maxErrorShare {
-		add(true, "target_errors", "%.1f %% of the requests failed (bound %.0f %%), most often: %s", *share*100, maxErrorShare*100, total.Errors[0].Label())
-	} else if total.Failed > 0 {
-		add(false, "target_errors", "%d requests failed, most often: %s", total.Failed, total.Errors[0].Label())
-	}
+	failures(p, add)
 	if n := total.Completed; n < minSamples {
 		add(true, "few_samples", "%d requests are too few for any percentile (at least %d)", n, minSamples)
 	} else if top := highest(s.percents); top > 0 && float64(n)*(1-top/100) < 1 {
@@ -101,6 +97,29 @@ func delivered(p *Penstock, s *settings, add finding) {
 		add(true, "schedule_missed", "requests were sent %.1f ms behind their schedule at p99", late)
 	} else if late > 2*maxWakeP99 {
 		add(false, "queued_in_client", "requests waited %.0f ms at p99 for one of the --max-concurrency places: read the latencies from schedule", late)
+	}
+}
+
+// failures judges the requests that failed, but for those that belong to the test.
+func failures(p *Penstock, add finding) {
+	total := &p.Total
+	failed, expected, most := total.Failed, 0, ErrorCount{}
+	for _, e := range total.Errors {
+		expected += e.Expected
+		if e.Count -= e.Expected; e.Count > most.Count {
+			most = e
+		}
+	}
+	failed -= expected
+	if share := float64(failed) / float64(max(1, total.Completed+total.Failed)); share > maxErrorShare {
+		add(true, "target_errors", "%.1f %% of the requests failed (bound %.0f %%), most often: %s", share*100, maxErrorShare*100, most.Label())
+	} else if failed > 0 {
+		add(false, "target_errors", "%d requests failed, most often: %s", failed, most.Label())
+	}
+	if expected > 0 {
+		add(false, "expected_errors", "%d requests failed as the test is meant to make them (%s)", expected, strings.Join(p.ExpectErrors, ", "))
+	} else if len(p.ExpectErrors) > 0 {
+		add(false, "expected_errors", "no request failed as the test is meant to make them (%s)", strings.Join(p.ExpectErrors, ", "))
 	}
 }
 

@@ -38,12 +38,21 @@ func TestVerdict(t *testing.T) {
 		"errors": {func(p *Penstock, _ *settings) {
 			p.Total.ErrorRate = num(0.02)
 			p.Total.Failed = 20
-			p.Total.Errors = []ErrorCount{{Kind: ErrStatus, Status: 503}}
+			p.Total.Errors = []ErrorCount{{Kind: ErrStatus, Status: 503, Count: 20}}
 		}, "target_errors", true},
+		"errors as expected": {func(p *Penstock, _ *settings) {
+			p.Total.Failed, p.ExpectErrors = 500, []string{"429"}
+			p.Total.Errors = []ErrorCount{{Kind: ErrStatus, Status: 429, Count: 500, Expected: 500}}
+		}, "expected_errors", false},
+		"errors beside expected ones": {func(p *Penstock, _ *settings) {
+			p.Total.Failed, p.ExpectErrors = 520, []string{"429"}
+			p.Total.Errors = []ErrorCount{{Kind: ErrStatus, Status: 429, Count: 500, Expected: 500}, {Kind: ErrClosed, Count: 20}}
+		}, "target_errors", true},
+		"no error though expected": {func(p *Penstock, _ *settings) { p.ExpectErrors = []string{"429"} }, "expected_errors", false},
 		"one error": {func(p *Penstock, _ *settings) {
 			p.Total.ErrorRate = num(0.001)
 			p.Total.Failed = 1
-			p.Total.Errors = []ErrorCount{{Kind: ErrStatus, Status: 503}}
+			p.Total.Errors = []ErrorCount{{Kind: ErrStatus, Status: 503, Count: 1}}
 		}, "target_errors", false},
 		"few":           {func(p *Penstock, _ *settings) { p.Total.Completed = 5 }, "few_samples", true},
 		"few for p99.9": {func(_ *Penstock, s *settings) { s.percents = []float64{99.9} }, "few_samples", false},
