@@ -28,16 +28,29 @@ type cpuSpan struct {
 	known     bool
 	start     time.Time
 	cpu0      time.Duration
+
+	waited      time.Duration // ready to run, and no processor was free
+	waitedKnown bool
+	waited0     time.Duration
 }
 
 func (c *cpuSpan) begin() {
 	c.start = time.Now()
 	c.cpu0, c.known = cpuTime()
+	c.waited0, c.waitedKnown = waitTime()
 }
 
 func (c *cpuSpan) finish() {
 	now, ok := cpuTime()
+	waited, waitedOK := waitTime()
 	c.cpu, c.wall, c.known = now-c.cpu0, time.Since(c.start), c.known && ok
+	c.waited, c.waitedKnown = waited-c.waited0, c.waitedKnown && waitedOK
+}
+
+// waitTime returns for how long threads of this process were ready to run while others had the processors.
+func waitTime() (time.Duration, bool) {
+	s, err := schedule("self")
+	return time.Duration(s.waited), err == nil
 }
 
 // share is the used part of what the process may use.
@@ -87,12 +100,18 @@ func (m *meter) report(spans []span, connections int) Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := Client{GOMAXPROCS: runtime.GOMAXPROCS(0), WakeDelay: m.wake.distribution(nil), Connections: connections}
-	var cpu, wall time.Duration
-	known := len(spans) > 0
+	var cpu, wall, waited time.Duration
+	known, waitedKnown := len(spans) > 0, len(spans) > 0
 	for i := range spans {
 		cpu += spans[i].cpu.cpu
 		wall += spans[i].cpu.wall
+		waited += spans[i].cpu.waited
 		known = known && spans[i].cpu.known
+		waitedKnown = waitedKnown && spans[i].cpu.waitedKnown
+	}
+	if waitedKnown && wall > 0 {
+		share := waited.Seconds() / wall.Seconds() / float64(out.GOMAXPROCS)
+		out.CPUWaitShare = &share
 	}
 	if known && wall > 0 {
 		share, total := cpu.Seconds()/wall.Seconds()/float64(out.GOMAXPROCS), cpu.Seconds()

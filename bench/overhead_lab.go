@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -231,41 +230,6 @@ func freeAddress(ctx context.Context) (string, error) {
 	}
 	defer ln.Close()
 	return ln.Addr().String(), nil
-}
-
-// use is what a process has used so far: microseconds of processor time, and bytes of resident memory now.
-type use struct{ cpu, memory float64 }
-
-// processUse reads /proc: the run time of every thread from schedstat, in nanoseconds, and the resident pages from statm. Threads that
-// have ended are not counted: none of the proxies measured here ends any.
-func processUse(pid int) (use, error) {
-	root := "/proc/" + strconv.Itoa(pid)
-	threads, err := filepath.Glob(root + "/task/*/schedstat")
-	if err != nil || len(threads) == 0 {
-		return use{}, fmt.Errorf("read the processor time of process %d: no %s/task/*/schedstat", pid, root)
-	}
-	var u use
-	for _, path := range threads {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			continue // a thread that has just ended
-		}
-		var ns float64
-		if _, err := fmt.Sscan(string(b), &ns); err != nil {
-			return use{}, fmt.Errorf("read %s: %w", path, err)
-		}
-		u.cpu += ns / 1000
-	}
-	b, err := os.ReadFile(root + "/statm")
-	if err != nil {
-		return use{}, err
-	}
-	var size, resident float64
-	if _, err := fmt.Sscan(string(b), &size, &resident); err != nil {
-		return use{}, fmt.Errorf("read %s/statm: %w", root, err)
-	}
-	u.memory = resident * float64(os.Getpagesize())
-	return u, nil
 }
 
 // highestMemory samples a process until ctx ends.

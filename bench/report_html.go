@@ -445,7 +445,7 @@ func setupTables(r *Result) []table {
 		"input tokens", whole(p.Total.InputTokens), "cached share", shareText(p.Total.CachedShare), "tokens counted by", counts(p.Tokens.Output))
 	c := p.Client
 	client := list("Client",
-		"processor", p.Environment.CPU, "cores used", strconv.Itoa(c.GOMAXPROCS), "busy", shareText(c.CPUShare), "busiest second", shareText(c.CPUMaxShare),
+		"processor", p.Environment.CPU, "cores used", strconv.Itoa(c.GOMAXPROCS), "busy", shareText(c.CPUShare), "waited for them", shareText(c.CPUWaitShare), "busiest second", shareText(c.CPUMaxShare),
 		"longest stop of the collector", numberText(c.GCPauseMaxMs)+" ms", "timers late, p99", p99Text(c.WakeDelay), "connections", strconv.Itoa(c.Connections),
 		"frames that came together", shareText(p.Total.CoalescedShare), "penstock", p.Environment.Version, "system", p.Environment.OS+"/"+p.Environment.Arch+", "+p.Environment.Go)
 	out := []table{load, client}

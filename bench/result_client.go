@@ -4,6 +4,9 @@ package bench
 type Client struct {
 	// CPUShare is its processor time over what it could have used (GOMAXPROCS), 0 to 1; null where the system does not tell.
 	CPUShare *float64 `json:"cpu_share"`
+	// CPUWaitShare is the time in which its threads were ready to run and others had the processors, over the same; null where the system
+	// does not tell. Together with CPUShare it is what the client would have used of a machine of its own.
+	CPUWaitShare *float64 `json:"cpu_wait_share"`
 	// CPUMaxShare is the busiest second.
 	CPUMaxShare *float64 `json:"cpu_max_share"`
 	CPUSeconds  *float64 `json:"cpu_s"`

@@ -66,6 +66,8 @@ func client(p *Penstock, add finding) {
 	c := &p.Client
 	if c.CPUShare != nil && *c.CPUShare > maxClientShare {
 		add(true, "client_saturated", "the client used %.0f %% of its processor time (bound %.0f %%): it measured itself; use more cores, or less load", *c.CPUShare*100, maxClientShare*100)
+	} else if c.CPUShare != nil && c.CPUWaitShare != nil && *c.CPUShare+*c.CPUWaitShare > maxClientShare {
+		add(true, "client_saturated", "the client used %.0f %% of its processor time, and for %.0f %% more it waited while other programs ran (bound %.0f %%): it measured itself; leave it more of the machine, or use less load", *c.CPUShare*100, *c.CPUWaitShare*100, maxClientShare*100)
 	} else if c.CPUMaxShare != nil && *c.CPUMaxShare > maxClientShare {
 		add(false, "client_busy", "in its busiest second the client used %.0f %% of its processor time", *c.CPUMaxShare*100)
 	}

@@ -21,15 +21,17 @@ func TestVerdict(t *testing.T) {
 		code    string
 		invalid bool
 	}{
-		"good":        {func(*Penstock, *settings) {}, "", false},
-		"interrupted": {func(p *Penstock, _ *settings) { p.Interrupted = true }, "interrupted", true},
-		"nothing":     {func(p *Penstock, _ *settings) { p.Total.Completed = 0 }, "nothing_completed", true},
-		"client":      {func(p *Penstock, _ *settings) { p.Client.CPUShare = num(0.97) }, "client_saturated", true},
-		"busy second": {func(p *Penstock, _ *settings) { p.Client.CPUMaxShare = num(0.97) }, "client_busy", false},
-		"late timers": {func(p *Penstock, _ *settings) { p.Client.WakeDelay = latencies(100, 30) }, "client_late", true},
-		"floor":       {func(p *Penstock, _ *settings) { p.Floor.TTFT = latencies(10, 20) }, "near_floor", false},
-		"schedule":    {func(p *Penstock, _ *settings) { p.Total.Latency[ScheduleDelay] = latencies(100, 80) }, "schedule_missed", true},
-		"closed":      {func(p *Penstock, s *settings) { p.Total.Latency[ScheduleDelay] = latencies(100, 80); s.closed = true }, "", false},
+		"good":                     {func(*Penstock, *settings) {}, "", false},
+		"interrupted":              {func(p *Penstock, _ *settings) { p.Interrupted = true }, "interrupted", true},
+		"nothing":                  {func(p *Penstock, _ *settings) { p.Total.Completed = 0 }, "nothing_completed", true},
+		"client":                   {func(p *Penstock, _ *settings) { p.Client.CPUShare = num(0.97) }, "client_saturated", true},
+		"client with others":       {func(p *Penstock, _ *settings) { p.Client.CPUShare, p.Client.CPUWaitShare = num(0.6), num(0.35) }, "client_saturated", true},
+		"client that waits little": {func(p *Penstock, _ *settings) { p.Client.CPUShare, p.Client.CPUWaitShare = num(0.4), num(0.35) }, "", false},
+		"busy second":              {func(p *Penstock, _ *settings) { p.Client.CPUMaxShare = num(0.97) }, "client_busy", false},
+		"late timers":              {func(p *Penstock, _ *settings) { p.Client.WakeDelay = latencies(100, 30) }, "client_late", true},
+		"floor":                    {func(p *Penstock, _ *settings) { p.Floor.TTFT = latencies(10, 20) }, "near_floor", false},
+		"schedule":                 {func(p *Penstock, _ *settings) { p.Total.Latency[ScheduleDelay] = latencies(100, 80) }, "schedule_missed", true},
+		"closed":                   {func(p *Penstock, s *settings) { p.Total.Latency[ScheduleDelay] = latencies(100, 80); s.closed = true }, "", false},
 		"places": {func(p *Penstock, s *settings) {
 			p.Total.Latency[ScheduleDelay] = latencies(100, 80)
 			s.MaxConcurrency = []int{4}
