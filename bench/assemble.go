@@ -230,13 +230,16 @@ func (r *run) stageReport(i int) Stage {
 }
 
 func (r *run) loadSummary(warmed int) LoadSummary {
-	out := LoadSummary{Mode: "open", Arrival: "poisson", Mix: map[string]float64{}, Dataset: r.s.DatasetName}
+	out := LoadSummary{Mode: "open", Arrival: "poisson", Mix: map[string]float64{}, Unstreamed: []string{}, Dataset: r.s.DatasetName}
 	if r.s.DatasetPath == "" {
 		out.InputLength, out.OutputLength = r.s.in.String(), r.s.out.String()
 	}
 	for _, m := range r.s.mix {
 		out.Mix[m.d.name] += m.weight
-		out.Streamed = out.Streamed || m.d.streams && !r.s.NoStream
+		out.Streamed = out.Streamed || r.work.streams(m.d)
+		if r.work.unstreamed[m.d] {
+			out.Unstreamed = append(out.Unstreamed, m.d.name)
+		}
 	}
 	for i := range r.spans {
 		out.CooldownRequests += r.spans[i].cooled

@@ -15,13 +15,14 @@ type dialect struct {
 	streams bool   // an answer can be streamed
 	tokens  bool   // it generates tokens: TTFT, ITL and TPOT mean something
 	prompt  bool   // what it reads is counted in tokens
+	sound   bool   // an answer is sound, sent as it is made: TTFT is the time to its first byte
 	mime    string // of the request; of transcription it is made with the body
 
 	// body appends the body of a request.
 	body func(dst []byte, q *request) []byte
 	// event takes an event of a stream and says what it carried.
 	event func(p *reply, ev sse.Event) pieces
-	// whole takes an answer that was not streamed, and reports whether it is one of the dialect.
+	// whole takes an answer that was not streamed, and reports whether it is one of the dialect; nil where sound is set.
 	whole func(p *reply, body []byte) bool
 	// end is called behind the last event and looks at the whole.
 	end func(p *reply)
@@ -33,8 +34,8 @@ var dialects = []*dialect{
 	{name: "responses", backend: "responses", path: "/responses", streams: true, tokens: true, prompt: true, body: responsesBody, event: responsesEvent, whole: responsesWhole, end: toolEnd},
 	{name: "completions", backend: "openai", path: "/completions", streams: true, tokens: true, prompt: true, body: completionsBody, event: completionsEvent, whole: completionsWhole, end: chatEnd},
 	{name: "embeddings", backend: "openai-embeddings", path: "/embeddings", prompt: true, body: embeddingsBody, whole: embeddingsWhole},
-	{name: "transcription", backend: "openai-audio", path: "/audio/transcriptions", mime: "multipart/form-data; boundary=" + boundary, body: transcriptionBody, whole: transcriptionWhole},
-	{name: "speech", backend: "speech", path: "/audio/speech", body: speechBody, whole: speechWhole},
+	{name: "transcription", backend: "openai-audio", path: "/audio/transcriptions", streams: true, mime: "multipart/form-data; boundary=" + boundary, body: transcriptionBody, event: transcriptionEvent, whole: transcriptionWhole, end: func(*reply) {}},
+	{name: "speech", backend: "speech", path: "/audio/speech", sound: true, body: speechBody},
 }
 
 // backends are further words for a dialect: those of vLLM, AIPerf and guidellm.

@@ -73,19 +73,25 @@ data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"prompt_tok
 data: [DONE]
 
 `, reply{ended: true, finish: "stop", in: 1, out: 2, cached: 1, text: []byte("aü")}, pieceText | pieceReasoning, ""},
-		"chat error":        {"chat", "data: {\"error\":{\"message\":\"secret\",\"code\":\"upstream failed\",\"type\":\"api_error\"}}\n\n", reply{failed: true, code: "api_error", in: -1, out: -1, cached: -1}, 0, ""},
-		"chat after end":    {"chat", "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, text: []byte("x")}, pieceText, FaultAfterEnd},
-		"chat tool":         {"chat", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"i\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n", reply{ended: true, finish: "tool_calls", in: -1, out: -1, cached: -1}, pieceTool, FaultToolJSON},
-		"chat tool cut":     {"chat", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\"}}]},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n", reply{ended: true, finish: "length", in: -1, out: -1, cached: -1}, pieceTool, ""},
-		"messages done":     {"messages", messages + stop + "data: [DONE]\n\n", reply{ended: true, finish: "end_turn", in: 7, out: 9, cached: 4, text: []byte(`hi "you"`)}, pieceText, FaultUnparsed},
-		"messages":          {"messages", messages + stop, reply{ended: true, finish: "end_turn", in: 7, out: 9, cached: 4, text: []byte(`hi "you"`)}, pieceText, ""},
-		"messages cut":      {"messages", messages, reply{in: 7, out: 1, cached: 4, text: []byte(`hi "you"`)}, pieceText, ""},
-		"messages order":    {"messages", stop, reply{ended: true, finish: "end_turn", in: -1, out: 9, cached: -1}, 0, FaultOrder},
-		"responses":         {"responses", strings.Replace(responses, `{\"a\":`, `{}`, 1) + completed, reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, pieceTool, ""},
-		"responses tool":    {"responses", responses + completed, reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, pieceTool, FaultToolJSON},
-		"responses numbers": {"responses", "data: {\"type\":\"response.created\",\"sequence_number\":10}\n\n" + completed, reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, 0, FaultOrder},
-		"responses failed":  {"responses", "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_error\"}}}\n\n", reply{failed: true, code: "server_error", in: -1, out: -1, cached: -1}, 0, FaultOrder},
-		"no json":           {"completions", "data: {\"choices\":\n\n", reply{in: -1, out: -1, cached: -1}, 0, FaultUnparsed},
+		"chat error":         {"chat", "data: {\"error\":{\"message\":\"secret\",\"code\":\"upstream failed\",\"type\":\"api_error\"}}\n\n", reply{failed: true, code: "api_error", in: -1, out: -1, cached: -1}, 0, ""},
+		"chat after end":     {"chat", "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, text: []byte("x")}, pieceText, FaultAfterEnd},
+		"chat tool":          {"chat", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"i\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n", reply{ended: true, finish: "tool_calls", in: -1, out: -1, cached: -1}, pieceTool, FaultToolJSON},
+		"chat tool cut":      {"chat", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\"}}]},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n", reply{ended: true, finish: "length", in: -1, out: -1, cached: -1}, pieceTool, ""},
+		"transcript":         {"transcription", "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\"}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"a\",\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}\n\n", reply{ended: true, finish: "stop", in: 3, out: 1, cached: -1, text: []byte("a")}, pieceText, ""},
+		"transcript at once": {"transcription", "data: {\"type\":\"transcript.text.done\",\"text\":\"ab\"}\n\ndata: [DONE]\n\n", reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, text: []byte("ab")}, pieceText, ""},
+		"transcript chunks":  {"transcription", "data: {\"object\":\"transcription.chunk\",\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, text: []byte("ab")}, pieceText, ""},
+		"transcript error":   {"transcription", "data: {\"error\":{\"message\":\"x\",\"type\":\"api_error\"}}\n\n", reply{failed: true, code: "api_error", in: -1, out: -1, cached: -1}, 0, ""},
+		"transcript cut":     {"transcription", "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\"}\n\n", reply{in: -1, out: -1, cached: -1, text: []byte("a")}, pieceText, ""},
+		"transcript goes on": {"transcription", "data: {\"type\":\"transcript.text.done\",\"text\":\"a\"}\n\ndata: {\"type\":\"transcript.text.delta\",\"delta\":\"b\"}\n\n", reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, text: []byte("ab")}, pieceText, FaultAfterEnd},
+		"messages done":      {"messages", messages + stop + "data: [DONE]\n\n", reply{ended: true, finish: "end_turn", in: 7, out: 9, cached: 4, text: []byte(`hi "you"`)}, pieceText, FaultUnparsed},
+		"messages":           {"messages", messages + stop, reply{ended: true, finish: "end_turn", in: 7, out: 9, cached: 4, text: []byte(`hi "you"`)}, pieceText, ""},
+		"messages cut":       {"messages", messages, reply{in: 7, out: 1, cached: 4, text: []byte(`hi "you"`)}, pieceText, ""},
+		"messages order":     {"messages", stop, reply{ended: true, finish: "end_turn", in: -1, out: 9, cached: -1}, 0, FaultOrder},
+		"responses":          {"responses", strings.Replace(responses, `{\"a\":`, `{}`, 1) + completed, reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, pieceTool, ""},
+		"responses tool":     {"responses", responses + completed, reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, pieceTool, FaultToolJSON},
+		"responses numbers":  {"responses", "data: {\"type\":\"response.created\",\"sequence_number\":10}\n\n" + completed, reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, 0, FaultOrder},
+		"responses failed":   {"responses", "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_error\"}}}\n\n", reply{failed: true, code: "server_error", in: -1, out: -1, cached: -1}, 0, FaultOrder},
+		"no json":            {"completions", "data: {\"choices\":\n\n", reply{in: -1, out: -1, cached: -1}, 0, FaultUnparsed},
 	} {
 		got, all := read(findDialect(c.dialect), c.stream)
 		if got.ended != c.want.ended || got.finish != c.want.finish || got.failed != c.want.failed || got.code != c.want.code ||
@@ -115,7 +121,12 @@ func FuzzStreams(f *testing.F) {
 			}
 			p := &reply{doc: new(jsonx.Doc)}
 			p.reset(true)
-			d.whole(p, text)
+			if d.whole != nil {
+				d.whole(p, text)
+			}
+			if head := new(soundHead); head.take(text) && len(text) == 0 {
+				t.Fatal("nothing is sound")
+			}
 		}
 	})
 }

@@ -8,14 +8,16 @@
 // a user would have felt who came at that moment. A client that waits for a free slot, or for its own processor, shows in the
 // difference.
 //
-//	TTFT   first token - sent        first token: text, reasoning or part of a tool call, whichever comes first
+//	TTFT   first token - sent        first token: text, reasoning or part of a tool call, whichever comes first; of speech the first
+//	                                 byte of sound, which in a WAV file is the one behind its head
 //	TTFV   first visible - sent      first token that is text or part of a tool call
 //	ITL    gaps between tokens       one sample per read that brought tokens, pooled over requests (as vLLM and SGLang have it)
 //	TPOT   (last - first) / (n - 1)  one sample per request with n > 1 output tokens; the first token is not in it
 //	E2EL   end - sent                end: the last byte of the answer
 //	queue  what the edge says in X-Penstock-Queue-Ms (its log.debug_headers)
 //
-// A measure that was not taken is null with a reason, never 0.
+// A measure that was not taken is null with a reason, never 0. Transcriptions are asked for as streams; a target that refuses that, or
+// answers whole nevertheless, is asked for whole ones, and the verdict says so.
 //
 // # How a run goes
 //
@@ -66,6 +68,11 @@
 //   - The text of a prompt is words that are one token each in nearly every vocabulary, behind a mark that no cache knows. Requests
 //     that share a prefix on purpose have the mark of the run before it.
 //   - The verdict reads the finished result and nothing else, so that every finding can be checked against the file.
+//   - The client is saturated when its processor time and the time in which it waited for a processor add up to all that it may use:
+//     beside a busy engine on the same machine the first alone stays far below that.
+//   - What a run starts ends with it, even when it is killed (Linux), and is not reached by Ctrl-C, so that the report is not one of
+//     engines that died first.
+//   - Failures that belong to a test are named (--expect-errors); everything else still makes the result not valid.
 //   - A closed loop has no schedule: its requests are scheduled at the moment at which a client is free.
 //
 // The bootstrap draws every bucket of a histogram as a Poisson count instead of drawing samples: a million gaps cost what a thousand

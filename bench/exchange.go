@@ -80,8 +80,13 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	x.headers()
 	switch {
 	case s.status != 200:
-		x.refused()
-	case x.q.stream && bytes.HasPrefix(x.c.head.ContentType(), []byte("application/json")):
+		x.refused(ErrStatus)
+	case x.q.d.sound:
+		x.sound(ctx)
+	case x.q.stream && x.json() && !x.q.d.tokens: // engines may leave `stream` of a transcription unheeded, as OpenAI's whisper-1 does
+		s.stream = false
+		x.whole(ctx)
+	case x.q.stream && x.json():
 		s.err = ErrBody // a plain answer, though a stream was asked for
 		if _, err := c.readAll(); err != nil {
 			x.fail(ctx, err, ErrBody)
@@ -148,9 +153,9 @@ func (x *transfer) headers() {
 	}
 }
 
-// refused reads the error object of an answer that is not 200.
-func (x *transfer) refused() {
-	x.s.err = ErrStatus
+// refused reads the error object of an answer that is none.
+func (x *transfer) refused(kind string) {
+	x.s.err = kind
 	body, err := x.c.readAll()
 	if err == nil && x.c.doc.Parse(body, jsonOptions) == nil {
 		root := x.c.doc.Root()
@@ -158,6 +163,39 @@ func (x *transfer) refused() {
 			root = e
 		}
 		x.s.code = errorCode(root)
+	}
+}
+
+// json reports whether the answer is JSON, by its head.
+func (x *transfer) json() bool {
+	return bytes.HasPrefix(x.c.head.ContentType(), []byte("application/json"))
+}
+
+// sound reads an answer that is sound. Of what comes only the moment of the first byte is looked at.
+func (x *transfer) sound(ctx context.Context) {
+	c, s := x.c, x.s
+	if x.json() {
+		x.refused(ErrBody)
+		return
+	}
+	var head soundHead
+	c.buf = append(c.buf[:0], make([]byte, 32<<10)...)
+	for {
+		n, err := c.body.Read(c.buf)
+		if n > 0 && s.firstToken == none && head.take(c.buf[:n]) {
+			s.firstToken = c.readAt
+		}
+		switch {
+		case err == io.EOF && s.firstToken == none: //nolint:errorlint // io.Reader's contract is io.EOF itself
+			s.err = ErrBody // no sound in it
+			return
+		case err == io.EOF: //nolint:errorlint // as above
+			c.reply.ended = true
+			return
+		case err != nil:
+			x.fail(ctx, err, ErrBody)
+			return
+		}
 	}
 }
 
@@ -213,7 +251,7 @@ func (x *transfer) stream(ctx context.Context) {
 	case s.chunks == 0:
 		p.faults.add(FaultEmpty)
 	}
-	if !p.failed && p.ended && p.out < 0 {
+	if !p.failed && p.ended && p.out < 0 && x.q.d.tokens {
 		p.faults.add(FaultNoUsage)
 	}
 	x.q.d.end(p)

@@ -28,8 +28,8 @@ func TestMix(t *testing.T) {
 		if ttft := r.Penstock.ByDialect["chat"].Latency[TTFT]; (ttft == nil) != whole {
 			t.Errorf("not streamed %v: TTFT %v", whole, ttft)
 		}
-		if r.Penstock.ByDialect["speech"].Unmeasured[TTFT] == "" || r.RTFX == nil {
-			t.Error("speech: no reason for TTFT, or no RTFx of transcriptions")
+		if speech := r.Penstock.ByDialect["speech"]; speech.Latency[TTFT] == nil || speech.Unmeasured[ITL] == "" || r.RTFX == nil {
+			t.Error("speech: no time to the first byte, or no reason for ITL, or no RTFx of transcriptions")
 		}
 	}
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -107,6 +108,7 @@ type settings struct {
 	closed     bool
 	in, out    length
 	extra      []byte
+	form       []formField // extra as fields of a form
 	objectives []Objective
 	metrics    []string
 	percents   []float64
@@ -337,13 +339,15 @@ func (s *settings) lengths() (err error) {
 	return nil
 }
 
-// body renders the members that every body gets.
+// body renders the members that every body gets, and the same as fields of a form.
 func (s *settings) body() error {
 	if s.IgnoreEOS {
 		s.extra = append(s.extra, `,"ignore_eos":true`...)
 	}
 	if s.Temperature != nil {
-		s.extra = strconv.AppendFloat(append(s.extra, `,"temperature":`...), *s.Temperature, 'g', -1, 64)
+		value := strconv.FormatFloat(*s.Temperature, 'g', -1, 64)
+		s.extra = append(append(s.extra, `,"temperature":`...), value...)
+		s.form = append(s.form, formField{"temperature", value})
 	}
 	if s.ExtraBody == "" {
 		return nil
@@ -360,6 +364,16 @@ func (s *settings) body() error {
 	text := strings.TrimSpace(s.ExtraBody)
 	if len(members) > 0 {
 		s.extra = append(append(s.extra, ','), text[1:len(text)-1]...)
+	}
+	if !slices.ContainsFunc(s.mix, func(m share) bool { return m.d.mime != "" }) {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		value := string(members[name])
+		if value[0] == '"' && json.Unmarshal(members[name], &value) != nil || strings.ContainsAny(name+value, "\r\n\"") {
+			return usageError("--extra-body: %s cannot be a field of a form, as a transcription has them", name)
+		}
+		s.form = append(s.form, formField{name, value})
 	}
 	return nil
 }

@@ -176,7 +176,7 @@ func (r *run) try(ctx context.Context, target int, d *dialect, model string, lis
 	rng := r.work.rng(1<<40 + target)
 	var points [2][2]float64 // words and the tokens they were
 	for i, words := range []int{20, 220} {
-		q := &request{id: -1 - i - 2*target, d: d, model: model, stream: d.streams && !r.s.NoStream, target: target, outWanted: 2, voice: r.s.Voice, tools: r.work.texts[d], audio: r.work.media.audio, audioS: r.work.media.audioS}
+		q := &request{id: -1 - i - 2*target, d: d, model: model, stream: r.work.streams(d), form: r.s.form, target: target, outWanted: 2, voice: r.s.Voice, tools: r.work.texts[d], audio: r.work.media.audio, audioS: r.work.media.audioS}
 		q.messages = []message{{role: "user", text: appendWords([]byte(r.work.tag(q)), rng, words)}}
 		s := newSample(q, warm)
 		s.scheduled = r.clock.now()
@@ -185,6 +185,12 @@ func (r *run) try(ctx context.Context, target int, d *dialect, model string, lis
 		done()
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if q.stream && !d.tokens && (s.status == 400 || s.status == 422 || !s.stream) {
+			r.work.unstreamed[d] = true // refused, or answered whole
+			if s.status != 200 {
+				return r.try(ctx, target, d, model, list)
+			}
 		}
 		if err := r.refusal(&s, model, list); err != nil {
 			return err

@@ -53,7 +53,7 @@ type Record struct {
 	ScheduledNS    int64  `json:"scheduled_ns"`
 	SentNS         *int64 `json:"sent_ns"`
 	FirstByteNS    *int64 `json:"first_byte_ns"`
-	FirstTokenNS   *int64 `json:"first_token_ns"`
+	FirstTokenNS   *int64 `json:"first_token_ns"` // of speech: the first byte of sound
 	FirstVisibleNS *int64 `json:"first_visible_ns"`
 	LastTokenNS    *int64 `json:"last_token_ns"`
 	EndNS          int64  `json:"end_ns"`

@@ -29,8 +29,9 @@ type request struct {
 	messages  []message
 	inWanted  int
 	outWanted int
-	tools     []byte // rendered for the dialect
-	extra     []byte // further members, each with its comma before it
+	tools     []byte      // rendered for the dialect
+	extra     []byte      // further members, each with its comma before it
+	form      []formField // further fields of a form
 	voice     string
 	audio     []byte
 	audioS    float64
@@ -41,6 +42,9 @@ type request struct {
 	pair    int // index of the pair with --compare-url
 	target  int
 }
+
+// formField is a field of a multipart body.
+type formField struct{ name, value string }
 
 // departure says when a client leaves on purpose.
 type departure struct {

@@ -16,6 +16,8 @@ type LoadSummary struct {
 	OutputLength string `json:"output_length"`
 	// Streamed is true when streams were asked for, of the dialects that have them.
 	Streamed bool `json:"streamed"`
+	// Unstreamed are dialects for which streams were asked for and that the target answers whole.
+	Unstreamed []string `json:"unstreamed"`
 	// RequestedRate is in requests per second over the measured part; null in a closed loop.
 	RequestedRate *float64 `json:"requested_rate"`
 	// AchievedRate is what was sent.

@@ -23,7 +23,7 @@ func sampleResult() *Result {
 			SchemaVersion: SchemaVersion,
 			Verdict:       Verdict{Reasons: []Reason{}},
 			ExpectErrors:  []string{},
-			Load:          LoadSummary{Mix: map[string]float64{"chat": 1}},
+			Load:          LoadSummary{Mix: map[string]float64{"chat": 1}, Unstreamed: []string{}},
 			Total:         *emptySummary(),
 			Stages:        []Stage{{Broke: []string{}, Summary: *emptySummary()}},
 			ByDialect:     map[string]*Summary{}, ByUpstream: map[string]*Summary{},

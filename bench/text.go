@@ -40,7 +40,7 @@ var metricTitles = map[string][2]string{
 
 // formulas say what each measure is, and who means something else by the word.
 var formulas = map[string]string{
-	TTFT:             "first token of any kind - sent",
+	TTFT:             "first token of any kind - sent; of speech the first byte of sound, behind the head of a WAV file",
 	TTFV:             "first visible token - sent",
 	TPOT:             "(last - first token) / (n - 1), a sample per request; guidellm's includes the first token",
 	ITL:              "gaps between reads that brought tokens, pooled over requests; guidellm and AIPerf: mean of each request",

@@ -50,6 +50,9 @@ func judge(r *Result, s *settings) Verdict {
 	if c := total.CoalescedShare; c != nil && *c > maxCoalesced {
 		add(false, "coalesced_frames", "%.0f %% of the token events came in one read with an earlier one: ITL is the time between reads, not between tokens", *c*100)
 	}
+	if list := p.Load.Unstreamed; len(list) > 0 {
+		add(false, "not_streamed", "the target does not stream answers of %s: they were asked for whole, and have no time to a first token", strings.Join(list, ", "))
+	}
 	counts(p, add)
 	faults(total, add)
 	if p.Leave != nil && p.Leave.Verified != nil && !*p.Leave.Verified {

@@ -19,6 +19,8 @@ type workload struct {
 	data  *dataset
 	texts map[*dialect][]byte // rendered tools
 	media *media
+	// unstreamed are dialects whose answers the target does not stream; the preflight finds out.
+	unstreamed map[*dialect]bool
 
 	// wordsPerToken turns a length in tokens into words; the preflight measures it.
 	wordsPerToken float64
@@ -36,7 +38,7 @@ type session struct {
 }
 
 func newWorkload(s *settings) (*workload, error) {
-	w := &workload{s: s, wordsPerToken: 1, texts: map[*dialect][]byte{}}
+	w := &workload{s: s, wordsPerToken: 1, texts: map[*dialect][]byte{}, unstreamed: map[*dialect]bool{}}
 	if !s.AllowCache {
 		w.nonce = strconv.FormatUint(rand.Uint64()&(1<<40-1), 36) // of the run, not of the seed: the last run's must differ
 	}
@@ -95,9 +97,14 @@ func (w *workload) take() *request {
 	return q
 }
 
+// streams reports whether answers of a dialect are asked for as streams.
+func (w *workload) streams(d *dialect) bool {
+	return d.streams && !w.s.NoStream && !w.unstreamed[d]
+}
+
 // fill gives the request its contents.
 func (w *workload) fill(q *request, id int, rng *rand.Rand) {
-	q.stream = q.d.streams && !w.s.NoStream
+	q.stream, q.form = w.streams(q.d), w.s.form
 	q.extra = w.s.extra
 	q.tools = w.texts[q.d]
 	q.voice = w.s.Voice

@@ -1,0 +1,167 @@
+package bench
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+)
+
+func TestSoundHead(t *testing.T) {
+	wav := tone(0.01)
+	list := slices.Concat(wav[:12], []byte("LIST\x03\x00\x00\x00abc\x00"), wav[12:])
+	open := slices.Clone(wav)
+	binary.LittleEndian.PutUint32(open[4:], 0xffffffff)
+	binary.LittleEndian.PutUint32(open[40:], 0xffffffff)
+	endless := binary.LittleEndian.AppendUint32([]byte("RIFF\xff\xff\xff\xffWAVELIST"), 0xffffffff)
+	for name, c := range map[string]struct {
+		file []byte
+		want int // bytes that come before sound is there, the first of it included; 0: never
+	}{
+		"wav": {wav, 45}, "wav with a list": {list, 57}, "wav of unknown length": {open, 45}, "wav without samples": {wav[:44], 0},
+		"mp3": {[]byte("\xff\xfb\x90\xc4"), 1}, "pcm that begins like it": {[]byte("RIFA"), 4}, "nothing": {nil, 0},
+		"endless head": {append(endless, make([]byte, maxSoundHead)...), maxSoundHead + 1},
+	} {
+		for _, size := range []int{1, 7, 100000} {
+			h, got := new(soundHead), 0
+			for at := 0; at < len(c.file) && got == 0; at += size {
+				if end := min(at+size, len(c.file)); h.take(c.file[at:end]) {
+					got = end
+				}
+			}
+			if c.want == 0 && got != 0 || c.want != 0 && (got < c.want || got >= c.want+size) {
+				t.Errorf("%s in pieces of %d: sound after %d bytes, want %d", name, size, got, c.want)
+			}
+		}
+	}
+}
+
+// TestSpeech measures an engine that sends the head of its file at once and the first sound a while later.
+func TestSpeech(t *testing.T) {
+	t.Parallel()
+	const wait = 400 * time.Millisecond
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/audio/speech" {
+			http.NotFound(w, r)
+			return
+		}
+		sound := tone(0.1)
+		w.Header().Set("Content-Type", "audio/wav")
+		for i, piece := range [][]byte{sound[:44], sound[44:100], sound[100:]} {
+			if i > 0 {
+				time.Sleep(wait)
+			}
+			_, _ = w.Write(piece)
+			w.(http.Flusher).Flush()
+		}
+	}))
+	defer server.Close()
+	r, records := bench(t, Options{BaseURL: server.URL, Model: "tts", Backend: "speech", NumPrompts: 6, MaxConcurrency: []int{6}, InputLen: "5"})
+	ttft, e2el := r.Penstock.Total.Latency[TTFT], r.Penstock.Total.Latency[E2EL]
+	if r.Completed != 6 || ttft == nil || ttft.Min < wait.Seconds()*1000 || e2el.Min < wait.Seconds()*2000 {
+		t.Errorf("completed %d: TTFT %+v, E2EL %+v", r.Completed, ttft, e2el)
+	}
+	for _, x := range records {
+		if x.FirstByteNS == nil || x.FirstTokenNS == nil || *x.FirstTokenNS-*x.FirstByteNS < int64(wait)*9/10 || x.Chunks != 0 {
+			t.Errorf("the head of the file counts as sound: %+v", x)
+		}
+	}
+}
+
+// TestSpeechThatIsNone holds that neither an error in a good answer nor silence is speech.
+func TestSpeechThatIsNone(t *testing.T) {
+	for kind, text := range map[string]string{"application/json": `{"error":{"code":"voice_unknown"}}`, "audio/wav": "RIFF"} {
+		var asked atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodPost {
+				http.NotFound(w, r)
+				return
+			}
+			asked.Add(1)
+			w.Header().Set("Content-Type", kind)
+			_, _ = io.WriteString(w, text)
+		}))
+		_, _, err := Run(t.Context(), Options{BaseURL: server.URL, Model: "tts", Backend: "speech", NumPrompts: 2, NoFloor: true}, nil)
+		server.Close()
+		if err == nil || !strings.Contains(err.Error(), "failed a first speech request: body") || asked.Load() == 0 {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// transcriber answers transcriptions: as a stream of deltas, whole though a stream was asked for, or with a refusal of streams.
+func transcriber(manner string, gap time.Duration) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/audio/transcriptions" {
+			http.NotFound(w, r)
+			return
+		}
+		stream := r.FormValue("stream") == "true"
+		if r.FormValue("language") != "de" || r.FormValue("temperature") != "0.5" {
+			http.Error(w, `{"error":{"code":"no_language"}}`, http.StatusUnprocessableEntity)
+			return
+		}
+		switch {
+		case stream && manner == "refuse":
+			http.Error(w, `{"error":{"message":"no","code":"unsupported_parameter","param":"stream"}}`, http.StatusBadRequest)
+		case !stream || manner == "ignore":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"text":"one two three"}`)
+		default:
+			w.Header().Set("Content-Type", "text/event-stream")
+			for i, word := range []string{"one ", "two ", "three"} {
+				if i > 0 {
+					time.Sleep(gap)
+				}
+				fmt.Fprintf(w, "data: {\"type\":\"transcript.text.delta\",\"delta\":%q}\n\n", word)
+				w.(http.Flusher).Flush()
+			}
+			_, _ = io.WriteString(w, "data: {\"type\":\"transcript.text.done\",\"text\":\"one two three\",\"usage\":{\"type\":\"tokens\",\"input_tokens\":9,\"output_tokens\":3}}\n\n")
+		}
+	}
+}
+
+// TestTranscriptions are streamed where the target does it, and asked for whole where it does not, which the verdict says.
+func TestTranscriptions(t *testing.T) {
+	t.Parallel()
+	half := 0.5
+	for _, manner := range []string{"stream", "ignore", "refuse"} {
+		server := httptest.NewServer(transcriber(manner, 100*time.Millisecond))
+		r, _ := bench(t, Options{BaseURL: server.URL, Model: "asr", Backend: "transcription", NumPrompts: 20, MaxConcurrency: []int{10}, AudioSeconds: 0.1, ExtraBody: `{"language":"de"}`, Temperature: &half})
+		server.Close()
+		total := &r.Penstock.Total
+		if r.Completed != 20 || len(total.StreamFaults) > 0 {
+			t.Fatalf("%s: completed %d, %v, %v", manner, r.Completed, total.Errors, total.StreamFaults)
+		}
+		told := slices.ContainsFunc(r.Penstock.Verdict.Reasons, func(r Reason) bool { return r.Code == "not_streamed" && !r.Invalidates })
+		if manner != "stream" {
+			if total.Latency[TTFT] != nil || total.Unmeasured[TTFT] == "" || !told || r.Penstock.Load.Streamed {
+				t.Errorf("%s: TTFT %+v, told %v", manner, total.Latency[TTFT], told)
+			}
+			continue
+		}
+		ttft, itl, e2el := total.Latency[TTFT], total.Latency[ITL], total.Latency[E2EL]
+		if ttft == nil || itl == nil || itl.Count < 20 || e2el.Min < 200 || ttft.Percentile(50) > e2el.Percentile(50)-150 || told || *r.TotalOutputTokens != 60 {
+			t.Errorf("TTFT %+v, ITL %+v, E2EL %+v, told %v", ttft, itl, e2el, told)
+		}
+	}
+}
+
+// TestAudioOfTheSimulator measures speech of an engine with known times.
+func TestAudioOfTheSimulator(t *testing.T) {
+	t.Parallel()
+	e := engine(t, sim.Options{Latency: 300 * time.Millisecond, TokenRate: 10})
+	r, _ := bench(t, Options{BaseURL: e.URL(), Backend: "speech", NumPrompts: 4, MaxConcurrency: []int{4}, InputLen: "6"})
+	ttft, e2el := r.Penstock.Total.Latency[TTFT], r.Penstock.Total.Latency[E2EL]
+	if ttft == nil || ttft.Min < 290 || e2el.Min < ttft.Min+400 {
+		t.Errorf("TTFT %+v, E2EL %+v of an engine that needs 300 ms and then 100 ms a word", ttft, e2el)
+	}
+}
