@@ -31,26 +31,38 @@ func TestClientIsTheLimit(t *testing.T) {
 		"slow streams":      {[]string{"-c", "4", "-H", "X-Null-Tokens: 8", "-H", "X-Null-Gap: 20ms"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "r.json")
-			cmd := exec.Command(program, append([]string{"bench", "run", server.url(), "-m", "null", "-z", "2s", "--no-floor", "--no-progress", "-o", file}, c.load...)...)
-			cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-			out, err := cmd.CombinedOutput()
-			r, readErr := ReadResult(file)
-			if readErr != nil {
-				t.Fatalf("%v, %v: %s", readErr, err, out)
+			var found bool
+			for range 5 { // other programs may leave a client that asks for little even less
+				r, out, err := limited(t, program, append(c.load, server.url()))
+				client, v := r.Penstock.Client, r.Penstock.Verdict
+				if client.GOMAXPROCS != 1 || r.Completed < 20 {
+					t.Fatalf("%d requests on %d processors", r.Completed, client.GOMAXPROCS)
+				}
+				found = slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Code == "client_saturated" && r.Invalidates })
+				var exit *exec.ExitError
+				if found && (!errors.As(err, &exit) || exit.ExitCode() != ExitInvalid || !bytes.Contains(out, []byte("NOT VALID"))) {
+					t.Errorf("%v:\n%s", err, out)
+				}
+				if found == c.saturated {
+					return
+				}
+				t.Logf("processor share %s, waited for %s: %v", shareText(client.CPUShare), shareText(client.CPUWaitShare), v.Reasons)
 			}
-			v := r.Penstock.Verdict
-			found := slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Code == "client_saturated" && r.Invalidates })
-			if found != c.saturated {
-				t.Errorf("saturated %v with a processor share of %s and %s waited for: %v", found, shareText(r.Penstock.Client.CPUShare), shareText(r.Penstock.Client.CPUWaitShare), v.Reasons)
-			}
-			if r.Penstock.Client.GOMAXPROCS != 1 || r.Completed < 20 {
-				t.Errorf("%d requests on %d processors", r.Completed, r.Penstock.Client.GOMAXPROCS)
-			}
-			var exit *exec.ExitError
-			if c.saturated && (!errors.As(err, &exit) || exit.ExitCode() != ExitInvalid || !bytes.Contains(out, []byte("NOT VALID"))) {
-				t.Errorf("%v:\n%s", err, out)
-			}
+			t.Errorf("saturated: %v", found)
 		})
 	}
+}
+
+// limited runs the program on one processor.
+func limited(t *testing.T, program string, args []string) (r *Result, out []byte, err error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "r.json")
+	cmd := exec.Command(program, append([]string{"bench", "run", "-m", "null", "-z", "2s", "--no-floor", "--no-progress", "-o", file}, args...)...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	out, err = cmd.CombinedOutput()
+	r, readErr := ReadResult(file)
+	if readErr != nil {
+		t.Fatalf("%v, %v: %s", readErr, err, out)
+	}
+	return r, out, err
 }
