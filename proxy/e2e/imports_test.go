@@ -38,6 +38,7 @@ var allowed = map[string]struct {
 	"bench/sim":           {modules: "github.com/valyala/fasthttp github.com/valyala/fastjson", never: "log"},
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."},        // the fault matrix, against the built program
+	"proxy/e2e/rig":       {ours: "...", modules: "..."},        // what the tests beside it have in common
 	"proxy/e2e/browser":   {modules: "github.com/chromedp/..."}, // for tests, of any package
 	"":                    {ours: "config proxy proxy/auth proxy/openapi upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 }
@@ -71,6 +72,8 @@ func TestImports(t *testing.T) {
 		seen[name] = true
 		for _, imp := range p.Imports {
 			switch {
+			case strings.HasPrefix(imp, module+"/proxy/e2e") && !strings.HasPrefix(name, "proxy/e2e"):
+				t.Errorf("%s must not import %s: that is for tests", p.ImportPath, imp)
 			case imp == module || strings.HasPrefix(imp, module+"/"):
 				if !matches(rule.ours, strings.TrimPrefix(imp, module+"/")) {
 					t.Errorf("%s must not import %s", p.ImportPath, imp)

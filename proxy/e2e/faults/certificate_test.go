@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // pemPair makes a self-signed certificate for name and its key.
@@ -37,10 +38,10 @@ func pemPair(t *testing.T, name string, notAfter time.Time) (cert, key string) {
 
 // certificateShown is the name of the certificate that a new connection is shown.
 func (e *edge) certificateShown() string {
-	e.t.Helper()
-	c, err := tls.Dial("tcp", e.addr, &tls.Config{InsecureSkipVerify: true})
+	e.T.Helper()
+	c, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	defer c.Close()
 	return c.ConnectionState().PeerCertificates[0].Subject.CommonName
@@ -54,18 +55,18 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	oldCert, oldKey := pemPair(t, "old", year)
 	newCert, newKey := pemPair(t, "new", year.Add(time.Hour))
 	lateCert, lateKey := pemPair(t, "late", time.Now().Add(-time.Hour))
-	e := start(t, setup{top: "tls: { cert: edge.pem, key: edge.key }", timeouts: "client_header: 60s", files: map[string]string{"edge.pem": oldCert, "edge.key": oldKey}})
-	held := e.openStream(chat.path, chatStream.body("sim", prompt, `"tokens":200,"delay_ms":20`))
-	held.next()
+	e := start(t, rig.Setup{Top: "tls: { cert: edge.pem, key: edge.key }", Timeouts: "client_header: 60s", Files: map[string]string{"edge.pem": oldCert, "edge.key": oldKey}})
+	held := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":200,"delay_ms":20`))
+	held.Next()
 	if name := e.certificateShown(); name != "old" {
 		t.Fatalf("%s is shown", name)
 	}
 	for name, pair := range map[string][2]string{
 		"mismatch": {newCert, oldKey}, "expired": {lateCert, lateKey}, "nonsense": {"nonsense", newKey}, "empty": {"", ""}, "swapped": {newKey, newCert},
 	} {
-		before := e.metric("penstock_reloads_total", `result="bad"`)
-		e.write("edge.pem", pair[0])
-		e.write("edge.key", pair[1])
+		before := e.Metric("penstock_reloads_total", `result="bad"`)
+		e.Write("edge.pem", pair[0])
+		e.Write("edge.key", pair[1])
 		r, status := e.askReload("")
 		if all := strings.Join(r.Problems, "\n"); status != 422 || !strings.Contains(all, "edge.pem") || !strings.Contains(all, "penstock.yaml:") {
 			t.Errorf("%s: status %d: %s", name, status, all)
@@ -73,32 +74,32 @@ func TestFault74_CertificateRotated(t *testing.T) {
 		if shown := e.certificateShown(); shown != "old" {
 			t.Errorf("%s: %s is shown", name, shown)
 		}
-		if e.metric("penstock_reloads_total", `result="bad"`) <= before {
+		if e.Metric("penstock_reloads_total", `result="bad"`) <= before {
 			t.Errorf("%s is not counted", name)
 		}
-		if page := e.fetch("GET", e.admin+"/status").body; !strings.Contains(page, "edge.pem") {
+		if page := e.Fetch("GET", e.Admin+"/status").Body; !strings.Contains(page, "edge.pem") {
 			t.Errorf("%s: the state page does not tell", name)
 		}
 	}
-	kept, err := tls.Dial("tcp", e.addr, &tls.Config{InsecureSkipVerify: true})
+	kept, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true})
 	must(t, err)
 	defer kept.Close()
 	// As a renewal does it: one file, and the other a while later.
-	e.write("edge.pem", newCert)
+	e.Write("edge.pem", newCert)
 	time.Sleep(600 * time.Millisecond)
-	e.write("edge.key", newKey)
-	waitFor(t, patience, "the new certificate is shown", func() bool { return e.certificateShown() == "new" })
-	if at := e.metric("penstock_certificate_expiry_timestamp_seconds"); int64(at) != year.Add(time.Hour).Unix() {
+	e.Write("edge.key", newKey)
+	rig.WaitFor(t, rig.Patience, "the new certificate is shown", func() bool { return e.certificateShown() == "new" })
+	if at := e.Metric("penstock_certificate_expiry_timestamp_seconds"); int64(at) != year.Add(time.Hour).Unix() {
 		t.Errorf("the metric says %v", at)
 	}
-	if _, err := kept.Write([]byte(e.request(chat.path, chat.body("sim", prompt, `"tokens":1`), "Connection: close"))); err != nil {
+	if _, err := kept.Write([]byte(e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), "Connection: close"))); err != nil {
 		t.Errorf("the connection from before: %v", err)
 	}
 	b := make([]byte, 12)
 	if _, err := io.ReadFull(kept, b); err != nil || string(b) != "HTTP/1.1 200" {
 		t.Errorf("the connection from before: %q, %v", b, err)
 	}
-	if !held.whole() {
+	if !whole(held) {
 		t.Error("the stream was cut")
 	}
 }
@@ -153,32 +154,32 @@ func TestFault74_UpstreamCertificates(t *testing.T) {
 	ourCert, ourKey := pemPair(t, "edge", year)
 	var show atomic.Pointer[tls.Certificate]
 	show.Store(pair(oldCert, oldKey))
-	engine := startEngine(t, sim.Options{})
+	engine := rig.StartEngine(t, sim.Options{})
 	url := behindTLS(t, engine.Addr(), &show, ourCert)
-	e := start(t, setup{config: `
+	e := start(t, rig.Setup{Config: `
 timeouts: { linger: 0s, connect: 10s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: a, url: "` + url + `", engine: sim, probe: { interval: 200ms, timeout: 15s }, tls: { ca: ca.pem, cert: our.pem, key: our.key } }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
-`, files: map[string]string{"ca.pem": oldCert, "our.pem": ourCert, "our.key": ourKey}})
-	e.ask(chat, "").wantStatus(200)
+`, Files: map[string]string{"ca.pem": oldCert, "our.pem": ourCert, "our.key": ourKey}})
+	e.Ask(rig.Chat, "").WantStatus(200)
 	for _, nonsense := range []struct{ file, text string }{{"ca.pem", "nonsense"}, {"our.pem", newCert}, {"our.key", ""}} {
-		e.write(nonsense.file, nonsense.text)
+		e.Write(nonsense.file, nonsense.text)
 		if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), nonsense.file) {
 			t.Errorf("%s: status %d: %+v", nonsense.file, status, r)
 		}
-		e.ask(chat, "").wantStatus(200)
-		e.write("ca.pem", oldCert)
-		e.write("our.pem", ourCert)
-		e.write("our.key", ourKey)
+		e.Ask(rig.Chat, "").WantStatus(200)
+		e.Write("ca.pem", oldCert)
+		e.Write("our.pem", ourCert)
+		e.Write("our.key", ourKey)
 	}
 	// A rotation: first both authorities are trusted, then the engine shows the new certificate.
-	e.write("ca.pem", oldCert+newCert)
+	e.Write("ca.pem", oldCert+newCert)
 	if r, status := e.askReload(""); status != 200 || !r.OK {
 		t.Errorf("status %d: %+v", status, r)
 	}
 	show.Store(pair(newCert, newKey))
 	for range 10 {
-		e.ask(chat, "").wantStatus(200)
+		e.Ask(rig.Chat, "").WantStatus(200)
 	}
 }

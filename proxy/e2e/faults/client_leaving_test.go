@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 33 to 37: clients that leave, that stop reading and that read slowly.
@@ -16,11 +17,11 @@ import (
 // goodbyes are the ways to leave.
 var goodbyes = []struct {
 	name string
-	say  func(*raw)
+	say  func(*rig.Raw)
 }{
-	{"FIN", func(c *raw) { c.Close() }},
-	{"RST", func(c *raw) { c.reset() }},
-	{"half-close", func(c *raw) { _ = c.Conn.(*net.TCPConn).CloseWrite() }},
+	{"FIN", func(c *rig.Raw) { c.Close() }},
+	{"RST", func(c *rig.Raw) { c.Reset() }},
+	{"half-close", func(c *rig.Raw) { _ = c.Conn.(*net.TCPConn).CloseWrite() }},
 }
 
 // freeTime is how soon a client's leaving must have freed the engine: a tenth of a second, and what a busy machine adds.
@@ -28,22 +29,22 @@ const freeTime = 100*time.Millisecond + 2*time.Second
 
 // wantFreed checks that the engine is freed, that the books say why, and that the engine is not blamed.
 func (e *edge) wantFreed(phase string) {
-	e.t.Helper()
-	engine := e.engines[0]
-	waitFor(e.t, freeTime, "the engine is free", func() bool { s := engine.Stats(); return s.Running+s.Waiting == 0 && s.Aborted == 1 })
-	if l := e.lastCall(); l.Outcome != "client_gone" || l.Attempts != 1 || l.Status != 499 && l.Status != 200 {
-		e.t.Errorf("the log says %+v", l)
+	e.T.Helper()
+	engine := e.Engines[0]
+	rig.WaitFor(e.T, freeTime, "the engine is free", func() bool { s := engine.Stats(); return s.Running+s.Waiting == 0 && s.Aborted == 1 })
+	if l := e.LastCall(); l.Outcome != "client_gone" || l.Attempts != 1 || l.Status != 499 && l.Status != 200 {
+		e.T.Errorf("the log says %+v", l)
 	}
-	if n := e.metric("penstock_client_aborts_total", `phase="`+phase+`"`); n != 1 {
-		e.t.Errorf("the abort is not counted as %s: %s", phase, e.metricsText())
+	if n := e.Metric("penstock_client_aborts_total", `phase="`+phase+`"`); n != 1 {
+		e.T.Errorf("the abort is not counted as %s: %s", phase, e.MetricsText())
 	}
-	for _, u := range e.status().Upstreams {
+	for _, u := range e.Status().Upstreams {
 		if u.Breaker != "closed" && u.Breaker != "" || u.LastFailure != nil {
-			e.t.Errorf("the engine is blamed: %+v", u)
+			e.T.Errorf("the engine is blamed: %+v", u)
 		}
 	}
-	waitFor(e.t, patience, "the connection to the engine is closed", func() bool { return engine.Stats().Conns <= 1 })
-	e.ask(chat, "").wantStatus(200)
+	rig.WaitFor(e.T, rig.Patience, "the connection to the engine is closed", func() bool { return engine.Stats().Conns <= 1 })
+	e.Ask(rig.Chat, "").WantStatus(200)
 }
 
 // quietProbes keeps probes out of the counts of connections.
@@ -54,20 +55,20 @@ func TestFault33_LeavesWhileQueued(t *testing.T) {
 	for _, bye := range goodbyes {
 		t.Run(bye.name, func(t *testing.T) {
 			t.Parallel()
-			s := setup{upstream: "concurrency: 1, " + quietProbes, model: "queue: { depth: 8, wait: 30s }"}
-			inWays(t, allWays, s, func(e *edge, w way) {
-				holder := e.openStream(chat.path, chatStream.body("sim", prompt, `"tokens":1000,"delay_ms":100`))
-				holder.next()
-				c := e.dial()
-				_ = c.send(e.request(w.path, w.body("sim", prompt, "")))
-				waitFor(e.t, patience, "the call is in the queue", func() bool { return e.metric("penstock_calls_inflight") == 2 })
+			s := rig.Setup{Upstream: "concurrency: 1, " + quietProbes, Model: "queue: { depth: 8, wait: 30s }"}
+			inWays(t, rig.AllWays, s, func(e *edge, w rig.Way) {
+				holder := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":100`))
+				holder.Next()
+				c := e.Dial()
+				_ = c.Send(e.Request(w.Path, w.Body("sim", rig.Prompt, "")))
+				rig.WaitFor(e.T, rig.Patience, "the call is in the queue", func() bool { return e.Metric("penstock_calls_inflight") == 2 })
 				bye.say(c)
-				waitFor(e.t, freeTime, "the queue is left", func() bool { return e.metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
-				holder.leave()
-				e.rest()
-				e.ask(w, "").wantStatus(200)
-				if n := e.engines[0].Stats().Requests; n != 2 {
-					e.t.Errorf("%d requests upstream, want 2: the one that left is not to come later", n)
+				rig.WaitFor(e.T, freeTime, "the queue is left", func() bool { return e.Metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
+				holder.Leave()
+				e.Rest()
+				e.Ask(w, "").WantStatus(200)
+				if n := e.Engines[0].Stats().Requests; n != 2 {
+					e.T.Errorf("%d requests upstream, want 2: the one that left is not to come later", n)
 				}
 			})
 		})
@@ -80,11 +81,11 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 		for _, bye := range goodbyes {
 			t.Run(name+"/"+bye.name, func(t *testing.T) {
 				t.Parallel()
-				inWays(t, allWays, setup{upstream: quietProbes}, func(e *edge, w way) {
-					e.engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
-					c := e.dial()
-					_ = c.send(e.request(w.path, w.body("sim", prompt, `"ttft_ms":60000`)))
-					waitFor(e.t, patience, "the engine works", func() bool { return e.engines[0].Stats().Requests == 1 })
+				inWays(t, rig.AllWays, rig.Setup{Upstream: quietProbes}, func(e *edge, w rig.Way) {
+					e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
+					c := e.Dial()
+					_ = c.Send(e.Request(w.Path, w.Body("sim", rig.Prompt, `"ttft_ms":60000`)))
+					rig.WaitFor(e.T, rig.Patience, "the engine works", func() bool { return e.Engines[0].Stats().Requests == 1 })
 					bye.say(c)
 					e.wantFreed("waiting")
 				})
@@ -102,13 +103,13 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 		for _, bye := range goodbyes {
 			t.Run(name+"/"+bye.name, func(t *testing.T) {
 				t.Parallel()
-				inWays(t, streamWays, setup{upstream: quietProbes}, func(e *edge, w way) {
-					c := e.dial()
-					_ = c.send(e.request(w.path, w.body("sim", prompt, control)))
+				inWays(t, rig.StreamWays, rig.Setup{Upstream: quietProbes}, func(e *edge, w rig.Way) {
+					c := e.Dial()
+					_ = c.Send(e.Request(w.Path, w.Body("sim", rig.Prompt, control)))
 					for line := ""; !strings.HasPrefix(line, "data: "); {
 						var err error
-						if line, err = c.in.ReadString('\n'); err != nil {
-							e.t.Fatal(err)
+						if line, err = c.In.ReadString('\n'); err != nil {
+							e.T.Fatal(err)
 						}
 					}
 					bye.say(c)
@@ -122,21 +123,21 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 // TestFault36_StopsReading: an engine is read no further than its client reads, and both are let go after the write clock.
 func TestFault36_StopsReading(t *testing.T) {
 	t.Parallel()
-	s := setup{engines: longWinded, upstream: quietProbes, timeouts: "write: 1s"}
-	inWays(t, streamWays, s, func(e *edge, w way) {
-		c := e.dial()
+	s := rig.Setup{Engines: longWinded, Upstream: quietProbes, Timeouts: "write: 1s"}
+	inWays(t, rig.StreamWays, s, func(e *edge, w rig.Way) {
+		c := e.Dial()
 		_ = c.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-		_ = c.send(e.request(w.path, w.long(10_000_000)))
-		if _, err := c.in.ReadString('\n'); err != nil {
-			e.t.Fatal(err)
+		_ = c.Send(e.Request(w.Path, long(w, 10_000_000)))
+		if _, err := c.In.ReadString('\n'); err != nil {
+			e.T.Fatal(err)
 		}
-		waitFor(e.t, patience, "the client is given up", func() bool { return e.metric("penstock_client_aborts_total") == 1 })
+		rig.WaitFor(e.T, rig.Patience, "the client is given up", func() bool { return e.Metric("penstock_client_aborts_total") == 1 })
 		e.wantFreed("stalled")
 		// What the kernel's buffers take is some megabytes; more would be a buffer of ours.
-		if n := e.engines[0].Stats().Tokens; n > 500_000 {
-			e.t.Errorf("the engine was read on for %d tokens", n)
+		if n := e.Engines[0].Stats().Tokens; n > 500_000 {
+			e.T.Errorf("the engine was read on for %d tokens", n)
 		}
-		e.wantPeak(e.t, 200<<20)
+		e.WantPeak(200 << 20)
 	})
 }
 
@@ -144,26 +145,26 @@ func TestFault36_StopsReading(t *testing.T) {
 // write clock.
 func TestFault37_ReadsSlowly(t *testing.T) {
 	t.Parallel()
-	for _, w := range []way{chatStream, messagesStream, responsesStream, chat} {
+	for _, w := range []rig.Way{rig.ChatStream, rig.MessagesStream, rig.ResponsesStream, rig.Chat} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			const write = 2 * time.Second
-			e := start(t, setup{engines: longWinded, timeouts: "write: 2s"})
-			c := e.dial()
-			_ = c.SetDeadline(time.Now().Add(4 * patience))
+			e := start(t, rig.Setup{Engines: longWinded, Timeouts: "write: 2s"})
+			c := e.Dial()
+			_ = c.SetDeadline(time.Now().Add(4 * rig.Patience))
 			_ = c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)
 			tokens := 15_000
-			if !w.stream {
+			if !w.Stream {
 				tokens = 400_000
 			}
-			_ = c.send(e.request(w.path, w.long(tokens)))
+			_ = c.Send(e.Request(w.Path, long(w, tokens)))
 			begun := time.Now()
-			c.in = bufio.NewReaderSize(&slowReader{from: c.Conn, rate: 512 << 10}, 256<<10)
-			r := c.reply("POST")
+			c.In = bufio.NewReaderSize(&slowReader{from: c.Conn, rate: 512 << 10}, 256<<10)
+			r := c.Reply("POST")
 			if took := time.Since(begun); took < 3*write/2 {
-				t.Errorf("%d bytes in %v are no test of slow reading", len(r.body), took)
+				t.Errorf("%d bytes in %v are no test of slow reading", len(r.Body), took)
 			}
-			if n := len(strings.Fields(r.text(w))); n < tokens/2 {
+			if n := len(strings.Fields(r.Text(w))); n < tokens/2 {
 				t.Errorf("%d words came of %d tokens", n, tokens)
 			}
 		})
@@ -196,9 +197,9 @@ func (s *slowReader) Read(p []byte) (int, error) {
 var longWinded = []sim.Options{{MaxModelLen: 1 << 30}}
 
 // long is a request for so many tokens.
-func (w way) long(tokens int) string {
+func long(w rig.Way, tokens int) string {
 	n := strconv.Itoa(tokens)
-	return strings.Replace(w.body("sim", prompt, `"tokens":`+n), `"max_tokens":1000`, `"max_tokens":`+n, 1)
+	return strings.Replace(w.Body("sim", rig.Prompt, `"tokens":`+n), `"max_tokens":1000`, `"max_tokens":`+n, 1)
 }
 
 // oldClient is a client that says HTTP/1.0.

@@ -6,75 +6,67 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 38 to 40: clients that do not send, or hardly.
 
 // tooLate is the refusal of a client that sends too slowly.
-var tooLate = refusal{408, "invalid_request_error", "request_timeout", ""}
+var tooLate = rig.Refusal{Status: 408, Kind: "invalid_request_error", Code: "request_timeout", After: ""}
 
 // endpoints are all generation endpoints with the way in which their errors are told.
-var endpoints = []way{
-	chat,
-	messages,
-	responses,
-	{"messages", "/v1/messages/count_tokens", false},
-	{"chat", "/v1/audio/speech", false},
-	{"chat", "/v1/embeddings", false},
-	{"chat", "/v1/rerank", false},
-	{"chat", "/v1/images/generations", false},
-	{"chat", "/v1/completions", false},
-}
-
-// drip sends a byte at a time until the other side has hung up.
-func (c *raw) drip(text string, gap time.Duration) {
-	for i := range text {
-		if c.send(text[i:i+1]) != nil {
-			return
-		}
-		time.Sleep(gap) // the pace is the subject
-	}
+var endpoints = []rig.Way{
+	rig.Chat,
+	rig.Messages,
+	rig.Responses,
+	{Dialect: "messages", Path: "/v1/messages/count_tokens", Stream: false},
+	{Dialect: "chat", Path: "/v1/audio/speech", Stream: false},
+	{Dialect: "chat", Path: "/v1/embeddings", Stream: false},
+	{Dialect: "chat", Path: "/v1/rerank", Stream: false},
+	{Dialect: "chat", Path: "/v1/images/generations", Stream: false},
+	{Dialect: "chat", Path: "/v1/completions", Stream: false},
 }
 
 // wantShut waits until the edge closes the connection, with a 408 or without a word.
-func (c *raw) wantShut(limit time.Duration) {
-	c.t.Helper()
-	rest, ok := c.closed(limit)
+func wantShut(c *rig.Raw, limit time.Duration) {
+	c.T.Helper()
+	rest, ok := c.Closed(limit)
 	if !ok {
-		c.t.Errorf("still open after %v", limit)
+		c.T.Errorf("still open after %v", limit)
 	}
 	if rest != "" && !strings.HasPrefix(rest, "HTTP/1.1 408 ") {
-		c.t.Errorf("the answer is %.100q", rest)
+		c.T.Errorf("the answer is %.100q", rest)
 	}
 }
 
 func TestFault38_Slowloris(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{timeouts: "client_header: 500ms, client_idle: 700ms"})
-	whole := e.request(chat.path, chat.body("sim", prompt, ""))
-	for name, send := range map[string]func(c *raw){
-		"nothing":     func(*raw) {},
-		"half a head": func(c *raw) { _ = c.send(whole[:40]) },
-		"head drips":  func(c *raw) { c.drip(whole, 30*time.Millisecond) },
-		"header lines for ever": func(c *raw) {
-			_ = c.send("GET /health HTTP/1.1\r\nHost: edge\r\n")
-			for c.send("X-A: b\r\n") == nil {
+	e := start(t, rig.Setup{Timeouts: "client_header: 500ms, client_idle: 700ms"})
+	whole := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
+	for name, send := range map[string]func(c *rig.Raw){
+		"nothing":     func(*rig.Raw) {},
+		"half a head": func(c *rig.Raw) { _ = c.Send(whole[:40]) },
+		"head drips":  func(c *rig.Raw) { c.Drip(whole, 30*time.Millisecond) },
+		"header lines for ever": func(c *rig.Raw) {
+			_ = c.Send("GET /health HTTP/1.1\r\nHost: edge\r\n")
+			for c.Send("X-A: b\r\n") == nil {
 				time.Sleep(20 * time.Millisecond)
 			}
 		},
-		"empty lines for ever": func(c *raw) {
-			for c.send("\r\n") == nil {
+		"empty lines for ever": func(c *rig.Raw) {
+			for c.Send("\r\n") == nil {
 				time.Sleep(20 * time.Millisecond)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := e.dial()
-			c.t = t
+			c := e.Dial()
+			c.T = t
 			var sending sync.WaitGroup
 			sending.Go(func() { send(c) })
-			c.wantShut(patience)
+			wantShut(c, rig.Patience)
 			c.Close()
 			sending.Wait()
 		})
@@ -82,16 +74,16 @@ func TestFault38_Slowloris(t *testing.T) {
 	for name, more := range map[string]string{"idle after an answer": "", "half a second head": whole[:30]} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := e.dial()
-			_ = c.send(whole + more)
-			c.reply("POST").wantStatus(200)
-			c.t = t
-			c.wantShut(patience)
+			c := e.Dial()
+			_ = c.Send(whole + more)
+			c.Reply("POST").WantStatus(200)
+			c.T = t
+			wantShut(c, rig.Patience)
 		})
 	}
 	t.Cleanup(func() {
-		waitFor(t, patience, "no connection is left", func() bool { return e.metric("penstock_client_connections") <= 1 })
-		if e.metric("penstock_errors_total", `code="request_timeout"`) == 0 {
+		rig.WaitFor(t, rig.Patience, "no connection is left", func() bool { return e.Metric("penstock_client_connections") <= 1 })
+		if e.Metric("penstock_errors_total", `code="request_timeout"`) == 0 {
 			t.Error("slow heads are not counted")
 		}
 	})
@@ -100,7 +92,7 @@ func TestFault38_Slowloris(t *testing.T) {
 // TestFault39_BodyStalls: whoever falls silent in the body is told so in the endpoint's own shape, and has held no slot.
 func TestFault39_BodyStalls(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{timeouts: "client_body: 500ms", upstream: "concurrency: 1"})
+	e := start(t, rig.Setup{Timeouts: "client_body: 500ms", Upstream: "concurrency: 1"})
 	for _, w := range endpoints {
 		for name, framing := range map[string]string{
 			"before the body":            "Content-Length: 100\r\n\r\n",
@@ -110,20 +102,20 @@ func TestFault39_BodyStalls(t *testing.T) {
 			"before the next chunk":      "Transfer-Encoding: chunked\r\n\r\n8\r\n{\"model\"\r\n",
 			"before the end of trailers": "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX: y\r\n",
 		} {
-			t.Run(w.path+"/"+name, func(t *testing.T) {
+			t.Run(w.Path+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				c := e.dial()
-				c.t = t
-				_ = c.send(strings.TrimSuffix(e.head("POST", w.path, "Content-Type: application/json"), "\r\n") + framing)
-				c.reply("POST").wantRefused(w, tooLate)
-				if rest, ok := c.closed(patience); !ok || rest != "" {
+				c := e.Dial()
+				c.T = t
+				_ = c.Send(strings.TrimSuffix(e.Head("POST", w.Path, "Content-Type: application/json"), "\r\n") + framing)
+				c.Reply("POST").WantRefused(w, tooLate)
+				if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
 					t.Errorf("not closed, or more came: %q", rest)
 				}
 			})
 		}
 	}
 	t.Cleanup(func() {
-		if n := e.engines[0].Stats().Requests; n != 0 {
+		if n := e.Engines[0].Stats().Requests; n != 0 {
 			t.Errorf("%d requests upstream", n)
 		}
 	})
@@ -132,16 +124,16 @@ func TestFault39_BodyStalls(t *testing.T) {
 // TestFault39_BodyEndsEarly: half a body is refused in the endpoint's own shape as soon as it is known to be no more.
 func TestFault39_BodyEndsEarly(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{})
+	e := start(t, rig.Setup{})
 	for _, w := range endpoints {
 		for _, sent := range []string{"", `{"model"`} {
-			c := e.dial()
-			_ = c.send(e.head("POST", w.path, "Content-Type: application/json", "Content-Length: 100") + sent)
+			c := e.Dial()
+			_ = c.Send(e.Head("POST", w.Path, "Content-Type: application/json", "Content-Length: 100") + sent)
 			_ = c.Conn.(interface{ CloseWrite() error }).CloseWrite()
-			c.reply("POST").wantRefused(w, refusal{400, "invalid_request_error", "bad_request", ""})
+			c.Reply("POST").WantRefused(w, rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""})
 		}
 	}
-	if n := e.engines[0].Stats().Requests; n != 0 {
+	if n := e.Engines[0].Stats().Requests; n != 0 {
 		t.Errorf("%d requests upstream", n)
 	}
 }
@@ -149,23 +141,23 @@ func TestFault39_BodyEndsEarly(t *testing.T) {
 // TestFault39_BodyDrips: a body that never falls silent must still come at a rate.
 func TestFault39_BodyDrips(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{
-		timeouts: "client_body: 5s", limits: "upload_rate: 64KiB",
-		models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }",
+	e := start(t, rig.Setup{
+		Timeouts: "client_body: 5s", Limits: "upload_rate: 64KiB",
+		Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }",
 	})
 	form := formStart("ears") + strings.Repeat("x", 20_000)
 	for name, text := range map[string]string{
-		"json": e.request(messages.path, messages.body("sim", strings.Repeat("x", 20_000), "")),
-		"form": e.head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: 1000000") + form,
+		"json": e.Request(rig.Messages.Path, rig.Messages.Body("sim", strings.Repeat("x", 20_000), "")),
+		"form": e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: 1000000") + form,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := e.dial()
-			_ = c.SetDeadline(time.Now().Add(4 * patience))
-			_ = c.send(text[:len(text)-19_000])
+			c := e.Dial()
+			_ = c.SetDeadline(time.Now().Add(4 * rig.Patience))
+			_ = c.Send(text[:len(text)-19_000])
 			var sending sync.WaitGroup
-			sending.Go(func() { c.drip(text[len(text)-19_000:], 50*time.Millisecond) })
-			c.reply("POST").wantStatus(408)
+			sending.Go(func() { c.Drip(text[len(text)-19_000:], 50*time.Millisecond) })
+			c.Reply("POST").WantStatus(408)
 			c.Close()
 			sending.Wait()
 		})
@@ -175,20 +167,20 @@ func TestFault39_BodyDrips(t *testing.T) {
 // TestFault40_ManySlowClients: two hundred that stall in every way are not noticed by others.
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{timeouts: "client_header: 2s, client_body: 2s, client_idle: 2s"})
-	whole := e.request(chat.path, chat.body("sim", prompt, ""))
+	e := start(t, rig.Setup{Timeouts: "client_header: 2s, client_body: 2s, client_idle: 2s"})
+	whole := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 	stops := []int{0, 30, strings.Index(whole, "\r\n\r\n") + 4, len(whole) - 3}
 	for i := range 200 {
-		_ = e.dial().send(whole[:stops[i%len(stops)]])
+		_ = e.Dial().Send(whole[:stops[i%len(stops)]])
 	}
-	for _, w := range allWays {
+	for _, w := range rig.AllWays {
 		for range 5 {
-			if r := e.ask(w, "").wantStatus(200); r.took > 2*time.Second {
-				t.Errorf("a good client waited %v", r.took)
+			if r := e.Ask(w, "").WantStatus(200); r.Took > 2*time.Second {
+				t.Errorf("a good client waited %v", r.Took)
 			}
 		}
 	}
-	waitFor(t, patience, "the slow ones are gone", func() bool { return e.metric("penstock_client_connections") <= 8 })
+	rig.WaitFor(t, rig.Patience, "the slow ones are gone", func() bool { return e.Metric("penstock_client_connections") <= 8 })
 }
 
 const transcriptions = "/v1/audio/transcriptions"
@@ -200,10 +192,10 @@ func formStart(model string) string {
 }
 
 // postForm sends a form with the boundary B.
-func (e *edge) postForm(path, form string) *reply {
-	e.t.Helper()
-	c := e.dial()
-	_ = c.SetDeadline(time.Now().Add(4 * patience))
-	_ = c.send(e.head("POST", path, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form))) + form)
-	return c.reply("POST")
+func (e *edge) postForm(path, form string) *rig.Reply {
+	e.T.Helper()
+	c := e.Dial()
+	_ = c.SetDeadline(time.Now().Add(4 * rig.Patience))
+	_ = c.Send(e.Head("POST", path, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form))) + form)
+	return c.Reply("POST")
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // How the program ends, and how the next one begins.
@@ -34,7 +35,7 @@ func TestFault78_Drain(t *testing.T) {
 			if full(t) {
 				times = 20
 			}
-			e := start(t, setup{engines: []sim.Options{{Slots: 512}}, config: timeouts + `
+			e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 512}}, Config: timeouts + `
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { timeout: 15s } }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
@@ -42,14 +43,14 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 			for i := range times {
 				tr := drive(e, usual)
 				tr.mayRefuse.Store(true)
-				e.signal(syscall.SIGTERM)
-				e.exits(30*time.Second, 0)
+				e.Signal(syscall.SIGTERM)
+				e.Exits(30*time.Second, 0)
 				tr.wantNothingLost()
-				if !strings.Contains(e.log.String(), `"drained"`) {
+				if !strings.Contains(e.Log.String(), `"drained"`) {
 					t.Error("the log does not say that it has drained")
 				}
 				if i+1 < times {
-					e.relaunch()
+					e.Relaunch()
 				}
 			}
 		})
@@ -60,57 +61,57 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 // drain time is over is told so, in each dialect's words; the exit code is 0.
 func TestFault78_DrainOrder(t *testing.T) {
 	t.Parallel()
-	inWays(t, streamWays, setup{untidy: true, timeouts: "connect: 2s"}, func(e *edge, w way) {
+	inWays(t, rig.StreamWays, rig.Setup{Untidy: true, Timeouts: "connect: 2s"}, func(e *edge, w rig.Way) {
 		e.rewrite("linger: 0s, drain: 5s", "linger: 1s, drain: 500ms")
 		if r, status := e.askReload(""); status != 200 {
-			e.t.Fatalf("status %d: %+v", status, r)
+			e.T.Fatalf("status %d: %+v", status, r)
 		}
-		s := e.openStream(w.path, w.body("sim", prompt, `"tokens":1000,"delay_ms":50`))
-		s.next()
-		kept := e.dial()
-		ask := func() *reply {
-			e.t.Helper()
-			if err := kept.send(e.request(chat.path, chat.body("sim", prompt, `"tokens":1`))); err != nil {
-				e.t.Fatal(err)
+		s := e.OpenStream(w.Path, w.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":50`))
+		s.Next()
+		kept := e.Dial()
+		ask := func() *rig.Reply {
+			e.T.Helper()
+			if err := kept.Send(e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))); err != nil {
+				e.T.Fatal(err)
 			}
-			return kept.reply("POST")
+			return kept.Reply("POST")
 		}
 		for range 2 {
-			if r := ask(); r.status != 200 {
-				e.t.Errorf("before: status %d", r.status)
+			if r := ask(); r.Status != 200 {
+				e.T.Errorf("before: status %d", r.Status)
 			}
 		}
-		e.signal(syscall.SIGTERM)
-		waitFor(e.t, patience, "readiness turns", func() bool { return e.fetch("GET", e.admin+"/-/ready").status == 503 })
-		if r := ask(); r.status != 200 {
-			e.t.Errorf("on a kept connection: status %d", r.status)
+		e.Signal(syscall.SIGTERM)
+		rig.WaitFor(e.T, rig.Patience, "readiness turns", func() bool { return e.Fetch("GET", e.Admin+"/-/ready").Status == 503 })
+		if r := ask(); r.Status != 200 {
+			e.T.Errorf("on a kept connection: status %d", r.Status)
 		}
-		if rest, ok := kept.closed(patience); !ok || rest != "" {
-			e.t.Errorf("the kept connection goes on: %q", rest)
+		if rest, ok := kept.Closed(rig.Patience); !ok || rest != "" {
+			e.T.Errorf("the kept connection goes on: %q", rest)
 		}
-		if r := e.get("/health"); r.status != 200 {
-			e.t.Errorf("while it lingers the public side says %d", r.status)
+		if r := e.Get("/health"); r.Status != 200 {
+			e.T.Errorf("while it lingers the public side says %d", r.Status)
 		}
 		var all strings.Builder
-		var last event
+		var last rig.Event
 		for {
-			ev, ok := s.next()
+			ev, ok := s.Next()
 			if !ok {
 				break
 			}
 			last = ev
-			all.WriteString(ev.name + " " + ev.data + "\n")
+			all.WriteString(ev.Name + " " + ev.Data + "\n")
 		}
-		if !strings.Contains(all.String(), "shutting down") || w.dialect == "chat" && last.data == "[DONE]" || strings.Contains(all.String(), "message_stop") || strings.Contains(all.String(), "response.completed") {
-			e.t.Errorf("the stream ends with %q", last)
+		if !strings.Contains(all.String(), "shutting down") || w.Dialect == "chat" && last.Data == "[DONE]" || strings.Contains(all.String(), "message_stop") || strings.Contains(all.String(), "response.completed") {
+			e.T.Errorf("the stream ends with %q", last)
 		}
-		e.exits(20*time.Second, 0)
+		e.Exits(20*time.Second, 0)
 		found := false
-		for _, l := range e.calls() {
+		for _, l := range e.Calls() {
 			found = found || l.Outcome == "drained"
 		}
 		if !found {
-			e.t.Error("no access line tells of a drained call")
+			e.T.Error("no access line tells of a drained call")
 		}
 	})
 }
@@ -119,16 +120,16 @@ func TestFault78_DrainOrder(t *testing.T) {
 // hold a drain up.
 func TestFault78_SilentConnections(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{})
+	e := start(t, rig.Setup{})
 	for range 10 {
-		e.dial()
-		kept := e.dial()
-		must(t, kept.send(e.request(chat.path, chat.body("sim", prompt, `"tokens":1`))))
-		kept.reply("POST")
+		e.Dial()
+		kept := e.Dial()
+		must(t, kept.Send(e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))))
+		kept.Reply("POST")
 	}
 	begun := time.Now()
-	e.signal(syscall.SIGTERM)
-	e.exits(20*time.Second, 0)
+	e.Signal(syscall.SIGTERM)
+	e.Exits(20*time.Second, 0)
 	if took := time.Since(begun); took > 4*time.Second { // of the 5 s that calls would have had
 		t.Errorf("it took %v", took)
 	}
@@ -138,13 +139,13 @@ func TestFault78_SilentConnections(t *testing.T) {
 // yet.
 func TestFault79_Restart(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{engines: []sim.Options{{Latency: 0}}, untidy: true, cold: true})
+	e := start(t, rig.Setup{Engines: []sim.Options{{Latency: 0}}, Untidy: true, Cold: true})
 	for range 3 {
-		e.ask(chat, "").wantStatus(200)
-		e.signal(syscall.SIGKILL)
-		<-e.done
-		e.relaunch() // returns when it says that it serves: nothing is waited for
-		e.ask(chat, `"text":"First."`).wantStatus(200)
+		e.Ask(rig.Chat, "").WantStatus(200)
+		e.Signal(syscall.SIGKILL)
+		<-e.Done
+		e.Relaunch() // returns when it says that it serves: nothing is waited for
+		e.Ask(rig.Chat, `"text":"First."`).WantStatus(200)
 	}
 }
 
@@ -155,38 +156,38 @@ func TestUpgradeBySharedPort(t *testing.T) {
 	if full(t) {
 		times = 20
 	}
-	e := start(t, setup{engines: []sim.Options{{Slots: 512}}, untidy: true, config: `
+	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 512}}, Untidy: true, Config: `
 timeouts: { linger: 200ms, drain: 20s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { timeout: 15s } }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
-	e.signal(syscall.SIGTERM)
-	e.exits(20*time.Second, 0)
-	text := strings.Replace(e.text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+e.addr+"\nadmin: { listen: "+strings.TrimPrefix(e.admin, "http://")+" }", 1)
-	e.write("penstock.yaml", text)
-	run := func() *process {
-		p := startProcess(t, nil, nil, "serve", "--share-port", "--config", e.path)
-		p.says("serving http://" + e.addr)
+	e.Signal(syscall.SIGTERM)
+	e.Exits(20*time.Second, 0)
+	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+e.Addr+"\nadmin: { listen: "+strings.TrimPrefix(e.Admin, "http://")+" }", 1)
+	e.Write("penstock.yaml", text)
+	run := func() *rig.Process {
+		p := rig.StartProcess(t, "serve", "--share-port", "--config", e.Path)
+		p.Says("serving http://" + e.Addr)
 		return p
 	}
-	e.process = run()
-	if _, errs, code := runProgram(t, "serve", "--config", e.path); code != 1 || !strings.Contains(errs, "is taken") || !strings.Contains(errs, "--share-port") {
+	e.Adopt(run())
+	if _, errs, code := rig.RunProgram(t, "", "serve", "--config", e.Path); code != 1 || !strings.Contains(errs, "is taken") || !strings.Contains(errs, "--share-port") {
 		t.Errorf("one who does not share: exit code %d\n%s", code, errs)
 	}
 	tr := drive(e, usual)
 	for range times {
 		next := run()
 		time.Sleep(300 * time.Millisecond)
-		e.signal(syscall.SIGTERM)
+		e.Signal(syscall.SIGTERM)
 		for ready := 0; ready < 20; ready++ { // whoever asks is told by the new one
-			if r := e.fetch("GET", e.admin+"/-/ready"); r.status != 200 {
-				t.Errorf("not ready during the upgrade: %d", r.status)
+			if r := e.Fetch("GET", e.Admin+"/-/ready"); r.Status != 200 {
+				t.Errorf("not ready during the upgrade: %d", r.Status)
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
-		e.exits(30*time.Second, 0)
-		e.process = next
+		e.Exits(30*time.Second, 0)
+		e.Adopt(next)
 	}
 	tr.wantNothingLost()
 	if n := tr.refused.Load(); n > 0 {
@@ -235,30 +236,19 @@ func newManager(t *testing.T, names ...string) (m *manager, addrs []string) {
 }
 
 // run starts the program as the manager would. LISTEN_PID must be the program's own, which a shell knows.
-func (m *manager) run(names, config string, env ...string) *process {
+func (m *manager) run(names, config string, env ...string) *rig.Process {
 	m.t.Helper()
-	p := &process{t: m.t, out: new(buffer), log: new(buffer), done: make(chan struct{})}
-	p.cmd = exec.Command("sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", program, "serve", "--config", config)
-	p.cmd.Env = append(append(cleanEnv(), "NOTIFY_SOCKET="+m.path, fmt.Sprintf("LISTEN_FDS=%d", len(m.files)), "LISTEN_FDNAMES="+names), env...)
-	p.cmd.ExtraFiles = m.files
-	p.cmd.Stdout, p.cmd.Stderr = p.out, p.log
-	must(m.t, p.cmd.Start())
-	go func() {
-		defer close(p.done)
-		_ = p.cmd.Wait()
-	}()
-	m.t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.done
-	})
-	return p
+	cmd := exec.Command("sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", rig.Binary(m.t), "serve", "--config", config)
+	cmd.Env = append(append(rig.CleanEnv(), "NOTIFY_SOCKET="+m.path, fmt.Sprintf("LISTEN_FDS=%d", len(m.files)), "LISTEN_FDNAMES="+names), env...)
+	cmd.ExtraFiles = m.files
+	return rig.StartCommand(m.t, cmd)
 }
 
 // hears waits until the program has notified of something, and returns how often it has.
 func (m *manager) hears(part string, atLeast int) int {
 	m.t.Helper()
 	n := 0
-	waitFor(m.t, patience, fmt.Sprintf("%q is notified %d times", part, atLeast), func() bool {
+	rig.WaitFor(m.t, rig.Patience, fmt.Sprintf("%q is notified %d times", part, atLeast), func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		n = 0
@@ -276,22 +266,22 @@ func (m *manager) hears(part string, atLeast int) int {
 // connection, not even those that come while nobody runs.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{engines: []sim.Options{{Slots: 512}}, untidy: true, config: `
+	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 512}}, Untidy: true, Config: `
 timeouts: { linger: 0s, drain: 20s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { timeout: 15s } }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
-	e.signal(syscall.SIGTERM)
-	e.exits(20*time.Second, 0)
+	e.Signal(syscall.SIGTERM)
+	e.Exits(20*time.Second, 0)
 	m, addrs := newManager(t, "admin", "public")
-	e.admin, e.addr, e.url = "http://"+addrs[0], addrs[1], "http://"+addrs[1]
-	e.process = m.run("admin:public", e.path, "WATCHDOG_USEC=400000")
+	e.Admin, e.Addr, e.URL = "http://"+addrs[0], addrs[1], "http://"+addrs[1]
+	e.Adopt(m.run("admin:public", e.Path, "WATCHDOG_USEC=400000"))
 	m.hears("READY=1", 1)
 	m.hears("WATCHDOG=1", 3)
-	e.ask(chat, "").wantStatus(200)
-	if r := e.fetch("GET", e.admin+"/-/ready"); r.status != 200 {
-		t.Errorf("the admin socket: %d", r.status)
+	e.Ask(rig.Chat, "").WantStatus(200)
+	if r := e.Fetch("GET", e.Admin+"/-/ready"); r.Status != 200 {
+		t.Errorf("the admin socket: %d", r.Status)
 	}
 	e.rewrite("id: sim,", "id: sim, aliases: [reloaded],")
 	if r, status := e.askReload(""); status != 200 {
@@ -303,11 +293,11 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	for range 3 {
 		before := m.hears("STOPPING=1", 0)
 		ready := m.hears("READY=1", 2)
-		e.signal(syscall.SIGTERM)
+		e.Signal(syscall.SIGTERM)
 		m.hears("STOPPING=1", before+1)
-		e.exits(30*time.Second, 0)
+		e.Exits(30*time.Second, 0)
 		time.Sleep(200 * time.Millisecond) // nobody runs, and clients come
-		e.process = m.run("admin:public", e.path)
+		e.Adopt(m.run("admin:public", e.Path))
 		m.hears("READY=1", ready+1)
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -315,13 +305,13 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	if n := tr.refused.Load(); n > 0 {
 		t.Errorf("%d connections were refused", n)
 	}
-	e.signal(syscall.SIGTERM)
-	e.exits(20*time.Second, 0)
+	e.Signal(syscall.SIGTERM)
+	e.Exits(20*time.Second, 0)
 	for _, names := range []string{"admin:admin"} {
-		p := m.run(names, e.path)
-		p.exits(patience, 1)
-		if !strings.Contains(p.log.String(), "FileDescriptorName") {
-			t.Errorf("%s: %s", names, p.log)
+		p := m.run(names, e.Path)
+		p.Exits(rig.Patience, 1)
+		if !strings.Contains(p.Err.String(), "FileDescriptorName") {
+			t.Errorf("%s: %s", names, p.Err)
 		}
 	}
 }
@@ -329,19 +319,19 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 // TestFault78_RequestUnderWay: a client in the middle of sending its request when the signal comes is served.
 func TestFault78_RequestUnderWay(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{})
-	body := chat.body("sim", prompt, `"tokens":1`)
-	whole := e.request(chat.path, body)
-	c, fresh := e.dial(), e.dial()
-	must(t, c.send(whole[:len(whole)-20]))
-	must(t, fresh.send(whole[:10]))
-	waitFor(t, patience, "both are there", func() bool { return e.metric("penstock_client_connections") >= 2 })
-	e.signal(syscall.SIGTERM)
-	waitFor(t, patience, "it drains", func() bool { return strings.Contains(e.log.String(), `"draining"`) })
+	e := start(t, rig.Setup{})
+	body := rig.Chat.Body("sim", rig.Prompt, `"tokens":1`)
+	whole := e.Request(rig.Chat.Path, body)
+	c, fresh := e.Dial(), e.Dial()
+	must(t, c.Send(whole[:len(whole)-20]))
+	must(t, fresh.Send(whole[:10]))
+	rig.WaitFor(t, rig.Patience, "both are there", func() bool { return e.Metric("penstock_client_connections") >= 2 })
+	e.Signal(syscall.SIGTERM)
+	rig.WaitFor(t, rig.Patience, "it drains", func() bool { return strings.Contains(e.Log.String(), `"draining"`) })
 	time.Sleep(300 * time.Millisecond)
-	must(t, c.send(whole[len(whole)-20:]))
-	must(t, fresh.send(whole[10:]))
-	for _, conn := range []*raw{c, fresh} {
+	must(t, c.Send(whole[len(whole)-20:]))
+	must(t, fresh.Send(whole[10:]))
+	for _, conn := range []*rig.Raw{c, fresh} {
 		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -351,5 +341,5 @@ func TestFault78_RequestUnderWay(t *testing.T) {
 			t.Errorf("status %d, close %v, %v: %s", res.StatusCode, res.Close, err, b)
 		}
 	}
-	e.exits(20*time.Second, 0)
+	e.Exits(20*time.Second, 0)
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // fakeEngine is a listener with a script, for what even the simulator would not do. It answers probes as a good engine does,
@@ -142,7 +144,7 @@ func (c *fakeCall) answer() {
 
 // untilClosed waits until the edge closes the connection and notes it.
 func (c *fakeCall) untilClosed() {
-	_ = c.SetReadDeadline(time.Now().Add(patience))
+	_ = c.SetReadDeadline(time.Now().Add(rig.Patience))
 	if _, err := c.in.ReadByte(); err == nil {
 		c.engine.t.Error("the edge sends more on a connection that waits for an answer")
 		return

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 61 to 63: forms that are no good, in an inconvenient order, or large; and row 87, bodies beyond the memory for them.
@@ -21,7 +23,7 @@ func part(name, more, value string) string {
 
 func TestFault61_BadForms(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{models: ears, limits: "upload_body: 8MiB"})
+	e := start(t, rig.Setup{Models: ears, Limits: "upload_body: 8MiB"})
 	const (
 		end       = "--B--\r\n"
 		multipart = "Content-Type: multipart/form-data; boundary=B"
@@ -68,105 +70,105 @@ func TestFault61_BadForms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn := e.dial()
-			conn.t = t
-			_ = conn.SetDeadline(time.Now().Add(2 * patience))
+			conn := e.Dial()
+			conn.T = t
+			_ = conn.SetDeadline(time.Now().Add(2 * rig.Patience))
 			begun := time.Now()
-			_ = conn.send(e.head("POST", transcriptions, c.kind, "Content-Length: "+strconv.Itoa(len(c.form))) + c.form)
-			r := conn.reply("POST").wantStatus(400)
-			if !strings.Contains(r.body, `"invalid_request_error"`) {
-				t.Errorf("%s", r.body)
+			_ = conn.Send(e.Head("POST", transcriptions, c.kind, "Content-Length: "+strconv.Itoa(len(c.form))) + c.form)
+			r := conn.Reply("POST").WantStatus(400)
+			if !strings.Contains(r.Body, `"invalid_request_error"`) {
+				t.Errorf("%s", r.Body)
 			}
 			if took := time.Since(begun); took > 5*time.Second {
 				t.Errorf("it took %v", took)
 			}
-			wantSecret(t, "the answer", r.body, e.key)
+			rig.WantNoLeak(t, "the answer", r.Body, e.Key)
 		})
 	}
 	t.Cleanup(func() {
 		if n := e.served(); n != 0 {
 			t.Errorf("%d requests upstream", n)
 		}
-		e.wantPeak(t, 150<<20)
+		e.WantPeak(150 << 20)
 	})
 }
 
 // TestFault62_ModelBehindTheFile: the file is held in memory until its model is known, within the memory for bodies.
 func TestFault62_ModelBehindTheFile(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{models: ears, limits: "body_memory: 10%", under: []string{"env", "GOMEMLIMIT=100MiB"}})
+	e := start(t, rig.Setup{Models: ears, Limits: "body_memory: 10%", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
 	form := func(size int) string {
 		return part("file", "; filename=\"a.wav\"", strings.Repeat("x", size)) + part("model", "", "ears") + "--B--\r\n"
 	}
 	for _, size := range []int{1, 1000, 3 << 20} {
-		e.postForm(transcriptions, form(size)).wantStatus(200)
-		if l := e.lastCall(); l.Model != "ears" || l.Status != 200 {
+		e.postForm(transcriptions, form(size)).WantStatus(200)
+		if l := e.LastCall(); l.Model != "ears" || l.Status != 200 {
 			t.Errorf("the log says %+v", l)
 		}
 	}
-	bodyMemory := refusal{503, "api_error", "no_body_memory", ""}
-	e.postForm(transcriptions, form(12<<20)).wantRefused(chat, bodyMemory)
+	bodyMemory := rig.Refusal{Status: 503, Kind: "api_error", Code: "no_body_memory", After: ""}
+	e.postForm(transcriptions, form(12<<20)).WantRefused(rig.Chat, bodyMemory)
 	if n := e.served(); n != 3 {
 		t.Errorf("%d requests upstream, want 3", n)
 	}
 	// A temporary file would be in the directory for them, or deleted and still open.
-	waitFor(t, patience, "memory is given back", func() bool { return e.metric("penstock_body_memory_bytes") == 0 })
-	e.wantPeak(t, 100<<20)
+	rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
+	e.WantPeak(100 << 20)
 }
 
 // TestFault63_LargeUploads: four of a hundred megabytes at once pass through windows.
 func TestFault63_LargeUploads(t *testing.T) {
-	e := start(t, setup{models: ears, limits: "upload_body: 128MiB"})
-	e.postForm(transcriptions, formStart("ears")+"x\r\n--B--\r\n").wantStatus(200)
+	e := start(t, rig.Setup{Models: ears, Limits: "upload_body: 128MiB"})
+	e.postForm(transcriptions, formStart("ears")+"x\r\n--B--\r\n").WantStatus(200)
 	const size = 100 << 20
-	before := e.memory("VmHWM")
+	before := e.Memory("VmHWM")
 	var uploads sync.WaitGroup
 	for range 4 {
-		c := e.dial()
+		c := e.Dial()
 		uploads.Go(func() {
-			_ = c.SetDeadline(time.Now().Add(8 * patience))
+			_ = c.SetDeadline(time.Now().Add(8 * rig.Patience))
 			begin, end := formStart("ears"), "\r\n--B--\r\n"
-			_ = c.send(e.head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(begin)+size+len(end))) + begin)
+			_ = c.Send(e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(begin)+size+len(end))) + begin)
 			if _, err := io.CopyN(c.Conn, zeros{}, size); err != nil {
 				t.Error(err)
 			}
-			_ = c.send(end)
-			if r, err := c.tryReply("POST"); err != nil || r.status != 200 {
+			_ = c.Send(end)
+			if r, err := c.TryReply("POST"); err != nil || r.Status != 200 {
 				t.Errorf("%v, %+v", err, r)
 			}
 		})
 	}
 	uploads.Wait()
-	if grown := e.memory("VmHWM") - before; grown > 48<<20 && !raceOn {
+	if grown := e.Memory("VmHWM") - before; grown > 48<<20 && !rig.RaceOn {
 		t.Errorf("the program grew by %d MiB", grown>>20)
 	}
 }
 
 // TestFault87_BodyMemory: what bodies may hold together is bounded; beyond it new ones are refused, and small ones go on.
 func TestFault87_BodyMemory(t *testing.T) {
-	e := start(t, setup{limits: "body_memory: 20%", timeouts: "client_body: 30s", under: []string{"env", "GOMEMLIMIT=100MiB"}})
+	e := start(t, rig.Setup{Limits: "body_memory: 20%", Timeouts: "client_body: 30s", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
 	pad := strings.Repeat("x", 4<<20)
-	var held []*raw
-	for _, w := range plainWays {
+	var held []*rig.Raw
+	for _, w := range rig.PlainWays {
 		for range 6 {
-			whole := e.request(w.path, w.body("sim", pad, ""))
-			c := e.dial()
-			_ = c.SetDeadline(time.Now().Add(4 * patience))
-			_ = c.send(whole[:len(whole)-1<<20])
+			whole := e.Request(w.Path, w.Body("sim", pad, ""))
+			c := e.Dial()
+			_ = c.SetDeadline(time.Now().Add(4 * rig.Patience))
+			_ = c.Send(whole[:len(whole)-1<<20])
 			held = append(held, c)
 		}
 	}
-	bodyMemory := refusal{503, "api_error", "no_body_memory", ""}
-	refused := func() float64 { return e.metric("penstock_errors_total", `code="no_body_memory"`) }
-	waitFor(t, patience, "the memory is full", func() bool { return refused() >= 10 })
-	for _, w := range allWays {
-		e.ask(w, "").text(w) // a small one
-		e.post(w.path, w.body("sim", strings.Repeat("x", 8<<20), "")).wantRefused(w, bodyMemory)
+	bodyMemory := rig.Refusal{Status: 503, Kind: "api_error", Code: "no_body_memory", After: ""}
+	refused := func() float64 { return e.Metric("penstock_errors_total", `code="no_body_memory"`) }
+	rig.WaitFor(t, rig.Patience, "the memory is full", func() bool { return refused() >= 10 })
+	for _, w := range rig.AllWays {
+		e.Ask(w, "").Text(w) // a small one
+		e.Post(w.Path, w.Body("sim", strings.Repeat("x", 8<<20), "")).WantRefused(w, bodyMemory)
 	}
 	for _, c := range held {
-		c.reset()
+		c.Reset()
 	}
-	waitFor(t, patience, "memory is given back", func() bool { return e.metric("penstock_body_memory_bytes") == 0 })
-	e.post(chat.path, chat.body("sim", strings.Repeat("x", 8<<20), "")).wantStatus(400) // the context of the engine
-	e.wantPeak(t, 140<<20)
+	rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
+	e.Post(rig.Chat.Path, rig.Chat.Body("sim", strings.Repeat("x", 8<<20), "")).WantStatus(400) // the context of the engine
+	e.WantPeak(140 << 20)
 }

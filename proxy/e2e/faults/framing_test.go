@@ -6,21 +6,23 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 41 to 45: where a request ends, and what is behind it.
 
 // badRequest is the refusal of what is wrong as HTTP.
-var badRequest = refusal{400, "invalid_request_error", "bad_request", ""}
+var badRequest = rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""}
 
 // answers sends text, ends the client's half, and returns everything that comes.
 func (e *edge) answers(t testing.TB, text string) string {
 	t.Helper()
-	c := e.dial()
-	c.t = t
-	_ = c.send(text)
+	c := e.Dial()
+	c.T = t
+	_ = c.Send(text)
 	_ = c.Conn.(interface{ CloseWrite() error }).CloseWrite()
-	all, ok := c.closed(patience)
+	all, ok := c.Closed(rig.Patience)
 	if !ok {
 		t.Error("the connection stays open although nothing more can come")
 	}
@@ -28,61 +30,61 @@ func (e *edge) answers(t testing.TB, text string) string {
 }
 
 // served is how many good requests have reached the engine.
-func (e *edge) served() int64 { return e.engines[0].Stats().Requests }
+func (e *edge) served() int64 { return e.Engines[0].Stats().Requests }
 
 func TestFault41_ExpectContinue(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{key: "operations: [chat, messages]", limits: "request_body: 64KiB"})
+	e := start(t, rig.Setup{Key: "operations: [chat, messages]", Limits: "request_body: 64KiB"})
 	const expect = "Expect: 100-continue"
 	json := "Content-Type: application/json"
 	for name, c := range map[string]struct {
-		w    way
+		w    rig.Way
 		head string
-		want refusal
+		want rig.Refusal
 	}{
-		"no key":         {messages, "POST /v1/messages HTTP/1.1\r\nHost: edge\r\n" + expect + "\r\nContent-Length: 100\r\n\r\n", refusal{401, "authentication_error", "invalid_api_key", ""}},
-		"wrong key":      {chat, "POST /v1/chat/completions HTTP/1.1\r\nHost: edge\r\nx-api-key: no\r\n" + expect + "\r\nContent-Length: 100\r\n\r\n", refusal{401, "authentication_error", "invalid_api_key", ""}},
-		"key in query":   {chat, e.head("POST", chat.path+"?key=x", expect, json, "Content-Length: 100"), refusal{401, "authentication_error", "credential_in_query", ""}},
-		"no right":       {responses, e.head("POST", responses.path, expect, json, "Content-Length: 100"), refusal{403, "permission_error", "operation_not_allowed", ""}},
-		"no route":       {chat, e.head("POST", "/v1/nothing", expect, "Content-Length: 100"), refusal{404, "not_found_error", "not_found", ""}},
-		"too large":      {messages, e.head("POST", messages.path, expect, json, "Content-Length: 100000"), bodyTooLarge},
-		"compressed":     {chat, e.head("POST", chat.path, expect, "Content-Encoding: gzip", "Content-Length: 100"), refusal{415, "invalid_request_error", "unsupported_media_type", ""}},
-		"no JSON":        {chat, e.head("POST", chat.path, expect, "Content-Type: text/plain", "Content-Length: 100"), refusal{415, "invalid_request_error", "unsupported_media_type", ""}},
-		"malformed head": {chat, e.head("POST", chat.path, expect, json, "Content-Length: 100", "Host: b"), badRequest},
+		"no key":         {rig.Messages, "POST /v1/messages HTTP/1.1\r\nHost: edge\r\n" + expect + "\r\nContent-Length: 100\r\n\r\n", rig.Refusal{Status: 401, Kind: "authentication_error", Code: "invalid_api_key", After: ""}},
+		"wrong key":      {rig.Chat, "POST /v1/chat/completions HTTP/1.1\r\nHost: edge\r\nx-api-key: no\r\n" + expect + "\r\nContent-Length: 100\r\n\r\n", rig.Refusal{Status: 401, Kind: "authentication_error", Code: "invalid_api_key", After: ""}},
+		"key in query":   {rig.Chat, e.Head("POST", rig.Chat.Path+"?key=x", expect, json, "Content-Length: 100"), rig.Refusal{Status: 401, Kind: "authentication_error", Code: "credential_in_query", After: ""}},
+		"no right":       {rig.Responses, e.Head("POST", rig.Responses.Path, expect, json, "Content-Length: 100"), rig.Refusal{Status: 403, Kind: "permission_error", Code: "operation_not_allowed", After: ""}},
+		"no route":       {rig.Chat, e.Head("POST", "/v1/nothing", expect, "Content-Length: 100"), rig.Refusal{Status: 404, Kind: "not_found_error", Code: "not_found", After: ""}},
+		"too large":      {rig.Messages, e.Head("POST", rig.Messages.Path, expect, json, "Content-Length: 100000"), rig.BodyTooLarge},
+		"compressed":     {rig.Chat, e.Head("POST", rig.Chat.Path, expect, "Content-Encoding: gzip", "Content-Length: 100"), rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""}},
+		"no JSON":        {rig.Chat, e.Head("POST", rig.Chat.Path, expect, "Content-Type: text/plain", "Content-Length: 100"), rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""}},
+		"malformed head": {rig.Chat, e.Head("POST", rig.Chat.Path, expect, json, "Content-Length: 100", "Host: b"), badRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn := e.dial()
-			conn.t = t
-			_ = conn.send(c.head)
-			if line, err := conn.in.Peek(12); err != nil || string(line) != fmt.Sprintf("HTTP/1.1 %d", c.want.status) {
-				t.Fatalf("answer %q, %v, want %d and no invitation", line, err, c.want.status)
+			conn := e.Dial()
+			conn.T = t
+			_ = conn.Send(c.head)
+			if line, err := conn.In.Peek(12); err != nil || string(line) != fmt.Sprintf("HTTP/1.1 %d", c.want.Status) {
+				t.Fatalf("answer %q, %v, want %d and no invitation", line, err, c.want.Status)
 			}
-			conn.reply("POST").wantRefused(c.w, c.want)
-			if rest, ok := conn.closed(patience); !ok || rest != "" {
+			conn.Reply("POST").WantRefused(c.w, c.want)
+			if rest, ok := conn.Closed(rig.Patience); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %q", rest)
 			}
 		})
 	}
-	for _, w := range []way{chat, chatStream, messages, messagesStream} {
+	for _, w := range []rig.Way{rig.Chat, rig.ChatStream, rig.Messages, rig.MessagesStream} {
 		for _, chunked := range []bool{false, true} {
 			t.Run(fmt.Sprint("good ", w, chunked), func(t *testing.T) {
 				t.Parallel()
-				body := w.body("sim", prompt, "")
+				body := w.Body("sim", rig.Prompt, "")
 				framing := "Content-Length: " + strconv.Itoa(len(body))
 				if chunked {
 					framing, body = "Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 				}
-				c := e.dial()
-				c.t = t
+				c := e.Dial()
+				c.T = t
 				for range 2 {
-					_ = c.send(e.head("POST", w.path, expect, json, framing))
-					if line, err := c.in.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+					_ = c.Send(e.Head("POST", w.Path, expect, json, framing))
+					if line, err := c.In.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
 						t.Fatalf("not invited: %q, %v", line, err)
 					}
-					_, _ = c.in.ReadString('\n')
-					_ = c.send(body)
-					c.reply("POST").text(w)
+					_, _ = c.In.ReadString('\n')
+					_ = c.Send(body)
+					c.Reply("POST").Text(w)
 				}
 			})
 		}
@@ -98,21 +100,21 @@ func TestFault41_ExpectContinue(t *testing.T) {
 // farewell.
 func TestFault42_Pipelining(t *testing.T) {
 	t.Parallel()
-	inWays(t, allWays, setup{}, func(e *edge, w way) {
+	inWays(t, rig.AllWays, rig.Setup{}, func(e *edge, w rig.Way) {
 		text := func(n int) string {
-			return e.request(w.path, w.body("sim", prompt, fmt.Sprintf(`"ttft_ms":50,"text":"answer %d"`, n)))
+			return e.Request(w.Path, w.Body("sim", rig.Prompt, fmt.Sprintf(`"ttft_ms":50,"text":"answer %d"`, n)))
 		}
-		c := e.dial()
-		_ = c.send(text(0) + text(1) + text(2) + e.head("GET", "/health"))
+		c := e.Dial()
+		_ = c.Send(text(0) + text(1) + text(2) + e.Head("GET", "/health"))
 		for i := range 3 {
-			r, err := c.tryReply("POST")
+			r, err := c.TryReply("POST")
 			if err != nil && i > 0 {
 				return // closed after the first
 			} else if err != nil {
-				e.t.Fatal(err)
+				e.T.Fatal(err)
 			}
-			if got := r.text(w); got != fmt.Sprintf("answer %d", i) {
-				e.t.Errorf("answer %d is %q", i, got)
+			if got := r.Text(w); got != fmt.Sprintf("answer %d", i) {
+				e.T.Errorf("answer %d is %q", i, got)
 			}
 		}
 	})
@@ -120,44 +122,44 @@ func TestFault42_Pipelining(t *testing.T) {
 
 func TestFault43_BigHeads(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{})
-	body := chat.body("sim", prompt, "")
-	good := e.request(chat.path, body, "X-Filler: "+strings.Repeat("f", 7600))
-	c := e.dial()
-	_ = c.send(good)
-	c.reply("POST").wantStatus(200)
+	e := start(t, rig.Setup{})
+	body := rig.Chat.Body("sim", rig.Prompt, "")
+	good := e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", 7600))
+	c := e.Dial()
+	_ = c.Send(good)
+	c.Reply("POST").WantStatus(200)
 	for name, text := range map[string]string{
-		"1 MB in one line":    e.request(chat.path, body, "X-Filler: "+strings.Repeat("f", 1<<20)),
-		"5000 lines":          e.request(chat.path, body, strings.TrimSuffix(strings.Repeat("X-Filler: f\r\n", 5000), "\r\n")),
-		"200 KB target":       e.head("POST", chat.path+"?"+strings.Repeat("x", 200<<10)),
+		"1 MB in one line":    e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", 1<<20)),
+		"5000 lines":          e.Request(rig.Chat.Path, body, strings.TrimSuffix(strings.Repeat("X-Filler: f\r\n", 5000), "\r\n")),
+		"200 KB target":       e.Head("POST", rig.Chat.Path+"?"+strings.Repeat("x", 200<<10)),
 		"endless name":        "POST /v1/chat/completions HTTP/1.1\r\n" + strings.Repeat("X", 1<<20),
 		"endless target":      "GET /" + strings.Repeat("x", 1<<20),
 		"endless method":      strings.Repeat("G", 1<<20),
 		"endless blank lines": strings.Repeat("\r\n", 1<<20),
-		"just over":           e.request(chat.path, body, "X-Filler: "+strings.Repeat("f", 9000)),
-		"behind a good one":   good + e.request(chat.path, body, "X-Filler: "+strings.Repeat("f", 1<<20)),
+		"just over":           e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", 9000)),
+		"behind a good one":   good + e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", 1<<20)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := e.dial()
-			c.t = t
-			_ = c.send(text)
+			c := e.Dial()
+			c.T = t
+			_ = c.Send(text)
 			if name == "behind a good one" {
-				c.reply("POST").wantStatus(200)
+				c.Reply("POST").WantStatus(200)
 			}
-			r, err := c.tryReply("POST")
+			r, err := c.TryReply("POST")
 			if err != nil && name == "endless blank lines" {
 				return // there is no request to answer
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.status == 431 {
-				r.wantRefused(chat, refusal{431, "invalid_request_error", "request_too_large", ""})
-			} else if r.status != 414 && (r.status != 400 || !strings.HasPrefix(name, "endless")) {
-				t.Errorf("status %d: %s", r.status, r.body)
+			if r.Status == 431 {
+				r.WantRefused(rig.Chat, rig.Refusal{Status: 431, Kind: "invalid_request_error", Code: "request_too_large", After: ""})
+			} else if r.Status != 414 && (r.Status != 400 || !strings.HasPrefix(name, "endless")) {
+				t.Errorf("status %d: %s", r.Status, r.Body)
 			}
-			if rest, ok := c.closed(patience); !ok || rest != "" {
+			if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %.100q", rest)
 			}
 		})
@@ -165,13 +167,13 @@ func TestFault43_BigHeads(t *testing.T) {
 }
 
 // framings are heads and bodies whose end is a matter of opinion; those in legal may be served, and so may what follows.
-func (e *edge) framings(w way) (all map[string]string, legal map[string]bool) {
-	body := w.body("sim", prompt, "")
+func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool) {
+	body := w.Body("sim", rig.Prompt, "")
 	n := strconv.Itoa(len(body))
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
 	const last, te = "0\r\n\r\n", "Transfer-Encoding: chunked"
 	head := func(lines ...string) string {
-		return e.head("POST", w.path, append([]string{"Content-Type: application/json"}, lines...)...)
+		return e.Head("POST", w.Path, append([]string{"Content-Type: application/json"}, lines...)...)
 	}
 	sized := func(format string) string { return head(te) + fmt.Sprintf(format, len(body), body) + last }
 	return map[string]string{
@@ -203,34 +205,34 @@ func (e *edge) framings(w way) (all map[string]string, legal map[string]bool) {
 func TestFault44_Framing(t *testing.T) {
 	t.Parallel()
 	timeouts := "client_body: 1s, client_header: 1s, client_idle: 1s"
-	for _, w := range []way{chat, messages} {
-		all, legal := (&edge{}).framings(w)
+	for _, w := range []rig.Way{rig.Chat, rig.Messages} {
+		all, legal := (&edge{&rig.Program{Edge: new(rig.Edge)}}).framings(w)
 		for name := range all {
-			t.Run(w.dialect+"/"+name, func(t *testing.T) {
+			t.Run(w.Dialect+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				e := start(t, setup{timeouts: timeouts})
+				e := start(t, rig.Setup{Timeouts: timeouts})
 				all, _ := e.framings(w)
-				c := e.dial()
-				_ = c.send(all[name] + e.request(w.path, w.body("sim", prompt, "")))
+				c := e.Dial()
+				_ = c.Send(all[name] + e.Request(w.Path, w.Body("sim", rig.Prompt, "")))
 				// May be served, by the stricter reading; then the connection ends.
 				once := strings.Contains(name, "trailer") || strings.Contains(name, "CL") && strings.Contains(name, "TE") && !strings.Contains(name, "identity")
-				r, err := c.tryReply("POST")
+				r, err := c.TryReply("POST")
 				switch {
 				case err != nil: // closed without a word
-				case r.status == 200 && (legal[name] || once):
-				case r.status == 400 || r.status == 408 || r.status == 413:
-					if !strings.Contains(r.body, `"error"`) {
-						t.Errorf("not the error record: %q", r.body)
+				case r.Status == 200 && (legal[name] || once):
+				case r.Status == 400 || r.Status == 408 || r.Status == 413:
+					if !strings.Contains(r.Body, `"error"`) {
+						t.Errorf("not the error record: %q", r.Body)
 					}
 				default:
-					t.Errorf("status %d: %s", r.status, r.body)
+					t.Errorf("status %d: %s", r.Status, r.Body)
 				}
-				rest, closed := c.closed(patience)
+				rest, closed := c.Closed(rig.Patience)
 				if !closed {
 					t.Error("the connection stays open")
 				}
 				most := int64(0)
-				if err == nil && r.status == 200 {
+				if err == nil && r.Status == 200 {
 					most++
 					if legal[name] {
 						most++
@@ -239,7 +241,7 @@ func TestFault44_Framing(t *testing.T) {
 				if rest != "" && most < 2 {
 					t.Errorf("what follows was answered: %.300q", rest)
 				}
-				e.rest()
+				e.Rest()
 				if n := e.served(); n > most {
 					t.Errorf("%d requests upstream, want at most %d", n, most)
 				}
@@ -251,24 +253,24 @@ func TestFault44_Framing(t *testing.T) {
 // TestFault45_BodyOfARefusedRequest: a body that is a good request is never taken for one.
 func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{limits: "request_body: 64KiB", timeouts: "client_body: 2s"})
-	hidden := e.request(chat.path, chat.body("sim", prompt, ""))
+	e := start(t, rig.Setup{Limits: "request_body: 64KiB", Timeouts: "client_body: 2s"})
+	hidden := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 	n := "Content-Length: " + strconv.Itoa(len(hidden))
 	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(hidden), hidden)
 	te := "Transfer-Encoding: chunked"
 	json := "Content-Type: application/json"
 	anonymous := func(text string) string {
-		return strings.Replace(text, "Authorization: Bearer "+e.key+"\r\n", "", 1)
+		return strings.Replace(text, "Authorization: Bearer "+e.Key+"\r\n", "", 1)
 	}
 	for name, text := range map[string]string{
-		"401": anonymous(e.head("POST", chat.path, json, n)) + hidden, "401 chunked": anonymous(e.head("POST", messages.path, json, te)) + chunked,
-		"404": e.head("POST", "/v1/nothing", n) + hidden, "404 chunked": e.head("POST", "/v1/nothing", te) + chunked,
-		"405": e.head("PUT", chat.path, n) + hidden, "405 chunked": e.head("PATCH", chat.path, te) + chunked, "OPTIONS": e.head("OPTIONS", chat.path, n) + hidden, "TRACE": e.head("TRACE", "/", n) + hidden,
-		"415": e.head("POST", chat.path, json, "Content-Encoding: gzip", n) + hidden, "415 type": e.head("POST", chat.path, "Content-Type: text/plain", te) + chunked,
-		"400": e.head("POST", chat.path, json, n) + hidden, "400 chunked": e.head("POST", responses.path, json, te) + chunked,
-		"413": e.head("POST", chat.path, json, "Content-Length: 200000") + strings.Repeat(hidden, 200_000/len(hidden)+1), "413 chunked": e.head("POST", chat.path, json, te) + fmt.Sprintf("%x\r\n", 200_000) + strings.Repeat(hidden, 200_000/len(hidden)+1),
-		"GET": e.head("GET", "/v1/models", n) + hidden, "GET chunked": e.head("GET", "/v1/models", te) + chunked, "HEAD": e.head("HEAD", "/", n) + hidden, "health": e.head("GET", "/health", n) + hidden, "openapi": e.head("GET", "/openapi.json", te) + chunked,
-		"bad head": e.head("POST", chat.path, "X Y: z", n) + hidden, "expected": e.head("POST", "/v1/nothing", "Expect: 100-continue", n) + hidden, "multipart": e.head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", n) + hidden,
+		"401": anonymous(e.Head("POST", rig.Chat.Path, json, n)) + hidden, "401 chunked": anonymous(e.Head("POST", rig.Messages.Path, json, te)) + chunked,
+		"404": e.Head("POST", "/v1/nothing", n) + hidden, "404 chunked": e.Head("POST", "/v1/nothing", te) + chunked,
+		"405": e.Head("PUT", rig.Chat.Path, n) + hidden, "405 chunked": e.Head("PATCH", rig.Chat.Path, te) + chunked, "OPTIONS": e.Head("OPTIONS", rig.Chat.Path, n) + hidden, "TRACE": e.Head("TRACE", "/", n) + hidden,
+		"415": e.Head("POST", rig.Chat.Path, json, "Content-Encoding: gzip", n) + hidden, "415 type": e.Head("POST", rig.Chat.Path, "Content-Type: text/plain", te) + chunked,
+		"400": e.Head("POST", rig.Chat.Path, json, n) + hidden, "400 chunked": e.Head("POST", rig.Responses.Path, json, te) + chunked,
+		"413": e.Head("POST", rig.Chat.Path, json, "Content-Length: 200000") + strings.Repeat(hidden, 200_000/len(hidden)+1), "413 chunked": e.Head("POST", rig.Chat.Path, json, te) + fmt.Sprintf("%x\r\n", 200_000) + strings.Repeat(hidden, 200_000/len(hidden)+1),
+		"GET": e.Head("GET", "/v1/models", n) + hidden, "GET chunked": e.Head("GET", "/v1/models", te) + chunked, "HEAD": e.Head("HEAD", "/", n) + hidden, "health": e.Head("GET", "/health", n) + hidden, "openapi": e.Head("GET", "/openapi.json", te) + chunked,
+		"bad head": e.Head("POST", rig.Chat.Path, "X Y: z", n) + hidden, "expected": e.Head("POST", "/v1/nothing", "Expect: 100-continue", n) + hidden, "multipart": e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", n) + hidden,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -288,11 +290,11 @@ func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 // TestFault45_MultipartEpilogue: what stands behind the last boundary is no request either.
 func TestFault45_MultipartEpilogue(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
+	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
 	for _, size := range []int{100, 300 << 10} {
 		form := formStart("ears") + strings.Repeat("x", size) + "\r\n--B--\r\n"
-		hidden := e.request(chat.path, chat.body("sim", prompt, ""))
-		all := e.answers(t, e.head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form)+len(hidden)))+form+hidden)
+		hidden := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
+		all := e.answers(t, e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form)+len(hidden)))+form+hidden)
 		// None is right, too: who has closed the sending side counts as gone.
 		if n := len(statusLine.FindAllString(all, -1)); n > 1 {
 			t.Errorf("%d answers:\n%.1000s", n, all)

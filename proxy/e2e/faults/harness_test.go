@@ -1,18 +1,45 @@
 package faults
 
 import (
+	"strings"
 	"testing"
+
+	"penstock/proxy/e2e/rig"
 )
+
+// edge is the program, as the rows play with it.
+type edge struct{ *rig.Program }
+
+// start runs engines and the program until the test ends.
+func start(t testing.TB, s rig.Setup) *edge {
+	t.Helper()
+	return &edge{rig.Launch(t, s)}
+}
+
+// inWays plays f in each way, with a program and engines of its own, in parallel.
+func inWays(t *testing.T, ways []rig.Way, s rig.Setup, f func(e *edge, w rig.Way)) {
+	t.Helper()
+	for _, w := range ways {
+		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
+			own := s
+			if k := w.Kind(); k != "" {
+				own.Model = strings.TrimPrefix(own.Model+", "+k, ", ")
+			}
+			f(start(t, own), w)
+		})
+	}
+}
 
 // TestHarness: a good answer in every way, from the built program.
 func TestHarness(t *testing.T) {
 	t.Parallel()
-	inWays(t, allWays, setup{}, func(e *edge, w way) {
-		if text := e.ask(w, `"text":"Good."`).text(w); text != "Good." {
-			e.t.Errorf("the answer is %q", text)
+	inWays(t, rig.AllWays, rig.Setup{}, func(e *edge, w rig.Way) {
+		if text := e.Ask(w, `"text":"Good."`).Text(w); text != "Good." {
+			e.T.Errorf("the answer is %q", text)
 		}
-		if l := e.lastCall(); l.Status != 200 || l.Outcome != "ok" || l.Attempts != 1 || l.Dialect != w.dialect {
-			e.t.Errorf("the log says %+v", l)
+		if l := e.LastCall(); l.Status != 200 || l.Outcome != "ok" || l.Attempts != 1 || l.Dialect != w.Dialect {
+			e.T.Errorf("the log says %+v", l)
 		}
 	})
 }
@@ -20,13 +47,13 @@ func TestHarness(t *testing.T) {
 // TestHarnessFake: a fake engine with the shortest script is a good engine.
 func TestHarnessFake(t *testing.T) {
 	t.Parallel()
-	for _, w := range allWays {
+	for _, w := range rig.AllWays {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			f := fake(t, func(c *fakeCall) { c.answer() })
-			e := start(t, setup{fakes: []string{f.url}})
+			e := start(t, rig.Setup{Fakes: []string{f.url}})
 			for range 2 {
-				if text := e.ask(w, "").text(w); text != "Good." {
+				if text := e.Ask(w, "").Text(w); text != "Good." {
 					t.Errorf("the answer is %q", text)
 				}
 			}

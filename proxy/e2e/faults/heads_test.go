@@ -10,43 +10,44 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 46 to 51: heads that are malformed, hosts, methods, versions and paths.
 
 // only sends text and returns the first answer; the edge must close after it and send nothing else.
-func (e *edge) only(t *testing.T, text string) *reply {
+func (e *edge) only(t *testing.T, text string) *rig.Reply {
 	t.Helper()
-	c := e.dial()
-	_ = c.send(text)
-	r, err := c.tryReply("POST")
+	c := e.Dial()
+	_ = c.Send(text)
+	r, err := c.TryReply("POST")
 	if err != nil {
 		return nil // closed without an answer
 	}
-	rest, closed := c.closed(patience)
+	rest, closed := c.Closed(rig.Patience)
 	if !closed {
-		t.Errorf("status %d, and the connection stays open", r.status)
+		t.Errorf("status %d, and the connection stays open", r.Status)
 	}
 	if rest != "" {
 		t.Errorf("something follows the answer: %.200q", rest)
 	}
-	r.t = t
+	r.T = t
 	return r
 }
 
 // wantUnserved checks that no request has reached the engine.
 func (e *edge) wantUnserved(t *testing.T, upTo int64) {
 	t.Helper()
-	if n := e.engines[0].Stats().Requests; n > upTo {
+	if n := e.Engines[0].Stats().Requests; n > upTo {
 		t.Errorf("%d requests upstream, want at most %d", n, upTo)
 	}
 }
 
 func TestFault46_MalformedHeads(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{timeouts: "client_header: 1s, client_idle: 1s"})
-	body := e.chat("")
-	auth := "Authorization: Bearer " + e.key
+	e := start(t, rig.Setup{Timeouts: "client_header: 1s, client_idle: 1s"})
+	body := e.Chat("")
+	auth := "Authorization: Bearer " + e.Key
 	length := "Content-Length: " + strconv.Itoa(len(body))
 	build := func(first string, lines ...string) string {
 		return first + "\r\n" + strings.Join(append(lines, auth, length, "Content-Type: application/json"), "\r\n") + "\r\n\r\n" + body
@@ -82,8 +83,8 @@ func TestFault46_MalformedHeads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if r := e.only(t, text); r != nil && r.status != 400 && r.status != 505 && r.status != 404 {
-				t.Errorf("status %d: %s", r.status, r.body)
+			if r := e.only(t, text); r != nil && r.Status != 400 && r.Status != 505 && r.Status != 404 {
+				t.Errorf("status %d: %s", r.Status, r.Body)
 			}
 		})
 	}
@@ -94,8 +95,8 @@ func TestFault46_MalformedHeads(t *testing.T) {
 // a body may hold both.
 func TestFault46_BareLineEnds(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{})
-	whole := e.request(chat.path, e.chat(""))
+	e := start(t, rig.Setup{})
+	whole := e.Request(rig.Chat.Path, e.Chat(""))
 	get := "GET /health HTTP/1.1\r\nHost: edge\r\n\r\n"
 	for name, text := range map[string]string{
 		"LF":                     strings.ReplaceAll(get, "\r\n", "\n"),
@@ -111,19 +112,19 @@ func TestFault46_BareLineEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			begun := time.Now()
-			c := e.dial()
-			c.t = t
-			_ = c.send(text)
-			r := c.reply("GET")
+			c := e.Dial()
+			c.T = t
+			_ = c.Send(text)
+			r := c.Reply("GET")
 			if name == "LF behind a good one" {
-				r.wantStatus(200)
-				r = c.reply("GET")
+				r.WantStatus(200)
+				r = c.Reply("GET")
 			}
-			if name == "LF behind a good one" && r.status == 408 {
+			if name == "LF behind a good one" && r.Status == 408 {
 				return // what comes without waiting for an answer is not looked at: the header's clock ends it
 			}
-			r.wantRefused(chat, badRequest)
-			if rest, ok := c.closed(patience); !ok || rest != "" {
+			r.WantRefused(rig.Chat, badRequest)
+			if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %q", rest)
 			}
 			if took := time.Since(begun); took > 8*time.Second { // the clock has ten
@@ -133,16 +134,16 @@ func TestFault46_BareLineEnds(t *testing.T) {
 	}
 	t.Run("in a body", func(t *testing.T) {
 		t.Parallel()
-		body := strings.Replace(e.chat(""), ",", ",\n\r\n\n\r\r\n\r\n", 1)
-		c := e.dial()
-		c.t = t
+		body := strings.Replace(e.Chat(""), ",", ",\n\r\n\n\r\r\n\r\n", 1)
+		c := e.Dial()
+		c.T = t
 		for range 3 {
-			_ = c.send(e.request(chat.path, body))
-			c.reply("POST").wantStatus(200)
+			_ = c.Send(e.Request(rig.Chat.Path, body))
+			c.Reply("POST").WantStatus(200)
 		}
-		_ = c.send(strings.Repeat(e.request(chat.path, body), 3))
+		_ = c.Send(strings.Repeat(e.Request(rig.Chat.Path, body), 3))
 		for range 3 {
-			c.reply("POST").wantStatus(200)
+			c.Reply("POST").WantStatus(200)
 		}
 	})
 	t.Cleanup(func() { e.wantUnserved(t, 6) })
@@ -150,12 +151,12 @@ func TestFault46_BareLineEnds(t *testing.T) {
 
 func TestFault47_HostAttacks(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{engines: []sim.Options{{Record: true}}})
+	e := start(t, rig.Setup{Engines: []sim.Options{{Record: true}}})
 	for _, host := range []string{"x/#@evil", "evil.example/path", "a b", "a@b", "a,b", "a;b", "<script>", "a\tb", "a\"b", "a\\b", "a?b", "http://a", "a{b}", "a|b"} {
 		t.Run(host, func(t *testing.T) {
 			t.Parallel()
-			text := strings.Replace(e.request(chat.path, e.chat("")), "Host: edge", "Host: "+host, 1)
-			if r := e.only(t, text); r == nil || r.status != 400 {
+			text := strings.Replace(e.Request(rig.Chat.Path, e.Chat("")), "Host: edge", "Host: "+host, 1)
+			if r := e.only(t, text); r == nil || r.Status != 400 {
 				t.Errorf("answer %+v", r)
 			}
 		})
@@ -163,10 +164,10 @@ func TestFault47_HostAttacks(t *testing.T) {
 	t.Run("decides nothing", func(t *testing.T) {
 		t.Parallel()
 		for _, host := range []string{"evil.example", "127.0.0.1:1", "[::1]:80", "localhost"} {
-			c := e.dial()
-			_ = c.send(strings.Replace(e.request(chat.path, e.chat("")), "Host: edge", "Host: "+host, 1))
-			r := c.reply("POST").wantStatus(200)
-			if strings.Contains(r.body, "evil") || e.engines[0].Stats().LastRequest.Get("Host") == host {
+			c := e.Dial()
+			_ = c.Send(strings.Replace(e.Request(rig.Chat.Path, e.Chat("")), "Host: edge", "Host: "+host, 1))
+			r := c.Reply("POST").WantStatus(200)
+			if strings.Contains(r.Body, "evil") || e.Engines[0].Stats().LastRequest.Get("Host") == host {
 				t.Error("the Host was used")
 			}
 		}
@@ -175,8 +176,8 @@ func TestFault47_HostAttacks(t *testing.T) {
 
 func TestFault48_Methods(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{})
-	body := e.chat("")
+	e := start(t, rig.Setup{})
+	body := e.Chat("")
 	for _, method := range strings.Fields("GET HEAD PUT DELETE PATCH OPTIONS FROB post Post CONNECT TRACE QUERY") {
 		for _, path := range []string{"/v1/chat/completions", "/v1/models", "/health"} {
 			if path != "/v1/chat/completions" && (method == "GET" || method == "HEAD") {
@@ -184,20 +185,20 @@ func TestFault48_Methods(t *testing.T) {
 			}
 			t.Run(method+path, func(t *testing.T) {
 				t.Parallel()
-				c := e.dial()
-				_ = c.send(e.head(method, path, "Content-Type: application/json", "X-Echo: "+canary, "Content-Length: "+strconv.Itoa(len(body))) + body)
-				r := c.reply(method)
-				if r.status != 405 {
-					t.Fatalf("status %d, want 405\n%s", r.status, r.body)
+				c := e.Dial()
+				_ = c.Send(e.Head(method, path, "Content-Type: application/json", "X-Echo: "+rig.Canary, "Content-Length: "+strconv.Itoa(len(body))) + body)
+				r := c.Reply(method)
+				if r.Status != 405 {
+					t.Fatalf("status %d, want 405\n%s", r.Status, r.Body)
 				}
 				want := "POST"
 				if path != "/v1/chat/completions" {
 					want = "GET, HEAD"
 				}
-				if allow := r.header.Get("Allow"); allow != want && allow != "HEAD, GET" {
+				if allow := r.Header.Get("Allow"); allow != want && allow != "HEAD, GET" {
 					t.Errorf("Allow %q, want %q", allow, want)
 				}
-				if strings.Contains(r.body, canary) {
+				if strings.Contains(r.Body, rig.Canary) {
 					t.Error("the request was echoed")
 				}
 			})
@@ -210,13 +211,13 @@ func TestFault48_Methods(t *testing.T) {
 	} {
 		t.Run(text[:8], func(t *testing.T) {
 			t.Parallel()
-			c := e.dial()
-			_ = c.send(text)
-			r := c.reply("GET")
-			if r.status != 405 && !(r.status == 400 && strings.Contains(text, "*")) { // the parser refuses that target first
-				t.Errorf("status %d: %s", r.status, r.body)
+			c := e.Dial()
+			_ = c.Send(text)
+			r := c.Reply("GET")
+			if r.Status != 405 && !(r.Status == 400 && strings.Contains(text, "*")) { // the parser refuses that target first
+				t.Errorf("status %d: %s", r.Status, r.Body)
 			}
-			if r.status == 405 && r.header.Get("Allow") == "" {
+			if r.Status == 405 && r.Header.Get("Allow") == "" {
 				t.Error("no Allow")
 			}
 		})
@@ -226,8 +227,8 @@ func TestFault48_Methods(t *testing.T) {
 
 func TestFault49_Versions(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{timeouts: "client_header: 1s, client_idle: 1s"})
-	good := e.request(chat.path, e.chat(""))
+	e := start(t, rig.Setup{Timeouts: "client_header: 1s, client_idle: 1s"})
+	good := e.Request(rig.Chat.Path, e.Chat(""))
 	for name, text := range map[string]string{
 		"0.9":            "GET /health\r\n",
 		"0.9 whole":      "GET /health\r\n\r\n",
@@ -245,8 +246,8 @@ func TestFault49_Versions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if r := e.only(t, text); r != nil && r.status != 400 && r.status != 505 && r.status != 408 {
-				t.Errorf("status %d: %s", r.status, r.body)
+			if r := e.only(t, text); r != nil && r.Status != 400 && r.Status != 505 && r.Status != 408 {
+				t.Errorf("status %d: %s", r.Status, r.Body)
 			}
 		})
 	}
@@ -256,10 +257,10 @@ func TestFault49_Versions(t *testing.T) {
 			{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13"},
 			{"Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"},
 		} {
-			c := e.dial()
-			_ = c.send(e.head("GET", "/health", lines...))
-			if r := c.reply("GET"); r.status != 200 && r.status != 400 {
-				t.Errorf("status %d", r.status)
+			c := e.Dial()
+			_ = c.Send(e.Head("GET", "/health", lines...))
+			if r := c.Reply("GET"); r.Status != 200 && r.Status != 400 {
+				t.Errorf("status %d", r.Status)
 			}
 		}
 	})
@@ -267,27 +268,27 @@ func TestFault49_Versions(t *testing.T) {
 
 func TestFault50_HTTP10(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{})
+	e := start(t, rig.Setup{})
 	old := func(more string, header ...string) string {
-		return strings.Replace(e.request(chat.path, e.chat(more), header...), "HTTP/1.1", "HTTP/1.0", 1)
+		return strings.Replace(e.Request(rig.Chat.Path, e.Chat(more), header...), "HTTP/1.1", "HTTP/1.0", 1)
 	}
-	c := e.dial()
-	_ = c.send(old(""))
-	res, err := http.ReadResponse(c.in, nil)
+	c := e.Dial()
+	_ = c.Send(old(""))
+	res, err := http.ReadResponse(c.In, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if res.StatusCode != 200 || res.ContentLength < 0 || len(res.TransferEncoding) > 0 {
 		t.Errorf("status %d, length %d, encoding %v", res.StatusCode, res.ContentLength, res.TransferEncoding)
 	}
-	if _, closed := c.closed(patience); !closed {
+	if _, closed := c.Closed(rig.Patience); !closed {
 		t.Error("the connection stays open")
 	}
-	e.only(t, old(`"stream":true`)).wantRefused(chat, refusal{505, "invalid_request_error", "bad_request", ""})
+	e.only(t, old(`"stream":true`)).WantRefused(rig.Chat, rig.Refusal{Status: 505, Kind: "invalid_request_error", Code: "bad_request", After: ""})
 	// Large answers have a length too.
-	c = e.dial()
-	_ = c.send(old(`"sim":{"tokens":20000}`))
-	res, err = http.ReadResponse(bufio.NewReader(c.in), nil)
+	c = e.Dial()
+	_ = c.Send(old(`"sim":{"tokens":20000}`))
+	res, err = http.ReadResponse(bufio.NewReader(c.In), nil)
 	if err != nil || res.StatusCode != 200 || res.ContentLength < 64<<10 {
 		t.Errorf("%v, %+v", err, res)
 	}
@@ -297,8 +298,8 @@ func TestFault50_HTTP10(t *testing.T) {
 
 func TestFault51_Paths(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{})
-	body := e.chat("")
+	e := start(t, rig.Setup{})
+	body := e.Chat("")
 	paths := []string{
 		"//v1/chat/completions", "/v1//chat/completions", "/./v1/chat/completions", "/v1/../v1/chat/completions", "/v1/chat/../chat/completions",
 		"/v1%2fchat/completions", "/v1/chat%2Fcompletions", "/v1/%63hat/completions", "/v1/chat/completions;x=1", "/v1/chat/completions#frag",
@@ -310,21 +311,21 @@ func TestFault51_Paths(t *testing.T) {
 		for _, keyed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%.60q/%v", path, keyed), func(t *testing.T) {
 				t.Parallel()
-				text := e.head("POST", path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(len(body))) + body
+				text := e.Head("POST", path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(len(body))) + body
 				if !keyed {
-					text = strings.Replace(text, "Authorization: Bearer "+e.key+"\r\n", "", 1)
+					text = strings.Replace(text, "Authorization: Bearer "+e.Key+"\r\n", "", 1)
 				}
-				c := e.dial()
-				_ = c.send(text)
-				r := c.reply("POST")
+				c := e.Dial()
+				_ = c.Send(text)
+				r := c.Reply("POST")
 				switch {
-				case r.status == 404 || r.status == 400 || r.status == 405:
-				case r.status == 200 && keyed: // exactly the endpoint
-				case r.status == 401 && !keyed:
+				case r.Status == 404 || r.Status == 400 || r.Status == 405:
+				case r.Status == 200 && keyed: // exactly the endpoint
+				case r.Status == 401 && !keyed:
 				default:
-					t.Errorf("status %d: %s", r.status, r.body)
+					t.Errorf("status %d: %s", r.Status, r.Body)
 				}
-				if r.header.Get("Location") != "" || strings.Contains(r.body, "aaaaaaaa") {
+				if r.Header.Get("Location") != "" || strings.Contains(r.Body, "aaaaaaaa") {
 					t.Error("a redirect or an echo")
 				}
 			})
@@ -333,8 +334,8 @@ func TestFault51_Paths(t *testing.T) {
 	t.Run("absolute form", func(t *testing.T) {
 		t.Parallel()
 		for _, target := range []string{"http://engine:8000/v1/chat/completions", "http://edge/v1/chat/completions", "https://evil.example/"} {
-			if r := e.only(t, e.head("POST", target, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(len(body)))+body); r != nil && r.status != 400 && r.status != 404 {
-				t.Errorf("%s: status %d", target, r.status)
+			if r := e.only(t, e.Head("POST", target, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(len(body)))+body); r != nil && r.Status != 400 && r.Status != 404 {
+				t.Errorf("%s: status %d", target, r.Status)
 			}
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // heldStreams is how many streams TestFault86_HeldStreams holds: the row's ten thousand in the long form, as far as the
@@ -48,8 +50,8 @@ func TestFault86_HeldStreams(t *testing.T) {
 	})
 	let := sync.OnceFunc(func() { close(goOn) })
 	t.Cleanup(let) // before the engine waits for its goroutines
-	e := start(t, setup{fakes: []string{f.url}, upstream: "concurrency: 20000", timeouts: "first_event: 10m, idle: 10m", stream: "keepalive: 0s"})
-	request := []byte(e.request(chatStream.path, chatStream.body("sim", prompt, "")))
+	e := start(t, rig.Setup{Fakes: []string{f.url}, Upstream: "concurrency: 20000", Timeouts: "first_event: 10m, idle: 10m", Stream: "keepalive: 0s"})
+	request := []byte(e.Request(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, "")))
 	held := make([]net.Conn, streams)
 	defer func() {
 		for _, c := range held {
@@ -59,30 +61,30 @@ func TestFault86_HeldStreams(t *testing.T) {
 		}
 	}()
 	open := func(i int) {
-		c, err := net.Dial("tcp", e.addr)
+		c, err := net.Dial("tcp", e.Addr)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		held[i] = c
-		_ = c.SetDeadline(time.Now().Add(10 * patience))
+		_ = c.SetDeadline(time.Now().Add(10 * rig.Patience))
 		_, _ = c.Write(request)
 		if got := readUntil(c, `"content":"Go"`); !bytes.Contains(got, []byte(`"content":"Go"`)) {
 			t.Errorf("stream %d does not begin: %.200s", i, got)
 		}
 	}
 	open(0)
-	before := e.memory("VmRSS")
+	before := e.Memory("VmRSS")
 	inParallel(streams-1, func(i int) { open(i + 1) })
-	if n := e.metric("penstock_calls_inflight"); n != float64(streams) {
+	if n := e.Metric("penstock_calls_inflight"); n != float64(streams) {
 		t.Errorf("%v calls are in flight, want %d", n, streams)
 	}
-	each := (e.memory("VmRSS") - before) / int64(streams)
+	each := (e.Memory("VmRSS") - before) / int64(streams)
 	t.Logf("%d streams are held, at %d bytes each", streams, each)
-	if each > 33<<10 && !raceOn {
+	if each > 33<<10 && !rig.RaceOn {
 		t.Errorf("a held stream costs %d bytes", each)
 	}
-	e.ask(chat, "").text(chat) // somebody else is served meanwhile
+	e.Ask(rig.Chat, "").Text(rig.Chat) // somebody else is served meanwhile
 	let()
 	inParallel(streams, func(i int) {
 		if held[i] == nil {

@@ -1,40 +1,16 @@
 package faults
 
 import (
-	"bytes"
-	"encoding/base64"
 	"fmt"
-	"image"
-	"image/jpeg"
-	"image/png"
 	"net"
 	"strings"
 	"testing"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Row 64: images that are not fetched, by us or by an engine.
-
-// picture is a data URL of a small picture.
-func picture(format string) string {
-	img := image.NewRGBA(image.Rect(0, 0, 16, 16))
-	var b bytes.Buffer
-	if format == "png" {
-		_ = png.Encode(&b, img)
-	} else {
-		_ = jpeg.Encode(&b, img, nil)
-	}
-	return "data:image/" + format + ";base64," + base64.StdEncoding.EncodeToString(b.Bytes())
-}
-
-// visionBody is a chat request with one image.
-func visionBody(url, more string) string {
-	if more != "" {
-		more = "," + more
-	}
-	return `{"model":"sim","messages":[{"role":"user","content":[{"type":"text","text":"` + canary + `"},{"type":"image_url","image_url":{"url":"` + url + `"}}]}]` + more + `}`
-}
 
 func TestFault64_ImageURLs(t *testing.T) {
 	t.Parallel()
@@ -50,30 +26,30 @@ func TestFault64_ImageURLs(t *testing.T) {
 			fetched <- struct{}{}
 		}
 	}()
-	e := start(t, setup{engines: []sim.Options{{Record: true}}, model: "input_modalities: [text, image]"})
+	e := start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Model: "input_modalities: [text, image]"})
 	for _, url := range []string{
 		"http://example.com/x.png", "http://" + trap.Addr().String() + "/x.png", "file:///etc/passwd", "ftp://example.com/x.png", "gopher://x", "//example.com/x.png", "/etc/passwd", "x.png", "",
 		"https://127.0.0.1/x.png", "https://10.0.0.1/x.png", "https://[::1]/x.png", "https://169.254.169.254/latest/meta-data", "https://2130706433/x.png", "https://0x7f000001/x", "https://0177.0.0.1/x", "https://127.1/x",
 		"https://user:pw@example.com/x.png", "https://user@example.com/x.png", "https:///x.png", "https://", "HTTPS:example.com", "javascript:alert(1)", "data:text/html;base64,PGI+", "data:image/svg+xml;base64,PHN2Zy8+",
 		"data:image/gif;base64,R0lGODlhAQABAAAAACw=", "data:image/png;base64,!!!", "data:image/png,raw", "data:image/png;base64,", "data:image/png;base64,aGVsbG8=", "https://exa mple.com/x", "https://example.com\\u0000/x", "https://localhost/x.png",
-		strings.Replace(picture("jpeg"), "image/jpeg", "image/gif", 1),
+		strings.Replace(rig.Picture("jpeg"), "image/jpeg", "image/gif", 1),
 	} {
 		t.Run(fmt.Sprintf("%.50q", url), func(t *testing.T) {
-			r := e.post(chat.path, visionBody(url, ""))
-			r.t = t
-			r.wantStatus(400)
-			if !strings.Contains(r.body, "messages[0].content[1].image_url") {
-				t.Errorf("param: %s", r.body)
+			r := e.Post(rig.Chat.Path, rig.VisionBody(url, ""))
+			r.T = t
+			r.WantStatus(400)
+			if !strings.Contains(r.Body, "messages[0].content[1].image_url") {
+				t.Errorf("param: %s", r.Body)
 			}
-			if url != "" && len(url) > 8 && strings.Contains(r.body, url) {
+			if url != "" && len(url) > 8 && strings.Contains(r.Body, url) {
 				t.Error("the URL is echoed")
 			}
 		})
 	}
 	e.wantUnserved(t, 0)
-	for _, url := range []string{"https://example.com/x.png", picture("png"), picture("jpeg")} {
-		e.post(chat.path, visionBody(url, "")).wantStatus(200)
-		if !strings.Contains(string(e.engines[0].Stats().LastRequest.Body), url) {
+	for _, url := range []string{"https://example.com/x.png", rig.Picture("png"), rig.Picture("jpeg")} {
+		e.Post(rig.Chat.Path, rig.VisionBody(url, "")).WantStatus(200)
+		if !strings.Contains(string(e.Engines[0].Stats().LastRequest.Body), url) {
 			t.Errorf("the image did not reach the engine as it was: %.60q", url)
 		}
 	}

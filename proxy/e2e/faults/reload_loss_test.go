@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Requests are never lost by a reload, whatever way the file is replaced in. PENSTOCK_FULL=1 plays the full length: fifty
@@ -35,7 +36,7 @@ type rewriting struct {
 func startRewriting(t testing.TB, more string) *rewriting {
 	t.Helper()
 	r := &rewriting{}
-	r.edge = start(t, setup{forgets: true, engines: []sim.Options{{Slots: 512}, {Slots: 512}, {Slots: 512}}, config: rewritingConfig(0) + more})
+	r.edge = start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{Slots: 512}, {Slots: 512}, {Slots: 512}}, Config: rewritingConfig(0) + more})
 	return r
 }
 
@@ -64,54 +65,54 @@ models:
 // next is the whole text of the next variant.
 func (r *rewriting) next() string {
 	r.n++
-	head, _, _ := strings.Cut(r.text, "\ntimeouts:")
+	head, _, _ := strings.Cut(r.Text, "\ntimeouts:")
 	text := rewritingConfig(r.n)
-	for i, e := range r.engines {
+	for i, e := range r.Engines {
 		text = strings.ReplaceAll(text, "{{up-"+strconv.Itoa(i)+"}}", e.URL())
 	}
-	_, hash, _ := strings.Cut(r.text, `hash: "`)
+	_, hash, _ := strings.Cut(r.Text, `hash: "`)
 	hash, _, _ = strings.Cut(hash, `"`)
 	return head + strings.ReplaceAll(text, "{{hash}}", hash)
 }
 
 // applied waits until variant n of the configuration serves.
 func (r *rewriting) applied() {
-	r.t.Helper()
+	r.T.Helper()
 	name := fmt.Sprintf("variant-%d", r.n)
-	waitFor(r.t, 2*patience, "the reload "+name, func() bool {
-		res := r.post(chat.path, chat.body(name, prompt, `"tokens":1`))
-		return res.status == 200
+	rig.WaitFor(r.T, 2*rig.Patience, "the reload "+name, func() bool {
+		res := r.Post(rig.Chat.Path, rig.Chat.Body(name, rig.Prompt, `"tokens":1`))
+		return res.Status == 200
 	})
 }
 
 // replacements are the ways in which a configuration file is replaced.
 var replacements = map[string]func(t testing.TB, r *rewriting, text string){
 	"editor save": func(t testing.TB, r *rewriting, text string) { // as vim does it: the old file becomes the backup
-		must(t, os.Rename(r.path, r.path+"~"))
-		must(t, os.WriteFile(r.path, []byte(text), 0o600))
-		must(t, os.Remove(r.path+"~"))
+		must(t, os.Rename(r.Path, r.Path+"~"))
+		must(t, os.WriteFile(r.Path, []byte(text), 0o600))
+		must(t, os.Remove(r.Path+"~"))
 	},
-	"rename over": func(_ testing.TB, r *rewriting, text string) { r.write(filepath.Base(r.path), text) },
+	"rename over": func(_ testing.TB, r *rewriting, text string) { r.Write(filepath.Base(r.Path), text) },
 	"ConfigMap": func(t testing.TB, r *rewriting, text string) { // as the kubelet does it
-		dir := filepath.Join(r.dir, fmt.Sprintf("..v%d", r.n))
+		dir := filepath.Join(r.Dir, fmt.Sprintf("..v%d", r.n))
 		must(t, os.Mkdir(dir, 0o700))
-		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(r.path)), []byte(text), 0o600))
-		must(t, os.Symlink(filepath.Base(dir), filepath.Join(r.dir, "..data_tmp")))
-		must(t, os.Rename(filepath.Join(r.dir, "..data_tmp"), filepath.Join(r.dir, "..data")))
-		if info, err := os.Lstat(r.path); err == nil && info.Mode()&os.ModeSymlink == 0 { // the first time
-			must(t, os.Symlink(filepath.Join("..data", filepath.Base(r.path)), r.path+".link"))
-			must(t, os.Rename(r.path+".link", r.path))
+		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(r.Path)), []byte(text), 0o600))
+		must(t, os.Symlink(filepath.Base(dir), filepath.Join(r.Dir, "..data_tmp")))
+		must(t, os.Rename(filepath.Join(r.Dir, "..data_tmp"), filepath.Join(r.Dir, "..data")))
+		if info, err := os.Lstat(r.Path); err == nil && info.Mode()&os.ModeSymlink == 0 { // the first time
+			must(t, os.Symlink(filepath.Join("..data", filepath.Base(r.Path)), r.Path+".link"))
+			must(t, os.Rename(r.Path+".link", r.Path))
 		}
-		must(t, os.RemoveAll(filepath.Join(r.dir, fmt.Sprintf("..v%d", r.n-1))))
+		must(t, os.RemoveAll(filepath.Join(r.Dir, fmt.Sprintf("..v%d", r.n-1))))
 	},
-	"in place": func(t testing.TB, r *rewriting, text string) { must(t, os.WriteFile(r.path, []byte(text), 0o600)) }, // a bind mount
+	"in place": func(t testing.TB, r *rewriting, text string) { must(t, os.WriteFile(r.Path, []byte(text), 0o600)) }, // a bind mount
 	"SIGHUP": func(_ testing.TB, r *rewriting, text string) {
-		r.write(filepath.Base(r.path), text)
-		r.signal(syscall.SIGHUP)
+		r.Write(filepath.Base(r.Path), text)
+		r.Signal(syscall.SIGHUP)
 	},
 	"POST": func(t testing.TB, r *rewriting, text string) {
-		r.write(filepath.Base(r.path), text)
-		if status, body := r.reload(); status != 200 {
+		r.Write(filepath.Base(r.Path), text)
+		if status, body := r.Reload(); status != 200 {
 			t.Errorf("status %d: %s", status, body)
 		}
 	},
@@ -143,10 +144,10 @@ func TestFault68_Replaced(t *testing.T) {
 				time.Sleep(pause - time.Since(begun))
 			}
 			tr.wantNothingLost()
-			if bad := r.metric("penstock_reloads_total", `result="bad"`); bad != 0 {
-				t.Errorf("%v reloads were refused\n%s", bad, r.log)
+			if bad := r.Metric("penstock_reloads_total", `result="bad"`); bad != 0 {
+				t.Errorf("%v reloads were refused\n%s", bad, r.Log)
 			}
-			if ok := r.metric("penstock_reloads_total", `result="ok"`); int(ok) != times {
+			if ok := r.Metric("penstock_reloads_total", `result="ok"`); int(ok) != times {
 				t.Errorf("%v reloads took place, %d were asked for", ok, times)
 			}
 		})
@@ -171,7 +172,7 @@ func TestFault73_ReloadStorm(t *testing.T) {
 			case <-done:
 				return
 			default:
-				r.signal(syscall.SIGHUP)
+				r.Signal(syscall.SIGHUP)
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -194,7 +195,7 @@ func TestFault73_ReloadStorm(t *testing.T) {
 func TestReloadsLeakNothing(t *testing.T) {
 	t.Parallel()
 	times := 500
-	if raceOn {
+	if rig.RaceOn {
 		times = 100
 	}
 	r := startRewriting(t, "")
@@ -206,13 +207,13 @@ func TestReloadsLeakNothing(t *testing.T) {
 	}
 	held := func() (goroutines, heap, descriptors float64) {
 		heap = 1 << 40
-		waitFor(t, patience, "upstreams that were removed are gone", func() bool { return len(r.status().Upstreams) == 2 })
+		rig.WaitFor(t, rig.Patience, "upstreams that were removed are gone", func() bool { return len(r.Status().Upstreams) == 2 })
 		for range 40 { // the lowest heap of some: what is not yet collected is no leak
-			m := r.metrics()
-			goroutines, descriptors = m["go_goroutines"], float64(r.descriptors())
+			m := r.Metrics()
+			goroutines, descriptors = m["go_goroutines"], float64(r.Descriptors())
 			heap = min(heap, m["go_memstats_heap_inuse_bytes"])
 			for range 50 {
-				r.ask(chat, `"tokens":1`).wantStatus(200)
+				r.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
 			}
 		}
 		return goroutines, heap, descriptors
@@ -233,15 +234,9 @@ func TestReloadsLeakNothing(t *testing.T) {
 	}
 }
 
-// descriptors is how many files and sockets the program has open; 0 where that cannot be told.
-func (p *process) descriptors() int {
-	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
-	return len(entries)
-}
-
 // TestReloadLarge measures a reload of 1,000 keys and 200 upstreams, and what it costs the requests meanwhile.
 func TestReloadLarge(t *testing.T) {
-	engine := startEngine(t, sim.Options{Listen: "0.0.0.0:0", Slots: 512})
+	engine := rig.StartEngine(t, sim.Options{Listen: "0.0.0.0:0", Slots: 512})
 	port := engine.Addr()[strings.LastIndexByte(engine.Addr(), ':')+1:]
 	text := func(variant int) string {
 		var b strings.Builder
@@ -266,22 +261,22 @@ func TestReloadLarge(t *testing.T) {
 		}
 		return b.String()
 	}
-	e := start(t, setup{engines: []sim.Options{{}}, config: text(0)})
-	_, hash, _ := strings.Cut(e.text, `hash: "`)
+	e := start(t, rig.Setup{Engines: []sim.Options{{}}, Config: text(0)})
+	_, hash, _ := strings.Cut(e.Text, `hash: "`)
 	hash, _, _ = strings.Cut(hash, `"`)
-	head, _, _ := strings.Cut(e.text, "timeouts:")
+	head, _, _ := strings.Cut(e.Text, "timeouts:")
 	tr := drive(e, mix{kept: 4, fresh: 2, streams: 2})
 	tr.latencies()
 	time.Sleep(2 * time.Second)
 	calm50, calm99 := tr.latencies()
 	var took []float64
 	for i := range 15 {
-		e.write("penstock.yaml", head+strings.ReplaceAll(text(i+1), "{{hash}}", hash))
+		e.Write("penstock.yaml", head+strings.ReplaceAll(text(i+1), "{{hash}}", hash))
 		var r struct {
 			OK      bool
 			Seconds float64
 		}
-		status, body := e.reload()
+		status, body := e.Reload()
 		if err := json.Unmarshal([]byte(body), &r); err != nil || status != 200 || !r.OK {
 			t.Fatalf("status %d: %.500s", status, body)
 		}

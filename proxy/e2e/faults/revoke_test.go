@@ -8,6 +8,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
 )
 
 // withKeysFile is an edge with a second key, in a keys_file, and that key.
@@ -16,7 +17,7 @@ func withKeysFile(t *testing.T, top string) (e *edge, key string, line func(more
 	key, hash, err := auth.NewKey()
 	must(t, err)
 	line = func(more string) string { return fmt.Sprintf("keys:\n  - { id: second, hash: %q%s }\n", hash, more) }
-	e = start(t, setup{engines: []sim.Options{{}}, top: "keys_file: keys.yaml\n" + top, files: map[string]string{"keys.yaml": line("")}})
+	e = start(t, rig.Setup{Engines: []sim.Options{{}}, Top: "keys_file: keys.yaml\n" + top, Files: map[string]string{"keys.yaml": line("")}})
 	return e, key, line
 }
 
@@ -42,17 +43,17 @@ func TestFault70_KeyRevoked(t *testing.T) {
 			t.Parallel()
 			e, key, line := withKeysFile(t, row.top)
 			header := "Authorization: Bearer " + key
-			own, other := e.openStream(chat.path, chatStream.body("sim", prompt, `"tokens":200,"delay_ms":20`), header),
-				e.openStream(chat.path, chatStream.body("sim", prompt, `"tokens":100,"delay_ms":20`))
-			own.next()
-			other.next()
+			own, other := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":200,"delay_ms":20`), header),
+				e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))
+			own.Next()
+			other.Next()
 			written := time.Now()
-			e.write("keys.yaml", row.revoke(line))
+			e.Write("keys.yaml", row.revoke(line))
 			if strings.HasPrefix(name, "still good") {
-				waitFor(t, patience, "the change counts", func() bool { return e.metric("penstock_reloads_total", `result="ok"`) == 1 })
+				rig.WaitFor(t, rig.Patience, "the change counts", func() bool { return e.Metric("penstock_reloads_total", `result="ok"`) == 1 })
 			} else {
-				waitFor(t, patience, "new requests are refused", func() bool {
-					status := e.post(chat.path, chat.body("sim", prompt, `"tokens":1`), header).status
+				rig.WaitFor(t, rig.Patience, "new requests are refused", func() bool {
+					status := e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), header).Status
 					return status == 401 || status == 403
 				})
 			}
@@ -62,21 +63,21 @@ func TestFault70_KeyRevoked(t *testing.T) {
 			} else {
 				t.Logf("the change counted after %v", took)
 			}
-			if got := own.whole(); got == row.cut {
+			if got := whole(own); got == row.cut {
 				t.Errorf("the stream of the revoked key: whole %v, want %v", got, !row.cut)
 			}
-			if !other.whole() {
+			if !whole(other) {
 				t.Error("the stream of another key was cut")
 			}
-			e.rest()
-			if cut := strings.Contains(e.log.String(), `"revoked"`); cut != row.cut {
+			e.Rest()
+			if cut := strings.Contains(e.Log.String(), `"revoked"`); cut != row.cut {
 				t.Errorf("the log speaks of a revoked call: %v", cut)
 			}
 			// And back again.
 			if !strings.HasPrefix(name, "still good") {
-				e.write("keys.yaml", line(""))
-				waitFor(t, patience, "the key is good again", func() bool {
-					return e.post(chat.path, chat.body("sim", prompt, `"tokens":1`), header).status == 200
+				e.Write("keys.yaml", line(""))
+				rig.WaitFor(t, rig.Patience, "the key is good again", func() bool {
+					return e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), header).Status == 200
 				})
 			}
 		})
@@ -84,12 +85,12 @@ func TestFault70_KeyRevoked(t *testing.T) {
 }
 
 // whole reads a chat stream to its end and reports whether it is whole.
-func (s *stream) whole() bool {
-	var last event
+func whole(s *rig.Stream) bool {
+	var last rig.Event
 	for {
-		ev, ok := s.next()
+		ev, ok := s.Next()
 		if !ok {
-			return last.data == "[DONE]"
+			return last.Data == "[DONE]"
 		}
 		last = ev
 	}
@@ -101,34 +102,34 @@ func TestFault70_KeyAdded(t *testing.T) {
 	e, _, line := withKeysFile(t, "")
 	third, hash, err := auth.NewKey()
 	must(t, err)
-	e.write("keys.yaml", line("")+fmt.Sprintf("  - { id: third, hash: %q }\n", hash))
-	took := waitFor(t, 5*time.Second, "the new key is good", func() bool {
-		return e.post(chat.path, chat.body("sim", prompt, `"tokens":1`), "Authorization: Bearer "+third).status == 200
+	e.Write("keys.yaml", line("")+fmt.Sprintf("  - { id: third, hash: %q }\n", hash))
+	took := rig.WaitFor(t, 5*time.Second, "the new key is good", func() bool {
+		return e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), "Authorization: Bearer "+third).Status == 200
 	})
 	t.Logf("the key counted after %v", took)
-	e.write("keys.yaml", line("")+"  - { id: third, hash: nonsense }\n")
-	waitFor(t, patience, "a wrong keys_file is told of, by its name and line", func() bool { return strings.Contains(e.log.String(), "keys.yaml:3:") })
-	e.post(chat.path, chat.body("sim", prompt, ""), "Authorization: Bearer "+third).wantStatus(200)
+	e.Write("keys.yaml", line("")+"  - { id: third, hash: nonsense }\n")
+	rig.WaitFor(t, rig.Patience, "a wrong keys_file is told of, by its name and line", func() bool { return strings.Contains(e.Log.String(), "keys.yaml:3:") })
+	e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Authorization: Bearer "+third).WantStatus(200)
 }
 
 // TestFault70_LastKeyRevoked: also the last of all keys can be revoked, by a keys_file that says it has none; half a file does
 // not say so.
 func TestFault70_LastKeyRevoked(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{config: `
+	e := start(t, rig.Setup{Config: `
 timeouts: { linger: 0s }
 keys_file: keys.yaml
 upstreams: [{ name: a, url: "{{up-0}}", engine: sim }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
-`, files: map[string]string{"keys.yaml": "keys: [{ id: only, hash: \"{{hash}}\" }]\n"}})
-	e.ask(chat, "").wantStatus(200)
+`, Files: map[string]string{"keys.yaml": "keys: [{ id: only, hash: \"{{hash}}\" }]\n"}})
+	e.Ask(rig.Chat, "").WantStatus(200)
 	for _, half := range []string{"", "keys:\n", "# keys\n", "keys: [{ id: only"} {
-		e.write("keys.yaml", half)
+		e.Write("keys.yaml", half)
 		if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), "keys.yaml") {
 			t.Errorf("%q: status %d, %+v", half, status, r)
 		}
-		e.ask(chat, "").wantStatus(200)
+		e.Ask(rig.Chat, "").WantStatus(200)
 	}
-	e.write("keys.yaml", "keys: []\n")
-	waitFor(t, patience, "the key is refused", func() bool { return e.ask(chat, "").status == 401 })
+	e.Write("keys.yaml", "keys: []\n")
+	rig.WaitFor(t, rig.Patience, "the key is refused", func() bool { return e.Ask(rig.Chat, "").Status == 401 })
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
 )
 
 // The rules of security that are no row of the matrix: keys, credentials, the admin listener, TLS, limits, CORS, and what is to be
@@ -22,7 +23,7 @@ func TestSecurity1_Keys(t *testing.T) {
 	form := regexp.MustCompile(`^` + regexp.QuoteMeta(auth.Prefix) + `[0-9A-Za-z]{49}$`) // 256 bits and a checksum, recognizable by scanners
 	seen := map[string]bool{}
 	for range 5 {
-		out, _, code := runProgram(t, "key", "new", "--name", "team", "--models", "sim")
+		out, _, code := rig.RunProgram(t, "", "key", "new", "--name", "team", "--models", "sim")
 		key, lines, _ := strings.Cut(out, "\n")
 		if code != 0 || !form.MatchString(key) || seen[key] || strings.Contains(lines, key) || !strings.Contains(lines, auth.Hash(key)) {
 			t.Fatalf("exit code %d, printed\n%s", code, out)
@@ -39,7 +40,7 @@ func TestSecurity1_Keys(t *testing.T) {
 		path := filepath.Join(dir, "penstock.yaml")
 		text := "listen: 127.0.0.1:0\nkeys: [{ id: a, hash: " + keys + " }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
 		must(t, os.WriteFile(path, []byte(text), 0o600))
-		out, errs, code := runProgram(t, "check", path)
+		out, errs, code := rig.RunProgram(t, "", "check", path)
 		return out + errs, code
 	}
 	for key := range seen {
@@ -62,20 +63,20 @@ func TestSecurity1_KeysTellNothing(t *testing.T) {
 	must(t, err)
 	stranger, _, err := auth.NewKey()
 	must(t, err)
-	e := start(t, setup{keys: `- { id: expired, hash: "` + expiredHash + `", expires: 2020-01-01T00:00:00Z }
+	e := start(t, rig.Setup{Keys: `- { id: expired, hash: "` + expiredHash + `", expires: 2020-01-01T00:00:00Z }
 - { id: inactive, hash: "` + inactiveHash + `", active: false }`})
-	for _, w := range plainWays {
+	for _, w := range rig.PlainWays {
 		said := map[string]bool{}
 		for _, key := range []string{expired, inactive, stranger, "sk-something", "x"} {
-			r := e.post(w.path, w.body("sim", prompt, ""), "Authorization: Bearer "+key)
-			r.wantRefused(w, refusal{401, "authentication_error", "invalid_api_key", ""})
-			id := r.header.Get("X-Request-Id")
+			r := e.Post(w.Path, w.Body("sim", rig.Prompt, ""), "Authorization: Bearer "+key)
+			r.WantRefused(w, rig.Refusal{Status: 401, Kind: "authentication_error", Code: "invalid_api_key", After: ""})
+			id := r.Header.Get("X-Request-Id")
 			for _, own := range []string{"X-Request-Id", "Request-Id", "Date"} {
-				r.header.Del(own)
+				r.Header.Del(own)
 			}
 			var all strings.Builder
-			must(t, r.header.Write(&all))
-			said[strings.ReplaceAll(all.String()+r.body, id, "ID")] = true
+			must(t, r.Header.Write(&all))
+			said[strings.ReplaceAll(all.String()+r.Body, id, "ID")] = true
 		}
 		if len(said) != 1 {
 			t.Errorf("%s: the answers differ: %v", w, said)
@@ -88,7 +89,7 @@ func TestSecurity1_KeysTellNothing(t *testing.T) {
 func TestSecurity5_Admin(t *testing.T) {
 	t.Parallel()
 	const token = "an-admin-token-of-the-tests"
-	e := start(t, setup{top: "", untidy: true, cold: true, config: `
+	e := start(t, rig.Setup{Top: "", Untidy: true, Cold: true, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: a, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
@@ -96,14 +97,14 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
 	ask := func(method, path string, header ...string) int {
 		t.Helper()
-		req, err := http.NewRequest(method, e.admin+path, http.NoBody)
+		req, err := http.NewRequest(method, e.Admin+path, http.NoBody)
 		must(t, err)
 		for i := 0; i < len(header); i += 2 {
 			if req.Header.Set(header[i], header[i+1]); header[i] == "Host" {
 				req.Host = header[i+1]
 			}
 		}
-		res, err := e.client.Do(req)
+		res, err := e.Client.Do(req)
 		must(t, err)
 		res.Body.Close()
 		return res.StatusCode
@@ -135,12 +136,12 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	path := filepath.Join(dir, "penstock.yaml")
 	open := "listen: 127.0.0.1:0\nadmin: { listen: 0.0.0.0:0 }\nkeys: [{ id: a, hash: \"" + auth.Hash("x") + "\" }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
 	must(t, os.WriteFile(path, []byte(open), 0o600))
-	if out, errs, code := runProgram(t, "check", path); code != 1 || !strings.Contains(out+errs, "admin.token") {
+	if out, errs, code := rig.RunProgram(t, "", "check", path); code != 1 || !strings.Contains(out+errs, "admin.token") {
 		t.Errorf("an open admin listener: exit code %d\n%s%s", code, out, errs)
 	}
 	must(t, os.WriteFile(path, []byte(strings.Replace(open, "0.0.0.0:0 }", "0.0.0.0:0, token: "+token+" }", 1)), 0o600))
-	p := startProcess(t, nil, nil, "serve", "--config", path)
-	e.admin = p.says(`\(admin: (http://[^)]+)\)`)[1]
+	p := rig.StartProcess(t, "serve", "--config", path)
+	e.Admin = p.Says(`\(admin: (http://[^)]+)\)`)[1]
 	for _, c := range []struct {
 		header []string
 		want   int
@@ -158,7 +159,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if got := ask("GET", "/-/ready"); got != 200 {
 		t.Errorf("a balancer without the token: %d", got)
 	}
-	if said := p.log.String() + p.out.String(); strings.Contains(said, token) {
+	if said := p.Err.String() + p.Out.String(); strings.Contains(said, token) {
 		t.Error("the token is in the log")
 	}
 }
@@ -167,65 +168,65 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 func TestSecurity7_TLS(t *testing.T) {
 	t.Parallel()
 	cert, key := pemPair(t, "edge", time.Now().Add(time.Hour))
-	e := start(t, setup{top: "tls: { cert: edge.pem, key: edge.key }", files: map[string]string{"edge.pem": cert, "edge.key": key}, timeouts: "client_header: 1s"})
-	e.client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	e := start(t, rig.Setup{Top: "tls: { cert: edge.pem, key: edge.key }", Files: map[string]string{"edge.pem": cert, "edge.key": key}, Timeouts: "client_header: 1s"})
+	e.Client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	for name, c := range map[string]*tls.Config{
 		"TLS 1.0":     {MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10},
 		"TLS 1.1":     {MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
 		"HTTP/2 only": {NextProtos: []string{"h2"}},
 	} {
 		c.InsecureSkipVerify = true
-		if conn, err := tls.Dial("tcp", e.addr, c); err == nil {
+		if conn, err := tls.Dial("tcp", e.Addr, c); err == nil {
 			conn.Close()
 			t.Errorf("%s is accepted", name)
 		}
 	}
-	for name, text := range map[string]string{"nothing": "", "half a hello": "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "plain HTTP": e.head("GET", "/health")} {
-		c := e.dial()
-		_ = c.send(text)
-		if rest, ok := c.closed(patience); !ok || strings.Contains(rest, "200 OK") {
+	for name, text := range map[string]string{"nothing": "", "half a hello": "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "plain HTTP": e.Head("GET", "/health")} {
+		c := e.Dial()
+		_ = c.Send(text)
+		if rest, ok := c.Closed(rig.Patience); !ok || strings.Contains(rest, "200 OK") {
 			t.Errorf("%s: closed %v, %.100q", name, ok, rest)
 		}
 	}
-	inside := func(text string) *raw {
+	inside := func(text string) *rig.Raw {
 		t.Helper()
-		conn, err := tls.Dial("tcp", e.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+		conn, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 		must(t, err)
 		if p := conn.ConnectionState().NegotiatedProtocol; p != "http/1.1" {
 			t.Errorf("protocol %q", p)
 		}
 		t.Cleanup(func() { conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(patience))
-		c := newRaw(t, conn)
-		_ = c.send(text)
+		_ = conn.SetDeadline(time.Now().Add(rig.Patience))
+		c := rig.NewRaw(t, conn)
+		_ = c.Send(text)
 		return c
 	}
 	for range 2 {
 		c := inside("")
 		for range 3 {
-			_ = c.send(e.request(chat.path, strings.Replace(e.chat(""), ",", ",\n", 1)))
-			c.reply("POST").wantStatus(200)
+			_ = c.Send(e.Request(rig.Chat.Path, strings.Replace(e.Chat(""), ",", ",\n", 1)))
+			c.Reply("POST").WantStatus(200)
 		}
 	}
 	begun := time.Now()
-	inside(strings.ReplaceAll(e.head("GET", "/health"), "\r\n", "\n")).reply("GET").wantRefused(chat, badRequest)
+	inside(strings.ReplaceAll(e.Head("GET", "/health"), "\r\n", "\n")).Reply("GET").WantRefused(rig.Chat, badRequest)
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("a bare LF inside TLS took %v", took)
 	}
-	inside(e.head("POST", messages.path, "Content-Type: application/json", "Content-Length: 10", "X Y: z")+"{}").reply("POST").wantRefused(messages, badRequest)
+	inside(e.Head("POST", rig.Messages.Path, "Content-Type: application/json", "Content-Length: 10", "X Y: z")+"{}").Reply("POST").WantRefused(rig.Messages, badRequest)
 }
 
 // TestSecurity7_InsecureIsTold: an engine whose certificate is not verified is told of at the start.
 func TestSecurity7_InsecureIsTold(t *testing.T) {
 	t.Parallel()
 	for insecure, want := range map[string]bool{"true": true, "false": false} {
-		e := start(t, setup{
-			cold: true, untidy: true,
-			upstreams: "- { name: other, url: https://127.0.0.1:1, engine: sim, tls: { insecure: " + insecure + " } }",
-			models:    "- { id: other, deployments: [{ upstream: other, served: sim }] }",
+		e := start(t, rig.Setup{
+			Cold: true, Untidy: true,
+			Upstreams: "- { name: other, url: https://127.0.0.1:1, engine: sim, tls: { insecure: " + insecure + " } }",
+			Models:    "- { id: other, deployments: [{ upstream: other, served: sim }] }",
 		})
-		if told := strings.Contains(e.log.String(), "certificate is not verified"); told != want {
-			t.Errorf("insecure: %s is told of: %v\n%s", insecure, told, e.log)
+		if told := strings.Contains(e.Log.String(), "certificate is not verified"); told != want {
+			t.Errorf("insecure: %s is told of: %v\n%s", insecure, told, e.Log)
 		}
 	}
 }
@@ -233,7 +234,7 @@ func TestSecurity7_InsecureIsTold(t *testing.T) {
 // TestSecurity8_NoneUnlimited: every limit has a default, and none can be switched off by a zero.
 func TestSecurity8_NoneUnlimited(t *testing.T) {
 	t.Parallel()
-	example, _, code := runProgram(t, "check", "--example")
+	example, _, code := rig.RunProgram(t, "", "check", "--example")
 	if code != 0 {
 		t.Fatal(example)
 	}
@@ -245,7 +246,7 @@ func TestSecurity8_NoneUnlimited(t *testing.T) {
 	} {
 		text := line + "\nkeys: [{ id: a, hash: \"" + auth.Hash("x") + "\" }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
 		must(t, os.WriteFile(path, []byte(text), 0o600))
-		if out, errs, code := runProgram(t, "check", path); code != 1 || !strings.Contains(out+errs, "penstock.yaml:1:") {
+		if out, errs, code := rig.RunProgram(t, "", "check", path); code != 1 || !strings.Contains(out+errs, "penstock.yaml:1:") {
 			t.Errorf("%s: exit code %d\n%s%s", line, code, out, errs)
 		}
 	}
@@ -256,41 +257,41 @@ func TestSecurity8_NoneUnlimited(t *testing.T) {
 func TestFault93_CrossOrigin(t *testing.T) {
 	t.Parallel()
 	const evil, good = "https://evil.example", "https://app.example"
-	preflight := func(e *edge, origin, path string) *reply {
-		return e.do("OPTIONS", path, "", "Authorization: ", "Origin: "+origin, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization, content-type")
+	preflight := func(e *edge, origin, path string) *rig.Reply {
+		return e.Do("OPTIONS", path, "", "Authorization: ", "Origin: "+origin, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization, content-type")
 	}
-	silent := func(r *reply) {
+	silent := func(r *rig.Reply) {
 		t.Helper()
-		for name := range r.header {
+		for name := range r.Header {
 			if strings.HasPrefix(name, "Access-Control-") {
-				t.Errorf("%s: %s", name, r.header.Get(name))
+				t.Errorf("%s: %s", name, r.Header.Get(name))
 			}
 		}
 	}
-	closed := start(t, setup{})
-	open := start(t, setup{top: "cors: { origins: [" + good + "] }"})
-	for _, w := range plainWays {
+	closed := start(t, rig.Setup{})
+	open := start(t, rig.Setup{Top: "cors: { origins: [" + good + "] }"})
+	for _, w := range rig.PlainWays {
 		for _, e := range []*edge{closed, open} {
-			silent(preflight(e, evil, w.path))
-			silent(e.post(w.path, w.body("sim", prompt, ""), "Origin: "+evil))
+			silent(preflight(e, evil, w.Path))
+			silent(e.Post(w.Path, w.Body("sim", rig.Prompt, ""), "Origin: "+evil))
 		}
-		silent(preflight(closed, good, w.path))
+		silent(preflight(closed, good, w.Path))
 		for _, near := range []string{good + ".evil.example", "http://app.example", good + ":8443", "null", strings.ToUpper(good) + "/"} {
-			silent(preflight(open, near, w.path))
+			silent(preflight(open, near, w.Path))
 		}
-		for _, r := range []*reply{preflight(open, good, w.path), open.post(w.path, w.body("sim", prompt, ""), "Origin: "+good)} {
-			if got := r.header.Get("Access-Control-Allow-Origin"); got != good || r.status >= 300 {
-				t.Errorf("%s: %d, allowed %q", w, r.status, got)
+		for _, r := range []*rig.Reply{preflight(open, good, w.Path), open.Post(w.Path, w.Body("sim", rig.Prompt, ""), "Origin: "+good)} {
+			if got := r.Header.Get("Access-Control-Allow-Origin"); got != good || r.Status >= 300 {
+				t.Errorf("%s: %d, allowed %q", w, r.Status, got)
 			}
-			if r.header.Get("Access-Control-Allow-Credentials") != "" || !strings.Contains(r.header.Get("Vary"), "Origin") {
-				t.Errorf("%s: %v", w, r.header)
+			if r.Header.Get("Access-Control-Allow-Credentials") != "" || !strings.Contains(r.Header.Get("Vary"), "Origin") {
+				t.Errorf("%s: %v", w, r.Header)
 			}
 		}
 	}
-	star := start(t, setup{top: `cors: { origins: ["*"] }`})
-	for _, r := range []*reply{preflight(star, evil, chat.path), star.post(chat.path, chat.body("sim", prompt, ""), "Origin: "+evil)} {
-		if got := r.header.Get("Access-Control-Allow-Origin"); got != "*" || r.header.Get("Access-Control-Allow-Credentials") != "" || r.status >= 300 {
-			t.Errorf("for everybody: %d %v", r.status, r.header)
+	star := start(t, rig.Setup{Top: `cors: { origins: ["*"] }`})
+	for _, r := range []*rig.Reply{preflight(star, evil, rig.Chat.Path), star.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Origin: "+evil)} {
+		if got := r.Header.Get("Access-Control-Allow-Origin"); got != "*" || r.Header.Get("Access-Control-Allow-Credentials") != "" || r.Status >= 300 {
+			t.Errorf("for everybody: %d %v", r.Status, r.Header)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // soakFor is how long TestSoak goes on.
@@ -35,47 +36,47 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	e := start(t, setup{
-		engines:  []sim.Options{{Slots: 16}, {Slots: 16}, {Slots: 16}},
-		upstream: "concurrency: { text: 12, vision: 4, audio: 6 }", model: "queue: { depth: 8, wait: 300ms }, input_modalities: [text, image]",
-		timeouts: "first_event: 2s, answer: 4s, idle: 2s, client_body: 1s, client_header: 1s, write: 2s",
-		stream:   "keepalive: 500ms, commit_after: 1s",
-		models: ears + `
+	e := start(t, rig.Setup{
+		Engines:  []sim.Options{{Slots: 16}, {Slots: 16}, {Slots: 16}},
+		Upstream: "concurrency: { text: 12, vision: 4, audio: 6 }", Model: "queue: { depth: 8, wait: 300ms }, input_modalities: [text, image]",
+		Timeouts: "first_event: 2s, answer: 4s, idle: 2s, client_body: 1s, client_header: 1s, write: 2s",
+		Stream:   "keepalive: 500ms, commit_after: 1s",
+		Models: ears + `
 - { id: voice, kind: audio-speech, deployments: [{ upstream: up-1, served: sim }] }
 - { id: vectors, kind: embedding, deployments: [{ upstream: up-2, served: sim }] }`,
-		stderr: log,
+		Stderr: log,
 	})
 	s := &soak{e: e, done: make(chan struct{}), results: map[string]int{}}
-	for _, w := range allWays { // what is made once is there before it is counted
-		e.ask(w, "").text(w)
+	for _, w := range rig.AllWays { // what is made once is there before it is counted
+		e.Ask(w, "").Text(w)
 	}
-	e.client.CloseIdleConnections()
+	e.Client.CloseIdleConnections()
 	before := s.atRest()
 
 	var work sync.WaitGroup
 	for range 24 {
 		work.Go(s.client)
 	}
-	for _, engine := range e.engines {
+	for _, engine := range e.Engines {
 		work.Go(func() { s.spoil(engine) })
 	}
 	s.operate(*soakFor)
 	close(s.done)
 	work.Wait()
-	for _, engine := range e.engines {
+	for _, engine := range e.Engines {
 		engine.SetFault()
 	}
-	e.write("penstock.yaml", e.text)
-	if status, body := e.reload(); status != 200 {
+	e.Write("penstock.yaml", e.Text)
+	if status, body := e.Reload(); status != 200 {
 		t.Errorf("the last reload: %d %s", status, body)
 	}
-	e.client.CloseIdleConnections()
+	e.Client.CloseIdleConnections()
 
-	for _, w := range allWays { // and everything works
-		waitFor(t, patience, "the engines are well again", func() bool { return e.ask(w, "").status == 200 })
+	for _, w := range rig.AllWays { // and everything works
+		rig.WaitFor(t, rig.Patience, "the engines are well again", func() bool { return e.Ask(w, "").Status == 200 })
 	}
-	e.client.CloseIdleConnections()
-	e.rest()
+	e.Client.CloseIdleConnections()
+	e.Rest()
 	after := s.atRest()
 	for deadline := time.Now().Add(2 * time.Minute); !after.like(before) && time.Now().Before(deadline); after = s.atRest() {
 		time.Sleep(time.Second)
@@ -100,7 +101,7 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantSecret(t, "the log", string(text), e.key)
+	rig.WantNoLeak(t, "the log", string(text), e.Key)
 }
 
 // soak is what the clients, the engines and the operator of TestSoak share.
@@ -122,7 +123,7 @@ func (b books) like(other books) bool {
 }
 
 func (s *soak) atRest() books {
-	return books{int(s.e.metric("go_goroutines")), s.e.descriptors()}
+	return books{int(s.e.Metric("go_goroutines")), s.e.Descriptors()}
 }
 
 // operate reloads each second and samples memory, until the time is over.
@@ -134,17 +135,17 @@ func (s *soak) operate(length time.Duration) {
 		func(text string) string { return strings.Replace(text, ", { upstream: up-2 }]", "]", 1) },
 	}
 	for i := 0; time.Since(begun) < length; i++ {
-		text, want := changes[i%3](s.e.text), 200
+		text, want := changes[i%3](s.e.Text), 200
 		if i%4 == 3 {
 			text, want = text+"\nnonsense: true\n", 422
 		}
-		s.e.write("penstock.yaml", text)
-		if status, body := s.e.reload(); status != want {
-			s.e.t.Errorf("reload %d: %d %s", i, status, body)
+		s.e.Write("penstock.yaml", text)
+		if status, body := s.e.Reload(); status != want {
+			s.e.T.Errorf("reload %d: %d %s", i, status, body)
 		}
 		s.reloads++
 		quarter := min(3, int(4*time.Since(begun)/length))
-		s.quarter[quarter] = append(s.quarter[quarter], s.e.memory("VmRSS"))
+		s.quarter[quarter] = append(s.quarter[quarter], s.e.Memory("VmRSS"))
 		time.Sleep(time.Second)
 	}
 }
@@ -197,31 +198,31 @@ func (s *soak) wait(d time.Duration) bool {
 // client is one client after the other.
 func (s *soak) client() {
 	for s.wait(time.Duration(rand.IntN(20)) * time.Millisecond) {
-		w := allWays[rand.IntN(len(allWays))]
+		w := rig.AllWays[rand.IntN(len(rig.AllWays))]
 		control := fmt.Sprintf(`"tokens":%d,"delay_ms":%d`, 1+rand.IntN(40), rand.IntN(4))
 		switch n := rand.IntN(100); {
 		case n < 60:
-			s.ask(w.String(), 0, w.path, w.body("sim", prompt, control))
+			s.ask(w.String(), 0, w.Path, w.Body("sim", rig.Prompt, control))
 		case n < 72:
-			s.ask(w.String()+" leaving", time.Duration(rand.IntN(150))*time.Millisecond, w.path, w.body("sim", prompt, `"tokens":200,"delay_ms":20`))
+			s.ask(w.String()+" leaving", time.Duration(rand.IntN(150))*time.Millisecond, w.Path, w.Body("sim", rig.Prompt, `"tokens":200,"delay_ms":20`))
 		case n < 75:
 			s.half(w)
 		case n < 82:
 			s.upload()
 		case n < 85:
-			s.ask("speech", 0, "/v1/audio/speech", `{"model":"voice","input":"`+prompt+`"}`)
+			s.ask("speech", 0, "/v1/audio/speech", `{"model":"voice","input":"`+rig.Prompt+`"}`)
 		case n < 88:
-			s.ask("embeddings", 0, "/v1/embeddings", `{"model":"vectors","input":"`+prompt+`"}`)
+			s.ask("embeddings", 0, "/v1/embeddings", `{"model":"vectors","input":"`+rig.Prompt+`"}`)
 		case n < 91:
-			s.ask("vision", 0, chat.path, visionBody(picture("png"), ""))
+			s.ask("vision", 0, rig.Chat.Path, rig.VisionBody(rig.Picture("png"), ""))
 		case n < 93:
-			s.ask("count", 0, messages.path+"/count_tokens", messages.body("sim", prompt, ""))
+			s.ask("count", 0, rig.Messages.Path+"/count_tokens", rig.Messages.Body("sim", rig.Prompt, ""))
 		case n < 95:
-			s.ask("bad key", 0, w.path, w.body("sim", prompt, ""), "Authorization: Bearer no")
+			s.ask("bad key", 0, w.Path, w.Body("sim", rig.Prompt, ""), "Authorization: Bearer no")
 		case n < 97:
-			s.ask("bad body", 0, w.path, w.body("sim", prompt, "")[1:])
+			s.ask("bad body", 0, w.Path, w.Body("sim", rig.Prompt, "")[1:])
 		default:
-			s.ask("bad model", 0, w.path, w.body("other", prompt, ""))
+			s.ask("bad model", 0, w.Path, w.Body("other", rig.Prompt, ""))
 		}
 	}
 }
@@ -234,7 +235,7 @@ func (s *soak) ask(what string, leave time.Duration, path, body string, header .
 		timer := time.AfterFunc(leave, cancel)
 		defer timer.Stop()
 	}
-	res, err := s.e.try(ctx, "POST", path, body, header...)
+	res, err := s.e.Try(ctx, "POST", path, body, header...)
 	if err != nil {
 		s.note(what, err)
 		return
@@ -249,14 +250,14 @@ func (s *soak) ask(what string, leave time.Duration, path, body string, header .
 }
 
 // half sends a part of a request and leaves, or waits for what comes.
-func (s *soak) half(w way) {
-	c, err := net.Dial("tcp", s.e.addr)
+func (s *soak) half(w rig.Way) {
+	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {
 		s.note("half", err)
 		return
 	}
 	defer c.Close()
-	text := s.e.request(w.path, w.body("sim", prompt, ""))
+	text := s.e.Request(w.Path, w.Body("sim", rig.Prompt, ""))
 	_, _ = io.WriteString(c, text[:rand.IntN(len(text))])
 	if rand.IntN(3) == 0 {
 		_ = c.SetReadDeadline(time.Now().Add(3 * time.Second))
@@ -267,7 +268,7 @@ func (s *soak) half(w way) {
 
 // upload sends a form; every third one is cut.
 func (s *soak) upload() {
-	c, err := net.Dial("tcp", s.e.addr)
+	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {
 		s.note("upload", err)
 		return
@@ -275,7 +276,7 @@ func (s *soak) upload() {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	form := formStart("ears") + strings.Repeat("x", rand.IntN(700<<10)) + "\r\n--B--\r\n"
-	head := s.e.head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Connection: close", "Content-Length: "+strconv.Itoa(len(form)))
+	head := s.e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Connection: close", "Content-Length: "+strconv.Itoa(len(form)))
 	if rand.IntN(3) == 0 {
 		_, _ = io.WriteString(c, head+form[:rand.IntN(len(form))])
 		s.note("upload cut", nil)

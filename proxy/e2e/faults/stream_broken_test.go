@@ -6,23 +6,24 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 12 to 17: what an engine does after the client has seen the first bytes of a stream. The client gets what came and the
 // dialect's error, and nothing is sent again.
 
 // broken plays a fault in a stream of every dialect and checks how it ended for the client, for the engines and in the books.
-func broken(t *testing.T, spec, code string, s setup) {
+func broken(t *testing.T, spec, code string, s rig.Setup) {
 	t.Run(spec, func(t *testing.T) {
 		t.Parallel()
-		s.upstream = quiet
-		s.engines = two() // a second engine must not be asked
-		inWays(t, streamWays, s, func(e *edge, w way) {
+		s.Upstream = quiet
+		s.Engines = two() // a second engine must not be asked
+		inWays(t, rig.StreamWays, s, func(e *edge, w rig.Way) {
 			e.fault(spec)
-			e.ask(w, `"tokens":12`).wantBroken(w, code)
-			l := e.lastCall()
+			e.Ask(w, `"tokens":12`).WantBroken(w, code)
+			l := e.LastCall()
 			if l.Outcome != "stream_broken" && l.Outcome != "timeout" || l.Status != 200 || l.Code != code || l.Attempts != 1 {
-				e.t.Errorf("the log says %+v", l)
+				e.T.Errorf("the log says %+v", l)
 			}
 			e.wantSent(1)
 		})
@@ -31,8 +32,8 @@ func broken(t *testing.T, spec, code string, s setup) {
 
 func TestFault12_ResetMidStream(t *testing.T) {
 	t.Parallel()
-	broken(t, "reset-after=3", "upstream_bad_response", setup{})
-	broken(t, "reset-after=2", "upstream_bad_response", setup{})
+	broken(t, "reset-after=3", "upstream_bad_response", rig.Setup{})
+	broken(t, "reset-after=2", "upstream_bad_response", rig.Setup{})
 }
 
 func TestFault13_StreamCut(t *testing.T) {
@@ -41,13 +42,13 @@ func TestFault13_StreamCut(t *testing.T) {
 		"chunk-cut=3", "cut-after=3", "close-delimited+cut-after=3", "close-delimited+no-finish",
 		"bad-chunk=3;kind=size", "bad-chunk=3;kind=negative", "bad-chunk=3;kind=huge", "bad-chunk=3;kind=nocrlf", "bad-chunk=3;kind=empty",
 	} {
-		broken(t, spec, "upstream_bad_response", setup{})
+		broken(t, spec, "upstream_bad_response", rig.Setup{})
 	}
 	t.Run("close-delimited and whole", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, allWays, setup{}, func(e *edge, w way) {
+		inWays(t, rig.AllWays, rig.Setup{}, func(e *edge, w rig.Way) {
 			e.fault("close-delimited")
-			e.ask(w, "").text(w)
+			e.Ask(w, "").Text(w)
 		})
 	})
 }
@@ -57,20 +58,20 @@ func TestFault14_NoDone(t *testing.T) {
 	for _, spec := range []string{"no-done", "no-done+close-delimited", "open-end"} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, streamWays, setup{}, func(e *edge, w way) {
+			inWays(t, rig.StreamWays, rig.Setup{}, func(e *edge, w rig.Way) {
 				e.fault(spec)
-				r := e.ask(w, "")
-				r.text(w)
-				r.within(4 * time.Second) // it does not wait for what does not come
-				if strings.Contains(r.body, `"error":{`) {
-					e.t.Errorf("an error in a whole stream: %s", r.body)
+				r := e.Ask(w, "")
+				r.Text(w)
+				r.Within(4 * time.Second) // it does not wait for what does not come
+				if strings.Contains(r.Body, `"error":{`) {
+					e.T.Errorf("an error in a whole stream: %s", r.Body)
 				}
 			})
 		})
 	}
 	t.Run("held open", func(t *testing.T) { // everything was said, and the engine neither ends the body nor closes
 		t.Parallel()
-		for _, w := range streamWays {
+		for _, w := range rig.StreamWays {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()
 				f := fake(t, func(c *fakeCall) {
@@ -80,13 +81,13 @@ func TestFault14_NoDone(t *testing.T) {
 					}
 					c.untilClosed()
 				})
-				e := start(t, setup{fakes: []string{f.url}, timeouts: "idle: 60s"})
-				r := e.ask(w, "")
-				if text := r.text(w); text != "Good." {
+				e := start(t, rig.Setup{Fakes: []string{f.url}, Timeouts: "idle: 60s"})
+				r := e.Ask(w, "")
+				if text := r.Text(w); text != "Good." {
 					t.Errorf("the answer is %q", text)
 				}
-				r.within(6 * time.Second) // usage and [DONE] have two seconds
-				waitFor(t, patience, "the engine's connection is closed", func() bool { _, closed := f.seen(); return closed == 1 })
+				r.Within(6 * time.Second) // usage and [DONE] have two seconds
+				rig.WaitFor(t, rig.Patience, "the engine's connection is closed", func() bool { _, closed := f.seen(); return closed == 1 })
 			})
 		}
 	})
@@ -94,42 +95,42 @@ func TestFault14_NoDone(t *testing.T) {
 
 func TestFault15_NoFinish(t *testing.T) {
 	t.Parallel()
-	broken(t, "no-finish", "upstream_bad_response", setup{})
-	broken(t, "no-finish;done=1", "upstream_bad_response", setup{})
-	broken(t, "no-finish;ghost=1", "upstream_bad_response", setup{})
+	broken(t, "no-finish", "upstream_bad_response", rig.Setup{})
+	broken(t, "no-finish;done=1", "upstream_bad_response", rig.Setup{})
+	broken(t, "no-finish;ghost=1", "upstream_bad_response", rig.Setup{})
 }
 
 func TestFault16_Silence(t *testing.T) {
 	t.Parallel()
-	broken(t, "stall-after=3", "generation_timeout", setup{timeouts: "idle: 300ms"})
+	broken(t, "stall-after=3", "generation_timeout", rig.Setup{Timeouts: "idle: 300ms"})
 	t.Run("engine is let go", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, streamWays, setup{timeouts: "idle: 300ms"}, func(e *edge, w way) {
+		inWays(t, rig.StreamWays, rig.Setup{Timeouts: "idle: 300ms"}, func(e *edge, w rig.Way) {
 			e.fault("stall-after=3")
-			r := e.ask(w, "")
-			r.wantBroken(w, "generation_timeout")
-			r.within(4 * time.Second)
+			r := e.Ask(w, "")
+			r.WantBroken(w, "generation_timeout")
+			r.Within(4 * time.Second)
 			e.wantAborted(1)
 		})
 	})
 	t.Run("slow is not silent", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, streamWays, setup{timeouts: "idle: 2s"}, func(e *edge, w way) {
+		inWays(t, rig.StreamWays, rig.Setup{Timeouts: "idle: 2s"}, func(e *edge, w rig.Way) {
 			e.fault("pause-after=3;for=1s")
-			e.ask(w, `"tokens":12,"delay_ms":200`).text(w) // longer than the limit in all, never silent for so long
+			e.Ask(w, `"tokens":12,"delay_ms":200`).Text(w) // longer than the limit in all, never silent for so long
 		})
 	})
 	t.Run("comments are life", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, streamWays, setup{timeouts: "idle: 1s"}, func(e *edge, w way) {
+		inWays(t, rig.StreamWays, rig.Setup{Timeouts: "idle: 1s"}, func(e *edge, w rig.Way) {
 			e.fault("stall-after=3;ping=100ms")
-			s := e.openStream(w.path, w.body("sim", prompt, ""))
-			s.next()
+			s := e.OpenStream(w.Path, w.Body("sim", rig.Prompt, ""))
+			s.Next()
 			time.Sleep(2500 * time.Millisecond) // more than twice the idle limit, in which nothing may happen
-			if n := e.engines[0].Stats().Running; n != 1 {
-				e.t.Errorf("%d running: a stream with signs of life was cut", n)
+			if n := e.Engines[0].Stats().Running; n != 1 {
+				e.T.Errorf("%d running: a stream with signs of life was cut", n)
 			}
-			s.leave()
+			s.Leave()
 			e.wantAborted(1)
 		})
 	})
@@ -138,9 +139,9 @@ func TestFault16_Silence(t *testing.T) {
 func TestFault17_ErrorInStream(t *testing.T) {
 	t.Parallel()
 	for _, spec := range []string{"error-in-stream", "error-in-stream;done=1", "error-in-stream;done=0"} {
-		broken(t, spec, "upstream_failed", setup{})
+		broken(t, spec, "upstream_failed", rig.Setup{})
 	}
-	broken(t, "error-in-stream;code=503", "no_healthy_route", setup{})
-	broken(t, "error-in-stream;code=429", "capacity_full", setup{})
-	broken(t, "error-in-stream;message=worker at "+sim.LeakedHost+" died in "+sim.LeakedPath, "upstream_failed", setup{})
+	broken(t, "error-in-stream;code=503", "no_healthy_route", rig.Setup{})
+	broken(t, "error-in-stream;code=429", "capacity_full", rig.Setup{})
+	broken(t, "error-in-stream;message=worker at "+sim.LeakedHost+" died in "+sim.LeakedPath, "upstream_failed", rig.Setup{})
 }

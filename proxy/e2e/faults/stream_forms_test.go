@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 18 and 19: an error as the first event, and the many legal forms of a stream.
@@ -13,19 +14,19 @@ func TestFault18_ErrorFirst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		spec    string
-		want    refusal
+		want    rig.Refusal
 		outcome string
 	}{
-		{"error-first", noRoute, "no_route"},
-		{"error-first;code=500", engineFailed, "upstream_fail"},
-		{"error-first;code=429", capacityFull, "limited"},
-		{"error-first;code=400;message=max_tokens must be at least 1", rejected, "client_error"},
+		{"error-first", rig.NoRoute, "no_route"},
+		{"error-first;code=500", rig.EngineFailed, "upstream_fail"},
+		{"error-first;code=429", rig.CapacityFull, "limited"},
+		{"error-first;code=400;message=max_tokens must be at least 1", rig.Rejected, "client_error"},
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, streamWays, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, rig.StreamWays, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 				e.fault(c.spec)
-				e.ask(w, "").wantRefused(w, c.want)
+				e.Ask(w, "").WantRefused(w, c.want)
 				e.wantSent(1)
 				e.wantTold(w, c.want, c.outcome, 1)
 			})
@@ -33,8 +34,8 @@ func TestFault18_ErrorFirst(t *testing.T) {
 	}
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, streamWays, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
-			e.engines[0].SetFault(sim.Fault{Spec: "error-first"})
+		inWays(t, rig.StreamWays, rig.Setup{Engines: two(), Upstream: quiet, Model: turns}, func(e *edge, w rig.Way) {
+			e.Engines[0].SetFault(sim.Fault{Spec: "error-first"})
 			e.wantElsewhere(w, 4)
 		})
 	})
@@ -44,25 +45,25 @@ func TestFault19_OtherFormsOfSSE(t *testing.T) {
 	t.Parallel()
 	const said = `Fünf große Übel: \"quoted\", 漢字, 👩🏽‍🚀, \\ and \n line.`
 	const want = "Fünf große Übel: \"quoted\", 漢字, 👩🏽‍🚀, \\ and \n line."
-	inWays(t, streamWays, setup{}, func(e *edge, w way) {
+	inWays(t, rig.StreamWays, rig.Setup{}, func(e *edge, w rig.Way) {
 		for _, spec := range []string{
 			"", "crlf", "cr", "nospace", "comments", "multiline-data", "fields", "bom", "escaped", "open-end", "byte-by-byte", "split",
 			"crlf+split", "cr+byte-by-byte", "multiline-data+split", "bom+comments+fields+crlf+split", "close-delimited+split", "escaped+byte-by-byte",
 			"usage-every-chunk", "usage-on-finish", "no-usage", "usage-unasked",
 		} {
 			e.fault(spec)
-			if got := e.ask(w, `"text":"`+said+`"`).text(w); got != want {
-				e.t.Errorf("%s: text %q, want %q", spec, got, want)
+			if got := e.Ask(w, `"text":"`+said+`"`).Text(w); got != want {
+				e.T.Errorf("%s: text %q, want %q", spec, got, want)
 			}
 		}
 		for _, size := range []string{"2097152", "8000000"} {
 			e.fault("huge-event=" + size)
-			if got := e.ask(w, "").text(w); strings.Count(got, "w") < 2<<20 {
-				e.t.Errorf("huge-event=%s: %d bytes of text", size, len(got))
+			if got := e.Ask(w, "").Text(w); strings.Count(got, "w") < 2<<20 {
+				e.T.Errorf("huge-event=%s: %d bytes of text", size, len(got))
 			}
 		}
 		e.fault("huge-event=9000000")
-		e.ask(w, "").wantBroken(w, "upstream_bad_response")
-		e.wantMemory(256 << 20)
+		e.Ask(w, "").WantBroken(w, "upstream_bad_response")
+		e.WantPeak(256 << 20)
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // traffic is what clients do while an operator works on the edge: requests on kept connections, requests on new ones, and
@@ -44,18 +46,18 @@ var usual = mix{kept: 6, fresh: 4, streams: 6}
 
 // drive begins the traffic. It ends with rest, or with the test.
 func drive(e *edge, m mix) *traffic {
-	tr := &traffic{t: e.t, addr: func() string { return e.addr }, key: e.key, stop: make(chan struct{})}
+	tr := &traffic{t: e.T, addr: func() string { return e.Addr }, key: e.Key, stop: make(chan struct{})}
 	for range m.kept {
-		tr.client(true, chat, `"tokens":3`)
+		tr.client(true, rig.Chat, `"tokens":3`)
 	}
 	for range m.fresh {
-		tr.client(false, messages, `"tokens":3`)
+		tr.client(false, rig.Messages, `"tokens":3`)
 	}
 	for i := range m.streams {
-		tr.client(i%2 == 0, []way{chatStream, messagesStream, responsesStream}[i%3], `"tokens":60,"delay_ms":20`)
+		tr.client(i%2 == 0, []rig.Way{rig.ChatStream, rig.MessagesStream, rig.ResponsesStream}[i%3], `"tokens":60,"delay_ms":20`)
 	}
-	e.t.Cleanup(func() { tr.end() })
-	waitFor(e.t, patience, "the traffic runs", func() bool {
+	e.T.Cleanup(func() { tr.end() })
+	rig.WaitFor(e.T, rig.Patience, "the traffic runs", func() bool {
 		return tr.served.Load() >= 20 && tr.held.Load() >= int64(m.streams)
 	})
 	return tr
@@ -85,10 +87,10 @@ func (tr *traffic) wantNothingLost() {
 }
 
 // client is one client that asks again and again, on one connection as long as that lives or on a new one each time.
-func (tr *traffic) client(keep bool, w way, control string) {
-	body := w.body("sim", prompt, control)
+func (tr *traffic) client(keep bool, w rig.Way, control string) {
+	body := w.Body("sim", rig.Prompt, control)
 	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		w.path, tr.key, len(body), body)
+		w.Path, tr.key, len(body), body)
 	tr.all.Go(func() {
 		var c net.Conn
 		var in *bufio.Reader
@@ -124,7 +126,7 @@ func (tr *traffic) client(keep bool, w way, control string) {
 			}
 			if err != nil {
 				tr.lose(w, n, err)
-			} else if tr.served.Add(1); !w.stream {
+			} else if tr.served.Add(1); !w.Stream {
 				tr.mu.Lock()
 				tr.latency = append(tr.latency, time.Since(begun))
 				tr.mu.Unlock()
@@ -133,7 +135,7 @@ func (tr *traffic) client(keep bool, w way, control string) {
 				c.Close()
 				c = nil
 			}
-			if !w.stream {
+			if !w.Stream {
 				time.Sleep(time.Duration(n%4) * time.Millisecond)
 			}
 		}
@@ -141,12 +143,12 @@ func (tr *traffic) client(keep bool, w way, control string) {
 }
 
 // answer reads one answer and checks that it is whole; last says that the connection ends with it.
-func (tr *traffic) answer(in *bufio.Reader, w way) (last bool, err error) {
+func (tr *traffic) answer(in *bufio.Reader, w rig.Way) (last bool, err error) {
 	res, err := http.ReadResponse(in, &http.Request{Method: "POST"})
 	if err != nil {
 		return true, err
 	}
-	if w.stream && res.StatusCode == 200 {
+	if w.Stream && res.StatusCode == 200 {
 		tr.held.Add(1)
 		defer tr.held.Add(-1)
 	}
@@ -156,13 +158,13 @@ func (tr *traffic) answer(in *bufio.Reader, w way) (last bool, err error) {
 		return true, fmt.Errorf("cut after %d bytes: %w", len(b), err)
 	case res.StatusCode != 200:
 		return res.Close, fmt.Errorf("status %d: %.300s", res.StatusCode, b)
-	case !w.stream:
+	case !w.Stream:
 		if !json.Valid(b) {
 			return res.Close, fmt.Errorf("no JSON: %.300s", b)
 		}
 		return res.Close, nil
 	}
-	end := map[string]string{"chat": "data: [DONE]", "messages": "event: message_stop", "responses": "event: response.completed"}[w.dialect]
+	end := map[string]string{"chat": "data: [DONE]", "messages": "event: message_stop", "responses": "event: response.completed"}[w.Dialect]
 	if !strings.Contains(string(b), end) {
 		return res.Close, fmt.Errorf("no %q in a stream that ends with %q", end, b[max(0, len(b)-300):])
 	}
@@ -170,7 +172,7 @@ func (tr *traffic) answer(in *bufio.Reader, w way) (last bool, err error) {
 	return res.Close, nil
 }
 
-func (tr *traffic) lose(w way, n int, err error) {
+func (tr *traffic) lose(w rig.Way, n int, err error) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.lost = append(tr.lost, fmt.Sprintf("%s %v, request %d of its client: %v", time.Now().Format("15:04:05.000"), w, n, err))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 9, 10, 20, 21 and 23: bodies that drip, end too soon, never end, or are no answer.
@@ -19,14 +20,14 @@ func TestFault09_BodyDripsOrStalls(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, append(slices.Clone(plainWays), transcription), setup{upstream: quiet, timeouts: timeouts}, func(e *edge, w way) {
+			inWays(t, append(slices.Clone(rig.PlainWays), rig.Transcription), rig.Setup{Upstream: quiet, Timeouts: timeouts}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				r := e.ask(w, "")
-				r.wantRefused(w, tooSlow)
-				r.within(4 * time.Second)
+				r := e.Ask(w, "")
+				r.WantRefused(w, rig.TooSlow)
+				r.Within(4 * time.Second)
 				e.wantSent(1)
 				e.wantAborted(1)
-				e.wantTold(w, tooSlow, "timeout", 1)
+				e.wantTold(w, rig.TooSlow, "timeout", 1)
 			})
 		})
 	}
@@ -41,14 +42,14 @@ func TestFault10_JSONCutShort(t *testing.T) {
 	for i, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, variants(append(slices.Clone(plainWays), transcription), i), setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, rig.Variants(append(slices.Clone(rig.PlainWays), rig.Transcription), i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				e.ask(w, "").wantRefused(w, badResponse)
+				e.Ask(w, "").WantRefused(w, rig.BadResponse)
 				e.wantSent(1)
-				e.wantTold(w, badResponse, "upstream_fail", 1)
+				e.wantTold(w, rig.BadResponse, "upstream_fail", 1)
 				e.wantResult("bad_response", 1)
-				e.engines[0].SetFault()
-				e.ask(w, "").text(w)
+				e.Engines[0].SetFault()
+				e.Ask(w, "").Text(w)
 			})
 		})
 	}
@@ -59,59 +60,59 @@ func TestFault20_Endless(t *testing.T) {
 	for i, fault := range []string{"endless-header", "huge-header", "huge-header;lines=1"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, variants(everyWay, i), setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				e.ask(w, "").wantRefused(w, badResponse)
-				e.wantTold(w, badResponse, "upstream_fail", 1)
-				e.wantMemory(128 << 20)
+				e.Ask(w, "").WantRefused(w, rig.BadResponse)
+				e.wantTold(w, rig.BadResponse, "upstream_fail", 1)
+				e.WantPeak(128 << 20)
 				e.wantFresh(w)
 			})
 		})
 	}
 	t.Run("endless-json", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, append(slices.Clone(plainWays), transcription), setup{upstream: quiet}, func(e *edge, w way) {
+		inWays(t, append(slices.Clone(rig.PlainWays), rig.Transcription), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 			e.fault("endless-json")
-			e.ask(w, "").wantRefused(w, badResponse)
+			e.Ask(w, "").WantRefused(w, rig.BadResponse)
 			e.wantAborted(1)
-			e.wantMemory(256 << 20) // a body may be 32 MiB, and grows by doubling
+			e.WantPeak(256 << 20) // a body may be 32 MiB, and grows by doubling
 		})
 	})
 	t.Run("endless-line", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, streamWays, setup{upstream: quiet}, func(e *edge, w way) {
+		inWays(t, rig.StreamWays, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 			e.fault("endless-line=2")
-			e.ask(w, "").wantBroken(w, "upstream_bad_response")
+			e.Ask(w, "").WantBroken(w, "upstream_bad_response")
 			e.fault("endless-line=0")
-			e.ask(w, "").wantRefused(w, badResponse)
+			e.Ask(w, "").WantRefused(w, rig.BadResponse)
 			e.wantAborted(2)
-			e.wantMemory(128 << 20) // an event may be 8 MiB
+			e.WantPeak(128 << 20) // an event may be 8 MiB
 		})
 	})
 }
 
 func TestFault21_NotAnAnswer(t *testing.T) {
 	t.Parallel()
-	check := func(fault string, ways []way) {
+	check := func(fault string, ways []rig.Way) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, ways, setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, ways, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				e.ask(w, "").wantRefused(w, badResponse)
+				e.Ask(w, "").WantRefused(w, rig.BadResponse)
 				e.wantSent(1)
-				e.wantTold(w, badResponse, "upstream_fail", 1)
-				e.engines[0].SetFault()
-				e.ask(w, "").text(w)
+				e.wantTold(w, rig.BadResponse, "upstream_fail", 1)
+				e.Engines[0].SetFault()
+				e.Ask(w, "").Text(w)
 			})
 		})
 	}
 	for _, fault := range strings.Fields("no-choices no-choices;empty=1 empty-body html-200 no-content") {
-		check(fault, allWays)
+		check(fault, rig.AllWays)
 	}
-	check("invalid-json", plainWays)
-	check("sse-for-json", plainWays)
+	check("invalid-json", rig.PlainWays)
+	check("sse-for-json", rig.PlainWays)
 	for _, fault := range strings.Fields("invalid-json=0 json-for-sse json-for-sse;label=1") {
-		check(fault, streamWays)
+		check(fault, rig.StreamWays)
 	}
 }
 
@@ -120,16 +121,16 @@ func TestFault23_CompressionNobodyAskedFor(t *testing.T) {
 	for _, fault := range []string{"gzip", "gzip;bomb=256"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, everyWay, setup{engines: []sim.Options{{Record: true}}, upstream: quiet}, func(e *edge, w way) {
-				if e.fault(fault); w == speech {
+			inWays(t, rig.EveryWay, rig.Setup{Engines: []sim.Options{{Record: true}}, Upstream: quiet}, func(e *edge, w rig.Way) {
+				if e.fault(fault); w == rig.Speech {
 					e.fault("gzip;bomb=1") // the simulator packs no audio
 				}
-				r := e.post(w.path, w.body("sim", prompt, ""), w.contentType(), "Accept-Encoding: gzip, br")
-				r.wantRefused(w, badResponse)
-				if got := e.engines[0].Stats().LastRequest.Get("Accept-Encoding"); got != "identity" {
-					e.t.Errorf("Accept-Encoding %q went upstream", got)
+				r := e.Post(w.Path, w.Body("sim", rig.Prompt, ""), w.ContentType(), "Accept-Encoding: gzip, br")
+				r.WantRefused(w, rig.BadResponse)
+				if got := e.Engines[0].Stats().LastRequest.Get("Accept-Encoding"); got != "identity" {
+					e.T.Errorf("Accept-Encoding %q went upstream", got)
 				}
-				e.wantMemory(128 << 20)
+				e.WantPeak(128 << 20)
 				e.wantFresh(w)
 			})
 		})

@@ -7,21 +7,22 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // TestFault71_UpstreamRemoved: an upstream that the file leaves out gets no new calls, ends the ones it has, and is probed no
 // more; it comes back as it was.
 func TestFault71_UpstreamRemoved(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{forgets: true, engines: []sim.Options{{}, {}}, upstream: "probe: { interval: 200ms }"})
-	var held []*stream
+	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}}, Upstream: "probe: { interval: 200ms }"})
+	var held []*rig.Stream
 	for range 6 {
-		s := e.openStream(chat.path, chatStream.body("sim", prompt, `"tokens":100,"delay_ms":20`))
-		s.next()
+		s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))
+		s.Next()
 		held = append(held, s)
 	}
-	leaving := e.engines[1]
-	waitFor(t, patience, "both work", func() bool { return leaving.Stats().Running > 0 && e.engines[0].Stats().Running > 0 })
+	leaving := e.Engines[1]
+	rig.WaitFor(t, rig.Patience, "both work", func() bool { return leaving.Stats().Running > 0 && e.Engines[0].Stats().Running > 0 })
 	e.rewrite(", { upstream: up-1 }]", "]")
 	e.rewrite("  - { name: up-1,", "  #")
 	if r, status := e.askReload(""); status != 200 || len(r.Capacity) != 1 || r.Capacity[0].Draining != 1 {
@@ -29,27 +30,27 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 	}
 	requests := leaving.Stats().Requests
 	states := map[string]string{}
-	for _, u := range e.status().Upstreams {
+	for _, u := range e.Status().Upstreams {
 		states[u.Name] = u.State
 	}
 	if states["up-1"] != "retiring" {
 		t.Errorf("the states are %v", states)
 	}
 	for range 20 {
-		e.ask(chat, `"tokens":1`).wantStatus(200)
+		e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
 	}
 	for i, s := range held {
-		if !s.whole() {
+		if !whole(s) {
 			t.Errorf("stream %d was cut", i)
 		}
 	}
 	if n := leaving.Stats().Requests; n != requests {
 		t.Errorf("it got %d more calls", n-requests)
 	}
-	waitFor(t, patience, "it is gone", func() bool {
-		return !slices.ContainsFunc(e.status().Upstreams, func(u upstreamState) bool { return u.Name == "up-1" })
+	rig.WaitFor(t, rig.Patience, "it is gone", func() bool {
+		return !slices.ContainsFunc(e.Status().Upstreams, func(u rig.UpstreamState) bool { return u.Name == "up-1" })
 	})
-	for name := range e.metrics() {
+	for name := range e.Metrics() {
 		if strings.Contains(name, `upstream="up-1"`) {
 			t.Errorf("a series is left: %s", name)
 		}
@@ -65,27 +66,27 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 // answer, and a dead one gets none.
 func TestFault71_Added(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{engines: []sim.Options{{}, {}}, config: `
+	e := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: a, url: "{{up-0}}", engine: sim }]
 models: [{ id: sim, policy: round_robin, deployments: [{ upstream: a }] }]
 `})
-	e.rewrite("upstreams: [", `upstreams: [{ name: b, url: "`+e.engines[1].URL()+`", engine: sim }, { name: dead, url: "http://127.0.0.1:9", engine: sim }, `)
+	e.rewrite("upstreams: [", `upstreams: [{ name: b, url: "`+e.Engines[1].URL()+`", engine: sim }, { name: dead, url: "http://127.0.0.1:9", engine: sim }, `)
 	e.rewrite("deployments: [", "deployments: [{ upstream: b }, { upstream: dead }, ")
 	if r, status := e.askReload(""); status != 200 {
 		t.Fatalf("status %d: %+v", status, r)
 	}
-	if e.engines[1].Stats().Probes == 0 {
+	if e.Engines[1].Stats().Probes == 0 {
 		t.Error("the new upstream was not probed")
 	}
 	for range 30 {
-		e.ask(chat, `"tokens":1`).wantStatus(200)
+		e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
 	}
-	if e.engines[1].Stats().Requests == 0 {
+	if e.Engines[1].Stats().Requests == 0 {
 		t.Error("the new upstream got no call")
 	}
-	for _, l := range e.calls() {
+	for _, l := range e.Calls() {
 		if l.Attempts != 1 {
 			t.Errorf("a call was sent to the dead one: %+v", l)
 		}
@@ -97,46 +98,46 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 	t.Parallel()
 	t.Run("in-flight", func(t *testing.T) {
 		t.Parallel()
-		e := start(t, setup{upstream: "concurrency: 2"})
-		var held []*stream
+		e := start(t, rig.Setup{Upstream: "concurrency: 2"})
+		var held []*rig.Stream
 		for range 2 {
-			s := e.openStream(chat.path, chatStream.body("sim", prompt, `"tokens":100,"delay_ms":20`))
-			s.next()
+			s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))
+			s.Next()
 			held = append(held, s)
 		}
 		e.rewrite("id: sim,", "id: sim, policy: two_choices,")
 		if r, status := e.askReload(""); status != 200 || r.Unchanged {
 			t.Fatalf("status %d: %+v", status, r)
 		}
-		e.ask(chat, "").wantStatus(429) // both slots are still taken
+		e.Ask(rig.Chat, "").WantStatus(429) // both slots are still taken
 		for _, s := range held {
-			if !s.whole() {
+			if !whole(s) {
 				t.Error("a stream was cut")
 			}
 		}
-		e.ask(chat, "").wantStatus(200)
+		e.Ask(rig.Chat, "").WantStatus(200)
 	})
 	t.Run("health", func(t *testing.T) {
 		t.Parallel()
-		e := start(t, setup{engines: []sim.Options{{}, {}}})
-		e.engines[1].Close()
-		waitFor(t, patience, "it is down", func() bool {
-			e.ask(chat, `"tokens":1`).wantStatus(200)
-			return e.upstream("up-1").State == "down"
+		e := start(t, rig.Setup{Engines: []sim.Options{{}, {}}})
+		e.Engines[1].Close()
+		rig.WaitFor(t, rig.Patience, "it is down", func() bool {
+			e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
+			return e.Upstream("up-1").State == "down"
 		})
 		e.rewrite("id: sim,", "id: sim, policy: round_robin,")
 		if r, status := e.askReload(""); status != 200 || r.Unchanged {
 			t.Fatalf("status %d: %+v", status, r)
 		}
-		if state := e.upstream("up-1").State; state != "down" {
+		if state := e.Upstream("up-1").State; state != "down" {
 			t.Errorf("after the reload it is %s", state)
 		}
-		before := len(e.calls())
+		before := len(e.Calls())
 		for range 20 {
-			e.ask(chat, `"tokens":1`).wantStatus(200)
+			e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
 		}
-		waitFor(t, patience, "the log", func() bool { return len(e.calls()) >= before+20 })
-		for _, l := range e.calls()[before:] {
+		rig.WaitFor(t, rig.Patience, "the log", func() bool { return len(e.Calls()) >= before+20 })
+		for _, l := range e.Calls()[before:] {
 			if l.Attempts != 1 {
 				t.Errorf("a call was sent to the one that is down: %+v", l)
 			}
@@ -144,33 +145,33 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 	})
 	t.Run("breaker", func(t *testing.T) {
 		t.Parallel()
-		e := start(t, setup{})
-		e.engines[0].SetFault(sim.Fault{Spec: "status=500", Path: "/v1/chat"})
-		waitFor(t, patience, "the breaker opens", func() bool {
-			e.ask(chat, `"tokens":1`)
-			return e.upstream("up-0").Breaker == "open"
+		e := start(t, rig.Setup{})
+		e.Engines[0].SetFault(sim.Fault{Spec: "status=500", Path: "/v1/chat"})
+		rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool {
+			e.Ask(rig.Chat, `"tokens":1`)
+			return e.Upstream("up-0").Breaker == "open"
 		})
 		e.rewrite("id: sim,", "id: sim, policy: round_robin,")
 		if r, status := e.askReload(""); status != 200 || r.Unchanged {
 			t.Fatalf("status %d: %+v", status, r)
 		}
-		if b := e.upstream("up-0").Breaker; b == "closed" {
+		if b := e.Upstream("up-0").Breaker; b == "closed" {
 			t.Error("the reload has closed the breaker")
 		}
-		e.engines[0].SetFault(sim.Fault{})
+		e.Engines[0].SetFault(sim.Fault{})
 	})
 	t.Run("limits of a key", func(t *testing.T) {
 		t.Parallel()
-		e := start(t, setup{key: ", limits: { requests_per_minute: 3 }"[2:]})
+		e := start(t, rig.Setup{Key: ", limits: { requests_per_minute: 3 }"[2:]})
 		for range 3 {
-			e.ask(chat, `"tokens":1`).wantStatus(200)
+			e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
 		}
-		e.ask(chat, "").wantStatus(429)
+		e.Ask(rig.Chat, "").WantStatus(429)
 		e.rewrite("id: sim,", "id: sim, policy: round_robin,")
 		if r, status := e.askReload(""); status != 200 || r.Unchanged {
 			t.Fatalf("status %d: %+v", status, r)
 		}
-		e.ask(chat, "").wantStatus(429)
+		e.Ask(rig.Chat, "").WantStatus(429)
 	})
 }
 
@@ -178,32 +179,32 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 // the catalog never shows less than nothing.
 func TestFault72_LimitLowered(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{upstream: "concurrency: 6"})
-	var held []*stream
+	e := start(t, rig.Setup{Upstream: "concurrency: 6"})
+	var held []*rig.Stream
 	for range 6 {
-		s := e.openStream(chat.path, chatStream.body("sim", prompt, `"tokens":100,"delay_ms":20`))
-		s.next()
+		s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))
+		s.Next()
 		held = append(held, s)
 	}
 	e.rewrite("concurrency: 6", "concurrency: 2")
 	if r, status := e.askReload(""); status != 200 || len(r.Capacity) != 1 || r.Capacity[0].Before != 6 || r.Capacity[0].After != 2 {
 		t.Fatalf("status %d: %+v", status, r)
 	}
-	waitFor(t, patience, "the catalog knows", func() bool { return e.catalog()[0].Capacity.Total == 2 })
-	if c := e.catalog()[0].Capacity; c.Active != 6 || c.Available != 0 {
+	rig.WaitFor(t, rig.Patience, "the catalog knows", func() bool { return e.Catalog()[0].Capacity.Total == 2 })
+	if c := e.Catalog()[0].Capacity; c.Active != 6 || c.Available != 0 {
 		t.Errorf("the catalog shows %+v", c)
 	}
-	e.ask(chat, "").wantStatus(429)
+	e.Ask(rig.Chat, "").WantStatus(429)
 	for range 4 {
-		held[0].leave()
+		held[0].Leave()
 		held = held[1:]
 	}
-	waitFor(t, patience, "four have left", func() bool { return e.upstream("up-0").Pools[0].Active == 2 })
-	e.ask(chat, "").wantStatus(429) // two run, and two are all there are
+	rig.WaitFor(t, rig.Patience, "four have left", func() bool { return e.Upstream("up-0").Pools[0].Active == 2 })
+	e.Ask(rig.Chat, "").WantStatus(429) // two run, and two are all there are
 	for _, s := range held {
-		if !s.whole() {
+		if !whole(s) {
 			t.Error("a stream was cut")
 		}
 	}
-	e.ask(chat, "").wantStatus(200)
+	e.Ask(rig.Chat, "").WantStatus(200)
 }

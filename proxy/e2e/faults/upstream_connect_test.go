@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 1 to 4, 31 and 32: an engine that cannot be reached, and connections that are lost before an answer has begun.
@@ -15,38 +16,38 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 			e.retire(0)
-			r := e.ask(w, "")
-			r.wantRefused(w, unreachable)
-			r.within(2 * time.Second) // that is the connect limit, and far less than the clock of an answer
-			e.wantTold(w, unreachable, "upstream_fail", 1)
+			r := e.Ask(w, "")
+			r.WantRefused(w, rig.Unreachable)
+			r.Within(2 * time.Second) // that is the connect limit, and far less than the clock of an answer
+			e.wantTold(w, rig.Unreachable, "upstream_fail", 1)
 			e.wantResult("unreachable", 1)
-			waitFor(e.t, patience, "no healthy route", func() bool {
-				return e.ask(w, "").header.Get("Retry-After") != "" && e.status().Upstreams[0].State == "down"
+			rig.WaitFor(e.T, rig.Patience, "no healthy route", func() bool {
+				return e.Ask(w, "").Header.Get("Retry-After") != "" && e.Status().Upstreams[0].State == "down"
 			})
-			e.ask(w, "").wantRefused(w, noRoute)
-			e.wantTold(w, noRoute, "no_route", 0)
+			e.Ask(w, "").WantRefused(w, rig.NoRoute)
+			e.wantTold(w, rig.NoRoute, "no_route", 0)
 		})
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, everyWay, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
+		inWays(t, rig.EveryWay, rig.Setup{Engines: two(), Upstream: quiet, Model: turns}, func(e *edge, w rig.Way) {
 			e.retire(0)
 			e.wantElsewhere(w, 6)
-			if n := e.metric("penstock_upstream_attempts_total", `upstream="up-0"`, `result="unreachable"`); n < 1 || n > 2 {
-				e.t.Errorf("%v attempts at the dead engine", n)
+			if n := e.Metric("penstock_upstream_attempts_total", `upstream="up-0"`, `result="unreachable"`); n < 1 || n > 2 {
+				e.T.Errorf("%v attempts at the dead engine", n)
 			}
 		})
 	})
 	t.Run("of four", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, everyWay, setup{engines: append(two(), two()...), upstream: quiet}, func(e *edge, w way) {
-			for i := range e.engines {
+		inWays(t, rig.EveryWay, rig.Setup{Engines: append(two(), two()...), Upstream: quiet}, func(e *edge, w rig.Way) {
+			for i := range e.Engines {
 				e.retire(i)
 			}
-			e.ask(w, "").wantRefused(w, unreachable)
-			e.wantTold(w, unreachable, "upstream_fail", 2)
+			e.Ask(w, "").WantRefused(w, rig.Unreachable)
+			e.wantTold(w, rig.Unreachable, "upstream_fail", 2)
 		})
 	})
 }
@@ -55,26 +56,26 @@ func TestFault02_NameDoesNotResolve(t *testing.T) {
 	t.Parallel()
 	// Go answers for .onion by itself (RFC 7686), so that no resolver outside of this machine is asked.
 	const dead = "http://engine.onion:8000"
-	inWays(t, everyWay, setup{cold: true, fakes: []string{dead}}, func(e *edge, w way) {
+	inWays(t, rig.EveryWay, rig.Setup{Cold: true, Fakes: []string{dead}}, func(e *edge, w rig.Way) {
 		for range 3 {
-			r := e.ask(w, "")
-			r.within(2 * time.Second)
-			if want := unreachable.in(w.dialect); r.status == want.status && strings.Contains(r.body, want.code) {
-				r.wantRefused(w, unreachable)
+			r := e.Ask(w, "")
+			r.Within(2 * time.Second)
+			if want := rig.Unreachable.In(w.Dialect); r.Status == want.Status && strings.Contains(r.Body, want.Code) {
+				r.WantRefused(w, rig.Unreachable)
 			} else {
-				r.wantRefused(w, noRoute)
+				r.WantRefused(w, rig.NoRoute)
 			}
 		}
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, everyWay, setup{cold: true, engines: two()[:1], fakes: []string{dead}, model: turns}, func(e *edge, w way) {
+		inWays(t, rig.EveryWay, rig.Setup{Cold: true, Engines: two()[:1], Fakes: []string{dead}, Model: turns}, func(e *edge, w rig.Way) {
 			e.wantElsewhere(w, 5)
 		})
 	})
 	t.Run("watched", func(t *testing.T) { // `resolve`: the name is asked for in the background, and the start does not wait for it
 		t.Parallel()
-		inWays(t, everyWay, setup{cold: true, engines: two()[:1], fakes: []string{dead}, upstream: "resolve: 1s", model: turns}, func(e *edge, w way) {
+		inWays(t, rig.EveryWay, rig.Setup{Cold: true, Engines: two()[:1], Fakes: []string{dead}, Upstream: "resolve: 1s", Model: turns}, func(e *edge, w rig.Way) {
 			e.wantElsewhere(w, 3)
 		})
 	})
@@ -84,33 +85,33 @@ func TestFault03_AcceptsAndCloses(t *testing.T) {
 	t.Parallel()
 	t.Run("reset", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 			e.fault("refuse")
-			e.engines[0].Drop(1, false)
-			r := e.ask(w, "")
-			r.wantRefused(w, unreachable)
-			r.within(2 * time.Second)
+			e.Engines[0].Drop(1, false)
+			r := e.Ask(w, "")
+			r.WantRefused(w, rig.Unreachable)
+			r.Within(2 * time.Second)
 			e.wantSent(0)
-			e.wantTold(w, unreachable, "upstream_fail", 1)
+			e.wantTold(w, rig.Unreachable, "upstream_fail", 1)
 		})
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, everyWay, setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
-			e.engines[0].SetFault(sim.Fault{Spec: "refuse"})
-			e.engines[0].Drop(1, false)
+		inWays(t, rig.EveryWay, rig.Setup{Engines: two(), Upstream: quiet, Model: turns}, func(e *edge, w rig.Way) {
+			e.Engines[0].SetFault(sim.Fault{Spec: "refuse"})
+			e.Engines[0].Drop(1, false)
 			e.wantElsewhere(w, 4)
 		})
 	})
 	t.Run("close", func(t *testing.T) {
 		t.Parallel()
-		for _, w := range allWays {
+		for _, w := range rig.AllWays {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()
 				url := listen(t, func(c net.Conn) { c.Close() })
-				e := start(t, setup{fakes: []string{url}, cold: true})
-				waitFor(t, patience, "no healthy route", func() bool { return strings.Contains(e.ask(w, "").body, "no_healthy_route") })
-				e.ask(w, "").wantRefused(w, noRoute)
+				e := start(t, rig.Setup{Fakes: []string{url}, Cold: true})
+				rig.WaitFor(t, rig.Patience, "no healthy route", func() bool { return strings.Contains(e.Ask(w, "").Body, "no_healthy_route") })
+				e.Ask(w, "").WantRefused(w, rig.NoRoute)
 			})
 		}
 	})
@@ -121,43 +122,43 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 	for i, fault := range []string{"reset-before", "eof-before"} {
 		t.Run(fault+"/fresh", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, variants(everyWay, i), setup{upstream: quiet}, func(e *edge, w way) {
-				e.engines[0].Drop(1, false) // the connection of the probe
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+				e.Engines[0].Drop(1, false) // the connection of the probe
 				e.fault(fault)
-				e.ask(w, "").wantRefused(w, unreachable)
+				e.Ask(w, "").WantRefused(w, rig.Unreachable)
 				e.wantSent(1)
-				e.wantTold(w, unreachable, "upstream_fail", 1)
+				e.wantTold(w, rig.Unreachable, "upstream_fail", 1)
 			})
 		})
 		t.Run(fault+"/reused", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, variants(everyWay, i), setup{upstream: quiet}, func(e *edge, w way) {
-				e.ask(w, "").text(w)
-				e.engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
-				e.ask(w, "").text(w) // once more on a fresh one, and nobody notices
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+				e.Ask(w, "").Text(w)
+				e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
+				e.Ask(w, "").Text(w) // once more on a fresh one, and nobody notices
 				e.wantSent(3)
-				if l := e.lastCall(); l.Attempts != 2 || l.Outcome != "ok" {
-					e.t.Errorf("the log says %+v", l)
+				if l := e.LastCall(); l.Attempts != 2 || l.Outcome != "ok" {
+					e.T.Errorf("the log says %+v", l)
 				}
 				e.fault(fault)
-				e.ask(w, "").wantRefused(w, unreachable)
+				e.Ask(w, "").WantRefused(w, rig.Unreachable)
 				e.wantSent(5)
 			})
 		})
 		t.Run(fault+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, variants(everyWay, i), setup{engines: two(), upstream: quiet, model: turns}, func(e *edge, w way) {
-				e.engines[0].SetFault(sim.Fault{Spec: fault})
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: two(), Upstream: quiet, Model: turns}, func(e *edge, w rig.Way) {
+				e.Engines[0].SetFault(sim.Fault{Spec: fault})
 				e.wantElsewhere(w, 4)
 			})
 		})
 		t.Run(fault+"/both", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, variants(everyWay, i), setup{engines: two(), upstream: quiet}, func(e *edge, w way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: two(), Upstream: quiet}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				e.ask(w, "").wantRefused(w, unreachable)
+				e.Ask(w, "").WantRefused(w, rig.Unreachable)
 				e.wantSent(2)
-				e.wantTold(w, unreachable, "upstream_fail", 2)
+				e.wantTold(w, rig.Unreachable, "upstream_fail", 2)
 			})
 		})
 	}
@@ -168,7 +169,7 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 	for i, fault := range strings.Fields("keepalive-close;when=now keepalive-close;when=next keepalive-close;when=next-reset keepalive-close;when=now;after=20ms") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, variants(everyWay, i), setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.wantElsewhere(w, 12)
 			})
@@ -178,53 +179,53 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 
 func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
-	inWays(t, everyWay, setup{engines: two(), upstream: "probe: { interval: 200ms, rise: 1 }"}, func(e *edge, w way) {
+	inWays(t, rig.EveryWay, rig.Setup{Engines: two(), Upstream: "probe: { interval: 200ms, rise: 1 }"}, func(e *edge, w rig.Way) {
 		e.wantElsewhere(w, 8)
 		for range 5 { // half of the connections go, the engine stays: nobody notices
-			e.engines[0].Drop(.5, true)
+			e.Engines[0].Drop(.5, true)
 			e.wantElsewhere(w, 4)
 		}
 		// It goes away and comes back: requests go on elsewhere.
-		e.engines[0].Unlisten()
-		e.engines[0].Drop(1, true)
+		e.Engines[0].Unlisten()
+		e.Engines[0].Drop(1, true)
 		e.wantElsewhere(w, 20)
-		waitFor(e.t, patience, "the dead engine is down", func() bool { return e.metric("penstock_upstream_up", `up-0`) == 0 })
-		asked := e.metric("penstock_upstream_attempts_total", "up-0")
+		rig.WaitFor(e.T, rig.Patience, "the dead engine is down", func() bool { return e.Metric("penstock_upstream_up", `up-0`) == 0 })
+		asked := e.Metric("penstock_upstream_attempts_total", "up-0")
 		e.wantElsewhere(w, 20)
-		if n := e.metric("penstock_upstream_attempts_total", "up-0"); n != asked {
-			e.t.Errorf("%v calls were tried on an engine that is down", n-asked)
+		if n := e.Metric("penstock_upstream_attempts_total", "up-0"); n != asked {
+			e.T.Errorf("%v calls were tried on an engine that is down", n-asked)
 		}
-		if err := e.engines[0].Relisten(); err != nil {
-			e.t.Fatal(err)
+		if err := e.Engines[0].Relisten(); err != nil {
+			e.T.Fatal(err)
 		}
-		waitFor(e.t, patience, "the engine is up again", func() bool { return e.metric("penstock_upstream_up", `up-0`) == 1 })
-		e.engines[1].Unlisten()
-		e.engines[1].Drop(1, true)
+		rig.WaitFor(e.T, rig.Patience, "the engine is up again", func() bool { return e.Metric("penstock_upstream_up", `up-0`) == 1 })
+		e.Engines[1].Unlisten()
+		e.Engines[1].Drop(1, true)
 		e.wantElsewhere(w, 4)
 	})
 	t.Run("one trial", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 			e.fault("status=500")
-			waitFor(e.t, patience, "the breaker is open", func() bool { e.ask(w, ""); return e.status().Upstreams[0].Breaker == "open" })
-			e.ask(w, "").wantRefused(w, noRoute)
-			e.engines[0].Reset()
+			rig.WaitFor(e.T, rig.Patience, "the breaker is open", func() bool { e.Ask(w, ""); return e.Status().Upstreams[0].Breaker == "open" })
+			e.Ask(w, "").WantRefused(w, rig.NoRoute)
+			e.Engines[0].Reset()
 			e.fault("status=500;delay=1s") // long enough for all of them to come while the trial runs
-			waitFor(e.t, patience, "the breaker is half-open", func() bool { return e.status().Upstreams[0].Breaker == "half-open" })
-			bodies := make(chan *reply, 12)
+			rig.WaitFor(e.T, rig.Patience, "the breaker is half-open", func() bool { return e.Status().Upstreams[0].Breaker == "half-open" })
+			bodies := make(chan *rig.Reply, 12)
 			for range cap(bodies) {
-				go func() { bodies <- e.ask(w, "") }()
+				go func() { bodies <- e.Ask(w, "") }()
 			}
 			failed := 0
 			for range cap(bodies) {
-				if r := <-bodies; strings.Contains(r.body, "upstream_failed") {
+				if r := <-bodies; strings.Contains(r.Body, "upstream_failed") {
 					failed++
 				} else {
-					r.wantRefused(w, noRoute)
+					r.WantRefused(w, rig.NoRoute)
 				}
 			}
 			if n := e.sent(); n != 1 || failed != 1 {
-				e.t.Errorf("%d trials at once, %d answers of an engine", n, failed)
+				e.T.Errorf("%d trials at once, %d answers of an engine", n, failed)
 			}
 		})
 	})

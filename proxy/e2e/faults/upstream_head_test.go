@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 5 to 8, 11, 24 and 25: what an engine says, or does not say, instead of a good head.
@@ -24,11 +25,11 @@ func TestFault05_NotHTTP(t *testing.T) {
 	for i, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, variants(everyWay, i), setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				e.ask(w, "").wantRefused(w, badResponse)
+				e.Ask(w, "").WantRefused(w, rig.BadResponse)
 				e.wantSent(1)
-				e.wantTold(w, badResponse, "upstream_fail", 1)
+				e.wantTold(w, rig.BadResponse, "upstream_fail", 1)
 				e.wantResult("bad_response", 1)
 				e.wantFresh(w)
 			})
@@ -38,14 +39,14 @@ func TestFault05_NotHTTP(t *testing.T) {
 
 func TestFault06_Blackhole(t *testing.T) {
 	t.Parallel()
-	inWays(t, everyWay, setup{engines: two(), upstream: quiet, timeouts: "first_event: 300ms, answer: 300ms"}, func(e *edge, w way) {
+	inWays(t, rig.EveryWay, rig.Setup{Engines: two(), Upstream: quiet, Timeouts: "first_event: 300ms, answer: 300ms"}, func(e *edge, w rig.Way) {
 		e.fault("blackhole")
-		r := e.ask(w, "")
-		r.wantRefused(w, refusal{504, "timeout_error", "generation_timeout", "5"})
-		r.within(3 * time.Second)
+		r := e.Ask(w, "")
+		r.WantRefused(w, rig.Refusal{Status: 504, Kind: "timeout_error", Code: "generation_timeout", After: "5"})
+		r.Within(3 * time.Second)
 		e.wantSent(1) // it may be generating
 		e.wantAborted(1)
-		e.wantTold(w, tooSlow, "timeout", 1)
+		e.wantTold(w, rig.TooSlow, "timeout", 1)
 		e.wantResult("timeout", 1)
 	})
 }
@@ -55,13 +56,13 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 	for _, size := range []int{0, 12 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, everyWay, setup{upstream: quiet, timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w way) {
+			inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
 				e.fault("noread")
-				e.engines[0].Drop(1, false)
-				r := e.say(w, prompt+strings.Repeat("x", size), "")
-				r.wantRefused(w, tooSlow)
-				r.within(6 * time.Second)
-				e.wantTold(w, tooSlow, "timeout", 1)
+				e.Engines[0].Drop(1, false)
+				r := e.Say(w, rig.Prompt+strings.Repeat("x", size), "")
+				r.WantRefused(w, rig.TooSlow)
+				r.Within(6 * time.Second)
+				e.wantTold(w, rig.TooSlow, "timeout", 1)
 			})
 		})
 	}
@@ -70,7 +71,7 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 // TestFault07_Closed: the connection of an engine that never reads is closed with the answer, not kept.
 func TestFault07_Closed(t *testing.T) {
 	t.Parallel()
-	for _, w := range allWays {
+	for _, w := range rig.AllWays {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			hung := make(chan net.Conn, 8)
@@ -84,10 +85,10 @@ func TestFault07_Closed(t *testing.T) {
 				_ = reply200(c, "application/json\r\nConnection: close", `{"data":[{"id":"sim"}]}`)
 				c.Close()
 			})
-			e := start(t, setup{fakes: []string{url}, upstream: quiet, timeouts: "first_event: 400ms, answer: 400ms"})
-			e.say(w, prompt+strings.Repeat("x", 8<<20), "").wantRefused(w, tooSlow)
+			e := start(t, rig.Setup{Fakes: []string{url}, Upstream: quiet, Timeouts: "first_event: 400ms, answer: 400ms"})
+			e.Say(w, rig.Prompt+strings.Repeat("x", 8<<20), "").WantRefused(w, rig.TooSlow)
 			c := <-hung
-			_ = c.SetDeadline(time.Now().Add(patience))
+			_ = c.SetDeadline(time.Now().Add(rig.Patience))
 			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Error("the connection is still open")
 			}
@@ -97,14 +98,14 @@ func TestFault07_Closed(t *testing.T) {
 
 func TestFault08_HeaderDrips(t *testing.T) {
 	t.Parallel()
-	inWays(t, everyWay, setup{upstream: quiet, timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w way) {
+	inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
 		e.fault("slow-header;gap=50ms") // a byte at a time, for longer than a minute
-		r := e.ask(w, "")
-		r.wantRefused(w, tooSlow)
-		r.within(4 * time.Second)
+		r := e.Ask(w, "")
+		r.WantRefused(w, rig.TooSlow)
+		r.Within(4 * time.Second)
 		e.wantSent(1)
 		e.wantAborted(1)
-		e.wantTold(w, tooSlow, "timeout", 1)
+		e.wantTold(w, rig.TooSlow, "timeout", 1)
 	})
 }
 
@@ -113,22 +114,22 @@ func TestFault11_Surplus(t *testing.T) {
 	for i, fault := range []string{"surplus", "surplus;kind=bytes", "two-content-length", "two-content-length;same=1", "te-and-cl"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, variants(everyWay, i), setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				r := e.ask(w, "")
-				if r.status != 200 {
-					r.wantRefused(w, badResponse)
+				r := e.Ask(w, "")
+				if r.Status != 200 {
+					r.WantRefused(w, rig.BadResponse)
 				}
-				wantSecret(e.t, "the answer", r.body, e.key)
+				rig.WantNoLeak(e.T, "the answer", r.Body, e.Key)
 				e.wantSent(1)
-				if fault == "two-content-length;same=1" && w == speech { // the simulator makes a length up, and does not fill it
-					if r.err == nil {
-						e.t.Errorf("%d bytes of audio look whole", len(r.body))
+				if fault == "two-content-length;same=1" && w == rig.Speech { // the simulator makes a length up, and does not fill it
+					if r.Err == nil {
+						e.T.Errorf("%d bytes of audio look whole", len(r.Body))
 					}
 					return
 				}
 				if fault == "two-content-length;same=1" { // two that agree are harmless
-					r.text(w)
+					r.Text(w)
 					return
 				}
 				e.wantFresh(w)
@@ -137,7 +138,7 @@ func TestFault11_Surplus(t *testing.T) {
 	}
 	t.Run("late", func(t *testing.T) { // the forgery comes when the connection already lies in the pool
 		t.Parallel()
-		for _, w := range allWays {
+		for _, w := range rig.AllWays {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()
 				written := make(chan struct{})
@@ -149,11 +150,11 @@ func TestFault11_Surplus(t *testing.T) {
 						close(written)
 					}
 				})
-				e := start(t, setup{fakes: []string{f.url}, upstream: quiet})
-				e.ask(w, "").text(w)
+				e := start(t, rig.Setup{Fakes: []string{f.url}, Upstream: quiet})
+				e.Ask(w, "").Text(w)
 				<-written
 				for range 3 {
-					if text := e.ask(w, "").text(w); text != "Good." {
+					if text := e.Ask(w, "").Text(w); text != "Good." {
 						t.Errorf("the next client was told %q", text)
 					}
 				}
@@ -167,24 +168,24 @@ func TestFault24_InterimAnswers(t *testing.T) {
 	for i, fault := range strings.Fields("interim=1;code=100 interim=1;code=102 interim=3;code=103 interim=8;code=103") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, variants(everyWay, i), setup{upstream: quiet}, func(e *edge, w way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				c := e.dial()
-				_ = c.send(e.request(w.path, w.body("sim", prompt, ""), w.contentType()))
-				line, err := c.in.Peek(len("HTTP/1.1 200"))
+				c := e.Dial()
+				_ = c.Send(e.Request(w.Path, w.Body("sim", rig.Prompt, ""), w.ContentType()))
+				line, err := c.In.Peek(len("HTTP/1.1 200"))
 				if err != nil || string(line) != "HTTP/1.1 200" {
-					e.t.Errorf("the client got %q first, %v", line, err)
+					e.T.Errorf("the client got %q first, %v", line, err)
 				}
-				c.reply("POST").text(w)
+				c.Reply("POST").Text(w)
 				e.wantSent(1)
 			})
 		})
 	}
 	t.Run("endless", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, everyWay, setup{upstream: quiet}, func(e *edge, w way) {
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
 			e.fault("interim=50")
-			e.ask(w, "").wantRefused(w, badResponse)
+			e.Ask(w, "").WantRefused(w, rig.BadResponse)
 			e.wantSent(1)
 			e.wantFresh(w)
 		})
@@ -196,18 +197,18 @@ func TestFault25_Redirect(t *testing.T) {
 	for i, code := range []int{301, 302, 303, 304, 307, 308} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, variants(everyWay, i), setup{engines: []sim.Options{{APIKey: "engine-key"}}, upstream: quiet + `, api_key: "engine-key"`}, func(e *edge, w way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: []sim.Options{{APIKey: "engine-key"}}, Upstream: quiet + `, api_key: "engine-key"`}, func(e *edge, w rig.Way) {
 				e.fault(fmt.Sprintf("redirect=%d", code))
-				r := e.ask(w, "")
-				r.wantRefused(w, badResponse)
-				if r.header.Get("Location") != "" {
-					e.t.Error("the redirect reached the client")
+				r := e.Ask(w, "")
+				r.WantRefused(w, rig.BadResponse)
+				if r.Header.Get("Location") != "" {
+					e.T.Error("the redirect reached the client")
 				}
-				if e.engines[0].Stats().Followed != 0 {
-					e.t.Error("the redirect was followed: the prompt went elsewhere")
+				if e.Engines[0].Stats().Followed != 0 {
+					e.T.Error("the redirect was followed: the prompt went elsewhere")
 				}
 				e.wantSent(1)
-				e.wantTold(w, badResponse, "upstream_fail", 1)
+				e.wantTold(w, rig.BadResponse, "upstream_fail", 1)
 			})
 		})
 	}

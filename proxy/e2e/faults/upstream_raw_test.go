@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // Neighbours of rows 5, 10, 17, 21 and 29, byte by byte: what engines, gateways before them, and what is no engine at all have
@@ -13,12 +15,12 @@ import (
 type rawReply struct {
 	name string
 	text string
-	want refusal
+	want rig.Refusal
 }
 
 // playRaw plays each answer in each way, and closes the connection behind it unless the name says kept. One program has them
 // all, each as a model of its own.
-func playRaw(t *testing.T, ways []way, replies []rawReply) {
+func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 	t.Helper()
 	for _, w := range ways {
 		t.Run(w.String(), func(t *testing.T) {
@@ -28,17 +30,17 @@ func playRaw(t *testing.T, ways []way, replies []rawReply) {
 				fmt.Fprintf(&ups, "- { name: raw-%d, url: %q, engine: sim, %s }\n", i, fake(t, c.play).url, quiet)
 				fmt.Fprintf(&models, "- { id: raw-%d, deployments: [{ upstream: raw-%d, served: sim }] }\n", i, i)
 			}
-			e := start(t, setup{upstreams: ups.String(), models: models.String(), timeouts: "answer: 10s, first_event: 10s, idle: 10s"})
+			e := start(t, rig.Setup{Upstreams: ups.String(), Models: models.String(), Timeouts: "answer: 10s, first_event: 10s, idle: 10s"})
 			for i, c := range replies {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
-					r := e.post(w.path, w.body(fmt.Sprintf("raw-%d", i), prompt, ""))
-					r.t = t
-					if c.want != (refusal{}) {
-						r.wantRefused(w, c.want)
+					r := e.Post(w.Path, w.Body(fmt.Sprintf("raw-%d", i), rig.Prompt, ""))
+					r.T = t
+					if c.want != (rig.Refusal{}) {
+						r.WantRefused(w, c.want)
 						return
 					}
-					if text := r.text(w); text != "Good." {
+					if text := r.Text(w); text != "Good." {
 						t.Errorf("the answer is %q", text)
 					}
 				})
@@ -53,7 +55,7 @@ func (c *rawReply) play(call *fakeCall) {
 	switch {
 	case !strings.Contains(c.name, "kept"):
 		call.Close()
-	case c.want != (refusal{}):
+	case c.want != (rig.Refusal{}):
 		call.untilClosed()
 	}
 }
@@ -83,9 +85,9 @@ const chunkedHead = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransf
 
 func TestFault05_Neighbours(t *testing.T) {
 	t.Parallel()
-	fail := func(name, text string) rawReply { return rawReply{name, text, badResponse} }
-	good := func(name, text string) rawReply { return rawReply{name, text, refusal{}} }
-	playRaw(t, plainWays, []rawReply{
+	fail := func(name, text string) rawReply { return rawReply{name, text, rig.BadResponse} }
+	good := func(name, text string) rawReply { return rawReply{name, text, rig.Refusal{}} }
+	playRaw(t, rig.PlainWays, []rawReply{
 		good("plain, kept", plainReply("")),
 		good("http 1.0 without a length", "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n"+plainAnswer),
 		good("no reason phrase", strings.Replace(plainReply(""), "200 OK", "200 ", 1)),
@@ -127,7 +129,7 @@ func TestFault05_Neighbours(t *testing.T) {
 
 func TestFault21_Neighbours(t *testing.T) {
 	t.Parallel()
-	fail := func(name, text string) rawReply { return rawReply{name, text, badResponse} }
+	fail := func(name, text string) rawReply { return rawReply{name, text, rig.BadResponse} }
 	var list []rawReply
 	for name, body := range map[string]string{
 		"null": `null`, "number": `42`, "string": `"Good."`, "array": `[` + plainAnswer + `]`, "empty object": `{}`,
@@ -148,13 +150,13 @@ func TestFault21_Neighbours(t *testing.T) {
 		list = append(list, fail(name, bodyReply(body)))
 	}
 	list = append(list,
-		rawReply{"blanks around", bodyReply(" \n\t" + plainAnswer + "\r\n "), refusal{}},
-		rawReply{"content in members that nobody knows", bodyReply(strings.Replace(plainAnswer, `"choices"`, `"novelty":{"a":[1,null]},"choices"`, 1)), refusal{}},
-		rawReply{"length zero, kept", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n", badResponse},
+		rawReply{"blanks around", bodyReply(" \n\t" + plainAnswer + "\r\n "), rig.Refusal{}},
+		rawReply{"content in members that nobody knows", bodyReply(strings.Replace(plainAnswer, `"choices"`, `"novelty":{"a":[1,null]},"choices"`, 1)), rig.Refusal{}},
+		rawReply{"length zero, kept", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n", rig.BadResponse},
 		// An error object under a 200, as gateways have them, is the engine's failure and no answer.
-		rawReply{"an error as the answer", bodyReply(`{"error":{"message":"out of memory at /srv/models/secret-checkpoint","type":"server_error","code":500}}`), engineFailed},
+		rawReply{"an error as the answer", bodyReply(`{"error":{"message":"out of memory at /srv/models/secret-checkpoint","type":"server_error","code":500}}`), rig.EngineFailed},
 	)
-	playRaw(t, plainWays, list)
+	playRaw(t, rig.PlainWays, list)
 }
 
 // streamReply is a 200 with that stream, in chunks.
@@ -170,8 +172,8 @@ func goodEvents() string {
 func TestFault19_Neighbours(t *testing.T) {
 	t.Parallel()
 	done := "data: [DONE]\n\n"
-	good := func(name, text string) rawReply { return rawReply{name, text, refusal{}} }
-	playRaw(t, streamWays, []rawReply{
+	good := func(name, text string) rawReply { return rawReply{name, text, rig.Refusal{}} }
+	playRaw(t, rig.StreamWays, []rawReply{
 		good("plain, kept", streamReply(goodEvents()+done)),
 		good("blanks after done", streamReply(goodEvents()+"data:  [DONE]  \n\n")),
 		good("empty events between", streamReply(strings.ReplaceAll(goodEvents(), "\n\n", "\n\n\n\n\n\n")+done)),
@@ -183,21 +185,21 @@ func TestFault19_Neighbours(t *testing.T) {
 		good("choices that are empty first", streamReply(`data: {"choices":[],"prompt_filter_results":[{"prompt_index":0}]}`+"\n\n"+goodEvents()+done)),
 		good("content null first", streamReply(`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":null}}]}`+"\n\n"+goodEvents()+done)),
 		good("finish reason twice", streamReply(goodEvents()+"data: "+streamAnswer[2]+"\n\n"+done)),
-		{"nothing", streamReply(""), badResponse},
-		{"done alone", streamReply(done), badResponse},
-		{"comments alone", streamReply(strings.Repeat(": still here\n\n", 20)), badResponse},
-		{"null", streamReply("data: null\n\n" + done), badResponse},
-		{"a number", streamReply("data: 17\n\n" + done), badResponse},
-		{"text", streamReply("data: Good.\n\n" + done), badResponse},
-		{"choices null", streamReply(`data: {"choices":null}` + "\n\n" + done), badResponse},
-		{"choice null", streamReply(`data: {"choices":[null]}` + "\n\n" + done), badResponse},
-		{"delta a string", streamReply(`data: {"choices":[{"index":0,"delta":"Good."}]}` + "\n\n" + done), badResponse},
-		{"content a number", streamReply(`data: {"choices":[{"index":0,"delta":{"content":17}}]}` + "\n\n" + done), badResponse},
-		{"calls that are text", streamReply(`data: {"choices":[{"index":0,"delta":{"tool_calls":"f()"}}]}` + "\n\n" + done), badResponse},
-		{"an index of a million", streamReply(`data: {"choices":[{"index":1000000,"delta":{"content":"a"}}]}` + "\n\n" + done), badResponse},
-		{"an index below zero", streamReply(`data: {"choices":[{"index":-1,"delta":{"content":"a"}}]}` + "\n\n" + done), badResponse},
-		{"not UTF-8", streamReply(strings.Replace(goodEvents(), `"Go"`, "\"G\xff\"", 1) + done), badResponse},
-		{"a page", streamReply("<!DOCTYPE html><html><body>It works!</body></html>"), badResponse},
+		{"nothing", streamReply(""), rig.BadResponse},
+		{"done alone", streamReply(done), rig.BadResponse},
+		{"comments alone", streamReply(strings.Repeat(": still here\n\n", 20)), rig.BadResponse},
+		{"null", streamReply("data: null\n\n" + done), rig.BadResponse},
+		{"a number", streamReply("data: 17\n\n" + done), rig.BadResponse},
+		{"text", streamReply("data: Good.\n\n" + done), rig.BadResponse},
+		{"choices null", streamReply(`data: {"choices":null}` + "\n\n" + done), rig.BadResponse},
+		{"choice null", streamReply(`data: {"choices":[null]}` + "\n\n" + done), rig.BadResponse},
+		{"delta a string", streamReply(`data: {"choices":[{"index":0,"delta":"Good."}]}` + "\n\n" + done), rig.BadResponse},
+		{"content a number", streamReply(`data: {"choices":[{"index":0,"delta":{"content":17}}]}` + "\n\n" + done), rig.BadResponse},
+		{"calls that are text", streamReply(`data: {"choices":[{"index":0,"delta":{"tool_calls":"f()"}}]}` + "\n\n" + done), rig.BadResponse},
+		{"an index of a million", streamReply(`data: {"choices":[{"index":1000000,"delta":{"content":"a"}}]}` + "\n\n" + done), rig.BadResponse},
+		{"an index below zero", streamReply(`data: {"choices":[{"index":-1,"delta":{"content":"a"}}]}` + "\n\n" + done), rig.BadResponse},
+		{"not UTF-8", streamReply(strings.Replace(goodEvents(), `"Go"`, "\"G\xff\"", 1) + done), rig.BadResponse},
+		{"a page", streamReply("<!DOCTYPE html><html><body>It works!</body></html>"), rig.BadResponse},
 	})
 }
 
@@ -213,16 +215,16 @@ func TestFault17_Neighbours(t *testing.T) {
 		"event name, not JSON":  "event: error\ndata: died in /srv/models/secret-checkpoint",
 		"llama.cpp error field": `error: {"code":500,"message":"died in /srv/models/secret-checkpoint","type":"server_error"}`,
 	} {
-		want := engineFailed
+		want := rig.EngineFailed
 		if strings.HasPrefix(name, "llama.cpp") { // a field that SSE does not know: the stream is without an answer
-			want = badResponse
+			want = rig.BadResponse
 		}
 		first = append(first, rawReply{name, streamReply(event + "\n\ndata: [DONE]\n\n"), want})
 		later = append(later, rawReply{name, streamReply("data: " + streamAnswer[0] + "\n\n" + event + "\n\ndata: [DONE]\n\n"), want})
 	}
 	t.Run("first", func(t *testing.T) {
 		t.Parallel()
-		playRaw(t, streamWays, first)
+		playRaw(t, rig.StreamWays, first)
 	})
 	t.Run("later", func(t *testing.T) {
 		t.Parallel()
@@ -230,8 +232,8 @@ func TestFault17_Neighbours(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				f := fake(t, c.play)
-				inWays(t, streamWays, setup{fakes: []string{f.url}, upstream: quiet}, func(e *edge, w way) {
-					e.ask(w, "").wantBroken(w, c.want.code)
+				inWays(t, rig.StreamWays, rig.Setup{Fakes: []string{f.url}, Upstream: quiet}, func(e *edge, w rig.Way) {
+					e.Ask(w, "").WantBroken(w, c.want.Code)
 				})
 			})
 		}
@@ -247,14 +249,14 @@ func TestFault29_Neighbours(t *testing.T) {
 	for value, want := range map[string]string{
 		"0": "1", "1.5": "", "5 seconds": "1", "0x10": "1", "99999999999999999999": "", "": "1", "  8  ": "8", "+3": "", "61": "60",
 	} {
-		list = append(list, rawReply{fmt.Sprintf("retry after %q", value), busy("Retry-After: " + value + "\r\n"), refusal{429, "rate_limit_error", "capacity_full", want}})
+		list = append(list, rawReply{fmt.Sprintf("retry after %q", value), busy("Retry-After: " + value + "\r\n"), rig.Refusal{Status: 429, Kind: "rate_limit_error", Code: "capacity_full", After: want}})
 	}
 	list = append(list,
-		rawReply{"two of them", busy("Retry-After: 5\r\nRetry-After: 9\r\n"), capacityFull},
-		rawReply{"a long page", "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/html\r\n\r\n" + strings.Repeat("<p>nginx</p>", 100_000), noRoute},
-		rawReply{"a body that never comes, kept", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\n", noRoute},
-		rawReply{"a body cut short", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nhalf", noRoute},
-		rawReply{"a broken chunk", "HTTP/1.1 503 Service Unavailable\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", noRoute},
+		rawReply{"two of them", busy("Retry-After: 5\r\nRetry-After: 9\r\n"), rig.CapacityFull},
+		rawReply{"a long page", "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/html\r\n\r\n" + strings.Repeat("<p>nginx</p>", 100_000), rig.NoRoute},
+		rawReply{"a body that never comes, kept", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\n", rig.NoRoute},
+		rawReply{"a body cut short", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nhalf", rig.NoRoute},
+		rawReply{"a broken chunk", "HTTP/1.1 503 Service Unavailable\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", rig.NoRoute},
 	)
-	playRaw(t, allWays, list)
+	playRaw(t, rig.AllWays, list)
 }

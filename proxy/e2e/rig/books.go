@@ -1,0 +1,147 @@
+package rig
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Rest waits until no call is in flight, every slot is free on the state page and in the catalog, and no engine works.
+func (e *Edge) Rest() {
+	e.T.Helper()
+	var left string
+	for deadline, pause := time.Now().Add(Patience), time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		if left = e.busy(); left == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			e.T.Errorf("not at rest: %s", left)
+			return
+		}
+		time.Sleep(pause)
+	}
+}
+
+// busy says what is still going on, or nothing.
+func (e *Edge) busy() string {
+	for i, engine := range e.Engines {
+		if s := engine.Stats(); s.Running+s.Waiting > 0 {
+			return fmt.Sprintf("engine %d: %d running, %d waiting", i, s.Running, s.Waiting)
+		}
+	}
+	s := e.Status()
+	if s.InFlight != 0 {
+		return fmt.Sprintf("%d calls in flight", s.InFlight)
+	}
+	for _, u := range s.Upstreams {
+		for _, p := range u.Pools {
+			if p.Active != 0 {
+				return fmt.Sprintf("upstream %s: %d active in pool %s", u.Name, p.Active, p.Pool)
+			}
+		}
+	}
+	for _, m := range e.Catalog() {
+		if c := m.Capacity; c.Active != 0 || c.Available != c.Total {
+			return fmt.Sprintf("the catalog has model %s with %+v", m.ID, c)
+		}
+	}
+	for name, v := range e.Metrics() {
+		if v != 0 && (strings.Contains(name, "inflight") || name == "penstock_body_memory_bytes") {
+			return fmt.Sprintf("%s = %v", name, v)
+		}
+	}
+	return ""
+}
+
+// CheckBooks checks the numbers of an edge at rest: no panic was recovered and no lease released twice, nothing secret is in the
+// metrics, and as many calls are counted as are told of in the log.
+func (e *Edge) CheckBooks() {
+	e.T.Helper()
+	text := e.MetricsText()
+	WantNoLeak(e.T, "the metrics", text, e.Key)
+	for name, v := range parseMetrics(text) {
+		if v != 0 && (strings.HasPrefix(name, "penstock_panics_total") || strings.Contains(name, "double_release")) {
+			e.T.Errorf("%s is %v", name, v)
+		}
+	}
+	var lines, finished, counted int
+	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) { // a call is counted, then told of
+		lines, finished, counted = len(e.Calls()), int(e.Metric("penstock_calls_finished_total")), int(e.Metric("penstock_calls_total"))
+		told := lines == finished || lines == 0 // no line at all: the access log is off, or elsewhere
+		if lines < finished {                   // more calls that end at once than the log takes are dropped and counted
+			told = told || lines+int(e.Metric("penstock_log_dropped_total")) >= finished
+		}
+		if told && (counted == finished || e.Setup.Forgets && counted < finished) {
+			return
+		}
+	}
+	e.T.Errorf("%d access lines, and %d calls were counted, %d of them by model", lines, finished, counted)
+}
+
+// checkLog checks that every call has been told of exactly once, and nothing that must not be told.
+func (e *Edge) checkLog() {
+	e.T.Helper()
+	WantNoLeak(e.T, "the log", e.Log.String(), e.Key)
+	for line := range strings.Lines(e.Log.String()) {
+		if !json.Valid([]byte(line)) {
+			e.T.Errorf("a line of the log is not JSON: %.2000s", line)
+		}
+	}
+	ids := map[string]bool{}
+	for _, l := range e.Calls() {
+		if ids[l.RequestID] {
+			e.T.Errorf("two access lines for %s", l.RequestID)
+		}
+		ids[l.RequestID] = true
+		if l.Outcome == "" || l.Outcome == "internal" {
+			e.T.Errorf("a call ended as %q: %+v", l.Outcome, l)
+		}
+	}
+}
+
+// CallLine is one line of the access log.
+type CallLine struct {
+	Msg              string  `json:"msg"`
+	RequestID        string  `json:"request_id"`
+	Key              string  `json:"key"`
+	Dialect          string  `json:"dialect"`
+	Model            string  `json:"model"`
+	Upstream         string  `json:"upstream"`
+	Pool             string  `json:"pool"`
+	Stream           bool    `json:"stream"`
+	Status           int     `json:"status"`
+	Code             string  `json:"code"`
+	Outcome          string  `json:"outcome"`
+	Attempts         int     `json:"attempts"`
+	PromptTokens     int     `json:"prompt_tokens"`
+	CompletionTokens int     `json:"completion_tokens"`
+	TokensEstimated  bool    `json:"tokens_estimated"`
+	QueueMS          float64 `json:"queue_ms"`
+	BytesIn          int64   `json:"bytes_in"`
+	BytesOut         int64   `json:"bytes_out"`
+}
+
+// Calls are the access lines so far.
+func (e *Edge) Calls() []CallLine {
+	var out []CallLine
+	for line := range strings.Lines(e.Log.String()) {
+		var l CallLine
+		if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "call" {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// LastCall waits until the edge is at rest and all calls are told of, and returns the newest access line.
+func (e *Edge) LastCall() CallLine {
+	e.T.Helper()
+	e.Rest()
+	e.CheckBooks()
+	all := e.Calls()
+	if len(all) == 0 {
+		e.T.Fatal("there is no access line")
+	}
+	return all[len(all)-1]
+}

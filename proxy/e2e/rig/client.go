@@ -1,0 +1,136 @@
+package rig
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// NewClient is an HTTP client with connections of its own, closed when the test ends. It follows no redirects and trusts every
+// certificate: whose it is, is looked at where that matters.
+func NewClient(t testing.TB) *http.Client {
+	tr := &http.Transport{MaxIdleConnsPerHost: 4096, DisableCompression: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// Reply is a whole answer, read to its end.
+type Reply struct {
+	T      testing.TB
+	Status int
+	Header http.Header
+	Body   string
+	Err    error // how reading the body ended, nil for a whole one
+	Took   time.Duration
+}
+
+// Post sends body as JSON under the key of the setup and reads the whole answer. header are further "Name: value" lines; one
+// that names Authorization replaces the key, one without a value removes the header.
+func (e *Edge) Post(path, body string, header ...string) *Reply {
+	e.T.Helper()
+	return e.Do("POST", path, body, header...)
+}
+
+// Get is Post for GET, without the key.
+func (e *Edge) Get(path string, header ...string) *Reply {
+	e.T.Helper()
+	return e.Do("GET", path, "", append([]string{"Authorization: "}, header...)...)
+}
+
+// Do is Post for any method.
+func (e *Edge) Do(method, path, body string, header ...string) *Reply {
+	e.T.Helper()
+	begun := time.Now()
+	return e.read(e.Open(context.Background(), method, path, body, header...), begun)
+}
+
+// Fetch asks the admin listener, or any URL, without a key. header is as in Post.
+func (e *Edge) Fetch(method, url string, header ...string) *Reply {
+	e.T.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), method, url, http.NoBody)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	addLines(req.Header, header)
+	begun := time.Now()
+	res, err := e.Client.Do(req)
+	if err != nil {
+		e.T.Fatalf("%s %s: %v", method, url, err)
+	}
+	return e.read(res, begun)
+}
+
+func (e *Edge) read(res *http.Response, begun time.Time) *Reply {
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	return &Reply{T: e.T, Status: res.StatusCode, Header: res.Header, Body: string(b), Err: err, Took: time.Since(begun)}
+}
+
+// Open sends a request and returns the answer unread. The caller closes its body.
+func (e *Edge) Open(ctx context.Context, method, path, body string, header ...string) *http.Response {
+	e.T.Helper()
+	res, err := e.Try(ctx, method, path, body, header...)
+	if err != nil {
+		e.T.Fatalf("%s %s: %v", method, path, err)
+	}
+	return res
+}
+
+// Try is Open for requests that may fail. It may be called from any goroutine.
+func (e *Edge) Try(ctx context.Context, method, path, body string, header ...string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, e.URL+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Authorization", "Bearer "+e.Key)
+	addLines(req.Header, header)
+	return e.Client.Do(req)
+}
+
+// addLines sets the "Name: value" lines, and removes those without a value.
+func addLines(h http.Header, lines []string) {
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ":")
+		if value = strings.TrimSpace(value); value == "" {
+			h.Del(name)
+			continue
+		}
+		h.Set(name, value)
+	}
+}
+
+// WantStatus fails the test unless the status is the wanted one.
+func (r *Reply) WantStatus(want int) *Reply {
+	r.T.Helper()
+	if r.Status != want {
+		r.T.Fatalf("status %d, want %d\n%.2000s", r.Status, want, r.Body)
+	}
+	return r
+}
+
+// Chat is the body of a chat request for the model "sim", with the canary in its prompt; more is added as further members:
+// `"stream":true,"sim":{"tokens":5}`. The simulator obeys the member "sim" (bench/sim says how).
+func (e *Edge) Chat(more string) string { return ChatBody("sim", more) }
+
+// ChatBody is Edge.Chat for any model.
+func ChatBody(model, more string) string {
+	if more != "" {
+		more = "," + more
+	}
+	return `{"model":"` + model + `","messages":[{"role":"user","content":"` + Prompt + `"}]` + more + `}`
+}
+
+// Within checks that an answer did not take longer than a limit that has failed the test long before Patience ends.
+func (r *Reply) Within(limit time.Duration) {
+	r.T.Helper()
+	if r.Took > limit {
+		r.T.Errorf("took %v, want at most %v", r.Took, limit)
+	}
+}

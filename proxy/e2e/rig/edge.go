@@ -1,0 +1,60 @@
+package rig
+
+import (
+	"net/http"
+	"testing"
+
+	"penstock/bench/sim"
+)
+
+// Edge is an edge as clients, engines and operators know it, wherever it runs. Its methods may be called from several
+// goroutines, those that fail the test at once (most do) from the test's own.
+type Edge struct {
+	T       testing.TB
+	Engines []*sim.Engine
+	Client  *http.Client
+	Key     string // the API key of the setup
+	Setup   Setup
+
+	URL   string // http://127.0.0.1:PORT, no /v1
+	Addr  string // 127.0.0.1:PORT
+	Admin string // base URL of the admin listener
+
+	// Log is what the edge has written to its log; nothing where the setup sends the log elsewhere.
+	Log *Buffer
+}
+
+// Connect returns an edge that runs already, with nothing known of it but the address of its API and a key: Post and the like
+// work.
+func Connect(t testing.TB, url, key string) *Edge {
+	return &Edge{T: t, URL: url, Key: key, Client: NewClient(t), Log: new(Buffer)}
+}
+
+// newEdge starts the engines of a setup.
+func newEdge(t testing.TB, s Setup) *Edge {
+	t.Helper()
+	if len(s.Engines) == 0 && len(s.Fakes) == 0 {
+		s.Engines = []sim.Options{{}}
+	}
+	e := &Edge{T: t, Setup: s, Client: NewClient(t), Log: new(Buffer)}
+	for _, o := range s.Engines {
+		e.Engines = append(e.Engines, StartEngine(t, o))
+	}
+	return e
+}
+
+// warm waits until every upstream is up, unless the setup is a cold one.
+func (e *Edge) warm() {
+	e.T.Helper()
+	if e.Setup.Cold {
+		return
+	}
+	WaitFor(e.T, Patience, "all upstreams up", func() bool {
+		for _, u := range e.Status().Upstreams {
+			if u.State != "up" {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,44 @@
+package rig
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+
+	"penstock/bench/sim"
+)
+
+// StartEngine runs a simulated engine until the test ends, on a free port unless the options say where.
+func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
+	t.Helper()
+	anywhere := o.Listen == ""
+	for tries := 0; ; tries++ {
+		if anywhere {
+			// Below the ports that the kernel gives to connections: an engine that goes away finds its port free when it comes back.
+			o.Listen = fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(17000))
+		}
+		e := sim.New(o)
+		err := e.Start()
+		if err == nil {
+			t.Cleanup(e.Close)
+			return e
+		}
+		if !anywhere || tries == 20 {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Listen opens a listener on a free port of loopback. The caller closes it.
+func Listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
+
+// Two are two engines with everything at its default.
+func Two() []sim.Options { return []sim.Options{{}, {}} }

@@ -1,0 +1,67 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Memory is a number of bytes from the kernel's account of the program: VmRSS now, VmHWM at most.
+func (p *Process) Memory(name string) int64 {
+	p.t.Helper()
+	for line := range strings.Lines(p.account("status")) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			n, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return n << 10
+		}
+	}
+	p.t.Fatalf("the kernel does not say %s", name)
+	return 0
+}
+
+// WantPeak checks what the program has used at most, in bytes. The race detector multiplies it: then nothing is checked.
+func (p *Process) WantPeak(limit int64) {
+	p.t.Helper()
+	if n := p.Memory("VmHWM"); n > limit && !RaceOn {
+		p.t.Errorf("the program grew to %d MiB, want at most %d", n>>20, limit>>20)
+	}
+}
+
+// Descriptors is how many files and sockets the program has open.
+func (p *Process) Descriptors() int {
+	p.t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// ProcessorTime is what the program has worked so far.
+func (p *Process) ProcessorTime() time.Duration {
+	p.t.Helper()
+	_, rest, _ := strings.Cut(p.account("stat"), ") ") // behind the name, which may hold anything
+	fields := strings.Fields(rest)
+	user, err1 := strconv.Atoi(fields[11])
+	system, err2 := strconv.Atoi(fields[12])
+	if err := errors.Join(err1, err2); err != nil {
+		p.t.Fatal(err)
+	}
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// account is a page of the kernel's about the program.
+func (p *Process) account(page string) string {
+	p.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.Cmd.Process.Pid, page))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(text)
+}

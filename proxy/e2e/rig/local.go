@@ -1,0 +1,123 @@
+package rig
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy"
+	"penstock/proxy/auth"
+	"penstock/proxy/observe"
+	"penstock/upstreams"
+)
+
+// Local is an edge in the test's process.
+type Local struct {
+	*Edge
+	Next *config.File // what a reload brings
+
+	hash   string // of the key
+	edge   *proxy.Edge
+	stop   context.CancelFunc
+	served chan error
+	ended  bool
+}
+
+// Start runs engines and an edge until the test ends.
+func Start(t testing.TB, s Setup) *Local {
+	t.Helper()
+	if s.Files != nil || s.Under != nil || s.Stderr != nil {
+		t.Fatal("the setup has what only the program can have")
+	}
+	plain, hash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Local{Edge: newEdge(t, s), hash: hash, served: make(chan error, 1)}
+	p.Key = plain
+	p.run(p.parse(s))
+	t.Cleanup(p.End)
+	p.warm()
+	return p
+}
+
+// parse makes the configuration of a setup in front of the engines.
+func (p *Local) parse(s Setup) *config.File {
+	p.T.Helper()
+	text := s.render(p.Engines, p.hash, "")
+	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
+	if f == nil {
+		p.T.Fatalf("the test's configuration is wrong:\n%v\n%s", problems, text)
+	}
+	return f
+}
+
+// run serves f.
+func (p *Local) run(f *config.File) {
+	t := p.T
+	t.Helper()
+	public, admin := Listen(t), Listen(t)
+	f.Listen, f.Admin.Listen = public.Addr().String(), admin.Addr().String()
+	p.Next = f
+	log := p.Setup.Log
+	if log == nil {
+		var err error
+		if log, err = observe.NewLogger(config.Log{Level: "debug", Format: "json"}, p.Log); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, err := proxy.New(proxy.Options{
+		Config: f, Log: log, MemoryLimit: 1 << 30, Public: public, Admin: admin, Lookup: p.Setup.Lookup,
+		Load: func() (*config.File, config.Problems) { return p.Next, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.edge, p.Addr = e, public.Addr().String()
+	p.URL, p.Admin = "http://"+p.Addr, "http://"+admin.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	go func() { p.served <- e.Serve(ctx) }()
+}
+
+// Reload gives the running edge the configuration of another setup in front of the same engines.
+func (p *Local) Reload(s Setup) {
+	p.T.Helper()
+	f := p.parse(s)
+	f.Listen, f.Admin.Listen = p.Next.Listen, p.Next.Admin.Listen
+	p.Next = f
+	before := p.edge.LastReload()
+	p.edge.Reload("test")
+	WaitFor(p.T, Patience, "the configuration has been reloaded", func() bool { return p.edge.LastReload() != before })
+	if r := p.edge.LastReload(); !r.OK {
+		p.T.Fatalf("not reloaded: %v", r.Problems)
+	}
+}
+
+// End checks that the edge is at rest, stops it and reads its log. It is called when the test ends; a test that wants the
+// end before may call it itself.
+func (p *Local) End() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	p.Client.CloseIdleConnections()
+	if !p.Setup.Untidy {
+		p.Rest()
+		p.CheckBooks()
+		p.Client.CloseIdleConnections()
+	}
+	p.stop()
+	select {
+	case err := <-p.served:
+		if err != nil {
+			p.T.Errorf("Serve: %v", err)
+		}
+	case <-time.After(Patience):
+		p.T.Errorf("Serve has not returned %v after its context ended", Patience)
+	}
+	if !p.Setup.Untidy {
+		p.checkLog()
+	}
+}

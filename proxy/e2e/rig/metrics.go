@@ -1,0 +1,55 @@
+package rig
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Metrics reads the admin listener's metrics: the whole line up to the value is the name.
+func (e *Edge) Metrics() map[string]float64 { return parseMetrics(e.MetricsText()) }
+
+// MetricsText is the page as it is.
+func (e *Edge) MetricsText() string {
+	e.T.Helper()
+	return e.adminPage("/metrics").Body
+}
+
+func parseMetrics(text string) map[string]float64 {
+	out := map[string]float64{}
+	for line := range strings.Lines(text) {
+		i := strings.LastIndexByte(line, ' ')
+		if i < 0 || line[0] == '#' {
+			continue
+		}
+		if v, err := strconv.ParseFloat(strings.TrimSpace(line[i:]), 64); err == nil {
+			out[line[:i]] = v
+		}
+	}
+	return out
+}
+
+// Metric is the sum of the series whose line holds name and every one of labels.
+func (e *Edge) Metric(name string, labels ...string) float64 {
+	e.T.Helper()
+	sum := 0.0
+	for line, v := range e.Metrics() {
+		base, _, _ := strings.Cut(line, "{")
+		if base == name && !slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(line, l) }) {
+			sum += v
+		}
+	}
+	return sum
+}
+
+// Series are the names of all series with their labels, without those of the Go runtime and the process, in order.
+func (e *Edge) Series() []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(e.Metrics())) {
+		if strings.HasPrefix(name, "penstock_") {
+			out = append(out, name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,29 @@
+package rig
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	"image/jpeg"
+	"image/png"
+)
+
+// Picture is a data URL of a small picture, "png" or "jpeg".
+func Picture(format string) string {
+	img := image.NewRGBA(image.Rect(0, 0, 16, 16))
+	var b bytes.Buffer
+	if format == "png" {
+		_ = png.Encode(&b, img)
+	} else {
+		_ = jpeg.Encode(&b, img, nil)
+	}
+	return "data:image/" + format + ";base64," + base64.StdEncoding.EncodeToString(b.Bytes())
+}
+
+// VisionBody is a chat request for the model "sim" with one image and the canary; more is added as further members.
+func VisionBody(url, more string) string {
+	if more != "" {
+		more = "," + more
+	}
+	return `{"model":"sim","messages":[{"role":"user","content":[{"type":"text","text":"` + Canary + `"},{"type":"image_url","image_url":{"url":"` + url + `"}}]}]` + more + `}`
+}

@@ -1,0 +1,169 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// built is the folder with the program, once a test has asked for it.
+var built struct {
+	sync.Once
+	dir string
+	err error
+}
+
+// Binary returns the path of the program, which is built for the first test that asks.
+func Binary(t testing.TB) string {
+	t.Helper()
+	built.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "penstock-rig-"); built.err != nil {
+			return
+		}
+		args := []string{"build", "-o", filepath.Join(built.dir, "penstock")}
+		if RaceOn {
+			args = append(args, "-race", "-tags", "testing") // "testing": a lease that is released twice ends the program
+		}
+		build := exec.Command("go", append(args, "penstock")...)
+		if out, err := build.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("%w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatalf("build the program: %v", built.err)
+	}
+	return filepath.Join(built.dir, "penstock")
+}
+
+// removeBinary ends what Binary began.
+func removeBinary() {
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+}
+
+// CleanEnv is the environment without what would configure the program.
+func CleanEnv() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "PENSTOCK_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// Command is the program with its arguments, in a clean environment.
+func Command(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(Binary(t), args...)
+	cmd.Env = CleanEnv()
+	return cmd
+}
+
+// RunProgram runs the program to its end, which must come within a minute.
+func RunProgram(t testing.TB, stdin string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	path := Binary(t) // building it is not the program's time
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = CleanEnv()
+	var out, errs Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// Process is the program while it runs.
+type Process struct {
+	Cmd  *exec.Cmd
+	Out  *Buffer       // standard output
+	Err  *Buffer       // standard error, where the log goes; empty when the command had a file for it
+	Done chan struct{} // closed when it has ended
+	t    testing.TB
+}
+
+// StartProcess starts the program with args; it is killed when the test ends, if it still runs then.
+func StartProcess(t testing.TB, args ...string) *Process {
+	t.Helper()
+	return StartCommand(t, Command(t, args...))
+}
+
+// StartCommand is StartProcess for a command of the test's own, whose standard output is taken, and standard error unless
+// the command has a file for it.
+func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{t: t, Cmd: cmd, Out: new(Buffer), Err: new(Buffer), Done: make(chan struct{})}
+	cmd.Stdout = p.Out
+	if cmd.Stderr == nil {
+		cmd.Stderr = p.Err
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.Done)
+		_ = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-p.Done
+	})
+	return p
+}
+
+// Says waits until standard output matches, and returns the submatches.
+func (p *Process) Says(pattern string) []string {
+	p.t.Helper()
+	re := regexp.MustCompile(pattern)
+	var m []string
+	WaitFor(p.t, 2*Patience, "the program says "+pattern, func() bool {
+		ended := p.Ended()
+		if m = re.FindStringSubmatch(p.Out.String()); m == nil && ended {
+			p.t.Fatalf("the program has ended with %v and does not say %s:\n%s%s", p.Cmd.ProcessState, pattern, p.Out, p.Err)
+		}
+		return m != nil
+	})
+	return m
+}
+
+// Exits waits for the end and checks the code.
+func (p *Process) Exits(limit time.Duration, code int) {
+	p.t.Helper()
+	select {
+	case <-p.Done:
+	case <-time.After(limit):
+		p.t.Errorf("still running after %v", limit)
+		p.Signal(syscall.SIGQUIT) // shows where
+		<-p.Done
+	}
+	if got := p.Cmd.ProcessState.ExitCode(); got != code {
+		p.t.Errorf("exit code %d, want %d\n%.4000s", got, code, p.Err)
+	}
+}
+
+// Ended reports whether the program has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.Done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Signal sends one to the program, if it still runs.
+func (p *Process) Signal(s os.Signal) { _ = p.Cmd.Process.Signal(s) }

@@ -1,0 +1,118 @@
+package rig
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"penstock/proxy/auth"
+)
+
+// Program is an edge that is the built program. A start takes about 20 ms, so nearly every case can have one of its own.
+type Program struct {
+	*Edge
+	*Process
+
+	Dir  string // of the configuration
+	Path string // the configuration
+	Text string // what the configuration said at the start
+
+	ended bool
+}
+
+// Launch runs engines and the program, `penstock serve --config FILE`, until the test ends.
+func Launch(t testing.TB, s Setup) *Program {
+	t.Helper()
+	if s.Log != nil || s.Lookup != nil {
+		t.Fatal("the setup has what only an edge in this process can have")
+	}
+	p := &Program{Edge: newEdge(t, s), Dir: t.TempDir()}
+	plain, hash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Key = plain
+	for name, text := range s.Files {
+		p.Write(name, strings.ReplaceAll(text, "{{hash}}", hash))
+	}
+	p.Text = "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\nlog: { level: debug }\n" + s.render(p.Engines, hash, p.Dir)
+	p.Path = p.Write("penstock.yaml", p.Text)
+	p.run()
+	t.Cleanup(p.End)
+	return p
+}
+
+// run runs the program and waits until it serves and has seen its engines.
+func (p *Program) run() {
+	p.T.Helper()
+	cmd := Command(p.T, "serve", "--config", p.Path)
+	if under := p.Setup.Under; under != nil {
+		cmd = exec.Command(under[0], append(under[1:len(under):len(under)], cmd.Args...)...)
+		cmd.Env = CleanEnv()
+	}
+	if p.Setup.Stderr != nil {
+		cmd.Stderr = p.Setup.Stderr
+	}
+	p.Adopt(StartCommand(p.T, cmd))
+	m := p.Says(`serving (https?://(\S+))/v1 \(admin: (http://[^)]+)\)`)
+	p.URL, p.Addr, p.Admin = m[1], m[2], m[3]
+	p.warm()
+}
+
+// Adopt makes next the process of the edge: what it logs is read from now on, and it is the one that is ended.
+func (p *Program) Adopt(next *Process) { p.Process, p.Log = next, next.Err }
+
+// Relaunch runs the program again, after it has ended, on the address it had.
+func (p *Program) Relaunch() {
+	p.T.Helper()
+	p.Write("penstock.yaml", strings.Replace(p.Text, "listen: 127.0.0.1:0", "listen: "+p.Addr, 1))
+	p.run()
+}
+
+// Write puts a file beside the configuration, in one step as a careful operator does, and returns its path.
+func (p *Program) Write(name, text string) string {
+	p.T.Helper()
+	path := filepath.Join(p.Dir, name)
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		p.T.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		p.T.Fatal(err)
+	}
+	return path
+}
+
+// Reload makes the program read its configuration again and returns the answer's status, 200 or 422, and its body.
+func (p *Program) Reload() (status int, body string) {
+	p.T.Helper()
+	r := p.Fetch("POST", p.Admin+"/-/reload")
+	return r.Status, r.Body
+}
+
+// End checks that the program is at rest, stops it and reads its log. It is called when the test ends; a test that wants
+// the end before may call it itself.
+func (p *Program) End() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	if !p.Ended() { // the test may have ended it itself
+		if !p.Setup.Untidy {
+			p.Rest()
+			p.CheckBooks()
+		}
+		p.Client.CloseIdleConnections() // one that is kept has a second to say whether it goes on
+		p.Signal(syscall.SIGTERM)
+		if !p.Setup.Untidy {
+			p.Exits(Patience+5*time.Second, 0)
+		}
+	}
+	if !p.Setup.Untidy {
+		p.checkLog()
+		WantNoLeak(p.T, "standard output", p.Out.String(), p.Key)
+	}
+}

@@ -1,0 +1,103 @@
+package rig
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// APIError is the contract's error record.
+type APIError struct {
+	Message  string          `json:"message"`
+	Type     string          `json:"type"`
+	Code     string          `json:"code"`
+	Param    *string         `json:"param"`
+	Metadata json.RawMessage `json:"metadata"`
+}
+
+// Refusal is what a client is told instead of an answer, in the words of chat. Messages says 529 for every engine's failure.
+type Refusal struct {
+	Status     int
+	Kind, Code string
+	After      string // Retry-After; empty: any that is allowed with the status
+}
+
+// The refusals for engines that fail.
+var (
+	Unreachable   = Refusal{502, "api_error", "upstream_unreachable", ""}
+	BadResponse   = Refusal{502, "api_error", "upstream_bad_response", ""}
+	EngineFailed  = Refusal{502, "api_error", "upstream_failed", ""}
+	EngineAuth    = Refusal{502, "api_error", "upstream_auth", ""}
+	NoRoute       = Refusal{503, "api_error", "no_healthy_route", ""}
+	TooSlow       = Refusal{504, "timeout_error", "generation_timeout", ""}
+	CapacityFull  = Refusal{429, "rate_limit_error", "capacity_full", ""}
+	Rejected      = Refusal{400, "invalid_request_error", "rejected_by_engine", ""}
+	BodyTooLarge  = Refusal{413, "request_too_large", "request_too_large", ""}
+	ContextTooBig = Refusal{400, "invalid_request_error", "context_length_exceeded", ""}
+)
+
+// In says the refusal in the words of a dialect.
+func (want Refusal) In(dialect string) Refusal {
+	if dialect == "messages" && (want.Status == 502 || want.Status == 503 || want.Status == 504) {
+		want.Status, want.Kind = 529, "overloaded_error"
+	}
+	return want
+}
+
+// WantRefused checks an error answer as a client of the dialect sees it: the status, the record and its shape, a length, one
+// request id in both headers, a Retry-After where the status demands one, and no word that should have stayed inside.
+func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
+	r.T.Helper()
+	want = want.In(w.Dialect)
+	r.WantStatus(want.Status)
+	if r.Err != nil {
+		r.T.Errorf("the answer is not whole: %v", r.Err)
+	}
+	var e struct {
+		Type      string    `json:"type"`
+		Error     *APIError `json:"error"`
+		RequestID string    `json:"request_id"`
+	}
+	if err := json.Unmarshal([]byte(r.Body), &e); err != nil || e.Error == nil {
+		r.T.Fatalf("the error is not the contract's record: %q", r.Body)
+	}
+	if e.Error.Type != want.Kind || e.Error.Code != want.Code {
+		r.T.Errorf("error is %s / %s, want %s / %s: %s", e.Error.Type, e.Error.Code, want.Kind, want.Code, e.Error.Message)
+	}
+	id := r.Header.Get("X-Request-Id")
+	if id == "" || id != r.Header.Get("Request-Id") {
+		r.T.Errorf("request ids %q and %q", id, r.Header.Get("Request-Id"))
+	}
+	if messages := w.Dialect == "messages"; messages && (e.Type != "error" || e.RequestID != id) || !messages && e.Type != "" {
+		r.T.Errorf("the shape is another dialect's: %s", r.Body)
+	}
+	if e.Error.Message == "" {
+		r.T.Error("the error has no message")
+	}
+	if ct := r.Header.Get("Content-Type"); ct != "application/json" {
+		r.T.Errorf("Content-Type %q", ct)
+	}
+	if r.Header.Get("Content-Length") != strconv.Itoa(len(r.Body)) {
+		r.T.Errorf("Content-Length %q for %d bytes", r.Header.Get("Content-Length"), len(r.Body))
+	}
+	r.wantRetryAfter(want)
+	WantNoLeak(r.T, "the answer", r.Body, "127.0.0.1:")
+	return e.Error
+}
+
+func (r *Reply) wantRetryAfter(want Refusal) {
+	r.T.Helper()
+	after := r.Header.Get("Retry-After")
+	if want.After != "" && after != want.After {
+		r.T.Errorf("Retry-After is %q, want %q", after, want.After)
+	}
+	switch n, err := strconv.Atoi(after); want.Status {
+	case 429, 503, 504, 529:
+		if err != nil || n < 1 || n > 60 {
+			r.T.Errorf("Retry-After is %q, want an integer from 1 to 60", after)
+		}
+	default:
+		if after != "" {
+			r.T.Errorf("Retry-After %q on a %d", after, want.Status)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"penstock/bench/sim"
+)
+
+// Setup says what stands between the client and the engines. Its zero value is one engine and one model "sim".
+type Setup struct {
+	// Engines are the simulated engines to start; none, and no fakes: one with everything at its default. Upstream i is called
+	// "up-i", serves the model "sim" and is addressed by Edge.Engines[i]. Fakes are further upstreams, by URL, called "fake-i".
+	Engines []sim.Options
+	Fakes   []string
+
+	// What is added to the configuration, each as members of a flow mapping without the braces: Upstream for every upstream
+	// ("concurrency: 4"), Model for the model ("queue: { depth: 2, wait: 1s }"), Key for the first key, the others for the
+	// sections of their names.
+	Upstream, Model, Key, Limits, Timeouts, Stream, Retry string
+
+	// Top is further YAML of the top level; Keys, Upstreams and Models are further list entries ("- { id: … }" lines).
+	Top, Keys, Upstreams, Models string
+
+	// Config replaces all of the above but the engines: a whole configuration without listeners, in which {{up-0}}, {{up-1}}, …
+	// stand for the URLs of the engines, {{hash}} for the hash of the key and {{dir}} for the configuration's directory.
+	Config string
+
+	// Cold skips the wait until every upstream is up: for upstreams that will not come up.
+	Cold bool
+
+	// Forgets says that a reload of the test takes upstreams or models away, whose series go with them.
+	Forgets bool
+
+	// Untidy switches off the checks at the end that a test breaks on purpose.
+	Untidy bool
+
+	// For Start alone: Log takes the log in the place of Edge.Log; Lookup answers for the names of upstreams with `resolve`.
+	Log    *zap.Logger
+	Lookup func(ctx context.Context, host string) ([]string, error)
+
+	// For Launch alone: Files are written beside the configuration before the start, by name, and {{hash}} is the hash of the key
+	// in them, too. Under is a command with its arguments that runs the program: the program and its arguments are appended
+	// (["sh", "-c", `ulimit -n 64; exec "$@"`, "sh"] runs it with few descriptors). Stderr takes the log instead of Edge.Log.
+	Files  map[string]string
+	Under  []string
+	Stderr *os.File
+}
+
+// render writes the configuration without its listeners.
+func (s *Setup) render(engines []*sim.Engine, hash, dir string) string {
+	if s.Config != "" {
+		text := strings.ReplaceAll(s.Config, "{{hash}}", hash)
+		text = strings.ReplaceAll(text, "{{dir}}", dir)
+		for i, e := range engines {
+			text = strings.ReplaceAll(text, "{{up-"+strconv.Itoa(i)+"}}", e.URL())
+		}
+		return text
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "timeouts: { linger: 0s, drain: 5s%s }\n", more(patient(s.Timeouts)))
+	for _, section := range [][2]string{{"limits", s.Limits}, {"stream", s.Stream}, {"retry", s.Retry}} {
+		if section[1] != "" {
+			fmt.Fprintf(&b, "%s: { %s }\n", section[0], section[1])
+		}
+	}
+	fmt.Fprintf(&b, "%s\nkeys:\n  - { id: tester, hash: %q%s }\n%supstreams:\n", s.Top, hash, more(s.Key), indent(s.Keys))
+	var deployments []string
+	upstream := func(kind string, i int, url string) {
+		name := kind + "-" + strconv.Itoa(i)
+		fmt.Fprintf(&b, "  - { name: %s, url: %q, engine: sim%s }\n", name, url, more(patientProbe(s.Upstream)))
+		deployments = append(deployments, "{ upstream: "+name+" }")
+	}
+	for i, e := range engines {
+		upstream("up", i, e.URL())
+	}
+	for i, url := range s.Fakes {
+		upstream("fake", i, url)
+	}
+	fmt.Fprintf(&b, "%smodels:\n  - { id: sim, deployments: [%s]%s }\n%s",
+		indent(s.Upstreams), strings.Join(deployments, ", "), more(s.Model), indent(s.Models))
+	return b.String()
+}
+
+// more puts a comma before members that follow others.
+func more(members string) string {
+	if members == "" {
+		return ""
+	}
+	return ", " + members
+}
+
+// patient gives connecting more time than the default, for machines on which a listener may be late, unless the test says how
+// much it has.
+func patient(timeouts string) string {
+	if strings.Contains(timeouts, "connect:") {
+		return timeouts
+	}
+	return strings.TrimPrefix(timeouts+", connect: 10s", ", ")
+}
+
+// patientProbe gives probes more time than the default: on a busy machine even a good engine may be late.
+func patientProbe(upstream string) string {
+	switch {
+	case !strings.Contains(upstream, "probe:"):
+		return strings.TrimPrefix(upstream+", probe: { timeout: 15s }", ", ")
+	case !strings.Contains(upstream, "timeout:"):
+		return strings.Replace(upstream, "probe: {", "probe: { timeout: 15s,", 1)
+	}
+	return upstream
+}
+
+// indent puts two blanks before every line.
+func indent(entries string) string {
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimRight(entries, "\n")) {
+		b.WriteString("  " + strings.TrimRight(line, "\n") + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,88 @@
+package rig
+
+import "encoding/json"
+
+// AdminToken is sent with all that the rig asks the admin listener, for setups that have one.
+const AdminToken = "the-admin-token-of-this-test"
+
+// adminPage reads a page of the admin listener.
+func (e *Edge) adminPage(path string) *Reply {
+	e.T.Helper()
+	return e.Fetch("GET", e.Admin+path, "Authorization: Bearer "+AdminToken).WantStatus(200)
+}
+
+// State is what the tests read of the state page.
+type State struct {
+	Version   int64           `json:"version"`
+	Draining  bool            `json:"draining"`
+	InFlight  int64           `json:"in_flight"`
+	Upstreams []UpstreamState `json:"upstreams"`
+	Models    []struct {
+		ID    string `json:"id"`
+		Ready bool   `json:"ready"`
+	} `json:"models"`
+}
+
+// UpstreamState is one upstream of the state page.
+type UpstreamState struct {
+	Name    string   `json:"name"`
+	State   string   `json:"state"`
+	Suspect bool     `json:"suspect"`
+	Breaker string   `json:"breaker"`
+	Missing []string `json:"missing"`
+	Pools   []struct {
+		Pool   string `json:"pool"`
+		Active int    `json:"active"`
+		Limit  int    `json:"limit"`
+	} `json:"pools"`
+	LastFailure *struct {
+		Reason string `json:"reason"`
+		Status int    `json:"status"`
+	} `json:"last_failure"`
+}
+
+// Upstream finds one by its name.
+func (e *Edge) Upstream(name string) UpstreamState {
+	e.T.Helper()
+	for _, u := range e.Status().Upstreams {
+		if u.Name == name {
+			return u
+		}
+	}
+	e.T.Fatalf("there is no upstream %s", name)
+	return UpstreamState{}
+}
+
+// Status reads the state page.
+func (e *Edge) Status() *State {
+	e.T.Helper()
+	r := e.adminPage("/status")
+	WantNoLeak(e.T, "the state page", r.Body, e.Key)
+	s := new(State)
+	if err := json.Unmarshal([]byte(r.Body), s); err != nil {
+		e.T.Fatalf("the state page: %v\n%s", err, r.Body)
+	}
+	return s
+}
+
+// Model is what the tests read of a catalog entry.
+type Model struct {
+	ID       string `json:"id"`
+	IsReady  bool   `json:"is_ready"`
+	Capacity struct {
+		Available int `json:"available_concurrency"`
+		Total     int `json:"total_concurrency"`
+		Active    int `json:"active_requests"`
+	} `json:"capacity"`
+}
+
+// Catalog reads the public list of models. It may be up to a second old where the edge keeps it.
+func (e *Edge) Catalog() []Model {
+	e.T.Helper()
+	var list struct{ Data []Model }
+	r := e.Fetch("GET", e.URL+"/v1/models").WantStatus(200)
+	if err := json.Unmarshal([]byte(r.Body), &list); err != nil {
+		e.T.Fatalf("the catalog: %v\n%s", err, r.Body)
+	}
+	return list.Data
+}

@@ -1,0 +1,93 @@
+package rig
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Event is one event of a stream.
+type Event struct{ Name, Data string }
+
+// Events reads a whole stream, and fails the test when it is none or was cut.
+func (r *Reply) Events() []Event {
+	r.T.Helper()
+	if ct := r.Header.Get("Content-Type"); ct != "text/event-stream" {
+		r.T.Fatalf("Content-Type %q, want a stream\n%.2000s", ct, r.Body)
+	}
+	if r.Err != nil {
+		r.T.Errorf("the body did not end properly: %v", r.Err)
+	}
+	return ParseEvents(r.Body)
+}
+
+// ParseEvents is deliberately another parser than the edge's: blank lines end events, comments are dropped.
+func ParseEvents(text string) []Event {
+	var out []Event
+	for block := range strings.SplitSeq(text, "\n\n") {
+		var e Event
+		for line := range strings.SplitSeq(block, "\n") {
+			e.add(line)
+		}
+		if e.Data != "" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// add takes one line of an event.
+func (e *Event) add(line string) {
+	if v, ok := strings.CutPrefix(line, "event: "); ok {
+		e.Name = v
+	}
+	if v, ok := strings.CutPrefix(line, "data: "); ok {
+		e.Data += v
+	}
+}
+
+// Stream is an answer that is being read event by event. Comments are skipped.
+type Stream struct {
+	Response *http.Response
+	T        testing.TB
+	lines    *bufio.Reader
+	cancel   context.CancelFunc
+}
+
+// OpenStream sends a streamed request and returns when its head has come.
+func (e *Edge) OpenStream(path, body string, header ...string) *Stream {
+	e.T.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	e.T.Cleanup(cancel)
+	res := e.Open(ctx, "POST", path, body, header...)
+	if res.StatusCode != 200 {
+		b, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		e.T.Fatalf("status %d\n%s", res.StatusCode, b)
+	}
+	return &Stream{T: e.T, Response: res, lines: bufio.NewReader(res.Body), cancel: cancel}
+}
+
+// Next returns the next event; false at the end.
+func (s *Stream) Next() (e Event, ok bool) {
+	for {
+		line, err := s.lines.ReadString('\n')
+		if err != nil {
+			return e, false
+		}
+		line = strings.TrimSuffix(line, "\n")
+		if line == "" && e.Data != "" {
+			return e, true
+		}
+		e.add(line)
+	}
+}
+
+// Leave closes the client's connection in the middle of the answer.
+func (s *Stream) Leave() {
+	s.cancel()
+	s.Response.Body.Close()
+}
