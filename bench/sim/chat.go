@@ -56,7 +56,7 @@ func (e *Engine) generate(x *exchange, q *chatRequest, s shape) {
 		a.stream = false
 	}
 	if err := a.fit(); err != nil {
-		x.fail(*err)
+		a.refuse(*err, x.p.longInBand)
 		return
 	}
 	a.s.p, a.s.model, a.s.created = x.p, q.model, x.now()
@@ -91,11 +91,14 @@ func (a *answer) enter() bool {
 		if errors.Is(err, errGone) {
 			x.lost = true
 		} else {
-			a.full()
+			a.refuse(x.p.full(), x.p.fullInBand)
 		}
 		return false
 	}
 	a.tenant, a.admitted = t, time.Now()
+	if x.p.loads && e.loaded.add(a.q.model) && !x.pause(loadTime) {
+		return false
+	}
 	e.times.queue.observe(a.admitted.Sub(a.arrived))
 	if x.t.hold {
 		x.hang()
@@ -137,58 +140,19 @@ func (a *answer) fit() *apiError {
 	if !over {
 		return nil
 	}
-	err := &apiError{status: 400, param: "messages"}
-	switch a.x.p.name {
-	case "llamacpp", "ollama":
-		err.message = fmt.Sprintf("request (%d tokens) exceeds the available context size (%d tokens), try increasing it", a.prompt, size)
-		err.kind = "exceed_context_size_error"
-		err.extra = fmt.Sprintf(`,"n_prompt_tokens":%d,"n_ctx":%d`, a.prompt, size)
-		if a.x.p.name == "ollama" { // the runner's answer, as text inside of its own
-			*err = apiError{status: 400, message: string(profiles["llamacpp"].appendError(nil, *err))}
-		}
-	case "sglang":
-		err.param = ""
-		err.message = fmt.Sprintf("Requested token count exceeds the model's maximum context length of %d tokens. You requested a total of %d tokens: %d tokens from the input messages and %d tokens for the completion. Please reduce the number of tokens in the input messages or the completion to fit within the limit.",
-			size, a.prompt+max(want, 0), a.prompt, max(want, 0))
-	case "openai":
-		err.code = "context_length_exceeded"
-		err.message = fmt.Sprintf("This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. Please reduce the length of the messages.",
-			size, a.prompt)
-	default:
-		err.param = "input_tokens"
-		if room <= 0 {
-			err.message = fmt.Sprintf("This model's maximum context length is %d tokens. However, your request has %d input tokens. Please reduce the length of the input messages.",
-				size, a.prompt)
-		} else {
-			err.param = "max_tokens"
-			err.message = fmt.Sprintf("'max_tokens' or 'max_completion_tokens' is too large: %d. This model's maximum context length is %d tokens and your request has %d input tokens (%d > %d - %d).",
-				want, size, a.prompt, want, size, a.prompt)
-		}
-	}
-	return err
+	err := a.x.p.tooLong(a.prompt, want, size)
+	return &err
 }
 
-// full answers a request that found no place in the queue.
-func (a *answer) full() {
-	err := apiError{status: 503}
-	switch a.x.p.name {
-	case "sglang":
-		err.message = "The request queue is full."
-		if a.stream {
-			a.x.sse()
-			a.x.streamError(err, true)
-			return
-		}
-	case "llamacpp":
-		err.message = "no slot available"
-	case "ollama":
-		err.message = "server busy, please try again.  maximum pending requests exceeded"
-	case "openai":
-		err.message = "The engine is currently overloaded, please try again later"
-	default:
-		err.message = "The server is overloaded: the maximum number of queued requests is reached. Please try again later."
+// refuse answers a request that is too long or found no place in the queue: a stream in 200, where the engine opens it before
+// it knows.
+func (a *answer) refuse(err apiError, inBand bool) {
+	if !inBand || !a.stream {
+		a.x.fail(err)
+		return
 	}
-	a.x.fail(err)
+	a.x.sse()
+	a.x.streamError(err, a.x.p.errorDone)
 }
 
 // prefill spends the time until the first token. False: the client left.

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -41,7 +40,7 @@ var parsers fastjson.ParserPool
 // parseJSON checks strictly and parses. The value is valid until the parser is put back.
 func parseJSON(p *fastjson.Parser, body []byte) (*fastjson.Value, *apiError) {
 	if !utf8.Valid(body) {
-		return nil, &apiError{status: 400, message: "There was an error parsing the body: not UTF-8"}
+		return nil, &apiError{status: 400, message: "There was an error parsing the body: not UTF-8", unread: true}
 	}
 	err := fastjson.ValidateBytes(body)
 	var v *fastjson.Value
@@ -49,16 +48,12 @@ func parseJSON(p *fastjson.Parser, body []byte) (*fastjson.Value, *apiError) {
 		v, err = p.ParseBytes(body)
 	}
 	if err != nil {
-		return nil, &apiError{status: 400, message: "JSON decode error: expecting a value"}
+		return nil, &apiError{status: 400, message: "JSON decode error: expecting a value", unread: true}
 	}
 	if v.Type() != fastjson.TypeObject {
 		return nil, &apiError{status: 400, message: "Input should be a valid object"}
 	}
 	return v, nil
-}
-
-func invalid(param, format string, a ...any) *apiError {
-	return &apiError{status: 400, message: fmt.Sprintf(format, a...), param: param}
 }
 
 var chatRequests = sync.Pool{New: func() any { return new(chatRequest) }}
@@ -125,6 +120,8 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 	m := v.Get("model")
 	switch {
 	case m == nil && e.p.unknown != unknownRefused:
+	case m == nil && e.p.name == "llamacpp-router":
+		return &apiError{status: 400, message: "model name is missing from the request"}
 	case m == nil:
 		return invalid("model", "model is required")
 	case m.Type() != fastjson.TypeString:
@@ -133,15 +130,8 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 	asked := string(m.GetStringBytes())
 	name, ok := e.served(asked)
 	if !ok {
-		text := "The model `" + asked + "` does not exist."
-		code := ""
-		switch e.p.name {
-		case "ollama":
-			text = "model '" + asked + "' not found"
-		case "openai":
-			text, code = "The model `"+asked+"` does not exist or you do not have access to it.", "model_not_found"
-		}
-		return &apiError{status: 404, message: text, code: code, param: "model"}
+		err := e.p.unknownModelError(asked)
+		return &err
 	}
 	q.model = name
 
@@ -163,7 +153,7 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 	}
 	q.usage = v.GetBool("stream_options", "include_usage")
 	q.usageEach = v.GetBool("stream_options", "continuous_usage_stats")
-	if so := v.Get("stream_options"); so != nil && so.Type() != fastjson.TypeNull && !q.stream && (e.p.name == "vllm" || e.p.name == "openai") {
+	if so := v.Get("stream_options"); so != nil && so.Type() != fastjson.TypeNull && !q.stream && (e.p.family == "vllm" || e.p.family == "openai") {
 		return invalid("stream_options", "Stream options can only be defined when `stream=True`.")
 	}
 	for _, f := range []struct {
@@ -187,7 +177,7 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 		if err != nil {
 			return invalid(f.name, "Input should be a valid integer: %s", f.name)
 		}
-		if n < f.min || n < 0 && e.p.name != "llamacpp" {
+		if n < f.min || n < 0 && e.p.family != "llamacpp" {
 			return invalid(f.name, "%s must be at least %d, got %d.", f.name, max(f.min, 0), n)
 		}
 		*f.to = n
@@ -263,7 +253,7 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 			return "", invalid(param(".tool_call_id"), "Missing parameter 'tool_call_id': messages with role 'tool' must have one.")
 		}
 	case "":
-		if e.p.name == "llamacpp" { // the engine blames itself
+		if e.p.family == "llamacpp" { // the engine blames itself
 			return "", &apiError{status: 500, message: "Failed to parse messages: Missing 'role' in message"}
 		}
 		return "", invalid(param(".role"), "Field required: %s", param(".role"))
@@ -360,7 +350,7 @@ func (e *Engine) checkTools(v *fastjson.Value) ([]*fastjson.Value, *apiError) {
 	list := t.GetArray()
 	for i, one := range list {
 		if string(one.GetStringBytes("type")) != "function" || len(one.GetStringBytes("function", "name")) == 0 {
-			if e.p.name == "llamacpp" {
+			if e.p.family == "llamacpp" {
 				return nil, &apiError{status: 500, message: "Failed to parse tools: missing function"}
 			}
 			return nil, invalid("tools", "Input should be a function with a name: tools[%d]", i)
@@ -379,7 +369,7 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 		case fastjson.TypeString:
 			want = string(choice.GetStringBytes())
 			if want != "auto" && want != "none" && want != "required" {
-				if e.p.name == "llamacpp" {
+				if e.p.family == "llamacpp" {
 					return &apiError{status: 500, message: "Invalid tool_choice: " + want}
 				}
 				return invalid("tool_choice", "Invalid value for `tool_choice`: %s", want)
@@ -419,7 +409,7 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 		return nil
 	}
 	n := max(1, x.knobs.toolCalls, x.t.minCalls)
-	if p := v.Get("parallel_tool_calls"); p != nil && p.Type() == fastjson.TypeFalse {
+	if p := v.Get("parallel_tool_calls"); p != nil && p.Type() == fastjson.TypeFalse || e.p.family == "tgi" {
 		n = 1
 	}
 	for i := range n {
@@ -491,6 +481,9 @@ func readReasoning(x *exchange, v *fastjson.Value, q *chatRequest) {
 	}
 	if x.knobs.reasoning >= 0 {
 		q.reasoning = x.knobs.reasoning
+	}
+	if x.p.reasoning == "" { // it does not tell thoughts from text
+		q.reasoning = 0
 	}
 	if r := v.Get("include_reasoning"); r != nil && r.Type() == fastjson.TypeFalse {
 		q.hush = true

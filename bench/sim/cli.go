@@ -14,8 +14,8 @@ import (
 // CLI is the grammar of `penstock sim`, in kong's struct tags.
 type CLI struct {
 	Listen  string   `help:"Address to listen on; port 0 takes a free one." default:"127.0.0.1:8000" placeholder:"ADDR"`
-	Models  []string `help:"Served model names." default:"sim" placeholder:"NAME"`
-	Profile string   `help:"Engine to imitate, with its pages, metrics, error shapes and quirks: ${enum}." enum:"vllm,openai,llamacpp,sglang,ollama" default:"vllm"`
+	Models  []string `help:"Served model names; sim, or those that the engine comes with." placeholder:"NAME"`
+	Profile string   `help:"Engine to imitate, with its pages, metrics, error shapes and quirks; they are listed above." default:"vllm" placeholder:"NAME"`
 	APIKey  string   `name:"api-key" help:"Demand this key." placeholder:"KEY"`
 	Seed    uint64   `help:"Changes the texts and the jitter. Same seed and same prompt: same answer." default:"0"`
 
@@ -41,6 +41,9 @@ type CLI struct {
 	Faults bool `help:"List the faults and exit."`
 	Events bool `help:"List events, drills and speeds and exit."`
 }
+
+// Help is what --help prints above the flags: the engines that it plays.
+func (c *CLI) Help() string { return profilesText() }
 
 // Run runs the engine until SIGINT or SIGTERM.
 func (c *CLI) Run() error {
@@ -95,11 +98,7 @@ func (c *CLI) options() (Options, error) {
 		}
 	}
 	if c.Drill != "" {
-		slots := o.Slots
-		if slots == 0 {
-			slots = defaultSlots
-		}
-		events, err := DrillEvents(c.Drill, slots)
+		events, err := DrillEvents(c.Drill, o.defaults().Slots)
 		if err != nil {
 			return o, err
 		}

@@ -409,6 +409,16 @@ type request struct {
 	chunked, expect, keep       bool
 }
 
+// queried is a value of the query, as it is written there.
+func (r *request) queried(name string) string {
+	for one := range strings.SplitSeq(r.query, "&") {
+		if k, v, _ := strings.Cut(one, "="); k == name {
+			return v
+		}
+	}
+	return ""
+}
+
 // parse reads a head without its last empty line. It is strict: what two servers could read in two ways is refused.
 func (r *request) parse(head string) error {
 	line, rest, _ := strings.Cut(head, "\r\n")

@@ -2,7 +2,9 @@
 // answers when a newcomer starts it with no engine at hand.
 //
 // It speaks the engines' HTTP and not ours, and it imports nothing of ours: it is the oracle of the end-to-end tests, so it
-// has to be wrong independently. What it says about each engine was seen on the wire of that engine or read in its source.
+// has to be wrong independently. What it says about each engine was seen on the wire of that engine, read in its source or its
+// documentation (profiles_text.go and profiles_audio.go say which), and its habits go with it: how it tells errors and a full
+// queue, in the stream or before it, what its pages show, whether it loads models, how it cuts a tool call.
 //
 // # The engine
 //
@@ -27,8 +29,8 @@
 // a time: stalls, slowness, fewer slots, a crash and a restart; drills are lists of them. `penstock sim --events` tells both.
 //
 // Endpoints: chat completions, Messages and Responses, completions, embeddings, rerank, speech, transcriptions, and each profile's own pages for
-// health, models, load and metrics; a page that the real engine does not have is 404 here too, so that detection can be
-// tested. /sim/ is on every profile and tells a simulator from an engine.
+// health, models, load and metrics; a page, or a kind of work, that the real engine does not have is 404 here too (200 for
+// LM Studio, which says so), so that detection can be tested. /sim/ is on every profile and tells a simulator from an engine.
 //
 // # Control
 //

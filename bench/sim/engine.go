@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -18,11 +19,11 @@ const defaultSlots = 16
 type Options struct {
 	// Listen is the TCP address, default "127.0.0.1:0" (any free port).
 	Listen string
-	// Models are the served names, default "sim". The first one is what engines that ignore the request's name answer with.
+	// Models are the served names, default "sim", or those that the engine comes with (speaches, kokoro). The first one is what engines that ignore the request's name answer with.
 	Models []string
-	// Profile is the engine to imitate: vllm (default), openai, llamacpp, sglang or ollama.
+	// Profile is the engine to imitate: one of Profiles, default "vllm".
 	Profile string
-	// Slots is how many requests are worked on at once, default 16.
+	// Slots is how many requests are worked on at once, default 16, or what the engine does by itself (whisper: 1).
 	Slots int
 	// Queue is how many more may wait for a slot; the next one is refused with the profile's own "full" answer.
 	// 0 or less: no bound. See NoQueue for none at all.
@@ -87,6 +88,9 @@ type Engine struct {
 	ids      atomic.Uint64
 	models   atomic.Pointer[[]string]
 	sick     atomic.Bool
+	loaded   loaded
+
+	iterations atomic.Int64 // tokens when trtllm's /metrics was last read
 
 	mu     sync.Mutex
 	ln     net.Listener
@@ -127,28 +131,28 @@ type Stats struct {
 	LastRequest  *Request `json:"last_request,omitempty"` // only with Options.Record; a copy, the caller's to keep
 }
 
-// New makes an engine that is not yet listening. Mistakes in o are reported by Start.
-func New(o Options) *Engine {
-	if o.Listen == "" {
-		o.Listen = "127.0.0.1:0"
+// defaults fills in what is not set; what the engine does by itself goes before what all do.
+func (o Options) defaults() Options {
+	o.Listen = cmp.Or(o.Listen, "127.0.0.1:0")
+	o.Profile = cmp.Or(o.Profile, "vllm")
+	if p := profiles[o.Profile]; p != nil {
+		o.Slots = cmp.Or(o.Slots, p.slots)
+		if len(o.Models) == 0 {
+			o.Models = p.models
+		}
 	}
 	if len(o.Models) == 0 {
 		o.Models = []string{"sim"}
 	}
-	if o.Profile == "" {
-		o.Profile = "vllm"
-	}
-	if o.Slots == 0 {
-		o.Slots = defaultSlots
-	}
-	if o.MaxModelLen == 0 {
-		o.MaxModelLen = 32768
-	}
-	if o.CacheTokens == 0 {
-		if o.CacheTokens = 1 << 20; o.KVTokens > 0 {
-			o.CacheTokens = o.KVTokens
-		}
-	}
+	o.Slots = cmp.Or(o.Slots, defaultSlots)
+	o.MaxModelLen = cmp.Or(o.MaxModelLen, 32768)
+	o.CacheTokens = cmp.Or(o.CacheTokens, o.KVTokens, 1<<20)
+	return o
+}
+
+// New makes an engine that is not yet listening. Mistakes in o are reported by Start.
+func New(o Options) *Engine {
+	o = o.defaults()
 	e := &Engine{o: o, conns: map[*conn]struct{}{}, stop: make(chan struct{}), started: time.Now()}
 	e.p = profiles[o.Profile]
 	switch {
@@ -341,6 +345,8 @@ func (e *Engine) Reset() {
 	e.strain.clear()
 	e.record.clear()
 	e.cache.clear()
+	e.loaded.clear()
+	e.iterations.Store(0)
 	e.slots.clearPeak()
 	c := &e.counters
 	for _, n := range []*atomic.Int64{

@@ -452,7 +452,9 @@ func (x *exchange) event(data []byte) bool {
 // emit appends one event.
 func (x *exchange) emit(data []byte) {
 	x.events++
-	x.unit = x.t.form.append(x.unit, x.events, x.name, data)
+	f := x.t.form
+	f.nospace = f.nospace || x.p.nospace
+	x.unit = f.append(x.unit, x.events, x.name, data)
 	if !x.joined {
 		x.put(x.unit)
 		x.unit = x.unit[:0]

@@ -15,11 +15,37 @@ func (e *Engine) pageHealth(x *exchange) {
 	if !x.pause(x.p.health) {
 		return
 	}
+	sick := e.sick.Load()
+	switch x.p.family {
+	case "tgi":
+		if sick {
+			x.fail(apiError{status: 503, message: "unhealthy"})
+			return
+		}
+	case "trtllm":
+		switch {
+		case sick:
+			x.plainText(503, "LLM is unavailable. Please check the server logs for more details.")
+			return
+		case x.req.path == "/health_generate":
+			x.plainText(200, "Generation health check OK")
+			return
+		}
+	case "speaches":
+		if !sick {
+			x.plainText(200, "OK")
+			return
+		}
+	}
 	switch {
-	case e.sick.Load():
+	case sick && x.p.family == "whisper":
+		x.json(503, []byte(`{"status":"loading model"}`))
+	case sick:
 		x.reply(503, "", nil)
-	case x.p.name == "llamacpp" || x.p.name == "openai":
+	case x.p.is("llamacpp openai whisper"):
 		x.json(200, []byte(`{"status":"ok"}`))
+	case x.p.family == "kokoro":
+		x.json(200, []byte(`{"status":"healthy"}`))
 	default:
 		x.reply(200, "", nil)
 	}
@@ -27,9 +53,12 @@ func (e *Engine) pageHealth(x *exchange) {
 
 func (e *Engine) pageModels(x *exchange) {
 	created := e.started.Unix()
+	if x.p.family == "tgi" {
+		created = 0
+	}
 	b := []byte{'{'}
 	names := *e.models.Load()
-	if x.p.name == "llamacpp" {
+	if x.p.family == "llamacpp" {
 		b = append(b, `"models":[`...)
 		for i, n := range names {
 			if i > 0 {
@@ -58,26 +87,41 @@ func (e *Engine) appendCard(b []byte, name string, created int64) []byte {
 	b = append(b, `{"id":`...)
 	b = appendString(b, name)
 	b = fmt.Appendf(b, `,"object":"model","created":%d,"owned_by":`, created)
-	switch e.p.name {
+	switch e.p.family {
 	case "llamacpp":
 		b = append(b, `"llamacpp","aliases":[`...)
 		b = appendString(b, name)
-		return fmt.Appendf(b, `],"tags":[],"architecture":{"input_modalities":["text"],"output_modalities":["text"]},"meta":{"vocab_type":2,"n_vocab":1042,"n_ctx":%d,"n_ctx_train":%d,"n_embd":1088,"n_params":3315136,"size":6636800,"ftype":"F16"}}`,
-			e.o.MaxModelLen, e.o.MaxModelLen)
+		return fmt.Appendf(b, `],"tags":[],"architecture":%s,"meta":%s}`, llamaArchitecture, e.llamaMeta())
 	case "vllm", "sglang":
-		b = appendString(b, e.p.name)
+		b = appendString(b, e.p.family)
 		b = append(b, `,"root":`...)
 		b = appendString(b, name)
 		b = fmt.Appendf(b, `,"parent":null,"max_model_len":%d`, e.o.MaxModelLen)
-		if e.p.name == "vllm" {
+		if e.p.family == "vllm" {
 			b = fmt.Appendf(b, `,"permission":[{"id":"modelperm-sim","object":"model_permission","created":%d,"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}]`, created)
 		}
 		return append(b, '}')
-	case "ollama":
-		return append(b, `"library"}`...)
+	case "speaches":
+		owner, _, _ := strings.Cut(name, "/")
+		b = appendString(b, owner)
+		return append(b, `,"language":["en"],"task":"automatic-speech-recognition"}`...)
+	case "tgi":
+		b = appendString(b, name)
+		return append(b, '}')
 	}
-	return append(b, `"sim"}`...)
+	return append(appendString(b, owners[e.p.family]), '}')
 }
+
+const llamaArchitecture = `{"input_modalities":["text"],"output_modalities":["text"]}`
+
+// llamaMeta is what llama.cpp's server tells of a loaded model.
+func (e *Engine) llamaMeta() string {
+	return fmt.Sprintf(`{"vocab_type":2,"n_vocab":1042,"n_ctx":%d,"n_ctx_train":%d,"n_embd":1088,"n_params":3315136,"size":6636800,"ftype":"F16"}`,
+		e.o.MaxModelLen, e.o.MaxModelLen)
+}
+
+// owners are what cards without further members say.
+var owners = map[string]string{"ollama": "library", "openai": "penstock-sim", "trtllm": "tensorrt_llm", "lmstudio": "organization_owner", "kokoro": "kokoro"}
 
 // pageModel is one card.
 func (e *Engine) pageModel(x *exchange, name string) {
@@ -87,7 +131,8 @@ func (e *Engine) pageModel(x *exchange, name string) {
 			return
 		}
 	}
-	x.fail(apiError{status: 404, message: "The model `" + name + "` does not exist.", param: "model"})
+	err := x.p.unknownModelError(name)
+	x.fail(err)
 }
 
 func (e *Engine) pageVersion(x *exchange) { x.json(200, []byte(`{"version":"0.0.0+sim"}`)) }
@@ -187,6 +232,12 @@ func (e *Engine) kvSize() int {
 	return max(1, limit*e.o.MaxModelLen)
 }
 
+// kvUsage is how full the room for prompts and answers is, 0 to 1.
+func (e *Engine) kvUsage() float64 {
+	used, _ := e.slots.room()
+	return float64(used) / float64(e.kvSize())
+}
+
 func (e *Engine) hitRate() float64 {
 	asked, hit := e.cache.counts()
 	if asked == 0 {
@@ -226,7 +277,7 @@ func (e *Engine) tokenize(x *exchange) {
 		}
 		ids = strconv.AppendUint(ids, mix(q.prompt.hash, uint64(i))%32000, 10)
 	}
-	if x.p.name == "llamacpp" {
+	if x.p.family == "llamacpp" {
 		x.json(200, fmt.Appendf(nil, `{"tokens":[%s]}`, ids))
 		return
 	}

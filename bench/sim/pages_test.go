@@ -386,20 +386,28 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
+// hear sends a sound file with form fields and returns Content-Type, body and status.
+func hear(t *testing.T, e *Engine, path string, audio []byte, fields ...string) (string, string, int) {
+	t.Helper()
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for i := 0; i < len(fields); i += 2 {
+		_ = w.WriteField(fields[i], fields[i+1])
+	}
+	f, _ := w.CreateFormFile("file", "a.wav")
+	_, _ = f.Write(audio)
+	_ = w.Close()
+	resp, body := fetch(t, e, "POST", path, b.String(), "Content-Type: "+w.FormDataContentType())
+	return resp.Header.Get("Content-Type"), body, resp.StatusCode
+}
+
+// twelveSeconds is a sound file with nothing to hear.
+func twelveSeconds() []byte { return append(wavHeader(), make([]byte, 2*sampleRate*12)...) }
+
 func TestTranscriptions(t *testing.T) {
 	e := start(t, Options{})
-	audio := append(wavHeader(), make([]byte, 2*sampleRate*12)...) // twelve seconds
 	send := func(path string, fields ...string) (string, string, int) {
-		var b bytes.Buffer
-		w := multipart.NewWriter(&b)
-		for i := 0; i < len(fields); i += 2 {
-			_ = w.WriteField(fields[i], fields[i+1])
-		}
-		f, _ := w.CreateFormFile("file", "a.wav")
-		_, _ = f.Write(audio)
-		_ = w.Close()
-		resp, body := fetch(t, e, "POST", path, b.String(), "Content-Type: "+w.FormDataContentType())
-		return resp.Header.Get("Content-Type"), body, resp.StatusCode
+		return hear(t, e, path, twelveSeconds(), fields...)
 	}
 	for format, want := range map[string][2]string{
 		"": {"application/json", `{"text":"`}, "json": {"application/json", `"usage":{"type":"duration","seconds":12}`},
@@ -414,12 +422,6 @@ func TestTranscriptions(t *testing.T) {
 			compact(t, body)
 		}
 	}
-	if ctype, body, _ := send("/inference", "response_format", "text"); ctype != "text/html; charset=utf-8" || !strings.HasPrefix(body, " ") {
-		t.Error(ctype, body)
-	}
-	if ctype, _, _ := send("/inference", "response_format", "srt"); ctype != "application/x-subrip" {
-		t.Error(ctype)
-	}
 	if _, _, code := send("/v1/audio/transcriptions", "model", "none"); code != 404 {
 		t.Error(code)
 	}
@@ -428,9 +430,6 @@ func TestTranscriptions(t *testing.T) {
 	}
 	if resp, _ := fetch(t, e, "POST", "/v1/audio/transcriptions", "{}", "Content-Type: application/json"); resp.StatusCode != 400 {
 		t.Error(resp.Status)
-	}
-	if resp, body := fetch(t, e, "POST", "/inference", "{}", "Content-Type: application/json"); resp.StatusCode != 400 || body != "Invalid request" {
-		t.Error(resp.Status, body)
 	}
 }
 

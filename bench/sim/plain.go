@@ -73,7 +73,7 @@ func (a *answer) appendCall(dst []byte, i int, args []byte) []byte {
 	c := &a.q.calls[i]
 	dst = append(dst, `{"id":`...)
 	dst = appendString(dst, c.id)
-	if a.x.p.name == "ollama" || a.x.p.name == "sglang" {
+	if a.x.p.family == "ollama" || a.x.p.family == "sglang" {
 		dst = append(dst, `,"index":`...)
 		dst = strconv.AppendInt(dst, int64(i), 10)
 	}
@@ -91,7 +91,7 @@ func (a *answer) body(all []said, usage []byte) []byte {
 		object = "text_completion"
 	}
 	dst := []byte{'{'}
-	if a.x.p.name != "llamacpp" {
+	if a.x.p.family != "llamacpp" {
 		dst = a.s.appendHead(dst, object)
 		dst = append(dst, ',')
 	}
@@ -103,7 +103,7 @@ func (a *answer) body(all []said, usage []byte) []byte {
 		dst = a.appendChoice(dst, i, &all[i])
 	}
 	dst = append(dst, ']')
-	if a.x.p.name == "llamacpp" {
+	if a.x.p.family == "llamacpp" {
 		dst = append(dst, ',')
 		dst = a.s.appendTail(dst, object)
 	}
@@ -111,12 +111,14 @@ func (a *answer) body(all []said, usage []byte) []byte {
 		dst = append(dst, `,"usage":`...)
 		dst = append(dst, usage...)
 	}
-	switch a.x.p.name {
+	switch a.x.p.family {
 	case "vllm":
 		dst = append(dst, `,"prompt_logprobs":null,"kv_transfer_params":null`...)
 	case "llamacpp":
 		dst = append(dst, `,"timings":`...)
 		dst = append(dst, a.timings()...)
+	case "lmstudio":
+		dst = append(dst, `,"stats":{}`...)
 	}
 	return append(dst, '}')
 }
@@ -130,55 +132,70 @@ func (a *answer) appendChoice(dst []byte, i int, m *said) []byte {
 		dst = append(dst, m.text...)
 		dst = append(dst, '"')
 	} else {
-		dst = append(dst, `,"message":{"role":"assistant","content":`...)
-		if len(m.calls) > 0 && len(m.text) == 0 && p.name != "llamacpp" && p.name != "ollama" {
-			dst = append(dst, "null"...)
-		} else {
-			dst = append(dst, '"')
-			dst = append(dst, m.text...)
-			dst = append(dst, '"')
-		}
-		if p.name == "openai" || p.name == "vllm" {
-			dst = append(dst, `,"refusal":null`...)
-		}
-		if p.name == "vllm" {
-			dst = append(dst, `,"annotations":null,"audio":null,"function_call":null`...)
-		}
-		if len(m.calls) > 0 || p.name == "vllm" {
-			dst = append(dst, `,"tool_calls":[`...)
-			dst = append(dst, m.calls...)
-			dst = append(dst, ']')
-		}
-		if len(m.thought) > 0 {
-			dst = append(dst, `,"`...)
-			dst = append(dst, p.reasoning...)
-			dst = append(dst, `":"`...)
-			dst = append(dst, m.thought...)
-			dst = append(dst, '"')
-		} else if p.name == "vllm" {
-			dst = append(dst, `,"`...)
-			dst = append(dst, p.reasoning...)
-			dst = append(dst, `":null`...)
-		}
-		dst = append(dst, '}')
+		dst = append(dst, `,"message":`...)
+		dst = a.appendMessage(dst, m)
 	}
 	var logprobs []byte
 	if a.q.logprobs && len(m.calls) == 0 {
 		logprobs = a.logprobs(m.tokens)
 	}
-	if len(logprobs) > 0 || p.name != "ollama" && p.name != "llamacpp" || a.s.legacy {
+	if len(logprobs) > 0 || !p.is("ollama llamacpp") || a.s.legacy {
 		dst = append(dst, `,"logprobs":`...)
 		dst = appendOrNull(dst, logprobs)
 	}
 	dst = append(dst, `,"finish_reason":`...)
 	dst = appendFinish(dst, m.finish)
-	switch p.name {
+	switch p.family {
 	case "vllm":
 		dst = append(dst, `,"stop_reason":`...)
 		dst = appendFinish(dst, m.stopped)
+	case "trtllm":
+		dst = append(dst, `,"stop_reason":`...)
+		dst = appendFinish(dst, m.stopped)
+		dst = append(dst, `,"disaggregated_params":null`...)
 	case "sglang":
 		dst = append(dst, `,"matched_stop":`...)
 		dst = appendFinish(dst, m.stopped)
+	}
+	return append(dst, '}')
+}
+
+// appendMessage writes the message of a plain answer.
+func (a *answer) appendMessage(dst []byte, m *said) []byte {
+	p := a.x.p
+	dst = append(dst, `{"role":"assistant"`...)
+	mute := len(m.calls) > 0 && len(m.text) == 0
+	switch {
+	case mute && p.family == "tgi": // a call is another kind of message there
+	case mute && p.is("vllm openai sglang"):
+		dst = append(dst, `,"content":null`...)
+	default:
+		dst = append(dst, `,"content":"`...)
+		dst = append(dst, m.text...)
+		dst = append(dst, '"')
+	}
+	if p.is("openai vllm") {
+		dst = append(dst, `,"refusal":null`...)
+	}
+	if p.family == "vllm" {
+		dst = append(dst, `,"annotations":null,"audio":null,"function_call":null`...)
+	}
+	if len(m.calls) > 0 || p.is("vllm trtllm lmstudio") {
+		dst = append(dst, `,"tool_calls":[`...)
+		dst = append(dst, m.calls...)
+		dst = append(dst, ']')
+	}
+	switch {
+	case len(m.thought) > 0 || p.family == "trtllm":
+		dst = append(dst, `,"`...)
+		dst = append(dst, p.reasoning...)
+		dst = append(dst, `":"`...)
+		dst = append(dst, m.thought...)
+		dst = append(dst, '"')
+	case p.family == "vllm":
+		dst = append(dst, `,"`...)
+		dst = append(dst, p.reasoning...)
+		dst = append(dst, `":null`...)
 	}
 	return append(dst, '}')
 }

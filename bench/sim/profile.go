@@ -1,35 +1,48 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 )
 
-// profile is what tells one engine from another on the wire; engines.md is where each value was seen. Its contents are
-// never changed after New.
+// profile is what tells one engine from another on the wire. Each value was seen on that engine, or read in its source or its
+// documentation: the tables in profiles_*.go say which. Its contents are never changed after New.
 type profile struct {
-	name       string
+	name   string
+	plays  string   // for people: what it is, and what is special about it
+	family string   // whose chunks, checks and errors it has: its own name, or that of the engine it is a variant of
+	work   string   // the kinds of work it does, blank between, as in routes; empty: all
+	models []string // served when nobody says; nil: "sim"
+	slots  int      // when nobody says; 0: defaultSlots
+
 	server     string // Server header
 	dated      bool   // sends Date
-	lower      bool   // header names in lower case, as uvicorn writes them
+	lower      bool   // header names in lower case, as uvicorn and hyper write them
 	headers    string // further lines on every answer
 	sseHeaders string // further lines on streams
 	jsonType   string
 	sseType    string
+	textType   string        // of pages and errors in plain text
+	nospace    bool          // no blank after "data:"
 	reasoning  string        // member for reasoning text
 	headFirst  bool          // a stream's head goes out when the slot is free, not with the first token
+	roles      roleMode      // where a stream tells the role
+	loads      bool          // a model is loaded at its first request
 	joins      bool          // role and first token share a chunk, so do the last events
 	errorDone  bool          // [DONE] follows an error event
+	errorEvent string        // name of an error event
 	wholeTools bool          // a tool call comes in one delta
 	latest     bool          // ":latest" may be left out of names
 	oneChoice  bool          // n is ignored
 	firstTool  bool          // tool_choice is ignored
 	fullInBand bool          // a full queue answers a stream with 200 and an error event
+	longInBand bool          // a prompt that is too long likewise
 	typed      bool          // refuses a Content-Type that is not JSON
 	overrun    bool          // a prompt that fits but leaves too little room is not refused: the answer is cut
 	local      bool          // on loopback, refuses a Host or Origin that is not local
-	auth       string        // which paths need the key: "v1", "all", ""
+	auth       string        // which paths need the key: "v1", "work", "all", ""
 	unknown    unknownModel  // what becomes of a model it does not have
 	ping       time.Duration // between comments in a silent stream
 	idle       time.Duration // an idle connection's life; 0: for ever
@@ -40,6 +53,14 @@ type profile struct {
 	page404    string // body for unknown paths, empty: an error of the profile's own shape
 }
 
+type roleMode uint8
+
+const (
+	roleAlone roleMode = iota // in a chunk of its own
+	roleFirst                 // with the first token
+	roleEach                  // with every token
+)
+
 type unknownModel uint8
 
 const (
@@ -48,45 +69,37 @@ const (
 	unknownEcho                 // answered under the asked name
 )
 
-var profiles = map[string]*profile{
-	"vllm": {
-		name: "vllm", server: "uvicorn", dated: true, lower: true,
-		jsonType: "application/json", sseType: "text/event-stream; charset=utf-8",
-		reasoning: "reasoning", headFirst: true, errorDone: true, typed: true, auth: "v1", idle: 5 * time.Second,
-		callID:   func(n uint64) string { return "chatcmpl-tool-" + hex32(n) },
-		answerID: func(n uint64) string { return "chatcmpl-" + hex32(n) },
-		page404:  `{"detail":"Not Found"}`,
-	},
-	"openai": {
-		name: "openai", dated: true, jsonType: "application/json", sseType: "text/event-stream; charset=utf-8",
-		reasoning: "reasoning_content", headFirst: true, auth: "all",
-		callID:   func(n uint64) string { return "call_" + hex32(n)[:24] },
-		answerID: func(n uint64) string { return "chatcmpl-" + hex32(n)[:29] },
-	},
-	"llamacpp": {
-		name: "llamacpp", server: "llama.cpp", headers: "Access-Control-Allow-Origin: \r\n", sseHeaders: "X-Accel-Buffering: no\r\n",
-		jsonType: "application/json; charset=utf-8", sseType: "text/event-stream",
-		reasoning: "reasoning_content", headFirst: true, joins: true, overrun: true, auth: "all", unknown: unknownServed,
-		ping: 30 * time.Second, idle: 5 * time.Second, perConn: 100,
-		callID:   hex32,
-		answerID: func(n uint64) string { return "chatcmpl-" + hex32(n) },
-	},
-	"sglang": {
-		name: "sglang", server: "uvicorn", dated: true, lower: true,
-		jsonType: "application/json", sseType: "text/event-stream; charset=utf-8",
-		reasoning: "reasoning_content", headFirst: true, errorDone: true, fullInBand: true, typed: true, auth: "all", unknown: unknownEcho,
-		idle: 5 * time.Second, health: time.Second,
-		callID:   func(n uint64) string { return "call_" + hex32(n)[:24] },
-		answerID: hex32,
-		page404:  `{"detail":"Not Found"}`,
-	},
-	"ollama": {
-		name: "ollama", dated: true, jsonType: "application/json", sseType: "text/event-stream",
-		reasoning: "reasoning", joins: true, wholeTools: true, latest: true, oneChoice: true, firstTool: true, local: true,
-		callID:   hex32,
-		answerID: func(n uint64) string { return "chatcmpl-" + strconv.FormatUint(n%1000, 10) },
-	},
+// variant is an engine in another mode: a profile that differs in little from another one, whose family it keeps.
+type variant struct {
+	name, of, plays string
+	change          func(*profile)
 }
+
+// does reports whether the engine does a kind of work.
+func (p *profile) does(kind string) bool {
+	return p.work == "" || slices.Contains(strings.Fields(p.work), kind)
+}
+
+// is reports whether the profile is one of the named ones or of their families.
+func (p *profile) is(names string) bool {
+	return slices.ContainsFunc(strings.Fields(names), func(n string) bool { return n == p.name || n == p.family })
+}
+
+// profiles are all of them by name.
+var profiles = func() map[string]*profile {
+	byName := map[string]*profile{}
+	for _, p := range slices.Concat(textProfiles, audioProfiles) {
+		p.family = p.name
+		byName[p.name] = &p
+	}
+	for _, v := range slices.Concat(textVariants, audioVariants) {
+		p := *byName[v.of]
+		p.name, p.plays = v.name, v.plays
+		v.change(&p)
+		byName[p.name] = &p
+	}
+	return byName
+}()
 
 // Profiles are the names that Options.Profile knows, sorted.
 func Profiles() []string {
@@ -98,6 +111,16 @@ func Profiles() []string {
 	return names
 }
 
+// profilesText is all profiles for people.
+func profilesText() string {
+	var b strings.Builder
+	b.WriteString("Engines, as --profile NAME:\n\n")
+	for _, n := range Profiles() {
+		fmt.Fprintf(&b, "  %-16s %s\n", n, profiles[n].plays)
+	}
+	return b.String()
+}
+
 // hex32 is 32 letters that look random.
 func hex32(n uint64) string {
 	const hex = "0123456789abcdef"
@@ -107,153 +130,4 @@ func hex32(n uint64) string {
 		b[i], b[i+16] = hex[a>>(4*i)&15], hex[c>>(4*i)&15]
 	}
 	return string(b[:])
-}
-
-// apiError is an error answer before it is put in an engine's shape.
-type apiError struct {
-	status  int
-	message string
-	kind    string // type; empty: the profile's name for the status
-	code    string // OpenAI's string code, where the profile has one
-	param   string
-	extra   string // further members, as `,"name":value`
-}
-
-func (p *profile) kind(status int) string {
-	switch p.name {
-	case "vllm":
-		switch status {
-		case 400:
-			return "BadRequestError"
-		case 401, 403:
-			return "AuthenticationError"
-		case 404:
-			return "NotFoundError"
-		case 422:
-			return "UnprocessableEntityError"
-		case 429:
-			return "RateLimitError"
-		case 501:
-			return "NotImplementedError"
-		case 503:
-			return "ServiceUnavailableError"
-		}
-		return "InternalServerError"
-	case "sglang":
-		switch status {
-		case 400:
-			return "Bad Request"
-		case 500:
-			return "InternalServerError"
-		}
-		return strconv.Itoa(status)
-	case "llamacpp":
-		switch status {
-		case 401:
-			return "authentication_error"
-		case 403:
-			return "permission_error"
-		case 404:
-			return "not_found_error"
-		case 501:
-			return "not_supported_error"
-		case 503:
-			return "unavailable_error"
-		}
-		if status < 500 {
-			return "invalid_request_error"
-		}
-		return "server_error"
-	}
-	switch status {
-	case 401:
-		return "authentication_error"
-	case 403:
-		return "permission_error"
-	case 404:
-		return "not_found_error"
-	case 429:
-		return "rate_limit_error"
-	}
-	switch {
-	case status < 500:
-		return "invalid_request_error"
-	case p.name == "ollama":
-		return "api_error"
-	}
-	return "server_error"
-}
-
-// appendError writes the error in the profile's shape.
-func (p *profile) appendError(dst []byte, a apiError) []byte {
-	kind := a.kind
-	if kind == "" {
-		kind = p.kind(a.status)
-	}
-	str := func(name, v string, orNull bool) {
-		dst = append(dst, '"')
-		dst = append(dst, name...)
-		dst = append(dst, `":`...)
-		if v == "" && orNull {
-			dst = append(dst, "null"...)
-			return
-		}
-		dst = appendString(dst, v)
-	}
-	switch p.name {
-	case "sglang":
-		dst = append(dst, `{"object":"error",`...)
-		str("message", a.message, false)
-		dst = append(dst, ',')
-		str("type", kind, false)
-		dst = append(dst, ',')
-		str("param", a.param, true)
-		dst = append(dst, `,"code":`...)
-		dst = strconv.AppendInt(dst, int64(a.status), 10)
-		dst = append(dst, a.extra...)
-		return append(dst, '}')
-	case "llamacpp":
-		dst = append(dst, `{"error":{"code":`...)
-		dst = strconv.AppendInt(dst, int64(a.status), 10)
-		dst = append(dst, ',')
-		str("message", a.message, false)
-		dst = append(dst, ',')
-		str("type", kind, false)
-		dst = append(dst, a.extra...)
-		return append(dst, "}}"...)
-	}
-	dst = append(dst, `{"error":{`...)
-	str("message", a.message, false)
-	dst = append(dst, ',')
-	str("type", kind, false)
-	dst = append(dst, ',')
-	str("param", a.param, true)
-	if p.name == "vllm" {
-		dst = append(dst, `,"code":`...)
-		dst = strconv.AppendInt(dst, int64(a.status), 10)
-	} else {
-		dst = append(dst, ',')
-		str("code", a.code, true)
-	}
-	dst = append(dst, a.extra...)
-	return append(dst, "}}"...)
-}
-
-// appendStreamError writes the error as the data of an event: always an object with an error member.
-func (p *profile) appendStreamError(dst []byte, a apiError) []byte {
-	if p.name != "sglang" {
-		return p.appendError(dst, a)
-	}
-	dst = append(dst, `{"error":`...)
-	dst = p.appendError(dst, a)
-	return append(dst, '}')
-}
-
-// fail answers with an error.
-func (x *exchange) fail(a apiError) {
-	if body, ok := x.appendNativeError(nil, a); ok {
-		x.json(a.status, body)
-		return
-	}
-	x.json(a.status, x.p.appendError(nil, a))
 }

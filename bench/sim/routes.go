@@ -2,7 +2,6 @@ package sim
 
 import (
 	"net"
-	"slices"
 	"strings"
 )
 
@@ -13,50 +12,84 @@ var inference = map[string]bool{}
 type route struct {
 	method string
 	do     func(*Engine, *exchange)
-	only   string // the profiles that have it, blank between; empty: all
+	work   string // the kind of work it is; empty: a page
+	only   string // the profiles or families that have the page, blank between
 }
 
-var routes = map[string]route{}
+// routes are the paths of all engines; the first one that the engine has counts.
+var routes = map[string][]route{}
 
 func init() {
-	work := func(do func(*Engine, *exchange), paths ...string) {
+	work := func(kind string, do func(*Engine, *exchange), paths ...string) {
 		for _, p := range paths {
-			routes[p], inference[p] = route{"POST", do, ""}, true
+			routes[p], inference[p] = append(routes[p], route{"POST", do, kind, ""}), true
 		}
 	}
 	page := func(do func(*Engine, *exchange), only string, paths ...string) {
 		for _, p := range paths {
-			routes[p] = route{"GET", do, only}
+			routes[p] = append(routes[p], route{"GET", do, "", only})
 		}
 	}
-	work((*Engine).chat, "/v1/chat/completions", "/chat/completions")
-	work((*Engine).messages, "/v1/messages")
-	work((*Engine).responses, "/v1/responses")
-	work((*Engine).completions, "/v1/completions")
-	work((*Engine).embeddings, "/v1/embeddings")
-	work((*Engine).rerank, "/v1/rerank", "/v2/rerank", "/rerank")
-	work((*Engine).speech, "/v1/audio/speech")
-	work((*Engine).transcribe, "/v1/audio/transcriptions", "/v1/audio/translations", "/inference")
+	action := func(do func(*Engine, *exchange), only, path string) {
+		routes[path] = append(routes[path], route{"POST", do, "", only})
+	}
+	work("chat", (*Engine).chat, "/v1/chat/completions", "/chat/completions")
+	work("messages", (*Engine).messages, "/v1/messages")
+	work("responses", (*Engine).responses, "/v1/responses")
+	work("completions", (*Engine).completions, "/v1/completions")
+	work("embeddings", (*Engine).embeddings, "/v1/embeddings")
+	work("rerank", (*Engine).rerank, "/v1/rerank", "/v2/rerank", "/rerank")
+	work("speech", (*Engine).speech, "/v1/audio/speech")
+	work("transcriptions", (*Engine).transcribe, "/v1/audio/transcriptions")
+	work("translations", (*Engine).transcribe, "/v1/audio/translations")
+	work("inference", (*Engine).transcribe, "/inference")
 
-	page((*Engine).pageModels, "", "/v1/models")
+	const texts = "vllm openai llamacpp sglang ollama tgi trtllm lmstudio"
+	page((*Engine).pageRouterModels, "llamacpp-router", "/v1/models", "/models")
+	page((*Engine).pageModels, texts+" speaches kokoro", "/v1/models")
 	page((*Engine).pageModels, "llamacpp", "/models")
-	page((*Engine).pageHealth, "vllm openai llamacpp sglang", "/health")
+	page((*Engine).pageHealth, "vllm openai llamacpp sglang tgi trtllm whisper speaches kokoro", "/health")
 	page((*Engine).pageHealth, "llamacpp", "/v1/health")
-	page((*Engine).pageHealth, "sglang", "/health_generate")
+	page((*Engine).pageHealth, "sglang trtllm", "/health_generate")
 	page((*Engine).pageHealth, "vllm", "/ping")
-	page((*Engine).pageMetrics, "vllm llamacpp sglang", "/metrics")
-	page((*Engine).pageVersion, "vllm", "/version")
+	page((*Engine).pageRouterMetrics, "llamacpp-router", "/metrics")
+	page((*Engine).pageIterations, "trtllm", "/metrics")
+	page((*Engine).pageMetrics, "vllm llamacpp sglang tgi", "/metrics")
+	page((*Engine).pageMetrics, "trtllm", "/prometheus/metrics")
+	page((*Engine).pageVersion, "vllm trtllm", "/version")
 	page((*Engine).pageVersion, "ollama", "/api/version")
 	page((*Engine).pageLoad, "vllm", "/load")
 	page((*Engine).pageLoads, "sglang", "/v1/loads", "/get_load")
 	page((*Engine).pageServerInfo, "sglang", "/get_server_info", "/server_info", "/get_model_info", "/model_info")
+	page((*Engine).pageRouterProps, "llamacpp-router", "/props")
 	page((*Engine).pageProps, "llamacpp", "/props")
+	page((*Engine).pageRouterSlots, "llamacpp-router", "/slots")
 	page((*Engine).pageSlots, "llamacpp", "/slots")
 	page((*Engine).pageRoot, "ollama", "/")
 	page((*Engine).pageTags, "ollama", "/api/tags", "/api/ps")
-	routes["/tokenize"] = route{"POST", (*Engine).tokenize, "vllm llamacpp sglang"}
-	routes["/v1/messages/count_tokens"] = route{"POST", (*Engine).countTokens, "vllm llamacpp"}
+	page((*Engine).pageInfo, "tgi", "/info")
+	page((*Engine).pageStudioModels, "lmstudio", "/api/v0/models", "/api/v1/models")
+	page((*Engine).pageWhisper, "whisper", "/")
+	page((*Engine).pageSpeaches, "speaches", "/openapi.json", "/api/ps")
+	page((*Engine).pageVoices, "kokoro", "/v1/audio/voices")
+	action((*Engine).tokenize, "vllm llamacpp sglang", "/tokenize")
+	action((*Engine).countTokens, "vllm llamacpp", "/v1/messages/count_tokens")
+	action((*Engine).routerLoad, "llamacpp-router", "/models/load")
+	action((*Engine).routerLoad, "llamacpp-router", "/models/unload")
 }
+
+// find returns the engine's own route for a path.
+func (e *Engine) find(path string) (route, bool) {
+	for _, rt := range routes[path] {
+		if rt.work != "" && e.p.does(rt.work) || rt.work == "" && e.p.is(rt.only) {
+			return rt, true
+		}
+	}
+	return route{}, false
+}
+
+// modelPages are the profiles with a page for each model.
+const modelPages = "vllm openai sglang ollama tgi trtllm lmstudio speaches kokoro"
 
 // dispatch answers the request in hand.
 func (e *Engine) dispatch(x *exchange) {
@@ -95,15 +128,12 @@ func (e *Engine) serveRequest(x *exchange) {
 		x.unauthorized()
 		return
 	}
-	if e.sick.Load() && x.p.name == "llamacpp" {
+	if e.sick.Load() && x.p.family == "llamacpp" {
 		x.fail(apiError{status: 503, message: "Loading model"})
 		return
 	}
-	rt, ok := routes[r.path]
-	if ok && rt.only != "" {
-		ok = slices.Contains(strings.Fields(rt.only), x.p.name)
-	}
-	if !ok && x.p.name != "llamacpp" && (r.method == "GET" || r.method == "HEAD") && strings.HasPrefix(r.path, "/v1/models/") {
+	rt, ok := e.find(r.path)
+	if !ok && x.p.is(modelPages) && (r.method == "GET" || r.method == "HEAD") && strings.HasPrefix(r.path, "/v1/models/") {
 		e.pageModel(x, strings.TrimPrefix(r.path, "/v1/models/"))
 		return
 	}
@@ -115,20 +145,13 @@ func (e *Engine) serveRequest(x *exchange) {
 			x.reply(415, "", nil)
 			return
 		}
-		if x.p.typed && x.work && rt.method == "POST" && !isJSONType(r.get("Content-Type")) && !strings.HasPrefix(r.path, "/v1/audio/t") && r.path != "/inference" {
+		if x.p.typed && x.work && rt.method == "POST" && !isJSONType(r.get("Content-Type")) && !strings.HasPrefix(r.path, "/v1/audio/t") {
 			x.fail(apiError{status: 400, message: "Unsupported Media Type: Only 'application/json' is allowed"})
 			return
 		}
 		rt.do(e, x)
-	case x.p.name == "llamacpp":
-		x.notFound()
 	default:
-		x.t.lines = append(x.t.lines, "Allow: "+rt.method+"\r\n"...)
-		if x.p.name == "ollama" {
-			x.reply(405, "text/plain", []byte("405 method not allowed"))
-			return
-		}
-		x.json(405, []byte(`{"detail":"Method Not Allowed"}`))
+		x.wrongMethod(rt.method)
 	}
 }
 
@@ -137,47 +160,26 @@ func isJSONType(v string) bool {
 	return strings.EqualFold(strings.TrimSpace(v), "application/json")
 }
 
-func (x *exchange) notFound() {
-	switch {
-	case x.p.page404 != "":
-		x.json(404, []byte(x.p.page404))
-	case x.p.name == "ollama":
-		x.reply(404, "text/plain", []byte("404 page not found"))
-	case x.p.name == "llamacpp":
-		x.fail(apiError{status: 404, message: "File Not Found"})
-	default:
-		x.fail(apiError{status: 404, message: "Invalid URL (" + x.req.method + " " + x.req.path + ")"})
-	}
-}
-
 // authorized checks the API key where the profile's engine does.
 func (e *Engine) authorized(x *exchange) bool {
 	if e.o.APIKey == "" {
 		return true
 	}
 	open := x.req.path == "/health"
-	if x.p.auth == "v1" {
+	switch x.p.auth {
+	case "v1":
 		open = !strings.HasPrefix(x.req.path, "/v1")
+	case "work":
+		open = !x.work
 	}
 	if x.p.auth == "" || open {
 		return true
 	}
-	if x.p.name == "llamacpp" && x.req.get("X-Api-Key") == e.o.APIKey {
+	if x.p.family == "llamacpp" && x.req.get("X-Api-Key") == e.o.APIKey {
 		return true
 	}
 	key, ok := strings.CutPrefix(x.req.get("Authorization"), "Bearer ")
 	return ok && key == e.o.APIKey
-}
-
-func (x *exchange) unauthorized() {
-	switch x.p.name {
-	case "vllm", "sglang":
-		x.json(401, []byte(`{"error":"Unauthorized"}`))
-	case "llamacpp":
-		x.fail(apiError{status: 401, message: "Invalid API Key"})
-	default:
-		x.fail(apiError{status: 401, message: "Incorrect API key provided.", kind: "invalid_request_error", code: "invalid_api_key"})
-	}
 }
 
 // allowsHost is Ollama's guard against DNS rebinding: on loopback, Host and Origin must be local names.

@@ -45,7 +45,7 @@ func newScript(x *exchange, q *chatRequest, choice, limit int) script {
 	switch {
 	case len(q.calls) > 0:
 		s.fixed, s.finish = callPieces(x, q.calls), "tool_calls"
-		if q.named && x.p.name == "vllm" {
+		if q.named && x.p.family == "vllm" || x.p.family == "tgi" {
 			s.finish = "stop"
 		}
 	case x.knobs.hasText:
@@ -103,7 +103,7 @@ func callPieces(x *exchange, calls []call) []piece {
 	for i, c := range calls {
 		parts[i] = []piece{{kind: pieceCall, call: i}}
 		for j, w := range fragments(c.args, 5) {
-			if j == 0 && x.p.name == "llamacpp" { // the first fragment comes with the name
+			if j == 0 && x.p.is("llamacpp tgi") { // the first fragment comes with the name
 				parts[i][0].word = w
 				continue
 			}

@@ -2,7 +2,7 @@ package sim
 
 import "strconv"
 
-// shape writes chunks and answers the way one engine does; engines.md and the recordings say how.
+// shape writes chunks and answers the way one engine does; recordings of them say how, and their sources.
 type shape struct {
 	p         *profile
 	id, model string
@@ -31,11 +31,16 @@ func (s *shape) appendHead(dst []byte, object string) []byte {
 	dst = strconv.AppendInt(dst, s.created, 10)
 	dst = append(dst, `,"model":`...)
 	dst = appendString(dst, s.model)
-	switch s.p.name {
+	switch s.p.family {
 	case "openai":
 		dst = append(dst, `,"service_tier":"default","system_fingerprint":"fp_sim0000000"`...)
 	case "ollama":
 		dst = append(dst, `,"system_fingerprint":"fp_ollama"`...)
+	case "tgi":
+		dst = append(dst, `,"system_fingerprint":"0.0.0-sim"`...)
+	case "lmstudio":
+		dst = append(dst, `,"system_fingerprint":`...)
+		dst = appendString(dst, s.model)
 	}
 	return dst
 }
@@ -80,7 +85,7 @@ func (s *shape) append(dst []byte, c *chunk) []byte {
 	if s.legacy {
 		member = `"text":`
 	}
-	if s.p.name == "llamacpp" {
+	if s.p.family == "llamacpp" {
 		dst = append(dst, `{"choices":[{"finish_reason":`...)
 		dst = appendFinish(dst, c.finish)
 		dst = append(dst, `,"index":`...)
@@ -111,17 +116,23 @@ func (s *shape) append(dst []byte, c *chunk) []byte {
 	dst = append(dst, ',')
 	dst = append(dst, member...)
 	dst = append(dst, c.delta...)
-	if s.p.name != "ollama" || len(c.logprobs) > 0 {
+	terse := s.p.family == "trtllm" && !s.legacy // members that would be null are left out
+	if len(c.logprobs) > 0 || s.p.family != "ollama" && !terse {
 		dst = append(dst, `,"logprobs":`...)
 		dst = appendOrNull(dst, c.logprobs)
 	}
-	dst = append(dst, `,"finish_reason":`...)
-	dst = appendFinish(dst, c.finish)
+	if c.finish != "" || !terse {
+		dst = append(dst, `,"finish_reason":`...)
+		dst = appendFinish(dst, c.finish)
+	}
 	switch {
-	case s.p.name == "vllm" && c.finish != "":
+	case s.p.family == "trtllm" && (c.stopped != "" || s.legacy):
 		dst = append(dst, `,"stop_reason":`...)
 		dst = appendFinish(dst, c.stopped)
-	case s.p.name == "sglang":
+	case s.p.family == "vllm" && c.finish != "":
+		dst = append(dst, `,"stop_reason":`...)
+		dst = appendFinish(dst, c.stopped)
+	case s.p.family == "sglang":
 		dst = append(dst, `,"matched_stop":`...)
 		dst = appendFinish(dst, c.stopped)
 	}
@@ -135,7 +146,7 @@ func (s *shape) append(dst []byte, c *chunk) []byte {
 
 // appendUsageChunk writes the chunk that has usage and no choices.
 func (s *shape) appendUsageChunk(dst, usage []byte) []byte {
-	if s.p.name == "llamacpp" {
+	if s.p.family == "llamacpp" {
 		dst = append(dst, `{"choices":[],`...)
 		dst = s.appendTail(dst, s.chunkObject())
 	} else {
@@ -152,18 +163,38 @@ func (s *shape) appendUsageChunk(dst, usage []byte) []byte {
 
 // appendRole is the delta that opens a choice.
 func (s *shape) appendRole(dst []byte) []byte {
-	switch s.p.name {
+	switch s.p.family {
 	case "llamacpp":
 		return append(dst, `{"role":"assistant","content":null}`...)
 	case "openai":
 		return append(dst, `{"role":"assistant","content":"","refusal":null}`...)
 	case "sglang":
 		return append(dst, `{"role":"assistant","content":"","reasoning_content":null,"tool_calls":null}`...)
+	case "trtllm":
+		return append(dst, `{"role":"assistant"}`...)
 	}
 	return append(dst, `{"role":"assistant","content":""}`...)
 }
 
-// appendPiece is the delta of one token. first: Ollama has no opening chunk, its first delta carries the role.
+// appendEnd is the delta that comes with finish_reason.
+func (s *shape) appendEnd(dst []byte) []byte {
+	if s.legacy {
+		return append(dst, `""`...)
+	}
+	switch s.p.family {
+	case "vllm":
+		return append(dst, `{"content":""}`...)
+	case "sglang":
+		return append(dst, `{"role":null,"content":null,"reasoning_content":null,"tool_calls":null}`...)
+	case "tgi":
+		return append(dst, `{"role":"assistant","content":""}`...)
+	case "trtllm":
+		return append(dst, `{"content":"","reasoning_content":""}`...)
+	}
+	return append(dst, "{}"...)
+}
+
+// appendPiece is the delta of one token. first: the choice has no opening chunk, its first delta carries the role.
 func (s *shape) appendPiece(dst []byte, p *piece, c *call, first bool) []byte {
 	if s.legacy {
 		dst = append(dst, '"')
@@ -171,10 +202,10 @@ func (s *shape) appendPiece(dst []byte, p *piece, c *call, first bool) []byte {
 		return append(dst, '"')
 	}
 	dst = append(dst, '{')
-	if first {
+	if first || s.p.roles == roleEach {
 		dst = append(dst, `"role":"assistant",`...)
 	}
-	sgl := s.p.name == "sglang"
+	sgl, trt := s.p.family == "sglang", s.p.family == "trtllm"
 	switch p.kind {
 	case pieceText:
 		if sgl {
@@ -183,14 +214,17 @@ func (s *shape) appendPiece(dst []byte, p *piece, c *call, first bool) []byte {
 		dst = append(dst, `"content":"`...)
 		dst = append(dst, p.esc...)
 		dst = append(dst, '"')
-		if sgl {
+		switch {
+		case sgl:
 			dst = append(dst, `,"reasoning_content":null,"tool_calls":null`...)
+		case trt:
+			dst = append(dst, `,"reasoning_content":""`...)
 		}
 	case pieceThought:
 		switch {
 		case sgl:
 			dst = append(dst, `"role":null,"content":null,`...)
-		case s.p.name == "ollama":
+		case s.p.family == "ollama" || trt:
 			dst = append(dst, `"content":"",`...)
 		}
 		dst = append(dst, '"')
@@ -205,7 +239,9 @@ func (s *shape) appendPiece(dst []byte, p *piece, c *call, first bool) []byte {
 		switch {
 		case sgl:
 			dst = append(dst, `"role":null,"content":null,"reasoning_content":null,`...)
-		case s.p.name == "ollama":
+		case trt:
+			dst = append(dst, `"content":"","reasoning_content":"",`...)
+		case s.p.family == "ollama":
 			dst = append(dst, `"content":"",`...)
 		}
 		dst = append(dst, `"tool_calls":[`...)
@@ -223,12 +259,22 @@ func (s *shape) appendCallPiece(dst []byte, p *piece, c *call) []byte {
 	}
 	dst = append(dst, '{')
 	if p.kind == pieceArgs {
-		index()
-		dst = append(dst, `"function":{"arguments":"`...)
+		switch s.p.family {
+		case "trtllm":
+			dst = append(dst, `"type":"function",`...)
+			index()
+			dst = append(dst, `"function":{"arguments":"`...)
+		case "tgi":
+			index()
+			dst = append(dst, `"id":"0","type":"function","function":{"name":null,"arguments":"`...)
+		default:
+			index()
+			dst = append(dst, `"function":{"arguments":"`...)
+		}
 		dst = append(dst, p.esc...)
 		return append(dst, `"}}`...)
 	}
-	if s.p.name == "vllm" || s.p.name == "ollama" {
+	if s.p.is("vllm ollama trtllm") {
 		dst = append(dst, `"id":`...)
 		dst = appendString(dst, c.id)
 		dst = append(dst, ',')
@@ -245,7 +291,7 @@ func (s *shape) appendCallPiece(dst []byte, p *piece, c *call) []byte {
 	case p.kind == pieceWhole:
 		dst = append(dst, `,"arguments":`...)
 		dst = appendString(dst, c.args)
-	case s.p.name != "vllm":
+	case s.p.family != "vllm":
 		dst = append(dst, `,"arguments":"`...)
 		dst = append(dst, p.esc...)
 		dst = append(dst, '"')
@@ -262,8 +308,8 @@ func (p *profile) appendUsage(dst []byte, prompt, completion, cached, reasoning 
 	num(`{"prompt_tokens":`, prompt)
 	num(`,"total_tokens":`, prompt+completion)
 	num(`,"completion_tokens":`, completion)
-	switch p.name {
-	case "ollama":
+	switch p.family {
+	case "ollama", "tgi", "lmstudio":
 		return append(dst, '}')
 	case "sglang":
 		if cached > 0 {
@@ -277,7 +323,7 @@ func (p *profile) appendUsage(dst []byte, prompt, completion, cached, reasoning 
 	}
 	num(`,"prompt_tokens_details":{"cached_tokens":`, cached)
 	dst = append(dst, '}')
-	if p.name != "llamacpp" {
+	if !p.is("llamacpp trtllm") {
 		num(`,"completion_tokens_details":{"reasoning_tokens":`, reasoning)
 		dst = append(dst, '}')
 	}

@@ -8,9 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// each runs a test for every profile.
+// each runs a test for every profile that writes text.
 func each(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	for _, p := range Profiles() {
+		if !profiles[p].does("chat") {
+			continue
+		}
 		t.Run(p, func(t *testing.T) {
 			t.Parallel()
 			f(t, start(t, Options{Profile: p, Record: true}), p)
@@ -103,10 +106,30 @@ func TestStreamBytes(t *testing.T) {
 			`{"id":"ID","object":"chat.completion.chunk","created":1,"model":"sim","system_fingerprint":"fp_ollama","choices":[],"usage":{"prompt_tokens":5,"total_tokens":6,"completion_tokens":1}}`,
 			`[DONE]`,
 		},
+		"tgi": {
+			`{"id":"","object":"chat.completion.chunk","created":1,"model":"sim","system_fingerprint":"0.0.0-sim","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"},"logprobs":null,"finish_reason":null}],"usage":null}`,
+			`{"id":"","object":"chat.completion.chunk","created":1,"model":"sim","system_fingerprint":"0.0.0-sim","choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":"stop"}],"usage":null}`,
+			`{"id":"","object":"chat.completion.chunk","created":1,"model":"sim","system_fingerprint":"0.0.0-sim","choices":[],"usage":{"prompt_tokens":5,"total_tokens":6,"completion_tokens":1}}`,
+			`[DONE]`,
+		},
+		"trtllm": {
+			`{"id":"ID","object":"chat.completion.chunk","created":1,"model":"other","choices":[{"index":0,"delta":{"role":"assistant"}}]}`,
+			`{"id":"ID","object":"chat.completion.chunk","created":1,"model":"other","choices":[{"index":0,"delta":{"content":"Hi","reasoning_content":""}}]}`,
+			`{"id":"ID","object":"chat.completion.chunk","created":1,"model":"other","choices":[{"index":0,"delta":{"content":"","reasoning_content":""},"finish_reason":"stop"}]}`,
+			`{"id":"ID","object":"chat.completion.chunk","created":1,"model":"other","choices":[],"usage":{"prompt_tokens":5,"total_tokens":6,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}}`,
+			`[DONE]`,
+		},
+		"lmstudio": {
+			`{"id":"ID","object":"chat.completion.chunk","created":1,"model":"sim","system_fingerprint":"sim","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"},"logprobs":null,"finish_reason":null}]}`,
+			`{"id":"ID","object":"chat.completion.chunk","created":1,"model":"sim","system_fingerprint":"sim","choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]}`,
+			`{"id":"ID","object":"chat.completion.chunk","created":1,"model":"sim","system_fingerprint":"sim","choices":[],"usage":{"prompt_tokens":5,"total_tokens":6,"completion_tokens":1}}`,
+			`[DONE]`,
+		},
 	}
+	want["vllm-omni"], want["llamacpp-router"] = want["vllm"], want["llamacpp"]
 	each(t, func(t *testing.T, e *Engine, profile string) {
 		body := chatBody("hi", `,"stream":true,"stream_options":{"include_usage":true},"sim":{"text":"Hi"}`)
-		if profile == "sglang" || profile == "llamacpp" { // one echoes what was asked, the other names its own
+		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" { // some echo what was asked, others name their own
 			body = strings.Replace(body, `"model":"sim"`, `"model":"other"`, 1)
 		}
 		_, got := ask(t, e, body)
@@ -114,7 +137,7 @@ func TestStreamBytes(t *testing.T) {
 		for i, ev := range evs {
 			var w wireChunk
 			if json.Unmarshal([]byte(ev), &w) == nil {
-				ev = strings.Replace(ev, w.ID, "ID", 1)
+				ev = strings.Replace(ev, `"id":"`+w.ID+`"`, map[bool]string{true: `"id":"ID"`, false: `"id":""`}[w.ID != ""], 1)
 			}
 			ev = strings.Replace(ev, fmt.Sprintf(`"created":%d`, w.Created), `"created":1`, 1)
 			if at := strings.Index(ev, `"timings":{`); at >= 0 {
@@ -193,7 +216,7 @@ func TestTools(t *testing.T) {
 	each(t, func(t *testing.T, e *Engine, profile string) {
 		_, body := ask(t, e, chatBody("hi", weather))
 		first := plainOf(t, body)
-		if c := first.Calls[0]; len(first.Calls) != 1 || c.Name != "get_time" || c.Args != "{}" || c.ID == "" || first.Finish[0] != "tool_calls" || first.Text[0] != "" {
+		if c := first.Calls[0]; len(first.Calls) != 1 || c.Name != "get_time" || c.Args != "{}" || c.ID == "" || first.Finish[0] != finishOfCalls(profile) || first.Text[0] != "" {
 			t.Errorf("first tool: %s", body)
 		}
 		named := `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`
@@ -216,8 +239,8 @@ func TestTools(t *testing.T) {
 			if err := d.Decode(&args); err != nil || args.City == "" || args.Days < 3 || args.Days > 5 || len(args.Tags) != 1 || args.Deep.On == nil || (args.Unit != "C" && args.Unit != "F") {
 				t.Errorf("arguments %q: %v", got.Calls[0].Args, err)
 			}
-			want := "tool_calls"
-			if profile == "vllm" {
+			want := finishOfCalls(profile)
+			if strings.HasPrefix(profile, "vllm") { // it was named
 				want = "stop"
 			}
 			if got.Finish[0] != want {
@@ -240,10 +263,18 @@ func TestTools(t *testing.T) {
 			t.Errorf("after a result: %s", body)
 		}
 		_, body = ask(t, e, chatBody("hi", weather+`,"tool_choice":"required","max_tokens":2,"sim":{"tool_calls":3}`))
-		if profile != "ollama" && plainOf(t, body).Finish[0] != "length" {
+		if profile != "ollama" && profile != "tgi" && plainOf(t, body).Finish[0] != "length" {
 			t.Errorf("cut: %s", body)
 		}
 	})
+}
+
+// finishOfCalls is the finish_reason of an answer that calls tools.
+func finishOfCalls(profile string) string {
+	if profile == "tgi" {
+		return "stop"
+	}
+	return "tool_calls"
 }
 
 func TestReasoningMember(t *testing.T) {
@@ -303,6 +334,17 @@ func TestErrors(t *testing.T) {
 		{"ollama", `{"model":"none","messages":[{"role":"user","content":"x"}]}`, "404", `model 'none' not found`},
 		{"sglang", long, "400", `{"object":"error","message":"Requested token count exceeds the model's maximum context length of 500 tokens.`},
 		{"openai", long, "400", `"code":"context_length_exceeded"`},
+		{"tgi", long, "422", `{"error":"Input validation error: ` + "`inputs`" + ` must have less than 500 tokens. Given: 1005","error_type":"validation"}`},
+		{"tgi", chatBody(strings.Repeat("a", 4000), `,"stream":true`), "200", `data:{"error":{"message":"Input validation error: ` + "`inputs`" + ` must have less than 500 tokens. Given: 1005","http_status_code":422}}` + "\n\ndata:[DONE]\n\n"},
+		{"tgi", `{"model":"sim",`, "400", `Failed to parse the request body as JSON`},
+		{"tgi", `{"messages":[{"role":"boss","content":"x"}]}`, "422", `"error_type":"validation"`},
+		{"tgi", `{"model":"whatever","messages":[{"role":"user","content":"x"}]}`, "200", `"model":"sim"`},
+		{"trtllm", long, "400", `{"object":"error","message":"` + "`default_max_tokens` (-505) must be greater than 0, `default_max_tokens` (-505) = max_seq_len (500) - `splited_prompt_len` (1005) - `query_token_len` (0)" + `","type":"BadRequestError","param":null,"code":400}`},
+		{"lmstudio", long, "400", `{"error":"The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 1005>= n_ctx: 500).`},
+		{"lmstudio", chatBody(strings.Repeat("a", 4000), `,"stream":true`), "200", "event: error\ndata: {\"error\":{\"message\":\"The number of tokens"},
+		{"lmstudio", `{"model":"none","messages":[{"role":"user","content":"x"}]}`, "404", `"code":"model_not_found"`},
+		{"llamacpp-router", `{"model":"none","messages":[{"role":"user","content":"x"}]}`, "400", `{"error":{"code":400,"message":"model 'none' not found","type":"invalid_request_error"}}`},
+		{"llamacpp-router", `{"messages":[{"role":"user","content":"x"}]}`, "400", `model name is missing from the request`},
 	}
 	engines := map[string]*Engine{}
 	for _, c := range cases {
@@ -332,18 +374,23 @@ func TestFull(t *testing.T) {
 	for profile, want := range map[string]string{
 		"vllm": `"ServiceUnavailableError"`, "sglang": `"The request queue is full."`, "llamacpp": `"no slot available"`,
 		"ollama": `server busy, please try again.  maximum pending requests exceeded`, "openai": `overloaded`,
+		"tgi": `Model is overloaded`, "trtllm": `maximum number of queued requests`, "lmstudio": `maximum number of queued requests`,
 	} {
+		status := 503
+		if profile == "tgi" {
+			status = 429
+		}
 		e := start(t, Options{Profile: profile, Slots: 1, NoQueue: true})
 		c := dial(t, e)
 		c.post("/v1/chat/completions", chatBody("hi", `,"sim":{"ttft_ms":60000}`))
 		eventually(t, "busy", func() bool { return e.Stats().Running == 1 })
 		for _, stream := range []string{"", `,"stream":true`} {
 			resp, body := ask(t, e, chatBody("hi", stream))
-			inBand := profile == "sglang" && stream != ""
-			if (resp.StatusCode != 503) != inBand || !strings.Contains(body, want) {
+			inBand := (profile == "sglang" || profile == "tgi") && stream != ""
+			if (resp.StatusCode != status) != inBand || !strings.Contains(body, want) {
 				t.Errorf("%s: %s %s", profile, resp.Status, body)
 			}
-			if inBand && !strings.HasPrefix(body, `data: {"error":{`) {
+			if inBand && !strings.HasPrefix(strings.Replace(body, "data:{", "data: {", 1), `data: {"error":{`) {
 				t.Errorf("%s", body)
 			}
 		}
@@ -351,13 +398,13 @@ func TestFull(t *testing.T) {
 }
 
 func TestAuth(t *testing.T) {
-	open := map[string]string{"vllm": "/metrics", "llamacpp": "/health", "sglang": "/health", "openai": "/health"}
+	open := map[string]string{"vllm": "/metrics", "llamacpp": "/health", "sglang": "/health", "openai": "/health", "tgi": "/info"}
 	each(t, func(t *testing.T, _ *Engine, profile string) {
 		e := start(t, Options{Profile: profile, APIKey: "k"})
 		e.p.health = 0
 		resp, _ := ask(t, e, chatBody("hi", ""))
 		want := 401
-		if profile == "ollama" {
+		if profile == "ollama" || profile == "trtllm" {
 			want = 200
 		}
 		if resp.StatusCode != want {

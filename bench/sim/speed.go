@@ -47,11 +47,19 @@ func (o *Options) SetSpeed(name string) error {
 		o.Jitter = cmp.Or(o.Jitter, s.jitter)
 		o.BatchCost = cmp.Or(o.BatchCost, s.batch)
 		o.Latency = cmp.Or(o.Latency, s.latency)
-		o.Slots = cmp.Or(o.Slots, s.slots)
+		o.Slots = cmp.Or(o.Slots, o.ownSlots(), s.slots)
 		o.KVTokens = cmp.Or(o.KVTokens, s.kv)
 		return nil
 	}
 	return fmt.Errorf("unknown speed %q: want one of %s", name, strings.Join(Speeds(), ", "))
+}
+
+// ownSlots is how many requests the engine runs at once whatever it runs on; 0: as many as the machine can.
+func (o *Options) ownSlots() int {
+	if p := profiles[o.Profile]; p != nil {
+		return p.slots
+	}
+	return 0
 }
 
 func speedsText() string {

@@ -19,7 +19,7 @@ func (a *answer) streamed() {
 	if x.t.usage == usageEvery {
 		a.q.usageEach = true
 	}
-	a.s.nullUsage = x.p.name == "sglang" || x.p.name == "openai" && a.q.usage
+	a.s.nullUsage = x.p.is("sglang tgi") || x.p.family == "openai" && a.q.usage
 	x.content = func(text string) []byte {
 		if a.voice != nil {
 			return []byte(`{"type":"ping"}`)
@@ -81,10 +81,10 @@ func (a *answer) step(i int, c *script) bool {
 	}
 	first := !c.opened
 	x.join(x.p.joins)
-	if x.p.name == "sglang" {
+	if x.p.family == "sglang" {
 		a.s.created = x.now()
 	}
-	if first && !a.s.legacy && x.p.name != "ollama" {
+	if first && !a.s.legacy && x.p.roles == roleAlone {
 		c.opened = true
 		x.delta = a.s.appendRole(x.delta[:0])
 		if !a.send(&chunk{index: i, delta: x.delta}) {
@@ -107,6 +107,10 @@ func (a *answer) step(i int, c *script) bool {
 			if a.q.logprobs && p.kind == pieceText {
 				one.logprobs = a.logprobs([]word{p.word})
 			}
+			if x.p.family == "tgi" && c.left == 0 && c.finish == "length" && !x.t.noFinish { // no end of text, so no chunk of its own
+				c.closed, one.finish = true, c.finish
+				return a.send(&one)
+			}
 			if !a.send(&one) {
 				return false
 			}
@@ -121,17 +125,9 @@ func (a *answer) step(i int, c *script) bool {
 		return true
 	}
 	x.join(x.p.joins) // with the usage chunk, if this choice is the last
-	x.delta = append(x.delta[:0], "{}"...)
-	switch {
-	case a.s.legacy:
-		x.delta = append(x.delta[:0], `""`...)
-	case x.p.name == "vllm":
-		x.delta = append(x.delta[:0], `{"content":""}`...)
-	case x.p.name == "sglang":
-		x.delta = append(x.delta[:0], `{"role":null,"content":null,"reasoning_content":null,"tool_calls":null}`...)
-	}
+	x.delta = a.s.appendEnd(x.delta[:0])
 	end := chunk{index: i, delta: x.delta, finish: c.finish, stopped: c.stopped}
-	if x.p.name == "llamacpp" {
+	if x.p.family == "llamacpp" {
 		end.timings = a.timings()
 	}
 	if x.t.usage == usageOnFinish && a.over() {
@@ -174,7 +170,7 @@ func (a *answer) conclude() {
 	if usage && !x.t.noFinish && !x.event(a.s.appendUsageChunk(nil, a.usage())) {
 		return
 	}
-	if x.p.name == "llamacpp" { // [DONE] has a chunk of its own there
+	if x.p.family == "llamacpp" { // [DONE] has a chunk of its own there
 		x.join(false)
 	}
 	if !x.t.noDone && !x.event(doneMark) {

@@ -195,7 +195,7 @@ func (x *exchange) streamError(a apiError, done bool) {
 	if native {
 		x.name, done = "error", false
 	} else {
-		body = x.p.appendStreamError(nil, a)
+		x.name, body = x.p.errorEvent, x.p.appendStreamError(nil, a)
 	}
 	x.emit(body)
 	x.name = ""

@@ -53,13 +53,13 @@ func TestTranscriptions(t *testing.T) {
 // whisper.cpp has a path, a text type and errors of its own.
 func TestTranscriptions_Whisper(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{Record: true, Profile: "openai"}}, config: `
+	p := start(t, setup{engines: []sim.Options{{Record: true, Profile: "whisper"}}, config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: whisper }]
 models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0 }] }]
 `})
-	r := p.upload(transcriptions, text("model", "ears"), text("response_format", "text"), wav("x")).wantStatus(200)
+	r := p.upload(transcriptions, text("model", "ears"), text("response_format", "text"), wav("RIFF")).wantStatus(200)
 	if ct := r.header.Get("Content-Type"); ct != "text/plain" {
 		t.Errorf("Content-Type %q", ct)
 	}
@@ -70,6 +70,7 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0 }
 	if e.Param == nil || *e.Param != "stream" {
 		t.Errorf("param %v", e.Param)
 	}
+	p.upload(transcriptions, text("model", "ears"), wav("no sound")).wantStatus(400)
 	if s := p.get("/v1/models").body; !strings.Contains(s, `"total_concurrency":1,`) {
 		t.Errorf("whisper is not one at a time: %s", s)
 	}

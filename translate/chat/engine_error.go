@@ -217,6 +217,9 @@ func (e *EngineError) settle(status int) {
 	if status < 400 {
 		status = e.Status
 	}
+	if status == 0 && containsAny(lower, overloadTexts) {
+		e.Status, status = 429, 429
+	}
 	switch status {
 	case 400, 413, 422:
 		e.ClientFault = true
@@ -236,7 +239,7 @@ var clientTypes = map[string]bool{
 }
 
 // clientTexts are what engines say with status 500 or 501, and a type that says nothing, about a mistake in the request.
-// All but the last two were seen with llama.cpp server and, passed on, with Ollama.
+// All but the last four were seen with llama.cpp server and, passed on, with Ollama.
 var clientTexts = []string{
 	"failed to parse tools",
 	"failed to parse messages",
@@ -246,7 +249,13 @@ var clientTexts = []string{
 	"does not support image input",
 	"does not support audio input",
 	"does not support tools",
+	"input validation error", // TGI, in a stream
+	"template error: ",       // TGI, in a stream
 }
+
+// overloadTexts are what engines say inside of a stream, without a status that means anything, when they have no room. TGI opens
+// a stream before it looks for a place, and gives every error in it the number 422.
+var overloadTexts = []string{"model is overloaded"}
 
 func containsAny(s string, list []string) bool {
 	for _, part := range list {
@@ -266,6 +275,8 @@ var overflowTexts = []string{
 	"`inputs` tokens + `max_new_tokens` must",  // TGI
 	"`inputs` must have less than",             // TGI
 	"should not exceed max_input_len",          // TensorRT-LLM
+	"should not exceed max_seq_len",            // TensorRT-LLM
+	"must be greater than 0, `default_max_tok", // TensorRT-LLM: what is left for the answer is below nothing
 	"greater than the context length",          // LM Studio
 	"prompt is too long",                       // Anthropic's wording
 	"loaded with context length of only",       // LM Studio
@@ -285,12 +296,13 @@ func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
 var (
 	maxMarks = []string{
 		"maximum context length is only ", "maximum context length is ", "maximum context length of ", "context length is only ", "context length (",
-		"available context size (", "maximum model length of ", "context length of only ", "context length of ", "must be <= ",
-		"must have less than ", "max_input_len ", "tokens > ",
+		"available context size (", "n_ctx: ", "maximum model length of ", "context length of only ", "context length of ", "must be <= ",
+		"must have less than ", "max_input_len ", "max_seq_len (", "tokens > ",
 	}
 	promptMarks = []string{
 		"request (", "your request has ", "requested a total of ", "you requested ", "(length ", "the input (", "given: ", "you passed ",
 		"prompt length ", "keep the first ", "prompt contains at least ", "for a total of at least ", "too long: ",
+		"prompt length (", "n_keep: ", "splited_prompt_len` (",
 	}
 )
 

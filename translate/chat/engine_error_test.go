@@ -111,6 +111,19 @@ func TestParseEngineError(t *testing.T) {
 			"{\"error\":\"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 100 `max_new_tokens`\",\"error_type\":\"validation\"}",
 			EngineError{Type: "validation", Message: "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 100 `max_new_tokens`", ContextOverflow: true, ContextPrompt: 5000, ContextMax: 4096, ClientFault: true},
 		},
+		{
+			"trtllm", 400, "",
+			"{\"object\":\"error\",\"message\":\"`default_max_tokens` (-152) must be greater than 0, `default_max_tokens` (-152) = max_seq_len (8192) - `splited_prompt_len` (8344) - `query_token_len` (0)\",\"type\":\"BadRequestError\",\"param\":null,\"code\":400}",
+			EngineError{Status: 400, Type: "BadRequestError", Message: "`default_max_tokens` (-152) must be greater than 0, `default_max_tokens` (-152) = max_seq_len (8192) - `splited_prompt_len` (8344) - `query_token_len` (0)", ContextOverflow: true, ContextPrompt: 8344, ContextMax: 8192, ClientFault: true},
+		},
+		{
+			"trtllm, an answer too long", 400, "", `{"object":"error","message":"The sum of prompt length (4000) and query length (0) max_tokens (2048) should not exceed max_seq_len (4096)","code":400}`,
+			EngineError{Status: 400, Message: "The sum of prompt length (4000) and query length (0) max_tokens (2048) should not exceed max_seq_len (4096)", ContextOverflow: true, ClientFault: true},
+		},
+		{
+			"lm studio", 400, "", `{"error":"The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 13055>= n_ctx: 4096). Try to load the model with a larger context length, or provide a shorter input."}`,
+			EngineError{Message: "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 13055>= n_ctx: 4096). Try to load the model with a larger context length, or provide a shorter input.", ContextOverflow: true, ContextPrompt: 13055, ContextMax: 4096, ClientFault: true},
+		},
 		{"tgi overloaded", 429, "", `{"error":"Model is overloaded","error_type":"overloaded"}`, EngineError{Type: "overloaded", Message: "Model is overloaded"}},
 		{"openai", 400, "", `{"error":{"message":"too long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, EngineError{Type: "invalid_request_error", Code: "context_length_exceeded", Message: "too long", ContextOverflow: true, ClientFault: true}},
 
@@ -123,6 +136,9 @@ func TestParseEngineError(t *testing.T) {
 		{"event", 0, "", `{"error":{"message":"queue is full","code":503}}`, EngineError{Status: 503, Message: "queue is full"}},
 		{"event digits", 0, "", `{"error":{"message":"x","code":"429"}}`, EngineError{Status: 429, Message: "x"}},
 		{"event no status", 0, "", `{"error":{"message":"x","type":"BadRequestError","code":7}}`, EngineError{Type: "BadRequestError", Message: "x", ClientFault: true}},
+		{"tgi overloaded in a stream", 0, "", `{"error":{"message":"Model is overloaded","http_status_code":422}}`, EngineError{Status: 429, Message: "Model is overloaded"}},
+		{"tgi refusal in a stream", 0, "", `{"error":{"message":"Input validation error: tool_choice","http_status_code":422}}`, EngineError{Message: "Input validation error: tool_choice", ClientFault: true}},
+		{"tgi failure in a stream", 0, "", `{"error":{"message":"Request failed during generation: CUDA","http_status_code":422}}`, EngineError{Message: "Request failed during generation: CUDA"}},
 		{"event text", 0, "", `it broke`, EngineError{Message: "it broke"}},
 
 		// Hostile.

@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+)
+
+// pageInfo is Text Generation Inference's description of itself.
+func (e *Engine) pageInfo(x *exchange) {
+	_, limit := e.slots.room()
+	model, _ := e.served("")
+	o := members{'{'}
+	o.str("model_id", model)
+	o.raw("model_sha", "null")
+	o.raw("model_pipeline_tag", `"text-generation"`)
+	o.num("max_concurrent_requests", limit)
+	o.num("max_best_of", 2)
+	o.num("max_stop_sequences", 4)
+	o.num("max_input_tokens", e.o.MaxModelLen-1)
+	o.num("max_total_tokens", e.o.MaxModelLen)
+	o.num("validation_workers", 2)
+	o.num("max_client_batch_size", 4)
+	o.str("router", "text-generation-router")
+	o.str("version", "0.0.0+sim")
+	o.raw("sha", "null")
+	o.raw("docker_label", "null")
+	x.json(200, append(o, '}'))
+}
+
+// pageIterations is trtllm-serve's /metrics: what has happened since somebody last asked, and nothing the second time.
+func (e *Engine) pageIterations(x *exchange) {
+	running, waiting, _ := e.slots.load()
+	used, _ := e.slots.room()
+	said := e.counters.generated.Load()
+	if said == e.iterations.Swap(said) && running == 0 {
+		x.json(200, []byte("[]"))
+		return
+	}
+	x.json(200, fmt.Appendf(nil, `[{"iter":%d,"iterLatencyMS":7.0,"numActiveRequests":%d,"numQueuedRequests":%d,"kvCacheStats":{"maxNumBlocks":%d,"usedNumBlocks":%d,"tokensPerBlock":%d,"cacheHitRate":%.4f}}]`,
+		said, running, waiting, e.kvSize()/blockTokens, used/blockTokens, blockTokens, e.hitRate()))
+}
+
+// pageStudioModels is LM Studio's own list of models, old and new. A model is loaded once it has been asked for.
+func (e *Engine) pageStudioModels(x *exchange) {
+	old := x.req.path == "/api/v0/models"
+	b := []byte(`{"models":[`)
+	if old {
+		b = []byte(`{"object":"list","data":[`)
+	}
+	for i, n := range *e.models.Load() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		loaded := e.loaded.has(n)
+		o := append(members(b), '{')
+		if old {
+			o.str("id", n)
+			o.str("object", "model")
+			o.str("type", "vlm")
+			o.str("publisher", "sim")
+			o.str("arch", "sim")
+			o.str("compatibility_type", "gguf")
+			o.str("quantization", "Q4_K_M")
+			o.str("state", map[bool]string{true: "loaded", false: "not-loaded"}[loaded])
+			o.num("max_context_length", e.o.MaxModelLen)
+			if loaded {
+				o.num("loaded_context_length", e.o.MaxModelLen)
+			}
+		} else {
+			o.str("type", "llm")
+			o.str("key", n)
+			o.str("display_name", n)
+			o.raw("loaded_instances", "[")
+			if loaded {
+				o = append(o, '{')
+				o.str("id", n)
+				o.raw("config", fmt.Sprintf(`{"context_length":%d}`, e.o.MaxModelLen))
+				o = append(o, '}')
+			}
+			o = append(o, ']')
+			o.num("max_context_length", e.o.MaxModelLen)
+			o.raw("capabilities", `{"vision":true,"trained_for_tool_use":true}`)
+		}
+		b = append(o, '}')
+	}
+	x.json(200, append(b, "]}"...))
+}
+
+// pageRouterModels is the list of llama.cpp's router: what is loaded, and the command line of each child with its paths.
+func (e *Engine) pageRouterModels(x *exchange) {
+	b := []byte(`{"data":[`)
+	for i, n := range *e.models.Load() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		state, meta := "unloaded", ""
+		if e.loaded.has(n) {
+			state, meta = "loaded", fmt.Sprintf(`,"meta":%s`, e.llamaMeta())
+		}
+		o := append(members(b), '{')
+		o.str("id", n)
+		o.raw("aliases", "[]")
+		o.raw("tags", "[]")
+		o.str("object", "model")
+		o.str("owned_by", "llamacpp")
+		o.num("created", int(e.started.Unix()))
+		o.raw("status", "{")
+		o.str("value", state)
+		o.raw("args", `["/usr/bin/llama-server","--model",`)
+		o = append(appendString(o, LeakedPath+"/"+n+".gguf"), ']')
+		o.str("preset", "["+n+"]\nmodel = "+LeakedPath+"/"+n+".gguf\n\n")
+		o = append(o, '}')
+		o.raw("architecture", llamaArchitecture)
+		o.str("source", "models_dir")
+		o.raw("can_remove", "false")
+		o.num("context_length", e.o.MaxModelLen)
+		b = append(append(o, meta...), '}')
+	}
+	x.json(200, append(b, `],"object":"list"}`...))
+}
+
+// pageRouterProps: the router describes itself, and a model only by name.
+func (e *Engine) pageRouterProps(x *exchange) {
+	if x.req.queried("model") != "" {
+		e.ofModel(x, (*Engine).pageProps)
+		return
+	}
+	x.json(200, []byte(`{"role":"router","max_instances":1,"models_autoload":true,"model_alias":"llama-server","model_path":"none","default_generation_settings":{"params":null,"n_ctx":0},"ui_settings":{},"build_info":"b11669-sim","cors_proxy_enabled":false}`))
+}
+
+func (e *Engine) pageRouterMetrics(x *exchange) { e.ofModel(x, (*Engine).pageMetrics) }
+func (e *Engine) pageRouterSlots(x *exchange)   { e.ofModel(x, (*Engine).pageSlots) }
+
+// ofModel shows a page of the child that the query names.
+func (e *Engine) ofModel(x *exchange, page func(*Engine, *exchange)) {
+	name := x.req.queried("model")
+	if name == "" {
+		x.fail(apiError{status: 400, message: "model name is missing from the request"})
+		return
+	}
+	if _, ok := e.served(name); !ok {
+		x.fail(x.p.unknownModelError(name))
+		return
+	}
+	page(e, x)
+}
+
+// routerLoad loads or unloads a model by hand.
+func (e *Engine) routerLoad(x *exchange) {
+	p := parsers.Get()
+	defer parsers.Put(p)
+	v, err := parseJSON(p, x.req.body)
+	if err != nil {
+		x.fail(*err)
+		return
+	}
+	name := string(v.GetStringBytes("model"))
+	if _, ok := e.served(name); !ok {
+		x.fail(x.p.unknownModelError(name))
+		return
+	}
+	load, was := x.req.path == "/models/load", e.loaded.has(name)
+	switch {
+	case load && was:
+		x.fail(apiError{status: 400, message: "model is already running"})
+		return
+	case !load && !was:
+		x.fail(apiError{status: 400, message: "model is not running"})
+		return
+	case load:
+		e.loaded.add(name)
+	default:
+		e.loaded.drop(name)
+	}
+	x.json(200, []byte(`{"success":true}`))
+}
+
+// loadTime is how long an engine that loads on demand takes for a model that was not asked for before. The recorded router
+// took as long for a tiny one.
+const loadTime = 50 * time.Millisecond

@@ -1,0 +1,193 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	sampleRate = 24000
+	wordTime   = 60 * time.Millisecond // of speech
+)
+
+// speech answers POST /v1/audio/speech with a sine tone, a piece of it for every word, its pitch depending on the voice.
+func (e *Engine) speech(x *exchange) {
+	p := parsers.Get()
+	defer parsers.Put(p)
+	v, q, ok := e.smallRequest(x, p)
+	if !ok {
+		return
+	}
+	input := string(v.GetStringBytes("input"))
+	if input == "" {
+		x.fail(*invalid("input", "Field required: input"))
+		return
+	}
+	if err := e.p.checkVoice(string(v.GetStringBytes("voice"))); err != nil {
+		x.fail(*err)
+		return
+	}
+	speed := 1.0
+	if s := v.Get("speed"); s != nil {
+		if speed = s.GetFloat64(); speed < 0.25 || speed > 4 {
+			x.fail(*invalid("speed", "speed must be in [0.25, 4.0]"))
+			return
+		}
+	}
+	format := string(v.GetStringBytes("response_format"))
+	if format == "" {
+		format = "wav"
+		if e.p.is("kokoro speaches") {
+			format = "mp3"
+		}
+	}
+	ctype := map[string]string{"wav": "audio/wav", "pcm": "audio/pcm", "mp3": "audio/mpeg"}[format]
+	if ctype == "" { // real ones know more; this is what a sine wave can be written as
+		x.fail(*invalid("response_format", "Unsupported response_format: %s", format))
+		return
+	}
+	whole := e.p.family == "kokoro" && v.Get("stream") != nil && !v.GetBool("stream")
+	if e.p.family == "kokoro" {
+		x.t.lines = append(x.t.lines, "content-disposition: attachment; filename=speech."+format+"\r\ncache-control: no-cache\r\n"...)
+		if !whole {
+			x.t.lines = append(x.t.lines, "x-accel-buffering: no\r\n"...)
+		}
+	}
+	q.prompt.addString(input)
+	voice := hash64(1, v.GetStringBytes("voice"))
+	sse := string(v.GetStringBytes("stream_format")) == "sse" && e.p.family != "kokoro"
+	x.free()
+
+	q.stream = true // it is cancelled like one
+	a := &answer{e: e, x: x, q: q, prompt: q.prompt.tokens(), limit: 1}
+	defer a.release()
+	if !a.enter() || !a.prefill() {
+		return
+	}
+	t := tone{step: 2 * math.Pi * float64(180+voice%240) / sampleRate}
+	samples := int(wordTime.Seconds() * sampleRate / speed)
+	words := len(strings.Fields(input))
+	piece := func() []byte {
+		if format == "mp3" {
+			return silentFrames(max(1, samples/1152))
+		}
+		return t.next(samples)
+	}
+	var opening []byte
+	if format == "wav" && !sse {
+		opening = wavHeader()
+	}
+	if whole {
+		if gap := a.gap(); gap > 0 && !x.pause(time.Duration(words)*gap) {
+			return
+		}
+		for range words {
+			opening = append(opening, piece()...)
+		}
+		a.say(words)
+		a.release()
+		x.reply(200, ctype, opening)
+		return
+	}
+	if sse {
+		x.sse()
+	} else {
+		x.head(200, ctype, -1)
+	}
+	x.put(opening)
+	due := time.Now()
+	for i := range words {
+		sound := piece()
+		if i > 0 {
+			gap := a.gap()
+			due = due.Add(gap)
+			if gap > 0 && (!x.flush() || !x.pauseUntil(due)) || !a.keep(&due) {
+				return
+			}
+		}
+		a.say(1)
+		if sse {
+			if !x.event([]byte(`{"type":"speech.audio.delta","audio":"` + base64.StdEncoding.EncodeToString(sound) + `"}`)) {
+				return
+			}
+			continue
+		}
+		if !x.incidents() {
+			return
+		}
+		x.events++
+		x.put(sound)
+		if len(x.out) > 32<<10 && !x.flush() {
+			return
+		}
+	}
+	if sse && !x.event(fmt.Appendf(nil, `{"type":"speech.audio.done","usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}`, a.prompt, a.spoken, a.prompt+a.spoken)) {
+		return
+	}
+	if !x.incidents() {
+		return
+	}
+	a.release()
+	x.finish()
+}
+
+// checkVoice refuses a voice that the engine does not have. Only Kokoro's list is known; its server maps OpenAI's names to it.
+func (p *profile) checkVoice(name string) *apiError {
+	if p.family != "kokoro" || name == "" || slices.Contains(openaiVoices, name) || slices.Contains(kokoroVoices, name) {
+		return nil
+	}
+	return &apiError{
+		status: 400, code: "validation_error", kind: "invalid_request_error",
+		message: "Voice '" + name + "' not found. Available voices: " + strings.Join(kokoroVoices, ", "),
+	}
+}
+
+var (
+	openaiVoices = []string{"alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse"}
+	kokoroVoices = []string{"af_alloy", "af_bella", "af_heart", "af_sky", "am_adam", "am_echo", "bf_emma", "bm_george"}
+)
+
+// pageVoices is Kokoro's list.
+func (e *Engine) pageVoices(x *exchange) {
+	b := []byte(`{"voices":[`)
+	for i, v := range kokoroVoices {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, v)
+	}
+	x.json(200, append(b, "]}"...))
+}
+
+// wavHeader is the head of a WAV file whose length nobody knows yet: 16 bit, one channel.
+func wavHeader() []byte {
+	b := append([]byte(nil), "RIFF\xff\xff\xff\xffWAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00"...)
+	b = binary.LittleEndian.AppendUint32(b, sampleRate)
+	b = binary.LittleEndian.AppendUint32(b, 2*sampleRate)
+	return append(b, "\x02\x00\x10\x00data\xff\xff\xff\xff"...)
+}
+
+// tone is a sine wave that goes on from piece to piece.
+type tone struct{ phase, step float64 }
+
+func (t *tone) next(n int) []byte {
+	b := make([]byte, 0, 2*n)
+	for range n {
+		b = binary.LittleEndian.AppendUint16(b, uint16(int16(8000*math.Sin(t.phase))))
+		t.phase += t.step
+	}
+	return b
+}
+
+// silentFrames is MPEG-1 layer III at 128 kbit/s and 44.1 kHz with nothing in it.
+func silentFrames(n int) []byte {
+	frame := make([]byte, 417)
+	copy(frame, "\xff\xfb\x90\xc4")
+	return bytes.Repeat(frame, n)
+}

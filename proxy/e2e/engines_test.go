@@ -1,0 +1,245 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/upstreams"
+)
+
+// Every engine that the simulator plays, with nothing said about it in the configuration: what it is, how busy it is and what
+// it cannot do has to be found out from its pages.
+
+// recognised is the profile that an engine is recognised as, where that is not the name that the simulator plays it under.
+var recognised = map[string]string{"openai": "sim", "vllm-omni": "vllm"}
+
+// facts are what the edge must read from each engine's pages: slots that it tells, and whether it tells its load.
+var facts = map[string]struct {
+	slots, load bool
+	models      string
+}{
+	"vllm": {false, true, "sim"}, "vllm-omni": {false, true, "sim"}, "sglang": {true, true, "sim"}, "llamacpp": {true, true, "sim"}, "tgi": {true, true, "sim"},
+	"trtllm": {false, true, "sim"}, "llamacpp-router": {false, false, "sim"}, "ollama": {false, false, "sim"}, "openai": {false, false, "sim"}, "lmstudio": {false, false, "sim"},
+	"whisper": {}, "whisper-openai": {}, "speaches": {models: "Systran/faster-whisper-small"}, "kokoro": {models: "tts-1 tts-1-hd kokoro"},
+}
+
+// detectEngine is what `penstock doctor` finds out.
+func detectEngine(t *testing.T, e *sim.Engine) upstreams.Detection {
+	t.Helper()
+	profiles, err := upstreams.LoadProfiles(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := upstreams.Detect(t.Context(), e.URL(), "", profiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestEngines_Recognised(t *testing.T) {
+	t.Parallel()
+	for _, name := range sim.Profiles() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want, known := facts[name]
+			if !known {
+				t.Fatalf("the simulator plays %s: say here what is known of it", name)
+			}
+			e := startEngine(t, sim.Options{Profile: name, Slots: 3})
+			d := detectEngine(t, e)
+			engine := name
+			if other := recognised[name]; other != "" {
+				engine = other
+			}
+			var ids []string
+			for _, m := range d.Models {
+				ids = append(ids, m.ID)
+			}
+			if got := strings.Join(ids, " "); !d.Recognised || d.Profile.Name() != engine || !d.Healthy || got != want.models {
+				t.Errorf("recognised %t as %s, healthy %t, models %s", d.Recognised, d.Profile.Name(), d.Healthy, got)
+			}
+			if want.slots != (d.Slots == 3) {
+				t.Errorf("it tells of %d slots", d.Slots)
+			}
+			if want.load != (d.Load != nil) {
+				t.Errorf("load %+v", d.Load)
+			}
+			e.SetHealthy(false)
+			if d = detectEngine(t, e); d.Healthy && name != "lmstudio" && name != "sglang" && name != "ollama" && name != "openai" { // these are asked for their models
+				t.Error("healthy although its health page says no")
+			}
+		})
+	}
+}
+
+// Load numbers are the engine's own: one request runs, one waits.
+func TestEngines_Load(t *testing.T) {
+	t.Parallel()
+	for name, want := range facts {
+		if !want.load {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := startEngine(t, sim.Options{Profile: name, Slots: 1})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for range 2 {
+				go func() {
+					r, _ := http.NewRequestWithContext(ctx, "POST", e.URL()+"/v1/chat/completions", strings.NewReader(`{"model":"sim","stream":true,"messages":[{"role":"user","content":"x"}],"sim":{"ttft_ms":60000}}`))
+					r.Header.Set("Content-Type", "application/json")
+					resp, err := http.DefaultClient.Do(r)
+					if err == nil {
+						_, _ = io.Copy(io.Discard, resp.Body)
+						_ = resp.Body.Close()
+					}
+				}()
+			}
+			waitFor(t, patience, "one runs, one waits", func() bool { s := e.Stats(); return s.Running == 1 && s.Waiting == 1 })
+			if d := detectEngine(t, e); d.Load == nil || d.Load.Running != 1 || d.Load.Waiting > 1 || name != "llamacpp" && d.Load.Waiting != 1 {
+				t.Errorf("load %+v", d.Load)
+			}
+		})
+	}
+}
+
+// textEngines are the profiles that chat.
+var textEngines = []string{"vllm", "vllm-omni", "openai", "llamacpp", "llamacpp-router", "sglang", "ollama", "tgi", "trtllm", "lmstudio"}
+
+// One answer in three dialects, streamed and whole, from every engine that chats.
+func TestEngines_Text(t *testing.T) {
+	t.Parallel()
+	for _, name := range textEngines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, setup{engines: []sim.Options{{Profile: name}}, config: detected})
+			const said = `[[sim {\"text\":\"Guten Tag, Welt\"}]]`
+			for _, stream := range []string{"false", "true"} {
+				for path, body := range map[string]string{
+					"/v1/chat/completions": `{"model":"public","messages":[{"role":"user","content":"` + said + `"}],"stream":` + stream + `}`,
+					"/v1/messages":         `{"model":"public","max_tokens":50,"messages":[{"role":"user","content":"` + said + `"}],"stream":` + stream + `}`,
+					"/v1/responses":        `{"model":"public","input":"` + said + `","stream":` + stream + `}`,
+				} {
+					r := p.post(path, body).wantStatus(200)
+					if got := r.body; strings.Contains(got, `"error":{`) || !strings.Contains(got, "Welt") {
+						t.Errorf("%s, stream %s: %.900s", path, stream, got)
+					}
+					if l := p.lastCall(); l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
+						t.Errorf("%s, stream %s: %+v", path, stream, l)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Tool calls of every engine, however it cuts and numbers and finishes them, are a tool's use for a client of Messages.
+func TestEngines_Tools(t *testing.T) {
+	t.Parallel()
+	for _, name := range textEngines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, setup{engines: []sim.Options{{Profile: name}}, config: detected})
+			for _, stream := range []string{"false", "true"} {
+				r := p.post("/v1/messages", `{"model":"public","max_tokens":500,"messages":[{"role":"user","content":"hi"}],"stream":`+stream+`,
+					"tools":[{"name":"get_weather","input_schema":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}]}`).wantStatus(200)
+				if !strings.Contains(r.body, `"tool_use"`) || !strings.Contains(r.body, `"name":"get_weather"`) || !strings.Contains(r.body, `"stop_reason":"tool_use"`) {
+					t.Errorf("stream %s: %s", stream, r.body)
+				}
+			}
+		})
+	}
+}
+
+// A prompt that is too long is the client's fault in every engine's words, in the stream too: agents shorten it and go on.
+func TestEngines_TooLong(t *testing.T) {
+	t.Parallel()
+	for _, name := range textEngines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, setup{engines: []sim.Options{{Profile: name, MaxModelLen: 500}}, config: detected})
+			for _, stream := range []string{"false", "true"} {
+				body := `{"model":"public","max_tokens":20,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 1000) + `"}],"stream":` + stream + `}`
+				p.post("/v1/chat/completions", body).wantError(400, "invalid_request_error", "context_length_exceeded")
+				if r := p.post("/v1/messages", body).wantStatus(400); !strings.Contains(r.body, `"message":"prompt is too long`) {
+					t.Errorf("stream %s: %s", stream, r.body)
+				}
+			}
+		})
+	}
+}
+
+// A full engine is left for another one, whichever way it says so.
+func TestEngines_Full(t *testing.T) {
+	t.Parallel()
+	for _, name := range textEngines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, setup{engines: []sim.Options{{Profile: name, Slots: 1, NoQueue: true}, {}}, config: `
+timeouts: { linger: 0s }
+retry: { budget: 100% }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams:
+  - { name: up-0, url: "{{up-0}}", weight: 1000, concurrency: 100 }
+  - { name: up-1, url: "{{up-1}}" }
+models: [{ id: public, deployments: [{ upstream: up-0, served: sim }, { upstream: up-1, served: sim }] }]
+`})
+			p.engines[0].SetSlots(0)
+			for _, stream := range []string{"false", "true"} {
+				before := p.engines[1].Stats().Completed
+				p.post("/v1/chat/completions", `{"model":"public","messages":[{"role":"user","content":"hi"}],"stream":`+stream+`}`).wantStatus(200)
+				if p.engines[1].Stats().Completed != before+1 {
+					t.Errorf("stream %s: the other engine was not asked", stream)
+				}
+			}
+		})
+	}
+}
+
+// The engines that hear and speak.
+func TestEngines_Audio(t *testing.T) {
+	t.Parallel()
+	const config = `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "{{up-0}}" }]
+models:
+  - { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: SERVED }] }
+  - { id: voice, kind: audio-speech, deployments: [{ upstream: up-0, served: SERVED }] }
+`
+	for name, served := range map[string]string{"whisper": "ears", "whisper-openai": "ears", "speaches": "Systran/faster-whisper-small", "kokoro": "kokoro"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, setup{engines: []sim.Options{{Profile: name, Record: true}}, config: strings.ReplaceAll(config, "SERVED", served)})
+			if name != "kokoro" {
+				for format, want := range map[string]string{"json": "application/json", "text": "text/plain", "srt": "text/srt", "vtt": "text/vtt", "verbose_json": "application/json"} {
+					r := p.upload(transcriptions, text("model", "ears"), text("response_format", format), wav("RIFF and so on")).wantStatus(200)
+					if got := r.header.Get("Content-Type"); got != want {
+						t.Errorf("%s: %s", format, got)
+					}
+				}
+				if name == "speaches" {
+					p.upload(transcriptions, text("model", "ears"), text("stream", "true"), wav("RIFF and so on")).wantStatus(200)
+				}
+			}
+			if slices.Contains([]string{"kokoro", "speaches"}, name) {
+				for format, want := range map[string]string{"wav": "audio/wav", "mp3": "audio/mpeg", "pcm": "audio/pcm"} {
+					r := p.post(speech, fmt.Sprintf(`{"model":"voice","input":"one two","voice":"alloy","response_format":%q}`, format)).wantStatus(200)
+					if got := r.header.Get("Content-Type"); got != want || r.body == "" {
+						t.Errorf("%s: %s, %d bytes", format, got, len(r.body))
+					}
+				}
+			}
+			if name == "kokoro" {
+				p.post(speech, `{"model":"voice","input":"one","voice":"nobody"}`).wantError(400, "invalid_request_error", "rejected_by_engine")
+			}
+		})
+	}
+}
