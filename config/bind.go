@@ -30,6 +30,9 @@ type binder struct {
 	nodes    int      // that may still be visited; aliases can multiply a small file
 }
 
+// bytesPerValue is about how many bytes of a long file there are for each of its values: what room is made for in advance.
+const bytesPerValue = 20
+
 // maxDepth bounds nesting. No sane configuration comes near it.
 const maxDepth = 64
 
@@ -47,7 +50,7 @@ func newBinder(src *source, size int, dir string) *binder {
 	return &binder{
 		src: src, dir: dir, env: os.LookupEnv,
 		nodes:   100_000 + size, // a node takes a byte at least; the rest is what aliases may add
-		anchors: map[string]ast.Node{}, marks: map[string]mark{}, broken: map[string]bool{},
+		anchors: map[string]ast.Node{}, marks: make(map[string]mark, size/bytesPerValue), broken: map[string]bool{},
 	}
 }
 

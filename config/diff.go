@@ -46,7 +46,7 @@ var restartOnly = []string{
 // that is now written out is no change, and neither is another order of keys, upstreams, models or engines.
 func Diff(old, next *File) []Change {
 	d := &differ{}
-	d.compare("", reflect.ValueOf(*old), reflect.ValueOf(*next))
+	d.compare(reflect.ValueOf(old).Elem(), reflect.ValueOf(next).Elem())
 	if old.TLS.Enabled() != next.TLS.Enabled() {
 		for i := range d.changes {
 			if strings.HasPrefix(d.changes[i].Path, "tls.") {
@@ -73,67 +73,107 @@ func (f *File) certificates() [sha256.Size]byte {
 	return f.origin.certificates
 }
 
-type differ struct{ changes []Change }
+// differ collects changes. Most values are the same in both files, so what the way to a value is called is put together only
+// where they are not.
+type differ struct {
+	changes []Change
+	way     []step // to the values that are being compared
+}
 
-func (d *differ) add(path string, kind ChangeKind) {
+// step leads to a field, or to an entry of a list.
+type step struct {
+	name  string
+	entry bool
+}
+
+// add notes a change of the value that way leads to.
+func (d *differ) add(kind ChangeKind) {
+	path := ""
+	for _, s := range d.way {
+		if s.entry {
+			path += "[" + s.name + "]"
+		} else {
+			path = join(path, s.name)
+		}
+	}
 	d.changes = append(d.changes, Change{path, kind, slices.Contains(restartOnly, path)})
 }
 
-func (d *differ) compare(path string, old, next reflect.Value) {
+// at calls f one step further on.
+func (d *differ) at(s step, f func()) {
+	d.way = append(d.way, s)
+	f()
+	d.way = d.way[:len(d.way)-1]
+}
+
+func (d *differ) compare(old, next reflect.Value) {
 	t := old.Type()
 	switch {
 	case t.Kind() == reflect.Struct && !whole(t):
 		for _, n := range fieldNames(t) {
-			d.compare(join(path, n.yaml), old.Field(n.field), next.Field(n.field))
+			d.at(step{name: n.yaml}, func() { d.compare(old.Field(n.field), next.Field(n.field)) })
 		}
-	case t.Kind() == reflect.Slice && identity(t.Elem()) != "":
-		d.compareNamed(path, old, next)
-	case reflect.DeepEqual(old.Interface(), next.Interface()):
+	case t.Kind() == reflect.Slice && identity(t.Elem()) >= 0:
+		d.compareNamed(old, next)
+	case equal(old, next):
 	case empty(old):
-		d.add(path, Added)
+		d.add(Added)
 	case empty(next):
-		d.add(path, Removed)
+		d.add(Removed)
 	default:
-		d.add(path, Changed)
+		d.add(Changed)
 	}
+}
+
+// equal reports whether two values of one type are deeply equal. Scalars, which most are, need no copy for that.
+func equal(a, b reflect.Value) bool {
+	if _, scalar := scalars[a.Kind()]; scalar {
+		return a.Equal(b)
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
 // compareNamed compares two lists whose entries have names.
-func (d *differ) compareNamed(path string, old, next reflect.Value) {
+func (d *differ) compareNamed(old, next reflect.Value) {
 	name := identity(old.Type().Elem())
 	before, after := byName(old, name), byName(next, name)
 	for id, v := range before {
-		at := path + "[" + id + "]"
-		if w, stays := after[id]; stays {
-			d.compare(at, v, w)
-		} else {
-			d.add(at, Removed)
-		}
+		d.at(step{id, true}, func() {
+			if w, stays := after[id]; stays {
+				d.compare(v, w)
+			} else {
+				d.add(Removed)
+			}
+		})
 	}
 	for id := range after {
 		if _, was := before[id]; !was {
-			d.add(path+"["+id+"]", Added)
+			d.at(step{id, true}, func() { d.add(Added) })
 		}
 	}
 }
 
-func byName(list reflect.Value, field string) map[string]reflect.Value {
+func byName(list reflect.Value, field int) map[string]reflect.Value {
 	out := make(map[string]reflect.Value, list.Len())
 	for i := range list.Len() {
-		out[list.Index(i).FieldByName(field).String()] = list.Index(i)
+		out[list.Index(i).Field(field).String()] = list.Index(i)
 	}
 	return out
 }
 
-// identity names the field that an entry of type t is known by; "" when entries of t have no name.
-func identity(t reflect.Type) string {
+// identity is the field that an entry of type t is known by; -1 when entries of t have no name.
+func identity(t reflect.Type) int {
+	var name string
 	switch t {
 	case reflect.TypeFor[Key](), reflect.TypeFor[Model]():
-		return "ID"
+		name = "id"
 	case reflect.TypeFor[Upstream](), reflect.TypeFor[Engine]():
-		return "Name"
+		name = "name"
+	default:
+		return -1
 	}
-	return ""
+	names := fieldNames(t)
+	return names[index(names, name)].field
 }
 
 // whole reports whether values of t are compared as one: their parts make no sense alone.

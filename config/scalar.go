@@ -46,12 +46,15 @@ func rawText(n ast.Node) (string, bool) {
 	return "", false
 }
 
+// scalars are the kinds that scalar can bind, as messages call them.
+var scalars = map[reflect.Kind]string{
+	reflect.String: "a text", reflect.Bool: "true or false",
+	reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number",
+}
+
 // scalar binds one string, number or boolean.
 func (b *binder) scalar(n ast.Node, v reflect.Value, path string) {
-	want := map[reflect.Kind]string{
-		reflect.String: "a text", reflect.Bool: "true or false",
-		reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number",
-	}[v.Kind()]
+	want := scalars[v.Kind()]
 	if want == "" {
 		panic("BUG: no binding for " + v.Type().String())
 	}

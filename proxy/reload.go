@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/status"
 	"penstock/routing"
@@ -84,6 +85,7 @@ func (e *Edge) reloads(ctx context.Context) {
 func (e *Edge) reloadNow(q ReloadRequest) *ReloadResult {
 	e.reloading.Lock()
 	defer e.reloading.Unlock()
+	defer limit.Burst()()
 	begun := e.now()
 	r := &ReloadResult{At: begun, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
 	tell := !q.DryRun && !e.draining.Load()
@@ -149,7 +151,7 @@ func (e *Edge) reload(q ReloadRequest, r *ReloadResult) error {
 		}
 	}
 	keepBound(next, old.Config)
-	if r.Unchanged = old.Config.Same(next); r.Unchanged {
+	if r.Unchanged = len(r.Changes) == 0 && old.Config.Same(next); r.Unchanged {
 		return nil
 	}
 	c := candidate{file: next, force: q.Force, dryRun: q.DryRun, use: func() {}}

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+	"sync/atomic"
 )
 
 // The live heap, in bytes, from which memory is worth more than time. Below it a collection is cheap per byte that it frees,
@@ -17,21 +18,66 @@ const (
 
 	usualPace = 100 // percent of the live heap that may be allocated until the next collection
 	tightPace = 40
+
+	burstRoom = 64 << 20 // what a burst may allocate without a collection
 )
 
 // PaceGC adapts the garbage collector's pace to the size of the live heap, after each collection, for the rest of the
 // process's life. It leaves a pace that the environment sets (GOGC) alone. Further calls do nothing.
 var PaceGC = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
-		pace := usualPace
-		afterEachGC(func() {
-			if next := paceOf(liveHeap(), pace); next != pace {
-				pace = next
-				debug.SetGCPercent(pace)
-			}
-		})
+		afterEachGC(func() { collector.adapt(liveHeap()) })
+		collector.paced.Store(true)
 	}
 })
+
+// Burst lets what is done until done is called allocate some tens of MiB without a collection, where PaceGC rules. It is for
+// short work that makes much garbage, such as reading a configuration: each collection within it would mark all that is half
+// done, and all of that work is taken from the requests. The memory limit (GOMEMLIMIT) holds all the same.
+func Burst() (done func()) {
+	if !collector.paced.Load() {
+		return func() {}
+	}
+	collector.burst(1, liveHeap())
+	return func() { collector.burst(-1, 0) }
+}
+
+// collector is the pace of the process's garbage collector.
+var collector = pacer{pace: usualPace, set: func(percent int) { debug.SetGCPercent(percent) }}
+
+type pacer struct {
+	paced atomic.Bool
+	set   func(percent int)
+
+	mu     sync.Mutex
+	pace   int // the last of paceOf
+	bursts int // that are under way
+}
+
+// adapt chooses the pace for a heap of live bytes; it counts once no burst is under way.
+func (p *pacer) adapt(live uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := paceOf(live, p.pace)
+	if next != p.pace && p.bursts == 0 {
+		p.set(next)
+	}
+	p.pace = next
+}
+
+// burst counts bursts up or down. The first one makes room over a heap of live bytes, the last one takes it back.
+func (p *pacer) burst(by int, live uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.bursts
+	p.bursts += by
+	switch {
+	case before == 0:
+		p.set(max(p.pace, int(burstRoom*100/max(live, 1<<20))))
+	case p.bursts == 0:
+		p.set(p.pace)
+	}
+}
 
 // paceOf returns the pace for a heap of live bytes, given the one that is in force.
 func paceOf(live uint64, pace int) int {
