@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/listen"
 	"penstock/translate/apierr"
 )
 
@@ -59,6 +60,9 @@ func (c *Call) readBody(limit int64) *apierr.Error {
 		return c.unread(e)
 	}
 	if n < 0 {
+		if err := listen.Broken(c.ctx.Conn()); err != nil {
+			return c.unread(bodyBroken(err))
+		}
 		c.endChunked()
 	}
 	c.record.BytesIn = int64(len(*c.body))
@@ -177,7 +181,7 @@ func (c *Call) unread(e *apierr.Error) *apierr.Error {
 }
 
 // endChunked ends the connection with the answer when trailers followed the body's last chunk. Nobody reads them, and fasthttp
-// is more lenient with them than other parsers are: what follows may be a request to us alone.
+// takes names in them that other parsers refuse: what follows may be a request to us alone.
 func (c *Call) endChunked() {
 	if len(c.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		c.ctx.SetConnectionClose()

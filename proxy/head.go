@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/listen"
 	"penstock/translate/apierr"
 )
 
@@ -40,7 +42,13 @@ var (
 	protoHTTP10 = []byte("HTTP/1.0")
 )
 
-func bareLine() *apierr.Error { return badHead("A line of the request head does not end in CR LF.") }
+// misframed refuses what package listen found wrong.
+func misframed(err error) *apierr.Error {
+	if errors.Is(err, listen.ErrFraming) {
+		return bodyBroken(err)
+	}
+	return badHead("A line of the request head does not end in CR LF.")
+}
 
 func badHead(message string) *apierr.Error {
 	return apierr.New(400, codeBadRequest, "%s", message)

@@ -61,8 +61,8 @@ func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			c.Linger()
 		}
 		err := checkHead(&ctx.Request.Header)
-		if listen.BareLine(ctx.Conn()) {
-			err = bareLine()
+		if wrong := listen.Broken(ctx.Conn()); wrong != nil {
+			err = misframed(wrong)
 		}
 		if err != nil {
 			ctx.SetConnectionClose()

@@ -190,8 +190,8 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 	var small *fasthttp.ErrSmallBuffer
 	a, path := badHead("The request could not be parsed as HTTP/1.1."), []byte(nil)
 	switch {
-	case errors.Is(err, listen.ErrBareLine):
-		a = bareLine()
+	case errors.Is(err, listen.ErrBareLine), errors.Is(err, listen.ErrFraming):
+		a = misframed(err)
 	case (timedOut(err) || errors.Is(err, io.ErrUnexpectedEOF)) && listen.Target(ctx.Conn()) != nil:
 		a, path = bodyBroken(err), listen.Target(ctx.Conn())
 	case errors.As(err, &small):

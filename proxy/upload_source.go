@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"penstock/proxy/listen"
 )
 
 // uploadSource is a client's body as it is read bit by bit: counted against the limit, and held to a pace. Only the time
@@ -61,6 +63,9 @@ func (s *uploadSource) Read(p []byte) (int, error) {
 		return n, bodyBroken(err)
 	case s.announced >= 0 && s.total < s.announced:
 		return n, bodyBroken(io.ErrUnexpectedEOF)
+	}
+	if wrong := listen.Broken(s.conn); wrong != nil {
+		return n, bodyBroken(wrong)
 	}
 	return n, io.EOF
 }

@@ -160,12 +160,11 @@ func (c *Conn) Resume(idle time.Duration) {
 	Idle(c)
 }
 
-// reread reads what Unread put back. It is not known how much of that is a head, so nothing of it is looked at (see lines).
+// reread reads what Unread put back, which has been looked at.
 func (c *Conn) reread(p []byte) (int, error) {
 	if c.dry {
 		return 0, errDry
 	}
-	c.lines.at = linesOff
 	n := copy(p, c.unread)
 	if c.unread = c.unread[n:]; len(c.unread) == 0 {
 		c.unread = nil

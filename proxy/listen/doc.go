@@ -26,8 +26,11 @@
 // request can read it; it does not count as open, or those who are turned away would keep everybody else out.
 // Affordable keeps the bound below what the limit on descriptors allows.
 //
-// Lines. fasthttp waits for CR LF CR LF, so that a head with other line ends would hang until the header's clock runs out.
-// The connections look at what is read of a head, and end it at the first line that does not end in CR LF (lines.go).
+// Lines. fasthttp waits for CR LF CR LF, so that a head with other line ends would hang until the header's clock runs out; of
+// the lines between and behind chunks it takes some that end in LF, and extensions and trailers without end. The connections
+// follow what is read, requests and their bodies, and end it at the first byte that is out of order (lines.go): a second
+// opinion that is stricter than the first, costs a quarter of a microsecond a request, and nothing but a subtraction for a
+// body of known length. It reads ahead of the server by what the server has buffered, so pipelined requests are looked at, too.
 //
 // Leaving. A listener that is just closed resets the connections in its accept queue, and a kept connection that is just
 // closed loses the request that is on its way. So Leave first has the kernel ignore new connections (a filter on the

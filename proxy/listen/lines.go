@@ -2,183 +2,292 @@ package listen
 
 import (
 	"bytes"
-	"crypto/tls"
 	"errors"
-	"net"
+	"strconv"
 )
 
-// ErrBareLine is what reading a request's head fails with when a line of it does not end in CR LF.
-var ErrBareLine = errors.New("a line of the head does not end in CR LF")
-
-// lines looks at the bytes of a request's head as they are read. A parser that wants CR LF waits for the rest of a head whose
-// lines end otherwise until the header's clock runs out; here the first such line ends the reading. Only the goroutine that
-// serves the connection uses it.
-//
-// It must not take a body for a head. fasthttp says when it waits for a request (Idle) and when the first byte of one is there
-// (Active): a head is looked at only when its first byte was read between the two. One that was read together with the request
-// before, by a client that does not wait for answers, is not.
-type lines struct {
-	at    linesAt
-	begun bool // a line that is not empty has come
-	some  bool // the line that is being read is not empty
-	cr    bool // it ends in CR so far
-	whole bool // the blank line has come
-	bare  bool // a line ends in CR or LF alone
-
-	first [64]byte // the beginning of the request line
-	kept  uint8    // of it
-}
-
-type linesAt uint8
+// What reading a request fails with.
+var (
+	// ErrBareLine is a line of the head that does not end in CR LF.
+	ErrBareLine = errors.New("a line of the head does not end in CR LF")
+	// ErrFraming is a body whose length is said in two ways, or whose chunks are malformed: a line of theirs that does not end
+	// in CR LF, a size that is none, extensions or trailers beyond maxExtra.
+	ErrFraming = errors.New("the framing of the body is malformed")
+)
 
 const (
-	linesOff   linesAt = iota // a body, or what cannot be told from one
-	linesAwait                // the next byte begins a request
-	linesHead
+	// maxExtra is how many bytes the extensions of a body's chunks and its trailers may have together. Nobody reads either.
+	maxExtra = 16 << 10
+	// maxSizeLine is how long the line of a chunk's size may be besides: 16 digits and its end.
+	maxSizeLine = 18
+	keptLine    = 64 // bytes of a line that are kept when it comes in pieces; lines that matter are shorter
 )
 
-// look looks at what was read. Behind a line that ends in CR or LF alone, reading fails: not with it, because fasthttp takes any
-// error of the first byte for the connection's end and gives no answer.
-func (l *lines) look(p []byte) {
-	if l.at != linesOff && len(p) > 0 {
-		l.at = linesHead
-		l.bare = !l.scan(p)
-	}
+// lines follows the requests on a connection as they are read, line by line and body by body. fasthttp's parser waits for
+// the rest of a head whose lines end in LF until the header's clock runs out, lets trailers end in LF, and reads extensions
+// without end: whatever another parser on the way may read differently is a way to smuggle. So the first such byte ends the
+// reading. Only the goroutine that serves the connection uses it.
+//
+// It reads ahead of the server, by what the server has buffered; so it counts the requests that have begun, and the server
+// tells it of each that it takes up (Active). What is wrong with a request behind the one that is being served does not
+// concern that one.
+type lines struct {
+	at      place
+	next    place  // behind the body's piece that is being passed over
+	left    uint64 // of that piece
+	extra   int    // bytes of extensions and trailers so far
+	chunked bool
+	sized   bool   // there is a Content-Length
+	size    uint64 // what it says
+
+	length int // of the running line so far, its end apart
+	cr     bool
+	part   [keptLine]byte // the beginning of a line that comes in pieces
+
+	begun  uint32 // requests of which a byte has come that is no empty line
+	taken  uint32 // requests that the server has taken up
+	inHead bool   // the head of the newest has begun and not ended
+	bad    error  // in the newest
+	whole  bool   // the head of the newest has come whole
+	target [keptLine]byte
+	kept   uint8 // of its request line, in target
 }
 
-// scan looks at more of a head. It returns false for a line that ends in CR or LF alone.
-func (l *lines) scan(p []byte) bool {
-	for len(p) > 0 {
-		if l.cr {
-			if p[0] != '\n' {
-				return false
+// place is what the next line, or byte, is.
+type place uint8
+
+const (
+	placeNone    place = iota // no server has said that requests come here
+	placeRequest              // the line that begins a request; empty ones may come before it
+	placeHead
+	placeSize // of a chunk
+	placeData
+	placeDataEnd // the empty line behind a chunk
+	placeTrailer
+)
+
+// look looks at what was read. Behind a bad byte reading fails: not with it, because fasthttp takes any error of the first
+// byte for the connection's end and gives no answer.
+func (l *lines) look(p []byte) {
+	for len(p) > 0 && l.bad == nil && l.at != placeNone {
+		if l.at == placeData {
+			n := min(l.left, uint64(len(p)))
+			if l.left -= n; l.left == 0 {
+				l.at = l.next
 			}
-			p = p[1:]
-			l.cr = false
-			if !l.some && l.begun {
-				l.at, l.whole = linesOff, true
-				return true
-			}
-			l.begun, l.some = l.begun || l.some, false
+			p = p[n:]
 			continue
 		}
-		end := bytes.IndexByte(p, '\r')
-		line := p
-		if end >= 0 {
-			line, l.cr = p[:end], true
-		}
-		if bytes.IndexByte(line, '\n') >= 0 {
-			return false
-		}
-		l.some = l.some || len(line) > 0
-		if !l.begun {
-			l.kept += uint8(copy(l.first[l.kept:], line))
-		}
-		p = p[len(line):]
-		if l.cr {
+		if l.cr { // what has come of the line ends in CR
+			l.cr = false
+			if p[0] != '\n' {
+				l.fail()
+				return
+			}
+			l.end(l.part[:min(l.length, keptLine)])
 			p = p[1:]
+			continue
+		}
+		end := bytes.IndexByte(p, '\n')
+		piece := p
+		if end >= 0 {
+			piece = p[:end]
+		}
+		if cr := bytes.IndexByte(piece, '\r'); cr >= 0 && cr < len(piece)-1 || end >= 0 && cr < 0 {
+			l.fail()
+			return
+		} else if cr >= 0 {
+			piece = piece[:cr]
+			l.cr = end < 0
+		}
+		if l.at == placeRequest && len(piece) > 0 {
+			l.begin()
+		}
+		if !l.room(len(piece)) {
+			l.bad = ErrFraming
+			return
+		}
+		if end < 0 {
+			l.more(piece)
+			return
+		}
+		if l.length > 0 {
+			l.more(piece)
+			piece = l.part[:min(l.length, keptLine)]
+		} else {
+			l.length = len(piece)
+		}
+		l.end(piece)
+		p = p[end+1:]
+	}
+}
+
+// more keeps the next piece of a line whose end has not come.
+func (l *lines) more(piece []byte) {
+	if l.length < keptLine {
+		copy(l.part[l.length:], piece)
+	}
+	l.length += len(piece)
+}
+
+// fail notes a line that ends in CR or LF alone.
+func (l *lines) fail() {
+	switch l.at {
+	case placeRequest:
+		l.begin()
+		l.bad = ErrBareLine
+	case placeHead:
+		l.bad = ErrBareLine
+	default:
+		l.bad = ErrFraming
+	}
+}
+
+// room reports whether the running line may have n bytes more. The size of heads is fasthttp's to bound.
+func (l *lines) room(n int) bool {
+	n += l.length
+	switch l.at {
+	case placeSize:
+		return l.extra+n <= maxExtra+maxSizeLine
+	case placeDataEnd:
+		return n == 0
+	case placeTrailer:
+		return l.extra+n <= maxExtra
+	default:
+		return true
+	}
+}
+
+// begin notes that a request begins, if it does.
+func (l *lines) begin() {
+	if l.inHead {
+		return
+	}
+	l.begun++
+	l.inHead = true
+	l.whole, l.chunked, l.sized, l.size, l.extra, l.kept = false, false, false, 0, 0, 0
+}
+
+// end takes a line that has come to its end. Of a long one line is the beginning.
+func (l *lines) end(line []byte) {
+	length := l.length
+	l.length = 0
+	switch l.at {
+	case placeRequest:
+		if length > 0 {
+			l.kept = uint8(copy(l.target[:], line))
+			l.at = placeHead
+		}
+	case placeHead:
+		if length == 0 {
+			l.inHead, l.whole = false, true
+			l.at = l.body()
+			return
+		}
+		l.field(line, length)
+	case placeSize:
+		l.chunk(line, length)
+	case placeDataEnd:
+		l.at = placeSize
+	case placeTrailer:
+		if l.extra += length; length == 0 {
+			l.at = placeRequest
 		}
 	}
-	return true
 }
 
-// Idle tells c, which Accept has returned, that it waits for a request: unless some are there already, the next bytes to be
-// read begin it. Every new connection is told so, too.
-func Idle(c net.Conn) {
-	if l := linesOf(c); l != nil {
-		*l = lines{at: linesAwait}
+// body is what follows a head.
+func (l *lines) body() place {
+	switch {
+	case l.chunked:
+		return placeSize
+	case l.size > 0:
+		l.left, l.next = l.size, placeRequest
+		return placeData
 	}
-	if conn := ConnOf(c); conn != nil {
-		conn.setIdle(true)
+	return placeRequest
+}
+
+// field takes a line of the head. Whether the line is well formed otherwise is for others to say.
+func (l *lines) field(line []byte, length int) {
+	if c := line[0] | 0x20; c != 'c' && c != 't' {
+		return
+	}
+	name, value, _ := bytes.Cut(line, []byte{':'})
+	value = bytes.Trim(value, " \t")
+	name = bytes.TrimRight(name, " \t")
+	switch {
+	case len(name) == len("Content-Length") && bytes.EqualFold(name, []byte("Content-Length")):
+		n, err := strconv.ParseUint(string(value), 10, 63)
+		if err != nil || length > keptLine || l.sized && n != l.size {
+			l.bad = ErrFraming
+		}
+		l.sized, l.size = true, n
+	case len(name) == len("Transfer-Encoding") && bytes.EqualFold(name, []byte("Transfer-Encoding")):
+		if !bytes.EqualFold(value, []byte("chunked")) || length > keptLine || l.chunked {
+			l.bad = ErrFraming
+		}
+		l.chunked = true
 	}
 }
 
-// Active tells c that the first byte of a request is there.
-func Active(c net.Conn) {
-	if conn := ConnOf(c); conn != nil {
-		conn.setIdle(false)
+// chunk takes the line of a chunk's size.
+func (l *lines) chunk(line []byte, length int) {
+	n, digits := uint64(0), 0
+	for digits < len(line) {
+		d := hexDigit(line[digits])
+		if d > 15 {
+			break
+		}
+		n = n<<4 | uint64(d)
+		digits++
 	}
-	if l := linesOf(c); l != nil && l.at == linesAwait {
-		l.at = linesOff
+	if rest := bytes.TrimLeft(line[digits:], " \t"); digits == 0 || digits > 15 || len(rest) > 0 && rest[0] != ';' {
+		l.bad = ErrFraming
+		return
+	}
+	if l.extra += length - digits; l.extra > maxExtra {
+		l.bad = ErrFraming
+		return
+	}
+	l.at, l.left, l.next = placeData, n, placeDataEnd
+	if n == 0 {
+		l.at = placeTrailer
 	}
 }
 
-// BareLine reports whether the head of the request on c has a line that ends in CR or LF alone: one that was read in one piece
-// may be parsed without coming to ErrBareLine.
-func BareLine(c net.Conn) bool {
-	l := linesOf(c)
-	return l != nil && l.bare
+// hexDigit is the value of a hexadecimal digit, and more than 15 for what is none.
+func hexDigit(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10
+	}
+	return 0xff
 }
 
-// Target returns the beginning of the path that the request on c is for, when its head has come whole and was looked at, and
-// nil otherwise. fasthttp forgets the path of a request whose body never begins. The bytes are good until the next request.
-func Target(c net.Conn) []byte {
-	l := linesOf(c)
-	if l == nil || !l.whole {
+// idle lets l look at what comes, from the first request on.
+func (l *lines) idle() {
+	if l.at == placeNone {
+		l.at = placeRequest
+	}
+}
+
+// active counts a request that the server takes up.
+func (l *lines) active() { l.taken++ }
+
+// current reports whether what is known is about the request that is being served.
+func (l *lines) current() bool { return l.begun == l.taken }
+
+// path is the beginning of the current request's path, once its head has come whole; otherwise nil.
+func (l *lines) path() []byte {
+	if !l.whole || !l.current() {
 		return nil
 	}
-	_, rest, _ := bytes.Cut(l.first[:l.kept], []byte{' '})
+	_, rest, _ := bytes.Cut(l.target[:l.kept], []byte{' '})
 	if end := bytes.IndexAny(rest, " ?"); end >= 0 {
 		rest = rest[:end]
 	}
 	return rest
-}
-
-func linesOf(c net.Conn) *lines {
-	switch c := c.(type) {
-	case *Conn:
-		return &c.lines
-	case *tlsConn:
-		return &c.lines
-	}
-	return nil
-}
-
-// Read reads what the client sends. ErrBareLine ends a head, and after Leave a connection that has nothing to do ends.
-func (c *Conn) Read(p []byte) (int, error) {
-	if c.dry || len(c.unread) > 0 {
-		return c.reread(p)
-	}
-	if c.ln.tls {
-		return c.read(p)
-	}
-	if c.lines.bare {
-		return 0, ErrBareLine
-	}
-	n, err := c.read(p)
-	c.lines.look(p[:n])
-	return n, err
-}
-
-// TLS puts TLS in front of l, whose clients speak it. A handshake runs on the connection's own goroutine.
-func (l *Listener) TLS(config *tls.Config) net.Listener { return &tlsListener{l, config} }
-
-type tlsListener struct {
-	*Listener
-	config *tls.Config
-}
-
-// Accept implements net.Listener.
-func (l *tlsListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &tlsConn{Conn: tls.Server(c, l.config)}, nil
-}
-
-// tlsConn is a connection whose bytes are known above TLS only.
-type tlsConn struct {
-	*tls.Conn
-	lines lines
-}
-
-// Read reads as its connection does; ErrBareLine ends a head.
-func (c *tlsConn) Read(p []byte) (int, error) {
-	if c.lines.bare {
-		return 0, ErrBareLine
-	}
-	n, err := c.Conn.Read(p)
-	c.lines.look(p[:n])
-	return n, err
 }

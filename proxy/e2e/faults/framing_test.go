@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"penstock/proxy/e2e/rig"
 )
@@ -244,6 +245,50 @@ func TestFault44_Framing(t *testing.T) {
 				e.Rest()
 				if n := e.served(); n > most {
 					t.Errorf("%d requests upstream, want at most %d", n, most)
+				}
+			})
+		}
+	}
+}
+
+// TestFault44_StrictChunks: chunks that end otherwise than in CR LF, or whose extensions or trailers do not end, are refused,
+// and at once: the client has not closed its side.
+func TestFault44_StrictChunks(t *testing.T) {
+	t.Parallel()
+	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
+	for _, w := range []rig.Way{rig.Chat, rig.Messages, rig.Transcription} {
+		body := w.Body("sim", rig.Prompt, "")
+		if w == rig.Transcription {
+			body = w.Body("ears", rig.Prompt, "")
+		}
+		whole := fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
+		first := fmt.Sprintf("1\r\n%s\r\n", body[:1])
+		for name, text := range map[string]string{
+			"last line LF":       whole + "0\r\n\n",
+			"trailer LF":         whole + "0\r\nX: z\n\r\n",
+			"size LF":            first + fmt.Sprintf("%x\n%s\r\n0\r\n\r\n", len(body)-1, body[1:]),
+			"data LF":            first + fmt.Sprintf("%x\r\n%s\n0\r\n\r\n", len(body)-1, body[1:]),
+			"endless extension":  first + "1;" + strings.Repeat("x", 64<<10),
+			"many extensions":    strings.Repeat("1;"+strings.Repeat("x", 1000)+"\r\n \r\n", 40),
+			"endless trailer":    whole + "0\r\n" + strings.Repeat("x", 64<<10),
+			"many trailers":      whole + "0\r\n" + strings.Repeat("X: "+strings.Repeat("x", 100)+"\r\n", 600),
+			"behind another one": whole + "0\r\n\r\n" + e.Head("POST", w.Path, w.ContentType(), "Transfer-Encoding: chunked") + whole + "0\r\n\n",
+		} {
+			t.Run(w.Dialect+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				c := e.Dial()
+				c.T = t
+				begun := time.Now()
+				_ = c.Send(e.Head("POST", w.Path, w.ContentType(), "Transfer-Encoding: chunked") + text)
+				if name == "behind another one" {
+					c.Reply("POST").WantStatus(200)
+				}
+				c.Reply("POST").WantStatus(400)
+				if took := time.Since(begun); took > 8*time.Second { // the clocks have ten and thirty
+					t.Errorf("it took %v", took)
+				}
+				if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+					t.Errorf("not closed, or more came: %.100q", rest)
 				}
 			})
 		}

@@ -1,0 +1,103 @@
+package listen
+
+import (
+	"crypto/tls"
+	"net"
+)
+
+// Idle tells c, which Accept has returned, that it waits for a request.
+func Idle(c net.Conn) {
+	if conn := ConnOf(c); conn != nil {
+		conn.setIdle(true)
+	}
+	if l := linesOf(c); l != nil {
+		l.idle()
+	}
+}
+
+// Active tells c that the server takes up a request whose first byte is there: once for each.
+func Active(c net.Conn) {
+	if conn := ConnOf(c); conn != nil {
+		conn.setIdle(false)
+	}
+	if l := linesOf(c); l != nil {
+		l.active()
+	}
+}
+
+// Broken returns ErrBareLine or ErrFraming when the request that is being served on c is wrong so, as far as it has come:
+// what was read in one piece may be parsed without coming to the error. Otherwise it returns nil.
+func Broken(c net.Conn) error {
+	if l := linesOf(c); l != nil && l.current() {
+		return l.bad
+	}
+	return nil
+}
+
+// Target returns the beginning of the path that the request on c is for, when its head has come whole, and nil otherwise.
+// fasthttp forgets the path of a request whose body never begins. The bytes are good until the next request.
+func Target(c net.Conn) []byte {
+	if l := linesOf(c); l != nil {
+		return l.path()
+	}
+	return nil
+}
+
+func linesOf(c net.Conn) *lines {
+	switch c := c.(type) {
+	case *Conn:
+		return &c.lines
+	case *tlsConn:
+		return &c.lines
+	}
+	return nil
+}
+
+// Read reads what the client sends. ErrBareLine and ErrFraming end a request, and after Leave a connection that has nothing to do ends.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.dry || len(c.unread) > 0 {
+		return c.reread(p)
+	}
+	if c.ln.tls {
+		return c.read(p)
+	}
+	if err := c.lines.bad; err != nil {
+		return 0, err
+	}
+	n, err := c.read(p)
+	c.lines.look(p[:n])
+	return n, err
+}
+
+// TLS puts TLS in front of l, whose clients speak it. A handshake runs on the connection's own goroutine.
+func (l *Listener) TLS(config *tls.Config) net.Listener { return &tlsListener{l, config} }
+
+type tlsListener struct {
+	*Listener
+	config *tls.Config
+}
+
+// Accept implements net.Listener.
+func (l *tlsListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &tlsConn{Conn: tls.Server(c, l.config)}, nil
+}
+
+// tlsConn is a connection whose bytes are known above TLS only.
+type tlsConn struct {
+	*tls.Conn
+	lines lines
+}
+
+// Read reads as its connection does; ErrBareLine and ErrFraming end a request.
+func (c *tlsConn) Read(p []byte) (int, error) {
+	if err := c.lines.bad; err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Read(p)
+	c.lines.look(p[:n])
+	return n, err
+}
