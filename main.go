@@ -60,7 +60,7 @@ func main() {
 			os.Exit(code)
 		}),
 	)
-	k, err := parser.Parse(bench.Arguments(os.Args[1:]))
+	k, err := parser.Parse(bench.Arguments(helpFlag(os.Args[1:])))
 	parser.FatalIfErrorf(err)
 	if err := k.Run(); err != nil {
 		code := exitFailed
@@ -75,9 +75,25 @@ func main() {
 	}
 }
 
+// helpFlag turns `help COMMAND…` into what it means.
+func helpFlag(args []string) []string {
+	if len(args) == 0 || args[0] != "help" {
+		return args
+	}
+	return append(append([]string(nil), args[1:]...), "--help")
+}
+
 type serveCmd struct {
 	Config    string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration file (YAML). See 'penstock check --example'."`
 	SharePort bool   `env:"PENSTOCK_SHARE_PORT" help:"Let a second penstock listen on the same ports (SO_REUSEPORT), for an upgrade without a gap. Both need it."`
+}
+
+// Help is printed below the flags.
+func (s *serveCmd) Help() string {
+	return `SIGTERM and SIGINT drain: new requests are let in for timeouts.linger, what runs may end within timeouts.drain and gets an error event
+after it. That is an orderly end, exit code 0, also when calls had to be cut: service managers and Kubernetes take any other code for a
+crash. The log says how many were cut ("drain time is over"). A second signal ends what runs at once, with an error event and the exit code 130
+or 143. SIGHUP reads the configuration again. Exit code 1: failed, or wrong configuration; 2: wrong usage.`
 }
 
 // Run serves until SIGTERM or SIGINT, then drains; a second signal ends what still runs.
@@ -342,7 +358,13 @@ type keyHashCmd struct{}
 func (keyHashCmd) Run() error {
 	var plain string
 	if _, err := fmt.Fscanln(os.Stdin, &plain); err != nil {
-		return fmt.Errorf("key hash: give the key on standard input: %w", err)
+		return fmt.Errorf("key hash: give the key on standard input, in one line and without blanks: %w", err)
+	}
+	if err := auth.CheckKey(plain); err != nil {
+		return fmt.Errorf("key hash: %w", err)
+	}
+	if auth.Guessable(plain) {
+		fmt.Fprintln(os.Stderr, "penstock: this key can be guessed: whoever sees the hash, or may try often enough, has it. Use `penstock key new`, or 20 random characters and more.")
 	}
 	fmt.Println(auth.Hash(plain))
 	return nil

@@ -22,10 +22,12 @@ const (
 	largeBody  = 2 << 20  // and larger ones up to this in a pool of their own
 	firstChunk = 4 << 10  // what a chunked body reserves before its size is known
 
-	// slowBody is the rate that a JSON body must keep up after its first slowGrace, so that a drip of bytes that never
-	// falls silent ends too.
+	// slowBody is the rate that any JSON body must keep up after its first slowGrace, so that a drip of bytes that never falls
+	// silent ends too. A large one must fill the memory that is set aside for it within slowFill besides, or as fast as
+	// limits.upload_rate where that is less: a few that announce much and send little would keep everybody else out.
 	slowBody  = 1 << 10
 	slowGrace = 10 * time.Second
+	slowFill  = 2 * time.Minute
 )
 
 var (
@@ -88,7 +90,7 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 		}
 		if now := c.edge.now(); len(buf) > 0 && now.Sub(armed) > min(time.Second, silence/8) {
 			// Moved now and then only: a deadline costs more than a read.
-			if late := now.Sub(start) - slowGrace; late > 0 && int64(len(buf)) < int64(late.Seconds())*slowBody {
+			if late := now.Sub(start) - slowGrace; late > 0 && int64(len(buf)) < int64(late.Seconds())*c.pace() {
 				*c.body = buf
 				return slowClient(nil)
 			}
@@ -118,6 +120,11 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 		return bodyBroken(io.ErrUnexpectedEOF)
 	}
 	return nil
+}
+
+// pace is how many bytes a second of a JSON body must come.
+func (c *Call) pace() int64 {
+	return max(slowBody, min(c.reserved/int64(slowFill/time.Second), int64(c.snap.Config.Limits.UploadRate)))
 }
 
 // reserve takes n more bytes from the body-memory budget for this call.

@@ -5,9 +5,11 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"strings"
 )
 
 // Prefix starts every key that NewKey makes. It is spelt so that secret scanners can look for it and that nobody's own
@@ -51,6 +53,31 @@ func newKey(random io.Reader) (plain, hash string, err error) {
 func Hash(plain string) string {
 	sum := sha256.Sum256([]byte(plain))
 	return hashPrefix + hex.EncodeToString(sum[:])
+}
+
+// guessableLen is the length below which no key has the 128 bits that a fast hash needs.
+const guessableLen = 20
+
+// Guessable reports whether a key of somebody's own is too short or too monotonous to withstand guessing against its hash.
+func Guessable(plain string) bool {
+	different := map[rune]bool{}
+	for _, r := range plain {
+		different[r] = true
+	}
+	return len(plain) < guessableLen || len(different) < 8
+}
+
+// CheckKey says why a key could never be used: no header can carry it, or it looks like one of ours and is none.
+func CheckKey(plain string) error {
+	for i := range len(plain) {
+		if c := plain[i]; c <= ' ' || c >= 0x7f {
+			return errors.New("a key consists of visible ASCII characters")
+		}
+	}
+	if strings.HasPrefix(plain, Prefix) && !Checksum(plain) {
+		return errors.New("a key that begins with " + Prefix + " has a checksum, and that of this one is wrong: a character is missing or mistyped")
+	}
+	return nil
 }
 
 // Checksum reports whether plain has the form of a key that NewKey makes, checksum included. It says nothing about

@@ -136,3 +136,20 @@ func TestDoctorKnowsAnotherEdge(t *testing.T) {
 		t.Errorf("the doctor says:\n%s", out)
 	}
 }
+
+// TestHelp: help is asked for in either way, exits with 0 and is on standard output.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "serve", "bench", "bench compare", "key new", "sim"} {
+		words := strings.Fields(name)
+		flag, _ := command(t, 0, append(words, "--help")...)
+		word, errs := command(t, 0, append([]string{"help"}, words...)...)
+		if word != flag || !strings.HasPrefix(word, "Usage: penstock") || errs != "" {
+			t.Errorf("help %s:\n%s%s", name, word, errs)
+		}
+	}
+	if all, _ := command(t, 0, "help", "serve"); !strings.Contains(all, "exit code 0") {
+		t.Errorf("serve does not tell its exit codes:\n%s", all)
+	}
+	command(t, 2, "help", "nonsense")
+}

@@ -440,8 +440,16 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployment
 	if strings.TrimSpace(out) != auth.Hash(key) || code != 0 {
 		t.Errorf("key hash: %q, exit code %d", out, code)
 	}
-	if _, _, code = runProgram(t, "", "key", "hash"); code == 0 {
-		t.Error("key hash of nothing is fine")
+	for _, bad := range []string{"", "\n", "two words\n", "ключ-ключ-ключ-ключ-ключ\n", key[:len(key)-1] + "\n", strings.Replace(key, key[10:11], "_", 1) + "\n"} {
+		if out, errs, code = runProgram(t, bad, "key", "hash"); code != 1 || out != "" || errs == "" {
+			t.Errorf("key hash of %q: exit code %d, %q, %q", bad, code, out, errs)
+		}
+	}
+	for plain, weak := range map[string]bool{"a": true, "sk-1234567890": true, strings.Repeat("ab", 20): true, key: false, "6c0a4f0e-9d0b-4a8b-8a11-0f6b4f1f7c52": false} {
+		out, errs, code = runProgram(t, plain+"\n", "key", "hash")
+		if strings.TrimSpace(out) != auth.Hash(plain) || code != 0 || strings.Contains(errs, "can be guessed") != weak || strings.Contains(errs, plain) && len(plain) > 1 {
+			t.Errorf("key hash of %q: exit code %d, %q, %q", plain, code, out, errs)
+		}
 	}
 	if again, _, _ := runProgram(t, "", "key", "new"); strings.HasPrefix(again, key) {
 		t.Error("the same key twice")

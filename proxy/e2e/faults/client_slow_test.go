@@ -164,6 +164,27 @@ func TestFault39_BodyDrips(t *testing.T) {
 	}
 }
 
+// TestFault39_LargeBodyDrips: what is set aside of the memory for bodies has to be filled, at more than a drip.
+func TestFault39_LargeBodyDrips(t *testing.T) {
+	t.Parallel()
+	e := start(t, setup{})
+	c := e.dial()
+	_ = c.SetDeadline(time.Now().Add(4 * patience))
+	_ = c.send(e.head("POST", chat.path, chat.contentType(), "Content-Length: 20000000"))
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for c.send(strings.Repeat("x", 400)) == nil { // some 4 KiB a second: more than what a small body needs
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	r := c.reply("POST").wantStatus(408)
+	if r.took < 8*time.Second {
+		t.Errorf("refused after %v", r.took)
+	}
+	c.Close()
+	sending.Wait()
+}
+
 // TestFault40_ManySlowClients: two hundred that stall in every way are not noticed by others.
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
