@@ -167,19 +167,19 @@ func TestFault39_BodyDrips(t *testing.T) {
 // TestFault39_LargeBodyDrips: what is set aside of the memory for bodies has to be filled, at more than a drip.
 func TestFault39_LargeBodyDrips(t *testing.T) {
 	t.Parallel()
-	e := start(t, setup{})
-	c := e.dial()
-	_ = c.SetDeadline(time.Now().Add(4 * patience))
-	_ = c.send(e.head("POST", chat.path, chat.contentType(), "Content-Length: 20000000"))
+	e := start(t, rig.Setup{})
+	c := e.Dial()
+	_ = c.SetDeadline(time.Now().Add(4 * rig.Patience))
+	_ = c.Send(e.Head("POST", rig.Chat.Path, rig.Chat.ContentType(), "Content-Length: 20000000"))
 	var sending sync.WaitGroup
 	sending.Go(func() {
-		for c.send(strings.Repeat("x", 400)) == nil { // some 4 KiB a second: more than what a small body needs
+		for c.Send(strings.Repeat("x", 400)) == nil { // some 4 KiB a second: more than what a small body needs
 			time.Sleep(100 * time.Millisecond)
 		}
 	})
-	r := c.reply("POST").wantStatus(408)
-	if r.took < 8*time.Second {
-		t.Errorf("refused after %v", r.took)
+	r := c.Reply("POST").WantStatus(408)
+	if r.Took < 8*time.Second {
+		t.Errorf("refused after %v", r.Took)
 	}
 	c.Close()
 	sending.Wait()
