@@ -15,10 +15,10 @@ var allowed = map[string]struct {
 	never         string
 }{
 	"config":              {modules: "github.com/goccy/go-yaml/... github.com/fsnotify/fsnotify", never: "net/http log"},
-	"translate/jsonx":     {never: "net os log time"},
+	"translate/jsonx":     {modules: "golang.org/x/sys/cpu", never: "net os log time"},
 	"translate/sse":       {never: "net os log time"},
 	"translate/apierr":    {ours: "translate/jsonx", never: "net os log"},
-	"translate/chat":      {ours: "translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/...", never: "net os log"},
+	"translate/chat":      {ours: "translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
 	"upstreams":           {ours: "config", modules: "github.com/valyala/fasthttp github.com/goccy/go-yaml/... go.uber.org/zap/... github.com/VictoriaMetrics/metrics golang.org/x/sys/...", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/auth":          {ours: "config translate/apierr", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},

@@ -8,7 +8,8 @@ const (
 )
 
 // isBase64 reports whether s is base64 of the standard alphabet, padded, not empty and without line breaks. It looks at
-// eight bytes at a time: an image of a megabyte is checked in less time than it takes to copy it twice.
+// 32 bytes at a time where the processor can, else at sixteen: an image of a megabyte is checked in less time than it takes to copy
+// it.
 func isBase64(s []byte) bool {
 	if len(s) == 0 || len(s)%4 != 0 {
 		return false
@@ -20,6 +21,12 @@ func isBase64(s []byte) bool {
 	}
 	good := uint64(highs)
 	i := 0
+	if blocks := len(s) / 32; hasVector && blocks > 0 {
+		if !vectorBase64(&s[0], blocks) {
+			return false
+		}
+		i = 32 * blocks
+	}
 	for ; i+16 <= len(s); i += 16 {
 		b := s[i : i+16]
 		good &= base64Bytes(binary.LittleEndian.Uint64(b)) & base64Bytes(binary.LittleEndian.Uint64(b[8:]))

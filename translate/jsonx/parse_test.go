@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -251,9 +252,34 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
+// sameWithoutVectors compares the two ways of scanning strings, over src and over strings in which it stands at the edges of
+// their blocks.
+func sameWithoutVectors(t *testing.T, src []byte) {
+	t.Helper()
+	if !hasVector {
+		return
+	}
+	texts := [][]byte{src}
+	for _, n := range []int{31, 62, 63, 64, 100, 127} {
+		pad := strings.Repeat("a", n)
+		texts = append(texts, []byte(`["`+pad+string(src)+pad+`"]`))
+	}
+	for _, text := range texts {
+		var with, without Doc
+		err := with.Parse(text, Options{Record: 64})
+		hasVector = false
+		werr := without.Parse(text, Options{Record: 64})
+		hasVector = true
+		if !reflect.DeepEqual(err, werr) || !slices.Equal(with.nodes, without.nodes) {
+			t.Fatalf("%q: %v with vectors, %v without", text, err, werr)
+		}
+	}
+}
+
 // check compares Parse with encoding/json.
 func check(t *testing.T, src []byte) {
 	t.Helper()
+	sameWithoutVectors(t, src)
 	var d Doc
 	err := d.Parse(src, Options{Record: 64})
 	var limit *LimitError

@@ -55,14 +55,49 @@ func plain(s []byte, i int) int {
 // scanString validates a string whose contents begin at i, behind the opening quote. It returns the offset behind the
 // closing quote and the flags, or the offset of the fault and its reason.
 func scanString(s []byte, i int) (end int, flags uint8, reason string) {
+	// Most strings are short and plain.
+	for range 3 {
+		if len(s)-i < 8 {
+			break
+		}
+		if m := special(binary.LittleEndian.Uint64(s[i:])); m == 0 {
+			i += 8
+		} else if i += bits.TrailingZeros64(m) >> 3; s[i] == '"' {
+			return i + 1, 0, ""
+		} else {
+			break
+		}
+	}
+	return scanLong(s, i)
+}
+
+// scanLong is scanString from the middle of a string on.
+func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
+	var (
+		base int    // the vectors have looked at the 64 bytes from here
+		mask uint64 // and found these special
+	)
 	for {
-		if len(s)-i >= 8 {
+		switch {
+		case mask != 0 && i-base < 64 && mask>>(i-base) != 0:
+			i += bits.TrailingZeros64(mask >> (i - base))
+		case len(s)-i >= 8:
+			if mask != 0 { // the rest of the block is plain
+				i, mask = max(i, base+64), 0
+				continue
+			}
 			if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
-			} else if i = plain(s, i+8); i >= len(s) {
+			} else if i += 8; hasVector && len(s)-i >= 64 {
+				var block int
+				block, mask = vectorSpecial(&s[i], (len(s)-i)/64)
+				base = i + 64*block
+				i = base
+				continue
+			} else if i = plain(s, i); i >= len(s) {
 				return len(s), 0, reasonEnd
 			}
-		} else if i >= len(s) {
+		case i >= len(s):
 			return len(s), 0, reasonEnd
 		}
 		switch c := s[i]; {

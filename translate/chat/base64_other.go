@@ -1,0 +1,8 @@
+//go:build !amd64
+
+package chat
+
+// Elsewhere base64 is checked sixteen bytes at a time.
+var hasVector = false
+
+func vectorBase64(*byte, int) bool { panic("chat: no vectors here") }
