@@ -66,14 +66,12 @@ func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, 
 	if n := c.nativeAt(lease.Upstream()); n != nil {
 		return a.openNative(n)
 	}
-	var scratch [4][]byte
-	var room [512]byte
 	wanted := c.edge.encoding(lease.Upstream().Engine())
 	wanted.Served, wanted.Stream = target.Served, streamed
 	// Usage in every chunk costs a full parse of each; only Messages tells counts at the start of a stream.
 	wanted.ContinuousUsage = wanted.ContinuousUsage && c.ep.dialect == dialectMessages
-	segments, _ := c.chat.Segments(scratch[:0], room[:0], &wanted)
-	return a.send(lease.Upstream().Engine().Path(config.OpChat), segments) // all dialects here are chat underneath
+	c.segments, c.room = c.chat.Segments(c.segments[:0], c.room[:0], &wanted)
+	return a.send(lease.Upstream().Engine().Path(config.OpChat), c.segments) // all dialects here are chat underneath
 }
 
 // send writes a request whose body is JSON.
@@ -88,7 +86,7 @@ func (a *attempt) send(path string, segments [][]byte) error {
 		Method: "POST", Path: path,
 		ContentType: "application/json", Accept: accept,
 		RequestID: c.id, Traceparent: c.traceparent(),
-		Body:           segments,
+		Body: segments, At: c.asked,
 		ConnectTimeout: clocks.Connect.D(), WriteTimeout: clocks.FirstEvent.D(),
 		NoReplay: c.sends > 0,
 	})
@@ -99,7 +97,10 @@ func (a *attempt) send(path string, segments [][]byte) error {
 // sent notes that the request has been written, or as much of it as could be.
 func (a *attempt) sent() {
 	a.call.sends += a.x.Sends()
-	a.sentAt = a.call.edge.now()
+	a.sentAt = a.call.asked
+	if !a.x.AtOnce() {
+		a.sentAt = a.call.edge.now()
+	}
 	a.readAt = a.sentAt
 }
 
@@ -279,8 +280,9 @@ func (a *attempt) failed(dst []byte, before int, err error) ([]byte, bool, error
 // Read implements io.Reader for the event reader: it waits as long as the caller of pull and the clocks allow.
 func (a *attempt) Read(p []byte) (int, error) {
 	own := a.deadline()
+	waits := !a.x.Holds()
 	n, err := a.x.Read(p, earlier(a.until, own))
-	if n > 0 {
+	if n > 0 && waits { // what came with the head came when it did
 		a.readAt = a.call.edge.now()
 	}
 	if err != nil && errors.Is(err, upstreams.ErrNotYet) && a.completeAt.IsZero() && a.late(own) {
@@ -368,8 +370,9 @@ func (a *attempt) end(o upstreams.Outcome) {
 	}
 	a.call.exchange.Store(nil)
 	a.trace(o)
-	a.x.Close()
-	a.lease.Release(o)
+	now := a.call.ended()
+	a.x.CloseAt(now)
+	a.lease.ReleaseAt(o, now)
 	a.lease = nil
 	a.call.edge.slotFreed()
 	if a.events != nil {

@@ -88,14 +88,17 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 			}
 			buf = append(make([]byte, 0, 2*grown), buf...)
 		}
-		if now := c.edge.now(); len(buf) > 0 && now.Sub(armed) > min(time.Second, silence/8) {
-			// Moved now and then only: a deadline costs more than a read.
-			if late := now.Sub(start) - slowGrace; late > 0 && int64(len(buf)) < int64(late.Seconds())*c.pace() {
-				*c.body = buf
-				return slowClient(nil)
+		if len(buf) > 0 {
+			now := c.edge.now()
+			if now.Sub(armed) > min(time.Second, silence/8) {
+				// Moved now and then only: a deadline costs more than a read.
+				if late := now.Sub(start) - slowGrace; late > 0 && int64(len(buf)) < int64(late.Seconds())*c.pace() {
+					*c.body = buf
+					return slowClient(nil)
+				}
+				_ = c.ctx.Conn().SetReadDeadline(now.Add(silence))
+				armed = now
 			}
-			_ = c.ctx.Conn().SetReadDeadline(now.Add(silence))
-			armed = now
 		}
 		m, err := src.Read(buf[len(buf):cap(buf)])
 		reads++

@@ -57,6 +57,9 @@ type Call struct {
 	attempt  attempt // the one that is running or that the answer comes from
 	tried    []upstreams.ID
 	prefix   []uint64    // hashes of the prompt's beginning, for prefix affinity
+	segments [][]byte    // memory for the pieces of what is sent
+	room     []byte      // and for those that the edge writes itself
+	limits   chat.Limits // the model's, with the context length of its engines
 	targets  int         // engines that were tried
 	sends    int         // requests that were written
 	lethal   uint64      // hash of a body that has cost an engine; 0: none
@@ -70,6 +73,7 @@ type Call struct {
 	bodyWait time.Duration     // for bytes of the body that had not come yet
 	asked    time.Time         // when the running attempt began
 	awaited  time.Duration     // what earlier attempts waited for their engines
+	endAt    time.Time         // when a whole answer was ready: from there on the call waits for nothing
 	cause    atomic.Pointer[abortCause]
 	left     atomic.Pointer[chan struct{}] // closed by abort while the call waits in a queue
 	exchange atomic.Pointer[upstreams.Exchange]
@@ -155,7 +159,7 @@ func (c *Call) finish() {
 	c.releaseBody()
 	c.releaseChat()
 	c.settle()
-	now := c.edge.now()
+	now := c.ended()
 	copy(c.record.RequestID[:], c.id)
 	c.record.Attempts = c.attempts()
 	c.meter.End(&c.record)
@@ -170,6 +174,15 @@ func (c *Call) finish() {
 	c.recycle()
 }
 
+// ended is the time at which the call ends, for what is still to be noted. Reading the clock costs as much as a small step of
+// a call, and behind a whole answer each step would read the same.
+func (c *Call) ended() time.Time {
+	if c.endAt.IsZero() {
+		return c.edge.now()
+	}
+	return c.endAt
+}
+
 // learn keeps the model's bytes per token up to date from what the engine counted.
 func (c *Call) learn() {
 	if c.usage.Known && c.promptBytes > 0 && c.upstream != nil {
@@ -179,7 +192,8 @@ func (c *Call) learn() {
 
 // recycle returns the call to the pool with what is worth keeping.
 func (c *Call) recycle() {
-	*c = Call{id: c.id, tried: c.tried[:0], prefix: c.prefix[:0]}
+	clear(c.segments[:cap(c.segments)]) // they point into requests
+	*c = Call{id: c.id, tried: c.tried[:0], prefix: c.prefix[:0], segments: c.segments[:0], room: c.room[:0]}
 	callPool.Put(c)
 }
 

@@ -17,8 +17,7 @@ func (c *Call) dispatch() *failure {
 		return f
 	}
 	var first *failure
-	for {
-		now := c.edge.now()
+	for now := c.asked; ; now = c.edge.now() {
 		queued := c.record.Queue
 		lease, target, err := c.acquire(now)
 		if err != nil {
@@ -65,12 +64,15 @@ func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error)
 		return c.waitForSlot(&q, c.model.route.Full(&q))
 	}
 	lease, target, err := c.model.route.Acquire(&q)
+	if err == nil {
+		return lease, target, nil
+	}
 	var full *routing.FullError
 	switch {
 	case errors.As(err, &full):
 		return c.waitForSlot(&q, err)
 	case !errors.Is(err, routing.ErrNoUpstream):
-		return lease, target, err
+		return nil, nil, err
 	}
 	if !c.follow() {
 		return nil, nil, err

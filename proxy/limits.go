@@ -34,7 +34,7 @@ func (c *Call) admit() error {
 	if c.key == nil {
 		return nil
 	}
-	d := c.snap.keyLimits[c.key.ID].Reserve(&c.held, int64(c.promptTokens+c.outputTokens), c.edge.now())
+	d := c.snap.keyLimits[c.key.ID].Reserve(&c.held, int64(c.promptTokens+c.outputTokens), c.asked)
 	if !d.OK {
 		return c.rateLimited(d)
 	}
@@ -58,7 +58,7 @@ func expectedOutput(maxTokens int) int {
 // settle charges the key for what the call used, exactly once, however it ended.
 func (c *Call) settle() {
 	c.estimate()
-	c.held.Settle(int64(c.usage.Prompt+c.usage.Completion), c.edge.now())
+	c.held.Settle(int64(c.usage.Prompt+c.usage.Completion), c.ended())
 }
 
 // estimate fills in what no engine has counted. A client that leaves does not leave for nothing: the engine has read the

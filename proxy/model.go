@@ -58,8 +58,9 @@ func (m *model) serves(ep *endpoint) bool {
 	return slices.Contains(m.endpoints, ep.path) || ep.listedAs != "" && slices.Contains(m.endpoints, ep.listedAs)
 }
 
-// chatLimits returns the model's rules for a chat request. Where the file is silent about the context, the engines say.
-func (m *model) chatLimits(now time.Time, lowerEffort bool) *chat.Limits {
+// chatLimits returns the model's rules for a chat request. Where the file is silent about the context, the engines say, and
+// room holds what is returned.
+func (m *model) chatLimits(now time.Time, lowerEffort bool, room *chat.Limits) *chat.Limits {
 	limits := &m.limits
 	if lowerEffort {
 		limits = &m.lowered
@@ -67,9 +68,9 @@ func (m *model) chatLimits(now time.Time, lowerEffort bool) *chat.Limits {
 	if limits.ContextLength > 0 {
 		return limits
 	}
-	l := *limits
-	l.ContextLength = m.route.ContextLength(now)
-	return &l
+	*room = *limits
+	room.ContextLength = m.route.ContextLength(now)
+	return room
 }
 
 // fullRetryAfter is what a refusal for a full pool tells the client to wait.

@@ -3,18 +3,11 @@ package proxy
 import (
 	"errors"
 	"io"
-	"time"
-
-	"penstock/proxy/listen"
 )
 
-// pieces is the body of a large whole answer. It writes piece by piece and moves the write deadline before each, so that
+// pieces is the body of a large whole answer. It is written piece by piece, and the connection gives each write its own time:
 // a client that reads slowly but steadily is served to the end and one that stops reading is let go.
-type pieces struct {
-	conn  *listen.Conn
-	write time.Duration
-	rest  []byte
-}
+type pieces struct{ rest []byte }
 
 const pieceSize = 64 << 10
 
@@ -30,9 +23,6 @@ func (p *pieces) SupportsBodyWriteTo() bool { return true }
 func (p *pieces) WriteTo(w io.Writer) (n int64, err error) {
 	for len(p.rest) > 0 {
 		piece := p.rest[:min(len(p.rest), pieceSize)]
-		if p.conn != nil {
-			p.conn.ExtendWriteDeadline(time.Now(), p.write)
-		}
 		m, err := w.Write(piece)
 		n += int64(m)
 		if err != nil {

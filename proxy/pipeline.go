@@ -52,6 +52,7 @@ func (c *Call) run() *failure {
 	if c.conn != nil && c.conn.Begin(c) {
 		return fromAbort(errClientGone)
 	}
+	c.asked = c.edge.now()
 	if err := c.admit(); err != nil {
 		return clientError(err)
 	}
@@ -129,7 +130,7 @@ func (c *Call) resolve() error {
 	if c.chat == nil {
 		return c.resolveOther()
 	}
-	if err := c.chat.Check(m.chatLimits(c.record.Start, c.ep.lowerEffort)); err != nil {
+	if err := c.chat.Check(m.chatLimits(c.record.Start, c.ep.lowerEffort, &c.limits)); err != nil {
 		if c.ep.explain != nil {
 			return c.ep.explain(c, err)
 		}

@@ -73,7 +73,7 @@ func (c *Call) extendWrite() {
 	if c.model != nil {
 		d = c.model.clocks.Write.D()
 	}
-	c.conn.ExtendWriteDeadline(c.edge.now(), d)
+	c.conn.WriteWithin(d)
 }
 
 // typeName is all that is told of a panic's value.

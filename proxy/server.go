@@ -200,7 +200,7 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 		a = apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly.")
 	}
 	if c := listen.ConnOf(ctx.Conn()); c != nil {
-		c.ExtendWriteDeadline(e.now(), e.current.Load().Config.Timeouts.Write.D())
+		c.WriteWithin(e.current.Load().Config.Timeouts.Write.D())
 		c.Linger()
 	}
 	if !e.tunnel(ctx) {

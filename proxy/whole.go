@@ -50,9 +50,9 @@ func (c *Call) answerWhole(completion []byte) *failure {
 		outPool.Put(out)
 		return a.failureOf(err)
 	}
-	now := c.edge.now()
-	c.record.TTFT = now.Sub(c.record.Start)
-	c.noteOverhead(now)
+	c.endAt = c.edge.now()
+	c.record.TTFT = c.endAt.Sub(c.record.Start)
+	c.noteOverhead(c.endAt)
 	a.end(upstreams.OutcomeOK)
 	c.answerJSON(out, body)
 	return nil
@@ -81,7 +81,7 @@ func (c *Call) sendBody(buf *[]byte, body []byte) {
 		outPool.Put(buf)
 		return
 	}
-	c.ctx.Response.SetBodyStream(&pieces{conn: c.conn, write: c.model.clocks.Write.D(), rest: body}, len(body))
+	c.ctx.Response.SetBodyStream(&pieces{rest: body}, len(body))
 }
 
 // readWhole appends the reply's body to dst.

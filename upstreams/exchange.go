@@ -80,6 +80,7 @@ type Exchange struct {
 	err     error // of the first failure, for all later calls
 	sends   int
 	reused  bool // c came from the pool
+	atOnce  bool // it left in one small write
 	touched bool // bytes of the request may have left
 	cut     bool // the request was not written to its end on c
 
@@ -120,7 +121,10 @@ func (x *Exchange) Send(r *Request) error {
 	}
 	x.req = *r
 	if r.BodyReader == nil && !r.NoReplay {
-		if c := x.t.take(time.Now()); c != nil {
+		if x.req.At.IsZero() {
+			x.req.At = time.Now()
+		}
+		if c := x.t.take(x.req.At); c != nil {
 			if err := x.attach(c); err != nil {
 				return err
 			}
@@ -136,6 +140,7 @@ func (x *Exchange) Send(r *Request) error {
 
 // connect makes a new connection.
 func (x *Exchange) connect() error {
+	x.req.At = time.Time{} // it takes its time
 	limit := x.req.ConnectTimeout
 	if limit <= 0 {
 		limit = defaultConnectTimeout
@@ -388,6 +393,12 @@ func (x *Exchange) Framed() bool { return x.body != bodyUntilClose && x.body != 
 
 // Sends returns how often the request was sent: 0 before Send, and 2 after a dead connection was replaced.
 func (x *Exchange) Sends() int { return x.sends }
+
+// AtOnce reports whether the request was sent without waiting for anything: it was small, and there was a connection.
+func (x *Exchange) AtOnce() bool { return x.reused && x.sends == 1 && x.atOnce }
+
+// Holds reports whether bytes of the body have come that Read has not returned yet.
+func (x *Exchange) Holds() bool { return x.pos < x.end }
 
 // Reused reports whether the connection had served an exchange before.
 func (x *Exchange) Reused() bool { return x.reused }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 )
 
 // How an exchange ends: given up by Abort, by its owner with Close, or by a failure.
@@ -38,7 +39,10 @@ func (x *Exchange) Abort(cause error) {
 
 // Close ends the exchange on the owner's side. The connection is kept for another exchange if the reply was read to the
 // end its framing tells and nothing speaks against it; else it is closed. A second call does nothing.
-func (x *Exchange) Close() {
+func (x *Exchange) Close() { x.CloseAt(time.Now()) }
+
+// CloseAt is Close for a caller that has read the clock already.
+func (x *Exchange) CloseAt(now time.Time) {
 	keep := x.whole()
 	x.mu.Lock()
 	state := x.state.Load()
@@ -50,7 +54,7 @@ func (x *Exchange) Close() {
 	}
 	if x.c != nil {
 		if keep && state == stateOpen {
-			x.t.put(x.c, x.head.idle)
+			x.t.put(x.c, x.head.idle, now)
 		} else {
 			x.c.close()
 		}

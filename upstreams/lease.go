@@ -122,14 +122,17 @@ func (l *Lease) FirstToken(d time.Duration) {
 
 // Release gives the slot back and books the outcome. It must be called exactly once, from any goroutine, by whoever ends
 // the upstream's reply; a second call changes nothing but a counter, and panics under `-tags testing`.
-func (l *Lease) Release(o Outcome) {
+func (l *Lease) Release(o Outcome) { l.ReleaseAt(o, time.Now()) }
+
+// ReleaseAt is Release for a caller that has read the clock already.
+func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	if !l.held.CompareAndSwap(true, false) {
 		l.up.set.doubleReleases.Inc()
 		bug("lease released twice")
 		return
 	}
 	l.tokens.Add(-l.weight)
-	l.up.observe(o, l.trial.Swap(false), time.Now())
+	l.up.observe(o, l.trial.Swap(false), now)
 	l.slots.Add(-slotUnit(l.pool))
 	l.up.leaveIfIdle()
 }

@@ -46,6 +46,7 @@ type Request struct {
 
 	ConnectTimeout time.Duration // resolving, connecting and TLS together; 0: 10 s
 	WriteTimeout   time.Duration // for the engine to take another byte of the request; 0: no limit
+	At             time.Time     // the time, if the caller has read the clock just now; zero: Send reads it
 	NoReplay       bool          // send once at most, and so on a new connection: a kept one may turn out to be dead
 }
 
@@ -201,6 +202,7 @@ func (x *Exchange) writePieces(o *outgoing) error {
 		for _, b := range x.req.Body {
 			o.b = append(o.b, b...)
 		}
+		x.atOnce = true
 		return x.push(o.one(o.b), false)
 	}
 	o.list = append(o.list[:0], o.b)
@@ -301,7 +303,10 @@ func (x *Exchange) push(v *net.Buffers, large bool) error {
 	if large && canPeek && !c.secured && (limit <= 0 || limit > answerCheck) {
 		step = answerCheck
 	}
-	last := time.Now() // when the engine took something
+	last := x.req.At // when the engine took something
+	if last.IsZero() {
+		last = time.Now()
+	}
 	for now := last; len(*v) > 0; {
 		c.armWrite(now, last, step, limit)
 		x.touched = true

@@ -199,11 +199,11 @@ func (t *Transport) take(now time.Time) *conn {
 
 // put keeps c for the next exchange, for at most keep where the engine asked for less than the transport's own limit (0:
 // it did not say).
-func (t *Transport) put(c *conn, keep time.Duration) {
+func (t *Transport) put(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > t.idleFor {
 		keep = t.idleFor
 	}
-	c.expires = time.Now().Add(keep)
+	c.expires = now.Add(keep)
 
 	t.mu.Lock()
 	if t.closed || len(t.idle) >= t.maxIdle {

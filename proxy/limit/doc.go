@@ -31,7 +31,7 @@
 // There is no interface for a shared store: one edge counts for itself, and several edges divide the limits.
 //
 // The collector's pace. Half of what a process of many held streams occupies would be room for garbage that they do not
-// make. PaceGC gives that up once the live heap is large, and only then: a small heap is collected often as it is. A reload is the
-// one thing that makes much garbage in a moment; Burst lets it do so without the three or four collections that would otherwise
-// fall into it, a quarter of its work.
+// make: PaceGC gives that up once the live heap is large. While it is tiny the room is next to nothing, and PaceGC gives more of it,
+// because collections would come every few hundred requests. A reload is the one thing that makes much garbage in a moment; Burst
+// lets it do so without the three or four collections that would otherwise fall into it, a quarter of its work.
 package limit

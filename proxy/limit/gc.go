@@ -9,14 +9,18 @@ import (
 	"sync/atomic"
 )
 
-// The live heap, in bytes, from which memory is worth more than time. Below it a collection is cheap per byte that it frees,
-// and the default pace keeps the cost of a small request low. Above it nearly all of the heap is what held streams hold:
-// they allocate next to nothing, so collections are rare at any pace, and a percentage less is that much less per stream.
+// The sizes of the live heap, in bytes, at which the pace changes. While it is tiny, collections would follow each other after
+// every few megabytes of small requests, each for next to nothing: a few megabytes more of room make them a quarter as many.
+// While it is large, memory is worth more than time. Nearly all of it is what held streams hold; they allocate next to nothing, so
+// collections are rare at any pace, and a percentage less is that much less per stream.
 const (
 	largeHeap = 48 << 20
 	smallHeap = 32 << 20 // and below which the pace is the usual one again
+	tinyHeap  = 4 << 20
+	leastHeap = 6 << 20 // and above which it is the usual one
 
-	usualPace = 100 // percent of the live heap that may be allocated until the next collection
+	loosePace = 400 // percent of the live heap that may be allocated until the next collection
+	usualPace = 100
 	tightPace = 40
 
 	burstRoom = 64 << 20 // what a burst may allocate without a collection
@@ -27,6 +31,7 @@ const (
 var PaceGC = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
 		afterEachGC(func() { collector.adapt(liveHeap()) })
+		collector.adapt(liveHeap())
 		collector.paced.Store(true)
 	}
 })
@@ -82,12 +87,12 @@ func (p *pacer) burst(by int, live uint64) {
 // paceOf returns the pace for a heap of live bytes, given the one that is in force.
 func paceOf(live uint64, pace int) int {
 	switch {
-	case live >= largeHeap:
+	case live >= largeHeap, live >= smallHeap && pace == tightPace:
 		return tightPace
-	case live < smallHeap:
-		return usualPace
+	case live < tinyHeap, live < leastHeap && pace == loosePace:
+		return loosePace
 	}
-	return pace
+	return usualPace
 }
 
 // liveHeap is what the last collection found alive, in bytes.

@@ -14,7 +14,13 @@ func TestPaceOf(t *testing.T) {
 		pace int
 		want int
 	}{
-		{0, usualPace, usualPace},
+		{0, loosePace, loosePace},
+		{tinyHeap - 1, usualPace, loosePace},
+		{tinyHeap, usualPace, usualPace},
+		{tinyHeap, tightPace, usualPace},
+		{leastHeap - 1, loosePace, loosePace},
+		{leastHeap, loosePace, usualPace},
+		{largeHeap - 1, loosePace, usualPace},
 		{largeHeap - 1, usualPace, usualPace},
 		{largeHeap, usualPace, tightPace},
 		{smallHeap, tightPace, tightPace},

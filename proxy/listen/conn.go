@@ -40,7 +40,7 @@ type Conn struct {
 	woken     atomic.Bool  // Leave has cut a read short
 
 	// Atomic because a TLS connection that a shutdown closes sets a deadline from another goroutine.
-	writeFor atomic.Int64 // nanoseconds that ExtendWriteDeadline was given last; 0: deadlines are the caller's
+	writeFor atomic.Int64 // nanoseconds that WriteWithin was given last; 0: deadlines are the caller's
 	writeBy  atomic.Int64 // the write deadline that is armed, in nanoseconds since epoch
 }
 
@@ -103,15 +103,17 @@ func (c *Conn) tell(f func(Waiter)) {
 	}
 }
 
-// ExtendWriteDeadline makes sure that writes have at least seven eighths of d from now on before they fail. Arming a
-// deadline costs more than a small write, so it is moved only when it is needed. d holds for later writes too, each from
-// its own start: a deadline that was armed for one answer must not cut the next one on the same connection. Zero d changes
-// nothing.
-func (c *Conn) ExtendWriteDeadline(now time.Time, d time.Duration) {
-	if d <= 0 {
-		return
+// WriteWithin makes sure that each write from now on has at least seven eighths of d before it fails, from its own start: a
+// deadline that was armed for one answer must not cut the next one on the same connection. Zero d changes nothing.
+func (c *Conn) WriteWithin(d time.Duration) {
+	if d > 0 {
+		c.writeFor.Store(int64(d))
 	}
-	c.writeFor.Store(int64(d))
+}
+
+// armWrite moves the deadline of writes to d from now. That costs more than a small write, so it is done only when less than
+// seven eighths of d are left.
+func (c *Conn) armWrite(now time.Time, d time.Duration) {
 	if c.writeBy.Load()-int64(now.Sub(epoch)) >= int64(d-d/8) {
 		return
 	}
@@ -120,7 +122,7 @@ func (c *Conn) ExtendWriteDeadline(now time.Time, d time.Duration) {
 	_ = c.TCPConn.SetWriteDeadline(by) // fails on a closed connection only, and then the write says so
 }
 
-// SetWriteDeadline sets the deadline of writes, and takes it out of ExtendWriteDeadline's hands until that is called again.
+// SetWriteDeadline sets the deadline of writes, and takes it out of WriteWithin's hands until that is called again.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.disown()
 	return c.TCPConn.SetWriteDeadline(t)
@@ -185,10 +187,10 @@ func (c *Conn) disown() {
 	c.writeBy.Store(0)
 }
 
-// Write writes p within the time that ExtendWriteDeadline was given last.
+// Write writes p within the time that WriteWithin was given last.
 func (c *Conn) Write(p []byte) (int, error) {
 	if d := c.writeFor.Load(); d > 0 {
-		c.ExtendWriteDeadline(time.Now(), time.Duration(d))
+		c.armWrite(time.Now(), time.Duration(d))
 	}
 	return c.TCPConn.Write(p)
 }

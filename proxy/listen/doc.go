@@ -46,7 +46,7 @@
 //
 // Write deadlines. A deadline bounds one write, not an answer: a stream may take hours. It is armed seldom, because arming
 // costs more than a small write, and it belongs to the connection: the next answer, an hour later, must not find it expired.
-// So Conn.Write moves it by itself once ExtendWriteDeadline has said how long a write may take. What a socket holds unsent
+// So Conn.Write moves it by itself once WriteWithin has said how long a write may take. What a socket holds unsent
 // is bounded (unsent_linux.go), because the kernel wakes a blocked writer by thirds of its buffer: with megabytes in it, a
 // client that reads slowly but steadily would miss the deadline.
 package listen
