@@ -276,6 +276,17 @@ func sameWithoutVectors(t *testing.T, src []byte) {
 	}
 }
 
+// TestVectors puts every byte at every place of a block.
+func TestVectors(t *testing.T) {
+	for i := range 200 {
+		for c := range 256 {
+			text := bytes.Repeat([]byte("a"), 260)
+			text[0], text[259], text[20+i] = '"', '"', byte(c)
+			sameWithoutVectors(t, text)
+		}
+	}
+}
+
 // check compares Parse with encoding/json.
 func check(t *testing.T, src []byte) {
 	t.Helper()
