@@ -119,8 +119,11 @@ func (e *Engine) embeddings(x *exchange) {
 		size = d
 	}
 	b64 := string(v.GetStringBytes("encoding_format")) == "base64"
-	b := []byte(`{"id":"embd-` + hex32(e.nextID()) + `","object":"list","created":`)
-	b = strconv.AppendInt(b, x.now(), 10)
+	b, more := []byte(`{"object":"list"`), ""
+	if x.p.family != "llamacpp" {
+		b = fmt.Appendf(b, `,"id":"embd-%s","created":%d`, hex32(e.nextID()), x.now())
+		more = `,"completion_tokens":0`
+	}
 	b = append(b, `,"model":`...)
 	b = appendString(b, q.model)
 	b = append(b, `,"data":[`...)
@@ -150,7 +153,7 @@ func (e *Engine) embeddings(x *exchange) {
 		b = append(b, '}')
 	}
 	n := q.prompt.tokens()
-	b = fmt.Appendf(b, `],"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":0}}`, n, n)
+	b = fmt.Appendf(b, `],"usage":{"prompt_tokens":%d,"total_tokens":%d%s}}`, n, n, more)
 	e.small(x, &q.prompt, b)
 }
 

@@ -22,6 +22,10 @@
 // prompt and seeds alone, with umlauts, emoji, quotes and backslashes in it, and never repeats the prompt unless told to. A
 // token is a word, or a few letters of JSON; a prompt has a token for every four bytes; the prefix cache works on blocks of 16.
 //
+// Whether the simulator still says what an engine says is tested against recordings of real ones: testdata/recorded holds requests
+// and answers, and TestRecorded compares status, header lines, members, their types and the order of events. What is known to
+// differ stands in the recording's file.
+//
 // The batch matters: each running request adds BatchCost to the time between two tokens of all of them, SharedPrefill puts the prompts
 // into one line, and KVTokens bounds what all of them hold. A request that finds no room waits at the head of the queue; when
 // answers outgrow the room the youngest one loses its place and reads everything again when it is back. What the prefix cache

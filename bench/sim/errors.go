@@ -124,6 +124,9 @@ func (p *profile) appendError(dst []byte, a apiError) []byte {
 	o = append(o, `{"error":{`...)
 	o.str("message", a.message)
 	o.str("type", a.kind)
+	if p.family == "ollama" {
+		a.param = ""
+	}
 	o.orNull("param", a.param)
 	if p.family == "vllm" {
 		o.num("code", a.status)
@@ -183,6 +186,11 @@ func (x *exchange) fail(a apiError) {
 		return
 	}
 	switch x.p.family {
+	case "ollama":
+		if a.status == 400 && (a.unread || a.param == "messages") {
+			x.reply(400, ollamaType, x.p.appendError(nil, a))
+			return
+		}
 	case "whisper":
 		x.plainText(a.status, a.message)
 		return

@@ -40,6 +40,7 @@ type exchange struct {
 	status   int
 	events   int
 	work     bool // inference: counted
+	child    bool // a page of one of the router's children
 	headed   bool // the head has been built
 	finished bool // the answer is whole
 	broken   bool // a fault ended it
@@ -224,6 +225,9 @@ func (x *exchange) head(status int, ctype string, length int) {
 		x.line("Content-Encoding", x.encoding)
 	}
 	x.out = append(x.out, t.lines...)
+	if x.req.method == "HEAD" && x.p.family == "llamacpp" {
+		x.line("Accept-Ranges", "bytes")
+	}
 	if t.filler != nil {
 		x.out = t.filler(x.out)
 	}
@@ -396,7 +400,12 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 		body = z.Bytes()
 		x.encoding = "gzip"
 	}
-	x.head(status, ctype, len(body))
+	length := len(body)
+	if x.p.name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) { // it passes on what its child says
+		length = -1
+		t.lines = append(t.lines, x.p.sseHeaders...)
+	}
+	x.head(status, ctype, length)
 	for _, a := range t.acts {
 		if a.streamOnly || status != http.StatusOK {
 			continue
@@ -434,6 +443,9 @@ func (x *exchange) sse() {
 		x.gz, x.encoding = gzip.NewWriter(&x.gzOut), "gzip"
 	}
 	x.t.lines = append(x.t.lines, x.p.sseHeaders...)
+	if x.p.family == "ollama" && x.dialect != dialectChat {
+		x.t.lines = append(x.t.lines, "Cache-Control: no-cache\r\n"...)
+	}
 	x.head(http.StatusOK, ctype, -1)
 	if x.t.form.bom {
 		x.put([]byte("\xef\xbb\xbf"))

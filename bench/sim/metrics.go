@@ -32,6 +32,13 @@ func (h *histogram) observe(d time.Duration) {
 	h.mu.Unlock()
 }
 
+// total is the sum of all that was observed, in seconds.
+func (h *histogram) total() float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sum
+}
+
 func (h *histogram) append(b []byte, name, labels string) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,7 +161,14 @@ func (e *Engine) metricsOfLlama(m *metricsText) {
 	cached := float64(c.cached.Load())
 	m.counter("llamacpp:prompt_tokens_total", "Number of prompt tokens processed, excluding cached tokens", float64(c.prompted.Load())-cached)
 	m.counter("llamacpp:prompt_tokens_cached_total", "Number of prompt tokens reused from the cache", cached)
+	m.counter("llamacpp:prompt_seconds_total", "Total time spent processing prompts", e.times.ttft.total())
 	m.counter("llamacpp:tokens_predicted_total", "Number of generation tokens processed", float64(c.generated.Load()))
+	m.counter("llamacpp:tokens_predicted_seconds_total", "Total time spent generating tokens", e.times.e2e.total())
+	m.counter("llamacpp:n_decode_total", "Total number of llama_decode() calls, excluding speculative decoding and multimodal decoding", float64(c.generated.Load()))
+	m.counter("llamacpp:n_tokens_max", "Largest observed sequence length (prompt + generation)", float64(c.prompted.Load()+c.generated.Load()))
+	m.counter("llamacpp:spec_decode_num_draft_tokens_total", "Speculative: Total draft tokens generated", 0)
+	m.counter("llamacpp:spec_decode_num_accepted_tokens_total", "Speculative: Total draft tokens accepted by the target model", 0)
+	m.counter("llamacpp:spec_decode_num_drafts_total", "Speculative: Total number of drafts", 0)
 	m.gauge("llamacpp:prompt_tokens_seconds", "Average prompt throughput in tokens/s", e.o.PrefillRate)
 	m.gauge("llamacpp:predicted_tokens_seconds", "Average generation throughput in tokens/s", e.o.TokenRate)
 	m.gauge("llamacpp:requests_processing", "Number of requests processing", float64(running))

@@ -3,8 +3,6 @@ package sim
 import (
 	"fmt"
 	"strconv"
-
-	"github.com/valyala/fastjson"
 )
 
 // dialect is what an exchange is held in.
@@ -22,6 +20,7 @@ type voice struct {
 	responses bool
 	items     []item // blocks of Messages, items of Responses, in their order
 	calls     map[int]int
+	told      int // events so far
 	begun     bool
 	finish    string
 	stopped   string
@@ -45,6 +44,10 @@ func newVoice(a *answer) *voice {
 
 // event tells one event: a name and the members behind type.
 func (v *voice) event(name, format string, args ...any) bool {
+	if v.responses && !v.is("llamacpp") {
+		format += `,"sequence_number":` + strconv.Itoa(v.told)
+	}
+	v.told++
 	v.a.x.name = name
 	ok := v.a.x.event(fmt.Appendf(nil, `{"type":"`+name+`"`+format+`}`, args...))
 	v.a.x.name = ""
@@ -53,29 +56,18 @@ func (v *voice) event(name, format string, args ...any) bool {
 
 func quoted(s string) []byte { return appendString(nil, s) }
 
-// usage tells the counts, as the dialect has them.
-func (v *voice) usage() []byte {
-	a := v.a
-	if a.x.t.usage == usageNever {
-		return []byte("null")
-	}
-	if !v.responses {
-		return fmt.Appendf(nil, `{"input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":%d}`, a.prompt-a.cached, a.cached, a.spoken)
-	}
-	return fmt.Appendf(nil, `{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d},"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":%d},"total_tokens":%d}`,
-		a.prompt, a.cached, a.spoken, a.thought, a.prompt+a.spoken)
-}
+// is reports whether the engine is of one of the named families: the dialects of llama.cpp and Ollama were recorded, those of the
+// others are as the dialect's own documentation has them.
+func (v *voice) is(families string) bool { return v.a.x.p.is(families) }
 
 // begin opens the stream.
 func (v *voice) begin() bool {
-	a := v.a
 	v.begun = true
 	if !v.responses {
-		return v.event("message_start", `,"message":{"id":%s,"type":"message","role":"assistant","model":%s,"content":[],"stop_reason":null,"stop_sequence":null,"usage":%s}`,
-			quoted(a.s.id), quoted(a.s.model), v.usage())
+		return v.event("message_start", `,"message":%s`, v.opening())
 	}
-	return v.event("response.created", `,"response":%s`, v.response("in_progress", "null")) &&
-		v.event("response.in_progress", `,"response":%s`, v.response("in_progress", "null"))
+	return v.event("response.created", `,"response":%s`, v.response("in_progress")) &&
+		v.event("response.in_progress", `,"response":%s`, v.response("in_progress"))
 }
 
 // step tells the next token, and the end after the last one. False: the stream is over before its time.
@@ -103,7 +95,7 @@ func (v *voice) step(c *script) bool {
 func (v *voice) piece(p *piece) bool {
 	at := v.find(p)
 	if at < 0 {
-		if !v.a.x.t.interwove && !v.close() {
+		if !v.a.x.t.interwove && !v.is("llamacpp") && !v.close() { // llama.cpp closes everything at the end
 			return false
 		}
 		if at = v.add(p); !v.open(at) {
@@ -149,25 +141,34 @@ func (v *voice) say(at int, p *piece) string {
 	return text
 }
 
+// open tells that an item begins.
 func (v *voice) open(at int) bool {
 	it := &v.items[at]
-	if v.responses {
-		if !v.event("response.output_item.added", `,"output_index":%d,"item":%s`, at, v.item(at, false)) {
-			return false
-		}
-		return it.kind != pieceText || v.event("response.content_part.added", `,"item_id":"item_%d","output_index":%d,"content_index":0,"part":{"type":"output_text","text":""}`, at, at)
+	if !v.responses {
+		return v.event("content_block_start", `,"index":%d,"content_block":%s`, at, v.block(at, false))
 	}
-	return v.event("content_block_start", `,"index":%d,"content_block":%s`, at, v.block(at, false))
+	if !v.event("response.output_item.added", `%s,"item":%s`, v.place(at, false), v.item(at, stageAdded)) {
+		return false
+	}
+	return it.kind != pieceText || v.event("response.content_part.added", `%s,"part":%s`, v.within(at), v.part(nil, stageAdded))
 }
 
+// delta tells a piece of an item.
 func (v *voice) delta(at int, text string) bool {
 	kind := v.items[at].kind
-	if v.responses {
-		name := map[pieceKind]string{pieceText: "response.output_text.delta", pieceThought: "response.reasoning_text.delta", pieceCall: "response.function_call_arguments.delta"}[kind]
-		return v.event(name, `,"item_id":"item_%d","output_index":%d,"content_index":0,"delta":"%s"`, at, at, text)
+	if !v.responses {
+		member := map[pieceKind]string{pieceText: `text_delta","text`, pieceThought: `thinking_delta","thinking`, pieceCall: `input_json_delta","partial_json`}[kind]
+		return v.event("content_block_delta", `,"index":%d,"delta":{"type":"%s":"%s"}`, at, member, text)
 	}
-	name := map[pieceKind]string{pieceText: `text_delta","text`, pieceThought: `thinking_delta","thinking`, pieceCall: `input_json_delta","partial_json`}[kind]
-	return v.event("content_block_delta", `,"index":%d,"delta":{"type":"%s":"%s"}`, at, name, text)
+	switch {
+	case kind == pieceThought && v.is("ollama"):
+		return v.event("response.reasoning_summary_text.delta", `%s,"summary_index":0,"delta":"%s"`, v.of(at), text)
+	case kind == pieceThought:
+		return v.event("response.reasoning_text.delta", `%s,"delta":"%s"`, v.within(at), text)
+	case kind == pieceCall:
+		return v.event("response.function_call_arguments.delta", `%s,"delta":"%s"`, v.of(at), text)
+	}
+	return v.event("response.output_text.delta", `%s,"delta":"%s"%s`, v.within(at), text, v.logprobs())
 }
 
 // close ends what is open.
@@ -178,26 +179,7 @@ func (v *voice) close() bool {
 			continue
 		}
 		it.closed = true
-		switch {
-		case !v.responses && it.kind == pieceThought:
-			if !v.event("content_block_delta", `,"index":%d,"delta":{"type":"signature_delta","signature":"c2ln"}`, at) {
-				return false
-			}
-		case v.responses && it.kind == pieceText:
-			if !v.event("response.output_text.done", `,"item_id":"item_%d","output_index":%d,"content_index":0,"text":"%s"`, at, at, it.said) ||
-				!v.event("response.content_part.done", `,"item_id":"item_%d","output_index":%d,"content_index":0,"part":{"type":"output_text","text":"%s"}`, at, at, it.said) {
-				return false
-			}
-		case v.responses && it.kind == pieceCall:
-			if !v.event("response.function_call_arguments.done", `,"item_id":"item_%d","output_index":%d,"arguments":"%s"`, at, at, it.said) {
-				return false
-			}
-		}
-		if v.responses {
-			if !v.event("response.output_item.done", `,"output_index":%d,"item":%s`, at, v.item(at, true)) {
-				return false
-			}
-		} else if !v.event("content_block_stop", `,"index":%d`, at) {
+		if v.responses && !v.closeItem(at, it) || !v.responses && !v.closeBlock(at, it) {
 			return false
 		}
 	}
@@ -210,7 +192,7 @@ func (v *voice) end(finish, stopped string) bool {
 	if !v.close() {
 		return false
 	}
-	return v.responses || v.event("message_delta", `,"delta":{"stop_reason":"%s","stop_sequence":%s},"usage":%s`, v.reason(), v.sequence(), v.usage())
+	return v.responses || v.event("message_delta", `,"delta":%s,"usage":%s`, v.ending(), v.usage(true))
 }
 
 func (v *voice) done() bool {
@@ -220,100 +202,11 @@ func (v *voice) done() bool {
 	case !v.responses:
 		return v.event("message_stop", "")
 	}
-	status := v.status()
-	return v.event("response."+status, `,"response":%s`, v.response(status, string(v.usage())))
-}
-
-func (v *voice) reason() string {
-	switch {
-	case v.finish == "length":
-		return "max_tokens"
-	case v.finish == "content_filter":
-		return "refusal"
-	case len(v.calls) > 0:
-		return "tool_use"
-	case v.stopped != "":
-		return "stop_sequence"
+	more := []byte(nil)
+	if v.is("llamacpp") {
+		more = append([]byte(`,"timings":`), v.a.timings()...)
 	}
-	return "end_turn"
-}
-
-func (v *voice) sequence() []byte {
-	if v.stopped == "" {
-		return []byte("null")
-	}
-	return quoted(v.stopped)
-}
-
-func (v *voice) status() string {
-	if v.finish == "length" || v.finish == "content_filter" {
-		return "incomplete"
-	}
-	return "completed"
-}
-
-// block is a block of Messages, at its beginning or with all that it says.
-func (v *voice) block(at int, whole bool) []byte {
-	it := &v.items[at]
-	said := it.said
-	if !whole {
-		said = nil
-	}
-	switch it.kind {
-	case pieceText:
-		return fmt.Appendf(nil, `{"type":"text","text":"%s"}`, said)
-	case pieceThought:
-		return fmt.Appendf(nil, `{"type":"thinking","thinking":"%s","signature":""}`, said)
-	}
-	input := []byte("{}")
-	if whole {
-		if s, err := fastjson.ParseBytes(append(append([]byte{'"'}, said...), '"')); err == nil && len(s.GetStringBytes()) > 0 {
-			input = s.GetStringBytes()
-		}
-	}
-	c := &v.a.q.calls[it.call]
-	return fmt.Appendf(nil, `{"type":"tool_use","id":%s,"name":%s,"input":%s}`, quoted(c.id), quoted(c.name), input)
-}
-
-// item is an item of Responses.
-func (v *voice) item(at int, whole bool) []byte {
-	it := &v.items[at]
-	head := `{"id":"item_` + strconv.Itoa(at) + `","status":"in_progress",`
-	if whole {
-		head = `{"id":"item_` + strconv.Itoa(at) + `","status":"completed",`
-	}
-	switch it.kind {
-	case pieceText:
-		content := []byte("[]")
-		if whole {
-			content = fmt.Appendf(nil, `[{"type":"output_text","text":"%s","annotations":[]}]`, it.said)
-		}
-		return fmt.Appendf(nil, head+`"type":"message","role":"assistant","content":%s}`, content)
-	case pieceThought:
-		return fmt.Appendf(nil, head+`"type":"reasoning","summary":[{"type":"summary_text","text":"%s"}],"content":[{"type":"reasoning_text","text":"%s"}]}`, it.said, it.said)
-	}
-	c := &v.a.q.calls[it.call]
-	return fmt.Appendf(nil, head+`"type":"function_call","call_id":%s,"name":%s,"arguments":"%s"}`, quoted(c.id), quoted(c.name), it.said)
-}
-
-func (v *voice) response(status, usage string) []byte {
-	a := v.a
-	output := []byte{'['}
-	for at := range v.items {
-		if at > 0 {
-			output = append(output, ',')
-		}
-		output = append(output, v.item(at, true)...)
-	}
-	details := "null"
-	switch v.finish {
-	case "length":
-		details = `{"reason":"max_output_tokens"}`
-	case "content_filter":
-		details = `{"reason":"content_filter"}`
-	}
-	return fmt.Appendf(nil, `{"id":"resp_%s","object":"response","created_at":%d,"status":"%s","incomplete_details":%s,"error":null,"model":%s,"output":%s],"usage":%s}`,
-		a.s.id, a.s.created, status, details, quoted(a.s.model), output, usage)
+	return v.event("response."+v.status(), `,"response":%s%s`, v.response(v.status()), more)
 }
 
 // whole is a plain answer.
@@ -334,36 +227,7 @@ func (v *voice) whole(c *script) []byte {
 	}
 	v.finish, v.stopped = c.finish, c.stopped
 	if v.responses {
-		status := v.status()
-		return v.response(status, string(v.usage()))
+		return v.response(v.status())
 	}
-	content := []byte{'['}
-	for at := range v.items {
-		if at > 0 {
-			content = append(content, ',')
-		}
-		content = append(content, v.block(at, true)...)
-	}
-	return fmt.Appendf(nil, `{"id":%s,"type":"message","role":"assistant","model":%s,"content":%s],"stop_reason":"%s","stop_sequence":%s,"usage":%s}`,
-		quoted(v.a.s.id), quoted(v.a.s.model), content, v.reason(), v.sequence(), v.usage())
-}
-
-// appendNativeError writes an error as the dialect has it; false: the profile's own shape is it, on Responses too.
-func (x *exchange) appendNativeError(dst []byte, a apiError) ([]byte, bool) {
-	if x.dialect != dialectMessages {
-		return dst, false
-	}
-	kind := a.kind
-	switch {
-	case kind != "":
-	case a.status == 429:
-		kind = "rate_limit_error"
-	case a.status == 503 || a.status == 529:
-		kind = "overloaded_error"
-	case a.status >= 500:
-		kind = "api_error"
-	default:
-		kind = "invalid_request_error"
-	}
-	return fmt.Appendf(dst, `{"type":"error","error":{"type":%s,"message":%s}}`, quoted(kind), quoted(a.message)), true
+	return v.message()
 }

@@ -25,6 +25,9 @@ func (e *Engine) generateNative(x *exchange, d dialect, convert func(v *fastjson
 	}
 	if err == nil {
 		err = e.decodeChat(x, v, q)
+		if err != nil && e.p.family == "llamacpp" && d == dialectMessages && err.param == "messages" {
+			err.status = 500 // it blames itself
+		}
 	}
 	parsers.Put(p)
 	parsers.Put(again)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -68,7 +69,7 @@ func (e *Engine) pageModels(x *exchange) {
 			b = appendString(b, n)
 			b = append(b, `,"model":`...)
 			b = appendString(b, n)
-			b = append(b, `,"modified_at":"","size":"","digest":"","type":"model","description":"","tags":[""],"capabilities":["completion"],"parameters":""}`...)
+			b = append(b, `,"modified_at":"","size":"","digest":"","type":"model","description":"","tags":[""],"capabilities":["completion"],"parameters":"","details":{"parent_model":"","format":"gguf","family":"","families":[""],"parameter_size":"","quantization_level":""}}`...)
 		}
 		b = append(b, `],`...)
 	}
@@ -135,7 +136,16 @@ func (e *Engine) pageModel(x *exchange, name string) {
 	x.fail(err)
 }
 
-func (e *Engine) pageVersion(x *exchange) { x.json(200, []byte(`{"version":"0.0.0+sim"}`)) }
+// ollamaType is what Ollama says of its own pages and of bodies that it could not read; /v1 answers are without charset.
+const ollamaType = "application/json; charset=utf-8"
+
+func (e *Engine) pageVersion(x *exchange) {
+	ctype := x.p.jsonType
+	if x.p.family == "ollama" {
+		ctype = ollamaType
+	}
+	x.reply(200, ctype, []byte(`{"version":"0.0.0+sim"}`))
+}
 
 func (e *Engine) pageLoad(x *exchange) {
 	r, w, _ := e.slots.load()
@@ -157,14 +167,14 @@ func (e *Engine) pageTags(x *exchange) {
 		b = appendString(b, n)
 		b = append(b, `,"model":`...)
 		b = appendString(b, n)
-		b = fmt.Appendf(b, `,"size":21999123,"digest":"%s","details":{"format":"gguf","family":"llama","parameter_size":"3.32M"}`, hex32(uint64(i)))
+		b = fmt.Appendf(b, `,"size":21999123,"digest":"%s","details":{"parent_model":"","format":"gguf","family":"llama","families":["llama"],"parameter_size":"3.32M","quantization_level":"F16"`, hex32(uint64(i)))
 		if x.req.path == "/api/ps" {
-			b = fmt.Appendf(b, `,"expires_at":"%s","size_vram":0,"context_length":%d}`, time.Now().Add(5*time.Minute).UTC().Format(time.RFC3339), e.o.MaxModelLen)
+			b = fmt.Appendf(b, `},"expires_at":"%s","size_vram":0,"context_length":%d}`, time.Now().Add(5*time.Minute).UTC().Format(time.RFC3339), e.o.MaxModelLen)
 		} else {
-			b = append(b, `,"capabilities":["completion"]}`...)
+			b = fmt.Appendf(b, `,"context_length":%d,"embedding_length":1088},"modified_at":"%s","capabilities":["completion"]}`, e.o.MaxModelLen, e.started.UTC().Format(time.RFC3339Nano))
 		}
 	}
-	x.json(200, append(b, "]}"...))
+	x.reply(200, ollamaType, append(b, "]}"...))
 }
 
 func (e *Engine) pageProps(x *exchange) {
@@ -172,7 +182,7 @@ func (e *Engine) pageProps(x *exchange) {
 	model, _ := e.served("")
 	b := fmt.Appendf(nil, `{"default_generation_settings":{"params":{"seed":4294967295,"temperature":0.8},"n_ctx":%d},"total_slots":%d,"model_alias":`, e.o.MaxModelLen, limit)
 	b = appendString(b, model)
-	b = fmt.Appendf(b, `,"model_path":"%s/model.gguf","modalities":{"vision":true,"audio":false},"endpoint_slots":true,"endpoint_props":false,"endpoint_metrics":true,"chat_template":"{%%- for message in messages %%}{{- message.content }}{%%- endfor %%}","build_info":"b11669-sim","is_sleeping":false}`, LeakedPath)
+	b = fmt.Appendf(b, `,"model_path":"%s/model.gguf","model_ftype":"F16","modalities":{"vision":true,"video":false,"audio":false},"media_marker":"<__media__>","endpoint_slots":true,"endpoint_props":false,"endpoint_metrics":true,"ui":false,"ui_settings":{},"bos_token":"","eos_token":"","cors_proxy_enabled":false,"chat_template":"{%%- for message in messages %%}{{- message.content }}{%%- endfor %%}","build_info":"b11669-sim","is_sleeping":false}`, LeakedPath)
 	x.json(200, b)
 }
 
@@ -278,6 +288,9 @@ func (e *Engine) tokenize(x *exchange) {
 		ids = strconv.AppendUint(ids, mix(q.prompt.hash, uint64(i))%32000, 10)
 	}
 	if x.p.family == "llamacpp" {
+		if v.GetBool("with_pieces") {
+			ids = append(bytes.ReplaceAll(append([]byte(`{"id":`), ids...), []byte(","), []byte(`,"piece":"?"},{"id":`)), `,"piece":"?"}`...)
+		}
 		x.json(200, fmt.Appendf(nil, `{"tokens":[%s]}`, ids))
 		return
 	}

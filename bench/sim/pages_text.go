@@ -142,6 +142,7 @@ func (e *Engine) ofModel(x *exchange, page func(*Engine, *exchange)) {
 		x.fail(x.p.unknownModelError(name))
 		return
 	}
+	x.child = true
 	page(e, x)
 }
 

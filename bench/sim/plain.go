@@ -139,7 +139,7 @@ func (a *answer) appendChoice(dst []byte, i int, m *said) []byte {
 	if a.q.logprobs && len(m.calls) == 0 {
 		logprobs = a.logprobs(m.tokens)
 	}
-	if len(logprobs) > 0 || !p.is("ollama llamacpp") || a.s.legacy {
+	if len(logprobs) > 0 || !p.is("ollama llamacpp") || a.s.legacy && p.family != "ollama" {
 		dst = append(dst, `,"logprobs":`...)
 		dst = appendOrNull(dst, logprobs)
 	}

@@ -93,9 +93,9 @@ func (s *shape) append(dst []byte, c *chunk) []byte {
 		dst = append(dst, ',')
 		dst = append(dst, member...)
 		dst = append(dst, c.delta...)
-		if len(c.logprobs) > 0 {
+		if len(c.logprobs) > 0 || s.legacy {
 			dst = append(dst, `,"logprobs":`...)
-			dst = append(dst, c.logprobs...)
+			dst = appendOrNull(dst, c.logprobs)
 		}
 		dst = append(dst, `}],`...)
 		dst = s.appendTail(dst, s.chunkObject())
@@ -145,7 +145,7 @@ func (s *shape) append(dst []byte, c *chunk) []byte {
 }
 
 // appendUsageChunk writes the chunk that has usage and no choices.
-func (s *shape) appendUsageChunk(dst, usage []byte) []byte {
+func (s *shape) appendUsageChunk(dst, usage, timings []byte) []byte {
 	if s.p.family == "llamacpp" {
 		dst = append(dst, `{"choices":[],`...)
 		dst = s.appendTail(dst, s.chunkObject())
@@ -156,6 +156,10 @@ func (s *shape) appendUsageChunk(dst, usage []byte) []byte {
 	}
 	dst = append(dst, `,"usage":`...)
 	dst = append(dst, usage...)
+	if len(timings) > 0 {
+		dst = append(dst, `,"timings":`...)
+		dst = append(dst, timings...)
+	}
 	return append(dst, '}')
 }
 

@@ -89,8 +89,8 @@ func TestStreamBytes(t *testing.T) {
 		"llamacpp": {
 			`{"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":null}}],"created":1,"id":"ID","model":"sim","system_fingerprint":"b11669-sim","object":"chat.completion.chunk"}`,
 			`{"choices":[{"finish_reason":null,"index":0,"delta":{"content":"Hi"}}],"created":1,"id":"ID","model":"sim","system_fingerprint":"b11669-sim","object":"chat.completion.chunk"}`,
-			`{"choices":[{"finish_reason":"stop","index":0,"delta":{}}],"created":1,"id":"ID","model":"sim","system_fingerprint":"b11669-sim","object":"chat.completion.chunk","timings":T}`,
-			`{"choices":[],"created":1,"id":"ID","model":"sim","system_fingerprint":"b11669-sim","object":"chat.completion.chunk","usage":{"prompt_tokens":5,"total_tokens":6,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}}`,
+			`{"choices":[{"finish_reason":"stop","index":0,"delta":{}}],"created":1,"id":"ID","model":"sim","system_fingerprint":"b11669-sim","object":"chat.completion.chunk"}`,
+			`{"choices":[],"created":1,"id":"ID","model":"sim","system_fingerprint":"b11669-sim","object":"chat.completion.chunk","usage":{"prompt_tokens":5,"total_tokens":6,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}},"timings":T}`,
 			`[DONE]`,
 		},
 		"sglang": {

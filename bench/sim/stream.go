@@ -127,8 +127,13 @@ func (a *answer) step(i int, c *script) bool {
 	x.join(x.p.joins) // with the usage chunk, if this choice is the last
 	x.delta = a.s.appendEnd(x.delta[:0])
 	end := chunk{index: i, delta: x.delta, finish: c.finish, stopped: c.stopped}
-	if x.p.family == "llamacpp" {
-		end.timings = a.timings()
+	if x.p.family == "llamacpp" && a.over() {
+		if a.s.legacy && a.q.usage { // there it has no chunk of its own
+			end.usage = a.usage()
+		}
+		if a.s.legacy || !a.usageChunk() {
+			end.timings = a.timings()
+		}
 	}
 	if x.t.usage == usageOnFinish && a.over() {
 		end.usage = a.usage()
@@ -138,6 +143,12 @@ func (a *answer) step(i int, c *script) bool {
 		x.join(false)
 	}
 	return ok
+}
+
+// usageChunk reports whether a chunk with usage and no choices comes last. llama.cpp has none for completions.
+func (a *answer) usageChunk() bool {
+	t := &a.x.t
+	return t.usage == usageUnasked || a.q.usage && t.usage != usageOnFinish && !(a.s.legacy && a.x.p.family == "llamacpp")
 }
 
 func (a *answer) send(c *chunk) bool {
@@ -166,9 +177,14 @@ func (a *answer) conclude() {
 		}
 		a.s.model = was
 	}
-	usage := a.q.usage && x.t.usage != usageOnFinish || x.t.usage == usageUnasked
-	if usage && !x.t.noFinish && !x.event(a.s.appendUsageChunk(nil, a.usage())) {
-		return
+	if a.usageChunk() && !x.t.noFinish {
+		var timings []byte
+		if x.p.family == "llamacpp" {
+			timings = a.timings()
+		}
+		if !x.event(a.s.appendUsageChunk(nil, a.usage(), timings)) {
+			return
+		}
 	}
 	if x.p.family == "llamacpp" { // [DONE] has a chunk of its own there
 		x.join(false)

@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/valyala/fastjson"
+)
+
+// What Messages says, as one engine and another says it.
+
+// message is a whole answer.
+func (v *voice) message() []byte {
+	o := members{'{'}
+	v.envelope(&o)
+	o.raw("content", "[")
+	for at := range v.items {
+		if at > 0 {
+			o = append(o, ',')
+		}
+		o = append(o, v.block(at, true)...)
+	}
+	o = append(o, ']')
+	v.stop(&o)
+	o.raw("usage", v.usage(false))
+	return append(o, '}')
+}
+
+// opening is the message at the beginning of a stream.
+func (v *voice) opening() []byte {
+	o := members{'{'}
+	v.envelope(&o)
+	o.raw("content", "[]")
+	if !v.is("ollama") {
+		o.raw("stop_reason", "null")
+		o.raw("stop_sequence", "null")
+	}
+	o.raw("usage", v.usage(false))
+	return append(o, '}')
+}
+
+func (v *voice) envelope(o *members) {
+	o.str("id", v.a.s.id)
+	o.str("type", "message")
+	o.str("role", "assistant")
+	o.str("model", v.a.s.model)
+}
+
+// ending is the delta of the event before the last.
+func (v *voice) ending() []byte {
+	o := members{'{'}
+	v.stop(&o)
+	return append(o, '}')
+}
+
+func (v *voice) stop(o *members) {
+	o.str("stop_reason", v.reason())
+	if !v.is("ollama") {
+		o.orNull("stop_sequence", v.stopped)
+	}
+}
+
+func (v *voice) reason() string {
+	switch {
+	case v.finish == "length":
+		return "max_tokens"
+	case v.finish == "content_filter":
+		return "refusal"
+	case len(v.calls) > 0:
+		return "tool_use"
+	case v.stopped != "":
+		return "stop_sequence"
+	}
+	return "end_turn"
+}
+
+// usage tells the counts; last: in message_delta, where llama.cpp says only what came since the beginning.
+func (v *voice) usage(last bool) string {
+	a := v.a
+	switch {
+	case a.x.t.usage == usageNever:
+		return "null"
+	case last && v.is("llamacpp"):
+		return fmt.Sprintf(`{"output_tokens":%d}`, a.spoken)
+	case v.is("ollama"):
+		return fmt.Sprintf(`{"input_tokens":%d,"output_tokens":%d}`, a.prompt, a.spoken)
+	}
+	return fmt.Sprintf(`{"input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":%d}`, a.prompt-a.cached, a.cached, a.spoken)
+}
+
+// block is a block, at its beginning or with all that it says.
+func (v *voice) block(at int, whole bool) []byte {
+	it := &v.items[at]
+	said := it.said
+	if !whole {
+		said = nil
+	}
+	switch it.kind {
+	case pieceText:
+		return fmt.Appendf(nil, `{"type":"text","text":"%s"}`, said)
+	case pieceThought:
+		b := fmt.Appendf(nil, `{"type":"thinking","thinking":"%s"`, said)
+		if !v.is("ollama") && (whole || !v.is("llamacpp")) {
+			b = append(b, `,"signature":""`...)
+		}
+		return append(b, '}')
+	}
+	c := &v.a.q.calls[it.call]
+	b := fmt.Appendf(nil, `{"type":"tool_use","id":%s,"name":%s`, quoted(c.id), quoted(c.name))
+	if !whole && v.is("llamacpp") {
+		return append(b, '}')
+	}
+	input := []byte("{}")
+	if whole {
+		if s, err := fastjson.ParseBytes(append(append([]byte{'"'}, said...), '"')); err == nil && len(s.GetStringBytes()) > 0 {
+			input = s.GetStringBytes()
+		}
+	}
+	return fmt.Appendf(b, `,"input":%s}`, input)
+}
+
+// closeBlock ends a block.
+func (v *voice) closeBlock(at int, it *item) bool {
+	if it.kind == pieceThought && !v.is("ollama") && !v.event("content_block_delta", `,"index":%d,"delta":{"type":"signature_delta","signature":"c2ln"}`, at) {
+		return false
+	}
+	return v.event("content_block_stop", `,"index":%d`, at)
+}
+
+// appendNativeError writes an error as the dialect has it; false: the profile's own shape is it, on Responses too.
+func (x *exchange) appendNativeError(dst []byte, a apiError) ([]byte, bool) {
+	if x.dialect != dialectMessages || x.p.family == "llamacpp" {
+		return dst, false
+	}
+	kind := a.kind
+	switch {
+	case kind != "":
+	case a.status == 404:
+		kind = "not_found_error"
+	case a.status == 429:
+		kind = "rate_limit_error"
+	case a.status == 503 || a.status == 529:
+		kind = "overloaded_error"
+	case a.status >= 500:
+		kind = "api_error"
+	default:
+		kind = "invalid_request_error"
+	}
+	dst = fmt.Appendf(dst, `{"type":"error","error":{"type":%s,"message":%s}`, quoted(kind), quoted(a.message))
+	if x.p.family == "ollama" {
+		dst = fmt.Appendf(dst, `,"request_id":"req_%s"`, hex32(x.e.nextID())[:24])
+	}
+	return append(dst, '}'), true
+}
