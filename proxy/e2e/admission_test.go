@@ -16,6 +16,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 85 and 88, and the invariants of admission: limits hold exactly, everybody is told one number, and nothing is
@@ -40,30 +41,30 @@ type catalogModel struct {
 
 // catalog reads a model's entry. The list is rendered once a second, so an entry that must be new is asked for until it is.
 func (p *penstock) catalog(id string) catalogModel {
-	p.t.Helper()
+	p.T.Helper()
 	var list struct{ Data []catalogModel }
-	if err := json.Unmarshal([]byte(p.get("/v1/models").wantStatus(200).body), &list); err != nil {
-		p.t.Fatal(err)
+	if err := json.Unmarshal([]byte(p.Get("/v1/models").WantStatus(200).Body), &list); err != nil {
+		p.T.Fatal(err)
 	}
 	i := slices.IndexFunc(list.Data, func(m catalogModel) bool { return m.ID == id })
 	if i < 0 {
-		p.t.Fatalf("the catalog does not list %q", id)
+		p.T.Fatalf("the catalog does not list %q", id)
 	}
 	return list.Data[i]
 }
 
 // hold opens n streams that stay until the returned function is called.
 func (p *penstock) hold(n int, body string) (release func()) {
-	p.t.Helper()
-	var streams []*stream
+	p.T.Helper()
+	var streams []*rig.Stream
 	for range n {
-		s := p.openStream(chatPath, body)
-		s.next()
+		s := p.OpenStream(chatPath, body)
+		s.Next()
 		streams = append(streams, s)
 	}
 	return func() {
 		for _, s := range streams {
-			s.leave()
+			s.Leave()
 		}
 	}
 }
@@ -76,11 +77,11 @@ const endless = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 func TestOneLedger(t *testing.T) {
 	const clients, slots = 1000, 4
 	calls := 10
-	if raceOn {
+	if rig.RaceOn {
 		calls = 2
 	}
-	p := start(t, setup{engines: []sim.Options{{Slots: 64}}, upstream: "concurrency: { text: 2, vision: " + strconv.Itoa(slots) + " }", model: "input_modalities: [text, image]"})
-	body := visionBody(picture("png"), `"sim":{"tokens":3,"delay_ms":2}`)
+	p := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: { text: 2, vision: " + strconv.Itoa(slots) + " }", Model: "input_modalities: [text, image]"})
+	body := rig.VisionBody(rig.Picture("png"), `"sim":{"tokens":3,"delay_ms":2}`)
 	var wg sync.WaitGroup
 	var ok, full atomic.Int64
 	begin := make(chan struct{})
@@ -88,8 +89,8 @@ func TestOneLedger(t *testing.T) {
 		wg.Go(func() {
 			<-begin
 			for range calls {
-				r := p.post(chatPath, body)
-				switch r.status {
+				r := p.Post(chatPath, body)
+				switch r.Status {
 				case 200:
 					ok.Add(1)
 				case 429:
@@ -104,12 +105,12 @@ func TestOneLedger(t *testing.T) {
 						}
 					}
 					// The picture is taken a moment after the refusal, so a slot may have become free by then.
-					if err := json.Unmarshal([]byte(r.body), &e); err != nil || e.Error.Metadata.Total != slots || e.Error.Metadata.Active > slots ||
+					if err := json.Unmarshal([]byte(r.Body), &e); err != nil || e.Error.Metadata.Total != slots || e.Error.Metadata.Active > slots ||
 						e.Error.Metadata.Active+e.Error.Metadata.Available != slots {
-						t.Errorf("metadata %s", r.body)
+						t.Errorf("metadata %s", r.Body)
 					}
 				default:
-					t.Errorf("status %d: %s", r.status, r.body)
+					t.Errorf("status %d: %s", r.Status, r.Body)
 				}
 			}
 		})
@@ -123,7 +124,7 @@ func TestOneLedger(t *testing.T) {
 				return
 			case <-time.After(20 * time.Millisecond):
 			}
-			if n := p.metric("penstock_upstream_inflight", `pool="vision"`); n > slots {
+			if n := p.Metric("penstock_upstream_inflight", `pool="vision"`); n > slots {
 				t.Errorf("the metrics say %v of %d", n, slots)
 			}
 			if c := p.catalog("sim").Capacity.Modalities["vision"]; c.Active > slots || c.Active+c.Available != slots {
@@ -135,7 +136,7 @@ func TestOneLedger(t *testing.T) {
 	wg.Wait()
 	close(done)
 	watch.Wait()
-	s := p.engines[0].Stats()
+	s := p.Engines[0].Stats()
 	if s.Peak > slots {
 		t.Errorf("%d requests at the engine at once, the limit is %d", s.Peak, slots)
 	}
@@ -143,10 +144,10 @@ func TestOneLedger(t *testing.T) {
 		t.Errorf("%d served, %d refused, %d at the engine", ok.Load(), full.Load(), s.Requests)
 	}
 	// At the end, when nothing moves, all say the same.
-	release := p.hold(3, visionBody(picture("png"), endless))
-	waitFor(t, patience, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 3 })
-	if n := p.metric("penstock_upstream_inflight"); n != 3 || p.engines[0].Stats().Running != 3 {
-		t.Errorf("metrics %v, engine %d, want 3", n, p.engines[0].Stats().Running)
+	release := p.hold(3, rig.VisionBody(rig.Picture("png"), endless))
+	rig.WaitFor(t, rig.Patience, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 3 })
+	if n := p.Metric("penstock_upstream_inflight"); n != 3 || p.Engines[0].Stats().Running != 3 {
+		t.Errorf("metrics %v, engine %d, want 3", n, p.Engines[0].Stats().Running)
 	}
 	release()
 }
@@ -157,46 +158,46 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 	keys := `- { id: other, hash: "` + hash + `" }`
 	t.Run("limit of the key", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, setup{key: "limits: { concurrency: 3 }", keys: keys, upstream: "concurrency: 8"})
-		release := p.hold(3, p.chat(endless))
-		p.post(chatPath, p.chat("")).wantError(429, "rate_limit_error", "rate_limited")
-		p.post(chatPath, p.chat(""), "Authorization: Bearer "+other).wantStatus(200)
+		p := start(t, rig.Setup{Key: "limits: { concurrency: 3 }", Keys: keys, Upstream: "concurrency: 8"})
+		release := p.hold(3, p.Chat(endless))
+		p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "rate_limited")
+		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+other).WantStatus(200)
 		release()
-		waitFor(t, patience, "the places of the key are free again", func() bool { return p.post(chatPath, p.chat("")).status == 200 })
+		rig.WaitFor(t, rig.Patience, "the places of the key are free again", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
 	})
 	t.Run("requests per minute", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, setup{key: "limits: { requests_per_minute: 5 }", keys: keys})
+		p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 5 }", Keys: keys})
 		for range 5 {
-			p.post(chatPath, p.chat("")).wantStatus(200)
+			p.Post(chatPath, p.Chat("")).WantStatus(200)
 		}
-		e := p.post(chatPath, p.chat("")).wantError(429, "rate_limit_error", "rate_limited")
+		e := p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "rate_limited")
 		if !strings.Contains(e.Message, "requests per minute") {
 			t.Errorf("message %q", e.Message)
 		}
-		p.post(chatPath, p.chat(""), "Authorization: Bearer "+other).wantStatus(200)
+		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+other).WantStatus(200)
 	})
 	t.Run("fair queue", func(t *testing.T) {
 		t.Parallel()
 		// One slot, and a queue that one key has filled: the other key's call is the next but one, not the last.
-		p := start(t, setup{keys: keys, upstream: "concurrency: 1", model: "queue: { depth: 20, wait: 30s }"})
-		release := p.hold(1, p.chat(endless))
+		p := start(t, rig.Setup{Keys: keys, Upstream: "concurrency: 1", Model: "queue: { depth: 20, wait: 30s }"})
+		release := p.hold(1, p.Chat(endless))
 		var mu sync.Mutex
 		var order []string
 		var wg sync.WaitGroup
 		queued := 1.0
 		ask := func(who, key string) {
 			wg.Go(func() {
-				p.post(chatPath, p.chat(`"sim":{"ttft_ms":20}`), "Authorization: Bearer "+key).wantStatus(200)
+				p.Post(chatPath, p.Chat(`"sim":{"ttft_ms":20}`), "Authorization: Bearer "+key).WantStatus(200)
 				mu.Lock()
 				order = append(order, who)
 				mu.Unlock()
 			})
 			queued++
-			waitFor(t, patience, "queued", func() bool { return p.metric("penstock_calls_inflight") == queued })
+			rig.WaitFor(t, rig.Patience, "queued", func() bool { return p.Metric("penstock_calls_inflight") == queued })
 		}
 		for range 12 {
-			ask("flood", p.key)
+			ask("flood", p.Key)
 		}
 		ask("other", other)
 		ask("other", other)
@@ -213,20 +214,20 @@ func TestQueue(t *testing.T) {
 	t.Parallel()
 	t.Run("served", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, setup{upstream: "concurrency: 1", model: "queue: { depth: 2, wait: 30s }"})
-		release := p.hold(1, p.chat(endless))
-		got := make(chan *reply, 2)
+		p := start(t, rig.Setup{Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 30s }"})
+		release := p.hold(1, p.Chat(endless))
+		got := make(chan *rig.Reply, 2)
 		for range 2 {
-			go func() { got <- p.post(chatPath, p.chat("")) }()
+			go func() { got <- p.Post(chatPath, p.Chat("")) }()
 		}
-		waitFor(t, patience, "two wait", func() bool { return p.metric("penstock_calls_inflight") == 3 })
-		p.post(chatPath, p.chat("")).wantError(429, "rate_limit_error", "capacity_full")
+		rig.WaitFor(t, rig.Patience, "two wait", func() bool { return p.Metric("penstock_calls_inflight") == 3 })
+		p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
 		release()
 		for range 2 {
-			(<-got).wantStatus(200)
+			(<-got).WantStatus(200)
 		}
 		waited := 0
-		for _, l := range p.calls() {
+		for _, l := range p.Calls() {
 			if l.Status == 200 && l.QueueMS > 0 {
 				waited++
 			}
@@ -237,25 +238,25 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("after a failure", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, setup{engines: two(), upstream: "concurrency: 1", model: "queue: { depth: 2, wait: 30s }"})
-		p.engines[1].SetFault(sim.Fault{Spec: "status=502"})
-		release := p.hold(1, p.chat(endless)) // on the first engine, whoever was asked before
-		got := make(chan *reply, 1)
-		go func() { got <- p.post(chatPath, p.chat("")) }()
-		waitFor(t, patience, "it has failed and waits", func() bool {
-			return p.metric("penstock_calls_inflight") == 2 && p.metric("penstock_upstream_inflight") == 1 && p.engines[1].Stats().Requests > 0
+		p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 30s }"})
+		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"})
+		release := p.hold(1, p.Chat(endless)) // on the first engine, whoever was asked before
+		got := make(chan *rig.Reply, 1)
+		go func() { got <- p.Post(chatPath, p.Chat("")) }()
+		rig.WaitFor(t, rig.Patience, "it has failed and waits", func() bool {
+			return p.Metric("penstock_calls_inflight") == 2 && p.Metric("penstock_upstream_inflight") == 1 && p.Engines[1].Stats().Requests > 0
 		})
 		release()
-		(<-got).wantStatus(200)
+		(<-got).WantStatus(200)
 	})
 	t.Run("too long", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, setup{upstream: "concurrency: 1", model: "queue: { depth: 2, wait: 300ms }"})
-		release := p.hold(1, p.chat(endless))
-		r := p.post(chatPath, p.chat(""))
-		r.wantError(429, "rate_limit_error", "capacity_full")
-		if r.took < 300*time.Millisecond || r.took > patience {
-			t.Errorf("waited %v", r.took)
+		p := start(t, rig.Setup{Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 300ms }"})
+		release := p.hold(1, p.Chat(endless))
+		r := p.Post(chatPath, p.Chat(""))
+		r.WantError(429, "rate_limit_error", "capacity_full")
+		if r.Took < 300*time.Millisecond || r.Took > rig.Patience {
+			t.Errorf("waited %v", r.Took)
 		}
 		release()
 	})
@@ -264,40 +265,40 @@ func TestQueue(t *testing.T) {
 // TestQueueIsToldOfRoom: a call that waits is served by whatever makes room first, not only by a slot that is given back.
 func TestQueueIsToldOfRoom(t *testing.T) {
 	t.Parallel()
-	s := setup{engines: two(), upstream: "concurrency: 1, probe: { interval: 500ms }", model: "queue: { depth: 8, wait: 60s }", retry: "budget: 100%"}
+	s := rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1, probe: { interval: 500ms }", Model: "queue: { depth: 8, wait: 60s }", Retry: "budget: 100%"}
 	// waiting starts s with the second engine in trouble and the first one full, and a call that waits.
-	waiting := func(t *testing.T, trouble func(p *penstock), more ...func(p *penstock)) (p *penstock, got chan *reply) {
+	waiting := func(t *testing.T, trouble func(p *penstock), more ...func(p *penstock)) (p *penstock, got chan *rig.Reply) {
 		p = start(t, s)
 		trouble(p)
-		t.Cleanup(p.hold(1, p.chat(endless)))
+		t.Cleanup(p.hold(1, p.Chat(endless)))
 		for _, do := range more {
 			do(p)
 		}
-		got = make(chan *reply, 1)
-		held := p.metric("penstock_calls_inflight")
-		go func() { got <- p.post(chatPath, p.chat("")) }()
-		waitFor(t, patience, "a call waits", func() bool { return p.metric("penstock_calls_inflight") == held+1 })
+		got = make(chan *rig.Reply, 1)
+		held := p.Metric("penstock_calls_inflight")
+		go func() { got <- p.Post(chatPath, p.Chat("")) }()
+		rig.WaitFor(t, rig.Patience, "a call waits", func() bool { return p.Metric("penstock_calls_inflight") == held+1 })
 		return p, got
 	}
-	served := func(t *testing.T, got chan *reply) {
+	served := func(t *testing.T, got chan *rig.Reply) {
 		t.Helper()
 		select {
 		case r := <-got:
-			r.wantStatus(200)
-		case <-time.After(2 * patience):
+			r.WantStatus(200)
+		case <-time.After(2 * rig.Patience):
 			t.Fatal("the call still waits")
 		}
 	}
 	t.Run("an engine comes up", func(t *testing.T) {
 		t.Parallel()
 		p, got := waiting(t, func(p *penstock) {
-			p.engines[1].SetHealthy(false)
-			p.engines[1].Unlisten()
-			p.engines[1].Drop(1, true)
-			waitFor(t, patience, "one engine is down", func() bool { return p.metric("penstock_upstream_up") == 1 })
+			p.Engines[1].SetHealthy(false)
+			p.Engines[1].Unlisten()
+			p.Engines[1].Drop(1, true)
+			rig.WaitFor(t, rig.Patience, "one engine is down", func() bool { return p.Metric("penstock_upstream_up") == 1 })
 		})
-		p.engines[1].SetHealthy(true)
-		if err := p.engines[1].Relisten(); err != nil {
+		p.Engines[1].SetHealthy(true)
+		if err := p.Engines[1].Relisten(); err != nil {
 			t.Fatal(err)
 		}
 		served(t, got)
@@ -305,42 +306,42 @@ func TestQueueIsToldOfRoom(t *testing.T) {
 	t.Run("a model is back", func(t *testing.T) {
 		t.Parallel()
 		p, got := waiting(t, func(p *penstock) {
-			p.engines[1].SetModels("another")
-			waitFor(t, patience, "one engine has lost the model", func() bool { s, _ := p.state(); return s.why("up-1") != "" })
+			p.Engines[1].SetModels("another")
+			rig.WaitFor(t, rig.Patience, "one engine has lost the model", func() bool { s, _ := p.state(); return s.why("up-1") != "" })
 		})
-		p.engines[1].SetModels("sim")
+		p.Engines[1].SetModels("sim")
 		served(t, got)
 	})
 	t.Run("a breaker lets a trial through", func(t *testing.T) {
 		t.Parallel()
 		_, got := waiting(t, func(p *penstock) {
-			p.engines[1].SetFault(sim.Fault{Spec: "status=502", Count: 5}) // is tried again elsewhere, as long as there is room
+			p.Engines[1].SetFault(sim.Fault{Spec: "status=502", Count: 5}) // is tried again elsewhere, as long as there is room
 		}, func(p *penstock) {
 			for range 5 { // each fails there, and waits for the other engine then
-				go p.post(chatPath, p.chat(""))
+				go p.Post(chatPath, p.Chat(""))
 			}
-			waitFor(t, patience, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
-			waitFor(t, patience, "all wait", func() bool { return p.metric("penstock_calls_inflight") == 6 })
+			rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
+			rig.WaitFor(t, rig.Patience, "all wait", func() bool { return p.Metric("penstock_calls_inflight") == 6 })
 		})
 		served(t, got)
 	})
 	t.Run("more slots", func(t *testing.T) {
 		t.Parallel()
 		p, got := waiting(t, func(p *penstock) {
-			p.engines[1].SetModels("another")
-			waitFor(t, patience, "one engine has lost the model", func() bool { s, _ := p.state(); return s.why("up-1") != "" })
+			p.Engines[1].SetModels("another")
+			rig.WaitFor(t, rig.Patience, "one engine has lost the model", func() bool { s, _ := p.state(); return s.why("up-1") != "" })
 		})
 		more := s
-		more.upstream = "concurrency: 2, probe: { interval: 500ms }"
-		p.reload(more)
+		more.Upstream = "concurrency: 2, probe: { interval: 500ms }"
+		p.Reload(more)
 		served(t, got)
 	})
 	t.Run("another engine", func(t *testing.T) {
 		t.Parallel()
-		p, got := waiting(t, func(p *penstock) { t.Cleanup(p.hold(1, p.chat(endless))) })
-		other := startEngine(t, sim.Options{})
-		p.engines = append(p.engines, other)
-		p.reload(s)
+		p, got := waiting(t, func(p *penstock) { t.Cleanup(p.hold(1, p.Chat(endless))) })
+		other := rig.StartEngine(t, sim.Options{})
+		p.Engines = append(p.Engines, other)
+		p.Reload(s)
 		served(t, got)
 	})
 }
@@ -348,66 +349,66 @@ func TestQueueIsToldOfRoom(t *testing.T) {
 // TestTokensSettleOnDisconnect: what a key's limit of tokens had set aside for a call is given back when its client leaves.
 func TestTokensSettleOnDisconnect(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{key: "limits: { tokens_per_minute: 4000, concurrency: 2 }"})
+	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 4000, concurrency: 2 }"})
 	// Each call sets about 2,000 tokens aside; without settling, the third would be refused.
 	for range 6 {
-		s := p.openStream(chatPath, p.chat(`"stream":true,"max_tokens":1900,"sim":{"tokens":1900,"delay_ms":500}`))
-		s.next()
-		s.leave()
-		waitFor(t, prompt, "the call is over", func() bool { return p.metric("penstock_calls_inflight") == 0 })
+		s := p.OpenStream(chatPath, p.Chat(`"stream":true,"max_tokens":1900,"sim":{"tokens":1900,"delay_ms":500}`))
+		s.Next()
+		s.Leave()
+		rig.WaitFor(t, prompt, "the call is over", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
 	}
-	p.post(chatPath, p.chat("")).wantStatus(200)
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
 // A client that leaves before a whole answer has used the engine, and pays for what the engine was expected to do.
 func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{key: "limits: { tokens_per_minute: 1000 }"})
+	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 1000 }"})
 	for _, stream := range []string{"", `"stream":true,`} { // before the first token, too
 		ctx, cancel := context.WithCancel(context.Background())
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			if res, err := p.try(ctx, "POST", chatPath, p.chat(stream+`"max_tokens":300,"sim":{"ttft_ms":60000}`)); err == nil {
+			if res, err := p.Try(ctx, "POST", chatPath, p.Chat(stream+`"max_tokens":300,"sim":{"ttft_ms":60000}`)); err == nil {
 				res.Body.Close()
 			}
 		}()
-		waitFor(t, patience, "the engine works", func() bool { return p.engines[0].Stats().Running == 1 })
+		rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
 		cancel()
 		<-gone
-		waitFor(t, patience, "the call is over", func() bool { return p.metric("penstock_calls_inflight") == 0 })
-		l := p.lastCall()
+		rig.WaitFor(t, rig.Patience, "the call is over", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
+		l := p.LastCall()
 		if l.Outcome != "client_gone" || l.PromptTokens == 0 || !l.TokensEstimated || l.CompletionTokens != map[string]int{"": 300}[stream] {
 			t.Errorf("stream %q: the log says %+v", stream, l)
 		}
 	}
 	for range 2 {
 		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-		if res, err := p.try(ctx, "POST", chatPath, p.chat(`"max_tokens":300,"sim":{"ttft_ms":60000}`)); err == nil {
+		if res, err := p.Try(ctx, "POST", chatPath, p.Chat(`"max_tokens":300,"sim":{"ttft_ms":60000}`)); err == nil {
 			res.Body.Close()
 		}
 		cancel()
-		waitFor(t, patience, "the call is over", func() bool { return p.metric("penstock_calls_inflight") == 0 })
+		rig.WaitFor(t, rig.Patience, "the call is over", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
 	}
-	p.post(chatPath, p.chat(`"max_tokens":300`)).wantStatus(429)
+	p.Post(chatPath, p.Chat(`"max_tokens":300`)).WantStatus(429)
 }
 
 // TestFault88_AbortsInEveryPhase: clients leave at random moments in every phase; nothing is lost. The harness checks
 // in the end that all is at rest and every call has one line.
 func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{
-		engines:  []sim.Options{{Slots: 6}, {Slots: 6}},
-		upstream: "concurrency: 8", model: "queue: { depth: 16, wait: 2s }", key: "limits: { concurrency: 64 }",
+	p := start(t, rig.Setup{
+		Engines:  []sim.Options{{Slots: 6}, {Slots: 6}},
+		Upstream: "concurrency: 8", Model: "queue: { depth: 16, wait: 2s }", Key: "limits: { concurrency: 64 }",
 	})
 	bodies := []string{
-		p.chat(`"sim":{"ttft_ms":30,"tokens":5,"delay_ms":5}`), p.chat(`"stream":true,"sim":{"ttft_ms":30,"tokens":5,"delay_ms":5}`),
-		p.chat(`"stream":true,"sim":{"tokens":50,"delay_ms":1}`), p.chat(`"sim":{"fault":"stall-after"}`), p.chat(`"stream":true,"sim":{"fault":"stall-after=1"}`),
-		p.chat(`"sim":{"fault":"blackhole"}`),
+		p.Chat(`"sim":{"ttft_ms":30,"tokens":5,"delay_ms":5}`), p.Chat(`"stream":true,"sim":{"ttft_ms":30,"tokens":5,"delay_ms":5}`),
+		p.Chat(`"stream":true,"sim":{"tokens":50,"delay_ms":1}`), p.Chat(`"sim":{"fault":"stall-after"}`), p.Chat(`"stream":true,"sim":{"fault":"stall-after=1"}`),
+		p.Chat(`"sim":{"fault":"blackhole"}`),
 	}
 	const workers = 32
 	calls := 40
-	if raceOn {
+	if rig.RaceOn {
 		calls = 10
 	}
 	var wg sync.WaitGroup
@@ -418,19 +419,19 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 				after := time.Duration((w*7+i*13)%60) * time.Millisecond
 				if (w+i)%2 == 0 {
 					ctx, cancel := context.WithTimeout(context.Background(), after+time.Millisecond)
-					if res, err := p.try(ctx, "POST", chatPath, body); err == nil {
+					if res, err := p.Try(ctx, "POST", chatPath, body); err == nil {
 						_, _ = io.Copy(io.Discard, res.Body)
 						res.Body.Close()
 					}
 					cancel()
 					continue
 				}
-				c := p.dial()
-				_ = c.send(p.request(body))
+				c := p.Dial()
+				_ = c.Send(p.Request(chatPath, body))
 				_ = c.SetReadDeadline(time.Now().Add(after))
-				_, _ = io.Copy(io.Discard, c.in)
+				_, _ = io.Copy(io.Discard, c.In)
 				if i%3 == 0 {
-					c.reset()
+					c.Reset()
 				} else {
 					c.Close()
 				}
@@ -438,19 +439,19 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	waitFor(t, patience, "at rest", func() bool { return p.busy() == "" })
-	p.client.CloseIdleConnections()
-	waitFor(t, patience, "all client connections are gone", func() bool { return p.metric("penstock_client_connections") == 0 })
-	for i, e := range p.engines {
+	p.Rest()
+	p.Client.CloseIdleConnections()
+	rig.WaitFor(t, rig.Patience, "all client connections are gone", func() bool { return p.Metric("penstock_client_connections") == 0 })
+	for i, e := range p.Engines {
 		if n := e.Stats().Conns; n > 24 {
 			t.Errorf("engine %d has %d connections", i, n)
 		}
 	}
-	p.post(chatPath, p.chat("")).wantStatus(200)
-	if n := p.metric("penstock_upstream_breaker_open"); n != 0 {
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {
 		t.Error("the clients' leaving opened a breaker")
 	}
-	lines, counted := len(p.calls()), p.metric("penstock_calls_total")
+	lines, counted := len(p.Calls()), p.Metric("penstock_calls_total")
 	if float64(lines) != counted {
 		t.Errorf("%d lines, %v calls counted", lines, counted)
 	}
@@ -466,46 +467,46 @@ func TestManyStreams(t *testing.T) {
 	for i := range engines {
 		engines[i].Slots = streams
 	}
-	p := start(t, setup{engines: engines, upstream: "concurrency: " + strconv.Itoa(streams) + ", " + quietProbes, limits: "connections: 5000", timeouts: "connect: 1m"})
-	for _, e := range p.engines {
+	p := start(t, rig.Setup{Engines: engines, Upstream: "concurrency: " + strconv.Itoa(streams) + ", " + rig.QuietProbes, Limits: "connections: 5000", Timeouts: "connect: 1m"})
+	for _, e := range p.Engines {
 		e.SetSlots(0) // nobody is answered until all are there
 	}
-	client := newClient(t)
+	client := rig.NewClient(t)
 	client.Transport.(*http.Transport).MaxConnsPerHost = 0
-	body := p.chat(`"stream":true,"sim":{"tokens":12,"delay_ms":20}`)
+	body := p.Chat(`"stream":true,"sim":{"tokens":12,"delay_ms":20}`)
 	want := ""
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for range streams {
 		wg.Go(func() {
-			r := p.post(chatPath, body)
-			if r.status != 200 {
-				t.Errorf("status %d: %s", r.status, r.body)
+			r := p.Post(chatPath, body)
+			if r.Status != 200 {
+				t.Errorf("status %d: %s", r.Status, r.Body)
 				return
 			}
-			text, done := chatText(t, r.events())
+			text, done := rig.StreamText(t, rig.ChatStream, r.Events())
 			mu.Lock()
 			defer mu.Unlock()
 			if want == "" {
 				want = text
 			}
-			if text != want || !done || r.err != nil {
-				t.Errorf("text %q, done %v, %v", text, done, r.err)
+			if text != want || !done || r.Err != nil {
+				t.Errorf("text %q, done %v, %v", text, done, r.Err)
 			}
 		})
 	}
-	waitFor(t, 6*patience, "all streams are at the engines", func() bool {
+	rig.WaitFor(t, 6*rig.Patience, "all streams are at the engines", func() bool {
 		time.Sleep(50 * time.Millisecond)
-		return p.metric("penstock_upstream_inflight") == streams
+		return p.Metric("penstock_upstream_inflight") == streams
 	})
-	for _, e := range p.engines {
+	for _, e := range p.Engines {
 		e.SetSlots(streams)
 	}
 	wg.Wait()
 	// A line comes after the last byte that its client got.
-	waitFor(t, patience, "every call has its access line", func() bool {
+	rig.WaitFor(t, rig.Patience, "every call has its access line", func() bool {
 		time.Sleep(50 * time.Millisecond)
-		return len(p.calls()) == streams
+		return len(p.Calls()) == streams
 	})
 }
 
@@ -526,7 +527,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{}) // of its own: five failures in a row open a breaker
+			p := start(t, rig.Setup{}) // of its own: five failures in a row open a breaker
 			shapes := map[string][]string{}
 			for _, cut := range []string{"", "split", "byte-by-byte", "split;gap=0s", "close-delimited"} {
 				c := control
@@ -537,8 +538,8 @@ func TestFramingIsNotObservable(t *testing.T) {
 				default:
 					c += `,"fault":"` + cut + `"`
 				}
-				r := p.post(chatPath, p.chat(`"stream":true,"stream_options":{"include_usage":true},"sim":{`+c+`}`))
-				shape := fmt.Sprintf("%d %v\n%s", r.status, r.err, anonymous(r.body))
+				r := p.Post(chatPath, p.Chat(`"stream":true,"stream_options":{"include_usage":true},"sim":{`+c+`}`))
+				shape := fmt.Sprintf("%d %v\n%s", r.Status, r.Err, anonymous(r.Body))
 				shapes[shape] = append(shapes[shape], cut)
 			}
 			if len(shapes) != 1 {

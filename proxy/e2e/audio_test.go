@@ -13,6 +13,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // What the tests of transcriptions and speech share.
@@ -40,13 +41,13 @@ func startAudio(t *testing.T, engines ...sim.Options) *penstock {
 	if len(engines) == 0 {
 		engines = []sim.Options{{Record: true}}
 	}
-	return start(t, setup{engines: engines, config: audioConfig})
+	return start(t, rig.Setup{Engines: engines, Config: audioConfig})
 }
 
 // twoEngines serves the model ears from two engines; the first is preferred.
 func twoEngines(t *testing.T, more string) *penstock {
 	t.Helper()
-	return start(t, setup{engines: []sim.Options{{Record: true}, {Record: true}}, config: `
+	return start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: `
 timeouts: { linger: 0s, drain: 5s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 retry: { budget: 100% }
@@ -80,10 +81,10 @@ func form(parts ...formPart) (body, contentType string) {
 	return b.String(), "Content-Type: " + w.FormDataContentType()
 }
 
-func (p *penstock) upload(path string, parts ...formPart) *reply {
-	p.t.Helper()
+func (p *penstock) upload(path string, parts ...formPart) *rig.Reply {
+	p.T.Helper()
 	body, contentType := form(parts...)
-	return p.post(path, body, contentType)
+	return p.Post(path, body, contentType)
 }
 
 // receivedForm is what an engine got, read by the standard library.
@@ -122,12 +123,12 @@ func TestSDK_Audio(t *testing.T) {
 	p := startAudio(t)
 	client := p.sdk()
 	ctx := context.Background()
-	got, err := client.Audio.Transcriptions.New(ctx, openai.AudioTranscriptionNewParams{Model: "ears", File: openai.File(strings.NewReader(canary), "a.wav", "audio/wav")})
+	got, err := client.Audio.Transcriptions.New(ctx, openai.AudioTranscriptionNewParams{Model: "ears", File: openai.File(strings.NewReader(rig.Canary), "a.wav", "audio/wav")})
 	if err != nil || got.Text == "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	detailed, err := client.Audio.Transcriptions.New(ctx, openai.AudioTranscriptionNewParams{
-		Model: "ears", File: openai.File(strings.NewReader(canary), "a.wav", "audio/wav"), ResponseFormat: "verbose_json", TimestampGranularities: []string{"word", "segment"},
+		Model: "ears", File: openai.File(strings.NewReader(rig.Canary), "a.wav", "audio/wav"), ResponseFormat: "verbose_json", TimestampGranularities: []string{"word", "segment"},
 	})
 	if err != nil || detailed.Text == "" {
 		t.Errorf("%+v, %v", detailed, err)
@@ -137,7 +138,7 @@ func TestSDK_Audio(t *testing.T) {
 	if !errors.As(err, &e) || e.StatusCode != 404 || e.Code != "model_not_found" {
 		t.Errorf("%v", err)
 	}
-	res, err := client.Audio.Speech.New(ctx, openai.AudioSpeechNewParams{Model: "voice", Input: canary, Voice: openai.AudioSpeechNewParamsVoiceUnion{OfString: openai.String("x")}, ResponseFormat: "pcm", Speed: openai.Float(2)})
+	res, err := client.Audio.Speech.New(ctx, openai.AudioSpeechNewParams{Model: "voice", Input: rig.Canary, Voice: openai.AudioSpeechNewParamsVoiceUnion{OfString: openai.String("x")}, ResponseFormat: "pcm", Speed: openai.Float(2)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,58 +4,60 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // After a stream the connection serves on, and says so when it will not.
 func TestConnectionAfterStream(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{limits: "header: 16KiB", timeouts: "client_header: 500ms, client_idle: 3s"})
-	stream := func(c *raw) *reply {
+	p := start(t, rig.Setup{Limits: "header: 16KiB", Timeouts: "client_header: 500ms, client_idle: 3s"})
+	stream := func(c *rig.Raw) *rig.Reply {
 		t.Helper()
-		if err := c.send(p.request(p.chat(`"stream":true,"sim":{"text":"hello there"}`))); err != nil {
+		if err := c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"text":"hello there"}`))); err != nil {
 			t.Fatal(err)
 		}
-		return c.reply("POST").wantStatus(200)
+		return c.Reply("POST").WantStatus(200)
 	}
 	t.Run("kept", func(t *testing.T) {
 		t.Parallel()
-		c := p.dial()
+		c := p.Dial()
 		for range 3 {
 			r := stream(c)
-			if r.err != nil || !strings.HasSuffix(r.body, "data: [DONE]\n\n") {
-				t.Fatalf("%v: %q", r.err, r.body)
+			if r.Err != nil || !strings.HasSuffix(r.Body, "data: [DONE]\n\n") {
+				t.Fatalf("%v: %q", r.Err, r.Body)
 			}
-			_ = c.send(p.request(p.chat("")))
-			c.reply("POST").wantStatus(200)
+			_ = c.Send(p.Request(chatPath, p.Chat("")))
+			c.Reply("POST").WantStatus(200)
 		}
 		// Its silence is that of a kept connection, not of a new one.
 		stream(c)
 		time.Sleep(1200 * time.Millisecond)
 		stream(c)
-		if rest, ok := c.closed(patience); !ok || rest != "" {
+		if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
 			t.Errorf("closed: %v, after %q", ok, rest)
 		}
 	})
 	t.Run("closed when asked", func(t *testing.T) {
 		t.Parallel()
-		c := p.dial()
-		_ = c.send(p.request(p.chat(`"stream":true,"sim":{"text":"hello there"}`), "Connection: close"))
-		all, ok := c.closed(patience)
+		c := p.Dial()
+		_ = c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"text":"hello there"}`), "Connection: close"))
+		all, ok := c.Closed(rig.Patience)
 		if !ok || !strings.Contains(all, "\r\nConnection: close\r\n") || !strings.HasSuffix(all, "0\r\n\r\n") {
 			t.Errorf("closed: %v, after %q", ok, all)
 		}
 	})
 	t.Run("pipelined beyond a read", func(t *testing.T) {
 		t.Parallel()
-		c := p.dial()
+		c := p.Dial()
 		long := "X-Filler: " + strings.Repeat("f", 7000)
-		one := p.request(p.chat(`"stream":true,"sim":{"ttft_ms":50}`), long)
-		if err := c.send(one + one + one); err != nil {
+		one := p.Request(chatPath, p.Chat(`"stream":true,"sim":{"ttft_ms":50}`), long)
+		if err := c.Send(one + one + one); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
-			if r := c.reply("POST").wantStatus(200); r.err != nil {
-				t.Fatal(r.err)
+			if r := c.Reply("POST").WantStatus(200); r.Err != nil {
+				t.Fatal(r.Err)
 			}
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
 	"penstock/upstreams"
 )
 
@@ -24,7 +25,7 @@ func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary(t), args...)
+	cmd := exec.CommandContext(ctx, rig.Binary(t), args...)
 	cmd.Env = append(os.Environ(), "ENGINE_API_KEY=engine-secret")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -38,7 +39,7 @@ func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 // serveProgram runs an edge of the built program on free ports until the test ends.
 func serveProgram(t *testing.T, config string) (public, admin string) {
 	t.Helper()
-	cmd := exec.Command(binary(t), "serve", "--config", config)
+	cmd := exec.Command(rig.Binary(t), "serve", "--config", config)
 	cmd.Env = append(os.Environ(), "ENGINE_API_KEY=engine-secret")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -69,7 +70,7 @@ func serveProgram(t *testing.T, config string) (public, admin string) {
 // and reloaded.
 func TestDoctorToServing(t *testing.T) {
 	t.Parallel()
-	engine := startEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret"})
+	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret"})
 
 	report, _ := command(t, 0, "doctor", engine.Addr()+"/v1")
 	for _, part := range []string{"llama.cpp server (llamacpp)", "health        good", "3 at once (as the engine says)", `"tiny"`, "cancel_only_streams"} {
@@ -100,8 +101,8 @@ func TestDoctorToServing(t *testing.T) {
 	write("")
 	command(t, 0, "check", file)
 	public, admin := serveProgram(t, file)
-	p := &penstock{t: t, url: public, key: plain, client: newClient(t)}
-	waitFor(t, patience, "a chat", func() bool { return p.post(chatPath, chatBody("tiny", "")).status == 200 })
+	p := rig.Connect(t, public, plain)
+	rig.WaitFor(t, rig.Patience, "a chat", func() bool { return p.Post(chatPath, rig.ChatBody("tiny", "")).Status == 200 })
 
 	if _, errs := command(t, 1, "reload", "--admin", admin); !strings.Contains(errs, "--token") {
 		t.Errorf("without the token: %s", errs)
@@ -111,28 +112,28 @@ func TestDoctorToServing(t *testing.T) {
 	if !strings.Contains(out, "aliases") && !strings.Contains(out, "unchanged") { // the watcher may have been first
 		t.Errorf("reload says %q", out)
 	}
-	p.post(chatPath, chatBody("small", "")).wantStatus(200)
+	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(200)
 	write("    aliases: [small]\n    polcy: round_robin\n")
 	_, errs := command(t, 1, "reload", "--admin", strings.TrimPrefix(admin, "http://"), "--token", "operator-secret")
 	if !strings.Contains(errs, "edge.yaml:") || !strings.Contains(errs, "polcy") {
 		t.Errorf("a wrong file: %s", errs)
 	}
-	p.post(chatPath, chatBody("small", "")).wantStatus(200)
+	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(200)
 }
 
 // TestDoctorKnowsAnotherEdge: an edge is not taken for an engine, whose models a start without a configuration would serve.
 func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{})
+	p := start(t, rig.Setup{})
 	profiles, err := upstreams.LoadProfiles(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := upstreams.Discover(t.Context(), []string{p.engines[0].Addr(), p.addr}, profiles)
+	found := upstreams.Discover(t.Context(), []string{p.Engines[0].Addr(), p.Addr}, profiles)
 	if len(found) != 2 || found[0].Engine == upstreams.EnginePenstock || found[1].Engine != upstreams.EnginePenstock {
 		t.Errorf("found %+v", found)
 	}
-	if out, _ := command(t, 0, "doctor", p.url+"/v1"); !strings.Contains(out, "another Penstock (penstock)") {
+	if out, _ := command(t, 0, "doctor", p.URL+"/v1"); !strings.Contains(out, "another Penstock (penstock)") {
 		t.Errorf("the doctor says:\n%s", out)
 	}
 }

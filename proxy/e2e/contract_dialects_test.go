@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // The contract's tables of the two dialects that are translated. Only names and types are promised there; what the fields
@@ -45,27 +47,27 @@ func rows(table, path, schemaName string, base map[string]string, members []memb
 		}
 		out = append(out, rule{line: table + ", " + m.name, check: func(t *testing.T, p *penstock) {
 			for _, v := range slices.Concat(m.good, m.passed) {
-				if err := published(t).fits(schema(schemaName), []byte(body(v))); err != nil {
+				if err := rig.Published(t).Fits(rig.Schema(schemaName), []byte(body(v))); err != nil {
 					t.Errorf("the document refuses %s: %v", body(v), err)
 				}
-				r := p.post(path, body(v))
-				if r.status == 400 && slices.Contains(m.passed, v) && r.errorRecord().Code == "rejected_by_engine" {
+				r := p.Post(path, body(v))
+				if r.Status == 400 && slices.Contains(m.passed, v) && errorRecord(r).Code == "rejected_by_engine" {
 					continue
 				}
-				if r.status != 200 {
-					t.Errorf("%s: status %d\n%s", body(v), r.status, r.body)
+				if r.Status != 200 {
+					t.Errorf("%s: status %d\n%s", body(v), r.Status, r.Body)
 				}
 			}
 			for _, v := range wrong {
-				if err := published(t).fits(schema(schemaName), []byte(body(v))); (err == nil) != slices.Contains(m.unsaid, v) {
+				if err := rig.Published(t).Fits(rig.Schema(schemaName), []byte(body(v))); (err == nil) != slices.Contains(m.unsaid, v) {
 					t.Errorf("%s: the document says %v", body(v), err)
 				}
-				r := p.post(path, body(v))
-				if r.status != 400 {
-					t.Errorf("%s: status %d, want 400\n%s", body(v), r.status, r.body)
+				r := p.Post(path, body(v))
+				if r.Status != 400 {
+					t.Errorf("%s: status %d, want 400\n%s", body(v), r.Status, r.Body)
 					continue
 				}
-				if e := r.errorRecord(); e.Param == nil || !strings.HasPrefix(*e.Param, m.name) || e.Code == "rejected_by_engine" {
+				if e := errorRecord(r); e.Param == nil || !strings.HasPrefix(*e.Param, m.name) || e.Code == "rejected_by_engine" {
 					t.Errorf("%s: the parameter is %s, want %s: %s", body(v), show(e.Param), m.name, e.Message)
 				}
 			}
@@ -153,17 +155,17 @@ func formRow(name string, good, wrong []formPart) rule {
 	}
 	return rule{line: "Transcription form, " + name, check: func(t *testing.T, p *penstock) {
 		for _, part := range good {
-			if r := p.upload(transcriptions, parts(part)...); r.status != 200 {
-				t.Errorf("%v: status %d\n%s", part, r.status, r.body)
+			if r := p.upload(transcriptions, parts(part)...); r.Status != 200 {
+				t.Errorf("%v: status %d\n%s", part, r.Status, r.Body)
 			}
 		}
 		for _, part := range wrong {
 			r := p.upload(transcriptions, parts(part)...)
-			if r.status != 400 {
-				t.Errorf("%v: status %d, want 400\n%s", part, r.status, r.body)
+			if r.Status != 400 {
+				t.Errorf("%v: status %d, want 400\n%s", part, r.Status, r.Body)
 				continue
 			}
-			if e := r.errorRecord(); show(e.Param) != name {
+			if e := errorRecord(r); show(e.Param) != name {
 				t.Errorf("%v: the parameter is %s", part, show(e.Param))
 			}
 		}
@@ -173,33 +175,33 @@ func formRow(name string, good, wrong []formPart) rule {
 // TestResponsesContract holds what is written about /responses outside of its table.
 func TestResponsesContract(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{})
+	p := start(t, rig.Setup{})
 	const path = "/v1/responses"
 	body := func(more string) string {
-		return `{"model":"sim","input":"Say something about ` + canary + `."` + more + `}`
+		return `{"model":"sim","input":"Say something about ` + rig.Canary + `."` + more + `}`
 	}
 
-	whole := p.post(path, body("")).wantStatus(200)
-	if !strings.Contains(whole.body, `"status":"completed"`) {
-		t.Errorf("%s", whole.body)
+	whole := p.Post(path, body("")).WantStatus(200)
+	if !strings.Contains(whole.Body, `"status":"completed"`) {
+		t.Errorf("%s", whole.Body)
 	}
-	events := p.post(path, body(`,"stream":true`)).wantStatus(200).events()
+	events := p.Post(path, body(`,"stream":true`)).WantStatus(200).Events()
 	wantOrder(t, events, "response.created", "response.in_progress", "response.output_item.added", "response.content_part.added", "response.output_text.delta",
 		"response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed")
-	if last := events[len(events)-1].data; last != "[DONE]" {
+	if last := events[len(events)-1].Data; last != "[DONE]" {
 		t.Errorf("the stream ends with %s", last)
 	}
 	for more, param := range map[string]string{`,"store":true`: "store", `,"previous_response_id":"resp_1"`: "previous_response_id"} {
-		e := p.post(path, body(more)).wantError(400, "invalid_request_error", "unsupported_parameter")
+		e := p.Post(path, body(more)).WantError(400, "invalid_request_error", "unsupported_parameter")
 		if show(e.Param) != param {
 			t.Errorf("%s: the parameter is %s", more, show(e.Param))
 		}
 	}
-	secret := p.post(path, body(`,"sim":{"reasoning":8}`)).wantStatus(200)
-	streamed := p.post(path, body(`,"stream":true,"reasoning":{"effort":"high"}`)).wantStatus(200)
-	for _, r := range []*reply{secret, streamed} {
-		if strings.Contains(r.body, "reasoning_text") || strings.Contains(r.body, "summary_text") {
-			t.Errorf("reasoning is exposed: %s", r.body)
+	secret := p.Post(path, body(`,"sim":{"reasoning":8}`)).WantStatus(200)
+	streamed := p.Post(path, body(`,"stream":true,"reasoning":{"effort":"high"}`)).WantStatus(200)
+	for _, r := range []*rig.Reply{secret, streamed} {
+		if strings.Contains(r.Body, "reasoning_text") || strings.Contains(r.Body, "summary_text") {
+			t.Errorf("reasoning is exposed: %s", r.Body)
 		}
 	}
 }
@@ -207,36 +209,36 @@ func TestResponsesContract(t *testing.T) {
 // TestMessagesContract holds what is written about /messages outside of its table.
 func TestMessagesContract(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{})
+	p := start(t, rig.Setup{})
 	const path = "/v1/messages"
 	body := func(more string) string {
-		return `{"model":"sim","max_tokens":64,"messages":[{"role":"user","content":"Say something about ` + canary + `."}]` + more + `}`
+		return `{"model":"sim","max_tokens":64,"messages":[{"role":"user","content":"Say something about ` + rig.Canary + `."}]` + more + `}`
 	}
-	whole := p.post(path, body("")).wantStatus(200)
-	if !strings.Contains(whole.body, `"type":"message"`) {
-		t.Errorf("%s", whole.body)
+	whole := p.Post(path, body("")).WantStatus(200)
+	if !strings.Contains(whole.Body, `"type":"message"`) {
+		t.Errorf("%s", whole.Body)
 	}
-	p.post(path, body(""), "Authorization: ", "x-api-key: "+p.key, "anthropic-version: 2023-06-01").wantStatus(200)
-	p.post(path+"?beta=true", body(`,"tools":[{"name":"f","input_schema":{"type":"object"}}]`)).wantStatus(200)
-	events := p.post(path, body(`,"stream":true`)).wantStatus(200).events()
+	p.Post(path, body(""), "Authorization: ", "x-api-key: "+p.Key, "anthropic-version: 2023-06-01").WantStatus(200)
+	p.Post(path+"?beta=true", body(`,"tools":[{"name":"f","input_schema":{"type":"object"}}]`)).WantStatus(200)
+	events := p.Post(path, body(`,"stream":true`)).WantStatus(200).Events()
 	wantOrder(t, events, "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop")
-	count := p.post(path+"/count_tokens", strings.Replace(body(""), `"max_tokens":64,`, "", 1)).wantStatus(200)
-	if !strings.HasPrefix(count.body, `{"input_tokens":`) {
-		t.Errorf("%s", count.body)
+	count := p.Post(path+"/count_tokens", strings.Replace(body(""), `"max_tokens":64,`, "", 1)).WantStatus(200)
+	if !strings.HasPrefix(count.Body, `{"input_tokens":`) {
+		t.Errorf("%s", count.Body)
 	}
-	e := p.post(path, body(`,"temperature":"hot"`))
-	if !strings.HasPrefix(e.wantStatus(400).body, `{"type":"error"`) || !strings.Contains(e.body, e.header.Get("Request-Id")) {
-		t.Errorf("%s", e.body)
+	e := p.Post(path, body(`,"temperature":"hot"`))
+	if !strings.HasPrefix(e.WantStatus(400).Body, `{"type":"error"`) || !strings.Contains(e.Body, e.Header.Get("Request-Id")) {
+		t.Errorf("%s", e.Body)
 	}
 }
 
 // wantOrder checks that events of these names come, each of them first after the one before.
-func wantOrder(t *testing.T, events []event, names ...string) {
+func wantOrder(t *testing.T, events []rig.Event, names ...string) {
 	t.Helper()
 	var first []string
 	for _, e := range events {
-		if e.name != "" && e.name != "ping" && !slices.Contains(first, e.name) {
-			first = append(first, e.name)
+		if e.Name != "" && e.Name != "ping" && !slices.Contains(first, e.Name) {
+			first = append(first, e.Name)
 		}
 	}
 	if !slices.Equal(first, names) {
@@ -247,21 +249,21 @@ func wantOrder(t *testing.T, events []event, names ...string) {
 // TestEffortsOfTheModel: an effort that the model does not list is refused on chat and lowered on the other endpoints.
 func TestEffortsOfTheModel(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: recording(), model: "supported_reasoning_efforts: [none, low]"})
-	e := p.post(chatPath, p.chat(`"reasoning_effort":"high"`)).wantError(400, "invalid_request_error", "unsupported_parameter")
+	p := start(t, rig.Setup{Engines: recording(), Model: "supported_reasoning_efforts: [none, low]"})
+	e := p.Post(chatPath, p.Chat(`"reasoning_effort":"high"`)).WantError(400, "invalid_request_error", "unsupported_parameter")
 	if show(e.Param) != "reasoning_effort" || !strings.Contains(e.Message, "none, low") {
 		t.Errorf("%s: %s", show(e.Param), e.Message)
 	}
-	p.post(chatPath, p.chat(`"reasoning_effort":"low"`)).wantStatus(200)
+	p.Post(chatPath, p.Chat(`"reasoning_effort":"low"`)).WantStatus(200)
 	for path, body := range map[string]string{
 		"/v1/responses": `{"model":"sim","input":"a","reasoning":{"effort":"high"}}`,
 		"/v1/messages":  `{"model":"sim","max_tokens":9,"messages":[{"role":"user","content":"a"}],"output_config":{"effort":"max"}}`,
 	} {
-		p.post(path, body).wantStatus(200)
+		p.Post(path, body).WantStatus(200)
 		var sent struct {
 			Effort string `json:"reasoning_effort"`
 		}
-		last := p.engines[0].Stats().LastRequest
+		last := p.Engines[0].Stats().LastRequest
 		if err := json.Unmarshal(last.Body, &sent); err != nil || sent.Effort != "low" {
 			t.Errorf("%s: the engine was told %q (%v)", path, sent.Effort, err)
 		}

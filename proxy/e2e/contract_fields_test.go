@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // The contract's tables of request fields.
@@ -65,7 +67,7 @@ var chatRows = []rule{
 			{`{"model":"","messages":[{"role":"user","content":"a"}]}`, "model", false},
 		},
 		check: func(_ *testing.T, p *penstock) {
-			p.post(chatPath, chatBody("nobody", "")).wantError(404, "not_found_error", "model_not_found")
+			p.Post(chatPath, rig.ChatBody("nobody", "")).WantError(404, "not_found_error", "model_not_found")
 		},
 	},
 	{
@@ -141,8 +143,8 @@ var chatRows = []rule{
 			Usage   map[string]any
 		}
 		r := p.accepts("")
-		if err := json.Unmarshal([]byte(r.body), &c); err != nil || len(c.Choices) == 0 || c.Choices[0].Message.Content == nil || c.Usage == nil {
-			t.Errorf("no choices[0].message.content or no usage: %s", r.body)
+		if err := json.Unmarshal([]byte(r.Body), &c); err != nil || len(c.Choices) == 0 || c.Choices[0].Message.Content == nil || c.Usage == nil {
+			t.Errorf("no choices[0].message.content or no usage: %s", r.Body)
 		}
 	}},
 
@@ -165,8 +167,8 @@ var chatRows = []rule{
 		{part(`{"type":"video_url","video_url":"x"}`), "messages[0].content[0].type", false},
 	}},
 	{line: "Content part, image_url", good: []string{
-		part(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`), part(`{"type":"image_url","image_url":{"url":"` + picture("jpeg") + `","detail":"low"}}`),
-		part(`{"type":"image_url","image_url":{"url":"` + picture("png") + `","detail":"auto"}}`),
+		part(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`), part(`{"type":"image_url","image_url":{"url":"` + rig.Picture("jpeg") + `","detail":"low"}}`),
+		part(`{"type":"image_url","image_url":{"url":"` + rig.Picture("png") + `","detail":"auto"}}`),
 	}, bad: []refused{
 		{part(`{"type":"image_url"}`), "messages[0].content[0].image_url", false},
 		{part(`{"type":"image_url","image_url":5}`), "messages[0].content[0].image_url", false},
@@ -176,12 +178,12 @@ var chatRows = []rule{
 		{part(`{"type":"image_url","image_url":"data:image/gif;base64,R0lGODlhAQABAAAAACw="}`), "messages[0].content[0].image_url", true},
 	}, check: func(t *testing.T, p *penstock) {
 		// The simulator, like OpenAI, takes the object alone: that the string reaches it is all that the edge can do.
-		body := part(`{"type":"image_url","image_url":"` + picture("png") + `"}`)
-		if err := published(t).fits(schema("ChatCompletionRequest"), []byte(body)); err != nil {
+		body := part(`{"type":"image_url","image_url":"` + rig.Picture("png") + `"}`)
+		if err := rig.Published(t).Fits(rig.Schema("ChatCompletionRequest"), []byte(body)); err != nil {
 			t.Error(err)
 		}
-		if r := p.post(chatPath, body); r.status != 200 && r.errorRecord().Code != "rejected_by_engine" {
-			t.Errorf("a URI string is refused: %s", r.body)
+		if r := p.Post(chatPath, body); r.Status != 200 && errorRecord(r).Code != "rejected_by_engine" {
+			t.Errorf("a URI string is refused: %s", r.Body)
 		}
 	}, tests: []string{"translate/chat.TestDataURLs", "translate/chat.TestImageURLs", "proxy/e2e/faults.TestFault64_ImageURLs"}},
 	{line: "Tool call", good: []string{replay(`"tool_calls":[` + call + `]`)}, bad: []refused{
@@ -216,16 +218,16 @@ var chatRows = []rule{
 var otherRows = []rule{
 	{line: "GET /models", check: func(_ *testing.T, p *penstock) { p.list() }, tests: []string{"proxy/e2e.TestCatalogByKey"}},
 	{line: "GET /health", check: func(t *testing.T, p *penstock) {
-		if r := p.get("/health").wantStatus(200); r.body != `{"status":"ok"}` {
-			t.Errorf("%s", r.body)
+		if r := p.Get("/health").WantStatus(200); r.Body != `{"status":"ok"}` {
+			t.Errorf("%s", r.Body)
 		}
 	}},
 	{line: "HEAD /", check: func(_ *testing.T, p *penstock) {
-		p.do("HEAD", "/", "", "Authorization: ").wantStatus(204)
+		p.Do("HEAD", "/", "", "Authorization: ").WantStatus(204)
 	}},
 	{line: "Health record", check: func(t *testing.T, p *penstock) {
 		var h map[string]any
-		if err := json.Unmarshal([]byte(p.get("/health").body), &h); err != nil || len(h) != 1 || h["status"] != "ok" {
+		if err := json.Unmarshal([]byte(p.Get("/health").Body), &h); err != nil || len(h) != 1 || h["status"] != "ok" {
 			t.Errorf("%v %v", h, err)
 		}
 	}},
@@ -236,37 +238,37 @@ var otherRows = []rule{
 	}},
 	{line: "States and transitions", tests: []string{"proxy/e2e.TestCatalogReadiness", "proxy/e2e.TestCatalogVisionFull"}},
 	{line: "Events 1, streaming", check: func(t *testing.T, p *penstock) {
-		text, done := chatText(t, p.accepts(`"stream":true`).events())
+		text, done := rig.StreamText(t, rig.ChatStream, p.accepts(`"stream":true`).Events())
 		if text == "" || !done {
 			t.Errorf("streamed %q, done: %v", text, done)
 		}
 	}, tests: []string{"proxy/e2e.TestResponsesContract", "proxy/e2e.TestMessagesContract"}},
 	{line: "Events 2, names and shapes (not shown: the published ones)", tests: []string{"proxy/e2e.TestGolden"}},
 	{line: "Events 3, nothing is sent unasked (not shown)", check: func(t *testing.T, p *penstock) {
-		if strings.Contains(p.get("/openapi.json").body, `"webhooks"`) {
+		if strings.Contains(p.Get("/openapi.json").Body, `"webhooks"`) {
 			t.Error("the document tells of webhooks")
 		}
 	}},
 	{line: "Versioning 1, the path prefix", check: func(_ *testing.T, p *penstock) {
-		p.post("/chat/completions", p.chat("")).wantError(404, "not_found_error", "not_found")
-		p.get("/models").wantError(404, "not_found_error", "not_found")
-		p.get("/v1/health").wantError(404, "not_found_error", "not_found")
+		p.Post("/chat/completions", p.Chat("")).WantError(404, "not_found_error", "not_found")
+		p.Get("/models").WantError(404, "not_found_error", "not_found")
+		p.Get("/v1/health").WantError(404, "not_found_error", "not_found")
 	}},
 	{line: "Versioning 2, the description", check: func(_ *testing.T, p *penstock) {
 		for _, target := range []string{"/openapi.json", "/openapi.yaml"} {
-			p.get(target, "Authorization: Bearer nonsense").wantStatus(200)
-			p.do("HEAD", target, "").wantStatus(200)
+			p.Get(target, "Authorization: Bearer nonsense").WantStatus(200)
+			p.Do("HEAD", target, "").WantStatus(200)
 		}
 	}, tests: []string{"proxy/openapi.TestVersionIsATime", "proxy/openapi.TestDocumentIsValid", "proxy/e2e.TestOpenapiCommand"}},
 	{line: "Versioning 4, deprecation (not shown: whatever is old says so)", check: func(t *testing.T, p *penstock) {
-		if !strings.Contains(p.get("/openapi.yaml").body, "deprecated: true") {
+		if !strings.Contains(p.Get("/openapi.yaml").Body, "deprecated: true") {
 			t.Error("max_tokens, the older name, is not marked")
 		}
 	}},
 	{line: "Versioning 3, canonical ids", check: func(t *testing.T, p *penstock) {
-		for _, r := range []*reply{p.post(chatPath, chatBody("nick", "")), p.post(chatPath, chatBody("org/anything", `"stream":true`))} {
-			if !strings.Contains(r.wantStatus(200).body, `"model":"sim"`) || strings.Contains(r.body, "nick") {
-				t.Errorf("the answer does not carry the canonical id: %.200s", r.body)
+		for _, r := range []*rig.Reply{p.Post(chatPath, rig.ChatBody("nick", "")), p.Post(chatPath, rig.ChatBody("org/anything", `"stream":true`))} {
+			if !strings.Contains(r.WantStatus(200).Body, `"model":"sim"`) || strings.Contains(r.Body, "nick") {
+				t.Errorf("the answer does not carry the canonical id: %.200s", r.Body)
 			}
 		}
 	}},

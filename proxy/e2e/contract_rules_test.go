@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // The contract's rules about the service, its models, its limits, credentials and errors.
@@ -30,13 +32,13 @@ var serviceRules = []rule{
 	{line: "What the service does 1, JSON over HTTP, an upload, binary audio", good: []string{`"user":"u"`}, tests: []string{"proxy/e2e.TestTranscriptions", "proxy/e2e.TestSpeech"}},
 	{line: "What the service does 2, surfaces", check: func(t *testing.T, p *penstock) {
 		for _, path := range []string{chatPath, "/v1/responses", "/v1/messages"} {
-			if r := p.do("POST", path, "{"); r.status != 400 {
-				t.Errorf("POST %s {: status %d", path, r.status)
+			if r := p.Do("POST", path, "{"); r.Status != 400 {
+				t.Errorf("POST %s {: status %d", path, r.Status)
 			}
 		}
-		p.get("/v1/models").wantStatus(200)
-		p.get("/health").wantStatus(200)
-		p.do("HEAD", "/", "", "Authorization: ").wantStatus(204)
+		p.Get("/v1/models").WantStatus(200)
+		p.Get("/health").WantStatus(200)
+		p.Do("HEAD", "/", "", "Authorization: ").WantStatus(204)
 	}, tests: []string{"proxy/e2e/faults.TestFault64_ImageURLs"}},
 	{line: "What the service does 3, capabilities are published", check: publishes("supported_features", `["tools","structured_outputs","reasoning"]`)},
 	{line: "What the service does 4, kinds", check: func(t *testing.T, p *penstock) {
@@ -50,7 +52,7 @@ var serviceRules = []rule{
 	}},
 	{
 		line:  "What the service does 5, vision and function tools only",
-		good:  []string{visionBody(picture("png"), "")},
+		good:  []string{rig.VisionBody(rig.Picture("png"), "")},
 		bad:   []refused{{tool(`{"type":"web_search"}`), "tools[0].type", false}},
 		tests: []string{"translate/chat.TestCheck"},
 	},
@@ -68,11 +70,11 @@ var modelRows = []rule{
 	{line: "Model, supported_endpoints", check: func(t *testing.T, p *penstock) {
 		for _, id := range p.list().ids() {
 			for _, path := range p.entry(id)["supported_endpoints"].([]any) {
-				if published(t).operation("POST", path.(string)) == nil {
+				if rig.Published(t).Operation("POST", path.(string)) == nil {
 					t.Errorf("%s promises %v, which the document does not have", id, path)
 				}
-				if r := p.post(path.(string), "{"); r.status == 404 || r.status == 405 {
-					t.Errorf("%s promises %v, which is answered with %d", id, path, r.status)
+				if r := p.Post(path.(string), "{"); r.Status == 404 || r.Status == 405 {
+					t.Errorf("%s promises %v, which is answered with %d", id, path, r.Status)
 				}
 			}
 		}
@@ -116,11 +118,11 @@ var modelRows = []rule{
 	{line: "Vision, max_image_edge", check: publishesVision("max_image_edge", "2048")},
 	{line: "Vision, max_pixels", check: func(t *testing.T, p *penstock) {
 		publishesVision("max_pixels", "1000000")(t, p)
-		p.refuses(refused{visionBody(blank(1001, 1000), ""), "messages[0].content[1].image_url.url", true})
+		p.refuses(refused{rig.VisionBody(blank(1001, 1000), ""), "messages[0].content[1].image_url.url", true})
 	}},
 	{line: "Vision, max_tokens", check: func(t *testing.T, p *penstock) {
 		publishesVision("max_tokens", "2048")(t, p)
-		p.accepts(visionBody(picture("png"), `"max_tokens":4000`))
+		p.accepts(rig.VisionBody(rig.Picture("png"), `"max_tokens":4000`))
 	}, tests: []string{"translate/chat.TestCheck"}},
 	{line: "Vision, context_length", check: publishesVision("context_length", "8192"), tests: []string{"translate/chat.TestCheck"}},
 	{line: "Vision, retry_after_seconds", check: publishesVision("retry_after_seconds", "7"), tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
@@ -155,42 +157,42 @@ func blank(width, height int) string {
 
 var authRules = []rule{
 	{line: "Authentication 1, bearer", check: func(_ *testing.T, p *penstock) {
-		p.post(chatPath, p.chat(""), "Authorization: Bearer "+p.key).wantStatus(200)
+		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+p.Key).WantStatus(200)
 	}, tests: []string{"proxy/auth.TestExtractHeaders"}},
 	{line: "Authentication 2, x-api-key", check: func(_ *testing.T, p *penstock) {
-		p.post(chatPath, p.chat(""), "Authorization: ", "x-api-key: "+p.key).wantStatus(200)
+		p.Post(chatPath, p.Chat(""), "Authorization: ", "x-api-key: "+p.Key).WantStatus(200)
 	}},
 	{line: "Authentication 3, both must be the same", check: func(_ *testing.T, p *penstock) {
-		p.post(chatPath, p.chat(""), "x-api-key: "+p.key).wantStatus(200)
-		p.post(chatPath, p.chat(""), "x-api-key: "+p.key+"x").wantError(401, "authentication_error", "credential_conflict")
+		p.Post(chatPath, p.Chat(""), "x-api-key: "+p.Key).WantStatus(200)
+		p.Post(chatPath, p.Chat(""), "x-api-key: "+p.Key+"x").WantError(401, "authentication_error", "credential_conflict")
 	}, tests: []string{"proxy/e2e/faults.TestFault53_TwoCredentials"}},
 	{line: "Authentication 4, public pages", check: func(t *testing.T, p *penstock) {
 		for _, target := range []string{"/v1/models", "/v1/models/sim", "/health", "/openapi.json", "/openapi.yaml"} {
-			p.get(target).wantStatus(200)
+			p.Get(target).WantStatus(200)
 		}
-		p.do("HEAD", "/", "", "Authorization: ").wantStatus(204)
+		p.Do("HEAD", "/", "", "Authorization: ").WantStatus(204)
 	}, tests: []string{"proxy/e2e.TestCatalogByKey"}},
 	{line: "Authentication 5, credentials in the query string", check: func(_ *testing.T, p *penstock) {
-		p.post(chatPath+"?api_key="+p.key, p.chat("")).wantError(401, "authentication_error", "credential_in_query")
-		p.get("/v1/models?api_key="+p.key).wantError(401, "authentication_error", "credential_in_query")
+		p.Post(chatPath+"?api_key="+p.Key, p.Chat("")).WantError(401, "authentication_error", "credential_in_query")
+		p.Get("/v1/models?api_key="+p.Key).WantError(401, "authentication_error", "credential_in_query")
 	}, tests: []string{"proxy/e2e/faults.TestFault54_CredentialInTheQuery", "proxy/auth.TestExtractQuery"}},
 	{line: "Authentication 6, 401", tests: []string{"proxy/e2e/faults.TestFault52_BadCredentials", "proxy/e2e/faults.TestFault53_TwoCredentials"}},
 	{line: "Authentication 7, 403", tests: []string{"proxy/e2e/faults.TestFault55_NoRightToTheModel", "proxy/e2e.TestStatuses"}},
 	{line: "Authentication 8, a good key promises nothing more", tests: []string{"proxy/e2e.TestStatuses", "proxy/e2e.TestCatalogVisionFull"}},
 	{line: "Authentication 9, keys stay in headers and secret storage", check: func(t *testing.T, p *penstock) {
-		r := p.post(chatPath, p.chat(""), "Origin: https://page.example").wantStatus(200)
-		if got := r.header.Get("Access-Control-Allow-Origin"); got != "" {
+		r := p.Post(chatPath, p.Chat(""), "Origin: https://page.example").WantStatus(200)
+		if got := r.Header.Get("Access-Control-Allow-Origin"); got != "" {
 			t.Errorf("pages may call without anybody having said so: %s", got)
 		}
 	}, tests: []string{"proxy/auth.TestCredentialNeverPrints"}}, // and end of every test: no key in the log
 }
 
 var errorRules = []rule{
-	{line: "Error, message", check: errorMember(func(e *apiError) bool { return e.Message != "" })},
-	{line: "Error, type", check: errorMember(func(e *apiError) bool { return e.Type == "invalid_request_error" })},
-	{line: "Error, code", check: errorMember(func(e *apiError) bool { return e.Code == "invalid_value" })},
-	{line: "Error, param", check: errorMember(func(e *apiError) bool { return e.Param != nil && *e.Param == "temperature" })},
-	{line: "Error, metadata", check: errorMember(func(e *apiError) bool { return e.Metadata == nil }), tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
+	{line: "Error, message", check: errorMember(func(e *rig.APIError) bool { return e.Message != "" })},
+	{line: "Error, type", check: errorMember(func(e *rig.APIError) bool { return e.Type == "invalid_request_error" })},
+	{line: "Error, code", check: errorMember(func(e *rig.APIError) bool { return e.Code == "invalid_value" })},
+	{line: "Error, param", check: errorMember(func(e *rig.APIError) bool { return e.Param != nil && *e.Param == "temperature" })},
+	{line: "Error, metadata", check: errorMember(func(e *rig.APIError) bool { return e.Metadata == nil }), tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
 	{line: "Error, metadata of a vision-capacity 429", tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
 	{line: "Status 400", tests: []string{"proxy/e2e.TestStatuses"}},
 	{line: "Status 401", tests: []string{"proxy/e2e.TestStatuses"}},
@@ -208,11 +210,11 @@ var errorRules = []rule{
 }
 
 // errorMember checks the record of one refusal.
-func errorMember(holds func(*apiError) bool) func(*testing.T, *penstock) {
+func errorMember(holds func(*rig.APIError) bool) func(*testing.T, *penstock) {
 	return func(t *testing.T, p *penstock) {
-		r := p.post(chatPath, p.chat(`"temperature":9`)).wantStatus(400)
-		if !holds(r.errorRecord()) {
-			t.Errorf("%s", r.body)
+		r := p.Post(chatPath, p.Chat(`"temperature":9`)).WantStatus(400)
+		if !holds(errorRecord(r)) {
+			t.Errorf("%s", r.Body)
 		}
 	}
 }
@@ -225,7 +227,7 @@ var limitRules = []rule{
 				Completion int `json:"completion_tokens"`
 			}
 		}
-		if err := json.Unmarshal([]byte(r.body), &c); err != nil || c.Usage.Completion > 6 {
+		if err := json.Unmarshal([]byte(r.Body), &c); err != nil || c.Usage.Completion > 6 {
 			t.Errorf("%d tokens were written, 6 allowed", c.Usage.Completion)
 		}
 	}, tests: []string{"translate/chat.TestAppendUpstream"}},

@@ -14,6 +14,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
 )
 
 // surface is a generation endpoint and what its requests are made of.
@@ -50,21 +51,21 @@ func asForm(name string) func(string, bool) (string, string) {
 }
 
 var surfaces = []surface{
-	{path: chatPath, kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"messages":[{"role":"user","content":"` + canary + `"}]}`)},
-	{path: "/v1/responses", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"input":"` + canary + `"}`)},
-	{path: "/v1/messages", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"max_tokens":64,"messages":[{"role":"user","content":"` + canary + `"}]}`)},
-	{path: "/v1/messages/count_tokens", kind: "chat", local: true, request: asJSON(`{"model":%q,"messages":[{"role":"user","content":"` + canary + `"}]}`)},
-	{path: "/v1/completions", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"prompt":"` + canary + `"}`)},
-	{path: "/v1/embeddings", kind: "embedding", request: asJSON(`{"model":%q,"input":"` + canary + `"}`)},
-	{path: "/v1/rerank", kind: "rerank", request: asJSON(`{"model":%q,"query":"` + canary + `","documents":["a","b"]}`)},
-	{path: speech, kind: "audio-speech", request: asJSON(`{"model":%q,"input":"` + canary + `"}`)},
+	{path: chatPath, kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"messages":[{"role":"user","content":"` + rig.Canary + `"}]}`)},
+	{path: "/v1/responses", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"input":"` + rig.Canary + `"}`)},
+	{path: "/v1/messages", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"max_tokens":64,"messages":[{"role":"user","content":"` + rig.Canary + `"}]}`)},
+	{path: "/v1/messages/count_tokens", kind: "chat", local: true, request: asJSON(`{"model":%q,"messages":[{"role":"user","content":"` + rig.Canary + `"}]}`)},
+	{path: "/v1/completions", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"prompt":"` + rig.Canary + `"}`)},
+	{path: "/v1/embeddings", kind: "embedding", request: asJSON(`{"model":%q,"input":"` + rig.Canary + `"}`)},
+	{path: "/v1/rerank", kind: "rerank", request: asJSON(`{"model":%q,"query":"` + rig.Canary + `","documents":["a","b"]}`)},
+	{path: speech, kind: "audio-speech", request: asJSON(`{"model":%q,"input":"` + rig.Canary + `"}`)},
 	{path: transcriptions, kind: "audio-transcription", upload: true, request: asForm("file")},
-	{path: "/v1/images/generations", kind: "image", drawn: true, request: asJSON(`{"model":%q,"prompt":"` + canary + `"}`)},
+	{path: "/v1/images/generations", kind: "image", drawn: true, request: asJSON(`{"model":%q,"prompt":"` + rig.Canary + `"}`)},
 	{path: "/v1/images/edits", kind: "image-edit", drawn: true, upload: true, request: asForm("image")},
 }
 
 // messages says that errors have the Messages shape, and an engine's failures are 529.
-func (s *surface) messages() bool { return errorShape(s.path) == "MessagesError" }
+func (s *surface) messages() bool { return rig.ErrorShape(s.path) == "MessagesError" }
 
 // produced are the statuses that TestStatuses has seen, by operation.
 type produced struct {
@@ -106,10 +107,10 @@ func TestStatuses(t *testing.T) {
 			publicStatuses(t, seen)
 		})
 	})
-	for _, op := range published(t).operations {
-		name := op.method + " " + op.path
+	for _, op := range rig.Published(t).Operations {
+		name := op.Method + " " + op.Path
 		var missing []string
-		for _, status := range slices.Sorted(maps.Keys(op.responses)) {
+		for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
 			// A fault of the edge's own cannot be caused from outside: proxy.TestPanicIsAnInternalError.
 			if status != "500" && !seen.seen[name][status] {
 				missing = append(missing, status)
@@ -122,22 +123,22 @@ func TestStatuses(t *testing.T) {
 }
 
 // expect holds an answer to the document and notes its status.
-func (s *surface) expect(t *testing.T, seen *produced, r *reply, status int, kind, code string) {
+func (s *surface) expect(t *testing.T, seen *produced, r *rig.Reply, status int, kind, code string) {
 	t.Helper()
-	r.t = t
-	r.conforms("POST", s.path)
-	seen.add("POST", s.path, r.status)
+	r.T = t
+	r.Conforms("POST", s.path)
+	seen.add("POST", s.path, r.Status)
 	if status == 200 {
-		r.wantStatus(200)
+		r.WantStatus(200)
 		return
 	}
-	r.wantError(status, kind, code)
+	r.WantError(status, kind, code)
 }
 
 // ask sends a good request.
-func (s *surface) ask(p *penstock, model string, stream bool, header ...string) *reply {
+func (s *surface) ask(p *penstock, model string, stream bool, header ...string) *rig.Reply {
 	body, media := s.request(model, stream)
-	return p.post(s.path, body, append([]string{"Content-Type: " + media}, header...)...)
+	return p.Post(s.path, body, append([]string{"Content-Type: " + media}, header...)...)
 }
 
 // refusals produces the statuses that need no engine, and 200.
@@ -154,14 +155,14 @@ func (s *surface) refusals(t *testing.T, seen *produced) {
 	if s.kind == elsewhere {
 		elsewhere = "embeddings"
 	}
-	p := s.start(t, setup{
-		limits: "request_body: 64KiB, upload_body: 64KiB", timeouts: "client_body: 100ms",
-		keys: `- { id: narrow, hash: "` + narrowHash + `", models: [other] }
+	p := s.start(t, rig.Setup{
+		Limits: "request_body: 64KiB, upload_body: 64KiB", Timeouts: "client_body: 100ms",
+		Keys: `- { id: narrow, hash: "` + narrowHash + `", models: [other] }
 - { id: deaf, hash: "` + auth.Hash("deaf") + `", operations: [` + elsewhere + `] }
 - { id: once, hash: "` + onceHash + `", limits: { requests_per_minute: 1 } }
 `,
 	}, "200")
-	expect := func(r *reply, status int, kind, code string) {
+	expect := func(r *rig.Reply, status int, kind, code string) {
 		t.Helper()
 		s.expect(t, seen, r, status, kind, code)
 	}
@@ -172,9 +173,9 @@ func (s *surface) refusals(t *testing.T, seen *produced) {
 	_, media := s.request("works", false)
 	if s.upload {
 		body, header := form(text("model", "works"))
-		expect(p.post(s.path, body, header), 400, "invalid_request_error", "missing_parameter")
+		expect(p.Post(s.path, body, header), 400, "invalid_request_error", "missing_parameter")
 	} else {
-		expect(p.post(s.path, "{"), 400, "invalid_request_error", "invalid_json")
+		expect(p.Post(s.path, "{"), 400, "invalid_request_error", "invalid_json")
 	}
 	expect(s.ask(p, "works", false, "Authorization: "), 401, "authentication_error", "invalid_api_key")
 	expect(s.ask(p, "works", false, "Authorization: Bearer wrong"), 401, "authentication_error", "invalid_api_key")
@@ -185,26 +186,26 @@ func (s *surface) refusals(t *testing.T, seen *produced) {
 	expect(s.ask(p, "works", false, "Authorization: Bearer "+narrow), 403, "permission_error", "model_not_allowed")
 	expect(s.ask(p, "works", false, "Authorization: Bearer deaf"), 403, "permission_error", "operation_not_allowed")
 	expect(s.ask(p, "nobody", false), 404, "not_found_error", "model_not_found")
-	expect(p.post(s.path, strings.Repeat(" ", 70<<10), "Content-Type: "+media), 413, "request_too_large", "request_too_large")
+	expect(p.Post(s.path, strings.Repeat(" ", 70<<10), "Content-Type: "+media), 413, "request_too_large", "request_too_large")
 	expect(s.ask(p, "works", false, "Content-Type: text/plain"), 415, "invalid_request_error", "unsupported_media_type")
 	expect(s.ask(p, "works", false, "Authorization: Bearer "+once), 200, "", "")
 	expect(s.ask(p, "works", false, "Authorization: Bearer "+once), 429, "rate_limit_error", "rate_limited")
 
-	slow := p.dial()
-	_ = slow.send(p.head("POST", s.path, "Content-Type: "+media, "Content-Length: 100") + "{")
-	expect(slow.reply("POST"), 408, "invalid_request_error", "request_timeout")
+	slow := p.Dial()
+	_ = slow.Send(p.Head("POST", s.path, "Content-Type: "+media, "Content-Length: 100") + "{")
+	expect(slow.Reply("POST"), 408, "invalid_request_error", "request_timeout")
 
-	if published(t).lists(s.path, "505") {
-		old := p.dial()
+	if lists(rig.Published(t), s.path, "505") {
+		old := p.Dial()
 		body, media := s.request("works", true)
-		_ = old.sendf("POST %s HTTP/1.0\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", s.path, p.key, media, len(body), body)
-		expect(old.reply("POST"), 505, "invalid_request_error", "bad_request")
+		_ = old.Sendf("POST %s HTTP/1.0\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", s.path, p.Key, media, len(body), body)
+		expect(old.Reply("POST"), 505, "invalid_request_error", "bad_request")
 	}
 }
 
 // lists reports whether the document has a status for POST at a path.
-func (c *contract) lists(path, status string) bool {
-	_, ok := c.operation("POST", path).responses[status]
+func lists(c *rig.Contract, path, status string) bool {
+	_, ok := c.Operation("POST", path).Responses[status]
 	return ok
 }
 
@@ -228,7 +229,7 @@ func (s *surface) failures(t *testing.T, seen *produced) {
 	for i := range rows {
 		faults[i] = rows[i].fault
 	}
-	p := s.start(t, setup{}, faults...)
+	p := s.start(t, rig.Setup{}, faults...)
 	for i, row := range rows {
 		status, kind := row.status, row.kind
 		if s.messages() && status >= 500 {
@@ -243,7 +244,7 @@ func (s *surface) failures(t *testing.T, seen *produced) {
 
 // start runs an edge with an engine for each fault, and models of the surface's kind: fails-0, fails-1 and so on, one for
 // each engine, and works and other, both on the first.
-func (s *surface) start(t *testing.T, o setup, faults ...string) *penstock {
+func (s *surface) start(t *testing.T, o rig.Setup, faults ...string) *penstock {
 	t.Helper()
 	var b strings.Builder
 	for i, fault := range faults {
@@ -251,21 +252,21 @@ func (s *surface) start(t *testing.T, o setup, faults ...string) *penstock {
 		if s.drawn {
 			url = painter(t, fault)
 		}
-		o.engines = append(o.engines, sim.Options{})
-		fmt.Fprintf(&b, "- { name: up-%d, url: %q, engine: openai }\n", i, url)
+		o.Engines = append(o.Engines, sim.Options{})
+		fmt.Fprintf(&b, "- { name: up-%d, url: %q, engine: openai, probe: { timeout: 15s } }\n", i, url)
 	}
-	o.config = "timeouts: { linger: 0s, drain: 5s, " + strings.TrimPrefix(o.timeouts+", idle: 60s", ", ") + " }\nlimits: { " + o.limits + " }\n" +
-		"keys:\n  - { id: tester, hash: \"{{hash}}\" }\n" + indent(o.keys) + "upstreams:\n" + indent(b.String()) + "models:\n"
+	o.Config = "timeouts: { linger: 0s, drain: 5s, " + strings.TrimPrefix(o.Timeouts+", idle: 60s", ", ") + " }\nlimits: { " + o.Limits + " }\n" +
+		"keys:\n  - { id: tester, hash: \"{{hash}}\" }\n" + rig.Indent(o.Keys) + "upstreams:\n" + rig.Indent(b.String()) + "models:\n"
 	for i := range faults {
-		o.config += fmt.Sprintf("  - { id: fails-%d, kind: %s, deployments: [{ upstream: up-%d, served: sim }] }\n", i, s.kind, i)
+		o.Config += fmt.Sprintf("  - { id: fails-%d, kind: %s, deployments: [{ upstream: up-%d, served: sim }] }\n", i, s.kind, i)
 	}
 	for _, id := range []string{"works", "other"} {
-		o.config += fmt.Sprintf("  - { id: %s, kind: %s, deployments: [{ upstream: up-0, served: sim }] }\n", id, s.kind)
+		o.Config += fmt.Sprintf("  - { id: %s, kind: %s, deployments: [{ upstream: up-0, served: sim }] }\n", id, s.kind)
 	}
 	p := start(t, o)
 	for i, fault := range faults {
 		if fault != "200" {
-			p.engines[i].SetFault(sim.Fault{Spec: fault})
+			p.Engines[i].SetFault(sim.Fault{Spec: fault})
 		}
 	}
 	return p
@@ -299,10 +300,10 @@ func painter(t *testing.T, fault string) string {
 
 // memoryStatuses has an edge hold as many bytes as it may: 1 MiB, most of it promised to a body that does not come.
 func memoryStatuses(t *testing.T, seen *produced) {
-	p := start(t, setup{limits: "body_memory: 0.1%"})
-	first := p.dial()
-	_ = first.send(p.head("POST", chatPath, "Content-Type: application/json", "Content-Length: 1000000") + "{")
-	waitFor(t, patience, "the first body has its bytes", func() bool { return p.metric("penstock_body_memory_bytes") > 0 })
+	p := start(t, rig.Setup{Limits: "body_memory: 0.1%"})
+	first := p.Dial()
+	_ = first.Send(p.Head("POST", chatPath, "Content-Type: application/json", "Content-Length: 1000000") + "{")
+	rig.WaitFor(t, rig.Patience, "the first body has its bytes", func() bool { return p.Metric("penstock_body_memory_bytes") > 0 })
 	for _, s := range surfaces {
 		if s.upload {
 			continue // TestTranscriptions_Memory: it streams
@@ -311,24 +312,24 @@ func memoryStatuses(t *testing.T, seen *produced) {
 		if s.messages() {
 			status, kind = 529, "overloaded_error"
 		}
-		c := p.dial()
-		_ = c.send(p.head("POST", s.path, "Content-Type: application/json", "Content-Length: 1000000") + "{")
-		s.expect(t, seen, c.reply("POST"), status, kind, "no_body_memory")
+		c := p.Dial()
+		_ = c.Send(p.Head("POST", s.path, "Content-Type: application/json", "Content-Length: 1000000") + "{")
+		s.expect(t, seen, c.Reply("POST"), status, kind, "no_body_memory")
 	}
-	first.reset()
+	first.Reset()
 }
 
 // publicStatuses produces those of the pages that need no key.
 func publicStatuses(t *testing.T, seen *produced) {
-	p := start(t, setup{})
+	p := start(t, rig.Setup{})
 	for _, page := range []struct{ target, path string }{
 		{"/v1/models", "/v1/models"}, {"/v1/models/sim", "/v1/models/{id}"}, {"/health", "/health"}, {"/openapi.json", "/openapi.json"}, {"/openapi.yaml", "/openapi.yaml"},
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
 			ask := func(target string, header ...string) int {
-				r := p.do(method, target, "", append([]string{"Authorization: "}, header...)...).conforms(method, target)
-				seen.add(method, page.path, r.status)
-				return r.status
+				r := p.Do(method, target, "", append([]string{"Authorization: "}, header...)...).Conforms(method, target)
+				seen.add(method, page.path, r.Status)
+				return r.Status
 			}
 			if got := ask(page.target); got != 200 {
 				t.Errorf("%s %s: status %d", method, page.target, got)
@@ -341,8 +342,8 @@ func publicStatuses(t *testing.T, seen *produced) {
 			}
 		}
 	}
-	r := p.do("HEAD", "/", "", "Authorization: ").wantStatus(204).conforms("HEAD", "/")
-	seen.add("HEAD", "/", r.status)
+	r := p.Do("HEAD", "/", "", "Authorization: ").WantStatus(204).Conforms("HEAD", "/")
+	seen.add("HEAD", "/", r.Status)
 	// What no operation answers has the shape of an error all the same.
 	for _, c := range []struct {
 		method, target string
@@ -350,6 +351,6 @@ func publicStatuses(t *testing.T, seen *produced) {
 	}{
 		{"GET", "/", 405}, {"GET", chatPath, 405}, {"DELETE", "/v1/models", 405}, {"GET", "/v1/messages", 405}, {"POST", "/v1/nothing", 404}, {"POST", "/v1/messages/nothing", 404}, {"GET", "/v1", 404},
 	} {
-		p.do(c.method, c.target, "").wantStatus(c.status).conforms(c.method, c.target)
+		p.Do(c.method, c.target, "").WantStatus(c.status).Conforms(c.method, c.target)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
 )
 
 // The contract is the API specification that clients were promised: tables of fields and numbered rules. Every row of every
@@ -39,11 +40,11 @@ type refused struct {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	_, narrow, _ := auth.NewKey()
-	p := start(t, setup{
-		upstream: "concurrency: { text: 16, vision: 4, audio: 4 }",
-		model:    fullModel,
-		keys:     `- { id: narrow, hash: "` + narrow + `", models: [other] }`,
-		models:   otherKinds,
+	p := start(t, rig.Setup{
+		Upstream: "concurrency: { text: 16, vision: 4, audio: 4 }",
+		Model:    fullModel,
+		Keys:     `- { id: narrow, hash: "` + narrow + `", models: [other] }`,
+		Models:   otherKinds,
 	})
 	known := goTests(t)
 	lines := map[string]bool{}
@@ -57,7 +58,7 @@ func TestContract(t *testing.T) {
 				t.Error("nothing holds this line")
 			}
 			q := *p // the same edge; failures are reported to this line
-			q.t = t
+			q.T = t
 			for _, g := range r.good {
 				q.accepts(g)
 			}
@@ -99,47 +100,47 @@ func (p *penstock) body(request string) string {
 	if strings.HasPrefix(request, "{") {
 		return request
 	}
-	return p.chat(request)
+	return p.Chat(request)
 }
 
 // accepts sends a chat request that must be answered, and that the published schema must allow.
-func (p *penstock) accepts(request string) *reply {
-	p.t.Helper()
+func (p *penstock) accepts(request string) *rig.Reply {
+	p.T.Helper()
 	body := p.body(request)
-	if err := published(p.t).fits(schema("ChatCompletionRequest"), []byte(body)); err != nil {
-		p.t.Errorf("the document refuses %s: %v", request, err)
+	if err := rig.Published(p.T).Fits(rig.Schema("ChatCompletionRequest"), []byte(body)); err != nil {
+		p.T.Errorf("the document refuses %s: %v", request, err)
 	}
-	r := p.post(chatPath, body)
-	if r.status != 200 {
-		p.t.Errorf("%s: status %d\n%s", request, r.status, r.body)
+	r := p.Post(chatPath, body)
+	if r.Status != 200 {
+		p.T.Errorf("%s: status %d\n%s", request, r.Status, r.Body)
 	}
 	return r
 }
 
 // refuses sends a chat request that must be refused by the edge for one parameter, and by the published schema.
 func (p *penstock) refuses(b refused) {
-	p.t.Helper()
+	p.T.Helper()
 	body := p.body(b.request)
-	if err := published(p.t).fits(schema("ChatCompletionRequest"), []byte(body)); (err == nil) != b.unsaid {
-		p.t.Errorf("%s: the document says %v", b.request, err)
+	if err := rig.Published(p.T).Fits(rig.Schema("ChatCompletionRequest"), []byte(body)); (err == nil) != b.unsaid {
+		p.T.Errorf("%s: the document says %v", b.request, err)
 	}
-	before := p.engines[0].Stats().Requests
-	r := p.post(chatPath, body)
-	if r.status != 400 {
-		p.t.Errorf("%s: status %d, want 400\n%s", b.request, r.status, r.body)
+	before := p.Engines[0].Stats().Requests
+	r := p.Post(chatPath, body)
+	if r.Status != 400 {
+		p.T.Errorf("%s: status %d, want 400\n%s", b.request, r.Status, r.Body)
 		return
 	}
-	e := r.errorRecord()
+	e := errorRecord(r)
 	switch {
 	case e.Type != "invalid_request_error" || e.Code == "rejected_by_engine":
-		p.t.Errorf("%s: %s, %s", b.request, e.Type, e.Code)
+		p.T.Errorf("%s: %s, %s", b.request, e.Type, e.Code)
 	case e.Param == nil || *e.Param != b.param:
-		p.t.Errorf("%s: the parameter is %v, want %s: %s", b.request, show(e.Param), b.param, e.Message)
+		p.T.Errorf("%s: the parameter is %v, want %s: %s", b.request, show(e.Param), b.param, e.Message)
 	case !strings.Contains(e.Message, b.param):
-		p.t.Errorf("%s: the message does not name %s: %s", b.request, b.param, e.Message)
+		p.T.Errorf("%s: the message does not name %s: %s", b.request, b.param, e.Message)
 	}
-	if after := p.engines[0].Stats().Requests; after != before {
-		p.t.Errorf("%s: an engine was asked", b.request)
+	if after := p.Engines[0].Stats().Requests; after != before {
+		p.T.Errorf("%s: an engine was asked", b.request)
 	}
 }
 
@@ -151,13 +152,13 @@ func show(s *string) string {
 }
 
 // errorRecord reads an error without an opinion on it.
-func (r *reply) errorRecord() *apiError {
-	r.t.Helper()
+func errorRecord(r *rig.Reply) *rig.APIError {
+	r.T.Helper()
 	var e struct {
-		Error *apiError `json:"error"`
+		Error *rig.APIError `json:"error"`
 	}
-	if err := json.Unmarshal([]byte(r.body), &e); err != nil || e.Error == nil {
-		r.t.Fatalf("not an error record: %.300q", r.body)
+	if err := json.Unmarshal([]byte(r.Body), &e); err != nil || e.Error == nil {
+		r.T.Fatalf("not an error record: %.300q", r.Body)
 	}
 	return e.Error
 }
@@ -197,12 +198,12 @@ func goTests(t *testing.T) map[string]bool {
 
 // entry is one model of the catalog as plain JSON.
 func (p *penstock) entry(id string) map[string]any {
-	p.t.Helper()
+	p.T.Helper()
 	target := "/v1/models/" + id
-	r := p.get(target).wantStatus(200)
+	r := p.Get(target).WantStatus(200)
 	var m map[string]any
-	if err := json.Unmarshal([]byte(r.body), &m); err != nil {
-		p.t.Fatal(err)
+	if err := json.Unmarshal([]byte(r.Body), &m); err != nil {
+		p.T.Fatal(err)
 	}
 	return m
 }
@@ -226,11 +227,11 @@ func (l *list) ids() []string {
 
 // list reads the catalog with the given further header lines.
 func (p *penstock) list(header ...string) *list {
-	p.t.Helper()
-	r := p.get("/v1/models", header...).wantStatus(200)
+	p.T.Helper()
+	r := p.Get("/v1/models", header...).WantStatus(200)
 	l := new(list)
-	if err := json.Unmarshal([]byte(r.body), l); err != nil {
-		p.t.Fatal(err)
+	if err := json.Unmarshal([]byte(r.Body), l); err != nil {
+		p.T.Fatal(err)
 	}
 	return l
 }

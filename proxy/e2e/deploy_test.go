@@ -19,6 +19,7 @@ import (
 	"penstock/bench/sim"
 	"penstock/config"
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
 	"penstock/upstreams"
 )
 
@@ -49,7 +50,7 @@ func unitValues(unit, key string) (out []string) {
 func TestDeployUnit(t *testing.T) {
 	t.Parallel()
 	unit := deployFile(t, "penstock.service")
-	path, _ := writeConfig(t, startEngine(t, sim.Options{}), "linger: 0s, drain: 5s")
+	path, _ := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 0s, drain: 5s")
 	args := func(key string) []string {
 		t.Helper()
 		values := unitValues(unit, key)
@@ -62,16 +63,16 @@ func TestDeployUnit(t *testing.T) {
 		}
 		return words[1:]
 	}
-	if _, errs, code := runProgram(t, "", args("ExecStartPre")...); code != 0 {
+	if _, errs, code := rig.RunProgram(t, "", args("ExecStartPre")...); code != 0 {
 		t.Errorf("ExecStartPre: exit code %d: %s", code, errs)
 	}
-	p := startProgram(t, args("ExecStart")...)
-	admin := p.says(`\(admin: (http://[^)]+)\)`)[1]
-	if out, errs, code := runProgram(t, "", append(args("ExecReload"), "--admin", admin)...); code != 0 || !strings.Contains(out, "unchanged") {
+	p := rig.StartProcess(t, args("ExecStart")...)
+	admin := p.Says(`\(admin: (http://[^)]+)\)`)[1]
+	if out, errs, code := rig.RunProgram(t, "", append(args("ExecReload"), "--admin", admin)...); code != 0 || !strings.Contains(out, "unchanged") {
 		t.Errorf("ExecReload: exit code %d: %s%s", code, out, errs)
 	}
-	p.signal(syscall.SIGTERM)
-	p.exits(20*time.Second, 0)
+	p.Signal(syscall.SIGTERM)
+	p.Exits(20*time.Second, 0)
 	stop, err := time.ParseDuration(unitValues(unit, "TimeoutStopSec")[0])
 	if clocks := config.Defaults().Timeouts; err != nil || stop < clocks.Linger.D()+clocks.Drain.D()+5*time.Second {
 		t.Errorf("TimeoutStopSec is %v, and a drain may take %v (%v)", stop, clocks.Linger.D()+clocks.Drain.D(), err)
@@ -90,7 +91,7 @@ func TestDeployUnitVerifies(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"penstock.service", "penstock.socket"} {
-		text := strings.ReplaceAll(deployFile(t, name), "/usr/local/bin/penstock", binary(t))
+		text := strings.ReplaceAll(deployFile(t, name), "/usr/local/bin/penstock", rig.Binary(t))
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +114,7 @@ func TestDeployImage(t *testing.T) {
 		}
 		return words
 	}
-	path, _ := writeConfig(t, startEngine(t, sim.Options{}), "linger: 0s, drain: 5s")
+	path, _ := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 0s, drain: 5s")
 	entry, run, check := command("^ENTRYPOINT"), command("^CMD"), command("^HEALTHCHECK.*CMD")
 	if entry[0] != check[0] || len(entry) != 1 {
 		t.Fatalf("the image runs %q and checks with %q", entry, check)
@@ -121,14 +122,14 @@ func TestDeployImage(t *testing.T) {
 	for i := range run {
 		run[i] = strings.ReplaceAll(run[i], "/etc/penstock/penstock.yaml", path)
 	}
-	p := startProgram(t, run...)
-	admin := p.says(`\(admin: (http://[^)]+)\)`)[1]
-	if out, errs, code := runProgram(t, "", append(check[1:], "--admin", admin)...); code != 0 {
+	p := rig.StartProcess(t, run...)
+	admin := p.Says(`\(admin: (http://[^)]+)\)`)[1]
+	if out, errs, code := rig.RunProgram(t, "", append(check[1:], "--admin", admin)...); code != 0 {
 		t.Errorf("the check of an edge that serves: exit code %d: %s%s", code, out, errs)
 	}
-	p.signal(syscall.SIGTERM)
-	p.exits(20*time.Second, 0)
-	if _, errs, code := runProgram(t, "", append(check[1:], "--admin", admin)...); code != 1 || errs == "" {
+	p.Signal(syscall.SIGTERM)
+	p.Exits(20*time.Second, 0)
+	if _, errs, code := rig.RunProgram(t, "", append(check[1:], "--admin", admin)...); code != 1 || errs == "" {
 		t.Errorf("the check of one that is gone: exit code %d: %s", code, errs)
 	}
 	if !strings.Contains(text, "\nFROM scratch\n") || !strings.Contains(text, "\nUSER 65532:65532\n") || !strings.Contains(text, "CGO_ENABLED=0") {

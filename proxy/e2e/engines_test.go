@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 	"penstock/upstreams"
 )
 
@@ -52,7 +53,7 @@ func TestEngines_Recognised(t *testing.T) {
 			if !known {
 				t.Fatalf("the simulator plays %s: say here what is known of it", name)
 			}
-			e := startEngine(t, sim.Options{Profile: name, Slots: 3})
+			e := rig.StartEngine(t, sim.Options{Profile: name, Slots: 3})
 			d := detectEngine(t, e)
 			engine := name
 			if other := recognised[name]; other != "" {
@@ -88,7 +89,7 @@ func TestEngines_Load(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := startEngine(t, sim.Options{Profile: name, Slots: 1})
+			e := rig.StartEngine(t, sim.Options{Profile: name, Slots: 1})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			for range 2 {
@@ -102,7 +103,7 @@ func TestEngines_Load(t *testing.T) {
 					}
 				}()
 			}
-			waitFor(t, patience, "one runs, one waits", func() bool { s := e.Stats(); return s.Running == 1 && s.Waiting == 1 })
+			rig.WaitFor(t, rig.Patience, "one runs, one waits", func() bool { s := e.Stats(); return s.Running == 1 && s.Waiting == 1 })
 			if d := detectEngine(t, e); d.Load == nil || d.Load.Running != 1 || d.Load.Waiting > 1 || name != "llamacpp" && d.Load.Waiting != 1 {
 				t.Errorf("load %+v", d.Load)
 			}
@@ -119,7 +120,7 @@ func TestEngines_Text(t *testing.T) {
 	for _, name := range textEngines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{engines: []sim.Options{{Profile: name}}, config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name}}, Config: detected})
 			const said = `[[sim {\"text\":\"Guten Tag, Welt\"}]]`
 			for _, stream := range []string{"false", "true"} {
 				for path, body := range map[string]string{
@@ -127,11 +128,11 @@ func TestEngines_Text(t *testing.T) {
 					"/v1/messages":         `{"model":"public","max_tokens":50,"messages":[{"role":"user","content":"` + said + `"}],"stream":` + stream + `}`,
 					"/v1/responses":        `{"model":"public","input":"` + said + `","stream":` + stream + `}`,
 				} {
-					r := p.post(path, body).wantStatus(200)
-					if got := r.body; strings.Contains(got, `"error":{`) || !strings.Contains(got, "Welt") {
+					r := p.Post(path, body).WantStatus(200)
+					if got := r.Body; strings.Contains(got, `"error":{`) || !strings.Contains(got, "Welt") {
 						t.Errorf("%s, stream %s: %.900s", path, stream, got)
 					}
-					if l := p.lastCall(); l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
+					if l := p.LastCall(); l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
 						t.Errorf("%s, stream %s: %+v", path, stream, l)
 					}
 				}
@@ -146,12 +147,12 @@ func TestEngines_Tools(t *testing.T) {
 	for _, name := range textEngines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{engines: []sim.Options{{Profile: name}}, config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name}}, Config: detected})
 			for _, stream := range []string{"false", "true"} {
-				r := p.post("/v1/messages", `{"model":"public","max_tokens":500,"messages":[{"role":"user","content":"hi"}],"stream":`+stream+`,
-					"tools":[{"name":"get_weather","input_schema":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}]}`).wantStatus(200)
-				if !strings.Contains(r.body, `"tool_use"`) || !strings.Contains(r.body, `"name":"get_weather"`) || !strings.Contains(r.body, `"stop_reason":"tool_use"`) {
-					t.Errorf("stream %s: %s", stream, r.body)
+				r := p.Post("/v1/messages", `{"model":"public","max_tokens":500,"messages":[{"role":"user","content":"hi"}],"stream":`+stream+`,
+					"tools":[{"name":"get_weather","input_schema":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}]}`).WantStatus(200)
+				if !strings.Contains(r.Body, `"tool_use"`) || !strings.Contains(r.Body, `"name":"get_weather"`) || !strings.Contains(r.Body, `"stop_reason":"tool_use"`) {
+					t.Errorf("stream %s: %s", stream, r.Body)
 				}
 			}
 		})
@@ -164,12 +165,12 @@ func TestEngines_TooLong(t *testing.T) {
 	for _, name := range textEngines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{engines: []sim.Options{{Profile: name, MaxModelLen: 500}}, config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name, MaxModelLen: 500}}, Config: detected})
 			for _, stream := range []string{"false", "true"} {
 				body := `{"model":"public","max_tokens":20,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 1000) + `"}],"stream":` + stream + `}`
-				p.post("/v1/chat/completions", body).wantError(400, "invalid_request_error", "context_length_exceeded")
-				if r := p.post("/v1/messages", body).wantStatus(400); !strings.Contains(r.body, `"message":"prompt is too long`) {
-					t.Errorf("stream %s: %s", stream, r.body)
+				p.Post("/v1/chat/completions", body).WantError(400, "invalid_request_error", "context_length_exceeded")
+				if r := p.Post("/v1/messages", body).WantStatus(400); !strings.Contains(r.Body, `"message":"prompt is too long`) {
+					t.Errorf("stream %s: %s", stream, r.Body)
 				}
 			}
 		})
@@ -182,7 +183,7 @@ func TestEngines_Full(t *testing.T) {
 	for _, name := range textEngines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{engines: []sim.Options{{Profile: name, Slots: 1, NoQueue: true}, {}}, config: `
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name, Slots: 1, NoQueue: true}, {}}, Config: `
 timeouts: { linger: 0s }
 retry: { budget: 100% }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -191,11 +192,11 @@ upstreams:
   - { name: up-1, url: "{{up-1}}" }
 models: [{ id: public, deployments: [{ upstream: up-0, served: sim }, { upstream: up-1, served: sim }] }]
 `})
-			p.engines[0].SetSlots(0)
+			p.Engines[0].SetSlots(0)
 			for _, stream := range []string{"false", "true"} {
-				before := p.engines[1].Stats().Completed
-				p.post("/v1/chat/completions", `{"model":"public","messages":[{"role":"user","content":"hi"}],"stream":`+stream+`}`).wantStatus(200)
-				if p.engines[1].Stats().Completed != before+1 {
+				before := p.Engines[1].Stats().Completed
+				p.Post("/v1/chat/completions", `{"model":"public","messages":[{"role":"user","content":"hi"}],"stream":`+stream+`}`).WantStatus(200)
+				if p.Engines[1].Stats().Completed != before+1 {
 					t.Errorf("stream %s: the other engine was not asked", stream)
 				}
 			}
@@ -217,28 +218,28 @@ models:
 	for name, served := range map[string]string{"whisper": "ears", "whisper-openai": "ears", "speaches": "Systran/faster-whisper-small", "kokoro": "kokoro"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{engines: []sim.Options{{Profile: name, Record: true}}, config: strings.ReplaceAll(config, "SERVED", served)})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name, Record: true}}, Config: strings.ReplaceAll(config, "SERVED", served)})
 			if name != "kokoro" {
 				for format, want := range map[string]string{"json": "application/json", "text": "text/plain", "srt": "text/srt", "vtt": "text/vtt", "verbose_json": "application/json"} {
-					r := p.upload(transcriptions, text("model", "ears"), text("response_format", format), wav("RIFF and so on")).wantStatus(200)
-					if got := r.header.Get("Content-Type"); got != want {
+					r := p.upload(transcriptions, text("model", "ears"), text("response_format", format), wav("RIFF and so on")).WantStatus(200)
+					if got := r.Header.Get("Content-Type"); got != want {
 						t.Errorf("%s: %s", format, got)
 					}
 				}
 				if name == "speaches" {
-					p.upload(transcriptions, text("model", "ears"), text("stream", "true"), wav("RIFF and so on")).wantStatus(200)
+					p.upload(transcriptions, text("model", "ears"), text("stream", "true"), wav("RIFF and so on")).WantStatus(200)
 				}
 			}
 			if slices.Contains([]string{"kokoro", "speaches"}, name) {
 				for format, want := range map[string]string{"wav": "audio/wav", "mp3": "audio/mpeg", "pcm": "audio/pcm"} {
-					r := p.post(speech, fmt.Sprintf(`{"model":"voice","input":"one two","voice":"alloy","response_format":%q}`, format)).wantStatus(200)
-					if got := r.header.Get("Content-Type"); got != want || r.body == "" {
-						t.Errorf("%s: %s, %d bytes", format, got, len(r.body))
+					r := p.Post(speech, fmt.Sprintf(`{"model":"voice","input":"one two","voice":"alloy","response_format":%q}`, format)).WantStatus(200)
+					if got := r.Header.Get("Content-Type"); got != want || r.Body == "" {
+						t.Errorf("%s: %s, %d bytes", format, got, len(r.Body))
 					}
 				}
 			}
 			if name == "kokoro" {
-				p.post(speech, `{"model":"voice","input":"one","voice":"nobody"}`).wantError(400, "invalid_request_error", "rejected_by_engine")
+				p.Post(speech, `{"model":"voice","input":"one","voice":"nobody"}`).WantError(400, "invalid_request_error", "rejected_by_engine")
 			}
 		})
 	}

@@ -10,13 +10,14 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 91, 92 and 94 to 96: what the edge shows, and what it keeps to itself.
 
 func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{})
+	p := start(t, rig.Setup{})
 	for _, path := range []string{
 		"/metrics", "/debug/pprof", "/debug/pprof/", "/debug/vars", "/admin", "/status", "/-/reload", "/-/ready", "/-/usage", "/config", "/slots", "/props", "/v1/internal/ui",
 		"/tokenize", "/detokenize", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/server_info", "/get_server_info", "/flush_cache", "/start_profile", "/reset_prefix_cache", "/sleep", "/wake_up",
@@ -24,23 +25,23 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 	} {
 		for _, method := range []string{"GET", "POST"} {
 			for _, header := range []string{"X-Nothing: 1", "Authorization: "} {
-				r := p.do(method, path, "{}", header)
-				if r.status != 404 {
-					t.Errorf("%s %s (%s): status %d", method, path, header, r.status)
+				r := p.Do(method, path, "{}", header)
+				if r.Status != 404 {
+					t.Errorf("%s %s (%s): status %d", method, path, header, r.Status)
 				}
 			}
 		}
 	}
-	p.wantUnserved(t, 0)
-	if r := p.get("/health").wantStatus(200); r.body != `{"status":"ok"}` {
-		t.Errorf("health says %s", r.body)
+	p.WantUnserved(t, 0)
+	if r := p.Get("/health").WantStatus(200); r.Body != `{"status":"ok"}` {
+		t.Errorf("health says %s", r.Body)
 	}
-	if r := p.do("HEAD", "/", ""); r.status != 204 || r.body != "" {
-		t.Errorf("HEAD / is %d %q", r.status, r.body)
+	if r := p.Do("HEAD", "/", ""); r.Status != 204 || r.Body != "" {
+		t.Errorf("HEAD / is %d %q", r.Status, r.Body)
 	}
 	// And the admin listener has none of the API.
 	for _, path := range []string{"/v1/models", "/v1/chat/completions", "/debug/pprof/", "/health"} {
-		res, err := p.client.Get(p.admin + path)
+		res, err := p.Client.Get(p.Admin + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,13 +52,13 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 	}
 	// A web page that was lured to it gets nothing.
 	for _, header := range []string{"Origin: http://evil.example", "Host: evil.example"} {
-		req, _ := http.NewRequest("GET", p.admin+"/metrics", nil)
+		req, _ := http.NewRequest("GET", p.Admin+"/metrics", nil)
 		name, value, _ := strings.Cut(header, ": ")
 		req.Header.Set(name, value)
 		if name == "Host" {
 			req.Host = value
 		}
-		res, err := p.client.Do(req)
+		res, err := p.Client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,24 +71,24 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 
 func TestFault92_NoSeriesFromClients(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{key: "limits: { requests_per_minute: 100000 }"})
+	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 100000 }"})
 	knock := func(i int) {
-		id := fmt.Sprintf("%s-%d", canary, i)
-		p.post(chatPath, chatBody(id, ""), "User-Agent: "+id, "X-Request-Id: "+id, "Traceparent: "+id)
-		p.do("GET", "/"+id, "")
-		p.do("GET", "/v1/models/"+id, "")
-		p.do("POST", "/v1/"+id, "{}")
-		p.do(fmt.Sprintf("M%d", i), "/v1/models", "")
-		p.post(chatPath, p.chat(""), "Authorization: Bearer "+id)
-		p.get("/v1/models?x=" + id)
+		id := fmt.Sprintf("%s-%d", rig.Canary, i)
+		p.Post(chatPath, rig.ChatBody(id, ""), "User-Agent: "+id, "X-Request-Id: "+id, "Traceparent: "+id)
+		p.Do("GET", "/"+id, "")
+		p.Do("GET", "/v1/models/"+id, "")
+		p.Do("POST", "/v1/"+id, "{}")
+		p.Do(fmt.Sprintf("M%d", i), "/v1/models", "")
+		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+id)
+		p.Get("/v1/models?x=" + id)
 	}
-	p.post(chatPath, p.chat(""))
+	p.Post(chatPath, p.Chat(""))
 	knock(0)
-	before := p.series()
+	before := p.Series()
 	for i := range 300 {
 		knock(i + 1)
 	}
-	if after := p.series(); !slices.Equal(before, after) {
+	if after := p.Series(); !slices.Equal(before, after) {
 		for _, s := range after {
 			if !slices.Contains(before, s) {
 				t.Errorf("a new series: %s", s)
@@ -100,26 +101,26 @@ func TestFault92_NoSeriesFromClients(t *testing.T) {
 var steering = []string{
 	"X-Forwarded-For: 1.2.3.4", "X-Forwarded-Host: evil.example", "X-Forwarded-Proto: https", "X-Forwarded-Prefix: /x", "Forwarded: for=1.2.3.4", "X-Real-IP: 1.2.3.4", "Via: 1.1 evil",
 	"X-Internal-Token: t", "X-Internal-User: admin", "X-Envoy-Upstream: x", "X-Gateway-Destination-Endpoint: 10.0.0.1:80", "X-Data-Parallel-Rank: 3", "X-Session-Id: s", "X-Vllm-Priority: 9",
-	"X-Sim-Tokens: 3", "Cookie: session=" + canary, "Proxy-Authorization: Basic eA==", "Proxy-Connection: keep-alive", "TE: trailers", "Trailer: X-Late",
-	"X-Listed: hop", "Accept-Language: de", "Referer: http://" + canary, "Origin: https://evil.example", "X-Api-Version: 1", "OpenAI-Organization: org", "OpenAI-Beta: assistants=v1", "X-Stainless-Lang: go",
-	"Priority: u=0", "Range: bytes=0-1", "If-None-Match: *", "Accept-Encoding: gzip", "User-Agent: " + canary, "Baggage: k=v", "Tracestate: k=v",
+	"X-Sim-Tokens: 3", "Cookie: session=" + rig.Canary, "Proxy-Authorization: Basic eA==", "Proxy-Connection: keep-alive", "TE: trailers", "Trailer: X-Late",
+	"X-Listed: hop", "Accept-Language: de", "Referer: http://" + rig.Canary, "Origin: https://evil.example", "X-Api-Version: 1", "OpenAI-Organization: org", "OpenAI-Beta: assistants=v1", "X-Stainless-Lang: go",
+	"Priority: u=0", "Range: bytes=0-1", "If-None-Match: *", "Accept-Encoding: gzip", "User-Agent: " + rig.Canary, "Baggage: k=v", "Tracestate: k=v",
 }
 
 func TestFault94_ClientHeadersStayHere(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: recording()})
-	body := p.chat("")
-	c := p.dial()
+	p := start(t, rig.Setup{Engines: recording()})
+	body := p.Chat("")
+	c := p.Dial()
 	lines := append([]string{"Connection: keep-alive, X-Listed, Authorization, Content-Length"}, steering...)
-	_ = c.send(p.request(body, lines...))
-	c.reply("POST").wantStatus(200)
-	got := p.engines[0].Stats().LastRequest
+	_ = c.Send(p.Request(chatPath, body, lines...))
+	c.Reply("POST").WantStatus(200)
+	got := p.Engines[0].Stats().LastRequest
 	allowed := []string{"Host", "Content-Type", "Content-Length", "Accept", "Accept-Encoding", "User-Agent", "X-Request-Id", "Connection"}
 	for _, h := range got.Header {
 		if !slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, h.Name) }) {
 			t.Errorf("%s: %s reached the engine", h.Name, h.Value)
 		}
-		if strings.Contains(h.Value, canary) || strings.Contains(h.Value, p.key) || strings.Contains(h.Value, "evil") {
+		if strings.Contains(h.Value, rig.Canary) || strings.Contains(h.Value, p.Key) || strings.Contains(h.Value, "evil") {
 			t.Errorf("%s has a client's value: %q", h.Name, h.Value)
 		}
 	}
@@ -131,20 +132,20 @@ func TestFault94_ClientHeadersStayHere(t *testing.T) {
 	}
 	// A trace goes through when it is well formed, and only then.
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	p.post(chatPath, body, "Traceparent: "+trace).wantStatus(200)
-	if tp := p.engines[0].Stats().LastRequest.Get("Traceparent"); tp != trace {
+	p.Post(chatPath, body, "Traceparent: "+trace).WantStatus(200)
+	if tp := p.Engines[0].Stats().LastRequest.Get("Traceparent"); tp != trace {
 		t.Errorf("traceparent %q", tp)
 	}
 	for _, bad := range []string{"x", strings.Repeat("0", 55), trace + "x", strings.ToUpper(trace)} {
-		p.post(chatPath, body, "Traceparent: "+bad).wantStatus(200)
-		if tp := p.engines[0].Stats().LastRequest.Get("Traceparent"); tp != "" {
+		p.Post(chatPath, body, "Traceparent: "+bad).WantStatus(200)
+		if tp := p.Engines[0].Stats().LastRequest.Get("Traceparent"); tp != "" {
 			t.Errorf("traceparent %q went through", tp)
 		}
 	}
 	// The edge's request id is its own, or a client's that is a plain word.
-	for _, id := range []string{"bad id", "<script>", strings.Repeat("a", 65), "a\x7fb", canary + "/x"} {
-		r := p.post(chatPath, body, "X-Request-Id: "+strings.ReplaceAll(id, "\x7f", "%"))
-		if r.status == 200 && (strings.Contains(r.header.Get("X-Request-Id"), id) || strings.Contains(p.engines[0].Stats().LastRequest.Get("X-Request-Id"), id)) {
+	for _, id := range []string{"bad id", "<script>", strings.Repeat("a", 65), "a\x7fb", rig.Canary + "/x"} {
+		r := p.Post(chatPath, body, "X-Request-Id: "+strings.ReplaceAll(id, "\x7f", "%"))
+		if r.Status == 200 && (strings.Contains(r.Header.Get("X-Request-Id"), id) || strings.Contains(p.Engines[0].Stats().LastRequest.Get("X-Request-Id"), id)) {
 			t.Errorf("the request id %q was taken over", id)
 		}
 	}
@@ -152,19 +153,19 @@ func TestFault94_ClientHeadersStayHere(t *testing.T) {
 
 func TestFault95_EngineHeadersStayHere(t *testing.T) {
 	t.Parallel()
-	both(t, setup{}, func(t *testing.T, p *penstock, body string) {
-		p.engines[0].SetFault(sim.Fault{Spec: "leak-headers"})
-		r := p.post(chatPath, body, "Origin: https://app.example").wantStatus(200)
+	both(t, rig.Setup{}, func(t *testing.T, p *penstock, body string) {
+		p.Engines[0].SetFault(sim.Fault{Spec: "leak-headers"})
+		r := p.Post(chatPath, body, "Origin: https://app.example").WantStatus(200)
 		allowed := strings.Fields("Content-Type Content-Length Cache-Control X-Accel-Buffering X-Request-Id Request-Id Date Retry-After Connection Transfer-Encoding Vary")
-		for name, values := range r.header {
+		for name, values := range r.Header {
 			if !slices.Contains(allowed, name) {
 				t.Errorf("%s: %v reached the client", name, values)
 			}
 		}
-		if r.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("Cache-Control %q", r.header.Get("Cache-Control"))
+		if r.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("Cache-Control %q", r.Header.Get("Cache-Control"))
 		}
-		wantNoLeak(t, r.body)
+		rig.WantNoLeak(t, "the answer", r.Body, "127.0.0.1:")
 	})
 }
 
@@ -172,71 +173,71 @@ func TestFault95_EngineHeadersStayHere(t *testing.T) {
 // searches everything that the edge says to anybody else. (The harness searches the log of every test for the prompt.)
 func TestFault96_NothingIsKept(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{upstream: "probe: { interval: 100ms }", timeouts: "first_event: 300ms, answer: 300ms, client_body: 300ms"})
+	p := start(t, rig.Setup{Upstream: "probe: { interval: 100ms }", Timeouts: "first_event: 300ms, answer: 300ms, client_body: 300ms"})
 	const word = "QQCANARYQQ"
 	var shown strings.Builder
-	see := func(r *reply) {
-		if r.status != 200 { // a good answer may repeat the prompt
-			shown.WriteString(r.body)
+	see := func(r *rig.Reply) {
+		if r.Status != 200 { // a good answer may repeat the prompt
+			shown.WriteString(r.Body)
 		}
-		for name, values := range r.header {
+		for name, values := range r.Header {
 			fmt.Fprintln(&shown, name, values)
 		}
 	}
-	prompt := strings.ReplaceAll(p.chat(""), canary, word)
+	prompt := strings.ReplaceAll(p.Chat(""), rig.Canary, word)
 	for _, fault := range []string{
 		"", "status=400;message=your prompt was: nice", "status=500", "status=429", "blackhole", "reset-before", "garbage-head", "html-200", "invalid-json", "error-first;code=500", "error-first;code=503",
 		"error-in-stream", "reset-after", "no-finish", "endless-line", "redirect", "status=401", "status=404",
 	} {
 		for _, w := range ways {
-			p.engines[0].SetFault(sim.Fault{Spec: fault})
+			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			body := prompt
 			if w.more != "" {
 				body = strings.TrimSuffix(body, "}") + "," + w.more + "}"
 			}
-			see(p.post(chatPath, body))
+			see(p.Post(chatPath, body))
 		}
 	}
-	p.engines[0].SetFault()
-	waitFor(t, patience, "the engine is used again", func() bool { return p.post(chatPath, prompt).status == 200 })
-	see(p.post(chatPath, chatBody(word, "")))
-	see(p.post(chatPath, p.chat(`"temperature":"`+word+`"`)))
-	see(p.post(chatPath, p.chat(`"messages":"`+word+`"`)))
-	see(p.post(chatPath, p.chat(`"tools":[{"type":"`+word+`"}]`)))
-	see(p.post(chatPath, `{"`+word+`":`))
-	see(p.post(chatPath, `{"model":"sim","messages":[{"role":"`+word+`","content":"x"}]}`))
-	see(p.post(chatPath, visionBody("http://"+word+".example/x", "")))
-	see(p.post(chatPath, p.chat(""), "Authorization: Bearer "+word))
-	see(p.post(chatPath, p.chat(""), "x-api-key: "+word))
-	see(p.post(chatPath+"?api_key="+word, p.chat("")))
-	see(p.post(chatPath+"?"+word+"="+word, p.chat("")))
-	see(p.do("GET", "/"+word, ""))
-	see(p.do("GET", "/v1/models/"+word, ""))
-	see(p.do(word, chatPath, "{}"))
-	see(p.post(chatPath, p.chat(""), "User-Agent: "+word, "Cookie: "+word, "X-Request-Id: "+word+"!", "Referer: "+word, word+": "+word))
-	see(p.post(chatPath, p.chat(""), "Content-Encoding: "+word))
-	see(p.post(chatPath, p.chat(""), "Content-Type: "+word+"/"+word))
+	p.Engines[0].SetFault()
+	rig.WaitFor(t, rig.Patience, "the engine is used again", func() bool { return p.Post(chatPath, prompt).Status == 200 })
+	see(p.Post(chatPath, rig.ChatBody(word, "")))
+	see(p.Post(chatPath, p.Chat(`"temperature":"`+word+`"`)))
+	see(p.Post(chatPath, p.Chat(`"messages":"`+word+`"`)))
+	see(p.Post(chatPath, p.Chat(`"tools":[{"type":"`+word+`"}]`)))
+	see(p.Post(chatPath, `{"`+word+`":`))
+	see(p.Post(chatPath, `{"model":"sim","messages":[{"role":"`+word+`","content":"x"}]}`))
+	see(p.Post(chatPath, rig.VisionBody("http://"+word+".example/x", "")))
+	see(p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+word))
+	see(p.Post(chatPath, p.Chat(""), "x-api-key: "+word))
+	see(p.Post(chatPath+"?api_key="+word, p.Chat("")))
+	see(p.Post(chatPath+"?"+word+"="+word, p.Chat("")))
+	see(p.Do("GET", "/"+word, ""))
+	see(p.Do("GET", "/v1/models/"+word, ""))
+	see(p.Do(word, chatPath, "{}"))
+	see(p.Post(chatPath, p.Chat(""), "User-Agent: "+word, "Cookie: "+word, "X-Request-Id: "+word+"!", "Referer: "+word, word+": "+word))
+	see(p.Post(chatPath, p.Chat(""), "Content-Encoding: "+word))
+	see(p.Post(chatPath, p.Chat(""), "Content-Type: "+word+"/"+word))
 	for _, text := range []string{
 		"GET /" + word + " HTTP/9.9\r\n\r\n", word + "\r\n\r\n", "POST " + chatPath + " HTTP/1.1\r\n" + word + "\r\n\r\n", "GET /health HTTP/1.1\r\nHost: " + word + "/#\r\n\r\n",
-		p.head("POST", chatPath, "Content-Type: application/json", "Content-Length: 500") + word,
+		p.Head("POST", chatPath, "Content-Type: application/json", "Content-Length: 500") + word,
 	} {
-		c := p.dial()
-		_ = c.send(text)
-		if r, err := c.tryReply("POST"); err == nil {
+		c := p.Dial()
+		_ = c.Send(text)
+		if r, err := c.TryReply("POST"); err == nil {
 			see(r)
 		}
 	}
-	s := p.openStream(chatPath, strings.TrimSuffix(prompt, "}")+","+endless+"}")
-	s.next()
-	s.leave()
-	p.rest()
-	for what, text := range map[string]string{"the log": p.log.String(), "the metrics": p.metricsText(), "an answer": shown.String()} {
+	s := p.OpenStream(chatPath, strings.TrimSuffix(prompt, "}")+","+endless+"}")
+	s.Next()
+	s.Leave()
+	p.Rest()
+	for what, text := range map[string]string{"the log": p.Log.String(), "the metrics": p.MetricsText(), "an answer": shown.String()} {
 		if i := strings.Index(text, word); i >= 0 {
 			t.Errorf("%s holds a client's word: …%s…", what, text[max(0, i-200):min(len(text), i+100)])
 		}
 	}
-	if len(p.calls()) < 40 {
-		t.Errorf("only %d access lines: the test has not reached what it is about", len(p.calls()))
+	if len(p.Calls()) < 40 {
+		t.Errorf("only %d access lines: the test has not reached what it is about", len(p.Calls()))
 	}
 }
 
@@ -245,11 +246,11 @@ func TestFault96_NothingIsKept(t *testing.T) {
 func TestTwoTenants(t *testing.T) {
 	t.Parallel()
 	other, hash, _ := auth.NewKey()
-	p := start(t, setup{engines: two(), keys: `- { id: other, hash: "` + hash + `" }`})
-	keys := []string{p.key, other}
+	p := start(t, rig.Setup{Engines: rig.Two(), Keys: `- { id: other, hash: "` + hash + `" }`})
+	keys := []string{p.Key, other}
 	words := []string{"ALPHA-CANARY", "BRAVO-CANARY"}
 	calls := 60
-	if raceOn {
+	if rig.RaceOn {
 		calls = 15
 	}
 	var wg sync.WaitGroup
@@ -268,19 +269,19 @@ func TestTwoTenants(t *testing.T) {
 				case 4:
 					more = `"sim":{"text":"` + text + `","fault":"split;gap=0s"}`
 				}
-				r := p.post(chatPath, p.chat(more), "Authorization: Bearer "+keys[tenant])
-				if strings.Contains(r.body, words[1-tenant]) {
+				r := p.Post(chatPath, p.Chat(more), "Authorization: Bearer "+keys[tenant])
+				if strings.Contains(r.Body, words[1-tenant]) {
 					t.Errorf("tenant %d was shown the other's words", tenant)
 				}
-				if r.status != 200 {
-					if i%5 != 3 && r.status != 503 { // resets open breakers
-						t.Errorf("status %d: %s", r.status, r.body)
+				if r.Status != 200 {
+					if i%5 != 3 && r.Status != 503 { // resets open breakers
+						t.Errorf("status %d: %s", r.Status, r.Body)
 					}
 					continue
 				}
-				got := r.body
+				got := r.Body
 				if strings.Contains(more, `"stream"`) {
-					got, _ = chatText(t, r.events())
+					got, _ = rig.StreamText(t, rig.ChatStream, r.Events())
 				}
 				if i%5 != 3 && !strings.Contains(got, text) {
 					t.Errorf("the answer is not the call's own: %.100q, want %.100q", got, text)
@@ -289,7 +290,7 @@ func TestTwoTenants(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for _, l := range p.calls() {
+	for _, l := range p.Calls() {
 		if l.Key != "tester" && l.Key != "other" {
 			t.Errorf("a call of the key %q", l.Key)
 		}

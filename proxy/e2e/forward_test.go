@@ -13,6 +13,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // The endpoints that are passed on: of what comes and goes only the model is changed.
@@ -21,19 +22,19 @@ func TestForward(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
 	for _, c := range []struct{ path, model, body, dialect string }{
-		{"/v1/embeddings", "vectors", `"input": ["` + canary + `", "b"], "encoding_format":"float" , "odd": {"a":1e3}`, "embeddings"},
-		{"/v1/rerank", "ranks", `"query":"` + canary + `","documents":["a","b"]`, "rerank"},
-		{"/v1/completions", "talk", `"prompt":"` + canary + `","max_tokens":4`, "completions"},
+		{"/v1/embeddings", "vectors", `"input": ["` + rig.Canary + `", "b"], "encoding_format":"float" , "odd": {"a":1e3}`, "embeddings"},
+		{"/v1/rerank", "ranks", `"query":"` + rig.Canary + `","documents":["a","b"]`, "rerank"},
+		{"/v1/completions", "talk", `"prompt":"` + rig.Canary + `","max_tokens":4`, "completions"},
 	} {
-		r := p.post(c.path, `{ "model" : "`+c.model+`", `+c.body+`}`).wantStatus(200)
+		r := p.Post(c.path, `{ "model" : "`+c.model+`", `+c.body+`}`).WantStatus(200)
 		var got struct{ Model string }
-		if err := json.Unmarshal([]byte(r.body), &got); err != nil || got.Model != "" && got.Model != c.model || r.header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: model %q, %v: %.200s", c.path, got.Model, err, r.body)
+		if err := json.Unmarshal([]byte(r.Body), &got); err != nil || got.Model != "" && got.Model != c.model || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: model %q, %v: %.200s", c.path, got.Model, err, r.Body)
 		}
-		if sent := string(p.engines[0].Stats().LastRequest.Body); sent != `{ "model" : "sim", `+c.body+`}` {
+		if sent := string(p.Engines[0].Stats().LastRequest.Body); sent != `{ "model" : "sim", `+c.body+`}` {
 			t.Errorf("%s: the engine got %s", c.path, sent)
 		}
-		if l := p.lastCall(); l.Dialect != c.dialect || l.Model != c.model || l.Pool != "text" || l.PromptTokens == 0 || l.TokensEstimated {
+		if l := p.LastCall(); l.Dialect != c.dialect || l.Model != c.model || l.Pool != "text" || l.PromptTokens == 0 || l.TokensEstimated {
 			t.Errorf("%s: %+v", c.path, l)
 		}
 		for body, code := range map[string]string{
@@ -47,16 +48,16 @@ func TestForward(t *testing.T) {
 			`{"model":"` + c.model + `","kv_transfer_params":{},` + c.body + `}`: "unsupported_parameter",
 			`{"model":"` + c.model + `","\u0078-engine":"other",` + c.body + `}`: "unsupported_parameter",
 		} {
-			p.post(c.path, body).wantError(400, "invalid_request_error", code)
+			p.Post(c.path, body).WantError(400, "invalid_request_error", code)
 		}
-		p.post(c.path, `{"model":"none"}`).wantError(404, "not_found_error", "model_not_found")
-		p.engines[0].SetFault(sim.Fault{Spec: "invalid-json"})
-		p.post(c.path, `{"model":"`+c.model+`",`+c.body+`}`).wantError(502, "api_error", "upstream_bad_response")
-		p.engines[0].SetFault(sim.Fault{Spec: "status=500"})
-		p.post(c.path, `{"model":"`+c.model+`",`+c.body+`}`).wantError(502, "api_error", "upstream_failed")
-		p.engines[0].SetFault()
+		p.Post(c.path, `{"model":"none"}`).WantError(404, "not_found_error", "model_not_found")
+		p.Engines[0].SetFault(sim.Fault{Spec: "invalid-json"})
+		p.Post(c.path, `{"model":"`+c.model+`",`+c.body+`}`).WantError(502, "api_error", "upstream_bad_response")
+		p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
+		p.Post(c.path, `{"model":"`+c.model+`",`+c.body+`}`).WantError(502, "api_error", "upstream_failed")
+		p.Engines[0].SetFault()
 		if c.dialect != "completions" {
-			p.post(c.path, `{"model":"`+c.model+`","stream":true,`+c.body+`}`).wantError(400, "invalid_request_error", "unsupported_parameter")
+			p.Post(c.path, `{"model":"`+c.model+`","stream":true,`+c.body+`}`).WantError(400, "invalid_request_error", "unsupported_parameter")
 		}
 	}
 }
@@ -65,30 +66,30 @@ func TestCompletions_Stream(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
 	body := `{"model":"talk","prompt":["a","b"],"n":2,"max_tokens":3,"stream":true%s}`
-	r := p.post("/v1/completions", fmt.Sprintf(body, `,"stream_options":{"include_usage":true}`)).wantStatus(200)
-	events := r.events()
-	if last := events[len(events)-1]; last.data != "[DONE]" {
-		t.Errorf("ends with %s", last.data)
+	r := p.Post("/v1/completions", fmt.Sprintf(body, `,"stream_options":{"include_usage":true}`)).WantStatus(200)
+	events := r.Events()
+	if last := events[len(events)-1]; last.Data != "[DONE]" {
+		t.Errorf("ends with %s", last.Data)
 	}
 	for _, e := range events[:len(events)-1] {
 		var got struct{ Object, Model string }
-		if err := json.Unmarshal([]byte(e.data), &got); err != nil || got.Model != "talk" || got.Object != "text_completion" {
-			t.Fatalf("%s: %v", e.data, err)
+		if err := json.Unmarshal([]byte(e.Data), &got); err != nil || got.Model != "talk" || got.Object != "text_completion" {
+			t.Fatalf("%s: %v", e.Data, err)
 		}
 	}
-	if l := p.lastCall(); !l.Stream || l.CompletionTokens != 12 || l.TokensEstimated {
+	if l := p.LastCall(); !l.Stream || l.CompletionTokens != 12 || l.TokensEstimated {
 		t.Errorf("%+v", l)
 	}
-	p.post("/v1/completions", fmt.Sprintf(body, "")).wantStatus(200)
-	if l := p.lastCall(); l.CompletionTokens < 12 || !l.TokensEstimated {
+	p.Post("/v1/completions", fmt.Sprintf(body, "")).WantStatus(200)
+	if l := p.LastCall(); l.CompletionTokens < 12 || !l.TokensEstimated {
 		t.Errorf("%+v", l)
 	}
 	for _, fault := range []string{"cut-after=2", "no-finish;done=1", "error-in-stream=2"} {
-		p.engines[0].SetFault(sim.Fault{Spec: fault})
-		r := p.post("/v1/completions", fmt.Sprintf(body, "")).wantStatus(200)
-		events := r.events()
-		if last := events[len(events)-1].data; !strings.HasPrefix(last, `{"error":{`) || r.err != nil {
-			t.Errorf("%s ends with %s, %v", fault, last, r.err)
+		p.Engines[0].SetFault(sim.Fault{Spec: fault})
+		r := p.Post("/v1/completions", fmt.Sprintf(body, "")).WantStatus(200)
+		events := r.Events()
+		if last := events[len(events)-1].Data; !strings.HasPrefix(last, `{"error":{`) || r.Err != nil {
+			t.Errorf("%s ends with %s, %v", fault, last, r.Err)
 		}
 	}
 }
@@ -104,15 +105,15 @@ func TestCompletions_NotThere(t *testing.T) {
 		http.NotFound(w, r)
 	}))
 	t.Cleanup(engine.Close)
-	p := start(t, setup{cold: true, config: `
+	p := start(t, rig.Setup{Cold: true, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: bare, url: "` + engine.URL + `", engine: openai }]
 models: [{ id: talk, deployments: [{ upstream: bare }] }]
 `})
-	waitFor(t, patience, "the upstream is up", func() bool { return p.metric("penstock_upstream_up") == 1 })
-	p.post("/v1/completions", `{"model":"talk","prompt":"x"}`).wantError(503, "api_error", "no_healthy_route")
-	if s := p.get("/v1/models").body; !strings.Contains(s, `"is_ready":true`) {
+	rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	p.Post("/v1/completions", `{"model":"talk","prompt":"x"}`).WantError(503, "api_error", "no_healthy_route")
+	if s := p.Get("/v1/models").Body; !strings.Contains(s, `"is_ready":true`) {
 		t.Errorf("the model is gone: %s", s)
 	}
 }
@@ -146,7 +147,7 @@ func imageEngine(t *testing.T) (url string, seen *string) {
 func TestImages(t *testing.T) {
 	t.Parallel()
 	url, seen := imageEngine(t)
-	p := start(t, setup{cold: true, config: `
+	p := start(t, rig.Setup{Cold: true, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}", operations: [images] }]
 upstreams: [{ name: draws, url: "` + url + `", engine: openai }]
@@ -154,23 +155,23 @@ models:
   - { id: pictures, kind: image, deployments: [{ upstream: draws, served: inner }] }
   - { id: retouch, kind: image-edit, deployments: [{ upstream: draws, served: inner }] }
 `})
-	waitFor(t, patience, "the upstream is up", func() bool { return p.metric("penstock_upstream_up") == 1 })
-	p.post("/v1/images/generations", `{"model":"pictures","prompt":"`+canary+`","n":1}`).wantStatus(200)
-	if *seen != `{"model":"inner","prompt":"`+canary+`","n":1}` {
+	rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	p.Post("/v1/images/generations", `{"model":"pictures","prompt":"`+rig.Canary+`","n":1}`).WantStatus(200)
+	if *seen != `{"model":"inner","prompt":"`+rig.Canary+`","n":1}` {
 		t.Errorf("the engine got %s", *seen)
 	}
-	if l := p.lastCall(); l.PromptTokens != 3 || l.CompletionTokens != 5 || l.Dialect != "images" {
+	if l := p.LastCall(); l.PromptTokens != 3 || l.CompletionTokens != 5 || l.Dialect != "images" {
 		t.Errorf("%+v", l)
 	}
 	big := strings.Repeat("\x89PNG", 200<<10)
-	r := p.upload("/v1/images/edits", formPart{"image[]", "a.png", big}, formPart{"image[]", "b.png", "x"}, formPart{"mask", "m.png", "x"}, text("prompt", canary), text("model", "retouch")).wantStatus(200)
-	if *seen != "[inner] ["+canary+"] 2 1" || !strings.Contains(r.body, `"model":"retouch"`) {
-		t.Errorf("the engine got %s, the client %s", *seen, r.body)
+	r := p.upload("/v1/images/edits", formPart{"image[]", "a.png", big}, formPart{"image[]", "b.png", "x"}, formPart{"mask", "m.png", "x"}, text("prompt", rig.Canary), text("model", "retouch")).WantStatus(200)
+	if *seen != "[inner] ["+rig.Canary+"] 2 1" || !strings.Contains(r.Body, `"model":"retouch"`) {
+		t.Errorf("the engine got %s, the client %s", *seen, r.Body)
 	}
-	p.upload("/v1/images/edits", text("model", "retouch"), text("prompt", "x")).wantError(400, "invalid_request_error", "missing_parameter")
-	p.upload("/v1/images/edits", formPart{"image", "a.png", "x"}).wantError(400, "invalid_request_error", "missing_parameter")
-	p.upload("/v1/images/edits", text("model", "pictures"), formPart{"image", "a.png", "x"}).wantError(400, "invalid_request_error", "unsupported_parameter")
-	p.post("/v1/embeddings", `{"model":"pictures"}`).wantError(403, "permission_error", "operation_not_allowed")
+	p.upload("/v1/images/edits", text("model", "retouch"), text("prompt", "x")).WantError(400, "invalid_request_error", "missing_parameter")
+	p.upload("/v1/images/edits", formPart{"image", "a.png", "x"}).WantError(400, "invalid_request_error", "missing_parameter")
+	p.upload("/v1/images/edits", text("model", "pictures"), formPart{"image", "a.png", "x"}).WantError(400, "invalid_request_error", "unsupported_parameter")
+	p.Post("/v1/embeddings", `{"model":"pictures"}`).WantError(403, "permission_error", "operation_not_allowed")
 
 	image, err := p.sdkImages()
 	if err != nil || len(image.Data) != 1 {
@@ -180,18 +181,18 @@ models:
 
 func (p *penstock) sdkImages() (*openai.ImagesResponse, error) {
 	client := p.sdk()
-	return client.Images.Generate(context.Background(), openai.ImageGenerateParams{Model: "pictures", Prompt: canary})
+	return client.Images.Generate(context.Background(), openai.ImageGenerateParams{Model: "pictures", Prompt: rig.Canary})
 }
 
 func TestSDK_Forward(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
 	client, ctx := p.sdk(), context.Background()
-	vectors, err := client.Embeddings.New(ctx, openai.EmbeddingNewParams{Model: "vectors", Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{canary, "b"}}})
+	vectors, err := client.Embeddings.New(ctx, openai.EmbeddingNewParams{Model: "vectors", Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{rig.Canary, "b"}}})
 	if err != nil || len(vectors.Data) != 2 || vectors.Model != "vectors" || vectors.Usage.PromptTokens == 0 {
 		t.Errorf("%v", err)
 	}
-	params := openai.CompletionNewParams{Model: "talk", Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String(canary)}, MaxTokens: openai.Int(5)}
+	params := openai.CompletionNewParams{Model: "talk", Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String(rig.Canary)}, MaxTokens: openai.Int(5)}
 	whole, err := client.Completions.New(ctx, params)
 	if err != nil || len(whole.Choices) != 1 || whole.Model != "talk" {
 		t.Errorf("%+v, %v", whole, err)

@@ -7,41 +7,42 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Rows 33 to 36 and 38 to 40 of the fault matrix, in this process: clients that leave, that do not read, and that do not send.
 
 // prompt is how soon a client's leaving must free the engine (faults.md 34), with room for a busy machine.
-const prompt = 100*time.Millisecond + slack
+const prompt = 100*time.Millisecond + rig.Slack
 
 // goodbyes are the ways to leave.
 var goodbyes = []struct {
 	name string
-	say  func(*raw)
+	say  func(*rig.Raw)
 }{
-	{"FIN", func(c *raw) { c.Close() }},
-	{"RST", func(c *raw) { c.reset() }},
-	{"half-close", func(c *raw) { _ = c.Conn.(*net.TCPConn).CloseWrite() }},
+	{"FIN", func(c *rig.Raw) { c.Close() }},
+	{"RST", func(c *rig.Raw) { c.Reset() }},
+	{"half-close", func(c *rig.Raw) { _ = c.Conn.(*net.TCPConn).CloseWrite() }},
 }
 
 // wantFreed checks that the engine is freed in time, and that the books say why.
 func wantFreed(t *testing.T, p *penstock, phase string) {
 	t.Helper()
-	e := p.engines[0]
-	waitFor(t, prompt, "the engine is free", func() bool { s := e.Stats(); return s.Running+s.Waiting == 0 && s.Aborted == 1 })
-	if n := p.metric("penstock_client_aborts_total", `phase="`+phase+`"`); n != 1 {
-		waitFor(t, patience, "the abort is counted as "+phase, func() bool {
-			return p.metric("penstock_client_aborts_total", `phase="`+phase+`"`) == 1
+	e := p.Engines[0]
+	rig.WaitFor(t, prompt, "the engine is free", func() bool { s := e.Stats(); return s.Running+s.Waiting == 0 && s.Aborted == 1 })
+	if n := p.Metric("penstock_client_aborts_total", `phase="`+phase+`"`); n != 1 {
+		rig.WaitFor(t, rig.Patience, "the abort is counted as "+phase, func() bool {
+			return p.Metric("penstock_client_aborts_total", `phase="`+phase+`"`) == 1
 		})
 	}
-	if l := p.lastCall(); l.Status != 499 && l.Status != 200 || l.Outcome != "client_gone" || l.Attempts != 1 {
+	if l := p.LastCall(); l.Status != 499 && l.Status != 200 || l.Outcome != "client_gone" || l.Attempts != 1 {
 		t.Errorf("the log says %+v", l)
 	}
-	if n := p.metric("penstock_upstream_breaker_open"); n != 0 {
+	if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {
 		t.Error("the client's leaving opened the breaker")
 	}
 	// The connection to the engine is closed, not kept with an answer in it that nobody wants.
-	waitFor(t, patience, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
+	rig.WaitFor(t, rig.Patience, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
 }
 
 func TestFault33_LeavesWhileQueued(t *testing.T) {
@@ -49,21 +50,21 @@ func TestFault33_LeavesWhileQueued(t *testing.T) {
 	for _, bye := range goodbyes {
 		t.Run(bye.name, func(t *testing.T) {
 			t.Parallel()
-			both(t, setup{upstream: "concurrency: 1," + quietProbes, model: "queue: { depth: 4, wait: 30s }"}, func(t *testing.T, p *penstock, body string) {
-				holder := p.openStream(chatPath, p.chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
-				holder.next()
-				c := p.dial()
-				_ = c.send(p.request(body))
-				waitFor(t, patience, "the call is in the queue", func() bool { return p.metric("penstock_calls_inflight") == 2 })
+			both(t, rig.Setup{Upstream: "concurrency: 1," + rig.QuietProbes, Model: "queue: { depth: 4, wait: 30s }"}, func(t *testing.T, p *penstock, body string) {
+				holder := p.OpenStream(chatPath, p.Chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
+				holder.Next()
+				c := p.Dial()
+				_ = c.Send(p.Request(chatPath, body))
+				rig.WaitFor(t, rig.Patience, "the call is in the queue", func() bool { return p.Metric("penstock_calls_inflight") == 2 })
 				bye.say(c)
-				waitFor(t, prompt, "the queue is left", func() bool { return p.metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
-				holder.leave()
-				if l := p.lastCall(); l.Outcome != "client_gone" {
+				rig.WaitFor(t, prompt, "the queue is left", func() bool { return p.Metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
+				holder.Leave()
+				if l := p.LastCall(); l.Outcome != "client_gone" {
 					t.Errorf("the log says %+v", l)
 				}
 				// The place is free for the next one, and nothing of the one that left ever reaches the engine.
-				p.post(chatPath, body).wantStatus(200)
-				if n := p.engines[0].Stats().Requests; n != 2 {
+				p.Post(chatPath, body).WantStatus(200)
+				if n := p.Engines[0].Stats().Requests; n != 2 {
 					t.Errorf("%d requests upstream, want 2", n)
 				}
 			})
@@ -85,18 +86,18 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 		for _, bye := range goodbyes {
 			t.Run(phase+"/"+bye.name, func(t *testing.T) {
 				t.Parallel()
-				both(t, setup{upstream: quietProbes, stream: "commit_after: 60s"}, func(t *testing.T, p *penstock, body string) {
+				both(t, rig.Setup{Upstream: rig.QuietProbes, Stream: "commit_after: 60s"}, func(t *testing.T, p *penstock, body string) {
 					if phase == "answering" && strings.Contains(body, "stream") {
 						t.Skip("a stream that has begun is row 35")
 					}
-					p.engines[0].SetFault(sim.Fault{Spec: s.fault})
+					p.Engines[0].SetFault(sim.Fault{Spec: s.fault})
 					if s.more != "" {
 						body = strings.TrimSuffix(body, "}") + "," + s.more + "}"
 					}
-					c := p.dial()
-					_ = c.send(p.request(body))
-					waitFor(t, patience, "the engine works", func() bool {
-						s := p.engines[0].Stats() // a plain answer is all there before it stalls, so its slot is free
+					c := p.Dial()
+					_ = c.Send(p.Request(chatPath, body))
+					rig.WaitFor(t, rig.Patience, "the engine works", func() bool {
+						s := p.Engines[0].Stats() // a plain answer is all there before it stalls, so its slot is free
 						return s.Running == 1 || s.Faults == 1 && phase != "blackhole"
 					})
 					bye.say(c)
@@ -107,34 +108,34 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 	}
 	t.Run("queued at the engine", func(t *testing.T) {
 		t.Parallel()
-		both(t, setup{engines: []sim.Options{{Slots: 1}}, upstream: "concurrency: 8," + quietProbes}, func(t *testing.T, p *penstock, body string) {
-			holder := p.openStream(chatPath, p.chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
-			holder.next()
-			c := p.dial()
-			_ = c.send(p.request(body))
-			waitFor(t, patience, "the call waits at the engine", func() bool { return p.engines[0].Stats().Waiting == 1 })
+		both(t, rig.Setup{Engines: []sim.Options{{Slots: 1}}, Upstream: "concurrency: 8," + rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
+			holder := p.OpenStream(chatPath, p.Chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
+			holder.Next()
+			c := p.Dial()
+			_ = c.Send(p.Request(chatPath, body))
+			rig.WaitFor(t, rig.Patience, "the call waits at the engine", func() bool { return p.Engines[0].Stats().Waiting == 1 })
 			c.Close()
-			waitFor(t, prompt, "the engine's queue is left", func() bool { s := p.engines[0].Stats(); return s.Waiting == 0 && s.Aborted == 1 })
-			holder.leave()
+			rig.WaitFor(t, prompt, "the engine's queue is left", func() bool { s := p.Engines[0].Stats(); return s.Waiting == 0 && s.Aborted == 1 })
+			holder.Leave()
 		})
 	})
 	t.Run("engine that only streams can cancel", func(t *testing.T) {
 		t.Parallel()
 		// llama.cpp runs a plain request to its end even when its client has left.
-		p := start(t, setup{engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true}}, config: `
+		p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true}}, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: llamacpp, probe: { interval: 1h } }]
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
-		c := p.dial()
-		_ = c.send(p.request(p.chat(`"sim":{"tokens":10000,"delay_ms":50}`)))
-		waitFor(t, patience, "the engine writes", func() bool { return p.engines[0].Stats().Tokens > 2 })
+		c := p.Dial()
+		_ = c.Send(p.Request(chatPath, p.Chat(`"sim":{"tokens":10000,"delay_ms":50}`)))
+		rig.WaitFor(t, rig.Patience, "the engine writes", func() bool { return p.Engines[0].Stats().Tokens > 2 })
 		c.Close()
 		wantFreed(t, p, "waiting")
-		r := p.post(chatPath, p.chat(`"sim":{"text":"put together"}`)).wantStatus(200)
-		if !strings.Contains(r.body, `"content":"put together"`) || !strings.Contains(r.body, `"object":"chat.completion"`) || !strings.Contains(r.body, `"total_tokens"`) {
-			t.Errorf("the answer put together from a stream: %s", r.body)
+		r := p.Post(chatPath, p.Chat(`"sim":{"text":"put together"}`)).WantStatus(200)
+		if !strings.Contains(r.Body, `"content":"put together"`) || !strings.Contains(r.Body, `"object":"chat.completion"`) || !strings.Contains(r.Body, `"total_tokens"`) {
+			t.Errorf("the answer put together from a stream: %s", r.Body)
 		}
 	})
 }
@@ -149,12 +150,12 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 		for _, bye := range goodbyes {
 			t.Run(phase+"/"+bye.name, func(t *testing.T) {
 				t.Parallel()
-				p := start(t, setup{upstream: quietProbes})
-				p.engines[0].SetFault(sim.Fault{Spec: s.fault})
-				c := p.dial()
-				_ = c.send(p.request(p.chat(`"stream":true` + s.more)))
+				p := start(t, rig.Setup{Upstream: rig.QuietProbes})
+				p.Engines[0].SetFault(sim.Fault{Spec: s.fault})
+				c := p.Dial()
+				_ = c.Send(p.Request(chatPath, p.Chat(`"stream":true`+s.more)))
 				for {
-					line, err := c.in.ReadString('\n')
+					line, err := c.In.ReadString('\n')
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -170,8 +171,8 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 }
 
 // slowReader dials with a receive buffer that is soon full.
-func (p *penstock) slowReader() *raw {
-	c := p.dial()
+func (p *penstock) slowReader() *rig.Raw {
+	c := p.Dial()
 	_ = c.Conn.(*net.TCPConn).SetReadBuffer(256 << 10)
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return c
@@ -179,40 +180,40 @@ func (p *penstock) slowReader() *raw {
 
 func TestFault36_StopsReading(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{upstream: quietProbes, timeouts: "write: 500ms"})
-	e := p.engines[0]
+	p := start(t, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "write: 500ms"})
+	e := p.Engines[0]
 	c := p.slowReader()
-	_ = c.send(p.request(p.chat(`"stream":true,"sim":{"tokens":50000000}`)))
-	waitFor(t, patience, "the stream runs", func() bool { return e.Stats().Running == 1 })
-	waitFor(t, patience, "the client is dropped", func() bool { return e.Stats().Running == 0 && e.Stats().Aborted == 1 })
+	_ = c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"tokens":50000000}`)))
+	rig.WaitFor(t, rig.Patience, "the stream runs", func() bool { return e.Stats().Running == 1 })
+	rig.WaitFor(t, rig.Patience, "the client is dropped", func() bool { return e.Stats().Running == 0 && e.Stats().Aborted == 1 })
 	// What the kernel's buffers take is some megabytes; more would be a buffer of ours.
 	if n := e.Stats().Tokens; n > 500_000 {
 		t.Errorf("the engine was read on for %d tokens", n)
 	}
-	if l := p.lastCall(); l.Outcome != "client_gone" {
+	if l := p.LastCall(); l.Outcome != "client_gone" {
 		t.Errorf("the log says %+v", l)
 	}
 }
 
 func TestFault38_Slowloris(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{timeouts: "client_header: 400ms, client_idle: 400ms"})
-	whole := p.request(p.chat(""))
-	for name, send := range map[string]func(c *raw){
-		"nothing":       func(*raw) {},
-		"half a head":   func(c *raw) { _ = c.send(whole[:40]) },
-		"head drips":    func(c *raw) { c.dripOut(whole, 30*time.Millisecond) },
-		"idle after":    func(c *raw) { _ = c.send(whole); c.reply("POST").wantStatus(200) },
-		"idle in the 2": func(c *raw) { _ = c.send(whole + whole[:30]); c.reply("POST").wantStatus(200) },
+	p := start(t, rig.Setup{Timeouts: "client_header: 400ms, client_idle: 400ms"})
+	whole := p.Request(chatPath, p.Chat(""))
+	for name, send := range map[string]func(c *rig.Raw){
+		"nothing":       func(*rig.Raw) {},
+		"half a head":   func(c *rig.Raw) { _ = c.Send(whole[:40]) },
+		"head drips":    func(c *rig.Raw) { c.Drip(whole, 30*time.Millisecond) },
+		"idle after":    func(c *rig.Raw) { _ = c.Send(whole); c.Reply("POST").WantStatus(200) },
+		"idle in the 2": func(c *rig.Raw) { _ = c.Send(whole + whole[:30]); c.Reply("POST").WantStatus(200) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := p.dial()
+			c := p.Dial()
 			begun := time.Now()
 			done := make(chan struct{})
 			go func() { defer close(done); send(c) }()
 			if !strings.HasPrefix(name, "idle") {
-				rest, ok := c.closed(4 * time.Second)
+				rest, ok := c.Closed(4 * time.Second)
 				if !ok {
 					t.Errorf("still open after %v", time.Since(begun))
 				}
@@ -224,20 +225,10 @@ func TestFault38_Slowloris(t *testing.T) {
 				return
 			}
 			<-done
-			if rest, ok := c.closed(4 * time.Second); !ok || rest != "" && !strings.HasPrefix(rest, "HTTP/1.1 408 ") {
+			if rest, ok := c.Closed(4 * time.Second); !ok || rest != "" && !strings.HasPrefix(rest, "HTTP/1.1 408 ") {
 				t.Errorf("closed %v, answer %.80q", ok, rest)
 			}
 		})
-	}
-}
-
-// dripOut sends a byte at a time until the other side has hung up.
-func (c *raw) dripOut(text string, gap time.Duration) {
-	for i := range text {
-		if c.send(text[i:i+1]) != nil {
-			return
-		}
-		time.Sleep(gap)
 	}
 }
 
@@ -245,22 +236,22 @@ func TestFault39_BodyStalls(t *testing.T) {
 	t.Parallel()
 	t.Run("stalls", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, setup{timeouts: "client_body: 400ms", upstream: "concurrency: 1"})
-		body := p.chat("")
-		whole := p.request(body)
+		p := start(t, rig.Setup{Timeouts: "client_body: 400ms", Upstream: "concurrency: 1"})
+		body := p.Chat("")
+		whole := p.Request(chatPath, body)
 		for _, cut := range []int{len(whole) - len(body), len(whole) - 5} {
-			c := p.dial()
-			_ = c.send(whole[:cut])
+			c := p.Dial()
+			_ = c.Send(whole[:cut])
 			time.Sleep(50 * time.Millisecond)
-			if n := p.metric("penstock_upstream_inflight"); n != 0 {
+			if n := p.Metric("penstock_upstream_inflight"); n != 0 {
 				t.Error("a slot is held for a body that is not there")
 			}
-			c.reply("POST").wantError(408, "invalid_request_error", "request_timeout")
-			if rest, ok := c.closed(5 * time.Second); !ok || rest != "" {
+			c.Reply("POST").WantError(408, "invalid_request_error", "request_timeout")
+			if rest, ok := c.Closed(5 * time.Second); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %q", rest)
 			}
 		}
-		if n := p.engines[0].Stats().Requests; n != 0 {
+		if n := p.Engines[0].Stats().Requests; n != 0 {
 			t.Errorf("%d requests upstream", n)
 		}
 	})
@@ -269,26 +260,26 @@ func TestFault39_BodyStalls(t *testing.T) {
 		if testing.Short() {
 			t.Skip("SKIPPED with -short: a drip is allowed ten seconds")
 		}
-		p := start(t, setup{timeouts: "client_body: 2s"})
-		whole := p.request(p.chat(`"user":"` + strings.Repeat("x", 4000) + `"`))
-		c := p.dial()
+		p := start(t, rig.Setup{Timeouts: "client_body: 2s"})
+		whole := p.Request(chatPath, p.Chat(`"user":"`+strings.Repeat("x", 4000)+`"`))
+		c := p.Dial()
 		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 		done := make(chan struct{})
-		go func() { defer close(done); c.dripOut(whole, 100*time.Millisecond) }()
+		go func() { defer close(done); c.Drip(whole, 100*time.Millisecond) }()
 		_ = c.SetReadDeadline(time.Now().Add(25 * time.Second))
-		c.reply("POST").wantError(408, "invalid_request_error", "request_timeout")
+		c.Reply("POST").WantError(408, "invalid_request_error", "request_timeout")
 		c.Close()
 		<-done
 	})
 	t.Run("ends early", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, setup{})
-		whole := p.request(p.chat(""))
-		c := p.dial()
-		_ = c.send(whole[:len(whole)-5])
+		p := start(t, rig.Setup{})
+		whole := p.Request(chatPath, p.Chat(""))
+		c := p.Dial()
+		_ = c.Send(whole[:len(whole)-5])
 		c.Close()
-		waitFor(t, patience, "the call is over", func() bool { return len(p.calls()) == 1 })
-		if n := p.engines[0].Stats().Requests; n != 0 {
+		rig.WaitFor(t, rig.Patience, "the call is over", func() bool { return len(p.Calls()) == 1 })
+		if n := p.Engines[0].Stats().Requests; n != 0 {
 			t.Errorf("%d requests upstream", n)
 		}
 	})
@@ -296,24 +287,24 @@ func TestFault39_BodyStalls(t *testing.T) {
 
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{timeouts: "client_header: 1s, client_body: 1s"})
-	whole := p.request(p.chat(""))
+	p := start(t, rig.Setup{Timeouts: "client_header: 1s, client_body: 1s"})
+	whole := p.Request(chatPath, p.Chat(""))
 	for i := range 200 {
-		c := p.dial()
+		c := p.Dial()
 		switch i % 4 {
 		case 0:
 		case 1:
-			_ = c.send(whole[:30])
+			_ = c.Send(whole[:30])
 		case 2:
-			_ = c.send(whole[:len(whole)-3])
+			_ = c.Send(whole[:len(whole)-3])
 		case 3:
-			_ = c.send(whole[:strings.Index(whole, "\r\n\r\n")+4])
+			_ = c.Send(whole[:strings.Index(whole, "\r\n\r\n")+4])
 		}
 	}
 	for range 20 {
-		if r := p.post(chatPath, p.chat("")).wantStatus(200); r.took > time.Second+slack {
-			t.Errorf("a good client waited %v", r.took)
+		if r := p.Post(chatPath, p.Chat("")).WantStatus(200); r.Took > time.Second+rig.Slack {
+			t.Errorf("a good client waited %v", r.Took)
 		}
 	}
-	waitFor(t, patience, "the slow ones are gone", func() bool { return p.metric("penstock_client_connections") <= 2 })
+	rig.WaitFor(t, rig.Patience, "the slow ones are gone", func() bool { return p.Metric("penstock_client_connections") <= 2 })
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/proxy/e2e/rig"
 	"penstock/proxy/observe"
 )
 
@@ -20,12 +21,12 @@ import (
 // TestAccessFields holds the list and the order of the fields: people parse them.
 func TestAccessFields(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{})
-	p.post(chatPath, p.chat("")).wantStatus(200)
-	p.rest()
+	p := start(t, rig.Setup{})
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Rest()
 	var line string
-	waitFor(t, patience, "the line is written", func() bool {
-		for l := range strings.Lines(p.log.String()) {
+	rig.WaitFor(t, rig.Patience, "the line is written", func() bool {
+		for l := range strings.Lines(p.Log.String()) {
 			if strings.Contains(l, `"msg":"call"`) {
 				line = l
 			}
@@ -59,22 +60,22 @@ func TestAccessFields(t *testing.T) {
 // TestAccessSwitch: the access log is switched by a reload.
 func TestAccessSwitch(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{untidy: true}) // the lines are fewer than the calls
-	p.post(chatPath, p.chat("")).wantStatus(200)
-	waitFor(t, patience, "the first call is told of", func() bool { return len(p.calls()) == 1 })
+	p := start(t, rig.Setup{Untidy: true}) // the lines are fewer than the calls
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	rig.WaitFor(t, rig.Patience, "the first call is told of", func() bool { return len(p.Calls()) == 1 })
 	for i, on := range []bool{false, true} {
-		next := *p.next
+		next := *p.Next
 		next.Log.Access = on
-		p.next = &next
-		res, err := p.client.Post(p.admin+"/-/reload", "", nil)
+		p.Next = &next
+		res, err := p.Client.Post(p.Admin+"/-/reload", "", nil)
 		if err != nil || res.StatusCode != 200 {
 			t.Fatal(res, err)
 		}
 		res.Body.Close()
-		p.post(chatPath, p.chat("")).wantStatus(200)
-		p.rest()
-		waitFor(t, patience, "the call is counted", func() bool { return p.metric("penstock_calls_finished_total") == float64(i+2) })
-		waitFor(t, patience, "the lines are as many as wanted", func() bool { return len(p.calls()) == i+1 })
+		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Rest()
+		rig.WaitFor(t, rig.Patience, "the call is counted", func() bool { return p.Metric("penstock_calls_finished_total") == float64(i+2) })
+		rig.WaitFor(t, rig.Patience, "the lines are as many as wanted", func() bool { return len(p.Calls()) == i+1 })
 	}
 }
 
@@ -82,31 +83,31 @@ func TestAccessSwitch(t *testing.T) {
 func TestClientAddress(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
-		p := start(t, setup{top: fmt.Sprintf("log: { client: %v }", on)})
-		p.post(chatPath, p.chat("")).wantStatus(200)
-		p.rest()
+		p := start(t, rig.Setup{Top: fmt.Sprintf("log: { client: %v }", on)})
+		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Rest()
 		want := map[bool]string{false: `"client":"-"`, true: `"client":"127.0.0.1"`}[on]
-		waitFor(t, patience, "the line is written", func() bool { return strings.Contains(p.log.String(), want) })
+		rig.WaitFor(t, rig.Patience, "the line is written", func() bool { return strings.Contains(p.Log.String(), want) })
 	}
 }
 
 func TestDebugHeaders(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{top: "log: { debug_headers: true }", upstream: "concurrency: 1"})
-	h := p.post(chatPath, p.chat("")).wantStatus(200).header
+	p := start(t, rig.Setup{Top: "log: { debug_headers: true }", Upstream: "concurrency: 1"})
+	h := p.Post(chatPath, p.Chat("")).WantStatus(200).Header
 	for name, want := range map[string]string{"X-Penstock-Model": "sim", "X-Penstock-Upstream": "up-0", "X-Penstock-Pool": "text", "X-Penstock-Attempts": "1", "X-Penstock-Code": ""} {
 		if h.Get(name) != want {
 			t.Errorf("%s is %q, want %q", name, h.Get(name), want)
 		}
 	}
-	s := p.openStream(chatPath, p.chat(endless))
-	s.next()
-	h = p.post(chatPath, p.chat("")).wantStatus(429).header
+	s := p.OpenStream(chatPath, p.Chat(endless))
+	s.Next()
+	h = p.Post(chatPath, p.Chat("")).WantStatus(429).Header
 	if h.Get("X-Penstock-Code") != "capacity_full" || h.Get("X-Penstock-Attempts") != "0" {
 		t.Errorf("a refusal says %v", h)
 	}
-	s.leave()
-	for name := range start(t, setup{}).post(chatPath, chatBody("sim", "")).header {
+	s.Leave()
+	for name := range start(t, rig.Setup{}).Post(chatPath, rig.ChatBody("sim", "")).Header {
 		if strings.HasPrefix(name, "X-Penstock-") {
 			t.Errorf("%s without being asked for", name)
 		}
@@ -125,7 +126,7 @@ func TestBlockedLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, setup{log: log})
+	p := start(t, rig.Setup{Log: log})
 	const calls = 600 // more than the pipe takes
 	var (
 		wg    sync.WaitGroup
@@ -135,7 +136,7 @@ func TestBlockedLog(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range calls / 4 {
-				took := p.post(chatPath, p.chat("")).wantStatus(200).took
+				took := p.Post(chatPath, p.Chat("")).WantStatus(200).Took
 				mu.Lock()
 				times = append(times, took)
 				mu.Unlock()
@@ -145,26 +146,26 @@ func TestBlockedLog(t *testing.T) {
 	wg.Wait()
 	slices.Sort(times)
 	t.Logf("p50 %v, p99 %v with the access log on a blocked pipe", times[calls/2], times[calls*99/100])
-	if worst := times[calls-1]; worst > patience {
+	if worst := times[calls-1]; worst > rig.Patience {
 		t.Errorf("a call took %v", worst)
 	}
 	r.Close() // lets go of the writer
-	p.end()
+	p.End()
 	_ = sink.Close()
 	w.Close()
 }
 
 func TestUsagePage(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }"})
+	p := start(t, rig.Setup{Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }"})
 	for range 3 {
-		p.post(chatPath, p.chat("")).wantStatus(200)
+		p.Post(chatPath, p.Chat("")).WantStatus(200)
 	}
-	p.post(chatPath, chatBody("other", `"stream":true`)).wantStatus(200)
-	p.post(chatPath, chatBody("none", "")).wantStatus(404)
-	p.post(chatPath, p.chat(""), "Authorization: Bearer nobody").wantStatus(401)
-	p.rest()
-	res, err := p.client.Get(p.admin + "/-/usage")
+	p.Post(chatPath, rig.ChatBody("other", `"stream":true`)).WantStatus(200)
+	p.Post(chatPath, rig.ChatBody("none", "")).WantStatus(404)
+	p.Post(chatPath, p.Chat(""), "Authorization: Bearer nobody").WantStatus(401)
+	p.Rest()
+	res, err := p.Client.Get(p.Admin + "/-/usage")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestUsagePage(t *testing.T) {
 	if m[0].Model != "other" || m[0].Total.Calls != 1 || m[1].Total.Calls != 3 || m[1].Total.Completion == 0 || len(m[1].Days) != 1 || m[1].Days[0].Amount != m[1].Total {
 		t.Errorf("%+v", m)
 	}
-	if got := p.metric("penstock_tokens_total", `kind="prompt"`); uint64(got) != u.Total.Prompt {
+	if got := p.Metric("penstock_tokens_total", `kind="prompt"`); uint64(got) != u.Total.Prompt {
 		t.Errorf("the metrics say %v prompt tokens, the account %d: %s", got, u.Total.Prompt, fmt.Sprint(u))
 	}
 }

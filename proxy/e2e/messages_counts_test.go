@@ -13,6 +13,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Token counts of Messages, in streams and on the endpoint that counts.
@@ -20,13 +21,13 @@ import (
 // TestMessages_EarlyUsage: LangChain reads the prompt's size from message_start alone, and vLLM tells it there.
 func TestMessages_EarlyUsage(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{upstream: "", config: `
+	p := start(t, rig.Setup{Upstream: "", Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: vllm }]
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
-	s := p.claude().Messages.NewStreaming(context.Background(), say(canary, ""))
+	s := p.claude().Messages.NewStreaming(context.Background(), say(rig.Canary, ""))
 	defer s.Close()
 	if !s.Next() {
 		t.Fatal(s.Err())
@@ -43,7 +44,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 
 func TestMessages_CountTokens(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{Slots: 1, TokenRate: 10}}, upstream: "concurrency: 1"})
+	p := start(t, rig.Setup{Engines: []sim.Options{{Slots: 1, TokenRate: 10}}, Upstream: "concurrency: 1"})
 	count := func(words int) int64 {
 		t.Helper()
 		n, err := p.claude().Messages.CountTokens(context.Background(), anthropic.MessageCountTokensParams{
@@ -56,22 +57,22 @@ func TestMessages_CountTokens(t *testing.T) {
 		return n.InputTokens
 	}
 	// No slot is needed for it.
-	s := p.openStream("/v1/messages", `{"model":"sim","max_tokens":99,"stream":true,"messages":[{"role":"user","content":"a"}]}`)
+	s := p.OpenStream("/v1/messages", `{"model":"sim","max_tokens":99,"stream":true,"messages":[{"role":"user","content":"a"}]}`)
 	small, large := count(4), count(4000)
 	if small < 1 || large < 4000 || large > 8000 {
 		t.Errorf("4 words are %d tokens, 4000 are %d", small, large)
 	}
-	if l := p.calls(); l[len(l)-1].Dialect != "messages" || l[len(l)-1].Attempts != 0 {
+	if l := p.Calls(); l[len(l)-1].Dialect != "messages" || l[len(l)-1].Attempts != 0 {
 		t.Errorf("the log says %+v", l[len(l)-1])
 	}
-	s.leave()
+	s.Leave()
 	for body, code := range map[string]string{
 		`{"model":"sim"}`: "missing_parameter", `{`: "invalid_json", `{"model":"sim","messages":[{"role":"tool","content":"a"}]}`: "invalid_value",
 	} {
-		p.post("/v1/messages/count_tokens", body).wantError(400, "invalid_request_error", code)
+		p.Post("/v1/messages/count_tokens", body).WantError(400, "invalid_request_error", code)
 	}
-	p.post("/v1/messages/count_tokens", `{"model":"none","messages":[{"role":"user","content":"a"}]}`).wantError(404, "not_found_error", "model_not_found")
-	p.post("/v1/messages/count_tokens", `{}`, "Authorization: Bearer no").wantError(401, "authentication_error", "invalid_api_key")
+	p.Post("/v1/messages/count_tokens", `{"model":"none","messages":[{"role":"user","content":"a"}]}`).WantError(404, "not_found_error", "model_not_found")
+	p.Post("/v1/messages/count_tokens", `{}`, "Authorization: Bearer no").WantError(401, "authentication_error", "invalid_api_key")
 }
 
 // TestMessages_CountByEngine: an engine with a counter is asked, with the client's own words; whatever is wrong with it, the
@@ -111,22 +112,22 @@ func TestMessages_CountByEngine(t *testing.T) {
 		}
 	}))
 	t.Cleanup(engine.Close)
-	p := start(t, setup{cold: true, config: `
+	p := start(t, rig.Setup{Cold: true, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "` + engine.URL + `", engine: llamacpp, concurrency: 1 }]
 models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 `})
-	waitFor(t, patience, "the engine to be up", func() bool { return p.metric("penstock_upstream_up") == 1 })
-	body := `{"model":"sim","system":"s","messages":[{"role":"user","content":"` + canary + `"}],"lora":[1],"tools":[{"name":"f","input_schema":{}}]}`
-	if r := p.post("/v1/messages/count_tokens", body).wantStatus(200); r.body != `{"input_tokens":4711}` {
-		t.Errorf("%s", r.body)
+	rig.WaitFor(t, rig.Patience, "the engine to be up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	body := `{"model":"sim","system":"s","messages":[{"role":"user","content":"` + rig.Canary + `"}],"lora":[1],"tools":[{"name":"f","input_schema":{}}]}`
+	if r := p.Post("/v1/messages/count_tokens", body).WantStatus(200); r.Body != `{"input_tokens":4711}` {
+		t.Errorf("%s", r.Body)
 	}
-	want := `{"model":"served","messages":[{"role":"user","content":"` + canary + `"}],"system":"s","tools":[{"name":"f","input_schema":{}}]}`
+	want := `{"model":"served","messages":[{"role":"user","content":"` + rig.Canary + `"}],"system":"s","tools":[{"name":"f","input_schema":{}}]}`
 	if got := seen(); len(got) != 1 || got[0] != want {
 		t.Errorf("the engine was asked %q", got)
 	}
-	if l := p.lastCall(); l.Upstream != "up-0" || l.Attempts != 1 || l.Outcome != "ok" {
+	if l := p.LastCall(); l.Upstream != "up-0" || l.Attempts != 1 || l.Outcome != "ok" {
 		t.Errorf("the log says %+v", l)
 	}
 	for _, c := range []struct {
@@ -134,18 +135,18 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 		answer string
 	}{{404, `{"error":"no"}`}, {500, ""}, {400, "{}"}, {200, "nonsense"}, {200, `{"input_tokens":"x"}`}, {200, strings.Repeat(" ", 1000)}} {
 		set(c.status, c.answer)
-		r := p.post("/v1/messages/count_tokens", body).wantStatus(200)
+		r := p.Post("/v1/messages/count_tokens", body).WantStatus(200)
 		var n struct {
 			InputTokens int `json:"input_tokens"`
 		}
-		if err := json.Unmarshal([]byte(r.body), &n); err != nil || n.InputTokens < 1 || n.InputTokens > 100 {
-			t.Errorf("%d %q: %s", c.status, c.answer, r.body)
+		if err := json.Unmarshal([]byte(r.Body), &n); err != nil || n.InputTokens < 1 || n.InputTokens > 100 {
+			t.Errorf("%d %q: %s", c.status, c.answer, r.Body)
 		}
 		if n := len(seen()); n != 1 {
 			t.Errorf("%d %q: the engine was asked %d times", c.status, c.answer, n)
 		}
 	}
-	if up, open := p.metric("penstock_upstream_up"), p.metric("penstock_upstream_breaker_open"); up != 1 || open != 0 {
+	if up, open := p.Metric("penstock_upstream_up"), p.Metric("penstock_upstream_breaker_open"); up != 1 || open != 0 {
 		t.Error("what went wrong with counting was held against the engine")
 	}
 }

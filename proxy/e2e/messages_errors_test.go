@@ -13,6 +13,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Messages when something goes wrong: refusals, engines that fail, streams that break, clients that leave.
@@ -48,20 +49,20 @@ func wantAPIError(t *testing.T, err error, status int, kind, code, param string)
 	if body.RequestID == "" || e.RequestID != body.RequestID {
 		t.Errorf("request ids %q and %q", body.RequestID, e.RequestID)
 	}
-	wantNoLeak(t, e.RawJSON())
+	rig.WantNoLeak(t, "the answer", e.RawJSON(), "127.0.0.1:")
 	return e
 }
 
 func TestMessages_Errors(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{
-		engines: []sim.Options{{MaxModelLen: 300}}, limits: "request_body: 64KiB",
-		keys:   "- { id: other, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n",
-		models: "- { id: speech, kind: audio-speech, deployments: [{ upstream: up-0 }] }\n- { id: idle, deployments: [{ upstream: up-0, served: gone }] }\n",
+	p := start(t, rig.Setup{
+		Engines: []sim.Options{{MaxModelLen: 300}}, Limits: "request_body: 64KiB",
+		Keys:   "- { id: other, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n",
+		Models: "- { id: speech, kind: audio-speech, deployments: [{ upstream: up-0 }] }\n- { id: idle, deployments: [{ upstream: up-0, served: gone }] }\n",
 	})
 	wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
 		ask := func(change func(*anthropic.MessageNewParams), more ...option.RequestOption) error {
-			params := say(canary, "")
+			params := say(rig.Canary, "")
 			if change != nil {
 				change(&params)
 			}
@@ -101,7 +102,7 @@ func TestMessages_Errors(t *testing.T) {
 // client did wrong stays the client's.
 func TestMessages_EngineFailures(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{untidy: true, retry: "attempts: 1", timeouts: "first_event: 1500ms, answer: 1500ms"})
+	p := start(t, rig.Setup{Untidy: true, Retry: "attempts: 1", Timeouts: "first_event: 1500ms, answer: 1500ms"})
 	for _, c := range []struct {
 		fault, kind, code string
 		status            int
@@ -118,13 +119,13 @@ func TestMessages_EngineFailures(t *testing.T) {
 		{"blackhole", "overloaded_error", "generation_timeout", 529},
 	} {
 		for _, stream := range []string{"", `,"stream":true`} {
-			p.engines[0].SetFault(sim.Fault{Spec: c.fault})
-			r := p.post("/v1/messages", `{"model":"sim","max_tokens":9,"messages":[{"role":"user","content":"a"}]`+stream+`}`)
-			p.engines[0].SetFault()
+			p.Engines[0].SetFault(sim.Fault{Spec: c.fault})
+			r := p.Post("/v1/messages", `{"model":"sim","max_tokens":9,"messages":[{"role":"user","content":"a"}]`+stream+`}`)
+			p.Engines[0].SetFault()
 			t.Log(c.fault, stream)
-			r.wantError(c.status, c.kind, c.code)
-			if !strings.HasPrefix(r.body, `{"type":"error",`) {
-				t.Errorf("%s", r.body)
+			r.WantError(c.status, c.kind, c.code)
+			if !strings.HasPrefix(r.Body, `{"type":"error",`) {
+				t.Errorf("%s", r.Body)
 			}
 			p.heal()
 		}
@@ -133,16 +134,16 @@ func TestMessages_EngineFailures(t *testing.T) {
 
 // heal waits until the breaker has forgotten what a test did to the engine.
 func (p *penstock) heal() {
-	p.t.Helper()
-	waitFor(p.t, patience, "the engine to be trusted again", func() bool {
-		return p.post("/v1/chat/completions", p.chat(`"max_tokens":1`)).status == 200
+	p.T.Helper()
+	rig.WaitFor(p.T, rig.Patience, "the engine to be trusted again", func() bool {
+		return p.Post("/v1/chat/completions", p.Chat(`"max_tokens":1`)).Status == 200
 	})
 }
 
 // TestMessages_BrokenStreams: after the commit a failure is an error event, and never looks like an end.
 func TestMessages_BrokenStreams(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{untidy: true, timeouts: "idle: 300ms"})
+	p := start(t, rig.Setup{Untidy: true, Timeouts: "idle: 300ms"})
 	for fault, kind := range map[string]string{
 		"cut-after=4":                "overloaded_error",
 		"reset-after=4":              "overloaded_error",
@@ -155,13 +156,13 @@ func TestMessages_BrokenStreams(t *testing.T) {
 		"tool-bad-args":              "overloaded_error",
 		"finish=abort":               "overloaded_error",
 	} {
-		p.engines[0].SetFault(sim.Fault{Spec: fault})
+		p.Engines[0].SetFault(sim.Fault{Spec: fault})
 		params := say("Go on.", "")
 		if strings.HasPrefix(fault, "tool") {
 			params.Tools = weatherTools()
 		}
 		m, err := streamed(t, p.claude(), params)
-		p.engines[0].SetFault()
+		p.Engines[0].SetFault()
 		var e *anthropic.Error
 		if !errors.As(err, &e) || string(e.Type()) != kind {
 			t.Errorf("%s: want an error of type %s, got %v", fault, kind, err)
@@ -170,30 +171,30 @@ func TestMessages_BrokenStreams(t *testing.T) {
 		if m.StopReason != "" {
 			t.Errorf("%s: stop_reason %q", fault, m.StopReason)
 		}
-		wantNoLeak(t, e.RawJSON())
+		rig.WantNoLeak(t, "the answer", e.RawJSON(), "127.0.0.1:")
 		p.heal()
 	}
 	// An engine that dies in a call: nothing that looks like a whole call is left behind.
-	p.engines[0].SetFault(sim.Fault{Spec: "cut-after=3"})
+	p.Engines[0].SetFault(sim.Fault{Spec: "cut-after=3"})
 	params := say("Weather?", "")
 	params.Tools = weatherTools()
 	if m, err := streamed(t, p.claude(), params); err == nil || m.StopReason != "" {
 		t.Errorf("%v: %s", err, m.RawJSON())
 	}
-	p.engines[0].SetFault(sim.Fault{Spec: "tool-bad-args"})
+	p.Engines[0].SetFault(sim.Fault{Spec: "tool-bad-args"})
 	_, err := p.claude().Messages.New(context.Background(), params)
 	wantAPIError(t, err, 529, "overloaded_error", "upstream_bad_response", "")
-	if up := p.metric("penstock_upstream_breaker_open"); up != 0 {
+	if up := p.Metric("penstock_upstream_breaker_open"); up != 0 {
 		t.Error("what a model says badly was held against its engine")
 	}
 }
 
 func TestMessages_Cancel(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{TokenRate: 20}}})
+	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 20}}})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s := p.claude().Messages.NewStreaming(ctx, say(canary, `"tokens":200`))
+	s := p.claude().Messages.NewStreaming(ctx, say(rig.Canary, `"tokens":200`))
 	for range 4 {
 		if !s.Next() {
 			t.Fatal(s.Err())
@@ -203,9 +204,9 @@ func TestMessages_Cancel(t *testing.T) {
 	for s.Next() {
 	}
 	s.Close()
-	took := waitFor(t, patience, "the engine to be freed", func() bool { return p.engines[0].Stats().Aborted == 1 })
+	took := rig.WaitFor(t, rig.Patience, "the engine to be freed", func() bool { return p.Engines[0].Stats().Aborted == 1 })
 	t.Logf("freed after %v", took)
-	if l := p.lastCall(); l.Outcome != "client_gone" {
+	if l := p.LastCall(); l.Outcome != "client_gone" {
 		t.Errorf("the log says %+v", l)
 	}
 }
@@ -213,10 +214,10 @@ func TestMessages_Cancel(t *testing.T) {
 // TestMessages_SlowBody: a client that sends too slowly is told so in its own dialect.
 func TestMessages_SlowBody(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{timeouts: "client_body: 200ms"})
-	c := p.dial()
-	_ = c.send(p.head("POST", "/v1/messages?beta=true", "Content-Type: application/json", "Content-Length: 500") + `{"model":`)
-	if r := c.reply(http.MethodPost); r.status != 408 || !strings.HasPrefix(r.body, `{"type":"error",`) {
-		t.Errorf("%d %s", r.status, r.body)
+	p := start(t, rig.Setup{Timeouts: "client_body: 200ms"})
+	c := p.Dial()
+	_ = c.Send(p.Head("POST", "/v1/messages?beta=true", "Content-Type: application/json", "Content-Length: 500") + `{"model":`)
+	if r := c.Reply(http.MethodPost); r.Status != 408 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
+		t.Errorf("%d %s", r.Status, r.Body)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // The Messages dialect end to end, with the official SDK as the client.
@@ -19,7 +20,7 @@ import (
 // claude is a client of the edge that does not retry by itself. Its base URL has no /v1, as the SDK wants it.
 func (p *penstock) claude(more ...option.RequestOption) *anthropic.Client {
 	c := anthropic.NewClient(append([]option.RequestOption{
-		option.WithBaseURL(p.url), option.WithAPIKey(p.key), option.WithHTTPClient(p.client), option.WithMaxRetries(0),
+		option.WithBaseURL(p.URL), option.WithAPIKey(p.Key), option.WithHTTPClient(p.Client), option.WithMaxRetries(0),
 	}, more...)...)
 	return &c
 }
@@ -84,9 +85,9 @@ func TestMessages_Text(t *testing.T) {
 	for _, o := range []sim.Options{{}, {Profile: "sglang"}, {Profile: "llamacpp", CancelOnlyStreams: true}, {Profile: "ollama"}} {
 		t.Run(o.Profile, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{engines: []sim.Options{o}, config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{o}, Config: detected})
 			wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
-				params := say(canary, `"text":"Guten Tag, \"Welt\" 世界!"`)
+				params := say(rig.Canary, `"text":"Guten Tag, \"Welt\" 世界!"`)
 				params.Model = "claude-opus-4-5"
 				params.System = []anthropic.TextBlockParam{{Text: "Be brief."}, {Text: "Be kind."}}
 				m, err := create(p.claude(), params)
@@ -102,7 +103,7 @@ func TestMessages_Text(t *testing.T) {
 				if m.Usage.InputTokens+m.Usage.CacheReadInputTokens == 0 || m.Usage.OutputTokens == 0 {
 					t.Errorf("usage %+v", m.Usage)
 				}
-				if l := p.lastCall(); l.Dialect != "messages" || l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
+				if l := p.LastCall(); l.Dialect != "messages" || l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
 					t.Errorf("the log says %+v", l)
 				}
 			})
@@ -113,7 +114,7 @@ func TestMessages_Text(t *testing.T) {
 // TestMessages_Same: a prompt has the same answer in chat, whole and streamed.
 func TestMessages_Same(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{})
+	p := start(t, rig.Setup{})
 	c := p.claude()
 	whole, err := c.Messages.New(context.Background(), say("tell me", ""))
 	if err != nil {
@@ -126,8 +127,8 @@ func TestMessages_Same(t *testing.T) {
 	var chat struct {
 		Choices []struct{ Message struct{ Content string } }
 	}
-	r := p.post("/v1/chat/completions", `{"model":"sim","max_tokens":256,"messages":[{"role":"user","content":"tell me"}]}`).wantStatus(200)
-	if err := json.Unmarshal([]byte(r.body), &chat); err != nil {
+	r := p.Post("/v1/chat/completions", `{"model":"sim","max_tokens":256,"messages":[{"role":"user","content":"tell me"}]}`).WantStatus(200)
+	if err := json.Unmarshal([]byte(r.Body), &chat); err != nil {
 		t.Fatal(err)
 	}
 	if a, b, c := messageText(whole), messageText(stream), chat.Choices[0].Message.Content; a == "" || a != b || a != c {
@@ -143,7 +144,7 @@ func TestMessages_Thinking(t *testing.T) {
 	for _, member := range []string{"reasoning", "reasoning_content"} {
 		t.Run(member, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{engines: []sim.Options{{Reasoning: member, Record: true}}})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Reasoning: member, Record: true}}})
 			wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
 				params := say("Think!", `"reasoning":8,"text":"done"`)
 				params.MaxTokens = 2048
@@ -164,7 +165,7 @@ func TestMessages_Thinking(t *testing.T) {
 				if _, err = create(p.claude(), params); err != nil {
 					t.Fatalf("with thinking in the history: %v", err)
 				}
-				if b := string(p.engines[0].Stats().LastRequest.Body); strings.Contains(b, strings.Fields(thought)[0]+" ") && strings.Contains(b, thought) {
+				if b := string(p.Engines[0].Stats().LastRequest.Body); strings.Contains(b, strings.Fields(thought)[0]+" ") && strings.Contains(b, thought) {
 					t.Error("thinking was sent back to the engine")
 				}
 			})
@@ -177,7 +178,7 @@ func TestMessages_StopSequences(t *testing.T) {
 	for _, profile := range []string{"vllm", "sglang"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{engines: []sim.Options{{Profile: profile}}, config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile}}, Config: detected})
 			wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
 				params := say("Count.", `"text":"one two END three"`)
 				params.StopSequences = []string{"never", "END"}
@@ -201,17 +202,17 @@ func TestMessages_StopSequences(t *testing.T) {
 // TestMessages_Ping: a client that waits is told that the edge is alive, before the first event and between two.
 func TestMessages_Ping(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{Latency: 2 * time.Second}}, stream: "commit_after: 50ms, keepalive: 50ms"})
-	p.engines[0].SetFault(sim.Fault{Spec: "pause-after=3;for=2s"})
-	r := p.post("/v1/messages", `{"model":"sim","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"a"}]}`).wantStatus(200)
-	events := r.events()
-	if events[0].name != "ping" || events[0].data != `{"type":"ping"}` {
+	p := start(t, rig.Setup{Engines: []sim.Options{{Latency: 2 * time.Second}}, Stream: "commit_after: 50ms, keepalive: 50ms"})
+	p.Engines[0].SetFault(sim.Fault{Spec: "pause-after=3;for=2s"})
+	r := p.Post("/v1/messages", `{"model":"sim","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"a"}]}`).WantStatus(200)
+	events := r.Events()
+	if events[0].Name != "ping" || events[0].Data != `{"type":"ping"}` {
 		t.Errorf("the first event is %+v", events[0])
 	}
 	started, between := false, 0
 	for _, e := range events {
-		started = started || e.name == "message_start"
-		if started && e.name == "ping" {
+		started = started || e.Name == "message_start"
+		if started && e.Name == "ping" {
 			between++
 		}
 	}
@@ -226,50 +227,50 @@ func TestMessages_Ping(t *testing.T) {
 // TestMessages_Shape: an error on these paths has the shape of Messages, whichever layer it comes from.
 func TestMessages_Shape(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{limits: "request_body: 16KiB", keys: "", key: "operations: [messages, chat]"})
+	p := start(t, rig.Setup{Limits: "request_body: 16KiB", Keys: "", Key: "operations: [messages, chat]"})
 	body := `{"model":"sim","max_tokens":5,"messages":[{"role":"user","content":"a"}]}`
 	large := `{"model":"sim","max_tokens":5,"messages":[{"role":"user","content":"` + strings.Repeat("a", 20<<10) + `"}]}`
 	for _, path := range []string{"/v1/messages", "/v1/messages/count_tokens", "/v1/messages?beta=true"} {
 		for _, c := range []struct {
 			name string
-			r    *reply
+			r    *rig.Reply
 			want int
 		}{
-			{"no key", p.post(path, body, "Authorization: "), 401},
-			{"no key and a large body", p.post(path, large, "Authorization: "), 401},
-			{"large body", p.post(path, large), 413},
-			{"media type", p.post(path, body, "Content-Type: text/plain"), 415},
-			{"encoding", p.post(path, body, "Content-Encoding: gzip"), 415},
-			{"no body", p.post(path, ""), 400},
-			{"GET", p.do("GET", path, ""), 405},
-			{"PUT", p.do("PUT", path, body), 405},
-			{"DELETE", p.do("DELETE", path, ""), 405},
+			{"no key", p.Post(path, body, "Authorization: "), 401},
+			{"no key and a large body", p.Post(path, large, "Authorization: "), 401},
+			{"large body", p.Post(path, large), 413},
+			{"media type", p.Post(path, body, "Content-Type: text/plain"), 415},
+			{"encoding", p.Post(path, body, "Content-Encoding: gzip"), 415},
+			{"no body", p.Post(path, ""), 400},
+			{"GET", p.Do("GET", path, ""), 405},
+			{"PUT", p.Do("PUT", path, body), 405},
+			{"DELETE", p.Do("DELETE", path, ""), 405},
 		} {
-			if c.r.status != c.want || !strings.HasPrefix(c.r.body, `{"type":"error","error":{"message":`) {
-				t.Errorf("%s %s: status %d, want %d: %s", path, c.name, c.r.status, c.want, c.r.body)
+			if c.r.Status != c.want || !strings.HasPrefix(c.r.Body, `{"type":"error","error":{"message":`) {
+				t.Errorf("%s %s: status %d, want %d: %s", path, c.name, c.r.Status, c.want, c.r.Body)
 			}
-			if id := c.r.header.Get("Request-Id"); id == "" || id != c.r.header.Get("X-Request-Id") || !strings.Contains(c.r.body, `"request_id":"`+id+`"`) {
+			if id := c.r.Header.Get("Request-Id"); id == "" || id != c.r.Header.Get("X-Request-Id") || !strings.Contains(c.r.Body, `"request_id":"`+id+`"`) {
 				t.Errorf("%s %s: request ids %q", path, c.name, id)
 			}
-			if c.want == 405 && c.r.header.Get("Allow") != "POST" {
-				t.Errorf("%s %s: Allow %q", path, c.name, c.r.header.Get("Allow"))
+			if c.want == 405 && c.r.Header.Get("Allow") != "POST" {
+				t.Errorf("%s %s: Allow %q", path, c.name, c.r.Header.Get("Allow"))
 			}
 		}
 	}
-	if r := p.post("/v1/messages/batches", body); r.status != 404 || !strings.HasPrefix(r.body, `{"type":"error",`) {
-		t.Errorf("an unknown path below: %d %s", r.status, r.body)
+	if r := p.Post("/v1/messages/batches", body); r.Status != 404 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
+		t.Errorf("an unknown path below: %d %s", r.Status, r.Body)
 	}
-	if r := p.post("/v1/messagesx", body); r.status != 404 || strings.HasPrefix(r.body, `{"type":"error",`) {
-		t.Errorf("an unknown path beside: %d %s", r.status, r.body)
+	if r := p.Post("/v1/messagesx", body); r.Status != 404 || strings.HasPrefix(r.Body, `{"type":"error",`) {
+		t.Errorf("an unknown path beside: %d %s", r.Status, r.Body)
 	}
-	raw := p.dial()
-	_ = raw.send(p.head("POST", "/v1/messages", "Content-Type: application/json", "Content-Length: 999999", "Expect: 100-continue"))
-	if r := raw.reply(http.MethodPost); r.status != 413 || !strings.HasPrefix(r.body, `{"type":"error",`) {
-		t.Errorf("a body that is only announced: %d %s", r.status, r.body)
+	raw := p.Dial()
+	_ = raw.Send(p.Head("POST", "/v1/messages", "Content-Type: application/json", "Content-Length: 999999", "Expect: 100-continue"))
+	if r := raw.Reply(http.MethodPost); r.Status != 413 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
+		t.Errorf("a body that is only announced: %d %s", r.Status, r.Body)
 	}
 	// Claude Code's way of asking, and both headers with one key.
-	r := p.post("/v1/messages?beta=true", body, "x-api-key: "+p.key, "anthropic-version: 2023-06-01", "anthropic-beta: a,b").wantStatus(200)
-	if r.header.Get("Request-Id") == "" {
+	r := p.Post("/v1/messages?beta=true", body, "x-api-key: "+p.Key, "anthropic-version: 2023-06-01", "anthropic-beta: a,b").WantStatus(200)
+	if r.Header.Get("Request-Id") == "" {
 		t.Error("no request-id")
 	}
 }
@@ -282,9 +283,9 @@ func TestMessages_SystemInPlace(t *testing.T) {
 		"system_messages: fold":     `[{"role":"system","content":"a\nb"},{"role":"user","content":"x"},{"role":"user","content":"y"}]`,
 		"system_messages: in_place": `[{"role":"system","content":"a"},{"role":"user","content":"x"},{"role":"system","content":"b"},{"role":"user","content":"y"}]`,
 	} {
-		p := start(t, setup{engines: []sim.Options{{Record: true}}, model: setting})
-		p.post("/v1/messages", `{"model":"sim","max_tokens":5,"system":"a","messages":[{"role":"user","content":"x"},{"role":"system","content":"b"},{"role":"user","content":"y"}]}`).wantStatus(200)
-		if b := string(p.engines[0].Stats().LastRequest.Body); !strings.Contains(b, `"messages":`+want) {
+		p := start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Model: setting})
+		p.Post("/v1/messages", `{"model":"sim","max_tokens":5,"system":"a","messages":[{"role":"user","content":"x"},{"role":"system","content":"b"},{"role":"user","content":"y"}]}`).WantStatus(200)
+		if b := string(p.Engines[0].Stats().LastRequest.Body); !strings.Contains(b, `"messages":`+want) {
 			t.Errorf("%q: the engine was sent %s", setting, b)
 		}
 	}

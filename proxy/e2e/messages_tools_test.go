@@ -8,6 +8,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Tools and images in Messages.
@@ -28,9 +29,9 @@ func TestMessages_ToolLoop(t *testing.T) {
 		for _, fault := range []string{"", "tool-interleaved", "tool-whole", "split+crlf+usage-every-chunk"} {
 			t.Run(o.Profile+"/"+fault, func(t *testing.T) {
 				t.Parallel()
-				p := start(t, setup{engines: []sim.Options{o}})
+				p := start(t, rig.Setup{Engines: []sim.Options{o}})
 				if fault != "" {
-					p.engines[0].SetFault(sim.Fault{Spec: fault})
+					p.Engines[0].SetFault(sim.Fault{Spec: fault})
 				}
 				wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
 					params := say("What is the weather?", `"tool_calls":2`)
@@ -77,7 +78,7 @@ func TestMessages_ToolLoop(t *testing.T) {
 							ID        string                `json:"tool_call_id"`
 						}
 					}
-					if err := json.Unmarshal(p.engines[0].Stats().LastRequest.Body, &sent); err != nil {
+					if err := json.Unmarshal(p.Engines[0].Stats().LastRequest.Body, &sent); err != nil {
 						t.Fatal(err)
 					}
 					roles := ""
@@ -98,7 +99,7 @@ func TestMessages_ToolLoop(t *testing.T) {
 
 func TestMessages_Images(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{Record: true}}, upstream: "concurrency: { text: 1, vision: 1 }"})
+	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Upstream: "concurrency: { text: 1, vision: 1 }"})
 	const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 	wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
 		params := say("", "")
@@ -107,10 +108,10 @@ func TestMessages_Images(t *testing.T) {
 		if _, err := create(p.claude(), params); err != nil {
 			t.Fatal(err)
 		}
-		if l := p.lastCall(); l.Pool != "vision" {
+		if l := p.LastCall(); l.Pool != "vision" {
 			t.Errorf("the call was counted as %s", l.Pool)
 		}
-		if b := string(p.engines[0].Stats().LastRequest.Body); !strings.Contains(b, `"url":"data:image/png;base64,`+pixel+`"`) {
+		if b := string(p.Engines[0].Stats().LastRequest.Body); !strings.Contains(b, `"url":"data:image/png;base64,`+pixel+`"`) {
 			t.Errorf("the engine was sent %s", b)
 		}
 		params.Messages[0].Content[1] = anthropic.NewImageBlockBase64("image/jpeg", "aGVsbG8gd29ybGQgaGVsbG8=")
@@ -122,16 +123,16 @@ func TestMessages_Images(t *testing.T) {
 // TestMessages_ImageLimits: what only the model's rules refuse is told in the names of Messages as well.
 func TestMessages_ImageLimits(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{model: "input_modalities: [text], supported_reasoning_efforts: [low], supported_features: [tools]"})
+	p := start(t, rig.Setup{Model: "input_modalities: [text], supported_reasoning_efforts: [low], supported_features: [tools]"})
 	image := `{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}]}`
-	r := p.post("/v1/messages", `{"model":"sim","max_tokens":5,"system":"s","messages":[{"role":"user","content":[{"type":"text","text":"a"},`+image+`]}]}`)
-	if e := r.wantError(400, "invalid_request_error", "unsupported_parameter"); e.Param == nil || *e.Param != "messages[0].content[1].content[0].source.url" || !strings.HasPrefix(e.Message, *e.Param) {
-		t.Errorf("%s", r.body)
+	r := p.Post("/v1/messages", `{"model":"sim","max_tokens":5,"system":"s","messages":[{"role":"user","content":[{"type":"text","text":"a"},`+image+`]}]}`)
+	if e := r.WantError(400, "invalid_request_error", "unsupported_parameter"); e.Param == nil || *e.Param != "messages[0].content[1].content[0].source.url" || !strings.HasPrefix(e.Message, *e.Param) {
+		t.Errorf("%s", r.Body)
 	}
-	r = p.post("/v1/messages", `{"model":"sim","max_tokens":5,"output_config":{"format":{"type":"json_schema","schema":{}}},"messages":[{"role":"user","content":"a"}]}`)
-	if e := r.wantError(400, "invalid_request_error", "unsupported_parameter"); e.Param == nil || *e.Param != "output_config.format" {
-		t.Errorf("%s", r.body)
+	r = p.Post("/v1/messages", `{"model":"sim","max_tokens":5,"output_config":{"format":{"type":"json_schema","schema":{}}},"messages":[{"role":"user","content":"a"}]}`)
+	if e := r.WantError(400, "invalid_request_error", "unsupported_parameter"); e.Param == nil || *e.Param != "output_config.format" {
+		t.Errorf("%s", r.Body)
 	}
 	// An effort that the model does not have is lowered, not refused: agents send theirs to every model.
-	p.post("/v1/messages", `{"model":"sim","max_tokens":5,"output_config":{"effort":"max"},"messages":[{"role":"user","content":"a"}]}`).wantStatus(200)
+	p.Post("/v1/messages", `{"model":"sim","max_tokens":5,"output_config":{"effort":"max"},"messages":[{"role":"user","content":"a"}]}`).WantStatus(200)
 }

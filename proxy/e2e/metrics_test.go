@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 	"penstock/proxy/observe"
 )
 
@@ -184,42 +185,42 @@ func TestLintFindsFaults(t *testing.T) {
 // TestMetricsPage drives an edge through calls of every fate, and lints what it then shows.
 func TestMetricsPage(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{
-		engines: []sim.Options{{TokenRate: 100}, {TokenRate: 100}}, upstream: "concurrency: 1, probe: { interval: 100ms }",
-		model: "queue: { depth: 1, wait: 1s }", key: "limits: { requests_per_minute: 100000, concurrency: 4 }", timeouts: "write: 300ms",
-		models: `- { id: 'odd "name" \ of ünïcode', deployments: [{ upstream: up-0, served: sim }] }`,
+	p := start(t, rig.Setup{
+		Engines: []sim.Options{{TokenRate: 100}, {TokenRate: 100}}, Upstream: "concurrency: 1, probe: { interval: 100ms }",
+		Model: "queue: { depth: 1, wait: 1s }", Key: "limits: { requests_per_minute: 100000, concurrency: 4 }", Timeouts: "write: 300ms",
+		Models: `- { id: 'odd "name" \ of ünïcode', deployments: [{ upstream: up-0, served: sim }] }`,
 	})
-	streamed := p.chat(`"stream":true,"max_tokens":20`)
-	p.post(chatPath, streamed).wantStatus(200)
-	p.post(chatPath, p.chat("")).wantStatus(200)
-	p.post(chatPath, chatBody(`odd \"name\" \\ of ünïcode`, "")).wantStatus(200)
-	p.post(chatPath, chatBody("none", "")).wantStatus(404)
-	p.engines[0].SetFault(sim.Fault{Spec: "status=503"})
+	streamed := p.Chat(`"stream":true,"max_tokens":20`)
+	p.Post(chatPath, streamed).WantStatus(200)
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, rig.ChatBody(`odd \"name\" \\ of ünïcode`, "")).WantStatus(200)
+	p.Post(chatPath, rig.ChatBody("none", "")).WantStatus(404)
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=503"})
 	for range 6 {
-		p.post(chatPath, p.chat(""))
+		p.Post(chatPath, p.Chat(""))
 	}
-	p.engines[0].SetFault()
-	waitFor(t, patience, "both engines are used again", func() bool { return p.metric("penstock_upstream_breaker_open") == 0 })
-	held := []*stream{}
+	p.Engines[0].SetFault()
+	rig.WaitFor(t, rig.Patience, "both engines are used again", func() bool { return p.Metric("penstock_upstream_breaker_open") == 0 })
+	held := []*rig.Stream{}
 	for range 2 { // both slots
-		held = append(held, p.openStream(chatPath, p.chat(endless)))
+		held = append(held, p.OpenStream(chatPath, p.Chat(endless)))
 	}
 	done := make(chan int)
-	go func() { done <- p.post(chatPath, p.chat("")).status }()
-	waitFor(t, patience, "one waits", func() bool { return p.metric("penstock_model_queue_waiting") == 1 })
-	p.post(chatPath, p.chat("")).wantStatus(429)
+	go func() { done <- p.Post(chatPath, p.Chat("")).Status }()
+	rig.WaitFor(t, rig.Patience, "one waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
+	p.Post(chatPath, p.Chat("")).WantStatus(429)
 	for _, s := range held {
-		s.next()
-		s.leave()
+		s.Next()
+		s.Leave()
 	}
 	if status := <-done; status != 200 {
 		t.Errorf("the call that waited got %d", status)
 	}
-	waitFor(t, patience, "the engines' counts were read after the clients left", func() bool {
-		return p.metric("penstock_upstream_abandoned_total", `slot="freed"`) == 2
+	rig.WaitFor(t, rig.Patience, "the engines' counts were read after the clients left", func() bool {
+		return p.Metric("penstock_upstream_abandoned_total", `slot="freed"`) == 2
 	})
-	p.rest()
-	page := p.metricsText()
+	p.Rest()
+	page := p.MetricsText()
 	for _, problem := range lint(page) {
 		t.Error(problem)
 	}
@@ -236,17 +237,17 @@ func TestMetricsPage(t *testing.T) {
 		`penstock_config_generation_calls_inflight{generation="1"}`:      0,
 		`penstock_upstream_abandoned_total{upstream="up-0",slot="held"}`: 0,
 	} {
-		if got, ok := p.metrics()[name]; !ok || got != want {
+		if got, ok := p.Metrics()[name]; !ok || got != want {
 			t.Errorf("%s is %v (%t), want %v", name, got, ok, want)
 		}
 	}
-	if n := p.metric("penstock_overhead_seconds_count"); n < 5 {
+	if n := p.Metric("penstock_overhead_seconds_count"); n < 5 {
 		t.Errorf("%v overheads", n)
 	}
-	if sum, n := p.metric("penstock_overhead_seconds_sum"), p.metric("penstock_overhead_seconds_count"); sum/n > 0.1 {
+	if sum, n := p.Metric("penstock_overhead_seconds_sum"), p.Metric("penstock_overhead_seconds_count"); sum/n > 0.1 {
 		t.Errorf("the edge says that it adds %v s a call: it counts somebody else's time as its own", sum/n)
 	}
-	if n := p.metric("penstock_itl_seconds_count"); n < 5 {
+	if n := p.Metric("penstock_itl_seconds_count"); n < 5 {
 		t.Errorf("%v gaps in streams of 20 tokens", n)
 	}
 }

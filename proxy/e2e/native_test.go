@@ -12,6 +12,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Engines that are sent Messages and Responses in their own dialect. What the client sees is no different, so most of what
@@ -21,7 +22,7 @@ const bothNative = "native: [messages, responses]"
 
 // sent is the last request that an engine was sent.
 func (p *penstock) sent(engine int) (path, body string) {
-	r := p.engines[engine].Stats().LastRequest
+	r := p.Engines[engine].Stats().LastRequest
 	return r.Target, string(r.Body)
 }
 
@@ -30,9 +31,9 @@ func TestNative_Messages(t *testing.T) {
 	for _, o := range []sim.Options{{Record: true}, {Profile: "llamacpp", CancelOnlyStreams: true, Record: true}, {Profile: "sglang", Record: true}} {
 		t.Run(o.Profile, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{engines: []sim.Options{o}, config: strings.Replace(detected, `"{{up-0}}"`, `"{{up-0}}", `+bothNative, 1)})
+			p := start(t, rig.Setup{Engines: []sim.Options{o}, Config: strings.Replace(detected, `"{{up-0}}"`, `"{{up-0}}", `+bothNative, 1)})
 			wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
-				params := say(canary, `"text":"Guten Tag, \"Welt\" 世界!","reasoning":4`)
+				params := say(rig.Canary, `"text":"Guten Tag, \"Welt\" 世界!","reasoning":4`)
 				params.Model = "claude-opus-4-5"
 				params.System = []anthropic.TextBlockParam{{Text: "x-anthropic-billing-header: 1"}, {Text: "Be brief."}}
 				m, err := create(p.claude(), params)
@@ -45,7 +46,7 @@ func TestNative_Messages(t *testing.T) {
 				if m.Usage.InputTokens+m.Usage.CacheReadInputTokens == 0 || m.Usage.OutputTokens == 0 {
 					t.Errorf("usage %+v", m.Usage)
 				}
-				if l := p.lastCall(); l.Dialect != "messages" || l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
+				if l := p.LastCall(); l.Dialect != "messages" || l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
 					t.Errorf("the log says %+v", l)
 				}
 				path, body := p.sent(0)
@@ -68,9 +69,9 @@ func TestNative_MessagesTools(t *testing.T) {
 	for _, fault := range []string{"", "tool-interleaved", "tool-whole", "split+crlf"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{engines: recording(), upstream: bothNative})
+			p := start(t, rig.Setup{Engines: recording(), Upstream: bothNative})
 			if fault != "" {
-				p.engines[0].SetFault(sim.Fault{Spec: fault})
+				p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			}
 			wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
 				params := say("Weather?", `"tool_calls":2`)
@@ -104,7 +105,7 @@ func TestNative_Responses(t *testing.T) {
 	for _, o := range []sim.Options{{Record: true}, {Profile: "llamacpp", CancelOnlyStreams: true, Record: true}} {
 		t.Run(o.Profile, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{engines: []sim.Options{o}, config: strings.Replace(detected, `"{{up-0}}"`, `"{{up-0}}", `+bothNative, 1)})
+			p := start(t, rig.Setup{Engines: []sim.Options{o}, Config: strings.Replace(detected, `"{{up-0}}"`, `"{{up-0}}", `+bothNative, 1)})
 			client := p.sdk()
 			bothWays(t, func(t *testing.T, streamed bool) {
 				params := respond(`"text":"Guten Tag, 世界!","reasoning":4`)
@@ -144,12 +145,12 @@ func TestNative_Responses(t *testing.T) {
 // TestNative_Reasoning: an engine's own Responses stream is full of it, and the client's has none in any byte.
 func TestNative_Reasoning(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{upstream: bothNative})
-	plain := `{"model":"sim","input":"` + canary + ` [[sim {\"reasoning\":12,\"tokens\":3}]]"`
+	p := start(t, rig.Setup{Upstream: bothNative})
+	plain := `{"model":"sim","input":"` + rig.Canary + ` [[sim {\"reasoning\":12,\"tokens\":3}]]"`
 	for _, stream := range []string{"", `,"stream":true`} {
-		r := p.post("/v1/responses", plain+stream+`}`).wantStatus(200)
-		if strings.Contains(r.body, "reasoning_text") || strings.Contains(r.body, "summary_text") || strings.Contains(r.body, `"type":"reasoning"`) {
-			t.Errorf("%s", r.body)
+		r := p.Post("/v1/responses", plain+stream+`}`).WantStatus(200)
+		if strings.Contains(r.Body, "reasoning_text") || strings.Contains(r.Body, "summary_text") || strings.Contains(r.Body, `"type":"reasoning"`) {
+			t.Errorf("%s", r.Body)
 		}
 	}
 }
@@ -157,17 +158,17 @@ func TestNative_Reasoning(t *testing.T) {
 // Our own refusals come first, and the engine sees nothing of them; its own are told like any engine's.
 func TestNative_Refusals(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{upstream: bothNative})
+	p := start(t, rig.Setup{Upstream: bothNative})
 	for _, more := range []string{`"store":true`, `"previous_response_id":"resp_1"`, `"tools":[{"type":"custom","name":"x"}]`, `"kv_transfer_params":{}`} {
-		p.post("/v1/responses", `{"model":"sim","input":"x",`+more+`}`).wantError(400, "invalid_request_error", "unsupported_parameter")
+		p.Post("/v1/responses", `{"model":"sim","input":"x",`+more+`}`).WantError(400, "invalid_request_error", "unsupported_parameter")
 	}
-	p.post("/v1/messages", `{"model":"sim","messages":[{"role":"user","content":"x"}]}`).wantStatus(400)
-	p.post("/v1/messages", `{"model":"sim","max_tokens":5,"messages":[{"role":"tool","content":"x"}]}`).wantStatus(400)
-	if n := p.engines[0].Stats().Requests; n != 0 {
+	p.Post("/v1/messages", `{"model":"sim","messages":[{"role":"user","content":"x"}]}`).WantStatus(400)
+	p.Post("/v1/messages", `{"model":"sim","max_tokens":5,"messages":[{"role":"tool","content":"x"}]}`).WantStatus(400)
+	if n := p.Engines[0].Stats().Requests; n != 0 {
 		t.Errorf("the engine got %d requests", n)
 	}
-	message := `{"model":"sim","max_tokens":9,"messages":[{"role":"user","content":"` + canary + `"}]}`
-	input := `{"model":"sim","input":"` + canary + `"}`
+	message := `{"model":"sim","max_tokens":9,"messages":[{"role":"user","content":"` + rig.Canary + `"}]}`
+	input := `{"model":"sim","input":"` + rig.Canary + `"}`
 	for _, c := range []struct {
 		fault               string
 		messages, responses int
@@ -182,17 +183,17 @@ func TestNative_Refusals(t *testing.T) {
 		{"redirect", 529, 502},
 	} {
 		for _, stream := range []string{"", `"stream":true,`} {
-			p := start(t, setup{upstream: bothNative}) // whose breaker has seen nothing
-			p.engines[0].SetFault(sim.Fault{Spec: c.fault})
-			m := p.post("/v1/messages", "{"+stream+message[1:])
-			if m.status != c.messages || !strings.HasPrefix(m.body, `{"type":"error","error":{`) || c.messages == 529 && m.header.Get("Retry-After") == "" {
-				t.Errorf("%s: %d %s", c.fault, m.status, m.body)
+			p := start(t, rig.Setup{Upstream: bothNative}) // whose breaker has seen nothing
+			p.Engines[0].SetFault(sim.Fault{Spec: c.fault})
+			m := p.Post("/v1/messages", "{"+stream+message[1:])
+			if m.Status != c.messages || !strings.HasPrefix(m.Body, `{"type":"error","error":{`) || c.messages == 529 && m.Header.Get("Retry-After") == "" {
+				t.Errorf("%s: %d %s", c.fault, m.Status, m.Body)
 			}
-			r := p.post("/v1/responses", "{"+stream+input[1:])
-			if r.status != c.responses || !strings.HasPrefix(r.body, `{"error":{`) {
-				t.Errorf("%s: %d %s", c.fault, r.status, r.body)
+			r := p.Post("/v1/responses", "{"+stream+input[1:])
+			if r.Status != c.responses || !strings.HasPrefix(r.Body, `{"error":{`) {
+				t.Errorf("%s: %d %s", c.fault, r.Status, r.Body)
 			}
-			wantNoLeak(t, m.body+r.body)
+			rig.WantNoLeak(t, "the answer", m.Body+r.Body, "127.0.0.1:")
 		}
 	}
 }
@@ -206,19 +207,19 @@ func TestNative_BrokenStreams(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{upstream: bothNative, timeouts: "idle: 300ms"})
-			p.engines[0].SetFault(sim.Fault{Spec: fault})
-			m := p.post("/v1/messages", `{"model":"sim","max_tokens":50,"stream":true,"messages":[{"role":"user","content":"`+canary+` [[sim {\"delay_ms\":5}]]"}]}`).wantStatus(200)
-			events := m.events()
-			if last := events[len(events)-1]; m.err != nil || last.name != "error" || strings.Contains(m.body, "message_stop") {
-				t.Errorf("%v: %s", m.err, m.body)
+			p := start(t, rig.Setup{Upstream: bothNative, Timeouts: "idle: 300ms"})
+			p.Engines[0].SetFault(sim.Fault{Spec: fault})
+			m := p.Post("/v1/messages", `{"model":"sim","max_tokens":50,"stream":true,"messages":[{"role":"user","content":"`+rig.Canary+` [[sim {\"delay_ms\":5}]]"}]}`).WantStatus(200)
+			events := m.Events()
+			if last := events[len(events)-1]; m.Err != nil || last.Name != "error" || strings.Contains(m.Body, "message_stop") {
+				t.Errorf("%v: %s", m.Err, m.Body)
 			}
-			r := p.post("/v1/responses", `{"model":"sim","stream":true,"input":"`+canary+` [[sim {\"delay_ms\":5}]]"}`).wantStatus(200)
-			events = r.events()
-			if n := len(events); r.err != nil || n < 4 || events[n-3].name != "error" || events[n-2].name != "response.failed" || events[n-1].data != "[DONE]" {
-				t.Errorf("%v: %s", r.err, r.body)
+			r := p.Post("/v1/responses", `{"model":"sim","stream":true,"input":"`+rig.Canary+` [[sim {\"delay_ms\":5}]]"}`).WantStatus(200)
+			events = r.Events()
+			if n := len(events); r.Err != nil || n < 4 || events[n-3].Name != "error" || events[n-2].Name != "response.failed" || events[n-1].Data != "[DONE]" {
+				t.Errorf("%v: %s", r.Err, r.Body)
 			}
-			wantNoLeak(t, m.body+r.body)
+			rig.WantNoLeak(t, "the answer", m.Body+r.Body, "127.0.0.1:")
 		})
 	}
 }
@@ -227,7 +228,7 @@ func TestNative_BrokenStreams(t *testing.T) {
 // way.
 func TestNative_Mixed(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{Record: true}, {Record: true}}, config: `
+	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: `
 timeouts: { linger: 0s }
 retry: { budget: 100% }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -237,10 +238,10 @@ upstreams:
 models: [{ id: sim, policy: round_robin, deployments: [{ upstream: up-0 }, { upstream: up-1 }] }]
 `})
 	client := p.sdk()
-	for bad := range p.engines {
-		p.engines[bad].SetFault(sim.Fault{Spec: "status=503"})
+	for bad := range p.Engines {
+		p.Engines[bad].SetFault(sim.Fault{Spec: "status=503"})
 		for range 2 { // so that the bad one is asked first once
-			m, err := p.claude().Messages.New(context.Background(), say(canary, `"text":"There."`))
+			m, err := p.claude().Messages.New(context.Background(), say(rig.Canary, `"text":"There."`))
 			if err != nil || messageText(m) != "There." {
 				t.Errorf("%v", err)
 			}
@@ -250,7 +251,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: up-0 }, { ups
 				}
 			})
 		}
-		p.engines[bad].SetFault()
+		p.Engines[bad].SetFault()
 	}
 	if path, body := p.sent(0); path != "/v1/responses" || !strings.Contains(body, `"input":`) {
 		t.Errorf("the first was sent %s %s", path, body)
@@ -267,7 +268,7 @@ func TestNative_Cancel(t *testing.T) {
 		for _, stream := range []string{"true", "false"} {
 			t.Run(path[4:]+"/"+stream, func(t *testing.T) {
 				t.Parallel()
-				p := start(t, setup{engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true}}, config: strings.Replace(detected, `"{{up-0}}"`, `"{{up-0}}", `+bothNative, 1)})
+				p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true}}, Config: strings.Replace(detected, `"{{up-0}}"`, `"{{up-0}}", `+bothNative, 1)})
 				body := `{"model":"sim","stream":` + stream + `,"max_tokens":2000,"messages":[{"role":"user","content":"a [[sim {\"tokens\":1000,\"delay_ms\":50}]]"}]}`
 				if path == "/v1/responses" {
 					body = `{"model":"sim","stream":` + stream + `,"input":"a [[sim {\"tokens\":1000,\"delay_ms\":50}]]"}`
@@ -275,17 +276,17 @@ func TestNative_Cancel(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
 				go func() {
-					if res, err := p.try(ctx, "POST", path, body); err == nil {
+					if res, err := p.Try(ctx, "POST", path, body); err == nil {
 						defer res.Body.Close()
 						<-ctx.Done()
 					}
 				}()
-				waitFor(t, patience, "the engine works", func() bool { return p.engines[0].Stats().Running == 1 })
+				rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
 				time.Sleep(50 * time.Millisecond)
 				cancel()
-				waitFor(t, patience, "the engine is free", func() bool { return p.engines[0].Stats().Running == 0 })
-				p.rest()
-				if l := p.lastCall(); l.Outcome != "client_gone" {
+				rig.WaitFor(t, rig.Patience, "the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
+				p.Rest()
+				if l := p.LastCall(); l.Outcome != "client_gone" {
 					t.Errorf("the log says %+v", l)
 				}
 			})
@@ -296,13 +297,13 @@ func TestNative_Cancel(t *testing.T) {
 // TestNative_Waiting: a client that waits hears of it before the engine's first event.
 func TestNative_Waiting(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{Latency: 2 * time.Second}}, upstream: bothNative, stream: "commit_after: 50ms, keepalive: 50ms"})
-	m := p.post("/v1/messages", `{"model":"sim","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"a"}]}`).wantStatus(200)
-	if e := m.events(); e[0].name != "ping" || e[len(e)-1].name != "message_stop" {
-		t.Errorf("%s", m.body)
+	p := start(t, rig.Setup{Engines: []sim.Options{{Latency: 2 * time.Second}}, Upstream: bothNative, Stream: "commit_after: 50ms, keepalive: 50ms"})
+	m := p.Post("/v1/messages", `{"model":"sim","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"a"}]}`).WantStatus(200)
+	if e := m.Events(); e[0].Name != "ping" || e[len(e)-1].Name != "message_stop" {
+		t.Errorf("%s", m.Body)
 	}
-	r := p.post("/v1/responses", `{"model":"sim","stream":true,"input":"a"}`).wantStatus(200)
-	if !strings.HasPrefix(r.body, ": ") || !strings.Contains(r.body, "response.completed") {
-		t.Errorf("%s", r.body)
+	r := p.Post("/v1/responses", `{"model":"sim","stream":true,"input":"a"}`).WantStatus(200)
+	if !strings.HasPrefix(r.Body, ": ") || !strings.Contains(r.Body, "response.completed") {
+		t.Errorf("%s", r.Body)
 	}
 }

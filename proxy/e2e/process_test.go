@@ -1,12 +1,8 @@
 package e2e
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -14,146 +10,16 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"penstock/bench/sim"
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
 )
 
 // The real binary: what a person at a terminal and a supervisor see.
-
-// binaryOnce builds the program once for all tests of the process.
-var binaryOnce = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "penstock-e2e-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "penstock")
-	cmd := exec.Command("go", "build", "-o", path, "penstock")
-	cmd.Stderr = os.Stderr
-	return path, cmd.Run()
-})
-
-var binaryBuilt bool
-
-var binaryMu sync.Mutex
-
-// binary returns the path of the program.
-func binary(t testing.TB) string {
-	t.Helper()
-	path, err := binaryOnce()
-	if err != nil {
-		t.Fatalf("build the program: %v", err)
-	}
-	binaryMu.Lock()
-	binaryBuilt = true
-	binaryMu.Unlock()
-	return path
-}
-
-// removeBinary ends what binary began.
-func removeBinary() {
-	if !binaryBuilt {
-		return
-	}
-	if path, err := binaryOnce(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-}
-
-// runProgram runs the program to its end.
-func runProgram(t *testing.T, stdin string, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	path := binary(t) // building it is not the program's time
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Env = cleanEnv()
-	var out, errs bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
-}
-
-// cleanEnv is the environment without what would configure the program.
-func cleanEnv() []string {
-	var env []string
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "PENSTOCK_") {
-			env = append(env, v)
-		}
-	}
-	return env
-}
-
-// process is the program while it serves.
-type process struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	out  *logBuffer
-	errs *logBuffer
-	done chan struct{} // closed when it has ended
-	err  error
-}
-
-// startProgram starts the program; it is killed when the test ends, if it still runs then.
-func startProgram(t *testing.T, args ...string) *process {
-	t.Helper()
-	p := &process{t: t, cmd: exec.Command(binary(t), args...), out: new(logBuffer), errs: new(logBuffer), done: make(chan struct{})}
-	p.cmd.Env = cleanEnv()
-	p.cmd.Stdout, p.cmd.Stderr = p.out, p.errs
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(p.done)
-		p.err = p.cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.done
-	})
-	return p
-}
-
-// says waits until standard output matches, and returns the submatches.
-func (p *process) says(pattern string) []string {
-	p.t.Helper()
-	re := regexp.MustCompile(pattern)
-	var m []string
-	waitFor(p.t, 20*time.Second, "the program says "+pattern, func() bool {
-		select {
-		case <-p.done:
-			p.t.Fatalf("the program has ended: %v\n%s%s", p.err, p.out, p.errs)
-		default:
-		}
-		m = re.FindStringSubmatch(p.out.String())
-		return m != nil
-	})
-	return m
-}
-
-// exits waits for the end and checks the code.
-func (p *process) exits(limit time.Duration, code int) {
-	p.t.Helper()
-	select {
-	case <-p.done:
-	case <-time.After(limit):
-		p.t.Fatalf("still running after %v", limit)
-	}
-	if got := p.cmd.ProcessState.ExitCode(); got != code {
-		p.t.Errorf("exit code %d, want %d\n%s", got, code, p.errs)
-	}
-}
-
-func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
 // writeConfig writes a configuration for one engine and returns its path and the key.
 func writeConfig(t *testing.T, engine *sim.Engine, timeouts string) (path, key string) {
@@ -184,14 +50,14 @@ func TestStartWithoutConfig(t *testing.T) {
 	if ln, err := net.Listen("tcp", "127.0.0.1:4000"); err == nil { // when this fails, the port is taken all the more
 		t.Cleanup(func() { ln.Close() })
 	}
-	p := startProgram(t)
-	base := p.says(`Base URL\s+(http://127\.0\.0\.1:(\d+))/v1`)
+	p := rig.StartProcess(t)
+	base := p.Says(`Base URL\s+(http://127\.0\.0\.1:(\d+))/v1`)
 	if base[2] == "4000" {
 		t.Error("it says it serves on a port that is taken")
 	}
-	key := p.says(`API key\s+(\S+)`)[1]
-	admin := p.says(`Status\s+(\S+)`)[1]
-	line := p.says(`(?s)(curl -N .*?\\\n.*?)\n\n`)[1]
+	key := p.Says(`API key\s+(\S+)`)[1]
+	admin := p.Says(`Status\s+(\S+)`)[1]
+	line := p.Says(`(?s)(curl -N .*?\\\n.*?)\n\n`)[1]
 	if !strings.Contains(line, key) || !strings.Contains(line, base[1]) {
 		t.Errorf("the line lacks the key or the address: %s", line)
 	}
@@ -202,7 +68,7 @@ func TestStartWithoutConfig(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the printed line fails: %v\n%s", err, line)
 		}
-		if text, done := chatText(t, parseEvents(string(out))); text == "" || !done {
+		if text, done := rig.StreamText(t, rig.ChatStream, rig.ParseEvents(string(out))); text == "" || !done {
 			t.Errorf("the printed line gives %q", out)
 		}
 	} else {
@@ -218,17 +84,17 @@ func TestStartWithoutConfig(t *testing.T) {
 			t.Errorf("%s: status %d", url, res.StatusCode)
 		}
 	}
-	p.signal(syscall.SIGTERM)
-	p.exits(20*time.Second, 0)
+	p.Signal(syscall.SIGTERM)
+	p.Exits(20*time.Second, 0)
 }
 
 // TestServe: with a configuration, streams that run at SIGTERM are finished, new ones go on meanwhile, and the exit is clean.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	engine := startEngine(t, sim.Options{})
+	engine := rig.StartEngine(t, sim.Options{})
 	path, key := writeConfig(t, engine, "linger: 500ms, drain: 20s")
-	p := startProgram(t, "serve", "--config", path)
-	m := p.says(`serving (http://\S+)/v1 \(admin: (http://[^)]+)\)`)
+	p := rig.StartProcess(t, "serve", "--config", path)
+	m := p.Says(`serving (http://\S+)/v1 \(admin: (http://[^)]+)\)`)
 	base, admin := m[1], m[2]
 	get := func(url string) int {
 		res, err := http.Get(url)
@@ -242,9 +108,9 @@ func TestServe(t *testing.T) {
 		t.Errorf("ready: %d", got)
 	}
 	s := openProcessStream(t, base, key, `"tokens":30,"delay_ms":50`)
-	s.next()
-	p.signal(syscall.SIGTERM)
-	waitFor(t, 5*time.Second, "readiness turns", func() bool { return get(admin+"/-/ready") == 503 })
+	s.Next()
+	p.Signal(syscall.SIGTERM)
+	rig.WaitFor(t, 5*time.Second, "readiness turns", func() bool { return get(admin+"/-/ready") == 503 })
 	// While it lingers it accepts, and asks to be left.
 	res, err := http.Get(base + "/health")
 	if err != nil {
@@ -255,69 +121,53 @@ func TestServe(t *testing.T) {
 			t.Errorf("while lingering: status %d, close %v", res.StatusCode, res.Close)
 		}
 	}
-	var events []event
+	var events []rig.Event
 	for {
-		e, ok := s.next()
+		e, ok := s.Next()
 		if !ok {
 			break
 		}
 		events = append(events, e)
 	}
-	if _, done := chatText(t, events); !done {
+	if _, done := rig.StreamText(t, rig.ChatStream, events); !done {
 		t.Error("the stream was cut by the shutdown")
 	}
-	p.exits(20*time.Second, 0)
-	if log := p.errs.String(); strings.Contains(log, canary) || strings.Contains(log, key) || !strings.Contains(log, `"draining"`) {
+	p.Exits(20*time.Second, 0)
+	if log := p.Err.String(); strings.Contains(log, rig.Canary) || strings.Contains(log, key) || !strings.Contains(log, `"draining"`) {
 		t.Errorf("the log:\n%s", log)
 	}
 }
 
 // openProcessStream opens a stream at a program.
-func openProcessStream(t *testing.T, base, key, control string) *stream {
+func openProcessStream(t *testing.T, base, key, control string) *rig.Stream {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, "POST", base+chatPath, strings.NewReader(chatBody("sim", `"stream":true,"sim":{`+control+`}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := newClient(t).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.StatusCode != 200 {
-		b, _ := io.ReadAll(res.Body)
-		t.Fatalf("status %d: %s", res.StatusCode, b)
-	}
-	return &stream{t: t, res: res, lines: bufio.NewReader(res.Body), cancel: cancel}
+	return rig.Connect(t, base, key).OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{`+control+`}`))
 }
 
 // TestDrainLimit: what still runs when the drain time is over is told so in the stream, and the exit is clean.
 func TestDrainLimit(t *testing.T) {
 	t.Parallel()
-	engine := startEngine(t, sim.Options{})
+	engine := rig.StartEngine(t, sim.Options{})
 	path, key := writeConfig(t, engine, "linger: 0s, drain: 300ms")
-	p := startProgram(t, "serve", "--config", path)
-	s := openProcessStream(t, p.says(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
-	s.next()
-	p.signal(syscall.SIGTERM)
-	var last event
+	p := rig.StartProcess(t, "serve", "--config", path)
+	s := openProcessStream(t, p.Says(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
+	s.Next()
+	p.Signal(syscall.SIGTERM)
+	var last rig.Event
 	for {
-		e, ok := s.next()
+		e, ok := s.Next()
 		if !ok {
 			break
 		}
 		last = e
 	}
-	if !strings.Contains(last.data, `"error"`) {
-		t.Errorf("the stream ends without a word: %q", last.data)
+	if !strings.Contains(last.Data, `"error"`) {
+		t.Errorf("the stream ends without a word: %q", last.Data)
 	}
-	p.exits(20*time.Second, 0)
-	waitFor(t, 5*time.Second, "the engine is free", func() bool { return engine.Stats().Running == 0 })
-	if !strings.Contains(p.errs.String(), `"drained"`) {
-		t.Errorf("the log:\n%s", p.errs)
+	p.Exits(20*time.Second, 0)
+	rig.WaitFor(t, 5*time.Second, "the engine is free", func() bool { return engine.Stats().Running == 0 })
+	if !strings.Contains(p.Err.String(), `"drained"`) {
+		t.Errorf("the log:\n%s", p.Err)
 	}
 }
 
@@ -327,27 +177,27 @@ func TestSecondSignal(t *testing.T) {
 	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			engine := startEngine(t, sim.Options{})
+			engine := rig.StartEngine(t, sim.Options{})
 			path, key := writeConfig(t, engine, "linger: 60s, drain: 60s")
-			p := startProgram(t, "serve", "-c", path)
-			s := openProcessStream(t, p.says(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
-			s.next()
-			p.signal(syscall.SIGTERM)
-			waitFor(t, 5*time.Second, "it drains", func() bool { return strings.Contains(p.errs.String(), "draining") })
-			p.signal(sig)
-			var last event
+			p := rig.StartProcess(t, "serve", "-c", path)
+			s := openProcessStream(t, p.Says(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
+			s.Next()
+			p.Signal(syscall.SIGTERM)
+			rig.WaitFor(t, 5*time.Second, "it drains", func() bool { return strings.Contains(p.Err.String(), "draining") })
+			p.Signal(sig)
+			var last rig.Event
 			for {
-				e, ok := s.next()
+				e, ok := s.Next()
 				if !ok {
 					break
 				}
 				last = e
 			}
-			if !strings.Contains(last.data, `"error"`) {
-				t.Errorf("the stream ends without a word: %q", last.data)
+			if !strings.Contains(last.Data, `"error"`) {
+				t.Errorf("the stream ends without a word: %q", last.Data)
 			}
-			p.exits(10*time.Second, code)
-			if log := p.errs.String(); !strings.Contains(log, `"msg":"call"`) || !strings.Contains(log, `"drained"`) {
+			p.Exits(10*time.Second, code)
+			if log := p.Err.String(); !strings.Contains(log, `"msg":"call"`) || !strings.Contains(log, `"drained"`) {
 				t.Errorf("the log:\n%s", log)
 			}
 		})
@@ -360,11 +210,11 @@ func TestFault65_InvalidFileAtStart(t *testing.T) {
 	if err := os.WriteFile(path, []byte("listen: 127.0.0.1:0\nmodles: []\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, errs, code := runProgram(t, "", "serve", "--config", path)
+	_, errs, code := rig.RunProgram(t, "", "serve", "--config", path)
 	if code != 1 || !strings.Contains(errs, "bad.yaml:2") || !strings.Contains(errs, "modles") {
 		t.Errorf("exit code %d:\n%s", code, errs)
 	}
-	if _, errs, code = runProgram(t, "", "serve", "--config", path+".not"); code != 1 || !strings.Contains(errs, "bad.yaml.not") {
+	if _, errs, code = rig.RunProgram(t, "", "serve", "--config", path+".not"); code != 1 || !strings.Contains(errs, "bad.yaml.not") {
 		t.Errorf("a file that is not there: exit code %d:\n%s", code, errs)
 	}
 }
@@ -390,7 +240,7 @@ models:
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, errs, code := runProgram(t, "", "check", path)
+	out, errs, code := rig.RunProgram(t, "", "check", path)
 	all := out + errs
 	for _, want := range []string{"five.yaml:2:", "five.yaml:5:", "five.yaml:7:", "five.yaml:10:", "five.yaml:11:"} {
 		if !strings.Contains(all, want) {
@@ -403,14 +253,14 @@ models:
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	good, _ := writeConfig(t, startEngine(t, sim.Options{}), "")
-	if out, errs, code := runProgram(t, "", "check", good); code != 0 || !strings.Contains(out, "ok") {
+	good, _ := writeConfig(t, rig.StartEngine(t, sim.Options{}), "")
+	if out, errs, code := rig.RunProgram(t, "", "check", good); code != 0 || !strings.Contains(out, "ok") {
 		t.Errorf("a good file: exit code %d\n%s%s", code, out, errs)
 	}
-	if _, _, code := runProgram(t, "", "check", good, path); code != 1 {
+	if _, _, code := rig.RunProgram(t, "", "check", good, path); code != 1 {
 		t.Errorf("one good, one bad: exit code %d", code)
 	}
-	if _, _, code := runProgram(t, "", "check"); code == 0 {
+	if _, _, code := rig.RunProgram(t, "", "check"); code == 0 {
 		t.Error("check of nothing is fine")
 	}
 }
@@ -418,7 +268,7 @@ models:
 // TestKey: what `key new` prints can be put into a configuration, and `key hash` agrees.
 func TestKey(t *testing.T) {
 	t.Parallel()
-	out, errs, code := runProgram(t, "", "key", "new", "--name", "team-a", "--models", "sim", "--expires", "2099-01-01T00:00:00Z")
+	out, errs, code := rig.RunProgram(t, "", "key", "new", "--name", "team-a", "--models", "sim", "--expires", "2099-01-01T00:00:00Z")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
@@ -430,38 +280,38 @@ func TestKey(t *testing.T) {
 	if !ok || !strings.Contains(entry, auth.Hash(key)) {
 		t.Fatalf("printed:\n%s", out)
 	}
-	p := start(t, setup{config: "timeouts: { linger: 0s }\nkeys:\n  - id: team-a" + entry + `
+	p := start(t, rig.Setup{Config: "timeouts: { linger: 0s }\nkeys:\n  - id: team-a" + entry + `
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployments: [{ upstream: up-0, served: sim }] }]
 `})
-	p.post(chatPath, p.chat(""), "Authorization: Bearer "+key).wantStatus(200)
-	p.post(chatPath, chatBody("other", ""), "Authorization: Bearer "+key).wantStatus(403)
-	out, _, code = runProgram(t, key+"\n", "key", "hash")
+	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+key).WantStatus(200)
+	p.Post(chatPath, rig.ChatBody("other", ""), "Authorization: Bearer "+key).WantStatus(403)
+	out, _, code = rig.RunProgram(t, key+"\n", "key", "hash")
 	if strings.TrimSpace(out) != auth.Hash(key) || code != 0 {
 		t.Errorf("key hash: %q, exit code %d", out, code)
 	}
 	for _, bad := range []string{"", "\n", "two words\n", "ключ-ключ-ключ-ключ-ключ\n", key[:len(key)-1] + "\n", strings.Replace(key, key[10:11], "_", 1) + "\n"} {
-		if out, errs, code = runProgram(t, bad, "key", "hash"); code != 1 || out != "" || errs == "" {
+		if out, errs, code = rig.RunProgram(t, bad, "key", "hash"); code != 1 || out != "" || errs == "" {
 			t.Errorf("key hash of %q: exit code %d, %q, %q", bad, code, out, errs)
 		}
 	}
 	for plain, weak := range map[string]bool{"a": true, "sk-1234567890": true, strings.Repeat("ab", 20): true, key: false, "6c0a4f0e-9d0b-4a8b-8a11-0f6b4f1f7c52": false} {
-		out, errs, code = runProgram(t, plain+"\n", "key", "hash")
+		out, errs, code = rig.RunProgram(t, plain+"\n", "key", "hash")
 		if strings.TrimSpace(out) != auth.Hash(plain) || code != 0 || strings.Contains(errs, "can be guessed") != weak || strings.Contains(errs, plain) && len(plain) > 1 {
 			t.Errorf("key hash of %q: exit code %d, %q, %q", plain, code, out, errs)
 		}
 	}
-	if again, _, _ := runProgram(t, "", "key", "new"); strings.HasPrefix(again, key) {
+	if again, _, _ := rig.RunProgram(t, "", "key", "new"); strings.HasPrefix(again, key) {
 		t.Error("the same key twice")
 	}
 }
 
 func TestVersionAndHelp(t *testing.T) {
 	t.Parallel()
-	if out, _, code := runProgram(t, "", "version"); code != 0 || !strings.HasPrefix(out, "penstock ") || !strings.Contains(out, "go1.") {
+	if out, _, code := rig.RunProgram(t, "", "version"); code != 0 || !strings.HasPrefix(out, "penstock ") || !strings.Contains(out, "go1.") {
 		t.Errorf("version: %q, exit code %d", out, code)
 	}
-	out, _, code := runProgram(t, "", "--help")
+	out, _, code := rig.RunProgram(t, "", "--help")
 	if code != 0 {
 		t.Errorf("--help: exit code %d", code)
 	}
@@ -471,7 +321,7 @@ func TestVersionAndHelp(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"nonsense"}, {"serve", "--nonsense"}, {"--nonsense"}, {"serve", "extra"}} {
-		if _, errs, code := runProgram(t, "", args...); code == 0 || errs == "" {
+		if _, errs, code := rig.RunProgram(t, "", args...); code == 0 || errs == "" {
 			t.Errorf("%v: exit code %d, %q", args, code, errs)
 		}
 	}

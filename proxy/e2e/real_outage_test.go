@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // realSent is one request of a realLoad.
@@ -44,14 +46,14 @@ func (p *penstock) startLoad(n int) *realLoad {
 			}
 		})
 	}
-	p.t.Cleanup(func() { l.stop() })
+	p.T.Cleanup(func() { l.stop() })
 	return l
 }
 
 func (l *realLoad) send(streamed bool) (s realSent) {
 	s.begun = time.Now()
 	defer func() { s.ended = time.Now() }()
-	res, err := l.p.try(context.Background(), "POST", chatPath, chatBody("talk", fmt.Sprintf(`"max_tokens":40,"ignore_eos":true,"stream":%t`, streamed)))
+	res, err := l.p.Try(context.Background(), "POST", chatPath, rig.ChatBody("talk", fmt.Sprintf(`"max_tokens":40,"ignore_eos":true,"stream":%t`, streamed)))
 	if err != nil {
 		s.failure = err.Error()
 		return s
@@ -86,8 +88,8 @@ func (l *realLoad) since(begun time.Time) []realSent {
 
 // waitServed waits until an upstream has answered a request that was begun after a time, and returns how long after.
 func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.Time) time.Duration {
-	l.p.t.Helper()
-	waitFor(l.p.t, limit, upstream+" serves", func() bool {
+	l.p.T.Helper()
+	rig.WaitFor(l.p.T, limit, upstream+" serves", func() bool {
 		time.Sleep(5 * time.Millisecond)
 		return slices.ContainsFunc(l.since(after), func(s realSent) bool { return s.upstream == upstream && s.failure == "" })
 	})
@@ -134,7 +136,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 		t.Helper()
 		failed := time.Now()
 		fail()
-		waitFor(t, 20*time.Second, "the engine is marked down", func() bool { return p.realUp() == 1 })
+		rig.WaitFor(t, 20*time.Second, "the engine is marked down", func() bool { return p.realUp() == 1 })
 		down := time.Now()
 		time.Sleep(2 * time.Second)
 		lost := 0
@@ -158,7 +160,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 		if lost > 2*slots {
 			t.Errorf("%s: %d requests were lost", what, lost)
 		}
-		waitFor(t, 20*time.Second, "both are up", func() bool { return p.realUp() == 2 })
+		rig.WaitFor(t, 20*time.Second, "both are up", func() bool { return p.realUp() == 2 })
 		calm(time.Now())
 	}
 	for _, up := range []string{"a", "b"} {

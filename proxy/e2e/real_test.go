@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
 )
 
 // The real binary in front of real engines. PENSTOCK_ENGINES names a script that runs them in the foreground on loopback:
@@ -68,7 +68,7 @@ type realEngine struct {
 	cmd  *exec.Cmd
 	url  string
 	port int
-	out  *logBuffer
+	out  *rig.Buffer
 	done chan struct{} // closed when it has ended
 }
 
@@ -81,7 +81,7 @@ func tryRealEngine(t *testing.T, port int, what string, args ...string) (*realEn
 		line, args = append(line, args[0]), args[1:]
 	}
 	line = append(append(line, strconv.Itoa(port)), args...)
-	e := &realEngine{t: t, cmd: exec.Command("bash", line...), port: port, out: new(logBuffer), done: make(chan struct{})}
+	e := &realEngine{t: t, cmd: exec.Command("bash", line...), port: port, out: new(rig.Buffer), done: make(chan struct{})}
 	e.url = "http://127.0.0.1:" + strconv.Itoa(port)
 	e.cmd.Stdout, e.cmd.Stderr = e.out, e.out
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the script and what it runs are killed together
@@ -93,7 +93,7 @@ func tryRealEngine(t *testing.T, port int, what string, args ...string) (*realEn
 		_ = e.cmd.Wait()
 	}()
 	t.Cleanup(e.kill)
-	client := newClient(t)
+	client := rig.NewClient(t)
 	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		select {
 		case <-e.done:
@@ -160,7 +160,7 @@ func (e *realEngine) processing() int {
 // waitProcessing waits until n slots work.
 func (e *realEngine) waitProcessing(limit time.Duration, n int) time.Duration {
 	e.t.Helper()
-	return waitFor(e.t, limit, fmt.Sprintf("%d slots of llama.cpp are processing", n), func() bool {
+	return rig.WaitFor(e.t, limit, fmt.Sprintf("%d slots of llama.cpp are processing", n), func() bool {
 		if e.processing() == n {
 			return true
 		}
@@ -173,39 +173,16 @@ func (e *realEngine) waitProcessing(limit time.Duration, n int) time.Duration {
 // works; log is what the program writes to standard error.
 func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	t.Helper()
-	key, hash, err := auth.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "penstock.yaml")
-	config := fmt.Sprintf(`
-listen: 127.0.0.1:%d
-admin: { listen: "127.0.0.1:%d" }
-timeouts: { linger: 0s, drain: 5s }
-keys: [{ id: tester, hash: %q }]
-%s
-`, realPort(t), realPort(t), hash, lines)
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	program := startProgram(t, "serve", "--config", path)
-	m := program.says(`serving (http://(\S+))/v1 \(admin: (http://[^)]+)\)`)
-	p := &penstock{t: t, url: m[1], addr: m[2], admin: m[3], key: key, log: program.errs, client: newClient(t)}
-	waitFor(t, patience, "all upstreams up", func() bool { return p.realUp() == upstreams })
-	t.Cleanup(func() {
-		p.client.CloseIdleConnections()
-		p.checkRest()
-		program.signal(syscall.SIGTERM)
-		program.exits(20*time.Second, 0)
-		p.checkLog()
-	})
+	program := rig.Launch(t, rig.Setup{Cold: true, Config: "timeouts: { linger: 0s, drain: 5s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\n" + lines + "\n"})
+	p := &penstock{&rig.Local{Edge: program.Edge}}
+	rig.WaitFor(t, rig.Patience, "all upstreams up", func() bool { return p.realUp() == upstreams })
 	return p
 }
 
 // realUp is how many upstreams are up; it is asked in a loop, so it takes its time.
 func (p *penstock) realUp() int {
 	time.Sleep(5 * time.Millisecond)
-	return int(p.metric("penstock_upstream_up"))
+	return int(p.Metric("penstock_upstream_up"))
 }
 
 // startRealChat runs llama.cpp with a model and the program in front of it, which calls the model "talk". The two lines are
@@ -245,17 +222,17 @@ func (c *realChunk) wantUsage(t *testing.T) {
 func TestRealChat(t *testing.T) {
 	p, _ := startRealChat(t, "markov")
 	t.Run("json", func(t *testing.T) {
-		r := p.post(chatPath, chatBody("talk", "")).wantStatus(200)
+		r := p.Post(chatPath, rig.ChatBody("talk", "")).WantStatus(200)
 		var c realChunk
-		if err := json.Unmarshal([]byte(r.body), &c); err != nil {
-			t.Fatalf("%v: %s", err, r.body)
+		if err := json.Unmarshal([]byte(r.Body), &c); err != nil {
+			t.Fatalf("%v: %s", err, r.Body)
 		}
 		if c.Object != "chat.completion" || c.Model != "talk" || len(c.Choices) != 1 || c.Choices[0].Message.Content == "" ||
 			c.Choices[0].FinishReason == nil || *c.Choices[0].FinishReason != "stop" {
-			t.Errorf("the answer is %s", r.body)
+			t.Errorf("the answer is %s", r.Body)
 		}
 		c.wantUsage(t)
-		if l := p.realCall(t, r.header); l.Outcome != "ok" || l.Upstream != "llama" || l.TokensEstimated ||
+		if l := p.realCall(t, r.Header); l.Outcome != "ok" || l.Upstream != "llama" || l.TokensEstimated ||
 			c.Usage != nil && (l.PromptTokens != c.Usage.PromptTokens || l.CompletionTokens != c.Usage.CompletionTokens) {
 			t.Errorf("the log says %+v", l)
 		}
@@ -266,20 +243,20 @@ func TestRealChat(t *testing.T) {
 			if asked {
 				more += `,"stream_options":{"include_usage":true}`
 			}
-			r := p.post(chatPath, chatBody("talk", more)).wantStatus(200)
-			events := r.events()
-			text, done := chatText(t, events)
-			if text == "" || !done || events[len(events)-1].data != "[DONE]" {
+			r := p.Post(chatPath, rig.ChatBody("talk", more)).WantStatus(200)
+			events := r.Events()
+			text, done := rig.StreamText(t, rig.ChatStream, events)
+			if text == "" || !done || events[len(events)-1].Data != "[DONE]" {
 				t.Fatalf("text %q, done %v", text, done)
 			}
 			finishes, usages := 0, 0
 			for i, e := range events[:len(events)-1] {
 				var c realChunk
-				if err := json.Unmarshal([]byte(e.data), &c); err != nil {
-					t.Fatalf("%v: %s", err, e.data)
+				if err := json.Unmarshal([]byte(e.Data), &c); err != nil {
+					t.Fatalf("%v: %s", err, e.Data)
 				}
 				if c.Object != "chat.completion.chunk" || c.Model != "talk" {
-					t.Errorf("chunk %d: %s", i, e.data)
+					t.Errorf("chunk %d: %s", i, e.Data)
 				}
 				for _, ch := range c.Choices {
 					if ch.FinishReason != nil {
@@ -290,17 +267,17 @@ func TestRealChat(t *testing.T) {
 					usages++
 					c.wantUsage(t)
 					if i != len(events)-2 || len(c.Choices) != 0 {
-						t.Errorf("usage in chunk %d of %d: %s", i, len(events)-1, e.data)
+						t.Errorf("usage in chunk %d of %d: %s", i, len(events)-1, e.Data)
 					}
 				}
-				if !asked && strings.Contains(e.data, `"usage"`) {
-					t.Errorf("usage that nobody asked for: %s", e.data)
+				if !asked && strings.Contains(e.Data, `"usage"`) {
+					t.Errorf("usage that nobody asked for: %s", e.Data)
 				}
 			}
 			if finishes != 1 || asked != (usages == 1) || usages > 1 {
 				t.Errorf("%d finish reasons, %d usages", finishes, usages)
 			}
-			if l := p.realCall(t, r.header); l.Outcome != "ok" || !l.Stream || l.PromptTokens <= 0 || l.CompletionTokens <= 0 || l.TokensEstimated {
+			if l := p.realCall(t, r.Header); l.Outcome != "ok" || !l.Stream || l.PromptTokens <= 0 || l.CompletionTokens <= 0 || l.TokensEstimated {
 				t.Errorf("the log says %+v", l)
 			}
 		})
@@ -308,11 +285,11 @@ func TestRealChat(t *testing.T) {
 }
 
 // realCall waits for the access line of the answer with this header.
-func (p *penstock) realCall(t *testing.T, h http.Header) (line callLine) {
+func (p *penstock) realCall(t *testing.T, h http.Header) (line rig.CallLine) {
 	t.Helper()
-	waitFor(t, patience, "the access line", func() bool {
+	rig.WaitFor(t, rig.Patience, "the access line", func() bool {
 		time.Sleep(5 * time.Millisecond)
-		for _, l := range p.calls() {
+		for _, l := range p.Calls() {
 			if l.RequestID == h.Get("X-Request-Id") {
 				line = l
 				return true
@@ -326,7 +303,7 @@ func (p *penstock) realCall(t *testing.T, h http.Header) (line callLine) {
 // TestRealKill: an engine that is killed in mid-stream is told of in the stream, and is used again when it is back.
 func TestRealKill(t *testing.T) {
 	p, e := startRealChat(t, "markov-slow")
-	res := p.open(context.Background(), "POST", chatPath, chatBody("talk", `"stream":true,`+long))
+	res := p.Open(context.Background(), "POST", chatPath, rig.ChatBody("talk", `"stream":true,`+long))
 	defer res.Body.Close()
 	in := bufio.NewReader(res.Body)
 	var body strings.Builder
@@ -347,16 +324,16 @@ func TestRealKill(t *testing.T) {
 	if took := time.Since(killed); took > 2*time.Second {
 		t.Errorf("the client was told after %v", took)
 	}
-	wantBroken(t, &reply{t: t, status: res.StatusCode, header: res.Header, body: body.String(), err: err}, "upstream_bad_response")
+	(&rig.Reply{T: t, Status: res.StatusCode, Header: res.Header, Body: body.String(), Err: err}).WantBroken(rig.ChatStream, "upstream_bad_response")
 	if l := p.realCall(t, res.Header); l.Outcome != "stream_broken" || l.Attempts != 1 {
 		t.Errorf("the log says %+v", l)
 	}
-	if r := p.post(chatPath, chatBody("talk", "")); r.status < 500 {
-		t.Errorf("without its engine: status %d\n%s", r.status, r.body)
+	if r := p.Post(chatPath, rig.ChatBody("talk", "")); r.Status < 500 {
+		t.Errorf("without its engine: status %d\n%s", r.Status, r.Body)
 	}
 	startLlama(t, e.port, "markov-slow")
-	waitFor(t, 20*time.Second, "the upstream is up again", func() bool {
-		return p.realUp() == 1 && p.post(chatPath, chatBody("talk", `"max_tokens":4`)).status == 200
+	rig.WaitFor(t, 20*time.Second, "the upstream is up again", func() bool {
+		return p.realUp() == 1 && p.Post(chatPath, rig.ChatBody("talk", `"max_tokens":4`)).Status == 200
 	})
 }
 
@@ -370,7 +347,7 @@ func TestRealLeave(t *testing.T) {
 			defer leave()
 			ended, first := make(chan error, 1), make(chan struct{})
 			go func() {
-				res, err := p.try(ctx, "POST", chatPath, chatBody("talk", more+long))
+				res, err := p.Try(ctx, "POST", chatPath, rig.ChatBody("talk", more+long))
 				if err == nil {
 					in := bufio.NewReader(res.Body)
 					_, _ = in.ReadString('\n')
@@ -396,9 +373,9 @@ func TestRealLeave(t *testing.T) {
 			}
 		})
 	}
-	p.rest()
-	waitFor(t, patience, "two access lines", func() bool { return len(p.calls()) == 2 })
-	for _, l := range p.calls() {
+	p.Rest()
+	rig.WaitFor(t, rig.Patience, "two access lines", func() bool { return len(p.Calls()) == 2 })
+	for _, l := range p.Calls() {
 		if l.Outcome != "client_gone" {
 			t.Errorf("the log says %+v", l)
 		}
@@ -409,44 +386,44 @@ func TestRealDialects(t *testing.T) {
 	p, _ := startRealChat(t, "markov")
 	for _, c := range []struct{ name, path, body, first, delta, last string }{
 		{
-			"messages", "/v1/messages", `{"model":"talk","max_tokens":1000,"stream":true,"messages":[{"role":"user","content":"Tell me of ` + canary + `."}]}`,
+			"messages", "/v1/messages", `{"model":"talk","max_tokens":1000,"stream":true,"messages":[{"role":"user","content":"Tell me of ` + rig.Canary + `."}]}`,
 			"message_start", "text_delta", "message_stop",
 		},
 		{
-			"responses", "/v1/responses", `{"model":"talk","stream":true,"input":"Tell me of ` + canary + `."}`,
+			"responses", "/v1/responses", `{"model":"talk","stream":true,"input":"Tell me of ` + rig.Canary + `."}`,
 			"response.created", "response.output_text.delta", "response.completed",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := p.post(c.path, c.body).wantStatus(200)
-			events := r.events()
+			r := p.Post(c.path, c.body).WantStatus(200)
+			events := r.Events()
 			if c.name == "responses" { // after the last event the edge says [DONE], as for a chat
-				if n := len(events) - 1; events[n].data != "[DONE]" {
-					t.Errorf("no [DONE] but %q", events[n].data)
+				if n := len(events) - 1; events[n].Data != "[DONE]" {
+					t.Errorf("no [DONE] but %q", events[n].Data)
 				} else {
 					events = events[:n]
 				}
 			}
-			if first, last := events[0], events[len(events)-1]; first.name != c.first || last.name != c.last {
-				t.Errorf("from %q to %q, want from %q to %q\n%s", first.name, last.name, c.first, c.last, last.data)
+			if first, last := events[0], events[len(events)-1]; first.Name != c.first || last.Name != c.last {
+				t.Errorf("from %q to %q, want from %q to %q\n%s", first.Name, last.Name, c.first, c.last, last.Data)
 			}
 			for _, e := range events {
 				var typed struct{ Type string }
-				if err := json.Unmarshal([]byte(e.data), &typed); err != nil || typed.Type != e.name {
-					t.Errorf("the event %q has the type %q, %v", e.name, typed.Type, err)
+				if err := json.Unmarshal([]byte(e.Data), &typed); err != nil || typed.Type != e.Name {
+					t.Errorf("the event %q has the type %q, %v", e.Name, typed.Type, err)
 				}
-				if e.name == "error" || e.name == "response.failed" {
-					t.Errorf("an error: %s", e.data)
+				if e.Name == "error" || e.Name == "response.failed" {
+					t.Errorf("an error: %s", e.Data)
 				}
 			}
-			if strings.Count(r.body, c.delta) == 0 {
+			if strings.Count(r.Body, c.delta) == 0 {
 				t.Errorf("no %s", c.delta)
 			}
-			if n := strings.Count(r.body, "event: "+c.last+"\n"); n != 1 {
+			if n := strings.Count(r.Body, "event: "+c.last+"\n"); n != 1 {
 				t.Errorf("%d of the last event", n)
 			}
-			if !strings.Contains(events[0].data, `"talk"`) || strings.Contains(r.body, `"markov"`) {
-				t.Errorf("the model's name: %s", events[0].data)
+			if !strings.Contains(events[0].Data, `"talk"`) || strings.Contains(r.Body, `"markov"`) {
+				t.Errorf("the model's name: %s", events[0].Data)
 			}
 		})
 	}
@@ -470,17 +447,17 @@ func TestRealTranscription(t *testing.T) {
 			}
 			p := startReal(t, 1, fmt.Sprintf(`upstreams: [{ name: whisper, url: %q }]
 models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: whisper }] }]`, e.url))
-			r := p.upload(transcriptions, text("model", "ears"), text("response_format", "json"), wav(string(spoken))).wantStatus(200)
+			r := p.upload(transcriptions, text("model", "ears"), text("response_format", "json"), wav(string(spoken))).WantStatus(200)
 			var heard struct{ Text string }
-			if err := json.Unmarshal([]byte(r.body), &heard); err != nil || !strings.Contains(strings.ToLower(heard.Text), "train") {
-				t.Errorf("json: %v: %s", err, r.body)
+			if err := json.Unmarshal([]byte(r.Body), &heard); err != nil || !strings.Contains(strings.ToLower(heard.Text), "train") {
+				t.Errorf("json: %v: %s", err, r.Body)
 			}
-			r = p.upload(transcriptions, wav(string(spoken)), text("response_format", "text"), text("model", "ears")).wantStatus(200)
-			if ct := r.header.Get("Content-Type"); !strings.HasPrefix(ct, "text/plain") {
+			r = p.upload(transcriptions, wav(string(spoken)), text("response_format", "text"), text("model", "ears")).WantStatus(200)
+			if ct := r.Header.Get("Content-Type"); !strings.HasPrefix(ct, "text/plain") {
 				t.Errorf("text: Content-Type %q", ct)
 			}
-			if strings.TrimSpace(r.body) != strings.TrimSpace(heard.Text) {
-				t.Errorf("text %q, json %q", r.body, heard.Text)
+			if strings.TrimSpace(r.Body) != strings.TrimSpace(heard.Text) {
+				t.Errorf("text %q, json %q", r.Body, heard.Text)
 			}
 		})
 	}
@@ -493,11 +470,11 @@ func TestRealSpeech(t *testing.T) {
 	}
 	p := startReal(t, 1, fmt.Sprintf(`upstreams: [{ name: tts, url: %q }]
 models: [{ id: voice, kind: audio-speech, deployments: [{ upstream: tts, served: espeak }] }]`, e.url))
-	r := p.post(speech, `{"model":"voice","voice":"alloy","input":"Mail and oranges.","response_format":"wav"}`).wantStatus(200)
-	if ct := r.header.Get("Content-Type"); !strings.HasPrefix(ct, "audio/") || !strings.Contains(ct, "wav") {
+	r := p.Post(speech, `{"model":"voice","voice":"alloy","input":"Mail and oranges.","response_format":"wav"}`).WantStatus(200)
+	if ct := r.Header.Get("Content-Type"); !strings.HasPrefix(ct, "audio/") || !strings.Contains(ct, "wav") {
 		t.Errorf("Content-Type %q", ct)
 	}
-	if len(r.body) < 1000 || !strings.HasPrefix(r.body, "RIFF") || r.body[8:12] != "WAVE" {
-		t.Errorf("%d bytes that begin with %q", len(r.body), r.body[:min(len(r.body), 12)])
+	if len(r.Body) < 1000 || !strings.HasPrefix(r.Body, "RIFF") || r.Body[8:12] != "WAVE" {
+		t.Errorf("%d bytes that begin with %q", len(r.Body), r.Body[:min(len(r.Body), 12)])
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
 )
 
 // The official SDK's Responses client against the edge. The translation drops members that nobody knows, so the simulator is
@@ -24,7 +25,7 @@ import (
 
 // input is a conversation of one user message; control is what the simulator is to do.
 func input(control string) responses.ResponseNewParamsInputUnion {
-	text := canary
+	text := rig.Canary
 	if control != "" {
 		text += " [[sim {" + control + "}]]"
 	}
@@ -93,7 +94,7 @@ func bothWays(t *testing.T, f func(t *testing.T, streamed bool)) {
 
 func TestResponses_Text(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: recording(), config: `
+	p := start(t, rig.Setup{Engines: recording(), Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
@@ -118,12 +119,12 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 		if u := got.Usage; u.InputTokens == 0 || u.OutputTokens == 0 || u.TotalTokens != u.InputTokens+u.OutputTokens {
 			t.Errorf("usage %+v", u)
 		}
-		sent := string(p.engines[0].Stats().LastRequest.Body)
+		sent := string(p.Engines[0].Stats().LastRequest.Body)
 		if !strings.Contains(sent, `{"role":"system","content":"Be brief."},{"role":"user"`) || strings.Contains(sent, "session") {
 			t.Errorf("the engine was sent %s", sent)
 		}
 	})
-	l := p.lastCall()
+	l := p.LastCall()
 	if l.Model != "public/name" || l.CompletionTokens == 0 || l.PromptTokens == 0 || l.Dialect != "responses" || l.TokensEstimated {
 		t.Errorf("the log says %+v", l)
 	}
@@ -133,25 +134,25 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 func TestResponses_Reasoning(t *testing.T) {
 	t.Parallel()
 	for _, member := range []string{"reasoning", "reasoning_content"} {
-		p := start(t, setup{engines: []sim.Options{{Reasoning: member}}})
+		p := start(t, rig.Setup{Engines: []sim.Options{{Reasoning: member}}})
 		body := func(stream string) string {
-			return `{"model":"sim","stream":` + stream + `,"reasoning":{"effort":"high","summary":"auto"},"input":"` + canary + ` [[sim {\"reasoning\":20,\"text\":\"Seen.\"}]]"}`
+			return `{"model":"sim","stream":` + stream + `,"reasoning":{"effort":"high","summary":"auto"},"input":"` + rig.Canary + ` [[sim {\"reasoning\":20,\"text\":\"Seen.\"}]]"}`
 		}
-		chat := p.post("/v1/chat/completions", p.chat(`"sim":{"reasoning":20,"text":"Seen."}`)).wantStatus(200)
-		if !strings.Contains(chat.body, `"`+member+`":"`) {
-			t.Fatalf("the engine does not reason: %s", chat.body)
+		chat := p.Post("/v1/chat/completions", p.Chat(`"sim":{"reasoning":20,"text":"Seen."}`)).WantStatus(200)
+		if !strings.Contains(chat.Body, `"`+member+`":"`) {
+			t.Fatalf("the engine does not reason: %s", chat.Body)
 		}
-		for _, r := range []*reply{p.post("/v1/responses", body("false")), p.post("/v1/responses", body("true"))} {
-			r.wantStatus(200)
-			visible := strings.NewReplacer(`"reasoning":{"effort":"high","summary":"auto"}`, "", "reasoning_tokens", "").Replace(r.body)
+		for _, r := range []*rig.Reply{p.Post("/v1/responses", body("false")), p.Post("/v1/responses", body("true"))} {
+			r.WantStatus(200)
+			visible := strings.NewReplacer(`"reasoning":{"effort":"high","summary":"auto"}`, "", "reasoning_tokens", "").Replace(r.Body)
 			if strings.Contains(visible, "reason") || !strings.Contains(visible, "Seen.") {
-				t.Errorf("%s", r.body)
+				t.Errorf("%s", r.Body)
 			}
 		}
-		events := p.post("/v1/responses", body("true")).events()
+		events := p.Post("/v1/responses", body("true")).Events()
 		for _, e := range events {
-			if strings.HasSuffix(e.name, ".delta") && !strings.Contains("Seen.", deltaOf(t, e.data)) {
-				t.Errorf("a delta that is none of the text: %s", e.data)
+			if strings.HasSuffix(e.Name, ".delta") && !strings.Contains("Seen.", deltaOf(t, e.Data)) {
+				t.Errorf("a delta that is none of the text: %s", e.Data)
 			}
 		}
 	}
@@ -170,7 +171,7 @@ func deltaOf(t *testing.T, data string) string {
 func TestResponses_Tools(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"", "tool-interleaved", "tool-whole"} {
-		p := start(t, setup{engines: recording()})
+		p := start(t, rig.Setup{Engines: recording()})
 		client := p.sdk()
 		bothWays(t, func(t *testing.T, streamed bool) {
 			params := respond(`"tool_calls":2`)
@@ -182,7 +183,7 @@ func TestResponses_Tools(t *testing.T) {
 				}},
 			}
 			params.ParallelToolCalls = openai.Bool(true)
-			p.engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
+			p.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 			got := answerOf(t, &client, streamed, params)
 			if len(got.Output) != 2 || got.Status != "completed" || len(got.Tools) != 1 {
 				t.Fatalf("%s", got.RawJSON())
@@ -208,7 +209,7 @@ func TestResponses_Tools(t *testing.T) {
 			if got.OutputText() == "" || got.Status != "completed" {
 				t.Errorf("after the tools: %s", got.RawJSON())
 			}
-			sent := string(p.engines[0].Stats().LastRequest.Body)
+			sent := string(p.Engines[0].Stats().LastRequest.Body)
 			for _, id := range ids {
 				if strings.Count(sent, id) != 2 {
 					t.Errorf("the call %s is %d times in what the engine was sent", id, strings.Count(sent, id))
@@ -223,7 +224,7 @@ func TestResponses_Tools(t *testing.T) {
 
 func TestResponses_StructuredOutput(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: recording()})
+	p := start(t, rig.Setup{Engines: recording()})
 	client := p.sdk()
 	bothWays(t, func(t *testing.T, streamed bool) {
 		params := respond("")
@@ -241,7 +242,7 @@ func TestResponses_StructuredOutput(t *testing.T) {
 		if got.Text.Format.Name != "city" || got.Text.Format.Type != "json_schema" {
 			t.Errorf("%s", got.RawJSON())
 		}
-		if sent := string(p.engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"response_format":{"type":"json_schema","json_schema":{"name":"city"`) {
+		if sent := string(p.Engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"response_format":{"type":"json_schema","json_schema":{"name":"city"`) {
 			t.Errorf("the engine was sent %s", sent)
 		}
 	})
@@ -250,10 +251,10 @@ func TestResponses_StructuredOutput(t *testing.T) {
 // An image in a message and one in the output of a tool both reach the engine, in the vision pool.
 func TestResponses_Images(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: recording(), upstream: "concurrency: { text: 2, vision: 2 }", model: "input_modalities: [text, image]"})
+	p := start(t, rig.Setup{Engines: recording(), Upstream: "concurrency: { text: 2, vision: 2 }", Model: "input_modalities: [text, image]"})
 	client := p.sdk()
 	bothWays(t, func(t *testing.T, streamed bool) {
-		url := picture("png")
+		url := rig.Picture("png")
 		image := func() *responses.ResponseInputImageParam {
 			return &responses.ResponseInputImageParam{ImageURL: openai.String(url), Detail: "low"}
 		}
@@ -271,10 +272,10 @@ func TestResponses_Images(t *testing.T) {
 		out.OfFunctionCallOutput.CallID = openai.String("call_1")
 		params.Input.OfInputItemList = append(params.Input.OfInputItemList, out)
 		answerOf(t, &client, streamed, params)
-		if n := strings.Count(string(p.engines[0].Stats().LastRequest.Body), url); n != 2 {
+		if n := strings.Count(string(p.Engines[0].Stats().LastRequest.Body), url); n != 2 {
 			t.Errorf("%d of 2 pictures have arrived as they were", n)
 		}
-		if l := p.lastCall(); l.Pool != "vision" {
+		if l := p.LastCall(); l.Pool != "vision" {
 			t.Errorf("pool %q", l.Pool)
 		}
 	})
@@ -283,7 +284,7 @@ func TestResponses_Images(t *testing.T) {
 // What the limit cuts is incomplete.
 func TestResponses_Incomplete(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{model: "max_output_length: 8"})
+	p := start(t, rig.Setup{Model: "max_output_length: 8"})
 	client := p.sdk()
 	bothWays(t, func(t *testing.T, streamed bool) {
 		params := respond(`"tokens":50`)
@@ -302,7 +303,7 @@ func TestResponses_Incomplete(t *testing.T) {
 // An engine whose plain requests cannot be cancelled is asked for a stream, and the answer is whole all the same.
 func TestResponses_Assembled(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true, Record: true}}, config: `
+	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true, Record: true}}, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: llamacpp }]
@@ -313,7 +314,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if got.OutputText() != "Whole." || got.Status != "completed" || got.Usage.InputTokens == 0 {
 		t.Errorf("%s", got.RawJSON())
 	}
-	if sent := string(p.engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"stream":true`) {
+	if sent := string(p.Engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"stream":true`) {
 		t.Errorf("the engine was sent %s", sent)
 	}
 }
@@ -322,12 +323,12 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 func TestResponses_Errors(t *testing.T) {
 	t.Parallel()
 	chatOnly, hash, _ := auth.NewKey()
-	p := start(t, setup{
-		keys:     `- { id: chat-only, hash: "` + hash + `", operations: [chat] }`,
-		models:   `- { id: no-responses, deployments: [{ upstream: up-0, served: sim }], supported_endpoints: [/v1/chat/completions] }`,
-		upstream: "concurrency: 1",
-		model:    "supported_features: [tools]",
-		retry:    "attempts: 1",
+	p := start(t, rig.Setup{
+		Keys:     `- { id: chat-only, hash: "` + hash + `", operations: [chat] }`,
+		Models:   `- { id: no-responses, deployments: [{ upstream: up-0, served: sim }], supported_endpoints: [/v1/chat/completions] }`,
+		Upstream: "concurrency: 1",
+		Model:    "supported_features: [tools]",
+		Retry:    "attempts: 1",
 	})
 	ctx := context.Background()
 	client := p.sdk()
@@ -345,7 +346,7 @@ func TestResponses_Errors(t *testing.T) {
 		if after, _ := strconv.Atoi(e.Response.Header.Get("Retry-After")); (status == 429 || status == 503) && after < 1 {
 			t.Errorf("%s: Retry-After %q", name, e.Response.Header.Get("Retry-After"))
 		}
-		wantNoLeak(t, e.RawJSON())
+		rig.WantNoLeak(t, "the answer", e.RawJSON(), "127.0.0.1:")
 	}
 	const invalid = "invalid_request_error"
 	check("store", 400, invalid, "unsupported_parameter", "store", option.WithJSONSet("store", true))
@@ -361,10 +362,10 @@ func TestResponses_Errors(t *testing.T) {
 	check("not served here", 400, invalid, "unsupported_parameter", "model", option.WithJSONSet("model", "no-responses"))
 	check("no key", 401, "authentication_error", "invalid_api_key", "", option.WithHeaderDel("Authorization"))
 	check("not this endpoint", 403, "permission_error", "operation_not_allowed", "", option.WithAPIKey(chatOnly))
-	release := p.hold(1, p.chat(endless))
+	release := p.hold(1, p.Chat(endless))
 	check("full", 429, "rate_limit_error", "capacity_full", "")
 	release()
-	waitFor(t, patience, "the slot is free", func() bool { return p.metric("penstock_upstream_inflight") == 0 })
+	rig.WaitFor(t, rig.Patience, "the slot is free", func() bool { return p.Metric("penstock_upstream_inflight") == 0 })
 	for _, c := range []struct {
 		fault      string
 		status     int
@@ -377,10 +378,10 @@ func TestResponses_Errors(t *testing.T) {
 		{"html-200", 502, "api_error", "upstream_bad_response", ""},
 		{"no-choices", 502, "api_error", "upstream_bad_response", ""},
 	} {
-		p.engines[0].SetFault(sim.Fault{Spec: c.fault})
+		p.Engines[0].SetFault(sim.Fault{Spec: c.fault})
 		check(c.fault, c.status, c.kind, c.code, c.param)
 	}
-	p.engines[0].SetFault()
+	p.Engines[0].SetFault()
 	long := strings.Repeat("word ", 40000)
 	check("context", 400, invalid, "context_length_exceeded", "input", option.WithJSONSet("input.0.content", long))
 }
@@ -393,8 +394,8 @@ func TestResponses_BrokenStream(t *testing.T) {
 		"error-in-stream=4": "server_error", "error-in-stream=4;code=429": "rate_limit_exceeded", "error-in-stream=4;code=400": "invalid_prompt",
 		"invalid-json=4": "server_error", "stall-after=4": "server_error", "bad-chunk=4": "server_error",
 	} {
-		p := start(t, setup{timeouts: "idle: 300ms"}) // an edge of its own, whose breaker has seen nothing yet
-		p.engines[0].SetFault(sim.Fault{Spec: fault})
+		p := start(t, rig.Setup{Timeouts: "idle: 300ms"}) // an edge of its own, whose breaker has seen nothing yet
+		p.Engines[0].SetFault(sim.Fault{Spec: fault})
 		client := p.sdk()
 		s := client.Responses.NewStreaming(context.Background(), respond(`"delay_ms":5`))
 		deltas := 0
@@ -406,31 +407,31 @@ func TestResponses_BrokenStream(t *testing.T) {
 		if s.Err() == nil || deltas == 0 {
 			t.Errorf("%s: %d deltas, then %v: a broken stream looks whole", fault, deltas, s.Err())
 		}
-		r := p.post("/v1/responses", `{"model":"sim","stream":true,"input":"`+canary+` [[sim {\"delay_ms\":5}]]"}`).wantStatus(200)
-		events := r.events()
-		if r.err != nil || len(events) < 4 {
-			t.Errorf("%s: %v after %s", fault, r.err, r.body)
+		r := p.Post("/v1/responses", `{"model":"sim","stream":true,"input":"`+rig.Canary+` [[sim {\"delay_ms\":5}]]"}`).WantStatus(200)
+		events := r.Events()
+		if r.Err != nil || len(events) < 4 {
+			t.Errorf("%s: %v after %s", fault, r.Err, r.Body)
 			continue
 		}
 		tail := events[len(events)-3:]
-		if tail[0].name != "error" || tail[1].name != "response.failed" || tail[2].data != "[DONE]" {
+		if tail[0].Name != "error" || tail[1].Name != "response.failed" || tail[2].Data != "[DONE]" {
 			t.Errorf("%s: the stream ends with %v", fault, tail)
 		}
-		if !strings.Contains(tail[0].data, `"code":"`+code+`"`) || !strings.Contains(tail[1].data, `"error":{"code":"`+code+`"`) {
+		if !strings.Contains(tail[0].Data, `"code":"`+code+`"`) || !strings.Contains(tail[1].Data, `"error":{"code":"`+code+`"`) {
 			t.Errorf("%s: want %s in %v", fault, code, tail)
 		}
-		wantNoLeak(t, tail[0].data+tail[1].data)
+		rig.WantNoLeak(t, "the answer", tail[0].Data+tail[1].Data, "127.0.0.1:")
 	}
 }
 
 // What fails before the first byte is a status, or is sent to another engine.
 func TestResponses_Retry(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{}, {}}, retry: "budget: 100%"})
+	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Retry: "budget: 100%"})
 	client := p.sdk()
 	bothWays(t, func(t *testing.T, streamed bool) {
 		for _, fault := range []string{"status=502", "status=503", "error-first;code=503"} {
-			for _, e := range p.engines {
+			for _, e := range p.Engines {
 				e.SetFault(sim.Fault{Spec: fault})
 				got := answerOf(t, &client, streamed, respond(`"text":"There."`))
 				if got.OutputText() != "There." {
@@ -445,29 +446,29 @@ func TestResponses_Retry(t *testing.T) {
 // A client that waits is kept alive by comments, before the stream has begun and within it.
 func TestResponses_Keepalive(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{stream: "commit_after: 100ms, keepalive: 100ms"})
-	r := p.post("/v1/responses", `{"model":"sim","stream":true,"input":"`+canary+` [[sim {\"ttft_ms\":3000,\"text\":\"Late.\"}]]"}`).wantStatus(200)
-	if !strings.HasPrefix(r.body, ": ") || strings.Count(r.body, "\n: ")+1 < 3 || !strings.Contains(r.body, `"delta":"Late`) {
-		t.Errorf("%s", r.body)
+	p := start(t, rig.Setup{Stream: "commit_after: 100ms, keepalive: 100ms"})
+	r := p.Post("/v1/responses", `{"model":"sim","stream":true,"input":"`+rig.Canary+` [[sim {\"ttft_ms\":3000,\"text\":\"Late.\"}]]"}`).WantStatus(200)
+	if !strings.HasPrefix(r.Body, ": ") || strings.Count(r.Body, "\n: ")+1 < 3 || !strings.Contains(r.Body, `"delta":"Late`) {
+		t.Errorf("%s", r.Body)
 	}
 }
 
 // A strict edge refuses what is otherwise tolerated.
 func TestResponses_Strict(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{top: "strict: true"})
+	p := start(t, rig.Setup{Top: "strict: true"})
 	for _, more := range []string{`"prompt_cache_key":"k"`, `"include":["x"]`, `"novelty":1`, `"tools":[{"type":"function","name":"f"},{"type":"web_search"}]`} {
-		p.post("/v1/responses", `{"model":"sim","input":"`+canary+`",`+more+`}`).wantError(400, "invalid_request_error", "unsupported_parameter")
+		p.Post("/v1/responses", `{"model":"sim","input":"`+rig.Canary+`",`+more+`}`).WantError(400, "invalid_request_error", "unsupported_parameter")
 	}
-	p.post("/v1/responses", `{"model":"sim","input":"`+canary+`","store":false,"instructions":"Be brief.","prompt_cache_key":null}`).wantStatus(200)
+	p.Post("/v1/responses", `{"model":"sim","input":"`+rig.Canary+`","store":false,"instructions":"Be brief.","prompt_cache_key":null}`).WantStatus(200)
 }
 
 // An effort that the model does not offer is lowered.
 func TestResponses_Effort(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: recording(), model: "supported_features: [reasoning], supported_reasoning_efforts: [low, medium]"})
-	p.post("/v1/responses", `{"model":"sim","input":"`+canary+`","reasoning":{"effort":"xhigh"}}`).wantStatus(200)
-	if sent := string(p.engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"reasoning_effort":"medium"`) {
+	p := start(t, rig.Setup{Engines: recording(), Model: "supported_features: [reasoning], supported_reasoning_efforts: [low, medium]"})
+	p.Post("/v1/responses", `{"model":"sim","input":"`+rig.Canary+`","reasoning":{"effort":"xhigh"}}`).WantStatus(200)
+	if sent := string(p.Engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"reasoning_effort":"medium"`) {
 		t.Errorf("the engine was sent %s", sent)
 	}
 }
@@ -478,7 +479,7 @@ func TestResponses_Cancel(t *testing.T) {
 	for phase, control := range map[string]string{"prefill": `"ttft_ms":60000`, "streaming": `"tokens":10000,"delay_ms":10`} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, setup{upstream: quietProbes})
+			p := start(t, rig.Setup{Upstream: rig.QuietProbes})
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			client := p.sdk()
@@ -489,18 +490,18 @@ func TestResponses_Cancel(t *testing.T) {
 				}
 				ended <- s.Err()
 			}()
-			waitFor(t, patience, "the engine works", func() bool { return p.engines[0].Stats().Running == 1 })
+			rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
 			time.Sleep(50 * time.Millisecond)
 			cancel()
 			if err := <-ended; !errors.Is(err, context.Canceled) {
 				t.Errorf("the client sees %v", err)
 			}
-			took := waitFor(t, patience, "the engine is free", func() bool { return p.engines[0].Stats().Running == 0 })
+			took := rig.WaitFor(t, rig.Patience, "the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
 			if took > 2*time.Second {
 				t.Errorf("the engine was freed after %v", took)
 			}
-			p.rest()
-			if l := p.lastCall(); l.Status != 499 || l.Outcome != "client_gone" {
+			p.Rest()
+			if l := p.LastCall(); l.Status != 499 || l.Outcome != "client_gone" {
 				t.Errorf("the log says %+v", l)
 			}
 		})

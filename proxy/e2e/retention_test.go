@@ -12,6 +12,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/config"
+	"penstock/proxy/e2e/rig"
 	"penstock/proxy/observe"
 	"penstock/proxy/status"
 )
@@ -58,22 +59,22 @@ func TestZeroRetention(t *testing.T) {
 	t.Parallel()
 	before := time.Now().Add(-time.Second)
 	r := startReceiver(t)
-	var console logBuffer
+	var console rig.Buffer
 	for _, format := range []string{config.LogFormatJSON, config.LogFormatConsole} {
-		s := setup{engines: []sim.Options{{}, {}}, config: strings.Replace(audioConfig, "upstreams: [{", "tracing: { otlp: "+r.url+" }\nlog: { format: "+format+", level: debug, debug_headers: true }\nadmin: { token: "+adminToken+" }\n"+
+		s := rig.Setup{Engines: []sim.Options{{}, {}}, Config: strings.Replace(audioConfig, "upstreams: [{", "tracing: { otlp: "+r.url+" }\nlog: { format: "+format+", level: debug, debug_headers: true }\nadmin: { token: "+adminToken+" }\n"+
 			"stream: { commit_after: 300ms, keepalive: 100ms }\nupstreams: [{ name: up-1, url: \"{{up-1}}\", engine: sim, probe: { interval: 100ms } }, {", 1)}
-		s.config = strings.ReplaceAll(s.config, "drain: 5s,", "drain: 5s, first_event: 500ms, answer: 500ms, idle: 500ms,")
-		s.config = strings.ReplaceAll(s.config, "id: talk, deployments: [{ upstream: up-0", "id: talk, deployments: [{ upstream: up-1, served: sim }, { upstream: up-0")
+		s.Config = strings.ReplaceAll(s.Config, "drain: 5s,", "drain: 5s, first_event: 500ms, answer: 500ms, idle: 500ms,")
+		s.Config = strings.ReplaceAll(s.Config, "id: talk, deployments: [{ upstream: up-0", "id: talk, deployments: [{ upstream: up-1, served: sim }, { upstream: up-0")
 		if format == config.LogFormatConsole {
 			log, err := observe.NewLogger(config.Log{Level: "debug", Format: format}, &console)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.log = log
+			s.Log = log
 		}
 		p := start(t, s)
 		see := p.provoke(t)
-		p.rest()
+		p.Rest()
 		for what, path := range map[string]string{"the metrics": "/metrics", "the page": "/", "the status": "/status", "the account": "/-/usage"} {
 			res := p.adminDo("GET", path, "", adminToken)
 			text, err := io.ReadAll(res.Body)
@@ -86,8 +87,8 @@ func TestZeroRetention(t *testing.T) {
 			}
 		}
 		wantNothingKept(t, "an answer that is an error, or a header", see)
-		p.end()
-		wantNothingKept(t, "the log", p.log.String())
+		p.End()
+		wantNothingKept(t, "the log", p.Log.String())
 	}
 	wantNothingKept(t, "the log of a terminal", console.String())
 	if !strings.Contains(console.String(), "→") {
@@ -107,17 +108,17 @@ func TestZeroRetention(t *testing.T) {
 // provoke makes every call under every fault, and returns what came back beside good answers.
 func (p *penstock) provoke(t *testing.T) (shown string) {
 	var b strings.Builder
-	see := func(r *reply) {
-		if r.status != 200 {
-			b.WriteString(r.body)
+	see := func(r *rig.Reply) {
+		if r.Status != 200 {
+			b.WriteString(r.Body)
 		}
-		for name, values := range r.header {
+		for name, values := range r.Header {
 			b.WriteString(name + ": " + strings.Join(values, ",") + "\n")
 		}
 	}
 	all := retainedCalls()
 	for i, fault := range []string{"", "status=400;message=no", "status=500", "status=503", "reset-before", "invalid-json", "error-in-stream", "reset-after", "blackhole", "garbage-head"} {
-		for _, e := range p.engines {
+		for _, e := range p.Engines {
 			e.SetFault(sim.Fault{Spec: fault})
 		}
 		calls := all
@@ -125,7 +126,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			calls = all[:4]
 		}
 		for _, c := range calls {
-			see(p.post(c.path, c.body, "User-Agent: "+retained, "X-Request-Id: "+retained, "Cookie: c="+retained, "Referer: http://"+retained, "Traceparent: "+retained, "X-"+retained+": "+retained))
+			see(p.Post(c.path, c.body, "User-Agent: "+retained, "X-Request-Id: "+retained, "Cookie: c="+retained, "Referer: http://"+retained, "Traceparent: "+retained, "X-"+retained+": "+retained))
 		}
 		see(p.upload(transcriptions, text("model", "ears"), text("prompt", retained), text("language", retained), formPart{"file", retained + ".wav", retained}))
 		if i%3 == 0 {
@@ -133,13 +134,13 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			res.Body.Close()
 		}
 	}
-	for _, e := range p.engines {
+	for _, e := range p.Engines {
 		e.SetFault()
 	}
-	see(p.post(chatPath, p.chat(""), "Authorization: Bearer "+retained))
-	see(p.post(chatPath+"?api_key="+retained, p.chat("")))
-	see(p.do("GET", "/v1/models/"+retained, ""))
-	see(p.do("GET", "/"+retained+"?"+retained+"="+retained, ""))
+	see(p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+retained))
+	see(p.Post(chatPath+"?api_key="+retained, p.Chat("")))
+	see(p.Do("GET", "/v1/models/"+retained, ""))
+	see(p.Do("GET", "/"+retained+"?"+retained+"="+retained, ""))
 	res := p.adminDo("GET", "/"+retained, "", adminToken)
 	res.Body.Close()
 	res = p.adminDo("GET", "/status", "", retained)
@@ -147,11 +148,11 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 	res = p.adminDo(http.MethodPost, "/-/mode", "mode="+retained+"&upstream="+retained, adminToken)
 	text, _ := io.ReadAll(res.Body)
 	b.Write(text)
-	waitFor(t, patience, "the engines are used again", func() bool { return p.post(chatPath, chatBody("talk", "")).status == 200 })
-	see(p.post(chatPath, chatBody(retained, "")))                                                // again: the refusals of the wait may have pushed the others out
-	s := p.openStream(chatPath, strings.Replace(chatBody("talk", endless), canary, retained, 1)) // left in the middle
-	s.next()
-	s.leave()
+	rig.WaitFor(t, rig.Patience, "the engines are used again", func() bool { return p.Post(chatPath, rig.ChatBody("talk", "")).Status == 200 })
+	see(p.Post(chatPath, rig.ChatBody(retained, "")))                                                    // again: the refusals of the wait may have pushed the others out
+	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endless), rig.Canary, retained, 1)) // left in the middle
+	s.Next()
+	s.Leave()
 	return b.String()
 }
 

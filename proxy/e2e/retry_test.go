@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // retryTable is what becomes of an engine's answer: for the client, and for the other engine.
@@ -61,22 +62,22 @@ func breakDown(e *sim.Engine, fault string) {
 func TestRetryTable(t *testing.T) {
 	t.Parallel()
 	for _, row := range retryTable {
-		s := setup{engines: two(), upstream: quietProbes, model: "policy: round_robin"}
+		s := rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}
 		if row.fault == "blackhole" {
-			s.timeouts = "first_event: 2s, answer: 2s" // which a good engine keeps on a busy machine too
+			s.Timeouts = "first_event: 2s, answer: 2s" // which a good engine keeps on a busy machine too
 		}
 		t.Run("alike/"+row.fault, func(t *testing.T) {
 			t.Parallel()
 			both(t, s, func(t *testing.T, p *penstock, body string) {
-				breakDown(p.engines[0], row.fault)
-				breakDown(p.engines[1], row.fault)
-				r := p.post(chatPath, body)
-				r.wantError(row.status, row.kind, row.code)
-				if after := r.header.Get("Retry-After"); after != row.after {
+				breakDown(p.Engines[0], row.fault)
+				breakDown(p.Engines[1], row.fault)
+				r := p.Post(chatPath, body)
+				r.WantError(row.status, row.kind, row.code)
+				if after := r.Header.Get("Retry-After"); after != row.after {
 					t.Errorf("Retry-After %q, want %q", after, row.after)
 				}
 				want := map[bool]float64{false: 1, true: 2}[row.retried]
-				if n := p.metric("penstock_upstream_attempts_total"); n != want {
+				if n := p.Metric("penstock_upstream_attempts_total"); n != want {
 					t.Errorf("%v engines were tried, want %v", n, want)
 				}
 			})
@@ -84,10 +85,10 @@ func TestRetryTable(t *testing.T) {
 		t.Run("beside a good one/"+row.fault, func(t *testing.T) {
 			t.Parallel()
 			both(t, s, func(t *testing.T, p *penstock, body string) {
-				breakDown(p.engines[0], row.fault)
+				breakDown(p.Engines[0], row.fault)
 				statuses := map[int]int{}
 				for range 2 { // the turns are taken in order, so one of the two meets the failing engine
-					statuses[p.post(chatPath, body).status]++
+					statuses[p.Post(chatPath, body).Status]++
 				}
 				switch {
 				case row.retried && statuses[200] != 2:
@@ -109,27 +110,27 @@ func TestRetryFindsNoRoom(t *testing.T) {
 	}{{"status=429;retry-after=4", 429}, {"status=503;retry-after=4", 503}, {"status=502", 502}, {"reset-before", 502}} {
 		t.Run("full/"+row.fault, func(t *testing.T) {
 			t.Parallel()
-			both(t, setup{engines: two(), upstream: "concurrency: 1, " + quietProbes}, func(t *testing.T, p *penstock, body string) {
-				held := p.openStream(chatPath, p.chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":50}`))
-				defer held.leave()
-				held.next()
-				for _, e := range p.engines {
+			both(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1, " + rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
+				held := p.OpenStream(chatPath, p.Chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":50}`))
+				defer held.Leave()
+				held.Next()
+				for _, e := range p.Engines {
 					if e.Stats().Running == 0 {
 						e.SetFault(sim.Fault{Spec: row.fault})
 					}
 				}
-				r := p.post(chatPath, body).wantStatus(row.status)
-				if row.status != 502 && r.header.Get("Retry-After") != "4" {
-					t.Errorf("Retry-After %q: that is not the engine's", r.header.Get("Retry-After"))
+				r := p.Post(chatPath, body).WantStatus(row.status)
+				if row.status != 502 && r.Header.Get("Retry-After") != "4" {
+					t.Errorf("Retry-After %q: that is not the engine's", r.Header.Get("Retry-After"))
 				}
 			})
 		})
 		t.Run("alone/"+row.fault, func(t *testing.T) {
 			t.Parallel()
-			both(t, setup{upstream: quietProbes}, func(t *testing.T, p *penstock, body string) {
-				p.engines[0].SetFault(sim.Fault{Spec: row.fault})
-				p.post(chatPath, body).wantStatus(row.status)
-				if n := p.metric("penstock_upstream_attempts_total"); n != 1 {
+			both(t, rig.Setup{Upstream: rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
+				p.Engines[0].SetFault(sim.Fault{Spec: row.fault})
+				p.Post(chatPath, body).WantStatus(row.status)
+				if n := p.Metric("penstock_upstream_attempts_total"); n != 1 {
 					t.Errorf("%v tries at the only engine", n)
 				}
 			})
@@ -140,13 +141,13 @@ func TestRetryFindsNoRoom(t *testing.T) {
 // TestRetryOnce: of many engines that cannot be reached, a call tries two.
 func TestRetryOnce(t *testing.T) {
 	t.Parallel()
-	both(t, setup{engines: append(two(), two()...), upstream: quietProbes}, func(t *testing.T, p *penstock, body string) {
-		for _, e := range p.engines {
+	both(t, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
+		for _, e := range p.Engines {
 			e.Unlisten()
 			e.Drop(1, false)
 		}
-		p.post(chatPath, body).wantError(502, "api_error", "upstream_unreachable")
-		if n := p.metric("penstock_upstream_attempts_total"); n != 2 {
+		p.Post(chatPath, body).WantError(502, "api_error", "upstream_unreachable")
+		if n := p.Metric("penstock_upstream_attempts_total"); n != 2 {
 			t.Errorf("%v engines were tried, want 2", n)
 		}
 	})
@@ -155,14 +156,14 @@ func TestRetryOnce(t *testing.T) {
 // TestRetryTakesANewConnection: a call that has been sent once must not be lost to a kept connection that has just died.
 func TestRetryTakesANewConnection(t *testing.T) {
 	t.Parallel()
-	both(t, setup{engines: two(), upstream: quietProbes, model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {
-		p.engines[1].SetFault(sim.Fault{Spec: "keepalive-close;when=next"}) // it answers, and closes as the next request comes
+	both(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {
+		p.Engines[1].SetFault(sim.Fault{Spec: "keepalive-close;when=next"}) // it answers, and closes as the next request comes
 		for range 4 {
-			p.post(chatPath, body).wantStatus(200)
+			p.Post(chatPath, body).WantStatus(200)
 		}
-		p.engines[0].SetFault(sim.Fault{Spec: "status=503", Count: 1})
+		p.Engines[0].SetFault(sim.Fault{Spec: "status=503", Count: 1})
 		for range 2 {
-			p.post(chatPath, body).wantStatus(200)
+			p.Post(chatPath, body).WantStatus(200)
 		}
 	})
 }
@@ -183,19 +184,19 @@ func TestEnginesOwnWords(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%.30s", c.profile, c.fault), func(t *testing.T) {
 			t.Parallel()
 			e := sim.Options{Profile: c.profile}
-			p := start(t, setup{engines: []sim.Options{e, e}, config: fmt.Sprintf(`
+			p := start(t, rig.Setup{Engines: []sim.Options{e, e}, Config: fmt.Sprintf(`
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams:
   - { name: up-0, url: "{{up-0}}", engine: %[1]s, %[2]s }
   - { name: up-1, url: "{{up-1}}", engine: %[1]s, %[2]s }
 models: [{ id: sim, deployments: [{ upstream: up-0 }, { upstream: up-1 }] }]
-`, c.profile, quietProbes)})
-			for _, e := range p.engines {
+`, c.profile, rig.QuietProbes)})
+			for _, e := range p.Engines {
 				e.SetFault(sim.Fault{Spec: c.fault})
 			}
-			p.post(chatPath, p.chat("")).wantStatus(c.status)
-			if n := p.metric("penstock_upstream_attempts_total"); n != c.sends {
+			p.Post(chatPath, p.Chat("")).WantStatus(c.status)
+			if n := p.Metric("penstock_upstream_attempts_total"); n != c.sends {
 				t.Errorf("%v tries, want %v", n, c.sends)
 			}
 		})
@@ -205,7 +206,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }, { upstream: up-1 }] }]
 // TestLongComplaint: an engine that repeats the request in its refusal, as those on FastAPI do, is understood all the same.
 func TestLongComplaint(t *testing.T) {
 	t.Parallel()
-	echo := strings.Repeat(canary+" ", 20_000)
+	echo := strings.Repeat(rig.Canary+" ", 20_000)
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			w.Header().Set("Content-Type", "application/json")
@@ -214,13 +215,13 @@ func TestLongComplaint(t *testing.T) {
 		}
 	}))
 	defer engine.Close()
-	p := start(t, setup{engines: []sim.Options{{}}, config: `
+	p := start(t, rig.Setup{Engines: []sim.Options{{}}, Config: `
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "` + engine.URL + `", engine: openai }]
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
-	r := p.post(chatPath, p.chat(""))
-	if e := r.wantError(400, "invalid_request_error", "rejected_by_engine"); !strings.Contains(e.Message, "temperature is too warm") || strings.Contains(r.body, canary) {
-		t.Errorf("the client reads %.300q", r.body)
+	r := p.Post(chatPath, p.Chat(""))
+	if e := r.WantError(400, "invalid_request_error", "rejected_by_engine"); !strings.Contains(e.Message, "temperature is too warm") || strings.Contains(r.Body, rig.Canary) {
+		t.Errorf("the client reads %.300q", r.Body)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Which engine gets a call, as the engines see it.
@@ -26,7 +27,7 @@ func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func()
 	for client := range n {
 		wg.Go(func() {
 			for turn := 0; !ended.Load(); turn++ {
-				status := p.post(chatPath, next(client, turn)).status
+				status := p.Post(chatPath, next(client, turn)).Status
 				mu.Lock()
 				count[status]++
 				mu.Unlock()
@@ -50,20 +51,20 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	for i := range 4 {
 		engines = append(engines, sim.Options{Slots: slots, TokenRate: 5 * float64(i+1)})
 	}
-	p := start(t, setup{engines: engines, upstream: "concurrency: 8", model: "queue: { depth: 64, wait: 60s }"})
+	p := start(t, rig.Setup{Engines: engines, Upstream: "concurrency: 8", Model: "queue: { depth: 64, wait: 60s }"})
 	// Sizes differ, or the slots of an engine that were filled together would be freed together ever after.
 	stop := p.crowd(4*slots+12, func(client, turn int) string {
-		return p.chat(fmt.Sprintf(`"stream":true,"sim":{"tokens":%d}`, tokens/2+(client*7+turn*11)%(tokens+1)))
+		return p.Chat(fmt.Sprintf(`"stream":true,"sim":{"tokens":%d}`, tokens/2+(client*7+turn*11)%(tokens+1)))
 	})
 	work := func() (done [4]float64, all float64) {
-		for i, e := range p.engines {
+		for i, e := range p.Engines {
 			done[i] = float64(e.Stats().Tokens)
 			all += done[i]
 		}
 		return done, all
 	}
-	waitFor(t, patience, "every slot is taken", func() bool {
-		for _, e := range p.engines {
+	rig.WaitFor(t, rig.Patience, "every slot is taken", func() bool {
+		for _, e := range p.Engines {
 			if e.Stats().Running < slots {
 				return false
 			}
@@ -72,7 +73,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	})
 	before, begun := work()
 	const enough = 4000 // tokens: 10 s at full speed
-	waitFor(t, 12*patience, "enough work is done", func() bool {
+	rig.WaitFor(t, 12*rig.Patience, "enough work is done", func() bool {
 		time.Sleep(50 * time.Millisecond)
 		_, all := work()
 		return all-begun >= enough
@@ -100,11 +101,11 @@ func TestFastFailureIsNoBlackHole(t *testing.T) {
 			t.Run(policy+"/"+fault, func(t *testing.T) {
 				t.Parallel()
 				good := sim.Options{Latency: 10 * time.Millisecond}
-				p := start(t, setup{engines: []sim.Options{good, good, good, good}, upstream: quietProbes, model: "policy: " + policy})
-				p.engines[0].SetFault(sim.Fault{Spec: fault})
-				stop := p.crowd(8, func(int, int) string { return p.chat(`"sim":{"tokens":3}`) })
+				p := start(t, rig.Setup{Engines: []sim.Options{good, good, good, good}, Upstream: rig.QuietProbes, Model: "policy: " + policy})
+				p.Engines[0].SetFault(sim.Fault{Spec: fault})
+				stop := p.crowd(8, func(int, int) string { return p.Chat(`"sim":{"tokens":3}`) })
 				requests := func() (all int64) {
-					for _, e := range p.engines {
+					for _, e := range p.Engines {
 						all += e.Stats().Requests
 					}
 					return all
@@ -114,7 +115,7 @@ func TestFastFailureIsNoBlackHole(t *testing.T) {
 					time.Sleep(50 * time.Millisecond)
 				}
 				count := stop()
-				bad, all := p.engines[0].Stats().Requests, requests()
+				bad, all := p.Engines[0].Stats().Requests, requests()
 				t.Logf("%d of %d requests, answers %v", bad, all, count)
 				if all < 100 || bad*20 > all {
 					t.Errorf("the failing engine got %d of %d requests", bad, all)
@@ -148,7 +149,7 @@ func cacheHits(t *testing.T, policy string) float64 {
 		grows   = 40 // bytes a turn
 	)
 	engine := sim.Options{CacheTokens: 106 << 10}
-	p := start(t, setup{engines: []sim.Options{engine, engine, engine, engine}, model: "policy: " + policy})
+	p := start(t, rig.Setup{Engines: []sim.Options{engine, engine, engine, engine}, Model: "policy: " + policy})
 	messages := func(id, turn int) string {
 		var b strings.Builder
 		fmt.Fprintf(&b, `{"role":"system","content":"%s"}`, filler(id, system))
@@ -163,8 +164,8 @@ func cacheHits(t *testing.T, policy string) float64 {
 			for turn := range turns {
 				for k := range each {
 					body := `{"model":"sim","messages":[` + messages(client*each+k, turn) + `],"sim":{"tokens":2}}`
-					if r := p.post(chatPath, body); r.status != 200 {
-						t.Errorf("status %d", r.status)
+					if r := p.Post(chatPath, body); r.Status != 200 {
+						t.Errorf("status %d", r.Status)
 					}
 				}
 			}
@@ -172,7 +173,7 @@ func cacheHits(t *testing.T, policy string) float64 {
 	}
 	wg.Wait()
 	cached, all := int64(0), int64(0)
-	for i, e := range p.engines {
+	for i, e := range p.Engines {
 		s := e.Stats()
 		cached, all = cached+s.CachedTokens, all+s.PromptTokens
 		t.Logf("%s: engine %d: %d requests, %.0f%% cached", policy, i, s.Requests, 100*float64(s.CachedTokens)/float64(s.PromptTokens))
@@ -184,6 +185,6 @@ func cacheHits(t *testing.T, policy string) float64 {
 
 // filler is text of n bytes that differs from its first bytes on for each id.
 func filler(id, n int) string {
-	text := fmt.Sprintf("%d %s talks about number %d. ", id, canary, id*7919)
+	text := fmt.Sprintf("%d %s talks about number %d. ", id, rig.Canary, id*7919)
 	return strings.Repeat(text, n/len(text)+1)[:n]
 }

@@ -16,6 +16,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
 )
 
 // The official SDK as the client: what it can read, everybody can.
@@ -23,7 +24,7 @@ import (
 // sdk is a client of the edge that does not retry by itself.
 func (p *penstock) sdk(more ...option.RequestOption) openai.Client {
 	return openai.NewClient(append([]option.RequestOption{
-		option.WithBaseURL(p.url + "/v1/"), option.WithAPIKey(p.key), option.WithHTTPClient(p.client), option.WithMaxRetries(0),
+		option.WithBaseURL(p.URL + "/v1/"), option.WithAPIKey(p.Key), option.WithHTTPClient(p.Client), option.WithMaxRetries(0),
 	}, more...)...)
 }
 
@@ -34,7 +35,7 @@ func ask(text string) openai.ChatCompletionNewParams {
 
 func TestSDK_Chat(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{upstream: "", config: `
+	p := start(t, rig.Setup{Upstream: "", Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
@@ -42,7 +43,7 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 `})
 	client := p.sdk()
 	for _, model := range []string{"public/name", "sim"} {
-		params := ask(canary)
+		params := ask(rig.Canary)
 		params.Model = model
 		got, err := client.Chat.Completions.New(context.Background(), params, option.WithJSONSet("sim.text", "Guten Tag, 世界!"))
 		if err != nil {
@@ -59,7 +60,7 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 			t.Errorf("usage %+v", u)
 		}
 	}
-	if l := p.lastCall(); l.Model != "public/name" || l.CompletionTokens == 0 || l.PromptTokens == 0 || l.Key != "tester" || l.Upstream != "up-0" {
+	if l := p.LastCall(); l.Model != "public/name" || l.CompletionTokens == 0 || l.PromptTokens == 0 || l.Key != "tester" || l.Upstream != "up-0" {
 		t.Errorf("the log says %+v", l)
 	}
 	page, err := client.Models.List(context.Background())
@@ -74,12 +75,12 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 
 func TestSDK_Streaming(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{})
+	p := start(t, rig.Setup{})
 	client := p.sdk()
 	for _, asked := range []bool{false, true} {
 		t.Run(map[bool]string{true: "usage", false: "no usage"}[asked], func(t *testing.T) {
 			t.Parallel()
-			params := ask(canary)
+			params := ask(rig.Canary)
 			if asked {
 				params.StreamOptions.IncludeUsage = openai.Bool(true)
 			}
@@ -116,7 +117,7 @@ func TestSDK_Streaming(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		for _, l := range p.calls() {
+		for _, l := range p.Calls() {
 			if l.CompletionTokens == 0 || l.TokensEstimated {
 				t.Errorf("the usage was not counted: %+v", l)
 			}
@@ -134,11 +135,11 @@ func weather() []openai.ChatCompletionToolUnionParam {
 // TestSDK_Tools goes round the loop: the model calls, the client answers, the model speaks. Streamed and not.
 func TestSDK_Tools(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: recording()})
+	p := start(t, rig.Setup{Engines: recording()})
 	client := p.sdk()
 	for _, streamed := range []bool{false, true} {
 		t.Run(map[bool]string{true: "stream", false: "json"}[streamed], func(t *testing.T) {
-			params := ask("What is the weather in " + canary + "?")
+			params := ask("What is the weather in " + rig.Canary + "?")
 			params.Tools = weather()
 			run := func(more ...option.RequestOption) openai.ChatCompletion {
 				t.Helper()
@@ -176,7 +177,7 @@ func TestSDK_Tools(t *testing.T) {
 			if got.Choices[0].Message.Content == "" || got.Choices[0].FinishReason != "stop" {
 				t.Errorf("after the tools: %+v", got.Choices[0])
 			}
-			sent := string(p.engines[0].Stats().LastRequest.Body)
+			sent := string(p.Engines[0].Stats().LastRequest.Body)
 			for _, c := range calls {
 				if strings.Count(sent, c.ID) != 2 {
 					t.Errorf("the call %s is %d times in what the engine was sent", c.ID, strings.Count(sent, c.ID))
@@ -188,23 +189,23 @@ func TestSDK_Tools(t *testing.T) {
 
 func TestSDK_Vision(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: recording(), upstream: "concurrency: { text: 2, vision: 2 }", model: "input_modalities: [text, image]"})
+	p := start(t, rig.Setup{Engines: recording(), Upstream: "concurrency: { text: 2, vision: 2 }", Model: "input_modalities: [text, image]"})
 	client := p.sdk()
 	for _, format := range []string{"png", "jpeg"} {
-		url := picture(format)
+		url := rig.Picture(format)
 		_, err := client.Chat.Completions.New(context.Background(), openai.ChatCompletionNewParams{
 			Model: "sim",
 			Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage([]openai.ChatCompletionContentPartUnionParam{
-				openai.TextContentPart(canary), openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: url, Detail: "low"}),
+				openai.TextContentPart(rig.Canary), openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: url, Detail: "low"}),
 			})},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(p.engines[0].Stats().LastRequest.Body), url) {
+		if !strings.Contains(string(p.Engines[0].Stats().LastRequest.Body), url) {
 			t.Error("the picture has not arrived as it was")
 		}
-		if l := p.lastCall(); l.Pool != "vision" {
+		if l := p.LastCall(); l.Pool != "vision" {
 			t.Errorf("pool %q", l.Pool)
 		}
 	}
@@ -214,16 +215,16 @@ func TestSDK_Vision(t *testing.T) {
 func TestSDK_Errors(t *testing.T) {
 	t.Parallel()
 	narrow, hash, _ := auth.NewKey()
-	p := start(t, setup{
-		keys:     `- { id: narrow, hash: "` + hash + `", models: [other] }`,
-		models:   `- { id: other, deployments: [{ upstream: up-0, served: sim }] }`,
-		limits:   "request_body: 64KiB",
-		upstream: "concurrency: 1",
+	p := start(t, rig.Setup{
+		Keys:     `- { id: narrow, hash: "` + hash + `", models: [other] }`,
+		Models:   `- { id: other, deployments: [{ upstream: up-0, served: sim }] }`,
+		Limits:   "request_body: 64KiB",
+		Upstream: "concurrency: 1",
 	})
 	ctx := context.Background()
 	bad := func(more ...option.RequestOption) func(openai.Client) error {
 		return func(c openai.Client) error {
-			_, err := c.Chat.Completions.New(ctx, ask(canary), more...)
+			_, err := c.Chat.Completions.New(ctx, ask(rig.Canary), more...)
 			return err
 		}
 	}
@@ -245,7 +246,7 @@ func TestSDK_Errors(t *testing.T) {
 		if e.Response.Header.Get("X-Request-Id") == "" {
 			t.Errorf("%s: no request id", name)
 		}
-		wantNoLeak(t, e.RawJSON())
+		rig.WantNoLeak(t, "the answer", e.RawJSON(), "127.0.0.1:")
 	}
 	check("wrong type", bad(option.WithJSONSet("temperature", "hot")), 400, "invalid_request_error", "invalid_type", "temperature")
 	check("out of range", bad(option.WithJSONSet("temperature", 3)), 400, "invalid_request_error", "invalid_value", "temperature")
@@ -254,17 +255,17 @@ func TestSDK_Errors(t *testing.T) {
 	check("max tokens differ", bad(option.WithJSONSet("max_tokens", 1), option.WithJSONSet("max_completion_tokens", 2)), 400, "invalid_request_error", "invalid_value", "max_completion_tokens")
 	check("no key", bad(option.WithHeaderDel("Authorization")), 401, "authentication_error", "invalid_api_key", "")
 	check("wrong key", bad(option.WithAPIKey("wrong")), 401, "authentication_error", "invalid_api_key", "")
-	check("key in the query", bad(option.WithQuery("api_key", p.key)), 401, "authentication_error", "credential_in_query", "")
+	check("key in the query", bad(option.WithQuery("api_key", p.Key)), 401, "authentication_error", "credential_in_query", "")
 	check("not this model", bad(option.WithAPIKey(narrow)), 403, "permission_error", "model_not_allowed", "model")
 	check("no such model", bad(option.WithJSONSet("model", "nothing")), 404, "not_found_error", "model_not_found", "model")
 	check("too large", bad(option.WithJSONSet("user", strings.Repeat("x", 100<<10))), 413, "request_too_large", "request_too_large", "")
-	release := p.hold(1, p.chat(endless))
+	release := p.hold(1, p.Chat(endless))
 	check("full", bad(), 429, "rate_limit_error", "capacity_full", "")
 	release()
-	waitFor(t, patience, "the slot is free", func() bool { return p.metric("penstock_upstream_inflight") == 0 })
-	p.engines[0].SetFault(sim.Fault{Spec: "status=503;retry-after=4"})
+	rig.WaitFor(t, rig.Patience, "the slot is free", func() bool { return p.Metric("penstock_upstream_inflight") == 0 })
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=503;retry-after=4"})
 	check("engine is busy", bad(), 503, "api_error", "no_healthy_route", "")
-	p.engines[0].SetFault(sim.Fault{Spec: "status=500"})
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
 	check("engine failed", bad(), 502, "api_error", "upstream_failed", "")
 	_, err := p.newSDKModel("nothing")
 	var e *openai.Error
@@ -272,9 +273,9 @@ func TestSDK_Errors(t *testing.T) {
 		t.Errorf("model by id: %v", err)
 	}
 	// An error after the first byte comes out of the stream.
-	p.engines[0].SetFault(sim.Fault{Spec: "reset-after=3"})
+	p.Engines[0].SetFault(sim.Fault{Spec: "reset-after=3"})
 	client := p.sdk()
-	s := client.Chat.Completions.NewStreaming(ctx, ask(canary))
+	s := client.Chat.Completions.NewStreaming(ctx, ask(rig.Canary))
 	chunks := 0
 	for s.Next() {
 		chunks++
@@ -292,7 +293,7 @@ func (p *penstock) newSDKModel(id string) (*openai.Model, error) {
 // TestSDK_Cancel: the client's context ends, and the engine is freed, in every phase.
 func TestSDK_Cancel(t *testing.T) {
 	t.Parallel()
-	working := func(p *penstock) bool { return p.engines[0].Stats().Running == 1 }
+	working := func(p *penstock) bool { return p.Engines[0].Stats().Running == 1 }
 	for phase, c := range map[string]struct {
 		more   []option.RequestOption
 		fault  string
@@ -304,7 +305,7 @@ func TestSDK_Cancel(t *testing.T) {
 		"silent":    {fault: "stall-after=3", ready: working, events: 2},
 		"queued": {
 			more:  []option.RequestOption{option.WithJSONSet("sim.ttft_ms", 60000)},
-			ready: func(p *penstock) bool { return p.engines[0].Stats().Waiting == 1 },
+			ready: func(p *penstock) bool { return p.Engines[0].Stats().Waiting == 1 },
 		},
 	} {
 		for _, streamed := range []bool{false, true} {
@@ -313,10 +314,10 @@ func TestSDK_Cancel(t *testing.T) {
 			}
 			t.Run(phase+map[bool]string{true: "/stream", false: "/json"}[streamed], func(t *testing.T) {
 				t.Parallel()
-				p := start(t, setup{engines: []sim.Options{{Slots: 1}}, upstream: quietProbes + ", concurrency: 4"})
-				e := p.engines[0]
+				p := start(t, rig.Setup{Engines: []sim.Options{{Slots: 1}}, Upstream: rig.QuietProbes + ", concurrency: 4"})
+				e := p.Engines[0]
 				if phase == "queued" {
-					defer p.hold(1, p.chat(endless))()
+					defer p.hold(1, p.Chat(endless))()
 				}
 				e.SetFault(sim.Fault{Spec: c.fault})
 				ctx, cancel := context.WithCancel(context.Background())
@@ -329,11 +330,11 @@ func TestSDK_Cancel(t *testing.T) {
 						close(started) // the head of a stream comes with its first event
 					}
 					if !streamed {
-						_, err := client.Chat.Completions.New(ctx, ask(canary), c.more...)
+						_, err := client.Chat.Completions.New(ctx, ask(rig.Canary), c.more...)
 						ended <- err
 						return
 					}
-					s := client.Chat.Completions.NewStreaming(ctx, ask(canary), c.more...)
+					s := client.Chat.Completions.NewStreaming(ctx, ask(rig.Canary), c.more...)
 					for n := 1; s.Next(); n++ {
 						if n == c.events {
 							close(started)
@@ -343,10 +344,10 @@ func TestSDK_Cancel(t *testing.T) {
 					s.Close()
 				}()
 				<-started
-				waitFor(t, patience, "the engine works", func() bool { return c.ready(p) })
+				rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return c.ready(p) })
 				before := e.Stats()
 				cancel()
-				waitFor(t, prompt, "the engine is free", func() bool {
+				rig.WaitFor(t, prompt, "the engine is free", func() bool {
 					s := e.Stats()
 					return s.Aborted == before.Aborted+1 && s.Running+s.Waiting == before.Running+before.Waiting-1 && s.Conns == before.Conns-1
 				})
@@ -361,18 +362,18 @@ func TestSDK_Cancel(t *testing.T) {
 // TestSDK_RetriesByRetryAfter: the SDK obeys our Retry-After and gets its answer the second time.
 func TestSDK_RetriesByRetryAfter(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{})
-	p.engines[0].SetFault(sim.Fault{Spec: "status=429;retry-after=1", Count: 1})
+	p := start(t, rig.Setup{})
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=429;retry-after=1", Count: 1})
 	client := p.sdk(option.WithMaxRetries(2))
 	begun := time.Now()
-	if _, err := client.Chat.Completions.New(context.Background(), ask(canary)); err != nil {
+	if _, err := client.Chat.Completions.New(context.Background(), ask(rig.Canary)); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(begun); took < 900*time.Millisecond || took > 5*time.Second {
 		t.Errorf("came back after %v", took)
 	}
 	statuses := []int{}
-	for _, l := range p.calls() {
+	for _, l := range p.Calls() {
 		statuses = append(statuses, l.Status)
 	}
 	if !slices.Equal(statuses, []int{429, 200}) {

@@ -1,19 +1,23 @@
 package e2e
 
-import "testing"
+import (
+	"testing"
+
+	"penstock/proxy/e2e/rig"
+)
 
 // TestSmoke is the shortest way through everything; when it fails, look at it first.
 func TestSmoke(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{})
-	p.post("/v1/chat/completions", p.chat("")).wantStatus(200)
-	text, done := chatText(t, p.post("/v1/chat/completions", p.chat(`"stream":true`)).wantStatus(200).events())
+	p := start(t, rig.Setup{})
+	p.Post("/v1/chat/completions", p.Chat("")).WantStatus(200)
+	text, done := rig.StreamText(t, rig.ChatStream, p.Post("/v1/chat/completions", p.Chat(`"stream":true`)).WantStatus(200).Events())
 	if text == "" || !done {
 		t.Errorf("streamed %q, done %v", text, done)
 	}
-	p.get("/v1/models").wantStatus(200)
-	p.post("/v1/chat/completions", "{").wantError(400, "invalid_request_error", "invalid_json")
-	if n := len(p.calls()); n != 3 {
+	p.Get("/v1/models").WantStatus(200)
+	p.Post("/v1/chat/completions", "{").WantError(400, "invalid_request_error", "invalid_json")
+	if n := len(p.Calls()); n != 3 {
 		t.Errorf("%d access lines, want 3", n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Speech: formats, engines that break off or send something else, old clients and those that leave.
@@ -22,19 +23,19 @@ func TestSpeech(t *testing.T) {
 		if format != "" {
 			member = `,"response_format":"` + format + `"`
 		}
-		r := p.post(speech, `{"model":"voice","input":"`+canary+` one two","voice":"x","instructions":"slowly"`+member+`}`).wantStatus(200)
-		if ct := r.header.Get("Content-Type"); ct != want || r.err != nil || len(r.body) < 100 {
-			t.Errorf("%q: %q, %d bytes, %v", format, ct, len(r.body), r.err)
+		r := p.Post(speech, `{"model":"voice","input":"`+rig.Canary+` one two","voice":"x","instructions":"slowly"`+member+`}`).WantStatus(200)
+		if ct := r.Header.Get("Content-Type"); ct != want || r.Err != nil || len(r.Body) < 100 {
+			t.Errorf("%q: %q, %d bytes, %v", format, ct, len(r.Body), r.Err)
 		}
-		sent := string(p.engines[0].Stats().LastRequest.Body)
+		sent := string(p.Engines[0].Stats().LastRequest.Body)
 		if format == "" {
 			format, member = "wav", `,"response_format":"wav"`
 		}
-		if want := `{"model":"sim","input":"` + canary + ` one two","voice":"x","instructions":"slowly"` + member + `}`; sent != want {
+		if want := `{"model":"sim","input":"` + rig.Canary + ` one two","voice":"x","instructions":"slowly"` + member + `}`; sent != want {
 			t.Errorf("%q: the engine got %s", format, sent)
 		}
 	}
-	if l := p.lastCall(); l.Dialect != "speech" || l.Pool != "audio" || l.Outcome != "ok" {
+	if l := p.LastCall(); l.Dialect != "speech" || l.Pool != "audio" || l.Outcome != "ok" {
 		t.Errorf("%+v", l)
 	}
 	for _, bad := range []string{
@@ -42,8 +43,8 @@ func TestSpeech(t *testing.T) {
 		`{"model":"voice","input":"x","response_format":"aac"}`, `{"model":"voice","input":"x","voice":3}`, `{"input":"x"}`, `{"model":"voice","input":"x","input":"y"}`, `[]`, ``,
 		`{"model":"voice","input":"x","stream_format":"sse"}`, `{"model":"talk","input":"x"}`,
 	} {
-		if r := p.post(speech, bad, "Content-Type: application/json"); r.status != 400 {
-			t.Errorf("%s: %d %s", bad, r.status, r.body)
+		if r := p.Post(speech, bad, "Content-Type: application/json"); r.Status != 400 {
+			t.Errorf("%s: %d %s", bad, r.Status, r.Body)
 		}
 	}
 }
@@ -57,13 +58,13 @@ func TestSpeech_Broken(t *testing.T) {
 		"reset-before": 502, "html-200": 502, "empty-body": 502, "status=500": 502, "status=503": 503, "invalid-json": 200,
 	} {
 		p := startAudio(t)
-		p.engines[0].SetFault(sim.Fault{Spec: fault})
-		r := p.post(speech, body)
+		p.Engines[0].SetFault(sim.Fault{Spec: fault})
+		r := p.Post(speech, body)
 		broken := strings.Contains(fault, "=20")
-		if r.status != status || broken && (r.err == nil || len(r.body) == 0) || !broken && r.err != nil {
-			t.Errorf("%s: status %d, %d bytes, %v", fault, r.status, len(r.body), r.err)
+		if r.Status != status || broken && (r.Err == nil || len(r.Body) == 0) || !broken && r.Err != nil {
+			t.Errorf("%s: status %d, %d bytes, %v", fault, r.Status, len(r.Body), r.Err)
 		}
-		if l := p.lastCall(); broken && l.Outcome != "stream_broken" {
+		if l := p.LastCall(); broken && l.Outcome != "stream_broken" {
 			t.Errorf("%s: %+v", fault, l)
 		}
 	}
@@ -87,17 +88,17 @@ func TestSpeech_Disguised(t *testing.T) {
 			}
 		}))
 		t.Cleanup(engine.Close)
-		p := start(t, setup{cold: true, config: `
+		p := start(t, rig.Setup{Cold: true, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: odd, url: "` + engine.URL + `", engine: openai }]
 models: [{ id: voice, kind: audio-speech, deployments: [{ upstream: odd }] }]
 `})
-		waitFor(t, patience, "the upstream is up", func() bool { return p.metric("penstock_upstream_up") == 1 })
-		r := p.post(speech, `{"model":"voice","input":"x"}`)
-		r.wantError(502, "api_error", "upstream_bad_response")
-		if strings.Contains(r.body, "secret") {
-			t.Errorf("%s: %s", name, r.body)
+		rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+		r := p.Post(speech, `{"model":"voice","input":"x"}`)
+		r.WantError(502, "api_error", "upstream_bad_response")
+		if strings.Contains(r.Body, "secret") {
+			t.Errorf("%s: %s", name, r.Body)
 		}
 	}
 }
@@ -105,12 +106,12 @@ models: [{ id: voice, kind: audio-speech, deployments: [{ upstream: odd }] }]
 func TestSpeech_OldClient(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
-	c := p.dial()
+	c := p.Dial()
 	body := `{"model":"voice","input":"one two"}`
-	_ = c.send(strings.Replace(p.head("POST", speech, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body))), "HTTP/1.1", "HTTP/1.0", 1) + body)
-	r := c.reply("POST").wantStatus(200)
-	if r.header.Get("Content-Length") != fmt.Sprint(len(r.body)) || len(r.body) < 100 {
-		t.Errorf("%d bytes, header %v", len(r.body), r.header)
+	_ = c.Send(strings.Replace(p.Head("POST", speech, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body))), "HTTP/1.1", "HTTP/1.0", 1) + body)
+	r := c.Reply("POST").WantStatus(200)
+	if r.Header.Get("Content-Length") != fmt.Sprint(len(r.Body)) || len(r.Body) < 100 {
+		t.Errorf("%d bytes, header %v", len(r.Body), r.Header)
 	}
 }
 
@@ -119,16 +120,16 @@ func TestSpeech_ClientLeaves(t *testing.T) {
 	p := startAudio(t, sim.Options{TokenRate: 20})
 	for _, after := range []int{0, 100} {
 		ctx, cancel := context.WithCancel(context.Background())
-		res, err := p.try(ctx, "POST", speech, `{"model":"voice","input":"`+strings.Repeat("word ", 500)+`"}`)
+		res, err := p.Try(ctx, "POST", speech, `{"model":"voice","input":"`+strings.Repeat("word ", 500)+`"}`)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, _ = io.CopyN(io.Discard, res.Body, int64(after))
-		waitFor(t, patience, "the engine works", func() bool { return p.engines[0].Stats().Running == 1 })
+		rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
 		cancel()
-		waitFor(t, prompt, "the engine is free", func() bool { return p.engines[0].Stats().Running == 0 })
+		rig.WaitFor(t, prompt, "the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
 		res.Body.Close()
-		if l := p.lastCall(); l.Outcome != "client_gone" {
+		if l := p.LastCall(); l.Outcome != "client_gone" {
 			t.Errorf("%+v", l)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // The state page, and upstreams that come, go and have several addresses.
@@ -50,18 +51,18 @@ type state struct {
 }
 
 func (p *penstock) state() (s state, text string) {
-	p.t.Helper()
-	res, err := p.client.Get(p.admin + "/status")
+	p.T.Helper()
+	res, err := p.Client.Get(p.Admin + "/status")
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {
-		p.t.Fatalf("/status: %d, %v", res.StatusCode, err)
+		p.T.Fatalf("/status: %d, %v", res.StatusCode, err)
 	}
 	if err := json.Unmarshal(b, &s); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	return s, string(b)
 }
@@ -82,18 +83,18 @@ func (s *state) why(label string) string {
 func TestStatePage(t *testing.T) {
 	t.Parallel()
 	const secret = "engine-secret"
-	p := start(t, setup{
-		engines: []sim.Options{{APIKey: secret}, {APIKey: secret}, {APIKey: secret}, {APIKey: secret}}, upstream: `api_key: "` + secret + `", probe: { interval: 200ms }`,
+	p := start(t, rig.Setup{
+		Engines: []sim.Options{{APIKey: secret}, {APIKey: secret}, {APIKey: secret}, {APIKey: secret}}, Upstream: `api_key: "` + secret + `", probe: { interval: 200ms }`,
 		// A failing engine is avoided long before its breaker opens, but not by a model that has no other.
-		model: "policy: round_robin", models: "- { id: only, deployments: [{ upstream: up-1, served: sim }] }",
+		Model: "policy: round_robin", Models: "- { id: only, deployments: [{ upstream: up-1, served: sim }] }",
 	})
-	p.engines[0].Unlisten()
-	p.engines[0].Drop(1, true)
-	p.engines[1].SetFault(sim.Fault{Spec: "status=500"})
-	p.engines[2].SetModels("another")
-	waitFor(t, patience, "three targets are out", func() bool {
-		p.post(chatPath, p.chat(""))
-		p.post(chatPath, chatBody("only", ""))
+	p.Engines[0].Unlisten()
+	p.Engines[0].Drop(1, true)
+	p.Engines[1].SetFault(sim.Fault{Spec: "status=500"})
+	p.Engines[2].SetModels("another")
+	rig.WaitFor(t, rig.Patience, "three targets are out", func() bool {
+		p.Post(chatPath, p.Chat(""))
+		p.Post(chatPath, rig.ChatBody("only", ""))
 		s, _ := p.state()
 		return s.why("up-0") != "" && s.why("up-1") != "" && s.why("up-2") != "" && s.why("up-3") == ""
 	})
@@ -132,7 +133,7 @@ func TestStatePage(t *testing.T) {
 	if u := s.Upstreams[2]; u.State != "up" || len(u.Missing) != 1 || u.Missing[0] != "sim" {
 		t.Errorf("the one without the model is %s and misses %v", u.State, u.Missing)
 	}
-	if strings.Contains(text, secret) || strings.Contains(text, p.key) || strings.Contains(text, canary) {
+	if strings.Contains(text, secret) || strings.Contains(text, p.Key) || strings.Contains(text, rig.Canary) {
 		t.Error("the page shows what it must not")
 	}
 }
@@ -140,7 +141,7 @@ func TestStatePage(t *testing.T) {
 // TestResolve: every address of a name is an upstream of its own, followed as the name's answer changes.
 func TestResolve(t *testing.T) {
 	t.Parallel()
-	first := startEngine(t, sim.Options{})
+	first := rig.StartEngine(t, sim.Options{})
 	_, port, _ := net.SplitHostPort(first.Addr())
 	second := sim.New(sim.Options{Listen: "127.0.0.2:" + port})
 	if err := second.Start(); err != nil {
@@ -150,23 +151,23 @@ func TestResolve(t *testing.T) {
 	var answer atomic.Pointer[[]string]
 	resolve := func(addresses ...string) { answer.Store(&addresses) }
 	resolve("127.0.0.1", "127.0.0.2")
-	p := start(t, setup{cold: true, lookup: func(_ context.Context, host string) ([]string, error) {
+	p := start(t, rig.Setup{Cold: true, Lookup: func(_ context.Context, host string) ([]string, error) {
 		if a := *answer.Load(); host == "pool.test" && len(a) > 0 {
 			return a, nil
 		}
 		return nil, errors.New("no such host")
-	}, config: fmt.Sprintf(`
+	}, Config: fmt.Sprintf(`
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: pool, url: "http://pool.test:%s", engine: sim, resolve: 1s, probe: { interval: 200ms } }]
 models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 `, port)})
-	up := func() float64 { return p.metric("penstock_upstream_up", "pool@") }
-	waitFor(t, patience, "both addresses are up", func() bool { return up() == 2 })
+	up := func() float64 { return p.Metric("penstock_upstream_up", "pool@") }
+	rig.WaitFor(t, rig.Patience, "both addresses are up", func() bool { return up() == 2 })
 	calls := func(n int) (toFirst, toSecond int64) {
 		a, b := first.Stats().Requests, second.Stats().Requests
 		for range n {
-			p.post(chatPath, p.chat("")).wantStatus(200)
+			p.Post(chatPath, p.Chat("")).WantStatus(200)
 		}
 		return first.Stats().Requests - a, second.Stats().Requests - b
 	}
@@ -176,14 +177,14 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 	first.Unlisten() // one address dies: the name still answers both
 	first.Drop(1, true)
 	calls(10)
-	waitFor(t, patience, "one address is down", func() bool { return up() == 1 })
+	rig.WaitFor(t, rig.Patience, "one address is down", func() bool { return up() == 1 })
 	if err := first.Relisten(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, patience, "it is back", func() bool { return up() == 2 })
+	rig.WaitFor(t, rig.Patience, "it is back", func() bool { return up() == 2 })
 
 	resolve("127.0.0.2") // one address leaves the name
-	waitFor(t, patience, "one upstream is left", func() bool { s, _ := p.state(); return len(s.Upstreams) == 1 })
+	rig.WaitFor(t, rig.Patience, "one upstream is left", func() bool { s, _ := p.state(); return len(s.Upstreams) == 1 })
 	if a, b := calls(6); a != 0 || b != 6 {
 		t.Errorf("%d calls went to the address that left, %d to the other", a, b)
 	}
@@ -193,29 +194,29 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 		t.Errorf("without a resolver %d and %d calls", a, b)
 	}
 	resolve("127.0.0.1", "127.0.0.2")
-	waitFor(t, patience, "both are used", func() bool { a, _ := calls(2); return a > 0 })
+	rig.WaitFor(t, rig.Patience, "both are used", func() bool { a, _ := calls(2); return a > 0 })
 }
 
 // TestGhosts: an engine that goes on working for clients who left has fewer slots to give; that is seen in the state page and
 // the metrics, keeps calls from queueing in the engine, and ends with the work.
 func TestGhosts(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{Slots: 4, CancelOnlyStreams: true}}, upstream: "concurrency: 4, probe: { interval: 200ms }"})
+	p := start(t, rig.Setup{Engines: []sim.Options{{Slots: 4, CancelOnlyStreams: true}}, Upstream: "concurrency: 4, probe: { interval: 200ms }"})
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			res, err := p.try(ctx, "POST", chatPath, p.chat(`"sim":{"tokens":8,"delay_ms":1000}`))
+			res, err := p.Try(ctx, "POST", chatPath, p.Chat(`"sim":{"tokens":8,"delay_ms":1000}`))
 			if err == nil {
 				res.Body.Close()
 			}
 		})
 	}
-	waitFor(t, patience, "the engine works for three", func() bool { return p.engines[0].Stats().Running == 3 })
+	rig.WaitFor(t, rig.Patience, "the engine works for three", func() bool { return p.Engines[0].Stats().Running == 3 })
 	leave()
 	wg.Wait()
-	waitFor(t, patience, "nobody is served", func() bool { return p.metric("penstock_upstream_inflight") == 0 })
+	rig.WaitFor(t, rig.Patience, "nobody is served", func() bool { return p.Metric("penstock_upstream_inflight") == 0 })
 	type slots struct {
 		Ghosts int
 		Pools  []struct {
@@ -232,19 +233,19 @@ func TestGhosts(t *testing.T) {
 		}
 		return page.Upstreams[0]
 	}
-	waitFor(t, patience, "the ghosts are seen", func() bool { return read().Ghosts == 3 })
+	rig.WaitFor(t, rig.Patience, "the ghosts are seen", func() bool { return read().Ghosts == 3 })
 	if s := read(); s.Pools[0].Limit != 1 || s.Abandoned["held"] != 3 {
 		t.Errorf("the state page says %+v", s)
 	}
-	m := p.metrics()
+	m := p.Metrics()
 	if m[`penstock_upstream_ghosts{upstream="up-0"}`] != 3 || m[`penstock_upstream_limit{upstream="up-0",pool="text"}`] != 1 {
 		t.Errorf("ghosts %v, limit %v", m[`penstock_upstream_ghosts{upstream="up-0"}`], m[`penstock_upstream_limit{upstream="up-0",pool="text"}`])
 	}
-	release := p.hold(1, p.chat(endless))
-	p.post(chatPath, p.chat("")).wantError(429, "rate_limit_error", "capacity_full")
-	if n := p.engines[0].Stats().Waiting; n != 0 {
+	release := p.hold(1, p.Chat(endless))
+	p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
+	if n := p.Engines[0].Stats().Waiting; n != 0 {
 		t.Errorf("%d calls queue in the engine", n)
 	}
-	waitFor(t, 3*patience, "the ghosts have gone", func() bool { s := read(); return s.Ghosts == 0 && s.Pools[0].Limit == 4 })
+	rig.WaitFor(t, 3*rig.Patience, "the ghosts have gone", func() bool { s := read(); return s.Ghosts == 0 && s.Pools[0].Limit == 4 })
 	release()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // The status page: who may see it, what it says at once and while it is open, and what an operator can do from it.
@@ -18,10 +19,10 @@ const adminToken = "the-admin-token-of-this-test"
 
 // adminDo sends a request to the admin listener. A token becomes a browser's password.
 func (p *penstock) adminDo(method, path, body, token string, header ...string) *http.Response {
-	p.t.Helper()
-	req, err := http.NewRequest(method, p.admin+path, strings.NewReader(body))
+	p.T.Helper()
+	req, err := http.NewRequest(method, p.Admin+path, strings.NewReader(body))
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	if token != "" {
 		req.SetBasicAuth("operator", token)
@@ -33,12 +34,12 @@ func (p *penstock) adminDo(method, path, body, token string, header ...string) *
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)
 	}
-	client := &http.Client{Transport: p.client.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: p.Client.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
-	p.t.Cleanup(func() { res.Body.Close() })
+	p.T.Cleanup(func() { res.Body.Close() })
 	return res
 }
 
@@ -48,7 +49,7 @@ func (p *penstock) mode(upstream, mode, token string, header ...string) int {
 
 func TestStatusPageAccess(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{top: "admin: { token: " + adminToken + " }"})
+	p := start(t, rig.Setup{Top: "admin: { token: " + adminToken + " }"})
 	for _, path := range []string{"/", "/status", "/status/events", "/metrics"} {
 		res := p.adminDo("GET", path, "", "", "Accept: text/html")
 		if res.StatusCode != 401 || !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Basic ") {
@@ -78,7 +79,7 @@ func TestStatusPageAccess(t *testing.T) {
 
 func TestModeNeedsAToken(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{})
+	p := start(t, rig.Setup{})
 	if p.mode("up-0", "drain", "") != 403 {
 		t.Error("an edge without an admin token lets anybody drain")
 	}
@@ -90,33 +91,33 @@ func TestModeNeedsAToken(t *testing.T) {
 // TestDrainAndMaintenance: an upstream that is drained keeps its calls and gets no new ones; in maintenance it is not probed.
 func TestDrainAndMaintenance(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: two(), upstream: "probe: { interval: 100ms }", model: "policy: round_robin", top: "admin: { token: " + adminToken + " }"})
-	seen := func(i int) int64 { return p.engines[i].Stats().Requests }
-	s := p.openStream(chatPath, p.chat(endless))
-	s.next()
+	p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 100ms }", Model: "policy: round_robin", Top: "admin: { token: " + adminToken + " }"})
+	seen := func(i int) int64 { return p.Engines[i].Stats().Requests }
+	s := p.OpenStream(chatPath, p.Chat(endless))
+	s.Next()
 	held := 0
-	if p.engines[1].Stats().Running == 1 {
+	if p.Engines[1].Stats().Running == 1 {
 		held = 1
 	}
 	name := []string{"up-0", "up-1"}[held]
-	if got := p.mode(name, "drain", adminToken, "Origin: "+p.admin); got != 303 {
+	if got := p.mode(name, "drain", adminToken, "Origin: "+p.Admin); got != 303 {
 		t.Fatalf("drain: %d", got)
 	}
 	before := seen(held)
 	for range 6 {
-		p.post(chatPath, p.chat("")).wantStatus(200)
+		p.Post(chatPath, p.Chat("")).WantStatus(200)
 	}
 	if seen(held) != before {
 		t.Error("a drained upstream got a call")
 	}
-	if _, ok := s.next(); !ok {
+	if _, ok := s.Next(); !ok {
 		t.Error("the running stream was cut")
 	}
-	s.leave()
+	s.Leave()
 	if p.mode(name, "maintenance", adminToken) != 303 {
 		t.Fatal("maintenance")
 	}
-	p.engines[held].Unlisten()
+	p.Engines[held].Unlisten()
 	time.Sleep(500 * time.Millisecond) // several probes' time
 	res := p.adminDo("GET", "/status", "", adminToken)
 	var st state
@@ -126,7 +127,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 	if st.Upstreams[held].State != "up" || !strings.Contains(st.why(name), "maintenance") {
 		t.Errorf("an upstream in maintenance was probed: %+v, %s", st.Upstreams[held], st.why(name))
 	}
-	if err := p.engines[held].Relisten(); err != nil {
+	if err := p.Engines[held].Relisten(); err != nil {
 		t.Fatal(err)
 	}
 	// As JSON, the way scripts ask.
@@ -140,8 +141,8 @@ func TestDrainAndMaintenance(t *testing.T) {
 	if res := p.adminDo(http.MethodPost, "/-/mode", `{"upstream":"`+name+`","mode":"ready"}`, adminToken, "Content-Type: application/json"); res.StatusCode != 200 {
 		t.Fatalf("ready: %d", res.StatusCode)
 	}
-	waitFor(t, patience, "it is used again", func() bool {
-		p.post(chatPath, p.chat("")).wantStatus(200)
+	rig.WaitFor(t, rig.Patience, "it is used again", func() bool {
+		p.Post(chatPath, p.Chat("")).WantStatus(200)
 		return seen(held) > before
 	})
 }
@@ -149,7 +150,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 // TestStatusEvents: an open page is told what changes, and does not hold up the end of the edge.
 func TestStatusEvents(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{TokenRate: 50}}, upstream: "concurrency: 1"})
+	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Upstream: "concurrency: 1"})
 	res := p.adminDo("GET", "/status/events", "", "")
 	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%d %s", res.StatusCode, res.Header.Get("Content-Type"))
@@ -173,12 +174,12 @@ func TestStatusEvents(t *testing.T) {
 	if first := next(); len(first) != 7 || !strings.Contains(first["verdict"], "Healthy") {
 		t.Errorf("the first event has %d sections: %s", len(first), first["verdict"])
 	}
-	s := p.openStream(chatPath, p.chat(endless))
-	s.next()
-	waitFor(t, patience, "the model is shown as full and the call as streaming", func() bool {
+	s := p.OpenStream(chatPath, p.Chat(endless))
+	s.Next()
+	rig.WaitFor(t, rig.Patience, "the model is shown as full and the call as streaming", func() bool {
 		e := next()
 		return strings.Contains(e["models"], "full") && strings.Contains(e["calls"], "▸▸▸ streaming")
 	})
-	s.leave()
-	waitFor(t, patience, "the client is shown to have left", func() bool { return strings.Contains(next()["calls"], "client left") })
+	s.Leave()
+	rig.WaitFor(t, rig.Patience, "the client is shown to have left", func() bool { return strings.Contains(next()["calls"], "client left") })
 }

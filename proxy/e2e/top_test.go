@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"penstock/proxy"
+	"penstock/proxy/e2e/rig"
 	"penstock/proxy/status"
 )
 
@@ -33,12 +34,12 @@ func (s *screen) String() string {
 
 func TestTop(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{top: "admin: { token: " + adminToken + " }", upstream: "concurrency: 1"})
-	p.post(chatPath, p.chat("")).wantStatus(200)
-	p.rest()
+	p := start(t, rig.Setup{Top: "admin: { token: " + adminToken + " }", Upstream: "concurrency: 1"})
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Rest()
 	look := func(o proxy.TopOptions) (string, error) {
 		var out bytes.Buffer
-		o.Admin, o.Out, o.Width = strings.TrimPrefix(p.admin, "http://"), &out, 80
+		o.Admin, o.Out, o.Width = strings.TrimPrefix(p.Admin, "http://"), &out, 80
 		err := proxy.Top(t.Context(), o)
 		return out.String(), err
 	}
@@ -59,16 +60,16 @@ func TestTop(t *testing.T) {
 	var tty screen
 	ended := make(chan error)
 	go func() {
-		ended <- proxy.Top(ctx, proxy.TopOptions{Admin: p.admin, Token: adminToken, Out: &tty, Width: 80, Interval: 100 * time.Millisecond, Colour: true})
+		ended <- proxy.Top(ctx, proxy.TopOptions{Admin: p.Admin, Token: adminToken, Out: &tty, Width: 80, Interval: 100 * time.Millisecond, Colour: true})
 	}()
-	held := p.openStream(chatPath, p.chat(endless))
-	held.next()
-	waitFor(t, patience, "the screen shows the model full and the stream", func() bool {
+	held := p.OpenStream(chatPath, p.Chat(endless))
+	held.Next()
+	rig.WaitFor(t, rig.Patience, "the screen shows the model full and the stream", func() bool {
 		frames := strings.Split(tty.String(), "\x1b[H\x1b[J")
 		last := frames[len(frames)-1]
 		return strings.Contains(last, "1/1") && strings.Contains(last, "streaming")
 	})
-	held.leave()
+	held.Leave()
 	stop()
 	if err := <-ended; err != nil || !strings.HasSuffix(tty.String(), "\x1b[?1049l") {
 		t.Errorf("the screen was not given back: %v", err)

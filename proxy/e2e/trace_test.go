@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // receiver is an OTLP/HTTP endpoint that keeps what it is sent.
@@ -28,7 +29,7 @@ type receiver struct {
 
 func startReceiver(t *testing.T) *receiver {
 	r := &receiver{}
-	ln := listenLoopback(t)
+	ln := rig.Listen(t)
 	r.url = "http://" + ln.Addr().String()
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
@@ -94,28 +95,28 @@ func wantAttributes(t *testing.T, s *otlp.Span, want ...string) {
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	r := startReceiver(t)
-	p := start(t, setup{engines: []sim.Options{{Record: true}, {Record: true}}, upstream: quietProbes, top: "tracing: { otlp: " + r.url + " }", model: "policy: round_robin"})
+	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Upstream: rig.QuietProbes, Top: "tracing: { otlp: " + r.url + " }", Model: "policy: round_robin"})
 	const (
 		id, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 		second     = "1af7651916cd43dd8448eb211c80319c"
 		unwanted   = "2af7651916cd43dd8448eb211c80319c"
 		refused    = "3af7651916cd43dd8448eb211c80319c"
 	)
-	p.post(chatPath, p.chat(`"stream":true`), "Traceparent: 00-"+id+"-"+parent+"-01").wantStatus(200)
+	p.Post(chatPath, p.Chat(`"stream":true`), "Traceparent: 00-"+id+"-"+parent+"-01").WantStatus(200)
 	seen := ""
-	for _, e := range p.engines {
+	for _, e := range p.Engines {
 		if last := e.Stats().LastRequest; last != nil && last.Get("Traceparent") != "" {
 			seen = last.Get("Traceparent")
 		}
 	}
-	p.engines[0].SetFault(sim.Fault{Spec: "status=503"})
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=503"})
 	for i := range 2 { // one of the two begins at the engine that refuses
-		p.post(chatPath, p.chat(""), "Traceparent: 00-"+second[:31]+string("cd"[i])+"-"+parent+"-01").wantStatus(200)
+		p.Post(chatPath, p.Chat(""), "Traceparent: 00-"+second[:31]+string("cd"[i])+"-"+parent+"-01").WantStatus(200)
 	}
-	p.post(chatPath, p.chat(""), "Traceparent: 00-"+unwanted+"-"+parent+"-00").wantStatus(200)
-	p.post(chatPath, chatBody(canary, ""), "Traceparent: 00-"+refused+"-"+parent+"-01").wantStatus(404)
-	p.post(chatPath, p.chat("")).wantStatus(200)
-	p.end() // sends what is queued
+	p.Post(chatPath, p.Chat(""), "Traceparent: 00-"+unwanted+"-"+parent+"-00").WantStatus(200)
+	p.Post(chatPath, rig.ChatBody(rig.Canary, ""), "Traceparent: 00-"+refused+"-"+parent+"-01").WantStatus(404)
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.End() // sends what is queued
 
 	call, attempts := r.trace(id)
 	if call == nil || len(attempts) != 1 {
@@ -158,7 +159,7 @@ func TestTraces(t *testing.T) {
 	} else {
 		wantAttributes(t, call, "error.type=\"model_not_found\"", "gen_ai.request.model=")
 	}
-	if strings.Contains(r.text.String(), canary) || strings.Contains(r.text.String(), p.key) {
+	if strings.Contains(r.text.String(), rig.Canary) || strings.Contains(r.text.String(), p.Key) {
 		t.Error("the traces hold a client's words")
 	}
 }
@@ -166,7 +167,7 @@ func TestTraces(t *testing.T) {
 // TestTraceEndpointHangs: an endpoint that takes everything and answers nothing slows no call and holds up no end.
 func TestTraceEndpointHangs(t *testing.T) {
 	t.Parallel()
-	ln := listenLoopback(t)
+	ln := rig.Listen(t)
 	go func() {
 		for {
 			c, err := ln.Accept()
@@ -177,15 +178,15 @@ func TestTraceEndpointHangs(t *testing.T) {
 		}
 	}()
 	t.Cleanup(func() { ln.Close() })
-	p := start(t, setup{top: "tracing: { otlp: \"http://" + ln.Addr().String() + "\" }"})
+	p := start(t, rig.Setup{Top: "tracing: { otlp: \"http://" + ln.Addr().String() + "\" }"})
 	for range 50 {
-		if took := p.post(chatPath, p.chat("")).wantStatus(200).took; took > patience {
+		if took := p.Post(chatPath, p.Chat("")).WantStatus(200).Took; took > rig.Patience {
 			t.Errorf("a call took %v", took)
 		}
 	}
 	begun := time.Now()
-	p.end()
-	if took := time.Since(begun); took > patience {
+	p.End()
+	if took := time.Since(begun); took > rig.Patience {
 		t.Errorf("the end took %v", took)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Transcriptions: what is asked, what is answered, and what is refused.
@@ -21,17 +22,17 @@ func TestTranscriptions(t *testing.T) {
 		"": "application/json", "json": "application/json", "verbose_json": "application/json", "text": "text/plain", "srt": "text/srt", "vtt": "text/vtt",
 	} {
 		for name, parts := range map[string][]formPart{
-			"model first": {text("model", "ears"), text("response_format", format), wav(canary), text("language", "de"), text("beam_size", "3")},
-			"file first":  {wav(canary), text("language", "de"), text("beam_size", "3"), text("response_format", format), text("model", "whisper-1")},
+			"model first": {text("model", "ears"), text("response_format", format), wav(rig.Canary), text("language", "de"), text("beam_size", "3")},
+			"file first":  {wav(rig.Canary), text("language", "de"), text("beam_size", "3"), text("response_format", format), text("model", "whisper-1")},
 		} {
-			r := p.upload(transcriptions, parts...).wantStatus(200)
-			if got := r.header.Get("Content-Type"); got != want {
+			r := p.upload(transcriptions, parts...).WantStatus(200)
+			if got := r.Header.Get("Content-Type"); got != want {
 				t.Errorf("%q: Content-Type %q, want %q", format, got, want)
 			}
-			if isJSON := strings.HasPrefix(r.body, "{"); isJSON != strings.HasSuffix(want, "json") {
-				t.Errorf("%q: %.60s", format, r.body)
+			if isJSON := strings.HasPrefix(r.Body, "{"); isJSON != strings.HasSuffix(want, "json") {
+				t.Errorf("%q: %.60s", format, r.Body)
 			}
-			seen := p.engines[0].Recorded()
+			seen := p.Engines[0].Recorded()
 			got := receivedForm(t, &seen[len(seen)-1])
 			if format == "" {
 				format = "json"
@@ -39,12 +40,12 @@ func TestTranscriptions(t *testing.T) {
 			if g := fmt.Sprint(got["model"], got["response_format"], got["language"], got["beam_size"], got["filename"]); g != "[sim] ["+format+"] [de] [3] [speech.wav application/octet-stream]" {
 				t.Errorf("%s: the engine got %s", name, g)
 			}
-			if fmt.Sprint(got["file"]) != "["+canary+"]" {
+			if fmt.Sprint(got["file"]) != "["+rig.Canary+"]" {
 				t.Errorf("%s: the engine got another file", name)
 			}
 		}
 	}
-	l := p.lastCall()
+	l := p.LastCall()
 	if l.Dialect != "transcription" || l.Model != "ears" || l.Pool != "audio" || l.Outcome != "ok" {
 		t.Errorf("%+v", l)
 	}
@@ -53,25 +54,25 @@ func TestTranscriptions(t *testing.T) {
 // whisper.cpp has a path, a text type and errors of its own.
 func TestTranscriptions_Whisper(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{Record: true, Profile: "whisper"}}, config: `
+	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true, Profile: "whisper"}}, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: whisper }]
 models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0 }] }]
 `})
-	r := p.upload(transcriptions, text("model", "ears"), text("response_format", "text"), wav("RIFF")).wantStatus(200)
-	if ct := r.header.Get("Content-Type"); ct != "text/plain" {
+	r := p.upload(transcriptions, text("model", "ears"), text("response_format", "text"), wav("RIFF")).WantStatus(200)
+	if ct := r.Header.Get("Content-Type"); ct != "text/plain" {
 		t.Errorf("Content-Type %q", ct)
 	}
-	if got := p.engines[0].Recorded()[0].Target; got != "/inference" {
+	if got := p.Engines[0].Recorded()[0].Target; got != "/inference" {
 		t.Errorf("path %s", got)
 	}
-	e := p.upload(transcriptions, text("model", "ears"), wav("x"), text("stream", "true")).wantError(400, "invalid_request_error", "unsupported_parameter")
+	e := p.upload(transcriptions, text("model", "ears"), wav("x"), text("stream", "true")).WantError(400, "invalid_request_error", "unsupported_parameter")
 	if e.Param == nil || *e.Param != "stream" {
 		t.Errorf("param %v", e.Param)
 	}
-	p.upload(transcriptions, text("model", "ears"), wav("no sound")).wantStatus(400)
-	if s := p.get("/v1/models").body; !strings.Contains(s, `"total_concurrency":1,`) {
+	p.upload(transcriptions, text("model", "ears"), wav("no sound")).WantStatus(400)
+	if s := p.Get("/v1/models").Body; !strings.Contains(s, `"total_concurrency":1,`) {
 		t.Errorf("whisper is not one at a time: %s", s)
 	}
 }
@@ -106,7 +107,7 @@ func TestTranscriptions_Refused(t *testing.T) {
 		if c.status == 404 {
 			kind = "not_found_error"
 		}
-		e := p.upload(transcriptions, c.parts...).wantError(c.status, kind, c.code)
+		e := p.upload(transcriptions, c.parts...).WantError(c.status, kind, c.code)
 		if e.Param == nil || *e.Param != c.param {
 			t.Errorf("%+v: param %v", c.parts, e.Param)
 		}
@@ -127,12 +128,12 @@ func TestTranscriptions_Refused(t *testing.T) {
 		"JSON":              {"application/json", `{"model":"ears"}`, 415},
 		"another multipart": {"multipart/mixed; boundary=B", "--B--", 415},
 	} {
-		r := p.post(transcriptions, c.body, "Content-Type: "+c.contentType)
-		if r.status != c.status || !strings.HasPrefix(r.body, `{"error":{"message":"`) || r.took > 2*time.Second {
-			t.Errorf("%s: %d after %v: %.200s", name, r.status, r.took, r.body)
+		r := p.Post(transcriptions, c.body, "Content-Type: "+c.contentType)
+		if r.Status != c.status || !strings.HasPrefix(r.Body, `{"error":{"message":"`) || r.Took > 2*time.Second {
+			t.Errorf("%s: %d after %v: %.200s", name, r.Status, r.Took, r.Body)
 		}
 	}
-	if n := p.engines[0].Stats().Requests; n != 0 {
+	if n := p.Engines[0].Stats().Requests; n != 0 {
 		t.Errorf("%d requests reached the engine", n)
 	}
 }
@@ -145,13 +146,13 @@ func TestTranscriptions_Streamed(t *testing.T) {
 	file := strings.Repeat("0123456789abcde\n", 1<<17) // 2 MiB
 	for name, chunked := range map[string]bool{"sized": false, "chunked": true} {
 		body, contentType := form(text("model", "ears"), wav(file), text("response_format", "srt"), text("language", "de"))
-		req, _ := http.NewRequest("POST", p.url+transcriptions, strings.NewReader(body))
+		req, _ := http.NewRequest("POST", p.URL+transcriptions, strings.NewReader(body))
 		if chunked {
 			req.ContentLength = -1
 		}
-		req.Header.Set("Authorization", "Bearer "+p.key)
+		req.Header.Set("Authorization", "Bearer "+p.Key)
 		req.Header.Set("Content-Type", strings.TrimPrefix(contentType, "Content-Type: "))
-		res, err := p.client.Do(req)
+		res, err := p.Client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,19 +161,19 @@ func TestTranscriptions_Streamed(t *testing.T) {
 		if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/srt" {
 			t.Fatalf("%s: %d %s", name, res.StatusCode, b)
 		}
-		got := receivedForm(t, p.engines[0].Stats().LastRequest)
+		got := receivedForm(t, p.Engines[0].Stats().LastRequest)
 		if len(got["file"]) != 1 || got["file"][0] != file || got["language"][0] != "de" {
 			t.Errorf("%s: the engine got another form", name)
 		}
-		if l := p.lastCall(); l.BytesIn != int64(len(body)) {
+		if l := p.LastCall(); l.BytesIn != int64(len(body)) {
 			t.Errorf("%s: %d bytes in, sent %d", name, l.BytesIn, len(body))
 		}
 	}
 	// What is wrong behind the file is still the client's mistake, and no engine's.
 	for _, last := range []formPart{text("model", "ears"), text("response_format", "xml"), text("stream", "true")} {
-		p.upload(transcriptions, text("model", "ears"), wav(file), last).wantStatus(400)
+		p.upload(transcriptions, text("model", "ears"), wav(file), last).WantStatus(400)
 	}
-	if n := p.metric("penstock_upstream_breaker_open"); n != 0 {
+	if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {
 		t.Error("a client's mistake opened the breaker")
 	}
 }
@@ -210,7 +211,7 @@ func TestTranscriptions_Events(t *testing.T) {
 		{"no end", []string{`{"type":"transcript.text.delta","delta":"hel"}`}, false},
 	} {
 		engine := streamingEngine(t, c.events...)
-		p := start(t, setup{cold: true, config: `
+		p := start(t, rig.Setup{Cold: true, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams:
@@ -218,20 +219,20 @@ upstreams:
   - { name: up-0, url: "{{up-0}}", engine: sim, weight: 1000, concurrency: 100 }
 models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }, { upstream: streams }] }]
 `})
-		waitFor(t, patience, "upstreams up", func() bool { return p.metric("penstock_upstream_up") == 2 })
+		rig.WaitFor(t, rig.Patience, "upstreams up", func() bool { return p.Metric("penstock_upstream_up") == 2 })
 		for _, parts := range [][]formPart{
 			{text("model", "ears"), text("stream", "true"), wav("x")},
 			{wav("x"), text("stream", "true"), text("model", "ears")},
 		} {
-			r := p.upload(transcriptions, parts...).wantStatus(200)
-			events := r.events()
-			if len(events) < len(c.events) || strings.Contains(r.body, "secret") {
+			r := p.upload(transcriptions, parts...).WantStatus(200)
+			events := r.Events()
+			if len(events) < len(c.events) || strings.Contains(r.Body, "secret") {
 				t.Fatalf("%s: %v", c.name, events)
 			}
-			if broken := strings.Contains(r.body, `{"error":`); broken == c.whole {
-				t.Errorf("%s: %s", c.name, r.body)
+			if broken := strings.Contains(r.Body, `{"error":`); broken == c.whole {
+				t.Errorf("%s: %s", c.name, r.Body)
 			}
-			if l := p.lastCall(); c.whole && (l.PromptTokens != 7 || l.CompletionTokens != 2 || l.Outcome != "ok" || l.Upstream != "streams" || !l.Stream) {
+			if l := p.LastCall(); c.whole && (l.PromptTokens != 7 || l.CompletionTokens != 2 || l.Outcome != "ok" || l.Upstream != "streams" || !l.Stream) {
 				t.Errorf("%s: %+v", c.name, l)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
 )
 
 // Uploads on their way: held, streamed, sent again, refused early, given up.
@@ -15,50 +16,50 @@ import (
 func TestTranscriptions_LeaseAfterWindow(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
-	c := p.dial()
+	c := p.Dial()
 	body, contentType := form(text("model", "ears"), wav(strings.Repeat("x", 400<<10)))
-	_ = c.send(p.head("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))))
-	inflight := func() float64 { return p.metric("penstock_upstream_inflight", `pool="audio"`) }
-	_ = c.send(body[:200<<10])
-	waitFor(t, patience, "the call is there", func() bool { return p.metric("penstock_calls_inflight") == 1 })
+	_ = c.Send(p.Head("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))))
+	inflight := func() float64 { return p.Metric("penstock_upstream_inflight", `pool="audio"`) }
+	_ = c.Send(body[:200<<10])
+	rig.WaitFor(t, rig.Patience, "the call is there", func() bool { return p.Metric("penstock_calls_inflight") == 1 })
 	time.Sleep(20 * time.Millisecond)
 	if n := inflight(); n != 0 {
 		t.Fatalf("%v slots are held for a client that has sent little", n)
 	}
-	_ = c.send(body[200<<10 : 300<<10])
-	waitFor(t, patience, "the slot is taken", func() bool { return inflight() == 1 })
-	_ = c.send(body[300<<10:])
-	c.reply("POST").wantStatus(200)
+	_ = c.Send(body[200<<10 : 300<<10])
+	rig.WaitFor(t, rig.Patience, "the slot is taken", func() bool { return inflight() == 1 })
+	_ = c.Send(body[300<<10:])
+	c.Reply("POST").WantStatus(200)
 }
 
 func TestTranscriptions_Memory(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{config: strings.Replace(audioConfig, "timeouts:", "limits: { body_memory: 0.1%, upload_body: 4MiB }\ntimeouts:", 1)})
+	p := start(t, rig.Setup{Config: strings.Replace(audioConfig, "timeouts:", "limits: { body_memory: 0.1%, upload_body: 4MiB }\ntimeouts:", 1)})
 	file := strings.Repeat("x", 3<<20)
-	p.upload(transcriptions, text("model", "ears"), wav(file)).wantStatus(200)
-	p.upload(transcriptions, wav(file), text("model", "ears")).wantError(503, "api_error", "no_body_memory")
-	p.upload(transcriptions, wav(file[:500<<10]), text("model", "ears")).wantStatus(200)
-	p.upload(transcriptions, text("model", "ears"), wav(file+file)).wantError(413, "request_too_large", "request_too_large")
+	p.upload(transcriptions, text("model", "ears"), wav(file)).WantStatus(200)
+	p.upload(transcriptions, wav(file), text("model", "ears")).WantError(503, "api_error", "no_body_memory")
+	p.upload(transcriptions, wav(file[:500<<10]), text("model", "ears")).WantStatus(200)
+	p.upload(transcriptions, text("model", "ears"), wav(file+file)).WantError(413, "request_too_large", "request_too_large")
 
 	body, contentType := form(text("model", "ears"), wav(file+file))
-	c := p.dial()
-	_ = c.send(p.head("POST", transcriptions, contentType, "Transfer-Encoding: chunked"))
+	c := p.Dial()
+	_ = c.Send(p.Head("POST", transcriptions, contentType, "Transfer-Encoding: chunked"))
 	for i := 0; i < len(body); i += 1 << 20 {
 		piece := body[i:min(len(body), i+1<<20)]
-		_ = c.sendf("%x\r\n%s\r\n", len(piece), piece)
+		_ = c.Sendf("%x\r\n%s\r\n", len(piece), piece)
 	}
-	c.reply("POST").wantError(413, "request_too_large", "request_too_large")
+	c.Reply("POST").WantError(413, "request_too_large", "request_too_large")
 }
 
 func TestTranscriptions_SlowClient(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{config: strings.Replace(audioConfig, "client_body: 2s", "client_body: 200ms", 1)})
+	p := start(t, rig.Setup{Config: strings.Replace(audioConfig, "client_body: 2s", "client_body: 200ms", 1)})
 	for _, sent := range []int{100, 300 << 10} { // within the window, and streaming
-		c := p.dial()
+		c := p.Dial()
 		body, contentType := form(text("model", "ears"), wav(strings.Repeat("x", 400<<10)))
-		_ = c.send(p.head("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))) + body[:sent])
-		c.reply("POST").wantError(408, "invalid_request_error", "request_timeout")
-		if _, ok := c.closed(patience); !ok {
+		_ = c.Send(p.Head("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))) + body[:sent])
+		c.Reply("POST").WantError(408, "invalid_request_error", "request_timeout")
+		if _, ok := c.Closed(rig.Patience); !ok {
 			t.Error("the connection stays open")
 		}
 	}
@@ -80,15 +81,15 @@ func TestTranscriptions_Retry(t *testing.T) {
 		{"reset-before", large, 502},
 	} {
 		p := twoEngines(t, "")
-		p.engines[0].SetFault(sim.Fault{Spec: c.fault})
-		r := p.upload(transcriptions, text("model", "ears"), c.file).wantStatus(c.status)
+		p.Engines[0].SetFault(sim.Fault{Spec: c.fault})
+		r := p.upload(transcriptions, text("model", "ears"), c.file).WantStatus(c.status)
 		if c.status == 200 {
-			if got := receivedForm(t, p.engines[1].Stats().LastRequest); fmt.Sprint(got["model"], got["file"]) != "[sim] [x]" {
+			if got := receivedForm(t, p.Engines[1].Stats().LastRequest); fmt.Sprint(got["model"], got["file"]) != "[sim] [x]" {
 				t.Errorf("%s: the second engine got %v", c.fault, got)
 			}
 		}
-		if l := p.lastCall(); c.status == 200 && l.Attempts != 2 || c.status != 200 && l.Attempts != 1 {
-			t.Errorf("%s: %d attempts, %s", c.fault, l.Attempts, r.body)
+		if l := p.LastCall(); c.status == 200 && l.Attempts != 2 || c.status != 200 && l.Attempts != 1 {
+			t.Errorf("%s: %d attempts, %s", c.fault, l.Attempts, r.Body)
 		}
 	}
 }
@@ -96,7 +97,7 @@ func TestTranscriptions_Retry(t *testing.T) {
 // A connection that cannot be made has consumed nothing, however large the upload is.
 func TestTranscriptions_RetryOfLarge(t *testing.T) {
 	t.Parallel()
-	p := start(t, setup{engines: []sim.Options{{}, {}}, config: `
+	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Config: `
 timeouts: { linger: 0s, drain: 5s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams:
@@ -104,9 +105,9 @@ upstreams:
   - { name: up-1, url: "{{up-1}}", engine: sim }
 models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }, { upstream: up-1, served: sim }] }]
 `})
-	p.engines[0].Unlisten()
-	p.upload(transcriptions, text("model", "ears"), wav(strings.Repeat("x", 2<<20))).wantStatus(200)
-	if p.metric("penstock_upstream_attempts_total", `upstream="up-0"`, `result="unreachable"`) != 1 {
+	p.Engines[0].Unlisten()
+	p.upload(transcriptions, text("model", "ears"), wav(strings.Repeat("x", 2<<20))).WantStatus(200)
+	if p.Metric("penstock_upstream_attempts_total", `upstream="up-0"`, `result="unreachable"`) != 1 {
 		t.Error("the first engine was not tried")
 	}
 }
@@ -115,8 +116,8 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 func TestTranscriptions_EarlyAnswer(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
-	p.engines[0].SetFault(sim.Fault{Spec: "early-413;linger=1"})
-	p.upload(transcriptions, text("model", "ears"), wav(strings.Repeat("x", 8<<20))).wantError(413, "request_too_large", "request_too_large")
+	p.Engines[0].SetFault(sim.Fault{Spec: "early-413;linger=1"})
+	p.upload(transcriptions, text("model", "ears"), wav(strings.Repeat("x", 8<<20))).WantError(413, "request_too_large", "request_too_large")
 }
 
 func TestTranscriptions_ClientLeaves(t *testing.T) {
@@ -126,21 +127,21 @@ func TestTranscriptions_ClientLeaves(t *testing.T) {
 			t.Run(bye.name+" "+phase, func(t *testing.T) {
 				t.Parallel()
 				p := startAudio(t, sim.Options{Latency: time.Minute})
-				c := p.dial()
+				c := p.Dial()
 				body, contentType := form(text("model", "ears"), wav(strings.Repeat("x", 600<<10)))
 				sent := len(body)
 				if phase == "uploading" {
 					sent = 400 << 10
 				}
-				_ = c.send(p.head("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))) + body[:sent])
-				waitFor(t, patience, "the slot is taken", func() bool {
-					return p.metric("penstock_upstream_inflight", `pool="audio"`) == 1 && (phase == "uploading" || p.engines[0].Stats().Running == 1)
+				_ = c.Send(p.Head("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))) + body[:sent])
+				rig.WaitFor(t, rig.Patience, "the slot is taken", func() bool {
+					return p.Metric("penstock_upstream_inflight", `pool="audio"`) == 1 && (phase == "uploading" || p.Engines[0].Stats().Running == 1)
 				})
 				bye.say(c)
-				waitFor(t, prompt, "the slot is free", func() bool {
-					return p.metric("penstock_upstream_inflight") == 0 && p.engines[0].Stats().Running == 0
+				rig.WaitFor(t, prompt, "the slot is free", func() bool {
+					return p.Metric("penstock_upstream_inflight") == 0 && p.Engines[0].Stats().Running == 0
 				})
-				if l := p.lastCall(); l.Outcome != "client_gone" && (phase == "waiting" || l.Outcome != "client_error") {
+				if l := p.LastCall(); l.Outcome != "client_gone" && (phase == "waiting" || l.Outcome != "client_error") {
 					t.Errorf("%+v", l)
 				}
 			})

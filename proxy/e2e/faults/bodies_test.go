@@ -51,7 +51,7 @@ func TestFault56_BodyIsNotJSON(t *testing.T) {
 		_ = c.Send(e.Head("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: 0"))
 		c.Reply("POST").WantRefused(rig.Chat, rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "invalid_json", After: ""})
 	})
-	t.Cleanup(func() { e.wantUnserved(t, 0) })
+	t.Cleanup(func() { e.WantUnserved(t, 0) })
 }
 
 func TestFault57_JSONBombs(t *testing.T) {
@@ -142,7 +142,7 @@ func TestFault58_BadModel(t *testing.T) {
 	if after := len(e.Metrics()); after > before+20 { // the dialects and codes of these refusals
 		t.Errorf("%d series became %d", before, after)
 	}
-	e.wantUnserved(t, 0)
+	e.WantUnserved(t, 0)
 }
 
 func TestFault59_BodyTooLarge(t *testing.T) {
@@ -220,7 +220,7 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 		c.Reply("POST").WantStatus(401)
 	})
 	t.Cleanup(func() {
-		e.wantUnserved(t, 1)
+		e.WantUnserved(t, 1)
 		e.WantPeak(150 << 20)
 	})
 }
@@ -249,5 +249,5 @@ func TestFault60_ContentEncoding(t *testing.T) {
 		t.Parallel()
 		e.Post(rig.Chat.Path, e.Chat(""), "Content-Encoding: identity").WantStatus(200)
 	})
-	t.Cleanup(func() { e.wantUnserved(t, 1) })
+	t.Cleanup(func() { e.WantUnserved(t, 1) })
 }

@@ -47,15 +47,12 @@ func (e *edge) wantFreed(phase string) {
 	e.Ask(rig.Chat, "").WantStatus(200)
 }
 
-// quietProbes keeps probes out of the counts of connections.
-const quietProbes = "probe: { interval: 1h }"
-
 func TestFault33_LeavesWhileQueued(t *testing.T) {
 	t.Parallel()
 	for _, bye := range goodbyes {
 		t.Run(bye.name, func(t *testing.T) {
 			t.Parallel()
-			s := rig.Setup{Upstream: "concurrency: 1, " + quietProbes, Model: "queue: { depth: 8, wait: 30s }"}
+			s := rig.Setup{Upstream: "concurrency: 1, " + rig.QuietProbes, Model: "queue: { depth: 8, wait: 30s }"}
 			inWays(t, rig.AllWays, s, func(e *edge, w rig.Way) {
 				holder := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":100`))
 				holder.Next()
@@ -81,7 +78,7 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 		for _, bye := range goodbyes {
 			t.Run(name+"/"+bye.name, func(t *testing.T) {
 				t.Parallel()
-				inWays(t, rig.AllWays, rig.Setup{Upstream: quietProbes}, func(e *edge, w rig.Way) {
+				inWays(t, rig.AllWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 					e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 					c := e.Dial()
 					_ = c.Send(e.Request(w.Path, w.Body("sim", rig.Prompt, `"ttft_ms":60000`)))
@@ -103,7 +100,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 		for _, bye := range goodbyes {
 			t.Run(name+"/"+bye.name, func(t *testing.T) {
 				t.Parallel()
-				inWays(t, rig.StreamWays, rig.Setup{Upstream: quietProbes}, func(e *edge, w rig.Way) {
+				inWays(t, rig.StreamWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 					c := e.Dial()
 					_ = c.Send(e.Request(w.Path, w.Body("sim", rig.Prompt, control)))
 					for line := ""; !strings.HasPrefix(line, "data: "); {
@@ -123,7 +120,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 // TestFault36_StopsReading: an engine is read no further than its client reads, and both are let go after the write clock.
 func TestFault36_StopsReading(t *testing.T) {
 	t.Parallel()
-	s := rig.Setup{Engines: longWinded, Upstream: quietProbes, Timeouts: "write: 1s"}
+	s := rig.Setup{Engines: longWinded, Upstream: rig.QuietProbes, Timeouts: "write: 1s"}
 	inWays(t, rig.StreamWays, s, func(e *edge, w rig.Way) {
 		c := e.Dial()
 		_ = c.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)

@@ -117,7 +117,7 @@ func TestFault53_TwoCredentials(t *testing.T) {
 			}
 		})
 	}
-	e.wantUnserved(t, 0)
+	e.WantUnserved(t, 0)
 	e.Post(rig.Chat.Path, e.Chat(""), "x-api-key: "+e.Key).WantStatus(200)
 }
 
@@ -166,7 +166,7 @@ func TestFault54_CredentialInTheQuery(t *testing.T) {
 		t.Parallel()
 		e.Post(rig.Chat.Path+"?beta=true&x=y", e.Chat("")).WantStatus(200)
 	})
-	t.Cleanup(func() { e.wantUnserved(t, 1) })
+	t.Cleanup(func() { e.WantUnserved(t, 1) })
 }
 
 func TestFault55_NoRightToTheModel(t *testing.T) {
@@ -190,7 +190,7 @@ func TestFault55_NoRightToTheModel(t *testing.T) {
 	} {
 		e.Post(rig.Chat.Path, smuggled).WantRefused(rig.Chat, rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "duplicate_member", After: ""})
 	}
-	e.wantUnserved(t, 0)
+	e.WantUnserved(t, 0)
 	e.Post(rig.Chat.Path, rig.ChatBody("s\\u0069m", "")).WantStatus(200)
 	if b := e.Engines[0].Stats().LastRequest.Body; strings.Contains(string(b), "secret") {
 		t.Errorf("the engine was asked with %.100s", b)

@@ -35,14 +35,6 @@ func (e *edge) only(t *testing.T, text string) *rig.Reply {
 	return r
 }
 
-// wantUnserved checks that no request has reached the engine.
-func (e *edge) wantUnserved(t *testing.T, upTo int64) {
-	t.Helper()
-	if n := e.Engines[0].Stats().Requests; n > upTo {
-		t.Errorf("%d requests upstream, want at most %d", n, upTo)
-	}
-}
-
 func TestFault46_MalformedHeads(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 1s, client_idle: 1s"})
@@ -88,7 +80,7 @@ func TestFault46_MalformedHeads(t *testing.T) {
 			}
 		})
 	}
-	t.Cleanup(func() { e.wantUnserved(t, 0) })
+	t.Cleanup(func() { e.WantUnserved(t, 0) })
 }
 
 // TestFault46_BareLineEnds: a head whose lines end in LF or CR alone is refused at once, not when the header's clock runs out;
@@ -143,7 +135,7 @@ func TestFault46_BareLineEnds(t *testing.T) {
 			c.Reply("POST").WantStatus(200)
 		}
 	})
-	t.Cleanup(func() { e.wantUnserved(t, 6) })
+	t.Cleanup(func() { e.WantUnserved(t, 6) })
 }
 
 func TestFault47_HostAttacks(t *testing.T) {
@@ -219,7 +211,7 @@ func TestFault48_Methods(t *testing.T) {
 			}
 		})
 	}
-	t.Cleanup(func() { e.wantUnserved(t, 0) })
+	t.Cleanup(func() { e.WantUnserved(t, 0) })
 }
 
 func TestFault49_Versions(t *testing.T) {

@@ -41,7 +41,7 @@ func (e *edge) hold(n int, w rig.Way, body string) (release func()) {
 
 func TestFault80_AllDownThenUp(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.AllWays, rig.Setup{Engines: two(), Upstream: "probe: { interval: 1s }"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.AllWays, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 1s }"}, func(e *edge, w rig.Way) {
 		for i, engine := range e.Engines {
 			engine.SetHealthy(false)
 			e.retire(i)
@@ -88,7 +88,7 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 	})
 	t.Run("slow start", func(t *testing.T) { // an engine that is back does not get everything at once
 		t.Parallel()
-		e := start(t, rig.Setup{Engines: two(), Upstream: "concurrency: 40, probe: { interval: 200ms, rise: 1 }"})
+		e := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 40, probe: { interval: 200ms, rise: 1 }"})
 		e.retire(0)
 		rig.WaitFor(t, rig.Patience, "one is down", func() bool { e.Ask(rig.Chat, ""); return e.Metric("penstock_upstream_up") == 1 })
 		release := e.hold(6, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
@@ -132,7 +132,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 			t.Parallel()
 			e := start(t, rig.Setup{
 				Engines:  []sim.Options{{Slots: 2, Latency: 150 * time.Millisecond}, {Slots: 16, Latency: 15 * time.Millisecond}},
-				Upstream: "concurrency: 16, " + quiet, Timeouts: "first_event: 8s, answer: 8s",
+				Upstream: "concurrency: 16, " + rig.QuietProbes, Timeouts: "first_event: 8s, answer: 8s",
 			})
 			const clients, each = 8, 10
 			var group sync.WaitGroup
@@ -157,7 +157,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 	}
 	t.Run("timeouts open the breaker", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.AllWays, rig.Setup{Upstream: quiet, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.AllWays, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
 			e.fault("blackhole")
 			for range 5 { // in a row
 				e.Ask(w, "").WantRefused(w, rig.TooSlow)
@@ -168,7 +168,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 	})
 	t.Run("others go on", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.AllWays, rig.Setup{Engines: two(), Upstream: quiet, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.AllWays, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "blackhole"})
 			late := 0
 			for range 40 {
@@ -369,7 +369,7 @@ func (e *edge) load(w rig.Way, clients int, control string, length time.Duration
 // down, however often its client asks; other requests are served, and with an engine back the request is sent again.
 func TestFault90_RequestThatKills(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.AllWays, rig.Setup{Engines: append(two(), two()...), Upstream: "probe: { interval: 200ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.AllWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 200ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {
 		const lethal = `"fault":"reset-before"`
 		killed := map[int]bool{}
 		kill := func() { // what has read a request that it did not survive is dead

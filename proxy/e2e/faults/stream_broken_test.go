@@ -16,8 +16,8 @@ import (
 func broken(t *testing.T, spec, code string, s rig.Setup) {
 	t.Run(spec, func(t *testing.T) {
 		t.Parallel()
-		s.Upstream = quiet
-		s.Engines = two() // a second engine must not be asked
+		s.Upstream = rig.QuietProbes
+		s.Engines = rig.Two() // a second engine must not be asked
 		inWays(t, rig.StreamWays, s, func(e *edge, w rig.Way) {
 			e.fault(spec)
 			e.Ask(w, `"tokens":12`).WantBroken(w, code)

@@ -24,7 +24,7 @@ func TestFault18_ErrorFirst(t *testing.T) {
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.StreamWays, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.StreamWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(c.spec)
 				e.Ask(w, "").WantRefused(w, c.want)
 				e.wantSent(1)
@@ -34,7 +34,7 @@ func TestFault18_ErrorFirst(t *testing.T) {
 	}
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamWays, rig.Setup{Engines: two(), Upstream: quiet, Model: turns}, func(e *edge, w rig.Way) {
+		inWays(t, rig.StreamWays, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "error-first"})
 			e.wantElsewhere(w, 4)
 		})

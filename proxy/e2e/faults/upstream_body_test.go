@@ -20,7 +20,7 @@ func TestFault09_BodyDripsOrStalls(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, append(slices.Clone(rig.PlainWays), rig.Transcription), rig.Setup{Upstream: quiet, Timeouts: timeouts}, func(e *edge, w rig.Way) {
+			inWays(t, append(slices.Clone(rig.PlainWays), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes, Timeouts: timeouts}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				r := e.Ask(w, "")
 				r.WantRefused(w, rig.TooSlow)
@@ -42,7 +42,7 @@ func TestFault10_JSONCutShort(t *testing.T) {
 	for i, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(append(slices.Clone(rig.PlainWays), rig.Transcription), i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(append(slices.Clone(rig.PlainWays), rig.Transcription), i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.Ask(w, "").WantRefused(w, rig.BadResponse)
 				e.wantSent(1)
@@ -60,7 +60,7 @@ func TestFault20_Endless(t *testing.T) {
 	for i, fault := range []string{"endless-header", "huge-header", "huge-header;lines=1"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.Ask(w, "").WantRefused(w, rig.BadResponse)
 				e.wantTold(w, rig.BadResponse, "upstream_fail", 1)
@@ -71,7 +71,7 @@ func TestFault20_Endless(t *testing.T) {
 	}
 	t.Run("endless-json", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, append(slices.Clone(rig.PlainWays), rig.Transcription), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+		inWays(t, append(slices.Clone(rig.PlainWays), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("endless-json")
 			e.Ask(w, "").WantRefused(w, rig.BadResponse)
 			e.wantAborted(1)
@@ -80,7 +80,7 @@ func TestFault20_Endless(t *testing.T) {
 	})
 	t.Run("endless-line", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamWays, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+		inWays(t, rig.StreamWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("endless-line=2")
 			e.Ask(w, "").WantBroken(w, "upstream_bad_response")
 			e.fault("endless-line=0")
@@ -96,7 +96,7 @@ func TestFault21_NotAnAnswer(t *testing.T) {
 	check := func(fault string, ways []rig.Way) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, ways, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, ways, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.Ask(w, "").WantRefused(w, rig.BadResponse)
 				e.wantSent(1)
@@ -121,7 +121,7 @@ func TestFault23_CompressionNobodyAskedFor(t *testing.T) {
 	for _, fault := range []string{"gzip", "gzip;bomb=256"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.EveryWay, rig.Setup{Engines: []sim.Options{{Record: true}}, Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.EveryWay, rig.Setup{Engines: []sim.Options{{Record: true}}, Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				if e.fault(fault); w == rig.Speech {
 					e.fault("gzip;bomb=1") // the simulator packs no audio
 				}

@@ -16,7 +16,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.retire(0)
 			r := e.Ask(w, "")
 			r.WantRefused(w, rig.Unreachable)
@@ -32,7 +32,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Engines: two(), Upstream: quiet, Model: turns}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
 			e.retire(0)
 			e.wantElsewhere(w, 6)
 			if n := e.Metric("penstock_upstream_attempts_total", `upstream="up-0"`, `result="unreachable"`); n < 1 || n > 2 {
@@ -42,7 +42,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	})
 	t.Run("of four", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Engines: append(two(), two()...), Upstream: quiet}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			for i := range e.Engines {
 				e.retire(i)
 			}
@@ -69,13 +69,13 @@ func TestFault02_NameDoesNotResolve(t *testing.T) {
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Cold: true, Engines: two()[:1], Fakes: []string{dead}, Model: turns}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Cold: true, Engines: rig.Two()[:1], Fakes: []string{dead}, Model: turns}, func(e *edge, w rig.Way) {
 			e.wantElsewhere(w, 5)
 		})
 	})
 	t.Run("watched", func(t *testing.T) { // `resolve`: the name is asked for in the background, and the start does not wait for it
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Cold: true, Engines: two()[:1], Fakes: []string{dead}, Upstream: "resolve: 1s", Model: turns}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Cold: true, Engines: rig.Two()[:1], Fakes: []string{dead}, Upstream: "resolve: 1s", Model: turns}, func(e *edge, w rig.Way) {
 			e.wantElsewhere(w, 3)
 		})
 	})
@@ -85,7 +85,7 @@ func TestFault03_AcceptsAndCloses(t *testing.T) {
 	t.Parallel()
 	t.Run("reset", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("refuse")
 			e.Engines[0].Drop(1, false)
 			r := e.Ask(w, "")
@@ -97,7 +97,7 @@ func TestFault03_AcceptsAndCloses(t *testing.T) {
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Engines: two(), Upstream: quiet, Model: turns}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "refuse"})
 			e.Engines[0].Drop(1, false)
 			e.wantElsewhere(w, 4)
@@ -122,7 +122,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 	for i, fault := range []string{"reset-before", "eof-before"} {
 		t.Run(fault+"/fresh", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Engines[0].Drop(1, false) // the connection of the probe
 				e.fault(fault)
 				e.Ask(w, "").WantRefused(w, rig.Unreachable)
@@ -132,7 +132,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/reused", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Ask(w, "").Text(w)
 				e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 				e.Ask(w, "").Text(w) // once more on a fresh one, and nobody notices
@@ -147,14 +147,14 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: two(), Upstream: quiet, Model: turns}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
 				e.Engines[0].SetFault(sim.Fault{Spec: fault})
 				e.wantElsewhere(w, 4)
 			})
 		})
 		t.Run(fault+"/both", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: two(), Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.Ask(w, "").WantRefused(w, rig.Unreachable)
 				e.wantSent(2)
@@ -169,7 +169,7 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 	for i, fault := range strings.Fields("keepalive-close;when=now keepalive-close;when=next keepalive-close;when=next-reset keepalive-close;when=now;after=20ms") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.wantElsewhere(w, 12)
 			})
@@ -179,7 +179,7 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 
 func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.EveryWay, rig.Setup{Engines: two(), Upstream: "probe: { interval: 200ms, rise: 1 }"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 200ms, rise: 1 }"}, func(e *edge, w rig.Way) {
 		e.wantElsewhere(w, 8)
 		for range 5 { // half of the connections go, the engine stays: nobody notices
 			e.Engines[0].Drop(.5, true)
@@ -205,7 +205,7 @@ func TestFault32_EngineRestarts(t *testing.T) {
 	})
 	t.Run("one trial", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("status=500")
 			rig.WaitFor(e.T, rig.Patience, "the breaker is open", func() bool { e.Ask(w, ""); return e.Status().Upstreams[0].Breaker == "open" })
 			e.Ask(w, "").WantRefused(w, rig.NoRoute)

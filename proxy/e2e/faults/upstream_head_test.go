@@ -25,7 +25,7 @@ func TestFault05_NotHTTP(t *testing.T) {
 	for i, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.Ask(w, "").WantRefused(w, rig.BadResponse)
 				e.wantSent(1)
@@ -39,7 +39,7 @@ func TestFault05_NotHTTP(t *testing.T) {
 
 func TestFault06_Blackhole(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.EveryWay, rig.Setup{Engines: two(), Upstream: quiet, Timeouts: "first_event: 300ms, answer: 300ms"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Timeouts: "first_event: 300ms, answer: 300ms"}, func(e *edge, w rig.Way) {
 		e.fault("blackhole")
 		r := e.Ask(w, "")
 		r.WantRefused(w, rig.Refusal{Status: 504, Kind: "timeout_error", Code: "generation_timeout", After: "5"})
@@ -56,7 +56,7 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 	for _, size := range []int{0, 12 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
+			inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
 				e.fault("noread")
 				e.Engines[0].Drop(1, false)
 				r := e.Say(w, rig.Prompt+strings.Repeat("x", size), "")
@@ -85,7 +85,7 @@ func TestFault07_Closed(t *testing.T) {
 				_ = reply200(c, "application/json\r\nConnection: close", `{"data":[{"id":"sim"}]}`)
 				c.Close()
 			})
-			e := start(t, rig.Setup{Fakes: []string{url}, Upstream: quiet, Timeouts: "first_event: 400ms, answer: 400ms"})
+			e := start(t, rig.Setup{Fakes: []string{url}, Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"})
 			e.Say(w, rig.Prompt+strings.Repeat("x", 8<<20), "").WantRefused(w, rig.TooSlow)
 			c := <-hung
 			_ = c.SetDeadline(time.Now().Add(rig.Patience))
@@ -98,7 +98,7 @@ func TestFault07_Closed(t *testing.T) {
 
 func TestFault08_HeaderDrips(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
 		e.fault("slow-header;gap=50ms") // a byte at a time, for longer than a minute
 		r := e.Ask(w, "")
 		r.WantRefused(w, rig.TooSlow)
@@ -114,7 +114,7 @@ func TestFault11_Surplus(t *testing.T) {
 	for i, fault := range []string{"surplus", "surplus;kind=bytes", "two-content-length", "two-content-length;same=1", "te-and-cl"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				r := e.Ask(w, "")
 				if r.Status != 200 {
@@ -150,7 +150,7 @@ func TestFault11_Surplus(t *testing.T) {
 						close(written)
 					}
 				})
-				e := start(t, rig.Setup{Fakes: []string{f.url}, Upstream: quiet})
+				e := start(t, rig.Setup{Fakes: []string{f.url}, Upstream: rig.QuietProbes})
 				e.Ask(w, "").Text(w)
 				<-written
 				for range 3 {
@@ -168,7 +168,7 @@ func TestFault24_InterimAnswers(t *testing.T) {
 	for i, fault := range strings.Fields("interim=1;code=100 interim=1;code=102 interim=3;code=103 interim=8;code=103") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				c := e.Dial()
 				_ = c.Send(e.Request(w.Path, w.Body("sim", rig.Prompt, ""), w.ContentType()))
@@ -183,7 +183,7 @@ func TestFault24_InterimAnswers(t *testing.T) {
 	}
 	t.Run("endless", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("interim=50")
 			e.Ask(w, "").WantRefused(w, rig.BadResponse)
 			e.wantSent(1)
@@ -197,7 +197,7 @@ func TestFault25_Redirect(t *testing.T) {
 	for i, code := range []int{301, 302, 303, 304, 307, 308} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: []sim.Options{{APIKey: "engine-key"}}, Upstream: quiet + `, api_key: "engine-key"`}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: []sim.Options{{APIKey: "engine-key"}}, Upstream: rig.QuietProbes + `, api_key: "engine-key"`}, func(e *edge, w rig.Way) {
 				e.fault(fmt.Sprintf("redirect=%d", code))
 				r := e.Ask(w, "")
 				r.WantRefused(w, rig.BadResponse)

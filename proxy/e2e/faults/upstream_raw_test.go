@@ -27,7 +27,7 @@ func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 			t.Parallel()
 			var ups, models strings.Builder
 			for i, c := range replies {
-				fmt.Fprintf(&ups, "- { name: raw-%d, url: %q, engine: sim, %s }\n", i, fake(t, c.play).url, quiet)
+				fmt.Fprintf(&ups, "- { name: raw-%d, url: %q, engine: sim, %s }\n", i, fake(t, c.play).url, rig.QuietProbes)
 				fmt.Fprintf(&models, "- { id: raw-%d, deployments: [{ upstream: raw-%d, served: sim }] }\n", i, i)
 			}
 			e := start(t, rig.Setup{Upstreams: ups.String(), Models: models.String(), Timeouts: "answer: 10s, first_event: 10s, idle: 10s"})
@@ -232,7 +232,7 @@ func TestFault17_Neighbours(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				f := fake(t, c.play)
-				inWays(t, rig.StreamWays, rig.Setup{Fakes: []string{f.url}, Upstream: quiet}, func(e *edge, w rig.Way) {
+				inWays(t, rig.StreamWays, rig.Setup{Fakes: []string{f.url}, Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 					e.Ask(w, "").WantBroken(w, c.want.Code)
 				})
 			})

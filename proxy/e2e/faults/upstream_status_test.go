@@ -19,7 +19,7 @@ func TestFault22_EngineFailsWithItsOwnWords(t *testing.T) {
 	for i, fault := range strings.Fields("status=500;html=1 status=500 status=501 status=502;html=1 status=502 status=507 status=599;empty=1") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.Ask(w, "").WantRefused(w, rig.EngineFailed)
 				e.wantSent(1)
@@ -47,7 +47,7 @@ func TestFault26_EngineRejectsTheRequest(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%.40q", c.spec), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: two(), Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(c.spec)
 				const n = 30 // enough to open a breaker twice
 				for range n {
@@ -80,7 +80,7 @@ func TestFault27_OurCredentialIsRefused(t *testing.T) {
 	for i, code := range []int{401, 403} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault("status=" + strconv.Itoa(code))
 				r := e.Ask(w, "")
 				r.WantRefused(w, rig.EngineAuth)
@@ -131,7 +131,7 @@ func TestFault28_ModelGone(t *testing.T) {
 	})
 	t.Run("still listed", func(t *testing.T) { // one 404, of an engine that has the model: it is looked at at once, and serves on
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1})
 			gone := rig.NoRoute
 			gone.After = "1"
@@ -149,7 +149,7 @@ func TestFault28_ModelGone(t *testing.T) {
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Engines: two(), Upstream: quiet, Model: turns}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetModels("another")
 			e.wantElsewhere(w, 6)
 			if n := e.Engines[0].Stats().Requests; n > 1 {
@@ -185,7 +185,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: two(), Upstream: quiet}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				spec := strings.Replace(c.spec, "DATE", time.Now().Add(40*time.Second).UTC().Format(http.TimeFormat), 1)
 				e.fault(strings.Replace(spec, "PAST", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), 1))
 				want := c.want
@@ -203,7 +203,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	for i, spec := range strings.Fields("status=429 status=503 status=529 status=502") {
 		t.Run(spec+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: two(), Upstream: quiet, Model: turns}, func(e *edge, w rig.Way) {
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
 				e.Engines[0].SetFault(sim.Fault{Spec: spec})
 				e.wantElsewhere(w, 4)
 			})
@@ -211,7 +211,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	}
 	t.Run("no retry storm", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Engines: two(), Upstream: quiet}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("status=429")
 			const calls = 100
 			for range calls {
@@ -227,7 +227,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 
 func TestFault30_EarlyRefusalWhileSending(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.EveryWay, rig.Setup{Upstream: quiet}, func(e *edge, w rig.Way) {
+	inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 		e.fault("early-413;linger=1")
 		r := e.Say(w, rig.Prompt+strings.Repeat("x", 8<<20), "")
 		r.WantRefused(w, rig.BodyTooLarge)

@@ -7,13 +7,8 @@ import (
 
 // What the rows about engines share.
 
-// quiet keeps probes out of what a test plays; the first one has passed when start returns.
-const quiet = "probe: { interval: 1h, timeout: 15s }"
-
 // taking turns makes sure that of two engines the one at fault is asked.
 const turns = "policy: round_robin"
-
-func two() []sim.Options { return []sim.Options{{}, {}} }
 
 // fault makes every engine misbehave.
 func (e *edge) fault(spec string) {

@@ -14,7 +14,7 @@ func (r *Reply) Text(w Way) string {
 	if !w.Stream {
 		return r.plainText(w)
 	}
-	text, whole := streamText(r.T, w, r.Events())
+	text, whole := StreamText(r.T, w, r.Events())
 	if !whole {
 		r.T.Errorf("the stream does not end as a whole one does: …%s", r.Body[max(0, len(r.Body)-600):])
 	}
@@ -59,8 +59,8 @@ func (r *Reply) plainText(w Way) string {
 	return b.String()
 }
 
-// streamText puts the visible text of a stream together and says whether the stream ended as a whole one does.
-func streamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
+// StreamText puts the visible text of a stream together and says whether the stream ended as a whole one does.
+func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	t.Helper()
 	var b strings.Builder
 	finished := false
@@ -104,11 +104,11 @@ func streamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 
 // WantBroken checks a stream that ended badly after its first bytes: what came is there, the dialect's error is last, with
 // code in the words of chat, nothing says that the answer is whole, and the body itself ended properly.
-func (r *Reply) WantBroken(w Way, code string) {
+func (r *Reply) WantBroken(w Way, code string) *APIError {
 	r.T.Helper()
 	r.WantStatus(200)
 	events := r.Events()
-	if text, whole := streamText(r.T, w, slices.DeleteFunc(slices.Clone(events), IsError)); text == "" || whole {
+	if text, whole := StreamText(r.T, w, slices.DeleteFunc(slices.Clone(events), IsError)); text == "" || whole {
 		r.T.Errorf("text %q came, whole: %v\n%.2000s", text, whole, r.Body)
 	}
 	WantNoLeak(r.T, "the stream", r.Body, "127.0.0.1:")
@@ -143,6 +143,7 @@ func (r *Reply) WantBroken(w Way, code string) {
 			r.T.Errorf("a broken stream says it is whole: %q", ev.Data)
 		}
 	}
+	return e.Error
 }
 
 // IsError reports whether an event says that a stream has failed.

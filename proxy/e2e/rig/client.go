@@ -41,27 +41,39 @@ func (e *Edge) Get(path string, header ...string) *Reply {
 	return e.Do("GET", path, "", append([]string{"Authorization: "}, header...)...)
 }
 
-// Do is Post for any method.
+// Do is Post for any method. What comes must be what the published OpenAPI document says (Conforms).
 func (e *Edge) Do(method, path, body string, header ...string) *Reply {
 	e.T.Helper()
 	begun := time.Now()
-	return e.read(e.Open(context.Background(), method, path, body, header...), begun)
+	r := e.read(e.Open(context.Background(), method, path, body, header...), begun)
+	if r.Err == nil && method != http.MethodOptions { // the document says nothing of preflights
+		r.Conforms(method, path)
+	}
+	return r
 }
 
 // Fetch asks the admin listener, or any URL, without a key. header is as in Post.
 func (e *Edge) Fetch(method, url string, header ...string) *Reply {
 	e.T.Helper()
+	r, err := e.tryFetch(method, url, header...)
+	if err != nil {
+		e.T.Fatalf("%s %s: %v", method, url, err)
+	}
+	return r
+}
+
+func (e *Edge) tryFetch(method, url string, header ...string) (*Reply, error) {
 	req, err := http.NewRequestWithContext(context.Background(), method, url, http.NoBody)
 	if err != nil {
-		e.T.Fatal(err)
+		return nil, err
 	}
 	addLines(req.Header, header)
 	begun := time.Now()
 	res, err := e.Client.Do(req)
 	if err != nil {
-		e.T.Fatalf("%s %s: %v", method, url, err)
+		return nil, err
 	}
-	return e.read(res, begun)
+	return e.read(res, begun), nil
 }
 
 func (e *Edge) read(res *http.Response, begun time.Time) *Reply {

@@ -42,3 +42,14 @@ func Listen(t testing.TB) net.Listener {
 
 // Two are two engines with everything at its default.
 func Two() []sim.Options { return []sim.Options{{}, {}} }
+
+// QuietProbes keeps probes out of what a test counts; the first one has passed when the edge has started.
+const QuietProbes = "probe: { interval: 1h, timeout: 15s }"
+
+// WantUnserved checks that no more than upTo requests have reached the first engine.
+func (e *Edge) WantUnserved(t testing.TB, upTo int64) {
+	t.Helper()
+	if n := e.Engines[0].Stats().Requests; n > upTo {
+		t.Errorf("%d requests upstream, want at most %d", n, upTo)
+	}
+}

@@ -44,10 +44,27 @@ func (want Refusal) In(dialect string) Refusal {
 }
 
 // WantRefused checks an error answer as a client of the dialect sees it: the status, the record and its shape, a length, one
-// request id in both headers, a Retry-After where the status demands one, and no word that should have stayed inside.
+// request id in both headers, a Retry-After where the status demands one and nowhere else, and no word that should have
+// stayed inside.
 func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	r.T.Helper()
-	want = want.In(w.Dialect)
+	e, messages := r.wantRecord(want.In(w.Dialect))
+	if messages != (w.Dialect == "messages") {
+		r.T.Errorf("the shape is another dialect's: %s", r.Body)
+	}
+	return e
+}
+
+// WantError is WantRefused for an answer whose dialect is seen by what it was asked, or does not matter.
+func (r *Reply) WantError(status int, kind, code string) *APIError {
+	r.T.Helper()
+	e, _ := r.wantRecord(Refusal{Status: status, Kind: kind, Code: code})
+	return e
+}
+
+// wantRecord checks all of an error answer but whose shape it has, which it returns.
+func (r *Reply) wantRecord(want Refusal) (record *APIError, messages bool) {
+	r.T.Helper()
 	r.WantStatus(want.Status)
 	if r.Err != nil {
 		r.T.Errorf("the answer is not whole: %v", r.Err)
@@ -67,8 +84,8 @@ func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	if id == "" || id != r.Header.Get("Request-Id") {
 		r.T.Errorf("request ids %q and %q", id, r.Header.Get("Request-Id"))
 	}
-	if messages := w.Dialect == "messages"; messages && (e.Type != "error" || e.RequestID != id) || !messages && e.Type != "" {
-		r.T.Errorf("the shape is another dialect's: %s", r.Body)
+	if messages = e.Type == "error"; messages && e.RequestID != id || !messages && e.Type != "" {
+		r.T.Errorf("the record is of no dialect: %s", r.Body)
 	}
 	if e.Error.Message == "" {
 		r.T.Error("the error has no message")
@@ -81,7 +98,7 @@ func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	}
 	r.wantRetryAfter(want)
 	WantNoLeak(r.T, "the answer", r.Body, "127.0.0.1:")
-	return e.Error
+	return e.Error, messages
 }
 
 func (r *Reply) wantRetryAfter(want Refusal) {

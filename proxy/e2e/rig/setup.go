@@ -69,7 +69,7 @@ func (s *Setup) render(engines []*sim.Engine, hash, dir string) string {
 			fmt.Fprintf(&b, "%s: { %s }\n", section[0], section[1])
 		}
 	}
-	fmt.Fprintf(&b, "%s\nkeys:\n  - { id: tester, hash: %q%s }\n%supstreams:\n", s.Top, hash, more(s.Key), indent(s.Keys))
+	fmt.Fprintf(&b, "%s\nkeys:\n  - { id: tester, hash: %q%s }\n%supstreams:\n", s.Top, hash, more(s.Key), Indent(s.Keys))
 	var deployments []string
 	upstream := func(kind string, i int, url string) {
 		name := kind + "-" + strconv.Itoa(i)
@@ -83,7 +83,7 @@ func (s *Setup) render(engines []*sim.Engine, hash, dir string) string {
 		upstream("fake", i, url)
 	}
 	fmt.Fprintf(&b, "%smodels:\n  - { id: sim, deployments: [%s]%s }\n%s",
-		indent(s.Upstreams), strings.Join(deployments, ", "), more(s.Model), indent(s.Models))
+		Indent(s.Upstreams), strings.Join(deployments, ", "), more(s.Model), Indent(s.Models))
 	return b.String()
 }
 
@@ -115,8 +115,8 @@ func patientProbe(upstream string) string {
 	return upstream
 }
 
-// indent puts two blanks before every line.
-func indent(entries string) string {
+// Indent puts two blanks before every line, for list entries in a configuration of a test's own.
+func Indent(entries string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimRight(entries, "\n")) {
 		b.WriteString("  " + strings.TrimRight(line, "\n") + "\n")

@@ -1,0 +1,311 @@
+package rig
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"penstock/proxy/openapi"
+)
+
+// This file holds answers to the published document (proxy/openapi): which statuses, headers and media types an operation
+// has, and whether a body fits its schema. Bodies are validated by a JSON Schema library that knows nothing of us.
+
+// Contract is the published document, ready to be asked.
+type Contract struct {
+	Operations []*Operation
+	schemas    *jsonschema.Compiler
+	mu         sync.Mutex // the compiler's
+	compiled   map[string]*jsonschema.Schema
+}
+
+// Operation is a method on a path.
+type Operation struct {
+	Method, Path string // path is the whole one, /v1 included
+	at           string // JSON pointer into the document
+	Responses    map[string]Response
+}
+
+// Response is what the document says of one status.
+type Response struct {
+	Ref     string            `json:"$ref"`
+	Headers map[string]header `json:"headers"`
+	Content map[string]any    `json:"content"`
+	at      string
+}
+
+type header struct {
+	Ref      string `json:"$ref"`
+	Required bool   `json:"required"`
+	at       string
+}
+
+// theContract reads the document once for all tests.
+var theContract = sync.OnceValues(func() (*Contract, error) {
+	var doc struct {
+		Servers []struct{ URL string }
+		Paths   map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(openapi.JSON(), &doc); err != nil {
+		return nil, err
+	}
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(openapi.JSON()))
+	if err != nil {
+		return nil, err
+	}
+	root := tree.(map[string]any)
+	closeAnswers(root)
+	c := &Contract{schemas: jsonschema.NewCompiler(), compiled: map[string]*jsonschema.Schema{}}
+	c.schemas.DefaultDraft(jsonschema.Draft2020)
+	if err := c.schemas.AddResource(documentURL, root); err != nil {
+		return nil, err
+	}
+	for path, item := range doc.Paths {
+		base := doc.Servers[0].URL
+		if raw := item["servers"]; raw != nil {
+			base = "" // the host's own pages
+		}
+		for method, raw := range item {
+			if method != "get" && method != "head" && method != "post" {
+				continue
+			}
+			var o struct{ Responses map[string]Response }
+			if err := json.Unmarshal(raw, &o); err != nil {
+				return nil, fmt.Errorf("%s %s: %w", method, path, err)
+			}
+			op := &Operation{Method: strings.ToUpper(method), Path: base + path, at: "/paths/" + escape(path) + "/" + method, Responses: map[string]Response{}}
+			for status, r := range o.Responses {
+				r.at = op.at + "/responses/" + status
+				if op.Responses[status], err = resolve(root, r); err != nil {
+					return nil, err
+				}
+			}
+			c.Operations = append(c.Operations, op)
+		}
+	}
+	slices.SortFunc(c.Operations, func(a, b *Operation) int { return strings.Compare(a.Path+a.Method, b.Path+b.Method) })
+	return c, nil
+})
+
+const documentURL = "https://penstock.example/openapi.json"
+
+// Published is theContract for a test.
+func Published(t testing.TB) *Contract {
+	t.Helper()
+	c, err := theContract()
+	if err != nil {
+		t.Fatalf("read the OpenAPI document: %v", err)
+	}
+	return c
+}
+
+// closeAnswers forbids members that the document does not name, in the schemas of what is wholly ours. In public they are
+// open: clients must not choke on what is added later.
+func closeAnswers(root map[string]any) {
+	schemas := root["components"].(map[string]any)["schemas"].(map[string]any)
+	for _, name := range []string{
+		"Health", "Error", "MessagesError", "ErrorDetail", "ErrorMetadata", "ModelList", "Model", "Capacity", "Pool", "VisionPolicy",
+		"Message", "OutputBlock", "MessagesUsage", "TokenCount", "MessageEvent", "Response", "OutputItem", "OutputPart", "ResponseEvent",
+	} {
+		closeObject(schemas[name], false)
+	}
+}
+
+// closeObject closes v and the objects in it. branch: v is an alternative of an object that is closed as a whole.
+func closeObject(v any, branch bool) {
+	s, ok := v.(map[string]any)
+	if !ok {
+		return
+	}
+	properties, isObject := s["properties"].(map[string]any)
+	if isObject && !branch {
+		s["unevaluatedProperties"] = false
+	}
+	for _, p := range properties {
+		closeObject(p, false)
+	}
+	closeObject(s["items"], false)
+	if list, ok := s["oneOf"].([]any); ok {
+		for _, one := range list {
+			closeObject(one, isObject)
+		}
+	}
+}
+
+// resolve follows the references of a response and of its headers.
+func resolve(root map[string]any, r Response) (Response, error) {
+	if r.Ref != "" {
+		at := strings.TrimPrefix(r.Ref, "#")
+		if err := lookup(root, at, &r); err != nil {
+			return r, err
+		}
+		r.at = at
+	}
+	for name, h := range r.Headers {
+		h.at = r.at + "/headers/" + escape(name)
+		if h.Ref != "" {
+			h.at = strings.TrimPrefix(h.Ref, "#")
+			if err := lookup(root, h.at, &h); err != nil {
+				return r, err
+			}
+		}
+		r.Headers[name] = h
+	}
+	return r, nil
+}
+
+// lookup decodes what a JSON pointer points at.
+func lookup(root map[string]any, pointer string, into any) error {
+	var v any = root
+	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		m, ok := v.(map[string]any)
+		if v, ok = m[part], ok && m[part] != nil; !ok {
+			return fmt.Errorf("the document has nothing at %s", pointer)
+		}
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// escape writes s as one part of a JSON pointer.
+func escape(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
+}
+
+// fits validates JSON text against the schema at a pointer.
+func (c *Contract) Fits(at string, text []byte) error {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	return c.allows(at, v)
+}
+
+func (c *Contract) allows(at string, v any) error {
+	c.mu.Lock()
+	s := c.compiled[at]
+	if s == nil {
+		var err error
+		if s, err = c.schemas.Compile(documentURL + "#" + at); err != nil {
+			c.mu.Unlock()
+			return err
+		}
+		c.compiled[at] = s
+	}
+	c.mu.Unlock()
+	return s.Validate(v)
+}
+
+// schema is the pointer of a named schema.
+func Schema(name string) string { return "/components/schemas/" + name }
+
+// operation finds the operation of a request, nil when the document has none. target may have a query.
+func (c *Contract) Operation(method, target string) *Operation {
+	path, _, _ := strings.Cut(target, "?")
+	for _, op := range c.Operations {
+		if op.Method != method {
+			continue
+		}
+		fixed, isTemplate := strings.CutSuffix(op.Path, "{id}")
+		if op.Path == path || isTemplate && strings.HasPrefix(path, fixed) && len(path) > len(fixed) {
+			return op
+		}
+	}
+	return nil
+}
+
+// errorShape is the schema of errors at a path.
+func ErrorShape(target string) string {
+	path, _, _ := strings.Cut(target, "?")
+	if path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/") {
+		return "MessagesError"
+	}
+	return "Error"
+}
+
+// early are the statuses that any request may meet before it reaches an operation; the document's introduction lists them.
+var early = []int{400, 404, 405, 408, 431, 505}
+
+// Conforms checks an answer against what the document says of the operation: status, headers, media type and body.
+func (r *Reply) Conforms(method, target string) *Reply {
+	r.T.Helper()
+	c := Published(r.T)
+	report := func(format string, args ...any) {
+		r.T.Helper()
+		r.T.Errorf("%s %s: status %d: %s\n%.600s", method, target, r.Status, fmt.Sprintf(format, args...), r.Body)
+	}
+	op := c.Operation(method, target)
+	var res Response
+	listed := false
+	if op != nil {
+		res, listed = op.Responses[strconv.Itoa(r.Status)]
+	}
+	if !listed {
+		_, query, _ := strings.Cut(target, "?")
+		refused := r.Status == 401 && query != "" // a credential in the query is, everywhere
+		if !refused && !slices.Contains(early, r.Status) || op != nil && r.Status == 404 {
+			report("the document does not list it")
+		} else if err := c.Fits(Schema(ErrorShape(target)), []byte(r.Body)); err != nil && method != "HEAD" {
+			report("%v", err)
+		}
+		return r
+	}
+	for name, h := range res.Headers {
+		if err := c.header(h, r.Header.Values(name)); err != nil {
+			report("header %s: %v", name, err)
+		}
+	}
+	media := r.Header.Get("Content-Type")
+	_, known := res.Content[media]
+	at := res.at + "/content/" + escape(media) + "/schema"
+	switch {
+	case method == "HEAD" || len(res.Content) == 0:
+		if r.Body != "" {
+			report("a body although there must be none")
+		}
+	case !known:
+		report("media type %q; the document has %v", media, slices.Collect(maps.Keys(res.Content)))
+	case media == "text/event-stream":
+		for _, e := range ParseEvents(r.Body) {
+			if e.Data == "[DONE]" {
+				continue
+			}
+			if err := c.Fits(at, []byte(e.Data)); err != nil {
+				report("event %s: %v", e.Data, err)
+			}
+		}
+	case strings.HasSuffix(media, "json"):
+		if err := c.Fits(at, []byte(r.Body)); err != nil {
+			report("%v", err)
+		}
+	}
+	return r
+}
+
+// header checks the values of one header.
+func (c *Contract) header(h header, values []string) error {
+	switch {
+	case len(values) == 0 && h.Required:
+		return fmt.Errorf("missing")
+	case len(values) == 0:
+		return nil
+	case len(values) > 1:
+		return fmt.Errorf("sent %d times", len(values))
+	}
+	var v any = values[0]
+	if _, err := strconv.Atoi(values[0]); err == nil {
+		v = json.Number(values[0])
+	}
+	return c.allows(h.at+"/schema", v)
+}
