@@ -56,6 +56,13 @@ func TestAbort(t *testing.T) {
 			}
 			return readUntilError(x, soon())
 		}},
+		{name: "wait of a silent stream", engine: func(p *peer) { _, _, _ = p.request(); p.send(streamHead) }, run: func(x *Exchange, r *Request) error {
+			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
+				return err
+			}
+			x.Wait(soon())
+			return readUntilError(x, soon())
+		}},
 		{name: "body until close", engine: func(p *peer) { _, _, _ = p.request(); p.send("HTTP/1.1 200 OK\r\n\r\nabc") }, run: func(x *Exchange, r *Request) error {
 			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
 				return err

@@ -87,7 +87,6 @@ type Exchange struct {
 	small    *[readBuffer]byte // the pooled buffer, if buf is it
 	buf      []byte            // head, then what has come of the body
 	pos, end int               // what has come and not been taken is buf[pos:end]; pos stays 0 until the head is whole
-	base     int               // where the body's part of buf begins
 	got      bool              // a byte of the reply has come
 	readErr  error             // how the connection's reading side ended
 	headErr  error
@@ -95,6 +94,7 @@ type Exchange struct {
 	ready    bool
 	head     head
 	names    []byte // what the spans of head point into
+	inBuf    bool   // which is the beginning of buf
 
 	body    bodyKind
 	done    bool  // the body was read to its end
@@ -332,7 +332,7 @@ func (x *Exchange) begin() {
 	}
 	x.req = Request{}
 
-	x.pos, x.base, x.names = h.next, h.next, x.buf[:h.next]
+	x.pos, x.names, x.inBuf = h.next, x.buf[:h.next], true
 	if h.next > readBuffer/2 {
 		x.detachNames() // or too little of the buffer would be left for the body
 	}
@@ -350,7 +350,7 @@ func (x *Exchange) detachNames() {
 		kept = append(kept, x.names[v.from:v.to]...)
 		*v = span{uint32(from), uint32(len(kept))}
 	}
-	x.names, x.base = kept, 0
+	x.names, x.inBuf = kept, false
 }
 
 // Status returns the status of the reply, or 0 before Await has returned nil.
@@ -556,7 +556,9 @@ func (x *Exchange) letGo() {
 	if x.buf == nil {
 		return
 	}
-	x.detachNames()
+	if x.inBuf {
+		x.detachNames()
+	}
 	x.dropBuffer()
-	x.pos, x.end, x.base = 0, 0, 0
+	x.pos, x.end = 0, 0
 }

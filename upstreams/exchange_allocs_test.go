@@ -61,6 +61,7 @@ func TestStreamAllocs(t *testing.T) {
 	p := make([]byte, 4096)
 	if n := testing.AllocsPerRun(200, func() {
 		next <- true
+		x.Wait(time.Now().Add(time.Minute))
 		if n, err := x.Read(p, time.Now().Add(time.Minute)); n == 0 || err != nil {
 			t.Fatal(n, err)
 		}

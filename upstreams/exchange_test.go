@@ -12,7 +12,7 @@ import (
 func TestReplies(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	long := strings.Repeat("x", 70<<10)
-	tests := []struct {
+	type reply struct {
 		name, reply string
 		hold        bool // the engine keeps the connection open after the reply
 		method      string
@@ -23,7 +23,8 @@ func TestReplies(t *testing.T) {
 		kind   Kind
 		reason string
 		keep   bool // the connection serves the next exchange
-	}{
+	}
+	tests := []reply{
 		{name: "sized", reply: sized("hello"), hold: true, status: 200, body: "hello", keep: true},
 		{name: "sized, large", reply: sized(long), hold: true, status: 200, body: long, keep: true},
 		{name: "chunked", reply: ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n002;x=y\r\nde\r\n0\r\n\r\n", hold: true, status: 200, body: "abcde", keep: true},
@@ -104,8 +105,8 @@ func TestReplies(t *testing.T) {
 		{name: "endless extension", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2;" + strings.Repeat("x", 2<<10), hold: true, status: 200, kind: BadResponse, reason: ReasonTooLarge},
 		{name: "endless trailers", reply: ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: y\r\n", 3<<10), hold: true, status: 200, kind: BadResponse, reason: ReasonTooLarge},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	run := func(tt *reply, read func(*Exchange) (string, error)) func(t *testing.T) {
+		return func(t *testing.T) {
 			checkLeaks(t)
 			s := serveRaw(t, func(p *peer) {
 				if p.n > 0 {
@@ -143,7 +144,7 @@ func TestReplies(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				body, err := readAll(x)
+				body, err := read(x)
 				if x.Status() != tt.status || body != tt.body {
 					t.Fatalf("status %d, %d bytes of body %.40q; want %d, %d bytes", x.Status(), len(body), body, tt.status, len(tt.body))
 				}
@@ -161,7 +162,11 @@ func TestReplies(t *testing.T) {
 			if next := mustEcho(t, tr, "next"); next.Reused() != tt.keep {
 				t.Errorf("the connection was reused: %v, want %v", next.Reused(), tt.keep)
 			}
-		})
+		}
+	}
+	for i := range tests {
+		t.Run(tests[i].name, run(&tests[i], readAll))
+		t.Run(tests[i].name+", waited for", run(&tests[i], readWaiting))
 	}
 }
 
