@@ -34,7 +34,7 @@ func TestAbuse(t *testing.T) {
 		if cap(d.nodes) > DefaultMaxNodes {
 			t.Errorf("%s: %d nodes", name, cap(d.nodes))
 		}
-		if all := time.Since(begin); all > time.Second {
+		if all := time.Since(begin); all > 10*time.Second { // what grows with the square would take hours
 			t.Errorf("%s: %v, of which Parse %v", name, all, parsed)
 		} else {
 			t.Logf("%-18s %4d KiB: Parse %v, all %v, %v", name, len(src)>>10, parsed.Round(time.Millisecond), all.Round(time.Millisecond), err)

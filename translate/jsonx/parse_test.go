@@ -276,13 +276,17 @@ func sameWithoutVectors(t *testing.T, src []byte) {
 	}
 }
 
-// TestVectors puts every byte at every place of a block.
+// TestVectors puts every byte at every place of a block: in plain text, behind an escape, and behind a backslash or two.
 func TestVectors(t *testing.T) {
-	for i := range 200 {
+	for i := range 130 {
 		for c := range 256 {
-			text := bytes.Repeat([]byte("a"), 260)
-			text[0], text[259], text[20+i] = '"', '"', byte(c)
-			sameWithoutVectors(t, text)
+			for _, before := range []string{"", `\n`, `\n\`, `\n\\`, `\nabc\`} {
+				text := bytes.Repeat([]byte("a"), 260)
+				text[0], text[259] = '"', '"'
+				copy(text[30+i:], before)
+				text[30+i+len(before)] = byte(c)
+				sameWithoutVectors(t, text)
+			}
 		}
 	}
 }

@@ -10,3 +10,8 @@ var hasVector = cpu.X86.HasAVX2
 //
 //go:noescape
 func vectorSpecial(p *byte, blocks int) (block int, mask uint64)
+
+// vectorClasses tells for each of the 64 bytes at p of which classes it is.
+//
+//go:noescape
+func vectorClasses(p *byte, c *classes)

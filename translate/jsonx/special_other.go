@@ -6,3 +6,5 @@ package jsonx
 var hasVector = false
 
 func vectorSpecial(*byte, int) (block int, mask uint64) { panic("jsonx: no vectors here") }
+
+func vectorClasses(*byte, *classes) { panic("jsonx: no vectors here") }
