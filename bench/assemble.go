@@ -72,6 +72,11 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, []*R
 			return nil, nil, &ExitError{ExitFailed, err.Error()}
 		}
 	}
+	if s.FlushCache {
+		if err := r.flush(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
 	result, err := r.measure(ctx, floor, progress)
 	if err != nil {
 		return nil, nil, err
@@ -117,6 +122,8 @@ func (r *run) measure(ctx context.Context, floor *Floor, progress func(Progress)
 	r.warmups(ctx)
 	loaded, done := context.WithCancel(ctx)
 	beside.Go(func() { r.happened = r.events(loaded, r.clock.now()+int64(r.s.Warmup)) })
+	var probed *probes
+	beside.Go(func() { probed = r.probe(ctx, loaded) })
 	search := r.drive(ctx)
 	done()
 	left := r.leaving(context.WithoutCancel(ctx), scrapers, before)
@@ -134,7 +141,10 @@ func (r *run) measure(ctx context.Context, floor *Floor, progress func(Progress)
 	p := result.Penstock
 	p.Interrupted = ctx.Err() != nil
 	p.Floor, p.Leave = floor, left
-	p.Events = append(p.Events, r.happened...)
+	p.Events = append(append(p.Events, r.happened...), r.flushed...)
+	if r.s.ProbeRate > 0 {
+		probed.report(result)
+	}
 	for _, s := range scrapers {
 		p.Telemetry = append(p.Telemetry, s.report())
 	}

@@ -21,10 +21,14 @@ type CLI struct {
 }
 
 // Arguments rewrites a command line so that the lists that vLLM's tool separates by spaces (--goodput ttft:200 itl:50, --metadata a=b
-// c=d) become repeated flags, and puts in the flags of a --scenario. Command lines of other commands stay as they are.
+// c=d) become repeated flags, puts in the flags of a --scenario, and keeps of a line with a
+// flag of another tool that flag alone, to be refused. Command lines of other commands stay as they are.
 func Arguments(args []string) []string {
 	if len(args) == 0 || args[0] != "bench" {
 		return args
+	}
+	if flag := foreignFlag(args); flag != "" {
+		return []string{"bench", "run", "--elsewhere=" + flag}
 	}
 	args = withScenario(args)
 	var out []string

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -89,6 +90,7 @@ type conn struct {
 	reads  int   // number of them
 	bytes  int64 // that they brought
 	used   bool  // it has carried a request before
+	late   error // of a read that passed its deadline
 }
 
 // Read reads from the socket and takes the time.
@@ -98,6 +100,9 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.readAt = c.t.clock.now()
 		c.reads++
 		c.bytes += int64(n)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.late = err
 	}
 	return n, err
 }
@@ -176,7 +181,11 @@ func (t *target) connections() int {
 // readHead reads the head of the answer, past interim ones.
 func (c *conn) readHead() error {
 	for {
+		c.late = nil
 		if err := c.head.Read(c.br); err != nil {
+			if c.late != nil {
+				return c.late // of half a head the parser says no more than that it is half
+			}
 			return err
 		}
 		if s := c.head.StatusCode(); s < 100 || s > 199 {

@@ -62,8 +62,16 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	defer undo()
 	if x.q.leave != nil {
 		if after := x.run.leaveAfter(x.q.leave); after > 0 {
-			timer := time.AfterFunc(after, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-			defer timer.Stop()
+			gone := make(chan struct{})
+			timer := time.AfterFunc(after, func() {
+				_ = c.SetDeadline(time.Unix(1, 0))
+				close(gone)
+			})
+			defer func() {
+				if !timer.Stop() {
+					<-gone // or it would cut off the next request of this connection
+				}
+			}()
 		}
 	}
 	c.out = x.run.appendHead(c.out[:0], x.q, len(wire))
@@ -284,7 +292,7 @@ func (x *transfer) token(got pieces) {
 			s.gaps = append(s.gaps, gap)
 		}
 	}
-	if s.target == 0 {
+	if s.target == 0 && !x.q.probe {
 		x.run.series.token(at, gap)
 	}
 	s.lastToken, x.lastRead = at, c.reads

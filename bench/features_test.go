@@ -162,8 +162,8 @@ func TestLeave(t *testing.T) {
 	for _, phase := range []string{"tokens=2", "prefill", "after=50ms"} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
-			e := engine(t, sim.Options{TokenRate: 20, Latency: 300 * time.Millisecond})
-			r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{6}, InputLen: "10", OutputLen: "8", LeaveShare: 0.5, LeavePhase: phase})
+			e := engine(t, sim.Options{TokenRate: 4, Latency: time.Second, Slots: 32})
+			r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{30}, InputLen: "10", OutputLen: "8", LeaveShare: 0.5, LeavePhase: phase})
 			l := r.Penstock.Leave
 			if l == nil || l.Left < 5 || l.Verified == nil || !*l.Verified || *l.Leaked != 0 || l.Source != "vllm:num_requests_running" {
 				t.Errorf("%s: %+v", phase, l)
@@ -172,7 +172,7 @@ func TestLeave(t *testing.T) {
 				t.Errorf("%s: %d left, the engine saw %d", phase, l.Left, n)
 			}
 			if r.Failed != 0 || r.Completed+l.Left != 30 {
-				t.Errorf("%s: %d completed, %d failed, %d left", phase, r.Completed, r.Failed, l.Left)
+				t.Errorf("%s: %d completed, %d failed, %d left: %v", phase, r.Completed, r.Failed, l.Left, r.Penstock.Total.Errors)
 			}
 		})
 	}

@@ -70,6 +70,14 @@ type Result struct {
 	// RTFX is seconds of transcribed audio per second of wall time; null without transcriptions.
 	RTFX *float64 `json:"rtfx"`
 
+	// ProbeCompleted and the four below are about the probes of --probe-request-rate; absent without.
+	ProbeCompleted *int `json:"probe_completed,omitempty"`
+	ProbeFailed    *int `json:"probe_failed,omitempty"`
+	// ProbeMedianE2ELMs and the two below are absent when no probe was answered, too.
+	ProbeMedianE2ELMs *float64 `json:"probe_median_e2el_ms,omitempty"`
+	ProbeP99E2ELMs    *float64 `json:"probe_p99_e2el_ms,omitempty"`
+	ProbeMaxE2ELMs    *float64 `json:"probe_max_e2el_ms,omitempty"`
+
 	// Measures are the flat statistics: mean_ttft_ms, median_ttft_ms, std_ttft_ms, p99_ttft_ms and so on, for the metrics of
 	// --percentile-metrics and the percentiles of --metric-percentiles. They stand at the top level of the file.
 	Measures map[string]*float64 `json:"-"`

@@ -26,6 +26,7 @@ type run struct {
 	facts   facts
 	// happened are the events, once the load is over.
 	happened []Event
+	flushed  []Event // caches emptied between stages
 
 	live  counters
 	heads sync.Map // headKey to []byte
@@ -48,6 +49,7 @@ type facts struct {
 // counters are what the progress display shows.
 type counters struct {
 	inFlight, peak, sent, completed, failed, left, waiting atomic.Int64
+	probes                                                 atomic.Int64 // in flight, beside those
 	stage                                                  atomic.Pointer[string]
 }
 
@@ -250,6 +252,9 @@ const warm = -1
 // stage runs one stage to its last answer and notes its span.
 func (r *run) stage(ctx context.Context, spec stageSpec) {
 	index := len(r.spans)
+	if r.s.FlushCache && index > 0 {
+		r.flushBetween(ctx)
+	}
 	sp := span{spec: spec, name: spec.name()}
 	r.live.stage.Store(&sp.name)
 	sp.start = r.clock.now() + int64(r.s.Warmup)

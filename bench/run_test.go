@@ -6,7 +6,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -248,6 +250,37 @@ func TestFaults(t *testing.T) {
 				t.Errorf("completed %d, errors %v, want 6 of %q", sum.Completed, sum.Errors, want.err)
 			}
 		})
+	}
+}
+
+// TestHalfHead holds that a server which stops in the middle of a head is one that is too late, not one that speaks no HTTP.
+func TestHalfHead(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		if c, err := ln.Accept(); err == nil {
+			defer c.Close()
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-")
+			_, _ = io.Copy(io.Discard, c)
+		}
+	}()
+	s, err := Options{BaseURL: ln.Addr().String(), RequestTimeout: 200 * time.Millisecond}.settle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRun(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := r.work.take()
+	x := newSample(q, warm)
+	_, done := r.exchange(t.Context(), q, q.d.body(nil, q), &x)
+	done()
+	if x.err != ErrTimeout {
+		t.Errorf("half a head: %q", x.err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -97,11 +98,17 @@ func (s *scenario) flags(given map[string]bool) []string {
 // shortFlags are the letters of `bench run` that stand for flags that scenarios set.
 var shortFlags = map[byte]string{'n': "num-prompts", 'z': "duration", 'r': "request-rate", 'c': "max-concurrency", 'm': "model"}
 
-// otherNames are spellings of flags that scenarios set under another name.
-var otherNames = map[string]string{
-	"input-len": "random-input-len", "isl": "random-input-len", "output-len": "random-output-len", "osl": "random-output-len",
-	"prefix-repetition-prefix-len": "random-prefix-len", "prefix-repetition-num-prefixes": "num-prefixes",
-}
+// otherNames are further spellings of flags, by what Options says of them.
+var otherNames = func() map[string]string {
+	names := map[string]string{}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
+		for _, alias := range strings.Split(f.Tag.Get("aliases"), ",") {
+			names[alias] = f.Tag.Get("name")
+		}
+	}
+	delete(names, "")
+	return names
+}()
 
 // instead are flags that a scenario's flag cannot stand beside.
 var instead = map[string][]string{
@@ -113,12 +120,9 @@ var instead = map[string][]string{
 // withScenario puts the flags of a scenario into a command line: after `bench` or `bench run`, before what the user gives, so that the
 // user's own flags win. A command line without --scenario is returned as it is. An unknown scenario is left for the command to tell.
 func withScenario(args []string) []string {
-	if len(args) < 2 || args[0] != "bench" || args[1] != "run" && !strings.HasPrefix(args[1], "-") {
+	at, ok := isRun(args)
+	if !ok {
 		return args
-	}
-	at := 1
-	if args[1] == "run" {
-		at = 2
 	}
 	name, given := "", map[string]bool{}
 	for i, a := range args[at:] {

@@ -142,9 +142,10 @@ func (s *scraper) watch(ctx context.Context, every time.Duration) {
 }
 
 func (s *scraper) once(ctx context.Context) {
-	before := s.run.live.inFlight.Load()
+	open := func() int64 { return s.run.live.inFlight.Load() + s.run.live.probes.Load() }
+	before := open()
 	values, err := s.read(ctx)
-	after := s.run.live.inFlight.Load()
+	after := open()
 	if ctx.Err() != nil {
 		return
 	}

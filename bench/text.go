@@ -96,6 +96,11 @@ func (w *writer) block(r *Result, metrics []string, percentiles []float64) {
 	if r.RTFX != nil {
 		w.row("RTFx (s of audio per s):", maybe(r.RTFX))
 	}
+	if r.ProbeCompleted != nil && r.ProbeFailed != nil {
+		w.rule("Probes of one token", '-')
+		w.row("Answered, failed:", fmt.Sprintf("%d, %d", *r.ProbeCompleted, *r.ProbeFailed))
+		w.row("Median, P99, max probe E2EL (ms):", maybe(r.ProbeMedianE2ELMs)+", "+maybe(r.ProbeP99E2ELMs)+", "+maybe(r.ProbeMaxE2ELMs))
+	}
 	for _, m := range metrics {
 		title, short := metricTitles[m][0], metricTitles[m][1]
 		w.rule(title, '-')
