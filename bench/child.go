@@ -29,8 +29,9 @@ type child struct {
 	done chan struct{} // closed when it has ended
 }
 
-// startChild runs a program and waits until ready says yes to a line of its standard output; a nil ready waits for nothing.
-func startChild(ctx context.Context, name string, argv []string, ready func(line string) bool) (*child, error) {
+// startChild runs a program and waits until ready says yes to a line of its standard output; a nil ready waits for nothing. It runs on
+// the given processors alone; nil: on all.
+func startChild(ctx context.Context, name string, argv []string, on []int, ready func(line string) bool) (*child, error) {
 	c := &child{name: name, cmd: exec.Command(argv[0], argv[1:]...), last: &lastLines{}, done: make(chan struct{})} //nolint:gosec // our own command lines
 	c.cmd.Env = childEnv()
 	c.cmd.Stderr = c.last
@@ -44,7 +45,7 @@ func startChild(ctx context.Context, name string, argv []string, ready func(line
 		// The child is bound to the thread that started it, which is therefore kept until the child has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := c.cmd.Start()
+		err := startOn(c.cmd, on)
 		if started <- err; err != nil {
 			return
 		}
@@ -79,6 +80,19 @@ func startChild(ctx context.Context, name string, argv []string, ready func(line
 	}
 	c.kill()
 	return nil, fmt.Errorf("start %s: %w", name, err)
+}
+
+// startOn starts a process on some processors, from a goroutine that is locked to its thread: the process has those of the thread.
+func startOn(cmd *exec.Cmd, on []int) error {
+	if on == nil {
+		return cmd.Start()
+	}
+	undo, err := pinThread(on)
+	if err != nil {
+		return err
+	}
+	defer undo()
+	return cmd.Start()
 }
 
 // childEnv is our environment without the settings of ours that would change what a child does.

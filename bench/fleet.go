@@ -80,7 +80,7 @@ func startFleet(ctx context.Context, spec fleetSpec) (f *fleet, err error) {
 	if err = f.writeConfig(); err != nil {
 		return f, err
 	}
-	f.edge, err = startChild(ctx, "edge", []string{f.program, "serve", "--config", f.config()}, func(line string) bool {
+	f.edge, err = startChild(ctx, "edge", []string{f.program, "serve", "--config", f.config()}, nil, func(line string) bool {
 		rest, ok := strings.CutPrefix(line, "penstock: serving ")
 		url, admin, ok2 := strings.Cut(rest, " (admin: ")
 		if ok && ok2 {
@@ -97,7 +97,7 @@ func (f *fleet) startEngine(ctx context.Context, e *fleetEngine) error {
 		models = append(models, m.ID)
 	}
 	argv := append([]string{f.program, "sim", "--listen", e.addr, "--models", strings.Join(models, ",")}, e.spec.Sim...)
-	process, err := startChild(ctx, "engine "+e.spec.Name, argv, func(line string) bool {
+	process, err := startChild(ctx, "engine "+e.spec.Name, argv, nil, func(line string) bool {
 		_, rest, ok := strings.Cut(line, " listening on http://")
 		addr, _, ok2 := strings.Cut(rest, ",")
 		if ok && ok2 {

@@ -372,8 +372,13 @@ func (s *settings) body() error {
 		name  string
 		value *float64
 	}{
-		{"temperature", s.Temperature}, {"top_p", s.TopP}, {"top_k", s.TopK}, {"min_p", s.MinP}, {"frequency_penalty", s.FrequencyPenalty},
-		{"presence_penalty", s.PresencePenalty}, {"repetition_penalty", s.RepetitionPenalty},
+		{"temperature", s.Temperature},
+		{"top_p", s.TopP},
+		{"top_k", s.TopK},
+		{"min_p", s.MinP},
+		{"frequency_penalty", s.FrequencyPenalty},
+		{"presence_penalty", s.PresencePenalty},
+		{"repetition_penalty", s.RepetitionPenalty},
 	} {
 		if x.value != nil {
 			value := strconv.FormatFloat(*x.value, 'g', -1, 64)

@@ -21,6 +21,7 @@ type overheadLab struct {
 	program  string
 	key      string
 	programs map[string]string // paths of the proxies beside us
+	place    placement
 }
 
 func newOverheadLab() (*overheadLab, error) {
@@ -121,7 +122,7 @@ models:
 func (l *overheadLab) run(ctx context.Context, target string, t *overheadTest) (*overheadRun, error) {
 	engine := ""
 	argv := append([]string{l.program, "sim", "--listen=127.0.0.1:0", "--slots=20000", "--cache-tokens=-1"}, t.engine...)
-	sim, err := startChild(ctx, "engine", argv, func(line string) bool {
+	sim, err := startChild(ctx, "engine", argv, l.place.rest, func(line string) bool {
 		_, rest, ok := strings.Cut(line, " listening on http://")
 		engine, _, _ = strings.Cut(rest, ",")
 		return ok
@@ -183,7 +184,7 @@ func (l *overheadLab) start(ctx context.Context, name, engine string) (*child, s
 			return nil, "", err
 		}
 		url := ""
-		c, err := startChild(ctx, name, []string{l.program, "serve", "--config", config}, func(line string) bool {
+		c, err := startChild(ctx, name, []string{l.program, "serve", "--config", config}, l.place.proxy, func(line string) bool {
 			rest, ok := strings.CutPrefix(line, "penstock: serving ")
 			rest, _, _ = strings.Cut(rest, " ")
 			url = strings.TrimSuffix(rest, "/v1")
@@ -199,7 +200,7 @@ func (l *overheadLab) start(ctx context.Context, name, engine string) (*child, s
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, "", err
 	}
-	c, err := startChild(ctx, name, append(append([]string{l.programs[name]}, args...), config), nil)
+	c, err := startChild(ctx, name, append(append([]string{l.programs[name]}, args...), config), l.place.proxy, nil)
 	if err != nil {
 		return nil, "", err
 	}

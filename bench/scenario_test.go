@@ -238,7 +238,7 @@ func TestFleet(t *testing.T) {
 
 func TestChildThatFails(t *testing.T) {
 	for _, argv := range [][]string{{"/bin/sh", "-c", "echo no such thing >&2; exit 3"}, {filepath.Join(t.TempDir(), "nothing")}} {
-		c, err := startChild(context.Background(), "child", argv, func(string) bool { return false })
+		c, err := startChild(context.Background(), "child", argv, nil, func(string) bool { return false })
 		if err == nil {
 			c.kill()
 			t.Fatalf("%v became ready", argv)
@@ -249,7 +249,7 @@ func TestChildThatFails(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	time.AfterFunc(100*time.Millisecond, stop)
-	if _, err := startChild(ctx, "child", []string{"/bin/sleep", "60"}, func(string) bool { return false }); !errors.Is(err, context.Canceled) {
+	if _, err := startChild(ctx, "child", []string{"/bin/sleep", "60"}, nil, func(string) bool { return false }); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	t.Setenv("PENSTOCK_CONFIG", "x")

@@ -67,11 +67,12 @@ type finding func(invalidates bool, code, format string, args ...any)
 // client judges the load tester's own state.
 func client(p *Penstock, add finding) {
 	c := &p.Client
-	if c.CPUShare != nil && *c.CPUShare > maxClientShare {
+	switch waited := c.CPUShare != nil && c.CPUWaitShare != nil; {
+	case c.CPUShare != nil && *c.CPUShare > maxClientShare:
 		add(true, "client_saturated", "the client used %.0f %% of its processor time (bound %.0f %%): it measured itself; use more cores, or less load", *c.CPUShare*100, maxClientShare*100)
-	} else if c.CPUShare != nil && c.CPUWaitShare != nil && *c.CPUShare+*c.CPUWaitShare > maxClientShare {
+	case waited && *c.CPUShare+*c.CPUWaitShare > maxClientShare:
 		add(true, "client_saturated", "the client used %.0f %% of its processor time, and for %.0f %% more it waited while other programs ran (bound %.0f %%): it measured itself; leave it more of the machine, or use less load", *c.CPUShare*100, *c.CPUWaitShare*100, maxClientShare*100)
-	} else if c.CPUMaxShare != nil && *c.CPUMaxShare > maxClientShare {
+	case c.CPUMaxShare != nil && *c.CPUMaxShare > maxClientShare:
 		add(false, "client_busy", "in its busiest second the client used %.0f %% of its processor time", *c.CPUMaxShare*100)
 	}
 	if late := c.WakeDelay; late != nil && late.Percentiles["99"] > maxWakeP99 {

@@ -34,7 +34,7 @@ var allowed = map[string]struct {
 	"translate/forward":   {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/audio":     {ours: "translate/forward translate/chat translate/apierr translate/jsonx", never: "net os log"},
 	"proxy":               {ours: "config routing upstreams translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
-	"bench":               {ours: "bench/sim translate/sse translate/jsonx", modules: "github.com/valyala/fasthttp github.com/HdrHistogram/hdrhistogram-go github.com/jedib0t/go-pretty/v6/... github.com/goccy/go-yaml/...", never: "net/http log"},
+	"bench":               {ours: "bench/sim translate/sse translate/jsonx", modules: "github.com/valyala/fasthttp github.com/HdrHistogram/hdrhistogram-go github.com/jedib0t/go-pretty/v6/... github.com/goccy/go-yaml/... golang.org/x/sys/...", never: "net/http log"}, // x/sys: overhead binds processes to processors
 	"bench/sim":           {modules: "github.com/valyala/fasthttp github.com/valyala/fastjson", never: "log"},
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."},        // the fault matrix, against the built program

@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// overheadTest is one measurement.
+type overheadTest struct {
+	name     string
+	engine   []string // flags of the simulator behind every target
+	options  Options
+	edgeOnly bool // only the edge speaks this dialect
+	direct   bool // measured without a proxy, too
+	timed    bool // it measures time as the client sees it, so that what disturbs the client puts it in doubt
+	rows     []overheadRow
+}
+
+// overheadRow is a line of the report that a measurement gives.
+type overheadRow struct {
+	name, unit, text string
+	value            func(m *overheadRun) float64
+}
+
+// overheadRun is what one run of a test against one target gave.
+type overheadRun struct {
+	result  *Result
+	cpu     float64 // microseconds of the proxy's processor time
+	before  float64 // bytes of its resident memory
+	highest float64
+	streams int
+}
+
+// preflightRequests are what a run sends before it measures.
+const preflightRequests = 2
+
+// tests are the measurements that were asked for.
+func (c *OverheadCmd) tests() ([]overheadTest, error) {
+	rate := strconv.FormatFloat(c.Rate, 'f', -1, 64)
+	request := Options{MaxConcurrency: []int{32}, Duration: c.Duration, NoStream: true, InputLen: "256", OutputLen: "200", IgnoreEOS: true}
+	steady := request
+	steady.MaxConcurrency, steady.RequestRate, steady.Arrival = nil, []string{rate}, "constant"
+	steady.Warmup = min(c.Duration/4, time.Second)
+	stream := Options{MaxConcurrency: []int{c.Streams}, NumPrompts: c.Streams, InputLen: "64", OutputLen: "200", IgnoreEOS: true}
+	messages := stream
+	messages.Backend = "messages"
+	hold := Options{MaxConcurrency: []int{c.Hold}, NumPrompts: c.Hold, InputLen: "64", OutputLen: "4", IgnoreEOS: true}
+	paced := []string{"--token-rate=50"}
+	perToken := func(m *overheadRun) float64 {
+		if m.result.TotalOutputTokens == nil {
+			return math.NaN()
+		}
+		return m.cpu / float64(*m.result.TotalOutputTokens)
+	}
+	latency := func(p float64) overheadRow {
+		return overheadRow{
+			name: "latency_p" + percentileName(p), unit: "ms", text: fmt.Sprintf("end to end at %s requests/s, p%s", rate, percentileName(p)),
+			value: func(m *overheadRun) float64 { return m.result.Penstock.Total.Latency[E2EL].quantile(p) },
+		}
+	}
+	all := []overheadTest{
+		{name: "request", options: request, rows: []overheadRow{{
+			name: "request", unit: "µs", text: "CPU of a request: 1 KB in, 1 KB out, not streamed, 32 at once",
+			value: func(m *overheadRun) float64 { return m.cpu / float64(m.result.Completed+preflightRequests) },
+		}}},
+		{name: "latency", options: steady, direct: true, timed: true, rows: []overheadRow{latency(50), latency(99)}},
+		{name: "token", engine: paced, options: stream, rows: []overheadRow{{
+			name: "token", unit: "µs", text: fmt.Sprintf("CPU of a streamed token: %d streams, a token each 20 ms", c.Streams), value: perToken,
+		}}},
+		{name: "messages", engine: paced, options: messages, edgeOnly: true, rows: []overheadRow{{
+			name: "messages", unit: "µs", text: "the same, Messages translated to chat and back", value: perToken,
+		}}},
+		{name: "memory", engine: []string{"--token-rate=1"}, options: hold, rows: []overheadRow{{
+			name: "memory", unit: "KiB", text: fmt.Sprintf("resident memory of a held stream, of %d", c.Hold),
+			value: func(m *overheadRun) float64 { return max(0, m.highest-m.before) / 1024 / float64(m.streams) },
+		}}},
+	}
+	var out []overheadTest
+	for _, name := range c.Tests {
+		i := slices.IndexFunc(all, func(t overheadTest) bool { return t.name == name })
+		if i < 0 {
+			return nil, usageError("unknown test %q: want request, latency, token, messages or memory", name)
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
+
+// doubt says why times that the client saw are not to be trusted; empty when they are, or when none were taken.
+func (t *overheadTest) doubt(m *overheadRun) string {
+	if !t.timed || m.result.Penstock.Verdict.Valid {
+		return ""
+	}
+	var why []string
+	for _, r := range m.result.Penstock.Verdict.Reasons {
+		if r.Invalidates {
+			why = append(why, r.Text)
+		}
+	}
+	return strings.Join(why, "; ")
+}
