@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -39,7 +40,7 @@ var foreign = []struct {
 	{[]string{"profile"}, "it takes sweep or search here; for a torch trace ask vLLM for one during the run: --at 5s:post=URL/start_profile"},
 }
 
-// isRun reports whether a command line is one of `bench run`, and where its flags begin.
+// isRun reports whether a command line is one of `bench run`, which may leave "run" out, and where what follows begins.
 func isRun(args []string) (at int, ok bool) {
 	switch {
 	case len(args) < 2 || args[0] != "bench":
@@ -47,8 +48,17 @@ func isRun(args []string) (at int, ok bool) {
 	case args[1] == "run":
 		return 2, true
 	}
-	return 1, strings.HasPrefix(args[1], "-")
+	return 1, !slices.Contains(commands, args[1])
 }
+
+// commands are the names of the commands below `bench`.
+var commands = func() []string {
+	var out []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[CLI]()) {
+		out = append(out, strings.ToLower(f.Name))
+	}
+	return out
+}()
 
 // foreignFlag returns the first foreign flag of a command line of `bench run`, without its dashes; empty when there is none. --profile
 // is foreign without a value, as vLLM's tool has it.

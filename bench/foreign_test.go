@@ -26,6 +26,7 @@ func TestForeignFlags(t *testing.T) {
 		"--profile http://h:1":                       "start_profile",
 		"--use-beam-search":                          "--extra-body",
 		"--hf-name x/y":                              "--dataset-path",
+		"http://h:1 --tokenizer x":                   "no tokenizer",
 	} {
 		c := parse(t, strings.Fields(line)...)
 		_, err := c.Run.settle()

@@ -87,6 +87,7 @@ func TestScenarioArguments(t *testing.T) {
 		{"bench run --scenario failover", "bench run --expect-errors=in_stream@event --duration=30s --request-rate=6 --random-input-len=300 --random-output-len=100 --goodput=ttft:1000 --goodput=itl:60 --scenario failover"},
 		{"bench --scenario=failover -r 9 --isl 5", "bench --expect-errors=in_stream@event --duration=30s --random-output-len=100 --goodput=ttft:1000 --goodput=itl:60 --scenario=failover -r 9 --isl 5"},
 		{"bench run --scenario=failover -n 10 --goodput ttft:1", "bench run --expect-errors=in_stream@event --request-rate=6 --random-input-len=300 --random-output-len=100 --scenario=failover -n 10 --goodput ttft:1"},
+		{"bench http://x --scenario failover -r 9 -z 1s", "bench --expect-errors=in_stream@event --random-input-len=300 --random-output-len=100 --goodput=ttft:1000 --goodput=itl:60 http://x --scenario failover -r 9 -z 1s"},
 		{"bench run --scenario nope", "bench run --scenario nope"},
 		{"bench run --scenario", "bench run --scenario"},
 		{"bench run http://x", "bench run http://x"},
