@@ -44,7 +44,8 @@
 //
 // A scenario (scenarios/*.yaml) is flags of `bench run` with a name, and a fleet: simulated engines and an edge, started as child
 // processes of this very program, so that one command rehearses a failover or a reload. Its events act on that fleet: KILL to an
-// engine's process, a new configuration for the edge. Overhead starts nginx and HAProxy in the same way, in turn with the edge.
+// engine's process, a new configuration for the edge. Overhead starts nginx and HAProxy in the same way, in turn with the edge; each has a processor to
+// itself, while client and engine have the others.
 //
 // Compare sets two results side by side. Every difference has a bootstrap interval, from the histograms for latencies, from the time
 // series in blocks for rates, from the counts for shares; the gaps of one request are not independent, so ITL counts as one sample a
