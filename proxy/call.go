@@ -204,9 +204,6 @@ func (c *Call) releaseChat() {
 		requestPool.Put(c.chat)
 		c.chat = nil
 	}
-	if c.messages != nil {
-		c.messages.releaseRequest()
-	}
 }
 
 var requestPool = sync.Pool{New: func() any { return new(chat.Request) }}

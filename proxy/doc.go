@@ -32,6 +32,11 @@
 // for the largest head nor a context, 9 KiB of memory less, and its chunks are framed in place, a quarter of the time of a
 // token less. Under TLS fasthttp frames it (BodyWriterTo).
 //
+// Nearly all of a stream's life is waiting, so what it holds then is what counts. The buffers of a token, from the engine's
+// bytes (upstreams.Exchange.Wait) over the event (sse.Reader.Rest) to the client's (relay.out), are taken from their pools when
+// bytes have come and go back when these have been written, without a system call more; what only one dialect or only the
+// request needs is pooled by itself. What remains is a goroutine's stack, two sockets and some 4 KiB of state.
+//
 // A client that leaves is noticed by proxy/listen's watch in every phase and ends the call by Call.abort, which closes
 // the engine's connection. Nothing else is shared between goroutines.
 //

@@ -9,7 +9,7 @@ import (
 
 // messagesCall is what a call in the Messages dialect needs beside the chat request that it becomes.
 type messagesCall struct {
-	request *messages.Request // until the commit: errors about the chat request are told in its words
+	request *messages.Request // until the model is known: errors about the chat request are told in its words
 	echo    messages.Echo
 	stream  messages.Stream
 	counted *[]byte // the chat request of a count_tokens call, until it is over
@@ -26,9 +26,10 @@ func (c *Call) beginMessages() {
 	c.messages.request = messagesRequests.Get().(*messages.Request)
 }
 
-// releaseRequest gives the request back, of which an answer needs the echo alone.
+// releaseRequest gives the request back but for the echo, which is all of it that an answer needs.
 func (m *messagesCall) releaseRequest() {
 	if m.request != nil {
+		m.echo = m.request.Echo
 		m.request.Reset()
 		messagesRequests.Put(m.request)
 		m.request = nil
@@ -67,7 +68,6 @@ var endpointMessages = &endpoint{
 	answer: func(c *Call) {
 		c.answerAs("msg_")
 		m := c.messages
-		m.echo = m.request.Echo
 		m.echo.Model, m.echo.ID, m.echo.RequestID = c.answer.Model, c.answer.ID, string(c.id)
 		m.stream.Reset(&m.echo)
 		c.stream = &m.stream

@@ -45,6 +45,9 @@ func (c *Call) run() *failure {
 	if err := c.resolve(); err != nil {
 		return clientError(err)
 	}
+	if c.messages != nil {
+		c.messages.releaseRequest()
+	}
 	if c.ep.local != nil {
 		return c.ep.local(c)
 	}
