@@ -62,7 +62,7 @@ func (c *Call) readBody(limit int64) *apierr.Error {
 		return c.unread(e)
 	}
 	if n < 0 {
-		if err := listen.Broken(c.ctx.Conn()); err != nil {
+		if err := listen.Whole(c.ctx.Conn()); err != nil {
 			return c.unread(bodyBroken(err))
 		}
 		c.endChunked()

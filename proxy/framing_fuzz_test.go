@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -50,35 +51,124 @@ func (w *witness) take(addr string) ([]seen, bool) {
 	return s, cut
 }
 
+const (
+	framingHead    = "POST /v1/chat/completions HTTP/1.1\r\nHost: e\r\n"
+	framingChunked = framingHead + "Transfer-Encoding: chunked\r\n\r\n"
+	framingSecond  = "GET /health HTTP/1.1\r\nHost: e\r\n\r\n"
+)
+
+// framingSeeds are bytes that FuzzFraming begins from, and how many requests the edge takes up of them: what it refuses
+// although net/http does not is known from here only.
+var framingSeeds = []struct {
+	seen int
+	text string
+}{
+	// What is right, and where one request ends and the next begins.
+	{2, framingHead + "Content-Length: 2\r\n\r\n{}" + framingSecond},
+	{2, framingHead + "content-length:2\r\nX:\r\n\r\n{}" + framingSecond},
+	{2, framingHead + "Content-Length: 0\r\n\r\n" + framingSecond},
+	{2, framingHead + "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n{}" + framingSecond},
+	{3, framingHead + "Content-Length: 33\r\n\r\n" + framingSecond + framingSecond + framingSecond},
+	{3, "\r\n" + framingSecond + framingSecond + "\r\n" + framingSecond},
+	{2, framingChunked + "2\r\n{}\r\n0\r\n\r\n" + framingSecond},
+	{2, framingChunked + "1\r\n{\r\n001;x=\"y\"\r\n}\r\n00\r\n\r\n" + framingSecond},
+	{2, framingChunked + "0f\r\n0123456789abcde\r\n0\r\n\r\n" + framingSecond},
+	{3, framingChunked + "1c\r\nGET /a HTTP/1.1\r\nHost: e\r\n\r\n\r\n0\r\n\r\n" + framingHead + "Content-Length: 2\r\n\r\n{}" + framingSecond},
+	{3, framingChunked + "2;" + strings.Repeat("x", 2000) + "\r\n{}\r\n0\r\n\r\n" + framingHead + "Content-Length: 0\r\n\r\n" + framingSecond},
+	{2, "GET / HTTP/1.1\r\nHost: e\r\nContent-Length: 5\r\n\r\nhello" + framingSecond},
+
+	// What is served, and ends the connection.
+	{1, framingHead + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + framingSecond},
+	{1, framingChunked + "2;a=\"b\"\r\n{}\r\n0\r\nX: y\r\n\r\n" + framingSecond},
+	{1, "POST / HTTP/1.0\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\n{}" + framingSecond},
+	{1, "GET / HTTP/1.0\r\n\r\n" + framingSecond},
+	{1, framingHead + "Connection: close\r\nContent-Length: 2\r\n\r\n{}" + framingSecond},
+
+	// Heads that are refused.
+	{0, "GET /#x HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
+	{0, "HEAD http://e/x HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
+	{0, "GET * HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/1.1\r\nHost: e\r\nHost: e\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/1.1\r\nX: y\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/1.1\r\nHost: e/x\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/1.2\r\nHost: e\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/2.0\r\nHost: e\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/1.1\r\nHost: e\r\nX: y\r\n z\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/1.1\r\n X: y\r\nHost: e\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/1.1\r\nHost: e\r\n: y\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/1.1\r\nHost: e\r\nX\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/1.1\r\nHost: e\r\nX y: z\r\n\r\n" + framingSecond},
+	{0, framingHead + "Content-Length : 2\r\n\r\n{}" + framingSecond},
+	{0, "GET / HTTP/1.1\r\nHost: e\r\nX: a\x00b\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/1.1\r\nHost: e\r\nX: a\x7f\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/1.1\nHost: e\n\n" + framingSecond},
+	{0, "GET / HTTP/1.1\r\nHost: e\nX: y\r\n\r\n" + framingSecond},
+	{0, "GET / HTTP/1.1\r\nHost: e\r\nX: a\rb\r\n\r\n" + framingSecond},
+	{1, framingSecond + "GET / HTTP/1.1\r\nHost: e\nX: y\r\n\r\n" + framingSecond},
+
+	// Lengths that are refused.
+	{0, framingHead + "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}" + framingSecond},
+	{0, framingHead + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}" + framingSecond},
+	{0, framingHead + "Content-Length: 2, 2\r\n\r\n{}" + framingSecond},
+	{0, framingHead + "Content-Length: +2\r\n\r\n{}" + framingSecond},
+	{0, framingHead + "Content-Length: -2\r\n\r\n{}" + framingSecond},
+	{0, framingHead + "Content-Length: 0x2\r\n\r\n{}" + framingSecond},
+	{0, framingHead + "Content-Length: 18446744073709551618\r\n\r\n{}" + framingSecond},
+	{0, framingHead + "Transfer-Encoding: identity\r\nContent-Length: 2\r\n\r\n{}" + framingSecond},
+	{0, framingHead + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + framingSecond},
+	{0, framingHead + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + framingSecond},
+	{0, framingHead + "Transfer-Encoding:\r\n chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + framingSecond},
+	{0, framingHead + "Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n" + framingSecond},
+	{0, framingHead + "Content-Length: 200\r\n\r\n{}"},
+
+	// Chunks that are refused.
+	{0, framingChunked + "2\n{}\r\n0\r\n\r\n" + framingSecond},
+	{0, framingChunked + "2\r\n{}\n0\r\n\r\n" + framingSecond},
+	{0, framingChunked + "2\r\n{}0\r\n\r\n" + framingSecond},
+	{0, framingChunked + "2\r\n{}\r\n0\r\n\n" + framingSecond},
+	{0, framingChunked + "2\r\n{}\r\n0\r\nX: y\n\r\n" + framingSecond},
+	{0, framingChunked + "2\r\n{}\r\n0\r\nX: a\rb\r\n\r\n" + framingSecond},
+	{0, framingChunked + "2;x\ny\r\n{}\r\n0\r\n\r\n" + framingSecond},
+	{0, framingChunked + "2;x\ry\r\n{}\r\n0\r\n\r\n" + framingSecond},
+	{0, framingChunked + "2 3\r\n{}\r\n0\r\n\r\n" + framingSecond},
+	{0, framingChunked + "\r\n{}\r\n0\r\n\r\n" + framingSecond},
+	{0, framingChunked + "+2\r\n{}\r\n0\r\n\r\n" + framingSecond},
+	{0, framingChunked + "0x2\r\n{}\r\n0\r\n\r\n" + framingSecond},
+	{0, framingChunked + "10000000000000002\r\n{}\r\n0\r\n\r\n" + framingSecond},
+	{0, framingChunked + "3\r\n{}\r\n0\r\n\r\n" + framingSecond},
+	{0, framingChunked + strings.Repeat("1;"+strings.Repeat("x", 700)+"\r\n \r\n", 30) + "0\r\n\r\n" + framingSecond},
+	{0, framingChunked + "2\r\n{}\r\n0\r\n" + strings.Repeat("X: "+strings.Repeat("y", 700)+"\r\n", 30) + "\r\n" + framingSecond},
+	{0, framingChunked + "2\r\n{}"},
+	{0, framingChunked + "2\r\n{}\r\n0\r\n"},
+}
+
+// TestFramingSeeds: so many requests of each are taken up, whether the bytes come at once or one after the other.
+func TestFramingSeeds(t *testing.T) {
+	t.Parallel()
+	w := newWitness()
+	edge := witnessedEdge(t, w)
+	for _, seed := range framingSeeds {
+		from, _ := converse(t, edge, []byte(seed.text))
+		if got, _ := w.take(from); len(got) != seed.seen {
+			t.Errorf("%d requests, want %d, of\n%.300q", len(got), seed.seen, seed.text)
+		}
+	}
+}
+
 // FuzzFraming has the same bytes read by the edge and by net/http. Whatever the edge takes for a request, net/http has to see
 // as well, with the same method, target and body and in the same order: the edge may refuse more, and see less.
 func FuzzFraming(f *testing.F) {
-	const head = "POST /v1/chat/completions HTTP/1.1\r\nHost: e\r\n"
-	const second = "GET /health HTTP/1.1\r\nHost: e\r\n\r\n"
-	for _, text := range []string{
-		head + "Content-Length: 2\r\n\r\n{}" + second,
-		head + "Content-Length: 3\r\n\r\n{}" + second,
-		head + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + second,
-		head + "Transfer-Encoding: chunked\r\n\r\n2;a=\"b\"\r\n{}\r\n0\r\nX: y\r\n\r\n" + second,
-		head + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX y: z\r\n\r\n" + second,
-		head + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + second,
-		head + "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}" + second,
-		head + "Transfer-Encoding: identity\r\nContent-Length: 2\r\n\r\n{}" + second,
-		head + "Transfer-Encoding:\r\n chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + second,
-		head + "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n{}" + second,
-		"GET / HTTP/1.1\r\nHost: e\r\nContent-Length: 5\r\n\r\nhello" + second,
-		"GET / HTTP/1.0\r\n\r\n" + second,
-		"GET / HTTP/1.1\nHost: e\n\n" + second,
-		"\r\n" + second + second + "\r\n" + second,
-		"HEAD http://e/x HTTP/1.1\r\nHost: e\r\n\r\n" + second,
-	} {
-		f.Add([]byte(text))
+	for _, seed := range framingSeeds {
+		f.Add([]byte(seed.text))
 	}
 	ours, theirs := newWitness(), newWitness()
 	edge, other := witnessedEdge(f, ours), witnessedServer(f, theirs)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if len(text) > 8<<10 || bytes.Contains(text, []byte("Upgrade")) {
+		if len(text) > 32<<10 || bytes.Contains(text, []byte("Upgrade")) {
 			t.Skip()
+		}
+		if bytes.HasPrefix(text, []byte("\r\n")) || bytes.Contains(text, []byte("\r\n\r\n\r\n")) {
+			t.Skip() // empty lines before a request, which net/http does not skip
 		}
 		from, _ := converse(t, edge, text)
 		mine, _ := ours.take(from)
@@ -96,12 +186,20 @@ func FuzzFraming(f *testing.F) {
 			mine, reference = mine[1:], reference[i+1:]
 		}
 		switch {
-		case len(mine) == 0, refused:
+		case len(mine) == 0:
+		case len(mine) == 1 && refused && pickier(mine[0], text):
 		case len(mine) == 1 && cut && len(reference) > 0: // it got that far, and the body was no good; nothing follows here
 		default:
 			t.Fatalf("the edge alone sees %q in\n%q\nnet/http goes on to see %q", mine, text, reference)
 		}
 	})
+}
+
+// pickier reports whether net/http may refuse a request for something that has nothing to do with where it ends: it takes
+// the target apart, and knows which expectations there are.
+func pickier(s seen, text []byte) bool {
+	_, err := url.ParseRequestURI(s.target)
+	return err != nil || bytes.Contains(bytes.ToLower(text), []byte("expect"))
 }
 
 // converse sends text over a connection of its own and reads to the end. It returns the address it came from and how many
@@ -130,7 +228,7 @@ func converse(t *testing.T, addr string, text []byte) (from string, answers int)
 }
 
 // witnessedEdge is an edge whose every path is one endpoint, which takes no request further than its body.
-func witnessedEdge(f *testing.F, w *witness) string {
+func witnessedEdge(f testing.TB, w *witness) string {
 	public, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		f.Fatal(err)

@@ -175,6 +175,17 @@ func TestLinesOfAConnection(t *testing.T) {
 	if got := string(Target(accepted)); got != "/" {
 		t.Errorf("the target is %q", got)
 	}
+	if err := Whole(accepted); err != nil {
+		t.Errorf("a body that has come: %v", err)
+	}
+	Idle(accepted)
+	Active(accepted)
+	if err := read("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"); err != nil || !errors.Is(Whole(accepted), ErrFraming) || Broken(accepted) != nil {
+		t.Errorf("half of a body: %v, %v, %v", err, Whole(accepted), Broken(accepted))
+	}
+	if err := read("\r\n"); err != nil || Whole(accepted) != nil {
+		t.Errorf("all of it: %v, %v", err, Whole(accepted))
+	}
 	Idle(accepted)
 	Active(accepted)
 	if err := read("POST /v1/messages?x=y HTTP/1.1\r\nHost: a\r\n"); err != nil || Target(accepted) != nil {

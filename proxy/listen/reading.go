@@ -34,6 +34,21 @@ func Broken(c net.Conn) error {
 	return nil
 }
 
+// Whole is Broken for a request whose body was read to its end: ErrFraming as well when the framing has not come to its own,
+// since the connection's end is not that of a chunked body.
+func Whole(c net.Conn) error {
+	l := linesOf(c)
+	switch {
+	case l == nil || l.at == placeNone || !l.current():
+		return nil
+	case l.bad != nil:
+		return l.bad
+	case l.at != placeRequest:
+		return ErrFraming
+	}
+	return nil
+}
+
 // Target returns the beginning of the path that the request on c is for, when its head has come whole, and nil otherwise.
 // fasthttp forgets the path of a request whose body never begins. The bytes are good until the next request.
 func Target(c net.Conn) []byte {
