@@ -68,7 +68,7 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *api
 		return invalid("messages", "'messages' is required")
 	}
 	list := messages.GetArray()
-	if len(list) == 0 {
+	if len(list) == 0 && e.p.family != "llamacpp" { // whose template makes something of it
 		return invalid("messages", "'messages' must not be empty")
 	}
 	tools, err := e.checkTools(v)
@@ -94,7 +94,7 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *api
 			return invalid("messages", "sim: %s", err)
 		}
 	}
-	q.toolsReply = string(list[len(list)-1].GetStringBytes("role")) == "tool"
+	q.toolsReply = len(list) > 0 && string(list[len(list)-1].GetStringBytes("role")) == "tool"
 	if x.knobs.echo {
 		q.fixed, q.hasFixed = lastUser, true
 	}
@@ -345,6 +345,9 @@ func (e *Engine) checkTools(v *fastjson.Value) ([]*fastjson.Value, *apiError) {
 		return nil, nil
 	}
 	if t.Type() != fastjson.TypeArray {
+		if e.p.family == "llamacpp" {
+			return nil, &apiError{status: 500, message: "Failed to parse tools: Expected 'tools' to be an array"}
+		}
 		return nil, invalid("tools", "Input should be a valid list: tools")
 	}
 	list := t.GetArray()

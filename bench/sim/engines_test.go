@@ -267,3 +267,15 @@ func TestKokoro(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorCloses: llama.cpp's server ends a connection with an error, the others keep it.
+func TestErrorCloses(t *testing.T) {
+	for profile, want := range map[string]bool{"llamacpp": true, "llamacpp-router": true, "vllm": false, "whisper": false, "tgi": false} {
+		e := start(t, Options{Profile: profile})
+		c := dial(t, e)
+		c.send("GET", "/nothing", "")
+		if resp, _, err := c.answer(); err != nil || resp.StatusCode != 404 || resp.Close != want {
+			t.Errorf("%s: %v, close %t", profile, err, resp.Close)
+		}
+	}
+}

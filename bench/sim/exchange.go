@@ -271,6 +271,9 @@ func (x *exchange) head(status int, ctype string, length int) {
 	if length < 0 && x.framing != byChunks && x.framing != teAndLength || x.framing == longLength {
 		x.closing = true
 	}
+	if status >= 400 && x.p.errorClose {
+		x.closing = true
+	}
 	if !x.req.keep || x.p.perConn > 0 && x.c.served+1 >= x.p.perConn {
 		x.closing = true
 	}

@@ -187,9 +187,14 @@ func TestManyClients(t *testing.T) {
 						_ = c.Close()
 						return
 					}
-					if _, _, err := c.answer(); err != nil {
+					resp, _, err := c.answer()
+					if err != nil {
 						t.Error(err)
 						return
+					}
+					if resp.Close { // refused by llama.cpp
+						_ = c.Close()
+						c = dial(t, e)
 					}
 				}
 				_ = c.Close()

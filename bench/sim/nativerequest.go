@@ -17,6 +17,9 @@ func (e *Engine) generateNative(x *exchange, d dialect, convert func(v *fastjson
 	defer chatRequests.Put(q)
 	p, again := parsers.Get(), parsers.Get()
 	v, err := parseJSON(p, x.req.body)
+	if err == nil && d == dialectMessages && e.p.family != "llamacpp" && !v.Exists("max_tokens") {
+		err = invalid("max_tokens", "max_tokens: Field required")
+	}
 	if err == nil {
 		v, err = convert(v)
 	}
@@ -25,9 +28,9 @@ func (e *Engine) generateNative(x *exchange, d dialect, convert func(v *fastjson
 	}
 	if err == nil {
 		err = e.decodeChat(x, v, q)
-		if err != nil && e.p.family == "llamacpp" && d == dialectMessages && err.param == "messages" {
-			err.status = 500 // it blames itself
-		}
+	}
+	if err != nil && e.p.family == "llamacpp" && d == dialectMessages && err.param == "messages" {
+		err.status = 500 // it blames itself
 	}
 	parsers.Put(p)
 	parsers.Put(again)
@@ -112,8 +115,8 @@ func texts(v *fastjson.Value) string {
 
 func chatOfMessages(v *fastjson.Value) (*fastjson.Value, *apiError) {
 	c := newConverter()
-	if !v.Exists("max_tokens") {
-		return nil, invalid("max_tokens", "max_tokens: Field required")
+	if !v.Exists("messages") {
+		return nil, invalid("messages", "'messages' is required")
 	}
 	c.copy(v, "model", "model", "max_tokens", "max_tokens", "stream", "stream", "temperature", "temperature", "top_p", "top_p",
 		"stop_sequences", "stop", "sim", "sim")

@@ -47,6 +47,7 @@ type profile struct {
 	ping       time.Duration // between comments in a silent stream
 	idle       time.Duration // an idle connection's life; 0: for ever
 	perConn    int           // requests a connection; 0: no bound
+	errorClose bool          // an error is the last answer on its connection
 	health     time.Duration // how long /health takes
 	callID     func(n uint64) string
 	answerID   func(n uint64) string
