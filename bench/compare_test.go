@@ -74,6 +74,7 @@ func TestCompareGolden(t *testing.T) {
 
 // TestIntervalsHoldWhatTheyPromise compares results of equal servers, and of servers 20 % apart, many times.
 func TestIntervalsHoldWhatTheyPromise(t *testing.T) {
+	t.Parallel()
 	differs, finds, rounds := 0, 0, 20
 	rows := 0
 	for i := range uint64(rounds) {

@@ -28,7 +28,7 @@ func TestClientIsTheLimit(t *testing.T) {
 		saturated bool
 	}{
 		"as fast as it can": {[]string{"-c", "32", "-H", "X-Null-Tokens: 300"}, true},
-		"slow streams":      {[]string{"-c", "4", "-H", "X-Null-Tokens: 8", "-H", "X-Null-Gap: 20ms"}, false},
+		"slow streams":      {[]string{"-c", "12", "-H", "X-Null-Tokens: 8", "-H", "X-Null-Gap: 20ms"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var found bool
@@ -57,7 +57,7 @@ func TestClientIsTheLimit(t *testing.T) {
 func limited(t *testing.T, program string, args []string) (r *Result, out []byte, err error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "r.json")
-	cmd := exec.Command(program, append([]string{"bench", "run", "-m", "null", "-z", "2s", "--no-floor", "--no-progress", "-o", file}, args...)...)
+	cmd := exec.Command(program, append([]string{"bench", "run", "-m", "null", "-z", "1s", "--no-floor", "--no-progress", "-o", file}, args...)...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	out, err = cmd.CombinedOutput()
 	r, readErr := ReadResult(file)
