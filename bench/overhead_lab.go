@@ -109,6 +109,7 @@ func (l *overheadLab) edgeConfig(engine string) string {
 	return fmt.Sprintf(`listen: 127.0.0.1:0
 admin: { listen: 127.0.0.1:0 }
 log: { access: false }
+timeouts: { connect: 10s }
 keys:
   - { id: bench, hash: "sha256:%s", limits: { requests_per_minute: 100000000, tokens_per_minute: 100000000000, concurrency: 20000 } }
 upstreams:

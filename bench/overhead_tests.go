@@ -48,7 +48,8 @@ func (c *OverheadCmd) tests() ([]overheadTest, error) {
 	stream := Options{MaxConcurrency: []int{c.Streams}, NumPrompts: c.Streams, InputLen: "64", OutputLen: "200", IgnoreEOS: true}
 	messages := stream
 	messages.Backend = "messages"
-	hold := Options{MaxConcurrency: []int{c.Hold}, NumPrompts: c.Hold, InputLen: "64", OutputLen: "4", IgnoreEOS: true}
+	// All are open before the first ends; that they open within a second, not at once, keeps a busy machine from losing some.
+	hold := Options{MaxConcurrency: []int{c.Hold}, NumPrompts: c.Hold, Ramp: time.Second, InputLen: "64", OutputLen: "4", IgnoreEOS: true}
 	paced := []string{"--token-rate=50"}
 	perToken := func(m *overheadRun) float64 {
 		if m.result.TotalOutputTokens == nil {
