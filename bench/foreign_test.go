@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -138,6 +139,10 @@ func TestProbes(t *testing.T) {
 	}
 	if r.ProbeCompleted == nil || *r.ProbeCompleted < 5 || *r.ProbeFailed != 0 || r.ProbeMaxE2ELMs == nil || *r.ProbeMaxE2ELMs < 200 || *r.ProbeMedianE2ELMs > *r.ProbeMaxE2ELMs {
 		t.Errorf("probes: %+v, %+v", r.ProbeCompleted, r.ProbeMaxE2ELMs)
+	}
+	var text, page bytes.Buffer
+	if err := errors.Join(WriteText(&text, r, []string{TTFT}, []float64{99}, false), WriteHTML(&page, r)); err != nil || !strings.Contains(text.String(), "Probes of one token") || !strings.Contains(page.String(), "Probes of one token") {
+		t.Errorf("%v: the reports do not tell the probes:\n%s", err, text.String())
 	}
 	var e2 *ExitError
 	if _, _, err := Run(t.Context(), Options{BaseURL: e.URL(), Backend: "embeddings", ProbeRate: 1}, nil); !errors.As(err, &e2) || e2.Code != ExitUsage {

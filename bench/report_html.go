@@ -18,7 +18,7 @@ var assets embed.FS
 
 // measureWords are the measures in words for people, with the formula.
 var measureWords = map[string]struct{ label, formula string }{
-	TTFT:             {"Time to first token", "first token − sent; text, reasoning or part of a tool call"},
+	TTFT:             {"Time to first token", "first token − sent; text, reasoning or part of a tool call, of speech the first byte of sound"},
 	TTFV:             {"Time to first visible token", "first text or tool call − sent; reasoning does not count"},
 	TPOT:             {"Time per output token", "(last − first token) ÷ (n − 1), one sample a request; the first token is not in it"},
 	ITL:              {"Time between tokens", "gap between reads that brought tokens, pooled over requests"},
@@ -453,6 +453,16 @@ func setupTables(r *Result) []table {
 		t := list("Floor", "first token, p99", p99Text(f.TTFT), "error of gaps, p99", p99Text(f.ITLError), "end to end, p99", p99Text(f.E2EL))
 		t.Note = "What this client measures of a server in its own process that answers at once: no finer claim can be made."
 		out = append(out, t)
+	}
+	if r.ProbeCompleted != nil && r.ProbeFailed != nil {
+		probe := func(v *float64) string {
+			if v == nil {
+				return ""
+			}
+			return ms(*v) + " ms"
+		}
+		out = append(out, list("Probes of one token, beside the load", "answered", strconv.Itoa(*r.ProbeCompleted), "failed", strconv.Itoa(*r.ProbeFailed),
+			"end to end, median", probe(r.ProbeMedianE2ELMs), "p99", probe(r.ProbeP99E2ELMs), "longest", probe(r.ProbeMaxE2ELMs)))
 	}
 	if l := p.Leave; l != nil {
 		verified := "could not be watched: " + l.Reason
