@@ -280,9 +280,8 @@ func (a *attempt) failed(dst []byte, before int, err error) ([]byte, bool, error
 // Read implements io.Reader for the event reader: it waits as long as the caller of pull and the clocks allow.
 func (a *attempt) Read(p []byte) (int, error) {
 	own := a.deadline()
-	waits := !a.x.Holds()
 	n, err := a.x.Read(p, earlier(a.until, own))
-	if n > 0 && waits { // what came with the head came when it did
+	if n > 0 && a.x.Fresh() { // what came with the head came when it did
 		a.readAt = a.call.edge.now()
 	}
 	if err != nil && errors.Is(err, upstreams.ErrNotYet) && a.completeAt.IsZero() && a.late(own) {

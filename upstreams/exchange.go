@@ -81,6 +81,8 @@ type Exchange struct {
 	sends   int
 	reused  bool // c came from the pool
 	atOnce  bool // it left in one small write
+	fresh   bool // bytes have come for the last Read
+	came    bool // bytes have come by a Wait, for the next Read
 	touched bool // bytes of the request may have left
 	cut     bool // the request was not written to its end on c
 
@@ -397,8 +399,9 @@ func (x *Exchange) Sends() int { return x.sends }
 // AtOnce reports whether the request was sent without waiting for anything: it was small, and there was a connection.
 func (x *Exchange) AtOnce() bool { return x.reused && x.sends == 1 && x.atOnce }
 
-// Holds reports whether bytes of the body have come that Read has not returned yet.
-func (x *Exchange) Holds() bool { return x.pos < x.end }
+// Fresh reports whether bytes have come from the engine since the Read before the last one: by the last Read, or by a Wait before
+// it. If not, what the last Read returned came with something earlier, such as the head.
+func (x *Exchange) Fresh() bool { return x.fresh }
 
 // Reused reports whether the connection had served an exchange before.
 func (x *Exchange) Reused() bool { return x.reused }
@@ -420,6 +423,7 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 		return 0, x.bad(x.later)
 	}
 	n := 0
+	x.fresh, x.came = x.came, false
 	for {
 		if x.body == bodyChunked && !x.done {
 			m, err := x.chunks.take(x.buf[x.pos:x.end])
@@ -441,6 +445,7 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 			return 0, nil
 		}
 		if x.pos == x.end {
+			x.fresh = true
 			m, err := x.more(p, until)
 			if err != nil || m > 0 {
 				return m, err
@@ -546,6 +551,7 @@ func (x *Exchange) Wait(until time.Time) {
 	}
 	x.letGo()
 	n, err := x.fetch(until)
+	x.came = x.came || n > 0
 	if x.end = n; err != nil && !errors.Is(err, ErrNotYet) {
 		x.readErr = err
 	}

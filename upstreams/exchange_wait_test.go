@@ -107,3 +107,39 @@ func TestWaitTLS(t *testing.T) {
 		t.Errorf("%q, %v", body, err)
 	}
 }
+
+// TestFresh: what came with the head is older than the Read that returns it; what a Read or a Wait before it fetched is not, even
+// where the end of the chunk before lay here already.
+func TestFresh(t *testing.T) {
+	checkLeaks(t)
+	next := make(chan string)
+	defer close(next)
+	s := serveRaw(t, func(p *peer) {
+		_, _, _ = p.request()
+		p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+		for piece := range next {
+			p.send(piece)
+		}
+	})
+	x := transportTo(t, s.url()).Exchange()
+	defer x.Close()
+	if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+		t.Fatal(err)
+	}
+	read := func(want string, fresh bool) {
+		t.Helper()
+		var p [64]byte
+		n, err := x.Read(p[:], soon())
+		if string(p[:n]) != want || err != nil || x.Fresh() != fresh {
+			t.Errorf("read %q, %v, fresh %t", p[:n], err, x.Fresh())
+		}
+	}
+	read("abc", false)
+	for _, wait := range []bool{false, true, true, false} {
+		next <- "3\r\ndef\r\n"
+		if wait {
+			x.Wait(soon())
+		}
+		read("def", true)
+	}
+}
