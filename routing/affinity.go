@@ -93,14 +93,11 @@ func (r *Route) warmest(q *Query, s upstreams.State) (best *Target, own []uint64
 
 // mean is the mean load of the targets in a state.
 func (r *Route) mean(q *Query, s upstreams.State) float64 {
-	var l upstreams.Load
 	sum, n := 0.0, 0
-	for i := range r.targets {
-		if t := &r.targets[i]; q.allows(t, s) {
-			t.Upstream.ReadLoad(&l, q.Pool, q.at)
-			sum += loadOf(&l)
-			n++
-		}
+	w := r.turn(q, 0, s)
+	for t := w.next(); t != nil; t = w.next() {
+		sum += loadOf(&w.load)
+		n++
 	}
 	return sum / float64(max(1, n))
 }
@@ -112,19 +109,14 @@ func (r *Route) home(q *Query, own []uint64, start int, s upstreams.State) (best
 	if len(own) == 0 {
 		return r.leastLoaded(q, start, s)
 	}
-	var l upstreams.Load
 	key, rank, load, limit, sum, n := own[0], uint64(0), 0.0, 1, 0.0, 0
-	for i := range r.targets {
-		t := &r.targets[i]
-		if !q.allows(t, s) {
-			continue
-		}
-		t.Upstream.ReadLoad(&l, q.Pool, q.at)
+	w := r.turn(q, 0, s)
+	for t := w.next(); t != nil; t = w.next() {
 		n++
-		now := loadOf(&l)
+		now := loadOf(&w.load)
 		sum += now
-		if v := mix(key ^ t.rank); !queues(&l) && (best == nil || v < rank) {
-			best, rank, load, limit = t, v, now, l.Limit
+		if v := mix(key ^ t.rank); !queues(&w.load) && (best == nil || v < rank) {
+			best, rank, load, limit = t, v, now, w.load.Limit
 		}
 	}
 	if best != nil && !overloaded(load, sum/float64(n), limit) {
@@ -135,27 +127,18 @@ func (r *Route) home(q *Query, own []uint64, start int, s upstreams.State) (best
 
 // next is home where the first in rank is not to be used; mean is the mean load.
 func (r *Route) next(q *Query, key uint64, start int, s upstreams.State, mean float64) (best *Target, eligible bool) {
-	var l upstreams.Load
 	var m lowest
-	for i, at := 0, start; i < len(r.targets); i, at = i+1, at+1 {
-		if at == len(r.targets) {
-			at = 0
-		}
-		t := &r.targets[at]
-		if !q.allows(t, s) {
-			continue
-		}
-		eligible = true
-		t.Upstream.ReadLoad(&l, q.Pool, q.at)
-		switch load := loadOf(&l); {
-		case l.Active >= l.Limit:
-		case queues(&l) || overloaded(load, mean, l.Limit):
-			m.show(at, 1+load)
+	w := r.turn(q, start, s)
+	for t := w.next(); t != nil; t = w.next() {
+		switch load := loadOf(&w.load); {
+		case w.load.Active >= w.load.Limit:
+		case queues(&w.load) || overloaded(load, mean, w.load.Limit):
+			m.show(w.at, 1+load)
 		default:
-			m.show(at, float64(mix(key^t.rank)>>11)/(1<<53))
+			m.show(w.at, float64(mix(key^t.rank)>>11)/(1<<53))
 		}
 	}
-	return m.choice(r, q.Rand), eligible
+	return m.choice(r, q.Rand), w.met
 }
 
 // overloaded reports whether a load is well above the mean: by more than a quarter and one call.

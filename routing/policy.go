@@ -68,50 +68,70 @@ func (m *lowest) choice(r *Route, chance uint64) *Target {
 	return &r.targets[m.equal[i]]
 }
 
-// leastLoaded picks the target with the most room for its weight.
-func (r *Route) leastLoaded(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
-	var l upstreams.Load
-	var m lowest
-	for i, at := 0, start; i < len(r.targets); i, at = i+1, at+1 {
-		if at == len(r.targets) {
-			at = 0
+// turn goes once around the targets of a route, over those that a query allows in a state.
+type turn struct {
+	r     *Route
+	q     *Query
+	state upstreams.State
+	to    int // the position that is looked at next
+	left  int // positions to look at
+
+	at   int            // the position of the target that next has returned
+	load upstreams.Load // its load
+	met  bool           // it has returned one
+}
+
+func (r *Route) turn(q *Query, start int, s upstreams.State) turn {
+	return turn{r: r, q: q, state: s, to: start, left: len(r.targets)}
+}
+
+// next returns the next target, or nil behind the last one.
+func (w *turn) next() *Target {
+	for w.left > 0 {
+		w.left--
+		w.at = w.to
+		if w.to++; w.to == len(w.r.targets) {
+			w.to = 0
 		}
-		t := &r.targets[at]
-		if !q.allows(t, s) {
-			continue
-		}
-		eligible = true
-		t.Upstream.ReadLoad(&l, q.Pool, q.at)
-		if l.Active < l.Limit {
-			m.show(at, loadOf(&l))
+		if t := &w.r.targets[w.at]; w.q.allows(t, w.state) {
+			t.Upstream.ReadLoad(&w.load, w.q.Pool, w.q.at)
+			w.met = true
+			return t
 		}
 	}
-	return m.choice(r, q.Rand), eligible
+	return nil
+}
+
+// passed is how many positions were looked at before the target that next has returned.
+func (w *turn) passed() int { return len(w.r.targets) - w.left - 1 }
+
+// leastLoaded picks the target with the most room for its weight.
+func (r *Route) leastLoaded(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
+	var m lowest
+	w := r.turn(q, start, s)
+	for t := w.next(); t != nil; t = w.next() {
+		if w.load.Active < w.load.Limit {
+			m.show(w.at, loadOf(&w.load))
+		}
+	}
+	return m.choice(r, q.Rand), w.met
 }
 
 // nextInTurn picks the first target from the rotating start on, with those that fail lately put off: a penalty of one call
 // costs as many turns as the target has slots.
 func (r *Route) nextInTurn(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
-	var l upstreams.Load
 	var m lowest
-	for i, at := 0, start; i < len(r.targets); i, at = i+1, at+1 {
-		if m.n > 0 && float64(i) > m.score {
+	w := r.turn(q, start, s)
+	for t := w.next(); t != nil; t = w.next() {
+		turns := float64(w.passed())
+		if m.n > 0 && turns > m.score {
 			break // nobody from here on can have a lower one
 		}
-		if at == len(r.targets) {
-			at = 0
-		}
-		t := &r.targets[at]
-		if !q.allows(t, s) {
-			continue
-		}
-		eligible = true
-		t.Upstream.ReadLoad(&l, q.Pool, q.at)
-		if l.Active < l.Limit {
-			m.show(at, float64(i)+l.Penalty*float64(l.Limit))
+		if w.load.Active < w.load.Limit {
+			m.show(w.at, turns+w.load.Penalty*float64(w.load.Limit))
 		}
 	}
-	return m.choice(r, q.Rand), eligible
+	return m.choice(r, q.Rand), w.met
 }
 
 // draws bounds how many targets betterOfTwo looks at to find two that can take the call.
