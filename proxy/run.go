@@ -45,6 +45,7 @@ func Run(end *Shutdown, o RunOptions) error {
 	if err != nil {
 		return err
 	}
+	defer zap.RedirectStdLog(log)() // what libraries tell the standard logger becomes lines of this log, too
 	ports, err := openPorts(&o)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 // After a stream the connection serves on, and says so when it will not.
 func TestConnectionAfterStream(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Limits: "header: 16KiB", Timeouts: "client_header: 500ms, client_idle: 3s"})
+	p := start(t, rig.Setup{Limits: "header: 16KiB", Timeouts: "client_header: 3s, client_idle: 3s"})
 	stream := func(c *rig.Raw) *rig.Reply {
 		t.Helper()
 		if err := c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"text":"hello there"}`))); err != nil {

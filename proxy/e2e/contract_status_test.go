@@ -156,7 +156,7 @@ func (s *surface) refusals(t *testing.T, seen *produced) {
 		elsewhere = "embeddings"
 	}
 	p := s.start(t, rig.Setup{
-		Limits: "request_body: 64KiB, upload_body: 64KiB", Timeouts: "client_body: 100ms",
+		Limits: "request_body: 64KiB, upload_body: 64KiB", Timeouts: "client_body: 1s",
 		Keys: `- { id: narrow, hash: "` + narrowHash + `", models: [other] }
 - { id: deaf, hash: "` + auth.Hash("deaf") + `", operations: [` + elsewhere + `] }
 - { id: once, hash: "` + onceHash + `", limits: { requests_per_minute: 1 } }

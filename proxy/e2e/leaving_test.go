@@ -287,7 +287,7 @@ func TestFault39_BodyStalls(t *testing.T) {
 
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Timeouts: "client_header: 1s, client_body: 1s"})
+	p := start(t, rig.Setup{Timeouts: "client_header: 12s, client_body: 12s"})
 	whole := p.Request(chatPath, p.Chat(""))
 	for i := range 200 {
 		c := p.Dial()
@@ -302,9 +302,7 @@ func TestFault40_ManySlowClients(t *testing.T) {
 		}
 	}
 	for range 20 {
-		if r := p.Post(chatPath, p.Chat("")).WantStatus(200); r.Took > time.Second+rig.Slack {
-			t.Errorf("a good client waited %v", r.Took)
-		}
+		p.Post(chatPath, p.Chat("")).WantStatus(200).Within(time.Second) // it does not wait for the slow ones' clocks
 	}
-	rig.WaitFor(t, rig.Patience, "the slow ones are gone", func() bool { return p.Metric("penstock_client_connections") <= 2 })
+	rig.WaitFor(t, 2*rig.Patience, "the slow ones are gone", func() bool { return p.Metric("penstock_client_connections") <= 2 })
 }

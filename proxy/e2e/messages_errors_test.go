@@ -214,7 +214,7 @@ func TestMessages_Cancel(t *testing.T) {
 // TestMessages_SlowBody: a client that sends too slowly is told so in its own dialect.
 func TestMessages_SlowBody(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Timeouts: "client_body: 200ms"})
+	p := start(t, rig.Setup{Timeouts: "client_body: 1s"})
 	c := p.Dial()
 	_ = c.Send(p.Head("POST", "/v1/messages?beta=true", "Content-Type: application/json", "Content-Length: 500") + `{"model":`)
 	if r := c.Reply(http.MethodPost); r.Status != 408 || !strings.HasPrefix(r.Body, `{"type":"error",`) {

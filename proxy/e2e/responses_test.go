@@ -497,7 +497,7 @@ func TestResponses_Cancel(t *testing.T) {
 				t.Errorf("the client sees %v", err)
 			}
 			took := rig.WaitFor(t, rig.Patience, "the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
-			if took > 2*time.Second {
+			if took > 2*time.Second+rig.Grace {
 				t.Errorf("the engine was freed after %v", took)
 			}
 			p.Rest()

@@ -145,14 +145,14 @@ func TestFault37_ReadsSlowly(t *testing.T) {
 	for _, w := range []rig.Way{rig.ChatStream, rig.MessagesStream, rig.ResponsesStream, rig.Chat} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			const write = 2 * time.Second
-			e := start(t, rig.Setup{Engines: longWinded, Timeouts: "write: 2s"})
+			const write = 4 * time.Second
+			e := start(t, rig.Setup{Engines: longWinded, Timeouts: "write: 4s"})
 			c := e.Dial()
 			_ = c.SetDeadline(time.Now().Add(4 * rig.Patience))
 			_ = c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)
-			tokens := 15_000
+			tokens := 30_000
 			if !w.Stream {
-				tokens = 400_000
+				tokens = 800_000
 			}
 			_ = c.Send(e.Request(w.Path, long(w, tokens)))
 			begun := time.Now()

@@ -188,7 +188,7 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 // TestFault40_ManySlowClients: two hundred that stall in every way are not noticed by others.
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
-	e := start(t, rig.Setup{Timeouts: "client_header: 2s, client_body: 2s, client_idle: 2s"})
+	e := start(t, rig.Setup{Timeouts: "client_header: 12s, client_body: 12s, client_idle: 12s"})
 	whole := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 	stops := []int{0, 30, strings.Index(whole, "\r\n\r\n") + 4, len(whole) - 3}
 	for i := range 200 {
@@ -196,12 +196,10 @@ func TestFault40_ManySlowClients(t *testing.T) {
 	}
 	for _, w := range rig.AllWays {
 		for range 5 {
-			if r := e.Ask(w, "").WantStatus(200); r.Took > 2*time.Second {
-				t.Errorf("a good client waited %v", r.Took)
-			}
+			e.Ask(w, "").WantStatus(200).Within(2 * time.Second) // it does not wait for the slow ones' clocks
 		}
 	}
-	rig.WaitFor(t, rig.Patience, "the slow ones are gone", func() bool { return e.Metric("penstock_client_connections") <= 8 })
+	rig.WaitFor(t, 2*rig.Patience, "the slow ones are gone", func() bool { return e.Metric("penstock_client_connections") <= 8 })
 }
 
 const transcriptions = "/v1/audio/transcriptions"

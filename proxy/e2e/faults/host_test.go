@@ -27,10 +27,14 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ends := time.Now().Add(4 * time.Second).UTC()
-	e := start(t, rig.Setup{Keys: `- { id: short, hash: "` + hash + `", expires: ` + ends.Format(time.RFC3339Nano) + ` }`})
+	e := start(t, rig.Setup{})
+	ends := time.Now().Add(5 * time.Second).UTC() // from now: a start may take its time
+	e.rewrite("\nkeys:\n", "\nkeys:\n  - { id: short, hash: \""+hash+"\", expires: "+ends.Format(time.RFC3339Nano)+" }\n")
+	if status, body := e.Reload(); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
 	bearer := "Authorization: Bearer " + short
-	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":60,"delay_ms":100`), bearer)
+	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":80,"delay_ms":100`), bearer)
 	if time.Now().Before(ends.Add(-time.Second)) {
 		e.Post(rig.Chat.Path, e.Chat(""), bearer).WantStatus(200)
 	}
@@ -212,7 +216,7 @@ func TestFault79_KilledAndRestarted(t *testing.T) {
 	begun := time.Now()
 	e.Relaunch()
 	e.Ask(rig.Chat, "").WantStatus(200)
-	if took := time.Since(begun); took > 5*time.Second {
+	if took := time.Since(begun); took > 5*time.Second+rig.Grace {
 		t.Errorf("the first answer came after %v", took)
 	}
 	for _, w := range rig.AllWays {
@@ -317,9 +321,7 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 		})
 	}
 	for _, w := range rig.AllWays {
-		if r := e.Ask(w, "").WantStatus(200); r.Took > 2*time.Second {
-			t.Errorf("a good client waited %v", r.Took)
-		}
+		e.Ask(w, "").WantStatus(200).Within(2 * time.Second)
 	}
 	flood.Wait()
 }

@@ -20,7 +20,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 			e.retire(0)
 			r := e.Ask(w, "")
 			r.WantRefused(w, rig.Unreachable)
-			r.Within(2 * time.Second) // that is the connect limit, and far less than the clock of an answer
+			r.Within(2 * time.Second) // far less than the clock of an answer
 			e.wantTold(w, rig.Unreachable, "upstream_fail", 1)
 			e.wantResult("unreachable", 1)
 			rig.WaitFor(e.T, rig.Patience, "no healthy route", func() bool {

@@ -63,7 +63,7 @@ func (s *Setup) render(engines []*sim.Engine, hash, dir string) string {
 		return text
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "timeouts: { linger: 0s, drain: 5s%s }\n", more(patient(s.Timeouts)))
+	fmt.Fprintf(&b, "timeouts: { %s }\n", clocks(s.Timeouts))
 	for _, section := range [][2]string{{"limits", s.Limits}, {"stream", s.Stream}, {"retry", s.Retry}} {
 		if section[1] != "" {
 			fmt.Fprintf(&b, "%s: { %s }\n", section[0], section[1])
@@ -95,13 +95,15 @@ func more(members string) string {
 	return ", " + members
 }
 
-// patient gives connecting more time than the default, for machines on which a listener may be late, unless the test says how
-// much it has.
-func patient(timeouts string) string {
-	if strings.Contains(timeouts, "connect:") {
-		return timeouts
+// clocks adds to timeouts those that the test does not set: an end without delay, and more time for connecting than the
+// default, for machines on which a listener may be late.
+func clocks(timeouts string) string {
+	for _, own := range []string{"linger: 0s", "drain: 5s", "connect: 10s"} {
+		if name, _, _ := strings.Cut(own, " "); !strings.Contains(timeouts, name) {
+			timeouts = strings.TrimPrefix(timeouts+", "+own, ", ")
+		}
 	}
-	return strings.TrimPrefix(timeouts+", connect: 10s", ", ")
+	return timeouts
 }
 
 // patientProbe gives probes more time than the default: on a busy machine even a good engine may be late.

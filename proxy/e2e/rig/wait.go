@@ -10,6 +10,10 @@ import (
 // Patience is how long the rig waits for what should come at once: long, because the machine may be busy.
 const Patience = 20 * time.Second
 
+// Grace is what a busy machine may add to something that is told by how long it takes: shorter than the clock that would be
+// waited for if it went wrong.
+const Grace = 8 * time.Second
+
 // WaitFor polls until cond holds, and fails the test when it does not within limit. It returns how long it took.
 func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
 	t.Helper()
