@@ -3,7 +3,6 @@ package proxy
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -17,9 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
-	"penstock/config"
 	"penstock/translate/apierr"
-	"penstock/upstreams"
 )
 
 // seen is a request as a server has understood it.
@@ -229,24 +226,7 @@ func converse(t *testing.T, addr string, text []byte) (from string, answers int)
 
 // witnessedEdge is an edge whose every path is one endpoint, which takes no request further than its body.
 func witnessedEdge(f testing.TB, w *witness) string {
-	public, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		f.Fatal(err)
-	}
-	const text = `
-auth: none
-admin: { listen: "" }
-upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim, probe: { interval: 1h } }]
-models: [{ id: m, deployments: [{ upstream: up }] }]
-`
-	c, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
-	if c == nil {
-		f.Fatal(problems)
-	}
-	e, err := New(Options{Config: c, Log: zap.NewNop(), MemoryLimit: 1 << 30, Public: public})
-	if err != nil {
-		f.Fatal(err)
-	}
+	e, public := fuzzedEdge(f)
 	ep := *endpointChat
 	ep.decode = func(c *Call, body []byte) error {
 		h := &c.ctx.Request.Header
@@ -262,8 +242,6 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	f.Cleanup(func() {
 		_ = e.public.Shutdown()
 		<-served
-		_ = e.set.Close(context.Background())
-		_ = e.watch.Release()
 	})
 	return public.Addr().String()
 }

@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"context"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,11 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-	"go.uber.org/zap"
 
-	"penstock/config"
 	"penstock/translate/chat"
-	"penstock/upstreams"
 )
 
 // FuzzRetryAfter: whatever an engine writes there, the wait is between nothing and what its own words say, and a whole minute
@@ -44,25 +39,7 @@ func FuzzRetryAfter(f *testing.F) {
 // FuzzRoute: a path leads somewhere only when it is, byte for byte, one of the table's, under its method; nothing is redirected,
 // and nothing of the path comes back.
 func FuzzRoute(f *testing.F) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		f.Fatal(err)
-	}
-	const text = `
-auth: none
-admin: { listen: "" }
-upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim, probe: { interval: 1h } }]
-models: [{ id: m, deployments: [{ upstream: up }] }]
-`
-	c, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
-	if c == nil {
-		f.Fatal(problems)
-	}
-	e, err := New(Options{Config: c, Log: zap.NewNop(), MemoryLimit: 1 << 30, Public: ln})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { _ = e.set.Close(context.Background()); _ = e.watch.Release(); _ = ln.Close() })
+	e, _ := fuzzedEdge(f)
 	handler := e.routes()
 	public := []string{"/health", "/openapi.json", "/openapi.yaml", "/v1/models"}
 	var generation []string

@@ -1,13 +1,10 @@
 package browser
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
-	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -18,103 +15,53 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-	"go.uber.org/zap"
 
 	"penstock/bench/sim"
-	"penstock/config"
-	"penstock/proxy"
-	"penstock/upstreams"
+	"penstock/proxy/e2e/rig"
 )
 
 // The status page in a real browser, against a live edge: what an operator sees while a model fills, an engine dies and comes
 // back, and an upstream is drained by a click.
 
-const (
-	token    = "the-admin-token-of-this-test"
-	patience = 30 * time.Second
-)
-
 // live is an edge with two simulated engines of one slot each.
 type live struct {
-	t       *testing.T
-	engines []*sim.Engine
-	public  string
-	admin   string
+	*rig.Local
+	t *testing.T
 }
 
 func startLive(t *testing.T) *live {
-	l := &live{t: t}
-	text := "auth: none\nadmin: { token: " + token + " }\ntimeouts: { linger: 0s, drain: 1s }\nupstreams:\n"
-	for i := range 2 {
-		e := sim.New(sim.Options{Listen: "127.0.0.1:0", TokenRate: 50})
-		if err := e.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { e.Close() })
-		l.engines = append(l.engines, e)
-		text += fmt.Sprintf("  - { name: up-%d, url: %q, engine: sim, concurrency: 1, probe: { interval: 200ms } }\n", i, e.URL())
-	}
-	text += `models:
+	engine := sim.Options{TokenRate: 50}
+	return &live{t: t, Local: rig.Start(t, rig.Setup{Engines: []sim.Options{engine, engine}, Config: `
+admin: { token: ` + rig.AdminToken + ` }
+timeouts: { linger: 0s, drain: 1s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams:
+  - { name: up-0, url: "{{up-0}}", engine: sim, concurrency: 1, probe: { interval: 200ms, timeout: 15s } }
+  - { name: up-1, url: "{{up-1}}", engine: sim, concurrency: 1, probe: { interval: 200ms, timeout: 15s } }
+models:
   - { id: llama, deployments: [{ upstream: up-0, served: sim }, { upstream: up-1, served: sim }], queue: { depth: 4, wait: 60s } }
   - { id: "<img src=x onerror=alert(1)>", deployments: [{ upstream: up-0, served: sim }] }
-`
-	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
-	if f == nil {
-		t.Fatal(problems)
-	}
-	public, admin := listen(t), listen(t)
-	l.public, l.admin = "http://"+public.Addr().String(), "http://"+admin.Addr().String()
-	f.Listen, f.Admin.Listen = public.Addr().String(), admin.Addr().String()
-	e, err := proxy.New(proxy.Options{Config: f, Log: zap.NewNop(), MemoryLimit: 1 << 30, Public: public, Admin: admin})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- e.Serve(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
-func listen(t *testing.T) net.Listener {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ln
+`})}
 }
 
 // stream opens an endless stream and returns once it has begun, if it is to begin.
 func (l *live) stream(begun bool) (leave func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	l.t.Cleanup(cancel)
-	body := `{"model":"llama","stream":true,"messages":[{"role":"user","content":"Hello!"}],"sim":{"tokens":100000}}`
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.public+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		l.t.Fatal(err)
+	body := rig.ChatBody("llama", `"stream":true,"sim":{"tokens":100000}`)
+	if begun {
+		s := l.OpenStream("/v1/chat/completions", body)
+		if _, ok := s.Next(); !ok {
+			l.t.Fatal("the stream ends before it begins")
+		}
+		return s.Leave
 	}
-	req.Header.Set("Content-Type", "application/json")
-	if !begun {
-		go func() {
-			if res, err := http.DefaultClient.Do(req); err == nil {
-				res.Body.Close()
-			}
-		}()
-		return cancel
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	if _, err := bufio.NewReader(res.Body).ReadString('\n'); err != nil || res.StatusCode != 200 {
-		l.t.Fatal(res.Status, err)
-	}
-	return func() { cancel(); res.Body.Close() }
+	ctx, leave := context.WithCancel(context.Background())
+	l.t.Cleanup(leave)
+	go func() {
+		if res, err := l.Try(ctx, "POST", "/v1/chat/completions", body); err == nil {
+			res.Body.Close()
+		}
+	}()
+	return leave
 }
 
 // openPage opens the page as an operator who has given the token. complaints is what the browser objects to.
@@ -139,8 +86,8 @@ func (l *live) openPage(width, height int64, dark bool) (tab context.Context, co
 	}
 	for _, err := range []error{
 		call(tab, network.Enable, network.EnableParams{}), call(tab, runtime.Enable, cdp.Empty{}), call(tab, cdplog.Enable, cdp.Empty{}),
-		call(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("op:"+token))}}),
-		chromedp.Do(tab, chromedp.Navigate(l.admin+"/")),
+		call(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("op:"+rig.AdminToken))}}),
+		chromedp.Do(tab, chromedp.Navigate(l.Admin+"/")),
 	} {
 		if err != nil {
 			l.t.Fatal(err)
@@ -162,7 +109,7 @@ func call[P, R any](tab context.Context, cmd cdp.Command[P, R], params P) error 
 // sees waits until an expression is true in the page.
 func (l *live) sees(tab context.Context, what, expression string) {
 	l.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(rig.Patience); ; time.Sleep(50 * time.Millisecond) {
 		ok, err := chromedp.Run(tab, chromedp.Evaluate[bool]("!!("+expression+")"))
 		if err != nil {
 			l.t.Fatalf("%s: %v", what, err)
@@ -200,11 +147,11 @@ func TestStatusPageIsLive(t *testing.T) {
 	l.sees(tab, "that the clients left", `document.querySelectorAll("#calls tr.left").length == 3`)
 
 	// An engine dies and comes back.
-	l.engines[0].Unlisten()
-	l.engines[0].Drop(1, true)
+	l.Engines[0].Unlisten()
+	l.Engines[0].Drop(1, true)
 	l.sees(tab, "the engine down, in words", row0+`.dataset.state == "down" && `+row0+`.innerText.includes("✕ down") && document.querySelector(".verdict.out, .verdict.degraded").innerText.includes("up-0 is down")`)
 	l.sees(tab, "why its target is out", `document.querySelector('[data-model="llama"] .targets .gone').innerText.includes("upstream is down")`)
-	if err := l.engines[0].Relisten(); err != nil {
+	if err := l.Engines[0].Relisten(); err != nil {
 		t.Fatal(err)
 	}
 	l.sees(tab, "the engine up again", row0+`.dataset.state == "up" && document.querySelector(".verdict.ok")`)

@@ -1,0 +1,41 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// fuzzedEdge is an edge for what fuzz targets try, and its public listener: with one model, an engine that is not there, no keys and no
+// admin listener. It serves nothing by itself, and what it holds goes with the test.
+func fuzzedEdge(f testing.TB) (*Edge, net.Listener) {
+	public, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		f.Fatal(err)
+	}
+	const text = `
+auth: none
+admin: { listen: "" }
+upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim, probe: { interval: 1h } }]
+models: [{ id: m, deployments: [{ upstream: up }] }]
+`
+	c, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
+	if c == nil {
+		f.Fatal(problems)
+	}
+	e, err := New(Options{Config: c, Log: zap.NewNop(), MemoryLimit: 1 << 30, Public: public})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		_ = e.set.Close(context.Background())
+		_ = e.watch.Release()
+		_ = public.Close()
+	})
+	return e, public
+}
