@@ -7,13 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"penstock/proxy/e2e/rig"
-	"penstock/proxy/openapi"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"penstock/proxy/e2e/rig"
+	"penstock/proxy/openapi"
 )
 
 // TestOpenapiCommand: the program prints what the edge serves.

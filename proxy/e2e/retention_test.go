@@ -61,7 +61,7 @@ func TestZeroRetention(t *testing.T) {
 	r := startReceiver(t)
 	var console rig.Buffer
 	for _, format := range []string{config.LogFormatJSON, config.LogFormatConsole} {
-		s := rig.Setup{Engines: []sim.Options{{}, {}}, Config: strings.Replace(audioConfig, "upstreams: [{", "tracing: { otlp: "+r.url+" }\nlog: { format: "+format+", level: debug, debug_headers: true }\nadmin: { token: "+adminToken+" }\n"+
+		s := rig.Setup{Engines: []sim.Options{{}, {}}, Config: strings.Replace(audioConfig, "upstreams: [{", "tracing: { otlp: "+r.url+" }\nlog: { format: "+format+", level: debug, debug_headers: true }\nadmin: { token: "+rig.AdminToken+" }\n"+
 			"stream: { commit_after: 300ms, keepalive: 100ms }\nupstreams: [{ name: up-1, url: \"{{up-1}}\", engine: sim, probe: { interval: 100ms } }, {", 1)}
 		s.Config = strings.ReplaceAll(s.Config, "drain: 5s,", "drain: 5s, first_event: 500ms, answer: 500ms, idle: 500ms,")
 		s.Config = strings.ReplaceAll(s.Config, "id: talk, deployments: [{ upstream: up-0", "id: talk, deployments: [{ upstream: up-1, served: sim }, { upstream: up-0")
@@ -76,7 +76,7 @@ func TestZeroRetention(t *testing.T) {
 		see := p.provoke(t)
 		p.Rest()
 		for what, path := range map[string]string{"the metrics": "/metrics", "the page": "/", "the status": "/status", "the account": "/-/usage"} {
-			res := p.adminDo("GET", path, "", adminToken)
+			res := p.adminDo("GET", path, "", rig.AdminToken)
 			text, err := io.ReadAll(res.Body)
 			if err != nil || res.StatusCode != 200 || len(text) < 100 {
 				t.Fatalf("%s: %s, %v", path, res.Status, err)
@@ -130,7 +130,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 		}
 		see(p.upload(transcriptions, text("model", "ears"), text("prompt", retained), text("language", retained), formPart{"file", retained + ".wav", retained}))
 		if i%3 == 0 {
-			res := p.adminDo(http.MethodPost, "/-/reload", "", adminToken)
+			res := p.adminDo(http.MethodPost, "/-/reload", "", rig.AdminToken)
 			res.Body.Close()
 		}
 	}
@@ -141,11 +141,11 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 	see(p.Post(chatPath+"?api_key="+retained, p.Chat("")))
 	see(p.Do("GET", "/v1/models/"+retained, ""))
 	see(p.Do("GET", "/"+retained+"?"+retained+"="+retained, ""))
-	res := p.adminDo("GET", "/"+retained, "", adminToken)
+	res := p.adminDo("GET", "/"+retained, "", rig.AdminToken)
 	res.Body.Close()
 	res = p.adminDo("GET", "/status", "", retained)
 	res.Body.Close()
-	res = p.adminDo(http.MethodPost, "/-/mode", "mode="+retained+"&upstream="+retained, adminToken)
+	res = p.adminDo(http.MethodPost, "/-/mode", "mode="+retained+"&upstream="+retained, rig.AdminToken)
 	text, _ := io.ReadAll(res.Body)
 	b.Write(text)
 	rig.WaitFor(t, rig.Patience, "the engines are used again", func() bool { return p.Post(chatPath, rig.ChatBody("talk", "")).Status == 200 })

@@ -15,8 +15,6 @@ import (
 
 // The status page: who may see it, what it says at once and while it is open, and what an operator can do from it.
 
-const adminToken = "the-admin-token-of-this-test"
-
 // adminDo sends a request to the admin listener. A token becomes a browser's password.
 func (p *penstock) adminDo(method, path, body, token string, header ...string) *http.Response {
 	p.T.Helper()
@@ -49,7 +47,7 @@ func (p *penstock) mode(upstream, mode, token string, header ...string) int {
 
 func TestStatusPageAccess(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Top: "admin: { token: " + adminToken + " }"})
+	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }"})
 	for _, path := range []string{"/", "/status", "/status/events", "/metrics"} {
 		res := p.adminDo("GET", path, "", "", "Accept: text/html")
 		if res.StatusCode != 401 || !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Basic ") {
@@ -58,21 +56,21 @@ func TestStatusPageAccess(t *testing.T) {
 		if res := p.adminDo("GET", path, "", "wrong"); res.StatusCode != 401 || res.Header.Get("WWW-Authenticate") != "Bearer" {
 			t.Errorf("%s with a wrong token: %d", path, res.StatusCode)
 		}
-		if res := p.adminDo("GET", path, "", adminToken); res.StatusCode != 200 {
+		if res := p.adminDo("GET", path, "", rig.AdminToken); res.StatusCode != 200 {
 			t.Errorf("%s with the token: %d", path, res.StatusCode)
 		}
 	}
-	res := p.adminDo("GET", "/", "", adminToken)
+	res := p.adminDo("GET", "/", "", rig.AdminToken)
 	if csp := res.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
 		t.Errorf("policy %q", csp)
 	}
-	if p.mode("up-0", "drain", adminToken, "Origin: http://evil.example") != 403 {
+	if p.mode("up-0", "drain", rig.AdminToken, "Origin: http://evil.example") != 403 {
 		t.Error("another page may drain")
 	}
 	if p.mode("up-0", "drain", "") != 401 {
 		t.Error("nobody may drain")
 	}
-	if p.mode("up-0", "sleep", adminToken) != 400 || p.mode("up-9", "drain", adminToken) != 404 {
+	if p.mode("up-0", "sleep", rig.AdminToken) != 400 || p.mode("up-9", "drain", rig.AdminToken) != 404 {
 		t.Error("a wrong mode or name was taken")
 	}
 }
@@ -91,7 +89,7 @@ func TestModeNeedsAToken(t *testing.T) {
 // TestDrainAndMaintenance: an upstream that is drained keeps its calls and gets no new ones; in maintenance it is not probed.
 func TestDrainAndMaintenance(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 100ms }", Model: "policy: round_robin", Top: "admin: { token: " + adminToken + " }"})
+	p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 100ms }", Model: "policy: round_robin", Top: "admin: { token: " + rig.AdminToken + " }"})
 	seen := func(i int) int64 { return p.Engines[i].Stats().Requests }
 	s := p.OpenStream(chatPath, p.Chat(endless))
 	s.Next()
@@ -100,7 +98,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 		held = 1
 	}
 	name := []string{"up-0", "up-1"}[held]
-	if got := p.mode(name, "drain", adminToken, "Origin: "+p.Admin); got != 303 {
+	if got := p.mode(name, "drain", rig.AdminToken, "Origin: "+p.Admin); got != 303 {
 		t.Fatalf("drain: %d", got)
 	}
 	before := seen(held)
@@ -114,12 +112,12 @@ func TestDrainAndMaintenance(t *testing.T) {
 		t.Error("the running stream was cut")
 	}
 	s.Leave()
-	if p.mode(name, "maintenance", adminToken) != 303 {
+	if p.mode(name, "maintenance", rig.AdminToken) != 303 {
 		t.Fatal("maintenance")
 	}
 	p.Engines[held].Unlisten()
 	time.Sleep(500 * time.Millisecond) // several probes' time
-	res := p.adminDo("GET", "/status", "", adminToken)
+	res := p.adminDo("GET", "/status", "", rig.AdminToken)
 	var st state
 	if err := json.NewDecoder(res.Body).Decode(&st); err != nil {
 		t.Fatal(err)
@@ -134,11 +132,11 @@ func TestDrainAndMaintenance(t *testing.T) {
 	for body, want := range map[string]int{
 		`{"upstream":"` + name + `","mode":"sleep"}`: 400, `{"upstream":"nobody","mode":"drain"}`: 404, `{"upstream":`: 400, `{"upstream":3}`: 400,
 	} {
-		if res := p.adminDo(http.MethodPost, "/-/mode", body, adminToken, "Content-Type: application/json"); res.StatusCode != want {
+		if res := p.adminDo(http.MethodPost, "/-/mode", body, rig.AdminToken, "Content-Type: application/json"); res.StatusCode != want {
 			t.Errorf("%s: %d", body, res.StatusCode)
 		}
 	}
-	if res := p.adminDo(http.MethodPost, "/-/mode", `{"upstream":"`+name+`","mode":"ready"}`, adminToken, "Content-Type: application/json"); res.StatusCode != 200 {
+	if res := p.adminDo(http.MethodPost, "/-/mode", `{"upstream":"`+name+`","mode":"ready"}`, rig.AdminToken, "Content-Type: application/json"); res.StatusCode != 200 {
 		t.Fatalf("ready: %d", res.StatusCode)
 	}
 	rig.WaitFor(t, rig.Patience, "it is used again", func() bool {

@@ -34,7 +34,7 @@ func (s *screen) String() string {
 
 func TestTop(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Top: "admin: { token: " + adminToken + " }", Upstream: "concurrency: 1"})
+	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	p.Rest()
 	look := func(o proxy.TopOptions) (string, error) {
@@ -43,11 +43,11 @@ func TestTop(t *testing.T) {
 		err := proxy.Top(t.Context(), o)
 		return out.String(), err
 	}
-	text, err := look(proxy.TopOptions{Token: adminToken, Once: true})
+	text, err := look(proxy.TopOptions{Token: rig.AdminToken, Once: true})
 	if err != nil || !strings.Contains(text, "Healthy: 1 of 1 upstream takes calls") || !strings.Contains(text, "up-0") || strings.Contains(text, "\x1b") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	text, err = look(proxy.TopOptions{Token: adminToken, JSON: true})
+	text, err = look(proxy.TopOptions{Token: rig.AdminToken, JSON: true})
 	var s status.Status
 	if err != nil || json.Unmarshal([]byte(text), &s) != nil || s.Verdict.Level != status.LevelOK || s.Finished != 1 {
 		t.Errorf("%v\n%s", err, text)
@@ -60,7 +60,7 @@ func TestTop(t *testing.T) {
 	var tty screen
 	ended := make(chan error)
 	go func() {
-		ended <- proxy.Top(ctx, proxy.TopOptions{Admin: p.Admin, Token: adminToken, Out: &tty, Width: 80, Interval: 100 * time.Millisecond, Colour: true})
+		ended <- proxy.Top(ctx, proxy.TopOptions{Admin: p.Admin, Token: rig.AdminToken, Out: &tty, Width: 80, Interval: 100 * time.Millisecond, Colour: true})
 	}()
 	held := p.OpenStream(chatPath, p.Chat(endless))
 	held.Next()

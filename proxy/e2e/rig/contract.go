@@ -183,7 +183,7 @@ func escape(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
-// fits validates JSON text against the schema at a pointer.
+// Fits validates JSON text against the schema at a pointer.
 func (c *Contract) Fits(at string, text []byte) error {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -207,10 +207,10 @@ func (c *Contract) allows(at string, v any) error {
 	return s.Validate(v)
 }
 
-// schema is the pointer of a named schema.
+// Schema is the pointer of a named schema.
 func Schema(name string) string { return "/components/schemas/" + name }
 
-// operation finds the operation of a request, nil when the document has none. target may have a query.
+// Operation finds the operation of a request, nil when the document has none. target may have a query.
 func (c *Contract) Operation(method, target string) *Operation {
 	path, _, _ := strings.Cut(target, "?")
 	for _, op := range c.Operations {
@@ -225,7 +225,7 @@ func (c *Contract) Operation(method, target string) *Operation {
 	return nil
 }
 
-// errorShape is the schema of errors at a path.
+// ErrorShape is the schema of errors at a path.
 func ErrorShape(target string) string {
 	path, _, _ := strings.Cut(target, "?")
 	if path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/") {

@@ -26,7 +26,7 @@ var built struct {
 func Binary(t testing.TB) string {
 	t.Helper()
 	built.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "penstock-rig-"); built.err != nil {
+		if built.dir, built.err = os.MkdirTemp("", "penstock-rig-"); built.err != nil { //nolint:usetesting // it is for all tests of the package
 			return
 		}
 		args := []string{"build", "-o", filepath.Join(built.dir, "penstock")}
