@@ -63,7 +63,7 @@ type Options struct {
 	Voice             string        `placeholder:"NAME" group:"Workload" help:"Voice of speech (default: alloy)."`
 	IgnoreEOS         bool          `name:"ignore-eos" group:"Workload" help:"Ask the engine to write on to the wanted length (ignore_eos)."`
 	Temperature       *float64      `placeholder:"X" group:"Workload" help:"Sampling temperature (default: not sent)."`
-	TopP              *float64      `name:"top-p" placeholder:"X" group:"Workload" help:"Likewise top_p, and so on for the next five."`
+	TopP              *float64      `name:"top-p" placeholder:"X" group:"Workload" help:"top_p (default of this and the next five: not sent)."`
 	TopK              *float64      `name:"top-k" placeholder:"N" group:"Workload" help:"top_k."`
 	MinP              *float64      `name:"min-p" placeholder:"X" group:"Workload" help:"min_p."`
 	FrequencyPenalty  *float64      `name:"frequency-penalty" placeholder:"X" group:"Workload" help:"frequency_penalty."`

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -171,8 +172,8 @@ func (l *overheadLab) run(ctx context.Context, target string, t *overheadTest) (
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if m.result.Failed > 0 || m.result.Completed == 0 {
-		return nil, fmt.Errorf("%d of %d requests failed: %v", m.result.Failed, m.result.NumPrompts, m.result.Penstock.Total.Errors)
+	if m.result.Completed == 0 || float64(m.result.Failed) > maxErrorShare*float64(m.result.NumPrompts) {
+		return nil, errors.New(m.failures())
 	}
 	return m, nil
 }

@@ -91,16 +91,23 @@ func (c *OverheadCmd) tests() ([]overheadTest, error) {
 	return out, nil
 }
 
-// doubt says why times that the client saw are not to be trusted; empty when they are, or when none were taken.
-func (t *overheadTest) doubt(m *overheadRun) string {
-	if !t.timed || m.result.Penstock.Verdict.Valid {
+// failures are the requests that failed, in one line; empty for none.
+func (m *overheadRun) failures() string {
+	if m.result.Failed == 0 {
 		return ""
 	}
-	var why []string
-	for _, r := range m.result.Penstock.Verdict.Reasons {
-		if r.Invalidates {
-			why = append(why, r.Text)
-		}
+	var kinds []string
+	for _, e := range m.result.Penstock.Total.Errors {
+		kinds = append(kinds, fmt.Sprintf("%d x %s", e.Count, e.Label()))
 	}
-	return strings.Join(why, "; ")
+	return fmt.Sprintf("%d of %d requests failed: %s", m.result.Failed, m.result.NumPrompts, strings.Join(kinds, ", "))
+}
+
+// doubt says why what was measured is not to be trusted: requests that failed and, of times that the client saw, what the verdict holds
+// against them. It is empty when there is nothing.
+func (t *overheadTest) doubt(m *overheadRun) string {
+	if t.timed && !m.result.Penstock.Verdict.Valid {
+		return invalidReasons(m.result)
+	}
+	return m.failures()
 }

@@ -1,0 +1,27 @@
+package bench
+
+import "testing"
+
+func TestOverheadDoubts(t *testing.T) {
+	for name, c := range map[string]struct {
+		timed, valid bool
+		failed       int
+		want         string
+	}{
+		"good":                  {true, true, 0, ""},
+		"late":                  {true, false, 0, "the client was late"},
+		"late, only CPU counts": {false, false, 0, ""},
+		"failed":                {false, true, 2, "2 of 500 requests failed: 2 x status 502 upstream_unreachable"},
+	} {
+		r := sampleResult()
+		r.NumPrompts, r.Failed = 500, c.failed
+		r.Penstock.Total.Errors = []ErrorCount{{Kind: ErrStatus, Status: 502, Code: "upstream_unreachable", Count: c.failed}}
+		r.Penstock.Verdict = Verdict{Valid: c.valid}
+		if !c.valid {
+			r.Penstock.Verdict.Reasons = []Reason{{Text: "the client was late", Invalidates: true}, {Text: "a note"}}
+		}
+		if got := (&overheadTest{timed: c.timed}).doubt(&overheadRun{result: r}); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
