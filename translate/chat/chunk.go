@@ -15,13 +15,14 @@ type head struct {
 	root, id, object, created, model, choices, usage, timings, errv jsonx.Value
 
 	progress bool // llama.cpp's prompt_progress is there
+	private  bool // a member is there that is no client's to see, see isPrivate
 }
 
 // parse validates data and finds its members. data is borrowed until the next parse or reset.
 func (h *head) parse(data []byte) error {
 	h.root, h.id, h.object, h.created, h.model = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
 	h.choices, h.usage, h.timings, h.errv = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
-	h.progress, h.src = false, data
+	h.progress, h.private, h.src = false, false, data
 	if len(data) > MaxAnswer {
 		return bad(TooLarge)
 	}
@@ -39,6 +40,7 @@ func (h *head) parse(data []byte) error {
 			at = h.member(it.Key().AppendTo(nil))
 		}
 		if at == nil {
+			h.private = h.private || isPrivate(plain(it.Key())) && !it.Value().IsNull()
 			continue
 		}
 		// Two readers could take a different one each: refused, rather than to bill one and to show the other.
@@ -73,6 +75,21 @@ func (h *head) member(name []byte) *jsonx.Value {
 		h.progress = true
 	}
 	return nil
+}
+
+// isPrivate reports whether a member of an answer, or of a choice, is meant for whoever hands a request from one engine to
+// another: it holds addresses of engines and handles of their memory (vLLM, TensorRT-LLM). What is null tells nothing.
+func isPrivate(name []byte) bool {
+	return string(name) == "kv_transfer_params" || string(name) == "disaggregated_params"
+}
+
+// hidePrivate notes the removal of the private members of an answer or a choice.
+func hidePrivate(edits *jsonx.Edits, v jsonx.Value) {
+	for it := v.Iter(); it.Next(); {
+		if isPrivate(plain(it.Key())) && !it.Value().IsNull() {
+			edits.Delete(it.Value())
+		}
+	}
 }
 
 // escaped reports whether the name of a member has escapes. Such names do not occur in engines' answers; they are
@@ -177,6 +194,7 @@ type Choice struct {
 	// sequence, a number is a token id.
 	Stop     jsonx.Value
 	Logprobs jsonx.Value
+	private  bool // see isPrivate
 }
 
 // Read reads one element of choices. The error is a *BadAnswer, or an *EngineError for a choice that the engine gave up
@@ -195,6 +213,7 @@ func (c *Choice) Read(v jsonx.Value) error {
 		if err != nil {
 			return err
 		}
+		c.private = c.private || !known && isPrivate(plain(it.Key())) && !it.Value().IsNull()
 	}
 	if c.Finished() && (c.Finish.EqualText("abort") || c.Finish.EqualText("error")) {
 		return &EngineError{Type: "generation_aborted"}

@@ -14,13 +14,14 @@ type Completion struct {
 	generated int // bytes of text, reasoning and arguments, for an estimate
 	edits     jsonx.Edits
 	model     []byte
+	inner     bool // a choice has a private member
 }
 
 // Parse reads the body of an answer with status 200. The error is a *BadAnswer when it is not a chat completion with at
 // least one choice, each with a message. If the engine put an error in its place, or gave a choice up, the *EngineError
 // is the BadAnswer's cause.
 func (c *Completion) Parse(body []byte) error {
-	c.generated = 0
+	c.generated, c.inner = 0, false
 	if err := c.parse(body); err != nil {
 		return err
 	}
@@ -42,6 +43,7 @@ func (c *Completion) Parse(body []byte) error {
 			}
 			return err
 		}
+		c.inner = c.inner || choice.private
 		if it.Index() >= MaxChoices {
 			return bad(tooManyChoices)
 		}
@@ -89,8 +91,8 @@ func (c *Completion) Usage() Usage {
 
 var completionObject = []byte(`"object":"chat.completion"`)
 
-// Append appends the answer for the client: the engine's, byte for byte, but with the public model, without reasoning
-// if the client wants none, and with id, object and created if the engine left them out. c must have been parsed.
+// Append appends the answer for the client: the engine's, byte for byte, but with the public model, without what engines say
+// to each other, without reasoning if the client wants none, and with id, object and created if the engine left them out. c must have been parsed.
 func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	c.edits.Reset()
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
@@ -99,10 +101,19 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	}
 	addIdentity(&c.edits, &c.head, a)
 	setModel(&c.edits, &c.head, c.model)
-	if a.StripReasoning {
+	if c.private {
+		hidePrivate(&c.edits, c.root)
+	}
+	if a.StripReasoning || c.inner {
 		var choice Choice
 		for it := c.choices.Iter(); it.Next(); {
-			if choice.Read(it.Value()) == nil {
+			if choice.Read(it.Value()) != nil {
+				continue
+			}
+			if choice.private {
+				hidePrivate(&c.edits, it.Value())
+			}
+			if a.StripReasoning {
 				stripReasoning(&c.edits, choice.Body)
 			}
 		}

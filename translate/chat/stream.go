@@ -184,6 +184,9 @@ func (s *Stream) choices() (g gist, err error) {
 		if !c.Numbered {
 			s.edits.Add(it.Value(), zeroIndex)
 		}
+		if c.private {
+			hidePrivate(&s.edits, it.Value())
+		}
 		switch {
 		case c.Body.IsNull():
 			s.edits.Set(c.Body, emptyObject)
@@ -222,6 +225,9 @@ func (s *Stream) complete(c *Chunk) {
 	}
 	if !c.object.Exists() {
 		s.edits.Add(c.root, chunkObject)
+	}
+	if c.private {
+		hidePrivate(&s.edits, c.root)
 	}
 	addIdentity(&s.edits, &c.head, &s.answer)
 	if s.edits.Len() > 0 || !c.model.Exists() {
