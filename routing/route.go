@@ -110,6 +110,7 @@ func (r *Route) choose(q *Query, start int, s upstreams.State) (best *Target, el
 			return best, true
 		}
 		return r.home(q, own, start, s)
+	case policyLeastLoaded:
 	}
 	return r.leastLoaded(q, start, s)
 }

@@ -66,6 +66,7 @@ func (u *Upstream) Prospect(served string) string {
 		return fmt.Sprintf("upstream %s is down: %s", u.label, u.lastFailure())
 	case StatePending:
 		return fmt.Sprintf("upstream %s has not answered a probe yet", u.label)
+	case StateUp, StateRetiring:
 	}
 	if !u.Serves(served) {
 		return fmt.Sprintf("upstream %s: %s", u.label, u.withheld(served))

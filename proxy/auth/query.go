@@ -27,6 +27,7 @@ func CheckQuery(query []byte) error {
 			return errInQuery
 		case pairBroken:
 			broken = errBadEscape
+		case pairHarmless:
 		}
 	}
 	return broken
