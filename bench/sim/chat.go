@@ -4,16 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/valyala/fastjson"
 )
 
 // chat answers POST /v1/chat/completions.
 func (e *Engine) chat(x *exchange) {
+	e.text(x, shape{}, func(v *fastjson.Value, q *chatRequest) *apiError { return e.decodeChat(x, v, q) })
+}
+
+// text answers a request for text, whatever it looks like: decode makes a chat request of it.
+func (e *Engine) text(x *exchange, s shape, decode func(v *fastjson.Value, q *chatRequest) *apiError) {
 	q := chatRequests.Get().(*chatRequest)
 	defer chatRequests.Put(q)
 	p := parsers.Get()
 	v, err := parseJSON(p, x.req.body)
 	if err == nil {
-		err = e.decodeChat(x, v, q)
+		err = decode(v, q)
 	}
 	parsers.Put(p)
 	x.free()
@@ -21,10 +28,21 @@ func (e *Engine) chat(x *exchange) {
 		x.fail(*err)
 		return
 	}
-	if x.misbehave() {
+	if !x.misbehave() {
+		e.generate(x, q, s)
+	}
+}
+
+// withJSON gives the request's body to do, or answers that it is none.
+func (x *exchange) withJSON(do func(v *fastjson.Value)) {
+	p := parsers.Get()
+	defer parsers.Put(p)
+	v, err := parseJSON(p, x.req.body)
+	if err != nil {
+		x.fail(*err)
 		return
 	}
-	e.generate(x, q, shape{})
+	do(v)
 }
 
 // answer is one request for text on its way through the engine.

@@ -14,23 +14,7 @@ import (
 
 // completions answers POST /v1/completions: one choice for each prompt and n.
 func (e *Engine) completions(x *exchange) {
-	q := chatRequests.Get().(*chatRequest)
-	defer chatRequests.Put(q)
-	p := parsers.Get()
-	v, err := parseJSON(p, x.req.body)
-	if err == nil {
-		err = e.decodeCompletion(x, v, q)
-	}
-	parsers.Put(p)
-	x.free()
-	if err != nil {
-		x.fail(*err)
-		return
-	}
-	if x.misbehave() {
-		return
-	}
-	e.generate(x, q, shape{legacy: true, id: "cmpl-" + hex32(e.nextID())})
+	e.text(x, shape{legacy: true, id: "cmpl-" + hex32(e.nextID())}, func(v *fastjson.Value, q *chatRequest) *apiError { return e.decodeCompletion(x, v, q) })
 }
 
 func (e *Engine) decodeCompletion(x *exchange, v *fastjson.Value, q *chatRequest) *apiError {

@@ -13,36 +13,24 @@ func (e *Engine) responses(x *exchange) { e.generateNative(x, dialectResponses, 
 
 func (e *Engine) generateNative(x *exchange, d dialect, convert func(v *fastjson.Value) (*fastjson.Value, *apiError)) {
 	x.dialect = d
-	q := chatRequests.Get().(*chatRequest)
-	defer chatRequests.Put(q)
-	p, again := parsers.Get(), parsers.Get()
-	v, err := parseJSON(p, x.req.body)
-	if err == nil && d == dialectMessages && e.p.family != "llamacpp" && !v.Exists("max_tokens") {
-		err = invalid("max_tokens", "max_tokens: Field required")
-	}
-	if err == nil {
-		v, err = convert(v)
-	}
-	if err == nil {
-		v, err = parseJSON(again, v.MarshalTo(nil)) // decodeChat wants values that hang together
-	}
-	if err == nil {
-		err = e.decodeChat(x, v, q)
-	}
-	if err != nil && e.p.family == "llamacpp" && d == dialectMessages && err.param == "messages" {
-		err.status = 500 // it blames itself
-	}
-	parsers.Put(p)
-	parsers.Put(again)
-	x.free()
-	if err != nil {
-		x.fail(*err)
-		return
-	}
-	if x.misbehave() {
-		return
-	}
-	e.generate(x, q, shape{})
+	e.text(x, shape{}, func(v *fastjson.Value, q *chatRequest) *apiError {
+		if d == dialectMessages && e.p.family != "llamacpp" && !v.Exists("max_tokens") {
+			return invalid("max_tokens", "max_tokens: Field required")
+		}
+		again := parsers.Get()
+		defer parsers.Put(again)
+		v, err := convert(v)
+		if err == nil {
+			v, err = parseJSON(again, v.MarshalTo(nil)) // decodeChat wants values that hang together
+		}
+		if err == nil {
+			err = e.decodeChat(x, v, q)
+		}
+		if err != nil && e.p.family == "llamacpp" && d == dialectMessages && err.param == "messages" {
+			err.status = 500 // it blames itself
+		}
+		return err
+	})
 }
 
 // converter builds the chat request.

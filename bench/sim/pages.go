@@ -257,14 +257,9 @@ func (e *Engine) hitRate() float64 {
 }
 
 // tokenize answers vLLM's and llama.cpp's /tokenize with made-up token numbers, the right count of them.
-func (e *Engine) tokenize(x *exchange) {
-	p := parsers.Get()
-	defer parsers.Put(p)
-	v, err := parseJSON(p, x.req.body)
-	if err != nil {
-		x.fail(*err)
-		return
-	}
+func (e *Engine) tokenize(x *exchange) { x.withJSON(func(v *fastjson.Value) { e.tokenizeOf(x, v) }) }
+
+func (e *Engine) tokenizeOf(x *exchange, v *fastjson.Value) {
 	var q chatRequest
 	q.prompt.reset(e.o.Seed)
 	for _, name := range []string{"prompt", "content"} {
@@ -299,13 +294,10 @@ func (e *Engine) tokenize(x *exchange) {
 
 // countTokens answers the Messages dialect's counter: every text below system, messages and tools counts.
 func (e *Engine) countTokens(x *exchange) {
-	p := parsers.Get()
-	defer parsers.Put(p)
-	v, err := parseJSON(p, x.req.body)
-	if err != nil {
-		x.fail(*err)
-		return
-	}
+	x.withJSON(func(v *fastjson.Value) { e.countTokensOf(x, v) })
+}
+
+func (e *Engine) countTokensOf(x *exchange, v *fastjson.Value) {
 	var all prompt
 	all.reset(e.o.Seed)
 	var walk func(v *fastjson.Value)

@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"time"
+
+	"github.com/valyala/fastjson"
 )
 
 // pageInfo is Text Generation Inference's description of itself.
@@ -148,13 +150,10 @@ func (e *Engine) ofModel(x *exchange, page func(*Engine, *exchange)) {
 
 // routerLoad loads or unloads a model by hand.
 func (e *Engine) routerLoad(x *exchange) {
-	p := parsers.Get()
-	defer parsers.Put(p)
-	v, err := parseJSON(p, x.req.body)
-	if err != nil {
-		x.fail(*err)
-		return
-	}
+	x.withJSON(func(v *fastjson.Value) { e.loadOrUnload(x, v) })
+}
+
+func (e *Engine) loadOrUnload(x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("model"))
 	if _, ok := e.served(name); !ok {
 		x.fail(x.p.unknownModelError(name))

@@ -133,27 +133,20 @@ var capitals = func() (all [states][][2]word) {
 
 // tokens cuts a text the way the simulator counts: a blank begins a token, and none has more than 12 characters.
 func tokens(s string) []word {
-	var ws []word
-	start, runes := 0, 0
-	for i, r := range s {
-		if i > start && (r == ' ' || runes >= 12) {
-			ws = append(ws, newWord(s[start:i]))
-			start, runes = i, 0
-		}
-		runes++
-	}
-	if start < len(s) {
-		ws = append(ws, newWord(s[start:]))
-	}
-	return ws
+	return pieces(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
 }
 
 // fragments cuts a text into n-character pieces: how tool arguments and JSON arrive.
 func fragments(s string, n int) []word {
+	return pieces(s, func(_ rune, before int) bool { return before == n })
+}
+
+// pieces cuts a text before every character at which cut says so; before is how many the piece has already.
+func pieces(s string, cut func(r rune, before int) bool) []word {
 	var ws []word
 	start, runes := 0, 0
-	for i := range s {
-		if runes == n {
+	for i, r := range s {
+		if cut(r, runes) {
 			ws = append(ws, newWord(s[start:i]))
 			start, runes = i, 0
 		}
