@@ -279,3 +279,13 @@ func TestErrorCloses(t *testing.T) {
 		}
 	}
 }
+
+// TestHelp: `penstock sim --help` tells what every profile plays.
+func TestHelp(t *testing.T) {
+	help := (&CLI{}).Help()
+	for _, name := range Profiles() {
+		if p := profiles[name]; len(p.plays) < 20 || !strings.Contains(help, "\n  "+name+" ") || !strings.Contains(help, p.plays) {
+			t.Errorf("nothing is said of %s", name)
+		}
+	}
+}

@@ -28,6 +28,7 @@ func (v *voice) place(at int, content bool) string {
 func (v *voice) of(at int) string {
 	return fmt.Sprintf(`,"item_id":"item_%d"%s`, at, v.place(at, false))
 }
+
 func (v *voice) within(at int) string {
 	return fmt.Sprintf(`,"item_id":"item_%d"%s`, at, v.place(at, true))
 }
@@ -189,13 +190,15 @@ func (v *voice) response(status string) []byte {
 	o.raw("error", "null")
 	if v.is("ollama") {
 		o = append(o, ollamaEcho...)
-		o.raw("completed_at", "null")
-		if !begun {
-			o = append(o[:len(o)-len("null")], fmt.Sprint(a.x.now())...)
+		if begun {
+			o.raw("completed_at", "null")
+		} else {
+			o.num("completed_at", int(a.x.now()))
 		}
-		o.raw("max_output_tokens", "null")
-		if a.q.max >= 0 {
-			o = append(o[:len(o)-len("null")], fmt.Sprint(a.q.max)...)
+		if a.q.max < 0 {
+			o.raw("max_output_tokens", "null")
+		} else {
+			o.num("max_output_tokens", a.q.max)
 		}
 	}
 	return append(o, '}')

@@ -45,16 +45,16 @@ func (e *Engine) pageIterations(x *exchange) {
 // pageStudioModels is LM Studio's own list of models, old and new. A model is loaded once it has been asked for.
 func (e *Engine) pageStudioModels(x *exchange) {
 	old := x.req.path == "/api/v0/models"
-	b := []byte(`{"models":[`)
+	o := members(`{"models":[`)
 	if old {
-		b = []byte(`{"object":"list","data":[`)
+		o = members(`{"object":"list","data":[`)
 	}
 	for i, n := range *e.models.Load() {
 		if i > 0 {
-			b = append(b, ',')
+			o = append(o, ',')
 		}
 		loaded := e.loaded.has(n)
-		o := append(members(b), '{')
+		o = append(o, '{')
 		if old {
 			o.str("id", n)
 			o.str("object", "model")
@@ -83,9 +83,9 @@ func (e *Engine) pageStudioModels(x *exchange) {
 			o.num("max_context_length", e.o.MaxModelLen)
 			o.raw("capabilities", `{"vision":true,"trained_for_tool_use":true}`)
 		}
-		b = append(o, '}')
+		o = append(o, '}')
 	}
-	x.json(200, append(b, "]}"...))
+	x.json(200, append(o, "]}"...))
 }
 
 // pageRouterModels is the list of llama.cpp's router: what is loaded, and the command line of each child with its paths.
@@ -97,7 +97,7 @@ func (e *Engine) pageRouterModels(x *exchange) {
 		}
 		state, meta := "unloaded", ""
 		if e.loaded.has(n) {
-			state, meta = "loaded", fmt.Sprintf(`,"meta":%s`, e.llamaMeta())
+			state, meta = "loaded", `,"meta":`+e.llamaMeta()
 		}
 		o := append(members(b), '{')
 		o.str("id", n)
