@@ -246,10 +246,7 @@ func (l *lines) chunk(line []byte, length int) {
 		l.bad = ErrFraming
 		return
 	}
-	if l.extra += length - digits; l.extra > maxExtra {
-		l.bad = ErrFraming
-		return
-	}
+	l.extra += length - digits
 	l.at, l.left, l.next = placeData, n, placeDataEnd
 	if n == 0 {
 		l.at = placeTrailer

@@ -55,6 +55,7 @@ func TestLines(t *testing.T) {
 		{chunked + "2;" + strings.Repeat("a", maxExtra+20) + "\r\n", framing, 1},
 		{chunked + "0\r\n" + strings.Repeat("X: "+strings.Repeat("y", 997)+"\r\n", 17), framing, 1},
 		{chunked + strings.Repeat("1;"+strings.Repeat("a", 999)+"\r\nx\r\n", 17), framing, 1},
+		{strings.Repeat(chunked+"1;"+strings.Repeat("a", 9999)+"\r\nx\r\n0\r\nX: y\r\n\r\n", 2), good, 2},
 		{chunked + "1;" + strings.Repeat("a", maxExtra-1) + "\r\nx\r\n0\r\n\r\n", good, 1},
 
 		{"POST / HTTP/1.1\r\nContent-Length: 2\r\ncontent-length: 2\r\n\r\n{}GET / HTTP/1.1\r\n\r\n", good, 2},
