@@ -83,8 +83,8 @@ func isPrivate(name []byte) bool {
 	return string(name) == "kv_transfer_params" || string(name) == "disaggregated_params"
 }
 
-// hidePrivate notes the removal of the private members of an answer or a choice.
-func hidePrivate(edits *jsonx.Edits, v jsonx.Value) {
+// HidePrivate notes the removal of the members of an answer, or of a choice, by which engines speak to each other.
+func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	for it := v.Iter(); it.Next(); {
 		if isPrivate(plain(it.Key())) && !it.Value().IsNull() {
 			edits.Delete(it.Value())

@@ -102,7 +102,7 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	addIdentity(&c.edits, &c.head, a)
 	setModel(&c.edits, &c.head, c.model)
 	if c.private {
-		hidePrivate(&c.edits, c.root)
+		HidePrivate(&c.edits, c.root)
 	}
 	if a.StripReasoning || c.inner {
 		var choice Choice
@@ -111,7 +111,7 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 				continue
 			}
 			if choice.private {
-				hidePrivate(&c.edits, it.Value())
+				HidePrivate(&c.edits, it.Value())
 			}
 			if a.StripReasoning {
 				stripReasoning(&c.edits, choice.Body)

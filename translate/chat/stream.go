@@ -185,7 +185,7 @@ func (s *Stream) choices() (g gist, err error) {
 			s.edits.Add(it.Value(), zeroIndex)
 		}
 		if c.private {
-			hidePrivate(&s.edits, it.Value())
+			HidePrivate(&s.edits, it.Value())
 		}
 		switch {
 		case c.Body.IsNull():
@@ -227,7 +227,7 @@ func (s *Stream) complete(c *Chunk) {
 		s.edits.Add(c.root, chunkObject)
 	}
 	if c.private {
-		hidePrivate(&s.edits, c.root)
+		HidePrivate(&s.edits, c.root)
 	}
 	addIdentity(&s.edits, &c.head, &s.answer)
 	if s.edits.Len() > 0 || !c.model.Exists() {

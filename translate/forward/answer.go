@@ -11,6 +11,7 @@ type Answer struct {
 	doc   jsonx.Doc
 	model jsonx.Value
 	usage chat.Usage
+	edits jsonx.Edits
 }
 
 // The reasons of a *chat.BadAnswer of this package: our own texts.
@@ -57,12 +58,21 @@ func (a *Answer) Parse(body []byte) error {
 // Usage returns what the engine told of the tokens; nothing is Known when it told nothing.
 func (a *Answer) Usage() chat.Usage { return a.usage }
 
-// Append appends the answer as it came, with model as the model's name where it names one.
+// Append appends the answer as it came, with model as the model's name where it names one, and without what engines tell each
+// other.
 func (a *Answer) Append(dst []byte, model string) []byte {
-	if !a.model.Exists() {
-		return append(dst, a.body...)
+	a.edits.Reset()
+	if a.model.Exists() {
+		a.edits.Set(a.model, jsonx.AppendStringS(nil, model))
 	}
-	dst = append(dst, a.body[:a.model.Start()]...)
-	dst = jsonx.AppendStringS(dst, model)
-	return append(dst, a.body[a.model.End():]...)
+	hidePrivate(&a.edits, a.doc.Root())
+	return a.edits.Append(dst, a.body)
+}
+
+// hidePrivate notes the removal of what is private in an answer or an event, and in its choices.
+func hidePrivate(edits *jsonx.Edits, root jsonx.Value) {
+	chat.HidePrivate(edits, root)
+	for it := root.Get("choices").Iter(); it.Next(); {
+		chat.HidePrivate(edits, it.Value())
+	}
 }

@@ -16,6 +16,7 @@ type Stream struct {
 	choices int // that must finish; 0: a transcription
 
 	doc    jsonx.Doc
+	edits  jsonx.Edits
 	seen   map[int64]bool // choices, and whether each has ended
 	open   int            // that have not
 	told   bool           // transcript.text.done came
@@ -64,10 +65,12 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		s.usage = u
 	}
 	data := ev.Data
+	s.edits.Reset()
 	if v := out[0]; v.IsString() {
-		changed := append(make([]byte, 0, len(data)+len(s.model)), data[:v.Start()]...)
-		changed = jsonx.AppendStringS(changed, s.model)
-		data = append(changed, data[v.End():]...)
+		s.edits.Set(v, jsonx.AppendStringS(nil, s.model))
+	}
+	if hidePrivate(&s.edits, root); s.edits.Len() > 0 {
+		data = s.edits.Append(make([]byte, 0, len(data)+len(s.model)), data)
 	}
 	if bytes.ContainsAny(data, "\r\n") { // an event that came in several lines
 		data = bytes.Clone(data)
