@@ -139,7 +139,7 @@ func (t *tally) why(measure string, completed int) string {
 	case measure == Connect:
 		return "no new connection was needed"
 	case t.streamed == 0:
-		return "nothing was streamed"
+		return "no answer was a stream of tokens"
 	case measure == TTFV && t.chunks > 0:
 		return "no visible token came"
 	case t.chunks == 0:
@@ -186,7 +186,7 @@ func (t *tally) settle(out *Summary, objectives []Objective) {
 		share := float64(t.coalesced) / float64(t.chunks)
 		out.CoalescedShare = &share
 	} else {
-		missing("nothing was streamed", "coalesced_share")
+		missing("no answer was a stream of tokens", "coalesced_share")
 	}
 	if n := out.Completed + out.Failed; n > 0 {
 		share := float64(out.Failed) / float64(n)
