@@ -441,10 +441,14 @@ func compare(t *testing.T, src string, cuts []byte, limit int) {
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{
 		"data: a\n\nevent: x\r\ndata:b\r\rdata\ndata: c\n\n", "\ufeff: c\n\ndata: a\nevent: name\ndata: b\n\n",
+		"\ufeffdata: a\n\ndata: b\n\n", "event: x\nevent\ndata: a\n\n", "event:x\nevent:\ndata:\n\n", "data: 1234\n\ndata: 12345678901234567890\n\n", "data:  a\n\nevent:  b\ndata\n\n",
 		"event: e\nevent: f\nid: 1\nretry: 2\ndata: x\nfoo\n\ndata", "\r\n\r\r\n\n\rdata: a\r", "\xef\xbb",
 	} {
 		f.Add(s, []byte{1, 2, 3, 0, 255}, 100, uint8(0))
 		f.Add(s, []byte{}, 8, uint8(255))
+		for limit := range 24 { // where it is too long by one
+			f.Add(s, []byte{3, 1}, limit, uint8(0))
+		}
 	}
 	f.Fuzz(func(t *testing.T, src string, cuts []byte, limit int, times uint8) {
 		if len(src) < 1<<10 { // enough of it for the buffer to be compacted and to grow
