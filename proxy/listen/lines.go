@@ -11,7 +11,7 @@ var (
 	// ErrBareLine is a line of the head that does not end in CR LF.
 	ErrBareLine = errors.New("a line of the head does not end in CR LF")
 	// ErrFraming is a body whose length is said in two ways, or whose chunks are malformed: a line of theirs that does not end
-	// in CR LF, a size that is none, extensions or trailers beyond maxExtra.
+	// in CR LF, a size that is none, extensions or trailers beyond maxExtra or with a control character.
 	ErrFraming = errors.New("the framing of the body is malformed")
 )
 
@@ -103,7 +103,7 @@ func (l *lines) look(p []byte) {
 		if l.at == placeRequest && len(piece) > 0 {
 			l.begin()
 		}
-		if !l.room(len(piece)) {
+		if !l.room(len(piece)) || (l.at == placeSize || l.at == placeTrailer) && hasControl(piece) {
 			l.bad = ErrFraming
 			return
 		}
@@ -120,6 +120,16 @@ func (l *lines) look(p []byte) {
 		l.end(piece)
 		p = p[end+1:]
 	}
+}
+
+// hasControl reports whether a piece of a line has a control character but tabs. What heads may hold is for others to say.
+func hasControl(piece []byte) bool {
+	for _, c := range piece {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return true
+		}
+	}
+	return false
 }
 
 // more keeps the next piece of a line whose end has not come.

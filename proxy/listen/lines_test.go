@@ -47,6 +47,8 @@ func TestLines(t *testing.T) {
 		{chunked + "2\r\n{}\r\n0\r\n\n", framing, 1},
 		{chunked + "2\r\n{}\r\n0\r\nX: y\n\r\n", framing, 1},
 		{chunked + "2;a\rb\r\n{}\r\n0\r\n\r\n", framing, 1},
+		{chunked + "2;a\x00\r\n{}\r\n0\r\n\r\n", framing, 1},
+		{chunked + "2;\ta\r\n{}\r\n0\r\nX: a\x7f\r\n\r\n", framing, 1},
 		{chunked + "\r\n", framing, 1},
 		{chunked + "+2\r\n{}\r\n0\r\n\r\n", framing, 1},
 		{chunked + "0x2\r\n{}\r\n0\r\n\r\n", framing, 1},
