@@ -12,6 +12,7 @@ import (
 	"penstock/proxy/observe"
 	"penstock/routing"
 	"penstock/translate/chat"
+	"penstock/translate/forward"
 	"penstock/translate/sse"
 	"penstock/upstreams"
 )
@@ -29,6 +30,7 @@ type attempt struct {
 	count    int                  // events that have come
 	streamed bool                 // the engine was asked for a stream
 	headed   bool                 // the reply's head has come and is a 200
+	atOnce   bool                 // a transcript that is no stream although one was asked for
 	begun    bool                 // the first event has come
 	ended    bool                 // the reply has come to its framed end
 	span     *observe.AttemptSpan // nil without tracing
@@ -133,7 +135,11 @@ func (a *attempt) awaitHead(until time.Time) error {
 	}
 	isStream := bytes.HasPrefix(a.x.Header("Content-Type"), []byte("text/event-stream"))
 	if isStream != a.streamed {
-		if a.streamed {
+		switch {
+		case a.streamed && a.call.ep == endpointTranscriptions:
+			a.headed, a.atOnce = true, true
+			return nil
+		case a.streamed:
 			return a.plainReply()
 		}
 		return badResponse(errWrongType)
@@ -212,6 +218,9 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 	if a.call.ep.raw {
 		return a.pullRaw(dst)
 	}
+	if a.atOnce {
+		return a.pullTranscript(dst)
+	}
 	before := len(dst)
 	for {
 		ev, err := a.events.Next()
@@ -219,6 +228,9 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 		case err == nil:
 		case err == io.EOF: //nolint:errorlint // only the bare value ends a reply; wrapped, it is a failure's cause
 			a.ended = true
+			if t, ok := a.call.stream.(*forward.Stream); ok && a.x.Framed() {
+				t.Ended()
+			}
 			out, err = a.call.stream.Finish(dst)
 			return out, true, a.classify(err)
 		case errors.Is(err, upstreams.ErrNotYet) && !a.completeAt.IsZero() && a.late(a.completeAt.Add(afterFinish)):

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"penstock/proxy/observe"
+	"penstock/translate/audio"
+	"penstock/translate/forward"
 	"penstock/upstreams"
 )
 
@@ -64,4 +66,35 @@ func (a *attempt) pullRaw(dst []byte) (out []byte, done bool, err error) {
 	}
 	a.begun = true
 	return dst, false, nil
+}
+
+// pullTranscript is pull for a transcript that the engine gives as a whole although a stream was asked for: the edge tells
+// the stream itself. That an engine has none, or none in the asked format, is no sign of illness: an answer of which no stream
+// can be made is told to the client and not counted, else one client's option would take the engine from all.
+func (a *attempt) pullTranscript(dst []byte) (out []byte, done bool, err error) {
+	structured := isJSON(a.x.Header("Content-Type"))
+	body, err := a.readWhole(nil)
+	if err != nil {
+		return dst, false, a.classify(err)
+	}
+	c := a.call
+	switch t := c.upload.form.(*audio.Transcription); {
+	case !structured && (!c.upload.ended || t.JSON()):
+		err = errWrongType
+	case !structured && !a.x.Framed():
+		err = errTextOfUnknownLength
+	default:
+		dst, err = c.stream.(*forward.Stream).AppendWhole(dst, body, structured)
+	}
+	if err != nil {
+		f := a.failureOf(err)
+		if f.outcome == upstreams.OutcomeBadResponse && f.status == 0 {
+			f.outcome = upstreams.OutcomeRejected
+		}
+		return dst, false, f
+	}
+	a.begun = true
+	a.count++
+	out, err = c.stream.Finish(dst)
+	return out, true, a.classify(err)
 }

@@ -22,6 +22,9 @@ var endpointTranscriptions = &endpoint{
 		if c.record.Stream {
 			s := new(forward.Stream)
 			s.Reset(c.model.config.ID, 0)
+			if c.upload.form.(*audio.Transcription).PlainText() {
+				s.PlainText()
+			}
 			c.stream = s
 		}
 	},
@@ -44,7 +47,7 @@ var dialectTranscription = &dialect{name: "transcription", appendError: chatErro
 // engine that does not know the format, or an error.
 func appendTranscript(c *Call, dst, body []byte) ([]byte, error) {
 	if !c.attempt.x.Framed() {
-		return dst, &chat.BadAnswer{Reason: "text of unknown length"}
+		return dst, errTextOfUnknownLength
 	}
 	if isJSON(c.attempt.x.Header("Content-Type")) {
 		var a forward.Answer
@@ -55,6 +58,8 @@ func appendTranscript(c *Call, dst, body []byte) ([]byte, error) {
 	}
 	return append(dst, body...), nil
 }
+
+var errTextOfUnknownLength = &chat.BadAnswer{Reason: "text of unknown length"}
 
 // decodeUpload is decode of the multipart endpoints: the form is checked while it is read.
 func decodeUpload(c *Call, _ []byte) error {

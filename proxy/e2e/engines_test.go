@@ -227,7 +227,10 @@ models:
 					}
 				}
 				if name == "speaches" {
-					p.upload(transcriptions, text("model", "ears"), text("stream", "true"), wav("RIFF and so on")).WantStatus(200)
+					for _, format := range []string{"json", "text", "srt", "vtt", "verbose_json"} {
+						r := p.upload(transcriptions, text("model", "ears"), text("stream", "true"), text("response_format", format), wav(string(longSound()))).WantStatus(200)
+						wantTranscript(t, r, format)
+					}
 				}
 			}
 			if slices.Contains([]string{"kokoro", "speaches"}, name) {

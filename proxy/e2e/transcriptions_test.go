@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -178,7 +179,100 @@ func TestTranscriptions_Streamed(t *testing.T) {
 	}
 }
 
-// streamingEngine transcribes in events, which the simulator does not.
+// wantTranscript checks that an answer is a stream of deltas that ends with all that they said.
+func wantTranscript(t *testing.T, r *rig.Reply, name string) {
+	t.Helper()
+	if ct := r.Header.Get("Content-Type"); ct != "text/event-stream" {
+		t.Errorf("%s: Content-Type %q", name, ct)
+	}
+	said, all := "", ""
+	for _, e := range r.Events() {
+		var ev struct{ Type, Delta, Text string }
+		if err := json.Unmarshal([]byte(e.Data), &ev); err != nil || all != "" {
+			t.Fatalf("%s: %v: %s", name, err, r.Body)
+		}
+		switch ev.Type {
+		case "transcript.text.delta":
+			said += ev.Delta
+		case "transcript.text.done":
+			all = ev.Text
+		default:
+			t.Errorf("%s: %s", name, e.Data)
+		}
+	}
+	if all == "" || said != all {
+		t.Errorf("%s: deltas %q, at the end %q", name, said, all)
+	}
+}
+
+// longSound is a WAV file of forty seconds of silence, 8 bits at 100 Hz.
+func longSound() []byte {
+	head := []byte("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x64\x00\x00\x00\x64\x00\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00")
+	return append(head, make([]byte, 4000)...)
+}
+
+// An engine that does not stream although its profile says so: the edge tells the stream, and what it cannot tell is not held
+// against the engine, whose other clients ask for other things.
+func TestTranscriptions_Whole(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, format, contentType, body string
+		told                            bool
+	}{
+		{"json", "json", "application/json", `{"text":"hello there","usage":{"type":"duration","seconds":2}}`, true},
+		{"verbose", "verbose_json", "application/json", `{"task":"transcribe","text":"hello there","segments":[{"id":0}]}`, true},
+		{"text", "text", "text/plain; charset=utf-8", "hello there\n", true},
+		{"srt", "srt", "text/plain", "1\n00:00:00,000 --> 00:00:01,000\nhello\n\n", true},
+		{"vtt", "vtt", "text/vtt", "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nhello\n\n", true},
+		{"text for JSON", "json", "text/plain", "hello there", false},
+		{"nonsense", "json", "application/json", `{"id":1}`, false},
+		{"web page", "json", "text/html", "<html>", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case transcriptions:
+					_, _ = io.Copy(io.Discard, r.Body)
+					w.Header().Set("Content-Type", c.contentType)
+					_, _ = io.WriteString(w, c.body)
+				case "/v1/chat/completions":
+					w.Header().Set("Content-Type", "application/json")
+					_, _ = io.WriteString(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`)
+				default:
+					_, _ = io.WriteString(w, `{"data":[]}`)
+				}
+			}))
+			t.Cleanup(engine.Close)
+			p := start(t, rig.Setup{Cold: true, Config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: one, url: "` + engine.URL + `", engine: speaches }]
+models:
+  - { id: ears, kind: audio-transcription, deployments: [{ upstream: one }] }
+  - { id: chat, deployments: [{ upstream: one }] }
+`})
+			rig.WaitFor(t, rig.Patience, "upstream up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+			for range 8 { // the breaker opens after five
+				r := p.upload(transcriptions, text("model", "ears"), text("stream", "true"), text("response_format", c.format), wav("x"))
+				if !c.told {
+					r.WantError(502, "api_error", "upstream_bad_response")
+					continue
+				}
+				wantTranscript(t, r.WantStatus(200), c.name)
+				if l := p.LastCall(); l.Outcome != "ok" || !l.Stream {
+					t.Errorf("%+v", l)
+				}
+			}
+			p.Post("/v1/chat/completions", `{"model":"chat","messages":[{"role":"user","content":"hi"}]}`).WantStatus(200)
+			if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {
+				t.Error("a client's option opened the breaker")
+			}
+		})
+	}
+}
+
+// streamingEngine transcribes in the events it is given.
 func streamingEngine(t *testing.T, events ...string) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != transcriptions {

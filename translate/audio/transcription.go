@@ -81,7 +81,7 @@ func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 	case fieldTemperature:
 		err = checkTemperature(string(value))
 	case fieldStream:
-		err = t.streamed(string(value))
+		return "", t.streamed(string(value)) // End adds it, when the format is known
 	case fieldLanguage, fieldPrompt:
 	default:
 		err = chat.RefuseName(name, t.Refuse)
@@ -174,18 +174,25 @@ func (t *Transcription) End() ([]forward.Field, error) {
 	case !t.seen.Has(fieldFile):
 		return nil, apierr.Invalid("file", apierr.CodeMissingParameter, "file is required.")
 	}
-	if t.format != "" {
-		return nil, nil
+	var add []forward.Field
+	if t.format == "" {
+		t.format = defaultFormat
+		add = append(add, forward.Field{Name: "response_format", Value: defaultFormat})
 	}
-	t.format = defaultFormat
-	return []forward.Field{{Name: "response_format", Value: defaultFormat}}, t.checkGranularities()
+	if t.stream && t.format != "srt" && t.format != "vtt" { // events tear these apart: their lines have no place in one
+		add = append(add, forward.Field{Name: "stream", Value: "true"})
+	}
+	return add, t.checkGranularities()
 }
 
 // Model returns the model's name, nil until it has come.
 func (t *Transcription) Model() []byte { return t.model }
 
-// Stream reports whether the client wants events.
+// Stream reports whether the client wants events. Subtitles are asked for as a whole all the same.
 func (t *Transcription) Stream() bool { return t.stream }
+
+// PlainText reports whether the client asked for bare text.
+func (t *Transcription) PlainText() bool { return t.format == "text" }
 
 // ContentType is the media type of a whole answer, whatever the engine calls it. It is known after End.
 func (t *Transcription) ContentType() string { return formTypes[t.format] }

@@ -52,8 +52,9 @@ func TestTranscription(t *testing.T) {
 			"model=w;timestamp_granularities[]=word;timestamp_granularities=segment;file=@1;response_format=verbose_json",
 			"timestamp_granularities[]=word timestamp_granularities[]=segment file=@1 response_format=verbose_json", "application/json",
 		},
-		{"model=w;file=@9;stream=true", "file=@9 stream=true response_format=json", "application/json"},
-		{"model=w;file=@9;temperature=1e-2;stream=False", "file=@9 temperature=1e-2 stream=False response_format=json", "application/json"},
+		{"model=w;file=@9;stream=true", "file=@9 response_format=json stream=true", "application/json"},
+		{"model=w;stream=true;response_format=vtt;file=@9", "response_format=vtt file=@9", "text/vtt"},
+		{"model=w;file=@9;temperature=1e-2;stream=False", "file=@9 temperature=1e-2 response_format=json", "application/json"},
 	} {
 		var tr Transcription
 		out, err := run(&tr, c.form)

@@ -40,7 +40,7 @@ func TestGolden(t *testing.T) {
 			case "upstream-stream":
 				choices := 0
 				_, _ = fmt.Sscanf(string(ar.Comment), "choices %d", &choices)
-				got = streamed(t, string(up.Data), choices)
+				got = streamed(t, string(up.Data), choices, strings.HasPrefix(string(ar.Comment), "plain"))
 			default:
 				t.Fatalf("section %s", up.Name)
 			}
@@ -70,11 +70,14 @@ func whole(body string) string {
 	return string(a.Append(nil, "public")) + "\n" + usageLine(a.Usage())
 }
 
-func streamed(t *testing.T, text string, choices int) string {
+func streamed(t *testing.T, text string, choices int, plain bool) string {
 	var first string
 	for i, src := range []*sse.Reader{sse.NewReader(strings.NewReader(text), 1<<20), sse.NewReader(iotest.OneByteReader(strings.NewReader(text)), 1<<20)} {
 		var s Stream
 		s.Reset("public", choices)
+		if plain {
+			s.PlainText()
+		}
 		var out []byte
 		var err error
 		for err == nil && !s.Done() {
@@ -85,6 +88,7 @@ func streamed(t *testing.T, text string, choices int) string {
 		}
 		end := ""
 		if err == nil || err.Error() == "EOF" {
+			s.Ended()
 			out, err = s.Finish(out)
 		}
 		if err != nil {
@@ -117,7 +121,7 @@ func FuzzStream(f *testing.F) {
 	f.Add("data: {\"choices\":[{\"index\":0,\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", 1)
 	f.Add("event: x\ndata: {\"type\":\ndata: \"transcript.text.done\"}\n\n", 0)
 	f.Fuzz(func(t *testing.T, text string, choices int) {
-		out := streamed(t, text, max(0, choices%10))
+		out := streamed(t, text, max(0, choices%10), choices%10 == -1)
 		for line := range strings.Lines(out) {
 			if d, ok := strings.CutPrefix(line, "data: "); ok && d != "[DONE]\n" && (len(d) < 2) {
 				t.Fatalf("%q", out)
@@ -164,4 +168,38 @@ func codeOf(err error) string {
 		return e.Code
 	}
 	return ""
+}
+
+// A transcript that an engine gives as a whole becomes the stream that was asked for.
+func TestStreamAppendWhole(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, body, want, bad string }{
+		{"json", "{\"model\":\"inner\",\n\"text\":\"one \\\"two\\\"\",\"usage\":{\"input_tokens\":3,\"output_tokens\":2}}", `data: {"type":"transcript.text.delta","delta":"one \"two\""}
+
+data: {"type":"transcript.text.done","model":"public", "text":"one \"two\"","usage":{"input_tokens":3,"output_tokens":2}}
+
+`, ""},
+		{"text", "1\n00:00 --> 00:01\none\n", `data: {"type":"transcript.text.delta","delta":"1\n00:00 --> 00:01\none\n"}
+
+data: {"type":"transcript.text.done","text":"1\n00:00 --> 00:01\none\n"}
+
+`, ""},
+		{"no text", `{"id":1}`, "", "no text"},
+		{"no object", `[1]`, "", "not a JSON object"},
+		{"cut", `{"text":"on`, "", "invalid JSON"},
+		{"error", `{"error":{"message":"out of memory"},"text":""}`, "", "engine error"},
+	} {
+		var s Stream
+		s.Reset("public", 0)
+		out, err := s.AppendWhole(nil, []byte(c.body), c.name != "text")
+		if err == nil {
+			out, err = s.Finish(out)
+		}
+		if got := string(out); got != c.want || (err == nil) != (c.bad == "") || err != nil && !strings.Contains(err.Error(), c.bad) {
+			t.Errorf("%s: %v\n%s", c.name, err, got)
+		}
+		if u := s.Usage(); c.name == "json" && (u.Prompt != 3 || u.Completion != 2) {
+			t.Errorf("usage %+v", u)
+		}
+	}
 }

@@ -16,5 +16,6 @@
 //
 // A stream is passed on event for event, under the rule of the chat dialect: it has ended well when every choice has its
 // finish_reason, and [DONE] alone is no end. A transcription's stream has events instead of choices; its end is
-// transcript.text.done.
+// transcript.text.done. Engines that mark no end, or that give the transcript as a whole although a stream was asked for, get
+// the marks from here: a client that asks for a stream has one, whoever serves it.
 package forward

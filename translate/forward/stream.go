@@ -19,11 +19,12 @@ type Stream struct {
 	edits  jsonx.Edits
 	seen   map[int64]bool // choices, and whether each has ended
 	open   int            // that have not
-	told   bool           // transcript.text.done came
 	mark   bool           // [DONE] came
 	closed bool           // Finish or Fail has been written
 	events int
 	usage  chat.Usage
+
+	transcript
 }
 
 // Reset makes s ready for a call: model is the public id, choices as many as the client asked for; 0 for a transcription.
@@ -44,7 +45,11 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if len(ev.Data) == 0 { // a field of the stream, such as retry
 		return dst, nil
 	}
-	if err := s.doc.Parse(ev.Data, jsonx.Options{Record: recordEvent}); err != nil {
+	err := s.doc.Parse(ev.Data, jsonx.Options{Record: recordEvent})
+	if s.plain && (err != nil || !s.doc.Root().IsObject()) {
+		return s.plainSegment(dst, ev.Data)
+	}
+	if err != nil {
 		return dst, &chat.BadAnswer{Reason: badJSON}
 	}
 	root := s.doc.Root()
@@ -60,12 +65,14 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		return dst, &e
 	}
 	s.events++
-	s.note(out[1], out[3])
+	s.edits.Reset()
+	if err := s.note(root, out[1], out[3]); err != nil {
+		return dst, err
+	}
 	if u, ok := readUsage(out[2]); ok {
 		s.usage = u
 	}
 	data := ev.Data
-	s.edits.Reset()
 	if v := out[0]; v.IsString() {
 		s.edits.Set(v, jsonx.AppendStringS(nil, s.model))
 	}
@@ -79,10 +86,12 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return sse.AppendEvent(dst, string(ev.Name), data), nil
 }
 
-// note takes down what an event says of the end.
-func (s *Stream) note(choices, kind jsonx.Value) {
-	if kind.EqualText("transcript.text.done") {
-		s.told = true
+// note takes down what an event says of the end, and of a transcript what was said.
+func (s *Stream) note(root, choices, kind jsonx.Value) error {
+	if s.choices == 0 {
+		if err := s.noteTranscript(root, kind); err != nil {
+			return err
+		}
 	}
 	for it := choices.Iter(); it.Next() && len(s.seen) < maxChoices; {
 		c := it.Value()
@@ -103,12 +112,13 @@ func (s *Stream) note(choices, kind jsonx.Value) {
 			s.open--
 		}
 	}
+	return nil
 }
 
 // Whole reports whether the stream may end well from here on.
 func (s *Stream) Whole() bool {
-	if s.told && s.choices == 0 {
-		return true
+	if s.choices == 0 { // chunks of a long sound are finished several times
+		return s.told
 	}
 	// Some engines give one choice whatever n is.
 	return s.open == 0 && len(s.seen) > 0 && (len(s.seen) >= s.choices || s.mark)
@@ -117,15 +127,19 @@ func (s *Stream) Whole() bool {
 // Done reports whether nothing more is wanted from the engine.
 func (s *Stream) Done() bool { return s.mark }
 
-// Finish appends what ends the stream well: [DONE] for completions, and for a transcription whose engine sent it.
+// Finish appends what ends the stream well: [DONE] for completions, and for a transcription whose engine sent it; for one in
+// segments transcript.text.done.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	switch {
-	case !s.Whole():
+	case !s.Whole() && (s.choices > 0 || !s.mayEnd()):
 		return dst, chat.ErrNoFinish
 	case s.closed:
 		return dst, nil
 	}
 	s.closed = true
+	if s.choices == 0 && !s.told && len(s.seen) == 0 {
+		dst = s.appendDone(dst)
+	}
 	if s.mark || s.choices > 0 {
 		dst = sse.AppendEvent(dst, "", doneMark)
 	}

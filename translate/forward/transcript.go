@@ -1,0 +1,158 @@
+package forward
+
+import (
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// This file is what a Stream does for transcriptions alone. Engines have four forms of them: the events of OpenAI's API
+// (transcript.text.delta, and .done at the end), chunks like those of a chat (vLLM), segments without an end mark, as JSON or
+// as bare text (speaches), and no stream at all but the answer as a whole. The first two are passed on. The others become
+// the first.
+
+// transcript is what a Stream knows of a transcription.
+type transcript struct {
+	plain  bool   // segments may come as bare text
+	said   []byte // so far, in segments and deltas
+	pieces bool   // segments came
+	told   bool   // transcript.text.done has gone out
+	framed bool   // the body has come to its end, and was not cut
+}
+
+// PlainText says that the client asked for text, so that an event that is no JSON object is a piece of it.
+func (s *Stream) PlainText() { s.plain = true }
+
+// Ended says that the engine's body came to the end that its framing told. With it a stream of segments is whole: nothing
+// else marks its end.
+func (s *Stream) Ended() { s.framed = true }
+
+// say takes down a piece of the transcript. Pieces without a blank between them get one, which is returned with the piece.
+func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
+	if len(t.said)+len(piece) >= chat.MaxAnswer {
+		return nil, &chat.BadAnswer{Reason: chat.TooLarge}
+	}
+	from := len(t.said)
+	if n := len(t.said); apart && n > 0 && len(piece) > 0 && !isBlank(t.said[n-1]) && !isBlank(piece[0]) {
+		t.said = append(t.said, ' ')
+	}
+	t.said = append(t.said, piece...)
+	return t.said[from:], nil
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\n' }
+
+// isSegment reports whether an event is a piece of a transcript that does not call itself a delta.
+func isSegment(root jsonx.Value) (text []byte, ok bool) {
+	v := root.Get("text")
+	if !v.IsString() {
+		return nil, false
+	}
+	for _, other := range []string{"type", "choices", "delta"} {
+		if root.Get(other).Exists() {
+			return nil, false
+		}
+	}
+	return v.AppendText(nil), true
+}
+
+// noteTranscript takes down what an event says of a transcript, and makes a delta of a segment.
+func (s *Stream) noteTranscript(root, kind jsonx.Value) error {
+	if text, ok := isSegment(root); ok {
+		return s.segment(root, text)
+	}
+	switch {
+	case kind.EqualText(transcriptDone):
+		s.told = true
+	case kind.EqualText(transcriptDelta):
+		if v := root.Get("delta"); v.IsString() {
+			_, err := s.say(v.AppendText(nil), false)
+			return err
+		}
+	}
+	return nil
+}
+
+// segment notes the changes that make a delta of a segment: what the engine tells beside the text, such as times, stays.
+func (s *Stream) segment(root jsonx.Value, text []byte) error {
+	piece, err := s.say(text, true)
+	if err != nil {
+		return err
+	}
+	s.pieces = true
+	s.edits.Insert(root.Start()+1, append(appendDelta(nil, piece), ','))
+	return nil
+}
+
+// plainSegment appends the delta for a segment that is bare text.
+func (s *Stream) plainSegment(dst, text []byte) ([]byte, error) {
+	piece, err := s.say(text, true)
+	if err != nil {
+		return dst, err
+	}
+	s.pieces = true
+	return sse.AppendEvent(dst, "", append(appendDelta([]byte{'{'}, piece), '}')), nil
+}
+
+// AppendWhole appends the stream that a whole transcript amounts to: one delta and the end. What a JSON answer has beside
+// the text is told with the end. The errors are those of Append.
+func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
+	if !isJSON {
+		dst = sse.AppendEvent(dst, "", append(appendDelta([]byte{'{'}, body), '}'))
+		s.said = append(s.said[:0], body...)
+		return s.appendDone(dst), nil
+	}
+	if err := s.doc.Parse(body, jsonx.Options{Record: recordEvent}); err != nil {
+		return dst, &chat.BadAnswer{Reason: badJSON}
+	}
+	root := s.doc.Root()
+	if !root.IsObject() {
+		return dst, &chat.BadAnswer{Reason: notObject}
+	}
+	if given(root.Get("error")) {
+		e := chat.ParseEngineError(0, "application/json", body)
+		return dst, &e
+	}
+	text, ok := isSegment(root)
+	if !ok {
+		return dst, &chat.BadAnswer{Reason: noText}
+	}
+	if u, ok := readUsage(root.Get("usage")); ok {
+		s.usage = u
+	}
+	dst = sse.AppendEvent(dst, "", append(appendDelta([]byte{'{'}, text), '}'))
+	s.edits.Reset()
+	s.edits.Insert(root.Start()+1, []byte(`"type":"`+transcriptDone+`",`))
+	if v := root.Get("model"); v.IsString() {
+		s.edits.Set(v, jsonx.AppendStringS(nil, s.model))
+	}
+	hidePrivate(&s.edits, root)
+	done := s.edits.Append(nil, body)
+	sse.Flatten(done)
+	s.told = true
+	return sse.AppendEvent(dst, "", done), nil
+}
+
+const (
+	transcriptDelta = "transcript.text.delta"
+	transcriptDone  = "transcript.text.done"
+
+	noText = "no text"
+)
+
+// appendDelta appends the members of a delta, without the object's braces.
+func appendDelta(dst, text []byte) []byte {
+	return jsonx.AppendString(append(dst, `"type":"`+transcriptDelta+`","delta":`...), text)
+}
+
+// appendDone appends the event that ends a transcript.
+func (s *Stream) appendDone(dst []byte) []byte {
+	s.told = true
+	data := jsonx.AppendString([]byte(`{"type":"`+transcriptDone+`","text":`), s.said)
+	return sse.AppendEvent(dst, "", append(data, '}'))
+}
+
+// mayEnd reports whether a transcription may end where the engine's body does.
+func (s *Stream) mayEnd() bool {
+	return s.told || s.framed && s.pieces || s.mark && len(s.said) > 0 || s.open == 0 && len(s.seen) > 0
+}
