@@ -62,6 +62,6 @@ func (a *attempt) openNative(n *native) error {
 	a.native = n.reader()
 	return a.send(a.lease.Upstream().Engine().Path(c.ep.operation), n.segments(nil, *c.native, &chat.Native{
 		Served: a.target.Served, Stream: a.streamed && !c.record.Stream,
-		MaxTokens: c.chat.MaxTokens, Effort: c.chat.Effort, Refuse: c.model.limits.Refuse,
+		MaxTokens: c.chat.TokenLimit(), Bound: c.chat.Bound(), Effort: c.chat.Effort, Refuse: c.model.limits.Refuse,
 	}))
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"penstock/translate/chat"
 	"penstock/translate/forward"
 	"penstock/upstreams"
 )
@@ -9,8 +10,8 @@ import (
 type payload interface {
 	// wanted is the model's name as the client wrote it.
 	wanted() []byte
-	// check refuses members that steer an engine.
-	check(refuse []string) error
+	// check applies the rules of the model.
+	check(l *chat.Limits) error
 	// estimate is about how many tokens the request and its answer are.
 	estimate(bytesPerToken float64) (prompt, output int)
 	// fill sets the body of a request to an engine that knows the model as served.
@@ -27,7 +28,7 @@ type plain struct {
 
 func (p plain) wanted() []byte { return p.Model }
 
-func (p plain) check(refuse []string) error { return p.Check(refuse) }
+func (p plain) check(l *chat.Limits) error { return p.Check(l) }
 
 func (p plain) estimate(bytesPerToken float64) (prompt, output int) {
 	if bytesPerToken <= 0 {

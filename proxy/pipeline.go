@@ -159,7 +159,7 @@ func (c *Call) wanted() []byte {
 func (c *Call) resolveOther() error {
 	c.pool = c.ep.pool
 	c.record.Pool = c.pool.String()
-	if err := c.payload.check(c.model.limits.Refuse); err != nil {
+	if err := c.payload.check(c.model.chatLimits(c.record.Start, c.ep.lowerEffort, &c.limits)); err != nil {
 		return err
 	}
 	if c.ep.resolved != nil {

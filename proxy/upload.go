@@ -9,6 +9,7 @@ import (
 	"penstock/proxy/multipart"
 	"penstock/translate/apierr"
 	"penstock/translate/audio"
+	"penstock/translate/chat"
 	"penstock/translate/forward"
 	"penstock/upstreams"
 )
@@ -276,7 +277,7 @@ func appendFileHead(dst []byte, boundary, name string, p *multipart.Part) []byte
 func (u *upload) wanted() []byte { return u.form.Model() }
 
 // check implements payload: fields are checked as they come.
-func (u *upload) check([]string) error { return nil }
+func (u *upload) check(*chat.Limits) error { return nil }
 
 // estimate implements payload: audio and images have no tokens to count here.
 func (u *upload) estimate(float64) (prompt, output int) { return 0, 0 }

@@ -293,6 +293,9 @@ func TestResponses_Incomplete(t *testing.T) {
 		if got.Status != "incomplete" || got.IncompleteDetails.Reason != "max_output_tokens" || got.Output[0].Status != "incomplete" || got.Usage.OutputTokens != 8 {
 			t.Errorf("%s", got.RawJSON())
 		}
+		if got = answerOf(t, &client, streamed, respond(`"tokens":50`)); got.Status != "incomplete" || got.Usage.OutputTokens != 8 { // it names none
+			t.Errorf("%s", got.RawJSON())
+		}
 		got = answerOf(t, &client, streamed, respond(`"finish":"content_filter"`))
 		if got.Status != "incomplete" || got.IncompleteDetails.Reason != "content_filter" {
 			t.Errorf("%s", got.RawJSON())

@@ -55,7 +55,8 @@ const (
 const modalityImage = "image"
 
 // Check applies the rules that depend on the model to a decoded request. It lowers MaxTokens and Effort where the limits
-// say so; AppendUpstream then writes the lowered values. The error is an *apierr.Error. Checking twice is harmless.
+// say so, and finds the limit that an engine is told when the client gave none (TokenLimit); AppendUpstream then writes these
+// values. The error is an *apierr.Error. Checking twice is harmless.
 //
 // A prompt is never measured: it is refused for its length only when the token limit alone is larger than the context.
 // All else is left to the engine, which can count.
@@ -220,6 +221,15 @@ func (r *Request) checkTokenLimit(l *Limits) *Invalid {
 			return WrongValue(param, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
 		}
 		r.MaxTokens = bound
+	}
+	r.bound, r.told = bound, -1
+	if r.MaxTokens < 0 && bound > 0 {
+		r.told = ToldLimit(bound, context, r.EstimateTokens(0))
+	}
+	if l.Strict {
+		if e := RefuseAliases(r.doc.Root(), bound, ""); e != nil {
+			return e
+		}
 	}
 	if context > 0 && r.MaxTokens > context {
 		return &Invalid{param, apierr.CodeContextLength, "alone is larger than the context of the model: " +

@@ -47,7 +47,8 @@ type Member struct {
 //   - model is the served name;
 //   - stream is true when the client or the target wants events, and then stream_options has include_usage true beside
 //     whatever the client put there; without events stream_options goes, because some engines refuse it;
-//   - the token limit is the checked one, under the target's name for it;
+//   - the token limit is the checked one, under the target's name for it, and the model's own where the client gave none; what
+//     engines read beside it is lowered to the model's;
 //   - integers that were written 1.0 or 1e2 are written out in digits;
 //   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
 //   - the effort is told as the target wants it; reasoning and include_reasoning go: engines do not share a reading of
@@ -186,7 +187,8 @@ func (s *splicer) option(options jsonx.Value, name string, add []byte) {
 }
 
 func (s *splicer) tokenLimit(t *Target) {
-	if s.r.MaxTokens < 0 {
+	LowerAliases(s.edits, s.root, s.r.bound, "")
+	if s.r.TokenLimit() < 0 {
 		return
 	}
 	want, other := memberMaxTokens, memberMaxCompletionTokens
@@ -195,6 +197,9 @@ func (s *splicer) tokenLimit(t *Target) {
 	case memberNames[memberMaxCompletionTokens]:
 		want, other = other, want
 	default:
+		if s.r.MaxTokens < 0 {
+			break // the client wrote none, and engines of this kind read either
+		}
 		for _, m := range [...]int{want, other} {
 			if Given(s.r.members[m]) {
 				s.setLimit(s.r.members[m])
@@ -206,13 +211,13 @@ func (s *splicer) tokenLimit(t *Target) {
 		s.setLimit(v)
 	} else {
 		var digits [20]byte
-		s.insertMember(memberNames[want], strconv.AppendInt(digits[:0], int64(s.r.MaxTokens), 10))
+		s.insertMember(memberNames[want], strconv.AppendInt(digits[:0], int64(s.r.TokenLimit()), 10))
 	}
 	s.delete(other)
 }
 
 // setLimit makes v the token limit.
-func (s *splicer) setLimit(v jsonx.Value) { s.setInt(v, int64(s.r.MaxTokens)) }
+func (s *splicer) setLimit(v jsonx.Value) { s.setInt(v, int64(s.r.TokenLimit())) }
 
 // setInt makes v the integer n in digits, if it is not that already.
 func (s *splicer) setInt(v jsonx.Value, n int64) {

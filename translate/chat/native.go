@@ -13,7 +13,8 @@ import (
 type Native struct {
 	Served    string   // the name that the engine knows the model by
 	Stream    bool     // ask for events even if the client wants one answer
-	MaxTokens int      // the checked token limit; -1: not given
+	MaxTokens int      // the checked token limit, or the model's own; -1: none
+	Bound     int      // the model's own, that other names of it are lowered to; 0: none
 	Effort    string   // the checked effort; empty: not given
 	Refuse    []string // members that steer an engine, as in Limits; the request goes without them
 }
@@ -36,10 +37,24 @@ func (n *Native) Edit(edits *jsonx.Edits, root jsonx.Value) {
 	}
 }
 
-// Limit notes that v, the token limit as the client gave it, is the checked one, in digits.
-func (n *Native) Limit(edits *jsonx.Edits, v jsonx.Value) {
-	if Given(v) && n.MaxTokens >= 0 {
-		edits.Set(v, strconv.AppendInt(nil, int64(n.MaxTokens), 10))
+// Limit notes that the member name of root, the token limit, is the checked one, in digits, and lowers its other names. own is the
+// one that the dialect has for it.
+func (n *Native) Limit(edits *jsonx.Edits, root jsonx.Value, own string) {
+	if n.Bound > 0 {
+		overBound(root, n.Bound, "", func(name string, v jsonx.Value) {
+			if name != own {
+				edits.Set(v, strconv.AppendInt(nil, int64(n.Bound), 10))
+			}
+		})
+	}
+	if n.MaxTokens < 0 {
+		return
+	}
+	digits := strconv.AppendInt(nil, int64(n.MaxTokens), 10)
+	if v := root.Get(own); v.Exists() {
+		edits.Set(v, digits)
+	} else {
+		edits.Add(root, append([]byte(`"`+own+`":`), digits...))
 	}
 }
 

@@ -29,6 +29,7 @@ var fuzzTargets = []*Target{
 var changeable = []string{
 	"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "top_k", "seed", "top_logprobs", "n",
 	"reasoning", "reasoning_effort", "include_reasoning", "chat_template_kwargs", "think",
+	"n_predict", "num_predict", "max_new_tokens", "max_output_tokens", "max_predict", "options",
 }
 
 func FuzzRequestDecode(f *testing.F) {
@@ -69,7 +70,7 @@ func FuzzRequestDecode(f *testing.F) {
 			if err := again.Decode(out); err != nil {
 				t.Fatalf("refused again: %v\n%s", err, out)
 			}
-			if again.MaxTokens != r.MaxTokens || !again.IncludeUsage && again.Stream || again.Stream != (r.Stream || target.Stream) ||
+			if again.MaxTokens != r.TokenLimit() || !again.IncludeUsage && again.Stream || again.Stream != (r.Stream || target.Stream) ||
 				again.PromptBytes != r.PromptBytes || len(again.Images) != len(r.Images) || again.N != r.N {
 				t.Fatalf("another request: %s", out)
 			}

@@ -1,6 +1,8 @@
 package forward
 
 import (
+	"strconv"
+
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
@@ -22,6 +24,11 @@ type Request struct {
 	edits jsonx.Edits
 	named jsonx.Value // the member model
 
+	completion bool        // the token limits hold for it
+	limit      jsonx.Value // the member max_tokens
+	bound      int         // the model's limit on tokens; 0: none
+	told       int         // the token limit for the engine; -1: as the client wrote it
+
 	absent        jsonx.Value // of Default: null, or not there
 	member, value []byte
 }
@@ -39,6 +46,7 @@ func (r *Request) Decode(body []byte) error {
 	}
 	r.body = body
 	r.Choices, r.MaxTokens, r.Stream = 1, -1, false
+	r.completion, r.limit, r.bound, r.told = false, jsonx.Value{}, 0, -1
 	r.absent, r.member, r.value = jsonx.Value{}, nil, nil
 	if !r.doc.Root().IsObject() {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
@@ -100,6 +108,7 @@ func (r *Request) DecodeCompletion(body []byte) error {
 		return apierr.Invalid("n", apierr.CodeInvalidValue, "n must be at most %d, and %d for all prompts together.", chat.MaxChoices, maxChoices)
 	}
 	r.Choices = prompts * n
+	r.completion, r.limit = true, out[2]
 	r.MaxTokens, err = atLeast(out[2], "max_tokens", 0, -1)
 	return err
 }
@@ -169,8 +178,42 @@ func CheckModelName(name []byte) error {
 	return nil
 }
 
-// Check refuses members that steer an engine (chat.Limits.Refuse). The error is an *apierr.Error.
-func (r *Request) Check(refuse []string) error { return chat.RefuseMembers(r.doc.Root(), refuse) }
+// Check applies the rules that depend on the model: members that steer an engine are refused, and the token limit of a completion
+// is lowered to the model's, which is told to the engine when the client gave none. The error is an *apierr.Error.
+func (r *Request) Check(l *chat.Limits) error {
+	if err := chat.RefuseMembers(r.doc.Root(), l.Refuse); err != nil {
+		return err
+	}
+	if r.completion && l.MaxOutputLength > 0 {
+		return r.checkTokenLimit(l)
+	}
+	return nil
+}
+
+// completionLimit is what chat calls the limit, which some engines read here as well.
+const completionLimit = "max_completion_tokens"
+
+func (r *Request) checkTokenLimit(l *chat.Limits) error {
+	r.bound = l.MaxOutputLength
+	switch {
+	case r.MaxTokens < 0:
+		r.told = chat.ToldLimit(r.bound, l.ContextLength, r.Size()/bytesPerToken)
+	case r.MaxTokens <= r.bound:
+	case l.Strict:
+		return apierr.Invalid("max_tokens", apierr.CodeInvalidValue, "max_tokens must be at most %d, the longest answer of the model.", r.bound)
+	default:
+		r.MaxTokens, r.told = r.bound, r.bound
+	}
+	if l.Strict {
+		if e := chat.RefuseAliases(r.doc.Root(), r.bound, completionLimit); e != nil {
+			return e.Err()
+		}
+	}
+	return nil
+}
+
+// bytesPerToken is for an estimate of the prompt, where no more than about its size matters.
+const bytesPerToken = 4
 
 // Default has a member that was looked up as v, and is absent or null, sent as the JSON text value.
 func (r *Request) Default(name string, v jsonx.Value, value []byte) {
@@ -181,7 +224,7 @@ func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 }
 
 // Segments appends to segs the pieces of the body for an engine that knows the model as served: the client's body, byte for
-// byte, with model replaced and the Default added. They are valid until the next call, and as long as the body is.
+// byte, with model replaced, the Default added and the token limit that Check found. They are valid until the next call, and as long as the body is.
 func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.named, jsonx.AppendStringS(nil, served))
@@ -191,6 +234,15 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 		r.edits.Set(r.absent, r.value)
 	default:
 		r.edits.Add(r.doc.Root(), append(append(r.member[:len(r.member):len(r.member)], ':'), r.value...))
+	}
+	chat.LowerAliases(&r.edits, r.doc.Root(), r.bound, completionLimit)
+	if r.told >= 0 {
+		digits := strconv.AppendInt(nil, int64(r.told), 10)
+		if r.limit.Exists() {
+			r.edits.Set(r.limit, digits)
+		} else {
+			r.edits.Add(r.doc.Root(), append([]byte(`"max_tokens":`), digits...))
+		}
 	}
 	return r.edits.Segments(segs, r.body)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"penstock/translate/apierr"
+	"penstock/translate/chat"
 )
 
 func TestRequest(t *testing.T) {
@@ -87,8 +88,42 @@ func TestCheck(t *testing.T) {
 	if err := r.Decode([]byte(`{"model":"m","bootstrap_host":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	if r.Check(nil) != nil || r.Check([]string{"bootstrap_*"}) == nil {
+	if r.Check(new(chat.Limits)) != nil || r.Check(&chat.Limits{Refuse: []string{"bootstrap_*"}}) == nil {
 		t.Error("members that steer an engine are not told from others")
+	}
+}
+
+// TestCompletionLimit: the model's limit reaches the engine of a completion, whatever the client calls its own.
+func TestCompletionLimit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in, want string // want without model and prompt
+		limits   chat.Limits
+	}{
+		{`"max_tokens":9`, `,"max_tokens":8`, chat.Limits{MaxOutputLength: 8}},
+		{`"max_tokens":7`, `,"max_tokens":7`, chat.Limits{MaxOutputLength: 8}},
+		{`"a":1`, `,"a":1,"max_tokens":8`, chat.Limits{MaxOutputLength: 8}},
+		{`"max_tokens":null`, `,"max_tokens":8`, chat.Limits{MaxOutputLength: 8}},
+		{`"max_tokens":9`, `,"max_tokens":9`, chat.Limits{}},
+		{`"a":1`, `,"a":1`, chat.Limits{MaxOutputLength: 8, ContextLength: 8}},
+		{`"max_tokens":1,"n_predict":-1,"max_completion_tokens":9`, `,"max_tokens":1,"n_predict":8,"max_completion_tokens":8`, chat.Limits{MaxOutputLength: 8}},
+		{`"max_tokens":9`, "max_tokens", chat.Limits{MaxOutputLength: 8, Strict: true}},
+		{`"max_completion_tokens":9`, "max_completion_tokens", chat.Limits{MaxOutputLength: 8, Strict: true}},
+	} {
+		var r Request
+		if err := r.DecodeCompletion([]byte(`{"model":"m","prompt":"x",` + c.in + `}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Check(&c.limits); err != nil {
+			var e *apierr.Error
+			if !errors.As(err, &e) || e.Param != c.want {
+				t.Errorf("%s: %v", c.in, err)
+			}
+			continue
+		}
+		if got := string(bytes.Join(r.Segments(nil, "m"), nil)); got != `{"model":"m","prompt":"x"`+c.want+`}` {
+			t.Errorf("%s: %s", c.in, got)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	root := d.Root()
 	var edits jsonx.Edits
 	n.Edit(&edits, root)
-	n.Limit(&edits, root.Get("max_tokens"))
+	n.Limit(&edits, root, "max_tokens")
 	n.Lower(&edits, root.Get("output_config").Get("effort"))
 	for _, name := range [...]string{"mcp_servers", "container"} { // places that a client would have the engine go to
 		if v := root.Get(name); v.Exists() {

@@ -21,7 +21,7 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	root := d.Root()
 	var edits jsonx.Edits
 	n.Edit(&edits, root)
-	n.Limit(&edits, root.Get("max_output_tokens"))
+	n.Limit(&edits, root, "max_output_tokens")
 	n.Lower(&edits, root.Get("reasoning").Get("effort"))
 	if v := root.Get("store"); v.Exists() {
 		edits.Set(v, []byte("false"))
