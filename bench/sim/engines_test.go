@@ -3,6 +3,8 @@ package sim
 import (
 	"strings"
 	"testing"
+
+	"github.com/valyala/fastjson"
 )
 
 // TestEnginePages: pages that one engine alone has, and what it says where it has none.
@@ -227,6 +229,36 @@ func TestWhisper(t *testing.T) {
 	}
 	if _, _, code := hear(t, start(t, Options{Profile: "whisper-openai"}), "/v1/audio/transcriptions", audio); code != 200 {
 		t.Error(code)
+	}
+}
+
+// vLLM hears half a minute at a time, and finishes each.
+func TestTranscriptionsVLLM(t *testing.T) {
+	e := start(t, Options{Profile: "vllm", Models: []string{"ears"}})
+	audio := append(wavHeader(), make([]byte, 2*sampleRate*70)...)
+	ctype, body, _ := hear(t, e, "/v1/audio/transcriptions", audio, "model", "ears", "stream", "true", "stream_include_usage", "true")
+	_, whole, _ := hear(t, e, "/v1/audio/transcriptions", audio, "model", "ears")
+	evs := events(body)
+	if !strings.HasPrefix(ctype, "text/event-stream") || len(evs) < 5 || evs[len(evs)-1] != "[DONE]" || !strings.Contains(evs[len(evs)-2], `"choices":[],"usage":{"prompt_tokens":`) {
+		t.Fatal(ctype, body)
+	}
+	said, finished := "", 0
+	for _, ev := range evs[:len(evs)-2] {
+		compact(t, ev)
+		v := fastjson.MustParse(ev)
+		if got := string(v.GetStringBytes("object")); got != "transcription.chunk" || !strings.HasPrefix(string(v.GetStringBytes("id")), "transcribe-") {
+			t.Fatal(ev)
+		}
+		said += string(v.GetStringBytes("choices", "0", "delta", "content"))
+		if string(v.GetStringBytes("choices", "0", "finish_reason")) == "stop" {
+			finished++
+		}
+	}
+	if want := string(fastjson.MustParse(whole).GetStringBytes("text")); strings.TrimSpace(said) != want || finished != 3 {
+		t.Errorf("%d finished: %q, want %q", finished, said, want)
+	}
+	if _, body, code := hear(t, e, "/v1/audio/transcriptions", audio, "model", "ears", "stream", "true", "response_format", "verbose_json"); code != 400 {
+		t.Error(code, body)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 var textProfiles = []profile{
 	{
 		name:   "vllm",
-		plays:  "vLLM: uvicorn, nested errors, [DONE] after an error event, ids chatcmpl-tool-…, metrics with labels; closes idle connections after 5 s",
+		plays:  "vLLM: uvicorn, nested errors, [DONE] after an error event, ids chatcmpl-tool-…, metrics with labels, transcriptions streamed as chunks; closes idle connections after 5 s",
 		server: "uvicorn", dated: true, lower: true,
 		jsonType: "application/json", sseType: "text/event-stream; charset=utf-8",
 		reasoning: "reasoning", headFirst: true, errorDone: true, typed: true, auth: "v1", idle: 5 * time.Second,

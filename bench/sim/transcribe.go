@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"mime/multipart"
 	"strconv"
@@ -55,7 +56,11 @@ func (e *Engine) transcribe(x *exchange) {
 			return
 		}
 	}
-	q := &chatRequest{model: model, stream: f.fields["stream"] == "true" && e.p.family == "speaches"}
+	q := &chatRequest{model: model, stream: f.fields["stream"] == "true" && x.p.is("speaches vllm")}
+	if q.stream && e.p.family == "vllm" && format != "json" && format != "text" {
+		x.fail(*invalid("response_format", "%s format doesn't support streaming case", format))
+		return
+	}
 	q.prompt.reset(e.o.Seed)
 	q.prompt.image(f.file)
 	a := &answer{e: e, x: x, q: q, stream: q.stream, prompt: q.prompt.tokens(), limit: 1}
@@ -67,7 +72,12 @@ func (e *Engine) transcribe(x *exchange) {
 		lines: transcribed(hash64(e.o.Seed, f.file), f.seconds()), seconds: f.seconds(),
 		language: f.fields["language"], words: strings.Contains(f.words, "word"), whisper: whisper,
 	}
-	if q.stream {
+	switch {
+	case q.stream && e.p.family == "vllm":
+		q.usage = f.fields["stream_include_usage"] == "true"
+		a.chunks(&t)
+		return
+	case q.stream:
 		a.segments(&t, format)
 		return
 	}
@@ -101,6 +111,60 @@ func (a *answer) segments(t *transcript, format string) {
 	}
 	a.release()
 	x.finish()
+}
+
+// chunks streams a transcript as vLLM does: a chunk a word, without an index and in one form whatever the format; a finish
+// reason at the end of each half minute of sound, because it hears that much at a time; and [DONE].
+func (a *answer) chunks(t *transcript) {
+	x := a.x
+	x.sse()
+	id, created := "transcribe-"+hex32(a.e.nextID()), x.now()
+	for i, l := range t.lines {
+		ends := i == len(t.lines)-1 || t.lines[i+1].start >= 30*(math.Floor(l.start/30)+1)
+		words := strings.Fields(l.text)
+		for j, w := range words {
+			if gap := a.gap(); gap > 0 && (!x.flush() || !x.pause(gap)) {
+				return
+			}
+			a.say(1)
+			if !x.event(transcriptChunk(id, created, a.q.model, " "+w, ends && j == len(words)-1)) {
+				return
+			}
+		}
+	}
+	if a.q.usage {
+		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.prompt, t.count(), a.prompt+t.count())
+		if !x.event(append(append(chunkHead(id, created, a.q.model), `,"choices":[],"usage":`+u...), '}')) {
+			return
+		}
+	}
+	if !x.t.noDone && !x.event(doneMark) || !x.incidents() {
+		return
+	}
+	a.release()
+	x.finish()
+}
+
+func chunkHead(id string, created int64, model string) members {
+	o := members{'{'}
+	o.str("id", id)
+	o.str("object", "transcription.chunk")
+	o.num("created", int(created))
+	o.str("model", model)
+	return o
+}
+
+func transcriptChunk(id string, created int64, model, text string, ends bool) []byte {
+	delta := members{'{'}
+	delta.str("content", text)
+	choice := members(`{"delta":` + string(delta) + "}")
+	if ends {
+		choice.str("finish_reason", "stop")
+		choice.raw("stop_reason", "null")
+	}
+	o := chunkHead(id, created, model)
+	o.raw("choices", "["+string(choice)+"}]")
+	return append(o, '}')
 }
 
 // isAudio reports whether the first bytes are those of a sound file that whisper.cpp's server decodes.

@@ -215,16 +215,26 @@ models:
   - { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: SERVED }] }
   - { id: voice, kind: audio-speech, deployments: [{ upstream: up-0, served: SERVED }] }
 `
-	for name, served := range map[string]string{"whisper": "ears", "whisper-openai": "ears", "speaches": "Systran/faster-whisper-small", "kokoro": "kokoro"} {
+	models := map[string][]string{"vllm": {"org/whisper"}} // the others have names of their own
+	for name, served := range map[string]string{"whisper": "ears", "whisper-openai": "ears", "speaches": "Systran/faster-whisper-small", "kokoro": "kokoro", "vllm": "org/whisper"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name, Record: true}}, Config: strings.ReplaceAll(config, "SERVED", served)})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name, Models: models[name], Record: true}}, Config: strings.ReplaceAll(config, "SERVED", served)})
 			if name != "kokoro" {
 				for format, want := range map[string]string{"json": "application/json", "text": "text/plain", "srt": "text/srt", "vtt": "text/vtt", "verbose_json": "application/json"} {
 					r := p.upload(transcriptions, text("model", "ears"), text("response_format", format), wav("RIFF and so on")).WantStatus(200)
 					if got := r.Header.Get("Content-Type"); got != want {
 						t.Errorf("%s: %s", format, got)
 					}
+				}
+				if name == "vllm" {
+					for _, format := range []string{"json", "text"} {
+						r := p.upload(transcriptions, text("model", "ears"), text("stream", "true"), text("response_format", format), wav(string(longSound()))).WantStatus(200)
+						if events := r.Events(); len(events) < 20 || events[len(events)-1].Data != "[DONE]" || !strings.Contains(r.Body, `"model":"ears"`) || strings.Contains(r.Body, `"error"`) {
+							t.Errorf("%s: %s", format, r.Body)
+						}
+					}
+					p.upload(transcriptions, text("model", "ears"), text("stream", "true"), text("response_format", "verbose_json"), wav("RIFF")).WantStatus(400)
 				}
 				if name == "speaches" {
 					for _, format := range []string{"json", "text", "srt", "vtt", "verbose_json"} {
