@@ -78,6 +78,7 @@ type EngineModel struct {
 	Aliases string   `yaml:"aliases"` // array of further names
 	Context []string `yaml:"context"` // fields of the greatest context in tokens; the first that is there counts
 	Vision  string   `yaml:"vision"`  // true, or a text or array that says image, vision or vlm
+	Kind    string   `yaml:"kind"`    // what the model is for: a task's name at Hugging Face, or embeddings
 	Loaded  string   `yaml:"loaded"`  // true or "loaded" means loaded; on a page that lists only loaded models, its id field
 }
 

@@ -119,15 +119,9 @@ func describeModel(m *ModelInfo) string {
 	return out
 }
 
-// writeConfig writes the lines to paste. Kinds other than chat are guessed from what the engine can do at all.
+// writeConfig writes the lines to paste.
 func (d *Detection) writeConfig(b *bytes.Buffer) {
-	p, kind := d.Profile, config.KindChat
-	switch {
-	case p.Path(config.OpChat) == "" && p.Path(config.OpTranscriptions) != "":
-		kind = config.KindTranscription
-	case p.Name() == "kokoro":
-		kind = config.KindSpeech
-	}
+	p := d.Profile
 	fmt.Fprintf(b, "\nupstreams:\n  - name: %s\n    url: %s\n    engine: %s\n", p.Name(), d.URL, p.Name())
 	if d.Keyed || d.Refused != 0 {
 		b.WriteString("    api_key: \"${ENGINE_API_KEY}\"   # or file:PATH\n")
@@ -146,7 +140,11 @@ func (d *Detection) writeConfig(b *bytes.Buffer) {
 	for i := range models {
 		id := strconv.Quote(models[i].ID)
 		fmt.Fprintf(b, "  - id: %s\n", id)
-		if kind != config.KindChat {
+		kind, guessed := p.kindOf(&models[i])
+		switch {
+		case guessed:
+			fmt.Fprintf(b, "    kind: %s   # a guess from its name\n", kind)
+		case kind != config.KindChat:
 			fmt.Fprintf(b, "    kind: %s\n", kind)
 		}
 		if models[i].Vision && kind == config.KindChat {

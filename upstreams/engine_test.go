@@ -82,10 +82,10 @@ func TestDetect(t *testing.T) {
 		{Engine: "ollama", Version: "0.33.0-rc2", Models: "markov-slow:latest:0 markov:latest:2048", Healthy: true},
 		{Engine: "tgi", Version: "3.0.0", Models: "org/t:4096", Slots: 128, Running: 9, Waiting: 4, Healthy: true},
 		{Engine: "trtllm", Version: "1.1", Models: "m:0", Healthy: true},
-		{Engine: "lmstudio", Models: "qwen2-vl:32768:vision:unloaded", Healthy: true},
+		{Engine: "lmstudio", Models: "qwen2-vl:32768:vision:unloaded nomic:2048", Healthy: true},
 		{Engine: "whisper", Healthy: true},
 		{Engine: "whisper-openai", Healthy: true},
-		{Engine: "speaches", Models: "Systran/faster-whisper-small:0", Healthy: true},
+		{Engine: "speaches", Models: "Systran/faster-whisper-small:0 speaches-ai/piper-en:0", Healthy: true},
 		{Engine: "kokoro", Models: "tts-1:0", Healthy: true},
 		{Engine: "openai", Models: "espeak:0", Healthy: true},
 	} {

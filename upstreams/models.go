@@ -19,6 +19,7 @@ type ModelInfo struct {
 	Context     int      `json:"context,omitempty"` // tokens of prompt and answer together
 	Vision      bool     `json:"vision"`            // takes images
 	VisionKnown bool     `json:"vision_known"`
+	Kind        string   `json:"kind,omitempty"` // of the catalog's, e.g. audio-speech; empty: the engine does not tell, or it is no other than chat
 	Loaded      bool     `json:"loaded"`
 	LoadedKnown bool     `json:"loaded_known"`
 }
@@ -189,6 +190,7 @@ func readModel(source *config.EngineModel, element any) ModelInfo {
 	context, _ := first(element, source.Context, sum)
 	m.Context = count(context)
 	m.Vision, m.VisionKnown = says(element, source.Vision, "image", "vision", "vlm")
+	m.Kind = taskKinds[text(element, source.Kind)]
 	if source.Loaded == source.ID && source.Loaded != "" {
 		m.Loaded, m.LoadedKnown = true, true
 	} else {
@@ -203,6 +205,9 @@ func (m *ModelInfo) fill(more *ModelInfo) {
 	}
 	if !m.VisionKnown {
 		m.Vision, m.VisionKnown = more.Vision, more.VisionKnown
+	}
+	if m.Kind == "" {
+		m.Kind = more.Kind
 	}
 	if !m.LoadedKnown {
 		m.Loaded, m.LoadedKnown = more.Loaded, more.LoadedKnown

@@ -1,0 +1,53 @@
+package upstreams
+
+import (
+	"strings"
+	"unicode"
+
+	"penstock/config"
+)
+
+// taskKinds are the catalog's kinds by the names that engines have for what a model is for: the tasks of Hugging Face, which
+// speaches lists, and LM Studio's one word for models that are no chat.
+var taskKinds = map[string]string{
+	"automatic-speech-recognition": config.KindTranscription,
+	"text-to-speech":               config.KindSpeech,
+	"text-to-audio":                config.KindSpeech,
+	"feature-extraction":           config.KindEmbedding,
+	"sentence-similarity":          config.KindEmbedding,
+	"embeddings":                   config.KindEmbedding,
+	"text-ranking":                 config.KindRerank,
+	"text-to-image":                config.KindImage,
+	"image-to-image":               config.KindImageEdit,
+}
+
+// kindOf says what a model is for, and whether only its name says so. It goes by what the engine can do at all, what it
+// lists, and what models are called.
+func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
+	switch {
+	case p.Path(config.OpChat) == "" && p.Path(config.OpTranscriptions) != "":
+		return config.KindTranscription, false
+	case p.Name() == "kokoro":
+		return config.KindSpeech, false
+	case m.Kind != "":
+		return m.Kind, false
+	}
+	name := strings.ToLower(m.ID)
+	switch {
+	case p.Path(config.OpTranscriptions) != "" && strings.Contains(name, "whisper"):
+		return config.KindTranscription, true
+	case p.Path(config.OpSpeech) != "" && (strings.Contains(name, "kokoro") || saysTTS(name)):
+		return config.KindSpeech, true
+	}
+	return config.KindChat, false
+}
+
+// saysTTS reports whether a word of a name begins or ends with "tts", as in xtts-v2.
+func saysTTS(name string) bool {
+	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		if strings.HasPrefix(word, "tts") || strings.HasSuffix(word, "tts") {
+			return true
+		}
+	}
+	return false
+}
