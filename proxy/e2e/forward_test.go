@@ -94,6 +94,25 @@ func TestCompletions_Stream(t *testing.T) {
 	}
 }
 
+// No endpoint has an engine fetch what a client names inside of its network.
+func TestForward_Media(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	for _, c := range []struct{ path, body, param string }{
+		{"/v1/embeddings", `{"model":"vectors","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://127.0.0.1/"}}]}]}`, "messages[0].content[0].image_url.url"},
+		{"/v1/embeddings", `{"model":"vectors","input":"x","image_url":"http://127.0.0.1/"}`, "image_url"},
+		{"/v1/rerank", `{"model":"ranks","query":"x","documents":[{"content":[{"type":"image_url","image_url":{"url":"http://127.0.0.1/"}}]}]}`, "documents[0].content[0].image_url.url"},
+		{"/v1/audio/speech", `{"model":"voice","input":"x","ref_audio":"http://127.0.0.1:9/x"}`, "ref_audio"},
+		{"/v1/completions", `{"model":"talk","prompt":"x","image":"http://127.0.0.1/"}`, "image"},
+	} {
+		r := p.Post(c.path, c.body)
+		r.WantError(400, "invalid_request_error", "invalid_value")
+		if !strings.Contains(r.Body, `"param":"`+c.param+`"`) {
+			t.Errorf("%s: %s", c.path, r.Body)
+		}
+	}
+}
+
 // An engine that does not have the legacy endpoint must not lose its model for chat.
 func TestCompletions_NotThere(t *testing.T) {
 	t.Parallel()

@@ -360,7 +360,7 @@ func TestResponses_Errors(t *testing.T) {
 	check("image", 400, invalid, "invalid_value", "input[1].content[0].image_url",
 		option.WithJSONSet("input.1", map[string]any{"role": "user", "content": []any{map[string]any{"type": "input_image", "image_url": "http://10.0.0.1/"}}}))
 	check("structured output", 400, invalid, "unsupported_parameter", "text.format", option.WithJSONSet("text.format.type", "json_object"))
-	check("steering", 400, invalid, "unsupported_parameter", "bootstrap_*", option.WithJSONSet("bootstrap_host", "x"))
+	check("steering", 400, invalid, "unsupported_parameter", "bootstrap_host", option.WithJSONSet("bootstrap_host", "x"))
 	check("no such model", 404, "not_found_error", "model_not_found", "model", option.WithJSONSet("model", "nothing"))
 	check("not served here", 400, invalid, "unsupported_parameter", "model", option.WithJSONSet("model", "no-responses"))
 	check("no key", 401, "authentication_error", "invalid_api_key", "", option.WithHeaderDel("Authorization"))

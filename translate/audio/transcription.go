@@ -84,7 +84,9 @@ func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 		return "", t.streamed(string(value)) // End adds it, when the format is known
 	case fieldLanguage, fieldPrompt:
 	default:
-		err = chat.RefuseName(name, t.Refuse)
+		if err = chat.RefuseMediaText(name, value); err == nil {
+			err = chat.RefuseName(name, t.Refuse)
+		}
 	}
 	return name, err
 }

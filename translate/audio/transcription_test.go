@@ -95,7 +95,7 @@ func TestTranscriptionRefuses(t *testing.T) {
 		"model=w;file=@1;timestamp_granularities=word": "timestamp_granularities invalid_value",
 		"model=w;file=@1;timestamp_granularities=word;response_format=json": "timestamp_granularities invalid_value",
 		"model=w;file=@1;response_format=srt;timestamp_granularities[]=":    "timestamp_granularities invalid_value",
-		"model=w;file=@1;bootstrap_host=x":                                  "bootstrap_* unsupported_parameter",
+		"model=w;file=@1;bootstrap_host=x":                                  "bootstrap_host unsupported_parameter",
 		"model=w;file=@1;X-Upstream=x":                                      "x-* unsupported_parameter",
 	} {
 		_, err := run(&Transcription{Refuse: []string{"bootstrap_*"}}, form)

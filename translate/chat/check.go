@@ -79,12 +79,12 @@ var checkRules = [...]func(*Request, *Limits) *Invalid{
 	(*Request).checkTokenLimit,
 }
 
-// RefuseMembers refuses an object with a member that steers an engine: Limits.Refuse says which. The error names the pattern,
-// never the client's spelling.
+// RefuseMembers refuses an object with a member that steers an engine: Limits.Refuse says which. The error names the member
+// where it is known, otherwise the pattern: a word of the client's it never repeats.
 func RefuseMembers(v jsonx.Value, refuse []string) error {
 	for it := v.Iter(); it.Next(); {
 		if pattern, found := matchMember(it.Key(), refuse); found {
-			return steers(pattern)
+			return steers(spelt(it.Key().Raw(), pattern))
 		}
 	}
 	return nil
@@ -93,14 +93,14 @@ func RefuseMembers(v jsonx.Value, refuse []string) error {
 // RefuseName is RefuseMembers for a name without escapes, such as that of a field of a form.
 func RefuseName(name string, refuse []string) error {
 	if pattern, found := matchName([]byte(name), refuse); found {
-		return steers(pattern)
+		return steers(spelt([]byte(name), pattern))
 	}
 	return nil
 }
 
-func steers(pattern string) error {
-	return apierr.Invalid(pattern, apierr.CodeUnsupportedParameter,
-		"Unsupported parameter: %s. It steers the engine and is not accepted from clients.", pattern)
+func steers(name string) error {
+	return apierr.Invalid(name, apierr.CodeUnsupportedParameter,
+		"Unsupported parameter: %s. It steers the engine and is not accepted from clients.", name)
 }
 
 // controlMembers are what gateways and engines use for headers in the clothes of a member.

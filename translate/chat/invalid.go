@@ -26,6 +26,15 @@ func (e *Invalid) In(name string) *Invalid {
 	return e
 }
 
+// under is In for a path that may begin with an index.
+func (e *Invalid) under(name string) *Invalid {
+	if e.Param != "" && e.Param[0] == '[' {
+		e.Param = name + e.Param
+		return e
+	}
+	return e.In(name)
+}
+
 // At is In for element i of an array.
 func (e *Invalid) At(name string, i int) *Invalid {
 	return e.In(name + "[" + strconv.Itoa(i) + "]")

@@ -8,10 +8,15 @@ const (
 	messageName
 	messageToolCallID
 	messageToolCalls
-	messageMemberCount
+	messageMedia       // and what follows
+	messageMemberCount = messageMedia + 9
 )
 
-var messageNames = jsonx.NewNames("role", "content", "name", "tool_call_id", "tool_calls")
+// messageNames are the members of a message, and behind them those that some engine may take media from.
+var messageNames = jsonx.NewNames("role", "content", "name", "tool_call_id", "tool_calls",
+	"image", "images", "image_url", "audio", "audios", "audio_url", "video", "videos", "video_url")
+
+var messageMediaNames = [...]string{"image", "images", "image_url", "audio", "audios", "audio_url", "video", "videos", "video_url"}
 
 func (r *Request) decodeMessages() *Invalid {
 	v := r.members[memberMessages]
@@ -52,6 +57,13 @@ func (r *Request) decodeMessage(i int, v jsonx.Value) *Invalid {
 	}
 	if e := OptionalString("tool_call_id", m[messageToolCallID]); e != nil {
 		return e
+	}
+	for k, v := range m[messageMedia:] {
+		if Given(v) {
+			if e := new(media).medium(v); e != nil {
+				return e.under(messageMediaNames[k])
+			}
+		}
 	}
 	return r.decodeToolCalls(m[messageToolCalls])
 }

@@ -35,6 +35,9 @@ func (e *Edit) Text(name string, value []byte) (as string, err error) {
 	case which == fieldStream:
 		return "", checkNoStream(value)
 	}
+	if err := chat.RefuseMediaText(name, value); err != nil {
+		return "", err
+	}
 	return name, chat.RefuseName(name, e.Refuse)
 }
 

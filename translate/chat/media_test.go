@@ -1,0 +1,100 @@
+package chat
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+)
+
+// TestCheckMedia: what engines would fetch is found wherever it stands, and texts are left alone.
+func TestCheckMedia(t *testing.T) {
+	t.Parallel()
+	const bad = `"http://127.0.0.1/"`
+	deep := strings.Repeat(`{"a":[`, 12) + `{"image_url":` + bad + `}` + strings.Repeat(`]}`, 12)
+	for in, param := range map[string]string{
+		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":` + bad + `}}]}]}`: "messages[0].content[0].image_url.url",
+		`{"input":{"content":[{"type":"image_url","image_url":` + bad + `}]}}`:                            "input.content[0].image_url",
+		`{"input":"x","image_url":` + bad + `}`:                                                           "image_url",
+		`{"input":[{"image":` + bad + `}]}`:                                                               "input[0].image",
+		`{"documents":["a",{"content":[{"video_url":{"url":` + bad + `}}]}]}`:                             "documents[1].content[0].video_url.url",
+		`{"query":{"content":[{"audio_url":{"url":` + bad + `}}]}}`:                                       "query.content[0].audio_url.url",
+		`{"input":[{"type":"image","url":` + bad + `}]}`:                                                  "input[0].url",
+		`{"ref_audio":` + bad + `}`:                                                                       "ref_audio",
+		`{"images":["aGk=",` + bad + `]}`:                                                                 "images[1]",
+		`{"images":[[` + bad + `]]}`:                                                                      "images[0][0]",
+		`{"Image":"file:///etc/passwd"}`:                                                                  "image",
+		`{"im\u0061ge":` + bad + `}`:                                                                      "*",
+		`{"image":" HTTP://a.example.com"}`:                                                               "image",
+		`{"image":"ht\ntp://a.example.com"}`:                                                              "image",
+		`{"image":"\u3000http://a.example.com"}`:                                                          "image",
+		`{"image":"https://10.0.0.1/"}`:                                                                   "image",
+		`{"image":"https://b.example.org/"}`:                                                              "image",
+		`{"image":"data:text/html;base64,aGk="}`:                                                          "image",
+		`{"image":"data:image/png;base64,aGk="}`:                                                          "image",
+		`{"audio":"data:audio/wav,x"}`:                                                                    "audio",
+		`{"input_audio":{"data":` + bad + `}}`:                                                            "input_audio.data",
+		`{"x":` + deep + `}`:                                                                              "*" + strings.Repeat(".*[0]", 12) + ".image_url",
+		`{"image":"https://a.example.com/x"}`:                                                             "",
+		`{"image":"` + webpURL + `"}`:                                                                     "",
+		`{"ref_audio":"data:audio/wav;base64,aGk="}`:                                                      "",
+		`{"image":"/9j/4AAQ","mask":null,"audio":{"id":"a"}}`:                                             "",
+		`{"prompt":` + bad + `,"documents":[` + bad + `]}`:                                                "",
+		`{"input":[` + bad + `],"url":` + bad + `}`:                                                       "",
+		`{"documents":[{"text":` + bad + `,"url":` + bad + `}]}`:                                          "",
+		`{"image":{"caption":` + bad + `,"n":[1]}}`:                                                       "",
+		`{"input":[[1,2],[3]]}`:                                                                           "",
+	} {
+		for _, record := range []int{2, 20} {
+			var d jsonx.Doc
+			if err := d.Parse([]byte(in), jsonx.Options{Record: record}); err != nil {
+				t.Fatal(err)
+			}
+			err := CheckMedia(d.Root(), &Limits{ImageHosts: []string{"a.example.com"}})
+			var e *apierr.Error
+			if errors.As(err, &e); (err == nil) != (param == "") || err != nil && (e.Param != param || e.Status != 400) {
+				t.Errorf("%s: %v, want %q", in, err, param)
+			}
+		}
+	}
+	var d jsonx.Doc
+	if err := d.Parse([]byte(`{"image":"`+dataURL("image/png", pngOf(t, 2, 2, 0))+`"}`), jsonx.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if CheckMedia(d.Root(), &Limits{Vision: &VisionLimits{MaxPixels: 1}}) == nil {
+		t.Error("the pixel budget is not held")
+	}
+}
+
+// TestMessageMedia: what stands beside the content of a message is not fetched either.
+func TestMessageMedia(t *testing.T) {
+	t.Parallel()
+	for member, param := range map[string]string{
+		`"image_url":{"url":"http://127.0.0.1/"}`: "messages[0].image_url.url",
+		`"images":["https://a.example.com/x"]`:    "messages[0].images[0]",
+		`"audio":{"url":"http://127.0.0.1/"}`:     "messages[0].audio.url",
+		`"audio":{"id":"audio_1"}`:                "",
+		`"images":null,"name":"http://x"`:         "",
+	} {
+		var r Request
+		err := r.Decode([]byte(bodyOf(`{"role":"user","content":"x",` + member + `}`)))
+		var e *apierr.Error
+		if errors.As(err, &e); (err == nil) != (param == "") || err != nil && e.Param != param {
+			t.Errorf("%s: %v, want %q", member, err, param)
+		}
+	}
+}
+
+func TestRefuseMediaText(t *testing.T) {
+	t.Parallel()
+	for field, refused := range map[string]bool{
+		"image=http://127.0.0.1/": true, "URL=file:///x": true, "image=aGk=": false, "prompt=http://127.0.0.1/": false,
+	} {
+		name, value, _ := strings.Cut(field, "=")
+		if err := RefuseMediaText(name, []byte(value)); (err != nil) != refused {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
