@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -132,7 +133,7 @@ func serveLocal(end *proxy.Shutdown) error {
 		}
 		defer engine.Close()
 		fmt.Println("No engine was found on the usual ports of this machine, so the bundled simulator was started.")
-		engines = append(engines, config.LocalEngine{URL: engine.URL(), Engine: "sim", Models: []string{"sim"}})
+		engines = append(engines, config.LocalEngine{URL: engine.URL(), Engine: "sim", Models: []config.LocalModel{{ID: "sim"}}})
 	}
 	key, hash, err := auth.NewKey()
 	if err != nil {
@@ -162,7 +163,7 @@ func localEngines(ctx context.Context) ([]config.LocalEngine, error) {
 		}
 		e := config.LocalEngine{URL: found.URL, Engine: found.Engine}
 		for _, m := range found.Models {
-			e.Models = append(e.Models, m.ID)
+			e.Models = append(e.Models, config.LocalModel{ID: m.ID, Kind: m.Kind})
 		}
 		if len(e.Models) > 0 {
 			out = append(out, e)
@@ -179,9 +180,14 @@ func welcome(f *config.File, public, admin, key string) string {
 	for _, m := range f.Models {
 		fmt.Fprintf(&b, "Model     %s\n", m.ID)
 	}
-	fmt.Fprintf(&b, "Base URL  %s/v1\nAPI key   %s   (made for this run)\nStatus    %s/\n\nTry it:\n\n", public, key, admin)
+	fmt.Fprintf(&b, "Base URL  %s/v1\nAPI key   %s   (made for this run)\nStatus    %s/\n\n", public, key, admin)
+	chat := slices.IndexFunc(f.Models, func(m config.Model) bool { return m.Kind == config.KindChat })
+	if chat < 0 {
+		return b.String()
+	}
+	b.WriteString("Try it:\n\n")
 	fmt.Fprintf(&b, "curl -N %s/v1/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \\\n", public, key)
-	fmt.Fprintf(&b, "  -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}],\"stream\":true}'\n\n", f.Models[0].ID)
+	fmt.Fprintf(&b, "  -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}],\"stream\":true}'\n\n", f.Models[chat].ID)
 	return b.String()
 }
 

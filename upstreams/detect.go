@@ -185,7 +185,7 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 type Found struct {
 	URL    string
 	Engine string
-	Models []ModelInfo
+	Models []ModelInfo // with the kinds that their names alone tell
 }
 
 // discoverTimeout bounds each page of a discovery: what listens on loopback answers at once or is no engine that is ready.
@@ -207,6 +207,11 @@ func Discover(ctx context.Context, addresses []string, profiles *Profiles) []Fou
 			d, err := detect(ctx, "http://"+address, "", profiles, discoverTimeout)
 			if err != nil || !d.Recognised && len(d.Models) == 0 {
 				return
+			}
+			for j := range d.Models {
+				if kind, _ := d.Profile.kindOf(&d.Models[j]); kind != config.KindChat {
+					d.Models[j].Kind = kind
+				}
 			}
 			found[i] = &Found{URL: d.URL, Engine: d.Profile.Name(), Models: d.Models}
 		})
