@@ -120,6 +120,7 @@ func TestStreamSignsOfLife(t *testing.T) {
 func FuzzStream(f *testing.F) {
 	f.Add("data: {\"choices\":[{\"index\":0,\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", 1)
 	f.Add("event: x\ndata: {\"type\":\ndata: \"transcript.text.done\"}\n\n", 0)
+	f.Add("data: {\"text\":\"one\"}\n\ndata: two {\n\n", -1)
 	f.Fuzz(func(t *testing.T, text string, choices int) {
 		out := streamed(t, text, max(0, choices%10), choices%10 == -1)
 		for line := range strings.Lines(out) {
