@@ -113,6 +113,20 @@ func TestForward_Media(t *testing.T) {
 	}
 }
 
+// Members that steer an engine are refused by the dialects that would drop them, too.
+func TestMessages_Steering(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	for _, member := range []string{"priority", "chat_template", "kv_transfer_params", "bootstrap_host"} {
+		const rest = `:1,"model":"talk","max_tokens":4,"messages":[{"role":"user","content":"a"}]}`
+		r := p.Post("/v1/messages", `{"`+member+`"`+rest)
+		r.WantStatus(400)
+		if !strings.Contains(r.Body, member) {
+			t.Errorf("%s: %s", member, r.Body)
+		}
+	}
+}
+
 // An engine that does not have the legacy endpoint must not lose its model for chat.
 func TestCompletions_NotThere(t *testing.T) {
 	t.Parallel()

@@ -154,6 +154,7 @@ const (
 	memberReasoningEffort
 	memberIncludeReasoning
 	memberUser
+	memberParallelToolCalls
 	memberN // the answer has as many choices: a stream is whole only when each has ended
 	memberCount
 )
@@ -184,6 +185,7 @@ var memberNames = []string{
 	memberReasoningEffort:     "reasoning_effort",
 	memberIncludeReasoning:    "include_reasoning",
 	memberUser:                "user",
+	memberParallelToolCalls:   "parallel_tool_calls",
 	memberN:                   "n",
 }
 
@@ -329,8 +331,10 @@ func (r *Request) checkPlain() *Invalid {
 	if e := OptionalObject("logit_bias", r.members[memberLogitBias]); e != nil {
 		return e
 	}
-	if _, e := optionalBool("logprobs", r.members[memberLogprobs], false); e != nil {
-		return e
+	for _, m := range [...]int{memberLogprobs, memberParallelToolCalls} {
+		if _, e := optionalBool(memberNames[m], r.members[m], false); e != nil {
+			return e
+		}
 	}
 	return OptionalString("user", r.members[memberUser])
 }

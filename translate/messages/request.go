@@ -13,6 +13,8 @@ type Options struct {
 	// InPlace reports whether the model, named as the client wrote it, takes system messages in the middle of a
 	// conversation; nil: none does. It is asked once, before anything is written, and must not keep the name.
 	InPlace func(model []byte) bool
+	// Refuse are the members that steer an engine (chat.Limits.Refuse). A count does without them: see CountSegments.
+	Refuse []string
 	// Strict refuses server tools even beside functions.
 	Strict bool
 	// Count reads the body as one of count_tokens, which has no max_tokens and no stream.
@@ -88,6 +90,11 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byt
 	defer r.doc.Reset()
 	if err := r.parse(body); err != nil {
 		return dst, err
+	}
+	if !o.Count {
+		if err := chat.RefuseMembers(r.doc.Root(), o.Refuse); err != nil {
+			return dst, err
+		}
 	}
 	r.out = slices.Grow(dst, len(body)+len(body)/8)
 	f := r.translate(&o)

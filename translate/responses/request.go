@@ -232,7 +232,23 @@ func (r *Request) checkPlain() *fault {
 			return f
 		}
 	}
+	if f := checkInclude(r.members[memberInclude]); f != nil {
+		return f
+	}
 	return chat.OptionalObject("metadata", r.members[memberMetadata])
+}
+
+// checkInclude checks include, which has no effect, for its type.
+func checkInclude(v jsonx.Value) *fault {
+	if f := optional("include", "an array of strings", v, jsonx.Value.IsArray); f != nil {
+		return f
+	}
+	for it := v.Iter(); it.Next(); {
+		if s := it.Value(); !s.IsString() {
+			return chat.WrongType("", "a string", s).At("include", it.Index())
+		}
+	}
+	return nil
 }
 
 var (
