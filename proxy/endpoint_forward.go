@@ -10,13 +10,13 @@ import (
 // The endpoints here pass requests on: of what comes and goes only the model is changed.
 
 var (
-	endpointEmbeddings = passing("/v1/embeddings", config.OpEmbeddings)
-	endpointRerank     = passing("/v1/rerank", config.OpRerank)
-	endpointImages     = passing("/v1/images/generations", config.OpImages)
+	endpointEmbeddings = passing("/v1/embeddings", config.OpEmbeddings, (*forward.Request).DecodeEmbeddings)
+	endpointRerank     = passing("/v1/rerank", config.OpRerank, (*forward.Request).DecodePlain)
+	endpointImages     = passing("/v1/images/generations", config.OpImages, (*forward.Request).DecodePlain)
 )
 
 // passing is an endpoint with JSON in, JSON out, and no streams.
-func passing(path, operation string) *endpoint {
+func passing(path, operation string, decode func(r *forward.Request, body []byte) error) *endpoint {
 	return &endpoint{
 		path:      path,
 		operation: operation,
@@ -26,7 +26,7 @@ func passing(path, operation string) *endpoint {
 		decode: func(c *Call, body []byte) error {
 			r := new(forward.Request)
 			c.payload = plain{Request: r}
-			return r.DecodePlain(body)
+			return decode(r, body)
 		},
 		answer: func(*Call) {},
 		whole:  passOn,

@@ -50,7 +50,7 @@ func TestForward(t *testing.T) {
 		} {
 			p.Post(c.path, body).WantError(400, "invalid_request_error", code)
 		}
-		p.Post(c.path, `{"model":"none"}`).WantError(404, "not_found_error", "model_not_found")
+		p.Post(c.path, `{"model":"none",`+c.body+`}`).WantError(404, "not_found_error", "model_not_found")
 		p.Engines[0].SetFault(sim.Fault{Spec: "invalid-json"})
 		p.Post(c.path, `{"model":"`+c.model+`",`+c.body+`}`).WantError(502, "api_error", "upstream_bad_response")
 		p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})

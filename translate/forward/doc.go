@@ -10,7 +10,7 @@
 //
 // # Design
 //
-// What is not read is not checked: unknown members, and the known ones of endpoints whose rules the contract does not give,
+// Types and ranges that all engines share are checked (members.go). What is not read is not checked: unknown members, and the known ones of endpoints whose rules the contract does not give,
 // go to the engine as they came, and its complaint comes back. What is read is refused when two readers could take it for
 // two things (see jsonx on duplicates), and so are members that steer an engine, and media that it
 // would fetch from where chat takes no images from (chat.CheckMedia). A completion's token limit is held to the model's.

@@ -92,8 +92,8 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	if err := r.decodeStream(); err != nil {
 		return err
 	}
-	var out [3]jsonx.Value
-	if err := r.Fields([]string{"prompt", "n", "max_tokens"}, out[:]); err != nil {
+	var out [4]jsonx.Value
+	if err := r.Fields([]string{"prompt", "n", "max_tokens", "best_of"}, out[:]); err != nil {
 		return err
 	}
 	prompts := 1
@@ -106,6 +106,9 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	}
 	if n > chat.MaxChoices || prompts*n > maxChoices {
 		return apierr.Invalid("n", apierr.CodeInvalidValue, "n must be at most %d, and %d for all prompts together.", chat.MaxChoices, maxChoices)
+	}
+	if err := checkCompletion(out[0], out[3], n); err != nil {
+		return err
 	}
 	r.Choices = prompts * n
 	r.completion, r.limit = true, out[2]

@@ -65,8 +65,13 @@ func TestDecodeCompletion(t *testing.T) {
 		{`{"model":"m","prompt":["x","y"],"n":3,"stream":true,"max_tokens":0}`, 6, 0, true, true},
 		{`{"model":"m","prompt":[1,2,3]}`, 1, -1, false, true},
 		{`{"model":"m","prompt":[[1,2],[3]],"max_tokens":7}`, 2, 7, false, true},
-		{`{"model":"m","prompt":[]}`, 1, -1, false, true},
-		{`{"model":"m","n":null,"max_tokens":null,"stream":null}`, 1, -1, false, true},
+		{`{"model":"m","prompt":[]}`, 0, 0, false, false},
+		{`{"model":"m"}`, 0, 0, false, false},
+		{`{"model":"m","prompt":{}}`, 0, 0, false, false},
+		{`{"model":"m","prompt":["a",5]}`, 0, 0, false, false},
+		{`{"model":"m","prompt":"x","best_of":1000}`, 0, 0, false, false},
+		{`{"model":"m","prompt":"x","best_of":2}`, 1, -1, false, true},
+		{`{"model":"m","prompt":"x","n":null,"max_tokens":null,"stream":null}`, 1, -1, false, true},
 		{`{"model":"m","n":0}`, 0, 0, false, false},
 		{`{"model":"m","n":129}`, 0, 0, false, false},
 		{`{"model":"m","n":1.5}`, 0, 0, false, false},
@@ -90,6 +95,23 @@ func TestCheck(t *testing.T) {
 	}
 	if r.Check(new(chat.Limits)) != nil || r.Check(&chat.Limits{Refuse: []string{"bootstrap_*"}}) == nil {
 		t.Error("members that steer an engine are not told from others")
+	}
+}
+
+func TestDecodeEmbeddings(t *testing.T) {
+	t.Parallel()
+	for members, param := range map[string]string{
+		`"input":"x"`: "", `"input":["a",{"image":"aGk="}]`: "", `"input":["a","b"]`: "", `"input":[1,2]`: "", `"input":[[1],[2,3]]`: "", `"messages":[]`: "",
+		`"input":[{"image":"aGk="}],"encoding_format":"base64","dimensions":8`: "",
+		`"input":5`: "input", `"input":[]`: "input", `"input":["a",5]`: "input", `"input":[true]`: "input",
+		`"input":"x","encoding_format":"zz"`: "encoding_format", `"input":"x","encoding_format":1`: "encoding_format",
+		`"input":"x","dimensions":-1`: "dimensions", `"input":"x","dimensions":"8"`: "dimensions",
+	} {
+		err := new(Request).DecodeEmbeddings([]byte(`{"model":"m",` + members + `}`))
+		var e *apierr.Error
+		if errors.As(err, &e); (err == nil) != (param == "") || err != nil && e.Param != param {
+			t.Errorf("%s: %v, want %q", members, err, param)
+		}
 	}
 }
 

@@ -1,0 +1,73 @@
+package forward
+
+import (
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// The members of the requests that are passed on, as far as their types and ranges are the same for every engine.
+
+// DecodeEmbeddings is DecodePlain for embeddings. Input is left out where the request has messages, or media, in its place.
+func (r *Request) DecodeEmbeddings(body []byte) error {
+	if err := r.DecodePlain(body); err != nil {
+		return err
+	}
+	var m [3]jsonx.Value
+	if err := r.Fields([]string{"input", "encoding_format", "dimensions"}, m[:]); err != nil {
+		return err
+	}
+	if given(m[0]) && !m[0].IsObject() { // an object holds a conversation
+		if err := checkTexts("input", m[0]); err != nil {
+			return err
+		}
+	}
+	if v := m[1]; given(v) && !v.EqualText("float") && !v.EqualText("base64") {
+		return apierr.Invalid("encoding_format", apierr.CodeInvalidValue, "encoding_format must be float or base64.")
+	}
+	_, err := atLeast(m[2], "dimensions", 1, 0)
+	return err
+}
+
+// checkTexts checks a text, texts, the tokens of a text, or those of several. What engines embed beside texts are objects.
+func checkTexts(name string, v jsonx.Value) error {
+	switch {
+	case v.IsString():
+		return nil
+	case !v.IsArray():
+		return apierr.Invalid(name, apierr.CodeInvalidType, "%s must be a string or an array.", name)
+	}
+	first := v.Index(0)
+	if !first.Exists() {
+		return apierr.Invalid(name, apierr.CodeInvalidValue, "%s must not be empty.", name)
+	}
+	want := first.Kind()
+	if want == jsonx.Object {
+		want = jsonx.String
+	}
+	for it := v.Iter(); it.Next(); {
+		kind := it.Value().Kind()
+		if kind == jsonx.Object { // beside texts: a medium
+			kind = jsonx.String
+		}
+		if kind != want || kind != jsonx.String && kind != jsonx.Number && kind != jsonx.Array {
+			return apierr.Invalid(name, apierr.CodeInvalidType, "%s must be a string, or an array whose elements are of one kind: strings, tokens, or arrays of tokens.", name)
+		}
+	}
+	return nil
+}
+
+// checkCompletion checks the prompt of a completion, and best_of, which costs as much as n does.
+func checkCompletion(prompt, bestOf jsonx.Value, n int) error {
+	if !given(prompt) {
+		return apierr.Invalid("prompt", apierr.CodeMissingParameter, "prompt is required.")
+	}
+	if err := checkTexts("prompt", prompt); err != nil {
+		return err
+	}
+	best, err := atLeast(bestOf, "best_of", 1, n)
+	if err == nil && best > chat.MaxChoices {
+		err = apierr.Invalid("best_of", apierr.CodeInvalidValue, "best_of must be at most %d.", chat.MaxChoices)
+	}
+	return err
+}
