@@ -25,6 +25,8 @@ func checkHead(h *fasthttp.RequestHeader) *apierr.Error {
 	}
 	hosts, reason := scanHead(h.RawHeaders())
 	switch {
+	case reason == reasonExpect:
+		return apierr.New(417, codeBadRequest, reasonExpect)
 	case reason != "":
 		return badHead(reason)
 	case hosts > 1:
@@ -63,6 +65,9 @@ func httpVersion(message string) *apierr.Error {
 // codeBadRequest is the code of a request that is wrong as HTTP.
 const codeBadRequest = "bad_request"
 
+// reasonExpect refuses an expectation that is not met here (RFC 9110, 10.1.1). fasthttp passes over it.
+const reasonExpect = "The Expect header asks for something else than 100-continue."
+
 // scanHead walks the raw header lines once. It returns how many Host headers there are, or why the head is refused.
 func scanHead(raw []byte) (hosts int, reason string) {
 	for len(raw) > 0 {
@@ -92,6 +97,8 @@ func scanHead(raw []byte) (hosts int, reason string) {
 		switch {
 		case colon == len("host") && equalFold(line[:colon], "host"):
 			hosts++
+		case colon == len("expect") && equalFold(line[:colon], "expect") && !equalFold(bytes.TrimSpace(line[colon+1:]), "100-continue"):
+			return 0, reasonExpect
 		case colon == len("transfer-encoding") && equalFold(line[:colon], "transfer-encoding") && !equalFold(bytes.TrimSpace(line[colon+1:]), "chunked"):
 			return 0, "The Transfer-Encoding is not chunked." // fasthttp takes identity for no body at all
 		}
