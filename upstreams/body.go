@@ -74,16 +74,14 @@ func (c *chunks) step(b byte) error {
 		return c.spend(maxExtension)
 	case chunkSizeLF:
 		c.digits, c.extra = 0, 0
-		if c.state = chunkData; c.left == 0 {
-			c.state = chunkTrailer
+		if c.left == 0 {
+			return c.expect(b, '\n', chunkTrailer)
 		}
-		return expect(b, '\n')
+		return c.expect(b, '\n', chunkData)
 	case chunkDataCR:
-		c.state = chunkDataLF
-		return expect(b, '\r')
+		return c.expect(b, '\r', chunkDataLF)
 	case chunkDataLF:
-		c.state = chunkSize
-		return expect(b, '\n')
+		return c.expect(b, '\n', chunkSize)
 	case chunkTrailer:
 		if b == '\r' {
 			c.state = chunkEndLF
@@ -94,11 +92,9 @@ func (c *chunks) step(b byte) error {
 	case chunkTrailing:
 		return c.trailing(b)
 	case chunkTrailerLF:
-		c.state = chunkTrailer
-		return expect(b, '\n')
+		return c.expect(b, '\n', chunkTrailer)
 	case chunkEndLF:
-		c.state = chunkEnd
-		return expect(b, '\n')
+		return c.expect(b, '\n', chunkEnd)
 	}
 	panic("BUG: chunk framing is not read in its payload or after its end")
 }
@@ -152,9 +148,12 @@ func (c *chunks) spend(limit int) error {
 	return nil
 }
 
-func expect(got, want byte) error {
-	if got != want {
+// expect goes on to a state if b is the byte that must come. If not it stays: the byte is looked at once more when payload before
+// it was delivered first, and must be refused again.
+func (c *chunks) expect(b, want byte, next chunkState) error {
+	if b != want {
 		return errChunk
 	}
+	c.state = next
 	return nil
 }

@@ -313,7 +313,7 @@ func TestRealKill(t *testing.T) {
 			t.Fatalf("the stream ended before the engine was killed: %v\n%s%s", err, body.String(), line)
 		}
 		body.WriteString(line)
-		if strings.HasPrefix(line, "data: ") {
+		if strings.Contains(line, `"content":"`) { // it reasons first
 			n++
 		}
 	}

@@ -39,7 +39,13 @@ func Launch(t testing.TB, s Setup) *Program {
 	for name, text := range s.Files {
 		p.Write(name, strings.ReplaceAll(text, "{{hash}}", hash))
 	}
-	p.Text = "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\nlog: { level: debug }\n" + s.render(p.Engines, hash, p.Dir)
+	rest := s.render(p.Engines, hash, p.Dir)
+	if own := strings.Replace(rest, "log: { ", "log: { level: debug, ", 1); own != rest {
+		rest = own
+	} else {
+		rest = "log: { level: debug }\n" + rest
+	}
+	p.Text = "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\n" + rest
 	p.Path = p.Write("penstock.yaml", p.Text)
 	p.run()
 	t.Cleanup(p.End)
