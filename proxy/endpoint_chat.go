@@ -23,6 +23,9 @@ var endpointChat = &endpoint{
 		c.answerAs("chatcmpl-")
 		c.answer.IncludeUsage = c.chat.IncludeUsage
 		c.answer.StripReasoning = !c.chat.IncludeReasoning
+		if !c.record.Stream {
+			return
+		}
 		if c.passthrough == nil {
 			c.passthrough = passthroughs.Get().(*chat.Stream)
 		}

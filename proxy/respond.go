@@ -33,10 +33,18 @@ func (c *Call) commonHeaders() {
 var overloaded = []byte("Overloaded")
 
 func commonHeaders(h *fasthttp.ResponseHeader, id []byte) {
-	h.SetBytesV("Request-Id", id)
-	h.SetBytesV("X-Request-Id", id)
-	h.Set("Cache-Control", "no-store")
+	h.SetCanonical(headerRequestID, id)
+	h.SetCanonical(headerXRequestID, id)
+	h.SetCanonical(headerCacheControl, noStore)
 }
+
+// In the form that fasthttp would otherwise bring them to for each answer.
+var (
+	headerRequestID    = []byte("Request-Id")
+	headerXRequestID   = []byte("X-Request-Id")
+	headerCacheControl = []byte("Cache-Control")
+	noStore            = []byte("no-store")
+)
 
 // errorHeaders sets what belongs to e's status.
 func errorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {

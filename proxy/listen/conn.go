@@ -39,9 +39,12 @@ type Conn struct {
 	idleSince atomic.Int64 // nanoseconds since epoch since when it waits for a request; 0: it serves one
 	woken     atomic.Bool  // Leave has cut a read short
 
-	// Atomic because a TLS connection that a shutdown closes sets a deadline from another goroutine.
-	writeFor atomic.Int64 // nanoseconds that WriteWithin was given last; 0: deadlines are the caller's
-	writeBy  atomic.Int64 // the write deadline that is armed, in nanoseconds since epoch
+	// Deadlines are nanoseconds since epoch; 0: none. Atomic because a TLS connection that a shutdown closes sets one from
+	// another goroutine.
+	readBy   atomic.Int64 // when reads fail
+	readHeld atomic.Int64 // the read deadline that the socket holds
+	writeBy  atomic.Int64 // the write deadline that the socket holds
+	writeFor atomic.Int64 // what WriteWithin was given last, in nanoseconds; 0: deadlines are the caller's
 }
 
 // epoch makes times numbers without losing the monotonic clock.
@@ -130,8 +133,8 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 
 // SetDeadline sets the deadline of reads and, as SetWriteDeadline does, of writes.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.disown()
-	return c.TCPConn.SetDeadline(t)
+	c.readUntil(t)
+	return c.SetWriteDeadline(t)
 }
 
 // Keep takes the connection out of its server's hands: the next Close leaves it open and starts then on a goroutine of its
@@ -174,12 +177,42 @@ func (c *Conn) reread(p []byte) (int, error) {
 	return n, nil
 }
 
-// SetReadDeadline sets the deadline of reads; see Resume.
+// SetReadDeadline sets the deadline of reads; see Resume. It does not fail: on a closed connection the read does.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if c.idle > 0 {
 		t, c.idle = time.Now().Add(c.idle), 0
 	}
-	return c.TCPConn.SetReadDeadline(t)
+	c.readUntil(t)
+	return nil
+}
+
+// readUntil makes t what reads fail at. fasthttp says three for each request, and moving a socket's deadline costs more than
+// parsing a head. So the socket keeps an earlier one that it holds: when that fires, read looks at the clock and goes on.
+func (c *Conn) readUntil(t time.Time) {
+	by := int64(0)
+	if !t.IsZero() {
+		by = int64(t.Sub(epoch))
+	}
+	c.readBy.Store(by)
+	if held := c.readHeld.Load(); by != 0 && (held == 0 || by < held) {
+		c.holdRead(by)
+	}
+}
+
+// holdRead makes by the read deadline that the socket holds.
+func (c *Conn) holdRead(by int64) {
+	c.readHeld.Store(by)
+	t := time.Time{}
+	if by != 0 {
+		t = epoch.Add(time.Duration(by))
+	}
+	_ = c.TCPConn.SetReadDeadline(t) // fails on a closed connection only, and then the read says so
+}
+
+// overdue reports whether reads are to fail by now.
+func (c *Conn) overdue() bool {
+	by := c.readBy.Load()
+	return by != 0 && int64(time.Since(epoch)) >= by
 }
 
 func (c *Conn) disown() {

@@ -2,7 +2,9 @@ package listen
 
 import (
 	"bufio"
+	"errors"
 	"io"
+	"os"
 	"testing"
 	"time"
 )
@@ -75,5 +77,40 @@ func TestResume(t *testing.T) {
 	}
 	if err := <-done; err == nil {
 		t.Error("read without a byte")
+	}
+}
+
+// A deadline that is moved later is not told to the socket; what the socket holds must not end the read early, nor a deadline
+// that was taken back, and one that is moved earlier must end a read that waits.
+func TestReadDeadlineMoves(t *testing.T) {
+	server, client := pair(t, open(t, Options{}))
+	read := make(chan error)
+	go func() {
+		var b [1]byte
+		for range 3 {
+			_, err := server.Read(b[:])
+			read <- err
+		}
+	}()
+	soon := time.Now().Add(20 * time.Millisecond)
+	for _, later := range []time.Time{soon.Add(time.Hour), {}} {
+		_ = server.SetReadDeadline(soon)
+		_ = server.SetReadDeadline(later)
+		select {
+		case err := <-read:
+			t.Fatalf("until %v: %v", later, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+		if _, err := client.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-read; err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = server.SetReadDeadline(time.Now().Add(time.Hour))
+	_ = server.SetReadDeadline(time.Now())
+	if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal(err)
 	}
 }

@@ -15,8 +15,6 @@ const (
 	// leaveAfter is how long a connection may stay without a request before Leave ends it: long enough for a client that
 	// sends its next request when the answer has come, short enough not to be waited for.
 	leaveAfter = time.Second
-	// wokenTime is the deadline of a read that Leave has disturbed. fasthttp sets its own with the next request.
-	wokenTime = 10 * time.Second
 )
 
 // Leave ends accepting without cutting anybody off, and returns when the listener is closed. Connections whose handshake
@@ -72,30 +70,35 @@ func (c *Conn) setIdle(idle bool) {
 	c.idleSince.Store(since)
 }
 
-// read reads what the client sends. After Leave it ends connections that have nothing to do.
+// read reads what the client sends, until readBy. After Leave it ends connections that have nothing to do.
 func (c *Conn) read(p []byte) (int, error) {
 	for {
 		if c.ln.leaving.Load() {
 			if since := c.idleSince.Load(); since != 0 {
-				return c.lastRead(p, epoch.Add(time.Duration(since)+leaveAfter))
+				return c.lastRead(p, since+int64(leaveAfter))
 			}
 		}
 		n, err := c.TCPConn.Read(p)
-		if n > 0 || err == nil || !c.woken.CompareAndSwap(true, false) || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if n > 0 || err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
-		_ = c.TCPConn.SetReadDeadline(time.Now().Add(wokenTime))
+		if !c.woken.CompareAndSwap(true, false) && c.overdue() {
+			return n, err
+		}
+		// Leave has disturbed the read, or a deadline of earlier has fired. Should Leave come right now, what follows undoes its
+		// doing, but the next look at leaving sees it.
+		c.holdRead(c.readBy.Load())
 	}
 }
 
-// lastRead waits until a time, then takes what has come nevertheless, and reports the end of the connection when that is
+// lastRead waits until a time since epoch, then takes what has come nevertheless, and reports the end of the connection when that is
 // nothing.
-func (c *Conn) lastRead(p []byte, until time.Time) (int, error) {
-	_ = c.TCPConn.SetReadDeadline(until)
+func (c *Conn) lastRead(p []byte, until int64) (int, error) {
+	c.holdRead(until)
 	n, err := c.TCPConn.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		n, err = c.take(p)
 	}
-	_ = c.TCPConn.SetReadDeadline(time.Now().Add(wokenTime))
+	c.holdRead(c.readBy.Load())
 	return n, err
 }

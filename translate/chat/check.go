@@ -122,6 +122,10 @@ func matchName(name []byte, refuse []string) (pattern string, found bool) {
 		return controlMembers, true
 	}
 	for _, p := range refuse {
+		// Nearly all names differ in the first letter already. The bit is what the cases of a letter differ in.
+		if len(name) > 0 && len(p) > 1 && name[0]|0x20 != p[0]|0x20 {
+			continue
+		}
 		if matches(name, p) {
 			return p, true
 		}
