@@ -164,6 +164,8 @@ func TestNative_Refusals(t *testing.T) {
 	}
 	p.Post("/v1/messages", `{"model":"sim","messages":[{"role":"user","content":"x"}]}`).WantStatus(400)
 	p.Post("/v1/messages", `{"model":"sim","max_tokens":5,"messages":[{"role":"tool","content":"x"}]}`).WantStatus(400)
+	p.Post("/v1/messages", `{"model":"sim","max_tokens":5,"messages":[{"role":"user","content":"x"}],"thread":{"type":"create"}}`).
+		WantError(400, "invalid_request_error", "unsupported_parameter")
 	if n := p.Engines[0].Stats().Requests; n != 0 {
 		t.Errorf("the engine got %d requests", n)
 	}

@@ -58,6 +58,10 @@ const (
 	CodeGenerationTimeout   = "generation_timeout"
 )
 
+// DetailThread is the DetailCode of a Messages request that wants its conversation kept: the SDKs' helpers then send the
+// whole of it without asking for that. Source: the SDK's ThreadUnsupportedRequestErrorDetails.
+const DetailThread = "thread_unsupported_request"
+
 // StatusOverloaded is the status of a Messages error where other dialects have 502, 503 or 504.
 const StatusOverloaded = 529
 
@@ -72,6 +76,7 @@ type Error struct {
 	Param      string        // the parameter at fault, a path in our spelling as in messages[2].content; may be empty
 	RetryAfter time.Duration // when to try again; 0: nothing is said about it
 	Metadata   *Metadata     // only when vision capacity is full
+	DetailCode string        // what a Messages client reads in details.error_code; empty: no details
 	Overflow   Overflow      // of a prompt that is too long; never rendered as such
 	Cause      error         // for the log; never rendered
 }
@@ -255,6 +260,11 @@ func (e *Error) AppendObject(dst []byte) []byte {
 		dst = strconv.AppendInt(dst, int64(m.TotalConcurrency), 10)
 		dst = append(dst, `,"available_concurrency":`...)
 		dst = strconv.AppendInt(dst, int64(m.AvailableConcurrency), 10)
+		dst = append(dst, '}')
+	}
+	if e.DetailCode != "" {
+		dst = append(dst, `,"details":{"error_code":`...)
+		dst = jsonx.AppendStringS(dst, e.DetailCode)
 		dst = append(dst, '}')
 	}
 	return append(dst, '}')

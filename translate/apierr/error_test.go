@@ -16,11 +16,19 @@ import (
 func TestAppend(t *testing.T) {
 	saturated := New(429, CodeCapacityFull, "Vision capacity is full: %d of %d in use. Retry after %d s.", 4, 4, 5)
 	saturated.Metadata = &Metadata{RetryAfter: 5, Modality: "vision", State: "saturated", ActiveRequests: 4, TotalConcurrency: 4, AvailableConcurrency: 0}
+	thread := Invalid("thread", CodeUnsupportedParameter, "No.")
+	thread.DetailCode = DetailThread
 	for _, c := range []struct {
 		name           string
 		err            *Error
 		chat, messages string
 	}{
+		{
+			"details", thread,
+			`{"error":{"message":"No.","type":"invalid_request_error","code":"unsupported_parameter","param":"thread","details":{"error_code":"thread_unsupported_request"}}}`,
+			`{"type":"error","error":{"message":"No.","type":"invalid_request_error","code":"unsupported_parameter","param":"thread",` +
+				`"details":{"error_code":"thread_unsupported_request"}},"request_id":"req_1"}`,
+		},
 		{
 			"param", Invalid("messages[0].role", CodeInvalidValue, "messages[%d].role is none of the roles.", 0),
 			`{"error":{"message":"messages[0].role is none of the roles.","type":"invalid_request_error","code":"invalid_value","param":"messages[0].role"}}`,

@@ -24,7 +24,8 @@
 //	thinking disabled        reasoning_effort none
 //	output_config            effort becomes reasoning_effort, format becomes response_format
 //
-// Everything else (metadata, cache_control, context_management, betas) is accepted and goes no further.
+// Everything else (metadata, cache_control, context_management, betas) is accepted and goes no further, but for thread: it asks
+// for a conversation that is kept here, and is refused in the words that make the SDKs send the whole of it instead.
 //
 // # Answers
 //

@@ -67,7 +67,11 @@ func section(name, text string) txtar.File {
 func errorText(err error) string {
 	var a *apierr.Error
 	if errors.As(err, &a) {
-		return fmt.Sprintf("%d %s %s\nparam: %s\n%s", a.Status, a.Type, a.Code, a.Param, a.Message)
+		text := fmt.Sprintf("%d %s %s\nparam: %s\n%s", a.Status, a.Type, a.Code, a.Param, a.Message)
+		if a.DetailCode != "" {
+			text += "\ndetails: " + a.DetailCode
+		}
+		return text
 	}
 	return err.Error()
 }

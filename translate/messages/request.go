@@ -75,11 +75,12 @@ const (
 	memberThinking
 	memberOutputConfig
 	memberOutputFormat // what output_config.format was called before
+	memberThread
 	memberCount
 )
 
 var memberNames = jsonx.NewNames("model", "messages", "max_tokens", "system", "temperature", "top_p", "top_k",
-	"stop_sequences", "stream", "tools", "tool_choice", "metadata", "thinking", "output_config", "output_format")
+	"stop_sequences", "stream", "tools", "tool_choice", "metadata", "thinking", "output_config", "output_format", "thread")
 
 // Decode appends the chat request that body amounts to, and decodes that into the chat request: it borrows what has been
 // appended, which must not change before it is reset. body is not kept.
@@ -90,6 +91,9 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byt
 	defer r.doc.Reset()
 	if err := r.parse(body); err != nil {
 		return dst, err
+	}
+	if chat.Given(r.members[memberThread]) {
+		return dst, threadRefused()
 	}
 	if !o.Count {
 		if err := chat.RefuseMembers(r.doc.Root(), o.Refuse); err != nil {
@@ -103,6 +107,16 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byt
 		return dst, f.Err()
 	}
 	return dst, r.Explain(into.Decode(dst))
+}
+
+// threadRefused is about a request that begins or goes on with a conversation that the server holds. One that goes on has new
+// messages only, without system and tools, so to answer it would be to answer something else. The SDKs' tool runners begin
+// every conversation like that, and go on with all of it by themselves after this error.
+func threadRefused() error {
+	e := apierr.Invalid("thread", apierr.CodeUnsupportedParameter,
+		"Unsupported parameter: thread. Nothing is stored here: send the whole conversation in messages with every request.")
+	e.DetailCode = apierr.DetailThread
+	return e
 }
 
 // Reset lets go of the memory that an unusually large request has needed, for a pool.
