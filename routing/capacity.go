@@ -15,21 +15,25 @@ type Capacity struct {
 
 // Capacity sums the pool over the targets that may take calls now. An upstream with two targets of the route counts once.
 func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
-	var c Capacity
-	r.eachEligible(now, func(u *upstreams.Upstream) {
-		l := u.Load(p, now)
-		c.Active += l.Active
-		c.Total += l.Limit
-		c.Available += max(0, l.Limit-l.Active)
-	})
-	return c.withUtilization()
+	return r.Sum([]upstreams.Pool{p}, now)
 }
 
-// Plus returns the sum of two capacities, for the total over separate pools.
-func (c Capacity) Plus(d Capacity) Capacity {
-	c.Active += d.Active
-	c.Total += d.Total
-	c.Available += d.Available
+// Sum is the capacity of several pools together. Where an upstream's pools are one shared pool it counts once: its slots are
+// not there a second time for images, nor is a call that holds one of them.
+func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
+	var c Capacity
+	r.eachEligible(now, func(u *upstreams.Upstream) {
+		own := pools
+		if u.Limits().Shared {
+			own = pools[:1]
+		}
+		for _, p := range own {
+			l := u.Load(p, now)
+			c.Active += l.Active
+			c.Total += l.Limit
+			c.Available += max(0, l.Limit-l.Active)
+		}
+	})
 	return c.withUtilization()
 }
 

@@ -414,8 +414,17 @@ func TestCapacity(t *testing.T) {
 	if text != (Capacity{0, 8, 8, 0}) || vision != (Capacity{1, 2, 1, 50}) {
 		t.Errorf("text %+v, vision %+v", text, vision)
 	}
-	if sum := text.Plus(vision); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
+	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
+	if sum := apart.Sum(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
 		t.Errorf("sum %+v", sum)
+	}
+	// The four slots of the shared pool are there once, whatever they are asked for, and so is the call in one of them.
+	if _, _, err := shared.Acquire(&Query{Now: t0, Pool: upstreams.PoolText}); err != nil {
+		t.Fatal(err)
+	}
+	both := lookup(t, tab, "both")
+	if sum := both.Sum(pools, t0); sum.Total != 14 || sum.Active != 2 || sum.Available != 12 {
+		t.Errorf("sum over a shared pool and separate ones: %+v", sum)
 	}
 	if shared.Ready(t0) {
 		t.Error("a route whose upstream was never probed is called ready")

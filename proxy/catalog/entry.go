@@ -90,25 +90,22 @@ func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 	e.Capacity = capacityOf(m, r, now)
 }
 
-// capacityOf sums the pools of the model's kind. Separate pools are listed beside their sum; a shared one is not split.
+// capacityOf sums the pools of the model's kind. Separate pools are listed beside their sum; a shared one is not split. Where
+// the upstreams differ in it, the slots of a shared pool stand in every pool that they are open to, and in the sum once.
 func capacityOf(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
 	if m.Kind == config.KindTranscription || m.Kind == config.KindSpeech {
 		pools = []upstreams.Pool{upstreams.PoolAudio}
 	}
+	c.pool = poolOf(r.Sum(pools, now))
 	if !r.SeparatePools() {
-		c.pool = poolOf(r.Capacity(pools[0], now))
 		return c
 	}
 	c.Modalities = make(map[string]pool, len(pools))
-	var sum routing.Capacity
 	for _, p := range pools {
-		one := r.Capacity(p, now)
-		c.Modalities[p.String()] = poolOf(one)
-		sum = sum.Plus(one)
+		c.Modalities[p.String()] = poolOf(r.Capacity(p, now))
 	}
-	c.pool = poolOf(sum)
 	return c
 }
 
