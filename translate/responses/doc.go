@@ -20,7 +20,8 @@
 //	developer                  and what leads the conversation; the rest where it stands, as role system)
 //	text parts                 a string, joined by line ends; beside images an array of parts in order
 //	input_image                image_url; detail original becomes high
-//	function_call              tool_calls of one assistant message, with the message before it
+//	function_call              tool_calls of one assistant message, with the message before it; arguments that are no JSON
+//	                           object, which engines refuse, are put into one as text
 //	function_call_output       a tool message; its images in a user message behind the outputs of the turn
 //	reasoning                  dropped
 //	tools                      nested; hosted ones dropped beside functions, refused alone; custom ones refused

@@ -29,6 +29,16 @@ func (c *conversation) add(format string, args ...any) {
 	c.items = append(c.items, fmt.Sprintf(format, args...))
 }
 
+// arguments draws those of a call: an object, or what no engine reads as one.
+func (c *conversation) arguments() string {
+	said := c.text("arguments")
+	if rapid.Bool().Draw(c.T, "object") {
+		object, _ := json.Marshal(`{"a": ` + said + `}`)
+		return string(object)
+	}
+	return said
+}
+
 // content draws a content: a string or parts, with images where they are allowed.
 func (c *conversation) content(kind string, images bool) string {
 	if rapid.Bool().Draw(c.T, "string") {
@@ -59,7 +69,7 @@ func (c *conversation) turn() {
 		case 1:
 			c.calls++
 			open = append(open, c.calls)
-			c.add(`{"type":"function_call","call_id":"call_%d","name":"f","arguments":%s}`, c.calls, c.text("arguments"))
+			c.add(`{"type":"function_call","call_id":"call_%d","name":"f","arguments":%s}`, c.calls, c.arguments())
 		case 2:
 			c.add(`{"type":"reasoning","summary":[]}`)
 		}
@@ -177,6 +187,10 @@ func visible(t *rapid.T, body []byte, member string) string {
 				switch s, isString := e.(string); {
 				case !isString:
 					walk(e)
+				case name == "arguments" && member == "messages":
+					for _, r := range said(t, s) {
+						counts[r]++
+					}
 				case name == "text", name == "content", name == "output", name == "arguments":
 					for _, r := range s {
 						counts[r]++
@@ -191,4 +205,16 @@ func visible(t *rapid.T, body []byte, member string) string {
 	}
 	walk(messages)
 	return fmt.Sprint(counts['a'], counts['b'], counts['é'], counts['😀'], counts['"'], counts['\\'])
+}
+
+// said returns what a client has sent as the arguments of a call that an engine is sent. They are an object in any case.
+func said(t *rapid.T, arguments string) string {
+	var object map[string]any
+	if err := json.Unmarshal([]byte(arguments), &object); err != nil || object == nil {
+		t.Fatalf("no engine can read %q: %v", arguments, err)
+	}
+	if text, ok := object["malformed_arguments"].(string); ok {
+		return text
+	}
+	return arguments
 }

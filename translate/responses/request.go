@@ -20,6 +20,8 @@ type Request struct {
 	tools   tools
 	system  []byte // text of the leading system message, contents of a JSON string
 	turn    assistant
+
+	arguments arguments
 }
 
 // parseOptions: Record stops at what the deepest rule reads, input[0].content[0].image_url; schemas are checked as JSON but
@@ -121,7 +123,8 @@ func (r *Request) Reset() {
 	if cap(r.turn.text)+cap(r.turn.calls) > keepBuffer {
 		r.turn = assistant{}
 	}
-	*r = Request{doc: r.doc, name: r.name[:0], tools: r.tools, system: r.system[:0], turn: r.turn}
+	r.arguments.reset()
+	*r = Request{doc: r.doc, name: r.name[:0], tools: r.tools, system: r.system[:0], turn: r.turn, arguments: r.arguments}
 }
 
 // keepBuffer is up to what size a buffer is kept from one request to the next.

@@ -16,7 +16,7 @@ import (
 func (r *Request) Translate(dst []byte, c *chat.Request, e *Echo, inPlace bool) ([]byte, error) {
 	e.reset()
 	start := len(dst)
-	w := writer{dst: dst, echo: e, inPlace: inPlace, assistant: &r.turn}
+	w := writer{dst: dst, echo: e, inPlace: inPlace, assistant: &r.turn, arguments: &r.arguments}
 	w.raw(`{"model":`, r.members[memberModel])
 	w.messages(r)
 	w.settings(r)
@@ -37,6 +37,7 @@ type writer struct {
 
 	count     int        // messages so far
 	assistant *assistant // the turn that is being put together
+	arguments *arguments
 	images    []imageRef // of outputs, to follow them in a user message
 }
 
@@ -239,12 +240,7 @@ func (w *writer) call(i *item) {
 	a.calls = append(append(a.calls, `{"id":`...), i.m[fieldCallID].Raw()...)
 	a.calls = append(append(a.calls, `,"type":"function","function":{"name":`...), i.m[fieldName].Raw()...)
 	a.calls = append(a.calls, `,"arguments":`...)
-	if args := i.m[fieldArguments]; len(inside(args)) > 0 {
-		a.calls = append(a.calls, args.Raw()...)
-	} else {
-		a.calls = append(a.calls, `"{}"`...) // engines read it as JSON, which nothing at all is not
-	}
-	a.calls = append(a.calls, `}}`...)
+	a.calls = append(w.arguments.append(a.calls, i.m[fieldArguments]), `}}`...)
 }
 
 // endAssistant writes the message that has been put together.

@@ -1,0 +1,54 @@
+package responses
+
+import (
+	"bytes"
+	"errors"
+
+	"penstock/translate/jsonx"
+)
+
+// arguments writes the arguments of calls that a client sends back. Engines parse them again to fill their templates, and
+// refuse the whole request when they are no JSON object: so one call that a model got wrong, or that its token limit has cut,
+// would end a conversation for good, though the client has told the model of it in the output of that call.
+type arguments struct {
+	doc           jsonx.Doc
+	text, wrapped []byte
+}
+
+// malformed is the member that holds, as text, arguments that are no JSON object.
+const malformed = `{"malformed_arguments":`
+
+// append appends v, a string: as it stands when it holds an object, {} when it holds nothing, and else an object with the
+// text in it, so that the model reads what it had written.
+func (a *arguments) append(dst []byte, v jsonx.Value) []byte {
+	text, plain := v.Text()
+	if !plain {
+		a.text = v.AppendText(a.text[:0])
+		text = a.text
+	}
+	switch {
+	case len(bytes.TrimSpace(text)) == 0:
+		return append(dst, `"{}"`...)
+	case a.object(text):
+		return append(dst, v.Raw()...)
+	}
+	a.wrapped = append(jsonx.AppendString(append(a.wrapped[:0], malformed...), text), '}')
+	return jsonx.AppendString(dst, a.wrapped)
+}
+
+// object reports whether text is a JSON object, or might be one that is larger than is read here.
+func (a *arguments) object(text []byte) bool {
+	if err := a.doc.Parse(text, jsonx.Options{Record: 1}); err != nil {
+		var limit *jsonx.LimitError
+		return errors.As(err, &limit)
+	}
+	return a.doc.Root().IsObject()
+}
+
+// reset lets go of the text, and of buffers that have become large.
+func (a *arguments) reset() {
+	a.doc.Reset()
+	if cap(a.text)+cap(a.wrapped) > keepBuffer {
+		a.text, a.wrapped = nil, nil
+	}
+}
