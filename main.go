@@ -217,11 +217,12 @@ func (c *checkCmd) Run() error {
 			all = append(all, problems...)
 			continue
 		}
-		if bad := f.CheckCertificates(); len(bad) > 0 {
+		certificates := f.CheckCertificates()
+		if bad := certificates.Errors(); len(bad) > 0 {
 			all = append(all, bad...)
 			continue
 		}
-		for _, p := range problems {
+		for _, p := range append(problems, certificates...) {
 			fmt.Println(p)
 		}
 		fmt.Printf("%s: ok\n", name)

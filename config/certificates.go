@@ -4,11 +4,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"os"
+	"time"
 )
 
 // CheckCertificates loads every certificate pair and every CA file that f names, as serving would, and says which of them do
-// not load. It is for a look before a start or a reload; Validate, which is done at every reload, leaves files alone. f must
-// have been read from a file.
+// not load. It warns of pairs that are not valid now, which everybody who connects refuses, and of private keys that every
+// user of the machine can read. It is for a look before a start or a reload; Validate, which is done at every reload, leaves
+// files alone. f must have been read from a file.
 func (f *File) CheckCertificates() Problems {
 	c := &checker{file: f}
 	c.pair("tls", f.TLS.Cert, f.TLS.Key)
@@ -29,12 +31,28 @@ func (f *File) CheckCertificates() Problems {
 	return c.problems
 }
 
-// pair reports a certificate and a key that cannot be loaded together.
+// pair reports a certificate and a key that cannot be loaded together, or should not be used.
 func (c *checker) pair(path, cert, key string) {
 	if cert == "" || key == "" {
 		return
 	}
-	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+	loaded, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
 		c.fail(path, "the pair %s and %s cannot be used: %s: give the key of this certificate, both in PEM form", cert, key, err)
+		return
+	}
+	leaf, err := x509.ParseCertificate(loaded.Certificate[0])
+	if err != nil {
+		c.fail(path+".cert", "%s cannot be used: %s", cert, err)
+		return
+	}
+	switch now := time.Now(); {
+	case now.After(leaf.NotAfter):
+		c.warn(path+".cert", "%s expired on %s: put a new one there", cert, leaf.NotAfter.UTC().Format(time.RFC3339))
+	case now.Before(leaf.NotBefore):
+		c.warn(path+".cert", "%s is not valid before %s: put one there that is, or set the clock", cert, leaf.NotBefore.UTC().Format(time.RFC3339))
+	}
+	if info, err := os.Stat(key); err == nil && tooOpen(info) {
+		c.warn(path+".key", "%s has mode %04o: chmod 640 keeps other users out", key, info.Mode().Perm())
 	}
 }

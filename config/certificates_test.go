@@ -17,11 +17,17 @@ import (
 // writePair writes a self-signed certificate and its key.
 func writePair(t *testing.T, dir, name string) {
 	t.Helper()
+	writePairOf(t, dir, name, time.Time{}, time.Now().Add(time.Hour))
+}
+
+// writePairOf is writePair for a certificate that is valid between two times.
+func writePairOf(t *testing.T, dir, name string, from, to time.Time) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: to}
 	cert, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +47,12 @@ func TestCheckCertificates(t *testing.T) {
 	dir := t.TempDir()
 	writePair(t, dir, "a")
 	writePair(t, dir, "b")
+	writePairOf(t, dir, "old", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour))
+	writePairOf(t, dir, "early", time.Now().Add(time.Hour), time.Now().Add(2*time.Hour))
+	writePair(t, dir, "wide")
+	if err := os.Chmod(filepath.Join(dir, "wide.key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "junk.pem"), []byte("junk"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +63,10 @@ func TestCheckCertificates(t *testing.T) {
 		{"good", "cert: a.pem, key: a.key", "ca: b.pem, cert: b.pem, key: b.key", nil},
 		{"another's key", "cert: a.pem, key: b.key", "", []string{":1:", "a.pem", "b.key", "does not match"}},
 		{"swapped", "cert: a.key, key: a.pem", "", []string{":1:", "cannot be used"}},
+		{"expired", "cert: old.pem, key: old.key", "", []string{":1:", "warning", "old.pem", "expired on"}},
+		{"not valid yet", "cert: early.pem, key: early.key", "", []string{":1:", "warning", "is not valid before"}},
+		{"a key for all to read", "cert: wide.pem, key: wide.key", "", []string{":1:", "warning", "has mode 0644"}},
+		{"an upstream's that expired", "", "cert: old.pem, key: old.key", []string{":4:", "warning", "expired on"}},
 		{"an upstream's", "", "ca: junk.pem, cert: junk.pem, key: a.key", []string{":4:", "holds no certificate", "cannot be used"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

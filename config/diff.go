@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"crypto/sha256"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -43,10 +44,18 @@ var restartOnly = []string{
 }
 
 // Diff returns what changed from old to next, ordered by path; nil when nothing did. Both files are complete, so a default
-// that is now written out is no change, and neither is another order of keys, upstreams, models or engines.
+// that is now written out is no change, and neither is another order of keys, upstreams, models or engines. A certificate
+// file of the same name with something else in it is one.
 func Diff(old, next *File) []Change {
 	d := &differ{}
 	d.compare(reflect.ValueOf(old).Elem(), reflect.ValueOf(next).Elem())
+	was := old.certificates()
+	for path, content := range next.certificates() {
+		told := slices.ContainsFunc(d.changes, func(c Change) bool { return c.Path == path })
+		if before, ok := was[path]; ok && before != content && !told {
+			d.changes = append(d.changes, Change{Path: path, Kind: Changed})
+		}
+	}
 	if old.TLS.Enabled() != next.TLS.Enabled() {
 		for i := range d.changes {
 			if strings.HasPrefix(d.changes[i].Path, "tls.") {
@@ -63,12 +72,12 @@ func Diff(old, next *File) []Change {
 func (f *File) Same(next *File) bool {
 	a, b := *f, *next
 	a.origin, b.origin = nil, nil
-	return reflect.DeepEqual(a, b) && f.certificates() == next.certificates()
+	return reflect.DeepEqual(a, b) && maps.Equal(f.certificates(), next.certificates())
 }
 
-func (f *File) certificates() [sha256.Size]byte {
+func (f *File) certificates() map[string][sha256.Size]byte {
 	if f.origin == nil {
-		return [sha256.Size]byte{}
+		return nil
 	}
 	return f.origin.certificates
 }

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -64,6 +66,35 @@ func TestDiffOfCertificates(t *testing.T) {
 	}
 	if got, want := changes(Diff(one, two)), "changed tls.cert"; got != want {
 		t.Errorf("another: %s", got)
+	}
+}
+
+// TestDiffOfCertificateContents tells what is new where the names of the files are the same.
+func TestDiffOfCertificateContents(t *testing.T) {
+	dir := t.TempDir()
+	load := func() *File {
+		path := filepath.Join(dir, "edge.yaml")
+		text := "tls: { cert: a.pem, key: a.key }\nauth: none\nupstreams: [{ name: up, url: \"https://127.0.0.1:1\", tls: { ca: ca.pem } }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	writePair(t, dir, "a")
+	writePair(t, dir, "ca")
+	one := load()
+	if two := load(); !one.Same(two) || changes(Diff(one, two)) != "" {
+		t.Errorf("the same files: %s", changes(Diff(one, two)))
+	}
+	writePair(t, dir, "a")
+	writePair(t, dir, "ca")
+	two := load()
+	if got, want := changes(Diff(one, two)), "changed tls.cert; changed tls.key; changed upstreams[up].tls.ca"; got != want || one.Same(two) {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

@@ -87,9 +87,14 @@ func shiftKeys(path string, by int) string {
 	return "keys[" + strconv.Itoa(i+by) + "]" + rest
 }
 
+// tooOpen reports whether more than a file's owner and group can read it.
+func tooOpen(info os.FileInfo) bool {
+	return runtime.GOOS != "windows" && info.Mode().Perm()&^0o640 != 0
+}
+
 // wideMode warns when a file that holds keys can be read by more than its owner and group.
 func wideMode(path string, info os.FileInfo) Problems {
-	if runtime.GOOS == "windows" || info.Mode().Perm()&^0o640 == 0 {
+	if !tooOpen(info) {
 		return nil
 	}
 	return Problems{{

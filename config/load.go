@@ -19,7 +19,7 @@ type origin struct {
 	notes  Problems // warnings of reading, which Validate repeats
 	files  []string // every file that the values came from or name
 
-	certificates [sha256.Size]byte // of the contents of the certificate files, in their order
+	certificates map[string][sha256.Size]byte // what is in the certificate files, by the name that a Change has for them
 
 	keyless bool // the keys_file says that it has no keys
 	private bool // the file itself holds keys or a secret
@@ -165,11 +165,11 @@ func (f *File) normalize(dir string) {
 	}
 }
 
-// references checks that the certificates that f names can be read, and remembers them by hash for Same. What they hold is
-// for those who use them.
+// references checks that the certificates that f names can be read, and remembers them by hash for Same and Diff. What they
+// hold is for those who use them.
 func (b *binder) references(f *File) {
-	all := sha256.New()
-	check := func(path, name string) {
+	f.origin.certificates = map[string][sha256.Size]byte{}
+	check := func(path, called, name string) {
 		if name == "" {
 			return
 		}
@@ -180,16 +180,14 @@ func (b *binder) references(f *File) {
 			b.problems = append(b.problems, b.marks[path].problem(err.Error()))
 			return
 		}
-		one := sha256.Sum256(content)
-		all.Write(one[:])
+		f.origin.certificates[called] = sha256.Sum256(content)
 	}
-	check("tls.cert", f.TLS.Cert)
-	check("tls.key", f.TLS.Key)
+	check("tls.cert", "tls.cert", f.TLS.Cert)
+	check("tls.key", "tls.key", f.TLS.Key)
 	for i, u := range f.Upstreams {
-		at := "upstreams[" + strconv.Itoa(i) + "].tls."
-		check(at+"ca", u.TLS.CA)
-		check(at+"cert", u.TLS.Cert)
-		check(at+"key", u.TLS.Key)
+		at, called := "upstreams["+strconv.Itoa(i)+"].tls.", "upstreams["+u.Name+"].tls."
+		check(at+"ca", called+"ca", u.TLS.CA)
+		check(at+"cert", called+"cert", u.TLS.Cert)
+		check(at+"key", called+"key", u.TLS.Key)
 	}
-	all.Sum(f.origin.certificates[:0])
 }

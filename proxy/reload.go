@@ -222,6 +222,7 @@ func (e *Edge) apply(c candidate, r *ReloadResult) error {
 func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) {
 	if c.use != nil {
 		c.use()
+		e.warnOfCertificate()
 	}
 	e.set.Commit(plan)
 	if old != nil {

@@ -118,6 +118,7 @@ func New(o Options) (*Edge, error) {
 	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(c), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, RequestID: appendRequestID}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
+	e.warnOfCertificate()
 	e.observeSelf()
 	e.public = e.publicServer(c)
 	e.admin = e.adminServer(c)

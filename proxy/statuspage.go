@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
 
 	"penstock/proxy/status"
 	"penstock/translate/apierr"
@@ -32,9 +33,29 @@ func (e *Edge) status() *status.Status {
 	for _, g := range e.generations.inUse() {
 		s.Generations = append(s.Generations, status.Generation{Version: g.Version, Since: g.since, Calls: g.calls.Load()})
 	}
+	s.Certificate = e.certificate()
 	s.LastReload = e.lastReload.Load().page()
 	s.Judge()
 	return s
+}
+
+// certificate is the edge's own as the status shows it; nil without TLS.
+func (e *Edge) certificate() *status.Certificate {
+	if e.opts.Certificate == nil {
+		return nil
+	}
+	from, to := e.opts.Certificate.Valid()
+	if to.IsZero() {
+		return nil
+	}
+	return &status.Certificate{NotBefore: from, NotAfter: to}
+}
+
+// warnOfCertificate logs when clients will not accept the certificate in use.
+func (e *Edge) warnOfCertificate() {
+	if t := e.certificate().Trouble(e.now()); t != "" {
+		e.log.Warn(t, zap.String("remedy", "put a new pair where tls.cert and tls.key say: it is taken up by itself"))
+	}
 }
 
 // writeStatus answers with the page's JSON twin.

@@ -42,12 +42,18 @@ func (c *Certificate) Prepare(certFile, keyFile string) (use func(), err error) 
 	return func() { c.current.Store(&pair) }, nil
 }
 
+// Valid says from when to when the current pair is valid; the zero times when there is none.
+func (c *Certificate) Valid() (from, to time.Time) {
+	if pair := c.current.Load(); pair != nil {
+		return pair.Leaf.NotBefore, pair.Leaf.NotAfter
+	}
+	return time.Time{}, time.Time{}
+}
+
 // NotAfter is the end of the current pair; the zero time when there is none.
 func (c *Certificate) NotAfter() time.Time {
-	if pair := c.current.Load(); pair != nil {
-		return pair.Leaf.NotAfter
-	}
-	return time.Time{}
+	_, to := c.Valid()
+	return to
 }
 
 // Config returns a server's TLS settings over c: TLS 1.2 at least, HTTP/1.1 only.

@@ -22,6 +22,7 @@ type Status struct {
 	InFlight    int64        `json:"in_flight"` // calls
 	Finished    uint64       `json:"finished"`  // calls since the start
 	Connections int64        `json:"connections"`
+	Certificate *Certificate `json:"certificate"` // the edge's own; null without TLS
 	Generations []Generation `json:"generations"`
 	LastReload  *Reload      `json:"last_reload"`
 	Retries     Retries      `json:"retries"`
@@ -30,6 +31,25 @@ type Status struct {
 	Calls       []Call       `json:"calls"`    // in flight, oldest first, then ended, newest first
 	Refusals    []Refusal    `json:"refusals"` // before an engine was asked, of the last five minutes, by reason
 	Operable    bool         `json:"operable"` // upstreams can be drained: an admin token is set
+}
+
+// Certificate says when the edge's own certificate is valid.
+type Certificate struct {
+	NotBefore time.Time `json:"not_before"`
+	NotAfter  time.Time `json:"not_after"`
+}
+
+// Trouble says why nobody accepts the certificate at a time, or nothing.
+func (c *Certificate) Trouble(now time.Time) string {
+	switch {
+	case c == nil:
+		return ""
+	case now.After(c.NotAfter):
+		return "the certificate expired on " + c.NotAfter.UTC().Format(time.RFC3339)
+	case now.Before(c.NotBefore):
+		return "the certificate is not valid before " + c.NotBefore.UTC().Format(time.RFC3339)
+	}
+	return ""
 }
 
 // Generation is one configuration that has calls, or the running one.

@@ -113,6 +113,15 @@ func TestVerdict(t *testing.T) {
 		{func(s *Status) { s.Upstreams[0].Breaker = "open" }, LevelDegraded, "answers its probes but fails its calls (breaker open)"},
 		{func(s *Status) { s.Upstreams[0].Missing = []string{"x"} }, LevelDegraded, "gpu-a does not serve x"},
 		{func(s *Status) { s.Models[1].Ready = false }, LevelOut, "Out: no engine serves two. Trouble: "},
+		{func(s *Status) {
+			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{now.Add(-2 * time.Hour), now.Add(-time.Hour)}
+		}, LevelDegraded, "Degraded: the certificate expired on "},
+		{func(s *Status) {
+			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{now.Add(time.Hour), now.Add(2 * time.Hour)}
+		}, LevelDegraded, "Degraded: the certificate is not valid before "},
+		{func(s *Status) {
+			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{now.Add(-time.Hour), now.Add(time.Hour)}
+		}, LevelOK, "Healthy: "},
 		{func(s *Status) { s.Draining = true }, LevelDraining, "Shutting down: 2 calls left."},
 	} {
 		s := sample()

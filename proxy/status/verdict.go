@@ -40,6 +40,9 @@ func (s *Status) Judge() {
 			good++
 		}
 	}
+	if t := s.Certificate.Trouble(s.Now); t != "" {
+		troubles = append([]string{t + ", so clients refuse to connect"}, troubles...)
+	}
 	if r := s.LastReload; r != nil && !r.OK {
 		troubles = append(troubles, "the configuration on disk is wrong, so the one before is in force")
 	}
