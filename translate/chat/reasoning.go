@@ -12,17 +12,19 @@ var Efforts = []string{"none", "low", "medium", "high", "xhigh"}
 // effortMinimal is a word of other vendors that clients send. It reads as low.
 const effortMinimal = "minimal"
 
-var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled")
+var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled", "exclude")
 
-// decodeReasoning reads reasoning_effort, its longer form reasoning.effort, and include_reasoning. A budget inside
+// decodeReasoning reads reasoning_effort and include_reasoning, and their other forms reasoning.effort and
+// reasoning.exclude. A budget inside
 // reasoning is checked and otherwise left alone: it can never raise the token limit, because nothing adds it up.
 func (r *Request) decodeReasoning() (e *Invalid) {
 	v := r.members[memberReasoning]
 	if e = OptionalObject("reasoning", v); e != nil {
 		return e
 	}
+	exclude := false
 	if Given(v) {
-		if e = r.decodeReasoningObject(v); e != nil {
+		if exclude, e = r.decodeReasoningObject(v); e != nil {
 			return e.In("reasoning")
 		}
 	}
@@ -36,37 +38,38 @@ func (r *Request) decodeReasoning() (e *Invalid) {
 	default:
 		r.Effort = effort
 	}
-	r.IncludeReasoning, e = optionalBool("include_reasoning", r.members[memberIncludeReasoning], true)
+	include, e := optionalBool("include_reasoning", r.members[memberIncludeReasoning], true)
+	r.IncludeReasoning = include && !exclude
 	return e
 }
 
-func (r *Request) decodeReasoningObject(v jsonx.Value) *Invalid {
-	var m [3]jsonx.Value
+func (r *Request) decodeReasoningObject(v jsonx.Value) (exclude bool, e *Invalid) {
+	var m [4]jsonx.Value
 	if e := ReadFields(v, reasoningNames, m[:]); e != nil {
-		return e
+		return false, e
 	}
 	effort, e := r.readEffort("effort", m[0])
 	if e != nil {
-		return e
+		return false, e
 	}
 	if Given(m[1]) {
 		n, e := integer("max_tokens", m[1])
 		if e != nil {
-			return e
+			return false, e
 		}
 		if n < 0 {
-			return WrongValue("max_tokens", "must be 0 or more")
+			return false, WrongValue("max_tokens", "must be 0 or more")
 		}
 	}
 	enabled, e := optionalBool("enabled", m[2], true)
 	if e != nil {
-		return e
+		return false, e
 	}
 	if !enabled && effort == "" {
 		effort = "none"
 	}
 	r.Effort = effort
-	return nil
+	return optionalBool("exclude", m[3], false)
 }
 
 // readEffort returns the effort in the word of Efforts, or nothing when v is not given.

@@ -257,6 +257,7 @@ var ruleCases = []ruleCase{
 	{"chat.reasoning", bodyWith(`"reasoning":{"max_tokens":-1}`), badValue, "reasoning.max_tokens"},
 	{"chat.reasoning", bodyWith(`"reasoning":{"max_tokens":"1"}`), badType, "reasoning.max_tokens"},
 	{"chat.reasoning", bodyWith(`"reasoning":{"enabled":1}`), badType, "reasoning.enabled"},
+	{"chat.reasoning", bodyWith(`"reasoning":{"exclude":"yes"}`), badType, "reasoning.exclude"},
 	{"chat.reasoning", bodyWith(`"reasoning":{"effort":"low","Effort":"high"}`), dup, "reasoning.effort"},
 	{"chat.reasoning_effort", bodyWith(`"reasoning_effort":"none"`), "", ""},
 	{"chat.reasoning_effort", bodyWith(`"reasoning_effort":"minimal"`), "", ""},
@@ -519,6 +520,15 @@ func TestRequestFacts(t *testing.T) {
 		t.Errorf("%d messages", n)
 	}
 
+	for more, want := range map[string]bool{
+		`"reasoning":{}`: true, `"reasoning":{"exclude":false}`: true, `"reasoning":{"exclude":null},"include_reasoning":true`: true,
+		`"reasoning":{"exclude":true}`: false, `"reasoning":{"exclude":true},"include_reasoning":true`: false,
+		`"reasoning":{"exclude":false},"include_reasoning":false`: false,
+	} {
+		if r := decode(bodyWith(more)); r.IncludeReasoning != want {
+			t.Errorf("%s: IncludeReasoning is %v", more, r.IncludeReasoning)
+		}
+	}
 	// reasoning.enabled stands for an effort only when there is none.
 	if r := decode(bodyWith(`"reasoning":{"enabled":false}`)); r.Effort != "none" {
 		t.Errorf("effort %q", r.Effort)
