@@ -251,13 +251,14 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 	}
 }
 
-// endRevoked ends the running calls of keys that are gone or switched off, when the operator wants that.
+// endRevoked ends the running calls of keys that are gone or switched off, or that began with a hash which was taken away,
+// when the operator wants that.
 func (e *Edge) endRevoked(f *config.File, next *Snapshot) {
 	if f.OnRevoke != config.OnRevokeAbort {
 		return
 	}
 	e.watch.Each(func(w listen.Waiter) {
-		if c := w.(*Call); c.key != nil && !next.Keys.Holds(c.key.ID, e.now()) {
+		if c := w.(*Call); c.key != nil && !next.Keys.Holds(c.key, e.now()) {
 			c.abort(errRevoked)
 		}
 	})

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"crypto/sha256"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,8 @@ type Key struct {
 	prefixes   []string // patterns without their star
 	operations []string // nil: every operation
 	limits     config.KeyLimits
-	expires    []time.Time // the ends of its hashes
+	expires    []time.Time       // the ends of its hashes
+	sum        [sha256.Size]byte // the hash that this one was found by
 }
 
 func newConfigured(c *config.Key) *Key {

@@ -16,7 +16,7 @@ import (
 // from any goroutine.
 type Ring struct {
 	byHash map[[sha256.Size]byte]entry
-	byID   map[string]*Key
+	ids    map[string]struct{}
 }
 
 // entry is one hash of a key. A key has several while it is being rotated.
@@ -30,7 +30,7 @@ type entry struct {
 func NewRing(keys []config.Key) (*Ring, error) {
 	r := &Ring{
 		byHash: make(map[[sha256.Size]byte]entry, len(keys)),
-		byID:   make(map[string]*Key, len(keys)),
+		ids:    make(map[string]struct{}, len(keys)),
 	}
 	for i := range keys {
 		if err := r.add(&keys[i]); err != nil {
@@ -44,15 +44,18 @@ func (r *Ring) add(c *config.Key) error {
 	if c.ID == "" {
 		return errors.New("a key has no id: give every key a name of its own")
 	}
-	if r.byID[c.ID] != nil {
+	if _, twice := r.ids[c.ID]; twice {
 		return fmt.Errorf("key %q is there twice: to rotate a key, list both hashes under one id", c.ID)
 	}
 	if len(c.Hash) == 0 {
 		return fmt.Errorf("key %q has no hash: make one with \"penstock key hash\"", c.ID)
 	}
 	key := newConfigured(c)
-	r.byID[c.ID] = key
+	r.ids[c.ID] = struct{}{}
 	for _, h := range c.Hash {
+		key.expires = append(key.expires, earlier(c.Expires, h.Expires))
+	}
+	for i, h := range c.Hash {
 		sum, err := parseHash(h.Hash)
 		if err != nil {
 			return fmt.Errorf("key %q: %w", c.ID, err)
@@ -60,9 +63,9 @@ func (r *Ring) add(c *config.Key) error {
 		if other, ok := r.byHash[sum]; ok {
 			return fmt.Errorf("keys %q and %q have the same hash: every key needs a secret of its own", other.key.ID, c.ID)
 		}
-		e := entry{key: key, sum: sum, expires: earlier(c.Expires, h.Expires)}
-		r.byHash[sum] = e
-		key.expires = append(key.expires, e.expires)
+		own := *key
+		own.sum = sum
+		r.byHash[sum] = entry{key: &own, sum: sum, expires: key.expires[i]}
 	}
 	return nil
 }
@@ -84,11 +87,13 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	return e.key, nil
 }
 
-// Holds reports whether a key with that id may still be used: it is in the ring, active, and one of its hashes has not
-// expired. It tells what a reload means for the streams that a key has running.
-func (r *Ring) Holds(id string, now time.Time) bool {
-	k := r.byID[id]
-	if k == nil || !k.active {
+// Holds reports whether a key that this or another ring found may go on: one of its id is in the ring and active, still has
+// the hash that it was found by, and not all of its hashes have expired. It tells what a reload means for the streams that a
+// key has running: a hash that is taken away is revoked, and so is what was begun with it; one that expired beside a newer
+// one lets it end.
+func (r *Ring) Holds(found *Key, now time.Time) bool {
+	k := r.byHash[found.sum].key
+	if k == nil || k.ID != found.ID || !k.active {
 		return false
 	}
 	for _, t := range k.expires {

@@ -90,17 +90,29 @@ func TestFind(t *testing.T) {
 
 func TestHolds(t *testing.T) {
 	off := false
+	before := mustRing(t,
+		config.Key{ID: "a", Hash: hashes("1", "2", "leaked")}, config.Key{ID: "b", Hash: hashes("3")}, config.Key{ID: "c", Hash: hashes("4")},
+		config.Key{ID: "d", Hash: hashes("5")}, config.Key{ID: "e", Hash: hashes("6")},
+	)
+	found := func(plain string) *Key {
+		k, err := before.Find(Credential{[]byte(plain)}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
 	r := mustRing(t,
 		config.Key{ID: "a", Hash: config.KeyHashes{{Hash: Hash("1"), Expires: now}, {Hash: Hash("2"), Expires: now.Add(time.Hour)}}},
 		config.Key{ID: "b", Hash: hashes("3"), Expires: now},
 		config.Key{ID: "c", Hash: hashes("4"), Active: &off},
+		config.Key{ID: "renamed", Hash: hashes("6")},
 	)
-	for id, want := range map[string]bool{"a": true, "b": false, "c": false, "d": false} {
-		if r.Holds(id, now) != want {
-			t.Errorf("Holds(%s) = %v", id, !want)
+	for plain, want := range map[string]bool{"1": true, "2": true, "leaked": false, "3": false, "4": false, "5": false, "6": false} {
+		if r.Holds(found(plain), now) != want {
+			t.Errorf("Holds of what was found by %s = %v", plain, !want)
 		}
 	}
-	if r.Holds("a", now.Add(time.Hour)) {
+	if r.Holds(found("2"), now.Add(time.Hour)) {
 		t.Error("a key is held after its last hash has expired")
 	}
 }

@@ -31,11 +31,14 @@ func TestFault70_KeyRevoked(t *testing.T) {
 		revoke func(line func(string) string) string
 		cut    bool
 	}{
-		"removed":            {"", func(func(string) string) string { return none }, false},
-		"inactive":           {"on_revoke: end\n", func(l func(string) string) string { return l(", active: false") }, false},
-		"expired":            {"", func(l func(string) string) string { return l(", expires: 2020-01-01T00:00:00Z") }, false},
-		"removed, abort":     {"on_revoke: abort\n", func(func(string) string) string { return none }, true},
-		"inactive, abort":    {"on_revoke: abort\n", func(l func(string) string) string { return l(", active: false") }, true},
+		"removed":         {"", func(func(string) string) string { return none }, false},
+		"inactive":        {"on_revoke: end\n", func(l func(string) string) string { return l(", active: false") }, false},
+		"expired":         {"", func(l func(string) string) string { return l(", expires: 2020-01-01T00:00:00Z") }, false},
+		"removed, abort":  {"on_revoke: abort\n", func(func(string) string) string { return none }, true},
+		"inactive, abort": {"on_revoke: abort\n", func(l func(string) string) string { return l(", active: false") }, true},
+		"another hash, abort": {"on_revoke: abort\n", func(func(string) string) string {
+			return "keys:\n  - { id: second, hash: \"sha256:" + strings.Repeat("ab", 32) + "\" }\n"
+		}, true},
 		"still good, abort":  {"on_revoke: abort\n", func(l func(string) string) string { return l(", models: [sim]") + "" }, false},
 		"other model, abort": {"on_revoke: abort\n", func(l func(string) string) string { return l(`, models: ["x*"]`) }, false},
 	} {
