@@ -22,31 +22,31 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
-		e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/ready, /-/reload and /-/mode."))
+		adminError(ctx, apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/ready, /-/reload and /-/mode."))
 	}
-	r.MethodNotAllowed = e.methodNotAllowed
+	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
+		allow, err := wrongMethod(ctx)
+		adminError(ctx, err)
+		ctx.Response.Header.Set("Allow", allow)
+	}
 	for path, h := range map[string]fasthttp.RequestHandler{
+		"/":        e.operator(e.statusPage),
 		"/metrics": e.operator(e.writeMetrics),
 		"/status":  e.operator(e.writeStatus),
+		"/-/usage": e.operator(e.writeUsage),
 		"/-/ready": e.ready,
 	} {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
-	for path, h := range map[string]fasthttp.RequestHandler{
-		"/":              e.operator(e.statusPage),
-		"/status/events": e.operator(e.statusEvents),
-		"/-/usage":       e.operator(e.writeUsage),
-	} {
-		r.GET(path, h)
-	}
+	r.GET("/status/events", e.operator(e.statusEvents)) // no HEAD: it has no end that a head could tell of
 	r.POST("/-/reload", e.operator(e.reloadRequested))
 	r.POST("/-/mode", e.operator(e.modeRequested))
 	return &fasthttp.Server{
 		Handler: func(ctx *fasthttp.RequestCtx) {
-			defer e.rescue(func() { e.respondError(ctx, dialectChat, internalError(errPanicked).api) })
+			defer e.rescue(func() { adminError(ctx, internalError(errPanicked).api) })
 			if !localRequest(ctx, e.opts.Admin.Addr()) {
-				e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "The admin listener answers its own pages only, and on loopback its own address."))
+				adminError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "The admin listener answers its own pages only, and on loopback its own address."))
 				return
 			}
 			r.Handler(ctx)
@@ -60,6 +60,11 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 		SecureErrorLogMessage: true,
 		Logger:                quiet{},
 	}
+}
+
+// adminError answers a request at the admin listener. It is not counted: the API's errors are what clients meet.
+func adminError(ctx *fasthttp.RequestCtx, err *apierr.Error) {
+	writeError(ctx, dialectChat, dialectChat.errorOf(err))
 }
 
 // localRequest guards the admin listener against other web pages: a browser that was lured to it sends another page's Origin,
@@ -85,7 +90,7 @@ func (e *Edge) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		token := e.current.Load().Config.Admin.Token.Value()
 		if token != "" && subtle.ConstantTimeCompare(adminCredential(ctx), []byte(token)) != 1 {
-			e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey, "The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password."))
+			adminError(ctx, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey, "The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password."))
 			if bytes.Contains(ctx.Request.Header.Peek(fasthttp.HeaderAccept), []byte("text/html")) {
 				ctx.Response.Header.Set("WWW-Authenticate", `Basic realm="penstock admin", charset="UTF-8"`)
 			}
@@ -95,17 +100,17 @@ func (e *Edge) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// adminCredential returns what a request offers as the token.
+// adminCredential returns what a request offers as the token. The names of schemes are not case-sensitive (RFC 9110, 11.1).
 func adminCredential(ctx *fasthttp.RequestCtx) []byte {
-	given := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
-	if bearer, ok := bytes.CutPrefix(given, []byte("Bearer ")); ok {
-		return bearer
+	scheme, given, _ := bytes.Cut(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization), []byte(" "))
+	given = bytes.TrimLeft(given, " ")
+	if bytes.EqualFold(scheme, []byte("bearer")) {
+		return given
 	}
-	basic, ok := bytes.CutPrefix(given, []byte("Basic "))
-	if !ok {
+	if !bytes.EqualFold(scheme, []byte("basic")) {
 		return nil
 	}
-	pair, err := base64.StdEncoding.DecodeString(string(basic))
+	pair, err := base64.StdEncoding.DecodeString(string(given))
 	if err != nil {
 		return nil
 	}
@@ -134,7 +139,7 @@ func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
 		into := map[string]*bool{"force": &q.Force, "dry_run": &q.DryRun}[string(name)]
 		on, err := strconv.ParseBool(string(value))
 		if into == nil || err != nil {
-			e.respondError(ctx, dialectChat, apierr.Invalid(string(name), apierr.CodeInvalidValue, "A reload takes force=true and dry_run=true, and nothing else."))
+			adminError(ctx, apierr.Invalid(string(name), apierr.CodeInvalidValue, "A reload takes force=true and dry_run=true, and nothing else."))
 			return
 		}
 		*into = on

@@ -61,9 +61,14 @@ func errorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 
 // respondError answers a request that is no call: its head did not parse, or its path is none of ours.
 func (e *Edge) respondError(ctx *fasthttp.RequestCtx, d *dialect, err *apierr.Error) {
-	id := appendRequestID(nil)
 	err = d.errorOf(err)
 	e.calls.Refused(err.Code)
+	writeError(ctx, d, err)
+}
+
+// writeError makes the answer of an error in a dialect's own words.
+func writeError(ctx *fasthttp.RequestCtx, d *dialect, err *apierr.Error) {
+	id := appendRequestID(nil)
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(err.Status)
 	ctx.Response.Header.SetContentType("application/json")

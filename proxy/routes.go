@@ -132,9 +132,15 @@ func (e *Edge) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 		e.notFound(ctx)
 		return
 	}
-	// The router lists OPTIONS as well, which is not answered here.
-	allow := strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
-	allow = strings.TrimSuffix(allow, ", OPTIONS")
-	e.respondError(ctx, dialectOf(ctx), apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed, "This path takes %s only.", allow))
+	allow, err := wrongMethod(ctx)
+	e.respondError(ctx, dialectOf(ctx), err)
 	ctx.Response.Header.Set("Allow", allow)
+}
+
+// wrongMethod reads from what a router has answered which methods the path takes, and says it in an error.
+func wrongMethod(ctx *fasthttp.RequestCtx) (allow string, err *apierr.Error) {
+	// The router lists OPTIONS as well, which is not answered here.
+	allow = strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
+	allow = strings.TrimSuffix(allow, ", OPTIONS")
+	return allow, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed, "This path takes %s only.", allow)
 }

@@ -65,7 +65,7 @@ func (e *Edge) writeStatus(ctx *fasthttp.RequestCtx) { respondJSON(ctx, e.status
 func (e *Edge) statusPage(ctx *fasthttp.RequestCtx) {
 	body, err := e.status().Page()
 	if err != nil {
-		e.respondError(ctx, dialectChat, internalError(err).api)
+		adminError(ctx, internalError(err).api)
 		return
 	}
 	h := &ctx.Response.Header
@@ -87,7 +87,7 @@ const (
 func (e *Edge) statusEvents(ctx *fasthttp.RequestCtx) {
 	if e.pages.Add(1) > pagesOpen {
 		e.pages.Add(-1)
-		e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull, "As many status pages are open as are kept up to date. Reload to see the state of now."))
+		adminError(ctx, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull, "As many status pages are open as are kept up to date. Reload to see the state of now."))
 		return
 	}
 	h := &ctx.Response.Header
@@ -141,23 +141,23 @@ func (e *Edge) sendSections(w *bufio.Writer, sent map[string]string) error {
 // that nobody who merely reaches the port can take capacity away.
 func (e *Edge) modeRequested(ctx *fasthttp.RequestCtx) {
 	if e.current.Load().Config.Admin.Token == "" {
-		e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Upstreams are drained with the admin token only: set admin.token."))
+		adminError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Upstreams are drained with the admin token only: set admin.token."))
 		return
 	}
 	asked, isJSON, err := modeAsked(ctx)
 	if err != nil {
-		e.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusBadRequest, apierr.CodeInvalidValue, "The body is neither a form nor a JSON object with upstream and mode."))
+		adminError(ctx, apierr.New(fasthttp.StatusBadRequest, apierr.CodeInvalidValue, "The body is neither a form nor a JSON object with upstream and mode."))
 		return
 	}
 	mode, err := upstreams.ParseMode(asked.Mode)
 	if err != nil {
-		e.respondError(ctx, dialectChat, apierr.Invalid("mode", apierr.CodeInvalidValue, "The mode is one of ready, drain, maintenance."))
+		adminError(ctx, apierr.Invalid("mode", apierr.CodeInvalidValue, "The mode is one of ready, drain, maintenance."))
 		return
 	}
 	all := e.set.All()
 	i := slices.IndexFunc(all, func(u *upstreams.Upstream) bool { return u.Label() == asked.Upstream })
 	if i < 0 {
-		e.respondError(ctx, dialectChat, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name."))
+		adminError(ctx, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name."))
 		return
 	}
 	all[i].SetMode(mode)

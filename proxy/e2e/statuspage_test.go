@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -72,6 +73,40 @@ func TestStatusPageAccess(t *testing.T) {
 	}
 	if p.mode("up-0", "sleep", rig.AdminToken) != 400 || p.mode("up-9", "drain", rig.AdminToken) != 404 {
 		t.Error("a wrong mode or name was taken")
+	}
+}
+
+// TestAdminRequests: HEAD wherever GET works, schemes in any case, and no error of the operator's among those of the API.
+func TestAdminRequests(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }"})
+	for _, path := range []string{"/", "/status", "/metrics", "/-/usage", "/-/ready"} {
+		if res := p.adminDo("HEAD", path, "", rig.AdminToken); res.StatusCode != 200 {
+			t.Errorf("HEAD %s: %d", path, res.StatusCode)
+		}
+		if res := p.adminDo("DELETE", path, "", rig.AdminToken); res.StatusCode != 405 || res.Header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("DELETE %s: %d, Allow: %s", path, res.StatusCode, res.Header.Get("Allow"))
+		}
+	}
+	for given, want := range map[string]int{
+		"Bearer " + rig.AdminToken: 200, "bearer " + rig.AdminToken: 200, "BEARER  " + rig.AdminToken: 200,
+		"basic " + base64.StdEncoding.EncodeToString([]byte("x:"+rig.AdminToken)): 200,
+		"Bearer":                  401,
+		rig.AdminToken:            401,
+		"Token " + rig.AdminToken: 401,
+		"":                        401,
+	} {
+		if res := p.adminDo("GET", "/status", "", "", "Authorization: "+given); res.StatusCode != want {
+			t.Errorf("Authorization: %s: %d, want %d", given, res.StatusCode, want)
+		}
+	}
+	p.adminDo("GET", "/nothing", "", rig.AdminToken)
+	p.adminDo("POST", "/-/mode", "", rig.AdminToken)
+	if n := p.Metric("penstock_errors_total"); n != 0 {
+		t.Errorf("%v errors of the API, and no call was made", n)
+	}
+	if r := p.Do("GET", "/nothing", ""); r.Status != 404 || p.Metric("penstock_errors_total", `code="not_found"`) != 1 {
+		t.Errorf("an error of the API is not counted: %d", r.Status)
 	}
 }
 
