@@ -45,9 +45,10 @@ type Call struct {
 	Args     []byte // so far
 
 	index   int
-	settled bool // ID is final
-	looked  int  // the length of Args when Complete last looked at them
-	whole   bool // and what it saw
+	settled bool   // what CallID returns is final
+	made    []byte // by us, in place of ID; empty: ID is used
+	looked  int    // the length of Args when Complete last looked at them
+	whole   bool   // and what it saw
 }
 
 // Finish is how a choice ended.
@@ -93,7 +94,7 @@ const keepCalls = 16
 
 // reset empties c, but for memory that is worth keeping.
 func (c *Call) reset() {
-	*c = Call{ID: keep(c.ID), Name: keep(c.Name), Args: keep(c.Args)}
+	*c = Call{ID: keep(c.ID), Name: keep(c.Name), Args: keep(c.Args), made: keep(c.made)}
 }
 
 // keep returns b empty, or nil when it has grown large.
@@ -312,22 +313,35 @@ func (s *Source) piece(to *Call, call, function jsonx.Value) error {
 }
 
 // CallID returns the id of call i, as the contents of a JSON string. It is the engine's, or one of ours when the engine
-// has given none so far or has given it to an earlier call too: results are matched to calls by id. It does not change
-// from then on.
+// has given none so far, has given it to an earlier call too, or counts the calls of each answer from 0, as TGI and LMDeploy
+// do: clients match results to calls by id, throughout a conversation, and some drop the earlier of two calls with one id.
+// It does not change from then on.
 func (s *Source) CallID(i int) []byte {
 	c := &s.Calls[i]
 	if !c.settled {
 		c.settled = true
+		ours := len(c.ID) == 0 || isCount(c.ID)
 		for j := range i {
-			if bytes.Equal(c.ID, s.Calls[j].ID) {
-				c.ID = c.ID[:0]
-			}
+			ours = ours || bytes.Equal(c.ID, s.Calls[j].ID)
 		}
-		if len(c.ID) == 0 {
-			c.ID = AppendCallID(c.ID, s.id, 0, i)
+		if ours {
+			c.made = AppendCallID(c.made[:0], s.id, 0, i)
 		}
 	}
+	if len(c.made) > 0 {
+		return c.made
+	}
 	return c.ID
+}
+
+// isCount reports whether an id is a small number. Random ones of digits alone, as LM Studio makes them, have nine.
+func isCount(id []byte) bool {
+	for _, b := range id {
+		if b < '0' || b > '9' {
+			return false
+		}
+	}
+	return len(id) <= 3
 }
 
 // Complete reports whether the arguments of call i are a whole JSON object, so that nothing is missing.

@@ -58,5 +58,6 @@
 //
 // A stop sequence is named only when it is one of the client's: engines also report stop strings of their own templates.
 //
-// Tool ids are the engine's. One that it gave to two calls, or did not give, is replaced, for results are matched by it.
+// Tool ids are the engine's. One that it gave to two calls, did not give, or merely counted, is replaced, for results are
+// matched by it throughout a conversation.
 package messages
