@@ -56,7 +56,8 @@
 // (reload.go). Before that it is compared with what runs (forecast.go): each model's slots are told, and a model that serves
 // calls is not left with nobody to take them unless the operator insists. That decision is made before anything is touched,
 // so upstreams that only the new file has are probed for it while they are not live yet. A file that asks for what runs is no
-// new version; watchers and signals may ask as often as they like.
+// new version; watchers and signals may ask as often as they like. While a reload runs the process has one processor more than
+// GOMAXPROCS says, so that requests share a core with it and never queue behind it (limit.Burst).
 //
 // A request may be what its engine dies of. A body that has cost two engines is not sent to a third while they are down
 // (lethal.go): the client that tries again would else take the fleet with it.

@@ -36,23 +36,13 @@ var PaceGC = sync.OnceFunc(func() {
 	}
 })
 
-// Burst lets what is done until done is called allocate some tens of MiB without a collection, where PaceGC rules. It is for
-// short work that makes much garbage, such as reading a configuration: each collection within it would mark all that is half
-// done, and all of that work is taken from the requests. The memory limit (GOMEMLIMIT) holds all the same.
-func Burst() (done func()) {
-	if !collector.paced.Load() {
-		return func() {}
-	}
-	collector.burst(1, liveHeap())
-	return func() { collector.burst(-1, 0) }
-}
-
 // collector is the pace of the process's garbage collector.
-var collector = pacer{pace: usualPace, set: func(percent int) { debug.SetGCPercent(percent) }}
+var collector = pacer{pace: usualPace, set: func(percent int) { debug.SetGCPercent(percent) }, collect: runtime.GC}
 
 type pacer struct {
-	paced atomic.Bool
-	set   func(percent int)
+	paced   atomic.Bool
+	set     func(percent int)
+	collect func()
 
 	mu     sync.Mutex
 	pace   int // the last of paceOf
@@ -70,18 +60,28 @@ func (p *pacer) adapt(live uint64) {
 	p.pace = next
 }
 
-// burst counts bursts up or down. The first one makes room over a heap of live bytes, the last one takes it back.
-func (p *pacer) burst(by int, live uint64) {
+// begin counts a burst. The first one makes room over a heap of live bytes.
+func (p *pacer) begin(live uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := p.bursts
-	p.bursts += by
-	switch {
-	case before == 0:
+	if p.bursts++; p.bursts == 1 {
 		p.set(max(p.pace, int(burstRoom*100/max(live, 1<<20))))
-	case p.bursts == 0:
-		p.set(p.pace)
 	}
+}
+
+// end counts a burst off. The last one takes the room back from a heap that holds bytes, of which live were found alive. What
+// is more than the pace allows is collected before: a collection that begins behind its goal makes whoever allocates next do
+// all of the marking at once, and with one processor nobody else does anything in that time.
+func (p *pacer) end(heap, live uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bursts--; p.bursts > 0 {
+		return
+	}
+	if heap > live+live*uint64(p.pace)/100 {
+		p.collect()
+	}
+	p.set(p.pace)
 }
 
 // paceOf returns the pace for a heap of live bytes, given the one that is in force.
@@ -96,8 +96,13 @@ func paceOf(live uint64, pace int) int {
 }
 
 // liveHeap is what the last collection found alive, in bytes.
-func liveHeap() uint64 {
-	sample := [1]metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+func liveHeap() uint64 { return measure("/gc/heap/live:bytes") }
+
+// usedHeap is what lives and what has not been collected yet, in bytes.
+func usedHeap() uint64 { return measure("/memory/classes/heap/objects:bytes") }
+
+func measure(name string) uint64 {
+	sample := [1]metrics.Sample{{Name: name}}
 	metrics.Read(sample[:])
 	if sample[0].Value.Kind() != metrics.KindUint64 {
 		return 0

@@ -2,7 +2,6 @@ package limit
 
 import (
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,23 +28,6 @@ func TestPaceOf(t *testing.T) {
 		if got := paceOf(c.live, c.pace); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
-	}
-}
-
-// A burst makes room that does not depend on the size of the heap, and the pace that was chosen meanwhile counts after it.
-func TestBurst(t *testing.T) {
-	var set []int
-	p := pacer{pace: usualPace, set: func(percent int) { set = append(set, percent) }}
-	p.burst(1, 16<<20)
-	p.burst(1, 32<<20)
-	p.adapt(largeHeap)
-	p.burst(-1, 0)
-	p.burst(-1, 0)
-	p.burst(1, 1<<40)
-	p.burst(-1, 0)
-	p.adapt(smallHeap - 1)
-	if want := []int{400, tightPace, tightPace, tightPace, usualPace}; !slices.Equal(set, want) {
-		t.Errorf("got %v, want %v", set, want)
 	}
 }
 
