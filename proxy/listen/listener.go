@@ -111,13 +111,16 @@ func (l *Listener) forget(c *Conn) {
 	l.open.Add(-1)
 }
 
+// refusalWrite is long enough for a few bytes into the empty buffer of a new socket.
+const refusalWrite = 100 * time.Millisecond
+
 const rejection = `{"error":{"message":"The edge has as many connections as it may. Retry shortly.","type":"api_error","code":"too_many_connections","param":null}}`
 
-const rejectionHead = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nCache-Control: no-store\r\nConnection: close\r\n"
-
-// rejection503 is the whole answer. Both names of the request id are there, as in every other answer.
-func (l *Listener) rejection503() []byte {
-	b := append(make([]byte, 0, 512), rejectionHead...)
+// refusal is a whole answer that no server has made, with a status line and such headers as that has of its own. Both names of
+// the request id are there, as in every other answer.
+func (l *Listener) refusal(head, body string) []byte {
+	b := append(make([]byte, 0, 512), head...)
+	b = append(b, "Content-Type: application/json\r\nCache-Control: no-store\r\nConnection: close\r\n"...)
 	if l.requestID != nil {
 		b = append(b, "Request-Id: "...)
 		from := len(b)
@@ -126,8 +129,8 @@ func (l *Listener) rejection503() []byte {
 		b = append(append(b, "\r\nX-Request-Id: "...), id...)
 		b = append(b, "\r\n"...)
 	}
-	b = strconv.AppendInt(append(b, "Content-Length: "...), int64(len(rejection)), 10)
-	return append(append(b, "\r\n\r\n"...), rejection...)
+	b = strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10)
+	return append(append(b, "\r\n\r\n"...), body...)
 }
 
 // reject answers and closes a connection beyond the bound. The socket is new, so the few bytes fit its buffer. It is not
@@ -135,8 +138,8 @@ func (l *Listener) rejection503() []byte {
 func (l *Listener) reject(c *net.TCPConn) {
 	l.rejected.Add(1)
 	if !l.tls {
-		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		_, _ = c.Write(l.rejection503())
+		_ = c.SetWriteDeadline(time.Now().Add(refusalWrite))
+		_, _ = c.Write(l.refusal("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n", rejection))
 		if l.drain(c, c.Close) {
 			return
 		}

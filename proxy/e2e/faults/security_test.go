@@ -188,6 +188,14 @@ func TestSecurity7_TLS(t *testing.T) {
 			t.Errorf("%s: closed %v, %.100q", name, ok, rest)
 		}
 	}
+	for _, text := range []string{e.Head("GET", "/health"), e.Request(rig.Chat.Path, e.Chat("")), e.Head("OPTIONS", "/")} {
+		c := e.Dial()
+		_ = c.Send(text)
+		c.Reply("GET").WantRefused(rig.Chat, badRequest)
+		if _, ok := c.Closed(rig.Patience); !ok {
+			t.Error("a connection that spoke plain HTTP stays open")
+		}
+	}
 	inside := func(text string) *rig.Raw {
 		t.Helper()
 		conn, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
