@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -61,7 +62,7 @@ func main() {
 			os.Exit(code)
 		}),
 	)
-	k, err := parser.Parse(bench.Arguments(helpFlag(os.Args[1:])))
+	k, err := parser.Parse(bench.Arguments(customary(os.Args[1:])))
 	parser.FatalIfErrorf(err)
 	if err := k.Run(); err != nil {
 		code := exitFailed
@@ -76,17 +77,28 @@ func main() {
 	}
 }
 
-// helpFlag turns `help COMMAND…` into what it means.
-func helpFlag(args []string) []string {
-	if len(args) == 0 || args[0] != "help" {
-		return args
+// customary turns `help COMMAND…` and `--version` into what they mean.
+func customary(args []string) []string {
+	switch {
+	case len(args) > 0 && args[0] == "help":
+		return append(append([]string(nil), args[1:]...), "--help")
+	case len(args) == 1 && args[0] == "--version":
+		return []string{"version"}
 	}
-	return append(append([]string(nil), args[1:]...), "--help")
+	return args
 }
 
+// usageError is a mistake on the command line that the grammar does not see.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }
+
+// ExitCode is that of wrong usage.
+func (usageError) ExitCode() int { return exitUsage }
+
 type serveCmd struct {
-	Config    string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration file (YAML). See 'penstock check --example'."`
-	SharePort bool   `env:"PENSTOCK_SHARE_PORT" help:"Let a second penstock listen on the same ports (SO_REUSEPORT), for an upgrade without a gap. Both need it."`
+	Config    *string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration file (YAML). See 'penstock check --example'."`
+	SharePort bool    `env:"PENSTOCK_SHARE_PORT" help:"Let a second penstock listen on the same ports (SO_REUSEPORT), for an upgrade without a gap. Both need it."`
 }
 
 // Help is printed below the flags.
@@ -99,12 +111,16 @@ or 143. SIGHUP reads the configuration again. Exit code 1: failed, or wrong conf
 
 // Run serves until SIGTERM or SIGINT, then drains; a second signal ends what still runs.
 func (s *serveCmd) Run() error {
+	if s.Config != nil && *s.Config == "" { // a script's unset variable: serving anything else would hide it
+		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
+	}
 	end := proxy.OnSignals()
 	defer end.Stop()
-	if s.Config == "" {
+	if s.Config == nil {
 		return serveLocal(end)
 	}
-	f, problems := config.LoadValid(s.Config, known())
+	name := *s.Config
+	f, problems := config.LoadValid(name, known())
 	if f == nil {
 		return problems
 	}
@@ -113,7 +129,7 @@ func (s *serveCmd) Run() error {
 	}
 	return proxy.Run(end, proxy.RunOptions{
 		Config: f, SharePort: s.SharePort,
-		Load: func() (*config.File, config.Problems) { return config.LoadValid(s.Config, known()) },
+		Load: func() (*config.File, config.Problems) { return config.LoadValid(name, known()) },
 		Ready: func(public, admin string) {
 			fmt.Printf("penstock: serving %s/v1 (admin: %s)\n", public, admin)
 		},
@@ -208,7 +224,7 @@ func (c *checkCmd) Run() error {
 		_, err := os.Stdout.Write(config.Schema())
 		return err
 	case len(c.Files) == 0:
-		return errors.New("check: name at least one file")
+		return usageError("check: name at least one file")
 	}
 	var all config.Problems
 	for _, name := range c.Files {
@@ -332,23 +348,55 @@ type keyCmd struct {
 }
 
 type keyNewCmd struct {
-	Name    string     `help:"Id of the key in the configuration and the log." default:"new-key"`
-	Models  []string   `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
-	Expires *time.Time `help:"End of the key (RFC 3339), such as 2027-01-01T00:00:00Z." format:"2006-01-02T15:04:05Z07:00"`
+	Name    string   `help:"Id of the key in the configuration and the log." default:"new-key"`
+	Models  []string `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
+	Expires string   `help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
 }
 
-// Run prints a fresh key.
+// Run prints a fresh key, unless the configuration would refuse its lines.
 func (k *keyNewCmd) Run() error {
 	plain, hash, err := auth.NewKey()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. Lines for `keys:` in the configuration:\n", plain)
-	fmt.Printf("  - id: %s\n    hash: %s\n    models: [%s]\n", k.Name, hash, quoted(k.Models))
-	if k.Expires != nil {
-		fmt.Printf("    expires: %s\n", k.Expires.UTC().Format(time.RFC3339))
+	lines := fmt.Sprintf("  - id: %s\n    hash: %s\n    models: [%s]\n", scalar(k.Name), hash, quoted(k.Models))
+	if k.Expires != "" {
+		lines += fmt.Sprintf("    expires: %s\n", scalar(k.Expires))
+	}
+	if err := k.check(lines); err != nil {
+		return err
+	}
+	fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. Lines for `keys:` in the configuration:\n%s", plain, lines)
+	return nil
+}
+
+// check reads the lines as a configuration does, and says which flag is wrong.
+func (k *keyNewCmd) check(lines string) error {
+	_, problems := config.ParseValid("key new", []byte("keys:\n"+lines+"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), known())
+	for _, p := range problems {
+		_, member, _ := strings.Cut(p.Path, "].")
+		switch {
+		case strings.HasPrefix(member, "expires") && p.Warning: // of a key that is the only one
+			return usageError("--expires: " + k.Expires + " is past")
+		case p.Warning:
+		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"):
+			flag, _, _ := strings.Cut(member, "[")
+			return usageError("--" + flag + ": " + p.Message)
+		default:
+			return usageError("--name: " + p.Message)
+		}
 	}
 	return nil
+}
+
+// plainScalar is text that YAML takes as it stands.
+var plainScalar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
+
+func scalar(text string) string {
+	if plainScalar.MatchString(text) && !strings.HasSuffix(text, ":") && !strings.EqualFold(text, "null") {
+		return text
+	}
+	return strconv.Quote(text)
 }
 
 func quoted(models []string) string {

@@ -63,7 +63,7 @@ func checkHTTP(address string) (*url.URL, error) {
 	case err != nil:
 		return nil, errors.New("this is not a URL: write http://HOST:PORT")
 	case u.User != nil || strings.Contains(u.Opaque, "@"):
-		return nil, errors.New("a URL must not hold a user or a password: an engine's key goes into api_key")
+		return nil, errors.New("a URL must not hold a user or a password; the key of an engine goes into its api_key")
 	case u.Scheme == "":
 		return nil, errors.New("the URL has no scheme: write http://HOST:PORT or https://HOST:PORT")
 	case u.Scheme != "http" && u.Scheme != "https":

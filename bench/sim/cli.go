@@ -63,13 +63,16 @@ func (c *CLI) run(ctx context.Context, out io.Writer) error {
 	}
 	o, err := c.options()
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	e := New(o)
+	if e.err != nil {
+		return usageError{e.err}
+	}
 	if c.Fault != "" {
 		f, err := ParseFault(c.Fault)
 		if err != nil {
-			return err
+			return usageError{err}
 		}
 		e.SetFault(f)
 	}
@@ -83,6 +86,15 @@ func (c *CLI) run(ctx context.Context, out io.Writer) error {
 	<-ctx.Done()
 	return nil
 }
+
+// usageError is a flag's value that means nothing.
+type usageError struct{ error }
+
+// ExitCode is that of wrong usage.
+func (usageError) ExitCode() int { return 2 }
+
+// Unwrap is what is wrong.
+func (e usageError) Unwrap() error { return e.error }
 
 // options are what the flags say.
 func (c *CLI) options() (Options, error) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/config"
 	"penstock/proxy/auth"
 	"penstock/proxy/e2e/rig"
 )
@@ -260,8 +261,8 @@ models:
 	if _, _, code := rig.RunProgram(t, "", "check", good, path); code != 1 {
 		t.Errorf("one good, one bad: exit code %d", code)
 	}
-	if _, _, code := rig.RunProgram(t, "", "check"); code == 0 {
-		t.Error("check of nothing is fine")
+	if _, _, code := rig.RunProgram(t, "", "check"); code != 2 {
+		t.Errorf("check of nothing: exit code %d", code)
 	}
 }
 
@@ -286,6 +287,22 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployment
 `})
 	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+key).WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("other", ""), "Authorization: Bearer "+key).WantStatus(403)
+	for _, args := range [][]string{
+		{"--name", "two words"}, {"--name", ""}, {"--name", "x\ny"}, {"--models", ""}, {"--models", "x*y"},
+		{"--expires", "tomorrow"}, {"--expires", "2020-01-01"}, {"--expires", "2099-13-01"},
+	} { // lines that a configuration refuses are not printed, nor is a key that would go with them
+		if out, errs, code := rig.RunProgram(t, "", append([]string{"key", "new"}, args...)...); code != 2 || out != "" || !strings.Contains(errs, args[0]+": ") {
+			t.Errorf("key new %q: exit code %d, %q, %q", args, code, out, errs)
+		}
+	}
+	for _, name := range []string{"#1", "*", "null", "-", "~", "a:b", "a:", "клю'ч"} {
+		out, errs, code := rig.RunProgram(t, "", "key", "new", "--name", name, "--models", "*,m", "--expires", "2099-01-01")
+		_, lines, _ := strings.Cut(out, "configuration:\n")
+		f, err := config.Parse("x", []byte("keys:\n"+lines))
+		if code != 0 || err != nil || f.Keys[0].ID != name || f.Keys[0].Expires.Year() != 2099 {
+			t.Errorf("key new --name %s: exit code %d, %s, %v\n%s", name, code, errs, err, out)
+		}
+	}
 	out, _, code = rig.RunProgram(t, key+"\n", "key", "hash")
 	if strings.TrimSpace(out) != auth.Hash(key) || code != 0 {
 		t.Errorf("key hash: %q, exit code %d", out, code)
@@ -310,6 +327,15 @@ func TestVersionAndHelp(t *testing.T) {
 	t.Parallel()
 	if out, _, code := rig.RunProgram(t, "", "version"); code != 0 || !strings.HasPrefix(out, "penstock ") || !strings.Contains(out, "go1.") {
 		t.Errorf("version: %q, exit code %d", out, code)
+	}
+	long, _, _ := rig.RunProgram(t, "", "version")
+	if out, _, code := rig.RunProgram(t, "", "--version"); code != 0 || out != long {
+		t.Errorf("--version: %q, exit code %d", out, code)
+	}
+	for _, args := range [][]string{{"serve", "--config", ""}, {"serve", "--config="}, {"sim", "--profile", "nope"}, {"sim", "--fault", "nope"}, {"sim", "--drill", "nope"}} {
+		if out, errs, code := rig.RunProgram(t, "", args...); code != 2 || out != "" || errs == "" {
+			t.Errorf("%v: exit code %d, %q, %q", args, code, out, errs)
+		}
 	}
 	out, _, code := rig.RunProgram(t, "", "--help")
 	if code != 0 {
