@@ -106,8 +106,9 @@ func (c *Conn) tell(f func(Waiter)) {
 	}
 }
 
-// WriteWithin makes sure that each write from now on has at least seven eighths of d before it fails, from its own start: a
-// deadline that was armed for one answer must not cut the next one on the same connection. Zero d changes nothing.
+// WriteWithin makes sure that each write from now on, and each piece of a large one, has at least seven eighths of d before it
+// fails, from its own start: a deadline that was armed for one answer must not cut the next one on the same connection. Zero d
+// changes nothing.
 func (c *Conn) WriteWithin(d time.Duration) {
 	if d > 0 {
 		c.writeFor.Store(int64(d))
@@ -220,12 +221,25 @@ func (c *Conn) disown() {
 	c.writeBy.Store(0)
 }
 
-// Write writes p within the time that WriteWithin was given last.
+// writePiece is how much of one write has to go out within the time that WriteWithin was given: about what a blocked writer is
+// woken for, see unsent_linux.go.
+const writePiece = 64 << 10
+
+// Write writes p, each piece of it within the time that WriteWithin was given last: an answer of many megabytes takes a slow
+// client as long as it takes, and one that has stopped reading is still noticed.
 func (c *Conn) Write(p []byte) (int, error) {
-	if d := c.writeFor.Load(); d > 0 {
-		c.armWrite(time.Now(), time.Duration(d))
+	d := time.Duration(c.writeFor.Load())
+	if d == 0 {
+		return c.TCPConn.Write(p)
 	}
-	return c.TCPConn.Write(p)
+	for written := 0; ; {
+		c.armWrite(time.Now(), d)
+		n, err := c.TCPConn.Write(p[written:min(len(p), written+writePiece)])
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+	}
 }
 
 // Linger asks Close to let the client read the answer that was written although the client is still sending.

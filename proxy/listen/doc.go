@@ -44,7 +44,8 @@
 // let go of its buffers, and Keep makes of that close the start of the stream. Unread saves what the buffers held of a
 // pipelined request; Resume lets the connection be served on as one that is kept alive.
 //
-// Write deadlines. A deadline bounds one write, not an answer: a stream may take hours. It is armed seldom, because arming
+// Write deadlines. A deadline bounds one write, not an answer: a stream may take hours, and an image of many megabytes is
+// written in pieces with a deadline each, so that only a client that has stopped is cut. It is armed seldom, because arming
 // costs more than a small write, and it belongs to the connection: the next answer, an hour later, must not find it expired.
 // So Conn.Write moves it by itself once WriteWithin has said how long a write may take. What a socket holds unsent
 // is bounded (unsent_linux.go), because the kernel wakes a blocked writer by thirds of its buffer: with megabytes in it, a

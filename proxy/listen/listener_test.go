@@ -313,6 +313,48 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
+// A large answer is written whole to a client that reads slowly but steadily, although it takes longer than one write may.
+func TestWriteToSlowReader(t *testing.T) {
+	t.Parallel()
+	l := open(t, Options{})
+	server, client := pair(t, l)
+	for _, err := range []error{server.SetWriteBuffer(64 << 10), client.SetReadBuffer(64 << 10)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const d = 3 * time.Second
+	server.WriteWithin(d)
+	const pieces, size = 48, 64 << 10
+	wrote := make(chan error, 1)
+	go func() {
+		n, err := server.Write(make([]byte, pieces*size))
+		if err == nil && n != pieces*size {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			server.Close()
+		}
+		wrote <- err
+	}()
+	begun := time.Now()
+	if err := client.SetReadDeadline(begun.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for piece := make([]byte, size); time.Since(begun) < d+time.Second; time.Sleep(100 * time.Millisecond) {
+		if _, err := io.ReadFull(client, piece); err != nil {
+			t.Fatalf("read after %v: %v", time.Since(begun), err)
+		}
+	}
+	if _, err := io.CopyN(io.Discard, client, 1); err != nil {
+		t.Errorf("the answer ends after %v: %v", time.Since(begun), err)
+	}
+	go io.Copy(io.Discard, client) //nolint:errcheck // the writer says whether it came
+	if err := <-wrote; err != nil {
+		t.Errorf("write: %v", err)
+	}
+}
+
 func TestConnOf(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
