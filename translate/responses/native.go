@@ -68,6 +68,7 @@ type Native struct {
 	out   []byte
 	calls []nativeCall
 	said  bool // the message that is open has brought text
+	told  bool // some message has
 	done  bool
 }
 
@@ -117,6 +118,7 @@ var (
 	errTwice     = &chat.BadAnswer{Reason: "a member is given twice"}
 	errNoOutput  = &chat.BadAnswer{Reason: "a response without output"}
 	errNotEnded  = &chat.BadAnswer{Reason: "a response that is not complete"}
+	errUntold    = &chat.BadAnswer{Reason: "a response whose output was not told before its end"}
 	errManyCalls = &chat.BadAnswer{Reason: "too many tool calls"}
 )
 
@@ -159,8 +161,7 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	case t.EqualText("response.created"):
 		n.out = chat.AppendRoleChunk(n.out, chat.Usage{})
 	case t.EqualText("response.completed"), t.EqualText("response.incomplete"):
-		n.done = true
-		n.out = chat.AppendEndChunk(n.out, finishOf(e[nativeResponse], len(n.calls) > 0), nil, nativeUsage(e[nativeResponse].Get("usage")))
+		err = n.end(e[nativeResponse])
 	case t.EqualText("response.failed"):
 		err = chat.NativeError(e[nativeResponse].Get("error").Raw())
 	case chat.Given(e[nativeError]), t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")): // engines forget type and name
@@ -169,12 +170,49 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	return sse.Event{Data: n.out}, err
 }
 
+// end takes the event that ends an answer. What it says of the response counts, not its name: engines announce a response
+// that has failed as complete, and one that was cut short. The error is that of Read.
+func (n *Native) end(response jsonx.Value) error {
+	switch status := response.Get("status"); {
+	case chat.Given(response.Get("error")):
+		return chat.NativeError(response.Get("error").Raw())
+	case !over(status):
+		return errNotEnded
+	case !n.told && len(n.calls) == 0 && speaks(response.Get("output")):
+		return errUntold
+	}
+	n.done = true
+	n.out = chat.AppendEndChunk(n.out, finishOf(response, len(n.calls) > 0), nil, nativeUsage(response.Get("usage")))
+	return nil
+}
+
+// over reports whether the status of a response, which engines forget, is that of one that is over and no failure.
+func over(status jsonx.Value) bool {
+	return !chat.Given(status) || status.EqualText(statusCompleted) || status.EqualText(statusIncomplete)
+}
+
+// speaks reports whether there is anything in an output that a client is shown.
+func speaks(output jsonx.Value) bool {
+	for it := output.Iter(); it.Next(); {
+		var w chat.Whole
+		switch item := it.Value(); {
+		case item.Get("type").EqualText("function_call"):
+			return true
+		case item.Get("type").EqualText("message"):
+			if message(&w, item.Get("content")); len(w.Content)+len(w.Refusal) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Done reports whether the engine has told the end of its answer.
 func (n *Native) Done() bool { return n.done }
 
 func (n *Native) text(member string, v jsonx.Value) {
 	if chat.HasText(v) {
-		n.said = true
+		n.said, n.told = true, true
 		n.out = chat.AppendTextChunk(n.out, member, inside(v))
 	}
 }
@@ -252,6 +290,7 @@ func (n *Native) ended(item, place jsonx.Value) error {
 	case m[itemMemberType].EqualText("message") && !n.said:
 		var w chat.Whole
 		message(&w, m[itemMemberContent])
+		n.told = n.told || len(w.Content)+len(w.Refusal) > 0
 		if len(w.Content) > 0 {
 			n.out = chat.AppendTextChunk(n.out, chat.MemberContent, w.Content)
 		} else if len(w.Refusal) > 0 {
@@ -322,7 +361,7 @@ func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 	switch status := root.Get("status"); {
 	case chat.Given(root.Get("error")):
 		return append(dst, body...), nil
-	case chat.Given(status) && !status.EqualText(statusCompleted) && !status.EqualText(statusIncomplete):
+	case !over(status):
 		return dst, errNotEnded
 	case !root.Get("output").IsArray():
 		return dst, errNoOutput
