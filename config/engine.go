@@ -41,7 +41,7 @@ type Engine struct {
 	Reasoning      EngineReasoning   `yaml:"reasoning"`       // how an effort is told
 	SystemMessages string            `yaml:"system_messages"` // fold | in_place
 	Native         []string          `yaml:"native"`          // dialects it speaks well itself: messages, responses
-	Refused        []string          `yaml:"refused"`         // request members that steer the engine and are refused; a trailing * matches
+	Refused        []string          `yaml:"refused"`         // request members that steer the engine and are refused; a trailing * matches, outer.inner is a member of a member
 	ClientFaults   []EngineError     `yaml:"client_faults"`   // 5xx answers that are the client's mistake: never retried, never counted
 	Overloads      []EngineError     `yaml:"overloads"`       // answers that mean "full", not "broken"
 	Quirks         []string          `yaml:"quirks"`          // see EngineQuirks

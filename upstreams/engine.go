@@ -263,7 +263,7 @@ func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
 func (p *Profile) NativeDialects() []string { return p.spec.Native }
 
 // RefusedMembers lists the request members that steer the engine rather than the model and must be refused; one that ends in
-// * stands for all that begin so.
+// * stands for all that begin so, and outer.inner for a member of the object that outer names.
 func (p *Profile) RefusedMembers() []string { return p.spec.Refused }
 
 // ClientFault reports whether a 5xx answer is known to be the client's mistake: it is answered with 400, never retried and

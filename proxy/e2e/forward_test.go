@@ -127,6 +127,29 @@ func TestMessages_Steering(t *testing.T) {
 	}
 }
 
+// What steers an engine does so from inside another member, too: a template in the arguments of the template. Arguments that
+// are meant for clients pass.
+func TestSteering_Inside(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	for _, c := range []struct{ path, rest string }{
+		{"/v1/chat/completions", `,"messages":[{"role":"user","content":"a"}]}`},
+		{"/v1/messages", `,"max_tokens":4,"messages":[{"role":"user","content":"a"}]}`},
+		{"/v1/responses", `,"input":"a"}`},
+		{"/v1/completions", `,"prompt":"a"}`},
+	} {
+		for _, member := range []string{"chat_template_kwargs.chat_template", "chat_template_kwargs.tokenize", "vllm_xargs.kv_transfer_params"} {
+			outer, inner, _ := strings.Cut(member, ".")
+			r := p.Post(c.path, `{"model":"talk","`+outer+`":{"enable_thinking":false,"`+inner+`":"SECRET"}`+c.rest)
+			r.WantStatus(400)
+			if !strings.Contains(r.Body, member) || strings.Contains(r.Body, "SECRET") {
+				t.Errorf("%s: %s", member, r.Body)
+			}
+		}
+		p.Post(c.path, `{"model":"talk","chat_template_kwargs":{"enable_thinking":false}`+c.rest).WantStatus(200)
+	}
+}
+
 // An engine that does not have the legacy endpoint must not lose its model for chat.
 func TestCompletions_NotThere(t *testing.T) {
 	t.Parallel()

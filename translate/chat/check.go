@@ -32,7 +32,8 @@ type Limits struct {
 	Vision *VisionLimits
 	// ImageHosts are the hosts that https URLs of images may name, exactly or as *.example.com; empty: any.
 	ImageHosts []string
-	// Refuse are names of top-level members that steer an engine and are not for clients; a trailing * matches any rest.
+	// Refuse are names of top-level members that steer an engine and are not for clients; a trailing * matches any rest, and
+	// outer.inner is a member of the object that outer names.
 	// They are compared without regard to case, as some engines read them. Names that begin with x- are always refused.
 	Refuse []string
 }
@@ -86,8 +87,34 @@ func RefuseMembers(v jsonx.Value, refuse []string) error {
 		if pattern, found := matchMember(it.Key(), refuse); found {
 			return steers(spelt(it.Key().Raw(), pattern))
 		}
+		if _, pattern := matchInside(it.Key(), it.Value(), refuse); pattern != "" {
+			return steers(pattern)
+		}
 	}
 	return nil
+}
+
+// matchInside returns the member of the object v, which goes by the name k, that a pattern of the form outer.inner matches, and
+// that pattern, "" when there is none.
+func matchInside(k jsonx.Key, v jsonx.Value, refuse []string) (member jsonx.Value, pattern string) {
+	if !v.IsObject() {
+		return jsonx.Value{}, ""
+	}
+	for _, p := range refuse {
+		outer, inner, nested := strings.Cut(p, ".")
+		if !nested {
+			continue
+		}
+		if _, found := matchMember(k, []string{outer}); !found {
+			continue
+		}
+		for it := v.Iter(); it.Next(); {
+			if _, found := matchMember(it.Key(), []string{inner}); found {
+				return it.Value(), p
+			}
+		}
+	}
+	return jsonx.Value{}, ""
 }
 
 // RefuseName is RefuseMembers for a name without escapes, such as that of a field of a form.

@@ -25,6 +25,8 @@ func (n *Native) Edit(edits *jsonx.Edits, root jsonx.Value) {
 	for it := root.Iter(); it.Next(); {
 		if _, found := matchMember(it.Key(), n.Refuse); found {
 			edits.Delete(it.Value())
+		} else if _, pattern := matchInside(it.Key(), it.Value(), n.Refuse); pattern != "" {
+			edits.Delete(it.Value())
 		}
 	}
 	if !n.Stream {
