@@ -220,6 +220,7 @@ func TestProfileAnswers(t *testing.T) {
 		{"refused by sglang", slices.Contains(sglang.RefusedMembers(), "bootstrap_*"), true},
 		{"refused by vllm", slices.Contains(vllm.RefusedMembers(), "kv_transfer_params"), true},
 		{"bad tools", llama.ClientFault(500, "server_error", "Failed to parse tools: Missing tool function"), true},
+		{"a call in the history", llama.ClientFault(500, "server_error", "Failed to parse tool call arguments as JSON: [json.exception.parse_error.101] parse error"), true},
 		{"a fault of llama.cpp", llama.ClientFault(500, "server_error", "Compute error."), false},
 		{"an image for ollama", ollama.ClientFault(500, "api_error", `{"error":{"message":"image input is not supported - hint"}}`), true},
 		{"embeddings of a chat server", llama.ClientFault(501, "not_supported_error", ""), true},

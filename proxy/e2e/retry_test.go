@@ -177,6 +177,7 @@ func TestEnginesOwnWords(t *testing.T) {
 		sends          float64
 	}{
 		{"llamacpp", "status=500;type=server_error;message=Failed to parse tools: no name", 400, 1},
+		{"llamacpp", "status=500;type=server_error;message=Failed to parse tool call arguments as JSON: parse error", 400, 1},
 		{"llamacpp", "status=500;type=server_error;message=out of memory", 502, 1},
 		{"llamacpp", "status=501;type=not_supported_error;message=This server does not support embeddings", 400, 1},
 		{"vllm", "status=503;type=QueueOverflowError;message=The queue is full", 503, 2},
