@@ -84,7 +84,8 @@ func (b *binder) secret(n ast.Node, into *Secret, path string) {
 	}
 }
 
-// secretFile reads the file of a secret; line breaks at its end are not part of it.
+// secretFile reads the file of a secret; line breaks at its end are not part of it. An empty one is an error: it may be about
+// to be written, and a token that is gone for that moment would leave its door open.
 func (b *binder) secretFile(name string) (string, error) {
 	if name == "" {
 		return "", errors.New("file: must be followed by a path")
@@ -92,7 +93,11 @@ func (b *binder) secretFile(name string) (string, error) {
 	name = resolvePath(b.dir, name)
 	b.files = append(b.files, name)
 	text, err := readRegular(name, 64<<10)
-	return strings.TrimRight(string(text), "\r\n"), err
+	value := strings.TrimRight(string(text), "\r\n")
+	if err == nil && value == "" {
+		return "", fmt.Errorf("%s is empty: write the secret there, or leave the setting out", name)
+	}
+	return value, err
 }
 
 // hide keeps the value of n out of excerpts.
