@@ -140,7 +140,9 @@ func (s *soak) operate(length time.Duration) {
 			text, want = text+"\nnonsense: true\n", 422
 		}
 		s.e.Write("penstock.yaml", text)
-		if status, body := s.e.Reload(); status != want {
+		status, body := s.e.Reload()
+		// What would leave a model with engines that are down alone is refused, and they may be down just now.
+		if status != want && !(i%3 == 2 && status == 422 && strings.Contains(body, "left without a slot")) {
 			s.e.T.Errorf("reload %d: %d %s", i, status, body)
 		}
 		s.reloads++
