@@ -44,6 +44,15 @@ func finish(c *Calls, r *Record) {
 
 func TestFinishCounts(t *testing.T) {
 	c, page := newTestCalls(t)
+	fresh := page()
+	for _, want := range []string{
+		`penstock_limit_refusals_total{limit="pool"} 0`, `penstock_limit_refusals_total{limit="engine"} 0`, `penstock_limit_refusals_total{limit="tokens_per_minute"} 0`,
+		`penstock_client_aborts_total{phase="waiting"} 0`, `penstock_client_aborts_total{phase="stalled"} 0`,
+	} {
+		if !strings.Contains(fresh, want+"\n") {
+			t.Errorf("no %s before the first event in\n%s", want, fresh)
+		}
+	}
 	finish(c, good("m", "a"))
 	finish(c, &Record{Dialect: "chat", Outcome: ClientError, Status: 401, Code: "invalid_api_key"})
 	finish(c, &Record{Dialect: "chat", Model: "m", Outcome: Limited, Status: 429, Code: "capacity_full"})

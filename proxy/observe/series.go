@@ -79,8 +79,21 @@ func (t *table[K, V]) change(f func(map[K]V)) {
 	t.m.Store(&next)
 }
 
+// wordsKnown are the words of those families whose sets are small. They are there from the start, at 0: a series that comes
+// with its first event hides that event from increase and rate.
+var wordsKnown = map[string][]string{
+	familyAborts:  {string(PhaseBody), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming), string(PhaseStalled)},
+	familyLimited: {"requests_per_minute", "tokens_per_minute", "concurrency", limitPool, limitEngine},
+}
+
 func newSeries(set *metrics.Set) *series {
-	return &series{set: set}
+	s := &series{set: set}
+	for family, words := range wordsKnown {
+		for _, w := range words {
+			s.word(family, w)
+		}
+	}
+	return s
 }
 
 // modelSeries are the series of one model in one dialect. With no model (the call was refused before one was found) there
