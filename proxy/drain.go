@@ -10,12 +10,13 @@ import (
 	"penstock/proxy/listen"
 )
 
-// lastWords is how long the clients of calls that the drain has ended may take to read why.
+// lastWords is how long calls that the drain has ended may take to say why, and their clients to read it.
 const lastWords = 2 * time.Second
 
 // drain ends the public side without cutting anybody short. Readiness turns and answers ask for the connection's end;
 // accepting goes on for the linger, so that balancers notice; then nobody new is let in, kept connections leave, and what
-// runs may go on for the drain time. What is left gets an error in its stream. Hurry skips all waiting but the last.
+// runs may go on for the drain time. What is left gets an error in its stream, and when that has had its time, what has not
+// ended is cut: half a head, a body that does not come, a client that does not read. Hurry skips all waiting but the last.
 func (e *Edge) drain() {
 	t := e.current.Load().Config.Timeouts
 	e.log.Info("draining", zap.Int64("calls", e.calls.InFlight()))
@@ -32,6 +33,8 @@ func (e *Edge) drain() {
 	if !e.hurried(t.Drain.D(), gone) {
 		e.log.Warn("drain time is over", zap.Int64("calls", e.calls.InFlight()))
 		e.watch.Each(func(w listen.Waiter) { w.(*Call).Drain() })
+		e.within(lastWords, nil, gone)
+		e.watch.Sever()
 		e.within(lastWords, nil, gone)
 	}
 	limit, cancel := context.WithTimeout(context.Background(), lastWords)

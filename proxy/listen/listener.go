@@ -154,6 +154,16 @@ func (l *Listener) Each(f func(Waiter)) {
 	}
 }
 
+// Sever closes at once every connection that is still served: in the midst of a request, or of an answer that nobody reads.
+// Those that have been closed and wait for their client to read the answer stay (see Conn.Linger).
+func (l *Listener) Sever() {
+	for _, c := range l.snapshot() {
+		if c.closed.CompareAndSwap(false, true) {
+			_ = c.release() // it is closed either way
+		}
+	}
+}
+
 // snapshot returns the connections that are open now.
 func (l *Listener) snapshot() []*Conn {
 	l.mu.Lock()

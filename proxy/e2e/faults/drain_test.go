@@ -135,6 +135,22 @@ func TestFault78_SilentConnections(t *testing.T) {
 	}
 }
 
+// TestFault78_StuckClients: clients that do not read their stream, that have sent half a head or half a body, end with the drain,
+// and that is an orderly end.
+func TestFault78_StuckClients(t *testing.T) {
+	t.Parallel()
+	e := start(t, rig.Setup{Untidy: true, Timeouts: "drain: 500ms, write: 30s"})
+	deaf := e.Dial()
+	must(t, deaf.Conn.(*net.TCPConn).SetReadBuffer(4<<10))
+	must(t, deaf.Send(e.Request(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000000`))))
+	whole := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))
+	must(t, e.Dial().Send(whole[:20]))
+	must(t, e.Dial().Send(whole[:len(whole)-2]))
+	rig.WaitFor(t, rig.Patience, "both calls run", func() bool { return e.Metric("penstock_calls_inflight") == 2 })
+	e.Signal(syscall.SIGTERM)
+	e.Exits(20*time.Second, 0)
+}
+
 // TestFault79_Restart: after a SIGKILL the next process serves the very first request, although no upstream has been probed
 // yet.
 func TestFault79_Restart(t *testing.T) {
