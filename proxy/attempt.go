@@ -133,7 +133,7 @@ func (a *attempt) awaitHead(until time.Time) error {
 	if a.call.ep.raw {
 		return a.awaitRaw()
 	}
-	isStream := bytes.HasPrefix(a.x.Header("Content-Type"), []byte("text/event-stream"))
+	isStream := equalFold(bareType(a.x.Header("Content-Type")), "text/event-stream")
 	if isStream != a.streamed {
 		switch {
 		case a.streamed && a.call.ep == endpointTranscriptions:
@@ -401,7 +401,8 @@ func retryAfter(b []byte, now time.Time) time.Duration {
 	if len(b) == 0 {
 		return 0
 	}
-	if n, err := strconv.Atoi(string(bytes.TrimSpace(b))); err == nil {
+	// A number out of range comes with the nearest that is not.
+	if n, err := strconv.Atoi(string(bytes.TrimSpace(b))); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(min(max(n, 0), int(retryMax/time.Second))) * time.Second
 	}
 	if t, err := time.Parse(httpDate, string(bytes.TrimSpace(b))); err == nil {

@@ -96,7 +96,7 @@ func (e *Edge) begin(ctx *fasthttp.RequestCtx, ep *endpoint) *Call {
 	c.begun.calls.Add(1)
 	c.conn = listen.ConnOf(ctx.Conn())
 	c.id = appendRequestID(c.id[:0])
-	c.record = observe.Record{Dialect: ep.dialect.name, Start: e.now()}
+	c.record = observe.Record{Dialect: ep.dialect.name, Start: e.now(), Phase: observe.PhaseBody}
 	if c.snap.Config.Log.Client {
 		c.record.Client = ctx.RemoteIP().String()
 	}

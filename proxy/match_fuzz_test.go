@@ -36,6 +36,17 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
+// TestRetryAfter: a wait that no number can hold is a long one, not none.
+func TestRetryAfter(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"7": 7 * time.Second, "99999999999999999999": retryMax, "600": retryMax, "-99999999999999999999": 0, "1.5": 0, "soon": 0,
+	} {
+		if got := retryAfter([]byte(value), time.Now()); got != want {
+			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+	}
+}
+
 // FuzzRoute: a path leads somewhere only when it is, byte for byte, one of the table's, under its method; nothing is redirected,
 // and nothing of the path comes back.
 func FuzzRoute(f *testing.F) {

@@ -45,6 +45,23 @@ func wantFreed(t *testing.T, p *penstock, phase string) {
 	rig.WaitFor(t, rig.Patience, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
 }
 
+// TestLeavesAtOnce: a client that has left before its call begins is counted like one that left with its body on the way.
+func TestLeavesAtOnce(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	for range 100 {
+		c := p.Dial()
+		_ = c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"tokens":100,"delay_ms":100}`)))
+		c.Close()
+	}
+	rig.WaitFor(t, rig.Patience, "clients have been counted, and all calls have ended", func() bool {
+		return p.Metric("penstock_client_aborts_total") > 0 && p.Metric("penstock_calls_inflight") == 0
+	})
+	if text := p.MetricsText(); strings.Contains(text, `penstock_client_aborts_total{phase=""}`) {
+		t.Error("a client that left is counted under no phase")
+	}
+}
+
 func TestFault33_LeavesWhileQueued(t *testing.T) {
 	t.Parallel()
 	for _, bye := range goodbyes {

@@ -174,6 +174,7 @@ func TestFault19_Neighbours(t *testing.T) {
 	done := "data: [DONE]\n\n"
 	good := func(name, text string) rawReply { return rawReply{name, text, rig.Refusal{}} }
 	playRaw(t, rig.StreamWays, []rawReply{
+		good("media type in capitals", strings.Replace(streamReply(goodEvents()+done), "text/event-stream", "Text/Event-Stream; Charset=UTF-8", 1)),
 		good("plain, kept", streamReply(goodEvents()+done)),
 		good("blanks after done", streamReply(goodEvents()+"data:  [DONE]  \n\n")),
 		good("empty events between", streamReply(strings.ReplaceAll(goodEvents(), "\n\n", "\n\n\n\n\n\n")+done)),
