@@ -100,6 +100,18 @@ func (c *checker) modelTimeouts(path string, t ModelTimeouts) {
 	}
 }
 
+// modalities warns of words that look like a mistake: the set is open, but who means image and does not write it refuses
+// every picture.
+func (c *checker) modalities(path string, values []string) {
+	common := []string{"text", "image", "audio", "video", "file"}
+	for i, v := range values {
+		if hint := didYouMean(v, common); hint != "" && !slices.Contains(common, v) {
+			at := element(path, i)
+			c.warn(at, "%s is no common modality%s", c.show(at, v), hint)
+		}
+	}
+}
+
 // published checks what the catalog shows of a model.
 func (c *checker) published(path string, m *Model) {
 	c.atLeast0(path+".created", m.Created)
@@ -109,6 +121,8 @@ func (c *checker) published(path string, m *Model) {
 	if m.ContextLength > 0 && m.MaxOutputLength > m.ContextLength {
 		c.warn(path+".max_output_length", "it is more than context_length allows")
 	}
+	c.modalities(path+".input_modalities", m.InputModalities)
+	c.modalities(path+".output_modalities", m.OutputModalities)
 	for modality, n := range m.ModalityContextLengths {
 		c.atLeast0(join(path+".modality_context_lengths", modality), int64(n))
 	}
