@@ -95,6 +95,7 @@ var (
 	errNotJSON  = &chat.BadAnswer{Reason: "an event that is no JSON object"}
 	errTwice    = &chat.BadAnswer{Reason: "a member is given twice"}
 	errNoBlocks = &chat.BadAnswer{Reason: "an answer without content"}
+	errNoReason = &chat.BadAnswer{Reason: "an answer without a stop_reason"}
 )
 
 // Read returns what one event of the engine amounts to in chat: a chunk, or an event without data when it brings nothing.
@@ -212,6 +213,8 @@ func finishOf(reason jsonx.Value) string {
 		return "tool_calls"
 	case reason.EqualText("refusal"):
 		return "content_filter"
+	case reason.EqualText("abort"), reason.EqualText("error"): // no words of this dialect: what engines call an answer they gave up
+		return "abort"
 	}
 	return "stop"
 }
@@ -254,9 +257,12 @@ func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 	if chat.Given(root.Get("error")) {
 		return append(dst, body...), nil
 	}
-	blocks := root.Get("content")
-	if !blocks.IsArray() {
+	blocks, reason := root.Get("content"), root.Get("stop_reason")
+	switch {
+	case !blocks.IsArray():
 		return dst, errNoBlocks
+	case !chat.HasText(reason): // engines have no word here for an answer that they gave up
+		return dst, errNoReason
 	}
 	var w chat.Whole
 	for it := blocks.Iter(); it.Next(); {
@@ -274,5 +280,5 @@ func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 		}
 	}
 	n.count(root.Get("usage"))
-	return w.Append(dst, finishOf(root.Get("stop_reason")), stringOf(root.Get("stop_sequence")), n.usage()), nil
+	return w.Append(dst, finishOf(reason), stringOf(root.Get("stop_sequence")), n.usage()), nil
 }
