@@ -65,11 +65,13 @@ type Edge struct {
 	retries *limit.Retries
 	lethal  *lethal
 
-	started   time.Time
-	registry  registry                // metrics of the upstreams
-	queues    map[string]*limit.Queue // by model id; touched under reloading only
-	profiles  *upstreams.Profiles     // of the configuration in use; likewise
-	encodings sync.Map                // *upstreams.Profile → chat.Target
+	started  time.Time
+	registry registry                // metrics of the upstreams
+	queues   map[string]*limit.Queue // by model id; touched under reloading only
+	profiles *upstreams.Profiles     // of the configuration in use; likewise
+	// connectionsTold is the bound on connections that was looked at last, as configured and as it is; likewise.
+	connectionsTold [2]int
+	encodings       sync.Map // *upstreams.Profile → chat.Target
 
 	current     atomic.Pointer[Snapshot]
 	generations generations
@@ -125,10 +127,13 @@ func New(o Options) (*Edge, error) {
 	return e, nil
 }
 
-// connections is how many clients may be connected: what the configuration says, or what the limit on descriptors allows.
+// connections is how many clients may be connected: what the configuration says, or what the limit on descriptors allows. A
+// reload that changes nothing of it does not log it again. Callers hold reloading, but for New.
 func (e *Edge) connections(c *config.File) int {
 	n := listen.Affordable(c.Limits.Connections, len(c.Upstreams))
-	if n < c.Limits.Connections {
+	told := e.connectionsTold
+	e.connectionsTold = [2]int{c.Limits.Connections, n}
+	if n < c.Limits.Connections && told != e.connectionsTold {
 		e.log.Warn("fewer connections than configured: raise the process's limit on open files", zap.Int("limits.connections", c.Limits.Connections), zap.Int("connections", n))
 	}
 	return n
