@@ -355,7 +355,7 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 		s := p.OpenStream(chatPath, p.Chat(`"stream":true,"max_tokens":1900,"sim":{"tokens":1900,"delay_ms":500}`))
 		s.Next()
 		s.Leave()
-		rig.WaitFor(t, prompt, "the call is over", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
+		rig.WaitFor(t, rig.Patience, "the call is over", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }

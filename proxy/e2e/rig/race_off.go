@@ -8,4 +8,4 @@ import "time"
 const RaceOn = false
 
 // Slack is added to every limit that a test holds, because the machine may be busy.
-const Slack = 100 * time.Millisecond
+const Slack = 400 * time.Millisecond
