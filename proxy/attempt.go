@@ -43,7 +43,7 @@ type attempt struct {
 }
 
 const (
-	maxEvent      = 8 << 20 // ruling 11
+	maxEvent      = 8 << 20 // of one event: more than engines send, and little enough to hold
 	maxAnswer     = 32 << 20
 	maxErrorBody  = 8 << 20         // engines repeat the request in their complaint about it, and half of one cannot be read
 	errorPatience = 5 * time.Second // for the body of an engine's refusal
