@@ -84,18 +84,16 @@ func TestResume(t *testing.T) {
 // that was taken back, and one that is moved earlier must end a read that waits.
 func TestReadDeadlineMoves(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
-	read := make(chan error)
-	go func() {
+	read := make(chan error, 1)
+	begin := func() {
 		var b [1]byte
-		for range 3 {
-			_, err := server.Read(b[:])
-			read <- err
-		}
-	}()
-	soon := time.Now().Add(20 * time.Millisecond)
-	for _, later := range []time.Time{soon.Add(time.Hour), {}} {
-		_ = server.SetReadDeadline(soon)
+		_, err := server.Read(b[:])
+		read <- err
+	}
+	for _, later := range []time.Time{time.Now().Add(time.Hour), {}} {
+		_ = server.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
 		_ = server.SetReadDeadline(later)
+		go begin()
 		select {
 		case err := <-read:
 			t.Fatalf("until %v: %v", later, err)
@@ -108,6 +106,7 @@ func TestReadDeadlineMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	go begin()
 	_ = server.SetReadDeadline(time.Now().Add(time.Hour))
 	_ = server.SetReadDeadline(time.Now())
 	if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
