@@ -288,8 +288,14 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployment
 	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+key).WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("other", ""), "Authorization: Bearer "+key).WantStatus(403)
 	for _, args := range [][]string{
-		{"--name", "two words"}, {"--name", ""}, {"--name", "x\ny"}, {"--models", ""}, {"--models", "x*y"},
-		{"--expires", "tomorrow"}, {"--expires", "2020-01-01"}, {"--expires", "2099-13-01"},
+		{"--name", "two words"},
+		{"--name", ""},
+		{"--name", "x\ny"},
+		{"--models", ""},
+		{"--models", "x*y"},
+		{"--expires", "tomorrow"},
+		{"--expires", "2020-01-01"},
+		{"--expires", "2099-13-01"},
 	} { // lines that a configuration refuses are not printed, nor is a key that would go with them
 		if out, errs, code := rig.RunProgram(t, "", append([]string{"key", "new"}, args...)...); code != 2 || out != "" || !strings.Contains(errs, args[0]+": ") {
 			t.Errorf("key new %q: exit code %d, %q, %q", args, code, out, errs)

@@ -87,18 +87,18 @@ func RefuseMembers(v jsonx.Value, refuse []string) error {
 		if pattern, found := matchMember(it.Key(), refuse); found {
 			return steers(spelt(it.Key().Raw(), pattern))
 		}
-		if _, pattern := matchInside(it.Key(), it.Value(), refuse); pattern != "" {
+		if pattern := matchInside(it.Key(), it.Value(), refuse); pattern != "" {
 			return steers(pattern)
 		}
 	}
 	return nil
 }
 
-// matchInside returns the member of the object v, which goes by the name k, that a pattern of the form outer.inner matches, and
-// that pattern, "" when there is none.
-func matchInside(k jsonx.Key, v jsonx.Value, refuse []string) (member jsonx.Value, pattern string) {
+// matchInside returns the pattern of the form outer.inner that a member of the object v matches, which goes by the name k; ""
+// when there is none.
+func matchInside(k jsonx.Key, v jsonx.Value, refuse []string) (pattern string) {
 	if !v.IsObject() {
-		return jsonx.Value{}, ""
+		return ""
 	}
 	for _, p := range refuse {
 		outer, inner, nested := strings.Cut(p, ".")
@@ -110,11 +110,11 @@ func matchInside(k jsonx.Key, v jsonx.Value, refuse []string) (member jsonx.Valu
 		}
 		for it := v.Iter(); it.Next(); {
 			if _, found := matchMember(it.Key(), []string{inner}); found {
-				return it.Value(), p
+				return p
 			}
 		}
 	}
-	return jsonx.Value{}, ""
+	return ""
 }
 
 // RefuseName is RefuseMembers for a name without escapes, such as that of a field of a form.

@@ -25,7 +25,7 @@ func (n *Native) Edit(edits *jsonx.Edits, root jsonx.Value) {
 	for it := root.Iter(); it.Next(); {
 		if _, found := matchMember(it.Key(), n.Refuse); found {
 			edits.Delete(it.Value())
-		} else if _, pattern := matchInside(it.Key(), it.Value(), n.Refuse); pattern != "" {
+		} else if pattern := matchInside(it.Key(), it.Value(), n.Refuse); pattern != "" {
 			edits.Delete(it.Value())
 		}
 	}
