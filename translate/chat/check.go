@@ -105,11 +105,11 @@ func matchInside(k jsonx.Key, v jsonx.Value, refuse []string) (pattern string) {
 		if !nested {
 			continue
 		}
-		if _, found := matchMember(k, []string{outer}); !found {
+		if !matches(nameOf(k), outer) {
 			continue
 		}
 		for it := v.Iter(); it.Next(); {
-			if _, found := matchMember(it.Key(), []string{inner}); found {
+			if matches(nameOf(it.Key()), inner) { // no control members: only at the top do gateways read those
 				return p
 			}
 		}
@@ -135,13 +135,18 @@ const controlMembers = "x-*"
 
 // matchMember returns the pattern that the name matches.
 func matchMember(k jsonx.Key, refuse []string) (pattern string, found bool) {
+	return matchName(nameOf(k), refuse)
+}
+
+// nameOf is a name as engines compare it, but for its case: without escapes, and with the two letters outside ASCII that fold
+// into it.
+func nameOf(k jsonx.Key) []byte {
 	name := k.Raw()
 	if !isPlain(name) {
 		name = k.AppendTo(nil)
-		// Two letters outside ASCII fold into it.
 		name = bytes.ReplaceAll(bytes.ReplaceAll(name, []byte("\u017f"), []byte("s")), []byte("\u212a"), []byte("k"))
 	}
-	return matchName(name, refuse)
+	return name
 }
 
 func matchName(name []byte, refuse []string) (pattern string, found bool) {

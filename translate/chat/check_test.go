@@ -92,6 +92,8 @@ func TestCheck(t *testing.T) {
 		{"inside", Limits{Refuse: []string{"b", "kwargs.a"}}, bodyWith(`"kwargs":{"c":1,"\u0061":2}`), unsupportedParam, "kwargs.a", 0, ""},
 		{"inside, in another case", Limits{Refuse: []string{"kwargs.chat_template"}}, bodyWith(`"Kwargs":{"Chat_template":""}`), unsupportedParam, "kwargs.chat_template", 0, ""},
 		{"beside", Limits{Refuse: []string{"kwargs.a"}}, bodyWith(`"kwargs":{"b":{"a":1}},"a":1,"other":{"a":1},"kwargs2":{"a":1}`), "", "", -1, ""},
+		{"a header's name inside", Limits{Refuse: []string{"kwargs.a"}}, bodyWith(`"kwargs":{"x-b":1}`), "", "", -1, ""},
+		{"inside, as a header's name", Limits{Refuse: []string{"kwargs.x-b"}}, bodyWith(`"kwargs":{"X-b":1}`), unsupportedParam, "kwargs.x-b", 0, ""},
 		{"inside no object", Limits{Refuse: []string{"kwargs.a"}}, bodyWith(`"kwargs":["a"]`), "", "", -1, ""},
 		{"kelvin sign", Limits{Refuse: []string{"kv_transfer_params"}}, bodyWith("\"\u212av_transfer_params\":{}"), unsupportedParam, "kv_transfer_params", 0, ""},
 		{"control header", Limits{}, bodyWith(`"X-Session-Params":{}`), unsupportedParam, "x-*", 0, ""},
