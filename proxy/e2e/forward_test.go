@@ -117,7 +117,7 @@ func TestForward_Media(t *testing.T) {
 func TestMessages_Steering(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
-	for _, member := range []string{"priority", "chat_template", "kv_transfer_params", "bootstrap_host"} {
+	for _, member := range []string{"priority", "chat_template", "kv_transfer_params", "bootstrap_host", "routed_dp_rank", "disagg_prefill_dp_rank"} {
 		const rest = `:1,"model":"talk","max_tokens":4,"messages":[{"role":"user","content":"a"}]}`
 		r := p.Post("/v1/messages", `{"`+member+`"`+rest)
 		r.WantStatus(400)

@@ -48,6 +48,7 @@ const (
 	badChoice      = "a choice is not an object with a valid index"
 	noMessage      = "a choice without a message"
 	noDelta        = "a choice without a delta"
+	notFinished    = "a choice whose finish_reason is null"
 	tooManyChoices = "too many choices"
 	tooManyCalls   = "too many tool calls"
 	notText        = "a text that is no string"

@@ -100,12 +100,13 @@ func matchInside(k jsonx.Key, v jsonx.Value, refuse []string) (pattern string) {
 	if !v.IsObject() {
 		return ""
 	}
+	name := nameOf(k)
 	for _, p := range refuse {
-		outer, inner, nested := strings.Cut(p, ".")
-		if !nested {
+		if !mayMatch(name, p) {
 			continue
 		}
-		if !matches(nameOf(k), outer) {
+		outer, inner, nested := strings.Cut(p, ".")
+		if !nested || !matches(name, outer) {
 			continue
 		}
 		for it := v.Iter(); it.Next(); {
@@ -154,15 +155,17 @@ func matchName(name []byte, refuse []string) (pattern string, found bool) {
 		return controlMembers, true
 	}
 	for _, p := range refuse {
-		// Nearly all names differ in the first letter already. The bit is what the cases of a letter differ in.
-		if len(name) > 0 && len(p) > 1 && name[0]|0x20 != p[0]|0x20 {
-			continue
-		}
-		if matches(name, p) {
+		if mayMatch(name, p) && matches(name, p) {
 			return p, true
 		}
 	}
 	return "", false
+}
+
+// mayMatch is a quick look, for nearly all names differ in the first letter already. The bit is what the cases of a letter
+// differ in.
+func mayMatch(name []byte, pattern string) bool {
+	return len(name) == 0 || len(pattern) < 2 || name[0]|0x20 == pattern[0]|0x20
 }
 
 func matches(name []byte, pattern string) bool {
@@ -260,7 +263,7 @@ func (r *Request) checkTokenLimit(l *Limits) *Invalid {
 	}
 	r.bound, r.told = bound, -1
 	if r.MaxTokens < 0 && bound > 0 {
-		r.told = ToldLimit(bound, context, r.EstimateTokens(0))
+		r.told = ToldLimit(bound, context, r.EstimateTokens(DenseText))
 	}
 	if l.Strict {
 		if e := RefuseAliases(r.doc.Root(), bound, ""); e != nil {

@@ -28,14 +28,18 @@ func (r *Request) TokenLimit() int {
 }
 
 // ToldLimit returns the limit that an engine is told for a request that gives none: bound, or -1 when there is none, or when the
-// prompt (by estimate) and bound have no room in the context together. The context is then the smaller bound, and engines
-// would refuse what they would otherwise answer.
+// prompt and bound may have no room in the context together. The context is then the smaller bound, and engines
+// would refuse what they would otherwise answer: so the prompt is to be estimated high, see DenseText.
 func ToldLimit(bound, context, prompt int) int {
 	if bound <= 0 || context > 0 && prompt+bound > context {
 		return -1
 	}
 	return bound
 }
+
+// DenseText is the number of bytes of text in a token where there are few: in code, in other scripts, in numbers. Prose has
+// four and more.
+const DenseText = 2
 
 // overBound calls f with the name of each member of root that an engine could take for a higher token limit than bound. more
 // is another alias, or empty.

@@ -8,6 +8,7 @@ import (
 // TestTokenLimit: what an engine is told of a model's limit when the client gave none, or gave one under another name.
 func TestTokenLimit(t *testing.T) {
 	const image = `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a.example.com/x"}]}]}`
+	longBody := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("if(a){", 15) + `"}]}` // 90 bytes
 	for _, c := range []struct {
 		name   string
 		limits Limits
@@ -24,6 +25,8 @@ func TestTokenLimit(t *testing.T) {
 		{"with images", Limits{Vision: &VisionLimits{MaxTokens: 7}}, "", image, `{"max_tokens":7,`},
 		{"room in the context", Limits{MaxOutputLength: 64, ContextLength: 4096}, "", `{` + leastBody + `}`, `{"max_tokens":64,`},
 		{"the context is smaller", Limits{MaxOutputLength: 4096, ContextLength: 4096}, "", `{` + leastBody + `}`, `{"messages"`},
+		{"prose would have room", Limits{MaxOutputLength: 64, ContextLength: 100}, "", longBody, `{"messages"`},
+		{"code has room", Limits{MaxOutputLength: 64, ContextLength: 120}, "", longBody, `{"max_tokens":64,`},
 		{
 			"other names",
 			Limits{MaxOutputLength: 64},

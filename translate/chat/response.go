@@ -18,8 +18,9 @@ type Completion struct {
 }
 
 // Parse reads the body of an answer with status 200. The error is a *BadAnswer when it is not a chat completion with at
-// least one choice, each with a message. If the engine put an error in its place, or gave a choice up, the *EngineError
-// is the BadAnswer's cause.
+// least one choice, each with a message and with an end: a finish_reason that is null is how Ollama tells what its model had
+// said when its runner died. One that is left out is no more than forgotten. If the engine put an error in the completion's
+// place, or gave a choice up, the *EngineError is the BadAnswer's cause.
 func (c *Completion) Parse(body []byte) error {
 	c.generated, c.inner = 0, false
 	if err := c.parse(body); err != nil {
@@ -47,8 +48,11 @@ func (c *Completion) Parse(body []byte) error {
 		if it.Index() >= MaxChoices {
 			return bad(tooManyChoices)
 		}
-		if !choice.Body.IsObject() {
+		switch {
+		case !choice.Body.IsObject():
 			return bad(noMessage)
+		case choice.Finish.IsNull():
+			return bad(notFinished)
 		}
 		message.Read(choice.Body)
 		if err := message.check(); err != nil {

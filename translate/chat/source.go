@@ -354,7 +354,7 @@ func (s *Source) Complete(i int) bool {
 }
 
 // ReadWhole takes a whole completion, which has been parsed: its first choice, as if it had come in one event. Unlike a
-// stream it may lack the finish_reason. The error is a *BadAnswer. c must stay as it is while the texts are in use.
+// stream it may leave the finish_reason out. The error is a *BadAnswer. c must stay as it is while the texts are in use.
 func (s *Source) ReadWhole(c *Completion) error {
 	s.identify(c.id)
 	var (

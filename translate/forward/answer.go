@@ -20,6 +20,7 @@ const (
 	notObject   = "not a JSON object"
 	twice       = "a member is given twice"
 	engineError = "an error in place of an answer"
+	notFinished = "a choice whose finish_reason is null"
 )
 
 // What is indexed of an answer: its members and theirs, for the usage; and of an event also the choices'.
@@ -28,8 +29,9 @@ const (
 	recordEvent  = 3
 )
 
-// Parse reads the body of an answer with status 200. The error is a *chat.BadAnswer when it is not a JSON object; if the
-// engine put an error in its place, the *chat.EngineError is the BadAnswer's cause.
+// Parse reads the body of an answer with status 200. The error is a *chat.BadAnswer when it is not a JSON object, or a
+// completion that was given up (see chat.Completion); if the engine put an error in its place, the *chat.EngineError is the
+// BadAnswer's cause.
 func (a *Answer) Parse(body []byte) error {
 	a.body, a.usage = body, chat.Usage{}
 	if len(body) > chat.MaxAnswer {
@@ -49,6 +51,11 @@ func (a *Answer) Parse(body []byte) error {
 	if given(out[2]) || out[3].EqualText("error") {
 		e := chat.ParseEngineError(200, "application/json", body)
 		return &chat.BadAnswer{Reason: engineError, Cause: &e}
+	}
+	for it := root.Get("choices").Iter(); it.Next(); {
+		if it.Value().Get("finish_reason").IsNull() {
+			return &chat.BadAnswer{Reason: notFinished}
+		}
 	}
 	a.model = out[0]
 	a.usage, _ = readUsage(out[1])

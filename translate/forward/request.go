@@ -203,7 +203,7 @@ func (r *Request) checkTokenLimit(l *chat.Limits) error {
 	r.bound = l.MaxOutputLength
 	switch {
 	case r.MaxTokens < 0:
-		r.told = chat.ToldLimit(r.bound, l.ContextLength, r.Size()/bytesPerToken)
+		r.told = chat.ToldLimit(r.bound, l.ContextLength, r.Size()/chat.DenseText)
 	case r.MaxTokens <= r.bound:
 	case l.Strict:
 		return apierr.Invalid("max_tokens", apierr.CodeInvalidValue, "max_tokens must be at most %d, the longest answer of the model.", r.bound)
@@ -217,9 +217,6 @@ func (r *Request) checkTokenLimit(l *chat.Limits) error {
 	}
 	return nil
 }
-
-// bytesPerToken is for an estimate of the prompt, where no more than about its size matters.
-const bytesPerToken = 4
 
 // Default has a member that was looked up as v, and is absent or null, sent as the JSON text value.
 func (r *Request) Default(name string, v jsonx.Value, value []byte) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"penstock/translate/apierr"
@@ -118,6 +119,7 @@ func TestDecodeEmbeddings(t *testing.T) {
 // TestCompletionLimit: the model's limit reaches the engine of a completion, whatever the client calls its own.
 func TestCompletionLimit(t *testing.T) {
 	t.Parallel()
+	code := strings.Repeat("if(a){", 15) // 90 bytes
 	for _, c := range []struct {
 		in, want string // want without model and prompt
 		limits   chat.Limits
@@ -128,6 +130,8 @@ func TestCompletionLimit(t *testing.T) {
 		{`"max_tokens":null`, `,"max_tokens":8`, chat.Limits{MaxOutputLength: 8}},
 		{`"max_tokens":9`, `,"max_tokens":9`, chat.Limits{}},
 		{`"a":1`, `,"a":1`, chat.Limits{MaxOutputLength: 8, ContextLength: 8}},
+		{`"a":"` + code + `"`, `,"a":"` + code + `"`, chat.Limits{MaxOutputLength: 8, ContextLength: 48}},
+		{`"a":"` + code + `"`, `,"a":"` + code + `","max_tokens":8`, chat.Limits{MaxOutputLength: 8, ContextLength: 80}},
 		{`"max_tokens":1,"n_predict":-1,"max_completion_tokens":9`, `,"max_tokens":1,"n_predict":8,"max_completion_tokens":8`, chat.Limits{MaxOutputLength: 8}},
 		{`"max_tokens":9`, "max_tokens", chat.Limits{MaxOutputLength: 8, Strict: true}},
 		{`"max_completion_tokens":9`, "max_completion_tokens", chat.Limits{MaxOutputLength: 8, Strict: true}},
