@@ -68,7 +68,7 @@ type Limits struct {
 	UploadRate  Bytes   `yaml:"upload_rate"`  // bytes per second, over 10 s
 	BodyMemory  Percent `yaml:"body_memory"`  // share of the memory limit that bodies may hold
 	Connections int     `yaml:"connections"`
-	Header      Bytes   `yaml:"header"` // whole request head
+	Header      Bytes   `yaml:"header"` // whole request head: its line, its fields, the empty line at its end, and empty ones before it
 }
 
 // Timeouts are the clocks of a request. Zero is "no limit" for Total and "at once" for Linger and Drain; it is refused elsewhere.

@@ -148,9 +148,6 @@ func (e *Edge) now() time.Time { return time.Now() }
 // writeBuffer holds a small answer or an event whole, so that it is one write; every held stream has one.
 const writeBuffer = 2 << 10
 
-// headRoom is what fasthttp's buffer needs beside the head itself.
-const headRoom = 512
-
 func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      e.routes(),
@@ -163,7 +160,7 @@ func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 		MaxRequestBodySize:           1, // what fasthttp may read ahead; the limits are ours (body.go)
 		ReadTimeout:                  c.Timeouts.ClientHeader.D(),
 		IdleTimeout:                  c.Timeouts.ClientIdle.D(),
-		ReadBufferSize:               int(c.Limits.Header) + headRoom,
+		ReadBufferSize:               int(c.Limits.Header), // which is how fasthttp bounds a head, to the byte
 		WriteBufferSize:              writeBuffer,
 		Concurrency:                  math.MaxInt32, // the listener's own bound counts, and follows reloads
 		ReduceMemoryUsage:            true,
@@ -194,13 +191,16 @@ func (quiet) Printf(string, ...any) {}
 // ends with it.
 func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 	var small *fasthttp.ErrSmallBuffer
-	a, path := badHead("The request could not be parsed as HTTP/1.1."), []byte(nil)
+	a, d := badHead("The request could not be parsed as HTTP/1.1."), dialectChat
+	wrong := listen.Broken(ctx.Conn())
+	path, whole := listen.Target(ctx.Conn())
 	switch {
-	case errors.Is(err, listen.ErrBareLine), errors.Is(err, listen.ErrFraming):
-		a = misframed(err)
-	case (timedOut(err) || errors.Is(err, io.ErrUnexpectedEOF)) && listen.Target(ctx.Conn()) != nil:
-		a, path = bodyBroken(err), listen.Target(ctx.Conn())
+	case wrong != nil:
+		a = misframed(wrong)
+	case (timedOut(err) || errors.Is(err, io.ErrUnexpectedEOF)) && whole:
+		a, d = bodyBroken(err), dialectAt(path)
 	case errors.As(err, &small):
+		d = dialectAt(path)
 		a = apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge, "The request head is larger than the limit.")
 	case timedOut(err):
 		a = apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly.")
@@ -210,7 +210,7 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 		c.Linger()
 	}
 	if !e.tunnel(ctx) {
-		e.respondError(ctx, dialectAt(path), a)
+		e.respondError(ctx, d, a)
 	}
 }
 

@@ -11,7 +11,7 @@ var (
 	// ErrBareLine is a line of the head that does not end in CR LF.
 	ErrBareLine = errors.New("a line of the head does not end in CR LF")
 	// ErrFraming is a body whose length is said in two ways, or whose chunks are malformed: a line of theirs that does not end
-	// in CR LF, a size that is none, extensions or trailers beyond maxExtra or with a control character.
+	// in CR LF, a size that is none, a folded trailer, extensions or trailers beyond maxExtra or with a control character.
 	ErrFraming = errors.New("the framing of the body is malformed")
 )
 
@@ -66,7 +66,7 @@ const (
 	placeTrailer
 )
 
-// look looks at what was read. Behind a bad byte reading fails: not with it, because fasthttp takes any error of the first
+// look looks at what was read, and changes it in one case (fail). Behind a bad byte reading fails: not with it, because fasthttp takes any error of the first
 // byte for the connection's end and gives no answer.
 func (l *lines) look(p []byte) {
 	for len(p) > 0 && l.bad == nil && l.at != placeNone {
@@ -81,7 +81,7 @@ func (l *lines) look(p []byte) {
 		if l.cr { // what has come of the line ends in CR
 			l.cr = false
 			if p[0] != '\n' {
-				l.fail()
+				l.fail(p)
 				return
 			}
 			l.end(l.part[:min(l.length, keptLine)])
@@ -94,7 +94,7 @@ func (l *lines) look(p []byte) {
 			piece = p[:end]
 		}
 		if cr := bytes.IndexByte(piece, '\r'); cr >= 0 && cr < len(piece)-1 || end >= 0 && cr < 0 {
-			l.fail()
+			l.fail(p)
 			return
 		} else if cr >= 0 {
 			piece = piece[:cr]
@@ -140,10 +140,14 @@ func (l *lines) more(piece []byte) {
 	l.length += len(piece)
 }
 
-// fail notes a line that ends in CR or LF alone.
-func (l *lines) fail() {
+// fail notes a line at p that ends in CR or LF alone. Where a request has not begun with it, fasthttp would pass over such ends
+// of lines like over empty lines, and give no answer when nothing else has come: it is shown a byte that no request has.
+func (l *lines) fail(p []byte) {
 	switch l.at {
 	case placeRequest:
+		if !l.inHead && (p[0] == '\r' || p[0] == '\n') {
+			p[0] = 0
+		}
 		l.begin()
 		l.bad = ErrBareLine
 	case placeHead:
@@ -202,6 +206,8 @@ func (l *lines) end(line []byte) {
 	case placeTrailer:
 		if l.extra += length; length == 0 {
 			l.at = placeRequest
+		} else if line[0] == ' ' || line[0] == '\t' { // a folded line: RFC 9112, 5.2
+			l.bad = ErrFraming
 		}
 	}
 }
@@ -287,12 +293,16 @@ func (l *lines) active() { l.taken++ }
 // current reports whether what is known is about the request that is being served.
 func (l *lines) current() bool { return l.begun == l.taken }
 
-// path is the beginning of the current request's path, once its head has come whole; otherwise nil.
+// path is the beginning of the current request's path, as far as it has come.
 func (l *lines) path() []byte {
-	if !l.whole || !l.current() {
+	line := l.target[:l.kept]
+	switch {
+	case !l.current():
 		return nil
+	case l.at == placeRequest && l.inHead:
+		line = l.part[:min(l.length, keptLine)]
 	}
-	_, rest, _ := bytes.Cut(l.target[:l.kept], []byte{' '})
+	_, rest, _ := bytes.Cut(line, []byte{' '})
 	if end := bytes.IndexAny(rest, " ?"); end >= 0 {
 		rest = rest[:end]
 	}

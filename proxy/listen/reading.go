@@ -51,13 +51,14 @@ func Whole(c net.Conn) error {
 	return nil
 }
 
-// Target returns the beginning of the path that the request on c is for, when its head has come whole, and nil otherwise.
-// fasthttp forgets the path of a request whose body never begins. The bytes are good until the next request.
-func Target(c net.Conn) []byte {
+// Target returns the beginning of the path that the request on c is for, as far as it has come, and whether the head has come
+// whole. fasthttp forgets the path of a request whose head is too large or whose body never begins. The bytes are good until
+// the next request.
+func Target(c net.Conn) (path []byte, whole bool) {
 	if l := linesOf(c); l != nil {
-		return l.path()
+		return l.path(), l.whole && l.current()
 	}
-	return nil
+	return nil, false
 }
 
 func linesOf(c net.Conn) *lines {

@@ -266,6 +266,7 @@ func TestFault44_StrictChunks(t *testing.T) {
 		for name, text := range map[string]string{
 			"last line LF":       whole + "0\r\n\n",
 			"trailer LF":         whole + "0\r\nX: z\n\r\n",
+			"folded trailer":     whole + "0\r\nX: z\r\n y\r\n\r\n",
 			"size LF":            first + fmt.Sprintf("%x\n%s\r\n0\r\n\r\n", len(body)-1, body[1:]),
 			"data LF":            first + fmt.Sprintf("%x\r\n%s\n0\r\n\r\n", len(body)-1, body[1:]),
 			"endless extension":  first + "1;" + strings.Repeat("x", 64<<10),

@@ -1,0 +1,158 @@
+package faults
+
+import (
+	"crypto/tls"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/proxy/e2e/rig"
+)
+
+// Rows 43 and 46 where a head begins and ends: its size to the byte, and what stands before its first line.
+
+// headLimit is limits.header of the edges here, in bytes.
+const headLimit = 2048
+
+// headTooLarge is the refusal of a head of more bytes than that.
+var headTooLarge = rig.Refusal{Status: 431, Kind: "invalid_request_error", Code: "request_too_large", After: ""}
+
+// sizedHead is a head of n bytes, its empty line included, filled up behind lines.
+func sizedHead(n int, first string, lines ...string) string {
+	head := first + " HTTP/1.1\r\n" + strings.Join(append(lines, "Host: edge", "X-Filler: "), "\r\n")
+	return head + strings.Repeat("f", n-len(head)-len("\r\n\r\n")) + "\r\n\r\n"
+}
+
+// startSized runs a program with that limit, and returns how to connect to it: with TLS or without.
+func startSized(t *testing.T, secure bool) (*edge, func(testing.TB) *rig.Raw) {
+	t.Helper()
+	s := rig.Setup{Limits: "header: 2KiB"}
+	if secure {
+		cert, key := pemPair(t, "edge", time.Now().Add(time.Hour))
+		s.Top, s.Files = "tls: { cert: edge.pem, key: edge.key }", map[string]string{"edge.pem": cert, "edge.key": key}
+	}
+	e := start(t, s)
+	return e, func(t testing.TB) *rig.Raw {
+		t.Helper()
+		conn, err := net.Dial("tcp", e.Addr)
+		must(t, err)
+		if secure {
+			conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+		}
+		t.Cleanup(func() { conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(rig.Patience))
+		return rig.NewRaw(t, conn)
+	}
+}
+
+// inPieces are ways to send a text.
+var inPieces = map[string]func(c *rig.Raw, text string){
+	"whole": func(c *rig.Raw, text string) { _ = c.Send(text) },
+	"bytes": func(c *rig.Raw, text string) { c.Drip(text, 0) },
+	"apart": func(c *rig.Raw, text string) {
+		for len(text) > 0 {
+			n := min(len(text), 700)
+			_ = c.Send(text[:n])
+			text = text[n:]
+			time.Sleep(5 * time.Millisecond) // the gap is the subject
+		}
+	},
+	"but its last byte": func(c *rig.Raw, text string) {
+		_ = c.Send(text[:headLimit-1])
+		time.Sleep(5 * time.Millisecond) // likewise
+		_ = c.Send(text[headLimit-1:])
+	},
+}
+
+// TestFault43_ExactHeads: a head of limits.header bytes is served and one of a byte more is refused in the endpoint's
+// dialect, in whatever pieces it comes, and whatever is before it and behind it.
+func TestFault43_ExactHeads(t *testing.T) {
+	t.Parallel()
+	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
+		e, dial := startSized(t, secure)
+		for _, w := range rig.PlainWays {
+			body := w.Body("sim", rig.Prompt, "")
+			lines := []string{"Authorization: Bearer " + e.Key, "Content-Type: application/json", "Content-Length: " + strconv.Itoa(len(body))}
+			exact, over := sizedHead(headLimit, "POST "+w.Path, lines...)+body, sizedHead(headLimit+1, "POST "+w.Path, lines...)+body
+			small := e.Head("GET", "/health")
+			for pieces, send := range inPieces {
+				t.Run(name+"/"+w.String()+"/"+pieces, func(t *testing.T) {
+					t.Parallel()
+					c := dial(t)
+					for _, before := range []string{small, "", exact} {
+						send(c, before+exact+sizedHead(headLimit, "GET /health"))
+						for range strings.Count(before, "HTTP/1.1") + 2 {
+							c.Reply("POST").WantStatus(200)
+						}
+					}
+					for _, bad := range []string{
+						over, over[:headLimit+1], small + over, exact + over, "\r\n" + exact,
+						strings.Replace(over, w.Path, w.Path+"?"+strings.Repeat("q", headLimit), 1), // the line itself is too long
+					} {
+						c := dial(t)
+						send(c, bad)
+						for range strings.Count(bad, "HTTP/1.1") - 1 {
+							c.Reply("POST").WantStatus(200)
+						}
+						c.Reply("POST").WantRefused(w, headTooLarge)
+						if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+							t.Errorf("not closed, or more came: %.200q", rest)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestFault46_BeforeTheLine: empty lines before a request line are passed over, and an end of line that is not CR LF is refused
+// there as it is elsewhere, at once.
+func TestFault46_BeforeTheLine(t *testing.T) {
+	t.Parallel()
+	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
+		e, dial := startSized(t, secure)
+		good := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
+		for _, before := range []string{"", good, "\r\n", good + "\r\n\r\n"} {
+			for _, c := range []struct {
+				text   string
+				status int
+			}{
+				{"\r\n" + good, 200},
+				{"\r\n\r\n\r\n" + good, 200},
+				{"\n", 400},
+				{"\n" + good, 400},
+				{"\n\n" + good, 400},
+				{"\r\n\n", 400},
+				{"\r\n\n" + good, 400},
+				{"\n\r\n" + good, 400},
+				{"\r\r", 400},
+				{"\r\r\n" + good, 400},
+				{"\r" + good, 400},
+			} {
+				for pieces, send := range inPieces {
+					if pieces == "but its last byte" {
+						continue // of a head of another size
+					}
+					t.Run(name+"/"+strconv.Quote(before[max(0, len(before)-4):]+c.text[:min(5, len(c.text))])+"/"+pieces, func(t *testing.T) {
+						t.Parallel()
+						conn := dial(t)
+						send(conn, before+c.text)
+						if strings.HasPrefix(before, "POST") {
+							conn.Reply("POST").WantStatus(200)
+						}
+						if c.status == 200 {
+							conn.Reply("POST").WantStatus(200)
+							return
+						}
+						conn.Reply("POST").WantRefused(rig.Chat, badRequest)
+						if rest, ok := conn.Closed(rig.Patience); !ok || rest != "" {
+							t.Errorf("not closed, or more came: %.200q", rest)
+						}
+					})
+				}
+			}
+		}
+	}
+}
