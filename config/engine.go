@@ -39,6 +39,7 @@ type Engine struct {
 	KeepAlive      Duration          `yaml:"keep_alive"`      // idle connections are dropped after this, before the engine does
 	TokenLimit     string            `yaml:"token_limit"`     // max_tokens | max_completion_tokens | as_sent
 	Reasoning      EngineReasoning   `yaml:"reasoning"`       // how an effort is told
+	Prefill        map[string]any    `yaml:"prefill"`         // members to add when the last message is the beginning of the answer
 	SystemMessages string            `yaml:"system_messages"` // fold | in_place
 	Native         []string          `yaml:"native"`          // dialects it speaks well itself: messages, responses
 	Refused        []string          `yaml:"refused"`         // request members that steer the engine and are refused; a trailing * matches, outer.inner is a member of a member

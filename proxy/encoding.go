@@ -15,6 +15,7 @@ func (e *Edge) encoding(p *upstreams.Profile) chat.Target {
 		TokenMember:     p.TokenLimitMember(),
 		ContinuousUsage: p.ContinuousUsage(),
 		Reasoning:       &chat.Reasoning{Effort: effort, Words: words, Off: members(off), On: members(on)},
+		Prefill:         members(p.Prefill()),
 	}
 	e.encodings.Store(p, t)
 	return *t

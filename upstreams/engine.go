@@ -59,6 +59,7 @@ type Profile struct {
 	paths   map[string]string
 	quirks  map[string]bool
 	on, off []Member
+	prefill []Member
 	health  healthPage
 }
 
@@ -213,6 +214,9 @@ func newProfile(e *config.Engine) (*Profile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine profile %q: reasoning: %w", e.Name, err)
 	}
+	if p.prefill, err = members(e.Prefill); err != nil {
+		return nil, fmt.Errorf("engine profile %q: prefill: %w", e.Name, err)
+	}
 	return p, nil
 }
 
@@ -254,6 +258,10 @@ func (p *Profile) TokenLimitMember() string {
 	}
 	return p.spec.TokenLimit
 }
+
+// Prefill lists the members to add to a request whose last message is the beginning of the answer; none for an engine that
+// goes on with it by itself, or never does.
+func (p *Profile) Prefill() []Member { return p.prefill }
 
 // SystemMessages is "fold" or "in_place".
 func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }

@@ -236,13 +236,6 @@ func TestProfileAnswers(t *testing.T) {
 }
 
 func TestReasoningForm(t *testing.T) {
-	text := func(members []Member) string {
-		var out []string
-		for _, m := range members {
-			out = append(out, m.Name+"="+string(m.Value))
-		}
-		return strings.Join(out, " ")
-	}
 	for _, c := range []struct{ engine, member, off, on string }{
 		{"openai", "reasoning_effort", "", ""},
 		{"ollama", "reasoning_effort", "", ""},
@@ -250,10 +243,35 @@ func TestReasoningForm(t *testing.T) {
 		{"vllm", "reasoning_effort", `chat_template_kwargs={"enable_thinking":false,"thinking":false}`, ""},
 	} {
 		member, _, off, on := mustProfile(t, c.engine).ReasoningForm()
-		if member != c.member || text(off) != c.off || text(on) != c.on {
-			t.Errorf("%s: %s, off %s, on %s", c.engine, member, text(off), text(on))
+		if member != c.member || membersText(off) != c.off || membersText(on) != c.on {
+			t.Errorf("%s: %s, off %s, on %s", c.engine, member, membersText(off), membersText(on))
 		}
 	}
+}
+
+// TestPrefill: the engines that have to be told that an assistant's last message is the beginning of its answer, and how.
+func TestPrefill(t *testing.T) {
+	for engine, want := range map[string]string{
+		"vllm":     "add_generation_prompt=false chat_template_kwargs={\"enable_thinking\":false,\"thinking\":false} continue_final_message=true",
+		"sglang":   "add_generation_prompt=false chat_template_kwargs={\"enable_thinking\":false,\"thinking\":false} continue_final_message=true",
+		"llamacpp": "", "ollama": "", "tgi": "", "openai": "",
+	} {
+		if got := membersText(mustProfile(t, engine).Prefill()); got != want {
+			t.Errorf("%s: %s", engine, got)
+		}
+	}
+	none, _ := mustProfiles(t, config.Engine{Name: "mine", Like: "vllm", Prefill: map[string]any{}}).Named("mine")
+	if got := membersText(none.Prefill()); got != "" {
+		t.Errorf("taken away: %s", got)
+	}
+}
+
+func membersText(members []Member) string {
+	var out []string
+	for _, m := range members {
+		out = append(out, m.Name+"="+string(m.Value))
+	}
+	return strings.Join(out, " ")
 }
 
 func TestUserProfiles(t *testing.T) {

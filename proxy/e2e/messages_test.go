@@ -290,3 +290,29 @@ func TestMessages_SystemInPlace(t *testing.T) {
 		}
 	}
 }
+
+// A conversation that ends with the assistant has the beginning of the answer there. Engines that would begin anew are told to
+// go on; the others do so by themselves.
+func TestMessages_Prefill(t *testing.T) {
+	t.Parallel()
+	for profile, told := range map[string]bool{"vllm": true, "sglang": true, "llamacpp": false, "ollama": false} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile, Record: true}}, Config: detected})
+			for _, w := range ways {
+				body := `{"model":"public","max_tokens":9,"messages":[{"role":"user","content":"JSON?"},{"role":"assistant","content":"{"}]`
+				if w.more != "" {
+					body += "," + w.more
+				}
+				p.Post("/v1/messages", body+"}").WantStatus(200)
+				if _, sent := p.sent(0); strings.Contains(sent, `"continue_final_message":true`) != told || strings.Contains(sent, `"add_generation_prompt":false`) != told {
+					t.Errorf("%s: the engine was sent %s", w.name, sent)
+				}
+				p.Post("/v1/messages", strings.Replace(body, `}]`, `},{"role":"user","content":"Go on."}]`, 1)+"}").WantStatus(200)
+				if _, sent := p.sent(0); strings.Contains(sent, "continue_final_message") {
+					t.Errorf("%s: the engine was sent %s", w.name, sent)
+				}
+			}
+		})
+	}
+}

@@ -21,6 +21,9 @@ type Target struct {
 	ContinuousUsage bool
 	// Reasoning says how the effort is told; nil: by the contract's own word in reasoning_effort.
 	Reasoning *Reasoning
+	// Prefill are members to add when the last message is the beginning of the answer (Request.Prefilled), for engines that
+	// would take it for a message of its own and begin anew. They are added as those of Reasoning are, and behind them.
+	Prefill []Member
 }
 
 // Reasoning says how an engine is told the reasoning effort.
@@ -52,7 +55,8 @@ type Member struct {
 //   - integers that were written 1.0 or 1e2 are written out in digits;
 //   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
 //   - the effort is told as the target wants it; reasoning and include_reasoning go: engines do not share a reading of
-//     them, and the edge itself hides reasoning from a client that does not want it.
+//     them, and the edge itself hides reasoning from a client that does not want it;
+//   - what the target wants to be told when the last message is the beginning of the answer.
 //
 // A member that is new stands right behind the opening brace. The request must have been decoded; dst must not overlap
 // with its body.
@@ -251,13 +255,22 @@ func (s *splicer) reasoning(t *Target) {
 		how = &standardReasoning
 	}
 	s.effort(how.Effort, how.word(s.r.Effort))
-	switch s.r.Effort {
-	case "":
-	case "none":
-		s.addMembers(how.Off)
-	default:
-		s.addMembers(how.On)
+	added := how.added(s.r.Effort)
+	s.addMembers(added, nil)
+	if s.r.Prefilled {
+		s.addMembers(t.Prefill, added)
 	}
+}
+
+// added are the members that an effort adds.
+func (how *Reasoning) added(effort string) []Member {
+	switch effort {
+	case "":
+		return nil
+	case "none":
+		return how.Off
+	}
+	return how.On
 }
 
 // word returns the engine's word for effort; empty: nothing is said.
@@ -297,9 +310,13 @@ func (s *splicer) effort(member, word string) {
 	}
 }
 
-func (s *splicer) addMembers(list []Member) {
+// addMembers adds the members of list, but for those that have been added before.
+func (s *splicer) addMembers(list, before []Member) {
 	for i := range list {
 		m := &list[i]
+		if slices.ContainsFunc(before, func(b Member) bool { return b.Name == m.Name }) {
+			continue
+		}
 		switch v := s.root.Get(m.Name); v.Kind() {
 		case jsonx.Invalid:
 			s.insertMember(m.Name, m.Value)

@@ -21,24 +21,29 @@ type targetFile struct {
 	Reasoning *struct {
 		Effort  string
 		Words   []string
-		Off, On []struct {
-			Name  string
-			Value json.RawMessage
-		}
+		Off, On []memberFile
 	}
+	Prefill []memberFile // the request is one whose last message is the beginning of the answer
+}
+
+type memberFile struct {
+	Name  string
+	Value json.RawMessage
+}
+
+func membersOf(in []memberFile) (out []Member) {
+	for _, m := range in {
+		out = append(out, Member{m.Name, m.Value})
+	}
+	return out
 }
 
 func (f *targetFile) target() *Target {
 	t := f.Target
 	if r := f.Reasoning; r != nil {
-		t.Reasoning = &Reasoning{Effort: r.Effort, Words: r.Words}
-		for _, m := range r.Off {
-			t.Reasoning.Off = append(t.Reasoning.Off, Member{m.Name, m.Value})
-		}
-		for _, m := range r.On {
-			t.Reasoning.On = append(t.Reasoning.On, Member{m.Name, m.Value})
-		}
+		t.Reasoning = &Reasoning{Effort: r.Effort, Words: r.Words, Off: membersOf(r.Off), On: membersOf(r.On)}
 	}
+	t.Prefill = membersOf(f.Prefill)
 	return &t
 }
 
@@ -82,6 +87,7 @@ func TestAppendUpstream(t *testing.T) {
 			if err := r.Check(&limits); err != nil {
 				t.Fatal(err)
 			}
+			r.Prefilled = len(target.Prefill) > 0
 			got := append(r.AppendUpstream(nil, target.target()), '\n')
 			if !json.Valid(got) {
 				t.Errorf("not JSON: %s", got)

@@ -32,6 +32,9 @@ type Request struct {
 	HasTools bool
 	// StructuredOutput says that the answer must be JSON, with a schema or without.
 	StructuredOutput bool
+	// Prefilled says that the last message is the beginning of the answer. Decode does not know: in this dialect engines are told so
+	// by members that a client sends itself. A translator from one where it goes without saying sets it.
+	Prefilled bool
 	// N is the number of choices, 1 unless given.
 	N int
 	// Images are the image parts in the order of the messages.

@@ -23,6 +23,7 @@
 //	stop_sequences           stop
 //	thinking disabled        reasoning_effort none
 //	output_config            effort becomes reasoning_effort, format becomes response_format
+//	an assistant's at last   stays there (prefill); engines that would begin anew are told to go on (chat.Target.Prefill)
 //
 // Everything else (metadata, cache_control, context_management, betas) is accepted and goes no further, but for thread: it asks
 // for a conversation that is kept here, and is refused in the words that make the SDKs send the whole of it instead.

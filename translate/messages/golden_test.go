@@ -100,6 +100,9 @@ func TestRequests(t *testing.T) {
 		if r.Echo.Thinking || r.Echo.Stops != nil {
 			files = append(files, section("read", fmt.Sprintf("thinking %v, stops %q", r.Echo.Thinking, r.Echo.Stops)))
 		}
+		if c.Prefilled {
+			files = append(files, section("read", "prefilled"))
+		}
 		return files
 	})
 }

@@ -69,6 +69,7 @@ func (r *Request) message(i int, v jsonx.Value, inPlace bool) *fault {
 		return f
 	}
 	content := m[1]
+	r.begun = false
 	switch {
 	case m[0].EqualText("user"):
 		return r.user(i, content)
@@ -223,6 +224,7 @@ func (r *Request) assistant(v jsonx.Value) *fault {
 		return chat.Missing("content")
 	case v.IsString():
 		w.text(inside(v))
+		r.begun = w.n > 0
 		r.close(&w)
 		return nil
 	case !v.IsArray():
@@ -244,6 +246,7 @@ func (r *Request) assistant(v jsonx.Value) *fault {
 			return f.At("content", it.Index())
 		}
 	}
+	r.begun = w.n > 0 && calls == 0
 	if calls == 0 {
 		r.close(&w)
 		return nil

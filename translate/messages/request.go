@@ -46,6 +46,8 @@ type Request struct {
 	out     []byte  // the chat body that is being written
 	count   int     // messages in it
 	images  []place // of each image in it
+	begun   bool    // the last of the client's so far is text of an assistant's, without calls
+	thinks  bool    // thinking is asked for
 }
 
 // place is where an image stands in the chat body and where in the client's.
@@ -106,7 +108,19 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byt
 	if f != nil {
 		return dst, f.Err()
 	}
-	return dst, r.Explain(into.Decode(dst))
+	if err := into.Decode(dst); err != nil {
+		return dst, r.Explain(err)
+	}
+	into.Prefilled = r.prefilled(into)
+	return dst, nil
+}
+
+// prefilled reports whether the conversation ends with the beginning of the answer, which the model is to go on with. Where
+// the answer has to begin otherwise, with thinking, a call or JSON of a schema, there is nothing to go on with.
+func (r *Request) prefilled(c *chat.Request) bool {
+	choice := r.members[memberToolChoice].Get("type")
+	forced := choice.EqualText("any") || choice.EqualText("tool")
+	return r.begun && !r.thinks && (c.Effort == "" || c.Effort == "none") && !c.StructuredOutput && !forced
 }
 
 // threadRefused is about a request that begins or goes on with a conversation that the server holds. One that goes on has new
@@ -277,6 +291,7 @@ func (r *Request) reasoning() *fault {
 		case t[0].EqualText("disabled"):
 			effort = "none"
 		case t[0].EqualText("enabled"), t[0].EqualText("adaptive"):
+			r.thinks = true
 			r.Echo.Thinking = !t[1].EqualText("omitted")
 		}
 	}
