@@ -389,14 +389,15 @@ func (k *keyNewCmd) check(lines string) error {
 	return nil
 }
 
-// plainScalar is text that YAML takes as it stands.
+// plainScalar is text that YAML takes as it stands, but for its own words.
 var plainScalar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
 
 func scalar(text string) string {
-	if plainScalar.MatchString(text) && !strings.HasSuffix(text, ":") && !strings.EqualFold(text, "null") {
-		return text
+	switch word := strings.ToLower(text); {
+	case word == "null", word == "true", word == "false", strings.HasSuffix(word, ":"), !plainScalar.MatchString(text):
+		return strconv.Quote(text)
 	}
-	return strconv.Quote(text)
+	return text
 }
 
 func quoted(models []string) string {

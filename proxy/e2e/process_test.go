@@ -301,7 +301,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployment
 			t.Errorf("key new %q: exit code %d, %q, %q", args, code, out, errs)
 		}
 	}
-	for _, name := range []string{"#1", "*", "null", "-", "~", "a:b", "a:", "клю'ч"} {
+	for _, name := range []string{"#1", "*", "null", "True", "false", "-", "~", "a:b", "a:", "клю'ч"} {
 		out, errs, code := rig.RunProgram(t, "", "key", "new", "--name", name, "--models", "*,m", "--expires", "2099-01-01")
 		_, lines, _ := strings.Cut(out, "configuration:\n")
 		f, err := config.Parse("x", []byte("keys:\n"+lines))

@@ -83,34 +83,59 @@ var checkRules = [...]func(*Request, *Limits) *Invalid{
 // RefuseMembers refuses an object with a member that steers an engine: Limits.Refuse says which. The error names the member
 // where it is known, otherwise the pattern: a word of the client's it never repeats.
 func RefuseMembers(v jsonx.Value, refuse []string) error {
+	look := beginningsOf(refuse)
 	for it := v.Iter(); it.Next(); {
-		if pattern, found := matchMember(it.Key(), refuse); found {
+		name := nameOf(it.Key())
+		if !look.has(name) {
+			continue
+		}
+		if pattern, found := matchName(name, refuse); found {
 			return steers(spelt(it.Key().Raw(), pattern))
 		}
-		if pattern := matchInside(it.Key(), it.Value(), refuse); pattern != "" {
+		if pattern := matchInside(name, it.Value(), refuse); pattern != "" {
 			return steers(pattern)
 		}
 	}
 	return nil
 }
 
-// matchInside returns the pattern of the form outer.inner that a member of the object v matches, which goes by the name k; ""
+// beginnings is a set of the first two letters of names, and of others by chance. Every member of every request is looked up in
+// it, and nearly none is in it.
+type beginnings uint64
+
+// beginningsOf returns those of all names that a pattern, or controlMembers, can match.
+func beginningsOf(patterns []string) beginnings {
+	set := beginning(controlMembers[0], controlMembers[1])
+	for _, p := range patterns {
+		if len(p) < 2 || p[1] == '*' {
+			return ^beginnings(0)
+		}
+		set |= beginning(p[0], p[1])
+	}
+	return set
+}
+
+// beginning is the bit of two letters in any case, which differs in one of theirs.
+func beginning(a, b byte) beginnings { return 1 << ((31*uint(a|0x20) + uint(b|0x20)) % 64) }
+
+// has reports whether a name may begin as one of the set.
+func (set beginnings) has(name []byte) bool {
+	return len(name) < 2 || set&beginning(name[0], name[1]) != 0
+}
+
+// matchInside returns the pattern of the form outer.inner that a member of the object v matches, which goes by that name; ""
 // when there is none.
-func matchInside(k jsonx.Key, v jsonx.Value, refuse []string) (pattern string) {
+func matchInside(name []byte, v jsonx.Value, refuse []string) (pattern string) {
 	if !v.IsObject() {
 		return ""
 	}
-	name := nameOf(k)
 	for _, p := range refuse {
-		if !mayMatch(name, p) {
-			continue
-		}
-		outer, inner, nested := strings.Cut(p, ".")
-		if !nested || !matches(name, outer) {
+		outer := len(name)
+		if len(p) <= outer || p[outer] != '.' || !equalFold(name, p[:outer]) {
 			continue
 		}
 		for it := v.Iter(); it.Next(); {
-			if matches(nameOf(it.Key()), inner) { // no control members: only at the top do gateways read those
+			if matches(nameOf(it.Key()), p[outer+1:]) { // no control members: only at the top do gateways read those
 				return p
 			}
 		}
@@ -134,11 +159,6 @@ func steers(name string) error {
 // controlMembers are what gateways and engines use for headers in the clothes of a member.
 const controlMembers = "x-*"
 
-// matchMember returns the pattern that the name matches.
-func matchMember(k jsonx.Key, refuse []string) (pattern string, found bool) {
-	return matchName(nameOf(k), refuse)
-}
-
 // nameOf is a name as engines compare it, but for its case: without escapes, and with the two letters outside ASCII that fold
 // into it.
 func nameOf(k jsonx.Key) []byte {
@@ -150,22 +170,17 @@ func nameOf(k jsonx.Key) []byte {
 	return name
 }
 
+// matchName returns the pattern that the name matches.
 func matchName(name []byte, refuse []string) (pattern string, found bool) {
 	if matches(name, controlMembers) {
 		return controlMembers, true
 	}
 	for _, p := range refuse {
-		if mayMatch(name, p) && matches(name, p) {
+		if matches(name, p) {
 			return p, true
 		}
 	}
 	return "", false
-}
-
-// mayMatch is a quick look, for nearly all names differ in the first letter already. The bit is what the cases of a letter
-// differ in.
-func mayMatch(name []byte, pattern string) bool {
-	return len(name) == 0 || len(pattern) < 2 || name[0]|0x20 == pattern[0]|0x20
 }
 
 func matches(name []byte, pattern string) bool {

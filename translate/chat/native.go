@@ -23,9 +23,10 @@ type Native struct {
 func (n *Native) Edit(edits *jsonx.Edits, root jsonx.Value) {
 	edits.Set(root.Get("model"), jsonx.AppendStringS(nil, n.Served))
 	for it := root.Iter(); it.Next(); {
-		if _, found := matchMember(it.Key(), n.Refuse); found {
+		name := nameOf(it.Key())
+		if _, found := matchName(name, n.Refuse); found {
 			edits.Delete(it.Value())
-		} else if pattern := matchInside(it.Key(), it.Value(), n.Refuse); pattern != "" {
+		} else if pattern := matchInside(name, it.Value(), n.Refuse); pattern != "" {
 			edits.Delete(it.Value())
 		}
 	}
