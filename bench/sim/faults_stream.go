@@ -58,7 +58,7 @@ var streamFaults = []fault{
 		twist: func(t *twist, _ *args) { t.noDone = true },
 	},
 	{
-		name: "no-finish", usage: "[;done=1][;ghost=1]", text: "a clean end with no finish_reason and no [DONE]; done: with [DONE]; ghost: after a chunk with no model and no text",
+		name: "no-finish", usage: "[;done=1][;ghost=1]", text: "a clean end with no finish_reason (null in a plain answer) and no [DONE]; done: with [DONE]; ghost: after a chunk with no model and no text",
 		twist: func(t *twist, a *args) {
 			t.noFinish, t.noDone, t.ghost = true, !a.flag("done"), a.flag("ghost")
 		},

@@ -36,6 +36,9 @@ func (a *answer) plain() {
 // collect runs a script to its end.
 func (a *answer) collect(c *script) said {
 	m := said{finish: c.finish, stopped: c.stopped}
+	if a.x.t.noFinish {
+		m.finish = ""
+	}
 	args := make([][]byte, len(a.q.calls))
 	begun := make([]bool, len(a.q.calls))
 	for p, ok := c.next(); ok; p, ok = c.next() {

@@ -94,6 +94,28 @@ func TestCompletions_Stream(t *testing.T) {
 	}
 }
 
+// A whole answer that an engine gave up, as Ollama does when its runner dies, is not told as one, whatever it had said.
+func TestWhole_GivenUp(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	for path, c := range map[string]struct {
+		status int
+		body   string
+	}{
+		"/v1/chat/completions": {502, `"messages":[{"role":"user","content":"Go."}]`},
+		"/v1/completions":      {502, `"prompt":"Go."`},
+		"/v1/responses":        {502, `"input":"Go."`},
+		"/v1/messages":         {529, `"max_tokens":9,"messages":[{"role":"user","content":"Go."}]`},
+	} {
+		p.Engines[0].SetFault(sim.Fault{Spec: "no-finish"})
+		if r := p.Post(path, `{"model":"talk",`+c.body+`}`).WantStatus(c.status); !strings.Contains(r.Body, "upstream_bad_response") {
+			t.Errorf("%s: %s", path, r.Body)
+		}
+		p.Engines[0].SetFault()
+		p.Post(path, `{"model":"talk",`+c.body+`}`).WantStatus(200)
+	}
+}
+
 // No endpoint has an engine fetch what a client names inside of its network.
 func TestForward_Media(t *testing.T) {
 	t.Parallel()
