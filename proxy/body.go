@@ -63,7 +63,7 @@ func (c *Call) readBody(limit int64) *apierr.Error {
 	}
 	if n < 0 {
 		if err := listen.Whole(c.ctx.Conn()); err != nil {
-			return c.unread(bodyBroken(err))
+			return c.unread(bodyBroken(c.ctx.Conn(), err))
 		}
 		c.endChunked()
 	}
@@ -112,7 +112,7 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 		}
 		if err != nil {
 			*c.body = buf
-			return bodyBroken(err)
+			return bodyBroken(c.ctx.Conn(), err)
 		}
 	}
 	*c.body = buf
@@ -120,7 +120,7 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 		c.bodyWait = c.edge.now().Sub(start)
 	}
 	if n >= 0 && int64(len(buf)) < n {
-		return bodyBroken(io.ErrUnexpectedEOF)
+		return bodyBroken(c.ctx.Conn(), io.ErrUnexpectedEOF)
 	}
 	return nil
 }
@@ -254,13 +254,28 @@ func slowClient(cause error) *apierr.Error {
 	return e
 }
 
-// bodyBroken is a body that did not come to its end.
-func bodyBroken(err error) *apierr.Error {
-	if timedOut(err) {
+// bodyBroken is a body that did not come to its end on conn: its client was too slow, has left, or has sent what is none. The
+// second is told of as a call whose client has gone; the answer is for one that has ended its own side only.
+func bodyBroken(conn net.Conn, err error) *apierr.Error {
+	switch {
+	case timedOut(err):
 		return slowClient(err)
+	case listen.Cut(conn):
+		return bodyCut()
 	}
+	return misframedBody(err)
+}
+
+// bodyCut is what a client is told that has gone before its body had come whole, or been read to its end.
+func bodyCut() *apierr.Error {
+	e := badHead("The request body ended early: the client closed its side of the connection before all of it was read.")
+	e.Cause = errClientGone
+	return e
+}
+
+func misframedBody(cause error) *apierr.Error {
 	e := badHead("The request body ended early or its framing is broken.")
-	e.Cause = err
+	e.Cause = cause
 	return e
 }
 

@@ -216,7 +216,7 @@ func (c *Call) fail(f *failure) {
 		c.record.Code = f.label
 	}
 	if f.result == observe.ClientGone {
-		c.record.Status = 499
+		c.record.Status = statusClientGone
 	}
 }
 

@@ -38,7 +38,8 @@
 // request needs is pooled by itself. What remains is a goroutine's stack, two sockets and some 4 KiB of state.
 //
 // A client that leaves is noticed by proxy/listen's watch in every phase and ends the call by Call.abort, which closes
-// the engine's connection. Nothing else is shared between goroutines.
+// the engine's connection. Nothing else is shared between goroutines. While a body comes it is the reading that ends, and the
+// call is one whose client has gone, too; as the client may have ended its own side only, it is told why.
 //
 // Calls are pooled; relays and leases are not, because a stale second Close or Release must hit nobody else.
 //

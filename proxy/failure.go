@@ -44,6 +44,12 @@ var (
 	errPanicked   = errors.New("panic")
 )
 
+// What the log says of a call whose client has gone.
+const (
+	statusClientGone = 499
+	codeClientGone   = "client_gone"
+)
+
 // upstreamFailed is the answer to an engine that failed in a way the client cannot mend.
 func upstreamFailed(code, message string) *apierr.Error {
 	return apierr.New(502, code, "%s", message)
@@ -98,7 +104,7 @@ func fromAbort(cause error) *failure {
 	switch {
 	case errors.Is(cause, errClientGone):
 		f.result = observe.ClientGone
-		f.api = &apierr.Error{Status: 499, Type: apierr.TypeAPI, Code: "client_gone", Message: "The client left."}
+		f.api = &apierr.Error{Status: statusClientGone, Type: apierr.TypeAPI, Code: codeClientGone, Message: "The client left."}
 	case errors.Is(cause, errRevoked):
 		f.result = observe.ClientError
 		f.label = "revoked" // in the log: the client was right when it began

@@ -47,7 +47,7 @@ var (
 // misframed refuses what package listen found wrong.
 func misframed(err error) *apierr.Error {
 	if errors.Is(err, listen.ErrFraming) {
-		return bodyBroken(err)
+		return misframedBody(err)
 	}
 	return badHead("A line of the request head does not end in CR LF.")
 }

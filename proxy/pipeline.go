@@ -183,11 +183,11 @@ func clientError(err error) *failure {
 		return internalError(err)
 	}
 	f := &failure{api: e, result: observe.ClientError}
-	switch e.Status {
-	case 429:
+	switch {
+	case e.Status == 429 || e.Status == 503:
 		f.result = observe.Limited
-	case 503:
-		f.result = observe.Limited
+	case errors.Is(e.Cause, errClientGone):
+		f.result, f.label = observe.ClientGone, codeClientGone
 	}
 	return f
 }
@@ -197,11 +197,16 @@ func (c *Call) refuse(f *failure) {
 	c.attempt.end(f.outcome)
 	c.fail(f)
 	e := c.ep.dialect.errorOf(f.api)
-	if f.result == observe.ClientGone {
-		c.hangUp()
-	} else {
+	switch {
+	case f.result != observe.ClientGone:
 		c.record.Status = e.Status
 		c.writeError(e)
+	case f.api.Status != statusClientGone:
+		c.writeError(e) // for one that has closed its sending side only
+	case c.upload != nil && !c.upload.ended:
+		c.writeError(bodyCut()) // likewise
+	default:
+		c.hangUp()
 	}
 	c.warn(f)
 	c.finish()

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -62,7 +63,11 @@ func errorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 // respondError answers a request that is no call: its head did not parse, or its path is none of ours.
 func (e *Edge) respondError(ctx *fasthttp.RequestCtx, d *dialect, err *apierr.Error) {
 	err = d.errorOf(err)
-	e.calls.Refused(err.Code)
+	if errors.Is(err.Cause, errClientGone) {
+		e.calls.Left()
+	} else {
+		e.calls.Refused(err.Code)
+	}
 	writeError(ctx, d, err)
 }
 

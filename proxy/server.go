@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"io"
 	"math"
 	"net"
 	"sync"
@@ -197,8 +196,8 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 	switch {
 	case wrong != nil:
 		a = misframed(wrong)
-	case (timedOut(err) || errors.Is(err, io.ErrUnexpectedEOF)) && whole:
-		a, d = bodyBroken(err), dialectAt(path)
+	case whole && (timedOut(err) || listen.Cut(ctx.Conn())):
+		a, d = bodyBroken(ctx.Conn(), err), dialectAt(path)
 	case errors.As(err, &small):
 		d = dialectAt(path)
 		a = apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge, "The request head is larger than the limit.")

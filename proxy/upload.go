@@ -91,7 +91,7 @@ func uploadError(err error) *apierr.Error {
 	case errors.As(err, &broken):
 		return badHead("The form could not be read: " + broken.Reason + ".")
 	}
-	return bodyBroken(err)
+	return misframedBody(err)
 }
 
 // hold reads the beginning of the form into memory.

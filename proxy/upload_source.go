@@ -60,12 +60,12 @@ func (s *uploadSource) Read(p []byte) (int, error) {
 	case err == nil:
 		return n, nil
 	case !errors.Is(err, io.EOF):
-		return n, bodyBroken(err)
+		return n, bodyBroken(s.conn, err)
 	case s.announced >= 0 && s.total < s.announced:
-		return n, bodyBroken(io.ErrUnexpectedEOF)
+		return n, bodyBroken(s.conn, io.ErrUnexpectedEOF)
 	}
 	if wrong := listen.Whole(s.conn); wrong != nil {
-		return n, bodyBroken(wrong)
+		return n, bodyBroken(s.conn, wrong)
 	}
 	return n, io.EOF
 }

@@ -3,6 +3,8 @@ package listen
 import (
 	"bytes"
 	"errors"
+	"net"
+	"os"
 	"strconv"
 )
 
@@ -48,6 +50,7 @@ type lines struct {
 	taken  uint32 // requests that the server has taken up
 	inHead bool   // the head of the newest has begun and not ended
 	bad    error  // in the newest
+	ended  bool   // nothing more comes: the client has ended its side, or the connection has failed
 	whole  bool   // the head of the newest has come whole
 	target [keptLine]byte
 	kept   uint8 // of its request line, in target
@@ -289,6 +292,16 @@ func (l *lines) idle() {
 
 // active counts a request that the server takes up.
 func (l *lines) active() { l.taken++ }
+
+// failed notes that reading has. A deadline, or our own close, says nothing of the client.
+func (l *lines) failed(err error) {
+	l.ended = l.ended || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed)
+}
+
+// cut reports whether the request that is being served will never come whole, although it was well formed so far.
+func (l *lines) cut() bool {
+	return l.ended && l.bad == nil && l.current() && (l.inHead || l.at > placeRequest)
+}
 
 // current reports whether what is known is about the request that is being served.
 func (l *lines) current() bool { return l.begun == l.taken }

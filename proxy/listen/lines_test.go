@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestLines: the verdict is the same however the bytes are cut, and it is about how requests are framed alone.
@@ -102,6 +103,42 @@ func TestLinesBeforeARequest(t *testing.T) {
 		l, got := lines{at: placeRequest}, []byte(text)
 		if l.look(got); string(got) != want || !errors.Is(l.bad, ErrBareLine) {
 			t.Errorf("%q is shown as %q (%v), want %q", text, got, l.bad, want)
+		}
+	}
+}
+
+// TestCut: a request is cut when the client's side ends in the midst of it, and not when the reader's patience does.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"": false,
+		"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n{\n":           true,
+		"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n{\n}":          false,
+		"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n":     true,
+		"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\r\n": false, // it is malformed
+		"POST / HTTP/1.1\r\nHost":                                   true,
+		"GET / HTTP/1.1\r\n\r\nGET":                                 false, // the one that is being served is whole
+	} {
+		accepted, dialed := pair(t, open(t, Options{}))
+		Idle(accepted)
+		Active(accepted)
+		read := func() (err error) {
+			for err == nil {
+				_, err = accepted.Read(make([]byte, 100))
+			}
+			return err
+		}
+		if _, err := dialed.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		_ = accepted.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		if err := read(); Cut(accepted) {
+			t.Errorf("%q: cut by %v", text, err)
+		}
+		_ = accepted.SetReadDeadline(time.Time{})
+		_ = dialed.Close()
+		if err := read(); Cut(accepted) != want {
+			t.Errorf("%q, then %v: cut is %v", text, err, !want)
 		}
 	}
 }

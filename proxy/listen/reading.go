@@ -51,6 +51,13 @@ func Whole(c net.Conn) error {
 	return nil
 }
 
+// Cut reports whether the client has left, or ended its side, in the midst of the request that is being served on c: it was
+// well formed as far as it has come. It is known once reading has come to that end.
+func Cut(c net.Conn) bool {
+	l := linesOf(c)
+	return l != nil && l.cut()
+}
+
 // Target returns the beginning of the path that the request on c is for, as far as it has come, and whether the head has come
 // whole. fasthttp forgets the path of a request whose head is too large or whose body never begins. The bytes are good until
 // the next request.
@@ -84,6 +91,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	}
 	n, err := c.read(p)
 	c.lines.look(p[:n])
+	if err != nil {
+		c.lines.failed(err)
+	}
 	return n, err
 }
 
@@ -122,6 +132,9 @@ func (c *tlsConn) Read(p []byte) (int, error) {
 		c.told = c.tellPlain(err)
 	}
 	c.lines.look(p[:n])
+	if err != nil {
+		c.lines.failed(err)
+	}
 	return n, err
 }
 

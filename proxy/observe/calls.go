@@ -77,6 +77,9 @@ func (c *Calls) Finish(r *Record, now time.Time) {
 // Refused counts a request that was refused before it was a call, by the code of the refusal.
 func (c *Calls) Refused(code string) { c.series.word(familyErrors, dash(code)).Inc() }
 
+// Left counts a client that left before its request was a call: with none of its body sent.
+func (c *Calls) Left() { c.series.word(familyAborts, string(PhaseBody)).Inc() }
+
 func (c *Calls) count(r *Record, now time.Time) {
 	m := c.series.model(r.Dialect, r.Model)
 	m.ended(c.series, r.Upstream, r.Outcome).Inc()

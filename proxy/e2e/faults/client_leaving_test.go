@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bufio"
+	"crypto/tls"
 	"net"
 	"strconv"
 	"strings"
@@ -20,8 +21,13 @@ var goodbyes = []struct {
 	say  func(*rig.Raw)
 }{
 	{"FIN", func(c *rig.Raw) { c.Close() }},
-	{"RST", func(c *rig.Raw) { c.Reset() }},
-	{"half-close", func(c *rig.Raw) { _ = c.Conn.(*net.TCPConn).CloseWrite() }},
+	{"RST", func(c *rig.Raw) {
+		if secure, ok := c.Conn.(*tls.Conn); ok {
+			c = rig.NewRaw(c.T, secure.NetConn())
+		}
+		c.Reset()
+	}},
+	{"half-close", func(c *rig.Raw) { _ = c.Conn.(interface{ CloseWrite() error }).CloseWrite() }},
 }
 
 // freeTime is how soon a client's leaving must have freed the engine: a tenth of a second, and what a busy machine adds.
@@ -45,6 +51,78 @@ func (e *edge) wantFreed(phase string) {
 	}
 	rig.WaitFor(e.T, rig.Patience, "the connection to the engine is closed", func() bool { return engine.Stats().Conns <= 1 })
 	e.Ask(rig.Chat, "").WantStatus(200)
+}
+
+// TestFault39_LeavesInMidBody: who leaves before all of the body has come is a client that has left, and not one that sent a
+// malformed request. One that has only ended its own side still reads what was wrong.
+func TestFault39_LeavesInMidBody(t *testing.T) {
+	t.Parallel()
+	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, dial := startSecure(t, secure, rig.Setup{Models: ears, Upstream: rig.QuietProbes})
+			aborts := func(phase string) float64 {
+				return e.Metric("penstock_client_aborts_total", `phase="`+phase+`"`)
+			}
+			for _, bye := range goodbyes {
+				for _, c := range []struct {
+					name    string
+					w       rig.Way
+					framing string
+					body    string // the length, and what comes of it
+					phase   string
+				}{
+					{"sized", rig.Chat, "Content-Length: 1000", `{"model":"sim",`, "body"},
+					{"sized", rig.Messages, "Content-Length: 100000", `{"model":"sim",`, "body"},
+					{"no byte", rig.Responses, "Content-Length: 1000", "", "body"},
+					{"between chunks", rig.Chat, "Transfer-Encoding: chunked", "f\r\n{\"model\":\"sim\",\r\n", "body"},
+					{"in a chunk", rig.Messages, "Transfer-Encoding: chunked", "ff\r\n{\"model\":\"sim\",", "body"},
+					{"in a size", rig.Messages, "Transfer-Encoding: chunked", "f\r\n{\"model\":\"sim\",\r\nf", "body"},
+					{"in the trailers", rig.Responses, "Transfer-Encoding: chunked", "2\r\n{}\r\n0\r\nX: y\r\n", "body"},
+					{"sized", rig.Transcription, "Content-Length: 1000", rig.Transcription.Body("ears", rig.Prompt, "")[:100], "body"},
+					{"in a chunk", rig.Transcription, "Transfer-Encoding: chunked", "fff\r\n" + rig.Transcription.Body("ears", rig.Prompt, "")[:100], "body"},
+					{"on its way", rig.Transcription, "Content-Length: 1000000", rig.Transcription.Body("ears", strings.Repeat("x", 400<<10), "")[:400<<10], "waiting"},
+				} {
+					if c.body == "" && bye.name == "RST" {
+						continue // nothing tells when the head was read
+					}
+					t.Run(strings.Join([]string{bye.name, c.w.String(), c.name}, "/"), func(t *testing.T) {
+						before, lines := aborts(c.phase), len(e.Calls())
+						conn := dial(t)
+						_ = conn.Send(e.Head("POST", c.w.Path, c.w.ContentType(), c.framing) + c.body)
+						if c.body != "" {
+							rig.WaitFor(t, rig.Patience, "the call has begun", func() bool {
+								return e.Metric("penstock_calls_inflight") == 1 && (c.phase == "body" || e.Metric("penstock_upstream_inflight") == 1)
+							})
+						}
+						bye.say(conn)
+						if bye.name == "half-close" {
+							conn.Reply("POST").WantRefused(c.w, badRequest)
+							if rest, ok := conn.Closed(rig.Patience); !ok || rest != "" {
+								t.Errorf("not closed, or more came: %.200q", rest)
+							}
+						}
+						rig.WaitFor(t, rig.Patience, "the client is counted", func() bool { return aborts(c.phase) == before+1 })
+						if c.body == "" {
+							return // it was no call yet
+						}
+						rig.WaitFor(t, rig.Patience, "the call is told of", func() bool { return len(e.Calls()) == lines+1 })
+						if l := e.Calls()[lines]; l.Outcome != "client_gone" || l.Status != 499 || l.Code != "client_gone" {
+							t.Errorf("the log says %+v", l)
+						}
+					})
+				}
+			}
+			if n := e.Metric("penstock_errors_total"); n != 0 {
+				t.Errorf("%v errors are counted: %s", n, e.MetricsText())
+			}
+			for _, u := range e.Status().Upstreams {
+				if u.Breaker != "closed" && u.Breaker != "" || u.LastFailure != nil {
+					t.Errorf("the engine is blamed: %+v", u)
+				}
+			}
+		})
+	}
 }
 
 func TestFault33_LeavesWhileQueued(t *testing.T) {

@@ -1,8 +1,11 @@
 package faults
 
 import (
+	"crypto/tls"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"penstock/proxy/e2e/rig"
 )
@@ -14,6 +17,27 @@ type edge struct{ *rig.Program }
 func start(t testing.TB, s rig.Setup) *edge {
 	t.Helper()
 	return &edge{rig.Launch(t, s)}
+}
+
+// startSecure is start for a program that speaks TLS, or does not, and returns besides how to connect to it.
+func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB) *rig.Raw) {
+	t.Helper()
+	if secure {
+		cert, key := pemPair(t, "edge", time.Now().Add(time.Hour))
+		s.Top, s.Files = s.Top+"\ntls: { cert: edge.pem, key: edge.key }", map[string]string{"edge.pem": cert, "edge.key": key}
+	}
+	e := start(t, s)
+	return e, func(t testing.TB) *rig.Raw {
+		t.Helper()
+		conn, err := net.Dial("tcp", e.Addr)
+		must(t, err)
+		if secure {
+			conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+		}
+		t.Cleanup(func() { conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(rig.Patience))
+		return rig.NewRaw(t, conn)
+	}
 }
 
 // inWays plays f in each way, with a program and engines of its own, in parallel.

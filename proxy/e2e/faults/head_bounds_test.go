@@ -1,8 +1,6 @@
 package faults
 
 import (
-	"crypto/tls"
-	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,28 +21,6 @@ var headTooLarge = rig.Refusal{Status: 431, Kind: "invalid_request_error", Code:
 func sizedHead(n int, first string, lines ...string) string {
 	head := first + " HTTP/1.1\r\n" + strings.Join(append(lines, "Host: edge", "X-Filler: "), "\r\n")
 	return head + strings.Repeat("f", n-len(head)-len("\r\n\r\n")) + "\r\n\r\n"
-}
-
-// startSized runs a program with that limit, and returns how to connect to it: with TLS or without.
-func startSized(t *testing.T, secure bool) (*edge, func(testing.TB) *rig.Raw) {
-	t.Helper()
-	s := rig.Setup{Limits: "header: 2KiB"}
-	if secure {
-		cert, key := pemPair(t, "edge", time.Now().Add(time.Hour))
-		s.Top, s.Files = "tls: { cert: edge.pem, key: edge.key }", map[string]string{"edge.pem": cert, "edge.key": key}
-	}
-	e := start(t, s)
-	return e, func(t testing.TB) *rig.Raw {
-		t.Helper()
-		conn, err := net.Dial("tcp", e.Addr)
-		must(t, err)
-		if secure {
-			conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
-		}
-		t.Cleanup(func() { conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(rig.Patience))
-		return rig.NewRaw(t, conn)
-	}
 }
 
 // inPieces are ways to send a text.
@@ -71,7 +47,7 @@ var inPieces = map[string]func(c *rig.Raw, text string){
 func TestFault43_ExactHeads(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
-		e, dial := startSized(t, secure)
+		e, dial := startSecure(t, secure, rig.Setup{Limits: "header: 2KiB"})
 		for _, w := range rig.PlainWays {
 			body := w.Body("sim", rig.Prompt, "")
 			lines := []string{"Authorization: Bearer " + e.Key, "Content-Type: application/json", "Content-Length: " + strconv.Itoa(len(body))}
@@ -112,7 +88,7 @@ func TestFault43_ExactHeads(t *testing.T) {
 func TestFault46_BeforeTheLine(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
-		e, dial := startSized(t, secure)
+		e, dial := startSecure(t, secure, rig.Setup{Limits: "header: 2KiB"})
 		good := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 		for _, before := range []string{"", good, "\r\n", good + "\r\n\r\n"} {
 			for _, c := range []struct {
