@@ -57,7 +57,7 @@ type transfer struct {
 func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	c, s := x.c, x.s
 	c.reply.reset(x.run.keepText(x.q))
-	_ = c.SetDeadline(time.Now().Add(x.run.s.RequestTimeout))
+	_ = c.SetDeadline(time.Now().Add(time.Duration(x.run.s.RequestTimeout)))
 	undo := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer undo()
 	if x.q.leave != nil {
@@ -118,7 +118,7 @@ func (x *transfer) fail(ctx context.Context, err error, otherwise string) {
 	s.end = x.run.clock.now()
 	s.bytes = x.c.bytes - x.bytes
 	s.err = x.run.kind(ctx, err, otherwise)
-	if s.err == ErrTimeout && x.q.leave != nil && time.Duration(s.end-s.sent) < x.run.s.RequestTimeout {
+	if s.err == ErrTimeout && x.q.leave != nil && Span(s.end-s.sent) < x.run.s.RequestTimeout {
 		s.err, s.left = "", true
 	}
 }

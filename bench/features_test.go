@@ -182,7 +182,7 @@ func TestLeave(t *testing.T) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	e := engine(t, sim.Options{})
-	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: 2 * time.Second, InputLen: "10", OutputLen: "2", At: []string{"1s:post=" + e.URL() + `/sim/fault {"fault":"status=503"}`, "9s:kill=999999"}, ExpectErrors: []string{"status 503@event", "429"}})
+	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: Span(2 * time.Second), InputLen: "10", OutputLen: "2", At: []string{"1s:post=" + e.URL() + `/sim/fault {"fault":"status=503"}`, "9s:kill=999999"}, ExpectErrors: []string{"status 503@event", "429"}})
 	ev := r.Penstock.Events
 	if len(ev) != 2 || ev[0].Error != "" || ev[0].Lost < 5 || ev[0].Lost != r.Failed || ev[1].Error == "" {
 		t.Errorf("failed %d, events %+v", r.Failed, ev)

@@ -54,7 +54,7 @@ func measureFloor(ctx context.Context) (*Floor, error) {
 
 // probeNull sends a number of requests side by side, and as many rounds of them.
 func probeNull(ctx context.Context, server *nullServer, side, rounds, tokens int, gap time.Duration) ([]sample, time.Duration, bool, error) {
-	o := Options{BaseURL: server.url(), SaveDetailed: true, RequestTimeout: 5 * time.Second, Header: []string{
+	o := Options{BaseURL: server.url(), SaveDetailed: true, RequestTimeout: Span(5 * time.Second), Header: []string{
 		fmt.Sprintf("X-Null-Tokens: %d", tokens), "X-Null-Gap: " + gap.String(),
 	}}
 	s, err := o.settle()

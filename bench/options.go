@@ -23,8 +23,8 @@ type Options struct {
 	CompareKey   string   `name:"compare-key" placeholder:"KEY" env:"PENSTOCK_COMPARE_KEY" group:"Target" help:"Key of the second target (default: none)."`
 	CompareModel string   `name:"compare-model" placeholder:"NAME" group:"Target" help:"Model of the second target (default: as the first)."`
 
-	NumPrompts     int           `name:"num-prompts" aliases:"request-count" short:"n" placeholder:"N" group:"Load" help:"Number of requests, of each stage."`
-	Duration       time.Duration `short:"z" placeholder:"D" group:"Load" help:"Time to send requests, of each stage (default: 20s when neither this nor a number is given)."`
+	NumPrompts     Count         `name:"num-prompts" aliases:"request-count" short:"n" placeholder:"N" group:"Load" help:"Number of requests, of each stage."`
+	Duration       Span          `short:"z" placeholder:"D" group:"Load" help:"Time to send requests, of each stage (default: 20s when neither this nor a number is given)."`
 	RequestRate    []string      `name:"request-rate" short:"r" placeholder:"R" group:"Load" help:"Open loop: requests per second. A list makes stages. inf: as --max-concurrency allows."`
 	Burstiness     float64       `placeholder:"X" group:"Load" help:"Shape of the gamma distribution of gaps: 1 (default) Poisson, below it burstier, above it calmer."`
 	Arrival        string        `placeholder:"NAME" group:"Load" help:"poisson (default), gamma or constant gaps."`
@@ -39,7 +39,7 @@ type Options struct {
 	Profile        string        `placeholder:"NAME" group:"Load" help:"sweep: one by one, as fast as possible, and rates between. search: the highest rate that meets --goodput."`
 	SweepSize      int           `name:"sweep-size" placeholder:"N" group:"Load" help:"Stages of a sweep (default: 8), or at most of a search (default: 12)."`
 	ProbeRate      float64       `name:"probe-request-rate" placeholder:"R" group:"Load" help:"Requests of one token per second beside the load, past its bounds, with latencies of their own: what a short question feels."`
-	RequestTimeout time.Duration `name:"request-timeout" placeholder:"D" group:"Load" help:"Time for one request (default: 10m)."`
+	RequestTimeout Span          `name:"request-timeout" placeholder:"D" group:"Load" help:"Time for one request (default: 10m)."`
 	LeaveShare     float64       `name:"leave-share" placeholder:"X" group:"Load" help:"Share of the clients that leave on purpose, 0 to 1."`
 	LeavePhase     string        `name:"leave-phase" placeholder:"P" group:"Load" help:"When they leave: prefill, tokens=N (default: tokens=5) or after=DURATION."`
 	At             []string      `sep:"none" placeholder:"T:WHAT" group:"Load" help:"Event at a time of the run: 30s:reload, 60s:kill=PID, 60s:drain=PID, 30s:post=URL or 30s:post=URL BODY. Repeat it for more."`

@@ -142,7 +142,7 @@ func (l *overheadLab) run(ctx context.Context, target string, t *overheadTest) (
 	}
 	o := t.options
 	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = url, l.key, "sim", true, 10, true
-	m := &overheadRun{streams: max(1, o.NumPrompts)}
+	m := &overheadRun{streams: max(1, int(o.NumPrompts))}
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	if proxy != nil {

@@ -131,7 +131,7 @@ func stall(t *testing.T, limit []int) {
 	server := httptest.NewServer(&stalling{})
 	r, records := bench(t, Options{
 		BaseURL: server.URL, Model: "m", Header: []string{"X-Stall: yes"}, RequestRate: []string{"50"}, Arrival: "constant",
-		Duration: 3 * time.Second, MaxConcurrency: limit, InputLen: "4", OutputLen: "1",
+		Duration: Span(3 * time.Second), MaxConcurrency: limit, InputLen: "4", OutputLen: "1",
 	})
 	server.Close()
 	if r.Failed != 0 || len(records) < 140 {
@@ -182,7 +182,7 @@ func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	e := engine(t, sim.Options{TokenRate: 50})
 	ctx, stop := context.WithCancel(t.Context())
-	o := Options{BaseURL: e.URL(), Duration: time.Hour, MaxConcurrency: []int{4}, InputLen: "10", OutputLen: "5", NoFloor: true}
+	o := Options{BaseURL: e.URL(), Duration: Span(time.Hour), MaxConcurrency: []int{4}, InputLen: "10", OutputLen: "5", NoFloor: true}
 	r, _, err := Run(ctx, o, func(p Progress) {
 		if p.Completed > 8 {
 			stop()
@@ -224,12 +224,12 @@ func TestFaults(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			e := engine(t, sim.Options{})
-			o := Options{BaseURL: e.URL(), NumPrompts: 6, MaxConcurrency: []int{2}, InputLen: "10", OutputLen: "8", RequestTimeout: 20 * time.Second}
+			o := Options{BaseURL: e.URL(), NumPrompts: 6, MaxConcurrency: []int{2}, InputLen: "10", OutputLen: "8", RequestTimeout: Span(20 * time.Second)}
 			if fault != "" {
 				o.Header = []string{"X-Sim-Fault: " + fault}
 			}
 			if want.err == ErrTimeout {
-				o.RequestTimeout = time.Second
+				o.RequestTimeout = Span(time.Second)
 			}
 			s, err := o.settle()
 			if err != nil {
@@ -267,7 +267,7 @@ func TestHalfHead(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c)
 		}
 	}()
-	s, err := Options{BaseURL: ln.Addr().String(), RequestTimeout: 200 * time.Millisecond}.settle()
+	s, err := Options{BaseURL: ln.Addr().String(), RequestTimeout: Span(200 * time.Millisecond)}.settle()
 	if err != nil {
 		t.Fatal(err)
 	}

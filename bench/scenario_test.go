@@ -54,6 +54,20 @@ func runFlags(t *testing.T) []*kong.Flag {
 	return nil
 }
 
+// TestNothingIsNoDefault: a number or time of nothing is refused, and not taken for the default.
+func TestNothingIsNoDefault(t *testing.T) {
+	for _, flag := range []string{"-z=0s", "-z0", "--duration=-1s", "--duration=20", "-n0", "--num-prompts=-3", "--num-prompts=many", "--request-timeout=0s"} {
+		_, parser := grammar(t)
+		if _, err := parser.Parse([]string{"bench", "run", flag}); err == nil {
+			t.Errorf("%s is taken", flag)
+		}
+	}
+	c := parse(t, "-z", "1m30s", "-n", "7", "--request-timeout=250ms")
+	if o := c.Run.Options; o.Duration != Span(90*time.Second) || o.NumPrompts != 7 || o.RequestTimeout != Span(250*time.Millisecond) {
+		t.Errorf("%v, %v, %v", o.Duration, o.NumPrompts, o.RequestTimeout)
+	}
+}
+
 // TestScenariosAreCommands holds that every flag of every scenario is one, and that the run would accept them together.
 func TestScenariosAreCommands(t *testing.T) {
 	files, err := scenarioFiles.ReadDir("scenarios")
@@ -194,7 +208,7 @@ func TestFleet(t *testing.T) {
 	run := func(at ...string) *Penstock {
 		t.Helper()
 		r, _, err := Run(context.Background(), Options{
-			BaseURL: f.url, Admin: f.admin, RequestRate: []string{"20"}, Duration: 4 * time.Second, InputLen: "20", OutputLen: "30", At: at, NoFloor: true, ReadyCheck: 20, fleet: f,
+			BaseURL: f.url, Admin: f.admin, RequestRate: []string{"20"}, Duration: Span(4 * time.Second), InputLen: "20", OutputLen: "30", At: at, NoFloor: true, ReadyCheck: 20, fleet: f,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)

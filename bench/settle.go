@@ -78,7 +78,7 @@ func (s *settings) arguments() error {
 	return nil
 }
 
-func or[T int | float64 | time.Duration](v, otherwise T) T {
+func or[T int | float64 | Span](v, otherwise T) T {
 	if v == 0 {
 		return otherwise
 	}
@@ -173,17 +173,17 @@ func (s *settings) load() error {
 		return usageError("a trace says when requests come: leave out --request-rate, --profile and ramps")
 	}
 	if s.NumPrompts == 0 && s.Duration == 0 && !trace {
-		s.Duration = 20 * time.Second
+		s.Duration = Span(20 * time.Second)
 	}
 	for i := range max(len(rates), len(limits)) {
-		st := stageSpec{rate: rates[min(i, len(rates)-1)], concurrency: limits[min(i, len(limits)-1)], count: s.NumPrompts, duration: s.Duration, ramp: s.RampUpStrategy != ""}
+		st := stageSpec{rate: rates[min(i, len(rates)-1)], concurrency: limits[min(i, len(limits)-1)], count: int(s.NumPrompts), duration: time.Duration(s.Duration), ramp: s.RampUpStrategy != ""}
 		if math.IsInf(st.rate, 1) && !st.ramp && !trace && (st.concurrency > 0 || st.count == 0) {
 			st.rate, st.concurrency = 0, or(st.concurrency, 8)
 			s.closed = true
 		}
 		s.stages = append(s.stages, st)
 	}
-	s.RequestTimeout = or(s.RequestTimeout, 10*time.Minute)
+	s.RequestTimeout = or(s.RequestTimeout, Span(10*time.Minute))
 	return nil
 }
 
