@@ -33,6 +33,9 @@ type conn struct {
 	grab    func(fd uintptr) bool // fetch's, likewise; nil where there is no fetch
 	fetched *[readBuffer]byte     // what it has read, the first bytes of it
 	count   int
+
+	unsent *outgoing // a whole request for fetch to write first, which gives its memory back
+	left   int       // how much of it went, where fetch returned errUnsent
 }
 
 // peeked is what a look at a socket's receive queue found.
@@ -99,8 +102,15 @@ func (c *conn) late(err error, until time.Time) error {
 // fetches reports whether fetch can be used.
 func (c *conn) fetches() bool { return c.grab != nil && !c.secured }
 
+// errUnsent tells that fetch could not write c.unsent, or not all of it: c.probed says that the connection cannot be used any
+// more, or else c.left how much was taken.
+var errUnsent = errors.New("the request has yet to be written")
+
 // fetch is read into a buffer of readBuffers, which is taken only when there is something to put into it: as long as it
 // waits, a connection holds none. The buffer is the caller's if n is not 0, and nil otherwise. See fetches.
+//
+// What c.unsent holds is written first, if the connection is quiet. The poller has been told to watch the socket by then, so
+// the reply cannot have come unnoticed, and no read is needed to see that it has not.
 func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
 	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
 		c.readWithin(until)

@@ -49,9 +49,31 @@ func (c *conn) look(fd uintptr) {
 	}
 }
 
+// leave writes c.unsent and reports whether there is nothing left to do but to wait for the reply.
+func (c *conn) leave(fd uintptr) bool {
+	c.look(fd)
+	c.count, c.lastErr = 0, errUnsent
+	if c.probed != peekedQuiet {
+		return false
+	}
+	n, err := syscall.Write(int(fd), c.unsent.b)
+	for errors.Is(err, syscall.EINTR) {
+		n, err = syscall.Write(int(fd), c.unsent.b)
+	}
+	if c.left = max(n, 0); c.left < len(c.unsent.b) {
+		return false // whatever the reason is, the next write will tell
+	}
+	c.unsent.release()
+	c.unsent = nil
+	return true
+}
+
 // tryFetch reads what has come and reports whether that was anything: bytes, the end or an error. The buffer is of the size
 // that one event fits in, and it goes back if there is nothing.
 func (c *conn) tryFetch(fd uintptr) bool {
+	if c.unsent != nil {
+		return !c.leave(fd)
+	}
 	b := readBuffers.Get().(*[readBuffer]byte)
 	n, err := syscall.Read(int(fd), b[:]) // as package net does; the race detector would not see that a unix.Read comes after a write
 	for errors.Is(err, syscall.EINTR) {

@@ -20,6 +20,9 @@
 //     a close, or bytes that nobody asked for, and it is dropped. What dies all the same, reset or closed before a byte of
 //     the reply, is replaced once by a fresh connection; nobody notices but Sends. Keeping connections idle for less time
 //     than engines do makes this rare.
+//   - A small request for a kept connection in the clear, which is nearly every one, is written within the wait for its reply:
+//     the look at the socket, the write and the wait are one stay in the runtime's poller, and the read that would find nothing
+//     is left out (see conn.leave). It is the one thing that is sent by Await.
 //   - Deadlines are moved as seldom as possible (see conn). In a steady state an exchange moves none.
 //   - Exchanges are not pooled: a recycled one would turn a late Abort into somebody else's. Their buffers are. The mutex
 //     of the exchange guards who may close the connection: whoever comes second, Abort or the return to the pool, finds
@@ -107,12 +110,13 @@ type Exchange struct {
 }
 
 // Send sends r, on an idle connection if there is one, else on a new one, and returns when the whole request has been
-// written. It also returns nil when the engine answers and stops reading before that: Await then reads the answer. r itself
-// is copied; its slices are borrowed as it says.
+// written. It also returns nil when the engine answers and stops reading before that: Await then reads the answer. A small
+// request for an idle connection leaves with Await, which is to follow at once. r itself is copied; its slices are borrowed as
+// it says.
 //
 // The error is a *Failure: Unreachable, Timeout of the clocks connect and write, or Aborted. Send may be called once.
 func (x *Exchange) Send(r *Request) error {
-	if x.sends > 0 || x.err != nil {
+	if x.c != nil || x.err != nil {
 		panic("BUG: an exchange is sent twice")
 	}
 	if err := x.check(); err != nil {
@@ -122,15 +126,30 @@ func (x *Exchange) Send(r *Request) error {
 		return x.fail(Aborted, ReasonRequest, err)
 	}
 	x.req = *r
-	if r.BodyReader == nil && !r.NoReplay {
+	return x.reach()
+}
+
+// reach finds a connection for the request and writes it, or leaves that to Await.
+func (x *Exchange) reach() error {
+	if x.req.BodyReader == nil && !x.req.NoReplay {
 		if x.req.At.IsZero() {
 			x.req.At = time.Now()
 		}
-		if c := x.t.take(x.req.At); c != nil {
+		small := x.req.size() <= smallRequest
+		for c := x.t.take(x.req.At); c != nil; c = x.t.take(x.req.At) {
+			later := small && c.fetches()
+			if !later && c.stale() {
+				c.close()
+				continue
+			}
 			if err := x.attach(c); err != nil {
 				return err
 			}
 			x.reused = true
+			if later {
+				x.prepare()
+				return nil
+			}
 			return x.write()
 		}
 	}
@@ -189,14 +208,19 @@ func (x *Exchange) lost(cause error) error {
 	if !x.reused || x.sends > 1 {
 		return x.fail(Unreachable, x.c.reasonOf(cause), cause)
 	}
-	x.mu.Lock()
-	x.live = nil
-	x.mu.Unlock()
-	x.c.close()
+	x.detach()
 	if err := x.connect(); err != nil {
 		return err
 	}
 	return x.write()
+}
+
+// detach closes the connection of this exchange, for another one to be taken.
+func (x *Exchange) detach() {
+	x.mu.Lock()
+	x.live = nil
+	x.mu.Unlock()
+	x.c.close()
 }
 
 // Await waits for the head of the reply, until the given time (zero: without limit). Interim replies are skipped. A reply
@@ -223,6 +247,10 @@ func (x *Exchange) Await(until time.Time) error {
 		}
 		switch err := x.fill(until); {
 		case err == nil:
+		case errors.Is(err, errUnsent):
+			if err := x.deliver(); err != nil {
+				return err
+			}
 		case errors.Is(err, ErrNotYet):
 			if gone := x.check(); gone != nil {
 				return gone
@@ -258,15 +286,24 @@ func (x *Exchange) fill(until time.Time) error {
 	if n > 0 {
 		x.end, x.got = x.end+n, true
 	}
-	if err != nil && !errors.Is(err, ErrNotYet) {
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, ErrNotYet) && !errors.Is(err, errUnsent) {
 		x.readErr = err
 	}
 	return err
 }
 
-// fetch waits for bytes and puts them into a new buffer. While it waits there is none.
+// fetch waits for bytes and puts them into a new buffer, once a request that is left to it is written. While it waits there is
+// no buffer.
 func (x *Exchange) fetch(until time.Time) (n int, err error) {
+	waiting := x.c.unsent != nil
 	small, n, err := x.c.fetch(until)
+	if waiting && x.c.unsent == nil {
+		x.sends++
+		x.touched = true
+	}
 	if n > 0 {
 		x.small, x.buf = small, small[:]
 	}
@@ -397,7 +434,7 @@ func (x *Exchange) Framed() bool { return x.body != bodyUntilClose && x.body != 
 func (x *Exchange) Sends() int { return x.sends }
 
 // AtOnce reports whether the request was sent without waiting for anything: it was small, and there was a connection.
-func (x *Exchange) AtOnce() bool { return x.reused && x.sends == 1 && x.atOnce }
+func (x *Exchange) AtOnce() bool { return x.reused && x.sends <= 1 && x.atOnce }
 
 // Fresh reports whether bytes have come from the engine since the Read before the last one: by the last Read, or by a Wait before
 // it. If not, what the last Read returned came with something earlier, such as the head.

@@ -153,7 +153,7 @@ type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return "read request body: " + e.err.Error() }
 
-// write writes the whole request to the exchange's connection, and finds out what it means if that fails.
+// write writes the whole request to the exchange's connection.
 func (x *Exchange) write() error {
 	x.sends++
 	x.sending.Store(true)
@@ -165,6 +165,35 @@ func (x *Exchange) write() error {
 		err = x.writePieces(o)
 	}
 	o.release()
+	return x.written(err)
+}
+
+// prepare has the request, which is small, written by the first fill.
+func (x *Exchange) prepare() {
+	o := outgoingPool.Get().(*outgoing)
+	x.copyWhole(o, x.req.size())
+	x.c.unsent, x.atOnce = o, true
+}
+
+// deliver goes on where fill came back without a reply, since the connection could not be used or took less than the whole
+// request.
+func (x *Exchange) deliver() error {
+	o := x.c.unsent
+	x.c.unsent = nil
+	if x.c.probed != peekedQuiet {
+		o.release()
+		x.detach()
+		return x.reach()
+	}
+	x.sends++
+	x.sending.Store(true)
+	err := x.push(o.one(o.b[x.c.left:]), false)
+	o.release()
+	return x.written(err)
+}
+
+// written finds out what it means that writing has ended with err.
+func (x *Exchange) written(err error) error {
 	if err == nil {
 		x.sending.Store(false)
 		return nil
@@ -197,14 +226,12 @@ func (x *Exchange) write() error {
 // writePieces sends the head and the pieces of Body.
 func (x *Exchange) writePieces(o *outgoing) error {
 	size := x.req.size()
-	o.b = x.t.appendHead(o.b[:0], &x.req, size)
 	if size <= smallRequest {
-		for _, b := range x.req.Body {
-			o.b = append(o.b, b...)
-		}
+		x.copyWhole(o, size)
 		x.atOnce = true
 		return x.push(o.one(o.b), false)
 	}
+	o.b = x.t.appendHead(o.b[:0], &x.req, size)
 	o.list = append(o.list[:0], o.b)
 	for _, b := range x.req.Body {
 		if len(b) > 0 {
@@ -213,6 +240,14 @@ func (x *Exchange) writePieces(o *outgoing) error {
 	}
 	o.vec = o.list
 	return x.push(&o.vec, true)
+}
+
+// copyWhole makes o.b the whole request.
+func (x *Exchange) copyWhole(o *outgoing, size int64) {
+	o.b = x.t.appendHead(o.b[:0], &x.req, size)
+	for _, b := range x.req.Body {
+		o.b = append(o.b, b...)
+	}
 }
 
 // writeStream sends the head and what BodyReader yields, each piece as it comes.

@@ -176,7 +176,8 @@ func (t *Transport) isClosed() bool {
 	return t.closed
 }
 
-// take returns the connection that was used last and is fit to be used again, or nil.
+// take returns the connection that was used last, unless it is too old, or nil. Whether it can be used its caller finds out
+// (see conn.stale).
 func (t *Transport) take(now time.Time) *conn {
 	for {
 		t.mu.Lock()
@@ -190,7 +191,7 @@ func (t *Transport) take(now time.Time) *conn {
 		t.idle = t.idle[:n-1]
 		t.mu.Unlock()
 
-		if now.Before(c.expires) && !c.stale() {
+		if now.Before(c.expires) {
 			return c
 		}
 		c.close()
