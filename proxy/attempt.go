@@ -39,7 +39,7 @@ type attempt struct {
 	sentAt     time.Time // request written
 	readAt     time.Time // last bytes of the reply
 	completeAt time.Time // every choice had its finish reason
-	until      time.Time // the caller's patience, for Read
+	until      time.Time // the patience of a stream's reader, for Read; zero: the clocks decide
 }
 
 const (

@@ -78,7 +78,7 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 	start := c.record.Start
 	silence := c.snap.Config.Timeouts.ClientBody.D()
 	var armed time.Time // headReceived has armed the deadline for the first byte
-	reads := 0
+	reads, arrived := 0, n > 0 && listen.Arrived(c.ctx.Conn())
 	for int64(len(buf)) != n {
 		if len(buf) == cap(buf) { // of a chunked body: the others have their size from the start
 			grown := int64(cap(buf))
@@ -88,7 +88,7 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 			}
 			buf = append(make([]byte, 0, 2*grown), buf...)
 		}
-		if len(buf) > 0 {
+		if len(buf) > 0 && !arrived {
 			now := c.edge.now()
 			if now.Sub(armed) > min(time.Second, silence/8) {
 				// Moved now and then only: a deadline costs more than a read.
@@ -116,7 +116,7 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 		}
 	}
 	*c.body = buf
-	if reads > 1 { // one read is what had come with the head
+	if reads > 1 && !arrived { // one read is what had come with the head
 		c.bodyWait = c.edge.now().Sub(start)
 	}
 	if n >= 0 && int64(len(buf)) < n {

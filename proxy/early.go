@@ -22,14 +22,14 @@ const worthChecking = 8 << 10
 // headReceived runs when a request's head has come. A request that will be refused whatever its body says is cut off from
 // it: the handler then refuses it at once, and the connection ends with that answer.
 func (e *Edge) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	if len(h.Peek(headerAnnounced)) > 0 {
-		h.Del(headerAnnounced) // a client cannot set it
-	}
 	var conf fasthttp.RequestConfig
-	if h.ContentLength() != 0 {
-		conf.ReadTimeout = e.current.Load().Config.Timeouts.ClientBody.D() // until the body's first byte; then body.go's
+	n := h.ContentLength()
+	if n == 0 {
+		h.Del(headerAnnounced) // a client cannot set it
+		return conf
 	}
-	if n := h.ContentLength(); n > worthChecking && e.refuseEarly(h, int64(n)) != nil {
+	conf.ReadTimeout = e.current.Load().Config.Timeouts.ClientBody.D() // until the body's first byte; then body.go's
+	if n > worthChecking && e.refuseEarly(h, int64(n)) != nil {
 		h.Set(headerAnnounced, strconv.Itoa(n))
 		h.SetConnectionClose()
 		h.SetContentLength(0)
@@ -43,11 +43,14 @@ const headerAnnounced = "X-Penstock-Announced"
 // announced returns the length of the body that the client announced, whether it is still there or was cut off; -1 when
 // it comes in chunks.
 func announced(h *fasthttp.RequestHeader) int64 {
-	if v := h.Peek(headerAnnounced); len(v) > 0 {
-		n, _ := strconv.ParseInt(string(v), 10, 64)
+	n := int64(h.ContentLength())
+	if n != 0 {
 		return n
 	}
-	return int64(h.ContentLength())
+	if v := h.Peek(headerAnnounced); len(v) > 0 {
+		n, _ = strconv.ParseInt(string(v), 10, 64)
+	}
+	return n
 }
 
 // refuseEarly returns why a request will be refused whatever its body says, or nil. n is the body's announced length.

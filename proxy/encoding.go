@@ -29,9 +29,9 @@ func members(in []upstreams.Member) []chat.Member {
 	return out
 }
 
-// refusedMembers lists the request members that steer any of the engines. They are refused whatever engine a call would go
+// refusedMembers are the request members that steer any of the engines. They are refused whatever engine a call would go
 // to, so that the same request means the same everywhere.
-func refusedMembers(all *upstreams.Profiles) []string {
+func refusedMembers(all *upstreams.Profiles) *chat.Refusals {
 	var out []string
 	seen := map[string]bool{}
 	for _, p := range all.All() {
@@ -42,5 +42,5 @@ func refusedMembers(all *upstreams.Profiles) []string {
 			}
 		}
 	}
-	return out
+	return chat.NewRefusals(out...)
 }

@@ -163,6 +163,7 @@ func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 		WriteBufferSize:              writeBuffer,
 		Concurrency:                  math.MaxInt32, // the listener's own bound counts, and follows reloads
 		ReduceMemoryUsage:            true,
+		LazyRequestTime:              true, // calls have their own clock
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
 		CloseOnShutdown:              true,

@@ -12,6 +12,7 @@ import (
 	"penstock/proxy/catalog"
 	"penstock/proxy/limit"
 	"penstock/routing"
+	"penstock/translate/chat"
 	"penstock/upstreams"
 )
 
@@ -26,7 +27,7 @@ type Snapshot struct {
 	models    []model        // by routing.Route.Index
 	queues    []*limit.Queue // every one that calls may wait in, also those of models that earlier snapshots had
 	keyLimits limit.Bound
-	refused   []string // request members that steer some engine
+	refused   *chat.Refusals // request members that steer some engine
 }
 
 // newSnapshot builds a snapshot of f over the upstreams of plan. keep is the running one or nil.

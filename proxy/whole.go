@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"sync"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -15,7 +16,7 @@ import (
 // be cancelled there, is put together first.
 func (c *Call) tryWhole() *failure {
 	a := &c.attempt
-	if err := a.awaitHead(a.deadline()); err != nil {
+	if err := a.awaitHead(time.Time{}); err != nil {
 		return a.failureOf(err)
 	}
 	c.ep.answer(c)
@@ -95,7 +96,6 @@ func (a *attempt) readWhole(dst []byte) ([]byte, error) {
 		if len(dst) == cap(dst) {
 			dst = append(dst, 0)[:len(dst)]
 		}
-		a.until = a.deadline()
 		n, err := a.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
 		switch {
@@ -120,7 +120,6 @@ func (a *attempt) assemble(dst []byte) ([]byte, error) {
 	defer assemblerPool.Put(whole)
 	whole.Reset()
 	for {
-		a.until = a.deadline()
 		ev, err := a.events.Next()
 		if err == io.EOF { //nolint:errorlint // only the bare value ends a reply; wrapped, it is a failure's cause
 			a.ended = true

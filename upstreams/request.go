@@ -96,7 +96,7 @@ func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 // check refuses what would end a line of the head early, or could be taken for another request.
 func (r *Request) check() error {
 	fit := validName(r.Method) && strings.HasPrefix(r.Path, "/") &&
-		validValue(r.ContentType) && validValue(r.Accept) && validValue(r.RequestID) && validValue(r.Traceparent)
+		validMedia(r.ContentType) && validMedia(r.Accept) && validValue(r.RequestID) && validValue(r.Traceparent)
 	for i := 0; fit && i < len(r.Path); i++ {
 		fit = r.Path[i] > ' ' && r.Path[i] != 0x7f
 	}
@@ -104,6 +104,11 @@ func (r *Request) check() error {
 		return errUnfit
 	}
 	return nil
+}
+
+// validMedia is validValue for media types, of which two are nearly all that there are.
+func validMedia(v string) bool {
+	return v == "application/json" || v == "text/event-stream" || validValue(v)
 }
 
 // size returns the length of the body in pieces.

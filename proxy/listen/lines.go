@@ -232,23 +232,32 @@ func (l *lines) field(line []byte, length int) {
 	if c := line[0] | 0x20; c != 'c' && c != 't' {
 		return
 	}
-	name, value, _ := bytes.Cut(line, []byte{':'})
-	value = bytes.Trim(value, " \t")
-	name = bytes.TrimRight(name, " \t")
+	end := bytes.IndexByte(line, ':')
+	if end < 0 {
+		end = len(line)
+	}
+	name, value := line[:end], line[min(end+1, len(line)):]
+	if blank(name[len(name)-1]) {
+		name = bytes.TrimRight(name, " \t")
+	}
 	switch {
 	case len(name) == len("Content-Length") && bytes.EqualFold(name, []byte("Content-Length")):
+		value = bytes.Trim(value, " \t")
 		n, err := strconv.ParseUint(string(value), 10, 63)
 		if err != nil || length > keptLine || l.sized && n != l.size {
 			l.bad = ErrFraming
 		}
 		l.sized, l.size = true, n
 	case len(name) == len("Transfer-Encoding") && bytes.EqualFold(name, []byte("Transfer-Encoding")):
+		value = bytes.Trim(value, " \t")
 		if !bytes.EqualFold(value, []byte("chunked")) || length > keptLine || l.chunked {
 			l.bad = ErrFraming
 		}
 		l.chunked = true
 	}
 }
+
+func blank(c byte) bool { return c == ' ' || c == '\t' }
 
 // chunk takes the line of a chunk's size.
 func (l *lines) chunk(line []byte, length int) {
@@ -305,6 +314,11 @@ func (l *lines) cut() bool {
 
 // current reports whether what is known is about the request that is being served.
 func (l *lines) current() bool { return l.begun == l.taken }
+
+// arrived reports whether the request that is being served has ended: the next one is awaited, or has begun.
+func (l *lines) arrived() bool {
+	return l.at == placeRequest && !l.inHead && l.current() || int32(l.begun-l.taken) > 0
+}
 
 // path is the beginning of the current request's path, as far as it has come.
 func (l *lines) path() []byte {

@@ -281,3 +281,26 @@ func TestLinesOfAConnection(t *testing.T) {
 		t.Errorf("behind a bare LF: %v", err)
 	}
 }
+
+func TestLinesArrived(t *testing.T) {
+	const first = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc"
+	const chunked = "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+	for _, request := range []string{first, chunked, "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"} {
+		for behind, text := range []string{"", "\r\n", "G", first} {
+			l := lines{at: placeRequest}
+			whole := request + text
+			l.active()
+			for i := range whole {
+				l.look([]byte(whole[i : i+1]))
+				if got, want := l.arrived(), i >= len(request)-1; got != want {
+					t.Fatalf("%q, followed by case %d: arrived %v at byte %d of %d", request, behind, got, i+1, len(request))
+				}
+			}
+			l = lines{at: placeRequest}
+			l.active()
+			if l.look([]byte(whole)); !l.arrived() {
+				t.Errorf("%q, followed by case %d, in one piece: not arrived", request, behind)
+			}
+		}
+	}
+}

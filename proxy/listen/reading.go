@@ -51,6 +51,12 @@ func Whole(c net.Conn) error {
 	return nil
 }
 
+// Arrived reports whether the request that is being served on c has come to its end, body and all: reading it waits for nothing.
+func Arrived(c net.Conn) bool {
+	l := linesOf(c)
+	return l != nil && l.arrived()
+}
+
 // Cut reports whether the client has left, or ended its side, in the midst of the request that is being served on c: it was
 // well formed as far as it has come. It is known once reading has come to that end.
 func Cut(c net.Conn) bool {

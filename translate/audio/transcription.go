@@ -11,7 +11,7 @@ import (
 // Transcription is the form of POST /v1/audio/transcriptions. Its fields are given in the order in which they come; then End.
 // The zero value is ready for one form. Errors are *apierr.Error.
 type Transcription struct {
-	Refuse []string // fields that steer an engine (chat.Limits.Refuse)
+	Refuse *chat.Refusals // fields that steer an engine
 
 	seen          forward.Seen
 	model         []byte
@@ -85,7 +85,7 @@ func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 	case fieldLanguage, fieldPrompt:
 	default:
 		if err = chat.RefuseMediaText(name, value); err == nil {
-			err = chat.RefuseName(name, t.Refuse)
+			err = t.Refuse.Name(name)
 		}
 	}
 	return name, err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"penstock/translate/apierr"
+	"penstock/translate/chat"
 )
 
 // run gives a form's fields, written "name=value" and ";" between; "name=@n" is a file of n bytes. It returns what is passed on.
@@ -98,7 +99,7 @@ func TestTranscriptionRefuses(t *testing.T) {
 		"model=w;file=@1;bootstrap_host=x":                                  "bootstrap_host unsupported_parameter",
 		"model=w;file=@1;X-Upstream=x":                                      "x-* unsupported_parameter",
 	} {
-		_, err := run(&Transcription{Refuse: []string{"bootstrap_*"}}, form)
+		_, err := run(&Transcription{Refuse: chat.NewRefusals("bootstrap_*")}, form)
 		var e *apierr.Error
 		if !errors.As(err, &e) || e.Param+" "+e.Code != want || e.Status != 400 {
 			t.Errorf("%s: %v, want %s", form, err, want)

@@ -1,13 +1,11 @@
 package chat
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 	"strings"
 
 	"penstock/translate/apierr"
-	"penstock/translate/jsonx"
 )
 
 // Limits is what Check holds a request to: the catalog entry of its model and the settings of the edge. The zero value
@@ -32,10 +30,8 @@ type Limits struct {
 	Vision *VisionLimits
 	// ImageHosts are the hosts that https URLs of images may name, exactly or as *.example.com; empty: any.
 	ImageHosts []string
-	// Refuse are names of top-level members that steer an engine and are not for clients; a trailing * matches any rest, and
-	// outer.inner is a member of the object that outer names.
-	// They are compared without regard to case, as some engines read them. Names that begin with x- are always refused.
-	Refuse []string
+	// Refuse are the members that steer an engine and are not for clients.
+	Refuse *Refusals
 }
 
 // VisionLimits bounds requests with images; 0 is no bound.
@@ -62,7 +58,7 @@ const modalityImage = "image"
 // A prompt is never measured: it is refused for its length only when the token limit alone is larger than the context.
 // All else is left to the engine, which can count.
 func (r *Request) Check(l *Limits) error {
-	if err := RefuseMembers(r.doc.Root(), l.Refuse); err != nil {
+	if err := l.Refuse.Members(r.doc.Root()); err != nil {
 		return err
 	}
 	for _, rule := range checkRules {
@@ -78,126 +74,6 @@ var checkRules = [...]func(*Request, *Limits) *Invalid{
 	(*Request).checkImages,
 	(*Request).checkEffort,
 	(*Request).checkTokenLimit,
-}
-
-// RefuseMembers refuses an object with a member that steers an engine: Limits.Refuse says which. The error names the member
-// where it is known, otherwise the pattern: a word of the client's it never repeats.
-func RefuseMembers(v jsonx.Value, refuse []string) error {
-	look := beginningsOf(refuse)
-	for it := v.Iter(); it.Next(); {
-		name := nameOf(it.Key())
-		if !look.has(name) {
-			continue
-		}
-		if pattern, found := matchName(name, refuse); found {
-			return steers(spelt(it.Key().Raw(), pattern))
-		}
-		if pattern := matchInside(name, it.Value(), refuse); pattern != "" {
-			return steers(pattern)
-		}
-	}
-	return nil
-}
-
-// beginnings is a set of the first two letters of names, and of others by chance. Every member of every request is looked up in
-// it, and nearly none is in it.
-type beginnings uint64
-
-// beginningsOf returns those of all names that a pattern, or controlMembers, can match.
-func beginningsOf(patterns []string) beginnings {
-	set := beginning(controlMembers[0], controlMembers[1])
-	for _, p := range patterns {
-		if len(p) < 2 || p[1] == '*' {
-			return ^beginnings(0)
-		}
-		set |= beginning(p[0], p[1])
-	}
-	return set
-}
-
-// beginning is the bit of two letters in any case, which differs in one of theirs.
-func beginning(a, b byte) beginnings { return 1 << ((31*uint(a|0x20) + uint(b|0x20)) % 64) }
-
-// has reports whether a name may begin as one of the set.
-func (set beginnings) has(name []byte) bool {
-	return len(name) < 2 || set&beginning(name[0], name[1]) != 0
-}
-
-// matchInside returns the pattern of the form outer.inner that a member of the object v matches, which goes by that name; ""
-// when there is none.
-func matchInside(name []byte, v jsonx.Value, refuse []string) (pattern string) {
-	if !v.IsObject() {
-		return ""
-	}
-	for _, p := range refuse {
-		outer := len(name)
-		if len(p) <= outer || p[outer] != '.' || !equalFold(name, p[:outer]) {
-			continue
-		}
-		for it := v.Iter(); it.Next(); {
-			if matches(nameOf(it.Key()), p[outer+1:]) { // no control members: only at the top do gateways read those
-				return p
-			}
-		}
-	}
-	return ""
-}
-
-// RefuseName is RefuseMembers for a name without escapes, such as that of a field of a form.
-func RefuseName(name string, refuse []string) error {
-	if pattern, found := matchName([]byte(name), refuse); found {
-		return steers(spelt([]byte(name), pattern))
-	}
-	return nil
-}
-
-func steers(name string) error {
-	return apierr.Invalid(name, apierr.CodeUnsupportedParameter,
-		"Unsupported parameter: %s. It steers the engine and is not accepted from clients.", name)
-}
-
-// controlMembers are what gateways and engines use for headers in the clothes of a member.
-const controlMembers = "x-*"
-
-// nameOf is a name as engines compare it, but for its case: without escapes, and with the two letters outside ASCII that fold
-// into it.
-func nameOf(k jsonx.Key) []byte {
-	name := k.Raw()
-	if !isPlain(name) {
-		name = k.AppendTo(nil)
-		name = bytes.ReplaceAll(bytes.ReplaceAll(name, []byte("\u017f"), []byte("s")), []byte("\u212a"), []byte("k"))
-	}
-	return name
-}
-
-// matchName returns the pattern that the name matches.
-func matchName(name []byte, refuse []string) (pattern string, found bool) {
-	if matches(name, controlMembers) {
-		return controlMembers, true
-	}
-	for _, p := range refuse {
-		if matches(name, p) {
-			return p, true
-		}
-	}
-	return "", false
-}
-
-func matches(name []byte, pattern string) bool {
-	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
-		return hasFoldPrefix(name, prefix)
-	}
-	return equalFold(name, pattern)
-}
-
-// isPlain reports whether a name is ASCII without escapes.
-func isPlain(name []byte) bool {
-	for _, c := range name {
-		if c >= 0x80 || c == '\\' {
-			return false
-		}
-	}
-	return true
 }
 
 func (r *Request) checkFeatures(l *Limits) *Invalid {

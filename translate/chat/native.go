@@ -11,22 +11,21 @@ import (
 
 // Native says what of a request in another dialect is changed for an engine that speaks that dialect itself.
 type Native struct {
-	Served    string   // the name that the engine knows the model by
-	Stream    bool     // ask for events even if the client wants one answer
-	MaxTokens int      // the checked token limit, or the model's own; -1: none
-	Bound     int      // the model's own, that other names of it are lowered to; 0: none
-	Effort    string   // the checked effort; empty: not given
-	Refuse    []string // members that steer an engine, as in Limits; the request goes without them
+	Served    string    // the name that the engine knows the model by
+	Stream    bool      // ask for events even if the client wants one answer
+	MaxTokens int       // the checked token limit, or the model's own; -1: none
+	Bound     int       // the model's own, that other names of it are lowered to; 0: none
+	Effort    string    // the checked effort; empty: not given
+	Refuse    *Refusals // members that steer an engine; the request goes without them
 }
 
 // Edit notes the changes that are the same in every dialect: model and stream, and the members that steer an engine.
 func (n *Native) Edit(edits *jsonx.Edits, root jsonx.Value) {
 	edits.Set(root.Get("model"), jsonx.AppendStringS(nil, n.Served))
 	for it := root.Iter(); it.Next(); {
-		name := nameOf(it.Key())
-		if _, found := matchName(name, n.Refuse); found {
+		if _, found := n.Refuse.find(it.Key()); found {
 			edits.Delete(it.Value())
-		} else if pattern := matchInside(name, it.Value(), n.Refuse); pattern != "" {
+		} else if pattern := n.Refuse.findInside(it.Key(), it.Value()); pattern != "" {
 			edits.Delete(it.Value())
 		}
 	}

@@ -8,7 +8,7 @@ import "testing"
 func TestRequestAllocs(t *testing.T) {
 	limits := &Limits{
 		ContextLength: 131072, MaxOutputLength: 64, Efforts: []string{"none", "low"}, LowerEffort: true,
-		Features: []string{FeatureTools, FeatureReasoning}, Refuse: []string{"bootstrap_*", "kv_transfer_params"},
+		Features: []string{FeatureTools, FeatureReasoning}, Refuse: NewRefusals("bootstrap_*", "kv_transfer_params"),
 	}
 	target := &Target{
 		Served: "org/llama", Stream: true, TokenMember: "max_tokens", ContinuousUsage: true,

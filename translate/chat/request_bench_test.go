@@ -95,7 +95,7 @@ func BenchmarkRequestJSONOnly(b *testing.B) {
 func BenchmarkRequestWhole(b *testing.B) {
 	limits := &Limits{
 		ContextLength: 131072, MaxOutputLength: 8192, Efforts: []string{"none", "low"},
-		Features: []string{FeatureTools}, Refuse: []string{"bootstrap_*", "custom_logit_processor", "kv_transfer_params"},
+		Features: []string{FeatureTools}, Refuse: NewRefusals("bootstrap_*", "custom_logit_processor", "kv_transfer_params"),
 	}
 	target := &Target{Served: "meta-llama/Llama-3.3-70B-Instruct", TokenMember: "max_tokens", ContinuousUsage: true}
 	body := chatBody(1 << 10)

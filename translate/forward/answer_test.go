@@ -133,7 +133,7 @@ func FuzzStream(f *testing.F) {
 
 func TestEdit(t *testing.T) {
 	t.Parallel()
-	e := &Edit{Refuse: []string{"bootstrap_*"}}
+	e := &Edit{Refuse: chat.NewRefusals("bootstrap_*")}
 	for _, c := range []struct{ name, value, as, code string }{
 		{"prompt", "x", "prompt", ""},
 		{"model", "m", "", ""},

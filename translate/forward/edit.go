@@ -8,7 +8,7 @@ import (
 // Edit is the form of images/edits: model once, any other fields as the engine takes them, and at least one file. The zero
 // value is ready for one form.
 type Edit struct {
-	Refuse []string // fields that steer an engine (chat.Limits.Refuse)
+	Refuse *chat.Refusals // fields that steer an engine
 
 	seen  Seen
 	model []byte
@@ -38,7 +38,7 @@ func (e *Edit) Text(name string, value []byte) (as string, err error) {
 	if err := chat.RefuseMediaText(name, value); err != nil {
 		return "", err
 	}
-	return name, chat.RefuseName(name, e.Refuse)
+	return name, e.Refuse.Name(name)
 }
 
 // File takes a part with a file name; it returns what Text does.
@@ -47,7 +47,7 @@ func (e *Edit) File(name string) (as string, err error) {
 		return "", NotText(editFields, which, err)
 	}
 	e.files++
-	return name, chat.RefuseName(name, e.Refuse)
+	return name, e.Refuse.Name(name)
 }
 
 // FileEnd is told the length of the file whose name File took.

@@ -94,7 +94,7 @@ func TestCheck(t *testing.T) {
 	if err := r.Decode([]byte(`{"model":"m","bootstrap_host":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	if r.Check(new(chat.Limits)) != nil || r.Check(&chat.Limits{Refuse: []string{"bootstrap_*"}}) == nil {
+	if r.Check(new(chat.Limits)) != nil || r.Check(&chat.Limits{Refuse: chat.NewRefusals("bootstrap_*")}) == nil {
 		t.Error("members that steer an engine are not told from others")
 	}
 }

@@ -83,7 +83,7 @@ func nativeOf(t *testing.T, c *chat.Request, options []byte) *chat.Native {
 	}
 	return &chat.Native{
 		Served: "served", Stream: string(bytes.TrimSpace(options)) == "stream",
-		MaxTokens: c.MaxTokens, Effort: c.Effort, Refuse: []string{"kv_transfer_params", "bootstrap_*"},
+		MaxTokens: c.MaxTokens, Effort: c.Effort, Refuse: chat.NewRefusals("kv_transfer_params", "bootstrap_*"),
 	}
 }
 

@@ -13,8 +13,8 @@ type Options struct {
 	// InPlace reports whether the model, named as the client wrote it, takes system messages in the middle of a
 	// conversation; nil: none does. It is asked once, before anything is written, and must not keep the name.
 	InPlace func(model []byte) bool
-	// Refuse are the members that steer an engine (chat.Limits.Refuse). A count does without them: see CountSegments.
-	Refuse []string
+	// Refuse are the members that steer an engine. A count does without them: see CountSegments.
+	Refuse *chat.Refusals
 	// Strict refuses server tools even beside functions.
 	Strict bool
 	// Count reads the body as one of count_tokens, which has no max_tokens and no stream.
@@ -98,7 +98,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byt
 		return dst, threadRefused()
 	}
 	if !o.Count {
-		if err := chat.RefuseMembers(r.doc.Root(), o.Refuse); err != nil {
+		if err := o.Refuse.Members(r.doc.Root()); err != nil {
 			return dst, err
 		}
 	}

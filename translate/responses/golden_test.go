@@ -113,7 +113,7 @@ func TestRequest(t *testing.T) {
 	archives(t, "request", func(t *testing.T, ar *archive) {
 		t.Helper()
 		var chatBody, echo, problem []byte
-		tr, err := translate(ar.file("request.json"), &Options{Strict: ar.has("strict"), Refuse: []string{"bootstrap_*"}}, ar.has("in_place"))
+		tr, err := translate(ar.file("request.json"), &Options{Strict: ar.has("strict"), Refuse: chat.NewRefusals("bootstrap_*")}, ar.has("in_place"))
 		if err == nil {
 			if err = tr.chat.Check(&testLimits); err != nil {
 				err = tr.answer.Echo.Locate(err)

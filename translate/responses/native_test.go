@@ -74,7 +74,7 @@ func TestNative(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := chat.Native{Served: "served", Stream: ar.has("stream"), MaxTokens: tr.chat.MaxTokens, Effort: tr.chat.Effort, Refuse: []string{"bootstrap_*"}}
+			n := chat.Native{Served: "served", Stream: ar.has("stream"), MaxTokens: tr.chat.MaxTokens, Effort: tr.chat.Effort, Refuse: chat.NewRefusals("bootstrap_*")}
 			out := bytes.Join(NativeSegments(nil, body, &n), nil)
 			if !json.Valid(out) || bytes.Contains(out, []byte("SECRET")) {
 				t.Errorf("the engine is sent %s", out)

@@ -108,9 +108,9 @@ type Options struct {
 	// Strict refuses what is otherwise tolerated without effect: members outside of the contract that change nothing here,
 	// a prompt_cache_key, and tools that are no functions.
 	Strict bool
-	// Refuse are names of members that steer an engine, as in chat.Limits. They are not passed on in any case; they are
+	// Refuse are the members that steer an engine. They are not passed on in any case; they are
 	// refused so that a request means the same on every endpoint.
-	Refuse []string
+	Refuse *chat.Refusals
 }
 
 // Reset forgets the request and lets go of the body. What has been allocated is kept for the next one.
@@ -153,7 +153,7 @@ func (r *Request) Decode(body []byte, o *Options) error {
 			return refusal(f)
 		}
 	}
-	if err := chat.RefuseMembers(root, o.Refuse); err != nil {
+	if err := o.Refuse.Members(root); err != nil {
 		return err
 	}
 	if o.Strict {

@@ -1,0 +1,147 @@
+package chat
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+)
+
+// Refusals are the names of top-level members that steer an engine and are not for clients. They are compared without regard to
+// case, as some engines read them. Names that begin with x- are always among them: gateways and engines use those for headers in
+// the clothes of a member.
+//
+// Nil and the zero value refuse those alone. It is not changed once it is made, so it serves all requests at once.
+type Refusals struct {
+	named  [32][]string // by the five bits of the first byte in which the cases of a letter agree
+	inside []insideRefusal
+}
+
+// insideRefusal is a member of the object that a top-level member holds.
+type insideRefusal struct{ pattern, outer, inner string }
+
+const controlMembers = "x-*"
+
+// NewRefusals returns the refusal of the names that the patterns match: a trailing * matches any rest, and outer.inner is a member
+// of the object that outer names.
+func NewRefusals(patterns ...string) *Refusals {
+	r := new(Refusals)
+	for _, p := range patterns {
+		if outer, inner, nested := strings.Cut(p, "."); nested {
+			r.inside = append(r.inside, insideRefusal{p, outer, inner})
+		}
+		if p != "" && p[0] != '*' {
+			r.named[p[0]&31] = append(r.named[p[0]&31], p)
+			continue
+		}
+		for i := range r.named {
+			r.named[i] = append(r.named[i], p)
+		}
+	}
+	return r
+}
+
+// Members refuses an object with a member that is among r. The error, an *apierr.Error, names the member where it is known,
+// otherwise the pattern: a word of the client's it never repeats.
+func (r *Refusals) Members(v jsonx.Value) error {
+	for it := v.Iter(); it.Next(); {
+		if pattern, found := r.find(it.Key()); found {
+			return steers(spelt(it.Key().Raw(), pattern))
+		}
+		if pattern := r.findInside(it.Key(), it.Value()); pattern != "" {
+			return steers(pattern)
+		}
+	}
+	return nil
+}
+
+// Name is Members for a name without escapes, such as that of a field of a form.
+func (r *Refusals) Name(name string) error {
+	if pattern, found := r.match([]byte(name)); found {
+		return steers(spelt([]byte(name), pattern))
+	}
+	return nil
+}
+
+func steers(name string) error {
+	return apierr.Invalid(name, apierr.CodeUnsupportedParameter,
+		"Unsupported parameter: %s. It steers the engine and is not accepted from clients.", name)
+}
+
+// find returns the pattern that a member's name matches.
+func (r *Refusals) find(k jsonx.Key) (pattern string, found bool) {
+	name := k.Raw()
+	if len(name) > 0 && name[0] < 0x80 && name[0] != '\\' && r.none(name[0]) {
+		return "", false // as nearly every name
+	}
+	return r.match(nameOf(k))
+}
+
+// none reports whether no pattern begins as first does.
+func (r *Refusals) none(first byte) bool {
+	return first|0x20 != controlMembers[0] && (r == nil || len(r.named[first&31]) == 0)
+}
+
+func (r *Refusals) match(name []byte) (pattern string, found bool) {
+	if matches(name, controlMembers) {
+		return controlMembers, true
+	}
+	first := byte(0) // of an empty name; a pattern that matches it is under every byte
+	if len(name) > 0 {
+		first = name[0]
+	}
+	if r == nil {
+		return "", false
+	}
+	for _, p := range r.named[first&31] {
+		if matches(name, p) {
+			return p, true
+		}
+	}
+	return "", false
+}
+
+// findInside returns the pattern of the form outer.inner that a member of the object v matches, which goes by the name k; ""
+// when there is none.
+func (r *Refusals) findInside(k jsonx.Key, v jsonx.Value) (pattern string) {
+	if r == nil || len(r.inside) == 0 || !v.IsObject() {
+		return ""
+	}
+	name := nameOf(k)
+	for _, in := range r.inside {
+		if !matches(name, in.outer) {
+			continue
+		}
+		for it := v.Iter(); it.Next(); {
+			if matches(nameOf(it.Key()), in.inner) { // no control members: only at the top do gateways read those
+				return in.pattern
+			}
+		}
+	}
+	return ""
+}
+
+// nameOf is a name as engines compare it, but for its case: without escapes, and with the two letters outside ASCII that fold
+// into it.
+func nameOf(k jsonx.Key) []byte {
+	name := k.Raw()
+	if !isPlain(name) {
+		name = k.AppendTo(nil)
+		name = bytes.ReplaceAll(bytes.ReplaceAll(name, []byte("\u017f"), []byte("s")), []byte("\u212a"), []byte("k"))
+	}
+	return name
+}
+
+// isPlain reports whether a name is ASCII without escapes.
+func isPlain(name []byte) bool {
+	return !slices.ContainsFunc(name, func(c byte) bool { return c >= 0x80 || c == '\\' })
+}
+
+func matches(name []byte, pattern string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		return hasFoldPrefix(name, prefix)
+	}
+	return equalFold(name, pattern)
+}
