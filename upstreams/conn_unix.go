@@ -1,4 +1,4 @@
-//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+//go:build unix
 
 package upstreams
 
@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"penstock/socket"
 )
 
 // canPeek says that peek sees what has come without taking it.
@@ -31,21 +31,16 @@ func (c *conn) peek() peeked {
 }
 
 func (c *conn) look(fd uintptr) {
-	for {
-		n, err := peekByte(fd, &c.one)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.EAGAIN):
-			c.probed = peekedQuiet
-		case err != nil:
-			c.probed, c.lastErr = peekedBroken, err
-		case n == 0:
-			c.probed = peekedEOF
-		default:
-			c.probed = peekedData
-		}
-		return
+	n, err := socket.Peek(fd, c.one[:])
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		c.probed = peekedQuiet
+	case err != nil:
+		c.probed, c.lastErr = peekedBroken, err
+	case n == 0:
+		c.probed = peekedEOF
+	default:
+		c.probed = peekedData
 	}
 }
 
@@ -56,11 +51,7 @@ func (c *conn) leave(fd uintptr) bool {
 	if c.probed != peekedQuiet {
 		return false
 	}
-	n, err := syscall.Write(int(fd), c.unsent.b)
-	for errors.Is(err, syscall.EINTR) {
-		n, err = syscall.Write(int(fd), c.unsent.b)
-	}
-	if c.left = max(n, 0); c.left < len(c.unsent.b) {
+	if c.left, _ = socket.Send(fd, c.unsent.b); c.left < len(c.unsent.b) {
 		return false // whatever the reason is, the next write will tell
 	}
 	c.unsent.release()
@@ -75,10 +66,7 @@ func (c *conn) tryFetch(fd uintptr) bool {
 		return !c.leave(fd)
 	}
 	b := readBuffers.Get().(*[readBuffer]byte)
-	n, err := syscall.Read(int(fd), b[:]) // as package net does; the race detector would not see that a unix.Read comes after a write
-	for errors.Is(err, syscall.EINTR) {
-		n, err = syscall.Read(int(fd), b[:])
-	}
+	n, err := socket.Recv(fd, b[:])
 	if n > 0 {
 		c.fetched, c.count, c.lastErr = b, n, nil
 		return true

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"penstock/socket"
 )
 
 // Waiter is told when its client has gone.
@@ -22,6 +24,7 @@ type Conn struct {
 	ln         *Listener
 	generation uint32
 	fd         int
+	stream     socket.Stream
 	lines      lines // unless it is TLS, which hides them
 
 	mu     sync.Mutex
@@ -230,11 +233,11 @@ const writePiece = 64 << 10
 func (c *Conn) Write(p []byte) (int, error) {
 	d := time.Duration(c.writeFor.Load())
 	if d == 0 {
-		return c.TCPConn.Write(p)
+		return c.stream.Write(p)
 	}
 	for written := 0; ; {
 		c.armWrite(time.Now(), d)
-		n, err := c.TCPConn.Write(p[written:min(len(p), written+writePiece)])
+		n, err := c.stream.Write(p[written:min(len(p), written+writePiece)])
 		written += n
 		if err != nil || written == len(p) {
 			return written, err

@@ -78,7 +78,7 @@ func (c *Conn) read(p []byte) (int, error) {
 				return c.lastRead(p, since+int64(leaveAfter))
 			}
 		}
-		n, err := c.TCPConn.Read(p)
+		n, err := c.stream.Read(p)
 		if n > 0 || err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
@@ -95,7 +95,7 @@ func (c *Conn) read(p []byte) (int, error) {
 // nothing.
 func (c *Conn) lastRead(p []byte, until int64) (int, error) {
 	c.holdRead(until)
-	n, err := c.TCPConn.Read(p)
+	n, err := c.stream.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		n, err = c.take(p)
 	}

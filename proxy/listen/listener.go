@@ -80,7 +80,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		boundUnsent(tcp)
 		c := l.adopt(tcp)
-		if err := l.watch.add(c); err != nil {
+		if err := errors.Join(c.stream.Open(tcp), l.watch.add(c)); err != nil {
 			l.acceptErrors.Add(1)
 			_ = c.Close()
 			continue

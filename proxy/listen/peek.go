@@ -4,8 +4,9 @@ package listen
 
 import (
 	"io"
+	"syscall"
 
-	"golang.org/x/sys/unix"
+	"penstock/socket"
 )
 
 // waits reports whether a call waits with the client.
@@ -24,11 +25,11 @@ func (c *Conn) hungUp() bool {
 	gone := false
 	_ = raw.Control(func(fd uintptr) { // fails on a connection that we have closed only
 		var b [1]byte
-		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		n, err := socket.Peek(fd, b[:])
 		switch err {
 		case nil:
 			gone = n == 0
-		case unix.EAGAIN, unix.EINTR:
+		case syscall.EAGAIN:
 		default:
 			gone = true // reset, timed out, unreachable
 		}
@@ -44,7 +45,7 @@ func (c *Conn) take(p []byte) (int, error) {
 	}
 	n := 0
 	var read error
-	err = raw.Control(func(fd uintptr) { n, _, read = unix.Recvfrom(int(fd), p, unix.MSG_DONTWAIT) })
+	err = raw.Control(func(fd uintptr) { n, read = socket.Recv(fd, p) })
 	if err != nil || read != nil || n <= 0 {
 		return 0, io.EOF
 	}

@@ -1,0 +1,24 @@
+package socket
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Peek is Recv that leaves what it reads where it is.
+func Peek(fd uintptr, p []byte) (int, error) { return recvfrom(fd, p, unix.MSG_PEEK) }
+
+// recvfrom does without the address that unix.Recvfrom would allocate.
+func recvfrom(fd uintptr, p []byte, flags uintptr) (int, error) {
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), unix.MSG_DONTWAIT|flags, 0, 0) //nolint:gosec // p outlives the call
+		switch errno {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}
