@@ -20,7 +20,10 @@ var endpointChat = &endpoint{
 	dialect:   dialectChat,
 	decode:    func(c *Call, body []byte) error { return c.chat.Decode(body) },
 	answer: func(c *Call) {
-		c.answerAs("chatcmpl-")
+		c.describeAnswer()
+		if c.attempt.streamed { // a whole one goes by the engine's id
+			c.answer.ID = c.answerID("chatcmpl-")
+		}
 		c.answer.IncludeUsage = c.chat.IncludeUsage
 		c.answer.StripReasoning = !c.chat.IncludeReasoning
 		if !c.record.Stream {
@@ -69,10 +72,12 @@ func (c *Call) releaseAnswer() {
 	c.releaseResponses()
 }
 
-// answerAs says what every answer, put together from a stream or not, is called: prefix and the call's own id.
-func (c *Call) answerAs(prefix string) {
+// describeAnswer says of the answer what is the same in every dialect that is chat underneath.
+func (c *Call) describeAnswer() {
 	c.answer.Model = c.model.config.ID
 	c.answer.Created = c.record.Start.Unix()
 	c.answer.N = c.chat.N
-	c.answer.ID = prefix + string(c.id[len("req_"):])
 }
+
+// answerID is what an answer is called that gets its id here: prefix and the call's own.
+func (c *Call) answerID(prefix string) string { return prefix + string(c.id[len("req_"):]) }

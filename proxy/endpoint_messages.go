@@ -66,7 +66,8 @@ var endpointMessages = &endpoint{
 		reader:   func() nativeReader { return new(messages.Native) },
 	},
 	answer: func(c *Call) {
-		c.answerAs("msg_")
+		c.describeAnswer()
+		c.answer.ID = c.answerID("msg_")
 		m := c.messages
 		m.echo.Model, m.echo.ID, m.echo.RequestID = c.answer.Model, c.answer.ID, string(c.id)
 		m.stream.Reset(&m.echo)

@@ -120,13 +120,13 @@ func (c *Conn) WriteWithin(d time.Duration) {
 
 // armWrite moves the deadline of writes to d from now. That costs more than a small write, so it is done only when less than
 // seven eighths of d are left.
-func (c *Conn) armWrite(now time.Time, d time.Duration) {
-	if c.writeBy.Load()-int64(now.Sub(epoch)) >= int64(d-d/8) {
+func (c *Conn) armWrite(d time.Duration) {
+	by := time.Since(epoch) + d
+	if time.Duration(c.writeBy.Load()) >= by-d/8 {
 		return
 	}
-	by := now.Add(d)
-	c.writeBy.Store(int64(by.Sub(epoch)))
-	_ = c.TCPConn.SetWriteDeadline(by) // fails on a closed connection only, and then the write says so
+	c.writeBy.Store(int64(by))
+	_ = c.TCPConn.SetWriteDeadline(epoch.Add(by)) // fails on a closed connection only, and then the write says so
 }
 
 // SetWriteDeadline sets the deadline of writes, and takes it out of WriteWithin's hands until that is called again.
@@ -236,7 +236,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 		return c.stream.Write(p)
 	}
 	for written := 0; ; {
-		c.armWrite(time.Now(), d)
+		c.armWrite(d)
 		n, err := c.stream.Write(p[written:min(len(p), written+writePiece)])
 		written += n
 		if err != nil || written == len(p) {
