@@ -73,7 +73,7 @@ func (c *Call) answerJSON(buf *[]byte, body []byte) {
 }
 
 // sendBody hands body to fasthttp. A small one is copied, so that its buffer can be used again at once; a large one is
-// written in pieces, so that a slow reader is cut by its silence and not by the size.
+// written from where it is.
 func (c *Call) sendBody(buf *[]byte, body []byte) {
 	c.extendWrite()
 	if len(body) <= maxPooledOut {
@@ -82,7 +82,7 @@ func (c *Call) sendBody(buf *[]byte, body []byte) {
 		outPool.Put(buf)
 		return
 	}
-	c.ctx.Response.SetBodyStream(&pieces{rest: body}, len(body))
+	c.ctx.Response.SetBodyRaw(body)
 }
 
 // readWhole appends the reply's body to dst.
