@@ -59,7 +59,7 @@ func TestStreamEchoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	far.Close()
-	if n, err := s.Read(got); n != 0 || err != io.EOF { //nolint:errorlint // it must be bare, as package net's is
+	if n, err := s.Read(got); n != 0 || err != io.EOF { // bare, as that of package net
 		t.Errorf("at the end: %d bytes, %v", n, err)
 	}
 	<-done

@@ -3,6 +3,7 @@
 package listen
 
 import (
+	"errors"
 	"io"
 	"syscall"
 
@@ -26,11 +27,10 @@ func (c *Conn) hungUp() bool {
 	_ = raw.Control(func(fd uintptr) { // fails on a connection that we have closed only
 		var b [1]byte
 		n, err := socket.Peek(fd, b[:])
-		switch err {
-		case nil:
+		switch {
+		case err == nil:
 			gone = n == 0
-		case syscall.EAGAIN:
-		default:
+		case !errors.Is(err, syscall.EAGAIN):
 			gone = true // reset, timed out, unreachable
 		}
 	})
