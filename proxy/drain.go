@@ -10,13 +10,18 @@ import (
 	"penstock/proxy/listen"
 )
 
-// lastWords is how long calls that the drain has ended may take to say why, and their clients to read it.
-const lastWords = 2 * time.Second
+// lastWords is how long calls that the drain has ended may take to say why, and their clients to read it; hurriedWords is how long
+// when the operator is in a hurry: their answers are in the kernel's hands by then, which go on when the process has ended.
+const (
+	lastWords    = 2 * time.Second
+	hurriedWords = 250 * time.Millisecond
+)
 
 // drain ends the public side without cutting anybody short. Readiness turns and answers ask for the connection's end;
 // accepting goes on for the linger, so that balancers notice; then nobody new is let in, kept connections leave, and what
 // runs may go on for the drain time. What is left gets an error in its stream, and when that has had its time, what has not
-// ended is cut: half a head, a body that does not come, a client that does not read. Hurry skips all waiting but the last.
+// ended is cut: half a head, a body that does not come, a client that does not read. Hurry skips all waiting but a short one for
+// the last words.
 func (e *Edge) drain() {
 	t := e.current.Load().Config.Timeouts
 	e.log.Info("draining", zap.Int64("calls", e.calls.InFlight()))
@@ -33,11 +38,13 @@ func (e *Edge) drain() {
 	if !e.hurried(t.Drain.D(), gone) {
 		e.log.Warn("drain time is over", zap.Int64("calls", e.calls.InFlight()))
 		e.watch.Each(func(w listen.Waiter) { w.(*Call).Drain() })
-		e.within(lastWords, nil, gone)
+		if !e.hurried(lastWords, gone) {
+			e.within(hurriedWords, nil, func() bool { return e.watch.Busy() == 0 })
+		}
 		e.watch.Sever()
-		e.within(lastWords, nil, gone)
+		e.within(e.words(), nil, func() bool { return gone() && e.calls.InFlight() == 0 })
 	}
-	limit, cancel := context.WithTimeout(context.Background(), lastWords)
+	limit, cancel := context.WithTimeout(context.Background(), e.words())
 	defer cancel()
 	_ = e.public.ShutdownWithContext(limit) // closes what has not said a word
 	e.log.Info("drained", zap.Int64("calls", e.calls.InFlight()))
@@ -46,6 +53,16 @@ func (e *Edge) drain() {
 // hurried waits until done, for d at most and not at all once the operator is in a hurry. It reports whether it is done.
 func (e *Edge) hurried(d time.Duration, done func() bool) bool {
 	return e.within(d, e.opts.Hurry, done)
+}
+
+// words is how long the last words may take now.
+func (e *Edge) words() time.Duration {
+	select {
+	case <-e.opts.Hurry:
+		return hurriedWords
+	default:
+		return lastWords
+	}
 }
 
 // drainPoll is how often a drain looks whether it is over.
@@ -70,22 +87,26 @@ func (e *Edge) within(d time.Duration, hurry <-chan struct{}, done func() bool) 
 
 // close ends what is left: the admin listener, the probes and the watch.
 func (e *Edge) close() error {
-	limit, cancel := context.WithTimeout(context.Background(), lastWords)
-	defer cancel()
 	err := e.shutAdmin()
+	limit, cancel := context.WithTimeout(context.Background(), e.words())
+	defer cancel()
 	err = errors.Join(err, e.set.Close(limit), e.watch.Release())
 	_ = e.tracer.Close(limit) // spans that an endpoint does not take are no failure of ours
 	return err
 }
 
-// shutAdmin ends the admin listener. A second time it has nothing to do.
+// shutAdmin ends the admin listener. Who is connected there and has not said what he wants is not waited for any longer than
+// others for their answers, and is no failure. A second time it has nothing to do.
 func (e *Edge) shutAdmin() error {
 	if e.opts.Admin == nil || e.adminShut {
 		return nil
 	}
 	e.adminShut = true
 	close(e.closing)
-	limit, cancel := context.WithTimeout(context.Background(), lastWords)
+	limit, cancel := context.WithTimeout(context.Background(), e.words())
 	defer cancel()
-	return e.admin.ShutdownWithContext(limit)
+	if err := e.admin.ShutdownWithContext(limit); !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
 }

@@ -205,6 +205,61 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
+// TestSecondSignalIsSoon: whoever is connected, and whatever he waits for or is in the midst of, a second signal is not held up by him.
+// The best of some tries counts, since the machine may be busy.
+func TestSecondSignalIsSoon(t *testing.T) {
+	t.Parallel()
+	engine := rig.StartEngine(t, sim.Options{})
+	path, key := writeConfig(t, engine, "linger: 60s, drain: 60s")
+	best := time.Hour
+	for range 5 {
+		p := rig.StartProcess(t, "serve", "-c", path)
+		m := p.Says(`serving http://(\S+)/v1 \(admin: http://([^)]+)\)`)
+		e := &rig.Edge{T: t, Addr: m[1], Key: key}
+		admin := &rig.Edge{T: t, Addr: m[2]}
+		s := openProcessStream(t, "http://"+m[1], key, `"tokens":1000,"delay_ms":100`)
+		s.Next()
+		unread := e.Request(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":50000000}`))
+		for _, text := range []string{"", "GET /he", unread[:len(unread)-20], unread} {
+			_ = e.Dial().Send(text)
+			_ = admin.Dial().Send(text[:min(len(text), 20)])
+		}
+		rig.WaitFor(t, rig.Patience, "both streams run", func() bool { return engine.Stats().Running == 2 })
+		p.Signal(syscall.SIGTERM)
+		rig.WaitFor(t, rig.Patience, "it drains", func() bool { return strings.Contains(p.Err.String(), `"draining"`) })
+		begun := time.Now()
+		p.Signal(syscall.SIGTERM)
+		p.Exits(20*time.Second, 143)
+		best = min(best, time.Since(begun))
+		var last rig.Event
+		for e, ok := s.Next(); ok; e, ok = s.Next() {
+			last = e
+		}
+		if !strings.Contains(last.Data, `"error"`) {
+			t.Errorf("the stream ends without a word: %q", last.Data)
+		}
+		if n := strings.Count(p.Err.String(), `"msg":"call"`); n != 3 {
+			t.Errorf("%d calls are told of, want 3: two streams and half a body\n%s", n, p.Err)
+		}
+		if best < time.Second {
+			return
+		}
+	}
+	t.Errorf("the end takes %v", best)
+}
+
+// TestSilentAdmin: somebody who is connected to the admin listener and says nothing is no failure of the end.
+func TestSilentAdmin(t *testing.T) {
+	t.Parallel()
+	path, _ := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 0s, drain: 1s")
+	p := rig.StartProcess(t, "serve", "-c", path)
+	admin := &rig.Edge{T: t, Addr: p.Says(`admin: http://([^)]+)\)`)[1]}
+	_ = admin.Dial()
+	_ = admin.Dial().Send("GET /met")
+	p.Signal(syscall.SIGTERM)
+	p.Exits(20*time.Second, 0)
+}
+
 func TestFault65_InvalidFileAtStart(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "bad.yaml")

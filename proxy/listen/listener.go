@@ -154,6 +154,19 @@ func (l *Listener) Each(f func(Waiter)) {
 	}
 }
 
+// Busy is how many connections are open and neither wait for a request nor for their client to read the last answer.
+func (l *Listener) Busy() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for c := range l.conns {
+		if c.idleSince.Load() == 0 && !c.closed.Load() {
+			n++
+		}
+	}
+	return n
+}
+
 // Sever closes at once every connection that is still served: in the midst of a request, or of an answer that nobody reads.
 // Those that have been closed and wait for their client to read the answer stay (see Conn.Linger).
 func (l *Listener) Sever() {
