@@ -29,7 +29,8 @@ import (
 )
 
 // Exit codes: 1 for a run that failed, a wrong configuration included, 2 for wrong usage; 130 and 143 for an edge that a
-// second SIGINT or SIGTERM did not let drain (proxy.InterruptedError). `bench` has more: see bench.ExitError.
+// second SIGINT or SIGTERM did not let drain (proxy.InterruptedError), 131 and 134 for one that SIGQUIT or SIGABRT has ended.
+// `bench` has more: see bench.ExitError.
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -106,7 +107,8 @@ func (s *serveCmd) Help() string {
 	return `SIGTERM and SIGINT drain: new requests are let in for timeouts.linger, what runs may end within timeouts.drain and gets an error event
 after it. That is an orderly end, exit code 0, also when calls had to be cut: service managers and Kubernetes take any other code for a
 crash. The log says how many were cut ("drain time is over"). A second signal ends what runs at once, with an error event and the exit code 130
-or 143. SIGHUP reads the configuration again. Exit code 1: failed, or wrong configuration; 2: wrong usage.`
+or 143. SIGHUP reads the configuration again. SIGQUIT and SIGABRT are for a process that hangs: they print where it is, functions and
+lines without anything of memory, and end it at once, with 131 or 134. Exit code 1: failed, or wrong configuration; 2: wrong usage.`
 }
 
 // Run serves until SIGTERM or SIGINT, then drains; a second signal ends what still runs.
@@ -114,7 +116,7 @@ func (s *serveCmd) Run() error {
 	if s.Config != nil && *s.Config == "" { // a script's unset variable: serving anything else would hide it
 		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
 	}
-	end := proxy.OnSignals()
+	end := proxy.OnSignals(os.Exit)
 	defer end.Stop()
 	if s.Config == nil {
 		return serveLocal(end)

@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"net"
-	"runtime/debug"
 
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
@@ -253,7 +252,7 @@ func reasonOf(err error) string {
 func (e *Edge) rescue(after func()) {
 	if v := recover(); v != nil {
 		e.calls.Panics.Inc()
-		e.log.Error("panic", zap.String("type", typeName(v)), zap.ByteString("stack", debug.Stack()))
+		e.log.Error("panic", zap.String("type", typeName(v)), zap.String("stack", stack()))
 		after()
 	}
 }

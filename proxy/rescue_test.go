@@ -67,6 +67,9 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 			t.Errorf("%s: what the panic held was told", ep.path)
 		}
 	}
+	if !strings.Contains(log.String(), "proxy.TestPanicIsAnInternalError.func") || strings.Contains(log.String(), "0x") {
+		t.Errorf("the stack is not functions and lines alone: %s", log.String())
+	}
 	if n := e.calls.InFlight(); n != 0 {
 		t.Errorf("%d calls are left", n)
 	}

@@ -11,31 +11,40 @@ import (
 )
 
 // Shutdown is the operator's wish to end the process, as it comes by SIGTERM and SIGINT: the first signal ends Context and
-// the edge drains, the second closes Hurry and what still runs is told so and ended, the third kills the process. It is safe
-// for concurrent use.
+// the edge drains, the second closes Hurry and what still runs is told so and ended, the third kills the process. SIGQUIT, and
+// SIGABRT, with which a service manager ends a process that hangs, are for finding out why: they tell on stderr where every
+// goroutine is, and end the process at once. It is safe for concurrent use.
 type Shutdown struct {
 	Context context.Context
 	Hurry   <-chan struct{}
 
 	signals chan os.Signal
+	quit    chan os.Signal
 	stopped chan struct{}
 	once    sync.Once
 	second  atomic.Pointer[syscall.Signal]
 }
 
-// OnSignals takes the signals over until Stop.
-func OnSignals() *Shutdown {
+// OnSignals takes the signals over until Stop. exit ends the process at once, with a code.
+func OnSignals(exit func(code int)) *Shutdown {
 	ctx, end := context.WithCancel(context.Background())
 	hurry := make(chan struct{})
-	s := &Shutdown{Context: ctx, Hurry: hurry, signals: make(chan os.Signal, 2), stopped: make(chan struct{})}
+	s := &Shutdown{Context: ctx, Hurry: hurry, signals: make(chan os.Signal, 2), quit: make(chan os.Signal, 1), stopped: make(chan struct{})}
 	signal.Notify(s.signals, syscall.SIGTERM, os.Interrupt)
+	signal.Notify(s.quit, syscall.SIGQUIT, syscall.SIGABRT)
+	go func() {
+		if sig, ok := s.next(s.quit); ok {
+			_ = writeStacks(os.Stderr) // there is nobody else to tell
+			exit(exitSignal + int(sig))
+		}
+	}()
 	go func() {
 		defer end()
-		if _, ok := s.next(); !ok {
+		if _, ok := s.next(s.signals); !ok {
 			return
 		}
 		end()
-		if second, ok := s.next(); ok {
+		if second, ok := s.next(s.signals); ok {
 			signal.Stop(s.signals) // a third one finds the system's default
 			s.second.Store(&second)
 			close(hurry)
@@ -44,9 +53,9 @@ func OnSignals() *Shutdown {
 	return s
 }
 
-func (s *Shutdown) next() (syscall.Signal, bool) {
+func (s *Shutdown) next(signals <-chan os.Signal) (syscall.Signal, bool) {
 	select {
-	case sig := <-s.signals:
+	case sig := <-signals:
 		number, _ := sig.(syscall.Signal)
 		return number, true
 	case <-s.stopped:
@@ -58,6 +67,7 @@ func (s *Shutdown) next() (syscall.Signal, bool) {
 func (s *Shutdown) Stop() {
 	s.once.Do(func() {
 		signal.Stop(s.signals)
+		signal.Stop(s.quit)
 		close(s.stopped)
 	})
 }
@@ -78,4 +88,7 @@ func (e *InterruptedError) Error() string {
 }
 
 // ExitCode is the shell's for a process that a signal ended: 130 for SIGINT, 143 for SIGTERM.
-func (e *InterruptedError) ExitCode() int { return 128 + int(e.Signal) }
+func (e *InterruptedError) ExitCode() int { return exitSignal + int(e.Signal) }
+
+// exitSignal and a signal's number are the exit code of a process that it has ended.
+const exitSignal = 128

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/http"
@@ -258,6 +259,44 @@ func TestSilentAdmin(t *testing.T) {
 	_ = admin.Dial().Send("GET /met")
 	p.Signal(syscall.SIGTERM)
 	p.Exits(20*time.Second, 0)
+}
+
+// TestQuitSignal: SIGQUIT shows what the process is at, and nothing of what it is about.
+func TestQuitSignal(t *testing.T) {
+	t.Parallel()
+	for sig, code := range map[syscall.Signal]int{syscall.SIGQUIT: 131, syscall.SIGABRT: 134} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			quit(t, sig, code)
+		})
+	}
+}
+
+func quit(t *testing.T, sig syscall.Signal, code int) {
+	engine := rig.StartEngine(t, sim.Options{})
+	path, key := writeConfig(t, engine, "drain: 20s")
+	p := rig.StartProcess(t, "serve", "-c", path)
+	e := &rig.Edge{T: t, Addr: p.Says(`serving http://(\S+)/v1`)[1], Key: key}
+	for _, w := range rig.StreamWays {
+		whole := e.Request(w.Path, w.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":100`))
+		_ = e.Dial().Send(whole)
+		_ = e.Dial().Send(whole[:len(whole)-2])
+	}
+	rig.WaitFor(t, rig.Patience, "the streams run", func() bool { return engine.Stats().Running == len(rig.StreamWays) })
+	p.Signal(sig)
+	p.Exits(20*time.Second, code)
+	dump := p.Err.String()
+	if !strings.Contains(dump, "penstock/proxy.(*relay)") {
+		t.Errorf("no stacks: %.2000s", dump)
+	}
+	rig.WantNoLeak(t, "the dump", dump, key)
+	for _, secret := range []string{rig.Canary, key} {
+		for i := range len(secret) - 7 { // as a word of memory
+			if word := fmt.Sprintf("%#x", binary.LittleEndian.Uint64([]byte(secret[i:]))); strings.Contains(dump, word) {
+				t.Errorf("the dump holds %q as %s", secret[i:i+8], word)
+			}
+		}
+	}
 }
 
 func TestFault65_InvalidFileAtStart(t *testing.T) {
