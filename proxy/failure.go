@@ -68,7 +68,7 @@ func badResponse(cause error) *failure {
 	f := &failure{api: e, outcome: upstreams.OutcomeBadResponse, result: observe.UpstreamFail, retry: true}
 	var bad *chat.BadAnswer
 	if errors.As(cause, &bad) && bad.ByModel { // it may say it better next time; its engine is well
-		e.Message = "The model called a tool with arguments that are malformed."
+		e.Message = "The model called a tool with arguments that break off."
 		f.outcome = upstreams.OutcomeOK
 	}
 	return f

@@ -153,14 +153,10 @@ func TestMessages_BrokenStreams(t *testing.T) {
 		"error-in-stream=4":          "overloaded_error",
 		"error-in-stream=4;code=400": "invalid_request_error",
 		"invalid-json=4":             "overloaded_error",
-		"tool-bad-args":              "overloaded_error",
 		"finish=abort":               "overloaded_error",
 	} {
 		p.Engines[0].SetFault(sim.Fault{Spec: fault})
 		params := say("Go on.", "")
-		if strings.HasPrefix(fault, "tool") {
-			params.Tools = weatherTools()
-		}
 		m, err := streamed(t, p.claude(), params)
 		p.Engines[0].SetFault()
 		var e *anthropic.Error
@@ -181,10 +177,50 @@ func TestMessages_BrokenStreams(t *testing.T) {
 	if m, err := streamed(t, p.claude(), params); err == nil || m.StopReason != "" {
 		t.Errorf("%v: %s", err, m.RawJSON())
 	}
-	p.Engines[0].SetFault(sim.Fault{Spec: "tool-bad-args"})
-	_, err := p.claude().Messages.New(context.Background(), params)
-	wantAPIError(t, err, 529, "overloaded_error", "upstream_bad_response", "")
-	if up := p.Metric("penstock_upstream_breaker_open"); up != 0 {
+}
+
+// TestMessages_MalformedCall: arguments that are no JSON reach the client as the model wrote them, so that it can tell the
+// model, and what the client sends back of the call does not end the conversation. It is not held against the engine.
+func TestMessages_MalformedCall(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	params := say("Weather?", "")
+	params.Tools = weatherTools()
+	for name, ask := range map[string]func() (id, written string, err error){
+		"whole": func() (id, written string, err error) {
+			m, err := p.claude().Messages.New(t.Context(), params)
+			if err == nil && json.Unmarshal(m.Content[0].Input, &written) == nil {
+				id = m.Content[0].ID
+			}
+			return id, written, err
+		},
+		"streamed": func() (id, written string, err error) {
+			s := p.claude().Messages.NewStreaming(t.Context(), params)
+			defer s.Close()
+			for s.Next() {
+				ev := s.Current()
+				id += ev.ContentBlock.ID
+				written += ev.Delta.PartialJSON
+			}
+			return id, written, s.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.Engines[0].SetFault(sim.Fault{Spec: "tool-bad-args"})
+			id, written, err := ask()
+			p.Engines[0].SetFault()
+			if err != nil || id == "" || !strings.HasPrefix(written, "{") || json.Valid([]byte(written)) {
+				t.Fatalf("call %q with %q: %v", id, written, err)
+			}
+			next := params
+			next.Messages = append(next.Messages[:1:1], anthropic.NewAssistantMessage(anthropic.NewToolUseBlock(id, written, "get_weather")),
+				anthropic.NewUserMessage(anthropic.NewToolResultBlock(id, "The arguments are no JSON.", true)))
+			if _, err := p.claude().Messages.New(t.Context(), next); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if p.Metric("penstock_upstream_breaker_open") != 0 {
 		t.Error("what a model says badly was held against its engine")
 	}
 }

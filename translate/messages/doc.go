@@ -53,9 +53,12 @@
 // random one would make two equal answers differ.
 //
 // A call whose arguments are not a JSON object is never made into one that is: a tool would run on something that the model
-// did not ask for. Whole and streamed answers fail with it alike. Two exceptions: no arguments at all mean {}, and a call
-// that the token limit has cut is told as the dialect does it, with stop_reason max_tokens and, in a whole answer, an input
-// of {}; in a stream the client has what came.
+// did not ask for. Clients get what the model wrote, a stream's as it came and a whole answer's as a JSON value, a string if
+// need be: agents tell the model of it and it writes better ones, while an error would have them ask the same again until
+// they give up. What they send back of it is the history's business, see chat.Arguments. A stream whose arguments break off
+// fails, though, since some clients make an object of their beginning. Two exceptions: no arguments at all mean {}, and a
+// call that the token limit has cut is told as the dialect does it, with stop_reason max_tokens and, in a whole answer, an
+// input of {}; in a stream the client has what came.
 //
 // A stop sequence is named only when it is one of the client's: engines also report stop strings of their own templates.
 //

@@ -160,13 +160,20 @@ func collect(t testing.TB, out []byte) []byte {
 			args += s
 		case "content_block_stop":
 			if b := m.Content[len(m.Content)-1]; b["type"] == "tool_use" {
-				var input any = map[string]any{}
-				_ = json.Unmarshal([]byte(args), &input) // one that was cut is {} for the test
+				var input any
+				if json.Unmarshal([]byte(args), &input) != nil {
+					input = args
+				}
 				b["input"] = input
 			}
 		case "message_delta":
 			reason, _ := ev.Delta["stop_reason"].(string)
 			m.StopReason = &reason
+			for _, b := range m.Content {
+				if _, object := b["input"].(map[string]any); !object && b["type"] == "tool_use" && reason == "max_tokens" {
+					b["input"] = map[string]any{}
+				}
+			}
 			if s, ok := ev.Delta["stop_sequence"].(string); ok {
 				m.StopSequence = &s
 			}

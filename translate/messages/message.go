@@ -269,7 +269,7 @@ func (r *Request) assistant(v jsonx.Value) *fault {
 	return nil
 }
 
-// call writes a tool_use as a call. Its input goes into a string as it stands.
+// call writes a tool_use as a call. Its input goes into a string as it stands, where it is what engines read.
 func (r *Request) call(b *block) *fault {
 	if f := requiredText("id", b.fields[fieldID]); f != nil {
 		return f
@@ -278,17 +278,17 @@ func (r *Request) call(b *block) *fault {
 		return f
 	}
 	input := b.fields[fieldInput]
-	if f := chat.OptionalObject("input", input); f != nil {
-		return f
-	}
 	r.out = append(append(r.out, `{"id":`...), b.fields[fieldID].Raw()...)
 	r.out = append(append(r.out, `,"type":"function","function":{"name":`...), b.fields[fieldName].Raw()...)
-	r.out = append(r.out, `,"arguments":"`...)
-	if chat.Given(input) {
-		r.out = jsonx.AppendEscaped(r.out, input.Raw())
-	} else {
-		r.out = append(r.out, `{}`...)
+	r.out = append(r.out, `,"arguments":`...)
+	switch {
+	case !chat.Given(input):
+		r.out = append(r.out, `"{}"`...)
+	case input.IsObject():
+		r.out = append(jsonx.AppendEscaped(append(r.out, '"'), input.Raw()), '"')
+	default: // what the model once wrote, as the client had it from us
+		r.out = r.arguments.Append(r.out, input)
 	}
-	r.out = append(r.out, `"}}`...)
+	r.out = append(r.out, `}}`...)
 	return nil
 }

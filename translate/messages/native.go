@@ -183,9 +183,9 @@ func stringOf(v jsonx.Value) []byte {
 	return inside(v)
 }
 
-// arguments says an input as the contents of a JSON string. The empty object at the beginning of a streamed call says nothing.
+// arguments says an input as the contents of a JSON string. What is empty at the beginning of a streamed call says nothing.
 func arguments(v jsonx.Value) []byte {
-	if !v.IsObject() || v.Len() == 0 {
+	if !chat.Given(v) || v.IsObject() && v.Len() == 0 || v.IsString() && !chat.HasText(v) {
 		return nil
 	}
 	return jsonx.AppendEscaped(nil, v.Raw())

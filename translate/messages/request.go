@@ -48,6 +48,8 @@ type Request struct {
 	images  []place // of each image in it
 	begun   bool    // the last of the client's so far is text of an assistant's, without calls
 	thinks  bool    // thinking is asked for
+
+	arguments chat.Arguments
 }
 
 // place is where an image stands in the chat body and where in the client's.
@@ -91,6 +93,7 @@ var memberNames = jsonx.NewNames("model", "messages", "max_tokens", "system", "t
 func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byte, error) {
 	r.reset()
 	defer r.doc.Reset()
+	defer r.arguments.Reset()
 	if err := r.parse(body); err != nil {
 		return dst, err
 	}
@@ -143,7 +146,7 @@ func (r *Request) Reset() {
 
 func (r *Request) reset() {
 	r.doc.Reset()
-	*r = Request{doc: r.doc, images: r.images[:0]}
+	*r = Request{doc: r.doc, images: r.images[:0], arguments: r.arguments}
 }
 
 func (r *Request) parse(body []byte) error {

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"errors"
 	"strconv"
 	"sync"
 
@@ -17,7 +18,7 @@ type whole struct {
 var wholes = sync.Pool{New: func() any { return new(whole) }}
 
 // AppendResponse appends the answer for a completion, which has been parsed. The error is a *chat.BadAnswer: the engine's
-// answer is not one, or a call in it has no name or arguments that are no JSON object; dst is returned as it was then.
+// answer is not one, or a call in it has no name; dst is returned as it was then.
 //
 // e is only read. It is safe for concurrent use.
 func AppendResponse(dst []byte, c *chat.Completion, e *Echo) ([]byte, error) {
@@ -49,13 +50,11 @@ func AppendResponse(dst []byte, c *chat.Completion, e *Echo) ([]byte, error) {
 	}
 	for i := range s.Calls {
 		call := &s.Calls[i]
-		in, ok := w.input.read(call.Args)
+		in, is := w.input.read(call.Args)
 		switch {
 		case len(call.Name) == 0:
 			return dst, errNoName
-		case !ok && s.Finish != chat.FinishLength:
-			return dst, errArguments
-		case !ok || len(in) == 0:
+		case is != inputObject && s.Finish == chat.FinishLength, len(in) == 0:
 			in = noInput
 		}
 		out = separate(out, start)
@@ -85,7 +84,7 @@ const signature = "cGVuc3RvY2s="
 // The ways in which a call is no answer.
 var (
 	errNoName    = &chat.BadAnswer{Reason: "a tool call without a name"}
-	errArguments = &chat.BadAnswer{Reason: "a tool call with arguments that are no JSON object", ByModel: true}
+	errArguments = &chat.BadAnswer{Reason: "a tool call with arguments that break off", ByModel: true}
 	errLate      = &chat.BadAnswer{Reason: "a tool call that goes on behind its arguments"}
 )
 
@@ -143,30 +142,44 @@ type input struct {
 
 var noInput = []byte("{}")
 
-// read returns the JSON object that args, the contents of a JSON string, say: nothing when they say nothing. ok is false when
-// they are anything else. The slice is good until the next read.
-func (n *input) read(args []byte) (object []byte, ok bool) {
+// inputKind says what the arguments of a call are.
+type inputKind uint8
+
+const (
+	inputObject inputKind = iota // a JSON object, or nothing at all
+	inputCut                     // JSON that ends too early
+	inputOther                   // JSON that is no object, or no JSON
+)
+
+// read returns the input that args, the contents of a JSON string, say: JSON as it stands, nothing when they say nothing, and
+// a string of them when they are no JSON. The slice is good until the next read.
+func (n *input) read(args []byte) (value []byte, is inputKind) {
 	if len(args) == 0 {
-		return nil, true
+		return nil, inputObject
 	}
 	n.in = quoted(n.in[:0], args)
 	if n.doc.Parse(n.in, jsonx.Options{}) != nil {
-		return nil, false
+		panic("BUG: the arguments are not from a string")
 	}
 	n.out = n.doc.Root().AppendText(n.out[:0])
 	if blank(n.out) {
-		return nil, true
+		return nil, inputObject
 	}
-	if n.doc.Parse(n.out, jsonx.Options{Record: 1}) != nil {
-		return nil, false
+	if err := n.doc.Parse(n.out, jsonx.Options{Record: 1}); err != nil {
+		var syntax *jsonx.SyntaxError
+		if errors.As(err, &syntax) && syntax.Offset == len(n.out) {
+			return n.in, inputCut
+		}
+		return n.in, inputOther
 	}
 	switch root := n.doc.Root(); {
 	case root.IsObject():
-		return root.Raw(), true
+		return root.Raw(), inputObject
 	case root.IsNull():
-		return nil, true
+		return nil, inputObject
+	default:
+		return root.Raw(), inputOther
 	}
-	return nil, false
 }
 
 // reset lets go of the arguments, and of memory that is not worth keeping.

@@ -313,7 +313,7 @@ func (s *Stream) stop(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// stopCall checks that the call may end here, and appends the input of one that has none.
+// stopCall checks that the call may end here, and appends what of its input has been held.
 func (s *Stream) stopCall(dst []byte, i int) ([]byte, error) {
 	c, from := &s.calls[i], &s.source.Calls[i]
 	if len(from.Name) == 0 {
@@ -323,11 +323,13 @@ func (s *Stream) stopCall(dst []byte, i int) ([]byte, error) {
 	if s.source.Complete(i) {
 		return dst, nil
 	}
-	switch object, ok := s.input.read(from.Args); {
-	case ok && len(object) == 0:
+	switch value, is := s.input.read(from.Args); {
+	case is == inputObject && len(value) == 0:
 		dst = s.delta(dst, noInput)
-	case !ok && s.source.Finish != chat.FinishLength:
+	case is == inputCut && s.source.Finish != chat.FinishLength:
 		return dst, errArguments
+	case is == inputOther && c.sent == 0: // what does not begin like an object
+		dst = s.delta(dst, from.Args)
 	}
 	c.sent = len(from.Args)
 	return dst, nil

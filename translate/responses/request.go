@@ -21,7 +21,7 @@ type Request struct {
 	system  []byte // text of the leading system message, contents of a JSON string
 	turn    assistant
 
-	arguments arguments
+	arguments chat.Arguments
 }
 
 // parseOptions: Record stops at what the deepest rule reads, input[0].content[0].image_url; schemas are checked as JSON but
@@ -123,7 +123,7 @@ func (r *Request) Reset() {
 	if cap(r.turn.text)+cap(r.turn.calls) > keepBuffer {
 		r.turn = assistant{}
 	}
-	r.arguments.reset()
+	r.arguments.Reset()
 	*r = Request{doc: r.doc, name: r.name[:0], tools: r.tools, system: r.system[:0], turn: r.turn, arguments: r.arguments}
 }
 

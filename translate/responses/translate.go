@@ -37,7 +37,7 @@ type writer struct {
 
 	count     int        // messages so far
 	assistant *assistant // the turn that is being put together
-	arguments *arguments
+	arguments *chat.Arguments
 	images    []imageRef // of outputs, to follow them in a user message
 }
 
@@ -240,7 +240,7 @@ func (w *writer) call(i *item) {
 	a.calls = append(append(a.calls, `{"id":`...), i.m[fieldCallID].Raw()...)
 	a.calls = append(append(a.calls, `,"type":"function","function":{"name":`...), i.m[fieldName].Raw()...)
 	a.calls = append(a.calls, `,"arguments":`...)
-	a.calls = append(w.arguments.append(a.calls, i.m[fieldArguments]), `}}`...)
+	a.calls = append(w.arguments.Append(a.calls, i.m[fieldArguments]), `}}`...)
 }
 
 // endAssistant writes the message that has been put together.

@@ -1,0 +1,62 @@
+package chat
+
+import (
+	"bytes"
+	"errors"
+
+	"penstock/translate/jsonx"
+)
+
+// Arguments writes the arguments of calls that a client sends back. Engines parse them again to fill their templates, and
+// refuse the whole request when they are no JSON object: so one call that a model got wrong, or that its token limit has cut,
+// would end a conversation for good, though the client has told the model of it in the output of that call.
+//
+// The zero value is ready. Arguments belong to one request at a time.
+type Arguments struct {
+	doc           jsonx.Doc
+	text, wrapped []byte
+}
+
+// malformed is the member that holds, as text, arguments that are no JSON object.
+const malformed = `{"malformed_arguments":`
+
+// Append appends v as the string that a call holds: a string as it stands when it holds an object, {} when it holds nothing,
+// and else an object with the text in it, so that the model reads what it had written. What is no string counts by its JSON.
+func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
+	text := v.Raw()
+	if v.IsString() {
+		plain := false
+		if text, plain = v.Text(); !plain {
+			a.text = v.AppendText(a.text[:0])
+			text = a.text
+		}
+		switch {
+		case len(bytes.TrimSpace(text)) == 0:
+			return append(dst, `"{}"`...)
+		case a.object(text):
+			return append(dst, v.Raw()...)
+		}
+	}
+	a.wrapped = append(jsonx.AppendString(append(a.wrapped[:0], malformed...), text), '}')
+	return jsonx.AppendString(dst, a.wrapped)
+}
+
+// object reports whether text is a JSON object, or might be one that is larger than is read here.
+func (a *Arguments) object(text []byte) bool {
+	if err := a.doc.Parse(text, jsonx.Options{Record: 1}); err != nil {
+		var limit *jsonx.LimitError
+		return errors.As(err, &limit)
+	}
+	return a.doc.Root().IsObject()
+}
+
+// Reset lets go of the text, and of buffers that have become large.
+func (a *Arguments) Reset() {
+	a.doc.Reset()
+	if cap(a.text)+cap(a.wrapped) > keepArguments {
+		a.text, a.wrapped = nil, nil
+	}
+}
+
+// keepArguments is up to what size the buffers are kept from one request to the next.
+const keepArguments = 64 << 10
