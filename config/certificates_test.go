@@ -1,54 +1,27 @@
 package config
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"penstock/proxy/e2e/selfsigned"
 )
 
-// writePair writes a self-signed certificate and its key.
+// writePair writes a certificate that is valid now, and its key.
 func writePair(t *testing.T, dir, name string) {
 	t.Helper()
-	writePairOf(t, dir, name, time.Time{}, time.Now().Add(time.Hour))
-}
-
-// writePairOf is writePair for a certificate that is valid between two times.
-func writePairOf(t *testing.T, dir, name string, from, to time.Time) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: to}
-	cert, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{name + ".pem": {Type: "CERTIFICATE", Bytes: cert}, name + ".key": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	selfsigned.Write(t, dir, name, time.Time{}, time.Now().Add(time.Hour))
 }
 
 func TestCheckCertificates(t *testing.T) {
 	dir := t.TempDir()
 	writePair(t, dir, "a")
 	writePair(t, dir, "b")
-	writePairOf(t, dir, "old", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour))
-	writePairOf(t, dir, "early", time.Now().Add(time.Hour), time.Now().Add(2*time.Hour))
+	selfsigned.Write(t, dir, "old", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour))
+	selfsigned.Write(t, dir, "early", time.Now().Add(time.Hour), time.Now().Add(2*time.Hour))
 	writePair(t, dir, "wide")
 	if err := os.Chmod(filepath.Join(dir, "wide.key"), 0o644); err != nil {
 		t.Fatal(err)

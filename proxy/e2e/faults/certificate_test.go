@@ -1,15 +1,9 @@
 package faults
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -18,22 +12,13 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
+	"penstock/proxy/e2e/selfsigned"
 )
 
 // pemPair makes a self-signed certificate for name and its key.
 func pemPair(t *testing.T, name string, notAfter time.Time) (cert, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: notAfter, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	must(t, err)
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	must(t, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
+	return selfsigned.Pair(t, name, time.Now().Add(-48*time.Hour), notAfter)
 }
 
 // certificateShown is the name of the certificate that a new connection is shown.
