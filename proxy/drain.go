@@ -42,9 +42,10 @@ func (e *Edge) drain() {
 			e.within(hurriedWords, nil, func() bool { return e.watch.Busy() == 0 })
 		}
 		e.watch.Sever()
-		e.within(e.words(), nil, func() bool { return gone() && e.calls.InFlight() == 0 })
+		e.within(lastWords, nil, func() bool { return e.calls.InFlight() == 0 })
+		e.hurried(lastWords, gone)
 	}
-	limit, cancel := context.WithTimeout(context.Background(), e.words())
+	limit, cancel := e.patience()
 	defer cancel()
 	_ = e.public.ShutdownWithContext(limit) // closes what has not said a word
 	e.log.Info("drained", zap.Int64("calls", e.calls.InFlight()))
@@ -55,14 +56,21 @@ func (e *Edge) hurried(d time.Duration, done func() bool) bool {
 	return e.within(d, e.opts.Hurry, done)
 }
 
-// words is how long the last words may take now.
-func (e *Edge) words() time.Duration {
-	select {
-	case <-e.opts.Hurry:
-		return hurriedWords
-	default:
-		return lastWords
-	}
+// patience is how long a listener that is shut may still wait for those who are connected: for lastWords, and no longer than
+// hurriedWords once the operator is in a hurry.
+func (e *Edge) patience() (context.Context, context.CancelFunc) {
+	limit, cancel := context.WithTimeout(context.Background(), lastWords)
+	go func() {
+		select {
+		case <-e.opts.Hurry:
+			short, end := context.WithTimeout(limit, hurriedWords)
+			<-short.Done()
+			end()
+			cancel()
+		case <-limit.Done():
+		}
+	}()
+	return limit, cancel
 }
 
 // drainPoll is how often a drain looks whether it is over.
@@ -88,7 +96,7 @@ func (e *Edge) within(d time.Duration, hurry <-chan struct{}, done func() bool) 
 // close ends what is left: the admin listener, the probes and the watch.
 func (e *Edge) close() error {
 	err := e.shutAdmin()
-	limit, cancel := context.WithTimeout(context.Background(), e.words())
+	limit, cancel := e.patience()
 	defer cancel()
 	err = errors.Join(err, e.set.Close(limit), e.watch.Release())
 	_ = e.tracer.Close(limit) // spans that an endpoint does not take are no failure of ours
@@ -103,9 +111,9 @@ func (e *Edge) shutAdmin() error {
 	}
 	e.adminShut = true
 	close(e.closing)
-	limit, cancel := context.WithTimeout(context.Background(), e.words())
+	limit, cancel := e.patience()
 	defer cancel()
-	if err := e.admin.ShutdownWithContext(limit); !errors.Is(err, context.DeadlineExceeded) {
+	if err := e.admin.ShutdownWithContext(limit); limit.Err() == nil {
 		return err
 	}
 	return nil
