@@ -46,13 +46,18 @@ var dialectMessages = &dialect{
 }
 
 // messagesError says an error as the contract has it for Messages. An engine's failure is 529 with a Retry-After, whatever
-// it was. A prompt that does not fit is told in the words that agents look for before they compact a conversation.
+// it was. A prompt that does not fit is told in the words that agents look for before they compact a conversation, and one
+// that would with a smaller max_tokens also in those by which they lower it and ask again.
 func messagesError(e *apierr.Error) *apierr.Error {
 	own := *e
 	switch {
 	case e.Status == 502 || e.Status == 503 || e.Status == 504:
 		own.Status, own.Type = apierr.StatusOverloaded, apierr.TypeOverloaded
 		own.RetryAfter = max(e.RetryAfter, retrySoon)
+	case e.Overflow.Known() && e.Overflow.Answer > 0:
+		o := e.Overflow
+		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum; input length and `max_tokens` exceed context limit: %d + %d > %d, "+
+			"decrease input length or `max_tokens` and try again", o.Prompt+o.Answer, o.Max, o.Prompt, o.Answer, o.Max)
 	case e.Overflow.Known():
 		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum", e.Overflow.Prompt, e.Overflow.Max)
 	case e.Code == apierr.CodeContextLength && e.Param == "messages" && !strings.HasPrefix(e.Message, promptTooLong):

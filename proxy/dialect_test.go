@@ -15,6 +15,8 @@ func TestMessagesError(t *testing.T) {
 		e.Overflow = apierr.Overflow{Prompt: prompt, Max: most}
 		return e
 	}
+	answer := overflow(3997, 4096)
+	answer.Overflow.Answer = 100
 	withRetry := apierr.New(503, apierr.CodeNoHealthyRoute, "No engine.")
 	withRetry.RetryAfter = 7 * time.Second
 	for _, c := range []struct {
@@ -33,6 +35,11 @@ func TestMessagesError(t *testing.T) {
 		{apierr.TooLarge(5), 413, apierr.TypeTooLarge, 0, ""},
 		{httpVersion("No."), 505, apierr.TypeInvalidRequest, 0, "No."},
 		{overflow(5000, 4096), 400, apierr.TypeInvalidRequest, 0, "prompt is too long: 5000 tokens > 4096 maximum"},
+		{
+			answer, 400, apierr.TypeInvalidRequest, 0, // agents look for its parts, and read the numbers of the second
+			"prompt is too long: 4097 tokens > 4096 maximum; input length and `max_tokens` exceed context limit: 3997 + 100 > 4096, " +
+				"decrease input length or `max_tokens` and try again",
+		},
 		{overflow(0, 4096), 400, apierr.TypeInvalidRequest, 0, "prompt is too long. The request exceeds the available context size."},
 		{apierr.Invalid("max_tokens", apierr.CodeContextLength, "max_tokens alone is too large."), 400, apierr.TypeInvalidRequest, 0, "max_tokens alone is too large."},
 	} {

@@ -91,9 +91,10 @@ type Metadata struct {
 	AvailableConcurrency int
 }
 
-// Overflow says by how much a prompt is too long, for the dialect that has a sentence with both numbers.
+// Overflow says by how much a request is too long, for the dialect that has a sentence with the numbers.
 type Overflow struct {
 	Prompt, Max int // tokens; 0: the engine told them not
+	Answer      int // tokens that were asked for beside a prompt that fits; 0: the prompt is what does not
 }
 
 // Known reports whether the engine told both numbers.

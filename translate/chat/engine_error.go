@@ -26,9 +26,10 @@ type EngineError struct {
 	Message string
 
 	// ContextOverflow: the prompt, or the prompt and the tokens asked for, do not fit into the engine's context.
-	// ContextPrompt and ContextMax are the two sizes in tokens, both 0 unless the engine tells both.
-	ContextOverflow           bool
-	ContextPrompt, ContextMax int
+	// ContextPrompt and ContextMax are the two sizes in tokens, both 0 unless the engine tells both. ContextAnswer is what was
+	// asked for beside a prompt that fits; 0: it is the prompt that does not, or the engine tells only the sum, as ContextPrompt.
+	ContextOverflow                          bool
+	ContextPrompt, ContextAnswer, ContextMax int
 
 	// ClientFault: the request is to blame, whatever the status says: no other engine of the kind would take it, and
 	// this one is not the worse for it.
@@ -209,7 +210,7 @@ func (e *EngineError) settle(status int) {
 	if e.Type == "exceed_context_size_error" || e.Code == "context_length_exceeded" || overflows(lower) {
 		e.ContextOverflow, e.ClientFault = true, true
 		if e.ContextPrompt == 0 || e.ContextMax == 0 {
-			e.ContextPrompt, e.ContextMax = overflowSizes(lower)
+			e.ContextPrompt, e.ContextAnswer, e.ContextMax = overflowSizes(lower)
 		}
 	} else {
 		e.ContextPrompt, e.ContextMax = 0, 0
@@ -292,7 +293,7 @@ var overflowTexts = []string{
 func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
 
 // maxMarks is what stands before the size of the context, the more telling ones first; promptMarks before that of the
-// request, or of a part of it.
+// request, or of a part of it. inputMarks and answerMarks are what stands before the two parts where an engine tells both.
 var (
 	maxMarks = []string{
 		"maximum context length is only ", "maximum context length is ", "maximum context length of ", "context length is only ", "context length (",
@@ -304,23 +305,37 @@ var (
 		"prompt length ", "keep the first ", "prompt contains at least ", "for a total of at least ", "too long: ",
 		"prompt length (", "n_keep: ", "splited_prompt_len` (",
 	}
+	inputMarks  = []string{"your request has ", "prompt contains at least ", "you passed ", "given: ", "prompt length (", "tokens: ", "tokens ("}
+	answerMarks = []string{
+		"is too large: ", "input messages and ", "in the messages, ", "and requested ", "`inputs` tokens and ", "max_tokens (", "you requested ",
+	}
 )
 
-// overflowSizes finds the sizes of the request and of the context in a message. Both are 0 unless both are there and
-// the first is the greater one: a client that is told so knows what to cut.
-func overflowSizes(lower string) (prompt, most int) {
-	for _, mark := range maxMarks {
-		if most = sizeAfter(lower, mark); most > 0 {
-			break
-		}
+// overflowSizes finds the sizes of the request and of the context in a message: of the prompt and the answer where the prompt
+// alone would fit, else of what is too large as a whole. All are 0 unless they are there and exceed the context: a client
+// that is told so knows what to cut.
+func overflowSizes(lower string) (prompt, answer, most int) {
+	most = firstSize(lower, maxMarks)
+	if prompt, answer = firstSize(lower, inputMarks), firstSize(lower, answerMarks); prompt > 0 && prompt < most && prompt+answer > most {
+		return prompt, answer, most
 	}
 	for _, mark := range promptMarks {
 		prompt = max(prompt, sizeAfter(lower, mark))
 	}
 	if most == 0 || prompt <= most {
-		return 0, 0
+		return 0, 0, 0
 	}
-	return prompt, most
+	return prompt, 0, most
+}
+
+// firstSize returns the number of tokens behind the first of marks that has one, else 0.
+func firstSize(s string, marks []string) int {
+	for _, mark := range marks {
+		if size := sizeAfter(s, mark); size > 0 {
+			return size
+		}
+	}
+	return 0
 }
 
 // sizeAfter returns the number of tokens behind mark, 0 if there is none.

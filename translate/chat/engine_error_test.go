@@ -89,7 +89,37 @@ func TestParseEngineError(t *testing.T) {
 		{
 			"vllm sum", 400, "",
 			`{"error":{"message":"This model's maximum context length is 4096 tokens. However, you requested 100 output tokens and your prompt contains at least 3997 input tokens, for a total of at least 4097 tokens.","type":"BadRequestError","code":400}}`,
-			EngineError{Status: 400, Type: "BadRequestError", Message: "This model's maximum context length is 4096 tokens. However, you requested 100 output tokens and your prompt contains at least 3997 input tokens, for a total of at least 4097 tokens.", ContextOverflow: true, ContextPrompt: 4097, ContextMax: 4096, ClientFault: true},
+			EngineError{Status: 400, Type: "BadRequestError", Message: "This model's maximum context length is 4096 tokens. However, you requested 100 output tokens and your prompt contains at least 3997 input tokens, for a total of at least 4097 tokens.", ContextOverflow: true, ContextPrompt: 3997, ContextAnswer: 100, ContextMax: 4096, ClientFault: true},
+		},
+		{
+			"vllm answer", 400, "",
+			`{"error":{"message":"'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 40960 tokens and your request has 19082 input tokens (32000 > 40960 - 19082).","type":"BadRequestError","code":400}}`,
+			EngineError{Status: 400, Type: "BadRequestError", Message: "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 40960 tokens and your request has 19082 input tokens (32000 > 40960 - 19082).", ContextOverflow: true, ContextPrompt: 19082, ContextAnswer: 32000, ContextMax: 40960, ClientFault: true},
+		},
+		{
+			"vllm answer, older", 400, "",
+			`{"error":{"message":"This model's maximum context length is 4096 tokens. However, you requested 5100 tokens (3100 in the messages, 2000 in the completion). Please reduce the length of the messages or completion.","type":"BadRequestError","code":400}}`,
+			EngineError{Status: 400, Type: "BadRequestError", Message: "This model's maximum context length is 4096 tokens. However, you requested 5100 tokens (3100 in the messages, 2000 in the completion). Please reduce the length of the messages or completion.", ContextOverflow: true, ContextPrompt: 3100, ContextAnswer: 2000, ContextMax: 4096, ClientFault: true},
+		},
+		{
+			"vllm prompt, older", 400, "",
+			`{"error":{"message":"This model's maximum context length is 4096 tokens. However, you requested 7100 tokens (5100 in the messages, 2000 in the completion). Please reduce the length of the messages or completion.","type":"BadRequestError","code":400}}`,
+			EngineError{Status: 400, Type: "BadRequestError", Message: "This model's maximum context length is 4096 tokens. However, you requested 7100 tokens (5100 in the messages, 2000 in the completion). Please reduce the length of the messages or completion.", ContextOverflow: true, ContextPrompt: 7100, ContextMax: 4096, ClientFault: true},
+		},
+		{
+			"vllm passed", 400, "",
+			`{"error":{"message":"You passed 3100 input tokens and requested 2000 output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of 2096 tokens. Please reduce the length of the input prompt.","type":"BadRequestError","code":400}}`,
+			EngineError{Status: 400, Type: "BadRequestError", Message: "You passed 3100 input tokens and requested 2000 output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of 2096 tokens. Please reduce the length of the input prompt.", ContextOverflow: true, ContextPrompt: 3100, ContextAnswer: 2000, ContextMax: 4096, ClientFault: true},
+		},
+		{
+			"sglang answer", 400, "",
+			`{"object":"error","message":"Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a total of 5100 tokens: 3100 tokens from the input messages and 2000 tokens for the completion. Please reduce the number of tokens in the input messages or the completion to fit within the limit.","type":"BadRequestError","param":null,"code":400}`,
+			EngineError{Status: 400, Type: "BadRequestError", Message: "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a total of 5100 tokens: 3100 tokens from the input messages and 2000 tokens for the completion. Please reduce the number of tokens in the input messages or the completion to fit within the limit.", ContextOverflow: true, ContextPrompt: 3100, ContextAnswer: 2000, ContextMax: 4096, ClientFault: true},
+		},
+		{
+			"tgi answer", 422, "",
+			"{\"error\":\"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 3100 `inputs` tokens and 2000 `max_new_tokens`\",\"error_type\":\"validation\"}",
+			EngineError{Type: "validation", Message: "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 3100 `inputs` tokens and 2000 `max_new_tokens`", ContextOverflow: true, ContextPrompt: 3100, ContextAnswer: 2000, ContextMax: 4096, ClientFault: true},
 		},
 		{
 			"vllm characters", 400, "",
@@ -118,7 +148,7 @@ func TestParseEngineError(t *testing.T) {
 		},
 		{
 			"trtllm, an answer too long", 400, "", `{"object":"error","message":"The sum of prompt length (4000) and query length (0) max_tokens (2048) should not exceed max_seq_len (4096)","code":400}`,
-			EngineError{Status: 400, Message: "The sum of prompt length (4000) and query length (0) max_tokens (2048) should not exceed max_seq_len (4096)", ContextOverflow: true, ClientFault: true},
+			EngineError{Status: 400, Message: "The sum of prompt length (4000) and query length (0) max_tokens (2048) should not exceed max_seq_len (4096)", ContextOverflow: true, ContextPrompt: 4000, ContextAnswer: 2048, ContextMax: 4096, ClientFault: true},
 		},
 		{
 			"lm studio", 400, "", `{"error":"The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 13055>= n_ctx: 4096). Try to load the model with a larger context length, or provide a shorter input."}`,
