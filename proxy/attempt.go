@@ -166,6 +166,9 @@ func (a *attempt) refusal() *failure {
 	case profile.Overload(status, e.Type, e.Message):
 		status = 503
 	}
+	if e.ContextAtLeast { // agents lower max_tokens by it, and would take a dozen steps
+		e.ContextPrompt = max(e.ContextPrompt, min(a.call.promptTokens, e.ContextMax-1))
+	}
 	now := a.call.edge.now()
 	after := retryAfter(a.x.Header("Retry-After"), now)
 	if status == 404 && !e.ClientFault && a.call.ep.enginePath == "" && a.native == nil { // else the path may be what is not there

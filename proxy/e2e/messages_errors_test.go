@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -128,6 +129,34 @@ func TestMessages_EngineFailures(t *testing.T) {
 				t.Errorf("%s", r.Body)
 			}
 			p.heal()
+		}
+	}
+}
+
+// TestMessages_AnswerTooLong: a prompt that would fit with a smaller max_tokens is told in words whose numbers agents read, and
+// where the engine has not counted it all, with the edge's estimate.
+func TestMessages_AnswerTooLong(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	for said, least := range map[string]int{
+		"'max_tokens' or 'max_completion_tokens' is too large: 900. This model's maximum context length is 1000 tokens and your request has 150 input tokens (900 > 1000 - 150).":                                         150,
+		"This model's maximum context length is 1000 tokens. However, you requested 900 output tokens and your prompt contains at least 101 input tokens, for a total of at least 1001 tokens. Please reduce the length.": 300,
+	} {
+		p.Engines[0].SetFault(sim.Fault{Spec: "status=400;message=" + said})
+		r := p.Post("/v1/messages", `{"model":"sim","max_tokens":900,"messages":[{"role":"user","content":"`+strings.Repeat("word ", 500)+`"}]}`)
+		p.Engines[0].SetFault()
+		r.WantError(400, "invalid_request_error", "context_length_exceeded")
+		var body struct{ Error struct{ Message string } }
+		if err := json.Unmarshal([]byte(r.Body), &body); err != nil {
+			t.Fatal(err)
+		}
+		_, told, _ := strings.Cut(body.Error.Message, "; input length and `max_tokens` exceed context limit: ")
+		var input, answer, most int
+		if _, err := fmt.Sscanf(told, "%d + %d > %d,", &input, &answer, &most); err != nil || !strings.HasPrefix(body.Error.Message, "prompt is too long: ") {
+			t.Fatalf("%v: %s", err, r.Body)
+		}
+		if input < least || input >= 1000 || answer != 900 || most != 1000 {
+			t.Errorf("a prompt of at least %d tokens: %s", least, r.Body)
 		}
 	}
 }

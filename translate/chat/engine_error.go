@@ -28,7 +28,8 @@ type EngineError struct {
 	// ContextOverflow: the prompt, or the prompt and the tokens asked for, do not fit into the engine's context.
 	// ContextPrompt and ContextMax are the two sizes in tokens, both 0 unless the engine tells both. ContextAnswer is what was
 	// asked for beside a prompt that fits; 0: it is the prompt that does not, or the engine tells only the sum, as ContextPrompt.
-	ContextOverflow                          bool
+	// ContextAtLeast: the engine has counted the prompt no further than it had to.
+	ContextOverflow, ContextAtLeast          bool
 	ContextPrompt, ContextAnswer, ContextMax int
 
 	// ClientFault: the request is to blame, whatever the status says: no other engine of the kind would take it, and
@@ -211,6 +212,7 @@ func (e *EngineError) settle(status int) {
 		e.ContextOverflow, e.ClientFault = true, true
 		if e.ContextPrompt == 0 || e.ContextMax == 0 {
 			e.ContextPrompt, e.ContextAnswer, e.ContextMax = overflowSizes(lower)
+			e.ContextAtLeast = e.ContextAnswer > 0 && strings.Contains(lower, lowerBound)
 		}
 	} else {
 		e.ContextPrompt, e.ContextMax = 0, 0
@@ -305,11 +307,14 @@ var (
 		"prompt length ", "keep the first ", "prompt contains at least ", "for a total of at least ", "too long: ",
 		"prompt length (", "n_keep: ", "splited_prompt_len` (",
 	}
-	inputMarks  = []string{"your request has ", "prompt contains at least ", "you passed ", "given: ", "prompt length (", "tokens: ", "tokens ("}
+	inputMarks  = []string{"your request has ", lowerBound, "you passed ", "given: ", "prompt length (", "tokens: ", "tokens ("}
 	answerMarks = []string{
 		"is too large: ", "input messages and ", "in the messages, ", "and requested ", "`inputs` tokens and ", "max_tokens (", "you requested ",
 	}
 )
+
+// lowerBound stands before a prompt's size that is no more than what exceeds the context: vLLM counts no further.
+const lowerBound = "prompt contains at least "
 
 // overflowSizes finds the sizes of the request and of the context in a message: of the prompt and the answer where the prompt
 // alone would fit, else of what is too large as a whole. All are 0 unless they are there and exceed the context: a client

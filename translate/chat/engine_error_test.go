@@ -89,7 +89,7 @@ func TestParseEngineError(t *testing.T) {
 		{
 			"vllm sum", 400, "",
 			`{"error":{"message":"This model's maximum context length is 4096 tokens. However, you requested 100 output tokens and your prompt contains at least 3997 input tokens, for a total of at least 4097 tokens.","type":"BadRequestError","code":400}}`,
-			EngineError{Status: 400, Type: "BadRequestError", Message: "This model's maximum context length is 4096 tokens. However, you requested 100 output tokens and your prompt contains at least 3997 input tokens, for a total of at least 4097 tokens.", ContextOverflow: true, ContextPrompt: 3997, ContextAnswer: 100, ContextMax: 4096, ClientFault: true},
+			EngineError{Status: 400, Type: "BadRequestError", Message: "This model's maximum context length is 4096 tokens. However, you requested 100 output tokens and your prompt contains at least 3997 input tokens, for a total of at least 4097 tokens.", ContextOverflow: true, ContextAtLeast: true, ContextPrompt: 3997, ContextAnswer: 100, ContextMax: 4096, ClientFault: true},
 		},
 		{
 			"vllm answer", 400, "",
