@@ -20,9 +20,24 @@ type Arguments struct {
 // malformed is the member that holds, as text, arguments that are no JSON object.
 const malformed = `{"malformed_arguments":`
 
-// Append appends v as the string that a call holds: a string as it stands when it holds an object, {} when it holds nothing,
-// and else an object with the text in it, so that the model reads what it had written. What is no string counts by its JSON.
+// Append appends v as the string that a call holds in chat: one that holds an object as it stands, else Object.
 func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
+	object, whole := a.read(v)
+	if whole {
+		return append(dst, v.Raw()...)
+	}
+	return jsonx.AppendString(dst, object)
+}
+
+// Object returns the object that v, which is none, stands for: the one in a string, {} for an empty string, and else an object
+// with the text in it, so that the model reads what it had written. It is good until the next call.
+func (a *Arguments) Object(v jsonx.Value) []byte {
+	object, _ := a.read(v)
+	return object
+}
+
+// read returns the object, and whether it is all that a string holds. What is no string counts by its JSON.
+func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 	text := v.Raw()
 	if v.IsString() {
 		plain := false
@@ -32,17 +47,19 @@ func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 		}
 		switch {
 		case len(bytes.TrimSpace(text)) == 0:
-			return append(dst, `"{}"`...)
-		case a.object(text):
-			return append(dst, v.Raw()...)
+			return noArguments, false
+		case a.isObject(text):
+			return text, true
 		}
 	}
 	a.wrapped = append(jsonx.AppendString(append(a.wrapped[:0], malformed...), text), '}')
-	return jsonx.AppendString(dst, a.wrapped)
+	return a.wrapped, false
 }
 
-// object reports whether text is a JSON object, or might be one that is larger than is read here.
-func (a *Arguments) object(text []byte) bool {
+var noArguments = []byte("{}")
+
+// isObject reports whether text is a JSON object, or might be one that is larger than is read here.
+func (a *Arguments) isObject(text []byte) bool {
 	if err := a.doc.Parse(text, jsonx.Options{Record: 1}); err != nil {
 		var limit *jsonx.LimitError
 		return errors.As(err, &limit)

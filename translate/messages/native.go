@@ -11,10 +11,11 @@ import (
 // NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect itself: the client's
 // bytes, with these changes and no others. The model has the engine's name; the token limit and the effort are the checked
 // ones; members that steer an engine go, and so do server tools, their servers and the billing block, which no engine of ours is to see.
+// Inputs of calls that are no objects become objects, as engines refuse others.
 // body is one that Decode has accepted; the pieces borrow from it.
 func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	var d jsonx.Doc
-	if d.Parse(body, jsonx.Options{MaxDepth: parseOptions.MaxDepth, MaxNodes: parseOptions.MaxNodes, Record: 4}) != nil {
+	if d.Parse(body, jsonx.Options{MaxDepth: parseOptions.MaxDepth, MaxNodes: parseOptions.MaxNodes, Record: 5}) != nil {
 		panic("BUG: a body that was decoded is not JSON")
 	}
 	root := d.Root()
@@ -39,7 +40,25 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 			}
 		}
 	}
+	wrapInputs(&edits, root.Get("messages"))
 	return edits.Segments(segs, body)
+}
+
+// wrapInputs makes objects of the inputs of calls that are none: of what clients send back of a call that a model got wrong.
+func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
+	var args chat.Arguments
+	for it := messages.Iter(); it.Next(); {
+		content := it.Value().Get("content")
+		if !content.IsArray() {
+			continue
+		}
+		for block := content.Iter(); block.Next(); {
+			input := block.Value().Get("input")
+			if block.Value().Get("type").EqualText("tool_use") && chat.Given(input) && !input.IsObject() {
+				edits.Set(input, bytes.Clone(args.Object(input)))
+			}
+		}
+	}
 }
 
 // Native reads what an engine answers in this dialect, and says it as chat. Engines' streams are not always in order (blocks

@@ -11,8 +11,9 @@ import (
 // NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect itself: the client's
 // bytes, with these changes and no others. The model has the engine's name; the token limit and the effort are the checked
 // ones; store is false; members that steer an engine go, and so do prompt_cache_key, include (it asks for reasoning, which
-// is not shown), previous_input_messages (a second conversation, which nobody has checked) and the tools that are no functions or that tool_choice does not allow. body is one that Decode has accepted;
-// the pieces borrow from it.
+// is not shown), previous_input_messages (a second conversation, which nobody has checked) and the tools that are no functions or that tool_choice does not allow. Arguments
+// of calls that are no JSON object become one, as engines refuse others. body is one that Decode has accepted; the pieces borrow
+// from it.
 func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	var d jsonx.Doc
 	if d.Parse(body, parseOptions) != nil {
@@ -44,7 +45,25 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	if limited {
 		edits.Set(choice, choice.Get("mode").Raw())
 	}
+	wrapArguments(&edits, root.Get("input"))
 	return edits.Segments(segs, body)
+}
+
+// wrapArguments makes objects of the arguments of calls that hold none.
+func wrapArguments(edits *jsonx.Edits, input jsonx.Value) {
+	if !input.IsArray() {
+		return
+	}
+	var args chat.Arguments
+	for it := input.Iter(); it.Next(); {
+		v := it.Value().Get("arguments")
+		if !it.Value().Get("type").EqualText("function_call") || !v.IsString() {
+			continue
+		}
+		if with := args.Append(nil, v); !bytes.Equal(with, v.Raw()) {
+			edits.Set(v, with)
+		}
+	}
 }
 
 // listed reports whether a list of tools has one of that name.
