@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -47,7 +48,8 @@ var dialectMessages = &dialect{
 
 // messagesError says an error as the contract has it for Messages. An engine's failure is 529 with a Retry-After, whatever
 // it was. A prompt that does not fit is told in the words that agents look for before they compact a conversation, and one
-// that would with a smaller max_tokens also in those by which they lower it and ask again.
+// that would with a smaller max_tokens also in those by which they lower it and ask again. Images that the model does not take
+// are told in the words by which they leave them out.
 func messagesError(e *apierr.Error) *apierr.Error {
 	own := *e
 	switch {
@@ -62,10 +64,35 @@ func messagesError(e *apierr.Error) *apierr.Error {
 		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum", e.Overflow.Prompt, e.Overflow.Max)
 	case e.Code == apierr.CodeContextLength && e.Param == "messages" && !strings.HasPrefix(e.Message, promptTooLong):
 		own.Message = promptTooLong + ". " + e.Message
+	case e.Status == 400 && aboutImages(e.Message):
+		own.Message = e.Message + " " + imageRefused
 	default:
 		return e
 	}
 	return &own
+}
+
+// imageRefused is what agents look for before they take the images out of a conversation, which else would get the same
+// answer for ever.
+const imageRefused = "Could not process image."
+
+// imageTexts are what we and engines say, in lower case, about images that are not taken, or not so many of them.
+var imageTexts = []string{
+	"the model does not take images", // ours, and the next four
+	"send a smaller image",
+	"webp",
+	"must hold an image",
+	"is one image too many",
+	"image input is not supported",  // llama.cpp; Ollama passes it on
+	"does not support image",        // llama.cpp, Ollama, SGLang
+	"data required for image input", // Ollama
+	"is not a multimodal model",     // vLLM
+	"image(s) may be provided",      // vLLM: at most so many
+}
+
+func aboutImages(message string) bool {
+	lower := strings.ToLower(message)
+	return slices.ContainsFunc(imageTexts, func(text string) bool { return strings.Contains(lower, text) })
 }
 
 const promptTooLong = "prompt is too long"

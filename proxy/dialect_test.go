@@ -41,6 +41,18 @@ func TestMessagesError(t *testing.T) {
 				"decrease input length or `max_tokens` and try again",
 		},
 		{overflow(0, 4096), 400, apierr.TypeInvalidRequest, 0, "prompt is too long. The request exceeds the available context size."},
+		{
+			apierr.Invalid("messages[0].content[1].source.data", apierr.CodeUnsupportedParameter, "It cannot be used: the model does not take images."),
+			400, apierr.TypeInvalidRequest, 0, "It cannot be used: the model does not take images. Could not process image.",
+		},
+		{
+			apierr.Invalid("messages[0].content[1].source.media_type", apierr.CodeUnsupportedParameter, "It must be image/jpeg, image/png or image/webp."),
+			400, apierr.TypeInvalidRequest, 0, "It must be image/jpeg, image/png or image/webp. Could not process image.",
+		},
+		{
+			&apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: apierr.CodeRejectedByEngine, Message: "At most 0 image(s) may be provided in one prompt."},
+			400, apierr.TypeInvalidRequest, 0, "At most 0 image(s) may be provided in one prompt. Could not process image.",
+		},
 		{apierr.Invalid("max_tokens", apierr.CodeContextLength, "max_tokens alone is too large."), 400, apierr.TypeInvalidRequest, 0, "max_tokens alone is too large."},
 	} {
 		before := *c.in

@@ -241,7 +241,8 @@ func (b block) visitDocument(w *content) *fault {
 		}
 		return nil
 	}
-	return chat.Unsupported("type", "must be text or content; PDFs and files are not read here").In("source")
+	// The words in the middle are what agents know: they take the document out of the conversation and go on.
+	return chat.Unsupported("type", "must be text or content. Could not process PDF: PDFs and files are not read here").In("source")
 }
 
 // visitSearchResult tells the text of a search result.
