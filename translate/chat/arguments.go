@@ -40,7 +40,7 @@ func (a *Arguments) Object(v jsonx.Value) []byte {
 func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 	text := v.Raw()
 	if v.IsString() {
-		plain := false
+		var plain bool
 		if text, plain = v.Text(); !plain {
 			a.text = v.AppendText(a.text[:0])
 			text = a.text
