@@ -291,6 +291,18 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+// TestVectorsOnRuns puts runs of backslashes of every length at every place of a block, before what they may escape or not.
+func TestVectorsOnRuns(t *testing.T) {
+	for at := range 66 {
+		for run := range 70 {
+			for _, behind := range []string{`n`, `"`, `u0041`, `x`, "\x01", "ä"} {
+				text := `"` + strings.Repeat("a", 20+at) + strings.Repeat(`\`, run) + behind + strings.Repeat("b", 200) + `\"c"`
+				sameWithoutVectors(t, []byte(text))
+			}
+		}
+	}
+}
+
 // check compares Parse with encoding/json.
 func check(t *testing.T, src []byte) {
 	t.Helper()

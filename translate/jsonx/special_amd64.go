@@ -2,16 +2,13 @@ package jsonx
 
 import "golang.org/x/sys/cpu"
 
-// hasVector reports whether vectorSpecial can be used. Tests switch it off.
+// hasVector reports whether vectorText can be used. Tests switch it off.
 var hasVector = cpu.X86.HasAVX2
 
-// vectorSpecial looks for special bytes in blocks of 64 bytes, of which there must be so many at p. It returns the first block
-// that has one and a mask with a bit for each such byte, the lowest for the first; or blocks and 0.
+// vectorText passes over blocks of 64 bytes in a string, of which there must be so many at p, as long as there is nothing in them
+// but plain text and escapes of two bytes. It returns the first block that has something else, and a mask with a bit for each byte
+// of that block that is special, the lowest for the first; or blocks and 0. escapes is not 0 if it has passed any, and open is 1,
+// and otherwise 0, if the byte before that block is a backslash that begins an escape.
 //
 //go:noescape
-func vectorSpecial(p *byte, blocks int) (block int, mask uint64)
-
-// vectorClasses tells for each of the 64 bytes at p of which classes it is.
-//
-//go:noescape
-func vectorClasses(p *byte, c *classes)
+func vectorText(p *byte, blocks int) (block int, mask, escapes, open uint64)

@@ -1,56 +1,5 @@
 #include "textflag.h"
 
-// func vectorSpecial(p *byte, blocks int) (block int, mask uint64)
-//
-// A byte is special unless it is above 0x1f as a signed number, which those above 0x7f are not, and neither quote nor
-// backslash. Two vectors of 32 bytes make a block.
-TEXT ·vectorSpecial(SB), NOSPLIT, $0-32
-	MOVQ p+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	XORQ AX, AX
-	XORQ R8, R8
-	MOVQ $0x2222222222222222, BX
-	MOVQ BX, X0
-	VPBROADCASTQ X0, Y0
-	MOVQ $0x5c5c5c5c5c5c5c5c, BX
-	MOVQ BX, X1
-	VPBROADCASTQ X1, Y1
-	MOVQ $0x1f1f1f1f1f1f1f1f, BX
-	MOVQ BX, X2
-	VPBROADCASTQ X2, Y2
-
-next:
-	CMPQ AX, CX
-	JGE  end
-	VMOVDQU (SI), Y3
-	VMOVDQU 32(SI), Y4
-	VPCMPGTB Y2, Y3, Y5
-	VPCMPGTB Y2, Y4, Y6
-	VPCMPEQB Y0, Y3, Y7
-	VPCMPEQB Y1, Y3, Y3
-	VPCMPEQB Y0, Y4, Y8
-	VPCMPEQB Y1, Y4, Y4
-	VPOR Y7, Y3, Y3
-	VPOR Y8, Y4, Y4
-	VPANDN Y5, Y3, Y3
-	VPANDN Y6, Y4, Y4
-	VPMOVMSKB Y3, R8
-	VPMOVMSKB Y4, R9
-	SHLQ $32, R9
-	ORQ  R9, R8
-	NOTQ R8
-	TESTQ R8, R8
-	JNZ  end
-	ADDQ $64, SI
-	INCQ AX
-	JMP  next
-
-end:
-	VZEROUPPER
-	MOVQ AX, block+16(FP)
-	MOVQ R8, mask+24(FP)
-	RET
-
 // What may follow a backslash, as two tables of sixteen: by its low half, a bit for each high half that goes with it, and by its
 // high half that bit. The bits are 1 for 2x, 2 for 5x, 4 for 6x and 8 for 7x.
 DATA simpleLow<>+0(SB)/8, $0x00040008000d0000
@@ -60,10 +9,19 @@ DATA simpleHigh<>+0(SB)/8, $0x0804020000010000
 DATA simpleHigh<>+8(SB)/8, $0x0000000000000000
 GLOBL simpleHigh<>(SB), RODATA|NOPTR, $16
 
-// func vectorClasses(p *byte, c *classes)
-TEXT ·vectorClasses(SB), NOSPLIT, $0-16
+// func vectorText(p *byte, blocks int) (block int, mask, escapes, open uint64)
+//
+// A byte is special unless it is above 0x1f as a signed number, which those above 0x7f are not, and neither quote nor
+// backslash. Two vectors of 32 bytes make a block.
+//
+// AX counts the blocks, DI is 1 behind a backslash that is not escaped itself, R8 are the special bytes of a block and R11 the
+// backslashes of all blocks that were passed.
+TEXT ·vectorText(SB), NOSPLIT, $0-48
 	MOVQ p+0(FP), SI
-	MOVQ c+8(FP), DI
+	MOVQ blocks+8(FP), CX
+	XORQ AX, AX
+	XORQ DI, DI
+	XORQ R11, R11
 	MOVQ $0x2222222222222222, BX
 	MOVQ BX, X0
 	VPBROADCASTQ X0, Y0
@@ -78,35 +36,82 @@ TEXT ·vectorClasses(SB), NOSPLIT, $0-16
 	VPBROADCASTQ X3, Y3
 	VBROADCASTI128 simpleLow<>(SB), Y4
 	VBROADCASTI128 simpleHigh<>(SB), Y5
-	VPXOR Y6, Y6, Y6
+	MOVQ $0x5555555555555555, R12
+
+next:
+	CMPQ AX, CX
+	JGE  none
 	VMOVDQU (SI), Y7
 	VMOVDQU 32(SI), Y8
-
 	VPCMPEQB Y0, Y7, Y9
 	VPCMPEQB Y0, Y8, Y10
-	VPMOVMSKB Y9, AX
-	VPMOVMSKB Y10, BX
-	SHLQ $32, BX
-	ORQ  BX, AX
-	MOVQ AX, 0(DI) // quotes
+	VPCMPEQB Y1, Y7, Y11
+	VPCMPEQB Y1, Y8, Y12
+	VPCMPGTB Y2, Y7, Y13
+	VPCMPGTB Y2, Y8, Y14
+	VPOR Y9, Y11, Y6
+	VPANDN Y13, Y6, Y6
+	VPOR Y10, Y12, Y15
+	VPANDN Y14, Y15, Y15
+	VPMOVMSKB Y6, R8
+	VPAND Y6, Y15, Y6
+	VPMOVMSKB Y6, R9
+	XORL $0xffffffff, R9
+	ORQ  DI, R9
+	JNZ  escapes
 
-	VPCMPEQB Y1, Y7, Y9
-	VPCMPEQB Y1, Y8, Y10
-	VPMOVMSKB Y9, AX
-	VPMOVMSKB Y10, BX
-	SHLQ $32, BX
-	ORQ  BX, AX
-	MOVQ AX, 8(DI) // backslashes
+step:
+	ADDQ $64, SI
+	INCQ AX
+	JMP  next
 
-	VPCMPGTB Y2, Y7, Y9
-	VPCMPGTB Y2, Y8, Y10
-	VPMOVMSKB Y9, AX
-	VPMOVMSKB Y10, BX
-	SHLQ $32, BX
-	ORQ  BX, AX
-	NOTQ AX
-	MOVQ AX, 24(DI) // others
+escapes:
+	VPMOVMSKB Y15, R9
+	SHLQ $32, R9
+	ORQ  R9, R8
+	NOTQ R8
 
+	// Control characters and what is above 0x7f are for others.
+	VPMOVMSKB Y13, R9
+	VPMOVMSKB Y14, R10
+	SHLQ $32, R10
+	ORQ  R10, R9
+	NOTQ R9
+	TESTQ R9, R9
+	JNZ  end
+
+	VPMOVMSKB Y11, R9
+	VPMOVMSKB Y12, R10
+	SHLQ $32, R10
+	ORQ  R10, R9 // backslashes
+	VPMOVMSKB Y9, R10
+	VPMOVMSKB Y10, R13
+	SHLQ $32, R13
+	ORQ  R13, R10 // quotes
+
+	// Of a run of backslashes every second one is escaped. A run that begins at an odd bit carries, added to itself, into the
+	// bit behind it what tells whether its length is odd.
+	MOVQ DI, R13
+	NOTQ R13
+	ANDQ R9, R13 // without one that is escaped by the block before
+	LEAQ (DI)(R13*2), DX // what follows a backslash
+	MOVQ R12, BX
+	ORQ  DX, BX
+	NOTQ BX
+	ANDQ R13, BX // where runs begin at an odd bit
+	ADDQ R13, BX
+	SBBQ R13, R13
+	NEGQ R13 // whether the next block begins escaped
+	ADDQ BX, BX
+	XORQ R12, BX
+	ANDQ DX, BX // what is escaped
+
+	MOVQ BX, DX
+	NOTQ DX
+	TESTQ R10, DX // a quote that is not
+	JNZ  end
+
+	VPXOR Y6, Y6, Y6
 	VPSRLW $4, Y7, Y9
 	VPSRLW $4, Y8, Y10
 	VPAND Y3, Y9, Y9
@@ -119,12 +124,24 @@ TEXT ·vectorClasses(SB), NOSPLIT, $0-16
 	VPAND Y8, Y10, Y10
 	VPCMPEQB Y6, Y9, Y9
 	VPCMPEQB Y6, Y10, Y10
-	VPMOVMSKB Y9, AX
-	VPMOVMSKB Y10, BX
-	SHLQ $32, BX
-	ORQ  BX, AX
-	NOTQ AX
-	MOVQ AX, 16(DI) // followers
+	VPMOVMSKB Y9, R10
+	VPMOVMSKB Y10, DX
+	SHLQ $32, DX
+	ORQ  DX, R10
+	TESTQ R10, BX // what may not follow a backslash, or is u
+	JNZ  end
 
+	ORQ  R9, R11
+	MOVQ R13, DI
+	JMP  step
+
+none:
+	XORQ R8, R8
+
+end:
 	VZEROUPPER
+	MOVQ AX, block+16(FP)
+	MOVQ R8, mask+24(FP)
+	MOVQ R11, escapes+32(FP)
+	MOVQ DI, open+40(FP)
 	RET

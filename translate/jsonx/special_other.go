@@ -5,6 +5,6 @@ package jsonx
 // Elsewhere strings are scanned eight bytes at a time.
 var hasVector = false
 
-func vectorSpecial(*byte, int) (block int, mask uint64) { panic("jsonx: no vectors here") }
-
-func vectorClasses(*byte, *classes) { panic("jsonx: no vectors here") }
+func vectorText(*byte, int) (block int, mask, escapes, open uint64) {
+	panic("jsonx: no vectors here")
+}

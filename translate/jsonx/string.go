@@ -71,33 +71,6 @@ func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 	return scanLong(s, i)
 }
 
-// classes are the bytes of a block of 64 by what they are in a string, the lowest bit for the first one.
-type classes struct {
-	quotes, backslashes uint64
-	followers           uint64 // see simple
-	others              uint64 // control characters and what is above 0x7f
-}
-
-// skipEscapes steps over the 64 bytes at base, in the middle of a string, if the string goes on behind them and nothing is in them
-// but plain text and escapes of two bytes. It returns where to go on, which is behind an escape that reaches out of the block. Text
-// with many escapes is scanned without a branch for each.
-func skipEscapes(s []byte, base int) (next int, ok bool) {
-	var c classes
-	vectorClasses(&s[base], &c)
-	escaped := c.backslashes << 1 // an escaped backslash begins none, so of a run of them nothing is said here
-	if c.others != 0 || c.backslashes&escaped != 0 || escaped&^c.followers != 0 || c.quotes&^escaped != 0 {
-		return 0, false
-	}
-	next = base + 64
-	if c.backslashes>>63 != 0 {
-		if next >= len(s) || !simple[s[next]] {
-			return 0, false
-		}
-		next++
-	}
-	return next, true
-}
-
 // scanLong is scanString from the middle of a string on.
 func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 	var (
@@ -116,14 +89,14 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 			if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
 			} else if i += 8; hasVector && len(s)-i >= 64 {
-				var block int
-				block, mask = vectorSpecial(&s[i], (len(s)-i)/64)
+				block, found, escapes, open := vectorText(&s[i], (len(s)-i)/64)
 				base = i + 64*block
-				i = base
-				if mask != 0 && s[base+bits.TrailingZeros64(mask)] == '\\' {
-					if next, ok := skipEscapes(s, base); ok {
-						i, mask, flags = next, 0, flags|flagEscaped
-					}
+				i, mask = base, found
+				if escapes != 0 {
+					flags |= flagEscaped
+				}
+				if open != 0 {
+					i, mask = i-1, 0 // to the backslash
 				}
 				continue
 			} else if i = plain(s, i); i >= len(s) {
