@@ -303,6 +303,32 @@ func TestVectorsOnRuns(t *testing.T) {
 	}
 }
 
+// TestVectorsOnCharacters puts characters of several bytes, whole, cut, overlong and out of range, at every place of a block.
+func TestVectorsOnCharacters(t *testing.T) {
+	bytesOf := func(first, second []byte, rest ...string) (out []string) {
+		for _, a := range first {
+			for _, b := range second {
+				for _, r := range rest {
+					out = append(out, string([]byte{a, b})+r)
+				}
+			}
+		}
+		return out
+	}
+	seconds := []byte{0x00, '"', '\\', 'a', 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc2, 0xe0, 0xf0, 0xff}
+	odd := bytesOf([]byte{0x80, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xf8, 0xff},
+		seconds, "", "\x80", "\xbf", "\x80\x80", "\xbf\xbf", "\x80\x80\x80", "\x80a", "\xc3\xa4", "\x80\xc3\xa4")
+	for _, around := range []string{"a", "ä", "水", "𝄞", `\n`} {
+		for at := range 66 {
+			pad := strings.Repeat("a", at)
+			for i := at % 11; i < len(odd); i += 11 { // each at six places
+				text := `"` + pad + strings.Repeat(around, 40) + odd[i] + strings.Repeat(around, 70) + `"`
+				sameWithoutVectors(t, []byte(text))
+			}
+		}
+	}
+}
+
 // check compares Parse with encoding/json.
 func check(t *testing.T, src []byte) {
 	t.Helper()

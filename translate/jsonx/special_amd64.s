@@ -9,19 +9,71 @@ DATA simpleHigh<>+0(SB)/8, $0x0804020000010000
 DATA simpleHigh<>+8(SB)/8, $0x0000000000000000
 GLOBL simpleHigh<>(SB), RODATA|NOPTR, $16
 
-// func vectorText(p *byte, blocks int) (block int, mask, escapes, open uint64)
+// UTF-8 is validated as Keiser and Lemire found ("Validating UTF-8 In Less Than One Instruction Per Byte", 2020): what can be wrong
+// with two bytes that follow each other is looked up by the halves of the first and the high half of the second, and is wrong if
+// all three agree. The bits are 1 too short, 2 too long, 4 overlong of three bytes, 8 too large, 10 a surrogate, 20 overlong of
+// two, 40 overlong of four or too large, 80 two continuations, which are wrong unless they are the third or fourth of a character.
+DATA firstHigh<>+0(SB)/8, $0x0202020202020202
+DATA firstHigh<>+8(SB)/8, $0x4915012180808080
+GLOBL firstHigh<>(SB), RODATA|NOPTR, $16
+DATA firstLow<>+0(SB)/8, $0xcbcbcb8b8383a3e7
+DATA firstLow<>+8(SB)/8, $0xcbcbdbcbcbcbcbcb
+GLOBL firstLow<>(SB), RODATA|NOPTR, $16
+DATA secondHigh<>+0(SB)/8, $0x0101010101010101
+DATA secondHigh<>+8(SB)/8, $0x01010101babaaee6
+GLOBL secondHigh<>(SB), RODATA|NOPTR, $16
+
+// What is left of a byte without its bound has the high bit if the byte begins a character of so many bytes.
+DATA leadsThree<>+0(SB)/8, $0x6060606060606060
+GLOBL leadsThree<>(SB), RODATA|NOPTR, $8
+DATA leadsFour<>+0(SB)/8, $0x7070707070707070
+GLOBL leadsFour<>(SB), RODATA|NOPTR, $8
+DATA highBits<>+0(SB)/8, $0x8080808080808080
+GLOBL highBits<>(SB), RODATA|NOPTR, $8
+
+// WIDE sets errors to what is wrong in the 32 bytes of v, which are at off(SI). It takes Y6, Y13 and Y14.
+#define WIDE(off, v, errors) \
+	VMOVDQU (off-1)(SI), Y13 \
+	VPSRLW $4, Y13, Y14 \
+	VPAND Y3, Y14, Y14 \
+	VBROADCASTI128 firstHigh<>(SB), Y6 \
+	VPSHUFB Y14, Y6, errors \
+	VPAND Y3, Y13, Y13 \
+	VBROADCASTI128 firstLow<>(SB), Y6 \
+	VPSHUFB Y13, Y6, Y13 \
+	VPAND Y13, errors, errors \
+	VPSRLW $4, v, Y13 \
+	VPAND Y3, Y13, Y13 \
+	VBROADCASTI128 secondHigh<>(SB), Y6 \
+	VPSHUFB Y13, Y6, Y13 \
+	VPAND Y13, errors, errors \
+	VMOVDQU (off-2)(SI), Y13 \
+	VPBROADCASTQ leadsThree<>(SB), Y6 \
+	VPSUBUSB Y6, Y13, Y13 \
+	VMOVDQU (off-3)(SI), Y14 \
+	VPBROADCASTQ leadsFour<>(SB), Y6 \
+	VPSUBUSB Y6, Y14, Y14 \
+	VPOR Y14, Y13, Y13 \
+	VPBROADCASTQ highBits<>(SB), Y6 \
+	VPAND Y6, Y13, Y13 \
+	VPXOR Y13, errors, errors
+
+// func vectorText(p *byte, blocks int) (block int, mask, escapes, wide, open uint64)
 //
 // A byte is special unless it is above 0x1f as a signed number, which those above 0x7f are not, and neither quote nor
 // backslash. Two vectors of 32 bytes make a block.
 //
-// AX counts the blocks, DI is 1 behind a backslash that is not escaped itself, R8 are the special bytes of a block and R11 the
-// backslashes of all blocks that were passed.
-TEXT ·vectorText(SB), NOSPLIT, $0-48
+// AX counts the blocks, DI is 1 behind a backslash that is not escaped itself, and R14 is not 0 behind a block with characters of
+// several bytes, of which the last may go on. R8 are the special bytes of a block and R11 the backslashes of all blocks that were
+// passed.
+TEXT ·vectorText(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), SI
 	MOVQ blocks+8(FP), CX
 	XORQ AX, AX
 	XORQ DI, DI
 	XORQ R11, R11
+	XORQ R14, R14
+	MOVQ R14, wide+40(FP)
 	MOVQ $0x2222222222222222, BX
 	MOVQ BX, X0
 	VPBROADCASTQ X0, Y0
@@ -58,28 +110,46 @@ next:
 	VPMOVMSKB Y6, R9
 	XORL $0xffffffff, R9
 	ORQ  DI, R9
-	JNZ  escapes
+	ORQ  R14, R9
+	JNZ  look
 
 step:
 	ADDQ $64, SI
 	INCQ AX
 	JMP  next
 
-escapes:
+look:
 	VPMOVMSKB Y15, R9
 	SHLQ $32, R9
 	ORQ  R9, R8
 	NOTQ R8
 
-	// Control characters and what is above 0x7f are for others.
 	VPMOVMSKB Y13, R9
 	VPMOVMSKB Y14, R10
 	SHLQ $32, R10
 	ORQ  R10, R9
 	NOTQ R9
-	TESTQ R9, R9
+	VPMOVMSKB Y7, R10
+	VPMOVMSKB Y8, R13
+	SHLQ $32, R13
+	ORQ  R13, R10 // above 0x7f
+	MOVQ R10, R13
+	NOTQ R13
+	TESTQ R9, R13 // a control character
 	JNZ  end
 
+	ORQ  R10, R14
+	JZ   escapes
+	WIDE(0, Y7, Y15)
+	VPTEST Y15, Y15
+	JNZ  end
+	WIDE(32, Y8, Y15)
+	VPTEST Y15, Y15
+	JNZ  end
+	MOVQ R10, R14
+	ORQ  R10, wide+40(FP)
+
+escapes:
 	VPMOVMSKB Y11, R9
 	VPMOVMSKB Y12, R10
 	SHLQ $32, R10
@@ -143,5 +213,5 @@ end:
 	MOVQ AX, block+16(FP)
 	MOVQ R8, mask+24(FP)
 	MOVQ R11, escapes+32(FP)
-	MOVQ DI, open+40(FP)
+	MOVQ DI, open+48(FP)
 	RET

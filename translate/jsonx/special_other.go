@@ -5,6 +5,6 @@ package jsonx
 // Elsewhere strings are scanned eight bytes at a time.
 var hasVector = false
 
-func vectorText(*byte, int) (block int, mask, escapes, open uint64) {
+func vectorText(*byte, int) (block int, mask, escapes, wide, open uint64) {
 	panic("jsonx: no vectors here")
 }

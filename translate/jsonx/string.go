@@ -89,15 +89,9 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 			if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
 			} else if i += 8; hasVector && len(s)-i >= 64 {
-				block, found, escapes, open := vectorText(&s[i], (len(s)-i)/64)
-				base = i + 64*block
-				i, mask = base, found
-				if escapes != 0 {
-					flags |= flagEscaped
-				}
-				if open != 0 {
-					i, mask = i-1, 0 // to the backslash
-				}
+				var seen uint8
+				i, base, mask, seen = passText(s, i)
+				flags |= seen
 				continue
 			} else if i = plain(s, i); i >= len(s) {
 				return len(s), 0, reasonEnd
@@ -142,11 +136,42 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 			i++ // one of the last bytes of s
 		default:
 			flags |= flagWide
+			if mask == 0 && hasVector && i >= 3 && len(s)-i >= 64 {
+				var seen uint8
+				i, base, mask, seen = passText(s, i)
+				flags |= seen
+				continue
+			}
 			if i, reason = scanWide(s, i); reason != "" {
 				return i, 0, reason
 			}
 		}
 	}
+}
+
+// passText passes over text from i on, where a character or an escape begins, as far as the vectors do. It returns where to go on
+// and the flags of what was passed. If mask is not 0, it has the special bytes of the 64 from base on, at which next is then.
+func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
+	block, mask, escapes, wide, open := vectorText(&s[i], (len(s)-i)/64)
+	base = i + 64*block
+	if escapes != 0 {
+		flags |= flagEscaped
+	}
+	if wide != 0 {
+		flags |= flagWide
+	}
+	if block > 0 && (open != 0 || s[base-1] >= 0x80) {
+		return beginning(s, base), base, 0, flags
+	}
+	return base, base, mask, flags
+}
+
+// beginning is where what the byte before i is part of begins, and that is an escape or a character of several bytes.
+func beginning(s []byte, i int) int {
+	for i--; s[i]&0xc0 == 0x80; {
+		i--
+	}
+	return i
 }
 
 // paired reports whether the valid \u escape of a surrogate at i is the first half of a pair whose second half follows.
