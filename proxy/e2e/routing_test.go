@@ -87,8 +87,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	for i := range after {
 		share, ideal := (after[i]-before[i])/(all-begun), float64(i+1)/10
 		t.Logf("engine %d: %.1f%% of the work, ideal %.0f%%", i, 100*share, 100*ideal)
-		if math.Abs(share/ideal-1) > 0.1 {
-			t.Errorf("engine %d did %.1f%% of the work, want %.0f%% within a tenth of that", i, 100*share, 100*ideal)
+		if math.Abs(share/ideal-1) > 0.2 { // a busy machine slows the engines down; taken by turns the first would be off by 1.5
+			t.Errorf("engine %d did %.1f%% of the work, want %.0f%% within a fifth of that", i, 100*share, 100*ideal)
 		}
 	}
 }

@@ -168,7 +168,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 func TestSecurity7_TLS(t *testing.T) {
 	t.Parallel()
 	cert, key := pemPair(t, "edge", time.Now().Add(time.Hour))
-	e := start(t, rig.Setup{Top: "tls: { cert: edge.pem, key: edge.key }", Files: map[string]string{"edge.pem": cert, "edge.key": key}, Timeouts: "client_header: 1s"})
+	e := start(t, rig.Setup{Top: "tls: { cert: edge.pem, key: edge.key }", Files: map[string]string{"edge.pem": cert, "edge.key": key}, Timeouts: "client_header: 3s"})
 	e.Client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	for name, c := range map[string]*tls.Config{
 		"TLS 1.0":     {MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10},
