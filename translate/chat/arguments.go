@@ -31,8 +31,14 @@ func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 
 // Object returns the object that v, which is none, stands for: the one in a string, {} for an empty string, and else an object
 // with the text in it, so that the model reads what it had written. It is good until the next call.
+//
+// It is JSON to its end whatever the client wrote, and without halves of surrogate pairs: it goes into the engine's request as it
+// stands, and what closed that early would bring members of the client's there that nobody has looked at.
 func (a *Arguments) Object(v jsonx.Value) []byte {
-	object, _ := a.read(v)
+	object, whole := a.read(v)
+	if whole && a.doc.Parse(object, jsonx.Options{Record: 1, Paired: true}) != nil {
+		return a.wrap(object)
+	}
 	return object
 }
 
@@ -52,8 +58,13 @@ func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 			return text, true
 		}
 	}
+	return a.wrap(text), false
+}
+
+// wrap makes text an object that holds it.
+func (a *Arguments) wrap(text []byte) []byte {
 	a.wrapped = append(jsonx.AppendString(append(a.wrapped[:0], malformed...), text), '}')
-	return a.wrapped, false
+	return a.wrapped
 }
 
 var noArguments = []byte("{}")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"penstock/translate/chat"
+	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
 
@@ -228,5 +230,27 @@ func BenchmarkNative(b *testing.B) {
 	for b.Loop() {
 		ev, _ := n.Read(delta)
 		out, _ = s.Append(out[:0], ev)
+	}
+}
+
+// TestNativeInputsStayInside: a string that a client sends as the input of a call brings no members of its own to the engine.
+func TestNativeInputsStayInside(t *testing.T) {
+	t.Parallel()
+	refuse := chat.NewRefusals("priority")
+	input, _ := json.Marshal(`{"a":` + strings.Repeat("[", jsonx.DefaultMaxDepth) + strings.Repeat("]", jsonx.DefaultMaxDepth) +
+		`}}]}],"priority":-9,"x":[{"content":[{"input":{}`)
+	body := []byte(`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[` +
+		`{"type":"tool_use","id":"t","name":"f","input":` + string(input) + `}]},{"role":"user","content":"y"}]}`)
+	var (
+		r    Request
+		c    chat.Request
+		sent map[string]any
+	)
+	if _, err := r.Decode(nil, body, &c, Options{Refuse: refuse}); err != nil {
+		t.Fatal(err)
+	}
+	native := bytes.Join(NativeSegments(nil, body, &chat.Native{Served: "m", MaxTokens: 5, Refuse: refuse}), nil)
+	if err := json.Unmarshal(native, &sent); err != nil || len(sent) != 3 || len(sent["messages"].([]any)) != 3 {
+		t.Errorf("%v: the engine is sent %s", err, native)
 	}
 }
