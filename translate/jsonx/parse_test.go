@@ -303,6 +303,19 @@ func TestVectorsOnRuns(t *testing.T) {
 	}
 }
 
+// TestVectorsBehindAString: what is in a block behind the string's end is not told of it, in values and in names.
+func TestVectorsBehindAString(t *testing.T) {
+	for n := 20; n < 160; n += 3 {
+		for m := range 70 {
+			for _, behind := range []string{"ä", `\n`, `\u0041`} {
+				rest := strings.Repeat("b", m) + behind + strings.Repeat("c", 100)
+				sameWithoutVectors(t, []byte(`["`+strings.Repeat("a", n)+`","`+rest+`"]`))
+				sameWithoutVectors(t, []byte(`{"`+strings.Repeat("a", n)+`":"`+rest+`"}`))
+			}
+		}
+	}
+}
+
 // TestVectorsOnCharacters puts characters of several bytes, whole, cut, overlong and out of range, at every place of a block.
 func TestVectorsOnCharacters(t *testing.T) {
 	bytesOf := func(first, second []byte, rest ...string) (out []string) {

@@ -147,7 +147,6 @@ look:
 	VPTEST Y15, Y15
 	JNZ  end
 	MOVQ R10, R14
-	ORQ  R10, wide+40(FP)
 
 escapes:
 	VPMOVMSKB Y11, R9
@@ -202,6 +201,7 @@ escapes:
 	JNZ  end
 
 	ORQ  R9, R11
+	ORQ  R14, wide+40(FP) // not before: what is behind a quote is another string's
 	MOVQ R13, DI
 	JMP  step
 
