@@ -58,7 +58,8 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	c, s := x.c, x.s
 	c.reply.reset(x.run.keepText(x.q))
 	_ = c.SetDeadline(time.Now().Add(time.Duration(x.run.s.RequestTimeout)))
-	undo := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	nc := c.Conn // the function may still run when c has been released
+	undo := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	defer undo()
 	if x.q.leave != nil {
 		if after := x.run.leaveAfter(x.q.leave); after > 0 {

@@ -36,7 +36,8 @@ func (t *target) fetch(ctx context.Context, path string, body []byte, headers []
 		return nil, err
 	}
 	defer c.release(false)
-	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
+	nc := c.Conn // the function may still run when c has been released
+	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
 	method := "GET"
 	if body != nil {
 		method = "POST"
