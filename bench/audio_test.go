@@ -70,7 +70,7 @@ func TestSpeech(t *testing.T) {
 		t.Errorf("completed %d: TTFT %+v, E2EL %+v", r.Completed, ttft, e2el)
 	}
 	for _, x := range records {
-		if x.FirstByteNS == nil || x.FirstTokenNS == nil || *x.FirstTokenNS-*x.FirstByteNS < int64(wait)/4 || x.Chunks != 0 {
+		if x.FirstByteNS == nil || x.FirstTokenNS == nil || x.SentNS == nil || *x.FirstTokenNS-*x.SentNS < int64(wait) || *x.FirstByteNS > *x.FirstTokenNS || x.Chunks != 0 {
 			t.Errorf("the head of the file counts as sound: %+v", x)
 		}
 	}

@@ -12,15 +12,22 @@ import (
 
 // A small request for a kept connection is written by Await.
 
-func TestUnsentWaitsForAwait(t *testing.T) {
-	checkLeaks(t)
-	tr := transportTo(t, serveRaw(t, echo).url())
+// unsent is an exchange whose request "second" is left to Await, on a connection that has carried another one.
+func unsent(t *testing.T, script func(p *peer)) *Exchange {
+	t.Helper()
+	tr := transportTo(t, serveRaw(t, script).url())
 	mustEcho(t, tr, "first")
 	x := tr.Exchange()
-	defer x.Close()
+	t.Cleanup(x.Close)
 	if err := x.Send(post("second")); err != nil {
 		t.Fatal(err)
 	}
+	return x
+}
+
+func TestUnsentWaitsForAwait(t *testing.T) {
+	checkLeaks(t)
+	x := unsent(t, echo)
 	if x.c.unsent == nil || !x.AtOnce() {
 		t.Fatal("the request was written by Send: this test sees nothing")
 	}
@@ -39,7 +46,7 @@ func TestUnsentWaitsForAwait(t *testing.T) {
 func TestUnsentHoldsNothing(t *testing.T) {
 	checkLeaks(t)
 	answer := make(chan bool)
-	tr := transportTo(t, serveRaw(t, func(p *peer) {
+	x := unsent(t, func(p *peer) {
 		for first := true; ; first = false {
 			_, body, ok := p.request()
 			if !ok {
@@ -50,13 +57,7 @@ func TestUnsentHoldsNothing(t *testing.T) {
 			}
 			p.send(sized(body))
 		}
-	}).url())
-	mustEcho(t, tr, "first")
-	x := tr.Exchange()
-	defer x.Close()
-	if err := x.Send(post("second")); err != nil {
-		t.Fatal(err)
-	}
+	})
 	if err := x.Await(time.Now().Add(20 * time.Millisecond)); !errors.Is(err, ErrNotYet) {
 		t.Fatalf("Await: %v", err)
 	}
@@ -71,13 +72,7 @@ func TestUnsentHoldsNothing(t *testing.T) {
 
 func TestUnsentAborted(t *testing.T) {
 	checkLeaks(t)
-	tr := transportTo(t, serveRaw(t, echo).url())
-	mustEcho(t, tr, "first")
-	x := tr.Exchange()
-	defer x.Close()
-	if err := x.Send(post("second")); err != nil {
-		t.Fatal(err)
-	}
+	x := unsent(t, echo)
 	x.Abort(errTestCause)
 	if f := wantFailure(t, x.Await(soon()), Aborted, ReasonAborted); f.Sent || x.Sends() != 0 {
 		t.Errorf("sent %v, %d sends", f.Sent, x.Sends())
@@ -146,13 +141,7 @@ func TestUnsentToAFullSocket(t *testing.T) {
 // TestUnsentInPart: what the socket took is not written again.
 func TestUnsentInPart(t *testing.T) {
 	checkLeaks(t)
-	tr := transportTo(t, serveRaw(t, echo).url())
-	mustEcho(t, tr, "first")
-	x := tr.Exchange()
-	defer x.Close()
-	if err := x.Send(post("second")); err != nil {
-		t.Fatal(err)
-	}
+	x := unsent(t, echo)
 	const taken = 10
 	if _, err := x.c.tcp.Write(x.c.unsent.b[:taken]); err != nil {
 		t.Fatal(err)

@@ -71,24 +71,35 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 		}
 		return true
 	})
-	before, begun := work()
-	const enough = 4000 // tokens: 10 s at full speed
-	rig.WaitFor(t, 12*rig.Patience, "enough work is done", func() bool {
-		time.Sleep(50 * time.Millisecond)
-		_, all := work()
-		return all-begun >= enough
-	})
-	after, all := work()
+	// A busy machine slows the engines down, each as it happens: the best of three measurements counts.
+	var off string
+	for range 3 {
+		before, begun := work()
+		const enough = 4000 // tokens: 10 s at full speed
+		rig.WaitFor(t, 12*rig.Patience, "enough work is done", func() bool {
+			time.Sleep(50 * time.Millisecond)
+			_, all := work()
+			return all-begun >= enough
+		})
+		after, all := work()
+		off = ""
+		for i := range after {
+			share, ideal := (after[i]-before[i])/(all-begun), float64(i+1)/10
+			t.Logf("engine %d: %.1f%% of the work, ideal %.0f%%", i, 100*share, 100*ideal)
+			if math.Abs(share/ideal-1) > 0.1 {
+				off += fmt.Sprintf("engine %d did %.1f%% of the work, want %.0f%% within a tenth of that\n", i, 100*share, 100*ideal)
+			}
+		}
+		if off == "" {
+			break
+		}
+	}
+	if off != "" {
+		t.Error(off)
+	}
 	for status, n := range stop() {
 		if status != 200 {
 			t.Errorf("%d answers of status %d", n, status)
-		}
-	}
-	for i := range after {
-		share, ideal := (after[i]-before[i])/(all-begun), float64(i+1)/10
-		t.Logf("engine %d: %.1f%% of the work, ideal %.0f%%", i, 100*share, 100*ideal)
-		if math.Abs(share/ideal-1) > 0.2 { // a busy machine slows the engines down; taken by turns the first would be off by 1.5
-			t.Errorf("engine %d did %.1f%% of the work, want %.0f%% within a fifth of that", i, 100*share, 100*ideal)
 		}
 	}
 }
