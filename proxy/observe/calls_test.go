@@ -142,6 +142,26 @@ func TestSeriesUnderReloads(t *testing.T) {
 	}
 }
 
+// TestSeriesOfACallThatOutlivesItsModel: a reload takes the model away between a call's end and the first look at its counter.
+func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
+	c, page := newTestCalls(t)
+	m := c.series.model("chat", "n")
+	c.Configured([]string{"m"}, []string{"a"})
+	m.ended(c.series, "a", OK).Inc()
+	text := page()
+	if strings.Contains(text, `model="n"`) {
+		t.Errorf("a series of the removed model:\n%s", text)
+	}
+	if want := `penstock_calls_total{dialect="chat",model="-",upstream="a",outcome="ok"} 1`; !strings.Contains(text, want) {
+		t.Errorf("no %s in\n%s", want, text)
+	}
+	c.Configured([]string{"m", "n"}, []string{"a"})
+	m.ended(c.series, "a", OK).Inc()
+	if want := `penstock_calls_total{dialect="chat",model="n",upstream="a",outcome="ok"} 1`; !strings.Contains(page(), want) {
+		t.Errorf("no %s after the model came back", want)
+	}
+}
+
 func TestLabelsAreEscaped(t *testing.T) {
 	if got := labels("a", "x\"y\\z\nü", "b", ""); got != `{a="x\"y\\z\nü",b=""}` {
 		t.Error(got)

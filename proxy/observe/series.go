@@ -100,6 +100,7 @@ func newSeries(set *metrics.Set) *series {
 // are only the counters of ended calls.
 type modelSeries struct {
 	key                        modelKey
+	dropped                    bool // the model left the configuration; guarded by series.mu
 	ends                       table[endKey, *metrics.Counter]
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
@@ -119,6 +120,11 @@ func (s *series) model(dialect, model string) *modelSeries {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.makeModel(dialect, model)
+}
+
+// makeModel is model for callers that hold mu.
+func (s *series) makeModel(dialect, model string) *modelSeries {
 	if !s.configured[model] {
 		model = ""
 	}
@@ -151,6 +157,9 @@ func (m *modelSeries) ended(s *series, upstream string, o Outcome) *metrics.Coun
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m.dropped { // since the caller looked it up: a counter made here would outlive its model
+		m = s.makeModel(m.key.dialect, m.key.model)
+	}
 	if upstream != "" && !s.configuredUpstream[upstream] {
 		upstream = ""
 	}
@@ -276,6 +285,7 @@ func (s *series) keep(models, upstreams []string) {
 }
 
 func (s *series) dropModel(m *modelSeries) {
+	m.dropped = true
 	for e := range m.ends.all() {
 		s.set.UnregisterMetric(m.endName(e))
 	}
