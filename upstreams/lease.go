@@ -25,14 +25,15 @@ func inAll(word uint64) int {
 // with Release exactly once. Leases are not pooled: a recycled one would turn a second Release, which is harmless and
 // counted, into the theft of somebody else's slot.
 type Lease struct {
-	_      noCopy
-	held   atomic.Bool
-	trial  atomic.Bool // decides a half-open breaker; false again once it has
-	pool   Pool
-	up     *Upstream
-	slots  *atomic.Uint64 // pointers to the counters: a retired upstream's are decremented too
-	tokens *atomic.Int64
-	weight int64
+	_        noCopy
+	held     atomic.Bool
+	trial    atomic.Bool // decides a half-open breaker; false again once it has
+	pool     Pool
+	up       *Upstream
+	slots    *atomic.Uint64 // pointers to the counters: a retired upstream's are decremented too
+	tokens   *atomic.Int64
+	weight   int64
+	exchange Exchange // here and not behind a pointer, so that a call allocates once
 }
 
 // noCopy makes go vet refuse copies.
@@ -103,13 +104,17 @@ func (l *Lease) Upstream() *Upstream { return l.up }
 // Pool returns the pool the lease counts in.
 func (l *Lease) Pool() Pool { return l.pool }
 
-// Exchange returns a new exchange with the upstream. Nothing has been sent; it can be aborted from any goroutine, and its
-// Close belongs to the caller. The connection is made with the settings of this moment.
+// Exchange returns the lease's one exchange with the upstream. Nothing has been sent; it can be aborted from any goroutine,
+// and its Close belongs to the caller. The connection is made with the settings of this moment. It may be called once.
 func (l *Lease) Exchange() *Exchange {
 	if !l.held.Load() {
 		bug("exchange of a lease that was released")
 	}
-	return l.up.transport.Load().Exchange()
+	if l.exchange.t != nil {
+		panic("BUG: two exchanges under one lease")
+	}
+	l.exchange.t = l.up.transport.Load()
+	return &l.exchange
 }
 
 // FirstToken books the time from sending to the first content. It is good news: a trial has passed when it is called.
