@@ -205,10 +205,10 @@ func TestFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(at ...string) *Penstock {
+	run := func(tokens string, at ...string) *Penstock {
 		t.Helper()
 		r, _, err := Run(context.Background(), Options{
-			BaseURL: f.url, Admin: f.admin, RequestRate: []string{"20"}, Duration: Span(4 * time.Second), InputLen: "20", OutputLen: "30", At: at, NoFloor: true, ReadyCheck: 20, fleet: f,
+			BaseURL: f.url, Admin: f.admin, RequestRate: []string{"20"}, Duration: Span(4 * time.Second), InputLen: "20", OutputLen: tokens, At: at, NoFloor: true, ReadyCheck: 20, fleet: f,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -220,11 +220,11 @@ func TestFleet(t *testing.T) {
 		}
 		return r.Penstock
 	}
-	calm := run("1s:fleet=remove c", "2s:fleet=add c", "3s:fleet=reload")
+	calm := run("30", "1s:fleet=remove c", "2s:fleet=add c", "3s:fleet=reload")
 	if calm.Total.Failed != 0 || calm.Total.Completed < 50 || len(calm.ByUpstream) != 3 || calm.ByUpstream["c"].Completed == 0 {
 		t.Errorf("reloads: %d failed, %d completed, upstreams %v", calm.Total.Failed, calm.Total.Completed, calm.ByUpstream)
 	}
-	lost := run("1s:fleet=crash b", "3s:fleet=restart b")
+	lost := run("100", "1s:fleet=crash b", "3s:fleet=restart b") // a second each: some are under way whenever the crash happens
 	for _, e := range lost.Total.Errors {
 		if e.Kind != ErrInStream {
 			t.Errorf("failure that no crash excuses: %+v", e)
