@@ -35,7 +35,7 @@
 // # The result file
 //
 // Result has the flat keys of vLLM's serving benchmark at the top, so that scripts and dashboards that read those work, and
-// everything else in one object, "penstock". result.schema.json describes it. Record is one line of the per-request JSONL.
+// everything else in one object, "penstock". result.schema.json is its JSON Schema (2020-12). Record is one line of the per-request JSONL.
 //
 // Neither holds a prompt, a reply, a key or anything else that a server said but for closed words: error codes are cut to
 // letters of an identifier.

@@ -14,11 +14,6 @@ const (
 	ErrInterrupted = "interrupted"  // the run was stopped
 )
 
-// Kinds lists the kinds of failure.
-func Kinds() []string {
-	return []string{ErrConnect, ErrSend, ErrTimeout, ErrClosed, ErrHTTP, ErrStatus, ErrInStream, ErrStream, ErrBody, ErrInterrupted}
-}
-
 // Faults of streams: the keys of Summary.StreamFaults.
 const (
 	FaultNoEnd    = "no_end"     // ended without what ends a stream of its dialect

@@ -1,14 +1,6 @@
 package bench
 
-import _ "embed" // the schema
-
 //go:generate go test -run TestSchema -update .
-
-//go:embed result.schema.json
-var schema []byte
-
-// Schema returns the JSON Schema (2020-12) of the result file. The caller must not change it.
-func Schema() []byte { return schema }
 
 // SchemaVersion is the version of the "penstock" object. It grows when a member changes its meaning or goes; new members do
 // not change it.

@@ -132,10 +132,10 @@ func fromExchange(err error) *failure {
 		}
 		return fromAbort(f.Err)
 	case upstreams.Timeout:
-		if f.Clock != clockConnect {
+		if f.Clock != upstreams.ClockConnect { // the one clock that runs before anything is sent
 			return generationTimeout(err)
 		}
-		fallthrough // nothing was sent
+		fallthrough
 	case upstreams.Unreachable:
 		e := upstreamFailed(apierr.CodeUpstreamUnreachable, "The engine could not be reached.")
 		e.Cause = err
@@ -144,9 +144,6 @@ func fromExchange(err error) *failure {
 		return badResponse(err)
 	}
 }
-
-// clockConnect is the name of the one clock that runs before anything is sent.
-const clockConnect = "connect"
 
 // fromAcquire maps a pick that found no slot. room is how long a client is to wait for a slot of a full pool, target for an
 // engine that may be asked at all.

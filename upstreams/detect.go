@@ -13,10 +13,41 @@ import (
 	"penstock/config"
 )
 
+// detected reports whether an upstream's `engine` leaves it to detection what the engine is.
+func detected(engine string) bool { return engine == "" || engine == config.EngineAuto }
+
+// initial is the profile before any detection: the named one, or the generic one for auto.
+func (p *Profiles) initial(engine string) (*Profile, error) {
+	if detected(engine) {
+		return p.generic(), nil
+	}
+	profile, ok := p.byName[engine]
+	if !ok {
+		return nil, fmt.Errorf("engine %q is not known: use auto, a bundled profile or one of `engines`", engine)
+	}
+	return profile, nil
+}
+
+// successor is the profile in p for an upstream whose configured engine was before and is now: the one it was recognised as
+// when the operator has not named another.
+func (p *Profiles) successor(recognised *Profile, before, now string) *Profile {
+	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
+		return profile
+	}
+	return p.assumed(now)
+}
+
+func probeSettingsOf(p *config.Probe) probeSettings {
+	return probeSettings{
+		path: p.Path, timeout: p.Timeout.D(), interval: cmp.Or(p.Interval.D(), defaultInterval),
+		fall: cmp.Or(p.Fall, defaultFall), rise: cmp.Or(p.Rise, defaultRise),
+	}
+}
+
 // candidates are the profiles that detection may choose from for what the operator wrote: all for "auto", else the named
 // one's variants (profiles that are like it and have signs of their own) and itself. Empty when there is no choice.
 func (p *Profiles) candidates(engine string) []*Profile {
-	if engine == "" || engine == EngineAuto {
+	if detected(engine) {
 		return p.ordered
 	}
 	var out []*Profile

@@ -13,16 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"penstock/config"
 )
 
 //go:embed engines/*.yaml
 var engineFiles embed.FS
-
-// EngineAuto is the value of an upstream's `engine` that asks for detection.
-const EngineAuto = "auto"
 
 // EnginePenstock is the profile of another edge like this one, which discovery may come upon where engines usually are.
 const EnginePenstock = "penstock"
@@ -135,7 +130,7 @@ var detectionOrder = []string{
 
 // EngineNames returns the names an upstream's `engine` may have, sorted: auto, the bundled profiles and the user's.
 func EngineNames(user []config.Engine) []string {
-	names := append([]string{EngineAuto}, detectionOrder...)
+	names := append([]string{config.EngineAuto}, detectionOrder...)
 	for i := range user {
 		names = append(names, user[i].Name)
 	}
@@ -156,7 +151,7 @@ func bundledEngines() (map[string]config.Engine, error) {
 			return nil, fmt.Errorf("read bundled engine profile %s: %w", file, err)
 		}
 		var e config.Engine
-		if err := yaml.UnmarshalWithOptions(src, &e, yaml.Strict()); err != nil {
+		if err := config.Decode(file, src, &e); err != nil {
 			return nil, fmt.Errorf("parse bundled engine profile %s: %w", file, err)
 		}
 		specs[e.Name] = e
@@ -290,6 +285,12 @@ func matches(e *config.EngineError, status int, errorType, message string) bool 
 		return false
 	}
 	return len(e.Messages) == 0 || slices.ContainsFunc(e.Messages, func(part string) bool { return strings.Contains(message, part) })
+}
+
+// ReasoningForm says how the engine is told a reasoning effort: the member that takes the effort's word (empty: none), the
+// words it takes (empty: all), and the members to add when reasoning is switched off ("none") or on.
+func (p *Profile) ReasoningForm() (member string, words []string, off, on []Member) {
+	return p.spec.Reasoning.Effort, p.spec.Reasoning.Words, p.off, p.on
 }
 
 // CancelOnlyStreams reports that a plain request of a client that left runs to its end: ask for a stream instead.

@@ -438,6 +438,3 @@ func (x *Exchange) AtOnce() bool { return x.reused && x.sends <= 1 && x.atOnce }
 // Fresh reports whether bytes have come from the engine since the Read before the last one: by the last Read, or by a Wait before
 // it. If not, what the last Read returned came with something earlier, such as the head.
 func (x *Exchange) Fresh() bool { return x.fresh }
-
-// Reused reports whether the connection had served an exchange before.
-func (x *Exchange) Reused() bool { return x.reused }

@@ -160,8 +160,8 @@ func TestReplies(t *testing.T) {
 			}
 			x.Close()
 			x.Close()
-			if next := mustEcho(t, tr, "next"); next.Reused() != tt.keep {
-				t.Errorf("the connection was reused: %v, want %v", next.Reused(), tt.keep)
+			if next := mustEcho(t, tr, "next"); next.reused != tt.keep {
+				t.Errorf("the connection was reused: %v, want %v", next.reused, tt.keep)
 			}
 		}
 	}
@@ -430,8 +430,8 @@ func TestTLS(t *testing.T) {
 		s := serveRawTLS(t, echo)
 		tr := transportTo(t, s.url())
 		for i := range 5 {
-			if x := mustEcho(t, tr, strings.Repeat("a", i*40000)); x.Reused() != (i > 0) {
-				t.Errorf("exchange %d: reused %v", i, x.Reused())
+			if x := mustEcho(t, tr, strings.Repeat("a", i*40000)); x.reused != (i > 0) {
+				t.Errorf("exchange %d: reused %v", i, x.reused)
 			}
 		}
 	})
@@ -460,7 +460,7 @@ func TestTLS(t *testing.T) {
 			got += n
 		}
 		x.Close()
-		if mustEcho(t, tr, "next").Reused() {
+		if mustEcho(t, tr, "next").reused {
 			t.Error("a connection with surplus was used again")
 		}
 	})

@@ -37,8 +37,8 @@ func TestUnsentWaitsForAwait(t *testing.T) {
 	if err := x.Await(soon()); err != nil {
 		t.Fatal(err)
 	}
-	if body, err := readAll(x); err != nil || body != "second" || x.Sends() != 1 || !x.Reused() {
-		t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.Sends(), x.Reused())
+	if body, err := readAll(x); err != nil || body != "second" || x.Sends() != 1 || !x.reused {
+		t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.Sends(), x.reused)
 	}
 }
 
@@ -133,8 +133,8 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	junk <- filled
 	time.AfterFunc(50*time.Millisecond, func() { close(read) })
 	want := strings.Repeat("s", 15<<10)
-	if x := mustEcho(t, tr, want); !x.Reused() || x.Sends() != 1 {
-		t.Errorf("reused %v, %d sends", x.Reused(), x.Sends())
+	if x := mustEcho(t, tr, want); !x.reused || x.Sends() != 1 {
+		t.Errorf("reused %v, %d sends", x.reused, x.Sends())
 	}
 }
 

@@ -39,14 +39,12 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Names of the clocks that a Failure of kind Timeout can carry. The transport itself reports ClockConnect and ClockWrite;
-// the others belong to whoever decides that ErrNotYet has been returned for long enough.
+// Names of the clocks that a Failure of kind Timeout can carry. ClockConnect and ClockWrite are the transport's, ClockAnswer a
+// probe's; the clocks of a call are its owner's, who decides for how long ErrNotYet is borne.
 const (
-	ClockConnect    = "connect"
-	ClockFirstEvent = "first_event"
-	ClockAnswer     = "answer"
-	ClockIdle       = "idle"
-	ClockWrite      = "write"
+	ClockConnect = "connect"
+	ClockAnswer  = "answer"
+	ClockWrite   = "write"
 )
 
 // Reasons a Failure can carry: a closed set of low cardinality, fit to be a metric label.

@@ -27,7 +27,7 @@ func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
 	switch {
 	case p.Path(config.OpChat) == "" && p.Path(config.OpTranscriptions) != "":
 		return config.KindTranscription, false
-	case p.Name() == "kokoro":
+	case p.Path(config.OpChat) == "" && p.Path(config.OpSpeech) != "":
 		return config.KindSpeech, false
 	case m.Kind != "":
 		return m.Kind, false

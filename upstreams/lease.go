@@ -101,9 +101,6 @@ func (u *Upstream) giveBack(p Pool, trial bool) {
 // Upstream returns where the lease is held.
 func (l *Lease) Upstream() *Upstream { return l.up }
 
-// Pool returns the pool the lease counts in.
-func (l *Lease) Pool() Pool { return l.pool }
-
 // Exchange returns the lease's one exchange with the upstream. Nothing has been sent; it can be aborted from any goroutine,
 // and its Close belongs to the caller. The connection is made with the settings of this moment. It may be called once.
 func (l *Lease) Exchange() *Exchange {

@@ -55,10 +55,10 @@ func TestStaleConnections(t *testing.T) {
 					time.Sleep(30 * time.Millisecond) // for it to happen and arrive
 				}
 				x := mustEcho(t, tr, "second")
-				if x.Sends() != tt.sends || x.Reused() {
-					t.Errorf("%d sends, reused %v; want %d on a new connection", x.Sends(), x.Reused(), tt.sends)
+				if x.Sends() != tt.sends || x.reused {
+					t.Errorf("%d sends, reused %v; want %d on a new connection", x.Sends(), x.reused, tt.sends)
 				}
-				if !mustEcho(t, tr, "third").Reused() {
+				if !mustEcho(t, tr, "third").reused {
 					t.Error("the new connection was not kept")
 				}
 			})
@@ -99,8 +99,8 @@ func TestReplayLimits(t *testing.T) {
 		r := post("second")
 		r.NoReplay = true
 		_, body, x, err := roundTrip(tr, r)
-		if err != nil || body != "second" || x.Reused() || x.Sends() != 1 {
-			t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.Sends(), x.Reused())
+		if err != nil || body != "second" || x.reused || x.Sends() != 1 {
+			t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.Sends(), x.reused)
 		}
 	})
 	t.Run("a body reader gets a new connection", func(t *testing.T) {
@@ -111,8 +111,8 @@ func TestReplayLimits(t *testing.T) {
 		r := post("")
 		r.Body, r.BodyReader, r.BodyLength = nil, strings.NewReader("second"), -1
 		_, body, x, err := roundTrip(tr, r)
-		if err != nil || body != "second" || x.Reused() || x.Sends() != 1 {
-			t.Errorf("body %q, %v, reused %v", body, err, x.Reused())
+		if err != nil || body != "second" || x.reused || x.Sends() != 1 {
+			t.Errorf("body %q, %v, reused %v", body, err, x.reused)
 		}
 	})
 	t.Run("not after a byte of the reply", func(t *testing.T) {

@@ -139,7 +139,7 @@ func (p *prober) tick(ctx context.Context) {
 		p.engine, p.known, p.listsDue = s.spec.Engine, false, true
 	}
 	var err error
-	if s.auto() { // which page tells the health depends on the engine
+	if detected(s.spec.Engine) { // which page tells the health depends on the engine
 		err = p.recognise(ctx, s)
 	}
 	path, timeout, alive := p.healthPage(s)
@@ -148,7 +148,7 @@ func (p *prober) tick(ctx context.Context) {
 		health, err = p.get(ctx, path, timeout)
 	}
 	good := err == nil && alive(health.status)
-	if good && !s.auto() && !p.known {
+	if good && !detected(s.spec.Engine) && !p.known {
 		health.body = bytes.Clone(health.body)
 		_ = p.recognise(ctx, s) // the named profile holds until a variant shows itself
 	}
@@ -170,9 +170,6 @@ func (p *prober) tick(ctx context.Context) {
 		u.markProbed()
 	}
 }
-
-// auto reports whether the operator leaves the engine to detection.
-func (s *settings) auto() bool { return s.spec.Engine == "" || s.spec.Engine == EngineAuto }
 
 // healthPage returns what to ask and which statuses are good: the operator's own page must answer 2xx.
 func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, alive func(int) bool) {

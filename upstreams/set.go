@@ -431,31 +431,3 @@ func waitIdle(ctx context.Context, all []*Upstream) error {
 	}
 	return nil
 }
-
-// initial is the profile before any detection: the named one, or the generic one for auto.
-func (p *Profiles) initial(engine string) (*Profile, error) {
-	if engine == "" || engine == EngineAuto {
-		return p.generic(), nil
-	}
-	profile, ok := p.byName[engine]
-	if !ok {
-		return nil, fmt.Errorf("engine %q is not known: use auto, a bundled profile or one of `engines`", engine)
-	}
-	return profile, nil
-}
-
-// successor is the profile in p for an upstream whose configured engine was before and is now: the one it was recognised as
-// when the operator has not named another.
-func (p *Profiles) successor(recognised *Profile, before, now string) *Profile {
-	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
-		return profile
-	}
-	return p.assumed(now)
-}
-
-func probeSettingsOf(p *config.Probe) probeSettings {
-	return probeSettings{
-		path: p.Path, timeout: p.Timeout.D(), interval: cmp.Or(p.Interval.D(), defaultInterval),
-		fall: cmp.Or(p.Fall, defaultFall), rise: cmp.Or(p.Rise, defaultRise),
-	}
-}

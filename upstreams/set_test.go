@@ -197,7 +197,10 @@ func TestOutage(t *testing.T) {
 		}
 		outcome := OutcomeOK
 		if f := (*Failure)(nil); errors.As(err, &f) {
-			outcome = OutcomeOf(f)
+			outcome = OutcomeBadResponse
+			if f.Kind == Unreachable {
+				outcome = OutcomeUnreachable
+			}
 			u.Note(f.Reason, 0, time.Now())
 		}
 		l.Release(outcome)

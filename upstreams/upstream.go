@@ -52,19 +52,6 @@ func (o Outcome) failed() bool {
 	return o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse
 }
 
-// OutcomeOf is the outcome of a call that ended with a failure of the exchange.
-func OutcomeOf(f *Failure) Outcome {
-	switch {
-	case f.Kind == Unreachable, f.Kind == Timeout && f.Clock == ClockConnect:
-		return OutcomeUnreachable
-	case f.Kind == Timeout:
-		return OutcomeTimeout
-	case f.Kind == Aborted:
-		return OutcomeClientGone
-	}
-	return OutcomeBadResponse
-}
-
 // Upstream is one engine process (one address of it, with `resolve`): its identity, its settings and everything that is
 // known about it. It survives reloads for as long as its ID is configured, is used by pointer, never copied, and all of its
 // methods are safe for concurrent use. The methods that a pick calls read atomics only and do not allocate.

@@ -9,16 +9,16 @@ import (
 	"penstock/config"
 )
 
-// Key is what a configured key may use: all that the configuration does not narrow. It is immutable and belongs to one Ring; a call may keep it as long as it lives.
+// Key is what a configured key may use: all that the configuration does not narrow. It is immutable and belongs to one Ring; a
+// call may keep it as long as it lives.
 type Key struct {
 	ID string // for the log and for the limits; never empty for a configured key
 
 	active     bool
 	all        bool // every model
 	models     map[string]struct{}
-	prefixes   []string // patterns without their star
-	operations []string // nil: every operation
-	limits     config.KeyLimits
+	prefixes   []string          // patterns without their star
+	operations []string          // nil: every operation
 	expires    []time.Time       // the ends of its hashes
 	sum        [sha256.Size]byte // the hash that this one was found by
 }
@@ -26,7 +26,7 @@ type Key struct {
 func newConfigured(c *config.Key) *Key {
 	k := &Key{
 		ID: c.ID, active: c.Enabled(), all: c.Models == nil,
-		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations), limits: c.Limits,
+		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations),
 	}
 	for _, m := range c.Models {
 		prefix, pattern := strings.CutSuffix(m, "*")
@@ -67,6 +67,3 @@ func (k *Key) Allows(model string) bool {
 func (k *Key) AllowsOp(op string) bool {
 	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
 }
-
-// Limits returns how much the key may use.
-func (k *Key) Limits() config.KeyLimits { return k.limits }

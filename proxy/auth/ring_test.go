@@ -36,7 +36,7 @@ func TestFind(t *testing.T) {
 	off := false
 	r := mustRing(t,
 		config.Key{ID: "own", Hash: config.KeyHashes{{Hash: ownHash}}},
-		config.Key{ID: "any", Hash: hashes("any string"), Limits: config.KeyLimits{Concurrency: 3}},
+		config.Key{ID: "any", Hash: hashes("any string")},
 		config.Key{ID: "expired", Hash: hashes("expired"), Expires: now},
 		config.Key{ID: "lasting", Hash: hashes("lasting"), Expires: now.Add(time.Nanosecond)},
 		config.Key{ID: "off", Hash: hashes("off"), Active: &off},
@@ -82,9 +82,6 @@ func TestFind(t *testing.T) {
 		if err != nil || k.ID != c.id {
 			t.Errorf("Find(%q) = %v, %v; want %s", c.plain, k, err, c.id)
 		}
-	}
-	if k, _ := r.Find(Credential{[]byte("any string")}, now); k.Limits().Concurrency != 3 {
-		t.Errorf("limits %+v", k.Limits())
 	}
 }
 

@@ -57,9 +57,6 @@ func (k *Key) Take(now time.Time) Decision {
 	return decide(RequestsPerMinute, time.Duration(wait), limit, remaining)
 }
 
-// Running returns the number of the key's calls that hold a Reservation.
-func (k *Key) Running() int64 { return k.state.running.Load() }
-
 // Reserve admits one call of the key: it takes a place in its concurrency and holds estimate of its tokens per minute,
 // or neither. On success r holds both until Settle or Cancel. Calls are counted also while the key has no such limit, so
 // that a limit that comes with a reload is exact from the start.

@@ -47,8 +47,8 @@ func TestNoLimits(t *testing.T) {
 	if d := k.Reserve(&r, 1<<60, time.Now()); d != (Decision{OK: true}) {
 		t.Fatalf("%+v", d)
 	}
-	if k.Running() != 1 || !r.Settle(1<<60, time.Now()) || k.Running() != 0 {
-		t.Errorf("running %d", k.Running())
+	if k.state.running.Load() != 1 || !r.Settle(1<<60, time.Now()) || k.state.running.Load() != 0 {
+		t.Errorf("running %d", k.state.running.Load())
 	}
 }
 
@@ -76,8 +76,8 @@ func TestConcurrencyIsExact(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if most.Load() > 4 || k.Running() != 0 {
-		t.Errorf("up to %d at once, %d left", most.Load(), k.Running())
+	if most.Load() > 4 || k.state.running.Load() != 0 {
+		t.Errorf("up to %d at once, %d left", most.Load(), k.state.running.Load())
 	}
 }
 
@@ -90,8 +90,8 @@ func TestTokens(t *testing.T) {
 	if d := k.Reserve(&b, 3000, now); d.OK || d.What != TokensPerMinute || d.RetryAfter != 10*time.Second || d.Remaining != 2000 {
 		t.Fatalf("%+v", d)
 	}
-	if k.Running() != 1 {
-		t.Fatalf("a refused call stays counted: %d", k.Running())
+	if k.state.running.Load() != 1 {
+		t.Fatalf("a refused call stays counted: %d", k.state.running.Load())
 	}
 	// What is held does not decay.
 	if d := k.Reserve(&b, 3000, now.Add(time.Minute)); d.OK {
@@ -195,8 +195,8 @@ func TestTokensNeverExceedRate(t *testing.T) {
 		for _, r := range running {
 			r.Cancel()
 		}
-		if held := k.state.tokens.held; held != 0 || k.Running() != 0 {
-			t.Fatalf("%d ns held and %d running at rest", held, k.Running())
+		if held := k.state.tokens.held; held != 0 || k.state.running.Load() != 0 {
+			t.Fatalf("%d ns held and %d running at rest", held, k.state.running.Load())
 		}
 	})
 }
@@ -218,8 +218,8 @@ func TestReservationSettlesOnceUnderConcurrency(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if won.Load() != 1 || k.Running() != 0 || k.state.tokens.held != 0 {
-			t.Fatalf("%d settled, %d running, %d held", won.Load(), k.Running(), k.state.tokens.held)
+		if won.Load() != 1 || k.state.running.Load() != 0 || k.state.tokens.held != 0 {
+			t.Fatalf("%d settled, %d running, %d held", won.Load(), k.state.running.Load(), k.state.tokens.held)
 		}
 	}
 }
@@ -251,8 +251,8 @@ func TestStateSurvivesReload(t *testing.T) {
 		if d := k.Take(now); d.OK {
 			t.Errorf("%s: a fresh minute", name)
 		}
-		if k.Running() != 1 {
-			t.Errorf("%s: %d running", name, k.Running())
+		if k.state.running.Load() != 1 {
+			t.Errorf("%s: %d running", name, k.state.running.Load())
 		}
 	}
 	check("reload", keys.Bind(a)["a"])
@@ -276,8 +276,8 @@ func TestStateSurvivesReload(t *testing.T) {
 	if k := keys.Bind(a)["a"]; !k.Take(now).OK {
 		t.Error("a retired state outlived the bound")
 	}
-	if r.Cancel(); first.Running() != 0 {
-		t.Errorf("%d running after the end", first.Running())
+	if r.Cancel(); first.state.running.Load() != 0 {
+		t.Errorf("%d running after the end", first.state.running.Load())
 	}
 }
 
