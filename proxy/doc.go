@@ -58,7 +58,7 @@
 // calls is not left with nobody to take them unless the operator insists. That decision is made before anything is touched,
 // so upstreams that only the new file has are probed for it while they are not live yet. A file that asks for what runs is no
 // new version; watchers and signals may ask as often as they like. While a reload runs the process has one processor more than
-// GOMAXPROCS says, so that requests share a core with it and never queue behind it (limit.Burst).
+// GOMAXPROCS says, so that requests share a core with it and never queue behind it (process.Burst).
 //
 // A request may be what its engine dies of. A body that has cost two engines is not sent to a third while they are down
 // (lethal.go): the client that tries again would else take the fleet with it.

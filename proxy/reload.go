@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/proxy/limit"
 	"penstock/proxy/listen"
+	"penstock/proxy/process"
 	"penstock/proxy/status"
 	"penstock/routing"
 	"penstock/upstreams"
@@ -85,7 +85,7 @@ func (e *Edge) reloads(ctx context.Context) {
 func (e *Edge) reloadNow(q ReloadRequest) *ReloadResult {
 	e.reloading.Lock()
 	defer e.reloading.Unlock()
-	defer limit.Burst()()
+	defer process.Burst()()
 	begun := e.now()
 	r := &ReloadResult{At: begun, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
 	tell := !q.DryRun && !e.draining.Load()

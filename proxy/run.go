@@ -14,9 +14,9 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
+	"penstock/proxy/process"
 )
 
 // RunOptions say how a process runs an edge.
@@ -58,8 +58,8 @@ func Run(end *Shutdown, o RunOptions) error {
 			return fmt.Errorf("tls: %w", err)
 		}
 	}
-	limit.PaceGC()
-	memory, source := limit.ApplyMemoryLimit()
+	process.PaceGC()
+	memory, source := process.ApplyMemoryLimit()
 	e, err := New(Options{
 		Config: c, Log: log, MemoryLimit: memory,
 		Public: public, Admin: admin, InheritedPublic: ports.inherited, SharedPort: o.SharePort, Hurry: end.Hurry,

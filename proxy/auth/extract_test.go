@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"penstock/proxy/e2e/raced"
 	"penstock/translate/apierr"
 )
 
@@ -168,7 +169,7 @@ func TestExtractQuery(t *testing.T) {
 }
 
 func TestExtractDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if raced.On {
 		t.Skip("the race detector allocates")
 	}
 	r := Request{Authorization: headers("Bearer k1"), APIKey: headers("k1"), Query: []byte("api-version=2024-06-01&x[y]=%20")}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/proxy/e2e/raced"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -201,7 +202,7 @@ func ringOf(b testing.TB, n int) (*Ring, Credential, Credential) {
 }
 
 func TestFindDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if raced.On {
 		t.Skip("the race detector allocates")
 	}
 	r, known, unknown := ringOf(t, 100)

@@ -16,6 +16,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/raced"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -77,7 +78,7 @@ const endless = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 func TestOneLedger(t *testing.T) {
 	const clients, slots = 1000, 4
 	calls := 10
-	if rig.RaceOn {
+	if raced.On {
 		calls = 2
 	}
 	p := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: { text: 2, vision: " + strconv.Itoa(slots) + " }", Model: "input_modalities: [text, image]"})
@@ -408,7 +409,7 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	}
 	const workers = 32
 	calls := 40
-	if rig.RaceOn {
+	if raced.On {
 		calls = 10
 	}
 	var wg sync.WaitGroup

@@ -10,6 +10,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/raced"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -250,7 +251,7 @@ func TestTwoTenants(t *testing.T) {
 	keys := []string{p.Key, other}
 	words := []string{"ALPHA-CANARY", "BRAVO-CANARY"}
 	calls := 60
-	if rig.RaceOn {
+	if raced.On {
 		calls = 15
 	}
 	var wg sync.WaitGroup

@@ -20,13 +20,14 @@ var allowed = map[string]struct {
 	"translate/apierr":    {ours: "translate/jsonx", never: "net os log"},
 	"translate/chat":      {ours: "translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
 	"socket":              {modules: "golang.org/x/sys/unix", never: "net/http log time"},
-	"upstreams":           {ours: "config socket", modules: "github.com/valyala/fasthttp github.com/goccy/go-yaml/... go.uber.org/zap/... github.com/VictoriaMetrics/metrics golang.org/x/sys/...", never: "net/http log"},
+	"upstreams":           {ours: "config socket", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
-	"proxy/auth":          {ours: "config translate/apierr", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
-	"proxy/limit":         {ours: "config translate/apierr", modules: "github.com/hashicorp/golang-lru/v2/... golang.org/x/sys/...", never: "net log"},
-	"proxy/listen":        {ours: "config socket", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
+	"proxy/auth":          {ours: "config translate/apierr", never: "net log"},
+	"proxy/limit":         {ours: "config", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
+	"proxy/listen":        {ours: "socket", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
 	"proxy/observe":       {ours: "config", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/...", never: "net log"},
-	"proxy/catalog":       {ours: "config routing upstreams translate/jsonx", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
+	"proxy/catalog":       {ours: "config routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
+	"proxy/process":       {never: "net log"},
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/multipart":     {never: "net os log mime"},
 	"proxy/status":        {ours: "routing upstreams proxy/observe", never: "net log"},
@@ -35,14 +36,15 @@ var allowed = map[string]struct {
 	"translate/forward":   {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/audio":     {ours: "translate/forward translate/chat translate/apierr translate/jsonx", never: "net os log"},
 	"proxy":               {ours: "config routing upstreams translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
-	"bench":               {ours: "bench/sim translate/sse translate/jsonx", modules: "github.com/valyala/fasthttp github.com/HdrHistogram/hdrhistogram-go github.com/jedib0t/go-pretty/v6/... github.com/goccy/go-yaml/... golang.org/x/sys/...", never: "net/http log"}, // x/sys: overhead binds processes to processors
-	"bench/sim":           {modules: "github.com/valyala/fasthttp github.com/valyala/fastjson", never: "log"},
+	"bench":               {ours: "translate/sse translate/jsonx", modules: "github.com/valyala/fasthttp github.com/HdrHistogram/hdrhistogram-go github.com/jedib0t/go-pretty/v6/... github.com/goccy/go-yaml/... golang.org/x/sys/...", never: "net/http log"}, // x/sys: overhead binds processes to processors
+	"bench/sim":           {modules: "github.com/valyala/fastjson", never: "log"},
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."},        // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."},        // what the tests beside it have in common
 	"proxy/e2e/browser":   {modules: "github.com/chromedp/..."}, // for tests, of any package
 	"":                    {ours: "config proxy proxy/auth proxy/openapi upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
+	"proxy/e2e/raced":      {}, // for tests, of any package
 	"proxy/e2e/selfsigned": {}, // certificates for tests, of any package: config's too, so it imports nothing of ours
 }
 

@@ -13,7 +13,7 @@ import (
 // Rows 33 to 36 and 38 to 40 of the fault matrix, in this process: clients that leave, that do not read, and that do not send.
 
 // prompt is how soon a client's leaving must free the engine, with room for a busy machine.
-const prompt = 100*time.Millisecond + rig.Slack
+var prompt = 100*time.Millisecond + rig.Slack
 
 // goodbyes are the ways to leave.
 var goodbyes = []struct {

@@ -1,10 +1,10 @@
 // Package limit bounds what keys, bodies, retries and waiting calls may take. It decides and counts; it does no I/O, and
 // time is a parameter wherever it matters.
 //
-// Five limits live here, one file each:
+// Four limits live here:
 //
 //   - Keys: requests per minute, tokens per minute and concurrency of every API key (key.go, rate.go, tokens.go).
-//   - Memory: the bytes that request bodies may hold (memory.go), a share of MemoryLimit (memlimit.go).
+//   - Memory: the bytes that request bodies may hold (memory.go).
 //   - Retries: how much of the traffic may be second attempts (retries.go).
 //   - Queue: the short, fair wait for a full model (queue.go).
 //
@@ -29,13 +29,4 @@
 // in requests or tokens: when a limit changes, a key that had used a third of its minute has still used a third.
 //
 // There is no interface for a shared store: one edge counts for itself, and several edges divide the limits.
-//
-// The collector's pace. Half of what a process of many held streams occupies would be room for garbage that they do not
-// make: PaceGC gives that up once the live heap is large. While it is tiny the room is next to nothing, and PaceGC gives more of it,
-// because collections would come every few hundred requests.
-//
-// A reload is the one thing that computes for long and makes much garbage in a moment. Burst keeps both from the requests: on one
-// core those that came during a reload of 1,000 keys waited 24 ms in the median, for the goroutine that parsed held the only
-// processor; now half a millisecond, as ever. The three or four collections that would fall into a reload, a quarter of its work,
-// are one at its end, begun before its room is taken back: else a single request would have to mark everything.
 package limit

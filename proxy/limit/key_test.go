@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"penstock/config"
+	"penstock/proxy/e2e/raced"
 )
 
 func bind(limits config.KeyLimits) (*Key, time.Time) {
@@ -282,7 +283,7 @@ func TestStateSurvivesReload(t *testing.T) {
 }
 
 func TestHotPathDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if raced.On {
 		t.Skip("the race detector allocates")
 	}
 	now := time.Now()

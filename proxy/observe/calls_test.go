@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/e2e/raced"
 )
 
 func newTestCalls(t testing.TB) (*Calls, func() string) {
@@ -237,7 +238,7 @@ func TestRecent(t *testing.T) {
 
 // TestAllocations: counting, remembering and measuring a call costs no allocation.
 func TestAllocations(t *testing.T) {
-	if raceOn {
+	if raced.On {
 		t.Skip("the race detector allocates")
 	}
 	c, _ := newTestCalls(t)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"penstock/proxy/e2e/raced"
 	"penstock/translate/apierr"
 	"penstock/translate/sse"
 )
@@ -231,7 +232,7 @@ func FuzzCompletion(f *testing.F) {
 }
 
 func TestStreamAllocs(t *testing.T) {
-	if raceEnabled {
+	if raced.On {
 		t.Skip("the race detector allocates")
 	}
 	for _, c := range streamCases {
@@ -267,7 +268,7 @@ func TestStreamAllocs(t *testing.T) {
 }
 
 func TestCompletionAllocs(t *testing.T) {
-	if raceEnabled {
+	if raced.On {
 		t.Skip("the race detector allocates")
 	}
 	body := []byte(`{"id":"c","object":"chat.completion","created":1,"model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"Hi","reasoning":"h"},"finish_reason":"stop"}]}`)

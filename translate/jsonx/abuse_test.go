@@ -4,11 +4,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"penstock/proxy/e2e/raced"
 )
 
 // TestAbuse parses what is meant to be expensive. Each must take well under a second, whatever the verdict.
 func TestAbuse(t *testing.T) {
-	if raceEnabled {
+	if raced.On {
 		t.Skip("the race detector is slow")
 	}
 	for name, src := range map[string]string{

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"penstock/proxy/e2e/raced"
 )
 
 const prose = "Explain how a penstock gate regulates the flow of water to the turbine, and why a surge tank is needed when it closes quickly. "
@@ -183,7 +185,7 @@ func BenchmarkNumbers(b *testing.B) {
 
 // TestAllocs holds the promise of the package: nothing is allocated once a Doc has seen a body of that size.
 func TestAllocs(t *testing.T) {
-	if raceEnabled {
+	if raced.On {
 		t.Skip("the race detector allocates")
 	}
 	var (

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"penstock/proxy/e2e/raced"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
 )
@@ -71,7 +72,7 @@ func BenchmarkStream(b *testing.B) {
 
 // TestStreamAllocs: a stream costs no allocation, however many events it has and however often its memory is used again.
 func TestStreamAllocs(t *testing.T) {
-	if raceEnabled {
+	if raced.On {
 		t.Skip("the race detector allocates")
 	}
 	for _, c := range eventCases {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"penstock/proxy/e2e/raced"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -190,7 +191,7 @@ func FuzzNative(f *testing.F) {
 
 // TestNativeAllocs: a delta costs no memory.
 func TestNativeAllocs(t *testing.T) {
-	if raceEnabled {
+	if raced.On {
 		t.Skip("the race detector allocates")
 	}
 	e := &Echo{Model: "public", ID: "msg_1"}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"penstock/proxy/e2e/raced"
 )
 
 const chunk = `{"id":"chatcmpl-8f2a0c7d","object":"chat.completion.chunk","created":1733443200,"model":"llama-3.3-70b","choices":[{"index":0,"delta":{"content":" water"},"logprobs":null,"finish_reason":null}]}`
@@ -73,7 +75,7 @@ func BenchmarkAppendEvent(b *testing.B) {
 
 // TestAllocs holds the promise of the package: no allocation per event, whatever its form.
 func TestAllocs(t *testing.T) {
-	if raceEnabled {
+	if raced.On {
 		t.Skip("the race detector allocates")
 	}
 	var dst []byte

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"penstock/proxy/e2e/raced"
 )
 
 // event is a copy of an Event.
@@ -91,7 +93,7 @@ func TestForms(t *testing.T) {
 				"halves":       iotest.HalfReader(strings.NewReader(c.src)),
 				"bytes":        iotest.OneByteReader(strings.NewReader(c.src)),
 			} {
-				if name == "bytes" && len(c.src) > 1<<19 && raceEnabled {
+				if name == "bytes" && len(c.src) > 1<<19 && raced.On {
 					continue
 				}
 				got, err := readAll(t, NewReader(src, 8<<20))
@@ -338,7 +340,7 @@ func TestBuffer(t *testing.T) {
 
 // TestLinear reads large events in small pieces: work that grew with the square of their length would take minutes.
 func TestLinear(t *testing.T) {
-	if raceEnabled {
+	if raced.On {
 		t.Skip("the race detector is slow")
 	}
 	for name, src := range map[string]string{

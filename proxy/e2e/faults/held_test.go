@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"penstock/proxy/e2e/raced"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -81,7 +82,7 @@ func TestFault86_HeldStreams(t *testing.T) {
 	}
 	each := (e.Memory("VmRSS") - before) / int64(streams)
 	t.Logf("%d streams are held, at %d bytes each", streams, each)
-	if each > 33<<10 && !rig.RaceOn {
+	if each > 33<<10 && !raced.On {
 		t.Errorf("a held stream costs %d bytes", each)
 	}
 	e.Ask(rig.Chat, "").Text(rig.Chat) // somebody else is served meanwhile

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"penstock/proxy/auth"
+	"penstock/proxy/e2e/raced"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -303,7 +304,7 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 		defer c.Close()
 	}
 	rig.WaitFor(t, rig.Patience, "all are in", func() bool { return e.Metric("penstock_client_connections") >= float64(idle) })
-	if each := (e.Memory("VmRSS") - before) / int64(idle); each > 16<<10 && !rig.RaceOn {
+	if each := (e.Memory("VmRSS") - before) / int64(idle); each > 16<<10 && !raced.On {
 		t.Errorf("an idle connection costs %d bytes", each)
 	}
 	var flood sync.WaitGroup

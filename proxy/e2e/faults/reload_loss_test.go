@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/e2e/raced"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -196,7 +197,7 @@ func TestFault73_ReloadStorm(t *testing.T) {
 func TestReloadsLeakNothing(t *testing.T) {
 	t.Parallel()
 	times := 500
-	if rig.RaceOn {
+	if raced.On {
 		times = 100
 	}
 	r := startRewriting(t, "")

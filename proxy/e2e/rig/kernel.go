@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"penstock/proxy/e2e/raced"
 )
 
 // Memory is a number of bytes from the kernel's account of the program: VmRSS now, VmHWM at most.
@@ -28,7 +30,7 @@ func (p *Process) Memory(name string) int64 {
 // WantPeak checks what the program has used at most, in bytes. The race detector multiplies it: then nothing is checked.
 func (p *Process) WantPeak(limit int64) {
 	p.t.Helper()
-	if n := p.Memory("VmHWM"); n > limit && !RaceOn {
+	if n := p.Memory("VmHWM"); n > limit && !raced.On {
 		p.t.Errorf("the program grew to %d MiB, want at most %d", n>>20, limit>>20)
 	}
 }

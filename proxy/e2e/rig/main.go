@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"penstock/proxy/e2e/raced"
 )
 
 // Main runs the tests of a package, atOnce side by side unless -parallel says otherwise (fewer under the race detector), removes
@@ -17,7 +19,7 @@ import (
 func Main(m *testing.M, atOnce int) (code int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		if RaceOn {
+		if raced.On {
 			atOnce = 6 // the tests wait most of the time, but the race detector makes them work
 		}
 		_ = f.Value.Set(strconv.Itoa(atOnce))

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"penstock/proxy/e2e/raced"
 )
 
 // built is the folder with the program, once a test has asked for it.
@@ -30,7 +32,7 @@ func Binary(t testing.TB) string {
 			return
 		}
 		args := []string{"build", "-o", filepath.Join(built.dir, "penstock")}
-		if RaceOn {
+		if raced.On {
 			args = append(args, "-race", "-tags", "testing") // "testing": a lease that is released twice ends the program
 		}
 		build := exec.Command("go", append(args, "penstock")...)

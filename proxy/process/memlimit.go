@@ -1,4 +1,4 @@
-package limit
+package process
 
 import (
 	"bufio"
@@ -30,10 +30,10 @@ const assumedMemory = 1 << 30
 // the sockets' buffers, too.
 const cgroupShare = 0.9
 
-// MemoryLimit returns the bytes that this process may use and where the number comes from: the limit of the Go runtime
+// memoryLimit returns the bytes that this process may use and where the number comes from: the limit of the Go runtime
 // (GOMEMLIMIT), else the tightest limit among the cgroup of the process and its parents (version 2 or 1), else the
 // physical memory.
-func MemoryLimit() (int64, MemorySource) {
+func memoryLimit() (int64, MemorySource) {
 	if n := debug.SetMemoryLimit(-1); n != math.MaxInt64 {
 		return n, MemoryFromRuntime
 	}
@@ -42,9 +42,9 @@ func MemoryLimit() (int64, MemorySource) {
 
 // ApplyMemoryLimit sets the runtime's memory limit to 90 % of the cgroup's when the process runs in a limited cgroup and
 // GOMEMLIMIT is not set, so that the collector works harder before the kernel kills the process. It returns what
-// MemoryLimit says afterwards, with the source that decided.
+// holds afterwards, in bytes, with the source that decided. It is called once, before much is allocated.
 func ApplyMemoryLimit() (int64, MemorySource) {
-	n, source := MemoryLimit()
+	n, source := memoryLimit()
 	if source == MemoryFromCgroup {
 		n = int64(float64(n) * cgroupShare)
 		debug.SetMemoryLimit(n)

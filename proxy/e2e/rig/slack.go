@@ -1,0 +1,17 @@
+package rig
+
+import (
+	"time"
+
+	"penstock/proxy/e2e/raced"
+)
+
+// Slack is added to every limit of time that a test holds, because the machine may be busy.
+var Slack = slack()
+
+func slack() time.Duration {
+	if raced.On {
+		return 900 * time.Millisecond
+	}
+	return 400 * time.Millisecond
+}

@@ -1,5 +1,0 @@
-//go:build race
-
-package observe
-
-const raceOn = true

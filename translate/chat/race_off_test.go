@@ -1,6 +1,0 @@
-//go:build !race
-
-package chat
-
-// raceEnabled: the race detector allocates, so allocations are not counted under it.
-const raceEnabled = false

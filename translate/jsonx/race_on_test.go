@@ -1,5 +1,0 @@
-//go:build race
-
-package jsonx
-
-const raceEnabled = true
