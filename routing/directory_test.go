@@ -85,13 +85,30 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 	before, r := build(nil, "a", "b")
 	blocks := HashBlocks(nil, 1, conversation(3))
 	r.directory.learn(blocks, r.targets[1].member)
-	_, r = build(before, "c", "b") // in another order, with another neighbour
+	_, r = build(before, "b", "c") // in another order, with another neighbour
 	n, who, _ := r.directory.deepest(blocks, &members{})
-	if n != len(blocks) || !who.has(r.targets[1].member) || who.has(r.targets[0].member) {
+	if n != len(blocks) || !who.has(r.targets[0].member) || who.has(r.targets[1].member) {
 		t.Errorf("%d of %d blocks known, by %v", n, len(blocks), who)
 	}
 	if l, _, err := r.Acquire(&Query{Now: t0, Prefix: blocks}); err != nil || l.Upstream().Name() != "b" {
 		t.Errorf("not where it is known: %v", err)
+	}
+}
+
+// What one model learned is not another's, though it has the name now that was the other's alias.
+func TestDirectoryIsTheModels(t *testing.T) {
+	p := plan(t, upstream("a", 64))
+	first := model("m", config.PolicyPrefixAffinity, "a")
+	first.Aliases = []string{"n"}
+	before := table(t, p, first)
+	first.Aliases = nil
+	after, err := Build(&config.File{Models: []config.Model{first, model("n", config.PolicyPrefixAffinity, "a")}}, p, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, n := lookup(t, after, "m"), lookup(t, after, "n")
+	if m.directory.blocks != lookup(t, before, "m").directory.blocks || n.directory.blocks == m.directory.blocks || n.rotor == m.rotor {
+		t.Error("the model does not go on with what it had, or another one does")
 	}
 }
 
@@ -157,6 +174,9 @@ func TestDirectoryCrowd(t *testing.T) {
 	if c := shared(with(100, 101, 102, 103, 104, 105, 106, 107, 108, 109)); c != alone {
 		t.Errorf("the first conversation, in the middle of them: crowd %d", c)
 	}
+	if c := shared(system); c != alone {
+		t.Errorf("as much as all have in common: crowd %d", c)
+	}
 	short := with(5) // prompts that differ by less than a block
 	d.learn(short, m)
 	for range manyEnds - 1 {
@@ -167,5 +187,8 @@ func TestDirectoryCrowd(t *testing.T) {
 	}
 	if c := shared(short); c != many {
 		t.Errorf("after %d prompts that end alike: crowd %d", manyEnds, c)
+	}
+	if c := shared(with(5, 6)); c != alone {
+		t.Errorf("a conversation that goes on where they end: crowd %d", c)
 	}
 }

@@ -19,11 +19,10 @@ type Decision struct {
 	OK         bool
 	What       string        // the limit that refused, one of the constants above; "" when OK
 	RetryAfter time.Duration // when refused: the time until it makes sense to try again, above zero
-	Limit      int64         // the limit that was asked; 0 when there is none
-	Remaining  int64         // what the limit has left after this decision
+	Limit      int64         // when refused: the number that the limit allows
 }
 
-// allowed is the decision of a limit that is not set.
+// allowed is the decision of a limit that has room, or is not set.
 var allowed = Decision{OK: true}
 
 // concurrencyRetry is what a refused call is told when only the end of another call can help: nobody knows when.
@@ -53,8 +52,7 @@ func (k *Key) Take(now time.Time) Decision {
 	if limit == 0 {
 		return allowed
 	}
-	wait, remaining := k.state.requests.take(k.since(now), limit)
-	return decide(RequestsPerMinute, time.Duration(wait), limit, remaining)
+	return decide(RequestsPerMinute, k.state.requests.take(k.since(now), limit), limit)
 }
 
 // Reserve admits one call of the key: it takes a place in its concurrency and holds estimate of its tokens per minute,
@@ -70,8 +68,7 @@ func (k *Key) Reserve(r *Reservation, estimate int64, now time.Time) Decision {
 	d := allowed
 	if limit != 0 {
 		held = min(cost(estimate, limit), window)
-		wait, free := k.state.tokens.hold(k.since(now), held)
-		if d = decide(TokensPerMinute, time.Duration(wait), limit, units(free, limit)); !d.OK {
+		if d = decide(TokensPerMinute, k.state.tokens.hold(k.since(now), held), limit); !d.OK {
 			k.state.running.Add(-1)
 			return d
 		}
@@ -93,14 +90,15 @@ func (k *Key) enter() Decision {
 			return Decision{What: Concurrency, RetryAfter: concurrencyRetry, Limit: limit}
 		}
 		if k.state.running.CompareAndSwap(n, n+1) {
-			return Decision{OK: true, Limit: limit, Remaining: limit - n - 1}
+			return allowed
 		}
 	}
 }
 
-func decide(what string, wait time.Duration, limit, remaining int64) Decision {
+// decide turns the nanoseconds that a limit makes its caller wait into a decision.
+func decide(what string, wait, limit int64) Decision {
 	if wait > 0 {
-		return Decision{What: what, RetryAfter: wait, Limit: limit, Remaining: remaining}
+		return Decision{What: what, RetryAfter: time.Duration(wait), Limit: limit}
 	}
-	return Decision{OK: true, Limit: limit, Remaining: remaining}
+	return allowed
 }

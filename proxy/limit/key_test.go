@@ -20,8 +20,8 @@ func bind(limits config.KeyLimits) (*Key, time.Time) {
 func TestTake(t *testing.T) {
 	k, now := bind(config.KeyLimits{RequestsPerMinute: 2})
 	for i, want := range []Decision{
-		{OK: true, Limit: 2, Remaining: 1},
-		{OK: true, Limit: 2, Remaining: 0},
+		{OK: true},
+		{OK: true},
 		{What: RequestsPerMinute, RetryAfter: 30 * time.Second, Limit: 2},
 		{What: RequestsPerMinute, RetryAfter: 30 * time.Second, Limit: 2},
 	} {
@@ -50,6 +50,27 @@ func TestNoLimits(t *testing.T) {
 	}
 	if k.state.running.Load() != 1 || !r.Settle(1<<60, time.Now()) || k.state.running.Load() != 0 {
 		t.Errorf("running %d", k.state.running.Load())
+	}
+}
+
+func TestConcurrency(t *testing.T) {
+	k, now := bind(config.KeyLimits{Concurrency: 2})
+	var held [3]Reservation
+	for i, want := range []Decision{
+		{OK: true},
+		{OK: true},
+		{What: Concurrency, RetryAfter: concurrencyRetry, Limit: 2},
+	} {
+		if got := k.Reserve(&held[i], 0, now); got != want {
+			t.Errorf("call %d: %+v, want %+v", i, got, want)
+		}
+	}
+	if k.Running() != 2 || held[2].Cancel() {
+		t.Errorf("%d run, or the refused call holds something", k.Running())
+	}
+	held[0].Cancel()
+	if got := k.Reserve(&held[2], 0, now); !got.OK {
+		t.Errorf("a place that was given back: %+v", got)
 	}
 }
 
@@ -85,10 +106,10 @@ func TestConcurrencyIsExact(t *testing.T) {
 func TestTokens(t *testing.T) {
 	k, now := bind(config.KeyLimits{TokensPerMinute: 6000}) // 100 a second
 	var a, b, c Reservation
-	if d := k.Reserve(&a, 4000, now); !d.OK || d.Remaining != 2000 || d.Limit != 6000 {
+	if d := k.Reserve(&a, 4000, now); !d.OK {
 		t.Fatalf("%+v", d)
 	}
-	if d := k.Reserve(&b, 3000, now); d.OK || d.What != TokensPerMinute || d.RetryAfter != 10*time.Second || d.Remaining != 2000 {
+	if d := k.Reserve(&b, 3000, now); d.OK || d.What != TokensPerMinute || d.RetryAfter != 10*time.Second || d.Limit != 6000 {
 		t.Fatalf("%+v", d)
 	}
 	if k.state.running.Load() != 1 {
@@ -103,7 +124,7 @@ func TestTokens(t *testing.T) {
 	if !a.Settle(1000, now) || a.Settle(1000, now) || a.Cancel() {
 		t.Fatal("a reservation settles once")
 	}
-	if d := k.Reserve(&b, 5000, now); !d.OK || d.Remaining != 0 {
+	if d := k.Reserve(&b, 5000, now); !d.OK {
 		t.Fatalf("%+v", d)
 	}
 	// Cancelled: everything but the 1000 is back, which time pays for at 100 a second.

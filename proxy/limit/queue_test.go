@@ -54,10 +54,11 @@ func TestQueueServesKeysInTurn(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		for i := range 5 {
+		for i := range 4 {
 			wait(fmt.Sprint("flood-", i))
 		}
 		wait("b-0")
+		wait("flood-4")
 		wait("c-0")
 		wait("c-1")
 		for range 8 {
@@ -142,7 +143,6 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	})
 }
 
-// A turn that comes to a waiter that leaves goes to the next one.
 // A place that the first in the queue cannot use is for the next one, of its own key or another: with one signal, and with
 // everybody asked once at most.
 func TestQueuePassesOnWhatDoesNotFit(t *testing.T) {
@@ -186,28 +186,126 @@ func TestQueuePassesOnWhatDoesNotFit(t *testing.T) {
 	})
 }
 
+// A turn that comes to a waiter that leaves goes to the next one: a call that has gone takes no place, though it has the turn.
 func TestQueueHandsTurnOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := places{q: NewQueue(10)}
-		done := make(chan struct{})
-		errs := make(chan error, 2)
-		hold := make(chan struct{})
-		go func() {
-			errs <- p.q.Wait(done, "a", time.Now().Add(time.Minute), func() bool {
-				<-hold // the first look takes long; the turn comes meanwhile
-				return false
+	for range 20 { // which of two events a waiter sees first is chance
+		synctest.Test(t, func(t *testing.T) {
+			p := places{q: NewQueue(10)}
+			done, hold := make(chan struct{}), make(chan struct{})
+			gone, next := make(chan error, 1), make(chan error, 1)
+			go func() {
+				gone <- p.q.Wait(done, "a", time.Now().Add(time.Minute), func() bool {
+					select {
+					case <-hold:
+						return p.take()
+					default:
+					}
+					<-hold // the first look takes long; the turn comes meanwhile
+					return false
+				})
+			}()
+			synctest.Wait()
+			go func() { next <- p.q.Wait(nil, "b", time.Now().Add(time.Minute), p.take) }()
+			synctest.Wait()
+			p.release()
+			close(done)
+			close(hold)
+			if err := <-gone; !errors.Is(err, ErrQueueLeft) {
+				t.Errorf("the one that left: %v", err)
+			}
+			if err := <-next; err != nil {
+				t.Errorf("the next one: %v", err)
+			}
+		})
+	}
+}
+
+// Nobody looks for a place while another who came before is about to; what that one leaves is the next one's, and the key that
+// found a place without a signal goes behind the others.
+func TestQueueKeepsNewcomersBehind(t *testing.T) {
+	for _, signalled := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := places{q: NewQueue(10)}
+			var looks, late atomic.Int64
+			hold, slow := make(chan struct{}), int64(1)
+			if signalled {
+				slow = 2
+			}
+			served := make(chan string, 3)
+			wait := func(name string, try func() bool) {
+				go func() {
+					key, _, _ := strings.Cut(name, "-")
+					if err := p.q.Wait(nil, key, time.Now().Add(time.Minute), try); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+					served <- name
+				}()
+				synctest.Wait()
+			}
+			wait("a-0", func() bool {
+				if looks.Add(1) == slow {
+					<-hold
+				}
+				return p.take()
 			})
-		}()
+			if signalled {
+				p.q.Signal()
+				synctest.Wait()
+			}
+			if n := looks.Load(); n != slow {
+				t.Fatalf("the first one looked %d times", n)
+			}
+			take := func() bool { late.Add(1); return p.take() }
+			wait("a-1", take)
+			wait("b-0", take)
+			p.free.Store(1)
+			if n := late.Load(); n != 0 {
+				t.Errorf("signalled %t: newcomers looked %d times before the first one had", signalled, n)
+			}
+			close(hold)
+			got := []string{<-served}
+			synctest.Wait()
+			for range 2 {
+				p.release()
+				got = append(got, <-served)
+			}
+			want := []string{"a-0", "b-0", "a-1"}
+			if signalled { // the key has paid for the turn while nobody else waited
+				want = []string{"a-0", "a-1", "b-0"}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("signalled %t: served %v, want %v", signalled, got, want)
+			}
+		})
+	}
+}
+
+// A place that does not fit the only one who waits is found by a newcomer, without any signal; and one that leaves without
+// having a turn wakes nobody.
+func TestQueueNewcomerLooksForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQueue(10)
+		var looks atomic.Int64
+		left := make(chan error, 2)
+		look := func() bool { looks.Add(1); return false }
+		go func() { left <- q.Wait(nil, "a", time.Now().Add(time.Minute), look) }()
 		synctest.Wait()
-		go func() { errs <- p.q.Wait(nil, "b", time.Now().Add(time.Minute), p.take) }()
+		if err := q.Wait(nil, "b", time.Now().Add(time.Second), func() bool { return true }); err != nil {
+			t.Errorf("a newcomer whom the place fits: %v", err)
+		}
 		synctest.Wait()
-		p.release()
+		looks.Store(0)
+		done := make(chan struct{})
 		close(done)
-		close(hold)
-		got := []error{<-errs, <-errs}
-		if !slices.ContainsFunc(got, func(err error) bool { return err == nil }) ||
-			!slices.ContainsFunc(got, func(err error) bool { return errors.Is(err, ErrQueueLeft) }) {
-			t.Errorf("ends %v", got)
+		if err := q.Wait(done, "b", time.Now().Add(time.Second), none); !errors.Is(err, ErrQueueLeft) {
+			t.Errorf("one that leaves: %v", err)
+		}
+		synctest.Wait()
+		if n := looks.Load(); n > 1 { // the turn that the newcomer was given may have come to it
+			t.Errorf("the one that waits was asked %d times for nothing", n)
+		}
+		if err := <-left; !errors.Is(err, ErrQueueWait) {
+			t.Errorf("the one that waited: %v", err)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"math"
 	"math/bits"
 	"sync/atomic"
 	"time"
@@ -28,31 +27,21 @@ func cost(n, limit int64) int64 {
 	return int64(min(q, uint64(maxCost)))
 }
 
-// units returns how many of limit per minute fit into d nanoseconds, at most the whole window.
-func units(d, limit int64) int64 {
-	if d <= 0 {
-		return 0
-	}
-	hi, lo := bits.Mul64(uint64(min(d, window)), uint64(limit))
-	q, _ := bits.Div64(hi, lo, uint64(window))
-	return int64(min(q, math.MaxInt64))
-}
-
 // meter is a GCRA cell: the time at which all that was taken will have been paid for, in nanoseconds since an epoch.
 type meter struct{ paid atomic.Int64 }
 
 // take takes one of limit per minute. wait is zero when it was taken and otherwise the exact time until it can be.
-func (m *meter) take(now, limit int64) (wait, remaining int64) {
+func (m *meter) take(now, limit int64) (wait int64) {
 	c := cost(1, limit)
 	for {
 		old := m.paid.Load()
 		next := max(old, now) + c
 		debt := next - now
 		if debt > window {
-			return debt - window, 0
+			return debt - window
 		}
 		if m.paid.CompareAndSwap(old, next) {
-			return 0, units(window-debt, limit)
+			return 0
 		}
 	}
 }

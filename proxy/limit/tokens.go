@@ -10,16 +10,16 @@ type tokens struct {
 }
 
 // hold reserves c, at most a window. wait is zero when it was reserved; otherwise it is the time after which it can be if
-// the calls that run ended now and had used what they hold. free is what is left of the window.
-func (t *tokens) hold(now, c int64) (wait, free int64) {
+// the calls that run ended now and had used what they hold.
+func (t *tokens) hold(now, c int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	used := max(t.paid-now, 0) + t.held
 	if used+c > window {
-		return used + c - window, window - used
+		return used + c - window
 	}
 	t.held += c
-	return 0, window - used - c
+	return 0
 }
 
 // settle gives back a hold of held and charges c instead.

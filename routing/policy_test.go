@@ -1,0 +1,145 @@
+package routing
+
+import (
+	"slices"
+	"testing"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// hold takes n leases on one target of a route and keeps them.
+func hold(t *testing.T, r *Route, target, n int) {
+	t.Helper()
+	for range n {
+		if _, ok := r.targets[target].Upstream.TryLease(upstreams.PoolText, 0, t0); !ok {
+			t.Fatalf("target %d has no slot left to hold", target)
+		}
+	}
+}
+
+// fail charges an upstream with n refusals.
+func fail(t *testing.T, r *Route, target, n int) {
+	t.Helper()
+	for range n {
+		l, ok := r.targets[target].Upstream.TryLease(upstreams.PoolText, 0, t0)
+		if !ok {
+			t.Fatalf("target %d has no slot", target)
+		}
+		l.ReleaseAt(upstreams.OutcomeRefused, t0)
+	}
+}
+
+// picks counts by target where n calls would go that come one at a time, each with its own chance.
+func picks(t *testing.T, r *Route, n int, q Query) []int {
+	t.Helper()
+	got := make([]int, len(r.targets))
+	for i := range n {
+		q.Now, q.Rand = t0, uint64(i)*0x9e3779b97f4a7c15
+		l, target, err := r.Acquire(&q)
+		if err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		got[slices.IndexFunc(r.targets, func(o Target) bool { return o.Upstream == target.Upstream })]++
+		l.ReleaseAt(upstreams.OutcomeOK, t0)
+	}
+	return got
+}
+
+func routeOver(t *testing.T, policy string, slots ...int) *Route {
+	t.Helper()
+	var ups []config.Upstream
+	var names []string
+	for i, n := range slots {
+		names = append(names, string(rune('a'+i)))
+		ups = append(ups, upstream(names[i], n))
+	}
+	return lookup(t, table(t, plan(t, ups...), model("m", policy, names...)), "m")
+}
+
+// What a call more on an upstream weighs, term by term.
+func TestLoadOf(t *testing.T) {
+	for _, c := range []struct {
+		load upstreams.Load
+		want float64
+	}{
+		{upstreams.Load{Share: 1}, 1},
+		{upstreams.Load{Share: 0.25}, 0.25},
+		{upstreams.Load{Share: 0.25, Active: 2}, 0.75},
+		{upstreams.Load{Share: 0.25, Others: 2}, 0.75},
+		{upstreams.Load{Share: 0.25, Penalty: 2}, 0.75},
+		{upstreams.Load{Share: 0.25, Tokens: 2 * tokensPerSlot}, 0.75},
+		{upstreams.Load{Share: 0.5, Active: 1, Others: 2, Penalty: 4, Tokens: 8 * tokensPerSlot}, 8},
+	} {
+		if got := loadOf(&c.load); got != c.want {
+			t.Errorf("%+v weighs %v, want %v", c.load, got, c.want)
+		}
+	}
+}
+
+// With every call that stays, nobody is ever two ahead of another; this is the policy of whoever names none.
+func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
+	for _, policy := range []string{"", config.PolicyLeastLoaded} {
+		r := routeOver(t, policy, 9, 9, 9, 9)
+		for i := range 36 {
+			if _, _, err := r.Acquire(&Query{Now: t0, Rand: mix(uint64(i))}); err != nil {
+				t.Fatalf("policy %q, call %d: %v", policy, i, err)
+			}
+			least, most := 9, 0
+			for k := range r.targets {
+				active := r.targets[k].Upstream.Load(upstreams.PoolText, t0).Active
+				least, most = min(least, active), max(most, active)
+			}
+			if most > least+1 {
+				t.Errorf("policy %q: after %d calls one target has %d and another %d", policy, i+1, most, least)
+			}
+		}
+	}
+}
+
+// Two of four are drawn, and the less loaded one gets the call: the most loaded never does, the others by their rank.
+func TestTwoChoicesDrawsTwo(t *testing.T) {
+	r := routeOver(t, config.PolicyTwoChoices, 9, 9, 9, 9)
+	for i := range r.targets {
+		hold(t, r, i, i)
+	}
+	got := picks(t, r, 1200, Query{})
+	for i, want := range []int{600, 400, 200, 0} {
+		if got[i] < want*8/10 || got[i] > want*12/10 {
+			t.Errorf("1200 calls over targets with 0, 1, 2 and 3 others: %v, want about 600, 400, 200 and none", got)
+			break
+		}
+	}
+	hold(t, r, 0, 9)
+	hold(t, r, 1, 8)
+	hold(t, r, 2, 7)
+	if got := picks(t, r, 50, Query{}); got[3] != 50 {
+		t.Errorf("with all but the last one full: %v", got)
+	}
+}
+
+// Whose turn it is while others are full or fail.
+func TestRoundRobinPassesOver(t *testing.T) {
+	r := routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
+	hold(t, r, 1, 2)
+	if got := picks(t, r, 12, Query{}); got[0]+got[2] != 12 || got[0] == 0 || got[2] == 0 {
+		t.Errorf("with the second one full: %v", got)
+	}
+	r = routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
+	fail(t, r, 1, 2) // a penalty of two calls on two slots: four turns, which is more than the others' two
+	if got := picks(t, r, 12, Query{}); got[1] != 0 {
+		t.Errorf("with the second one failing: %v", got)
+	}
+	if got := picks(t, r, 12, Query{Exclude: []upstreams.ID{r.targets[0].Upstream.ID(), r.targets[2].Upstream.ID()}}); got[1] != 12 {
+		t.Errorf("with the failing one alone: %v", got)
+	}
+}
+
+// Only the policy that looks at prompts has the edge hash them.
+func TestWantsPrefix(t *testing.T) {
+	for _, policy := range []string{"", config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {
+		if got := routeOver(t, policy, 1).WantsPrefix(); got != (policy == config.PolicyPrefixAffinity) {
+			t.Errorf("policy %q: %t", policy, got)
+		}
+	}
+}
