@@ -251,17 +251,20 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	if err != nil {
 		return err
 	}
-	p.known = true
 	if profile == nil {
 		profile = u.set.profiles.Load().assumed(s.spec.Engine)
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.settings.Load() != s { // a reload came in between, and may name the engine; the next probe looks again
+		return nil
+	}
+	p.known = true
 	if u.engine.Swap(profile) != profile {
 		u.log.Info("upstream's engine recognised", zap.String("upstream", u.label), zap.String("engine", profile.Name()))
-		u.mu.Lock()
 		u.reported = 0
 		u.renewCapacity()
 		u.renewOffers()
-		u.mu.Unlock()
 		p.source, p.listsDue = 0, true
 	}
 	return nil

@@ -238,10 +238,10 @@ func (s *Set) commit(item *planned, renewed bool) {
 			before.CloseIdle() // exchanges under way keep their connections
 		}
 	}
+	u.mu.Lock()
 	if old.spec.Engine != st.spec.Engine || renewed {
 		u.engine.Store(s.profiles.Load().successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
 	}
-	u.mu.Lock()
 	u.renewCapacity()
 	u.renewOffers()
 	if old.probe != st.probe {

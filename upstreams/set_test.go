@@ -390,6 +390,40 @@ func TestPlanWithOtherProfiles(t *testing.T) {
 	eventually(t, "generic again", is(engineGeneric, defaultLimit))
 }
 
+// The operator names an engine while it is being recognised as another: what was found out for the settings of before does
+// not replace what is written in those of now.
+func TestPlanWhileRecognising(t *testing.T) {
+	inner := fakeEngine(t, "llamacpp").Config.Handler
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		once.Do(func() { close(asked) })
+		<-answer
+		inner.ServeHTTP(w, r)
+	}))
+	defer engine.Close()
+	s := newTestSet(t, Options{})
+	defer s.Close(t.Context())
+	commit := func(engineName string) *Upstream {
+		p, err := s.Plan([]config.Upstream{{Name: "a", URL: engine.URL, Engine: engineName, Probe: config.Probe{Timeout: config.Duration(10 * time.Second)}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Commit(p)
+		return p.Upstream("a")[0]
+	}
+	u := commit(config.EngineAuto)
+	<-asked
+	if commit("sglang") != u || u.Engine().Name() != "sglang" {
+		t.Fatalf("another upstream, or not the engine that was named: %s", u.Engine().Name())
+	}
+	close(answer)
+	eventually(t, "probed", func() bool { return u.State() == StateUp })
+	if got := u.Engine().Name(); got != "sglang" {
+		t.Errorf("the engine named sglang is taken for %s", got)
+	}
+}
+
 // TestOnRoom: whoever waits for a slot is told of every way in which one comes without a lease being given back.
 func TestOnRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

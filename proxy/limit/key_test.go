@@ -65,8 +65,8 @@ func TestConcurrency(t *testing.T) {
 			t.Errorf("call %d: %+v, want %+v", i, got, want)
 		}
 	}
-	if k.Running() != 2 || held[2].Cancel() {
-		t.Errorf("%d run, or the refused call holds something", k.Running())
+	if k.state.running.Load() != 2 || held[2].Cancel() {
+		t.Errorf("%d run, or the refused call holds something", k.state.running.Load())
 	}
 	held[0].Cancel()
 	if got := k.Reserve(&held[2], 0, now); !got.OK {
