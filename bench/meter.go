@@ -12,14 +12,8 @@ import (
 type meter struct {
 	mu     sync.Mutex
 	wake   histogram
-	shares []cpuShare // of each second
+	shares []float64 // the load of each second
 	gc     debug.GCStats
-}
-
-// cpuShare is the load of one second.
-type cpuShare struct {
-	at    time.Time
-	share float64
 }
 
 // cpuSpan is processor time and wall time between two moments.
@@ -85,7 +79,7 @@ func (m *meter) watch(ctx context.Context) {
 			second.finish()
 			if v, ok := second.share(); ok {
 				m.mu.Lock()
-				m.shares = append(m.shares, cpuShare{now, v})
+				m.shares = append(m.shares, v)
 				m.mu.Unlock()
 			}
 			second.begin()
@@ -118,7 +112,7 @@ func (m *meter) report(spans []span, connections int) Client {
 		out.CPUShare, out.CPUSeconds = &share, &total
 		most := 0.0
 		for _, s := range m.shares {
-			most = max(most, s.share)
+			most = max(most, s)
 		}
 		if len(m.shares) > 0 {
 			out.CPUMaxShare = &most

@@ -24,7 +24,6 @@ var usual = []string{
 type page struct {
 	status int
 	body   []byte
-	server string
 }
 
 // fetch gets or, with a body, posts a page of a target, whatever its path. It is for what happens beside the load.
@@ -56,7 +55,7 @@ func (t *target) fetch(ctx context.Context, path string, body []byte, headers []
 	if err != nil {
 		return nil, err
 	}
-	return &page{c.head.StatusCode(), clone(text), string(c.head.Peek("Server"))}, nil
+	return &page{c.head.StatusCode(), clone(text)}, nil
 }
 
 // discover finds a target on the usual ports of this machine.

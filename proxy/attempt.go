@@ -1,10 +1,8 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"io"
-	"strconv"
 	"sync"
 	"time"
 
@@ -43,8 +41,7 @@ type attempt struct {
 }
 
 const (
-	maxEvent      = 8 << 20 // of one event: more than engines send, and little enough to hold
-	maxAnswer     = 32 << 20
+	maxEvent      = 8 << 20         // of one event: more than engines send, and little enough to hold
 	maxErrorBody  = 8 << 20         // engines repeat the request in their complaint about it, and half of one cannot be read
 	errorPatience = 5 * time.Second // for the body of an engine's refusal
 	// afterFinish is how long a stream whose choices are all finished may still bring usage and [DONE].
@@ -394,22 +391,4 @@ func (a *attempt) end(o upstreams.Outcome) {
 		readerPool.Put(a.events)
 		a.events = nil
 	}
-}
-
-// httpDate is the form of a date in a header (RFC 9110, 5.6.7). With time.RFC1123 any three letters would be a time zone.
-const httpDate = "Mon, 02 Jan 2006 15:04:05 GMT"
-
-// retryAfter reads a Retry-After header: seconds or a date. Zero when there is none or it cannot be read.
-func retryAfter(b []byte, now time.Time) time.Duration {
-	if len(b) == 0 {
-		return 0
-	}
-	// A number out of range comes with the nearest that is not.
-	if n, err := strconv.Atoi(string(bytes.TrimSpace(b))); err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(min(max(n, 0), int(retryMax/time.Second))) * time.Second
-	}
-	if t, err := time.Parse(httpDate, string(bytes.TrimSpace(b))); err == nil {
-		return max(t.Sub(now), 0)
-	}
-	return 0
 }

@@ -29,13 +29,6 @@ type failure struct {
 // Error implements error, so that a failure can be returned where any error can.
 func (f *failure) Error() string { return f.api.Error() }
 
-// Delays offered in Retry-After where the engine names none.
-const (
-	retrySoon  = time.Second
-	retryLater = 5 * time.Second
-	retryMax   = time.Minute
-)
-
 // Causes of an abort.
 var (
 	errClientGone = errors.New("client gone")
@@ -145,6 +138,22 @@ func fromExchange(err error) *failure {
 	}
 }
 
+// clientError is the failure of a call that was refused before it reached an engine.
+func clientError(err error) *failure {
+	var e *apierr.Error
+	if !errors.As(err, &e) {
+		return internalError(err)
+	}
+	f := &failure{api: e, result: observe.ClientError}
+	switch {
+	case e.Status == 429 || e.Status == 503:
+		f.result = observe.Limited
+	case errors.Is(e.Cause, errClientGone):
+		f.result, f.label = observe.ClientGone, codeClientGone
+	}
+	return f
+}
+
 // fromAcquire maps a pick that found no slot. room is how long a client is to wait for a slot of a full pool, target for an
 // engine that may be asked at all.
 func fromAcquire(err error, room, target time.Duration) *failure {
@@ -169,6 +178,15 @@ func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 		ActiveRequests: c.Active, TotalConcurrency: c.Total, AvailableConcurrency: c.Available,
 	}
 	return e
+}
+
+// reasonOf names why an exchange failed, from a closed set: errors of the network hold addresses.
+func reasonOf(err error) string {
+	var f *upstreams.Failure
+	if errors.As(err, &f) && f.Reason != "" {
+		return f.Reason
+	}
+	return "invalid"
 }
 
 // fromStatus maps an engine's refusal: a status of its own, or an error event that came before anything was committed.
@@ -240,13 +258,4 @@ func fromStreamError(e *chat.EngineError) *failure {
 func isNumber(s string) bool {
 	_, err := strconv.Atoi(s)
 	return err == nil
-}
-
-// seconds writes a delay the way the Retry-After header rounds it.
-func seconds(d time.Duration) string {
-	n := int((d + time.Second - 1) / time.Second)
-	if n <= 1 {
-		return "1 second"
-	}
-	return strconv.Itoa(n) + " seconds"
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"net"
 
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
@@ -173,78 +172,6 @@ func bodyLimit(f *config.File, ep *endpoint) int64 {
 		return int64(f.Limits.UploadBody)
 	}
 	return int64(f.Limits.RequestBody)
-}
-
-// clientError is the failure of a call that was refused before it reached an engine.
-func clientError(err error) *failure {
-	var e *apierr.Error
-	if !errors.As(err, &e) {
-		return internalError(err)
-	}
-	f := &failure{api: e, result: observe.ClientError}
-	switch {
-	case e.Status == 429 || e.Status == 503:
-		f.result = observe.Limited
-	case errors.Is(e.Cause, errClientGone):
-		f.result, f.label = observe.ClientGone, codeClientGone
-	}
-	return f
-}
-
-// refuse answers the call with an error in the endpoint's dialect and ends it.
-func (c *Call) refuse(f *failure) {
-	c.attempt.end(f.outcome)
-	c.fail(f)
-	e := c.ep.dialect.errorOf(f.api)
-	switch {
-	case f.result != observe.ClientGone:
-		c.record.Status = e.Status
-		c.writeError(e)
-	case f.api.Status != statusClientGone:
-		c.writeError(e) // for one that has closed its sending side only
-	case c.upload != nil && !c.upload.ended:
-		c.writeError(bodyCut()) // likewise
-	default:
-		c.hangUp()
-	}
-	c.warn(f)
-	c.finish()
-}
-
-// hangUp ends the connection without an answer: nobody reads one, and a client that has only closed its sending side must not
-// take it for the end of its call.
-func (c *Call) hangUp() {
-	c.ctx.HijackSetNoResponse(true)
-	c.ctx.Hijack(func(net.Conn) {}) // fasthttp closes it then
-}
-
-// warn tells the operator of an engine's failure, once a call and without anything of the call's content.
-func (c *Call) warn(f *failure) {
-	if f.result == observe.UpstreamFail {
-		c.edge.log.Warn("upstream failed", zap.ByteString("request_id", c.id), zap.String("upstream", c.record.Upstream),
-			zap.String("code", c.record.Code), zap.String("reason", reasonOf(f.api.Cause)))
-	}
-}
-
-// writeError renders e as the response.
-func (c *Call) writeError(e *apierr.Error) {
-	c.extendWrite()
-	c.ctx.Response.ResetBody()
-	c.ctx.SetStatusCode(e.Status)
-	c.ctx.Response.Header.SetContentType("application/json")
-	c.commonHeaders()
-	errorHeaders(&c.ctx.Response.Header, e)
-	c.ctx.Response.SetBody(c.ep.dialect.appendError(nil, e, string(c.id)))
-	c.record.BytesOut = int64(len(c.ctx.Response.Body()))
-}
-
-// reasonOf names why an exchange failed, from a closed set: errors of the network hold addresses.
-func reasonOf(err error) string {
-	var f *upstreams.Failure
-	if errors.As(err, &f) && f.Reason != "" {
-		return f.Reason
-	}
-	return "invalid"
 }
 
 // rescue is deferred around everything that runs for one request: a panic ends that request and nothing else. The value

@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -74,18 +75,8 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, fmt.Errorf("upstream %s: url %q: a query or fragment has no place here", o.ID, o.URL)
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	host := o.Host
-	if host == "" {
-		host = authority(u)
-	}
-	agent := o.UserAgent
-	if agent == "" {
-		agent = defaultUserAgent
-	}
+	port := cmp.Or(u.Port(), defaultPort(u.Scheme))
+	host, agent := cmp.Or(o.Host, authority(u)), cmp.Or(o.UserAgent, defaultUserAgent)
 	for _, v := range []struct{ name, value string }{{"host", host}, {"user agent", agent}, {"authorization", o.Authorization}} {
 		if !validValue(v.value) {
 			return nil, fmt.Errorf("upstream %s: the %s holds a control character", o.ID, v.name)

@@ -34,26 +34,18 @@ func (e *Edge) page(url string, header ...string) *Reply {
 // State is what the tests read of the state page.
 type State struct {
 	Version   int64           `json:"version"`
-	Draining  bool            `json:"draining"`
 	InFlight  int64           `json:"in_flight"`
 	Upstreams []UpstreamState `json:"upstreams"`
-	Models    []struct {
-		ID    string `json:"id"`
-		Ready bool   `json:"ready"`
-	} `json:"models"`
 }
 
 // UpstreamState is one upstream of the state page.
 type UpstreamState struct {
-	Name    string   `json:"name"`
-	State   string   `json:"state"`
-	Suspect bool     `json:"suspect"`
-	Breaker string   `json:"breaker"`
-	Missing []string `json:"missing"`
+	Name    string `json:"name"`
+	State   string `json:"state"`
+	Breaker string `json:"breaker"`
 	Pools   []struct {
 		Pool   string `json:"pool"`
 		Active int    `json:"active"`
-		Limit  int    `json:"limit"`
 	} `json:"pools"`
 	LastFailure *struct {
 		Reason string `json:"reason"`
