@@ -21,7 +21,7 @@ var endpointChat = &endpoint{
 	decode:    func(c *Call, body []byte) error { return c.chat.Decode(body) },
 	answer: func(c *Call) {
 		c.describeAnswer()
-		if c.attempt.streamed { // a whole one goes by the engine's id
+		if c.attempt.streamed { // a whole one goes by the engine's id, if it has one
 			c.answer.ID = c.answerID("chatcmpl-")
 		}
 		c.answer.IncludeUsage = c.chat.IncludeUsage
@@ -39,6 +39,9 @@ var endpointChat = &endpoint{
 		whole, err := c.parseWhole(completion)
 		if err != nil {
 			return dst, err
+		}
+		if !whole.ID().Exists() {
+			c.answer.ID = c.answerID("chatcmpl-")
 		}
 		return whole.Append(dst, &c.answer), nil
 	},

@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -267,5 +270,33 @@ func TestEffortsOfTheModel(t *testing.T) {
 		if err := json.Unmarshal(last.Body, &sent); err != nil || sent.Effort != "low" {
 			t.Errorf("%s: the engine was told %q (%v)", path, sent.Effort, err)
 		}
+	}
+}
+
+// An engine that answers with the text and nothing else: a client gets what the contract and the SDKs' types promise.
+func TestBareCompletion(t *testing.T) {
+	t.Parallel()
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/v1/models" {
+			_, _ = io.WriteString(w, `{"data":[{"id":"talk"}]}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"twelve bytes"}}]}`)
+	}))
+	t.Cleanup(engine.Close)
+	p := start(t, rig.Setup{Cold: true, Config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: bare, url: "` + engine.URL + `", engine: openai }]
+models: [{ id: talk, deployments: [{ upstream: bare }] }]
+`})
+	rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	body := p.Post("/v1/chat/completions", `{"model":"talk","messages":[{"role":"user","content":"x"}]}`).WantStatus(200).Body
+	if err := rig.Published(t).Fits(rig.Schema("ChatCompletion"), []byte(body)); err != nil {
+		t.Errorf("%v\n%s", err, body)
+	}
+	if !strings.Contains(body, `"id":"chatcmpl-`) {
+		t.Errorf("no id of its own: %s", body)
 	}
 }

@@ -217,7 +217,7 @@ func (e *EngineError) settle(status int) {
 	} else {
 		e.ContextPrompt, e.ContextMax = 0, 0
 	}
-	if status < 400 {
+	if status < 300 { // what was sent as a good answer; a redirect is none, and no complaint either
 		status = e.Status
 	}
 	if status == 0 && containsAny(lower, overloadTexts) {

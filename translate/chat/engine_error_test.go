@@ -18,6 +18,7 @@ func TestParseEngineError(t *testing.T) {
 	}{
 		{"empty", 500, "", "", EngineError{}},
 		{"empty 415", 415, "", "", EngineError{}},
+		{"redirect", 302, "application/json", `{"error":{"message":"moved","type":"invalid_request_error"}}`, EngineError{Type: "invalid_request_error", Message: "moved"}},
 		{"html", 502, "text/html", "<html><h1>502 Bad Gateway</h1>gpu-a</html>", EngineError{}},
 		{"html by type", 502, "text/html; charset=utf-8", "upstream gpu-a down", EngineError{}},
 		{"text", 404, "text/plain", "404 page not found\n", EngineError{Message: "404 page not found"}},

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"errors"
+	"strconv"
 
 	"penstock/translate/jsonx"
 )
@@ -14,7 +15,9 @@ type Completion struct {
 	generated int // bytes of text, reasoning and arguments, for an estimate
 	edits     jsonx.Edits
 	model     []byte
-	inner     bool // a choice has a private member
+	counts    []byte // a usage of ours
+	inner     bool   // a choice has a private member
+	lacking   bool   // a choice, or its message, lacks a member that clients count on
 }
 
 // Parse reads the body of an answer with status 200. The error is a *BadAnswer when it is not a chat completion with at
@@ -22,7 +25,7 @@ type Completion struct {
 // said when its runner died. One that is left out is no more than forgotten. If the engine put an error in the completion's
 // place, or gave a choice up, the *EngineError is the BadAnswer's cause.
 func (c *Completion) Parse(body []byte) error {
-	c.generated, c.inner = 0, false
+	c.generated, c.inner, c.lacking = 0, false, false
 	if err := c.parse(body); err != nil {
 		return err
 	}
@@ -59,9 +62,13 @@ func (c *Completion) Parse(body []byte) error {
 			return err
 		}
 		c.generated += message.size()
+		c.lacking = c.lacking || !choice.Numbered || !choice.Finish.Exists() || !choice.Logprobs.Exists() || message.lacking()
 	}
 	return nil
 }
+
+// lacking reports whether a message lacks a member that clients count on.
+func (d *Delta) lacking() bool { return !d.Role.Exists() || !d.Content.Exists() || !d.Refusal.Exists() }
 
 // size returns the number of bytes that were generated, as they stand in the source.
 func (d *Delta) size() int {
@@ -96,7 +103,9 @@ func (c *Completion) Usage() Usage {
 var completionObject = []byte(`"object":"chat.completion"`)
 
 // Append appends the answer for the client: the engine's, byte for byte, but with the public model, without what engines say
-// to each other, without reasoning if the client wants none, and with id, object and created if the engine left them out. c must have been parsed.
+// to each other, without reasoning if the client wants none, and with the members that clients count on where the engine left
+// them out: id, object, created, usage, the index, end and logprobs of a choice, the role, content and refusal of its message.
+// c must have been parsed.
 func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	c.edits.Reset()
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
@@ -105,22 +114,83 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	}
 	addIdentity(&c.edits, &c.head, a)
 	setModel(&c.edits, &c.head, c.model)
+	if !c.usage.Exists() {
+		c.counts = appendUsage(append(c.counts[:0], `"usage":`...), c.Usage())
+		c.edits.Add(c.root, c.counts)
+	} else if !c.usage.IsObject() {
+		c.counts = appendUsage(c.counts[:0], c.Usage())
+		c.edits.Set(c.usage, c.counts)
+	}
 	if c.private {
 		HidePrivate(&c.edits, c.root)
 	}
-	if a.StripReasoning || c.inner {
-		var choice Choice
-		for it := c.choices.Iter(); it.Next(); {
-			if choice.Read(it.Value()) != nil {
-				continue
-			}
-			if choice.private {
-				HidePrivate(&c.edits, it.Value())
-			}
-			if a.StripReasoning {
-				stripReasoning(&c.edits, choice.Body)
-			}
-		}
+	if a.StripReasoning || c.inner || c.lacking {
+		c.editChoices(a.StripReasoning)
 	}
 	return c.edits.Append(dst, c.src)
 }
+
+// editChoices notes the changes to the choices.
+func (c *Completion) editChoices(strip bool) {
+	var (
+		choice  Choice
+		message Delta
+	)
+	for it := c.choices.Iter(); it.Next(); {
+		if choice.Read(it.Value()) != nil {
+			continue
+		}
+		if choice.private {
+			HidePrivate(&c.edits, it.Value())
+		}
+		if strip {
+			stripReasoning(&c.edits, choice.Body)
+		}
+		if c.lacking {
+			message.Read(choice.Body)
+			c.fillChoice(it.Index(), it.Value(), &choice, &message)
+		}
+	}
+}
+
+// fillChoice notes the addition of what choice number n, which is at v, and its message lack.
+func (c *Completion) fillChoice(n int, v jsonx.Value, choice *Choice, message *Delta) {
+	if !choice.Numbered {
+		number(&c.edits, v, strconv.AppendInt(nil, int64(n), 10))
+	}
+	if !choice.Finish.Exists() {
+		finish := `"finish_reason":"stop"`
+		if message.ToolCalls.Index(0).Exists() {
+			finish = `"finish_reason":"tool_calls"`
+		}
+		c.edits.Add(v, []byte(finish))
+	}
+	if !choice.Logprobs.Exists() {
+		c.edits.Add(v, noLogprobs)
+	}
+	if !message.Role.Exists() {
+		c.edits.Add(choice.Body, assistantRole)
+	}
+	if !message.Content.Exists() {
+		c.edits.Add(choice.Body, noContent)
+	}
+	if !message.Refusal.Exists() {
+		c.edits.Add(choice.Body, noRefusal)
+	}
+}
+
+// number notes that the choice at v, which has no index or a null, is number n.
+func number(edits *jsonx.Edits, v jsonx.Value, n []byte) {
+	if at := v.Get("index"); at.Exists() {
+		edits.Set(at, n)
+		return
+	}
+	edits.Add(v, append([]byte(`"index":`), n...))
+}
+
+var (
+	noLogprobs    = []byte(`"logprobs":null`)
+	assistantRole = []byte(`"role":"assistant"`)
+	noContent     = []byte(`"content":null`)
+	noRefusal     = []byte(`"refusal":null`)
+)

@@ -131,7 +131,7 @@ func (s *Stream) identify(c *Chunk) {
 var (
 	null        = []byte("null")
 	emptyObject = []byte("{}")
-	zeroIndex   = []byte(`"index":0`)
+	zero        = []byte("0")
 	emptyDelta  = []byte(`"delta":{}`)
 	noneChosen  = []byte(`"choices":[]`)
 	chunkObject = []byte(`"object":"chat.completion.chunk"`)
@@ -182,7 +182,7 @@ func (s *Stream) choices() (g gist, err error) {
 			g.hole = jsonx.Value{}
 		}
 		if !c.Numbered {
-			s.edits.Add(it.Value(), zeroIndex)
+			number(&s.edits, it.Value(), zero)
 		}
 		if c.private {
 			HidePrivate(&s.edits, it.Value())
@@ -274,8 +274,8 @@ func (s *Stream) write(dst, data []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// Finish appends what the client is to see when the upstream has ended: the usage chunk if it was asked for and the
-// engine told the counts, then [DONE]. It returns ErrNoFinish, and appends nothing, when a choice lacks its
+// Finish appends what the client is to see when the upstream has ended: the usage chunk if it was asked for, with an
+// estimate where the engine told no counts, then [DONE]. It returns ErrNoFinish, and appends nothing, when a choice lacks its
 // finish_reason. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if !s.whole(s.answer.N) {
@@ -289,13 +289,13 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	case !s.answer.IncludeUsage:
 	case len(s.last) > 0:
 		dst = append(dst, s.last...)
-	case s.usage.Known:
+	default:
 		dst = s.appendUsageChunk(dst)
 	}
 	return append(dst, "data: [DONE]\n\n"...), nil
 }
 
-// appendUsageChunk appends a usage chunk for an engine that put its counts elsewhere.
+// appendUsageChunk appends a usage chunk for an engine that put its counts elsewhere, or told none.
 func (s *Stream) appendUsageChunk(dst []byte) []byte {
 	dst = append(dst, `data: {"id":`...)
 	if len(s.id) > 0 {
