@@ -103,6 +103,8 @@ func TestReplies(t *testing.T) {
 		{name: "17 digits", reply: ok + "Transfer-Encoding: chunked\r\n\r\n00000000000000002\r\nha", hold: true, status: 200, kind: BadResponse, reason: ReasonInvalid},
 		{name: "chunk without CRLF", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nhaha\r\n", hold: true, status: 200, body: "ha", kind: BadResponse, reason: ReasonInvalid},
 		{name: "chunk line with LF", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\nha\r\n0\r\n\r\n", hold: true, status: 200, kind: BadResponse, reason: ReasonInvalid},
+		{name: "last chunk line with CR alone", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nha\r\n0\r\r\n\r\n", hold: true, status: 200, body: "ha", kind: BadResponse, reason: ReasonInvalid},
+		{name: "control character in an extension", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2;a=\x01\r\nha\r\n0\r\n\r\n", hold: true, status: 200, kind: BadResponse, reason: ReasonInvalid},
 		{name: "endless extension", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2;" + strings.Repeat("x", 2<<10), hold: true, status: 200, kind: BadResponse, reason: ReasonTooLarge},
 		{name: "endless trailers", reply: ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: y\r\n", 3<<10), hold: true, status: 200, kind: BadResponse, reason: ReasonTooLarge},
 	}

@@ -47,7 +47,7 @@ func (u *Upstream) bring(s State) {
 	u.publish(before, "test", time.Now())
 }
 
-// TestLeaseAccounting takes and gives back leases at random, changes limits in between, retires and revives, and compares
+// TestLeaseAccounting takes and gives back leases at random, changes limits in between, and compares
 // with a model: in-flight is what is held, never above the limit at the time of the lease, never below zero.
 func TestLeaseAccounting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -259,6 +259,29 @@ func TestStatesAndLeases(t *testing.T) {
 	u.retiring.Store(true)
 	if _, ok := u.TryLease(PoolText, 0, now); ok || u.State() != StateRetiring {
 		t.Error("a lease on a retiring upstream")
+	}
+}
+
+// The steps of a lease that is taken while the upstream is retired: Retire sees the slot and leaves the door open, so whoever
+// gives the slot back closes it, and lets the next trial through.
+func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{Shared: 1})
+	s := u.set
+	s.byID[u.id] = u
+	if !u.trial.CompareAndSwap(false, true) || !u.take(PoolText) {
+		t.Fatal("no slot")
+	}
+	nobody, err := s.Plan(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Retire(nobody)
+	if u.gone.Load() || len(s.All()) != 1 {
+		t.Fatal("gone with a slot taken")
+	}
+	u.giveBack(PoolText, true)
+	if u.inFlight() != 0 || u.trial.Load() || !u.gone.Load() || len(s.All()) != 0 {
+		t.Errorf("%d in flight, trial %t, gone %t, %d upstreams in the set", u.inFlight(), u.trial.Load(), u.gone.Load(), len(s.All()))
 	}
 }
 

@@ -255,6 +255,24 @@ func TestProbeModels(t *testing.T) {
 	})
 }
 
+// A name by which the engine answers beside a model's own counts as listed.
+func TestProbeReadsAliases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &playedEngine{code: 200, pages: map[string]string{
+			"/v1/models": `{"data":[{"id":"long-name","aliases":["short","",7,"long-name"],"meta":{"n_ctx":2048},"status":{"value":"loaded"}}]}`,
+			"/props":     `{"role":"router"}`,
+		}}
+		u := watched(t, e, "llamacpp-router", "short", "other")
+		synctest.Wait()
+		if !serves(t, u, "short") || !serves(t, u, "long-name") || serves(t, u, "other") || u.MaxContext("short") != 2048 {
+			t.Errorf("short %t, long-name %t, other %t, context %d", serves(t, u, "short"), serves(t, u, "long-name"), serves(t, u, "other"), u.MaxContext("short"))
+		}
+		if got := u.Models(); len(got) != 1 || !slices.Equal(got[0].Aliases, []string{"short", ""}) {
+			t.Errorf("models %+v", got)
+		}
+	})
+}
+
 // `auto` finds the engine out, and looks again when it comes back as another.
 func TestProbeRecognises(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -38,6 +38,7 @@ func TestScanMetrics(t *testing.T) {
 		{"absurd", "vllm:num_requests_running 1e300\n", Report{Running: 1 << 30}, true},
 		{"labels without an end", "vllm:num_requests_running{a=\"b\nvllm:num_requests_waiting 2\n", Report{Waiting: 2}, true},
 		{"comments", "# vllm:num_requests_running 9\n\n#\n", Report{}, false},
+		{"empty lines", "\n\nvllm:num_requests_running 2\n\nvllm:num_requests_waiting 1\n", Report{Running: 2, Waiting: 1}, true},
 		{"carriage returns", "vllm:num_requests_running 2\r\n", Report{Running: 2}, true},
 	} {
 		if got, ok := scanMetrics(&vllmLoad, []byte(c.page)); got != c.want || ok != c.ok {

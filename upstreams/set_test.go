@@ -232,7 +232,9 @@ func TestOutage(t *testing.T) {
 }
 
 func TestResolve(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	engine := fakeEngine(t, "vllm")
+	defer engine.Close()
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(engine.URL, "http://"))
 	var mu sync.Mutex
 	answer, failing := []string{"127.0.0.2", "127.0.0.1"}, false
