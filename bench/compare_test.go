@@ -13,29 +13,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// golden compares text with a file of testdata; -update writes it again.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s: %s", name, d)
-	}
-}
+	"penstock/proxy/e2e/golden"
+)
 
 func save(t *testing.T, r *Result) string {
 	t.Helper()
@@ -67,8 +47,8 @@ func TestCompareGolden(t *testing.T) {
 		if err := errors.Join(c.WriteText(&text), c.WriteMarkdown(&mark)); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "compare/"+name+".txt", text.String())
-		golden(t, "compare/"+name+".md", mark.String())
+		golden.File(t, "testdata/compare/"+name+".txt", text.Bytes())
+		golden.File(t, "testdata/compare/"+name+".md", mark.Bytes())
 	}
 }
 

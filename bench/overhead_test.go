@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"penstock/proxy/e2e/golden"
 )
 
 // TestOverhead measures with real processes; what is installed of the others is measured, too.
@@ -81,7 +83,7 @@ func TestOverheadText(t *testing.T) {
 	if err := r.write(&b); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "overhead.txt", b.String())
+	golden.File(t, "testdata/overhead.txt", b.Bytes())
 }
 
 func TestOverheadUsage(t *testing.T) {

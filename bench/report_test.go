@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"penstock/proxy/e2e/browser"
+	"penstock/proxy/e2e/golden"
 )
 
 // fullResult has something of everything that the report shows.
@@ -135,7 +136,7 @@ func TestReportReadsWithoutScript(t *testing.T) {
 				text.WriteString(l + "\n")
 			}
 		}
-		golden(t, "report/"+name+".txt", text.String())
+		golden.File(t, "testdata/report/"+name+".txt", []byte(text.String()))
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
+
+	"penstock/proxy/e2e/golden"
 )
 
 // parse reads a command line as main does.
@@ -127,7 +129,7 @@ func TestScenariosAreTold(t *testing.T) {
 		if name == "" {
 			name = "all"
 		}
-		golden(t, "scenarios/"+name+".txt", b.String())
+		golden.File(t, "testdata/scenarios/"+name+".txt", b.Bytes())
 	}
 	var e *ExitError
 	if err := (&ScenariosCmd{Name: "nope"}).run(io.Discard); !errors.As(err, &e) || e.Code != ExitUsage {

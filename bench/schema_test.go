@@ -4,24 +4,21 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
-	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"penstock/proxy/e2e/golden"
 )
 
 //go:embed result.schema.json
 var schema []byte
-
-var update = flag.Bool("update", false, "write generated files again")
 
 // TestSchema generates the schema from the types and their comments, and compares it with the file.
 func TestSchema(t *testing.T) {
@@ -43,15 +40,7 @@ func TestSchema(t *testing.T) {
 	if err := e.Encode(root); err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile("result.schema.json", b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if d := cmp.Diff(string(schema), b.String()); d != "" {
-		t.Errorf("result.schema.json is not what the types say; run go generate ./bench\n%s", d)
-	}
+	golden.File(t, "result.schema.json", b.Bytes())
 }
 
 // checkSchema fails the test when file is not valid by the schema.

@@ -1,79 +1,42 @@
 package config
 
 import (
-	"bufio"
 	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
+	"penstock/proxy/e2e/golden"
 )
 
 // TestBadCorpus holds every mistake to the exact output an operator sees. An archive's comment says what the mistake is,
 // `env` holds NAME=value lines, `want` the output; config.yaml is what is checked and all other files stand beside it.
 // The comment begins with Five mistakes or Two mistakes when there are that many, and Warning when the file can be served.
 func TestBadCorpus(t *testing.T) {
-	files, err := filepath.Glob("testdata/bad/*.txtar")
-	if err != nil || len(files) < 50 {
-		t.Fatalf("%d files, %v", len(files), err)
-	}
-	for _, name := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
-			name, err := filepath.Abs(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			a, err := txtar.ParseFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			unpack(t, a)
-			if env, ok := section(a, "env"); ok {
-				for s := bufio.NewScanner(bytes.NewReader(env.Data)); s.Scan(); {
-					key, value, _ := strings.Cut(s.Text(), "=")
-					t.Setenv(key, value)
-				}
-			}
-			f, problems := LoadValid("config.yaml", bundled)
-			warnings := bytes.HasPrefix(a.Comment, []byte("Warning:"))
-			if (f == nil) == warnings || (problems.Err() == nil) != warnings {
-				t.Errorf("file %v, err %v", f != nil, problems.Err())
-			}
-			want := 1
-			if first, _, ok := strings.Cut(string(a.Comment), " mistakes"); ok {
-				want = map[string]int{"Five": 5, "Two": 2}[first]
-			}
-			if got := len(problems); got != want {
-				t.Errorf("%d problems, want %d", got, want)
-			}
-			if strings.Contains(problems.Error(), "CANARY") {
-				t.Errorf("the output shows a secret:\n%s", problems)
-			}
-			golden(t, name, a, problems.Error()+"\n")
-		})
-	}
-}
-
-func golden(t *testing.T, name string, a *txtar.Archive, got string) {
-	t.Helper()
-	want, ok := section(a, "want")
-	if !ok {
-		a.Files = append(a.Files, txtar.File{Name: "want"})
-		want = &a.Files[len(a.Files)-1]
-	}
-	if string(want.Data) == got {
-		return
-	}
-	if *update {
-		want.Data = []byte(got)
-		if err := os.WriteFile(name, txtar.Format(a), 0o600); err != nil {
-			t.Fatal(err)
+	golden.Archives(t, "testdata/bad", func(t *testing.T, a *golden.Archive) {
+		unpack(t, a)
+		for line := range strings.Lines(string(a.Section("env"))) {
+			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+			t.Setenv(key, value)
 		}
-		return
-	}
-	t.Errorf("got\n%swant\n%s", got, want.Data)
+		f, problems := LoadValid("config.yaml", bundled)
+		warnings := bytes.HasPrefix(a.Comment, []byte("Warning:"))
+		if (f == nil) == warnings || (problems.Err() == nil) != warnings {
+			t.Errorf("file %v, err %v", f != nil, problems.Err())
+		}
+		want := 1
+		if first, _, ok := strings.Cut(string(a.Comment), " mistakes"); ok {
+			want = map[string]int{"Five": 5, "Two": 2}[first]
+		}
+		if got := len(problems); got != want {
+			t.Errorf("%d problems, want %d", got, want)
+		}
+		if strings.Contains(problems.Error(), "CANARY") {
+			t.Errorf("the output shows a secret:\n%s", problems)
+		}
+		a.Set("want", []byte(problems.Error()+"\n"))
+	})
 }
 
 // TestGoodCorpus holds that nothing is found in files that are right.

@@ -1,16 +1,12 @@
 package config
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/tools/txtar"
+	"penstock/proxy/e2e/golden"
 )
-
-// update rewrites golden files: go test ./config -update.
-var update = flag.Bool("update", false, "rewrite golden files and schema.json")
 
 // bundled stands in for the profiles that live outside the package.
 var bundled = Known{Engines: []string{
@@ -18,7 +14,7 @@ var bundled = Known{Engines: []string{
 }}
 
 // unpack writes the files of an archive into a folder of the test's own and goes there, so that messages hold plain names.
-func unpack(t *testing.T, a *txtar.Archive) {
+func unpack(t *testing.T, a *golden.Archive) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	for _, f := range a.Files {
@@ -34,14 +30,4 @@ func write(t *testing.T, name string, data []byte) {
 	if err := os.WriteFile(name, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// section returns the file of an archive that is called name.
-func section(a *txtar.Archive, name string) (*txtar.File, bool) {
-	for i := range a.Files {
-		if a.Files[i].Name == name {
-			return &a.Files[i], true
-		}
-	}
-	return nil, false
 }

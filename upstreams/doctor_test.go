@@ -2,19 +2,15 @@ package upstreams
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
-	"github.com/google/go-cmp/cmp"
 
 	"penstock/config"
+	"penstock/proxy/e2e/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // TestReport compares the doctor's words with testdata/doctor and checks that the lines to paste are a config.
 func TestReport(t *testing.T) {
@@ -29,19 +25,7 @@ func TestReport(t *testing.T) {
 			if err := d.WriteReport(&b); err != nil {
 				t.Fatal(err)
 			}
-			golden := filepath.Join("testdata", "doctor", engine+".txt")
-			if *update {
-				if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), b.String()); diff != "" {
-				t.Error(diff)
-			}
+			golden.File(t, filepath.Join("testdata", "doctor", engine+".txt"), b.Bytes())
 			_, lines, _ := strings.Cut(b.String(), "\n\n")
 			var plain struct {
 				Upstreams []map[string]any `yaml:"upstreams"`

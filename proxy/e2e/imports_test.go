@@ -44,7 +44,8 @@ var allowed = map[string]struct {
 	"proxy/e2e/browser":   {modules: "github.com/chromedp/..."}, // for tests, of any package
 	"":                    {ours: "config proxy proxy/auth proxy/openapi upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
-	"proxy/e2e/raced":      {}, // for tests, of any package
+	"proxy/e2e/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"}, // for tests, of any package, like the two below
+	"proxy/e2e/raced":      {},
 	"proxy/e2e/selfsigned": {}, // certificates for tests, of any package: config's too, so it imports nothing of ours
 }
 

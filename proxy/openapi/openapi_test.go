@@ -4,17 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/goccy/go-yaml"
-	"github.com/google/go-cmp/cmp"
-)
 
-var update = flag.Bool("update", false, "write openapi.json anew from openapi.yaml")
+	"penstock/proxy/e2e/golden"
+)
 
 // TestJSONIsTheYAML generates openapi.json as it must be: the YAML in the same order, indented.
 func TestJSONIsTheYAML(t *testing.T) {
@@ -27,15 +24,7 @@ func TestJSONIsTheYAML(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.WriteByte('\n')
-	if *update {
-		if err := os.WriteFile("openapi.json", want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if d := cmp.Diff(want.String(), string(jsonText)); d != "" {
-		t.Errorf("openapi.json is not what openapi.yaml says: run go test -run TestJSONIsTheYAML -update ./proxy/openapi\n%s", d)
-	}
+	golden.File(t, "openapi.json", want.Bytes())
 }
 
 // TestDocumentIsValid has each of the two read by another parser than ours.

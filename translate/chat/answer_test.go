@@ -3,22 +3,15 @@ package chat
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
-
+	"penstock/proxy/e2e/golden"
 	"penstock/translate/sse"
 )
-
-var updateAnswers = flag.Bool("update-answers", false, "rewrite the expected sections of testdata/stream and testdata/whole")
 
 // parseAnswer reads an `answer` section: one "name: value" a line.
 func parseAnswer(t *testing.T, text []byte) Answer {
@@ -102,54 +95,12 @@ func (u Usage) String() string {
 		u.Prompt, u.Completion, u.Total, u.Cached, u.Reasoning, u.Known, u.Estimated)
 }
 
-// section returns a section of an archive.
-func section(t *testing.T, ar *txtar.Archive, name string) []byte {
-	t.Helper()
-	for _, f := range ar.Files {
-		if f.Name == name {
-			return f.Data
-		}
-	}
-	t.Fatalf("no section %s", name)
-	return nil
-}
-
-// golden runs f over the archives of a directory. f returns the sections that are expected.
-func golden(t *testing.T, dir string, f func(t *testing.T, ar *txtar.Archive) []txtar.File) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", dir, "*.txtar"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no archives in testdata/%s: %v", dir, err)
-	}
-	for _, name := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
-			ar, err := txtar.ParseFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := f(t, ar)
-			if *updateAnswers {
-				ar.Files = append(ar.Files[:2], want...)
-				if err := os.WriteFile(name, txtar.Format(ar), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			for _, w := range want {
-				if diff := cmp.Diff(string(section(t, ar, w.Name)), string(w.Data)); diff != "" {
-					t.Errorf("%s: section %s (-want +got):\n%s", name, w.Name, diff)
-				}
-			}
-		})
-	}
-}
-
 func TestStreamGolden(t *testing.T) {
 	var s Stream // reused from case to case, as a pool does
 	var as Assembler
-	golden(t, "stream", func(t *testing.T, ar *txtar.Archive) []txtar.File {
-		a := parseAnswer(t, section(t, ar, "answer"))
-		upstream := section(t, ar, "upstream")
+	golden.Archives(t, "testdata/stream", func(t *testing.T, ar *golden.Archive) {
+		a := parseAnswer(t, ar.Section("answer"))
+		upstream := ar.Section("upstream")
 		client := relay(&s, &a, bytes.NewReader(upstream))
 		usage := fmt.Sprintf("%v\ndeltas=%d started=%v done=%v whole=%v\n", s.Usage(), s.Deltas(), s.Started(), s.Done(), s.Whole())
 		assembled := assemble(&as, &a, bytes.NewReader(upstream))
@@ -158,23 +109,26 @@ func TestStreamGolden(t *testing.T) {
 		}
 		checkEvents(t, client)
 		checkAssembled(t, assembled)
-		return []txtar.File{{Name: "client", Data: client}, {Name: "usage", Data: []byte(usage)}, {Name: "assembled", Data: assembled}}
+		ar.Set("client", []byte(string(client)))
+		ar.Set("usage", []byte(usage))
+		ar.Set("assembled", assembled)
 	})
 }
 
 func TestCompletionGolden(t *testing.T) {
 	var c Completion
-	golden(t, "whole", func(t *testing.T, ar *txtar.Archive) []txtar.File {
-		a := parseAnswer(t, section(t, ar, "answer"))
+	golden.Archives(t, "testdata/whole", func(t *testing.T, ar *golden.Archive) {
+		a := parseAnswer(t, ar.Section("answer"))
 		var out []byte
 		usage := ""
-		if err := c.Parse(bytes.TrimSpace(section(t, ar, "upstream"))); err != nil {
+		if err := c.Parse(bytes.TrimSpace(ar.Section("upstream"))); err != nil {
 			out = fmt.Appendf(out, "!! %s\n", describe(err))
 		} else {
 			out = append(c.Append(nil, &a), '\n')
 			usage = c.Usage().String() + "\n"
 			checkAssembled(t, out)
 		}
-		return []txtar.File{{Name: "client", Data: out}, {Name: "usage", Data: []byte(usage)}}
+		ar.Set("client", out)
+		ar.Set("usage", []byte(usage))
 	})
 }

@@ -3,17 +3,10 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
+	"penstock/proxy/e2e/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // targetFile is a Target as the golden files write it.
 type targetFile struct {
@@ -49,64 +42,33 @@ func (f *targetFile) target() *Target {
 
 // TestAppendUpstream runs the archives of testdata/encode: a target, perhaps limits, the request, and what the engine gets.
 func TestAppendUpstream(t *testing.T) {
-	files, err := filepath.Glob("testdata/encode/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no archives: %v", err)
-	}
 	var r Request // one for all: nothing may stay from the case before
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			a, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var target targetFile
-			var limits Limits
-			var body, want []byte
-			at := len(a.Files)
-			for i, f := range a.Files {
-				switch f.Name {
-				case "target":
-					err = json.Unmarshal(f.Data, &target)
-				case "limits":
-					err = json.Unmarshal(f.Data, &limits)
-				case "request":
-					body = bytes.TrimSuffix(f.Data, []byte("\n"))
-				case "upstream-request":
-					want, at = f.Data, i
-				default:
-					t.Fatalf("unknown section %s", f.Name)
-				}
-				if err != nil {
-					t.Fatalf("section %s: %v", f.Name, err)
+	golden.Archives(t, "testdata/encode", func(t *testing.T, a *golden.Archive) {
+		var target targetFile
+		var limits Limits
+		for name, into := range map[string]any{"target": &target, "limits": &limits} {
+			if text := a.Section(name); text != nil {
+				if err := json.Unmarshal(text, into); err != nil {
+					t.Fatalf("section %s: %v", name, err)
 				}
 			}
-			if err := r.Decode(body); err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Check(&limits); err != nil {
-				t.Fatal(err)
-			}
-			r.Prefilled = len(target.Prefill) > 0
-			got := append(r.AppendUpstream(nil, target.target()), '\n')
-			if !json.Valid(got) {
-				t.Errorf("not JSON: %s", got)
-			}
-			if again := append(r.AppendUpstream([]byte("x"), target.target()), '\n'); string(again[1:]) != string(got) || again[0] != 'x' {
-				t.Errorf("the second time: %s", again)
-			}
-			if *update {
-				a.Files = append(a.Files[:at], txtar.File{Name: "upstream-request", Data: got})
-				if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if d := cmp.Diff(string(want), string(got)); d != "" {
-				t.Error(d)
-			}
-		})
-	}
+		}
+		if err := r.Decode(bytes.TrimSuffix(a.Section("request"), []byte("\n"))); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Check(&limits); err != nil {
+			t.Fatal(err)
+		}
+		r.Prefilled = len(target.Prefill) > 0
+		got := r.AppendUpstream(nil, target.target())
+		if !json.Valid(got) {
+			t.Errorf("not JSON: %s", got)
+		}
+		if again := r.AppendUpstream([]byte("x"), target.target()); string(again[1:]) != string(got) || again[0] != 'x' {
+			t.Errorf("the second time: %s", again)
+		}
+		a.Set("upstream-request", got)
+	})
 }
 
 // TestSegments checks that a large body is not copied: all but the new text lies in the body itself.

@@ -15,8 +15,8 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
+	"penstock/proxy/e2e/golden"
 	"penstock/proxy/e2e/raced"
 	"penstock/translate/apierr"
 	"penstock/translate/sse"
@@ -25,27 +25,12 @@ import (
 // upstreams returns the upstream streams of the golden archives by name, with the answers that are wanted of them.
 func upstreams(t testing.TB) (names []string, streams map[string][]byte, answers map[string]Answer) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", "stream", "*.txtar"))
-	if err != nil || len(files) == 0 {
-		t.Fatal("no archives", err)
-	}
 	streams, answers = map[string][]byte{}, map[string]Answer{}
-	for _, file := range files {
-		ar, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+	for name, a := range golden.All(t, "testdata/stream") {
 		names = append(names, name)
-		for _, f := range ar.Files {
-			switch f.Name {
-			case "upstream":
-				streams[name] = f.Data
-			case "answer":
-				if t, ok := t.(*testing.T); ok {
-					answers[name] = parseAnswer(t, f.Data)
-				}
-			}
+		streams[name] = a.Section("upstream")
+		if t, ok := t.(*testing.T); ok {
+			answers[name] = parseAnswer(t, a.Section("answer"))
 		}
 	}
 	return names, streams, answers
@@ -205,16 +190,8 @@ func FuzzEvent(f *testing.F) {
 }
 
 func FuzzCompletion(f *testing.F) {
-	files, err := filepath.Glob(filepath.Join("testdata", "whole", "*.txtar"))
-	if err != nil || len(files) == 0 {
-		f.Fatal("no archives", err)
-	}
-	for _, file := range files {
-		ar, err := txtar.ParseFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(ar.Files[1].Data, true)
+	for _, a := range golden.All(f, "testdata/whole") {
+		f.Add(a.Section("upstream"), true)
 	}
 	var c Completion
 	f.Fuzz(func(t *testing.T, body []byte, strip bool) {
@@ -320,11 +297,11 @@ func TestAssembledShape(t *testing.T) {
 
 func archived(t *testing.T, dir, name, part string) []byte {
 	t.Helper()
-	ar, err := txtar.ParseFile(filepath.Join("testdata", dir, name+".txtar"))
-	if err != nil {
-		t.Fatal(err)
+	text := golden.Read(t, filepath.Join("testdata", dir, name+".txtar")).Section(part)
+	if text == nil {
+		t.Fatalf("no section %s", part)
 	}
-	return section(t, ar, part)
+	return text
 }
 
 // shape lists the paths of a JSON text with their types.

@@ -2,59 +2,33 @@ package forward
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
 
-	"golang.org/x/tools/txtar"
-
+	"penstock/proxy/e2e/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 // TestGolden runs the archives of testdata: the upstream's answer or stream, and what the client gets, with the usage.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no archives", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			ar, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got string
-			switch up := ar.Files[0]; up.Name {
-			case "upstream-response":
-				got = whole(string(up.Data))
-			case "upstream-stream":
-				choices := 0
-				_, _ = fmt.Sscanf(string(ar.Comment), "choices %d", &choices)
-				got = streamed(t, string(up.Data), choices, strings.HasPrefix(string(ar.Comment), "plain"))
-			default:
-				t.Fatalf("section %s", up.Name)
-			}
-			if *update {
-				ar.Files = append(ar.Files[:1], txtar.File{Name: "response", Data: []byte(got)})
-				if err := os.WriteFile(file, txtar.Format(ar), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if len(ar.Files) < 2 || string(ar.Files[1].Data) != got {
-				t.Errorf("got\n%s", got)
-			}
-		})
-	}
+	golden.Archives(t, "testdata", func(t *testing.T, ar *golden.Archive) {
+		t.Parallel()
+		switch up := ar.Files[0]; up.Name {
+		case "upstream-response":
+			ar.Set("response", []byte(whole(string(up.Data))))
+		case "upstream-stream":
+			choices := 0
+			_, _ = fmt.Sscanf(string(ar.Comment), "choices %d", &choices)
+			ar.Set("response", []byte(streamed(t, string(up.Data), choices, strings.HasPrefix(string(ar.Comment), "plain"))))
+		default:
+			t.Fatalf("section %s", up.Name)
+		}
+	})
 }
 
 func usageLine(u chat.Usage) string {

@@ -4,64 +4,24 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
+	"penstock/proxy/e2e/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden archives")
-
-// archives runs f for each archive of a folder under testdata. What f returns are the sections that follow from the others;
-// they are compared, or written with -update.
-func archives(t *testing.T, folder string, f func(t *testing.T, in map[string][]byte) []txtar.File) {
-	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
-	if err != nil || len(files) == 0 {
-		t.Fatal("no archives", err)
+// textOf is an error's text, nil for none.
+func textOf(err error) []byte {
+	if err == nil {
+		return nil
 	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			ar, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			in := map[string][]byte{}
-			for _, f := range ar.Files {
-				in[f.Name] = f.Data
-			}
-			got := f(t, in)
-			derived := map[string]bool{"upstream-request": true, "error": true, "read": true, "response": true, "whole": true, "engine-request": true}
-			want := &txtar.Archive{Comment: ar.Comment}
-			for _, f := range ar.Files {
-				if !derived[f.Name] {
-					want.Files = append(want.Files, f)
-				}
-			}
-			want.Files = append(want.Files, got...)
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(want), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(txtar.Format(ar)), string(txtar.Format(want))); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
-		})
-	}
-}
-
-func section(name, text string) txtar.File {
-	return txtar.File{Name: name, Data: []byte(strings.TrimSuffix(text, "\n") + "\n")}
+	return []byte(err.Error())
 }
 
 func errorText(err error) string {
@@ -78,9 +38,9 @@ func errorText(err error) string {
 
 // TestRequests translates the requests of testdata/request. The numbers in the names are those of the list of hard cases.
 func TestRequests(t *testing.T) {
-	archives(t, "request", func(t *testing.T, in map[string][]byte) []txtar.File {
-		o := optionsOf(t, in["options"])
-		body := bytes.TrimSuffix(in["request"], []byte("\n"))
+	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
+		o := optionsOf(t, ar.Section("options"))
+		body := bytes.TrimSuffix(ar.Section("request"), []byte("\n"))
 		var (
 			r Request
 			c chat.Request
@@ -91,19 +51,24 @@ func TestRequests(t *testing.T) {
 			if !errors.As(err, &a) || a.Status != 400 {
 				t.Fatalf("the error is none for a client: %v", err)
 			}
-			return []txtar.File{section("error", errorText(err))}
+			ar.Set("error", []byte(errorText(err)))
+			ar.Set("upstream-request", nil)
+			ar.Set("read", nil)
+			return
 		}
 		if bytes.Contains(out, []byte("SECRET")) {
 			t.Errorf("what is to be left out reaches the engine: %s", out)
 		}
-		files := []txtar.File{section("upstream-request", string(out))}
+		ar.Set("error", nil)
+		ar.Set("upstream-request", out)
+		var read []byte
 		if r.Echo.Thinking || r.Echo.Stops != nil {
-			files = append(files, section("read", fmt.Sprintf("thinking %v, stops %q", r.Echo.Thinking, r.Echo.Stops)))
+			read = fmt.Appendf(read, "thinking %v, stops %q\n", r.Echo.Thinking, r.Echo.Stops)
 		}
 		if c.Prefilled {
-			files = append(files, section("read", "prefilled"))
+			read = append(read, "prefilled\n"...)
 		}
-		return files
+		ar.Set("read", read)
 	})
 }
 
@@ -194,27 +159,25 @@ func streamAlone(err error) bool { return errors.Is(err, errArguments) || errors
 // TestAnswers translates the engine's streams of testdata/answer, as a stream and as a whole, and holds the two to each
 // other.
 func TestAnswers(t *testing.T) {
-	archives(t, "answer", func(t *testing.T, in map[string][]byte) []txtar.File {
-		e := echoOf(t, in["echo"])
+	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
+		e := echoOf(t, ar.Section("echo"))
 		var s Stream
-		out, err := stream(&s, e, in["upstream-response"])
+		out, err := stream(&s, e, ar.Section("upstream-response"))
 		ended := grammar(t, out)
 		for _, bad := range []string{"SECRET", "served"} {
 			if bytes.Contains(out, []byte(bad)) {
 				t.Errorf("the client is shown %q", bad)
 			}
 		}
-		whole, wholeErr := wholeOf(e, in["upstream-response"])
+		whole, wholeErr := wholeOf(e, ar.Section("upstream-response"))
 		if (err == nil) != (wholeErr == nil) && !streamAlone(err) || (err == nil) != ended {
 			t.Errorf("the stream ends with %v, the whole answer with %v", err, wholeErr)
 		}
-		var files []txtar.File
-		if err != nil {
-			files = append(files, section("error", err.Error()))
-		}
-		files = append(files, section("response", string(out)))
+		ar.Set("error", textOf(err))
+		ar.Set("response", out)
 		if wholeErr != nil {
-			return files
+			ar.Set("whole", nil)
+			return
 		}
 		if !json.Valid(whole) {
 			t.Errorf("the whole answer is not JSON: %s", whole)
@@ -222,6 +185,6 @@ func TestAnswers(t *testing.T) {
 		if diff := cmp.Diff(normal(t, whole), normal(t, collect(t, out))); diff != "" && err == nil {
 			t.Errorf("whole and streamed answers differ: -whole +streamed\n%s", diff)
 		}
-		return append(files, section("whole", string(whole)))
+		ar.Set("whole", whole)
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
+	"penstock/proxy/e2e/golden"
 	"penstock/proxy/e2e/raced"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
@@ -93,33 +93,36 @@ func nativeOf(t *testing.T, c *chat.Request, options []byte) *chat.Native {
 // TestNative runs the archives of testdata/native: a request for an engine that speaks the dialect itself, or what such an
 // engine answers in a stream (engine-stream) or as a whole (engine-whole).
 func TestNative(t *testing.T) {
-	archives(t, "native", func(t *testing.T, in map[string][]byte) []txtar.File {
-		if body := bytes.TrimSuffix(in["request"], []byte("\n")); len(body) > 0 {
+	golden.Archives(t, "testdata/native", func(t *testing.T, ar *golden.Archive) {
+		if body := bytes.TrimSuffix(ar.Section("request"), []byte("\n")); len(body) > 0 {
 			var r Request
 			var c chat.Request
 			if _, err := r.Decode(nil, body, &c, Options{}); err != nil {
 				t.Fatal(err)
 			}
-			out := bytes.Join(NativeSegments(nil, body, nativeOf(t, &c, in["engine"])), nil)
+			out := bytes.Join(NativeSegments(nil, body, nativeOf(t, &c, ar.Section("engine"))), nil)
 			if !json.Valid(out) || bytes.Contains(out, []byte("SECRET")) {
 				t.Errorf("the engine is sent %s", out)
 			}
-			return []txtar.File{section("engine-request", string(out))}
+			ar.Set("engine-request", out)
+			return
 		}
-		e := echoOf(t, in["echo"])
-		if body := in["engine-whole"]; body != nil {
+		e := echoOf(t, ar.Section("echo"))
+		if body := ar.Section("engine-whole"); body != nil {
 			var n Native
 			completion, err := n.AppendWhole(nil, body)
 			if err == nil {
 				completion, err = answerTo(e, completion)
 			}
 			if err != nil {
-				return []txtar.File{section("error", err.Error())}
+				completion = nil
 			}
-			return []txtar.File{section("whole", string(completion))}
+			ar.Set("error", textOf(err))
+			ar.Set("whole", completion)
+			return
 		}
 		var s Stream
-		out, err := throughNative(&s, e, bytes.NewReader(in["engine-stream"]))
+		out, err := throughNative(&s, e, bytes.NewReader(ar.Section("engine-stream")))
 		if ended := grammar(t, out); ended != (err == nil) {
 			t.Errorf("ended well: %v, error %v", ended, err)
 		}
@@ -128,17 +131,17 @@ func TestNative(t *testing.T) {
 				t.Errorf("the client is shown %q", bad)
 			}
 		}
-		whole, wholeErr := assembleNative(e, bytes.NewReader(in["engine-stream"]))
+		whole, wholeErr := assembleNative(e, bytes.NewReader(ar.Section("engine-stream")))
 		if (err == nil) != (wholeErr == nil) && !streamAlone(err) {
 			t.Errorf("the stream ends with %v, the whole answer with %v", err, wholeErr)
 		}
-		files := []txtar.File{}
-		if err != nil {
-			files = append(files, section("error", err.Error()))
-		} else if diff := cmp.Diff(normal(t, whole), normal(t, collect(t, out))); diff != "" {
-			t.Errorf("whole and streamed answers differ: -whole +streamed\n%s", diff)
+		if err == nil {
+			if diff := cmp.Diff(normal(t, whole), normal(t, collect(t, out))); diff != "" {
+				t.Errorf("whole and streamed answers differ: -whole +streamed\n%s", diff)
+			}
 		}
-		return append(files, section("response", string(out)))
+		ar.Set("error", textOf(err))
+		ar.Set("response", out)
 	})
 }
 

@@ -8,27 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
+	"penstock/proxy/e2e/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 )
 
 // seeds returns one section of every archive of a folder.
 func seeds(f testing.TB, folder, name string) (out [][]byte) {
-	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
-	if err != nil || len(files) == 0 {
-		f.Fatal("no archives", err)
-	}
-	for _, file := range files {
-		ar, err := txtar.ParseFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, s := range ar.Files {
-			if s.Name == name {
-				out = append(out, s.Data)
-			}
+	for _, a := range golden.All(f, filepath.Join("testdata", folder)) {
+		if text := a.Section(name); text != nil {
+			out = append(out, text)
 		}
 	}
 	return out

@@ -5,37 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
+	"penstock/proxy/e2e/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
 )
 
-// files returns a file of every archive of a folder.
+// files returns a section of every archive of a folder.
 func files(tb testing.TB, folder, name string) map[string][]byte {
 	tb.Helper()
-	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
-	if err != nil || len(paths) == 0 {
-		tb.Fatal("no archives", err)
-	}
 	all := map[string][]byte{}
-	for _, path := range paths {
-		src, err := os.ReadFile(path)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		for _, f := range txtar.Parse(src).Files {
-			if f.Name == name {
-				all[filepath.Base(path)] = f.Data
-			}
+	for file, a := range golden.All(tb, filepath.Join("testdata", folder)) {
+		if text := a.Section(name); text != nil {
+			all[file] = text
 		}
 	}
 	return all

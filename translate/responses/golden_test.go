@@ -4,89 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
+	"penstock/proxy/e2e/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// archives calls f with every archive of a folder; f changes it as the results want it.
-func archives(t *testing.T, folder string, f func(t *testing.T, ar *archive)) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
-	if err != nil || len(files) == 0 {
-		t.Fatal("no archives", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			src, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ar := &archive{Archive: src}
-			want := txtar.Format(ar.Archive)
-			f(t, ar)
-			got := txtar.Format(ar.Archive)
-			switch {
-			case bytes.Equal(got, want):
-			case *update:
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			default:
-				t.Error(cmp.Diff(string(want), string(got)))
-			}
-		})
-	}
-}
-
-type archive struct{ *txtar.Archive }
-
-// file returns a file of the archive, nil if there is none.
-func (a *archive) file(name string) []byte {
-	for _, f := range a.Files {
-		if f.Name == name {
-			return f.Data
-		}
-	}
-	return nil
-}
-
-// set replaces or adds a file; without data it removes it.
-func (a *archive) set(name string, data []byte) {
-	i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
-	if len(data) == 0 {
-		if i >= 0 {
-			a.Files = slices.Delete(a.Files, i, i+1)
-		}
-		return
-	}
-	if !bytes.HasSuffix(data, []byte("\n")) {
-		data = append(data[:len(data):len(data)], '\n')
-	}
-	if i < 0 {
-		a.Files = append(a.Files, txtar.File{Name: name, Data: data})
-		return
-	}
-	a.Files[i].Data = data
-}
-
-// has reports whether the comment of the archive has a line with that word alone.
-func (a *archive) has(word string) bool {
-	return slices.Contains(strings.Split(string(a.Comment), "\n"), word)
-}
 
 // translated is what a request becomes.
 type translated struct {
@@ -110,10 +38,10 @@ func translate(body []byte, o *Options, inPlace bool) (*translated, error) {
 // Requests: the body of the client, the chat body, and what the answer repeats; or the error. A line "strict" or
 // "in_place" in the comment switches it on. Under "limits" it is held to the rules of a model as well.
 func TestRequest(t *testing.T) {
-	archives(t, "request", func(t *testing.T, ar *archive) {
+	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
 		var chatBody, echo, problem []byte
-		tr, err := translate(ar.file("request.json"), &Options{Strict: ar.has("strict"), Refuse: chat.NewRefusals("bootstrap_*")}, ar.has("in_place"))
+		tr, err := translate(ar.Section("request.json"), &Options{Strict: ar.Says("strict"), Refuse: chat.NewRefusals("bootstrap_*")}, ar.Says("in_place"))
 		if err == nil {
 			if err = tr.chat.Check(&testLimits); err != nil {
 				err = tr.answer.Echo.Locate(err)
@@ -132,9 +60,9 @@ func TestRequest(t *testing.T) {
 			echo = append([]byte{'{'}, tr.answer.Echo.members[1:]...)
 			echo = append(echo, '}')
 		}
-		ar.set("chat.json", chatBody)
-		ar.set("echo.json", echo)
-		ar.set("error.json", problem)
+		ar.Set("chat.json", chatBody)
+		ar.Set("echo.json", echo)
+		ar.Set("error.json", problem)
 	})
 }
 
@@ -241,16 +169,16 @@ func whole(a *Answer, completion []byte) ([]byte, error) {
 // Answers: the engine's stream, the client's stream, and the client's whole answer to the completion that the stream
 // amounts to, or to completion.json where that is given.
 func TestAnswer(t *testing.T) {
-	archives(t, "answer", func(t *testing.T, ar *archive) {
+	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
-		request, upstream := ar.file("request.json"), ar.file("upstream")
+		request, upstream := ar.Section("request.json"), ar.Section("upstream")
 		var stream, response []byte
 		var failure error
 		if upstream != nil {
 			stream, failure = relay(newAnswer(t, request), bytes.NewReader(upstream))
 			checkEvents(t, stream, true)
 		}
-		completion := ar.file("completion.json")
+		completion := ar.Section("completion.json")
 		if completion == nil && failure == nil {
 			var err error
 			if completion, err = assemble(bytes.NewReader(upstream)); err != nil {
@@ -272,8 +200,8 @@ func TestAnswer(t *testing.T) {
 		if hidden := "HIDDEN"; bytes.Contains(stream, []byte(hidden)) || bytes.Contains(response, []byte(hidden)) {
 			t.Error("reasoning is shown")
 		}
-		ar.set("stream", stream)
-		ar.set("response.json", response)
+		ar.Set("stream", stream)
+		ar.Set("response.json", response)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"penstock/proxy/e2e/golden"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
 )
@@ -62,11 +63,11 @@ func assembleNative(src io.Reader) ([]byte, error) {
 // TestNative runs the archives of testdata/native: a request for an engine that speaks the dialect itself ("stream" in the
 // comment: one that is asked for a stream), or what such an engine answers in a stream or as a whole.
 func TestNative(t *testing.T) {
-	archives(t, "native", func(t *testing.T, ar *archive) {
+	golden.Archives(t, "testdata/native", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
 		switch {
-		case ar.file("request.json") != nil:
-			body := bytes.TrimSuffix(ar.file("request.json"), []byte("\n"))
+		case ar.Section("request.json") != nil:
+			body := bytes.TrimSuffix(ar.Section("request.json"), []byte("\n"))
 			tr, err := translate(body, &Options{}, false)
 			if err == nil {
 				err = tr.chat.Check(&testLimits)
@@ -74,15 +75,15 @@ func TestNative(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := chat.Native{Served: "served", Stream: ar.has("stream"), MaxTokens: tr.chat.MaxTokens, Effort: tr.chat.Effort, Refuse: chat.NewRefusals("bootstrap_*")}
+			n := chat.Native{Served: "served", Stream: ar.Says("stream"), MaxTokens: tr.chat.MaxTokens, Effort: tr.chat.Effort, Refuse: chat.NewRefusals("bootstrap_*")}
 			out := bytes.Join(NativeSegments(nil, body, &n), nil)
 			if !json.Valid(out) || bytes.Contains(out, []byte("SECRET")) {
 				t.Errorf("the engine is sent %s", out)
 			}
-			ar.set("engine-request.json", out)
-		case ar.file("engine-whole") != nil:
+			ar.Set("engine-request.json", out)
+		case ar.Section("engine-whole") != nil:
 			var n Native
-			completion, err := n.AppendWhole(nil, ar.file("engine-whole"))
+			completion, err := n.AppendWhole(nil, ar.Section("engine-whole"))
 			response := []byte(nil)
 			if err == nil {
 				response, err = whole(newAnswer(t, nil), completion)
@@ -93,9 +94,9 @@ func TestNative(t *testing.T) {
 				checkResponse(t, response)
 			}
 			hides(t, response)
-			ar.set("response.json", response)
+			ar.Set("response.json", response)
 		default:
-			upstream := ar.file("engine-stream")
+			upstream := ar.Section("engine-stream")
 			stream, failure := relayNative(newAnswer(t, nil), bytes.NewReader(upstream))
 			checkEvents(t, stream, true)
 			hides(t, stream)
@@ -111,7 +112,7 @@ func TestNative(t *testing.T) {
 				checkResponse(t, response)
 				checkAgreement(t, stream, response)
 			}
-			ar.set("stream", stream)
+			ar.Set("stream", stream)
 		}
 	})
 }

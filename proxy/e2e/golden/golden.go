@@ -1,0 +1,119 @@
+// Package golden compares what tests make with files that are committed, and writes the files anew when the tests run with
+// -update. It is for tests of any package and imports nothing of ours.
+package golden
+
+import (
+	"bytes"
+	"flag"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "write golden and generated files anew")
+
+// File fails the test when the file, whose folder exists, does not hold got.
+func File(t *testing.T, name string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s (-want +got); go test -run '^%s$' -update writes it anew\n%s", name, strings.ReplaceAll(t.Name(), "/", "$/^"), d)
+	}
+}
+
+// Archives runs f in a subtest for each archive of a folder. f reads the sections that are given and sets those that follow from
+// them; the archive must then be what it was.
+func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
+	t.Helper()
+	for name, a := range All(t, folder) {
+		file, err := filepath.Abs(filepath.Join(folder, name+".txtar")) // f may change the folder
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			f(t, a)
+			File(t, file, txtar.Format(&a.Archive))
+		})
+	}
+}
+
+// All reads the archives of a folder, in the order of their names, which are those of the files without their ending.
+func All(t testing.TB, folder string) iter.Seq2[string, *Archive] {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no archives in %s: %v", folder, err)
+	}
+	return func(yield func(string, *Archive) bool) {
+		for _, file := range files {
+			if !yield(strings.TrimSuffix(filepath.Base(file), ".txtar"), Read(t, file)) {
+				return
+			}
+		}
+	}
+}
+
+// Read reads one archive.
+func Read(t testing.TB, file string) *Archive {
+	t.Helper()
+	a, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Archive{*a}
+}
+
+// Archive is the sections of one case, in the order of the file.
+type Archive struct{ txtar.Archive }
+
+// Section returns a section's text, nil if there is none.
+func (a *Archive) Section(name string) []byte {
+	if i := a.index(name); i >= 0 {
+		return a.Files[i].Data
+	}
+	return nil
+}
+
+// Set gives a section the text, in its place or at the end, and a last line end where it has none. With nil it is taken
+// out.
+func (a *Archive) Set(name string, text []byte) {
+	i := a.index(name)
+	switch {
+	case text == nil && i >= 0:
+		a.Files = slices.Delete(a.Files, i, i+1)
+		return
+	case text == nil:
+		return
+	case i < 0:
+		a.Files = append(a.Files, txtar.File{Name: name})
+		i = len(a.Files) - 1
+	}
+	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
+		text = append(bytes.Clone(text), '\n')
+	}
+	a.Files[i].Data = text
+}
+
+// Says reports whether the archive's comment has a line with that word alone.
+func (a *Archive) Says(word string) bool {
+	return slices.Contains(strings.Split(string(a.Comment), "\n"), word)
+}
+
+func (a *Archive) index(name string) int {
+	return slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
+}
