@@ -122,7 +122,7 @@ func (s *serveCmd) Run() error {
 		return serveLocal(end)
 	}
 	name := *s.Config
-	f, problems := config.LoadValid(name, known())
+	f, problems := loadWhole(name)
 	if f == nil {
 		return problems
 	}
@@ -209,6 +209,20 @@ func welcome(f *config.File, public, admin, key string) string {
 	return b.String()
 }
 
+// loadWhole reads a configuration for a start, or for a look before one: what it says, and the certificates that it names. The
+// file is nil when the problems are more than warnings.
+func loadWhole(name string) (*config.File, config.Problems) {
+	f, problems := config.LoadValid(name, known())
+	if f == nil {
+		return nil, problems
+	}
+	certificates := f.CheckCertificates()
+	if bad := certificates.Errors(); len(bad) > 0 {
+		return nil, bad
+	}
+	return f, append(problems, certificates...)
+}
+
 type checkCmd struct {
 	Files   []string `arg:"" optional:"" name:"file" help:"Configuration files."`
 	Against string   `placeholder:"OLD" help:"Also print what replacing the configuration OLD by the file would change: settings, and each model's slots."`
@@ -230,17 +244,12 @@ func (c *checkCmd) Run() error {
 	}
 	var all config.Problems
 	for _, name := range c.Files {
-		f, problems := config.LoadValid(name, known())
+		f, problems := loadWhole(name)
 		if f == nil {
 			all = append(all, problems...)
 			continue
 		}
-		certificates := f.CheckCertificates()
-		if bad := certificates.Errors(); len(bad) > 0 {
-			all = append(all, bad...)
-			continue
-		}
-		for _, p := range append(problems, certificates...) {
+		for _, p := range problems {
 			fmt.Println(p)
 		}
 		fmt.Printf("%s: ok\n", name)
@@ -261,6 +270,9 @@ func (c *checkCmd) compare(next *config.File) error {
 	old, problems := config.LoadValid(c.Against, known())
 	if old == nil {
 		return problems
+	}
+	if exposed := next.CheckOpen(old.Listen, old.Admin.Listen).Err(); exposed != nil {
+		return exposed // as the edge that runs with old would
 	}
 	slots, err := proxy.CompareFiles(old, next)
 	if err != nil {

@@ -40,6 +40,18 @@ func checkListen(listen string) error {
 	return nil
 }
 
+// samePort reports whether two listen addresses cannot both be opened: one port, of one address or with every address among
+// them. What names stand for is not looked up.
+func samePort(one, other string) bool {
+	a, port, err := net.SplitHostPort(one)
+	b, second, err2 := net.SplitHostPort(other)
+	if err != nil || err2 != nil || port != second || port == "0" {
+		return false
+	}
+	a, b = plainHost(a), plainHost(b)
+	return a == b || a == everywhere || b == everywhere
+}
+
 func hostName(host string) bool {
 	if host == "" || len(host) > 253 || strings.Trim(host, "0123456789.") == "" {
 		return false // nothing but digits and dots is an IP address that went wrong
@@ -74,8 +86,11 @@ func checkHTTP(address string) (*url.URL, error) {
 	case u.Host == "" || u.Hostname() == "":
 		return nil, errors.New("the URL names no host: write http://HOST:PORT")
 	}
-	if _, err := netip.ParseAddr(u.Hostname()); err != nil && !hostName(u.Hostname()) {
+	switch ip, err := netip.ParseAddr(u.Hostname()); {
+	case err != nil && !hostName(u.Hostname()):
 		return nil, errors.New("the URL's host is neither a name nor an IP address")
+	case ip.Zone() != "":
+		return nil, errors.New("the URL's address has a zone (%), which no request can name: write a name, or an address without one")
 	}
 	if p := u.Port(); p != "" || strings.HasSuffix(u.Host, ":") {
 		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {

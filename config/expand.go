@@ -68,6 +68,7 @@ func (b *binder) secret(n ast.Node, into *Secret, path string) {
 	if err == nil && isFile {
 		name, _ = b.expand(name)
 		value, err = b.secretFile(name)
+		b.warnOfMode(n, path, name)
 	}
 	switch {
 	case err != nil:
@@ -98,6 +99,18 @@ func (b *binder) secretFile(name string) (string, error) {
 		return "", fmt.Errorf("%s is empty: write the secret there, or leave the setting out", name)
 	}
 	return value, err
+}
+
+// warnOfMode warns of a secret's file that every user of the machine can read.
+func (b *binder) warnOfMode(n ast.Node, path, name string) {
+	name = resolvePath(b.dir, name)
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() || !tooOpen(info) {
+		return
+	}
+	w := b.at(startToken(n), path).problem(fmt.Sprintf("%s has mode %04o: chmod 640 keeps other users out", name, info.Mode().Perm()))
+	w.Warning = true
+	b.problems = append(b.problems, w)
 }
 
 // hide keeps the value of n out of excerpts.

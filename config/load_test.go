@@ -253,6 +253,17 @@ func TestFileModes(t *testing.T) {
 	if _, err := Load("config.yaml"); err != nil {
 		t.Errorf("warnings fail Load: %v", err)
 	}
+	write(t, "secret.txt", []byte("abc\n"))
+	write(t, "far.yaml", []byte("auth: none\nupstreams: [{ name: gpu, url: http://h:1, api_key: file:secret.txt }]\nmodels: [{ id: m, deployments: [{ upstream: gpu }] }]\n"))
+	for mode, want := range map[os.FileMode]int{0o640: 0, 0o644: 1} {
+		if err := os.Chmod("secret.txt", mode); err != nil {
+			t.Fatal(err)
+		}
+		f, problems := LoadValid("far.yaml", bundled)
+		if f == nil || len(problems) != want || want > 0 && (!strings.Contains(problems[0].Message, "secret.txt has mode 0644") || problems[0].Line != 2) {
+			t.Errorf("a secret's file of mode %o: %s", mode, problems)
+		}
+	}
 }
 
 func TestSecretsStayHidden(t *testing.T) {

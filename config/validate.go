@@ -1,9 +1,6 @@
 package config
 
-import (
-	"net"
-	"strings"
-)
+import "strings"
 
 // Known is what Validate cannot know by itself, because it lives outside the configuration.
 type Known struct {
@@ -69,8 +66,8 @@ func (c *checker) listeners() {
 		c.fail("admin.listen", "%s", err)
 		return
 	}
-	if _, port, _ := net.SplitHostPort(f.Listen); f.Admin.Listen == f.Listen && port != "0" {
-		c.fail("admin.listen", "the public API listens at %s already: give the admin listener another port", c.show("admin.listen", f.Admin.Listen))
+	if samePort(f.Listen, f.Admin.Listen) {
+		c.fail("admin.listen", "the public API listens at %s already: give the admin listener another port", c.show("listen", f.Listen))
 	}
 	if !OnLoopback(f.Admin.Listen) && f.Admin.Token == "" {
 		c.fail("admin.listen", "the admin listener can be reached from other machines: set admin.token, or listen at 127.0.0.1")

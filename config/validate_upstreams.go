@@ -104,8 +104,14 @@ func (c *checker) engine(path, name string) {
 		return
 	}
 	if names := c.engineNames(); !slices.Contains(names, name) {
-		c.fail(path, "there is no engine %s%s", c.show(path, name), hint(name, append([]string{EngineAuto}, names...)))
+		c.fail(path, "there is no engine %s%s", c.show(path, name), hint(name, choices(names)))
 	}
+}
+
+// choices is what engine may say: auto, and every profile that has a name.
+func choices(profiles []string) []string {
+	named := slices.DeleteFunc(slices.Clone(profiles), func(name string) bool { return name == "" || name == EngineAuto })
+	return append([]string{EngineAuto}, named...)
 }
 
 // pools checks numbers of a Concurrency; that one of them is above 0 is checked where it is read.

@@ -47,12 +47,9 @@ func (e *Edge) observeSelf() {
 		}
 		return 0
 	})
-	gauge("penstock_certificate_expiry_timestamp_seconds", func() float64 {
-		if e.opts.Certificate == nil {
-			return 0
-		}
-		return float64(e.opts.Certificate.NotAfter().Unix())
-	})
+	if cert := e.opts.Certificate; cert != nil { // a time that means none would be long ago, to whom alerts on it
+		gauge("penstock_certificate_expiry_timestamp_seconds", func() float64 { return float64(cert.NotAfter().Unix()) })
+	}
 	gauge("penstock_retry_budget", func() float64 {
 		_, allowed := e.retries.State(e.now(), e.current.Load().Config.Retry.Budget)
 		return float64(allowed)

@@ -154,6 +154,9 @@ func (e *Edge) reload(q ReloadRequest, r *ReloadResult) error {
 	if r.Unchanged = len(r.Changes) == 0 && old.Config.Same(next); r.Unchanged {
 		return nil
 	}
+	if exposed := next.CheckOpen(e.opts.addresses()).Err(); exposed != nil {
+		return exposed
+	}
 	c := candidate{file: next, force: q.Force, dryRun: q.DryRun, use: func() {}}
 	if e.opts.Certificate != nil {
 		var err error

@@ -52,6 +52,14 @@ func (o *Options) secure(ln *listen.Listener) net.Listener {
 	return ln.TLS(o.Certificate.Config())
 }
 
+// addresses are where the two listeners are, which need not be where the configuration says; the admin's is empty without one.
+func (o *Options) addresses() (public, admin string) {
+	if o.Admin != nil {
+		admin = o.Admin.Addr().String()
+	}
+	return o.Public.Addr().String(), admin
+}
+
 // Edge is the proxy as deployed: the public listener, the admin listener and everything between them and the engines.
 type Edge struct {
 	opts    Options
@@ -92,6 +100,9 @@ type Edge struct {
 func New(o Options) (*Edge, error) {
 	e := &Edge{opts: o, log: o.Log, metrics: metrics.NewSet(), started: time.Now(), queues: map[string]*limit.Queue{}, kick: make(chan string, 1), closing: make(chan struct{})}
 	c := o.Config
+	if exposed := c.CheckOpen(o.addresses()).Err(); exposed != nil {
+		return nil, exposed
+	}
 	e.calls = observe.NewCalls(e.metrics, o.Log, c.Log)
 	if c.Tracing.OTLP != "" {
 		var err error

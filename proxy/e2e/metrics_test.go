@@ -230,6 +230,9 @@ func TestMetricsPage(t *testing.T) {
 			t.Errorf("%s is described and not shown", f.Name)
 		}
 	}
+	if strings.Contains(page, "penstock_certificate_expiry_timestamp_seconds") { // at any time that stood for none the alert would fire for ever
+		t.Error("an edge without TLS tells when its certificate expires")
+	}
 	for name, want := range map[string]float64{
 		`penstock_queue_seconds_count{dialect="chat",model="sim"}`:       1,
 		`penstock_limit_refusals_total{limit="pool"}`:                    1,

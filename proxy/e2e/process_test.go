@@ -364,6 +364,45 @@ models:
 	}
 }
 
+// TestCheckAndServeAgree: a start says what a look before it says, also of certificates, and a comparison refuses what the edge
+// that runs would.
+func TestCheckAndServeAgree(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("no.pem", "no certificate\n")
+	const (
+		addresses = "listen: 127.0.0.1:0\nadmin: { listen: \"127.0.0.1:0\", token: operator-secret }\n"
+		keys      = "keys: [{ id: a, hash: \"sha256:8675781084c10eecf43a30268bb4cbe7b56fff58d0842f0b848522de00bdb712\" }]\n"
+		rest      = "upstreams: [{ name: up, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+	)
+	for name, text := range map[string]string{
+		"pair.yaml": addresses + keys + rest + "tls: { cert: no.pem, key: no.pem }\n",
+		"ca.yaml":   addresses + keys + strings.Replace(rest, `"http://127.0.0.1:1"`, `"https://127.0.0.1:1", tls: { ca: no.pem }`, 1),
+	} {
+		path := write(name, text)
+		_, checked, _ := rig.RunProgram(t, "", "check", path)
+		_, served, code := rig.RunProgram(t, "", "serve", "--config", path)
+		if code != 1 || served != checked || !strings.Contains(served, name+":") {
+			t.Errorf("exit code %d; check says\n%s and serve\n%s", code, checked, served)
+		}
+	}
+	public := write("public.yaml", strings.Replace(addresses, "127.0.0.1:0", "0.0.0.0:4000", 1)+keys+rest)
+	keyless := write("keyless.yaml", addresses+"auth: none\n"+rest)
+	if _, errs, code := rig.RunProgram(t, "", "check", keyless, "--against", public); code != 1 || !strings.Contains(errs, "keyless.yaml:3:7: none is allowed on loopback only") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if _, errs, code := rig.RunProgram(t, "", "check", public, "--against", keyless); code != 0 {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
 // TestKey: what `key new` prints can be put into a configuration, and `key hash` agrees.
 func TestKey(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,7 @@ var families = []Family{
 	{"penstock_reload_successful", Gauge, "1 when the last reload took effect, or there was none."},
 	{"penstock_reload_success_timestamp_seconds", Gauge, "When the running configuration took effect."},
 	{"penstock_reload_duration_seconds", Gauge, "How long the last reload took."},
-	{"penstock_certificate_expiry_timestamp_seconds", Gauge, "End of the edge's own certificate; 0 without one."},
+	{"penstock_certificate_expiry_timestamp_seconds", Gauge, "End of the edge's own certificate; left out without one."},
 	{"penstock_draining", Gauge, "1 while the edge shuts down."},
 
 	{"penstock_body_memory_bytes", Gauge, "Held for request bodies."},

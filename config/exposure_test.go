@@ -1,0 +1,35 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestCheckOpen: a port that is open already counts, and not what the file says of it.
+func TestCheckOpen(t *testing.T) {
+	const open = "auth: none\n" // on top of loopback addresses, which Validate has nothing against
+	withToken := strings.Replace(minimal, "keys:", "admin: { listen: 127.0.0.1:9090, token: ffffffffffffffff }\nkeys:", 1)
+	for _, row := range []struct{ name, file, public, admin, want string }{
+		{"as the file says", open + minimal, "127.0.0.1:4000", "[::1]:9090", ""},
+		{"no admin listener", open + minimal, "127.0.0.1:4000", "", ""},
+		{"keys and a token", withToken, "0.0.0.0:4000", "[::]:9090", ""},
+		{"keys, admin on loopback", minimal, "[::]:4000", "127.0.0.1:9090", ""},
+		{"public", open + minimal, "[::]:4000", "127.0.0.1:9090", "auth none is allowed on loopback only, and the port of listen is open at [::]:4000"},
+		{"one address", open + minimal, "10.0.0.7:4000", "", "auth none is allowed on loopback only, and the port of listen is open at 10.0.0.7:4000"},
+		{"admin without a token", minimal, "127.0.0.1:4000", "0.0.0.0:9090", "admin.token it is needed: the admin listener is open at 0.0.0.0:9090"},
+	} {
+		f, ps := ParseValid("c.yaml", []byte(row.file), bundled)
+		if f == nil {
+			t.Fatalf("%s: %s", row.name, ps)
+		}
+		got := f.CheckOpen(row.public, row.admin)
+		switch {
+		case row.want == "" && len(got) > 0:
+			t.Errorf("%s: %s", row.name, got)
+		case row.want != "" && (len(got) != 1 || got.Err() == nil || !strings.HasPrefix(got[0].Path+" "+got[0].Message, row.want)):
+			t.Errorf("%s: %s, want %s", row.name, got, row.want)
+		case row.want != "" && !strings.Contains(got[0].Message, "restarted"):
+			t.Errorf("%s: no remedy: %s", row.name, got)
+		}
+	}
+}
