@@ -52,7 +52,7 @@ func badResponse(cause error) *failure {
 	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	e.Cause = cause
 	switch reasonOf(cause) {
-	case upstreams.ReasonTruncated, upstreams.ReasonReset, upstreams.ReasonEOF:
+	case upstreams.ReasonTruncated, upstreams.ReasonReset, upstreams.ReasonEOF, upstreams.ReasonSilent:
 		e.Message = "The connection to the engine was lost before its answer was whole."
 	}
 	if errors.Is(cause, chat.ErrNoFinish) {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"penstock/socket"
 )
 
 // conn is one connection to an engine. It has one owner at a time: an exchange, or the idle list of its transport. Only
@@ -177,10 +179,23 @@ func (c *conn) stale() bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
+// unheard says for how long the engine's host has not acknowledged what is on its way to it, and whether there is anything that it
+// has not acknowledged. See socket.Silence.
+func (c *conn) unheard() (silence time.Duration, waiting bool) {
+	_ = c.raw.Control(func(fd uintptr) { // fails on a closed socket only, and there is nothing to hear then
+		var milliseconds int
+		milliseconds, waiting = socket.Silence(fd)
+		silence = time.Duration(milliseconds) * time.Millisecond
+	})
+	return silence, waiting
+}
+
 // reasonOf says in a word how a connection ended.
 func (c *conn) reasonOf(err error) string {
 	var errno syscall.Errno
 	switch {
+	case errors.Is(err, errUnheard), errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return ReasonSilent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ReasonEOF
 	case c != nil && c.secured && !errors.As(err, &errno):

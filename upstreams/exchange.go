@@ -23,6 +23,10 @@
 //   - A small request for a kept connection in the clear, which is nearly every one, is written within the wait for its reply:
 //     the look at the socket, the write and the wait are one stay in the runtime's poller, and the read that would find nothing
 //     is left out (see conn.leave). It is the one thing that is sent by Await.
+//   - An engine's host that has vanished (a cut cable, a NAT that has forgotten a kept connection) resets nothing, and systems
+//     repeat what it does not acknowledge for a quarter of an hour. So Await and the writes look now and then whether the request
+//     has been acknowledged, and one that has reached nobody for some seconds is lost. TCP_USER_TIMEOUT would do it in the kernel,
+//     but takes an engine that reads late for one that is gone. Once the request is there, keep-alives tell within 35 s.
 //   - Deadlines are moved as seldom as possible (see conn). In a steady state an exchange moves none.
 //   - Exchanges are not pooled: a recycled one would turn a late Abort into somebody else's. Their buffers are. The mutex
 //     of the exchange guards who may close the connection: whoever comes second, Abort or the return to the pool, finds
@@ -87,6 +91,8 @@ type Exchange struct {
 	came    bool // bytes have come by a Wait, for the next Read
 	touched bool // bytes of the request may have left
 	cut     bool // the request was not written to its end on c
+
+	hearAt time.Time // when to look whether the engine's host has acknowledged the request; zero: it has
 
 	small    *[readBuffer]byte // the pooled buffer, if buf is it
 	buf      []byte            // head, then what has come of the body
@@ -193,7 +199,7 @@ func (x *Exchange) attach(c *conn) error {
 		return err
 	}
 	x.c = c
-	x.reused, x.cut, x.readErr = false, false, nil
+	x.reused, x.cut, x.readErr, x.hearAt = false, false, nil, time.Time{}
 	return nil
 }
 
@@ -244,17 +250,16 @@ func (x *Exchange) Await(until time.Time) error {
 			x.begin()
 			return nil
 		}
-		switch err := x.fill(until); {
+		switch err := x.fill(earlier(until, x.hearAt)); {
 		case err == nil:
 		case errors.Is(err, errUnsent):
 			if err := x.deliver(); err != nil {
 				return err
 			}
 		case errors.Is(err, ErrNotYet):
-			if gone := x.check(); gone != nil {
-				return gone
+			if err := x.unanswered(until); err != nil {
+				return err
 			}
-			return ErrNotYet
 		case x.got:
 			return x.cutOff(err)
 		default:
@@ -263,6 +268,43 @@ func (x *Exchange) Await(until time.Time) error {
 			}
 		}
 	}
+}
+
+// unanswered is called when there is no reply at until, or at hearAt. It returns nil if it is worth while to wait on: until
+// has not come, or the request has been sent once more because it has reached nobody.
+func (x *Exchange) unanswered(until time.Time) error {
+	if gone := x.check(); gone != nil {
+		return gone
+	}
+	now := time.Now()
+	if !x.hearAt.IsZero() && !now.Before(x.hearAt) && !x.heard(now) {
+		if x.got { // part of a head
+			return x.cutOff(errUnheard)
+		}
+		return x.lost(errUnheard)
+	}
+	if !until.IsZero() && !now.Before(until) {
+		return ErrNotYet
+	}
+	return nil
+}
+
+// heard reports whether the engine's host is there, as far as its acknowledgements tell, and when to look again.
+func (x *Exchange) heard(now time.Time) bool {
+	silence, waiting := x.c.unheard()
+	x.hearAt = time.Time{}
+	if waiting {
+		x.hearAt = now.Add(x.t.hearFor - min(silence, x.t.hearFor) + 10*time.Millisecond)
+	}
+	return silence < x.t.hearFor
+}
+
+// earlier returns the earlier of two times, where zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // fill reads more of the reply's head, and what comes with it, into the buffer.

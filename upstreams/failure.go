@@ -54,6 +54,7 @@ const (
 	ReasonTLS       = "tls"       // the TLS handshake failed
 	ReasonReset     = "reset"     // the connection was reset
 	ReasonEOF       = "eof"       // the connection was closed before a byte of a reply
+	ReasonSilent    = "silent"    // the engine's host stopped acknowledging, or cannot be reached any more
 	ReasonInvalid   = "invalid"   // the reply does not parse, or its framing contradicts itself
 	ReasonTruncated = "truncated" // the reply ended before its framing said so
 	ReasonTooLarge  = "too_large" // the reply's head, or a part of its framing, exceeds its bound

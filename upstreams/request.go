@@ -162,6 +162,9 @@ func (e *bodyError) Error() string { return "read request body: " + e.err.Error(
 func (x *Exchange) write() error {
 	x.sends++
 	x.sending.Store(true)
+	if x.c.secured && (x.req.BodyReader != nil || x.req.size() > smallRequest) {
+		defer x.c.interruptUnheard(x.t.hearFor)()
+	}
 	o := outgoingPool.Get().(*outgoing)
 	var err error
 	if x.req.BodyReader != nil {
@@ -178,6 +181,7 @@ func (x *Exchange) prepare() {
 	o := outgoingPool.Get().(*outgoing)
 	x.copyWhole(o, x.req.size())
 	x.c.unsent, x.atOnce = o, true
+	x.hearAt = x.req.At.Add(x.t.hearFor)
 }
 
 // deliver goes on where fill came back without a reply, since the connection could not be used or took less than the whole
@@ -201,6 +205,7 @@ func (x *Exchange) deliver() error {
 func (x *Exchange) written(err error) error {
 	if err == nil {
 		x.sending.Store(false)
+		x.hearAt = time.Now().Add(x.t.hearFor)
 		return nil
 	}
 	x.cut = true
@@ -340,8 +345,14 @@ func putHex4(dst []byte, n int) {
 func (x *Exchange) push(v *net.Buffers, large bool) error {
 	c, limit := x.c, x.req.WriteTimeout
 	step := limit
-	if large && canPeek && !c.secured && (limit <= 0 || limit > answerCheck) {
-		step = answerCheck
+	if canPeek && !c.secured {
+		look := x.t.hearFor
+		if large {
+			look = min(look, answerCheck)
+		}
+		if limit <= 0 || limit > look {
+			step = look
+		}
 	}
 	last := x.req.At // when the engine took something
 	if last.IsZero() {
@@ -364,11 +375,36 @@ func (x *Exchange) push(v *net.Buffers, large bool) error {
 		if (err != nil || large) && x.answering() {
 			return errAnswered
 		}
+		if err != nil && (c.secured || now.Sub(last) >= x.t.hearFor) && !x.heard(now) {
+			return errUnheard
+		}
 		if err != nil && (c.secured || limit > 0 && now.Sub(last) >= limit) {
 			return errConnStalled // after a timeout TLS cannot go on writing
 		}
 	}
 	return nil
+}
+
+// interruptUnheard ends a write, until stop is called, once the engine's host has acknowledged nothing for patience. It is for TLS,
+// where a write that was interrupted to look for that itself could not go on.
+func (c *conn) interruptUnheard(patience time.Duration) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		look := time.NewTicker(patience)
+		defer look.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-look.C:
+			}
+			if silence, _ := c.unheard(); silence >= patience {
+				_ = c.tcp.SetWriteDeadline(time.Unix(1, 0)) // fails on a closed socket only, which ends the write as well
+				return
+			}
+		}
+	}()
+	return func() { close(done) }
 }
 
 // armWrite makes the next write return after step, and not later than limit after last. On a plain connection an earlier

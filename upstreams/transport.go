@@ -18,6 +18,10 @@ const (
 	defaultMaxIdle        = 256
 	defaultConnectTimeout = 10 * time.Second
 	defaultUserAgent      = "penstock"
+
+	// hearFor is enough for some repetitions over a slow and lossy path, and short of a stream's commit (10 s by default), so that
+	// another engine can still be asked. Systems themselves give up after a quarter of an hour.
+	hearFor = 5 * time.Second
 )
 
 // TransportOptions says how one upstream is reached.
@@ -43,6 +47,7 @@ type Transport struct {
 	names   *names
 	idleFor time.Duration
 	maxIdle int
+	hearFor time.Duration // how long the engine's host may leave a request without an acknowledgement
 	life    context.Context
 	endLife context.CancelFunc
 	dialer  net.Dialer
@@ -91,6 +96,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		base:    strings.TrimRight(u.EscapedPath(), "/"),
 		idleFor: o.IdleTimeout,
 		maxIdle: o.MaxIdle,
+		hearFor: hearFor,
 		dialer:  net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}},
 	}
 	if t.idleFor <= 0 {

@@ -2,7 +2,13 @@
 
 package listen
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // boundUnsent does nothing here: the bound is Linux's TCP_NOTSENT_LOWAT.
 func boundUnsent(*net.TCPConn) {}
+
+// boundUnacknowledged does nothing here: the bound is Linux's TCP_USER_TIMEOUT.
+func boundUnacknowledged(*net.TCPConn, time.Duration) {}
