@@ -2,7 +2,6 @@ package chat
 
 import (
 	"errors"
-	"strconv"
 
 	"penstock/translate/jsonx"
 )
@@ -16,8 +15,8 @@ type Completion struct {
 	edits     jsonx.Edits
 	model     []byte
 	counts    []byte // a usage of ours
+	gaps      []gap  // of the choices
 	inner     bool   // a choice has a private member
-	lacking   bool   // a choice, or its message, lacks a member that clients count on
 }
 
 // Parse reads the body of an answer with status 200. The error is a *BadAnswer when it is not a chat completion with at
@@ -25,7 +24,7 @@ type Completion struct {
 // said when its runner died. One that is left out is no more than forgotten. If the engine put an error in the completion's
 // place, or gave a choice up, the *EngineError is the BadAnswer's cause.
 func (c *Completion) Parse(body []byte) error {
-	c.generated, c.inner, c.lacking = 0, false, false
+	c.generated, c.gaps, c.inner = 0, c.gaps[:0], false
 	if err := c.parse(body); err != nil {
 		return err
 	}
@@ -62,13 +61,10 @@ func (c *Completion) Parse(body []byte) error {
 			return err
 		}
 		c.generated += message.size()
-		c.lacking = c.lacking || !choice.Numbered || !choice.Finish.Exists() || !choice.Logprobs.Exists() || message.lacking()
+		c.look(it.Index(), it.Value(), &choice, &message)
 	}
 	return nil
 }
-
-// lacking reports whether a message lacks a member that clients count on.
-func (d *Delta) lacking() bool { return !d.Role.Exists() || !d.Content.Exists() || !d.Refusal.Exists() }
 
 // size returns the number of bytes that were generated, as they stand in the source.
 func (d *Delta) size() int {
@@ -83,7 +79,8 @@ func (d *Delta) size() int {
 func (c *Completion) Reset() {
 	c.reset()
 	c.edits.Reset()
-	c.generated = 0
+	clear(c.gaps)
+	c.gaps, c.generated = c.gaps[:0], 0
 }
 
 // Choices returns the array of choices; read its elements with Choice.Read.
@@ -124,73 +121,22 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	if c.private {
 		HidePrivate(&c.edits, c.root)
 	}
-	if a.StripReasoning || c.inner || c.lacking {
-		c.editChoices(a.StripReasoning)
+	for _, g := range c.gaps {
+		g.fill(&c.edits)
+	}
+	if a.StripReasoning || c.inner {
+		var choice Choice
+		for it := c.choices.Iter(); it.Next(); {
+			if choice.Read(it.Value()) != nil {
+				continue
+			}
+			if choice.private {
+				HidePrivate(&c.edits, it.Value())
+			}
+			if a.StripReasoning {
+				stripReasoning(&c.edits, choice.Body)
+			}
+		}
 	}
 	return c.edits.Append(dst, c.src)
 }
-
-// editChoices notes the changes to the choices.
-func (c *Completion) editChoices(strip bool) {
-	var (
-		choice  Choice
-		message Delta
-	)
-	for it := c.choices.Iter(); it.Next(); {
-		if choice.Read(it.Value()) != nil {
-			continue
-		}
-		if choice.private {
-			HidePrivate(&c.edits, it.Value())
-		}
-		if strip {
-			stripReasoning(&c.edits, choice.Body)
-		}
-		if c.lacking {
-			message.Read(choice.Body)
-			c.fillChoice(it.Index(), it.Value(), &choice, &message)
-		}
-	}
-}
-
-// fillChoice notes the addition of what choice number n, which is at v, and its message lack.
-func (c *Completion) fillChoice(n int, v jsonx.Value, choice *Choice, message *Delta) {
-	if !choice.Numbered {
-		number(&c.edits, v, strconv.AppendInt(nil, int64(n), 10))
-	}
-	if !choice.Finish.Exists() {
-		finish := `"finish_reason":"stop"`
-		if message.ToolCalls.Index(0).Exists() {
-			finish = `"finish_reason":"tool_calls"`
-		}
-		c.edits.Add(v, []byte(finish))
-	}
-	if !choice.Logprobs.Exists() {
-		c.edits.Add(v, noLogprobs)
-	}
-	if !message.Role.Exists() {
-		c.edits.Add(choice.Body, assistantRole)
-	}
-	if !message.Content.Exists() {
-		c.edits.Add(choice.Body, noContent)
-	}
-	if !message.Refusal.Exists() {
-		c.edits.Add(choice.Body, noRefusal)
-	}
-}
-
-// number notes that the choice at v, which has no index or a null, is number n.
-func number(edits *jsonx.Edits, v jsonx.Value, n []byte) {
-	if at := v.Get("index"); at.Exists() {
-		edits.Set(at, n)
-		return
-	}
-	edits.Add(v, append([]byte(`"index":`), n...))
-}
-
-var (
-	noLogprobs    = []byte(`"logprobs":null`)
-	assistantRole = []byte(`"role":"assistant"`)
-	noContent     = []byte(`"content":null`)
-	noRefusal     = []byte(`"refusal":null`)
-)

@@ -131,7 +131,6 @@ func (s *Stream) identify(c *Chunk) {
 var (
 	null        = []byte("null")
 	emptyObject = []byte("{}")
-	zero        = []byte("0")
 	emptyDelta  = []byte(`"delta":{}`)
 	noneChosen  = []byte(`"choices":[]`)
 	chunkObject = []byte(`"object":"chat.completion.chunk"`)
@@ -182,7 +181,7 @@ func (s *Stream) choices() (g gist, err error) {
 			g.hole = jsonx.Value{}
 		}
 		if !c.Numbered {
-			number(&s.edits, it.Value(), zero)
+			numbering(it.Value(), 0).fill(&s.edits)
 		}
 		if c.private {
 			HidePrivate(&s.edits, it.Value())
