@@ -57,8 +57,9 @@ var comparedRates = []string{"request_throughput", "output_throughput", "request
 var comparedLatencies = []string{TTFT, TPOT, ITL, E2EL, TTFTFromSchedule, E2ELFromSchedule}
 
 // Compare sets two results side by side. Each difference has a bootstrap interval of the given confidence (0.95), made from the
-// histograms for latencies, from the time series for rates and from the counts for shares; files of other tools have none.
-// A latency that differs by less than the floor of the clients is not called better or worse. Results with several stages are compared stage by stage, by name.
+// histograms for latencies, from the time series for rates and from the counts for shares; files of other tools have none. A
+// latency that differs by less than the floor of the clients is not called better or worse. Results with several stages are
+// compared stage by stage, by name.
 func Compare(base, next *Result, confidence float64) *CompareReport {
 	c := &CompareReport{Confidence: confidence, Valid: true, Notes: notes(base, next), floors: map[string]float64{}}
 	for _, m := range comparedLatencies {

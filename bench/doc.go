@@ -4,9 +4,9 @@
 // # What a number means
 //
 // Every request has three clocks: when the schedule wanted it (scheduled), when the client began to send it, a new connection
-// included (sent), and when answers came. Latencies are given from both, always: from sent is what vLLM's tool and its kin print, from scheduled is what
-// a user would have felt who came at that moment. A client that waits for a free slot, or for its own processor, shows in the
-// difference.
+// included (sent), and when answers came. Latencies are given from both, always: from sent is what vLLM's tool and its kin print,
+// from scheduled is what a user would have felt who came at that moment. A client that waits for a free slot, or for its own
+// processor, shows in the difference.
 //
 //	TTFT   first token - sent        first token: text, reasoning or part of a tool call, whichever comes first; of speech the first
 //	                                 byte of sound, which in a WAV file is the one behind its head
@@ -44,8 +44,8 @@
 //
 // A scenario (scenarios/*.yaml) is flags of `bench run` with a name, and a fleet: simulated engines and an edge, started as child
 // processes of this very program, so that one command rehearses a failover or a reload. Its events act on that fleet: KILL to an
-// engine's process, a new configuration for the edge. Overhead starts nginx and HAProxy in the same way, in turn with the edge; each has a processor to
-// itself, while client and engine have the others.
+// engine's process, a new configuration for the edge. Overhead starts nginx and HAProxy in the same way, in turn with the edge;
+// each has a processor to itself, while client and engine have the others.
 //
 // Compare sets two results side by side. Every difference has a bootstrap interval, from the histograms for latencies, from the time
 // series in blocks for rates, from the counts for shares; the gaps of one request are not independent, so ITL counts as one sample a

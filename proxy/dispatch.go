@@ -56,8 +56,8 @@ func (c *Call) dispatch() *failure {
 	}
 }
 
-// acquire picks a target, and waits for one where the model has a queue. A reload may have retired every target of the snapshot that this call began with; then the
-// newest one is asked once, so that no reload causes a 503.
+// acquire picks a target, and waits for one where the model has a queue. A reload may have retired every target of the snapshot
+// that this call began with; then the newest one is asked once, so that no reload causes a 503.
 func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
 	q := routing.Query{Pool: c.pool, Tokens: c.promptTokens, Prefix: c.prefixBlocks(), Exclude: c.tried, Now: now, Rand: rand.Uint64()}
 	if c.model.crowded() {

@@ -101,9 +101,10 @@ type planned struct {
 	added     bool
 }
 
-// Plan works out which upstreams a configuration keeps, changes and adds; models say which served names are expected where,
-// and engines are profiles of the user's own beside the bundled ones. It changes nothing in the set, but it reads certificate files, and a name with `resolve` that is seen for the first time
-// is looked up (2 s at most; if that fails, one upstream stands for the name until it resolves).
+// Plan works out which upstreams a configuration keeps, changes and adds; models say which served names are expected where, and
+// engines are profiles of the user's own beside the bundled ones. It changes nothing in the set, but it reads certificate files,
+// and a name with `resolve` that is seen for the first time is looked up (2 s at most; if that fails, one upstream stands for the
+// name until it resolves).
 func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
 	profiles, err := s.profiles.Load().with(engines)
 	if err != nil {

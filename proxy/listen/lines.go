@@ -69,8 +69,8 @@ const (
 	placeTrailer
 )
 
-// look looks at what was read, and changes it in one case (fail). Behind a bad byte reading fails: not with it, because fasthttp takes any error of the first
-// byte for the connection's end and gives no answer.
+// look looks at what was read, and changes it in one case (fail). Behind a bad byte reading fails: not with it, because fasthttp
+// takes any error of the first byte for the connection's end and gives no answer.
 func (l *lines) look(p []byte) {
 	for len(p) > 0 && l.bad == nil && l.at != placeNone {
 		if l.at == placeData {

@@ -105,9 +105,9 @@ func keep(b []byte) []byte {
 	return b[:0]
 }
 
-// Read takes one event of the engine's stream. It reports whether the event was a chunk of an answer that has begun; if not,
-// it brought nothing to tell. The error is a *BadAnswer when the event is malformed or the answer too large, or an *EngineError when the engine reports a
-// failure. Events behind the end are ignored.
+// Read takes one event of the engine's stream. It reports whether the event was a chunk of an answer that has begun; if not, it
+// brought nothing to tell. The error is a *BadAnswer when the event is malformed or the answer too large, or an *EngineError when
+// the engine reports a failure. Events behind the end are ignored.
 func (s *Source) Read(ev sse.Event) (bool, error) {
 	s.Content, s.Refusal, s.Reasoning, s.Touched = nil, nil, nil, s.Touched[:0]
 	if text, same := s.short.match(ev.Data); same && len(ev.Name) == 0 && !s.Done() {

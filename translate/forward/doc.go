@@ -10,10 +10,11 @@
 //
 // # Design
 //
-// Types and ranges that all engines share are checked (members.go). What is not read is not checked: unknown members, and the known ones of endpoints whose rules the contract does not give,
-// go to the engine as they came, and its complaint comes back. What is read is refused when two readers could take it for
-// two things (see jsonx on duplicates), and so are members that steer an engine, and media that it
-// would fetch from where chat takes no images from (chat.CheckMedia). A completion's token limit is held to the model's.
+// Types and ranges that all engines share are checked (members.go). What is not read is not checked: unknown members, and the
+// known ones of endpoints whose rules the contract does not give, go to the engine as they came, and its complaint comes back.
+// What is read is refused when two readers could take it for two things (see jsonx on duplicates), and so are members that steer
+// an engine, and media that it would fetch from where chat takes no images from (chat.CheckMedia). A completion's token limit is
+// held to the model's.
 //
 // A stream is passed on event for event, under the rule of the chat dialect: it has ended well when every choice has its
 // finish_reason, and [DONE] alone is no end. A transcription's stream has events instead of choices; its end is

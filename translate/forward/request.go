@@ -182,7 +182,8 @@ func CheckModelName(name []byte) error {
 }
 
 // Check applies the rules that depend on the model: members that steer an engine are refused, and so are media that it would
-// fetch from where chat takes no images from; the token limit of a completion is lowered to the model's, which is told to the engine when the client gave none. The error is an *apierr.Error.
+// fetch from where chat takes no images from; the token limit of a completion is lowered to the model's, which is told to the
+// engine when the client gave none. The error is an *apierr.Error.
 func (r *Request) Check(l *chat.Limits) error {
 	if err := l.Refuse.Members(r.doc.Root()); err != nil {
 		return err

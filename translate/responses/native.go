@@ -8,12 +8,12 @@ import (
 	"penstock/translate/sse"
 )
 
-// NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect itself: the client's
-// bytes, with these changes and no others. The model has the engine's name; the token limit and the effort are the checked
-// ones; store is false; members that steer an engine go, and so do prompt_cache_key, include (it asks for reasoning, which
-// is not shown), previous_input_messages (a second conversation, which nobody has checked) and the tools that are no functions or that tool_choice does not allow. Arguments
-// of calls that are no JSON object become one, as engines refuse others. body is one that Decode has accepted; the pieces borrow
-// from it.
+// NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect itself: the client's bytes,
+// with these changes and no others. The model has the engine's name; the token limit and the effort are the checked ones; store
+// is false; members that steer an engine go, and so do prompt_cache_key, include (it asks for reasoning, which is not shown),
+// previous_input_messages (a second conversation, which nobody has checked) and the tools that are no functions or that
+// tool_choice does not allow. Arguments of calls that are no JSON object become one, as engines refuse others. body is one that
+// Decode has accepted; the pieces borrow from it.
 func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	var d jsonx.Doc
 	if d.Parse(body, parseOptions) != nil {
