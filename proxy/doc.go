@@ -11,7 +11,7 @@
 //	 6  Call.admit                  the key's concurrency and tokens
 //	 7  Call.acquire                routing picks a target and takes a lease
 //	 8  attempt.open, pull          send, await the head and the first event; retry elsewhere while nothing is committed
-//	 9  Call.commit → relay         the handler returns; fasthttp pushes the relay's bytes
+//	 9  Call.commit → relay         the handler returns; the carrier, or under TLS fasthttp, pushes the relay's bytes
 //	10  Call.finish                 release, account, one log line
 //
 // The order has reasons: a slow client must not hold a slot, so the body is read before any is taken; a key without the

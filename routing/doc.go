@@ -34,6 +34,6 @@
 // targets than they need, whether a target has its model is one atomic (upstreams.Offer), what limits and reports come to is
 // worked out when they change, loads are read into one variable, and chance is a multiplication. BenchmarkPick measures it.
 //
-// A Table is immutable but for one counter per route (the round robin's position, which outlives reloads); live counters
-// belong to the upstreams, and a reload builds a new Table over the same ones.
+// A Table is immutable but for what its routes remember, which outlives reloads: the round robin's position and the directory.
+// Live counters belong to the upstreams, and a reload builds a new Table over the same ones.
 package routing

@@ -68,6 +68,14 @@ func (m *lowest) choice(r *Route, chance uint64) *Target {
 	return &r.targets[m.equal[i]]
 }
 
+// mix is one step of splitmix64, a cheap generator whose every output is well spread.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
 // turn goes once around the targets of a route, over those that a query allows in a state.
 type turn struct {
 	r     *Route

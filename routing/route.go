@@ -115,14 +115,6 @@ func (r *Route) choose(q *Query, start int, s upstreams.State) (best *Target, el
 	return r.leastLoaded(q, start, s)
 }
 
-// mix is one step of splitmix64, a cheap generator whose every output is well spread.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
 // Full is the refusal of a query for which every eligible target is at its limit.
 func (r *Route) Full(q *Query) error {
 	return &FullError{Pool: q.Pool, Capacity: r.Capacity(q.Pool, q.Now)}

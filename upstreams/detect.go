@@ -37,13 +37,6 @@ func (p *Profiles) successor(recognised *Profile, before, now string) *Profile {
 	return p.assumed(now)
 }
 
-func probeSettingsOf(p *config.Probe) probeSettings {
-	return probeSettings{
-		path: p.Path, timeout: p.Timeout.D(), interval: cmp.Or(p.Interval.D(), defaultInterval),
-		fall: cmp.Or(p.Fall, defaultFall), rise: cmp.Or(p.Rise, defaultRise),
-	}
-}
-
 // candidates are the profiles that detection may choose from for what the operator wrote: all for "auto", else the named
 // one's variants (profiles that are like it and have signs of their own) and itself. Empty when there is no choice.
 func (p *Profiles) candidates(engine string) []*Profile {

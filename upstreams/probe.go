@@ -2,6 +2,7 @@ package upstreams
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"penstock/config"
 )
 
 const (
@@ -28,6 +31,28 @@ const (
 	// probeTimeout is used where neither config nor profile gives one.
 	probeTimeout = time.Second
 )
+
+// probeSettings is how the operator wants an upstream probed.
+type probeSettings struct {
+	path       string // empty: the profile's
+	interval   time.Duration
+	timeout    time.Duration // 0: the profile's
+	fall, rise int
+}
+
+// What the configuration leaves open.
+const (
+	defaultInterval = 2 * time.Second
+	defaultFall     = 3
+	defaultRise     = 2
+)
+
+func probeSettingsOf(p *config.Probe) probeSettings {
+	return probeSettings{
+		path: p.Path, timeout: p.Timeout.D(), interval: cmp.Or(p.Interval.D(), defaultInterval),
+		fall: cmp.Or(p.Fall, defaultFall), rise: cmp.Or(p.Rise, defaultRise),
+	}
+}
 
 // prober watches one upstream from one goroutine: is it alive, which models has it, how busy is it.
 type prober struct {

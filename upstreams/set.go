@@ -1,9 +1,7 @@
 package upstreams
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -13,14 +11,6 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/zap"
-
-	"penstock/config"
-)
-
-const (
-	defaultInterval = 2 * time.Second
-	defaultFall     = 3
-	defaultRise     = 2
 )
 
 // Options are what a Set needs from its surroundings. The zero value works.
@@ -83,132 +73,6 @@ func NewSet(o Options) (*Set, error) {
 	o.Register(s.own)
 	return s, nil
 }
-
-// Plan is what one configuration asks of a set, ready to be committed.
-type Plan struct {
-	set       *Set
-	profiles  *Profiles
-	items     []planned
-	index     map[*Upstream]int // into items
-	byName    map[string][]*Upstream
-	resolving map[string]*addressWatch
-}
-
-type planned struct {
-	up        *Upstream
-	settings  *settings
-	transport *Transport // nil: the upstream keeps its own
-	added     bool
-}
-
-// Plan works out which upstreams a configuration keeps, changes and adds; models say which served names are expected where, and
-// engines are profiles of the user's own beside the bundled ones. It changes nothing in the set, but it reads certificate files,
-// and a name with `resolve` that is seen for the first time is looked up (2 s at most; if that fails, one upstream stands for the
-// name until it resolves).
-func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
-	profiles, err := s.profiles.Load().with(engines)
-	if err != nil {
-		return nil, err
-	}
-	p := &Plan{set: s, profiles: profiles, index: make(map[*Upstream]int, len(specs)), byName: make(map[string][]*Upstream, len(specs)), resolving: map[string]*addressWatch{}}
-	expected := expectedNames(models)
-	for i := range specs {
-		if err := p.add(&specs[i], expected[specs[i].Name]); err != nil {
-			return nil, fmt.Errorf("upstream %s: %w", specs[i].Name, err)
-		}
-	}
-	return p, nil
-}
-
-func expectedNames(models []config.Model) map[string][]string {
-	out := map[string][]string{}
-	for i := range models {
-		for _, d := range models[i].Deployments {
-			served := cmp.Or(d.Served, models[i].ID)
-			if !slices.Contains(out[d.Upstream], served) {
-				out[d.Upstream] = append(out[d.Upstream], served)
-			}
-		}
-	}
-	return out
-}
-
-func (p *Plan) add(spec *config.Upstream, expected []string) error {
-	base, err := normalizeURL(spec.URL)
-	if err != nil {
-		return err
-	}
-	profile, err := p.profiles.initial(spec.Engine)
-	if err != nil {
-		return err
-	}
-	addresses := []string{""}
-	if spec.Resolve > 0 {
-		addresses = p.addresses(base, spec.Resolve.D())
-	}
-	for _, address := range addresses {
-		st := &settings{spec: *spec, weight: cmp.Or(spec.Weight, 1), probe: probeSettingsOf(&spec.Probe), expected: expected}
-		if st.link, err = newLink(spec, base, address, profile); err != nil {
-			return err
-		}
-		if err = p.place(base, address, profile, st); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// place finds the upstream of an identity or makes one.
-func (p *Plan) place(base, address string, profile *Profile, st *settings) error {
-	id := ID(st.spec.Name + " " + base)
-	if address != "" {
-		id += ID(" " + address)
-	}
-	item := planned{settings: st}
-	p.set.mu.Lock()
-	item.up = p.set.byID[id]
-	p.set.mu.Unlock()
-	if item.added = item.up == nil; item.added {
-		item.up = p.set.newUpstream(id, st, base, address, profile)
-	}
-	// A retiring one gets a transport too: its own may be closed by the time it is revived.
-	if item.added || item.up.retiring.Load() || item.up.settings.Load().link.digest != st.link.digest {
-		var err error
-		if item.transport, err = st.link.transport(id); err != nil {
-			return err
-		}
-		if item.added {
-			item.up.transport.Store(item.transport)
-		}
-	}
-	p.index[item.up] = len(p.items)
-	p.items = append(p.items, item)
-	p.byName[st.spec.Name] = append(p.byName[st.spec.Name], item.up)
-	return nil
-}
-
-func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Profile) *Upstream {
-	u := &Upstream{
-		id: id, name: st.spec.Name, label: st.spec.Name, url: base, address: address, log: s.o.Log, set: s,
-		probed: make(chan struct{}), changed: time.Now(), offers: map[string]*Offer{}, relapses: map[string]relapses{}, health: health{fall: st.probe.fall, rise: st.probe.rise},
-	}
-	if address != "" {
-		u.label += "@" + address
-	}
-	u.openUntil.Store(breakerClosed)
-	u.engine.Store(profile)
-	u.settings.Store(st)
-	u.renewCapacity()
-	u.newMetrics()
-	return u
-}
-
-// Upstream returns the upstreams of a configured name, kept or about to be added: one, or with `resolve` one for each
-// address. Nil when the name is not in the plan.
-func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
-
-// Profiles returns the engine profiles of the plan.
-func (p *Plan) Profiles() *Profiles { return p.profiles }
 
 // Commit puts the plan into force: settings are swapped, new upstreams enter the set and are probed at once. It cannot
 // fail. Upstreams that the plan leaves out stay as they are until Retire.

@@ -12,46 +12,6 @@ import (
 	"penstock/config"
 )
 
-// Pool is an admission class: calls of one pool share a limit.
-type Pool uint8
-
-// The pools. A request with images is PoolVision and nothing else; transcription and speech are PoolAudio.
-const (
-	PoolText Pool = iota
-	PoolVision
-	PoolAudio
-	poolCount
-)
-
-// String returns the pool's name as in config, metrics and the catalog.
-func (p Pool) String() string { return [...]string{"text", "vision", "audio"}[p] }
-
-// Outcome is what a call's try on an upstream came to. The set is closed.
-type Outcome uint8
-
-// The outcomes. Timeout, Unreachable and BadResponse count against the upstream; the others never do.
-const (
-	OutcomeOK          Outcome = iota
-	OutcomeClientGone          // the client left; says nothing about the upstream
-	OutcomeTimeout             // one of our clocks ran out, or the engine answered 504
-	OutcomeUnreachable         // no connection, or reset or closed before a byte
-	OutcomeBadResponse         // a 5xx, a broken or cut reply, a reply that makes no sense
-	OutcomeRefused             // the engine said it is full: 429, 503 with Retry-After, Profile.Overload
-	OutcomeRejected            // the engine refused the request itself: 400, 413, 422, Profile.ClientFault
-	OutcomeModelGone           // it answered 404 for a model that it is configured to serve
-	outcomeCount
-)
-
-// String returns the outcome as a metric label.
-func (o Outcome) String() string {
-	return [...]string{"ok", "client_gone", "timeout", "unreachable", "bad_response", "refused", "rejected", "model_gone"}[o]
-}
-
-// failed reports whether the outcome counts against the upstream.
-func (o Outcome) failed() bool {
-	return o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse
-}
-
 // Upstream is one engine process (one address of it, with `resolve`): its identity, its settings and everything that is
 // known about it. It survives reloads for as long as its ID is configured, is used by pointer, never copied, and all of its
 // methods are safe for concurrent use. The methods that a pick calls read atomics only and do not allocate.
@@ -115,13 +75,6 @@ type settings struct {
 	link     link // what the transports are made from
 	probe    probeSettings
 	expected []string // served names that routes send here
-}
-
-type probeSettings struct {
-	path       string // empty: the profile's
-	interval   time.Duration
-	timeout    time.Duration // 0: the profile's
-	fall, rise int
 }
 
 // ID returns the upstream's identity: name, normalised URL and, with `resolve`, the address.

@@ -8,7 +8,8 @@
 // Labels come from the configuration only. A model is a label once it has been resolved to a configured id; until then it
 // is "-". Keys, request ids and anything a client wrote are never labels, so no client can add a series.
 //
-// Nothing of a client is ever written: the Record has no field for a prompt, a reply, a path or a header.
+// Nothing that a client says is ever written: the Record has no field for a prompt, a reply, a path or a header. Its address is,
+// where the operator wants it (log.client).
 //
 // Handles are looked up by a small struct in maps that are read without a lock and copied to grow, because building a
 // metric's name would cost more than counting. Counting and remembering a call allocates nothing. A reload drops the series

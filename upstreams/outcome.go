@@ -1,0 +1,27 @@
+package upstreams
+
+// Outcome is what a call's try on an upstream came to. The set is closed.
+type Outcome uint8
+
+// The outcomes. Timeout, Unreachable and BadResponse count against the upstream; the others never do.
+const (
+	OutcomeOK          Outcome = iota
+	OutcomeClientGone          // the client left; says nothing about the upstream
+	OutcomeTimeout             // one of our clocks ran out, or the engine answered 504
+	OutcomeUnreachable         // no connection, or reset or closed before a byte
+	OutcomeBadResponse         // a 5xx, a broken or cut reply, a reply that makes no sense
+	OutcomeRefused             // the engine said it is full: 429, 503 with Retry-After, Profile.Overload
+	OutcomeRejected            // the engine refused the request itself: 400, 413, 422, Profile.ClientFault
+	OutcomeModelGone           // it answered 404 for a model that it is configured to serve
+	outcomeCount
+)
+
+// String returns the outcome as a metric label.
+func (o Outcome) String() string {
+	return [...]string{"ok", "client_gone", "timeout", "unreachable", "bad_response", "refused", "rejected", "model_gone"}[o]
+}
+
+// failed reports whether the outcome counts against the upstream.
+func (o Outcome) failed() bool {
+	return o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse
+}
