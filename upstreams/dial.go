@@ -10,7 +10,7 @@ import (
 )
 
 // dial makes a new connection, TLS included, before ctx ends. Every address of the upstream's name is tried in turn; each
-// gets an even share of the time that is left.
+// gets an even share of the time that is left, and one that fails is tried last from then on.
 func (t *Transport) dial(ctx context.Context) (*conn, *Failure) {
 	if t.isClosed() {
 		return nil, &Failure{Kind: Unreachable, Upstream: t.id, Reason: ReasonClosed, Err: errTransportClosed}
@@ -30,6 +30,7 @@ func (t *Transport) dial(ctx context.Context) (*conn, *Failure) {
 		if ctx.Err() != nil {
 			break
 		}
+		t.names.shun(addr)
 	}
 	t.names.doubt()
 	if isTimeout(err) {

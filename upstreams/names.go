@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,6 +14,7 @@ const (
 	namesFresh = 30 * time.Second // after this an answer is renewed, behind the back of the requests that use it
 	namesPause = time.Second      // between two lookups of a name
 	namesLimit = 10 * time.Second // for one lookup
+	namesShun  = 5 * time.Minute  // how long an address that could not be reached comes after the others
 )
 
 // names turns the host of an upstream into addresses to dial. The last good answer is kept for as long as there is no
@@ -24,10 +26,11 @@ type names struct {
 	life       context.Context // ends the lookups under way when the transport is closed
 
 	mu      sync.Mutex
-	known   []string
-	since   time.Time // when known was learnt
-	last    time.Time // when the last lookup began
-	lastErr error     // of the last lookup
+	known   []string             // replaced as a whole
+	shunned map[string]time.Time // when addresses could not be reached
+	since   time.Time            // when known was learnt
+	last    time.Time            // when the last lookup began
+	lastErr error                // of the last lookup
 	pending chan struct{}
 }
 
@@ -76,6 +79,33 @@ func (n *names) addresses(ctx context.Context) ([]string, error) {
 	return nil, n.lastErr
 }
 
+// shun puts an address that could not be reached behind the others. Otherwise each new connection would first spend its share of
+// the time on it, as long as the resolver names it first: a name with an IPv6 address that leads nowhere would cost every dial a
+// second.
+func (n *names) shun(addr string) {
+	if n.fixed != nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.shunned == nil {
+		n.shunned = map[string]time.Time{}
+	}
+	n.shunned[addr] = time.Now()
+	n.known = n.ordered(slices.Clone(n.known))
+}
+
+// ordered sorts addrs by when they were shunned, the others first and in the resolver's order. It is called under mu.
+func (n *names) ordered(addrs []string) []string {
+	for addr, at := range n.shunned {
+		if time.Since(at) > namesShun {
+			delete(n.shunned, addr)
+		}
+	}
+	slices.SortStableFunc(addrs, func(a, b string) int { return n.shunned[a].Compare(n.shunned[b]) })
+	return addrs
+}
+
 // doubt makes the next dial renew the answer: none of its addresses could be reached.
 func (n *names) doubt() {
 	if n.fixed != nil {
@@ -101,7 +131,7 @@ func (n *names) resolve(done chan struct{}) {
 	n.mu.Lock()
 	n.lastErr = err
 	if err == nil {
-		n.known, n.since = addrs, time.Now()
+		n.known, n.since = n.ordered(addrs), time.Now()
 	}
 	n.pending = nil
 	n.mu.Unlock()

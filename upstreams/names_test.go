@@ -3,6 +3,7 @@ package upstreams
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -185,5 +186,61 @@ func TestUnresolvedUpstream(t *testing.T) {
 	_, _, _, err := roundTrip(tr, post("q"))
 	if f := wantFailure(t, err, Unreachable, ReasonDNS); f.Sent {
 		t.Error("Sent is true although nothing was")
+	}
+}
+
+// TestShunnedAddressComesLast: until it is forgotten, whatever the resolver says meanwhile.
+func TestShunnedAddressComesLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const first, second = "[fd00::1]:8000", "10.0.0.1:8000"
+		r := &resolver{ips: []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.0.0.1")}}
+		n := newNames(t.Context(), "engine.internal", "8000")
+		n.lookup = r.lookup
+		want := func(want ...string) {
+			t.Helper()
+			if got, err := n.addresses(t.Context()); err != nil || !slices.Equal(got, want) {
+				t.Errorf("addresses %v, %v; want %v", got, err, want)
+			}
+			synctest.Wait() // for the lookup behind it
+		}
+		renewed := func() {
+			t.Helper()
+			before := r.count()
+			time.Sleep(namesFresh + time.Second)
+			_, _ = n.addresses(t.Context())
+			synctest.Wait()
+			if r.count() != before+1 {
+				t.Fatal("the name was not looked up again: this test sees nothing")
+			}
+		}
+		want(first, second)
+		held, _ := n.addresses(t.Context())
+		n.shun(first)
+		want(second, first)
+		if held[0] != first {
+			t.Error("a slice that a dial goes through was changed")
+		}
+		renewed()
+		want(second, first)
+		time.Sleep(time.Second)
+		n.shun(second)
+		want(first, second)
+		time.Sleep(namesShun + time.Second)
+		renewed()
+		want(first, second) // as the resolver says
+	})
+}
+
+// TestDialRemembersWhatFailed: the dead address of a name costs one dial its time, and not each.
+func TestDialRemembersWhatFailed(t *testing.T) {
+	checkLeaks(t)
+	s := serveRaw(t, echo)
+	_, port, _ := net.SplitHostPort(s.ln.Addr().String())
+	tr := transportTo(t, "http://engine.internal:"+port)
+	r := &resolver{ips: []netip.Addr{netip.MustParseAddr("127.99.99.99"), netip.MustParseAddr("127.0.0.1")}} // nobody listens on the first
+	tr.names.lookup = r.lookup
+	mustEcho(t, tr, "once")
+	if got, err := tr.names.addresses(t.Context()); err != nil || len(got) != 2 || got[0] != s.ln.Addr().String() {
+		t.Errorf("the next dial begins with %v, %v", got, err)
 	}
 }

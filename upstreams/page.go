@@ -14,7 +14,8 @@ type page struct {
 	body   []byte // valid until the next get of the same getter
 }
 
-// getter fetches pages from one engine. It is a function so that tests can play an engine without a socket.
+// getter fetches pages from one engine: the connection is to come within timeout, and the page within timeout of that. One clock for
+// both would take an engine for dead whose handshakes, three round trips with TLS, are slow. It is a function so that tests can play an engine without a socket.
 type getter func(ctx context.Context, path string, timeout time.Duration) (page, error)
 
 // pageMax bounds a page; metrics of a busy vLLM are some 100 KB.
@@ -30,9 +31,9 @@ func pageGetter(t *Transport, id ID) getter {
 		defer x.Close()
 		stop := context.AfterFunc(ctx, func() { x.Abort(ctx.Err()) })
 		defer stop()
-		until := time.Now().Add(timeout)
 		p := page{}
 		err := x.Send(&Request{Method: "GET", Path: path, Accept: "*/*", ConnectTimeout: timeout, WriteTimeout: timeout})
+		until := time.Now().Add(timeout)
 		if err == nil {
 			err = x.Await(until)
 		}

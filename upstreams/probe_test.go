@@ -322,3 +322,20 @@ func TestProbeGenericServer(t *testing.T) {
 		}
 	})
 }
+
+// TestPageOverASlowConnection: the clock of the answer begins when there is a connection.
+func TestPageOverASlowConnection(t *testing.T) {
+	checkLeaks(t)
+	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond // each fits, both do not
+	tr := transportTo(t, serveRawTLS(t, func(p *peer) {
+		time.Sleep(part) // before the handshake
+		if _, _, ok := p.request(); ok {
+			time.Sleep(part)
+			p.send(sized("ok"))
+		}
+	}).url())
+	p, err := pageGetter(tr, "gpu-a")(t.Context(), "/health", timeout)
+	if err != nil || p.status != 200 || string(p.body) != "ok" {
+		t.Errorf("status %d, %q, %v", p.status, p.body, err)
+	}
+}
