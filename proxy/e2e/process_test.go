@@ -146,6 +146,18 @@ func openProcessStream(t *testing.T, base, key, control string) *rig.Stream {
 	return rig.Connect(t, base, key).OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{`+control+`}`))
 }
 
+// wantLastWord reads a stream to its end, which must be an error event.
+func wantLastWord(t *testing.T, s *rig.Stream) {
+	t.Helper()
+	var last rig.Event
+	for e, ok := s.Next(); ok; e, ok = s.Next() {
+		last = e
+	}
+	if !strings.Contains(last.Data, `"error"`) {
+		t.Errorf("the stream ends without a word: %q", last.Data)
+	}
+}
+
 // TestDrainLimit: what still runs when the drain time is over is told so in the stream, and the exit is clean.
 func TestDrainLimit(t *testing.T) {
 	t.Parallel()
@@ -155,17 +167,7 @@ func TestDrainLimit(t *testing.T) {
 	s := openProcessStream(t, p.Says(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
 	s.Next()
 	p.Signal(syscall.SIGTERM)
-	var last rig.Event
-	for {
-		e, ok := s.Next()
-		if !ok {
-			break
-		}
-		last = e
-	}
-	if !strings.Contains(last.Data, `"error"`) {
-		t.Errorf("the stream ends without a word: %q", last.Data)
-	}
+	wantLastWord(t, s)
 	p.Exits(20*time.Second, 0)
 	rig.WaitFor(t, 5*time.Second, "the engine is free", func() bool { return engine.Stats().Running == 0 })
 	if !strings.Contains(p.Err.String(), `"drained"`) {
@@ -187,17 +189,7 @@ func TestSecondSignal(t *testing.T) {
 			p.Signal(syscall.SIGTERM)
 			rig.WaitFor(t, 5*time.Second, "it drains", func() bool { return strings.Contains(p.Err.String(), "draining") })
 			p.Signal(sig)
-			var last rig.Event
-			for {
-				e, ok := s.Next()
-				if !ok {
-					break
-				}
-				last = e
-			}
-			if !strings.Contains(last.Data, `"error"`) {
-				t.Errorf("the stream ends without a word: %q", last.Data)
-			}
+			wantLastWord(t, s)
 			p.Exits(10*time.Second, code)
 			if log := p.Err.String(); !strings.Contains(log, `"msg":"call"`) || !strings.Contains(log, `"drained"`) {
 				t.Errorf("the log:\n%s", log)

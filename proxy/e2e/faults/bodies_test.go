@@ -153,7 +153,7 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 		_ = c.Send(e.Head("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(over)))
 		r := c.Reply("POST")
 		r.T = t
-		r.WantRefused(rig.Chat, rig.Refusal{Status: 413, Kind: "request_too_large", Code: "request_too_large", After: ""})
+		r.WantRefused(rig.Chat, rig.BodyTooLarge)
 		if _, closed := c.Closed(rig.Patience); !closed {
 			t.Error("the connection stays open")
 		}
@@ -171,7 +171,7 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 		}()
 		r := c.Reply("POST")
 		r.T = t
-		r.WantRefused(rig.Chat, rig.Refusal{Status: 413, Kind: "request_too_large", Code: "request_too_large", After: ""})
+		r.WantRefused(rig.Chat, rig.BodyTooLarge)
 		c.Close()
 		if n := <-sent; n > 64<<20 {
 			t.Errorf("%d bytes were taken from the client", n)
@@ -182,7 +182,7 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 		for range 5 {
 			r := e.Post(rig.Chat.Path, e.Chat(`"user":"`+strings.Repeat("x", 8<<20)+`"`))
 			r.T = t
-			r.WantRefused(rig.Chat, rig.Refusal{Status: 413, Kind: "request_too_large", Code: "request_too_large", After: ""})
+			r.WantRefused(rig.Chat, rig.BodyTooLarge)
 		}
 	})
 	t.Run("just over, just under", func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 		}()
 		r := c.Reply("POST")
 		r.T = t
-		r.WantRefused(rig.Chat, rig.Refusal{Status: 413, Kind: "request_too_large", Code: "request_too_large", After: ""})
+		r.WantRefused(rig.Chat, rig.BodyTooLarge)
 		c.Close()
 		if n := <-sent; n > 64<<20 {
 			t.Errorf("%d bytes were taken from the client", n)

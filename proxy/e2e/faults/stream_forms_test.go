@@ -26,9 +26,7 @@ func TestFault18_ErrorFirst(t *testing.T) {
 			t.Parallel()
 			inWays(t, rig.StreamWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(c.spec)
-				e.Ask(w, "").WantRefused(w, c.want)
-				e.wantSent(1)
-				e.wantTold(w, c.want, c.outcome, 1)
+				e.wantRefusedOnce(w, c.want, c.outcome)
 			})
 		})
 	}

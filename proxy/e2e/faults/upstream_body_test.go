@@ -44,9 +44,7 @@ func TestFault10_JSONCutShort(t *testing.T) {
 			t.Parallel()
 			inWays(t, rig.Variants(append(slices.Clone(rig.PlainWays), rig.Transcription), i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				e.Ask(w, "").WantRefused(w, rig.BadResponse)
-				e.wantSent(1)
-				e.wantTold(w, rig.BadResponse, "upstream_fail", 1)
+				e.wantRefusedOnce(w, rig.BadResponse, "upstream_fail")
 				e.wantResult("bad_response", 1)
 				e.Engines[0].SetFault()
 				e.Ask(w, "").Text(w)
@@ -98,9 +96,7 @@ func TestFault21_NotAnAnswer(t *testing.T) {
 			t.Parallel()
 			inWays(t, ways, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				e.Ask(w, "").WantRefused(w, rig.BadResponse)
-				e.wantSent(1)
-				e.wantTold(w, rig.BadResponse, "upstream_fail", 1)
+				e.wantRefusedOnce(w, rig.BadResponse, "upstream_fail")
 				e.Engines[0].SetFault()
 				e.Ask(w, "").Text(w)
 			})

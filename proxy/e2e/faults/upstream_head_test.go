@@ -27,9 +27,7 @@ func TestFault05_NotHTTP(t *testing.T) {
 			t.Parallel()
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				e.Ask(w, "").WantRefused(w, rig.BadResponse)
-				e.wantSent(1)
-				e.wantTold(w, rig.BadResponse, "upstream_fail", 1)
+				e.wantRefusedOnce(w, rig.BadResponse, "upstream_fail")
 				e.wantResult("bad_response", 1)
 				e.wantFresh(w)
 			})

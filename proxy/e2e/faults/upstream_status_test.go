@@ -21,9 +21,7 @@ func TestFault22_EngineFailsWithItsOwnWords(t *testing.T) {
 			t.Parallel()
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				e.Ask(w, "").WantRefused(w, rig.EngineFailed)
-				e.wantSent(1)
-				e.wantTold(w, rig.EngineFailed, "upstream_fail", 1)
+				e.wantRefusedOnce(w, rig.EngineFailed, "upstream_fail")
 			})
 		})
 	}

@@ -52,6 +52,14 @@ func (e *edge) wantAborted(want int64) {
 	})
 }
 
+// wantRefusedOnce asks in that way: it is refused so, nothing was tried a second time, and the log says the same.
+func (e *edge) wantRefusedOnce(w rig.Way, want rig.Refusal, outcome string) {
+	e.T.Helper()
+	e.Ask(w, "").WantRefused(w, want)
+	e.wantSent(1)
+	e.wantTold(w, want, outcome, 1)
+}
+
 // wantTold checks the newest access line and the answer's refusal against it.
 func (e *edge) wantTold(w rig.Way, want rig.Refusal, outcome string, attempts int) {
 	e.T.Helper()
