@@ -145,10 +145,12 @@ const (
 	QuirkLoadsOnDemand = "loads_on_demand"
 	// QuirkStreamsTranscriptions: a transcription with stream=true is answered with events.
 	QuirkStreamsTranscriptions = "streams_transcriptions"
+	// QuirkDeveloperAsSystem: chat templates there know no role developer, so its messages are sent as system.
+	QuirkDeveloperAsSystem = "developer_as_system"
 )
 
 // EngineQuirks are the words that Engine.Quirks may hold.
-var EngineQuirks = []string{QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand, QuirkStreamsTranscriptions}
+var EngineQuirks = []string{QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand, QuirkStreamsTranscriptions, QuirkDeveloperAsSystem}
 
 // EngineOperations are the keys that Engine.Paths may hold.
 var EngineOperations = []string{

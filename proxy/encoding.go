@@ -16,6 +16,8 @@ func (e *Edge) encoding(p *upstreams.Profile) chat.Target {
 		ContinuousUsage: p.ContinuousUsage(),
 		Reasoning:       &chat.Reasoning{Effort: effort, Words: words, Off: members(off), On: members(on)},
 		Prefill:         members(p.Prefill()),
+
+		DeveloperAsSystem: p.DeveloperAsSystem(),
 	}
 	e.encodings.Store(p, t)
 	return *t

@@ -19,6 +19,7 @@ var quirkTexts = map[string]string{
 	config.QuirkLoadsOnDemand:     "loads a listed model at the first request for it, which is slow",
 
 	config.QuirkStreamsTranscriptions: "answers a transcription with events when asked for a stream",
+	config.QuirkDeveloperAsSystem:     "knows no role developer: chat messages of that role are sent as system",
 }
 
 // WriteReport writes what a detection found, for a person, and the lines of config that follow from it. It is what

@@ -308,6 +308,9 @@ func (p *Profile) OwnHost() bool { return p.quirks[config.QuirkOwnHost] }
 // StreamsTranscriptions reports that a transcription can be asked for as a stream of events.
 func (p *Profile) StreamsTranscriptions() bool { return p.quirks[config.QuirkStreamsTranscriptions] }
 
+// DeveloperAsSystem reports that messages of the role developer are to be sent as system.
+func (p *Profile) DeveloperAsSystem() bool { return p.quirks[config.QuirkDeveloperAsSystem] }
+
 // Quirks lists the profile's quirks by name, in the order of the profile.
 func (p *Profile) Quirks() []string { return p.spec.Quirks }
 

@@ -300,3 +300,21 @@ models: [{ id: talk, deployments: [{ upstream: bare }] }]
 		t.Errorf("no id of its own: %s", body)
 	}
 }
+
+// An engine whose templates know no role developer gets those messages as system's; others get what the client wrote.
+func TestDeveloperAsSystem(t *testing.T) {
+	t.Parallel()
+	for engine, want := range map[string]string{"sim": "developer", "plain": "system"} {
+		p := start(t, rig.Setup{Engines: recording(), Config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+engines: [{ name: plain, like: sim, quirks: [developer_as_system] }]
+upstreams: [{ name: up, url: "{{up-0}}", engine: ` + engine + `, probe: { timeout: 15s } }]
+models: [{ id: sim, deployments: [{ upstream: up }] }]
+`})
+		p.Post("/v1/chat/completions", `{"model":"sim","messages":[{"role":"developer","content":"a"},{"role":"user","content":"b"}]}`).WantStatus(200)
+		if sent := string(p.Engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `{"role":"`+want+`","content":"a"}`) {
+			t.Errorf("%s: %s", engine, sent)
+		}
+	}
+}

@@ -24,6 +24,8 @@ type Target struct {
 	// Prefill are members to add when the last message is the beginning of the answer (Request.Prefilled), for engines that
 	// would take it for a message of its own and begin anew. They are added as those of Reasoning are, and behind them.
 	Prefill []Member
+	// DeveloperAsSystem: the engine's chat templates know no role developer.
+	DeveloperAsSystem bool
 }
 
 // Reasoning says how an engine is told the reasoning effort.
@@ -56,7 +58,8 @@ type Member struct {
 //   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
 //   - the effort is told as the target wants it; reasoning and include_reasoning go: engines do not share a reading of
 //     them, and the edge itself hides reasoning from a client that does not want it;
-//   - what the target wants to be told when the last message is the beginning of the answer.
+//   - what the target wants to be told when the last message is the beginning of the answer;
+//   - messages of the role developer are system's where the target knows no other.
 //
 // A member that is new stands right behind the opening brace. The request must have been decoded; dst must not overlap
 // with its body.
@@ -83,6 +86,9 @@ func (r *Request) splice(text []byte, t *Target) []byte {
 	s.integers()
 	s.reasoning(t)
 	s.images()
+	if t.DeveloperAsSystem && r.developer {
+		s.developers()
+	}
 	return s.text
 }
 
@@ -105,6 +111,8 @@ var (
 	textAddContinuous   = []byte(`"continuous_usage_stats":true`)
 )
 
+var textSystem = []byte(`"system"`)
+
 var (
 	textURLBefore = []byte(`{"url":`)
 	textURLAfter  = []byte(`}`)
@@ -116,6 +124,15 @@ func (s *splicer) images() {
 		if m := &s.r.Images[i]; !m.object {
 			s.edits.Insert(m.start, textURLBefore)
 			s.edits.Insert(m.end, textURLAfter)
+		}
+	}
+}
+
+// developers makes messages of the role developer those of system.
+func (s *splicer) developers() {
+	for it := s.r.members[memberMessages].Iter(); it.Next(); {
+		if role := it.Value().Get("role"); role.EqualText("developer") {
+			s.edits.Set(role, textSystem)
 		}
 	}
 }

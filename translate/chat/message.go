@@ -49,6 +49,7 @@ func (r *Request) decodeMessage(i int, v jsonx.Value) *Invalid {
 	if e := checkRole(m[messageRole]); e != nil {
 		return e
 	}
+	r.developer = r.developer || m[messageRole].EqualText("developer")
 	if e := r.decodeContent(i, m[messageContent]); e != nil {
 		return e
 	}

@@ -54,6 +54,8 @@ type Request struct {
 	minimal  bool   // the effort was written "minimal"
 	name     []byte // holds Model when it was written with escapes
 	text     []byte // what AppendUpstream splices in
+
+	developer bool // a message has that role
 }
 
 // MaxModelName is the length in bytes that the name of a model may have.
