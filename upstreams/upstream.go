@@ -2,6 +2,7 @@ package upstreams
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,12 +95,7 @@ func (u *Upstream) Engine() *Profile { return u.engine.Load() }
 
 // Native reports whether the operator lets a dialect ("messages", "responses") through to this engine untranslated.
 func (u *Upstream) Native(dialect string) bool {
-	for _, d := range u.settings.Load().spec.Native {
-		if d == dialect {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(u.settings.Load().spec.Native, dialect)
 }
 
 // State returns where in its life the upstream is.

@@ -137,7 +137,7 @@ func truthy(v jsonx.Value) bool {
 
 // Chunk is a view of one chunk of a chat stream. The zero value is ready; it is meant to be reused.
 //
-// The views that it hands out borrow from the event's data and are valid until the next Parse.
+// What is read of it borrows from the event's data and is valid until the next Parse.
 type Chunk struct{ head }
 
 // chunkPool lends the chunk that an event is read into: a stream needs one only while it reads, and most events are read
@@ -164,16 +164,6 @@ func (c *Chunk) Parse(data []byte) error {
 	}
 	return nil
 }
-
-// Choices returns the array of choices; read its elements with Choice.Read. It is empty for a usage chunk and absent
-// for some engines' progress reports.
-func (c *Chunk) Choices() jsonx.Value { return c.choices }
-
-// ID returns the completion's id, as the engine gave it; maybe absent.
-func (c *Chunk) ID() jsonx.Value { return c.id }
-
-// Usage returns the counts that this chunk tells, if it does.
-func (c *Chunk) Usage() (Usage, bool) { return c.head.told() }
 
 func (h *head) told() (Usage, bool) {
 	if u, ok := readUsage(h.usage); ok {
