@@ -13,6 +13,9 @@ import (
 // files alone. f must have been read from a file.
 func (f *File) CheckCertificates() Problems {
 	c := &checker{file: f}
+	if f.origin != nil && !f.TLS.Enabled() && f.origin.marks["tls.cert"].src != nil {
+		c.warn("tls", "cert and key are empty, so the API is plain HTTP: name them, or take tls out")
+	}
 	c.pair("tls", f.TLS.Cert, f.TLS.Key)
 	for i := range f.Upstreams {
 		t, at := &f.Upstreams[i].TLS, element("upstreams", i)+".tls"

@@ -38,6 +38,7 @@ func TestCheckCertificates(t *testing.T) {
 		{"swapped", "cert: a.key, key: a.pem", "", []string{":1:", "cannot be used"}},
 		{"expired", "cert: old.pem, key: old.key", "", []string{":1:", "warning", "old.pem", "expired on"}},
 		{"not valid yet", "cert: early.pem, key: early.key", "", []string{":1:", "warning", "is not valid before"}},
+		{"named by nothing", "cert: '', key: ''", "", []string{":1:", "warning", "plain HTTP"}},
 		{"a key for all to read", "cert: wide.pem, key: wide.key", "", []string{":1:", "warning", "has mode 0644"}},
 		{"an upstream's that expired", "", "cert: old.pem, key: old.key", []string{":4:", "warning", "expired on"}},
 		{"an upstream's", "", "ca: junk.pem, cert: junk.pem, key: a.key", []string{":4:", "holds no certificate", "cannot be used"}},

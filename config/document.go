@@ -35,6 +35,9 @@ func (b *binder) document(src []byte) (ast.Node, bool) {
 	}
 	var bodies []ast.Node
 	for _, d := range file.Docs {
+		if _, directive := d.Body.(*ast.DirectiveNode); directive { // %YAML and %TAG stand before the document that they are for
+			continue
+		}
 		if d.Body != nil && !isNull(d.Body) {
 			bodies = append(bodies, d.Body)
 		}
@@ -72,6 +75,9 @@ func (b *binder) syntax(err *yaml.SyntaxError) {
 		if strings.Contains(line, "[*") || strings.Contains(line, ", *") || strings.Contains(line, ": *") || strings.Contains(line, "- *") {
 			err.Message += `; a text that begins with * is written in quotes: "*"`
 		}
+	}
+	if strings.Contains(err.Message, "'\t'") {
+		err.Message += "; indent with blanks"
 	}
 	b.problems = append(b.problems, at.problem("not valid YAML: "+strings.ReplaceAll(err.Message, "\t", `\t`)))
 }

@@ -151,10 +151,13 @@ func openPorts(o *RunOptions) (ports, error) {
 	return p, nil
 }
 
-// openError says why the address of a setting was not opened, and the remedy for the common reason.
+// openError says why the address of a setting was not opened, and the remedy for the common reasons.
 func openError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port", setting, address)
+	}
+	if errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("%s: this user may not open %s: choose a port from 1024 on, or let a socket unit of the service manager open it", setting, address)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok { // which repeats the address
 		err = op.Err

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"penstock/config"
@@ -27,5 +29,9 @@ func TestOpenPorts(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
+	}
+	denied := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)} // not for a test that root runs
+	if err := openError("listen", "0.0.0.0:443", denied); !strings.Contains(err.Error(), "listen: this user may not open 0.0.0.0:443: choose a port") {
+		t.Error(err)
 	}
 }

@@ -53,6 +53,14 @@ func OnSignals(exit func(code int)) *Shutdown {
 	return s
 }
 
+// AlsoHangup makes SIGHUP one of the signals that end the process, for an edge that has no configuration to read again: its
+// calls end in order when the terminal is closed. A process that was started to ignore SIGHUP (nohup) goes on doing so.
+func (s *Shutdown) AlsoHangup() {
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(s.signals, syscall.SIGHUP)
+	}
+}
+
 func (s *Shutdown) next(signals <-chan os.Signal) (syscall.Signal, bool) {
 	select {
 	case sig := <-signals:

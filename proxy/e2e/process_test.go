@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -86,7 +87,11 @@ func TestStartWithoutConfig(t *testing.T) {
 			t.Errorf("%s: status %d", url, res.StatusCode)
 		}
 	}
-	p.Signal(syscall.SIGTERM)
+	if signal.Ignored(syscall.SIGHUP) { // by nohup around these tests, and so by the program
+		p.Signal(syscall.SIGTERM)
+	} else { // its terminal is closed
+		p.Signal(syscall.SIGHUP)
+	}
 	p.Exits(20*time.Second, 0)
 }
 

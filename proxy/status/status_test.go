@@ -111,6 +111,12 @@ func TestVerdict(t *testing.T) {
 		{func(*Status) {}, LevelDegraded, "is down for 2 min (connect); the configuration on disk is wrong"},
 		{func(s *Status) { s.Upstreams[0].Mode, s.Upstreams[0].ModeSeconds = "drain", 2 }, LevelDegraded, "gpu-a is in drain mode for 2 s"},
 		{func(s *Status) { s.Upstreams[0].Breaker = "open" }, LevelDegraded, "answers its probes but fails its calls (breaker open)"},
+		{func(s *Status) {
+			s.Upstreams[0].Breaker, s.Upstreams[0].LastFailure = "open", &upstreams.LastFailure{During: "call", Reason: "bad_response", Status: 401}
+		}, LevelDegraded, "answers its probes but fails its calls (bad_response, status 401: look at its api_key; breaker open)"},
+		{func(s *Status) {
+			s.Upstreams[0].Breaker, s.Upstreams[0].LastFailure = "open", &upstreams.LastFailure{During: "probe", Reason: "timeout"}
+		}, LevelDegraded, "fails its calls (breaker open)"},
 		{func(s *Status) { s.Upstreams[0].Missing = []string{"x"} }, LevelDegraded, "gpu-a does not serve x"},
 		{func(s *Status) { s.Models[1].Ready = false }, LevelOut, "Out: no engine serves two. Trouble: "},
 		{func(s *Status) {

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -102,6 +103,8 @@ func (u *Upstream) trouble() string {
 		return u.Label + " is down" + since + " (" + reason(u.LastFailure.Reason, u.LastFailure.Status) + ")"
 	case u.State != "up":
 		return u.Label + " is " + u.State + since
+	case u.Breaker != "closed" && u.LastFailure != nil && u.LastFailure.During == "call":
+		return u.Label + " answers its probes but fails its calls (" + reason(u.LastFailure.Reason, u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
 	case u.Breaker != "closed":
 		return u.Label + " answers its probes but fails its calls (breaker " + u.Breaker + ")"
 	case len(u.Missing) > 0:
@@ -110,8 +113,12 @@ func (u *Upstream) trouble() string {
 	return ""
 }
 
+// reason says why a probe or a call failed. The two statuses say what to do, too: a probe often needs no key where calls do.
 func reason(word string, status int) string {
-	if status != 0 {
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return fmt.Sprintf("%s, status %d: look at its api_key", word, status)
+	case status != 0:
 		return fmt.Sprintf("%s, status %d", word, status)
 	}
 	return word
