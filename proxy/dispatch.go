@@ -57,7 +57,7 @@ func (c *Call) dispatch() *failure {
 }
 
 // acquire picks a target, and waits for one where the model has a queue. A reload may have retired every target of the snapshot
-// that this call began with; then the newest one is asked once, so that no reload causes a 503.
+// that this call began with; then the newest one is asked in the same way, so that no reload causes a refusal.
 func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
 	q := routing.Query{Pool: c.pool, Tokens: c.promptTokens, Prefix: c.prefixBlocks(), Exclude: c.tried, Now: now, Rand: rand.Uint64()}
 	if c.model.crowded() {
@@ -77,7 +77,7 @@ func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error)
 	if !c.follow() {
 		return nil, nil, err
 	}
-	return c.model.route.Acquire(&q)
+	return c.acquire(now)
 }
 
 // follow takes the call over to the newest snapshot. It is false when there is no newer one, or the model is not in it.

@@ -72,7 +72,7 @@ func (r *Route) visit(now time.Time, s upstreams.State, visit func(*upstreams.Up
 	found := false
 	for i := range r.targets {
 		t := &r.targets[i]
-		if !t.Upstream.EligibleIn(s, upstreams.At(now)) || !t.Upstream.Serves(t.Served) || r.seen(i, now, s) {
+		if !t.takes(now, s) || r.seen(i, now, s) {
 			continue
 		}
 		found = true
@@ -81,11 +81,16 @@ func (r *Route) visit(now time.Time, s upstreams.State, visit func(*upstreams.Up
 	return found
 }
 
+// takes reports whether a call could go to the target now, which is in a state.
+func (t *Target) takes(now time.Time, s upstreams.State) bool {
+	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.Upstream.Serves(t.Served)
+}
+
 // seen reports whether an earlier target of the route is on the same upstream and counted already.
 func (r *Route) seen(i int, now time.Time, s upstreams.State) bool {
 	for j := range r.targets[:i] {
 		t := &r.targets[j]
-		if t.Upstream == r.targets[i].Upstream && t.Upstream.EligibleIn(s, upstreams.At(now)) && t.Upstream.Serves(t.Served) {
+		if t.Upstream == r.targets[i].Upstream && t.takes(now, s) {
 			return true
 		}
 	}
@@ -98,7 +103,7 @@ func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {
 		t := &r.targets[i]
-		if !t.Upstream.Eligible(now) {
+		if !t.takes(now, upstreams.StateUp) {
 			continue
 		}
 		if n := t.Upstream.MaxContext(t.Served); n > 0 && (smallest == 0 || n < smallest) {
@@ -113,7 +118,7 @@ func (r *Route) Vision(now time.Time) bool {
 	some := false
 	for i := range r.targets {
 		t := &r.targets[i]
-		if !t.Upstream.Eligible(now) {
+		if !t.takes(now, upstreams.StateUp) {
 			continue
 		}
 		if m, ok := t.Upstream.Model(t.Served); !ok || !m.Vision {

@@ -337,6 +337,22 @@ func TestQueueIsToldOfRoom(t *testing.T) {
 		p.Reload(more)
 		served(t, got)
 	})
+	t.Run("other engines since the head came", func(t *testing.T) {
+		t.Parallel()
+		one := s
+		one.Engines, one.Forgets = nil, true
+		p := start(t, one)
+		conn, request := p.Dial(), p.Request(chatPath, p.Chat(""))
+		conn.Send(request[:len(request)-2])
+		rig.WaitFor(t, rig.Patience, "the head is taken", func() bool { return p.Metric("penstock_calls_inflight") == 1 })
+		p.Engines = []*sim.Engine{rig.StartEngine(t, sim.Options{})}
+		p.Reload(one)
+		release := p.hold(1, p.Chat(endless))
+		conn.Send(request[len(request)-2:])
+		rig.WaitFor(t, rig.Patience, "the call waits for the engine that there is now", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
+		release()
+		conn.Reply("POST").WantStatus(200)
+	})
 	t.Run("another engine", func(t *testing.T) {
 		t.Parallel()
 		p, got := waiting(t, func(p *penstock) { t.Cleanup(p.hold(1, p.Chat(endless))) })

@@ -1,0 +1,118 @@
+package routing
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// described is a profile whose page of models says everything that a route asks its engines about.
+var described = config.Engine{
+	Name: "described", Names: config.NamesListed,
+	Health: config.EngineHealth{Path: "/v1/models"},
+	Models: []config.EngineModel{{Path: "/v1/models", List: "data", ID: "id", Context: []string{"context"}, Vision: "vision"}},
+}
+
+// probed makes a route to model m over engines that answer with a page of models each, or with an error where there is none,
+// and waits until all of them have their verdict. Every deployment asks for m and for its alias n at the same engine.
+func probed(t *testing.T, pages ...string) *Route {
+	t.Helper()
+	set, err := upstreams.NewSet(upstreams.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := set.Close(ctx); err != nil {
+			t.Errorf("a lease is left: %v", err)
+		}
+	})
+	var ups []config.Upstream
+	m := config.Model{ID: "m"}
+	for i, page := range pages {
+		engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if page == "" || r.URL.Path != "/v1/models" {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			fmt.Fprintf(w, `{"data":[%s]}`, page)
+		}))
+		t.Cleanup(engine.Close)
+		name := fmt.Sprint("u", i)
+		ups = append(ups, config.Upstream{Name: name, URL: engine.URL, Engine: "described", Concurrency: config.Concurrency{Shared: 4}, Probe: config.Probe{Timeout: config.Duration(time.Minute)}})
+		m.Deployments = append(m.Deployments, config.Deployment{Upstream: name}, config.Deployment{Upstream: name, Served: "n"})
+	}
+	p, err := set.Plan(ups, []config.Model{m}, described)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Commit(p)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	set.WaitProbed(ctx, p)
+	return lookup(t, table(t, p, m), "m")
+}
+
+// What a route tells about its model is what those of its engines say that may take calls, and an engine counts once, whatever
+// number of its names the route uses.
+func TestFactsOfEngines(t *testing.T) {
+	const (
+		small = `{"id":"m","context":4096,"vision":true}`
+		large = `{"id":"m","context":8192,"vision":true}`
+		blind = `{"id":"m","context":8192,"vision":false}`
+		mute  = `{"id":"m"}`
+		under = `{"id":"n","context":2048,"vision":true}`
+		other = `{"id":"x","context":1024,"vision":false}`
+		down  = ""
+	)
+	for name, c := range map[string]struct {
+		pages   []string
+		ready   bool
+		slots   int
+		context int
+		vision  bool
+	}{
+		"one":                    {[]string{small}, true, 4, 4096, true},
+		"the smaller one":        {[]string{large, small, large}, true, 12, 4096, true},
+		"one says nothing":       {[]string{mute, large}, true, 8, 8192, false},
+		"nobody says anything":   {[]string{mute, mute}, true, 8, 0, false},
+		"one takes no images":    {[]string{small, blind}, true, 8, 4096, false},
+		"one is down":            {[]string{large, down}, true, 4, 8192, true},
+		"all are down":           {[]string{down, down}, false, 0, 0, false},
+		"two names of one":       {[]string{small + "," + under}, true, 4, 2048, true},
+		"the second name of one": {[]string{under}, true, 4, 2048, true},
+		"the model is missing":   {[]string{other, large}, true, 4, 8192, true},
+		"it is missing at all":   {[]string{other}, false, 0, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, now := probed(t, c.pages...), time.Now()
+			if got := r.Ready(now); got != c.ready {
+				t.Errorf("ready %t", got)
+			}
+			if got := r.Capacity(upstreams.PoolText, now).Total; got != c.slots {
+				t.Errorf("%d slots, want %d", got, c.slots)
+			}
+			if got := r.ContextLength(now); got != c.context {
+				t.Errorf("context %d, want %d", got, c.context)
+			}
+			if got := r.Vision(now); got != c.vision {
+				t.Errorf("vision %t", got)
+			}
+			lease, _, err := r.Acquire(&Query{Now: now})
+			if (err == nil) != c.ready {
+				t.Errorf("acquire: %v", err)
+			}
+			if err == nil {
+				lease.Release(upstreams.OutcomeOK)
+			}
+		})
+	}
+}
