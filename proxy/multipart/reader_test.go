@@ -128,6 +128,8 @@ func TestReaderRefuses(t *testing.T) {
 		{"blank before the colon", "--B\nContent-Disposition : form-data; name=a\n\nx\n--B--", BadHeader},
 		{"control character", "--B\n" + head + "X: a\x00b\n\nx\n--B--", BadHeader},
 		{"bare line end", "--B\n" + head + "X: a\rb\n\nx\n--B--", BadHeader},
+		{"disposition given empty", "--B\nContent-Disposition: \n\nx\n--B--", NoName},
+		{"too long a name", "--B\nContent-Disposition: form-data; name=" + strings.Repeat("n", maxName+1) + "\n\nx\n--B--", BadName},
 		{"encoded", "--B\n" + head + "Content-Transfer-Encoding: base64\n\neA==\n--B--", Encoded},
 		{"large head", "--B\n" + head + "X: " + strings.Repeat("x", MaxHeader) + "\n\nx\n--B--", HeaderTooLarge},
 		{"endless head", "--B\n" + head + strings.Repeat("X: y\n", MaxHeader), HeaderTooLarge},
@@ -149,6 +151,18 @@ func TestReaderTakesTheMost(t *testing.T) {
 	got, err := readAll(strings.NewReader(form), "B", 100)
 	if err != nil || len(got) != MaxParts {
 		t.Errorf("%d parts, %v", len(got), err)
+	}
+}
+
+// Bodies that are encoded as they are, in any case, and the longest name.
+func TestReaderTakesWhatIsNotEncoded(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("n", maxName)
+	for _, encoding := range []string{"binary", "7bit", "8bit", "BINARY"} {
+		form := "--B\nContent-Disposition: form-data; name=" + name + "\nContent-Transfer-Encoding: " + encoding + "\n\nx\n--B--"
+		if got, err := readAll(strings.NewReader(crlf(form)), "B", 100); err != nil || len(got) != 1 || got[0].Name != name {
+			t.Errorf("%s: %d parts, %v", encoding, len(got), err)
+		}
 	}
 }
 
