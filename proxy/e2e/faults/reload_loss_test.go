@@ -196,9 +196,9 @@ func TestFault73_ReloadStorm(t *testing.T) {
 // TestReloadsLeakNothing: after hundreds of reloads the edge holds what it held after the first ones.
 func TestReloadsLeakNothing(t *testing.T) {
 	t.Parallel()
-	times := 500
+	times, looks := 500, 40
 	if raced.On {
-		times = 100
+		times, looks = 100, 20
 	}
 	r := startRewriting(t, "")
 	post := func(n int) {
@@ -210,7 +210,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	held := func() (goroutines, heap, descriptors float64) {
 		heap = 1 << 40
 		rig.WaitFor(t, rig.Patience, "upstreams that were removed are gone", func() bool { return len(r.Status().Upstreams) == 2 })
-		for range 40 { // the lowest heap of some: what is not yet collected is no leak
+		for range looks { // the lowest heap of some: what is not yet collected is no leak
 			m := r.Metrics()
 			goroutines, descriptors = m["go_goroutines"], float64(r.Descriptors())
 			heap = min(heap, m["go_memstats_heap_inuse_bytes"])

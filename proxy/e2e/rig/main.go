@@ -20,7 +20,7 @@ func Main(m *testing.M, atOnce int) (code int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		if raced.On {
-			atOnce = 6 // the tests wait most of the time, but the race detector makes them work
+			atOnce = 8 // the tests wait most of the time, but the race detector makes them work
 		}
 		_ = f.Value.Set(strconv.Itoa(atOnce))
 	}
