@@ -9,8 +9,9 @@
 // it; they bound a body by one deadline for the whole of it; they repeat requests by rules of their own; and one of them
 // hands bytes that follow a reply to whoever uses the connection next.
 //
-// The life of an exchange is Transport.Exchange, Send, Await, Read until io.EOF, Close. All of it but Abort belongs to one
-// goroutine at a time, and there is no other goroutine: the caller's own does the reading and writing.
+// The life of an exchange is Lease.Exchange, Send, Await, Read until io.EOF, Close. All of it but Abort belongs to one
+// goroutine at a time, and the caller's own does the reading and writing. There is no other, but while a large request is
+// written over TLS (see conn.interruptUnheard).
 //
 //   - Time is given by the caller, as the instant until which to wait. When it has passed, Await and Read return ErrNotYet
 //     and nothing has happened: the caller may send a keep-alive to its client and call again, or decide that the clock of
