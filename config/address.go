@@ -48,8 +48,16 @@ func samePort(one, other string) bool {
 	if err != nil || err2 != nil || port != second || port == "0" {
 		return false
 	}
-	a, b = plainHost(a), plainHost(b)
-	return a == b || a == everywhere || b == everywhere
+	return a == b || plainHost(a) == plainHost(b) || takes(a, b) || takes(b, a)
+}
+
+// takes reports whether host is every address of a machine, or every IPv4 one, and other among them.
+func takes(host, other string) bool {
+	if plainHost(host) != everywhere {
+		return false
+	}
+	ip, err := netip.ParseAddr(other)
+	return host != everywhere || err != nil || ip.Unmap().Is4() || ip.IsUnspecified()
 }
 
 func hostName(host string) bool {

@@ -65,3 +65,27 @@ func TestLeadsTo(t *testing.T) {
 		}
 	}
 }
+
+func TestSamePort(t *testing.T) {
+	for _, c := range []struct {
+		one, other string
+		want       bool
+	}{
+		{"127.0.0.1:4000", "127.0.0.1:4000", true},
+		{"127.0.0.1:4000", "127.0.0.1:4001", false},
+		{"127.0.0.1:4000", "127.0.0.2:4000", false},
+		{"0.0.0.0:4000", "127.0.0.1:4000", true},
+		{"127.0.0.1:4000", ":4000", true},
+		{"[::]:4000", "10.0.0.1:4000", true},
+		{"0.0.0.0:4000", "[::]:4000", true},
+		{"0.0.0.0:4000", "edge.internal:4000", true},
+		{":0", ":0", false},
+		{"0.0.0.0:4000", "[::1]:4000", false},
+		{"[::1]:4000", "0.0.0.0:4000", false},
+		{"[::]:4000", "[::1]:4000", true},
+	} {
+		if got := samePort(c.one, c.other); got != c.want {
+			t.Errorf("%s and %s: %v", c.one, c.other, got)
+		}
+	}
+}

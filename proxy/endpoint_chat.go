@@ -40,7 +40,7 @@ var endpointChat = &endpoint{
 		if err != nil {
 			return dst, err
 		}
-		if !whole.ID().Exists() {
+		if id := whole.ID(); !id.Exists() || id.IsNull() {
 			c.answer.ID = c.answerID("chatcmpl-")
 		}
 		return whole.Append(dst, &c.answer), nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"penstock/proxy/observe"
@@ -123,5 +124,10 @@ func (c *Call) lost(f *failure, now time.Time) {
 	switch x.Reason {
 	case upstreams.ReasonReset, upstreams.ReasonEOF, upstreams.ReasonTruncated:
 		c.lethal = c.edge.lethal.add(*c.body, c.upstream, now)
+	case upstreams.ReasonSilent:
+		// A request that nobody acknowledged has harmed nobody. A host that took it and fell silent then is told by the system.
+		if _, took := errors.AsType[syscall.Errno](x.Err); took {
+			c.lethal = c.edge.lethal.add(*c.body, c.upstream, now)
+		}
 	}
 }

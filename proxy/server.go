@@ -127,7 +127,7 @@ func New(o Options) (*Edge, error) {
 	if err := e.apply(candidate{file: c}, new(ReloadResult)); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
-	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(c), Silence: c.Timeouts.Write.D(), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, RequestID: appendRequestID}); err != nil {
+	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(c), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, RequestID: appendRequestID}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	e.warnOfCertificate()

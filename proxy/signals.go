@@ -44,7 +44,11 @@ func OnSignals(exit func(code int)) *Shutdown {
 			return
 		}
 		end()
-		if second, ok := s.next(s.signals); ok {
+		second, ok := s.next(s.signals)
+		for ok && second == syscall.SIGHUP { // a closed terminal sends it twice: its shell, and then the kernel
+			second, ok = s.next(s.signals)
+		}
+		if ok {
 			signal.Stop(s.signals) // a third one finds the system's default
 			s.second.Store(&second)
 			close(hurry)

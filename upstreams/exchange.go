@@ -211,6 +211,9 @@ func (x *Exchange) lost(cause error) error {
 	if err := x.check(); err != nil {
 		return err
 	}
+	if errors.Is(cause, errUnheard) {
+		x.c.reset() // or the kernel delivers it when the host is back, although it has been sent elsewhere by then
+	}
 	if !x.reused || x.sends > 1 {
 		return x.fail(Unreachable, x.c.reasonOf(cause), cause)
 	}
@@ -280,6 +283,7 @@ func (x *Exchange) unanswered(until time.Time) error {
 	now := time.Now()
 	if !x.hearAt.IsZero() && !now.Before(x.hearAt) && !x.heard(now) {
 		if x.got { // part of a head
+			x.c.reset()
 			return x.cutOff(errUnheard)
 		}
 		return x.lost(errUnheard)

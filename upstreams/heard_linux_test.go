@@ -26,6 +26,13 @@ func (p *peer) vanish() {
 	}
 }
 
+// appear takes vanish back.
+func (p *peer) appear() {
+	if raw, err := p.tcp.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0) })
+	}
+}
+
 // hearsFor is how long a host may be silent in these tests: a loopback acknowledges in microseconds.
 const hearsFor = 300 * time.Millisecond
 
@@ -48,6 +55,11 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 			p.vanish()
 			gate <- true
 			<-gone
+			p.appear()
+			_ = p.tcp.SetReadDeadline(time.Now().Add(5 * hearsFor)) // some repetitions of the system's
+			if n, _ := p.r.Read(make([]byte, 10)); n > 0 {
+				p.t.Error("what was sent elsewhere was delivered when the host came back")
+			}
 		}).url())
 		tr.hearFor = hearsFor
 		mustEcho(t, tr, "first")

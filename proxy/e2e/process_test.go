@@ -89,7 +89,8 @@ func TestStartWithoutConfig(t *testing.T) {
 	}
 	if signal.Ignored(syscall.SIGHUP) { // by nohup around these tests, and so by the program
 		p.Signal(syscall.SIGTERM)
-	} else { // its terminal is closed
+	} else { // its terminal is closed: the shell tells it, and the kernel, too
+		p.Signal(syscall.SIGHUP)
 		p.Signal(syscall.SIGHUP)
 	}
 	p.Exits(20*time.Second, 0)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // How says in which way a port is opened.
@@ -22,6 +23,8 @@ type How struct {
 func Listen(addr string, how How) (net.Listener, error) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
+	// A client whose host has vanished while it waits is noticed within a minute; some lost questions are no reason to think so.
+	config.KeepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 9}
 	if how.Share {
 		config.Control = shareControl
 	}

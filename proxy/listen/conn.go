@@ -48,8 +48,6 @@ type Conn struct {
 	readHeld atomic.Int64 // the read deadline that the socket holds
 	writeBy  atomic.Int64 // the write deadline that the socket holds
 	writeFor atomic.Int64 // what WriteWithin was given last, in nanoseconds; 0: deadlines are the caller's
-
-	silentFor time.Duration // how long the client's host may acknowledge nothing, as the socket has been told
 }
 
 // epoch makes times numbers without losing the monotonic clock.
@@ -112,21 +110,11 @@ func (c *Conn) tell(f func(Waiter)) {
 }
 
 // WriteWithin makes sure that each write from now on, and each piece of a large one, has at least seven eighths of d before it
-// fails, from its own start: a deadline that was armed for one answer must not cut the next one on the same connection. A client
-// whose host acknowledges nothing for d has gone, too. Zero d changes nothing.
+// fails, from its own start: a deadline that was armed for one answer must not cut the next one on the same connection. Zero d
+// changes nothing.
 func (c *Conn) WriteWithin(d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	c.writeFor.Store(int64(d))
-	c.boundSilence(d)
-}
-
-// boundSilence makes d how long the client's host may acknowledge nothing.
-func (c *Conn) boundSilence(d time.Duration) {
-	if c.silentFor != d {
-		c.silentFor = d
-		boundUnacknowledged(c.TCPConn, d)
+	if d > 0 {
+		c.writeFor.Store(int64(d))
 	}
 }
 

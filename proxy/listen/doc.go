@@ -50,8 +50,4 @@
 // So Conn.Write moves it by itself once WriteWithin has said how long a write may take. What a socket holds unsent
 // is bounded (unsent_linux.go), because the kernel wakes a blocked writer by thirds of its buffer: with megabytes in it, a
 // client that reads slowly but steadily would miss the deadline.
-//
-// Silence. A client whose host vanishes sends neither FIN nor reset, and the kernel repeats what it does not acknowledge for a
-// quarter of an hour, for all of which the engine would work for nobody. So the sockets have the write clock for that as well
-// (TCP_USER_TIMEOUT); an idle one is asked after 15 s. The watch then tells of it as of a reset.
 package listen

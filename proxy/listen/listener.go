@@ -18,9 +18,6 @@ type Options struct {
 	// KeepSocket says that the socket outlives this process, because a service manager holds it: Leave does not touch its
 	// queue.
 	KeepSocket bool
-	// Silence is how long a client's host may acknowledge nothing of what it was sent, or of what asks whether it is there,
-	// until its client counts as gone; 0: as long as the system allows, which may be a quarter of an hour. See Conn.WriteWithin.
-	Silence time.Duration
 	// RequestID appends a fresh request id, for the answer to one connection too many; nil: that answer has none.
 	RequestID func([]byte) []byte
 }
@@ -29,7 +26,6 @@ type Options struct {
 type Listener struct {
 	net.Listener
 	max        atomic.Int64
-	silence    atomic.Int64 // nanoseconds
 	tls        bool
 	keepSocket bool
 	requestID  func([]byte) []byte
@@ -50,7 +46,6 @@ type Listener struct {
 func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, requestID: o.RequestID, conns: map[*Conn]struct{}{}}
 	l.SetMax(o.MaxConns)
-	l.SetSilence(o.Silence)
 	var err error
 	if l.watch, err = newWatch(l); err != nil {
 		return nil, err
@@ -85,7 +80,6 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		boundUnsent(tcp)
 		c := l.adopt(tcp)
-		c.boundSilence(time.Duration(l.silence.Load()))
 		if err := errors.Join(c.stream.Open(tcp), l.watch.add(c)); err != nil {
 			l.acceptErrors.Add(1)
 			_ = c.Close()
@@ -206,9 +200,6 @@ func (l *Listener) SetMax(conns int) {
 	l.max.Store(int64(conns))
 	l.lingering.max.Store(lingering)
 }
-
-// SetSilence changes Options.Silence for the connections that come.
-func (l *Listener) SetSilence(d time.Duration) { l.silence.Store(int64(d)) }
 
 // Open returns the number of open connections.
 func (l *Listener) Open() int64 { return l.open.Load() }

@@ -1,9 +1,7 @@
 package listen
 
 import (
-	"math"
 	"net"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,19 +20,5 @@ func boundUnsent(c *net.TCPConn) {
 	}
 	_ = raw.Control(func(fd uintptr) {
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsent)
-	})
-}
-
-// boundUnacknowledged makes d how long the client's host may leave what it was sent without an acknowledgement, or the system's
-// questions whether it is there; 0: as long as the system allows. While anything is on its way the system does not ask, and repeats
-// it for a quarter of an hour: a client whose network is cut in the midst of a stream would keep its engine busy for that long. The
-// kernel counts a window that stays closed as well, which is what timeouts.write is about.
-func boundUnacknowledged(c *net.TCPConn, d time.Duration) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Control(func(fd uintptr) {
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(min(d.Milliseconds(), math.MaxInt32)))
 	})
 }

@@ -165,13 +165,6 @@ func (c *Chunk) Parse(data []byte) error {
 	return nil
 }
 
-func (h *head) told() (Usage, bool) {
-	if u, ok := readUsage(h.usage); ok {
-		return u, true
-	}
-	return readTimings(h.timings)
-}
-
 // Choice is a view of one choice of a chunk or of a completion.
 type Choice struct {
 	Index    int

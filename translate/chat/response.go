@@ -16,6 +16,8 @@ type Completion struct {
 	model     []byte
 	counts    []byte // a usage of ours
 	gaps      []gap  // of the choices
+	told      Usage  // what the engine's usage says
+	counted   bool   // it has counts
 	inner     bool   // a choice has a private member
 }
 
@@ -63,6 +65,7 @@ func (c *Completion) Parse(body []byte) error {
 		c.generated += message.size()
 		c.look(it.Index(), it.Value(), &choice, &message)
 	}
+	c.told, c.counted = readUsage(c.usage)
 	return nil
 }
 
@@ -91,7 +94,10 @@ func (c *Completion) ID() jsonx.Value { return c.id }
 
 // Usage returns the token counts; when the engine told none, an estimate of four bytes a token.
 func (c *Completion) Usage() Usage {
-	if u, ok := c.told(); ok {
+	if c.counted {
+		return c.told
+	}
+	if u, ok := readTimings(c.timings); ok {
 		return u
 	}
 	return estimate((c.generated + 3) / 4)
@@ -114,7 +120,7 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	if !c.usage.Exists() {
 		c.counts = appendUsage(append(c.counts[:0], `"usage":`...), c.Usage())
 		c.edits.Add(c.root, c.counts)
-	} else if !c.usage.IsObject() {
+	} else if !c.counted {
 		c.counts = appendUsage(c.counts[:0], c.Usage())
 		c.edits.Set(c.usage, c.counts)
 	}

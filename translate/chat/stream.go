@@ -236,11 +236,17 @@ func (s *Stream) complete(c *Chunk) {
 
 // addIdentity notes the addition of an id and a time where the engine gave none.
 func addIdentity(edits *jsonx.Edits, h *head, a *Answer) {
-	if !h.id.Exists() {
+	switch {
+	case !h.id.Exists():
 		edits.Add(h.root, jsonx.AppendStringS([]byte(`"id":`), a.ID))
+	case h.id.IsNull():
+		edits.Set(h.id, jsonx.AppendStringS(nil, a.ID))
 	}
-	if !h.created.Exists() {
+	switch {
+	case !h.created.Exists():
 		edits.Add(h.root, strconv.AppendInt([]byte(`"created":`), a.Created, 10))
+	case h.created.IsNull():
+		edits.Set(h.created, strconv.AppendInt(nil, a.Created, 10))
 	}
 }
 
