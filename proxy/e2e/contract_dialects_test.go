@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -276,22 +275,10 @@ func TestEffortsOfTheModel(t *testing.T) {
 // An engine that answers with the text and nothing else: a client gets what the contract and the SDKs' types promise.
 func TestBareCompletion(t *testing.T) {
 	t.Parallel()
-	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	p := startBare(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Path == "/v1/models" {
-			_, _ = io.WriteString(w, `{"data":[{"id":"talk"}]}`)
-			return
-		}
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"twelve bytes"}}]}`)
-	}))
-	t.Cleanup(engine.Close)
-	p := start(t, rig.Setup{Cold: true, Config: `
-timeouts: { linger: 0s }
-keys: [{ id: tester, hash: "{{hash}}" }]
-upstreams: [{ name: bare, url: "` + engine.URL + `", engine: openai }]
-models: [{ id: talk, deployments: [{ upstream: bare }] }]
-`})
-	rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	})
 	body := p.Post("/v1/chat/completions", `{"model":"talk","messages":[{"role":"user","content":"x"}]}`).WantStatus(200).Body
 	if err := rig.Published(t).Fits(rig.Schema("ChatCompletion"), []byte(body)); err != nil {
 		t.Errorf("%v\n%s", err, body)

@@ -172,15 +172,15 @@ func TestSteering_Inside(t *testing.T) {
 	}
 }
 
-// An engine that does not have the legacy endpoint must not lose its model for chat.
-func TestCompletions_NotThere(t *testing.T) {
-	t.Parallel()
+// startBare starts an edge with one model, talk, on an engine that lists it and leaves everything else to serve.
+func startBare(t *testing.T, serve http.HandlerFunc) *penstock {
+	t.Helper()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/models") {
 			_, _ = io.WriteString(w, `{"data":[{"id":"talk"}]}`)
 			return
 		}
-		http.NotFound(w, r)
+		serve(w, r)
 	}))
 	t.Cleanup(engine.Close)
 	p := start(t, rig.Setup{Cold: true, Config: `
@@ -190,6 +190,13 @@ upstreams: [{ name: bare, url: "` + engine.URL + `", engine: openai }]
 models: [{ id: talk, deployments: [{ upstream: bare }] }]
 `})
 	rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	return p
+}
+
+// An engine that does not have the legacy endpoint must not lose its model for chat.
+func TestCompletions_NotThere(t *testing.T) {
+	t.Parallel()
+	p := startBare(t, http.NotFound)
 	p.Post("/v1/completions", `{"model":"talk","prompt":"x"}`).WantError(503, "api_error", "no_healthy_route")
 	if s := p.Get("/v1/models").Body; !strings.Contains(s, `"is_ready":true`) {
 		t.Errorf("the model is gone: %s", s)
