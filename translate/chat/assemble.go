@@ -155,15 +155,16 @@ func (a *Assembler) choose(v jsonx.Value) error {
 	for it := v.Iter(); it.Next(); {
 		var err error
 		switch string(plain(it.Key())) {
-		case "index", "delta", "message", "finish_reason":
-		case "logprobs":
-			err = a.logprobs(to, it.Value())
+		case "index", "delta", "message", "finish_reason", "logprobs":
 		default:
 			err = a.set(&to.more, it.Key(), it.Value(), false)
 		}
 		if err != nil {
 			return err
 		}
+	}
+	if err := a.logprobs(to, c.Logprobs); err != nil {
+		return err
 	}
 	return a.delta(to, c.Body)
 }
@@ -202,21 +203,11 @@ func (a *Assembler) delta(to *assembled, v jsonx.Value) error {
 	for it := v.Iter(); it.Next(); {
 		var err error
 		switch name := string(plain(it.Key())); name {
-		case "role":
-		case "content":
-			err = a.text(&to.content, it.Value())
-		case "refusal":
-			err = a.text(&to.refusal, it.Value())
+		case "role", "content", "refusal", "tool_calls":
 		case "reasoning", "reasoning_content":
-			// An engine that sends both says the same twice.
 			if to.reasoningName == "" && HasText(it.Value()) {
 				to.reasoningName = name
 			}
-			if to.reasoningName == name {
-				err = a.text(&to.reasoning, it.Value())
-			}
-		case "tool_calls":
-			err = a.calls(to, it.Value())
 		default:
 			err = a.set(&to.message, it.Key(), it.Value(), true)
 		}
@@ -224,7 +215,18 @@ func (a *Assembler) delta(to *assembled, v jsonx.Value) error {
 			return err
 		}
 	}
-	return nil
+	if err := a.text(&to.content, d.Content); err != nil {
+		return err
+	}
+	if err := a.text(&to.refusal, d.Refusal); err != nil {
+		return err
+	}
+	if HasText(d.Reasoning) {
+		if err := a.text(&to.reasoning, d.Reasoning); err != nil {
+			return err
+		}
+	}
+	return a.calls(to, d.ToolCalls)
 }
 
 // text takes a piece of a text.
@@ -233,7 +235,7 @@ func (a *Assembler) text(to *text, v jsonx.Value) error {
 	case v.IsString():
 		to.given = true
 		return a.keep(&to.raw, inside(v))
-	case v.IsNull():
+	case v.IsNull(), !v.Exists():
 		return nil
 	}
 	return bad(notText)
@@ -241,17 +243,16 @@ func (a *Assembler) text(to *text, v jsonx.Value) error {
 
 // calls takes the tool calls of a delta: a whole call, the beginning of one, or a piece of its arguments.
 func (a *Assembler) calls(to *assembled, v jsonx.Value) error {
+	var p callPiece
 	for it := v.Iter(); it.Next(); {
-		call := it.Value()
-		if !call.IsObject() {
-			return bad(badCall)
+		if err := p.read(it.Value()); err != nil {
+			return err
 		}
-		function := call.Get("function")
-		at, err := to.call(call, function)
+		at, err := to.call(&p)
 		if err != nil {
 			return err
 		}
-		if err := a.call(&to.calls[at], call, function); err != nil {
+		if err := a.call(&to.calls[at], &p); err != nil {
 			return err
 		}
 		to.last = at
@@ -260,8 +261,8 @@ func (a *Assembler) calls(to *assembled, v jsonx.Value) error {
 }
 
 // call returns which call a piece belongs to, a new one if need be.
-func (c *assembled) call(call, function jsonx.Value) (at int, err error) {
-	at, index, err := joinCall(call, function, len(c.calls), c.last, func(i int) (int, []byte, []byte) {
+func (c *assembled) call(p *callPiece) (at int, err error) {
+	at, index, err := joinCall(p, len(c.calls), c.last, func(i int) (int, []byte, []byte) {
 		return c.calls[i].index, c.calls[i].id, c.calls[i].args
 	})
 	if err == nil && at == len(c.calls) {
@@ -271,37 +272,35 @@ func (c *assembled) call(call, function jsonx.Value) (at int, err error) {
 }
 
 // call takes a piece of a call.
-func (a *Assembler) call(to *assembledCall, call, function jsonx.Value) error {
-	for it := call.Iter(); it.Next(); {
-		var err error
+func (a *Assembler) call(to *assembledCall, p *callPiece) error {
+	for it := p.call.Iter(); it.Next(); {
 		switch string(plain(it.Key())) {
-		case "index", "function":
-		case "id":
-			err = a.once(&to.id, it.Value())
-		case "type":
-			err = a.once(&to.kind, it.Value())
+		case "index", "id", "type", "function":
 		default:
-			err = a.set(&to.more, it.Key(), it.Value(), false)
-		}
-		if err != nil {
-			return err
+			if err := a.set(&to.more, it.Key(), it.Value(), false); err != nil {
+				return err
+			}
 		}
 	}
-	for it := function.Iter(); it.Next(); {
-		var err error
+	for it := p.function.Iter(); it.Next(); {
 		switch string(plain(it.Key())) {
-		case "name":
-			err = a.once(&to.name, it.Value())
-		case "arguments":
-			err = a.arguments(&to.args, it.Value())
+		case "name", "arguments":
 		default:
-			err = a.set(&to.function, it.Key(), it.Value(), false)
-		}
-		if err != nil {
-			return err
+			if err := a.set(&to.function, it.Key(), it.Value(), false); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	if err := a.once(&to.id, p.id); err != nil {
+		return err
+	}
+	if err := a.once(&to.kind, p.kind); err != nil {
+		return err
+	}
+	if err := a.once(&to.name, p.name); err != nil {
+		return err
+	}
+	return a.arguments(&to.args, p.args)
 }
 
 // once takes the contents of a string that is told once; what later pieces repeat, as "" or null, says nothing.
@@ -319,7 +318,7 @@ func (a *Assembler) arguments(to *[]byte, v jsonx.Value) error {
 		return a.keep(to, inside(v))
 	case v.IsObject():
 		return a.keep(to, jsonx.AppendEscaped(nil, v.Raw()))
-	case v.IsNull():
+	case v.IsNull(), !v.Exists():
 		return nil
 	}
 	return bad(badCall)

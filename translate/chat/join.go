@@ -13,9 +13,9 @@ import (
 // The index decides. Two kinds of engines must be understood all the same: those that leave it out, where a new id
 // starts a new call, and those that send whole calls one after the other, all with index 0. An id alone does not tell
 // these apart, since old vLLM makes up a new one for every piece; that the arguments before are complete does.
-func joinCall(call, function jsonx.Value, n, last int, old func(i int) (index int, id, args []byte)) (at, index int, err error) {
-	id, name := call.Get("id"), function.Get("name")
-	number, given := call.Get("index").Int()
+func joinCall(p *callPiece, n, last int, old func(i int) (index int, id, args []byte)) (at, index int, err error) {
+	id := p.id
+	number, given := p.index.Int()
 	if given && (number < 0 || number >= maxCalls) {
 		return 0, 0, bad(tooManyCalls)
 	}
@@ -34,7 +34,7 @@ func joinCall(call, function jsonx.Value, n, last int, old func(i int) (index in
 	}
 	if at >= 0 {
 		_, oldID, args := old(at)
-		if !HasText(id) || len(oldID) == 0 || bytes.Equal(oldID, inside(id)) || !HasText(name) || given && !complete(args) {
+		if !HasText(id) || len(oldID) == 0 || bytes.Equal(oldID, inside(id)) || !HasText(p.name) || given && !complete(args) {
 			return at, index, nil
 		}
 	}

@@ -110,7 +110,11 @@ func (d *Delta) hole() (v jsonx.Value, call bool) {
 		}
 	}
 	if first := d.ToolCalls.Index(0); first.Exists() {
-		v, call = first.Get("function").Get("arguments"), true
+		var p callPiece
+		if p.read(first) != nil {
+			return jsonx.Value{}, false
+		}
+		v, call = p.args, true
 		n += d.ToolCalls.Len()
 	}
 	if n != 1 || !v.IsString() {

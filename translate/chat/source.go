@@ -250,15 +250,14 @@ func (s *Source) take(choice *Choice, d *Delta, whole bool) error {
 
 // calls takes the pieces of calls in a delta, or the calls of a message when whole.
 func (s *Source) calls(v jsonx.Value, whole bool) error {
+	var p callPiece
 	for it := v.Iter(); it.Next(); {
-		call := it.Value()
-		if !call.IsObject() {
-			return bad(badCall)
+		if err := p.read(it.Value()); err != nil {
+			return err
 		}
-		function := call.Get("function")
 		at, index, err := len(s.Calls), len(s.Calls), error(nil)
 		if !whole {
-			at, index, err = joinCall(call, function, len(s.Calls), s.last, s.old)
+			at, index, err = joinCall(&p, len(s.Calls), s.last, s.old)
 		} else if at == maxCalls {
 			err = bad(tooManyCalls)
 		}
@@ -270,7 +269,7 @@ func (s *Source) calls(v jsonx.Value, whole bool) error {
 		}
 		s.last = at
 		s.Touched = append(s.Touched, at)
-		if err := s.piece(&s.Calls[at], call, function); err != nil {
+		if err := s.piece(&s.Calls[at], &p); err != nil {
 			return err
 		}
 	}
@@ -293,15 +292,15 @@ func (s *Source) addCall(index int) {
 }
 
 // piece adds a piece to a call. What is told once and then repeated, also as "" or null, says nothing more.
-func (s *Source) piece(to *Call, call, function jsonx.Value) error {
+func (s *Source) piece(to *Call, p *callPiece) error {
 	before := len(to.ID) + len(to.Name) + len(to.Args)
-	if id := call.Get("id"); !to.settled && len(to.ID) == 0 && HasText(id) {
-		to.ID = append(to.ID, inside(id)...)
+	if !to.settled && len(to.ID) == 0 && HasText(p.id) {
+		to.ID = append(to.ID, inside(p.id)...)
 	}
-	if name := function.Get("name"); len(to.Name) == 0 && HasText(name) {
-		to.Name = append(to.Name, inside(name)...)
+	if len(to.Name) == 0 && HasText(p.name) {
+		to.Name = append(to.Name, inside(p.name)...)
 	}
-	switch args := function.Get("arguments"); {
+	switch args := p.args; {
 	case args.IsString():
 		to.Args = append(to.Args, inside(args)...)
 	case args.IsObject(): // Ollama's native shape

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
@@ -79,17 +81,26 @@ func FuzzStream(f *testing.F) {
 		if cut := through(&s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
 			t.Fatalf("byte by byte:\n%s\nat once:\n%s", cut, out)
 		}
-		if !ended {
+		if !ended || bytes.Contains(upstream, []byte(`\u`)) { // halves of pairs read differently apart and together
 			return
 		}
 		// A completion may be larger than what the assembler keeps of it, but may not be another one.
 		if whole, err := wholeOf(e, upstream); err == nil {
 			streamed := normal(t, collect(t, out))
-			if got := normal(t, whole); *got.StopReason != *streamed.StopReason || len(got.Content) != len(streamed.Content) {
-				t.Fatalf("whole and streamed answers differ:\n%s\n%s", whole, out)
+			if diff := cmp.Diff(told(normal(t, whole)), told(streamed)); diff != "" {
+				t.Fatalf("-whole +streamed\n%s", diff)
 			}
 		}
 	})
+}
+
+// told is m without what the engine may have told too late for a stream, or not at all: counts, and ids of calls.
+func told(m message) message {
+	m.Usage = nil
+	for _, b := range m.Content {
+		delete(b, "id")
+	}
+	return m
 }
 
 func TestKeepaliveAndEnds(t *testing.T) {
