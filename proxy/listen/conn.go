@@ -31,6 +31,8 @@ type Conn struct {
 	waiter Waiter
 	gone   bool
 
+	silent int // sweeps in a row that found the client's host silent; the watch's own
+
 	linger atomic.Bool
 	closed atomic.Bool
 	kept   atomic.Pointer[func()] // what the next Close does instead of closing

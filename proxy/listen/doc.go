@@ -18,6 +18,12 @@
 // A client that half-closes its side counts as gone, as in net/http and nginx. On systems without epoll the connections
 // that have a call are polled with MSG_PEEK every 100 ms.
 //
+// A host that vanishes sends no FIN. While nothing is on its way to it, the system's keep-alives find that out within a minute;
+// bytes on their way suspend those, and the system sends them anew for a quarter of an hour. So every ten seconds the watch
+// asks the sockets of the connections that have a call since when nothing was acknowledged (silent_linux.go), and one that is silent
+// at six looks in a row has left. TCP_USER_TIMEOUT is no way to have the same: it counts a closed window as silence, and
+// cuts clients that only read late.
+//
 // Lingering. A connection that is closed with bytes unread is reset by the kernel, and the reset may overtake the answer.
 // For answers given before the body was read, Close therefore ends only the writing half and discards what still comes,
 // for a bounded time, size and number of connections.

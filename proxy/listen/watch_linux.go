@@ -3,12 +3,15 @@ package listen
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // watch is one epoll set and the goroutine that waits on it.
 type watch struct {
+	ln          *Listener
+	every       time.Duration // see sweep
 	epoll, wake int
 	done        chan struct{}
 
@@ -19,7 +22,9 @@ type watch struct {
 // hangups is what a connection is watched for: the peer's FIN, and the errors that are always reported.
 const hangups = unix.EPOLLRDHUP | unix.EPOLLET
 
-func newWatch(*Listener) (*watch, error) {
+func newWatch(l *Listener) (*watch, error) { return newSweepingWatch(l, sweepEvery) }
+
+func newSweepingWatch(l *Listener, every time.Duration) (*watch, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, err
@@ -28,7 +33,7 @@ func newWatch(*Listener) (*watch, error) {
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(epoll))
 	}
-	w := &watch{epoll: epoll, wake: wake, done: make(chan struct{}), fds: map[int32]*Conn{}}
+	w := &watch{ln: l, every: every, epoll: epoll, wake: wake, done: make(chan struct{}), fds: map[int32]*Conn{}}
 	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: -1}); err != nil {
 		return nil, errors.Join(err, unix.Close(epoll), unix.Close(wake))
 	}
@@ -65,8 +70,14 @@ func (w *watch) remove(c *Conn) {
 func (w *watch) run() {
 	defer close(w.done)
 	events := make([]unix.EpollEvent, 128)
+	sweepAt := time.Now().Add(w.every)
 	for {
-		n, err := unix.EpollWait(w.epoll, events, -1)
+		left := time.Until(sweepAt)
+		if left <= 0 {
+			w.sweep(w.every)
+			left, sweepAt = w.every, time.Now().Add(w.every)
+		}
+		n, err := unix.EpollWait(w.epoll, events, int(left.Milliseconds())+1)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return // closed
 		}

@@ -1,0 +1,98 @@
+package listen
+
+import (
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// vanish makes the client's host disappear: what comes is dropped before TCP sees it, so nothing is acknowledged or reset.
+func vanish(t *testing.T, client *net.TCPConn) {
+	t.Helper()
+	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
+	raw, err := client.SyscallConn()
+	if err == nil {
+		err = errors.Join(raw.Control(func(fd uintptr) {
+			err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+		}), err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sweeping is open with sweeps that often.
+func sweeping(t *testing.T, every time.Duration) *Listener {
+	t.Helper()
+	l := open(t, Options{})
+	w, err := newSweepingWatch(l, every)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.watch.close(); err != nil {
+		t.Fatal(err)
+	}
+	l.watch = w
+	return l
+}
+
+// A client whose host vanishes in the middle of an answer is gone; one that reads nothing, or has nothing to acknowledge, is not.
+func TestHostVanishes(t *testing.T) {
+	const every = 100 * time.Millisecond
+	l := sweeping(t, every)
+	write := func(c *Conn, size int) {
+		t.Helper()
+		_ = c.TCPConn.SetWriteDeadline(time.Now().Add(every))
+		_, _ = c.Write(make([]byte, size)) // more than the buffers hold, perhaps
+	}
+	gone, goneClient := pair(t, l)
+	late, _ := pair(t, l)
+	quiet, quietClient := pair(t, l)
+	waiters := map[*Conn]*waiter{gone: newWaiter(), late: newWaiter(), quiet: newWaiter()}
+	for c, w := range waiters {
+		c.Begin(w)
+		defer c.End(w)
+	}
+	write(late, 8<<20)
+	vanish(t, quietClient) // with nothing on its way
+	time.Sleep((silentSweeps + 3) * every)
+	vanish(t, goneClient)
+	write(gone, 1)
+	select {
+	case <-waiters[gone].at:
+	case <-time.After(30 * time.Second):
+		t.Error("a client whose host has vanished is still waited for")
+	}
+	for c, name := range map[*Conn]string{late: "reads late", quiet: "was told nothing"} {
+		if waiters[c].called.Load() != 0 {
+			t.Errorf("a client that %s counts as gone", name)
+		}
+	}
+}
+
+// A host that is heard again in time has not gone.
+func TestHostIsSilentForAWhile(t *testing.T) {
+	l := sweeping(t, time.Hour)
+	server, client := pair(t, l)
+	w := newWaiter()
+	server.Begin(w)
+	defer server.End(w)
+	vanish(t, client)
+	_, _ = server.Write([]byte("x"))
+	time.Sleep(10 * time.Millisecond)
+	for range silentSweeps - 1 {
+		l.watch.sweep(time.Millisecond)
+	}
+	raw, _ := client.SyscallConn()
+	_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0) })
+	if _, err := client.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	l.watch.sweep(time.Millisecond)
+	if w.called.Load() != 0 {
+		t.Error("a host that was heard again counts as gone")
+	}
+}
