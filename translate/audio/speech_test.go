@@ -49,6 +49,7 @@ func TestSpeechRefuses(t *testing.T) {
 		`{"model":"m","input":"hi","voice":{"id":"x"}}`:        "voice invalid_type",
 		`{"model":"m","input":"hi","speed":0.24}`:              "speed invalid_value",
 		`{"model":"m","input":"hi","speed":4.01}`:              "speed invalid_value",
+		`{"model":"m","input":"hi","speed":1e999}`:             "speed invalid_value",
 		`{"model":"m","input":"hi","speed":"1"}`:               "speed invalid_type",
 		`{"model":"m","input":"hi","response_format":"aac"}`:   "response_format invalid_value",
 		`{"model":"m","input":"hi","response_format":["wav"]}`: "response_format invalid_type",

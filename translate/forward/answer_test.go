@@ -24,7 +24,7 @@ func TestGolden(t *testing.T) {
 		case "upstream-stream":
 			choices := 0
 			_, _ = fmt.Sscanf(string(ar.Comment), "choices %d", &choices)
-			ar.Set("response", []byte(streamed(t, string(up.Data), choices, strings.HasPrefix(string(ar.Comment), "plain"))))
+			ar.Set("response", []byte(streamed(t, string(up.Data), choices, strings.TrimSpace(string(ar.Comment)))))
 		default:
 			t.Fatalf("section %s", up.Name)
 		}
@@ -44,12 +44,13 @@ func whole(body string) string {
 	return string(a.Append(nil, "public")) + "\n" + usageLine(a.Usage())
 }
 
-func streamed(t *testing.T, text string, choices int, plain bool) string {
+// streamed relays a stream. how is "plain" for a transcript in bare text, "cut" for a body that broke off.
+func streamed(t *testing.T, text string, choices int, how string) string {
 	var first string
 	for i, src := range []*sse.Reader{sse.NewReader(strings.NewReader(text), 1<<20), sse.NewReader(iotest.OneByteReader(strings.NewReader(text)), 1<<20)} {
 		var s Stream
 		s.Reset("public", choices)
-		if plain {
+		if how == "plain" {
 			s.PlainText()
 		}
 		var out []byte
@@ -62,8 +63,15 @@ func streamed(t *testing.T, text string, choices int, plain bool) string {
 		}
 		end := ""
 		if err == nil || err.Error() == "EOF" {
-			s.Ended()
-			out, err = s.Finish(out)
+			if how != "cut" {
+				s.Ended()
+			}
+			if out, err = s.Finish(out); err == nil {
+				again, _ := s.Finish(nil)
+				if again = s.Fail(again, apierr.Internal(nil)); len(again) > 0 {
+					t.Errorf("behind the end: %s", again)
+				}
+			}
 		}
 		if err != nil {
 			end = fmt.Sprintf("error: %v\n", err)
@@ -90,13 +98,47 @@ func TestStreamSignsOfLife(t *testing.T) {
 	}
 }
 
+// Whole tells when a stream may end well without waiting for more; a stream that may go on is none.
+func TestStreamWhole(t *testing.T) {
+	t.Parallel()
+	every := func(member string) string { // of as many choices as there can be
+		return `{"choices":[{` + member + `}` + strings.Repeat(`,{`+member+`}`, maxChoices-1) + `]}`
+	}
+	for _, c := range []struct {
+		choices int
+		events  []string
+		want    bool
+	}{
+		{0, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`}, false}, // of one piece of a long sound
+		{0, []string{`{"type":"transcript.text.done"}`}, true},
+		{1, nil, false},
+		{1, []string{`[DONE]`}, false},
+		{2, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`}, false},
+		{2, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`, `[DONE]`}, true},
+		{maxChoices, []string{every(`"text":"x"`)}, false},
+		{maxChoices, []string{every(`"text":"x"`), every(`"finish_reason":"stop"`)}, true},
+		{maxChoices, []string{every(`"finish_reason":"stop"`), `{"choices":[{"index":5000}]}`}, true}, // one too many is none
+	} {
+		var s Stream
+		s.Reset("public", c.choices)
+		for _, data := range c.events {
+			if _, err := s.Append(nil, sse.Event{Data: []byte(data)}); err != nil {
+				t.Errorf("%.60s: %v", data, err)
+			}
+		}
+		if s.Whole() != c.want {
+			t.Errorf("%d choices, %.60s: whole %v", c.choices, c.events, s.Whole())
+		}
+	}
+}
+
 // FuzzStream: no panic, and whatever comes, the client gets events of one line of JSON, or [DONE].
 func FuzzStream(f *testing.F) {
 	f.Add("data: {\"choices\":[{\"index\":0,\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", 1)
 	f.Add("event: x\ndata: {\"type\":\ndata: \"transcript.text.done\"}\n\n", 0)
 	f.Add("data: {\"text\":\"one\"}\n\ndata: two {\n\n", -1)
 	f.Fuzz(func(t *testing.T, text string, choices int) {
-		out := streamed(t, text, max(0, choices%10), choices%10 == -1)
+		out := streamed(t, text, max(0, choices%10), map[int]string{-1: "plain", -2: "cut"}[choices%10])
 		for line := range strings.Lines(out) {
 			if d, ok := strings.CutPrefix(line, "data: "); ok && d != "[DONE]\n" && (len(d) < 2) {
 				t.Fatalf("%q", out)
@@ -114,6 +156,9 @@ func TestEdit(t *testing.T) {
 		{"model", "m", "", "duplicate_member"},
 		{"Model", "m", "", "duplicate_member"},
 		{"stream", "true", "", "unsupported_parameter"},
+		{"strea", "x", "strea", ""}, // no more than a part of a known name
+		{"models", "x", "models", ""},
+		{"image", "https://example.com/a.png", "", "invalid_value"},
 		{"Bootstrap_Host", "x", "Bootstrap_Host", "unsupported_parameter"},
 	} {
 		as, err := e.Text(c.name, []byte(c.value))
@@ -135,6 +180,17 @@ func TestEdit(t *testing.T) {
 	if _, err := new(Edit).File("model"); codeOf(err) != "invalid_type" {
 		t.Errorf("model as a file: %v", err)
 	}
+	e = new(Edit)
+	for _, c := range []struct{ name, value, code string }{
+		{"MODEL", "m", "duplicate_member"}, {"model", "", "invalid_value"}, {"stream", "False", ""}, {"stream", "false", "duplicate_member"},
+	} {
+		if as, err := e.Text(c.name, []byte(c.value)); as != "" || codeOf(err) != c.code {
+			t.Errorf("%s=%s: %q, %v", c.name, c.value, as, err)
+		}
+	}
+	if _, err := new(Edit).End(); codeOf(err) != "missing_parameter" || !strings.Contains(err.Error(), "(model)") {
+		t.Errorf("an empty form: %v", err)
+	}
 }
 
 func codeOf(err error) string {
@@ -149,6 +205,11 @@ func codeOf(err error) string {
 func TestStreamAppendWhole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, body, want, bad string }{
+		{"bare", `{"text":"one","kv_transfer_params":{"remote_host":"10.0.0.1"}}`, `data: {"type":"transcript.text.delta","delta":"one"}
+
+data: {"type":"transcript.text.done","text":"one"}
+
+`, ""},
 		{"json", "{\"model\":\"inner\",\n\"text\":\"one \\\"two\\\"\",\"usage\":{\"input_tokens\":3,\"output_tokens\":2}}", `data: {"type":"transcript.text.delta","delta":"one \"two\""}
 
 data: {"type":"transcript.text.done","model":"public", "text":"one \"two\"","usage":{"input_tokens":3,"output_tokens":2}}

@@ -18,6 +18,7 @@ func TestRequest(t *testing.T) {
 		`{"a":{"model":1},"model":"\u006d"}`:    `{"a":{"model":1},"model":"served \"x\""}`,
 		`{"input":[[1,2],[3]], "model" : "m" }`: `{"input":[[1,2],[3]], "model" : "served \"x\"" }`,
 		`{"model":"m","stream":false,"n":null}`: `{"model":"served \"x\"","stream":false,"n":null}`,
+		`{"model":"m","input":"\ud83d\ude00"}`:  `{"model":"served \"x\"","input":"\ud83d\ude00"}`,
 	} {
 		var r Request
 		if err := r.DecodePlain([]byte(in)); err != nil || string(r.Model) != "m" {
@@ -41,11 +42,14 @@ func TestRequestRefuses(t *testing.T) {
 		`{"model":1}`:                  "model invalid_type",
 		`{"model":""}`:                 "model invalid_value",
 		`{"model":"a\u0000"}`:          "model invalid_value",
+		`{"model":"a\u007f"}`:          "model invalid_value",
+		`{"model":"m","a":"\ud83d"}`:   " invalid_json", // half a character
 		`{"model":"m","model":"m"}`:    "model duplicate_member",
 		`{"model":"m","mod\u0065l":1}`: "model duplicate_member",
 		`{"model":"m","MODEL":"x"}`:    "model duplicate_member",
 		`{"model":"m","stream":true}`:  "stream unsupported_parameter",
 		`{"model":"m","stream":1}`:     "stream invalid_type",
+		`{"model":"` + strings.Repeat("x", chat.MaxModelName+1) + `"}`: "model invalid_value",
 	} {
 		err := new(Request).DecodePlain([]byte(in))
 		var e *apierr.Error
@@ -58,32 +62,37 @@ func TestRequestRefuses(t *testing.T) {
 func TestDecodeCompletion(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		in               string
-		choices, most    int
-		stream, accepted bool
+		in            string // beside the model
+		choices, most int
+		stream        bool
 	}{
-		{`{"model":"m","prompt":"x"}`, 1, -1, false, true},
-		{`{"model":"m","prompt":["x","y"],"n":3,"stream":true,"max_tokens":0}`, 6, 0, true, true},
-		{`{"model":"m","prompt":[1,2,3]}`, 1, -1, false, true},
-		{`{"model":"m","prompt":[[1,2],[3]],"max_tokens":7}`, 2, 7, false, true},
-		{`{"model":"m","prompt":[]}`, 0, 0, false, false},
-		{`{"model":"m"}`, 0, 0, false, false},
-		{`{"model":"m","prompt":{}}`, 0, 0, false, false},
-		{`{"model":"m","prompt":["a",5]}`, 0, 0, false, false},
-		{`{"model":"m","prompt":"x","best_of":1000}`, 0, 0, false, false},
-		{`{"model":"m","prompt":"x","best_of":2}`, 1, -1, false, true},
-		{`{"model":"m","prompt":"x","n":null,"max_tokens":null,"stream":null}`, 1, -1, false, true},
-		{`{"model":"m","n":0}`, 0, 0, false, false},
-		{`{"model":"m","n":129}`, 0, 0, false, false},
-		{`{"model":"m","n":1.5}`, 0, 0, false, false},
-		{`{"model":"m","max_tokens":-1}`, 0, 0, false, false},
-		{`{"model":"m","max_tokens":"1"}`, 0, 0, false, false},
-		{`{"model":"m","stream":"true"}`, 0, 0, false, false},
+		{`"prompt":"x"`, 1, -1, false},
+		{`"prompt":["x","y"],"n":3,"stream":true,"max_tokens":0`, 6, 0, true},
+		{`"prompt":[1,2,3]`, 1, -1, false},
+		{`"prompt":[[1,2],[3]],"max_tokens":7`, 2, 7, false},
+		{`"prompt":"x","best_of":2`, 1, -1, false},
+		{`"prompt":"x","best_of":128,"n":128`, 128, -1, false},
+		{`"prompt":"x","n":null,"max_tokens":null,"stream":null`, 1, -1, false},
+		{`"prompt":[` + strings.Repeat(`"x",`, 31) + `"x"],"n":128`, maxChoices, -1, false},
 	} {
 		var r Request
-		err := r.DecodeCompletion([]byte(c.in))
-		if (err == nil) != c.accepted || err == nil && (r.Choices != c.choices || r.MaxTokens != c.most || r.Stream != c.stream) {
+		err := r.DecodeCompletion([]byte(`{"model":"m",` + c.in + `}`))
+		if err != nil || r.Choices != c.choices || r.MaxTokens != c.most || r.Stream != c.stream {
 			t.Errorf("%s: %d choices, %d tokens, stream %v, %v", c.in, r.Choices, r.MaxTokens, r.Stream, err)
+		}
+	}
+	for members, param := range map[string]string{
+		`"prompt":[]`: "prompt", `"a":1`: "prompt", `"prompt":{}`: "prompt", `"prompt":["a",5]`: "prompt", `"prompt":"x","prompt":"y"`: "prompt",
+		`"prompt":"x","best_of":129`: "best_of", `"prompt":"x","best_of":0`: "best_of", `"prompt":"x","best_of":"2"`: "best_of",
+		`"prompt":"x","n":0`: "n", `"prompt":"x","n":129`: "n", `"prompt":"x","n":1.5`: "n",
+		`"prompt":[` + strings.Repeat(`"x",`, 32) + `"x"],"n":128`: "n",
+		`"prompt":"x","max_tokens":-1`:                             "max_tokens", `"prompt":"x","max_tokens":"1"`: "max_tokens", `"prompt":"x","max_tokens":1e15`: "max_tokens",
+		`"prompt":"x","stream":"true"`: "stream", `"prompt":"x","stream":true,"stream":false`: "stream",
+	} {
+		err := new(Request).DecodeCompletion([]byte(`{"model":"m",` + members + `}`))
+		var e *apierr.Error
+		if !errors.As(err, &e) || e.Param != param {
+			t.Errorf("%.60s: %v, want %q", members, err, param)
 		}
 	}
 }
@@ -97,13 +106,17 @@ func TestCheck(t *testing.T) {
 	if r.Check(new(chat.Limits)) != nil || r.Check(&chat.Limits{Refuse: chat.NewRefusals("bootstrap_*")}) == nil {
 		t.Error("members that steer an engine are not told from others")
 	}
+	if r.Check(&chat.Limits{MaxOutputLength: 8}) != nil || strings.Contains(string(bytes.Join(r.Segments(nil, "m"), nil)), "tokens") {
+		t.Error("what is no completion is given a limit of one")
+	}
 }
 
 func TestDecodeEmbeddings(t *testing.T) {
 	t.Parallel()
 	for members, param := range map[string]string{
-		`"input":"x"`: "", `"input":["a",{"image":"aGk="}]`: "", `"input":["a","b"]`: "", `"input":[1,2]`: "", `"input":[[1],[2,3]]`: "", `"messages":[]`: "",
+		`"input":"x"`: "", `"input":["a",{"image":"aGk="}]`: "", `"input":{"messages":[]}`: "", `"input":"x","encoding_format":"float","dimensions":1`: "", `"input":["a","b"]`: "", `"input":[1,2]`: "", `"input":[[1],[2,3]]`: "", `"messages":[]`: "",
 		`"input":[{"image":"aGk="}],"encoding_format":"base64","dimensions":8`: "",
+		`"input":"x","input":"y"`: "input", `"input":"x","stream":true`: "stream", `"input":"x","dimensions":0`: "dimensions",
 		`"input":5`: "input", `"input":[]`: "input", `"input":["a",5]`: "input", `"input":[true]`: "input",
 		`"input":"x","encoding_format":"zz"`: "encoding_format", `"input":"x","encoding_format":1`: "encoding_format",
 		`"input":"x","dimensions":-1`: "dimensions", `"input":"x","dimensions":"8"`: "dimensions",
@@ -126,6 +139,8 @@ func TestCompletionLimit(t *testing.T) {
 	}{
 		{`"max_tokens":9`, `,"max_tokens":8`, chat.Limits{MaxOutputLength: 8}},
 		{`"max_tokens":7`, `,"max_tokens":7`, chat.Limits{MaxOutputLength: 8}},
+		{`"max_tokens":8`, `,"max_tokens":8`, chat.Limits{MaxOutputLength: 8, Strict: true}},
+		{`"max_tokens":0`, `,"max_tokens":0`, chat.Limits{MaxOutputLength: 8}},
 		{`"a":1`, `,"a":1,"max_tokens":8`, chat.Limits{MaxOutputLength: 8}},
 		{`"max_tokens":null`, `,"max_tokens":8`, chat.Limits{MaxOutputLength: 8}},
 		{`"max_tokens":9`, `,"max_tokens":9`, chat.Limits{}},

@@ -42,7 +42,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		s.mark = true
 		return dst, nil
 	}
-	if len(ev.Data) == 0 { // a field of the stream, such as retry
+	if len(ev.Data) == 0 || string(ev.Name) == "ping" { // gateways before engines keep connections alive so
 		return dst, nil
 	}
 	err := s.doc.Parse(ev.Data, jsonx.Options{Record: recordEvent})
@@ -93,13 +93,16 @@ func (s *Stream) note(root, choices, kind jsonx.Value) error {
 			return err
 		}
 	}
-	for it := choices.Iter(); it.Next() && len(s.seen) < maxChoices; {
+	for it := choices.Iter(); it.Next(); {
 		c := it.Value()
 		index, ok := c.Get("index").Int()
 		if !ok {
 			index = int64(it.Index())
 		}
 		ended, known := s.seen[index]
+		if !known && len(s.seen) == maxChoices { // no request asks for more
+			continue
+		}
 		if !known {
 			if s.seen == nil {
 				s.seen = map[int64]bool{}
