@@ -30,8 +30,15 @@ type mark struct {
 	raw          string // what the file says when a ${VAR} was replaced in it: messages show this, not the variable's value
 }
 
-// problem makes a Problem without its excerpt, which is added by excerpts once all secrets of the file are known.
+// problem makes a Problem without its excerpt, which is added by excerpts once all secrets of the file are known. Names in
+// message may be what a file holds, so control characters become blanks: it is one line, and drives no terminal.
 func (m mark) problem(message string) Problem {
+	message = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, message)
 	p := Problem{Path: m.path, Message: message, Line: m.line, Column: m.column}
 	if m.src != nil {
 		p.File = m.src.name
