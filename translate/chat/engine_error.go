@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"net/netip"
 	"strconv"
 	"strings"
 	"unicode"
@@ -417,7 +418,7 @@ func isBreak(r rune) bool { return strings.ContainsRune(" \"'`()[]{}<>,;=|", r) 
 
 func blotWord(w string) string {
 	switch {
-	case strings.Contains(w, "://"), startsWithIP(w), strings.HasPrefix(w, "localhost:"):
+	case strings.Contains(w, "://"), startsWithIP(w), isIPv6(w), strings.HasPrefix(w, "localhost:"):
 		return "[address]"
 	case strings.HasPrefix(w, "/") && strings.Count(w, "/") > 1 && !strings.HasPrefix(w, "/v1/"):
 		return "[path]"
@@ -442,6 +443,12 @@ func startsWithIP(w string) bool {
 		}
 	}
 	return dots == 3 && part > 0 && part < 4
+}
+
+// isIPv6 reports whether w is an IPv6 address, maybe with a zone, a port, or a stop behind it.
+func isIPv6(w string) bool {
+	a, err := netip.ParseAddr(strings.TrimRight(w, ".:"))
+	return err == nil && a.Is6()
 }
 
 // isHostPort recognises gpu-a.example.internal:8000.

@@ -158,6 +158,10 @@ func TestParseEngineError(t *testing.T) {
 		{"tgi overloaded", 429, "", `{"error":"Model is overloaded","error_type":"overloaded"}`, EngineError{Type: "overloaded", Message: "Model is overloaded"}},
 		{"openai", 400, "", `{"error":{"message":"too long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, EngineError{Type: "invalid_request_error", Code: "context_length_exceeded", Message: "too long", ContextOverflow: true, ClientFault: true}},
 
+		{"sizes beside the message", 400, "", `{"error":{"message":"too much","type":"exceed_context_size_error","n_prompt_tokens":50,"n_ctx":20}}`, EngineError{Type: "exceed_context_size_error", Message: "too much", ContextOverflow: true, ContextPrompt: 50, ContextMax: 20, ClientFault: true}},
+		{"one size beside the message", 400, "", `{"error":{"message":"request (50 tokens) exceeds the available context size (20 tokens)","n_ctx":10}}`, EngineError{Message: "request (50 tokens) exceeds the available context size (20 tokens)", ContextOverflow: true, ContextPrompt: 50, ContextMax: 20, ClientFault: true}},
+		{"sizes of something else", 503, "", `{"error":{"message":"busy","n_prompt_tokens":50,"n_ctx":20}}`, EngineError{Message: "busy"}},
+
 		// FastAPI.
 		{"detail", 404, "", `{"detail":"Not Found"}`, EngineError{Message: "Not Found"}},
 		{"detail list", 422, "", `{"detail":[{"type":"missing","loc":["body","messages",0,"role"],"msg":"Field required"},{"loc":["body","n"],"msg":"not an integer"}]}`, EngineError{Message: "body.messages.0.role: Field required; body.n: not an integer", ClientFault: true}},
@@ -165,6 +169,8 @@ func TestParseEngineError(t *testing.T) {
 
 		// Inside a stream.
 		{"event", 0, "", `{"error":{"message":"queue is full","code":503}}`, EngineError{Status: 503, Message: "queue is full"}},
+		{"event 400", 0, "", `{"error":{"message":"x","code":400}}`, EngineError{Status: 400, Message: "x", ClientFault: true}},
+		{"answer 400", 200, "", ` {"error":{"message":"x","type":"a.z-_9","code":"400"}}`, EngineError{Status: 400, Type: "a.z-_9", Message: "x", ClientFault: true}},
 		{"event digits", 0, "", `{"error":{"message":"x","code":"429"}}`, EngineError{Status: 429, Message: "x"}},
 		{"event no status", 0, "", `{"error":{"message":"x","type":"BadRequestError","code":7}}`, EngineError{Type: "BadRequestError", Message: "x", ClientFault: true}},
 		{"tgi overloaded in a stream", 0, "", `{"error":{"message":"Model is overloaded","http_status_code":422}}`, EngineError{Status: 429, Message: "Model is overloaded"}},
@@ -176,6 +182,7 @@ func TestParseEngineError(t *testing.T) {
 		{"types that are no words", 500, "", `{"error":{"message":"x","type":"a b<c>","code":"\u0007"}}`, EngineError{Message: "x"}},
 		{"control characters", 500, "", `{"error":"a\u0000b\r\nc\u202ed\u001b[31me"}`, EngineError{Message: "a b c d [31me"}},
 		{"addresses", 500, "", `{"error":"dial http://gpu-a:8000/v1: 10.1.2.3:8000 (/usr/lib/python3/x.py) node-7.cluster.internal:9000 C:\\models\\a at localhost:11434, see /v1/models and a/b 1.2.3 12:30"}`, EngineError{Message: "dial [address] [address] ([path]) [address] [path] at [address], see /v1/models and a/b 1.2.3 12:30"}},
+		{"bare addresses", 500, "", `{"error":"10.1.2.3 and 10.1.2.3/24, fd00::1. [fe80::1%eth0]:80 ::1: 1.2.3.4.5 1.2.3 10.1.2.3456 12:30:45 1..2.3.4 std::bad_alloc"}`, EngineError{Message: "[address] and [address], [address] [[address]]:80 [address] 1.2.3.4.5 1.2.3 10.1.2.3456 12:30:45 1..2.3.4 std::bad_alloc"}},
 		{"traceback", 500, "", "Traceback (most recent call last):\n File \"/x/y.py\"", EngineError{}},
 		{"wrapped without end", 500, "", strings.Repeat(`{"error":`, 40) + `"x"` + strings.Repeat(`}`, 40), EngineError{}},
 	}

@@ -35,6 +35,13 @@ func TestCheckMedia(t *testing.T) {
 		`{"image":"data:text/html;base64,aGk="}`:                                                          "image",
 		`{"image":"data:image/png;base64,aGk="}`:                                                          "image",
 		`{"audio":"data:audio/wav,x"}`:                                                                    "audio",
+		`{"audio":"data:audio/wav"}`:                                                                      "audio",
+		`{"audio":"data:audio/wav,aGk="}`:                                                                 "audio",
+		`{"video":"data:video/mp4;base64,!"}`:                                                             "video",
+		`{"video":"data:video/mp4;base64,aGk="}`:                                                          "",
+		`{"image":"s3://a.example.com/x"}`:                                                                "image",
+		`{"image":"git+ssh://a.example.com/x"}`:                                                           "image",
+		`{"image":"x-y.z:x"}`:                                                                             "image",
 		`{"input_audio":{"data":` + bad + `}}`:                                                            "input_audio.data",
 		`{"x":` + deep + `}`:                                                                              "*" + strings.Repeat(".*[0]", 12) + ".image_url",
 		`{"image":"https://a.example.com/x"}`:                                                             "",
@@ -60,11 +67,19 @@ func TestCheckMedia(t *testing.T) {
 		}
 	}
 	var d jsonx.Doc
-	if err := d.Parse([]byte(`{"image":"`+dataURL("image/png", pngOf(t, 2, 2, 0))+`"}`), jsonx.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if CheckMedia(d.Root(), &Limits{Vision: &VisionLimits{MaxPixels: 1}}) == nil {
-		t.Error("the pixel budget is not held")
+	for in, limits := range map[string]*Limits{
+		dataURL("image/png", pngOf(t, 2, 2, 0)): {Vision: &VisionLimits{MaxPixels: 4}},
+		"https://b.example.org/":                {},
+	} {
+		if err := d.Parse([]byte(`{"image":"`+in+`"}`), jsonx.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckMedia(d.Root(), limits); err != nil {
+			t.Errorf("%s: %v", in, err)
+		}
+		if CheckMedia(d.Root(), &Limits{Vision: &VisionLimits{MaxPixels: 3}, ImageHosts: []string{"a.example.com"}}) == nil {
+			t.Errorf("%s: the pixel budget, or the list of hosts, is not held", in)
+		}
 	}
 }
 

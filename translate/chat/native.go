@@ -125,12 +125,7 @@ func appendTold(dst []byte, u Usage) []byte {
 	if !u.Known {
 		return dst
 	}
-	dst = appendUsage(append(dst, `,"usage":`...), u)
-	if u.Reasoning > 0 {
-		dst = strconv.AppendInt(append(dst[:len(dst)-1], `,"completion_tokens_details":{"reasoning_tokens":`...), int64(u.Reasoning), 10)
-		dst = append(dst, "}}"...)
-	}
-	return dst
+	return appendUsage(append(dst, `,"usage":`...), u)
 }
 
 // Whole puts a completion together. The texts are contents of JSON strings. The zero value is ready.

@@ -107,5 +107,10 @@ func appendUsage(dst []byte, u Usage) []byte {
 		dst = strconv.AppendInt(dst, int64(u.Cached), 10)
 		dst = append(dst, '}')
 	}
+	if u.Reasoning > 0 {
+		dst = append(dst, `,"completion_tokens_details":{"reasoning_tokens":`...)
+		dst = strconv.AppendInt(dst, int64(u.Reasoning), 10)
+		dst = append(dst, '}')
+	}
 	return append(dst, '}')
 }
