@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"runtime"
 	"time"
 
 	"penstock/socket"
@@ -12,13 +13,18 @@ const (
 	// silentSweeps is how many sweeps in a row find a host silent until it counts as gone: after a minute, as with the
 	// system's questions on connections where nothing is on its way (see Listen).
 	silentSweeps = 6
+	// sweepPiece is how many connections are looked at before others may run: ten thousand take ten milliseconds.
+	sweepPiece = 64
 )
 
 // sweep looks for clients whose host has vanished while an answer is on its way to them. The system would send it anew for a
 // quarter of an hour, and an engine that says little fills no buffer meanwhile, so no write fails either. d is how long the host
 // must have been silent, which is the time between sweeps.
 func (w *watch) sweep(d time.Duration) {
-	for _, c := range w.ln.snapshot() {
+	for i, c := range w.ln.snapshot() {
+		if i%sweepPiece == sweepPiece-1 {
+			runtime.Gosched()
+		}
 		if !c.waits() || !c.unheard(d) {
 			c.silent = 0
 			continue
