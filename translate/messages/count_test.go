@@ -25,7 +25,7 @@ func TestCountSegments(t *testing.T) {
 
 func TestReadCount(t *testing.T) {
 	for answer, want := range map[string]int{
-		`{"input_tokens":12}`: 12, `{"input_tokens":0,"more":1}`: 0, `{"input_tokens":-1}`: -1, `{"input_tokens":"1"}`: -1,
+		`{"input_tokens":12}`: 12, `{"input_tokens":0,"more":1}`: 0, `{"input_tokens":2147483648}`: 1 << 31, `{"input_tokens":2147483649}`: -1, `{"input_tokens":-2}`: -1, `{"input_tokens":"1"}`: -1,
 		`{"input_tokens":1e99}`: -1, `{}`: -1, `[]`: -1, `{"input_tokens":1`: -1, ``: -1,
 	} {
 		n, ok := ReadCount([]byte(answer))

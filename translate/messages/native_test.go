@@ -145,6 +145,46 @@ func TestNative(t *testing.T) {
 	})
 }
 
+// TestNativeRefuses: what an engine says wrong in this dialect is a bad answer, and what it calls an error is one. Streams
+// are tried by their events, whole answers by their members.
+func TestNativeRefuses(t *testing.T) {
+	t.Parallel()
+	const stream, whole = true, false
+	for _, c := range []struct {
+		streamed         bool
+		name, data, want string
+	}{
+		{stream, "", `[1]`, "read chat answer: an event that is no JSON object"},
+		{stream, "", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a","text":"b"}}`, "read chat answer: a member is given twice"},
+		{stream, "", `{"type":"content_block_start","index":0,"content_block":{"type":"text","type":"thinking"}}`, "read chat answer: a member is given twice"},
+		{stream, "", `{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_reason":"max_tokens"}}`, "read chat answer: a member is given twice"},
+		{stream, "", `{"type":"error","message":"no","code":503}`, "engine error: status 503"},
+		{stream, "error", `{"message":"no","code":503}`, "engine error: status 503"},
+		{stream, "", `{"type":"error","error":{"type":"rate_limit_error","message":"no"}}`, "engine error: status 429"},
+		{stream, "", `{"type":"error","error":{"type":"timeout_error","message":"no"}}`, "engine error: status 504"},
+		{stream, "", `{"type":"error","error":{"type":"api_error","message":"no"}}`, "engine error"},
+		{whole, "", `[{"content":[]}]`, "read chat answer: an event that is no JSON object"},
+		{whole, "", `{"content":[{"type":"text","text":"a","text":"b"}],"stop_reason":"end_turn"}`, "read chat answer: a member is given twice"},
+		{whole, "", `{"content":[],"stop_reason":"error"}`, "read chat answer: an error in place of a completion"},
+		{whole, "", `{"content":{},"stop_reason":"end_turn"}`, "read chat answer: an answer without content"},
+		{whole, "", `{"content":[],"stop_reason":""}`, "read chat answer: an answer without a stop_reason"},
+	} {
+		var n Native
+		var err error
+		if c.streamed {
+			_, err = n.Read(sse.Event{Name: []byte(c.name), Data: []byte(c.data)})
+		} else {
+			var completion []byte
+			if completion, err = n.AppendWhole(nil, []byte(c.data)); err == nil {
+				_, err = answerTo(&Echo{}, completion)
+			}
+		}
+		if string(textOf(err)) != c.want {
+			t.Errorf("%s: %v, want %s", c.data, err, c.want)
+		}
+	}
+}
+
 // TestNativeSplits: how the engine's bytes are cut makes no difference at whatever offset, and a stream that is cut short never
 // ends well.
 func TestNativeSplits(t *testing.T) {

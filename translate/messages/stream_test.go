@@ -150,6 +150,9 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	if string(out) != want {
 		t.Errorf("got  %q\nwant %q", out, want)
 	}
+	if again := s.Fail(nil, failed); len(again) > 0 {
+		t.Errorf("behind the failure: %q", again)
+	}
 	s.Reset(nil)
 }
 
@@ -173,7 +176,7 @@ func TestLargeArguments(t *testing.T) {
 		if (err == nil) != c.good {
 			t.Errorf("good %v: %v", c.good, err)
 		}
-		if c.good && !bytes.Contains(out, []byte(`"partial_json":"`+c.args+`"`)) {
+		if c.good && (!bytes.Contains(out, []byte(`"partial_json":"`+c.args+`"`)) || bytes.Count(out, []byte("partial_json")) != 1) {
 			t.Error("the arguments are not exact")
 		}
 	}

@@ -1,0 +1,98 @@
+package messages
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+)
+
+// TestRequestsRefused: a fault is found wherever it lies, and is said under its name. What has an archive of its own in
+// testdata/request is not repeated here.
+func TestRequestsRefused(t *testing.T) {
+	t.Parallel()
+	const (
+		content = `"messages":[{"role":"user","content":[%]}]`
+		result  = `"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a",%}]}]`
+		said    = `"messages":[{"role":"assistant","content":%}]`
+		users   = `"messages":[{"role":"user","content":"x"}],%`
+		tool    = `"messages":[{"role":"user","content":"x"}],"tools":[%]`
+	)
+	for _, c := range []struct{ in, with, want string }{
+		{content, `{"type":5}`, "messages[0].content[0].type invalid_type"},
+		{content, `{"type":"text"}`, "messages[0].content[0].text missing_parameter"},
+		{content, `{"type":"text","text":5}`, "messages[0].content[0].text invalid_type"},
+		{content, `{"type":"text","text":"a","Text":"b"}`, "messages[0].content[0].text duplicate_member"},
+		{content, `{"type":"image","source":"x"}`, "messages[0].content[0].source invalid_type"},
+		{content, `{"type":"image","source":{"data":"x"}}`, "messages[0].content[0].source.type missing_parameter"},
+		{content, `{"type":"image","source":{"type":"base64","data":"aGk="}}`, "messages[0].content[0].source.media_type missing_parameter"},
+		{content, `{"type":"image","source":{"type":"base64","media_type":"image/png","data":""}}`, "messages[0].content[0].source.data invalid_value"},
+		{content, `{"type":"image","source":{"type":"url"}}`, "messages[0].content[0].source.url missing_parameter"},
+		{content, `{"type":"image","source":{"type":"url","type":"base64"}}`, "messages[0].content[0].source.type duplicate_member"},
+		{content, `{"type":"document"}`, "messages[0].content[0].source missing_parameter"},
+		{content, `{"type":"document","title":5,"source":{"type":"text","data":"x"}}`, "messages[0].content[0].title invalid_type"},
+		{content, `{"type":"document","context":5,"source":{"type":"text","data":"x"}}`, "messages[0].content[0].context invalid_type"},
+		{content, `{"type":"document","source":{"type":"text"}}`, "messages[0].content[0].source.data missing_parameter"},
+		{content, `{"type":"document","source":{"type":"content","content":5}}`, "messages[0].content[0].source.content invalid_type"},
+		{content, `{"type":"document","source":{"type":"content","content":[{"type":"text"}]}}`, "messages[0].content[0].source.content[0].text missing_parameter"},
+		{content, `{"type":"search_result","title":5}`, "messages[0].content[0].title invalid_type"},
+		{content, `{"type":"search_result","source":5}`, "messages[0].content[0].source invalid_type"},
+		{content, `{"type":"search_result","source":"s","content":[5]}`, "messages[0].content[0].content[0] invalid_type"},
+		{content, `{"type":"tool_reference"}`, "messages[0].content[0].tool_name missing_parameter"},
+		{content, `{"type":"tool_reference","tool_name":""}`, "messages[0].content[0].tool_name invalid_value"},
+		{content, `{"type":"tool_result","tool_use_id":""}`, "messages[0].content[0].tool_use_id invalid_value"},
+		{content, `{"type":"tool_result","tool_use_id":5}`, "messages[0].content[0].tool_use_id invalid_type"},
+		{result, `"content":5`, "messages[0].content[0].content invalid_type"},
+		{result, `"content":[5]`, "messages[0].content[0].content[0] invalid_type"},
+		{result, `"content":[{"type":"tool_use","id":"a","name":"f"}]`, "messages[0].content[0].content[0].type invalid_value"},
+		{result, `"content":[{"type":"nonsense"}]`, "messages[0].content[0].content[0].type invalid_value"},
+		{result, `"is_error":"no"`, "messages[0].content[0].is_error invalid_type"},
+		{said, `null`, "messages[0].content missing_parameter"},
+		{said, `5`, "messages[0].content invalid_type"},
+		{said, `[5]`, "messages[0].content[0] invalid_type"},
+		{said, `[{"type":"text"}]`, "messages[0].content[0].text missing_parameter"},
+		{said, `[{"type":"nonsense"}]`, "messages[0].content[0].type invalid_value"},
+		{said, `[{"type":"tool_use","id":"","name":"f"}]`, "messages[0].content[0].id invalid_value"},
+		{said, `[{"type":"tool_use","id":"a","name":""}]`, "messages[0].content[0].name invalid_value"},
+		{users, `"system":[{"type":"text"}]`, "system[0].text missing_parameter"},
+		{users, `"system":[{"type":"text","text":5}]`, "system[0].text invalid_type"},
+		{users, `"system":[5]`, "system[0] invalid_type"},
+		{users, `"stop_sequences":5`, "stop_sequences invalid_type"},
+		{users, `"tools":5`, "tools invalid_type"},
+		{users, `"tool_choice":{}`, "tool_choice.type missing_parameter"},
+		{users, `"tool_choice":{"type":"auto","type":"any"}`, "tool_choice.type duplicate_member"},
+		{users, `"tool_choice":{"type":"auto","disable_parallel_tool_use":1}`, "tool_choice.disable_parallel_tool_use invalid_type"},
+		{users, `"output_config":5`, "output_config invalid_type"},
+		{users, `"output_config":{"effort":"low","effort":"high"}`, "output_config.effort duplicate_member"},
+		{users, `"output_config":{"effort":5}`, "output_config.effort invalid_type"},
+		{users, `"output_config":{"format":5}`, "output_config.format invalid_type"},
+		{users, `"output_config":{"format":{}}`, "output_config.format.type missing_parameter"},
+		{users, `"output_config":{"format":{"type":"json_schema","schema":{},"schema":{}}}`, "output_config.format.schema duplicate_member"},
+		{users, `"output_config":{"format":{"type":"json_schema","schema":5}}`, "output_config.format.schema invalid_type"},
+		{users, `"thinking":5`, "thinking invalid_type"},
+		{users, `"thinking":{}`, "thinking.type missing_parameter"},
+		{users, `"thinking":{"type":"enabled","type":"disabled"}`, "thinking.type duplicate_member"},
+		{users, `"top_p":"x"`, "top_p invalid_type"},
+		{users, `"system":"x","system":"y"`, "system duplicate_member"},
+		{tool, `5`, "tools[0] invalid_type"},
+		{tool, `{}`, "tools[0].name missing_parameter"},
+		{tool, `{"name":""}`, "tools[0].name invalid_value"},
+		{tool, `{"name":"f","Name":"g"}`, "tools[0].name duplicate_member"},
+		{tool, `{"name":"f","type":5}`, "tools[0].type invalid_type"},
+		{tool, `{"name":"f","description":5}`, "tools[0].description invalid_type"},
+		{tool, `{"name":"f","input_schema":5}`, "tools[0].input_schema invalid_type"},
+		{tool, `{"name":"f","strict":"yes"}`, "tools[0].strict invalid_type"},
+	} {
+		body := `{"model":"m","max_tokens":9,` + strings.Replace(c.in, "%", c.with, 1) + `}`
+		var (
+			r Request
+			e *apierr.Error
+		)
+		_, err := r.Decode(nil, []byte(body), new(chat.Request), Options{})
+		if !errors.As(err, &e) || e.Status != 400 || e.Param+" "+e.Code != c.want {
+			t.Errorf("%s: %v, want %s", body, err, c.want)
+		}
+	}
+}
