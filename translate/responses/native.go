@@ -93,9 +93,10 @@ type Native struct {
 
 // nativeCall is what is needed to find a call again, and to see whether its arguments came.
 type nativeCall struct {
-	id    []byte // of the item
-	place int64  // output_index, -1 when it is not told
-	came  bool
+	id, call []byte // of the item and of the call, maybe empty
+	place    int64  // output_index, -1 when it is not told
+	came     bool
+	ended    bool // the end of the item has been told
 }
 
 // Reset makes n ready for another answer.
@@ -239,21 +240,45 @@ func (n *Native) text(member string, v jsonx.Value) {
 // find returns the position of the call that an event is about: by its item, else by its place, else the last one; -1 when
 // there is none.
 func (n *Native) find(id, place jsonx.Value) int {
-	if id.IsString() {
-		for i := range n.calls {
-			if bytes.Equal(n.calls[i].id, inside(id)) {
-				return i
-			}
+	item, at := stringOf(id), placeOf(place)
+	for i := range n.calls {
+		if len(item) > 0 && bytes.Equal(n.calls[i].id, item) {
+			return i
 		}
 	}
-	if at, ok := place.Int(); ok {
-		for i := range n.calls {
-			if n.calls[i].place == at {
-				return i
-			}
+	for i := range n.calls {
+		if at >= 0 && n.calls[i].place == at {
+			return i
 		}
 	}
 	return len(n.calls) - 1
+}
+
+// begun returns the position of the call whose item is m, now at its end; -1 when its beginning was not told. Engines leave
+// the item's id out, or make up another one for the end.
+func (n *Native) begun(m *[itemMembers]jsonx.Value, place jsonx.Value) int {
+	item, call, at := stringOf(m[itemMemberID]), stringOf(m[itemMemberCallID]), placeOf(place)
+	for i := range n.calls {
+		if len(item) > 0 && bytes.Equal(n.calls[i].id, item) {
+			return i
+		}
+	}
+	for i := range n.calls {
+		switch c := &n.calls[i]; {
+		case c.ended:
+		case len(call) > 0 && bytes.Equal(c.call, call), len(item)+len(call) == 0 && at >= 0 && c.place == at:
+			return i
+		}
+	}
+	return -1
+}
+
+// placeOf reads an output_index; -1 when it is not told.
+func placeOf(v jsonx.Value) int64 {
+	if at, ok := v.Int(); ok {
+		return at
+	}
+	return -1
 }
 
 func (n *Native) arguments(i int, v jsonx.Value) {
@@ -289,13 +314,11 @@ func (n *Native) call(m *[itemMembers]jsonx.Value, place jsonx.Value) error {
 	if len(n.calls) == maxNativeCalls {
 		return errManyCalls
 	}
-	at, ok := place.Int()
-	if !ok {
-		at = -1
-	}
-	args := stringOf(m[itemMemberArguments])
-	n.calls = append(n.calls, nativeCall{id: bytes.Clone(stringOf(m[itemMemberID])), place: at, came: len(args) > 0})
-	n.out = chat.AppendCallChunk(n.out, len(n.calls)-1, stringOf(m[itemMemberCallID]), stringOf(m[itemMemberName]), args)
+	call, args := stringOf(m[itemMemberCallID]), stringOf(m[itemMemberArguments])
+	n.calls = append(n.calls, nativeCall{
+		id: bytes.Clone(stringOf(m[itemMemberID])), call: bytes.Clone(call), place: placeOf(place), came: len(args) > 0,
+	})
+	n.out = chat.AppendCallChunk(n.out, len(n.calls)-1, call, stringOf(m[itemMemberName]), args)
 	return nil
 }
 
@@ -316,13 +339,15 @@ func (n *Native) ended(item, place jsonx.Value) error {
 			n.out = chat.AppendTextChunk(n.out, chat.MemberRefusal, w.Refusal)
 		}
 	case m[itemMemberType].EqualText("function_call"):
-		for i := range n.calls {
-			if bytes.Equal(n.calls[i].id, stringOf(m[itemMemberID])) {
-				n.rest(i, m[itemMemberArguments])
-				return nil
+		i := n.begun(&m, place)
+		if i < 0 {
+			i = len(n.calls)
+			if err := n.call(&m, place); err != nil {
+				return err
 			}
 		}
-		return n.call(&m, place)
+		n.calls[i].ended = true
+		n.rest(i, m[itemMemberArguments])
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -196,5 +197,58 @@ func BenchmarkNative(b *testing.B) {
 		}
 		ev, _ := n.Read(nativeTextDelta)
 		out, _ = a.Append(out[:0], ev)
+	}
+}
+
+// TestNativeRefuses: what an engine says wrong in this dialect is a bad answer, and what it calls an error is one. Streams
+// are tried by their events, whole answers by their members.
+func TestNativeRefuses(t *testing.T) {
+	t.Parallel()
+	const stream, whole = true, false
+	for _, c := range []struct {
+		streamed         bool
+		name, data, want string
+	}{
+		{stream, "", `[1]`, "read chat answer: an event that is no JSON object"},
+		{stream, "", `{"type":"response.created","type":"error"}`, "read chat answer: a member is given twice"},
+		{stream, "", `{"type":"response.output_item.added","item":{"id":"a","id":"b"}}`, "read chat answer: a member is given twice"},
+		{stream, "", `{"type":"response.output_item.done","item":{"id":"a","id":"b"}}`, "read chat answer: a member is given twice"},
+		{stream, "", `{"type":"response.completed","response":{"status":"in_progress"}}`, "read chat answer: a response that is not complete"},
+		{stream, "error", `{"message":"no","code":503}`, "engine error: status 503"},
+		{stream, "", `{"type":"error","code":"rate_limit_exceeded","message":"no"}`, "engine error: status 429"},
+		{stream, "", `{"type":"response.failed","response":{"error":{"code":"server_error","message":"no"}}}`, "engine error"},
+		{whole, "", `[{"output":[]}]`, "read chat answer: an event that is no JSON object"},
+		{whole, "", `{"output":[{"type":"message","type":"reasoning"}]}`, "read chat answer: a member is given twice"},
+		{whole, "", `{"output":{}}`, "read chat answer: a response without output"},
+	} {
+		var n Native
+		var err error
+		if c.streamed {
+			_, err = n.Read(sse.Event{Name: []byte(c.name), Data: []byte(c.data)})
+		} else {
+			_, err = n.AppendWhole(nil, []byte(c.data))
+		}
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v, want %s", c.data, err, c.want)
+		}
+	}
+}
+
+// TestNativeEnds: an answer that was cut says so whatever tells it, and one count is worth as much as two.
+func TestNativeEnds(t *testing.T) {
+	t.Parallel()
+	for members, want := range map[string]string{
+		`"status":"completed"`:                                `"finish_reason":"stop"`,
+		`"status":"incomplete"`:                               `"finish_reason":"length"`,
+		`"incomplete_details":{"reason":"max_output_tokens"}`: `"finish_reason":"length"`,
+		`"incomplete_details":{"reason":"content_filter"}`:    `"finish_reason":"content_filter"`,
+		`"usage":{"output_tokens":3}`:                         `"usage":{"prompt_tokens":0,"completion_tokens":3,`,
+		`"usage":{"input_tokens":4,"output_tokens":null}`:     `"usage":{"prompt_tokens":4,"completion_tokens":0,`,
+	} {
+		var n Native
+		out, err := n.AppendWhole(nil, []byte(`{"output":[],`+members+`}`))
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %s, %v", members, out, err)
+		}
 	}
 }

@@ -1,0 +1,123 @@
+package responses
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+)
+
+// TestRequestsRefused: a fault is found wherever it lies, and is said under its name. What has an archive of its own in
+// testdata/request is not repeated here.
+func TestRequestsRefused(t *testing.T) {
+	t.Parallel()
+	const (
+		input = `"input":[%]`
+		part  = `"input":[{"role":"user","content":[%]}]`
+		tool  = `"input":"x","tools":[%]`
+		one   = `"input":"x","tools":[{"type":"function","name":"f"}],"tool_choice":%`
+		other = `"input":"x",%`
+	)
+	for _, c := range []struct{ in, with, want string }{
+		{input, `5`, "input[0] invalid_type"},
+		{input, `{"type":5}`, "input[0].type invalid_type"},
+		{input, `{"type":"message","type":"reasoning"}`, "input[0].type duplicate_member"},
+		{input, `{"type":"message","role":5,"content":"x"}`, "input[0].role invalid_type"},
+		{input, `{"type":"function_call","call_id":5,"name":"f","arguments":"{}"}`, "input[0].call_id invalid_type"},
+		{input, `{"type":"function_call","call_id":"c","name":"","arguments":"{}"}`, "input[0].name invalid_value"},
+		{input, `{"type":"function_call","call_id":"c","name":"` + strings.Repeat("n", 257) + `","arguments":"{}"}`, "input[0].name invalid_value"},
+		{input, `{"type":"function_call","call_id":"c","name":"f","arguments":null}`, "input[0].arguments missing_parameter"},
+		{input, `{"type":"function_call_output","call_id":"c","output":5}`, "input[0].output invalid_type"},
+		{part, `5`, "input[0].content[0] invalid_type"},
+		{part, `{"text":"x"}`, "input[0].content[0].type missing_parameter"},
+		{part, `{"type":"input_text","text":"x","text":"y"}`, "input[0].content[0].text duplicate_member"},
+		{part, `{"type":"refusal"}`, "input[0].content[0].refusal missing_parameter"},
+		{part, `{"type":"input_image","image_url":5}`, "input[0].content[0].image_url invalid_type"},
+		{part, `{"type":"input_image","image_url":"https://example.com/a","detail":5}`, "input[0].content[0].detail invalid_type"},
+		{part, `{"type":"input_image","image_url":null,"file_id":null}`, "input[0].content[0].image_url missing_parameter"},
+		{tool, `5`, "tools[0] invalid_type"},
+		{tool, `{"type":5}`, "tools[0].type invalid_type"},
+		{tool, `{"type":"function","name":"f","name":"g"}`, "tools[0].name duplicate_member"},
+		{tool, `{"type":"function","name":""}`, "tools[0].name invalid_value"},
+		{tool, `{"type":"function","name":"f","description":5}`, "tools[0].description invalid_type"},
+		{tool, `{"type":"function","name":"f","parameters":5}`, "tools[0].parameters invalid_type"},
+		{tool, `{"type":"function","name":"f","strict":"yes"}`, "tools[0].strict invalid_type"},
+		{one, `5`, "tool_choice invalid_type"},
+		{one, `{}`, "tool_choice.type missing_parameter"},
+		{one, `{"type":5}`, "tool_choice.type invalid_type"},
+		{one, `{"type":"function","type":"x"}`, "tool_choice.type duplicate_member"},
+		{one, `{"type":"function"}`, "tool_choice.name missing_parameter"},
+		{one, `{"type":"allowed_tools"}`, "tool_choice.mode missing_parameter"},
+		{one, `{"type":"allowed_tools","mode":"auto"}`, "tool_choice.tools missing_parameter"},
+		{one, `{"type":"allowed_tools","mode":"auto","tools":5}`, "tool_choice.tools invalid_type"},
+		{one, `{"type":"allowed_tools","mode":"auto","tools":[5]}`, "tool_choice.tools[0] invalid_type"},
+		{one, `{"type":"allowed_tools","mode":"auto","tools":[{"name":"f"}]}`, "tool_choice.tools[0].type missing_parameter"},
+		{one, `{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"f","name":"g"}]}`, "tool_choice.tools[0].name duplicate_member"},
+		{one, `{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"g"}]}`, "tool_choice.tools[0].name invalid_value"},
+		{other, `"temperature":"x"`, "temperature invalid_type"},
+		{other, `"parallel_tool_calls":1`, "parallel_tool_calls invalid_type"},
+		{other, `"max_output_tokens":"9"`, "max_output_tokens invalid_type"},
+		{other, `"max_output_tokens":-1`, "max_output_tokens invalid_value"},
+		{other, `"max_output_tokens":1.5`, "max_output_tokens invalid_value"},
+		{other, `"max_tool_calls":"1"`, "max_tool_calls invalid_type"},
+		{other, `"safety_identifier":5`, "safety_identifier invalid_type"},
+		{other, `"text":{"verbosity":5}`, "text.verbosity invalid_type"},
+		{other, `"text":{"format":5}`, "text.format invalid_type"},
+		{other, `"text":{"format":{}}`, "text.format.type missing_parameter"},
+		{other, `"text":{"format":{"type":"json_schema","name":"n","schema":{},"schema":{}}}`, "text.format.schema duplicate_member"},
+		{other, `"text":{"format":{"type":"json_schema","name":"n","schema":{},"strict":1}}`, "text.format.strict invalid_type"},
+		{other, `"text":{"format":{"type":"json_schema","name":"n","schema":{},"description":1}}`, "text.format.description invalid_type"},
+		{other, `"text":{"format":{"type":"text"},"format":{}}`, "text.format duplicate_member"},
+		{other, `"reasoning":{"effort":5}`, "reasoning.effort invalid_type"},
+		{other, `"reasoning":{"summary":5}`, "reasoning.summary invalid_type"},
+		{other, `"reasoning":{"effort":"low","effort":"high"}`, "reasoning.effort duplicate_member"},
+		{other, `"background":"no"`, "background invalid_type"},
+		{other, `"store":1`, "store invalid_type"},
+	} {
+		body := `{"model":"m",` + strings.Replace(c.in, "%", c.with, 1) + `}`
+		_, err := translate([]byte(body), &Options{}, false)
+		var e *apierr.Error
+		if !errors.As(err, &e) || e.Status != 400 || e.Param+" "+e.Code != c.want {
+			t.Errorf("%s: %v, want %s", body, err, c.want)
+		}
+	}
+}
+
+// TestLocate: errors about the chat request are told in the words of Responses.
+func TestLocate(t *testing.T) {
+	t.Parallel()
+	tr, err := translate([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"x"},{"type":"input_image","image_url":"https://example.com/a.png"}]}]}`), &Options{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, want := range map[string]string{
+		"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens", "reasoning_effort": "reasoning.effort",
+		"messages": "input", "response_format.json_schema.name": "text.format", "model": "model", "": "",
+		"messages[0].content[1].image_url.url": "input[0].content[1].image_url", "messages[0].content[1].image_url.detail": "input[0].content[1].detail",
+		"messages[0].content[2].image_url.url": "messages[0].content[2].image_url.url",
+	} {
+		var e *apierr.Error
+		if err := tr.answer.Echo.Locate(apierr.Invalid(from, "code", "%s is wrong.", from)); !errors.As(err, &e) || e.Param != want || e.Message != want+" is wrong." {
+			t.Errorf("%s: %v, want %s", from, err, want)
+		}
+	}
+	if err := tr.answer.Echo.Locate(chat.ErrNoFinish); !errors.Is(err, chat.ErrNoFinish) {
+		t.Errorf("another error: %v", err)
+	}
+}
+
+// TestModelName: the name that the call is routed by is the decoded one.
+func TestModelName(t *testing.T) {
+	t.Parallel()
+	var r Request
+	for in, want := range map[string]string{`"m"`: "m", `"\u006d\/n"`: "m/n"} {
+		if err := r.Decode([]byte(`{"model":`+in+`,"input":"x"}`), &Options{}); err != nil || string(r.Model) != want {
+			t.Errorf("%s: %q, %v", in, r.Model, err)
+		}
+	}
+	if err := r.Decode(nil, &Options{}); err == nil || !strings.Contains(err.Error(), apierr.CodeInvalidJSON) {
+		t.Errorf("an empty body: %v", err)
+	}
+}

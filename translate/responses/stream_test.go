@@ -1,0 +1,53 @@
+package responses
+
+import (
+	"testing"
+
+	"penstock/translate/apierr"
+	"penstock/translate/sse"
+)
+
+// TestReadable: a piece of text is held back where it ends within a character, and nowhere else.
+func TestReadable(t *testing.T) {
+	t.Parallel()
+	for text, held := range map[string]int{
+		``: 0, `x`: 0, `ud83d`: 0, `abcdef`: 0, `\u003c`: 0, `\u09a8`: 0, `\ud7ff`: 0, `\udc00`: 0, `\uDE00`: 0, `\ud83d\ude00`: 0,
+		`\\ud83d`: 0, `x\\\\ud83d`: 0, `\ud83`: 0, `xxd83d`: 0,
+		`\ud83d`: 6, `x\uD83D`: 6, `\ud900`: 6, `\udA00`: 6, `\udbff`: 6, `\\\ud83d`: 6, `\ude00\ud800`: 6,
+	} {
+		if got := len(text) - len(readable([]byte(text))); got != held {
+			t.Errorf("%s: %d bytes are held back, want %d", text, got, held)
+		}
+	}
+	for text, want := range map[string]bool{``: true, ` `: true, `\n\t\r `: true, `x`: false, `\\`: false, `\"n`: false, ` \u0020`: false} {
+		if blank([]byte(text)) != want {
+			t.Errorf("%q blank: %v", text, !want)
+		}
+	}
+}
+
+// TestEnds: behind the end nothing comes, whichever it was.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	ends := sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`)}
+	for _, failed := range []bool{false, true} {
+		a := newAnswer(t, nil)
+		out, err := a.Append(nil, ends)
+		if err == nil && failed {
+			out = a.Fail(out, apierr.Internal(nil))
+		} else if err == nil {
+			out, err = a.Finish(out)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkEvents(t, out, true)
+		after, err := a.Append(nil, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"y"}}]}`)})
+		if err == nil {
+			after, err = a.Finish(after)
+		}
+		if after = a.Fail(after, apierr.Internal(nil)); err != nil || len(after) > 0 {
+			t.Errorf("failed %v, behind the end: %s, %v", failed, after, err)
+		}
+	}
+}
