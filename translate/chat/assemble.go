@@ -340,11 +340,11 @@ func (a *Assembler) Append(dst []byte, ans *Answer) ([]byte, error) {
 		return dst, ErrNoFinish
 	}
 	dst = append(dst, `{"id":`...)
-	id := a.id // in quotes
-	if len(id) == 0 {
-		id = jsonx.AppendStringS(nil, ans.ID)
+	if len(a.id) > 0 {
+		dst = append(dst, a.id...) // in quotes
+	} else {
+		dst = jsonx.AppendStringS(dst, ans.ID)
 	}
-	dst = append(dst, id...)
 	dst = append(dst, `,"object":"chat.completion","created":`...)
 	if len(a.created) > 0 {
 		dst = append(dst, a.created...)
@@ -363,7 +363,7 @@ func (a *Assembler) Append(dst []byte, ans *Answer) ([]byte, error) {
 			if sorted > 0 {
 				dst = append(dst, ',')
 			}
-			dst = a.list[i].append(dst, id[1:len(id)-1], ans.StripReasoning)
+			dst = a.list[i].append(dst, ans.ID, ans.StripReasoning)
 			sorted++
 		}
 		if sorted == len(a.list) {

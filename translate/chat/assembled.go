@@ -58,7 +58,7 @@ func (m members) find(name []byte) *member {
 }
 
 // append appends the choice.
-func (c *assembled) append(dst, id []byte, strip bool) []byte {
+func (c *assembled) append(dst []byte, id string, strip bool) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(c.index), 10)
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
@@ -121,7 +121,7 @@ func (c *assembled) appendLogprobs(dst []byte) []byte {
 }
 
 // append appends the call, number n of its choice.
-func (c *assembledCall) append(dst, id []byte, choice, n int) []byte {
+func (c *assembledCall) append(dst []byte, id string, choice, n int) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(c.id) > 0 {
 		dst = appendQuoted(dst, c.id)

@@ -1,12 +1,14 @@
 package chat
 
 // AppendCallID appends an id for a tool call that the engine gave none: "call_" and 16 hexadecimal digits, the same
-// every time for the same completion id, choice and position, and another, as far as 64 bits go, for any other.
-func AppendCallID(dst, completion []byte, choice, position int) []byte {
+// every time for the same answer, choice and position, and another, as far as 64 bits go, for any other. answer is our id of
+// the answer: an engine's may come again, where it counts them from its start, as LMDeploy does, or draws it from a thousand,
+// as Ollama does, and a conversation must not have an id of a call twice.
+func AppendCallID(dst []byte, answer string, choice, position int) []byte {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	h := uint64(offset)
-	for _, c := range completion {
-		h = (h ^ uint64(c)) * prime
+	for i := range len(answer) {
+		h = (h ^ uint64(answer[i])) * prime
 	}
 	for _, n := range [...]int{choice, position} {
 		h = (h ^ uint64(n)) * prime

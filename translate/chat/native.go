@@ -60,9 +60,13 @@ func (n *Native) Limit(edits *jsonx.Edits, root jsonx.Value, own string) {
 	}
 }
 
-// Lower notes that v, an effort as the client gave it, is the checked one.
+// Lower notes that v, an effort as the client gave it, is the checked one. A word of the dialect's own stays where it means
+// the checked one: max is xhigh, minimal is low.
 func (n *Native) Lower(edits *jsonx.Edits, v jsonx.Value) {
-	if v.IsString() && n.Effort != "" && n.Effort != "none" && !v.EqualText(n.Effort) && !v.EqualText("max") && !v.EqualText("minimal") {
+	switch {
+	case !v.IsString(), n.Effort == "", v.EqualText(n.Effort):
+	case v.EqualText("max") && n.Effort == "xhigh", v.EqualText(effortMinimal) && n.Effort == "low":
+	default:
 		edits.Set(v, jsonx.AppendStringS(nil, n.Effort))
 	}
 }

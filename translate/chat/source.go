@@ -34,7 +34,7 @@ type Source struct {
 	// StopSequence is the stop sequence that the engine says it met; nil if it says none.
 	StopSequence []byte
 
-	id   []byte // of the completion, contents of a JSON string
+	id   string // ours, of the answer
 	last int    // the call that the last piece was about
 	size int    // bytes of text and arguments, for the bound
 }
@@ -75,8 +75,8 @@ func finishOf(v jsonx.Value) Finish {
 	return FinishStop
 }
 
-// Reset makes s ready for another answer and lets go of the last one. id is used to make ids of calls when the engine
-// gives neither them nor an id of the completion; it must not need escapes.
+// Reset makes s ready for another answer and lets go of the last one. id is our id of the answer, from which ids of
+// calls are made when the engine gives none of use.
 func (s *Source) Reset(id string) {
 	s.short.reset()
 	calls := s.Calls[:cap(s.Calls)]
@@ -86,7 +86,7 @@ func (s *Source) Reset(id string) {
 	for i := range calls {
 		calls[i].reset()
 	}
-	*s = Source{short: s.short, Calls: calls[:0], Touched: s.Touched[:0], StopSequence: s.StopSequence[:0], id: append(s.id[:0], id...)}
+	*s = Source{short: s.short, Calls: calls[:0], Touched: s.Touched[:0], StopSequence: s.StopSequence[:0], id: id}
 }
 
 // keepCalls is the number of calls whose memory is kept.
@@ -154,7 +154,6 @@ func (s *Source) grow(n int) error {
 // read takes the chunk c that has just been parsed from data.
 func (s *Source) read(c *Chunk, data []byte) error {
 	s.short.forget()
-	s.identify(c.id)
 	var (
 		choice Choice
 		first  jsonx.Value // what the next chunk may well differ in alone
@@ -187,13 +186,6 @@ func (s *Source) read(c *Chunk, data []byte) error {
 		s.learn(data, first, call, &delta)
 	}
 	return nil
-}
-
-// identify keeps the id of the completion, for ids of calls.
-func (s *Source) identify(id jsonx.Value) {
-	if s.choices == 0 && HasText(id) && len(id.Raw()) <= maxID {
-		s.id = append(s.id[:0], inside(id)...)
-	}
 }
 
 // learn remembers the chunk for the next one.
@@ -355,7 +347,6 @@ func (s *Source) Complete(i int) bool {
 // ReadWhole takes a whole completion, which has been parsed: its first choice, as if it had come in one event. Unlike a
 // stream it may leave the finish_reason out. The error is a *BadAnswer. c must stay as it is while the texts are in use.
 func (s *Source) ReadWhole(c *Completion) error {
-	s.identify(c.id)
 	var (
 		choice, first Choice
 		delta         Delta

@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -90,6 +91,43 @@ func TestSource(t *testing.T) {
 	}
 	if compared < 10 {
 		t.Errorf("only %d answers were compared", compared)
+	}
+}
+
+// Engines count their completions from their start, or draw the ids of them from a few: two answers of a conversation may have
+// one id, and their calls must not.
+func TestSourceCallIDOfOneCompletionID(t *testing.T) {
+	const calls = `"tool_calls":[{"index":0,"id":"0","function":{"name":"f","arguments":"{}"}},{"index":1,"function":{"name":"g","arguments":"{}"}}]`
+	seen := map[string]string{}
+	for _, answer := range []string{"msg_1", "msg_2"} {
+		var streamed, whole, none Source
+		for _, s := range []*Source{&streamed, &whole, &none} {
+			s.Reset(answer)
+		}
+		if _, err := streamed.Read(sse.Event{Data: []byte(`{"id":"1","choices":[{"index":0,"delta":{` + calls + `}}]}`)}); err != nil {
+			t.Fatal(err)
+		}
+		var c Completion
+		if err := c.Parse([]byte(`{"id":"1","choices":[{"index":0,"message":{` + calls + `},"finish_reason":"tool_calls"}]}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := whole.ReadWhole(&c); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := none.Read(sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{` + calls + `}}]}`)}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			id := string(streamed.CallID(i))
+			if other, found := seen[id]; found {
+				t.Errorf("call %d of %s has the id %s of %s", i, answer, id, other)
+			}
+			seen[id] = fmt.Sprintf("call %d of %s", i, answer)
+			if string(whole.CallID(i)) != id || string(none.CallID(i)) != id {
+				t.Errorf("call %d of %s: %s in a stream, %s in a whole answer, %s without an id of the completion", i, answer,
+					id, whole.CallID(i), none.CallID(i))
+			}
+		}
 	}
 }
 

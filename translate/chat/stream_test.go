@@ -509,8 +509,8 @@ func TestCallID(t *testing.T) {
 	for _, id := range []string{"", "chatcmpl-376", "chatcmpl-377"} {
 		for choice := range 3 {
 			for position := range 3 {
-				got := string(AppendCallID(nil, []byte(id), choice, position))
-				if seen[got] || len(got) != len("call_")+16 || got != string(AppendCallID(nil, []byte(id), choice, position)) {
+				got := string(AppendCallID(nil, id, choice, position))
+				if seen[got] || len(got) != len("call_")+16 || got != string(AppendCallID(nil, id, choice, position)) {
 					t.Errorf("id %q for %q, %d, %d", got, id, choice, position)
 				}
 				seen[got] = true

@@ -22,7 +22,9 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	var edits jsonx.Edits
 	n.Edit(&edits, root)
 	n.Limit(&edits, root, "max_tokens")
-	n.Lower(&edits, root.Get("output_config").Get("effort"))
+	if n.Effort != "none" { // of thinking that is disabled; output_config has no word for it
+		n.Lower(&edits, root.Get("output_config").Get("effort"))
+	}
 	for _, name := range [...]string{"mcp_servers", "container"} { // places that a client would have the engine go to
 		if v := root.Get(name); v.Exists() {
 			edits.Delete(v)
