@@ -42,6 +42,8 @@ func TestCheck(t *testing.T) {
 		{"vision bound", Limits{MaxOutputLength: 100, Vision: &VisionLimits{MaxTokens: 10}}, withImage(`,"max_tokens":50`), "", "", 10, ""},
 		{"vision bound alone", Limits{Vision: &VisionLimits{MaxTokens: 10}}, withImage(`,"max_tokens":50`), "", "", 10, ""},
 		{"vision bound above the model's", Limits{MaxOutputLength: 5, Vision: &VisionLimits{MaxTokens: 10}}, withImage(`,"max_tokens":50`), "", "", 5, ""},
+		{"vision without bounds", Limits{MaxOutputLength: 100, ContextLength: 4096, Vision: &VisionLimits{MaxPixels: 9999}}, withImage(`,"max_tokens":101`), "", "", 100, ""},
+		{"strict takes one at the bound", Limits{MaxOutputLength: 100, Strict: true}, bodyWith(`"max_tokens":100`), "", "", 100, ""},
 		{"vision bound without images", Limits{MaxOutputLength: 100, Vision: &VisionLimits{MaxTokens: 10}}, bodyWith(`"max_tokens":50`), "", "", 50, ""},
 
 		{"token limit as large as the context", Limits{ContextLength: 4096}, bodyWith(`"max_tokens":4096`), "", "", 4096, ""},

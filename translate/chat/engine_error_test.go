@@ -167,6 +167,8 @@ func TestParseEngineError(t *testing.T) {
 		{"detail list", 422, "", `{"detail":[{"type":"missing","loc":["body","messages",0,"role"],"msg":"Field required"},{"loc":["body","n"],"msg":"not an integer"}]}`, EngineError{Message: "body.messages.0.role: Field required; body.n: not an integer", ClientFault: true}},
 		{"detail object", 500, "", `{"detail":{"error":"processing_error","message":"no voice","type":"server_error"}}`, EngineError{Type: "server_error", Message: "no voice"}},
 
+		{"list of errors", 404, "", `[{"error":{"code":404,"message":"no model","status":"NOT_FOUND"}}]`, EngineError{Status: 404, Code: "NOT_FOUND", Message: "no model"}},
+
 		// Inside a stream.
 		{"event", 0, "", `{"error":{"message":"queue is full","code":503}}`, EngineError{Status: 503, Message: "queue is full"}},
 		{"event 400", 0, "", `{"error":{"message":"x","code":400}}`, EngineError{Status: 400, Message: "x", ClientFault: true}},

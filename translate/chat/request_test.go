@@ -115,6 +115,7 @@ var ruleCases = []ruleCase{
 	{"chat.top_k", bodyWith(`"top_k":"40"`), badType, "top_k"},
 	{"chat.min_p", bodyWith(`"min_p":0`), "", ""},
 	{"chat.min_p", bodyWith(`"min_p":1`), "", ""},
+	{"chat.min_p", bodyWith(`"min_p":0.05,"frequency_penalty":-0.5,"presence_penalty":1.5`), "", ""},
 	{"chat.min_p", bodyWith(`"min_p":-1`), badValue, "min_p"},
 	{"chat.min_p", bodyWith(`"min_p":1.5`), badValue, "min_p"},
 	{"chat.min_p", bodyWith(`"min_p":{}`), badType, "min_p"},
@@ -150,6 +151,7 @@ var ruleCases = []ruleCase{
 	{"rule.token limits match", bodyWith(`"max_tokens":null,"max_completion_tokens":5`), "", ""},
 	{"rule.token limits match", bodyWith(`"max_tokens":5,"max_completion_tokens":6`), badValue, "max_completion_tokens"},
 	{"rule.token limits match", bodyWith(`"max_completion_tokens":0,"max_tokens":1`), badValue, "max_completion_tokens"},
+	{"rule.token limits match", bodyWith(`"max_tokens":0,"max_completion_tokens":1`), badValue, "max_completion_tokens"},
 
 	{"chat.stop", bodyWith(`"stop":"END"`), "", ""},
 	{"chat.stop", bodyWith(`"stop":["a","b","c","d","e","f"]`), "", ""},
@@ -351,6 +353,7 @@ var ruleCases = []ruleCase{
 	// Not in the contract: n is read because an answer has as many choices, and the rest passes.
 	{"other", bodyWith(`"n":2`), "", ""},
 	{"other", bodyWith(`"n":0`), badValue, "n"},
+	{"other", bodyWith(`"n":128`), "", ""},
 	{"other", bodyWith(`"n":129`), badValue, "n"},
 	{"other", bodyWith(`"n":"2"`), badType, "n"},
 	{"other", bodyWith(`"service_tier":5,"service_tier":6,"metadata":{"a":{}},"store":true,"é":1,"parallel_tool_calls":false`), "", ""},

@@ -1,12 +1,16 @@
 package messages
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/sse"
 )
 
 // TestRequestsRefused: a fault is found wherever it lies, and is said under its name. What has an archive of its own in
@@ -18,6 +22,7 @@ func TestRequestsRefused(t *testing.T) {
 		result  = `"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a",%}]}]`
 		said    = `"messages":[{"role":"assistant","content":%}]`
 		users   = `"messages":[{"role":"user","content":"x"}],%`
+		system  = `"messages":[{"role":"user","content":"x"},{"role":"system",%}]`
 		tool    = `"messages":[{"role":"user","content":"x"}],"tools":[%]`
 	)
 	for _, c := range []struct{ in, with, want string }{
@@ -59,6 +64,11 @@ func TestRequestsRefused(t *testing.T) {
 		{users, `"system":[{"type":"text"}]`, "system[0].text missing_parameter"},
 		{users, `"system":[{"type":"text","text":5}]`, "system[0].text invalid_type"},
 		{users, `"system":[5]`, "system[0] invalid_type"},
+		{users, `"tool_choice":{"type":"tool","name":"f"}`, "tool_choice invalid_value"},
+		{users, `"bootstrap_host":"x"`, "bootstrap_host unsupported_parameter"},
+		{system, `"content":5`, "messages[1].content invalid_type"},
+		{system, `"content":null`, "messages[1].content missing_parameter"},
+		{system, `"content":[{"type":"image"}]`, "messages[1].content[0].type invalid_value"},
 		{users, `"stop_sequences":5`, "stop_sequences invalid_type"},
 		{users, `"tools":5`, "tools invalid_type"},
 		{users, `"tool_choice":{}`, "tool_choice.type missing_parameter"},
@@ -86,13 +96,60 @@ func TestRequestsRefused(t *testing.T) {
 		{tool, `{"name":"f","strict":"yes"}`, "tools[0].strict invalid_type"},
 	} {
 		body := `{"model":"m","max_tokens":9,` + strings.Replace(c.in, "%", c.with, 1) + `}`
+		for _, inPlace := range []bool{false, true} {
+			var (
+				r Request
+				e *apierr.Error
+			)
+			o := Options{Refuse: chat.NewRefusals("bootstrap_*"), InPlace: func([]byte) bool { return inPlace }}
+			_, err := r.Decode(nil, []byte(body), new(chat.Request), o)
+			if !errors.As(err, &e) || e.Status != 400 || e.Param+" "+e.Code != c.want {
+				t.Errorf("%s: %v, want %s", body, err, c.want)
+			}
+		}
+	}
+	if _, err := new(Request).Decode(nil, nil, new(chat.Request), Options{}); err == nil || !strings.Contains(err.Error(), apierr.CodeInvalidJSON) {
+		t.Errorf("an empty body: %v", err)
+	}
+}
+
+// TestReuse: nothing of one call shows in the next one that uses the same memory.
+func TestReuse(t *testing.T) {
+	t.Parallel()
+	var (
+		r Request
+		c chat.Request
+		s Stream
+		n Native
+	)
+	for _, body := range seeds(t, "request", "request") {
 		var (
-			r Request
-			e *apierr.Error
+			fresh     Request
+			freshChat chat.Request
 		)
-		_, err := r.Decode(nil, []byte(body), new(chat.Request), Options{})
-		if !errors.As(err, &e) || e.Status != 400 || e.Param+" "+e.Code != c.want {
-			t.Errorf("%s: %v, want %s", body, err, c.want)
+		want, wantErr := fresh.Decode(nil, body, &freshChat, Options{})
+		got, err := r.Decode(nil, body, &c, Options{})
+		if !bytes.Equal(got, want) || !bytes.Equal(textOf(err), textOf(wantErr)) || err == nil && c.Prefilled != freshChat.Prefilled {
+			t.Errorf("%s\nbecomes %s, %v\nwant    %s, %v", body, got, err, want, wantErr)
+		}
+		if d := cmp.Diff(fresh.Echo, r.Echo); d != "" {
+			t.Errorf("%s: %s", body, d)
+		}
+	}
+	e := &Echo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
+	for _, upstream := range seeds(t, "answer", "upstream-response") {
+		var fresh Stream
+		got, _ := stream(&s, e, upstream)
+		if want, _ := stream(&fresh, e, upstream); !bytes.Equal(got, want) || s.Usage() != fresh.Usage() {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+	for _, answer := range seeds(t, "native", "engine-whole") {
+		var fresh Native
+		_, _ = n.Read(sse.Event{Data: []byte(`{"type":"message_start","message":{"usage":{"input_tokens":77,"cache_read_input_tokens":7}}}`)})
+		got, _ := n.AppendWhole(nil, answer)
+		if want, _ := fresh.AppendWhole(nil, answer); !bytes.Equal(got, want) {
+			t.Errorf("%s\nwant %s", got, want)
 		}
 	}
 }

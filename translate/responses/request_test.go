@@ -1,12 +1,14 @@
 package responses
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
 
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/sse"
 )
 
 // TestRequestsRefused: a fault is found wherever it lies, and is said under its name. What has an archive of its own in
@@ -119,5 +121,53 @@ func TestModelName(t *testing.T) {
 	}
 	if err := r.Decode(nil, &Options{}); err == nil || !strings.Contains(err.Error(), apierr.CodeInvalidJSON) {
 		t.Errorf("an empty body: %v", err)
+	}
+}
+
+// TestReuse: nothing of one call shows in the next one that uses the same memory.
+func TestReuse(t *testing.T) {
+	t.Parallel()
+	var (
+		r Request
+		c chat.Request
+		a Answer
+		n Native
+	)
+	for name, body := range files(t, "request", "request.json") {
+		fresh, wantErr := translate(body, &Options{}, false)
+		var got []byte
+		err := r.Decode(body, &Options{})
+		if err == nil {
+			got, err = r.Translate(nil, &c, &a.Echo, false)
+		}
+		switch {
+		case err != nil || wantErr != nil:
+			if err == nil || wantErr == nil || err.Error() != wantErr.Error() {
+				t.Errorf("%s: %v, want %v", name, err, wantErr)
+			}
+		case !bytes.Equal(got, fresh.body), !bytes.Equal(a.Echo.members, fresh.answer.Echo.members), len(a.Echo.images) != len(fresh.answer.Echo.images):
+			t.Errorf("%s: becomes %s\n%s\nwant %s\n%s", name, got, a.Echo.members, fresh.body, fresh.answer.Echo.members)
+		}
+	}
+	for name, upstream := range files(t, "answer", "upstream") {
+		fresh := newAnswer(t, nil)
+		a.Echo.members = append(a.Echo.members[:0], fresh.Echo.members...)
+		a.Reset(&testIdentity)
+		got, _ := relay(&a, bytes.NewReader(upstream))
+		if want, _ := relay(fresh, bytes.NewReader(upstream)); !bytes.Equal(got, want) || a.Usage() != fresh.Usage() {
+			t.Errorf("%s: %s\nwant %s", name, got, want)
+		}
+	}
+	a.Release()
+	if len(a.Echo.members)+len(a.model)+len(a.id) > 2 { // a model without a name is two quotes
+		t.Errorf("something is left: %s %s %s", a.Echo.members, a.model, a.id)
+	}
+	for name, answer := range files(t, "native", "engine-whole") {
+		var fresh Native
+		_, _ = n.Read(sse.Event{Data: []byte(`{"type":"response.output_item.added","item":{"id":"x","type":"function_call","call_id":"x","name":"x"}}`)})
+		got, _ := n.AppendWhole(nil, answer)
+		if want, _ := fresh.AppendWhole(nil, answer); !bytes.Equal(got, want) || len(n.calls) > 0 {
+			t.Errorf("%s: %s\nwant %s", name, got, want)
+		}
 	}
 }
