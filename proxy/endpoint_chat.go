@@ -80,6 +80,7 @@ func (c *Call) describeAnswer() {
 	c.answer.Model = c.model.config.ID
 	c.answer.Created = c.record.Start.Unix()
 	c.answer.N = c.chat.N
+	c.answer.PromptTokens = c.promptTokens
 }
 
 // answerID is what an answer is called that gets its id here: prefix and the call's own.

@@ -70,6 +70,7 @@ var endpointMessages = &endpoint{
 		c.answer.ID = c.answerID("msg_")
 		m := c.messages
 		m.echo.Model, m.echo.ID, m.echo.RequestID = c.answer.Model, c.answer.ID, string(c.id)
+		m.echo.PromptTokens = c.promptTokens
 		m.stream.Reset(&m.echo)
 		c.stream = &m.stream
 	},

@@ -58,7 +58,9 @@ func (c *Call) decodeResponses(body []byte) error {
 // beginResponse prepares for the engine's reply.
 func (c *Call) beginResponse() {
 	id := string(c.id[len("req_"):])
-	c.responses.Reset(&responses.Identity{Model: c.model.config.ID, ID: id, Created: c.record.Start.Unix(), Now: unixNow})
+	c.responses.Reset(&responses.Identity{
+		Model: c.model.config.ID, ID: id, Created: c.record.Start.Unix(), Now: unixNow, PromptTokens: c.promptTokens,
+	})
 	// For a stream of the engine that is put together before it is translated.
 	c.answer.Model, c.answer.Created, c.answer.N, c.answer.ID = c.model.config.ID, c.record.Start.Unix(), 1, id
 	c.answer.StripReasoning = true

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -148,5 +150,40 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 	}
 	if up, open := p.Metric("penstock_upstream_up"), p.Metric("penstock_upstream_breaker_open"); up != 1 || open != 0 {
 		t.Error("what went wrong with counting was held against the engine")
+	}
+}
+
+// Where the engine counts nothing, the client is told what its key is charged: the prompt, too.
+func TestCounts_Estimated(t *testing.T) {
+	t.Parallel()
+	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
+		var asked struct {
+			Stream bool `json:"stream"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			t.Errorf("the engine was sent: %v", err)
+		}
+		if asked.Stream {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"some words"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"some words"},"finish_reason":"stop"}]}`)
+	})
+	text := strings.Repeat("word ", 500)
+	for _, c := range []struct{ path, body string }{
+		{"/v1/chat/completions", `"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"` + text + `"}]`},
+		{"/v1/messages", `"max_tokens":9,"messages":[{"role":"user","content":"` + text + `"}]`},
+		{"/v1/responses", `"input":"` + text + `"`},
+	} {
+		for _, stream := range []string{"false", "true"} {
+			r := p.Post(c.path, `{"model":"talk","stream":`+stream+`,`+c.body+`}`).WantStatus(200)
+			l := p.LastCall()
+			told := regexp.MustCompile(`"(?:prompt|input)_tokens":(\d+)`).FindAllStringSubmatch(r.Body, -1)
+			if !l.TokensEstimated || l.PromptTokens < 100 || len(told) == 0 || told[len(told)-1][1] != strconv.Itoa(l.PromptTokens) {
+				t.Errorf("%s, stream %s: the client was told %q, the log says %+v", c.path, stream, told, l)
+			}
+		}
 	}
 }

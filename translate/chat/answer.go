@@ -32,6 +32,8 @@ type Answer struct {
 	// N is the number of choices that the client asked for, 0 when unknown. A stream that breaks off before that many
 	// were seen is not whole; one that the engine ended with [DONE] is, as some engines ignore n.
 	N int
+	// PromptTokens is our estimate of the prompt. It is told where the engine counts nothing.
+	PromptTokens int
 	// IncludeUsage: the client asked for the usage chunk of a stream. Whole completions always keep their usage.
 	IncludeUsage bool
 	// StripReasoning removes reasoning, reasoning_content and reasoning_details (include_reasoning: false).

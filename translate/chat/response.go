@@ -92,7 +92,7 @@ func (c *Completion) Choices() jsonx.Value { return c.choices }
 // ID returns the completion's id, as the engine gave it; maybe absent.
 func (c *Completion) ID() jsonx.Value { return c.id }
 
-// Usage returns the token counts; when the engine told none, an estimate of four bytes a token.
+// Usage returns the token counts; when the engine told none, an estimate of the completion, of four bytes a token.
 func (c *Completion) Usage() Usage {
 	if c.counted {
 		return c.told
@@ -118,10 +118,10 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	addIdentity(&c.edits, &c.head, a)
 	setModel(&c.edits, &c.head, c.model)
 	if !c.usage.Exists() {
-		c.counts = appendUsage(append(c.counts[:0], `"usage":`...), c.Usage())
+		c.counts = appendUsage(append(c.counts[:0], `"usage":`...), c.Usage().of(a.PromptTokens))
 		c.edits.Add(c.root, c.counts)
 	} else if !c.counted {
-		c.counts = appendUsage(c.counts[:0], c.Usage())
+		c.counts = appendUsage(c.counts[:0], c.Usage().of(a.PromptTokens))
 		c.edits.Set(c.usage, c.counts)
 	}
 	if c.private {

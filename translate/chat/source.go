@@ -89,6 +89,9 @@ func (s *Source) Reset(id string) {
 	*s = Source{short: s.short, Calls: calls[:0], Touched: s.Touched[:0], StopSequence: s.StopSequence[:0], id: id}
 }
 
+// Guess says what we take the prompt for, in tokens; it is told where the engine counts nothing. It is called after Reset.
+func (s *Source) Guess(prompt int) { s.prompt = prompt }
+
 // keepCalls is the number of calls whose memory is kept.
 const keepCalls = 16
 
@@ -361,7 +364,7 @@ func (s *Source) ReadWhole(c *Completion) error {
 	}
 	first.Index = 0
 	delta.Read(first.Body)
-	s.usage = c.Usage()
+	s.usage = c.Usage().of(s.prompt)
 	return s.take(&first, &delta, true)
 }
 
@@ -371,7 +374,7 @@ func (s *Source) Whole() bool { return s.whole(0) }
 // Done reports whether nothing more is wanted from upstream; see Stream.Done.
 func (s *Source) Done() bool { return s.done(0) }
 
-// Usage returns the token counts so far; when the engine told none, an estimate of one token a delta.
+// Usage returns the token counts so far; when the engine told none, an estimate: what Guess said, and one token a delta.
 func (s *Source) Usage() Usage {
 	if s.usage.Estimated { // of a whole completion
 		return s.usage

@@ -50,7 +50,7 @@ func (s *Stream) Reset(a *Answer) {
 	}
 	s.repeat.reset()
 	if a != nil {
-		s.answer = *a
+		s.answer, s.prompt = *a, a.PromptTokens
 		s.model = jsonx.AppendStringS(s.model, a.Model)
 	}
 }

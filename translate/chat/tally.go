@@ -15,6 +15,7 @@ type tally struct {
 
 	deltas  int // that carried something generated
 	usage   Usage
+	prompt  int  // tokens, by our own estimate
 	settled bool // every choice has ended, and a chunk without choices told the usage: [DONE] is next
 	ended   bool // [DONE] came, or what came after a whole answer is of no use
 }
@@ -73,7 +74,7 @@ func (t *tally) total() Usage {
 	case u.Known:
 		return u
 	}
-	return estimate(t.deltas)
+	return estimate(t.deltas).of(t.prompt)
 }
 
 // what an event is, before it is parsed.

@@ -18,7 +18,7 @@ type Usage struct {
 
 	// Known: the engine told the counts, in `usage` or in llama.cpp's `timings`.
 	Known bool
-	// Estimated: Completion and Total are our own estimate, one token a delta, or four bytes of a whole completion a token.
+	// Estimated: all of it is our own estimate: of the completion one token a delta, or four bytes of a whole one a token.
 	Estimated bool
 
 	timed bool // from timings
@@ -27,6 +27,14 @@ type Usage struct {
 // estimate returns the usage when the engine told none.
 func estimate(tokens int) Usage {
 	return Usage{Completion: tokens, Total: tokens, Estimated: true}
+}
+
+// of returns u; with our estimate of the prompt if u is an estimate.
+func (u Usage) of(prompt int) Usage {
+	if u.Estimated {
+		u.Prompt, u.Total = prompt, prompt+u.Completion
+	}
+	return u
 }
 
 // readUsage reads a `usage` object. ok is false when it is none or has no counts.

@@ -27,6 +27,8 @@ type Echo struct {
 	Model string
 	// ID is the id of the message, "msg_" and something unique: the ids of calls that an engine gave none follow from it.
 	ID string
+	// PromptTokens is our estimate of the prompt, told where the engine counts nothing.
+	PromptTokens int
 	// RequestID is told in the errors of a stream.
 	RequestID string
 	// Thinking: the client asked to see the model's reasoning.

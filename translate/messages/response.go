@@ -30,6 +30,7 @@ func AppendResponse(dst []byte, c *chat.Completion, e *Echo) ([]byte, error) {
 	}()
 	s := &w.source
 	s.Reset(e.ID)
+	s.Guess(e.PromptTokens)
 	if err := s.ReadWhole(c); err != nil {
 		return dst, err
 	}

@@ -63,11 +63,11 @@ type call struct {
 // Reset makes s ready for an answer to e, which is borrowed until the next Reset; nil only lets go of everything, for a
 // pool.
 func (s *Stream) Reset(e *Echo) {
-	id := ""
+	s.source.Reset("")
 	if e != nil {
-		id = e.ID
+		s.source.Reset(e.ID)
+		s.source.Guess(e.PromptTokens)
 	}
-	s.source.Reset(id)
 	s.input.reset()
 	s.echo, s.phase, s.index = e, phaseIdle, 0
 	s.queue, s.calls = s.queue[:cap(s.queue)], s.calls[:0]

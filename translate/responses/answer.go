@@ -77,11 +77,14 @@ type Identity struct {
 	ID      string       // unique, without a prefix; letters, digits and underscores
 	Created int64        // Unix seconds
 	Now     func() int64 // Unix seconds, asked when the answer is complete
+
+	PromptTokens int // our estimate of the prompt, told where the engine counts nothing
 }
 
 // Reset makes a ready for a call, whose Echo stays as it is.
 func (a *Answer) Reset(i *Identity) {
 	a.source.Reset(i.ID)
+	a.source.Guess(i.PromptTokens)
 	parts := a.parts[:cap(a.parts)]
 	if len(parts) > keepParts {
 		parts = nil
