@@ -262,8 +262,9 @@ func (a *Assembler) calls(to *assembled, v jsonx.Value) error {
 
 // call returns which call a piece belongs to, a new one if need be.
 func (c *assembled) call(p *callPiece) (at int, err error) {
-	at, index, err := joinCall(p, len(c.calls), c.last, func(i int) (int, []byte, []byte) {
-		return c.calls[i].index, c.calls[i].id, c.calls[i].args
+	at, index, err := joinCall(p, len(c.calls), c.last, func(i int) callSoFar {
+		old := &c.calls[i]
+		return callSoFar{old.index, old.id, old.name, old.args}
 	})
 	if err == nil && at == len(c.calls) {
 		c.calls = append(c.calls, assembledCall{index: index})

@@ -100,7 +100,8 @@ func splice(dst, src []byte, from, to int, with []byte) []byte {
 	return append(dst, src[to:]...)
 }
 
-// hole returns the one text of a delta that the next delta is likely to differ in; absent if there is not exactly one.
+// hole returns the one text of a delta that the next delta is likely to differ in; absent if there is not exactly one. A piece
+// with a name has none, since it may begin a call (see joinCall).
 func (d *Delta) hole() (v jsonx.Value, call bool) {
 	n := 0
 	for _, text := range [...]jsonx.Value{d.Content, d.Reasoning, d.Refusal} {
@@ -111,7 +112,7 @@ func (d *Delta) hole() (v jsonx.Value, call bool) {
 	}
 	if first := d.ToolCalls.Index(0); first.Exists() {
 		var p callPiece
-		if p.read(first) != nil {
+		if p.read(first) != nil || HasText(p.name) {
 			return jsonx.Value{}, false
 		}
 		v, call = p.args, true

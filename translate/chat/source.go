@@ -271,9 +271,9 @@ func (s *Source) calls(v jsonx.Value, whole bool) error {
 	return nil
 }
 
-func (s *Source) old(i int) (index int, id, args []byte) {
+func (s *Source) old(i int) callSoFar {
 	c := &s.Calls[i]
-	return c.index, c.ID, c.Args
+	return callSoFar{c.index, c.ID, c.Name, c.Args}
 }
 
 // addCall makes room for a call, with the memory of an older one if there is any.
