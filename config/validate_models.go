@@ -79,7 +79,7 @@ func (c *checker) deployments(path string, m *Model) {
 
 func (c *checker) queue(path string, q Queue) {
 	c.number(path+".depth", q.Depth, 0, 1e6)
-	if (q.Depth > 0) != (q.Wait > 0) {
+	if (q.Depth > 0) != (q.Wait > 0) && !c.anyBroken(path) {
 		c.fail(path, "depth and wait go together: give both, or none to answer 429 at once")
 	}
 	if q.Wait > Duration(10*time.Minute) {

@@ -72,9 +72,9 @@ func (e *Edge) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *catalo
 	}
 	h := &ctx.Response.Header
 	commonHeaders(h, appendRequestID(nil))
+	h.Set("Vary", "Authorization, x-api-key") // of the public list, too: a cache is not to give it to a key that has a list of its own
 	if key != nil {
 		h.Set("Cache-Control", "private, max-age=15")
-		h.Set("Vary", "Authorization, x-api-key")
 	} else {
 		h.Set("Cache-Control", "public, max-age=15")
 	}
