@@ -2,9 +2,10 @@ package chat
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
+
+	"penstock/proxy/e2e/golden"
 )
 
 // checkEvents checks that what a client gets is well-formed: events of one data line each that hold a JSON object, or a
@@ -38,7 +39,7 @@ func checkEvents(t *testing.T, out []byte) {
 			continue
 		}
 		var chunk map[string]any // a struct would take "usAge" for usage
-		if err := json.Unmarshal([]byte(data), &chunk); err != nil || chunk == nil {
+		if err := golden.Unmarshal([]byte(data), &chunk); err != nil || chunk == nil {
 			t.Fatalf("data is not a JSON object: %v: %q", err, data)
 		}
 		if chunk["usage"] != nil && chunk["error"] == nil {
@@ -57,7 +58,7 @@ func checkAssembled(t *testing.T, out []byte) {
 		return
 	}
 	var c map[string]any // not a struct, which would take "iD" for id
-	if err := json.Unmarshal(out, &c); err != nil {
+	if err := golden.Unmarshal(out, &c); err != nil {
 		t.Fatalf("not a completion: %v: %q", err, out)
 	}
 	choices, _ := c["choices"].([]any)

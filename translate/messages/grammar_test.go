@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"penstock/proxy/e2e/golden"
 )
 
 // message is a Messages answer as a client has it.
@@ -161,7 +163,7 @@ func collect(t testing.TB, out []byte) []byte {
 		case "content_block_stop":
 			if b := m.Content[len(m.Content)-1]; b["type"] == "tool_use" {
 				var input any
-				if json.Unmarshal([]byte(args), &input) != nil {
+				if golden.Unmarshal([]byte(args), &input) != nil {
 					input = args
 				}
 				b["input"] = input
@@ -191,7 +193,7 @@ func collect(t testing.TB, out []byte) []byte {
 func normal(t testing.TB, body []byte) message {
 	t.Helper()
 	var m message
-	if err := json.Unmarshal(body, &m); err != nil {
+	if err := golden.Unmarshal(body, &m); err != nil {
 		t.Fatalf("%v: %s", err, body)
 	}
 	joined := map[string]map[string]any{}
