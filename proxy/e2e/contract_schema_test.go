@@ -115,9 +115,9 @@ var goldenKinds = []string{
 	"responses ResponsesRequest", "responses Response", "responses ResponseEvent", "forward CompletionEvent",
 }
 
-// foreign are golden files in which an engine's own idea of a chunk is passed on: text in parts, calls without an index,
-// arguments that are an object. Clients of that engine would see the same.
-var foreign = []string{"chat/testdata/stream/calls-no-index.txtar", "chat/testdata/stream/text-parts.txtar"}
+// foreign are golden files in which an engine's own idea of a chunk is passed on: text in parts. Clients of that engine would
+// see the same.
+var foreign = []string{"chat/testdata/stream/text-parts.txtar"}
 
 // eventSchemas are the schemas of the events in golden files, by the beginning of their names.
 var eventSchemas = []struct{ files, schema string }{

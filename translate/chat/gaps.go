@@ -47,6 +47,10 @@ func (c *Completion) look(n int, v jsonx.Value, choice *Choice, message *Delta) 
 	if !message.Refusal.Exists() {
 		c.gaps = append(c.gaps, gap{at: choice.Body, text: noRefusal})
 	}
+	var call callPiece
+	for it := message.ToolCalls.Iter(); it.Next(); {
+		c.lacking = c.lacking || call.read(it.Value()) == nil && call.lacks()
+	}
 }
 
 // numbering is the gap of the choice at v, which has no index or a null, and is number n.

@@ -19,6 +19,7 @@ type Completion struct {
 	told      Usage  // what the engine's usage says
 	counted   bool   // it has counts
 	inner     bool   // a choice has a private member
+	lacking   bool   // a call lacks what clients need of it
 }
 
 // Parse reads the body of an answer with status 200. The error is a *BadAnswer when it is not a chat completion with at
@@ -26,7 +27,7 @@ type Completion struct {
 // said when its runner died. One that is left out is no more than forgotten. If the engine put an error in the completion's
 // place, or gave a choice up, the *EngineError is the BadAnswer's cause.
 func (c *Completion) Parse(body []byte) error {
-	c.generated, c.gaps, c.inner = 0, c.gaps[:0], false
+	c.generated, c.gaps, c.inner, c.lacking = 0, c.gaps[:0], false, false
 	if err := c.parse(body); err != nil {
 		return err
 	}
@@ -107,7 +108,8 @@ var completionObject = []byte(`"object":"chat.completion"`)
 
 // Append appends the answer for the client: the engine's, byte for byte, but with the public model, without what engines say
 // to each other, without reasoning if the client wants none, and with the members that clients count on where the engine left
-// them out: id, object, created, usage, the index, end and logprobs of a choice, the role, content and refusal of its message.
+// them out: id, object, created, usage, the index, end and logprobs of a choice, the role, content and refusal of its message,
+// the id and type of a call.
 // c must have been parsed.
 func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	c.edits.Reset()
@@ -130,8 +132,12 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	for _, g := range c.gaps {
 		g.fill(&c.edits)
 	}
-	if a.StripReasoning || c.inner {
-		var choice Choice
+	if a.StripReasoning || c.inner || c.lacking {
+		var (
+			choice  Choice
+			message Delta
+			call    callPiece
+		)
 		for it := c.choices.Iter(); it.Next(); {
 			if choice.Read(it.Value()) != nil {
 				continue
@@ -141,6 +147,16 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 			}
 			if a.StripReasoning {
 				stripReasoning(&c.edits, choice.Body)
+			}
+			message.Read(choice.Body)
+			for calls := message.ToolCalls.Iter(); calls.Next(); {
+				if call.read(calls.Value()) != nil {
+					continue
+				}
+				if !HasText(call.id) {
+					call.giveID(&c.edits, a.ID, callPlace{it.Index(), calls.Index()})
+				}
+				call.fill(&c.edits)
 			}
 		}
 	}

@@ -27,6 +27,7 @@ type Stream struct {
 	created []byte
 	last    []byte // the usage chunk of the engine as the client will see it, held back until the end
 	repeat  repeat
+	gaps    callGaps
 	started bool
 	closed  bool // Finish or Fail has been written
 }
@@ -182,6 +183,9 @@ func (s *Stream) choices() (g gist, err error) {
 		}
 		if !c.Numbered {
 			numbering(it.Value(), 0).fill(&s.edits)
+		}
+		if d.ToolCalls.Exists() {
+			s.fillCalls(c.Index, d.ToolCalls)
 		}
 		if c.private {
 			HidePrivate(&s.edits, it.Value())
