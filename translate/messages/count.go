@@ -11,21 +11,31 @@ import (
 var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
 
 // CountSegments appends to segs the pieces of a count_tokens request for an engine that speaks this dialect itself: the
-// client's own members that matter, under the name that the engine has for the model. Nothing else of the client's goes
-// along, as it might steer the engine. body is one that Decode has accepted; the pieces borrow from it.
+// client's own members that matter, as NativeSegments would send them, under the name that the engine has for the model.
+// Nothing else of the client's goes along, as it might steer the engine. body is one that Decode has accepted; the pieces
+// borrow from it.
 func CountSegments(segs [][]byte, body []byte, served string) [][]byte {
-	var d jsonx.Doc
-	if d.Parse(body, jsonx.Options{MaxDepth: parseOptions.MaxDepth, Record: 1}) != nil {
-		panic("BUG: a body that was decoded is not JSON")
-	}
-	head := jsonx.AppendStringS([]byte(`{"model":`), served)
-	segs = append(segs, head)
-	for _, name := range counted {
-		if v := d.Root().Get(name); chat.Given(v) {
-			segs = append(segs, []byte(`,"`+name+`":`), v.Raw())
+	root := parseAgain(body)
+	var edits jsonx.Edits
+	for it := root.Iter(); it.Next(); {
+		switch {
+		case it.Key().Is("model"):
+			edits.Set(it.Value(), jsonx.AppendStringS(nil, served))
+		case !isCounted(it.Key()) || !chat.Given(it.Value()):
+			edits.Delete(it.Value())
 		}
 	}
-	return append(segs, []byte(`}`))
+	leaveOut(&edits, root)
+	return edits.Segments(segs, body)
+}
+
+func isCounted(k jsonx.Key) bool {
+	for _, name := range counted {
+		if k.Is(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // ReadCount reads the answer to a count_tokens request. ok is false when it is none.

@@ -8,7 +8,10 @@ import (
 )
 
 func TestCountSegments(t *testing.T) {
-	body := []byte(`{"stream":true,"tools":[{"name":"f","input_schema":{"z":1.0}}],"lora":[1],"mod\u0065l":"public","system":null,"max_tokens":5,"messages":[{"role":"user","content":"é\n"}],"thinking":{"type":"disabled"}}`)
+	body := []byte(`{"stream":true,"tools":[{"type":"web_search_20250305","name":"SECRET"},{"name":"f","input_schema":{"z":1.0}}],"lora":["SECRET"],` +
+		`"mod\u0065l":"public","system":[{"type":"text","text":"x-anthropic-billing-header: SECRET"},{"type":"text","text":"rules"}],"max_tokens":5,` +
+		`"messages":[{"role":"user","content":"é\n"},{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"f","input":"{}"}]}],` +
+		`"tool_choice":null,"mcp_servers":["SECRET"],"thinking":{"type":"disabled"}}`)
 	var (
 		r Request
 		c chat.Request
@@ -17,7 +20,8 @@ func TestCountSegments(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := bytes.Join(CountSegments(nil, body, `org/"served"`), nil)
-	want := `{"model":"org/\"served\"","messages":[{"role":"user","content":"é\n"}],"tools":[{"name":"f","input_schema":{"z":1.0}}],"thinking":{"type":"disabled"}}`
+	want := `{"tools":[{"name":"f","input_schema":{"z":1.0}}],"mod\u0065l":"org/\"served\"","system":[{"type":"text","text":"rules"}],` +
+		`"messages":[{"role":"user","content":"é\n"},{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"f","input":{}}]}],"thinking":{"type":"disabled"}}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -14,11 +14,7 @@ import (
 // Inputs of calls that are no objects become objects, as engines refuse others.
 // body is one that Decode has accepted; the pieces borrow from it.
 func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
-	var d jsonx.Doc
-	if d.Parse(body, jsonx.Options{MaxDepth: parseOptions.MaxDepth, MaxNodes: parseOptions.MaxNodes, Record: 5}) != nil {
-		panic("BUG: a body that was decoded is not JSON")
-	}
-	root := d.Root()
+	root := parseAgain(body)
 	var edits jsonx.Edits
 	n.Edit(&edits, root)
 	n.Limit(&edits, root, "max_tokens")
@@ -30,6 +26,21 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 			edits.Delete(v)
 		}
 	}
+	leaveOut(&edits, root)
+	return edits.Segments(segs, body)
+}
+
+// parseAgain returns the root of a body that Decode has accepted.
+func parseAgain(body []byte) jsonx.Value {
+	var d jsonx.Doc
+	if d.Parse(body, jsonx.Options{MaxDepth: parseOptions.MaxDepth, MaxNodes: parseOptions.MaxNodes, Record: 5}) != nil {
+		panic("BUG: a body that was decoded is not JSON")
+	}
+	return d.Root()
+}
+
+// leaveOut notes what engines are not to see of the tools and the system prompt, and wraps inputs.
+func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
 	for it := root.Get("tools").Iter(); it.Next(); {
 		if t := it.Value().Get("type"); chat.Given(t) && !t.EqualText("custom") {
 			edits.Delete(it.Value())
@@ -42,8 +53,7 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 			}
 		}
 	}
-	wrapInputs(&edits, root.Get("messages"))
-	return edits.Segments(segs, body)
+	wrapInputs(edits, root.Get("messages"))
 }
 
 // wrapInputs makes objects of the inputs of calls that are none: of what clients send back of a call that a model got wrong.
