@@ -125,7 +125,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 	if r := p.Post("/v1/messages/count_tokens", body).WantStatus(200); r.Body != `{"input_tokens":4711}` {
 		t.Errorf("%s", r.Body)
 	}
-	want := `{"model":"served","messages":[{"role":"user","content":"` + rig.Canary + `"}],"system":"s","tools":[{"name":"f","input_schema":{}}]}`
+	want := `{"model":"served","system":"s","messages":[{"role":"user","content":"` + rig.Canary + `"}],"tools":[{"name":"f","input_schema":{}}]}`
 	if got := seen(); len(got) != 1 || got[0] != want {
 		t.Errorf("the engine was asked %q", got)
 	}
