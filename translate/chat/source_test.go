@@ -208,3 +208,24 @@ func BenchmarkSource(b *testing.B) {
 		})
 	}
 }
+
+// A call of a whole answer gets what clients need and the engine left out, and nothing else.
+func TestCompletionCalls(t *testing.T) {
+	for call, want := range map[string]string{
+		`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}`:        ``,
+		`{"type":"function","function":{"name":"f","arguments":"{}"}}`:                 `{"type":"function","function":{"name":"f","arguments":"{}"},"id":"` + string(AppendCallID(nil, "i", 0, 0)) + `"}`,
+		`{"id":"c","function":{"name":"f","arguments":"{}"}}`:                          `{"id":"c","function":{"name":"f","arguments":"{}"},"type":"function"}`,
+		`{"id":"c","type":"function","function":{"name":"f","arguments":{"a":["b"]}}}`: `{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":[\"b\"]}"}}`,
+	} {
+		var c Completion
+		if err := c.Parse([]byte(`{"choices":[{"index":0,"message":{"tool_calls":[` + call + `]},"finish_reason":"tool_calls"}]}`)); err != nil {
+			t.Fatal(err)
+		}
+		if want == "" {
+			want = call
+		}
+		if got := c.Append(nil, &Answer{Model: "m", ID: "i"}); !bytes.Contains(got, []byte(`"tool_calls":[`+want+`]`)) {
+			t.Errorf("%s: %s", call, got)
+		}
+	}
+}
