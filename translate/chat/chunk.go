@@ -169,7 +169,8 @@ func (c *Chunk) Parse(data []byte) error {
 type Choice struct {
 	Index    int
 	Numbered bool // the engine gave the index
-	// Body is the delta of a chunk or the message of a completion; see Delta. Absent or null if the engine left it out.
+	// Body is the delta of a chunk or the message of a completion; see Delta. Absent or null if the engine left it out. One that
+	// has the other's name is taken for it where there is no other.
 	Body jsonx.Value
 	// Finish is finish_reason; absent, null and "" all mean that the choice goes on. See Finished.
 	Finish jsonx.Value
@@ -178,6 +179,9 @@ type Choice struct {
 	Stop     jsonx.Value
 	Logprobs jsonx.Value
 	private  bool // see isPrivate
+
+	piece, message jsonx.Value // the members delta and message
+	spare          jsonx.Value // what is not the Body of the two
 }
 
 // Read reads one element of choices. The error is a *BadAnswer, or an *EngineError for a choice that the engine gave up
@@ -198,10 +202,20 @@ func (c *Choice) Read(v jsonx.Value) error {
 		}
 		c.private = c.private || !known && isPrivate(plain(it.Key())) && !it.Value().IsNull()
 	}
+	c.choose(c.message, c.piece)
 	if c.Finished() && (c.Finish.EqualText("abort") || c.Finish.EqualText("error")) {
 		return &EngineError{Type: "generation_aborted"}
 	}
 	return nil
+}
+
+// choose makes first the Body, or second where first is no object and second is: some engines fill one type for chunks and
+// completions, and give the member that is not meant as null or as what there is so far.
+func (c *Choice) choose(first, second jsonx.Value) {
+	if !first.IsObject() && second.IsObject() {
+		first, second = second, first
+	}
+	c.Body, c.spare = first, second
 }
 
 // check refuses texts and calls that no client could read. A text may be null or left out, and content a list of parts.
@@ -232,8 +246,10 @@ func (c *Choice) member(name []byte, v jsonx.Value) (known bool, err error) {
 		default:
 			c.Index, c.Numbered = int(n), true
 		}
-	case "delta", "message":
-		c.Body = v
+	case "delta":
+		c.piece = v
+	case "message":
+		c.message = v
 	case "finish_reason":
 		c.Finish = v
 	case "stop_reason", "matched_stop":

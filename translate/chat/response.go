@@ -18,7 +18,7 @@ type Completion struct {
 	gaps      []gap  // of the choices
 	told      Usage  // what the engine's usage says
 	counted   bool   // it has counts
-	inner     bool   // a choice has a private member
+	inner     bool   // a choice has a member that goes: a private one, or a delta
 	lacking   bool   // a call lacks what clients need of it
 }
 
@@ -49,7 +49,7 @@ func (c *Completion) Parse(body []byte) error {
 			}
 			return err
 		}
-		c.inner = c.inner || choice.private
+		c.inner = c.inner || choice.private || choice.spare.IsObject()
 		if it.Index() >= MaxChoices {
 			return bad(tooManyChoices)
 		}
@@ -144,6 +144,9 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 			}
 			if choice.private {
 				HidePrivate(&c.edits, it.Value())
+			}
+			if choice.spare.IsObject() {
+				c.edits.Delete(choice.spare)
 			}
 			if a.StripReasoning {
 				stripReasoning(&c.edits, choice.Body)

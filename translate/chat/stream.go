@@ -133,8 +133,10 @@ var (
 	null        = []byte("null")
 	emptyObject = []byte("{}")
 	emptyDelta  = []byte(`"delta":{}`)
-	noneChosen  = []byte(`"choices":[]`)
-	chunkObject = []byte(`"object":"chat.completion.chunk"`)
+
+	messageAsDelta = []byte(`null,"delta":`) // before the value of message
+	noneChosen     = []byte(`"choices":[]`)
+	chunkObject    = []byte(`"object":"chat.completion.chunk"`)
 )
 
 // gist is what the choices of one chunk amount to.
@@ -190,7 +192,12 @@ func (s *Stream) choices() (g gist, err error) {
 		if c.private {
 			HidePrivate(&s.edits, it.Value())
 		}
+		if c.spare.Exists() {
+			s.edits.Delete(c.spare)
+		}
 		switch {
+		case c.Body.IsObject() && c.Body == c.message: // clients look for a delta
+			s.edits.Insert(c.Body.Start(), messageAsDelta)
 		case c.Body.IsNull():
 			s.edits.Set(c.Body, emptyObject)
 		case !c.Body.Exists():

@@ -137,8 +137,9 @@ func (t *tally) begin(c *Chunk, ev sse.Event, n int) (bool, error) {
 	return false, err
 }
 
-// delta checks that a choice of a chunk has a delta; only one that ends may lack it.
+// delta makes c a choice of a chunk, whose Body is the delta; only one that ends may lack it.
 func (c *Choice) delta() error {
+	c.choose(c.piece, c.message)
 	if c.Body.IsObject() || c.Finished() && (c.Body.IsNull() || !c.Body.Exists()) {
 		return nil
 	}
