@@ -11,11 +11,13 @@ import (
 // demand its type. Engines that send calls as a whole leave out one or the other; what is missing is added here, in streams
 // and in whole answers.
 
-// callGaps is what a stream needs to know of the calls of an engine that leaves something out; empty for all others.
+// callGaps is what a stream needs to know of its calls: of most engines no more than how the last one began.
 type callGaps struct {
-	made     map[callPlace]bool // the calls that have an id of ours
-	count    map[int]int        // how many calls without an index each choice has
-	id, name []byte             // of the one that began last
+	made  map[callPlace]bool // the calls that have an id of ours
+	count map[int]int        // how many calls without an index each choice has
+	again map[int]int        // how many calls of a choice began with the index of the one before
+	at    callPlace          // of the call that began last; without an index that of the choice's first one
+	last  callSoFar          // of it; its arguments as far as they came with its name
 }
 
 // callPlace is where a call stands in an answer.
@@ -28,9 +30,14 @@ func (s *Stream) fillCalls(choice int, calls jsonx.Value) {
 		if p.read(it.Value()) != nil {
 			continue
 		}
-		index, given := p.index.Int()
-		if !given {
+		told, given := p.index.Int()
+		index := told
+		if given {
+			index += int64(s.gaps.shift(callPlace{choice, int(told)}, &p))
+		} else {
 			index = int64(s.gaps.number(choice, &p))
+		}
+		if !given || index != told {
 			give(&s.edits, p.call, p.index, "index", strconv.AppendInt(nil, index, 10))
 		}
 		at := callPlace{choice, int(index)}
@@ -52,32 +59,72 @@ func (s *Stream) fillCalls(choice int, calls jsonx.Value) {
 // number returns the index of a piece that has none: that of the call before, unless the piece begins one, as joinCall has it.
 func (g *callGaps) number(choice int, p *callPiece) int {
 	n := g.count[choice]
-	if n > 0 && !p.another(g.id, g.name) {
+	if n > 0 && !p.another(&g.last) {
 		return n - 1
 	}
 	if g.count == nil {
 		g.count = map[int]int{}
 	}
 	g.count[choice] = n + 1
-	g.id, g.name = g.id[:0], g.name[:0]
-	if HasText(p.id) {
-		g.id = append(g.id, inside(p.id)...)
-	}
-	if HasText(p.name) {
-		g.name = append(g.name, inside(p.name)...)
-	}
+	g.begin(callPlace{choice, 0}, p)
 	return n
 }
 
-// another reports whether a piece without an index is of another call than the one of that id and name.
-func (p *callPiece) another(id, name []byte) bool {
+// another reports whether a piece without an index is of another call than the last one.
+func (p *callPiece) another(last *callSoFar) bool {
 	switch {
 	case !HasText(p.name):
 		return false
-	case HasText(p.id) && len(id) > 0:
-		return !bytes.Equal(id, inside(p.id))
+	case HasText(p.id) && len(last.id) > 0:
+		return !bytes.Equal(last.id, inside(p.id))
 	}
-	return !bytes.Equal(name, inside(p.name)) || p.args.IsObject() || opens(p.args)
+	return !bytes.Equal(last.name, inside(p.name)) || p.args.IsObject() || opens(p.args)
+}
+
+// shift returns what is to be added to the index of a piece, which is in at: how many whole calls came with the index of the
+// one before.
+func (g *callGaps) shift(at callPlace, p *callPiece) int {
+	same := g.at == at && len(g.last.name) > 0
+	switch {
+	case !HasText(p.name):
+		if same && HasText(p.args) { // it comes in pieces, whose end is not looked for
+			g.last.args = g.last.args[:0]
+		}
+	case same && !p.begins(g.last, true):
+		g.last.args = g.last.args[:0]
+	case same:
+		if g.again == nil {
+			g.again = map[int]int{}
+		}
+		g.again[at.choice]++
+		g.begin(at, p)
+	default:
+		g.begin(at, p)
+	}
+	return g.again[at.choice]
+}
+
+// begin takes down the beginning of a call.
+func (g *callGaps) begin(at callPlace, p *callPiece) {
+	g.at = at
+	g.last = callSoFar{id: g.last.id[:0], name: g.last.name[:0], args: g.last.args[:0]}
+	if HasText(p.id) {
+		g.last.id = append(g.last.id, inside(p.id)...)
+	}
+	if HasText(p.name) {
+		g.last.name = append(g.last.name, inside(p.name)...)
+	}
+	switch args := p.args; {
+	case args.IsString() && len(args.Raw()) <= maxComplete:
+		g.last.args = append(g.last.args, inside(args)...)
+	case args.IsObject():
+		g.last.args = append(g.last.args, "{}"...) // whole, whatever is in it
+	}
+}
+
+// reset makes g as new, but for memory that is worth keeping.
+func (g *callGaps) reset() {
+	*g = callGaps{last: callSoFar{id: keep(g.last.id), name: keep(g.last.name), args: keep(g.last.args)}}
 }
 
 // lacks reports whether a whole call has not all that giveID and fill add.

@@ -12,7 +12,8 @@ import (
 // Stream passes the chunks of an engine on to a client of the chat dialect. Each chunk goes out as it came, but for
 // these changes: `model` becomes the public id; usage is shown only to a client that asked for it, and then once, in a
 // chunk of its own; reasoning is removed if the client wants none; members that the SDKs need are added where they are
-// missing; and [DONE] is written by us, once every choice has its finish_reason.
+// missing, those of calls too, and calls that an engine gives one index get their own; and [DONE] is written by us, once
+// every choice has its finish_reason.
 //
 // A Stream belongs to one call at a time. Call Reset first, then Append for each upstream event, and in the end either
 // Finish or Fail. It allocates nothing per event once its buffers have grown.
@@ -47,9 +48,10 @@ func (s *Stream) Reset(a *Answer) {
 	*s = Stream{
 		edits: s.edits,
 		model: s.model[:0], id: s.id[:0], created: s.created[:0], last: s.last[:0],
-		repeat: s.repeat,
+		repeat: s.repeat, gaps: s.gaps,
 	}
 	s.repeat.reset()
+	s.gaps.reset()
 	if a != nil {
 		s.answer, s.prompt = *a, a.PromptTokens
 		s.model = jsonx.AppendStringS(s.model, a.Model)
