@@ -352,8 +352,9 @@ func (n *Native) ended(item, place jsonx.Value) error {
 	return nil
 }
 
-// message adds what the parts of a message say.
+// message adds what a message says: in parts, or in one string, as a request may have it.
 func message(w *chat.Whole, parts jsonx.Value) {
+	w.Content = append(w.Content, stringOf(parts)...)
 	for it := parts.Iter(); it.Next(); {
 		switch p := it.Value(); {
 		case p.Get("type").EqualText("output_text"):
