@@ -11,17 +11,20 @@ import (
 // demand its type. Engines that send calls as a whole leave out one or the other; what is missing is added here, in streams
 // and in whole answers.
 
-// callGaps is what a stream needs to know of its calls: of most engines no more than how the last one began.
+// callGaps is what a stream needs to know of its calls.
 type callGaps struct {
-	made  map[callPlace]bool // the calls that have an id of ours
-	count map[int]int        // how many calls without an index each choice has
-	again map[int]int        // how many calls of a choice began with the index of the one before
-	at    callPlace          // of the call that began last; without an index that of the choice's first one
-	last  callSoFar          // of it; its arguments as far as they came with its name
+	told  map[callPlace]callTold
+	count map[int]int // how many calls without an index each choice has
+	again map[int]int // how many calls of a choice began with the index of the one before
+	at    callPlace   // of the call that began last; without an index that of the choice's first one
+	last  callSoFar   // of it; its arguments as far as they came with its name
 }
 
 // callPlace is where a call stands in an answer.
 type callPlace struct{ choice, index int }
+
+// callTold is what the client has been told of a call. It puts pieces of strings together, so each is told once.
+type callTold struct{ id, ours, kind bool }
 
 // fillCalls notes what the pieces of calls in a delta of a choice lack.
 func (s *Stream) fillCalls(choice int, calls jsonx.Value) {
@@ -40,20 +43,40 @@ func (s *Stream) fillCalls(choice int, calls jsonx.Value) {
 		if !given || index != told {
 			give(&s.edits, p.call, p.index, "index", strconv.AppendInt(nil, index, 10))
 		}
-		at := callPlace{choice, int(index)}
-		switch made := s.gaps.made[at]; {
-		case index < 0 || index >= maxCalls: // no call of an answer that could be told whole
-		case made && HasText(p.id): // clients would join it to ours
-			s.edits.Delete(p.id)
-		case !made && HasText(p.name) && !HasText(p.id):
-			if s.gaps.made == nil {
-				s.gaps.made = map[callPlace]bool{}
-			}
-			s.gaps.made[at] = true
-			p.giveID(&s.edits, s.answer.ID, at)
+		if index >= 0 && index < maxCalls { // else it is no call of an answer that could be told whole
+			s.introduce(&p, callPlace{choice, int(index)})
 		}
-		p.fill(&s.edits)
+		p.quote(&s.edits)
 	}
+}
+
+// introduce notes what the piece that names a call lacks of what is told once, and what comes too late.
+func (s *Stream) introduce(p *callPiece, at callPlace) {
+	told := s.gaps.told[at]
+	before := told
+	switch {
+	case HasText(p.id) && told.ours: // clients would join it to ours
+		s.edits.Delete(p.id)
+	case HasText(p.id):
+		told.id = true
+	case HasText(p.name) && !told.id:
+		told.id, told.ours = true, true
+		p.giveID(&s.edits, s.answer.ID, at)
+	}
+	switch {
+	case HasText(p.kind):
+		told.kind = true
+	case HasText(p.name) && !told.kind:
+		told.kind = true
+		p.giveType(&s.edits)
+	}
+	if told == before {
+		return
+	}
+	if s.gaps.told == nil {
+		s.gaps.told = map[callPlace]callTold{}
+	}
+	s.gaps.told[at] = told
 }
 
 // number returns the index of a piece that has none: that of the call before, unless the piece begins one, as joinCall has it.
@@ -124,10 +147,15 @@ func (g *callGaps) begin(at callPlace, p *callPiece) {
 
 // reset makes g as new, but for memory that is worth keeping.
 func (g *callGaps) reset() {
-	*g = callGaps{last: callSoFar{id: keep(g.last.id), name: keep(g.last.name), args: keep(g.last.args)}}
+	told := g.told
+	if len(told) > keepCalls {
+		told = nil
+	}
+	clear(told)
+	*g = callGaps{told: told, last: callSoFar{id: keep(g.last.id), name: keep(g.last.name), args: keep(g.last.args)}}
 }
 
-// lacks reports whether a whole call has not all that giveID and fill add.
+// lacks reports whether a whole call has not all that giveID, giveType and quote add.
 func (p *callPiece) lacks() bool {
 	return !HasText(p.id) || !HasText(p.kind) || p.args.IsObject()
 }
@@ -137,11 +165,13 @@ func (p *callPiece) giveID(edits *jsonx.Edits, answer string, at callPlace) {
 	give(edits, p.call, p.id, "id", append(AppendCallID([]byte{'"'}, answer, at.choice, at.index), '"'))
 }
 
-// fill notes the type of a call, where its name is told without one, and the quotes of its arguments.
-func (p *callPiece) fill(edits *jsonx.Edits) {
-	if HasText(p.name) && !HasText(p.kind) {
-		give(edits, p.call, p.kind, "type", []byte(`"function"`))
-	}
+// giveType notes that a call gets its type.
+func (p *callPiece) giveType(edits *jsonx.Edits) {
+	give(edits, p.call, p.kind, "type", []byte(`"function"`))
+}
+
+// quote notes the quotes of arguments that have none.
+func (p *callPiece) quote(edits *jsonx.Edits) {
 	if p.args.IsObject() { // Ollama's native shape
 		edits.Set(p.args, append(jsonx.AppendEscaped([]byte{'"'}, p.args.Raw()), '"'))
 	}

@@ -159,7 +159,10 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 				if !HasText(call.id) {
 					call.giveID(&c.edits, a.ID, callPlace{it.Index(), calls.Index()})
 				}
-				call.fill(&c.edits)
+				if !HasText(call.kind) {
+					call.giveType(&c.edits)
+				}
+				call.quote(&c.edits)
 			}
 		}
 	}
