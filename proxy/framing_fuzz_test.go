@@ -75,7 +75,7 @@ var framingSeeds = []struct {
 	{2, "GET / HTTP/1.1\r\nHost: e\r\nContent-Length: 5\r\n\r\nhello" + framingSecond},
 
 	// What is served, and ends the connection.
-	{1, framingHead + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + framingSecond},
+	{0, framingHead + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + framingSecond},
 	{1, framingChunked + "2;a=\"b\"\r\n{}\r\n0\r\nX: y\r\n\r\n" + framingSecond},
 	{1, "POST / HTTP/1.0\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\n{}" + framingSecond},
 	{1, "GET / HTTP/1.0\r\n\r\n" + framingSecond},

@@ -70,6 +70,7 @@ const reasonExpect = "The Expect header asks for something else than 100-continu
 
 // scanHead walks the raw header lines once. It returns how many Host headers there are, or why the head is refused.
 func scanHead(raw []byte) (hosts int, reason string) {
+	sized, chunked := false, false
 	for len(raw) > 0 {
 		line := raw
 		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
@@ -101,7 +102,14 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			return 0, reasonExpect
 		case colon == len("transfer-encoding") && equalFold(line[:colon], "transfer-encoding") && !equalFold(bytes.TrimSpace(line[colon+1:]), "chunked"):
 			return 0, "The Transfer-Encoding is not chunked." // fasthttp takes identity for no body at all
+		case colon == len("transfer-encoding") && equalFold(line[:colon], "transfer-encoding"):
+			chunked = true
+		case colon == len("content-length") && equalFold(line[:colon], "content-length"):
+			sized = true
 		}
+	}
+	if sized && chunked { // whoever is in front of us may have counted the one, and we the other
+		return 0, "The head has a Content-Length and a Transfer-Encoding."
 	}
 	return hosts, ""
 }
