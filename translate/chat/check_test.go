@@ -48,6 +48,7 @@ func TestCheck(t *testing.T) {
 
 		{"token limit as large as the context", Limits{ContextLength: 4096}, bodyWith(`"max_tokens":4096`), "", "", 4096, ""},
 		{"token limit above the context", Limits{ContextLength: 4096}, bodyWith(`"max_tokens":4097`), apierr.CodeContextLength, "max_tokens", 0, ""},
+		{"strict, above the context", Limits{ContextLength: 4096, Strict: true}, bodyWith(`"max_tokens":4097`), apierr.CodeContextLength, "max_tokens", 0, ""},
 		{"lowered below the context", Limits{ContextLength: 4096, MaxOutputLength: 1024}, bodyWith(`"max_tokens":9999`), "", "", 1024, ""},
 		{"a long prompt is left to the engine", Limits{ContextLength: 10}, bodyOf(`{"role":"user","content":"` + strings.Repeat("word ", 1000) + `"}`), "", "", -1, ""},
 		{"vision context", Limits{ContextLength: 4096, Vision: &VisionLimits{ContextLength: 64}}, withImage(`,"max_completion_tokens":65`), apierr.CodeContextLength, "max_completion_tokens", 0, ""},
