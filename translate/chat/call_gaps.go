@@ -42,6 +42,7 @@ func (s *Stream) fillCalls(choice int, calls jsonx.Value) {
 		}
 		if !given || index != told {
 			give(&s.edits, p.call, p.index, "index", strconv.AppendInt(nil, index, 10))
+			s.repeat.forget() // its index is of an earlier call
 		}
 		if index >= 0 && index < maxCalls { // else it is no call of an answer that could be told whole
 			s.introduce(&p, callPlace{choice, int(index)})
@@ -104,28 +105,30 @@ func (p *callPiece) another(last *callSoFar) bool {
 	return !bytes.Equal(last.name, inside(p.name)) || p.args.IsObject() || opens(p.args)
 }
 
-// shift returns what is to be added to the index of a piece, which is in at: how many whole calls came with the index of the
-// one before.
+// shift returns what is to be added to the index of a piece, which is in at: how many calls came with the index of the one
+// before. Engines that leave the name out of the later pieces of a call tell it with a beginning alone, so those pieces end
+// what a name begins.
 func (g *callGaps) shift(at callPlace, p *callPiece) int {
 	same := g.at == at && len(g.last.name) > 0
 	switch {
 	case !HasText(p.name):
-		if same && HasText(p.args) { // it comes in pieces, whose end is not looked for
-			g.last.args = g.last.args[:0]
+		if same && HasText(p.args) {
+			g.last.args = append(g.last.args[:0], wholeArgs...)
 		}
-	case same && !p.begins(g.last, true):
-		g.last.args = g.last.args[:0]
-	case same:
+	case !same:
+		g.begin(at, p)
+	case p.begins(g.last, true):
 		if g.again == nil {
 			g.again = map[int]int{}
 		}
 		g.again[at.choice]++
 		g.begin(at, p)
-	default:
-		g.begin(at, p)
 	}
 	return g.again[at.choice]
 }
+
+// wholeArgs stands for arguments that are complete, whatever is in them.
+const wholeArgs = "{}"
 
 // begin takes down the beginning of a call.
 func (g *callGaps) begin(at callPlace, p *callPiece) {
@@ -141,7 +144,7 @@ func (g *callGaps) begin(at callPlace, p *callPiece) {
 	case args.IsString() && len(args.Raw()) <= maxComplete:
 		g.last.args = append(g.last.args, inside(args)...)
 	case args.IsObject():
-		g.last.args = append(g.last.args, "{}"...) // whole, whatever is in it
+		g.last.args = append(g.last.args, wholeArgs...)
 	}
 }
 
