@@ -160,8 +160,8 @@ func FuzzLines(f *testing.F) {
 		f.Add([]byte(text), uint8(200))
 	}
 	f.Fuzz(func(t *testing.T, text []byte, cut uint8) {
-		if bytes.Contains(text, []byte("HTTP/1.0")) || bytes.HasPrefix(text, []byte("\r")) || bytes.Contains(text, []byte("\r\n\r\n\r\n")) {
-			t.Skip() // another protocol, and empty lines before a request, which net/http does not skip
+		if bytes.Count(text, []byte("HTTP/")) != bytes.Count(text, []byte("HTTP/1.1")) || bytes.HasPrefix(text, []byte("\r")) || bytes.Contains(text, []byte("\r\n\r\n\r\n")) {
+			t.Skip() // another version, which has no chunks in net/http, and empty lines before a request, which net/http does not skip
 		}
 		l, pieces := lines{at: placeRequest}, lines{at: placeRequest}
 		l.look(slices.Clone(text))
