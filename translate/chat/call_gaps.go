@@ -42,7 +42,9 @@ func (s *Stream) fillCalls(choice int, calls jsonx.Value) {
 		}
 		if !given || index != told {
 			give(&s.edits, p.call, p.index, "index", strconv.AppendInt(nil, index, 10))
-			s.repeat.forget() // its index is of an earlier call
+		}
+		if HasText(p.name) || !given || index != told {
+			s.repeat.forget() // what it remembers is of an earlier call
 		}
 		if index >= 0 && index < maxCalls { // else it is no call of an answer that could be told whole
 			s.introduce(&p, callPlace{choice, int(index)})
@@ -107,12 +109,12 @@ func (p *callPiece) another(last *callSoFar) bool {
 
 // shift returns what is to be added to the index of a piece, which is in at: how many calls came with the index of the one
 // before. Engines that leave the name out of the later pieces of a call tell it with a beginning alone, so those pieces end
-// what a name begins.
+// what a name begins, be they empty: the short cut does not come here.
 func (g *callGaps) shift(at callPlace, p *callPiece) int {
 	same := g.at == at && len(g.last.name) > 0
 	switch {
 	case !HasText(p.name):
-		if same && HasText(p.args) {
+		if same && p.args.IsString() {
 			g.last.args = append(g.last.args[:0], wholeArgs...)
 		}
 	case !same:
