@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync/atomic"
 	"testing"
 
 	"penstock/bench/sim"
@@ -15,8 +16,9 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	anywhere := o.Listen == ""
 	for tries := 0; ; tries++ {
 		if anywhere {
-			// Below the ports that the kernel gives to connections: an engine that goes away finds its port free when it comes back.
-			o.Listen = fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(17000))
+			// Below the ports that the kernel gives to connections, and no port twice: an engine that goes away finds its own
+			// free when it comes back.
+			o.Listen = fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000)
 		}
 		e := sim.New(o)
 		err := e.Start()
@@ -29,6 +31,11 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 		}
 	}
 }
+
+// lastPort counts the ports that engines were given. It begins somewhere, as other processes may run tests, too.
+var lastPort atomic.Uint32
+
+func init() { lastPort.Store(rand.Uint32N(17000)) }
 
 // Listen opens a listener on a free port of loopback. The caller closes it.
 func Listen(t testing.TB) net.Listener {
