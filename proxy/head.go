@@ -100,9 +100,10 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			hosts++
 		case colon == len("expect") && equalFold(line[:colon], "expect") && !equalFold(bytes.TrimSpace(line[colon+1:]), "100-continue"):
 			return 0, reasonExpect
-		case colon == len("transfer-encoding") && equalFold(line[:colon], "transfer-encoding") && !equalFold(bytes.TrimSpace(line[colon+1:]), "chunked"):
-			return 0, "The Transfer-Encoding is not chunked." // fasthttp takes identity for no body at all
 		case colon == len("transfer-encoding") && equalFold(line[:colon], "transfer-encoding"):
+			if !equalFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
+				return 0, "The Transfer-Encoding is not chunked." // fasthttp takes identity for no body at all
+			}
 			chunked = true
 		case colon == len("content-length") && equalFold(line[:colon], "content-length"):
 			sized = true

@@ -11,8 +11,8 @@ import (
 // slowly but steadily then looks like one that has stopped, and is cut by the write deadline.
 const unsent = 128 << 10
 
-// boundUnsent sets the bound for c. It is not inherited from the listener, which is a multipath one by Go's default. Failing
-// costs only the bound.
+// boundUnsent sets the bound for c, and not once for the listener: that of a service manager may be a multipath one, which
+// hands nothing down. Failing costs only the bound.
 func boundUnsent(c *net.TCPConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {
