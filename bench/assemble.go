@@ -222,7 +222,11 @@ func (r *run) stageReport(i int) Stage {
 	if sp.spec.concurrency > 0 {
 		st.Concurrency = &sp.spec.concurrency
 	}
+	if sp.spec.rate > 0 {
+		st.Scheduled = &sp.scheduled
+	}
 	if d := float64(sp.sendEnd-sp.start) / 1e9; d > 0 {
+		st.SendS = d
 		n := 0
 		for j := range r.samples {
 			if x := &r.samples[j]; x.stage == i && x.target == 0 && x.sent != none && x.sent <= sp.sendEnd+int64(time.Millisecond) {

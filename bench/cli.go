@@ -119,6 +119,9 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	if r.Completed == 0 {
 		return &ExitError{ExitFailed, "no request was answered"}
 	}
+	if s := r.Penstock.Search; verdict == nil && s != nil && s.Profile == "search" && s.Rate == nil {
+		return &ExitError{ExitThreshold, "no load tried met the objectives"}
+	}
 	return verdict
 }
 

@@ -3,7 +3,9 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -122,6 +124,54 @@ func TestStages(t *testing.T) {
 	r, _ = bench(t, Options{BaseURL: e.URL(), Profile: "sweep", SweepSize: 3, NumPrompts: 20, InputLen: "20", OutputLen: "2"})
 	if s := r.Penstock.Search; len(r.Penstock.Stages) != 3 || s == nil || s.Profile != "sweep" {
 		t.Errorf("sweep: %d stages, %+v", len(r.Penstock.Stages), s)
+	}
+}
+
+// TestPoissonIsValid runs short stages with seeds whose Poisson arrivals are more than 5 % fewer than the nominal rate: the chance of
+// the schedule is no fault of the client.
+func TestPoissonIsValid(t *testing.T) {
+	e := engine(t, sim.Options{})
+	few := 0
+	for seed := range uint64(6) {
+		r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: Span(time.Second), Seed: seed, InputLen: "10", OutputLen: "1"})
+		st := r.Penstock.Stages[0]
+		if st.Scheduled == nil || st.Requests != *st.Scheduled {
+			t.Fatalf("seed %d: %d requests, scheduled %v", seed, st.Requests, st.Scheduled)
+		}
+		if float64(*st.Scheduled) < minAchieved*40 {
+			few++
+		}
+		for _, why := range r.Penstock.Verdict.Reasons {
+			if why.Code == "schedule_missed" && strings.HasPrefix(why.Text, "stage") {
+				t.Errorf("seed %d, %d scheduled: %s", seed, *st.Scheduled, why.Text)
+			}
+		}
+	}
+	if few == 0 {
+		t.Error("no seed scheduled fewer than 95 % of the nominal rate: the test proves nothing")
+	}
+}
+
+// TestSearchAlone begins with one request at a time where no concurrency is given, says so when even that is too much, and ends with
+// the code of a threshold.
+func TestSearchAlone(t *testing.T) {
+	e := engine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
+	o := Options{BaseURL: e.URL(), Profile: "search", NumPrompts: 20, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:1"}, SweepSize: 2}
+	r, _ := bench(t, o)
+	if s := r.Penstock.Stages[0]; len(r.Penstock.Stages) != 1 || s.Concurrency == nil || *s.Concurrency != 1 || r.Penstock.Search.Rate != nil {
+		t.Fatalf("%d stages, the first %+v, search %+v", len(r.Penstock.Stages), s.Name, r.Penstock.Search)
+	}
+	var text strings.Builder
+	if err := WriteText(&text, r, nil, nil, false); err != nil || !strings.Contains(text.String(), "No load tried met the objectives, not even one request at a time: e2el.") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+	var exit *ExitError
+	if err := (&RunCmd{Options: o}).run(t.Context(), io.Discard, io.Discard); !errors.As(err, &exit) || exit.Code == 0 {
+		t.Errorf("ended with %v", err)
+	}
+	o.Goodput = []string{"e2el:60000"}
+	if r, _ = bench(t, o); len(r.Penstock.Stages) < 2 || r.Penstock.Stages[1].Rate == nil {
+		t.Errorf("%d stages, no rate", len(r.Penstock.Stages))
 	}
 }
 

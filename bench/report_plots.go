@@ -57,7 +57,8 @@ func plots(p *Penstock) []plot {
 	return out
 }
 
-// loadPlots are latency and throughput over load: only where there are several stages.
+// loadPlots are latency and throughput over load: only where there are several stages. Load is the rate that was sent, so that the
+// closed loops of a sweep stand on one axis with its rates; only where all stages are closed loops it is their concurrency.
 func loadPlots(p *Penstock) []plot {
 	stages := slices.Clone(p.Stages)
 	unit := "requests/s"
@@ -70,7 +71,7 @@ func loadPlots(p *Penstock) []plot {
 		}
 		return math.NaN()
 	}
-	if len(stages) > 0 && stages[0].Rate == nil && stages[0].Concurrency != nil {
+	if !slices.ContainsFunc(stages, func(s Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
 		unit = "requests at once"
 		load = func(s *Stage) float64 {
 			if s.Concurrency == nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -292,6 +293,32 @@ func TestReportShowsLoneSamples(t *testing.T) {
 	for _, p := range drawn {
 		if p.Ink < 100 { // fifteen seconds with three percentiles each
 			t.Errorf("%s: %d coloured pixels", p.Title, p.Ink)
+		}
+	}
+}
+
+// TestSweepPlot draws closed loops and rates of a sweep over one axis, and closed loops alone over their concurrency.
+func TestSweepPlot(t *testing.T) {
+	num := func(v float64) *float64 { return &v }
+	stage := func(concurrency int, rate, achieved float64) Stage {
+		st := Stage{AchievedRate: num(achieved), Summary: Summary{Completed: 100, Latency: map[string]*Distribution{TTFT: latencies(100, 10)}}}
+		if concurrency > 0 {
+			st.Concurrency = &concurrency
+		} else {
+			st.Rate = &rate
+		}
+		return st
+	}
+	for unit, c := range map[string]struct {
+		stages []Stage
+		x      []float64
+	}{
+		"requests/s":       {[]Stage{stage(1, 0, 5), stage(64, 0, 40), stage(0, 16, 15.5), stage(0, 28, 28)}, []float64{5, 15.5, 28, 40}},
+		"requests at once": {[]Stage{stage(1, 0, 5), stage(4, 0, 18)}, []float64{1, 4}},
+	} {
+		list := loadPlots(&Penstock{Stages: c.stages})
+		if len(list) == 0 || list[0].XUnit != unit || !slices.Equal(list[0].X, c.x) {
+			t.Errorf("%s: %+v, want %v", unit, list, c.x)
 		}
 	}
 }

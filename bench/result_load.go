@@ -38,6 +38,11 @@ type Stage struct {
 	// StartS and EndS are seconds since the start of the run.
 	StartS float64 `json:"start_s"`
 	EndS   float64 `json:"end_s"`
+	// Scheduled is the number of arrivals that the stage's schedule held. Random arrivals scatter around Rate, so it is the schedule
+	// that tells whether the client kept up. Null in a closed loop and in files that do not say it.
+	Scheduled *int `json:"scheduled"`
+	// SendS is for how many seconds requests were sent; 0 in files that do not say it.
+	SendS float64 `json:"send_s"`
 	// AchievedRate is what was sent, per second.
 	AchievedRate *float64 `json:"achieved_rate"`
 	// Met says whether the objectives of --goodput were met by the stage as a whole; null without objectives.

@@ -59,6 +59,7 @@ type span struct {
 	name       string
 	start, end int64 // measured part: from its start to the last answer of it
 	sendEnd    int64 // end of sending in the measured part
+	scheduled  int   // arrivals at the first target that an open loop's schedule holds in the measured part
 	cpu        cpuSpan
 	cooled     int
 }
@@ -331,6 +332,9 @@ func (r *run) open(ctx context.Context, spec stageSpec, index int, sp *span) {
 		}
 		if stage == index {
 			sp.sendEnd = begin + int64(at)
+			if j.q.target == 0 {
+				sp.scheduled++
+			}
 		}
 		all.Go(func() { r.perform(ctx, j, begin+int64(at), slots) })
 	}

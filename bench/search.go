@@ -55,18 +55,15 @@ func (r *run) sweep(ctx context.Context) *Search {
 	return r.outcomes("sweep")
 }
 
-// search looks for the highest rate that meets the objectives: it doubles until one is broken, then halves the interval until
-// it is less than 5 % wide. It gives up at an eighth of the rate that it began with.
+// search looks for the highest rate that meets the objectives. It begins with the rate of the flags or a startingRate, doubles until one is
+// broken, then halves the interval until it is less than 5 % wide. It gives up at an eighth of the rate that it began with.
 func (r *run) search(ctx context.Context) *Search {
 	base := r.s.stages[0]
 	rate := base.rate
 	if rate == 0 || math.IsInf(rate, 1) {
-		first := stageSpec{concurrency: or(base.concurrency, 1), count: base.count, duration: base.duration}
-		r.stage(ctx, first)
-		if !r.outcome(0).met {
-			return r.outcomes("search") // alone, and not met: no rate will do
+		if rate = r.startingRate(ctx, base); rate == 0 {
+			return r.outcomes("search")
 		}
-		rate = round(r.throughput(0))
 	}
 	least := rate / 8
 	low, high := 0.0, math.Inf(1)
@@ -90,6 +87,27 @@ func (r *run) search(ctx context.Context) *Search {
 		}
 	}
 	return r.outcomes("search")
+}
+
+// startingRate is the throughput of a closed loop that meets the objectives: that of --max-concurrency if it was given, else and
+// otherwise that of one request at a time. It is 0 if a request that is alone does not meet them: then no rate will.
+func (r *run) startingRate(ctx context.Context, base stageSpec) float64 {
+	first := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
+	if len(r.s.MaxConcurrency) > 0 && base.concurrency > 1 {
+		given := first
+		given.concurrency = base.concurrency
+		r.stage(ctx, given)
+		if r.outcome(0).met {
+			return round(r.throughput(0))
+		}
+	}
+	if ctx.Err() == nil {
+		r.stage(ctx, first)
+	}
+	if i := len(r.spans) - 1; r.outcome(i).met {
+		return round(r.throughput(i))
+	}
+	return 0
 }
 
 // round keeps three digits, so that rates can be said.

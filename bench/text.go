@@ -59,6 +59,7 @@ func WriteText(w io.Writer, r *Result, metrics []string, percentiles []float64, 
 	if p := r.Penstock; p != nil {
 		b.schedule(p)
 		b.stages(p)
+		b.search(p)
 		b.parts("dialect", p.ByDialect)
 		b.parts("upstream", p.ByUpstream)
 		b.comparison(p.Compare)
@@ -166,6 +167,10 @@ func (w *writer) stages(p *Penstock) {
 		})
 	}
 	w.line("\n%s", t.Render())
+}
+
+// search prints how a sweep or a search ended.
+func (w *writer) search(p *Penstock) {
 	if s := p.Search; s != nil {
 		switch {
 		case s.Rate != nil && s.Limit != nil:
@@ -173,12 +178,22 @@ func (w *writer) stages(p *Penstock) {
 		case s.Rate != nil:
 			w.line("Highest rate tried, %s requests/s, met the objectives.", fixed(*s.Rate))
 		case len(p.Objectives) > 0:
-			w.line("No rate tried met the objectives.")
+			w.line("No load tried met the objectives%s.", brokenAlone(p))
 		}
 		if s.Knee != nil {
 			w.line("Throughput followed the load up to stage %q.", p.Stages[*s.Knee].Name)
 		}
 	}
+}
+
+// brokenAlone names what a closed loop of one request did not meet.
+func brokenAlone(p *Penstock) string {
+	for i := range p.Stages {
+		if s := &p.Stages[i]; s.Concurrency != nil && *s.Concurrency == 1 && len(s.Broke) > 0 {
+			return ", not even one request at a time: " + strings.Join(s.Broke, ", ")
+		}
+	}
+	return ""
 }
 
 // parts prints a line for each dialect or upstream, when there are several.

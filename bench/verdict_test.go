@@ -36,6 +36,14 @@ func TestVerdict(t *testing.T) {
 			p.Total.Latency[ScheduleDelay] = latencies(100, 80)
 			s.MaxConcurrency = []int{4}
 		}, "queued_in_client", false},
+		"a schedule that holds fewer by chance": {func(p *Penstock, _ *settings) {
+			p.Stages[0].Scheduled, p.Stages[0].AchievedRate, p.Stages[0].SendS = new(int), num(8), 10
+			*p.Stages[0].Scheduled = 80
+		}, "arrivals_scatter", false},
+		"less sent than its schedule holds": {func(p *Penstock, _ *settings) {
+			p.Stages[0].Scheduled, p.Stages[0].AchievedRate, p.Stages[0].SendS = new(int), num(10), 10
+			*p.Stages[0].Scheduled = 120
+		}, "schedule_missed", true},
 		"rate": {func(p *Penstock, _ *settings) { p.Stages[0].AchievedRate = num(7) }, "schedule_missed", true},
 		"errors": {func(p *Penstock, _ *settings) {
 			p.Total.ErrorRate = num(0.02)
