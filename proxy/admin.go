@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/config"
+	"penstock/proxy/listen"
 	"penstock/translate/apierr"
 )
 
@@ -45,12 +46,14 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			defer e.rescue(func() { adminError(ctx, internalError(errPanicked).api) })
+			listen.Begun(ctx.Conn())
 			if !localRequest(ctx, e.opts.Admin.Addr()) {
 				adminError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "The admin listener answers its own pages only, and on loopback its own address."))
 				return
 			}
 			r.Handler(ctx)
 		},
+		ConnState:             connState,
 		ReadTimeout:           c.Timeouts.ClientHeader.D(),
 		IdleTimeout:           c.Timeouts.ClientIdle.D(),
 		WriteTimeout:          c.Timeouts.Write.D(),

@@ -99,6 +99,10 @@ func (e *Edge) close() error {
 	limit, cancel := e.patience()
 	defer cancel()
 	err = errors.Join(err, e.set.Close(limit), e.watch.Release())
+	if e.adminWatch != nil {
+		e.adminWatch.Sever() // who did not leave in time
+		err = errors.Join(err, e.adminWatch.Release())
+	}
 	_ = e.tracer.Close(limit) // spans that an endpoint does not take are no failure of ours
 	return err
 }

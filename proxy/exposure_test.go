@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -86,6 +87,6 @@ func TestOpenPortsStayGuarded(t *testing.T) {
 			}
 		}
 		_ = e.set.Close(context.Background())
-		_ = e.watch.Release()
+		_ = errors.Join(e.watch.Release(), e.adminWatch.Release())
 	}
 }

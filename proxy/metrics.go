@@ -26,7 +26,18 @@ func (e *Edge) observeSelf() {
 	gauge("penstock_body_memory_limit_bytes", func() float64 { return float64(e.memory.Limit()) })
 	gauge("penstock_client_connections", func() float64 { return float64(e.watch.Open()) })
 	gauge("penstock_client_connections_limit", func() float64 { return float64(e.watch.Max()) })
-	gauge("penstock_accept_errors_total", func() float64 { return float64(e.watch.AcceptErrors()) })
+	gauge("penstock_accept_errors_total", func() float64 {
+		n := e.watch.AcceptErrors()
+		if e.adminWatch != nil {
+			n += e.adminWatch.AcceptErrors()
+		}
+		return float64(n)
+	})
+	if e.adminWatch != nil {
+		gauge("penstock_admin_connections", func() float64 { return float64(e.adminWatch.Open()) })
+		gauge("penstock_admin_connections_limit", func() float64 { return float64(e.adminWatch.Max()) })
+		gauge("penstock_admin_connections_dropped_total", func() float64 { return float64(e.adminWatch.Rejected()) })
+	}
 	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.watch.Rejected()) })
 	gauge("penstock_draining", func() float64 { return truth(e.draining.Load()) })
 	if e.opts.LogDropped != nil {

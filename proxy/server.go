@@ -90,9 +90,10 @@ type Edge struct {
 	draining    atomic.Bool
 	public      *fasthttp.Server
 	admin       *fasthttp.Server
-	adminShut   bool          // touched by Serve's goroutine only
-	pages       atomic.Int64  // status pages that are kept up to date
-	closing     chan struct{} // closed when the admin listener is about to be
+	adminShut   bool             // touched by Serve's goroutine only
+	adminWatch  *listen.Listener // nil without an admin listener
+	pages       atomic.Int64     // status pages that are kept up to date
+	closing     chan struct{}    // closed when the admin listener is about to be
 	watch       *listen.Listener
 }
 
@@ -129,6 +130,11 @@ func New(o Options) (*Edge, error) {
 	}
 	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(c), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, RequestID: appendRequestID}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
+	}
+	if o.Admin != nil {
+		if e.adminWatch, err = listen.New(o.Admin, listen.Options{MaxConns: listen.ForOperators(), MakeRoom: true, RequestID: appendRequestID}); err != nil {
+			return nil, errors.Join(err, e.watch.Release(), e.set.Close(context.Background()))
+		}
 	}
 	e.warnOfCertificate()
 	e.observeSelf()
@@ -232,10 +238,10 @@ func (e *Edge) Serve(ctx context.Context) error {
 	defer stop()
 	go e.reloads(work)
 	go e.tick(work)
-	failed := make(chan error, 2)
+	failed := make(chan error, 1)
 	go func() { failed <- e.public.Serve(e.opts.secure(e.watch)) }()
 	if e.opts.Admin != nil {
-		go func() { failed <- e.admin.Serve(e.opts.Admin) }()
+		go e.serveAdmin()
 	}
 	var err error
 	select {
@@ -244,4 +250,11 @@ func (e *Edge) Serve(ctx context.Context) error {
 	case err = <-failed:
 	}
 	return errors.Join(err, e.close())
+}
+
+// serveAdmin serves the operators until the edge drains. Clients are served on without them.
+func (e *Edge) serveAdmin() {
+	if err := e.admin.Serve(e.adminWatch); err != nil {
+		e.log.Error("the admin listener has failed: clients are still served", zap.Error(err))
+	}
 }

@@ -7,18 +7,23 @@ func TestAffordable(t *testing.T) {
 	for _, c := range []struct{ wanted, others, limit, want int }{
 		{20_000, 2, 0, 20_000},
 		{20_000, 2, 1 << 20, 20_000},
-		{20_000, 2, 20_000, 9911},
-		{20_000, 2, 1024, 432},
+		{20_000, 2, 20_000, 9871},
+		{20_000, 2, 1024, 397},
 		{100, 2, 1024, 100},
-		{20_000, 2, 64, 6},
+		{20_000, 2, 64, 4},
 		{20_000, 100, 64, 1},
 	} {
 		got := affordable(c.wanted, c.others, c.limit)
 		if got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
-		if need := 2*got + min(lingerConns, got/4) + ownDescriptors + c.others; c.limit > 0 && need > c.limit && got > 1 {
+		if need := 2*got + min(lingerConns, got/4) + ownDescriptors + c.others + forOperators(c.limit)*5/4; c.limit > 0 && need > c.limit && got > 1 {
 			t.Errorf("%+v: needs %d", c, need)
+		}
+	}
+	for limit, want := range map[int]int{0: 64, 1 << 20: 64, 512: 32, 40: 4} {
+		if got := forOperators(limit); got != want {
+			t.Errorf("%d connections of operators with %d descriptors, want %d", got, limit, want)
 		}
 	}
 	if n := Affordable(1, 0); n != 1 {

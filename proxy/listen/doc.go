@@ -30,7 +30,9 @@
 //
 // The bound on connections. One too many is answered with a fixed 503 and lingers, so that a client in the middle of its
 // request can read it; it does not count as open, or those who are turned away would keep everybody else out.
-// Affordable keeps the bound below what the limit on descriptors allows.
+// Affordable keeps the bound below what the limit on descriptors allows. The admin listener has a bound of its own
+// (ForOperators), and there one too many is let in: the one that has waited longest without a whole request makes room
+// (Options.MakeRoom), so that connections that say nothing cannot keep the operator, or a readiness probe, out.
 //
 // Lines. fasthttp waits for CR LF CR LF, so that a head with other line ends would hang until the header's clock runs out; of
 // the lines between and behind chunks it takes some that end in LF, and extensions and trailers without end. The connections

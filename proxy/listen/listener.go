@@ -2,6 +2,7 @@ package listen
 
 import (
 	"errors"
+	"math"
 	"net"
 	"strconv"
 	"sync"
@@ -18,6 +19,9 @@ type Options struct {
 	// KeepSocket says that the socket outlives this process, because a service manager holds it: Leave does not touch its
 	// queue.
 	KeepSocket bool
+	// MakeRoom lets one connection too many take the place of the one that has waited longest for a whole request, instead of
+	// being turned away: for a port that a few need, and that many may reach. Its server calls Begun when a request has come.
+	MakeRoom bool
 	// RequestID appends a fresh request id, for the answer to one connection too many; nil: that answer has none.
 	RequestID func([]byte) []byte
 }
@@ -28,6 +32,7 @@ type Listener struct {
 	max        atomic.Int64
 	tls        bool
 	keepSocket bool
+	makeRoom   bool
 	requestID  func([]byte) []byte
 	leaving    atomic.Bool // Leave has closed the listener
 	watch      *watch
@@ -44,7 +49,7 @@ type Listener struct {
 
 // New wraps ln, whose connections must be TCP.
 func New(ln net.Listener, o Options) (*Listener, error) {
-	l := &Listener{Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, requestID: o.RequestID, conns: map[*Conn]struct{}{}}
+	l := &Listener{Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, requestID: o.RequestID, conns: map[*Conn]struct{}{}}
 	l.SetMax(o.MaxConns)
 	var err error
 	if l.watch, err = newWatch(l); err != nil {
@@ -54,7 +59,7 @@ func New(ln net.Listener, o Options) (*Listener, error) {
 }
 
 // Accept waits for the next connection within the bound. Want of descriptors or memory is waited out instead of being
-// returned: the connections that are open live on.
+// returned, because a server ends at an error: the connections that are open live on. It fails when the listener is closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	pause := time.Duration(0)
 	for {
@@ -72,9 +77,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 		tcp, ok := raw.(*net.TCPConn)
 		if !ok {
 			raw.Close()
-			return nil, errors.New("accept: not a TCP connection")
+			l.acceptErrors.Add(1)
+			continue
 		}
-		if most := l.max.Load(); most > 0 && l.open.Load() >= most {
+		if most := l.max.Load(); most > 0 && l.open.Load() >= most && !l.evict() {
 			l.reject(tcp)
 			continue
 		}
@@ -87,6 +93,27 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		return c, nil
 	}
+}
+
+// evict closes the connection that has waited longest for a whole request, where the listener makes room. It returns false
+// when there is none.
+func (l *Listener) evict() bool {
+	if !l.makeRoom {
+		return false
+	}
+	var oldest *Conn
+	least := int64(math.MaxInt64)
+	for _, c := range l.snapshot() {
+		if since := c.idleSince.Load(); since != 0 && since < least && !c.closed.Load() {
+			oldest, least = c, since
+		}
+	}
+	if oldest == nil || !oldest.closed.CompareAndSwap(false, true) {
+		return false
+	}
+	l.rejected.Add(1)
+	_ = oldest.release() // it is closed either way
+	return true
 }
 
 // adopt counts a connection and keeps it for Each.
@@ -194,8 +221,11 @@ func (l *Listener) Max() int64 { return l.max.Load() }
 // SetMax changes the bound on open connections; 0: none. Those beyond a lower one stay.
 func (l *Listener) SetMax(conns int) {
 	lingering := int64(lingerConns)
-	if conns > 0 {
-		lingering = max(lingerLeast, min(lingerConns, int64(conns)/4)) // they take descriptors too
+	switch quarter := int64(conns) / 4; { // they take descriptors too
+	case conns > 0 && l.makeRoom:
+		lingering = min(lingerConns, quarter) // and these cannot be made to leave
+	case conns > 0:
+		lingering = max(lingerLeast, min(lingerConns, quarter))
 	}
 	l.max.Store(int64(conns))
 	l.lingering.max.Store(lingering)
@@ -204,7 +234,7 @@ func (l *Listener) SetMax(conns int) {
 // Open returns the number of open connections.
 func (l *Listener) Open() int64 { return l.open.Load() }
 
-// Rejected returns how many connections were beyond the bound.
+// Rejected returns how many connections were turned away, or made to leave, because of the bound.
 func (l *Listener) Rejected() uint64 { return l.rejected.Load() }
 
 // AcceptErrors returns how often accepting failed.

@@ -221,6 +221,80 @@ func TestConnectionLimitTLS(t *testing.T) {
 	}
 }
 
+// With MakeRoom one too many takes the place of whoever has waited longest for a whole request, said or unsaid; a request that
+// is being answered keeps its place, and only when all are is the newcomer turned away.
+func TestMakeRoom(t *testing.T) {
+	l := open(t, Options{MaxConns: 3, MakeRoom: true})
+	busy, busyClient := pair(t, l)
+	Active(busy)
+	Begun(busy)
+	half, halfClient := pair(t, l)
+	Active(half) // the first byte of a request is there, and no more
+	silent, silentClient := pair(t, l)
+	for i, row := range []struct {
+		left   *Conn
+		client net.Conn
+	}{{half, halfClient}, {silent, silentClient}} {
+		newcomer, _ := pair(t, l)
+		if err := row.left.Close(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("newcomer %d: the one that has waited longest is still open: %v", i, err)
+		}
+		if _, err := row.client.Read(make([]byte, 1)); err == nil {
+			t.Errorf("newcomer %d: its client does not see that", i)
+		}
+		Begun(newcomer)
+	}
+	if l.Open() != 3 || l.Rejected() != 2 {
+		t.Errorf("%d open, %d rejected", l.Open(), l.Rejected())
+	}
+	accept(t, l, func(*Conn) { t.Error("one too many is let in beside three that are served") })
+	over, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer over.Close()
+	if res, err := http.ReadResponse(bufio.NewReader(over), nil); err != nil || res.StatusCode != 503 {
+		t.Errorf("it is turned away with %v, %v", res, err)
+	}
+	if _, err := io.WriteString(busy, "x"); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.ReadFull(busyClient, make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// stranger is a listener that first accepts what is not TCP.
+type stranger struct {
+	net.Listener
+	pipe net.Conn
+}
+
+func (s *stranger) Accept() (net.Conn, error) {
+	if c := s.pipe; c != nil {
+		s.pipe = nil
+		return c, nil
+	}
+	return s.Listener.Accept()
+}
+
+// A server ends when Accept fails, so one connection that cannot be served is no reason to.
+func TestAcceptPassesOverStrangers(t *testing.T) {
+	ln, err := Listen("127.0.0.1:0", How{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := net.Pipe()
+	l := wrap(t, &stranger{ln, ours}, Options{})
+	pair(t, l)
+	if _, err := theirs.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the stranger sees %v", err)
+	}
+	if l.AcceptErrors() != 1 {
+		t.Errorf("%d errors counted", l.AcceptErrors())
+	}
+}
+
 // failing is a listener that fails some times before it works.
 type failing struct {
 	net.Listener

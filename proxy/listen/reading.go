@@ -14,11 +14,18 @@ func Idle(c net.Conn) {
 
 // Active tells c that the server takes up a request whose first byte is there: once for each.
 func Active(c net.Conn) {
-	if conn := ConnOf(c); conn != nil {
+	if conn := ConnOf(c); conn != nil && !conn.ln.makeRoom {
 		conn.setIdle(false)
 	}
 	if l := linesOf(c); l != nil {
 		l.active()
+	}
+}
+
+// Begun tells c, of a listener that makes room, that a request has come whole: it is not made to leave before its answer is out.
+func Begun(c net.Conn) {
+	if conn := ConnOf(c); conn != nil {
+		conn.setIdle(false)
 	}
 }
 

@@ -81,7 +81,10 @@ var families = []Family{
 	{"penstock_client_connections", Gauge, "Open client connections."},
 	{"penstock_client_connections_limit", Gauge, "Client connections that may be open at once: limits.connections, or less where the process may not open as many descriptors."},
 	{"penstock_client_connections_rejected_total", Counter, "Connections beyond limits.connections."},
-	{"penstock_accept_errors_total", Counter, "Failures to accept a connection."},
+	{"penstock_accept_errors_total", Counter, "Failures to accept a connection, at either listener."},
+	{"penstock_admin_connections", Gauge, "Open connections at the admin listener."},
+	{"penstock_admin_connections_limit", Gauge, "Connections that may be open at the admin listener at once."},
+	{"penstock_admin_connections_dropped_total", Counter, "Connections of the admin listener that were closed or turned away to keep to its limit."},
 	{"penstock_log_dropped_total", Counter, "Log lines lost because the log's destination did not keep up."},
 	{"penstock_spans_dropped_total", Counter, "Trace spans lost because the trace endpoint did not keep up."},
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -325,4 +326,42 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 		e.Ask(w, "").WantStatus(200).Within(2 * time.Second)
 	}
 	flood.Wait()
+}
+
+// TestFault77_IdleAtTheAdminPort: connections to the admin port that say nothing, or half a head, need no token. They neither
+// end the edge nor keep clients, engines or the operator out.
+func TestFault77_IdleAtTheAdminPort(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{"", "GET /-/ready HTTP/1.1\r\n"} {
+		t.Run(strconv.Quote(said), func(t *testing.T) {
+			t.Parallel()
+			e := start(t, rig.Setup{Under: []string{"sh", "-c", `ulimit -n 100; exec "$@"`, "sh"}})
+			address := strings.TrimPrefix(e.Admin, "http://")
+			for range 200 {
+				c, err := net.DialTimeout("tcp", address, rig.Patience)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				_, _ = io.WriteString(c, said) // it may have been dropped already
+			}
+			if n := e.Descriptors(); n >= 90 {
+				t.Errorf("%d descriptors", n)
+			}
+			if r := e.Fetch("GET", e.Admin+"/-/ready"); r.Status != 200 {
+				t.Errorf("the operator gets %d: %s", r.Status, r.Body)
+			}
+			for range 5 { // each on a connection of its own, and with one to the engine
+				if status, err := orStatus(e.Dial(), e.Request(rig.Chat.Path, e.Chat(""))); err != nil || status != 200 {
+					t.Errorf("a client gets %d, %v", status, err)
+				}
+			}
+			if n := e.Metric("penstock_accept_errors_total"); n != 0 {
+				t.Errorf("%v errors of accepting", n)
+			}
+			if n := e.Metric("penstock_admin_connections_dropped_total"); n == 0 {
+				t.Error("none was dropped, or it was not counted")
+			}
+		})
+	}
 }
