@@ -227,11 +227,11 @@ func TestRecent(t *testing.T) {
 		c.Finish(r, r.Start.Add(time.Duration(i)*time.Millisecond))
 		finish(c, &Record{Dialect: "chat", Outcome: ClientError, Status: 401, Code: "invalid_api_key"})
 	}
-	calls, refusals := c.Recent.Calls(), c.Recent.Refusals()
+	calls, refusals := c.Recent.Calls(), c.Recent.Refusals.Counts(time.Now())
 	if len(calls) != recentRows || calls[0].PromptTokens != recentRows+9 || calls[recentRows-1].PromptTokens != 10 {
 		t.Errorf("%d calls, from %d", len(calls), calls[0].PromptTokens)
 	}
-	if len(refusals) != recentRows || refusals[0].Code != "invalid_api_key" {
+	if len(refusals) != 1 || refusals[0].Code != "invalid_api_key" || refusals[0].Count != recentRows+10 {
 		t.Errorf("%d refusals", len(refusals))
 	}
 }
@@ -286,4 +286,20 @@ func BenchmarkFinish(b *testing.B) {
 			m.Note(i, now)
 		}
 	})
+}
+
+// TestTTFTOfStreams: the time of a whole answer is no time to a first token, in no series and on no page.
+func TestTTFTOfStreams(t *testing.T) {
+	c, text := newTestCalls(t)
+	whole := good("m", "a")
+	whole.Stream, whole.TTFT, whole.UpstreamTTFT = false, 30*time.Second, 30*time.Second
+	finish(c, whole)
+	for _, want := range []string{`penstock_call_duration_seconds_count{dialect="chat",model="m"} 1`, `penstock_ttft_seconds_count{dialect="chat",model="m"} 0`, `penstock_upstream_ttft_seconds_count{upstream="a"} 0`} {
+		if !strings.Contains(text(), want+"\n") {
+			t.Errorf("no %s in\n%s", want, text())
+		}
+	}
+	if h := c.History("a", time.Now()); h.TTFTP95Millis != -1 || h.Ended != 1 {
+		t.Errorf("history: %+v", h)
+	}
 }

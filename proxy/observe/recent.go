@@ -7,12 +7,16 @@ import (
 	"time"
 )
 
-// recentRows is how many calls are remembered, and how many refusals.
+// recentRows is how many calls are remembered.
 const recentRows = 256
 
-// Recent holds the newest calls that an engine was asked about, and the newest that were refused before. They are apart, so
-// that a scanner that knocks without a key cannot push real calls out. The rings are fixed; noting a call allocates nothing.
-type Recent struct{ calls, refusals ring }
+// Recent holds the newest calls that an engine was asked about, and counts those that were refused before. They are apart, so
+// that a scanner that knocks without a key cannot push real calls out. The ring is fixed; noting a call allocates nothing.
+type Recent struct {
+	calls ring
+	// Refusals are the calls that no engine was asked about.
+	Refusals Refusals
+}
 
 type ring struct {
 	next atomic.Uint64
@@ -54,7 +58,7 @@ type Ended struct {
 
 func (r *Recent) add(rec *Record, now time.Time) {
 	if rec.Attempts == 0 && rec.Outcome != OK && rec.Outcome != ClientGone {
-		r.refusals.add(rec, now)
+		r.Refusals.add(RefusalReason{rec.Code, rec.Status, rec.Limit, rec.Model, rec.Key}, now)
 		return
 	}
 	r.calls.add(rec, now)
@@ -62,6 +66,3 @@ func (r *Recent) add(rec *Record, now time.Time) {
 
 // Calls returns the newest calls that reached an engine or were answered, newest first.
 func (r *Recent) Calls() []Ended { return r.calls.newest() }
-
-// Refusals returns the newest calls that were refused before an engine was asked, newest first.
-func (r *Recent) Refusals() []Ended { return r.refusals.newest() }

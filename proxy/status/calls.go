@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -105,25 +104,10 @@ type Refusal struct {
 	Last   time.Time `json:"last"`
 }
 
-// refusalsFor is how long a refusal is recent.
-const refusalsFor = 5 * time.Minute
-
-func refusals(ended []observe.Ended, now time.Time) []Refusal {
-	out := []Refusal{}
-	for i := range ended {
-		r := &ended[i].Record
-		if now.Sub(ended[i].End) > refusalsFor {
-			continue
-		}
-		at := slices.IndexFunc(out, func(x Refusal) bool {
-			return x.Code == r.Code && x.Status == r.Status && x.Limit == r.Limit && x.Model == r.Model && x.Key == r.Key
-		})
-		if at < 0 {
-			out = append(out, Refusal{Code: r.Code, Status: r.Status, Limit: r.Limit, Model: r.Model, Key: r.Key, Last: ended[i].End})
-			at = len(out) - 1
-		}
-		out[at].Count++
+func refusals(counts []observe.RefusalCount) []Refusal {
+	out := make([]Refusal, 0, len(counts))
+	for _, c := range counts {
+		out = append(out, Refusal{Code: c.Code, Status: c.Status, Limit: c.Limit, Model: c.Model, Key: c.Key, Count: c.Count, Last: c.Last})
 	}
-	slices.SortStableFunc(out, func(a, b Refusal) int { return cmp.Compare(b.Count, a.Count) })
 	return out
 }

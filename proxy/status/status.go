@@ -141,7 +141,7 @@ func Of(in *Input) *Status {
 		s.Models = append(s.Models, m)
 	}
 	s.Calls = rows(in.Flights, in.Calls.Recent.Calls())
-	s.Refusals = refusals(in.Calls.Recent.Refusals(), in.Now)
+	s.Refusals = refusals(in.Calls.Recent.Refusals.Counts(in.Now))
 	return s
 }
 

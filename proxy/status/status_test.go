@@ -165,13 +165,11 @@ func TestRows(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
-	at := func(code, key string, age time.Duration) observe.Ended {
-		return observe.Ended{Record: observe.Record{Code: code, Key: key, Status: 429}, End: now.Add(-age)}
-	}
-	got := refusals([]observe.Ended{at("a", "k", 0), at("b", "k", time.Second), at("b", "k", time.Minute), at("b", "j", 0), at("b", "k", time.Hour)}, now)
-	if len(got) != 3 || got[0].Code != "b" || got[0].Count != 2 || !got[0].Last.Equal(now.Add(-time.Second)) {
-		t.Errorf("%+v", got)
+// TestTerminalBrokenStream: a stream that broke behind its 200 is not told as one that went well, with and without colours.
+func TestTerminalBrokenStream(t *testing.T) {
+	s := Status{Now: now, Calls: []Call{{ID: "req_broken", Start: now, State: StateFailed, Status: 200, Code: "upstream_bad_response", Model: "m"}}}
+	if text := string(s.Terminal(80, false)); !strings.Contains(text, "✕ bad_response") || strings.Contains(text, "200") {
+		t.Errorf("%s", text)
 	}
 }
 

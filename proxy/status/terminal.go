@@ -162,7 +162,7 @@ func (t *terminal) upstreams(s *Status) {
 const terminalCalls = 12
 
 func (t *terminal) calls(s *Status) {
-	t.head(fmt.Sprintf("%-12s %-18s %-12s %-10s %6s %6s %8s", "CALL", "MODEL", "UPSTREAM", "STATE", "PROMPT", "OUT", "TIME"))
+	t.head(fmt.Sprintf("%-12s %-16s %-10s %-14s %6s %6s %8s", "CALL", "MODEL", "UPSTREAM", "STATE", "PROMPT", "OUT", "TIME"))
 	for i := range s.Calls[:min(len(s.Calls), terminalCalls)] {
 		c := &s.Calls[i]
 		state, colour, prompt, out := c.State, "", strconv.Itoa(c.Cached+c.Fresh), strconv.Itoa(c.Generated)
@@ -170,15 +170,23 @@ func (t *terminal) calls(s *Status) {
 		case c.Running():
 			colour, prompt, out = green, "…", "…"
 		case c.State == StateFailed:
-			state, colour = strconv.Itoa(c.Status), red
+			state, colour = failedState(c), red
 		case c.State == StateDone:
 			state = strconv.Itoa(c.Status)
 		}
-		t.line(colour, fmt.Sprintf("%-12s %-18s %-12s %-10s %6s %6s %8s", short(c.ID), fit(c.Model, 18), fit(c.Upstream, 12), state, prompt, out, millis(c.Duration)))
+		t.line(colour, fmt.Sprintf("%-12s %-16s %-10s %-14s %6s %6s %8s", short(c.ID), fit(c.Model, 16), fit(c.Upstream, 10), fit(state, 14), prompt, out, millis(c.Duration)))
 	}
 	if len(s.Calls) == 0 {
 		t.line(dim, "none yet")
 	}
+}
+
+// failedState is the status, and behind it the code if that is a success's: a stream that broke has begun with 200.
+func failedState(c *Call) string {
+	if c.Status >= 400 || c.Code == "" {
+		return strconv.Itoa(c.Status)
+	}
+	return "✕ " + strings.TrimPrefix(c.Code, "upstream_")
 }
 
 // fit cuts a name to n characters.
