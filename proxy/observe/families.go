@@ -29,7 +29,7 @@ var families = []Family{
 	{"penstock_calls_inflight", Gauge, "Calls from their first line to their last byte, queued ones included."},
 	{"penstock_calls_estimated_total", Counter, "Calls whose tokens the engine did not report, so that penstock_tokens_total holds an estimate of them."},
 	{"penstock_call_duration_seconds", Histogram, "End to end: from a call's head to its last byte, of calls that went well."},
-	{"penstock_ttft_seconds", Histogram, "Time to first token as the client saw it: to the first event of a stream, to the whole of any other answer; of calls that went well."},
+	{"penstock_ttft_seconds", Histogram, "Time to first token as the client saw it: from the request to the first event of a stream. Successful streams only; penstock_call_duration_seconds has all answers."},
 	{"penstock_itl_seconds", Histogram, "Inter-token latency: the gap between two arrivals of events in a stream. Events that came together are one arrival."},
 	{"penstock_queue_seconds", Histogram, "Time that calls waited for a slot, of those that had to and got one."},
 	{"penstock_overhead_seconds", Histogram, "What the edge itself added before the first byte of the answer: all of the time but what it waited for the client's body, a slot and the engine."},
@@ -64,7 +64,7 @@ var families = []Family{
 	{"penstock_upstream_report_age_seconds", Gauge, "Age of the engine's last report on its load; -1 when there is none."},
 	{"penstock_upstream_attempts_total", Counter, "Attempts that ended, by result: ok, client_gone, timeout, unreachable, bad_response, refused (full), rejected (the request), model_gone."},
 	{"penstock_upstream_abandoned_total", Counter, "Calls given up at the engine (the client left, a clock ran out) by what its running count did then: freed (it fell), held (it did not), unknown (the engine does not say)."},
-	{"penstock_upstream_ttft_seconds", Histogram, "Time from sending to the engine's first event."},
+	{"penstock_upstream_ttft_seconds", Histogram, "Time from sending to the engine's first event. Streams only."},
 	{"penstock_lease_double_release_total", Counter, "Leases released twice. A rise is a bug."},
 
 	{"penstock_config_generation", Gauge, "Number of the running configuration since the start."},

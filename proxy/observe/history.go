@@ -63,7 +63,7 @@ func (h *history) finish(r *Record, now time.Time) {
 	} else if r.Outcome != ClientGone {
 		s.failed++
 	}
-	if r.UpstreamTTFT > 0 {
+	if r.Stream && r.UpstreamTTFT > 0 {
 		s.ttft[classOf(r.UpstreamTTFT)]++
 	}
 	h.spread(float64(r.CompletionTokens-r.streamed), now.Add(-r.outputTime(now)), now)

@@ -182,7 +182,7 @@ func (m *modelSeries) observe(r *Record, now time.Time) {
 		return
 	}
 	m.duration.Update(now.Sub(r.Start).Seconds())
-	if r.TTFT > 0 {
+	if r.Stream && r.TTFT > 0 { // a whole answer has no first token: its time would hide those of the streams
 		m.ttft.Update(r.TTFT.Seconds())
 	}
 }
@@ -222,7 +222,7 @@ func (s *series) upstream(name string) *upstreamSeries {
 }
 
 func (u *upstreamSeries) finish(r *Record, now time.Time) {
-	if u.ttft != nil && r.UpstreamTTFT > 0 {
+	if u.ttft != nil && r.Stream && r.UpstreamTTFT > 0 {
 		u.ttft.Update(r.UpstreamTTFT.Seconds())
 	}
 	u.history.finish(r, now)
