@@ -46,8 +46,11 @@ var (
 
 // misframed refuses what package listen found wrong.
 func misframed(err error) *apierr.Error {
-	if errors.Is(err, listen.ErrFraming) {
+	switch {
+	case errors.Is(err, listen.ErrFraming):
 		return misframedBody(err)
+	case errors.Is(err, listen.ErrNotHTTP):
+		return badHead("What came does not begin like HTTP/1.1: this port was sent another protocol, such as TLS.")
 	}
 	return badHead("A line of the request head does not end in CR LF.")
 }

@@ -38,7 +38,8 @@
 // the lines between and behind chunks it takes some that end in LF, and extensions and trailers without end. The connections
 // follow what is read, requests and their bodies, and end it at the first byte that is out of order (lines.go): a second
 // opinion that is stricter than the first, costs a quarter of a microsecond a request, and nothing but a subtraction for a
-// body of known length. It reads ahead of the server by what the server has buffered, so pipelined requests are looked at, too.
+// body of known length. A byte that no request begins with ends it as well, so that a TLS hello is answered at once. It reads
+// ahead of the server by what the server has buffered, so pipelined requests are looked at, too.
 //
 // Leaving. A listener that is just closed resets the connections in its accept queue, and a kept connection that is just
 // closed loses the request that is on its way. So Leave first has the kernel ignore new connections (a filter on the

@@ -6,12 +6,15 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 )
 
 // What reading a request fails with.
 var (
 	// ErrBareLine is a line of the head that does not end in CR LF.
 	ErrBareLine = errors.New("a line of the head does not end in CR LF")
+	// ErrNotHTTP is a byte in the place of a request's first that no method begins with: TLS, or another protocol.
+	ErrNotHTTP = errors.New("what came does not begin like a request")
 	// ErrFraming is a body whose length is said in two ways, or whose chunks are malformed: a line of theirs that does not end
 	// in CR LF, a size that is none, a folded trailer, extensions or trailers beyond maxExtra or with a control character.
 	ErrFraming = errors.New("the framing of the body is malformed")
@@ -91,6 +94,11 @@ func (l *lines) look(p []byte) {
 			p = p[1:]
 			continue
 		}
+		if c := p[0]; l.at == placeRequest && !l.inHead && c != '\r' && c != '\n' && !tokenByte(c) {
+			l.begin() // a TLS hello has no line whose end the parser could come to
+			l.bad = ErrNotHTTP
+			return
+		}
 		end := bytes.IndexByte(p, '\n')
 		piece := p
 		if end >= 0 {
@@ -103,7 +111,7 @@ func (l *lines) look(p []byte) {
 			piece = piece[:cr]
 			l.cr = end < 0
 		}
-		if l.at == placeRequest && len(piece) > 0 {
+		if l.at == placeRequest && len(piece) > 0 && !l.inHead {
 			l.begin()
 		}
 		if !l.room(len(piece)) || (l.at == placeSize || l.at == placeTrailer) && hasControl(piece) {
@@ -123,6 +131,11 @@ func (l *lines) look(p []byte) {
 		l.end(piece)
 		p = p[end+1:]
 	}
+}
+
+// tokenByte reports whether a method may have c (RFC 9110, 5.6.2).
+func tokenByte(c byte) bool {
+	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
 // hasControl reports whether a piece of a line has a control character but tabs. What heads may hold is for others to say.
@@ -151,7 +164,9 @@ func (l *lines) fail(p []byte) {
 		if !l.inHead && (p[0] == '\r' || p[0] == '\n') {
 			p[0] = 0
 		}
-		l.begin()
+		if !l.inHead {
+			l.begin()
+		}
 		l.bad = ErrBareLine
 	case placeHead:
 		l.bad = ErrBareLine
@@ -175,11 +190,8 @@ func (l *lines) room(n int) bool {
 	}
 }
 
-// begin notes that a request begins, if it does.
+// begin notes that a request begins.
 func (l *lines) begin() {
-	if l.inHead {
-		return
-	}
 	l.begun++
 	l.inHead = true
 	l.whole, l.chunked, l.sized, l.size, l.extra, l.kept = false, false, false, 0, 0, 0

@@ -17,7 +17,7 @@ import (
 func TestLines(t *testing.T) {
 	t.Parallel()
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-	good, bare, framing := error(nil), ErrBareLine, ErrFraming
+	good, bare, framing, foreign := error(nil), ErrBareLine, ErrFraming, ErrNotHTTP
 	for _, c := range []struct {
 		text  string
 		want  error
@@ -27,7 +27,11 @@ func TestLines(t *testing.T) {
 		{"POST / HTTP/1.1\r\nContent-Length: 17\r\n\r\nbody\nof\rany\n\rkindGET / HTTP/1.1\r\n\r\n", good, 2},
 		{"\r\n\r\nGET / HTTP/1.1\r\n\r\n", good, 1},
 		{"GET / HTTP/1.1\r\nHost", good, 1},
-		{"\x00\xff", good, 1},
+		{"\x00\xff", foreign, 1},
+		{"\x16\x03\x01\x00\xa5\x01\n", foreign, 1},
+		{"\r\n\r\n\x16\x03", foreign, 1},
+		{"GET / HTTP/1.1\r\n\r\n GET", foreign, 2},
+		{"!#$%&'*+-.^_`|~9Az\x16", good, 1}, // a method may begin so
 		{"\r\n", good, 0},
 		{"GET / HTTP/1.1\nHost: a\n\n", bare, 1},
 		{"GET / HTTP/1.1\r\nHost: a\n\r\n", bare, 1},

@@ -29,7 +29,7 @@ func Begun(c net.Conn) {
 	}
 }
 
-// Broken returns ErrBareLine or ErrFraming when the request that is being served on c is wrong so, as far as it has come:
+// Broken returns ErrBareLine, ErrFraming or ErrNotHTTP when the request that is being served on c is wrong so, as far as it has come:
 // what was read in one piece may be parsed without coming to the error. Otherwise it returns nil.
 func Broken(c net.Conn) error {
 	if l := linesOf(c); l != nil && l.current() {
@@ -86,7 +86,7 @@ func linesOf(c net.Conn) *lines {
 	return nil
 }
 
-// Read reads what the client sends. ErrBareLine and ErrFraming end a request, and after Leave a connection that has nothing to do ends.
+// Read reads what the client sends. ErrBareLine, ErrFraming and ErrNotHTTP end a request, and after Leave a connection that has nothing to do ends.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.dry || len(c.unread) > 0 {
 		return c.reread(p)

@@ -32,7 +32,7 @@ type tlsConn struct {
 	lines lines
 }
 
-// Read reads as its connection does; ErrBareLine and ErrFraming end a request.
+// Read reads as its connection does; ErrBareLine, ErrFraming and ErrNotHTTP end a request.
 func (c *tlsConn) Read(p []byte) (int, error) {
 	if err := c.lines.bad; err != nil {
 		return 0, err

@@ -255,6 +255,27 @@ func TestFault49_Versions(t *testing.T) {
 	})
 }
 
+// TestFault49_OtherProtocols: what does not begin like a request is refused at its first byte, however slowly the rest comes.
+func TestFault49_OtherProtocols(t *testing.T) {
+	t.Parallel()
+	e := start(t, rig.Setup{Timeouts: "client_header: 5m"})
+	for name, text := range map[string]string{
+		"TLS hello":           "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03" + strings.Repeat("\x7a", 160),
+		"first byte of a TLS": "\x16",
+		"SOCKS":               "\x05\x01\x00",
+		"HTTP/2 frame":        "\x00\x00\x12\x04",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := e.only(t, text)
+			if r == nil {
+				t.Fatal("no answer")
+			}
+			r.WantRefused(rig.Chat, badRequest)
+		})
+	}
+}
+
 func TestFault50_HTTP10(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
