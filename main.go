@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +23,9 @@ import (
 	"penstock/config"
 	"penstock/proxy"
 	"penstock/proxy/auth"
+	"penstock/proxy/build"
 	"penstock/proxy/openapi"
+	"penstock/proxy/quietlog"
 	"penstock/upstreams"
 )
 
@@ -51,6 +52,7 @@ type cli struct {
 }
 
 func main() {
+	quietlog.End()
 	var c cli
 	parser := kong.Must(&c,
 		kong.Name("penstock"),
@@ -457,16 +459,10 @@ func (o *openapiCmd) Run() error {
 
 type versionCmd struct{}
 
-// Run prints what the toolchain recorded.
+// Run prints which build this is.
 func (versionCmd) Run() error { //nolint:unparam // the form of a command
-	info, _ := debug.ReadBuildInfo()
-	version, revision := info.Main.Version, ""
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = " " + s.Value
-		}
-	}
-	fmt.Printf("penstock %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	words := []string{"penstock", build.Version(), build.Revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	fmt.Println(strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " "))
 	return nil
 }
 

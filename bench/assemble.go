@@ -5,11 +5,12 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"penstock/proxy/build"
 )
 
 // newRun prepares a run: targets, workload, nothing sent yet.
@@ -411,10 +412,7 @@ func commandLine(args []string) []string {
 }
 
 func environment() Environment {
-	e := Environment{Version: "devel", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), FileLimit: fileLimit()}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		e.Version = info.Main.Version
-	}
+	e := Environment{Version: build.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), FileLimit: fileLimit()}
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {
 			if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "model name" {

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"io"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/valyala/fasthttp"
 
 	"penstock/config"
+	"penstock/proxy/build"
 	"penstock/proxy/observe"
 )
 
@@ -86,7 +86,7 @@ func (e *Edge) writeMetrics(ctx *fasthttp.RequestCtx) {
 // over of what it names no more.
 func (e *Edge) writePassing(w io.Writer) {
 	var b bytes.Buffer
-	observe.AppendSample(&b, "penstock_build_info", "1", "version", version(), "go", runtime.Version())
+	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())
 	for _, g := range e.generations.inUse() {
 		observe.AppendSample(&b, "penstock_config_generation_calls_inflight", strconv.FormatInt(g.calls.Load(), 10), "generation", strconv.FormatUint(g.Version, 10))
 	}
@@ -100,14 +100,6 @@ func (e *Edge) writePassing(w io.Writer) {
 		}
 	}
 	_, _ = w.Write(b.Bytes())
-}
-
-// version is the module's version as the toolchain recorded it.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "unknown"
 }
 
 func truth(b bool) float64 {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/build"
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
@@ -107,7 +108,7 @@ func New(o Options) (*Edge, error) {
 	e.calls = observe.NewCalls(e.metrics, o.Log, c.Log)
 	if c.Tracing.OTLP != "" {
 		var err error
-		if e.tracer, err = observe.NewTracer(c.Tracing.OTLP, version()); err != nil {
+		if e.tracer, err = observe.NewTracer(c.Tracing.OTLP, build.Version()); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
+	"penstock/proxy/build"
 	"penstock/proxy/status"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
@@ -26,7 +27,7 @@ func (e *Edge) status() *status.Status {
 		}
 	}
 	s := status.Of(&status.Input{Routes: snap.Routes, Upstreams: e.set.All(), Calls: e.calls, Flights: e.flights(now), Queues: queues, Now: now})
-	s.Build, s.Version, s.Since, s.Started = version(), snap.Version, snap.since, e.started
+	s.Build, s.Version, s.Since, s.Started = build.Version(), snap.Version, snap.since, e.started
 	s.Draining, s.Connections = e.draining.Load(), e.watch.Open()
 	s.Operable = snap.Config.Admin.Token != ""
 	s.Retries.Used, s.Retries.Allowed = e.retries.State(now, snap.Config.Retry.Budget)

@@ -154,3 +154,35 @@ func TestHelp(t *testing.T) {
 	}
 	command(t, 2, "help", "nonsense")
 }
+
+// TestVersion: an image is built without the repository, and its build names the version.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "penstock")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-X penstock/proxy/build.version=v9.8.7-6-g1234567", "-o", path, "penstock")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(path, "version").Output()
+	if err != nil || !strings.HasPrefix(string(out), "penstock v9.8.7-6-g1234567 go") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if text := deployFile(t, "Dockerfile"); !strings.Contains(text, "-X penstock/proxy/build.version=$VERSION") || !strings.Contains(text, "--build-arg VERSION=") {
+		t.Error("the Dockerfile does not name the version")
+	}
+}
+
+// TestQuietStart: no library logs before main, whatever it misses on this host. The order of initialisation is what the trace shows.
+func TestQuietStart(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(rig.Binary(t), "version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet, library := strings.Index(string(out), "init penstock/proxy/quietlog "), strings.Index(string(out), "init github.com/VictoriaMetrics/metrics ")
+	if quiet < 0 || library < 0 || quiet > library {
+		t.Errorf("quietlog at %d, the library at %d of\n%s", quiet, library, out)
+	}
+}
