@@ -43,7 +43,7 @@ type cli struct {
 	Reload  reloadCmd  `cmd:"" help:"Make a running edge read its configuration again; prints what changed, or what is wrong."`
 	Top     topCmd     `cmd:"" help:"Show a running edge in the terminal: models, upstreams, calls. The status page in a browser shows more."`
 	Ready   readyCmd   `cmd:"" help:"Ask a running edge whether it takes new requests: exit code 0 when it does. For health checks of containers."`
-	Doctor  doctorCmd  `cmd:"" help:"Ask an engine what it is: what it can do, its quirks, and the configuration lines to paste."`
+	Doctor  doctorCmd  `cmd:"" help:"Ask engines what they are: what they can do, their quirks, and the configuration lines to paste."`
 	Bench   bench.CLI  `cmd:"" help:"Load-test any such API, or compare and print the results."`
 	Sim     sim.CLI    `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
 	Key     keyCmd     `cmd:"" help:"Make or hash an API key."`
@@ -331,9 +331,9 @@ type readyCmd struct {
 func (r *readyCmd) Run() error { return proxy.RequestReady(r.Admin) }
 
 type doctorCmd struct {
-	URL    string `arg:"" name:"url" help:"Base URL of the engine, such as http://10.0.0.11:8000."`
-	APIKey string `name:"api-key" placeholder:"KEY" env:"ENGINE_API_KEY" help:"Key of the engine, where it wants one. Arguments can be seen by other users of the machine, the variable cannot."`
-	Config string `short:"c" placeholder:"FILE" help:"Configuration whose own engine profiles ('engines:') are tried as well."`
+	URLs   []string `arg:"" name:"url" help:"Base URLs of the engines, such as http://10.0.0.11:8000. Several make one configuration."`
+	APIKey string   `name:"api-key" placeholder:"KEY" env:"ENGINE_API_KEY" help:"Key of the engine, where it wants one. Arguments can be seen by other users of the machine, the variable cannot."`
+	Config string   `short:"c" placeholder:"FILE" help:"Configuration whose own engine profiles ('engines:') are tried as well."`
 }
 
 // Run prints the report.
@@ -352,11 +352,26 @@ func (d *doctorCmd) Run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	found, err := upstreams.Detect(ctx, d.URL, d.APIKey, profiles)
-	if err != nil {
-		return fmt.Errorf("no engine answers: %w", err)
+	var engines []upstreams.Detection
+	var silent []error
+	for _, url := range d.URLs {
+		found, err := upstreams.Detect(ctx, url, d.APIKey, profiles)
+		if err != nil {
+			silent = append(silent, fmt.Errorf("no engine answers: %w", err))
+			continue
+		}
+		if err := found.WriteReport(os.Stdout); err != nil {
+			return err
+		}
+		fmt.Println()
+		engines = append(engines, found)
 	}
-	return found.WriteReport(os.Stdout)
+	if len(engines) > 0 {
+		if err := upstreams.WriteConfig(os.Stdout, engines); err != nil {
+			return err
+		}
+	}
+	return errors.Join(silent...)
 }
 
 type keyCmd struct {

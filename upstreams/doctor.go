@@ -22,8 +22,8 @@ var quirkTexts = map[string]string{
 	config.QuirkDeveloperAsSystem:     "knows no role developer: chat messages of that role are sent as system",
 }
 
-// WriteReport writes what a detection found, for a person, and the lines of config that follow from it. It is what
-// `penstock doctor` prints. Model names are the engine's own; nothing else of its pages is repeated.
+// WriteReport writes what a detection found, for a person. WriteConfig writes the lines of a configuration that follow from it. Model names
+// are the engine's own; nothing else of its pages is repeated.
 func (d *Detection) WriteReport(w io.Writer) error {
 	var b bytes.Buffer
 	p := d.Profile
@@ -74,7 +74,6 @@ func (d *Detection) WriteReport(w io.Writer) error {
 	for _, q := range p.Quirks() {
 		fmt.Fprintf(&b, "  quirk         %s: %s\n", q, quirkTexts[q])
 	}
-	d.writeConfig(&b)
 	_, err := w.Write(b.Bytes())
 	return err
 }
@@ -118,39 +117,4 @@ func describeModel(m *ModelInfo) string {
 		out += ", not loaded"
 	}
 	return out
-}
-
-// writeConfig writes the lines to paste.
-func (d *Detection) writeConfig(b *bytes.Buffer) {
-	p := d.Profile
-	fmt.Fprintf(b, "\nupstreams:\n  - name: %s\n    url: %s\n    engine: %s\n", p.Name(), d.URL, p.Name())
-	if d.Keyed || d.Refused != 0 {
-		b.WriteString("    api_key: \"${ENGINE_API_KEY}\"   # or file:PATH\n")
-	}
-	if native := p.NativeDialects(); len(native) > 0 {
-		fmt.Fprintf(b, "    #native: [%s]   # sends it these requests as they are, in place of translating them\n", strings.Join(native, ", "))
-	}
-	if d.Slots == 0 {
-		fmt.Fprintf(b, "    concurrency: %d\n", limitsOf(config.Concurrency{}, 0, p).Text)
-	}
-	b.WriteString("models:\n")
-	models := d.Models
-	if len(models) == 0 {
-		models = []ModelInfo{{ID: "MODEL"}}
-	}
-	for i := range models {
-		id := strconv.Quote(models[i].ID)
-		fmt.Fprintf(b, "  - id: %s\n", id)
-		kind, guessed := p.kindOf(&models[i])
-		switch {
-		case guessed:
-			fmt.Fprintf(b, "    kind: %s   # a guess from its name\n", kind)
-		case kind != config.KindChat:
-			fmt.Fprintf(b, "    kind: %s\n", kind)
-		}
-		if models[i].Vision && kind == config.KindChat {
-			b.WriteString("    input_modalities: [text, image]\n")
-		}
-		fmt.Fprintf(b, "    deployments: [{ upstream: %s }]\n", p.Name())
-	}
 }

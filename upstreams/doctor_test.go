@@ -25,6 +25,10 @@ func TestReport(t *testing.T) {
 			if err := d.WriteReport(&b); err != nil {
 				t.Fatal(err)
 			}
+			b.WriteString("\n")
+			if err := WriteConfig(&b, []Detection{d}); err != nil {
+				t.Fatal(err)
+			}
 			golden.File(t, filepath.Join("testdata", "doctor", engine+".txt"), b.Bytes())
 			_, lines, _ := strings.Cut(b.String(), "\n\n")
 			var plain struct {
@@ -35,6 +39,33 @@ func TestReport(t *testing.T) {
 				t.Fatalf("the lines to paste are no config: %v", err)
 			}
 		})
+	}
+}
+
+// TestConfigOfSeveral: several engines make one configuration, in which each model stands once.
+func TestConfigOfSeveral(t *testing.T) {
+	profiles := mustProfiles(t)
+	var engines []Detection
+	for i, engine := range []string{"vllm", "vllm", "openai"} {
+		d, err := Detect(t.Context(), fakeEngine(t, engine).URL, "", profiles)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.URL = []string{"http://10.0.0.11:8000", "http://10.0.0.12:8000", "http://127.0.0.1:18090"}[i]
+		if engine == "openai" {
+			d.Models = []ModelInfo{{ID: "espeak"}}
+		}
+		engines = append(engines, d)
+	}
+	engines = append(engines, engines[2]) // the same again
+	var b bytes.Buffer
+	if err := WriteConfig(&b, engines); err != nil {
+		t.Fatal(err)
+	}
+	golden.File(t, filepath.Join("testdata", "doctor", "several.txt"), b.Bytes())
+	src := "keys: [{ id: k, hash: \"sha256:" + strings.Repeat("ab", 32) + "\" }]\n" + b.String()
+	if f, problems := config.ParseValid("doctor", []byte(src), config.Known{Engines: EngineNames(nil)}); f == nil {
+		t.Errorf("%v\n%s", problems, src)
 	}
 }
 

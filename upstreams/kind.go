@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -36,16 +37,19 @@ func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
 	switch {
 	case p.Path(config.OpTranscriptions) != "" && strings.Contains(name, "whisper"):
 		return config.KindTranscription, true
-	case p.Path(config.OpSpeech) != "" && (strings.Contains(name, "kokoro") || saysTTS(name)):
+	case p.Path(config.OpSpeech) != "" && saysSpeech(name):
 		return config.KindSpeech, true
 	}
 	return config.KindChat, false
 }
 
-// saysTTS reports whether a word of a name begins or ends with "tts", as in xtts-v2.
-func saysTTS(name string) bool {
+// speechModels are speech engines and models that are called by a name of their own.
+var speechModels = []string{"kokoro", "espeak", "piper", "chatterbox", "orpheus", "parler"}
+
+// saysSpeech reports whether a word of a name is a speech model's, or begins or ends with "tts", as in xtts-v2.
+func saysSpeech(name string) bool {
 	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		if strings.HasPrefix(word, "tts") || strings.HasSuffix(word, "tts") {
+		if strings.HasPrefix(word, "tts") || strings.HasSuffix(word, "tts") || slices.Contains(speechModels, word) {
 			return true
 		}
 	}

@@ -1,0 +1,134 @@
+package upstreams
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"penstock/config"
+)
+
+// WriteConfig writes one configuration of all engines that were detected, to be pasted: an upstream for each, and each model once with all
+// engines that list it.
+func WriteConfig(w io.Writer, engines []Detection) error {
+	var b bytes.Buffer
+	names := upstreamNames(engines)
+	b.WriteString("upstreams:\n")
+	for i := range engines {
+		engines[i].writeUpstream(&b, names[i])
+	}
+	b.WriteString("models:\n")
+	for _, m := range modelsOf(engines, names) {
+		m.write(&b)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// upstreamNames names each engine by its host and port, so that the lines of two runs stand in one file. Where the host is an address the
+// profile says more.
+func upstreamNames(engines []Detection) []string {
+	used := map[string]bool{}
+	out := make([]string, len(engines))
+	for i := range engines {
+		out[i] = engines[i].upstreamName()
+		for n := 2; used[out[i]]; n++ {
+			out[i] = engines[i].upstreamName() + "-" + strconv.Itoa(n)
+		}
+		used[out[i]] = true
+	}
+	return out
+}
+
+func (d *Detection) upstreamName() string {
+	u, err := url.Parse(d.URL)
+	if err != nil || u.Hostname() == "" {
+		return d.Profile.Name()
+	}
+	host := u.Hostname()
+	switch ip := net.ParseIP(host); {
+	case host == "localhost", ip != nil && ip.IsLoopback():
+		host = d.Profile.Name()
+	case ip != nil:
+		host = d.Profile.Name() + "-" + host
+	}
+	name := strings.Map(func(r rune) rune {
+		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z') {
+			return r
+		}
+		return '-'
+	}, host)
+	if port := u.Port(); port != "" {
+		name += "-" + port
+	}
+	return strings.Trim(name, "-")
+}
+
+func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
+	p := d.Profile
+	fmt.Fprintf(b, "  - name: %s\n    url: %s\n    engine: %s\n", name, d.URL, p.Name())
+	if d.Keyed || d.Refused != 0 {
+		b.WriteString("    api_key: \"${ENGINE_API_KEY}\"   # or file:PATH\n")
+	}
+	if native := p.NativeDialects(); len(native) > 0 {
+		fmt.Fprintf(b, "    #native: [%s]   # sends it these requests as they are, in place of translating them\n", strings.Join(native, ", "))
+	}
+	if d.Slots == 0 {
+		fmt.Fprintf(b, "    concurrency: %d\n", limitsOf(config.Concurrency{}, 0, p).Text)
+	}
+}
+
+// servedModel is a model with the engines that list it.
+type servedModel struct {
+	id        string
+	kind      string
+	guessed   bool // the kind, from the name
+	vision    bool // on every engine: a request with an image may go to any of them
+	upstreams []string
+}
+
+func modelsOf(engines []Detection, names []string) []*servedModel {
+	var out []*servedModel
+	byID := map[string]*servedModel{}
+	for i := range engines {
+		d := &engines[i]
+		models := d.Models
+		if len(models) == 0 {
+			models = []ModelInfo{{ID: "MODEL"}}
+		}
+		for j := range models {
+			kind, guessed := d.Profile.kindOf(&models[j])
+			m := byID[models[j].ID]
+			if m == nil {
+				m = &servedModel{id: models[j].ID, kind: kind, guessed: guessed, vision: true}
+				byID[m.id] = m
+				out = append(out, m)
+			}
+			m.vision = m.vision && models[j].Vision
+			m.upstreams = append(m.upstreams, names[i])
+		}
+	}
+	return out
+}
+
+func (m *servedModel) write(b *bytes.Buffer) {
+	fmt.Fprintf(b, "  - id: %s\n", strconv.Quote(m.id))
+	switch {
+	case m.guessed:
+		fmt.Fprintf(b, "    kind: %s   # a guess from its name\n", m.kind)
+	case m.kind != config.KindChat:
+		fmt.Fprintf(b, "    kind: %s\n", m.kind)
+	}
+	if m.vision && m.kind == config.KindChat {
+		b.WriteString("    input_modalities: [text, image]\n")
+	}
+	deployments := make([]string, len(m.upstreams))
+	for i, u := range m.upstreams {
+		deployments[i] = "{ upstream: " + u + " }"
+	}
+	fmt.Fprintf(b, "    deployments: [%s]\n", strings.Join(deployments, ", "))
+}
