@@ -74,7 +74,12 @@ func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		if !ctx.Request.Header.IsHTTP11() || chunkedForNobody(ctx) {
 			ctx.SetConnectionClose()
 		}
-		origin := allowedOrigin(ctx, e.current.Load().Config.CORS.Origins)
+		snap := e.current.Load()
+		if err := snap.checkPage(&ctx.Request.Header); err != nil {
+			e.respondError(ctx, dialectOf(ctx), err)
+			return
+		}
+		origin := allowedOrigin(ctx, snap.Config.CORS.Origins)
 		if origin != "" && ctx.IsOptions() && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0 {
 			preflight(ctx, origin)
 			return

@@ -28,11 +28,15 @@ type Snapshot struct {
 	queues    []*limit.Queue // every one that calls may wait in, also those of models that earlier snapshots had
 	keyLimits limit.Bound
 	refused   *chat.Refusals // request members that steer some engine
+	hosts     []string       // see ownHosts; nil with keys
 }
 
 // newSnapshot builds a snapshot of f over the upstreams of plan. keep is the running one or nil.
 func (e *Edge) newSnapshot(f *config.File, plan *upstreams.Plan, keep *Snapshot) (*Snapshot, error) {
 	s := &Snapshot{generation: &generation{Version: 1, since: e.now()}, Config: f, refused: refusedMembers(plan.Profiles())}
+	if s.open() {
+		s.hosts = ownHosts(f)
+	}
 	var old *routing.Table
 	if keep != nil {
 		s.Version, old = keep.Version+1, keep.Routes

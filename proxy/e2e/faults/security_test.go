@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -257,6 +258,43 @@ func TestSecurity8_NoneUnlimited(t *testing.T) {
 		if out, errs, code := rig.RunProgram(t, "", "check", path); code != 1 || !strings.Contains(out+errs, "penstock.yaml:1:") {
 			t.Errorf("%s: exit code %d\n%s%s", line, code, out, errs)
 		}
+	}
+}
+
+// TestFault93_KeylessPages: an edge without keys serves programs of the machine, and no page that a browser there has open.
+func TestFault93_KeylessPages(t *testing.T) {
+	t.Parallel()
+	e := start(t, rig.Setup{Config: `
+auth: none
+timeouts: { linger: 0s }
+cors: { origins: ["https://chat.example.com"] }
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
+models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
+`})
+	body := rig.Chat.Body("sim", rig.Prompt, "")
+	for _, c := range []struct {
+		header []string
+		want   int
+	}{
+		{[]string{"Host: " + e.Addr, "Content-Type: application/json"}, 200},
+		{[]string{"Host: localhost"}, 200},
+		{[]string{"Host: " + e.Addr, "Origin: https://chat.example.com"}, 200},
+		{[]string{"Host: " + e.Addr, "Origin: https://evil.example"}, 403},
+		{[]string{"Host: evil.example", "Origin: http://evil.example"}, 403},
+		{[]string{"Host: " + e.Addr, "Sec-Fetch-Site: cross-site"}, 403},
+	} {
+		conn := e.Dial()
+		_ = conn.Send("POST " + rig.Chat.Path + " HTTP/1.1\r\n" + strings.Join(c.header, "\r\n") + "\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+		r := conn.Reply("POST")
+		if r.Status != c.want {
+			t.Errorf("%q: status %d: %s", c.header, r.Status, r.Body)
+		}
+		if c.want == 403 {
+			r.WantRefused(rig.Chat, rig.Refusal{Status: 403, Kind: "permission_error", Code: "operation_not_allowed", After: ""})
+		}
+	}
+	if n := e.Engines[0].Stats().Requests; n != 3 {
+		t.Errorf("the engine has %d requests", n)
 	}
 }
 
