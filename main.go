@@ -65,15 +65,21 @@ func main() {
 			os.Exit(code)
 		}),
 	)
-	k, err := parser.Parse(bench.Arguments(customary(os.Args[1:])))
-	parser.FatalIfErrorf(err)
+	args := customary(os.Args[1:])
+	parser.FatalIfErrorf(unknownCommand(args, parser.Model.Children))
+	k, err := parser.Parse(bench.Arguments(args))
+	parser.FatalIfErrorf(plainUsage(err))
 	if err := k.Run(); err != nil {
 		code := exitFailed
 		var own interface{ ExitCode() int }
 		if errors.As(err, &own) {
 			code = own.ExitCode()
 		}
-		if text := err.Error(); text != "" {
+		var problems config.Problems
+		switch text := err.Error(); {
+		case errors.As(err, &problems): // each line begins with its place in the file, as editors want it
+			fmt.Fprintln(os.Stderr, text)
+		case text != "":
 			fmt.Fprintln(os.Stderr, "penstock:", text)
 		}
 		os.Exit(code)
@@ -89,6 +95,46 @@ func customary(args []string) []string {
 		return []string{"version"}
 	}
 	return args
+}
+
+// unknownCommand refuses a first word that is no command. Flags alone are those of serve, so the grammar would take the word for an argument
+// of it and suggest nothing.
+func unknownCommand(args []string, commands []*kong.Node) error {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return nil
+	}
+	var names []string
+	for _, c := range commands {
+		if c.Name == args[0] {
+			return nil
+		}
+		names = append(names, c.Name)
+	}
+	if strings.HasSuffix(args[0], ".yaml") || strings.HasSuffix(args[0], ".yml") {
+		return usageError(fmt.Sprintf("%q is no command: to serve a configuration, say penstock serve --config %s", args[0], args[0]))
+	}
+	hint := config.DidYouMean(args[0], names)
+	if hint == "" {
+		hint = ": the commands are " + strings.Join(names, ", ")
+	}
+	return usageError(fmt.Sprintf("%q is no command%s", args[0], hint))
+}
+
+// missingValue is how the grammar's library reports a flag at the end of the line.
+var missingValue = regexp.MustCompile(`^(-\S+): expected .* value but got "EOL" \(<EOL>\)$`)
+
+// plainUsage words mistakes for whoever types, not for whoever writes parsers.
+func plainUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	if m := missingValue.FindStringSubmatch(err.Error()); m != nil {
+		return usageError(m[1] + " needs a value behind it")
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok && (strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) {
+		return usageError(err.Error() + ": a configuration is given with --config " + name)
+	}
+	return err
 }
 
 // usageError is a mistake on the command line that the grammar does not see.
@@ -186,9 +232,11 @@ func localEngines(ctx context.Context) ([]config.LocalEngine, error) {
 		for _, m := range found.Models {
 			e.Models = append(e.Models, config.LocalModel{ID: m.ID, Kind: m.Kind})
 		}
-		if len(e.Models) > 0 {
-			out = append(out, e)
+		if len(e.Models) == 0 {
+			fmt.Printf("%s (%s) lists no model, so it is left out: name its model in a configuration, which penstock doctor %s begins.\n", found.URL, found.Engine, found.URL)
+			continue
 		}
+		out = append(out, e)
 	}
 	return out, nil
 }

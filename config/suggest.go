@@ -6,6 +6,10 @@ import (
 	"strings"
 )
 
+// DidYouMean returns `: did you mean "x"?` for the candidate that name is most likely a slip of, or "". The command line uses it for the
+// names of commands, as the configuration does for its own.
+func DidYouMean(name string, candidates []string) string { return didYouMean(name, candidates) }
+
 // didYouMean returns `: did you mean "x"?` for the candidate that name is most likely a slip of, or "".
 func didYouMean(name string, candidates []string) string {
 	if best := nearest(name, candidates); best != "" {

@@ -186,3 +186,31 @@ func TestQuietStart(t *testing.T) {
 		t.Errorf("quietlog at %d, the library at %d of\n%s", quiet, library, out)
 	}
 }
+
+// TestSlipsOfTheTongue: a word that is no command, a flag without its value and a file without its flag are answered with what to type.
+func TestSlipsOfTheTongue(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"srve":         `"srve" is no command: did you mean "serve"?`,
+		"edge.yaml":    "penstock serve --config edge.yaml",
+		"serve a.yaml": "--config a.yaml",
+		"serve -c":     "--config needs a value",
+		"frobnicate":   "the commands are serve, check,",
+	} {
+		if _, errs := command(t, 2, strings.Fields(line)...); !strings.Contains(errs, want) {
+			t.Errorf("penstock %s: %q, want %q", line, errs, want)
+		}
+	}
+}
+
+// TestCheckForEditors: each problem's line begins with its place, the first one, too.
+func TestCheckForEditors(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(path, []byte("listn: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs := command(t, 1, "check", path); !strings.HasPrefix(errs, path+":") || !strings.Contains(errs, "\n"+path+":1:1: ") {
+		t.Errorf("%q", errs)
+	}
+}
