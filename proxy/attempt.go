@@ -51,9 +51,9 @@ const (
 
 var readerPool = sync.Pool{New: func() any { return sse.NewReader(nil, maxEvent) }}
 
-// open takes over lease and sends the call's request under it.
-func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, streamed bool) error {
-	*a = attempt{call: c, lease: lease, target: target, streamed: streamed, x: lease.Exchange()}
+// open takes over lease and sends the call's request in x, an exchange of it.
+func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, x *upstreams.Exchange, streamed bool) error {
+	*a = attempt{call: c, lease: lease, target: target, streamed: streamed, x: x}
 	if c.span != nil {
 		up := lease.Upstream()
 		a.span = c.span.Attempt(c.targets, up.Name(), up.Engine().Name(), up.URL(), target.Served, c.edge.now())
@@ -87,7 +87,7 @@ func (a *attempt) send(path string, segments [][]byte) error {
 		RequestID: c.id, Traceparent: c.traceparent(),
 		Body: segments, At: c.asked,
 		ConnectTimeout: clocks.Connect.D(), WriteTimeout: clocks.FirstEvent.D(),
-		NoReplay: c.sends > 0,
+		NoReplay: c.sends > c.refits,
 	})
 	a.sent()
 	return err
@@ -379,13 +379,18 @@ func (a *attempt) end(o upstreams.Outcome) {
 	if a.lease == nil {
 		return
 	}
-	a.call.exchange.Store(nil)
-	a.trace(o)
 	now := a.call.ended()
-	a.x.CloseAt(now)
+	a.close(o, now)
 	a.lease.ReleaseAt(o, now)
 	a.lease = nil
 	a.call.edge.slotFreed()
+}
+
+// close ends the attempt's exchange and keeps its lease.
+func (a *attempt) close(o upstreams.Outcome, now time.Time) {
+	a.call.exchange.Store(nil)
+	a.trace(o)
+	a.x.CloseAt(now)
 	if a.events != nil {
 		a.events.Reset(nil, maxEvent)
 		readerPool.Put(a.events)

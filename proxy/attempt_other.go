@@ -21,7 +21,7 @@ func (a *attempt) openOther() error {
 		Method: "POST", Path: engine.Path(c.ep.pathOp()),
 		Accept: "*/*", RequestID: c.id, Traceparent: c.traceparent(),
 		ConnectTimeout: clocks.Connect.D(), WriteTimeout: clocks.FirstEvent.D(),
-		NoReplay: c.sends > 0,
+		NoReplay: c.sends > c.refits,
 	}
 	if r.Path == "" { // an engine that is known not to have this endpoint
 		return &failure{api: noHealthyRoute(jitter(retrySoon)), outcome: upstreams.OutcomeClientGone, result: observe.NoRoute, retry: true}

@@ -42,6 +42,7 @@ type Call struct {
 	pool     upstreams.Pool
 
 	promptTokens int                 // estimated
+	counted      int                 // of the prompt, by an engine that it was too long for; 0: not known
 	outputTokens int                 // expected
 	promptBytes  int                 // of a prompt that is text alone; 0 otherwise
 	upstream     *upstreams.Upstream // of the last attempt
@@ -62,6 +63,8 @@ type Call struct {
 	limits   chat.Limits // the model's, with the context length of its engines
 	targets  int         // engines that were tried
 	sends    int         // requests that were written
+	refits   int         // of those, the ones that an engine had too little room for and that were sent again
+	moves    int         // of the engines that were tried, those that were left for one with more room
 	lethal   uint64      // hash of a body that has cost an engine; 0: none
 	begun    *generation // of the configuration it began with
 	shown    shown       // what others may read while it runs

@@ -24,7 +24,7 @@ func (c *Call) dispatch() *failure {
 			if cause := c.aborted(); cause != nil {
 				return fromAbort(cause)
 			}
-			if first != nil {
+			if first != nil && !(c.moves > 0 && isFull(err)) {
 				return first // a retry that finds no room is not news to the client
 			}
 			return fromAcquire(err, c.model.fullRetryAfter(c.pool), c.model.route.NextChance(now))
@@ -48,7 +48,7 @@ func (c *Call) dispatch() *failure {
 		if cause := c.aborted(); cause != nil {
 			return fromAbort(cause)
 		}
-		if !c.mayRetry(f) {
+		if !c.mayRetry(f) && !c.roomElsewhere(f) {
 			return f
 		}
 		c.awaited += c.edge.now().Sub(c.asked)
@@ -117,7 +117,7 @@ func (c *Call) mayRetry(f *failure) bool {
 		return false // a part of what was sent is gone
 	}
 	attempts := c.snap.Config.Retry.Attempts
-	if !f.retry || c.sends >= attempts || len(c.tried)+1 >= attempts {
+	if !f.retry || c.sends-c.refits >= attempts || c.targets-c.moves >= attempts {
 		return false
 	}
 	if !c.edge.retries.Allow(c.edge.now(), c.snap.Config.Retry.Budget) {
@@ -142,11 +142,29 @@ func (a *attempt) note(f *failure) {
 	a.lease.Upstream().Note(reason, f.status, a.call.edge.now())
 }
 
-// try makes one attempt. It returns nil when the answer was handed over.
+// try makes one attempt, and another one under the same lease where the engine says how much less to ask it for. It returns nil
+// when the answer was handed over.
 func (c *Call) try(lease *upstreams.Lease, target *routing.Target) *failure {
+	c.fit(target)
+	f := c.tryOnce(lease, target, lease.Exchange())
+	if f == nil || !c.refit(f) {
+		return f
+	}
+	now := c.edge.now()
+	c.attempt.close(f.outcome, now)
+	c.awaited += now.Sub(c.asked)
+	c.asked = now
+	if f = c.tryOnce(lease, target, lease.Again()); f != nil {
+		c.refit(f) // it is not asked a third time: this only says what there would have been room for
+	}
+	return f
+}
+
+// tryOnce makes one exchange under a lease. It returns nil when the answer was handed over.
+func (c *Call) tryOnce(lease *upstreams.Lease, target *routing.Target, x *upstreams.Exchange) *failure {
 	a := &c.attempt
 	streamed := c.record.Stream && !c.ep.raw || c.chat != nil && lease.Upstream().Engine().CancelOnlyStreams()
-	if err := a.open(c, lease, target, streamed); err != nil {
+	if err := a.open(c, lease, target, x, streamed); err != nil {
 		return a.failureOf(err)
 	}
 	if !c.record.Stream {

@@ -32,6 +32,10 @@
 // for the largest head nor a context, 9 KiB of memory less, and its chunks are framed in place, a quarter of the time of a
 // token less. Under TLS fasthttp frames it (BodyWriterTo).
 //
+// A limit on the answer's tokens that leaves the prompt no room in the engine's context is lowered before it is sent (fit.go).
+// The edge estimates the prompt. An engine that refuses the sum tells its own count, and is asked once more under the same
+// lease; where it has no room for any answer, one with a longer context is asked. Neither is a retry, as nothing failed.
+//
 // Nearly all of a stream's life is waiting, so what it holds then is what counts. The buffers of a token, from the engine's
 // bytes (upstreams.Exchange.Wait) over the event (sse.Reader.Rest) to the client's (relay.out), are taken from their pools when
 // bytes have come and go back when these have been written, without a system call more; what only one dialect or only the

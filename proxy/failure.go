@@ -235,7 +235,7 @@ func rejected(status int, e *chat.EngineError) *apierr.Error {
 	if e.ContextOverflow {
 		a.Code = apierr.CodeContextLength
 		a.Param = "messages"
-		a.Overflow = apierr.Overflow{Prompt: e.ContextPrompt, Answer: e.ContextAnswer, Max: e.ContextMax}
+		a.Overflow = apierr.Overflow{Prompt: e.ContextPrompt, Answer: e.ContextAnswer, Max: e.ContextMax, Least: e.ContextAtLeast}
 	}
 	if a.Code == "" || isNumber(a.Code) {
 		a.Code = apierr.CodeRejectedByEngine

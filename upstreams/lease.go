@@ -114,6 +114,15 @@ func (l *Lease) Exchange() *Exchange {
 	return &l.exchange
 }
 
+// Again returns another exchange, for a holder that has closed the last one and asks the same upstream once more without giving up
+// its place.
+func (l *Lease) Again() *Exchange {
+	if !l.held.Load() {
+		bug("exchange of a lease that was released")
+	}
+	return &Exchange{t: l.up.transport.Load()}
+}
+
 // FirstToken books the time from sending to the first content. It is good news: a trial has passed when it is called.
 func (l *Lease) FirstToken(d time.Duration) {
 	l.up.ttft.learn(d.Seconds(), 0, 0.1)

@@ -274,7 +274,7 @@ func TestCatalogCaching(t *testing.T) {
 // smallest of them that counts.
 func TestCatalogAsksTheEngines(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 4096}, {MaxModelLen: 2048}}})
+	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 4096}, {MaxModelLen: 2048}}, Top: "strict: true"})
 	rig.WaitFor(t, rig.Patience, "the context of both engines is known", func() bool { return p.entry("sim")["context_length"] == 2048.0 })
 	e := p.Post(chatPath, p.Chat(`"max_tokens":3000`)).WantError(400, "invalid_request_error", "context_length_exceeded")
 	if show(e.Param) != "max_tokens" {

@@ -93,8 +93,9 @@ type Metadata struct {
 
 // Overflow says by how much a request is too long, for the dialect that has a sentence with the numbers.
 type Overflow struct {
-	Prompt, Max int // tokens; 0: the engine told them not
-	Answer      int // tokens that were asked for beside a prompt that fits; 0: the prompt is what does not
+	Prompt, Max int  // tokens; 0: the engine told them not
+	Answer      int  // tokens that were asked for beside a prompt that fits; 0: the prompt is what does not
+	Least       bool // the prompt was counted no further than it had to be
 }
 
 // Known reports whether the engine told both numbers.

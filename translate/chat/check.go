@@ -11,7 +11,8 @@ import (
 // Limits is what Check holds a request to: the catalog entry of its model and the settings of the edge. The zero value
 // limits nothing. It is only read, so one Limits serves all requests for a model at once.
 type Limits struct {
-	// Strict refuses what is otherwise made to fit: a token limit that is too high, and the effort "minimal".
+	// Strict refuses what is otherwise made to fit: a token limit that is too high, for the model or for its context, and the
+	// effort "minimal".
 	Strict bool
 	// ContextLength is in tokens; 0: not known.
 	ContextLength int
@@ -55,8 +56,7 @@ const modalityImage = "image"
 // say so, and finds the limit that an engine is told when the client gave none (TokenLimit); AppendUpstream then writes these
 // values. The error is an *apierr.Error. Checking twice is harmless.
 //
-// A prompt is never measured: it is refused for its length only when the token limit alone is larger than the context.
-// All else is left to the engine, which can count.
+// A prompt is never refused for its length: that is left to the engine, which can count.
 func (r *Request) Check(l *Limits) error {
 	if err := l.Refuse.Members(r.doc.Root()); err != nil {
 		return err
@@ -138,9 +138,9 @@ func (r *Request) checkImages(l *Limits) *Invalid {
 }
 
 func (r *Request) checkTokenLimit(l *Limits) *Invalid {
-	bound, context := l.MaxOutputLength, l.ContextLength
+	bound, context := l.MaxOutputLength, l.Context(r)
 	if v := l.Vision; v != nil && len(r.Images) > 0 {
-		bound, context = smaller(bound, v.MaxTokens), smaller(context, v.ContextLength)
+		bound = smaller(bound, v.MaxTokens)
 	}
 	param := "max_tokens"
 	if Given(r.members[memberMaxCompletionTokens]) {
@@ -161,11 +161,19 @@ func (r *Request) checkTokenLimit(l *Limits) *Invalid {
 			return e
 		}
 	}
-	if context > 0 && r.MaxTokens > context {
+	if l.Strict && context > 0 && r.MaxTokens > context {
 		return &Invalid{param, apierr.CodeContextLength, "alone is larger than the context of the model: " +
 			strconv.Itoa(r.MaxTokens) + " tokens > " + strconv.Itoa(context) + " maximum"}
 	}
 	return nil
+}
+
+// Context returns the context in tokens that the limits name for a request; 0: none.
+func (l *Limits) Context(r *Request) int {
+	if l.Vision != nil && len(r.Images) > 0 {
+		return smaller(l.ContextLength, l.Vision.ContextLength)
+	}
+	return l.ContextLength
 }
 
 // smaller returns the smaller of two bounds, of which 0 is none.

@@ -47,11 +47,11 @@ func TestCheck(t *testing.T) {
 		{"vision bound without images", Limits{MaxOutputLength: 100, Vision: &VisionLimits{MaxTokens: 10}}, bodyWith(`"max_tokens":50`), "", "", 50, ""},
 
 		{"token limit as large as the context", Limits{ContextLength: 4096}, bodyWith(`"max_tokens":4096`), "", "", 4096, ""},
-		{"token limit above the context", Limits{ContextLength: 4096}, bodyWith(`"max_tokens":4097`), apierr.CodeContextLength, "max_tokens", 0, ""},
+		{"token limit above the context", Limits{ContextLength: 4096}, bodyWith(`"max_tokens":4097`), "", "", 4097, ""},
 		{"strict, above the context", Limits{ContextLength: 4096, Strict: true}, bodyWith(`"max_tokens":4097`), apierr.CodeContextLength, "max_tokens", 0, ""},
 		{"lowered below the context", Limits{ContextLength: 4096, MaxOutputLength: 1024}, bodyWith(`"max_tokens":9999`), "", "", 1024, ""},
 		{"a long prompt is left to the engine", Limits{ContextLength: 10}, bodyOf(`{"role":"user","content":"` + strings.Repeat("word ", 1000) + `"}`), "", "", -1, ""},
-		{"vision context", Limits{ContextLength: 4096, Vision: &VisionLimits{ContextLength: 64}}, withImage(`,"max_completion_tokens":65`), apierr.CodeContextLength, "max_completion_tokens", 0, ""},
+		{"strict, vision context", Limits{Strict: true, ContextLength: 4096, Vision: &VisionLimits{ContextLength: 64}}, withImage(`,"max_completion_tokens":65`), apierr.CodeContextLength, "max_completion_tokens", 0, ""},
 
 		{"effort that is listed", Limits{Efforts: []string{"none", "low"}}, bodyWith(`"reasoning_effort":"low"`), "", "", -1, "low"},
 		{"effort that is not", Limits{Efforts: []string{"none", "low"}}, bodyWith(`"reasoning_effort":"high"`), unsupportedParam, "reasoning_effort", 0, ""},
@@ -132,7 +132,7 @@ func TestCheckTexts(t *testing.T) {
 		body, want string
 	}{
 		{
-			Limits{ContextLength: 4096},
+			Limits{ContextLength: 4096, Strict: true},
 			bodyWith(`"max_tokens":5000`),
 			"max_tokens alone is larger than the context of the model: 5000 tokens > 4096 maximum.",
 		},

@@ -38,10 +38,9 @@
 // missing_parameter, invalid_type, invalid_value, duplicate_member, unsupported_parameter (which the model or this service
 // does not offer) and context_length_exceeded.
 //
-// A prompt's length is not measured, because only the engine has the vocabulary; a request is refused for it only when its
-// token limit alone is larger than the context. A token limit above the model's is lowered, unless the edge is strict, and
-// in the place of one that is absent engines are told the model's, unless it may not fit into the context beside the prompt
-// (limit.go).
+// A prompt's length is not measured, because only the engine has the vocabulary, and no request is refused for it. A token limit
+// above the model's, or above what the context has room for beside the prompt, is lowered, unless the edge is strict; in the
+// place of one that is absent engines are told the model's, unless it may not fit into the context beside the prompt (limit.go).
 //
 // Nothing is fetched. An https URL of an image is checked for what could lead an engine astray: addresses in any spelling,
 // localhost, user names, anything that two parsers could read differently. Of a data URL the alphabet is checked, the kind

@@ -52,8 +52,8 @@ type Member struct {
 //   - model is the served name;
 //   - stream is true when the client or the target wants events, and then stream_options has include_usage true beside
 //     whatever the client put there; without events stream_options goes, because some engines refuse it;
-//   - the token limit is the checked one, under the target's name for it, and the model's own where the client gave none; what
-//     engines read beside it is lowered to the model's;
+//   - the token limit is the checked one, or what Fit has lowered it to, under the target's name for it, and the model's own where
+//     the client gave none; what engines read beside it is lowered with it;
 //   - integers that were written 1.0 or 1e2 are written out in digits;
 //   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
 //   - the effort is told as the target wants it; reasoning and include_reasoning go: engines do not share a reading of
@@ -208,7 +208,7 @@ func (s *splicer) option(options jsonx.Value, name string, add []byte) {
 }
 
 func (s *splicer) tokenLimit(t *Target) {
-	LowerAliases(s.edits, s.root, s.r.bound, "")
+	LowerAliases(s.edits, s.root, s.r.Bound(), "")
 	if s.r.TokenLimit() < 0 {
 		return
 	}

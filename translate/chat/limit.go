@@ -6,8 +6,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The limit on a completion's tokens: the client's own, lowered to the model's, or the model's where the client gave none. It
-// has one name in the contract and several more in engines, which read them first; so those are lowered with it.
+// The limit on a completion's tokens: the client's own, lowered to the model's and to what the engine's context has room for, or
+// the model's where the client gave none. It has one name in the contract and several more in engines, which read them first; so
+// those are lowered with it.
 
 // limitAliases are the members that engines read a token limit from beside the contract's.
 var limitAliases = [...]string{"n_predict", "num_predict", "max_new_tokens", "max_output_tokens", "max_predict"}
@@ -15,16 +16,61 @@ var limitAliases = [...]string{"n_predict", "num_predict", "max_new_tokens", "ma
 // limitOptions is the object that some engines read the same from.
 const limitOptions = "options"
 
-// Bound is the model's limit on the tokens of a completion, as the last Check found it; 0: none.
-func (r *Request) Bound() int { return r.bound }
+// Bound is what the limit's other names are lowered to: the model's limit, as the last Check found it, or the room that the engine
+// has where the client asks for more; 0: they stay.
+func (r *Request) Bound() int {
+	if r.fitted > 0 && r.fitted < r.MaxTokens {
+		return smaller(r.bound, r.fitted)
+	}
+	return r.bound
+}
 
 // TokenLimit is the limit that engines are told: MaxTokens, or the model's own where the client gave none; -1: none. Check
-// sets it.
+// sets it, and Fit lowers it for one engine.
 func (r *Request) TokenLimit() int {
-	if r.MaxTokens < 0 {
-		return r.told
+	limit := r.MaxTokens
+	if limit < 0 {
+		limit = r.told
 	}
-	return r.MaxTokens
+	if r.fitted >= 0 {
+		return min(limit, r.fitted)
+	}
+	return limit
+}
+
+// Fit lowers the limit that the next engine is told to what it has room for; a negative limit takes an earlier one back.
+func (r *Request) Fit(limit int) { r.fitted = limit }
+
+// LeastAnswer is the number of tokens for an answer that a prompt must leave of a context. Agents are refused where it does not,
+// and then shorten their conversation: a few words of an answer would only be cut.
+const LeastAnswer = 256
+
+// FitLimit returns what an engine is asked for in place of the limit asked, where prompt is an estimate of the prompt's tokens: what
+// the context has room for beside it, less 2 % of the context, as the estimate is none too good. It is never lower than an eighth
+// of the context or LeastAnswer, unless less was asked for. An estimate that is too high would otherwise cut the answer for no
+// reason, while one that is too low costs no more than a refusal, which tells the count. 0 is a context that is not known.
+func FitLimit(asked, context, prompt int) int {
+	if context <= 0 {
+		return asked
+	}
+	return min(asked, max(context-prompt-context/50, context/8, LeastAnswer))
+}
+
+// RefitLimit returns what an engine is asked for after it has refused sent tokens beside a prompt of so many tokens as not fitting into
+// its context; both numbers are 0 where it told none. least says that it counted the prompt no further than it had to. ok is
+// false when nothing that it is worth to ask for fits.
+func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
+	limit = min(sent, LeastAnswer)
+	switch {
+	case prompt <= 0 || context <= 0:
+	case least:
+		limit = max(limit, sent/2)
+	case context-prompt < limit:
+		return 0, false
+	default: // one less than there is room for: some engines want the sum to be below the context
+		limit = max(limit, context-prompt-1)
+	}
+	return limit, limit < sent
 }
 
 // ToldLimit returns the limit that an engine is told for a request that gives none: bound, or -1 when there is none, or when the

@@ -52,3 +52,85 @@ func TestTokenLimit(t *testing.T) {
 		})
 	}
 }
+
+// TestFitLimit: what an engine is asked for where it has less room than the client wants.
+func TestFitLimit(t *testing.T) {
+	for _, c := range []struct{ asked, context, prompt, want int }{
+		{32_000, 0, 20_000, 32_000}, // a context that nobody knows
+		{32_000, 131_072, 20_000, 32_000},
+		{32_000, 24_576, 20_000, 24_576 - 20_000 - 491}, // 2 % are left for what the estimate is wrong by
+		{4_085, 24_576, 20_000, 4_085},
+		{4_086, 24_576, 20_000, 4_085},
+		{32_000, 24_576, 24_400, 3_072}, // an estimate is no count: an eighth is asked for
+		{32_000, 24_576, 90_000, 3_072},
+		{3_000, 24_576, 24_400, 3_000},
+		{32_000, 1_024, 1_000, 256},
+		{200, 1_024, 1_000, 200},
+		{0, 1_024, 1_000, 0},
+	} {
+		if got := FitLimit(c.asked, c.context, c.prompt); got != c.want {
+			t.Errorf("%d beside %d of %d: got %d, want %d", c.asked, c.prompt, c.context, got, c.want)
+		}
+	}
+}
+
+// TestRefitLimit: what an engine is asked for that has refused a limit.
+func TestRefitLimit(t *testing.T) {
+	for _, c := range []struct {
+		name                  string
+		sent, prompt, context int
+		least                 bool
+		want                  int
+		ok                    bool
+	}{
+		{"what there is room for", 8_000, 20_000, 24_576, false, 4_575, true},
+		{"the least", 8_000, 24_320, 24_576, false, 256, true},
+		{"one less", 8_000, 24_321, 24_576, false, 0, false},
+		{"the prompt alone is too long", 8_000, 30_000, 24_576, false, 0, false},
+		{"less was asked for", 100, 24_500, 24_576, false, 0, false},
+		{"no numbers", 8_000, 0, 0, false, 256, true},
+		{"no numbers, and the least was asked for", 256, 0, 0, false, 256, false},
+		{"counted in part", 8_000, 16_577, 24_576, true, 4_000, true},
+		{"numbers that contradict what was sent", 100, 1_000, 24_576, false, 23_575, false},
+	} {
+		if got, ok := RefitLimit(c.sent, c.prompt, c.context, c.least); ok != c.ok || ok && got != c.want {
+			t.Errorf("%s: got %d, %t", c.name, got, ok)
+		}
+	}
+}
+
+// TestFit: the limit is lowered for one engine under all names that it may read it from, and only lowered.
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		limits Limits
+		fit    int
+		in     string
+		want   string
+	}{
+		{"lowered", Limits{}, 300, `{"max_tokens":32000,` + leastBody + `}`, `{"max_tokens":300,`},
+		{"never raised", Limits{}, 300, `{"max_tokens":9,` + leastBody + `}`, `{"max_tokens":9,`},
+		{"other names", Limits{}, 300, `{"max_tokens":32000,"n_predict":400,"options":{"num_predict":-1},` + leastBody + `}`, `{"max_tokens":300,"n_predict":300,"options":{"num_predict":300},`},
+		{"below the model's", Limits{MaxOutputLength: 4096}, 300, `{"max_tokens":32000,"n_predict":400,` + leastBody + `}`, `{"max_tokens":300,"n_predict":300,`},
+		{"above the model's", Limits{MaxOutputLength: 64}, 300, `{"max_tokens":32000,"n_predict":400,` + leastBody + `}`, `{"max_tokens":64,"n_predict":64,`},
+		{"what the model is told", Limits{MaxOutputLength: 4096}, 300, `{` + leastBody + `}`, `{"max_tokens":300,`},
+		{"nothing is said", Limits{}, 300, `{` + leastBody + `}`, `{"messages"`},
+		{"taken back", Limits{}, -1, `{"max_tokens":32000,"n_predict":400,` + leastBody + `}`, `{"max_tokens":32000,"n_predict":400,`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var r Request
+			if err := r.Decode([]byte(c.in)); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Check(&c.limits); err != nil {
+				t.Fatal(err)
+			}
+			r.Fit(250)
+			r.Fit(c.fit)
+			got := string(r.AppendUpstream(nil, &Target{Served: string(r.Model)}))
+			if !strings.HasPrefix(strings.ReplaceAll(got, `"model":"m",`, ""), c.want) {
+				t.Errorf("the engine is sent %s", got)
+			}
+		})
+	}
+}

@@ -50,6 +50,7 @@ type Request struct {
 	messages int    // how many
 	bound    int    // the model's limit on tokens; 0: none
 	told     int    // the token limit for engines when MaxTokens is -1; -1: none
+	fitted   int    // the greatest token limit that the next engine has room for; -1: not known
 	schema   bool   // response_format is json_schema
 	minimal  bool   // the effort was written "minimal"
 	name     []byte // holds Model when it was written with escapes
@@ -74,7 +75,7 @@ func (r *Request) Reset() {
 	r.edits.Reset()
 	clear(r.Images)
 	*r = Request{
-		MaxTokens: -1, told: -1, IncludeReasoning: true, N: 1,
+		MaxTokens: -1, told: -1, fitted: -1, IncludeReasoning: true, N: 1,
 		Images: r.Images[:0], doc: r.doc, edits: r.edits, name: r.name[:0], text: r.text[:0],
 	}
 	if cap(r.name) > keepName { // a client may write any name, but only short ones are legal

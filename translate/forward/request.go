@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"bytes"
 	"strconv"
 
 	"penstock/translate/apierr"
@@ -28,6 +29,8 @@ type Request struct {
 	limit      jsonx.Value // the member max_tokens
 	bound      int         // the model's limit on tokens; 0: none
 	told       int         // the token limit for the engine; -1: as the client wrote it
+	fitted     int         // the greatest token limit that the next engine has room for; -1: not known
+	prompt     jsonx.Value // the member prompt
 
 	absent        jsonx.Value // of Default: null, or not there
 	member, value []byte
@@ -46,7 +49,8 @@ func (r *Request) Decode(body []byte) error {
 	}
 	r.body = body
 	r.Choices, r.MaxTokens, r.Stream = 1, -1, false
-	r.completion, r.limit, r.bound, r.told = false, jsonx.Value{}, 0, -1
+	r.completion, r.limit, r.bound, r.told, r.fitted = false, jsonx.Value{}, 0, -1, -1
+	r.prompt = jsonx.Value{}
 	r.absent, r.member, r.value = jsonx.Value{}, nil, nil
 	if !r.doc.Root().IsObject() {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
@@ -111,7 +115,7 @@ func (r *Request) DecodeCompletion(body []byte) error {
 		return err
 	}
 	r.Choices = prompts * n
-	r.completion, r.limit = true, out[2]
+	r.completion, r.limit, r.prompt = true, out[2], out[0]
 	r.MaxTokens, err = atLeast(out[2], "max_tokens", 0, -1)
 	return err
 }
@@ -191,11 +195,60 @@ func (r *Request) Check(l *chat.Limits) error {
 	if err := chat.CheckMedia(r.doc.Root(), l); err != nil {
 		return err
 	}
-	if r.completion && l.MaxOutputLength > 0 {
-		return r.checkTokenLimit(l)
+	if !r.completion {
+		return nil
+	}
+	if l.MaxOutputLength > 0 {
+		if err := r.checkTokenLimit(l); err != nil {
+			return err
+		}
+	}
+	if l.Strict && l.ContextLength > 0 && r.MaxTokens > l.ContextLength {
+		return apierr.Invalid("max_tokens", apierr.CodeContextLength,
+			"max_tokens alone is larger than the context of the model: %d tokens > %d maximum.", r.MaxTokens, l.ContextLength)
 	}
 	return nil
 }
+
+// TokenLimit is the limit on each completion's tokens that the engine is told; -1: none.
+func (r *Request) TokenLimit() int {
+	limit := r.MaxTokens
+	if r.told >= 0 {
+		limit = r.told
+	}
+	if r.fitted >= 0 {
+		return min(limit, r.fitted)
+	}
+	return limit
+}
+
+// Fit lowers the limit that the next engine is told to what it has room for; a negative limit takes an earlier one back.
+func (r *Request) Fit(limit int) { r.fitted = limit }
+
+// LongestPrompt returns about how many tokens the longest prompt of a completion is: exactly, where the client sends tokens.
+func (r *Request) LongestPrompt(bytesPerToken float64) int {
+	if bytesPerToken <= 0 {
+		bytesPerToken = 4
+	}
+	longest := 0
+	of := func(v jsonx.Value) {
+		n := int(float64(len(v.Raw())) / bytesPerToken)
+		if v.IsArray() {
+			n = bytes.Count(v.Raw(), comma) + 1
+		}
+		longest = max(longest, n)
+	}
+	if first := r.prompt.Index(0); r.prompt.IsArray() && (first.IsString() || first.IsArray()) {
+		for it := r.prompt.Iter(); it.Next(); {
+			of(it.Value())
+		}
+		return longest
+	}
+	of(r.prompt)
+	return longest
+}
+
+var comma = []byte{','}
 
 // completionLimit is what chat calls the limit, which some engines read here as well.
 const completionLimit = "max_completion_tokens"
@@ -239,9 +292,13 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	default:
 		r.edits.Add(r.doc.Root(), append(append(r.member[:len(r.member):len(r.member)], ':'), r.value...))
 	}
-	chat.LowerAliases(&r.edits, r.doc.Root(), r.bound, completionLimit)
-	if r.told >= 0 {
-		digits := strconv.AppendInt(nil, int64(r.told), 10)
+	bound, limit := r.bound, r.TokenLimit()
+	if limit >= 0 && limit < r.MaxTokens {
+		bound = limit
+	}
+	chat.LowerAliases(&r.edits, r.doc.Root(), bound, completionLimit)
+	if r.told >= 0 || limit < r.MaxTokens {
+		digits := strconv.AppendInt(nil, int64(limit), 10)
 		if r.limit.Exists() {
 			r.edits.Set(r.limit, digits)
 		} else {

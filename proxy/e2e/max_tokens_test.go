@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// Coding agents ask for 32,000 tokens whatever the context is, and give up at the first refusal.
+
+const (
+	smallContext = 24_576
+	agentLimit   = 32_000
+)
+
+// limitWays are the endpoints that take a token limit, with the name that each has for it.
+var limitWays = []struct{ path, member, body string }{
+	{"/v1/chat/completions", "max_tokens", `"messages":[{"role":"user","content":%q}]`},
+	{"/v1/chat/completions", "max_completion_tokens", `"messages":[{"role":"user","content":%q}]`},
+	{"/v1/messages", "max_tokens", `"messages":[{"role":"user","content":%q}]`},
+	{"/v1/responses", "max_output_tokens", `"input":%q`},
+	{"/v1/completions", "max_tokens", `"prompt":%q`},
+}
+
+// promptOf is a prompt of about so many tokens of the simulator, to which it makes a short answer.
+func promptOf(tokens int) string {
+	return strings.Repeat("a tiny ", tokens*4/7) + `[[sim {"tokens":4}]]`
+}
+
+// sentLimits are the token limits that an engine was sent since it was reset, 0 for none.
+func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
+	t.Helper()
+	for _, r := range e.Recorded() {
+		if r.Method != "POST" || strings.Contains(r.Target, "count") || strings.Contains(r.Target, "tokenize") {
+			continue
+		}
+		var body struct {
+			MaxTokens, MaxCompletionTokens int
+		}
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(r.Body, &members); err != nil {
+			t.Fatal(err)
+		}
+		_ = json.Unmarshal(members["max_tokens"], &body.MaxTokens)
+		_ = json.Unmarshal(members["max_completion_tokens"], &body.MaxCompletionTokens)
+		limits = append(limits, max(body.MaxTokens, body.MaxCompletionTokens))
+	}
+	return limits
+}
+
+// eachLimitWay runs f for every endpoint with a token limit, whole and streamed; body makes a request that asks for asked.
+func eachLimitWay(t *testing.T, f func(t *testing.T, path string, body func(prompt string, asked int) string)) {
+	t.Helper()
+	for _, w := range limitWays {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s %s stream=%t", strings.ReplaceAll(w.path[1:], "/", "."), w.member, stream), func(t *testing.T) {
+				f(t, w.path, func(prompt string, asked int) string {
+					return fmt.Sprintf(`{"model":"sim","stream":%t,"%s":%d,`+w.body+`}`, stream, w.member, asked, prompt)
+				})
+			})
+		}
+	}
+}
+
+// wantOverflow checks that a reply is the refusal on which agents compact their conversation.
+func wantOverflow(t *testing.T, path string, r *rig.Reply) {
+	t.Helper()
+	r.WantError(400, "invalid_request_error", "context_length_exceeded")
+	if path != "/v1/messages" {
+		if !strings.Contains(r.Body, fmt.Sprintf("maximum context length is %d tokens", smallContext)) {
+			t.Errorf("%s", r.Body)
+		}
+		return
+	}
+	_, told, _ := strings.Cut(r.Body, `"message":"prompt is too long: `)
+	var prompt, most int
+	if _, err := fmt.Sscanf(told, "%d tokens > %d maximum", &prompt, &most); err != nil || prompt <= most || most != smallContext {
+		t.Errorf("%v: %s", err, r.Body)
+	}
+	if strings.Contains(r.Body, "max_tokens") {
+		t.Errorf("lowering max_tokens is advised, and would not help: %s", r.Body)
+	}
+}
+
+func TestMaxTokens_AboveTheContext(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []sim.Options{
+		{Profile: "vllm"}, {Profile: "sglang"}, {Profile: "tgi"}, {Profile: "llamacpp"}, {Profile: "llamacpp", CancelOnlyStreams: true},
+	} {
+		engine.MaxModelLen, engine.Record = smallContext, true
+		overruns := engine.Profile == "llamacpp"
+		t.Run(fmt.Sprint(engine.Profile, engine.CancelOnlyStreams), func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Engines: []sim.Options{engine}, Config: detected})
+			eachLimitWay(t, func(t *testing.T, path string, body func(string, int) string) {
+				p.Engines[0].Reset()
+				p.Post(path, body(promptOf(20_000), agentLimit)).WantStatus(200)
+				limits := sentLimits(t, p.Engines[0])
+				if len(limits) != 1 || limits[0] < 256 || limits[0] > smallContext-20_000 {
+					t.Errorf("the engine was sent the limits %d", limits)
+				}
+				p.Engines[0].Reset()
+				r := p.Post(path, body(promptOf(24_400), agentLimit))
+				if overruns { // it takes what fits, and ends the answer where its context ends
+					r.WantStatus(200)
+				} else {
+					wantOverflow(t, path, r)
+				}
+				p.Post(path, body("Hello.", 77)).WantStatus(200)
+				if limits = sentLimits(t, p.Engines[0]); limits[len(limits)-1] != 77 {
+					t.Errorf("a limit that fits was sent as %d", limits[len(limits)-1])
+				}
+			})
+		})
+	}
+}
+
+// TestMaxTokens_Misjudged: where the edge takes a prompt for much shorter than it is, the engine's own count decides, in a second
+// request of which the client sees nothing and which no retry pays for.
+func TestMaxTokens_Misjudged(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{"vllm", "sglang", "tgi"} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{
+				Engines: []sim.Options{{Profile: profile, MaxModelLen: smallContext, Record: true}},
+				Config:  strings.Replace(detected, "timeouts:", "retry: { attempts: 1, budget: 0% }\ntimeouts:", 1),
+			})
+			eachLimitWay(t, func(t *testing.T, path string, body func(string, int) string) {
+				teachSparse(p)
+				p.Engines[0].Reset()
+				before := p.Metric("penstock_max_tokens_refits_total")
+				p.Post(path, body(promptOf(20_000), agentLimit)).WantStatus(200)
+				limits := sentLimits(t, p.Engines[0])
+				if len(limits) != 2 || limits[0] <= smallContext-20_000 || limits[1] < 4_000 || limits[1] > smallContext-20_000 {
+					t.Errorf("the engine was sent the limits %d", limits)
+				}
+				if got := p.Metric("penstock_max_tokens_refits_total") - before; got != 1 {
+					t.Errorf("%v second requests are counted", got)
+				}
+				teachSparse(p)
+				p.Engines[0].Reset()
+				wantOverflow(t, path, p.Post(path, body(promptOf(24_400), agentLimit)))
+				if limits = sentLimits(t, p.Engines[0]); len(limits) != 1 {
+					t.Errorf("the engine was asked again although nothing fits: %d", limits)
+				}
+			})
+			if s := p.Metric("penstock_retries_total"); s != 0 {
+				t.Errorf("%v retries", s)
+			}
+		})
+	}
+}
+
+// teachSparse makes the edge believe that a token is a dozen bytes of text and more: text that is written in escapes is.
+func teachSparse(p *penstock) {
+	for range 8 {
+		p.Post(chatPath, `{"model":"sim","max_tokens":1,"messages":[{"role":"user","content":"`+strings.Repeat(`\u0061`, 4000)+`"}]}`).WantStatus(200)
+	}
+}
+
+// TestMaxTokens_RoomElsewhere: a prompt that one engine has no room for is answered by one that has.
+func TestMaxTokens_RoomElsewhere(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{
+		Engines: []sim.Options{{Profile: "vllm", MaxModelLen: 8_192, Record: true}, {Profile: "vllm", MaxModelLen: smallContext, Record: true}},
+		Config: `
+timeouts: { linger: 0s }
+retry: { attempts: 1, budget: 0% }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "{{up-0}}" }, { name: up-1, url: "{{up-1}}" }]
+models: [{ id: sim, policy: round_robin, deployments: [{ upstream: up-0 }, { upstream: up-1 }] }]
+`,
+	})
+	eachLimitWay(t, func(_ *testing.T, path string, body func(string, int) string) {
+		for range 2 {
+			p.Post(path, body(promptOf(10_000), agentLimit)).WantStatus(200)
+		}
+		wantOverflow(t, path, p.Post(path, body(promptOf(24_500), agentLimit)))
+	})
+	if n := len(sentLimits(t, p.Engines[0])); n == 0 {
+		t.Error("the smaller engine was never asked")
+	}
+}
+
+// TestMaxTokens_Strict: a strict edge changes no limit.
+func TestMaxTokens_Strict(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{
+		Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}},
+		Config:  "strict: true\n" + detected,
+	})
+	eachLimitWay(t, func(t *testing.T, path string, body func(string, int) string) {
+		p.Engines[0].Reset()
+		p.Post(path, body("Hello.", agentLimit)).WantError(400, "invalid_request_error", "context_length_exceeded")
+		if limits := sentLimits(t, p.Engines[0]); len(limits) != 0 {
+			t.Errorf("the engine was sent the limits %d", limits)
+		}
+		p.Post(path, body(promptOf(20_000), 8_000)).WantError(400, "invalid_request_error", "context_length_exceeded")
+		if limits := sentLimits(t, p.Engines[0]); len(limits) != 1 || limits[0] != 8_000 {
+			t.Errorf("the engine was sent the limits %d", limits)
+		}
+	})
+}

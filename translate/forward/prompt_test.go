@@ -1,0 +1,25 @@
+package forward
+
+import "testing"
+
+// TestLongestPrompt: an engine's context has to hold one prompt of a list, not all of them.
+func TestLongestPrompt(t *testing.T) {
+	for _, c := range []struct {
+		prompt string
+		want   int
+	}{
+		{`"twelve bytes"`, 3}, // 14 with the quotes
+		{`["twelve bytes","and then twenty more bytes"]`, 7},
+		{`[1,22,333,4444]`, 4},
+		{`[[1,2],[11111,2,3]]`, 3},
+		{`""`, 0},
+	} {
+		var r Request
+		if err := r.DecodeCompletion([]byte(`{"model":"m","prompt":` + c.prompt + `}`)); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.LongestPrompt(0); got != c.want {
+			t.Errorf("%s: got %d, want %d", c.prompt, got, c.want)
+		}
+	}
+}
