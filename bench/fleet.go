@@ -215,11 +215,11 @@ func (f *fleet) reload(ctx context.Context) error {
 	return nil
 }
 
-// engineURLs are the base URLs of the engines, in the order of the spec.
+// engineURLs are the names and base URLs of the engines, in the order of the spec.
 func (f *fleet) engineURLs() []string {
 	var out []string
 	for _, e := range f.spec.Engines {
-		out = append(out, "http://"+f.engines[e.Name].addr)
+		out = append(out, e.Name+"=http://"+f.engines[e.Name].addr)
 	}
 	return out
 }

@@ -14,7 +14,8 @@ func (r *run) flush(ctx context.Context) error {
 	list := r.targets
 	if len(r.s.Engine) > 0 {
 		list = nil
-		for _, base := range r.s.Engine {
+		for _, u := range r.s.Engine {
+			_, base := engineName(u)
 			t, err := newTarget(base, r.s.Insecure)
 			if err != nil {
 				return err

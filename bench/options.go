@@ -99,5 +99,5 @@ type Options struct {
 	// fleet is what --at T:fleet=… acts on: that of a scenario.
 	fleet *fleet
 
-	Engine []string `name:"engine-url" placeholder:"URL" group:"Checks" help:"Engine behind the target, whose /metrics are sampled, and where clients that left are looked for (default: the target itself)."`
+	Engine []string `name:"engine-url" placeholder:"[NAME=]URL" group:"Checks" help:"Engine behind the target, whose /metrics are sampled, and where clients that left are looked for (default: the target itself)."`
 }

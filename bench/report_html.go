@@ -309,7 +309,7 @@ func stageTable(p *Penstock) *table {
 }
 
 func partTable(title string, of map[string]*Summary) table {
-	t := table{Title: title, Head: append([]string{""}, summaryHead...), Words: 1}
+	t := table{Title: title, Head: append([]string{"name"}, summaryHead...), Words: 1}
 	for _, name := range sortedKeys(of) {
 		t.Rows = append(t.Rows, row{Cells: append(cells(name), summaryCells(of[name])...)})
 	}
@@ -355,7 +355,7 @@ func checkTable(all []Assertion) *table {
 	if len(all) == 0 {
 		return nil
 	}
-	t := &table{Title: "Checks", Head: []string{"", "condition", ""}, Words: 3}
+	t := &table{Title: "Checks", Head: []string{"result", "condition", "why"}, Words: 3}
 	for _, a := range all {
 		r := row{Class: "good", Cells: cells("passed", a.Text, a.Reason)}
 		if !a.OK {
@@ -393,7 +393,7 @@ func secondTable(p *Penstock) *table {
 	t := &table{
 		Title: "Beside a second target",
 		Note:  fmt.Sprintf("%s and %s, interleaved: %s pairs of requests. Milliseconds; the difference is what the first adds.", p.Target.BaseURL, c.Target.BaseURL, thousands(int64(c.Pairs))),
-		Head:  []string{"measure", "first", "second", "difference", "interval", ""}, Words: 1,
+		Head:  []string{"measure", "first", "second", "difference", "interval", "verdict"}, Words: 1,
 	}
 	for _, d := range c.Differences {
 		word := "no difference"

@@ -2,9 +2,11 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -38,7 +40,8 @@ type scraper struct {
 	mu      sync.Mutex
 	times   []int64
 	values  []map[string]float64
-	surplus []int // requests that the server has beyond those that the client has open
+	surplus []int   // requests that the server has beyond those that the client has open
+	missed  []int64 // times at which the page was not answered
 	err     string
 }
 
@@ -65,7 +68,8 @@ func (r *run) scrapers(ctx context.Context) ([]*scraper, error) {
 		return nil, err
 	}
 	for _, u := range r.s.Engine {
-		if err := add("engine", u, nil, true); err != nil {
+		name, base := engineName(u)
+		if err := add(strings.TrimSpace("engine "+name), base, nil, true); err != nil {
 			return nil, err
 		}
 	}
@@ -75,6 +79,15 @@ func (r *run) scrapers(ctx context.Context) ([]*scraper, error) {
 		}
 	}
 	return out, nil
+}
+
+// engineName splits the value of --engine-url, NAME=URL or a URL alone.
+func engineName(text string) (name, base string) {
+	name, base, ok := strings.Cut(text, "=")
+	if !ok || strings.Contains(name, "/") {
+		return "", text
+	}
+	return name, base
 }
 
 type statusError int
@@ -153,6 +166,7 @@ func (s *scraper) once(ctx context.Context) {
 	defer s.mu.Unlock()
 	if err != nil {
 		s.err = reason(err)
+		s.missed = append(s.missed, s.run.clock.now())
 		return
 	}
 	n, _, _ := inHand(values)
@@ -161,18 +175,38 @@ func (s *scraper) once(ctx context.Context) {
 	s.surplus = append(s.surplus, n-int(max(before, after)))
 }
 
-// report makes the columns of the result, at most one sample for each second.
+// reading is one look at the page; values are nil where the page was not answered.
+type reading struct {
+	at     int64
+	values map[string]float64
+}
+
+// readings are all of them in order of time.
+func (s *scraper) readings() []reading {
+	out := make([]reading, 0, len(s.times)+len(s.missed))
+	for i, at := range s.times {
+		out = append(out, reading{at, s.values[i]})
+	}
+	for _, at := range s.missed {
+		out = append(out, reading{at, nil})
+	}
+	slices.SortStableFunc(out, func(a, b reading) int { return cmp.Compare(a.at, b.at) })
+	return out
+}
+
+// report makes the columns of the result, at most one sample for each second. Where the page was not answered they have a gap: a line
+// drawn across it would show an engine that is dead as one that is calm.
 func (s *scraper) report() Telemetry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := Telemetry{Source: s.source, URL: s.t.base, TS: []float64{}, Metrics: map[string][]*float64{}, Error: s.err}
 	last := int64(0)
 	var kept []map[string]float64
-	for i, at := range s.times {
-		if at-last >= int64(900*time.Millisecond) || i == 0 {
-			last = at
-			out.TS = append(out.TS, float64(at)/1e9)
-			kept = append(kept, s.values[i])
+	for i, p := range s.readings() {
+		if p.at-last >= int64(900*time.Millisecond) || i == 0 {
+			last = p.at
+			out.TS = append(out.TS, float64(p.at)/1e9)
+			kept = append(kept, p.values)
 		}
 	}
 	for _, values := range kept {
