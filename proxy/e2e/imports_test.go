@@ -18,7 +18,7 @@ var allowed = map[string]struct {
 	"translate/jsonx":     {modules: "golang.org/x/sys/cpu", never: "net os log time"},
 	"translate/sse":       {never: "net os log time"},
 	"translate/apierr":    {ours: "translate/jsonx", never: "net os log"},
-	"translate/chat":      {ours: "translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
+	"translate/chat":      {ours: "translate/chat/toolcall translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
 	"socket":              {modules: "golang.org/x/sys/unix", never: "net/http log time"},
 	"upstreams":           {ours: "config socket", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
@@ -45,6 +45,8 @@ var allowed = map[string]struct {
 	"proxy/e2e/rig":       {ours: "...", modules: "..."},        // what the tests beside it have in common
 	"proxy/e2e/browser":   {modules: "github.com/chromedp/..."}, // for tests, of any package
 	"":                    {ours: "config proxy proxy/auth proxy/build proxy/openapi proxy/quietlog upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+
+	"translate/chat/toolcall": {ours: "translate/jsonx", never: "net os log time"},
 
 	"proxy/e2e/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"}, // for tests, of any package, like the two below
 	"proxy/e2e/raced":      {},

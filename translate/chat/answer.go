@@ -11,7 +11,6 @@ import (
 const (
 	MaxAnswer  = 32 << 20 // bytes of a whole completion, as it comes or as it is assembled
 	MaxChoices = 128      // choices of one answer
-	maxCalls   = 1024     // tool calls of one choice
 )
 
 // record is the depth down to which answers are indexed: choices, choice, message, tool_calls, call, function.
@@ -42,20 +41,20 @@ type Answer struct {
 
 // The reasons of a BadAnswer, a closed set of our own texts; one for invalid JSON is followed by what and where.
 const (
-	TooLarge       = "too large"
-	badJSON        = "invalid JSON"
-	notObject      = "not a JSON object"
-	twice          = "a member is given twice"
-	noChoices      = "no choices"
-	badChoice      = "a choice is not an object with a valid index"
-	noMessage      = "a choice without a message"
-	noDelta        = "a choice without a delta"
-	notFinished    = "a choice whose finish_reason is null"
-	tooManyChoices = "too many choices"
-	tooManyCalls   = "too many tool calls"
-	notText        = "a text that is no string"
-	badCall        = "a malformed tool call"
-	engineError    = "an error in place of a completion"
+	TooLarge         = "too large"
+	badJSON          = "invalid JSON"
+	notObject        = "not a JSON object"
+	twice            = "a member is given twice"
+	noChoices        = "no choices"
+	badChoice        = "a choice is not an object with a valid index"
+	noMessage        = "a choice without a message"
+	noDelta          = "a choice without a delta"
+	notFinished      = "a choice whose finish_reason is null"
+	tooManyChoices   = "too many choices"
+	tooManyToolCalls = "too many tool calls"
+	notText          = "a text that is no string"
+	badToolCall      = "a malformed tool call"
+	engineError      = "an error in place of a completion"
 )
 
 // BadAnswer says that an engine's answer, or an event of its stream, is not what the chat dialect calls for. Reason is

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
+	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -18,6 +19,7 @@ import (
 type Assembler struct {
 	tally
 	chunk   Chunk
+	tools   toolcall.Assembler
 	list    []assembled // by first appearance
 	id      []byte      // raw
 	created []byte      // raw
@@ -28,7 +30,8 @@ type Assembler struct {
 // Reset makes a ready for another stream and lets go of the last one.
 func (a *Assembler) Reset() {
 	a.chunk.reset()
-	*a = Assembler{chunk: a.chunk}
+	a.tools.Reset()
+	*a = Assembler{chunk: a.chunk, tools: a.tools}
 }
 
 // Add takes one upstream event. The error is a *BadAnswer when the event is malformed or the answer is too large, or an
@@ -226,7 +229,7 @@ func (a *Assembler) delta(to *assembled, v jsonx.Value) error {
 			return err
 		}
 	}
-	return a.calls(to, d.ToolCalls)
+	return a.toolCalls(to, d.ToolCalls)
 }
 
 // text takes a piece of a text.
@@ -241,40 +244,30 @@ func (a *Assembler) text(to *text, v jsonx.Value) error {
 	return bad(notText)
 }
 
-// calls takes the tool calls of a delta: a whole call, the beginning of one, or a piece of its arguments.
-func (a *Assembler) calls(to *assembled, v jsonx.Value) error {
-	var p callPiece
+// toolCalls takes the tool calls of a delta: a whole one, the beginning of one, or a piece of its arguments.
+func (a *Assembler) toolCalls(to *assembled, v jsonx.Value) error {
+	var p toolcall.Piece
 	for it := v.Iter(); it.Next(); {
-		if err := p.read(it.Value()); err != nil {
+		if !p.Read(it.Value()) {
+			return bad(badToolCall)
+		}
+		part, ok := a.tools.Piece(to.index, &p)
+		if !ok {
+			return bad(tooManyToolCalls)
+		}
+		if part.Position == len(to.toolCalls) {
+			to.toolCalls = append(to.toolCalls, assembledToolCall{})
+		}
+		if err := a.piece(&to.toolCalls[part.Position], &p, &part); err != nil {
 			return err
 		}
-		at, err := to.call(&p)
-		if err != nil {
-			return err
-		}
-		if err := a.call(&to.calls[at], &p); err != nil {
-			return err
-		}
-		to.last = at
 	}
 	return nil
 }
 
-// call returns which call a piece belongs to, a new one if need be.
-func (c *assembled) call(p *callPiece) (at int, err error) {
-	at, index, err := joinCall(p, len(c.calls), c.last, func(i int) callSoFar {
-		old := &c.calls[i]
-		return callSoFar{old.index, old.id, old.name, old.args}
-	})
-	if err == nil && at == len(c.calls) {
-		c.calls = append(c.calls, assembledCall{index: index})
-	}
-	return at, err
-}
-
-// call takes a piece of a call.
-func (a *Assembler) call(to *assembledCall, p *callPiece) error {
-	for it := p.call.Iter(); it.Next(); {
+// piece takes a piece of a tool call.
+func (a *Assembler) piece(to *assembledToolCall, p *toolcall.Piece, part *toolcall.Part) error {
+	for it := p.Object.Iter(); it.Next(); {
 		switch string(plain(it.Key())) {
 		case "index", "id", "type", "function":
 		default:
@@ -283,7 +276,7 @@ func (a *Assembler) call(to *assembledCall, p *callPiece) error {
 			}
 		}
 	}
-	for it := p.function.Iter(); it.Next(); {
+	for it := p.Function.Iter(); it.Next(); {
 		switch string(plain(it.Key())) {
 		case "name", "arguments":
 		default:
@@ -292,24 +285,23 @@ func (a *Assembler) call(to *assembledCall, p *callPiece) error {
 			}
 		}
 	}
-	if err := a.once(&to.id, p.id); err != nil {
-		return err
+	for _, m := range [...]struct {
+		to   *[]byte
+		from jsonx.Value
+		take bool
+	}{
+		{&to.id, p.ID, part.TakeID},
+		{&to.kind, p.Type, len(to.kind) == 0 && HasText(p.Type)},
+		{&to.name, p.Name, part.TakeName},
+	} {
+		if !m.take {
+			continue
+		}
+		if err := a.keep(m.to, inside(m.from)); err != nil {
+			return err
+		}
 	}
-	if err := a.once(&to.kind, p.kind); err != nil {
-		return err
-	}
-	if err := a.once(&to.name, p.name); err != nil {
-		return err
-	}
-	return a.arguments(&to.args, p.args)
-}
-
-// once takes the contents of a string that is told once; what later pieces repeat, as "" or null, says nothing.
-func (a *Assembler) once(to *[]byte, v jsonx.Value) error {
-	if len(*to) > 0 || !HasText(v) {
-		return nil
-	}
-	return a.keep(to, inside(v))
+	return a.arguments(&to.args, p.Args)
 }
 
 // arguments takes a piece of the arguments. An object in place of a string is Ollama's native shape.
@@ -322,7 +314,7 @@ func (a *Assembler) arguments(to *[]byte, v jsonx.Value) error {
 	case v.IsNull(), !v.Exists():
 		return nil
 	}
-	return bad(badCall)
+	return bad(badToolCall)
 }
 
 // Usage returns the token counts so far; when the engine told none, an estimate of one token a delta.

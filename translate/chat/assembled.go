@@ -3,6 +3,8 @@ package chat
 import (
 	"bytes"
 	"strconv"
+
+	"penstock/translate/chat/toolcall"
 )
 
 // assembled is one choice.
@@ -13,8 +15,7 @@ type assembled struct {
 
 	content, refusal, reasoning text
 	reasoningName               string // as the engine spells it
-	calls                       []assembledCall
-	last                        int     // the call that the last delta was about
+	toolCalls                   []assembledToolCall
 	message                     members // of the message
 
 	hasLogprobs      bool
@@ -28,10 +29,9 @@ type text struct {
 	given bool
 }
 
-// assembledCall is one tool call.
-type assembledCall struct {
-	index          int
-	id, kind, name []byte // contents of JSON strings
+// assembledToolCall is one tool call.
+type assembledToolCall struct {
+	id, kind, name []byte // contents of JSON strings; no id: it gets one of ours
 	args           []byte // the same: a JSON text in a string
 	more, function members
 }
@@ -62,7 +62,7 @@ func (c *assembled) append(dst []byte, id string, strip bool) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(c.index), 10)
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
-	if len(c.content.raw) == 0 && (!c.content.given || len(c.calls) > 0 || c.refusal.given) {
+	if len(c.content.raw) == 0 && (!c.content.given || len(c.toolCalls) > 0 || c.refusal.given) {
 		dst = append(dst, "null"...)
 	} else {
 		dst = appendQuoted(dst, c.content.raw)
@@ -79,19 +79,13 @@ func (c *assembled) append(dst []byte, id string, strip bool) []byte {
 		dst = append(dst, `":`...)
 		dst = appendQuoted(dst, c.reasoning.raw)
 	}
-	if len(c.calls) > 0 {
+	if len(c.toolCalls) > 0 {
 		dst = append(dst, `,"tool_calls":[`...)
-		for i := range c.calls {
+		for i := range c.toolCalls {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			call := &c.calls[i]
-			for j := range i { // results are matched to calls by id
-				if bytes.Equal(call.id, c.calls[j].id) {
-					call.id = call.id[:0]
-				}
-			}
-			dst = call.append(dst, id, c.index, i)
+			dst = c.toolCalls[i].append(dst, id, c.index, i)
 		}
 		dst = append(dst, ']')
 	}
@@ -120,14 +114,14 @@ func (c *assembled) appendLogprobs(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// append appends the call, number n of its choice.
-func (c *assembledCall) append(dst []byte, id string, choice, n int) []byte {
+// append appends the tool call, number n of its choice.
+func (c *assembledToolCall) append(dst []byte, id string, choice, n int) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(c.id) > 0 {
 		dst = appendQuoted(dst, c.id)
 	} else {
 		dst = append(dst, '"')
-		dst = AppendCallID(dst, id, choice, n)
+		dst = toolcall.AppendID(dst, id, choice, n)
 		dst = append(dst, '"')
 	}
 	dst = append(dst, `,"type":`...)

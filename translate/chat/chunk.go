@@ -227,7 +227,7 @@ func (d *Delta) check() error {
 		}
 	}
 	if calls := d.ToolCalls; calls.Exists() && !calls.IsArray() && !calls.IsNull() {
-		return bad(badCall)
+		return bad(badToolCall)
 	}
 	return nil
 }

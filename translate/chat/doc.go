@@ -17,7 +17,7 @@
 //
 // Completion is a view of a whole answer, Chunk one of an event; Stream passes the events of an engine on, and Assembler
 // makes one answer of them where the client did not want a stream but the engine can only be cancelled in one. Source
-// reads either for a translator to another dialect.
+// reads either for a translator to another dialect. All of them have package toolcall decide which tool call a piece belongs to.
 //
 // # Design
 //

@@ -3,6 +3,7 @@ package chat
 import (
 	"strconv"
 
+	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 )
 
@@ -47,9 +48,10 @@ func (c *Completion) look(n int, v jsonx.Value, choice *Choice, message *Delta) 
 	if !message.Refusal.Exists() {
 		c.gaps = append(c.gaps, gap{at: choice.Body, text: noRefusal})
 	}
-	var call callPiece
+	var p toolcall.Piece
 	for it := message.ToolCalls.Iter(); it.Next(); {
-		c.lacking = c.lacking || call.read(it.Value()) == nil && call.lacks()
+		part, _ := c.readToolCall(n, &p, it.Value())
+		c.lacking = c.lacking || part.MakeID || part.NeedType || p.Args.IsObject()
 	}
 }
 

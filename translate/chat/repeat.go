@@ -3,8 +3,8 @@ package chat
 import (
 	"bytes"
 
+	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
-	"penstock/translate/sse"
 )
 
 // maxRepeat bounds what is remembered of a chunk, in bytes.
@@ -63,7 +63,7 @@ func (h *hole) learn(data []byte, v jsonx.Value) bool {
 type repeat struct {
 	hole
 	outHead, outTail []byte // of the event for the client
-	call             bool   // the hole is in the arguments of a call, which counts as generated even if it is empty
+	toolCall         bool   // the hole is in the arguments of a tool call, which counts as generated even if it is empty
 }
 
 // append appends the event for a chunk with that text.
@@ -73,36 +73,19 @@ func (r *repeat) append(dst, text []byte) []byte {
 	return append(dst, r.outTail...)
 }
 
-// learn remembers a chunk whose hole is the value v. Nothing of the chunk was changed on the way but its model, which
-// is now model.
-func (r *repeat) learn(data []byte, v, old jsonx.Value, model []byte) {
+// learn remembers a chunk whose hole is the value v, and the event that it became, where the hole's contents begin at from and are
+// as they were. Whatever else was changed on the way would be changed in the same way again.
+func (r *repeat) learn(data []byte, v jsonx.Value, event []byte, from int) {
 	if !r.hole.learn(data, v) {
 		return
 	}
-	start, end := v.Start()+1, v.End()-1
-	r.outHead, r.outTail = append(r.outHead[:0], "data: "...), r.outTail[:0]
-	if old.Start() < start {
-		r.outHead = splice(r.outHead, data[:start], old.Start(), old.End(), model)
-		r.outTail = append(r.outTail, data[end:]...)
-	} else {
-		r.outHead = append(r.outHead, data[:start]...)
-		r.outTail = splice(r.outTail, data[end:], old.Start()-end, old.End()-end, model)
-	}
-	sse.Flatten(r.outHead)
-	sse.Flatten(r.outTail)
-	r.outTail = append(r.outTail, "\n\n"...)
+	to := from + v.End() - v.Start() - 2
+	r.outHead, r.outTail = append(r.outHead[:0], event[:from]...), append(r.outTail[:0], event[to:]...)
 }
 
-// splice appends src with src[from:to] replaced.
-func splice(dst, src []byte, from, to int, with []byte) []byte {
-	dst = append(dst, src[:from]...)
-	dst = append(dst, with...)
-	return append(dst, src[to:]...)
-}
-
-// hole returns the one text of a delta that the next delta is likely to differ in; absent if there is not exactly one. A piece
-// with a name has none, since it may begin a call (see joinCall).
-func (d *Delta) hole() (v jsonx.Value, call bool) {
+// hole returns the one text of a delta that the next delta is likely to differ in, and whether it is in a tool call; absent if there
+// is not exactly one. A piece with a name has none, since the next one may begin another tool call.
+func (d *Delta) hole() (v jsonx.Value, toolCall bool) {
 	n := 0
 	for _, text := range [...]jsonx.Value{d.Content, d.Reasoning, d.Refusal} {
 		if HasText(text) {
@@ -111,15 +94,15 @@ func (d *Delta) hole() (v jsonx.Value, call bool) {
 		}
 	}
 	if first := d.ToolCalls.Index(0); first.Exists() {
-		var p callPiece
-		if p.read(first) != nil || HasText(p.name) {
+		var p toolcall.Piece
+		if !p.Read(first) || p.Named() {
 			return jsonx.Value{}, false
 		}
-		v, call = p.args, true
+		v, toolCall = p.Args, true
 		n += d.ToolCalls.Len()
 	}
 	if n != 1 || !v.IsString() {
 		return jsonx.Value{}, false
 	}
-	return v, call
+	return v, toolCall
 }

@@ -3,6 +3,7 @@ package chat
 import (
 	"errors"
 
+	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 )
 
@@ -19,7 +20,8 @@ type Completion struct {
 	told      Usage  // what the engine's usage says
 	counted   bool   // it has counts
 	inner     bool   // a choice has a member that goes: a private one, or a delta
-	lacking   bool   // a call lacks what clients need of it
+	lacking   bool   // a tool call lacks what clients need of it
+	tools     toolcall.Assembler
 }
 
 // Parse reads the body of an answer with status 200. The error is a *BadAnswer when it is not a chat completion with at
@@ -28,6 +30,7 @@ type Completion struct {
 // place, or gave a choice up, the *EngineError is the BadAnswer's cause.
 func (c *Completion) Parse(body []byte) error {
 	c.generated, c.gaps, c.inner, c.lacking = 0, c.gaps[:0], false, false
+	c.tools.Reset()
 	if err := c.parse(body); err != nil {
 		return err
 	}
@@ -136,8 +139,9 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 		var (
 			choice  Choice
 			message Delta
-			call    callPiece
+			p       toolcall.Piece
 		)
+		c.tools.Reset()
 		for it := c.choices.Iter(); it.Next(); {
 			if choice.Read(it.Value()) != nil {
 				continue
@@ -152,19 +156,25 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 				stripReasoning(&c.edits, choice.Body)
 			}
 			message.Read(choice.Body)
-			for calls := message.ToolCalls.Iter(); calls.Next(); {
-				if call.read(calls.Value()) != nil {
-					continue
+			for toolCalls := message.ToolCalls.Iter(); toolCalls.Next(); {
+				if part, ok := c.readToolCall(it.Index(), &p, toolCalls.Value()); ok {
+					introduce(&c.edits, &p, &part, a.ID, it.Index())
 				}
-				if !HasText(call.id) {
-					call.giveID(&c.edits, a.ID, callPlace{it.Index(), calls.Index()})
-				}
-				if !HasText(call.kind) {
-					call.giveType(&c.edits)
-				}
-				call.quote(&c.edits)
 			}
 		}
 	}
 	return c.edits.Append(dst, c.src)
+}
+
+// readToolCall makes p the view of a tool call of choice n, and says what it lacks. It reports false where that is not looked at: what
+// is no object, and what comes behind very many.
+func (c *Completion) readToolCall(n int, p *toolcall.Piece, v jsonx.Value) (toolcall.Part, bool) {
+	if !p.Read(v) {
+		return toolcall.Part{}, false
+	}
+	part, ok := c.tools.Whole(n, p)
+	if ok && !p.Named() { // whole, so that nothing comes later
+		part.MakeID, part.NeedType = part.MakeID || !HasText(p.ID), !HasText(p.Type)
+	}
+	return part, ok
 }

@@ -1,8 +1,7 @@
 package chat
 
 import (
-	"bytes"
-
+	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -11,7 +10,7 @@ import (
 // apart, the end, and the counts. It reads the first choice alone, for the other dialects have no more.
 //
 //	s.Reset(id)
-//	ok, err := s.Read(ev)    // for each event of a stream; then look at Content, Calls and so on
+//	ok, err := s.Read(ev)    // for each event of a stream; then look at Content, ToolCalls and so on
 //	err := s.ReadWhole(c)    // or once for a whole completion
 //
 // Texts are the contents of JSON strings, without quotes and with the escapes that the engine chose: they are valid in any
@@ -21,34 +20,32 @@ import (
 type Source struct {
 	tally
 	short hole
-	which *[]byte // the text that the hole is of; nil: the arguments of call last
+	which *[]byte // the text that the hole is of; nil: the arguments of tool call last
 
 	// Content, Refusal and Reasoning are what the last event brought, each maybe empty. They borrow from the event.
 	Content, Refusal, Reasoning []byte
-	// Touched are the positions in Calls of the calls that the last event was about, in its order.
+	// Touched are the positions in ToolCalls of those that the last event was about, in its order.
 	Touched []int
-	// Calls are the calls so far, in the order of their first appearance.
-	Calls []Call
+	// ToolCalls are the tool calls so far, in the order of their first appearance.
+	ToolCalls []ToolCall
 	// Finish is how the choice ended, or FinishNone.
 	Finish Finish
 	// StopSequence is the stop sequence that the engine says it met; nil if it says none.
 	StopSequence []byte
 
-	id   string // ours, of the answer
-	last int    // the call that the last piece was about
-	size int    // bytes of text and arguments, for the bound
+	tools toolcall.Assembler
+	id    string // ours, of the answer
+	last  int    // the tool call that the last piece was about
+	size  int    // bytes of text and arguments, for the bound
 }
 
-// Call is one tool call. All of it are contents of JSON strings.
-type Call struct {
-	ID, Name []byte // maybe empty; see Source.CallID
+// ToolCall is one tool call. All of it are contents of JSON strings.
+type ToolCall struct {
+	ID, Name []byte // maybe empty; see Source.ToolCallID
 	Args     []byte // so far
 
-	index   int
-	settled bool   // what CallID returns is final
-	made    []byte // by us, in place of ID; empty: ID is used
-	looked  int    // the length of Args when Complete last looked at them
-	whole   bool   // and what it saw
+	looked int  // the length of Args when Complete last looked at them
+	whole  bool // and what it saw
 }
 
 // Finish is how a choice ended.
@@ -79,30 +76,34 @@ func finishOf(v jsonx.Value) Finish {
 // calls are made when the engine gives none of use.
 func (s *Source) Reset(id string) {
 	s.short.reset()
-	calls := s.Calls[:cap(s.Calls)]
-	if len(calls) > keepCalls {
-		calls = nil
+	s.tools.Reset()
+	toolCalls := s.ToolCalls[:cap(s.ToolCalls)]
+	if len(toolCalls) > keepToolCalls {
+		toolCalls = nil
 	}
-	for i := range calls {
-		calls[i].reset()
+	for i := range toolCalls {
+		toolCalls[i].reset()
 	}
-	*s = Source{short: s.short, Calls: calls[:0], Touched: s.Touched[:0], StopSequence: s.StopSequence[:0], id: id}
+	*s = Source{
+		short: s.short, tools: s.tools, ToolCalls: toolCalls[:0],
+		Touched: s.Touched[:0], StopSequence: s.StopSequence[:0], id: id,
+	}
 }
 
 // Guess says what we take the prompt for, in tokens; it is told where the engine counts nothing. It is called after Reset.
 func (s *Source) Guess(prompt int) { s.prompt = prompt }
 
-// keepCalls is the number of calls whose memory is kept.
-const keepCalls = 16
+// keepToolCalls is the number of tool calls whose memory is kept.
+const keepToolCalls = 16
 
 // reset empties c, but for memory that is worth keeping.
-func (c *Call) reset() {
-	*c = Call{ID: keep(c.ID), Name: keep(c.Name), Args: keep(c.Args), made: keep(c.made)}
+func (c *ToolCall) reset() {
+	*c = ToolCall{ID: keep(c.ID), Name: keep(c.Name), Args: keep(c.Args)}
 }
 
 // keep returns b empty, or nil when it has grown large.
 func keep(b []byte) []byte {
-	if cap(b) > keepBuffer/keepCalls {
+	if cap(b) > keepBuffer/keepToolCalls {
 		return nil
 	}
 	return b[:0]
@@ -138,7 +139,7 @@ func (s *Source) again(text []byte) error {
 	}
 	s.deltas++
 	s.Touched = append(s.Touched, s.last)
-	c := &s.Calls[s.last]
+	c := &s.ToolCalls[s.last]
 	c.Args = append(c.Args, text...)
 	return s.grow(len(text))
 }
@@ -158,11 +159,11 @@ func (s *Source) grow(n int) error {
 func (s *Source) read(c *Chunk, data []byte) error {
 	s.short.forget()
 	var (
-		choice Choice
-		first  jsonx.Value // what the next chunk may well differ in alone
-		call   bool
-		delta  Delta
-		n      int
+		choice   Choice
+		first    jsonx.Value // what the next chunk may well differ in alone
+		toolCall bool
+		delta    Delta
+		n        int
 	)
 	for it := c.choices.Iter(); it.Next(); n++ {
 		if err := choice.Read(it.Value()); err != nil {
@@ -179,20 +180,20 @@ func (s *Source) read(c *Chunk, data []byte) error {
 			return err
 		}
 		if !choice.Finished() {
-			first, call = delta.hole()
+			first, toolCall = delta.hole()
 		}
 	}
 	if c.usage.Exists() || c.timings.Exists() {
 		s.count(c)
 	}
 	if n == 1 && first.Exists() && !c.usage.IsObject() && !c.timings.Exists() {
-		s.learn(data, first, call, &delta)
+		s.learn(data, first, toolCall, &delta)
 	}
 	return nil
 }
 
 // learn remembers the chunk for the next one.
-func (s *Source) learn(data []byte, v jsonx.Value, call bool, d *Delta) {
+func (s *Source) learn(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
 	switch v {
 	case d.Content:
 		s.which = &s.Content
@@ -203,7 +204,7 @@ func (s *Source) learn(data []byte, v jsonx.Value, call bool, d *Delta) {
 	default:
 		s.which = nil
 	}
-	if call == (s.which == nil) {
+	if toolCall == (s.which == nil) {
 		s.short.learn(data, v)
 	}
 }
@@ -231,7 +232,7 @@ func (s *Source) take(choice *Choice, d *Delta, whole bool) error {
 	if err := s.grow(s.kept()); err != nil {
 		return err
 	}
-	if err := s.calls(d.ToolCalls, whole); err != nil {
+	if err := s.toolCalls(d.ToolCalls, whole); err != nil {
 		return err
 	}
 	if choice.Finished() {
@@ -243,104 +244,76 @@ func (s *Source) take(choice *Choice, d *Delta, whole bool) error {
 	return nil
 }
 
-// calls takes the pieces of calls in a delta, or the calls of a message when whole.
-func (s *Source) calls(v jsonx.Value, whole bool) error {
-	var p callPiece
+// toolCalls takes the pieces of tool calls in a delta, or the tool calls of a message when whole.
+func (s *Source) toolCalls(v jsonx.Value, whole bool) error {
+	var p toolcall.Piece
 	for it := v.Iter(); it.Next(); {
-		if err := p.read(it.Value()); err != nil {
-			return err
+		if !p.Read(it.Value()) {
+			return bad(badToolCall)
 		}
-		at, index, err := len(s.Calls), len(s.Calls), error(nil)
-		if !whole {
-			at, index, err = joinCall(&p, len(s.Calls), s.last, s.old)
-		} else if at == maxCalls {
-			err = bad(tooManyCalls)
+		part, ok := toolcall.Part{}, false
+		if whole {
+			part, ok = s.tools.Whole(0, &p)
+		} else {
+			part, ok = s.tools.Piece(0, &p)
 		}
-		if err != nil {
-			return err
+		if !ok {
+			return bad(tooManyToolCalls)
 		}
-		if at == len(s.Calls) {
-			s.addCall(index)
+		s.last = part.Position
+		if s.last == len(s.ToolCalls) {
+			s.addToolCall()
 		}
-		s.last = at
-		s.Touched = append(s.Touched, at)
-		if err := s.piece(&s.Calls[at], &p); err != nil {
+		s.Touched = append(s.Touched, s.last)
+		if err := s.piece(&s.ToolCalls[s.last], &p, &part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Source) old(i int) callSoFar {
-	c := &s.Calls[i]
-	return callSoFar{c.index, c.ID, c.Name, c.Args}
-}
-
-// addCall makes room for a call, with the memory of an older one if there is any.
-func (s *Source) addCall(index int) {
-	if n := len(s.Calls); n < cap(s.Calls) {
-		s.Calls = s.Calls[:n+1]
-		s.Calls[n].index = index
+// addToolCall makes room for a tool call, with the memory of an older one if there is any.
+func (s *Source) addToolCall() {
+	if n := len(s.ToolCalls); n < cap(s.ToolCalls) {
+		s.ToolCalls = s.ToolCalls[:n+1]
 		return
 	}
-	s.Calls = append(s.Calls, Call{index: index})
+	s.ToolCalls = append(s.ToolCalls, ToolCall{})
 }
 
-// piece adds a piece to a call. What is told once and then repeated, also as "" or null, says nothing more.
-func (s *Source) piece(to *Call, p *callPiece) error {
+// piece adds a piece to a tool call.
+func (s *Source) piece(to *ToolCall, p *toolcall.Piece, part *toolcall.Part) error {
 	before := len(to.ID) + len(to.Name) + len(to.Args)
-	if !to.settled && len(to.ID) == 0 && HasText(p.id) {
-		to.ID = append(to.ID, inside(p.id)...)
+	if part.TakeID {
+		to.ID = append(to.ID, inside(p.ID)...)
 	}
-	if len(to.Name) == 0 && HasText(p.name) {
-		to.Name = append(to.Name, inside(p.name)...)
+	if part.TakeName {
+		to.Name = append(to.Name, inside(p.Name)...)
 	}
-	switch args := p.args; {
+	switch args := p.Args; {
 	case args.IsString():
 		to.Args = append(to.Args, inside(args)...)
 	case args.IsObject(): // Ollama's native shape
 		to.Args = jsonx.AppendEscaped(to.Args, args.Raw())
 	case args.Exists() && !args.IsNull():
-		return bad(badCall)
+		return bad(badToolCall)
 	}
 	return s.grow(len(to.ID) + len(to.Name) + len(to.Args) - before)
 }
 
-// CallID returns the id of call i, as the contents of a JSON string. It is the engine's, or one of ours when the engine
-// has given none so far, has given it to an earlier call too, or counts the calls of each answer from 0, as TGI and LMDeploy
-// do: clients match results to calls by id, throughout a conversation, and some drop the earlier of two calls with one id.
-// It does not change from then on.
-func (s *Source) CallID(i int) []byte {
-	c := &s.Calls[i]
-	if !c.settled {
-		c.settled = true
-		ours := len(c.ID) == 0 || isCount(c.ID)
-		for j := range i {
-			ours = ours || bytes.Equal(c.ID, s.Calls[j].ID)
-		}
-		if ours {
-			c.made = AppendCallID(c.made[:0], s.id, 0, i)
-		}
-	}
-	if len(c.made) > 0 {
-		return c.made
+// ToolCallID returns the id of tool call i, as the contents of a JSON string: the engine's or, where that is none of use, ours (see
+// package toolcall). It does not change once the tool call has a name.
+func (s *Source) ToolCallID(i int) []byte {
+	c := &s.ToolCalls[i]
+	if len(c.ID) == 0 {
+		c.ID = toolcall.AppendID(c.ID, s.id, 0, i)
 	}
 	return c.ID
 }
 
-// isCount reports whether an id is a small number. Random ones of digits alone, as LM Studio makes them, have nine.
-func isCount(id []byte) bool {
-	for _, b := range id {
-		if b < '0' || b > '9' {
-			return false
-		}
-	}
-	return len(id) <= 3
-}
-
-// Complete reports whether the arguments of call i are a whole JSON object, so that nothing is missing.
+// Complete reports whether the arguments of tool call i are a whole JSON object, so that nothing is missing.
 func (s *Source) Complete(i int) bool {
-	c := &s.Calls[i]
+	c := &s.ToolCalls[i]
 	if c.looked != len(c.Args) {
 		c.looked, c.whole = len(c.Args), complete(c.Args)
 	}
@@ -389,3 +362,20 @@ func (s *Source) End() error {
 	}
 	return nil
 }
+
+// complete reports whether arguments, as the contents of a JSON string, are a whole JSON object.
+func complete(args []byte) bool {
+	if len(args) == 0 || len(args) > maxComplete || args[len(args)-1] != '}' {
+		return false
+	}
+	var d jsonx.Doc
+	quoted := append(append([]byte{'"'}, args...), '"')
+	if d.Parse(quoted, jsonx.Options{}) != nil {
+		return false
+	}
+	text := d.Root().AppendText(nil)
+	return d.Parse(text, jsonx.Options{Record: 1}) == nil
+}
+
+// maxComplete bounds the arguments that are looked at: it is done for each piece, so an engine could make it costly.
+const maxComplete = 64 << 10

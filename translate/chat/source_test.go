@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"penstock/translate/chat/toolcall"
 	"penstock/translate/sse"
 )
 
@@ -50,8 +51,8 @@ func listen(s *Source, src []byte, forget bool) (out said) {
 }
 
 func (out *said) end(s *Source) {
-	for i := range s.Calls {
-		out.Calls = append(out.Calls, string(s.CallID(i))+" "+string(s.Calls[i].Name)+" "+string(s.Calls[i].Args))
+	for i := range s.ToolCalls {
+		out.Calls = append(out.Calls, string(s.ToolCallID(i))+" "+string(s.ToolCalls[i].Name)+" "+string(s.ToolCalls[i].Args))
 	}
 	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
 }
@@ -118,14 +119,14 @@ func TestSourceCallIDOfOneCompletionID(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 2 {
-			id := string(streamed.CallID(i))
+			id := string(streamed.ToolCallID(i))
 			if other, found := seen[id]; found {
 				t.Errorf("call %d of %s has the id %s of %s", i, answer, id, other)
 			}
 			seen[id] = fmt.Sprintf("call %d of %s", i, answer)
-			if string(whole.CallID(i)) != id || string(none.CallID(i)) != id {
+			if string(whole.ToolCallID(i)) != id || string(none.ToolCallID(i)) != id {
 				t.Errorf("call %d of %s: %s in a stream, %s in a whole answer, %s without an id of the completion", i, answer,
-					id, whole.CallID(i), none.CallID(i))
+					id, whole.ToolCallID(i), none.ToolCallID(i))
 			}
 		}
 	}
@@ -161,7 +162,7 @@ func TestSourceComplete(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.Complete(0); got != c.want {
-			t.Errorf("%s: %v", s.Calls[0].Args, got)
+			t.Errorf("%s: %v", s.ToolCalls[0].Args, got)
 		}
 	}
 }
@@ -213,7 +214,7 @@ func BenchmarkSource(b *testing.B) {
 func TestCompletionCalls(t *testing.T) {
 	for call, want := range map[string]string{
 		`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}`:        ``,
-		`{"type":"function","function":{"name":"f","arguments":"{}"}}`:                 `{"type":"function","function":{"name":"f","arguments":"{}"},"id":"` + string(AppendCallID(nil, "i", 0, 0)) + `"}`,
+		`{"type":"function","function":{"name":"f","arguments":"{}"}}`:                 `{"type":"function","function":{"name":"f","arguments":"{}"},"id":"` + string(toolcall.AppendID(nil, "i", 0, 0)) + `"}`,
 		`{"id":"c","function":{"name":"f","arguments":"{}"}}`:                          `{"id":"c","function":{"name":"f","arguments":"{}"},"type":"function"}`,
 		`{"id":"c","type":"function","function":{"name":"f","arguments":{"a":["b"]}}}`: `{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":[\"b\"]}"}}`,
 	} {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"penstock/translate/apierr"
+	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -12,8 +13,8 @@ import (
 // Stream passes the chunks of an engine on to a client of the chat dialect. Each chunk goes out as it came, but for
 // these changes: `model` becomes the public id; usage is shown only to a client that asked for it, and then once, in a
 // chunk of its own; reasoning is removed if the client wants none; members that the SDKs need are added where they are
-// missing, those of calls too, and calls that an engine gives one index get their own; and [DONE] is written by us, once
-// every choice has its finish_reason.
+// missing; the pieces of tool calls get the index, id and type by which clients put them together, and say a name once; and
+// [DONE] is written by us, once every choice has its finish_reason.
 //
 // A Stream belongs to one call at a time. Call Reset first, then Append for each upstream event, and in the end either
 // Finish or Fail. It allocates nothing per event once its buffers have grown.
@@ -28,7 +29,7 @@ type Stream struct {
 	created []byte
 	last    []byte // the usage chunk of the engine as the client will see it, held back until the end
 	repeat  repeat
-	gaps    callGaps
+	tools   toolcall.Assembler
 	started bool
 	closed  bool // Finish or Fail has been written
 }
@@ -48,10 +49,10 @@ func (s *Stream) Reset(a *Answer) {
 	*s = Stream{
 		edits: s.edits,
 		model: s.model[:0], id: s.id[:0], created: s.created[:0], last: s.last[:0],
-		repeat: s.repeat, gaps: s.gaps,
+		repeat: s.repeat, tools: s.tools,
 	}
 	s.repeat.reset()
-	s.gaps.reset()
+	s.tools.Reset()
 	if a != nil {
 		s.answer, s.prompt = *a, a.PromptTokens
 		s.model = jsonx.AppendStringS(s.model, a.Model)
@@ -63,7 +64,7 @@ func (s *Stream) Reset(a *Answer) {
 // stream has failed. Events behind the end are ignored. The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if text, same := s.repeat.match(ev.Data); same && len(ev.Name) == 0 && !s.Done() {
-		if len(text) > 0 || s.repeat.call {
+		if len(text) > 0 || s.repeat.toolCall {
 			s.deltas++
 			s.started = true
 		}
@@ -114,11 +115,13 @@ func (s *Stream) pass(dst, data []byte) ([]byte, error) {
 	}
 	s.complete(c)
 	s.started = s.started || gist.shown
-	if v := gist.hole; v.Exists() && s.edits.Len() == 0 && !c.usage.IsObject() && !c.timings.Exists() {
-		s.repeat.call = gist.call
-		s.repeat.learn(data, v, c.model, s.model)
+	start := len(dst)
+	dst = s.write(dst, data)
+	if v := gist.hole; v.Exists() && !gist.stripped && !c.usage.IsObject() && !c.timings.Exists() {
+		s.repeat.toolCall = gist.toolCall
+		s.repeat.learn(data, v, dst[start:], s.moved(v.Start()+1))
 	}
-	return s.write(dst, data), nil
+	return dst, nil
 }
 
 // identify keeps the id and the time of the first chunk that has them.
@@ -148,8 +151,8 @@ type gist struct {
 	stripped bool // reasoning was removed
 	worth    bool // something is left that a client wants to see: text, a call, a role, an end
 
-	hole jsonx.Value // what the next chunk may well differ in alone; see repeat
-	call bool        // it is in a call
+	hole     jsonx.Value // what the next chunk may well differ in alone; see repeat
+	toolCall bool        // it is in a tool call
 }
 
 // choices reads the choices of the chunk and notes the changes to them.
@@ -181,7 +184,7 @@ func (s *Stream) choices() (g gist, err error) {
 		}
 		g.shown = g.shown || visible || reasoning
 		if g.choices == 1 && !c.Finished() {
-			g.hole, g.call = d.hole()
+			g.hole, g.toolCall = d.hole()
 		} else {
 			g.hole = jsonx.Value{}
 		}
@@ -189,7 +192,13 @@ func (s *Stream) choices() (g gist, err error) {
 			numbering(it.Value(), 0).fill(&s.edits)
 		}
 		if d.ToolCalls.Exists() {
-			s.fillCalls(c.Index, d.ToolCalls)
+			news, err := s.toolCalls(c.Index, d.ToolCalls)
+			if err != nil {
+				return g, err
+			}
+			if news {
+				g.hole = jsonx.Value{}
+			}
 		}
 		if c.private {
 			HidePrivate(&s.edits, it.Value())
@@ -290,6 +299,19 @@ func (s *Stream) write(dst, data []byte) []byte {
 	}
 	sse.Flatten(dst[start:])
 	return append(dst, "\n\n"...)
+}
+
+// moved returns where the byte at of the chunk is in what write wrote.
+func (s *Stream) moved(at int) int {
+	moved := len("data: ") + at
+	model := s.chunk.model
+	switch {
+	case s.edits.Len() > 0:
+		moved += s.edits.Shift(at)
+	case model.End() <= at:
+		moved += len(s.model) - (model.End() - model.Start())
+	}
+	return moved
 }
 
 // Finish appends what the client is to see when the upstream has ended: the usage chunk if it was asked for, with an

@@ -19,6 +19,7 @@ import (
 	"penstock/proxy/e2e/golden"
 	"penstock/proxy/e2e/raced"
 	"penstock/translate/apierr"
+	"penstock/translate/chat/toolcall"
 	"penstock/translate/sse"
 )
 
@@ -393,10 +394,10 @@ func TestAssemblerIsBounded(t *testing.T) {
 		var as Assembler
 		for n := 0; ; n++ {
 			err := as.Add(sse.Event{Data: []byte(`{"choices":[{"delta":{"tool_calls":[{"id":"` + strconv.Itoa(n) + `","function":{"name":"f"}}]}}]}`)})
-			if err == nil && n <= maxCalls {
+			if err == nil && n <= toolcall.MaxChoice {
 				continue
 			}
-			if !errors.As(err, &bad) || bad.Reason != tooManyCalls || n != maxCalls {
+			if !errors.As(err, &bad) || bad.Reason != tooManyToolCalls || n != toolcall.MaxChoice {
 				t.Fatalf("call %d: %v", n, err)
 			}
 			return
@@ -501,21 +502,6 @@ func TestAssembledCallIDsDiffer(t *testing.T) {
 	checkAssembled(t, out)
 	if !bytes.Contains(out, []byte(`"id":"a"`)) {
 		t.Errorf("the first call lost its id: %s", out)
-	}
-}
-
-func TestCallID(t *testing.T) {
-	seen := map[string]bool{}
-	for _, id := range []string{"", "chatcmpl-376", "chatcmpl-377"} {
-		for choice := range 3 {
-			for position := range 3 {
-				got := string(AppendCallID(nil, id, choice, position))
-				if seen[got] || len(got) != len("call_")+16 || got != string(AppendCallID(nil, id, choice, position)) {
-					t.Errorf("id %q for %q, %d, %d", got, id, choice, position)
-				}
-				seen[got] = true
-			}
-		}
 	}
 }
 

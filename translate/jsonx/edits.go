@@ -209,6 +209,19 @@ func (e *Edits) Size(n int) int {
 	return n
 }
 
+// Shift returns by how many bytes the byte at of the source, which stays as it is, comes later in the result than in the source.
+func (e *Edits) Shift(at int) int {
+	n := 0
+	c := e.start()
+	for s, ok := e.next(&c); ok && s.to <= at; s, ok = e.next(&c) {
+		n += len(s.with) - (s.to - s.from)
+		if s.comma {
+			n++
+		}
+	}
+	return n
+}
+
 // Append appends src with all changes applied. src is not changed; dst must not overlap with it.
 func (e *Edits) Append(dst, src []byte) []byte {
 	dst = slices.Grow(dst, e.Size(len(src)))

@@ -101,6 +101,33 @@ func TestEdits(t *testing.T) {
 	}
 }
 
+// What stays is found again where Shift says.
+func TestEditsShift(t *testing.T) {
+	const src = ` { "a" : 1 , "b" : [2, 22] ,"c":{"d":3}, "e":"kept"} `
+	root := mustParse(t, src).Root()
+	for name, do := range map[string]func(e *Edits){
+		"nothing": func(*Edits) {},
+		"longer":  func(e *Edits) { e.Set(root.Get("a"), []byte("[1,1,1]")) },
+		"shorter": func(e *Edits) { e.Set(root.Get("b"), []byte("2")) },
+		"deleted": func(e *Edits) { e.Delete(root.Get("a")); e.Delete(root.Get("c")) },
+		"added":   func(e *Edits) { e.Add(root.Get("c"), []byte(`"x":1`)); e.Add(root, []byte(`"y":2`)) },
+		"all": func(e *Edits) {
+			e.Delete(root.Get("a"))
+			e.Add(root.Get("b"), []byte("3"))
+			e.Set(root.Get("c"), nil)
+			e.Insert(root.Get("e").Start(), []byte("null,"))
+		},
+	} {
+		var e Edits
+		do(&e)
+		v := root.Get("e")
+		got := e.Append(nil, []byte(src))[v.Start()+e.Shift(v.Start()):]
+		if !bytes.HasPrefix(got, v.Raw()) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 func TestEditsPanics(t *testing.T) {
 	root := mustParse(t, `[1,2,3]`).Root()
 	for name, f := range map[string]func(e *Edits){

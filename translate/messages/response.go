@@ -49,8 +49,8 @@ func AppendResponse(dst []byte, c *chat.Completion, e *Echo) ([]byte, error) {
 		out = append(append(out, `{"type":"text","text":"`...), s.Content...)
 		out = append(append(out, s.Refusal...), `"}`...)
 	}
-	for i := range s.Calls {
-		call := &s.Calls[i]
+	for i := range s.ToolCalls {
+		call := &s.ToolCalls[i]
 		in, is := w.input.read(call.Args)
 		switch {
 		case len(call.Name) == 0:
@@ -59,7 +59,7 @@ func AppendResponse(dst []byte, c *chat.Completion, e *Echo) ([]byte, error) {
 			in = noInput
 		}
 		out = separate(out, start)
-		out = append(append(out, `{"type":"tool_use","id":"`...), s.CallID(i)...)
+		out = append(append(out, `{"type":"tool_use","id":"`...), s.ToolCallID(i)...)
 		out = append(append(out, `","name":"`...), call.Name...)
 		out = append(append(out, `","input":`...), in...)
 		out = append(out, '}')
@@ -119,7 +119,7 @@ func stopOf(s *chat.Source, e *Echo) (reason, sequence string) {
 		return "max_tokens", ""
 	case s.Finish == chat.FinishContentFilter:
 		return "refusal", ""
-	case len(s.Calls) > 0:
+	case len(s.ToolCalls) > 0:
 		return "tool_use", ""
 	}
 	if len(s.StopSequence) > 0 {

@@ -23,7 +23,7 @@ type Stream struct {
 	phase  phase
 	index  int     // of the block that is open, or of the next one
 	queue  []piece // the first may be open; what is behind it waits for its end
-	calls  []call  // by position in source.Calls
+	calls  []call  // by position in source.ToolCalls
 	lead   []byte  // what a delta of the open block begins with
 	input  input
 }
@@ -183,7 +183,7 @@ func (s *Stream) touch(i int) error {
 		return nil
 	}
 	if c := &s.calls[i]; c.closed {
-		args := s.source.Calls[i].Args
+		args := s.source.ToolCalls[i].Args
 		if _, more := firstByte(args[c.sent:]); more {
 			return errLate
 		}
@@ -226,12 +226,12 @@ func (s *Stream) flush(dst []byte) []byte {
 		return dst
 	}
 	if !p.open {
-		if len(s.source.Calls[p.call].Name) == 0 {
+		if len(s.source.ToolCalls[p.call].Name) == 0 {
 			return dst
 		}
 		dst = s.open(dst, p)
 	}
-	c, args := &s.calls[p.call], s.source.Calls[p.call].Args
+	c, args := &s.calls[p.call], s.source.ToolCalls[p.call].Args
 	if len(args) == c.sent {
 		return dst
 	}
@@ -278,8 +278,8 @@ func (s *Stream) open(dst []byte, p *piece) []byte {
 	case kindCall:
 		s.lead = append(s.lead, `,"delta":{"type":"input_json_delta","partial_json":"`...)
 		dst = append(dst, `,"content_block":{"type":"tool_use","id":"`...)
-		dst = append(append(dst, s.source.CallID(p.call)...), `","name":"`...)
-		dst = append(append(dst, s.source.Calls[p.call].Name...), `","input":{}`...)
+		dst = append(append(dst, s.source.ToolCallID(p.call)...), `","name":"`...)
+		dst = append(append(dst, s.source.ToolCalls[p.call].Name...), `","input":{}`...)
 	}
 	return append(dst, "}}\n\n"...)
 }
@@ -315,7 +315,7 @@ func (s *Stream) stop(dst []byte) ([]byte, error) {
 
 // stopCall checks that the call may end here, and appends what of its input has been held.
 func (s *Stream) stopCall(dst []byte, i int) ([]byte, error) {
-	c, from := &s.calls[i], &s.source.Calls[i]
+	c, from := &s.calls[i], &s.source.ToolCalls[i]
 	if len(from.Name) == 0 {
 		return dst, errNoName
 	}

@@ -55,7 +55,7 @@ type part struct {
 	joins   bool // it is in the same message as the part before it
 	item    int  // output_index
 	content int  // content_index, within a message
-	call    int  // position in source.Calls
+	call    int  // position in source.ToolCalls
 	state   state
 	text    []byte // of a text or a refusal, so far: contents of a JSON string
 	sent    int    // how much of the text or of the arguments has been sent
@@ -159,7 +159,7 @@ func (a *Answer) called(i int) error {
 
 // late drops what comes for a call that the client has been told the end of. It can only be space.
 func (a *Answer) late(p *part) error {
-	c := &a.source.Calls[p.call]
+	c := &a.source.ToolCalls[p.call]
 	more := c.Args[p.sent:]
 	c.Args = c.Args[:p.sent]
 	if !blank(more) {
@@ -205,7 +205,7 @@ func (a *Answer) add(k kind) *part {
 // all returns what p says: contents of a JSON string.
 func (a *Answer) all(p *part) []byte {
 	if p.kind == kindCall {
-		return a.source.Calls[p.call].Args
+		return a.source.ToolCalls[p.call].Args
 	}
 	return p.text
 }
@@ -257,7 +257,7 @@ func (a *Answer) end(n int) {
 	p.state = a.ending(n)
 	if p.kind == kindCall && p.state == stateDone && len(a.all(p)) == 0 {
 		// Clients read the arguments as JSON, which nothing at all is not.
-		c := &a.source.Calls[p.call]
+		c := &a.source.ToolCalls[p.call]
 		c.Args = append(c.Args, "{}"...)
 	}
 }
@@ -380,8 +380,8 @@ func (a *Answer) appendCall(dst []byte, p *part, args []byte, status string) []b
 	dst = a.appendItemID(dst, p)
 	dst = append(dst, `","type":"function_call","status":"`...)
 	dst = append(append(dst, status...), `","call_id":"`...)
-	dst = append(append(dst, a.source.CallID(p.call)...), `","name":"`...)
-	dst = append(append(dst, a.source.Calls[p.call].Name...), `","arguments":"`...)
+	dst = append(append(dst, a.source.ToolCallID(p.call)...), `","name":"`...)
+	dst = append(append(dst, a.source.ToolCalls[p.call].Name...), `","arguments":"`...)
 	return append(append(dst, args...), `"}`...)
 }
 

@@ -93,7 +93,7 @@ func (a *Answer) flush(dst []byte, end bool) []byte {
 	for a.head < len(a.parts) {
 		p := &a.parts[a.head]
 		if p.state == stateHeld {
-			if p.kind == kindCall && len(a.source.Calls[p.call].Name) == 0 && !end {
+			if p.kind == kindCall && len(a.source.ToolCalls[p.call].Name) == 0 && !end {
 				return dst // clients want the name with the beginning
 			}
 			dst = a.open(dst, p)
@@ -195,7 +195,7 @@ func (a *Answer) close(dst []byte, n int) []byte {
 		dst = append(append(append(dst, `,"refusal":"`...), p.text...), "\"}\n\n"...)
 	case kindCall:
 		dst = a.appendPlace(a.begin(dst, "response.function_call_arguments.done"), p)
-		dst = append(append(dst, `,"name":"`...), a.source.Calls[p.call].Name...)
+		dst = append(append(dst, `,"name":"`...), a.source.ToolCalls[p.call].Name...)
 		dst = append(append(append(dst, `","arguments":"`...), a.all(p)...), "\"}\n\n"...)
 	}
 	if p.kind != kindCall {

@@ -1,10 +1,10 @@
-package chat
+package toolcall
 
-// AppendCallID appends an id for a tool call that the engine gave none: "call_" and 16 hexadecimal digits, the same
+// AppendID appends an id for a tool call that the engine gave none: "call_" and 16 hexadecimal digits, the same
 // every time for the same answer, choice and position, and another, as far as 64 bits go, for any other. answer is our id of
 // the answer: an engine's may come again, where it counts them from its start, as LMDeploy does, or draws it from a thousand,
 // as Ollama does, and a conversation must not have an id of a call twice.
-func AppendCallID(dst []byte, answer string, choice, position int) []byte {
+func AppendID(dst []byte, answer string, choice, position int) []byte {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	h := uint64(offset)
 	for i := range len(answer) {
@@ -22,4 +22,14 @@ func AppendCallID(dst []byte, answer string, choice, position int) []byte {
 		dst = append(dst, hex[h>>shift&15])
 	}
 	return dst
+}
+
+// isCount reports whether an id is a small number. Random ids of digits alone, as LM Studio makes them, have nine.
+func isCount(id []byte) bool {
+	for _, b := range id {
+		if b < '0' || b > '9' {
+			return false
+		}
+	}
+	return len(id) <= 3
 }

@@ -1,0 +1,226 @@
+package toolcall
+
+// Bounds of what an engine may send. Beyond them Piece and Whole report false.
+const (
+	MaxChoice = 1024 // tool calls of one choice
+	MaxAnswer = 4096 // tool calls of one answer
+)
+
+// Assembler puts the pieces of an answer's tool calls together; see the package's text for the rule. The zero value is ready. It
+// belongs to one answer at a time.
+type Assembler struct {
+	toolCalls []toolCall // of all choices, in order of appearance
+	last      int        // the one that the last piece was of
+	clock     uint32     // counts pieces
+}
+
+// toolCall is what is known of one.
+type toolCall struct {
+	choice, position int32
+
+	index    int64 // that its latest piece with an index had
+	indexed  bool
+	touched  uint32 // when its latest piece came
+	id, name uint64 // hashes; 0: not told yet
+	args     scanner
+
+	identified bool // it has an id: the engine's, or one of ours
+	typed      bool // it has a type
+	nameless   bool // pieces without a name have come
+	repeated   bool // its name has come again
+	otherIDs   bool // pieces of it had other ids than its first
+}
+
+// Part says what a piece is to its tool call.
+type Part struct {
+	Position int  // of the tool call among those of its choice
+	TakeID   bool // the piece's id is the tool call's
+	MakeID   bool // the tool call gets an id of ours, see AppendID
+	TakeName bool // the piece's name is the tool call's
+	NeedType bool // the tool call has no type yet and is named here
+}
+
+// News reports whether the part says something of its tool call that holds for no later piece: one that looks the same is treated
+// otherwise.
+func (p *Part) News() bool { return p.TakeID || p.MakeID || p.TakeName || p.NeedType }
+
+// keep is the number of tool calls whose memory is kept from one answer to the next.
+const keep = 64
+
+// Reset makes a ready for another answer.
+func (a *Assembler) Reset() {
+	toolCalls := a.toolCalls[:0]
+	if cap(toolCalls) > keep {
+		toolCalls = nil
+	}
+	*a = Assembler{toolCalls: toolCalls}
+}
+
+// Piece finds the tool call that a piece of a delta belongs to. It reports false when the piece begins one too many.
+func (a *Assembler) Piece(choice int, p *Piece) (Part, bool) {
+	a.clock++
+	id, name := hashOf(p.ID), hashOf(p.Name)
+	index, indexed := p.Index.Int()
+	if at := a.find(choice, index, indexed, id, name); at >= 0 {
+		if t := &a.toolCalls[at]; !t.ends(a, p, id, name, indexed) {
+			return a.add(at, p, id, name), true
+		}
+	}
+	return a.begin(choice, p, id, name)
+}
+
+// Whole takes a tool call of a message, which is whole. It reports false when it is one too many.
+func (a *Assembler) Whole(choice int, p *Piece) (Part, bool) {
+	a.clock++
+	return a.begin(choice, p, hashOf(p.ID), hashOf(p.Name))
+}
+
+// find returns the tool call that a piece would go on with, -1 if there is none.
+func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64) int {
+	if len(a.toolCalls) == 0 {
+		return -1
+	}
+	if t := &a.toolCalls[a.last]; t.is(choice) && (!indexed || t.indexed && t.index == index) && (id == 0 || t.id == id) {
+		return a.last // nearly every piece
+	}
+	byIndex, byBoth, byID := -1, -1, -1
+	for i := range a.toolCalls {
+		t := &a.toolCalls[i]
+		if !t.is(choice) {
+			continue
+		}
+		same := id != 0 && t.id == id
+		if same {
+			byID = a.later(byID, i)
+		}
+		if !indexed || t.indexed && t.index == index {
+			byIndex = a.later(byIndex, i)
+			if same {
+				byBoth = a.later(byBoth, i)
+			}
+		}
+	}
+	switch {
+	case byBoth >= 0:
+		return byBoth
+	case byID >= 0 && (name == 0 || byIndex >= 0 || a.toolCalls[byID].args.open()):
+		return byID // else a new index begins a tool call, although engines give one id to several
+	}
+	return byIndex
+}
+
+// later returns which of two tool calls had the later piece. i may be -1.
+func (a *Assembler) later(i, j int) int {
+	if i >= 0 && a.toolCalls[i].touched > a.toolCalls[j].touched {
+		return i
+	}
+	return j
+}
+
+func (t *toolCall) is(choice int) bool { return int(t.choice) == choice }
+
+// ends reports whether a piece that would go on with t begins a tool call of its own.
+func (t *toolCall) ends(a *Assembler, p *Piece, id, name uint64, indexed bool) bool {
+	if name == 0 {
+		return false
+	}
+	var args scanner
+	args.add(p.Args)
+	differ := id != 0 && t.id != 0 && id != t.id
+	switch {
+	case t.name == 0: // it comes late
+		return differ
+	case t.name != name:
+		return true
+	case t.args.whole() && args.begun():
+		return true
+	case differ && !indexed:
+		return true
+	case differ && t.nameless:
+		return true
+	case differ && t.args.open(), differ && !t.args.begun() && args.open(): // old vLLM, which sends no whole object
+		return false
+	case differ:
+		return !t.otherIDs || args.begun()
+	case id != 0 && id == t.id:
+		return false
+	case t.nameless:
+		return true
+	case t.args.open() && p.Args.IsObject(): // no part of a string
+		return true
+	}
+	return t.args.whole() && !hasText(p.Args) && !a.repeats(t.choice)
+}
+
+// repeats reports whether the engine has repeated a name in a choice: one that does may do so behind the arguments' end.
+func (a *Assembler) repeats(choice int32) bool {
+	for i := range a.toolCalls {
+		if t := &a.toolCalls[i]; t.choice == choice && t.repeated {
+			return true
+		}
+	}
+	return false
+}
+
+// begin begins a tool call.
+func (a *Assembler) begin(choice int, p *Piece, id, name uint64) (Part, bool) {
+	position := int32(0)
+	for i := len(a.toolCalls) - 1; i >= 0; i-- {
+		if a.toolCalls[i].is(choice) {
+			position = a.toolCalls[i].position + 1
+			break
+		}
+	}
+	if position == MaxChoice || len(a.toolCalls) == MaxAnswer {
+		return Part{}, false
+	}
+	a.toolCalls = append(a.toolCalls, toolCall{choice: int32(choice), position: position}) //nolint:gosec // choices are few
+	return a.add(len(a.toolCalls)-1, p, id, name), true
+}
+
+// add adds a piece to the tool call at.
+func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
+	t := &a.toolCalls[at]
+	part := Part{Position: int(t.position)}
+	a.last, t.touched = at, a.clock
+	if index, indexed := p.Index.Int(); indexed {
+		t.index, t.indexed = index, true
+	}
+	switch {
+	case name == 0:
+		t.nameless = t.nameless || p.Args.IsString()
+	case t.name == 0:
+		t.name, part.TakeName = name, true
+	default:
+		t.repeated = true
+		t.otherIDs = t.otherIDs || id != 0 && t.id != 0 && id != t.id
+	}
+	if !t.nameless { // else it decides nothing, and readers with a short cut do not pass it
+		t.args.add(p.Args)
+	}
+	if !t.identified && (id != 0 || part.TakeName) {
+		t.identified = true
+		part.TakeID = id != 0 && !isCount(contents(p.ID)) && !a.taken(at, id)
+		part.MakeID = !part.TakeID
+	}
+	if t.id == 0 {
+		t.id = id
+	}
+	switch {
+	case hasText(p.Type):
+		t.typed = true
+	case part.TakeName && !t.typed:
+		t.typed, part.NeedType = true, true
+	}
+	return part
+}
+
+// taken reports whether another tool call of the choice has the id.
+func (a *Assembler) taken(at int, id uint64) bool {
+	for i := range a.toolCalls {
+		if i != at && a.toolCalls[i].id == id && a.toolCalls[i].choice == a.toolCalls[at].choice {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+package toolcall
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"penstock/translate/jsonx"
+)
+
+// read makes a piece of its text.
+func read(t testing.TB, text string) *Piece {
+	t.Helper()
+	var (
+		d jsonx.Doc
+		p Piece
+	)
+	if err := d.Parse([]byte(text), jsonx.Options{Record: 3}); err != nil || !p.Read(d.Root()) {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return &p
+}
+
+// Each case is the pieces of one choice: index (- for none), id, name, arguments. What follows is the position of each, and what
+// is taken of it: i id, I an id of ours, n name, t a type of ours.
+func TestPiece(t *testing.T) {
+	for name, c := range map[string]struct {
+		pieces []string
+		want   string
+	}{
+		"by the book":                       {[]string{"0 a f .", "0 . . {", "1 b g .", "0 . . }", "1 . . {}"}, "0int 0 1int 0 1"},
+		"index left out":                    {[]string{"- a f {", "- . . }", "- b f {}"}, "0int 0 1int"},
+		"index 0, ids differ":               {[]string{"0 a f .", "0 b f ."}, "0int 1int"},
+		"index 0, ids differ, cut":          {[]string{"0 a f {", "0 . . 1", "0 b f {}"}, "0int 0 1int"},
+		"index 0, another name":             {[]string{"0 . f {", "0 . g {"}, "0Int 1Int"},
+		"index 0, whole objects":            {[]string{"0 . f {}", "0 . f {}"}, "0Int 1Int"},
+		"index 0, name before the object":   {[]string{"0 . f {}", "0 . f .", "0 . . {}"}, "0Int 1Int 1"},
+		"name in each piece":                {[]string{"0 a f .", "0 . f {", "0 . f }", "0 . f ."}, "0int 0 0 0"},
+		"a new id for each piece":           {[]string{"0 a f .", "0 b f {", "0 c f }", "0 d f ."}, "0int 0 0 0"},
+		"ids tell apart what indexes mix":   {[]string{"0 a f {", "1 b f {", "0 b . }", "1 a . }"}, "0int 1int 1 0"},
+		"indexes anew":                      {[]string{"0 a f {}", "1 b g {}", "0 c f {}", "1 d g {}"}, "0int 1int 2int 3int"},
+		"one id for two":                    {[]string{"0 a f {}", "1 a f {}"}, "0int 1Int"},
+		"one id for two, no index":          {[]string{"- a f {}", "- a f {}"}, "0int 1Int"},
+		"counts as ids":                     {[]string{"0 0 f {}", "1 1 f {}"}, "0Int 1Int"},
+		"an id that comes too late":         {[]string{"0 . f .", "0 a . {}"}, "0Int 0"},
+		"an id that comes first":            {[]string{"0 a . .", "0 . f {}"}, "0i 0nt"},
+		"indexes with holes, out of order":  {[]string{"7 a f {}", "3 b g {}", "7 . . ."}, "0int 1int 0"},
+		"an index that no position is":      {[]string{"-5 a f {", "-5 . . }", "99999999999 b g {}"}, "0int 0 1int"},
+		"a nameless piece of another index": {[]string{"0 a f {}", "1 . . {}"}, "0int 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var a Assembler
+			var got []string
+			for _, text := range c.pieces {
+				f := strings.Fields(strings.ReplaceAll(text, ".", "\x00"))
+				for i := range f {
+					f[i] = strings.ReplaceAll(f[i], "\x00", "")
+				}
+				members := fmt.Sprintf(`"id":%q,"function":{"name":%q,"arguments":%q}`, f[1], f[2], f[3])
+				if f[0] != "-" {
+					members = `"index":` + f[0] + "," + members
+				}
+				part, ok := a.Piece(0, read(t, "{"+members+"}"))
+				if !ok {
+					t.Fatal("refused")
+				}
+				said := fmt.Sprint(part.Position)
+				for _, m := range []struct {
+					on   bool
+					text string
+				}{{part.TakeID, "i"}, {part.MakeID, "I"}, {part.TakeName, "n"}, {part.NeedType, "t"}} {
+					if m.on {
+						said += m.text
+					}
+				}
+				if part.News() != (len(said) > 1) {
+					t.Errorf("%s: news %v", said, part.News())
+				}
+				got = append(got, said)
+			}
+			if got := strings.Join(got, " "); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// Choices have their own tool calls, and their own habits.
+func TestChoices(t *testing.T) {
+	var a Assembler
+	for _, c := range []struct{ choice, want int }{{0, 0}, {1, 0}, {0, 1}, {1, 1}} {
+		if part, _ := a.Piece(c.choice, read(t, `{"function":{"name":"f","arguments":"{}"}}`)); part.Position != c.want {
+			t.Errorf("choice %d: position %d, want %d", c.choice, part.Position, c.want)
+		}
+	}
+	a.Reset()
+	if part, _ := a.Piece(0, read(t, `{"function":{"name":"f"}}`)); part.Position != 0 {
+		t.Errorf("position %d behind Reset", part.Position)
+	}
+}
+
+// However many tool calls an engine sends, what is kept of them is bounded.
+func TestBounds(t *testing.T) {
+	var a Assembler
+	p := read(t, `{"function":{"name":"f","arguments":"{}"}}`)
+	n := 0
+	for choice := range 8 {
+		for i := 0; ; i++ {
+			if _, ok := a.Piece(choice, p); !ok {
+				if i != MaxChoice && n != MaxAnswer {
+					t.Fatalf("choice %d refuses tool call %d", choice, i)
+				}
+				break
+			}
+			n++
+		}
+	}
+	if _, ok := a.Whole(9, p); ok || n != MaxAnswer {
+		t.Errorf("%d tool calls", n)
+	}
+	if a.Reset(); cap(a.toolCalls) > keep {
+		t.Errorf("keeps room for %d", cap(a.toolCalls))
+	}
+}

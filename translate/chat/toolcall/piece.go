@@ -1,0 +1,64 @@
+package toolcall
+
+import (
+	"bytes"
+
+	"penstock/translate/jsonx"
+)
+
+// Piece is a view of one element of the tool_calls of a delta or a message: a whole tool call, the beginning of one, or a piece
+// of its arguments. If a member occurs twice, the last one wins, as in client libraries.
+type Piece struct {
+	Object, Function jsonx.Value // for members that we do not know
+
+	Index, ID, Type, Name, Args jsonx.Value
+}
+
+// Read makes p the view of v and reports whether v is an object.
+func (p *Piece) Read(v jsonx.Value) bool {
+	*p = Piece{Object: v}
+	if !v.IsObject() {
+		return false
+	}
+	for it := v.Iter(); it.Next(); {
+		switch string(decoded(it.Key())) {
+		case "index":
+			p.Index = it.Value()
+		case "id":
+			p.ID = it.Value()
+		case "type":
+			p.Type = it.Value()
+		case "function":
+			p.Function = it.Value()
+		}
+	}
+	for it := p.Function.Iter(); it.Next(); {
+		switch string(decoded(it.Key())) {
+		case "name":
+			p.Name = it.Value()
+		case "arguments":
+			p.Args = it.Value()
+		}
+	}
+	return true
+}
+
+// Named reports whether the piece has a name.
+func (p *Piece) Named() bool { return hasText(p.Name) }
+
+// decoded returns the name of a member without its escapes, which engines do not write.
+func decoded(k jsonx.Key) []byte {
+	if bytes.IndexByte(k.Raw(), '\\') >= 0 {
+		return k.AppendTo(nil)
+	}
+	return k.Raw()
+}
+
+// hasText reports whether v is a string that is not empty.
+func hasText(v jsonx.Value) bool { return v.IsString() && v.End()-v.Start() > 2 }
+
+// contents returns a string without its quotes.
+func contents(v jsonx.Value) []byte {
+	raw := v.Raw()
+	return raw[1 : len(raw)-1]
+}

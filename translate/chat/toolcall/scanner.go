@@ -1,0 +1,118 @@
+package toolcall
+
+import (
+	"bytes"
+	"hash/maphash"
+	"strconv"
+
+	"penstock/translate/jsonx"
+)
+
+// seed keeps engines from choosing names whose hashes collide.
+var seed = maphash.MakeSeed()
+
+// hashOf returns a hash of a string, 0 for one that is empty or none.
+func hashOf(v jsonx.Value) uint64 {
+	if !hasText(v) {
+		return 0
+	}
+	return max(maphash.Bytes(seed, contents(v)), 1)
+}
+
+// scanner follows arguments as far as it takes to see where an object begins and ends. It checks nothing else of them: what the
+// brackets of malformed arguments say is as good as anything.
+type scanner struct {
+	phase phase
+	depth int32
+	text  bool // within a string of the arguments
+	slash bool // behind a backslash in one
+}
+
+// phase is how far arguments have come.
+type phase uint8
+
+const (
+	phaseNothing phase = iota // nothing but space
+	phaseOpen                 // an object has begun
+	phaseWhole                // it has ended, and only space has come since
+	phaseOther                // no object, or more than one
+)
+
+func (s *scanner) open() bool  { return s.phase == phaseOpen }
+func (s *scanner) whole() bool { return s.phase == phaseWhole }
+func (s *scanner) said() bool  { return s.phase != phaseNothing }
+
+// begun reports whether an object has begun.
+func (s *scanner) begun() bool { return s.phase == phaseOpen || s.phase == phaseWhole }
+
+// add takes a piece of the arguments: a string, or an object, as Ollama's native shape has it.
+func (s *scanner) add(v jsonx.Value) {
+	switch {
+	case v.IsObject() && s.phase == phaseNothing:
+		s.phase = phaseWhole
+	case v.IsObject():
+		s.phase = phaseOther
+	case v.IsString():
+		s.scan(contents(v))
+	}
+}
+
+// scan takes the contents of a JSON string, which hold the arguments with another layer of escapes.
+func (s *scanner) scan(raw []byte) {
+	for i := 0; i < len(raw); {
+		if s.phase == phaseOther {
+			return
+		}
+		if s.text && !s.slash { // quotes and backslashes of the arguments have a backslash before them
+			n := bytes.IndexByte(raw[i:], '\\')
+			if n < 0 {
+				return
+			}
+			i += n
+		}
+		c := raw[i]
+		i++
+		if c == '\\' {
+			c, i = unescape(raw, i)
+		}
+		s.take(c)
+	}
+}
+
+// take takes one character of the arguments; any that means nothing in JSON stands for all others.
+func (s *scanner) take(c byte) {
+	switch {
+	case s.slash:
+		s.slash = false
+	case s.text:
+		s.text, s.slash = c != '"', c == '\\'
+	case c == ' ', c == '\t', c == '\n', c == '\r':
+	case s.phase == phaseNothing && c == '{':
+		s.phase, s.depth = phaseOpen, 1
+	case s.phase != phaseOpen:
+		s.phase = phaseOther
+	case c == '"':
+		s.text = true
+	case c == '{', c == '[':
+		s.depth++
+	case c == '}', c == ']':
+		if s.depth--; s.depth == 0 {
+			s.phase = phaseWhole
+		}
+	}
+}
+
+// unescape returns the character of the valid escape whose backslash is before i, and the offset behind it. What is not ASCII is
+// any letter.
+func unescape(raw []byte, i int) (c byte, next int) {
+	switch c = raw[i]; c {
+	case 'n', 'r', 't':
+		return ' ', i + 1
+	case 'u':
+		if n, err := strconv.ParseUint(string(raw[i+1:i+5]), 16, 8); err == nil && n < 0x80 {
+			return byte(n), i + 5
+		}
+		return 'u', i + 5
+	}
+	return c, i + 1
+}

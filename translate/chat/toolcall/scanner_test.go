@@ -1,0 +1,64 @@
+package toolcall
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"penstock/translate/jsonx"
+)
+
+// Wherever the arguments are cut, and however they are escaped, the end of the object is seen where it is.
+func TestScanner(t *testing.T) {
+	objects := []string{
+		`{}`, `{"a":[{"b":"}"}]}`, `{"a\"}":"\\"}`, "{\n\t\"ü\": \"\\u007d\"\r}", `{"a":"\"}{\\\""}`,
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		object := rapid.SampledFrom(objects).Draw(t, "object")
+		before, behind := rapid.SampledFrom([]string{"", " \n"}).Draw(t, "before"), rapid.SampledFrom([]string{"", "\t", "x", "{}"}).Draw(t, "behind")
+		text := before + object + behind
+		var s scanner
+		for i := 0; i < len(text); {
+			n := rapid.IntRange(1, len(text)-i).Draw(t, "piece")
+			piece, _ := json.Marshal(text[i : i+n])
+			if rapid.Bool().Draw(t, "escaped") && text[i] < 0x80 && n == 1 {
+				piece = []byte(`"\u00` + string("0123456789abcdef"[text[i]>>4]) + string("0123456789abcdef"[text[i]&15]) + `"`)
+			}
+			var d jsonx.Doc
+			if err := d.Parse(piece, jsonx.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			s.add(d.Root())
+			i += n
+			want := phaseOpen
+			switch rest := strings.TrimSpace(text[:i]); {
+			case rest == "":
+				want = phaseNothing
+			case i >= len(before+object) && rest == strings.TrimSpace(object):
+				want = phaseWhole
+			case i > len(before+object):
+				want = phaseOther
+			}
+			if s.phase != want {
+				t.Fatalf("%q: phase %d, want %d", text[:i], s.phase, want)
+			}
+		}
+	})
+}
+
+func TestScannerOfOtherThings(t *testing.T) {
+	for raw, want := range map[string]phase{
+		`""`: phaseNothing, `" \n"`: phaseNothing, `"null"`: phaseOther, `"[{}]"`: phaseOther, `{"a":1}`: phaseWhole, `null`: phaseNothing, `7`: phaseNothing,
+	} {
+		var d jsonx.Doc
+		if err := d.Parse([]byte(raw), jsonx.Options{Record: 1}); err != nil {
+			t.Fatal(err)
+		}
+		var s scanner
+		if s.add(d.Root()); s.phase != want {
+			t.Errorf("%s: phase %d, want %d", raw, s.phase, want)
+		}
+	}
+}
