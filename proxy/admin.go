@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/config"
+	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
 )
@@ -45,7 +46,7 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 	r.POST("/-/mode", e.operator(e.modeRequested))
 	return &fasthttp.Server{
 		Handler: func(ctx *fasthttp.RequestCtx) {
-			defer e.rescue(func() { adminError(ctx, internalError(errPanicked).api) })
+			defer e.guard.Catch(guard.Admin, func() { adminError(ctx, internalError(errPanicked).api) })
 			listen.Begun(ctx.Conn())
 			if !localRequest(ctx, e.opts.Admin.Addr()) {
 				adminError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "The admin listener answers its own pages only, and on loopback its own address."))
@@ -53,7 +54,7 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 			}
 			r.Handler(ctx)
 		},
-		ConnState:             connState,
+		ConnState:             e.connState,
 		ReadTimeout:           c.Timeouts.ClientHeader.D(),
 		IdleTimeout:           c.Timeouts.ClientIdle.D(),
 		WriteTimeout:          c.Timeouts.Write.D(),
@@ -121,16 +122,27 @@ func adminCredential(ctx *fasthttp.RequestCtx) []byte {
 	return password
 }
 
-// ready says whether a balancer may send new requests: 503 while draining.
+// ready says whether a balancer may send new requests: 503 while draining, and while a panic comes again and again.
 func (e *Edge) ready(ctx *fasthttp.RequestCtx) {
 	commonHeaders(&ctx.Response.Header, appendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
+	answer := readiness{Status: "ready"}
 	if e.draining.Load() {
-		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
-		ctx.Response.SetBodyString(`{"status":"draining"}`)
-		return
+		answer.Status = "draining"
+	} else if where := e.guard.Storm(e.now()); where != "" {
+		answer = readiness{Status: "failing", Reason: "it panics again and again (" + where + "); its log has the stacks"}
 	}
-	ctx.Response.SetBodyString(`{"status":"ready"}`)
+	if answer.Status != "ready" {
+		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
+	}
+	body, _ := json.Marshal(answer) // strings alone
+	ctx.Response.SetBody(body)
+}
+
+// readiness is the answer of /-/ready.
+type readiness struct {
+	Status string `json:"status"` // ready, draining, failing
+	Reason string `json:"reason,omitempty"`
 }
 
 // reloadRequested reloads and answers with what changed, or with what is wrong. ?force=true applies a configuration that

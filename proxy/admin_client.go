@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,15 @@ const readyPatience = 2 * time.Second
 func RequestReady(admin string) error {
 	_, err := askAdmin(fasthttp.MethodGet, admin, "/-/ready", "", readyPatience)
 	return err
+}
+
+// notReady says why an edge takes no new requests.
+func notReady(body []byte) error {
+	var answer readiness
+	if json.Unmarshal(body, &answer) == nil && answer.Reason != "" {
+		return fmt.Errorf("the edge takes no new requests: %s", answer.Reason)
+	}
+	return errors.New("the edge takes no new requests: it is draining")
 }
 
 // askAdmin sends one request to a running edge's admin listener. admin is its base URL or address; token is the admin token,
@@ -48,7 +58,7 @@ func askAdmin(method, admin, path, token string, patience time.Duration) (body [
 	case fasthttp.StatusOK, fasthttp.StatusUnprocessableEntity:
 		return append(body, res.Body()...), nil
 	case fasthttp.StatusServiceUnavailable:
-		return nil, errors.New("the edge takes no new requests: it is draining")
+		return nil, notReady(res.Body())
 	case fasthttp.StatusUnauthorized:
 		return nil, errors.New("the edge wants its admin token (admin.token): give it with --token")
 	}

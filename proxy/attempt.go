@@ -376,21 +376,23 @@ const drainPatience = 20 * time.Millisecond
 
 // end releases the lease with the attempt's outcome and lets go of the connection. Only the first call counts.
 func (a *attempt) end(o upstreams.Outcome) {
-	if a.lease == nil {
+	lease := a.lease
+	if lease == nil {
 		return
 	}
-	now := a.call.ended()
-	a.close(o, now)
-	a.lease.ReleaseAt(o, now)
 	a.lease = nil
-	a.call.edge.slotFreed()
+	defer a.call.edge.slotFreed()
+	now := a.call.ended()
+	defer lease.ReleaseAt(o, now)
+	a.close(o, now)
 }
 
 // close ends the attempt's exchange and keeps its lease.
 func (a *attempt) close(o upstreams.Outcome, now time.Time) {
 	a.call.exchange.Store(nil)
+	defer a.x.CloseAt(now)
+	a.call.edge.guard.Point("attempt.end")
 	a.trace(o)
-	a.x.CloseAt(now)
 	if a.events != nil {
 		a.events.Reset(nil, maxEvent)
 		readerPool.Put(a.events)

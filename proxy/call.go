@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/auth"
+	"penstock/proxy/guard"
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
@@ -55,6 +56,7 @@ type Call struct {
 	answer      chat.Answer
 	usage       chat.Usage
 
+	relay    *relay  // of a committed stream that fasthttp has been given
 	attempt  attempt // the one that is running or that the answer comes from
 	tried    []upstreams.ID
 	prefix   []uint64    // hashes of the prompt's beginning, for prefix affinity
@@ -148,20 +150,43 @@ func (c *Call) publish(x *upstreams.Exchange) {
 }
 
 // finish ends the call: whatever it still holds is released, it is counted and logged, and it goes back to the pool. The
-// caller must not touch it afterwards.
+// caller must not touch it afterwards. It does not panic but when it is called twice: a panic of a part of it costs that part.
 func (c *Call) finish() {
 	if c.finished {
 		panic("BUG: call finished twice")
 	}
 	c.finished = true
+	if c.end() {
+		c.recycle()
+	}
+}
+
+// end is finish without the recycling. It returns false after a panic: such a call is in no state to be used again.
+func (c *Call) end() (whole bool) {
+	g := c.edge.guard
+	defer g.Catch(guard.End, func() { whole = false })
+	defer c.account()
+	c.release()
+	g.Point("call.end")
+	return true
+}
+
+// release gives back what others wait for. Each step is taken whatever the steps before it come to.
+func (c *Call) release() {
+	defer c.begun.calls.Add(-1)
+	defer c.settle()
+	defer c.releaseChat()
+	defer c.releaseBody()
+	defer c.learn()
+	defer c.attempt.end(upstreams.OutcomeClientGone) // a no-op but after a panic
 	if c.conn != nil {
 		c.conn.End(c)
 	}
-	c.attempt.end(upstreams.OutcomeClientGone) // a no-op but after a panic
-	c.learn()
-	c.releaseBody()
-	c.releaseChat()
-	c.settle()
+	c.edge.guard.Point("call.release")
+}
+
+// account counts and logs the call.
+func (c *Call) account() {
 	now := c.ended()
 	copy(c.record.RequestID[:], c.id)
 	c.record.Attempts = c.attempts()
@@ -170,11 +195,9 @@ func (c *Call) finish() {
 		c.record.PromptTokens, c.record.CompletionTokens, c.record.CachedTokens = c.usage.Prompt, c.usage.Completion, c.usage.Cached
 		c.record.TokensEstimated = c.usage.Estimated
 	}
-	c.begun.calls.Add(-1)
 	c.edge.calls.Finish(&c.record, now)
 	c.span.End(&c.record, now)
 	c.releaseAnswer()
-	c.recycle()
 }
 
 // ended is the time at which the call ends, for what is still to be noted. Reading the clock costs as much as a small step of

@@ -3,6 +3,7 @@ package proxy
 import (
 	"net"
 
+	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 )
 
@@ -35,6 +36,7 @@ func (c *Call) carry(r relay) bool {
 		return false
 	}
 	t := &carrier{relay: r, conn: conn}
+	c.relay = &t.relay
 	c.ctx.HijackSetNoResponse(true)
 	c.ctx.Hijack(t.take)
 	return true
@@ -43,8 +45,10 @@ func (c *Call) carry(r relay) bool {
 // take is called by fasthttp when the handler has returned. After it fasthttp lets go of everything and closes the
 // connection, which starts the stream instead. What its reader holds already of a next request goes back first.
 func (t *carrier) take(from net.Conn) {
+	defer t.call.edge.guard.Catch(guard.Stream, t.lose)
 	ctx := t.call.ctx
 	t.call.ctx = nil
+	t.call.edge.guard.Point("carrier.take")
 	h := &ctx.Response.Header
 	h.SetContentLength(-1)
 	t.keep = !ctx.Request.Header.ConnectionClose() && !h.ConnectionClose()
@@ -56,12 +60,25 @@ func (t *carrier) take(from net.Conn) {
 	t.conn.Keep(t.serve)
 }
 
+// lose ends a stream that has panicked outside of run. The connection is closed by fasthttp, or by serve.
+func (t *carrier) lose() {
+	if t.call != nil {
+		defer t.relay.Close() //nolint:errcheck // it has none to give
+		t.call.fail(internalError(errPanicked))
+	}
+}
+
 // serve runs the stream, and after it whatever follows on the connection.
 func (t *carrier) serve() {
-	e := t.call.edge
+	e, conn := t.call.edge, t.conn
+	defer e.guard.Catch(guard.Stream, func() {
+		defer conn.Close() //nolint:errcheck // it is closed either way
+		t.lose()
+	})
 	_, err := t.run(t)
+	e.guard.Point("carrier.serve")
 	_ = t.relay.Close()
-	conn, keep := t.conn, t.keep && err == nil
+	keep := t.keep && err == nil
 	t.conn, t.head = nil, nil
 	if !keep {
 		_ = conn.Close()

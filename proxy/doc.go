@@ -2,7 +2,7 @@
 //
 // # Life of a request
 //
-//	 0  Edge.guard, Edge.generate   recover, refuse an ambiguous head, make the Call
+//	 0  Edge.everyRequest, generate recover, refuse an ambiguous head, make the Call
 //	 1  Call.authenticate           the key, before one byte of the body is read (early.go: before it is even sent)
 //	 2  Call.admitRate              the key's requests per minute
 //	 3  Call.readBody, decode       bounded by the endpoint's limit, the memory budget and the client's pace
@@ -66,6 +66,9 @@
 //
 // A request may be what its engine dies of. A body that has cost two engines is not sent to a third while they are down
 // (lethal.go): the client that tries again would else take the fleet with it.
+//
+// A panic costs the call or the round of work that met it (package guard, which has the table of every goroutine). A call gives
+// back what others wait for, slot, key and memory, step by step, each whatever the steps before it come to (Call.release).
 //
 // A drain (drain.go) leaves the port first and the connections after it, each when its client has been told or has nothing
 // on its way (package listen). fasthttp's own shutdown comes last, because it closes kept connections without a look.

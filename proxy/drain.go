@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 )
 
@@ -60,7 +61,8 @@ func (e *Edge) hurried(d time.Duration, done func() bool) bool {
 // hurriedWords once the operator is in a hurry.
 func (e *Edge) patience() (context.Context, context.CancelFunc) {
 	limit, cancel := context.WithTimeout(context.Background(), lastWords)
-	go func() {
+	go e.guard.Once(guard.Shutdown, func() {
+		e.guard.Point("shutdown.patience")
 		select {
 		case <-e.opts.Hurry:
 			short, end := context.WithTimeout(limit, hurriedWords)
@@ -69,7 +71,7 @@ func (e *Edge) patience() (context.Context, context.CancelFunc) {
 			cancel()
 		case <-limit.Done():
 		}
-	}()
+	})
 	return limit, cancel
 }
 

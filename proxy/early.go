@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
 )
@@ -21,8 +22,9 @@ const worthChecking = 8 << 10
 
 // headReceived runs when a request's head has come. A request that will be refused whatever its body says is cut off from
 // it: the handler then refuses it at once, and the connection ends with that answer.
-func (e *Edge) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	var conf fasthttp.RequestConfig
+func (e *Edge) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
+	defer e.guard.Catch(guard.Connection, nil)
+	e.guard.Point("head.received")
 	n := h.ContentLength()
 	if n == 0 {
 		h.Del(headerAnnounced) // a client cannot set it
@@ -94,7 +96,13 @@ func endpointAt(path []byte) *endpoint {
 
 // expect answers "Expect: 100-continue": the body is invited only when nothing refuses the request already. It returns
 // the status to answer with; for a refusal the response is complete.
-func (e *Edge) expect(ctx *fasthttp.RequestCtx) int {
+func (e *Edge) expect(ctx *fasthttp.RequestCtx) (status int) {
+	defer e.guard.Catch(guard.Connection, func() {
+		ctx.SetConnectionClose()
+		e.respondError(ctx, dialectOf(ctx), internalError(errPanicked).api)
+		status = fasthttp.StatusInternalServerError
+	})
+	e.guard.Point("expect")
 	h := &ctx.Request.Header
 	a := e.refuseEarly(h, announced(h))
 	if a == nil {

@@ -11,6 +11,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/build"
+	"penstock/proxy/guard"
 	"penstock/proxy/observe"
 )
 
@@ -40,6 +41,9 @@ func (e *Edge) observeSelf() {
 	}
 	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.watch.Rejected()) })
 	gauge("penstock_draining", func() float64 { return truth(e.draining.Load()) })
+	for _, where := range guard.Places() {
+		gauge("penstock_panics_total{where="+strconv.Quote(where)+"}", func() float64 { return float64(e.guard.Panics(where)) })
+	}
 	if e.opts.LogDropped != nil {
 		gauge("penstock_log_dropped_total", func() float64 { return float64(e.opts.LogDropped()) })
 	}

@@ -4,9 +4,9 @@ import (
 	"errors"
 
 	"github.com/valyala/fasthttp"
-	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/guard"
 	"penstock/proxy/observe"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
@@ -17,7 +17,7 @@ import (
 func (e *Edge) generate(ep *endpoint) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		c := e.begin(ctx, ep)
-		defer e.rescue(func() { c.refuse(internalError(errPanicked)) })
+		defer e.guard.Catch(guard.Handler, c.panicked)
 		if f := c.run(); f != nil {
 			c.refuse(f)
 		} else if c.record.Outcome == observe.OK {
@@ -28,6 +28,7 @@ func (e *Edge) generate(ep *endpoint) fasthttp.RequestHandler {
 
 // run takes the call through its steps. It returns nil when the answer was handed to fasthttp.
 func (c *Call) run() *failure {
+	c.edge.guard.Point("call.run")
 	if err := c.authenticate(); err != nil {
 		return clientError(err)
 	}
@@ -172,14 +173,4 @@ func bodyLimit(f *config.File, ep *endpoint) int64 {
 		return int64(f.Limits.UploadBody)
 	}
 	return int64(f.Limits.RequestBody)
-}
-
-// rescue is deferred around everything that runs for one request: a panic ends that request and nothing else. The value
-// of the panic is not logged, since it may hold a client's words.
-func (e *Edge) rescue(after func()) {
-	if v := recover(); v != nil {
-		e.calls.Panics.Inc()
-		e.log.Error("panic", zap.String("type", typeName(v)), zap.String("stack", stack()))
-		after()
-	}
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"net"
 
+	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
 	"penstock/proxy/observe"
@@ -13,6 +14,11 @@ import (
 
 // refuse answers the call with an error in the endpoint's dialect and ends it.
 func (c *Call) refuse(f *failure) {
+	c.answerWith(f)
+	c.finish()
+}
+
+func (c *Call) answerWith(f *failure) {
 	c.attempt.end(f.outcome)
 	c.fail(f)
 	e := c.ep.dialect.errorOf(f.api)
@@ -28,7 +34,20 @@ func (c *Call) refuse(f *failure) {
 		c.hangUp()
 	}
 	c.warn(f)
-	c.finish()
+}
+
+// panicked answers a call whose handler has panicked, and ends it whatever the answering comes to. What would have gone on with
+// the call once the handler has returned, must not.
+func (c *Call) panicked() {
+	defer c.finish()
+	if c.relay != nil {
+		c.relay.call, c.relay = nil, nil
+		c.ctx.HijackSetNoResponse(false)
+		c.ctx.Hijack(nil)
+	}
+	c.ctx.SetStatusCode(fasthttp.StatusInternalServerError)
+	c.ctx.SetConnectionClose()
+	c.answerWith(internalError(errPanicked))
 }
 
 // hangUp ends the connection without an answer: nobody reads one, and a client that has only closed its sending side must not

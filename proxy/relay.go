@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/guard"
 	"penstock/proxy/observe"
 	"penstock/upstreams"
 )
@@ -73,6 +74,7 @@ func (c *Call) commit(out *[]byte, done bool) {
 	h.Set("X-Accel-Buffering", "no")
 	r := relay{call: c, out: out, done: done}
 	if !c.carry(r) {
+		c.relay = &r
 		c.ctx.Response.SetBodyStream(&r, -1)
 	}
 }
@@ -99,10 +101,11 @@ func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.run(body{w}) }
 // run moves the stream to the client until either side ends it.
 func (r *relay) run(to outlet) (n int64, err error) {
 	c := r.call
-	defer c.edge.rescue(func() {
+	defer c.edge.guard.Catch(guard.Stream, func() {
 		c.fail(internalError(errPanicked))
 		err = errPanicked // the connection is cut: what was sent must not look whole
 	})
+	c.edge.guard.Point("relay.run")
 	for {
 		if r.done {
 			c.complete()
@@ -214,11 +217,13 @@ func (r *relay) Close() error {
 		return nil
 	}
 	r.call = nil
+	defer c.edge.guard.Catch(guard.Stream, nil)
+	defer c.finish()
+	c.edge.guard.Point("relay.close")
 	if c.record.Outcome == "" { // the head could not be written
 		c.fail(fromAbort(errClientGone))
 	}
 	r.giveBack()
-	c.finish()
 	return nil
 }
 

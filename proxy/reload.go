@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/proxy/process"
 	"penstock/proxy/status"
@@ -92,7 +93,7 @@ func (e *Edge) reloadNow(q ReloadRequest) *ReloadResult {
 	if tell {
 		listen.NotifyReloading()
 	}
-	if err := e.reload(q, r); err != nil {
+	if err := e.tryReload(q, r); err != nil {
 		r.Problems = append(r.Problems, err.Error())
 	}
 	r.OK = len(r.Problems) == 0
@@ -106,6 +107,15 @@ func (e *Edge) reloadNow(q ReloadRequest) *ReloadResult {
 		listen.NotifyReady(e.readyStatus())
 	}
 	return r
+}
+
+// tryReload is reload for one that panics, too.
+func (e *Edge) tryReload(q ReloadRequest, r *ReloadResult) (err error) {
+	defer e.guard.Catch(guard.Reload, func() {
+		err = errors.New("a bug of the edge ended this reload half-way; its log has the stack. Reload again, or restart the edge")
+	})
+	e.guard.Point(guard.Reload)
+	return e.reload(q, r)
 }
 
 // tellReload counts and logs how a reload ended.

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"penstock/config"
+	"penstock/proxy/guard"
 	"penstock/upstreams"
 )
 
@@ -60,7 +61,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 		if id := h.Peek("Request-Id"); len(id) == 0 || !bytes.Equal(id, h.Peek("X-Request-Id")) {
 			t.Errorf("%s: request ids %q and %q", ep.path, id, h.Peek("X-Request-Id"))
 		}
-		if n := e.calls.Panics.Get(); n != uint64(i+1) {
+		if n := e.guard.Panics(guard.Handler); n != uint64(i+1) {
 			t.Errorf("%s: %d panics counted, want %d", ep.path, n, i+1)
 		}
 		if strings.Contains(body+log.String(), secret) {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
@@ -93,6 +92,3 @@ func (c *Call) extendWrite() {
 	}
 	c.conn.WriteWithin(d)
 }
-
-// typeName is all that is told of a panic's value.
-func typeName(v any) string { return fmt.Sprintf("%T", v) }

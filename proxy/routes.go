@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/auth"
+	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
 )
@@ -49,14 +50,14 @@ func (e *Edge) routes() fasthttp.RequestHandler {
 		get(documents[i].path, e.keyless(documents[i].serve))
 	}
 	r.HEAD("/", e.keyless(e.root))
-	return e.guard(r.Handler)
+	return e.everyRequest(r.Handler)
 }
 
-// guard is what every request passes first: a head that two parsers could read differently is refused, and a panic ends
+// everyRequest is what every request passes first: a head that two parsers could read differently is refused, and a panic ends
 // one request only.
-func (e *Edge) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+func (e *Edge) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		defer e.rescue(func() { e.respondError(ctx, dialectOf(ctx), internalError(errPanicked).api) })
+		defer e.guard.Catch(guard.Handler, func() { e.respondError(ctx, dialectOf(ctx), internalError(errPanicked).api) })
 		if c := listen.ConnOf(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() && announced(&ctx.Request.Header) > 0 {
 			c.Linger()
 		}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
 	"penstock/proxy/process"
@@ -39,7 +40,7 @@ type RunOptions struct {
 func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
 	signal.Ignore(syscall.SIGPIPE) // the reader of the log may end; that must not end us
-	sink := observe.NewSink(os.Stderr)
+	sink := observe.NewSink(os.Stderr, end.guard)
 	defer sink.Close() //nolint:errcheck // it has no error to give
 	log, err := observe.NewLogger(c.Log, sink)
 	if err != nil {
@@ -61,7 +62,7 @@ func Run(end *Shutdown, o RunOptions) error {
 	process.PaceGC()
 	memory, source := process.ApplyMemoryLimit()
 	e, err := New(Options{
-		Config: c, Log: log, MemoryLimit: memory,
+		Config: c, Log: log, MemoryLimit: memory, Guard: end.guard,
 		Public: public, Admin: admin, InheritedPublic: ports.inherited, SharedPort: o.SharePort, Hurry: end.Hurry,
 		Certificate: cert, Load: o.Load, LogDropped: sink.Dropped,
 	})
@@ -95,22 +96,26 @@ func (e *Edge) reloadOnChange(ctx context.Context) (stop func()) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	w := &config.Watcher{
-		Paths:    func() []string { return e.current.Load().Config.Paths() },
+		Paths: func() []string {
+			e.guard.Point(guard.Files)
+			return e.current.Load().Config.Paths()
+		},
 		OnChange: func() { e.Reload("file") },
 		Interval: watchInterval,
 	}
 	w.Prime()
-	go w.Run(ctx)
-	go func() {
+	go e.guard.Loop(ctx.Done(), guard.Files, func() { w.Run(ctx) })
+	go e.guard.Loop(ctx.Done(), guard.Reload, func() {
 		for {
 			select {
 			case <-hangup:
+				e.guard.Point("reload.signal")
 				e.Reload("SIGHUP")
 			case <-ctx.Done():
 				return
 			}
 		}
-	}()
+	})
 	return func() {
 		signal.Stop(hangup)
 		cancel()

@@ -15,6 +15,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/build"
+	"penstock/proxy/guard"
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
@@ -33,6 +34,8 @@ type Options struct {
 	// InheritedPublic says that Public's socket is a service manager's and outlives the process; SharedPort that another
 	// process may be listening on the same ports.
 	InheritedPublic, SharedPort bool
+	// Guard catches panics; nil: one of the edge's own.
+	Guard *guard.Guard
 	// Hurry is closed when a drain that runs is to end at once; nil: never.
 	Hurry <-chan struct{}
 	// Certificate makes the public listener speak TLS; may be nil.
@@ -65,6 +68,7 @@ func (o *Options) addresses() (public, admin string) {
 type Edge struct {
 	opts    Options
 	log     *zap.Logger
+	guard   *guard.Guard
 	set     *upstreams.Set
 	calls   *observe.Calls
 	metrics *metrics.Set
@@ -100,15 +104,19 @@ type Edge struct {
 
 // New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted before Serve.
 func New(o Options) (*Edge, error) {
-	e := &Edge{opts: o, log: o.Log, metrics: metrics.NewSet(), started: time.Now(), queues: map[string]*limit.Queue{}, kick: make(chan string, 1), closing: make(chan struct{})}
+	e := &Edge{opts: o, log: o.Log, guard: o.Guard, metrics: metrics.NewSet(), started: time.Now(), queues: map[string]*limit.Queue{}, kick: make(chan string, 1), closing: make(chan struct{})}
 	c := o.Config
 	if exposed := c.CheckOpen(o.addresses()).Err(); exposed != nil {
 		return nil, exposed
 	}
+	if e.guard == nil {
+		e.guard = guard.New()
+	}
+	e.guard.LogTo(o.Log)
 	e.calls = observe.NewCalls(e.metrics, o.Log, c.Log)
 	if c.Tracing.OTLP != "" {
 		var err error
-		if e.tracer, err = observe.NewTracer(c.Tracing.OTLP, build.Version()); err != nil {
+		if e.tracer, err = observe.NewTracer(c.Tracing.OTLP, build.Version(), e.guard); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +126,7 @@ func New(o Options) (*Edge, error) {
 	e.lethal = newLethal()
 	var err error
 	if e.set, err = upstreams.NewSet(upstreams.Options{
-		Log:      o.Log,
+		Log: o.Log, Guard: e.guard,
 		Register: e.registry.add, Unregister: e.registry.remove,
 		Lookup:      o.Lookup,
 		OnAddresses: func() { e.Reload(sourceAddresses) },
@@ -129,11 +137,11 @@ func New(o Options) (*Edge, error) {
 	if err := e.apply(candidate{file: c}, new(ReloadResult)); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
-	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(c), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, RequestID: appendRequestID}); err != nil {
+	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(c), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: appendRequestID}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	if o.Admin != nil {
-		if e.adminWatch, err = listen.New(o.Admin, listen.Options{MaxConns: listen.ForOperators(), MakeRoom: true, RequestID: appendRequestID}); err != nil {
+		if e.adminWatch, err = listen.New(o.Admin, listen.Options{MaxConns: listen.ForOperators(), MakeRoom: true, Guard: e.guard, RequestID: appendRequestID}); err != nil {
 			return nil, errors.Join(err, e.watch.Release(), e.set.Close(context.Background()))
 		}
 	}
@@ -170,7 +178,7 @@ func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 		Handler:                      e.routes(),
 		ErrorHandler:                 e.headError,
 		HeaderReceived:               e.headReceived,
-		ConnState:                    connState,
+		ConnState:                    e.connState,
 		ExpectHandler:                e.expect,
 		StreamRequestBody:            true,
 		DisablePreParseMultipartForm: true,
@@ -191,7 +199,8 @@ func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 }
 
 // connState tells a connection whether it waits for a request.
-func connState(c net.Conn, state fasthttp.ConnState) {
+func (e *Edge) connState(c net.Conn, state fasthttp.ConnState) {
+	defer e.guard.Catch(guard.Connection, nil)
 	switch state { //nolint:exhaustive // the others say nothing about it
 	case fasthttp.StateNew, fasthttp.StateIdle:
 		listen.Idle(c)
@@ -208,6 +217,8 @@ func (quiet) Printf(string, ...any) {}
 // headError answers a request whose head did not parse, or that ended before the first byte of its body; the connection
 // ends with it.
 func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
+	defer e.guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
+	e.guard.Point("head.error")
 	var small *fasthttp.ErrSmallBuffer
 	a, d := badHead("The request could not be parsed as HTTP/1.1."), dialectChat
 	wrong := listen.Broken(ctx.Conn())
@@ -237,12 +248,15 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
-	go e.reloads(work)
-	go e.tick(work)
+	go e.guard.Loop(work.Done(), guard.Reload, func() { e.reloads(work) })
+	go e.guard.Loop(work.Done(), guard.History, func() { e.tick(work) })
 	failed := make(chan error, 1)
-	go func() { failed <- e.public.Serve(e.opts.secure(e.watch)) }()
+	go e.guard.Loop(work.Done(), guard.Accept, func() {
+		e.guard.Point("accept.public")
+		failed <- e.public.Serve(e.opts.secure(e.watch))
+	})
 	if e.opts.Admin != nil {
-		go e.serveAdmin()
+		go e.guard.Loop(work.Done(), guard.Accept, e.serveAdmin)
 	}
 	var err error
 	select {
@@ -255,6 +269,7 @@ func (e *Edge) Serve(ctx context.Context) error {
 
 // serveAdmin serves the operators until the edge drains. Clients are served on without them.
 func (e *Edge) serveAdmin() {
+	e.guard.Point("accept.admin")
 	if err := e.admin.Serve(e.adminWatch); err != nil {
 		e.log.Error("the admin listener has failed: clients are still served", zap.Error(err))
 	}

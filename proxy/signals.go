@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"penstock/proxy/guard"
 )
 
 // Shutdown is the operator's wish to end the process, as it comes by SIGTERM and SIGINT: the first signal ends Context and
@@ -18,6 +20,7 @@ type Shutdown struct {
 	Context context.Context
 	Hurry   <-chan struct{}
 
+	guard   *guard.Guard // of the process, whose first part this is
 	signals chan os.Signal
 	quit    chan os.Signal
 	stopped chan struct{}
@@ -29,21 +32,23 @@ type Shutdown struct {
 func OnSignals(exit func(code int)) *Shutdown {
 	ctx, end := context.WithCancel(context.Background())
 	hurry := make(chan struct{})
-	s := &Shutdown{Context: ctx, Hurry: hurry, signals: make(chan os.Signal, 2), quit: make(chan os.Signal, 1), stopped: make(chan struct{})}
+	s := &Shutdown{Context: ctx, Hurry: hurry, guard: guard.New(), signals: make(chan os.Signal, 2), quit: make(chan os.Signal, 1), stopped: make(chan struct{})}
 	signal.Notify(s.signals, syscall.SIGTERM, os.Interrupt)
 	signal.Notify(s.quit, syscall.SIGQUIT, syscall.SIGABRT)
-	go func() {
+	go s.guard.Once(guard.Shutdown, func() {
 		if sig, ok := s.next(s.quit); ok {
+			defer exit(exitSignal + int(sig))
+			s.guard.Point("shutdown.quit")
 			_ = writeStacks(os.Stderr) // there is nobody else to tell
-			exit(exitSignal + int(sig))
 		}
-	}()
-	go func() {
-		defer end()
-		if _, ok := s.next(s.signals); !ok {
+	})
+	go s.guard.Loop(s.stopped, guard.Shutdown, func() {
+		_, ok := s.next(s.signals)
+		end()
+		s.guard.Point("shutdown.signal")
+		if !ok {
 			return
 		}
-		end()
 		second, ok := s.next(s.signals)
 		for ok && second == syscall.SIGHUP { // a closed terminal sends it twice: its shell, and then the kernel
 			second, ok = s.next(s.signals)
@@ -53,7 +58,7 @@ func OnSignals(exit func(code int)) *Shutdown {
 			s.second.Store(&second)
 			close(hurry)
 		}
-	}()
+	})
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/proxy/build"
+	"penstock/proxy/guard"
 	"penstock/proxy/status"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
@@ -28,6 +29,7 @@ func (e *Edge) status() *status.Status {
 	}
 	s := status.Of(&status.Input{Routes: snap.Routes, Upstreams: e.set.All(), Calls: e.calls, Flights: e.flights(now), Queues: queues, Now: now})
 	s.Build, s.Version, s.Since, s.Started = build.Version(), snap.Version, snap.since, e.started
+	s.Panicking = e.guard.Storm(now)
 	s.Draining, s.Connections = e.draining.Load(), e.watch.Open()
 	s.Operable = snap.Config.Admin.Token != ""
 	s.Retries.Used, s.Retries.Allowed = e.retries.State(now, snap.Config.Retry.Budget)
@@ -96,7 +98,9 @@ func (e *Edge) statusEvents(ctx *fasthttp.RequestCtx) {
 	h.SetContentType("text/event-stream")
 	conn := ctx.Conn()
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+		defer e.guard.Catch(guard.StatusPage, nil)
 		defer e.pages.Add(-1)
+		e.guard.Point(guard.StatusPage)
 		sent := map[string]string{}
 		for {
 			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite)) // fails on a closed connection only, and then the write says so
@@ -195,6 +199,7 @@ func (e *Edge) tick(ctx context.Context) {
 	for {
 		select {
 		case <-t.C:
+			e.guard.Point(guard.History)
 			e.calls.Tick(e.now())
 		case <-ctx.Done():
 			return

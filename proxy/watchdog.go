@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 )
 
@@ -19,10 +20,11 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 		return func() {}
 	}
 	ctx, stop = context.WithCancel(context.WithoutCancel(ctx)) // a drain is watched, too
-	go func() {
+	go e.guard.Loop(ctx.Done(), guard.Watchdog, func() {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
+			e.guard.Point(guard.Watchdog)
 			if e.draining.Load() || e.answers(interval) {
 				listen.NotifyAlive()
 			}
@@ -32,7 +34,7 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 				return
 			}
 		}
-	}()
+	})
 	return stop
 }
 

@@ -54,8 +54,15 @@ func (u *Upstream) isGone(served string) bool {
 // is begun later, and is asked for now, sees it listed. Where the engine lists nothing, or not everything, the name is tried
 // again after 30 s.
 func (u *Upstream) ModelGone(served string) {
-	now := time.Now()
+	if prober := u.modelGone(served, time.Now()); prober != nil {
+		prober.kick()
+	}
+}
+
+// modelGone notes a 404 and returns the prober, which is to look.
+func (u *Upstream) modelGone(served string, now time.Time) *prober {
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.failure = &LastFailure{At: now, During: "call", Reason: "model_gone", Status: 404}
 	next := goneModels{}
 	if old := u.gone404.Load(); old != nil {
@@ -69,11 +76,7 @@ func (u *Upstream) ModelGone(served string) {
 	next[served] = g
 	u.gone404.Store(&next)
 	u.renewOffers()
-	prober := u.prober
-	u.mu.Unlock()
-	if prober != nil {
-		prober.kick()
-	}
+	return u.prober
 }
 
 // relapse counts a 404 and returns how long it keeps the name away at least. Called with mu held.
@@ -107,6 +110,7 @@ func (u *Upstream) returning(now time.Time) bool {
 // setModels stores a reading begun at begun, or forgets all when list is nil: an engine that stops listing is not empty.
 func (u *Upstream) setModels(list *modelList, begun time.Time) {
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	if list != nil || u.models.Load() != nil {
 		u.models.Store(list)
 	}
@@ -119,7 +123,6 @@ func (u *Upstream) setModels(list *modelList, begun time.Time) {
 		}
 	}
 	u.renewOffers()
-	u.mu.Unlock()
 }
 
 // stillGone returns the names that a reading leaves away.

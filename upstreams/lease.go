@@ -143,7 +143,11 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		return
 	}
 	l.tokens.Add(-l.weight)
+	defer l.freeSlot() // whatever the booking comes to
 	l.up.observe(o, l.trial.Swap(false), now)
+}
+
+func (l *Lease) freeSlot() {
 	l.slots.Add(-slotUnit(l.pool))
 	l.up.leaveIfIdle()
 }
@@ -151,8 +155,8 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 // passTrial closes the breaker in the middle of a call, so that a long stream does not keep everyone else out.
 func (u *Upstream) passTrial(now time.Time) {
 	u.mu.Lock()
+	defer u.mu.Unlock()
+	defer u.trial.Store(false)
 	u.health.close()
 	u.publish(u.health.state, "", now)
-	u.trial.Store(false)
-	u.mu.Unlock()
 }

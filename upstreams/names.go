@@ -22,6 +22,7 @@ const (
 type names struct {
 	host, port string
 	fixed      []string // for literals and localhost, which need no resolver
+	guard      Guard
 	lookup     func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	life       context.Context // ends the lookups under way when the transport is closed
 
@@ -34,8 +35,8 @@ type names struct {
 	pending chan struct{}
 }
 
-func newNames(life context.Context, host, port string) *names {
-	n := &names{host: host, port: port, life: life, lookup: net.DefaultResolver.LookupNetIP}
+func newNames(life context.Context, host, port string, g Guard) *names {
+	n := &names{host: host, port: port, life: life, guard: g, lookup: net.DefaultResolver.LookupNetIP}
 	switch ip, err := netip.ParseAddr(host); {
 	case err == nil:
 		n.fixed = []string{net.JoinHostPort(ip.String(), port)}
@@ -55,7 +56,8 @@ func (n *names) addresses(ctx context.Context) ([]string, error) {
 	now := time.Now()
 	if n.pending == nil && now.Sub(n.since) > namesFresh && now.Sub(n.last) > namesPause {
 		n.last, n.pending = now, make(chan struct{})
-		go n.resolve(n.pending)
+		done := n.pending
+		go n.guard.Once(guardNames, func() { n.resolve(done) })
 	}
 	known, err, pending := n.known, n.lastErr, n.pending
 	n.mu.Unlock()
@@ -119,21 +121,29 @@ func (n *names) doubt() {
 func (n *names) resolve(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(n.life, namesLimit)
 	defer cancel()
-	ips, err := n.lookup(ctx, "ip", n.host)
-	if err == nil && len(ips) == 0 {
-		err = errors.New("the name has no address")
+	addrs, err := []string(nil), errLookup
+	defer func() { n.resolved(addrs, err, done) }()
+	n.guard.Point(guardNames)
+	ips, found := n.lookup(ctx, "ip", n.host)
+	if found == nil && len(ips) == 0 {
+		found = errors.New("the name has no address")
 	}
-	addrs := make([]string, 0, len(ips))
 	for _, ip := range ips {
 		addrs = append(addrs, net.JoinHostPort(ip.Unmap().String(), n.port))
 	}
+	err = found
+}
 
+// errLookup is the answer of a look-up that has panicked.
+var errLookup = errors.New("the look-up failed")
+
+// resolved takes an answer over and lets those go on who wait for it.
+func (n *names) resolved(addrs []string, err error, done chan struct{}) {
+	defer close(done)
 	n.mu.Lock()
-	n.lastErr = err
+	defer n.mu.Unlock()
+	n.pending, n.lastErr = nil, err
 	if err == nil {
 		n.known, n.since = n.ordered(addrs), time.Now()
 	}
-	n.pending = nil
-	n.mu.Unlock()
-	close(done)
 }

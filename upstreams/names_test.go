@@ -51,7 +51,7 @@ func TestNames(t *testing.T) {
 	one := []netip.Addr{netip.MustParseAddr("10.0.0.1")}
 	two := []netip.Addr{netip.MustParseAddr("::ffff:10.0.0.2"), netip.MustParseAddr("fd00::2")}
 	begin := func(t *testing.T, r *resolver) *names {
-		n := newNames(t.Context(), "engine.internal", "8000")
+		n := newNames(t.Context(), "engine.internal", "8000", unguarded{})
 		n.lookup = r.lookup
 		return n
 	}
@@ -169,7 +169,7 @@ func TestNames(t *testing.T) {
 			"fe80::1%eth0": {"[fe80::1%eth0]:8000"},
 			"localhost":    {"127.0.0.1:8000", "[::1]:8000"},
 		} {
-			n := newNames(t.Context(), host, "8000")
+			n := newNames(t.Context(), host, "8000", unguarded{})
 			n.lookup = nil
 			n.doubt()
 			if got, err := n.addresses(t.Context()); err != nil || !slices.Equal(got, want) {
@@ -194,7 +194,7 @@ func TestShunnedAddressComesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, second = "[fd00::1]:8000", "10.0.0.1:8000"
 		r := &resolver{ips: []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.0.0.1")}}
-		n := newNames(t.Context(), "engine.internal", "8000")
+		n := newNames(t.Context(), "engine.internal", "8000", unguarded{})
 		n.lookup = r.lookup
 		want := func(want ...string) {
 			t.Helper()

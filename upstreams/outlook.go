@@ -43,6 +43,7 @@ func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 			continue
 		}
 		all.Go(func() {
+			defer p.set.o.Guard.Catch(guardProbe, nil)
 			st := u.settings.Load()
 			transport, err := st.link.probeTransport(u.id)
 			if err != nil {

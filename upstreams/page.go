@@ -29,7 +29,10 @@ func pageGetter(t *Transport, id ID) getter {
 	return func(ctx context.Context, path string, timeout time.Duration) (page, error) {
 		x := t.Exchange()
 		defer x.Close()
-		stop := context.AfterFunc(ctx, func() { x.Abort(ctx.Err()) })
+		stop := context.AfterFunc(ctx, func() {
+			defer t.guard.Catch(guardProbe, nil)
+			x.Abort(ctx.Err())
+		})
 		defer stop()
 		p := page{}
 		err := x.Send(&Request{Method: "GET", Path: path, Accept: "*/*", ConnectTimeout: timeout, WriteTimeout: timeout})

@@ -76,6 +76,7 @@ func (p *Plan) add(spec *config.Upstream, expected []string) error {
 		if st.link, err = newLink(spec, base, address, profile); err != nil {
 			return err
 		}
+		st.link.options.Guard = p.set.o.Guard
 		if err = p.place(base, address, profile, st); err != nil {
 			return err
 		}

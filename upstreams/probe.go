@@ -84,11 +84,11 @@ func newProber(u *Upstream, get getter, refresh func()) *prober {
 func (p *prober) start(last func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
-	go func() {
+	go p.up.set.o.Guard.Once(guardProbe, func() {
 		defer close(p.done)
 		defer last()
-		p.run(ctx)
-	}()
+		p.up.set.o.Guard.Loop(ctx.Done(), guardProbe, func() { p.run(ctx) })
+	})
 }
 
 // kick asks for a probe now. It never blocks; several kicks are one.
@@ -158,6 +158,7 @@ func (p *prober) pause() time.Duration {
 // known what it serves.
 func (p *prober) tick(ctx context.Context) {
 	u, s := p.up, p.up.settings.Load()
+	u.set.o.Guard.Point(guardProbe)
 	p.refresh()
 	begun := time.Now()
 	if s.spec.Engine != p.engine {
@@ -218,8 +219,17 @@ func (h healthPage) good(status int) bool {
 
 // book feeds the verdict to the health machine.
 func (p *prober) book(good bool, status int, err error, took time.Duration) {
-	u, now := p.up, time.Now()
+	up := p.up.probeEnded(good, status, err, took)
+	if !good && !up { // what comes back may be another engine, or show more of itself once it has loaded
+		p.known, p.listsDue = false, true
+	}
+}
+
+// probeEnded takes a probe's verdict over and reports whether the upstream is up now.
+func (u *Upstream) probeEnded(good bool, status int, err error, took time.Duration) (up bool) {
+	now := time.Now()
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	before := u.health.state
 	u.probedAt = now
 	u.check = &LastCheck{OK: good, Status: status, Milliseconds: float64(took.Microseconds()) / 1000}
@@ -229,11 +239,7 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	}
 	u.health.probe(good)
 	u.publish(before, probeCause(good, status, err), now)
-	up := u.health.state == StateUp
-	u.mu.Unlock()
-	if !good && !up { // what comes back may be another engine, or show more of itself once it has loaded
-		p.known, p.listsDue = false, true
-	}
+	return u.health.state == StateUp
 }
 
 func reasonOf(err error) string {

@@ -163,7 +163,7 @@ func (x *Exchange) write() error {
 	x.sends++
 	x.sending.Store(true)
 	if x.c.secured && (x.req.BodyReader != nil || x.req.size() > smallRequest) {
-		defer x.c.interruptUnheard(x.t.hearFor)()
+		defer x.c.interruptUnheard(x.t.hearFor, x.t.guard)()
 	}
 	o := outgoingPool.Get().(*outgoing)
 	var err error
@@ -387,9 +387,9 @@ func (x *Exchange) push(v *net.Buffers, large bool) error {
 
 // interruptUnheard ends a write, until stop is called, once the engine's host has acknowledged nothing for patience. It is for TLS,
 // where a write that was interrupted to look for that itself could not go on.
-func (c *conn) interruptUnheard(patience time.Duration) (stop func()) {
+func (c *conn) interruptUnheard(patience time.Duration, g Guard) (stop func()) {
 	done := make(chan struct{})
-	go func() {
+	go g.Once(guardEngines, func() {
 		look := time.NewTicker(patience)
 		defer look.Stop()
 		for {
@@ -403,7 +403,7 @@ func (c *conn) interruptUnheard(patience time.Duration) (stop func()) {
 				return
 			}
 		}
-	}()
+	})
 	return func() { close(done) }
 }
 

@@ -58,6 +58,7 @@ func (p *Plan) addresses(base string, every time.Duration) []string {
 func (r *addressWatch) lookup(ctx context.Context, s *Set) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
+	s.o.Guard.Point(guardAddresses)
 	found, err := s.o.Lookup(ctx, r.host)
 	if err != nil || len(found) == 0 {
 		if ctx.Err() != context.Canceled {
@@ -81,7 +82,7 @@ func (r *addressWatch) start(s *Set) {
 	r.mu.Lock()
 	r.cancel = cancel
 	r.mu.Unlock()
-	go r.run(ctx, s)
+	go s.o.Guard.Loop(ctx.Done(), guardAddresses, func() { r.run(ctx, s) })
 }
 
 func (r *addressWatch) run(ctx context.Context, s *Set) {

@@ -17,6 +17,8 @@ import (
 type Options struct {
 	Log *zap.Logger // default: none
 
+	// Guard catches panics of the goroutines of the set. Default: nobody does.
+	Guard Guard
 	// Register and Unregister take in and drop the metrics of one upstream, or of the set. Default: the metrics package's
 	// own registry.
 	Register, Unregister func(*metrics.Set)
@@ -67,6 +69,9 @@ func NewSet(o Options) (*Set, error) {
 	if o.OnRoom == nil {
 		o.OnRoom = func() {}
 	}
+	if o.Guard == nil {
+		o.Guard = unguarded{}
+	}
 	s := &Set{o: o, own: metrics.NewSet(), byID: map[ID]*Upstream{}, watches: map[string]*addressWatch{}}
 	s.profiles.Store(profiles)
 	s.doubleReleases = s.own.NewCounter("penstock_lease_double_release_total")
@@ -103,22 +108,26 @@ func (s *Set) commit(item *planned, renewed bool) {
 			before.CloseIdle() // exchanges under way keep their connections
 		}
 	}
+	if u.adopt(old, st, renewed) {
+		s.enter(u)
+	} else if old.probe != st.probe || item.transport != nil || renewed {
+		s.reprobe(u)
+	}
+}
+
+// adopt follows new settings. It reports whether the upstream is to enter the set.
+func (u *Upstream) adopt(old, st *settings, renewed bool) (entering bool) {
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	if old.spec.Engine != st.spec.Engine || renewed {
-		u.engine.Store(s.profiles.Load().successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
+		u.engine.Store(u.set.profiles.Load().successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
 	}
 	u.renewCapacity()
 	u.renewOffers()
 	if old.probe != st.probe {
 		u.health.fall, u.health.rise, u.health.row = st.probe.fall, st.probe.rise, 0
 	}
-	entering := u.prober == nil
-	u.mu.Unlock()
-	if entering {
-		s.enter(u)
-	} else if old.probe != st.probe || item.transport != nil || renewed {
-		s.reprobe(u)
-	}
+	return u.prober == nil
 }
 
 // enter makes an added or revived upstream live. Called with mu held.

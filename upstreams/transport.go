@@ -33,6 +33,7 @@ type TransportOptions struct {
 	MaxIdle       int           // idle connections kept at most; 0: 256
 	UserAgent     string        // "": penstock
 	Authorization string        // the whole value of the header, or "" for none
+	Guard         Guard         // catches panics; nil: nobody does
 	Host          string        // what is sent as Host; "": the URL's authority
 }
 
@@ -51,6 +52,7 @@ type Transport struct {
 	life    context.Context
 	endLife context.CancelFunc
 	dialer  net.Dialer
+	guard   Guard
 
 	mu       sync.Mutex
 	idle     []*conn // the last one was used last, and is used next
@@ -97,7 +99,11 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		idleFor: o.IdleTimeout,
 		maxIdle: o.MaxIdle,
 		hearFor: hearFor,
+		guard:   o.Guard,
 		dialer:  net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}},
+	}
+	if t.guard == nil {
+		t.guard = unguarded{}
 	}
 	if t.idleFor <= 0 {
 		t.idleFor = defaultIdleTimeout
@@ -110,7 +116,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		t.tls = clientTLS(o.TLS, u.Hostname())
 	}
 	t.life, t.endLife = context.WithCancel(context.Background())
-	t.names = newNames(t.life, u.Hostname(), port)
+	t.names = newNames(t.life, u.Hostname(), port, t.guard)
 	return t, nil
 }
 
@@ -224,9 +230,18 @@ func (t *Transport) put(c *conn, keep time.Duration, now time.Time) {
 // sweep closes what has idled too long, and comes again for the rest. It is the only timer of a transport: under load it
 // runs once in an idle time, not once in an exchange.
 func (t *Transport) sweep() {
-	now := time.Now()
-	var old []*conn
+	defer t.guard.Catch(guardEngines, nil)
+	for _, c := range t.overdue(time.Now()) {
+		c.close()
+	}
+}
+
+// overdue takes out what has idled too long and sets the sweeper for the rest.
+func (t *Transport) overdue(now time.Time) (old []*conn) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sweeping = false // a panic must not leave it to a sweeper that does not come
+	t.guard.Point(guardEngines)
 	kept, next := t.idle[:0], t.idleFor
 	for _, c := range t.idle {
 		left := c.expires.Sub(now)
@@ -242,8 +257,5 @@ func (t *Transport) sweep() {
 	if t.sweeping = len(kept) > 0 && !t.closed; t.sweeping {
 		t.sweeper.Reset(next)
 	}
-	t.mu.Unlock()
-	for _, c := range old {
-		c.close()
-	}
+	return old
 }

@@ -173,21 +173,28 @@ func (u *Upstream) observe(o Outcome, trial bool, now time.Time) {
 	if o.failed() || o == OutcomeRefused {
 		u.charge(At(now))
 	}
+	if prober := u.judge(o, trial, now); prober != nil {
+		prober.kick()
+	}
+}
+
+// judge feeds an outcome to the health machine. It returns the prober when that is to look.
+func (u *Upstream) judge(o Outcome, trial bool, now time.Time) *prober {
 	u.mu.Lock()
+	defer u.mu.Unlock()
+	if trial {
+		defer u.trial.Store(false)
+	}
 	if o == OutcomeClientGone || o == OutcomeTimeout {
 		u.trackers.abandon()
 	}
 	before := u.health.state
 	look := u.health.outcome(o, trial, now)
 	u.publish(before, "calls fail", now)
-	if trial {
-		u.trial.Store(false)
+	if !look {
+		return nil
 	}
-	prober := u.prober
-	u.mu.Unlock()
-	if look && prober != nil {
-		prober.kick()
-	}
+	return u.prober
 }
 
 // publish copies the health machine's verdict to the atomics and tells the log about a change. Called with mu held.
@@ -214,13 +221,20 @@ func (u *Upstream) publish(before State, cause string, now time.Time) {
 	}
 	u.openUntil.Store(until)
 	if h.open {
-		time.AfterFunc(h.openUntil.Sub(now), u.set.o.OnRoom) // a trial may pass then, and somebody has to be it
+		time.AfterFunc(h.openUntil.Sub(now), u.retrial)
 	} else {
 		u.set.o.OnRoom()
 	}
 	if (until == breakerClosed) != (was == breakerClosed) {
 		u.log.Info("upstream breaker", zap.String("upstream", u.label), zap.Bool("open", h.open))
 	}
+}
+
+// retrial wakes calls that wait: a trial may pass now, and somebody has to be it.
+func (u *Upstream) retrial() {
+	defer u.set.o.Guard.Catch(guardRoom, nil)
+	u.set.o.Guard.Point(guardRoom)
+	u.set.o.OnRoom()
 }
 
 // LastFailure is the newest thing that went wrong, for the state page.

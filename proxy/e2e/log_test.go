@@ -121,7 +121,7 @@ func TestBlockedLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sink := observe.NewSink(w)
+	sink := observe.NewSink(w, nil)
 	log, err := observe.NewLogger(config.Log{Level: "info", Format: "json"}, sink)
 	if err != nil {
 		t.Fatal(err)

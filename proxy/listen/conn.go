@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/proxy/guard"
 	"penstock/socket"
 )
 
@@ -98,6 +99,7 @@ func (c *Conn) lost() {
 	}
 	c.gone = true
 	if c.waiter != nil {
+		c.ln.guard.Point(guard.Clients)
 		c.waiter.ClientGone()
 	}
 }
@@ -144,7 +146,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 }
 
 // Keep takes the connection out of its server's hands: the next Close leaves it open and starts then on a goroutine of its
-// own, which owns the connection from there.
+// own, which owns the connection from there and has to catch its panics itself.
 func (c *Conn) Keep(then func()) { c.kept.Store(&then) }
 
 // Unread puts back what from, the server's buffered reader of this connection, holds of bytes that nobody has asked for yet.

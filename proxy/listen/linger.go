@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"penstock/proxy/guard"
 )
 
 // Bounds of lingering. A client that sends its whole body before it reads gets its answer as long as it keeps sending.
@@ -27,11 +29,12 @@ func (l *Listener) drain(c *net.TCPConn, end func() error) bool {
 		l.lingering.leave()
 		return false
 	}
-	go func() {
+	go l.guard.Once(guard.Linger, func() {
 		defer l.lingering.leave()
 		defer end() //nolint:errcheck // there is nobody to tell
+		l.guard.Point(guard.Linger)
 		discard(c, time.Now().Add(lingerTime))
-	}()
+	})
 	return true
 }
 

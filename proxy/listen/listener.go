@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"penstock/proxy/guard"
 )
 
 // Options bound a Listener.
@@ -22,6 +24,8 @@ type Options struct {
 	// MakeRoom lets one connection too many take the place of the one that has waited longest for a whole request, instead of
 	// being turned away: for a port that a few need, and that many may reach. Its server calls Begun when a request has come.
 	MakeRoom bool
+	// Guard catches panics of what runs in the background, and of reading what clients send; nil: nobody does.
+	Guard *guard.Guard
 	// RequestID appends a fresh request id, for the answer to one connection too many; nil: that answer has none.
 	RequestID func([]byte) []byte
 }
@@ -34,6 +38,7 @@ type Listener struct {
 	keepSocket bool
 	makeRoom   bool
 	requestID  func([]byte) []byte
+	guard      *guard.Guard
 	leaving    atomic.Bool // Leave has closed the listener
 	watch      *watch
 	lingering  gate
@@ -49,7 +54,7 @@ type Listener struct {
 
 // New wraps ln, whose connections must be TCP.
 func New(ln net.Listener, o Options) (*Listener, error) {
-	l := &Listener{Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, requestID: o.RequestID, conns: map[*Conn]struct{}{}}
+	l := &Listener{Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, requestID: o.RequestID, guard: o.Guard, conns: map[*Conn]struct{}{}}
 	l.SetMax(o.MaxConns)
 	var err error
 	if l.watch, err = newWatch(l); err != nil {

@@ -1,6 +1,10 @@
 package listen
 
-import "net"
+import (
+	"net"
+
+	"penstock/proxy/guard"
+)
 
 // Idle tells c, which Accept has returned, that it waits for a request.
 func Idle(c net.Conn) {
@@ -98,9 +102,17 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := c.read(p)
-	c.lines.look(p[:n])
-	if err != nil {
-		c.lines.failed(err)
-	}
+	c.ln.follow(&c.lines, p[:n], err)
 	return n, err
+}
+
+// follow has a connection's lines look at what a read brought. A panic of theirs, who read what strangers write, ends the
+// connection.
+func (l *Listener) follow(to *lines, p []byte, err error) {
+	defer l.guard.Catch(guard.Connection, func() { to.bad = ErrFraming })
+	l.guard.Point("lines")
+	to.look(p)
+	if err != nil {
+		to.failed(err)
+	}
 }

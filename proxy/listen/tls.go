@@ -41,10 +41,7 @@ func (c *tlsConn) Read(p []byte) (int, error) {
 	if err != nil && !c.told {
 		c.told = c.tellPlain(err)
 	}
-	c.lines.look(p[:n])
-	if err != nil {
-		c.lines.failed(err)
-	}
+	c.ln.follow(&c.lines, p[:n], err)
 	return n, err
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"penstock/proxy/guard"
 )
 
 // watch is one epoll set and the goroutine that waits on it.
@@ -37,7 +39,7 @@ func newSweepingWatch(l *Listener, every time.Duration) (*watch, error) {
 	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: -1}); err != nil {
 		return nil, errors.Join(err, unix.Close(epoll), unix.Close(wake))
 	}
-	go w.run()
+	go l.guard.Loop(w.done, guard.Clients, w.run)
 	return w, nil
 }
 
@@ -68,21 +70,22 @@ func (w *watch) remove(c *Conn) {
 }
 
 func (w *watch) run() {
-	defer close(w.done)
 	events := make([]unix.EpollEvent, 128)
 	sweepAt := time.Now().Add(w.every)
 	for {
 		left := time.Until(sweepAt)
 		if left <= 0 {
-			w.sweep(w.every)
 			left, sweepAt = w.every, time.Now().Add(w.every)
+			w.ln.guard.Once(guard.Clients, func() { w.sweep(w.every) })
 		}
 		n, err := unix.EpollWait(w.epoll, events, int(left.Milliseconds())+1)
 		if err != nil && !errors.Is(err, unix.EINTR) {
+			close(w.done)
 			return // closed
 		}
 		for _, ev := range events[:max(n, 0)] {
 			if ev.Fd < 0 {
+				close(w.done)
 				return
 			}
 			w.dispatch(ev)
@@ -91,8 +94,9 @@ func (w *watch) run() {
 }
 
 // dispatch tells the connection that ev is about. One of an earlier generation was closed after ev had been fetched, and the
-// descriptor is another connection's by now.
+// descriptor is another connection's by now. An event comes once, so a panic must not take the others of its round along.
 func (w *watch) dispatch(ev unix.EpollEvent) {
+	defer w.ln.guard.Catch(guard.Clients, nil)
 	w.mu.Lock()
 	c := w.fds[ev.Fd]
 	w.mu.Unlock()

@@ -2,7 +2,11 @@
 
 package listen
 
-import "time"
+import (
+	"time"
+
+	"penstock/proxy/guard"
+)
 
 // watch polls, on systems without epoll, the connections that have a call.
 type watch struct {
@@ -16,7 +20,7 @@ const pollEvery = 100 * time.Millisecond
 
 func newWatch(l *Listener) (*watch, error) {
 	w := &watch{ln: l, stop: make(chan struct{}), done: make(chan struct{})}
-	go w.run()
+	go l.guard.Loop(w.done, guard.Clients, w.run)
 	return w, nil
 }
 
@@ -25,19 +29,21 @@ func (w *watch) add(*Conn) error { return nil }
 func (w *watch) remove(*Conn) {}
 
 func (w *watch) run() {
-	defer close(w.done)
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-w.stop:
+			close(w.done)
 			return
 		case <-tick.C:
 		}
 		for _, c := range w.ln.snapshot() {
-			if c.waits() && c.hungUp() {
-				c.lost()
-			}
+			w.ln.guard.Once(guard.Clients, func() {
+				if c.waits() && c.hungUp() {
+					c.lost()
+				}
+			})
 		}
 	}
 }

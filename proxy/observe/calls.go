@@ -20,8 +20,6 @@ type Calls struct {
 	finished *metrics.Counter
 	inflight atomic.Int64
 
-	// Panics counts recovered panics; a rise is a bug.
-	Panics *metrics.Counter
 	// Recent holds the newest calls and refusals, for the status page.
 	Recent *Recent
 	// Usage is the account of keys and models.
@@ -32,7 +30,6 @@ type Calls struct {
 func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 	c := &Calls{log: log, console: l.Format == config.LogFormatConsole, series: newSeries(set), Recent: new(Recent), Usage: new(Usage)}
 	c.access.Store(l.Access)
-	c.Panics = set.NewCounter("penstock_panics_total")
 	c.finished = set.NewCounter("penstock_calls_finished_total")
 	set.NewGauge("penstock_calls_inflight", func() float64 { return float64(c.inflight.Load()) })
 	return c

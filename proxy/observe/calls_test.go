@@ -262,7 +262,7 @@ func BenchmarkFinish(b *testing.B) {
 		log  config.Log
 	}{{"metrics", config.Log{}}, {"metrics+log", config.Log{Access: true}}, {"metrics+console", config.Log{Access: true, Format: "console"}}} {
 		b.Run(l.name, func(b *testing.B) {
-			sink := NewSink(io.Discard)
+			sink := NewSink(io.Discard, nil)
 			defer sink.Close()
 			log, err := NewLogger(config.Log{Level: "info", Format: "json"}, sink)
 			if err != nil {

@@ -38,7 +38,7 @@ var families = []Family{
 	{"penstock_limit_refusals_total", Counter, "Calls refused for want of room, by what refused: requests_per_minute, tokens_per_minute, concurrency (of the key), pool, engine, or the error's code."},
 	{"penstock_client_aborts_total", Counter, "Clients that left, by the phase in which: body, queued, waiting (for the first token), streaming, stalled (stopped reading)."},
 	{"penstock_stream_aborts_total", Counter, "Streams that did not come to their end after bytes had been sent, by the reason's code."},
-	{"penstock_panics_total", Counter, "Panics that ended one call. A rise is a bug."},
+	{"penstock_panics_total", Counter, "Panics that were caught, by where: each lost one call, or one round of work in the background. A rise is a bug."},
 
 	{"penstock_model_ready", Gauge, "1 when some upstream that is up serves the model."},
 	{"penstock_model_queue_waiting", Gauge, "Calls that wait for a slot of the model."},

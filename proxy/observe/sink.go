@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"penstock/proxy/guard"
 )
 
 const (
@@ -20,6 +22,7 @@ const (
 // zapcore.WriteSyncer.
 type Sink struct {
 	dst     io.Writer
+	guard   *guard.Guard
 	mu      sync.Mutex
 	wake    sync.Cond
 	pending []byte
@@ -29,11 +32,11 @@ type Sink struct {
 	dropped atomic.Uint64
 }
 
-// NewSink starts the writer's goroutine; Close ends it.
-func NewSink(dst io.Writer) *Sink {
-	s := &Sink{dst: dst, done: make(chan struct{})}
+// NewSink starts the writer's goroutine; Close ends it. A panic of dst loses what it was given, and is g's.
+func NewSink(dst io.Writer, g *guard.Guard) *Sink {
+	s := &Sink{dst: dst, guard: g, done: make(chan struct{})}
 	s.wake.L = &s.mu
-	go s.run()
+	go g.Loop(s.done, guard.Log, s.run)
 	return s
 }
 
@@ -71,7 +74,6 @@ func (s *Sink) Close() error {
 }
 
 func (s *Sink) run() {
-	defer close(s.done)
 	for {
 		s.mu.Lock()
 		for len(s.pending) == 0 && !s.closed {
@@ -79,14 +81,25 @@ func (s *Sink) run() {
 		}
 		if len(s.pending) == 0 {
 			s.mu.Unlock()
+			close(s.done)
 			return
 		}
 		chunk := s.pending
-		s.pending = s.spare[:0]
+		s.pending, s.spare = s.spare[:0], nil
 		s.mu.Unlock()
-		if n, err := s.dst.Write(chunk); err != nil { // a closed pipe or a full disk loses lines, never a request
-			s.dropped.Add(uint64(bytes.Count(chunk[n:], []byte{'\n'})))
-		}
+		s.pass(chunk)
 		s.spare = chunk
 	}
+}
+
+// pass hands lines to the destination. A closed pipe or a full disk loses lines, never a request.
+func (s *Sink) pass(chunk []byte) {
+	taken := 0
+	defer func() { s.dropped.Add(uint64(bytes.Count(chunk[taken:], []byte{'\n'}))) }()
+	s.guard.Point(guard.Log)
+	if n, err := s.dst.Write(chunk); err != nil {
+		taken = n
+		return
+	}
+	taken = len(chunk)
 }

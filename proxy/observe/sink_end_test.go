@@ -30,7 +30,7 @@ func TestSinkCountsWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	for takes, want := range map[int]uint64{0: 3, 5: 2, 7: 2, 100: 0} {
 		dst := &sick{takes: takes}
-		s := NewSink(dst)
+		s := NewSink(dst, nil)
 		_, _ = s.Write([]byte("one.\ntwo.\nthree\n"))
 		_ = s.Close()
 		if n := s.Dropped(); n != want {
@@ -45,7 +45,7 @@ func TestSinkNeverBlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		s := NewSink(w)
+		s := NewSink(w, nil)
 		line := []byte(strings.Repeat("x", 1023) + "\n")
 		begun := time.Now()
 		for range 3 * sinkBytes / len(line) {

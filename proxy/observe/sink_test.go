@@ -15,7 +15,7 @@ import (
 // kept is written once the destination moves again.
 func TestSinkNeverWaits(t *testing.T) {
 	r, w := io.Pipe()
-	sink := NewSink(w)
+	sink := NewSink(w, nil)
 	log, err := NewLogger(config.Log{Level: "info", Format: "json"}, sink)
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"penstock/proxy/guard"
 )
 
 // Tracer makes one span a call and one an attempt, with the names of the GenAI semantic conventions, and sends them to an
@@ -27,8 +29,8 @@ type Tracer struct {
 }
 
 // NewTracer sends spans to endpoint, an http or https URL; without a path, to its /v1/traces. Nothing is dialled before the
-// first batch. Headers, such as a credential, are taken from OTEL_EXPORTER_OTLP_HEADERS.
-func NewTracer(endpoint, version string) (*Tracer, error) {
+// first batch. Headers, such as a credential, are taken from OTEL_EXPORTER_OTLP_HEADERS. A panic of the sending loses a batch, and is g's.
+func NewTracer(endpoint, version string, g *guard.Guard) (*Tracer, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("tracing.otlp: %w", err)
@@ -42,7 +44,7 @@ func NewTracer(endpoint, version string) (*Tracer, error) {
 		return nil, fmt.Errorf("tracing.otlp: %w", err)
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {})) // what was lost is counted; the text may hold addresses
-	q := newSpanQueue(exporter)
+	q := newSpanQueue(exporter, g)
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(q),
 		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "penstock"), attribute.String("service.version", version))))
 	return &Tracer{tracer: provider.Tracer("penstock"), queue: q}, nil
@@ -197,6 +199,7 @@ const (
 // counted, and so is what the endpoint did not take.
 type spanQueue struct {
 	exporter sdk.SpanExporter
+	guard    *guard.Guard
 	spans    chan sdk.ReadOnlySpan
 	stop     chan struct{}
 	stopped  sync.Once
@@ -204,9 +207,9 @@ type spanQueue struct {
 	dropped  atomic.Uint64
 }
 
-func newSpanQueue(e sdk.SpanExporter) *spanQueue {
-	q := &spanQueue{exporter: e, spans: make(chan sdk.ReadOnlySpan, spansQueued), stop: make(chan struct{}), done: make(chan struct{})}
-	go q.run()
+func newSpanQueue(e sdk.SpanExporter, g *guard.Guard) *spanQueue {
+	q := &spanQueue{exporter: e, guard: g, spans: make(chan sdk.ReadOnlySpan, spansQueued), stop: make(chan struct{}), done: make(chan struct{})}
+	go g.Loop(q.done, guard.Spans, q.run)
 	return q
 }
 
@@ -237,7 +240,6 @@ func (q *spanQueue) Shutdown(ctx context.Context) error {
 }
 
 func (q *spanQueue) run() {
-	defer close(q.done)
 	batch := make([]sdk.ReadOnlySpan, 0, spansBatch)
 	tick := time.NewTicker(spansDelay)
 	defer tick.Stop()
@@ -255,6 +257,7 @@ func (q *spanQueue) run() {
 				}
 			}
 			q.send(batch)
+			close(q.done)
 			return
 		}
 		batch = q.send(batch)
@@ -267,8 +270,11 @@ func (q *spanQueue) send(batch []sdk.ReadOnlySpan) []sdk.ReadOnlySpan {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), exportPatience)
 	defer cancel()
-	if q.exporter.ExportSpans(ctx, batch) != nil {
-		q.dropped.Add(uint64(len(batch)))
+	lost := len(batch)
+	defer func() { q.dropped.Add(uint64(lost)) }()
+	q.guard.Point(guard.Spans)
+	if q.exporter.ExportSpans(ctx, batch) == nil {
+		lost = 0
 	}
 	clear(batch)
 	return batch[:0]

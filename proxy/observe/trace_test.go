@@ -29,7 +29,7 @@ func (e *exporter) Shutdown(context.Context) error { return nil }
 
 func TestSpanQueueNeverWaits(t *testing.T) {
 	e := &exporter{hold: make(chan struct{})}
-	q := newSpanQueue(e)
+	q := newSpanQueue(e, nil)
 	span := tracetest.SpanStub{Name: "x"}.Snapshot()
 	const spans = 3 * spansQueued
 	for range spans {
@@ -48,7 +48,7 @@ func TestSpanQueueNeverWaits(t *testing.T) {
 func TestSpansThatAreNotTakenCount(t *testing.T) {
 	e := &exporter{hold: make(chan struct{}), err: errors.New("no")}
 	close(e.hold)
-	q := newSpanQueue(e)
+	q := newSpanQueue(e, nil)
 	q.OnEnd(tracetest.SpanStub{Name: "x"}.Snapshot())
 	if err := q.Shutdown(t.Context()); err != nil || q.dropped.Load() != 1 {
 		t.Errorf("%d dropped, %v", q.dropped.Load(), err)

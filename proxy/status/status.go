@@ -19,8 +19,9 @@ type Status struct {
 	Started     time.Time    `json:"started"`
 	Now         time.Time    `json:"now"`
 	Draining    bool         `json:"draining"`
-	InFlight    int64        `json:"in_flight"` // calls
-	Finished    uint64       `json:"finished"`  // calls since the start
+	Panicking   string       `json:"panicking,omitempty"` // where panics do not stop, for which the edge is not ready
+	InFlight    int64        `json:"in_flight"`           // calls
+	Finished    uint64       `json:"finished"`            // calls since the start
 	Connections int64        `json:"connections"`
 	Certificate *Certificate `json:"certificate"` // the edge's own; null without TLS
 	Generations []Generation `json:"generations"`

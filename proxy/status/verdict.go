@@ -44,6 +44,9 @@ func (s *Status) Judge() {
 	if t := s.Certificate.Trouble(s.Now); t != "" {
 		troubles = append([]string{t + ", so clients refuse to connect"}, troubles...)
 	}
+	if s.Panicking != "" {
+		troubles = append([]string{"the edge panics again and again (" + s.Panicking + "), so it is not ready; its log has the stacks"}, troubles...)
+	}
 	if r := s.LastReload; r != nil && !r.OK {
 		troubles = append(troubles, "the configuration on disk is wrong, so the one before is in force")
 	}

@@ -68,7 +68,7 @@ func (p *Local) run(f *config.File) {
 		}
 	}
 	e, err := proxy.New(proxy.Options{
-		Config: f, Log: log, MemoryLimit: 1 << 30, Public: public, Admin: admin, Lookup: p.Setup.Lookup,
+		Config: f, Log: log, MemoryLimit: 1 << 30, Public: public, Admin: admin, Lookup: p.Setup.Lookup, Guard: p.Setup.Guard,
 		Load: func() (*config.File, config.Problems) { return p.Next, nil },
 	})
 	if err != nil {
@@ -93,6 +93,18 @@ func (p *Local) Reload(s Setup) {
 	if r := p.edge.LastReload(); !r.OK {
 		p.T.Fatalf("not reloaded: %v", r.Problems)
 	}
+}
+
+// LastReload is how the edge's last reload ended; nil: there was none.
+func (p *Local) LastReload() *proxy.ReloadResult { return p.edge.LastReload() }
+
+// AskReload has the edge reload, and waits until it has tried.
+func (p *Local) AskReload() *proxy.ReloadResult {
+	p.T.Helper()
+	before := p.edge.LastReload()
+	p.edge.Reload("test")
+	WaitFor(p.T, Patience, "the edge has tried to reload", func() bool { return p.edge.LastReload() != before })
+	return p.edge.LastReload()
 }
 
 // End checks that the edge is at rest, stops it and reads its log. It is called when the test ends; a test that wants the

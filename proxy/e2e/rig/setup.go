@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/bench/sim"
+	"penstock/proxy/guard"
 )
 
 // Setup says what stands between the client and the engines. Its zero value is one engine and one model "sim".
@@ -41,8 +42,10 @@ type Setup struct {
 	Untidy bool
 
 	// For Start alone: Log takes the log in the place of Edge.Log; Lookup answers for the names of upstreams with `resolve`.
+	// Guard is the edge's, for tests that have it panic.
 	Log    *zap.Logger
 	Lookup func(ctx context.Context, host string) ([]string, error)
+	Guard  *guard.Guard
 
 	// For Launch alone: Files are written beside the configuration before the start, by name, and {{hash}} is the hash of the key
 	// in them, too. Under is a command with its arguments that runs the program: the program and its arguments are appended

@@ -36,6 +36,10 @@ type State struct {
 	Version   int64           `json:"version"`
 	InFlight  int64           `json:"in_flight"`
 	Upstreams []UpstreamState `json:"upstreams"`
+	Verdict   struct {
+		Level string `json:"level"`
+		Text  string `json:"text"`
+	} `json:"verdict"`
 }
 
 // UpstreamState is one upstream of the state page.

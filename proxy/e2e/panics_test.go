@@ -1,0 +1,352 @@
+//go:build testing
+
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/config"
+	"penstock/proxy"
+	"penstock/proxy/e2e/rig"
+	"penstock/proxy/guard"
+	"penstock/proxy/observe"
+)
+
+// panicked waits until a place has had so many panics.
+func panicked(t *testing.T, g *guard.Guard, place string, n uint64) {
+	t.Helper()
+	rig.WaitFor(t, rig.Patience, "the panic of "+place, func() bool { return g.Panics(place) >= n })
+}
+
+// TestPanicOfACall: wherever a call panics, that call is lost and no other, and what it held is free again, once: its slot, the
+// key's only place, the memory of its body. A stream that was shown does not look whole unless it was.
+func TestPanicOfACall(t *testing.T) {
+	t.Parallel()
+	const whole, stream = "", `"stream":true,"sim":{"text":"hello there"}`
+	for _, test := range []struct {
+		point, place string
+		more         string
+		status       int  // of the call that panics; 0: its connection ends without one
+		ends         bool // the stream comes to its end
+	}{
+		{"call.run", guard.Handler, whole, 500, false},
+		{"call.run", guard.Handler, stream, 500, false},
+		{"head.received", guard.Connection, whole, 200, false},
+		{"lines", guard.Connection, whole, 400, false},
+		{"carrier.take", guard.Stream, stream, 0, false},
+		{"relay.run", guard.Stream, stream, 0, false},
+		{"carrier.serve", guard.Stream, stream, 200, true},
+		{"relay.close", guard.Stream, stream, 200, true},
+		{"attempt.end", guard.Handler, whole, 500, false},
+		{"attempt.end", guard.Stream, stream, 200, true},
+		{"call.release", guard.End, whole, 200, false},
+		{"call.release", guard.End, stream, 200, true},
+		{"call.end", guard.End, whole, 200, false},
+		{"call.end", guard.End, stream, 200, true},
+	} {
+		name := test.point + " whole"
+		if test.more != whole {
+			name = test.point + " stream"
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := guard.New()
+			p := start(t, rig.Setup{Guard: g, Untidy: true, Upstream: "concurrency: 1", Key: "limits: { concurrency: 1 }"})
+			p.Post(chatPath, p.Chat(test.more)).WantStatus(200)
+			g.Inject(test.point, 1)
+			c := p.Dial()
+			if err := c.Send(p.Request(chatPath, p.Chat(test.more))); err != nil {
+				t.Fatal(err)
+			}
+			status, ends := 0, false
+			if r, err := c.TryReply("POST"); err == nil {
+				status, ends = r.Status, r.Err == nil && test.more != whole && r.Status == 200
+			}
+			if status != test.status || ends != test.ends {
+				t.Errorf("status %d, the stream ends well: %v; want %d and %v", status, ends, test.status, test.ends)
+			}
+			if n := g.Panics(test.place); n != 1 || g.Left(test.point) != 0 {
+				t.Errorf("%d panics of %s", n, test.place)
+			}
+			p.Rest()
+			for range 3 {
+				p.Post(chatPath, p.Chat(test.more)).WantStatus(200)
+			}
+			p.Rest()
+			if n := p.Metric("penstock_panics_total", "where", test.place); n != 1 {
+				t.Errorf("%v panics in the metrics", n)
+			}
+			if n := p.Metric("penstock_lease_double_release_total"); n != 0 {
+				t.Errorf("%v leases were released twice", n)
+			}
+			if n := p.Metric("penstock_body_memory_bytes"); n != 0 {
+				t.Errorf("%v bytes of bodies are held", n)
+			}
+			if finished, counted := p.Metric("penstock_calls_finished_total"), p.Metric("penstock_calls_total"); finished != counted {
+				t.Errorf("%v calls ended, %v of them were counted", finished, counted)
+			}
+		})
+	}
+}
+
+// TestPanicOfAHead: what fasthttp calls before a handler is guarded, too.
+func TestPanicOfAHead(t *testing.T) {
+	t.Parallel()
+	g := guard.New()
+	p := start(t, rig.Setup{Guard: g, Untidy: true})
+	for i, test := range []struct{ point, request, want string }{
+		{"head.error", "GET\r\n\r\n", "HTTP/1.1 500"},
+		{"expect", p.Request(chatPath, p.Chat(""), "Expect: 100-continue"), "HTTP/1.1 500"},
+	} {
+		g.Inject(test.point, 1)
+		c := p.Dial()
+		if err := c.Send(test.request); err != nil {
+			t.Fatal(err)
+		}
+		if text, closed := c.Closed(rig.Patience); !closed || !strings.HasPrefix(text, test.want) {
+			t.Errorf("%s: closed %v, %.200q", test.point, closed, text)
+		}
+		if n := g.Panics(guard.Connection); n != uint64(i+1) {
+			t.Errorf("%s: %d panics", test.point, n)
+		}
+	}
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+}
+
+// TestPanicOfAWorker: what runs in the background loses one round and starts again; calls are served meanwhile.
+func TestPanicOfAWorker(t *testing.T) {
+	t.Parallel()
+	type provoke func(t *testing.T, g *guard.Guard, p *penstock)
+	again := func(what string, f func(p *penstock) bool) provoke {
+		return func(t *testing.T, _ *guard.Guard, p *penstock) {
+			t.Helper()
+			rig.WaitFor(t, rig.Patience, what, func() bool { return f(p) })
+		}
+	}
+	for _, test := range []struct {
+		point, place string
+		setup        rig.Setup
+		armed        bool    // before the start
+		provoke      provoke // that the point is reached; nil: time alone does
+		after        provoke // that it goes on
+	}{
+		{point: "accept.public", place: guard.Accept, armed: true},
+		{point: "accept.admin", place: guard.Accept, armed: true},
+		{
+			point: guard.Probe, place: guard.Probe, setup: rig.Setup{Upstream: "probe: { interval: 200ms, timeout: 10s }"},
+			after: again("a later probe", func(p *penstock) bool {
+				before := p.Engines[0].Stats().Probes
+				time.Sleep(300 * time.Millisecond)
+				return p.Engines[0].Stats().Probes > before
+			}),
+		},
+		{
+			point: guard.History, place: guard.History,
+		},
+		{
+			point: guard.StatusPage, place: guard.StatusPage,
+			provoke: func(_ *testing.T, _ *guard.Guard, p *penstock) {
+				if res, err := http.Get(p.Admin + "/status/events"); err == nil {
+					_ = res.Body.Close()
+				}
+			},
+			after: func(t *testing.T, _ *guard.Guard, p *penstock) {
+				res, err := http.Get(p.Admin + "/status/events")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer res.Body.Close()
+				var first [10]byte
+				if _, err := res.Body.Read(first[:]); err != nil || res.StatusCode != 200 {
+					t.Fatalf("status %d, %v", res.StatusCode, err)
+				}
+			},
+		},
+		{
+			point: guard.Clients, place: guard.Clients,
+			provoke: func(_ *testing.T, _ *guard.Guard, p *penstock) {
+				s := p.OpenStream(chatPath, p.Chat(endless))
+				s.Next()
+				s.Leave()
+			},
+			after: func(t *testing.T, _ *guard.Guard, p *penstock) {
+				p.Rest()
+				s := p.OpenStream(chatPath, p.Chat(endless)) // the next one that leaves is noticed
+				s.Next()
+				s.Leave()
+				p.Rest()
+			},
+		},
+		{
+			point: guard.Linger, place: guard.Linger,
+			provoke: func(t *testing.T, _ *guard.Guard, p *penstock) {
+				c := p.Dial()
+				body := p.Chat("")
+				head := "POST " + chatPath + " HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer wrong\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
+				if err := c.Send(head + body); err != nil {
+					t.Fatal(err)
+				}
+				_, _ = c.Closed(rig.Patience)
+			},
+		},
+		{
+			point: guard.Reload, place: guard.Reload,
+			provoke: func(t *testing.T, _ *guard.Guard, p *penstock) {
+				if r := p.AskReload(); r.OK || !strings.Contains(strings.Join(r.Problems, ""), "a bug of the edge") {
+					t.Errorf("the reload that panicked says %+v", r)
+				}
+			},
+			after: func(t *testing.T, _ *guard.Guard, p *penstock) {
+				if r := p.AskReload(); !r.OK {
+					t.Errorf("the reload after it says %+v", r)
+				}
+			},
+		},
+	} {
+		t.Run(test.point, func(t *testing.T) {
+			t.Parallel()
+			g := guard.New()
+			s := test.setup
+			s.Guard, s.Untidy = g, true
+			if test.armed {
+				g.Inject(test.point, 1)
+			}
+			p := start(t, s)
+			if !test.armed {
+				g.Inject(test.point, 1)
+			}
+			if test.provoke != nil {
+				test.provoke(t, g, p)
+			}
+			panicked(t, g, test.place, 1)
+			p.Post(chatPath, p.Chat("")).WantStatus(200)
+			p.Post(chatPath, p.Chat(`"stream":true`)).WantStatus(200)
+			if test.after != nil {
+				test.after(t, g, p)
+			}
+			p.Rest()
+			if n := g.Panics(test.place); n != 1 {
+				t.Errorf("%d panics of %s", n, test.place)
+			}
+		})
+	}
+}
+
+// TestPanicOfALookup: a resolver that panics leaves the addresses as they were, and the next look-up counts again.
+func TestPanicOfALookup(t *testing.T) {
+	t.Parallel()
+	g := guard.New()
+	engine := rig.StartEngine(t, sim.Options{})
+	var asked atomic.Int64
+	p := start(t, rig.Setup{
+		Guard: g, Untidy: true, Cold: true,
+		Lookup: func(context.Context, string) ([]string, error) {
+			asked.Add(1)
+			return []string{"127.0.0.1"}, nil
+		},
+		Config: `
+auth: none
+upstreams: [{ name: up, url: "` + strings.Replace(engine.URL(), "127.0.0.1", "engine.test", 1) + `", engine: sim, resolve: 1s }]
+models: [{ id: sim, deployments: [{ upstream: up }] }]
+`,
+	})
+	rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Upstream("up").State == "up" })
+	g.Inject(guard.Addresses, 2)
+	panicked(t, g, guard.Addresses, 2)
+	before := asked.Load()
+	rig.WaitFor(t, rig.Patience, "the name is looked up again", func() bool { return asked.Load() > before })
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+}
+
+// TestPanicOfTheLog: lines are lost, counted, and the next ones are written.
+func TestPanicOfTheLog(t *testing.T) {
+	t.Parallel()
+	g := guard.New()
+	name := t.TempDir() + "/log"
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	sink := observe.NewSink(file, g)
+	defer sink.Close() //nolint:errcheck // it has no error to give
+	log, err := observe.NewLogger(config.Log{Level: "info", Format: "json", Access: true}, sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, rig.Setup{Guard: g, Untidy: true, Log: log})
+	g.Inject(guard.Log, 1)
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	panicked(t, g, guard.Log, 1)
+	rig.WaitFor(t, rig.Patience, "lines are written again", func() bool {
+		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		text, err := os.ReadFile(name)
+		return err == nil && strings.Contains(string(text), `"where":"log"`)
+	})
+	if sink.Dropped() == 0 {
+		t.Error("the lines that were lost are not counted")
+	}
+}
+
+// TestPanicOfSpans: a batch is lost and counted, and the next one is sent.
+func TestPanicOfSpans(t *testing.T) {
+	t.Parallel()
+	g := guard.New()
+	r := startReceiver(t)
+	p := start(t, rig.Setup{Guard: g, Untidy: true, Top: "tracing: { otlp: \"" + r.url + "\" }"})
+	g.Inject(guard.Spans, 1)
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	panicked(t, g, guard.Spans, 1)
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	rig.WaitFor(t, rig.Patience, "a span has come", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.spans) > 0
+	})
+	if p.Metric("penstock_spans_dropped_total") == 0 {
+		t.Error("the spans that were lost are not counted")
+	}
+}
+
+// TestPanicWhileDraining: the drain ends all the same.
+func TestPanicWhileDraining(t *testing.T) {
+	t.Parallel()
+	g := guard.New()
+	p := start(t, rig.Setup{Guard: g, Untidy: true})
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	g.Inject("shutdown.patience", 1)
+	p.End()
+	panicked(t, g, guard.Shutdown, 1)
+}
+
+// TestPanicsTurnReadiness: a place that does not stop panicking turns readiness, and says which. Nine do not.
+func TestPanicsTurnReadiness(t *testing.T) {
+	t.Parallel()
+	g := guard.New()
+	p := start(t, rig.Setup{Guard: g, Untidy: true})
+	ready := func() *rig.Reply { return p.Fetch(http.MethodGet, p.Admin+"/-/ready") }
+	g.Inject("call.run", 9)
+	for range 9 {
+		p.Post(chatPath, p.Chat("")).WantStatus(500)
+	}
+	ready().WantStatus(200)
+	g.Inject("call.run", 1)
+	p.Post(chatPath, p.Chat("")).WantStatus(500)
+	if r := ready().WantStatus(503); !strings.Contains(r.Body, guard.Handler) {
+		t.Errorf("the reason is not there: %s", r.Body)
+	}
+	if v := p.Status().Verdict; v.Level != "degraded" || !strings.Contains(v.Text, "panics") {
+		t.Errorf("the status says %+v", v)
+	}
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	if err := proxy.RequestReady(p.Admin); err == nil || !strings.Contains(err.Error(), guard.Handler) {
+		t.Errorf("penstock ready says %v", err)
+	}
+}

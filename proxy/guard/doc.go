@@ -1,0 +1,64 @@
+// Package guard catches panics: a fault of ours costs the call or the round of work that met it, and never the process with
+// everybody else's calls.
+//
+// # What a panic costs
+//
+// The table has a row for every place that starts a goroutine, or has one started, and for every place that catches what runs on
+// a goroutine of fasthttp's. A test compares it with the sources, so a go statement without a guard does not pass. What is
+// started again, is so after a pause of 100 ms, which doubles up to 10 s.
+//
+//	file and function                                   place        what a panic there costs
+//
+//	proxy/routes.go Edge.everyRequest                   handler      the request: 500 in its dialect's form
+//	proxy/pipeline.go Edge.generate                     handler      the call: 500 in its dialect's form, and the connection
+//	proxy/admin.go Edge.adminServer                     admin        the operator's request: 500
+//	proxy/early.go Edge.headReceived                    connection   the check before the body; the request goes on
+//	proxy/early.go Edge.expect                          connection   the request: 500 before its body is asked for
+//	proxy/server.go Edge.headError                      connection   the text of an error: an empty 500
+//	proxy/server.go Edge.connState                      connection   nothing; a drain may wait longer for the connection
+//	proxy/listen/reading.go Listener.follow             connection   the connection
+//	proxy/relay.go relay.run                            stream       the stream, which is cut
+//	proxy/relay.go relay.Close                          stream       nothing; the stream has ended
+//	proxy/carrier.go carrier.take                       stream       the stream, before its first byte
+//	proxy/carrier.go carrier.serve                      stream       the stream and its connection
+//	proxy/listen/conn.go Conn.Close                     stream       starts carrier.serve, which catches
+//	proxy/call.go Call.end                              end          what was left to do of the accounting; slot, key and memory are free
+//	proxy/statuspage.go Edge.statusEvents               status_page  the page's connection; its script comes again
+//	proxy/server.go Edge.Serve                          accept       one accept; accepting starts again
+//	proxy/server.go Edge.Serve                          reload       one reload; started again
+//	proxy/server.go Edge.Serve                          history      one second of the page's history; started again
+//	proxy/reload.go Edge.tryReload                      reload       one reload, which says so
+//	proxy/run.go Edge.reloadOnChange                    reload       one SIGHUP; started again
+//	proxy/run.go Edge.reloadOnChange                    files        one look at the files; started again
+//	proxy/watchdog.go Edge.stayWatched                  watchdog     one sign of life; started again
+//	proxy/drain.go Edge.patience                        shutdown     the hurry of a drain, which has its own end
+//	proxy/signals.go OnSignals                          shutdown     one signal; SIGQUIT ends the process all the same
+//	proxy/listen/watch_linux.go newSweepingWatch        clients      one round of the watch; started again
+//	proxy/listen/watch_linux.go watch.dispatch          clients      the news that one client has left
+//	proxy/listen/watch_unix.go newWatch                 clients      one round of the watch; started again
+//	proxy/listen/linger.go Listener.drain               linger       the rest of one client's body
+//	proxy/observe/sink.go NewSink                       log          the lines of one write, counted as dropped; started again
+//	proxy/observe/trace.go newSpanQueue                 spans        one batch of spans, counted as dropped; started again
+//	upstreams/probe.go prober.start                     probe        one probe; started again
+//	upstreams/outlook.go Plan.Probe                     probe        a reload's look at one upstream, which then counts as unknown
+//	upstreams/page.go pageGetter                        probe        nothing; the page ends by its clock
+//	upstreams/resolve.go addressWatch.start             addresses    one look-up; the last addresses stay, started again
+//	upstreams/names.go names.addresses                  names        one look-up; the last addresses stay
+//	upstreams/transport.go Transport.put                engines      starts Transport.sweep
+//	upstreams/transport.go Transport.sweep              engines      one look at idle connections; the next comes with the next call
+//	upstreams/request.go conn.interruptUnheard          engines      the early end of one write under TLS to a host that vanished
+//	upstreams/upstream.go Upstream.publish              room         starts Upstream.retrial
+//	upstreams/upstream.go Upstream.retrial              room         one waking of calls that wait; the next freed slot wakes them
+//	upstreams/detect.go Discover                        -            a command that is no serving edge: it ends with its stack
+//
+// # What is told
+//
+// A panic is counted by its place (penstock_panics_total) and logged with its type and its stack as functions and lines. Its value
+// is not logged: it may hold a client's words. A place that panics ten times within ten seconds does not stop by itself. Then the
+// edge is not ready (/-/ready), until that place has been calm for thirty seconds: a balancer that has other edges asks those.
+//
+// # Tests
+//
+// Point marks where a test may have the edge panic. Under `-tags testing` Inject arms such a point; in a release Point is an empty
+// function that the compiler removes.
+package guard

@@ -1,0 +1,163 @@
+package guard
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// A place that panics as often as this within stormTime does not stop by itself; calmTime without a panic of it says that it
+// has stopped.
+const (
+	stormPanics = 10
+	stormTime   = 10 * time.Second
+	calmTime    = 30 * time.Second
+)
+
+// The pause before a goroutine starts again grows from firstPause to lastPause; a run of steadyTime makes it short again.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 10 * time.Second
+	steadyTime = time.Minute
+)
+
+// Guard catches the panics of one edge. Its methods may be called from any goroutine. A nil Guard catches nothing.
+type Guard struct {
+	log      atomic.Pointer[zap.Logger]
+	places   map[string]*record
+	injected injected
+}
+
+// record is what one place has done.
+type record struct {
+	panics atomic.Uint64
+
+	mu     sync.Mutex
+	newest [stormPanics]time.Time // a ring; next is the oldest
+	next   int
+	storm  bool // did not stop by itself, and has not been calm since
+}
+
+// New returns a Guard that knows every place of Places.
+func New() *Guard {
+	g := &Guard{places: make(map[string]*record, len(places))}
+	for _, name := range places {
+		g.places[name] = new(record)
+	}
+	return g
+}
+
+// LogTo gives the guard the log that panics are written to.
+func (g *Guard) LogTo(log *zap.Logger) { g.log.Store(log) }
+
+// Panics returns how many panics a place has had.
+func (g *Guard) Panics(place string) uint64 {
+	if r := g.places[place]; r != nil {
+		return r.panics.Load()
+	}
+	return 0
+}
+
+// Storm returns a place whose panics do not stop: ten of them within ten seconds, and no thirty seconds without one since
+// then. Empty: there is none.
+func (g *Guard) Storm(now time.Time) string {
+	for _, name := range places {
+		if g.places[name].stormy(now) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Catch is to be deferred: it ends a panic that passes, counts it for the place and calls after, which may be nil. A panic of
+// after itself is caught and counted, too.
+func (g *Guard) Catch(place string, after func()) {
+	if g == nil {
+		return
+	}
+	if v := recover(); v != nil {
+		g.note(place, v)
+		if after != nil {
+			g.run(place, after)
+		}
+	}
+}
+
+// Once runs f. A panic of it ends it and nothing else.
+func (g *Guard) Once(place string, f func()) { g.run(place, f) }
+
+// Loop runs f until it returns. After a panic it runs it again, after a pause, unless stop is closed.
+func (g *Guard) Loop(stop <-chan struct{}, place string, f func()) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		begun := time.Now()
+		if g.run(place, f) {
+			return
+		}
+		if time.Since(begun) >= steadyTime {
+			pause = firstPause
+		}
+		select {
+		case <-stop:
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// run runs f and reports whether it came to its end.
+func (g *Guard) run(place string, f func()) (whole bool) {
+	defer g.Catch(place, nil)
+	f()
+	return true
+}
+
+// note counts a panic and logs it. The value is not logged, since it may hold a client's words. The log may be what panics.
+func (g *Guard) note(place string, v any) {
+	defer func() { _ = recover() }()
+	if r := g.places[place]; r != nil {
+		r.panics.Add(1)
+		r.add(time.Now())
+	}
+	if log := g.log.Load(); log != nil {
+		log.Error("panic", zap.String("where", place), zap.String("type", fmt.Sprintf("%T", v)), zap.String("stack", stack()))
+	}
+}
+
+func (r *record) add(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.newest[r.next] = now
+	r.next = (r.next + 1) % stormPanics
+	if oldest := r.newest[r.next]; !oldest.IsZero() && now.Sub(oldest) <= stormTime {
+		r.storm = true
+	}
+}
+
+func (r *record) stormy(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last := r.newest[(r.next+stormPanics-1)%stormPanics]; now.Sub(last) >= calmTime {
+		r.storm = false
+	}
+	return r.storm
+}
+
+// stack is where the running goroutine is, as functions and lines alone: what Go tells of a stack by itself has words of
+// memory beside each function, and some are pieces of keys and prompts.
+func stack() string {
+	var at [64]uintptr
+	var b strings.Builder
+	frames := runtime.CallersFrames(at[:runtime.Callers(2, at[:])])
+	for {
+		f, more := frames.Next()
+		fmt.Fprintf(&b, "%s %s:%d\n", f.Function, f.File, f.Line)
+		if !more {
+			return b.String()
+		}
+	}
+}

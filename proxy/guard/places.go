@@ -1,0 +1,33 @@
+package guard
+
+// The places at which a panic is caught, as the label of penstock_panics_total. doc.go says what each loses.
+const (
+	Handler    = "handler"
+	Admin      = "admin"
+	Connection = "connection"
+	Stream     = "stream"
+	End        = "end"
+	StatusPage = "status_page"
+	Accept     = "accept"
+	Clients    = "clients"
+	Linger     = "linger"
+	Probe      = "probe"
+	Addresses  = "addresses"
+	Names      = "names"
+	Engines    = "engines"
+	Room       = "room"
+	Reload     = "reload"
+	Files      = "files"
+	History    = "history"
+	Log        = "log"
+	Spans      = "spans"
+	Watchdog   = "watchdog"
+	Shutdown   = "shutdown"
+)
+
+var places = []string{
+	Handler, Admin, Connection, Stream, End, StatusPage, Accept, Clients, Linger, Probe, Addresses, Names, Engines, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
+}
+
+// Places returns every place, in a fixed order.
+func Places() []string { return places }

@@ -1,0 +1,160 @@
+//go:build testing
+
+package proxy
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/guard"
+	"penstock/upstreams"
+)
+
+// panicky is an edge that serves, with a configuration in a file, and its guard.
+func panicky(t *testing.T) (e *Edge, g *guard.Guard, file string) {
+	t.Helper()
+	listen := func() net.Listener {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ln
+	}
+	file = filepath.Join(t.TempDir(), "edge.yaml")
+	const text = `
+auth: none
+timeouts: { linger: 0s }
+upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim }]
+models: [{ id: m, deployments: [{ upstream: up }] }]
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	load := func() (*config.File, config.Problems) {
+		return config.LoadValid(file, config.Known{Engines: upstreams.EngineNames(nil)})
+	}
+	f, problems := load()
+	if f == nil {
+		t.Fatal(problems)
+	}
+	g = guard.New()
+	e, err := New(Options{Config: f, Log: zap.NewNop(), MemoryLimit: 1 << 30, Public: listen(), Admin: listen(), Load: load, Guard: g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- e.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return e, g, file
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// TestPanicOfReloads: after a panic of the watch of the files, or of what waits for SIGHUP, both go on.
+func TestPanicOfReloads(t *testing.T) {
+	e, g, file := panicky(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := e.reloadOnChange(ctx)
+	defer stop()
+	g.Inject(guard.Files, 2)
+	eventually(t, "the watch panics", func() bool { return g.Panics(guard.Files) == 2 })
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(before, "cors: { origins: [\"https://a.example\"] }\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the changed file counts", func() bool { r := e.LastReload(); return r != nil && r.OK && r.Version == 2 })
+
+	g.Inject("reload.signal", 1)
+	hangUp := func() {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hangUp()
+	eventually(t, "the signal's goroutine panics", func() bool { return g.Panics(guard.Reload) == 1 })
+	last := e.LastReload()
+	hangUp()
+	eventually(t, "the next signal counts", func() bool { return e.LastReload() != last })
+}
+
+// TestPanicOfTheWatchdog: the signs of life go on.
+func TestPanicOfTheWatchdog(t *testing.T) {
+	t.Setenv("WATCHDOG_USEC", "200000")
+	t.Setenv("WATCHDOG_PID", "")
+	name := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	t.Setenv("NOTIFY_SOCKET", name)
+	e, g, _ := panicky(t)
+	g.Inject(guard.Watchdog, 2)
+	stop := e.stayWatched(context.Background())
+	defer stop()
+	eventually(t, "the watchdog panics", func() bool { return g.Panics(guard.Watchdog) == 2 })
+	_ = manager.SetReadDeadline(time.Now().Add(20 * time.Second))
+	var text [64]byte
+	if n, err := manager.Read(text[:]); err != nil || string(text[:n]) != "WATCHDOG=1" {
+		t.Errorf("%q, %v", text[:n], err)
+	}
+}
+
+// TestPanicOfSignals: SIGQUIT ends the process even so, and a signal to end is heard by the next.
+func TestPanicOfSignals(t *testing.T) {
+	code := make(chan int, 1)
+	s := OnSignals(func(c int) { code <- c })
+	defer s.Stop()
+	s.guard.Inject("shutdown.signal", 1)
+	s.guard.Inject("shutdown.quit", 1)
+	send := func(sig syscall.Signal) {
+		if err := syscall.Kill(os.Getpid(), sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(syscall.SIGTERM)
+	<-s.Context.Done()
+	eventually(t, "the signal's goroutine panics", func() bool { return s.guard.Panics(guard.Shutdown) == 1 })
+	send(syscall.SIGTERM)
+	time.Sleep(200 * time.Millisecond) // two signals that wait together would be one
+	send(syscall.SIGTERM)
+	select {
+	case <-s.Hurry:
+	case <-time.After(20 * time.Second):
+		t.Error("nobody is in a hurry")
+	}
+	send(syscall.SIGQUIT)
+	select {
+	case c := <-code:
+		if c != exitSignal+int(syscall.SIGQUIT) {
+			t.Errorf("exit code %d", c)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the process goes on")
+	}
+}
