@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
@@ -508,5 +509,42 @@ func TestResponses_Cancel(t *testing.T) {
 				t.Errorf("the log says %+v", l)
 			}
 		})
+	}
+}
+
+// TestResponses_ChatMembers: what chat has under the same name reaches the engine as on chat, and comes back in the answer.
+func TestResponses_ChatMembers(t *testing.T) {
+	t.Parallel()
+	const members = `"presence_penalty":0.5,"frequency_penalty":-0.25,"stop":["END"],"seed":7,"top_k":20,"min_p":0.05,"repetition_penalty":1.1,` +
+		`"logit_bias":{"9":-100},"chat_template_kwargs":{"a":1},"top_logprobs":2,"response_format":{"type":"json_object"}`
+	for _, way := range []struct{ path, body string }{
+		{"/v1/responses", `"input":"Go.",` + members},
+		{"/v1/chat/completions", `"messages":[{"role":"user","content":"Go."}],"logprobs":true,` + members},
+	} {
+		p := start(t, rig.Setup{Engines: recording()})
+		r := p.Post(way.path, `{"model":"sim",`+way.body+`}`).WantStatus(200)
+		var sent, want map[string]any
+		for _, got := range p.Engines[0].Recorded() {
+			if got.Method == "POST" {
+				if err := json.Unmarshal(got.Body, &sent); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte("{"+members+"}"), &want); err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range want {
+			if d := cmp.Diff(value, sent[name]); d != "" {
+				t.Errorf("%s: %s as the engine got it (-want +got):\n%s", way.path, name, d)
+			}
+		}
+		if way.path == "/v1/responses" {
+			for _, echo := range []string{`"presence_penalty":0.5`, `"frequency_penalty":-0.25`, `"top_logprobs":2`, `"format":{"type":"json_object"}`} {
+				if !strings.Contains(r.Body, echo) {
+					t.Errorf("the answer lacks %s: %s", echo, r.Body)
+				}
+			}
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"bytes"
+
 	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -24,6 +26,9 @@ type Source struct {
 
 	// Content, Refusal and Reasoning are what the last event brought, each maybe empty. They borrow from the event.
 	Content, Refusal, Reasoning []byte
+	// Logprobs are the elements of the log probabilities of what the last event brought of the content, as JSON with commas; nothing
+	// where the event brought anything else beside it, as they would tell the tokens of that.
+	Logprobs []byte
 	// Touched are the positions in ToolCalls of those that the last event was about, in its order.
 	Touched []int
 	// ToolCalls are the tool calls so far, in the order of their first appearance.
@@ -113,7 +118,7 @@ func keep(b []byte) []byte {
 // brought nothing to tell. The error is a *BadAnswer when the event is malformed or the answer too large, or an *EngineError when
 // the engine reports a failure. Events behind the end are ignored.
 func (s *Source) Read(ev sse.Event) (bool, error) {
-	s.Content, s.Refusal, s.Reasoning, s.Touched = nil, nil, nil, s.Touched[:0]
+	s.Content, s.Refusal, s.Reasoning, s.Logprobs, s.Touched = nil, nil, nil, nil, s.Touched[:0]
 	if text, same := s.short.match(ev.Data); same && len(ev.Name) == 0 && !s.Done() {
 		return true, s.again(text)
 	}
@@ -145,7 +150,7 @@ func (s *Source) again(text []byte) error {
 }
 
 // kept is how many bytes of text the event brought that a translator may have to keep.
-func (s *Source) kept() int { return len(s.Content) + len(s.Refusal) }
+func (s *Source) kept() int { return len(s.Content) + len(s.Refusal) + len(s.Logprobs) }
 
 // grow counts n bytes against the bound of an answer.
 func (s *Source) grow(n int) error {
@@ -186,7 +191,7 @@ func (s *Source) read(c *Chunk, data []byte) error {
 	if c.usage.Exists() || c.timings.Exists() {
 		s.count(c)
 	}
-	if n == 1 && first.Exists() && !c.usage.IsObject() && !c.timings.Exists() {
+	if n == 1 && first.Exists() && !c.usage.IsObject() && !c.timings.Exists() && len(s.Logprobs) == 0 {
 		s.learn(data, first, toolCall, &delta)
 	}
 	return nil
@@ -227,6 +232,11 @@ func (s *Source) take(choice *Choice, d *Delta, whole bool) error {
 			*t.to = inside(t.from)
 		case t.from.Exists() && !t.from.IsNull() && t.to != &s.Reasoning:
 			return bad(notText)
+		}
+	}
+	if len(s.Content) > 0 && choice.Logprobs.IsObject() && len(s.Refusal)+len(s.Reasoning) == 0 && d.ToolCalls.Len() == 0 {
+		if list := choice.Logprobs.Get("content"); list.IsArray() && list.Len() > 0 {
+			s.Logprobs = bytes.TrimSpace(inside(list))
 		}
 	}
 	if err := s.grow(s.kept()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
+	"penstock/translate/sse"
 )
 
 // Answer writes the answer to one request: the events of a stream, or the whole response object. Fill Echo by
@@ -59,6 +60,8 @@ type part struct {
 	state   state
 	text    []byte // of a text or a refusal, so far: contents of a JSON string
 	sent    int    // how much of the text or of the arguments has been sent
+	logs    []byte // log probabilities of a text so far, elements with commas
+	logSent int    // how much of them has been sent
 }
 
 // state is how far a part has been sent.
@@ -94,7 +97,7 @@ func (a *Answer) Reset(i *Identity) {
 		if cap(text) > keepBuffer/keepParts {
 			text = nil
 		}
-		parts[n] = part{text: text}
+		parts[n] = part{text: text} // log probabilities are rare: their memory is not kept
 	}
 	*a = Answer{
 		Echo: a.Echo, source: a.source, model: jsonx.AppendStringS(a.model[:0], i.Model),
@@ -112,6 +115,9 @@ func (a *Answer) Release() {
 	a.Reset(&Identity{})
 }
 
+// Logprobs reports whether the answer tells the log probabilities of its text.
+func (a *Answer) Logprobs() bool { return a.Echo.logprobs }
+
 // Usage returns the engine's counts so far; an estimate when it told none.
 func (a *Answer) Usage() chat.Usage { return a.source.Usage() }
 
@@ -120,6 +126,13 @@ func (a *Answer) take() error {
 	if text := a.source.Content; len(text) > 0 {
 		p := a.said(kindText)
 		p.text = append(p.text, text...)
+		if a.Echo.logprobs && len(a.source.Logprobs) > 0 {
+			if len(p.logs) > 0 {
+				p.logs = append(p.logs, ',')
+			}
+			p.logs = append(p.logs, a.source.Logprobs...)
+			sse.Flatten(p.logs[len(p.logs)-len(a.source.Logprobs):])
+		}
 	}
 	if text := a.source.Refusal; len(text) > 0 {
 		p := a.said(kindRefusal)
@@ -359,19 +372,20 @@ func (a *Answer) appendItem(dst []byte, n int) []byte {
 		if i > n {
 			dst = append(dst, ',')
 		}
-		dst = a.appendContent(dst, &a.parts[i], a.parts[i].text)
+		dst = a.appendContent(dst, &a.parts[i], a.parts[i].text, a.parts[i].logs)
 	}
 	return append(dst, `]}`...)
 }
 
-// appendContent appends the part of a message with that text.
-func (a *Answer) appendContent(dst []byte, p *part, text []byte) []byte {
+// appendContent appends the part of a message with that text and those log probabilities.
+func (a *Answer) appendContent(dst []byte, p *part, text, logs []byte) []byte {
 	if p.kind == kindRefusal {
 		dst = append(append(dst, `{"type":"refusal","refusal":"`...), text...)
 		return append(dst, `"}`...)
 	}
 	dst = append(append(dst, `{"type":"output_text","text":"`...), text...)
-	return append(dst, `","annotations":[],"logprobs":[]}`...)
+	dst = append(append(dst, `","annotations":[],"logprobs":[`...), logs...)
+	return append(dst, `]}`...)
 }
 
 // appendCall appends the item of a call with those arguments.

@@ -137,7 +137,7 @@ var responseShape = shape{
 	"status": exactly("in_progress", "completed", "incomplete", "failed"), "incomplete_details": orNull(anObject), "model": aString,
 	"previous_response_id": null, "instructions": orNull(aString), "output": anArray, "error": orNull(anObject), "tools": anArray,
 	"tool_choice": stringOrObject, "truncation": exactly("disabled"), "parallel_tool_calls": aBool, "text": anObject,
-	"top_p": aNumber, "presence_penalty": aNumber, "frequency_penalty": aNumber, "top_logprobs": exactly(0.0), "temperature": aNumber,
+	"top_p": aNumber, "presence_penalty": aNumber, "frequency_penalty": aNumber, "top_logprobs": anInteger, "temperature": aNumber,
 	"reasoning": anObject, "usage": orNull(anObject), "max_output_tokens": orNull(anInteger), "max_tool_calls": orNull(anInteger),
 	"store": exactly(false), "background": exactly(false), "service_tier": exactly("default"), "metadata": anObject,
 	"safety_identifier": orNull(aString), "prompt_cache_key": null,
@@ -247,7 +247,7 @@ func (c *checker) part(at string, v any) {
 		c.object(at, v, shape{"type": aString, "refusal": aString})
 		return
 	}
-	c.object(at, v, shape{"type": exactly("output_text"), "text": aString, "annotations": emptyArray, "logprobs": emptyArray})
+	c.object(at, v, shape{"type": exactly("output_text"), "text": aString, "annotations": emptyArray, "logprobs": anArray})
 }
 
 func emptyArray(v any) string {
@@ -317,6 +317,7 @@ type walk struct {
 	part  map[string]any // open in the item
 	parts []any          // done in the item
 	sum   string         // of the deltas
+	logs  []any          // log probabilities of the deltas
 	id    any
 	last  string // status of the final response
 	error bool
@@ -466,7 +467,7 @@ func (w *walk) inItem(e event) {
 			w.failf("a part is added while another is open")
 		}
 		w.part, _ = e.data["part"].(map[string]any)
-		w.sum = ""
+		w.sum, w.logs = "", []any{}
 		if text, _ := w.part["text"].(string); text != "" {
 			w.failf("a part is added that is not empty")
 		}
@@ -483,7 +484,9 @@ func (w *walk) inItem(e event) {
 	case "response." + text + ".delta", "response.function_call_arguments.delta":
 		at["delta"] = aString
 		if text == "output_text" && !call {
-			at["logprobs"] = emptyArray
+			at["logprobs"] = anArray
+			logs, _ := e.data["logprobs"].([]any)
+			w.logs = append(w.logs, logs...)
 		}
 		w.object(e.name, e.data, at)
 		delta, _ := e.data["delta"].(string)
@@ -495,7 +498,10 @@ func (w *walk) inItem(e event) {
 	case "response." + text + ".done":
 		at[kind] = exactly(w.sum)
 		if text == "output_text" {
-			at["logprobs"] = emptyArray
+			at["logprobs"] = anArray
+			if d := cmp.Diff(w.logs, e.data["logprobs"]); d != "" {
+				w.failf("the log probabilities are not those of the deltas:\n%s", d)
+			}
 		}
 		w.object(e.name, e.data, at)
 		w.pending(e.name, false)

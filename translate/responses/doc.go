@@ -26,12 +26,17 @@
 //	reasoning                  dropped
 //	tools                      nested; hosted ones dropped beside functions, refused alone; custom ones refused
 //	tool_choice                words, a function; allowed_tools becomes the list of tools, and its mode
-//	text.format                response_format
+//	text.format                response_format, which counts under its own name where there is no text.format
 //	reasoning.effort           reasoning_effort
 //	max_output_tokens          max_completion_tokens
+//	top_logprobs, include      top_logprobs and logprobs; those of the text alone come back, as reasoning is not shown
+//	message.output_text.logprobs
+//
+// What chat has under the same name (penalties, stop, seed, top_k, min_p, logit_bias, chat_template_kwargs) is passed on as it
+// stands and checked as on chat. The contract does not list it here, so strict refuses it.
 //
 // Refused, because nothing is kept from one request to the next: store, previous_response_id, conversation, prompt,
-// background, item_reference, file ids. Accepted without effect: include, truncation, service_tier, user, stream_options,
+// background, item_reference, file ids. Accepted without effect: the rest of include, truncation, service_tier, user, stream_options,
 // prompt_cache_key, client_metadata and members that nobody here knows; strict refuses these.
 //
 // # Answers
@@ -61,7 +66,8 @@
 // the last output.
 //
 // The translated body is a chat request like any client's and is decoded as one, so checks, limits, routing and the
-// writing for an engine are shared. Decode leaves to it what it checks better (the model's name, ranges, effort, images);
+// writing for an engine are shared. Decode leaves to it what it checks better (the model's name, ranges, effort, images, what
+// has the same name there);
 // Locate gives errors about these the names that the members have in Responses.
 //
 // An event is written straight into the output: no structure for events, no maps, no encoder. The bytes of a delta event

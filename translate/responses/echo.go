@@ -16,6 +16,9 @@ import (
 type Echo struct {
 	members []byte // members of the response object, each with a comma before it
 	images  []imageAt
+
+	logprobs   bool // the answer has log probabilities
+	chatFormat bool // the format was given in response_format
 }
 
 // imageAt is where an image stands in the client's request and in the chat request.
@@ -38,7 +41,7 @@ func (e *Echo) reset() {
 	if cap(e.members) > keepBuffer {
 		e.members = nil
 	}
-	e.members, e.images = e.members[:0], e.images[:0]
+	*e = Echo{members: e.members[:0], images: e.images[:0]}
 }
 
 // Locate puts an *apierr.Error about the chat request, from chat.Request.Decode or Check, in the words of the request that
@@ -70,7 +73,7 @@ func (e *Echo) param(name string) string {
 	case "messages":
 		return "input"
 	}
-	if strings.HasPrefix(name, "response_format") {
+	if strings.HasPrefix(name, "response_format") && !e.chatFormat {
 		return "text.format"
 	}
 	for i := range e.images {
@@ -91,10 +94,13 @@ func (e *Echo) param(name string) string {
 func (r *Request) appendEcho(e *Echo) {
 	w := echoWriter{e.members}
 	w.string(`,"previous_response_id":null,"store":false,"background":false,"truncation":"disabled","service_tier":"default"`)
-	w.string(`,"presence_penalty":0,"frequency_penalty":0,"top_logprobs":0,"prompt_cache_key":null`)
+	w.member("presence_penalty", r.members[memberPresencePenalty], `0`)
+	w.member("frequency_penalty", r.members[memberFrequencyPenalty], `0`)
+	w.integer("top_logprobs", r.members[memberTopLogprobs], `0`)
+	w.string(`,"prompt_cache_key":null`)
 	w.member("instructions", r.members[memberInstructions], `null`)
-	w.integer("max_output_tokens", r.members[memberMaxOutputTokens])
-	w.integer("max_tool_calls", r.members[memberMaxToolCalls])
+	w.integer("max_output_tokens", r.members[memberMaxOutputTokens], `null`)
+	w.integer("max_tool_calls", r.members[memberMaxToolCalls], `null`)
 	w.member("temperature", r.members[memberTemperature], `1`)
 	w.member("top_p", r.members[memberTopP], `1`)
 	w.member("parallel_tool_calls", r.members[memberParallelToolCalls], `true`)
@@ -133,10 +139,10 @@ func (w *echoWriter) member(name string, v jsonx.Value, otherwise string) {
 }
 
 // integer appends a member that is an integer, in digits however the client wrote it.
-func (w *echoWriter) integer(name string, v jsonx.Value) {
+func (w *echoWriter) integer(name string, v jsonx.Value, otherwise string) {
 	n, ok := v.Int()
 	if !ok {
-		w.member(name, v, `null`)
+		w.member(name, v, otherwise)
 		return
 	}
 	w.string(`,"` + name + `":`)
@@ -152,9 +158,9 @@ func (w *echoWriter) text(r *Request) {
 		w.first("type", m[formatType], "")
 	}
 	if ok && m[formatType].EqualText("json_schema") {
-		w.member("name", m[formatName], "")
+		w.member("name", m[formatName], `""`) // chat leaves it to the engine whether it is there
 		w.member("description", m[formatDescription], `null`)
-		w.member("schema", m[formatSchema], "")
+		w.member("schema", m[formatSchema], `{}`)
 		w.member("strict", m[formatStrict], `false`)
 	}
 	w.string(`}`)

@@ -31,7 +31,10 @@ func files(tb testing.TB, folder, name string) map[string][]byte {
 }
 
 // What chat.Request.Decode may still find wrong of what Decode has let pass: nothing else.
-var leftToChat = []string{"model", "temperature", "top_p", "reasoning.effort", "input"}
+var leftToChat = []string{
+	"model", "temperature", "top_p", "reasoning.effort", "input",
+	"presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p", "repetition_penalty", "logit_bias", "top_logprobs", "response_format",
+}
 
 // Whatever the body is, the error is typed and quotes nothing; and what is accepted is a chat request.
 func FuzzDecode(f *testing.F) {
@@ -145,7 +148,7 @@ func FuzzStream(f *testing.F) {
 			}
 			return
 		}
-		completion, err := assemble(bytes.NewReader(src))
+		completion, err := assemble(bytes.NewReader(src), true)
 		if err != nil {
 			return // other choices that this stream has not looked at
 		}

@@ -139,7 +139,7 @@ func testError(err error) *apierr.Error {
 }
 
 // assemble makes a whole completion of an engine's stream.
-func assemble(src io.Reader) ([]byte, error) {
+func assemble(src io.Reader, strip bool) ([]byte, error) {
 	var as chat.Assembler
 	r := sse.NewReader(src, 8<<20)
 	for !as.Done() {
@@ -154,7 +154,7 @@ func assemble(src io.Reader) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return as.Append(nil, &chat.Answer{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: true})
+	return as.Append(nil, &chat.Answer{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: strip})
 }
 
 // whole answers with a whole completion.
@@ -181,7 +181,7 @@ func TestAnswer(t *testing.T) {
 		completion := ar.Section("completion.json")
 		if completion == nil && failure == nil {
 			var err error
-			if completion, err = assemble(bytes.NewReader(upstream)); err != nil {
+			if completion, err = assemble(bytes.NewReader(upstream), !newAnswer(t, request).Logprobs()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -55,13 +55,23 @@ const (
 	memberPrompt
 	memberMaxToolCalls
 	memberSafetyIdentifier
-	// From here on they are accepted and without effect, unless the edge is strict.
-	memberInclude
+	// From here on a strict edge accepts none. The first ones are chat's under the same name.
+	memberPresencePenalty
+	memberFrequencyPenalty
+	memberStop
+	memberSeed
+	memberTopK
+	memberMinP
+	memberRepetitionPenalty
+	memberLogitBias
+	memberTemplateKwargs
+	memberTopLogprobs
+	memberResponseFormat
+	memberInclude // asks for log probabilities, or is without effect as the ones behind it
 	memberTruncation
 	memberServiceTier
 	memberUser
 	memberStreamOptions
-	memberTopLogprobs
 	memberPromptCacheRetention
 	memberContextManagement
 	memberClientMetadata
@@ -90,12 +100,22 @@ var memberNames = []string{
 	memberPrompt:               "prompt",
 	memberMaxToolCalls:         "max_tool_calls",
 	memberSafetyIdentifier:     "safety_identifier",
+	memberPresencePenalty:      "presence_penalty",
+	memberFrequencyPenalty:     "frequency_penalty",
+	memberStop:                 "stop",
+	memberSeed:                 "seed",
+	memberTopK:                 "top_k",
+	memberMinP:                 "min_p",
+	memberRepetitionPenalty:    "repetition_penalty",
+	memberLogitBias:            "logit_bias",
+	memberTemplateKwargs:       "chat_template_kwargs",
+	memberTopLogprobs:          "top_logprobs",
+	memberResponseFormat:       "response_format",
 	memberInclude:              "include",
 	memberTruncation:           "truncation",
 	memberServiceTier:          "service_tier",
 	memberUser:                 "user",
 	memberStreamOptions:        "stream_options",
-	memberTopLogprobs:          "top_logprobs",
 	memberPromptCacheRetention: "prompt_cache_retention",
 	memberContextManagement:    "context_management",
 	memberClientMetadata:       "client_metadata",
@@ -241,7 +261,23 @@ func (r *Request) checkPlain() *fault {
 	return chat.OptionalObject("metadata", r.members[memberMetadata])
 }
 
-// checkInclude checks include, which has no effect, for its type.
+// includeLogprobs is the element of include that asks for the log probabilities of the text; others are without effect.
+const includeLogprobs = "message.output_text.logprobs"
+
+// wantsLogprobs reports whether the answer is to have log probabilities.
+func (r *Request) wantsLogprobs() bool {
+	if n, ok := r.members[memberTopLogprobs].Int(); ok && n > 0 {
+		return true
+	}
+	for it := r.members[memberInclude].Iter(); it.Next(); {
+		if it.Value().EqualText(includeLogprobs) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkInclude checks include for its type.
 func checkInclude(v jsonx.Value) *fault {
 	if f := optional("include", "an array of strings", v, jsonx.Value.IsArray); f != nil {
 		return f
@@ -322,10 +358,22 @@ func checkFormat(v jsonx.Value) *fault {
 	return nil
 }
 
-// format returns the members of text.format when it asks for JSON.
+// chatFormat returns chat's response_format where it counts: the dialect's own text.format wins.
+func (r *Request) chatFormat() (v jsonx.Value, ok bool) {
+	v = r.members[memberResponseFormat]
+	return v, chat.Given(v) && !chat.Given(r.members[memberText].Get("format"))
+}
+
+// format returns the members of text.format, or of the response_format in its place, when it asks for JSON.
 func (r *Request) format() (m [formatCount]jsonx.Value, ok bool) {
-	v := r.members[memberText].Get("format")
-	if formatNames.Fields(v, m[:]) != nil {
+	if v, chats := r.chatFormat(); chats {
+		m[formatType] = v.Get("type")
+		for i, name := range [...]string{formatName: "name", formatSchema: "schema", formatStrict: "strict", formatDescription: "description"} {
+			if i != formatType {
+				m[i] = v.Get("json_schema").Get(name)
+			}
+		}
+	} else if formatNames.Fields(r.members[memberText].Get("format"), m[:]) != nil {
 		panic("BUG: text.format was not checked")
 	}
 	return m, m[formatType].Exists() && !m[formatType].EqualText("text")
@@ -366,8 +414,13 @@ func (r *Request) checkStrict() error {
 	if chat.Given(r.members[memberPromptCacheKey]) {
 		return refusal(chat.Unsupported("prompt_cache_key", "It has no effect here: leave it out or send null"))
 	}
-	for m := memberInclude; m < memberCount; m++ {
-		if v := r.members[m]; chat.Given(v) && !idle(m, v) {
+	for m := memberPresencePenalty; m < memberCount; m++ {
+		v := r.members[m]
+		switch {
+		case !chat.Given(v) || idle(m, v):
+		case m < memberInclude:
+			return refusal(chat.Unsupported(memberNames[m], "It is not a member of this dialect's requests: leave it out"))
+		default:
 			return refusal(chat.Unsupported(memberNames[m], "It has no effect here: leave it out"))
 		}
 	}
@@ -386,8 +439,8 @@ func idle(member int, v jsonx.Value) bool {
 		return v.EqualText("disabled")
 	case memberServiceTier:
 		return v.EqualText("auto") || v.EqualText("default")
-	case memberTopLogprobs:
-		n, ok := v.Int()
+	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers tell these, and clients send them back
+		n, ok := v.Float()
 		return ok && n == 0
 	}
 	return false

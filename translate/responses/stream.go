@@ -134,6 +134,15 @@ func (a *Answer) delta(dst []byte, p *part, all []byte) []byte {
 	dst = a.number(append(dst, a.event...))
 	dst = append(append(dst, a.lead...), all[p.sent:]...)
 	p.sent = len(all)
+	if p.logSent < len(p.logs) {
+		more := p.logs[p.logSent:]
+		if p.logSent > 0 {
+			more = more[1:] // the comma
+		}
+		p.logSent = len(p.logs)
+		dst = append(append(dst, "\",\"logprobs\":["...), more...)
+		return append(dst, "]}\n\n"...)
+	}
 	return append(dst, a.tail...)
 }
 
@@ -162,7 +171,7 @@ func (a *Answer) open(dst []byte, p *part) []byte {
 	if p.kind != kindCall {
 		dst = a.begin(dst, "response.content_part.added")
 		dst = a.appendPlace(dst, p)
-		dst = a.appendContent(append(dst, `,"part":`...), p, nil)
+		dst = a.appendContent(append(dst, `,"part":`...), p, nil, nil)
 		dst = append(dst, "}\n\n"...)
 	}
 	a.lead = append(a.appendPlace(a.lead[:0], p), `,"delta":"`...)
@@ -189,7 +198,8 @@ func (a *Answer) close(dst []byte, n int) []byte {
 	switch p.kind {
 	case kindText:
 		dst = a.appendPlace(a.begin(dst, "response.output_text.done"), p)
-		dst = append(append(append(dst, `,"text":"`...), p.text...), "\",\"logprobs\":[]}\n\n"...)
+		dst = append(append(append(dst, `,"text":"`...), p.text...), "\",\"logprobs\":["...)
+		dst = append(append(dst, p.logs...), "]}\n\n"...)
 	case kindRefusal:
 		dst = a.appendPlace(a.begin(dst, "response.refusal.done"), p)
 		dst = append(append(append(dst, `,"refusal":"`...), p.text...), "\"}\n\n"...)
@@ -200,7 +210,7 @@ func (a *Answer) close(dst []byte, n int) []byte {
 	}
 	if p.kind != kindCall {
 		dst = a.appendPlace(a.begin(dst, "response.content_part.done"), p)
-		dst = a.appendContent(append(dst, `,"part":`...), p, p.text)
+		dst = a.appendContent(append(dst, `,"part":`...), p, p.text, p.logs)
 		dst = append(dst, "}\n\n"...)
 	}
 	if n+1 < len(a.parts) && a.parts[n+1].joins {

@@ -313,14 +313,33 @@ func (w *writer) settings(r *Request) {
 		w.dst = strconv.AppendInt(w.dst, n, 10)
 	}
 	w.member(`,"reasoning_effort":`, r.members[memberReasoning].Get("effort"))
+	w.passed(r)
 	w.format(r)
 	if r.tools.any() {
 		w.tools(r)
 	}
 }
 
+// passed writes the members that chat has under the same name, for chat to check.
+func (w *writer) passed(r *Request) {
+	w.echo.logprobs = r.wantsLogprobs()
+	for m := memberPresencePenalty; m < memberResponseFormat; m++ {
+		if v := r.members[m]; chat.Given(v) && (m != memberTopLogprobs || w.echo.logprobs || !idle(m, v)) {
+			w.raw(`,"`+memberNames[m]+`":`, v)
+		}
+	}
+	if w.echo.logprobs { // engines refuse the other one without it
+		w.string(`,"logprobs":true`)
+	}
+}
+
 // format writes response_format.
 func (w *writer) format(r *Request) {
+	v, chats := r.chatFormat()
+	if w.echo.chatFormat = chats; chats {
+		w.raw(`,"response_format":`, v)
+		return
+	}
 	m, ok := r.format()
 	if !ok {
 		return
