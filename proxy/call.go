@@ -67,6 +67,7 @@ type Call struct {
 	sends    int         // requests that were written
 	refits   int         // of those, the ones that an engine had too little room for and that were sent again
 	moves    int         // of the engines that were tried, those that were left for one with more room
+	fled     int         // of those, too, the ones whose host vanished and that were left for another
 	lethal   uint64      // hash of a body that has cost an engine; 0: none
 	begun    *generation // of the configuration it began with
 	shown    shown       // what others may read while it runs
@@ -76,6 +77,7 @@ type Call struct {
 	meter    observe.Meter
 	span     *observe.CallSpan // nil without tracing
 	bodyWait time.Duration     // for bytes of the body that had not come yet
+	parent   []byte            // the client's trace context, where an engine may be asked after the context is gone
 	asked    time.Time         // when the running attempt began
 	awaited  time.Duration     // what earlier attempts waited for their engines
 	endAt    time.Time         // when a whole answer was ready: from there on the call waits for nothing

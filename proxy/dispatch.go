@@ -17,6 +17,7 @@ func (c *Call) dispatch() *failure {
 		return f
 	}
 	var first *failure
+	fleeing := false
 	for now := c.asked; ; now = c.edge.now() {
 		queued := c.record.Queue
 		lease, target, err := c.acquire(now)
@@ -29,11 +30,10 @@ func (c *Call) dispatch() *failure {
 			}
 			return fromAcquire(err, c.model.fullRetryAfter(c.pool), c.model.route.NextChance(now))
 		}
-		c.upstream = lease.Upstream()
-		c.record.Upstream = c.upstream.Name()
-		c.targets++
-		c.target.Store(c.upstream)
-		c.asked = now.Add(c.record.Queue - queued)
+		if fleeing {
+			c.edge.counters.moved.Inc()
+		}
+		c.sendTo(lease, now.Add(c.record.Queue-queued))
 		f := c.try(lease, target)
 		if f == nil {
 			c.survived()
@@ -48,12 +48,22 @@ func (c *Call) dispatch() *failure {
 		if cause := c.aborted(); cause != nil {
 			return fromAbort(cause)
 		}
-		if !c.mayRetry(f) && !c.roomElsewhere(f) {
+		fleeing = c.mayFlee(f)
+		if !fleeing && !c.mayRetry(f) && !c.roomElsewhere(f) {
 			return f
 		}
 		c.awaited += c.edge.now().Sub(c.asked)
 		c.tried = append(c.tried, lease.Upstream().ID())
 	}
+}
+
+// sendTo notes the upstream of the attempt that begins.
+func (c *Call) sendTo(lease *upstreams.Lease, now time.Time) {
+	c.upstream = lease.Upstream()
+	c.record.Upstream = c.upstream.Name()
+	c.targets++
+	c.target.Store(c.upstream)
+	c.asked = now
 }
 
 // acquire picks a target, and waits for one where the model has a queue. A reload may have retired every target of the snapshot
@@ -117,7 +127,7 @@ func (c *Call) mayRetry(f *failure) bool {
 		return false // a part of what was sent is gone
 	}
 	attempts := c.snap.Config.Retry.Attempts
-	if !f.retry || c.sends-c.refits >= attempts || c.targets-c.moves >= attempts {
+	if !f.retry || c.sends-c.refits-c.fled >= attempts || c.targets-c.moves-c.fled >= attempts {
 		return false
 	}
 	if !c.edge.retries.Allow(c.edge.now(), c.snap.Config.Retry.Budget) {
@@ -125,6 +135,17 @@ func (c *Call) mayRetry(f *failure) bool {
 		return false
 	}
 	c.edge.counters.retried.Inc()
+	return true
+}
+
+// mayFlee reports whether the call may leave an engine whose host has vanished, while its client has been shown nothing. That is
+// once a call, and apart from the budget of retries: an engine is lost with all of its calls at a time, and there is no load of
+// retries from one that is taken out.
+func (c *Call) mayFlee(f *failure) bool {
+	if !f.gone || c.fled > 0 || c.snap.Config.Retry.Attempts < 2 || c.upload != nil && c.upload.spent {
+		return false
+	}
+	c.fled++
 	return true
 }
 

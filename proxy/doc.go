@@ -36,6 +36,9 @@
 // The edge estimates the prompt. An engine that refuses the sum tells its own count, and is asked once more under the same
 // lease; where it has no room for any answer, one with a longer context is asked. Neither is a retry, as nothing failed.
 //
+// A call whose engine's host has vanished goes to another engine as long as its client has been shown nothing; keep-alives do not
+// count, so the request is held until the first event. It moves once, apart from the budget of retries (Call.mayFlee).
+//
 // Nearly all of a stream's life is waiting, so what it holds then is what counts. The buffers of a token, from the engine's
 // bytes (upstreams.Exchange.Wait) over the event (sse.Reader.Rest) to the client's (relay.out), are taken from their pools when
 // bytes have come and go back when these have been written, without a system call more; what only one dialect or only the

@@ -22,6 +22,7 @@ type failure struct {
 	outcome upstreams.Outcome // what the upstream's health is told
 	result  observe.Outcome   // what the call's record says when this failure is final
 	retry   bool              // another target may be asked, when nothing was committed
+	gone    bool              // the engine's host has vanished; see Call.mayMove
 	status  int               // what the engine answered, where it did
 	label   string            // the error's code in metrics and log, where it is not the error's own
 }
@@ -112,6 +113,12 @@ func fromAbort(cause error) *failure {
 
 // fromExchange maps what went wrong on the way to an engine and back.
 func fromExchange(err error) *failure {
+	f := fromTransport(err)
+	f.gone = errors.Is(err, upstreams.ErrHostVanished)
+	return f
+}
+
+func fromTransport(err error) *failure {
 	var f *upstreams.Failure
 	if !errors.As(err, &f) {
 		return badResponse(err)
@@ -134,7 +141,11 @@ func fromExchange(err error) *failure {
 		e.Cause = err
 		return &failure{api: e, outcome: upstreams.OutcomeUnreachable, result: observe.UpstreamFail, retry: true}
 	default:
-		return badResponse(err)
+		b := badResponse(err)
+		if errors.Is(err, upstreams.ErrHostVanished) {
+			b.outcome = upstreams.OutcomeUnreachable // nobody answered so badly
+		}
+		return b
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // counters are the edge's own events beside the calls.
 type counters struct {
-	reloadsOK, reloadsBad, reloadsSame, retried, retriesDenied, refits *metrics.Counter
+	reloadsOK, reloadsBad, reloadsSame, retried, retriesDenied, refits, moved *metrics.Counter
 }
 
 // observeSelf registers the metrics of the edge's own state.
@@ -78,6 +78,7 @@ func (e *Edge) observeSelf() {
 	e.counters.reloadsSame = e.metrics.NewCounter(`penstock_reloads_total{result="unchanged"}`)
 	e.counters.retried = e.metrics.NewCounter("penstock_retries_total")
 	e.counters.retriesDenied = e.metrics.NewCounter("penstock_retries_denied_total")
+	e.counters.moved = e.metrics.NewCounter(`penstock_calls_moved_total{reason="vanished"}`)
 	e.counters.refits = e.metrics.NewCounter("penstock_max_tokens_refits_total")
 }
 

@@ -62,9 +62,11 @@ func (c *Call) commit(out *[]byte, done bool) {
 		c.meter = c.edge.calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
 		c.meter.Note(c.attempt.count, now)
 	}
-	// The request is not needed any more: nothing is sent again after the commit.
-	c.releaseChat()
-	c.releaseBody()
+	if c.attempt.begun || c.upload != nil || c.ep.raw {
+		c.releaseRequest()
+	} else if c.span == nil { // the context may be gone by the time that another engine is asked
+		c.parent = append([]byte(nil), c.traceparent()...)
+	}
 	h := &c.ctx.Response.Header
 	h.SetContentType("text/event-stream")
 	if c.ep.raw {
@@ -77,6 +79,12 @@ func (c *Call) commit(out *[]byte, done bool) {
 		c.relay = &r
 		c.ctx.Response.SetBodyStream(&r, -1)
 	}
+}
+
+// releaseRequest lets go of what the client has sent: nothing is sent again once it has been shown something.
+func (c *Call) releaseRequest() {
+	c.releaseChat()
+	c.releaseBody()
 }
 
 // noteFirst records the time to the first event.
@@ -150,14 +158,47 @@ func (r *relay) fill() {
 	out, done, err := c.attempt.pull(*r.out, patience)
 	*r.out, r.done = out, done
 	c.noteFirst(c.attempt.readAt)
+	if c.body != nil && c.attempt.begun {
+		c.survived()
+		c.releaseRequest()
+	}
 	switch {
 	case err == nil:
 		c.meter.Note(c.attempt.count, c.attempt.readAt)
 	case errors.Is(err, upstreams.ErrNotYet):
 		*r.out = c.stream.Keepalive(out)
 	default:
+		if f := c.attempt.failureOf(err); !r.flee(f) {
+			r.broken(f)
+		}
+	}
+}
+
+// flee asks another engine in place of one whose host has vanished, if the client has had no more than signs of life. It is false
+// where that may not be, or no other has a slot.
+func (r *relay) flee(f *failure) bool {
+	c := r.call
+	if c.body == nil || !c.mayFlee(f) {
+		return false
+	}
+	c.tried = append(c.tried, c.upstream.ID())
+	now, queued := c.edge.now(), c.record.Queue
+	lease, target, err := c.acquire(now)
+	c.enter(&phaseStreaming)
+	if err != nil {
+		return false
+	}
+	c.lost(f, now)
+	c.attempt.note(f)
+	c.attempt.end(f.outcome)
+	c.edge.counters.moved.Inc()
+	c.sendTo(lease, now.Add(c.record.Queue-queued))
+	c.meter = c.edge.calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
+	c.fit(target)
+	if err := c.attempt.open(c, lease, target, lease.Exchange(), true); err != nil {
 		r.broken(c.attempt.failureOf(err))
 	}
+	return true
 }
 
 // broken ends the stream with an in-band error. A client that has left gets nothing.

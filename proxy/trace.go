@@ -13,6 +13,8 @@ import (
 // or without tracing what the client sent, when it is well formed; otherwise nil.
 func (c *Call) traceparent() []byte {
 	switch {
+	case c.span == nil && c.ctx == nil:
+		return c.parent
 	case c.span == nil:
 		return clientTraceparent(&c.ctx.Request.Header)
 	case c.attempt.span == nil:

@@ -8,7 +8,8 @@
 // is still the runtime's poller's, by way of syscall.RawConn, and so are deadlines and closing: a Stream reads, writes, times out
 // and is closed as its net.TCPConn is.
 //
-// Silence tells a host that has vanished from a program that reads late, which no error does for a quarter of an hour.
+// Silence tells a host that has vanished from a program that reads late, which no error does for a quarter of an hour. Question and
+// Unanswered tell it where nothing is on its way: the host is asked, and answers for its program.
 //
 // Recv, Send and Peek are for those who do more than one thing within one stay in the poller, as package upstreams does when it
 // looks at a kept connection, writes a request and waits for the reply.

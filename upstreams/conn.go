@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,6 +39,10 @@ type conn struct {
 
 	unsent *outgoing // a whole request for fetch to write first, which gives its memory back
 	left   int       // how much of it went, where fetch returned errUnsent
+
+	watch    *hostWatch  // which knows it until it is closed
+	addr     string      // by which watch knows the host
+	vanished atomic.Bool // watch has closed it because its host has vanished
 }
 
 // peeked is what a look at a socket's receive queue found.
@@ -63,7 +68,12 @@ func newConn(tcp *net.TCPConn) (*conn, error) {
 
 // close closes the socket at once, from any goroutine and any number of times. A read or write that is under way returns.
 // TLS is not told: its close_notify could block behind a write that nobody reads.
-func (c *conn) close() { _ = c.tcp.Close() }
+func (c *conn) close() {
+	_ = c.tcp.Close()
+	if c.watch != nil {
+		c.watch.closed(c)
+	}
+}
 
 // reset makes the coming close discard what is still unsent and tell the other side with a reset. It is for requests
 // that are given up half-way: the kernel would otherwise go on delivering them before the engine sees the end.
@@ -188,6 +198,24 @@ func (c *conn) unheard() (silence time.Duration, waiting bool) {
 		silence = time.Duration(milliseconds) * time.Millisecond
 	})
 	return silence, waiting
+}
+
+// unanswered says for how long nothing has come from the engine's host, and whether it owes an answer. See socket.Unanswered.
+func (c *conn) unanswered() (silence time.Duration, owed bool) {
+	_ = c.raw.Control(func(fd uintptr) { // fails on a closed socket only
+		var milliseconds int
+		milliseconds, owed = socket.Unanswered(fd)
+		silence = time.Duration(milliseconds) * time.Millisecond
+	})
+	return silence, owed
+}
+
+// ended returns why the connection ended: err, as the socket tells it, unless it was closed because its host has vanished.
+func (c *conn) ended(err error) error {
+	if c.vanished.Load() {
+		return ErrHostVanished
+	}
+	return err
 }
 
 // reasonOf says in a word how a connection ended.

@@ -49,6 +49,7 @@ func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, 
 	}
 	nc, err := t.dialer.DialContext(share, "tcp", addr)
 	if err != nil {
+		t.hosts.refused(addr, err, time.Now())
 		return nil, ReasonConnect, err
 	}
 	c, err := newConn(nc.(*net.TCPConn))
@@ -56,6 +57,7 @@ func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, 
 		_ = nc.Close()
 		return nil, ReasonConnect, err
 	}
+	t.hosts.connected(addr, c)
 	if t.tls == nil {
 		return c, "", nil
 	}

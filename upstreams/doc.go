@@ -26,6 +26,12 @@
 // with each that fails. A trial has passed with its first token. Slowness alone never counts against anybody, nor does what
 // the client did wrong, nor an engine that says it is full.
 //
+// A host that vanishes (a cut cable, a power failure) leaves its connections as they are. From the first connect that runs out of
+// time or finds no route on, the system asks the host once a second on every connection of the upstream; once the upstream is down,
+// those end that have brought nothing since, their calls with ErrHostVanished (host_watch.go). It takes 3 to 7 s with the probes'
+// defaults. A refused connect ends nothing: an engine that drains refuses and goes on with what it has. Where an address of
+// several is gone and the name has no `resolve`, the upstream is not down, and the system's half a minute counts.
+//
 // A model that vanishes takes out its own target: by the engine's list, which is read with every fifth probe, and with every
 // one while a model that a route wants is missing; or at once when a call got a 404 for it, which brings a probe at once too
 // (gone.go). Losses and returns are logged, and NextChance tells for Retry-After when the next look is due.

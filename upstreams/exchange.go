@@ -27,7 +27,8 @@
 //   - An engine's host that has vanished (a cut cable, a NAT that has forgotten a kept connection) resets nothing, and systems
 //     repeat what it does not acknowledge for a quarter of an hour. So Await and the writes look now and then whether the request
 //     has been acknowledged, and one that has reached nobody for some seconds is lost. TCP_USER_TIMEOUT would do it in the kernel,
-//     but takes an engine that reads late for one that is gone. Once the request is there, keep-alives tell within 35 s.
+//     but takes an engine that reads late for one that is gone. Once the request is there, the upstream tells, when no new
+//     connection can be made either and this one answers no question (see hostWatch); keep-alives alone tell within 35 s.
 //   - Deadlines are moved as seldom as possible (see conn). In a steady state an exchange moves none.
 //   - Exchanges are not pooled: a recycled one would turn a late Abort into somebody else's. Their buffers are. The mutex
 //     of the exchange guards who may close the connection: whoever comes second, Abort or the return to the pool, finds
@@ -211,10 +212,11 @@ func (x *Exchange) lost(cause error) error {
 	if err := x.check(); err != nil {
 		return err
 	}
+	cause = x.c.ended(cause)
 	if errors.Is(cause, errUnheard) {
 		x.c.reset() // or the kernel delivers it when the host is back, although it has been sent elsewhere by then
 	}
-	if !x.reused || x.sends > 1 {
+	if !x.reused || x.sends > 1 || errors.Is(cause, ErrHostVanished) { // to which there is no new connection, either
 		return x.fail(Unreachable, x.c.reasonOf(cause), cause)
 	}
 	x.detach()

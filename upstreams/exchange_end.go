@@ -120,6 +120,7 @@ func (x *Exchange) bad(err error) error {
 
 // cutOff fails the exchange because the connection ended within the reply.
 func (x *Exchange) cutOff(err error) error {
+	err = x.c.ended(err)
 	if reason := x.c.reasonOf(err); reason != ReasonEOF {
 		return x.fail(BadResponse, reason, err)
 	}

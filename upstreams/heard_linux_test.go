@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,16 +14,20 @@ import (
 
 // vanish makes the engine's host disappear as far as this connection goes: what comes is dropped before TCP sees it, so nothing is
 // acknowledged and nothing is reset.
-func (p *peer) vanish() {
+func (p *peer) vanish() { dropAll(p.t, p.tcp) }
+
+// dropAll makes the kernel drop whatever comes for a socket. A listener's connects time out then, and its connections go on.
+func dropAll(t *testing.T, of syscall.Conn) {
+	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
-	raw, err := p.tcp.SyscallConn()
+	raw, err := of.SyscallConn()
 	if err == nil {
 		err = errors.Join(raw.Control(func(fd uintptr) {
 			err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 		}), err)
 	}
 	if err != nil {
-		p.t.Error(err)
+		t.Error(err)
 	}
 }
 

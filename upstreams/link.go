@@ -88,17 +88,17 @@ func newLink(spec *config.Upstream, base, address string, profile *Profile) (lin
 	return l, nil
 }
 
-func (l *link) transport(id ID) (*Transport, error) {
+func (l *link) transport(id ID, hosts *hostWatch) (*Transport, error) {
 	o := l.options
 	o.ID = id
-	return NewTransport(o)
+	return newTransport(o, hosts)
 }
 
 // probeTransport is a small transport of its own: probes must neither wait for nor live on the calls' connections.
-func (l *link) probeTransport(id ID) (*Transport, error) {
+func (l *link) probeTransport(id ID, hosts *hostWatch) (*Transport, error) {
 	o := l.options
 	o.ID, o.IdleTimeout, o.MaxIdle, o.UserAgent = id, probeIdle, 1, probeAgent
-	return NewTransport(o)
+	return newTransport(o, hosts)
 }
 
 func bearer(key string) string {

@@ -45,7 +45,7 @@ func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 		all.Go(func() {
 			defer p.set.o.Guard.Catch(guardProbe, nil)
 			st := u.settings.Load()
-			transport, err := st.link.probeTransport(u.id)
+			transport, err := st.link.probeTransport(u.id, u.hosts)
 			if err != nil {
 				bug("probe transport: " + err.Error())
 				return

@@ -100,7 +100,7 @@ func (p *Plan) place(base, address string, profile *Profile, st *settings) error
 	// A retiring one gets a transport too: its own may be closed by the time it is revived.
 	if item.added || item.up.retiring.Load() || item.up.settings.Load().link.digest != st.link.digest {
 		var err error
-		if item.transport, err = st.link.transport(id); err != nil {
+		if item.transport, err = st.link.transport(id, item.up.hosts); err != nil {
 			return err
 		}
 		if item.added {
@@ -116,7 +116,7 @@ func (p *Plan) place(base, address string, profile *Profile, st *settings) error
 func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Profile) *Upstream {
 	u := &Upstream{
 		id: id, name: st.spec.Name, label: st.spec.Name, url: base, address: address, log: s.o.Log, set: s,
-		probed: make(chan struct{}), changed: time.Now(), offers: map[string]*Offer{}, relapses: map[string]relapses{}, health: health{fall: st.probe.fall, rise: st.probe.rise},
+		hosts: newHostWatch(), probed: make(chan struct{}), changed: time.Now(), offers: map[string]*Offer{}, relapses: map[string]relapses{}, health: health{fall: st.probe.fall, rise: st.probe.rise},
 	}
 	if address != "" {
 		u.label += "@" + address

@@ -49,7 +49,9 @@ func serveRawTLS(t *testing.T, script func(p *peer)) *rawServer {
 
 func serveRawOn(t *testing.T, secure *tls.Config, script func(p *peer)) *rawServer {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false) // whose sockets take no filter
+	ln, err := plain.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

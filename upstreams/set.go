@@ -160,7 +160,7 @@ func (s *Set) dropMetrics(u *Upstream) {
 
 // reprobe starts probing with the settings in force, in place of what probed before.
 func (s *Set) reprobe(u *Upstream) {
-	transport, err := u.settings.Load().link.probeTransport(u.id)
+	transport, err := u.settings.Load().link.probeTransport(u.id, u.hosts)
 	if err != nil { // the same link made the main transport
 		bug("probe transport: " + err.Error())
 		return

@@ -53,6 +53,7 @@ type Transport struct {
 	endLife context.CancelFunc
 	dialer  net.Dialer
 	guard   Guard
+	hosts   *hostWatch // of the upstream, whose transports have it in common
 
 	mu       sync.Mutex
 	idle     []*conn // the last one was used last, and is used next
@@ -65,7 +66,9 @@ var errTransportClosed = errors.New("the transport is closed")
 
 // NewTransport checks o and prepares a transport. It does not touch the network. Its errors name the upstream and what is
 // wrong, and never hold the credential.
-func NewTransport(o TransportOptions) (*Transport, error) {
+func NewTransport(o TransportOptions) (*Transport, error) { return newTransport(o, newHostWatch()) }
+
+func newTransport(o TransportOptions, hosts *hostWatch) (*Transport, error) {
 	u, err := url.Parse(o.URL)
 	var parse *url.Error
 	switch {
@@ -100,6 +103,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		maxIdle: o.MaxIdle,
 		hearFor: hearFor,
 		guard:   o.Guard,
+		hosts:   hosts,
 		dialer:  net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}},
 	}
 	if t.guard == nil {
@@ -194,7 +198,7 @@ func (t *Transport) take(now time.Time) *conn {
 		t.idle = t.idle[:n-1]
 		t.mu.Unlock()
 
-		if now.Before(c.expires) {
+		if now.Before(c.expires) && !c.vanished.Load() {
 			return c
 		}
 		c.close()

@@ -24,6 +24,7 @@ type Upstream struct {
 	address string // the resolved address, or empty
 	log     *zap.Logger
 	set     *Set
+	hosts   *hostWatch
 
 	settings atomic.Pointer[settings]
 	engine   atomic.Pointer[Profile]

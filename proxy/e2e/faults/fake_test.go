@@ -53,6 +53,12 @@ func listen(t testing.TB, serve func(net.Conn)) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveOn(t, ln, serve)
+	return "http://" + ln.Addr().String()
+}
+
+// serveOn is listen on a listener that is there.
+func serveOn(t testing.TB, ln net.Listener, serve func(net.Conn)) {
 	var running sync.WaitGroup
 	var mu sync.Mutex
 	var open []net.Conn
@@ -77,7 +83,6 @@ func listen(t testing.TB, serve func(net.Conn)) (url string) {
 		mu.Unlock()
 		running.Wait()
 	})
-	return "http://" + ln.Addr().String()
 }
 
 func (f *fakeEngine) serve(c net.Conn) {

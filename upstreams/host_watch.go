@@ -1,0 +1,139 @@
+package upstreams
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"penstock/socket"
+)
+
+// ErrHostVanished is the cause of a Failure of an exchange whose connection was ended because the engine's host has vanished: it
+// takes no connections, and this connection has not brought a sign of it since. It is an ETIMEDOUT, as which the system would
+// tell the same half a minute later.
+var ErrHostVanished error = vanishedError{}
+
+type vanishedError struct{}
+
+func (vanishedError) Error() string { return "the upstream's host has vanished" }
+func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
+
+// hostWatch knows every connection to the hosts of one upstream, of its calls and of its probes, and whether new ones can be made.
+//
+// A host that has vanished (a cut cable, a power failure) ends no connection, and where it had acknowledged everything there is
+// nothing whose absence would show. But connecting to it fails in a way of its own: time runs out, or there is no route. From the
+// first such failure on its running connections are asked whether they are still there (see socket.Question). Once the upstream
+// is down, endVanished ends those that have brought nothing since. Both signs are needed: an engine whose accept queue is full
+// leaves connects unanswered as well, but its host answers on the connections that run. And a refused connect is an answer: an
+// engine that drains refuses, and goes on with what it has.
+//
+// A request costs nothing here; a new connection costs an entry in a map.
+type hostWatch struct {
+	doubted atomic.Bool // some host cannot be connected to
+
+	mu    sync.Mutex
+	hosts map[string]*host // by the address that is dialled
+}
+
+// host is one address of an upstream.
+type host struct {
+	silentSince time.Time // when connecting failed first, with no success since; zero: it can be connected to, as far as is known
+	conns       map[*conn]struct{}
+}
+
+func newHostWatch() *hostWatch { return &hostWatch{hosts: map[string]*host{}} }
+
+// connected books a new connection: the host is there.
+func (w *hostWatch) connected(addr string, c *conn) {
+	c.watch, c.addr = w, addr
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.hosts[addr]
+	if h == nil {
+		h = &host{conns: map[*conn]struct{}{}}
+		w.hosts[addr] = h
+	}
+	h.conns[c] = struct{}{}
+	w.found(h)
+}
+
+// refused books a connect that failed with err at the time now.
+func (w *hostWatch) refused(addr string, err error, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.hosts[addr]
+	switch {
+	case h == nil: // there is no connection that it could mean something to
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
+		w.found(h)
+	case h.silentSince.IsZero() && unreachableHost(err):
+		h.silentSince = now
+		w.doubted.Store(true)
+		for c := range h.conns {
+			_ = c.raw.Control(func(fd uintptr) { _ = socket.Question(fd) }) // without it the system's own questions tell, later
+		}
+	}
+}
+
+// unreachableHost reports whether a connect failed as it does when nobody is there.
+func unreachableHost(err error) bool {
+	return isTimeout(err) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+}
+
+// found takes a doubt back. Called with mu held.
+func (w *hostWatch) found(h *host) {
+	if h.silentSince.IsZero() {
+		return
+	}
+	h.silentSince = time.Time{}
+	for _, other := range w.hosts {
+		if !other.silentSince.IsZero() {
+			return
+		}
+	}
+	w.doubted.Store(false)
+}
+
+// closed takes a connection out.
+func (w *hostWatch) closed(c *conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.hosts[c.addr]
+	if h == nil {
+		return
+	}
+	delete(h.conns, c)
+	if len(h.conns) == 0 {
+		w.found(h)
+		delete(w.hosts, c.addr)
+	}
+}
+
+// endVanished ends the connections to hosts that cannot be connected to, on which nothing has come since that began although the
+// host owes an answer. It returns how many. Call it while the upstream is down.
+func (w *hostWatch) endVanished(now time.Time) (ended int) {
+	if !w.doubted.Load() {
+		return 0
+	}
+	var gone []*conn
+	w.mu.Lock()
+	for _, h := range w.hosts {
+		if h.silentSince.IsZero() {
+			continue
+		}
+		for c := range h.conns {
+			if silence, owed := c.unanswered(); owed && now.Add(-silence).Before(h.silentSince) {
+				gone = append(gone, c)
+			}
+		}
+	}
+	w.mu.Unlock()
+	for _, c := range gone {
+		c.vanished.Store(true)
+		c.reset() // or the system goes on to deliver what it holds, should the host come back
+		c.close()
+	}
+	return len(gone)
+}
