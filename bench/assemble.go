@@ -15,7 +15,7 @@ import (
 
 // newRun prepares a run: targets, workload, nothing sent yet.
 func newRun(s *settings) (*run, error) {
-	r := &run{s: s, clock: &clock{time.Now()}, series: newSeries(), meter: &meter{}, cells: map[cellKey]*gapCell{}, strings: map[string]string{}}
+	r := &run{s: s, clock: &clock{time.Now()}, series: newSeries(), meter: &cpuMeter{}, cells: map[cellKey]*gapCell{}, strings: map[string]string{}}
 	var err error
 	if r.work, err = newWorkload(s); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func newRun(s *settings) (*run, error) {
 // Run measures and returns the result. When ctx ends before the run does, the result holds what had been measured and says so.
 // progress, unless nil, is called about once a second with the state of the run. Errors are *ExitError.
 func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, []*Record, error) {
-	s, err := o.settle()
+	s, err := o.validate()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,7 +69,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, []*R
 	}
 	var floor *Floor
 	if !s.NoFloor {
-		if floor, err = measureFloor(ctx); err != nil && ctx.Err() == nil {
+		if floor, err = measureClientOverhead(ctx); err != nil && ctx.Err() == nil {
 			return nil, nil, &ExitError{ExitFailed, err.Error()}
 		}
 	}
@@ -112,7 +112,7 @@ func (r *run) measure(ctx context.Context, floor *Floor, progress func(Progress)
 	beside.Go(func() { r.meter.watch(side) })
 	for _, s := range scrapers {
 		s.once(ctx)
-		if best, _ := watched(scrapers); best == s && len(s.surplus) > 0 {
+		if best, _ := inFlightGauge(scrapers); best == s && len(s.surplus) > 0 {
 			before = s.surplus[0]
 		}
 		beside.Go(func() { s.watch(side, every) })

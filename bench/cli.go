@@ -73,7 +73,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 		}
 		defer end()
 	}
-	s, err := c.settle()
+	s, err := c.validate()
 	if err != nil {
 		return err
 	}

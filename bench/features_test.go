@@ -305,9 +305,9 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFloor measures the client against the null server.
+// TestFloor measures the client against the noopServer.
 func TestFloor(t *testing.T) {
-	f, err := measureFloor(t.Context())
+	f, err := measureClientOverhead(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func (c *OverheadCmd) measure(ctx context.Context, notes io.Writer) (*OverheadRe
 		}
 	}
 	for i := range report.Tests {
-		report.Tests[i].settle()
+		report.Tests[i].summarise()
 	}
 	return report, nil
 }

@@ -36,8 +36,8 @@ type OverheadTest struct {
 	Ratios map[string][]float64 `json:"ratios"`
 }
 
-// settle fills in medians and ratios.
-func (t *OverheadTest) settle() {
+// summarise fills in medians and ratios.
+func (t *OverheadTest) summarise() {
 	for name, v := range t.Rounds {
 		t.Median[name] = median(v)
 	}

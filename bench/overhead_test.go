@@ -77,7 +77,7 @@ func TestOverheadText(t *testing.T) {
 	}
 	for i := range r.Tests {
 		r.Tests[i].Median, r.Tests[i].Ratio, r.Tests[i].Ratios = map[string]float64{}, map[string]float64{}, map[string][]float64{}
-		r.Tests[i].settle()
+		r.Tests[i].summarise()
 	}
 	var b bytes.Buffer
 	if err := r.write(&b); err != nil {

@@ -7,27 +7,27 @@ import (
 	"strconv"
 )
 
-// use is what a process has used so far: microseconds of processor time, and bytes of resident memory now.
-type use struct{ cpu, memory float64 }
+// processUsage is what a process has used so far: microseconds of processor time, and bytes of resident memory now.
+type processUsage struct{ cpu, memory float64 }
 
 // processUse reads /proc: the run time of every thread, and the resident pages from statm. Threads that have ended are not counted: none
 // of the proxies measured here ends any.
-func processUse(pid int) (use, error) {
+func processUse(pid int) (processUsage, error) {
 	id := strconv.Itoa(pid)
 	s, err := schedule(id)
 	if err != nil {
-		return use{}, err
+		return processUsage{}, err
 	}
 	root := "/proc/" + id
 	b, err := os.ReadFile(root + "/statm")
 	if err != nil {
-		return use{}, err
+		return processUsage{}, err
 	}
 	var size, resident float64
 	if _, err := fmt.Sscan(string(b), &size, &resident); err != nil {
-		return use{}, fmt.Errorf("read %s/statm: %w", root, err)
+		return processUsage{}, fmt.Errorf("read %s/statm: %w", root, err)
 	}
-	return use{cpu: s.ran / 1000, memory: resident * float64(os.Getpagesize())}, nil
+	return processUsage{cpu: s.ran / 1000, memory: resident * float64(os.Getpagesize())}, nil
 }
 
 // scheduled is what the scheduler knows of a process, in nanoseconds over all its threads.

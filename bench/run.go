@@ -22,8 +22,8 @@ type run struct {
 	targets []*target
 	work    *workload
 	series  *series
-	meter   *meter
-	facts   facts
+	meter   *cpuMeter
+	facts   targetInfo
 	// happened are the events, once the load is over.
 	happened []Event
 	flushed  []Event // caches emptied between stages
@@ -39,8 +39,8 @@ type run struct {
 	ttfts   histogram // for departures in the middle of a prefill
 }
 
-// facts are what the preflight learned of the target.
-type facts struct {
+// targetInfo is what the preflight learned of the target.
+type targetInfo struct {
 	engines   [2]string // of the targets
 	usage     bool      // streams carry usage
 	tokenizer string    // path of a page that counts tokens; empty: none
@@ -157,22 +157,22 @@ func (r *run) appendHead(dst []byte, q *request, n int) []byte {
 // wires are bodies of requests that wait to be sent.
 var wires = sync.Pool{New: func() any { return new([]byte) }}
 
-// job is a request with its body and its place in the run.
-type job struct {
+// pendingRequest is a request with its body and its place in the run.
+type pendingRequest struct {
 	q     *request
 	wire  *[]byte
 	stage int
 }
 
-func newJob(q *request, stage int) job {
+func newPendingRequest(q *request, stage int) pendingRequest {
 	wire := wires.Get().(*[]byte)
 	*wire = q.d.body((*wire)[:0], q)
-	return job{q, wire, stage}
+	return pendingRequest{q, wire, stage}
 }
 
 // perform sends the requests of a session, the first of which is due at scheduled. Where slots is not nil, each takes a slot
 // and gives it back; waiting for one counts from the schedule on.
-func (r *run) perform(ctx context.Context, j job, scheduled int64, slots chan struct{}) {
+func (r *run) perform(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) {
 	for {
 		if slots != nil {
 			r.live.waiting.Add(1)
@@ -204,7 +204,7 @@ func (r *run) perform(ctx context.Context, j job, scheduled int64, slots chan st
 			return
 		}
 		scheduled = r.clock.now()
-		j = newJob(next, j.stage)
+		j = newPendingRequest(next, j.stage)
 	}
 }
 
@@ -326,7 +326,7 @@ func (r *run) open(ctx context.Context, spec stageSpec, index int, sp *span) {
 	var all sync.WaitGroup
 	for at, ok := p.Next(); ok && at < r.length(spec); at, ok = p.Next() {
 		stage := r.measured(spec, at, index)
-		j := newJob(r.work.take(), stage) // before its time, so that making it delays nothing
+		j := newPendingRequest(r.work.take(), stage) // before its time, so that making it delays nothing
 		if !sleep(ctx, time.Duration(begin+int64(at)-r.clock.now())) {
 			break
 		}
@@ -397,7 +397,7 @@ func (r *run) closed(ctx context.Context, spec stageSpec, index int, sp *span) {
 				if spec.count > 0 && stage == index && left.Add(-1) < 0 {
 					return
 				}
-				j := newJob(r.work.take(), stage)
+				j := newPendingRequest(r.work.take(), stage)
 				r.perform(ctx, j, r.clock.now(), nil)
 			}
 		})
@@ -419,7 +419,7 @@ func (r *run) warmups(ctx context.Context) {
 	slots := make(chan struct{}, max(1, min(r.s.NumWarmups, or(r.s.stages[0].concurrency, 4*runtime.NumCPU()))))
 	var all sync.WaitGroup
 	for range r.s.NumWarmups {
-		j := newJob(r.work.take(), warm)
+		j := newPendingRequest(r.work.take(), warm)
 		all.Go(func() { r.perform(ctx, j, r.clock.now(), slots) })
 	}
 	all.Wait()

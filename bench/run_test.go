@@ -231,7 +231,7 @@ func TestFaults(t *testing.T) {
 			if want.err == ErrTimeout {
 				o.RequestTimeout = Span(time.Second)
 			}
-			s, err := o.settle()
+			s, err := o.validate()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,7 +267,7 @@ func TestHalfHead(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c)
 		}
 	}()
-	s, err := Options{BaseURL: ln.Addr().String(), RequestTimeout: Span(200 * time.Millisecond)}.settle()
+	s, err := Options{BaseURL: ln.Addr().String(), RequestTimeout: Span(200 * time.Millisecond)}.validate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func TestClientIsTheLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := startNull()
+	server, err := startNoopServer()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func TestScenariosAreCommands(t *testing.T) {
 			if c.Run.Scenario != name {
 				t.Errorf("%v: scenario %q", line, c.Run.Scenario)
 			}
-			if _, err := c.Run.settle(); err != nil {
+			if _, err := c.Run.validate(); err != nil {
 				t.Errorf("%v: %v", line, err)
 			}
 		}

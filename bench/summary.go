@@ -79,7 +79,7 @@ func (r *run) summary(in group, seconds float64) Summary {
 			out.Unmeasured[m] = t.why(m, out.Completed)
 		}
 	}
-	t.settle(&out, r.s.objectives)
+	t.fillRates(&out, r.s.objectives)
 	return out
 }
 
@@ -150,8 +150,8 @@ func (t *tally) why(measure string, completed int) string {
 	return "no answer had two tokens in different reads"
 }
 
-// settle fills the rates in.
-func (t *tally) settle(out *Summary, objectives []Objective) {
+// fillRates fills the rates in.
+func (t *tally) fillRates(out *Summary, objectives []Objective) {
 	missing := func(reason string, names ...string) {
 		for _, n := range names {
 			out.Unmeasured[n] = reason

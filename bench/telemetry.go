@@ -22,8 +22,8 @@ var sampled = []string{
 	"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines",
 }
 
-// busy are the sums of gauges that say how many requests a server has in hand, by the name of the first.
-var busy = [][]string{
+// inFlightGauges are the sums of gauges that say how many requests a server has in hand, by the name of the first.
+var inFlightGauges = [][]string{
 	{"vllm:num_requests_running", "vllm:num_requests_waiting"},
 	{"sglang:num_running_reqs", "sglang:num_queue_reqs"},
 	{"llamacpp:requests_processing", "llamacpp:requests_deferred"},
@@ -133,9 +133,9 @@ func parseMetrics(page []byte) map[string]float64 {
 	return out
 }
 
-// inHand returns how many requests a page says the server has, and by which gauge; ok is false when no gauge says it.
-func inHand(values map[string]float64) (n int, source string, ok bool) {
-	for _, names := range busy {
+// requestsInHand returns how many requests a page says the server has, and by which gauge; ok is false when no gauge says it.
+func requestsInHand(values map[string]float64) (n int, source string, ok bool) {
+	for _, names := range inFlightGauges {
 		if _, ok := values[names[0]]; ok {
 			for _, name := range names {
 				n += int(values[name])
@@ -169,7 +169,7 @@ func (s *scraper) once(ctx context.Context) {
 		s.missed = append(s.missed, s.run.clock.now())
 		return
 	}
-	n, _, _ := inHand(values)
+	n, _, _ := requestsInHand(values)
 	s.times = append(s.times, s.run.clock.now())
 	s.values = append(s.values, values)
 	s.surplus = append(s.surplus, n-int(max(before, after)))

@@ -35,21 +35,21 @@ func (r *reader) forgo(d time.Duration, due time.Time) {
 	r.mu.Unlock()
 }
 
-// strain is what an engine suffers from as a whole.
-type strain struct {
+// slowdown is what an engine suffers from as a whole.
+type slowdown struct {
 	stalled atomic.Int64  // nothing goes on before this time, in Unix nanoseconds; 0: never stalled
 	slow    atomic.Uint64 // bits of the factor on all times; 0: 1
 }
 
-func (w *strain) clear() {
+func (w *slowdown) clear() {
 	w.stalled.Store(0)
 	w.slow.Store(0)
 }
 
-func (w *strain) stall(d time.Duration) { w.stalled.Store(time.Now().Add(d).UnixNano()) }
+func (w *slowdown) stall(d time.Duration) { w.stalled.Store(time.Now().Add(d).UnixNano()) }
 
 // scale is how much longer d takes now.
-func (w *strain) scale(d time.Duration) time.Duration {
+func (w *slowdown) scale(d time.Duration) time.Duration {
 	bits := w.slow.Load()
 	if bits == 0 || d == 0 {
 		return d
@@ -58,7 +58,7 @@ func (w *strain) scale(d time.Duration) time.Duration {
 }
 
 // stands is how much longer the engine stands still.
-func (w *strain) stands() time.Duration {
+func (w *slowdown) stands() time.Duration {
 	until := w.stalled.Load()
 	if until == 0 {
 		return 0
@@ -67,7 +67,7 @@ func (w *strain) stands() time.Duration {
 }
 
 // stand waits until the engine goes on. False: the client left.
-func (w *strain) stand(x *exchange) bool {
+func (w *slowdown) stand(x *exchange) bool {
 	for d := w.stands(); d > 0; d = w.stands() {
 		if !x.flush() || !x.pause(d) {
 			return false
@@ -92,7 +92,7 @@ func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	return e.reader.reserve(now, read).Add(wait), read
 }
 
-// gap is the time until the next token: that of a batch of this size, under this strain.
+// gap is the time until the next token: that of a batch of this size, under this slowdown.
 func (a *answer) gap() time.Duration {
 	if a.x.knobs.gap >= 0 {
 		return a.x.knobs.gap

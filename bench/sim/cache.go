@@ -79,11 +79,11 @@ type prefixCache struct {
 	mu        sync.Mutex
 	max       int // blocks; 0: no cache
 	at        map[uint64]int32
-	uses      []use // uses[0] is the list's head: next is the newest, before the oldest
+	uses      []cachedBlock // uses[0] is the list's head: next is the newest, before the oldest
 	asked, in int64
 }
 
-type use struct {
+type cachedBlock struct {
 	block        uint64
 	next, before int32
 }
@@ -97,7 +97,7 @@ func newPrefixCache(tokens int) *prefixCache {
 	return c
 }
 
-func (c *prefixCache) empty() { c.at, c.uses = map[uint64]int32{}, make([]use, 1) }
+func (c *prefixCache) empty() { c.at, c.uses = map[uint64]int32{}, make([]cachedBlock, 1) }
 
 // cached is how many tokens at the start of a prompt of the given length need not be read again. The last token
 // always is, as in real engines.
@@ -139,7 +139,7 @@ func (c *prefixCache) touch(block uint64) {
 		c.unlink(at)
 	case len(c.uses) <= c.max:
 		at = int32(len(c.uses))
-		c.uses = append(c.uses, use{})
+		c.uses = append(c.uses, cachedBlock{})
 	default: // in place of the oldest
 		at = c.uses[0].before
 		c.unlink(at)
@@ -147,7 +147,7 @@ func (c *prefixCache) touch(block uint64) {
 	}
 	c.at[block] = at
 	newest := c.uses[0].next
-	c.uses[at] = use{block: block, next: newest}
+	c.uses[at] = cachedBlock{block: block, next: newest}
 	c.uses[newest].before, c.uses[0].next = at, at
 }
 

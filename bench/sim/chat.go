@@ -10,11 +10,11 @@ import (
 
 // chat answers POST /v1/chat/completions.
 func (e *Engine) chat(x *exchange) {
-	e.text(x, shape{}, func(v *fastjson.Value, q *chatRequest) *apiError { return e.decodeChat(x, v, q) })
+	e.text(x, chunkWriter{}, func(v *fastjson.Value, q *chatRequest) *apiError { return e.decodeChat(x, v, q) })
 }
 
 // text answers a request for text, whatever it looks like: decode makes a chat request of it.
-func (e *Engine) text(x *exchange, s shape, decode func(v *fastjson.Value, q *chatRequest) *apiError) {
+func (e *Engine) text(x *exchange, s chunkWriter, decode func(v *fastjson.Value, q *chatRequest) *apiError) {
 	q := chatRequests.Get().(*chatRequest)
 	defer chatRequests.Put(q)
 	p := parsers.Get()
@@ -50,22 +50,22 @@ type answer struct {
 	e      *Engine
 	x      *exchange
 	q      *chatRequest
-	s      shape
-	voice  *voice // in the place of s, in another dialect; nil: chat
+	s      chunkWriter
+	voice  *dialectWriter // in the place of s, in another dialect; nil: chat
 	stream bool
 
 	prompt, cached int
 	limit          int // most tokens a choice may have
-	choices        []script
+	choices        []generationPlan
 	spoken         int // tokens said by all choices so far
 	thought        int
 
 	arrived, admitted, first time.Time
-	tenant                   *tenant // nil: no slot
+	tenant                   *slotHolder // nil: no slot
 }
 
 // generate takes a request through the queue, the prefill and the decoding.
-func (e *Engine) generate(x *exchange, q *chatRequest, s shape) {
+func (e *Engine) generate(x *exchange, q *chatRequest, s chunkWriter) {
 	a := &answer{e: e, x: x, q: q, s: s, stream: q.stream, prompt: q.prompt.tokens()}
 	switch x.t.flip {
 	case "sse":
@@ -86,7 +86,7 @@ func (e *Engine) generate(x *exchange, q *chatRequest, s shape) {
 	if !a.enter() || !a.prefill() {
 		return
 	}
-	a.choices = make([]script, q.n)
+	a.choices = make([]generationPlan, q.n)
 	for i := range a.choices {
 		a.choices[i] = newScript(x, q, i, a.limit)
 	}

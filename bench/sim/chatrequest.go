@@ -27,7 +27,7 @@ type chatRequest struct {
 	toolsReply bool // the last message is a tool's result
 	calls      []call
 	named      bool   // tool_choice names one
-	fixed      string // the text to say, when it is not the speaker's
+	fixed      string // the text to say, when it is not a textGenerator's
 	hasFixed   bool
 	prompt     prompt
 }

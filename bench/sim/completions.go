@@ -14,7 +14,7 @@ import (
 
 // completions answers POST /v1/completions: one choice for each prompt and n.
 func (e *Engine) completions(x *exchange) {
-	e.text(x, shape{legacy: true, id: "cmpl-" + hex32(e.nextID())}, func(v *fastjson.Value, q *chatRequest) *apiError { return e.decodeCompletion(x, v, q) })
+	e.text(x, chunkWriter{legacy: true, id: "cmpl-" + hex32(e.nextID())}, func(v *fastjson.Value, q *chatRequest) *apiError { return e.decodeCompletion(x, v, q) })
 }
 
 func (e *Engine) decodeCompletion(x *exchange, v *fastjson.Value, q *chatRequest) *apiError {

@@ -128,7 +128,7 @@ func (c *conn) serve() {
 func (c *conn) handle() {
 	x := &c.x
 	c.e.dispatch(x)
-	x.settle()
+	x.end()
 	c.served++
 	c.mu.Lock()
 	c.idle = true

@@ -68,6 +68,6 @@
 // 7 µs, nearly all of it the write, and a wheel would save little. net/http's server was too slow for load tests, fasthttp's
 // cannot see a client leave.
 //
-// Faults are data: a row of a table in faults_*.go sets members of a twist, and the exchange, the stream and the framing look at
+// Faults are data: a row of a table in faults_*.go sets members of a misbehaviour, and the exchange, the stream and the framing look at
 // them. So faults that touch different things can be joined ("crlf+split+no-done") and no path has a copy of itself that misbehaves.
 package sim

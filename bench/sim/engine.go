@@ -79,7 +79,7 @@ type Engine struct {
 	slots    *slots
 	cache    *prefixCache
 	reader   reader
-	strain   strain
+	strain   slowdown
 	schedule schedule
 	counters counters
 	record   recorder
@@ -88,7 +88,7 @@ type Engine struct {
 	ids      atomic.Uint64
 	models   atomic.Pointer[[]string]
 	sick     atomic.Bool
-	loaded   loaded
+	loaded   loadedModels
 
 	iterations atomic.Int64 // tokens when trtllm's /metrics was last read
 

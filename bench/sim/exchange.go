@@ -18,9 +18,9 @@ type exchange struct {
 	req  request
 	body *[]byte // pooled memory behind req.body
 
-	t      twist    // how to misbehave; the zero value behaves
-	knobs  controls // how long and how fast, from headers or body
-	armed  bool     // t came by header: the body cannot change it
+	t      misbehaviour // how to misbehave; the zero value behaves
+	knobs  controls     // how long and how fast, from headers or body
+	armed  bool         // t came by header: the body cannot change it
 	timer  *time.Timer
 	out    []byte // bytes to write next
 	unit   []byte // events that share a chunk
@@ -98,8 +98,8 @@ func (x *exchange) free() {
 	x.body = nil
 }
 
-// settle ends the exchange whatever happened.
-func (x *exchange) settle() {
+// end ends the exchange whatever happened.
+func (x *exchange) end() {
 	x.free()
 	if !x.headed && !x.broken && !x.lost {
 		panic("BUG: simulated engine gave no answer to " + x.req.path)

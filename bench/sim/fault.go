@@ -158,7 +158,7 @@ func parsePlan(spec string) (*plan, error) {
 			}
 			a.params[strings.TrimSpace(k)] = v
 		}
-		var t twist
+		var t misbehaviour
 		f.twist(&t, &a)
 		t.delay = a.duration("delay", 0)
 		for k := range a.params {
@@ -178,7 +178,7 @@ func parsePlan(spec string) (*plan, error) {
 }
 
 // apply makes t misbehave.
-func (p *plan) apply(t *twist) {
+func (p *plan) apply(t *misbehaviour) {
 	for i := range p.parts {
 		a := p.parts[i].a // a copy: reading notes what was read
 		a.used = nil
@@ -305,7 +305,7 @@ func Faults() []FaultInfo {
 type fault struct {
 	name, usage, text string
 	accept            func(*conn) // set for what happens before a request is read
-	twist             func(*twist, *args)
+	twist             func(*misbehaviour, *args)
 }
 
 // faultByName looks a fault up. The table's functions reach back here through the engine, so the index is made on first use.

@@ -9,15 +9,15 @@ import (
 var bodyFaults = []fault{
 	{
 		name: "close-delimited", text: "no length and no chunks: the body ends with the connection (legal)",
-		twist: func(t *twist, _ *args) { t.framing = byClose },
+		twist: func(t *misbehaviour, _ *args) { t.framing = byClose },
 	},
 	{
 		name: "chunked", text: "a plain answer in chunks (legal)",
-		twist: func(t *twist, _ *args) { t.framing = byChunks },
+		twist: func(t *misbehaviour, _ *args) { t.framing = byChunks },
 	},
 	{
 		name: "surplus", usage: "[;kind=reply|bytes]", text: "bytes after the answer: a forged second reply, or noise",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			body := `{"id":"chatcmpl-forged","object":"chat.completion","created":1,"model":"sim","choices":[{"index":0,"message":{"role":"assistant","content":"` +
 				ForgedText + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
 			t.surplus = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
@@ -28,11 +28,11 @@ var bodyFaults = []fault{
 	},
 	{
 		name: "short-body", usage: "[=100]", text: "Content-Length promises so many bytes more than come, then FIN",
-		twist: func(t *twist, a *args) { t.framing, t.long = longLength, a.number(100) },
+		twist: func(t *misbehaviour, a *args) { t.framing, t.long = longLength, a.number(100) },
 	},
 	{
 		name: "chunk-cut", usage: "[=2]", text: "FIN inside a chunk, after so many events or in the middle of a plain answer",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			t.framing = byChunks
 			t.at(a.number(2), func(x *exchange) bool {
 				x.out = append(x.out, "c8\r\ndata: {\"id\":\"chatcmpl-cut\",\"obj"...)
@@ -42,7 +42,7 @@ var bodyFaults = []fault{
 	},
 	{
 		name: "bad-chunk", usage: "[=2][;kind=size|negative|huge|nocrlf|empty]", text: "a chunk that is none, after so many events, then FIN",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			t.framing = byChunks
 			kind := a.oneOf("kind", "size", keys(badChunks)...)
 			t.at(a.number(2), func(x *exchange) bool {
@@ -53,13 +53,13 @@ var bodyFaults = []fault{
 	},
 	{
 		name: "keepalive-close", usage: "[;when=now|next|next-reset][;after=DURATION]", text: "closes the kept connection right after the answer (or so much later), or just when the next request comes",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			t.quit, t.quitDelay = a.oneOf("when", "now", "now", "next", "next-reset"), a.duration("after", 0)
 		},
 	},
 	{
 		name: "gzip", usage: "[;bomb=MB]", text: "Content-Encoding: gzip that nobody asked for; bomb: so many megabytes of zeros in it",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			t.gzip = true
 			if mb := a.num("bomb", 0); mb > 0 {
 				t.take = func(x *exchange) { x.bomb(mb) }
@@ -68,17 +68,19 @@ var bodyFaults = []fault{
 	},
 	{
 		name: "empty-body", text: "200 with nothing in it",
-		twist: func(t *twist, _ *args) {
+		twist: func(t *misbehaviour, _ *args) {
 			t.take = func(x *exchange) { x.reply(200, x.p.jsonType, nil) }
 		},
 	},
 	{
 		name: "html-200", text: "200 with an HTML page that names a host",
-		twist: func(t *twist, _ *args) { t.take = func(x *exchange) { x.reply(200, "text/html", htmlPage(200)) } },
+		twist: func(t *misbehaviour, _ *args) {
+			t.take = func(x *exchange) { x.reply(200, "text/html", htmlPage(200)) }
+		},
 	},
 	{
 		name: "invalid-json", usage: "[=1]", text: "a plain answer cut in the middle of its JSON; in a stream one broken event after so many",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			t.plain = func(_ *exchange, ctype string, b []byte) (string, []byte) { return ctype, b[:len(b)/2] }
 			t.inStream(a.number(1), func(x *exchange) bool {
 				x.emit([]byte(`{"id":"chatcmpl-broken","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"bro`))
@@ -88,7 +90,7 @@ var bodyFaults = []fault{
 	},
 	{
 		name: "no-choices", usage: "[;empty=1]", text: "JSON without choices, or with none in it; a stream of such events",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			rest := `}`
 			if a.flag("empty") {
 				rest = `,"choices":[]}`
@@ -108,11 +110,11 @@ var bodyFaults = []fault{
 	},
 	{
 		name: "sse-for-json", text: "a stream although none was asked for",
-		twist: func(t *twist, _ *args) { t.flip = "sse" },
+		twist: func(t *misbehaviour, _ *args) { t.flip = "sse" },
 	},
 	{
 		name: "json-for-sse", usage: "[;label=1]", text: "a plain answer although a stream was asked for; label: a stream whose Content-Type says JSON",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			t.flip = "json"
 			if a.flag("label") {
 				t.flip, t.sseCtype = "", "application/json"
@@ -121,7 +123,7 @@ var bodyFaults = []fault{
 	},
 	{
 		name: "endless-json", text: "JSON that never ends",
-		twist: func(t *twist, _ *args) {
+		twist: func(t *misbehaviour, _ *args) {
 			t.take = func(x *exchange) {
 				x.head(200, x.p.jsonType, -1)
 				x.put([]byte(`{"id":"chatcmpl-endless","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"`))

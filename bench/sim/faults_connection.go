@@ -11,7 +11,7 @@ var connectionFaults = []fault{
 	{
 		name: "refuse", text: "closes the connection with a RST as soon as it is accepted (asked for by a request: after it is read)",
 		accept: func(c *conn) { c.reset() },
-		twist:  func(t *twist, _ *args) { t.take = func(x *exchange) { x.broken = true; x.c.reset() } },
+		twist:  func(t *misbehaviour, _ *args) { t.take = func(x *exchange) { x.broken = true; x.c.reset() } },
 	},
 	{
 		name: "noread", text: "accepts and never reads, with a small receive window (asked for by a request: as blackhole)",
@@ -21,23 +21,23 @@ var connectionFaults = []fault{
 			}
 			c.park()
 		},
-		twist: func(t *twist, _ *args) { t.hold = true },
+		twist: func(t *misbehaviour, _ *args) { t.hold = true },
 	},
 	{
 		name: "reset-before", text: "RST after the request, before a byte",
-		twist: func(t *twist, _ *args) { t.take = func(x *exchange) { x.broken = true; x.c.reset() } },
+		twist: func(t *misbehaviour, _ *args) { t.take = func(x *exchange) { x.broken = true; x.c.reset() } },
 	},
 	{
 		name: "eof-before", text: "FIN after the request, before a byte",
-		twist: func(t *twist, _ *args) { t.take = func(x *exchange) { x.broken = true; x.c.close() } },
+		twist: func(t *misbehaviour, _ *args) { t.take = func(x *exchange) { x.broken = true; x.c.close() } },
 	},
 	{
 		name: "blackhole", text: "reads the request, takes a slot, never answers",
-		twist: func(t *twist, _ *args) { t.hold = true },
+		twist: func(t *misbehaviour, _ *args) { t.hold = true },
 	},
 	{
 		name: "early-413", usage: "[;linger=1]", text: "answers 413 before the body is read and closes (RST if unread bytes came); linger: FIN, then discards for 2 s",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			linger := a.flag("linger")
 			t.head = func(x *exchange) bool {
 				x.closing = true
@@ -55,10 +55,10 @@ var connectionFaults = []fault{
 	},
 	{
 		name: "slow-header", usage: "[;gap=100ms]", text: "the head comes a byte at a time",
-		twist: func(t *twist, a *args) { t.dripHead = a.duration("gap", 100*time.Millisecond) },
+		twist: func(t *misbehaviour, a *args) { t.dripHead = a.duration("gap", 100*time.Millisecond) },
 	},
 	{
 		name: "slow-body", usage: "[;gap=100ms]", text: "the body comes a byte at a time",
-		twist: func(t *twist, a *args) { t.dripBody = a.duration("gap", 100*time.Millisecond) },
+		twist: func(t *misbehaviour, a *args) { t.dripBody = a.duration("gap", 100*time.Millisecond) },
 	},
 }

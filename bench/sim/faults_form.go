@@ -8,76 +8,76 @@ import (
 var formFaults = []fault{
 	{
 		name: "crlf", text: "events with CRLF (legal)",
-		twist: func(t *twist, _ *args) { t.form.eol = "\r\n" },
+		twist: func(t *misbehaviour, _ *args) { t.form.eol = "\r\n" },
 	},
 	{
 		name: "cr", text: "events with lone CR (legal)",
-		twist: func(t *twist, _ *args) { t.form.eol = "\r" },
+		twist: func(t *misbehaviour, _ *args) { t.form.eol = "\r" },
 	},
 	{
 		name: "nospace", text: "no blank after data: (legal)",
-		twist: func(t *twist, _ *args) { t.form.nospace = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.nospace = true },
 	},
 	{
 		name: "comments", text: "comments between events (legal)",
-		twist: func(t *twist, _ *args) { t.form.comments = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.comments = true },
 	},
 	{
 		name: "multiline-data", text: "events in several data lines (legal)",
-		twist: func(t *twist, _ *args) { t.form.multiline = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.multiline = true },
 	},
 	{
 		name: "fields", text: "event, id and retry lines (legal)",
-		twist: func(t *twist, _ *args) { t.form.fields = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.fields = true },
 	},
 	{
 		name: "bom", text: "a byte order mark before the first event (legal)",
-		twist: func(t *twist, _ *args) { t.form.bom = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.bom = true },
 	},
 	{
 		name: "escaped", text: "\\u escapes for all that is not ASCII, in surrogate pairs (legal)",
-		twist: func(t *twist, _ *args) { t.form.escaped = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.escaped = true },
 	},
 	{
 		name: "open-end", text: "no blank line after [DONE]",
-		twist: func(t *twist, _ *args) { t.form.openEnd = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.openEnd = true },
 	},
 	{
 		name: "byte-by-byte", usage: "[;gap=0s]", text: "every byte of the body in a chunk and a write of its own (legal)",
-		twist: func(t *twist, a *args) { t.piece, t.pieceGap = always(1), a.duration("gap", 0) },
+		twist: func(t *misbehaviour, a *args) { t.piece, t.pieceGap = always(1), a.duration("gap", 0) },
 	},
 	{
 		name: "split", usage: "[;gap=100us]", text: "the body in odd pieces of 1 to 23 bytes, across events and characters (legal)",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			t.piece, t.pieceGap = func(x *exchange) int { return 1 + int(x.random()%23) }, a.duration("gap", 100*time.Microsecond)
 		},
 	},
 	{
 		name: "usage-every-chunk", text: "usage on every chunk",
-		twist: func(t *twist, _ *args) { t.usage = usageEvery },
+		twist: func(t *misbehaviour, _ *args) { t.usage = usageEvery },
 	},
 	{
 		name: "usage-on-finish", text: "usage on the finish chunk, none of its own",
-		twist: func(t *twist, _ *args) { t.usage = usageOnFinish },
+		twist: func(t *misbehaviour, _ *args) { t.usage = usageOnFinish },
 	},
 	{
 		name: "no-usage", text: "no usage, asked for or not, in plain answers neither",
-		twist: func(t *twist, _ *args) { t.usage = usageNever },
+		twist: func(t *misbehaviour, _ *args) { t.usage = usageNever },
 	},
 	{
 		name: "usage-unasked", text: "a usage chunk although nobody asked",
-		twist: func(t *twist, _ *args) { t.usage = usageUnasked },
+		twist: func(t *misbehaviour, _ *args) { t.usage = usageUnasked },
 	},
 	{
 		name: "tool-interleaved", text: "two calls at least, their fragments interleaved",
-		twist: func(t *twist, _ *args) { t.minCalls, t.interwove = 2, true },
+		twist: func(t *misbehaviour, _ *args) { t.minCalls, t.interwove = 2, true },
 	},
 	{
 		name: "tool-whole", text: "each call in one delta, as Ollama sends it",
-		twist: func(t *twist, _ *args) { t.whole = true },
+		twist: func(t *misbehaviour, _ *args) { t.whole = true },
 	},
 	{
 		name: "tool-bad-args", text: "arguments that are not JSON",
-		twist: func(t *twist, _ *args) { t.badArgs = true },
+		twist: func(t *misbehaviour, _ *args) { t.badArgs = true },
 	},
 }

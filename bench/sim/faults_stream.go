@@ -10,11 +10,11 @@ import (
 var streamFaults = []fault{
 	{
 		name: "cut-after", usage: "[=2]", text: "FIN without the last chunk after so many events (a plain answer: after half of it)",
-		twist: func(t *twist, a *args) { t.at(a.number(2), (*exchange).cut) },
+		twist: func(t *misbehaviour, a *args) { t.at(a.number(2), (*exchange).cut) },
 	},
 	{
 		name: "reset-after", usage: "[=2]", text: "RST after so many events (a plain answer: after half of it)",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			t.at(a.number(2), func(x *exchange) bool {
 				x.flush()
 				x.pause(5 * time.Millisecond) // or the RST overtakes what was written
@@ -25,7 +25,7 @@ var streamFaults = []fault{
 	},
 	{
 		name: "stall-after", usage: "[=2][;ping=DURATION]", text: "silence for ever after so many events (0: after the head); ping: comments go on",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			ping := a.duration("ping", 0)
 			t.at(a.number(2), func(x *exchange) bool {
 				for x.flush() && ping > 0 && x.pause(ping) {
@@ -40,32 +40,32 @@ var streamFaults = []fault{
 	},
 	{
 		name: "pause-after", usage: "[=2][;for=1s]", text: "silence for a while after so many events, then on (legal)",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			d := a.duration("for", time.Second)
 			t.at(a.number(2), func(x *exchange) bool { return x.flush() && x.pause(d) })
 		},
 	},
 	{
 		name: "error-in-stream", usage: "[=2][;code=500][;done=0|1][;message=TEXT]", text: "an error event after so many, then [DONE] or not (default: as the profile does)",
-		twist: func(t *twist, a *args) { errorEvent(t, a, a.number(2), 500) },
+		twist: func(t *misbehaviour, a *args) { errorEvent(t, a, a.number(2), 500) },
 	},
 	{
 		name: "error-first", usage: "[;code=503][;done=0|1][;message=TEXT]", text: "200 and an error as the first event",
-		twist: func(t *twist, a *args) { errorEvent(t, a, 0, 503) },
+		twist: func(t *misbehaviour, a *args) { errorEvent(t, a, 0, 503) },
 	},
 	{
 		name: "no-done", text: "a finish_reason, but no [DONE]",
-		twist: func(t *twist, _ *args) { t.noDone = true },
+		twist: func(t *misbehaviour, _ *args) { t.noDone = true },
 	},
 	{
 		name: "no-finish", usage: "[;done=1][;ghost=1]", text: "a clean end with no finish_reason (null in a plain answer) and no [DONE]; done: with [DONE]; ghost: after a chunk with no model and no text",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			t.noFinish, t.noDone, t.ghost = true, !a.flag("done"), a.flag("ghost")
 		},
 	},
 	{
 		name: "finish", usage: "=REASON", text: "this finish_reason (content_filter, abort, …)",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			if t.finish = a.word(); t.finish == "" {
 				a.fail("want a reason")
 			}
@@ -73,7 +73,7 @@ var streamFaults = []fault{
 	},
 	{
 		name: "huge-event", usage: "[=2097152][;at=2]", text: "one event with so many bytes of text",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			n := a.number(2 << 20)
 			t.inStream(a.num("at", 2), func(x *exchange) bool {
 				if x.content != nil {
@@ -85,7 +85,7 @@ var streamFaults = []fault{
 	},
 	{
 		name: "endless-line", usage: "[=1]", text: "an event that never ends, after so many",
-		twist: func(t *twist, a *args) {
+		twist: func(t *misbehaviour, a *args) {
 			t.inStream(a.number(1), func(x *exchange) bool {
 				x.put([]byte(`data: {"id":"chatcmpl-endless","choices":[{"index":0,"delta":{"content":"`))
 				x.endless(bytes.Repeat([]byte("endless "), 4096), x.framing == byChunks)

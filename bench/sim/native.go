@@ -14,8 +14,8 @@ const (
 	dialectResponses
 )
 
-// voice tells an answer in one of the other dialects: token by token, or as a whole.
-type voice struct {
+// dialectWriter tells an answer in one of the other dialects: token by token, or as a whole.
+type dialectWriter struct {
 	a         *answer
 	responses bool
 	items     []item // blocks of Messages, items of Responses, in their order
@@ -35,15 +35,15 @@ type item struct {
 }
 
 // newVoice returns the voice for an exchange; nil for chat.
-func newVoice(a *answer) *voice {
+func newVoice(a *answer) *dialectWriter {
 	if a.x.dialect == dialectChat {
 		return nil
 	}
-	return &voice{a: a, responses: a.x.dialect == dialectResponses, calls: map[int]int{}}
+	return &dialectWriter{a: a, responses: a.x.dialect == dialectResponses, calls: map[int]int{}}
 }
 
 // event tells one event: a name and the members behind type.
-func (v *voice) event(name, format string, args ...any) bool {
+func (v *dialectWriter) event(name, format string, args ...any) bool {
 	if v.responses && !v.is("llamacpp") {
 		format += `,"sequence_number":` + strconv.Itoa(v.told)
 	}
@@ -58,10 +58,10 @@ func quoted(s string) []byte { return appendString(nil, s) }
 
 // is reports whether the engine is of one of the named families: the dialects of llama.cpp and Ollama were recorded, those of the
 // others are as the dialect's own documentation has them.
-func (v *voice) is(families string) bool { return v.a.x.p.is(families) }
+func (v *dialectWriter) is(families string) bool { return v.a.x.p.is(families) }
 
 // begin opens the stream.
-func (v *voice) begin() bool {
+func (v *dialectWriter) begin() bool {
 	v.begun = true
 	if !v.responses {
 		return v.event("message_start", `,"message":%s`, v.opening())
@@ -71,7 +71,7 @@ func (v *voice) begin() bool {
 }
 
 // step tells the next token, and the end after the last one. False: the stream is over before its time.
-func (v *voice) step(c *script) bool {
+func (v *dialectWriter) step(c *generationPlan) bool {
 	if !v.begun && !v.begin() {
 		return false
 	}
@@ -92,7 +92,7 @@ func (v *voice) step(c *script) bool {
 }
 
 // piece tells one token.
-func (v *voice) piece(p *piece) bool {
+func (v *dialectWriter) piece(p *piece) bool {
 	at := v.find(p)
 	if at < 0 {
 		if !v.a.x.t.interwove && !v.is("llamacpp") && !v.close() { // llama.cpp closes everything at the end
@@ -107,7 +107,7 @@ func (v *voice) piece(p *piece) bool {
 }
 
 // find returns the item that a token goes on with; -1: it begins a new one.
-func (v *voice) find(p *piece) int {
+func (v *dialectWriter) find(p *piece) int {
 	if p.kind > pieceThought {
 		if at, ok := v.calls[p.call]; ok {
 			return at
@@ -121,7 +121,7 @@ func (v *voice) find(p *piece) int {
 	return at
 }
 
-func (v *voice) add(p *piece) int {
+func (v *dialectWriter) add(p *piece) int {
 	at, kind := len(v.items), p.kind
 	if kind > pieceThought {
 		kind = pieceCall
@@ -132,7 +132,7 @@ func (v *voice) add(p *piece) int {
 }
 
 // say adds a token to an item and returns what it says, as the inside of a JSON string.
-func (v *voice) say(at int, p *piece) string {
+func (v *dialectWriter) say(at int, p *piece) string {
 	text := p.esc
 	if p.kind == pieceWhole {
 		text = string(appendEscaped(nil, v.a.q.calls[p.call].args))
@@ -142,7 +142,7 @@ func (v *voice) say(at int, p *piece) string {
 }
 
 // open tells that an item begins.
-func (v *voice) open(at int) bool {
+func (v *dialectWriter) open(at int) bool {
 	it := &v.items[at]
 	if !v.responses {
 		return v.event("content_block_start", `,"index":%d,"content_block":%s`, at, v.block(at, false))
@@ -154,7 +154,7 @@ func (v *voice) open(at int) bool {
 }
 
 // delta tells a piece of an item.
-func (v *voice) delta(at int, text string) bool {
+func (v *dialectWriter) delta(at int, text string) bool {
 	kind := v.items[at].kind
 	if !v.responses {
 		member := map[pieceKind]string{pieceText: `text_delta","text`, pieceThought: `thinking_delta","thinking`, pieceCall: `input_json_delta","partial_json`}[kind]
@@ -172,7 +172,7 @@ func (v *voice) delta(at int, text string) bool {
 }
 
 // close ends what is open.
-func (v *voice) close() bool {
+func (v *dialectWriter) close() bool {
 	for at := range v.items {
 		it := &v.items[at]
 		if it.closed {
@@ -187,7 +187,7 @@ func (v *voice) close() bool {
 }
 
 // end tells why the answer stopped; done is what comes last of all.
-func (v *voice) end(finish, stopped string) bool {
+func (v *dialectWriter) end(finish, stopped string) bool {
 	v.finish, v.stopped = finish, stopped
 	if !v.close() {
 		return false
@@ -195,7 +195,7 @@ func (v *voice) end(finish, stopped string) bool {
 	return v.responses || v.event("message_delta", `,"delta":%s,"usage":%s`, v.ending(), v.usage(true))
 }
 
-func (v *voice) done() bool {
+func (v *dialectWriter) done() bool {
 	switch t := &v.a.x.t; {
 	case t.noFinish || t.noDone:
 		return true
@@ -210,7 +210,7 @@ func (v *voice) done() bool {
 }
 
 // whole is a plain answer.
-func (v *voice) whole(c *script) []byte {
+func (v *dialectWriter) whole(c *generationPlan) []byte {
 	for {
 		p, ok := c.next()
 		if !ok {

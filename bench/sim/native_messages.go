@@ -9,7 +9,7 @@ import (
 // What Messages says, as one engine and another says it.
 
 // message is a whole answer.
-func (v *voice) message() []byte {
+func (v *dialectWriter) message() []byte {
 	o := members{'{'}
 	v.envelope(&o)
 	o.raw("content", "[")
@@ -26,7 +26,7 @@ func (v *voice) message() []byte {
 }
 
 // opening is the message at the beginning of a stream.
-func (v *voice) opening() []byte {
+func (v *dialectWriter) opening() []byte {
 	o := members{'{'}
 	v.envelope(&o)
 	o.raw("content", "[]")
@@ -38,7 +38,7 @@ func (v *voice) opening() []byte {
 	return append(o, '}')
 }
 
-func (v *voice) envelope(o *members) {
+func (v *dialectWriter) envelope(o *members) {
 	o.str("id", v.a.s.id)
 	o.str("type", "message")
 	o.str("role", "assistant")
@@ -46,20 +46,20 @@ func (v *voice) envelope(o *members) {
 }
 
 // ending is the delta of the event before the last.
-func (v *voice) ending() []byte {
+func (v *dialectWriter) ending() []byte {
 	o := members{'{'}
 	v.stop(&o)
 	return append(o, '}')
 }
 
-func (v *voice) stop(o *members) {
+func (v *dialectWriter) stop(o *members) {
 	o.str("stop_reason", v.reason())
 	if !v.is("ollama") {
 		o.orNull("stop_sequence", v.stopped)
 	}
 }
 
-func (v *voice) reason() string {
+func (v *dialectWriter) reason() string {
 	switch {
 	case v.finish == "length":
 		return "max_tokens"
@@ -74,7 +74,7 @@ func (v *voice) reason() string {
 }
 
 // usage tells the counts; last: in message_delta, where llama.cpp says only what came since the beginning.
-func (v *voice) usage(last bool) string {
+func (v *dialectWriter) usage(last bool) string {
 	a := v.a
 	switch {
 	case a.x.t.usage == usageNever:
@@ -88,7 +88,7 @@ func (v *voice) usage(last bool) string {
 }
 
 // block is a block, at its beginning or with all that it says.
-func (v *voice) block(at int, whole bool) []byte {
+func (v *dialectWriter) block(at int, whole bool) []byte {
 	it := &v.items[at]
 	said := it.said
 	if !whole {
@@ -119,7 +119,7 @@ func (v *voice) block(at int, whole bool) []byte {
 }
 
 // closeBlock ends a block.
-func (v *voice) closeBlock(at int, it *item) bool {
+func (v *dialectWriter) closeBlock(at int, it *item) bool {
 	if it.kind == pieceThought && !v.is("ollama") && !v.event("content_block_delta", `,"index":%d,"delta":{"type":"signature_delta","signature":"c2ln"}`, at) {
 		return false
 	}

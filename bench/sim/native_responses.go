@@ -14,7 +14,7 @@ const (
 )
 
 // place says where an item stands; content: which part of it, too. llama.cpp says neither.
-func (v *voice) place(at int, content bool) string {
+func (v *dialectWriter) place(at int, content bool) string {
 	switch {
 	case v.is("llamacpp"):
 		return ""
@@ -25,16 +25,16 @@ func (v *voice) place(at int, content bool) string {
 }
 
 // of names an item and says where it stands; within does so for its one part.
-func (v *voice) of(at int) string {
+func (v *dialectWriter) of(at int) string {
 	return fmt.Sprintf(`,"item_id":"item_%d"%s`, at, v.place(at, false))
 }
 
-func (v *voice) within(at int) string {
+func (v *dialectWriter) within(at int) string {
 	return fmt.Sprintf(`,"item_id":"item_%d"%s`, at, v.place(at, true))
 }
 
 // logprobs is the empty list that Ollama puts beside every text.
-func (v *voice) logprobs() string {
+func (v *dialectWriter) logprobs() string {
 	if v.is("ollama") {
 		return `,"logprobs":[]`
 	}
@@ -42,7 +42,7 @@ func (v *voice) logprobs() string {
 }
 
 // part is a part of text; before it is done llama.cpp tells less of it.
-func (v *voice) part(said []byte, s stage) string {
+func (v *dialectWriter) part(said []byte, s stage) string {
 	more := ""
 	if v.is("ollama") || s != stageAdded {
 		more = `,"annotations":[]`
@@ -54,7 +54,7 @@ func (v *voice) part(said []byte, s stage) string {
 }
 
 // closeItem ends an item.
-func (v *voice) closeItem(at int, it *item) bool {
+func (v *dialectWriter) closeItem(at int, it *item) bool {
 	ok := true
 	switch {
 	case it.kind == pieceText:
@@ -69,7 +69,7 @@ func (v *voice) closeItem(at int, it *item) bool {
 }
 
 // item is an output item.
-func (v *voice) item(at int, s stage) []byte {
+func (v *dialectWriter) item(at int, s stage) []byte {
 	it := &v.items[at]
 	said := it.said
 	if s == stageAdded {
@@ -100,7 +100,7 @@ func (v *voice) item(at int, s stage) []byte {
 }
 
 // thought is the inside of a reasoning item: Ollama's thoughts are a summary, llama.cpp's are the content.
-func (v *voice) thought(o *members, said []byte, s stage) {
+func (v *dialectWriter) thought(o *members, said []byte, s stage) {
 	o.str("type", "reasoning")
 	summary := fmt.Sprintf(`[{"type":"summary_text","text":"%s"}]`, said)
 	content := fmt.Sprintf(`[{"type":"reasoning_text","text":"%s"}]`, said)
@@ -130,7 +130,7 @@ func (v *voice) thought(o *members, said []byte, s stage) {
 }
 
 // status is how the answer ended. llama.cpp and Ollama call one completed that was cut.
-func (v *voice) status() string {
+func (v *dialectWriter) status() string {
 	if (v.finish == "length" || v.finish == "content_filter") && !v.is("llamacpp ollama") {
 		return "incomplete"
 	}
@@ -143,7 +143,7 @@ const ollamaEcho = `,"previous_response_id":null,"instructions":null,"tools":[],
 	`"max_tool_calls":null,"store":false,"background":false,"service_tier":"default","metadata":{},"safety_identifier":null,"prompt_cache_key":null`
 
 // response is the answer as it stands.
-func (v *voice) response(status string) []byte {
+func (v *dialectWriter) response(status string) []byte {
 	a := v.a
 	begun := status == "in_progress"
 	o := members{'{'}
@@ -205,7 +205,7 @@ func (v *voice) response(status string) []byte {
 }
 
 // counts is the usage.
-func (v *voice) counts() string {
+func (v *dialectWriter) counts() string {
 	a := v.a
 	if a.x.t.usage == usageNever {
 		return "null"

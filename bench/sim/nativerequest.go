@@ -13,7 +13,7 @@ func (e *Engine) responses(x *exchange) { e.generateNative(x, dialectResponses, 
 
 func (e *Engine) generateNative(x *exchange, d dialect, convert func(v *fastjson.Value) (*fastjson.Value, *apiError)) {
 	x.dialect = d
-	e.text(x, shape{}, func(v *fastjson.Value, q *chatRequest) *apiError {
+	e.text(x, chunkWriter{}, func(v *fastjson.Value, q *chatRequest) *apiError {
 		if d == dialectMessages && e.p.family != "llamacpp" && !v.Exists("max_tokens") {
 			return invalid("max_tokens", "max_tokens: Field required")
 		}

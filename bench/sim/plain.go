@@ -34,7 +34,7 @@ func (a *answer) plain() {
 }
 
 // collect runs a script to its end.
-func (a *answer) collect(c *script) said {
+func (a *answer) collect(c *generationPlan) said {
 	m := said{finish: c.finish, stopped: c.stopped}
 	if a.x.t.noFinish {
 		m.finish = ""

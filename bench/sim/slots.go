@@ -20,32 +20,32 @@ type slots struct {
 	peak         int
 	waiting      int
 	first, last  *waiter
-	youngest     *tenant
+	youngest     *slotHolder
 	running      atomic.Int32
 	used         atomic.Int64 // tokens that running requests hold: what they came with and what they have said since
 }
 
 type waiter struct {
 	ready      chan struct{}
-	tenant     *tenant
+	tenant     *slotHolder
 	granted    bool
 	prev, next *waiter
 }
 
-// tenant is a request that holds a slot. Its owner calls grow for the tokens it says and leave, once, at the end.
-type tenant struct {
+// slotHolder is a request that holds a slot. Its owner calls grow for the tokens it says and leave, once, at the end.
+type slotHolder struct {
 	held         int // tokens
 	evicted      atomic.Bool
-	older, newer *tenant
+	older, newer *slotHolder
 }
 
 func newSlots(limit, queue, kv int) *slots { return &slots{limit: limit, queue: queue, kv: kv} }
 
 // enter waits for a slot and for need tokens of room. It returns errFull at once when the queue is full, errGone when gone
-// closes first. Without an error the caller must call leave exactly once with the tenant.
-func (s *slots) enter(gone <-chan struct{}, need int) (*tenant, error) {
+// closes first. Without an error the caller must call leave exactly once with the slotHolder.
+func (s *slots) enter(gone <-chan struct{}, need int) (*slotHolder, error) {
 	s.mu.Lock()
-	t := &tenant{held: need}
+	t := &slotHolder{held: need}
 	if s.first == nil && s.fits(need) {
 		s.take(t)
 		s.mu.Unlock()
@@ -65,9 +65,9 @@ func (s *slots) enter(gone <-chan struct{}, need int) (*tenant, error) {
 	return t, s.await(w, gone)
 }
 
-// back takes an evicted tenant from its slot to the head of the queue, with all that it holds, and waits for its return.
+// back takes an evicted slotHolder from its slot to the head of the queue, with all that it holds, and waits for its return.
 // After errGone it holds nothing.
-func (s *slots) back(t *tenant, gone <-chan struct{}) error {
+func (s *slots) back(t *slotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
 	s.release(t)
 	t.evicted.Store(false)
@@ -103,7 +103,7 @@ func (s *slots) await(w *waiter, gone <-chan struct{}) error {
 }
 
 // leave gives the slot and the room back.
-func (s *slots) leave(t *tenant) {
+func (s *slots) leave(t *slotHolder) {
 	s.mu.Lock()
 	s.release(t)
 	s.grant()
@@ -112,7 +112,7 @@ func (s *slots) leave(t *tenant) {
 
 // grow counts tokens that a running request has said. When they do not fit any more, the request that came last is evicted:
 // it finds out at its next token, goes back and reads everything again, as in vLLM. A request that runs alone never is.
-func (s *slots) grow(t *tenant, n int) {
+func (s *slots) grow(t *slotHolder, n int) {
 	t.held += n
 	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {
 		s.mu.Lock()
@@ -128,7 +128,7 @@ func (s *slots) fits(need int) bool {
 	return n < s.limit && (s.kv == 0 || n == 0 || int(s.used.Load())+need <= s.kv)
 }
 
-func (s *slots) take(t *tenant) {
+func (s *slots) take(t *slotHolder) {
 	s.used.Add(int64(t.held))
 	s.peak = max(s.peak, int(s.running.Add(1)))
 	if s.youngest != nil {
@@ -137,7 +137,7 @@ func (s *slots) take(t *tenant) {
 	t.older, s.youngest = s.youngest, t
 }
 
-func (s *slots) release(t *tenant) {
+func (s *slots) release(t *slotHolder) {
 	s.used.Add(-int64(t.held))
 	s.running.Add(-1)
 	if t.older != nil {

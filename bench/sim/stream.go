@@ -74,7 +74,7 @@ func (a *answer) over() bool {
 }
 
 // step says the next token of a choice, and its end after the last one. False: the stream is over before its time.
-func (a *answer) step(i int, c *script) bool {
+func (a *answer) step(i int, c *generationPlan) bool {
 	x := a.x
 	if a.voice != nil {
 		return a.voice.step(c)

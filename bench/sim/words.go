@@ -69,8 +69,8 @@ func text(words ...string) []word {
 
 func newWord(s string) word { return word{s, string(appendEscaped(nil, s))} }
 
-// speaker says one word after another, the same ones for the same seed.
-type speaker struct {
+// textGenerator says one word after another, the same ones for the same seed.
+type textGenerator struct {
 	rng  uint64
 	at   state
 	lead begin
@@ -86,15 +86,15 @@ const (
 	atNone
 )
 
-func newSpeaker(seed uint64) speaker { return speaker{rng: seed} }
+func newSpeaker(seed uint64) textGenerator { return textGenerator{rng: seed} }
 
-func (s *speaker) random(n int) int {
+func (s *textGenerator) random(n int) int {
 	s.rng += 0x9e3779b97f4a7c15
 	return int(mix(s.rng, 0xd1342543de82ef95) % uint64(n))
 }
 
 // next is the next word, blank before it included.
-func (s *speaker) next() word {
+func (s *textGenerator) next() word {
 	was, here := s.at, &chain[s.at]
 	i := s.random(len(here.words))
 	w := here.words[i]

@@ -15,10 +15,10 @@ const (
 	floorGap     = 10 * time.Millisecond
 )
 
-// measureFloor measures a server in this process that answers at once: first requests one by one, then streams whose tokens come
+// measureClientOverhead measures a server in this process that answers at once: first requests one by one, then streams whose tokens come
 // 10 ms apart. It takes about a second.
-func measureFloor(ctx context.Context) (*Floor, error) {
-	server, err := startNull()
+func measureClientOverhead(ctx context.Context) (*Floor, error) {
+	server, err := startNoopServer()
 	if err != nil {
 		return nil, fmt.Errorf("measure the client's floor: %w", err)
 	}
@@ -53,11 +53,11 @@ func measureFloor(ctx context.Context) (*Floor, error) {
 }
 
 // probeNull sends a number of requests side by side, and as many rounds of them.
-func probeNull(ctx context.Context, server *nullServer, side, rounds, tokens int, gap time.Duration) ([]sample, time.Duration, bool, error) {
+func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int, gap time.Duration) ([]sample, time.Duration, bool, error) {
 	o := Options{BaseURL: server.url(), SaveDetailed: true, RequestTimeout: Span(5 * time.Second), Header: []string{
 		fmt.Sprintf("X-Null-Tokens: %d", tokens), "X-Null-Gap: " + gap.String(),
 	}}
-	s, err := o.settle()
+	s, err := o.validate()
 	if err != nil {
 		return nil, 0, false, err
 	}
@@ -73,7 +73,7 @@ func probeNull(ctx context.Context, server *nullServer, side, rounds, tokens int
 		all.Go(func() {
 			for range rounds {
 				q := &request{d: s.mix[0].d, model: "null", stream: true, outWanted: tokens, messages: []message{{role: "user", text: []byte("Hello")}}}
-				j := newJob(q, 0)
+				j := newPendingRequest(q, 0)
 				r.perform(ctx, j, r.clock.now(), nil)
 			}
 		})

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// nullServer answers every request at once with a chat stream, from memory: what is measured of it is the client. A request with
+// noopServer answers every request at once with a chat stream, from memory: what is measured of it is the client. A request with
 // X-Null-Tokens gets that many tokens, X-Null-Gap apart.
-type nullServer struct {
+type noopServer struct {
 	ln    net.Listener
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 	all   sync.WaitGroup
 }
 
-func startNull() (*nullServer, error) {
+func startNoopServer() (*noopServer, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	n := &nullServer{ln: ln, conns: map[net.Conn]bool{}}
+	n := &noopServer{ln: ln, conns: map[net.Conn]bool{}}
 	n.all.Go(func() {
 		for {
 			c, err := ln.Accept()
@@ -46,10 +46,10 @@ func startNull() (*nullServer, error) {
 	return n, nil
 }
 
-func (n *nullServer) url() string { return "http://" + n.ln.Addr().String() }
+func (n *noopServer) url() string { return "http://" + n.ln.Addr().String() }
 
 // close ends the server and waits for its goroutines.
-func (n *nullServer) close() {
+func (n *noopServer) close() {
 	n.ln.Close()
 	n.mu.Lock()
 	for c := range n.conns {
@@ -78,7 +78,7 @@ func nullTail(tokens int) []byte {
 }
 
 // serve answers the requests of a connection until it ends.
-func (n *nullServer) serve(c net.Conn) {
+func (n *noopServer) serve(c net.Conn) {
 	br := bufio.NewReader(c)
 	for {
 		tokens, gap, length := 1, time.Duration(0), 0
@@ -110,7 +110,7 @@ func (n *nullServer) serve(c net.Conn) {
 	}
 }
 
-func (n *nullServer) answer(c net.Conn, tokens int, gap time.Duration) error {
+func (n *noopServer) answer(c net.Conn, tokens int, gap time.Duration) error {
 	out := append([]byte(nil), nullHead...)
 	due := time.Now()
 	for i := range tokens {

@@ -2,11 +2,11 @@ package sim
 
 import "strings"
 
-// script is what one choice will say, token by token. It holds no text that the speakers can make when it is due.
-type script struct {
-	think    speaker
+// generationPlan is what one choice will say, token by token. It holds no text that the textGenerators can make when it is due.
+type generationPlan struct {
+	think    textGenerator
 	thinking int // tokens of reasoning left
-	say      speaker
+	say      textGenerator
 	saying   int     // words left
 	fixed    []piece // said in place of words
 	left     int     // tokens left in all
@@ -36,9 +36,9 @@ type piece struct {
 }
 
 // newScript plans the answer of one choice; limit is the most tokens that fit.
-func newScript(x *exchange, q *chatRequest, choice, limit int) script {
+func newScript(x *exchange, q *chatRequest, choice, limit int) generationPlan {
 	seed := mix(mix(q.prompt.sum(), q.seed), uint64(choice)+1)
-	s := script{
+	s := generationPlan{
 		think: newSpeaker(mix(seed, 11)), say: newSpeaker(mix(seed, 12)),
 		thinking: q.reasoning, finish: "stop",
 	}
@@ -128,7 +128,7 @@ func callPieces(x *exchange, calls []call) []piece {
 }
 
 // cutAt ends the text before the first stop string in it. What comes before must be known for that, so it is made now.
-func (s *script) cutAt(stops []string, limit int) {
+func (s *generationPlan) cutAt(stops []string, limit int) {
 	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
 		s.fixed = append(s.fixed, piece{kind: pieceText, word: s.say.next()})
 	}
@@ -158,7 +158,7 @@ func (s *script) cutAt(stops []string, limit int) {
 }
 
 // next is the next token; false: there is none.
-func (s *script) next() (piece, bool) {
+func (s *generationPlan) next() (piece, bool) {
 	if s.left == 0 {
 		return piece{}, false
 	}

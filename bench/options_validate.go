@@ -14,7 +14,7 @@ import (
 // settings are Options after all checks.
 type settings struct {
 	Options
-	mix        []share
+	mix        []dialectShare
 	stages     []stageSpec
 	closed     bool
 	in, out    length
@@ -33,8 +33,8 @@ type settings struct {
 	imageH     int
 }
 
-// share is a dialect's part of the mix.
-type share struct {
+// dialectShare is a dialect's part of the mix.
+type dialectShare struct {
 	d      *dialect
 	model  string // empty: the run's model
 	weight float64
@@ -52,8 +52,8 @@ type stageSpec struct {
 // objective matches a value of --goodput.
 var objective = regexp.MustCompile(`^([a-z0-9_]+):([0-9.]+)$`)
 
-// settle checks the options and fills in the defaults. Errors are *ExitError with ExitUsage.
-func (o Options) settle() (*settings, error) {
+// validate checks the options and fills in the defaults. Errors are *ExitError with ExitUsage.
+func (o Options) validate() (*settings, error) {
 	s := &settings{Options: o, metadata: map[string]string{}}
 	for _, step := range []func() error{s.arguments, s.dialects, s.load, s.lengths, s.body, s.result, s.timeline} {
 		if err := step(); err != nil {
@@ -98,7 +98,7 @@ func (s *settings) dialects() error {
 		if d == nil {
 			return usageError("unknown dialect %q: want one of %s", s.Backend, strings.Join(dialectNames(), ", "))
 		}
-		s.mix = []share{{d: d, weight: 1}}
+		s.mix = []dialectShare{{d: d, weight: 1}}
 		return nil
 	}
 	if s.Backend != "" || s.Endpoint != "" {
@@ -113,7 +113,7 @@ func (s *settings) dialects() error {
 		if d == nil || err != nil || w <= 0 || math.IsInf(w, 0) {
 			return usageError("--mix %q: want DIALECT[@MODEL]:WEIGHT, dialects %s", part, strings.Join(dialectNames(), ", "))
 		}
-		s.mix = append(s.mix, share{d: d, model: model, weight: w})
+		s.mix = append(s.mix, dialectShare{d: d, model: model, weight: w})
 		total += w
 	}
 	for i := range s.mix {
@@ -153,7 +153,7 @@ func (s *settings) load() error {
 	case s.SweepSize < 0 || s.SweepSize == 1 || s.SweepSize == 2 && s.Profile == "sweep":
 		return usageError("--sweep-size %d: want 3 or more", s.SweepSize)
 	}
-	if i := slices.IndexFunc(s.mix, func(m share) bool { return m.d.tokens }); i >= 0 {
+	if i := slices.IndexFunc(s.mix, func(m dialectShare) bool { return m.d.tokens }); i >= 0 {
 		s.probe = s.mix[i].d
 	} else if s.ProbeRate > 0 {
 		return usageError("--probe-request-rate sends requests of one token, and no dialect of this run generates tokens")
@@ -187,7 +187,7 @@ func (s *settings) load() error {
 	return nil
 }
 
-// shape settles how arrivals are spread.
+// shape decides how arrivals are spread.
 func (s *settings) shape(rates []float64) error {
 	switch s.Arrival {
 	case "", "poisson", "gamma":
@@ -302,7 +302,7 @@ func (s *settings) body() error {
 	if len(members) > 0 {
 		s.extra = append(append(s.extra, ','), text[1:len(text)-1]...)
 	}
-	if !slices.ContainsFunc(s.mix, func(m share) bool { return m.d.mime != "" }) {
+	if !slices.ContainsFunc(s.mix, func(m dialectShare) bool { return m.d.mime != "" }) {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {

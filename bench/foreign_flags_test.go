@@ -30,7 +30,7 @@ func TestForeignFlags(t *testing.T) {
 		"http://h:1 --tokenizer x":                   "no tokenizer",
 	} {
 		c := parse(t, strings.Fields(line)...)
-		_, err := c.Run.settle()
+		_, err := c.Run.validate()
 		var e *ExitError
 		if !errors.As(err, &e) || e.Code != ExitUsage || !strings.Contains(e.Text, want) || strings.Contains(e.Text, "\n") {
 			t.Errorf("%s: %v, want one line with %q", line, err, want)
@@ -55,7 +55,7 @@ func TestFlagsOfOthers(t *testing.T) {
 	c := parse(t, "run", "--endpoint-type", "openai-chat", "--base-url", "http://h:1", "--model", "meta/Llama", "--served-model-name", "llama", "--request-count", "7", "--concurrency", "3",
 		"--dataset-name", "generated-shared-prefix", "--gsp-num-groups", "4", "--gsp-system-prompt-len", "100", "--gsp-question-len", "20", "--gsp-output-len", "9",
 		"--disable-stream", "--random-seed", "5", "--warmup-requests", "2", "--top-p", "0.9", "--repetition-penalty", "1.1", "--extra-request-body", `{"x":1}`)
-	s, err := c.Run.settle()
+	s, err := c.Run.validate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// form is the way events are written. The zero value is what every engine does; the rest is legal too.
-type form struct {
+// eventFormat is the way events are written. The zero value is what every engine does; the rest is legal too.
+type eventFormat struct {
 	eol       string // "\n" when empty; "\r\n", "\r"
 	nospace   bool   // no blank after the colon
 	comments  bool   // a comment before every event
@@ -19,8 +19,8 @@ type form struct {
 }
 
 // append writes the n-th event (from 1), with a name unless that is empty.
-func (f *form) append(dst []byte, n int, name string, data []byte) []byte {
-	if *f == (form{}) {
+func (f *eventFormat) append(dst []byte, n int, name string, data []byte) []byte {
+	if *f == (eventFormat{}) {
 		if name != "" {
 			dst = append(append(append(dst, "event: "...), name...), '\n')
 		}

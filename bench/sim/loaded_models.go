@@ -2,20 +2,20 @@ package sim
 
 import "sync"
 
-// loaded are the models that an engine which loads on demand has in memory.
-type loaded struct {
+// loadedModels are the models that an engine which loads on demand has in memory.
+type loadedModels struct {
 	mu    sync.Mutex
 	names map[string]bool
 }
 
-func (l *loaded) has(name string) bool {
+func (l *loadedModels) has(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.names[name]
 }
 
 // add loads a model; false: it was there.
-func (l *loaded) add(name string) bool {
+func (l *loadedModels) add(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.names[name] {
@@ -28,13 +28,13 @@ func (l *loaded) add(name string) bool {
 	return true
 }
 
-func (l *loaded) drop(name string) {
+func (l *loadedModels) drop(name string) {
 	l.mu.Lock()
 	delete(l.names, name)
 	l.mu.Unlock()
 }
 
-func (l *loaded) clear() {
+func (l *loadedModels) clear() {
 	l.mu.Lock()
 	l.names = nil
 	l.mu.Unlock()

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -11,18 +12,18 @@ const (
 	leaveBound  = 2 * time.Second       // surplus for longer than that is a leak
 )
 
-// watched returns the scraper whose gauge tells whether clients that left are gone: the engine's, or else the edge's or the
+// inFlightGauge returns the scraper whose gauge tells whether clients that left are gone: the engine's, or else the edge's or the
 // target's own; nil when none has one.
-func watched(all []*scraper) (best *scraper, gauge string) {
+func inFlightGauge(all []*scraper) (best *scraper, gauge string) {
 	for _, source := range []string{"engine", "target", "edge"} {
 		for _, s := range all {
 			s.mu.Lock()
 			has, name := false, ""
 			if n := len(s.values); n > 0 {
-				_, name, has = inHand(s.values[n-1])
+				_, name, has = requestsInHand(s.values[n-1])
 			}
 			s.mu.Unlock()
-			if has && s.source == source {
+			if kind, _, _ := strings.Cut(s.source, " "); has && kind == source { // an engine's name may follow
 				return s, name
 			}
 		}
@@ -43,7 +44,7 @@ func (r *run) leaving(ctx context.Context, all []*scraper, before int) *Leaving 
 		}
 	}
 	out.Left = len(left)
-	s, gauge := watched(all)
+	s, gauge := inFlightGauge(all)
 	switch {
 	case s == nil:
 		out.Reason = "no gauge of running requests could be read: name the engine by --engine-url, or the edge's admin listener by --admin"

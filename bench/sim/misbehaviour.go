@@ -20,8 +20,8 @@ const (
 	ForgedText   = "this reply was forged"  // in the second reply after surplus
 )
 
-// twist is how one exchange misbehaves. Each fault sets a few members, so that several can be joined.
-type twist struct {
+// misbehaviour is how one exchange misbehaves. Each fault sets a few members, so that several can be joined.
+type misbehaviour struct {
 	delay time.Duration
 
 	head func(*exchange) bool // before the body is read, in the reader's goroutine; true: the connection is done with
@@ -47,7 +47,7 @@ type twist struct {
 	plain func(x *exchange, ctype string, body []byte) (string, []byte)
 
 	// A stream.
-	form      form
+	form      eventFormat
 	acts      []incident
 	noDone    bool
 	noFinish  bool
@@ -82,7 +82,7 @@ const (
 // arm makes x act p out.
 func (x *exchange) arm(p *plan) {
 	x.e.counters.faults.Add(1)
-	x.t = twist{}
+	x.t = misbehaviour{}
 	p.apply(&x.t)
 }
 
@@ -267,15 +267,17 @@ func keys(m map[string]string) []string {
 func always(n int) func(*exchange) int { return func(*exchange) int { return n } }
 
 // at adds an incident for any answer.
-func (t *twist) at(n int, do func(*exchange) bool) { t.acts = append(t.acts, incident{at: n, do: do}) }
+func (t *misbehaviour) at(n int, do func(*exchange) bool) {
+	t.acts = append(t.acts, incident{at: n, do: do})
+}
 
 // inStream adds an incident for streams only.
-func (t *twist) inStream(n int, do func(*exchange) bool) {
+func (t *misbehaviour) inStream(n int, do func(*exchange) bool) {
 	t.acts = append(t.acts, incident{at: n, streamOnly: true, do: do})
 }
 
 // errorEvent arms an error in a stream.
-func errorEvent(t *twist, a *args, at, code int) {
+func errorEvent(t *misbehaviour, a *args, at, code int) {
 	code = a.num("code", code)
 	message := a.str("message", "")
 	said := a.oneOf("done", "", "", "0", "1")

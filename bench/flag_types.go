@@ -12,7 +12,7 @@ type Count int
 // Span is a time above 0. Its zero value is as Count's: a run of no time at all would else be one of 20 seconds.
 type Span time.Duration
 
-var errNotAbove0 = errors.New("want more than 0")
+var errNotPositive = errors.New("want more than 0")
 
 // UnmarshalText implements encoding.TextUnmarshaler, by which flags are read.
 func (c *Count) UnmarshalText(text []byte) error {
@@ -21,7 +21,7 @@ func (c *Count) UnmarshalText(text []byte) error {
 		return errors.New("want a whole number")
 	}
 	if n <= 0 {
-		return errNotAbove0
+		return errNotPositive
 	}
 	*c = Count(n)
 	return nil
@@ -34,7 +34,7 @@ func (s *Span) UnmarshalText(text []byte) error {
 		return errors.New("want a time with its unit, such as 30s or 5m")
 	}
 	if d <= 0 {
-		return errNotAbove0
+		return errNotPositive
 	}
 	*s = Span(d)
 	return nil

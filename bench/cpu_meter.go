@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// meter watches the load tester itself: processor time and how late its timers fire.
-type meter struct {
+// cpuMeter watches the load tester itself: processor time and how late its timers fire.
+type cpuMeter struct {
 	mu     sync.Mutex
 	wake   histogram
 	shares []float64 // the load of each second
@@ -59,7 +59,7 @@ func (c *cpuSpan) share() (float64, bool) {
 const tick = 10 * time.Millisecond
 
 // watch measures until ctx ends.
-func (m *meter) watch(ctx context.Context) {
+func (m *cpuMeter) watch(ctx context.Context) {
 	debug.ReadGCStats(&m.gc)
 	var second cpuSpan
 	second.begin()
@@ -90,7 +90,7 @@ func (m *meter) watch(ctx context.Context) {
 }
 
 // report says how the client did while it measured.
-func (m *meter) report(spans []span, connections int) Client {
+func (m *cpuMeter) report(spans []span, connections int) Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := Client{GOMAXPROCS: runtime.GOMAXPROCS(0), WakeDelay: m.wake.distribution(nil), Connections: connections}

@@ -2,8 +2,8 @@ package sim
 
 import "strconv"
 
-// shape writes chunks and answers the way one engine does; recordings of them say how, and their sources.
-type shape struct {
+// chunkWriter writes chunks and answers the way one engine does; recordings of them say how, and their sources.
+type chunkWriter struct {
 	p         *profile
 	id, model string
 	created   int64
@@ -22,7 +22,7 @@ type chunk struct {
 	timings  []byte
 }
 
-func (s *shape) appendHead(dst []byte, object string) []byte {
+func (s *chunkWriter) appendHead(dst []byte, object string) []byte {
 	dst = append(dst, `"id":"`...)
 	dst = append(dst, s.id...)
 	dst = append(dst, `","object":"`...)
@@ -46,7 +46,7 @@ func (s *shape) appendHead(dst []byte, object string) []byte {
 }
 
 // appendTail is llama.cpp's order: the head comes last.
-func (s *shape) appendTail(dst []byte, object string) []byte {
+func (s *chunkWriter) appendTail(dst []byte, object string) []byte {
 	dst = append(dst, `"created":`...)
 	dst = strconv.AppendInt(dst, s.created, 10)
 	dst = append(dst, `,"id":"`...)
@@ -65,7 +65,7 @@ func appendFinish(dst []byte, finish string) []byte {
 	return appendString(dst, finish)
 }
 
-func (s *shape) chunkObject() string {
+func (s *chunkWriter) chunkObject() string {
 	if s.legacy {
 		return "text_completion"
 	}
@@ -80,7 +80,7 @@ func appendOrNull(dst, v []byte) []byte {
 }
 
 // append writes one chunk.
-func (s *shape) append(dst []byte, c *chunk) []byte {
+func (s *chunkWriter) append(dst []byte, c *chunk) []byte {
 	member := `"delta":`
 	if s.legacy {
 		member = `"text":`
@@ -145,7 +145,7 @@ func (s *shape) append(dst []byte, c *chunk) []byte {
 }
 
 // appendUsageChunk writes the chunk that has usage and no choices.
-func (s *shape) appendUsageChunk(dst, usage, timings []byte) []byte {
+func (s *chunkWriter) appendUsageChunk(dst, usage, timings []byte) []byte {
 	if s.p.family == "llamacpp" {
 		dst = append(dst, `{"choices":[],`...)
 		dst = s.appendTail(dst, s.chunkObject())
@@ -166,7 +166,7 @@ func (s *shape) appendUsageChunk(dst, usage, timings []byte) []byte {
 // deltas
 
 // appendRole is the delta that opens a choice.
-func (s *shape) appendRole(dst []byte) []byte {
+func (s *chunkWriter) appendRole(dst []byte) []byte {
 	switch s.p.family {
 	case "llamacpp":
 		return append(dst, `{"role":"assistant","content":null}`...)
@@ -181,7 +181,7 @@ func (s *shape) appendRole(dst []byte) []byte {
 }
 
 // appendEnd is the delta that comes with finish_reason.
-func (s *shape) appendEnd(dst []byte) []byte {
+func (s *chunkWriter) appendEnd(dst []byte) []byte {
 	if s.legacy {
 		return append(dst, `""`...)
 	}
@@ -199,7 +199,7 @@ func (s *shape) appendEnd(dst []byte) []byte {
 }
 
 // appendPiece is the delta of one token. first: the choice has no opening chunk, its first delta carries the role.
-func (s *shape) appendPiece(dst []byte, p *piece, c *call, first bool) []byte {
+func (s *chunkWriter) appendPiece(dst []byte, p *piece, c *call, first bool) []byte {
 	if s.legacy {
 		dst = append(dst, '"')
 		dst = append(dst, p.esc...)
@@ -255,7 +255,7 @@ func (s *shape) appendPiece(dst []byte, p *piece, c *call, first bool) []byte {
 	return append(dst, '}')
 }
 
-func (s *shape) appendCallPiece(dst []byte, p *piece, c *call) []byte {
+func (s *chunkWriter) appendCallPiece(dst []byte, p *piece, c *call) []byte {
 	index := func() {
 		dst = append(dst, `"index":`...)
 		dst = strconv.AppendInt(dst, int64(p.call), 10)
