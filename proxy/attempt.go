@@ -381,7 +381,6 @@ func (a *attempt) end(o upstreams.Outcome) {
 		return
 	}
 	a.lease = nil
-	defer a.call.edge.slotFreed()
 	now := a.call.ended()
 	defer lease.ReleaseAt(o, now)
 	a.close(o, now)

@@ -74,7 +74,6 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 		c.sends += x.Sends()
 		x.Close()
 		lease.Release(outcome)
-		c.edge.slotFreed()
 	}()
 	u := lease.Upstream()
 	c.record.Upstream = u.Name()

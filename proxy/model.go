@@ -86,26 +86,16 @@ func (e *Edge) queueOf(m *config.Model) *limit.Queue {
 	if m.Queue.Depth == 0 {
 		return nil
 	}
-	q := e.queues[m.ID]
-	if q == nil {
-		q = limit.NewQueue(m.Queue.Depth)
-		e.queues[m.ID] = q
-	}
-	return q
+	return e.queues.Of(m.ID)
 }
 
-// keepQueues gives the queues the depths of the configuration that is now in use and forgets those of models without one.
-// Calls that wait in such a queue hold it themselves.
-func (e *Edge) keepQueues(f *config.File) {
-	depths := make(map[string]int, len(f.Models))
-	for i := range f.Models {
-		depths[f.Models[i].ID] = f.Models[i].Queue.Depth
-	}
-	for id, q := range e.queues {
-		if depths[id] == 0 {
-			delete(e.queues, id)
-			continue
+// useQueues puts the queues of a snapshot into use.
+func (e *Edge) useQueues(s *Snapshot) {
+	uses := make([]limit.Use, 0, len(s.models))
+	for i := range s.models {
+		if m := &s.models[i]; m.queue != nil {
+			uses = append(uses, limit.Use{Model: m.config.ID, Queue: m.queue, Depth: m.config.Queue.Depth, Route: m.route})
 		}
-		q.SetDepth(depths[id])
 	}
+	e.queues.Use(uses)
 }

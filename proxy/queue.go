@@ -3,11 +3,12 @@ package proxy
 import (
 	"errors"
 
+	"penstock/proxy/limit"
 	"penstock/routing"
 	"penstock/upstreams"
 )
 
-// Calls that wait for a slot of a full model, and what wakes them.
+// Calls that wait for a slot of a full model. What wakes them is limit.Queues, which the upstreams tell of every change.
 
 // waitForSlot waits in the model's queue for a slot, when it has one. It returns what acquire would.
 func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease, target *routing.Target, err error) {
@@ -20,13 +21,13 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease
 		return nil, nil, full // dispatch looks at the cause before anything else
 	}
 	c.enter(&phaseQueued)
-	key := ""
+	need := limit.Need{Pool: q.Pool, Tried: q.Exclude}
 	if c.key != nil {
-		key = c.key.ID
+		need.Key = c.key.ID
 	}
 	begun := c.edge.now()
 	err = full
-	waited := c.model.queue.Wait(left, key, begun.Add(c.model.config.Queue.Wait.D()), func() bool {
+	waited := c.model.queue.Wait(left, &need, begun.Add(c.model.config.Queue.Wait.D()), func() bool {
 		q.Now = c.edge.now()
 		c.follow() // a reload may have given the model other engines
 		lease, target, err = c.model.route.Acquire(q)
@@ -40,21 +41,4 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease
 		err = full
 	}
 	return lease, target, err
-}
-
-// slotFreed tells a waiting call of each model that a lease was given back.
-func (e *Edge) slotFreed() {
-	for _, q := range e.current.Load().queues {
-		q.Signal()
-	}
-}
-
-// roomMade tells every waiting call that there may be room which no lease gave back: an engine that came up or has more slots,
-// or a reload. It may be called before there is a snapshot, from any goroutine.
-func (e *Edge) roomMade() {
-	if s := e.current.Load(); s != nil {
-		for _, q := range s.queues {
-			q.Broadcast()
-		}
-	}
 }

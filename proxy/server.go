@@ -78,9 +78,9 @@ type Edge struct {
 	lethal  *lethal
 
 	started  time.Time
-	registry registry                // metrics of the upstreams
-	queues   map[string]*limit.Queue // by model id; touched under reloading only
-	profiles *upstreams.Profiles     // of the configuration in use; likewise
+	registry registry // metrics of the upstreams
+	queues   *limit.Queues
+	profiles *upstreams.Profiles // of the configuration in use; likewise
 	// connectionsTold is the bound on connections that was looked at last, as configured and as it is; likewise.
 	connectionsTold [2]int
 	encodings       sync.Map // *upstreams.Profile → chat.Target
@@ -104,7 +104,7 @@ type Edge struct {
 
 // New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted before Serve.
 func New(o Options) (*Edge, error) {
-	e := &Edge{opts: o, log: o.Log, guard: o.Guard, metrics: metrics.NewSet(), started: time.Now(), queues: map[string]*limit.Queue{}, kick: make(chan string, 1), closing: make(chan struct{})}
+	e := &Edge{opts: o, log: o.Log, guard: o.Guard, metrics: metrics.NewSet(), started: time.Now(), queues: limit.NewQueues(), kick: make(chan string, 1), closing: make(chan struct{})}
 	c := o.Config
 	if exposed := c.CheckOpen(o.addresses()).Err(); exposed != nil {
 		return nil, exposed
@@ -130,7 +130,8 @@ func New(o Options) (*Edge, error) {
 		Register: e.registry.add, Unregister: e.registry.remove,
 		Lookup:      o.Lookup,
 		OnAddresses: func() { e.Reload(sourceAddresses) },
-		OnRoom:      e.roomMade,
+		OnFree:      e.queues.Freed,
+		OnRoom:      e.queues.Changed,
 	}); err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -24,8 +22,7 @@ type Snapshot struct {
 	Routes    *routing.Table
 	Keys      *auth.Ring
 	Catalog   *catalog.Catalog
-	models    []model        // by routing.Route.Index
-	queues    []*limit.Queue // every one that calls may wait in, also those of models that earlier snapshots had
+	models    []model // by routing.Route.Index
 	keyLimits limit.Bound
 	refused   *chat.Refusals // request members that steer some engine
 	hosts     []string       // see ownHosts; nil with keys
@@ -51,7 +48,6 @@ func (e *Edge) newSnapshot(f *config.File, plan *upstreams.Plan, keep *Snapshot)
 	for i, route := range s.Routes.Routes() {
 		s.models = append(s.models, e.newModel(s, &f.Models[i], route))
 	}
-	s.queues = slices.Collect(maps.Values(e.queues))
 	s.keyLimits = e.keys.Bind(f.Keys)
 	s.Catalog, err = catalog.New(f, s.Routes, e.started)
 	return s, err

@@ -60,6 +60,47 @@ func (r *Route) NextChance(now time.Time) time.Duration {
 	return soonest
 }
 
+// Room is what a call of a route would find at one of its upstreams now.
+type Room struct {
+	Slots  int  // that it could take
+	Shared bool // they are calls' of every pool
+	None   bool // no upstream of the route may take it, here or elsewhere: Acquire would say ErrNoUpstream
+}
+
+// Room returns what Acquire would find at u for a query, of which pool, excluded upstreams and time count. A breaker that is
+// half-open has one slot, for a trial.
+func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
+	q.at = upstreams.At(q.Now)
+	state := upstreams.StateUp
+	if !r.anyAllowed(q, state) {
+		if state = upstreams.StatePending; !r.anyAllowed(q, state) {
+			return Room{None: true}
+		}
+	}
+	for i := range r.targets {
+		if t := &r.targets[i]; t.Upstream == u && q.allows(t, state) {
+			var l upstreams.Load
+			u.ReadLoad(&l, q.Pool, q.at)
+			room := Room{Slots: max(0, l.Limit-l.Active), Shared: u.Limits().Shared}
+			if u.Breaker(q.Now) == upstreams.BreakerHalfOpen {
+				room.Slots = min(1, room.Slots)
+			}
+			return room
+		}
+	}
+	return Room{}
+}
+
+// anyAllowed reports whether a query may go to any target in a state.
+func (r *Route) anyAllowed(q *Query, s upstreams.State) bool {
+	for i := range r.targets {
+		if q.allows(&r.targets[i], s) {
+			return true
+		}
+	}
+	return false
+}
+
 // eachEligible visits the distinct upstreams that a call could go to now, by the rule of pick: those that are up, else
 // those not yet probed.
 func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {

@@ -77,7 +77,7 @@ func waitUntil(t *testing.T, done func() bool) {
 // trial of its breaker, and not the goroutine that probes.
 func TestPanicOfRoom(t *testing.T) {
 	g := guard.New()
-	set, err := NewSet(Options{Guard: g, OnRoom: func() { panic("room") }})
+	set, err := NewSet(Options{Guard: g, OnRoom: func(*Upstream) { panic("room") }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,7 @@ func (u *Upstream) TryLease(p Pool, tokens int, now time.Time) (*Lease, bool) {
 	if !u.take(p) {
 		if trial {
 			u.trial.Store(false)
+			u.set.o.OnRoom(u) // who looked meanwhile, for a pool that is not full, was kept out
 		}
 		return nil, false
 	}
@@ -131,8 +132,9 @@ func (l *Lease) FirstToken(d time.Duration) {
 	}
 }
 
-// Release gives the slot back and books the outcome. It must be called exactly once, from any goroutine, by whoever ends
-// the upstream's reply; a second call changes nothing but a counter, and panics under `-tags testing`.
+// Release gives the slot back, books the outcome and says that there is room. It must be called exactly once, from any
+// goroutine, by whoever ends the upstream's reply; a second call changes nothing but a counter, and panics under
+// `-tags testing`.
 func (l *Lease) Release(o Outcome) { l.ReleaseAt(o, time.Now()) }
 
 // ReleaseAt is Release for a caller that has read the clock already.
@@ -149,7 +151,8 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 
 func (l *Lease) freeSlot() {
 	l.slots.Add(-slotUnit(l.pool))
-	l.up.leaveIfIdle()
+	defer l.up.leaveIfIdle()
+	l.up.set.o.OnFree(l.up)
 }
 
 // passTrial closes the breaker in the middle of a call, so that a long stream does not keep everyone else out.

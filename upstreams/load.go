@@ -125,9 +125,14 @@ func sharedLimits(n int, source string) Limits {
 func (u *Upstream) renewCapacity() {
 	st := u.settings.Load()
 	c := newCapacity(limitsOf(st.spec.Concurrency, u.reported, u.engine.Load()), int(u.ghosts.Load()), st.weight)
-	if old := u.capacity.Swap(c); old != nil && (c.net[PoolText] > old.net[PoolText] || c.net[PoolVision] > old.net[PoolVision] || c.net[PoolAudio] > old.net[PoolAudio]) {
-		u.set.o.OnRoom()
+	if old := u.capacity.Swap(c); old != nil && c.roomier(old) {
+		u.set.o.OnRoom(u)
 	}
+}
+
+// roomier reports whether c may have a slot that before had not: of pools that no longer share, each may.
+func (c *capacity) roomier(before *capacity) bool {
+	return before.Shared && !c.Shared || c.net[PoolText] > before.net[PoolText] || c.net[PoolVision] > before.net[PoolVision] || c.net[PoolAudio] > before.net[PoolAudio]
 }
 
 // tellCapacity books how many requests the engine says it runs at once; 0: it does not tell.

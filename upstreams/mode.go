@@ -49,9 +49,7 @@ func (u *Upstream) SetMode(m Mode) {
 		return
 	}
 	u.log.Info("upstream's mode set", zap.String("upstream", u.label), zap.Stringer("from", before), zap.Stringer("to", m))
-	if m == ModeReady {
-		u.set.o.OnRoom()
-	}
+	u.set.o.OnRoom(u)
 	if before != ModeMaintenance {
 		return
 	}

@@ -104,14 +104,16 @@ func (u *Upstream) renewOffers() {
 	expected := u.settings.Load().expected
 	for served, o := range u.offers {
 		withheld := !u.Serves(served)
-		if o.withheld.Swap(withheld) == withheld || !slices.Contains(expected, served) {
+		if o.withheld.Swap(withheld) == withheld {
 			continue
 		}
-		if withheld {
+		u.set.o.OnRoom(u)
+		switch {
+		case !slices.Contains(expected, served):
+		case withheld:
 			u.log.Warn("upstream does not serve a model now", zap.String("upstream", u.label), zap.String("served", served), zap.String("cause", u.withheld(served)))
-		} else {
+		default:
 			u.log.Info("upstream serves the model again", zap.String("upstream", u.label), zap.String("served", served))
-			u.set.o.OnRoom()
 		}
 	}
 }

@@ -27,10 +27,12 @@ type Options struct {
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	// OnAddresses is called, from a goroutine of the set, when a name with `resolve` has got other addresses: plan again.
 	OnAddresses func()
-	// OnRoom is called, from any goroutine, when an upstream may take calls that it could not take before for a reason other
-	// than its leases: it came up, its breaker closed or lets a trial through, it has a model again, or more slots. It must not
-	// block and must not call the set.
-	OnRoom func()
+	// OnFree is called, from any goroutine, when a lease was given back. It must not block.
+	OnFree func(*Upstream)
+	// OnRoom is called, from any goroutine, after every other change of what calls an upstream takes: it came up or went down,
+	// its breaker or its mode let calls in or kept them out, it has a model again or no longer, or more slots. The upstream's
+	// lock may be held, so it must not block and must read of an upstream only what a pick reads.
+	OnRoom func(*Upstream)
 }
 
 // Set is every live upstream, by identity. It outlives reloads: Plan what a configuration asks for, build routes on the
@@ -66,8 +68,11 @@ func NewSet(o Options) (*Set, error) {
 	if o.Lookup == nil {
 		o.Lookup = net.DefaultResolver.LookupHost
 	}
+	if o.OnFree == nil {
+		o.OnFree = func(*Upstream) {}
+	}
 	if o.OnRoom == nil {
-		o.OnRoom = func() {}
+		o.OnRoom = func(*Upstream) {}
 	}
 	if o.Guard == nil {
 		o.Guard = unguarded{}

@@ -426,12 +426,12 @@ func TestPlanWhileRecognising(t *testing.T) {
 	}
 }
 
-// TestOnRoom: whoever waits for a slot is told of every way in which one comes without a lease being given back.
+// TestOnRoom: whoever waits for a slot is told of every way in which one comes, and when none can come any more.
 func TestOnRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told atomic.Int64
+		var told, freed atomic.Int64
 		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
-		s := newTestSet(t, Options{OnRoom: func() { told.Add(1) }})
+		s := newTestSet(t, Options{OnFree: func(*Upstream) { freed.Add(1) }, OnRoom: func(*Upstream) { told.Add(1) }})
 		spec := config.Upstream{Name: "a", URL: "http://127.0.0.1:1", Engine: "vllm", Concurrency: config.Concurrency{Shared: 2}}
 		plan := func() *Upstream {
 			p, err := s.Plan([]config.Upstream{spec}, []config.Model{{ID: "m", Deployments: []config.Deployment{{Upstream: "a"}}}})
@@ -470,8 +470,20 @@ func TestOnRoom(t *testing.T) {
 			u.prober.start(func() {})
 			t.Cleanup(func() { u.prober.stop(); <-u.prober.done })
 		})
+		if release(OutcomeRejected); freed.Load() != 1 {
+			t.Error("a slot is free: nobody was told")
+		}
+		step("drained", func() { u.SetMode(ModeDrain) })
+		step("ready", func() { u.SetMode(ModeReady) })
 		step("more slots", func() { spec.Concurrency.Shared = 3; plan() })
 		step("a model again", func() { u.ModelGone("m"); time.Sleep(time.Second) })
+		step("a model gone", func() {
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			u.gone404.Store(&goneModels{"m": {}})
+			u.renewOffers()
+			u.gone404.Store(nil)
+		})
 		step("a trial may pass", func() {
 			for range breakerRow {
 				release(OutcomeBadResponse)
@@ -497,8 +509,12 @@ func TestOnRoom(t *testing.T) {
 			u.setGhosts(0)
 		})
 		step("up again", func() {
+			before := told.Load()
 			e.set(0, 0)
 			time.Sleep(20 * time.Second)
+			if told.Load() == before {
+				t.Error("down: nobody was told")
+			}
 			e.set(200, 0)
 			time.Sleep(20 * time.Second)
 		})

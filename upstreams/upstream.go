@@ -209,9 +209,7 @@ func (u *Upstream) publish(before State, cause string, now time.Time) {
 		u.changed = now
 		u.state.Store(uint32(h.state))
 		u.log.Info("upstream changed state", zap.String("upstream", u.label), zap.Stringer("from", before), zap.Stringer("to", h.state), zap.String("cause", cause))
-		if h.state == StateUp {
-			u.set.o.OnRoom()
-		}
+		u.set.o.OnRoom(u)
 	}
 	until, was := int64(breakerClosed), u.openUntil.Load()
 	if h.open {
@@ -223,9 +221,8 @@ func (u *Upstream) publish(before State, cause string, now time.Time) {
 	u.openUntil.Store(until)
 	if h.open {
 		time.AfterFunc(h.openUntil.Sub(now), u.retrial)
-	} else {
-		u.set.o.OnRoom()
 	}
+	u.set.o.OnRoom(u)
 	if (until == breakerClosed) != (was == breakerClosed) {
 		u.log.Info("upstream breaker", zap.String("upstream", u.label), zap.Bool("open", h.open))
 	}
@@ -235,7 +232,7 @@ func (u *Upstream) publish(before State, cause string, now time.Time) {
 func (u *Upstream) retrial() {
 	defer u.set.o.Guard.Catch(guardRoom, nil)
 	u.set.o.Guard.Point(guardRoom)
-	u.set.o.OnRoom()
+	u.set.o.OnRoom(u)
 }
 
 // LastFailure is the newest thing that went wrong, for the state page.

@@ -6,7 +6,7 @@
 //   - Keys: requests per minute, tokens per minute and concurrency of every API key (key.go, rate.go, tokens.go).
 //   - Memory: the bytes that request bodies may hold (memory.go).
 //   - Retries: how much of the traffic may be second attempts (retries.go).
-//   - Queue: the short, fair wait for a full model (queue.go).
+//   - Queues: the short, fair wait for a full model (queue.go), and who is woken for a free slot (queues.go).
 //
 // # Design
 //
@@ -27,6 +27,13 @@
 // State belongs to the id of a key and survives reloads; the numbers belong to the configuration. Keys.Bind puts the
 // two together without touching either, so a reload that fails has changed nothing. State is kept in nanoseconds, not
 // in requests or tokens: when a limit changes, a key that had used a third of its minute has still used a third.
+//
+// A slot that becomes free must not cost models that have no use for it, nor wake a thousand calls of which one can have it.
+// So the queues know their routes: a slot is offered only where its upstream is, and only to a call whose pool it is of and
+// that has not tried it. Waiters of which that is alike form a class, and a route is asked once for each class. The
+// alternative, to let each waiter look for itself in turn, made every freed slot of the edge as dear as all queues were
+// long. To hand the waiter the slot itself, and not a hint, would save the looks that come too late; but then whoever
+// gives a slot back would pick the engine for a stranger, and a client that leaves at that moment would take a slot along.
 //
 // There is no interface for a shared store: one edge counts for itself, and several edges divide the limits.
 package limit

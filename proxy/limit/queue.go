@@ -3,11 +3,15 @@ package limit
 import (
 	"container/list"
 	"errors"
-	"sync"
+	"slices"
+	"sync/atomic"
 	"time"
+
+	"penstock/routing"
+	"penstock/upstreams"
 )
 
-// Why a wait ended without a place.
+// Why a wait ended without a slot.
 var (
 	// ErrQueueFull is returned when the queue has no room, at once or when a call of another key took the room.
 	ErrQueueFull = errors.New("queue is full")
@@ -17,22 +21,33 @@ var (
 	ErrQueueLeft = errors.New("left the queue")
 )
 
-// Queue is the short wait of calls for a model whose places are all taken. It is bounded in depth, in time by the
-// callers' deadlines, and fair: the keys that wait take turns, and the calls of one key keep their order. Its methods
-// may be called from any goroutine; the zero value refuses everybody, until SetDepth.
-//
-// The queue does not know the places. A waiter tries to take one itself when it is told to: each Signal gives one
-// waiter a turn, and a turn is never lost, because one that leaves with an unused turn hands it on, and so does one that
-// finds no place: a place may suit another call, of another pool, or one that has not tried that engine. That costs nothing:
-// the waiter keeps its position, and a signal comes by everybody once at most.
+// Route is what a queue knows of its model's upstreams. *routing.Route is the implementation.
+type Route interface {
+	Targets() []routing.Target
+	Room(u *upstreams.Upstream, q *routing.Query) routing.Room
+}
+
+// Need is what a waiting call needs, and who pays for its place in the queue.
+type Need struct {
+	Key   string // the keys that wait take turns
+	Pool  upstreams.Pool
+	Tried []upstreams.ID // upstreams that the call is not to be sent to
+}
+
+// Queue is the short wait of calls for a model whose slots are all taken. It is bounded in depth, in time by the callers'
+// deadlines, and fair: the keys that wait take turns, and the calls of one key keep their order. Its methods may be called
+// from any goroutine. It belongs to Queues, which wakes its waiters.
 type Queue struct {
-	mu    sync.Mutex
-	depth int
-	count int
-	round uint64 // signals so far
-	spare bool   // everybody has looked since the last signal: a place that there may be fits none of them
-	keys  map[string]*queueKey
-	order list.List // of *queueKey with waiters; the front one is the next to be served
+	set   *Queues
+	count atomic.Int64 // of waiters; changed with the set's lock held
+
+	// What follows is guarded by the set's lock.
+	route   Route
+	depth   int
+	keys    map[string]*queueKey
+	order   list.List // of *queueKey with waiters; the front one is the next to be served
+	classes []*waiterClass
+	first   *waiter // looks for a slot without having been woken; nobody is woken meanwhile
 }
 
 // queueKey is the waiters of one key, the oldest first.
@@ -42,56 +57,47 @@ type queueKey struct {
 	at      *list.Element
 }
 
+// waiterClass is what some waiters of a queue have in common: a slot suits all of them or none.
+type waiterClass struct {
+	pool    upstreams.Pool
+	tried   []upstreams.ID
+	waiters int
+	asleep  int  // waiters without a turn, the first one too
+	fits    bool // the slot that is being given away suits them
+}
+
 type waiter struct {
-	key  *queueKey
-	at   *list.Element // nil when it has left
-	turn bool          // a turn that it has not taken up
-	seen uint64        // the round of the last turn
-	paid bool          // its key has gone to the end of the order for the turn
-	wake chan struct{} // holds one token while turn or evicted is set
-	out  bool          // evicted
+	key   *queueKey
+	class *waiterClass
+	at    *list.Element // nil when it has left
+	turn  *place        // where it was told to look; nil: it sleeps
+	seen  uint64        // the event of its last turn
+	wake  chan struct{} // holds one token while turn or out is set
+	out   bool          // evicted
 }
 
-// NewQueue returns a queue for up to depth waiting calls.
-func NewQueue(depth int) *Queue { return &Queue{depth: depth} }
-
-// SetDepth changes the depth. Calls that wait stay, also when they are more.
-func (q *Queue) SetDepth(depth int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.depth = depth
-}
-
-// Waiting returns the number of calls that wait. A newcomer that finds some should wait too and not look for a place of
+// Waiting returns the number of calls that wait. A newcomer that finds some should wait too and not look for a slot of
 // its own: it would push in.
-func (q *Queue) Waiting() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.count
-}
+func (q *Queue) Waiting() int { return int(q.count.Load()) }
 
-// Wait joins the queue and returns nil once try has returned true. try takes a place and reports whether it got one; it
-// is called on the caller's goroutine, once at the start when nobody else waits, and then at every turn. It is called
-// without a lock held, so two waiters may try at one time.
+// Wait joins the queue and returns nil once try has returned true. try takes a slot and reports whether it got one; it
+// is called on the caller's goroutine, once at the start when nobody else waits, and then whenever there is a slot for
+// this waiter. It is called without a lock held, so two waiters may try at one time.
 //
-// The error says why there is no place: ErrQueueFull, ErrQueueWait at the deadline, ErrQueueLeft when done is closed. When
+// The error says why there is no slot: ErrQueueFull, ErrQueueWait at the deadline, ErrQueueLeft when done is closed. When
 // the queue is full and a call of the key that waits with the most calls can make room, without that key then waiting
 // with fewer than this one, the newest of them is sent away instead: a key that floods the queue cannot keep others out.
-//
-// A place that became free between the caller's last look and its joining is not missed, also when it fits none of those who
-// waited before, provided that whoever frees a place frees it first and calls Signal then.
-func (q *Queue) Wait(done <-chan struct{}, key string, deadline time.Time, try func() bool) error {
-	w, first, err := q.join(key)
+func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func() bool) error {
+	w, first, err := q.join(n)
 	if err != nil {
 		return err
 	}
 	defer q.leave(w) // also when try panics
 	if first {
 		if try() {
-			q.handOn(w)
 			return nil
 		}
-		q.passOver(w)
+		q.rest(w)
 	}
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -104,85 +110,57 @@ func (q *Queue) Wait(done <-chan struct{}, key string, deadline time.Time, try f
 		case <-w.wake:
 		}
 		if closed(done) {
-			return ErrQueueLeft // select takes any case that is ready; a call that has gone takes no place
+			return ErrQueueLeft // select takes any case that is ready; a call that has gone takes no slot
 		}
-		if !q.takeTurn(w) {
+		if q.evicted(w) {
 			return ErrQueueFull
 		}
 		if try() {
-			q.handOn(w)
 			return nil
 		}
-		q.passOver(w)
+		q.rest(w)
 	}
 }
 
-// Signal gives one waiter a turn. Whoever frees a place calls it, after the place is free.
-func (q *Queue) Signal() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.signal()
-}
-
-// Broadcast gives every waiter a turn. It is for places that come otherwise than by being freed: an upstream that came up, or
-// a limit that was raised.
-func (q *Queue) Broadcast() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for range q.count {
-		q.signal()
-	}
-}
-
-func (q *Queue) signal() {
-	q.round++
-	q.spare = false
-	if w := q.give(); w != nil {
-		w.paid = true
-		q.order.MoveToBack(w.key.at)
-	}
-}
-
-// give gives a turn to the first key, in order, that has a waiter which has none and has had none in this round, and to the
-// oldest of those. It returns nil when there is nobody left.
-func (q *Queue) give() *waiter {
-	for e := q.order.Front(); e != nil; e = e.Next() {
-		k := e.Value.(*queueKey)
-		for f := k.waiters.Front(); f != nil; f = f.Next() {
-			if w := f.Value.(*waiter); !w.turn && w.seen < q.round {
-				w.turn, w.seen, w.paid = true, q.round, false
-				w.notify()
-				return w
-			}
-		}
-	}
-	return nil
-}
-
-// join adds a waiter of key. first reports that nobody waited before.
-func (q *Queue) join(key string) (w *waiter, first bool, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.count >= q.depth && !q.makeRoom(key) {
+// join adds a waiter. first reports that nobody waited before: then it is to look for itself.
+func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
+	q.set.mu.Lock()
+	defer q.set.mu.Unlock()
+	if q.Waiting() >= q.depth && !q.makeRoom(n.Key) {
 		return nil, false, ErrQueueFull
 	}
-	k := q.keys[key]
+	k := q.keys[n.Key]
 	if k == nil {
-		k = &queueKey{name: key}
+		k = &queueKey{name: n.Key}
 		k.at = q.order.PushBack(k)
 		if q.keys == nil {
 			q.keys = make(map[string]*queueKey)
 		}
-		q.keys[key] = k
+		q.keys[n.Key] = k
 	}
-	w = &waiter{key: k, wake: make(chan struct{}, 1)}
+	w = &waiter{key: k, class: q.class(n), wake: make(chan struct{}, 1)}
+	w.class.waiters++
+	w.class.asleep++
 	w.at = k.waiters.PushBack(w)
-	q.count++
-	if q.count > 1 && q.spare {
-		w.turn, w.seen = true, q.round
-		w.notify()
+	q.set.waiting.Add(1)
+	if first = q.count.Add(1) == 1; first {
+		q.first = w
+	} else {
+		q.set.look(q)
 	}
-	return w, q.count == 1, nil
+	return w, first, nil
+}
+
+// class returns the class of a need. There is one for each pool, and few more: a call that waits has rarely been tried.
+func (q *Queue) class(n *Need) *waiterClass {
+	for _, c := range q.classes {
+		if c.pool == n.Pool && slices.Equal(c.tried, n.Tried) {
+			return c
+		}
+	}
+	c := &waiterClass{pool: n.Pool, tried: slices.Clone(n.Tried)}
+	q.classes = append(q.classes, c)
+	return c
 }
 
 // makeRoom sends the newest waiter of the key with the most waiters away, if that key stays no worse off than the
@@ -208,60 +186,129 @@ func (q *Queue) makeRoom(newcomer string) bool {
 	return true
 }
 
-// leave removes a waiter, whatever the reason, and hands an unused turn on.
+// evicted reports whether a waiter that was woken was sent away.
+func (q *Queue) evicted(w *waiter) bool {
+	q.set.mu.Lock()
+	defer q.set.mu.Unlock()
+	return w.out
+}
+
+// leave removes a waiter, whatever the reason. What it had been woken for, and anything else that it has not taken, is for
+// the others.
 func (q *Queue) leave(w *waiter) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.set.mu.Lock()
+	defer q.set.mu.Unlock()
 	q.remove(w)
 }
 
+// remove is leave with the lock held.
 func (q *Queue) remove(w *waiter) {
 	if w.at == nil {
 		return
 	}
-	k := w.key
+	k, c, first := w.key, w.class, q.first == w
 	k.waiters.Remove(w.at)
 	w.at = nil
-	q.count--
+	q.count.Add(-1)
+	q.set.waiting.Add(-1)
 	if k.waiters.Len() == 0 {
 		q.order.Remove(k.at)
 		delete(q.keys, k.name)
+	} else if first {
+		q.order.MoveToBack(k.at) // it has had its turn, though nobody gave it
 	}
-	if w.turn {
-		w.turn = false
-		q.signal()
+	if c.waiters--; c.waiters == 0 {
+		q.classes = slices.DeleteFunc(q.classes, func(x *waiterClass) bool { return x == c })
 	}
-}
-
-// takeTurn takes the turn up, before the try: a Signal that comes while the waiter tries is another turn. It is false for a
-// waiter that was sent away.
-func (q *Queue) takeTurn(w *waiter) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	w.turn = false
-	return !w.out
-}
-
-// handOn gives a waiter that found a place a turn that it will leave behind: places that were freed while nobody waited
-// had no Signal that anybody heard, so whoever finds one lets the next look for another.
-func (q *Queue) handOn(w *waiter) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	w.turn = w.at != nil
-	if w.turn && !w.paid {
-		q.order.MoveToBack(w.key.at)
+	if p := w.turn; p != nil {
+		w.turn = nil
+		p.promised[c.pool]--
+		q.set.offer(p)
+		return
+	}
+	c.asleep--
+	if first {
+		q.first = nil
+		q.set.look(q)
 	}
 }
 
-// passOver puts the key of a waiter that tried in vain to the front again, since its turn was none, and lets the next one
-// try.
-func (q *Queue) passOver(w *waiter) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if w.at != nil && w.paid {
+// rest puts a waiter to sleep that tried in vain. Its key comes to the front again, since its turn was none. Slots that came
+// while it was awake have passed it over, so all are looked at.
+func (q *Queue) rest(w *waiter) {
+	q.set.mu.Lock()
+	defer q.set.mu.Unlock()
+	if w.at == nil {
+		return // sent away meanwhile
+	}
+	if p := w.turn; p != nil {
+		w.turn = nil
+		w.class.asleep++
+		p.promised[w.class.pool]--
 		q.order.MoveToFront(w.key.at)
+		q.set.offer(p) // a reload may have taken it from the route
+	} else {
+		q.first = nil
 	}
-	q.spare = q.give() == nil
+	q.set.look(q)
+}
+
+// give wakes the waiter whose turn it is of those that a slot at p suits, and reports whether there is one. Where nothing
+// will ever suit some of them, because no upstream may take their calls, those are woken to be told.
+func (q *Queue) give(p *place, now time.Time) bool {
+	if q.Waiting() == 0 || q.first != nil {
+		return false
+	}
+	suits := false
+	for _, c := range q.classes {
+		c.fits = false
+		if c.asleep == 0 {
+			continue
+		}
+		room := q.route.Room(p.upstream, &routing.Query{Pool: c.pool, Exclude: c.tried, Now: now})
+		if room.None {
+			q.wakeAll(c, p)
+			continue
+		}
+		c.fits = room.Slots > p.promises(c.pool, room.Shared)
+		suits = suits || c.fits
+	}
+	if !suits {
+		return false
+	}
+	for e := q.order.Front(); e != nil; e = e.Next() {
+		k := e.Value.(*queueKey)
+		for f := k.waiters.Front(); f != nil; f = f.Next() {
+			if w := f.Value.(*waiter); w.class.fits && q.wakeFor(w, p) {
+				q.order.MoveToBack(k.at)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wakeAll wakes every waiter of a class.
+func (q *Queue) wakeAll(c *waiterClass, p *place) {
+	for e := q.order.Front(); e != nil; e = e.Next() {
+		for f := e.Value.(*queueKey).waiters.Front(); f != nil; f = f.Next() {
+			if w := f.Value.(*waiter); w.class == c {
+				q.wakeFor(w, p)
+			}
+		}
+	}
+}
+
+// wakeFor wakes a waiter to look at p, unless it is awake or has been woken since the last event.
+func (q *Queue) wakeFor(w *waiter, p *place) bool {
+	if w.turn != nil || w.seen >= q.set.events {
+		return false
+	}
+	w.turn, w.seen = p, q.set.events
+	w.class.asleep--
+	p.promised[w.class.pool]++
+	w.notify()
+	return true
 }
 
 func (w *waiter) notify() {

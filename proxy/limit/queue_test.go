@@ -10,19 +10,49 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"penstock/routing"
+	"penstock/upstreams"
 )
 
-// places is a pool as the edge has them: taken by compare-and-swap, freed and signalled after.
+// places is one upstream as the edge has it: its slots are taken by compare-and-swap, and whoever frees one says so after.
 type places struct {
 	free atomic.Int64
+	set  *Queues
 	q    *Queue
+	at   *upstreams.Upstream
+	fits func(*routing.Query) bool // whether a free slot suits a waiter; nil: it does
+	gone atomic.Bool               // no call may go there
+}
+
+func newPlaces(depth int) *places {
+	p := &places{set: NewQueues(), at: new(upstreams.Upstream)}
+	p.q = p.set.Of("m")
+	p.use(depth)
+	return p
+}
+
+func (p *places) use(depth int) { p.set.Use([]Use{{"m", p.q, depth, p}}) }
+
+// Targets implements Route.
+func (p *places) Targets() []routing.Target { return []routing.Target{{Upstream: p.at}} }
+
+// Room implements Route.
+func (p *places) Room(_ *upstreams.Upstream, q *routing.Query) routing.Room {
+	if p.gone.Load() {
+		return routing.Room{None: true}
+	}
+	if p.fits != nil && !p.fits(q) {
+		return routing.Room{}
+	}
+	return routing.Room{Slots: int(p.free.Load()), Shared: true}
 }
 
 func (p *places) take() bool {
 	for {
 		n := p.free.Load()
 		if n == 0 {
-			return false
+			return p.gone.Load()
 		}
 		if p.free.CompareAndSwap(n, n-1) {
 			return true
@@ -32,20 +62,24 @@ func (p *places) take() bool {
 
 func (p *places) release() {
 	p.free.Add(1)
-	p.q.Signal()
+	p.set.Freed(p.at)
+}
+
+func (p *places) wait(done <-chan struct{}, key string, deadline time.Time, try func() bool) error {
+	return p.q.Wait(done, &Need{Key: key}, deadline, try)
 }
 
 func none() bool { return false }
 
 func TestQueueServesKeysInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := places{q: NewQueue(100)}
+		p := newPlaces(100)
 		var mu sync.Mutex
 		var served []string
 		wait := func(name string) {
 			go func() {
 				key, _, _ := strings.Cut(name, "-")
-				if err := p.q.Wait(nil, key, time.Now().Add(time.Minute), p.take); err != nil {
+				if err := p.wait(nil, key, time.Now().Add(time.Minute), p.take); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 				mu.Lock()
@@ -77,14 +111,14 @@ func TestQueueServesKeysInTurn(t *testing.T) {
 
 func TestQueueEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(2)
+		p := newPlaces(2)
 		start := time.Now()
 		errs := make(chan error, 2)
 		done := make(chan struct{})
-		go func() { errs <- q.Wait(nil, "a", start.Add(3*time.Second), none) }()
-		go func() { errs <- q.Wait(done, "b", start.Add(time.Hour), none) }()
+		go func() { errs <- p.wait(nil, "a", start.Add(3*time.Second), none) }()
+		go func() { errs <- p.wait(done, "b", start.Add(time.Hour), none) }()
 		synctest.Wait()
-		if err := q.Wait(nil, "c", start.Add(time.Hour), none); !errors.Is(err, ErrQueueFull) {
+		if err := p.wait(nil, "c", start.Add(time.Hour), none); !errors.Is(err, ErrQueueFull) {
 			t.Errorf("third: %v", err)
 		}
 		if err := <-errs; !errors.Is(err, ErrQueueWait) || time.Since(start) != 3*time.Second {
@@ -94,24 +128,24 @@ func TestQueueEnds(t *testing.T) {
 		if err := <-errs; !errors.Is(err, ErrQueueLeft) || time.Since(start) != 3*time.Second {
 			t.Errorf("gone: %v after %v", err, time.Since(start))
 		}
-		if err := q.Wait(nil, "a", time.Time{}, none); !errors.Is(err, ErrQueueWait) {
+		if err := p.wait(nil, "a", time.Time{}, none); !errors.Is(err, ErrQueueWait) {
 			t.Errorf("no deadline: %v", err)
 		}
-		if q.Waiting() != 0 {
-			t.Errorf("%d wait", q.Waiting())
+		if p.q.Waiting() != 0 {
+			t.Errorf("%d wait", p.q.Waiting())
 		}
 	})
 }
 
 func TestQueueDepth(t *testing.T) {
-	var q Queue
+	p := newPlaces(0)
 	looked := false
 	look := func() bool { looked = true; return true }
-	if err := q.Wait(nil, "a", time.Now().Add(time.Hour), look); !errors.Is(err, ErrQueueFull) || looked {
+	if err := p.wait(nil, "a", time.Now().Add(time.Hour), look); !errors.Is(err, ErrQueueFull) || looked {
 		t.Errorf("no depth: %v, looked %v", err, looked)
 	}
-	q.SetDepth(1)
-	if err := q.Wait(nil, "a", time.Now().Add(time.Hour), look); err != nil || !looked {
+	p.use(1)
+	if err := p.wait(nil, "a", time.Now().Add(time.Hour), look); err != nil || !looked {
 		t.Errorf("depth 1: %v, looked %v", err, looked)
 	}
 }
@@ -119,11 +153,19 @@ func TestQueueDepth(t *testing.T) {
 // A waiter whose try finds nothing keeps its place before those that came later.
 func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := places{q: NewQueue(10)}
+		p := newPlaces(10)
 		served := make(chan string, 2)
+		var overtaken atomic.Bool
+		take := func() bool {
+			if overtaken.Swap(false) {
+				p.free.Add(-1)
+				return false
+			}
+			return p.take()
+		}
 		for _, key := range []string{"a", "b"} {
 			go func() {
-				if err := p.q.Wait(nil, key, time.Now().Add(time.Minute), p.take); err != nil {
+				if err := p.wait(nil, key, time.Now().Add(time.Minute), take); err != nil {
 					t.Error(err)
 				}
 				served <- key
@@ -131,7 +173,8 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 3 {
-			p.q.Signal() // the place was snatched away
+			overtaken.Store(true) // by a call that does not wait
+			p.release()
 			synctest.Wait()
 		}
 		p.release()
@@ -143,22 +186,24 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	})
 }
 
-// A place that the first in the queue cannot use is for the next one, of its own key or another: with one signal, and with
-// everybody asked once at most.
-func TestQueuePassesOnWhatDoesNotFit(t *testing.T) {
+// A slot that the first in the queue cannot use is for the next one, of its own key or another, and nobody else is asked.
+func TestQueueWakesWhomASlotSuits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(10)
-		var asked, served [4]atomic.Int64
-		var fits atomic.Int64
-		fits.Store(-1)
-		for i := range 4 {
+		p := newPlaces(1000)
+		p.fits = func(q *routing.Query) bool { return q.Pool == upstreams.PoolVision && len(q.Exclude) == 0 }
+		var asked [900]atomic.Int64
+		served := make(chan int, len(asked))
+		for i := range asked {
+			n := Need{Key: fmt.Sprint(i % 7), Pool: upstreams.PoolText}
+			switch {
+			case i == 600:
+				n.Pool = upstreams.PoolVision
+			case i%3 == 0:
+				n.Pool, n.Tried = upstreams.PoolVision, []upstreams.ID{upstreams.ID(fmt.Sprint(i % 2))}
+			}
 			go func() {
-				err := q.Wait(nil, []string{"a", "a", "b", "b"}[i], time.Now().Add(time.Minute), func() bool {
-					asked[i].Add(1)
-					return fits.CompareAndSwap(int64(i), -1)
-				})
-				if err == nil {
-					served[i].Add(1)
+				if err := p.q.Wait(nil, &n, time.Now().Add(time.Minute), func() bool { asked[i].Add(1); return p.take() }); err == nil {
+					served <- i
 				}
 			}()
 			synctest.Wait()
@@ -166,23 +211,97 @@ func TestQueuePassesOnWhatDoesNotFit(t *testing.T) {
 		for i := range asked {
 			asked[i].Store(0)
 		}
-		fits.Store(3)
-		q.Signal()
+		p.release()
 		synctest.Wait()
-		for i := range served {
-			if want := i == 3; (served[i].Load() == 1) != want {
-				t.Errorf("waiter %d: served %d", i, served[i].Load())
-			}
-			if n := asked[i].Load(); n > 2 { // once more, for what came while it was asked
+		if i := <-served; i != 600 {
+			t.Errorf("waiter %d was served", i)
+		}
+		for range 3 {
+			p.release() // suits nobody
+			synctest.Wait()
+		}
+		for i := range asked {
+			if n := asked[i].Load(); n != 0 && i != 600 || n > 1 {
 				t.Errorf("waiter %d was asked %d times", i, n)
 			}
 		}
-		late := make(chan error, 1) // what fits nobody who waits is for a newcomer
-		go func() { late <- q.Wait(nil, "c", time.Now().Add(time.Second), func() bool { return true }) }()
+		late := make(chan error, 1) // what suits nobody who waits is for a newcomer
+		go func() {
+			late <- p.q.Wait(nil, &Need{Key: "c", Pool: upstreams.PoolVision}, time.Now().Add(time.Second), p.take)
+		}()
 		if err := <-late; err != nil {
 			t.Errorf("a newcomer: %v", err)
 		}
 		time.Sleep(2 * time.Minute) // the others leave
+		p.set.mu.Lock()
+		defer p.set.mu.Unlock()
+		if len(p.q.classes) != 0 || p.q.Waiting() != 0 || p.set.waiting.Load() != 0 {
+			t.Errorf("%d classes, %d wait", len(p.q.classes), p.q.Waiting())
+		}
+	})
+}
+
+// Where no upstream may take the calls any more, all who wait are told.
+func TestQueueEndsWhenNobodyMayServe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlaces(50)
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				if err := p.wait(nil, fmt.Sprint(i%3), time.Now().Add(time.Minute), p.take); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		p.gone.Store(true)
+		p.set.Changed(p.at)
+		wg.Wait()
+	})
+}
+
+// A slot of an upstream that several models share wakes one waiter of all of them, and the models take turns. A model that
+// does not have the upstream is not looked at.
+func TestQueuesShareAnUpstream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlaces(100)
+		other := newPlaces(1)
+		other.set = p.set
+		other.q = p.set.Of("other")
+		var looks atomic.Int64
+		other.fits = func(*routing.Query) bool { looks.Add(1); return false }
+		uses := []Use{{"other", other.q, 100, other}}
+		var asked atomic.Int64
+		served := make(chan string, 100)
+		for _, model := range []string{"a", "b", "c"} {
+			uses = append(uses, Use{model, p.set.Of(model), 100, p})
+		}
+		p.set.Use(uses)
+		for _, u := range uses {
+			for range map[string]int{"a": 20, "b": 5, "c": 20, "other": 30}[u.Model] {
+				go func() {
+					if u.Queue.Wait(nil, &Need{Key: "k"}, time.Now().Add(time.Minute), func() bool { asked.Add(1); return u.Route.(*places).take() }) == nil {
+						served <- u.Model
+					}
+				}()
+			}
+		}
+		synctest.Wait()
+		asked.Store(0)
+		looks.Store(0)
+		got := map[string]int{}
+		for range 15 {
+			p.release()
+			synctest.Wait()
+			got[<-served]++
+		}
+		if n := asked.Load(); n != 15 || looks.Load() != 0 {
+			t.Errorf("15 slots: %d were woken, and a model without the upstream looked at %d times", n, looks.Load())
+		}
+		if got["a"] != 5 || got["b"] != 5 || got["c"] != 5 {
+			t.Errorf("served %v", got)
+		}
+		time.Sleep(2 * time.Minute)
 	})
 }
 
@@ -190,11 +309,11 @@ func TestQueuePassesOnWhatDoesNotFit(t *testing.T) {
 func TestQueueHandsTurnOn(t *testing.T) {
 	for range 20 { // which of two events a waiter sees first is chance
 		synctest.Test(t, func(t *testing.T) {
-			p := places{q: NewQueue(10)}
+			p := newPlaces(10)
 			done, hold := make(chan struct{}), make(chan struct{})
 			gone, next := make(chan error, 1), make(chan error, 1)
 			go func() {
-				gone <- p.q.Wait(done, "a", time.Now().Add(time.Minute), func() bool {
+				gone <- p.wait(done, "a", time.Now().Add(time.Minute), func() bool {
 					select {
 					case <-hold:
 						return p.take()
@@ -205,7 +324,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 				})
 			}()
 			synctest.Wait()
-			go func() { next <- p.q.Wait(nil, "b", time.Now().Add(time.Minute), p.take) }()
+			go func() { next <- p.wait(nil, "b", time.Now().Add(time.Minute), p.take) }()
 			synctest.Wait()
 			p.release()
 			close(done)
@@ -225,7 +344,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 func TestQueueKeepsNewcomersBehind(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			p := places{q: NewQueue(10)}
+			p := newPlaces(10)
 			var looks, late atomic.Int64
 			hold, slow := make(chan struct{}), int64(1)
 			if signalled {
@@ -235,7 +354,7 @@ func TestQueueKeepsNewcomersBehind(t *testing.T) {
 			wait := func(name string, try func() bool) {
 				go func() {
 					key, _, _ := strings.Cut(name, "-")
-					if err := p.q.Wait(nil, key, time.Now().Add(time.Minute), try); err != nil {
+					if err := p.wait(nil, key, time.Now().Add(time.Minute), try); err != nil {
 						t.Errorf("%s: %v", name, err)
 					}
 					served <- name
@@ -249,7 +368,7 @@ func TestQueueKeepsNewcomersBehind(t *testing.T) {
 				return p.take()
 			})
 			if signalled {
-				p.q.Signal()
+				p.release()
 				synctest.Wait()
 			}
 			if n := looks.Load(); n != slow {
@@ -280,29 +399,31 @@ func TestQueueKeepsNewcomersBehind(t *testing.T) {
 	}
 }
 
-// A place that does not fit the only one who waits is found by a newcomer, without any signal; and one that leaves without
-// having a turn wakes nobody.
-func TestQueueNewcomerLooksForItself(t *testing.T) {
+// A slot that does not suit the only one who waits is found by a newcomer, though nobody said that it is there; and one that
+// leaves without having been woken wakes nobody.
+func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(10)
+		p := newPlaces(10)
+		p.fits = func(q *routing.Query) bool { return q.Pool == upstreams.PoolText }
 		var looks atomic.Int64
 		left := make(chan error, 2)
 		look := func() bool { looks.Add(1); return false }
-		go func() { left <- q.Wait(nil, "a", time.Now().Add(time.Minute), look) }()
+		go func() {
+			left <- p.q.Wait(nil, &Need{Key: "a", Pool: upstreams.PoolVision}, time.Now().Add(time.Minute), look)
+		}()
 		synctest.Wait()
-		if err := q.Wait(nil, "b", time.Now().Add(time.Second), func() bool { return true }); err != nil {
-			t.Errorf("a newcomer whom the place fits: %v", err)
+		p.free.Store(1)
+		if err := p.wait(nil, "b", time.Now().Add(time.Second), p.take); err != nil {
+			t.Errorf("a newcomer whom the slot suits: %v", err)
 		}
-		synctest.Wait()
-		looks.Store(0)
 		done := make(chan struct{})
 		close(done)
-		if err := q.Wait(done, "b", time.Now().Add(time.Second), none); !errors.Is(err, ErrQueueLeft) {
+		if err := p.wait(done, "b", time.Now().Add(time.Second), none); !errors.Is(err, ErrQueueLeft) {
 			t.Errorf("one that leaves: %v", err)
 		}
 		synctest.Wait()
-		if n := looks.Load(); n > 1 { // the turn that the newcomer was given may have come to it
-			t.Errorf("the one that waits was asked %d times for nothing", n)
+		if n := looks.Load(); n > 1 {
+			t.Errorf("the one that waits was asked %d times for nothing", n-1)
 		}
 		if err := <-left; !errors.Is(err, ErrQueueWait) {
 			t.Errorf("the one that waited: %v", err)
@@ -313,18 +434,18 @@ func TestQueueNewcomerLooksForItself(t *testing.T) {
 // Places that were freed while nobody waited are all found, though nobody was signalled.
 func TestQueueFindsUnsignalledPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := places{q: NewQueue(10)}
+		p := newPlaces(10)
 		slow := make(chan struct{})
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := p.q.Wait(nil, "a", time.Now().Add(time.Minute), func() bool { <-slow; return p.take() }); err != nil {
+			if err := p.wait(nil, "a", time.Now().Add(time.Minute), func() bool { <-slow; return p.take() }); err != nil {
 				t.Error(err)
 			}
 		})
 		synctest.Wait()
 		for range 3 {
 			wg.Go(func() {
-				if err := p.q.Wait(nil, "b", time.Now().Add(time.Minute), p.take); err != nil {
+				if err := p.wait(nil, "b", time.Now().Add(time.Minute), p.take); err != nil {
 					t.Error(err)
 				}
 			})
@@ -338,10 +459,10 @@ func TestQueueFindsUnsignalledPlaces(t *testing.T) {
 
 func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := places{q: NewQueue(4)}
+		p := newPlaces(4)
 		flood, other := make(chan error, 10), make(chan error, 10)
 		join := func(key string, errs chan error) {
-			go func() { errs <- p.q.Wait(nil, key, time.Now().Add(time.Minute), p.take) }()
+			go func() { errs <- p.wait(nil, key, time.Now().Add(time.Minute), p.take) }()
 			synctest.Wait()
 		}
 		for range 5 {
@@ -373,31 +494,42 @@ func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 	})
 }
 
-func TestQueueBroadcast(t *testing.T) {
+// More slots, or other upstreams, wake as many as there are slots, and no more.
+func TestQueueLooksAfterReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := places{q: NewQueue(10)}
-		var wg sync.WaitGroup
-		for i := range 6 {
-			wg.Go(func() {
-				if err := p.q.Wait(nil, fmt.Sprint(i%3), time.Now().Add(time.Minute), p.take); err != nil {
-					t.Error(err)
-				}
-			})
+		p := newPlaces(50)
+		var asked atomic.Int64
+		var current atomic.Pointer[places]
+		current.Store(p)
+		for i := range 40 {
+			go p.wait(nil, fmt.Sprint(i%3), time.Now().Add(time.Minute), func() bool { asked.Add(1); return current.Load().take() })
 		}
 		synctest.Wait()
-		p.free.Store(6)
-		p.q.Broadcast()
-		wg.Wait()
+		asked.Store(0)
+		next := newPlaces(0) // another upstream for the same model
+		next.set, next.q = p.set, p.q
+		next.free.Store(6)
+		p.set.Use([]Use{{"m", p.q, 50, next}})
+		current.Store(next)
+		p.set.Look()
+		synctest.Wait()
+		if asked.Load() != 6 {
+			t.Errorf("%d were woken for 6 slots", asked.Load())
+		}
+		if n := p.q.Waiting(); n != 34 {
+			t.Errorf("%d wait", n)
+		}
+		time.Sleep(2 * time.Minute)
 	})
 }
 
 func TestQueueSurvivesPanic(t *testing.T) {
-	q := NewQueue(1)
+	p := newPlaces(1)
 	func() {
 		defer func() { _ = recover() }()
-		_ = q.Wait(nil, "a", time.Now().Add(time.Hour), func() bool { panic("try") })
+		_ = p.wait(nil, "a", time.Now().Add(time.Hour), func() bool { panic("try") })
 	}()
-	if q.Waiting() != 0 {
+	if p.q.Waiting() != 0 {
 		t.Error("a waiter whose try panicked still waits")
 	}
 }
@@ -406,7 +538,7 @@ func TestQueueSurvivesPanic(t *testing.T) {
 // left, and the places are never exceeded.
 func TestQueueUnderChurn(t *testing.T) {
 	const total = 3
-	p := places{q: NewQueue(20)}
+	p := newPlaces(20)
 	p.free.Store(total)
 	var running, served atomic.Int64
 	var wg sync.WaitGroup
@@ -421,7 +553,7 @@ func TestQueueUnderChurn(t *testing.T) {
 				if i%11 == 0 {
 					deadline = time.Now().Add(100 * time.Microsecond)
 				}
-				if err := p.q.Wait(done, fmt.Sprint(c%4), deadline, p.take); err != nil {
+				if err := p.wait(done, fmt.Sprint(c%4), deadline, p.take); err != nil {
 					continue
 				}
 				if n := running.Add(1); n > total {
@@ -442,5 +574,130 @@ func TestQueueUnderChurn(t *testing.T) {
 	}
 	if served.Load() < 1000 {
 		t.Errorf("only %d served", served.Load())
+	}
+}
+
+// Calls of several models come and go on upstreams that they share, and some of them push in: for each slot that is freed two
+// waiters are woken at most, and nobody is forgotten.
+func TestQueuesWakeFewUnderChurn(t *testing.T) {
+	set := NewQueues()
+	p := newPlaces(0)
+	p.set = set
+	p.free.Store(3)
+	queues := []*Queue{set.Of("a"), set.Of("b"), set.Of("c")}
+	uses := make([]Use, len(queues))
+	for i, q := range queues {
+		uses[i] = Use{fmt.Sprint(i), q, 400, p}
+	}
+	set.Use(uses)
+	var freed, woken atomic.Int64
+	var wg sync.WaitGroup
+	for c := range 60 {
+		wg.Go(func() {
+			for i := range 100 {
+				first := queues[c%3].Waiting() == 0
+				if err := queues[c%3].Wait(nil, &Need{Key: fmt.Sprint(c % 5)}, time.Now().Add(time.Minute), func() bool {
+					if !first {
+						woken.Add(1)
+					}
+					first = false
+					return p.take()
+				}); err != nil {
+					t.Error(err)
+				}
+				if i%3 == 0 {
+					time.Sleep(20 * time.Microsecond)
+				}
+				freed.Add(1)
+				p.release()
+			}
+		})
+	}
+	for range 2 {
+		wg.Go(func() {
+			for range 500 {
+				if p.take() {
+					time.Sleep(10 * time.Microsecond)
+					freed.Add(1)
+					p.release()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if p.free.Load() != 3 || set.waiting.Load() != 0 || p.promised() != 0 {
+		t.Errorf("%d free, %d wait, %d promised", p.free.Load(), set.waiting.Load(), p.promised())
+	}
+	if w, f := woken.Load(), freed.Load(); w > 2*f {
+		t.Errorf("%d were woken for %d slots", w, f)
+	}
+}
+
+func (p *places) promised() int {
+	p.set.mu.Lock()
+	defer p.set.mu.Unlock()
+	return (*p.set.places.Load())[p.at].promises(upstreams.PoolText, true)
+}
+
+// BenchmarkFreed is what it costs to give back a slot, by how many calls wait: for another model, whose upstream it is not, and
+// for the same one, where each slot wakes a waiter that waits again.
+func BenchmarkFreed(b *testing.B) {
+	for _, n := range []int{0, 50, 200, 1000} {
+		p, idle := newPlaces(n), newPlaces(0)
+		idle.set, idle.q = p.set, p.set.Of("idle")
+		p.set.Use([]Use{{"m", p.q, n, p}, {"idle", idle.q, 10, idle}})
+		done := make(chan struct{})
+		turn := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				for !closed(done) {
+					if p.wait(done, fmt.Sprint(i%10), time.Now().Add(time.Hour), p.take) == nil {
+						turn <- struct{}{}
+					}
+				}
+			})
+		}
+		for p.q.Waiting() < n {
+			time.Sleep(time.Millisecond)
+		}
+		b.Run(fmt.Sprintf("another model's/%d wait", n), func(b *testing.B) {
+			for b.Loop() {
+				idle.release()
+			}
+		})
+		b.Run(fmt.Sprintf("its own/%d wait", n), func(b *testing.B) {
+			for b.Loop() {
+				p.release()
+				if n > 0 {
+					<-turn
+				}
+			}
+		})
+		close(done)
+		wg.Wait()
+	}
+}
+
+// A configuration that is only looked at leaves no queue behind.
+func TestQueuesOfKeepsNothing(t *testing.T) {
+	s := NewQueues()
+	q := s.Of("m")
+	if len(s.byModel) != 0 || len(s.left) != 0 || s.Of("m") == q {
+		t.Error("a queue that nobody uses is kept")
+	}
+	p := newPlaces(0)
+	p.set = s
+	s.Use([]Use{{"m", q, 1, p}})
+	if s.Of("m") != q {
+		t.Error("the queue in use is not found")
+	}
+	s.Use(nil)
+	if s.Of("m") != q {
+		t.Error("a call on the configuration before may be about to wait, in another queue than those after it")
+	}
+	s.Use(nil)
+	if s.Of("m") == q || len(*s.places.Load()) != 0 {
+		t.Error("a queue that nobody waits in is kept for ever")
 	}
 }

@@ -1,0 +1,32 @@
+package upstreams
+
+import (
+	"time"
+
+	"penstock/config"
+)
+
+// What tests of the floors above may do to an upstream, in place of probes and of a commit that would begin to probe.
+
+// Bring forces a state, as probes would.
+func (u *Upstream) Bring(s State) { u.bring(s) }
+
+// SetConcurrency changes the slots, as a reload would.
+func (u *Upstream) SetConcurrency(c config.Concurrency) {
+	st := *u.settings.Load()
+	st.spec.Concurrency = c
+	u.settings.Store(&st)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.renewCapacity()
+}
+
+// SetGhosts makes n of the slots the engine's, as reports would.
+func (u *Upstream) SetGhosts(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.setGhosts(n)
+}
+
+// ModelBack ends what ModelGone began, as the engine's list would.
+func (u *Upstream) ModelBack() { u.setModels(nil, time.Now().Add(time.Hour)) }

@@ -1,0 +1,322 @@
+package upstreams_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"pgregory.net/rapid"
+
+	"penstock/config"
+	"penstock/proxy/limit"
+	"penstock/routing"
+	"penstock/upstreams"
+)
+
+// world is an edge without requests: real upstreams that nobody probes, real routes, the queues between them, and calls that
+// come, wait, run and go.
+type world struct {
+	t       *rapid.T
+	set     *upstreams.Set
+	queues  *limit.Queues
+	ups     []*upstreams.Upstream
+	plan    *upstreams.Plan
+	table   atomic.Pointer[routing.Table]
+	waiting []*waitingCall
+	running []*upstreams.Lease
+
+	wakes, ended atomic.Int64 // since the step began
+	freed        int          // slots, likewise
+}
+
+type waitingCall struct {
+	model string
+	q     *limit.Queue
+	need  limit.Need
+	done  chan struct{}
+	once  sync.Once        // closes done
+	over  chan struct{}    // closed at the end
+	lease *upstreams.Lease // what it got
+}
+
+const worldModels, worldUpstreams = 4, 4
+
+func newWorld(t *rapid.T) *world {
+	w := &world{t: t, queues: limit.NewQueues()}
+	var err error
+	if w.set, err = upstreams.NewSet(upstreams.Options{
+		OnFree:   w.queues.Freed,
+		OnRoom:   w.queues.Changed,
+		Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	specs := make([]config.Upstream, worldUpstreams)
+	for i := range specs {
+		specs[i] = config.Upstream{Name: fmt.Sprint("up-", i), URL: fmt.Sprint("http://127.0.0.1:", i+1), Engine: "openai", Concurrency: w.concurrency()}
+	}
+	if w.plan, err = w.set.Plan(specs, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range specs {
+		u := w.plan.Upstream(specs[i].Name)[0]
+		if rapid.IntRange(0, 3).Draw(t, "state") > 0 {
+			u.Bring(upstreams.StateUp)
+		}
+		w.ups = append(w.ups, u)
+	}
+	w.reload()
+	return w
+}
+
+func (w *world) concurrency() config.Concurrency {
+	n := rapid.IntRange(0, 3)
+	if rapid.Bool().Draw(w.t, "shared") {
+		return config.Concurrency{Shared: 1 + n.Draw(w.t, "slots")}
+	}
+	return config.Concurrency{Text: n.Draw(w.t, "text"), Vision: 1 + n.Draw(w.t, "vision")}
+}
+
+// reload gives the models other upstreams. The last model has no queue, so its calls push in; another may be left out.
+func (w *world) reload() {
+	f := &config.File{}
+	policies := []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity}
+	for i := range worldModels {
+		if i == 1 && w.table.Load() != nil && rapid.IntRange(0, 3).Draw(w.t, "left out") == 0 {
+			continue
+		}
+		m := config.Model{ID: fmt.Sprint("m", i), Policy: rapid.SampledFrom(policies).Draw(w.t, "policy")}
+		names := rapid.SliceOfNDistinct(rapid.IntRange(0, worldUpstreams-1), 1, worldUpstreams, rapid.ID[int]).Draw(w.t, "upstreams")
+		for _, u := range names {
+			m.Deployments = append(m.Deployments, config.Deployment{Upstream: w.ups[u].Name(), Served: "s"})
+		}
+		if rapid.Bool().Draw(w.t, "a second name there") {
+			m.Deployments = append(m.Deployments, config.Deployment{Upstream: w.ups[names[0]].Name(), Served: "s2"})
+		}
+		f.Models = append(f.Models, m)
+	}
+	table, err := routing.Build(f, w.plan, w.table.Load())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var uses []limit.Use
+	for _, r := range table.Routes() {
+		if r.ID != fmt.Sprint("m", worldModels-1) {
+			uses = append(uses, limit.Use{Model: r.ID, Queue: w.queues.Of(r.ID), Depth: 30, Route: r})
+		}
+	}
+	w.queues.Use(uses)
+	w.table.Store(table)
+	w.queues.Look()
+}
+
+// route is the newest one of a model, nil where there is none any more.
+func (w *world) route(model string) *routing.Route {
+	r, _ := w.table.Load().Lookup([]byte(model))
+	return r
+}
+
+// arrive begins a call as the edge does: it takes a slot, or waits where its model has a queue.
+func (w *world) arrive() {
+	model := fmt.Sprint("m", rapid.IntRange(0, worldModels-1).Draw(w.t, "model"))
+	r := w.route(model)
+	if r == nil {
+		return
+	}
+	c := &waitingCall{model: model, done: make(chan struct{}), over: make(chan struct{})}
+	c.need = limit.Need{
+		Key:  fmt.Sprint(rapid.IntRange(0, 2).Draw(w.t, "key")),
+		Pool: rapid.SampledFrom([]upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}).Draw(w.t, "pool"),
+	}
+	if rapid.IntRange(0, 3).Draw(w.t, "tried") == 0 {
+		c.need.Tried = []upstreams.ID{w.ups[rapid.IntRange(0, worldUpstreams-1).Draw(w.t, "which")].ID()}
+	}
+	acquire := func(r *routing.Route) (*upstreams.Lease, error) {
+		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Exclude: c.need.Tried, Now: time.Now(), Rand: 7})
+		return l, err
+	}
+	var full *routing.FullError
+	if model == fmt.Sprint("m", worldModels-1) {
+		if l, err := acquire(r); err == nil {
+			w.running = append(w.running, l)
+		}
+		return
+	}
+	c.q = w.queues.Of(model)
+	if c.q.Waiting() == 0 {
+		l, err := acquire(r)
+		if err == nil {
+			w.running = append(w.running, l)
+		}
+		if !errors.As(err, &full) {
+			return
+		}
+	}
+	w.waiting = append(w.waiting, c)
+	go func() {
+		defer close(c.over)
+		_ = c.q.Wait(c.done, &c.need, time.Now().Add(time.Hour), func() bool {
+			if newest := w.route(model); newest != nil {
+				r = newest
+				w.wakes.Add(1)
+			} // else its model has gone, and it is on a route that nobody else knows
+			l, err := acquire(r)
+			if errors.As(err, &full) {
+				return false
+			}
+			c.lease = l
+			w.ended.Add(1)
+			return true
+		})
+	}()
+}
+
+// leave is a client that leaves.
+func (c *waitingCall) leave() { c.once.Do(func() { close(c.done) }) }
+
+// end ends every call.
+func (w *world) end() {
+	for _, c := range w.waiting {
+		c.leave()
+	}
+	w.settle()
+	for _, l := range w.running {
+		l.Release(upstreams.OutcomeOK)
+	}
+	w.running = nil
+}
+
+func (w *world) release(l *upstreams.Lease, o upstreams.Outcome) {
+	w.freed++
+	l.Release(o)
+}
+
+// settle lets everything come to rest and collects the calls that no longer wait.
+func (w *world) settle() {
+	synctest.Wait()
+	w.waiting = slices.DeleteFunc(w.waiting, func(c *waitingCall) bool {
+		select {
+		case <-c.over:
+			if c.lease != nil {
+				w.running = append(w.running, c.lease)
+			}
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// check fails where somebody sleeps beside a slot that it could have, or beside the certainty that there will be none.
+func (w *world) check() {
+	for _, c := range w.waiting {
+		r, ok := w.table.Load().Lookup([]byte(c.model))
+		if !ok {
+			continue
+		}
+		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Exclude: c.need.Tried, Now: time.Now()})
+		var full *routing.FullError
+		if !errors.As(err, &full) && !(onTrial(r) && (errors.Is(err, routing.ErrNoUpstream) || err == nil && l.Upstream().State() == upstreams.StatePending)) {
+			w.t.Fatalf("a call of %s for the pool %v that has tried %v sleeps, and could have: %v", c.model, c.need.Pool, c.need.Tried, err)
+		}
+	}
+}
+
+// onTrial reports whether a call decides over one of a route's upstreams just now, which may serve those who wait then.
+func onTrial(r *routing.Route) bool {
+	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool {
+		return t.Upstream.Breaker(time.Now()) == upstreams.BreakerHalfOpen && !t.Upstream.Eligible(time.Now())
+	})
+}
+
+// timeless is a test without a deadline, which is not to be asked for in a bubble.
+type timeless struct{ testing.TB }
+
+// TestNobodySleepsBesideAFreeSlot: whatever becomes of the upstreams, of the routes and of the calls, nobody waits for a slot
+// who could have one, and no more are woken than slots are there for.
+func TestNobodySleepsBesideAFreeSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(timeless{t}, func(rt *rapid.T) {
+			w := newWorld(rt)
+			defer w.end()
+			up := func() *upstreams.Upstream { return w.ups[rapid.IntRange(0, worldUpstreams-1).Draw(rt, "upstream")] }
+			actions := map[string]func(){
+				"arrive":  w.arrive,
+				"arrive2": w.arrive,
+				"arrive3": w.arrive,
+				"release": func() {
+					if len(w.running) > 0 {
+						i := rapid.IntRange(0, len(w.running)-1).Draw(rt, "lease")
+						l := w.running[i]
+						w.running = slices.Delete(w.running, i, i+1)
+						w.release(l, rapid.SampledFrom([]upstreams.Outcome{upstreams.OutcomeOK, upstreams.OutcomeOK, upstreams.OutcomeRejected, upstreams.OutcomeClientGone, upstreams.OutcomeBadResponse}).Draw(rt, "outcome"))
+					}
+				},
+				"fail": func() { // until the breaker opens
+					u := up()
+					for w.running = slices.DeleteFunc(w.running, func(l *upstreams.Lease) bool {
+						if l.Upstream() != u {
+							return false
+						}
+						w.release(l, upstreams.OutcomeBadResponse)
+						return true
+					}); ; {
+						l, ok := u.TryLease(upstreams.PoolVision, 0, time.Now())
+						if !ok {
+							break
+						}
+						w.release(l, upstreams.OutcomeBadResponse)
+					}
+				},
+				"leave": func() {
+					if len(w.waiting) > 0 {
+						w.waiting[rapid.IntRange(0, len(w.waiting)-1).Draw(rt, "waiter")].leave()
+					}
+				},
+				"state": func() {
+					up().Bring(rapid.SampledFrom([]upstreams.State{upstreams.StateUp, upstreams.StateUp, upstreams.StateDown}).Draw(rt, "state"))
+				},
+				"mode": func() {
+					up().SetMode(rapid.SampledFrom([]upstreams.Mode{upstreams.ModeReady, upstreams.ModeReady, upstreams.ModeDrain}).Draw(rt, "mode"))
+				},
+				"slots":      func() { up().SetConcurrency(w.concurrency()) },
+				"ghosts":     func() { up().SetGhosts(rapid.IntRange(0, 3).Draw(rt, "ghosts")) },
+				"model gone": func() { up().ModelGone("s") },
+				"model back": func() { up().ModelBack() },
+				"reload":     w.reload,
+				"time":       func() { time.Sleep(time.Duration(rapid.IntRange(1, 3000).Draw(rt, "ms")) * time.Millisecond) },
+			}
+			names := make([]string, 0, len(actions))
+			for name := range actions {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+				w.wakes.Store(0)
+				w.ended.Store(0)
+				w.freed = 0
+				name := rapid.SampledFrom(names).Draw(rt, "action")
+				before := len(w.waiting)
+				actions[name]()
+				w.settle()
+				w.check()
+				came := max(0, len(w.waiting)-before)
+				if wakes, most := int(w.wakes.Load()), came+2*max(w.freed, int(w.ended.Load())); wakes > most {
+					rt.Fatalf("%s: %d looked for a slot, %d found one, %d were freed, %d came", name, wakes, w.ended.Load(), w.freed, came)
+				}
+			}
+			w.end()
+			for i := range worldModels - 1 {
+				if n := w.queues.Of(fmt.Sprint("m", i)).Waiting(); n != 0 {
+					rt.Fatalf("%d wait", n)
+				}
+			}
+		})
+	})
+}
