@@ -139,8 +139,11 @@ func (c *Call) resolve() error {
 		return err
 	}
 	c.pool, c.promptBytes = upstreams.PoolText, c.chat.PromptBytes
-	if len(c.chat.Images) > 0 {
-		c.pool, c.promptBytes = upstreams.PoolVision, 0
+	if len(c.chat.Images) > 0 || c.chat.HasVideo() {
+		c.pool = upstreams.PoolVision
+	}
+	if len(c.chat.Images)+len(c.chat.Media) > 0 {
+		c.promptBytes = 0
 	}
 	c.record.Pool = c.pool.String()
 	return nil

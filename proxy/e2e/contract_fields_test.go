@@ -164,7 +164,7 @@ var chatRows = []rule{
 		{part(`{"type":"text"}`), "messages[0].content[0].text", false},
 		{part(`{"type":"text","text":5}`), "messages[0].content[0].text", false},
 		{part(`{"text":"a"}`), "messages[0].content[0].type", false},
-		{part(`{"type":"video_url","video_url":"x"}`), "messages[0].content[0].type", false},
+		{part(`{"type":"video_url","video_url":"x"}`), "messages[0].content[0].video_url", false},
 	}},
 	{line: "Content part, image_url", good: []string{
 		part(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`), part(`{"type":"image_url","image_url":{"url":"` + rig.Picture("jpeg") + `","detail":"low"}}`),

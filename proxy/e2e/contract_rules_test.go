@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/png"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -237,4 +238,20 @@ var limitRules = []rule{
 	{line: "Limits 5, oversized bodies", tests: []string{"proxy/e2e/faults.TestFault59_BodyTooLarge", "proxy/e2e.TestStatuses"}},
 	{line: "Limits 6, request rates", tests: []string{"proxy/limit.TestTake", "proxy/e2e.TestStatuses"}},
 	{line: "Limits 7, discovery may be cached", tests: []string{"proxy/e2e.TestCatalogCaching"}},
+}
+
+// TestMediaPartsReachTheEngine: what a model's input_modalities name is passed on as it is, and refused where they do not.
+func TestMediaPartsReachTheEngine(t *testing.T) {
+	t.Parallel()
+	const part = `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav"}}`
+	body := `{"model":"sim","messages":[{"role":"user","content":[{"type":"text","text":"Listen."},` + part + `]}]}`
+	p := start(t, rig.Setup{Engines: recording(), Model: "input_modalities: [text, audio]"})
+	p.Post(chatPath, body).WantStatus(200)
+	if got := p.Engines[0].Recorded(); !strings.Contains(string(got[len(got)-1].Body), part) {
+		t.Errorf("the engine got %s", got[len(got)-1].Body)
+	}
+	p = start(t, rig.Setup{Model: "input_modalities: [text, image]"})
+	p.Post(chatPath, body).WantError(400, "invalid_request_error", "unsupported_parameter")
+	p = start(t, rig.Setup{Model: "input_modalities: [text, audio]", Top: "strict: true"})
+	p.Post(chatPath, body).WantError(400, "invalid_request_error", "unsupported_parameter")
 }

@@ -206,3 +206,14 @@ func TestMaxTokens_Strict(t *testing.T) {
 		}
 	})
 }
+
+// TestMaxTokens_NoLimit: -1 asks a completion for as many tokens as there is room for. Engines do not agree on what it means, so
+// it does not reach them.
+func TestMaxTokens_NoLimit(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}}, Config: detected})
+	p.Post("/v1/completions", fmt.Sprintf(`{"model":"sim","max_tokens":-1,"prompt":%q}`, promptOf(20_000))).WantStatus(200)
+	if limits := sentLimits(t, p.Engines[0]); len(limits) != 1 || limits[0] < 4_000 || limits[0] > smallContext-20_000 {
+		t.Errorf("the engine was sent the limits %d", limits)
+	}
+}

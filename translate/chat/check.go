@@ -12,7 +12,7 @@ import (
 // limits nothing. It is only read, so one Limits serves all requests for a model at once.
 type Limits struct {
 	// Strict refuses what is otherwise made to fit: a token limit that is too high, for the model or for its context, and the
-	// effort "minimal".
+	// efforts "minimal" and "max". Nor does it take audio, video and files.
 	Strict bool
 	// ContextLength is in tokens; 0: not known.
 	ContextLength int
@@ -72,6 +72,7 @@ func (r *Request) Check(l *Limits) error {
 var checkRules = [...]func(*Request, *Limits) *Invalid{
 	(*Request).checkFeatures,
 	(*Request).checkImages,
+	(*Request).checkMedia,
 	(*Request).checkEffort,
 	(*Request).checkTokenLimit,
 }
@@ -96,7 +97,7 @@ func (r *Request) checkFeatures(l *Limits) *Invalid {
 }
 
 func (r *Request) checkEffort(l *Limits) *Invalid {
-	if r.minimal && l.Strict {
+	if r.foreign && l.Strict {
 		return Unsupported(r.effortParam(), "must be one of none, low, medium, high and xhigh")
 	}
 	if l.Efforts == nil || r.Effort == "" || slices.Contains(l.Efforts, r.Effort) {

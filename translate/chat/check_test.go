@@ -60,6 +60,9 @@ func TestCheck(t *testing.T) {
 		{"lowered effort", Limits{Efforts: []string{"none", "low", "medium"}, LowerEffort: true}, bodyWith(`"reasoning_effort":"xhigh"`), "", "", -1, "medium"},
 		{"lowered to nothing", Limits{Efforts: []string{}, LowerEffort: true}, bodyWith(`"reasoning_effort":"xhigh"`), "", "", -1, ""},
 		{"minimal is low", Limits{Efforts: []string{"low"}}, bodyWith(`"reasoning_effort":"minimal"`), "", "", -1, "low"},
+		{"max is xhigh", Limits{Efforts: []string{"low", "xhigh"}}, bodyWith(`"reasoning":{"effort":"max"}`), "", "", -1, "xhigh"},
+		{"max is lowered", Limits{Efforts: []string{"low", "medium"}, LowerEffort: true}, bodyWith(`"reasoning_effort":"max"`), "", "", -1, "medium"},
+		{"strict knows no max", Limits{Strict: true}, bodyWith(`"reasoning_effort":"max"`), unsupportedParam, "reasoning_effort", 0, ""},
 		{"strict knows no minimal", Limits{Strict: true}, bodyWith(`"reasoning_effort":"minimal"`), unsupportedParam, "reasoning_effort", 0, ""},
 
 		{"tools offered", Limits{Features: []string{FeatureTools}}, bodyWith(tools), "", "", -1, ""},

@@ -42,6 +42,9 @@
 // above the model's, or above what the context has room for beside the prompt, is lowered, unless the edge is strict; in the
 // place of one that is absent engines are told the model's, unless it may not fit into the context beside the prompt (limit.go).
 //
+// Audio, video and files are taken where the model's entry names them among its input modalities; nothing of them is read but
+// where they are (parts.go). A part that tells a refusal of the assistant is a text to engines, as few know it.
+//
 // Nothing is fetched. An https URL of an image is checked for what could lead an engine astray: addresses in any spelling,
 // localhost, user names, anything that two parsers could read differently. Of a data URL the alphabet is checked, the kind
 // sniffed and the size read from the image's header, within its first MiB; the pixels are never decoded.

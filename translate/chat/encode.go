@@ -59,6 +59,7 @@ type Member struct {
 //   - the effort is told as the target wants it; reasoning and include_reasoning go: engines do not share a reading of
 //     them, and the edge itself hides reasoning from a client that does not want it;
 //   - what the target wants to be told when the last message is the beginning of the answer;
+//   - a part of the assistant that tells a refusal is a text;
 //   - messages of the role developer are system's where the target knows no other.
 //
 // A member that is new stands right behind the opening brace. The request must have been decoded; dst must not overlap
@@ -86,6 +87,7 @@ func (r *Request) splice(text []byte, t *Target) []byte {
 	s.integers()
 	s.reasoning(t)
 	s.images()
+	s.refusals()
 	if t.DeveloperAsSystem && r.developer {
 		s.developers()
 	}

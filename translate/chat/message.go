@@ -50,7 +50,7 @@ func (r *Request) decodeMessage(i int, v jsonx.Value) *Invalid {
 		return e
 	}
 	r.developer = r.developer || m[messageRole].EqualText("developer")
-	if e := r.decodeContent(i, m[messageContent]); e != nil {
+	if e := r.decodeContent(i, m[messageContent], m[messageRole].EqualText("assistant")); e != nil {
 		return e
 	}
 	if e := OptionalString("name", m[messageName]); e != nil {
@@ -90,8 +90,8 @@ func isRole(s string) bool {
 	return false
 }
 
-// decodeContent reads the content of message i: a string, null, or an array of parts.
-func (r *Request) decodeContent(i int, v jsonx.Value) *Invalid {
+// decodeContent reads the content of message i, maybe the assistant's: a string, null, or an array of parts.
+func (r *Request) decodeContent(i int, v jsonx.Value, assistant bool) *Invalid {
 	switch {
 	case !Given(v):
 		return nil
@@ -102,7 +102,7 @@ func (r *Request) decodeContent(i int, v jsonx.Value) *Invalid {
 		return WrongType("content", "a string, null or an array of content parts", v)
 	}
 	for it := v.Iter(); it.Next(); {
-		if e := r.decodePart(i, it.Index(), it.Value()); e != nil {
+		if e := r.decodePart(i, it.Index(), it.Value(), assistant); e != nil {
 			return e.At("content", it.Index())
 		}
 	}
@@ -112,18 +112,20 @@ func (r *Request) decodeContent(i int, v jsonx.Value) *Invalid {
 const (
 	partType = iota
 	partText
+	partRefusal
+	partFile
 	partImageURL
 	partForeign     // and what follows
 	partMemberCount = partForeign + 7
 )
 
 // partNames are the members of a part, and behind those of its type the ones that bring an engine media of another kind.
-var partNames = jsonx.NewNames("type", "text", "image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil")
+var partNames = jsonx.NewNames("type", "text", "refusal", "file", "image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil")
 
 // decodePart reads part j of message i. Agents replay parts with members of other parts and of messages in them, which is no
 // matter but for media: some engines take those from a part whatever its type, and what is not looked at here must not be
 // fetched there.
-func (r *Request) decodePart(i, j int, v jsonx.Value) *Invalid {
+func (r *Request) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 	if !v.IsObject() {
 		return WrongType("", "an object with type text or image_url", v)
 	}
@@ -134,32 +136,46 @@ func (r *Request) decodePart(i, j int, v jsonx.Value) *Invalid {
 	if e := RequiredString("type", p[partType]); e != nil {
 		return e
 	}
-	text, image := p[partType].EqualText("text"), p[partType].EqualText("image_url")
-	if !text && !image {
-		return WrongValue("type", "must be text or image_url; other content parts are not supported")
+	var (
+		kind    = p[partType]
+		text    = kind.EqualText("text")
+		refusal = !text && assistant && kind.EqualText("refusal")
+		medium  *mediumPart
+	)
+	if !text && !refusal && !kind.EqualText("image_url") {
+		if medium = mediumOf(kind); medium == nil {
+			return WrongValue("type", "must be text or image_url, or input_audio, audio_url, video_url or file for models that take them")
+		}
 	}
-	for k, v := range p[partForeign:] {
-		if Given(v) {
-			return unsupportedPart(foreignNames[k])
+	for k, v := range p[partImageURL:] { // of the media only the part's own
+		if Given(v) && !kind.EqualText(mediaOfParts[k]) {
+			return unsupportedPart(mediaOfParts[k])
 		}
 	}
 	switch {
-	case image:
-		return r.decodeImage(i, j, p[partImageURL])
-	case Given(p[partImageURL]):
-		return unsupportedPart("image_url")
+	case text:
+		if e := RequiredString("text", p[partText]); e != nil {
+			return e
+		}
+		r.PromptBytes += textLength(p[partText])
+		return nil
+	case refusal:
+		if e := RequiredString("refusal", p[partRefusal]); e != nil {
+			return e
+		}
+		r.PromptBytes += textLength(p[partRefusal])
+		r.refused = append(r.refused, refusalPart{v, p[partRefusal]})
+		return nil
+	case medium != nil:
+		return r.decodeMedium(i, j, medium, v.Get(medium.member))
 	}
-	if e := RequiredString("text", p[partText]); e != nil {
-		return e
-	}
-	r.PromptBytes += textLength(p[partText])
-	return nil
+	return r.decodeImage(i, j, p[partImageURL])
 }
 
-var foreignNames = [...]string{"video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil"}
+var mediaOfParts = [...]string{"image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil"}
 
 func unsupportedPart(member string) *Invalid {
-	return WrongValue(member, "must not be in this part: a part is text, or an image in image_url with the type image_url")
+	return WrongValue(member, "must not be in this part: a medium has a part of its own, with the type of the member's name")
 }
 
 const (

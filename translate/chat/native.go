@@ -65,7 +65,7 @@ func (n *Native) Limit(edits *jsonx.Edits, root jsonx.Value, own string) {
 func (n *Native) Lower(edits *jsonx.Edits, v jsonx.Value) {
 	switch {
 	case !v.IsString(), n.Effort == "", v.EqualText(n.Effort):
-	case v.EqualText("max") && n.Effort == "xhigh", v.EqualText(effortMinimal) && n.Effort == "low":
+	case v.EqualText(effortMax) && n.Effort == "xhigh", v.EqualText(effortMinimal) && n.Effort == "low":
 	default:
 		edits.Set(v, jsonx.AppendStringS(nil, n.Effort))
 	}

@@ -9,8 +9,11 @@ import (
 // Efforts are the reasoning efforts from least to most.
 var Efforts = []string{"none", "low", "medium", "high", "xhigh"}
 
-// effortMinimal is a word of other vendors that clients send. It reads as low.
-const effortMinimal = "minimal"
+// Words of other vendors that clients send: minimal reads as low, max as xhigh.
+const (
+	effortMinimal = "minimal"
+	effortMax     = "max"
+)
 
 var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled", "exclude")
 
@@ -80,8 +83,11 @@ func (r *Request) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 	case !v.IsString():
 		return "", WrongType(name, "a string", v)
 	case v.EqualText(effortMinimal):
-		r.minimal = true
+		r.foreign = true
 		return "low", nil
+	case v.EqualText(effortMax):
+		r.foreign = true
+		return "xhigh", nil
 	}
 	for _, effort := range Efforts {
 		if v.EqualText(effort) {

@@ -39,6 +39,8 @@ type Request struct {
 	N int
 	// Images are the image parts in the order of the messages.
 	Images []Image
+	// Media are the parts with audio, video and files, in the order of the messages.
+	Media []Medium
 	// PromptBytes is the length of all text of the prompt as JSON writes it: contents, calls and tool definitions, without
 	// images.
 	PromptBytes int
@@ -52,11 +54,12 @@ type Request struct {
 	told     int    // the token limit for engines when MaxTokens is -1; -1: none
 	fitted   int    // the greatest token limit that the next engine has room for; -1: not known
 	schema   bool   // response_format is json_schema
-	minimal  bool   // the effort was written "minimal"
+	foreign  bool   // the effort was written in a word of other vendors
 	name     []byte // holds Model when it was written with escapes
 	text     []byte // what AppendUpstream splices in
 
 	developer bool // a message has that role
+	refused   []refusalPart
 }
 
 // MaxModelName is the length in bytes that the name of a model may have.
@@ -74,9 +77,11 @@ func (r *Request) Reset() {
 	r.doc.Reset()
 	r.edits.Reset()
 	clear(r.Images)
+	clear(r.Media)
+	clear(r.refused)
 	*r = Request{
 		MaxTokens: -1, told: -1, fitted: -1, IncludeReasoning: true, N: 1,
-		Images: r.Images[:0], doc: r.doc, edits: r.edits, name: r.name[:0], text: r.text[:0],
+		Images: r.Images[:0], Media: r.Media[:0], refused: r.refused[:0], doc: r.doc, edits: r.edits, name: r.name[:0], text: r.text[:0],
 	}
 	if cap(r.name) > keepName { // a client may write any name, but only short ones are legal
 		r.name = nil
@@ -393,7 +398,7 @@ func (r *Request) EstimateTokens(bytesPerToken float64) int {
 	for i := range r.Images {
 		n += r.Images[i].estimateTokens()
 	}
-	return n
+	return n + mediumTokens*len(r.Media)
 }
 
 // tokensPerMessage is what chat templates spend on marking the role and the end of a message.

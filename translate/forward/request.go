@@ -27,6 +27,7 @@ type Request struct {
 
 	completion bool        // the token limits hold for it
 	limit      jsonx.Value // the member max_tokens
+	unlimited  bool        // it is -1: as many tokens as there is room for
 	bound      int         // the model's limit on tokens; 0: none
 	told       int         // the token limit for the engine; -1: as the client wrote it
 	fitted     int         // the greatest token limit that the next engine has room for; -1: not known
@@ -49,7 +50,7 @@ func (r *Request) Decode(body []byte) error {
 	}
 	r.body = body
 	r.Choices, r.MaxTokens, r.Stream = 1, -1, false
-	r.completion, r.limit, r.bound, r.told, r.fitted = false, jsonx.Value{}, 0, -1, -1
+	r.completion, r.limit, r.unlimited, r.bound, r.told, r.fitted = false, jsonx.Value{}, false, 0, -1, -1
 	r.prompt = jsonx.Value{}
 	r.absent, r.member, r.value = jsonx.Value{}, nil, nil
 	if !r.doc.Root().IsObject() {
@@ -116,7 +117,8 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	}
 	r.Choices = prompts * n
 	r.completion, r.limit, r.prompt = true, out[2], out[0]
-	r.MaxTokens, err = atLeast(out[2], "max_tokens", 0, -1)
+	r.MaxTokens, err = atLeast(out[2], "max_tokens", -1, -1)
+	r.unlimited = given(out[2]) && r.MaxTokens < 0
 	return err
 }
 
@@ -197,6 +199,18 @@ func (r *Request) Check(l *chat.Limits) error {
 	}
 	if !r.completion {
 		return nil
+	}
+	if r.unlimited {
+		if l.Strict {
+			return apierr.Invalid("max_tokens", apierr.CodeInvalidValue, "max_tokens must be at least 0.")
+		}
+		most := l.MaxOutputLength
+		if most <= 0 {
+			most = l.ContextLength // which Fit lowers to what there is room for
+		}
+		if most > 0 {
+			r.MaxTokens, r.told = most, most
+		}
 	}
 	if l.MaxOutputLength > 0 {
 		if err := r.checkTokenLimit(l); err != nil {
@@ -297,7 +311,9 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 		bound = limit
 	}
 	chat.LowerAliases(&r.edits, r.doc.Root(), bound, completionLimit)
-	if r.told >= 0 || limit < r.MaxTokens {
+	if r.unlimited && limit < 0 {
+		r.edits.Delete(r.limit) // engines do not agree on what it means
+	} else if r.told >= 0 || limit < r.MaxTokens {
 		digits := strconv.AppendInt(nil, int64(limit), 10)
 		if r.limit.Exists() {
 			r.edits.Set(r.limit, digits)

@@ -70,6 +70,7 @@ func TestDecodeCompletion(t *testing.T) {
 		{`"prompt":["x","y"],"n":3,"stream":true,"max_tokens":0`, 6, 0, true},
 		{`"prompt":[1,2,3]`, 1, -1, false},
 		{`"prompt":[[1,2],[3]],"max_tokens":7`, 2, 7, false},
+		{`"prompt":"x","max_tokens":-1`, 1, -1, false},
 		{`"prompt":"x","best_of":2`, 1, -1, false},
 		{`"prompt":"x","best_of":128,"n":128`, 128, -1, false},
 		{`"prompt":"x","n":null,"max_tokens":null,"stream":null`, 1, -1, false},
@@ -86,7 +87,7 @@ func TestDecodeCompletion(t *testing.T) {
 		`"prompt":"x","best_of":129`: "best_of", `"prompt":"x","best_of":0`: "best_of", `"prompt":"x","best_of":"2"`: "best_of",
 		`"prompt":"x","n":0`: "n", `"prompt":"x","n":129`: "n", `"prompt":"x","n":1.5`: "n",
 		`"prompt":[` + strings.Repeat(`"x",`, 32) + `"x"],"n":128`: "n",
-		`"prompt":"x","max_tokens":-1`:                             "max_tokens", `"prompt":"x","max_tokens":"1"`: "max_tokens", `"prompt":"x","max_tokens":1e15`: "max_tokens",
+		`"prompt":"x","max_tokens":-2`:                             "max_tokens", `"prompt":"x","max_tokens":"1"`: "max_tokens", `"prompt":"x","max_tokens":1e15`: "max_tokens",
 		`"prompt":"x","stream":"true"`: "stream", `"prompt":"x","stream":true,"stream":false`: "stream",
 	} {
 		err := new(Request).DecodeCompletion([]byte(`{"model":"m",` + members + `}`))
@@ -149,6 +150,10 @@ func TestCompletionLimit(t *testing.T) {
 		{`"a":"` + code + `"`, `,"a":"` + code + `","max_tokens":8`, chat.Limits{MaxOutputLength: 8, ContextLength: 80}},
 		{`"max_tokens":1,"n_predict":-1,"max_completion_tokens":9`, `,"max_tokens":1,"n_predict":8,"max_completion_tokens":8`, chat.Limits{MaxOutputLength: 8}},
 		{`"max_tokens":9`, "max_tokens", chat.Limits{MaxOutputLength: 8, Strict: true}},
+		{`"max_tokens":-1`, ``, chat.Limits{}},
+		{`"max_tokens":-1`, `,"max_tokens":8`, chat.Limits{MaxOutputLength: 8}},
+		{`"max_tokens":-1`, `,"max_tokens":4096`, chat.Limits{ContextLength: 4096}}, // what the engine has room for is found later
+		{`"max_tokens":-1`, "max_tokens", chat.Limits{Strict: true}},
 		{`"max_completion_tokens":9`, "max_completion_tokens", chat.Limits{MaxOutputLength: 8, Strict: true}},
 	} {
 		var r Request

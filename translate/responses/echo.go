@@ -106,7 +106,7 @@ func (r *Request) appendEcho(e *Echo) {
 	w.member("parallel_tool_calls", r.members[memberParallelToolCalls], `true`)
 	w.member("safety_identifier", r.members[memberSafetyIdentifier], `null`)
 	w.member("metadata", r.members[memberMetadata], `{}`)
-	w.member("tool_choice", r.members[memberToolChoice], `"auto"`)
+	w.choice(r)
 	reasoning := r.members[memberReasoning]
 	w.string(`,"reasoning":{`)
 	w.first("effort", reasoning.Get("effort"), `null`)
@@ -147,6 +147,19 @@ func (w *echoWriter) integer(name string, v jsonx.Value, otherwise string) {
 	}
 	w.string(`,"` + name + `":`)
 	w.dst = appendInt(w.dst, int(n))
+}
+
+// choice appends tool_choice. A list of allowed tools has its mode, which a request may leave out.
+func (w *echoWriter) choice(r *Request) {
+	v := r.members[memberToolChoice]
+	if !r.tools.limited || chat.Given(v.Get("mode")) {
+		w.member("tool_choice", v, `"auto"`)
+		return
+	}
+	w.string(`,"tool_choice":{"type":"allowed_tools","mode":`)
+	w.dst = append(w.dst, modeAuto...)
+	w.member("tools", v.Get("tools"), `[]`)
+	w.string(`}`)
 }
 
 func (w *echoWriter) text(r *Request) {

@@ -43,7 +43,7 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 		}
 	}
 	if limited {
-		edits.Set(choice, choice.Get("mode").Raw())
+		edits.Set(choice, modeOf(choice))
 	}
 	wrapArguments(&edits, root.Get("input"))
 	return edits.Segments(segs, body)

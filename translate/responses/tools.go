@@ -193,13 +193,23 @@ func (r *Request) findTool(name jsonx.Value) (int, *fault) {
 	return 0, chat.WrongValue("name", notDefined)
 }
 
+// modeOf returns the mode of a list of allowed tools, which is auto unless it is given.
+func modeOf(choice jsonx.Value) []byte {
+	if mode := choice.Get("mode"); chat.Given(mode) {
+		return mode.Raw()
+	}
+	return modeAuto
+}
+
+var modeAuto = []byte(`"auto"`)
+
 // checkAllowed reads the list of allowed tools.
 func (r *Request) checkAllowed(mode, list jsonx.Value) *fault {
-	if f := chat.RequiredString("mode", mode); f != nil {
+	if f := chat.OptionalString("mode", mode); f != nil {
 		return f
 	}
-	if !mode.EqualText("auto") && !mode.EqualText("required") {
-		return chat.WrongValue("mode", "must be auto or required")
+	if chat.Given(mode) && !mode.EqualText("auto") && !mode.EqualText("required") && !mode.EqualText("none") {
+		return chat.WrongValue("mode", "must be auto, required or none")
 	}
 	if !chat.Given(list) {
 		return chat.Missing("tools")

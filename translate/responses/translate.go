@@ -386,7 +386,8 @@ func (w *writer) choice(r *Request) {
 	case v.IsString():
 		w.raw(`,"tool_choice":`, v)
 	case r.tools.limited:
-		w.raw(`,"tool_choice":`, v.Get("mode"))
+		w.string(`,"tool_choice":`)
+		w.dst = append(w.dst, modeOf(v)...)
 	case v.IsObject():
 		w.raw(`,"tool_choice":{"type":"function","function":{"name":`, v.Get("name"))
 		w.string(`}}`)

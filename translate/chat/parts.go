@@ -1,0 +1,207 @@
+package chat
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"penstock/translate/jsonx"
+)
+
+// Parts of a message that bring audio, video or a file. Few models take them, so a request with one is refused unless the model's
+// entry says that it does (Limits.InputModalities).
+
+// Medium is one such part.
+type Medium struct {
+	// Message and Part say where it stands: messages[Message].content[Part].
+	Message, Part int
+	// Kind is audio, video or file.
+	Kind string
+	// Host is the host of an https URL, as in Image; nil for what the request itself holds.
+	Host []byte
+
+	member string
+}
+
+// Param returns the path of the member with the medium, as in messages[2].content[0].input_audio.
+func (m *Medium) Param() string {
+	return "messages[" + strconv.Itoa(m.Message) + "].content[" + strconv.Itoa(m.Part) + "]." + m.member
+}
+
+// MaxMedia is how many such parts a request may have.
+const MaxMedia = 256
+
+// mediumTokens is what a medium is taken for in the estimate of a prompt: half a minute of audio, some seconds of video.
+const mediumTokens = 1024
+
+// mediumPart is a kind of part that brings a medium. The member has the name of the part's type.
+type mediumPart struct {
+	member, kind string
+	read         func(v jsonx.Value, kind string) (host []byte, e *Invalid)
+}
+
+var mediumParts = [...]mediumPart{
+	{"input_audio", "audio", readInputAudio},
+	{"audio_url", "audio", readMediumURL},
+	{"video_url", "video", readMediumURL},
+	{"file", "file", readFile},
+}
+
+// mediumOf returns the kind of part that a type names, or nil.
+func mediumOf(partType jsonx.Value) *mediumPart {
+	for i := range mediumParts {
+		if partType.EqualText(mediumParts[i].member) {
+			return &mediumParts[i]
+		}
+	}
+	return nil
+}
+
+// decodeMedium reads the member v of part j of message i, and adds the medium to r.Media.
+func (r *Request) decodeMedium(i, j int, p *mediumPart, v jsonx.Value) *Invalid {
+	switch {
+	case len(r.Media) == MaxMedia:
+		return WrongValue("", "is one medium too many: a request may hold "+strconv.Itoa(MaxMedia))
+	case !Given(v):
+		return Missing(p.member)
+	case !v.IsObject():
+		return WrongType(p.member, "an object", v)
+	}
+	host, e := p.read(v, p.kind)
+	if e != nil {
+		return e.In(p.member)
+	}
+	r.Media = append(r.Media, Medium{Message: i, Part: j, Kind: p.kind, Host: host, member: p.member})
+	return nil
+}
+
+var (
+	inputAudioNames = jsonx.NewNames("data", "format")
+	mediumURLNames  = jsonx.NewNames("url")
+	fileNames       = jsonx.NewNames("file_data", "file_id")
+)
+
+func readInputAudio(v jsonx.Value, _ string) ([]byte, *Invalid) {
+	var m [2]jsonx.Value
+	if e := ReadFields(v, inputAudioNames, m[:]); e != nil {
+		return nil, e
+	}
+	if e := RequiredString("data", m[0]); e != nil {
+		return nil, e
+	}
+	if e := RequiredString("format", m[1]); e != nil {
+		return nil, e
+	}
+	if !isBase64(textBytes(m[0])) {
+		return nil, WrongValue("data", "must hold the audio in base64 with its padding and without spaces")
+	}
+	if !isFormat(textBytes(m[1])) { // engines write it into a data URL
+		return nil, WrongValue("format", "must be a word such as wav or mp3")
+	}
+	return nil, nil
+}
+
+// isFormat reports whether s can be the name of a file format.
+func isFormat(s []byte) bool {
+	return len(s) > 0 && len(s) <= 32 && !slices.ContainsFunc(s, func(c byte) bool {
+		return !('0' <= c && c <= '9') && !('a' <= c|0x20 && c|0x20 <= 'z') && c != '-' && c != '.' && c != '+'
+	})
+}
+
+// readMediumURL reads a URL, for which the rules are those of images.
+func readMediumURL(v jsonx.Value, kind string) ([]byte, *Invalid) {
+	var m [1]jsonx.Value
+	if e := ReadFields(v, mediumURLNames, m[:]); e != nil {
+		return nil, e
+	}
+	if e := RequiredString("url", m[0]); e != nil {
+		return nil, e
+	}
+	url := textBytes(m[0])
+	if hasFoldPrefix(url, "https://") {
+		host, text := urlHost(url[len("https://"):])
+		if text != "" {
+			return nil, WrongValue("url", text)
+		}
+		return host, nil
+	}
+	if !isDataURL(url, kind+"/") {
+		return nil, WrongValue("url", "must be an https URL, or a data URL with "+kind+" in base64")
+	}
+	return nil, nil
+}
+
+func readFile(v jsonx.Value, _ string) ([]byte, *Invalid) {
+	var m [2]jsonx.Value
+	if e := ReadFields(v, fileNames, m[:]); e != nil {
+		return nil, e
+	}
+	if Given(m[1]) {
+		return nil, Unsupported("file_id", "cannot be used: nothing is stored here. Send the file in file_data")
+	}
+	if e := RequiredString("file_data", m[0]); e != nil {
+		return nil, e
+	}
+	if data := textBytes(m[0]); !isBase64(data) && !isDataURL(data, "") {
+		return nil, WrongValue("file_data", "must hold the file in base64, or be a data URL with it")
+	}
+	return nil, nil
+}
+
+// isDataURL reports whether s is a data URL of a media type that begins with mediaType, in base64.
+func isDataURL(s []byte, mediaType string) bool {
+	const scheme, encoding = "data:", ";base64"
+	if !hasFoldPrefix(s, scheme) || !hasFoldPrefix(s[len(scheme):], mediaType) {
+		return false
+	}
+	comma := bytes.IndexByte(s[:min(len(s), 128)], ',')
+	return comma >= len(scheme)+len(mediaType)+len(encoding) && equalFold(s[comma-len(encoding):comma], encoding) && isBase64(s[comma+1:])
+}
+
+// textBytes is a string's text, which borrows from the body where there are no escapes.
+func textBytes(v jsonx.Value) []byte {
+	if text, ok := v.Text(); ok {
+		return text
+	}
+	return v.AppendText(nil) // some encoders escape every slash
+}
+
+// HasVideo reports whether the request has a video, which engines take apart into images.
+func (r *Request) HasVideo() bool {
+	return slices.ContainsFunc(r.Media, func(m Medium) bool { return m.Kind == "video" })
+}
+
+// checkMedia refuses parts that the model does not take.
+func (r *Request) checkMedia(l *Limits) *Invalid {
+	for i := range r.Media {
+		m := &r.Media[i]
+		switch {
+		case l.Strict:
+			return Unsupported(m.Param(), "cannot be used: a content part must be text or image_url")
+		case !slices.Contains(l.InputModalities, m.Kind):
+			return Unsupported(m.Param(), "cannot be used: the model does not take "+mediumWords[m.Kind])
+		case m.Host != nil && len(l.ImageHosts) > 0 && !hostAllowed(l.ImageHosts, m.Host):
+			return WrongValue(m.Param()+".url", "names a host that media are not taken from; send it as a data URL")
+		}
+	}
+	return nil
+}
+
+var mediumWords = map[string]string{"audio": "audio", "video": "video", "file": "files"}
+
+// refusalPart is a part of the assistant that says what it refused. No engine but a few takes one, so it is sent as text.
+type refusalPart struct{ part, text jsonx.Value }
+
+var (
+	textPartBefore = []byte(`{"type":"text","text":`)
+	textPartAfter  = []byte(`}`)
+)
+
+// refusals makes texts of the parts that tell a refusal.
+func (s *splicer) refusals() {
+	for _, p := range s.r.refused {
+		n := len(s.text)
+		s.text = append(append(append(s.text, textPartBefore...), p.text.Raw()...), textPartAfter...)
+		s.edits.Set(p.part, s.from(n))
+	}
+}
