@@ -24,17 +24,16 @@ type binder struct {
 	marks    map[string]mark
 	broken   map[string]bool // paths that were reported: checks that depend on them are skipped
 	problems Problems
+	reported [2]int   // how many were found: errors, warnings
 	files    []string // files the values came from
 	literal  bool     // a secret stands in the file itself
 	least    string   // the remedy for a file without anything in it
 	nodes    int      // that may still be visited; aliases can multiply a small file
+	paths    int      // bytes of the paths of those that were
 }
 
 // bytesPerValue is about how many bytes of a long file there are for each of its values: what room is made for in advance.
 const bytesPerValue = 20
-
-// maxDepth bounds nesting. No sane configuration comes near it.
-const maxDepth = 64
 
 // nodeBinder is a type with several written forms.
 type nodeBinder interface {
@@ -49,7 +48,7 @@ type scalarUnmarshaler interface {
 func newBinder(src *source, size int, dir string) *binder {
 	return &binder{
 		src: src, dir: dir, env: os.LookupEnv,
-		nodes:   100_000 + size, // a node takes a byte at least; the rest is what aliases may add
+		nodes:   100_000, // what aliases may add to the file's own
 		anchors: map[string]ast.Node{}, marks: make(map[string]mark, size/bytesPerValue), broken: map[string]bool{},
 	}
 }
@@ -81,8 +80,24 @@ func (b *binder) failNode(n ast.Node, path, format string, args ...any) {
 
 func (b *binder) failAt(t *token.Token, path, format string, args ...any) {
 	b.broken[path] = true
-	b.problems = append(b.problems, b.at(t, path).problem(fmt.Sprintf(format, args...)))
+	if b.reported[0] < maxProblems { // or making it would cost for nothing
+		b.report(b.at(t, path).problem(fmt.Sprintf(format, args...)))
+	}
 }
+
+// report adds a problem, unless there are enough of its kind.
+func (b *binder) report(p Problem) {
+	n := &b.reported[0]
+	if p.Warning {
+		n = &b.reported[1]
+	}
+	if *n++; *n <= maxProblems {
+		b.problems = append(b.problems, p)
+	}
+}
+
+// full reports that nothing more needs to be looked for: enough is wrong.
+func (b *binder) full() bool { return b.reported[0] >= maxProblems }
 
 func (b *binder) at(t *token.Token, path string) mark {
 	m := mark{src: b.src, path: path}
@@ -94,6 +109,9 @@ func (b *binder) at(t *token.Token, path string) mark {
 
 // bind puts n into v. On a mistake v keeps what it held, which is the default.
 func (b *binder) bind(n ast.Node, v reflect.Value, path string, depth int) {
+	if b.full() {
+		return
+	}
 	b.marks[path] = b.at(startToken(n), path)
 	n, ok := b.resolve(n, path, depth)
 	if !ok || isNull(n) {
@@ -143,8 +161,9 @@ func (b *binder) bind(n ast.Node, v reflect.Value, path string, depth int) {
 // resolve returns what n stands for: anchors, aliases and the tags of plain YAML are looked through.
 func (b *binder) resolve(n ast.Node, path string, depth int) (ast.Node, bool) {
 	first := n
+	b.paths += len(path)
 	for hops := 0; ; hops++ {
-		if b.nodes--; b.nodes < 0 || depth+hops > maxDepth {
+		if b.nodes--; b.nodes < 0 || depth+hops > maxDepth || b.paths > maxPaths {
 			if !b.broken[tooLarge] {
 				b.broken[tooLarge] = true
 				b.failNode(first, path, "the file nests too deeply or repeats an alias too often")
@@ -198,6 +217,7 @@ func (b *binder) entries(n ast.Node, path string, depth int) ([]entry, bool) {
 		b.failNode(n, path, "want keys with values here, not %s", kindOf(n))
 		return nil, false
 	}
+	b.nodes -= len(values)
 	var own []entry
 	var merged []ast.Node
 	seen := map[string]*token.Token{}
@@ -296,11 +316,14 @@ func (b *binder) list(n ast.Node, v reflect.Value, path string, depth int) {
 		b.failNode(n, path, "want a list here, not %s", kindOf(n))
 		return
 	}
-	out := reflect.MakeSlice(v.Type(), len(s.Values), len(s.Values))
+	out := reflect.MakeSlice(v.Type(), 0, min(len(s.Values), 1024)) // a list of what is wrong is not read to its end
 	for i, e := range s.Values {
+		if b.full() {
+			break
+		}
 		at := path + "[" + strconv.Itoa(i) + "]"
+		out = reflect.Append(out, elementDefault(v.Type().Elem()))
 		element := out.Index(i)
-		element.Set(elementDefault(v.Type().Elem()))
 		b.bind(e, element, at, depth+1)
 		if isNull(e) {
 			b.failNode(e, at, "the list has an empty entry")

@@ -9,14 +9,43 @@ import (
 
 // checker collects the problems of Validate and ties each to its place in the source.
 type checker struct {
-	file     *File
-	known    Known
-	problems Problems
+	file      *File
+	known     Known
+	problems  Problems
+	found     [2]int         // how many: errors, warnings
+	suggested int            // how often a likely word was looked for
+	byName    map[string]int // where in the file the first upstream of a name is; see upstream
+}
+
+// full reports that nothing more needs to be looked for: enough is wrong.
+func (c *checker) full() bool { return c.found[0] >= maxProblems }
+
+// upstream returns where in the file an upstream is; -1: nowhere.
+func (c *checker) upstream(name string) int {
+	if c.byName == nil {
+		c.byName = make(map[string]int, len(c.file.Upstreams))
+		for i := len(c.file.Upstreams) - 1; i >= 0; i-- {
+			c.byName[c.file.Upstreams[i].Name] = i
+		}
+	}
+	if i, ok := c.byName[name]; ok {
+		return i
+	}
+	return -1
 }
 
 // fail reports what is wrong with the value at path, unless reading it failed already: then this would be its echo.
-func (c *checker) fail(path, format string, args ...any) {
+func (c *checker) fail(path, format string, args ...any) { c.report(false, path, format, args) }
+
+func (c *checker) report(warning bool, path, format string, args []any) {
 	if c.readBadly(path) {
+		return
+	}
+	n := &c.found[0]
+	if warning {
+		n = &c.found[1]
+	}
+	if *n++; *n > maxProblems {
 		return
 	}
 	m := c.mark(path)
@@ -24,16 +53,11 @@ func (c *checker) fail(path, format string, args ...any) {
 	if m.src != nil {
 		p.Excerpt = m.src.excerpt(p.Line, p.Column)
 	}
+	p.Warning = warning
 	c.problems = append(c.problems, p)
 }
 
-func (c *checker) warn(path, format string, args ...any) {
-	before := len(c.problems)
-	c.fail(path, format, args...)
-	for i := range c.problems[before:] {
-		c.problems[before+i].Warning = true
-	}
-}
+func (c *checker) warn(path, format string, args ...any) { c.report(true, path, format, args) }
 
 // mark returns where path stands, or the nearest thing around it that stands somewhere. What is missing from the file as a
 // whole has no line. The path of the mark is numbered as in the file it is in.
@@ -137,12 +161,23 @@ func (c *checker) oneOf(path, set, what, value string) {
 // eachOneOf checks a list of words of a closed set, each of which may stand there once.
 func (c *checker) eachOneOf(path, set, what string, values []string) {
 	for i, v := range values {
+		if c.full() {
+			return
+		}
 		at := element(path, i)
 		c.oneOf(at, set, what, v)
 		if first := slices.Index(values, v); first < i {
 			c.fail(at, "%s is listed twice", c.show(at, v))
 		}
 	}
+}
+
+// didYouMean is didYouMean while that may still be told.
+func (c *checker) didYouMean(name string, candidates func() []string) string {
+	if c.suggested++; c.suggested > 2*maxProblems {
+		return ""
+	}
+	return didYouMean(name, candidates())
 }
 
 // hint names the likely word, or all there are.

@@ -58,6 +58,10 @@
 // lost, which is the safe side. Messages show ${VAR} and not what it holds, and never quote a hash, a secret or a URL's
 // user. A test plants canaries in every place we could think of.
 //
+// Small files cost little. The parser's memory grows with the square of levels, members and documents, so a file is measured by
+// its tokens before it is parsed (tokens.go): a keys file that somebody else writes must not take an edge down. What aliases
+// multiply is bounded while it is bound, a hundred problems are told of a file, and no text of it at length.
+//
 // Null is absence. `admin:` with nothing below it means the default, not an empty value, because that is what it looks like
 // when its lines are commented out.
 //

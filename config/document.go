@@ -15,17 +15,20 @@ import (
 // document returns the body of the one document in src.
 func (b *binder) document(src []byte) (ast.Node, bool) {
 	fail := func(format string, args ...any) (ast.Node, bool) {
-		b.problems = append(b.problems, b.at(nil, "").problem(fmt.Sprintf(format, args...)))
+		b.report(b.at(nil, "").problem(fmt.Sprintf(format, args...)))
 		return nil, false
 	}
 	for i, line := range b.src.lines {
 		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
 			b.src.hide(i+1, 1, i+1)
-			b.problems = append(b.problems, mark{src: b.src, line: i + 1, column: 1}.problem("the line is not text in UTF-8"))
+			b.report(mark{src: b.src, line: i + 1, column: 1}.problem("the line is not text in UTF-8"))
 			return nil, false
 		}
 	}
-	file, err := parseYAML(bytes.TrimPrefix(src, []byte("\ufeff")))
+	file, err := b.parseYAML(bytes.TrimPrefix(src, []byte("\ufeff")))
+	if errors.Is(err, errReported) {
+		return nil, false
+	}
 	if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok {
 		b.syntax(syntax)
 		return nil, false
@@ -52,15 +55,24 @@ func (b *binder) document(src []byte) (ast.Node, bool) {
 	return nil, false
 }
 
-// parseYAML parses src. A parser that panics on odd input must not take down an edge that is only reloading, so that is an
-// error, too.
-func parseYAML(src []byte) (f *ast.File, err error) {
+// errReported says that what is wrong has been reported.
+var errReported = errors.New("it has been reported")
+
+// parseYAML parses src, unless that would cost too much. A parser that panics on odd input must not take down an edge that is
+// only reloading, so that is an error, too.
+func (b *binder) parseYAML(src []byte) (f *ast.File, err error) {
 	defer func() {
 		if recover() != nil {
 			f, err = nil, errors.New("parser panic")
 		}
 	}()
-	return parser.ParseBytes(src, 0, parser.AllowDuplicateMapKey())
+	all, at, why := tokens(string(src))
+	if why != "" {
+		b.failAt(at, "", "%s", why)
+		return nil, errReported
+	}
+	b.nodes += len(all)
+	return parser.Parse(all, 0, parser.AllowDuplicateMapKey())
 }
 
 // syntax reports a syntax error. There is no tree by which secrets on the line could be known, so whatever follows a key
@@ -79,7 +91,7 @@ func (b *binder) syntax(err *yaml.SyntaxError) {
 	if strings.Contains(err.Message, "'\t'") {
 		err.Message += "; indent with blanks"
 	}
-	b.problems = append(b.problems, at.problem("not valid YAML: "+strings.ReplaceAll(err.Message, "\t", `\t`)))
+	b.report(at.problem("not valid YAML: " + strings.ReplaceAll(err.Message, "\t", `\t`)))
 }
 
 // secretColumn returns the column from which on a line may hold a secret; 0: nowhere. A line without a key is judged by the
@@ -97,18 +109,17 @@ func (s *source) secretColumn(line int) int {
 // afterSecretName returns the column after the first key of a line that may name a secret, or 0, and whether there is any
 // key at all.
 func afterSecretName(line string) (column int, keyed bool) {
-	word := ""
-	for i, r := range []rune(line) {
+	word, place := 0, 0 // where the word begins, in bytes, and where r stands, in characters
+	for i, r := range line {
+		place++
 		switch r {
 		case ':':
-			if keyed = true; secretName(word) {
-				return i + 2, true
+			if keyed = true; secretName(line[word:i]) {
+				return place + 1, true
 			}
-			word = ""
+			word = i + 1
 		case ' ', '\t', ',', '{', '[', '-':
-			word = ""
-		default:
-			word += string(r)
+			word = i + 1
 		}
 	}
 	return 0, keyed

@@ -79,7 +79,7 @@ func (b *binder) secret(n ast.Node, into *Secret, path string) {
 		if value == "" {
 			w := b.at(startToken(n), path).problem("the secret is empty, which is as if it was not given")
 			w.Warning = true
-			b.problems = append(b.problems, w)
+			b.report(w)
 		}
 		*into = Secret(value)
 	}
@@ -110,7 +110,7 @@ func (b *binder) warnOfMode(n ast.Node, path, name string) {
 	}
 	w := b.at(startToken(n), path).problem(fmt.Sprintf("%s has mode %04o: chmod 640 keeps other users out", name, info.Mode().Perm()))
 	w.Warning = true
-	b.problems = append(b.problems, w)
+	b.report(w)
 }
 
 // hide keeps the value of n out of excerpts.

@@ -10,7 +10,7 @@ import (
 )
 
 // maxFile bounds a configuration file.
-const maxFile = 16 << 20
+const maxFile = 8 << 20
 
 // origin is what a File remembers about where it was read.
 type origin struct {
@@ -76,7 +76,7 @@ func (f *File) Paths() []string {
 }
 
 func valid(f *File, problems Problems, k Known) (*File, Problems) {
-	if f != nil {
+	if f != nil && len(problems.Errors()) < maxProblems {
 		problems = append(problems.Errors(), f.Validate(k)...)
 		problems.sort()
 	}
@@ -146,6 +146,9 @@ func read(name string, src []byte, into any, least string) (*binder, bool) {
 
 // finish returns the problems of b's source, complete with excerpts.
 func (b *binder) finish() Problems {
+	if b.full() {
+		b.problems = append(b.problems, tooMany(b.src.name))
+	}
 	b.src.excerpts(b.problems)
 	b.problems.sort()
 	return b.problems
@@ -177,7 +180,7 @@ func (b *binder) references(f *File) {
 		content, err := readRegular(name, 1<<20)
 		if err != nil {
 			b.broken[path] = true
-			b.problems = append(b.problems, b.marks[path].problem(err.Error()))
+			b.report(b.marks[path].problem(err.Error()))
 			return
 		}
 		f.origin.certificates[called] = sha256.Sum256(content)

@@ -54,6 +54,15 @@ func (f *File) ProblemAt(path, message string) Problem {
 	return c.problems[0]
 }
 
+// maxProblems is how many errors are told of one file, and how many warnings: by then it is clear that the file is another one
+// than was meant.
+const maxProblems = 100
+
+// tooMany is told instead of the rest.
+func tooMany(file string) Problem {
+	return Problem{File: file, Message: fmt.Sprintf("there are at least %d problems: these are the first that were found", maxProblems)}
+}
+
 // Problems is everything that was found in one go, ordered by file and position. As an error it prints all of them.
 type Problems []Problem
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // source is the text of one file, kept to show the lines that problems are on.
@@ -30,6 +31,23 @@ type mark struct {
 	raw          string // what the file says when a ${VAR} was replaced in it: messages show this, not the variable's value
 }
 
+// Bounds on what is told of a value, in bytes: messages quote names, which may be as long as the file.
+const (
+	maxMessage = 1000
+	maxPath    = 300
+)
+
+// cut keeps the beginning of a text that is too long.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "..."
+}
+
 // problem makes a Problem without its excerpt, which is added by excerpts once all secrets of the file are known. Names in
 // message may be what a file holds, so control characters become blanks: it is one line, and drives no terminal.
 func (m mark) problem(message string) Problem {
@@ -39,7 +57,7 @@ func (m mark) problem(message string) Problem {
 		}
 		return r
 	}, message)
-	p := Problem{Path: m.path, Message: message, Line: m.line, Column: m.column}
+	p := Problem{Path: cut(m.path, maxPath), Message: cut(message, maxMessage), Line: m.line, Column: m.column}
 	if m.src != nil {
 		p.File = m.src.name
 	}
@@ -69,30 +87,51 @@ func (s *source) excerpt(line, column int) string {
 	if line < 1 || line > len(s.lines) {
 		return ""
 	}
-	text := []rune(s.lines[line-1])
-	for i, r := range text {
-		switch {
-		case r == '\t':
-			text[i] = ' '
-		case unicode.IsControl(r) || r == unicode.ReplacementChar:
-			text[i] = '.'
-		}
+	text, stars := s.lines[line-1], ""
+	length := utf8.RuneCountInString(text)
+	if from, ok := s.hidden[line]; ok && from <= length {
+		stars = "******"
+		length = from - 1
 	}
-	if from, ok := s.hidden[line]; ok && from <= len(text) {
-		text = append(text[:from-1:from-1], []rune("******")...)
-	}
-	column = min(max(column, 1), len(text)+1)
+	shown := length + len(stars)
+	column = min(max(column, 1), shown+1)
 	start := max(0, column-excerptWidth*3/4)
-	end := min(len(text), start+excerptWidth)
+	end := min(shown, start+excerptWidth)
 	before, after := "", ""
 	if start > 0 {
 		before = "..."
 	}
-	if end < len(text) {
+	if end < shown {
 		after = "..."
 	}
+	window := make([]rune, 0, excerptWidth)
+	at := 0
+	for _, r := range text { // which may be as long as the file
+		if at >= min(end, length) {
+			break
+		}
+		if at++; at > start {
+			window = append(window, showable(r))
+		}
+	}
+	for ; at < end; at++ {
+		if at >= start {
+			window = append(window, '*')
+		}
+	}
 	caret := strings.Repeat(" ", len(before)+column-1-start) + "^"
-	return fmt.Sprintf("%5d | %s%s%s\n      | %s", line, before, string(text[start:end]), after, caret)
+	return fmt.Sprintf("%5d | %s%s%s\n      | %s", line, before, string(window), after, caret)
+}
+
+// showable is what stands for r in an excerpt.
+func showable(r rune) rune {
+	switch {
+	case r == '\t':
+		return ' '
+	case unicode.IsControl(r) || r == unicode.ReplacementChar:
+		return '.'
+	}
+	return r
 }
 
 // excerpts fills in the excerpts of the problems that stand in s.

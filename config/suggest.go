@@ -18,11 +18,15 @@ func didYouMean(name string, candidates []string) string {
 	return ""
 }
 
+// maxCandidates is how many words are compared: the likely one is worth no wait.
+const maxCandidates = 1000
+
 // nearest returns the candidate that differs from name by its spelling only, by at most a third of its letters, or by a
 // word that was added or left out; "" when none comes close.
 func nearest(name string, candidates []string) string {
 	plain := plainWord(name)
 	best, least := "", max(1, len(plain)/3)+1
+	candidates = candidates[:min(len(candidates), maxCandidates)]
 	for _, c := range candidates {
 		if d := distance(plain, plainWord(c)); d < least {
 			best, least = c, d

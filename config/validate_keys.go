@@ -93,7 +93,7 @@ func (c *checker) scopes(path string, k *Key) {
 		case strings.Contains(strings.TrimSuffix(pattern, "*"), "*"):
 			c.fail(at, "%s: a * is allowed at the end only", c.show(at, pattern))
 		case pattern != "*" && !unsure && !c.anyModel(pattern):
-			c.warn(at, "no model matches %s%s", c.show(at, pattern), didYouMean(pattern, c.modelIDs()))
+			c.warn(at, "no model matches %s%s", c.show(at, pattern), c.didYouMean(pattern, c.modelIDs))
 		}
 	}
 }

@@ -58,23 +58,30 @@ func (c *checker) deployments(path string, m *Model) {
 	if len(m.Deployments) == 0 {
 		c.fail(path, "a model needs a deployment: name at least one upstream that serves it")
 	}
-	names := make([]string, len(c.file.Upstreams))
-	for i := range c.file.Upstreams {
-		names[i] = c.file.Upstreams[i].Name
-	}
-	unsure := c.namesUnsure("upstreams", "name") || slices.Contains(names, "")
+	unsure := c.namesUnsure("upstreams", "name") || c.upstream("") >= 0
+	seen := make(map[Deployment]int, len(m.Deployments))
 	for i, d := range m.Deployments {
 		at := element(path, i)
 		switch {
 		case d.Upstream == "":
 			c.fail(at+".upstream", "a deployment needs the name of an upstream")
-		case !unsure && !slices.Contains(names, d.Upstream):
-			c.fail(at+".upstream", "there is no upstream %s%s", c.show(at+".upstream", d.Upstream), didYouMean(d.Upstream, names))
+		case !unsure && c.upstream(d.Upstream) < 0:
+			c.fail(at+".upstream", "there is no upstream %s%s", c.show(at+".upstream", d.Upstream), c.didYouMean(d.Upstream, c.upstreamNames))
 		}
-		if first := slices.Index(m.Deployments, d); first < i && d.Upstream != "" {
+		if first, twice := seen[d]; !twice {
+			seen[d] = i
+		} else if d.Upstream != "" {
 			c.fail(at, "the deployment is listed twice: first %s", c.place(element(path, first), at))
 		}
 	}
+}
+
+func (c *checker) upstreamNames() []string {
+	names := make([]string, len(c.file.Upstreams))
+	for i := range c.file.Upstreams {
+		names[i] = c.file.Upstreams[i].Name
+	}
+	return names
 }
 
 func (c *checker) queue(path string, q Queue) {

@@ -57,7 +57,7 @@ func (c *checker) pool(path string, m *Model, pool, calls string, slots func(Con
 // does not exist, or whose slots were not read in full, counts as one that has: it is reported elsewhere.
 func (c *checker) without(m *Model, slots func(Concurrency) int) (missing []string, some bool) {
 	for _, d := range m.Deployments {
-		i := slices.IndexFunc(c.file.Upstreams, func(u Upstream) bool { return u.Name == d.Upstream })
+		i := c.upstream(d.Upstream)
 		if i < 0 || c.anyBroken(element("upstreams", i)+".concurrency") {
 			some = true
 			continue

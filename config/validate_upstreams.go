@@ -22,7 +22,7 @@ func (c *checker) engines() {
 		switch {
 		case e.Like == "" || c.known.Engines == nil || c.namesUnsure("engines", "name"):
 		case !slices.Contains(names, e.Like):
-			c.fail(at+".like", "there is no engine %s%s", c.show(at+".like", e.Like), didYouMean(e.Like, names))
+			c.fail(at+".like", "there is no engine %s%s", c.show(at+".like", e.Like), c.didYouMean(e.Like, c.engineNames))
 		case c.madeOfItself(e):
 			c.fail(at+".like", "the profile would be made of itself")
 		}
@@ -158,7 +158,7 @@ func (c *checker) usedUpstreams() (used map[string]bool, sure bool) {
 	for i := range c.file.Models {
 		for _, d := range c.file.Models[i].Deployments {
 			used[d.Upstream] = true
-			sure = sure && slices.ContainsFunc(c.file.Upstreams, func(u Upstream) bool { return u.Name == d.Upstream })
+			sure = sure && c.upstream(d.Upstream) >= 0
 		}
 	}
 	return used, sure

@@ -1,0 +1,107 @@
+package config
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// repeat numbers what it repeats.
+func repeat(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+// aliased is a small file that aliases make n^4 values of.
+func aliased(value string, n int) string {
+	text := "a: &a [" + strings.Repeat(value+",", n) + "]\n"
+	for c := 'b'; c <= 'd'; c++ {
+		text += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.Repeat("*"+string(c-1)+",", n))
+	}
+	return text + "keys: *d\n"
+}
+
+// TestHostileFiles: a file that is wrong costs little more than its size, in memory and in what is said of it: an edge reads its
+// keys_file again whenever it changes, while calls run.
+func TestHostileFiles(t *testing.T) {
+	const size = 120 << 10
+	filled := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
+	long := strings.Repeat("k", 100_000)
+	for name, text := range map[string]string{
+		"lists":                     filled("["),
+		"lists in keys":             "keys: " + filled("["),
+		"mappings":                  filled("{a: "),
+		"lists and mappings":        filled("[{a: "),
+		"tagged lists":              filled("!a ["),
+		"lists that end":            filled("]"),
+		"lists on a line each":      filled("[\n"),
+		"whole lists":               strings.Repeat("[", size/2) + strings.Repeat("]", size/2),
+		"entries on one line":       filled("- ") + "x",
+		"entries of entries":        filled("- - ") + "x",
+		"complex keys":              filled("? ") + "x",
+		"anchors":                   filled("&a ") + "x",
+		"tags":                      filled("!!str ") + "x",
+		"colons":                    filled("a: "),
+		"documents":                 filled("--- a\n"),
+		"empty documents":           filled("---\n"),
+		"directives":                filled("%YAML 1.2\n"),
+		"unknown keys":              repeat(size/12, "k%d: v\n"),
+		"unknown keys of a flow":    "{" + repeat(size/12, "k%d: v, ") + "}",
+		"the same key":              filled("k: v\n"),
+		"the same key and a list":   filled("k:\n- v\n"),
+		"merge keys":                "x: &a {}\n" + filled("<<: *a\n"),
+		"wrong keys":                "keys: [" + filled("1,") + "]",
+		"keys of wrong members":     "keys:\n" + filled("- { id: a, idd: b }\n"),
+		"keys without hash":         "keys:\n" + filled("- id: a\n"),
+		"unknown operations":        "keys: [{ id: a, operations: [" + filled("chad,") + "] }]",
+		"unknown models":            "keys: [{ id: a, models: [" + repeat(size/12, "model-%d,") + "] }]\nmodels: [" + repeat(size/40, "{ id: modell-%d },") + "]",
+		"unknown upstreams":         "upstreams: [" + repeat(size/40, "{ name: up-%d },") + "]\nmodels: [{ id: a, deployments: [" + repeat(size/40, "{ upstream: uq-%d },") + "] }]",
+		"aliases of wrong keys":     aliased("1", 40),
+		"aliases of wrong mappings": aliased("{a: b}", 40),
+		"a long key":                long + ": [" + filled("a,") + "]",
+		"a long key of aliases":     "x: &x [" + strings.Repeat("1,", 1000) + "]\nkeys: [{ " + long + ": *x, limits: { " + long + ": *x } }]",
+		"long keys in one another":  strings.Repeat("{ "+long[:5000]+": ", 50) + "[" + filled("a,") + "]",
+		"a long value":              "listen: " + filled("a"),
+		"a long name":               "log: { level: " + filled("a") + " }",
+		"too many values":           "[" + strings.Repeat("a,", maxMarks) + "]",
+		"quotes":                    filled("\""),
+		"single quotes":             filled("'"),
+		"an open text":              "listen: \"" + filled("a\n"),
+		"blocks":                    filled("a: |\n b\n"),
+		"comments":                  filled("# c\n"),
+		"control characters":        "keys: \"" + filled("\x01") + "\"",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			f, problems := ParseValid("test.yaml", []byte(text), bundled)
+			said := problems.Error()
+			runtime.ReadMemStats(&after)
+			if f != nil {
+				t.Fatal("it is taken")
+			}
+			if cost := after.TotalAlloc - before.TotalAlloc; cost > 16<<20+600*uint64(len(text)) {
+				t.Errorf("%d MiB were allocated for %d KiB", cost>>20, len(text)>>10)
+			}
+			if len(said) > 256<<10 || len(problems) > 2*maxProblems+10 {
+				t.Errorf("%d problems in %d KiB", len(problems), len(said)>>10)
+			}
+		})
+	}
+}
+
+// TestLargeFile: the bounds leave room for files that are merely large.
+func TestLargeFile(t *testing.T) {
+	f, problems := ParseValid("test.yaml", large(5000, 1000), bundled)
+	if f == nil || len(problems) > 0 {
+		t.Errorf("%.1000s", problems.Error())
+	}
+	deep := "models: [{ id: a, pricing: " + strings.Repeat("{ a: ", 40) + "1" + strings.Repeat(" }", 40) + " }]"
+	if _, err := Parse("test.yaml", []byte(deep)); err != nil && strings.Contains(err.Error(), "deep") {
+		t.Error(err)
+	}
+}

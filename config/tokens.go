@@ -1,0 +1,160 @@
+package config
+
+import (
+	"io"
+	"strings"
+
+	"github.com/goccy/go-yaml/scanner"
+	"github.com/goccy/go-yaml/token"
+)
+
+// The parser's memory grows with the square of some things that a file can have many of: levels, because every node keeps its
+// path, members of one mapping, and documents. So a file is cut into tokens first, which costs the same for each, and looked at
+// before the parser sees it. No sane configuration comes near these bounds.
+const (
+	maxDepth     = 64      // levels of nesting
+	maxMarks     = 1 << 19 // that give a file its structure; a key of the API has some ten
+	maxMembers   = 1000    // of one mapping
+	maxDocuments = 16
+	maxPaths     = 64 << 20 // bytes of the paths of all values together
+)
+
+// tokens cuts src into tokens, and reports at which one and why it is too much for the parser; an empty why: it is not.
+func tokens(src string) (all token.Tokens, at *token.Token, why string) {
+	if structure(src) > maxMarks {
+		return nil, nil, "the file has too many values"
+	}
+	var s scanner.Scanner
+	s.Init(src)
+	var o outline
+	for {
+		part, err := s.Scan()
+		if err == io.EOF { //nolint:errorlint // as the library's own lexer does: it has no other end
+			return all, nil, ""
+		}
+		for _, t := range part {
+			if why := o.add(t); why != "" {
+				return nil, t, why
+			}
+		}
+		all.Add(part...)
+	}
+}
+
+// structure counts what may be a mark of structure. There are about as many tokens, each of which takes some 250 bytes.
+func structure(src string) (n int) {
+	for i := range len(src) {
+		switch src[i] {
+		case '\n', '[', ']', '{', '}', ',', '&', '*', '!', '#', '%', '@', '`', '|', '>', '\'', '"':
+			n++
+		case ':', '-', '?':
+			if i+1 == len(src) || strings.IndexByte(" \t\r\n,[]{}", src[i+1]) >= 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// outline follows the structure of a file, token by token, as far as its size depends on it.
+type outline struct {
+	levels     []level
+	line, last int // of the last token: where it is, and its length
+	documents  int
+	paths      int // bytes
+}
+
+// level is a mapping or a list that has begun and not ended.
+type level struct {
+	flow    bool // it is in brackets
+	rank    int  // of a block: how far it is to the right; a list is more so than the mapping whose key it stands under
+	members int
+	path    int // length of its path
+	key     int // of its newest key
+}
+
+// add takes the next token, and says why it is one too many.
+func (o *outline) add(t *token.Token) (why string) {
+	first := t.Position.Line != o.line
+	o.line = t.Position.Line
+	last := o.last
+	o.last = len(t.Value)
+	switch t.Type { //nolint:exhaustive // the others are values
+	case token.CommentType:
+		return ""
+	case token.DocumentHeaderType, token.DocumentEndType:
+		o.levels = o.levels[:0]
+		if o.documents++; o.documents > maxDocuments {
+			return "the file has too many documents: one file holds one"
+		}
+		return ""
+	case token.SequenceEndType, token.MappingEndType:
+		o.end()
+		return ""
+	case token.SequenceEntryType, token.MappingKeyType:
+		first = true // more of them may follow on the line, each a level
+	}
+	if n := len(o.levels); first && (n == 0 || !o.levels[n-1].flow) {
+		o.block(t)
+	}
+	switch t.Type { //nolint:exhaustive // as above
+	case token.SequenceStartType, token.MappingStartType:
+		o.begin(level{flow: true})
+	case token.MappingValueType:
+		if top := o.top(); top != nil {
+			if top.members++; top.members > maxMembers {
+				return "a mapping has too many keys"
+			}
+			top.key = last
+		}
+	}
+	if len(o.levels) > maxDepth {
+		return "the file nests too deeply"
+	}
+	if top := o.top(); top != nil {
+		if o.paths += top.path + top.key; o.paths > maxPaths {
+			return "the file's keys are too long for how many values are below them"
+		}
+	}
+	return ""
+}
+
+func (o *outline) top() *level {
+	if len(o.levels) == 0 {
+		return nil
+	}
+	return &o.levels[len(o.levels)-1]
+}
+
+// block takes the first token of a line, or one that begins an entry: levels that are more to the right have ended.
+func (o *outline) block(t *token.Token) {
+	rank := 2 * t.Position.Column
+	if t.Type == token.SequenceEntryType {
+		rank++
+	}
+	for o.top() != nil && o.top().rank > rank {
+		o.levels = o.levels[:len(o.levels)-1]
+	}
+	switch top := o.top(); {
+	case top == nil || top.rank < rank:
+		o.begin(level{rank: rank})
+	case t.Type == token.SequenceEntryType:
+		top.members, top.key = 0, 0 // those counted there are the last entry's
+	}
+}
+
+// begin adds a level below the newest.
+func (o *outline) begin(l level) {
+	const index = 8 // of a list's entry, about
+	if top := o.top(); top != nil {
+		l.path = top.path + top.key + index
+	}
+	o.levels = append(o.levels, l)
+}
+
+// end takes a closing bracket. One too many is for the parser to report.
+func (o *outline) end() {
+	if top := o.top(); top != nil && top.flow {
+		o.levels = o.levels[:len(o.levels)-1]
+	}
+}
