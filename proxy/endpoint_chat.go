@@ -18,7 +18,12 @@ var endpointChat = &endpoint{
 	path:      "/v1/chat/completions",
 	operation: config.OpChat,
 	dialect:   dialectChat,
-	decode:    func(c *Call, body []byte) error { return c.chat.Decode(body) },
+	decode: func(c *Call, body []byte) error {
+		if c.snap.Config.Strict {
+			return c.chat.Decode(body)
+		}
+		return c.chat.DecodeMended(body)
+	},
 	answer: func(c *Call) {
 		c.describeAnswer()
 		if c.attempt.streamed { // a whole one goes by the engine's id, if it has one

@@ -25,6 +25,7 @@ type Assembler struct {
 	created []byte      // raw
 	more    members     // of the top level
 	size    int         // bytes kept, for the bound
+	lone    bool        // a string holds half of a surrogate pair
 }
 
 // Reset makes a ready for another stream and lets go of the last one.
@@ -43,6 +44,7 @@ func (a *Assembler) Add(ev sse.Event) error {
 		return err
 	}
 	c := &a.chunk
+	a.lone = a.lone || c.lone
 	if err := a.top(c, a.count(c)); err != nil {
 		return err
 	}
@@ -310,7 +312,7 @@ func (a *Assembler) arguments(to *[]byte, v jsonx.Value) error {
 	case v.IsString():
 		return a.keep(to, inside(v))
 	case v.IsObject():
-		return a.keep(to, jsonx.AppendEscaped(nil, v.Raw()))
+		return a.keep(to, appendArguments(nil, v))
 	case v.IsNull(), !v.Exists():
 		return nil
 	}
@@ -332,6 +334,7 @@ func (a *Assembler) Append(dst []byte, ans *Answer) ([]byte, error) {
 	if !a.whole(ans.N) {
 		return dst, ErrNoFinish
 	}
+	start := len(dst)
 	dst = append(dst, `{"id":`...)
 	if len(a.id) > 0 {
 		dst = append(dst, a.id...) // in quotes
@@ -369,6 +372,9 @@ func (a *Assembler) Append(dst []byte, ans *Answer) ([]byte, error) {
 		dst = appendUsage(dst, a.total())
 	}
 	dst = a.more.append(dst, false)
+	if a.lone { // the pieces of each text are joined by now
+		jsonx.MendLone(dst[start:])
+	}
 	return append(dst, '}'), nil
 }
 

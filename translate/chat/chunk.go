@@ -15,6 +15,7 @@ type head struct {
 	root, id, object, created, model, choices, usage, timings, errv jsonx.Value
 
 	progress bool // llama.cpp's prompt_progress is there
+	lone     bool // a string holds half of a surrogate pair
 	private  bool // a member is there that is no client's to see, see isPrivate
 }
 
@@ -22,11 +23,16 @@ type head struct {
 func (h *head) parse(data []byte) error {
 	h.root, h.id, h.object, h.created, h.model = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
 	h.choices, h.usage, h.timings, h.errv = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
-	h.progress, h.private, h.src = false, false, data
+	h.progress, h.private, h.lone, h.src = false, false, false, data
 	if len(data) > MaxAnswer {
 		return bad(TooLarge)
 	}
-	if err := h.doc.Parse(data, jsonx.Options{Record: record}); err != nil {
+	err := h.doc.Parse(data, jsonx.Options{Record: record, Paired: true})
+	if err != nil && isLone(err) {
+		h.lone = true
+		err = h.doc.Parse(data, jsonx.Options{Record: record})
+	}
+	if err != nil {
 		return badSyntax(err)
 	}
 	h.root = h.doc.Root()

@@ -54,5 +54,8 @@
 // behave alike. The sub-budget reasoning.max_tokens is checked and dropped: no engine shares a member for it, and without
 // one it cannot raise the token limit.
 //
+// Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD: in answers wherever it is (surrogate.go), in
+// requests in the texts of the conversation (ParseHistory). Pairs whose halves come in two events are joined.
+//
 // stream_options is dropped when no stream is asked for, because vLLM refuses it then and the contract does not.
 package chat

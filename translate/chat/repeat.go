@@ -39,7 +39,7 @@ func (h *hole) match(data []byte) (text []byte, ok bool) {
 	if from == 0 || to < from || !bytes.HasSuffix(data, h.tail) || !bytes.HasPrefix(data, h.head) {
 		return nil, false
 	}
-	if h.text.Parse(data[from-1:to+1], jsonx.Options{MaxDepth: 1, MaxNodes: 1}) != nil || !h.text.Root().IsString() {
+	if h.text.Parse(data[from-1:to+1], jsonx.Options{MaxDepth: 1, MaxNodes: 1, Paired: true}) != nil || !h.text.Root().IsString() {
 		return nil, false
 	}
 	h.misses = 0

@@ -94,9 +94,14 @@ func (r *Request) Reset() {
 //
 // Members that the contract does not name are neither read nor checked. A null counts as absent wherever a member is
 // optional. Numbers that must be integers may be written 1.0 or 1e3.
-func (r *Request) Decode(body []byte) error {
+func (r *Request) Decode(body []byte) error { return r.parse(body) }
+
+// DecodeMended is Decode, but for halves of surrogate pairs in messages, which it replaces in body: see ParseHistory.
+func (r *Request) DecodeMended(body []byte) error { return r.parse(body, memberNames[memberMessages]) }
+
+func (r *Request) parse(body []byte, mend ...string) error {
 	r.Reset()
-	if err := r.doc.Parse(body, parseOptions); err != nil {
+	if err := ParseHistory(&r.doc, body, parseOptions, mend...); err != nil {
 		return syntaxError(body, err)
 	}
 	root := r.doc.Root()

@@ -163,7 +163,12 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 			}
 		}
 	}
-	return c.edits.Append(dst, c.src)
+	start := len(dst)
+	dst = c.edits.Append(dst, c.src)
+	if c.lone {
+		jsonx.MendLone(dst[start:])
+	}
+	return dst
 }
 
 // readToolCall makes p the view of a tool call of choice n, and says what it lacks. It reports false where that is not looked at: what

@@ -38,10 +38,12 @@ type Source struct {
 	// StopSequence is the stop sequence that the engine says it met; nil if it says none.
 	StopSequence []byte
 
-	tools toolcall.Assembler
-	id    string // ours, of the answer
-	last  int    // the tool call that the last piece was about
-	size  int    // bytes of text and arguments, for the bound
+	tools  toolcall.Assembler
+	halves halves
+	lone   bool   // a string of the event holds half of a surrogate pair
+	id     string // ours, of the answer
+	last   int    // the tool call that the last piece was about
+	size   int    // bytes of text and arguments, for the bound
 }
 
 // ToolCall is one tool call. All of it are contents of JSON strings.
@@ -119,7 +121,7 @@ func keep(b []byte) []byte {
 // the engine reports a failure. Events behind the end are ignored.
 func (s *Source) Read(ev sse.Event) (bool, error) {
 	s.Content, s.Refusal, s.Reasoning, s.Logprobs, s.Touched = nil, nil, nil, nil, s.Touched[:0]
-	if text, same := s.short.match(ev.Data); same && len(ev.Name) == 0 && !s.Done() {
+	if text, same := s.short.match(ev.Data); same && len(ev.Name) == 0 && len(s.halves) == 0 && !s.Done() {
 		return true, s.again(text)
 	}
 	c := chunkPool.Get().(*Chunk)
@@ -163,6 +165,7 @@ func (s *Source) grow(n int) error {
 // read takes the chunk c that has just been parsed from data.
 func (s *Source) read(c *Chunk, data []byte) error {
 	s.short.forget()
+	s.lone = c.lone
 	var (
 		choice   Choice
 		first    jsonx.Value // what the next chunk may well differ in alone
@@ -191,7 +194,7 @@ func (s *Source) read(c *Chunk, data []byte) error {
 	if c.usage.Exists() || c.timings.Exists() {
 		s.count(c)
 	}
-	if n == 1 && first.Exists() && !c.usage.IsObject() && !c.timings.Exists() && len(s.Logprobs) == 0 {
+	if n == 1 && first.Exists() && !s.lone && len(s.halves) == 0 && !c.usage.IsObject() && !c.timings.Exists() && len(s.Logprobs) == 0 {
 		s.learn(data, first, toolCall, &delta)
 	}
 	return nil
@@ -223,13 +226,18 @@ func (s *Source) take(choice *Choice, d *Delta, whole bool) error {
 	if d.Visible() || HasText(d.Reasoning) {
 		s.deltas++
 	}
+	end := whole || choice.Finished()
 	for _, t := range [...]struct {
-		to   *[]byte
-		from jsonx.Value
-	}{{&s.Content, d.Content}, {&s.Refusal, d.Refusal}, {&s.Reasoning, d.Reasoning}} {
+		to     *[]byte
+		from   jsonx.Value
+		member string
+	}{{&s.Content, d.Content, MemberContent}, {&s.Refusal, d.Refusal, MemberRefusal}, {&s.Reasoning, d.Reasoning, MemberReasoning}} {
 		switch {
 		case t.from.IsString():
 			*t.to = inside(t.from)
+			if s.lone || len(s.halves) > 0 {
+				*t.to = s.halves.piece(textPlace{member: t.member}, *t.to, end)
+			}
 		case t.from.Exists() && !t.from.IsNull() && t.to != &s.Reasoning:
 			return bad(notText)
 		}
@@ -237,12 +245,19 @@ func (s *Source) take(choice *Choice, d *Delta, whole bool) error {
 	if len(s.Content) > 0 && choice.Logprobs.IsObject() && len(s.Refusal)+len(s.Reasoning) == 0 && d.ToolCalls.Len() == 0 {
 		if list := choice.Logprobs.Get("content"); list.IsArray() && list.Len() > 0 {
 			s.Logprobs = bytes.TrimSpace(inside(list))
+			if s.lone {
+				s.Logprobs = bytes.Clone(s.Logprobs)
+				jsonx.MendLone(s.Logprobs)
+			}
 		}
 	}
-	if err := s.grow(s.kept()); err != nil {
+	if err := s.toolCalls(d.ToolCalls, whole); err != nil {
 		return err
 	}
-	if err := s.toolCalls(d.ToolCalls, whole); err != nil {
+	if end && len(s.halves) > 0 {
+		s.endTexts()
+	}
+	if err := s.grow(s.kept()); err != nil {
 		return err
 	}
 	if choice.Finished() {
@@ -296,19 +311,40 @@ func (s *Source) piece(to *ToolCall, p *toolcall.Piece, part *toolcall.Part) err
 	before := len(to.ID) + len(to.Name) + len(to.Args)
 	if part.TakeID {
 		to.ID = append(to.ID, inside(p.ID)...)
+		jsonx.MendLone(to.ID)
 	}
 	if part.TakeName {
 		to.Name = append(to.Name, inside(p.Name)...)
+		jsonx.MendLone(to.Name)
 	}
 	switch args := p.Args; {
+	case args.IsString() && (s.lone || len(s.halves) > 0):
+		to.Args = append(to.Args, s.halves.piece(textPlace{toolCall: part.Position}, inside(args), false)...)
 	case args.IsString():
 		to.Args = append(to.Args, inside(args)...)
 	case args.IsObject(): // Ollama's native shape
-		to.Args = jsonx.AppendEscaped(to.Args, args.Raw())
+		to.Args = appendArguments(to.Args, args)
 	case args.Exists() && !args.IsNull():
 		return bad(badToolCall)
 	}
 	return s.grow(len(to.ID) + len(to.Name) + len(to.Args) - before)
+}
+
+// endTexts puts a replacement character behind the texts that still wait for the second half of a surrogate pair.
+func (s *Source) endTexts() {
+	for _, h := range s.halves {
+		switch h.member {
+		case MemberContent:
+			s.Content = []byte(replacement)
+		case MemberRefusal:
+			s.Refusal = []byte(replacement)
+		case MemberReasoning:
+			s.Reasoning = []byte(replacement)
+		default:
+			s.ToolCalls[h.toolCall].Args = append(s.ToolCalls[h.toolCall].Args, replacement...)
+		}
+	}
+	s.halves = nil
 }
 
 // ToolCallID returns the id of tool call i, as the contents of a JSON string: the engine's or, where that is none of use, ours (see
@@ -346,6 +382,7 @@ func (s *Source) ReadWhole(c *Completion) error {
 		}
 	}
 	first.Index = 0
+	s.lone = c.lone
 	delta.Read(first.Body)
 	s.usage = c.Usage().of(s.prompt)
 	return s.take(&first, &delta, true)

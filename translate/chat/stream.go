@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"penstock/translate/apierr"
@@ -30,6 +31,7 @@ type Stream struct {
 	last    []byte // the usage chunk of the engine as the client will see it, held back until the end
 	repeat  repeat
 	tools   toolcall.Assembler
+	halves  halves
 	started bool
 	closed  bool // Finish or Fail has been written
 }
@@ -63,7 +65,7 @@ func (s *Stream) Reset(a *Answer) {
 // the event is malformed, or an *EngineError when the engine reports a failure; nothing is appended then, and the
 // stream has failed. Events behind the end are ignored. The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
-	if text, same := s.repeat.match(ev.Data); same && len(ev.Name) == 0 && !s.Done() {
+	if text, same := s.repeat.match(ev.Data); same && len(ev.Name) == 0 && len(s.halves) == 0 && !s.Done() {
 		if len(text) > 0 || s.repeat.toolCall {
 			s.deltas++
 			s.started = true
@@ -128,6 +130,7 @@ func (s *Stream) pass(dst, data []byte) ([]byte, error) {
 func (s *Stream) identify(c *Chunk) {
 	if len(s.id) == 0 && c.id.IsString() && len(c.id.Raw()) <= maxID {
 		s.id = append(s.id, c.id.Raw()...)
+		jsonx.MendLone(s.id)
 	}
 	if len(s.created) == 0 && c.created.IsNumber() && len(c.created.Raw()) <= maxID {
 		s.created = append(s.created, c.created.Raw()...)
@@ -191,6 +194,7 @@ func (s *Stream) choices() (g gist, err error) {
 		if !c.Numbered {
 			numbering(it.Value(), 0).fill(&s.edits)
 		}
+		mends := s.chunk.lone || len(s.halves) > 0
 		if d.ToolCalls.Exists() {
 			news, err := s.toolCalls(c.Index, d.ToolCalls)
 			if err != nil {
@@ -200,6 +204,13 @@ func (s *Stream) choices() (g gist, err error) {
 				g.hole = jsonx.Value{}
 			}
 		}
+		var rest []byte // members that the delta gets
+		if mends {
+			s.mendTexts(&c)
+			if g.hole = (jsonx.Value{}); c.Finished() {
+				rest = s.endTexts(&c)
+			}
+		}
 		if c.private {
 			HidePrivate(&s.edits, it.Value())
 		}
@@ -207,12 +218,19 @@ func (s *Stream) choices() (g gist, err error) {
 			s.edits.Delete(c.spare)
 		}
 		switch {
-		case c.Body.IsObject() && c.Body == c.message: // clients look for a delta
-			s.edits.Insert(c.Body.Start(), messageAsDelta)
+		case len(rest) > 0 && c.Body.IsObject():
+			s.edits.Add(c.Body, rest)
+		case len(rest) > 0 && c.Body.IsNull():
+			s.edits.Set(c.Body, slices.Concat([]byte{'{'}, rest, []byte{'}'}))
+		case len(rest) > 0:
+			s.edits.Add(it.Value(), slices.Concat([]byte(`"delta":{`), rest, []byte{'}'}))
 		case c.Body.IsNull():
 			s.edits.Set(c.Body, emptyObject)
 		case !c.Body.Exists():
 			s.edits.Add(it.Value(), emptyDelta)
+		}
+		if c.Body.IsObject() && c.Body == c.message { // clients look for a delta
+			s.edits.Insert(c.Body.Start(), messageAsDelta)
 		}
 	}
 	return g, nil
@@ -298,6 +316,9 @@ func (s *Stream) write(dst, data []byte) []byte {
 		dst = append(dst, data[model.End():]...)
 	}
 	sse.Flatten(dst[start:])
+	if s.chunk.lone {
+		jsonx.MendLone(dst[start:])
+	}
 	return append(dst, "\n\n"...)
 }
 

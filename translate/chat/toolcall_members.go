@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"strconv"
 
 	"penstock/translate/chat/toolcall"
@@ -32,6 +33,9 @@ func (s *Stream) toolCalls(choice int, v jsonx.Value) (news bool, err error) {
 		if p.Named() && !part.TakeName {
 			s.edits.Delete(p.Name)
 		}
+		if (s.chunk.lone || len(s.halves) > 0) && p.Args.IsString() {
+			s.mendText(textPlace{choice: choice, toolCall: part.Position}, p.Args, false)
+		}
 		introduce(&s.edits, &p, &part, s.answer.ID, choice)
 		news = news || part.News()
 	}
@@ -47,8 +51,15 @@ func introduce(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part, answe
 		give(edits, p.Object, p.Type, "type", []byte(`"function"`))
 	}
 	if p.Args.IsObject() { // Ollama's native shape
-		edits.Set(p.Args, append(jsonx.AppendEscaped([]byte{'"'}, p.Args.Raw()), '"'))
+		edits.Set(p.Args, append(appendArguments([]byte{'"'}, p.Args), '"'))
 	}
+}
+
+// appendArguments appends arguments that are an object as the contents of a JSON string.
+func appendArguments(dst []byte, v jsonx.Value) []byte {
+	raw := bytes.Clone(v.Raw())
+	jsonx.MendLone(raw)
+	return jsonx.AppendEscaped(dst, raw)
 }
 
 // give notes that a member of an object gets a value in place of the old one, which may be absent.

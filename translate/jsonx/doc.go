@@ -13,7 +13,8 @@
 // Parse accepts RFC 8259 and nothing else: no byte order mark, comments, NaN, leading zeros, raw control characters,
 // trailing commas or trailing data; and the source must be UTF-8, without overlong forms or encoded surrogates. A \u escape
 // of a lone surrogate is legal JSON and accepted; decoded, it becomes U+FFFD, as encoding/json has it. Requests are parsed
-// with Options.Paired, which refuses it: the parsers of some engines do, and others fail when they encode the string. The
+// with Options.Paired, which refuses it: the parsers of some engines do, and others fail when they encode the string. MendLone
+// writes U+FFFD in its place, for texts that have been through an engine. The
 // fuzz tests hold Parse to the verdict of encoding/json.Valid and utf8.Valid together, and decoded values to those of
 // encoding/json.
 //

@@ -9,6 +9,9 @@ type SyntaxError struct {
 	Reason string
 }
 
+// Lone reports whether all that was wrong so far is a \u escape of half a surrogate pair, which only Options.Paired refuses.
+func (e *SyntaxError) Lone() bool { return e.Reason == reasonLone }
+
 func (e *SyntaxError) Error() string {
 	return "parse JSON: " + e.Reason + " at byte " + strconv.Itoa(e.Offset)
 }

@@ -15,7 +15,8 @@ type Options struct {
 	InPlace func(model []byte) bool
 	// Refuse are the members that steer an engine. A count does without them: see CountSegments.
 	Refuse *chat.Refusals
-	// Strict refuses server tools even beside functions.
+	// Strict refuses server tools even beside functions, and halves of surrogate pairs in the conversation, which are otherwise replaced in
+	// the body.
 	Strict bool
 	// Count reads the body as one of count_tokens, which has no max_tokens and no stream.
 	Count bool
@@ -96,7 +97,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byt
 	r.reset()
 	defer r.doc.Reset()
 	defer r.arguments.Reset()
-	if err := r.parse(body); err != nil {
+	if err := r.parse(body, o.Strict); err != nil {
 		return dst, err
 	}
 	if chat.Given(r.members[memberThread]) {
@@ -151,11 +152,15 @@ func (r *Request) reset() {
 	*r = Request{doc: r.doc, images: r.images[:0], arguments: r.arguments}
 }
 
-func (r *Request) parse(body []byte) error {
+func (r *Request) parse(body []byte, strict bool) error {
 	if len(body) == 0 {
 		return apierr.Invalid("", apierr.CodeInvalidJSON, "The request body is empty. Send a JSON object.")
 	}
-	if err := r.doc.Parse(body, parseOptions); err != nil {
+	history := []string{"messages", "system"}
+	if strict {
+		history = nil
+	}
+	if err := chat.ParseHistory(&r.doc, body, parseOptions, history...); err != nil {
 		return apierr.FromJSON(err, "")
 	}
 	root := r.doc.Root()

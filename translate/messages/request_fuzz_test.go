@@ -11,6 +11,7 @@ import (
 	"penstock/proxy/e2e/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/jsonx"
 )
 
 // seeds returns one section of every archive of a folder.
@@ -26,7 +27,7 @@ func seeds(f testing.TB, folder, name string) (out [][]byte) {
 // chatWords are parts of the names that members have in chat alone: a client of Messages must not be told of them.
 var chatWords = []string{"image_url", "tool_calls", "tool_call_id", "function", "parameters", "arguments", "stop[", "response_format", "reasoning_effort"}
 
-// FuzzDecode: no body makes Decode panic or change it; every error is a client's and speaks of Messages; what is accepted is
+// FuzzDecode: no body makes Decode panic, or change more of it than halves of surrogate pairs; every error is a client's and speaks of Messages; what is accepted is
 // a chat request, the same each time.
 func FuzzDecode(f *testing.F) {
 	for _, s := range seeds(f, "request", "request") {
@@ -42,7 +43,12 @@ func FuzzDecode(f *testing.F) {
 		kept := bytes.Clone(body)
 		var c, again chat.Request
 		out, err := r.Decode([]byte("xx"), body, &c, o)
-		if !bytes.Equal(kept, body) {
+		after := bytes.Clone(body)
+		if json.Valid(kept) && !o.Strict { // halves of surrogate pairs may have been replaced, and nothing else
+			jsonx.MendLone(kept)
+			jsonx.MendLone(after)
+		}
+		if !bytes.Equal(kept, after) {
 			t.Fatal("the body has changed")
 		}
 		if err != nil {

@@ -166,8 +166,13 @@ func (n *input) read(args []byte) (value []byte, is inputKind) {
 	if blank(n.out) {
 		return nil, inputObject
 	}
-	if err := n.doc.Parse(n.out, jsonx.Options{Record: 1}); err != nil {
-		var syntax *jsonx.SyntaxError
+	err := n.doc.Parse(n.out, jsonx.Options{Record: 1, Paired: true})
+	var syntax *jsonx.SyntaxError
+	if errors.As(err, &syntax) && syntax.Lone() { // escaped once more than what the reader of the answer mends
+		jsonx.MendLone(n.out)
+		err = n.doc.Parse(n.out, jsonx.Options{Record: 1})
+	}
+	if err != nil {
 		if errors.As(err, &syntax) && syntax.Offset == len(n.out) {
 			return n.in, inputCut
 		}

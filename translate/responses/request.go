@@ -126,7 +126,8 @@ var requestMembers = jsonx.NewNames(memberNames...)
 // Options says how Decode takes a request.
 type Options struct {
 	// Strict refuses what is otherwise tolerated without effect: members outside of the contract that change nothing here,
-	// a prompt_cache_key, and tools that are no functions.
+	// a prompt_cache_key, and tools that are no functions; and halves of surrogate pairs in the conversation, which are otherwise replaced
+	// in the body.
 	Strict bool
 	// Refuse are the members that steer an engine. They are not passed on in any case; they are
 	// refused so that a request means the same on every endpoint.
@@ -157,7 +158,11 @@ func (r *Request) Decode(body []byte, o *Options) error {
 	if len(body) == 0 {
 		return apierr.Invalid("", apierr.CodeInvalidJSON, "The request body is empty. Send a JSON object.")
 	}
-	if err := r.doc.Parse(body, parseOptions); err != nil {
+	history := []string{memberNames[memberInput], memberNames[memberInstructions]}
+	if o.Strict {
+		history = nil
+	}
+	if err := chat.ParseHistory(&r.doc, body, parseOptions, history...); err != nil {
 		return apierr.FromJSON(err, "")
 	}
 	root := r.doc.Root()

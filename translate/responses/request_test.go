@@ -172,3 +172,26 @@ func TestReuse(t *testing.T) {
 		}
 	}
 }
+
+// Halves of surrogate pairs are replaced in the texts of a conversation, and refused elsewhere.
+func TestHalfSurrogatesInHistory(t *testing.T) {
+	t.Parallel()
+	const half = `\ud83d`
+	history := `{"model":"m","instructions":"` + half + `","input":[{"role":"user","content":[{"type":"input_text","text":"` + half + `"}]},` +
+		`{"type":"function_call","call_id":"i","name":"f","arguments":"{\"a\":\"` + half + `\"}"},{"type":"function_call_output","call_id":"i","output":"` + half + `"}]}`
+	tr, err := translate([]byte(history), &Options{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(tr.body), `\ufffd`); n != 4 || strings.Contains(string(tr.body), half) {
+		t.Errorf("%d replaced: %s", n, tr.body)
+	}
+	if _, err := translate([]byte(history), &Options{Strict: true}, false); err == nil {
+		t.Error("a strict edge takes it")
+	}
+	for _, member := range []string{`"input":"x","metadata":{"a":"` + half + `"}`, `"input":[{"type":"function_call","call_id":"i","name":"` + half + `","arguments":""}]`} {
+		if _, err := translate([]byte(`{"model":"m",`+member+`}`), &Options{}, false); err == nil {
+			t.Errorf("%s is taken", member)
+		}
+	}
+}

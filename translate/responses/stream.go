@@ -100,30 +100,13 @@ func (a *Answer) flush(dst []byte, end bool) []byte {
 		}
 		last := a.head == len(a.parts)-1
 		if !end && (last || !a.complete(p)) {
-			return a.delta(dst, p, readable(a.all(p)))
+			return a.delta(dst, p, a.all(p))
 		}
 		a.end(a.head)
 		dst = a.close(a.delta(dst, p, a.all(p)), a.head)
 		a.head++
 	}
 	return dst
-}
-
-// readable returns s without the first half of a surrogate pair at its end, which no decoder can make sense of without
-// the second.
-func readable(s []byte) []byte {
-	n := len(s) - len(`\ud83d`)
-	if n < 0 || s[n] != '\\' || s[n+1] != 'u' || s[n+2]|0x20 != 'd' || s[n+3] < '8' || s[n+3] > '9' && s[n+3]|0x20 != 'a' && s[n+3]|0x20 != 'b' {
-		return s
-	}
-	i := n
-	for i > 0 && s[i-1] == '\\' {
-		i--
-	}
-	if (n-i)%2 != 0 { // an escaped backslash, and the letter u
-		return s
-	}
-	return s[:n]
 }
 
 // delta sends what of all, which is what p says, has not been sent yet.

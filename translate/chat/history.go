@@ -1,0 +1,43 @@
+package chat
+
+import "penstock/translate/jsonx"
+
+// ParseHistory is Doc.Parse for the body of a request. Where all that is wrong are halves of surrogate pairs in the conversation, they
+// are replaced by U+FFFD in body itself, which stays as long: what an engine once said would otherwise end a conversation for good, because
+// clients send it back with every turn. members are the members of the request that hold the conversation; none: nothing is replaced.
+//
+// It is done in string values alone, and not in names of tools: elsewhere (models, keys, schemas) a half is the client's own, and
+// a replacement would mean something else.
+func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
+	err := d.Parse(body, o)
+	if err == nil || len(members) == 0 || !isLone(err) {
+		return err
+	}
+	loose := o
+	loose.Paired, loose.Record = false, jsonx.DefaultMaxDepth
+	if other := d.Parse(body, loose); other != nil {
+		return other
+	}
+	for it := d.Root().Iter(); it.Next(); {
+		for _, name := range members {
+			if string(plain(it.Key())) == name {
+				mendValues(body, it.Value(), false)
+			}
+		}
+	}
+	return d.Parse(body, o)
+}
+
+// mendValues replaces halves in the strings within v. data says that v is a tool call's input, where any member is data.
+func mendValues(body []byte, v jsonx.Value, data bool) {
+	if v.Lone() {
+		jsonx.MendLone(body[v.Start():v.End()])
+	}
+	for it := v.Iter(); it.Next(); {
+		switch name := string(plain(it.Key())); {
+		case v.IsObject() && name == "name" && !data:
+		default:
+			mendValues(body, it.Value(), data || v.IsObject() && name == "input")
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package chat
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// What an engine once sent and a client sends back does not end a conversation: halves of surrogate pairs are replaced where texts are,
+// and refused elsewhere, as they are by a strict edge.
+func TestHalfSurrogatesInHistory(t *testing.T) {
+	const half = `\ud83d`
+	history := `{"model":"m","messages":[{"role":"user","content":"a` + half + `b"},{"role":"user","content":[{"type":"text","text":"\ude00"}]},` +
+		`{"role":"assistant","content":"\ud83d\ude00","reasoning_content":"` + half + `","tool_calls":[{"id":"i` + half + `","type":"function",` +
+		`"function":{"name":"f","arguments":"{\"x\":\"` + half + `\"}"}}]},{"role":"tool","tool_call_id":"i` + half + `","content":"` + half + `"}]}`
+	var r Request
+	if err := r.Decode([]byte(history)); err == nil {
+		t.Error("Decode takes it")
+	}
+	if err := r.DecodeMended([]byte(history)); err != nil {
+		t.Fatal(err)
+	}
+	got := r.AppendUpstream(nil, &Target{Served: "m"})
+	want := strings.ReplaceAll(strings.ReplaceAll(history, half, `\ufffd`), `"\ude00"`, `"\ufffd"`)
+	want = strings.ReplaceAll(want, `\ufffd\ude00`, `\ud83d\ude00`)
+	if !bytes.Equal(got, []byte(want)) {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+
+	const message = `"messages":[{"role":"user","content":"x"}]`
+	for name, body := range map[string]string{
+		"model":        `{"model":"` + half + `",` + message + `}`,
+		"user":         `{"model":"m","user":"` + half + `",` + message + `}`,
+		"key":          `{"model":"m","messages":[{"role":"user","content":"x","` + half + `":1}]}`,
+		"name":         `{"model":"m","messages":[{"role":"user","content":"x","name":"` + half + `"}]}`,
+		"function":     `{"model":"m","messages":[{"role":"assistant","tool_calls":[{"id":"i","type":"function","function":{"name":"` + half + `","arguments":""}}]}]}`,
+		"schema":       `{"model":"m",` + message + `,"tools":[{"type":"function","function":{"name":"f","parameters":{"a":"` + half + `"}}}]}`,
+		"invalid JSON": `{"model":"m","messages":[{"role":"user","content":"` + half + `"}`,
+	} {
+		if err := r.DecodeMended([]byte(body)); err == nil || !strings.Contains(err.Error(), "invalid_json") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

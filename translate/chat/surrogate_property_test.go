@@ -1,0 +1,198 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"pgregory.net/rapid"
+
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// strictly reads JSON as parsers do that refuse halves of surrogate pairs.
+func strictly(t *rapid.T, text []byte, into any) {
+	t.Helper()
+	var d jsonx.Doc
+	if err := d.Parse(text, jsonx.Options{Paired: true}); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+}
+
+// texts are those that one choice can have.
+type texts struct {
+	Content   string
+	Refusal   string
+	Reasoning string `json:"reasoning_content"`
+	Calls     []struct {
+		Index    int
+		Function struct{ Arguments string }
+	} `json:"tool_calls"`
+}
+
+func (x *texts) add(more *texts) {
+	x.Content += more.Content
+	x.Refusal += more.Refusal
+	x.Reasoning += more.Reasoning
+	for _, c := range more.Calls {
+		for len(x.Calls) <= c.Index {
+			x.Calls = append(x.Calls, c)
+			x.Calls[len(x.Calls)-1].Function.Arguments = ""
+		}
+		x.Calls[c.Index].Function.Arguments += c.Function.Arguments
+	}
+}
+
+// all returns the texts in the order of textMembers.
+func (x *texts) all() [5]string {
+	out := [5]string{x.Content, x.Refusal, x.Reasoning}
+	for i, c := range x.Calls {
+		out[3+i] = c.Function.Arguments
+	}
+	return out
+}
+
+// textMembers are deltas with a hole for a text.
+var textMembers = [5]string{
+	`"content":"%s"`, `"refusal":"%s"`, `"reasoning_content":"%s"`,
+	`"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]`, `"tool_calls":[{"index":1,"function":{"arguments":"%s"}}]`,
+}
+
+// Of whatever halves of surrogate pairs an engine sends, in whatever pieces of its texts, clients get pairs and replacement
+// characters: the same in a stream, in a whole answer, and in the other dialects.
+func TestHalfSurrogates(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		choices := rapid.IntRange(1, 2).Draw(t, "choices")
+		var units [2][5][]uint16
+		var chunks []string
+		for n := range choices {
+			chunks = append(chunks, fmt.Sprintf(`{"id":"c","choices":[{"index":%d,"delta":{"role":"assistant","tool_calls":[`+
+				`{"index":0,"id":"a","function":{"name":"f","arguments":""}},{"index":1,"id":"b","function":{"name":"g","arguments":""}}]}}]}`, n))
+		}
+		for range rapid.IntRange(1, 12).Draw(t, "chunks") {
+			n, member := rapid.IntRange(0, choices-1).Draw(t, "choice"), rapid.IntRange(0, 4).Draw(t, "member")
+			piece := rapid.SliceOfN(rapid.SampledFrom([]uint16{'x', 'x', '\n', 0xd83d, 0xde00, 0xdbff}), 0, 3).Draw(t, "piece")
+			units[n][member] = append(units[n][member], piece...)
+			var text strings.Builder
+			for _, u := range piece {
+				if u == 'x' {
+					text.WriteByte('x')
+				} else {
+					fmt.Fprintf(&text, `\u%04x`, u)
+				}
+			}
+			chunks = append(chunks, fmt.Sprintf(`{"id":"c","choices":[{"index":%d,"delta":{`+textMembers[member]+`}}]}`, n, text.String()))
+		}
+		for n := range choices {
+			end := rapid.SampledFrom([]string{
+				`,"delta":{}`, ``, `,"delta":null`, `,"delta":{"content":""}`, `,"delta":{"content":null,"refusal":null,"reasoning_content":null,"tool_calls":null}`,
+				`,"delta":{"tool_calls":[]}`,
+			}).Draw(t, "end")
+			chunks = append(chunks, fmt.Sprintf(`{"id":"c","choices":[{"index":%d%s,"finish_reason":"stop"}]}`, n, end))
+		}
+		var want [2][5]string
+		for n := range units {
+			for member := range units[n] {
+				want[n][member] = string(utf16.Decode(units[n][member]))
+			}
+		}
+
+		var (
+			s        Stream
+			a        Assembler
+			source   Source
+			streamed [2]texts
+			heard    texts
+		)
+		s.Reset(&Answer{Model: "m"})
+		source.Reset("id")
+		for _, chunk := range chunks {
+			ev := sse.Event{Data: []byte(chunk)}
+			out, err := s.Append(nil, ev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if data, ok := bytes.CutPrefix(out, []byte("data: ")); ok {
+				var got struct {
+					Choices []struct {
+						Index int
+						Delta texts
+					}
+				}
+				strictly(t, data, &got)
+				for i := range got.Choices {
+					streamed[got.Choices[i].Index].add(&got.Choices[i].Delta)
+				}
+			}
+			if err := a.Add(ev); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := source.Read(ev); err != nil {
+				t.Fatal(err)
+			}
+			for text, to := range map[*[]byte]*string{&source.Content: &heard.Content, &source.Refusal: &heard.Refusal, &source.Reasoning: &heard.Reasoning} {
+				var piece string
+				strictly(t, []byte(`"`+string(*text)+`"`), &piece)
+				*to += piece
+			}
+		}
+		if got := streamed[0].all(); got != want[0] {
+			t.Fatalf("streamed %q, want %q", got, want[0])
+		}
+		if got := streamed[1].all(); got != want[1] {
+			t.Fatalf("streamed %q, want %q", got, want[1])
+		}
+
+		whole, err := a.Append(nil, &Answer{Model: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ Choices []struct{ Message texts } }
+		strictly(t, whole, &got)
+		for n := range got.Choices {
+			if got := got.Choices[n].Message.all(); got != want[n] {
+				t.Fatalf("whole %q, want %q", got, want[n])
+			}
+		}
+
+		texts := [5]string{heard.Content, heard.Refusal, heard.Reasoning}
+		for i := range source.ToolCalls {
+			strictly(t, []byte(`"`+string(source.ToolCalls[i].Args)+`"`), &texts[3+i])
+		}
+		if texts != want[0] {
+			t.Fatalf("other dialects %q, want %q", texts, want[0])
+		}
+	})
+}
+
+// A whole answer has none either, wherever the engine has put them.
+func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
+	body := []byte(`{"id":"a\ud83d","new\ude00":"\ude00","choices":[{"index":0,"message":{"content":"\ud83d\ude00\ud83d",` +
+		`"reasoning_content":"\ude00","tool_calls":[{"id":"\ud83d","type":"function","function":{"name":"f","arguments":"{\"a\":\"\ud83d\"}"}}]},"finish_reason":"stop",` +
+		`"logprobs":{"content":[{"token":"\ud83d"}]}}]}`)
+	var c Completion
+	if err := c.Parse(body); err != nil {
+		t.Fatal(err)
+	}
+	out := c.Append(nil, &Answer{Model: "m"})
+	if err := new(jsonx.Doc).Parse(out, jsonx.Options{Paired: true}); err != nil || !bytes.Contains(out, []byte(`"\ud83d\ude00\ufffd"`)) {
+		t.Errorf("%v: %s", err, out)
+	}
+	var s Source
+	s.Reset("id")
+	if err := s.ReadWhole(&c); err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range [][]byte{s.Content, s.Reasoning, s.ToolCalls[0].Args, s.ToolCallID(0)} {
+		if err := new(jsonx.Doc).Parse([]byte(`"`+string(got)+`"`), jsonx.Options{Paired: true}); err != nil {
+			t.Errorf("%v: %s", err, got)
+		}
+	}
+}
