@@ -59,6 +59,7 @@ type Member struct {
 //   - the effort is told as the target wants it; reasoning and include_reasoning go: engines do not share a reading of
 //     them, and the edge itself hides reasoning from a client that does not want it;
 //   - what the target wants to be told when the last message is the beginning of the answer;
+//   - arguments of tool calls that are empty become those of an empty object;
 //   - a part of the assistant that tells a refusal is a text;
 //   - messages of the role developer are system's where the target knows no other.
 //
@@ -87,6 +88,9 @@ func (r *Request) splice(text []byte, t *Target) []byte {
 	s.integers()
 	s.reasoning(t)
 	s.images()
+	if r.blankArguments {
+		s.arguments()
+	}
 	s.refusals()
 	if t.DeveloperAsSystem && r.developer {
 		s.developers()
@@ -126,6 +130,19 @@ func (s *splicer) images() {
 		if m := &s.r.Images[i]; !m.object {
 			s.edits.Insert(m.start, textURLBefore)
 			s.edits.Insert(m.end, textURLAfter)
+		}
+	}
+}
+
+var textNoArguments = []byte(`"{}"`)
+
+// arguments makes arguments that say nothing those of an empty object: engines parse them, and refuse an empty text.
+func (s *splicer) arguments() {
+	for it := s.r.members[memberMessages].Iter(); it.Next(); {
+		for toolCalls := it.Value().Get("tool_calls").Iter(); toolCalls.Next(); {
+			if v := toolCalls.Value().Get("function").Get("arguments"); v.IsString() && Blank(inside(v)) {
+				s.edits.Set(v, textNoArguments)
+			}
 		}
 	}
 }

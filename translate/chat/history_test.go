@@ -42,3 +42,20 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 		}
 	}
 }
+
+// Engines parse the arguments of a history, and refuse an empty text: the other dialects give them an empty object, too.
+func TestEmptyArgumentsInHistory(t *testing.T) {
+	for arguments, want := range map[string]string{`""`: `"{}"`, `" \n"`: `"{}"`, `"{}"`: `"{}"`, `"{"`: `"{"`, `" {} "`: `" {} "`} {
+		body := `{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[` +
+			`{"id":"i","type":"function","function":{"name":"f","arguments":` + arguments + `}},` +
+			`{"id":"j","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`
+		var r Request
+		if err := r.Decode([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		got := string(r.AppendUpstream(nil, &Target{Served: "m"}))
+		if want := strings.Replace(body, `"arguments":`+arguments, `"arguments":`+want, 1); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}

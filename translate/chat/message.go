@@ -236,6 +236,7 @@ func (r *Request) decodeToolCall(v jsonx.Value) *Invalid {
 	if e := RequiredString("arguments", f[1]); e != nil {
 		return e.In("function")
 	}
+	r.blankArguments = r.blankArguments || Blank(inside(f[1]))
 	r.PromptBytes += textLength(f[0]) + textLength(f[1])
 	return nil
 }

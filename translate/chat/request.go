@@ -58,8 +58,9 @@ type Request struct {
 	name     []byte // holds Model when it was written with escapes
 	text     []byte // what AppendUpstream splices in
 
-	developer bool // a message has that role
-	refused   []refusalPart
+	developer      bool // a message has that role
+	blankArguments bool // those of a tool call in the history are
+	refused        []refusalPart
 }
 
 // MaxModelName is the length in bytes that the name of a model may have.

@@ -175,24 +175,10 @@ func (a *Answer) late(p *part) error {
 	c := &a.source.ToolCalls[p.call]
 	more := c.Args[p.sent:]
 	c.Args = c.Args[:p.sent]
-	if !blank(more) {
+	if !chat.Blank(more) {
 		return &chat.BadAnswer{Reason: "a call that goes on behind its end"}
 	}
 	return nil
-}
-
-// blank reports whether the contents of a JSON string are nothing but space.
-func blank(s []byte) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] == ' ' {
-			continue
-		}
-		if s[i] != '\\' || i+1 == len(s) || s[i+1] != 'n' && s[i+1] != 't' && s[i+1] != 'r' {
-			return false
-		}
-		i++
-	}
-	return true
 }
 
 // add makes a part.

@@ -7,15 +7,6 @@ import (
 	"penstock/translate/sse"
 )
 
-func TestBlank(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]bool{``: true, ` `: true, `\n\t\r `: true, `x`: false, `\\`: false, `\"n`: false, ` \u0020`: false} {
-		if blank([]byte(text)) != want {
-			t.Errorf("%q blank: %v", text, !want)
-		}
-	}
-}
-
 // TestEnds: behind the end nothing comes, whichever it was.
 func TestEnds(t *testing.T) {
 	t.Parallel()
