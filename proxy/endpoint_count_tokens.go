@@ -24,7 +24,7 @@ var endpointCountTokens = &endpoint{
 	local: func(c *Call) *failure {
 		n, ok := c.engineCount()
 		if !ok {
-			n = c.chat.EstimateTokens(c.model.bytesPerToken())
+			n = c.chat.EstimateTokens(c.model.route.BytesPerToken())
 		}
 		out := outPool.Get().(*[]byte)
 		c.answerJSON(out, messages.AppendCount((*out)[:0], n))

@@ -70,7 +70,7 @@ func (c *Call) promptLength() int {
 		return c.counted
 	}
 	if p, ok := c.payload.(plain); ok {
-		return p.LongestPrompt(c.model.bytesPerToken())
+		return p.LongestPrompt(c.model.route.BytesPerToken())
 	}
 	return c.promptTokens
 }

@@ -22,7 +22,7 @@ func (c *Call) admitRate() error {
 
 // admit takes the key's place in its concurrency and holds an estimate of its tokens. settle gives both back.
 func (c *Call) admit() error {
-	perToken := c.model.bytesPerToken()
+	perToken := c.model.route.BytesPerToken()
 	if c.chat != nil {
 		c.promptTokens, c.outputTokens = c.chat.EstimateTokens(perToken), expectedOutput(c.chat.MaxTokens)
 	} else {

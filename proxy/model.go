@@ -25,9 +25,6 @@ type model struct {
 // crowded reports whether calls wait for the model already: a newcomer must not push in.
 func (m *model) crowded() bool { return m.queue != nil && m.queue.Waiting() > 0 }
 
-// bytesPerToken is what the model's first engine has taught about its tokens.
-func (m *model) bytesPerToken() float64 { return m.route.Targets()[0].Upstream.BytesPerToken() }
-
 func (e *Edge) newModel(s *Snapshot, m *config.Model, route *routing.Route) model {
 	f := s.Config
 	limits := chat.Limits{

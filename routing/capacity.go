@@ -138,6 +138,19 @@ func (r *Route) seen(i int, now time.Time, s upstreams.State) bool {
 	return false
 }
 
+// BytesPerToken is how many bytes of prompt text make a token of the model: the mean of what its engines have taught, whether
+// they take calls now or not; 0 when none has.
+func (r *Route) BytesPerToken() float64 {
+	sum, n := 0.0, 0
+	for i := range r.targets {
+		if v := r.targets[i].Upstream.BytesPerToken(); v > 0 {
+			sum += v
+			n++
+		}
+	}
+	return sum / float64(max(1, n))
+}
+
 // ContextLength is the smallest context that the engines which may take calls now report for the model, in tokens; 0
 // when none of them says.
 func (r *Route) ContextLength(now time.Time) int {

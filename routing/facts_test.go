@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -114,5 +115,27 @@ func TestFactsOfEngines(t *testing.T) {
 				lease.Release(upstreams.OutcomeOK)
 			}
 		})
+	}
+}
+
+// What a model's tokens come to is learned from all of its engines, and not from the first alone, which may never serve.
+func TestBytesPerToken(t *testing.T) {
+	p := plan(t, upstream("a", 1), upstream("b", 1), upstream("c", 1))
+	r := lookup(t, table(t, p, model("m", "", "a", "b", "c")), "m")
+	if got := r.BytesPerToken(); got != 0 {
+		t.Errorf("nobody knows: %v", got)
+	}
+	teach := func(name string, bytes int) {
+		for range 500 {
+			p.Upstream(name)[0].LearnTokens(bytes, 100)
+		}
+	}
+	teach("b", 200)
+	if got := r.BytesPerToken(); math.Abs(got-2) > 0.01 {
+		t.Errorf("one knows: %v", got)
+	}
+	teach("c", 300)
+	if got := r.BytesPerToken(); math.Abs(got-2.5) > 0.01 {
+		t.Errorf("two know: %v", got)
 	}
 }

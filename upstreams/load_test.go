@@ -189,7 +189,7 @@ func TestGhostsDerate(t *testing.T) {
 
 func TestAverages(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
-	if u.BytesPerToken() != 4 || u.TTFT() != 0 {
+	if u.BytesPerToken() != 0 || u.TTFT() != 0 {
 		t.Error("defaults")
 	}
 	for range 300 {

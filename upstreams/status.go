@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -35,7 +36,7 @@ type Status struct {
 	Missing       []string     `json:"missing,omitempty"` // expected names that it does not serve now
 	LastFailure   *LastFailure `json:"last_failure,omitempty"`
 	TTFT          float64      `json:"ttft_seconds"`
-	BytesPerToken float64      `json:"bytes_per_token"`
+	BytesPerToken float64      `json:"bytes_per_token"` // of prompts; what is assumed before any was counted
 
 	Attempts  map[string]uint64 `json:"attempts"`  // by result, since the start
 	Abandoned map[string]uint64 `json:"abandoned"` // calls given up, by what the engine did with their slots
@@ -104,7 +105,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		State: u.State().String(), Breaker: u.Breaker(now).String(),
 		Limits: u.Limits(), Ghosts: int(u.ghosts.Load()), Others: u.others(now),
 		Mode: u.Mode().String(), Attempts: map[string]uint64{}, Abandoned: map[string]uint64{},
-		ReportAge: -1, Models: u.Models(), TTFT: u.TTFT().Seconds(), BytesPerToken: u.BytesPerToken(),
+		ReportAge: -1, Models: u.Models(), TTFT: u.TTFT().Seconds(), BytesPerToken: cmp.Or(u.BytesPerToken(), usualBytesPerToken),
 	}
 	if report != nil {
 		r := *report

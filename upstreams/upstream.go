@@ -251,13 +251,17 @@ func (u *Upstream) Note(reason string, status int, now time.Time) {
 	u.mu.Unlock()
 }
 
-// BytesPerToken returns how many bytes of prompt text make a token here, learned from the usage that the engine reports.
-func (u *Upstream) BytesPerToken() float64 { return u.perToken.value(4) }
+// BytesPerToken returns how many bytes of prompt text make a token here, learned from the usage that the engine reports; 0
+// when it has reported none yet.
+func (u *Upstream) BytesPerToken() float64 { return u.perToken.value(0) }
+
+// usualBytesPerToken is where learning starts: English text in the tokens of most models.
+const usualBytesPerToken = 4
 
 // LearnTokens feeds BytesPerToken with one call's prompt: its bytes of text and the tokens that the engine counted.
 func (u *Upstream) LearnTokens(bytes, tokens int) {
 	if bytes > 0 && tokens > 0 {
-		u.perToken.learn(min(32, max(0.25, float64(bytes)/float64(tokens))), 4, 0.05)
+		u.perToken.learn(min(32, max(0.25, float64(bytes)/float64(tokens))), usualBytesPerToken, 0.05)
 	}
 }
 
