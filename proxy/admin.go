@@ -6,7 +6,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net"
+	"net/netip"
 	"strconv"
+	"time"
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
@@ -48,6 +50,15 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			defer e.guard.Catch(guard.Admin, func() { adminError(ctx, internalError(errPanicked).api) })
 			listen.Begun(ctx.Conn())
+			err := checkHead(&ctx.Request.Header)
+			if wrong := listen.Broken(ctx.Conn()); wrong != nil {
+				err = misframed(wrong)
+			}
+			if err != nil {
+				ctx.SetConnectionClose()
+				adminError(ctx, err)
+				return
+			}
 			if !localRequest(ctx, e.opts.Admin.Addr()) {
 				adminError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "The admin listener answers its own pages only, and on loopback its own address."))
 				return
@@ -55,6 +66,8 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 			r.Handler(ctx)
 		},
 		ConnState:             e.connState,
+		ErrorHandler:          e.adminHeadError,
+		ReadBufferSize:        int(c.Limits.Header),
 		ReadTimeout:           c.Timeouts.ClientHeader.D(),
 		IdleTimeout:           c.Timeouts.ClientIdle.D(),
 		WriteTimeout:          c.Timeouts.Write.D(),
@@ -66,18 +79,27 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 	}
 }
 
+// adminHeadError answers a request whose head did not parse.
+func (e *Edge) adminHeadError(ctx *fasthttp.RequestCtx, err error) {
+	defer e.guard.Catch(guard.Admin, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
+	a, _ := headFault(ctx, err)
+	adminError(ctx, a)
+}
+
 // adminError answers a request at the admin listener. It is not counted: the API's errors are what clients meet.
 func adminError(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	writeError(ctx, dialectChat, dialectChat.errorOf(err))
 }
 
 // localRequest guards the admin listener against other web pages: a browser that was lured to it sends another page's Origin,
-// or, where it is on loopback, a Host that is not an address of this machine (DNS rebinding).
+// says that an image or a frame is another page's, or sends, where the listener is on loopback, a Host that is not an address of
+// this machine (DNS rebinding).
 func localRequest(ctx *fasthttp.RequestCtx, listening net.Addr) bool {
-	host := string(ctx.Host())
-	if origin := string(ctx.Request.Header.Peek("Origin")); origin != "" && origin != "http://"+host && origin != "https://"+host {
+	h := &ctx.Request.Header
+	if origin := h.Peek(fasthttp.HeaderOrigin); len(origin) > 0 && !ownOrigin(origin, h.Host()) || crossSite(h) {
 		return false
 	}
+	host := string(h.Host())
 	if tcp, ok := listening.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		return true
 	}
@@ -93,7 +115,18 @@ func localRequest(ctx *fasthttp.RequestCtx, listening net.Addr) bool {
 func (e *Edge) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		token := e.current.Load().Config.Admin.Token.Value()
+		peer := addressOf(ctx)
+		if token != "" {
+			if wait := e.brake.wait(peer, e.now()); wait > 0 {
+				e.counters.adminBraked.Inc()
+				err := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited, "Too many wrong admin tokens came from this address. Retry in %d seconds.", int(wait/time.Second)+1)
+				err.RetryAfter = wait
+				adminError(ctx, err)
+				return
+			}
+		}
 		if token != "" && subtle.ConstantTimeCompare(adminCredential(ctx), []byte(token)) != 1 {
+			e.wrongToken(ctx, peer)
 			adminError(ctx, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey, "The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password."))
 			if bytes.Contains(ctx.Request.Header.Peek(fasthttp.HeaderAccept), []byte("text/html")) {
 				ctx.Response.Header.Set("WWW-Authenticate", `Basic realm="penstock admin", charset="UTF-8"`)
@@ -102,6 +135,26 @@ func (e *Edge) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		}
 		next(ctx)
 	}
+}
+
+// wrongToken notes a wrong admin token. None at all is no guess: it is how a browser learns that there is one.
+func (e *Edge) wrongToken(ctx *fasthttp.RequestCtx, peer netip.Addr) {
+	if len(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)) == 0 {
+		return
+	}
+	e.counters.adminWrong.Inc()
+	if now := e.now(); e.brake.wrong(peer, now) && now.Sub(time.Unix(0, e.brakeTold.Load())) > time.Minute {
+		e.brakeTold.Store(now.UnixNano())
+		e.log.Warn("admin tokens are being guessed: an address that is wrong too often is not listened to for a while")
+	}
+}
+
+// addressOf is where a request comes from, without the port.
+func addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
+	if tcp, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr()
+	}
+	return netip.Addr{}
 }
 
 // adminCredential returns what a request offers as the token. The names of schemes are not case-sensitive (RFC 9110, 11.1).

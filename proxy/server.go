@@ -97,6 +97,8 @@ type Edge struct {
 	admin       *fasthttp.Server
 	adminShut   bool             // touched by Serve's goroutine only
 	adminWatch  *listen.Listener // nil without an admin listener
+	brake       brake            // on guesses at the admin token
+	brakeTold   atomic.Int64     // when the log was told of guesses last, in nanoseconds of Unix time
 	pages       atomic.Int64     // status pages that are kept up to date
 	closing     chan struct{}    // closed when the admin listener is about to be
 	watch       *listen.Listener
@@ -220,6 +222,18 @@ func (quiet) Printf(string, ...any) {}
 func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 	defer e.guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	e.guard.Point("head.error")
+	a, d := headFault(ctx, err)
+	if c := listen.ConnOf(ctx.Conn()); c != nil {
+		c.WriteWithin(e.current.Load().Config.Timeouts.Write.D())
+		c.Linger()
+	}
+	if !e.tunnel(ctx) {
+		e.respondError(ctx, d, a)
+	}
+}
+
+// headFault says what is wrong with a request whose head did not parse, and in which dialect.
+func headFault(ctx *fasthttp.RequestCtx, err error) (*apierr.Error, *dialect) {
 	var small *fasthttp.ErrSmallBuffer
 	a, d := badHead("The request could not be parsed as HTTP/1.1."), dialectChat
 	wrong := listen.Broken(ctx.Conn())
@@ -235,13 +249,7 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 	case timedOut(err):
 		a = apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly.")
 	}
-	if c := listen.ConnOf(ctx.Conn()); c != nil {
-		c.WriteWithin(e.current.Load().Config.Timeouts.Write.D())
-		c.Linger()
-	}
-	if !e.tunnel(ctx) {
-		e.respondError(ctx, d, a)
-	}
+	return a, d
 }
 
 // Serve accepts until ctx ends, then drains: readiness turns, accepting goes on for the linger, running calls end by

@@ -88,6 +88,10 @@ const (
 
 // statusEvents keeps an open page up to date: every second it sends the sections that read differently now.
 func (e *Edge) statusEvents(ctx *fasthttp.RequestCtx) {
+	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" || site == "same-site" { // even as a page to look at: it never ends
+		adminError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Only the status page keeps itself up to date by this."))
+		return
+	}
 	if e.pages.Add(1) > pagesOpen {
 		e.pages.Add(-1)
 		adminError(ctx, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull, "As many status pages are open as are kept up to date. Reload to see the state of now."))

@@ -90,17 +90,17 @@ func isAddress4(name []byte) bool {
 // foreignOrigin reports whether an Origin header is that of a web page which host has not delivered. Origins of other schemes are
 // those of programs that are installed on the machine, such as an editor's or a browser's extension.
 func foreignOrigin(origin, host []byte) bool {
-	if len(origin) == 0 {
+	if len(origin) == 0 || ownOrigin(origin, host) {
 		return false
 	}
-	from, isPage := bytes.CutPrefix(origin, []byte("http://"))
-	if !isPage {
-		from, isPage = bytes.CutPrefix(origin, []byte("https://"))
-	}
-	if !isPage {
-		return !bytes.Contains(origin, []byte("://")) // "null": a page that hides where it is from
-	}
-	return !bytes.EqualFold(from, host)
+	scheme, _, named := bytes.Cut(origin, []byte("://")) // "null" is a page that hides where it is from
+	return !named || string(scheme) == "http" || string(scheme) == "https"
+}
+
+// ownOrigin reports whether host has delivered the page whose Origin header this is.
+func ownOrigin(origin, host []byte) bool {
+	scheme, from, _ := bytes.Cut(origin, []byte("://"))
+	return (string(scheme) == "http" || string(scheme) == "https") && bytes.EqualFold(from, host)
 }
 
 // crossSite reports whether a browser says that a page of another origin asks, be it for an image, a script or a frame. A link

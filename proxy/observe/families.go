@@ -84,6 +84,7 @@ var families = []Family{
 	{"penstock_client_connections_limit", Gauge, "Client connections that may be open at once: limits.connections, or less where the process may not open as many descriptors."},
 	{"penstock_client_connections_rejected_total", Counter, "Connections beyond limits.connections."},
 	{"penstock_accept_errors_total", Counter, "Failures to accept a connection, at either listener."},
+	{"penstock_admin_denied_total", Counter, "Requests to the admin listener with a wrong token (token), or from an address that had too many of them and was not listened to (brake)."},
 	{"penstock_admin_connections", Gauge, "Open connections at the admin listener."},
 	{"penstock_admin_connections_limit", Gauge, "Connections that may be open at the admin listener at once."},
 	{"penstock_admin_connections_dropped_total", Counter, "Connections of the admin listener that were closed or turned away to keep to its limit."},

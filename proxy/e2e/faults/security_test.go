@@ -2,6 +2,7 @@ package faults
 
 import (
 	"crypto/tls"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -123,6 +124,41 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if got := ask("POST", "/-/reload", "Origin", "http://evil.example"); got != 403 {
 		t.Errorf("a page reloads: %d", got)
 	}
+	if got := ask("GET", "/status", "Origin", "vscode-webview://abc"); got != 403 {
+		t.Errorf("an editor's page: %d", got)
+	}
+	link := []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
+	if got := ask("GET", "/", link...); got != 200 {
+		t.Errorf("a link that is followed: %d", got)
+	}
+	if got := ask("GET", "/status/events", link...); got != 403 {
+		t.Errorf("a link to what never ends: %d", got)
+	}
+	for range 20 { // more than may be open; each would be kept up to date for ever
+		if got := ask("GET", "/status/events", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"); got != 403 {
+			t.Errorf("another page's image: %d", got)
+		}
+	}
+
+	// Heads are read as strictly as the public ones.
+	for name, head := range map[string]string{
+		"folded":     "GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\r\n b\r\n\r\n",
+		"bare lines": "GET /status HTTP/1.1\nHost: 127.0.0.1\n\n",
+		"no host":    "GET /status HTTP/1.1\r\n\r\n",
+		"two hosts":  "GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: localhost\r\n\r\n",
+		"TLS":        "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03",
+		"blank":      "GET /status HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n",
+	} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(e.Admin, "http://"))
+		must(t, err)
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(rig.Patience))
+		c := rig.NewRaw(t, conn)
+		_ = c.Send(head)
+		if r := c.Reply("GET"); r.Status != 400 {
+			t.Errorf("%s: status %d: %s", name, r.Status, r.Body)
+		}
+	}
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/v1/models", "/metrics/", "/Metrics", "/-/reload/", "/config", "/../status"} {
 		if got := ask("GET", path); got != 404 {
 			t.Errorf("%s: %d", path, got)
@@ -160,8 +196,24 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if got := ask("GET", "/-/ready"); got != 200 {
 		t.Errorf("a balancer without the token: %d", got)
 	}
-	if said := p.Err.String() + p.Out.String(); strings.Contains(said, token) {
-		t.Error("the token is in the log")
+	braked := 0
+	for i := range 60 {
+		switch got := ask("GET", "/metrics", "Authorization", "Bearer "+token+strconv.Itoa(i)); got {
+		case 401:
+		case 429:
+			braked++
+		default:
+			t.Fatalf("a guess: %d", got)
+		}
+	}
+	if braked < 30 {
+		t.Errorf("%d of 60 guesses were refused unheard", braked)
+	}
+	if got := ask("GET", "/metrics", "Authorization", "Bearer "+token); got != 429 && got != 200 { // 200 when a try has just come back
+		t.Errorf("the token among guesses: %d", got)
+	}
+	if said := p.Err.String() + p.Out.String(); strings.Contains(said, token) || strings.Count(said, "being guessed") != 1 {
+		t.Errorf("the token is in the log, or guesses are not, once:\n%s", said)
 	}
 }
 
