@@ -19,14 +19,21 @@ type dialect struct {
 	appendError func(dst []byte, e *apierr.Error, requestID string) []byte
 	// mapError says an upstream's failure in this dialect's statuses; nil: as it is.
 	mapError func(e *apierr.Error) *apierr.Error
+	// prompt is the member that holds what an engine calls too long; empty: messages, or as mapError has it.
+	prompt string
 }
 
 // errorOf returns e as this dialect's clients see it.
 func (d *dialect) errorOf(e *apierr.Error) *apierr.Error {
-	if d.mapError == nil {
-		return e
+	if d.mapError != nil {
+		return d.mapError(e)
 	}
-	return d.mapError(e)
+	if d.prompt != "" && e.Code == apierr.CodeContextLength && e.Param == "messages" {
+		own := *e
+		own.Param = d.prompt
+		return &own
+	}
+	return e
 }
 
 func chatError(dst []byte, e *apierr.Error, _ string) []byte { return e.Append(dst) }

@@ -84,3 +84,23 @@ func TestDialectAt(t *testing.T) {
 		}
 	}
 }
+
+// What an engine calls too long is the member that holds it on that endpoint.
+func TestPromptTooLongParam(t *testing.T) {
+	for _, ep := range endpoints {
+		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
+		want := map[string]string{
+			"/v1/completions": "prompt", "/v1/embeddings": "input", "/v1/rerank": "documents", "/v1/responses": "input",
+			"/v1/images/generations": "prompt", "/v1/images/edits": "prompt", "/v1/audio/speech": "input", "/v1/audio/transcriptions": "file",
+		}[ep.path]
+		if want == "" {
+			want = "messages"
+		}
+		if got := ep.dialect.errorOf(e).Param; got != want {
+			t.Errorf("%s: %q, want %q", ep.path, got, want)
+		}
+		if e.Param != "messages" {
+			t.Errorf("%s: the error itself was changed", ep.path)
+		}
+	}
+}

@@ -29,7 +29,7 @@ var endpointChat = &endpoint{
 		if c.attempt.streamed { // a whole one goes by the engine's id, if it has one
 			c.answer.ID = c.answerID("chatcmpl-")
 		}
-		c.answer.IncludeUsage = c.chat.IncludeUsage
+		c.answer.IncludeUsage, c.answer.ContinuousUsage = c.chat.IncludeUsage, c.chat.ContinuousUsage
 		c.answer.StripReasoning = !c.chat.IncludeReasoning
 		if !c.record.Stream {
 			return

@@ -10,17 +10,17 @@ import (
 // The endpoints here pass requests on: of what comes and goes only the model is changed.
 
 var (
-	endpointEmbeddings = passing("/v1/embeddings", config.OpEmbeddings, (*forward.Request).DecodeEmbeddings)
-	endpointRerank     = passing("/v1/rerank", config.OpRerank, (*forward.Request).DecodePlain)
-	endpointImages     = passing("/v1/images/generations", config.OpImages, (*forward.Request).DecodePlain)
+	endpointEmbeddings = passing("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
+	endpointRerank     = passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodePlain)
+	endpointImages     = passing("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodePlain)
 )
 
-// passing is an endpoint with JSON in, JSON out, and no streams.
-func passing(path, operation string, decode func(r *forward.Request, body []byte) error) *endpoint {
+// passing is an endpoint with JSON in, JSON out, and no streams, whose text is in the member prompt.
+func passing(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *endpoint {
 	return &endpoint{
 		path:      path,
 		operation: operation,
-		dialect:   &dialect{name: operation, appendError: chatError},
+		dialect:   &dialect{name: operation, appendError: chatError, prompt: prompt},
 		other:     true,
 		pool:      upstreams.PoolText,
 		decode: func(c *Call, body []byte) error {
@@ -52,7 +52,7 @@ var endpointCompletions = &endpoint{
 	path:       "/v1/completions",
 	operation:  config.OpChat,
 	enginePath: upstreams.OpCompletions,
-	dialect:    &dialect{name: "completions", appendError: chatError},
+	dialect:    &dialect{name: "completions", appendError: chatError, prompt: "prompt"},
 	other:      true,
 	pool:       upstreams.PoolText,
 	decode: func(c *Call, body []byte) error {

@@ -36,7 +36,7 @@ var endpointSpeech = &endpoint{
 	},
 }
 
-var dialectSpeech = &dialect{name: "speech", appendError: chatError}
+var dialectSpeech = &dialect{name: "speech", appendError: chatError, prompt: "input"}
 
 // audioType reports whether a 200 of that type may be audio: anything but what is certain to be something else. Engines
 // call audio by many names, and by none.

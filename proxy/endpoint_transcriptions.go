@@ -41,7 +41,7 @@ var endpointTranscriptions = &endpoint{
 	},
 }
 
-var dialectTranscription = &dialect{name: "transcription", appendError: chatError}
+var dialectTranscription = &dialect{name: "transcription", appendError: chatError, prompt: "file"}
 
 // appendTranscript appends an answer that is text. One that cannot be told from a cut one is refused, and so is JSON: an
 // engine that does not know the format, or an error.

@@ -35,6 +35,8 @@ type Answer struct {
 	PromptTokens int
 	// IncludeUsage: the client asked for the usage chunk of a stream. Whole completions always keep their usage.
 	IncludeUsage bool
+	// ContinuousUsage: it asked for usage in every chunk, too, which is shown as the engine tells it.
+	ContinuousUsage bool
 	// StripReasoning removes reasoning, reasoning_content and reasoning_details (include_reasoning: false).
 	StripReasoning bool
 }

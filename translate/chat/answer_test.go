@@ -26,6 +26,8 @@ func parseAnswer(t *testing.T, text []byte) Answer {
 			a.N, _ = strconv.Atoi(value)
 		case "include_usage":
 			a.IncludeUsage = value == "true"
+		case "continuous_usage":
+			a.ContinuousUsage = value == "true"
 		case "strip_reasoning":
 			a.StripReasoning = value == "true"
 		default:
@@ -107,7 +109,7 @@ func TestStreamGolden(t *testing.T) {
 		if s.Usage() != as.Usage() || s.Deltas() != as.Deltas() {
 			t.Errorf("Stream counts %v in %d deltas, Assembler %v in %d", s.Usage(), s.Deltas(), as.Usage(), as.Deltas())
 		}
-		checkEvents(t, client)
+		checkUsageEvents(t, client, a.ContinuousUsage)
 		checkAssembled(t, assembled)
 		ar.Set("client", []byte(string(client)))
 		ar.Set("usage", []byte(usage))

@@ -371,6 +371,9 @@ func (a *Assembler) Append(dst []byte, ans *Answer) ([]byte, error) {
 		dst = append(dst, `,"usage":`...)
 		dst = appendUsage(dst, a.total())
 	}
+	if a.more.find([]byte("system_fingerprint")) == nil {
+		dst = append(append(dst, ','), noFingerprint...)
+	}
 	dst = a.more.append(dst, false)
 	if a.lone { // the pieces of each text are joined by now
 		jsonx.MendLone(dst[start:])

@@ -62,9 +62,9 @@ func (c *assembled) append(dst []byte, id string, strip bool) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(c.index), 10)
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
-	if len(c.content.raw) == 0 && (!c.content.given || len(c.toolCalls) > 0 || c.refusal.given) {
+	if len(c.content.raw) == 0 && c.refusal.given {
 		dst = append(dst, "null"...)
-	} else {
+	} else { // llama.cpp, for which answers are assembled, says "" in a whole answer where its chunks say null
 		dst = appendQuoted(dst, c.content.raw)
 	}
 	dst = append(dst, `,"refusal":`...)

@@ -75,6 +75,15 @@ var checkRules = [...]func(*Request, *Limits) *Invalid{
 	(*Request).checkMedia,
 	(*Request).checkEffort,
 	(*Request).checkTokenLimit,
+	(*Request).checkAnyTool,
+}
+
+// checkAnyTool refuses a word that the contract does not have, where no other is tolerated.
+func (r *Request) checkAnyTool(l *Limits) *Invalid {
+	if r.anyTool && l.Strict {
+		return Unsupported("tool_choice", "must be auto, none, required or an object that names a function")
+	}
+	return nil
 }
 
 func (r *Request) checkFeatures(l *Limits) *Invalid {

@@ -14,16 +14,17 @@ type head struct {
 
 	root, id, object, created, model, choices, usage, timings, errv jsonx.Value
 
-	progress bool // llama.cpp's prompt_progress is there
-	lone     bool // a string holds half of a surrogate pair
-	private  bool // a member is there that is no client's to see, see isPrivate
+	progress    bool // llama.cpp's prompt_progress is there
+	fingerprint bool // system_fingerprint is there
+	lone        bool // a string holds half of a surrogate pair
+	private     bool // a member is there that is no client's to see, see isPrivate
 }
 
 // parse validates data and finds its members. data is borrowed until the next parse or reset.
 func (h *head) parse(data []byte) error {
 	h.root, h.id, h.object, h.created, h.model = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
 	h.choices, h.usage, h.timings, h.errv = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
-	h.progress, h.private, h.lone, h.src = false, false, false, data
+	h.progress, h.private, h.fingerprint, h.lone, h.src = false, false, false, false, data
 	if len(data) > MaxAnswer {
 		return bad(TooLarge)
 	}
@@ -79,6 +80,8 @@ func (h *head) member(name []byte) *jsonx.Value {
 		return &h.errv
 	case "prompt_progress":
 		h.progress = true
+	case "system_fingerprint":
+		h.fingerprint = true
 	}
 	return nil
 }

@@ -59,6 +59,7 @@ type Member struct {
 //   - the effort is told as the target wants it; reasoning and include_reasoning go: engines do not share a reading of
 //     them, and the edge itself hides reasoning from a client that does not want it;
 //   - what the target wants to be told when the last message is the beginning of the answer;
+//   - the tool_choice "any" is "required";
 //   - arguments of tool calls that are empty become those of an empty object;
 //   - a part of the assistant that tells a refusal is a text;
 //   - messages of the role developer are system's where the target knows no other.
@@ -88,6 +89,9 @@ func (r *Request) splice(text []byte, t *Target) []byte {
 	s.integers()
 	s.reasoning(t)
 	s.images()
+	if r.anyTool {
+		s.edits.Set(r.members[memberToolChoice], textRequired)
+	}
 	if r.blankArguments {
 		s.arguments()
 	}
@@ -133,6 +137,8 @@ func (s *splicer) images() {
 		}
 	}
 }
+
+var textRequired = []byte(`"required"`)
 
 var textNoArguments = []byte(`"{}"`)
 

@@ -22,6 +22,7 @@ var (
 	noContent     = []byte(`"content":null`)
 	noRefusal     = []byte(`"refusal":null`)
 	firstIndex    = []byte(`"index":0`)
+	noFingerprint = []byte(`"system_fingerprint":null`)
 )
 
 // look notes the gaps of choice number n, which is at v, and of its message.

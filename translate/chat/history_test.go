@@ -59,3 +59,21 @@ func TestEmptyArgumentsInHistory(t *testing.T) {
 		}
 	}
 }
+
+// Mistral's word for a tool_choice reaches engines as the one that they know; a strict edge refuses it.
+func TestAnyTool(t *testing.T) {
+	body := []byte(`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"any"}`)
+	var r Request
+	if err := r.Decode(body); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Check(&Limits{}); err != nil {
+		t.Error(err)
+	}
+	if out := r.AppendUpstream(nil, &Target{Served: "m"}); !bytes.Contains(out, []byte(`"tool_choice":"required"`)) {
+		t.Errorf("sent %s", out)
+	}
+	if err := r.Check(&Limits{Strict: true}); err == nil {
+		t.Error("a strict edge takes it")
+	}
+}

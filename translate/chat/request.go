@@ -21,6 +21,8 @@ type Request struct {
 	Stream bool
 	// IncludeUsage says that the client asked for a last chunk with usage.
 	IncludeUsage bool
+	// ContinuousUsage says that the client asked for usage in every chunk, too.
+	ContinuousUsage bool
 	// MaxTokens bounds all tokens of the completion, reasoning included, whichever member said so; -1: not given. Check may
 	// lower it.
 	MaxTokens int
@@ -59,6 +61,7 @@ type Request struct {
 	text     []byte // what AppendUpstream splices in
 
 	developer      bool // a message has that role
+	anyTool        bool // tool_choice is "any"
 	blankArguments bool // those of a tool call in the history are
 	refused        []refusalPart
 }
@@ -381,9 +384,10 @@ func (r *Request) decodeStream() (e *Invalid) {
 	if r.IncludeUsage, e = optionalBool(optionIncludeUsage, out[0], false); e != nil {
 		return e.In("stream_options")
 	}
-	if _, e = optionalBool(optionContinuousUsage, out[1], false); e != nil {
+	if r.ContinuousUsage, e = optionalBool(optionContinuousUsage, out[1], false); e != nil {
 		return e.In("stream_options")
 	}
+	r.ContinuousUsage = r.ContinuousUsage && r.IncludeUsage // as vLLM has it
 	return nil
 }
 

@@ -239,7 +239,7 @@ var ruleCases = []ruleCase{
 	{"chat.tool_choice", bodyWith(`"tool_choice":"required"`), "", ""},
 	{"chat.tool_choice", bodyWith(`"tool_choice":{"type":"function","function":{"name":"f"}}`), "", ""},
 	{"chat.tool_choice", bodyWith(`"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}`), "", ""},
-	{"chat.tool_choice", bodyWith(`"tool_choice":"any"`), badValue, "tool_choice"},
+	{"chat.tool_choice", bodyWith(`"tool_choice":"some"`), badValue, "tool_choice"},
 	{"chat.tool_choice", bodyWith(`"tool_choice":true`), badType, "tool_choice"},
 	{"chat.tool_choice", bodyWith(`"tool_choice":{}`), absent, "tool_choice.type"},
 	{"chat.tool_choice", bodyWith(`"tool_choice":{"type":"function","type":"function"}`), dup, "tool_choice.type"},

@@ -111,7 +111,7 @@ var completionObject = []byte(`"object":"chat.completion"`)
 
 // Append appends the answer for the client: the engine's, byte for byte, but with the public model, without what engines say
 // to each other, without reasoning if the client wants none, and with the members that clients count on where the engine left
-// them out: id, object, created, usage, the index, end and logprobs of a choice, the role, content and refusal of its message,
+// them out: id, object, created, system_fingerprint, usage, the index, end and logprobs of a choice, the role, content and refusal of its message,
 // the id and type of a call.
 // c must have been parsed.
 func (c *Completion) Append(dst []byte, a *Answer) []byte {
@@ -119,6 +119,9 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
 	if !c.object.Exists() {
 		c.edits.Add(c.root, completionObject)
+	}
+	if !c.fingerprint { // OpenRouter's SDK demands it
+		c.edits.Add(c.root, noFingerprint)
 	}
 	addIdentity(&c.edits, &c.head, a)
 	setModel(&c.edits, &c.head, c.model)

@@ -13,7 +13,7 @@ import (
 
 // Stream passes the chunks of an engine on to a client of the chat dialect. Each chunk goes out as it came, but for
 // these changes: `model` becomes the public id; usage is shown only to a client that asked for it, and then once, in a
-// chunk of its own; reasoning is removed if the client wants none; members that the SDKs need are added where they are
+// chunk of its own, unless it wants it in every chunk; reasoning is removed if the client wants none; members that the SDKs need are added where they are
 // missing; the pieces of tool calls get the index, id and type by which clients put them together, and say a name once; and
 // [DONE] is written by us, once every choice has its finish_reason.
 //
@@ -28,7 +28,8 @@ type Stream struct {
 	model   []byte // the public id in quotes
 	id      []byte // raw `id` and `created` of the first chunk, for a usage chunk that we make
 	created []byte
-	last    []byte // the usage chunk of the engine as the client will see it, held back until the end
+	last    []byte // held back until the end: the usage chunk of the engine as the client will see it, or the last chunk of a choice
+	ending  bool   // it is the latter, which waits for timings
 	repeat  repeat
 	tools   toolcall.Assembler
 	halves  halves
@@ -65,7 +66,7 @@ func (s *Stream) Reset(a *Answer) {
 // the event is malformed, or an *EngineError when the engine reports a failure; nothing is appended then, and the
 // stream has failed. Events behind the end are ignored. The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
-	if text, same := s.repeat.match(ev.Data); same && len(ev.Name) == 0 && len(s.halves) == 0 && !s.Done() {
+	if text, same := s.repeat.match(ev.Data); same && len(ev.Name) == 0 && len(s.halves) == 0 && !s.ending && !s.Done() {
 		if len(text) > 0 || s.repeat.toolCall {
 			s.deltas++
 			s.started = true
@@ -94,6 +95,10 @@ func (s *Stream) pass(dst, data []byte) ([]byte, error) {
 	if s.answer.IncludeUsage {
 		s.identify(c)
 	}
+	if s.ending && gist.choices == 0 && c.timings.IsObject() {
+		s.addTimings(c.timings)
+		return s.release(dst), nil
+	}
 	switch {
 	case gist.stripped && !gist.worth: // it carried reasoning alone
 		return dst, nil
@@ -108,6 +113,7 @@ func (s *Stream) pass(dst, data []byte) ([]byte, error) {
 				s.last = s.write(s.last[:0], data)
 			}
 			return dst, nil
+		case s.answer.ContinuousUsage:
 		case c.usage.IsNull(): // SGLang has it in every chunk
 		case s.answer.IncludeUsage:
 			s.edits.Set(c.usage, null)
@@ -117,13 +123,42 @@ func (s *Stream) pass(dst, data []byte) ([]byte, error) {
 	}
 	s.complete(c)
 	s.started = s.started || gist.shown
+	dst = s.release(dst)
 	start := len(dst)
 	dst = s.write(dst, data)
+	if !s.answer.IncludeUsage && !c.timings.Exists() && s.whole(s.answer.N) {
+		s.last, s.ending = append(s.last[:0], dst[start:]...), true
+		return dst[:start], nil
+	}
 	if v := gist.hole; v.Exists() && !gist.stripped && !c.usage.IsObject() && !c.timings.Exists() {
 		s.repeat.toolCall = gist.toolCall
 		s.repeat.learn(data, v, dst[start:], s.moved(v.Start()+1))
 	}
 	return dst, nil
+}
+
+// llama.cpp tells `timings` in the chunk that ends a choice, or in the usage chunk if there is one. The edge always asks for that, so
+// for a client that did not, the timings are put where they would have been: the chunk that ends the last choice waits for them,
+// which is for the next event or the end of the stream.
+
+// addTimings puts timings into the chunk that is held back.
+func (s *Stream) addTimings(v jsonx.Value) {
+	const tail = "}\n\n"
+	n := len(s.last) - len(tail)
+	s.last = append(append(s.last[:n], `,"timings":`...), v.Raw()...)
+	sse.Flatten(s.last[n:])
+	s.last = append(s.last, tail...)
+}
+
+// release appends the chunk that is held back, if there is one.
+func (s *Stream) release(dst []byte) []byte {
+	if !s.ending {
+		return dst
+	}
+	s.ending = false
+	dst = append(dst, s.last...)
+	s.last = s.last[:0]
+	return dst
 }
 
 // identify keeps the id and the time of the first chunk that has them.
@@ -346,6 +381,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 		return dst, nil
 	}
 	s.closed = true
+	dst = s.release(dst)
 	switch {
 	case !s.answer.IncludeUsage:
 	case len(s.last) > 0:
@@ -383,7 +419,7 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 		return dst
 	}
 	s.closed = true
-	dst = append(dst, "data: "...)
+	dst = append(s.release(dst), "data: "...)
 	dst = e.Append(dst)
 	return append(dst, "\n\n"...)
 }

@@ -113,24 +113,33 @@ func TestHalfSurrogates(t *testing.T) {
 		)
 		s.Reset(&Answer{Model: "m"})
 		source.Reset("id")
+		var out []byte
 		for _, chunk := range chunks {
-			ev := sse.Event{Data: []byte(chunk)}
-			out, err := s.Append(nil, ev)
-			if err != nil {
+			var err error
+			if out, err = s.Append(out, sse.Event{Data: []byte(chunk)}); err != nil {
 				t.Fatal(err)
 			}
-			if data, ok := bytes.CutPrefix(out, []byte("data: ")); ok {
+		}
+		out, err := s.Finish(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for event := range bytes.SplitSeq(out, []byte("\n\n")) {
+			if data, ok := bytes.CutPrefix(event, []byte("data: {")); ok {
 				var got struct {
 					Choices []struct {
 						Index int
 						Delta texts
 					}
 				}
-				strictly(t, data, &got)
+				strictly(t, append([]byte{'{'}, data...), &got)
 				for i := range got.Choices {
 					streamed[got.Choices[i].Index].add(&got.Choices[i].Delta)
 				}
 			}
+		}
+		for _, chunk := range chunks {
+			ev := sse.Event{Data: []byte(chunk)}
 			if err := a.Add(ev); err != nil {
 				t.Fatal(err)
 			}

@@ -88,7 +88,10 @@ func functionName(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// checkToolChoice checks the forms of tool_choice: the three words, one named function, or a list of allowed tools. Whether
+// choiceAny is Mistral's word for required.
+const choiceAny = "any"
+
+// checkToolChoice checks the forms of tool_choice: the three words, Mistral's for one of them, one named function, or a list of allowed tools. Whether
 // the named function is defined is left to the engine, which says so by name.
 func (r *Request) checkToolChoice() *Invalid {
 	v := r.members[memberToolChoice]
@@ -97,6 +100,9 @@ func (r *Request) checkToolChoice() *Invalid {
 		return nil
 	case v.IsString():
 		if v.EqualText("auto") || v.EqualText("none") || v.EqualText("required") {
+			return nil
+		}
+		if r.anyTool = v.EqualText(choiceAny); r.anyTool {
 			return nil
 		}
 		return WrongValue("tool_choice", "must be auto, none, required or an object that names a function")

@@ -12,6 +12,12 @@ import (
 // comment; at most one [DONE], and nothing behind it; at most one usage chunk.
 func checkEvents(t *testing.T, out []byte) {
 	t.Helper()
+	checkUsageEvents(t, out, false)
+}
+
+// checkUsageEvents is checkEvents; if continuous, usage may be in every chunk.
+func checkUsageEvents(t *testing.T, out []byte, continuous bool) {
+	t.Helper()
 	if bytes.HasPrefix(out, []byte("!! ")) {
 		return // a failure as relay shows it, which quotes the engine
 	}
@@ -45,7 +51,7 @@ func checkEvents(t *testing.T, out []byte) {
 		if err := golden.Unmarshal([]byte(data), &chunk); err != nil || chunk == nil {
 			t.Fatalf("data is not a JSON object: %v: %q", err, data)
 		}
-		if chunk["usage"] != nil && chunk["error"] == nil {
+		if chunk["usage"] != nil && chunk["error"] == nil && !continuous {
 			choices, ok := chunk["choices"].([]any)
 			if usages++; usages > 1 || !ok || len(choices) > 0 {
 				t.Fatalf("usage twice, or beside choices: %q", data)

@@ -1,6 +1,9 @@
 package messages
 
 import (
+	"bytes"
+	"slices"
+
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 )
@@ -26,7 +29,7 @@ func (r *Request) tools(strict bool) *fault {
 	if chat.Given(v) && !v.IsArray() {
 		return chat.WrongType("tools", "an array of tool definitions", v)
 	}
-	functions, dropped := 0, 0
+	functions, dropped, clients := 0, 0, 0
 	for it := v.Iter(); it.Next(); {
 		var t [toolMembers]jsonx.Value
 		f := readTool(it.Value(), &t)
@@ -45,6 +48,9 @@ func (r *Request) tools(strict bool) *fault {
 			f = chat.Unsupported("type", "must be custom or absent; only function tools are supported")
 		default:
 			dropped++
+			if isClientTool(t[toolType]) {
+				clients++
+			}
 		}
 		if f != nil {
 			return f.At("tools", it.Index())
@@ -53,6 +59,9 @@ func (r *Request) tools(strict bool) *fault {
 	switch {
 	case functions > 0:
 		r.out = append(r.out, ']')
+	case clients > 0:
+		return chat.Unsupported("tools", "must hold at least one tool with an input_schema; "+
+			"bash, text_editor, memory and computer tools have none, and models here do not know them by name")
 	case dropped > 0:
 		return chat.Unsupported("tools", "must hold at least one function tool; server tools are not run here")
 	}
@@ -72,6 +81,14 @@ func readTool(v jsonx.Value, t *[toolMembers]jsonx.Value) *fault {
 func isFunction(t *[toolMembers]jsonx.Value) bool {
 	return !chat.Given(t[toolType]) || t[toolType].EqualText("custom")
 }
+
+// isClientTool reports whether a type is one of Anthropic's tools that the client runs, and whose schema is not sent. A date follows.
+func isClientTool(kind jsonx.Value) bool {
+	name := kind.AppendText(nil)
+	return slices.ContainsFunc(clientTools, func(prefix []byte) bool { return bytes.HasPrefix(name, prefix) })
+}
+
+var clientTools = [][]byte{[]byte("bash_"), []byte("text_editor_"), []byte("memory_"), []byte("computer_")}
 
 // function writes one tool, everything of it as it stands.
 func (r *Request) function(t *[toolMembers]jsonx.Value) *fault {
