@@ -45,6 +45,9 @@
 // Audio, video and files are taken where the model's entry names them among its input modalities; nothing of them is read but
 // where they are (parts.go). A part that tells a refusal of the assistant is a text to engines, as few know it.
 //
+// Members that cost an engine far more than a client are bounded by one table, for all dialects (bounds.go): how many stop
+// sequences, banned words, biases and tools, how long a grammar, how many choices and log probabilities.
+//
 // Nothing is fetched. An https URL of an image is checked for what could lead an engine astray: addresses in any spelling,
 // localhost, user names, anything that two parsers could read differently. Of a data URL the alphabet is checked, the kind
 // sniffed and the size read from the image's header, within its first MiB; the pixels are never decoded.

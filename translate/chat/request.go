@@ -123,6 +123,9 @@ func (r *Request) decode(root jsonx.Value) *Invalid {
 	if e := ReadFields(root, requestMembers, r.members[:]); e != nil {
 		return e
 	}
+	if e := CheckBounds(root); e != nil {
+		return e
+	}
 	for _, step := range decodeSteps {
 		if e := step(r); e != nil {
 			return e

@@ -97,6 +97,9 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	if err := r.decodeStream(); err != nil {
 		return err
 	}
+	if e := chat.CheckBounds(r.doc.Root()); e != nil {
+		return e.Err()
+	}
 	var out [4]jsonx.Value
 	if err := r.Fields([]string{"prompt", "n", "max_tokens", "best_of"}, out[:]); err != nil {
 		return err

@@ -167,7 +167,11 @@ func (r *Request) parse(body []byte, strict bool) error {
 	if !root.IsObject() {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
 	}
-	if f := chat.ReadFields(root, memberNames, r.members[:]); f != nil {
+	f := chat.ReadFields(root, memberNames, r.members[:])
+	if f == nil {
+		f = chat.CheckBounds(root)
+	}
+	if f != nil {
 		return f.Err()
 	}
 	return nil

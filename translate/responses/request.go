@@ -170,7 +170,11 @@ func (r *Request) Decode(body []byte, o *Options) error {
 		f := chat.WrongType("", "a JSON object", root)
 		return apierr.Invalid("", f.Code, "The request body %s.", f.Text)
 	}
-	if f := chat.ReadFields(root, requestMembers, r.members[:]); f != nil {
+	f := chat.ReadFields(root, requestMembers, r.members[:])
+	if f == nil {
+		f = chat.CheckBounds(root)
+	}
+	if f != nil {
 		return refusal(f)
 	}
 	for _, step := range decodeSteps {

@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"penstock/proxy/e2e/rig"
+)
+
+// TestCostlyMembers: members by which one small request makes much work for an engine are bounded on every endpoint that passes
+// them on, and the error says by how much.
+func TestCostlyMembers(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Engines: recording(), Limits: "request_body: 8MiB", Upstream: "native: [messages, responses]"})
+	list := func(element string, n int) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
+	}
+	many := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"%d":1`, i)
+		}
+		return "{" + b.String()[1:] + "}"
+	}
+	word := func(n int) string { return `"` + strings.Repeat("a", n) + `"` }
+	tools := map[string]string{
+		"/v1/chat/completions": `{"type":"function","function":{"name":"f"}}`,
+		"/v1/messages":         `{"name":"f","input_schema":{"type":"object"}}`,
+		"/v1/responses":        `{"type":"function","name":"f"}`,
+		"/v1/completions":      `{}`,
+	}
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `"messages":[{"role":"user","content":"a"}]`,
+		"/v1/messages":         `"max_tokens":9,"messages":[{"role":"user","content":"a"}]`,
+		"/v1/responses":        `"input":"a"`,
+		"/v1/completions":      `"prompt":"a"`,
+	} {
+		stop := "stop"
+		if path == "/v1/messages" {
+			stop = "stop_sequences"
+		}
+		for _, c := range []struct{ member, value, says string }{
+			{stop, list(`"a"`, 300_000), "256"},
+			{stop, list(word(1000), 100), "64 KiB"},
+			{"stop_token_ids", list(`1`, 5000), "1024"},
+			{"bad_words", list(`"a"`, 5000), "1024"},
+			{"tools", list(tools[path], 1025), "1024"},
+			{"top_logprobs", "129", "128"},
+			{"prompt_logprobs", "-1", "128"},
+			{"best_of", "129", "128"},
+			{"n", "129", "128"},
+			{"logit_bias", many(5000), "4096"},
+			{"guided_regex", word(17 << 10), "16 KiB"},
+			{"regex", word(17 << 10), "16 KiB"},
+			{"grammar", word(257 << 10), "256 KiB"},
+			{"guided_grammar", word(257 << 10), "256 KiB"},
+			{"ebnf", word(257 << 10), "256 KiB"},
+			{"structured_outputs.regex", word(17 << 10), "16 KiB"},
+			{"structured_outputs.grammar", word(257 << 10), "256 KiB"},
+		} {
+			member := fmt.Sprintf(`"%s":%s`, c.member, c.value)
+			if outer, inner, nested := strings.Cut(c.member, "."); nested {
+				member = fmt.Sprintf(`"%s":{"%s":%s}`, outer, inner, c.value)
+			}
+			before := p.Engines[0].Stats().Requests
+			e := p.Post(path, `{"model":"sim",`+body+`,`+member+`}`).WantError(400, "invalid_request_error", "invalid_value")
+			if show(e.Param) != c.member || !strings.Contains(e.Message, c.says) {
+				t.Errorf("%s: %s: the parameter is %s: %s", path, c.member, show(e.Param), e.Message)
+			}
+			if p.Engines[0].Stats().Requests != before {
+				t.Errorf("%s: %s reached the engine", path, c.member)
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package chat
+
+import (
+	"strconv"
+	"strings"
+
+	"penstock/translate/jsonx"
+)
+
+// Members by which a small request makes much work for an engine: what it does for every token (stop sequences, biases, log
+// probabilities), for every choice, or before it begins (grammars and regular expressions, which are compiled). Engines bound few of
+// them. The bounds are far above what clients are known to send, and the same on every endpoint.
+
+// bound is the most that a member may ask for. Numbers that are 0 bound nothing.
+type bound struct {
+	name     string // of a top-level member, or outer.inner of one in the object outer
+	elements int    // of an array or an object
+	of       string // what the elements are
+	bytes    int    // as JSON writes them
+	value    int64  // of an integer, which must not be negative either
+}
+
+const (
+	mostStops      = 256
+	mostTokens     = 1024
+	mostBiases     = 4096
+	mostTools      = 1024
+	mostTop        = 128
+	longestTexts   = 64 << 10
+	longestRegex   = 16 << 10
+	longestGrammar = 256 << 10
+)
+
+var bounds = [...]bound{
+	{name: "stop", elements: mostStops, of: "strings", bytes: longestTexts},
+	{name: "stop_sequences", elements: mostStops, of: "strings", bytes: longestTexts},
+	{name: "stop_regex", elements: mostStops, of: "strings", bytes: longestRegex},
+	{name: "stop_token_ids", elements: mostTokens, of: "tokens"},
+	{name: "bad_words", elements: mostTokens, of: "strings", bytes: longestTexts},
+	{name: "dry_sequence_breakers", elements: mostStops, of: "strings", bytes: longestTexts},
+	{name: "logit_bias", elements: mostBiases, of: "tokens"},
+	{name: "tools", elements: mostTools, of: "tools"},
+	{name: "n", value: MaxChoices},
+	{name: "best_of", value: MaxChoices},
+	{name: "logprobs", value: mostTop}, // of the legacy completions; in chat it is no number
+	{name: "top_logprobs", value: mostTop},
+	{name: "prompt_logprobs", value: mostTop},
+	{name: "n_probs", value: mostTop},
+	{name: "regex", bytes: longestRegex},
+	{name: "guided_regex", bytes: longestRegex},
+	{name: "structured_outputs.regex", bytes: longestRegex},
+	{name: "grammar", bytes: longestGrammar},
+	{name: "ebnf", bytes: longestGrammar},
+	{name: "guided_grammar", bytes: longestGrammar},
+	{name: "structured_outputs.grammar", bytes: longestGrammar},
+	{name: "guided_choice", elements: mostBiases, of: "strings", bytes: longestGrammar},
+	{name: "structured_outputs.choice", elements: mostBiases, of: "strings", bytes: longestGrammar},
+	{name: "structural_tag", bytes: longestGrammar},
+}
+
+// boundNames are the top-level members of bounds. Those of one outer member have one place.
+var boundNames, boundPlaces = func() (*jsonx.Names, [len(bounds)]int) {
+	var (
+		names  []string
+		places [len(bounds)]int
+	)
+	at := map[string]int{}
+	for i := range bounds {
+		outer, _, _ := strings.Cut(bounds[i].name, ".")
+		if _, known := at[outer]; !known {
+			at[outer] = len(names)
+			names = append(names, outer)
+		}
+		places[i] = at[outer]
+	}
+	return jsonx.NewNames(names...), places
+}()
+
+// CheckBounds refuses a request, whose dialect may be any, with a member that asks an engine for more than it is to do.
+func CheckBounds(root jsonx.Value) *Invalid {
+	var members [len(bounds)]jsonx.Value
+	if e := ReadFields(root, boundNames, members[:]); e != nil {
+		return e
+	}
+	for i := range bounds {
+		v := members[boundPlaces[i]]
+		if !v.Exists() {
+			continue
+		}
+		b := &bounds[i]
+		if _, inner, nested := strings.Cut(b.name, "."); nested {
+			v = v.Get(inner)
+		}
+		if Given(v) {
+			if text := b.exceeded(v); text != "" {
+				return WrongValue(b.name, text)
+			}
+		}
+	}
+	return nil
+}
+
+// exceeded returns what v must not do and does, or nothing.
+func (b *bound) exceeded(v jsonx.Value) string {
+	if n, ok := v.Int(); ok && b.value > 0 && (n < 0 || n > b.value) {
+		return "must be between 0 and " + strconv.FormatInt(b.value, 10)
+	}
+	length := v.End() - v.Start()
+	if b.elements > 0 && length > 2*b.elements && (v.IsArray() || v.IsObject()) && v.Len() > b.elements {
+		return "must hold at most " + strconv.Itoa(b.elements) + " " + b.of
+	}
+	if b.bytes > 0 && length > b.bytes {
+		return "must be at most " + strconv.Itoa(b.bytes>>10) + " KiB long"
+	}
+	return ""
+}

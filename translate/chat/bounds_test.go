@@ -1,0 +1,62 @@
+package chat
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+)
+
+// TestBounds: every member of the table is taken up to its bound, refused above it, and cannot be hidden from it.
+func TestBounds(t *testing.T) {
+	check := func(body string) *Invalid {
+		var d jsonx.Doc
+		if err := d.Parse([]byte(body), jsonx.Options{Record: 3}); err != nil {
+			t.Fatal(err)
+		}
+		return CheckBounds(d.Root())
+	}
+	list := func(element string, n int) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
+	object := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"%d":1`, i)
+		}
+		return "{" + b.String()[1:] + "}"
+	}
+	for _, b := range bounds {
+		values := map[string]bool{`null`: true, `""`: true, `[]`: true, `{}`: true, `true`: true, `0.5`: true} // and whether they pass
+		if b.elements > 0 {
+			values[list(`1`, b.elements)], values[list(`1`, b.elements+1)] = true, false
+			values[object(b.elements)], values[object(b.elements+1)] = true, false
+			values[strings.ReplaceAll(list(`1`, b.elements), ",", ",\n ")] = true
+		}
+		if b.bytes > 0 {
+			values[`"`+strings.Repeat("a", b.bytes-2)+`"`], values[`"`+strings.Repeat("a", b.bytes-1)+`"`] = true, false
+			values[list(`"`+strings.Repeat("a", b.bytes/2)+`"`, 2)] = false
+		}
+		if b.value > 0 {
+			values[fmt.Sprint(b.value)], values[fmt.Sprint(b.value+1)], values[`-1`], values[`1e9`] = true, false, false, false
+		}
+		for value, passes := range values {
+			member := `"` + b.name + `":` + value
+			escaped := fmt.Sprintf(`"\u%04x%s":%s`, b.name[0], b.name[1:], value)
+			if outer, inner, nested := strings.Cut(b.name, "."); nested {
+				member = `"` + outer + `":{"` + inner + `":` + value + `}`
+				escaped = member
+			}
+			for _, body := range []string{`{"a":1,` + member + `}`, `{` + escaped + `}`} {
+				if e := check(body); (e == nil) != passes || e != nil && (e.Param != b.name || e.Code != apierr.CodeInvalidValue) {
+					t.Errorf("%.80s, %d bytes: %v", body, len(body), e)
+				}
+			}
+		}
+	}
+	for _, body := range []string{`{"grammar":"a","grammar":"b"}`, `{"Grammar":"a"}`} {
+		if e := check(body); e == nil || e.Code != apierr.CodeDuplicateMember || e.Param != "grammar" {
+			t.Errorf("%s: %v", body, e)
+		}
+	}
+}
