@@ -27,6 +27,15 @@ type Change struct {
 	RestartOnly bool // a reload reports it and keeps the old value
 }
 
+// OfKeys reports whether the value is one that WithKeys takes over.
+func (c Change) OfKeys() bool {
+	switch c.Path {
+	case "auth", "keys", "keys_file", "on_revoke", "admin.token":
+		return true
+	}
+	return strings.HasPrefix(c.Path, "keys[")
+}
+
 // String returns the change in words.
 func (c Change) String() string {
 	s := string(c.Kind) + " " + c.Path
@@ -73,6 +82,24 @@ func (f *File) Same(next *File) bool {
 	a, b := *f, *next
 	a.origin, b.origin = nil, nil
 	return reflect.DeepEqual(a, b) && maps.Equal(f.certificates(), next.certificates())
+}
+
+// WithKeys returns f with what next says about who may call: auth, keys, keys_file, on_revoke and the admin token. Its Paths are
+// those of both.
+func (f *File) WithKeys(next *File) *File {
+	out := *f
+	out.Auth, out.Keys, out.KeysFile, out.OnRevoke, out.Admin.Token = next.Auth, next.Keys, next.KeysFile, next.OnRevoke, next.Admin.Token
+	if f.origin != nil {
+		from := *f.origin
+		from.files = slices.Clone(from.files)
+		for _, path := range next.Paths() {
+			if !slices.Contains(from.files, path) {
+				from.files = append(from.files, path)
+			}
+		}
+		out.origin = &from
+	}
+	return &out
 }
 
 func (f *File) certificates() map[string][sha256.Size]byte {

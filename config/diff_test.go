@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -125,4 +126,48 @@ func changes(cs []Change) string {
 		texts[i] = fmt.Sprint(c)
 	}
 	return strings.Join(texts, "; ")
+}
+
+// TestWithKeys: what WithKeys takes over is what OfKeys says of changes, and the files that are watched are both's.
+func TestWithKeys(t *testing.T) {
+	parse := func(name, text string) *File {
+		f, err := Parse(name, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	rest := `
+upstreams: [{ name: a, url: "http://h:1" }]
+models: [{ id: m, deployments: [{ upstream: a }] }]
+`
+	old := parse("old.yaml", "keys: [{ id: a, hash: \""+hashA+"\" }]"+rest)
+	next := parse("next.yaml", `
+on_revoke: abort
+admin: { token: other }
+keys: [{ id: a, hash: "`+hashB+`", limits: { concurrency: 3 } }, { id: b, hash: "`+hashA+`" }]
+log: { level: debug }
+`+strings.Replace(rest, "http://h:1", "http://h:2", 1))
+	mixed := old.WithKeys(next)
+	for _, c := range Diff(old, next) {
+		in := slices.ContainsFunc(Diff(old, mixed), func(d Change) bool { return d == c })
+		if in != c.OfKeys() {
+			t.Errorf("%s: of keys %v, taken over %v", c, c.OfKeys(), in)
+		}
+	}
+	if got, want := changes(Diff(old, mixed)), 5; strings.Count(got, ";")+1 != want {
+		t.Errorf("taken over: %s", got)
+	}
+	if got := changes(Diff(mixed, next)); strings.Contains(got, "keys") || strings.Contains(got, "token") || !strings.Contains(got, "log.level") {
+		t.Errorf("left: %s", got)
+	}
+	open := parse("open.yaml", "auth: none"+rest)
+	if m := old.WithKeys(open); m.Auth != AuthNone || len(m.Keys) != 0 || changes(Diff(m, open)) != "" {
+		t.Errorf("without keys: %+v", m)
+	}
+	for _, path := range append(old.Paths(), next.Paths()...) {
+		if !slices.Contains(mixed.Paths(), path) {
+			t.Errorf("%s is not watched", path)
+		}
+	}
 }

@@ -201,7 +201,7 @@ type readiness struct {
 // reloadRequested reloads and answers with what changed, or with what is wrong. ?force=true applies a configuration that
 // leaves a model without a slot, ?dry_run=true applies nothing.
 func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
-	q := ReloadRequest{Source: "request"}
+	q := ReloadRequest{Source: sourceRequest}
 	args := ctx.QueryArgs()
 	for name, value := range args.All() {
 		into := map[string]*bool{"force": &q.Force, "dry_run": &q.DryRun}[string(name)]

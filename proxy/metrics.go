@@ -17,7 +17,7 @@ import (
 
 // counters are the edge's own events beside the calls.
 type counters struct {
-	reloadsOK, reloadsBad, reloadsSame, retried, retriesDenied, adminWrong, adminBraked, refits, moved *metrics.Counter
+	reloadsOK, reloadsBad, reloadsKeys, reloadsSame, retried, retriesDenied, adminWrong, adminBraked, refits, moved *metrics.Counter
 }
 
 // observeSelf registers the metrics of the edge's own state.
@@ -75,6 +75,7 @@ func (e *Edge) observeSelf() {
 	})
 	e.counters.reloadsOK = e.metrics.NewCounter(`penstock_reloads_total{result="ok"}`)
 	e.counters.reloadsBad = e.metrics.NewCounter(`penstock_reloads_total{result="bad"}`)
+	e.counters.reloadsKeys = e.metrics.NewCounter(`penstock_reloads_total{result="keys_only"}`)
 	e.counters.reloadsSame = e.metrics.NewCounter(`penstock_reloads_total{result="unchanged"}`)
 	e.counters.adminWrong = e.metrics.NewCounter(`penstock_admin_denied_total{reason="token"}`)
 	e.counters.adminBraked = e.metrics.NewCounter(`penstock_admin_denied_total{reason="brake"}`)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,8 +21,12 @@ import (
 // of a model would open a window of refusals.
 const warmUp = 2 * time.Second
 
-// sourceAddresses is the reload that a change of resolved addresses asks for: the same file over other upstreams.
-const sourceAddresses = "addresses"
+// sourceAddresses is the reload that a change of resolved addresses asks for: the same file over other upstreams. sourceRequest is
+// the one that an operator asks for, and waits for.
+const (
+	sourceAddresses = "addresses"
+	sourceRequest   = "request"
+)
 
 // ReloadRequest says how to reload. The zero value but for the source is what a changed file and SIGHUP ask for.
 type ReloadRequest struct {
@@ -32,18 +37,21 @@ type ReloadRequest struct {
 
 // ReloadResult is how one reload ended. It holds names of settings and problems of the file, never values of secrets.
 type ReloadResult struct {
-	At        time.Time        `json:"at"`
-	Source    string           `json:"source"`
-	OK        bool             `json:"ok"`
-	DryRun    bool             `json:"dry_run,omitempty"`
-	Forced    bool             `json:"forced,omitempty"`
-	Unchanged bool             `json:"unchanged,omitempty"` // the file asks for what runs already
-	Version   uint64           `json:"version"`             // of the running configuration, afterwards
-	Changes   []string         `json:"changes,omitempty"`
-	Capacity  []CapacityChange `json:"capacity,omitempty"` // models whose slots or upstreams change
-	Restart   []string         `json:"needs_restart,omitempty"`
-	Problems  []string         `json:"problems,omitempty"`
-	Seconds   float64          `json:"seconds"`
+	At        time.Time `json:"at"`
+	Source    string    `json:"source"`
+	OK        bool      `json:"ok"`
+	DryRun    bool      `json:"dry_run,omitempty"`
+	Forced    bool      `json:"forced,omitempty"`
+	Unchanged bool      `json:"unchanged,omitempty"` // the file asks for what runs already
+	// KeysInForce says of a file that was refused that its keys count all the same, as nothing else of it does; of a dry run that
+	// they would. Without it nothing of the file counts, or it has the keys that counted before.
+	KeysInForce bool             `json:"keys_in_force,omitempty"`
+	Version     uint64           `json:"version"` // of the running configuration, afterwards
+	Changes     []string         `json:"changes,omitempty"`
+	Capacity    []CapacityChange `json:"capacity,omitempty"` // models whose slots or upstreams change
+	Restart     []string         `json:"needs_restart,omitempty"`
+	Problems    []string         `json:"problems,omitempty"`
+	Seconds     float64          `json:"seconds"`
 }
 
 // page is what the status page shows of r; nil when there was no reload.
@@ -52,7 +60,7 @@ func (r *ReloadResult) page() *status.Reload {
 		return nil
 	}
 	p := &status.Reload{
-		At: r.At, Source: r.Source, OK: r.OK, Unchanged: r.Unchanged, Version: r.Version,
+		At: r.At, Source: r.Source, OK: r.OK, Unchanged: r.Unchanged, KeysInForce: r.KeysInForce, Version: r.Version,
 		Changes: r.Changes, Restart: r.Restart, Problems: r.Problems, Seconds: r.Seconds,
 	}
 	for _, c := range r.Capacity {
@@ -70,43 +78,54 @@ func (e *Edge) Reload(source string) {
 	}
 }
 
-// reloads is the goroutine that carries requests out.
+// reloads is the goroutine that takes requests. Each is carried out by itself: the keys of a file do not wait for a reload that
+// waits for names or engines.
 func (e *Edge) reloads(ctx context.Context) {
 	for {
 		select {
 		case source := <-e.kick:
-			e.reloadNow(ReloadRequest{Source: source})
+			go e.guard.Once(guard.Reload, func() { e.reloadNow(ReloadRequest{Source: source}) })
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// reloadNow reads the configuration and makes it the running one, whole or not at all.
+// reloadNow reads the configuration and makes it the running one: its keys at once, and then all the rest of it or nothing.
 func (e *Edge) reloadNow(q ReloadRequest) *ReloadResult {
-	e.reloading.Lock()
-	defer e.reloading.Unlock()
 	defer process.Burst()()
-	begun := e.now()
-	r := &ReloadResult{At: begun, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
 	tell := !q.DryRun && !e.draining.Load()
 	if tell {
 		listen.NotifyReloading()
 	}
-	if err := e.tryReload(q, r); err != nil {
+	r := &ReloadResult{At: e.now(), Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
+	err := e.tryReload(q, r)
+	for errors.Is(err, errSuperseded) && q.Source == sourceRequest { // whoever asked is told how the newest files fare
+		r = &ReloadResult{At: r.At, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
+		err = e.tryReload(q, r)
+	}
+	if err != nil {
 		r.Problems = append(r.Problems, err.Error())
 	}
 	r.OK = len(r.Problems) == 0
+	r.KeysInForce = r.KeysInForce && !r.OK
 	r.Version = e.current.Load().Version
-	r.Seconds = e.now().Sub(begun).Seconds()
-	if !q.DryRun {
-		e.lastReload.Store(r)
-		e.tellReload(r)
+	r.Seconds = e.now().Sub(r.At).Seconds()
+	if !q.DryRun && !errors.Is(err, errSuperseded) { // the reload that took its place tells
+		e.noteReload(r)
 	}
 	if tell {
 		listen.NotifyReady(e.readyStatus())
 	}
 	return r
+}
+
+// noteReload keeps how a reload ended, and tells it. Other addresses of the same names do not end the trouble with a file.
+func (e *Edge) noteReload(r *ReloadResult) {
+	if before := e.lastReload.Load(); r.Source != sourceAddresses || !r.OK || before == nil || before.OK {
+		e.lastReload.Store(r)
+	}
+	e.tellReload(r)
 }
 
 // tryReload is reload for one that panics, too.
@@ -115,7 +134,17 @@ func (e *Edge) tryReload(q ReloadRequest, r *ReloadResult) (err error) {
 		err = errors.New("a bug of the edge ended this reload half-way; its log has the stack. Reload again, or restart the edge")
 	})
 	e.guard.Point(guard.Reload)
-	return e.reload(q, r)
+	if q.Source == sourceAddresses {
+		e.reloading.Lock()
+		defer e.reloading.Unlock()
+		old := e.current.Load()
+		return e.apply(candidate{file: old.Config, keys: old.credentials, force: true}, r)
+	}
+	next, err := e.readKeys(q, r)
+	if err != nil || len(r.Problems) > 0 {
+		return err
+	}
+	return e.reload(q, next, r)
 }
 
 // tellReload counts and logs how a reload ended.
@@ -123,9 +152,13 @@ func (e *Edge) tellReload(r *ReloadResult) {
 	source := zap.String("source", r.Source)
 	switch {
 	case !r.OK:
-		e.counters.reloadsBad.Inc()
+		counter, text := e.counters.reloadsBad, "configuration not reloaded, the running one stays"
+		if r.KeysInForce {
+			counter, text = e.counters.reloadsKeys, "configuration reloaded in part: keys are in force, models are not"
+		}
+		counter.Inc()
 		for _, p := range r.Problems {
-			e.log.Error("configuration not reloaded, the running one stays", source, zap.String("problem", p))
+			e.log.Error(text, source, zap.String("problem", p))
 		}
 	case r.Unchanged:
 		e.counters.reloadsSame.Inc()
@@ -137,41 +170,91 @@ func (e *Edge) tellReload(r *ReloadResult) {
 	}
 }
 
-// reload is reloadNow without the telling. An error, or a problem in r, means that nothing has changed.
-func (e *Edge) reload(q ReloadRequest, r *ReloadResult) error {
-	old := e.current.Load()
-	if q.Source == sourceAddresses {
-		return e.apply(candidate{file: old.Config, force: true}, r)
-	}
+// fileRead is a valid file on its way into force.
+type fileRead struct {
+	*config.File
+	keys    credentials
+	over    *Snapshot       // what ran when the file was read
+	changes []config.Change // of it
+}
+
+// errSuperseded says that the files have changed again before the models of this one were looked at.
+var errSuperseded = errors.New("the files have changed again meanwhile")
+
+// readKeys is the first half of a reload: the file is read, and if it is valid its keys count from here on, whatever becomes of the
+// rest. It waits for nothing but the files, nor for other reloads that do. Without a file, or with a problem in r, nothing has
+// changed.
+func (e *Edge) readKeys(q ReloadRequest, r *ReloadResult) (*fileRead, error) {
+	e.reading.Lock()
+	defer e.reading.Unlock()
 	if e.opts.Load == nil {
-		return errors.New("this edge was started without a configuration file")
+		return nil, errors.New("this edge was started without a configuration file")
 	}
 	next, problems := e.opts.Load()
 	if next == nil {
 		for _, p := range problems.Errors() {
 			r.Problems = append(r.Problems, p.String())
 		}
-		return nil
+		return nil, nil
 	}
-	for _, c := range config.Diff(old.Config, next) {
+	f := &fileRead{File: next, over: e.current.Load()}
+	for _, c := range config.Diff(f.over.Config, next) {
 		if c.RestartOnly {
 			r.Restart = append(r.Restart, c.String())
 		} else {
-			r.Changes = append(r.Changes, c.String())
+			f.changes = append(f.changes, c)
+			r.KeysInForce = r.KeysInForce || c.OfKeys()
 		}
 	}
-	keepBound(next, old.Config)
-	if r.Unchanged = len(r.Changes) == 0 && old.Config.Same(next); r.Unchanged {
+	keepBound(next, f.over.Config)
+	if exposed := next.CheckOpen(e.opts.addresses()).Err(); exposed != nil {
+		r.KeysInForce = false
+		return nil, exposed
+	}
+	var err error
+	if f.keys, err = e.newCredentials(next); err != nil {
+		r.KeysInForce = false
+		return nil, err
+	}
+	if q.DryRun {
+		return f, nil
+	}
+	f.keys.read = e.filesRead.Add(1)
+	if r.KeysInForce {
+		e.swap(func(running *Snapshot) *Snapshot { return running.withCredentials(f.keys, next) })
+		e.endRevoked(next, f.keys)
+	}
+	return f, nil
+}
+
+// reload is the second half: models, upstreams and everything else. An error, or a problem in r, means that nothing of it has
+// changed.
+func (e *Edge) reload(q ReloadRequest, f *fileRead, r *ReloadResult) error {
+	e.reloading.Lock()
+	defer e.reloading.Unlock()
+	old := e.current.Load()
+	if !q.DryRun && f.keys.read < e.filesRead.Load() {
+		return errSuperseded
+	}
+	if old.Version != f.over.Version { // another reload has ended meanwhile
+		f.changes = slices.DeleteFunc(f.changes, func(c config.Change) bool { return !c.OfKeys() })
+		for _, c := range config.Diff(old.Config, f.File) {
+			if !c.RestartOnly && !c.OfKeys() {
+				f.changes = append(f.changes, c)
+			}
+		}
+	}
+	for _, c := range f.changes {
+		r.Changes = append(r.Changes, c.String())
+	}
+	if r.Unchanged = len(r.Changes) == 0 && old.Config.Same(f.File); r.Unchanged {
 		return nil
 	}
-	if exposed := next.CheckOpen(e.opts.addresses()).Err(); exposed != nil {
-		return exposed
-	}
-	c := candidate{file: next, force: q.Force, dryRun: q.DryRun, use: func() {}}
+	c := candidate{file: f.File, keys: f.keys, force: q.Force, dryRun: q.DryRun, use: func() {}}
 	if e.opts.Certificate != nil {
 		var err error
-		if c.use, err = e.opts.Certificate.Prepare(next.TLS.Cert, next.TLS.Key); err != nil {
-			r.Problems = append(r.Problems, next.ProblemAt("tls.cert", err.Error()).String())
+		if c.use, err = e.opts.Certificate.Prepare(f.TLS.Cert, f.TLS.Key); err != nil {
+			r.Problems = append(r.Problems, f.ProblemAt("tls.cert", err.Error()).String())
 			return nil
 		}
 	}
@@ -193,6 +276,7 @@ func keepBound(next, old *config.File) {
 // candidate is a configuration that is to be the running one.
 type candidate struct {
 	file   *config.File
+	keys   credentials
 	use    func() // puts its certificate into use; nil: the one before stays
 	force  bool   // ask no questions
 	dryRun bool
@@ -206,7 +290,7 @@ func (e *Edge) apply(c candidate, r *ReloadResult) error {
 	if err != nil {
 		return err
 	}
-	next, err := e.newSnapshot(f, plan, old)
+	next, err := e.newSnapshot(f, plan, c.keys, old)
 	if err != nil {
 		return err
 	}
@@ -238,19 +322,19 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 		e.warnOfCertificate()
 	}
 	e.set.Commit(plan)
-	if old != nil {
-		// Keys count at once; only new routes wait for their upstreams' first probe.
-		interim := *old
-		interim.Keys, interim.keyLimits = next.Keys, next.keyLimits
-		e.current.Store(&interim)
-		e.endRevoked(c.file, next)
+	if old != nil { // new routes wait for their upstreams' first probe
 		e.watch.SetMax(e.connections(c.file))
 		warm, cancel := context.WithTimeout(context.Background(), warmUp)
 		e.set.WaitProbed(warm, plan)
 		cancel()
 	}
 	e.useQueues(next)
-	e.current.Store(next)
+	e.swap(func(running *Snapshot) *Snapshot {
+		if running != nil && running.read > next.read { // of a file that was read meanwhile
+			return next.withCredentials(running.credentials, running.Config)
+		}
+		return next
+	})
 	e.generations.add(next.generation)
 	e.calls.Configured(modelNames(c.file), upstreamNames(c.file))
 	e.calls.LogAccess(c.file.Log.Access)
@@ -266,7 +350,7 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 
 // endRevoked ends the running calls of keys that are gone or switched off, or that began with a hash which was taken away,
 // when the operator wants that.
-func (e *Edge) endRevoked(f *config.File, next *Snapshot) {
+func (e *Edge) endRevoked(f *config.File, next credentials) {
 	if f.OnRevoke != config.OnRevokeAbort {
 		return
 	}
@@ -275,6 +359,15 @@ func (e *Edge) endRevoked(f *config.File, next *Snapshot) {
 			c.abort(errRevoked)
 		}
 	})
+}
+
+// start makes the first configuration the running one.
+func (e *Edge) start(f *config.File) error {
+	keys, err := e.newCredentials(f)
+	if err != nil {
+		return err
+	}
+	return e.apply(candidate{file: f, keys: keys}, new(ReloadResult))
 }
 
 // LastReload returns how the last reload ended, or nil when there was none.

@@ -34,8 +34,12 @@ func RequestReload(admin, token string, q ReloadRequest, w io.Writer) error {
 func (r *ReloadResult) report(w io.Writer) error {
 	var b strings.Builder
 	switch {
+	case r.KeysInForce && r.DryRun:
+		b.WriteString("it would be refused: its keys would be in force, its models would not\n")
 	case !r.OK && r.DryRun:
 		b.WriteString("it would be refused\n")
+	case r.KeysInForce:
+		return fmt.Errorf("keys are in force, models are not: of all the rest version %d stays in use:\n%s", r.Version, strings.Join(r.Problems, "\n"))
 	case !r.OK:
 		return fmt.Errorf("not reloaded, version %d stays in use:\n%s", r.Version, strings.Join(r.Problems, "\n"))
 	case r.Unchanged:

@@ -87,8 +87,11 @@ type Edge struct {
 
 	current     atomic.Pointer[Snapshot]
 	generations generations
-	kick        chan string // at most one request for a reload
-	reloading   sync.Mutex
+	kick        chan string   // at most one request for a reload
+	reading     sync.Mutex    // held while a file is read and its keys come into force
+	filesRead   atomic.Uint64 // how many files have been read that are valid
+	reloading   sync.Mutex    // held while the rest of a file is judged and comes into force
+	swapping    sync.Mutex    // see swap
 	lastReload  atomic.Pointer[ReloadResult]
 	counters    counters
 	tracer      *observe.Tracer // nil: traces are off
@@ -137,7 +140,7 @@ func New(o Options) (*Edge, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err := e.apply(candidate{file: c}, new(ReloadResult)); err != nil {
+	if err := e.start(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(c), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: appendRequestID}); err != nil {

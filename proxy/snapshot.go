@@ -18,22 +18,53 @@ import (
 // stores the next one. Live state (health, in-flight, limits in use) is outside and found by identity.
 type Snapshot struct {
 	*generation
-	Config    *config.File
-	Routes    *routing.Table
-	Keys      *auth.Ring
-	Catalog   *catalog.Catalog
-	models    []model // by routing.Route.Index
-	keyLimits limit.Bound
-	refused   *chat.Refusals // request members that steer some engine
-	hosts     []string       // see ownHosts; nil with keys
+	Config *config.File
+	Routes *routing.Table
+	credentials
+	Catalog *catalog.Catalog
+	models  []model        // by routing.Route.Index
+	refused *chat.Refusals // request members that steer some engine
 }
 
-// newSnapshot builds a snapshot of f over the upstreams of plan. keep is the running one or nil.
-func (e *Edge) newSnapshot(f *config.File, plan *upstreams.Plan, keep *Snapshot) (*Snapshot, error) {
-	s := &Snapshot{generation: &generation{Version: 1, since: e.now()}, Config: f, refused: refusedMembers(plan.Profiles())}
-	if s.open() {
-		s.hosts = ownHosts(f)
+// credentials are the part of a snapshot that counts before the rest of a new file does: who may call.
+type credentials struct {
+	Keys      *auth.Ring
+	keyLimits limit.Bound
+	hosts     []string // see ownHosts; nil with keys
+	read      uint64   // number of the file that they are of, in the order of reading
+}
+
+// newCredentials makes the credentials of a file that was just read.
+func (e *Edge) newCredentials(f *config.File) (credentials, error) {
+	ring, err := auth.NewRing(f.Keys)
+	if err != nil {
+		return credentials{}, err
 	}
+	c := credentials{Keys: ring, keyLimits: e.keys.Bind(f.Keys)}
+	if f.Auth == config.AuthNone {
+		c.hosts = ownHosts(f)
+	}
+	return c, nil
+}
+
+// swap makes what next returns the running snapshot. Reloads whose keys come into force meanwhile do not get lost: next is called
+// with the running snapshot, and by one goroutine at a time.
+func (e *Edge) swap(next func(running *Snapshot) *Snapshot) {
+	e.swapping.Lock()
+	defer e.swapping.Unlock()
+	e.current.Store(next(e.current.Load()))
+}
+
+// withCredentials returns the snapshot under other keys, those of f. It is the same version.
+func (s *Snapshot) withCredentials(c credentials, f *config.File) *Snapshot {
+	next := *s
+	next.credentials, next.Config = c, s.Config.WithKeys(f)
+	return &next
+}
+
+// newSnapshot builds a snapshot of f over the upstreams of plan, for the holders of c. keep is the running one or nil.
+func (e *Edge) newSnapshot(f *config.File, plan *upstreams.Plan, c credentials, keep *Snapshot) (*Snapshot, error) {
+	s := &Snapshot{generation: &generation{Version: 1, since: e.now()}, Config: f, credentials: c, refused: refusedMembers(plan.Profiles())}
 	var old *routing.Table
 	if keep != nil {
 		s.Version, old = keep.Version+1, keep.Routes
@@ -42,13 +73,9 @@ func (e *Edge) newSnapshot(f *config.File, plan *upstreams.Plan, keep *Snapshot)
 	if s.Routes, err = routing.Build(f, plan, old); err != nil {
 		return nil, err
 	}
-	if s.Keys, err = auth.NewRing(f.Keys); err != nil {
-		return nil, err
-	}
 	for i, route := range s.Routes.Routes() {
 		s.models = append(s.models, e.newModel(s, &f.Models[i], route))
 	}
-	s.keyLimits = e.keys.Bind(f.Keys)
 	s.Catalog, err = catalog.New(f, s.Routes, e.started)
 	return s, err
 }

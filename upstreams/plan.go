@@ -28,14 +28,15 @@ type planned struct {
 
 // Plan works out which upstreams a configuration keeps, changes and adds; models say which served names are expected where, and
 // engines are profiles of the user's own beside the bundled ones. It changes nothing in the set, but it reads certificate files,
-// and a name with `resolve` that is seen for the first time is looked up (2 s at most; if that fails, one upstream stands for the
-// name until it resolves).
+// and names with `resolve` that are seen for the first time are looked up, all at the same time (2 s at most; where that fails, one
+// upstream stands for the name until it resolves).
 func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
 	profiles, err := s.profiles.Load().with(engines)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plan{set: s, profiles: profiles, index: make(map[*Upstream]int, len(specs)), byName: make(map[string][]*Upstream, len(specs)), resolving: map[string]*addressWatch{}}
+	p.lookUp(specs)
 	expected := expectedNames(models)
 	for i := range specs {
 		if err := p.add(&specs[i], expected[specs[i].Name]); err != nil {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"penstock/config"
 )
 
 // lookupTimeout bounds one look-up of a name with `resolve`.
@@ -25,26 +27,40 @@ type addressWatch struct {
 	cancel  context.CancelFunc
 }
 
-// addresses returns the addresses known for a base URL, looking them up when it is new. One empty address stands for a name
-// that has none yet: it is dialled by name.
-func (p *Plan) addresses(base string, every time.Duration) []string {
-	p.set.mu.Lock()
-	r := p.set.watches[base]
-	p.set.mu.Unlock()
-	if r == nil {
-		r = p.resolving[base]
-	}
-	if r == nil {
-		u, err := url.Parse(base)
-		if err != nil { // base is normalised
-			return []string{""}
+// lookUp asks for the addresses of every name with `resolve`, all names that are new at the same time.
+func (p *Plan) lookUp(specs []config.Upstream) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for i := range specs {
+		base, err := normalizeURL(specs[i].URL)
+		if err != nil || specs[i].Resolve <= 0 || p.resolving[base] != nil { // add reports what is wrong
+			continue
 		}
-		r = &addressWatch{host: u.Hostname(), every: every}
-		ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
-		r.lookup(ctx, p.set)
-		cancel()
+		p.set.mu.Lock()
+		r := p.set.watches[base]
+		p.set.mu.Unlock()
+		if r == nil {
+			u, err := url.Parse(base)
+			if err != nil { // base is normalised
+				continue
+			}
+			r = &addressWatch{host: u.Hostname(), every: specs[i].Resolve.D()}
+			all.Go(func() {
+				defer p.set.o.Guard.Catch(guardAddresses, nil)
+				r.lookup(context.Background(), p.set)
+			})
+		}
+		p.resolving[base] = r
 	}
-	p.resolving[base] = r
+}
+
+// addresses returns the addresses known for a base URL, which lookUp has asked for. One empty address stands for a name that has
+// none yet: it is dialled by name.
+func (p *Plan) addresses(base string, every time.Duration) []string {
+	r := p.resolving[base]
+	if r == nil {
+		return []string{""}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.every = cmp.Or(every, r.every)

@@ -12,6 +12,7 @@
 //	proxy/routes.go Edge.everyRequest                   handler      the request: 500 in its dialect's form
 //	proxy/pipeline.go Edge.generate                     handler      the call: 500 in its dialect's form, and the connection
 //	proxy/admin.go Edge.adminServer                     admin        the operator's request: 500
+//	proxy/admin.go Edge.adminHeadError                  admin        the text of an error: 500
 //	proxy/early.go Edge.headReceived                    connection   the check before the body; the request goes on
 //	proxy/early.go Edge.expect                          connection   the request: 500 before its body is asked for
 //	proxy/server.go Edge.headError                      connection   the text of an error: an empty 500
@@ -27,6 +28,7 @@
 //	proxy/server.go Edge.Serve                          accept       one accept; accepting starts again
 //	proxy/server.go Edge.Serve                          reload       one reload; started again
 //	proxy/server.go Edge.Serve                          history      one second of the page's history; started again
+//	proxy/reload.go Edge.reloads                        reload       one reload
 //	proxy/reload.go Edge.tryReload                      reload       one reload, which says so
 //	proxy/run.go Edge.reloadOnChange                    reload       one SIGHUP; started again
 //	proxy/run.go Edge.reloadOnChange                    files        one look at the files; started again
@@ -42,6 +44,7 @@
 //	upstreams/probe.go prober.start                     probe        one probe; started again
 //	upstreams/outlook.go Plan.Probe                     probe        a reload's look at one upstream, which then counts as unknown
 //	upstreams/page.go pageGetter                        probe        nothing; the page ends by its clock
+//	upstreams/resolve.go Plan.lookUp                    addresses    one look-up; the name is dialled as it is
 //	upstreams/resolve.go addressWatch.start             addresses    one look-up; the last addresses stay, started again
 //	upstreams/names.go names.addresses                  names        one look-up; the last addresses stay
 //	upstreams/transport.go Transport.put                engines      starts Transport.sweep

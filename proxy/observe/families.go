@@ -71,7 +71,7 @@ var families = []Family{
 
 	{"penstock_config_generation", Gauge, "Number of the running configuration since the start."},
 	{"penstock_config_generation_calls_inflight", Gauge, "Calls in flight by the configuration they began with."},
-	{"penstock_reloads_total", Counter, "Reloads by result: ok, bad, unchanged."},
+	{"penstock_reloads_total", Counter, "Reloads by result: ok, bad (refused), keys_only (refused, but the file's keys are in force), unchanged."},
 	{"penstock_reload_successful", Gauge, "1 when the last reload took effect, or there was none."},
 	{"penstock_reload_success_timestamp_seconds", Gauge, "When the running configuration took effect."},
 	{"penstock_reload_duration_seconds", Gauge, "How long the last reload took."},

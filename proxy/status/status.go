@@ -66,12 +66,14 @@ type Reload struct {
 	Source    string    `json:"source"`
 	OK        bool      `json:"ok"`
 	Unchanged bool      `json:"unchanged,omitempty"` // the file asked for what was running
-	Version   uint64    `json:"version"`             // of the running configuration, afterwards
-	Changes   []string  `json:"changes,omitempty"`
-	Capacity  []string  `json:"capacity,omitempty"` // of models: "llama: 48 -> 16 slots"
-	Restart   []string  `json:"needs_restart,omitempty"`
-	Problems  []string  `json:"problems,omitempty"`
-	Seconds   float64   `json:"seconds"`
+	// KeysInForce says of a file that was refused that its keys count all the same.
+	KeysInForce bool     `json:"keys_in_force,omitempty"`
+	Version     uint64   `json:"version"` // of the running configuration, afterwards
+	Changes     []string `json:"changes,omitempty"`
+	Capacity    []string `json:"capacity,omitempty"` // of models: "llama: 48 -> 16 slots"
+	Restart     []string `json:"needs_restart,omitempty"`
+	Problems    []string `json:"problems,omitempty"`
+	Seconds     float64  `json:"seconds"`
 }
 
 // Retries is the retry budget over the last ten seconds.

@@ -24,7 +24,11 @@ func (s *Status) Terminal(width int, ansi bool) []byte {
 		}
 	}
 	if r := s.LastReload; r != nil && !r.OK {
-		t.head("RELOAD FAILED at " + r.At.Format("15:04:05"))
+		what := "RELOAD FAILED at "
+		if r.KeysInForce {
+			what = "RELOADED KEYS ALONE at "
+		}
+		t.head(what + r.At.Format("15:04:05"))
 		for _, p := range r.Problems {
 			what, _, _ := strings.Cut(p, "\n") // without the excerpt
 			t.wrap(red, what)

@@ -84,9 +84,7 @@ func (p *Local) run(f *config.File) {
 // Reload gives the running edge the configuration of another setup in front of the same engines.
 func (p *Local) Reload(s Setup) {
 	p.T.Helper()
-	f := p.parse(s)
-	f.Listen, f.Admin.Listen = p.Next.Listen, p.Next.Admin.Listen
-	p.Next = f
+	p.Prepare(s)
 	before := p.edge.LastReload()
 	p.edge.Reload("test")
 	WaitFor(p.T, Patience, "the configuration has been reloaded", func() bool { return p.edge.LastReload() != before })
@@ -94,6 +92,17 @@ func (p *Local) Reload(s Setup) {
 		p.T.Fatalf("not reloaded: %v", r.Problems)
 	}
 }
+
+// Prepare makes the configuration of another setup, in front of the same engines, what the next reload brings.
+func (p *Local) Prepare(s Setup) {
+	p.T.Helper()
+	f := p.parse(s)
+	f.Listen, f.Admin.Listen = p.Next.Listen, p.Next.Admin.Listen
+	p.Next = f
+}
+
+// Ask has the edge reload and does not wait.
+func (p *Local) Ask() { p.edge.Reload("test") }
 
 // LastReload is how the edge's last reload ended; nil: there was none.
 func (p *Local) LastReload() *proxy.ReloadResult { return p.edge.LastReload() }

@@ -1,0 +1,213 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// resolver answers after a test has let it, or not before it is given up.
+type resolver struct {
+	mu      sync.Mutex
+	dead    bool
+	asked   int
+	running int
+	peak    int
+}
+
+func (r *resolver) lookup(ctx context.Context, _ string) ([]string, error) {
+	r.mu.Lock()
+	r.asked++
+	r.running++
+	r.peak = max(r.peak, r.running)
+	dead := r.dead
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.running--
+		r.mu.Unlock()
+	}()
+	if dead {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return nil, errors.New("no such name")
+}
+
+// state returns how many look-ups there were, are and have been at one time.
+func (r *resolver) state() (asked, running, peak int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked, r.running, r.peak
+}
+
+func (r *resolver) set(dead bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dead, r.peak = dead, 0
+}
+
+// farNames are upstreams by names that are to be resolved, and a model of theirs.
+func farNames(n int) (upstreams, models string) {
+	var names []string
+	for i := range n {
+		upstreams += fmt.Sprintf("- { name: far-%d, url: \"http://far-%d.test:1\", engine: sim, resolve: 30s }\n", i, i)
+		names = append(names, fmt.Sprintf("{ upstream: far-%d }", i))
+	}
+	return upstreams, "- { id: far, deployments: [" + strings.Join(names, ", ") + "] }\n"
+}
+
+// TestRevokedWhileNamesHang: a key that a file takes away is refused before the names of the same file are known, and, where the
+// operator wants that, its streams end; and so is one that the next file takes away while those names still hang.
+func TestRevokedWhileNamesHang(t *testing.T) {
+	t.Parallel()
+	r := &resolver{dead: true}
+	var plain, line [2]string
+	for i := range plain {
+		key, hash, err := auth.NewKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain[i], line[i] = "Authorization: Bearer "+key, fmt.Sprintf("- { id: second-%d, hash: %q }\n", i, hash)
+	}
+	const top = "on_revoke: abort"
+	p := start(t, rig.Setup{Top: top, Keys: line[0] + line[1], Lookup: r.lookup, Forgets: true})
+	var streams []*rig.Stream
+	for _, key := range plain {
+		s := p.OpenStream(chatPath, p.Chat(endless), key)
+		s.Next()
+		streams = append(streams, s)
+	}
+	upstreams, models := farNames(4)
+	next := rig.Setup{Top: top, Keys: line[1], Upstreams: upstreams, Models: models}
+	revoked := func(i int) {
+		t.Helper()
+		asked := time.Now()
+		p.Ask()
+		rig.WaitFor(t, rig.Patience, "the key is refused", func() bool { return p.Post(chatPath, p.Chat(""), plain[i]).Status == 401 })
+		for ok := true; ok; {
+			_, ok = streams[i].Next()
+		}
+		t.Logf("key %d was refused and its stream ended %v after the file", i, time.Since(asked))
+		if _, running, _ := r.state(); running == 0 || p.LastReload() != nil {
+			t.Fatal("the names do not hang any more: this shows nothing")
+		}
+		p.Post(chatPath, p.Chat("")).WantStatus(200)
+	}
+	p.Prepare(next)
+	revoked(0)
+	next.Keys = ""
+	p.Prepare(next)
+	revoked(1)
+	rig.WaitFor(t, rig.Patience, "both reloads have ended", func() bool { return p.LastReload() != nil && p.Status().Version == 3 })
+	if asked, _, peak := r.state(); peak < 4 {
+		t.Errorf("%d of %d names were looked up side by side", peak, asked)
+	}
+	for _, key := range plain { // the reload that began with the older keys does not bring them back
+		p.Post(chatPath, p.Chat(""), key).WantStatus(401)
+	}
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	if l := p.LastReload(); !l.OK || l.KeysInForce {
+		t.Errorf("the last reload says %+v", l)
+	}
+}
+
+// TestKeysOfARefusedReload: what a refused file says of keys counts, and nothing else of it; status, answer, log and metrics say so.
+func TestKeysOfARefusedReload(t *testing.T) {
+	t.Parallel()
+	key, hash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := "Authorization: Bearer " + key
+	base := rig.Setup{Keys: fmt.Sprintf("- { id: second, hash: %q }\n", hash)}
+	base.Forgets = true
+	p := start(t, base)
+	p.Post(chatPath, p.Chat(""), second).WantStatus(200)
+	bad := rig.Setup{Config: `
+timeouts: { linger: 0s, drain: 5s }
+keys: [{ id: tester, hash: "{{hash}}", limits: { concurrency: 3 } }]
+upstreams: [{ name: dead, url: "http://127.0.0.1:1", engine: sim }]
+models: [{ id: sim, deployments: [{ upstream: dead }] }]
+`}
+	p.Prepare(bad)
+
+	dry := p.Fetch("POST", p.Admin+"/-/reload?dry_run=true").WantStatus(422)
+	if !strings.Contains(dry.Body, `"keys_in_force": true`) {
+		t.Errorf("a dry run does not say that keys would be in force: %s", dry.Body)
+	}
+	p.Post(chatPath, p.Chat(""), second).WantStatus(200)
+
+	answer := p.Fetch("POST", p.Admin+"/-/reload").WantStatus(422)
+	if !strings.Contains(answer.Body, `"keys_in_force": true`) || !strings.Contains(answer.Body, "without a slot") {
+		t.Errorf("the answer: %s", answer.Body)
+	}
+	if l := p.LastReload(); l.OK || !l.KeysInForce || l.Version != 1 || strings.Join(l.Changes, ",") == "" {
+		t.Errorf("the last reload: %+v", l)
+	}
+	p.Post(chatPath, p.Chat(""), second).WantStatus(401)
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	if s := p.Status(); s.Version != 1 || s.Verdict.Level != "degraded" || !strings.Contains(s.Verdict.Text, "its keys are in force, its models are not") || len(s.Upstreams) != 1 || s.Upstreams[0].Name != "up-0" {
+		t.Errorf("the status: %+v", s)
+	}
+	if n := p.Metric("penstock_reloads_total", `result="keys_only"`); n != 1 {
+		t.Errorf("%v reloads of keys alone are counted", n)
+	}
+	if n := p.Metric("penstock_reload_successful"); n != 0 {
+		t.Errorf("the reload is a success: %v", n)
+	}
+	rig.WaitFor(t, rig.Patience, "the log says it", func() bool {
+		return strings.Contains(p.Log.String(), "keys are in force, models are not")
+	})
+
+	// The same file again has no other keys, and is refused as a whole; insisting takes the rest, too.
+	if l := p.AskReload(); l.OK || l.KeysInForce || l.Unchanged {
+		t.Errorf("the same file again: %+v", l)
+	}
+	p.Fetch("POST", p.Admin+"/-/reload?force=true").WantStatus(200)
+	if l := p.LastReload(); !l.OK || l.Version != 2 {
+		t.Errorf("with force: %+v", l)
+	}
+	p.Reload(base)
+	p.Post(chatPath, p.Chat(""), second).WantStatus(200)
+}
+
+// TestDryRunLeavesKeys: a dry run tells what would become of keys, and changes none.
+func TestDryRunLeavesKeys(t *testing.T) {
+	t.Parallel()
+	key, hash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := "Authorization: Bearer " + key
+	p := start(t, rig.Setup{Keys: fmt.Sprintf("- { id: second, hash: %q }\n", hash)})
+	p.Prepare(rig.Setup{})
+	if r := p.Fetch("POST", p.Admin+"/-/reload?dry_run=true").WantStatus(200); !strings.Contains(r.Body, "keys[second]") {
+		t.Errorf("a dry run says: %s", r.Body)
+	}
+	p.Post(chatPath, p.Chat(""), second).WantStatus(200)
+	if l := p.LastReload(); l != nil {
+		t.Errorf("a dry run is the last reload: %+v", l)
+	}
+}
+
+// TestStartWhileNamesHang: the start waits once for names that do not resolve, and not once for each.
+func TestStartWhileNamesHang(t *testing.T) {
+	t.Parallel()
+	r := &resolver{dead: true}
+	upstreams, models := farNames(4)
+	begun := time.Now()
+	p := start(t, rig.Setup{Upstreams: upstreams, Models: models, Lookup: r.lookup, Cold: true})
+	t.Logf("serving after %v", time.Since(begun))
+	if asked, _, peak := r.state(); peak < 4 {
+		t.Errorf("%d of %d names were looked up side by side", peak, asked)
+	}
+	rig.WaitFor(t, rig.Patience, "the model is served", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
+}
