@@ -403,12 +403,17 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 		body = z.Bytes()
 		x.encoding = "gzip"
 	}
-	length := len(body)
+	pad := t.padding(body)
+	length := len(body) + pad
 	if x.p.name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) { // it passes on what its child says
 		length = -1
 		t.lines = append(t.lines, x.p.sseHeaders...)
 	}
 	x.head(status, ctype, length)
+	if pad > 0 {
+		x.putPadded(body, pad)
+		return
+	}
 	for _, a := range t.acts {
 		if a.streamOnly || status != http.StatusOK {
 			continue
@@ -421,6 +426,38 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 		body = body[half:]
 	}
 	x.put(body)
+	x.finish()
+}
+
+// The member that makes an answer large, around its filler.
+const padBegin, padEnd = `"padding":"`, `",`
+
+// padding is how many bytes are to be added to a JSON object of a body.
+func (t *misbehaviour) padding(body []byte) int {
+	if t.pad == 0 || len(body) < 3 || body[0] != '{' || t.gzip {
+		return 0
+	}
+	return max(t.pad-len(body), len(padBegin)+len(padEnd))
+}
+
+// putPadded puts a JSON object with n bytes more in it, and never holds them all.
+func (x *exchange) putPadded(body []byte, n int) {
+	filler := bytes.Repeat([]byte("w"), 64<<10)
+	fill := func() {
+		for left := n - len(padBegin) - len(padEnd); left > 0 && x.flush() && !x.hasLeft(); left -= len(filler) {
+			x.put(filler[:min(left, len(filler))])
+		}
+	}
+	if x.t.padEnd {
+		x.put(append(body[:len(body)-1:len(body)-1], ',')) // in place of the comma of padEnd
+		x.put([]byte(padBegin))
+		fill()
+		x.put([]byte(`"}`))
+	} else {
+		x.put([]byte("{" + padBegin))
+		fill()
+		x.put(append([]byte(padEnd), body[1:]...))
+	}
 	x.finish()
 }
 

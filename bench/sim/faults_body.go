@@ -122,6 +122,12 @@ var bodyFaults = []fault{
 		},
 	},
 	{
+		name: "padded", usage: "[=33554432][;at=begin|end]", text: "a plain answer or an error whose JSON object is that large, by a first or last member that means nothing (legal)",
+		twist: func(t *misbehaviour, a *args) {
+			t.pad, t.padEnd = a.number(32<<20), a.oneOf("at", "begin", "begin", "end") == "end"
+		},
+	},
+	{
 		name: "endless-json", text: "JSON that never ends",
 		twist: func(t *misbehaviour, _ *args) {
 			t.take = func(x *exchange) {

@@ -19,6 +19,18 @@ var bodyCases = []faultCase{
 		r.good(t)
 	}},
 	{spec: "chunked", only: "plain", check: func(t *testing.T, r result) { r.wantHead(t, "Transfer-Encoding: chunked"); r.good(t) }},
+	{spec: "padded=300000", only: "plain", check: func(t *testing.T, r result) {
+		if n := len(r.body); n != 300000 || !strings.HasPrefix(r.body, `{"padding":"www`) {
+			t.Errorf("%d bytes: %.40q", n, r.body)
+		}
+		r.wantHead(t, "Content-Length: 300000")
+		r.good(t)
+	}},
+	{spec: "status=500+padded=70000;at=end", check: func(t *testing.T, r result) {
+		if n := len(r.body); n != 70000 || !strings.HasSuffix(r.body, `www"}`) || !json.Valid([]byte(r.body)) {
+			t.Errorf("%d bytes: %.40q", n, r.body)
+		}
+	}},
 	{spec: "surplus", more: said6, check: func(t *testing.T, r result) {
 		if !strings.HasSuffix(r.raw, "}}") || strings.Count(r.raw, "HTTP/1.1 200") != 2 || !strings.Contains(r.raw, ForgedText) {
 			t.Errorf("%q", r.raw)

@@ -44,7 +44,9 @@ type misbehaviour struct {
 	pieceGap             time.Duration
 
 	// A plain answer's body.
-	plain func(x *exchange, ctype string, body []byte) (string, []byte)
+	plain  func(x *exchange, ctype string, body []byte) (string, []byte)
+	pad    int  // bytes of it at least, by a member of filler: errors too
+	padEnd bool // that member comes last
 
 	// A stream.
 	form      eventFormat
