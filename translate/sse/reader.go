@@ -33,10 +33,18 @@ type Event struct {
 	Raw []byte
 }
 
+// Budget is a source that bounds the memory of a Reader's buffer, too.
+type Budget interface {
+	// Hold is called before the Reader takes a buffer of n bytes in place of the one that it has, unless both are small. It may
+	// refuse a larger one: the Reader stays as it is then, and Next returns the error.
+	Hold(n int) error
+}
+
 // Reader reads server-sent events from a source. It belongs to one goroutine. NewReader makes one; a zero Reader
 // becomes usable by Reset.
 type Reader struct {
 	src   io.Reader
+	room  Budget // src, if it is one, else nil
 	max   int
 	buf   []byte             // its length is its capacity; nil before the first read and while the Reader rests
 	small *[smallBuffer]byte // the pooled buffer, if buf is it
@@ -74,10 +82,12 @@ func NewReader(src io.Reader, limit int) *Reader {
 	return r
 }
 
-// Reset makes r read src as if it were new, without a buffer. A nil src is for a Reader that goes into a pool.
+// Reset makes r read src as if it were new, without a buffer. A nil src is for a Reader that goes into a pool. A src that is
+// a Budget is asked before the buffer grows above 64 KiB.
 func (r *Reader) Reset(src io.Reader, limit int) {
 	r.drop()
 	*r = Reader{src: src, max: min(limit, 1<<30)}
+	r.room, _ = src.(Budget)
 }
 
 // Rest gives up the buffer if nothing is in it and it has not grown; the next read takes another one. Called before a long wait,
@@ -300,7 +310,9 @@ func (r *Reader) dispatch() bool {
 
 // fill reads once. All of buf[start:end] is kept.
 func (r *Reader) fill() (int, error) {
-	r.room()
+	if err := r.makeRoom(); err != nil {
+		return 0, err
+	}
 	n, err := r.src.Read(r.buf[r.end:])
 	if n < 0 || n > len(r.buf)-r.end {
 		return 0, errCount
@@ -310,33 +322,49 @@ func (r *Reader) fill() (int, error) {
 	return n, err
 }
 
-// room makes room for a read. Bytes are moved only when at least a quarter of the buffer becomes free, and a buffer
-// that grows doubles, so that moving costs a constant per byte read.
-func (r *Reader) room() {
+// makeRoom makes room for a read. Bytes are moved only when at least a quarter of the buffer becomes free, and a buffer
+// that grows doubles, so that moving costs a constant per byte read. The error is the budget's.
+func (r *Reader) makeRoom() error {
 	live, size := r.end-r.start, len(r.buf)
 	if live == 0 {
 		buf := r.buf
 		if size == 0 || size > smallBuffer && (size > largeBuffer || r.peak <= size/4) {
+			if err := r.hold(size, smallBuffer); err != nil {
+				return err
+			}
 			r.small = smallBuffers.Get().(*[smallBuffer]byte)
 			buf = r.small[:]
 		}
 		r.move(buf)
 		r.peak = 0
-		return
+		return nil
 	}
 	if size-r.end >= minRead {
-		return
+		return nil
 	}
 	if size-live >= size/4 {
 		r.move(r.buf)
-		return
+		return nil
 	}
 	// One event fills the buffer. It has at most max bytes, and perhaps two of a line's end.
-	r.move(make([]byte, max(min(2*size, r.max+2*minRead), size+minRead)))
+	larger := max(min(2*size, r.max+2*minRead), size+minRead)
+	if err := r.hold(size, larger); err != nil {
+		return err
+	}
+	r.move(make([]byte, larger))
 	if r.small != nil {
 		smallBuffers.Put(r.small)
 		r.small = nil
 	}
+	return nil
+}
+
+// hold asks the budget for a buffer of n bytes in place of one of old.
+func (r *Reader) hold(old, n int) error {
+	if r.room == nil || max(old, n) <= largeBuffer {
+		return nil
+	}
+	return r.room.Hold(n)
 }
 
 // move puts what is live to the front of buf, which becomes the buffer.

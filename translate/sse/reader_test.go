@@ -535,3 +535,49 @@ func TestRest(t *testing.T) {
 		}
 	}
 }
+
+// budget is a source that bounds the reader's buffer.
+type budget struct {
+	io.Reader
+	most  int
+	asked []int
+}
+
+var errNoRoom = errors.New("no room")
+
+func (b *budget) Hold(n int) error {
+	b.asked = append(b.asked, n)
+	if n > b.most {
+		return errNoRoom
+	}
+	return nil
+}
+
+// A large event asks for its memory before it takes it, and gives it back; a refusal is no end: with room the same event comes.
+func TestReaderBudget(t *testing.T) {
+	t.Parallel()
+	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"
+	src := &budget{Reader: strings.NewReader("data: a\n\n" + large + "data: b\n\n"), most: 200 << 10}
+	r := NewReader(src, 1<<20)
+	if ev, err := r.Next(); err != nil || string(ev.Data) != "a" || len(src.asked) > 0 {
+		t.Fatalf("%q, %v, asked %v", ev.Data, err, src.asked)
+	}
+	for range 2 {
+		if _, err := r.Next(); !errors.Is(err, errNoRoom) || len(r.buf) > src.most {
+			t.Fatalf("%v with a buffer of %d", err, len(r.buf))
+		}
+	}
+	src.most = 1 << 20
+	if ev, err := r.Next(); err != nil || len(ev.Data) != 300<<10 {
+		t.Fatalf("%d bytes, %v", len(ev.Data), err)
+	}
+	if ev, err := r.Next(); err != nil || string(ev.Data) != "b" {
+		t.Fatalf("%q, %v", ev.Data, err)
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Fatal(err)
+	}
+	if last := src.asked[len(src.asked)-1]; last > smallBuffer || len(r.buf) > smallBuffer {
+		t.Errorf("asked %v, holds %d", src.asked, len(r.buf))
+	}
+}
