@@ -92,6 +92,9 @@ func isPrivate(name []byte) bool {
 	return string(name) == "kv_transfer_params" || string(name) == "disaggregated_params"
 }
 
+// IsPrivate reports whether a member of that name, unless it is null, is removed by HidePrivate.
+func IsPrivate(name []byte) bool { return isPrivate(name) }
+
 // HidePrivate notes the removal of the members of an answer, or of a choice, by which engines speak to each other.
 func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	for it := v.Iter(); it.Next(); {

@@ -4,6 +4,7 @@
 //	Request   a JSON request: Decode, Check, Segments with the served name spliced in
 //	Edit      the fields of a form (images/edits)
 //	Answer    a whole JSON answer: the public model spliced in, the usage read
+//	Relay     one that is too large to be held, in pieces: the same
 //	Stream    a streamed answer, event by event (completions, transcriptions)
 //
 // Bytes in, bytes out; nothing here knows HTTP.

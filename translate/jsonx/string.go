@@ -52,6 +52,15 @@ func plain(s []byte, i int) int {
 	return i
 }
 
+// SkipText is for readers of JSON that comes in pieces: s[i:] is within a string and begins with a character or an escape. It
+// passes over what is valid text and returns where to look on: i itself, it may be, and never behind a quote that ends the string.
+func SkipText(s []byte, i int) int {
+	if hasVector && i >= 3 && len(s)-i >= 64 {
+		i, _, _, _ = passText(s, i)
+	}
+	return plain(s, i)
+}
+
 // scanString validates a string whose contents begin at i, behind the opening quote. It returns the offset behind the
 // closing quote and the flags, or the offset of the fault and its reason.
 func scanString(s []byte, i int) (end int, flags uint8, reason string) {
