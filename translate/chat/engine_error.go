@@ -11,6 +11,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
+// MaxErrorBody is how much of an engine's complaint is read. Engines repeat the request in it, so that it may be as long as that.
+const MaxErrorBody = 256 << 10
+
 // maxMessage bounds what is kept of an engine's message, in bytes.
 const maxMessage = 1 << 10
 
@@ -52,15 +55,20 @@ func (e *EngineError) Error() string {
 // ParseEngineError reads the body of an answer whose status is not 200, or the data of an error event, for which status
 // is 0. It understands the shapes of all engines that we know: {"error":{…}}, {"error":"…"} with or without error_type,
 // the same members at the top level, FastAPI's {"detail":…}, an error that carries another one as JSON in its message
-// (Ollama hands on what its runner said), and plain text. HTML and what cannot be read have no message. It never fails.
+// (Ollama hands on what its runner said), and plain text. Of a body of MaxErrorBody, which may be the beginning of a longer one,
+// it reads what is there. HTML and what cannot be read have no message. It never fails.
 func ParseEngineError(status int, contentType string, body []byte) EngineError {
 	var e EngineError
+	cut := len(body) >= MaxErrorBody
 	body = bytes.TrimSpace(body)
 	switch {
 	case len(body) == 0:
 	case body[0] == '{' || body[0] == '[' || body[0] == '"':
 		var d jsonx.Doc
-		if len(body) <= MaxAnswer && d.Parse(body, jsonx.Options{Record: record}) == nil {
+		switch {
+		case len(body) <= MaxAnswer && d.Parse(body, jsonx.Options{Record: record}) == nil:
+			e.read(d.Root(), 0)
+		case cut && d.Parse(closeCut(body), jsonx.Options{Record: record}) == nil:
 			e.read(d.Root(), 0)
 		}
 	case body[0] == '<' || strings.Contains(contentType, "html"):
@@ -69,6 +77,73 @@ func ParseEngineError(status int, contentType string, body []byte) EngineError {
 	}
 	e.settle(status)
 	return e
+}
+
+// closeCut makes JSON of the beginning of one: the string that it breaks off in, if it is a value, and all that is open are closed;
+// a member without a whole name or the beginning of its value is left out. What was no JSON is none after it.
+func closeCut(body []byte) []byte {
+	var (
+		open    []byte // what closes the containers, the outermost first
+		whole   int    // up to here, and with as many of them as
+		depth   int    // this, everything is a whole element or member, or can become one
+		text    bool   // within a string
+		begin   int    // where that began
+		escaped bool
+	)
+	for i, c := range body {
+		switch {
+		case escaped:
+			escaped = false
+		case text && c == '\\':
+			escaped = true
+		case c == '"':
+			if text = !text; text {
+				begin = i
+			}
+		case text:
+		case c == '{', c == '[':
+			open = append(open, c+2) // its counterpart in ASCII
+			whole, depth = i+1, len(open)
+		case c == '}', c == ']':
+			if len(open) == 0 {
+				return nil
+			}
+			open = open[:len(open)-1]
+			whole, depth = i+1, len(open)
+		case c == ',':
+			whole, depth = i, len(open)
+		}
+	}
+	out := bytes.Clone(body[:whole])
+	if text && isValue(body[:begin]) {
+		out = append(bytes.ToValidUTF8(cutEscape(body), nil), '"')
+		depth = len(open)
+	}
+	for i := depth - 1; i >= 0; i-- {
+		out = append(out, open[i])
+	}
+	return out
+}
+
+// isValue reports whether a string behind before is a member's value: its name would stand behind a comma or a brace.
+func isValue(before []byte) bool { return bytes.HasSuffix(bytes.TrimSpace(before), []byte{':'}) }
+
+// cutEscape returns the beginning of a string without the part of an escape that may be at its end.
+func cutEscape(s []byte) []byte {
+	for i := len(s) - 1; i >= 0 && i > len(s)-7; i-- {
+		if s[i] != '\\' {
+			continue
+		}
+		from := i
+		for from > 0 && s[from-1] == '\\' {
+			from--
+		}
+		if (i-from)%2 == 0 && (i == len(s)-1 || s[i+1] == 'u' && i+6 > len(s)) { // an odd number of them: the last one begins an escape
+			return s[:i]
+		}
+		break
+	}
+	return s
 }
 
 // readEngineError reads an error object that has been parsed already, from inside a stream.
