@@ -44,3 +44,67 @@ func TestMemoryIsExactUnderConcurrency(t *testing.T) {
 		t.Errorf("%d used at rest", m.Used())
 	}
 }
+
+// Garbage counts until it is collected, which happens when it stands in the way and is worth it.
+func TestMemoryGarbage(t *testing.T) {
+	m := NewMemory(1600)
+	collected := 0
+	m.collect = func() { collected++ }
+	if !m.Reserve(1500) {
+		t.Fatal("no room in an empty budget")
+	}
+	m.Discard(99)
+	if m.Used() != 1401 || m.Reserve(150) || collected != 0 {
+		t.Errorf("used %d, %d collections for little garbage", m.Used(), collected)
+	}
+	m.Discard(101)
+	if m.Reserve(301) || collected != 0 {
+		t.Errorf("%d collections that could not help", collected)
+	}
+	if !m.Reserve(100) || collected != 0 {
+		t.Errorf("%d collections although there was room", collected)
+	}
+	if !m.Reserve(200) || collected != 1 || m.Used() != 1600 {
+		t.Errorf("used %d after %d collections", m.Used(), collected)
+	}
+	m.Release(600)
+	m.Discard(1000)
+	if m.Used() != 0 || !m.Reserve(1600) || collected != 2 {
+		t.Errorf("used %d after %d collections", m.Used(), collected)
+	}
+	m.Discard(1601)
+	defer func() {
+		if recover() == nil {
+			t.Error("discarded more than was reserved")
+		}
+	}()
+	m.Reserve(1)
+}
+
+func TestMemoryGarbageUnderConcurrency(t *testing.T) {
+	m := NewMemory(1000)
+	m.collect = func() {}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 5000 {
+				n := int64(100 + 37*i)
+				if !m.Reserve(n) {
+					continue
+				}
+				if u := m.used.Load(); u > 1000 {
+					t.Errorf("used %d", u)
+				}
+				if j%2 == 0 {
+					m.Discard(n)
+				} else {
+					m.Release(n)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if m.Used() != 0 || !m.Reserve(1000) {
+		t.Errorf("%d used at rest", m.Used())
+	}
+}
