@@ -35,17 +35,10 @@ var endpointCountTokens = &endpoint{
 func (c *Call) decodeCount(body []byte) error {
 	c.beginMessages()
 	m := c.messages
-	m.counted = bodyPool.Get().(*[]byte)
 	o := messages.Options{InPlace: c.snap.inPlace, Strict: c.snap.Config.Strict, Count: true}
-	out, err := m.request.Decode((*m.counted)[:0], body, c.chat, o)
-	*m.counted = out
-	if err != nil {
-		return err
-	}
-	if !c.reserve(int64(len(out))) {
-		return bodyMemoryFull()
-	}
-	return nil
+	var err error
+	m.counted, err = c.writeTranslation(func(dst []byte) ([]byte, error) { return m.request.Decode(dst, body, c.chat, o) })
+	return err
 }
 
 // countPatience is how long an engine may take to count. Clients ask often, and an estimate is there at once.
