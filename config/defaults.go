@@ -17,6 +17,7 @@ func Defaults() *File {
 			UploadBody:  100 << 20,
 			UploadRate:  64 << 10,
 			BodyMemory:  25,
+			ReplyMemory: 15,
 			Connections: 20000,
 			Header:      8 << 10,
 		},

@@ -59,7 +59,7 @@ func TestDefaultsOfAFile(t *testing.T) {
 func TestDefaultsKeepTheAgreedNumbers(t *testing.T) {
 	f := Defaults()
 	got := fmt.Sprintln(f.Listen, f.Admin.Listen, f.Log, f.Limits, f.Timeouts, f.Stream, f.Retry, f.OnRevoke)
-	want := "127.0.0.1:4000 127.0.0.1:9090 {info json true false false} {32MiB 100MiB 64KiB 25% 20000 8KiB}" +
+	want := "127.0.0.1:4000 127.0.0.1:9090 {info json true false false} {32MiB 100MiB 64KiB 25% 15% 20000 8KiB}" +
 		" {2s 2m0s 10m0s 1m0s 0s 10s 30s 1m0s 30s 5s 1m0s} {10s 15s} {2 20%} end"
 	if got != want+"\n" {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -69,7 +69,7 @@ func TestDefaultsKeepTheAgreedNumbers(t *testing.T) {
 func TestValues(t *testing.T) {
 	f := mustParse(t, `
 listen: 0.0.0.0:4000
-limits: { request_body: 1.5MiB, header: 16384, body_memory: 12.5% }
+limits: { request_body: 1.5MiB, header: 16384, body_memory: 12.5%, reply_memory: 5% }
 timeouts: { total: 0, idle: 1m30s }
 keys:
   - id: a
@@ -101,6 +101,7 @@ models:
 	check("header", f.Limits.Header, Bytes(16384))
 	check("upload_body", f.Limits.UploadBody, Bytes(100<<20))
 	check("body_memory", f.Limits.BodyMemory.Of(1000), int64(125))
+	check("reply_memory", f.Limits.ReplyMemory.Of(1000), int64(50))
 	check("idle", f.Timeouts.Idle.D(), 90*time.Second)
 	check("total", f.Timeouts.Total, Duration(0))
 	check("hashes", f.Keys[1].Hash, KeyHashes{

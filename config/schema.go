@@ -67,6 +67,7 @@ type Limits struct {
 	UploadBody  Bytes   `yaml:"upload_body"`  // multipart bodies
 	UploadRate  Bytes   `yaml:"upload_rate"`  // bytes per second, over 10 s
 	BodyMemory  Percent `yaml:"body_memory"`  // share of the memory limit that bodies may hold
+	ReplyMemory Percent `yaml:"reply_memory"` // share of the memory limit that engines' replies may hold
 	Connections int     `yaml:"connections"`
 	Header      Bytes   `yaml:"header"` // whole request head: its line, its fields, the empty line at its end, and empty ones before it
 }

@@ -35,6 +35,7 @@ func TestSchemaNamesEveryKey(t *testing.T) {
 	}
 	for _, path := range []string{
 		"properties.limits.properties.body_memory",
+		"properties.limits.properties.reply_memory",
 		"properties.keys.items.properties.hash.anyOf",
 		"properties.upstreams.items.properties.probe.properties.fall",
 		"properties.upstreams.items.properties.concurrency.anyOf",

@@ -95,6 +95,9 @@ func (c *checker) limits(l Limits) {
 	if l.BodyMemory <= 0 {
 		c.fail("limits.body_memory", "must be above 0%%, or no body is accepted")
 	}
+	if l.ReplyMemory <= 0 {
+		c.fail("limits.reply_memory", "must be above 0%%, or no answer above 64 KiB is given")
+	}
 	c.number("limits.connections", l.Connections, 1, 10_000_000)
 }
 

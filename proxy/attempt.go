@@ -23,7 +23,10 @@ type attempt struct {
 	target *routing.Target
 	x      *upstreams.Exchange
 	events *sse.Reader  // of a streamed reply
+	whole  *[]byte      // of one that is read whole: what has come of it, or the completion that it amounts to
 	native nativeReader // of a reply in the endpoint's own dialect; nil: it is chat
+
+	assembler *chat.Assembler // puts a streamed reply together for a client that wants it whole
 
 	count    int                  // events that have come
 	streamed bool                 // the engine was asked for a stream
@@ -34,15 +37,16 @@ type attempt struct {
 	span     *observe.AttemptSpan // nil without tracing
 	bad      error                // what the event after the last one delivered was; told by the next pull
 
-	sentAt     time.Time // request written
-	readAt     time.Time // last bytes of the reply
-	completeAt time.Time // every choice had its finish reason
-	until      time.Time // the patience of a stream's reader, for Read; zero: the clocks decide
+	sentAt     time.Time     // request written
+	readAt     time.Time     // last bytes of the reply
+	completeAt time.Time     // every choice had its finish reason
+	blocked    time.Duration // the client held up an answer that is passed on
+	until      time.Time     // the patience of a stream's reader, for Read; zero: the clocks decide
 }
 
 const (
-	maxEvent      = 8 << 20         // of one event: more than engines send, and little enough to hold
-	maxErrorBody  = 8 << 20         // engines repeat the request in their complaint about it, and half of one cannot be read
+	maxEvent      = 8 << 20 // of one event: more than engines send, and little enough to hold
+	maxErrorBody  = chat.MaxErrorBody
 	errorPatience = 5 * time.Second // for the body of an engine's refusal
 	// afterFinish is how long a stream whose choices are all finished may still bring usage and [DONE].
 	afterFinish = 2 * time.Second
@@ -190,10 +194,14 @@ func (a *attempt) plainReply() *failure {
 // errorBody reads what an engine says of its refusal: bounded, and without patience.
 func (a *attempt) errorBody() []byte {
 	until := a.call.edge.now().Add(errorPatience)
-	body := make([]byte, 0, 1024)
+	defer a.call.reply.give(replyBody)
+	body := make([]byte, 0, 1<<10)
 	for len(body) < maxErrorBody {
 		if len(body) == cap(body) {
-			body = append(body, 0)[:len(body)]
+			var err error
+			if body, err = a.call.growReply(body, maxErrorBody); err != nil {
+				break // what has come has to do
+			}
 		}
 		n, err := a.x.Read(body[len(body):min(cap(body), maxErrorBody)], until)
 		body = body[:len(body)+n]
@@ -218,6 +226,9 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 	if a.call.ep.raw {
 		return a.pullRaw(dst)
 	}
+	if a.call.form == formForward {
+		return a.pullForward(dst)
+	}
 	if a.atOnce {
 		return a.pullTranscript(dst)
 	}
@@ -231,10 +242,10 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 			if t, ok := a.call.stream.(*forward.Stream); ok && a.x.Framed() {
 				t.Ended()
 			}
-			out, err = a.call.stream.Finish(dst)
+			out, err = a.finish(dst)
 			return out, true, a.classify(err)
 		case errors.Is(err, upstreams.ErrNotYet) && !a.completeAt.IsZero() && a.late(a.completeAt.Add(afterFinish)):
-			out, err = a.call.stream.Finish(dst)
+			out, err = a.finish(dst)
 			return out, true, a.classify(err)
 		default:
 			return dst, false, a.classify(err)
@@ -243,7 +254,7 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 			ev, err = a.native.Read(ev)
 		}
 		if err == nil {
-			dst, err = a.call.stream.Append(dst, ev)
+			dst, err = a.append(dst, ev)
 		}
 		if err != nil {
 			return a.failed(dst, before, err)
@@ -251,7 +262,7 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 		a.begun = true
 		a.count++
 		if a.call.stream.Done() || a.native != nil && a.native.Done() {
-			if out, err = a.call.stream.Finish(dst); err != nil {
+			if out, err = a.finish(dst); err != nil {
 				return a.failed(dst, before, err)
 			}
 			return out, true, nil
@@ -263,6 +274,35 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 			return dst, false, nil
 		}
 	}
+}
+
+// append appends what an event becomes. Memory for a large one is reserved before, by its size, and then by what it took.
+func (a *attempt) append(dst []byte, ev sse.Event) ([]byte, error) {
+	c := a.call
+	if err := c.holdOut(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
+		return dst, err
+	}
+	dst, err := c.stream.Append(dst, ev)
+	if err != nil {
+		return dst, err
+	}
+	if err := c.holdOut(cap(dst)); err != nil {
+		return dst, err
+	}
+	return dst, c.holdState(c.stream.Held())
+}
+
+// finish appends what ends the stream well, which in some dialects is all of it once more.
+func (a *attempt) finish(dst []byte) ([]byte, error) {
+	c := a.call
+	if err := c.holdOut(max(cap(dst), len(dst)+c.stream.Held())); err != nil {
+		return dst, err
+	}
+	dst, err := c.stream.Finish(dst)
+	if err != nil {
+		return dst, err
+	}
+	return dst, c.holdOut(cap(dst))
 }
 
 // rests reports whether nothing has come that pull could take, so that it would wait.
@@ -315,7 +355,7 @@ func (a *attempt) deadline() time.Time {
 		d = a.readAt.Add(clocks.Idle.D())
 	}
 	if !a.call.record.Stream {
-		d = earlier(d, a.sentAt.Add(clocks.Answer.D()))
+		d = earlier(d, a.sentAt.Add(clocks.Answer.D()+a.blocked))
 	}
 	if total := clocks.Total.D(); total > 0 {
 		d = earlier(d, a.call.record.Start.Add(total))
@@ -347,6 +387,8 @@ func (a *attempt) classify(err error) error {
 	case errors.As(err, &f):
 	case errors.As(err, &e):
 		f = fromStreamError(e)
+	case errors.Is(err, errNoReplyMemory):
+		f = replyMemoryFull()
 	default:
 		f = fromExchange(err)
 	}
@@ -396,5 +438,9 @@ func (a *attempt) close(o upstreams.Outcome, now time.Time) {
 		a.events.Reset(nil, maxEvent)
 		readerPool.Put(a.events)
 		a.events = nil
+	}
+	a.releaseWhole()
+	for _, part := range [...]replyPart{replyBody, replyEvent, replyState} {
+		a.call.reply.give(part)
 	}
 }

@@ -73,11 +73,18 @@ func (a *attempt) pullRaw(dst []byte) (out []byte, done bool, err error) {
 // can be made is told to the client and not counted, else one client's option would take the engine from all.
 func (a *attempt) pullTranscript(dst []byte) (out []byte, done bool, err error) {
 	structured := isJSON(a.x.Header("Content-Type"))
-	body, err := a.readWhole(nil)
-	if err != nil {
+	c := a.call
+	if a.whole == nil {
+		a.whole = outPool.Get().(*[]byte)
+		*a.whole = (*a.whole)[:0]
+	}
+	if err := a.readWhole(); err != nil {
 		return dst, false, a.classify(err)
 	}
-	c := a.call
+	body := *a.whole
+	if err := c.holdOut(len(dst) + 2*len(body)); err != nil { // a delta and the end, which repeats it
+		return dst, false, a.classify(err)
+	}
 	switch t := c.upload.form.(*audio.Transcription); {
 	case !structured && (!c.upload.ended || t.JSON()):
 		err = errWrongType
@@ -85,6 +92,9 @@ func (a *attempt) pullTranscript(dst []byte) (out []byte, done bool, err error) 
 		err = errTextOfUnknownLength
 	default:
 		dst, err = c.stream.(*forward.Stream).AppendWhole(dst, body, structured)
+	}
+	if err == nil {
+		err = c.holdOut(cap(dst))
 	}
 	if err != nil {
 		f := a.failureOf(err)

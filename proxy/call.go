@@ -14,6 +14,7 @@ import (
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
 	"penstock/translate/chat"
+	"penstock/translate/forward"
 	"penstock/translate/responses"
 	"penstock/upstreams"
 )
@@ -36,6 +37,7 @@ type Call struct {
 	body     *[]byte       // the request's bytes, until no attempt can need them
 	native   *[]byte       // the client's own, where body is a translation and an engine of the model speaks the dialect
 	reserved int64         // of the body-memory budget
+	reply    replyHold     // of the reply-memory budget
 	chat     *chat.Request // nil on endpoints that are not chat underneath
 	payload  payload       // on those
 	upload   *upload       // the payload of a multipart endpoint
@@ -48,7 +50,10 @@ type Call struct {
 	promptBytes  int                 // of a prompt that is text alone; 0 otherwise
 	upstream     *upstreams.Upstream // of the last attempt
 
+	form        answerForm
 	stream      stream
+	forward     *forward.Relay    // of a large answer that is passed on; nil where it is no JSON
+	passed      int               // bytes of it
 	passthrough *chat.Stream      // of a stream of the chat dialect
 	completion  *chat.Completion  // of a whole answer
 	responses   *responses.Answer // of a Responses call
@@ -99,6 +104,7 @@ func (e *Edge) begin(ctx *fasthttp.RequestCtx, ep *endpoint) *Call {
 	c := callPool.Get().(*Call)
 	c.edge, c.ep, c.ctx = e, ep, ctx
 	c.snap = e.current.Load()
+	c.reply.budget = e.replies
 	c.begun = c.snap.generation
 	c.begun.calls.Add(1)
 	c.conn = listen.ConnOf(ctx.Conn())
@@ -177,6 +183,7 @@ func (c *Call) end() (whole bool) {
 func (c *Call) release() {
 	defer c.begun.calls.Add(-1)
 	defer c.settle()
+	defer c.reply.release()
 	defer c.releaseChat()
 	defer c.releaseBody()
 	defer c.learn()

@@ -215,7 +215,8 @@ func (c *Call) tryStream() *failure {
 	case errors.Is(err, upstreams.ErrNotYet):
 		*out = c.stream.Keepalive(first)
 	default:
-		outPool.Put(out)
+		recycleOut(out)
+		c.reply.give(replyOut)
 		return a.failureOf(err)
 	}
 	c.commit(out, done)

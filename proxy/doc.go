@@ -69,6 +69,12 @@
 // new version; watchers and signals may ask as often as they like. While a reload runs the process has one processor more than
 // GOMAXPROCS says, so that requests share a core with it and never queue behind it (process.Burst).
 //
+// What engines send is bounded as what clients send is (reply_memory.go). A call holds 64 KiB of its reply without asking; beyond
+// that each buffer is reserved before it is made, by what has come and never by what a length announces, and counts until it is
+// written or collected. A call that finds no room ends with a 503 of its own, and its engine is not blamed. A large answer that is
+// only passed on is not held at all (relay_whole.go, forward.Relay): it is relayed in pieces, so that it can only be broken off
+// when it turns out to be none, and a client that does not read stops its engine.
+//
 // A request may be what its engine dies of. A body that has cost two engines is not sent to a third while they are down
 // (lethal.go): the client that tries again would else take the fleet with it.
 //

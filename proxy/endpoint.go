@@ -41,6 +41,9 @@ type endpoint struct {
 	answer func(c *Call)
 	// whole appends the client's answer for a whole chat completion.
 	whole func(c *Call, dst, completion []byte) ([]byte, error)
+	// forwards reports whether an answer is only passed on, so that a large one need not be held, and whether it is JSON; nil: it is
+	// none. It is asked when the answer's head has come.
+	forwards func(c *Call) (isJSON, ok bool)
 }
 
 // pathOp is the operation by which a profile names the engine's path.
@@ -66,6 +69,8 @@ type stream interface {
 	Whole() bool
 	// Done reports whether nothing more is wanted from the engine.
 	Done() bool
+	// Held is about how many bytes it keeps of what has come.
+	Held() int
 	// Usage is the engine's count so far.
 	Usage() chat.Usage
 }

@@ -28,10 +28,14 @@ func passing(path, operation, prompt string, decode func(r *forward.Request, bod
 			c.payload = plain{Request: r}
 			return decode(r, body)
 		},
-		answer: func(*Call) {},
-		whole:  passOn,
+		answer:   func(*Call) {},
+		whole:    passOn,
+		forwards: always,
 	}
 }
+
+// always is forwards of endpoints whose answers are JSON that is passed on.
+func always(*Call) (isJSON, ok bool) { return true, true }
 
 // endpointEdits is POST /v1/images/edits: a form in, JSON out.
 var endpointEdits = &endpoint{
@@ -45,6 +49,7 @@ var endpointEdits = &endpoint{
 	decode:     decodeUpload,
 	answer:     func(*Call) {},
 	whole:      passOn,
+	forwards:   func(c *Call) (isJSON, ok bool) { return true, c.upload.ended },
 }
 
 // endpointCompletions is POST /v1/completions, the legacy form of chat. A key that may chat may use it.
@@ -69,7 +74,8 @@ var endpointCompletions = &endpoint{
 			c.stream = s
 		}
 	},
-	whole: passOn,
+	whole:    passOn,
+	forwards: always,
 }
 
 // passOn is whole of an answer in JSON that is passed on.
@@ -78,8 +84,22 @@ func passOn(c *Call, dst, body []byte) ([]byte, error) {
 	if err := a.Parse(body); err != nil {
 		return dst, err
 	}
-	if c.usage = a.Usage(); !c.usage.Known && c.ep.pool == upstreams.PoolText {
+	c.noteCounts(a.Usage())
+	return a.Append(dst, c.model.config.ID), nil
+}
+
+// noteForwarded notes what a large answer has told so far.
+func (c *Call) noteForwarded() {
+	var u chat.Usage
+	if c.forward != nil {
+		u = c.forward.Usage()
+	}
+	c.noteCounts(u)
+}
+
+// noteCounts notes what an answer that is passed on says of the tokens. The prompt of one that says nothing is estimated.
+func (c *Call) noteCounts(u chat.Usage) {
+	if c.usage = u; !u.Known && c.ep.pool == upstreams.PoolText {
 		c.usage = chat.Usage{Prompt: c.promptTokens, Estimated: true}
 	}
-	return a.Append(dst, c.model.config.ID), nil
 }

@@ -39,9 +39,24 @@ var endpointTranscriptions = &endpoint{
 		}
 		return appendTranscript(c, dst, body)
 	},
+	forwards: forwardsTranscript,
 }
 
 var dialectTranscription = &dialect{name: "transcription", appendError: chatError, prompt: "file"}
+
+// forwardsTranscript reports whether a large transcript can be passed on: what form the client wants is known, and the engine gives
+// it that. c.media is its type then.
+func forwardsTranscript(c *Call) (isJSON, ok bool) {
+	t := c.upload.form.(*audio.Transcription)
+	if !c.upload.ended || c.record.Stream {
+		return false, false
+	}
+	c.media = t.ContentType()
+	isJSON = t.JSON()
+	return isJSON, isJSON || c.attempt.x.Framed() && !structuredReply(c)
+}
+
+func structuredReply(c *Call) bool { return isJSON(c.attempt.x.Header("Content-Type")) }
 
 // appendTranscript appends an answer that is text. One that cannot be told from a cut one is refused, and so is JSON: an
 // engine that does not know the format, or an error.
@@ -49,7 +64,7 @@ func appendTranscript(c *Call, dst, body []byte) ([]byte, error) {
 	if !c.attempt.x.Framed() {
 		return dst, errTextOfUnknownLength
 	}
-	if isJSON(c.attempt.x.Header("Content-Type")) {
+	if structuredReply(c) {
 		var a forward.Answer
 		if err := a.Parse(body); err != nil {
 			return dst, err

@@ -25,6 +25,8 @@ func (e *Edge) observeSelf() {
 	gauge := func(name string, f func() float64) { e.metrics.NewGauge(name, f) }
 	gauge("penstock_body_memory_bytes", func() float64 { return float64(e.memory.Used()) })
 	gauge("penstock_body_memory_limit_bytes", func() float64 { return float64(e.memory.Limit()) })
+	gauge("penstock_reply_memory_bytes", func() float64 { return float64(e.replies.Used()) })
+	gauge("penstock_reply_memory_limit_bytes", func() float64 { return float64(e.replies.Limit()) })
 	gauge("penstock_client_connections", func() float64 { return float64(e.watch.Open()) })
 	gauge("penstock_client_connections_limit", func() float64 { return float64(e.watch.Max()) })
 	gauge("penstock_accept_errors_total", func() float64 {

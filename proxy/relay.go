@@ -74,7 +74,11 @@ func (c *Call) commit(out *[]byte, done bool) {
 	}
 	c.commonHeaders()
 	h.Set("X-Accel-Buffering", "no")
-	r := relay{call: c, out: out, done: done}
+	c.handOver(relay{call: c, out: out, done: done})
+}
+
+// handOver gives a committed answer to the connection, or to fasthttp.
+func (c *Call) handOver(r relay) {
 	if !c.carry(r) {
 		c.relay = &r
 		c.ctx.Response.SetBodyStream(&r, -1)
@@ -119,7 +123,7 @@ func (r *relay) run(to outlet) (n int64, err error) {
 			c.complete()
 		}
 		c.extendWrite()
-		m, werr := to.write(r.out, r.done)
+		m, werr := r.write(to)
 		n += int64(m)
 		c.record.BytesOut += int64(m)
 		if werr != nil {
@@ -138,6 +142,21 @@ func (r *relay) run(to outlet) (n int64, err error) {
 	}
 }
 
+// write sends what there is. While a client takes its time with an answer that is passed on, its engine cannot go on either, so
+// that time is none of the engine's.
+func (r *relay) write(to outlet) (int, error) {
+	if r.call.form != formForward {
+		return to.write(r.out, r.done)
+	}
+	a := &r.call.attempt
+	start := r.call.edge.now()
+	n, err := to.write(r.out, r.done)
+	now := r.call.edge.now()
+	a.blocked += now.Sub(start)
+	a.readAt = now
+	return n, err
+}
+
 // errBrokenOff makes fasthttp end the connection without the body's last chunk: there is no other way to tell that bytes are
 // not whole.
 var errBrokenOff = errors.New("the answer broke off")
@@ -146,7 +165,7 @@ var errBrokenOff = errors.New("the answer broke off")
 func (r *relay) fill() {
 	c := r.call
 	var patience time.Time
-	if d := c.snap.Config.Stream.Keepalive.D(); d > 0 && !c.ep.raw {
+	if d := c.snap.Config.Stream.Keepalive.D(); d > 0 && !c.bytesOnly() {
 		patience = c.edge.now().Add(d)
 	}
 	if c.attempt.rests() {
@@ -163,6 +182,7 @@ func (r *relay) fill() {
 		c.releaseRequest()
 	}
 	switch {
+	case err == nil && c.form == formForward: // which has no events to meter
 	case err == nil:
 		c.meter.Note(c.attempt.count, c.attempt.readAt)
 	case errors.Is(err, upstreams.ErrNotYet):
@@ -212,17 +232,23 @@ func (r *relay) broken(f *failure) {
 	c.warn(f)
 	c.attempt.note(f)
 	c.attempt.end(f.outcome)
-	if c.ep.raw {
+	switch e := c.ep.dialect.errorOf(f.api); {
+	case c.bytesOnly():
 		r.cut = true
-	} else if f.result != observe.ClientGone {
-		*r.out = c.stream.Fail(*r.out, c.ep.dialect.errorOf(f.api))
+	case f.result == observe.ClientGone:
+	default:
+		*r.out = c.stream.Fail(*r.out, e)
 	}
 	r.done = true
 }
 
-// noteUsage takes over what the stream has counted. Raw bytes have no tokens.
+// noteUsage takes over what the answer has told of its tokens so far. Raw bytes have none, and of a whole answer they were noted
+// when it was made.
 func (c *Call) noteUsage() {
-	if !c.ep.raw {
+	switch {
+	case c.form == formForward:
+		c.noteForwarded()
+	case c.form == formEvents && !c.ep.raw:
 		c.usage = c.stream.Usage()
 	}
 }
@@ -270,9 +296,11 @@ func (r *relay) Close() error {
 
 // giveBack returns the buffer, if there is one, to its pool.
 func (r *relay) giveBack() {
-	if r.out != nil && cap(*r.out) <= maxPooledOut {
-		*r.out = (*r.out)[:0]
-		outPool.Put(r.out)
+	if r.out != nil {
+		recycleOut(r.out)
+		if r.call != nil { // else the call has ended, or is about to
+			r.call.reply.give(replyOut)
+		}
 	}
 	r.out = nil
 }

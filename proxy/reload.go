@@ -342,6 +342,7 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 	e.queues.Look()
 	e.calls.SetLog(c.file.Log)
 	e.memory.SetLimit(c.file.Limits.BodyMemory.Of(e.opts.MemoryLimit))
+	e.replies.SetLimit(c.file.Limits.ReplyMemory.Of(e.opts.MemoryLimit))
 	if e.profiles != plan.Profiles() {
 		e.profiles = plan.Profiles()
 		e.encodings.Clear() // of profiles that nobody has any more

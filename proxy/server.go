@@ -27,7 +27,7 @@ import (
 type Options struct {
 	Config *config.File // validated
 	Log    *zap.Logger
-	// MemoryLimit is what the process may use, in bytes; the share for request bodies is taken from it.
+	// MemoryLimit is what the process may use, in bytes; the shares for request bodies and replies are taken from it.
 	MemoryLimit int64
 	// Public and Admin are the listeners. Admin may be nil.
 	Public, Admin net.Listener
@@ -73,7 +73,8 @@ type Edge struct {
 	calls   *observe.Calls
 	metrics *metrics.Set
 	keys    *limit.Keys
-	memory  *limit.Memory
+	memory  *limit.Memory // for request bodies
+	replies *limit.Memory // for engines' replies
 	retries *limit.Retries
 	lethal  *lethal
 
@@ -126,6 +127,7 @@ func New(o Options) (*Edge, error) {
 		}
 	}
 	e.memory = limit.NewMemory(c.Limits.BodyMemory.Of(o.MemoryLimit))
+	e.replies = limit.NewMemory(c.Limits.ReplyMemory.Of(o.MemoryLimit))
 	e.keys = limit.NewKeys(retiredKeys, e.started)
 	e.retries = limit.NewRetries(e.started)
 	e.lethal = newLethal()

@@ -293,3 +293,44 @@ func TestSDK_Forward(t *testing.T) {
 		t.Errorf("%q, %v", text, s.Err())
 	}
 }
+
+// Large answers that are only passed on reach the client whole, under the public name, and with their counts.
+func TestForward_Large(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	form := func(model, file string, fields ...string) (string, string) {
+		const boundary = "b0undary"
+		body := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + model + "\r\n"
+		for _, f := range fields {
+			name, value, _ := strings.Cut(f, "=")
+			body += "--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n"
+		}
+		body += "--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + file + "\"; filename=\"a\"\r\n\r\nxyz\r\n--" + boundary + "--\r\n"
+		return body, "Content-Type: multipart/form-data; boundary=" + boundary
+	}
+	spoken, formType := form("ears", "file", "response_format=verbose_json")
+	for _, c := range []struct{ path, model, body, kind string }{
+		{"/v1/embeddings", "vectors", `{"model":"vectors","input":"a"}`, "Content-Type: application/json"},
+		{"/v1/rerank", "ranks", `{"model":"ranks","query":"a","documents":["a","b"]}`, "Content-Type: application/json"},
+		{"/v1/completions", "talk", `{"model":"talk","prompt":"a","max_tokens":4}`, "Content-Type: application/json"},
+		{"/v1/audio/transcriptions", "ears", spoken, formType},
+	} {
+		small := p.Post(c.path, c.body, c.kind).WantStatus(200)
+		for _, fault := range []string{"padded=400000", "padded=70000;at=end", "chunked+padded=400000"} {
+			p.Engines[0].SetFault(sim.Fault{Spec: fault})
+			r := p.Post(c.path, c.body, c.kind).WantStatus(200)
+			p.Engines[0].SetFault()
+			got := map[string]any{}
+			if err := json.Unmarshal([]byte(r.Body), &got); err != nil || r.Err != nil || r.Header.Get("Content-Type") != small.Header.Get("Content-Type") {
+				t.Errorf("%s, %s: %v, %v", c.path, fault, err, r.Err)
+			}
+			if name, named := got["model"]; named && name != c.model || len(got["padding"].(string)) < 60_000 {
+				t.Errorf("%s, %s: model %v", c.path, fault, name)
+			}
+			if l := p.LastCall(); l.Outcome != "ok" || l.Model != c.model || c.model != "ears" && (l.PromptTokens == 0 || l.TokensEstimated) {
+				t.Errorf("%s, %s: %+v", c.path, fault, l)
+			}
+			p.Post(c.path, c.body, c.kind).WantStatus(200) // on the same connection
+		}
+	}
+}

@@ -80,6 +80,8 @@ var families = []Family{
 
 	{"penstock_body_memory_bytes", Gauge, "Held for request bodies."},
 	{"penstock_body_memory_limit_bytes", Gauge, "What request bodies may hold together."},
+	{"penstock_reply_memory_bytes", Gauge, "Held for engines' replies, beyond 64 KiB a call."},
+	{"penstock_reply_memory_limit_bytes", Gauge, "What engines' replies may hold together, beyond 64 KiB a call."},
 	{"penstock_client_connections", Gauge, "Open client connections."},
 	{"penstock_client_connections_limit", Gauge, "Client connections that may be open at once: limits.connections, or less where the process may not open as many descriptors."},
 	{"penstock_client_connections_rejected_total", Counter, "Connections beyond limits.connections."},

@@ -383,3 +383,6 @@ func (a *Assembler) Append(dst []byte, ans *Answer) ([]byte, error) {
 
 // Whole reports whether every choice has its finish_reason, so that Append will succeed.
 func (a *Assembler) Whole() bool { return a.whole(0) }
+
+// Held is about how many bytes a keeps of the stream so far.
+func (a *Assembler) Held() int { return a.size }

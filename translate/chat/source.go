@@ -44,6 +44,7 @@ type Source struct {
 	id     string // ours, of the answer
 	last   int    // the tool call that the last piece was about
 	size   int    // bytes of text and arguments, for the bound
+	args   int    // bytes of what ToolCalls hold
 }
 
 // ToolCall is one tool call. All of it are contents of JSON strings.
@@ -148,6 +149,7 @@ func (s *Source) again(text []byte) error {
 	s.Touched = append(s.Touched, s.last)
 	c := &s.ToolCalls[s.last]
 	c.Args = append(c.Args, text...)
+	s.args += len(text)
 	return s.grow(len(text))
 }
 
@@ -327,7 +329,9 @@ func (s *Source) piece(to *ToolCall, p *toolcall.Piece, part *toolcall.Part) err
 	case args.Exists() && !args.IsNull():
 		return bad(badToolCall)
 	}
-	return s.grow(len(to.ID) + len(to.Name) + len(to.Args) - before)
+	more := len(to.ID) + len(to.Name) + len(to.Args) - before
+	s.args += more
+	return s.grow(more)
 }
 
 // endTexts puts a replacement character behind the texts that still wait for the second half of a surrogate pair.
@@ -387,6 +391,12 @@ func (s *Source) ReadWhole(c *Completion) error {
 	s.usage = c.Usage().of(s.prompt)
 	return s.take(&first, &delta, true)
 }
+
+// HeldToolCalls is about how many bytes ToolCalls hold.
+func (s *Source) HeldToolCalls() int { return s.args }
+
+// Told is how many bytes of text and of calls the stream has brought so far, reasoning apart.
+func (s *Source) Told() int { return s.size }
 
 // Whole reports whether the choice has its finish_reason: the stream may end well from here on.
 func (s *Source) Whole() bool { return s.whole(0) }

@@ -62,6 +62,9 @@ func (s *Stream) Reset(a *Answer) {
 	}
 }
 
+// Held is about how many bytes s keeps of the stream so far.
+func (s *Stream) Held() int { return cap(s.last) }
+
 // Append appends what the client is to see of one upstream event: one event, or nothing. The error is a *BadAnswer when
 // the event is malformed, or an *EngineError when the engine reports a failure; nothing is appended then, and the
 // stream has failed. Events behind the end are ignored. The event's data is not kept.

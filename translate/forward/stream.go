@@ -127,6 +127,9 @@ func (s *Stream) Whole() bool {
 	return s.open == 0 && len(s.seen) > 0 && (len(s.seen) >= s.choices || s.mark)
 }
 
+// Held is about how many bytes s keeps of the stream so far.
+func (s *Stream) Held() int { return cap(s.said) }
+
 // Done reports whether nothing more is wanted from the engine.
 func (s *Stream) Done() bool { return s.mark }
 

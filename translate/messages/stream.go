@@ -382,5 +382,16 @@ func (s *Stream) Whole() bool { return s.source.Whole() }
 // Done reports whether nothing more is wanted from the engine.
 func (s *Stream) Done() bool { return s.source.Done() }
 
+// Held is about how many bytes s keeps of the stream so far: the calls, and the text that waits behind one that is open.
+func (s *Stream) Held() int {
+	n := s.source.HeldToolCalls()
+	if len(s.queue) > 1 {
+		for i := range s.queue {
+			n += cap(s.queue[i].text)
+		}
+	}
+	return n
+}
+
 // Usage returns the engine's counts so far; when it told none, an estimate of one token a delta.
 func (s *Stream) Usage() chat.Usage { return s.source.Usage() }

@@ -118,6 +118,9 @@ func (a *Answer) Release() {
 // Logprobs reports whether the answer tells the log probabilities of its text.
 func (a *Answer) Logprobs() bool { return a.Echo.logprobs }
 
+// Held is about how many bytes a keeps of the stream so far: all of its text and calls.
+func (a *Answer) Held() int { return a.source.Told() }
+
 // Usage returns the engine's counts so far; an estimate when it told none.
 func (a *Answer) Usage() chat.Usage { return a.source.Usage() }
 

@@ -47,7 +47,7 @@ func (e *Edge) busy() string {
 		}
 	}
 	for name, v := range e.Metrics() {
-		if v != 0 && (strings.Contains(name, "inflight") || name == "penstock_body_memory_bytes") {
+		if v != 0 && (strings.Contains(name, "inflight") || name == "penstock_body_memory_bytes" || name == "penstock_reply_memory_bytes") {
 			return fmt.Sprintf("%s = %v", name, v)
 		}
 	}

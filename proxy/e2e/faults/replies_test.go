@@ -1,0 +1,193 @@
+package faults
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/raced"
+	"penstock/proxy/e2e/rig"
+)
+
+// Row 87, the other direction: what engines send is bounded as what clients send is.
+
+// others are models of kinds that are passed on.
+const others = "- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }"
+
+// gibi is a memory limit of which 1 % is 41 MiB, whatever the machine has.
+var gibi = []string{"env", "GOMEMLIMIT=4GiB"}
+
+var replyMemory = rig.Refusal{Status: 503, Kind: "api_error", Code: "no_reply_memory", After: ""}
+
+// wantPeak is WantPeak but under the race detector, which multiplies what is occupied.
+func (e *edge) wantPeak(limit int64) {
+	if !raced.On {
+		e.WantPeak(limit)
+	}
+}
+
+// TestFault87_ReplyMemory: forty small requests have engines send 32 MiB each.
+func TestFault87_ReplyMemory(t *testing.T) {
+	for _, w := range rig.PlainWays {
+		t.Run(w.String(), func(t *testing.T) {
+			e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: gibi})
+			e.fault("padded=33554432")
+			var calls sync.WaitGroup
+			for range 40 {
+				calls.Go(func() {
+					if r := e.Ask(w, ""); r.Status != 200 {
+						r.WantRefused(w, replyMemory)
+						if r.Header.Get("Retry-After") == "" {
+							t.Error("a refusal without Retry-After")
+						}
+					}
+				})
+			}
+			calls.Wait()
+			e.wantPeak(120 << 20)
+			if n := e.Metric("penstock_errors_total", `code="no_reply_memory"`); n < 35 {
+				t.Errorf("%v refusals, want nearly all", n)
+			}
+			if n := e.Metric("penstock_upstream_attempts_total", `result="bad_response"`) + e.Metric("penstock_upstream_attempts_total", `result="timeout"`); n != 0 {
+				t.Errorf("%v attempts count against the engine", n)
+			}
+			e.fault("padded=1000000") // which is as much as many calls may have
+			e.Ask(w, "").Text(w)
+			e.Engines[0].SetFault()
+			e.Ask(w, "").Text(w)
+			rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return e.Metric("penstock_reply_memory_bytes") == 0 })
+		})
+	}
+}
+
+// TestFault87_ReplyAnnounced: a length that is announced is not believed, and an answer that never comes holds nothing.
+func TestFault87_ReplyAnnounced(t *testing.T) {
+	f := fake(t, func(c *fakeCall) {
+		c.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 33554432\r\n\r\n{\"id\":\"x\",")
+		c.untilClosed()
+	})
+	e := start(t, rig.Setup{Fakes: []string{f.url}, Limits: "reply_memory: 1%", Timeouts: "idle: 1s", Under: gibi, Untidy: true})
+	var calls sync.WaitGroup
+	for range 40 {
+		calls.Go(func() { e.Ask(rig.Chat, "").WantStatus(504) })
+	}
+	calls.Wait()
+	e.wantPeak(64 << 20)
+}
+
+// TestFault87_ErrorBodies: what engines complain is read up to a bound, and understood as far as it was.
+func TestFault87_ErrorBodies(t *testing.T) {
+	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: gibi})
+	e.fault("status=400;message=no-such-tool+padded=8388608;at=end")
+	var calls sync.WaitGroup
+	for i := range 40 {
+		calls.Go(func() {
+			w := rig.PlainWays[i%3]
+			if r := e.Ask(w, ""); !strings.Contains(r.WantRefused(w, rig.Rejected).Message, "no-such-tool") {
+				t.Errorf("%.300s", r.Body)
+			}
+		})
+	}
+	calls.Wait()
+	e.wantPeak(80 << 20)
+}
+
+// TestFault87_RepliesNotRead: clients that do not read hold no more than the bound, and their engines' work waits with them.
+func TestFault87_RepliesNotRead(t *testing.T) {
+	for path, body := range map[string]string{
+		rig.Chat.Path:      rig.Chat.Body("sim", "x", ""),
+		rig.Responses.Path: rig.Responses.Body("sim", "x", ""),
+		"/v1/embeddings":   `{"model":"vectors","input":"x"}`,
+	} {
+		t.Run(path, func(t *testing.T) {
+			e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Models: others, Under: []string{"env", "GOMEMLIMIT=400MiB"}})
+			e.fault("padded=31457280")
+			before := e.Metric("penstock_calls_total")
+			clients := make([]*rig.Raw, 48)
+			for i := range clients {
+				clients[i] = e.Dial()
+				_ = clients[i].Send(e.Request(path, body))
+			}
+			rig.WaitFor(t, rig.Patience, "every call is under way or refused", func() bool {
+				return e.Metric("penstock_calls_inflight")+e.Metric("penstock_calls_total")-before >= 48
+			})
+			time.Sleep(time.Second)
+			e.wantPeak(160 << 20)
+			for _, c := range clients {
+				c.Reset()
+			}
+			rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return e.Metric("penstock_reply_memory_bytes") == 0 })
+		})
+	}
+}
+
+// TestFault87_StreamEvents: large events of streams count, and what streams put together; a call that finds no room is told in the
+// stream, or with a status when nothing has come before.
+func TestFault87_StreamEvents(t *testing.T) {
+	inWays(t, rig.StreamWays, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: []string{"env", "GOMEMLIMIT=400MiB"}}, func(e *edge, w rig.Way) {
+		e.fault("huge-event=6000000;at=3")
+		e.Ask(w, "").WantBroken(w, "no_reply_memory")
+		e.fault("huge-event=6000000;at=0")
+		r := e.Ask(w, "")
+		if r.Status == 200 { // the head of a dialect's stream has gone out
+			r.WantBroken(w, "no_reply_memory")
+		} else {
+			r.WantRefused(w, replyMemory)
+		}
+		e.fault("huge-event=300000;at=3")
+		e.Ask(w, "").Text(w)
+		if n := e.Metric("penstock_upstream_attempts_total", `result="bad_response"`); n != 0 {
+			t.Errorf("%v attempts count against the engine", n)
+		}
+		e.wantPeak(100 << 20)
+	})
+}
+
+// TestFault87_PassedOn: a large answer that is only passed on needs no memory, and is whole.
+func TestFault87_PassedOn(t *testing.T) {
+	e := start(t, rig.Setup{Limits: "reply_memory: 0.001%", Models: others, Under: gibi})
+	for _, fault := range []string{"padded=20000000", "chunked+padded=20000000;at=end", "padded=100000"} {
+		e.fault(fault)
+		r := e.Post("/v1/embeddings", `{"model":"vectors","input":["a","b"]}`).WantStatus(200)
+		var got struct {
+			Model   string
+			Data    []struct{ Embedding []float64 }
+			Padding string
+			Usage   struct {
+				Prompt int `json:"prompt_tokens"`
+			}
+		}
+		if err := json.Unmarshal([]byte(r.Body), &got); err != nil || r.Err != nil || got.Model != "vectors" || len(got.Data) != 2 || len(got.Padding) < 90_000 {
+			t.Errorf("%s: %v, %v, model %q", fault, err, r.Err, got.Model)
+		}
+		if l := e.LastCall(); l.Status != 200 || l.Outcome != "ok" || l.PromptTokens != got.Usage.Prompt || l.PromptTokens == 0 || l.TokensEstimated {
+			t.Errorf("%s: the log says %+v", fault, l)
+		}
+	}
+	e.wantPeak(64 << 20)
+	e.fault("short-body=5000+padded=200000")
+	r := e.Post("/v1/embeddings", `{"model":"vectors","input":"a"}`)
+	if r.Status != 200 || r.Err == nil {
+		t.Errorf("an answer that broke off looks whole: %d, %v", r.Status, r.Err)
+	}
+	if l := e.LastCall(); l.Outcome != "stream_broken" {
+		t.Errorf("the log says %+v", l)
+	}
+	e.Engines[0].SetFault()
+	// A client that could not tell a broken answer from a whole one gets it from memory, if there is any.
+	c := e.Dial()
+	body := `{"model":"vectors","input":"a"}`
+	old := func() string {
+		return "POST /v1/embeddings HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer " + e.Key + "\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+	}
+	e.fault("padded=200000")
+	_ = c.Send(old())
+	if r := c.Reply(http.MethodPost); r.Status != 503 {
+		t.Errorf("HTTP/1.0 without memory: %d", r.Status)
+	}
+}
