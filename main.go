@@ -25,6 +25,7 @@ import (
 	"penstock/proxy/auth"
 	"penstock/proxy/build"
 	"penstock/proxy/openapi"
+	"penstock/proxy/plaintext"
 	"penstock/proxy/quietlog"
 	"penstock/upstreams"
 )
@@ -78,9 +79,9 @@ func main() {
 		var problems config.Problems
 		switch text := err.Error(); {
 		case errors.As(err, &problems): // each line begins with its place in the file, as editors want it
-			fmt.Fprintln(os.Stderr, text)
+			fmt.Fprintln(os.Stderr, plaintext.Text(text))
 		case text != "":
-			fmt.Fprintln(os.Stderr, "penstock:", text)
+			fmt.Fprintln(os.Stderr, "penstock:", plaintext.Text(text))
 		}
 		os.Exit(code)
 	}
@@ -175,7 +176,7 @@ func (s *serveCmd) Run() error {
 		return problems
 	}
 	for _, p := range problems {
-		fmt.Fprintln(os.Stderr, p)
+		fmt.Fprintln(os.Stderr, plaintext.Text(p.String()))
 	}
 	return proxy.Run(end, proxy.RunOptions{
 		Config: f, SharePort: s.SharePort,
@@ -211,7 +212,7 @@ func serveLocal(end *proxy.Shutdown) error {
 		return problems
 	}
 	return proxy.Run(end, proxy.RunOptions{Config: f, NextPort: true, Ready: func(public, admin string) {
-		fmt.Print(welcome(f, public, admin, key))
+		fmt.Print(proxy.Welcome(f, public, admin, key))
 	}})
 }
 
@@ -239,25 +240,6 @@ func localEngines(ctx context.Context) ([]config.LocalEngine, error) {
 		out = append(out, e)
 	}
 	return out, nil
-}
-
-func welcome(f *config.File, public, admin, key string) string {
-	var b strings.Builder
-	for _, u := range f.Upstreams {
-		fmt.Fprintf(&b, "Engine    %s (%s)\n", u.URL, u.Engine)
-	}
-	for _, m := range f.Models {
-		fmt.Fprintf(&b, "Model     %s\n", m.ID)
-	}
-	fmt.Fprintf(&b, "Base URL  %s/v1\nAPI key   %s   (made for this run)\nStatus    %s/\n\n", public, key, admin)
-	chat := slices.IndexFunc(f.Models, func(m config.Model) bool { return m.Kind == config.KindChat })
-	if chat < 0 {
-		return b.String()
-	}
-	b.WriteString("Try it:\n\n")
-	fmt.Fprintf(&b, "curl -N %s/v1/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \\\n", public, key)
-	fmt.Fprintf(&b, "  -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}],\"stream\":true}'\n\n", f.Models[chat].ID)
-	return b.String()
 }
 
 // loadWhole reads a configuration for a start, or for a look before one: what it says, and the certificates that it names. The
@@ -301,7 +283,7 @@ func (c *checkCmd) Run() error {
 			continue
 		}
 		for _, p := range problems {
-			fmt.Println(p)
+			fmt.Println(plaintext.Text(p.String()))
 		}
 		fmt.Printf("%s: ok\n", name)
 		if c.Against != "" {
@@ -330,10 +312,10 @@ func (c *checkCmd) compare(next *config.File) error {
 		return err
 	}
 	for _, s := range slots {
-		fmt.Println(" ", s)
+		fmt.Println(" ", plaintext.Line(fmt.Sprint(s)))
 	}
 	for _, s := range config.Diff(old, next) {
-		fmt.Println(" ", s)
+		fmt.Println(" ", plaintext.Line(fmt.Sprint(s)))
 	}
 	return nil
 }
@@ -408,14 +390,14 @@ func (d *doctorCmd) Run() error {
 			silent = append(silent, fmt.Errorf("no engine answers: %w", err))
 			continue
 		}
-		if err := found.WriteReport(os.Stdout); err != nil {
+		if err := found.WriteReport(plaintext.Writer(os.Stdout)); err != nil {
 			return err
 		}
 		fmt.Println()
 		engines = append(engines, found)
 	}
 	if len(engines) > 0 {
-		if err := upstreams.WriteConfig(os.Stdout, engines); err != nil {
+		if err := upstreams.WriteConfig(plaintext.Writer(os.Stdout), engines); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"penstock/proxy/plaintext"
 )
 
 // Checks are the flags that turn a run into a test: `bench run` and `bench report` have them.
@@ -77,7 +79,7 @@ func (j *Judge) Apply(r *Result, w io.Writer) error {
 		if a.Reason != "" {
 			line += ": " + a.Reason
 		}
-		fmt.Fprintln(w, line)
+		fmt.Fprintln(w, plaintext.Line(line))
 	}
 	valid := true
 	if r.Penstock != nil {

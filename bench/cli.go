@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"penstock/proxy/plaintext"
 )
 
 // CLI is the grammar of `penstock bench`, in kong's struct tags.
@@ -100,9 +102,9 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	if c.Quiet {
 		var b writer
 		b.verdict(r.Penstock)
-		_, err = io.WriteString(out, strings.TrimPrefix(b.String(), "\n"))
+		_, err = io.WriteString(out, plaintext.Text(strings.TrimPrefix(b.String(), "\n")))
 	} else {
-		fmt.Fprintf(out, "Target %s, model %s\n", r.Penstock.Target.BaseURL, r.ModelID)
+		fmt.Fprintf(out, "Target %s, model %s\n", plaintext.Line(r.Penstock.Target.BaseURL), plaintext.Line(r.ModelID))
 		err = WriteText(out, r, s.metrics, s.percents, c.Explain)
 	}
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"penstock/proxy/plaintext"
 )
 
 // WriteText writes the comparison for a terminal.
@@ -77,7 +79,7 @@ func (c *CompareReport) write(w io.Writer, line, rule string) error {
 	for strings.Contains(text, " \n") && !mark { // cells that are empty at the end of a line
 		text = strings.ReplaceAll(text, " \n", "\n")
 	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(w, plaintext.Text(text))
 	return err
 }
 

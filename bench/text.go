@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	pretty "github.com/jedib0t/go-pretty/v6/table"
+
+	"penstock/proxy/plaintext"
 )
 
 // boxWidth is that of the block that vLLM's tool prints.
@@ -69,7 +71,7 @@ func WriteText(w io.Writer, r *Result, metrics []string, percentiles []float64, 
 		}
 		b.verdict(p)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, plaintext.Text(b.String()))
 	return err
 }
 

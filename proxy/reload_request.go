@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/plaintext"
 )
 
 // reloadPatience is how long RequestReload waits: reading the files, and warmUp.
@@ -41,7 +43,7 @@ func (r *ReloadResult) report(w io.Writer) error {
 	case r.KeysInForce:
 		return fmt.Errorf("keys are in force, models are not: of all the rest version %d stays in use:\n%s", r.Version, strings.Join(r.Problems, "\n"))
 	case !r.OK:
-		return fmt.Errorf("not reloaded, version %d stays in use:\n%s", r.Version, strings.Join(r.Problems, "\n"))
+		return fmt.Errorf("not reloaded, version %d stays in use:\n%s", r.Version, plaintext.Text(strings.Join(r.Problems, "\n")))
 	case r.Unchanged:
 		fmt.Fprintf(&b, "unchanged: version %d stays in use\n", r.Version)
 	case r.DryRun:
@@ -55,8 +57,8 @@ func (r *ReloadResult) report(w io.Writer) error {
 	for _, c := range append(r.Changes, r.Restart...) {
 		fmt.Fprintf(&b, "  %s\n", c)
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil || r.OK {
+	if _, err := io.WriteString(w, plaintext.Text(b.String())); err != nil || r.OK {
 		return err
 	}
-	return errors.New(strings.Join(r.Problems, "\n"))
+	return errors.New(plaintext.Text(strings.Join(r.Problems, "\n")))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/plaintext"
 	"penstock/proxy/status"
 )
 
@@ -59,7 +60,7 @@ func Top(ctx context.Context, o TopOptions) error {
 		}
 		frame, err := topFrame(&o)
 		if err != nil {
-			frame = fmt.Appendf(nil, "%s\n", err)
+			frame = fmt.Appendf(nil, "%s\n", plaintext.Text(err.Error()))
 		}
 		if _, err := o.Out.Write(append([]byte(screenHome), frame...)); err != nil {
 			return err
@@ -69,8 +70,11 @@ func Top(ctx context.Context, o TopOptions) error {
 
 func topFrame(o *TopOptions) ([]byte, error) {
 	body, err := askAdmin(fasthttp.MethodGet, o.Admin, "/status", o.Token, topPatience)
-	if err != nil || o.JSON {
-		return body, err
+	if err != nil {
+		return nil, err
+	}
+	if o.JSON && json.Valid(body) {
+		return plaintext.JSON(body), nil
 	}
 	var s status.Status
 	if err := json.Unmarshal(body, &s); err != nil {

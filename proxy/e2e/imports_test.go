@@ -29,23 +29,24 @@ var allowed = map[string]struct {
 	"proxy/observe":       {ours: "config proxy/guard", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/...", never: "net log"},
 	"proxy/catalog":       {ours: "config routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
 	"proxy/build":         {never: "net os log"},
+	"proxy/plaintext":     {never: "net os log time"},
 	"proxy/process":       {never: "net log"},
 	"proxy/quietlog":      {never: "net"}, // its subject is log
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/multipart":     {never: "net os log mime"},
-	"proxy/status":        {ours: "routing upstreams proxy/observe", never: "net log"},
+	"proxy/status":        {ours: "routing upstreams proxy/observe proxy/plaintext", never: "net log"},
 	"translate/messages":  {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/responses": {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/forward":   {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/audio":     {ours: "translate/forward translate/chat translate/apierr translate/jsonx", never: "net os log"},
 	"proxy":               {ours: "config routing upstreams translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
-	"bench":               {ours: "translate/sse translate/jsonx proxy/build", modules: "github.com/valyala/fasthttp github.com/HdrHistogram/hdrhistogram-go github.com/jedib0t/go-pretty/v6/... github.com/goccy/go-yaml/... golang.org/x/sys/...", never: "net/http log"}, // x/sys: overhead binds processes to processors
+	"bench":               {ours: "translate/sse translate/jsonx proxy/build proxy/plaintext", modules: "github.com/valyala/fasthttp github.com/HdrHistogram/hdrhistogram-go github.com/jedib0t/go-pretty/v6/... github.com/goccy/go-yaml/... golang.org/x/sys/...", never: "net/http log"}, // x/sys: overhead binds processes to processors
 	"bench/sim":           {modules: "github.com/valyala/fastjson", never: "log"},
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."},        // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."},        // what the tests beside it have in common
 	"proxy/e2e/browser":   {modules: "github.com/chromedp/..."}, // for tests, of any package
-	"":                    {ours: "config proxy proxy/auth proxy/build proxy/openapi proxy/quietlog upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+	"":                    {ours: "config proxy proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"translate/chat/toolcall": {ours: "translate/jsonx", never: "net os log time"},
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"penstock/proxy/observe"
+	"penstock/proxy/plaintext"
 	"penstock/upstreams"
 )
 
@@ -215,7 +216,7 @@ func TestTerminal(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if words := strings.Join(strings.Fields(text), " "); !strings.Contains(words, clean(s.Verdict.Text)) || !strings.Contains(words, "and that is the reason") {
+	if words := strings.Join(strings.Fields(text), " "); !strings.Contains(words, plaintext.Line(s.Verdict.Text)) || !strings.Contains(words, "and that is the reason") {
 		t.Errorf("a sentence is cut:\n%s", text)
 	}
 	if !strings.Contains(string(s.Terminal(80, true)), red) {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"penstock/proxy/plaintext"
 )
 
 // Terminal writes the state for a terminal of the given width (80 is enough), with colours when ansi is true. Colour only
@@ -20,7 +22,7 @@ func (s *Status) Terminal(width int, ansi bool) []byte {
 	if len(s.Refusals) > 0 {
 		t.head("REFUSED (5 min)")
 		for _, r := range s.Refusals[:min(len(s.Refusals), 5)] {
-			t.line("", fmt.Sprintf("%5d  %-24s %s", r.Count, r.Code, clean(strings.TrimSpace(r.Model+" "+r.Key))))
+			t.line("", fmt.Sprintf("%5d  %-24s %s", r.Count, r.Code, plaintext.Line(strings.TrimSpace(r.Model+" "+r.Key))))
 		}
 	}
 	if r := s.LastReload; r != nil && !r.OK {
@@ -59,7 +61,7 @@ type terminal struct {
 
 // line writes one line, cut at the width. Names come from a file that others write, so nothing in them can move the cursor.
 func (t *terminal) line(colour, text string) {
-	text = clean(text)
+	text = plaintext.Line(text)
 	if utf8.RuneCountInString(text) > t.width {
 		text = string([]rune(text)[:t.width-1]) + "…"
 	}
@@ -72,7 +74,7 @@ func (t *terminal) line(colour, text string) {
 // wrap writes a text that must be read whole, on as many lines as it takes: broken at blanks, and where a word is longer than
 // a line, in the word.
 func (t *terminal) wrap(colour, text string) {
-	rest, indent := []rune(clean(text)), ""
+	rest, indent := []rune(plaintext.Line(text)), ""
 	for {
 		room := t.width - len(indent)
 		if len(rest) <= room {
@@ -195,19 +197,9 @@ func failedState(c *Call) string {
 
 // fit cuts a name to n characters.
 func fit(s string, n int) string {
-	s = clean(s)
+	s = plaintext.Line(s)
 	if utf8.RuneCountInString(s) <= n {
 		return s
 	}
 	return string([]rune(s)[:n-1]) + "…"
-}
-
-// clean replaces what is not to be printed.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, s)
 }

@@ -1,0 +1,68 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+)
+
+// forge puts what a terminal would take for commands behind every text of a JSON value, but those that are no text.
+func forge(v any) any {
+	switch v := v.(type) {
+	case string:
+		if _, err := time.Parse(time.RFC3339, v); err != nil && v != "inf" {
+			return v + "\x1b[2J\u009b31m\r\u202e"
+		}
+	case []any:
+		for i := range v {
+			v[i] = forge(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = forge(v[name])
+		}
+	}
+	return v
+}
+
+// TestForgedResult: what an engine calls its models, and what a result that is passed around holds, drives no terminal.
+func TestForgedResult(t *testing.T) {
+	engine := synth{seed: 1, requests: 600, seconds: 60, ttft: 100, itl: 20, failed: 30, stages: []string{"rate 10", "rate 20"}, invalid: "it was"}
+	var tree any
+	b, err := json.Marshal(engine.result(t))
+	if err == nil {
+		err = json.Unmarshal(b, &tree)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err = json.Marshal(forge(tree)); err != nil {
+		t.Fatal(err)
+	}
+	var r Result
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	c := Compare(&r, &r, 0.95)
+	c.Notes, c.Verdict = append(c.Notes, forge("note").(string)), forge("verdict").(string)
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"text":     func(w *bytes.Buffer) error { return WriteText(w, &r, []string{TTFT, ITL}, []float64{99}, true) },
+		"compare":  func(w *bytes.Buffer) error { return c.WriteText(w) },
+		"markdown": func(w *bytes.Buffer) error { return c.WriteMarkdown(w) },
+	} {
+		var w bytes.Buffer
+		if err := write(&w); err != nil {
+			t.Fatal(err)
+		}
+		said := w.String()
+		if i := strings.IndexFunc(said, func(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }); i >= 0 {
+			t.Errorf("%s: %.200q", name, said[max(0, i-40):])
+		}
+		if !strings.Contains(said, "[2J") {
+			t.Errorf("%s shows nothing that was forged: the test holds nothing", name)
+		}
+	}
+}

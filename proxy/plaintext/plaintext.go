@@ -1,0 +1,68 @@
+// Package plaintext makes text of others fit to be printed: what engines, result files and edges say reaches terminals by it alone.
+// It is a leaf, as package build is: the edge's pages for terminals, the commands and the load tester use it.
+//
+// # Design
+//
+// A terminal takes some characters for commands: it moves its cursor, sets its title, answers as if somebody typed, or shows text in
+// another order than it has. Such text need not come from an attacker's engine: a result is a file that is passed around. So it is
+// cleaned where it is written, whole, rather than where each name is read, and a name that is added later cannot be forgotten.
+// Control characters (C0, DEL, C1), format characters (marks that turn the direction of text round, zero widths) and what is no UTF-8
+// become a question mark each; letters of any script stay. In JSON the same characters are escaped, which changes no value.
+package plaintext
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Line cleans a text that is to stand in one line: line breaks and tabs are control characters, too.
+func Line(s string) string { return clean(s, "") }
+
+// Text cleans a text of several lines, and leaves line breaks and tabs in it.
+func Text(s string) string { return clean(s, "\n\t") }
+
+func clean(s, but string) string {
+	return strings.Map(func(r rune) rune {
+		if drives(r) && !strings.ContainsRune(but, r) {
+			return '?'
+		}
+		return r
+	}, s) // which gives a replacement character for each byte that is none
+}
+
+// drives reports whether r may do something else to a terminal than show.
+func drives(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
+}
+
+// JSON escapes what is not to be printed in a valid JSON document. Such characters are in strings alone, and stay what they were.
+func JSON(document []byte) []byte {
+	out := make([]byte, 0, len(document))
+	for _, r := range string(document) {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r' || !drives(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			r -= 0x10000
+			out = fmt.Appendf(out, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
+}
+
+// Writer returns a writer to w that passes on Text of each piece that is written to it.
+func Writer(w io.Writer) io.Writer { return writer{w} }
+
+type writer struct{ io.Writer }
+
+func (w writer) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(w.Writer, Text(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,67 @@
+package plaintext
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestText(t *testing.T) {
+	for given, want := range map[string]string{
+		"":                                 "",
+		"llama-3.3-70b (vLLM 0.9)":         "llama-3.3-70b (vLLM 0.9)",
+		"größe 東京 🚰":                       "größe 東京 🚰",
+		"\x1b]0;title\x07":                 "?]0;title?",
+		"\x1b[2Ja\rb\x08":                  "?[2Ja?b?",
+		"\u009b31mred":                     "?31mred",
+		"\xff\xfe":                         "??",
+		"exe.\u202etxt":                    "exe.?txt",
+		"zero\u200bwidth\ufeff":            "zero?width?",
+		"line\u2028separator":              "line?separator",
+		"two\n\tlines":                     "two\n\tlines",
+		"\x7f":                             "?",
+		"\U000e0041tag, which is a format": "?tag, which is a format",
+	} {
+		if got := Text(given); got != want {
+			t.Errorf("%q becomes %q, want %q", given, got, want)
+		}
+		if got := Line(given); got != strings.NewReplacer("\n", "?", "\t", "?").Replace(want) {
+			t.Errorf("%q becomes the line %q", given, got)
+		}
+	}
+}
+
+// TestHarmless: nothing that passes is taken for a command, what is clean stays as it is, and JSON keeps its values.
+func TestHarmless(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
+		line := Line(s)
+		if i := strings.IndexFunc(line, drives); i >= 0 {
+			t.Fatalf("%q", line)
+		}
+		if Line(line) != line || Text(line) != line {
+			t.Fatalf("%q is cleaned twice", line)
+		}
+		var w bytes.Buffer
+		if n, err := io.WriteString(Writer(&w), s); n != len(s) || err != nil || w.String() != Text(s) {
+			t.Fatalf("written %d, %v: %q", n, err, w.String())
+		}
+		value := strings.ToValidUTF8(s, "")
+		document, err := json.Marshal([]string{value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back []string
+		safe := JSON(document)
+		if err := json.Unmarshal(safe, &back); err != nil || back[0] != value {
+			t.Fatalf("%q: %v", safe, err)
+		}
+		if i := bytes.IndexFunc(safe, drives); i >= 0 {
+			t.Fatalf("%q", safe)
+		}
+	})
+}
