@@ -19,6 +19,10 @@
 // Failure is load: an upstream that fails fast is idle most of the time, and plain least-in-flight would pour every call
 // into it. Its recent failures are charged to its score by the upstream itself (Load.Penalty).
 //
+// Others' work at an engine is known from its reports alone, seconds late, and other edges read the same ones. It is weighed as an
+// average (Load.Usual): edges that followed the newest report would move as a herd. Whether an engine queues just now, which
+// sends a conversation elsewhere, is read from the newest one.
+//
 // Prefix affinity keeps a conversation where its beginning is cached, until that engine queues, refuses or fails: a warm
 // cache behind a queue is slower than a cold engine. What many conversations share, a system prompt, binds none of them, or
 // the engine that saw it first would get them all: it is told from a conversation's own past by the prompts that went on

@@ -34,9 +34,9 @@ func policyOf(name string) policy {
 const tokensPerSlot = 4096
 
 // loadOf is the share of the upstream's weighted limit that would be in use with one more call on it: own leases, others'
-// work seen by scraping, recent failures, and the tokens in flight.
+// usual work as its reports tell it, recent failures, and the tokens in flight.
 func loadOf(l *upstreams.Load) float64 {
-	return (float64(l.Active+l.Others+1) + l.Penalty + float64(l.Tokens)*(1.0/tokensPerSlot)) * l.Share
+	return (float64(l.Active+1) + l.Usual + l.Penalty + float64(l.Tokens)*(1.0/tokensPerSlot)) * l.Share
 }
 
 // lowest keeps the target with the lowest score of those it is shown, and chance decides between equal ones.

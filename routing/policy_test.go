@@ -66,10 +66,10 @@ func TestLoadOf(t *testing.T) {
 		{upstreams.Load{Share: 1}, 1},
 		{upstreams.Load{Share: 0.25}, 0.25},
 		{upstreams.Load{Share: 0.25, Active: 2}, 0.75},
-		{upstreams.Load{Share: 0.25, Others: 2}, 0.75},
+		{upstreams.Load{Share: 0.25, Usual: 2, Others: 9}, 0.75},
 		{upstreams.Load{Share: 0.25, Penalty: 2}, 0.75},
 		{upstreams.Load{Share: 0.25, Tokens: 2 * tokensPerSlot}, 0.75},
-		{upstreams.Load{Share: 0.5, Active: 1, Others: 2, Penalty: 4, Tokens: 8 * tokensPerSlot}, 8},
+		{upstreams.Load{Share: 0.5, Active: 1, Usual: 2, Penalty: 4, Tokens: 8 * tokensPerSlot}, 8},
 	} {
 		if got := loadOf(&c.load); got != c.want {
 			t.Errorf("%+v weighs %v, want %v", c.load, got, c.want)

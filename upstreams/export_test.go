@@ -30,3 +30,8 @@ func (u *Upstream) SetGhosts(n int) {
 
 // ModelBack ends what ModelGone began, as the engine's list would.
 func (u *Upstream) ModelBack() { u.setModels(nil, time.Now().Add(time.Hour)) }
+
+// Tell books what an engine says of its work, as a probe would.
+func (u *Upstream) Tell(running, waiting int, now time.Time) {
+	u.setReport(&Report{Running: running, Waiting: waiting, OwnAtScrape: u.inFlight(), At: now}, 0, now)
+}

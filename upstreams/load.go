@@ -11,6 +11,7 @@ import (
 type Load struct {
 	Active  int     // own leases, exactly; with a shared pool those of every pool
 	Others  int     // work that other clients of the engine have there, by its last fresh report
+	Usual   float64 // Others on average over othersTime, which is what a pick weighs
 	Limit   int     // slots; what ghosts hold is taken off
 	Tokens  int64   // estimated tokens of the own leases
 	Penalty float64 // recent failures and the slow start after a return, in calls
@@ -28,9 +29,9 @@ func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	c, word := u.capacity.Load(), u.slots.Load()
 	l.Active, l.Limit, l.Share = c.active(word, p), c.net[p], c.share[p]
-	l.Others = 0
+	l.Others, l.Usual = 0, 0
 	if r := u.report.Load(); r != nil && now <= r.until {
-		l.Others = r.others
+		l.Others, l.Usual = r.others, r.usual
 	}
 	l.Tokens = u.tokens[p].Load()
 	if c.Shared {
@@ -154,8 +155,25 @@ type Report struct {
 	At          time.Time `json:"at"`
 	Source      string    `json:"source"` // the page's path
 
-	until  Moment // when it ages out
-	others int    // of the work that own leases do not explain, what is not ghosts'
+	until  Moment  // when it ages out
+	others int     // of the work that own leases do not explain, what is not ghosts'
+	usual  float64 // others on average
+}
+
+// othersTime is the time constant of the average of others' work. Reports are seconds old, and other edges read the same ones:
+// if each took the newest at its word, all would fill the engine that looked empty until the next report. An average moves
+// slower than that, and what others have there for longer it still shows.
+const othersTime = 15 * time.Second
+
+// average sets usual, going on from the report before, which may be nil.
+func (r *Report) average(before *Report) {
+	r.usual = float64(r.others)
+	if before == nil || !before.fresh(r.At) {
+		return
+	}
+	if d := r.At.Sub(before.At); d >= 0 {
+		r.usual += (before.usual - r.usual) * math.Exp(-float64(d)/float64(othersTime))
+	}
 }
 
 // freshIntervals is how many probe intervals a report counts for.
@@ -289,6 +307,7 @@ func (u *Upstream) setReport(r *Report, batch int, now time.Time) {
 	u.abandoned[fateHeld].Add(held)
 	r.until = At(r.At.Add(freshIntervals * u.settings.Load().probe.interval))
 	r.others = max(0, r.excess()-u.trackers.ghosts)
+	r.average(u.report.Load())
 	u.report.Store(r)
 	u.setGhosts(u.trackers.ghosts)
 }

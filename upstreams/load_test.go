@@ -54,6 +54,39 @@ func TestSharedAndSeparatePools(t *testing.T) {
 	}
 }
 
+// A pick weighs others' work on average over time, however often reports come, from the first one on.
+func TestUsualOthers(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{Shared: 8})
+	now := time.Now()
+	usual := func() float64 { return u.Load(PoolText, now).Usual }
+	if usual() != 0 {
+		t.Error("without a report")
+	}
+	u.setReport(&Report{Running: 6, At: now}, 0, now)
+	if usual() != 6 {
+		t.Errorf("the first report: %v", usual())
+	}
+	for _, every := range []time.Duration{100 * time.Millisecond, 5 * time.Second} {
+		for d := every; d <= othersTime; d += every {
+			now = now.Add(every)
+			u.setReport(&Report{At: now}, 0, now)
+		}
+	}
+	if want := 6 * math.Exp(-2); math.Abs(usual()-want) > 0.01 {
+		t.Errorf("after twice the time constant: %v, want %v", usual(), want)
+	}
+	now = now.Add(time.Hour)
+	u.setReport(&Report{Running: 3, At: now}, 0, now)
+	if usual() != 3 {
+		t.Errorf("after a gap: %v", usual())
+	}
+	now = now.Add(-time.Second)
+	u.setReport(&Report{Running: 5, At: now}, 0, now)
+	if got := usual(); got < 3 || got > 5 {
+		t.Errorf("a report from before the last one: %v", got)
+	}
+}
+
 // Others' work is what the engine has beyond our own, while the report is fresh.
 func TestOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})

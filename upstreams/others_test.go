@@ -1,0 +1,211 @@
+package upstreams_test
+
+import (
+	"container/heap"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"penstock/config"
+	"penstock/routing"
+	"penstock/upstreams"
+)
+
+// fleet is several edges in front of the same engines, in virtual time. The edges know of each other only what the engines
+// report every two seconds.
+type fleet struct {
+	t       *testing.T
+	chance  *rand.Rand
+	now     time.Time
+	events  fleetEvents
+	engines []fleetEngine
+	edges   []*routing.Route
+	slots   int
+	anyEdge bool // calls come to the edges by chance, and not in turn
+
+	calls, misplaced int // misplaced: sent to an engine that was full while another was not
+}
+
+type fleetEngine struct {
+	inside  int      // calls that run or wait there
+	waiting []func() // begin those that wait
+}
+
+type fleetEvent struct {
+	at time.Time
+	do func()
+}
+
+type fleetEvents []fleetEvent
+
+func (e fleetEvents) Len() int           { return len(e) }
+func (e fleetEvents) Less(i, j int) bool { return e[i].at.Before(e[j].at) }
+func (e fleetEvents) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *fleetEvents) Push(x any)        { *e = append(*e, x.(fleetEvent)) }
+func (e *fleetEvents) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+const (
+	fleetCall  = 8 * time.Second // on average
+	fleetProbe = 2 * time.Second
+)
+
+func newFleet(t *testing.T, edges, engines, slots int, seed uint64) *fleet {
+	f := &fleet{t: t, chance: rand.New(rand.NewPCG(seed, 1)), now: time.Now(), engines: make([]fleetEngine, engines), slots: slots}
+	for range edges {
+		set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := config.Model{ID: "m", Policy: config.PolicyLeastLoaded}
+		specs := make([]config.Upstream, engines)
+		for i := range specs {
+			specs[i] = config.Upstream{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://127.0.0.1:", i+1), Engine: "openai", Concurrency: config.Concurrency{Shared: slots}}
+			m.Deployments = append(m.Deployments, config.Deployment{Upstream: specs[i].Name})
+		}
+		plan, err := set.Plan(specs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := routing.Build(&config.File{Models: []config.Model{m}}, plan, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := table.Routes()[0]
+		f.edges = append(f.edges, r)
+		for i, target := range r.Targets() {
+			target.Upstream.Bring(upstreams.StateUp)
+			f.probe(&f.engines[i], target.Upstream, time.Duration(f.chance.Float64()*float64(fleetProbe)))
+		}
+	}
+	return f
+}
+
+func (f *fleet) in(d time.Duration, do func()) { heap.Push(&f.events, fleetEvent{f.now.Add(d), do}) }
+
+// probe has an edge told of an engine's work now and then.
+func (f *fleet) probe(e *fleetEngine, u *upstreams.Upstream, in time.Duration) {
+	f.in(in, func() {
+		u.Tell(min(e.inside, f.slots), len(e.waiting), f.now)
+		f.probe(e, u, fleetProbe)
+	})
+}
+
+// arrivals sends calls, so that the engines are busy to a given share.
+func (f *fleet) arrivals(busy float64) {
+	between := float64(fleetCall) / (busy * float64(f.slots*len(f.engines)))
+	f.in(time.Duration(f.chance.ExpFloat64()*between), func() {
+		f.call()
+		f.arrivals(busy)
+	})
+}
+
+func (f *fleet) call() {
+	edge := f.calls % len(f.edges)
+	if f.anyEdge {
+		edge = f.chance.IntN(len(f.edges))
+	}
+	r := f.edges[edge]
+	lease, target, err := r.Acquire(&routing.Query{Now: f.now, Rand: f.chance.Uint64()})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	at, free := 0, false
+	for i := range f.engines {
+		if r.Targets()[i].Upstream == target.Upstream {
+			at = i
+		}
+		free = free || f.engines[i].inside < f.slots
+	}
+	e := &f.engines[at]
+	f.calls++
+	if free && e.inside >= f.slots {
+		f.misplaced++
+	}
+	e.inside++
+	took := time.Duration(math.Exp(f.chance.NormFloat64()-0.5) * float64(fleetCall)) // lognormal
+	begin := func() {
+		f.in(took, func() {
+			lease.ReleaseAt(upstreams.OutcomeOK, f.now)
+			e.inside--
+			if len(e.waiting) > 0 {
+				next := e.waiting[0]
+				e.waiting = e.waiting[1:]
+				next()
+			}
+		})
+	}
+	if e.inside > f.slots {
+		e.waiting = append(e.waiting, begin)
+	} else {
+		begin()
+	}
+}
+
+func (f *fleet) run(d time.Duration) {
+	for end := f.now.Add(d); f.now.Before(end); {
+		next := heap.Pop(&f.events).(fleetEvent)
+		f.now = next.at
+		next.do()
+	}
+}
+
+// TestEdgesDoNotHerd: what engines report of others' work is old when it comes. Edges that took it at its word would all fill
+// the engine that looked empty.
+func TestEdgesDoNotHerd(t *testing.T) {
+	for _, c := range []struct {
+		edges   int
+		busy    float64
+		anyEdge bool
+		most    float64
+	}{
+		{2, 0.9, false, 0.01},
+		{4, 0.9, false, 0.03},
+		{16, 0.9, false, 0.095},
+		{2, 0.9, true, 0.02},
+		{4, 0.9, true, 0.045},
+		{16, 0.9, true, 0.12},
+		{4, 0.6, true, 0.001},
+	} {
+		t.Run(fmt.Sprintf("%d edges, %g, by chance %t", c.edges, c.busy, c.anyEdge), func(t *testing.T) {
+			f := newFleet(t, c.edges, 8, 32, 7)
+			f.anyEdge = c.anyEdge
+			f.arrivals(c.busy)
+			f.run(2 * time.Minute) // until they are as busy as that
+			f.calls, f.misplaced = 0, 0
+			f.run(15 * time.Minute)
+			share := float64(f.misplaced) / float64(f.calls)
+			t.Logf("%d calls, %.1f %% misplaced", f.calls, 100*share)
+			if share > c.most {
+				t.Errorf("%.1f %% of the calls went to a full engine while another had a free slot, want %.1f %% at most", 100*share, 100*c.most)
+			}
+		})
+	}
+}
+
+// TestOthersThatStay: work of others that lasts is weighed in full.
+func TestOthersThatStay(t *testing.T) {
+	f := newFleet(t, 1, 2, 32, 1)
+	busy, idle := f.edges[0].Targets()[0].Upstream, f.edges[0].Targets()[1].Upstream
+	f.engines[0].inside = 12 // of somebody who does not come by this edge
+	f.run(2 * time.Minute)
+	for range 8 {
+		l, _, err := f.edges[0].Acquire(&routing.Query{Now: f.now, Rand: f.chance.Uint64()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Upstream() == busy {
+			t.Fatal("the engine that others use got the call")
+		}
+	}
+	if n := idle.Load(upstreams.PoolText, f.now).Active; n != 8 {
+		t.Errorf("%d calls at the idle engine", n)
+	}
+}
