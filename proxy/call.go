@@ -30,9 +30,10 @@ type Call struct {
 	conn *listen.Conn // nil when the connection is not one of ours (tests)
 	id   []byte       // request id
 
-	key   *auth.Key // nil with auth: none
-	model *model
-	held  limit.Reservation // what the key's limits have set aside for this call
+	key       *auth.Key // nil with auth: none
+	model     *model
+	allowance *limit.Key        // of the key; nil without one
+	held      limit.Reservation // what the key's limits have set aside for this call
 
 	body     *[]byte       // the request's bytes, until no attempt can need them
 	native   *[]byte       // the client's own, where body is a translation and an engine of the model speaks the dialect

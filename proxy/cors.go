@@ -12,7 +12,12 @@ import (
 const (
 	corsMethods = "GET, HEAD, POST"
 	corsHeaders = "authorization, x-api-key, content-type, anthropic-version, anthropic-beta, traceparent"
-	corsExposed = "request-id, x-request-id, retry-after"
+	corsExposed = "request-id, x-request-id, retry-after, " +
+		"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, " +
+		"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, " +
+		"anthropic-ratelimit-requests-limit, anthropic-ratelimit-requests-remaining, anthropic-ratelimit-requests-reset, " +
+		"anthropic-ratelimit-tokens-limit, anthropic-ratelimit-tokens-remaining, anthropic-ratelimit-tokens-reset, " +
+		"x-penstock-model, x-penstock-pool, x-penstock-upstream, x-penstock-code, x-penstock-attempts, x-penstock-queue-ms"
 )
 
 // allowedOrigin returns what Access-Control-Allow-Origin says to this request, or empty.

@@ -14,7 +14,8 @@ func (c *Call) admitRate() error {
 	if c.key == nil {
 		return nil
 	}
-	if d := c.snap.keyLimits[c.key.ID].Take(c.record.Start); !d.OK {
+	c.allowance = c.snap.keyLimits[c.key.ID]
+	if d := c.allowance.Take(c.record.Start); !d.OK {
 		return c.early(c.rateLimited(d))
 	}
 	return nil
@@ -31,7 +32,7 @@ func (c *Call) admit() error {
 	if c.key == nil {
 		return nil
 	}
-	d := c.snap.keyLimits[c.key.ID].Reserve(&c.held, int64(c.promptTokens+c.outputTokens), c.asked)
+	d := c.allowance.Reserve(&c.held, int64(c.promptTokens+c.outputTokens), c.asked)
 	if !d.OK {
 		return c.rateLimited(d)
 	}

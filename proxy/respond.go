@@ -13,6 +13,9 @@ import (
 func (c *Call) commonHeaders() {
 	h := &c.ctx.Response.Header
 	commonHeaders(h, c.id)
+	if c.allowance != nil && c.allowance.Limited() {
+		c.rateHeaders(h)
+	}
 	if c.upload != nil && !c.upload.ended {
 		_ = c.unread(nil)
 	} else if c.upload != nil {

@@ -69,12 +69,14 @@ func TestLookup(t *testing.T) {
 	llama, claude, long := model("llama", "", "a"), model("qwen", "", "a"), model("glm", "", "a")
 	llama.Aliases = []string{"meta/llama", "claude-*"}
 	claude.Aliases = []string{"claude-opus"}
-	long.Aliases = []string{"claude-sonnet-*"}
+	long.Aliases = []string{"claude-sonnet-*", "llama[8k]"}
 	tab := table(t, p, llama, claude, long)
 	for name, want := range map[string]string{
 		"llama": "llama", "meta/llama": "llama", "claude-haiku": "llama", "claude-": "llama",
 		"claude-opus": "qwen", "claude-sonnet-4": "glm", "claude-sonnet": "llama",
 		"LLAMA": "", "llama ": "", "": "", "claude": "",
+		"llama[1m]": "llama", "llama[8k]": "glm", "claude-opus[1m]": "qwen", "claude-haiku[1m]": "llama", "qwen[12345678]": "qwen",
+		"qwen[]": "", "qwen[123456789]": "", "qwen[1M]": "", "qwen[1m": "", "qwen1m]": "", "qwen[1m][1m]": "", "qwen[1m] ": "", "[1m]": "", "qwen[a-b]": "",
 	} {
 		r, ok := tab.Lookup([]byte(name))
 		switch {

@@ -4,6 +4,7 @@
 // Four limits live here:
 //
 //   - Keys: requests per minute, tokens per minute and concurrency of every API key (key.go, rate.go, tokens.go).
+//     What is left of the first two is told on answers (level.go).
 //   - Memory: the bytes that request bodies may hold (memory.go).
 //   - Retries: how much of the traffic may be second attempts (retries.go).
 //   - Queues: the short, fair wait for a full model (queue.go), and who is woken for a free slot (queues.go).

@@ -22,6 +22,13 @@ func (t *tokens) hold(now, c int64) (wait int64) {
 	return 0
 }
 
+// used is what has been charged and not been paid for, and what the calls that run hold.
+func (t *tokens) used(now int64) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(t.paid-now, 0) + t.held
+}
+
 // settle gives back a hold of held and charges c instead.
 func (t *tokens) settle(now, held, c int64) {
 	t.mu.Lock()

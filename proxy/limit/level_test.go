@@ -1,0 +1,72 @@
+package limit
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"penstock/config"
+)
+
+// TestLevels: what a key is told that it may still use, it may use, and one more it may not; and after the reset it has all again.
+func TestLevels(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		epoch := time.Unix(1_700_000_000, 0)
+		k := func(requests, tokens int) *Key {
+			return NewKeys(1, epoch).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: requests, TokensPerMinute: tokens}}})["a"]
+		}(rapid.IntRange(1, 400).Draw(t, "requests"), rapid.IntRange(1, 3_000_000).Draw(t, "tokens"))
+		now := epoch
+		for range rapid.IntRange(0, 30).Draw(t, "calls") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "gap")))
+			k.Take(now)
+			var r Reservation
+			if used := rapid.Int64Range(0, 20_000).Draw(t, "used"); k.Reserve(&r, used, now).OK {
+				r.Settle(used, now)
+			}
+		}
+		requests, ok := k.Requests(now)
+		if !ok || requests.Limit != int64(k.limits.RequestsPerMinute) || requests.Remaining < 0 || requests.Remaining > requests.Limit {
+			t.Fatalf("%+v", requests)
+		}
+		tokens, ok := k.Tokens(now)
+		if !ok || tokens.Limit != int64(k.limits.TokensPerMinute) || tokens.Remaining < 0 || tokens.Remaining > tokens.Limit {
+			t.Fatalf("%+v", tokens)
+		}
+		var r Reservation
+		if tokens.Remaining < tokens.Limit {
+			if k.Reserve(&r, tokens.Remaining+1, now).OK {
+				t.Fatalf("%+v, and one more is taken", tokens)
+			}
+		}
+		if indebted := tokens.Reset > time.Minute; k.Reserve(&r, tokens.Remaining, now).OK == indebted {
+			t.Fatalf("%+v, and they are not taken, or by one in debt", tokens)
+		}
+		if held, _ := k.Tokens(now); tokens.Remaining > 0 && held.Remaining > 0 {
+			t.Fatalf("%+v while all of it is held", held)
+		}
+		r.Settle(0, now)
+		for range requests.Remaining {
+			if !k.Take(now).OK {
+				t.Fatalf("%+v, and they are not taken", requests)
+			}
+		}
+		if k.Take(now).OK {
+			t.Fatalf("%+v, and one more is taken", requests)
+		}
+		if after, _ := k.Tokens(now.Add(tokens.Reset)); after.Remaining != after.Limit || after.Reset != 0 {
+			t.Fatalf("%+v after the reset of %+v", after, tokens)
+		}
+		requests, _ = k.Requests(now)
+		if after, _ := k.Requests(now.Add(requests.Reset)); after.Remaining != after.Limit || after.Reset != 0 {
+			t.Fatalf("%+v after the reset of %+v", after, requests)
+		}
+	})
+	k := NewKeys(1, time.Unix(0, 0)).Bind([]config.Key{{ID: "a"}})["a"]
+	if _, ok := k.Requests(time.Unix(9, 0)); ok {
+		t.Error("a limit is told that does not exist")
+	}
+	if _, ok := k.Tokens(time.Unix(9, 0)); ok {
+		t.Error("a limit is told that does not exist")
+	}
+}

@@ -1,0 +1,53 @@
+package proxy
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/limit"
+)
+
+// What a key has left of its limits per minute is told on every answer to its calls, so that clients can slow down before they are
+// refused: in OpenAI's names, and on Messages in Anthropic's too, where clients read those. A limit that does not exist is not told.
+
+// rateNames are the headers of one limit, in the form that fasthttp would otherwise bring them to.
+type rateNames struct{ limit, remaining, reset []byte }
+
+var (
+	openAIRequests    = rateNames{[]byte("X-Ratelimit-Limit-Requests"), []byte("X-Ratelimit-Remaining-Requests"), []byte("X-Ratelimit-Reset-Requests")}
+	openAITokens      = rateNames{[]byte("X-Ratelimit-Limit-Tokens"), []byte("X-Ratelimit-Remaining-Tokens"), []byte("X-Ratelimit-Reset-Tokens")}
+	anthropicRequests = rateNames{[]byte("Anthropic-Ratelimit-Requests-Limit"), []byte("Anthropic-Ratelimit-Requests-Remaining"), []byte("Anthropic-Ratelimit-Requests-Reset")}
+	anthropicTokens   = rateNames{[]byte("Anthropic-Ratelimit-Tokens-Limit"), []byte("Anthropic-Ratelimit-Tokens-Remaining"), []byte("Anthropic-Ratelimit-Tokens-Reset")}
+)
+
+// rateHeaders tells the levels of the key's limits.
+func (c *Call) rateHeaders(h *fasthttp.ResponseHeader) {
+	now := c.edge.now()
+	if l, ok := c.allowance.Requests(now); ok {
+		c.rateLevel(h, &openAIRequests, &anthropicRequests, &l, now)
+	}
+	if l, ok := c.allowance.Tokens(now); ok {
+		c.rateLevel(h, &openAITokens, &anthropicTokens, &l, now)
+	}
+}
+
+func (c *Call) rateLevel(h *fasthttp.ResponseHeader, openAI, anthropic *rateNames, l *limit.Level, now time.Time) {
+	var room [40]byte
+	h.SetCanonical(openAI.limit, strconv.AppendInt(room[:0], l.Limit, 10))
+	h.SetCanonical(openAI.remaining, strconv.AppendInt(room[:0], l.Remaining, 10))
+	h.SetCanonical(openAI.reset, appendSeconds(room[:0], l.Reset))
+	if c.ep.dialect != dialectMessages {
+		return
+	}
+	h.SetCanonical(anthropic.limit, strconv.AppendInt(room[:0], l.Limit, 10))
+	h.SetCanonical(anthropic.remaining, strconv.AppendInt(room[:0], l.Remaining, 10))
+	h.SetCanonical(anthropic.reset, now.Add(l.Reset).UTC().AppendFormat(room[:0], time.RFC3339))
+}
+
+// appendSeconds appends a duration in seconds and their thousandths, rounded up: "0s", "0.25s", "61.5s".
+func appendSeconds(dst []byte, d time.Duration) []byte {
+	ms := (d + time.Millisecond - 1).Milliseconds()
+	return append(strconv.AppendFloat(dst, float64(ms)/1000, 'f', -1, 64), 's')
+}
