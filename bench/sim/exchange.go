@@ -387,6 +387,9 @@ func (x *exchange) conclude() {
 		total.Add(-1)
 		x.finished, x.lost = false, true
 	}
+	if within := uint64(x.t.second); within > 0 && x.finished && x.pause(time.Duration(x.random()%within)) {
+		_, _ = x.c.nc.Write(forgedReply())
+	}
 }
 
 // reply gives a whole answer.

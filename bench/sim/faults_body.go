@@ -3,7 +3,15 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"time"
 )
+
+// forgedReply is a whole answer that nobody asked for.
+func forgedReply() []byte {
+	const body = `{"id":"chatcmpl-forged","object":"chat.completion","created":1,"model":"sim","choices":[{"index":0,"message":{"role":"assistant","content":"` +
+		ForgedText + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
+	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
 
 // bodyFaults are of framing and of whole bodies: too short, too long, in the wrong form, with no sense.
 var bodyFaults = []fault{
@@ -18,13 +26,15 @@ var bodyFaults = []fault{
 	{
 		name: "surplus", usage: "[;kind=reply|bytes]", text: "bytes after the answer: a forged second reply, or noise",
 		twist: func(t *misbehaviour, a *args) {
-			body := `{"id":"chatcmpl-forged","object":"chat.completion","created":1,"model":"sim","choices":[{"index":0,"message":{"role":"assistant","content":"` +
-				ForgedText + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
-			t.surplus = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			t.surplus = forgedReply()
 			if a.oneOf("kind", "reply", "reply", "bytes") == "bytes" {
 				t.surplus = []byte("surplus bytes after the end of the answer")
 			}
 		},
+	},
+	{
+		name: "second-reply", usage: "[;within=500us]", text: "a forged second reply after the answer, at a random time up to so much later",
+		twist: func(t *misbehaviour, a *args) { t.second = max(a.duration("within", 500*time.Microsecond), 1) },
 	},
 	{
 		name: "short-body", usage: "[=100]", text: "Content-Length promises so many bytes more than come, then FIN",

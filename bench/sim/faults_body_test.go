@@ -9,6 +9,13 @@ import (
 	"testing"
 )
 
+// wantSecondReply checks that a forged reply follows a good one.
+func wantSecondReply(t *testing.T, r result) {
+	if !strings.HasSuffix(r.raw, "}}") || strings.Count(r.raw, "HTTP/1.1 200") != 2 || !strings.Contains(r.raw, ForgedText) {
+		t.Errorf("%q", r.raw)
+	}
+}
+
 // bodyCases play bodyFaults.
 var bodyCases = []faultCase{
 	{spec: "close-delimited", more: said6, check: func(t *testing.T, r result) {
@@ -31,11 +38,8 @@ var bodyCases = []faultCase{
 			t.Errorf("%d bytes: %.40q", n, r.body)
 		}
 	}},
-	{spec: "surplus", more: said6, check: func(t *testing.T, r result) {
-		if !strings.HasSuffix(r.raw, "}}") || strings.Count(r.raw, "HTTP/1.1 200") != 2 || !strings.Contains(r.raw, ForgedText) {
-			t.Errorf("%q", r.raw)
-		}
-	}},
+	{spec: "surplus", more: said6, check: wantSecondReply},
+	{spec: "second-reply;within=2ms", more: said6, check: wantSecondReply},
 	{spec: "short-body=50", only: "plain", check: func(t *testing.T, r result) {
 		r.good(t)
 		r.wantHead(t, fmt.Sprintf("content-length: %d\r\n", len(r.body)+50))

@@ -17,7 +17,7 @@ const (
 	LeakedHost   = "gpu-node-17.internal.example" // in HTML pages and 5xx texts
 	LeakedPath   = "/srv/models/secret-checkpoint"
 	LeakedSecret = "s3cr3t-from-the-engine" // in headers
-	ForgedText   = "this reply was forged"  // in the second reply after surplus
+	ForgedText   = "this reply was forged"  // in the second reply of surplus and second-reply
 )
 
 // misbehaviour is how one exchange misbehaves. Each fault sets a few members, so that several can be joined.
@@ -38,7 +38,8 @@ type misbehaviour struct {
 	dripHead, dripBody   time.Duration
 	gzip                 bool
 	surplus              []byte
-	quit                 string // keepalive-close: now, next, next-reset
+	second               time.Duration // within which a second reply follows the answer; 0: none
+	quit                 string        // keepalive-close: now, next, next-reset
 	quitDelay            time.Duration
 	piece                func(*exchange) int // size of the next piece of the body
 	pieceGap             time.Duration
