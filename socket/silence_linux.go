@@ -20,6 +20,15 @@ func Silence(fd uintptr) (milliseconds int, waiting bool) {
 	return milliseconds, info.Unacked > 0 || info.Notsent_bytes > 0
 }
 
+// Unacked returns how many bytes the other side's host has not acknowledged, on their way or not.
+func Unacked(fd uintptr) int {
+	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 const (
 	questionEvery = 1  // second between two of the questions that Question asks for
 	questionCount = 30 // without an answer before the system itself gives the connection up, much like without Question

@@ -37,8 +37,10 @@ type conn struct {
 	fetched *[readBuffer]byte     // what it has read, the first bytes of it
 	count   int
 
-	unsent *outgoing // a whole request for fetch to write first, which gives its memory back
-	left   int       // how much of it went, where fetch returned errUnsent
+	kept    time.Time // while idle: since when
+	unasked bool      // bytes have come right behind a reply, and nobody asked for them
+	unsent  *outgoing // a whole request for fetch to write first, which gives its memory back
+	left    int       // how much of it went, where fetch returned errUnsent
 
 	watch    *hostWatch  // which knows it until it is closed
 	addr     string      // by which watch knows the host
@@ -118,6 +120,10 @@ func (c *conn) fetches() bool { return c.grab != nil && !c.secured }
 // more, or else c.left how much was taken.
 var errUnsent = errors.New("the request has yet to be written")
 
+// errLeftover tells that bytes were there before the engine's host had any of the request: they are a reply to something else, such
+// as the second one to the request before.
+var errLeftover = errors.New("the upstream has sent what nobody asked for")
+
 // fetch is read into a buffer of readBuffers, which is taken only when there is something to put into it: as long as it
 // waits, a connection holds none. The buffer is the caller's if n is not 0, and nil otherwise. See fetches.
 //
@@ -172,10 +178,15 @@ func (c *conn) send(v *net.Buffers) (int, error) {
 	return n, err
 }
 
+// justKept reports whether the reply before has ended so shortly ago that what comes belongs to it. What comes later is mostly the 408
+// by which servers end connections that are idle too long for them.
+func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Second }
+
 // stale reports whether an idle connection cannot be used: it was closed, it is broken, or it holds bytes that nobody
 // asked for and that would be taken for the next reply.
-func (c *conn) stale() bool {
+func (c *conn) stale(now time.Time) bool {
 	if canPeek && c.peek() != peekedQuiet {
+		c.unasked = c.probed == peekedData && !c.secured && c.justKept(now)
 		return true
 	}
 	if canPeek && !c.secured {
@@ -186,6 +197,7 @@ func (c *conn) stale() bool {
 	c.readWithin(time.Now().Add(stalePatience))
 	n, err := c.nc.Read(c.one[:])
 	c.readWithin(time.Time{})
+	c.unasked = n > 0 && c.justKept(now)
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 

@@ -14,5 +14,8 @@ const stalePatience = 200 * time.Microsecond
 // bind has nothing to prepare: there is neither peek nor fetch.
 func (c *conn) bind() {}
 
+// leftover sees nothing, either.
+func (c *conn) leftover(int) bool { return false }
+
 // peek sees nothing.
 func (c *conn) peek() peeked { return peekedQuiet }

@@ -54,9 +54,24 @@ func (c *conn) leave(fd uintptr) bool {
 	if c.left, _ = socket.Send(fd, c.unsent.b); c.left < len(c.unsent.b) {
 		return false // whatever the reason is, the next write will tell
 	}
+	size := len(c.unsent.b)
 	c.unsent.release()
 	c.unsent = nil
+	if c.look(fd); c.probed == peekedData && socket.Unacked(fd) >= size {
+		c.lastErr = errLeftover
+		return false
+	}
 	return true
+}
+
+// leftover reports whether bytes are there although the engine's host has acknowledged nothing of the request that was begun with size
+// bytes: they cannot be the answer to it. See errLeftover.
+func (c *conn) leftover(size int) (yes bool) {
+	if c.peek() != peekedData {
+		return false
+	}
+	_ = c.raw.Control(func(fd uintptr) { yes = socket.Unacked(fd) >= size }) // fails on a closed socket only
+	return yes
 }
 
 // tryFetch reads what has come and reports whether that was anything: bytes, the end or an error. The buffer is of the size

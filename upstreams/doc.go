@@ -26,6 +26,9 @@
 // with each that fails. A trial has passed with its first token. Slowness alone never counts against anybody, nor does what
 // the client did wrong, nor an engine that says it is full.
 //
+// An engine that sends bytes which no request has asked for is still used, but each connection for one request only, for a minute
+// after the last such bytes (hostWatch.distrust): on a kept connection they might be taken for the next answer.
+//
 // A host that vanishes (a cut cable, a power failure) leaves its connections as they are. From the first connect that runs out of
 // time or finds no route on, the system asks the host once a second on every connection of the upstream; once the upstream is down,
 // those end that have brought nothing since, their calls with ErrHostVanished (host_watch.go). It takes 3 to 7 s with the probes'

@@ -56,7 +56,8 @@ func (x *Exchange) CloseAt(now time.Time) {
 		if keep && state == stateOpen {
 			x.t.put(x.c, x.head.idle, now)
 		} else {
-			x.c.close()
+			x.c.unasked = x.done && x.body != bodyUntilClose && (x.surplus || x.pos != x.end)
+			x.discard(x.c)
 		}
 	}
 	x.c, x.names = nil, nil

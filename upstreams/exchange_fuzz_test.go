@@ -58,7 +58,7 @@ type outcome struct {
 // receive reads a reply that arrives in pieces of the given sizes, into reads of room bytes.
 func receive(t *testing.T, reply []byte, method string, sizes []byte, room int) outcome {
 	t.Helper()
-	x := &Exchange{t: &Transport{id: "gpu-a", closed: true}, req: Request{Method: method}, sends: 1}
+	x := &Exchange{t: &Transport{id: "gpu-a", closed: true, hosts: newHostWatch()}, req: Request{Method: method}, sends: 1}
 	x.c = &conn{nc: &pieces{data: reply, sizes: sizes}, tcp: &net.TCPConn{}}
 	defer x.Close()
 	past := time.Unix(1, 0)

@@ -2,6 +2,7 @@ package upstreams
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -33,6 +34,12 @@ func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 type hostWatch struct {
 	doubted atomic.Bool // some host cannot be connected to
 
+	// What follows is about bytes that nobody asked for; see distrust.
+	surplus      atomic.Int64 // how often such bytes were seen
+	noReuseUntil atomic.Int64 // ticks
+	noReuseFor   time.Duration
+	onDistrust   func() // told when connections are used once from now on
+
 	mu    sync.Mutex
 	hosts map[string]*host // by the address that is dialled
 }
@@ -43,7 +50,27 @@ type host struct {
 	conns       map[*conn]struct{}
 }
 
-func newHostWatch() *hostWatch { return &hostWatch{hosts: map[string]*host{}} }
+func newHostWatch() *hostWatch {
+	h := &hostWatch{hosts: map[string]*host{}, noReuseFor: noReuseFor, onDistrust: func() {}}
+	h.noReuseUntil.Store(math.MinInt64)
+	return h
+}
+
+// noReuseFor is how long connections are used once after the engine has sent what nobody asked for.
+const noReuseFor = time.Minute
+
+// distrust books bytes of the engine's that belong to no request. Who sends a second reply does it again, and one that comes while
+// the next request is on its way cannot be told from the right one. So connections are used for one request each for a while.
+func (w *hostWatch) distrust(now time.Time) {
+	w.surplus.Add(1)
+	until := ticks(now.Add(w.noReuseFor))
+	if before := w.noReuseUntil.Swap(until); before <= ticks(now) {
+		w.onDistrust()
+	}
+}
+
+// distrusted reports whether connections are used once at present.
+func (w *hostWatch) distrusted(now time.Time) bool { return ticks(now) < w.noReuseUntil.Load() }
 
 // connected books a new connection: the host is there.
 func (w *hostWatch) connected(addr string, c *conn) {

@@ -49,6 +49,7 @@ func TestStaleConnections(t *testing.T) {
 					s = serveRawTLS(t, script)
 				}
 				tr := transportTo(t, s.url())
+				tr.hosts.noReuseFor = 0 // after unasked bytes; see TestDistrust
 				mustEcho(t, tr, "first")
 				if tt.sends == 1 {
 					spoiled <- true
@@ -255,4 +256,48 @@ func TestIdleConnections(t *testing.T) {
 		x.Close()
 		<-closed
 	})
+}
+
+// TestDistrust: after bytes that nobody asked for, right behind a reply, connections are used once for a while. What a server says
+// to a connection that is idle too long for it does not count.
+func TestDistrust(t *testing.T) {
+	for name, late := range map[string]bool{"right behind a reply": false, "long after it": true} {
+		t.Run(name, func(t *testing.T) {
+			checkLeaks(t)
+			spoiled := make(chan bool)
+			tr := transportTo(t, serveRaw(t, func(p *peer) {
+				if p.n == 0 {
+					_, body, _ := p.request()
+					p.send(sized(body))
+					<-spoiled
+					p.send(sized("forged"))
+				}
+				echo(p)
+			}).url())
+			told := 0
+			tr.hosts.onDistrust = func() { told++ }
+			mustEcho(t, tr, "first")
+			spoiled <- true
+			time.Sleep(30 * time.Millisecond) // for it to arrive
+			if late {
+				tr.idle[0].kept = time.Now().Add(-2 * time.Second)
+			}
+			mustEcho(t, tr, "second")
+			if reused := mustEcho(t, tr, "third").reused; reused != late {
+				t.Errorf("the connection of the call before is used again: %v", reused)
+			}
+			want := 1
+			if late {
+				want = 0
+			}
+			if n := tr.hosts.surplus.Load(); n != int64(want) || told != want {
+				t.Errorf("counted %d times, told %d times", n, told)
+			}
+			tr.hosts.noReuseUntil.Store(ticks(time.Now())) // the while is over
+			mustEcho(t, tr, "fourth")
+			if !mustEcho(t, tr, "fifth").reused {
+				t.Error("connections are not used again")
+			}
+		})
+	}
 }

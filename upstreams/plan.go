@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"penstock/config"
 )
 
@@ -121,6 +123,9 @@ func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Pr
 	}
 	if address != "" {
 		u.label += "@" + address
+	}
+	u.hosts.onDistrust = func() {
+		u.log.Warn("upstream sends what nobody asked for, so each of its connections is used for one request", zap.String("upstream", u.label), zap.Duration("for", noReuseFor))
 	}
 	u.openUntil.Store(breakerClosed)
 	u.engine.Store(profile)

@@ -191,6 +191,7 @@ func (x *Exchange) deliver() error {
 	x.c.unsent = nil
 	if x.c.probed != peekedQuiet {
 		o.release()
+		x.c.unasked = x.c.probed == peekedData && x.c.justKept(x.req.At)
 		x.detach()
 		return x.reach()
 	}
@@ -216,6 +217,9 @@ func (x *Exchange) written(err error) error {
 		x.sending.Store(false)
 		return nil
 	}
+	if errors.Is(err, errLeftover) {
+		return x.replace(!x.c.secured) // TLS has words of its own
+	}
 	var own *bodyError
 	switch {
 	case errors.As(err, &own):
@@ -239,10 +243,16 @@ func (x *Exchange) writePieces(o *outgoing) error {
 	if size <= smallRequest {
 		x.copyWhole(o, size)
 		x.atOnce = true
-		return x.push(o.one(o.b), false)
+		return x.first(o)
 	}
 	o.b = x.t.appendHead(o.b[:0], &x.req, size)
 	o.list = append(o.list[:0], o.b)
+	if x.reused { // the head alone, which leaves no time for an answer to the whole
+		if err := x.first(o); err != nil {
+			return err
+		}
+		o.list = o.list[:0]
+	}
 	for _, b := range x.req.Body {
 		if len(b) > 0 {
 			o.list = append(o.list, b)
@@ -250,6 +260,17 @@ func (x *Exchange) writePieces(o *outgoing) error {
 	}
 	o.vec = o.list
 	return x.push(&o.vec, true)
+}
+
+// first writes o.b, with which the request begins, and looks whether bytes are there that cannot be an answer to it.
+func (x *Exchange) first(o *outgoing) error {
+	if err := x.push(o.one(o.b), false); err != nil {
+		return err
+	}
+	if x.reused && x.c.leftover(len(o.b)) {
+		return errLeftover
+	}
+	return nil
 }
 
 // copyWhole makes o.b the whole request.

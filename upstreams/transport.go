@@ -198,7 +198,7 @@ func (t *Transport) take(now time.Time) *conn {
 		t.idle = t.idle[:n-1]
 		t.mu.Unlock()
 
-		if now.Before(c.expires) && !c.vanished.Load() {
+		if now.Before(c.expires) && !c.vanished.Load() && !t.hosts.distrusted(now) {
 			return c
 		}
 		c.close()
@@ -211,10 +211,10 @@ func (t *Transport) put(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > t.idleFor {
 		keep = t.idleFor
 	}
-	c.expires = now.Add(keep)
+	c.kept, c.expires = now, now.Add(keep)
 
 	t.mu.Lock()
-	if t.closed || len(t.idle) >= t.maxIdle {
+	if t.closed || len(t.idle) >= t.maxIdle || t.hosts.distrusted(now) {
 		t.mu.Unlock()
 		c.close()
 		return

@@ -64,6 +64,7 @@ var families = []Family{
 	{"penstock_upstream_kv_usage_ratio", Gauge, "Share of its cache that the engine says is used; -1 when its last report is too old."},
 	{"penstock_upstream_probe_age_seconds", Gauge, "Time since the last probe ended; -1 before the first."},
 	{"penstock_upstream_report_age_seconds", Gauge, "Age of the engine's last report on its load; -1 when there is none."},
+	{"penstock_upstream_surplus_total", Counter, "Times that the upstream sent bytes which no request had asked for, such as a second reply. Its connections are used for one request each for a minute after that."},
 	{"penstock_upstream_attempts_total", Counter, "Attempts that ended, by result: ok, client_gone, timeout, unreachable, bad_response, refused (full), rejected (the request), model_gone."},
 	{"penstock_upstream_abandoned_total", Counter, "Calls given up at the engine (the client left, a clock ran out) by what its running count did then: freed (it fell), held (it did not), unknown (the engine does not say)."},
 	{"penstock_upstream_ttft_seconds", Histogram, "Time from sending to the engine's first event. Streams only."},

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,6 +107,38 @@ func TestFault08_HeaderDrips(t *testing.T) {
 		e.wantAborted(1)
 		e.wantTold(w, rig.TooSlow, "timeout", 1)
 	})
+}
+
+// TestFault11_SecondReply: an engine sends a second reply just after each of some. The first one that is seen ends the use of
+// connections for more than a request, so that hardly any client gets another's answer.
+func TestFault11_SecondReply(t *testing.T) {
+	t.Parallel()
+	e := start(t, rig.Setup{Upstream: "concurrency: 100, " + rig.QuietProbes})
+	e.Engines[0].SetFault(sim.Fault{Spec: "second-reply;within=500us", Share: .25})
+	var left, wrong atomic.Int64
+	left.Store(4000)
+	var clients sync.WaitGroup
+	for range 64 {
+		clients.Go(func() {
+			for left.Add(-1) >= 0 {
+				r := e.Ask(rig.Chat, `"tokens":1`)
+				switch {
+				case r.Status != 200:
+					t.Errorf("%d %s", r.Status, r.Body)
+				case strings.Contains(r.Body, sim.ForgedText):
+					wrong.Add(1)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if n := wrong.Load(); n > 8 {
+		t.Errorf("%d clients got the second reply", n)
+	}
+	if e.Metric("penstock_upstream_surplus_total") == 0 {
+		t.Error("it is not counted")
+	}
+	t.Logf("%d of 4000 got the second reply", wrong.Load())
 }
 
 func TestFault11_Surplus(t *testing.T) {
