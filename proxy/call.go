@@ -81,6 +81,7 @@ type Call struct {
 	firstAt  atomic.Int64                       // when the first event came, Unix nanoseconds
 	target   atomic.Pointer[upstreams.Upstream] // upstream, for who looks from outside
 	meter    observe.Meter
+	offered  chat.Offered
 	span     *observe.CallSpan // nil without tracing
 	bodyWait time.Duration     // for bytes of the body that had not come yet
 	parent   []byte            // the client's trace context, where an engine may be asked after the context is gone

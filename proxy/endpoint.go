@@ -71,6 +71,8 @@ type stream interface {
 	Done() bool
 	// Held is about how many bytes it keeps of what has come.
 	Held() int
+	// Markup is the word of a model's markup that the answer's text begins with.
+	Markup() chat.Markup
 	// Usage is the engine's count so far.
 	Usage() chat.Usage
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"sync"
 
 	"penstock/config"
@@ -61,6 +62,7 @@ func (c *Call) parseWhole(completion []byte) (*chat.Completion, error) {
 		return nil, err
 	}
 	c.usage = c.completion.Usage()
+	c.noteMarkup(c.completion.Markup())
 	return c.completion, nil
 }
 
@@ -86,6 +88,24 @@ func (c *Call) describeAnswer() {
 	c.answer.Created = c.record.Start.Unix()
 	c.answer.N = c.chat.N
 	c.answer.PromptTokens = c.promptTokens
+	c.noteOffers()
+}
+
+// noteOffers notes what the request offers the model, for noteMarkup.
+func (c *Call) noteOffers() {
+	m := c.model.config
+	c.offered = chat.Offered{
+		Tools: c.chat.HasTools,
+		Reasoning: c.chat.Effort != "" && c.chat.Effort != "none" || len(m.SupportedReasoningEfforts) > 0 ||
+			slices.Contains(m.SupportedFeatures, chat.FeatureReasoning),
+	}
+}
+
+// noteMarkup notes for the metrics that the engine shows markup which it should have read.
+func (c *Call) noteMarkup(m chat.Markup) {
+	if m.Suspect(c.offered) {
+		c.record.Markup = m.String()
+	}
 }
 
 // answerID is what an answer is called that gets its id here: prefix and the call's own.

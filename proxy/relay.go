@@ -250,6 +250,7 @@ func (c *Call) noteUsage() {
 		c.noteForwarded()
 	case c.form == formEvents && !c.ep.raw:
 		c.usage = c.stream.Usage()
+		c.noteMarkup(c.stream.Markup())
 	}
 }
 

@@ -95,6 +95,9 @@ func (c *Calls) count(r *Record, now time.Time) {
 		c.series.word(familyBroken, dash(r.Code)).Inc()
 	}
 	m.used(r)
+	if r.Markup != "" {
+		c.series.markup(r.Model, r.Markup)
+	}
 	if r.Overhead > 0 {
 		c.series.overhead(r.Dialect).Update(r.Overhead.Seconds())
 	}

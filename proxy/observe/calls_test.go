@@ -111,6 +111,31 @@ func TestSeriesGoAway(t *testing.T) {
 	}
 }
 
+// TestSuspectMarkup: markup is counted by model while the model is configured.
+func TestSuspectMarkup(t *testing.T) {
+	c, page := newTestCalls(t)
+	leaks := func(model string) *Record {
+		r := good(model, "a")
+		r.Markup = "<tool_call>"
+		return r
+	}
+	finish(c, good("m", "a"))
+	if text := page(); strings.Contains(text, "penstock_suspect_markup_total{") {
+		t.Errorf("there from the start:\n%s", text)
+	}
+	finish(c, leaks("m"))
+	finish(c, leaks("m"))
+	finish(c, leaks("gone"))
+	if want, text := `penstock_suspect_markup_total{model="m",markup="<tool_call>"} 2`, page(); !strings.Contains(text, want+"\n") || strings.Contains(text, "gone") {
+		t.Errorf("no %s, or more, in\n%s", want, text)
+	}
+	c.Configured([]string{"n"}, []string{"a"})
+	finish(c, leaks("m"))
+	if text := page(); strings.Contains(text, "penstock_suspect_markup_total{") {
+		t.Errorf("outlives its model:\n%s", text)
+	}
+}
+
 // TestSeriesUnderReloads: calls end while models come and go; afterwards only what is configured has series.
 func TestSeriesUnderReloads(t *testing.T) {
 	c, page := newTestCalls(t)

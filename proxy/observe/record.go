@@ -47,6 +47,7 @@ type Record struct {
 	Stream           bool
 	Status, Attempts int
 	Code             string // error code of the refusal or failure
+	Markup           string // a model's markup that the answer begins with and the engine should have read; from a closed set
 	Limit            string // which limit of its key refused it; empty otherwise
 	Outcome          Outcome
 	Phase            Phase // of a client that left

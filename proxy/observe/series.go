@@ -40,13 +40,15 @@ type series struct {
 	models    table[modelKey, *modelSeries]
 	upstreams table[string, *upstreamSeries]
 	words     table[wordKey, *metrics.Counter]
+	markups   table[markupKey, *metrics.Counter]
 	overheads table[string, *metrics.PrometheusHistogram]
 }
 
 type (
-	modelKey struct{ dialect, model string }
-	wordKey  struct{ family, value string }
-	endKey   struct {
+	modelKey  struct{ dialect, model string }
+	markupKey struct{ model, markup string }
+	wordKey   struct{ family, value string }
+	endKey    struct {
 		upstream string
 		outcome  Outcome
 	}
@@ -241,6 +243,27 @@ func (s *series) word(family, value string) *metrics.Counter {
 	return c
 }
 
+// markup counts an answer that begins with markup, if its model is configured.
+func (s *series) markup(model, markup string) {
+	k := markupKey{model, markup}
+	if c, ok := s.markups.get(k); ok {
+		c.Inc()
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.configured[model] {
+		return
+	}
+	c := s.set.GetOrCreateCounter(k.name())
+	c.Inc()
+	s.markups.change(func(all map[markupKey]*metrics.Counter) { all[k] = c })
+}
+
+func (k markupKey) name() string {
+	return "penstock_suspect_markup_total" + labels("model", k.model, "markup", k.markup)
+}
+
 func (s *series) overhead(dialect string) *metrics.PrometheusHistogram {
 	if h, ok := s.overheads.get(dialect); ok {
 		return h
@@ -272,6 +295,14 @@ func (s *series) keep(models, upstreams []string) {
 					}
 				}
 			})
+		}
+	})
+	s.markups.change(func(all map[markupKey]*metrics.Counter) {
+		for k := range all {
+			if !s.configured[k.model] {
+				delete(all, k)
+				s.set.UnregisterMetric(k.name())
+			}
 		}
 	})
 	s.upstreams.change(func(all map[string]*upstreamSeries) {

@@ -107,6 +107,21 @@ func (c *Completion) Usage() Usage {
 	return estimate((c.generated + 3) / 4)
 }
 
+// Markup returns the word of a model's markup that the text of the first choice begins with.
+func (c *Completion) Markup() Markup {
+	var (
+		choice  Choice
+		message Delta
+		o       opening
+	)
+	if choice.Read(c.choices.Index(0)) != nil {
+		return 0
+	}
+	message.Read(choice.Body)
+	o.add(message.Content)
+	return o.markup
+}
+
 var completionObject = []byte(`"object":"chat.completion"`)
 
 // Append appends the answer for the client: the engine's, byte for byte, but with the public model, without what engines say

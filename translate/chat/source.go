@@ -38,13 +38,14 @@ type Source struct {
 	// StopSequence is the stop sequence that the engine says it met; nil if it says none.
 	StopSequence []byte
 
-	tools  toolcall.Assembler
-	halves halves
-	lone   bool   // a string of the event holds half of a surrogate pair
-	id     string // ours, of the answer
-	last   int    // the tool call that the last piece was about
-	size   int    // bytes of text and arguments, for the bound
-	args   int    // bytes of what ToolCalls hold
+	tools   toolcall.Assembler
+	halves  halves
+	opening opening
+	lone    bool   // a string of the event holds half of a surrogate pair
+	id      string // ours, of the answer
+	last    int    // the tool call that the last piece was about
+	size    int    // bytes of text and arguments, for the bound
+	args    int    // bytes of what ToolCalls hold
 }
 
 // ToolCall is one tool call. All of it are contents of JSON strings.
@@ -206,7 +207,9 @@ func (s *Source) read(c *Chunk, data []byte) error {
 func (s *Source) learn(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
 	switch v {
 	case d.Content:
-		s.which = &s.Content
+		if s.which = &s.Content; !s.opening.done {
+			return // the short cut does not look at what an answer begins with
+		}
 	case d.Refusal:
 		s.which = &s.Refusal
 	case d.Reasoning:
@@ -243,6 +246,9 @@ func (s *Source) take(choice *Choice, d *Delta, whole bool) error {
 		case t.from.Exists() && !t.from.IsNull() && t.to != &s.Reasoning:
 			return bad(notText)
 		}
+	}
+	if !s.opening.done {
+		s.opening.add(d.Content)
 	}
 	if len(s.Content) > 0 && choice.Logprobs.IsObject() && len(s.Refusal)+len(s.Reasoning) == 0 && d.ToolCalls.Len() == 0 {
 		if list := choice.Logprobs.Get("content"); list.IsArray() && list.Len() > 0 {
@@ -403,6 +409,9 @@ func (s *Source) Whole() bool { return s.whole(0) }
 
 // Done reports whether nothing more is wanted from upstream; see Stream.Done.
 func (s *Source) Done() bool { return s.done(0) }
+
+// Markup returns the word of a model's markup that the text begins with.
+func (s *Source) Markup() Markup { return s.opening.markup }
 
 // Usage returns the token counts so far; when the engine told none, an estimate: what Guess said, and one token a delta.
 func (s *Source) Usage() Usage {

@@ -33,6 +33,7 @@ type Stream struct {
 	repeat  repeat
 	tools   toolcall.Assembler
 	halves  halves
+	opening opening
 	started bool
 	closed  bool // Finish or Fail has been written
 }
@@ -228,6 +229,11 @@ func (s *Stream) choices() (g gist, err error) {
 			g.hole, g.toolCall = d.hole()
 		} else {
 			g.hole = jsonx.Value{}
+		}
+		if c.Index == 0 && !s.opening.done {
+			if s.opening.add(d.Content); !s.opening.done && g.hole == d.Content {
+				g.hole = jsonx.Value{} // the short cut does not look at what an answer begins with
+			}
 		}
 		if !c.Numbered {
 			numbering(it.Value(), 0).fill(&s.edits)
@@ -432,6 +438,9 @@ func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "k
 
 // Usage returns the token counts so far; when the engine told none, an estimate of one token a delta.
 func (s *Stream) Usage() Usage { return s.total() }
+
+// Markup returns the word of a model's markup that the text of the first choice begins with.
+func (s *Stream) Markup() Markup { return s.opening.markup }
 
 // Started reports whether generated matter has been written for the client: text, reasoning, a refusal or a call.
 func (s *Stream) Started() bool { return s.started }

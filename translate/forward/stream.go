@@ -164,6 +164,9 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 // Keepalive appends a comment, which clients ignore.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
+// Markup returns none: what is said here is a model's own words.
+func (s *Stream) Markup() chat.Markup { return 0 }
+
 // Usage returns what the engine told of the tokens. Of a completion that told nothing it is an estimate: a token an event.
 func (s *Stream) Usage() chat.Usage {
 	if s.usage.Known || s.choices == 0 {

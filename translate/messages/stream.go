@@ -393,5 +393,8 @@ func (s *Stream) Held() int {
 	return n
 }
 
+// Markup returns the word of a model's markup that the text begins with.
+func (s *Stream) Markup() chat.Markup { return s.source.Markup() }
+
 // Usage returns the engine's counts so far; when it told none, an estimate of one token a delta.
 func (s *Stream) Usage() chat.Usage { return s.source.Usage() }

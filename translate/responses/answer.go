@@ -121,6 +121,9 @@ func (a *Answer) Logprobs() bool { return a.Echo.logprobs }
 // Held is about how many bytes a keeps of the stream so far: all of its text and calls.
 func (a *Answer) Held() int { return a.source.Told() }
 
+// Markup returns the word of a model's markup that the text begins with.
+func (a *Answer) Markup() chat.Markup { return a.source.Markup() }
+
 // Usage returns the engine's counts so far; an estimate when it told none.
 func (a *Answer) Usage() chat.Usage { return a.source.Usage() }
 

@@ -1,0 +1,88 @@
+package chat
+
+import (
+	"bytes"
+
+	"penstock/translate/jsonx"
+)
+
+// Offered is what a request offers a model beside text, and what an engine should therefore tell apart in its answer.
+type Offered struct{ Tools, Reasoning bool }
+
+// Markup is a word of a model's own markup that an answer's text begins with, 0 for none. Engines take such words out when they read
+// tool calls and reasoning out of what a model has written; one that shows them has no parser for the model, or the wrong one.
+type Markup uint8
+
+// leaks are the words by their number. An answer that begins with one of a tool call is suspect where tools were offered.
+var leaks = [...]struct {
+	text string
+	of   Offered
+}{
+	{},
+	{"<tool_call>", Offered{Tools: true}},                  // Hermes, Qwen
+	{"<tool_calls>", Offered{Tools: true}},                 // MiniMax M1, Jamba
+	{"<function=", Offered{Tools: true}},                   // Qwen3-Coder, Llama 3.1
+	{"<function_call>", Offered{Tools: true}},              // Gemma, Granite
+	{"<|tool_call", Offered{Tools: true}},                  // Phi-4, Granite, Kimi
+	{"<|python_tag|>", Offered{Tools: true}},               // Llama 3
+	{"[TOOL_CALLS]", Offered{Tools: true}},                 // Mistral
+	{"<minimax:tool_call>", Offered{Tools: true}},          // MiniMax M2
+	{"<｜tool▁calls▁begin｜>", Offered{Tools: true}},         // DeepSeek
+	{"<think>", Offered{Reasoning: true}},                  // DeepSeek, Qwen
+	{"</think>", Offered{Reasoning: true}},                 // the same, whose template has opened it
+	{"<|channel|>", Offered{Tools: true, Reasoning: true}}, // gpt-oss
+}
+
+// String returns the word.
+func (m Markup) String() string { return leaks[m].text }
+
+// Suspect reports whether the engine should have taken the word out.
+func (m Markup) Suspect(o Offered) bool {
+	of := leaks[m].of
+	return of.Tools && o.Tools || of.Reasoning && o.Reasoning
+}
+
+// Markups are all words.
+func Markups() (words []string) {
+	for _, l := range leaks[1:] {
+		words = append(words, l.text)
+	}
+	return words
+}
+
+// opening looks at how the text of an answer begins, in whatever pieces it comes. Nearly always it is done with the first.
+type opening struct {
+	text   [32]byte // longer than any of the words
+	n      uint8
+	done   bool
+	markup Markup
+}
+
+// add takes the next piece.
+func (o *opening) add(v jsonx.Value) {
+	if !HasText(v) {
+		return
+	}
+	text, plain := v.Text()
+	if !plain {
+		text = v.AppendText(nil)
+	}
+	if o.n == 0 {
+		text = bytes.TrimLeft(text, " \t\r\n")
+	}
+	if len(text) == 0 {
+		return
+	}
+	o.n += uint8(copy(o.text[o.n:], text)) //nolint:gosec // the array is short
+	begun := o.text[:o.n]
+	o.done = true
+	for i := 1; i < len(leaks); i++ {
+		switch word := leaks[i].text; {
+		case bytes.HasPrefix(begun, []byte(word)):
+			o.markup = Markup(i) //nolint:gosec // they are few
+			return
+		case len(begun) < len(word) && word[:len(begun)] == string(begun):
+			o.done = false // it may become one
+		}
+	}
+}
