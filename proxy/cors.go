@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 )
@@ -11,7 +13,7 @@ import (
 
 const (
 	corsMethods = "GET, HEAD, POST"
-	corsHeaders = "authorization, x-api-key, content-type, anthropic-version, anthropic-beta, traceparent"
+	corsUsual   = "authorization, x-api-key, content-type, anthropic-version, anthropic-beta, traceparent"
 	corsExposed = "request-id, x-request-id, retry-after, " +
 		"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, " +
 		"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, " +
@@ -19,6 +21,47 @@ const (
 		"anthropic-ratelimit-tokens-limit, anthropic-ratelimit-tokens-remaining, anthropic-ratelimit-tokens-reset, " +
 		"x-penstock-model, x-penstock-pool, x-penstock-upstream, x-penstock-code, x-penstock-attempts, x-penstock-queue-ms"
 )
+
+// corsHeaders are what programs in browsers may send: what is read here, and what SDKs add that means nothing to us. Those of
+// the SDKs whose code is generated begin with corsGenerated, and new ones come with their versions.
+var corsHeaders = map[string]bool{
+	"authorization": true, "x-api-key": true, "content-type": true, "accept": true, "user-agent": true, "traceparent": true, "tracestate": true,
+	"anthropic-version": true, "anthropic-beta": true, "anthropic-dangerous-direct-browser-access": true,
+	"openai-beta": true, "openai-organization": true, "openai-project": true, "idempotency-key": true, "x-client-request-id": true,
+	"http-referer": true, "x-title": true,
+}
+
+const (
+	corsGenerated = "x-stainless-"
+	corsMost      = 64 // headers that one preflight is told of
+	corsLongest   = 64 // bytes of a name
+)
+
+// appendAllowed appends those of the headers that a preflight asks for which may be sent; of one that asks for none, the usual ones.
+func appendAllowed(dst, asked []byte) []byte {
+	if len(asked) == 0 {
+		return append(dst, corsUsual...)
+	}
+	told := map[string]bool{}
+	for part := range bytes.SplitSeq(asked, []byte{','}) {
+		if part = bytes.TrimSpace(part); len(part) == 0 || len(part) > corsLongest {
+			continue
+		}
+		name := strings.ToLower(string(part))
+		generated := strings.HasPrefix(name, corsGenerated) && len(name) > len(corsGenerated) && isToken(part)
+		if told[name] || !generated && !corsHeaders[name] {
+			continue
+		}
+		if len(told) > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(dst, name...)
+		if told[name] = true; len(told) == corsMost {
+			break
+		}
+	}
+	return dst
+}
 
 // allowedOrigin returns what Access-Control-Allow-Origin says to this request, or empty.
 func allowedOrigin(ctx *fasthttp.RequestCtx, origins []string) string {
@@ -41,10 +84,13 @@ func allowedOrigin(ctx *fasthttp.RequestCtx, origins []string) string {
 func preflight(ctx *fasthttp.RequestCtx, origin string) {
 	h := &ctx.Response.Header
 	h.Set("Access-Control-Allow-Methods", corsMethods)
-	h.Set("Access-Control-Allow-Headers", corsHeaders)
+	if allowed := appendAllowed(nil, ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestHeaders)); len(allowed) > 0 {
+		h.SetBytesV("Access-Control-Allow-Headers", allowed)
+	}
 	h.Set("Access-Control-Max-Age", "600")
 	commonHeaders(h, appendRequestID(nil))
 	shareWith(h, origin)
+	h.Add("Vary", fasthttp.HeaderAccessControlRequestHeaders)
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }
 

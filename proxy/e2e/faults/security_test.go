@@ -356,7 +356,7 @@ func TestFault93_CrossOrigin(t *testing.T) {
 	t.Parallel()
 	const evil, good = "https://evil.example", "https://app.example"
 	preflight := func(e *edge, origin, path string) *rig.Reply {
-		return e.Do("OPTIONS", path, "", "Authorization: ", "Origin: "+origin, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization, content-type")
+		return e.Do("OPTIONS", path, "", "Authorization: ", "Origin: "+origin, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization,content-type,openai-project,x-stainless-os,x-unknown")
 	}
 	silent := func(r *rig.Reply) {
 		t.Helper()
@@ -385,6 +385,9 @@ func TestFault93_CrossOrigin(t *testing.T) {
 				t.Errorf("%s: %v", w, r.Header)
 			}
 		}
+	}
+	if got := preflight(open, good, rig.Chat.Path).Header.Get("Access-Control-Allow-Headers"); got != "authorization, content-type, openai-project, x-stainless-os" {
+		t.Errorf("headers of an SDK: %q are allowed", got)
 	}
 	star := start(t, rig.Setup{Top: `cors: { origins: ["*"] }`})
 	for _, r := range []*rig.Reply{preflight(star, evil, rig.Chat.Path), star.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Origin: "+evil)} {
