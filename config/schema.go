@@ -119,8 +119,9 @@ func (m ModelTimeouts) Over(t Timeouts) Timeouts {
 
 // Stream holds the two clocks toward a waiting client; zero switches either off.
 type Stream struct {
-	CommitAfter Duration `yaml:"commit_after"`
-	Keepalive   Duration `yaml:"keepalive"`
+	CommitAfter    Duration `yaml:"commit_after"`
+	Keepalive      Duration `yaml:"keepalive"`
+	WholeKeepalive Duration `yaml:"whole_keepalive"` // of whole answers in JSON: silence after which white space is sent; 0: never
 }
 
 // Retry bounds what a failing fleet may be asked again.

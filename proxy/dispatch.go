@@ -181,11 +181,16 @@ func (c *Call) try(lease *upstreams.Lease, target *routing.Target) *failure {
 	return f
 }
 
+// asksStream reports whether the engine is asked for a stream: the client wants one, or the engine's work can be cancelled in no
+// other way.
+func (c *Call) asksStream(lease *upstreams.Lease) bool {
+	return c.record.Stream && !c.ep.raw || c.chat != nil && lease.Upstream().Engine().CancelOnlyStreams()
+}
+
 // tryOnce makes one exchange under a lease. It returns nil when the answer was handed over.
 func (c *Call) tryOnce(lease *upstreams.Lease, target *routing.Target, x *upstreams.Exchange) *failure {
 	a := &c.attempt
-	streamed := c.record.Stream && !c.ep.raw || c.chat != nil && lease.Upstream().Engine().CancelOnlyStreams()
-	if err := a.open(c, lease, target, x, streamed); err != nil {
+	if err := a.open(c, lease, target, x, c.asksStream(lease)); err != nil {
 		return a.failureOf(err)
 	}
 	if !c.record.Stream {

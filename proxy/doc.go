@@ -75,6 +75,9 @@
 // only passed on is not held at all (relay_whole.go, forward.Relay): it is relayed in pieces, so that it can only be broken off
 // when it turns out to be none, and a client that does not read stops its engine.
 //
+// A whole answer that takes longer than stream.whole_keepalive begins as white space. Its status has gone out then, so what goes
+// wrong is told in the JSON that follows, and no other engine is asked.
+//
 // A request may be what its engine dies of. A body that has cost two engines is not sent to a third while they are down
 // (lethal.go): the client that tries again would else take the fleet with it.
 //

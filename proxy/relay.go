@@ -64,8 +64,8 @@ func (c *Call) commit(out *[]byte, done bool) {
 	}
 	if c.attempt.begun || c.upload != nil || c.ep.raw {
 		c.releaseRequest()
-	} else if c.span == nil { // the context may be gone by the time that another engine is asked
-		c.parent = append([]byte(nil), c.traceparent()...)
+	} else {
+		c.keepParent()
 	}
 	h := &c.ctx.Response.Header
 	h.SetContentType("text/event-stream")
@@ -82,6 +82,13 @@ func (c *Call) handOver(r relay) {
 	if !c.carry(r) {
 		c.relay = &r
 		c.ctx.Response.SetBodyStream(&r, -1)
+	}
+}
+
+// keepParent keeps the trace context, which may be gone with the request's head by the time that another engine is asked.
+func (c *Call) keepParent() {
+	if c.span == nil {
+		c.parent = append([]byte(nil), c.traceparent()...)
 	}
 }
 
@@ -164,6 +171,10 @@ var errBrokenOff = errors.New("the answer broke off")
 // fill brings the next bytes for the client: the engine's, a sign of life when it is silent, or the error that ends it.
 func (r *relay) fill() {
 	c := r.call
+	if c.form == formBlanks {
+		r.fillBlanks()
+		return
+	}
 	var patience time.Time
 	if d := c.snap.Config.Stream.Keepalive.D(); d > 0 && !c.bytesOnly() {
 		patience = c.edge.now().Add(d)
@@ -215,7 +226,7 @@ func (r *relay) flee(f *failure) bool {
 	c.sendTo(lease, now.Add(c.record.Queue-queued))
 	c.meter = c.edge.calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
 	c.fit(target)
-	if err := c.attempt.open(c, lease, target, lease.Exchange(), true); err != nil {
+	if err := c.attempt.open(c, lease, target, lease.Exchange(), c.asksStream(lease)); err != nil {
 		r.broken(c.attempt.failureOf(err))
 	}
 	return true
@@ -236,6 +247,8 @@ func (r *relay) broken(f *failure) {
 	case c.bytesOnly():
 		r.cut = true
 	case f.result == observe.ClientGone:
+	case c.form == formBlanks:
+		*r.out = c.ep.dialect.appendError(*r.out, e, string(c.id))
 	default:
 		*r.out = c.stream.Fail(*r.out, e)
 	}

@@ -1,15 +1,19 @@
 package proxy
 
 import (
+	"errors"
 	"io"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"penstock/translate/chat"
 	"penstock/translate/forward"
+	"penstock/upstreams"
 )
 
-// This file is what becomes of a large answer that is only passed on.
+// This file is what becomes of a whole answer that cannot wait until it is whole: a large one that is only passed on, and one
+// that takes so long that the client, or a balancer before it, would take the silence for death.
 
 // answerForm is what a relay's bytes are.
 type answerForm uint8
@@ -17,6 +21,7 @@ type answerForm uint8
 const (
 	formEvents  answerForm = iota // of the dialect's stream
 	formForward                   // a large answer, passed on as it comes
+	formBlanks                    // white space until the whole answer is there
 )
 
 // bytesOnly reports whether the answer has no words for an error once it has begun, and no events between which to put a sign
@@ -26,7 +31,7 @@ func (c *Call) bytesOnly() bool { return c.ep.raw || c.form == formForward }
 // passesOn reports whether the reply that is being read may be passed on as it comes: its endpoint changes next to nothing of it,
 // and the client can tell an answer that broke off from a whole one.
 func (c *Call) passesOn() bool {
-	if c.ep.forwards == nil || !c.ctx.Request.Header.IsHTTP11() {
+	if c.ep.forwards == nil || c.form == formEvents && !c.ctx.Request.Header.IsHTTP11() {
 		return false
 	}
 	_, ok := c.ep.forwards(c)
@@ -96,6 +101,29 @@ func (c *Call) commitForward(out *[]byte) {
 	c.commitWhole(out)
 }
 
+// firstBlank is when white space is to tell the client that its whole answer is under way; zero: never. It is counted from the
+// call's begin, as balancers count. Bytes and text have no white space that means nothing, and before HTTP/1.1 there are no chunks.
+func (c *Call) firstBlank() time.Time {
+	d := c.snap.Config.Stream.WholeKeepalive.D()
+	if d <= 0 || c.ep.raw || !c.ctx.Request.Header.IsHTTP11() || c.upload != nil && !c.upload.answersJSON() {
+		return time.Time{}
+	}
+	return c.record.Start.Add(d)
+}
+
+// commitBlanks hands the answer over before it is there, as white space. Nothing is retried from here on, unless the engine's host
+// vanishes, and what goes wrong is told in the JSON that follows.
+func (c *Call) commitBlanks() {
+	c.form = formBlanks
+	c.keepParent()
+	out := outPool.Get().(*[]byte)
+	*out = append((*out)[:chunkRoom], blank)
+	c.commitWhole(out)
+}
+
+// blank is white space of JSON.
+const blank = ' '
+
 // commitWhole is commit for an answer that is no stream of events.
 func (c *Call) commitWhole(out *[]byte) {
 	c.record.Status = fasthttp.StatusOK
@@ -104,4 +132,35 @@ func (c *Call) commitWhole(out *[]byte) {
 	c.commonHeaders()
 	c.ctx.Response.Header.Set("X-Accel-Buffering", "no")
 	c.handOver(relay{call: c, out: out})
+}
+
+// fillBlanks is fill until the whole answer is there.
+func (r *relay) fillBlanks() {
+	c := r.call
+	r.giveBack()
+	out, err := c.awaitWhole(c.edge.now().Add(c.snap.Config.Stream.WholeKeepalive.D()))
+	if errors.Is(err, errLarge) {
+		if out, err = c.beginForward(); err == nil {
+			c.record.TTFT = c.edge.now().Sub(c.record.Start)
+			r.out = out
+			return
+		}
+	}
+	if err == nil {
+		now := c.edge.now()
+		c.record.TTFT = now.Sub(c.record.Start)
+		c.noteOverhead(now)
+		c.survived()
+		r.out, r.done = out, true
+		return
+	}
+	r.out = outPool.Get().(*[]byte)
+	*r.out = (*r.out)[:chunkRoom]
+	if errors.Is(err, upstreams.ErrNotYet) {
+		*r.out = append(*r.out, blank)
+		return
+	}
+	if f := c.attempt.failureOf(err); !r.flee(f) {
+		r.broken(f)
+	}
 }

@@ -276,6 +276,12 @@ func appendFileHead(dst []byte, boundary, name string, p *multipart.Part) []byte
 // wanted implements payload.
 func (u *upload) wanted() []byte { return u.form.Model() }
 
+// answersJSON reports whether the form is known to ask for JSON.
+func (u *upload) answersJSON() bool {
+	t, spoken := u.form.(*audio.Transcription)
+	return u.ended && (!spoken || t.JSON())
+}
+
 // check implements payload: fields are checked as they come.
 func (u *upload) check(*chat.Limits) error { return nil }
 

@@ -15,12 +15,16 @@ import (
 )
 
 // tryWhole reads the engine's whole reply and answers with it. A reply that the engine streams, because only streams can
-// be cancelled there, is put together first. A large one that is only passed on becomes a relay.
+// be cancelled there, is put together first. A reply that takes longer than stream.whole_keepalive, and a large one that is only
+// passed on, become a relay.
 func (c *Call) tryWhole() *failure {
 	a := &c.attempt
-	out, err := c.awaitWhole(time.Time{})
+	out, err := c.awaitWhole(c.firstBlank())
 	switch {
 	case err == nil:
+	case errors.Is(err, upstreams.ErrNotYet):
+		c.commitBlanks()
+		return nil
 	case errors.Is(err, errLarge):
 		if out, err = c.beginForward(); err != nil {
 			return a.failureOf(err)

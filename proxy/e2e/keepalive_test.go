@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+const keptConfig = `
+timeouts: { linger: 0s, drain: 5s, client_body: 2s, idle: 5s }
+stream: { whole_keepalive: 100ms }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim, concurrency: 8, native: [%NATIVE%] }]
+models:
+  - { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }
+  - { id: voice, kind: audio-speech, deployments: [{ upstream: up-0, served: sim }] }
+  - { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }
+  - { id: ranks, kind: rerank, deployments: [{ upstream: up-0, served: sim }] }
+  - { id: sim, deployments: [{ upstream: up-0 }] }
+`
+
+func startKept(t *testing.T, native string) *penstock {
+	t.Helper()
+	return start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Config: strings.Replace(keptConfig, "%NATIVE%", native, 1)})
+}
+
+// keptCases are the endpoints whose whole answers are JSON.
+var keptCases = []struct{ path, body string }{
+	{"/v1/chat/completions", rig.Chat.Body("sim", "x", "")},
+	{"/v1/messages", rig.Messages.Body("sim", "x", "")},
+	{"/v1/responses", rig.Responses.Body("sim", "x", "")},
+	{"/v1/completions", `{"model":"sim","prompt":"x","max_tokens":4}`},
+	{"/v1/embeddings", `{"model":"vectors","input":"x"}`},
+	{"/v1/rerank", `{"model":"ranks","query":"x","documents":["a"]}`},
+}
+
+// A whole answer that takes long is preceded by white space, and is the answer that it would have been.
+func TestWholeKeepalive(t *testing.T) {
+	t.Parallel()
+	for _, native := range []string{"", "messages, responses"} {
+		p := startKept(t, native)
+		for _, c := range keptCases {
+			quick := p.Post(c.path, c.body).WantStatus(200)
+			if quick.Body[0] != '{' || quick.Header.Get("Content-Length") == "" {
+				t.Errorf("%s: a quick answer is %.40q", c.path, quick.Body)
+			}
+			for _, fault := range []string{"chunked;delay=400ms", "stall", "padded=300000;delay=400ms"} {
+				if fault == "stall" { // in the midst of the engine's reply
+					fault = "pause-after=1;for=400ms"
+				}
+				p.Engines[0].SetFault(sim.Fault{Spec: fault})
+				r := p.Post(c.path, c.body).WantStatus(200)
+				p.Engines[0].SetFault()
+				blanks := len(r.Body) - len(strings.TrimLeft(r.Body, " "))
+				var got map[string]any
+				if err := json.Unmarshal([]byte(r.Body), &got); err != nil || r.Err != nil || blanks < 1 || blanks > 30 || got["error"] != nil {
+					t.Fatalf("%s, %s: %d blanks, %v, %v: %.300s", c.path, fault, blanks, err, r.Err, r.Body)
+				}
+				if r.Header.Get("Content-Type") != "application/json" || r.Header.Get("X-Request-Id") == "" {
+					t.Errorf("%s: head %v", c.path, r.Header)
+				}
+				if l := p.LastCall(); l.Status != 200 || l.Outcome != "ok" || l.Stream || l.PromptTokens == 0 {
+					t.Errorf("%s, %s: %+v", c.path, fault, l)
+				}
+			}
+		}
+		p.Engines[0].SetFault()
+	}
+}
+
+// What goes wrong behind the white space is told in the JSON, in the dialect's shape.
+func TestWholeKeepalive_Failure(t *testing.T) {
+	t.Parallel()
+	for _, c := range keptCases {
+		p := startKept(t, "")
+		for fault, code := range map[string]string{
+			"status=400;message=no-such-tool;delay=400ms": "rejected_by_engine", "status=500;delay=400ms": "upstream_failed",
+			"head-cut;delay=400ms": "upstream_bad_response", "invalid-json;delay=400ms": "upstream_bad_response",
+		} {
+			p.Engines[0].SetFault(sim.Fault{Spec: fault})
+			conn := p.Dial()
+			_ = conn.Send(p.Request(c.path, c.body))
+			r := conn.Reply(http.MethodPost)
+			p.Engines[0].SetFault()
+			var got struct {
+				Type  string
+				Error struct{ Message, Type, Code string }
+			}
+			if err := json.Unmarshal([]byte(r.Body), &got); err != nil || r.Status != 200 || r.Err != nil || r.Body[0] != ' ' || got.Error.Message == "" || got.Error.Code != code {
+				t.Errorf("%s, %s: %v, %v: %.300q", c.path, fault, err, r.Err, r.Body)
+			}
+			if (got.Type == "error") != (c.path == "/v1/messages") {
+				t.Errorf("%s: the shape is another dialect's: %s", c.path, r.Body)
+			}
+			if l := p.LastCall(); l.Status != 200 || l.Outcome == "ok" || l.Outcome == "" || l.Code == "" {
+				t.Errorf("%s, %s: %+v", c.path, fault, l)
+			}
+		}
+	}
+}
+
+// Bytes and text have no white space that means nothing, a client of HTTP/1.0 no chunks, and a failure that is quick has its status.
+func TestWholeKeepalive_Never(t *testing.T) {
+	t.Parallel()
+	p := startKept(t, "")
+	slow := sim.Fault{Spec: "chunked;delay=400ms"}
+	p.Engines[0].SetFault(slow)
+	if r := p.Post("/v1/audio/speech", `{"model":"voice","input":"x"}`).WantStatus(200); strings.HasPrefix(r.Body, " ") {
+		t.Errorf("white space before sound: %.40q", r.Body)
+	}
+	for format, kept := range map[string]bool{"text": false, "srt": false, "json": true, "verbose_json": true} {
+		body := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nears\r\n--b\r\nContent-Disposition: form-data; name=\"response_format\"\r\n\r\n" + format +
+			"\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nxyz\r\n--b--\r\n"
+		r := p.Post("/v1/audio/transcriptions", body, "Content-Type: multipart/form-data; boundary=b").WantStatus(200)
+		if strings.HasPrefix(r.Body, " ") != kept {
+			t.Errorf("%s: %.40q", format, r.Body)
+		}
+	}
+	body := keptCases[0].body
+	c := p.Dial()
+	_ = c.Send("POST /v1/chat/completions HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer " + p.Key + "\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+	if r := c.Reply(http.MethodPost); r.Status != 200 || r.Body[0] != '{' {
+		t.Errorf("HTTP/1.0: %d %.40q", r.Status, r.Body)
+	}
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
+	p.Post(keptCases[0].path, body).WantError(502, "api_error", "upstream_failed")
+	p.Engines[0].SetFault()
+}
+
+// A client that leaves behind the white space ends its engine's work; one that stays is told of a drain.
+func TestWholeKeepalive_Ends(t *testing.T) {
+	t.Parallel()
+	p := startKept(t, "")
+	p.Engines[0].SetFault(sim.Fault{Spec: "blackhole"})
+	c := p.Dial()
+	_ = c.Send(p.Request(keptCases[0].path, keptCases[0].body))
+	first := make([]byte, 1)
+	if _, err := c.Read(first); err != nil {
+		t.Fatal(err)
+	}
+	c.Reset()
+	rig.WaitFor(t, rig.Patience, "the engine is told", func() bool { return p.Engines[0].Stats().Aborted == 1 })
+	rig.WaitFor(t, rig.Patience, "the call has ended", func() bool { return p.LastCall().Outcome == "client_gone" })
+	p.Engines[0].SetFault()
+	start := time.Now()
+	p.Post(keptCases[0].path, keptCases[0].body).WantStatus(200)
+	if d := time.Since(start); d > rig.Patience {
+		t.Errorf("took %v", d)
+	}
+}
