@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -181,6 +182,9 @@ func (s *serveCmd) Run() error {
 	return proxy.Run(end, proxy.RunOptions{
 		Config: f, SharePort: s.SharePort,
 		Load: func() (*config.File, config.Problems) { return config.LoadValid(name, known()) },
+		Parse: func(src []byte) (*config.File, config.Problems) {
+			return config.ParseValid(filepath.Join(filepath.Dir(name), "candidate"), src, known())
+		},
 		Ready: func(public, admin string) {
 			fmt.Printf("penstock: serving %s/v1 (admin: %s)\n", public, admin)
 		},
@@ -321,6 +325,7 @@ func (c *checkCmd) compare(next *config.File) error {
 }
 
 type reloadCmd struct {
+	File  string `arg:"" optional:"" help:"With --diff: a file to compare with what runs, in place of the edge's own. The edge reads it as if it stood in the folder of its file."`
 	Diff  bool   `help:"Apply nothing: only print what would change, each model's slots before and after, and what needs a restart."`
 	Force bool   `help:"Apply it although a model that serves calls is left without a slot, which is refused otherwise."`
 	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
@@ -329,7 +334,20 @@ type reloadCmd struct {
 
 // Run asks for the reload. Problems of the configuration are an error: exit code 1.
 func (r *reloadCmd) Run() error {
-	return proxy.RequestReload(r.Admin, r.Token, proxy.ReloadRequest{Force: r.Force, DryRun: r.Diff}, os.Stdout)
+	q := proxy.ReloadRequest{Force: r.Force, DryRun: r.Diff}
+	if r.File != "" {
+		if !r.Diff {
+			return usageError("reload: a file is only compared, with --diff: to apply it, write it to the edge's own")
+		}
+		var err error
+		if q.Candidate, err = os.ReadFile(r.File); err != nil {
+			return err
+		}
+		if len(q.Candidate) == 0 {
+			return usageError("reload: " + r.File + " is empty")
+		}
+	}
+	return proxy.RequestReload(r.Admin, r.Token, q, os.Stdout)
 }
 
 type topCmd struct {

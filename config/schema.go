@@ -11,7 +11,8 @@ type File struct {
 	Log       Log        `yaml:"log"`
 	Tracing   Tracing    `yaml:"tracing"`
 	Strict    bool       `yaml:"strict"`
-	Auth      string     `yaml:"auth"` // "" (keys) or "none"
+	Watch     bool       `yaml:"watch"` // files that change are read again by themselves
+	Auth      string     `yaml:"auth"`  // "" (keys) or "none"
 	Limits    Limits     `yaml:"limits"`
 	Timeouts  Timeouts   `yaml:"timeouts"`
 	Stream    Stream     `yaml:"stream"`

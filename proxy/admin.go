@@ -199,7 +199,7 @@ type readiness struct {
 }
 
 // reloadRequested reloads and answers with what changed, or with what is wrong. ?force=true applies a configuration that
-// leaves a model without a slot, ?dry_run=true applies nothing.
+// leaves a model without a slot, ?dry_run=true applies nothing. A dry run looks at the configuration in its body, if it has one.
 func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
 	q := ReloadRequest{Source: sourceRequest}
 	args := ctx.QueryArgs()
@@ -211,6 +211,14 @@ func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
 			return
 		}
 		*into = on
+	}
+	candidate := ctx.PostBody() // the server bounds it
+	switch {
+	case len(candidate) > 0 && !q.DryRun:
+		adminError(ctx, apierr.Invalid("dry_run", apierr.CodeInvalidValue, "A configuration in the body is only compared with the running one: send it with dry_run=true. To apply it, write it to the edge's file."))
+		return
+	case len(candidate) > 0:
+		q.Candidate = candidate
 	}
 	r := e.reloadNow(q)
 	if !r.OK {

@@ -17,7 +17,7 @@ const readyPatience = 2 * time.Second
 // RequestReady asks a running edge, by the base URL of its admin listener or its address, whether it takes new requests. The
 // error says why it does not.
 func RequestReady(admin string) error {
-	_, err := askAdmin(fasthttp.MethodGet, admin, "/-/ready", "", readyPatience)
+	_, err := askAdmin(fasthttp.MethodGet, admin, "/-/ready", "", nil, readyPatience)
 	return err
 }
 
@@ -31,8 +31,8 @@ func notReady(body []byte) error {
 }
 
 // askAdmin sends one request to a running edge's admin listener. admin is its base URL or address; token is the admin token,
-// empty where there is none. It returns the body of a 200 or 422. The error says what to mend.
-func askAdmin(method, admin, path, token string, patience time.Duration) (body []byte, err error) {
+// empty where there is none; send is the request's body, or nil. It returns the body of a 200 or 422. The error says what to mend.
+func askAdmin(method, admin, path, token string, send []byte, patience time.Duration) (body []byte, err error) {
 	if !strings.Contains(admin, "://") {
 		admin = "http://" + admin
 	}
@@ -42,6 +42,10 @@ func askAdmin(method, admin, path, token string, patience time.Duration) (body [
 	req.SetRequestURI(strings.TrimRight(admin, "/") + path)
 	req.Header.SetMethod(method)
 	req.Header.Set("Connection", "close")
+	if send != nil {
+		req.Header.SetContentType("application/yaml")
+		req.SetBodyRaw(send)
+	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -33,6 +33,8 @@ type ReloadRequest struct {
 	Source string // for the log: file, SIGHUP, request
 	Force  bool   // apply it although a model that serves calls is left without a slot
 	DryRun bool   // only say what would change
+	// Candidate is the text of a file that is not in place yet, for a dry run; nil: the file that the edge was started with.
+	Candidate []byte
 }
 
 // ReloadResult is how one reload ended. It holds names of settings and problems of the file, never values of secrets.
@@ -190,7 +192,7 @@ func (e *Edge) readKeys(q ReloadRequest, r *ReloadResult) (*fileRead, error) {
 	if e.opts.Load == nil {
 		return nil, errors.New("this edge was started without a configuration file")
 	}
-	next, problems := e.opts.Load()
+	next, problems := e.opts.load(q.Candidate)
 	if next == nil {
 		for _, p := range problems.Errors() {
 			r.Problems = append(r.Problems, p.String())
@@ -259,6 +261,14 @@ func (e *Edge) reload(q ReloadRequest, f *fileRead, r *ReloadResult) error {
 		}
 	}
 	return e.apply(c, r)
+}
+
+// load reads the file in place, or the candidate for it.
+func (o *Options) load(candidate []byte) (*config.File, config.Problems) {
+	if candidate != nil && o.Parse != nil {
+		return o.Parse(candidate)
+	}
+	return o.Load()
 }
 
 // keepBound puts back what a running process cannot change (config.Diff marks it RestartOnly).

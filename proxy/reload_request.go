@@ -21,7 +21,7 @@ const reloadPatience = 30 * time.Second
 // The error says why nothing was reloaded: every problem of the files, one to a line, or why the edge could not be asked.
 func RequestReload(admin, token string, q ReloadRequest, w io.Writer) error {
 	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t", q.Force, q.DryRun)
-	body, err := askAdmin(fasthttp.MethodPost, admin, path, token, reloadPatience)
+	body, err := askAdmin(fasthttp.MethodPost, admin, path, token, q.Candidate, reloadPatience)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,8 @@ type RunOptions struct {
 	Config *config.File
 	// Load reads the configuration again for a reload; nil when there is no file.
 	Load func() (*config.File, config.Problems)
+	// Parse reads the text of one that is not in place, to say what it would change.
+	Parse func(src []byte) (*config.File, config.Problems)
 	// SharePort opens the ports so that a second process may listen on them at the same time (SO_REUSEPORT).
 	SharePort bool
 	// NextPort lets a listener whose port is taken use the next free one: for a start without a configuration, where no
@@ -64,7 +66,7 @@ func Run(end *Shutdown, o RunOptions) error {
 	e, err := New(Options{
 		Config: c, Log: log, MemoryLimit: memory, Guard: end.guard,
 		Public: public, Admin: admin, InheritedPublic: ports.inherited, SharedPort: o.SharePort, Hurry: end.Hurry,
-		Certificate: cert, Load: o.Load, LogDropped: sink.Dropped,
+		Certificate: cert, Load: o.Load, Parse: o.Parse, LogDropped: sink.Dropped,
 	})
 	if err != nil {
 		return err
@@ -90,7 +92,7 @@ func (e *Edge) readyStatus() string {
 	return fmt.Sprintf("serving %d models from %d upstreams, configuration version %d", len(s.Config.Models), len(s.Config.Upstreams), s.Version)
 }
 
-// reloadOnChange reloads on SIGHUP and when a file that the configuration was read from changes, until stop is called.
+// reloadOnChange reloads on SIGHUP and, with watch, when a file that the configuration was read from changes, until stop is called.
 func (e *Edge) reloadOnChange(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangup := make(chan os.Signal, 1)
@@ -100,7 +102,11 @@ func (e *Edge) reloadOnChange(ctx context.Context) (stop func()) {
 			e.guard.Point(guard.Files)
 			return e.current.Load().Config.Paths()
 		},
-		OnChange: func() { e.Reload("file") },
+		OnChange: func() {
+			if e.current.Load().Config.Watch {
+				e.Reload("file")
+			}
+		},
 		Interval: watchInterval,
 	}
 	w.Prime()

@@ -45,6 +45,8 @@ type Options struct {
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	// Load reads the configuration again, for reloads: the file, or nil with what is wrong. Nil: there is no file.
 	Load func() (*config.File, config.Problems)
+	// Parse reads a configuration that is to be compared with the running one, as Load does the file in place. Nil: that is not done.
+	Parse func(src []byte) (*config.File, config.Problems)
 }
 
 // secure puts TLS in front of ln when there is a certificate. The handshake runs on the connection's own goroutine, under

@@ -69,7 +69,7 @@ func Top(ctx context.Context, o TopOptions) error {
 }
 
 func topFrame(o *TopOptions) ([]byte, error) {
-	body, err := askAdmin(fasthttp.MethodGet, o.Admin, "/status", o.Token, topPatience)
+	body, err := askAdmin(fasthttp.MethodGet, o.Admin, "/status", o.Token, nil, topPatience)
 	if err != nil {
 		return nil, err
 	}

@@ -214,3 +214,43 @@ func TestCheckForEditors(t *testing.T) {
 		t.Errorf("%q", errs)
 	}
 }
+
+// TestReloadDiff: a file is compared with what runs before it is put in place, and a file that changed in place waits where it is not
+// watched.
+func TestReloadDiff(t *testing.T) {
+	t.Parallel()
+	engine := rig.StartEngine(t, sim.Options{Slots: 3})
+	_, hash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, more string) string {
+		path := filepath.Join(dir, name)
+		text := "listen: 127.0.0.1:0\nadmin: { listen: \"127.0.0.1:0\" }\nwatch: false\ntimeouts: { linger: 0s }\nkeys: [{ id: t, hash: \"" + hash + "\" }]\n" +
+			"upstreams: [{ name: u, url: " + engine.URL() + ", engine: sim }]\nmodels:\n  - id: sim\n    deployments: [{ upstream: u }]\n" + more
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	_, admin := serveProgram(t, write("edge.yaml", ""))
+	next := write("next.yaml", "    aliases: [small]\n")
+	if out, _ := command(t, 0, "reload", "--diff", next, "--admin", admin); !strings.Contains(out, "not applied: version 1") || !strings.Contains(out, "aliases") {
+		t.Errorf("a file that is not in place: %q", out)
+	}
+	if _, errs := command(t, 1, "reload", "--diff", write("bad.yaml", "    polcy: x\n"), "--admin", admin); !strings.Contains(errs, "polcy") {
+		t.Errorf("a wrong one: %q", errs)
+	}
+	if _, errs := command(t, 2, "reload", next, "--admin", admin); !strings.Contains(errs, "--diff") {
+		t.Errorf("without --diff: %q", errs)
+	}
+	write("edge.yaml", "    aliases: [small]\n")
+	time.Sleep(2 * time.Second) // several looks of a watcher
+	if out, _ := command(t, 0, "reload", "--diff", "--admin", admin); !strings.Contains(out, "not applied: version 1") || !strings.Contains(out, "aliases") {
+		t.Errorf("the file in place, not watched: %q", out)
+	}
+	if out, _ := command(t, 0, "reload", "--admin", admin); !strings.Contains(out, "version 2") {
+		t.Errorf("reload: %q", out)
+	}
+}
