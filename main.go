@@ -157,7 +157,7 @@ func (s *serveCmd) Help() string {
 	return `SIGTERM and SIGINT drain: new requests are let in for timeouts.linger, what runs may end within timeouts.drain and gets an error event
 after it. That is an orderly end, exit code 0, also when calls had to be cut: service managers and Kubernetes take any other code for a
 crash. The log says how many were cut ("drain time is over"). A second signal ends what runs at once, with an error event and the exit code 130
-or 143. SIGHUP reads the configuration again, and drains an edge that has none. SIGQUIT and SIGABRT are for a process that hangs: they print where it is, functions and
+or 143; with 0 if nothing ran. SIGHUP reads the configuration again, and drains an edge that has none. SIGQUIT and SIGABRT are for a process that hangs: they print where it is, functions and
 lines without anything of memory, and end it at once, with 131 or 134. Exit code 1: failed, or wrong configuration; 2: wrong usage.`
 }
 

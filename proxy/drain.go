@@ -37,7 +37,9 @@ func (e *Edge) drain() {
 	e.watch.Leave()
 	gone := func() bool { return e.watch.Open() == 0 }
 	if !e.hurried(t.Drain.D(), gone) {
-		e.log.Warn("drain time is over", zap.Int64("calls", e.calls.InFlight()))
+		if calls := e.calls.InFlight(); calls > 0 && e.cut.Load() == 0 {
+			e.log.Warn("drain time is over", zap.Int64("calls", calls))
+		}
 		e.watch.Each(func(w listen.Waiter) { w.(*Call).Drain() })
 		if !e.hurried(lastWords, gone) {
 			e.within(hurriedWords, nil, func() bool { return e.watch.Busy() == 0 })
@@ -52,10 +54,26 @@ func (e *Edge) drain() {
 	e.log.Info("drained", zap.Int64("calls", e.calls.InFlight()))
 }
 
-// hurried waits until done, for d at most and not at all once the operator is in a hurry. It reports whether it is done.
+// hurried waits until done, for d at most and not at all once the operator is in a hurry. It reports whether it is done. The first
+// time that the hurry ends a wait the calls are noted that it cuts.
 func (e *Edge) hurried(d time.Duration, done func() bool) bool {
-	return e.within(d, e.opts.Hurry, done)
+	all := e.within(d, e.opts.Hurry, done)
+	select {
+	case <-e.opts.Hurry:
+		if calls := e.calls.InFlight(); !e.hasty {
+			e.hasty = true
+			e.cut.Store(calls)
+			if calls > 0 {
+				e.log.Warn("a second signal ends what runs", zap.Int64("calls", calls))
+			}
+		}
+	default:
+	}
+	return all
 }
+
+// Cut returns how many calls ran when the operator's hurry ended a drain.
+func (e *Edge) Cut() int64 { return e.cut.Load() }
 
 // patience is how long a listener that is shut may still wait for those who are connected: for lastWords, and no longer than
 // hurriedWords once the operator is in a hurry.

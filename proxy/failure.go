@@ -105,8 +105,10 @@ func fromAbort(cause error) *failure {
 		f.api = &apierr.Error{Status: 401, Type: apierr.TypeAuthentication, Code: apierr.CodeInvalidAPIKey, Message: "The API key was revoked."}
 	default:
 		f.result = observe.Drained
-		f.api = noHealthyRoute(retrySoon)
-		f.api.Message = "The edge is shutting down. Retry after 1 second."
+		f.api = &apierr.Error{
+			Status: 503, Type: apierr.TypeAPI, Code: apierr.CodeShuttingDown, RetryAfter: retrySoon,
+			Message: "The edge is shutting down. Retry after 1 second.",
+		}
 	}
 	return f
 }

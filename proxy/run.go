@@ -83,7 +83,8 @@ func Run(end *Shutdown, o RunOptions) error {
 	listen.NotifyReady(e.readyStatus())
 	stop := e.stayWatched(ctx)
 	defer stop()
-	return errors.Join(e.Serve(ctx), end.Err())
+	err = e.Serve(ctx)
+	return errors.Join(err, end.Err(e.Cut()))
 }
 
 // readyStatus is the line for the service manager's status.

@@ -101,6 +101,8 @@ type Edge struct {
 	draining    atomic.Bool
 	public      *fasthttp.Server
 	admin       *fasthttp.Server
+	hasty       bool             // Hurry has ended a wait of the drain; touched by Serve's goroutine only
+	cut         atomic.Int64     // calls that ran then
 	adminShut   bool             // touched by Serve's goroutine only
 	adminWatch  *listen.Listener // nil without an admin listener
 	brake       brake            // on guesses at the admin token

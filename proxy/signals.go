@@ -89,19 +89,26 @@ func (s *Shutdown) Stop() {
 	})
 }
 
-// Err is nil, or *InterruptedError when a second signal did not let the edge drain.
-func (s *Shutdown) Err() error {
-	if sig := s.second.Load(); sig != nil {
-		return &InterruptedError{Signal: *sig}
+// Err is nil, or *InterruptedError when a second signal has cut calls. Without any the end was an orderly one, only sooner.
+func (s *Shutdown) Err(cut int64) error {
+	if sig := s.second.Load(); sig != nil && cut > 0 {
+		return &InterruptedError{Signal: *sig, Calls: cut}
 	}
 	return nil
 }
 
 // InterruptedError says that the process was not left the time to drain.
-type InterruptedError struct{ Signal syscall.Signal }
+type InterruptedError struct {
+	Signal syscall.Signal
+	Calls  int64 // that ran
+}
 
 func (e *InterruptedError) Error() string {
-	return fmt.Sprintf("ended by a second signal (%v) while calls were running", e.Signal)
+	were := "were"
+	if e.Calls == 1 {
+		were = "was"
+	}
+	return fmt.Sprintf("ended by a second signal (%v) while %s %s running", e.Signal, count(int(e.Calls), "call"), were)
 }
 
 // ExitCode is the shell's for a process that a signal ended: 130 for SIGINT, 143 for SIGTERM.

@@ -12,14 +12,18 @@ func TestSecondSignal(t *testing.T) {
 	defer s.Stop()
 	s.signals <- syscall.SIGHUP
 	<-s.Context.Done()
-	if err := s.Err(); err != nil {
+	if err := s.Err(3); err != nil {
 		t.Errorf("after the first signal: %v", err)
 	}
 	s.signals <- syscall.SIGHUP
 	s.signals <- syscall.SIGTERM
 	<-s.Hurry
 	var interrupted *InterruptedError
-	if !errors.As(s.Err(), &interrupted) || interrupted.Signal != syscall.SIGTERM || interrupted.ExitCode() != 143 {
-		t.Errorf("the edge was hurried by %v", s.Err())
+	if err := s.Err(1); !errors.As(err, &interrupted) || interrupted.Signal != syscall.SIGTERM || interrupted.ExitCode() != 143 ||
+		err.Error() != "ended by a second signal (terminated) while 1 call was running" {
+		t.Errorf("the edge was hurried by %v", err)
+	}
+	if err := s.Err(0); err != nil {
+		t.Errorf("with nothing that ran: %v", err)
 	}
 }

@@ -56,6 +56,7 @@ const (
 	CodeUpstreamFailed      = "upstream_failed"
 	CodeUpstreamAuth        = "upstream_auth"
 	CodeGenerationTimeout   = "generation_timeout"
+	CodeShuttingDown        = "shutting_down" // the edge, not an engine
 )
 
 // DetailThread is the DetailCode of a Messages request that wants its conversation kept: the SDKs' helpers then send the
