@@ -75,6 +75,7 @@ type Call struct {
 	moves    int         // of the engines that were tried, those that were left for one with more room
 	fled     int         // of those, too, the ones whose host vanished and that were left for another
 	lethal   uint64      // hash of a body that has cost an engine; 0: none
+	hashed   uint64      // hash of a body that was released; 0: not known
 	begun    *generation // of the configuration it began with
 	shown    shown       // what others may read while it runs
 	phase    atomic.Pointer[observe.Phase]

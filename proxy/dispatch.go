@@ -69,7 +69,7 @@ func (c *Call) sendTo(lease *upstreams.Lease, now time.Time) {
 // acquire picks a target, and waits for one where the model has a queue. A reload may have retired every target of the snapshot
 // that this call began with; then the newest one is asked in the same way, so that no reload causes a refusal.
 func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
-	q := routing.Query{Pool: c.pool, Tokens: c.promptTokens, Prefix: c.prefixBlocks(), Exclude: c.tried, Now: now, Rand: rand.Uint64()}
+	q := routing.Query{Pool: c.pool, Key: c.record.Key, Tokens: c.promptTokens, Prefix: c.prefixBlocks(), Exclude: c.tried, Now: now, Rand: rand.Uint64()}
 	if c.model.crowded() {
 		return c.waitForSlot(&q, c.model.route.Full(&q))
 	}
@@ -149,18 +149,27 @@ func (c *Call) mayFlee(f *failure) bool {
 	return true
 }
 
-// note tells the upstream's state page what a call failed of, unless the upstream is not to blame.
+// note tells the upstream's state page what a call failed of, and its breaker who sent the call, unless the upstream is not to
+// blame.
 func (a *attempt) note(f *failure) {
 	switch f.outcome {
 	case upstreams.OutcomeTimeout, upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused:
 	default:
 		return
 	}
-	reason := f.outcome.String()
+	reason, sent := f.outcome.String(), true
 	if x := (*upstreams.Failure)(nil); errors.As(f.api.Cause, &x) && x.Reason != "" {
-		reason = x.Reason
+		reason, sent = x.Reason, x.Sent
 	}
 	a.lease.Upstream().Note(reason, f.status, a.call.edge.now())
+	if f.outcome == upstreams.OutcomeRefused {
+		return
+	}
+	c := a.call
+	a.lease.Blame(upstreams.Witness{
+		Key: c.record.Key, Body: c.bodyHash(), Served: a.target.Served,
+		Sent: sent, Limit: c.model.clocks.FirstEvent.D(),
+	})
 }
 
 // try makes one attempt, and another one under the same lease where the engine says how much less to ask it for. It returns nil

@@ -47,7 +47,7 @@ const countPatience = 2 * time.Second
 // engineCount asks an engine that has a counter. It takes a slot, as everything that reaches an engine does, and gives up
 // when none is free. Whatever goes wrong says nothing about the engine's health, since its probes tell that.
 func (c *Call) engineCount() (tokens int, ok bool) {
-	q := routing.Query{Pool: c.pool, Now: c.edge.now(), Rand: rand.Uint64()}
+	q := routing.Query{Pool: c.pool, Key: c.record.Key, Now: c.edge.now(), Rand: rand.Uint64()}
 	targets := c.model.route.Targets()
 	for i := range targets {
 		if u := targets[i].Upstream; u.Engine().Path(upstreams.OpCountTokens) == "" {

@@ -45,7 +45,7 @@ func newLethal() *lethal { return &lethal{seed: maphash.MakeSeed(), losses: map[
 
 // add notes that u was lost to body and returns what clear wants.
 func (l *lethal) add(body []byte, u *upstreams.Upstream, now time.Time) (hash uint64) {
-	hash = maphash.Bytes(l.seed, body)
+	hash = l.hash(body)
 	until := now.Add(lethalFor)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,6 +70,9 @@ func (l *lethal) add(body []byte, u *upstreams.Upstream, now time.Time) (hash ui
 	return hash
 }
 
+// hash returns a body's hash, never 0.
+func (l *lethal) hash(body []byte) uint64 { return max(1, maphash.Bytes(l.seed, body)) }
+
 // clear forgets a body that was answered.
 func (l *lethal) clear(hash uint64) {
 	l.mu.Lock()
@@ -84,7 +87,7 @@ func (l *lethal) holds(body []byte, now time.Time) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	of := l.losses[maphash.Bytes(l.seed, body)]
+	of := l.losses[l.hash(body)]
 	if of == nil || !now.Before(of.until) {
 		return false
 	}
@@ -113,6 +116,14 @@ func (c *Call) survived() {
 	if c.lethal != 0 && c.record.TTFT > 0 {
 		c.edge.lethal.clear(c.lethal)
 	}
+}
+
+// bodyHash tells bodies apart that fail; 0 when the body is gone and was not looked at, or is a form.
+func (c *Call) bodyHash() uint64 {
+	if c.body != nil {
+		return c.edge.lethal.hash(*c.body)
+	}
+	return c.hashed
 }
 
 // lost notes an engine whose connection ended while it had the request.

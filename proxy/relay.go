@@ -95,6 +95,9 @@ func (c *Call) keepParent() {
 // releaseRequest lets go of what the client has sent: nothing is sent again once it has been shown something.
 func (c *Call) releaseRequest() {
 	c.releaseChat()
+	if c.upstream.Doubted() {
+		c.hashed = c.bodyHash()
+	}
 	c.releaseBody()
 }
 

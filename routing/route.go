@@ -30,6 +30,7 @@ type Route struct {
 // Query is one call's question. It is borrowed for the length of Acquire.
 type Query struct {
 	Pool    upstreams.Pool
+	Key     string         // id of the client's key, empty without one
 	Tokens  int            // estimated tokens of the call, charged to the lease
 	Prefix  []uint64       // HashBlocks of the prompt, for a route that WantsPrefix
 	Exclude []upstreams.ID // upstreams that this call has tried
@@ -69,7 +70,7 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 		case best == nil:
 			return nil, nil, r.Full(q)
 		}
-		if lease, ok := best.Upstream.TryLease(q.Pool, q.Tokens, q.Now); ok {
+		if lease, ok := best.Upstream.TryLeaseFor(q.Key, q.Pool, q.Tokens, q.Now); ok {
 			if r.directory != nil {
 				r.directory.learn(q.Prefix, best.member)
 			}
@@ -89,9 +90,9 @@ func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	return r.choose(q, start, upstreams.StatePending)
 }
 
-// allows filters: the upstream is in the state and may be used, it has the model, and this call has not tried it.
+// allows filters: the upstream is in the state and may be used by the key, it has the model, and this call has not tried it.
 func (q *Query) allows(t *Target, s upstreams.State) bool {
-	return t.Upstream.EligibleIn(s, q.at) && t.offer.Stands() && (len(q.Exclude) == 0 || !q.excludes(t))
+	return t.Upstream.EligibleFor(q.Key, s, q.at) && t.offer.Stands() && (len(q.Exclude) == 0 || !q.excludes(t))
 }
 
 // choose picks among the targets in a state by the route's policy. eligible says that there is any; best is nil when all of

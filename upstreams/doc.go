@@ -21,10 +21,7 @@
 // Probes (probe.go) tell up from down by thresholds: `fall` bad ones in a row, `rise` good ones. The calls themselves outrank
 // them (health.go). A call that finds nobody makes the upstream suspect and brings a probe at once; if that fails, or the
 // next call finds nobody either, the upstream is down. The probe uses a fresh connection, because an engine that is stopping
-// may still answer on old ones. An upstream that answers its probes and fails its work is the breaker's: five failures in a
-// row, or half of at least twenty in ten seconds, open it; after a second one trial at a time may pass, and the pause doubles
-// with each that fails. A trial has passed with its first token. Slowness alone never counts against anybody, nor does what
-// the client did wrong, nor an engine that says it is full.
+// may still answer on old ones. An upstream that answers its probes and fails its work is the breaker's.
 //
 // An engine that sends bytes which no request has asked for is still used, but each connection for one request only, for a minute
 // after the last such bytes (hostWatch.distrust): on a kept connection they might be taken for the next answer.
@@ -38,6 +35,24 @@
 // A model that vanishes takes out its own target: by the engine's list, which is read with every fifth probe, and with every
 // one while a model that a route wants is missing; or at once when a call got a 404 for it, which brings a probe at once too
 // (gone.go). Losses and returns are logged, and NextChance tells for Retry-After when the next look is due.
+//
+// # The breaker
+//
+// Five failures in a row, or half of at least twenty calls in ten seconds, bring the breaker in. A failure is a broken or
+// missing answer, an error of the engine's, or one of our clocks that ran out; slowness short of that is none, and neither is
+// what the client did wrong, nor an engine that says it is full.
+//
+// No client opens the breaker alone (witness.go): failures of one key, of calls without a key, or of one body count once. Five
+// independent failures open it. Any other five ask for a generation probe (generation_probe.go), a request of the edge's own of
+// one token and of the model's kind, in the slot that the fifth failure leaves and at most once a second: its failure opens the
+// breaker, its success forgets the row. A full engine's refusal decides nothing. So an engine that fails everything is out
+// after five calls, whoever sends them, and one that fails for a single client stays. Images have no generation probe, and
+// an engine may reject the one it gets; then five failures of five different bodies open the breaker, as nothing else can be
+// asked.
+//
+// After a second one trial at a time may pass, and the pause doubles with each that fails. A call whose key's failures opened
+// the breaker, or kept it open, is no trial: one of another key is, or a generation probe. Behind a failed generation probe any
+// key's call may be the first trial. A trial has passed with its first token.
 //
 // # Slots and load
 //

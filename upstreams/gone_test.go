@@ -141,9 +141,8 @@ func TestNextChance(t *testing.T) {
 		if d := u.NextChance("m", now); d != 0 {
 			t.Errorf("up: %v", d)
 		}
-		for range breakerRow {
-			l, _ := u.TryLease(PoolText, 0, now)
-			l.Release(OutcomeBadResponse)
+		for i := range breakerRow {
+			u.failFor(t, i, OutcomeBadResponse)
 		}
 		if d := u.NextChance("m", now); d != coolDown {
 			t.Errorf("breaker open: %v", d)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,23 +92,24 @@ func TestPanicOfRoom(t *testing.T) {
 	waitUntil(t, func() bool { return g.Panics(guardProbe) > 0 && u.State() == StateUp })
 	waitUntil(t, func() bool { u.mu.Lock(); defer u.mu.Unlock(); return u.check != nil })
 
-	release := func(o Outcome) {
+	release := func(client int, o Outcome) {
 		defer func() { _ = recover() }()
 		l, ok := u.TryLease(PoolText, 7, time.Now())
 		if !ok {
 			t.Fatal("there is no lease")
 		}
+		l.Blame(Witness{Key: strconv.Itoa(client)})
 		l.Release(o)
 	}
-	for range 20 { // until the breaker opens
+	for i := range 20 { // until the breaker opens
 		if u.openUntil.Load() != breakerClosed {
 			break
 		}
-		release(OutcomeBadResponse)
+		release(i, OutcomeBadResponse)
 	}
 	waitUntil(t, func() bool { return g.Panics(guardRoom) > 0 }) // the breaker's pause is over
-	for range 3 {
-		release(OutcomeOK) // the trial closes the breaker, which is told and panics
+	for i := range 3 {
+		release(i, OutcomeOK) // the trial closes the breaker, which is told and panics
 	}
 	if n := u.slots.Load(); n != 0 || u.tokens[PoolText].Load() != 0 || u.trial.Load() {
 		t.Errorf("slots %d, tokens %d, a trial runs: %v", n, u.tokens[PoolText].Load(), u.trial.Load())

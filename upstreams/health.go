@@ -1,6 +1,9 @@
 package upstreams
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // State is where in its life an upstream is.
 type State uint8
@@ -30,9 +33,9 @@ const (
 func (b Breaker) String() string { return [...]string{"closed", "open", "half-open"}[b] }
 
 const (
-	// breakerRow is how many failures in a row open the breaker,
+	// breakerRow is how many failures in a row bring the breaker in, and how many independent ones open it unconfirmed,
 	breakerRow = 5
-	// breakerShare the share of failures in the window that opens it, once the window holds breakerVolume outcomes.
+	// breakerShare is the share of failures in the window that does the same, once the window holds breakerVolume outcomes.
 	breakerShare  = 0.5
 	breakerVolume = 20
 	windowSeconds = 10
@@ -51,20 +54,36 @@ const (
 // Probes decide between up and down by thresholds. Calls outrank them: one that finds nobody makes the upstream suspect,
 // and then a single failed probe or a second such call takes it down. Calls also drive the breaker, which is about an
 // engine that answers its probes and fails its work.
+//
+// No client opens the breaker alone. Failures of one key, of calls without a key, or of one body count once (see witnesses):
+// five independent ones open the breaker, and five of any kind ask for a generation probe, whose failure opens it and whose
+// success forgets them.
 type health struct {
 	fall, rise int
 
 	state State
-	row   int // probes in a row that contradict state
+	bad   int // probes in a row that contradict state
 
 	suspect     bool
-	unreachable int // calls in a row that found nobody
+	unreachable int     // independent calls in a row that found nobody
+	missedBy    Witness // of the first of them
 
 	open      bool
 	openUntil time.Time
-	reopened  int // trials failed since the breaker was last closed
-	failures  int // calls failed in a row
+	reopened  int       // trials failed since the breaker was last closed
+	barred    []string  // keys whose calls may not be the trial: their failures opened the breaker, or kept it open
+	failures  int       // calls failed in a row
+	row       witnesses // of these
 	window    window
+	recent    witnesses // of the failures in the window
+	// unprobed says that the edge cannot generate here by itself: the model's kind has no probe, or the engine rejects it.
+	unprobed bool
+}
+
+// advice is what should follow from a call's outcome.
+type advice struct {
+	look     bool // a health probe should look at once
+	generate bool // a generation probe should confirm that the engine fails
 }
 
 // probe books a probe's verdict.
@@ -78,78 +97,134 @@ func (h *health) probe(good bool) {
 	case h.state == StatePending, h.state == StateUp && !good && h.suspect:
 		h.become(StateDown)
 	case (h.state == StateUp) == good:
-		h.row = 0
+		h.bad = 0
 	default:
-		h.row++
-		if good && h.row >= h.rise {
+		h.bad++
+		if good && h.bad >= h.rise {
 			h.become(StateUp)
-		} else if !good && h.row >= h.fall {
+		} else if !good && h.bad >= h.fall {
 			h.become(StateDown)
 		}
 	}
 }
 
 func (h *health) become(s State) {
-	h.state, h.row, h.suspect, h.unreachable = s, 0, false, 0
+	h.state, h.bad, h.suspect, h.unreachable = s, 0, false, 0
 }
 
-// outcome books a call's outcome. trial says that the call was the one that a half-open breaker let through. It reports
-// whether a probe should look at once.
-func (h *health) outcome(o Outcome, trial bool, now time.Time) (look bool) {
+// outcome books a call's outcome, and by whom it was sent. trial says that the call was the one that a half-open breaker let
+// through.
+func (h *health) outcome(o Outcome, by Witness, trial bool, now time.Time) (a advice) {
 	switch o {
 	case OutcomeUnreachable:
-		look = h.missed()
+		a.look = h.missed(by)
 	case OutcomeOK, OutcomeRefused, OutcomeRejected, OutcomeModelGone, OutcomeBadResponse:
 		h.unreachable, h.suspect = 0, false // somebody answered
 	case OutcomeTimeout, OutcomeClientGone:
-		look = o == OutcomeTimeout // a frozen engine is found by its probe sooner than by further calls
+		a.look = o == OutcomeTimeout // a frozen engine is found by its probe sooner than by further calls
 	}
 	if h.open && !trial {
-		return look // a call from before the breaker opened proves nothing about now
+		return a // a call from before the breaker opened proves nothing about now
 	}
 	switch {
 	case o == OutcomeOK:
-		h.failures = 0
+		h.failures, h.row, h.unprobed = 0, witnesses{}, false
 		h.window.add(false, now)
 		if trial {
 			h.close()
 		}
 	case o.failed():
 		h.failures++
+		h.row.add(by, now)
 		h.window.add(true, now)
-		h.judge(trial, now)
+		h.recent.expire(now)
+		h.recent.add(by, now)
+		a.generate = h.judge(by, trial, now)
 	}
-	return look
+	return a
 }
 
-// missed books a call that found nobody.
-func (h *health) missed() (look bool) {
+// missed books a call that found nobody. A request that reached the engine before the connection ended may itself be the
+// reason, so a second one from the same client does not take the engine down; the probe that is asked for decides.
+func (h *health) missed(by Witness) (look bool) {
 	if h.state != StateUp && h.state != StatePending {
 		return false
 	}
-	h.unreachable++
 	h.suspect = true
+	switch {
+	case h.unreachable == 0:
+		h.unreachable, h.missedBy = 1, by
+	case !by.Sent || !h.missedBy.Sent || by.independentOf(h.missedBy):
+		h.unreachable++
+	}
 	if h.unreachable >= unreachableRow {
 		h.become(StateDown)
 	}
 	return true
 }
 
-func (h *health) judge(trial bool, now time.Time) {
+// judge decides after a failure whether the breaker opens, or a generation probe is to decide.
+func (h *health) judge(by Witness, trial bool, now time.Time) (generate bool) {
 	switch {
 	case h.open && trial:
-		h.reopened++
-		h.openUntil = now.Add(min(coolDownMax, coolDown<<min(h.reopened, 8)))
-	case !h.open && (h.failures >= breakerRow || h.window.tripped(now)):
-		h.open, h.reopened = true, 0
-		h.openUntil = now.Add(coolDown)
+		if !slices.Contains(h.barred, by.Key) && !h.unprobed {
+			h.barred = append(slices.Clone(h.barred), by.Key) // a new slice: picks read the old one
+		}
+		h.reopen(now)
+		return false
+	case h.open:
+		return false
+	}
+	inRow, inWindow := h.failures >= breakerRow, h.window.tripped(now)
+	switch {
+	case inRow && h.row.enough(h.unprobed):
+		h.trip(h.row.keys(), now)
+	case inWindow && h.recent.enough(h.unprobed):
+		h.trip(h.recent.keys(), now)
+	default:
+		return (inRow || inWindow) && !h.unprobed
+	}
+	return false
+}
+
+// generation books what a generation probe came to. trial says that it was the one that a half-open breaker let through.
+func (h *health) generation(g Generation, trial bool, now time.Time) {
+	switch {
+	case g == GenerationOK && (trial || !h.open):
+		h.close()
+	case g == GenerationFailed && !h.open:
+		h.unprobed = false
+		h.trip(nil, now) // the engine is convicted by the edge itself, so any key's call may be the trial
+	case g == GenerationFailed && trial:
+		h.reopen(now)
+	case g == GenerationRejected:
+		h.unprobed, h.barred = true, nil
+		if !h.open && h.failures >= breakerRow && h.row.enough(true) {
+			h.trip(nil, now)
+		}
 	}
 }
 
-// close closes the breaker and forgets what opened it.
+// trip opens the breaker. Calls of the given keys may not be its trial.
+func (h *health) trip(barred []string, now time.Time) {
+	if h.unprobed {
+		barred = nil // or nobody could be the trial
+	}
+	h.open, h.reopened, h.barred = true, 0, barred
+	h.openUntil = now.Add(coolDown)
+}
+
+// reopen follows a failed trial.
+func (h *health) reopen(now time.Time) {
+	h.reopened++
+	h.openUntil = now.Add(min(coolDownMax, coolDown<<min(h.reopened, 8)))
+}
+
+// close closes the breaker and forgets what opened it, or what might have.
 func (h *health) close() {
-	h.open, h.reopened, h.failures = false, 0, 0
-	h.window = window{}
+	h.open, h.reopened, h.barred = false, 0, nil
+	h.failures, h.row, h.unprobed = 0, witnesses{}, false
+	h.window, h.recent = window{}, witnesses{}
 }
 
 // window counts outcomes of the last windowSeconds in buckets of a second.

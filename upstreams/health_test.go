@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -70,21 +71,29 @@ func TestHealth(t *testing.T) {
 			if h.state != c.state {
 				t.Errorf("state %v, want %v", h.state, c.state)
 			}
-			breaker := "closed"
-			if h.open && now.Before(h.openUntil) {
-				breaker = "open"
-			} else if h.open {
-				breaker = "half-open"
-			}
-			if breaker != c.breaker {
+			if breaker := h.breaker(now); breaker != c.breaker {
 				t.Errorf("breaker %s, want %s", breaker, c.breaker)
 			}
 		})
 	}
 }
 
-func play(t *testing.T, h *health, word string, now *time.Time) {
+// play plays one word of a script and reports whether it asks for a generation probe. Behind a letter, @KEY and then /BODY say
+// who sent the call; without them each call is of a client of its own. "p" is a generation probe, "P" one that is a trial, and
+// behind it stands what it came to: + ok, - failed, 0 rejected, ~ refused.
+func play(t *testing.T, h *health, word string, now *time.Time) (generate bool) {
 	t.Helper()
+	if verdict, ok := map[string]Generation{"+": GenerationOK, "-": GenerationFailed, "0": GenerationRejected, "~": GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
+		h.generation(verdict, word[0] == 'P', *now)
+		return false
+	}
+	played++
+	by := Witness{Key: strconv.Itoa(played), Sent: true}
+	word, who, _ := strings.Cut(word, "@")
+	if key, body, _ := strings.Cut(who, "/"); who != "" {
+		n, _ := strconv.Atoi(body)
+		by.Key, by.Body = strings.Trim(key, "-"), uint64(n)
+	}
 	outcomes := map[string]Outcome{
 		"o": OutcomeOK, "t": OutcomeTimeout, "u": OutcomeUnreachable, "b": OutcomeBadResponse,
 		"f": OutcomeRefused, "r": OutcomeRejected, "g": OutcomeClientGone,
@@ -93,7 +102,7 @@ func play(t *testing.T, h *health, word string, now *time.Time) {
 	case word == "+" || word == "-":
 		h.probe(word == "+")
 	case known:
-		h.outcome(o, word != strings.ToLower(word), *now)
+		return h.outcome(o, by, word != strings.ToLower(word), *now).generate
 	default:
 		d, err := time.ParseDuration(word + "s")
 		if err != nil {
@@ -101,6 +110,82 @@ func play(t *testing.T, h *health, word string, now *time.Time) {
 		}
 		*now = now.Add(d)
 	}
+	return false
+}
+
+// played counts words, so that each can be a client of its own.
+var played int
+
+// TestHealthWitnesses: five failures open the breaker by themselves only if they are independent of each other. Else a
+// generation probe is asked for, as often as the script of asks says, and decides.
+func TestHealthWitnesses(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		asks         int
+		breaker      string
+		barred       string
+	}{
+		{"four of one key", "b@a b@a b@a b@a", 0, "closed", ""},
+		{"five of one key ask", "b@a b@a b@a b@a b@a", 1, "closed", ""},
+		{"and so do five without a key", "b@- b@- b@- b@- b@-", 1, "closed", ""},
+		{"five of one body", "b@a/1 b@b/1 b@c/1 b@d/1 b@e/1", 1, "closed", ""},
+		{"five keys, five bodies", "b@a/1 b@b/2 b@c/3 b@d/4 b@e/5", 0, "open", "a b c d e"},
+		{"five keys, bodies not known", "b@a b@b b@c b@d b@e", 0, "open", "a b c d e"},
+		{"no key is one of five", "b@- b@a b@b b@c b@d", 0, "open", " a b c d"},
+		{"four keys", "b@a b@b b@c b@d b@a b@b", 2, "closed", ""},
+		{"a fifth key comes in late", "b@a b@a b@a b@b b@c b@d b@e", 2, "open", "a b c d e"},
+		{"a success in between starts over", "b@a b@b b@c b@d o b@e", 0, "closed", ""},
+		{"what the client did never counts", "r@a r@a r@a r@a r@a r@a f@a f@a g@a", 0, "closed", ""},
+		{"each further one asks again", "b@a b@a b@a b@a b@a b@a b@a", 3, "closed", ""},
+		{"timeouts ask", "t@a t@a t@a t@a t@a", 1, "closed", ""},
+
+		{"the probe fails: open to any trial", "b@a b@a b@a b@a b@a p-", 1, "open", ""},
+		{"the probe passes: the row is clear", "b@a b@a b@a b@a b@a p+ b@a b@a b@a b@a", 1, "closed", ""},
+		{"and so are its witnesses", "b@a b@b b@c b@d b@d p+ b@e", 1, "closed", ""},
+		{"a full engine is no verdict", "b@a b@a b@a b@a b@a p~ b@a", 2, "closed", ""},
+		{"no probe for the kind: one body opens nothing", "b@a/1 b@a/1 b@a/1 b@a/1 b@a/1 p0 b@a/1 b@a/1", 1, "closed", ""},
+		{"five bodies do", "b@a/1 b@a/2 b@a/3 b@a/4 b@a/5 p0", 1, "open", ""},
+		{"also those that come later", "b@a/1 b@a/1 b@a/1 b@a/1 b@a/1 p0 b@a/2 b@a/3 b@a/4 b@a/5", 1, "open", ""},
+		{"until something works", "b@a/1 b@a/1 b@a/1 b@a/1 b@a/1 p0 o b@a/1 b@a/2 b@a/3 b@a/4 b@a/5", 2, "closed", ""},
+
+		{"half of the window by one key asks", strings.Repeat("o b@a ", 9) + "o b@a", 1, "closed", ""},
+		{"by five it opens", strings.Repeat("o b@a o b@b o b@c o b@d ", 2) + "o o b@e b@a", 0, "open", "a b c d e"},
+		{"witnesses of long ago are none", "b@a o b@b o b@c o b@d o 11 " + strings.Repeat("o b@e ", 9) + "o b@e", 1, "closed", ""},
+		{"the probe clears the window", strings.Repeat("o b@a ", 9) + "o b@a p+ " + strings.Repeat("o b@a ", 9), 1, "closed", ""},
+
+		{"a trial of a key bars it", "b@a b@a b@a b@a b@a p- 1.1 B@a", 1, "open", "a"},
+		{"and others beside it", "b@a b@a b@a b@a b@a p- 1.1 B@a 2.1 B@b", 1, "open", "a b"},
+		{"a probe as the trial closes", "b@a b@a b@a b@a b@a p- 1.1 B@a 2.1 P+", 1, "closed", ""},
+		{"or does not", "b@a b@a b@a b@a b@a p- 1.1 B@a 2.1 P-", 1, "open", "a"},
+		{"a late probe proves nothing about now", "b@a b@b b@c b@d b@e p+", 0, "open", "a b c d e"},
+		{"a probe that the engine rejects bars nobody", "b@a b@b b@c b@d b@e 1.1 P0", 0, "half-open", ""},
+
+		{"one client's lost connections leave the engine up", "+ u@a u@a u@a", 0, "closed", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := health{fall: 3, rise: 2, state: StateUp}
+			now, asks := at(0), 0
+			for _, word := range strings.Fields(c.script) {
+				if play(t, &h, word, &now) {
+					asks++
+				}
+			}
+			if got := h.breaker(now); got != c.breaker || asks != c.asks || strings.Join(h.barred, " ") != c.barred || h.state != StateUp {
+				t.Errorf("%v, breaker %s, %d probes asked for, barred %q; want %s, %d, %q", h.state, got, asks, h.barred, c.breaker, c.asks, c.barred)
+			}
+		})
+	}
+}
+
+// breaker is the position of the breaker.
+func (h *health) breaker(now time.Time) string {
+	switch {
+	case !h.open:
+		return "closed"
+	case now.Before(h.openUntil):
+		return "open"
+	}
+	return "half-open"
 }
 
 // A probe is asked for at once where passive evidence raises a doubt, and only there.
@@ -112,7 +197,7 @@ func TestHealthAsksForAProbe(t *testing.T) {
 		OutcomeOK: false, OutcomeBadResponse: false, OutcomeRefused: false, OutcomeRejected: false, OutcomeClientGone: false,
 	} {
 		fresh := h
-		if got := fresh.outcome(o, false, at(0)); got != want {
+		if got := fresh.outcome(o, Witness{}, false, at(0)).look; got != want {
 			t.Errorf("%v: %t", o, got)
 		}
 	}

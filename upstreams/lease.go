@@ -28,6 +28,7 @@ type Lease struct {
 	_        noCopy
 	held     atomic.Bool
 	trial    atomic.Bool // decides a half-open breaker; false again once it has
+	witness  *Witness    // of a call that failed
 	pool     Pool
 	up       *Upstream
 	slots    *atomic.Uint64 // pointers to the counters: a retired upstream's are decremented too
@@ -44,8 +45,14 @@ func (*noCopy) Unlock() {}
 
 // TryLease takes a slot of the pool if there is one and the upstream may be used now. tokens, the call's estimate, is added
 // to the upstream's load while the lease is held. There is no check before the act: the limit and the single half-open
-// trial are decided by compare-and-swap, so the in-flight count never exceeds the limit.
+// trial are decided by compare-and-swap, so the in-flight count never exceeds the limit. It is TryLeaseFor without a key.
 func (u *Upstream) TryLease(p Pool, tokens int, now time.Time) (*Lease, bool) {
+	return u.TryLeaseFor("", p, tokens, now)
+}
+
+// TryLeaseFor is TryLease for a call of the key with that id. The calls of a key whose failures opened the breaker are not
+// taken as its trial.
+func (u *Upstream) TryLeaseFor(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
 	if s := u.State(); s != StateUp && s != StatePending {
 		return nil, false
 	}
@@ -54,7 +61,7 @@ func (u *Upstream) TryLease(p Pool, tokens int, now time.Time) (*Lease, bool) {
 	}
 	trial := false
 	if until := u.openUntil.Load(); until != breakerClosed {
-		if ticks(now) < until || !u.trial.CompareAndSwap(false, true) {
+		if ticks(now) < until || u.Bars(key) || !u.trial.CompareAndSwap(false, true) {
 			return nil, false
 		}
 		trial = true
@@ -132,6 +139,10 @@ func (l *Lease) FirstToken(d time.Duration) {
 	}
 }
 
+// Blame notes who sent the call that is about to be released with a failure. Without it the failure counts as one of a call
+// without a key.
+func (l *Lease) Blame(w Witness) { l.witness = &w }
+
 // Release gives the slot back, books the outcome and says that there is room. It must be called exactly once, from any
 // goroutine, by whoever ends the upstream's reply; a second call changes nothing but a counter, and panics under
 // `-tags testing`.
@@ -145,8 +156,17 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		return
 	}
 	l.tokens.Add(-l.weight)
-	defer l.freeSlot() // whatever the booking comes to
-	l.up.observe(o, l.trial.Swap(false), now)
+	var by Witness
+	if l.witness != nil {
+		by = *l.witness
+	}
+	passedOn := false
+	defer func() { // whatever the booking comes to
+		if !passedOn {
+			l.freeSlot()
+		}
+	}()
+	passedOn = l.up.observe(o, by, l.trial.Swap(false), now) && l.up.probeGeneration(l.pool, false)
 }
 
 func (l *Lease) freeSlot() {
@@ -161,5 +181,5 @@ func (u *Upstream) passTrial(now time.Time) {
 	defer u.mu.Unlock()
 	defer u.trial.Store(false)
 	u.health.close()
-	u.publish(u.health.state, "", now)
+	u.publish(u.health.state, "a trial's first token came", now)
 }

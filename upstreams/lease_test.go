@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,6 +46,18 @@ func (u *Upstream) bring(s State) {
 	before := u.health.state
 	u.health.become(s)
 	u.publish(before, "test", time.Now())
+}
+
+// failFor takes a lease for a client of that number and fails.
+func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
+	t.Helper()
+	key := "client" + strconv.Itoa(client)
+	l, ok := u.TryLeaseFor(key, PoolText, 0, time.Now())
+	if !ok {
+		t.Fatal("no lease")
+	}
+	l.Blame(Witness{Key: key, Served: "m", Sent: true})
+	l.Release(o)
 }
 
 // TestLeaseAccounting takes and gives back leases at random, changes limits in between, and compares
@@ -168,15 +181,8 @@ func TestDoubleReleaseIsCounted(t *testing.T) {
 // TestHalfOpenLetsOneThrough opens the breaker and races for the trial.
 func TestHalfOpenLetsOneThrough(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 50})
-	fail := func(o Outcome) {
-		l, ok := u.TryLease(PoolText, 0, time.Now())
-		if !ok {
-			t.Fatal("no lease")
-		}
-		l.Release(o)
-	}
-	for range breakerRow {
-		fail(OutcomeBadResponse)
+	for i := range breakerRow {
+		u.failFor(t, i, OutcomeBadResponse)
 	}
 	now := time.Now()
 	if u.Eligible(now) || u.Breaker(now) != BreakerOpen {
@@ -223,8 +229,8 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 func TestTrialIsGivenBackWhenFull(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	held, _ := u.TryLease(PoolText, 0, time.Now())
-	for range breakerRow {
-		u.observe(OutcomeTimeout, false, time.Now())
+	for i := range breakerRow {
+		u.observe(OutcomeTimeout, Witness{Key: strconv.Itoa(i)}, false, time.Now())
 	}
 	later := time.Now().Add(coolDown + time.Millisecond)
 	if _, ok := u.TryLease(PoolText, 0, later); ok {

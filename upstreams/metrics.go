@@ -58,6 +58,9 @@ func (u *Upstream) newMetrics() {
 	for f := range fateCount {
 		counter(set, &u.abandoned[f], "penstock_upstream_abandoned_total"+label+",slot="+strconv.Quote(f.String())+"}")
 	}
+	for g := range generationCount {
+		counter(set, &u.generated[g], "penstock_upstream_generation_probes_total"+label+",result="+strconv.Quote(g.String())+"}")
+	}
 	u.metrics = set
 }
 

@@ -39,29 +39,34 @@ func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...co
 	}
 	p := &Plan{set: s, profiles: profiles, index: make(map[*Upstream]int, len(specs)), byName: make(map[string][]*Upstream, len(specs)), resolving: map[string]*addressWatch{}}
 	p.lookUp(specs)
-	expected := expectedNames(models)
+	expected, kinds := expectedNames(models)
 	for i := range specs {
-		if err := p.add(&specs[i], expected[specs[i].Name]); err != nil {
+		if err := p.add(&specs[i], expected[specs[i].Name], kinds[specs[i].Name]); err != nil {
 			return nil, fmt.Errorf("upstream %s: %w", specs[i].Name, err)
 		}
 	}
 	return p, nil
 }
 
-func expectedNames(models []config.Model) map[string][]string {
-	out := map[string][]string{}
+// expectedNames returns for each upstream the served names that models expect there, and what kind of model each is.
+func expectedNames(models []config.Model) (out map[string][]string, kinds map[string]map[string]string) {
+	out, kinds = map[string][]string{}, map[string]map[string]string{}
 	for i := range models {
 		for _, d := range models[i].Deployments {
 			served := cmp.Or(d.Served, models[i].ID)
 			if !slices.Contains(out[d.Upstream], served) {
 				out[d.Upstream] = append(out[d.Upstream], served)
 			}
+			if kinds[d.Upstream] == nil {
+				kinds[d.Upstream] = map[string]string{}
+			}
+			kinds[d.Upstream][served] = models[i].Kind
 		}
 	}
-	return out
+	return out, kinds
 }
 
-func (p *Plan) add(spec *config.Upstream, expected []string) error {
+func (p *Plan) add(spec *config.Upstream, expected []string, kinds map[string]string) error {
 	base, err := normalizeURL(spec.URL)
 	if err != nil {
 		return err
@@ -75,7 +80,7 @@ func (p *Plan) add(spec *config.Upstream, expected []string) error {
 		addresses = p.addresses(base, spec.Resolve.D())
 	}
 	for _, address := range addresses {
-		st := &settings{spec: *spec, weight: cmp.Or(spec.Weight, 1), probe: probeSettingsOf(&spec.Probe), expected: expected}
+		st := &settings{spec: *spec, weight: cmp.Or(spec.Weight, 1), probe: probeSettingsOf(&spec.Probe), expected: expected, kinds: kinds}
 		if st.link, err = newLink(spec, base, address, profile); err != nil {
 			return err
 		}

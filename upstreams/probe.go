@@ -56,13 +56,16 @@ func probeSettingsOf(p *config.Probe) probeSettings {
 
 // prober watches one upstream from one goroutine: is it alive, which models has it, how busy is it.
 type prober struct {
-	up      *Upstream
-	get     getter
-	refresh func() // drops kept connections: a fresh one shows that the engine still accepts
-	rand    func() float64
-	kicks   chan struct{}
-	stop    context.CancelFunc
-	done    chan struct{}
+	up  *Upstream
+	get getter
+	// generate sends a generation probe; nil: there are none.
+	generate generateFunc
+	refresh  func() // drops kept connections: a fresh one shows that the engine still accepts
+	rand     func() float64
+	kicks    chan struct{}
+	ctx      context.Context // ends with the prober; generation probes run beside its loop
+	stop     context.CancelFunc
+	done     chan struct{}
 
 	ticks        int
 	engine       string // the config's word that known is about
@@ -83,7 +86,7 @@ func newProber(u *Upstream, get getter, refresh func()) *prober {
 // start begins probing at once, in a goroutine that ends soon after stop and then calls last.
 func (p *prober) start(last func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	p.stop = cancel
+	p.ctx, p.stop = ctx, cancel
 	go p.up.set.o.Guard.Once(guardProbe, func() {
 		defer close(p.done)
 		defer last()
@@ -136,7 +139,7 @@ func (p *prober) run(ctx context.Context) {
 func (p *prober) pause() time.Duration {
 	interval := p.up.settings.Load().probe.interval
 	p.up.mu.Lock()
-	state, row := p.up.health.state, p.up.health.row
+	state, row := p.up.health.state, p.up.health.bad
 	p.up.mu.Unlock()
 	pause := interval
 	switch {

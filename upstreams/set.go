@@ -130,7 +130,7 @@ func (u *Upstream) adopt(old, st *settings, renewed bool) (entering bool) {
 	u.renewCapacity()
 	u.renewOffers()
 	if old.probe != st.probe {
-		u.health.fall, u.health.rise, u.health.row = st.probe.fall, st.probe.rise, 0
+		u.health.fall, u.health.rise, u.health.bad = st.probe.fall, st.probe.rise, 0
 	}
 	return u.prober == nil
 }
@@ -171,7 +171,8 @@ func (s *Set) reprobe(u *Upstream) {
 		return
 	}
 	p := newProber(u, pageGetter(transport, u.id), transport.CloseIdle)
-	p.engine = u.settings.Load().spec.Engine
+	p.engine, p.generate = u.settings.Load().spec.Engine, generationOver(transport)
+	p.start(transport.Close)
 	u.mu.Lock()
 	before := u.prober
 	u.prober = p
@@ -179,7 +180,6 @@ func (s *Set) reprobe(u *Upstream) {
 	if before != nil {
 		before.stop()
 	}
-	p.start(transport.Close)
 }
 
 // WaitProbed waits until every upstream that the plan added has its first verdict, or until ctx ends.

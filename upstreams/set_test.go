@@ -485,8 +485,8 @@ func TestOnRoom(t *testing.T) {
 			u.gone404.Store(nil)
 		})
 		step("a trial may pass", func() {
-			for range breakerRow {
-				release(OutcomeBadResponse)
+			for i := range breakerRow {
+				u.failFor(t, i, OutcomeBadResponse)
 			}
 			synctest.Wait()
 			before := told.Load()

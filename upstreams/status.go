@@ -40,6 +40,9 @@ type Status struct {
 
 	Attempts  map[string]uint64 `json:"attempts"`  // by result, since the start
 	Abandoned map[string]uint64 `json:"abandoned"` // calls given up, by what the engine did with their slots
+
+	GenerationProbes map[string]uint64 `json:"generation_probes"` // the edge's own, by result, since the start
+	Generation       *LastGeneration   `json:"last_generation_probe,omitempty"`
 }
 
 // PoolStatus is one pool's load.
@@ -104,7 +107,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		Engine: profile.Name(), EngineTitle: profile.Title(), Quirks: profile.Quirks(),
 		State: u.State().String(), Breaker: u.Breaker(now).String(),
 		Limits: u.Limits(), Ghosts: int(u.ghosts.Load()), Others: u.others(now),
-		Mode: u.Mode().String(), Attempts: map[string]uint64{}, Abandoned: map[string]uint64{},
+		Mode: u.Mode().String(), Attempts: map[string]uint64{}, Abandoned: map[string]uint64{}, GenerationProbes: map[string]uint64{},
 		ReportAge: -1, Models: u.Models(), TTFT: u.TTFT().Seconds(), BytesPerToken: cmp.Or(u.BytesPerToken(), usualBytesPerToken),
 	}
 	if report != nil {
@@ -119,6 +122,9 @@ func (u *Upstream) Status(now time.Time) Status {
 	}
 	for f := range fateCount {
 		st.Abandoned[f.String()] = u.abandoned[f].Get()
+	}
+	for g := range generationCount {
+		st.GenerationProbes[g.String()] = u.generated[g].Get()
 	}
 	for p := range poolCount {
 		l := u.Load(p, now)
@@ -140,6 +146,10 @@ func (u *Upstream) Status(now time.Time) Status {
 	if u.failure != nil {
 		f := *u.failure
 		st.LastFailure = &f
+	}
+	if u.generator.last != nil {
+		g := *u.generator.last
+		st.Generation = &g
 	}
 	return st
 }

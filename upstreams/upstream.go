@@ -37,8 +37,10 @@ type Upstream struct {
 	state     atomic.Uint32 // State, without retiring
 	retiring  atomic.Bool
 	gone      atomic.Bool
-	openUntil atomic.Int64 // the breaker lets nothing through before this (ticks), or breakerClosed
-	trial     atomic.Bool  // a half-open trial is out
+	openUntil atomic.Int64             // the breaker lets nothing through before this (ticks), or breakerClosed
+	trial     atomic.Bool              // a half-open trial is out
+	barred    atomic.Pointer[[]string] // keys whose calls may not be that trial
+	doubted   atomic.Bool              // calls failed since the last that went well
 	mode      atomic.Uint32
 	penalty   atomic.Pointer[decaying]
 	returned  atomic.Int64 // when it last came back from down (ticks), for the slow start
@@ -60,14 +62,18 @@ type Upstream struct {
 	offers    map[string]*Offer
 	relapses  map[string]relapses // by served name
 	prober    *prober
-	probedAt  time.Time
-	probed    chan struct{} // closed after the first probe
-	transport atomic.Pointer[Transport]
+	generator generator
+	// trialTimer calls retrial or probeTrial; nil before the breaker has opened.
+	trialTimer *time.Timer
+	probedAt   time.Time
+	probed     chan struct{} // closed after the first probe
+	transport  atomic.Pointer[Transport]
 
 	metrics    *metrics.Set // guarded by the set's mutex, as is registered
 	registered bool
 	attempts   [outcomeCount]*metrics.Counter
 	abandoned  [fateCount]*metrics.Counter
+	generated  [generationCount]*metrics.Counter
 }
 
 // settings are what a reload may change without making another upstream of it.
@@ -76,7 +82,8 @@ type settings struct {
 	weight   float64
 	link     link // what the transports are made from
 	probe    probeSettings
-	expected []string // served names that routes send here
+	expected []string          // served names that routes send here
+	kinds    map[string]string // their models' kinds
 }
 
 // ID returns the upstream's identity: name, normalised URL and, with `resolve`, the address.
@@ -127,6 +134,25 @@ func (u *Upstream) EligibleIn(s State, now Moment) bool {
 	return State(u.state.Load()) == s && !u.retiring.Load() && u.passes(now)
 }
 
+// EligibleFor is EligibleIn for a call of the key with that id, which may not be a half-open breaker's trial if its failures
+// opened it.
+func (u *Upstream) EligibleFor(key string, s State, now Moment) bool {
+	return u.EligibleIn(s, now) && !u.Bars(key)
+}
+
+// Bars reports whether the calls of a key may not be the trial of the breaker, which is open or half-open.
+func (u *Upstream) Bars(key string) bool {
+	if u.openUntil.Load() == breakerClosed {
+		return false
+	}
+	barred := u.barred.Load()
+	return barred != nil && slices.Contains(*barred, key)
+}
+
+// Doubted reports whether calls have failed here since the last that went well. The body of a call is worth remembering by its
+// hash then, for the case that it fails, too.
+func (u *Upstream) Doubted() bool { return u.doubted.Load() }
+
 // NextChance returns how long it will be, as far as can be foreseen, until a call for the served name may go here: 0 when one
 // may now. It is an hour where nothing is in sight.
 func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
@@ -168,19 +194,23 @@ func At(t time.Time) Moment { return Moment(t.Sub(epoch)) }
 
 func ticks(t time.Time) int64 { return int64(At(t)) }
 
-// observe books a finished lease: breaker, passive health, penalty, metrics.
-func (u *Upstream) observe(o Outcome, trial bool, now time.Time) {
+// observe books a finished lease: breaker, passive health, penalty, metrics. It reports whether a generation probe is to
+// confirm that the engine fails.
+func (u *Upstream) observe(o Outcome, by Witness, trial bool, now time.Time) (generate bool) {
 	u.attempts[o].Inc()
 	if o.failed() || o == OutcomeRefused {
 		u.charge(At(now))
 	}
-	if prober := u.judge(o, trial, now); prober != nil {
-		prober.kick()
+	look, generate := u.judge(o, by, trial, now)
+	if look != nil {
+		look.kick()
 	}
+	return generate
 }
 
-// judge feeds an outcome to the health machine. It returns the prober when that is to look.
-func (u *Upstream) judge(o Outcome, trial bool, now time.Time) *prober {
+// judge feeds an outcome to the health machine. It returns the prober when that is to look, and whether a generation probe is to
+// be sent.
+func (u *Upstream) judge(o Outcome, by Witness, trial bool, now time.Time) (look *prober, generate bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if trial {
@@ -189,18 +219,24 @@ func (u *Upstream) judge(o Outcome, trial bool, now time.Time) *prober {
 	if o == OutcomeClientGone || o == OutcomeTimeout {
 		u.trackers.abandon()
 	}
-	before := u.health.state
-	look := u.health.outcome(o, trial, now)
-	u.publish(before, "calls fail", now)
-	if !look {
-		return nil
+	if o.failed() {
+		u.generator.served, u.generator.limit = by.Served, by.Limit
 	}
-	return u.prober
+	before := u.health.state
+	advice := u.health.outcome(o, by, trial, now)
+	u.publish(before, "calls fail", now)
+	if advice.look {
+		look = u.prober
+	}
+	return look, advice.generate
 }
 
 // publish copies the health machine's verdict to the atomics and tells the log about a change. Called with mu held.
 func (u *Upstream) publish(before State, cause string, now time.Time) {
 	h := &u.health
+	if doubted := h.failures > 0; doubted != u.doubted.Load() {
+		u.doubted.Store(doubted)
+	}
 	if h.state != before {
 		if h.state == StateUp && before == StateDown {
 			u.penalty.Store(nil)
@@ -215,22 +251,30 @@ func (u *Upstream) publish(before State, cause string, now time.Time) {
 	if h.open {
 		until = ticks(h.openUntil)
 	}
+	if h.open || was != breakerClosed {
+		barred := h.barred // a copy: the machine replaces its own
+		u.barred.Store(&barred)
+	}
 	if until == was {
 		return
 	}
 	u.openUntil.Store(until)
+	if u.trialTimer != nil {
+		u.trialTimer.Stop()
+	}
 	if h.open {
-		time.AfterFunc(h.openUntil.Sub(now), u.retrial)
+		u.trialTimer = time.AfterFunc(h.openUntil.Sub(now), u.retrial)
 	}
 	u.set.o.OnRoom(u)
 	if (until == breakerClosed) != (was == breakerClosed) {
-		u.log.Info("upstream breaker", zap.String("upstream", u.label), zap.Bool("open", h.open))
+		u.log.Info("upstream breaker", zap.String("upstream", u.label), zap.Bool("open", h.open), zap.String("cause", cause))
 	}
 }
 
 // retrial wakes calls that wait: a trial may pass now, and somebody has to be it.
 func (u *Upstream) retrial() {
 	defer u.set.o.Guard.Catch(guardRoom, nil)
+	defer u.probeTrialLater()
 	u.set.o.Guard.Point(guardRoom)
 	u.set.o.OnRoom(u)
 }

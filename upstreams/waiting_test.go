@@ -138,7 +138,7 @@ func (w *world) arrive() {
 		c.need.Tried = []upstreams.ID{w.ups[rapid.IntRange(0, worldUpstreams-1).Draw(w.t, "which")].ID()}
 	}
 	acquire := func(r *routing.Route) (*upstreams.Lease, error) {
-		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Exclude: c.need.Tried, Now: time.Now(), Rand: 7})
+		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Key: c.need.Key, Exclude: c.need.Tried, Now: time.Now(), Rand: 7})
 		return l, err
 	}
 	var full *routing.FullError
@@ -220,9 +220,9 @@ func (w *world) check() {
 		if !ok {
 			continue
 		}
-		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Exclude: c.need.Tried, Now: time.Now()})
+		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Key: c.need.Key, Exclude: c.need.Tried, Now: time.Now()})
 		var full *routing.FullError
-		if !errors.As(err, &full) && !(onTrial(r) && (errors.Is(err, routing.ErrNoUpstream) || err == nil && l.Upstream().State() == upstreams.StatePending)) {
+		if !errors.As(err, &full) && !((onTrial(r) || bars(r, c.need.Key)) && (errors.Is(err, routing.ErrNoUpstream) || err == nil && l.Upstream().State() == upstreams.StatePending)) {
 			w.t.Fatalf("a call of %s for the pool %v that has tried %v sleeps, and could have: %v", c.model, c.need.Pool, c.need.Tried, err)
 		}
 	}
@@ -233,6 +233,11 @@ func onTrial(r *routing.Route) bool {
 	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool {
 		return t.Upstream.Breaker(time.Now()) == upstreams.BreakerHalfOpen && !t.Upstream.Eligible(time.Now())
 	})
+}
+
+// bars reports whether one of a route's upstreams is half-open and its trial is not for a key.
+func bars(r *routing.Route, key string) bool {
+	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return t.Upstream.Bars(key) })
 }
 
 // timeless is a test without a deadline, which is not to be asked for in a bubble.
@@ -259,18 +264,20 @@ func TestNobodySleepsBesideAFreeSlot(t *testing.T) {
 					}
 				},
 				"fail": func() { // until the breaker opens
-					u := up()
+					u, clients := up(), 0
 					for w.running = slices.DeleteFunc(w.running, func(l *upstreams.Lease) bool {
 						if l.Upstream() != u {
 							return false
 						}
 						w.release(l, upstreams.OutcomeBadResponse)
 						return true
-					}); ; {
-						l, ok := u.TryLease(upstreams.PoolVision, 0, time.Now())
+					}); ; clients++ { // those with the numbers of keys may wait, too, and are barred from the trial then
+						key := fmt.Sprint(clients)
+						l, ok := u.TryLeaseFor(key, upstreams.PoolVision, 0, time.Now())
 						if !ok {
 							break
 						}
+						l.Blame(upstreams.Witness{Key: key})
 						w.release(l, upstreams.OutcomeBadResponse)
 					}
 				},

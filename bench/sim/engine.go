@@ -106,7 +106,7 @@ type counters struct {
 	requests, completed, aborted, rejected atomic.Int64
 	generated, prompted, cached            atomic.Int64
 	faults, probes, malformed, followed    atomic.Int64
-	accepted, preempted                    atomic.Int64
+	accepted, preempted, tests             atomic.Int64
 }
 
 // Stats is a picture of the engine at one moment.
@@ -117,6 +117,7 @@ type Stats struct {
 	Conns        int      `json:"conns"`                  // open connections
 	Accepted     int64    `json:"accepted"`               // connections accepted
 	Requests     int64    `json:"requests"`               // inference requests read; probes are counted apart
+	Tests        int64    `json:"tests"`                  // of Requests, those whose User-Agent says that they are a probe
 	Completed    int64    `json:"completed"`              // answered with 200 to the last byte, without a fault that broke it
 	Aborted      int64    `json:"aborted"`                // the client left before the end: queued, in prefill, or while tokens came
 	Rejected     int64    `json:"rejected"`               // answered with an error status, by validation or by a fault
@@ -317,7 +318,7 @@ func (e *Engine) Stats() Stats {
 	c := &e.counters
 	return Stats{
 		Running: running, Waiting: waiting, Peak: peak, Conns: conns,
-		Accepted: c.accepted.Load(), Requests: c.requests.Load(), Completed: c.completed.Load(), Aborted: c.aborted.Load(),
+		Accepted: c.accepted.Load(), Requests: c.requests.Load(), Tests: c.tests.Load(), Completed: c.completed.Load(), Aborted: c.aborted.Load(),
 		Rejected: c.rejected.Load(), Probes: c.probes.Load(), Faults: c.faults.Load(), Malformed: c.malformed.Load(),
 		Followed: c.followed.Load(), Preempted: c.preempted.Load(), Tokens: c.generated.Load(), PromptTokens: c.prompted.Load(), CachedTokens: c.cached.Load(),
 		LastRequest: e.record.last(),
@@ -351,7 +352,7 @@ func (e *Engine) Reset() {
 	c := &e.counters
 	for _, n := range []*atomic.Int64{
 		&c.requests, &c.completed, &c.aborted, &c.rejected, &c.generated, &c.prompted, &c.cached,
-		&c.faults, &c.probes, &c.malformed, &c.followed, &c.accepted, &c.preempted,
+		&c.faults, &c.probes, &c.malformed, &c.followed, &c.accepted, &c.preempted, &c.tests,
 	} {
 		n.Store(0)
 	}

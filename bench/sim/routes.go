@@ -101,6 +101,9 @@ func (e *Engine) dispatch(x *exchange) {
 	x.work = inference[r.path] && r.method == "POST"
 	if x.work {
 		e.counters.requests.Add(1)
+		if strings.Contains(headerValue(r.header, "User-Agent"), "probe") {
+			e.counters.tests.Add(1)
+		}
 		e.record.add(r)
 	} else {
 		e.counters.probes.Add(1)

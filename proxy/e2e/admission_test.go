@@ -316,7 +316,7 @@ func TestQueueIsToldOfRoom(t *testing.T) {
 	t.Run("a breaker lets a trial through", func(t *testing.T) {
 		t.Parallel()
 		_, got := waiting(t, func(p *penstock) {
-			p.Engines[1].SetFault(sim.Fault{Spec: "status=502", Count: 5}) // is tried again elsewhere, as long as there is room
+			p.Engines[1].SetFault(sim.Fault{Spec: "status=502", Count: 6}) // is tried again elsewhere, as long as there is room; the generation probe fails, too
 		}, func(p *penstock) {
 			for range 5 { // each fails there, and waits for the other engine then
 				go p.Post(chatPath, p.Chat(""))

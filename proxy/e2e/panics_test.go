@@ -197,6 +197,20 @@ func TestPanicOfAWorker(t *testing.T) {
 			},
 		},
 		{
+			point: guard.Generation, place: guard.Generation, setup: rig.Setup{Upstream: "concurrency: 1"},
+			provoke: func(_ *testing.T, _ *guard.Guard, p *penstock) {
+				for range 5 {
+					p.Post(chatPath, p.Chat(failing))
+				}
+			},
+			after: again("a later generation probe", func(p *penstock) bool {
+				for range 5 {
+					p.Post(chatPath, p.Chat(failing))
+				}
+				return p.Metric("penstock_upstream_generation_probes_total", `result="ok"`) > 0
+			}),
+		},
+		{
 			point: guard.Reload, place: guard.Reload,
 			provoke: func(t *testing.T, _ *guard.Guard, p *penstock) {
 				if r := p.AskReload(); r.OK || !strings.Contains(strings.Join(r.Problems, ""), "a bug of the edge") {

@@ -44,6 +44,11 @@
 //	upstreams/probe.go prober.start                     probe        one probe; started again
 //	upstreams/outlook.go Plan.Probe                     probe        a reload's look at one upstream, which then counts as unknown
 //	upstreams/page.go pageGetter                        probe        nothing; the page ends by its clock
+//	upstreams/generation_probe.go Upstream.probeGeneration  generation  one generation probe; its slot is freed, the breaker stays as it is
+//	upstreams/generation_probe.go generationOver        generation   nothing; the probe ends by its clock
+//	upstreams/generation_probe.go Upstream.retrialLater  room        starts Upstream.retrial
+//	upstreams/generation_probe.go Upstream.probeTrialLater  room     starts Upstream.probeTrial
+//	upstreams/generation_probe.go Upstream.probeTrial   room         one generation probe as a trial; the next comes a second later
 //	upstreams/resolve.go Plan.lookUp                    addresses    one look-up; the name is dialled as it is
 //	upstreams/resolve.go addressWatch.start             addresses    one look-up; the last addresses stay, started again
 //	upstreams/names.go names.addresses                  names        one look-up; the last addresses stay

@@ -12,6 +12,7 @@ const (
 	Clients    = "clients"
 	Linger     = "linger"
 	Probe      = "probe"
+	Generation = "generation"
 	Addresses  = "addresses"
 	Names      = "names"
 	Engines    = "engines"
@@ -26,7 +27,7 @@ const (
 )
 
 var places = []string{
-	Handler, Admin, Connection, Stream, End, StatusPage, Accept, Clients, Linger, Probe, Addresses, Names, Engines, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
+	Handler, Admin, Connection, Stream, End, StatusPage, Accept, Clients, Linger, Probe, Generation, Addresses, Names, Engines, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
 }
 
 // Places returns every place, in a fixed order.

@@ -278,6 +278,9 @@ func (q *Queue) give(p *place, now time.Time) bool {
 	}
 	for e := q.order.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*queueKey)
+		if p.upstream.Bars(k.name) {
+			continue // it is the trial of a breaker that is free, and others may be that
+		}
 		for f := k.waiters.Front(); f != nil; f = f.Next() {
 			if w := f.Value.(*waiter); w.class.fits && q.wakeFor(w, p) {
 				q.order.MoveToBack(k.at)

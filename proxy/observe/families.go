@@ -67,6 +67,7 @@ var families = []Family{
 	{"penstock_upstream_report_age_seconds", Gauge, "Age of the engine's last report on its load; -1 when there is none."},
 	{"penstock_upstream_surplus_total", Counter, "Times that the upstream sent bytes which no request had asked for, such as a second reply. Its connections are used for one request each for a minute after that."},
 	{"penstock_upstream_attempts_total", Counter, "Attempts that ended, by result: ok, client_gone, timeout, unreachable, bad_response, refused (full), rejected (the request), model_gone."},
+	{"penstock_upstream_generation_probes_total", Counter, "Generation probes: requests of the edge's own, of one token, that confirm whether an engine fails; by result: ok, failed, refused (full), rejected (the probe), aborted. They are no calls."},
 	{"penstock_upstream_abandoned_total", Counter, "Calls given up at the engine (the client left, a clock ran out) by what its running count did then: freed (it fell), held (it did not), unknown (the engine does not say)."},
 	{"penstock_upstream_ttft_seconds", Histogram, "Time from sending to the engine's first event. Streams only."},
 	{"penstock_lease_double_release_total", Counter, "Leases released twice. A rise is a bug."},

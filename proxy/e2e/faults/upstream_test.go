@@ -23,11 +23,12 @@ func (e *edge) retire(i int) {
 	e.Engines[i].Drop(1, false)
 }
 
-// sent is how many requests all engines have read.
+// sent is how many requests of clients all engines have read. The edge's own generation probes are none.
 func (e *edge) sent() int64 {
 	n := int64(0)
 	for _, engine := range e.Engines {
-		n += engine.Stats().Requests
+		s := engine.Stats()
+		n += s.Requests - s.Tests
 	}
 	return n
 }

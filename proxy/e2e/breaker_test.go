@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// twoKeys starts a program whose engine two keys use, and returns how to ask with the second one.
+func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *rig.Reply) {
+	t.Helper()
+	key, hash, _ := auth.NewKey()
+	s.Keys = `- { id: other, hash: "` + hash + `" }`
+	p = start(t, s)
+	return p, func(more string) *rig.Reply { return p.Post(chatPath, p.Chat(more), "Authorization: Bearer "+key) }
+}
+
+// failing is a request for which the engine, which is well, fails.
+const failing = `"sim":{"fault":"status=500"}`
+
+// TestOneClientLeavesTheEngineToOthers: whatever the engine answers to one client, and however often, others are served. Each
+// time the edge looks for itself whether the engine still works, and that is no client's call.
+func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]string{
+		"an error of the engine": "status=500",
+		"no answer at all":       "reset-before",
+		"half an answer":         "cut-after=0",
+		"a broken stream":        "reset-after=2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, other := twoKeys(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Retry: "attempts: 1"})
+			const rounds = 12
+			for round := range rounds {
+				for i := range 5 {
+					stream := ""
+					if i%2 == 1 || strings.Contains(fault, "after") {
+						stream = `"stream":true,`
+					}
+					p.Post(chatPath, p.Chat(fmt.Sprintf(`%s"seed":%d,"sim":{"fault":%q}`, stream, 10*round+i, fault)))
+				}
+				other("").WantStatus(200)
+			}
+			if u := p.Upstream("up-0"); u.State != "up" || u.Breaker != "closed" {
+				t.Errorf("%s, breaker %s", u.State, u.Breaker)
+			}
+			p.Rest()
+			if n := p.Metric("penstock_calls_finished_total"); n != 6*rounds {
+				t.Errorf("%v calls are counted, want %d: a generation probe is none", n, 6*rounds)
+			}
+			sent, tokens := 0, p.Metric("penstock_tokens_total", `kind="prompt"`)
+			for _, r := range p.Engines[0].Recorded() {
+				if strings.Contains(r.Get("User-Agent"), "probe") {
+					sent++
+				}
+			}
+			if n := p.Metric("penstock_upstream_generation_probes_total", `result="ok"`); n == 0 || int(n) != sent {
+				t.Errorf("%v generation probes are counted, the engine saw %d", n, sent)
+			}
+			p.Post(chatPath, p.Chat("")).WantStatus(200)
+			if after := p.Metric("penstock_tokens_total", `kind="prompt"`); after <= tokens {
+				t.Error("a client's tokens are not counted any more")
+			}
+		})
+	}
+}
+
+// TestOneClientWithoutKeys is the same where clients have no keys: there is nobody to tell apart, so the engine decides.
+func TestOneClientWithoutKeys(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Top: "auth: none"})
+	for i := range 60 {
+		p.Post(chatPath, p.Chat(fmt.Sprintf(`"seed":%d,%s`, i, failing)))
+		if i%6 == 5 {
+			p.Post(chatPath, p.Chat("")).WantStatus(200)
+		}
+	}
+}
+
+// TestEngineThatFailsEverything is out within two seconds although one client is all that it has, and serves again once it is
+// well.
+func TestEngineThatFailsEverything(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, top string
+		way       rig.Way
+	}{
+		{"one key", "", rig.ChatStream},
+		{"no keys", "auth: none", rig.Messages},
+		{"a transcription", "", rig.Transcription},
+		{"speech", "", rig.Speech},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Top: c.top, Model: c.way.Kind(), Upstream: rig.QuietProbes})
+			p.Edge.Ask(c.way, "").WantStatus(200)
+			p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
+			begun := time.Now()
+			for p.Upstream("up-0").Breaker == "closed" {
+				p.Edge.Ask(c.way, "")
+				if time.Since(begun) > 2*time.Second {
+					t.Fatal("the engine is still in use")
+				}
+			}
+			if n := p.Metric("penstock_upstream_generation_probes_total", `result="failed"`); n != 1 {
+				t.Errorf("%v generation probes failed", n)
+			}
+			if u := p.Upstream("up-0"); u.LastFailure == nil || u.LastFailure.Status != 500 {
+				t.Errorf("the status page says %+v", u.LastFailure)
+			}
+			p.Engines[0].SetFault()
+			rig.WaitFor(t, rig.Patience, "the engine serves again", func() bool { return p.Edge.Ask(c.way, "").Status == 200 })
+		})
+	}
+}
+
+// TestHalfOpenIsNotOneClients: the client whose call failed as the trial of a half-open breaker is not the next one; the edge
+// looks for itself. So an engine that is well again is back for all, whatever it is sent meanwhile.
+func TestHalfOpenIsNotOneClients(t *testing.T) {
+	t.Parallel()
+	p, other := twoKeys(t, rig.Setup{Upstream: rig.QuietProbes})
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
+	rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool {
+		p.Post(chatPath, p.Chat(""))
+		return p.Upstream("up-0").Breaker == "open"
+	})
+	p.Engines[0].SetFault()
+	rig.WaitFor(t, rig.Patience, "the client's call was the trial", func() bool {
+		r := p.Post(chatPath, p.Chat(failing))
+		return strings.Contains(r.Body, "upstream_failed")
+	})
+	if b := p.Upstream("up-0").Breaker; b != "open" {
+		t.Fatalf("the breaker is %s after the failed trial", b)
+	}
+	trials := p.Metric("penstock_upstream_attempts_total", `result="bad_response"`)
+	rig.WaitFor(t, rig.Patience, "the breaker closes", func() bool {
+		if p.Upstream("up-0").Breaker == "closed" {
+			return true
+		}
+		p.Post(chatPath, p.Chat(failing)) // is not let through
+		return false
+	})
+	if n := p.Metric("penstock_upstream_attempts_total", `result="bad_response"`); n > trials+1 { // it may come right behind the closing
+		t.Errorf("%v more calls of that client were trials", n-trials)
+	}
+	if p.Metric("penstock_upstream_generation_probes_total", `result="ok"`) != 1 {
+		t.Error("no generation probe has closed the breaker")
+	}
+	other("").WantStatus(200)
+}
+
+// TestKindsWithoutGenerationProbe: images cost too much to be a probe, so requests of different bodies tell what an engine is
+// worth, and one that is repeated tells nothing.
+func TestKindsWithoutGenerationProbe(t *testing.T) {
+	t.Parallel()
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/images/generations":
+			w.WriteHeader(http.StatusInternalServerError)
+		case "/v1/models":
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"sim","object":"model"}]}`)
+		}
+	}))
+	t.Cleanup(engine.Close)
+	p := start(t, rig.Setup{Fakes: []string{engine.URL}, Model: "kind: image", Upstream: rig.QuietProbes})
+	for range 20 {
+		p.Post("/v1/images/generations", `{"model":"sim","prompt":"the same"}`).WantStatus(502)
+	}
+	if b := p.Upstream("fake-0").Breaker; b != "closed" {
+		t.Fatalf("one repeated request: the breaker is %s", b)
+	}
+	for i := range 4 {
+		p.Post("/v1/images/generations", fmt.Sprintf(`{"model":"sim","prompt":"number %d"}`, i)).WantStatus(502)
+	}
+	if b := p.Upstream("fake-0").Breaker; b == "closed" {
+		t.Error("five different requests failed: the breaker is closed")
+	}
+	if n := p.Metric("penstock_upstream_generation_probes_total"); n != 0 {
+		t.Errorf("%v generation probes", n)
+	}
+}
