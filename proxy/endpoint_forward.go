@@ -11,7 +11,7 @@ import (
 
 var (
 	endpointEmbeddings = passing("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
-	endpointRerank     = passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodePlain)
+	endpointRerank     = passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank)
 	endpointImages     = passing("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodePlain)
 )
 

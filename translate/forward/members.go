@@ -13,9 +13,12 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
 	}
-	var m [3]jsonx.Value
-	if err := r.Fields([]string{"input", "encoding_format", "dimensions"}, m[:]); err != nil {
+	var m [4]jsonx.Value
+	if err := r.Fields([]string{"input", "encoding_format", "dimensions", "content"}, m[:]); err != nil {
 		return err
+	}
+	if given(m[3]) && !given(m[0]) { // llama.cpp's own form, which it answers in a form of its own
+		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required: content is not read here.")
 	}
 	if given(m[0]) && !m[0].IsObject() { // an object holds a conversation
 		if err := checkTexts("input", m[0]); err != nil {
@@ -27,6 +30,21 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	}
 	_, err := atLeast(m[2], "dimensions", 1, 0)
 	return err
+}
+
+// DecodeRerank is DecodePlain for rerank. Engines that know texts answer it with a bare list, which is no answer of this endpoint.
+func (r *Request) DecodeRerank(body []byte) error {
+	if err := r.DecodePlain(body); err != nil {
+		return err
+	}
+	var m [1]jsonx.Value
+	if err := r.Fields([]string{"texts"}, m[:]); err != nil {
+		return err
+	}
+	if given(m[0]) {
+		return apierr.Invalid("texts", apierr.CodeUnsupportedParameter, "texts is not read here: send documents.")
+	}
+	return nil
 }
 
 // checkTexts checks a text, texts, the tokens of a text, or those of several. What engines embed beside texts are objects.

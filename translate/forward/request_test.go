@@ -116,6 +116,7 @@ func TestDecodeEmbeddings(t *testing.T) {
 	t.Parallel()
 	for members, param := range map[string]string{
 		`"input":"x"`: "", `"input":["a",{"image":"aGk="}]`: "", `"input":{"messages":[]}`: "", `"input":"x","encoding_format":"float","dimensions":1`: "", `"input":["a","b"]`: "", `"input":[1,2]`: "", `"input":[[1],[2,3]]`: "", `"messages":[]`: "",
+		`"content":"x"`: "input", `"content":"x","input":"y"`: "", `"content":null,"messages":[]`: "",
 		`"input":[{"image":"aGk="}],"encoding_format":"base64","dimensions":8`: "",
 		`"input":"x","input":"y"`: "input", `"input":"x","stream":true`: "stream", `"input":"x","dimensions":0`: "dimensions",
 		`"input":5`: "input", `"input":[]`: "input", `"input":["a",5]`: "input", `"input":[true]`: "input",
@@ -123,6 +124,20 @@ func TestDecodeEmbeddings(t *testing.T) {
 		`"input":"x","dimensions":-1`: "dimensions", `"input":"x","dimensions":"8"`: "dimensions",
 	} {
 		err := new(Request).DecodeEmbeddings([]byte(`{"model":"m",` + members + `}`))
+		var e *apierr.Error
+		if errors.As(err, &e); (err == nil) != (param == "") || err != nil && e.Param != param {
+			t.Errorf("%s: %v, want %q", members, err, param)
+		}
+	}
+}
+
+func TestDecodeRerank(t *testing.T) {
+	t.Parallel()
+	for members, param := range map[string]string{
+		`"query":"x","documents":["a"]`: "", `"query":"x","documents":["a"],"texts":null`: "",
+		`"query":"x","texts":["a"]`: "texts", `"query":"x","documents":["a"],"texts":["a"]`: "texts", `"stream":true`: "stream",
+	} {
+		err := new(Request).DecodeRerank([]byte(`{"model":"m",` + members + `}`))
 		var e *apierr.Error
 		if errors.As(err, &e); (err == nil) != (param == "") || err != nil && e.Param != param {
 			t.Errorf("%s: %v, want %q", members, err, param)
