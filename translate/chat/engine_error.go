@@ -2,7 +2,6 @@ package chat
 
 import (
 	"bytes"
-	"net/netip"
 	"strconv"
 	"strings"
 	"unicode"
@@ -25,8 +24,8 @@ type EngineError struct {
 	Status int
 	// Type and Code are the engine's words if they are identifiers, else empty. Numbers are not codes: see Status.
 	Type, Code string
-	// Message is clean: valid UTF-8, one line, at most 1 KiB, no control characters; addresses and absolute paths are
-	// blotted out, as they are more likely the engine's than the client's.
+	// Message is clean: valid UTF-8, one line, at most 1 KiB, no control characters; addresses, absolute paths and what looks like
+	// a key are blotted out, as they are more likely the engine's than the client's.
 	Message string
 
 	// ContextOverflow: the prompt, or the prompt and the tokens asked for, do not fit into the engine's context.
@@ -277,6 +276,9 @@ func (e *EngineError) word(to *string, v jsonx.Value) {
 	if '0' <= text[0] && text[0] <= '9' { // SGLang has the status here
 		return
 	}
+	if keyAt(string(text)) > 0 {
+		return
+	}
 	*to = string(text)
 }
 
@@ -459,7 +461,11 @@ func clean(s string) string {
 		space = false
 		b.WriteRune(r)
 	}
-	s = blot(b.String())
+	return cutMessage(blot(b.String()))
+}
+
+// cutMessage returns the beginning of a message that is too long.
+func cutMessage(s string) string {
 	if len(s) > maxMessage {
 		s = s[:maxMessage]
 		for !utf8.ValidString(s) {
@@ -467,72 +473,4 @@ func clean(s string) string {
 		}
 	}
 	return s
-}
-
-// blot replaces addresses and absolute paths.
-func blot(s string) string {
-	var b strings.Builder
-	for len(s) > 0 {
-		n := strings.IndexFunc(s, isBreak)
-		if n < 0 {
-			n = len(s)
-		}
-		b.WriteString(blotWord(s[:n]))
-		if n < len(s) {
-			_, size := utf8.DecodeRuneInString(s[n:])
-			b.WriteString(s[n : n+size])
-			n += size
-		}
-		s = s[n:]
-	}
-	return b.String()
-}
-
-// isBreak reports whether r ends a word in which an address or a path may stand.
-func isBreak(r rune) bool { return strings.ContainsRune(" \"'`()[]{}<>,;=|", r) }
-
-func blotWord(w string) string {
-	switch {
-	case strings.Contains(w, "://"), startsWithIP(w), isIPv6(w), strings.HasPrefix(w, "localhost:"):
-		return "[address]"
-	case strings.HasPrefix(w, "/") && strings.Count(w, "/") > 1 && !strings.HasPrefix(w, "/v1/"):
-		return "[path]"
-	case len(w) > 3 && w[1] == ':' && w[2] == '\\':
-		return "[path]"
-	}
-	return w
-}
-
-// startsWithIP reports whether w starts with four numbers and three dots, as an IPv4 address does, or is a host name with
-// a port.
-func startsWithIP(w string) bool {
-	part, dots := 0, 0
-	for i := range len(w) {
-		switch c := w[i]; {
-		case '0' <= c && c <= '9':
-			part++
-		case c == '.' && part > 0 && part < 4:
-			dots, part = dots+1, 0
-		default:
-			return dots == 3 && part > 0 && part < 4 || isHostPort(w)
-		}
-	}
-	return dots == 3 && part > 0 && part < 4
-}
-
-// isIPv6 reports whether w is an IPv6 address, maybe with a zone, a port, or a stop behind it.
-func isIPv6(w string) bool {
-	a, err := netip.ParseAddr(strings.TrimRight(w, ".:"))
-	return err == nil && a.Is6()
-}
-
-// isHostPort recognises gpu-a.example.internal:8000.
-func isHostPort(w string) bool {
-	host, port, ok := strings.Cut(w, ":")
-	if !ok || !strings.Contains(host, ".") {
-		return false
-	}
-	port = strings.TrimRight(port, ".:")
-	n, err := strconv.Atoi(port)
-	return err == nil && n > 0 && n < 1<<16
 }

@@ -1,0 +1,123 @@
+package chat
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// What of an engine's message is blotted out or named otherwise before a client sees it.
+
+// blot replaces addresses, absolute paths and what looks like a key.
+func blot(s string) string {
+	var b strings.Builder
+	bearer := false // a word before says that a token follows
+	for len(s) > 0 {
+		n := strings.IndexFunc(s, isBreak)
+		if n < 0 {
+			n = len(s)
+		}
+		switch word := s[:n]; {
+		case word == "":
+		case bearer && len(word) >= leastToken && keyLength(word) >= leastToken:
+			b.WriteString(blottedKey)
+			bearer = false
+		default:
+			b.WriteString(blotWord(word))
+			bearer = len(word) == len("Bearer") && strings.EqualFold(word, "Bearer")
+		}
+		if n < len(s) {
+			_, size := utf8.DecodeRuneInString(s[n:])
+			b.WriteString(s[n : n+size])
+			n += size
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// isBreak reports whether r ends a word in which an address or a path may stand.
+func isBreak(r rune) bool { return strings.ContainsRune(" \"'`()[]{}<>,;=|", r) }
+
+func blotWord(w string) string {
+	switch {
+	case strings.Contains(w, "://"), startsWithIP(w), isIPv6(w), strings.HasPrefix(w, "localhost:"):
+		return "[address]"
+	case strings.HasPrefix(w, "/") && strings.Count(w, "/") > 1 && !strings.HasPrefix(w, "/v1/"):
+		return "[path]"
+	case len(w) > 3 && w[1] == ':' && w[2] == '\\':
+		return "[path]"
+	}
+	return blotKeys(w)
+}
+
+const (
+	blottedKey = "[key]"
+	leastToken = 16 // characters behind "Bearer"; fewer are more likely a word
+	leastPlain = 8  // characters of a key without a digit, where its prefix is no part of a word
+)
+
+// keyPrefixes are what keys of engines and of services begin with, and how many characters must follow, one of them a digit.
+var keyPrefixes = []struct {
+	text  string
+	least int
+}{
+	{"sk-", 4}, {"sk_", 12}, {"hf_", 12}, {"gsk_", 12}, {"xai-", 12}, {"nvapi-", 12}, {"ghp_", 12}, {"github_pat_", 12}, {"glpat-", 12},
+	{"AIza", 12}, {"AKIA", 12}, {"eyJ", 16}, {"pstk_", 4}, {"pplx-", 12}, {"r8_", 12}, {"tgp_", 12}, {"fw_", 12}, {"csk-", 12},
+}
+
+// blotKeys replaces what looks like a key within a word: a prefix of keys, not in the middle of letters and digits, and enough of
+// what keys consist of.
+func blotKeys(w string) string {
+	if len(w) < 7 {
+		return w
+	}
+	var b strings.Builder
+	from := 0 // of what is not in b
+	for i := 0; i < len(w); i++ {
+		if i > 0 && isKeyByte(w[i-1]) {
+			continue
+		}
+		if n := keyAt(w[i:]); n > 0 {
+			b.WriteString(w[from:i])
+			b.WriteString(blottedKey)
+			from = i + n
+			i = from - 1
+		}
+	}
+	if from == 0 {
+		return w
+	}
+	b.WriteString(w[from:])
+	return b.String()
+}
+
+// keyAt returns the length of the key that s begins with, 0 if that is none.
+func keyAt(s string) int {
+	for _, p := range keyPrefixes {
+		if !strings.HasPrefix(s, p.text) {
+			continue
+		}
+		n := keyLength(s[len(p.text):])
+		if n >= p.least && strings.ContainsAny(s[len(p.text):len(p.text)+n], "0123456789*") || p.text == "sk-" && n >= leastPlain {
+			return len(p.text) + n
+		}
+	}
+	return 0
+}
+
+// keyLength returns how many characters of a key s begins with. A stop at the end is the sentence's.
+func keyLength(s string) int {
+	n := 0
+	for n < len(s) && (isKeyByte(s[n]) || s[n] == '.' || s[n] == '*') {
+		n++
+	}
+	return len(strings.TrimRight(s[:n], "."))
+}
+
+func isKeyByte(c byte) bool { return isNameLetter(c) || c == '-' || c == '_' }
+
+func isNameLetter(c byte) bool {
+	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c >= utf8.RuneSelf
+}
