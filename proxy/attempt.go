@@ -167,6 +167,7 @@ func (a *attempt) refusal() *failure {
 	case profile.Overload(status, e.Type, e.Message):
 		status = 503
 	}
+	a.rename(&e)
 	if e.ContextAtLeast { // agents lower max_tokens by it, and would take a dozen steps
 		e.ContextPrompt = max(e.ContextPrompt, min(a.call.promptTokens, e.ContextMax-1))
 	}
@@ -186,9 +187,17 @@ func (a *attempt) plainReply() *failure {
 	contentType := string(a.x.Header("Content-Type"))
 	e := chat.ParseEngineError(200, contentType, a.errorBody())
 	if e.Status != 0 {
+		a.rename(&e)
 		return fromStreamError(&e)
 	}
 	return badResponse(errWrongType)
+}
+
+// rename has the engine's complaint name the model as the client knows it.
+func (a *attempt) rename(e *chat.EngineError) {
+	if a.target != nil {
+		e.Rename(a.target.Served, a.call.model.config.ID)
+	}
 }
 
 // errorBody reads what an engine says of its refusal: bounded, and without patience.
@@ -386,6 +395,7 @@ func (a *attempt) classify(err error) error {
 		return err
 	case errors.As(err, &f):
 	case errors.As(err, &e):
+		a.rename(e)
 		f = fromStreamError(e)
 	case errors.Is(err, errNoReplyMemory):
 		f = replyMemoryFull()

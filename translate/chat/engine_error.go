@@ -25,7 +25,7 @@ type EngineError struct {
 	// Type and Code are the engine's words if they are identifiers, else empty. Numbers are not codes: see Status.
 	Type, Code string
 	// Message is clean: valid UTF-8, one line, at most 1 KiB, no control characters; addresses, absolute paths and what looks like
-	// a key are blotted out, as they are more likely the engine's than the client's.
+	// a key are blotted out, as they are more likely the engine's than the client's. Models have their engine's names; see Rename.
 	Message string
 
 	// ContextOverflow: the prompt, or the prompt and the tokens asked for, do not fit into the engine's context.

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestEngineTexts: what an engine says of a request reaches the client without keys, in every
+// TestEngineTexts: what an engine says of a request reaches the client with the public name of the model and without keys, in every
 // dialect, as a refusal and in the middle of a stream.
 func TestEngineTexts(t *testing.T) {
 	t.Parallel()
@@ -35,7 +35,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: ` + served + ` }]` +
 			for _, fault := range faults {
 				e.fault(fault)
 				r := e.Ask(w, "")
-				if !strings.Contains(r.Body, "knows no key [key].") {
+				if !strings.Contains(r.Body, "The model `sim` (org/private-7b-base) knows no key [key].") {
 					t.Errorf("%s: %d %s", fault, r.Status, r.Body)
 				}
 				if strings.Contains(r.Body, "sk-proj") {
