@@ -73,13 +73,13 @@ func (o *opening) add(v jsonx.Value) {
 	if len(text) == 0 {
 		return
 	}
-	o.n += uint8(copy(o.text[o.n:], text)) //nolint:gosec // the array is short
+	o.n += uint8(copy(o.text[o.n:], text))
 	begun := o.text[:o.n]
 	o.done = true
 	for i := 1; i < len(leaks); i++ {
 		switch word := leaks[i].text; {
 		case bytes.HasPrefix(begun, []byte(word)):
-			o.markup = Markup(i) //nolint:gosec // they are few
+			o.markup = Markup(i)
 			return
 		case len(begun) < len(word) && word[:len(begun)] == string(begun):
 			o.done = false // it may become one

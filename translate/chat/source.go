@@ -284,7 +284,10 @@ func (s *Source) toolCalls(v jsonx.Value, whole bool) error {
 		if !p.Read(it.Value()) {
 			return bad(badToolCall)
 		}
-		part, ok := toolcall.Part{}, false
+		var (
+			part toolcall.Part
+			ok   bool
+		)
 		if whole {
 			part, ok = s.tools.Whole(0, &p)
 		} else {

@@ -174,7 +174,7 @@ func (a *Assembler) begin(choice int, p *Piece, id, name uint64) (Part, bool) {
 	if position == MaxChoice || len(a.toolCalls) == MaxAnswer {
 		return Part{}, false
 	}
-	a.toolCalls = append(a.toolCalls, toolCall{choice: int32(choice), position: position}) //nolint:gosec // choices are few
+	a.toolCalls = append(a.toolCalls, toolCall{choice: int32(choice), position: position})
 	return a.add(len(a.toolCalls)-1, p, id, name), true
 }
 

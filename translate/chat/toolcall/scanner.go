@@ -40,7 +40,6 @@ const (
 
 func (s *scanner) open() bool  { return s.phase == phaseOpen }
 func (s *scanner) whole() bool { return s.phase == phaseWhole }
-func (s *scanner) said() bool  { return s.phase != phaseNothing }
 
 // begun reports whether an object has begun.
 func (s *scanner) begun() bool { return s.phase == phaseOpen || s.phase == phaseWhole }
