@@ -112,7 +112,7 @@ var chatRows = []rule{
 		`"tool_choice":"auto"`, `"tool_choice":"none"`, `"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"`,
 		`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"f"}}`,
 	}, bad: []refused{
-		{`"tool_choice":"any"`, "tool_choice", false},
+		{`"tool_choice":"some"`, "tool_choice", false},
 		{`"tool_choice":5`, "tool_choice", false},
 		{`"tool_choice":{}`, "tool_choice.type", false},
 		{`"tool_choice":{"type":"function"}`, "tool_choice.function", false},
