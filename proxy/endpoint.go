@@ -35,7 +35,8 @@ type endpoint struct {
 	native *native
 	// explain puts an error about the chat request in the words of the dialect; nil: they are the same.
 	explain func(c *Call, err error) error
-	// local answers without an engine once the model is known; nil: the call goes to one.
+	// local answers without dispatch once the call is admitted, which holds its prompt against the key's tokens but charges none; nil:
+	// the call goes to an engine.
 	local func(c *Call) *failure
 	// answer prepares the call for the engine's reply once the model is known.
 	answer func(c *Call)

@@ -23,8 +23,11 @@ var endpointCountTokens = &endpoint{
 	explain: explainMessages,
 	local: func(c *Call) *failure {
 		n, ok := c.engineCount()
+		if cause := c.aborted(); cause != nil {
+			return fromAbort(cause)
+		}
 		if !ok {
-			n = c.chat.EstimateTokens(c.model.route.BytesPerToken())
+			n = c.promptTokens
 		}
 		out := outPool.Get().(*[]byte)
 		c.answerJSON(out, messages.AppendCount((*out)[:0], n))
@@ -62,9 +65,11 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 		return 0, false
 	}
 	x := lease.Exchange()
+	c.publish(x)
 	outcome := upstreams.OutcomeClientGone // which says nothing
 	defer func() {
 		c.sends += x.Sends()
+		c.exchange.Store(nil)
 		x.Close()
 		lease.Release(outcome)
 	}()

@@ -29,6 +29,9 @@ func (c *Call) admit() error {
 	} else {
 		c.promptTokens, c.outputTokens = c.payload.estimate(perToken)
 	}
+	if c.ep.local != nil { // nothing is generated
+		c.outputTokens = 0
+	}
 	if c.key == nil {
 		return nil
 	}
@@ -67,6 +70,8 @@ func (c *Call) estimate() {
 	case u.Known:
 		return
 	case u.Estimated:
+	case c.ep.local != nil: // a count of a prompt is none of its tokens
+		return
 	case c.record.Outcome == observe.ClientGone && c.attempts() > 0:
 		u.Estimated = true
 		if !c.record.Stream {

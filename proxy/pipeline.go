@@ -47,9 +47,6 @@ func (c *Call) run() *failure {
 	if c.messages != nil {
 		c.messages.releaseRequest()
 	}
-	if c.ep.local != nil {
-		return c.ep.local(c)
-	}
 	c.show()
 	if c.conn != nil && c.conn.Begin(c) {
 		return fromAbort(errClientGone)
@@ -59,6 +56,9 @@ func (c *Call) run() *failure {
 		return clientError(err)
 	}
 	c.enter(&phaseWaiting)
+	if c.ep.local != nil {
+		return c.ep.local(c)
+	}
 	c.edge.retries.Call(c.record.Start)
 	return c.dispatch()
 }

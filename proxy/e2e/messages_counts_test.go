@@ -187,3 +187,57 @@ func TestCounts_Estimated(t *testing.T) {
 		}
 	}
 }
+
+// TestMessages_CountIsACall: a count takes a place in its key's concurrency and needs room in its tokens, which it gives back, and
+// ends with its client.
+func TestMessages_CountIsACall(t *testing.T) {
+	t.Parallel()
+	asked, left := make(chan bool, 8), make(chan bool, 8)
+	hold := make(chan struct{})
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/v1/messages/count_tokens":
+			_, _ = io.Copy(io.Discard, r.Body)
+			asked <- true
+			select {
+			case <-r.Context().Done():
+				left <- true
+			case <-hold:
+				_, _ = io.WriteString(w, `{"input_tokens":4711}`)
+			}
+		case "/v1/models":
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"sim","owned_by":"llamacpp"}]}`)
+		default:
+			_, _ = io.WriteString(w, `{"status":"ok"}`)
+		}
+	}))
+	t.Cleanup(engine.Close)
+	p := start(t, rig.Setup{Cold: true, Config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}", limits: { concurrency: 1, tokens_per_minute: 1000 } }]
+upstreams: [{ name: up-0, url: "` + engine.URL + `", engine: llamacpp, concurrency: 4 }]
+models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
+`})
+	rig.WaitFor(t, rig.Patience, "the engine to be up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	const path, body = "/v1/messages/count_tokens", `{"model":"sim","messages":[{"role":"user","content":"a"}]}`
+	c := p.Dial()
+	_ = c.Send(p.Request(path, body))
+	<-asked
+	p.Post(path, body).WantError(429, "rate_limit_error", "rate_limited")
+	c.Reset()
+	<-left // long before the edge's patience with a counter ends
+	rig.WaitFor(t, rig.Patience, "the call has ended", func() bool { return p.LastCall().Outcome == "client_gone" })
+	if l := p.LastCall(); l.PromptTokens != 0 || l.CompletionTokens != 0 {
+		t.Errorf("a count is charged: %+v", l)
+	}
+	close(hold)
+	for range 3 { // each has more than half of the key's tokens
+		if r := p.Post(path, `{"model":"sim","messages":[{"role":"user","content":"`+strings.Repeat("word ", 500)+`"}]}`).WantStatus(200); r.Body != `{"input_tokens":4711}` {
+			t.Errorf("%s", r.Body)
+		}
+	}
+	if l := p.LastCall(); l.PromptTokens != 0 || l.Outcome != "ok" {
+		t.Errorf("a count is charged: %+v", l)
+	}
+}
