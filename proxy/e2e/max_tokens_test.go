@@ -39,7 +39,7 @@ func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
 			continue
 		}
 		var body struct {
-			MaxTokens, MaxCompletionTokens int
+			MaxTokens, MaxCompletionTokens, MaxOutputTokens int
 		}
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(r.Body, &members); err != nil {
@@ -47,7 +47,8 @@ func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
 		}
 		_ = json.Unmarshal(members["max_tokens"], &body.MaxTokens)
 		_ = json.Unmarshal(members["max_completion_tokens"], &body.MaxCompletionTokens)
-		limits = append(limits, max(body.MaxTokens, body.MaxCompletionTokens))
+		_ = json.Unmarshal(members["max_output_tokens"], &body.MaxOutputTokens)
+		limits = append(limits, max(body.MaxTokens, body.MaxCompletionTokens, body.MaxOutputTokens))
 	}
 	return limits
 }
@@ -88,20 +89,28 @@ func wantOverflow(t *testing.T, path string, r *rig.Reply) {
 
 func TestMaxTokens_AboveTheContext(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []sim.Options{
-		{Profile: "vllm"}, {Profile: "sglang"}, {Profile: "tgi"}, {Profile: "llamacpp"}, {Profile: "llamacpp", CancelOnlyStreams: true},
+	for name, engine := range map[string]sim.Options{
+		"vllm": {Profile: "vllm"}, "vllm native": {Profile: "vllm"}, "sglang": {Profile: "sglang"}, "tgi": {Profile: "tgi"},
+		"llamacpp": {Profile: "llamacpp"}, "llamacpp streams": {Profile: "llamacpp", CancelOnlyStreams: true},
 	} {
 		engine.MaxModelLen, engine.Record = smallContext, true
 		overruns := engine.Profile == "llamacpp"
-		t.Run(fmt.Sprint(engine.Profile, engine.CancelOnlyStreams), func(t *testing.T) {
+		config := detected
+		if name == "vllm native" {
+			config = strings.Replace(detected, `url: "{{up-0}}"`, `url: "{{up-0}}", native: [messages, responses]`, 1)
+		}
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{engine}, Config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{engine}, Config: config})
 			eachLimitWay(t, func(t *testing.T, path string, body func(string, int) string) {
 				p.Engines[0].Reset()
 				p.Post(path, body(promptOf(20_000), agentLimit)).WantStatus(200)
 				limits := sentLimits(t, p.Engines[0])
 				if len(limits) != 1 || limits[0] < 256 || limits[0] > smallContext-20_000 {
 					t.Errorf("the engine was sent the limits %d", limits)
+				}
+				if got := p.Engines[0].Recorded(); name == "vllm native" && got[len(got)-1].Target != path {
+					t.Errorf("the engine was asked at %s", got[len(got)-1].Target)
 				}
 				p.Engines[0].Reset()
 				r := p.Post(path, body(promptOf(24_400), agentLimit))
