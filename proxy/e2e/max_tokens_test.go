@@ -226,3 +226,37 @@ func TestMaxTokens_NoLimit(t *testing.T) {
 		t.Errorf("the engine was sent the limits %d", limits)
 	}
 }
+
+// TestMaxTokens_CountedInPart: engines that count a prompt no further than they must, or tell no count at all, are asked once more
+// with less, too.
+func TestMaxTokens_CountedInPart(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		said string
+		want func(first int) int
+	}{
+		"in part":    {"This model's maximum context length is 24576 tokens. However, you requested 12000 output tokens and your prompt contains at least 12577 input tokens, for a total of at least 24577 tokens.", func(first int) int { return first / 2 }},
+		"not at all": {"The prompt is longer than the model's context.", func(int) int { return 256 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}}, Config: detected})
+			eachLimitWay(t, func(t *testing.T, path string, body func(string, int) string) {
+				p.Engines[0].Reset()
+				p.Engines[0].SetFault(sim.Fault{Spec: "status=400;message=" + c.said, Count: 1})
+				p.Post(path, body(promptOf(10_000), agentLimit)).WantStatus(200)
+				limits := sentLimits(t, p.Engines[0])
+				if len(limits) != 2 || limits[1] != c.want(limits[0]) {
+					t.Errorf("the engine was sent the limits %d", limits)
+				}
+				p.Engines[0].Reset()
+				p.Engines[0].SetFault(sim.Fault{Spec: "status=400;message=" + c.said})
+				p.Post(path, body(promptOf(10_000), agentLimit)).WantError(400, "invalid_request_error", "context_length_exceeded")
+				if limits = sentLimits(t, p.Engines[0]); len(limits) != 2 {
+					t.Errorf("the engine was sent the limits %d", limits)
+				}
+				p.Engines[0].SetFault()
+			})
+		})
+	}
+}
