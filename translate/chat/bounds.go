@@ -58,46 +58,57 @@ var bounds = [...]bound{
 	{name: "structural_tag", bytes: longestGrammar},
 }
 
-// boundNames are the top-level members of bounds. Those of one outer member have one place.
-var boundNames, boundPlaces = func() (*jsonx.Names, [len(bounds)]int) {
+// boundNames are the top-level members of bounds, and boundsOf what of the table is about each.
+var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 	var (
-		names  []string
-		places [len(bounds)]int
+		names []string
+		of    [][]*bound
 	)
 	at := map[string]int{}
 	for i := range bounds {
 		outer, _, _ := strings.Cut(bounds[i].name, ".")
 		if _, known := at[outer]; !known {
 			at[outer] = len(names)
-			names = append(names, outer)
+			names, of = append(names, outer), append(of, nil)
 		}
-		places[i] = at[outer]
+		of[at[outer]] = append(of[at[outer]], &bounds[i])
 	}
-	return jsonx.NewNames(names...), places
+	return jsonx.NewNames(names...), of
 }()
 
-// CheckBounds refuses a request, whose dialect may be any, with a member that asks an engine for more than it is to do.
+// CheckBounds refuses a request, whose dialect may be any, with a member that asks an engine for more than it is to do. A member
+// that is given several times, or in another case, is looked at each time.
 func CheckBounds(root jsonx.Value) *Invalid {
-	var members [len(bounds)]jsonx.Value
-	if e := ReadFields(root, boundNames, members[:]); e != nil {
-		return e
-	}
-	for i := range bounds {
-		v := members[boundPlaces[i]]
-		if !v.Exists() {
-			continue
+	for it := root.Iter(); it.Next(); {
+		i := boundNames.Index(it.Key())
+		if i < 0 {
+			continue // as nearly every name
 		}
-		b := &bounds[i]
-		if _, inner, nested := strings.Cut(b.name, "."); nested {
-			v = v.Get(inner)
-		}
-		if Given(v) {
-			if text := b.exceeded(v); text != "" {
+		for _, b := range boundsOf[i] {
+			if text := b.check(it.Value()); text != "" {
 				return WrongValue(b.name, text)
 			}
 		}
 	}
 	return nil
+}
+
+// check looks at the member, or in the object, that goes by the name of b.
+func (b *bound) check(v jsonx.Value) string {
+	_, inner, nested := strings.Cut(b.name, ".")
+	if !nested {
+		return b.exceeded(v)
+	}
+	if v.IsObject() {
+		for it := v.Iter(); it.Next(); {
+			if it.Key().Fold(inner) {
+				if text := b.exceeded(it.Value()); text != "" {
+					return text
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // exceeded returns what v must not do and does, or nothing.

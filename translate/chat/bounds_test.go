@@ -54,9 +54,17 @@ func TestBounds(t *testing.T) {
 			}
 		}
 	}
-	for _, body := range []string{`{"grammar":"a","grammar":"b"}`, `{"Grammar":"a"}`} {
-		if e := check(body); e == nil || e.Code != apierr.CodeDuplicateMember || e.Param != "grammar" {
-			t.Errorf("%s: %v", body, e)
+	long := `"` + strings.Repeat("a", 300<<10) + `"`
+	for body, param := range map[string]string{
+		`{"grammar":"a","grammar":` + long + `}`:                                  "grammar",
+		`{"grammar":` + long + `,"grammar":"a"}`:                                  "grammar",
+		`{"Grammar":` + long + `}`:                                                "grammar",
+		`{"structured_outputs":{"grammar":"a","Grammar":` + long + `}}`:           "structured_outputs.grammar",
+		`{"structured_outputs":{},"Structured_Outputs":{"grammar":` + long + `}}`: "structured_outputs.grammar",
+		`{"structured_outputs":` + long + `,"other":` + long + `}`:                "",
+	} {
+		if e := check(body); (e == nil) != (param == "") || e != nil && e.Param != param {
+			t.Errorf("%.60s: %v", body, e)
 		}
 	}
 }

@@ -287,6 +287,20 @@ func (n *Names) index(names []string) {
 
 func bucket(length int, first byte) int { return (length*5 + int(first|0x20)) & 31 }
 
+// Index returns the position in the list of the name that k is, the case of letters apart; -1 when it is none of them.
+func (n *Names) Index(k Key) int {
+	set := ^uint64(0) >> (maxIndexed - len(n.list))
+	if k.flags == 0 && len(k.raw) > 0 {
+		set = n.buckets[bucket(len(k.raw), k.raw[0])]
+	}
+	for ; set != 0; set &= set - 1 {
+		if j := bits.TrailingZeros64(set); k.Fold(n.list[j]) {
+			return j
+		}
+	}
+	return -1
+}
+
 // Fields does what v.Fields does with the list of names, in less time when the list is long.
 func (n *Names) Fields(v Value, out []Value) error {
 	out = out[:len(n.list)]

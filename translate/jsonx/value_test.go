@@ -261,3 +261,20 @@ func FuzzFields(f *testing.F) {
 		}
 	})
 }
+
+func TestNamesIndex(t *testing.T) {
+	n := NewNames("stop", "tools", "n", "top_k")
+	for name, want := range map[string]int{
+		"stop": 0, "tools": 1, "n": 2, "top_k": 3, "STOP": 0, `st\u006fp`: 0, "\u212a": -1, "top_\u212a": 3, "": -1, "sto": -1, "stopp": -1, "toolt": -1,
+	} {
+		var d Doc
+		if err := d.Parse([]byte(`{"`+name+`":1}`), Options{}); err != nil {
+			t.Fatal(err)
+		}
+		it := d.Root().Iter()
+		it.Next()
+		if got := n.Index(it.Key()); got != want {
+			t.Errorf("%q: %d, want %d", name, got, want)
+		}
+	}
+}
