@@ -19,7 +19,7 @@ func Defaults() *File {
 			BodyMemory:  25,
 			ReplyMemory: 15,
 			Connections: 20000,
-			Header:      8 << 10,
+			Header:      16 << 10,
 		},
 		Timeouts: Timeouts{
 			Connect:      seconds(2),
@@ -29,7 +29,7 @@ func Defaults() *File {
 			Total:        0,
 			ClientHeader: seconds(10),
 			ClientBody:   seconds(30),
-			ClientIdle:   seconds(60),
+			ClientIdle:   seconds(75), // longer than balancers keep theirs (60 s): who sends the next request must be the one that closes
 			Write:        seconds(30),
 			Linger:       seconds(5),
 			Drain:        seconds(60),
@@ -39,6 +39,30 @@ func Defaults() *File {
 		Watch:    true,
 		OnRevoke: OnRevokeEnd,
 	}
+}
+
+// changedDefaults are the settings whose defaults are not those of the first version, and what they were.
+var changedDefaults = []struct {
+	path, was string
+	is        func(*File) string
+}{
+	{"limits.header", "8KiB", func(f *File) string { return f.Limits.Header.String() }},
+	{"timeouts.client_idle", "1m0s", func(f *File) string { return f.Timeouts.ClientIdle.String() }},
+}
+
+// ChangedDefaults lists the settings that f leaves to defaults which have changed since the first version, as "path: old -> new":
+// what behaves differently although the file is what it was.
+func (f *File) ChangedDefaults() (changed []string) {
+	if f.origin == nil {
+		return nil
+	}
+	defaults := Defaults()
+	for _, c := range changedDefaults {
+		if _, said := f.origin.marks[c.path]; !said {
+			changed = append(changed, c.path+": "+c.was+" -> "+c.is(defaults))
+		}
+	}
+	return changed
 }
 
 // DefaultKey returns what an entry of `keys` is decoded over: every model, every operation, no limits, active.
