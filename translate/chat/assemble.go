@@ -72,7 +72,7 @@ func (a *Assembler) top(c *Chunk, told bool) error {
 			return err
 		}
 	}
-	if len(a.created) == 0 && c.created.IsNumber() {
+	if len(a.created) == 0 && IsTime(c.created) {
 		if err := a.keep(&a.created, c.created.Raw()); err != nil {
 			return err
 		}
@@ -81,6 +81,7 @@ func (a *Assembler) top(c *Chunk, told bool) error {
 		switch name := string(plain(it.Key())); {
 		case name == "id", name == "object", name == "created", name == "model", name == "choices", name == "error",
 			name == "prompt_progress", name == "usage" && !told:
+		case (name == "usage" || name == "timings") && BoundNumbers(it.Value().Raw()) != nil: // the counts that were read are bounded
 		default:
 			if err := a.set(&a.more, it.Key(), it.Value(), false); err != nil {
 				return err

@@ -146,7 +146,10 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	} else if !c.counted {
 		c.counts = appendUsage(c.counts[:0], c.Usage().of(a.PromptTokens))
 		c.edits.Set(c.usage, c.counts)
+	} else {
+		boundIn(&c.edits, c.usage)
 	}
+	boundIn(&c.edits, c.timings)
 	if c.private {
 		HidePrivate(&c.edits, c.root)
 	}

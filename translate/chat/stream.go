@@ -109,15 +109,18 @@ func (s *Stream) pass(dst, data []byte) ([]byte, error) {
 	case gist.choices == 0 && !c.progress && !s.answer.IncludeUsage: // clients read choices[0] of any other chunk
 		return dst, nil
 	}
+	boundIn(&s.edits, c.timings)
 	if c.usage.Exists() {
 		switch {
 		case gist.choices == 0 && c.usage.IsObject(): // the usage chunk
 			if told && s.answer.IncludeUsage {
+				boundIn(&s.edits, c.usage)
 				s.complete(c)
 				s.last = s.write(s.last[:0], data)
 			}
 			return dst, nil
 		case s.answer.ContinuousUsage:
+			boundIn(&s.edits, c.usage)
 		case c.usage.IsNull(): // SGLang has it in every chunk
 		case s.answer.IncludeUsage:
 			s.edits.Set(c.usage, null)
@@ -149,7 +152,11 @@ func (s *Stream) pass(dst, data []byte) ([]byte, error) {
 func (s *Stream) addTimings(v jsonx.Value) {
 	const tail = "}\n\n"
 	n := len(s.last) - len(tail)
-	s.last = append(append(s.last[:n], `,"timings":`...), v.Raw()...)
+	raw := v.Raw()
+	if b := BoundNumbers(raw); b != nil {
+		raw = b
+	}
+	s.last = append(append(s.last[:n], `,"timings":`...), raw...)
 	sse.Flatten(s.last[n:])
 	s.last = append(s.last, tail...)
 }
@@ -171,7 +178,7 @@ func (s *Stream) identify(c *Chunk) {
 		s.id = append(s.id, c.id.Raw()...)
 		jsonx.MendLone(s.id)
 	}
-	if len(s.created) == 0 && c.created.IsNumber() && len(c.created.Raw()) <= maxID {
+	if len(s.created) == 0 && IsTime(c.created) {
 		s.created = append(s.created, c.created.Raw()...)
 	}
 }
@@ -329,7 +336,7 @@ func addIdentity(edits *jsonx.Edits, h *head, a *Answer) {
 	switch {
 	case !h.created.Exists():
 		edits.Add(h.root, strconv.AppendInt([]byte(`"created":`), a.Created, 10))
-	case h.created.IsNull():
+	case !IsTime(h.created):
 		edits.Set(h.created, strconv.AppendInt(nil, a.Created, 10))
 	}
 }
