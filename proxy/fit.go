@@ -101,7 +101,7 @@ func (c *Call) refit(f *failure) bool {
 // are not asked. Where there is no other, the failure tells what the engine with the longest context has room for, in the words by
 // which agents shorten their conversation.
 func (c *Call) roomElsewhere(f *failure) bool {
-	if f.api.Code != apierr.CodeContextLength || c.model.limits.Strict || c.attempt.target == nil {
+	if f.api.Code != apierr.CodeContextLength || c.model.limits.Strict || c.attempt.target == nil || c.upload != nil {
 		return false
 	}
 	least := chat.LeastAnswer
