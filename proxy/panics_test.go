@@ -4,17 +4,24 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 
+	"penstock/bench/sim"
 	"penstock/config"
+	"penstock/proxy/e2e/selfsigned"
 	"penstock/proxy/guard"
+	"penstock/proxy/listen"
 	"penstock/upstreams"
 )
 
@@ -156,5 +163,84 @@ func TestPanicOfSignals(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("the process goes on")
+	}
+}
+
+// TestPanicUnderTLS: a stream that stays with fasthttp costs itself and nothing else, too.
+func TestPanicUnderTLS(t *testing.T) {
+	engine := sim.New(sim.Options{Listen: "127.0.0.1:0"})
+	if err := engine.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	cert, key := selfsigned.Write(t, t.TempDir(), "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	pair := new(listen.Certificate)
+	if err := pair.Load(cert, key); err != nil {
+		t.Fatal(err)
+	}
+	f, problems := config.ParseValid("test.yaml", []byte(`
+auth: none
+timeouts: { linger: 0s }
+admin: { listen: "" }
+tls: { cert: "`+cert+`", key: "`+key+`" }
+upstreams: [{ name: up, url: "`+engine.URL()+`", engine: sim, concurrency: 1 }]
+models: [{ id: sim, deployments: [{ upstream: up }] }]
+`), config.Known{Engines: upstreams.EngineNames(nil)})
+	if f == nil {
+		t.Fatal(problems)
+	}
+	public, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := guard.New()
+	e, err := New(Options{Config: f, Log: zap.NewNop(), MemoryLimit: 1 << 30, Public: public, Certificate: pair, Guard: g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- e.Serve(ctx) }()
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	ask := func() (whole bool) {
+		body := `{"model":"sim","stream":true,"messages":[{"role":"user","content":"hi"}],"sim":{"text":"hello there"}}`
+		res, err := client.Post("https://"+public.Addr().String()+"/v1/chat/completions", "application/json", strings.NewReader(body))
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		return err == nil && strings.HasSuffix(string(text), "data: [DONE]\n\n")
+	}
+	eventually(t, "it serves", ask)
+	n := uint64(0)
+	for _, test := range []struct {
+		point, place string
+		whole        bool
+	}{
+		{"relay.run", guard.Stream, false},
+		{"relay.close", guard.Stream, true},
+		{"call.release", guard.End, true},
+		{"call.end", guard.End, true},
+	} {
+		g.Inject(test.point, 1)
+		if whole := ask(); whole != test.whole {
+			t.Errorf("%s: the stream is whole: %v", test.point, whole)
+		}
+		n++
+		eventually(t, test.point+" panics", func() bool { return g.Panics(guard.Stream)+g.Panics(guard.End) == n })
+		eventually(t, "the call has ended", func() bool { return e.calls.InFlight() == 0 })
+		if !ask() {
+			t.Errorf("after %s: the next stream is not whole", test.point)
+		}
+	}
+	if n := e.memory.Used(); n != 0 {
+		t.Errorf("%d bytes of bodies are held", n)
 	}
 }

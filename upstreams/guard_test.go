@@ -87,7 +87,7 @@ func TestPanicOfRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	set.Commit(plan)
-	defer set.Close(context.Background()) //nolint:errcheck // nothing is held
+	defer set.Close(context.Background())
 	u := plan.Upstream("up")[0]
 	waitUntil(t, func() bool { return g.Panics(guardProbe) > 0 && u.State() == StateUp })
 	waitUntil(t, func() bool { u.mu.Lock(); defer u.mu.Unlock(); return u.check != nil })

@@ -72,6 +72,7 @@ func TestPanicOfACall(t *testing.T) {
 			if status != test.status || ends != test.ends {
 				t.Errorf("status %d, the stream ends well: %v; want %d and %v", status, ends, test.status, test.ends)
 			}
+			panicked(t, g, test.place, 1) // which may be behind the answer
 			if n := g.Panics(test.place); n != 1 || g.Left(test.point) != 0 {
 				t.Errorf("%d panics of %s", n, test.place)
 			}

@@ -28,9 +28,8 @@ const (
 
 // Guard catches the panics of one edge. Its methods may be called from any goroutine. A nil Guard catches nothing.
 type Guard struct {
-	log      atomic.Pointer[zap.Logger]
-	places   map[string]*record
-	injected injected
+	log    atomic.Pointer[zap.Logger]
+	places map[string]*record
 }
 
 // record is what one place has done.

@@ -4,41 +4,42 @@ package guard
 
 import "sync"
 
-// injected are the points that are to panic, and how many times each.
-type injected struct {
+// injected are the points that are to panic, and how often each, by guard.
+var injected = struct {
 	mu    sync.Mutex
-	times map[string]int
-}
+	times map[*Guard]map[string]int
+}{times: map[*Guard]map[string]int{}}
 
 // Inject makes the next times that Point is reached with this name panic.
 func (g *Guard) Inject(point string, times int) {
-	g.injected.mu.Lock()
-	defer g.injected.mu.Unlock()
-	if g.injected.times == nil {
-		g.injected.times = map[string]int{}
+	injected.mu.Lock()
+	defer injected.mu.Unlock()
+	if injected.times[g] == nil {
+		injected.times[g] = map[string]int{}
 	}
-	g.injected.times[point] = times
+	injected.times[g][point] = times
 }
 
 // Left returns how many panics of Inject a point has still to come.
 func (g *Guard) Left(point string) int {
-	g.injected.mu.Lock()
-	defer g.injected.mu.Unlock()
-	return g.injected.times[point]
+	injected.mu.Lock()
+	defer injected.mu.Unlock()
+	return injected.times[g][point]
 }
 
 // Point panics when Inject has asked for it.
 func (g *Guard) Point(point string) {
-	if g == nil {
-		return
-	}
-	g.injected.mu.Lock()
-	left := g.injected.times[point]
-	if left > 0 {
-		g.injected.times[point] = left - 1
-	}
-	g.injected.mu.Unlock()
-	if left > 0 {
+	if g.take(point) {
 		panic("injected at " + point)
 	}
+}
+
+func (g *Guard) take(point string) bool {
+	injected.mu.Lock()
+	defer injected.mu.Unlock()
+	if injected.times[g][point] == 0 {
+		return false
+	}
+	injected.times[g][point]--
+	return true
 }
