@@ -79,7 +79,7 @@ func DefaultUpstream() Upstream {
 
 // DefaultModel returns what an entry of `models` is decoded over.
 func DefaultModel() Model {
-	return Model{Kind: KindChat, Policy: PolicyLeastLoaded}
+	return Model{Kind: KindChat, Policy: PolicyLeastLoaded, PromptCache: CacheShared}
 }
 
 // elementDefault returns the value that a list's element of type t is decoded over.

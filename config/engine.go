@@ -41,6 +41,7 @@ type Engine struct {
 	Reasoning      EngineReasoning   `yaml:"reasoning"`       // how an effort is told
 	Prefill        map[string]any    `yaml:"prefill"`         // members to add when the last message is the beginning of the answer
 	SystemMessages string            `yaml:"system_messages"` // fold | in_place
+	CacheSalt      string            `yaml:"cache_salt"`      // request member whose value keeps cached prompts apart, where the engine has one
 	Native         []string          `yaml:"native"`          // dialects it speaks well itself: messages, responses
 	Refused        []string          `yaml:"refused"`         // request members that steer the engine and are refused; a trailing * matches, outer.inner is a member of a member
 	ClientFaults   []EngineError     `yaml:"client_faults"`   // 5xx answers that are the client's mistake: never retried, never counted
@@ -222,6 +223,7 @@ func (e *Engine) Problems() []string {
 	}
 	c.oneOf("token_limit", e.TokenLimit, TokenLimitMaxTokens, TokenLimitMaxCompletionTokens, TokenLimitAsSent)
 	c.oneOf("system_messages", e.SystemMessages, "fold", "in_place")
+	c.need(!strings.ContainsAny(e.CacheSalt, `.*"\ `), "cache_salt: give the name of one member of the request")
 	for i, n := range e.Native {
 		c.oneOf(fmt.Sprintf("native[%d]", i), n, OpMessages, OpResponses)
 	}

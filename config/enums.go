@@ -11,6 +11,12 @@ const (
 // EngineAuto is the value of Upstream.Engine that has the engine detected.
 const EngineAuto = "auto"
 
+// Values of Model.PromptCache.
+const (
+	CacheShared = "shared"
+	CachePerKey = "per_key"
+)
+
 // Values of Model.SystemMessages.
 const (
 	SystemFold    = "fold"
@@ -33,6 +39,7 @@ var words = map[string][]string{
 	"upstreams.native":       {OpMessages, OpResponses},
 	"models.kind":            {KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding, KindRerank},
 	"models.policy":          {PolicyLeastLoaded, PolicyPrefixAffinity, PolicyTwoChoices, PolicyRoundRobin},
+	"models.prompt_cache":    {CacheShared, CachePerKey},
 	"models.system_messages": {SystemFold, SystemInPlace},
 	"models.supported_endpoints": {
 		"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",

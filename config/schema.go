@@ -150,6 +150,8 @@ type Key struct {
 	Expires    time.Time `yaml:"expires"`    // RFC 3339 or a date (its first moment, UTC); zero: never
 	Active     *bool     `yaml:"active"`     // default true
 	Limits     KeyLimits `yaml:"limits"`
+	// CacheGroup names keys that share cached prompts where a model's prompt_cache is per_key; empty: the key shares with none.
+	CacheGroup string `yaml:"cache_group"`
 }
 
 // Enabled reports whether the key may be used at all (Active is true unless the file says otherwise).
@@ -226,6 +228,9 @@ type Model struct {
 	Policy      string        `yaml:"policy"`
 	Queue       Queue         `yaml:"queue"`
 	Timeouts    ModelTimeouts `yaml:"timeouts"`
+	// PromptCache says who may use what an engine has cached of a prompt: shared, everybody, or per_key, only the key that sent it
+	// and those of its cache_group.
+	PromptCache string `yaml:"prompt_cache"`
 	// SystemMessages is fold or in_place; empty: by engine profile.
 	SystemMessages string `yaml:"system_messages"`
 

@@ -16,6 +16,7 @@ func (c *checker) keys() {
 		c.name(at+".id", "a key needs an id", "key id", k.ID, ids)
 		c.hashes(at+".hash", k, hashes)
 		c.scopes(at, k)
+		c.visibleName(at+".cache_group", k.CacheGroup)
 		c.atLeast0(at+".limits.requests_per_minute", int64(k.Limits.RequestsPerMinute))
 		c.atLeast0(at+".limits.tokens_per_minute", int64(k.Limits.TokensPerMinute))
 		c.number(at+".limits.concurrency", k.Limits.Concurrency, 0, 1e6)
@@ -123,10 +124,14 @@ func (c *checker) modelIDs() []string {
 // name checks the name of something of ours: it must be there, be the only one, and look the same in a log line, a metric's
 // label and a shell.
 func (c *checker) name(path, missing, what, name string, seen map[string]string) {
+	c.visibleName(path, name)
+	c.unique(path, missing, what, name, seen)
+}
+
+func (c *checker) visibleName(path, name string) {
 	if strings.ContainsFunc(name, func(r rune) bool { return !visible(r) || r == ' ' || r == '"' || r == '\\' }) {
 		c.fail(path, "%s must have no blanks, quotes, backslashes or control characters", c.show(path, name))
 	}
-	c.unique(path, missing, what, name, seen)
 }
 
 // modelName checks a name that clients send. Engines list files as models, so blanks and quotes are borne with.

@@ -23,6 +23,7 @@ func (c *checker) models() {
 		}
 		c.oneOf(at+".kind", "models.kind", "a kind", m.Kind)
 		c.oneOf(at+".policy", "models.policy", "a policy", m.Policy)
+		c.oneOf(at+".prompt_cache", "models.prompt_cache", "a choice", m.PromptCache)
 		if m.SystemMessages != "" {
 			c.oneOf(at+".system_messages", "models.system_messages", "a choice", m.SystemMessages)
 		}
@@ -31,6 +32,41 @@ func (c *checker) models() {
 		c.queue(at+".queue", m.Queue)
 		c.modelTimeouts(at+".timeouts", m.Timeouts)
 		c.published(at, m)
+	}
+	c.promptCaches()
+}
+
+// promptCaches checks what keeps the cached prompts of keys apart. An engine has one cache for all that it serves: a model that
+// does not salt it would let clients write the salt of others.
+func (c *checker) promptCaches() {
+	f := c.file
+	open := map[string]string{} // upstream to the first model there whose cache is shared
+	for i := range f.Models {
+		if m := &f.Models[i]; m.Kind == KindChat && m.PromptCache != CachePerKey {
+			for _, d := range m.Deployments {
+				if open[d.Upstream] == "" {
+					open[d.Upstream] = element("models", i)
+				}
+			}
+		}
+	}
+	for i := range f.Models {
+		m, at := &f.Models[i], element("models", i)+".prompt_cache"
+		if m.PromptCache != CachePerKey || c.anyBroken(at) {
+			continue
+		}
+		switch {
+		case m.Kind != KindChat:
+			c.fail(at, "only models of the kind chat have a prompt cache")
+		case f.Auth == AuthNone:
+			c.fail(at, "auth: none knows no keys to keep apart")
+		}
+		for _, d := range m.Deployments {
+			if other := open[d.Upstream]; other != "" && m.Kind == KindChat {
+				c.fail(at, "%s shares the upstream %s, and with it the cache, with the model %s, whose prompt_cache is shared: set per_key there, too", c.show(at, m.ID), c.show(at, d.Upstream), c.place(other, at))
+				break
+			}
+		}
 	}
 }
 

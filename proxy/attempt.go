@@ -71,6 +71,7 @@ func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, 
 	}
 	wanted := c.edge.encoding(lease.Upstream().Engine())
 	wanted.Served, wanted.Stream = target.Served, streamed
+	wanted.Salt = c.saltAt(lease.Upstream())
 	// Usage in every chunk costs a full parse of each; only Messages tells counts at the start of a stream.
 	wanted.ContinuousUsage = wanted.ContinuousUsage && c.ep.dialect == dialectMessages
 	c.segments, c.room = c.chat.Segments(c.segments[:0], c.room[:0], &wanted)

@@ -26,6 +26,9 @@ func (a *attempt) openOther() error {
 	if r.Path == "" { // an engine that is known not to have this endpoint
 		return &failure{api: noHealthyRoute(jitter(retrySoon)), outcome: upstreams.OutcomeClientGone, result: observe.NoRoute, retry: true}
 	}
+	if p, ok := c.payload.(plain); ok && p.output != nil { // of the others no engine tells what it had cached
+		p.SetSalt(c.saltAt(a.lease.Upstream()))
+	}
 	c.payload.fill(&r, engine, a.target.Served)
 	err := a.x.Send(&r)
 	a.sent()

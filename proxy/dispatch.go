@@ -110,7 +110,7 @@ func (c *Call) prefixBlocks() []uint64 {
 		return nil
 	}
 	if len(c.prefix) == 0 {
-		seed := routing.Seed(c.model.config.ID, c.chat.Tools().Raw())
+		seed := routing.Seed(c.model.config.ID, c.cacheOwner(), c.chat.Tools().Raw())
 		c.prefix = routing.HashBlocks(c.prefix, seed, c.chat.Messages().Raw())
 	}
 	return c.prefix

@@ -53,6 +53,9 @@ func (c *Call) nativeAt(u *upstreams.Upstream) *native {
 	if c.native == nil || !u.Native(c.ep.operation) || u.Engine().Path(c.ep.operation) == "" {
 		return nil
 	}
+	if c.saltAt(u).Wanted() {
+		return nil // engines read it from chat requests; not all of them from those of other dialects
+	}
 	return c.ep.native
 }
 

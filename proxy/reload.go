@@ -356,6 +356,7 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 	if e.profiles != plan.Profiles() {
 		e.profiles = plan.Profiles()
 		e.encodings.Clear() // of profiles that nobody has any more
+		e.unsalted.Clear()
 	}
 }
 

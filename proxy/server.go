@@ -86,6 +86,7 @@ type Edge struct {
 	profiles *upstreams.Profiles // of the configuration in use; likewise
 	// connectionsTold is the bound on connections that was looked at last, as configured and as it is; likewise.
 	connectionsTold [2]int
+	unsalted        sync.Map // *upstreams.Profile of engines that the log was told cannot keep keys' prompts apart
 	encodings       sync.Map // *upstreams.Profile → chat.Target
 
 	current     atomic.Pointer[Snapshot]

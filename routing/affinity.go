@@ -44,9 +44,14 @@ func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	return dst
 }
 
-// Seed hashes what stands before the messages of a prompt.
-func Seed(model string, tools []byte) uint64 {
-	return mix(xxhash.Sum64String(model)) ^ xxhash.Sum64(tools)
+// Seed hashes what stands before the messages of a prompt, and whose prompt it is where engines keep those apart; owner is
+// empty elsewhere.
+func Seed(model, owner string, tools []byte) uint64 {
+	seed := mix(xxhash.Sum64String(model)) ^ xxhash.Sum64(tools)
+	if owner != "" {
+		seed = mix(seed ^ xxhash.Sum64String(owner))
+	}
+	return seed
 }
 
 // warmest returns the target that knows the longest beginning of the prompt, of equals the least loaded. A conversation of its

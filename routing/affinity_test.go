@@ -98,3 +98,18 @@ func TestPrefixAffinityAmongThoseWhoKnow(t *testing.T) {
 		}
 	}
 }
+
+// Prompts of different owners are different prompts.
+func TestSeedOfOwner(t *testing.T) {
+	seen := map[uint64]bool{}
+	for _, model := range []string{"m", "n"} {
+		for _, owner := range []string{"", "key a", "key b"} {
+			for _, tools := range []string{"", "[]"} {
+				seen[Seed(model, owner, []byte(tools))] = true
+			}
+		}
+	}
+	if len(seen) != 12 {
+		t.Errorf("%d seeds of 12", len(seen))
+	}
+}

@@ -230,7 +230,7 @@ func TestPrefixAffinityKeepsConversations(t *testing.T) {
 	home := map[int]string{}
 	for turn := range 5 {
 		for id := range 40 {
-			blocks := HashBlocks(nil, Seed("m", nil), conversation(id)[:1000+turn*700])
+			blocks := HashBlocks(nil, Seed("m", "", nil), conversation(id)[:1000+turn*700])
 			l, _, err := r.Acquire(&Query{Now: t0, Rand: uint64(turn*1000 + id), Prefix: blocks})
 			if err != nil {
 				t.Fatal(err)
@@ -366,7 +366,7 @@ func TestPrefixAffinityAgreesBetweenEdges(t *testing.T) {
 	choose := func(id int) string {
 		p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
 		r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c")), "m")
-		l, _, err := r.Acquire(&Query{Now: t0, Rand: uint64(id) * 77, Prefix: HashBlocks(nil, Seed("m", nil), conversation(id))})
+		l, _, err := r.Acquire(&Query{Now: t0, Rand: uint64(id) * 77, Prefix: HashBlocks(nil, Seed("m", "", nil), conversation(id))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -258,6 +258,9 @@ func (p *Profile) TokenLimitMember() string {
 // goes on with it by itself, or never does.
 func (p *Profile) Prefill() []Member { return p.prefill }
 
+// CacheSalt is the request member that keeps cached prompts apart; empty for an engine that has none.
+func (p *Profile) CacheSalt() string { return p.spec.CacheSalt }
+
 // SystemMessages is "fold" or "in_place".
 func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
 

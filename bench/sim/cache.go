@@ -22,6 +22,7 @@ type prompt struct {
 	extra  int // tokens that are not text: images, template
 	fill   [blockBytes]byte
 	n      int
+	salt   uint64 // of the cache; 0: none
 	blocks []uint64
 }
 
@@ -63,7 +64,7 @@ func (p *prompt) image(url []byte) {
 
 func (p *prompt) block(b []byte) {
 	p.hash = hash64(p.hash, b)
-	p.blocks = append(p.blocks, p.hash)
+	p.blocks = append(p.blocks, p.hash^p.salt)
 }
 
 // tokens is the length of the prompt, at least 1.

@@ -112,6 +112,15 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *api
 func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *apiError {
 	*q = chatRequest{n: 1, max: -1, prompt: prompt{blocks: q.prompt.blocks}}
 	q.prompt.reset(e.o.Seed)
+	if salt := v.Get("cache_salt"); salt != nil && e.p.is("vllm sglang trtllm openai") {
+		s := salt.GetStringBytes()
+		if len(s) == 0 && salt.Type() != fastjson.TypeNull {
+			return invalid("cache_salt", "cache_salt: should be a string of at least one character")
+		}
+		if len(s) > 0 {
+			q.prompt.salt = mix(hash64(0, s), 1)
+		}
+	}
 	if s := v.Get("sim"); s != nil {
 		if err := x.knobs.value(x, s); err != nil {
 			return invalid("sim", "sim: %s", err)

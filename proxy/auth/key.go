@@ -13,6 +13,8 @@ import (
 // call may keep it as long as it lives.
 type Key struct {
 	ID string // for the log and for the limits; never empty for a configured key
+	// CacheOwner tells whose cached prompts the key may use, where keys are kept apart: its own, or its group's.
+	CacheOwner string
 
 	active     bool
 	all        bool // every model
@@ -25,8 +27,11 @@ type Key struct {
 
 func newConfigured(c *config.Key) *Key {
 	k := &Key{
-		ID: c.ID, active: c.Enabled(), all: c.Models == nil,
+		ID: c.ID, CacheOwner: "key " + c.ID, active: c.Enabled(), all: c.Models == nil,
 		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations),
+	}
+	if c.CacheGroup != "" {
+		k.CacheOwner = "group " + c.CacheGroup
 	}
 	for _, m := range c.Models {
 		prefix, pattern := strings.CutSuffix(m, "*")

@@ -26,6 +26,8 @@ type Target struct {
 	Prefill []Member
 	// DeveloperAsSystem: the engine's chat templates know no role developer.
 	DeveloperAsSystem bool
+	// Salt keeps the cached prompts of clients apart.
+	Salt Salt
 }
 
 // Reasoning says how an engine is told the reasoning effort.
@@ -62,7 +64,8 @@ type Member struct {
 //   - the tool_choice "any" is "required";
 //   - arguments of tool calls that are empty become those of an empty object;
 //   - a part of the assistant that tells a refusal is a text;
-//   - messages of the role developer are system's where the target knows no other.
+//   - messages of the role developer are system's where the target knows no other;
+//   - the salt of the prompt's cache is the one that the target says, and of the client's own.
 //
 // A member that is new stands right behind the opening brace. The request must have been decoded; dst must not overlap
 // with its body.
@@ -98,6 +101,9 @@ func (r *Request) splice(text []byte, t *Target) []byte {
 	s.refusals()
 	if t.DeveloperAsSystem && r.developer {
 		s.developers()
+	}
+	if t.Salt.Wanted() {
+		s.insertMember(t.Salt.Member, t.Salt.Take(s.edits, s.root))
 	}
 	return s.text
 }

@@ -33,6 +33,8 @@ type Request struct {
 	fitted     int         // the greatest token limit that the next engine has room for; -1: not known
 	prompt     jsonx.Value // the member prompt
 
+	salt chat.Salt
+
 	absent        jsonx.Value // of Default: null, or not there
 	member, value []byte
 }
@@ -51,7 +53,7 @@ func (r *Request) Decode(body []byte) error {
 	r.body = body
 	r.Choices, r.MaxTokens, r.Stream = 1, -1, false
 	r.completion, r.limit, r.unlimited, r.bound, r.told, r.fitted = false, jsonx.Value{}, false, 0, -1, -1
-	r.prompt = jsonx.Value{}
+	r.prompt, r.salt = jsonx.Value{}, chat.Salt{}
 	r.absent, r.member, r.value = jsonx.Value{}, nil, nil
 	if !r.doc.Root().IsObject() {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
@@ -324,8 +326,15 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 			r.edits.Add(r.doc.Root(), append([]byte(`"max_tokens":`), digits...))
 		}
 	}
+	if r.salt.Wanted() {
+		salt := r.salt.Take(&r.edits, r.doc.Root())
+		r.edits.Add(r.doc.Root(), append(append(jsonx.AppendStringS(nil, r.salt.Member), ':'), salt...))
+	}
 	return r.edits.Segments(segs, r.body)
 }
+
+// SetSalt says how the next engine keeps cached prompts apart.
+func (r *Request) SetSalt(s chat.Salt) { r.salt = s }
 
 // Size returns the length of the body, for an estimate of its tokens.
 func (r *Request) Size() int { return len(r.body) }

@@ -213,3 +213,21 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
+
+// The salt of a prompt's cache takes the place of the client's own.
+func TestSegmentsSalted(t *testing.T) {
+	var r Request
+	for _, body := range []string{`{"model":"m","prompt":"x"}`, `{"cache_salt":"mine","model":"m","prompt":"x"}`, `{"model":"m","prompt":"x","cache_salt":"a","cache_salt":"b"}`} {
+		if err := r.DecodeCompletion([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(bytes.Join(r.Segments(nil, "m"), nil)); got != body {
+			t.Errorf("without a salt: %s", got)
+		}
+		r.SetSalt(chat.Salt{Member: "cache_salt", Owner: "key a"})
+		got := bytes.Join(r.Segments(nil, "m"), nil)
+		if !json.Valid(got) || bytes.Count(got, []byte(`cache_salt`)) != 1 || bytes.Contains(got, []byte("mine")) {
+			t.Errorf("salted: %s", got)
+		}
+	}
+}
