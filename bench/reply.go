@@ -43,8 +43,11 @@ func (p *reply) parseOrDone(data []byte) (jsonx.Value, bool) {
 	return p.parse(data)
 }
 
-// parse parses an event's data; a failure is a fault.
+// parse parses an event's data; a failure is a fault. Null says nothing.
 func (p *reply) parse(data []byte) (jsonx.Value, bool) {
+	if string(data) == "null" {
+		return jsonx.Value{}, false
+	}
 	if err := p.doc.Parse(data, jsonx.Options{}); err != nil || !p.doc.Root().IsObject() {
 		p.faults.add(FaultUnparsed)
 		return jsonx.Value{}, false

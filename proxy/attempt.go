@@ -260,6 +260,7 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 		default:
 			return dst, false, a.classify(err)
 		}
+		blank := ev.Blank()
 		if a.native != nil {
 			ev, err = a.native.Read(ev)
 		}
@@ -269,8 +270,10 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 		if err != nil {
 			return a.failed(dst, before, err)
 		}
-		a.begun = true
-		a.count++
+		if !blank { // which is no sign that the engine has begun
+			a.begun = true
+			a.count++
+		}
 		if a.call.stream.Done() || a.native != nil && a.native.Done() {
 			if out, err = a.finish(dst); err != nil {
 				return a.failed(dst, before, err)

@@ -236,6 +236,7 @@ func (a *attempt) assemble() error {
 			}
 			break
 		}
+		blank := ev.Blank()
 		if a.native != nil {
 			if ev, err = a.native.Read(ev); err != nil {
 				return err
@@ -247,7 +248,7 @@ func (a *attempt) assemble() error {
 		if err := a.call.holdState(whole.Held()); err != nil {
 			return err
 		}
-		a.begun = true
+		a.begun = a.begun || !blank
 		if whole.Done() || a.native != nil && a.native.Done() {
 			break
 		}

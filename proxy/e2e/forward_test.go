@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openai/openai-go/v3"
 
@@ -200,6 +201,37 @@ func TestCompletions_NotThere(t *testing.T) {
 	p.Post("/v1/completions", `{"model":"talk","prompt":"x"}`).WantError(503, "api_error", "no_healthy_route")
 	if s := p.Get("/v1/models").Body; !strings.Contains(s, `"is_ready":true`) {
 		t.Errorf("the model is gone: %s", s)
+	}
+}
+
+// TestStreams_NullFrames: llama.cpp begins the stream of a completion of several prompts with the frame null. It is passed over, and
+// no sign that the engine has begun.
+func TestStreams_NullFrames(t *testing.T) {
+	t.Parallel()
+	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: null\n\n")
+		w.(http.Flusher).Flush()
+		time.Sleep(50 * time.Millisecond)
+		choice := `"text":"x"`
+		if r.URL.Path == chatPath {
+			choice = `"delta":{"content":"x"}`
+		}
+		_, _ = io.WriteString(w, `data: {"choices":[{"index":0,`+choice+`,"finish_reason":"stop"},{"index":1,`+choice+`,"finish_reason":"stop"}]}`+"\n\ndata: null\n\ndata: [DONE]\n\n")
+	})
+	for path, body := range map[string]string{
+		"/v1/completions": `{"model":"talk","stream":true,"prompt":["a","b"]}`,
+		chatPath:          `{"model":"talk","stream":true,"n":2,"messages":[{"role":"user","content":"a"}]}`,
+	} {
+		r := p.Post(path, body)
+		r.WantStatus(200)
+		if events := r.Events(); len(events) != 2 || strings.Contains(r.Body, "null\n") {
+			t.Errorf("%s: %s", path, r.Body)
+		}
+	}
+	p.Rest()
+	if took := p.Metric("penstock_ttft_seconds_sum"); took < 0.1 {
+		t.Errorf("two first tokens came after %v s together", took)
 	}
 }
 

@@ -103,7 +103,7 @@ func kindOf(ev sse.Event) eventKind {
 		return eventError
 	case bytes.Equal(data, doneData):
 		return eventDone
-	case len(data) == 0, bytes.Equal(ev.Name, pingName): // gateways before engines keep connections alive so
+	case ev.Blank(), bytes.Equal(ev.Name, pingName): // gateways before engines keep connections alive so
 		return eventNothing
 	}
 	return eventChunk

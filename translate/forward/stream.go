@@ -42,7 +42,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		s.mark = true
 		return dst, nil
 	}
-	if len(ev.Data) == 0 || string(ev.Name) == "ping" { // gateways before engines keep connections alive so
+	if len(ev.Data) == 0 || ev.Blank() && !s.plain || string(ev.Name) == "ping" { // gateways before engines keep connections alive so
 		return dst, nil
 	}
 	err := s.doc.Parse(ev.Data, jsonx.Options{Record: recordEvent})

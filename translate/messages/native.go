@@ -133,7 +133,7 @@ var (
 // The error is a *chat.BadAnswer, or a *chat.EngineError when the engine reports a failure. What is returned borrows from n
 // until the next Read.
 func (n *Native) Read(ev sse.Event) (sse.Event, error) {
-	if n.done || len(bytes.TrimSpace(ev.Data)) == 0 {
+	if n.done || ev.Blank() {
 		return sse.Event{}, nil
 	}
 	if n.doc.Parse(ev.Data, jsonx.Options{Record: 5}) != nil || !n.doc.Root().IsObject() {

@@ -152,8 +152,7 @@ var recordNative = jsonx.Options{Record: 8}
 // The error is a *chat.BadAnswer, or a *chat.EngineError when the engine reports a failure. What is returned borrows from n
 // until the next Read.
 func (n *Native) Read(ev sse.Event) (sse.Event, error) {
-	data := bytes.TrimSpace(ev.Data)
-	if n.done || len(data) == 0 || bytes.Equal(data, []byte("[DONE]")) {
+	if n.done || ev.Blank() || bytes.Equal(bytes.TrimSpace(ev.Data), []byte("[DONE]")) {
 		return sse.Event{}, nil
 	}
 	if n.doc.Parse(ev.Data, recordNative) != nil || !n.doc.Root().IsObject() {

@@ -33,6 +33,13 @@ type Event struct {
 	Raw []byte
 }
 
+// Blank reports whether an event says nothing: it has no data, or JSON's null in its place. llama.cpp begins the stream of a
+// completion of several prompts with null.
+func (e Event) Blank() bool {
+	data := bytes.TrimSpace(e.Data)
+	return len(data) == 0 || string(data) == "null"
+}
+
 // Budget is a source that bounds the memory of a Reader's buffer, too.
 type Budget interface {
 	// Hold is called before the Reader takes a buffer of n bytes in place of the one that it has, unless both are small. It may
