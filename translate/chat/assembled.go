@@ -133,6 +133,9 @@ func (c *assembledToolCall) append(dst []byte, id string, choice, n int) []byte 
 	dst = append(dst, `,"function":{"name":`...)
 	dst = appendQuoted(dst, c.name)
 	dst = append(dst, `,"arguments":`...)
+	if hasEscapes(c.args) {
+		mendArguments(c.args, true)
+	}
 	dst = appendQuoted(dst, c.args)
 	dst = c.function.append(dst, false)
 	dst = append(dst, '}')

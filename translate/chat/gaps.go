@@ -52,7 +52,7 @@ func (c *Completion) look(n int, v jsonx.Value, choice *Choice, message *Delta) 
 	var p toolcall.Piece
 	for it := message.ToolCalls.Iter(); it.Next(); {
 		part, _ := c.readToolCall(n, &p, it.Value())
-		c.lacking = c.lacking || part.MakeID || part.NeedType || p.Args.IsObject()
+		c.lacking = c.lacking || part.MakeID || part.NeedType || p.Args.IsObject() || p.Args.IsString() && hasEscapes(inside(p.Args))
 	}
 }
 

@@ -18,6 +18,7 @@ const maxRepeat = 2 << 10
 type hole struct {
 	head, tail []byte // of the chunk: head ends with the opening quote, tail begins with the closing one
 	text       jsonx.Doc
+	toolCall   bool  // the hole is in the arguments of a tool call, which counts as generated even if it is empty
 	misses     uint8 // chunks learnt since the last match
 }
 
@@ -42,6 +43,11 @@ func (h *hole) match(data []byte) (text []byte, ok bool) {
 	if h.text.Parse(data[from-1:to+1], jsonx.Options{MaxDepth: 1, MaxNodes: 1, Paired: true}) != nil || !h.text.Root().IsString() {
 		return nil, false
 	}
+	if h.toolCall {
+		if _, plain := h.text.Root().Text(); !plain && hasEscapes(data[from:to]) { // which may be cut, or half of a pair
+			return nil, false
+		}
+	}
 	h.misses = 0
 	return data[from:to], true
 }
@@ -63,7 +69,6 @@ func (h *hole) learn(data []byte, v jsonx.Value) bool {
 type repeat struct {
 	hole
 	outHead, outTail []byte // of the event for the client
-	toolCall         bool   // the hole is in the arguments of a tool call, which counts as generated even if it is empty
 }
 
 // append appends the event for a chunk with that text.

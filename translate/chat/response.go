@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"errors"
 
 	"penstock/translate/chat/toolcall"
@@ -180,6 +181,11 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 			for toolCalls := message.ToolCalls.Iter(); toolCalls.Next(); {
 				if part, ok := c.readToolCall(it.Index(), &p, toolCalls.Value()); ok {
 					introduce(&c.edits, &p, &part, a.ID, it.Index())
+					if p.Args.IsString() && hasEscapes(inside(p.Args)) {
+						text := bytes.Clone(p.Args.Raw())
+						mendArguments(text[1:len(text)-1], true)
+						c.edits.Set(p.Args, text)
+					}
 				}
 			}
 		}

@@ -217,7 +217,7 @@ func (s *Source) learn(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
 	default:
 		s.which = nil
 	}
-	if toolCall == (s.which == nil) {
+	if s.short.toolCall = toolCall; toolCall == (s.which == nil) {
 		s.short.learn(data, v)
 	}
 }
@@ -329,7 +329,7 @@ func (s *Source) piece(to *ToolCall, p *toolcall.Piece, part *toolcall.Part) err
 		jsonx.MendLone(to.Name)
 	}
 	switch args := p.Args; {
-	case args.IsString() && (s.lone || len(s.halves) > 0):
+	case args.IsString() && (s.lone || len(s.halves) > 0 || hasEscapes(inside(args))):
 		to.Args = append(to.Args, s.halves.piece(textPlace{toolCall: part.Position}, inside(args), false)...)
 	case args.IsString():
 		to.Args = append(to.Args, inside(args)...)
@@ -343,18 +343,21 @@ func (s *Source) piece(to *ToolCall, p *toolcall.Piece, part *toolcall.Part) err
 	return s.grow(more)
 }
 
-// endTexts puts a replacement character behind the texts that still wait for the second half of a surrogate pair.
+// endTexts ends the texts that still wait: with a replacement character, mostly.
 func (s *Source) endTexts() {
 	for _, h := range s.halves {
+		text := h.mend(h.escape)
 		switch h.member {
 		case MemberContent:
-			s.Content = []byte(replacement)
+			s.Content = text
 		case MemberRefusal:
-			s.Refusal = []byte(replacement)
+			s.Refusal = text
 		case MemberReasoning:
-			s.Reasoning = []byte(replacement)
+			s.Reasoning = text
 		default:
-			s.ToolCalls[h.toolCall].Args = append(s.ToolCalls[h.toolCall].Args, replacement...)
+			c := &s.ToolCalls[h.toolCall]
+			c.Args = append(c.Args, text...)
+			s.args += len(text)
 		}
 	}
 	s.halves = nil

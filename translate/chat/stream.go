@@ -256,7 +256,7 @@ func (s *Stream) choices() (g gist, err error) {
 			}
 		}
 		var rest []byte // members that the delta gets
-		if mends {
+		if mends || len(s.halves) > 0 {
 			s.mendTexts(&c)
 			if g.hole = (jsonx.Value{}); c.Finished() {
 				rest = s.endTexts(&c)

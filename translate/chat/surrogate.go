@@ -19,9 +19,7 @@ func isLone(err error) bool {
 	return errors.As(err, &syntax) && syntax.Lone()
 }
 
-const replacement = `\ufffd`
-
-// half is the first half of a surrogate pair at the end of what has come of a text.
+// half is the first half of a surrogate pair at the end of what has come of a text, or the beginning of its escape in arguments.
 type half struct {
 	textPlace
 	escape []byte
@@ -45,13 +43,116 @@ func (h *halves) piece(at textPlace, contents []byte, last bool) []byte {
 	}
 	text := slices.Concat(h.take(at), contents)
 	if !last {
-		var high []byte
-		if text, high = jsonx.CutHigh(text); len(high) > 0 {
-			*h = append(*h, half{at, high})
+		told, _ := jsonx.CutHigh(text)
+		n := len(told)
+		if at.member == "" {
+			n = min(n, mendArguments(told, false))
+		}
+		if n < len(text) {
+			*h = append(*h, half{at, bytes.Clone(text[n:])})
+			text = text[:n]
 		}
 	}
+	return at.mend(text)
+}
+
+// mend replaces what is alone in the last that comes of a text.
+func (at textPlace) mend(text []byte) []byte {
 	jsonx.MendLone(text)
+	if at.member == "" {
+		mendArguments(text, true)
+	}
 	return text
+}
+
+// hasEscapes reports whether contents of a JSON string that are arguments may hold what mendArguments looks for: an escape of their own,
+// whose backslash is escaped, or the beginning of one at their end.
+func hasEscapes(arguments []byte) bool {
+	return bytes.HasSuffix(arguments, escapedBackslash) || bytes.Contains(arguments, ownUnicodeEscape)
+}
+
+var (
+	escapedBackslash = []byte(`\\`)
+	ownUnicodeEscape = []byte(`\\u`)
+)
+
+// mendArguments replaces the halves of surrogate pairs that arguments have as escapes of their own, whose backslash is escaped once
+// more, by \ufffd. Unless it is the last of them, what follows decides on an escape at the end: mendArguments returns where that begins,
+// else their length.
+func mendArguments(arguments []byte, last bool) int {
+	for i := 0; ; {
+		n := bytes.IndexByte(arguments[i:], '\\')
+		if n < 0 || i+n+1 == len(arguments) {
+			return len(arguments)
+		}
+		i += n
+		if arguments[i+1] != '\\' { // an escape of the string
+			i += len(`\n`)
+			continue
+		}
+		size, kind := ownEscape(arguments[i:])
+		switch kind {
+		case escapeCut:
+			if !last {
+				return i
+			}
+			return len(arguments)
+		case escapeHigh:
+			next, kind := ownEscape(arguments[i+size:])
+			switch {
+			case kind == escapeLow:
+				size += next
+			case !last && (i+size == len(arguments) || kind == escapeCut):
+				return i
+			default:
+				copy(arguments[i+len(`\\u`):], "fffd")
+			}
+		case escapeLow:
+			copy(arguments[i+len(`\\u`):], "fffd")
+		case escapeOther:
+		}
+		i += size
+	}
+}
+
+// escapeKind says what an escape of the arguments' own is.
+type escapeKind uint8
+
+const (
+	escapeOther escapeKind = iota // no half of a pair, or no escape
+	escapeHigh
+	escapeLow
+	escapeCut // not all of it has come
+)
+
+// ownEscape reads the escape that text begins with: a backslash, escaped, and what is behind it.
+func ownEscape(text []byte) (size int, kind escapeKind) {
+	const begin, whole = len(`\\u`), len(`\\uXXXX`)
+	switch {
+	case !bytes.HasPrefix(text, escapedBackslash):
+		return 0, escapeOther
+	case len(text) < begin:
+		return len(text), escapeCut
+	case text[begin-1] == '\\': // a backslash or a quote
+		return begin + 1, escapeOther
+	case text[begin-1] != 'u':
+		return begin, escapeOther
+	}
+	for i := begin; i < whole; i++ {
+		if i == len(text) {
+			return i, escapeCut
+		}
+		if c := text[i] | 0x20; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return begin, escapeOther
+		}
+	}
+	switch c := text[begin+1] | 0x20; {
+	case text[begin]|0x20 != 'd' || c < '8':
+		return whole, escapeOther
+	case c < 'c':
+		return whole, escapeHigh
+	}
+	return whole, escapeLow
 }
 
 // take removes the half of a text, if there is one, and returns it.
@@ -83,7 +184,7 @@ func (s *Stream) mendText(at textPlace, v jsonx.Value, last bool) {
 	}
 }
 
-// endTexts puts a replacement character behind the texts of a choice that still wait. It returns the members that its delta gets.
+// endTexts ends the texts of a choice that still wait: with a replacement character, mostly. It returns the members that its delta gets.
 func (s *Stream) endTexts(c *Choice) []byte {
 	var members, pieces [][]byte
 	for i := 0; i < len(s.halves); {
@@ -92,13 +193,14 @@ func (s *Stream) endTexts(c *Choice) []byte {
 			i++
 			continue
 		}
+		text := appendQuoted(nil, at.mend(s.halves[i].escape))
 		s.halves = slices.Delete(s.halves, i, i+1)
 		switch {
 		case at.member == "":
 			piece := strconv.AppendInt([]byte(`{"index":`), int64(at.toolCall), 10)
-			pieces = append(pieces, append(piece, `,"function":{"arguments":"`+replacement+`"}}`...))
+			pieces = append(pieces, append(append(append(piece, `,"function":{"arguments":`...), text...), "}}"...))
 		case !s.answer.StripReasoning || !isReasoning([]byte(at.member)):
-			members = s.member(members, c.Body, at.member, []byte(`"`+replacement+`"`))
+			members = s.member(members, c.Body, at.member, text)
 		}
 	}
 	if list := c.Body.Get("tool_calls"); list.IsArray() {

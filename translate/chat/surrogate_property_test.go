@@ -205,3 +205,86 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 		}
 	}
 }
+
+// Arguments are JSON within a string, and have escapes of their own. Clients parse them, so what is alone there is replaced, too, wherever
+// the engine cuts the pieces: the same in a stream, in a whole answer, and in the other dialects.
+func TestHalfSurrogatesWithinArguments(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		arguments := `{"a":"` + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{
+			`\ud83d`, `\ude00`, `\uDBFF`, `\\`, `\"`, `\n`, `\u00e4`, `x`, `ud83d`, `\\ud83d`, `😀`,
+		}), 0, 6).Draw(t, "arguments"), "") + `"}`
+		var want, got map[string]string
+		if err := json.Unmarshal([]byte(arguments), &want); err != nil {
+			t.Fatal(err)
+		}
+		chunk := func(members string) sse.Event {
+			return sse.Event{Data: []byte(`{"id":"c","created":1,"model":"m","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,` + members + `}]}}]}`)}
+		}
+		events := []sse.Event{chunk(`"id":"a","type":"function","function":{"name":"f","arguments":""}`)}
+		for rest := []rune(arguments); len(rest) > 0; {
+			n := rapid.IntRange(1, min(4, len(rest))).Draw(t, "piece")
+			piece, _ := json.Marshal(string(rest[:n]))
+			events = append(events, chunk(`"function":{"arguments":`+string(piece)+`}`))
+			rest = rest[n:]
+		}
+		events = append(events, sse.Event{Data: []byte(`{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`)})
+
+		var (
+			s      Stream
+			a      Assembler
+			source Source
+			out    []byte
+			told   texts
+		)
+		s.Reset(&Answer{Model: "m"})
+		source.Reset("id")
+		for _, ev := range events {
+			var err error
+			if out, err = s.Append(out, ev); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Add(ev); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := source.Read(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := s.Finish(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for event := range bytes.SplitSeq(out, []byte("\n\n")) {
+			if data, ok := bytes.CutPrefix(event, []byte("data: {")); ok {
+				var got struct{ Choices []struct{ Delta texts } }
+				strictly(t, append([]byte{'{'}, data...), &got)
+				told.add(&got.Choices[0].Delta)
+			}
+		}
+		whole, err := a.Append(nil, &Answer{Model: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var assembled struct{ Choices []struct{ Message texts } }
+		strictly(t, whole, &assembled)
+
+		quoted, _ := json.Marshal(arguments)
+		var c Completion
+		if err := c.Parse([]byte(`{"choices":[{"index":0,"message":{"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":` + string(quoted) + `}}]},"finish_reason":"stop"}]}`)); err != nil {
+			t.Fatal(err)
+		}
+		var passed struct{ Choices []struct{ Message texts } }
+		strictly(t, c.Append(nil, &Answer{Model: "m"}), &passed)
+		var heard string
+		strictly(t, []byte(`"`+string(source.ToolCalls[0].Args)+`"`), &heard)
+
+		for reader, text := range map[string]string{
+			"Stream": told.Calls[0].Function.Arguments, "Assembler": assembled.Choices[0].Message.Calls[0].Function.Arguments,
+			"Completion": passed.Choices[0].Message.Calls[0].Function.Arguments, "Source": heard,
+		} {
+			if strictly(t, []byte(text), &got); got["a"] != want["a"] {
+				t.Fatalf("%s: %s, want %s", reader, text, arguments)
+			}
+		}
+	})
+}

@@ -33,8 +33,9 @@ func (s *Stream) toolCalls(choice int, v jsonx.Value) (news bool, err error) {
 		if p.Named() && !part.TakeName {
 			s.edits.Delete(p.Name)
 		}
-		if (s.chunk.lone || len(s.halves) > 0) && p.Args.IsString() {
+		if p.Args.IsString() && (s.chunk.lone || len(s.halves) > 0 || hasEscapes(inside(p.Args))) {
 			s.mendText(textPlace{choice: choice, toolCall: part.Position}, p.Args, false)
+			news = true
 		}
 		introduce(&s.edits, &p, &part, s.answer.ID, choice)
 		news = news || part.News()

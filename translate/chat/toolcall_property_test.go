@@ -53,13 +53,21 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var s Stream
 	s.Reset(&Answer{Model: "m", ID: "fallback"})
-	var choices [][]concatenated
+	var out []byte
 	for _, chunk := range chunks {
-		out, err := s.Append(nil, sse.Event{Data: []byte(chunk)})
-		if err != nil {
+		var err error
+		if out, err = s.Append(out, sse.Event{Data: []byte(chunk)}); err != nil {
 			t.Fatalf("stream: %v", err)
 		}
-		if len(out) == 0 {
+	}
+	out, err := s.Finish(out)
+	if err != nil {
+		t.Fatalf("stream: %v", err)
+	}
+	var choices [][]concatenated
+	for event := range strings.SplitSeq(string(out), "\n\n") {
+		data, ok := strings.CutPrefix(event, "data: {")
+		if !ok {
 			continue
 		}
 		var got struct {
@@ -74,8 +82,8 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 				}
 			}
 		}
-		if err := json.Unmarshal(out[len("data: "):], &got); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		if err := json.Unmarshal([]byte("{"+data), &got); err != nil {
+			t.Fatalf("%v: %s", err, event)
 		}
 		for _, choice := range got.Choices {
 			for len(choices) <= choice.Index {
@@ -84,7 +92,7 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 			of := &choices[choice.Index]
 			for _, piece := range choice.Delta.Calls {
 				if piece.Index == nil {
-					t.Fatalf("no index: %s", out)
+					t.Fatalf("no index: %s", event)
 				}
 				i := slices.IndexFunc(*of, func(c concatenated) bool { return c.at == *piece.Index })
 				if i < 0 {
@@ -98,16 +106,16 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 			}
 		}
 	}
-	out := make([][]heardToolCall, len(choices))
+	heard := make([][]heardToolCall, len(choices))
 	for n, of := range choices {
 		for i, c := range of {
 			if c.at != i {
 				t.Fatalf("choice %d: tool call %d has index %d", n, i, c.at)
 			}
-			out[n] = append(out[n], c.call)
+			heard[n] = append(heard[n], c.call)
 		}
 	}
-	return out
+	return heard
 }
 
 // whole puts the chunks together as the edge does for a client that wants no stream.
