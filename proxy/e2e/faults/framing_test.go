@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"penstock/config"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -125,7 +126,8 @@ func TestFault43_BigHeads(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
 	body := rig.Chat.Body("sim", rig.Prompt, "")
-	good := e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", 7600))
+	most := int(config.Defaults().Limits.Header)
+	good := e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", most-600))
 	c := e.Dial()
 	_ = c.Send(good)
 	c.Reply("POST").WantStatus(200)
@@ -137,7 +139,7 @@ func TestFault43_BigHeads(t *testing.T) {
 		"endless target":      "GET /" + strings.Repeat("x", 1<<20),
 		"endless method":      strings.Repeat("G", 1<<20),
 		"endless blank lines": strings.Repeat("\r\n", 1<<20),
-		"just over":           e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", 9000)),
+		"just over":           e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", most)),
 		"behind a good one":   good + e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", 1<<20)),
 	} {
 		t.Run(name, func(t *testing.T) {
