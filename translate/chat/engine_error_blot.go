@@ -63,8 +63,24 @@ var keyPrefixes = []struct {
 	text  string
 	least int
 }{
-	{"sk-", 4}, {"sk_", 12}, {"hf_", 12}, {"gsk_", 12}, {"xai-", 12}, {"nvapi-", 12}, {"ghp_", 12}, {"github_pat_", 12}, {"glpat-", 12},
-	{"AIza", 12}, {"AKIA", 12}, {"eyJ", 16}, {"pstk_", 4}, {"pplx-", 12}, {"r8_", 12}, {"tgp_", 12}, {"fw_", 12}, {"csk-", 12},
+	{"sk-", 4},
+	{"sk_", 12},
+	{"hf_", 12},
+	{"gsk_", 12},
+	{"xai-", 12},
+	{"nvapi-", 12},
+	{"ghp_", 12},
+	{"github_pat_", 12},
+	{"glpat-", 12},
+	{"AIza", 12},
+	{"AKIA", 12},
+	{"eyJ", 16},
+	{"pstk_", 4},
+	{"pplx-", 12},
+	{"r8_", 12},
+	{"tgp_", 12},
+	{"fw_", 12},
+	{"csk-", 12},
 }
 
 // blotKeys replaces what looks like a key within a word: a prefix of keys, not in the middle of letters and digits, and enough of

@@ -28,6 +28,19 @@ func IsTime(v jsonx.Value) bool {
 	return true
 }
 
+// BoundTime returns the time to put in place of v in `created`, where v is a number and no time: its whole seconds, or 0 if clients
+// cannot hold it. It returns nil if v may stay.
+func BoundTime(v jsonx.Value) []byte {
+	if !v.IsNumber() || IsTime(v) {
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(v.Raw()), 64)
+	if err != nil || f < 0 || f > maxNumber {
+		f = 0
+	}
+	return strconv.AppendInt(nil, int64(f), 10)
+}
+
 // BoundNumbers returns raw, which is valid JSON, with the numbers bounded that clients cannot hold: counts of tokens to 0 and 2^31,
 // all others to 0 and 2^53. It returns nil if there is nothing to change, which costs one look at each byte.
 func BoundNumbers(raw []byte) []byte {
@@ -118,8 +131,8 @@ func isNumberByte(c byte) bool {
 	return '0' <= c && c <= '9' || c == '.' || c|0x20 == 'e' || c == '+' || c == '-'
 }
 
-// boundIn notes the bounding of the numbers of an object.
-func boundIn(edits *jsonx.Edits, v jsonx.Value) {
+// BoundIn notes the bounding of the numbers of an object.
+func BoundIn(edits *jsonx.Edits, v jsonx.Value) {
 	if !v.IsObject() {
 		return
 	}

@@ -141,16 +141,17 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	}
 	addIdentity(&c.edits, &c.head, a)
 	setModel(&c.edits, &c.head, c.model)
-	if !c.usage.Exists() {
+	switch {
+	case !c.usage.Exists():
 		c.counts = appendUsage(append(c.counts[:0], `"usage":`...), c.Usage().of(a.PromptTokens))
 		c.edits.Add(c.root, c.counts)
-	} else if !c.counted {
+	case !c.counted:
 		c.counts = appendUsage(c.counts[:0], c.Usage().of(a.PromptTokens))
 		c.edits.Set(c.usage, c.counts)
-	} else {
-		boundIn(&c.edits, c.usage)
+	default:
+		BoundIn(&c.edits, c.usage)
 	}
-	boundIn(&c.edits, c.timings)
+	BoundIn(&c.edits, c.timings)
 	if c.private {
 		HidePrivate(&c.edits, c.root)
 	}

@@ -109,18 +109,18 @@ func (s *Stream) pass(dst, data []byte) ([]byte, error) {
 	case gist.choices == 0 && !c.progress && !s.answer.IncludeUsage: // clients read choices[0] of any other chunk
 		return dst, nil
 	}
-	boundIn(&s.edits, c.timings)
+	BoundIn(&s.edits, c.timings)
 	if c.usage.Exists() {
 		switch {
 		case gist.choices == 0 && c.usage.IsObject(): // the usage chunk
 			if told && s.answer.IncludeUsage {
-				boundIn(&s.edits, c.usage)
+				BoundIn(&s.edits, c.usage)
 				s.complete(c)
 				s.last = s.write(s.last[:0], data)
 			}
 			return dst, nil
 		case s.answer.ContinuousUsage:
-			boundIn(&s.edits, c.usage)
+			BoundIn(&s.edits, c.usage)
 		case c.usage.IsNull(): // SGLang has it in every chunk
 		case s.answer.IncludeUsage:
 			s.edits.Set(c.usage, null)

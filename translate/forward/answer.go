@@ -10,6 +10,8 @@ type Answer struct {
 	body  []byte
 	doc   jsonx.Doc
 	model jsonx.Value
+	told  jsonx.Value // usage, as it came
+	time  jsonx.Value // created
 	usage chat.Usage
 	edits jsonx.Edits
 }
@@ -44,8 +46,8 @@ func (a *Answer) Parse(body []byte) error {
 	if !root.IsObject() {
 		return &chat.BadAnswer{Reason: notObject}
 	}
-	var out [4]jsonx.Value
-	if err := root.Fields([]string{"model", "usage", "error", "object"}, out[:]); err != nil {
+	var out [5]jsonx.Value
+	if err := root.Fields([]string{"model", "usage", "error", "object", "created"}, out[:]); err != nil {
 		return &chat.BadAnswer{Reason: twice}
 	}
 	if given(out[2]) || out[3].EqualText("error") {
@@ -57,7 +59,7 @@ func (a *Answer) Parse(body []byte) error {
 			return &chat.BadAnswer{Reason: notFinished}
 		}
 	}
-	a.model = out[0]
+	a.model, a.told, a.time = out[0], out[1], out[4]
 	a.usage, _ = readUsage(out[1])
 	return nil
 }
@@ -65,15 +67,24 @@ func (a *Answer) Parse(body []byte) error {
 // Usage returns what the engine told of the tokens; nothing is Known when it told nothing.
 func (a *Answer) Usage() chat.Usage { return a.usage }
 
-// Append appends the answer as it came, with model as the model's name where it names one, and without what engines tell each
-// other.
+// Append appends the answer as it came, with model as the model's name where it names one, without what engines tell each other,
+// and with the numbers of its usage and its time bounded.
 func (a *Answer) Append(dst []byte, model string) []byte {
 	a.edits.Reset()
 	if a.model.Exists() {
 		a.edits.Set(a.model, jsonx.AppendStringS(nil, model))
 	}
 	hidePrivate(&a.edits, a.doc.Root())
+	boundNumbers(&a.edits, a.told, a.time)
 	return a.edits.Append(dst, a.body)
+}
+
+// boundNumbers notes the changes to what clients cannot hold.
+func boundNumbers(edits *jsonx.Edits, usage, created jsonx.Value) {
+	chat.BoundIn(edits, usage)
+	if b := chat.BoundTime(created); b != nil {
+		edits.Set(created, b)
+	}
 }
 
 // hidePrivate notes the removal of what is private in an answer or an event, and in its choices.

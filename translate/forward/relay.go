@@ -75,6 +75,7 @@ const (
 	toHeld         // until the name that they belong to is known
 	toNobody       // they are replaced or left out
 	toCapture      // to the client, and into value
+	toValue        // into value, and from there to the client at its end
 )
 
 // memberKind is what a member is to us.
@@ -86,18 +87,19 @@ const (
 	memberUsage
 	memberError
 	memberObject
+	memberCreated
 	names // those above are looked for in the answer itself, and must be there once
 	memberChoices
 	memberFinish
 	memberPrivate
 )
 
-var watched = [names]string{memberModel: "model", memberUsage: "usage", memberError: "error", memberObject: "object"}
+var watched = [names]string{memberModel: "model", memberUsage: "usage", memberError: "error", memberObject: "object", memberCreated: "created"}
 
 const (
 	longName   = 256      // a name above this is none of those that are looked for, however it is spelt
 	mostBlanks = 64       // around a name, more space than this is left out
-	mostUsage  = 16 << 10 // a larger usage is not read
+	mostUsage  = 16 << 10 // a larger usage is not read, and null to the client
 )
 
 // Reset makes r ready for an answer to a request for model.
@@ -461,8 +463,14 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	case memberModel:
 		dst = append(dst, r.model...)
 		r.sink = toNobody
-	case memberUsage, memberObject:
+	case memberObject:
 		r.sink, r.value = toCapture, r.value[:0]
+	case memberUsage:
+		r.sink, r.value = toValue, r.value[:0]
+	case memberCreated:
+		if c == '-' || '0' <= c && c <= '9' {
+			r.sink, r.value = toValue, r.value[:0]
+		}
 	}
 	return dst, nil
 }
@@ -518,11 +526,32 @@ func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
 		return dst, from
 	}
 	dst = r.give(dst, p[from:i])
-	if r.sink == toCapture && r.member == memberUsage && len(r.value) <= mostUsage && r.doc.Parse(r.value, jsonx.Options{}) == nil {
-		r.usage, _ = readUsage(r.doc.Root())
+	if r.sink == toValue {
+		dst = r.appendValue(dst)
 	}
 	r.sink = toClient
 	return dst, i
+}
+
+// appendValue appends the usage or the time that is in value, bounded.
+func (r *Relay) appendValue(dst []byte) []byte {
+	if len(r.value) > mostUsage || r.doc.Parse(r.value, jsonx.Options{}) != nil {
+		return append(dst, "null"...)
+	}
+	v := r.doc.Root()
+	var bounded []byte
+	if r.member == memberUsage {
+		r.usage, _ = readUsage(v)
+		if v.IsObject() {
+			bounded = chat.BoundNumbers(r.value)
+		}
+	} else {
+		bounded = chat.BoundTime(v)
+	}
+	if bounded == nil {
+		bounded = r.value
+	}
+	return append(dst, bounded...)
 }
 
 // give gives bytes to their sink.
@@ -535,8 +564,11 @@ func (r *Relay) give(dst, p []byte) []byte {
 		return dst
 	case toNobody:
 		return dst
-	case toCapture:
+	case toCapture, toValue:
 		r.value = append(r.value, p[:min(len(p), mostUsage+1-len(r.value))]...)
+		if r.sink == toValue {
+			return dst
+		}
 	case toClient:
 	}
 	return append(dst, p...)

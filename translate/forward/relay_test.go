@@ -45,6 +45,10 @@ func TestRelay(t *testing.T) {
 		{"blanks", `{` + blanks + `"model"` + blanks + `:` + blanks + `"x"` + blanks + `}`, `{"model":"public"` + blanks + `}`},
 		{"long name", `{"` + strings.Repeat("n", 3*longName) + `" : 1, "model":"x"}`, `{"` + strings.Repeat("n", 3*longName) + `" : 1, "model":"public"}`},
 		{"null error", `{"error":null,"id":1}`, `{"error":null,"id":1}`},
+		{"numbers", `{"created":1e400,"usage":{"total_tokens":9223372036854775808,"a":[{"b":-1e999}]},"n":1e400}`, `{"created":0,"usage":{"total_tokens":2147483648,"a":[{"b":0}]},"n":1e400}`},
+		{"a time with a fraction", `{"created":1733443200.75}`, `{"created":1733443200}`},
+		{"a time that is none", `{"created":"now","usage":1e400}`, `{"created":"now","usage":1e400}`},
+		{"a time without end", `{"created":` + strings.Repeat("1", 2*mostUsage) + `,"usage":{"a":"` + strings.Repeat("x", 2*mostUsage) + `"}}`, `{"created":null,"usage":null}`},
 		{"text", `{"t":"\u00e9\ud83d\ude00\n ü € 😀"}`, `{"t":"\u00e9\ud83d\ude00\n ü € 😀"}`},
 	} {
 		for _, size := range []int{1, 2, 3, 7, 1 << 20} {

@@ -56,8 +56,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if !root.IsObject() {
 		return dst, &chat.BadAnswer{Reason: notObject}
 	}
-	var out [6]jsonx.Value
-	if err := root.Fields([]string{"model", "choices", "usage", "type", "error", "object"}, out[:]); err != nil {
+	var out [7]jsonx.Value
+	if err := root.Fields([]string{"model", "choices", "usage", "type", "error", "object", "created"}, out[:]); err != nil {
 		return dst, &chat.BadAnswer{Reason: twice}
 	}
 	if given(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") {
@@ -76,6 +76,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if v := out[0]; v.IsString() {
 		s.edits.Set(v, jsonx.AppendStringS(nil, s.model))
 	}
+	boundNumbers(&s.edits, out[2], out[6])
 	if hidePrivate(&s.edits, root); s.edits.Len() > 0 {
 		data = s.edits.Append(make([]byte, 0, len(data)+len(s.model)), data)
 	}
