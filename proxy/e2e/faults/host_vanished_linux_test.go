@@ -71,6 +71,18 @@ func dropAll(t testing.TB, of syscall.Conn) {
 // more of it at a time than the budget of retries would let through.
 func TestHostVanishesUnderCalls(t *testing.T) {
 	t.Parallel()
+	for name, stream := range map[string]string{
+		"silent": "commit_after: 1s, keepalive: 500ms",
+		"kept":   "commit_after: 1s, keepalive: 500ms, whole_keepalive: 500ms", // whole answers have begun as white space
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hostVanishesUnderCalls(t, stream)
+		})
+	}
+}
+
+func hostVanishesUnderCalls(t *testing.T, stream string) {
 	const each = 6
 	v := vanishingEngine(t, func(c *fakeCall) {
 		if strings.Contains(c.body, "show-some") {
@@ -81,7 +93,7 @@ func TestHostVanishesUnderCalls(t *testing.T) {
 	})
 	e := start(t, rig.Setup{
 		Engines: rig.Two()[:1], Fakes: []string{v.url}, Model: "policy: round_robin",
-		Upstream: "concurrency: 100, probe: { interval: 500ms, timeout: 500ms, fall: 2 }", Timeouts: "connect: 1s", Stream: "commit_after: 1s, keepalive: 500ms",
+		Upstream: "concurrency: 100, probe: { interval: 500ms, timeout: 500ms, fall: 2 }", Timeouts: "connect: 1s", Stream: stream,
 	})
 	type result struct {
 		kind string
