@@ -45,8 +45,8 @@ type attempt struct {
 }
 
 const (
-	maxEvent      = 8 << 20 // of one event: more than engines send, and little enough to hold
-	maxErrorBody  = chat.MaxErrorBody
+	maxEvent      = 8 << 20         // of one event: more than engines send, and little enough to hold
+	maxErrorBody  = 8 << 20         // engines repeat the request in their complaint about it, before the reason or behind it
 	errorPatience = 5 * time.Second // for the body of an engine's refusal
 	// afterFinish is how long a stream whose choices are all finished may still bring usage and [DONE].
 	afterFinish = 2 * time.Second
@@ -201,25 +201,27 @@ func (a *attempt) rename(e *chat.EngineError) {
 	}
 }
 
-// errorBody reads what an engine says of its refusal: bounded, and without patience.
+// errorBody reads what an engine says of its refusal: bounded, and without patience. Of what it repeats only the beginning is held.
 func (a *attempt) errorBody() []byte {
 	until := a.call.edge.now().Add(errorPatience)
 	defer a.call.reply.give(replyBody)
+	in := outPool.Get().(*[]byte)
+	defer recycleOut(in)
+	piece := (*in)[:cap(*in)]
+	var short chat.Shortener
 	body := make([]byte, 0, 1<<10)
-	for len(body) < maxErrorBody {
-		if len(body) == cap(body) {
-			var err error
-			if body, err = a.call.growReply(body, maxErrorBody); err != nil {
-				break // what has come has to do
-			}
+	for read := 0; read < maxErrorBody && len(body) < chat.MaxErrorBody; {
+		n, err := a.x.Read(piece, until)
+		for len(body)+n > cap(body) && err == nil {
+			body, err = a.call.growReply(body, chat.MaxErrorBody+len(piece))
 		}
-		n, err := a.x.Read(body[len(body):min(cap(body), maxErrorBody)], until)
-		body = body[:len(body)+n]
-		if err != nil {
+		if err != nil { // without memory what has come has to do
 			break
 		}
+		body = short.Append(body, piece[:n])
+		read += n
 	}
-	return body
+	return body[:min(len(body), chat.MaxErrorBody)]
 }
 
 // pull appends what the engine's next events become in the client's dialect. It returns with at least one byte, or with

@@ -10,8 +10,50 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxErrorBody is how much of an engine's complaint is read. Engines repeat the request in it, so that it may be as long as that.
+// MaxErrorBody is how much of an engine's complaint is held, once a Shortener has been at it. Engines repeat the request in it, so
+// that it may be as long as that.
 const MaxErrorBody = 256 << 10
+
+// maxErrorText is how much a Shortener leaves of a string: more than is shown of a message, also where that has others in it.
+const maxErrorText = 16 << 10
+
+// Shortener takes the ends of long strings out of JSON that comes in pieces. What was JSON is still JSON, and what is no JSON keeps
+// its beginning. The zero value is ready for one body.
+type Shortener struct {
+	text    bool // within a string
+	skip    bool // behind what is left of it
+	size    int  // bytes of it so far
+	escaped bool // the last byte was the backslash of an escape
+	digits  int  // that are left of an escape by number
+}
+
+// Append appends what is left of the next piece.
+func (s *Shortener) Append(dst, p []byte) []byte {
+	for _, b := range p {
+		within := s.escaped || s.digits > 0 || b&0xc0 == 0x80 // of an escape, or of a character
+		switch {
+		case !s.text:
+			s.text, s.skip, s.size = b == '"', false, 0
+		case s.escaped:
+			if s.escaped = false; b == 'u' {
+				s.digits = 4
+			}
+		case s.digits > 0:
+			s.digits--
+		case b == '"':
+			s.text, s.skip = false, false
+		case b == '\\':
+			s.escaped = true
+		}
+		if s.size++; s.text && s.size > maxErrorText && !within {
+			s.skip = true
+		}
+		if !s.skip {
+			dst = append(dst, b)
+		}
+	}
+	return dst
+}
 
 // maxMessage bounds what is kept of an engine's message, in bytes.
 const maxMessage = 1 << 10

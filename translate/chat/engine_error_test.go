@@ -238,3 +238,34 @@ func FuzzParseEngineError(f *testing.F) {
 		}
 	})
 }
+
+// A Shortener leaves the structure of JSON and the beginning of each string, however it is cut, and leaves what is short alone.
+func TestShortener(t *testing.T) {
+	t.Parallel()
+	shorten := func(body string, size int) string {
+		var s Shortener
+		var out []byte
+		for len(body) > 0 {
+			n := min(size, len(body))
+			out = s.Append(out, []byte(body[:n]))
+			body = body[n:]
+		}
+		return string(out)
+	}
+	short := `{"a":["\"x\\\\",1,"\u00e9ä€😀",{"b\"":null}],"c":""} `
+	for _, unit := range []string{"word ", `\"`, `\\`, `\u00e9`, "ä", "€", "😀", `\ud83d\ude00`} {
+		for lead := range 7 {
+			long := strings.Repeat("x", lead) + strings.Repeat(unit, 20_000)
+			for _, size := range []int{1, 7, 4096} {
+				if got := shorten(short, size); got != short {
+					t.Fatalf("%s becomes %s", short, got)
+				}
+				got := shorten(`{"input":{"`+long+`":["`+long+`"]},"message":"odd","type":"a"}`, size)
+				e := ParseEngineError(400, "application/json", []byte(got))
+				if len(got) > 2*maxErrorText+100 || e.Message != "odd" || e.Type != "a" || !strings.HasPrefix(got, `{"input":{"`+long[:1000]) {
+					t.Fatalf("%q after %d: %d bytes, %+v", unit, lead, len(got), e)
+				}
+			}
+		}
+	}
+}
