@@ -172,6 +172,9 @@ func (a *attempt) refusal() *failure {
 	if e.ContextAtLeast { // agents lower max_tokens by it, and would take a dozen steps
 		e.ContextPrompt = max(e.ContextPrompt, min(a.call.promptTokens, e.ContextMax-1))
 	}
+	if longest := a.call.contextOf(a.target); e.ContextExcess > 0 && longest > 0 { // agents look for both sizes
+		e.ContextPrompt, e.ContextMax = longest+e.ContextExcess, longest
+	}
 	now := a.call.edge.now()
 	after := retryAfter(a.x.Header("Retry-After"), now)
 	if status == 404 && !e.ClientFault && a.call.ep.enginePath == "" && a.native == nil { // else the path may be what is not there

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -174,6 +175,42 @@ func TestEngines_TooLong(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEngines_TooLongInOtherWords: what the simulator's engines do not say. Both sizes are told where they can be known.
+func TestEngines_TooLongInOtherWords(t *testing.T) {
+	t.Parallel()
+	for message, told := range map[string]string{
+		"prompt too long; exceeded max context length by 37 tokens":                                 "prompt is too long: 2085 tokens > 2048 maximum",
+		"The sum of prompt length (9000), query length (0) should not exceed max_num_tokens (8192)": "prompt is too long: 9000 tokens > 8192 maximum",
+	} {
+		engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				_, _ = io.WriteString(w, `{"data":[{"id":"talk"}]}`)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"`+message+`","type":"invalid_request_error"}}`)
+		}))
+		t.Cleanup(engine.Close)
+		p := start(t, rig.Setup{Cold: true, Config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: bare, url: "` + engine.URL + `", engine: openai }]
+models: [{ id: talk, context_length: 2048, deployments: [{ upstream: bare }] }]
+`})
+		rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+		for _, w := range rig.AllWays {
+			r := p.Post(w.Path, w.Body("talk", "hi", ""))
+			if r.WantStatus(400); !strings.Contains(r.Body, `"context_length_exceeded"`) {
+				t.Errorf("%v: %s", w, r.Body)
+			}
+			if w.Dialect == "messages" && !strings.Contains(r.Body, `"message":"`+told) {
+				t.Errorf("%v: %s, want %s", w, r.Body, told)
+			}
+		}
 	}
 }
 

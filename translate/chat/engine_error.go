@@ -73,8 +73,10 @@ type EngineError struct {
 	// ContextOverflow: the prompt, or the prompt and the tokens asked for, do not fit into the engine's context.
 	// ContextPrompt and ContextMax are the two sizes in tokens, both 0 unless the engine tells both. ContextAnswer is what was
 	// asked for beside a prompt that fits; 0: it is the prompt that does not, or the engine tells only the sum, as ContextPrompt.
-	// ContextAtLeast: the engine has counted the prompt no further than it had to.
+	// ContextAtLeast: the engine has counted the prompt no further than it had to. ContextExcess is by how many tokens the prompt
+	// exceeds the context, from an engine that tells no more than that.
 	ContextOverflow, ContextAtLeast          bool
+	ContextExcess                            int
 	ContextPrompt, ContextAnswer, ContextMax int
 
 	// ClientFault: the request is to blame, whatever the status says: no other engine of the kind would take it, and
@@ -333,6 +335,9 @@ func (e *EngineError) settle(status int) {
 		if e.ContextPrompt == 0 || e.ContextMax == 0 {
 			e.ContextPrompt, e.ContextAnswer, e.ContextMax = overflowSizes(lower)
 			e.ContextAtLeast = e.ContextAnswer > 0 && strings.Contains(lower, lowerBound)
+			if e.ContextMax == 0 {
+				e.ContextExcess = sizeAfter(lower, excessMark)
+			}
 		}
 	} else {
 		e.ContextPrompt, e.ContextMax = 0, 0
@@ -410,6 +415,8 @@ var overflowTexts = []string{
 	"input length exceeds the context length",  // Ollama
 	"exceeds maximum model length",             // older vLLM
 	"exceed the configured limit of the model", // older vLLM
+	"should not exceed max_num_tokens",         // TensorRT-LLM: its budget for the tokens of a step
+	"prompt too long",                          // Ollama
 }
 
 func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
@@ -420,7 +427,7 @@ var (
 	maxMarks = []string{
 		"maximum context length is only ", "maximum context length is ", "maximum context length of ", "context length is only ", "context length (",
 		"available context size (", "n_ctx: ", "maximum model length of ", "context length of only ", "context length of ", "must be <= ",
-		"must have less than ", "max_input_len ", "max_seq_len (", "tokens > ",
+		"must have less than ", "max_input_len ", "max_seq_len (", "max_num_tokens (", "tokens > ",
 	}
 	promptMarks = []string{
 		"request (", "your request has ", "requested a total of ", "you requested ", "(length ", "the input (", "given: ", "you passed ",
@@ -432,6 +439,9 @@ var (
 		"is too large: ", "input messages and ", "in the messages, ", "and requested ", "`inputs` tokens and ", "max_tokens (", "you requested ",
 	}
 )
+
+// excessMark stands before the tokens by which a prompt exceeds the context.
+const excessMark = "exceeded max context length by "
 
 // lowerBound stands before a prompt's size that is no more than what exceeds the context: vLLM counts no further.
 const lowerBound = "prompt contains at least "

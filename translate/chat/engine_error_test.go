@@ -148,6 +148,18 @@ func TestParseEngineError(t *testing.T) {
 			EngineError{Status: 400, Type: "BadRequestError", Message: "`default_max_tokens` (-152) must be greater than 0, `default_max_tokens` (-152) = max_seq_len (8192) - `splited_prompt_len` (8344) - `query_token_len` (0)", ContextOverflow: true, ContextPrompt: 8344, ContextMax: 8192, ClientFault: true},
 		},
 		{
+			"trtllm, above its budget of tokens", 400, "", `{"object":"error","message":"The sum of prompt length (9000), query length (0) should not exceed max_num_tokens (8192)","code":400}`,
+			EngineError{Status: 400, Message: "The sum of prompt length (9000), query length (0) should not exceed max_num_tokens (8192)", ContextOverflow: true, ContextPrompt: 9000, ContextMax: 8192, ClientFault: true},
+		},
+		{
+			"ollama, by how much", 400, "application/json", `{"error":{"message":"prompt too long; exceeded max context length by 37 tokens","type":"invalid_request_error","param":null,"code":null}}`,
+			EngineError{Type: "invalid_request_error", Message: "prompt too long; exceeded max context length by 37 tokens", ContextOverflow: true, ContextExcess: 37, ClientFault: true},
+		},
+		{
+			"ollama, its own form", 500, "application/json", `{"error":"prompt too long; exceeded max context length by 37 tokens"}`,
+			EngineError{Message: "prompt too long; exceeded max context length by 37 tokens", ContextOverflow: true, ContextExcess: 37, ClientFault: true},
+		},
+		{
 			"trtllm, an answer too long", 400, "", `{"object":"error","message":"The sum of prompt length (4000) and query length (0) max_tokens (2048) should not exceed max_seq_len (4096)","code":400}`,
 			EngineError{Status: 400, Message: "The sum of prompt length (4000) and query length (0) max_tokens (2048) should not exceed max_seq_len (4096)", ContextOverflow: true, ContextPrompt: 4000, ContextAnswer: 2048, ContextMax: 4096, ClientFault: true},
 		},
