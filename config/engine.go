@@ -46,6 +46,7 @@ type Engine struct {
 	Refused        []string          `yaml:"refused"`         // request members that steer the engine and are refused; a trailing * matches, outer.inner is a member of a member
 	ClientFaults   []EngineError     `yaml:"client_faults"`   // 5xx answers that are the client's mistake: never retried, never counted
 	Overloads      []EngineError     `yaml:"overloads"`       // answers that mean "full", not "broken"
+	NotNow         []EngineError     `yaml:"not_now"`         // answers that another try a moment later may change: sent once more; one below 500 is final then, the others mean "full"
 	Quirks         []string          `yaml:"quirks"`          // see EngineQuirks
 }
 
@@ -101,11 +102,12 @@ type EngineReasoning struct {
 	Words  []string       `yaml:"words"`  // effort words it takes, "none" among them or not; empty: any
 }
 
-// EngineError is the shape of an answer: status, and if given the error's type and a part of its message.
+// EngineError is the shape of an answer: status, and if given the error's type, a part of its message, or that it says nothing.
 type EngineError struct {
 	Status   int      `yaml:"status"`
 	Type     string   `yaml:"type"`
 	Messages []string `yaml:"messages"` // any one of these is in the message; empty: any message
+	Silent   bool     `yaml:"silent"`   // it has neither a type nor a message
 }
 
 // Values of EngineHealth.Alive.
@@ -232,6 +234,9 @@ func (e *Engine) Problems() []string {
 	}
 	for i, f := range e.Overloads {
 		c.need(f.Status >= 400 && f.Status < 600, fmt.Sprintf("overloads[%d].status: must be 400 to 599", i))
+	}
+	for i, f := range e.NotNow {
+		c.need(f.Status >= 400 && f.Status < 600, fmt.Sprintf("not_now[%d].status: must be 400 to 599", i))
 	}
 	for i, q := range e.Quirks {
 		c.oneOf(fmt.Sprintf("quirks[%d]", i), q, EngineQuirks...)

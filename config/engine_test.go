@@ -57,6 +57,7 @@ func TestEngineProblems(t *testing.T) {
 		{Engine{Name: "e", Native: []string{"chat"}}, "native[0]:"},
 		{Engine{Name: "e", ClientFaults: []EngineError{{Status: 200}}}, "client_faults[0].status:"},
 		{Engine{Name: "e", Overloads: []EngineError{{}}}, "overloads[0].status:"},
+		{Engine{Name: "e", NotNow: []EngineError{{Status: 302}}}, "not_now[0].status:"},
 		{Engine{Name: "e", Quirks: []string{"odd"}}, "quirks[0]:"},
 	} {
 		got := c.engine.Problems()

@@ -162,7 +162,10 @@ func (a *attempt) refusal() *failure {
 	contentType := string(a.x.Header("Content-Type")) // copied first: reading the body moves the header values
 	e := chat.ParseEngineError(status, contentType, a.errorBody())
 	profile := a.lease.Upstream().Engine()
+	notNow := profile.NotNow(status, e.Type, e.Message)
 	switch {
+	case notNow && status >= 500:
+		status = 503
 	case profile.ClientFault(status, e.Type, e.Message):
 		e.ClientFault = true
 	case profile.Overload(status, e.Type, e.Message):
@@ -183,7 +186,9 @@ func (a *attempt) refusal() *failure {
 		f.outcome = upstreams.OutcomeModelGone
 		return f
 	}
-	return fromStatus(status, &e, after)
+	f := fromStatus(status, &e, after)
+	f.notNow = notNow
+	return f
 }
 
 // plainReply is a 200 that is no stream although one was asked for: an engine's error in disguise, or nonsense.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"penstock/routing"
@@ -172,13 +173,17 @@ func (a *attempt) note(f *failure) {
 	})
 }
 
-// try makes one attempt, and another one under the same lease where the engine says how much less to ask it for. It returns nil
-// when the answer was handed over.
+// try makes one attempt, and another one under the same lease where the engine says how much less to ask it for, or may answer
+// otherwise in a moment. It returns nil when the answer was handed over.
 func (c *Call) try(lease *upstreams.Lease, target *routing.Target) *failure {
 	c.fit(target)
 	f := c.tryOnce(lease, target, lease.Exchange())
-	if f == nil || !c.refit(f) {
+	repeats := f != nil && c.mayRepeat(f)
+	if f == nil || !repeats && !c.refit(f) {
 		return f
+	}
+	if repeats && !c.pause(notNowPause) {
+		return f // aborted
 	}
 	now := c.edge.now()
 	c.attempt.close(f.outcome, now)
@@ -188,6 +193,50 @@ func (c *Call) try(lease *upstreams.Lease, target *routing.Target) *failure {
 		c.refit(f) // it is not asked a third time: this only says what there would have been room for
 	}
 	return f
+}
+
+// notNowPause is how long an engine is given that cannot answer just now.
+const notNowPause = 300 * time.Millisecond
+
+// mayRepeat reports whether the same engine is to be asked once more, as it may answer otherwise in a moment. Where the failure
+// allows another engine, and there is one, that is asked instead.
+func (c *Call) mayRepeat(f *failure) bool {
+	if !f.notNow || c.upload != nil || c.sends-c.refits-c.fled >= c.snap.Config.Retry.Attempts {
+		return false
+	}
+	if f.retry && c.otherTarget() {
+		return false
+	}
+	if !c.edge.retries.Allow(c.edge.now(), c.snap.Config.Retry.Budget) {
+		c.edge.counters.retriesDenied.Inc()
+		return false
+	}
+	c.edge.counters.retried.Inc()
+	return true
+}
+
+// otherTarget reports whether an engine beside the one that was asked may take the call now.
+func (c *Call) otherTarget() bool {
+	q := routing.Query{Pool: c.pool, Key: c.record.Key, Exclude: append(c.tried[:len(c.tried):len(c.tried)], c.upstream.ID()), Now: c.edge.now()}
+	targets := c.model.route.Targets()
+	return slices.ContainsFunc(targets, func(t routing.Target) bool { return c.model.route.Room(t.Upstream, &q).Slots > 0 })
+}
+
+// pause waits, and reports whether the call is still wanted after it.
+func (c *Call) pause(d time.Duration) bool {
+	left := make(chan struct{})
+	c.left.Store(&left)
+	if c.aborted() != nil {
+		return false
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-left:
+		return false
+	}
 }
 
 // asksStream reports whether the engine is asked for a stream: the client wants one, or the engine's work can be cancelled in no

@@ -22,6 +22,7 @@ type failure struct {
 	outcome upstreams.Outcome // what the upstream's health is told
 	result  observe.Outcome   // what the call's record says when this failure is final
 	retry   bool              // another target may be asked, when nothing was committed
+	notNow  bool              // the same engine may say otherwise in a moment; see Call.mayRepeat
 	gone    bool              // the engine's host has vanished; see Call.mayMove
 	status  int               // what the engine answered, where it did
 	label   string            // the error's code in metrics and log, where it is not the error's own

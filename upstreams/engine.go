@@ -283,8 +283,13 @@ func (p *Profile) Overload(status int, errorType, message string) bool {
 	return slices.ContainsFunc(p.spec.Overloads, func(e config.EngineError) bool { return matches(&e, status, errorType, message) })
 }
 
+// NotNow reports whether an answer may be another one a moment later, without a change to the request.
+func (p *Profile) NotNow(status int, errorType, message string) bool {
+	return slices.ContainsFunc(p.spec.NotNow, func(e config.EngineError) bool { return matches(&e, status, errorType, message) })
+}
+
 func matches(e *config.EngineError, status int, errorType, message string) bool {
-	if e.Status != status || e.Type != "" && e.Type != errorType {
+	if e.Status != status || e.Type != "" && e.Type != errorType || e.Silent && (errorType != "" || message != "") {
 		return false
 	}
 	return len(e.Messages) == 0 || slices.ContainsFunc(e.Messages, func(part string) bool { return strings.Contains(message, part) })

@@ -195,7 +195,7 @@ func TestUsualAddresses(t *testing.T) {
 }
 
 func TestProfileAnswers(t *testing.T) {
-	llama, whisper, ollama, vllm, sglang := mustProfile(t, "llamacpp"), mustProfile(t, "whisper"), mustProfile(t, "ollama"), mustProfile(t, "vllm"), mustProfile(t, "sglang")
+	llama, router, whisper, ollama, vllm, sglang := mustProfile(t, "llamacpp"), mustProfile(t, "llamacpp-router"), mustProfile(t, "whisper"), mustProfile(t, "ollama"), mustProfile(t, "vllm"), mustProfile(t, "sglang")
 	for _, c := range []struct {
 		what      string
 		got, want any
@@ -229,6 +229,11 @@ func TestProfileAnswers(t *testing.T) {
 		{"echo", llama.ClientFault(500, "server_error", "Only no echo is supported"), true},
 		{"a prompt of an object", llama.ClientFault(500, "server_error", `"prompt" must not be empty`), true},
 		{"a large input behind ollama", ollama.ClientFault(500, "api_error", "input (1203 tokens) is too large to process. increase the physical batch size (current batch size: 256)"), true},
+		{"a child that is not there", router.NotNow(500, "server_error", "proxy error: Could not establish connection"), true},
+		{"a child that has just come", router.NotNow(400, "", ""), true},
+		{"a bad request behind a router", router.NotNow(400, "invalid_request_error", "Input content cannot be empty"), false},
+		{"another error of a router", router.NotNow(500, "server_error", "Compute error."), false},
+		{"not now, of one engine", llama.NotNow(400, "", ""), false},
 		{"a fault of llama.cpp", llama.ClientFault(500, "server_error", "Compute error."), false},
 		{"an image for ollama", ollama.ClientFault(500, "api_error", `{"error":{"message":"image input is not supported - hint"}}`), true},
 		{"embeddings of a chat server", llama.ClientFault(501, "not_supported_error", ""), true},

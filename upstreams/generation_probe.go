@@ -418,7 +418,7 @@ func judgeError(status int, page any, profile *Profile) Generation {
 		}
 	}
 	switch {
-	case status == 429 || status == 503 || status == 529 || profile.Overload(status, kind, message):
+	case status == 429 || status == 503 || status == 529 || profile.Overload(status, kind, message) || profile.NotNow(status, kind, message):
 		return GenerationRefused
 	case status == 401 || status == 402 || status == 403: // our credential, not the probe
 		return GenerationFailed

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"penstock/bench/sim"
@@ -290,6 +292,76 @@ models:
 			}
 			if name == "kokoro" {
 				p.Post(speech, `{"model":"voice","input":"one","voice":"nobody"}`).WantError(400, "invalid_request_error", "rejected_by_engine")
+			}
+		})
+	}
+}
+
+// TestEngines_NotNow: while llama.cpp's router swaps a model, its answers are none of the engine's: it is asked once more a moment
+// later, or another one is. What it says then is final.
+func TestEngines_NotNow(t *testing.T) {
+	t.Parallel()
+	const refused, silent, good = `500 {"error":{"code":500,"message":"proxy error: Could not establish connection","type":"server_error"}}`, "400 ",
+		`200 {"choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"delta":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`
+	router := func(t *testing.T, answers ...string) (url string, asked *atomic.Int64) {
+		asked = new(atomic.Int64)
+		engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				_, _ = io.WriteString(w, `{"data":[{"id":"m","status":{"value":"loaded"}}]}`)
+				return
+			}
+			answer := answers[min(int(asked.Add(1)), len(answers))-1]
+			status, _ := strconv.Atoi(answer[:3])
+			body := answer[4:]
+			w.Header().Set("Content-Type", "application/json")
+			if status == 200 {
+				w.Header().Set("Content-Type", "text/event-stream") // the edge asks it for nothing else
+				body = "data: " + body + "\n\ndata: [DONE]\n\n"
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}))
+		t.Cleanup(engine.Close)
+		return engine.URL, asked
+	}
+	for name, c := range map[string]struct {
+		first, second []string // answers of the engines
+		status        int
+		code          string
+		asked         [2]int64
+	}{
+		"no child":                 {[]string{refused, good}, nil, 200, "", [2]int64{2, 0}},
+		"none still":               {[]string{refused}, nil, 503, "no_healthy_route", [2]int64{2, 0}},
+		"a child that came":        {[]string{silent, good}, nil, 200, "", [2]int64{2, 0}},
+		"a bad request":            {[]string{silent}, nil, 400, "rejected_by_engine", [2]int64{2, 0}},
+		"no child here, one there": {[]string{refused, good}, []string{good}, 200, "", [2]int64{1, 1}},
+		"silent here":              {[]string{silent, good}, []string{good}, 200, "", [2]int64{2, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, asked := router(t, c.first...)
+			config := "timeouts: { linger: 0s }\nretry: { budget: 100% }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\nupstreams:\n  - { name: a, engine: llamacpp-router, weight: 1000, concurrency: 100, url: \"" + url + "\" }\n"
+			deployments, n, other := "{ upstream: a, served: m }", 1.0, new(atomic.Int64)
+			if c.second != nil {
+				url, other = router(t, c.second...)
+				config += "  - { name: b, engine: llamacpp-router, concurrency: 1, url: \"" + url + "\" }\n"
+				deployments, n = deployments+", { upstream: b, served: m }", 2
+			}
+			p := start(t, rig.Setup{Cold: true, Config: config + "models: [{ id: public, deployments: [" + deployments + "] }]\n"})
+			rig.WaitFor(t, rig.Patience, "the engines are up", func() bool { return p.Metric("penstock_upstream_up") == n })
+			for _, stream := range []string{"false", "true"} {
+				asked.Store(0)
+				other.Store(0)
+				r := p.Post(chatPath, `{"model":"public","stream":`+stream+`,"messages":[{"role":"user","content":"hi"}]}`).WantStatus(c.status)
+				if c.code != "" && !strings.Contains(r.Body, `"`+c.code+`"`) {
+					t.Errorf("stream %s: %s", stream, r.Body)
+				}
+				if got := [2]int64{asked.Load(), other.Load()}; got != c.asked {
+					t.Errorf("stream %s: the engines were asked %v times, want %v", stream, got, c.asked)
+				}
+			}
+			if u := p.Upstream("a"); u.Breaker != "closed" {
+				t.Errorf("the breaker is %s", u.Breaker)
 			}
 		})
 	}
