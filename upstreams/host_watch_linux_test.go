@@ -120,6 +120,7 @@ func (w *busyEngine) call(path string) error {
 func TestHostVanishes(t *testing.T) {
 	t.Parallel()
 	w := occupy(t)
+	time.Sleep(100 * time.Millisecond) // what was sent is acknowledged by then, and nothing but this rule tells
 	dropAll(t, w.listener)
 	for _, c := range w.conns {
 		dropAll(t, c)
