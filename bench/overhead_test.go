@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 )
 
 // TestOverhead measures with real processes; what is installed of the others is measured, too.

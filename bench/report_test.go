@@ -16,8 +16,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"penstock/proxy/e2e/browser"
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/browser"
+	"penstock/config/testkit/golden"
 )
 
 // fullResult has something of everything that the report shows.

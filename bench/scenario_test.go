@@ -18,7 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 )
 
 // parse reads a command line as main does.

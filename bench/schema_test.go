@@ -14,7 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 )
 
 //go:embed result.schema.json

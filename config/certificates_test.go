@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/proxy/e2e/selfsigned"
+	"penstock/config/testkit/selfsigned"
 )
 
 // writePair writes a certificate that is valid now, and its key.

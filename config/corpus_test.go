@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 )
 
 // TestBadCorpus holds every mistake to the exact output an operator sees. An archive's comment says what the mistake is,

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 )
 
 // bundled stands in for the profiles that live outside the package.

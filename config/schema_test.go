@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 )
 
 // TestSchemaIsCurrent holds schema.json to the structs: it is generated from their yaml tags, their comments, the defaults

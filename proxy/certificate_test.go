@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"penstock/proxy/e2e/selfsigned"
+	"penstock/config/testkit/selfsigned"
 	"penstock/proxy/listen"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/config"
-	"penstock/proxy/e2e/selfsigned"
+	"penstock/config/testkit/selfsigned"
 	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/upstreams"

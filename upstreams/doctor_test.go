@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"penstock/config"
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 )
 
 // TestReport compares the doctor's words with testdata/doctor and checks that the lines to paste are a config.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 	"penstock/translate/apierr"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"penstock/config"
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/raced"
 	"penstock/proxy/auth"
-	"penstock/proxy/e2e/raced"
 	"penstock/proxy/e2e/rig"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/raced"
 	"penstock/proxy/auth"
-	"penstock/proxy/e2e/raced"
 	"penstock/proxy/e2e/rig"
 )
 

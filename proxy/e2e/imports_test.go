@@ -43,16 +43,19 @@ var allowed = map[string]struct {
 	"bench":               {ours: "translate/sse translate/jsonx proxy/build proxy/plaintext", modules: "github.com/valyala/fasthttp github.com/HdrHistogram/hdrhistogram-go github.com/jedib0t/go-pretty/v6/... github.com/goccy/go-yaml/... golang.org/x/sys/...", never: "net/http log"}, // x/sys: overhead binds processes to processors
 	"bench/sim":           {modules: "github.com/valyala/fastjson", never: "log"},
 	"proxy/e2e":           {ours: "...", modules: "..."},
-	"proxy/e2e/faults":    {ours: "...", modules: "..."},        // the fault matrix, against the built program
-	"proxy/e2e/rig":       {ours: "...", modules: "..."},        // what the tests beside it have in common
-	"proxy/e2e/browser":   {modules: "github.com/chromedp/..."}, // for tests, of any package
+	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
+	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
 	"":                    {ours: "config proxy proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"translate/chat/toolcall": {ours: "translate/jsonx", never: "net os log time"},
 
-	"proxy/e2e/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"}, // for tests, of any package, like the two below
-	"proxy/e2e/raced":      {},
-	"proxy/e2e/selfsigned": {}, // certificates for tests, of any package: config's too, so it imports nothing of ours
+	"proxy/e2e/statuspage": {ours: "...", modules: "..."}, // the admin page in a browser
+
+	// The test kits, for tests of any package: they import nothing of ours, so that the lowest can use them.
+	"config/testkit/browser":    {modules: "github.com/chromedp/..."},
+	"config/testkit/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"},
+	"config/testkit/raced":      {},
+	"config/testkit/selfsigned": {},
 }
 
 const module = "penstock"
@@ -84,7 +87,7 @@ func TestImports(t *testing.T) {
 		seen[name] = true
 		for _, imp := range p.Imports {
 			switch {
-			case strings.HasPrefix(imp, module+"/proxy/e2e") && !strings.HasPrefix(name, "proxy/e2e"):
+			case forTests(strings.TrimPrefix(imp, module+"/")) && !forTests(name):
 				t.Errorf("%s must not import %s: that is for tests", p.ImportPath, imp)
 			case imp == module || strings.HasPrefix(imp, module+"/"):
 				if !matches(rule.ours, strings.TrimPrefix(imp, module+"/")) {
@@ -105,6 +108,9 @@ func TestImports(t *testing.T) {
 		}
 	}
 }
+
+// forTests reports whether a package is not part of the product.
+func forTests(name string) bool { return matches("proxy/e2e/... config/testkit/...", name) }
 
 // matches reports whether list names imp.
 func matches(list, imp string) bool {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"penstock/config"
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 )
 
 func bind(limits config.KeyLimits) (*Key, time.Time) {

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"penstock/proxy/e2e/selfsigned"
+	"penstock/config/testkit/selfsigned"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 )
 
 func newTestCalls(t testing.TB) (*Calls, func() string) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 	"penstock/translate/sse"
 )
 

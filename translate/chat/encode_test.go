@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 )
 
 // targetFile is a Target as the golden files write it.

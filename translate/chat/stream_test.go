@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"penstock/proxy/e2e/golden"
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/golden"
+	"penstock/config/testkit/raced"
 	"penstock/translate/apierr"
 	"penstock/translate/chat/toolcall"
 	"penstock/translate/sse"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 )
 
 // checkEvents checks that what a client gets is well-formed: events of one data line each that hold a JSON object, or a

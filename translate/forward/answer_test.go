@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/sse"

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 )
 
 // TestAbuse parses what is meant to be expensive. Each must take well under a second, whatever the verdict.

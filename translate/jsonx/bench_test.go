@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 )
 
 const prose = "Explain how a penstock gate regulates the flow of water to the turbine, and why a surge tank is needed when it closes quickly. "

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
 )

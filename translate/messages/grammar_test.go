@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 )
 
 // message is a Messages answer as a client has it.

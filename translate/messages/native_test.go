@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"penstock/proxy/e2e/golden"
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/golden"
+	"penstock/config/testkit/raced"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/sse"

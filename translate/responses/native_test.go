@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"penstock/proxy/e2e/golden"
+	"penstock/config/testkit/golden"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
 )

@@ -13,7 +13,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 )
 
 // event is a copy of an Event.

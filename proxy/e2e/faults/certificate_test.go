@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/selfsigned"
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/e2e/selfsigned"
 )
 
 // pemPair makes a self-signed certificate for name and its key.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 	"penstock/proxy/e2e/rig"
 )
 

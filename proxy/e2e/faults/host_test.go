@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"penstock/config/testkit/raced"
 	"penstock/proxy/auth"
-	"penstock/proxy/e2e/raced"
 	"penstock/proxy/e2e/rig"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 	"penstock/proxy/e2e/rig"
 )
 

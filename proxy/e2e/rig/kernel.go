@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 )
 
 // Memory is a number of bytes from the kernel's account of the program: VmRSS now, VmHWM at most.

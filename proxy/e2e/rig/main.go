@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 )
 
 // Main runs the tests of a package, atOnce side by side unless -parallel says otherwise (fewer under the race detector), removes

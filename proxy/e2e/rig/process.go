@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 )
 
 // built is the folder with the program, once a test has asked for it.

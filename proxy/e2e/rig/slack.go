@@ -3,7 +3,7 @@ package rig
 import (
 	"time"
 
-	"penstock/proxy/e2e/raced"
+	"penstock/config/testkit/raced"
 )
 
 // Slack is added to every limit of time that a test holds, because the machine may be busy.

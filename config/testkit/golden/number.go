@@ -7,7 +7,8 @@ import (
 	"io"
 )
 
-// Unmarshal is json.Unmarshal, but that it takes numbers of any size, as JSON does: in an any they are json.Number.
+// Unmarshal is json.Unmarshal, except that numbers in an any are json.Number, so that they can have
+// any size.
 func Unmarshal(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

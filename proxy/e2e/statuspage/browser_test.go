@@ -1,4 +1,4 @@
-package browser
+package statuspage
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/browser"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -66,7 +67,7 @@ func (l *live) stream(begun bool) (leave func()) {
 
 // openPage opens the page as an operator who has given the token. complaints is what the browser objects to.
 func (l *live) openPage(width, height int64, dark bool) (tab context.Context, complaints func() string) {
-	tab = Open(l.t, width, height, dark)
+	tab = browser.Open(l.t, width, height, dark)
 	var mu sync.Mutex
 	var said strings.Builder
 	note := func(text string) {

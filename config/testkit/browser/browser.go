@@ -1,7 +1,8 @@
-// Package browser opens pages of ours in a headless Chromium, for tests of what only a browser can judge.
+// Package browser opens our pages in a headless Chromium, for tests of what only a browser can
+// judge.
 //
-// A machine without one skips such a test and says so; with CI set in the environment it fails, so that a pipeline cannot lose the
-// test by losing the package.
+// A machine without one skips such a test and says so. With CI set in the environment the test
+// fails, so that a pipeline cannot lose the test by losing the package.
 package browser
 
 import (
@@ -15,15 +16,16 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// names are what the program is called, in the order of search. PENSTOCK_CHROMIUM comes before all of them.
-var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell"}
+// programs are the names of the browser, in the order of search. PENSTOCK_CHROMIUM comes before all
+// of them.
+var programs = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell"}
 
 // Find returns the path of a Chromium, or "".
 func Find() string {
 	if path := os.Getenv("PENSTOCK_CHROMIUM"); path != "" {
 		return path
 	}
-	for _, n := range names {
+	for _, n := range programs {
 		if path, err := exec.LookPath(n); err == nil {
 			return path
 		}
@@ -31,8 +33,9 @@ func Find() string {
 	return ""
 }
 
-// Open returns a tab for chromedp.Run, of the given width and height in pixels, and dark when the page should take the system to be
-// dark. The browser has a profile of its own and ends with the test. It gives up after two minutes.
+// Open returns a tab for chromedp.Run. Width and height are in pixels; with dark the page sees a
+// system of dark colours. The browser has its own profile, ends with the test, and gives up after
+// two minutes.
 func Open(t testing.TB, width, height int64, dark bool) context.Context {
 	t.Helper()
 	path := Find()

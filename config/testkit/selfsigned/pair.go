@@ -1,5 +1,5 @@
-// Package selfsigned makes certificates for tests, of any package: it imports none of ours, so that the tests of those that the
-// rig is built on can use it, too.
+// Package selfsigned makes certificates for tests. Tests of any package can use it, because it
+// imports nothing of ours.
 package selfsigned
 
 import (
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Pair returns a self-signed certificate for name and 127.0.0.1, which is valid between the two times, and its key, both as
-// PEM. It can also serve as the authority of its own kind.
+// Pair returns a self-signed certificate for name and 127.0.0.1, which is valid between the two
+// times, and its key, both as PEM. The certificate can be its own authority in a client's pool.
 func Pair(t testing.TB, name string, from, to time.Time) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -40,7 +40,7 @@ func Pair(t testing.TB, name string, from, to time.Time) (cert, key string) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
 }
 
-// Write is Pair into NAME.pem and NAME.key of dir, whose paths it returns.
+// Write writes a Pair to NAME.pem and NAME.key in dir and returns their paths.
 func Write(t testing.TB, dir, name string, from, to time.Time) (certFile, keyFile string) {
 	t.Helper()
 	cert, key := Pair(t, name, from, to)

@@ -1,5 +1,5 @@
-// Package golden compares what tests make with files that are committed, and writes the files anew when the tests run with
-// -update. It is for tests of any package and imports nothing of ours.
+// Package golden compares the results of tests with committed files, and writes the files anew when
+// the tests run with -update. Tests of any package can use it, because it imports nothing of ours.
 package golden
 
 import (
@@ -36,8 +36,8 @@ func File(t *testing.T, name string, got []byte) {
 	}
 }
 
-// Archives runs f in a subtest for each archive of a folder. f reads the sections that are given and sets those that follow from
-// them; the archive must then be what it was.
+// Archives runs f in a subtest for each archive of a folder. f reads the given sections and sets
+// those that follow from them. The archive must then equal the file.
 func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	t.Helper()
 	for name, a := range All(t, folder) {
@@ -52,7 +52,8 @@ func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	}
 }
 
-// All reads the archives of a folder, in the order of their names, which are those of the files without their ending.
+// All reads the archives of a folder in the order of their names. A name is the file's without its
+// extension.
 func All(t testing.TB, folder string) iter.Seq2[string, *Archive] {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
@@ -89,8 +90,8 @@ func (a *Archive) Section(name string) []byte {
 	return nil
 }
 
-// Set gives a section the text, in its place or at the end, and a last line end where it has none. With nil it is taken
-// out.
+// Set replaces a section's text or appends the section, and ends the text with a line end. A nil
+// text removes the section.
 func (a *Archive) Set(name string, text []byte) {
 	i := a.index(name)
 	switch {
@@ -109,7 +110,7 @@ func (a *Archive) Set(name string, text []byte) {
 	a.Files[i].Data = text
 }
 
-// Says reports whether the archive's comment has a line with that word alone.
+// Says reports whether a line of the archive's comment is that word.
 func (a *Archive) Says(word string) bool {
 	return slices.Contains(strings.Split(string(a.Comment), "\n"), word)
 }

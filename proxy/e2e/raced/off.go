@@ -1,6 +1,0 @@
-//go:build !race
-
-package raced
-
-// On says that this build is for the race detector.
-const On = false
