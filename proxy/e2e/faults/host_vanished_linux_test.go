@@ -93,7 +93,7 @@ func hostVanishesUnderCalls(t *testing.T, stream string) {
 	})
 	e := start(t, rig.Setup{
 		Engines: rig.Two()[:1], Fakes: []string{v.url}, Model: "policy: round_robin",
-		Upstream: "concurrency: 100, probe: { interval: 500ms, timeout: 500ms, fall: 2 }", Timeouts: "connect: 1s", Stream: stream,
+		Upstream: "concurrency: 100, probe: { interval: 500ms, timeout: 2s, fall: 2 }", Timeouts: "connect: 2s", Stream: stream,
 	})
 	type result struct {
 		kind string
