@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"penstock/socket"
+	"penstock/upstreams/http1/socket"
 )
 
 // conn is one connection to an engine. It has one owner at a time: an exchange, or the idle list of its transport. Only

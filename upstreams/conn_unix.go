@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"penstock/socket"
+	"penstock/upstreams/http1/socket"
 )
 
 // canPeek says that peek sees what has come without taking it.

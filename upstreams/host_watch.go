@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"penstock/socket"
+	"penstock/upstreams/http1/socket"
 )
 
 // ErrHostVanished is the cause of a Failure of an exchange whose connection was ended because the engine's host has vanished: it

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/socket"
+	"penstock/upstreams/http1/socket"
 )
 
 // secondReplies is an engine that sends a second, forged reply within half a millisecond of every fourth one. Each reply ends with

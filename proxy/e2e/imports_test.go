@@ -19,13 +19,12 @@ var allowed = map[string]struct {
 	"translate/sse":       {never: "net os log time"},
 	"translate/apierr":    {ours: "translate/jsonx", never: "net os log"},
 	"translate/chat":      {ours: "translate/chat/toolcall translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
-	"socket":              {modules: "golang.org/x/sys/unix", never: "net/http log time"},
-	"upstreams":           {ours: "config socket", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"upstreams":           {ours: "config upstreams/http1/socket", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/auth":          {ours: "config translate/apierr", never: "net log"},
 	"proxy/limit":         {ours: "config routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
 	"proxy/guard":         {modules: "go.uber.org/zap/...", never: "net os log"},
-	"proxy/listen":        {ours: "socket proxy/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
+	"proxy/listen":        {ours: "upstreams/http1/socket proxy/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
 	"proxy/observe":       {ours: "config proxy/guard", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/...", never: "net log"},
 	"proxy/catalog":       {ours: "config routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
 	"proxy/build":         {never: "net os log"},
@@ -47,6 +46,7 @@ var allowed = map[string]struct {
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
 	"":                    {ours: "config proxy proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
+	"upstreams/http1/socket":  {modules: "golang.org/x/sys/unix", never: "net/http log time"}, // for proxy/listen, too
 	"translate/chat/toolcall": {ours: "translate/jsonx", never: "net os log time"},
 
 	"proxy/e2e/statuspage": {ours: "...", modules: "..."}, // the admin page in a browser

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"penstock/proxy/guard"
-	"penstock/socket"
+	"penstock/upstreams/http1/socket"
 )
 
 // Waiter is told when its client has gone.

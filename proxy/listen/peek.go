@@ -7,7 +7,7 @@ import (
 	"io"
 	"syscall"
 
-	"penstock/socket"
+	"penstock/upstreams/http1/socket"
 )
 
 // waits reports whether a call waits with the client.

@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"time"
 
-	"penstock/socket"
+	"penstock/upstreams/http1/socket"
 )
 
 const (
