@@ -201,22 +201,23 @@ func (c *conn) stale(now time.Time) bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// unheard says for how long the engine's host has not acknowledged what is on its way to it, and whether there is anything that it
-// has not acknowledged. See socket.Silence.
+// unheard returns for how long the engine's host has not acknowledged bytes on their way to it, and
+// whether there are bytes that it has not acknowledged. See socket.UnackedFor.
 func (c *conn) unheard() (silence time.Duration, waiting bool) {
 	_ = c.raw.Control(func(fd uintptr) { // fails on a closed socket only, and there is nothing to hear then
 		var milliseconds int
-		milliseconds, waiting = socket.Silence(fd)
+		milliseconds, waiting = socket.UnackedFor(fd)
 		silence = time.Duration(milliseconds) * time.Millisecond
 	})
 	return silence, waiting
 }
 
-// unanswered says for how long nothing has come from the engine's host, and whether it owes an answer. See socket.Unanswered.
+// unanswered returns for how long nothing has come from the engine's host, and whether it owes an
+// answer. See socket.SilentFor.
 func (c *conn) unanswered() (silence time.Duration, owed bool) {
 	_ = c.raw.Control(func(fd uintptr) { // fails on a closed socket only
 		var milliseconds int
-		milliseconds, owed = socket.Unanswered(fd)
+		milliseconds, owed = socket.SilentFor(fd)
 		silence = time.Duration(milliseconds) * time.Millisecond
 	})
 	return silence, owed

@@ -57,7 +57,7 @@ func (c *conn) leave(fd uintptr) bool {
 	size := len(c.unsent.b)
 	c.unsent.release()
 	c.unsent = nil
-	if c.look(fd); c.probed == peekedData && socket.Unacked(fd) >= size {
+	if c.look(fd); c.probed == peekedData && socket.UnackedBytes(fd) >= size {
 		c.lastErr = errLeftover
 		return false
 	}
@@ -70,7 +70,7 @@ func (c *conn) leftover(size int) (yes bool) {
 	if c.peek() != peekedData {
 		return false
 	}
-	_ = c.raw.Control(func(fd uintptr) { yes = socket.Unacked(fd) >= size }) // fails on a closed socket only
+	_ = c.raw.Control(func(fd uintptr) { yes = socket.UnackedBytes(fd) >= size }) // fails on a closed socket only
 	return yes
 }
 

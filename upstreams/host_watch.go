@@ -25,7 +25,7 @@ func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 //
 // A host that has vanished (a cut cable, a power failure) ends no connection, and where it had acknowledged everything there is
 // nothing whose absence would show. But connecting to it fails in a way of its own: time runs out, or there is no route. From the
-// first such failure on its running connections are asked whether they are still there (see socket.Question). Once the upstream
+// first such failure on its running connections are asked whether they are still there (see socket.ProbeEverySecond). Once the upstream
 // is down, endVanished ends those that have brought nothing since. Both signs are needed: an engine whose accept queue is full
 // leaves connects unanswered as well, but its host answers on the connections that run. And a refused connect is an answer: an
 // engine that drains refuses, and goes on with what it has.
@@ -99,7 +99,7 @@ func (w *hostWatch) refused(addr string, err error, now time.Time) {
 		h.silentSince = now
 		w.doubted.Store(true)
 		for c := range h.conns {
-			_ = c.raw.Control(func(fd uintptr) { _ = socket.Question(fd) }) // without it the system's own questions tell, later
+			_ = c.raw.Control(func(fd uintptr) { _ = socket.ProbeEverySecond(fd) }) // without it the system's own questions tell, later
 		}
 	}
 }

@@ -43,6 +43,6 @@ func (c *Conn) unheard(d time.Duration) bool {
 		return false
 	}
 	silence := 0
-	_ = raw.Control(func(fd uintptr) { silence, _ = socket.Silence(fd) }) // fails on a connection that we have closed only
+	_ = raw.Control(func(fd uintptr) { silence, _ = socket.UnackedFor(fd) }) // fails on a connection that we have closed only
 	return time.Duration(silence)*time.Millisecond >= d
 }

@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// Stream is the reading and writing of a TCP connection. Deadlines and closing are the connection's own and act on it. Read belongs
-// to one goroutine at a time, and so does Write, which may be another.
+// Stream reads and writes a TCP connection. The connection's own deadlines and Close act on it. One
+// goroutine at a time may call Read, and one, which may be another, Write.
 type Stream struct {
 	raw     syscall.RawConn
 	in, out transfer
-	recv    func(fd uintptr) bool // in's, bound once so that a read allocates nothing
-	send    func(fd uintptr) bool // out's, likewise
+	recv    func(fd uintptr) bool // in.recv, bound once so that a read allocates nothing
+	send    func(fd uintptr) bool // out.send, likewise
 }
 
-// transfer is a read or a write that is under way.
+// transfer is a running read or write.
 type transfer struct {
 	p   []byte
 	n   int
@@ -32,7 +32,8 @@ func (s *Stream) Open(c *net.TCPConn) (err error) {
 	return err
 }
 
-// Read reads what has come into p, waiting for the first byte. It returns io.EOF at the end, and never bytes with an error.
+// Read reads into p and waits for the first byte. It returns io.EOF at the end, and never bytes
+// with an error.
 func (s *Stream) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -47,7 +48,8 @@ func (s *Stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes p, waiting as long as the socket does not take the rest of it. With an error it returns how much went.
+// Write writes p and waits until the socket has taken all of it. With an error it returns how many
+// bytes the socket took.
 func (s *Stream) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -62,7 +64,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// recv reads once and reports whether that is all, or there was nothing to read yet.
+// recv reads once. It returns false when nothing has come yet.
 func (t *transfer) recv(fd uintptr) bool {
 	n, err := Recv(fd, t.p)
 	switch {
@@ -78,7 +80,7 @@ func (t *transfer) recv(fd uintptr) bool {
 	return true
 }
 
-// send writes what is left and reports whether that is all.
+// send writes the rest. It returns false when the socket does not take all of it yet.
 func (t *transfer) send(fd uintptr) bool {
 	for t.n < len(t.p) {
 		n, err := Send(fd, t.p[t.n:])

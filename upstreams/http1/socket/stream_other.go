@@ -4,7 +4,7 @@ package socket
 
 import "net"
 
-// Stream is the reading and writing of a TCP connection: here its own.
+// Stream reads and writes a TCP connection, here with the connection's own methods.
 type Stream struct{ *net.TCPConn }
 
 // Open prepares s for c.

@@ -1,0 +1,63 @@
+package socket
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// UnackedFor returns for how many milliseconds the peer's host has acknowledged nothing, although
+// bytes or the system's repeated window probes are on their way to it. It is 0 when neither is: a
+// host whose program reads slowly answers those probes. waiting says that there are bytes that the
+// host has not acknowledged, sent or not.
+func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
+	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0, false // it is not a connection, so nothing can come from it
+	}
+	if info.Unacked > 0 || info.Probes > 1 { // an answer resets the count of probes
+		milliseconds = int(info.Last_ack_recv)
+	}
+	return milliseconds, info.Unacked > 0 || info.Notsent_bytes > 0
+}
+
+// UnackedBytes returns how many bytes the peer's host has not acknowledged, sent or not.
+func UnackedBytes(fd uintptr) int {
+	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+const (
+	probeSeconds = 1 // between two of the probes that ProbeEverySecond asks for
+	// probeCount is after how many unanswered probes the system ends the connection. That takes
+	// about as long as without ProbeEverySecond.
+	probeCount = 30
+	// ackOverdue is how old sent bytes are, in milliseconds, when their acknowledgement is due.
+	ackOverdue = 1000
+)
+
+// ProbeEverySecond makes the system send a keep-alive probe every second in which nothing comes
+// from the peer's host. The host answers for its program, however busy that is. After half a minute
+// without an answer the system ends the connection.
+func ProbeEverySecond(fd uintptr) error {
+	return errors.Join(
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPCNT, probeCount),
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, probeSeconds),
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, probeSeconds), // the last one sets the timer
+	)
+}
+
+// SilentFor returns for how many milliseconds neither a byte nor an acknowledgement has come from
+// the peer's host, and whether the host owes one: to two probes in a row (see ProbeEverySecond), or
+// to bytes sent a second ago or earlier.
+func SilentFor(fd uintptr) (milliseconds int, owed bool) {
+	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0, false
+	}
+	owed = info.Probes > 1 || info.Unacked > 0 && info.Last_data_sent >= ackOverdue
+	return int(min(info.Last_ack_recv, info.Last_data_recv)), owed
+}
