@@ -13,35 +13,43 @@ const (
 	MaxChoices = 128      // choices of one answer
 )
 
-// record is the depth down to which answers are indexed: choices, choice, message, tool_calls, call, function.
+// record is the depth down to which answers are indexed: choices, choice, message, tool_calls, tool
+// call, function.
 const record = 7
 
-// ErrNoFinish says that a stream ended although a choice has no finish_reason. Neither [DONE] nor a properly ended body
-// makes such a stream whole: Ollama ends like this, without any error, when its runner dies.
+// ErrNoFinish says that a stream ended although a choice has no finish_reason. Neither [DONE] nor a
+// properly ended body makes such a stream whole: Ollama ends like this, without any error, when its
+// runner dies.
 var ErrNoFinish = errors.New("read chat stream: ended without a finish_reason in every choice")
 
-// Answer says how one answer is to look for the client. It is filled by the proxy from the request and the route, and
-// is only read here. The zero value leaves everything out that can be left out.
+// Answer says how one answer is to look for the client. It is filled by the proxy from the request
+// and the route, and is only read here. The zero value leaves everything out that can be left out.
 type Answer struct {
-	// Model is the public model id: it replaces the engine's own name in the answer and in every chunk.
+	// Model is the public model id: it replaces the engine's own name in the answer and in every
+	// chunk.
 	Model string
 	// ID and Created (Unix seconds) are used where the engine gave none.
 	ID      string
 	Created int64
-	// N is the number of choices that the client asked for, 0 when unknown. A stream that breaks off before that many
-	// were seen is not whole; one that the engine ended with [DONE] is, as some engines ignore n.
+	// N is the number of choices that the client asked for, 0 when unknown. A stream that breaks
+	// off before that many were seen is not whole; one that the engine ended with [DONE] is, as
+	// some engines ignore n.
 	N int
 	// PromptTokens is our estimate of the prompt. It is told where the engine counts nothing.
 	PromptTokens int
-	// IncludeUsage: the client asked for the usage chunk of a stream. Whole completions always keep their usage.
+	// IncludeUsage: the client asked for the usage chunk of a stream. Whole completions always keep
+	// their usage.
 	IncludeUsage bool
-	// ContinuousUsage: it asked for usage in every chunk, too, which is shown as the engine tells it.
+	// ContinuousUsage: it asked for usage in every chunk, too, which is shown as the engine tells
+	// it.
 	ContinuousUsage bool
-	// StripReasoning removes reasoning, reasoning_content and reasoning_details (include_reasoning: false).
+	// StripReasoning removes reasoning, reasoning_content and reasoning_details (include_reasoning:
+	// false).
 	StripReasoning bool
 }
 
-// The reasons of a BadAnswer, a closed set of our own texts; one for invalid JSON is followed by what and where.
+// The reasons of a BadAnswer, a closed set of our own texts; one for invalid JSON is followed by
+// what and where.
 const (
 	TooLarge         = "too large"
 	badJSON          = "invalid JSON"
@@ -59,12 +67,13 @@ const (
 	engineError      = "an error in place of a completion"
 )
 
-// BadAnswer says that an engine's answer, or an event of its stream, is not what the chat dialect calls for. Reason is
-// one of a closed set of our own texts and never quotes the answer, so it may be logged.
+// BadAnswer says that an engine's answer, or an event of its stream, breaks the chat dialect.
+// Reason is one of a closed set of our own texts and never quotes the answer, so it may be logged.
 type BadAnswer struct {
 	Reason string
 	Cause  error // the *EngineError that stood in place of a completion, or nil
-	// ByModel: the engine did its part; what the model said is at fault, as in a call with malformed arguments.
+	// ByModel: the engine did its part and the model erred, as in a tool call with malformed
+	// arguments.
 	ByModel bool
 }
 

@@ -7,9 +7,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Arguments writes the arguments of calls that a client sends back. Engines parse them again to fill their templates, and
-// refuse the whole request when they are no JSON object: so one call that a model got wrong, or that its token limit has cut,
-// would end a conversation for good, though the client has told the model of it in the output of that call.
+// Arguments writes the arguments of the tool calls that a client sends back. Engines parse them
+// again to fill their templates, and refuse the whole request when they are not a JSON object. So
+// one malformed tool call, or one that the token limit has cut, would end a conversation for good,
+// although its tool message already reports the mistake to the model.
 //
 // The zero value is ready. Arguments belong to one request at a time.
 type Arguments struct {
@@ -20,7 +21,8 @@ type Arguments struct {
 // malformed is the member that holds, as text, arguments that are no JSON object.
 const malformed = `{"malformed_arguments":`
 
-// Append appends v as the string that a call holds in chat: one that holds an object as it stands, else Object.
+// Append appends v as the string that a tool call holds in chat. A string that holds an object
+// stays as it is; anything else becomes Object.
 func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 	object, whole := a.read(v)
 	if whole {
@@ -29,11 +31,13 @@ func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 	return jsonx.AppendString(dst, object)
 }
 
-// Object returns the object that v, which is none, stands for: the one in a string, {} for an empty string, and else an object
-// with the text in it, so that the model reads what it had written. It is good until the next call.
+// Object returns the object for a v that is not one: the object within a string, {} for an empty
+// string, and for anything else an object with the text in it, so that the model reads its own
+// words. The result is valid until the next use of a.
 //
-// It is JSON to its end whatever the client wrote, and without halves of surrogate pairs: it goes into the engine's request as it
-// stands, and what closed that early would bring members of the client's there that nobody has looked at.
+// It is one complete JSON value without halves of surrogate pairs, whatever the client wrote. The
+// engine's request contains it as it is, so an object that closed early would smuggle unchecked
+// members of the client into that request.
 func (a *Arguments) Object(v jsonx.Value) []byte {
 	object, whole := a.read(v)
 	if whole && a.doc.Parse(object, jsonx.Options{Record: 1, Paired: true}) != nil {
@@ -42,7 +46,8 @@ func (a *Arguments) Object(v jsonx.Value) []byte {
 	return object
 }
 
-// read returns the object, and whether it is all that a string holds. What is no string counts by its JSON.
+// read returns the object, and whether it is all that a string holds. What is no string counts by
+// its JSON.
 func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 	text := v.Raw()
 	if v.IsString() {

@@ -50,7 +50,8 @@ func (h *head) parse(data []byte) error {
 			h.private = h.private || isPrivate(plain(it.Key())) && !it.Value().IsNull()
 			continue
 		}
-		// Two readers could take a different one each: refused, rather than to bill one and to show the other.
+		// Two readers could take a different one each: refused, rather than to bill one and to show
+		// the other.
 		if at.Exists() {
 			return bad(twice)
 		}
@@ -86,8 +87,9 @@ func (h *head) member(name []byte) *jsonx.Value {
 	return nil
 }
 
-// isPrivate reports whether a member of an answer, or of a choice, is meant for whoever hands a request from one engine to
-// another: it holds addresses of engines and handles of their memory (vLLM, TensorRT-LLM). What is null tells nothing.
+// isPrivate reports whether a member of an answer, or of a choice, is meant for whoever hands a
+// request from one engine to another: it holds addresses of engines and handles of their memory
+// (vLLM, TensorRT-LLM). What is null tells nothing.
 func isPrivate(name []byte) bool {
 	return string(name) == "kv_transfer_params" || string(name) == "disaggregated_params"
 }
@@ -95,7 +97,8 @@ func isPrivate(name []byte) bool {
 // IsPrivate reports whether a member of that name, unless it is null, is removed by HidePrivate.
 func IsPrivate(name []byte) bool { return isPrivate(name) }
 
-// HidePrivate notes the removal of the members of an answer, or of a choice, by which engines speak to each other.
+// HidePrivate notes the removal of the members of an answer, or of a choice, by which engines speak
+// to each other.
 func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	for it := v.Iter(); it.Next(); {
 		if isPrivate(plain(it.Key())) && !it.Value().IsNull() {
@@ -104,9 +107,10 @@ func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	}
 }
 
-// escaped reports whether the name of a member has escapes. Such names do not occur in engines' answers; they are
-// decoded all the same, or an engine that spells "mod\u0065l" could show its name to a client. It is asked only for
-// names that are not known as they stand, to keep it off the hot path.
+// escaped reports whether the name of a member has escapes. Such names do not occur in engines'
+// answers; they are decoded all the same, or an engine that spells "mod\u0065l" could show its name
+// to a client. It is asked only for names that are not known as they stand, to keep it off the hot
+// path.
 func escaped(name []byte) bool { return bytes.IndexByte(name, '\\') >= 0 }
 
 // plain returns the decoded name of a member.
@@ -123,8 +127,9 @@ func (h *head) reset() {
 	h.doc.Reset()
 }
 
-// failure returns the engine's error that stands in the place of an answer, nil when there is none: a truthy member
-// `error` (the openai SDK throws on any), or the flat shape of SGLang and of older vLLM.
+// failure returns the engine's error that stands in the place of an answer, nil when there is none:
+// a truthy member `error` (the openai SDK throws on any), or the flat shape of SGLang and of older
+// vLLM.
 func (h *head) failure() *EngineError {
 	if !truthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {
 		return nil
@@ -152,8 +157,8 @@ func truthy(v jsonx.Value) bool {
 // What is read of it borrows from the event's data and is valid until the next Parse.
 type Chunk struct{ head }
 
-// chunkPool lends the chunk that an event is read into: a stream needs one only while it reads, and most events are read
-// without one (see hole), so a stream that waits holds none.
+// chunkPool lends the chunk that an event is read into: a stream needs one only while it reads, and
+// most events are read without one (see hole), so a stream that waits holds none.
 var chunkPool = sync.Pool{New: func() any { return new(Chunk) }}
 
 // giveBack returns c, of which nothing is needed any more, to the pool.
@@ -162,8 +167,9 @@ func (c *Chunk) giveBack() {
 	chunkPool.Put(c)
 }
 
-// Parse reads the data of one event. The error is a *BadAnswer when it is no chunk, an *EngineError when the engine
-// reports a failure in place of one. A chunk without choices is one if it has usage or prompt_progress.
+// Parse reads the data of one event. The error is a *BadAnswer when it is no chunk, an *EngineError
+// when the engine reports a failure in place of one. A chunk without choices is one if it has usage
+// or prompt_progress.
 func (c *Chunk) Parse(data []byte) error {
 	if err := c.parse(data); err != nil {
 		return err
@@ -181,13 +187,13 @@ func (c *Chunk) Parse(data []byte) error {
 type Choice struct {
 	Index    int
 	Numbered bool // the engine gave the index
-	// Body is the delta of a chunk or the message of a completion; see Delta. Absent or null if the engine left it out. One that
-	// has the other's name is taken for it where there is no other.
+	// Body is the delta of a chunk or the message of a completion; see Delta. Absent or null if the
+	// engine left it out. One that has the other's name is taken for it where there is no other.
 	Body jsonx.Value
 	// Finish is finish_reason; absent, null and "" all mean that the choice goes on. See Finished.
 	Finish jsonx.Value
-	// Stop is what made the engine stop if it says so (vLLM stop_reason, SGLang matched_stop): a string is the stop
-	// sequence, a number is a token id.
+	// Stop is what made the engine stop if it says so (vLLM stop_reason, SGLang matched_stop): a
+	// string is the stop sequence, a number is a token id.
 	Stop     jsonx.Value
 	Logprobs jsonx.Value
 	private  bool // see isPrivate
@@ -196,8 +202,8 @@ type Choice struct {
 	spare          jsonx.Value // what is not the Body of the two
 }
 
-// Read reads one element of choices. The error is a *BadAnswer, or an *EngineError for a choice that the engine gave up
-// ("abort" of SGLang and vLLM, "error").
+// Read reads one element of choices. The error is a *BadAnswer, or an *EngineError for a choice
+// that the engine gave up ("abort" of SGLang and vLLM, "error").
 func (c *Choice) Read(v jsonx.Value) error {
 	*c = Choice{}
 	if !v.IsObject() {
@@ -221,8 +227,9 @@ func (c *Choice) Read(v jsonx.Value) error {
 	return nil
 }
 
-// choose makes first the Body, or second where first is no object and second is: some engines fill one type for chunks and
-// completions, and give the member that is not meant as null or as what there is so far.
+// choose makes first the Body, or second where first is no object and second is: some engines fill
+// one type for chunks and completions, and give the member that is not meant as null or as what
+// there is so far.
 func (c *Choice) choose(first, second jsonx.Value) {
 	if !first.IsObject() && second.IsObject() {
 		first, second = second, first
@@ -230,7 +237,8 @@ func (c *Choice) choose(first, second jsonx.Value) {
 	c.Body, c.spare = first, second
 }
 
-// check refuses texts and calls that no client could read. A text may be null or left out, and content a list of parts.
+// check refuses texts and tool calls that no client could read. A text may be null or left out, and
+// content a list of parts.
 func (d *Delta) check() error {
 	for _, text := range [...]jsonx.Value{d.Content, d.Refusal} {
 		switch text.Kind() {
@@ -238,7 +246,7 @@ func (d *Delta) check() error {
 			return bad(notText)
 		}
 	}
-	if calls := d.ToolCalls; calls.Exists() && !calls.IsArray() && !calls.IsNull() {
+	if toolCalls := d.ToolCalls; toolCalls.Exists() && !toolCalls.IsArray() && !toolCalls.IsNull() {
 		return bad(badToolCall)
 	}
 	return nil
@@ -327,7 +335,8 @@ func HasText(v jsonx.Value) bool { return v.IsString() && v.End()-v.Start() > 2 
 // Generated reports whether the delta carries something that the model generated.
 func (d *Delta) Generated() bool { return d.Visible() || HasText(d.Reasoning) }
 
-// Visible reports whether the delta carries something other than reasoning that the model generated.
+// Visible reports whether the delta carries something other than reasoning that the model
+// generated.
 func (d *Delta) Visible() bool {
 	return HasText(d.Content) || HasText(d.Refusal) || d.ToolCalls.Index(0).Exists()
 }

@@ -12,7 +12,8 @@ const (
 	messageMemberCount = messageMedia + 9
 )
 
-// messageNames are the members of a message, and behind them those that some engine may take media from.
+// messageNames are the members of a message, and behind them those that some engine may take media
+// from.
 var messageNames = jsonx.NewNames("role", "content", "name", "tool_call_id", "tool_calls",
 	"image", "images", "image_url", "audio", "audios", "audio_url", "video", "videos", "video_url")
 
@@ -90,7 +91,8 @@ func isRole(s string) bool {
 	return false
 }
 
-// decodeContent reads the content of message i, maybe the assistant's: a string, null, or an array of parts.
+// decodeContent reads the content of message i, maybe the assistant's: a string, null, or an array
+// of parts.
 func (r *Request) decodeContent(i int, v jsonx.Value, assistant bool) *Invalid {
 	switch {
 	case !Given(v):
@@ -119,12 +121,13 @@ const (
 	partMemberCount = partForeign + 7
 )
 
-// partNames are the members of a part, and behind those of its type the ones that bring an engine media of another kind.
+// partNames are the members of a part, and behind those of its type the ones that bring an engine
+// media of another kind.
 var partNames = jsonx.NewNames("type", "text", "refusal", "file", "image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil")
 
-// decodePart reads part j of message i. Agents replay parts with members of other parts and of messages in them, which is no
-// matter but for media: some engines take those from a part whatever its type, and what is not looked at here must not be
-// fetched there.
+// decodePart reads part j of message i. Agents replay parts with members of other parts and of
+// messages in them, which is no matter but for media: some engines take those from a part whatever
+// its type, and what is not looked at here must not be fetched there.
 func (r *Request) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 	if !v.IsObject() {
 		return WrongType("", "an object with type text or image_url", v)
@@ -241,7 +244,7 @@ func (r *Request) decodeToolCall(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// functionType checks the type of a tool or of a call, which is always "function".
+// functionType checks the type of a tool or of a tool call, which is always "function".
 func functionType(v jsonx.Value) *Invalid {
 	if e := RequiredString("type", v); e != nil {
 		return e

@@ -6,10 +6,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// This file is what the readers of other dialects share: an engine that is let speak Messages or Responses itself is read
-// as if it had spoken chat, so that whatever comes behind (the writers, the counts, the end of a stream) is the same for all.
+// This file is what the readers of other dialects share: an engine that is let speak Messages or
+// Responses itself is read as if it had spoken chat, so that whatever comes behind (the writers,
+// the counts, the end of a stream) is the same for all.
 
-// Native says what of a request in another dialect is changed for an engine that speaks that dialect itself.
+// Native says what of a request in another dialect is changed for an engine that speaks that
+// dialect itself.
 type Native struct {
 	Served    string    // the name that the engine knows the model by
 	Stream    bool      // ask for events even if the client wants one answer
@@ -19,7 +21,8 @@ type Native struct {
 	Refuse    *Refusals // members that steer an engine; the request goes without them
 }
 
-// Edit notes the changes that are the same in every dialect: model and stream, and the members that steer an engine.
+// Edit notes the changes that are the same in every dialect: model and stream, and the members that
+// steer an engine.
 func (n *Native) Edit(edits *jsonx.Edits, root jsonx.Value) {
 	edits.Set(root.Get("model"), jsonx.AppendStringS(nil, n.Served))
 	for it := root.Iter(); it.Next(); {
@@ -39,8 +42,8 @@ func (n *Native) Edit(edits *jsonx.Edits, root jsonx.Value) {
 	}
 }
 
-// Limit notes that the member name of root, the token limit, is the checked one, in digits, and lowers its other names. own is the
-// one that the dialect has for it.
+// Limit notes that the member name of root, the token limit, is the checked one, in digits, and
+// lowers its other names. own is the one that the dialect has for it.
 func (n *Native) Limit(edits *jsonx.Edits, root jsonx.Value, own string) {
 	if n.Bound > 0 {
 		overBound(root, n.Bound, "", func(name string, v jsonx.Value) {
@@ -60,8 +63,8 @@ func (n *Native) Limit(edits *jsonx.Edits, root jsonx.Value, own string) {
 	}
 }
 
-// Lower notes that v, an effort as the client gave it, is the checked one. A word of the dialect's own stays where it means
-// the checked one: max is xhigh, minimal is low.
+// Lower notes that v, an effort as the client gave it, is the checked one. A word of the dialect's
+// own stays where it means the checked one: max is xhigh, minimal is low.
 func (n *Native) Lower(edits *jsonx.Edits, v jsonx.Value) {
 	switch {
 	case !v.IsString(), n.Effort == "", v.EqualText(n.Effort):
@@ -95,9 +98,10 @@ func AppendTextChunk(dst []byte, member string, text []byte) []byte {
 	return append(append(dst, text...), `"`+chunkEnd...)
 }
 
-// AppendCallChunk appends a chunk with a piece of the call that goes by index. id and name are told once, args is what follows
-// of the arguments; all are contents of JSON strings and may be empty.
-func AppendCallChunk(dst []byte, index int, id, name, args []byte) []byte {
+// AppendToolCallChunk appends a chunk with a piece of the tool call of that index. id and name come
+// once, in its first piece; args continues the arguments. All are contents of JSON strings and may
+// be empty.
+func AppendToolCallChunk(dst []byte, index int, id, name, args []byte) []byte {
 	dst = strconv.AppendInt(append(dst, chunkStart+`"tool_calls":[{"index":`...), int64(index), 10)
 	if len(id) > 0 {
 		dst = append(append(append(dst, `,"id":"`...), id...), '"')
@@ -109,8 +113,8 @@ func AppendCallChunk(dst []byte, index int, id, name, args []byte) []byte {
 	return append(append(append(dst, `"arguments":"`...), args...), `"}}]`+chunkEnd...)
 }
 
-// AppendEndChunk appends the chunk that ends a choice, with the counts if they are known. stop is the stop sequence that was
-// met, the contents of a JSON string, or nothing.
+// AppendEndChunk appends the chunk that ends a choice, with the counts if they are known. stop is
+// the stop sequence that was met, the contents of a JSON string, or nothing.
 func AppendEndChunk(dst []byte, finish string, stop []byte, u Usage) []byte {
 	dst = append(dst, chunkStart+`}`...)
 	dst = appendFinish(dst, finish, stop)
@@ -132,26 +136,27 @@ func appendTold(dst []byte, u Usage) []byte {
 	return appendUsage(append(dst, `,"usage":`...), u)
 }
 
-// Whole puts a completion together. The texts are contents of JSON strings. The zero value is ready.
-type Whole struct {
+// CompletionBuilder writes a whole completion. The texts are contents of JSON strings. The zero
+// value is ready.
+type CompletionBuilder struct {
 	Content, Refusal, Reasoning []byte
-	Calls                       int
-	calls                       []byte
+	ToolCalls                   int
+	toolCalls                   []byte
 }
 
-// Call adds a call.
-func (w *Whole) Call(id, name, args []byte) {
-	if w.Calls++; w.Calls > 1 {
-		w.calls = append(w.calls, ',')
+// AddToolCall adds a tool call.
+func (w *CompletionBuilder) AddToolCall(id, name, args []byte) {
+	if w.ToolCalls++; w.ToolCalls > 1 {
+		w.toolCalls = append(w.toolCalls, ',')
 	}
-	w.calls = append(append(w.calls, `{"id":"`...), id...)
-	w.calls = append(append(w.calls, `","type":"function","function":{"name":"`...), name...)
-	w.calls = append(append(w.calls, `","arguments":"`...), args...)
-	w.calls = append(w.calls, `"}}`...)
+	w.toolCalls = append(append(w.toolCalls, `{"id":"`...), id...)
+	w.toolCalls = append(append(w.toolCalls, `","type":"function","function":{"name":"`...), name...)
+	w.toolCalls = append(append(w.toolCalls, `","arguments":"`...), args...)
+	w.toolCalls = append(w.toolCalls, `"}}`...)
 }
 
 // Append appends the completion.
-func (w *Whole) Append(dst []byte, finish string, stop []byte, u Usage) []byte {
+func (w *CompletionBuilder) Append(dst []byte, finish string, stop []byte, u Usage) []byte {
 	dst = append(dst, `{"choices":[{"index":0,"message":{"role":"assistant","content":"`...)
 	dst = append(append(dst, w.Content...), '"')
 	for _, t := range [...]struct {
@@ -163,8 +168,8 @@ func (w *Whole) Append(dst []byte, finish string, stop []byte, u Usage) []byte {
 			dst = append(append(dst, t.text...), '"')
 		}
 	}
-	if w.Calls > 0 {
-		dst = append(append(append(dst, `,"tool_calls":[`...), w.calls...), ']')
+	if w.ToolCalls > 0 {
+		dst = append(append(append(dst, `,"tool_calls":[`...), w.toolCalls...), ']')
 	}
 	dst = append(dst, '}')
 	dst = appendFinish(dst, finish, stop)
@@ -184,8 +189,8 @@ func Tokens(v jsonx.Value) int {
 	return n
 }
 
-// NativeError reads the error that an engine has told in an event of its own dialect, where the type says what elsewhere a
-// status does.
+// NativeError reads the error that an engine has told in an event of its own dialect, where the
+// type says what elsewhere a status does.
 func NativeError(data []byte) error {
 	e := ParseEngineError(0, "", data)
 	if e.Status == 0 && !e.ClientFault {

@@ -8,14 +8,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Request is a chat-completions request: a checked view over the client's body, and the few facts that the edge decides
-// upon. It keeps no copy: the body that Decode was given, and all slices and Values taken from the Request, are valid and
-// must not be changed until Reset or the next Decode.
+// Request is a chat-completions request: a checked view over the client's body, and the few facts
+// that the edge decides upon. It keeps no copy: the body that Decode was given, and all slices and
+// Values taken from the Request, are valid and must not be changed until Reset or the next Decode.
 //
-// The zero value is ready. A Request is meant to be pooled; after its first uses it does not allocate, except for images,
-// for escaped names and for errors. It must not be copied and is not safe for concurrent use.
+// The zero value is ready. A Request is meant to be pooled; after its first uses it does not
+// allocate, except for images, for escaped names and for errors. It must not be copied and is not
+// safe for concurrent use.
 type Request struct {
-	// Model is the name that the client wrote, escapes decoded: 1 to MaxModelName bytes without control characters.
+	// Model is the name that the client wrote, escapes decoded: 1 to MaxModelName bytes without
+	// control characters.
 	Model []byte
 	// Stream says that the client wants events.
 	Stream bool
@@ -23,10 +25,11 @@ type Request struct {
 	IncludeUsage bool
 	// ContinuousUsage says that the client asked for usage in every chunk, too.
 	ContinuousUsage bool
-	// MaxTokens bounds all tokens of the completion, reasoning included, whichever member said so; -1: not given. Check may
-	// lower it.
+	// MaxTokens bounds all tokens of the completion, reasoning included, whichever member said so;
+	// -1: not given. Check may lower it.
 	MaxTokens int
-	// Effort is the reasoning effort: one of Efforts, or empty when the client did not say. Check may lower it.
+	// Effort is the reasoning effort: one of Efforts, or empty when the client did not say. Check
+	// may lower it.
 	Effort string
 	// IncludeReasoning is false when the client does not want to see reasoning.
 	IncludeReasoning bool
@@ -34,8 +37,9 @@ type Request struct {
 	HasTools bool
 	// StructuredOutput says that the answer must be JSON, with a schema or without.
 	StructuredOutput bool
-	// Prefilled says that the last message is the beginning of the answer. Decode does not know: in this dialect engines are told so
-	// by members that a client sends itself. A translator from one where it goes without saying sets it.
+	// Prefilled says that the last message is the beginning of the answer. Decode does not know: in
+	// this dialect engines are told so by members that a client sends itself. A translator from one
+	// where it goes without saying sets it.
 	Prefilled bool
 	// N is the number of choices, 1 unless given.
 	N int
@@ -43,8 +47,8 @@ type Request struct {
 	Images []Image
 	// Media are the parts with audio, video and files, in the order of the messages.
 	Media []Medium
-	// PromptBytes is the length of all text of the prompt as JSON writes it: contents, calls and tool definitions, without
-	// images.
+	// PromptBytes is the length of all text of the prompt as JSON writes it: contents, tool calls
+	// and tool definitions, without images.
 	PromptBytes int
 
 	doc      jsonx.Doc
@@ -72,11 +76,12 @@ const MaxModelName = 256
 // keepName is up to what size the buffer of an escaped name is kept.
 const keepName = 1 << 10
 
-// Record stops at what the deepest rule reads, tool_choice.allowed_tools.tools[0].function: schemas of tools are checked as
-// JSON but not indexed.
+// Record stops at what the deepest rule reads, tool_choice.allowed_tools.tools[0].function: schemas
+// of tools are checked as JSON but not indexed.
 var parseOptions = jsonx.Options{Record: 6, Paired: true}
 
-// Reset forgets the request and lets go of the body. What has been allocated is kept for the next one.
+// Reset forgets the request and lets go of the body. What has been allocated is kept for the next
+// one.
 func (r *Request) Reset() {
 	r.doc.Reset()
 	r.edits.Reset()
@@ -92,15 +97,17 @@ func (r *Request) Reset() {
 	}
 }
 
-// Decode reads a body and checks everything that does not depend on the model: JSON, and the types, ranges and rules of the
-// contract's chat table. The error is an *apierr.Error with the path of the member at fault; after it the Request holds
-// nothing that may be used, and is ready for the next Decode.
+// Decode reads a body and checks everything that does not depend on the model: JSON, and the types,
+// ranges and rules of the contract's chat table. The error is an *apierr.Error with the path of the
+// member at fault; after it the Request holds nothing that may be used, and is ready for the next
+// Decode.
 //
-// Members that the contract does not name are neither read nor checked. A null counts as absent wherever a member is
-// optional. Numbers that must be integers may be written 1.0 or 1e3.
+// Members that the contract does not name are neither read nor checked. A null counts as absent
+// wherever a member is optional. Numbers that must be integers may be written 1.0 or 1e3.
 func (r *Request) Decode(body []byte) error { return r.parse(body) }
 
-// DecodeMended is Decode, but for halves of surrogate pairs in messages, which it replaces in body: see ParseHistory.
+// DecodeMended is Decode, but for halves of surrogate pairs in messages, which it replaces in body:
+// see ParseHistory.
 func (r *Request) DecodeMended(body []byte) error { return r.parse(body, memberNames[memberMessages]) }
 
 func (r *Request) parse(body []byte, mend ...string) error {
@@ -134,7 +141,8 @@ func (r *Request) decode(root jsonx.Value) *Invalid {
 	return nil
 }
 
-// decodeSteps run in the order of the contract's table, so that of several mistakes the first one in it is reported.
+// decodeSteps run in the order of the contract's table, so that of several mistakes the first one
+// in it is reported.
 var decodeSteps = [...]func(*Request) *Invalid{
 	(*Request).decodeModel,
 	(*Request).decodeMessages,
@@ -150,7 +158,8 @@ var decodeSteps = [...]func(*Request) *Invalid{
 	(*Request).decodeReasoning,
 }
 
-// The members that are read. The order is that of the contract's table; those behind user are not in it.
+// The members that are read. The order is that of the contract's table; those behind user are not
+// in it.
 const (
 	memberModel = iota
 	memberMessages
@@ -400,9 +409,9 @@ func (r *Request) Messages() jsonx.Value { return r.members[memberMessages] }
 // Tools returns the `tools` array, which may be absent.
 func (r *Request) Tools() jsonx.Value { return r.members[memberTools] }
 
-// EstimateTokens returns about how many tokens the prompt is, for limits and for routing: the text at bytesPerToken (4
-// when it is not positive), what a template adds to each message, and images by their size. The answer's tokens are
-// not in it.
+// EstimateTokens returns about how many tokens the prompt is, for limits and for routing: the text
+// at bytesPerToken (4 when it is not positive), what a template adds to each message, and images by
+// their size. The answer's tokens are not in it.
 func (r *Request) EstimateTokens(bytesPerToken float64) int {
 	if !(bytesPerToken > 0) {
 		bytesPerToken = 4

@@ -8,9 +8,11 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Completion is a view of a whole answer. The zero value is ready; it is meant to be reused, by one call at a time.
+// Completion is a view of a whole answer. The zero value is ready; it is meant to be reused, by one
+// call at a time.
 //
-// It borrows the body from Parse until the next Parse or Reset: the body must not change in between.
+// It borrows the body from Parse until the next Parse or Reset: the body must not change in
+// between.
 type Completion struct {
 	head
 	generated int // bytes of text, reasoning and arguments, for an estimate
@@ -25,10 +27,11 @@ type Completion struct {
 	tools     toolcall.Assembler
 }
 
-// Parse reads the body of an answer with status 200. The error is a *BadAnswer when it is not a chat completion with at
-// least one choice, each with a message and with an end: a finish_reason that is null is how Ollama tells what its model had
-// said when its runner died. One that is left out is no more than forgotten. If the engine put an error in the completion's
-// place, or gave a choice up, the *EngineError is the BadAnswer's cause.
+// Parse reads the body of an answer with status 200. The error is a *BadAnswer when it is not a
+// chat completion with at least one choice, each with a message and with an end: a finish_reason
+// that is null is how Ollama tells what its model had said when its runner died. One that is left
+// out is no more than forgotten. If the engine put an error in the completion's place, or gave a
+// choice up, the *EngineError is the BadAnswer's cause.
 func (c *Completion) Parse(body []byte) error {
 	c.generated, c.gaps, c.inner, c.lacking = 0, c.gaps[:0], false, false
 	c.tools.Reset()
@@ -97,7 +100,8 @@ func (c *Completion) Choices() jsonx.Value { return c.choices }
 // ID returns the completion's id, as the engine gave it; maybe absent.
 func (c *Completion) ID() jsonx.Value { return c.id }
 
-// Usage returns the token counts; when the engine told none, an estimate of the completion, of four bytes a token.
+// Usage returns the token counts; when the engine told none, an estimate of the completion, of four
+// bytes a token.
 func (c *Completion) Usage() Usage {
 	if c.counted {
 		return c.told
@@ -125,11 +129,11 @@ func (c *Completion) Markup() Markup {
 
 var completionObject = []byte(`"object":"chat.completion"`)
 
-// Append appends the answer for the client: the engine's, byte for byte, but with the public model, without what engines say
-// to each other, without reasoning if the client wants none, and with the members that clients count on where the engine left
-// them out: id, object, created, system_fingerprint, usage, the index, end and logprobs of a choice, the role, content and refusal of its message,
-// the id and type of a call.
-// c must have been parsed.
+// Append appends the answer for the client: the engine's, byte for byte, but with the public model,
+// without what engines say to each other, without reasoning if the client wants none, and with the
+// members that clients count on where the engine left them out: id, object, created,
+// system_fingerprint, usage, the index, end and logprobs of a choice, the role, content and refusal
+// of its message, the id and type of a tool call. c must have been parsed.
 func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	c.edits.Reset()
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
@@ -199,8 +203,8 @@ func (c *Completion) Append(dst []byte, a *Answer) []byte {
 	return dst
 }
 
-// readToolCall makes p the view of a tool call of choice n, and says what it lacks. It reports false where that is not looked at: what
-// is no object, and what comes behind very many.
+// readToolCall makes p the view of a tool call of choice n, and says what it lacks. It reports
+// false where that is not looked at: what is no object, and what comes behind very many.
 func (c *Completion) readToolCall(n int, p *toolcall.Piece, v jsonx.Value) (toolcall.Part, bool) {
 	if !p.Read(v) {
 		return toolcall.Part{}, false

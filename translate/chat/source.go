@@ -8,26 +8,30 @@ import (
 	"penstock/translate/sse"
 )
 
-// Source reads an engine's answer for a translator to another dialect: what each event brings, the tool calls kept
-// apart, the end, and the counts. It reads the first choice alone, for the other dialects have no more.
+// Source reads an engine's answer for a translator to another dialect: what each event brings, the
+// tool calls kept apart, the end, and the counts. It reads the first choice alone, for the other
+// dialects have no more.
 //
 //	s.Reset(id)
 //	ok, err := s.Read(ev)    // for each event of a stream; then look at Content, ToolCalls and so on
 //	err := s.ReadWhole(c)    // or once for a whole completion
 //
-// Texts are the contents of JSON strings, without quotes and with the escapes that the engine chose: they are valid in any
-// other JSON string as they are, and never hold a line end.
+// Texts are the contents of JSON strings, without quotes and with the escapes that the engine
+// chose: they are valid in any other JSON string as they are, and never hold a line end.
 //
-// The zero value is ready. A Source belongs to one call at a time. Once its buffers have grown it does not allocate per event.
+// The zero value is ready. A Source belongs to one call at a time. Once its buffers have grown it
+// does not allocate per event.
 type Source struct {
 	tally
 	short hole
 	which *[]byte // the text that the hole is of; nil: the arguments of tool call last
 
-	// Content, Refusal and Reasoning are what the last event brought, each maybe empty. They borrow from the event.
+	// Content, Refusal and Reasoning are what the last event brought, each maybe empty. They borrow
+	// from the event.
 	Content, Refusal, Reasoning []byte
-	// Logprobs are the elements of the log probabilities of what the last event brought of the content, as JSON with commas; nothing
-	// where the event brought anything else beside it, as they would tell the tokens of that.
+	// Logprobs are the elements of the log probabilities of what the last event brought of the
+	// content, as JSON with commas; nothing where the event brought anything else beside it, as
+	// they would tell the tokens of that.
 	Logprobs []byte
 	// Touched are the positions in ToolCalls of those that the last event was about, in its order.
 	Touched []int
@@ -81,8 +85,8 @@ func finishOf(v jsonx.Value) Finish {
 	return FinishStop
 }
 
-// Reset makes s ready for another answer and lets go of the last one. id is our id of the answer, from which ids of
-// calls are made when the engine gives none of use.
+// Reset makes s ready for another answer and lets go of the last one. id is our id of the answer,
+// from which the ids of tool calls are made if the engine gives no usable ones.
 func (s *Source) Reset(id string) {
 	s.short.reset()
 	s.tools.Reset()
@@ -99,7 +103,8 @@ func (s *Source) Reset(id string) {
 	}
 }
 
-// Guess says what we take the prompt for, in tokens; it is told where the engine counts nothing. It is called after Reset.
+// Guess says what we take the prompt for, in tokens; it is told where the engine counts nothing. It
+// is called after Reset.
 func (s *Source) Guess(prompt int) { s.prompt = prompt }
 
 // keepToolCalls is the number of tool calls whose memory is kept.
@@ -118,9 +123,10 @@ func keep(b []byte) []byte {
 	return b[:0]
 }
 
-// Read takes one event of the engine's stream. It reports whether the event was a chunk of an answer that has begun; if not, it
-// brought nothing to tell. The error is a *BadAnswer when the event is malformed or the answer too large, or an *EngineError when
-// the engine reports a failure. Events behind the end are ignored.
+// Read takes one event of the engine's stream. It reports whether the event was a chunk of an
+// answer that has begun; if not, it brought nothing to tell. The error is a *BadAnswer when the
+// event is malformed or the answer too large, or an *EngineError when the engine reports a failure.
+// Events behind the end are ignored.
 func (s *Source) Read(ev sse.Event) (bool, error) {
 	s.Content, s.Refusal, s.Reasoning, s.Logprobs, s.Touched = nil, nil, nil, nil, s.Touched[:0]
 	if text, same := s.short.match(ev.Data); same && len(ev.Name) == 0 && len(s.halves) == 0 && !s.Done() {
@@ -363,8 +369,9 @@ func (s *Source) endTexts() {
 	s.halves = nil
 }
 
-// ToolCallID returns the id of tool call i, as the contents of a JSON string: the engine's or, where that is none of use, ours (see
-// package toolcall). It does not change once the tool call has a name.
+// ToolCallID returns the id of tool call i, as the contents of a JSON string: the engine's or,
+// where that is none of use, ours (see package toolcall). It does not change once the tool call has
+// a name.
 func (s *Source) ToolCallID(i int) []byte {
 	c := &s.ToolCalls[i]
 	if len(c.ID) == 0 {
@@ -373,7 +380,8 @@ func (s *Source) ToolCallID(i int) []byte {
 	return c.ID
 }
 
-// Complete reports whether the arguments of tool call i are a whole JSON object, so that nothing is missing.
+// Complete reports whether the arguments of tool call i are a whole JSON object, so that nothing is
+// missing.
 func (s *Source) Complete(i int) bool {
 	c := &s.ToolCalls[i]
 	if c.looked != len(c.Args) {
@@ -382,8 +390,9 @@ func (s *Source) Complete(i int) bool {
 	return c.whole
 }
 
-// ReadWhole takes a whole completion, which has been parsed: its first choice, as if it had come in one event. Unlike a
-// stream it may leave the finish_reason out. The error is a *BadAnswer. c must stay as it is while the texts are in use.
+// ReadWhole takes a whole completion, which has been parsed: its first choice, as if it had come in
+// one event. Unlike a stream it may leave the finish_reason out. The error is a *BadAnswer. c must
+// stay as it is while the texts are in use.
 func (s *Source) ReadWhole(c *Completion) error {
 	var (
 		choice, first Choice
@@ -407,7 +416,7 @@ func (s *Source) ReadWhole(c *Completion) error {
 // HeldToolCalls is about how many bytes ToolCalls hold.
 func (s *Source) HeldToolCalls() int { return s.args }
 
-// Told is how many bytes of text and of calls the stream has brought so far, reasoning apart.
+// Told is the number of bytes of text and of tool calls so far, without reasoning.
 func (s *Source) Told() int { return s.size }
 
 // Whole reports whether the choice has its finish_reason: the stream may end well from here on.
@@ -419,7 +428,8 @@ func (s *Source) Done() bool { return s.done(0) }
 // Markup returns the word of a model's markup that the text begins with.
 func (s *Source) Markup() Markup { return s.opening.markup }
 
-// Usage returns the token counts so far; when the engine told none, an estimate: what Guess said, and one token a delta.
+// Usage returns the token counts so far; when the engine told none, an estimate: what Guess said,
+// and one token a delta.
 func (s *Source) Usage() Usage {
 	if s.usage.Estimated { // of a whole completion
 		return s.usage
@@ -427,7 +437,8 @@ func (s *Source) Usage() Usage {
 	return s.total()
 }
 
-// End reports whether the stream may end: nil, or ErrNoFinish when the choice lacks its finish_reason.
+// End reports whether the stream may end: nil, or ErrNoFinish when the choice lacks its
+// finish_reason.
 func (s *Source) End() error {
 	if !s.Whole() {
 		return ErrNoFinish
@@ -449,5 +460,6 @@ func complete(args []byte) bool {
 	return d.Parse(text, jsonx.Options{Record: 1}) == nil
 }
 
-// maxComplete bounds the arguments that are looked at: it is done for each piece, so an engine could make it costly.
+// maxComplete bounds the arguments that are looked at: it is done for each piece, so an engine
+// could make it costly.
 const maxComplete = 64 << 10

@@ -11,14 +11,16 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream passes the chunks of an engine on to a client of the chat dialect. Each chunk goes out as it came, but for
-// these changes: `model` becomes the public id; usage is shown only to a client that asked for it, and then once, in a
-// chunk of its own, unless it wants it in every chunk; reasoning is removed if the client wants none; members that the SDKs need are added where they are
-// missing; the pieces of tool calls get the index, id and type by which clients put them together, and say a name once; and
-// [DONE] is written by us, once every choice has its finish_reason.
+// Stream passes the chunks of an engine on to a client of the chat dialect. Each chunk goes out as
+// it came, but for these changes: `model` becomes the public id; usage is shown only to a client
+// that asked for it, and then once, in a chunk of its own, unless it wants it in every chunk;
+// reasoning is removed if the client wants none; members that the SDKs need are added where they
+// are missing; the pieces of tool calls get the index, id and type by which clients put them
+// together, and say a name once; and [DONE] is written by us, once every choice has its
+// finish_reason.
 //
-// A Stream belongs to one call at a time. Call Reset first, then Append for each upstream event, and in the end either
-// Finish or Fail. It allocates nothing per event once its buffers have grown.
+// A Stream belongs to one call at a time. Call Reset first, then Append for each upstream event,
+// and in the end either Finish or Fail. It allocates nothing per event once its buffers have grown.
 type Stream struct {
 	tally
 	answer Answer
@@ -66,9 +68,10 @@ func (s *Stream) Reset(a *Answer) {
 // Held is about how many bytes s keeps of the stream so far.
 func (s *Stream) Held() int { return cap(s.last) }
 
-// Append appends what the client is to see of one upstream event: one event, or nothing. The error is a *BadAnswer when
-// the event is malformed, or an *EngineError when the engine reports a failure; nothing is appended then, and the
-// stream has failed. Events behind the end are ignored. The event's data is not kept.
+// Append appends what the client is to see of one upstream event: one event, or nothing. The error
+// is a *BadAnswer when the event is malformed, or an *EngineError when the engine reports a
+// failure; nothing is appended then, and the stream has failed. Events behind the end are ignored.
+// The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if text, same := s.repeat.match(ev.Data); same && len(ev.Name) == 0 && len(s.halves) == 0 && !s.ending && !s.Done() {
 		if len(text) > 0 || s.repeat.toolCall {
@@ -144,9 +147,10 @@ func (s *Stream) pass(dst, data []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// llama.cpp tells `timings` in the chunk that ends a choice, or in the usage chunk if there is one. The edge always asks for that, so
-// for a client that did not, the timings are put where they would have been: the chunk that ends the last choice waits for them,
-// which is for the next event or the end of the stream.
+// llama.cpp tells `timings` in the chunk that ends a choice, or in the usage chunk if there is one.
+// The edge always asks for that, so for a client that did not, the timings are put where they would
+// have been: the chunk that ends the last choice waits for them, which is for the next event or the
+// end of the stream.
 
 // addTimings puts timings into the chunk that is held back.
 func (s *Stream) addTimings(v jsonx.Value) {
@@ -198,7 +202,7 @@ type gist struct {
 	choices  int
 	shown    bool // generated matter that stays visible
 	stripped bool // reasoning was removed
-	worth    bool // something is left that a client wants to see: text, a call, a role, an end
+	worth    bool // something is left that a client wants to see: text, a tool call, a role, an end
 
 	hole     jsonx.Value // what the next chunk may well differ in alone; see repeat
 	toolCall bool        // it is in a tool call
@@ -287,7 +291,8 @@ func (s *Stream) choices() (g gist, err error) {
 	return g, nil
 }
 
-// stripReasoning notes the removal of the reasoning members of a delta or message and reports whether there are any.
+// stripReasoning notes the removal of the reasoning members of a delta or message and reports
+// whether there are any.
 func stripReasoning(edits *jsonx.Edits, v jsonx.Value) (found bool) {
 	for it := v.Iter(); it.Next(); {
 		if isReasoning(plain(it.Key())) {
@@ -306,7 +311,8 @@ func isReasoning(name []byte) bool {
 	return false
 }
 
-// complete notes the changes to the top level: the public model, and the members that the SDKs count on.
+// complete notes the changes to the top level: the public model, and the members that the SDKs
+// count on.
 func (s *Stream) complete(c *Chunk) {
 	if !c.choices.Exists() {
 		s.edits.Add(c.root, noneChosen)
@@ -386,9 +392,9 @@ func (s *Stream) moved(at int) int {
 	return moved
 }
 
-// Finish appends what the client is to see when the upstream has ended: the usage chunk if it was asked for, with an
-// estimate where the engine told no counts, then [DONE]. It returns ErrNoFinish, and appends nothing, when a choice lacks its
-// finish_reason. A second call appends nothing.
+// Finish appends what the client is to see when the upstream has ended: the usage chunk if it was
+// asked for, with an estimate where the engine told no counts, then [DONE]. It returns ErrNoFinish,
+// and appends nothing, when a choice lacks its finish_reason. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if !s.whole(s.answer.N) {
 		return dst, ErrNoFinish
@@ -443,20 +449,24 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 // Keepalive appends a comment, which clients ignore. It may stand wherever an event may.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Usage returns the token counts so far; when the engine told none, an estimate of one token a delta.
+// Usage returns the token counts so far; when the engine told none, an estimate of one token a
+// delta.
 func (s *Stream) Usage() Usage { return s.total() }
 
 // Markup returns the word of a model's markup that the text of the first choice begins with.
 func (s *Stream) Markup() Markup { return s.opening.markup }
 
-// Started reports whether generated matter has been written for the client: text, reasoning, a refusal or a call.
+// Started reports whether generated matter has been written for the client: text, reasoning, a
+// refusal or a tool call.
 func (s *Stream) Started() bool { return s.started }
 
-// Deltas returns the number of deltas so far that carried generated matter, shown to the client or not.
+// Deltas returns the number of deltas so far that carried generated matter, shown to the client or
+// not.
 func (s *Stream) Deltas() int { return s.deltas }
 
-// Done reports whether nothing more is wanted from upstream: [DONE] came, or every choice has ended and the usage is
-// known. Whether that makes the answer whole is for Finish to say. An engine that never sends the latter is not worth a long wait once Whole is true.
+// Done reports whether nothing more is wanted from upstream: [DONE] came, or every choice has ended
+// and the usage is known. Whether that makes the answer whole is for Finish to say. An engine that
+// never sends the latter is not worth a long wait once Whole is true.
 func (s *Stream) Done() bool { return s.done(s.answer.N) }
 
 // Whole reports whether every choice has its finish_reason, so that Finish will succeed.

@@ -102,7 +102,7 @@ func readBlock(v jsonx.Value) (b block, f *fault) {
 	return b, nil
 }
 
-// visit checks a block that is neither a call nor a result, and tells w what is in it.
+// visit checks a block that is neither a tool call nor a result, and passes its contents to w.
 func (b block) visit(w *content) *fault {
 	switch b.kind {
 	case blockText:
@@ -185,7 +185,8 @@ func (b *block) readSource() *fault {
 	return nil
 }
 
-// readImage checks what is said about an image. What it is worth is found when the chat body is decoded.
+// readImage checks what is said about an image. What it is worth is found when the chat body is
+// decoded.
 func (b *block) readImage() *fault {
 	if f := b.readSource(); f != nil {
 		return f
@@ -241,7 +242,8 @@ func (b block) visitDocument(w *content) *fault {
 		}
 		return nil
 	}
-	// The words in the middle are what agents know: they take the document out of the conversation and go on.
+	// The words in the middle are what agents know: they take the document out of the conversation
+	// and go on.
 	return chat.Unsupported("type", "must be text or content. Could not process PDF: PDFs and files are not read here").In("source")
 }
 

@@ -1,6 +1,7 @@
-// Package messages translates between the Messages dialect, which Claude Code and the Anthropic SDKs speak, and the chat
-// dialect that engines speak: a request one way, a whole answer or a stream of events the other. It turns bytes into
-// bytes and knows neither HTTP nor files nor the clock.
+// Package messages translates between the Messages dialect, which Claude Code and the Anthropic
+// SDKs speak, and the chat dialect that engines speak: a request one way, a whole answer or a
+// stream of events the other. It turns bytes into bytes and knows neither HTTP nor files nor the
+// clock.
 //
 //	body, err = request.Decode(body[:0], client, &chatRequest, messages.Options{})  // what the engine is sent
 //	answer, err = messages.AppendResponse(answer[:0], completion, echo)             // from a whole completion
@@ -8,8 +9,9 @@
 //
 // # Requests
 //
-// The client's body is parsed once. What is translated is copied as it stands in the source, escapes, numbers and the order
-// of members included: a schema, the arguments of a call and a text reach the engine byte for byte.
+// The client's body is parsed once. What is translated is copied as it stands in the source,
+// escapes, numbers and the order of members included: a schema, the arguments of a tool call and a
+// text reach the engine byte for byte.
 //
 //	system, role system      one leading system message, texts joined by line ends (in_place: where they stand)
 //	text blocks              a string, joined by line ends; beside images an array of parts in order
@@ -25,43 +27,50 @@
 //	output_config            effort becomes reasoning_effort, format becomes response_format
 //	an assistant's at last   stays there (prefill); engines that would begin anew are told to go on (chat.Target.Prefill)
 //
-// Everything else (metadata, cache_control, context_management, betas) is accepted and goes no further, but for thread: it asks
-// for a conversation that is kept here, and is refused in the words that make the SDKs send the whole of it instead.
+// Everything else (metadata, cache_control, context_management, betas) is accepted and goes no
+// further, but for thread: it asks for a conversation that is kept here, and is refused in the
+// words that make the SDKs send the whole of it instead.
 //
 // # Answers
 //
-// The blocks of an answer are thinking (when the client asked for it), text, and tool_use, in the order in which the
-// engine told them. One block is open at a time. A delta goes out as it comes, except where that rule forbids it: while a call
-// is open its arguments may go on, so whatever belongs to another block is held until the call is complete.
+// The blocks of an answer are thinking (when the client asked for it), text, and tool_use, in the
+// order in which the engine told them. One block is open at a time. A delta goes out as it comes,
+// except where that rule forbids it: while a tool call is open its arguments may go on, so the
+// deltas of other blocks wait until it is complete.
 //
-// An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read by a Native, which says in
-// chat what it answers; the writers above do the rest. Lost on that way is what chat has no word for: citations, the
-// signatures of thinking, blocks of server tools.
+// An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read
+// by a Native, which says in chat what it answers; the writers above do the rest. Lost on that way
+// is what chat has no word for: citations, the signatures of thinking, blocks of server tools.
 //
 // # Design
 //
-// A translation of a message depends on that message alone (and on what comes before it not at all), so the serialized
-// messages of one turn are a byte prefix of those of the next one, and engines find them in their prefix cache. That is why
-// neighbours of one role are not merged, and why nothing random is in a request. Under fold, system text that comes in the
-// middle of a conversation changes the leading message once; in_place is there for templates that can do better.
+// A translation of a message depends on that message alone (and on what comes before it not at
+// all), so the serialized messages of one turn are a byte prefix of those of the next one, and
+// engines find them in their prefix cache. That is why neighbours of one role are not merged, and
+// why nothing random is in a request. Under fold, system text that comes in the middle of a
+// conversation changes the leading message once; in_place is there for templates that can do
+// better.
 //
-// The translated body is a chat request like any client's and is decoded as one, so that checks, limits, routing and the
-// writing for an engine are shared. What only that decoding can find (an image's kind and size) comes back under the name
-// that the member has in Messages.
+// The translated body is a chat request like any client's and is decoded as one, so that checks,
+// limits, routing and the writing for an engine are shared. What only that decoding can find (an
+// image's kind and size) comes back under the name that the member has in Messages.
 //
-// The signature of a thinking block is a constant. It is never checked, since thinking is left out of the history, and a
-// random one would make two equal answers differ.
+// The signature of a thinking block is a constant. It is never checked, since thinking is left out
+// of the history, and a random one would make two equal answers differ.
 //
-// A call whose arguments are not a JSON object is never made into one that is: a tool would run on something that the model
-// did not ask for. Clients get what the model wrote, a stream's as it came and a whole answer's as a JSON value, a string if
-// need be: agents tell the model of it and it writes better ones, while an error would have them ask the same again until
-// they give up. What they send back of it is the history's business, see chat.Arguments. A stream whose arguments break off
-// fails, though, since some clients make an object of their beginning. Two exceptions: no arguments at all mean {}, and a
-// call that the token limit has cut is told as the dialect does it, with stop_reason max_tokens and, in a whole answer, an
-// input of {}; in a stream the client has what came.
+// The edge never repairs malformed arguments of a tool call into valid ones: the tool would run on
+// something that the model did not ask for. Clients get the model's own text, in a stream as it
+// came and in a whole answer as a JSON value, if need be a string. Agents report it to the model,
+// which then writes better arguments; after an error they would repeat the same request until they
+// give up. See chat.Arguments for the copy that they send back. A stream whose arguments break off
+// fails, though, since some clients make an object of their beginning. Two exceptions: no arguments
+// at all mean {}, and a tool call that the token limit has cut ends as the dialect has it, with
+// stop_reason max_tokens and, in a whole answer, an input of {}; in a stream the client has what
+// came.
 //
-// A stop sequence is named only when it is one of the client's: engines also report stop strings of their own templates.
+// A stop sequence is named only when it is one of the client's: engines also report stop strings of
+// their own templates.
 //
-// Tool ids are the engine's. One that it gave to two calls, did not give, or merely counted, is replaced, for results are
-// matched by it throughout a conversation.
+// Tool ids are the engine's. The edge replaces an id that is missing, a mere count, or on two tool
+// calls, for results are matched by it throughout a conversation.
 package messages

@@ -9,7 +9,8 @@ import (
 
 var messageNames = jsonx.NewNames("role", "content")
 
-// messages writes the messages: the leading system message, then one or more for each of the client's.
+// messages writes the messages: the leading system message, then one or more for each of the
+// client's.
 func (r *Request) messages(inPlace bool) *fault {
 	v := r.members[memberMessages]
 	switch {
@@ -34,8 +35,8 @@ func (r *Request) messages(inPlace bool) *fault {
 	return nil
 }
 
-// leading writes the one system message that every chat template takes: the top-level text, and, unless they are to stay
-// in place, the texts of the messages with role system.
+// leading writes the one system message that every chat template takes: the top-level text, and,
+// unless they are to stay in place, the texts of the messages with role system.
 func (r *Request) leading(messages jsonx.Value, inPlace bool) *fault {
 	w := r.open("system")
 	if v := r.members[memberSystem]; chat.Given(v) {
@@ -88,8 +89,8 @@ func (r *Request) message(i int, v jsonx.Value, inPlace bool) *fault {
 	return nil
 }
 
-// billing begins a block that Claude Code puts in front of its system prompt. It changes with every request and would cost
-// the engine its prefix cache.
+// billing begins a block that Claude Code puts in front of its system prompt. It changes with every
+// request and would cost the engine its prefix cache.
 var billing = []byte("x-anthropic-billing-header:")
 
 // systemText adds the text of a system prompt, a string or text blocks, to w.
@@ -126,8 +127,9 @@ func (r *Request) systemText(v jsonx.Value, w *content, name string) *fault {
 	return nil
 }
 
-// user writes the messages for a user's turn: first the results of tools, since most templates refuse anything between a
-// call and its result, then what the user says, with the images of the results in front.
+// user writes the messages for a user's turn: first the results of tools, since most templates
+// refuse anything between a call and its result, then what the user says, with the images of the
+// results in front.
 func (r *Request) user(i int, v jsonx.Value) *fault {
 	if v.IsString() {
 		w := r.open("user")
@@ -175,8 +177,8 @@ func (r *Request) user(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// put adds the blocks of a user's turn, which have been found good, to w: the images of its results, or everything but the
-// results.
+// put adds the blocks of a user's turn, which have been found good, to w: the images of its
+// results, or everything but the results.
 func (r *Request) put(v jsonx.Value, w *content, results bool) {
 	w.skipText = results
 	for it := v.Iter(); it.Next(); {
@@ -192,8 +194,8 @@ func (r *Request) put(v jsonx.Value, w *content, results bool) {
 	}
 }
 
-// result writes the tool message of a tool_result. It returns how many images the result has, which are for the message that
-// follows.
+// result writes the tool message of a tool_result. It returns how many images the result has, which
+// are for the message that follows.
 func (r *Request) result(b *block) (images int, f *fault) {
 	if f := requiredText("tool_use_id", b.fields[fieldToolUseID]); f != nil {
 		return 0, f
@@ -216,7 +218,7 @@ func (r *Request) result(b *block) (images int, f *fault) {
 	return w.images, nil
 }
 
-// assistant writes the message of an assistant's turn: its texts as one, and its calls.
+// assistant writes the message of an assistant's turn: its texts as one, and its tool calls.
 func (r *Request) assistant(v jsonx.Value) *fault {
 	w := r.open("assistant")
 	switch {
@@ -230,7 +232,7 @@ func (r *Request) assistant(v jsonx.Value) *fault {
 	case !v.IsArray():
 		return chat.WrongType("content", "a string or an array of content blocks", v)
 	}
-	calls := 0
+	toolCalls := 0
 	for it := v.Iter(); it.Next(); {
 		b, f := readBlock(it.Value())
 		switch {
@@ -238,7 +240,7 @@ func (r *Request) assistant(v jsonx.Value) *fault {
 		case b.kind == blockText:
 			f = b.visit(&w)
 		case b.kind == blockToolUse:
-			calls++
+			toolCalls++
 		case b.kind != blockIgnored:
 			f = chat.WrongValue("type", "is not a kind of block that an assistant's message has")
 		}
@@ -246,8 +248,8 @@ func (r *Request) assistant(v jsonx.Value) *fault {
 			return f.At("content", it.Index())
 		}
 	}
-	r.begun = w.n > 0 && calls == 0
-	if calls == 0 {
+	r.begun = w.n > 0 && toolCalls == 0
+	if toolCalls == 0 {
 		r.close(&w)
 		return nil
 	}
@@ -261,7 +263,7 @@ func (r *Request) assistant(v jsonx.Value) *fault {
 		if n++; n > 1 {
 			r.out = append(r.out, ',')
 		}
-		if f := r.call(&b); f != nil {
+		if f := r.writeToolCall(&b); f != nil {
 			return f.At("content", it.Index())
 		}
 	}
@@ -269,8 +271,9 @@ func (r *Request) assistant(v jsonx.Value) *fault {
 	return nil
 }
 
-// call writes a tool_use as a call. Its input goes into a string as it stands, where it is what engines read.
-func (r *Request) call(b *block) *fault {
+// writeToolCall writes a tool_use as a tool call. An input that engines can read goes into the
+// string of the arguments as it stands.
+func (r *Request) writeToolCall(b *block) *fault {
 	if f := requiredText("id", b.fields[fieldID]); f != nil {
 		return f
 	}

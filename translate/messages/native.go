@@ -8,11 +8,12 @@ import (
 	"penstock/translate/sse"
 )
 
-// NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect itself: the client's
-// bytes, with these changes and no others. The model has the engine's name; the token limit and the effort are the checked
-// ones; members that steer an engine go, and so do server tools, their servers and the billing block, which no engine of ours is to see.
-// Inputs of calls that are no objects become objects, as engines refuse others.
-// body is one that Decode has accepted; the pieces borrow from it.
+// NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect
+// itself: the client's bytes, with these changes and no others. The model has the engine's name;
+// the token limit and the effort are the checked ones; members that steer an engine go, and so do
+// server tools, their servers and the billing block, which no engine of ours is to see. Inputs of
+// tool calls that are no objects become objects, as engines refuse others. body is one that Decode
+// has accepted; the pieces borrow from it.
 func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	root := parseAgain(body)
 	var edits jsonx.Edits
@@ -56,7 +57,8 @@ func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
 	wrapInputs(edits, root.Get("messages"))
 }
 
-// wrapInputs makes objects of the inputs of calls that are none: of what clients send back of a call that a model got wrong.
+// wrapInputs makes objects of the inputs of tool calls that are none. Clients send such inputs back
+// after a malformed tool call.
 func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
 	var args chat.Arguments
 	for it := messages.Iter(); it.Next(); {
@@ -73,8 +75,9 @@ func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
 	}
 }
 
-// Native reads what an engine answers in this dialect, and says it as chat. Engines' streams are not always in order (blocks
-// that overlap, members that are missing), so they are read for what they bring and written anew by Stream.
+// Native reads what an engine answers in this dialect, and says it as chat. Engines' streams are
+// not always in order (blocks that overlap, members that are missing), so they are read for what
+// they bring and written anew by Stream.
 //
 // The zero value is ready. A Native belongs to one attempt at a time.
 type Native struct {
@@ -129,9 +132,9 @@ var (
 	errNoReason = &chat.BadAnswer{Reason: "an answer without a stop_reason"}
 )
 
-// Read returns what one event of the engine amounts to in chat: a chunk, or an event without data when it brings nothing.
-// The error is a *chat.BadAnswer, or a *chat.EngineError when the engine reports a failure. What is returned borrows from n
-// until the next Read.
+// Read returns what one event of the engine amounts to in chat: a chunk, or an event without data
+// when it brings nothing. The error is a *chat.BadAnswer, or a *chat.EngineError when the engine
+// reports a failure. What is returned borrows from n until the next Read.
 func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	if n.done || ev.Blank() {
 		return sse.Event{}, nil
@@ -186,15 +189,15 @@ func (n *Native) piece(v, index jsonx.Value) error {
 		n.text(chat.MemberReasoning, p[partThinking])
 	case t.EqualText("input_json_delta"):
 		if v := p[partJSON]; chat.HasText(v) {
-			n.out = chat.AppendCallChunk(n.out, blockIndex(index), nil, nil, inside(v))
+			n.out = chat.AppendToolCallChunk(n.out, blockIndex(index), nil, nil, inside(v))
 		}
 	case t.EqualText("tool_use"):
-		n.out = chat.AppendCallChunk(n.out, blockIndex(index), stringOf(p[partID]), stringOf(p[partName]), arguments(p[partInput]))
+		n.out = chat.AppendToolCallChunk(n.out, blockIndex(index), stringOf(p[partID]), stringOf(p[partName]), arguments(p[partInput]))
 	}
 	return nil
 }
 
-// blockIndex is a block's number, by which the pieces of a call are told apart.
+// blockIndex is a block's number, to which the pieces of a tool call refer.
 func blockIndex(index jsonx.Value) int {
 	i, _ := index.Int()
 	return int(i)
@@ -214,7 +217,8 @@ func stringOf(v jsonx.Value) []byte {
 	return inside(v)
 }
 
-// arguments says an input as the contents of a JSON string. What is empty at the beginning of a streamed call says nothing.
+// arguments returns an input as the contents of a JSON string. The empty input at the beginning of
+// a streamed tool call is nothing.
 func arguments(v jsonx.Value) []byte {
 	if !chat.Given(v) || v.IsObject() && v.Len() == 0 || v.IsString() && !chat.HasText(v) {
 		return nil
@@ -277,8 +281,8 @@ func (n *Native) usage() chat.Usage {
 	return chat.NativeUsage(n.input+n.read+n.made, n.read, n.wrote, 0)
 }
 
-// AppendWhole appends the completion that a whole answer amounts to. An error that stands in its place is appended as it is,
-// for chat.Completion to find. The error is a *chat.BadAnswer.
+// AppendWhole appends the completion that a whole answer amounts to. An error that stands in its
+// place is appended as it is, for chat.Completion to find. The error is a *chat.BadAnswer.
 func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 	n.Reset()
 	if n.doc.Parse(body, jsonx.Options{Record: 5}) != nil || !n.doc.Root().IsObject() {
@@ -295,7 +299,7 @@ func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 	case !chat.HasText(reason): // engines have no word here for an answer that they gave up
 		return dst, errNoReason
 	}
-	var w chat.Whole
+	var w chat.CompletionBuilder
 	for it := blocks.Iter(); it.Next(); {
 		var p [partMembers]jsonx.Value
 		if partNames.Fields(it.Value(), p[:]) != nil {
@@ -307,7 +311,7 @@ func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 		case t.EqualText("thinking"):
 			w.Reasoning = append(w.Reasoning, stringOf(p[partThinking])...)
 		case t.EqualText("tool_use"):
-			w.Call(stringOf(p[partID]), stringOf(p[partName]), arguments(p[partInput]))
+			w.AddToolCall(stringOf(p[partID]), stringOf(p[partName]), arguments(p[partInput]))
 		}
 	}
 	n.count(root.Get("usage"))

@@ -8,25 +8,29 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Options says how a request is to be translated. The zero value folds system text and tolerates what can be tolerated.
+// Options says how a request is to be translated. The zero value folds system text and tolerates
+// what can be tolerated.
 type Options struct {
-	// InPlace reports whether the model, named as the client wrote it, takes system messages in the middle of a
-	// conversation; nil: none does. It is asked once, before anything is written, and must not keep the name.
+	// InPlace reports whether the model, named as the client wrote it, takes system messages in the
+	// middle of a conversation; nil: none does. It is asked once, before anything is written, and
+	// must not keep the name.
 	InPlace func(model []byte) bool
 	// Refuse are the members that steer an engine. A count does without them: see CountSegments.
 	Refuse *chat.Refusals
-	// Strict refuses server tools even beside functions, and halves of surrogate pairs in the conversation, which are otherwise replaced in
-	// the body.
+	// Strict refuses server tools even beside functions, and halves of surrogate pairs in the
+	// conversation, which are otherwise replaced in the body.
 	Strict bool
 	// Count reads the body as one of count_tokens, which has no max_tokens and no stream.
 	Count bool
 }
 
-// Echo is what an answer needs of its request. Decode fills in Thinking and Stops; the other members are the caller's.
+// Echo is what an answer needs of its request. Decode fills in Thinking and Stops; the other
+// members are the caller's.
 type Echo struct {
 	// Model is the public id that the answer names.
 	Model string
-	// ID is the id of the message, "msg_" and something unique: the ids of calls that an engine gave none follow from it.
+	// ID is the id of the message, "msg_" and something unique: the edge makes the missing ids of
+	// tool calls from it.
 	ID string
 	// PromptTokens is our estimate of the prompt, told where the engine counts nothing.
 	PromptTokens int
@@ -38,8 +42,8 @@ type Echo struct {
 	Stops []string
 }
 
-// Request translates the body of a Messages request. The zero value is ready. It is meant to be reused, by one call at a
-// time, and keeps nothing of a body between calls.
+// Request translates the body of a Messages request. The zero value is ready. It is meant to be
+// reused, by one call at a time, and keeps nothing of a body between calls.
 type Request struct {
 	// Echo is filled by Decode.
 	Echo Echo
@@ -62,8 +66,9 @@ type place struct {
 	member         string
 }
 
-// The deepest that is read is messages[0].content[0].content[0].source.data, or the blocks of a document. A schema lies one
-// level deeper in chat, and a call has more members there, hence the other two limits.
+// The deepest that is read is messages[0].content[0].content[0].source.data, or the blocks of a
+// document. A schema lies one level deeper in chat, and a tool call has more members there, hence
+// the other two limits.
 var parseOptions = jsonx.Options{MaxDepth: jsonx.DefaultMaxDepth - 1, Record: 10, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true}
 
 const (
@@ -89,10 +94,11 @@ const (
 var memberNames = jsonx.NewNames("model", "messages", "max_tokens", "system", "temperature", "top_p", "top_k",
 	"stop_sequences", "stream", "tools", "tool_choice", "metadata", "thinking", "output_config", "output_format", "thread")
 
-// Decode appends the chat request that body amounts to, and decodes that into the chat request: it borrows what has been
-// appended, which must not change before it is reset. body is not kept.
+// Decode appends the chat request that body amounts to, and decodes that into the chat request: it
+// borrows what has been appended, which must not change before it is reset. body is not kept.
 //
-// The error is an *apierr.Error that names a member of the Messages request; what was appended is then of no use.
+// The error is an *apierr.Error that names a member of the Messages request; what was appended is
+// then of no use.
 func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byte, error) {
 	r.reset()
 	defer r.doc.Reset()
@@ -121,17 +127,19 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byt
 	return dst, nil
 }
 
-// prefilled reports whether the conversation ends with the beginning of the answer, which the model is to go on with. Where
-// the answer has to begin otherwise, with thinking, a call or JSON of a schema, there is nothing to go on with.
+// prefilled reports whether the conversation ends with the beginning of the answer, which the model
+// is to go on with. Where the answer has to begin otherwise, with thinking, a tool call or JSON of
+// a schema, there is nothing to go on with.
 func (r *Request) prefilled(c *chat.Request) bool {
 	choice := r.members[memberToolChoice].Get("type")
 	forced := choice.EqualText("any") || choice.EqualText("tool")
 	return r.begun && !r.thinks && (c.Effort == "" || c.Effort == "none") && !c.StructuredOutput && !forced
 }
 
-// threadRefused is about a request that begins or goes on with a conversation that the server holds. One that goes on has new
-// messages only, without system and tools, so to answer it would be to answer something else. The SDKs' tool runners begin
-// every conversation like that, and go on with all of it by themselves after this error.
+// threadRefused is about a request that begins or goes on with a conversation that the server
+// holds. One that goes on has new messages only, without system and tools, so to answer it would be
+// to answer something else. The SDKs' tool runners begin every conversation like that, and go on
+// with all of it by themselves after this error.
 func threadRefused() error {
 	e := apierr.Invalid("thread", apierr.CodeUnsupportedParameter,
 		"Unsupported parameter: thread. Nothing is stored here: send the whole conversation in messages with every request.")
@@ -177,8 +185,8 @@ func (r *Request) parse(body []byte, strict bool) error {
 	return nil
 }
 
-// translate writes the chat body. Members that have the same name and the same rules in chat are copied unread: chat's own
-// decoding refuses them under that name.
+// translate writes the chat body. Members that have the same name and the same rules in chat are
+// copied unread: chat's own decoding refuses them under that name.
 func (r *Request) translate(o *Options) *fault {
 	r.out = append(r.out, '{')
 	if v := r.members[memberModel]; chat.Given(v) {
@@ -266,8 +274,8 @@ var (
 	formatNames   = jsonx.NewNames("type", "schema")
 )
 
-// reasoning reads thinking and output_config.effort. A budget is no effort, so it is not read; words that are not known
-// yet are passed over, because clients send them to every model.
+// reasoning reads thinking and output_config.effort. A budget is no effort, so it is not read;
+// words that are not known yet are passed over, because clients send them to every model.
 func (r *Request) reasoning() *fault {
 	effort := ""
 	if v := r.members[memberOutputConfig]; chat.Given(v) {

@@ -17,8 +17,9 @@ type whole struct {
 
 var wholes = sync.Pool{New: func() any { return new(whole) }}
 
-// AppendResponse appends the answer for a completion, which has been parsed. The error is a *chat.BadAnswer: the engine's
-// answer is not one, or a call in it has no name; dst is returned as it was then.
+// AppendResponse appends the answer for a completion, which has been parsed. The error is a
+// *chat.BadAnswer: the engine's answer is malformed, or a tool call in it has no name; dst is
+// returned as it was then.
 //
 // e is only read. It is safe for concurrent use.
 func AppendResponse(dst []byte, c *chat.Completion, e *Echo) ([]byte, error) {
@@ -50,17 +51,17 @@ func AppendResponse(dst []byte, c *chat.Completion, e *Echo) ([]byte, error) {
 		out = append(append(out, s.Refusal...), `"}`...)
 	}
 	for i := range s.ToolCalls {
-		call := &s.ToolCalls[i]
-		in, is := w.input.read(call.Args)
+		toolCall := &s.ToolCalls[i]
+		in, is := w.input.read(toolCall.Args)
 		switch {
-		case len(call.Name) == 0:
+		case len(toolCall.Name) == 0:
 			return dst, errNoName
 		case is != inputObject && s.Finish == chat.FinishLength, len(in) == 0:
 			in = noInput
 		}
 		out = separate(out, start)
 		out = append(append(out, `{"type":"tool_use","id":"`...), s.ToolCallID(i)...)
-		out = append(append(out, `","name":"`...), call.Name...)
+		out = append(append(out, `","name":"`...), toolCall.Name...)
 		out = append(append(out, `","input":`...), in...)
 		out = append(out, '}')
 	}
@@ -79,10 +80,11 @@ func separate(dst []byte, start int) []byte {
 	return dst
 }
 
-// signature is what stands where a vendor proves that thinking is its own. Clients hand it back unread.
+// signature is what stands where a vendor proves that thinking is its own. Clients hand it back
+// unread.
 const signature = "cGVuc3RvY2s="
 
-// The ways in which a call is no answer.
+// The ways in which a tool call is malformed.
 var (
 	errNoName    = &chat.BadAnswer{Reason: "a tool call without a name"}
 	errArguments = &chat.BadAnswer{Reason: "a tool call with arguments that break off", ByModel: true}
@@ -111,8 +113,9 @@ func appendStop(dst []byte, s *chat.Source, e *Echo) []byte {
 	return jsonx.AppendStringS(dst, sequence)
 }
 
-// stopOf says why the answer ended. Calls decide, not what the engine calls it: some say stop although there are calls, and
-// an agent that reads tool_use without a call waits for ever.
+// stopOf returns why the answer ended. The presence of tool calls decides, not the engine's word:
+// some engines say stop although there are tool calls, and an agent that reads tool_use without a
+// tool call waits for ever.
 func stopOf(s *chat.Source, e *Echo) (reason, sequence string) {
 	switch {
 	case s.Finish == chat.FinishLength:
@@ -135,7 +138,7 @@ func stopOf(s *chat.Source, e *Echo) (reason, sequence string) {
 	return "end_turn", ""
 }
 
-// input reads the arguments of calls.
+// input reads the arguments of tool calls.
 type input struct {
 	doc     jsonx.Doc
 	in, out []byte
@@ -143,7 +146,7 @@ type input struct {
 
 var noInput = []byte("{}")
 
-// inputKind says what the arguments of a call are.
+// inputKind is what the arguments of a tool call are.
 type inputKind uint8
 
 const (
@@ -152,8 +155,9 @@ const (
 	inputOther                   // JSON that is no object, or no JSON
 )
 
-// read returns the input that args, the contents of a JSON string, say: JSON as it stands, nothing when they say nothing, and
-// a string of them when they are no JSON. The slice is good until the next read.
+// read returns the input that args, the contents of a JSON string, say: JSON as it stands, nothing
+// when they say nothing, and a string of them when they are no JSON. The slice is good until the
+// next read.
 func (n *input) read(args []byte) (value []byte, is inputKind) {
 	if len(args) == 0 {
 		return nil, inputObject

@@ -13,19 +13,20 @@ import (
 //
 //	message_start, (content_block_start, content_block_delta…, content_block_stop)…, message_delta, message_stop
 //
-// or, wherever it fails, error as the last event. One block is open at a time and blocks are numbered from 0.
+// or, wherever it fails, error as the last event. One block is open at a time and blocks are
+// numbered from 0.
 //
-// The zero value is ready for Reset. A Stream belongs to one call at a time. It does not allocate per event once its buffers
-// have grown.
+// The zero value is ready for Reset. A Stream belongs to one call at a time. It does not allocate
+// per event once its buffers have grown.
 type Stream struct {
-	source chat.Source
-	echo   *Echo
-	phase  phase
-	index  int     // of the block that is open, or of the next one
-	queue  []piece // the first may be open; what is behind it waits for its end
-	calls  []call  // by position in source.ToolCalls
-	lead   []byte  // what a delta of the open block begins with
-	input  input
+	source    chat.Source
+	echo      *Echo
+	phase     phase
+	index     int                // of the block that is open, or of the next one
+	queue     []piece            // the first may be open; what is behind it waits for its end
+	toolCalls []toolCallProgress // by position in source.ToolCalls
+	lead      []byte             // what a delta of the open block begins with
+	input     input
 }
 
 // phase is how far a stream is.
@@ -43,25 +44,25 @@ type kind uint8
 const (
 	kindThinking kind = iota
 	kindText
-	kindCall
+	kindToolCall
 )
 
 // piece is a block that is open or that waits to be.
 type piece struct {
-	kind kind
-	open bool
-	call int    // of kindCall: its position
-	text []byte // of the others: what has not been sent
+	kind     kind
+	open     bool
+	toolCall int    // of kindToolCall: its position in source.ToolCalls
+	text     []byte // of the others: what has not been sent
 }
 
-// call is what the client knows of a call.
-type call struct {
+// toolCallProgress is how much of a tool call the client has been sent.
+type toolCallProgress struct {
 	sent   int // bytes of its arguments
 	closed bool
 }
 
-// Reset makes s ready for an answer to e, which is borrowed until the next Reset; nil only lets go of everything, for a
-// pool.
+// Reset makes s ready for an answer to e, which is borrowed until the next Reset; nil only lets go
+// of everything, for a pool.
 func (s *Stream) Reset(e *Echo) {
 	s.source.Reset("")
 	if e != nil {
@@ -70,7 +71,7 @@ func (s *Stream) Reset(e *Echo) {
 	}
 	s.input.reset()
 	s.echo, s.phase, s.index = e, phaseIdle, 0
-	s.queue, s.calls = s.queue[:cap(s.queue)], s.calls[:0]
+	s.queue, s.toolCalls = s.queue[:cap(s.queue)], s.toolCalls[:0]
 	if len(s.queue) > keepPieces {
 		s.queue = nil
 	}
@@ -85,8 +86,9 @@ func (s *Stream) Reset(e *Echo) {
 // keepPieces is of how many pieces the memory is kept.
 const keepPieces = 16
 
-// Append appends what one event of the engine becomes: events, or nothing. The error is a *chat.BadAnswer or a
-// *chat.EngineError; nothing is appended then, and only Fail may follow. The event's data is not kept.
+// Append appends what one event of the engine becomes: events, or nothing. The error is a
+// *chat.BadAnswer or a *chat.EngineError; nothing is appended then, and only Fail may follow. The
+// event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.source.Read(ev)
 	if !ok || err != nil {
@@ -118,7 +120,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// start appends message_start. The counts are those that the engine has told already; clients correct them later.
+// start appends message_start. The counts are those that the engine has told already; clients
+// correct them later.
 func (s *Stream) start(dst []byte) []byte {
 	s.phase = phaseStarted
 	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":"...)
@@ -134,7 +137,8 @@ func (s *Stream) start(dst []byte) []byte {
 	return append(dst, "}}\n\n"...)
 }
 
-// say takes a piece of thinking or text. It goes out at once when its block is the open one and nothing waits.
+// say takes a piece of thinking or text. It goes out at once when its block is the open one and
+// nothing waits.
 func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
 	if n := len(s.queue); n > 0 && s.queue[n-1].kind == k {
 		if last := &s.queue[n-1]; n > 1 || !last.open {
@@ -175,14 +179,15 @@ func (s *Stream) pop() {
 	s.queue = s.queue[:len(s.queue)-1]
 }
 
-// touch notes that the last event was about call i. Calls are queued in the order of their first appearance.
+// touch notes that the last event was about tool call i. Tool calls are queued in the order of
+// their first appearance.
 func (s *Stream) touch(i int) error {
-	if i == len(s.calls) {
-		s.calls = append(s.calls, call{})
-		s.push(kindCall).call = i
+	if i == len(s.toolCalls) {
+		s.toolCalls = append(s.toolCalls, toolCallProgress{})
+		s.push(kindToolCall).toolCall = i
 		return nil
 	}
-	if c := &s.calls[i]; c.closed {
+	if c := &s.toolCalls[i]; c.closed {
 		args := s.source.ToolCalls[i].Args
 		if _, more := firstByte(args[c.sent:]); more {
 			return errLate
@@ -192,7 +197,8 @@ func (s *Stream) touch(i int) error {
 	return nil
 }
 
-// advance appends what may go out of the queue: the rest of the first piece, and of those behind it for which it makes way.
+// advance appends what may go out of the queue: the rest of the first piece, and of those behind it
+// for which it makes way.
 func (s *Stream) advance(dst []byte) ([]byte, error) {
 	for len(s.queue) > 0 {
 		dst = s.flush(dst)
@@ -209,13 +215,14 @@ func (s *Stream) advance(dst []byte) ([]byte, error) {
 
 // ends reports whether the first piece is known to be complete when others wait behind it.
 func (s *Stream) ends(p *piece) bool {
-	return p.kind != kindCall || s.source.Finish != chat.FinishNone || p.open && s.source.Complete(p.call)
+	return p.kind != kindToolCall || s.source.Finish != chat.FinishNone || p.open && s.source.Complete(p.toolCall)
 }
 
-// flush appends what is there of the first piece, and opens its block if need be. A call without a name cannot be opened.
+// flush appends what is there of the first piece, and opens its block if need be. A tool call
+// without a name cannot be opened.
 func (s *Stream) flush(dst []byte) []byte {
 	p := &s.queue[0]
-	if p.kind != kindCall {
+	if p.kind != kindToolCall {
 		if !p.open {
 			dst = s.open(dst, p)
 		}
@@ -226,12 +233,12 @@ func (s *Stream) flush(dst []byte) []byte {
 		return dst
 	}
 	if !p.open {
-		if len(s.source.ToolCalls[p.call].Name) == 0 {
+		if len(s.source.ToolCalls[p.toolCall].Name) == 0 {
 			return dst
 		}
 		dst = s.open(dst, p)
 	}
-	c, args := &s.calls[p.call], s.source.ToolCalls[p.call].Args
+	c, args := &s.toolCalls[p.toolCall], s.source.ToolCalls[p.toolCall].Args
 	if len(args) == c.sent {
 		return dst
 	}
@@ -245,7 +252,8 @@ func (s *Stream) flush(dst []byte) []byte {
 	return dst
 }
 
-// firstByte returns the first byte of args, the contents of a JSON string, that is not a blank, escaped or not.
+// firstByte returns the first byte of args, the contents of a JSON string, that is not a blank,
+// escaped or not.
 func firstByte(args []byte) (byte, bool) {
 	for i := 0; i < len(args); i++ {
 		switch c := args[i]; c {
@@ -275,11 +283,11 @@ func (s *Stream) open(dst []byte, p *piece) []byte {
 	case kindText:
 		s.lead = append(s.lead, `,"delta":{"type":"text_delta","text":"`...)
 		dst = append(dst, `,"content_block":{"type":"text","text":""`...)
-	case kindCall:
+	case kindToolCall:
 		s.lead = append(s.lead, `,"delta":{"type":"input_json_delta","partial_json":"`...)
 		dst = append(dst, `,"content_block":{"type":"tool_use","id":"`...)
-		dst = append(append(dst, s.source.ToolCallID(p.call)...), `","name":"`...)
-		dst = append(append(dst, s.source.ToolCalls[p.call].Name...), `","input":{}`...)
+		dst = append(append(dst, s.source.ToolCallID(p.toolCall)...), `","name":"`...)
+		dst = append(append(dst, s.source.ToolCalls[p.toolCall].Name...), `","input":{}`...)
 	}
 	return append(dst, "}}\n\n"...)
 }
@@ -298,9 +306,9 @@ func (s *Stream) stop(dst []byte) ([]byte, error) {
 		dst = append(dst, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
 		dst = strconv.AppendInt(dst, int64(s.index), 10)
 		dst = append(dst, ",\"delta\":{\"type\":\"signature_delta\",\"signature\":\""+signature+"\"}}\n\n"...)
-	case kindCall:
+	case kindToolCall:
 		var err error
-		if dst, err = s.stopCall(dst, p.call); err != nil {
+		if dst, err = s.stopToolCall(dst, p.toolCall); err != nil {
 			return dst, err
 		}
 	case kindText:
@@ -313,9 +321,10 @@ func (s *Stream) stop(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// stopCall checks that the call may end here, and appends what of its input has been held.
-func (s *Stream) stopCall(dst []byte, i int) ([]byte, error) {
-	c, from := &s.calls[i], &s.source.ToolCalls[i]
+// stopToolCall checks that the tool call may end here, and appends the part of its input that was
+// held back.
+func (s *Stream) stopToolCall(dst []byte, i int) ([]byte, error) {
+	c, from := &s.toolCalls[i], &s.source.ToolCalls[i]
 	if len(from.Name) == 0 {
 		return dst, errNoName
 	}
@@ -335,9 +344,9 @@ func (s *Stream) stopCall(dst []byte, i int) ([]byte, error) {
 	return dst, nil
 }
 
-// Finish appends what ends the answer well: the end of what is open, message_delta and message_stop. The error is
-// chat.ErrNoFinish when the engine ended too early, or a *chat.BadAnswer when a call cannot end so; nothing is appended then.
-// A second call appends nothing.
+// Finish appends what ends the answer well: the end of what is open, message_delta and
+// message_stop. The error is chat.ErrNoFinish when the engine ended too early, or a *chat.BadAnswer
+// when a tool call is malformed; nothing is appended then. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.source.End(); err != nil {
 		return dst, err
@@ -376,13 +385,15 @@ func (s *Stream) Keepalive(dst []byte) []byte {
 	return append(dst, "event: ping\ndata: {\"type\":\"ping\"}\n\n"...)
 }
 
-// Whole reports whether the engine has told why it stopped: Finish will succeed, unless a call is malformed.
+// Whole reports whether the engine has told why it stopped: Finish will succeed, unless a tool call
+// is malformed.
 func (s *Stream) Whole() bool { return s.source.Whole() }
 
 // Done reports whether nothing more is wanted from the engine.
 func (s *Stream) Done() bool { return s.source.Done() }
 
-// Held is about how many bytes s keeps of the stream so far: the calls, and the text that waits behind one that is open.
+// Held is about how many bytes s keeps of the stream so far: the tool calls, and the text that
+// waits behind an open one.
 func (s *Stream) Held() int {
 	n := s.source.HeldToolCalls()
 	if len(s.queue) > 1 {

@@ -7,13 +7,13 @@ import (
 	"penstock/translate/sse"
 )
 
-// Answer writes the answer to one request: the events of a stream, or the whole response object. Fill Echo by
-// Request.Translate, call Reset, then either Append for each event of the engine and in the end Finish or Fail, or
-// AppendWhole once.
+// Answer writes the answer to one request: the events of a stream, or the whole response object.
+// Fill Echo by Request.Translate, call Reset, then either Append for each event of the engine and
+// in the end Finish or Fail, or AppendWhole once.
 //
-// The zero value is ready. An Answer belongs to one call at a time and is meant to be pooled. It keeps the text that it has
-// sent, because the last events repeat it: at most chat.MaxAnswer bytes. Beyond the growth of that, an event costs no
-// allocation.
+// The zero value is ready. An Answer belongs to one call at a time and is meant to be pooled. It
+// keeps the text that it has sent, because the last events repeat it: at most chat.MaxAnswer bytes.
+// Beyond the growth of that, an event costs no allocation.
 type Answer struct {
 	Echo Echo
 
@@ -47,21 +47,22 @@ type kind uint8
 const (
 	kindText kind = iota
 	kindRefusal
-	kindCall
+	kindToolCall
 )
 
-// part is a piece of the answer that streams by itself: a text or a refusal in a message, or a call.
+// part is a piece of the answer that streams by itself: a text or a refusal in a message, or a tool
+// call.
 type part struct {
-	kind    kind
-	joins   bool // it is in the same message as the part before it
-	item    int  // output_index
-	content int  // content_index, within a message
-	call    int  // position in source.ToolCalls
-	state   state
-	text    []byte // of a text or a refusal, so far: contents of a JSON string
-	sent    int    // how much of the text or of the arguments has been sent
-	logs    []byte // log probabilities of a text so far, elements with commas
-	logSent int    // how much of them has been sent
+	kind     kind
+	joins    bool // it is in the same message as the part before it
+	item     int  // output_index
+	content  int  // content_index, within a message
+	toolCall int  // position in source.ToolCalls
+	state    state
+	text     []byte // of a text or a refusal, so far: contents of a JSON string
+	sent     int    // how much of the text or of the arguments has been sent
+	logs     []byte // log probabilities of a text so far, elements with commas
+	logSent  int    // how much of them has been sent
 }
 
 // state is how far a part has been sent.
@@ -118,7 +119,7 @@ func (a *Answer) Release() {
 // Logprobs reports whether the answer tells the log probabilities of its text.
 func (a *Answer) Logprobs() bool { return a.Echo.logprobs }
 
-// Held is about how many bytes a keeps of the stream so far: all of its text and calls.
+// Held is about how many bytes a keeps of the stream so far: all of its text and tool calls.
 func (a *Answer) Held() int { return a.source.Told() }
 
 // Markup returns the word of a model's markup that the text begins with.
@@ -145,14 +146,15 @@ func (a *Answer) take() error {
 		p.text = append(p.text, text...)
 	}
 	for _, i := range a.source.Touched {
-		if err := a.called(i); err != nil {
+		if err := a.touchToolCall(i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// said returns the part that a piece of text belongs to: the last one, or a new one. The last part is never done.
+// said returns the part that a piece of text belongs to: the last one, or a new one. The last part
+// is never done.
 func (a *Answer) said(k kind) *part {
 	if n := len(a.parts); n > 0 && a.parts[n-1].kind == k {
 		return &a.parts[n-1]
@@ -160,11 +162,11 @@ func (a *Answer) said(k kind) *part {
 	return a.add(k)
 }
 
-// called finds the part of call i, which has got a piece, or makes it.
-func (a *Answer) called(i int) error {
+// touchToolCall finds or adds the part of tool call i, which has got a piece.
+func (a *Answer) touchToolCall(i int) error {
 	for n := len(a.parts) - 1; n >= 0; n-- {
 		p := &a.parts[n]
-		if p.kind != kindCall || p.call != i {
+		if p.kind != kindToolCall || p.toolCall != i {
 			continue
 		}
 		if p.state == stateDone {
@@ -172,13 +174,13 @@ func (a *Answer) called(i int) error {
 		}
 		return nil
 	}
-	a.add(kindCall).call = i
+	a.add(kindToolCall).toolCall = i
 	return nil
 }
 
-// late drops what comes for a call that the client has been told the end of. It can only be space.
+// late drops a piece of a tool call whose end the client already has. Only space is allowed there.
 func (a *Answer) late(p *part) error {
-	c := &a.source.ToolCalls[p.call]
+	c := &a.source.ToolCalls[p.toolCall]
 	more := c.Args[p.sent:]
 	c.Args = c.Args[:p.sent]
 	if !chat.Blank(more) {
@@ -200,7 +202,7 @@ func (a *Answer) add(k kind) *part {
 	if n > 0 {
 		before := &a.parts[n-1]
 		p.item = before.item + 1
-		if k != kindCall && before.kind != kindCall {
+		if k != kindToolCall && before.kind != kindToolCall {
 			p.joins, p.item, p.content = true, before.item, before.content+1
 		}
 	}
@@ -209,15 +211,15 @@ func (a *Answer) add(k kind) *part {
 
 // all returns what p says: contents of a JSON string.
 func (a *Answer) all(p *part) []byte {
-	if p.kind == kindCall {
-		return a.source.ToolCalls[p.call].Args
+	if p.kind == kindToolCall {
+		return a.source.ToolCalls[p.toolCall].Args
 	}
 	return p.text
 }
 
 // complete reports whether nothing can be missing of p although the engine goes on.
 func (a *Answer) complete(p *part) bool {
-	return p.kind != kindCall || a.source.Complete(p.call)
+	return p.kind != kindToolCall || a.source.Complete(p.toolCall)
 }
 
 // reason returns why the answer is incomplete, or nothing.
@@ -232,17 +234,18 @@ func (a *Answer) reason() string {
 	}
 }
 
-// ending returns the state in which part n ends with the answer. Only the last item of an answer may be incomplete, and
-// a call whose arguments are all there is complete in any case.
+// ending returns the state in which part n ends with the answer. Only the last item of an answer
+// may be incomplete, and a tool call whose arguments are complete is complete in any case.
 func (a *Answer) ending(n int) state {
 	p := &a.parts[n]
-	if a.reason() == "" || n < len(a.parts)-1 || p.kind == kindCall && a.complete(p) {
+	if a.reason() == "" || n < len(a.parts)-1 || p.kind == kindToolCall && a.complete(p) {
 		return stateDone
 	}
 	return stateCut
 }
 
-// AppendWhole appends the response object for a whole completion, which has been parsed. The error is a *chat.BadAnswer.
+// AppendWhole appends the response object for a whole completion, which has been parsed. The error
+// is a *chat.BadAnswer.
 func (a *Answer) AppendWhole(dst []byte, c *chat.Completion) ([]byte, error) {
 	if err := a.source.ReadWhole(c); err != nil {
 		return dst, err
@@ -260,9 +263,9 @@ func (a *Answer) AppendWhole(dst []byte, c *chat.Completion) ([]byte, error) {
 func (a *Answer) end(n int) {
 	p := &a.parts[n]
 	p.state = a.ending(n)
-	if p.kind == kindCall && p.state == stateDone && len(a.all(p)) == 0 {
+	if p.kind == kindToolCall && p.state == stateDone && len(a.all(p)) == 0 {
 		// Clients read the arguments as JSON, which nothing at all is not.
-		c := &a.source.ToolCalls[p.call]
+		c := &a.source.ToolCalls[p.toolCall]
 		c.Args = append(c.Args, "{}"...)
 	}
 }
@@ -340,7 +343,8 @@ func (a *Answer) appendOutput(dst []byte) []byte {
 	return dst
 }
 
-// itemEnd returns the position behind the last part of the item that begins with part n, as far as it has been shown.
+// itemEnd returns the position behind the last part of the item that begins with part n, as far as
+// it has been shown.
 func (a *Answer) itemEnd(n int) int {
 	for n++; n < len(a.parts) && a.parts[n].joins && a.parts[n].state != stateHeld; n++ {
 	}
@@ -354,8 +358,8 @@ func (a *Answer) appendItem(dst []byte, n int) []byte {
 	if a.parts[end-1].state != stateDone {
 		status = statusIncomplete
 	}
-	if p.kind == kindCall {
-		return a.appendCall(dst, p, a.all(p), status)
+	if p.kind == kindToolCall {
+		return a.appendToolCall(dst, p, a.all(p), status)
 	}
 	dst = append(dst, `{"id":"`...)
 	dst = a.appendItemID(dst, p)
@@ -380,21 +384,21 @@ func (a *Answer) appendContent(dst []byte, p *part, text, logs []byte) []byte {
 	return append(dst, `]}`...)
 }
 
-// appendCall appends the item of a call with those arguments.
-func (a *Answer) appendCall(dst []byte, p *part, args []byte, status string) []byte {
+// appendToolCall appends the item of a tool call with those arguments.
+func (a *Answer) appendToolCall(dst []byte, p *part, args []byte, status string) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = a.appendItemID(dst, p)
 	dst = append(dst, `","type":"function_call","status":"`...)
 	dst = append(append(dst, status...), `","call_id":"`...)
-	dst = append(append(dst, a.source.ToolCallID(p.call)...), `","name":"`...)
-	dst = append(append(dst, a.source.ToolCalls[p.call].Name...), `","arguments":"`...)
+	dst = append(append(dst, a.source.ToolCallID(p.toolCall)...), `","name":"`...)
+	dst = append(append(dst, a.source.ToolCalls[p.toolCall].Name...), `","arguments":"`...)
 	return append(append(dst, args...), `"}`...)
 }
 
 // appendItemID appends the id of the item that p is in.
 func (a *Answer) appendItemID(dst []byte, p *part) []byte {
 	prefix := "msg_"
-	if p.kind == kindCall {
+	if p.kind == kindToolCall {
 		prefix = "fc_"
 	}
 	dst = append(append(append(dst, prefix...), a.id...), '_')

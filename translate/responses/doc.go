@@ -1,6 +1,6 @@
-// Package responses translates between the Responses dialect, which Codex and the newer SDKs speak, and the chat dialect
-// that engines speak: a request one way, a whole answer or a stream of events the other. It turns bytes into bytes and
-// knows neither HTTP nor files nor the clock.
+// Package responses translates between the Responses dialect, which Codex and the newer SDKs speak,
+// and the chat dialect that engines speak: a request one way, a whole answer or a stream of events
+// the other. It turns bytes into bytes and knows neither HTTP nor files nor the clock.
 //
 //	err = request.Decode(body, options)                                     // pooled
 //	chatBody, err = request.Translate(chatBody[:0], &chatRequest, &answer.Echo, inPlace)
@@ -12,8 +12,9 @@
 //
 // # Requests
 //
-// The client's body is parsed once. What is translated is copied as it stands in the source, escapes, numbers and the order
-// of members included: a schema, arguments and text reach the engine byte for byte.
+// The client's body is parsed once. What is translated is copied as it stands in the source,
+// escapes, numbers and the order of members included: a schema, arguments and text reach the engine
+// byte for byte.
 //
 //	input string               a user message
 //	instructions, system,      one leading system message, in this order, joined by blank lines (in place: instructions
@@ -32,47 +33,52 @@
 //	top_logprobs, include      top_logprobs and logprobs; those of the text alone come back, as reasoning is not shown
 //	message.output_text.logprobs
 //
-// What chat has under the same name (penalties, stop, seed, top_k, min_p, logit_bias, chat_template_kwargs) is passed on as it
-// stands and checked as on chat. The contract does not list it here, so strict refuses it.
+// What chat has under the same name (penalties, stop, seed, top_k, min_p, logit_bias,
+// chat_template_kwargs) is passed on as it stands and checked as on chat. The contract does not
+// list it here, so strict refuses it.
 //
-// Refused, because nothing is kept from one request to the next: store, previous_response_id, conversation, prompt,
-// background, item_reference, file ids. Accepted without effect: the rest of include, truncation, service_tier, user, stream_options,
-// prompt_cache_key, client_metadata and members that nobody here knows; strict refuses these.
+// Refused, because nothing is kept from one request to the next: store, previous_response_id,
+// conversation, prompt, background, item_reference, file ids. Accepted without effect: the rest of
+// include, truncation, service_tier, user, stream_options, prompt_cache_key, client_metadata and
+// members that nobody here knows; strict refuses these.
 //
 // # Answers
 //
-// The response object always has all of its members. What it repeats of the request is written once, when the request is
-// translated, and kept as text; the body itself can go. Text and calls become output items in the order in which the engine
-// told them; reasoning is not shown at all.
+// The response object always has all of its members. What it repeats of the request is written
+// once, when the request is translated, and kept as text; the body itself can go. Text and tool
+// calls become output items in the engine's order; reasoning is not shown at all.
 //
-// One item of a stream is open at a time: a delta goes out as it comes, but as long as the arguments of a call are not
-// complete, what belongs to other items waits. The events carry indexes, so items could overlap; yet clients that ignore
-// them are common, and engines that interleave are not.
+// One item of a stream is open at a time: a delta goes out as it comes, but deltas of other items
+// wait until the arguments of a tool call are complete. The events carry indexes, so items could
+// overlap; yet clients that ignore them are common, and engines that interleave are not.
 //
-// A text that the engine cut is an incomplete item and makes the response incomplete. A call without arguments has "{}",
-// since clients read arguments as JSON. Arguments that are no JSON are passed on as they are: to say so is up to the
-// client, which does to the model what it does with any bad call.
+// A text that the engine cut is an incomplete item and makes the response incomplete. A tool call
+// without arguments has "{}", since clients read arguments as JSON. Arguments that are not JSON are
+// passed on as they are: the client reports them to the model like any malformed tool call.
 //
-// An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read by a Native, which says in
-// chat what it answers; what the client gets is written here all the same. So the response object has all of its members,
-// the events are numbered and reasoning stays hidden whatever the engine leaves out or tells.
+// An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read
+// by a Native, which says in chat what it answers; what the client gets is written here all the
+// same. So the response object has all of its members, the events are numbered and reasoning stays
+// hidden whatever the engine leaves out or tells.
 //
 // # Design
 //
-// The translation of an item depends on it and on the items before it alone, so the serialized messages of one turn are a
-// byte prefix of those of the next one and engines find them in their prefix cache; a property test holds it. Only new
-// system text, when folded, changes the first message. Two things look ahead, and both stay within one turn: a message
-// of the assistant between a call and its output joins the message with the call, and images of outputs come behind
-// the last output.
+// The translation of an item depends on it and on the items before it alone, so the serialized
+// messages of one turn are a byte prefix of those of the next one and engines find them in their
+// prefix cache; a property test holds it. Only new system text, when folded, changes the first
+// message. Two things look ahead, and both stay within one turn: a message of the assistant between
+// a tool call and its output joins the message with the tool call, and images of outputs come
+// behind the last output.
 //
-// The translated body is a chat request like any client's and is decoded as one, so checks, limits, routing and the
-// writing for an engine are shared. Decode leaves to it what it checks better (the model's name, ranges, effort, images, what
-// has the same name there);
-// Locate gives errors about these the names that the members have in Responses.
+// The translated body is a chat request like any client's and is decoded as one, so checks, limits,
+// routing and the writing for an engine are shared. Decode leaves to it what it checks better (the
+// model's name, ranges, effort, images, what has the same name there); Locate gives errors about
+// these the names that the members have in Responses.
 //
-// An event is written straight into the output: no structure for events, no maps, no encoder. The bytes of a delta event
-// differ from the last in its number and its text, so the rest is kept ready.
+// An event is written straight into the output: no structure for events, no maps, no encoder. The
+// bytes of a delta event differ from the last in its number and its text, so the rest is kept
+// ready.
 //
-// Ids of items are made of the response's id and the item's index. They are the same in every event and in the last
-// response, and mean nothing to the edge when they come back in input.
+// Ids of items are made of the response's id and the item's index. They are the same in every event
+// and in the last response, and mean nothing to the edge when they come back in input.
 package responses

@@ -11,8 +11,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// Echo is what an answer repeats of its request, and what errors about it need. It owns all of it, so it outlives the
-// body. The zero value is ready.
+// Echo is what an answer repeats of its request, and what errors about it need. It owns all of it,
+// so it outlives the body. The zero value is ready.
 type Echo struct {
 	members []byte // members of the response object, each with a comma before it
 	images  []imageAt
@@ -24,7 +24,7 @@ type Echo struct {
 // imageAt is where an image stands in the client's request and in the chat request.
 type imageAt struct {
 	item, part            int
-	output                bool // in the output of a call, not in a message
+	output                bool // in the output of a tool call, not in a message
 	chatMessage, chatPart int
 }
 
@@ -44,8 +44,8 @@ func (e *Echo) reset() {
 	*e = Echo{members: e.members[:0], images: e.images[:0]}
 }
 
-// Locate puts an *apierr.Error about the chat request, from chat.Request.Decode or Check, in the words of the request that
-// the client sent. Other errors pass.
+// Locate puts an *apierr.Error about the chat request, from chat.Request.Decode or Check, in the
+// words of the request that the client sent. Other errors pass.
 func (e *Echo) Locate(err error) error {
 	var chatErr *apierr.Error
 	if !errors.As(err, &chatErr) || chatErr.Param == "" {
@@ -90,7 +90,8 @@ func (e *Echo) param(name string) string {
 	return name
 }
 
-// appendEcho notes what the response object repeats. Where the client left something out it holds what that means.
+// appendEcho notes what the response object repeats. Where the client left something out it holds
+// what that means.
 func (r *Request) appendEcho(e *Echo) {
 	w := echoWriter{e.members}
 	w.string(`,"previous_response_id":null,"store":false,"background":false,"truncation":"disabled","service_tier":"default"`)

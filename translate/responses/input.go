@@ -12,14 +12,15 @@ const (
 	itemUser itemKind = iota
 	itemAssistant
 	itemSystem // and developer
-	itemCall
+	itemToolCall
 	itemOutput
 	itemReasoning
 )
 
 var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id")
 
-// The members of an item that are read, whatever its type. All others (ids, statuses, phases) are left alone.
+// The members of an item that are read, whatever its type. All others (ids, statuses, phases) are
+// left alone.
 const (
 	fieldType = iota
 	fieldRole
@@ -38,7 +39,7 @@ type item struct {
 	m    [fieldCount]jsonx.Value
 }
 
-// content returns what the item says: the content of a message or the output of a call.
+// content returns the content of a message or the output of a tool call.
 func (i *item) content() jsonx.Value {
 	if i.kind == itemOutput {
 		return i.m[fieldOutput]
@@ -87,8 +88,8 @@ func checkItem(v jsonx.Value) (item, *fault) {
 	switch i.kind {
 	case itemUser, itemAssistant, itemSystem:
 		f = i.checkContent("content", i.m[fieldContent])
-	case itemCall:
-		f = i.checkCall()
+	case itemToolCall:
+		f = i.checkToolCall()
 	case itemOutput:
 		if f = chat.RequiredString("call_id", i.m[fieldCallID]); f == nil {
 			f = i.checkContent("output", i.m[fieldOutput])
@@ -108,7 +109,7 @@ func (i *item) classify() *fault {
 	case t.EqualText("message"), !chat.Given(t) && (i.m[fieldRole].Exists() || !i.m[fieldID].Exists()):
 		return i.classifyRole()
 	case t.EqualText("function_call"):
-		i.kind = itemCall
+		i.kind = itemToolCall
 	case t.EqualText("function_call_output"):
 		i.kind = itemOutput
 	case t.EqualText("reasoning"):
@@ -139,7 +140,7 @@ func (i *item) classifyRole() *fault {
 	return nil
 }
 
-func (i *item) checkCall() *fault {
+func (i *item) checkToolCall() *fault {
 	if f := chat.RequiredString("call_id", i.m[fieldCallID]); f != nil {
 		return f
 	}
@@ -224,7 +225,8 @@ func checkDetail(v jsonx.Value) *fault {
 	return chat.WrongValue("detail", "must be auto, low, high or original")
 }
 
-// detailOriginal asks for an image as it is, which chat has no word for; high is what comes nearest.
+// detailOriginal asks for an image as it is, which chat has no word for; high is what comes
+// nearest.
 const detailOriginal = "original"
 
 // readItem returns an item that has been checked.
@@ -264,7 +266,8 @@ func inside(v jsonx.Value) []byte {
 // lineEnd joins texts, inside of a JSON string.
 const lineEnd = `\n`
 
-// appendText appends the text of a content or an output, as the contents of a JSON string; parts are joined by line ends.
+// appendText appends the text of a content or an output, as the contents of a JSON string; parts
+// are joined by line ends.
 func appendText(dst []byte, v jsonx.Value) []byte {
 	if v.IsString() {
 		return append(dst, inside(v)...)

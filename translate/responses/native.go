@@ -8,12 +8,14 @@ import (
 	"penstock/translate/sse"
 )
 
-// NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect itself: the client's bytes,
-// with these changes and no others. The model has the engine's name; the token limit and the effort are the checked ones; store
-// is false; members that steer an engine go, and so do prompt_cache_key, include (it asks for reasoning, which is not shown),
-// previous_input_messages (a second conversation, which nobody has checked) and the tools that are no functions or that
-// tool_choice does not allow. Arguments of calls that are no JSON object become one, as engines refuse others. body is one that
-// Decode has accepted; the pieces borrow from it.
+// NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect
+// itself: the client's bytes, with these changes and no others. The model has the engine's name;
+// the token limit and the effort are the checked ones; store is false; members that steer an engine
+// go, and so do prompt_cache_key, include (it asks for reasoning, which is not shown),
+// previous_input_messages (a second conversation, which nobody has checked) and the tools that are
+// no functions or that tool_choice does not allow. Arguments of tool calls that are no JSON object
+// become one, as engines refuse others. body is one that Decode has accepted; the pieces borrow
+// from it.
 func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	var d jsonx.Doc
 	if d.Parse(body, parseOptions) != nil {
@@ -49,7 +51,7 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
 	return edits.Segments(segs, body)
 }
 
-// wrapArguments makes objects of the arguments of calls that hold none.
+// wrapArguments makes objects of the arguments of tool calls that hold none.
 func wrapArguments(edits *jsonx.Edits, input jsonx.Value) {
 	if !input.IsArray() {
 		return
@@ -77,32 +79,34 @@ func listed(tools, name jsonx.Value) bool {
 	return false
 }
 
-// Native reads what an engine answers in this dialect, and says it as chat. Engines leave out much of what the dialect
-// demands (numbers, indexes, half of the members of a response), and all of them tell reasoning; so their events are read
-// for text, calls, counts and the end, and written anew by Answer.
+// Native reads what an engine answers in this dialect, and says it as chat. Engines leave out much
+// of what the dialect demands (numbers, indexes, half of the members of a response), and all of
+// them tell reasoning; so their events are read for text, tool calls, counts and the end, and
+// written anew by Answer.
 //
 // The zero value is ready. A Native belongs to one attempt at a time.
 type Native struct {
-	doc   jsonx.Doc
-	out   []byte
-	calls []nativeCall
-	said  bool // the message that is open has brought text
-	told  bool // some message has
-	done  bool
+	doc       jsonx.Doc
+	out       []byte
+	toolCalls []nativeToolCall
+	said      bool // the message that is open has brought text
+	told      bool // some message has
+	done      bool
 }
 
-// nativeCall is what is needed to find a call again, and to see whether its arguments came.
-type nativeCall struct {
-	id, call []byte // of the item and of the call, maybe empty
-	place    int64  // output_index, -1 when it is not told
-	came     bool
-	ended    bool // the end of the item has been told
+// nativeToolCall is what is needed to find a tool call again, and to see whether its arguments
+// came.
+type nativeToolCall struct {
+	id, callID []byte // of the item and of the tool call, maybe empty
+	place      int64  // output_index, -1 when it is not told
+	came       bool
+	ended      bool // the end of the item has been told
 }
 
 // Reset makes n ready for another answer.
 func (n *Native) Reset() {
 	n.doc.Reset()
-	*n = Native{doc: n.doc, out: n.out[:0], calls: n.calls[:0]}
+	*n = Native{doc: n.doc, out: n.out[:0], toolCalls: n.toolCalls[:0]}
 }
 
 var (
@@ -134,23 +138,23 @@ const (
 
 // The ways in which an answer of an engine is none.
 var (
-	errNotJSON   = &chat.BadAnswer{Reason: "an event that is no JSON object"}
-	errTwice     = &chat.BadAnswer{Reason: "a member is given twice"}
-	errNoOutput  = &chat.BadAnswer{Reason: "a response without output"}
-	errNotEnded  = &chat.BadAnswer{Reason: "a response that is not complete"}
-	errUntold    = &chat.BadAnswer{Reason: "a response whose output was not told before its end"}
-	errManyCalls = &chat.BadAnswer{Reason: "too many tool calls"}
+	errNotJSON       = &chat.BadAnswer{Reason: "an event that is no JSON object"}
+	errTwice         = &chat.BadAnswer{Reason: "a member is given twice"}
+	errNoOutput      = &chat.BadAnswer{Reason: "a response without output"}
+	errNotEnded      = &chat.BadAnswer{Reason: "a response that is not complete"}
+	errUntold        = &chat.BadAnswer{Reason: "a response whose output was not told before its end"}
+	errManyToolCalls = &chat.BadAnswer{Reason: "too many tool calls"}
 )
 
-// maxNativeCalls is how many calls are told apart.
-const maxNativeCalls = 1024
+// maxNativeToolCalls is the limit of tool calls in one answer.
+const maxNativeToolCalls = 1024
 
 // recordNative reaches the text of a part in the output of a response.
 var recordNative = jsonx.Options{Record: 8}
 
-// Read returns what one event of the engine amounts to in chat: a chunk, or an event without data when it brings nothing.
-// The error is a *chat.BadAnswer, or a *chat.EngineError when the engine reports a failure. What is returned borrows from n
-// until the next Read.
+// Read returns what one event of the engine amounts to in chat: a chunk, or an event without data
+// when it brings nothing. The error is a *chat.BadAnswer, or a *chat.EngineError when the engine
+// reports a failure. What is returned borrows from n until the next Read.
 func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	if n.done || ev.Blank() || bytes.Equal(bytes.TrimSpace(ev.Data), []byte("[DONE]")) {
 		return sse.Event{}, nil
@@ -189,23 +193,25 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	return sse.Event{Data: n.out}, err
 }
 
-// end takes the event that ends an answer. What it says of the response counts, not its name: engines announce a response
-// that has failed as complete, and one that was cut short. The error is that of Read.
+// end takes the event that ends an answer. What it says of the response counts, not its name:
+// engines announce a response that has failed as complete, and one that was cut short. The error is
+// that of Read.
 func (n *Native) end(response jsonx.Value) error {
 	switch status := response.Get("status"); {
 	case chat.Given(response.Get("error")):
 		return chat.NativeError(response.Get("error").Raw())
 	case !over(status):
 		return errNotEnded
-	case !n.told && len(n.calls) == 0 && speaks(response.Get("output")):
+	case !n.told && len(n.toolCalls) == 0 && speaks(response.Get("output")):
 		return errUntold
 	}
 	n.done = true
-	n.out = chat.AppendEndChunk(n.out, finishOf(response, len(n.calls) > 0), nil, nativeUsage(response.Get("usage")))
+	n.out = chat.AppendEndChunk(n.out, finishOf(response, len(n.toolCalls) > 0), nil, nativeUsage(response.Get("usage")))
 	return nil
 }
 
-// over reports whether the status of a response, which engines forget, is that of one that is over and no failure.
+// over reports whether the status of a response, which engines forget, is that of one that is over
+// and no failure.
 func over(status jsonx.Value) bool {
 	return !chat.Given(status) || status.EqualText(statusCompleted) || status.EqualText(statusIncomplete)
 }
@@ -213,7 +219,7 @@ func over(status jsonx.Value) bool {
 // speaks reports whether there is anything in an output that a client is shown.
 func speaks(output jsonx.Value) bool {
 	for it := output.Iter(); it.Next(); {
-		var w chat.Whole
+		var w chat.CompletionBuilder
 		switch item := it.Value(); {
 		case item.Get("type").EqualText("function_call"):
 			return true
@@ -236,36 +242,36 @@ func (n *Native) text(member string, v jsonx.Value) {
 	}
 }
 
-// find returns the position of the call that an event is about: by its item, else by its place, else the last one; -1 when
-// there is none.
+// find returns the position of the tool call that an event is about: by its item, or by its place,
+// or the last one; -1 when there is none.
 func (n *Native) find(id, place jsonx.Value) int {
 	item, at := stringOf(id), placeOf(place)
-	for i := range n.calls {
-		if len(item) > 0 && bytes.Equal(n.calls[i].id, item) {
+	for i := range n.toolCalls {
+		if len(item) > 0 && bytes.Equal(n.toolCalls[i].id, item) {
 			return i
 		}
 	}
-	for i := range n.calls {
-		if at >= 0 && n.calls[i].place == at {
+	for i := range n.toolCalls {
+		if at >= 0 && n.toolCalls[i].place == at {
 			return i
 		}
 	}
-	return len(n.calls) - 1
+	return len(n.toolCalls) - 1
 }
 
-// begun returns the position of the call whose item is m, now at its end; -1 when its beginning was not told. Engines leave
-// the item's id out, or make up another one for the end.
+// begun returns the position of the tool call whose item m has ended; -1 if the engine did not
+// announce its beginning. Engines leave the item's id out, or make up another one for the end.
 func (n *Native) begun(m *[itemMembers]jsonx.Value, place jsonx.Value) int {
-	item, call, at := stringOf(m[itemMemberID]), stringOf(m[itemMemberCallID]), placeOf(place)
-	for i := range n.calls {
-		if len(item) > 0 && bytes.Equal(n.calls[i].id, item) {
+	item, callID, at := stringOf(m[itemMemberID]), stringOf(m[itemMemberCallID]), placeOf(place)
+	for i := range n.toolCalls {
+		if len(item) > 0 && bytes.Equal(n.toolCalls[i].id, item) {
 			return i
 		}
 	}
-	for i := range n.calls {
-		switch c := &n.calls[i]; {
+	for i := range n.toolCalls {
+		switch c := &n.toolCalls[i]; {
 		case c.ended:
-		case len(call) > 0 && bytes.Equal(c.call, call), len(item)+len(call) == 0 && at >= 0 && c.place == at:
+		case len(callID) > 0 && bytes.Equal(c.callID, callID), len(item)+len(callID) == 0 && at >= 0 && c.place == at:
 			return i
 		}
 	}
@@ -282,14 +288,14 @@ func placeOf(v jsonx.Value) int64 {
 
 func (n *Native) arguments(i int, v jsonx.Value) {
 	if i >= 0 && chat.HasText(v) {
-		n.calls[i].came = true
-		n.out = chat.AppendCallChunk(n.out, i, nil, nil, inside(v))
+		n.toolCalls[i].came = true
+		n.out = chat.AppendToolCallChunk(n.out, i, nil, nil, inside(v))
 	}
 }
 
 // rest takes the arguments at their end, for engines that do not tell them piece by piece.
 func (n *Native) rest(i int, v jsonx.Value) {
-	if i >= 0 && !n.calls[i].came {
+	if i >= 0 && !n.toolCalls[i].came {
 		n.arguments(i, v)
 	}
 }
@@ -303,21 +309,21 @@ func (n *Native) added(item, place jsonx.Value) error {
 	case m[itemMemberType].EqualText("message"):
 		n.said = false
 	case m[itemMemberType].EqualText("function_call"):
-		return n.call(&m, place)
+		return n.beginToolCall(&m, place)
 	}
 	return nil
 }
 
-// call begins a call.
-func (n *Native) call(m *[itemMembers]jsonx.Value, place jsonx.Value) error {
-	if len(n.calls) == maxNativeCalls {
-		return errManyCalls
+// beginToolCall begins a tool call.
+func (n *Native) beginToolCall(m *[itemMembers]jsonx.Value, place jsonx.Value) error {
+	if len(n.toolCalls) == maxNativeToolCalls {
+		return errManyToolCalls
 	}
-	call, args := stringOf(m[itemMemberCallID]), stringOf(m[itemMemberArguments])
-	n.calls = append(n.calls, nativeCall{
-		id: bytes.Clone(stringOf(m[itemMemberID])), call: bytes.Clone(call), place: placeOf(place), came: len(args) > 0,
+	callID, args := stringOf(m[itemMemberCallID]), stringOf(m[itemMemberArguments])
+	n.toolCalls = append(n.toolCalls, nativeToolCall{
+		id: bytes.Clone(stringOf(m[itemMemberID])), callID: bytes.Clone(callID), place: placeOf(place), came: len(args) > 0,
 	})
-	n.out = chat.AppendCallChunk(n.out, len(n.calls)-1, call, stringOf(m[itemMemberName]), args)
+	n.out = chat.AppendToolCallChunk(n.out, len(n.toolCalls)-1, callID, stringOf(m[itemMemberName]), args)
 	return nil
 }
 
@@ -329,7 +335,7 @@ func (n *Native) ended(item, place jsonx.Value) error {
 	}
 	switch {
 	case m[itemMemberType].EqualText("message") && !n.said:
-		var w chat.Whole
+		var w chat.CompletionBuilder
 		message(&w, m[itemMemberContent])
 		n.told = n.told || len(w.Content)+len(w.Refusal) > 0
 		if len(w.Content) > 0 {
@@ -340,19 +346,19 @@ func (n *Native) ended(item, place jsonx.Value) error {
 	case m[itemMemberType].EqualText("function_call"):
 		i := n.begun(&m, place)
 		if i < 0 {
-			i = len(n.calls)
-			if err := n.call(&m, place); err != nil {
+			i = len(n.toolCalls)
+			if err := n.beginToolCall(&m, place); err != nil {
 				return err
 			}
 		}
-		n.calls[i].ended = true
+		n.toolCalls[i].ended = true
 		n.rest(i, m[itemMemberArguments])
 	}
 	return nil
 }
 
 // message adds what a message says: in parts, or in one string, as a request may have it.
-func message(w *chat.Whole, parts jsonx.Value) {
+func message(w *chat.CompletionBuilder, parts jsonx.Value) {
 	w.Content = append(w.Content, stringOf(parts)...)
 	for it := parts.Iter(); it.Next(); {
 		switch p := it.Value(); {
@@ -373,13 +379,13 @@ func stringOf(v jsonx.Value) []byte {
 }
 
 // finishOf says why a response ended, in the words of chat.
-func finishOf(response jsonx.Value, calls bool) string {
+func finishOf(response jsonx.Value, toolCalls bool) string {
 	switch reason := response.Get("incomplete_details").Get("reason"); {
 	case reason.EqualText("content_filter"):
 		return "content_filter"
 	case response.Get("status").EqualText("incomplete"), chat.HasText(reason):
 		return "length"
-	case calls:
+	case toolCalls:
 		return "tool_calls"
 	}
 	return "stop"
@@ -394,8 +400,8 @@ func nativeUsage(v jsonx.Value) chat.Usage {
 		chat.Tokens(out), chat.Tokens(v.Get("output_tokens_details").Get("reasoning_tokens")))
 }
 
-// AppendWhole appends the completion that a whole response amounts to. An error that stands in its place is appended as it
-// is, for chat.Completion to find. The error is a *chat.BadAnswer.
+// AppendWhole appends the completion that a whole response amounts to. An error that stands in its
+// place is appended as it is, for chat.Completion to find. The error is a *chat.BadAnswer.
 func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 	n.Reset()
 	if n.doc.Parse(body, recordNative) != nil || !n.doc.Root().IsObject() {
@@ -410,7 +416,7 @@ func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 	case !root.Get("output").IsArray():
 		return dst, errNoOutput
 	}
-	var w chat.Whole
+	var w chat.CompletionBuilder
 	for it := root.Get("output").Iter(); it.Next(); {
 		var m [itemMembers]jsonx.Value
 		if nativeItemNames.Fields(it.Value(), m[:]) != nil {
@@ -420,8 +426,8 @@ func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 		case m[itemMemberType].EqualText("message"):
 			message(&w, m[itemMemberContent])
 		case m[itemMemberType].EqualText("function_call"):
-			w.Call(stringOf(m[itemMemberCallID]), stringOf(m[itemMemberName]), stringOf(m[itemMemberArguments]))
+			w.AddToolCall(stringOf(m[itemMemberCallID]), stringOf(m[itemMemberName]), stringOf(m[itemMemberArguments]))
 		}
 	}
-	return w.Append(dst, finishOf(root, w.Calls > 0), nil, nativeUsage(root.Get("usage"))), nil
+	return w.Append(dst, finishOf(root, w.ToolCalls > 0), nil, nativeUsage(root.Get("usage"))), nil
 }

@@ -6,10 +6,11 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Request is a Responses request: a checked view over the client's body, from which Translate makes the chat request. It
-// borrows the body from Decode until Reset or the next Decode.
+// Request is a Responses request: a checked view over the client's body, from which Translate makes
+// the chat request. It borrows the body from Decode until Reset or the next Decode.
 //
-// The zero value is ready. A Request is meant to be pooled and serves one call at a time; what outlives the body is in Echo.
+// The zero value is ready. A Request is meant to be pooled and serves one call at a time; what
+// outlives the body is in Echo.
 type Request struct {
 	// Model is the name that the client wrote, escapes decoded. Translate checks it.
 	Model []byte
@@ -24,15 +25,17 @@ type Request struct {
 	arguments chat.Arguments
 }
 
-// parseOptions: Record stops at what the deepest rule reads, input[0].content[0].image_url; schemas are checked as JSON but
-// not indexed. The chat request nests one level deeper (tools) and has up to twice as many values (calls); the other two
-// see to it that it is within chat's limits when this one is within these.
+// parseOptions: Record stops at what the deepest rule reads, input[0].content[0].image_url; schemas
+// are checked as JSON but not indexed. The chat request nests one level deeper (tools) and has up
+// to twice as many values (tool calls); the other two see to it that it is within chat's limits
+// when this one is within these.
 var parseOptions = jsonx.Options{Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true}
 
 // maxName is the length in bytes that the name of a function may have, as on chat.
 const maxName = chat.MaxFunctionName
 
-// The members that are read. The order is that of the contract's table; those behind memberPromptCacheKey are not in it.
+// The members that are read. The order is that of the contract's table; those behind
+// memberPromptCacheKey are not in it.
 const (
 	memberModel = iota
 	memberInput
@@ -125,23 +128,24 @@ var requestMembers = jsonx.NewNames(memberNames...)
 
 // Options says how Decode takes a request.
 type Options struct {
-	// Strict refuses what is otherwise tolerated without effect: members outside of the contract that change nothing here,
-	// a prompt_cache_key, and tools that are no functions; and halves of surrogate pairs in the conversation, which are otherwise replaced
-	// in the body.
+	// Strict refuses what is otherwise tolerated without effect: members outside of the contract
+	// that change nothing here, a prompt_cache_key, and tools that are no functions; and halves of
+	// surrogate pairs in the conversation, which are otherwise replaced in the body.
 	Strict bool
 	// Refuse are the members that steer an engine. They are not passed on in any case; they are
 	// refused so that a request means the same on every endpoint.
 	Refuse *chat.Refusals
 }
 
-// Reset forgets the request and lets go of the body. What has been allocated is kept for the next one.
+// Reset forgets the request and lets go of the body. What has been allocated is kept for the next
+// one.
 func (r *Request) Reset() {
 	r.doc.Reset()
 	if cap(r.system) > keepBuffer {
 		r.system = nil
 	}
 	r.tools.reset()
-	if cap(r.turn.text)+cap(r.turn.calls) > keepBuffer {
+	if cap(r.turn.text)+cap(r.turn.toolCalls) > keepBuffer {
 		r.turn = assistant{}
 	}
 	r.arguments.Reset()
@@ -151,8 +155,8 @@ func (r *Request) Reset() {
 // keepBuffer is up to what size a buffer is kept from one request to the next.
 const keepBuffer = 64 << 10
 
-// Decode reads a body and checks all that is particular to Responses. The error is an *apierr.Error with the path of the
-// member at fault; after it the Request is of no use until the next Decode.
+// Decode reads a body and checks all that is particular to Responses. The error is an *apierr.Error
+// with the path of the member at fault; after it the Request is of no use until the next Decode.
 func (r *Request) Decode(body []byte, o *Options) error {
 	r.Reset()
 	if len(body) == 0 {
@@ -191,7 +195,8 @@ func (r *Request) Decode(body []byte, o *Options) error {
 	return nil
 }
 
-// decodeSteps run in the order of the contract's table, so that of several mistakes the first one in it is reported.
+// decodeSteps run in the order of the contract's table, so that of several mistakes the first one
+// in it is reported.
 var decodeSteps = [...]func(*Request) *fault{
 	(*Request).decodeModel,
 	(*Request).checkKept,
@@ -217,8 +222,8 @@ func (r *Request) decodeModel() *fault {
 	return nil
 }
 
-// checkKept refuses what would need something to be kept from one request to the next, or after the answer. It comes
-// before the input: a client that relies on it sends half a conversation.
+// checkKept refuses what would need something to be kept from one request to the next, or after the
+// answer. It comes before the input: a client that relies on it sends half a conversation.
 func (r *Request) checkKept() *fault {
 	for _, m := range [...]int{memberStore, memberBackground} {
 		if f := optionalBool(memberNames[m], r.members[m]); f != nil {
@@ -270,7 +275,8 @@ func (r *Request) checkPlain() *fault {
 	return chat.OptionalObject("metadata", r.members[memberMetadata])
 }
 
-// includeLogprobs is the element of include that asks for the log probabilities of the text; others are without effect.
+// includeLogprobs is the element of include that asks for the log probabilities of the text; others
+// are without effect.
 const includeLogprobs = "message.output_text.logprobs"
 
 // wantsLogprobs reports whether the answer is to have log probabilities.
@@ -373,7 +379,8 @@ func (r *Request) chatFormat() (v jsonx.Value, ok bool) {
 	return v, chat.Given(v) && !chat.Given(r.members[memberText].Get("format"))
 }
 
-// format returns the members of text.format, or of the response_format in its place, when it asks for JSON.
+// format returns the members of text.format, or of the response_format in its place, when it asks
+// for JSON.
 func (r *Request) format() (m [formatCount]jsonx.Value, ok bool) {
 	if v, chats := r.chatFormat(); chats {
 		m[formatType] = v.Get("type")
@@ -390,7 +397,8 @@ func (r *Request) format() (m [formatCount]jsonx.Value, ok bool) {
 
 var reasoningNames = jsonx.NewNames("effort", "summary")
 
-// checkReasoning checks the effort's type; that it is one of the words is for chat to say, and for Locate to tell.
+// checkReasoning checks the effort's type; that it is one of the words is for chat to say, and for
+// Locate to tell.
 func (r *Request) checkReasoning() *fault {
 	v := r.members[memberReasoning]
 	if f := chat.OptionalObject("reasoning", v); f != nil {

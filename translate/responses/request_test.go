@@ -168,7 +168,7 @@ func TestReuse(t *testing.T) {
 		var fresh Native
 		_, _ = n.Read(sse.Event{Data: []byte(`{"type":"response.output_item.added","item":{"id":"x","type":"function_call","call_id":"x","name":"x"}}`)})
 		got, _ := n.AppendWhole(nil, answer)
-		if want, _ := fresh.AppendWhole(nil, answer); !bytes.Equal(got, want) || len(n.calls) > 0 {
+		if want, _ := fresh.AppendWhole(nil, answer); !bytes.Equal(got, want) || len(n.toolCalls) > 0 {
 			t.Errorf("%s: %s\nwant %s", name, got, want)
 		}
 	}

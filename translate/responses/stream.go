@@ -5,8 +5,9 @@ import (
 	"penstock/translate/sse"
 )
 
-// Append appends the client's events for one event of the engine, none or more. The error is a *chat.BadAnswer when the
-// event is malformed or the answer too large, or a *chat.EngineError when the engine reports a failure.
+// Append appends the client's events for one event of the engine, none or more. The error is a
+// *chat.BadAnswer when the event is malformed or the answer too large, or a *chat.EngineError when
+// the engine reports a failure.
 func (a *Answer) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := a.source.Read(ev)
 	if !ok || err != nil || a.phase == phaseEnded {
@@ -19,8 +20,9 @@ func (a *Answer) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return a.flush(dst, false), nil
 }
 
-// Finish appends what ends the stream well: whatever has been held, the response, and [DONE]. It returns chat.ErrNoFinish,
-// and appends nothing, when the engine has not said how the answer ended. A second call appends nothing.
+// Finish appends what ends the stream well: whatever has been held, the response, and [DONE]. It
+// returns chat.ErrNoFinish, and appends nothing, when the engine has not said how the answer ended.
+// A second call appends nothing.
 func (a *Answer) Finish(dst []byte) ([]byte, error) {
 	if err := a.source.End(); err != nil || a.phase == phaseEnded {
 		return dst, err
@@ -32,7 +34,8 @@ func (a *Answer) Finish(dst []byte) ([]byte, error) {
 	return a.done(dst), nil
 }
 
-// Fail appends what ends the stream badly: the error, the failed response with what there is of it, and [DONE].
+// Fail appends what ends the stream badly: the error, the failed response with what there is of it,
+// and [DONE].
 func (a *Answer) Fail(dst []byte, e *apierr.Error) []byte {
 	if a.phase == phaseEnded {
 		return dst
@@ -87,13 +90,14 @@ func (a *Answer) number(dst []byte) []byte {
 	return dst
 }
 
-// flush sends what can be sent: one part after the other, of which one is open at a time. A call is complete when its
-// arguments are, so as long as they are not the parts behind it wait; at the end nothing waits.
+// flush sends what can be sent: one part after the other, of which one is open at a time. A tool
+// call is complete when its arguments are; the parts behind it wait until then. At the end nothing
+// waits.
 func (a *Answer) flush(dst []byte, end bool) []byte {
 	for a.head < len(a.parts) {
 		p := &a.parts[a.head]
 		if p.state == stateHeld {
-			if p.kind == kindCall && len(a.source.ToolCalls[p.call].Name) == 0 && !end {
+			if p.kind == kindToolCall && len(a.source.ToolCalls[p.toolCall].Name) == 0 && !end {
 				return dst // clients want the name with the beginning
 			}
 			dst = a.open(dst, p)
@@ -131,9 +135,9 @@ func (a *Answer) delta(dst []byte, p *part, all []byte) []byte {
 
 // deltaEvents is what begin would append but for the number, for the events that there are many of.
 var deltaEvents = [...]string{
-	kindText:    "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":",
-	kindRefusal: "event: response.refusal.delta\ndata: {\"type\":\"response.refusal.delta\",\"sequence_number\":",
-	kindCall:    "event: response.function_call_arguments.delta\ndata: {\"type\":\"response.function_call_arguments.delta\",\"sequence_number\":",
+	kindText:     "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":",
+	kindRefusal:  "event: response.refusal.delta\ndata: {\"type\":\"response.refusal.delta\",\"sequence_number\":",
+	kindToolCall: "event: response.function_call_arguments.delta\ndata: {\"type\":\"response.function_call_arguments.delta\",\"sequence_number\":",
 }
 
 // open sends the beginning of p, and prepares its deltas.
@@ -143,15 +147,15 @@ func (a *Answer) open(dst []byte, p *part) []byte {
 		dst = a.begin(dst, "response.output_item.added")
 		dst = appendInt(append(dst, `,"output_index":`...), p.item)
 		dst = append(dst, `,"item":`...)
-		if p.kind == kindCall {
-			dst = a.appendCall(dst, p, nil, statusInProgress)
+		if p.kind == kindToolCall {
+			dst = a.appendToolCall(dst, p, nil, statusInProgress)
 		} else {
 			dst = a.appendItemID(append(dst, `{"id":"`...), p)
 			dst = append(dst, `","type":"message","status":"in_progress","role":"assistant","content":[]}`...)
 		}
 		dst = append(dst, "}\n\n"...)
 	}
-	if p.kind != kindCall {
+	if p.kind != kindToolCall {
 		dst = a.begin(dst, "response.content_part.added")
 		dst = a.appendPlace(dst, p)
 		dst = a.appendContent(append(dst, `,"part":`...), p, nil, nil)
@@ -169,7 +173,7 @@ func (a *Answer) open(dst []byte, p *part) []byte {
 func (a *Answer) appendPlace(dst []byte, p *part) []byte {
 	dst = a.appendItemID(append(dst, `,"item_id":"`...), p)
 	dst = appendInt(append(dst, `","output_index":`...), p.item)
-	if p.kind != kindCall {
+	if p.kind != kindToolCall {
 		dst = appendInt(append(dst, `,"content_index":`...), p.content)
 	}
 	return dst
@@ -186,12 +190,12 @@ func (a *Answer) close(dst []byte, n int) []byte {
 	case kindRefusal:
 		dst = a.appendPlace(a.begin(dst, "response.refusal.done"), p)
 		dst = append(append(append(dst, `,"refusal":"`...), p.text...), "\"}\n\n"...)
-	case kindCall:
+	case kindToolCall:
 		dst = a.appendPlace(a.begin(dst, "response.function_call_arguments.done"), p)
-		dst = append(append(dst, `,"name":"`...), a.source.ToolCalls[p.call].Name...)
+		dst = append(append(dst, `,"name":"`...), a.source.ToolCalls[p.toolCall].Name...)
 		dst = append(append(append(dst, `","arguments":"`...), a.all(p)...), "\"}\n\n"...)
 	}
-	if p.kind != kindCall {
+	if p.kind != kindToolCall {
 		dst = a.appendPlace(a.begin(dst, "response.content_part.done"), p)
 		dst = a.appendContent(append(dst, `,"part":`...), p, p.text, p.logs)
 		dst = append(dst, "}\n\n"...)

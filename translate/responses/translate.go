@@ -7,12 +7,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Translate appends to dst the chat request that a decoded Request amounts to, and decodes it into c, so that from here on
-// the call is like any other. inPlace keeps system messages where they stand in the conversation, instead of folding
-// them into the one that leads it. What the answer must repeat of the request is kept in e, which then owns it.
+// Translate appends to dst the chat request that a decoded Request amounts to, and decodes it into
+// c, so that from here on the call is like any other. inPlace keeps system messages where they
+// stand in the conversation, instead of folding them into the one that leads it. What the answer
+// must repeat of the request is kept in e, which then owns it.
 //
-// The error is an *apierr.Error in the words of Responses. It is about what chat checks better: the model's name, the
-// ranges of numbers, the effort, and images. c borrows from the returned bytes.
+// The error is an *apierr.Error in the words of Responses. It is about what chat checks better: the
+// model's name, the ranges of numbers, the effort, and images. c borrows from the returned bytes.
 func (r *Request) Translate(dst []byte, c *chat.Request, e *Echo, inPlace bool) ([]byte, error) {
 	e.reset()
 	start := len(dst)
@@ -28,8 +29,9 @@ func (r *Request) Translate(dst []byte, c *chat.Request, e *Echo, inPlace bool) 
 	return w.dst, nil
 }
 
-// writer writes the chat request. What it writes of an item depends on that item and on those before it alone, but for
-// the leading system message: so a conversation that goes on has its earlier messages in the same bytes.
+// writer writes the chat request. What it writes of an item depends on that item and on those
+// before it alone, but for the leading system message: so a conversation that goes on has its
+// earlier messages in the same bytes.
 type writer struct {
 	dst     []byte
 	echo    *Echo
@@ -41,11 +43,11 @@ type writer struct {
 	images    []imageRef // of outputs, to follow them in a user message
 }
 
-// assistant is one message of the assistant: a text, calls, or both.
+// assistant is one message of the assistant: a text, tool calls, or both.
 type assistant struct {
-	open  bool
-	text  []byte // contents of a JSON string
-	calls []byte // elements of tool_calls
+	open      bool
+	text      []byte // contents of a JSON string
+	toolCalls []byte // elements of tool_calls
 }
 
 // imageRef is an image part and where it stands.
@@ -113,8 +115,9 @@ func (w *writer) messages(r *Request) {
 // blankLine joins system texts of different origin, inside of a JSON string.
 const blankLine = `\n\n`
 
-// system writes the leading system message: the instructions, then the text of system and developer items, all of them
-// or, in place, those at the beginning. It returns the first item whose system text has not been told by it.
+// system writes the leading system message: the instructions, then the text of system and developer
+// items, all of them or, in place, those at the beginning. It returns the first item whose system
+// text has not been told by it.
 func (w *writer) system(r *Request) (first int) {
 	text := r.system[:0]
 	if v := r.members[memberInstructions]; chat.Given(v) {
@@ -152,9 +155,9 @@ func (w *writer) item(i *item, index int) {
 	case itemAssistant:
 		w.endImages()
 		w.say(i)
-	case itemCall:
+	case itemToolCall:
 		w.endImages()
-		w.call(i)
+		w.toolCall(i)
 	case itemOutput:
 		w.endAssistant()
 		w.output(i, index)
@@ -216,11 +219,11 @@ func (w *writer) image(m *imageRef, n int) {
 	w.string(`}}`)
 }
 
-// say takes a message of the assistant. One that stands between a call and its output joins the message of the call,
-// because templates want results right behind calls.
+// say takes a message of the assistant. One that stands between a tool call and its output joins
+// the message of the tool call, because templates want results right behind tool calls.
 func (w *writer) say(i *item) {
 	a := w.assistant
-	if a.open && len(a.calls) == 0 {
+	if a.open && len(a.toolCalls) == 0 {
 		w.endAssistant()
 	}
 	a.open = true
@@ -230,17 +233,17 @@ func (w *writer) say(i *item) {
 	a.text = appendText(a.text, i.content())
 }
 
-// call takes a function call.
-func (w *writer) call(i *item) {
+// toolCall adds a function call.
+func (w *writer) toolCall(i *item) {
 	a := w.assistant
 	a.open = true
-	if len(a.calls) > 0 {
-		a.calls = append(a.calls, ',')
+	if len(a.toolCalls) > 0 {
+		a.toolCalls = append(a.toolCalls, ',')
 	}
-	a.calls = append(append(a.calls, `{"id":`...), i.m[fieldCallID].Raw()...)
-	a.calls = append(append(a.calls, `,"type":"function","function":{"name":`...), i.m[fieldName].Raw()...)
-	a.calls = append(a.calls, `,"arguments":`...)
-	a.calls = append(w.arguments.Append(a.calls, i.m[fieldArguments]), `}}`...)
+	a.toolCalls = append(append(a.toolCalls, `{"id":`...), i.m[fieldCallID].Raw()...)
+	a.toolCalls = append(append(a.toolCalls, `,"type":"function","function":{"name":`...), i.m[fieldName].Raw()...)
+	a.toolCalls = append(a.toolCalls, `,"arguments":`...)
+	a.toolCalls = append(w.arguments.Append(a.toolCalls, i.m[fieldArguments]), `}}`...)
 }
 
 // endAssistant writes the message that has been put together.
@@ -251,21 +254,22 @@ func (w *writer) endAssistant() {
 	}
 	w.message("assistant")
 	w.string(`,"content":`)
-	if len(a.text) == 0 && len(a.calls) > 0 {
+	if len(a.text) == 0 && len(a.toolCalls) > 0 {
 		w.string(`null`)
 	} else {
 		w.quoted(a.text)
 	}
-	if len(a.calls) > 0 {
+	if len(a.toolCalls) > 0 {
 		w.string(`,"tool_calls":[`)
-		w.dst = append(w.dst, a.calls...)
+		w.dst = append(w.dst, a.toolCalls...)
 		w.string(`]`)
 	}
 	w.string(`}`)
-	*a = assistant{text: a.text[:0], calls: a.calls[:0]}
+	*a = assistant{text: a.text[:0], toolCalls: a.toolCalls[:0]}
 }
 
-// output writes the output of a call: its text in a tool message. Images are kept, since few engines take them there.
+// output writes the output of a tool call: its text in a tool message. Images are kept, since few
+// engines take them there.
 func (w *writer) output(i *item, index int) {
 	w.message("tool")
 	w.raw(`,"tool_call_id":`, i.m[fieldCallID])
@@ -283,8 +287,8 @@ func (w *writer) output(i *item, index int) {
 	}
 }
 
-// endImages writes the user message with the images of the outputs before it. It comes behind all of them, because
-// nothing may stand between the results of one turn.
+// endImages writes the user message with the images of the outputs before it. It comes behind all
+// of them, because nothing may stand between the results of one turn.
 func (w *writer) endImages() {
 	if len(w.images) == 0 {
 		return
