@@ -223,9 +223,9 @@ func (c *conn) unanswered() (silence time.Duration, owed bool) {
 	return silence, owed
 }
 
-// ended returns why the connection ended: err, as the socket tells it, unless it was closed because its host has vanished.
+// ended returns why the connection ended: err, as the socket tells it, unless its host has vanished.
 func (c *conn) ended(err error) error {
-	if c.vanished.Load() {
+	if c.vanished.Load() || errors.Is(err, errUnheard) && c.watch != nil && c.watch.silent(c.addr) {
 		return ErrHostVanished
 	}
 	return err

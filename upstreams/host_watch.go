@@ -109,6 +109,14 @@ func unreachableHost(err error) bool {
 	return isTimeout(err) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
+// silent reports whether connecting to an address fails as if nobody were there.
+func (w *hostWatch) silent(addr string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.hosts[addr]
+	return h != nil && !h.silentSince.IsZero()
+}
+
 // found takes a doubt back. Called with mu held.
 func (w *hostWatch) found(h *host) {
 	if h.silentSince.IsZero() {
