@@ -49,9 +49,9 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			defer e.guard.Catch(guard.Admin, func() { adminError(ctx, internalError(errPanicked).api) })
-			listen.Begun(ctx.Conn())
+			listen.RequestReceived(ctx.Conn())
 			err := checkHead(&ctx.Request.Header)
-			if wrong := listen.Broken(ctx.Conn()); wrong != nil {
+			if wrong := listen.FramingError(ctx.Conn()); wrong != nil {
 				err = misframed(wrong)
 			}
 			if err != nil {

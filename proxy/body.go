@@ -62,7 +62,7 @@ func (c *Call) readBody(limit int64) *apierr.Error {
 		return c.unread(e)
 	}
 	if n < 0 {
-		if err := listen.Whole(c.ctx.Conn()); err != nil {
+		if err := listen.BodyFramingError(c.ctx.Conn()); err != nil {
 			return c.unread(bodyBroken(c.ctx.Conn(), err))
 		}
 		c.endChunked()
@@ -78,7 +78,7 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 	start := c.record.Start
 	silence := c.snap.Config.Timeouts.ClientBody.D()
 	var armed time.Time // headReceived has armed the deadline for the first byte
-	reads, arrived := 0, n > 0 && listen.Arrived(c.ctx.Conn())
+	reads, arrived := 0, n > 0 && listen.RequestComplete(c.ctx.Conn())
 	for int64(len(buf)) != n {
 		if len(buf) == cap(buf) { // of a chunked body: the others have their size from the start
 			grown := int64(cap(buf))
@@ -260,7 +260,7 @@ func bodyBroken(conn net.Conn, err error) *apierr.Error {
 	switch {
 	case timedOut(err):
 		return slowClient(err)
-	case listen.Cut(conn):
+	case listen.RequestTruncated(conn):
 		return bodyCut()
 	}
 	return misframedBody(err)

@@ -62,7 +62,7 @@ func (e *Edge) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandle
 			c.Linger()
 		}
 		err := checkHead(&ctx.Request.Header)
-		if wrong := listen.Broken(ctx.Conn()); wrong != nil {
+		if wrong := listen.FramingError(ctx.Conn()); wrong != nil {
 			err = misframed(wrong)
 		}
 		if err != nil {

@@ -216,9 +216,9 @@ func (e *Edge) connState(c net.Conn, state fasthttp.ConnState) {
 	defer e.guard.Catch(guard.Connection, nil)
 	switch state { //nolint:exhaustive // the others say nothing about it
 	case fasthttp.StateNew, fasthttp.StateIdle:
-		listen.Idle(c)
+		listen.SetIdle(c)
 	case fasthttp.StateActive:
-		listen.Active(c)
+		listen.SetActive(c)
 	}
 }
 
@@ -246,12 +246,12 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 func headFault(ctx *fasthttp.RequestCtx, err error) (*apierr.Error, *dialect) {
 	var small *fasthttp.ErrSmallBuffer
 	a, d := badHead("The request could not be parsed as HTTP/1.1."), dialectChat
-	wrong := listen.Broken(ctx.Conn())
-	path, whole := listen.Target(ctx.Conn())
+	wrong := listen.FramingError(ctx.Conn())
+	path, whole := listen.RequestPath(ctx.Conn())
 	switch {
 	case wrong != nil:
 		a = misframed(wrong)
-	case whole && (timedOut(err) || listen.Cut(ctx.Conn())):
+	case whole && (timedOut(err) || listen.RequestTruncated(ctx.Conn())):
 		a, d = bodyBroken(ctx.Conn(), err), dialectAt(path)
 	case errors.As(err, &small):
 		d = dialectAt(path)

@@ -64,7 +64,7 @@ func (s *uploadSource) Read(p []byte) (int, error) {
 	case s.announced >= 0 && s.total < s.announced:
 		return n, bodyBroken(s.conn, io.ErrUnexpectedEOF)
 	}
-	if wrong := listen.Whole(s.conn); wrong != nil {
+	if wrong := listen.BodyFramingError(s.conn); wrong != nil {
 		return n, bodyBroken(s.conn, wrong)
 	}
 	return n, io.EOF

@@ -39,7 +39,7 @@ func TestPanicOfACall(t *testing.T) {
 		{"call.run", guard.Handler, whole, 500, false},
 		{"call.run", guard.Handler, stream, 500, false},
 		{"head.received", guard.Connection, whole, 200, false},
-		{"lines", guard.Connection, whole, 400, false},
+		{"framing", guard.Connection, whole, 400, false},
 		{"carrier.take", guard.Stream, stream, 0, false},
 		{"relay.run", guard.Stream, stream, 0, false},
 		{"carrier.serve", guard.Stream, stream, 200, true},

@@ -17,7 +17,7 @@
 //	proxy/early.go Edge.expect                          connection   the request: 500 before its body is asked for
 //	proxy/server.go Edge.headError                      connection   the text of an error: an empty 500
 //	proxy/server.go Edge.connState                      connection   nothing; a drain may wait longer for the connection
-//	proxy/listen/reading.go Listener.follow             connection   the connection
+//	proxy/listen/request.go Listener.checkFraming       connection   the connection
 //	proxy/relay.go relay.run                            stream       the stream, which is cut
 //	proxy/relay.go relay.Close                          stream       nothing; the stream has ended
 //	proxy/carrier.go carrier.take                       stream       the stream, before its first byte

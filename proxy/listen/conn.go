@@ -26,7 +26,7 @@ type Conn struct {
 	generation uint32
 	fd         int
 	stream     socket.Stream
-	lines      lines // unless it is TLS, which hides them
+	framing    framingChecker // unless it is TLS, which hides them
 
 	mu     sync.Mutex
 	waiter Waiter
@@ -170,7 +170,7 @@ var errDry = errors.New("nothing is buffered")
 // that of any request on a connection that is kept alive.
 func (c *Conn) Resume(idle time.Duration) {
 	c.idle = idle
-	Idle(c)
+	SetIdle(c)
 }
 
 // reread reads what Unread put back, which has been looked at.

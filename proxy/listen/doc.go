@@ -34,12 +34,14 @@
 // (ForOperators), and there one too many is let in: the one that has waited longest without a whole request makes room
 // (Options.MakeRoom), so that connections that say nothing cannot keep the operator, or a readiness probe, out.
 //
-// Lines. fasthttp waits for CR LF CR LF, so that a head with other line ends would hang until the header's clock runs out; of
-// the lines between and behind chunks it takes some that end in LF, and extensions and trailers without end. The connections
-// follow what is read, requests and their bodies, and end it at the first byte that is out of order (lines.go): a second
-// opinion that is stricter than the first, costs a quarter of a microsecond a request, and nothing but a subtraction for a
-// body of known length. A byte that no request begins with ends it as well, so that a TLS hello is answered at once. It reads
-// ahead of the server by what the server has buffered, so pipelined requests are looked at, too.
+// Framing. fasthttp waits for CR LF CR LF, so a head with other line ends would hang until the
+// header's timeout. Between and behind chunks it accepts some lines that end in LF, and extensions
+// and trailers without a bound. So each connection checks the framing of requests and bodies as it
+// reads them, and ends at the first malformed byte (framing.go). This check is stricter than
+// fasthttp's, costs a quarter of a microsecond a request, and a body of known length costs one
+// subtraction. A byte that cannot begin a request ends the connection, too, so that a TLS hello is
+// answered at once. The check is ahead of the server by the bytes that the server has buffered, so
+// it covers pipelined requests.
 //
 // Leaving. A listener that is just closed resets the connections in its accept queue, and a kept connection that is just
 // closed loses the request that is on its way. So Leave first has the kernel ignore new connections (a filter on the

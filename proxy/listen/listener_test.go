@@ -226,10 +226,10 @@ func TestConnectionLimitTLS(t *testing.T) {
 func TestMakeRoom(t *testing.T) {
 	l := open(t, Options{MaxConns: 3, MakeRoom: true})
 	busy, busyClient := pair(t, l)
-	Active(busy)
-	Begun(busy)
+	SetActive(busy)
+	RequestReceived(busy)
 	half, halfClient := pair(t, l)
-	Active(half) // the first byte of a request is there, and no more
+	SetActive(half) // the first byte of a request is there, and no more
 	silent, silentClient := pair(t, l)
 	for i, row := range []struct {
 		left   *Conn
@@ -242,7 +242,7 @@ func TestMakeRoom(t *testing.T) {
 		if _, err := row.client.Read(make([]byte, 1)); err == nil {
 			t.Errorf("newcomer %d: its client does not see that", i)
 		}
-		Begun(newcomer)
+		RequestReceived(newcomer)
 	}
 	if l.Open() != 3 || l.Rejected() != 2 {
 		t.Errorf("%d open, %d rejected", l.Open(), l.Rejected())

@@ -27,21 +27,21 @@ func (l *tlsListener) Accept() (net.Conn, error) {
 // tlsConn is a connection whose bytes are known above TLS only.
 type tlsConn struct {
 	*tls.Conn
-	ln    *Listener
-	told  bool // that it speaks plain HTTP
-	lines lines
+	ln      *Listener
+	told    bool // that it speaks plain HTTP
+	framing framingChecker
 }
 
 // Read reads as its connection does; ErrBareLine, ErrFraming and ErrNotHTTP end a request.
 func (c *tlsConn) Read(p []byte) (int, error) {
-	if err := c.lines.bad; err != nil {
+	if err := c.framing.err; err != nil {
 		return 0, err
 	}
 	n, err := c.Conn.Read(p)
 	if err != nil && !c.told {
 		c.told = c.tellPlain(err)
 	}
-	c.ln.follow(&c.lines, p[:n], err)
+	c.ln.checkFraming(&c.framing, p[:n], err)
 	return n, err
 }
 

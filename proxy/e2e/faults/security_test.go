@@ -405,7 +405,7 @@ func TestSecurity12_FuzzTargets(t *testing.T) {
 		"proxy/auth FuzzQuery", "proxy/auth FuzzAuthorization", "translate/jsonx FuzzParse", "translate/jsonx FuzzFields", "translate/chat FuzzRequestDecode", "translate/chat FuzzCompletion",
 		"translate/chat FuzzStream", "translate/messages FuzzDecode", "translate/messages FuzzStream", "translate/responses FuzzDecode", "translate/responses FuzzStream", "translate/forward FuzzRequest",
 		"translate/forward FuzzStream", "translate/sse FuzzReader", "proxy/multipart FuzzReader", "upstreams FuzzReply", "upstreams FuzzScanMetrics", "config FuzzParse", "proxy FuzzRetryAfter", "proxy FuzzRoute", "proxy FuzzFraming",
-		"proxy/listen FuzzLines",
+		"proxy/listen FuzzFraming",
 	} {
 		dir, name, _ := strings.Cut(target, " ")
 		files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))

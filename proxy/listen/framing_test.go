@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestLines: the verdict is the same however the bytes are cut, and it is about how requests are framed alone.
-func TestLines(t *testing.T) {
+// TestFraming: the result is the same however the bytes are cut, and depends only on the framing.
+func TestFraming(t *testing.T) {
 	t.Parallel()
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 	good, bare, framing, foreign := error(nil), ErrBareLine, ErrFraming, ErrNotHTTP
@@ -61,11 +61,11 @@ func TestLines(t *testing.T) {
 		{chunked + "1234567812345678\r\n", framing, 1},
 		{chunked + "0\r\nX: y\r\n z\r\n\r\n", framing, 1},
 		{chunked + "0\r\n\tX: y\r\n\r\n", framing, 1},
-		{chunked + "2;" + strings.Repeat("a", maxExtra+20) + "\r\n", framing, 1},
+		{chunked + "2;" + strings.Repeat("a", maxExtraBytes+20) + "\r\n", framing, 1},
 		{chunked + "0\r\n" + strings.Repeat("X: "+strings.Repeat("y", 997)+"\r\n", 17), framing, 1},
 		{chunked + strings.Repeat("1;"+strings.Repeat("a", 999)+"\r\nx\r\n", 17), framing, 1},
 		{strings.Repeat(chunked+"1;"+strings.Repeat("a", 9999)+"\r\nx\r\n0\r\nX: y\r\n\r\n", 2), good, 2},
-		{chunked + "1;" + strings.Repeat("a", maxExtra-1) + "\r\nx\r\n0\r\n\r\n", good, 1},
+		{chunked + "1;" + strings.Repeat("a", maxExtraBytes-1) + "\r\nx\r\n0\r\n\r\n", good, 1},
 
 		{"POST / HTTP/1.1\r\nContent-Length: 2\r\ncontent-length: 2\r\n\r\n{}GET / HTTP/1.1\r\n\r\n", good, 2},
 		{"POST / HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n", good, 2},
@@ -81,19 +81,20 @@ func TestLines(t *testing.T) {
 		{"POST / HTTP/1.1\r\nConnection: close\r\nCookie: " + strings.Repeat("Content-Length: 5", 20) + "\r\n\r\n", good, 1},
 	} {
 		for size := 1; size <= len(c.text); size += 1 + size/50 {
-			l := lines{at: placeRequest}
+			l := framingChecker{state: stateRequestLine}
 			for piece := range slices.Chunk([]byte(c.text), size) {
-				l.look(piece)
+				l.feed(piece)
 			}
-			if !errors.Is(l.bad, c.want) || c.want == nil && l.bad != nil || l.begun != c.begun {
-				t.Errorf("%.200q in pieces of %d: %v, %d requests", c.text, size, l.bad, l.begun)
+			if !errors.Is(l.err, c.want) || c.want == nil && l.err != nil || l.begun != c.begun {
+				t.Errorf("%.200q in pieces of %d: %v, %d requests", c.text, size, l.err, l.begun)
 			}
 		}
 	}
 }
 
-// TestLinesBeforeARequest: what is wrong there is changed into what cannot be passed over, and nothing else is.
-func TestLinesBeforeARequest(t *testing.T) {
+// TestFramingBeforeARequest: a bare line end before a request becomes a byte that the server cannot
+// skip, and no other byte changes.
+func TestFramingBeforeARequest(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"\n":                   "\x00",
@@ -104,15 +105,16 @@ func TestLinesBeforeARequest(t *testing.T) {
 		"GET / HTTP/1.1\r\n\n": "GET / HTTP/1.1\r\n\n",
 		"GET / HTTP/1.1\r\n\r\n\nGET / HTTP/1.1\r\n": "GET / HTTP/1.1\r\n\r\n\x00GET / HTTP/1.1\r\n",
 	} {
-		l, got := lines{at: placeRequest}, []byte(text)
-		if l.look(got); string(got) != want || !errors.Is(l.bad, ErrBareLine) {
-			t.Errorf("%q is shown as %q (%v), want %q", text, got, l.bad, want)
+		l, got := framingChecker{state: stateRequestLine}, []byte(text)
+		if l.feed(got); string(got) != want || !errors.Is(l.err, ErrBareLine) {
+			t.Errorf("%q is shown as %q (%v), want %q", text, got, l.err, want)
 		}
 	}
 }
 
-// TestCut: a request is cut when the client's side ends in the midst of it, and not when the reader's patience does.
-func TestCut(t *testing.T) {
+// TestRequestTruncated: a request is truncated when the client's side ends within it, and not at
+// the reader's deadline.
+func TestRequestTruncated(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"": false,
@@ -124,8 +126,8 @@ func TestCut(t *testing.T) {
 		"GET / HTTP/1.1\r\n\r\nGET":                                 false, // the one that is being served is whole
 	} {
 		accepted, dialed := pair(t, open(t, Options{}))
-		Idle(accepted)
-		Active(accepted)
+		SetIdle(accepted)
+		SetActive(accepted)
 		read := func() (err error) {
 			for err == nil {
 				_, err = accepted.Read(make([]byte, 100))
@@ -136,20 +138,20 @@ func TestCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = accepted.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-		if err := read(); Cut(accepted) {
+		if err := read(); RequestTruncated(accepted) {
 			t.Errorf("%q: cut by %v", text, err)
 		}
 		_ = accepted.SetReadDeadline(time.Time{})
 		_ = dialed.Close()
-		if err := read(); Cut(accepted) != want {
+		if err := read(); RequestTruncated(accepted) != want {
 			t.Errorf("%q, then %v: cut is %v", text, err, !want)
 		}
 	}
 }
 
-// FuzzLines: however the bytes are cut, the requests that are found to be well framed are those that net/http reads, up to
-// the first one that either refuses.
-func FuzzLines(f *testing.F) {
+// FuzzFraming: however the bytes are cut, the checker accepts the requests that net/http reads, up
+// to the first one that either refuses.
+func FuzzFraming(f *testing.F) {
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for _, text := range []string{
 		"GET / HTTP/1.1\r\nHost: a\r\n\r\nx\ny",
@@ -167,16 +169,16 @@ func FuzzLines(f *testing.F) {
 		if bytes.Count(text, []byte("HTTP/")) != bytes.Count(text, []byte("HTTP/1.1")) || bytes.HasPrefix(text, []byte("\r")) || bytes.Contains(text, []byte("\r\n\r\n\r\n")) {
 			t.Skip() // another version, which has no chunks in net/http, and empty lines before a request, which net/http does not skip
 		}
-		l, pieces := lines{at: placeRequest}, lines{at: placeRequest}
-		l.look(slices.Clone(text))
+		l, pieces := framingChecker{state: stateRequestLine}, framingChecker{state: stateRequestLine}
+		l.feed(slices.Clone(text))
 		for piece := range slices.Chunk(slices.Clone(text), int(cut)+1) {
-			pieces.look(piece)
+			pieces.feed(piece)
 		}
-		if fmt.Sprint(l.bad, l.begun, l.at, l.left) != fmt.Sprint(pieces.bad, pieces.begun, pieces.at, pieces.left) {
-			t.Fatalf("%q: %v and %d requests at once, %v and %d in pieces of %d", text, l.bad, l.begun, pieces.bad, pieces.begun, cut)
+		if fmt.Sprint(l.err, l.begun, l.state, l.dataLeft) != fmt.Sprint(pieces.err, pieces.begun, pieces.state, pieces.dataLeft) {
+			t.Fatalf("%q: %v and %d requests at once, %v and %d in pieces of %d", text, l.err, l.begun, pieces.err, pieces.begun, cut)
 		}
 		whole := l.begun // the newest is whole unless it is broken or cut
-		if l.bad != nil || l.inHead || l.at != placeRequest {
+		if l.err != nil || l.inHead || l.state != stateRequestLine {
 			whole--
 		}
 		in, theirs := bufio.NewReader(bytes.NewReader(text)), uint32(0)
@@ -191,14 +193,15 @@ func FuzzLines(f *testing.F) {
 				}
 				break
 			}
-			if theirs++; theirs > whole && l.bad == nil {
+			if theirs++; theirs > whole && l.err == nil {
 				t.Fatalf("%q: net/http reads %d requests, here %d are whole", text, theirs, whole)
 			}
 		}
 	})
 }
 
-// refusesLess reports whether text holds nothing that net/http refuses for what it says rather than for how it is framed.
+// refusesLess reports whether text has nothing that net/http refuses for its content rather than
+// its framing.
 func refusesLess(text []byte) bool {
 	first := true
 	for line := range strings.Lines(string(text)) {
@@ -214,8 +217,9 @@ func refusesLess(text []byte) bool {
 	return true
 }
 
-// TestLinesOfAConnection: what is told of a connection is about the request that is being served, however much more was read.
-func TestLinesOfAConnection(t *testing.T) {
+// TestFramingOfAConnection: the results are about the request that is being served, however much
+// more was read.
+func TestFramingOfAConnection(t *testing.T) {
 	t.Parallel()
 	accepted, dialed := pair(t, open(t, Options{}))
 	read := func(text string) error {
@@ -232,31 +236,31 @@ func TestLinesOfAConnection(t *testing.T) {
 		}
 		return nil
 	}
-	Idle(accepted)
-	Active(accepted)
+	SetIdle(accepted)
+	SetActive(accepted)
 	if err := read("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n{\n}"); err != nil {
 		t.Fatal(err)
 	}
 	wantTarget := func(path string, whole bool) {
 		t.Helper()
-		if got, all := Target(accepted); string(got) != path || all != whole {
+		if got, all := RequestPath(accepted); string(got) != path || all != whole {
 			t.Errorf("the target is %q, the head whole: %v; want %q, %v", got, all, path, whole)
 		}
 	}
 	wantTarget("/", true)
-	if err := Whole(accepted); err != nil {
+	if err := BodyFramingError(accepted); err != nil {
 		t.Errorf("a body that has come: %v", err)
 	}
-	Idle(accepted)
-	Active(accepted)
-	if err := read("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"); err != nil || !errors.Is(Whole(accepted), ErrFraming) || Broken(accepted) != nil {
-		t.Errorf("half of a body: %v, %v, %v", err, Whole(accepted), Broken(accepted))
+	SetIdle(accepted)
+	SetActive(accepted)
+	if err := read("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"); err != nil || !errors.Is(BodyFramingError(accepted), ErrFraming) || FramingError(accepted) != nil {
+		t.Errorf("half of a body: %v, %v, %v", err, BodyFramingError(accepted), FramingError(accepted))
 	}
-	if err := read("\r\n"); err != nil || Whole(accepted) != nil {
-		t.Errorf("all of it: %v, %v", err, Whole(accepted))
+	if err := read("\r\n"); err != nil || BodyFramingError(accepted) != nil {
+		t.Errorf("all of it: %v, %v", err, BodyFramingError(accepted))
 	}
-	Idle(accepted)
-	Active(accepted)
+	SetIdle(accepted)
+	SetActive(accepted)
 	if err := read("POST /v1/messages?x=y HTT"); err != nil {
 		t.Fatal(err)
 	}
@@ -272,13 +276,13 @@ func TestLinesOfAConnection(t *testing.T) {
 	if err := read("GET /" + strings.Repeat("/", 90) + "\n"); err != nil { // it has been read, and is the next request's
 		t.Fatal(err)
 	}
-	if err := Broken(accepted); err != nil {
+	if err := FramingError(accepted); err != nil {
 		t.Errorf("the request before a broken one: %v", err)
 	}
 	wantTarget("", false)
-	Idle(accepted)
-	Active(accepted)
-	if err := Broken(accepted); !errors.Is(err, ErrBareLine) {
+	SetIdle(accepted)
+	SetActive(accepted)
+	if err := FramingError(accepted); !errors.Is(err, ErrBareLine) {
 		t.Errorf("a bare LF: %v", err)
 	}
 	if _, err := accepted.Read(make([]byte, 1)); !errors.Is(err, ErrBareLine) {
@@ -286,23 +290,23 @@ func TestLinesOfAConnection(t *testing.T) {
 	}
 }
 
-func TestLinesArrived(t *testing.T) {
+func TestRequestComplete(t *testing.T) {
 	const first = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc"
 	const chunked = "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
 	for _, request := range []string{first, chunked, "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"} {
 		for behind, text := range []string{"", "\r\n", "G", first} {
-			l := lines{at: placeRequest}
+			l := framingChecker{state: stateRequestLine}
 			whole := request + text
-			l.active()
+			l.takeRequest()
 			for i := range whole {
-				l.look([]byte(whole[i : i+1]))
-				if got, want := l.arrived(), i >= len(request)-1; got != want {
+				l.feed([]byte(whole[i : i+1]))
+				if got, want := l.requestComplete(), i >= len(request)-1; got != want {
 					t.Fatalf("%q, followed by case %d: arrived %v at byte %d of %d", request, behind, got, i+1, len(request))
 				}
 			}
-			l = lines{at: placeRequest}
-			l.active()
-			if l.look([]byte(whole)); !l.arrived() {
+			l = framingChecker{state: stateRequestLine}
+			l.takeRequest()
+			if l.feed([]byte(whole)); !l.requestComplete() {
 				t.Errorf("%q, followed by case %d, in one piece: not arrived", request, behind)
 			}
 		}

@@ -1,0 +1,124 @@
+package listen
+
+import (
+	"net"
+
+	"penstock/proxy/guard"
+)
+
+// SetIdle marks a connection of Accept as waiting for a request.
+func SetIdle(c net.Conn) {
+	if conn := ConnOf(c); conn != nil {
+		conn.setIdle(true)
+	}
+	if l := framingOf(c); l != nil {
+		l.enable()
+	}
+}
+
+// SetActive marks c as serving a request. Call it once for each, when its first byte has come.
+func SetActive(c net.Conn) {
+	if conn := ConnOf(c); conn != nil && !conn.ln.makeRoom {
+		conn.setIdle(false)
+	}
+	if l := framingOf(c); l != nil {
+		l.takeRequest()
+	}
+}
+
+// RequestReceived marks c, of a listener that makes room, as having a complete request: the
+// listener does not evict c before the answer is out.
+func RequestReceived(c net.Conn) {
+	if conn := ConnOf(c); conn != nil {
+		conn.setIdle(false)
+	}
+}
+
+// FramingError returns ErrBareLine, ErrFraming or ErrNotHTTP if the request that is being served on
+// c has that error in the bytes read so far, and nil otherwise. The server may have parsed a
+// request that was read in one piece without reaching the error.
+func FramingError(c net.Conn) error {
+	if l := framingOf(c); l != nil && l.current() {
+		return l.err
+	}
+	return nil
+}
+
+// BodyFramingError is FramingError for a request whose body was read to its end. It returns
+// ErrFraming, too, if the framing has not ended: the end of the connection does not end a chunked
+// body.
+func BodyFramingError(c net.Conn) error {
+	l := framingOf(c)
+	switch {
+	case l == nil || l.state == stateOff || !l.current():
+		return nil
+	case l.err != nil:
+		return l.err
+	case l.state != stateRequestLine:
+		return ErrFraming
+	}
+	return nil
+}
+
+// RequestComplete reports whether the request that is being served on c was read to its end, with
+// its body: reading it does not wait any more.
+func RequestComplete(c net.Conn) bool {
+	l := framingOf(c)
+	return l != nil && l.requestComplete()
+}
+
+// RequestTruncated reports whether the client has left, or closed its side, before the end of the
+// request that is being served on c, which is well formed so far. It is known once a read has
+// returned that end.
+func RequestTruncated(c net.Conn) bool {
+	l := framingOf(c)
+	return l != nil && l.truncated()
+}
+
+// RequestPath returns the beginning of the path of the request on c, as far as it has been read,
+// and whether the head is complete. fasthttp forgets the path of a request whose head is too large
+// or whose body never begins. The bytes are valid until the next request.
+func RequestPath(c net.Conn) (path []byte, headComplete bool) {
+	if l := framingOf(c); l != nil {
+		return l.requestPath(), l.headComplete && l.current()
+	}
+	return nil, false
+}
+
+func framingOf(c net.Conn) *framingChecker {
+	switch c := c.(type) {
+	case *Conn:
+		return &c.framing
+	case *tlsConn:
+		return &c.framing
+	}
+	return nil
+}
+
+// Read reads what the client sends. ErrBareLine, ErrFraming and ErrNotHTTP end a request. After
+// Leave an idle connection ends.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.dry || len(c.unread) > 0 {
+		return c.reread(p)
+	}
+	if c.ln.tls {
+		return c.read(p)
+	}
+	if err := c.framing.err; err != nil {
+		return 0, err
+	}
+	n, err := c.read(p)
+	c.ln.checkFraming(&c.framing, p[:n], err)
+	return n, err
+}
+
+// checkFraming passes the bytes and the error of a read to f. A panic in f, which parses untrusted
+// bytes, ends the connection.
+func (l *Listener) checkFraming(f *framingChecker, p []byte, err error) {
+	defer l.guard.Catch(guard.Connection, func() { f.err = ErrFraming })
+	l.guard.Point("framing")
+	f.feed(p)
+	if err != nil {
+		f.readFailed(err)
+	}
+}
