@@ -57,27 +57,27 @@ type Call struct {
 	passed      int               // bytes of it
 	passthrough *chat.Stream      // of a stream of the chat dialect
 	completion  *chat.Completion  // of a whole answer
-	responses   *responses.Answer // of a Responses call
+	responses   *responses.Stream // of a Responses call
 	messages    *messagesCall     // of a Messages call
-	answer      chat.Answer
+	answer      chat.AnswerOptions
 	usage       chat.Usage
 
 	relay    *relay  // of a committed stream that fasthttp has been given
 	attempt  attempt // the one that is running or that the answer comes from
 	tried    []upstreams.ID
-	prefix   []uint64    // hashes of the prompt's beginning, for prefix affinity
-	segments [][]byte    // memory for the pieces of what is sent
-	room     []byte      // and for those that the edge writes itself
-	limits   chat.Limits // the model's, with the context length of its engines
-	targets  int         // engines that were tried
-	sends    int         // requests that were written
-	refits   int         // of those, the ones that an engine had too little room for and that were sent again
-	moves    int         // of the engines that were tried, those that were left for one with more room
-	fled     int         // of those, too, the ones whose host vanished and that were left for another
-	lethal   uint64      // hash of a body that has cost an engine; 0: none
-	hashed   uint64      // hash of a body that was released; 0: not known
-	begun    *generation // of the configuration it began with
-	shown    shown       // what others may read while it runs
+	prefix   []uint64        // hashes of the prompt's beginning, for prefix affinity
+	segments [][]byte        // memory for the pieces of what is sent
+	room     []byte          // and for those that the edge writes itself
+	limits   chat.ModelRules // the model's, with the context length of its engines
+	targets  int             // engines that were tried
+	sends    int             // requests that were written
+	refits   int             // of those, the ones that an engine had too little room for and that were sent again
+	moves    int             // of the engines that were tried, those that were left for one with more room
+	fled     int             // of those, too, the ones whose host vanished and that were left for another
+	lethal   uint64          // hash of a body that has cost an engine; 0: none
+	hashed   uint64          // hash of a body that was released; 0: not known
+	begun    *generation     // of the configuration it began with
+	shown    shown           // what others may read while it runs
 	phase    atomic.Pointer[observe.Phase]
 	firstAt  atomic.Int64                       // when the first event came, Unix nanoseconds
 	target   atomic.Pointer[upstreams.Upstream] // upstream, for who looks from outside

@@ -6,12 +6,12 @@ import (
 )
 
 // encoding returns how an engine wants a chat request, without the served name. It is worked out once a profile.
-func (e *Edge) encoding(p *upstreams.Profile) chat.Target {
+func (e *Edge) encoding(p *upstreams.Profile) chat.EngineFormat {
 	if t, ok := e.encodings.Load(p); ok {
-		return *t.(*chat.Target)
+		return *t.(*chat.EngineFormat)
 	}
 	effort, words, off, on := p.ReasoningForm()
-	t := &chat.Target{
+	t := &chat.EngineFormat{
 		TokenMember:     p.TokenLimitMember(),
 		ContinuousUsage: p.ContinuousUsage(),
 		Reasoning:       &chat.Reasoning{Effort: effort, Words: words, Off: members(off), On: members(on)},

@@ -10,7 +10,7 @@ import (
 // messagesCall is what a call in the Messages dialect needs beside the chat request that it becomes.
 type messagesCall struct {
 	request *messages.Request // until the model is known: errors about the chat request are told in its words
-	echo    messages.Echo
+	echo    messages.RequestInfo
 	stream  messages.Stream
 	counted *[]byte // the chat request of a count_tokens call, until it is over
 }
@@ -29,7 +29,7 @@ func (c *Call) beginMessages() {
 // releaseRequest gives the request back but for the echo, which is all of it that an answer needs.
 func (m *messagesCall) releaseRequest() {
 	if m.request != nil {
-		m.echo = m.request.Echo
+		m.echo = m.request.Info
 		m.request.Reset()
 		messagesRequests.Put(m.request)
 		m.request = nil
@@ -44,7 +44,7 @@ func (c *Call) releaseMessages() {
 	}
 	m.releaseRequest()
 	m.stream.Reset(nil)
-	m.echo = messages.Echo{}
+	m.echo = messages.RequestInfo{}
 	if m.counted != nil {
 		recycleBody(m.counted)
 		m.counted = nil

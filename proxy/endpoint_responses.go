@@ -19,7 +19,7 @@ var endpointResponses = &endpoint{
 		segments: responses.NativeSegments,
 		reader:   func() nativeReader { return new(responses.Native) },
 	},
-	explain: func(c *Call, err error) error { return c.responses.Echo.Locate(err) },
+	explain: func(c *Call, err error) error { return c.responses.RequestInfo.Locate(err) },
 	answer: func(c *Call) {
 		c.beginResponse()
 		c.stream = c.responses
@@ -36,7 +36,7 @@ var endpointResponses = &endpoint{
 // Requests are needed only while they are translated, answers as long as the call.
 var (
 	responsesRequests = sync.Pool{New: func() any { return new(responses.Request) }}
-	responsesAnswers  = sync.Pool{New: func() any { return new(responses.Answer) }}
+	responsesAnswers  = sync.Pool{New: func() any { return new(responses.Stream) }}
 )
 
 // decodeResponses reads a Responses body, and puts the chat request that it amounts to in its place.
@@ -49,9 +49,9 @@ func (c *Call) decodeResponses(body []byte) error {
 	if err := r.Decode(body, &responses.Options{Strict: c.snap.Config.Strict, Refuse: c.snap.refused}); err != nil {
 		return err
 	}
-	c.responses = responsesAnswers.Get().(*responses.Answer)
+	c.responses = responsesAnswers.Get().(*responses.Stream)
 	return c.translate(func(dst []byte) ([]byte, error) {
-		return r.Translate(dst, c.chat, &c.responses.Echo, c.snap.inPlace(r.Model))
+		return r.Translate(dst, c.chat, &c.responses.RequestInfo, c.snap.inPlace(r.Model))
 	})
 }
 

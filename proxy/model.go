@@ -16,8 +16,8 @@ type model struct {
 	config    *config.Model
 	route     *routing.Route
 	clocks    config.Timeouts
-	limits    chat.Limits
-	lowered   chat.Limits // limits, for the dialects that lower an effort
+	limits    chat.ModelRules
+	lowered   chat.ModelRules // limits, for the dialects that lower an effort
 	endpoints []string
 	queue     *limit.Queue // nil: a full pool is refused at once
 }
@@ -27,7 +27,7 @@ func (m *model) crowded() bool { return m.queue != nil && m.queue.Waiting() > 0 
 
 func (e *Edge) newModel(s *Snapshot, m *config.Model, route *routing.Route) model {
 	f := s.Config
-	limits := chat.Limits{
+	limits := chat.ModelRules{
 		Strict:          f.Strict,
 		ContextLength:   m.ContextLength,
 		MaxOutputLength: m.MaxOutputLength,
@@ -57,7 +57,7 @@ func (m *model) serves(ep *endpoint) bool {
 
 // chatLimits returns the model's rules for a chat request. Where the file is silent about the context, the engines say, and
 // room holds what is returned.
-func (m *model) chatLimits(now time.Time, lowerEffort bool, room *chat.Limits) *chat.Limits {
+func (m *model) chatLimits(now time.Time, lowerEffort bool, room *chat.ModelRules) *chat.ModelRules {
 	limits := &m.limits
 	if lowerEffort {
 		limits = &m.lowered

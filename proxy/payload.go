@@ -11,7 +11,7 @@ type payload interface {
 	// wanted is the model's name as the client wrote it.
 	wanted() []byte
 	// check applies the rules of the model.
-	check(l *chat.Limits) error
+	check(l *chat.ModelRules) error
 	// estimate is about how many tokens the request and its answer are.
 	estimate(bytesPerToken float64) (prompt, output int)
 	// fill sets the body of a request to an engine that knows the model as served.
@@ -28,7 +28,7 @@ type plain struct {
 
 func (p plain) wanted() []byte { return p.Model }
 
-func (p plain) check(l *chat.Limits) error { return p.Check(l) }
+func (p plain) check(l *chat.ModelRules) error { return p.Check(l) }
 
 func (p plain) estimate(bytesPerToken float64) (prompt, output int) {
 	if bytesPerToken <= 0 {

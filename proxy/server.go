@@ -27,12 +27,13 @@ import (
 type Options struct {
 	Config *config.File // validated
 	Log    *zap.Logger
-	// MemoryLimit is what the process may use, in bytes; the shares for request bodies and replies are taken from it.
+	// MemoryLimit is what the process may use, in bytes; the shares for request bodies and replies
+	// are taken from it.
 	MemoryLimit int64
 	// Public and Admin are the listeners. Admin may be nil.
 	Public, Admin net.Listener
-	// InheritedPublic says that Public's socket is a service manager's and outlives the process; SharedPort that another
-	// process may be listening on the same ports.
+	// InheritedPublic says that Public's socket is a service manager's and outlives the process;
+	// SharedPort that another process may be listening on the same ports.
 	InheritedPublic, SharedPort bool
 	// Guard catches panics; nil: one of the edge's own.
 	Guard *guard.Guard
@@ -43,14 +44,16 @@ type Options struct {
 	LogDropped  func() uint64 // lines lost by the log's sink; may be nil
 	// Lookup resolves the names of upstreams with `resolve`; nil: the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]string, error)
-	// Load reads the configuration again, for reloads: the file, or nil with what is wrong. Nil: there is no file.
+	// Load reads the configuration again, for reloads: the file, or nil with what is wrong. Nil:
+	// there is no file.
 	Load func() (*config.File, config.Problems)
-	// Parse reads a configuration that is to be compared with the running one, as Load does the file in place. Nil: that is not done.
+	// Parse reads a configuration that is to be compared with the running one, as Load does the
+	// file in place. Nil: that is not done.
 	Parse func(src []byte) (*config.File, config.Problems)
 }
 
-// secure puts TLS in front of ln when there is a certificate. The handshake runs on the connection's own goroutine, under
-// the header's clock.
+// secure puts TLS in front of ln when there is a certificate. The handshake runs on the
+// connection's own goroutine, under the header's clock.
 func (o *Options) secure(ln *listen.Listener) net.Listener {
 	if o.Certificate == nil {
 		return ln
@@ -58,7 +61,8 @@ func (o *Options) secure(ln *listen.Listener) net.Listener {
 	return ln.TLS(o.Certificate.Config())
 }
 
-// addresses are where the two listeners are, which need not be where the configuration says; the admin's is empty without one.
+// addresses are where the two listeners are, which need not be where the configuration says; the
+// admin's is empty without one.
 func (o *Options) addresses() (public, admin string) {
 	if o.Admin != nil {
 		admin = o.Admin.Addr().String()
@@ -66,7 +70,8 @@ func (o *Options) addresses() (public, admin string) {
 	return o.Public.Addr().String(), admin
 }
 
-// Edge is the proxy as deployed: the public listener, the admin listener and everything between them and the engines.
+// Edge is the proxy as deployed: the public listener, the admin listener and everything between
+// them and the engines.
 type Edge struct {
 	opts    Options
 	log     *zap.Logger
@@ -84,10 +89,11 @@ type Edge struct {
 	registry registry // metrics of the upstreams
 	queues   *limit.Queues
 	profiles *upstreams.Profiles // of the configuration in use; likewise
-	// connectionsTold is the bound on connections that was looked at last, as configured and as it is; likewise.
+	// connectionsTold is the bound on connections that was looked at last, as configured and as it
+	// is; likewise.
 	connectionsTold [2]int
 	unsalted        sync.Map // *upstreams.Profile of engines that the log was told cannot keep keys' prompts apart
-	encodings       sync.Map // *upstreams.Profile → chat.Target
+	encodings       sync.Map // *upstreams.Profile → chat.EngineFormat
 
 	current     atomic.Pointer[Snapshot]
 	generations generations
@@ -113,7 +119,8 @@ type Edge struct {
 	watch       *listen.Listener
 }
 
-// New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted before Serve.
+// New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted
+// before Serve.
 func New(o Options) (*Edge, error) {
 	e := &Edge{opts: o, log: o.Log, guard: o.Guard, metrics: metrics.NewSet(), started: time.Now(), queues: limit.NewQueues(), kick: make(chan string, 1), closing: make(chan struct{})}
 	c := o.Config
@@ -165,8 +172,9 @@ func New(o Options) (*Edge, error) {
 	return e, nil
 }
 
-// connections is how many clients may be connected: what the configuration says, or what the limit on descriptors allows. A
-// reload that changes nothing of it does not log it again. Callers hold reloading, but for New.
+// connections is how many clients may be connected: what the configuration says, or what the limit
+// on descriptors allows. A reload that changes nothing of it does not log it again. Callers hold
+// reloading, but for New.
 func (e *Edge) connections(c *config.File) int {
 	n := listen.Affordable(c.Limits.Connections, len(c.Upstreams))
 	told := e.connectionsTold
@@ -183,7 +191,8 @@ const retiredKeys = 1024
 // now is the edge's clock.
 func (e *Edge) now() time.Time { return time.Now() }
 
-// writeBuffer holds a small answer or an event whole, so that it is one write; every held stream has one.
+// writeBuffer holds a small answer or an event whole, so that it is one write; every held stream
+// has one.
 const writeBuffer = 2 << 10
 
 func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
@@ -227,8 +236,8 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// headError answers a request whose head did not parse, or that ended before the first byte of its body; the connection
-// ends with it.
+// headError answers a request whose head did not parse, or that ended before the first byte of its
+// body; the connection ends with it.
 func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 	defer e.guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	e.guard.Point("head.error")
@@ -262,8 +271,9 @@ func headFault(ctx *fasthttp.RequestCtx, err error) (*apierr.Error, *dialect) {
 	return a, d
 }
 
-// Serve accepts until ctx ends, then drains: readiness turns, accepting goes on for the linger, running calls end by
-// themselves within the drain time and are ended with an error after it. It returns nil after an orderly end.
+// Serve accepts until ctx ends, then drains: readiness turns, accepting goes on for the linger,
+// running calls end by themselves within the drain time and are ended with an error after it. It
+// returns nil after an orderly end.
 func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -283,7 +283,7 @@ func (u *upload) answersJSON() bool {
 }
 
 // check implements payload: fields are checked as they come.
-func (u *upload) check(*chat.Limits) error { return nil }
+func (u *upload) check(*chat.ModelRules) error { return nil }
 
 // estimate implements payload: audio and images have no tokens to count here.
 func (u *upload) estimate(float64) (prompt, output int) { return 0, 0 }

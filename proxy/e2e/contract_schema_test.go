@@ -96,7 +96,7 @@ func passed(completion string) string {
 	if c.Parse([]byte(completion)) != nil {
 		return completion
 	}
-	return string(c.Append(nil, &chat.Answer{Model: "public"}))
+	return string(c.Append(nil, &chat.AnswerOptions{Model: "public"}))
 }
 
 // answerSections are the sections of golden files that hold what a client is sent.

@@ -17,14 +17,14 @@ const (
 // call, function.
 const record = 7
 
-// ErrNoFinish says that a stream ended although a choice has no finish_reason. Neither [DONE] nor a
+// ErrNoFinish: the stream ended although a choice has no finish_reason. Neither [DONE] nor a
 // properly ended body makes such a stream whole: Ollama ends like this, without any error, when its
 // runner dies.
 var ErrNoFinish = errors.New("read chat stream: ended without a finish_reason in every choice")
 
-// Answer says how one answer is to look for the client. It is filled by the proxy from the request
-// and the route, and is only read here. The zero value leaves everything out that can be left out.
-type Answer struct {
+// AnswerOptions are the options of one answer for the client. The proxy fills them from the request
+// and the route; this package only reads them. The zero value leaves out all optional parts.
+type AnswerOptions struct {
 	// Model is the public model id: it replaces the engine's own name in the answer and in every
 	// chunk.
 	Model string
@@ -35,13 +35,12 @@ type Answer struct {
 	// off before that many were seen is not whole; one that the engine ended with [DONE] is, as
 	// some engines ignore n.
 	N int
-	// PromptTokens is our estimate of the prompt. It is told where the engine counts nothing.
+	// PromptTokens is our estimate of the prompt, for an engine that counts nothing.
 	PromptTokens int
 	// IncludeUsage: the client asked for the usage chunk of a stream. Whole completions always keep
 	// their usage.
 	IncludeUsage bool
-	// ContinuousUsage: it asked for usage in every chunk, too, which is shown as the engine tells
-	// it.
+	// ContinuousUsage: it asked for usage in every chunk, too, and gets the engine's.
 	ContinuousUsage bool
 	// StripReasoning removes reasoning, reasoning_content and reasoning_details (include_reasoning:
 	// false).

@@ -14,9 +14,9 @@ import (
 )
 
 // parseAnswer reads an `answer` section: one "name: value" a line.
-func parseAnswer(t *testing.T, text []byte) Answer {
+func parseAnswer(t *testing.T, text []byte) AnswerOptions {
 	t.Helper()
-	a := Answer{ID: "chatcmpl-ours", Created: 1234567890}
+	a := AnswerOptions{ID: "chatcmpl-ours", Created: 1234567890}
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch name {
@@ -39,7 +39,7 @@ func parseAnswer(t *testing.T, text []byte) Answer {
 
 // relay passes upstream bytes through s as the proxy does and returns what the client gets. A failure is shown as a
 // last line that starts with "!!".
-func relay(s *Stream, a *Answer, src io.Reader) []byte {
+func relay(s *Stream, a *AnswerOptions, src io.Reader) []byte {
 	s.Reset(a)
 	r := sse.NewReader(src, 8<<20)
 	var out []byte
@@ -60,7 +60,7 @@ func relay(s *Stream, a *Answer, src io.Reader) []byte {
 }
 
 // assemble puts upstream bytes together as the proxy does.
-func assemble(as *Assembler, a *Answer, src io.Reader) []byte {
+func assemble(as *Assembler, a *AnswerOptions, src io.Reader) []byte {
 	as.Reset()
 	r := sse.NewReader(src, 8<<20)
 	for {

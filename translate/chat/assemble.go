@@ -331,7 +331,7 @@ func (a *Assembler) Done() bool { return a.done(0) }
 
 // Append appends the completion as the client is to see it. It returns ErrNoFinish, and appends nothing, when a choice
 // lacks its finish_reason or too few came.
-func (a *Assembler) Append(dst []byte, ans *Answer) ([]byte, error) {
+func (a *Assembler) Append(dst []byte, ans *AnswerOptions) ([]byte, error) {
 	if !a.whole(ans.N) {
 		return dst, ErrNoFinish
 	}

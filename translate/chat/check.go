@@ -8,11 +8,13 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Limits is what Check holds a request to: the catalog entry of its model and the settings of the edge. The zero value
-// limits nothing. It is only read, so one Limits serves all requests for a model at once.
-type Limits struct {
-	// Strict refuses what is otherwise made to fit: a token limit that is too high, for the model or for its context, and the
-	// efforts "minimal" and "max". Nor does it take audio, video and files.
+// ModelRules are the rules that Check applies to a request: the catalog entry of its model and the
+// settings of the edge. The zero value limits nothing. Check only reads them, so all requests for a
+// model share one ModelRules.
+type ModelRules struct {
+	// Strict refuses what is otherwise made to fit: a token limit that is too high, for the model
+	// or for its context, and the efforts "minimal" and "max". Nor does it take audio, video and
+	// files.
 	Strict bool
 	// ContextLength is in tokens; 0: not known.
 	ContextLength int
@@ -20,16 +22,18 @@ type Limits struct {
 	MaxOutputLength int
 	// Efforts are the reasoning efforts that the model offers; nil: not known, none is refused.
 	Efforts []string
-	// LowerEffort makes an effort that the model does not offer the nearest lower one, as the dialects other than chat
-	// want it, instead of an error.
+	// LowerEffort makes an effort that the model does not offer the nearest lower one, as the
+	// dialects other than chat want it, instead of an error.
 	LowerEffort bool
-	// Features are the optional features that the model offers (FeatureTools and so on); nil: not known, none is refused.
+	// Features are the optional features that the model offers (FeatureTools and so on); nil: not
+	// known, none is refused.
 	Features []string
 	// InputModalities are text, image and so on; nil: not known, none is refused.
 	InputModalities []string
 	// Vision bounds requests with images; nil: no bounds.
 	Vision *VisionLimits
-	// ImageHosts are the hosts that https URLs of images may name, exactly or as *.example.com; empty: any.
+	// ImageHosts are the hosts that https URLs of images may name, exactly or as *.example.com;
+	// empty: any.
 	ImageHosts []string
 	// Refuse are the members that steer an engine and are not for clients.
 	Refuse *Refusals
@@ -52,24 +56,25 @@ const (
 
 const modalityImage = "image"
 
-// Check applies the rules that depend on the model to a decoded request. It lowers MaxTokens and Effort where the limits
-// say so, and finds the limit that an engine is told when the client gave none (TokenLimit); AppendUpstream then writes these
-// values. The error is an *apierr.Error. Checking twice is harmless.
+// Check applies the rules that depend on the model to a decoded request. It lowers MaxTokens and
+// Effort to the model's, and finds the token limit for the engine of a request without one
+// (TokenLimit); AppendUpstream then writes these values. The error is an *apierr.Error. Checking
+// twice is harmless.
 //
 // A prompt is never refused for its length: that is left to the engine, which can count.
-func (r *Request) Check(l *Limits) error {
-	if err := l.Refuse.Members(r.doc.Root()); err != nil {
+func (r *Request) Check(rules *ModelRules) error {
+	if err := rules.Refuse.Members(r.doc.Root()); err != nil {
 		return err
 	}
 	for _, rule := range checkRules {
-		if e := rule(r, l); e != nil {
+		if e := rule(r, rules); e != nil {
 			return e.Err()
 		}
 	}
 	return nil
 }
 
-var checkRules = [...]func(*Request, *Limits) *Invalid{
+var checkRules = [...]func(*Request, *ModelRules) *Invalid{
 	(*Request).checkFeatures,
 	(*Request).checkImages,
 	(*Request).checkMedia,
@@ -79,25 +84,25 @@ var checkRules = [...]func(*Request, *Limits) *Invalid{
 }
 
 // checkAnyTool refuses a word that the contract does not have, where no other is tolerated.
-func (r *Request) checkAnyTool(l *Limits) *Invalid {
-	if r.anyTool && l.Strict {
+func (r *Request) checkAnyTool(rules *ModelRules) *Invalid {
+	if r.anyTool && rules.Strict {
 		return Unsupported("tool_choice", "must be auto, none, required or an object that names a function")
 	}
 	return nil
 }
 
-func (r *Request) checkFeatures(l *Limits) *Invalid {
-	if l.Features == nil {
+func (r *Request) checkFeatures(rules *ModelRules) *Invalid {
+	if rules.Features == nil {
 		return nil
 	}
-	offers := func(feature string) bool { return slices.Contains(l.Features, feature) }
+	offers := func(feature string) bool { return slices.Contains(rules.Features, feature) }
 	switch {
 	case r.HasTools && !offers(FeatureTools):
 		return Unsupported("tools", "cannot be used: the model does not offer tool calling")
 	case r.StructuredOutput && !offers(FeatureStructuredOutputs) && (r.schema || !offers(FeatureJSONMode)):
 		return Unsupported("response_format", "must be text or absent: the model does not offer structured outputs")
-	case l.Efforts == nil && r.Effort != "" && r.Effort != "none" && !offers(FeatureReasoning):
-		if !l.LowerEffort {
+	case rules.Efforts == nil && r.Effort != "" && r.Effort != "none" && !offers(FeatureReasoning):
+		if !rules.LowerEffort {
 			return Unsupported(r.effortParam(), "must be none or absent: the model does not offer reasoning")
 		}
 		r.Effort = ""
@@ -105,20 +110,20 @@ func (r *Request) checkFeatures(l *Limits) *Invalid {
 	return nil
 }
 
-func (r *Request) checkEffort(l *Limits) *Invalid {
-	if r.foreign && l.Strict {
+func (r *Request) checkEffort(rules *ModelRules) *Invalid {
+	if r.foreign && rules.Strict {
 		return Unsupported(r.effortParam(), "must be one of none, low, medium, high and xhigh")
 	}
-	if l.Efforts == nil || r.Effort == "" || slices.Contains(l.Efforts, r.Effort) {
+	if rules.Efforts == nil || r.Effort == "" || slices.Contains(rules.Efforts, r.Effort) {
 		return nil
 	}
-	if !l.LowerEffort {
-		if len(l.Efforts) == 0 {
+	if !rules.LowerEffort {
+		if len(rules.Efforts) == 0 {
 			return Unsupported(r.effortParam(), "cannot be used: the model offers no reasoning effort")
 		}
-		return Unsupported(r.effortParam(), "must be one that the model offers: "+strings.Join(l.Efforts, ", "))
+		return Unsupported(r.effortParam(), "must be one that the model offers: "+strings.Join(rules.Efforts, ", "))
 	}
-	r.Effort = LowerEffort(l.Efforts, r.Effort)
+	r.Effort = LowerEffort(rules.Efforts, r.Effort)
 	return nil
 }
 
@@ -130,26 +135,26 @@ func (r *Request) effortParam() string {
 	return "reasoning.effort"
 }
 
-func (r *Request) checkImages(l *Limits) *Invalid {
-	if len(r.Images) > 0 && l.InputModalities != nil && !slices.Contains(l.InputModalities, modalityImage) {
+func (r *Request) checkImages(rules *ModelRules) *Invalid {
+	if len(r.Images) > 0 && rules.InputModalities != nil && !slices.Contains(rules.InputModalities, modalityImage) {
 		return Unsupported(r.Images[0].Param(), "cannot be used: the model does not take images")
 	}
 	for i := range r.Images {
 		m := &r.Images[i]
-		if v := l.Vision; v != nil && v.MaxPixels > 0 && m.Pixels() > int64(v.MaxPixels) {
+		if v := rules.Vision; v != nil && v.MaxPixels > 0 && m.Pixels() > int64(v.MaxPixels) {
 			return WrongValue(m.Param(), "has "+strconv.FormatInt(m.Pixels(), 10)+" pixels; the model takes at most "+
 				strconv.Itoa(v.MaxPixels)+". Send a smaller image")
 		}
-		if m.Host != nil && len(l.ImageHosts) > 0 && !hostAllowed(l.ImageHosts, m.Host) {
+		if m.Host != nil && len(rules.ImageHosts) > 0 && !hostAllowed(rules.ImageHosts, m.Host) {
 			return WrongValue(m.Param(), "names a host that images are not taken from; send the image as a data URL")
 		}
 	}
 	return nil
 }
 
-func (r *Request) checkTokenLimit(l *Limits) *Invalid {
-	bound, context := l.MaxOutputLength, l.Context(r)
-	if v := l.Vision; v != nil && len(r.Images) > 0 {
+func (r *Request) checkTokenLimit(rules *ModelRules) *Invalid {
+	bound, context := rules.MaxOutputLength, rules.Context(r)
+	if v := rules.Vision; v != nil && len(r.Images) > 0 {
 		bound = smaller(bound, v.MaxTokens)
 	}
 	param := "max_tokens"
@@ -157,7 +162,7 @@ func (r *Request) checkTokenLimit(l *Limits) *Invalid {
 		param = "max_completion_tokens"
 	}
 	if bound > 0 && r.MaxTokens > bound {
-		if l.Strict {
+		if rules.Strict {
 			return WrongValue(param, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
 		}
 		r.MaxTokens = bound
@@ -166,12 +171,12 @@ func (r *Request) checkTokenLimit(l *Limits) *Invalid {
 	if r.MaxTokens < 0 && bound > 0 {
 		r.told = ToldLimit(bound, context, r.EstimateTokens(DenseText))
 	}
-	if l.Strict {
+	if rules.Strict {
 		if e := RefuseAliases(r.doc.Root(), bound, ""); e != nil {
 			return e
 		}
 	}
-	if l.Strict && context > 0 && r.MaxTokens > context {
+	if rules.Strict && context > 0 && r.MaxTokens > context {
 		return &Invalid{param, apierr.CodeContextLength, "alone is larger than the context of the model: " +
 			strconv.Itoa(r.MaxTokens) + " tokens > " + strconv.Itoa(context) + " maximum"}
 	}
@@ -179,11 +184,11 @@ func (r *Request) checkTokenLimit(l *Limits) *Invalid {
 }
 
 // Context returns the context in tokens that the limits name for a request; 0: none.
-func (l *Limits) Context(r *Request) int {
-	if l.Vision != nil && len(r.Images) > 0 {
-		return smaller(l.ContextLength, l.Vision.ContextLength)
+func (rules *ModelRules) Context(r *Request) int {
+	if rules.Vision != nil && len(r.Images) > 0 {
+		return smaller(rules.ContextLength, rules.Vision.ContextLength)
 	}
-	return l.ContextLength
+	return rules.ContextLength
 }
 
 // smaller returns the smaller of two bounds, of which 0 is none.

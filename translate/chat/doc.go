@@ -1,64 +1,77 @@
-// Package chat is the chat-completions dialect: the one that clients speak, that engines speak, and that the other dialects
-// are translated to and from. It turns bytes into bytes and knows neither HTTP nor files nor the clock.
+// Package chat is the chat-completions dialect: the one that clients speak, that engines speak, and
+// that the other dialects are translated to and from. It turns bytes into bytes and knows neither
+// HTTP nor files nor the clock.
 //
 // # Requests
 //
-// A body is scanned once by jsonx, which checks it and notes where its values lie. Decode then walks over those notes and
-// holds the body to the contract's chat table; Check adds what depends on the model; AppendUpstream, or Segments for a
-// vectored write, gives the engine the client's own bytes with the few members changed that must be:
+// A body is scanned once by jsonx, which checks it and notes where its values lie. Decode then
+// walks over those notes and holds the body to the contract's chat table; Check adds what depends
+// on the model; AppendUpstream, or Segments for a vectored write, gives the engine the client's own
+// bytes with the few members changed that must be:
 //
 //	var r chat.Request // pooled
 //	err := r.Decode(body)
-//	err = r.Check(limits) // after the model has been looked up
-//	segments, scratch = r.Segments(segments[:0], scratch[:0], target)
+//	err = r.Check(rules) // after the model has been looked up
+//	segments, scratch = r.Segments(segments[:0], scratch[:0], format)
 //	r.Reset()
 //
 // # Answers
 //
-// Completion is a view of a whole answer, Chunk one of an event; Stream passes the events of an engine on, and Assembler
-// makes one answer of them where the client did not want a stream but the engine can only be cancelled in one. Source
-// reads either for a translator to another dialect. All of them have package toolcall decide which tool call a piece belongs to.
+// Completion is a view of a whole answer, Chunk one of an event; Stream passes the events of an
+// engine on, and Assembler makes one answer of them where the client did not want a stream but the
+// engine can only be cancelled in one. AnswerReader reads either for a translator to another
+// dialect. All of them have package toolcall decide which tool call a piece belongs to.
 //
 // # Design
 //
-// Nothing is decoded into structures. A proxy that unmarshals and marshals again loses members that it does not know and
-// changes numbers, escapes and the order of keys; a changed byte in messages costs the engine its prefix cache. So the
-// elements of messages are never written anew, and a test compares everything that may not change byte by byte.
+// Nothing is decoded into structures. A proxy that unmarshals and marshals again loses members that
+// it does not know and changes numbers, escapes and the order of keys; a changed byte in messages
+// costs the engine its prefix cache. So the elements of messages are never written anew, and a test
+// compares everything that may not change byte by byte.
 //
-// What the edge decides upon must be unambiguous. Of two equal member names some readers take the first and some the last,
-// and Go's decoder ignores case, so a member that is read here is refused when it is there twice or in another case, at
-// every level. Members that are not read pass as they are, however often: engines have many of their own. The exceptions
-// are those that steer an engine (Limits.Refuse), and everything that begins with "x-".
+// What the edge decides upon must be unambiguous. Of two equal member names some readers take the
+// first and some the last, and Go's decoder ignores case, so a member that is read here is refused
+// when it is there twice or in another case, at every level. Members that are not read pass as they
+// are, however often: engines have many of their own. The exceptions are those that steer an engine
+// (ModelRules.Refuse), and everything that begins with "x-".
 //
-// An optional member that is null counts as absent, because SDKs send null for what was not set. An integer may be written
-// 1.0 or 1e2, as JSON does not tell it from 1; engines get it in digits.
+// An optional member that is null counts as absent, because SDKs send null for what was not set. An
+// integer may be written 1.0 or 1e2, as JSON does not tell it from 1; engines get it in digits.
 //
-// Errors hold paths made of indexes and of our own names, and sentences of ours. Nothing that a client wrote is quoted, not
-// even an unknown role: errors are logged, and bodies are not. The codes are those of apierr: invalid_json, json_limit,
-// missing_parameter, invalid_type, invalid_value, duplicate_member, unsupported_parameter (which the model or this service
-// does not offer) and context_length_exceeded.
+// Errors hold paths made of indexes and of our own names, and sentences of ours. Nothing that a
+// client wrote is quoted, not even an unknown role: errors are logged, and bodies are not. The
+// codes are those of apierr: invalid_json, json_limit, missing_parameter, invalid_type,
+// invalid_value, duplicate_member, unsupported_parameter (which the model or this service does not
+// offer) and context_length_exceeded.
 //
-// A prompt's length is not measured, because only the engine has the vocabulary, and no request is refused for it. A token limit
-// above the model's, or above what the context has room for beside the prompt, is lowered, unless the edge is strict; in the
-// place of one that is absent engines are told the model's, unless it may not fit into the context beside the prompt (limit.go).
+// A prompt's length is not measured, because only the engine has the vocabulary, and no request is
+// refused for it. A token limit above the model's, or above what the context has room for beside
+// the prompt, is lowered, unless the edge is strict; in the place of one that is absent engines are
+// told the model's, unless it may not fit into the context beside the prompt (limit.go).
 //
-// Audio, video and files are taken where the model's entry names them among its input modalities; nothing of them is read but
-// where they are (parts.go). A part that tells a refusal of the assistant is a text to engines, as few know it.
+// Audio, video and files are taken where the model's entry names them among its input modalities;
+// nothing of them is read but where they are (parts.go). A part that tells a refusal of the
+// assistant is a text to engines, as few know it.
 //
-// Members that cost an engine far more than a client are bounded by one table, for all dialects (bounds.go): how many stop
-// sequences, banned words, biases and tools, how long a grammar, how many choices and log probabilities.
+// Members that cost an engine far more than a client are bounded by one table, for all dialects
+// (bounds.go): how many stop sequences, banned words, biases and tools, how long a grammar, how
+// many choices and log probabilities.
 //
-// Nothing is fetched. An https URL of an image is checked for what could lead an engine astray: addresses in any spelling,
-// localhost, user names, anything that two parsers could read differently. Of a data URL the alphabet is checked, the kind
-// sniffed and the size read from the image's header, within its first MiB; the pixels are never decoded.
+// Nothing is fetched. An https URL of an image is checked for what could lead an engine astray:
+// addresses in any spelling, localhost, user names, anything that two parsers could read
+// differently. Of a data URL the alphabet is checked, the kind sniffed and the size read from the
+// image's header, within its first MiB; the pixels are never decoded.
 //
-// reasoning and include_reasoning do not reach the engine. Each engine reads them in its own way or not at all; the effort
-// is told in the words of the engine's profile, and reasoning is hidden from the answer by the edge, so that all engines
-// behave alike. The sub-budget reasoning.max_tokens is checked and dropped: no engine shares a member for it, and without
-// one it cannot raise the token limit.
+// reasoning and include_reasoning do not reach the engine. Each engine reads them in its own way or
+// not at all; the effort is told in the words of the engine's profile, and reasoning is hidden from
+// the answer by the edge, so that all engines behave alike. The sub-budget reasoning.max_tokens is
+// checked and dropped: no engine shares a member for it, and without one it cannot raise the token
+// limit.
 //
-// Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD: in answers wherever it is (surrogate.go), in
-// requests in the texts of the conversation (ParseHistory). Pairs whose halves come in two events are joined.
+// Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD: in
+// answers wherever it is (surrogate.go), in requests in the texts of the conversation
+// (ParseHistory). Pairs whose halves come in two events are joined.
 //
-// stream_options is dropped when no stream is asked for, because vLLM refuses it then and the contract does not.
+// stream_options is dropped when no stream is asked for, because vLLM refuses it then and the
+// contract does not.
 package chat

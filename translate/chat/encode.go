@@ -8,21 +8,26 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Target is the engine that a request is written for. It is only read, so it can be shared.
-type Target struct {
+// EngineFormat is the form in which an engine takes a request. It is only read, so it can be
+// shared.
+type EngineFormat struct {
 	// Served is the name that the engine knows the model by. It must not be empty.
 	Served string
-	// Stream asks the engine for events even though the client wants one answer, so that it can be cancelled.
+	// Stream asks the engine for events even though the client wants one answer, so that it can be
+	// cancelled.
 	Stream bool
-	// TokenMember is the member that the engine reads the token limit from, max_tokens or max_completion_tokens. With any
-	// other word the limit stays where the client wrote it.
+	// TokenMember is the member that the engine reads the token limit from, max_tokens or
+	// max_completion_tokens. With any other word the limit stays where the client wrote it.
 	TokenMember string
-	// ContinuousUsage asks for usage on every chunk of a stream, from engines that know continuous_usage_stats.
+	// ContinuousUsage asks for usage on every chunk of a stream, from engines that know
+	// continuous_usage_stats.
 	ContinuousUsage bool
-	// Reasoning says how the effort is told; nil: by the contract's own word in reasoning_effort.
+	// Reasoning is how the engine takes the effort; nil: the contract's own word in
+	// reasoning_effort.
 	Reasoning *Reasoning
-	// Prefill are members to add when the last message is the beginning of the answer (Request.Prefilled), for engines that
-	// would take it for a message of its own and begin anew. They are added as those of Reasoning are, and behind them.
+	// Prefill are members to add when the last message is the beginning of the answer
+	// (Request.Prefilled), for engines that would take it for a message of its own and begin anew.
+	// They are added as those of Reasoning are, and behind them.
 	Prefill []Member
 	// DeveloperAsSystem: the engine's chat templates know no role developer.
 	DeveloperAsSystem bool
@@ -30,15 +35,16 @@ type Target struct {
 	Salt Salt
 }
 
-// Reasoning says how an engine is told the reasoning effort.
+// Reasoning is the form in which an engine takes the reasoning effort.
 type Reasoning struct {
 	// Effort is the top-level member that takes the effort's word; empty: the engine reads none.
 	Effort string
-	// Words are the words of Efforts that the engine takes; empty: all. Another one is told as LowerEffort says, except that
-	// "none" is not told by word at all when it is missing here.
+	// Words are the words of Efforts that the engine takes; empty: all. LowerEffort replaces
+	// another one; "none" is left out if it is missing here.
 	Words []string
-	// Off and On are members to add when the effort is "none", or any other. Where the client has sent an object of that
-	// name, what is missing in it is added; nothing that the client has set is overwritten.
+	// Off and On are members to add when the effort is "none", or any other. Where the client has
+	// sent an object of that name, what is missing in it is added; nothing that the client has set
+	// is overwritten.
 	Off, On []Member
 }
 
@@ -48,49 +54,52 @@ type Member struct {
 	Value []byte
 }
 
-// AppendUpstream appends the body for the engine t to dst: the client's body, byte for byte, with these members changed and
-// no others:
+// AppendUpstream appends the body in the engine's format to dst: the client's body, byte for byte,
+// with these members changed and no others:
 //
 //   - model is the served name;
-//   - stream is true when the client or the target wants events, and then stream_options has include_usage true beside
-//     whatever the client put there; without events stream_options goes, because some engines refuse it;
-//   - the token limit is the checked one, or what Fit has lowered it to, under the target's name for it, and the model's own where
-//     the client gave none; what engines read beside it is lowered with it;
+//   - stream is true when the client or the format wants events, and then stream_options has
+//     include_usage true beside whatever the client put there; without events stream_options goes,
+//     because some engines refuse it;
+//   - the token limit is the checked one, or what Fit has lowered it to, under the format's name
+//     for it, and the model's own where the client gave none; what engines read beside it is
+//     lowered with it;
 //   - integers that were written 1.0 or 1e2 are written out in digits;
 //   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
-//   - the effort is told as the target wants it; reasoning and include_reasoning go: engines do not share a reading of
-//     them, and the edge itself hides reasoning from a client that does not want it;
-//   - what the target wants to be told when the last message is the beginning of the answer;
+//   - the effort is in the format's form; reasoning and include_reasoning go: engines do not share
+//     a reading of them, and the edge itself hides reasoning from a client that does not want it;
+//   - the format's Prefill, when the last message is the beginning of the answer;
 //   - the tool_choice "any" is "required";
 //   - arguments of tool calls that are empty become those of an empty object;
-//   - a part of the assistant that tells a refusal is a text;
-//   - messages of the role developer are system's where the target knows no other;
-//   - the salt of the prompt's cache is the one that the target says, and of the client's own.
+//   - a refusal part of the assistant is a text;
+//   - messages of the role developer are system's where the format knows no other;
+//   - the salt of the prompt's cache is made of the format's and of the client's own.
 //
-// A member that is new stands right behind the opening brace. The request must have been decoded; dst must not overlap
-// with its body.
-func (r *Request) AppendUpstream(dst []byte, t *Target) []byte {
-	r.text = r.splice(r.text[:0], t)
+// A member that is new stands right behind the opening brace. The request must have been decoded;
+// dst must not overlap with its body.
+func (r *Request) AppendUpstream(dst []byte, format *EngineFormat) []byte {
+	r.text = r.splice(r.text[:0], format)
 	return r.edits.Append(dst, r.body)
 }
 
-// Segments appends to segs the pieces of what AppendUpstream writes, without copying the body, for a vectored write. New
-// text is appended to scratch. The pieces borrow from the body and from the returned scratch, and are valid until either is
-// changed or r is reset.
-func (r *Request) Segments(segs [][]byte, scratch []byte, t *Target) (pieces [][]byte, text []byte) {
-	scratch = r.splice(scratch, t)
+// Segments appends to segs the pieces of what AppendUpstream writes, without copying the body, for
+// a vectored write. New text is appended to scratch. The pieces borrow from the body and from the
+// returned scratch, and are valid until either is changed or r is reset.
+func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) (pieces [][]byte, text []byte) {
+	scratch = r.splice(scratch, format)
 	return r.edits.Segments(segs, r.body), scratch
 }
 
-// splice fills r.edits with the changes for t. Their texts are appended to text, which is returned.
-func (r *Request) splice(text []byte, t *Target) []byte {
+// splice fills r.edits with the changes for the engine. It appends their texts to text, and returns
+// it.
+func (r *Request) splice(text []byte, format *EngineFormat) []byte {
 	r.edits.Reset()
 	s := splicer{r: r, edits: &r.edits, root: r.doc.Root(), text: text}
-	s.model(t)
-	s.stream(t)
-	s.tokenLimit(t)
+	s.model(format)
+	s.stream(format)
+	s.tokenLimit(format)
 	s.integers()
-	s.reasoning(t)
+	s.reasoning(format)
 	s.images()
 	if r.anyTool {
 		s.edits.Set(r.members[memberToolChoice], textRequired)
@@ -99,16 +108,17 @@ func (r *Request) splice(text []byte, t *Target) []byte {
 		s.arguments()
 	}
 	s.refusals()
-	if t.DeveloperAsSystem && r.developer {
+	if format.DeveloperAsSystem && r.developer {
 		s.developers()
 	}
-	if t.Salt.Wanted() {
-		s.insertMember(t.Salt.Member, t.Salt.Take(s.edits, s.root))
+	if format.Salt.Wanted() {
+		s.insertMember(format.Salt.Member, format.Salt.Take(s.edits, s.root))
 	}
 	return s.text
 }
 
-// splicer writes the changes. Edits borrow from text; when it grows, the edits made before keep the old array.
+// splicer writes the changes. Edits borrow from text; when it grows, the edits made before keep the
+// old array.
 type splicer struct {
 	r     *Request
 	edits *jsonx.Edits
@@ -148,7 +158,8 @@ var textRequired = []byte(`"required"`)
 
 var textNoArguments = []byte(`"{}"`)
 
-// arguments makes arguments that say nothing those of an empty object: engines parse them, and refuse an empty text.
+// arguments makes arguments that say nothing those of an empty object: engines parse them, and
+// refuse an empty text.
 func (s *splicer) arguments() {
 	for it := s.r.members[memberMessages].Iter(); it.Next(); {
 		for toolCalls := it.Value().Get("tool_calls").Iter(); toolCalls.Next(); {
@@ -193,14 +204,14 @@ func (s *splicer) delete(member int) {
 	}
 }
 
-func (s *splicer) model(t *Target) {
-	if v := s.r.members[memberModel]; !v.EqualText(t.Served) {
-		s.setString(v, t.Served)
+func (s *splicer) model(format *EngineFormat) {
+	if v := s.r.members[memberModel]; !v.EqualText(format.Served) {
+		s.setString(v, format.Served)
 	}
 }
 
-func (s *splicer) stream(t *Target) {
-	if !s.r.Stream && !t.Stream {
+func (s *splicer) stream(format *EngineFormat) {
+	if !s.r.Stream && !format.Stream {
 		s.delete(memberStreamOptions)
 		return
 	}
@@ -212,7 +223,7 @@ func (s *splicer) stream(t *Target) {
 		s.insert(textInsertStream)
 	}
 	insert, set := textInsertUsage, textUsage
-	if t.ContinuousUsage {
+	if format.ContinuousUsage {
 		insert, set = textInsertUsageAlws, textUsageAlways
 	}
 	switch v := s.r.members[memberStreamOptions]; {
@@ -222,13 +233,14 @@ func (s *splicer) stream(t *Target) {
 		s.edits.Set(v, set)
 	default:
 		s.option(v, optionIncludeUsage, textAddInclude)
-		if t.ContinuousUsage {
+		if format.ContinuousUsage {
 			s.option(v, optionContinuousUsage, textAddContinuous)
 		}
 	}
 }
 
-// option makes a member of stream_options true. Decode has seen to it that it is there at most once.
+// option makes a member of stream_options true. Decode has seen to it that it is there at most
+// once.
 func (s *splicer) option(options jsonx.Value, name string, add []byte) {
 	switch v := options.Get(name); {
 	case !v.Exists():
@@ -238,13 +250,13 @@ func (s *splicer) option(options jsonx.Value, name string, add []byte) {
 	}
 }
 
-func (s *splicer) tokenLimit(t *Target) {
+func (s *splicer) tokenLimit(format *EngineFormat) {
 	LowerAliases(s.edits, s.root, s.r.Bound(), "")
 	if s.r.TokenLimit() < 0 {
 		return
 	}
 	want, other := memberMaxTokens, memberMaxCompletionTokens
-	switch t.TokenMember {
+	switch format.TokenMember {
 	case memberNames[memberMaxTokens]:
 	case memberNames[memberMaxCompletionTokens]:
 		want, other = other, want
@@ -295,10 +307,10 @@ func (s *splicer) integers() {
 // standardReasoning is the contract's own way, which vLLM, SGLang and others share.
 var standardReasoning = Reasoning{Effort: "reasoning_effort"}
 
-func (s *splicer) reasoning(t *Target) {
+func (s *splicer) reasoning(format *EngineFormat) {
 	s.delete(memberReasoning)
 	s.delete(memberIncludeReasoning)
-	how := t.Reasoning
+	how := format.Reasoning
 	if how == nil {
 		how = &standardReasoning
 	}
@@ -306,7 +318,7 @@ func (s *splicer) reasoning(t *Target) {
 	added := how.added(s.r.Effort)
 	s.addMembers(added, nil)
 	if s.r.Prefilled {
-		s.addMembers(t.Prefill, added)
+		s.addMembers(format.Prefill, added)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// targetFile is a Target as the golden files write it.
+// targetFile is an EngineFormat as the golden files write it.
 type targetFile struct {
-	Target
+	EngineFormat
 	Reasoning *struct {
 		Effort  string
 		Words   []string
@@ -31,8 +31,8 @@ func membersOf(in []memberFile) (out []Member) {
 	return out
 }
 
-func (f *targetFile) target() *Target {
-	t := f.Target
+func (f *targetFile) target() *EngineFormat {
+	t := f.EngineFormat
 	if r := f.Reasoning; r != nil {
 		t.Reasoning = &Reasoning{Effort: r.Effort, Words: r.Words, Off: membersOf(r.Off), On: membersOf(r.On)}
 	}
@@ -40,12 +40,13 @@ func (f *targetFile) target() *Target {
 	return &t
 }
 
-// TestAppendUpstream runs the archives of testdata/encode: a target, perhaps limits, the request, and what the engine gets.
+// TestAppendUpstream runs the archives of testdata/encode: a target, perhaps limits, the request,
+// and what the engine gets.
 func TestAppendUpstream(t *testing.T) {
 	var r Request // one for all: nothing may stay from the case before
 	golden.Archives(t, "testdata/encode", func(t *testing.T, a *golden.Archive) {
 		var target targetFile
-		var limits Limits
+		var limits ModelRules
 		for name, into := range map[string]any{"target": &target, "limits": &limits} {
 			if text := a.Section(name); text != nil {
 				if err := json.Unmarshal(text, into); err != nil {
@@ -71,14 +72,15 @@ func TestAppendUpstream(t *testing.T) {
 	})
 }
 
-// TestSegments checks that a large body is not copied: all but the new text lies in the body itself.
+// TestSegments checks that a large body is not copied: all but the new text lies in the body
+// itself.
 func TestSegments(t *testing.T) {
 	body := chatBody(100 << 10)
 	var r Request
 	if err := r.Decode(body); err != nil {
 		t.Fatal(err)
 	}
-	target := &Target{Served: "org/llama", TokenMember: "max_completion_tokens", ContinuousUsage: true}
+	target := &EngineFormat{Served: "org/llama", TokenMember: "max_completion_tokens", ContinuousUsage: true}
 	want := r.AppendUpstream(nil, target)
 	segments, scratch := r.Segments(nil, make([]byte, 0, 8), target)
 	if got := bytes.Join(segments, nil); !bytes.Equal(got, want) {

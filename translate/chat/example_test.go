@@ -15,12 +15,12 @@ func ExampleRequest() {
 		fmt.Println(err)
 		return
 	}
-	if err := r.Check(&chat.Limits{MaxOutputLength: 1024}); err != nil {
+	if err := r.Check(&chat.ModelRules{MaxOutputLength: 1024}); err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Printf("%s, %d tokens at most\n", r.Model, r.MaxTokens)
-	fmt.Printf("%s\n", r.AppendUpstream(nil, &chat.Target{Served: "org/llama-3"}))
+	fmt.Printf("%s\n", r.AppendUpstream(nil, &chat.EngineFormat{Served: "org/llama-3"}))
 
 	err := r.Decode([]byte(`{"model":"llama","messages":[{"role":"user","content":"Hi"},{"role":"wizard"}]}`))
 	var e *apierr.Error

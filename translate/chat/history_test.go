@@ -20,7 +20,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	if err := r.DecodeMended([]byte(history)); err != nil {
 		t.Fatal(err)
 	}
-	got := r.AppendUpstream(nil, &Target{Served: "m"})
+	got := r.AppendUpstream(nil, &EngineFormat{Served: "m"})
 	want := strings.ReplaceAll(strings.ReplaceAll(history, half, `\ufffd`), `"\ude00"`, `"\ufffd"`)
 	want = strings.ReplaceAll(want, `\ufffd\ude00`, `\ud83d\ude00`)
 	if !bytes.Equal(got, []byte(want)) {
@@ -53,7 +53,7 @@ func TestEmptyArgumentsInHistory(t *testing.T) {
 		if err := r.Decode([]byte(body)); err != nil {
 			t.Fatal(err)
 		}
-		got := string(r.AppendUpstream(nil, &Target{Served: "m"}))
+		got := string(r.AppendUpstream(nil, &EngineFormat{Served: "m"}))
 		if want := strings.Replace(body, `"arguments":`+arguments, `"arguments":`+want, 1); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
@@ -67,13 +67,13 @@ func TestAnyTool(t *testing.T) {
 	if err := r.Decode(body); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Check(&Limits{}); err != nil {
+	if err := r.Check(&ModelRules{}); err != nil {
 		t.Error(err)
 	}
-	if out := r.AppendUpstream(nil, &Target{Served: "m"}); !bytes.Contains(out, []byte(`"tool_choice":"required"`)) {
+	if out := r.AppendUpstream(nil, &EngineFormat{Served: "m"}); !bytes.Contains(out, []byte(`"tool_choice":"required"`)) {
 		t.Errorf("sent %s", out)
 	}
-	if err := r.Check(&Limits{Strict: true}); err == nil {
+	if err := r.Check(&ModelRules{Strict: true}); err == nil {
 		t.Error("a strict edge takes it")
 	}
 }

@@ -11,31 +11,31 @@ func TestTokenLimit(t *testing.T) {
 	longBody := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("if(a){", 15) + `"}]}` // 90 bytes
 	for _, c := range []struct {
 		name   string
-		limits Limits
+		limits ModelRules
 		member string
 		in     string
 		want   string // what the engine is sent begins with it
 	}{
-		{"no limit", Limits{}, "", `{"n_predict":-1,` + leastBody + `}`, `{"n_predict":-1,"messages"`},
-		{"told", Limits{MaxOutputLength: 64}, "", `{` + leastBody + `}`, `{"max_tokens":64,`},
-		{"told where the engine reads it", Limits{MaxOutputLength: 64}, "max_completion_tokens", `{` + leastBody + `}`, `{"max_completion_tokens":64,`},
-		{"null is none", Limits{MaxOutputLength: 64}, "", `{"max_tokens":null,` + leastBody + `}`, `{"max_tokens":64,`},
-		{"the client's own", Limits{MaxOutputLength: 64}, "", `{"max_completion_tokens":9,` + leastBody + `}`, `{"max_completion_tokens":9,`},
-		{"zero is one", Limits{MaxOutputLength: 64}, "", `{"max_tokens":0,` + leastBody + `}`, `{"max_tokens":0,`},
-		{"with images", Limits{Vision: &VisionLimits{MaxTokens: 7}}, "", image, `{"max_tokens":7,`},
-		{"room in the context", Limits{MaxOutputLength: 64, ContextLength: 4096}, "", `{` + leastBody + `}`, `{"max_tokens":64,`},
-		{"the context is smaller", Limits{MaxOutputLength: 4096, ContextLength: 4096}, "", `{` + leastBody + `}`, `{"messages"`},
-		{"prose would have room", Limits{MaxOutputLength: 64, ContextLength: 100}, "", longBody, `{"messages"`},
-		{"code has room", Limits{MaxOutputLength: 64, ContextLength: 120}, "", longBody, `{"max_tokens":64,`},
+		{"no limit", ModelRules{}, "", `{"n_predict":-1,` + leastBody + `}`, `{"n_predict":-1,"messages"`},
+		{"told", ModelRules{MaxOutputLength: 64}, "", `{` + leastBody + `}`, `{"max_tokens":64,`},
+		{"told where the engine reads it", ModelRules{MaxOutputLength: 64}, "max_completion_tokens", `{` + leastBody + `}`, `{"max_completion_tokens":64,`},
+		{"null is none", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":null,` + leastBody + `}`, `{"max_tokens":64,`},
+		{"the client's own", ModelRules{MaxOutputLength: 64}, "", `{"max_completion_tokens":9,` + leastBody + `}`, `{"max_completion_tokens":9,`},
+		{"zero is one", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":0,` + leastBody + `}`, `{"max_tokens":0,`},
+		{"with images", ModelRules{Vision: &VisionLimits{MaxTokens: 7}}, "", image, `{"max_tokens":7,`},
+		{"room in the context", ModelRules{MaxOutputLength: 64, ContextLength: 4096}, "", `{` + leastBody + `}`, `{"max_tokens":64,`},
+		{"the context is smaller", ModelRules{MaxOutputLength: 4096, ContextLength: 4096}, "", `{` + leastBody + `}`, `{"messages"`},
+		{"prose would have room", ModelRules{MaxOutputLength: 64, ContextLength: 100}, "", longBody, `{"messages"`},
+		{"code has room", ModelRules{MaxOutputLength: 64, ContextLength: 120}, "", longBody, `{"max_tokens":64,`},
 		{
 			"other names",
-			Limits{MaxOutputLength: 64},
+			ModelRules{MaxOutputLength: 64},
 			"", `{"max_tokens":9,"n_predict":-1,"max_new_tokens":65,"num\u005fpredict":"x",` + leastBody + `}`,
 			`{"max_tokens":9,"n_predict":64,"max_new_tokens":64,"num\u005fpredict":64,`,
 		},
-		{"low ones stay", Limits{MaxOutputLength: 64}, "", `{"max_tokens":9,"n_predict":3,` + leastBody + `}`, `{"max_tokens":9,"n_predict":3,`},
-		{"twice", Limits{MaxOutputLength: 64}, "", `{"max_tokens":9,"n_predict":3,"n_predict":99,` + leastBody + `}`, `{"max_tokens":9,"n_predict":3,"n_predict":64,`},
-		{"in an object", Limits{MaxOutputLength: 64}, "", `{"max_tokens":9,"options":{"num_ctx":1,"num_predict":-1},` + leastBody + `}`, `{"max_tokens":9,"options":{"num_ctx":1,"num_predict":64},`},
+		{"low ones stay", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":9,"n_predict":3,` + leastBody + `}`, `{"max_tokens":9,"n_predict":3,`},
+		{"twice", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":9,"n_predict":3,"n_predict":99,` + leastBody + `}`, `{"max_tokens":9,"n_predict":3,"n_predict":64,`},
+		{"in an object", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":9,"options":{"num_ctx":1,"num_predict":-1},` + leastBody + `}`, `{"max_tokens":9,"options":{"num_ctx":1,"num_predict":64},`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r Request
@@ -46,7 +46,7 @@ func TestTokenLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			model := string(r.Model)
-			if got := string(r.AppendUpstream(nil, &Target{Served: model, TokenMember: c.member})); !strings.HasPrefix(strings.ReplaceAll(got, `"model":"m",`, ""), strings.ReplaceAll(c.want, `"model":"m",`, "")) {
+			if got := string(r.AppendUpstream(nil, &EngineFormat{Served: model, TokenMember: c.member})); !strings.HasPrefix(strings.ReplaceAll(got, `"model":"m",`, ""), strings.ReplaceAll(c.want, `"model":"m",`, "")) {
 				t.Errorf("the engine is sent %s", got)
 			}
 		})
@@ -103,19 +103,19 @@ func TestRefitLimit(t *testing.T) {
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		limits Limits
+		limits ModelRules
 		fit    int
 		in     string
 		want   string
 	}{
-		{"lowered", Limits{}, 300, `{"max_tokens":32000,` + leastBody + `}`, `{"max_tokens":300,`},
-		{"never raised", Limits{}, 300, `{"max_tokens":9,` + leastBody + `}`, `{"max_tokens":9,`},
-		{"other names", Limits{}, 300, `{"max_tokens":32000,"n_predict":400,"options":{"num_predict":-1},` + leastBody + `}`, `{"max_tokens":300,"n_predict":300,"options":{"num_predict":300},`},
-		{"below the model's", Limits{MaxOutputLength: 4096}, 300, `{"max_tokens":32000,"n_predict":400,` + leastBody + `}`, `{"max_tokens":300,"n_predict":300,`},
-		{"above the model's", Limits{MaxOutputLength: 64}, 300, `{"max_tokens":32000,"n_predict":400,` + leastBody + `}`, `{"max_tokens":64,"n_predict":64,`},
-		{"what the model is told", Limits{MaxOutputLength: 4096}, 300, `{` + leastBody + `}`, `{"max_tokens":300,`},
-		{"nothing is said", Limits{}, 300, `{` + leastBody + `}`, `{"messages"`},
-		{"taken back", Limits{}, -1, `{"max_tokens":32000,"n_predict":400,` + leastBody + `}`, `{"max_tokens":32000,"n_predict":400,`},
+		{"lowered", ModelRules{}, 300, `{"max_tokens":32000,` + leastBody + `}`, `{"max_tokens":300,`},
+		{"never raised", ModelRules{}, 300, `{"max_tokens":9,` + leastBody + `}`, `{"max_tokens":9,`},
+		{"other names", ModelRules{}, 300, `{"max_tokens":32000,"n_predict":400,"options":{"num_predict":-1},` + leastBody + `}`, `{"max_tokens":300,"n_predict":300,"options":{"num_predict":300},`},
+		{"below the model's", ModelRules{MaxOutputLength: 4096}, 300, `{"max_tokens":32000,"n_predict":400,` + leastBody + `}`, `{"max_tokens":300,"n_predict":300,`},
+		{"above the model's", ModelRules{MaxOutputLength: 64}, 300, `{"max_tokens":32000,"n_predict":400,` + leastBody + `}`, `{"max_tokens":64,"n_predict":64,`},
+		{"what the model is told", ModelRules{MaxOutputLength: 4096}, 300, `{` + leastBody + `}`, `{"max_tokens":300,`},
+		{"nothing is said", ModelRules{}, 300, `{` + leastBody + `}`, `{"messages"`},
+		{"taken back", ModelRules{}, -1, `{"max_tokens":32000,"n_predict":400,` + leastBody + `}`, `{"max_tokens":32000,"n_predict":400,`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r Request
@@ -127,7 +127,7 @@ func TestFit(t *testing.T) {
 			}
 			r.Fit(250)
 			r.Fit(c.fit)
-			got := string(r.AppendUpstream(nil, &Target{Served: string(r.Model)}))
+			got := string(r.AppendUpstream(nil, &EngineFormat{Served: string(r.Model)}))
 			if !strings.HasPrefix(strings.ReplaceAll(got, `"model":"m",`, ""), c.want) {
 				t.Errorf("the engine is sent %s", got)
 			}

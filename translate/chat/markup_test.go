@@ -24,11 +24,11 @@ func TestMarkup(t *testing.T) {
 		text := rapid.SampledFrom(names).Draw(t, "text")
 		var (
 			s      Stream
-			source Source
+			source AnswerReader
 			a      Assembler
 			c      Completion
 		)
-		s.Reset(&Answer{Model: "m"})
+		s.Reset(&AnswerOptions{Model: "m"})
 		source.Reset("id")
 		say := func(delta string) {
 			ev := sse.Event{Data: []byte(`{"id":"c","created":1,"model":"m","object":"chat.completion.chunk","choices":[{"index":0,"delta":` + delta + `}]}`)}
@@ -63,7 +63,7 @@ func TestMarkup(t *testing.T) {
 		if err := a.Add(sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)}); err != nil {
 			t.Fatal(err)
 		}
-		whole, err := a.Append(nil, &Answer{Model: "m"})
+		whole, err := a.Append(nil, &AnswerOptions{Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}

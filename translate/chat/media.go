@@ -8,8 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Media that engines fetch, in requests of other shapes than chat's parts. What an engine takes for a medium goes by the name of
-// the member, at whatever depth; a text is none, even if it looks like a URL.
+// Media that engines fetch, in requests of other shapes than chat's parts. What an engine takes for
+// a medium goes by the name of the member, at whatever depth; a text is none, even if it looks like
+// a URL.
 
 // mediaNames are the members, and the types of parts, that engines take media from.
 var mediaNames = [...]string{
@@ -22,10 +23,11 @@ var mediaNames = [...]string{
 // placeNames say inside of a medium where it is.
 var placeNames = [...]string{"url", "uri", "href", "src", "path", "data", "file", "base64"}
 
-// CheckMedia refuses media that an engine would fetch from where chat takes no images from: whatever has a scheme must be https
-// with the name of a host (Limits.ImageHosts), or hold the medium in base64. The error is an *apierr.Error.
-func CheckMedia(root jsonx.Value, l *Limits) error {
-	if e := (&media{limits: l}).walk(root); e != nil {
+// CheckMedia refuses media that an engine would fetch from where chat takes no images from:
+// whatever has a scheme must be https with the name of a host (ModelRules.ImageHosts), or hold the
+// medium in base64. The error is an *apierr.Error.
+func CheckMedia(root jsonx.Value, rules *ModelRules) error {
+	if e := (&media{limits: rules}).walk(root); e != nil {
 		return e.Err()
 	}
 	return nil
@@ -40,7 +42,7 @@ func RefuseMediaText(name string, value []byte) error {
 }
 
 // media walks through a request.
-type media struct{ limits *Limits } // nil limits: no URL at all
+type media struct{ limits *ModelRules } // nil limits: no URL at all
 
 // open returns v with its children indexed, however deep it lies.
 func open(v jsonx.Value) (jsonx.Value, *Invalid) {
@@ -54,7 +56,8 @@ func open(v jsonx.Value) (jsonx.Value, *Invalid) {
 	return d.Root(), nil
 }
 
-// walk looks for media in a value that is none. Arrays of numbers or texts, of which embeddings have many, are passed by.
+// walk looks for media in a value that is none. Arrays of numbers or texts, of which embeddings
+// have many, are passed by.
 func (m *media) walk(v jsonx.Value) *Invalid {
 	if !v.IsArray() && !v.IsObject() || bytes.IndexByte(v.Raw(), '{') < 0 {
 		return nil
@@ -126,7 +129,8 @@ func joinIndex(i int, rest string) string {
 
 const wantMedium = "must be an https URL, or a data URL in base64"
 
-// url checks the place of a medium. What has no scheme is no URL: engines take it for base64, for an id, or not at all.
+// url checks the place of a medium. What has no scheme is no URL: engines take it for base64, for
+// an id, or not at all.
 func (m *media) url(v jsonx.Value) *Invalid {
 	url := v.AppendText(nil)
 	if !hasScheme(url) {
@@ -159,8 +163,8 @@ func (m *media) url(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// hasScheme reports whether some reader may find the scheme of a URL in s. Readers strip blanks before it and control characters
-// in it.
+// hasScheme reports whether some reader may find the scheme of a URL in s. Readers strip blanks
+// before it and control characters in it.
 func hasScheme(s []byte) bool {
 	letters := 0
 	for i, c := range s[:min(len(s), 256)] {
@@ -194,13 +198,15 @@ func isAmong(names []string, k jsonx.Key) bool {
 	return false
 }
 
-// knownNames are further members that an error may name: where media stand, and the members of families that steer an engine.
+// knownNames are further members that an error may name: where media stand, and the members of
+// families that steer an engine.
 var knownNames = [...]string{
 	"messages", "content", "input", "inputs", "documents", "query", "prompt", "references",
 	"bootstrap_host", "bootstrap_port", "bootstrap_room",
 }
 
-// spelt returns a name as far as it is one of ours, since errors repeat no word of a client's, or otherwise.
+// spelt returns a name as far as it is one of ours, since errors repeat no word of a client's, or
+// otherwise.
 func spelt(name []byte, otherwise string) string {
 	for _, names := range [...][]string{mediaNames[:], placeNames[:], knownNames[:]} {
 		for _, n := range names {

@@ -59,7 +59,7 @@ func TestCheckMedia(t *testing.T) {
 			if err := d.Parse([]byte(in), jsonx.Options{Record: record}); err != nil {
 				t.Fatal(err)
 			}
-			err := CheckMedia(d.Root(), &Limits{ImageHosts: []string{"a.example.com"}})
+			err := CheckMedia(d.Root(), &ModelRules{ImageHosts: []string{"a.example.com"}})
 			var e *apierr.Error
 			if errors.As(err, &e); (err == nil) != (param == "") || err != nil && (e.Param != param || e.Status != 400) {
 				t.Errorf("%s: %v, want %q", in, err, param)
@@ -67,7 +67,7 @@ func TestCheckMedia(t *testing.T) {
 		}
 	}
 	var d jsonx.Doc
-	for in, limits := range map[string]*Limits{
+	for in, limits := range map[string]*ModelRules{
 		dataURL("image/png", pngOf(t, 2, 2, 0)): {Vision: &VisionLimits{MaxPixels: 4}},
 		"https://b.example.org/":                {},
 	} {
@@ -77,7 +77,7 @@ func TestCheckMedia(t *testing.T) {
 		if err := CheckMedia(d.Root(), limits); err != nil {
 			t.Errorf("%s: %v", in, err)
 		}
-		if CheckMedia(d.Root(), &Limits{Vision: &VisionLimits{MaxPixels: 3}, ImageHosts: []string{"a.example.com"}}) == nil {
+		if CheckMedia(d.Root(), &ModelRules{Vision: &VisionLimits{MaxPixels: 3}, ImageHosts: []string{"a.example.com"}}) == nil {
 			t.Errorf("%s: the pixel budget, or the list of hosts, is not held", in)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Parts of a message that bring audio, video or a file. Few models take them, so a request with one is refused unless the model's
-// entry says that it does (Limits.InputModalities).
+// Parts of a message that bring audio, video or a file. Few models take them, so a request with one
+// is refused unless the model's entry says that it does (ModelRules.InputModalities).
 
 // Medium is one such part.
 type Medium struct {
@@ -31,7 +31,8 @@ func (m *Medium) Param() string {
 // MaxMedia is how many such parts a request may have.
 const MaxMedia = 256
 
-// mediumTokens is what a medium is taken for in the estimate of a prompt: half a minute of audio, some seconds of video.
+// mediumTokens is what a medium is taken for in the estimate of a prompt: half a minute of audio,
+// some seconds of video.
 const mediumTokens = 1024
 
 // mediumPart is a kind of part that brings a medium. The member has the name of the part's type.
@@ -172,15 +173,15 @@ func (r *Request) HasVideo() bool {
 }
 
 // checkMedia refuses parts that the model does not take.
-func (r *Request) checkMedia(l *Limits) *Invalid {
+func (r *Request) checkMedia(rules *ModelRules) *Invalid {
 	for i := range r.Media {
 		m := &r.Media[i]
 		switch {
-		case l.Strict:
+		case rules.Strict:
 			return Unsupported(m.Param(), "cannot be used: a content part must be text or image_url")
-		case !slices.Contains(l.InputModalities, m.Kind):
+		case !slices.Contains(rules.InputModalities, m.Kind):
 			return Unsupported(m.Param(), "cannot be used: the model does not take "+mediumWords[m.Kind])
-		case m.Host != nil && len(l.ImageHosts) > 0 && !hostAllowed(l.ImageHosts, m.Host):
+		case m.Host != nil && len(rules.ImageHosts) > 0 && !hostAllowed(rules.ImageHosts, m.Host):
 			return WrongValue(m.Param()+".url", "names a host that media are not taken from; send it as a data URL")
 		}
 	}
@@ -189,7 +190,8 @@ func (r *Request) checkMedia(l *Limits) *Invalid {
 
 var mediumWords = map[string]string{"audio": "audio", "video": "video", "file": "files"}
 
-// refusalPart is a part of the assistant that says what it refused. No engine but a few takes one, so it is sent as text.
+// refusalPart is a part of the assistant that says what it refused. No engine but a few takes one,
+// so it is sent as text.
 type refusalPart struct{ part, text jsonx.Value }
 
 var (

@@ -25,43 +25,43 @@ func TestMediaParts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		part   string
-		limits Limits
+		limits ModelRules
 		code   string
 		param  string
 	}{
-		{"audio", audio, Limits{InputModalities: all}, "", ""},
-		{"audio at a URL", audioURL, Limits{InputModalities: all}, "", ""},
-		{"audio in a data URL", audioData, Limits{InputModalities: all}, "", ""},
-		{"video", video, Limits{InputModalities: all}, "", ""},
-		{"video at a URL", videoURL, Limits{InputModalities: all}, "", ""},
-		{"file", file, Limits{InputModalities: all}, "", ""},
-		{"file without a type", bareFile, Limits{InputModalities: all}, "", ""},
-		{"several", audio + "," + video + "," + file, Limits{InputModalities: all}, "", ""},
+		{"audio", audio, ModelRules{InputModalities: all}, "", ""},
+		{"audio at a URL", audioURL, ModelRules{InputModalities: all}, "", ""},
+		{"audio in a data URL", audioData, ModelRules{InputModalities: all}, "", ""},
+		{"video", video, ModelRules{InputModalities: all}, "", ""},
+		{"video at a URL", videoURL, ModelRules{InputModalities: all}, "", ""},
+		{"file", file, ModelRules{InputModalities: all}, "", ""},
+		{"file without a type", bareFile, ModelRules{InputModalities: all}, "", ""},
+		{"several", audio + "," + video + "," + file, ModelRules{InputModalities: all}, "", ""},
 
-		{"audio, not taken", audio, Limits{InputModalities: []string{"text", "video"}}, unsupportedParam, at("input_audio")},
-		{"video, not taken", video, Limits{InputModalities: []string{"text", "audio"}}, unsupportedParam, at("video_url")},
-		{"file, not taken", file, Limits{InputModalities: []string{"text", "image"}}, unsupportedParam, at("file")},
-		{"nobody knows what is taken", audio, Limits{}, unsupportedParam, at("input_audio")},
-		{"strict", audio, Limits{InputModalities: all, Strict: true}, unsupportedParam, at("input_audio")},
-		{"a host that media are not taken from", videoURL, Limits{InputModalities: all, ImageHosts: []string{"a.example.org"}}, badValue, at("video_url.url")},
-		{"a host that they are", videoURL, Limits{InputModalities: all, ImageHosts: []string{"*.example.com"}}, "", ""},
+		{"audio, not taken", audio, ModelRules{InputModalities: []string{"text", "video"}}, unsupportedParam, at("input_audio")},
+		{"video, not taken", video, ModelRules{InputModalities: []string{"text", "audio"}}, unsupportedParam, at("video_url")},
+		{"file, not taken", file, ModelRules{InputModalities: []string{"text", "image"}}, unsupportedParam, at("file")},
+		{"nobody knows what is taken", audio, ModelRules{}, unsupportedParam, at("input_audio")},
+		{"strict", audio, ModelRules{InputModalities: all, Strict: true}, unsupportedParam, at("input_audio")},
+		{"a host that media are not taken from", videoURL, ModelRules{InputModalities: all, ImageHosts: []string{"a.example.org"}}, badValue, at("video_url.url")},
+		{"a host that they are", videoURL, ModelRules{InputModalities: all, ImageHosts: []string{"*.example.com"}}, "", ""},
 
-		{"stored file", `{"type":"file","file":{"file_id":"file-1"}}`, Limits{InputModalities: all}, unsupportedParam, at("file.file_id")},
-		{"file at a URL", `{"type":"file","file":{"file_data":"https://media.example.com/a.pdf"}}`, Limits{InputModalities: all}, badValue, at("file.file_data")},
-		{"file without data", `{"type":"file","file":{"filename":"a.pdf"}}`, Limits{InputModalities: all}, absent, at("file.file_data")},
-		{"file, bad data", `{"type":"file","file":{"file_data":"data:application/pdf,x"}}`, Limits{InputModalities: all}, badValue, at("file.file_data")},
-		{"no file", `{"type":"file"}`, Limits{InputModalities: all}, absent, at("file")},
-		{"no audio", `{"type":"input_audio"}`, Limits{InputModalities: all}, absent, at("input_audio")},
-		{"audio without data", `{"type":"input_audio","input_audio":{}}`, Limits{InputModalities: all}, absent, at("input_audio.data")},
-		{"audio, bad data", `{"type":"input_audio","input_audio":{"data":"https://media.example.com/","format":"wav"}}`, Limits{InputModalities: all}, badValue, at("input_audio.data")},
-		{"audio without a format", `{"type":"input_audio","input_audio":{"data":"aGVsbG8="}}`, Limits{InputModalities: all}, absent, at("input_audio.format")},
-		{"audio, a format that is none", `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav;base64,x"}}`, Limits{InputModalities: all}, badValue, at("input_audio.format")},
-		{"audio that is video", `{"type":"audio_url","audio_url":{"url":"data:video/mp4;base64,aGVsbG8="}}`, Limits{InputModalities: all}, badValue, at("audio_url.url")},
-		{"an address", `{"type":"video_url","video_url":{"url":"https://10.0.0.1/a.mp4"}}`, Limits{InputModalities: all}, badValue, at("video_url.url")},
-		{"another scheme", `{"type":"video_url","video_url":{"url":"file:///etc/passwd"}}`, Limits{InputModalities: all}, badValue, at("video_url.url")},
-		{"a bare string", `{"type":"video_url","video_url":"https://media.example.com/a.mp4"}`, Limits{InputModalities: all}, badType, at("video_url")},
-		{"another part's medium", `{"type":"video_url","video_url":{"url":"https://media.example.com/a.mp4"},"audio_url":{"url":"http://10.0.0.1/"}}`, Limits{InputModalities: all}, badValue, at("audio_url")},
-		{"another part's image", `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav"},"image_url":"http://10.0.0.1/"}`, Limits{InputModalities: all}, badValue, at("image_url")},
+		{"stored file", `{"type":"file","file":{"file_id":"file-1"}}`, ModelRules{InputModalities: all}, unsupportedParam, at("file.file_id")},
+		{"file at a URL", `{"type":"file","file":{"file_data":"https://media.example.com/a.pdf"}}`, ModelRules{InputModalities: all}, badValue, at("file.file_data")},
+		{"file without data", `{"type":"file","file":{"filename":"a.pdf"}}`, ModelRules{InputModalities: all}, absent, at("file.file_data")},
+		{"file, bad data", `{"type":"file","file":{"file_data":"data:application/pdf,x"}}`, ModelRules{InputModalities: all}, badValue, at("file.file_data")},
+		{"no file", `{"type":"file"}`, ModelRules{InputModalities: all}, absent, at("file")},
+		{"no audio", `{"type":"input_audio"}`, ModelRules{InputModalities: all}, absent, at("input_audio")},
+		{"audio without data", `{"type":"input_audio","input_audio":{}}`, ModelRules{InputModalities: all}, absent, at("input_audio.data")},
+		{"audio, bad data", `{"type":"input_audio","input_audio":{"data":"https://media.example.com/","format":"wav"}}`, ModelRules{InputModalities: all}, badValue, at("input_audio.data")},
+		{"audio without a format", `{"type":"input_audio","input_audio":{"data":"aGVsbG8="}}`, ModelRules{InputModalities: all}, absent, at("input_audio.format")},
+		{"audio, a format that is none", `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav;base64,x"}}`, ModelRules{InputModalities: all}, badValue, at("input_audio.format")},
+		{"audio that is video", `{"type":"audio_url","audio_url":{"url":"data:video/mp4;base64,aGVsbG8="}}`, ModelRules{InputModalities: all}, badValue, at("audio_url.url")},
+		{"an address", `{"type":"video_url","video_url":{"url":"https://10.0.0.1/a.mp4"}}`, ModelRules{InputModalities: all}, badValue, at("video_url.url")},
+		{"another scheme", `{"type":"video_url","video_url":{"url":"file:///etc/passwd"}}`, ModelRules{InputModalities: all}, badValue, at("video_url.url")},
+		{"a bare string", `{"type":"video_url","video_url":"https://media.example.com/a.mp4"}`, ModelRules{InputModalities: all}, badType, at("video_url")},
+		{"another part's medium", `{"type":"video_url","video_url":{"url":"https://media.example.com/a.mp4"},"audio_url":{"url":"http://10.0.0.1/"}}`, ModelRules{InputModalities: all}, badValue, at("audio_url")},
+		{"another part's image", `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav"},"image_url":"http://10.0.0.1/"}`, ModelRules{InputModalities: all}, badValue, at("image_url")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			body := []byte(partBody(`{"type":"text","text":"a"},` + c.part))
@@ -79,7 +79,7 @@ func TestMediaParts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := string(r.AppendUpstream(nil, &Target{Served: string(r.Model)})); got != string(body) {
+			if got := string(r.AppendUpstream(nil, &EngineFormat{Served: string(r.Model)})); got != string(body) {
 				t.Errorf("the engine is sent %s", got)
 			}
 		})
@@ -94,7 +94,7 @@ func TestRefusalParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.Replace(body, `{"type":"refusal","refusal":`, `{"type":"text","text":`, 1)
-	if got := string(r.AppendUpstream(nil, &Target{Served: "m"})); got != want {
+	if got := string(r.AppendUpstream(nil, &EngineFormat{Served: "m"})); got != want {
 		t.Errorf("the engine is sent %s", got)
 	}
 	if r.PromptBytes != len(`Go.`)+len(`I c\u0061n't.`)+len(`Sorry.`) {

@@ -6,11 +6,11 @@ import "testing"
 
 // TestRequestAllocs: a request that has been used before costs no allocation, from the body to the pieces for the engine.
 func TestRequestAllocs(t *testing.T) {
-	limits := &Limits{
+	limits := &ModelRules{
 		ContextLength: 131072, MaxOutputLength: 64, Efforts: []string{"none", "low"}, LowerEffort: true,
 		Features: []string{FeatureTools, FeatureReasoning}, Refuse: NewRefusals("bootstrap_*", "kv_transfer_params"),
 	}
-	target := &Target{
+	target := &EngineFormat{
 		Served: "org/llama", Stream: true, TokenMember: "max_tokens", ContinuousUsage: true,
 		Reasoning: &Reasoning{Effort: "reasoning_effort", On: []Member{{"think", []byte(`true`)}}},
 	}

@@ -93,11 +93,11 @@ func BenchmarkRequestJSONOnly(b *testing.B) {
 }
 
 func BenchmarkRequestWhole(b *testing.B) {
-	limits := &Limits{
+	limits := &ModelRules{
 		ContextLength: 131072, MaxOutputLength: 8192, Efforts: []string{"none", "low"},
 		Features: []string{FeatureTools}, Refuse: NewRefusals("bootstrap_*", "custom_logit_processor", "kv_transfer_params"),
 	}
-	target := &Target{Served: "meta-llama/Llama-3.3-70B-Instruct", TokenMember: "max_tokens", ContinuousUsage: true}
+	target := &EngineFormat{Served: "meta-llama/Llama-3.3-70B-Instruct", TokenMember: "max_tokens", ContinuousUsage: true}
 	body := chatBody(1 << 10)
 	var r Request
 	var segments [][]byte

@@ -11,7 +11,7 @@ import (
 )
 
 // fuzzTargets are different enough to reach every change that AppendUpstream makes.
-var fuzzTargets = []*Target{
+var fuzzTargets = []*EngineFormat{
 	{Served: "served"},
 	{Served: `s"é`, Stream: true, TokenMember: "max_tokens", ContinuousUsage: true},
 	{
@@ -39,7 +39,7 @@ func FuzzRequestDecode(f *testing.F) {
 		}
 	}
 	f.Add(chatBody(1 << 10))
-	limits := &Limits{
+	limits := &ModelRules{
 		ContextLength: 1000, MaxOutputLength: 100, Efforts: []string{"none", "low"}, LowerEffort: true,
 		InputModalities: []string{"text", "image"}, Vision: &VisionLimits{MaxPixels: 100, MaxTokens: 10},
 	}
@@ -99,7 +99,7 @@ func plainImages(r *Request) (n int) {
 }
 
 // requireOnlyIntended compares the bodies with the standard library's eyes.
-func requireOnlyIntended(t *testing.T, body, out []byte, r *Request, target *Target) {
+func requireOnlyIntended(t *testing.T, body, out []byte, r *Request, target *EngineFormat) {
 	t.Helper()
 	var before, after map[string]json.RawMessage
 	if err := json.Unmarshal(body, &before); err != nil {

@@ -475,7 +475,7 @@ func TestRequestErrorsQuoteNothing(t *testing.T) {
 	for _, body := range bodies {
 		err := r.Decode([]byte(body))
 		if err == nil {
-			err = r.Check(&Limits{Refuse: NewRefusals("bootstrap_*")})
+			err = r.Check(&ModelRules{Refuse: NewRefusals("bootstrap_*")})
 		}
 		if e := requireInvalid(t, body, err); strings.Contains(strings.ToLower(e.Error()+e.Param+e.Message), strings.ToLower(canary)) {
 			t.Errorf("%s: the error quotes it: %v", body, e)

@@ -134,7 +134,7 @@ var completionObject = []byte(`"object":"chat.completion"`)
 // members that clients count on where the engine left them out: id, object, created,
 // system_fingerprint, usage, the index, end and logprobs of a choice, the role, content and refusal
 // of its message, the id and type of a tool call. c must have been parsed.
-func (c *Completion) Append(dst []byte, a *Answer) []byte {
+func (c *Completion) Append(dst []byte, a *AnswerOptions) []byte {
 	c.edits.Reset()
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
 	if !c.object.Exists() {

@@ -23,7 +23,7 @@ import (
 // and in the end either Finish or Fail. It allocates nothing per event once its buffers have grown.
 type Stream struct {
 	tally
-	answer Answer
+	answer AnswerOptions
 	chunk  *Chunk // borrowed while an event is read
 	edits  jsonx.Edits
 
@@ -47,7 +47,7 @@ const keepBuffer = 64 << 10
 const maxID = 256
 
 // Reset makes s ready for a call. a is copied; nil only lets go of everything, for a pool.
-func (s *Stream) Reset(a *Answer) {
+func (s *Stream) Reset(a *AnswerOptions) {
 	s.edits.Reset()
 	if cap(s.last) > keepBuffer {
 		s.last = nil
@@ -332,7 +332,7 @@ func (s *Stream) complete(c *Chunk) {
 }
 
 // addIdentity notes the addition of an id and a time where the engine gave none.
-func addIdentity(edits *jsonx.Edits, h *head, a *Answer) {
+func addIdentity(edits *jsonx.Edits, h *head, a *AnswerOptions) {
 	switch {
 	case !h.id.Exists():
 		edits.Add(h.root, jsonx.AppendStringS([]byte(`"id":`), a.ID))

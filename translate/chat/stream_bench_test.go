@@ -18,16 +18,16 @@ const (
 
 var streamCases = []struct {
 	name, data string
-	answer     Answer
+	answer     AnswerOptions
 }{
-	{"vllm/same_model", vllmChunk, Answer{Model: "org/served-7b"}},
-	{"vllm/model", vllmChunk, Answer{Model: "public"}},
-	{"llamacpp/model", llamaChunk, Answer{Model: "public"}},
-	{"call", callChunk, Answer{Model: "public"}},
-	{"reasoning", reasonChunk, Answer{Model: "public"}},
-	{"reasoning/strip", reasonChunk, Answer{Model: "public", StripReasoning: true}},
-	{"usage/removed", usageChunk, Answer{Model: "public"}},
-	{"usage/wanted", usageChunk, Answer{Model: "public", IncludeUsage: true}},
+	{"vllm/same_model", vllmChunk, AnswerOptions{Model: "org/served-7b"}},
+	{"vllm/model", vllmChunk, AnswerOptions{Model: "public"}},
+	{"llamacpp/model", llamaChunk, AnswerOptions{Model: "public"}},
+	{"call", callChunk, AnswerOptions{Model: "public"}},
+	{"reasoning", reasonChunk, AnswerOptions{Model: "public"}},
+	{"reasoning/strip", reasonChunk, AnswerOptions{Model: "public", StripReasoning: true}},
+	{"usage/removed", usageChunk, AnswerOptions{Model: "public"}},
+	{"usage/wanted", usageChunk, AnswerOptions{Model: "public", IncludeUsage: true}},
 }
 
 func BenchmarkStream(b *testing.B) {
@@ -52,7 +52,7 @@ func BenchmarkStream(b *testing.B) {
 // BenchmarkStreamChanging is the cost of a chunk that differs from the last one in more than its text.
 func BenchmarkStreamChanging(b *testing.B) {
 	var s Stream
-	s.Reset(&Answer{Model: "public"})
+	s.Reset(&AnswerOptions{Model: "public"})
 	events := [...]sse.Event{
 		{Data: []byte(vllmChunk)},
 		{Data: bytes.Replace([]byte(vllmChunk), []byte(`"index":0`), []byte(`"index":1`), 1)},
@@ -89,7 +89,7 @@ func BenchmarkAssembler(b *testing.B) {
 func BenchmarkCompletion(b *testing.B) {
 	body := []byte(`{"choices":[{"finish_reason":"stop","index":0,"message":{"role":"assistant","content":"The harbour opens before it meets the valley changes every hour."}}],"created":1795227007,"model":"org/served-7b","system_fingerprint":"b11669-Debian","object":"chat.completion","usage":{"completion_tokens":13,"prompt_tokens":28,"total_tokens":41,"prompt_tokens_details":{"cached_tokens":0}},"id":"chatcmpl-1N7T9KlSl3imWboXqHmKPqdwhfGMrTtq"}`)
 	var c Completion
-	a := Answer{Model: "public"}
+	a := AnswerOptions{Model: "public"}
 	var dst []byte
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))

@@ -23,7 +23,7 @@ data: [DONE]
 
 `
 	var s chat.Stream
-	s.Reset(&chat.Answer{Model: "public"})
+	s.Reset(&chat.AnswerOptions{Model: "public"})
 	events := sse.NewReader(strings.NewReader(upstream), 8<<20)
 	var out []byte
 	for {

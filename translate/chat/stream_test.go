@@ -24,9 +24,9 @@ import (
 )
 
 // upstreams returns the upstream streams of the golden archives by name, with the answers that are wanted of them.
-func upstreams(t testing.TB) (names []string, streams map[string][]byte, answers map[string]Answer) {
+func upstreams(t testing.TB) (names []string, streams map[string][]byte, answers map[string]AnswerOptions) {
 	t.Helper()
-	streams, answers = map[string][]byte{}, map[string]Answer{}
+	streams, answers = map[string][]byte{}, map[string]AnswerOptions{}
 	for name, a := range golden.All(t, "testdata/stream") {
 		names = append(names, name)
 		streams[name] = a.Section("upstream")
@@ -127,7 +127,7 @@ func FuzzStream(f *testing.F) {
 		f.Add(streams[name], uint8(7))
 	}
 	f.Fuzz(func(t *testing.T, upstream []byte, options uint8) {
-		a := Answer{
+		a := AnswerOptions{
 			Model: "public", ID: "chatcmpl-ours", Created: 1,
 			IncludeUsage: options&1 != 0, StripReasoning: options&2 != 0, N: int(options >> 2 & 3),
 		}
@@ -170,7 +170,7 @@ func FuzzEvent(f *testing.F) {
 	f.Add([]byte("message"), []byte(" [DONE] "))
 	f.Fuzz(func(t *testing.T, name, data []byte) {
 		before := bytes.Clone(data)
-		for _, a := range []Answer{{Model: "m"}, {Model: "m", IncludeUsage: true}, {Model: "m", StripReasoning: true}} {
+		for _, a := range []AnswerOptions{{Model: "m"}, {Model: "m", IncludeUsage: true}, {Model: "m", StripReasoning: true}} {
 			var s Stream
 			s.Reset(&a)
 			out, _ := s.Append(nil, sse.Event{Name: name, Data: data})
@@ -199,7 +199,7 @@ func FuzzCompletion(f *testing.F) {
 		if c.Parse(body) != nil {
 			return
 		}
-		out := c.Append(nil, &Answer{Model: "public", ID: "i", StripReasoning: strip})
+		out := c.Append(nil, &AnswerOptions{Model: "public", ID: "i", StripReasoning: strip})
 		if !json.Valid(out) || !bytes.Contains(out, []byte(`"public"`)) {
 			t.Errorf("%q became %q", body, out)
 		}
@@ -252,7 +252,7 @@ func TestCompletionAllocs(t *testing.T) {
 	body := []byte(`{"id":"c","object":"chat.completion","created":1,"model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"Hi","reasoning":"h"},"finish_reason":"stop"}]}`)
 	var c Completion
 	var dst []byte
-	a := Answer{Model: "public", StripReasoning: true}
+	a := AnswerOptions{Model: "public", StripReasoning: true}
 	step := func() {
 		if err := c.Parse(body); err != nil {
 			t.Fatal(err)
@@ -364,7 +364,7 @@ func TestAssembleAnySplit(t *testing.T) {
 		if err := as.Add(sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)}); err != nil {
 			t.Fatal(err)
 		}
-		out, err := as.Append(nil, &Answer{Model: "m"})
+		out, err := as.Append(nil, &AnswerOptions{Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -422,7 +422,7 @@ func TestStreamLargeEvent(t *testing.T) {
 	text := strings.Repeat(`\"ü`, 1<<20)
 	data := []byte(`{"id":"c","object":"chat.completion.chunk","created":1,"model":"served","choices":[{"index":0,"delta":{"content":"` + text + `"}}]}`)
 	var s Stream
-	s.Reset(&Answer{Model: "public"})
+	s.Reset(&AnswerOptions{Model: "public"})
 	out, err := s.Append(nil, sse.Event{Data: data})
 	if err != nil || !bytes.Contains(out, []byte(text)) || !bytes.Contains(out, []byte(`"model":"public"`)) {
 		t.Fatalf("%d bytes, %v", len(out), err)
@@ -435,7 +435,7 @@ func TestStreamLargeEvent(t *testing.T) {
 
 func TestFail(t *testing.T) {
 	var s Stream
-	s.Reset(&Answer{Model: "public"})
+	s.Reset(&AnswerOptions{Model: "public"})
 	out := s.Keepalive(nil)
 	out, err := s.Append(out, sse.Event{Data: []byte(vllmChunk)})
 	if err != nil {
@@ -453,7 +453,7 @@ func TestFail(t *testing.T) {
 
 func TestFinishTwice(t *testing.T) {
 	var s Stream
-	s.Reset(&Answer{Model: "public"})
+	s.Reset(&AnswerOptions{Model: "public"})
 	out, err := s.Append(nil, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -477,7 +477,7 @@ func TestResetForgets(t *testing.T) {
 	var used Stream
 	for _, name := range names {
 		a := answers[name]
-		relay(&used, &Answer{Model: "canary", ID: "canary", IncludeUsage: true}, strings.NewReader("data: "+strings.ReplaceAll(usageChunk, "chatcmpl", "canary")+"\n\n"))
+		relay(&used, &AnswerOptions{Model: "canary", ID: "canary", IncludeUsage: true}, strings.NewReader("data: "+strings.ReplaceAll(usageChunk, "chatcmpl", "canary")+"\n\n"))
 		var fresh Stream
 		got, want := relay(&used, &a, bytes.NewReader(streams[name])), relay(&fresh, &a, bytes.NewReader(streams[name]))
 		if !bytes.Equal(got, want) || bytes.Contains(got, []byte("canary")) {
@@ -495,7 +495,7 @@ func TestAssembledCallIDsDiffer(t *testing.T) {
 	if err := as.Add(sse.Event{Data: []byte(chunk)}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := as.Append(nil, &Answer{Model: "m"})
+	out, err := as.Append(nil, &AnswerOptions{Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}

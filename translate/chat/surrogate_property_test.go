@@ -107,11 +107,11 @@ func TestHalfSurrogates(t *testing.T) {
 		var (
 			s        Stream
 			a        Assembler
-			source   Source
+			source   AnswerReader
 			streamed [2]texts
 			heard    texts
 		)
-		s.Reset(&Answer{Model: "m"})
+		s.Reset(&AnswerOptions{Model: "m"})
 		source.Reset("id")
 		var out []byte
 		for _, chunk := range chunks {
@@ -159,7 +159,7 @@ func TestHalfSurrogates(t *testing.T) {
 			t.Fatalf("streamed %q, want %q", got, want[1])
 		}
 
-		whole, err := a.Append(nil, &Answer{Model: "m"})
+		whole, err := a.Append(nil, &AnswerOptions{Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,11 +190,11 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	if err := c.Parse(body); err != nil {
 		t.Fatal(err)
 	}
-	out := c.Append(nil, &Answer{Model: "m"})
+	out := c.Append(nil, &AnswerOptions{Model: "m"})
 	if err := new(jsonx.Doc).Parse(out, jsonx.Options{Paired: true}); err != nil || !bytes.Contains(out, []byte(`"\ud83d\ude00\ufffd"`)) {
 		t.Errorf("%v: %s", err, out)
 	}
-	var s Source
+	var s AnswerReader
 	s.Reset("id")
 	if err := s.ReadWhole(&c); err != nil {
 		t.Fatal(err)
@@ -232,11 +232,11 @@ func TestHalfSurrogatesWithinArguments(t *testing.T) {
 		var (
 			s      Stream
 			a      Assembler
-			source Source
+			source AnswerReader
 			out    []byte
 			told   texts
 		)
-		s.Reset(&Answer{Model: "m"})
+		s.Reset(&AnswerOptions{Model: "m"})
 		source.Reset("id")
 		for _, ev := range events {
 			var err error
@@ -261,7 +261,7 @@ func TestHalfSurrogatesWithinArguments(t *testing.T) {
 				told.add(&got.Choices[0].Delta)
 			}
 		}
-		whole, err := a.Append(nil, &Answer{Model: "m"})
+		whole, err := a.Append(nil, &AnswerOptions{Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestHalfSurrogatesWithinArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 		var passed struct{ Choices []struct{ Message texts } }
-		strictly(t, c.Append(nil, &Answer{Model: "m"}), &passed)
+		strictly(t, c.Append(nil, &AnswerOptions{Model: "m"}), &passed)
 		var heard string
 		strictly(t, []byte(`"`+string(source.ToolCalls[0].Args)+`"`), &heard)
 

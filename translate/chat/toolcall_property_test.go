@@ -52,7 +52,7 @@ type concatenated struct {
 func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var s Stream
-	s.Reset(&Answer{Model: "m", ID: "fallback"})
+	s.Reset(&AnswerOptions{Model: "m", ID: "fallback"})
 	var out []byte
 	for _, chunk := range chunks {
 		var err error
@@ -127,7 +127,7 @@ func whole(t *rapid.T, chunks []string) [][]heardToolCall {
 			t.Fatalf("whole: %v", err)
 		}
 	}
-	text, err := a.Append(nil, &Answer{Model: "m", ID: "fallback"})
+	text, err := a.Append(nil, &AnswerOptions{Model: "m", ID: "fallback"})
 	if err != nil {
 		t.Fatalf("whole: %v", err)
 	}
@@ -157,7 +157,7 @@ func whole(t *rapid.T, chunks []string) [][]heardToolCall {
 // translated reads the first choice as the other dialects do.
 func translated(t *rapid.T, chunks []string) (out []heardToolCall) {
 	t.Helper()
-	var s Source
+	var s AnswerReader
 	s.Reset("fallback")
 	for _, chunk := range chunks {
 		if _, err := s.Read(sse.Event{Data: []byte(chunk)}); err != nil {
@@ -396,7 +396,7 @@ func TestToolCallShortCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s Stream
-			s.Reset(&Answer{Model: "public"})
+			s.Reset(&AnswerOptions{Model: "public"})
 			piece := func(function string) sse.Event {
 				return sse.Event{Data: []byte(`{"id":"c","created":1,"model":"m","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"tool_calls":[{` +
 					members + `"function":{` + function + `}}]}}]}`)}

@@ -195,36 +195,36 @@ func CheckModelName(name []byte) error {
 // Check applies the rules that depend on the model: members that steer an engine are refused, and so are media that it would
 // fetch from where chat takes no images from; the token limit of a completion is lowered to the model's, which is told to the
 // engine when the client gave none. The error is an *apierr.Error.
-func (r *Request) Check(l *chat.Limits) error {
-	if err := l.Refuse.Members(r.doc.Root()); err != nil {
+func (r *Request) Check(rules *chat.ModelRules) error {
+	if err := rules.Refuse.Members(r.doc.Root()); err != nil {
 		return err
 	}
-	if err := chat.CheckMedia(r.doc.Root(), l); err != nil {
+	if err := chat.CheckMedia(r.doc.Root(), rules); err != nil {
 		return err
 	}
 	if !r.completion {
 		return nil
 	}
 	if r.unlimited {
-		if l.Strict {
+		if rules.Strict {
 			return apierr.Invalid("max_tokens", apierr.CodeInvalidValue, "max_tokens must be at least 0.")
 		}
-		most := l.MaxOutputLength
+		most := rules.MaxOutputLength
 		if most <= 0 {
-			most = l.ContextLength // which Fit lowers to what there is room for
+			most = rules.ContextLength // which Fit lowers to what there is room for
 		}
 		if most > 0 {
 			r.MaxTokens, r.told = most, most
 		}
 	}
-	if l.MaxOutputLength > 0 {
-		if err := r.checkTokenLimit(l); err != nil {
+	if rules.MaxOutputLength > 0 {
+		if err := r.checkTokenLimit(rules); err != nil {
 			return err
 		}
 	}
-	if l.Strict && l.ContextLength > 0 && r.MaxTokens > l.ContextLength {
+	if rules.Strict && rules.ContextLength > 0 && r.MaxTokens > rules.ContextLength {
 		return apierr.Invalid("max_tokens", apierr.CodeContextLength,
-			"max_tokens alone is larger than the context of the model: %d tokens > %d maximum.", r.MaxTokens, l.ContextLength)
+			"max_tokens alone is larger than the context of the model: %d tokens > %d maximum.", r.MaxTokens, rules.ContextLength)
 	}
 	return nil
 }
@@ -272,18 +272,18 @@ var comma = []byte{','}
 // completionLimit is what chat calls the limit, which some engines read here as well.
 const completionLimit = "max_completion_tokens"
 
-func (r *Request) checkTokenLimit(l *chat.Limits) error {
-	r.bound = l.MaxOutputLength
+func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
+	r.bound = rules.MaxOutputLength
 	switch {
 	case r.MaxTokens < 0:
-		r.told = chat.ToldLimit(r.bound, l.ContextLength, r.Size()/chat.DenseText)
+		r.told = chat.ToldLimit(r.bound, rules.ContextLength, r.Size()/chat.DenseText)
 	case r.MaxTokens <= r.bound:
-	case l.Strict:
+	case rules.Strict:
 		return apierr.Invalid("max_tokens", apierr.CodeInvalidValue, "max_tokens must be at most %d, the longest answer of the model.", r.bound)
 	default:
 		r.MaxTokens, r.told = r.bound, r.bound
 	}
-	if l.Strict {
+	if rules.Strict {
 		if e := chat.RefuseAliases(r.doc.Root(), r.bound, completionLimit); e != nil {
 			return e.Err()
 		}

@@ -104,10 +104,10 @@ func TestCheck(t *testing.T) {
 	if err := r.Decode([]byte(`{"model":"m","bootstrap_host":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	if r.Check(new(chat.Limits)) != nil || r.Check(&chat.Limits{Refuse: chat.NewRefusals("bootstrap_*")}) == nil {
+	if r.Check(new(chat.ModelRules)) != nil || r.Check(&chat.ModelRules{Refuse: chat.NewRefusals("bootstrap_*")}) == nil {
 		t.Error("members that steer an engine are not told from others")
 	}
-	if r.Check(&chat.Limits{MaxOutputLength: 8}) != nil || strings.Contains(string(bytes.Join(r.Segments(nil, "m"), nil)), "tokens") {
+	if r.Check(&chat.ModelRules{MaxOutputLength: 8}) != nil || strings.Contains(string(bytes.Join(r.Segments(nil, "m"), nil)), "tokens") {
 		t.Error("what is no completion is given a limit of one")
 	}
 }
@@ -151,25 +151,25 @@ func TestCompletionLimit(t *testing.T) {
 	code := strings.Repeat("if(a){", 15) // 90 bytes
 	for _, c := range []struct {
 		in, want string // want without model and prompt
-		limits   chat.Limits
+		limits   chat.ModelRules
 	}{
-		{`"max_tokens":9`, `,"max_tokens":8`, chat.Limits{MaxOutputLength: 8}},
-		{`"max_tokens":7`, `,"max_tokens":7`, chat.Limits{MaxOutputLength: 8}},
-		{`"max_tokens":8`, `,"max_tokens":8`, chat.Limits{MaxOutputLength: 8, Strict: true}},
-		{`"max_tokens":0`, `,"max_tokens":0`, chat.Limits{MaxOutputLength: 8}},
-		{`"a":1`, `,"a":1,"max_tokens":8`, chat.Limits{MaxOutputLength: 8}},
-		{`"max_tokens":null`, `,"max_tokens":8`, chat.Limits{MaxOutputLength: 8}},
-		{`"max_tokens":9`, `,"max_tokens":9`, chat.Limits{}},
-		{`"a":1`, `,"a":1`, chat.Limits{MaxOutputLength: 8, ContextLength: 8}},
-		{`"a":"` + code + `"`, `,"a":"` + code + `"`, chat.Limits{MaxOutputLength: 8, ContextLength: 48}},
-		{`"a":"` + code + `"`, `,"a":"` + code + `","max_tokens":8`, chat.Limits{MaxOutputLength: 8, ContextLength: 80}},
-		{`"max_tokens":1,"n_predict":-1,"max_completion_tokens":9`, `,"max_tokens":1,"n_predict":8,"max_completion_tokens":8`, chat.Limits{MaxOutputLength: 8}},
-		{`"max_tokens":9`, "max_tokens", chat.Limits{MaxOutputLength: 8, Strict: true}},
-		{`"max_tokens":-1`, ``, chat.Limits{}},
-		{`"max_tokens":-1`, `,"max_tokens":8`, chat.Limits{MaxOutputLength: 8}},
-		{`"max_tokens":-1`, `,"max_tokens":4096`, chat.Limits{ContextLength: 4096}}, // what the engine has room for is found later
-		{`"max_tokens":-1`, "max_tokens", chat.Limits{Strict: true}},
-		{`"max_completion_tokens":9`, "max_completion_tokens", chat.Limits{MaxOutputLength: 8, Strict: true}},
+		{`"max_tokens":9`, `,"max_tokens":8`, chat.ModelRules{MaxOutputLength: 8}},
+		{`"max_tokens":7`, `,"max_tokens":7`, chat.ModelRules{MaxOutputLength: 8}},
+		{`"max_tokens":8`, `,"max_tokens":8`, chat.ModelRules{MaxOutputLength: 8, Strict: true}},
+		{`"max_tokens":0`, `,"max_tokens":0`, chat.ModelRules{MaxOutputLength: 8}},
+		{`"a":1`, `,"a":1,"max_tokens":8`, chat.ModelRules{MaxOutputLength: 8}},
+		{`"max_tokens":null`, `,"max_tokens":8`, chat.ModelRules{MaxOutputLength: 8}},
+		{`"max_tokens":9`, `,"max_tokens":9`, chat.ModelRules{}},
+		{`"a":1`, `,"a":1`, chat.ModelRules{MaxOutputLength: 8, ContextLength: 8}},
+		{`"a":"` + code + `"`, `,"a":"` + code + `"`, chat.ModelRules{MaxOutputLength: 8, ContextLength: 48}},
+		{`"a":"` + code + `"`, `,"a":"` + code + `","max_tokens":8`, chat.ModelRules{MaxOutputLength: 8, ContextLength: 80}},
+		{`"max_tokens":1,"n_predict":-1,"max_completion_tokens":9`, `,"max_tokens":1,"n_predict":8,"max_completion_tokens":8`, chat.ModelRules{MaxOutputLength: 8}},
+		{`"max_tokens":9`, "max_tokens", chat.ModelRules{MaxOutputLength: 8, Strict: true}},
+		{`"max_tokens":-1`, ``, chat.ModelRules{}},
+		{`"max_tokens":-1`, `,"max_tokens":8`, chat.ModelRules{MaxOutputLength: 8}},
+		{`"max_tokens":-1`, `,"max_tokens":4096`, chat.ModelRules{ContextLength: 4096}}, // what the engine has room for is found later
+		{`"max_tokens":-1`, "max_tokens", chat.ModelRules{Strict: true}},
+		{`"max_completion_tokens":9`, "max_completion_tokens", chat.ModelRules{MaxOutputLength: 8, Strict: true}},
 	} {
 		var r Request
 		if err := r.DecodeCompletion([]byte(`{"model":"m","prompt":"x",` + c.in + `}`)); err != nil {

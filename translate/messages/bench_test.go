@@ -33,7 +33,7 @@ var eventCases = []struct {
 
 // feed returns a function that gives s one event of the case. A stream is begun anew now and then, as arguments are kept.
 func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
-	e := &Echo{Model: "public", ID: "msg_1", Thinking: thinking}
+	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: thinking}
 	dst := make([]byte, 0, 4<<10)
 	n := 0
 	send := func(data []byte) {
@@ -87,7 +87,7 @@ func TestStreamAllocs(t *testing.T) {
 	}
 	// Whole streams with calls that wait: everything is used again.
 	var s Stream
-	e := &Echo{Model: "public", ID: "msg_1"}
+	e := &RequestInfo{Model: "public", ID: "msg_1"}
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		if bytes.Contains(upstream, []byte("error")) || bytes.Contains(upstream, []byte("matched_stop")) || bytes.Contains(upstream, []byte("stop_reason")) {
 			continue
@@ -159,7 +159,7 @@ func BenchmarkAppendResponse(b *testing.B) {
 		c   chat.Completion
 		dst []byte
 	)
-	e := &Echo{Model: "public", ID: "msg_1"}
+	e := &RequestInfo{Model: "public", ID: "msg_1"}
 	b.ReportAllocs()
 	for b.Loop() {
 		err := c.Parse([]byte(body))

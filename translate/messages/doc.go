@@ -4,8 +4,8 @@
 // clock.
 //
 //	body, err = request.Decode(body[:0], client, &chatRequest, messages.Options{})  // what the engine is sent
-//	answer, err = messages.AppendResponse(answer[:0], completion, echo)             // from a whole completion
-//	stream.Reset(echo); out, err = stream.Append(out[:0], event)                     // from the engine's events
+//	answer, err = messages.AppendResponse(answer[:0], completion, info)             // from a whole completion
+//	stream.Reset(info); out, err = stream.Append(out[:0], event)                     // from the engine's events
 //
 // # Requests
 //
@@ -25,7 +25,7 @@
 //	stop_sequences           stop
 //	thinking disabled        reasoning_effort none
 //	output_config            effort becomes reasoning_effort, format becomes response_format
-//	an assistant's at last   stays there (prefill); engines that would begin anew are told to go on (chat.Target.Prefill)
+//	an assistant's at last   stays there (prefill); engines that would begin anew are asked to go on (chat.EngineFormat.Prefill)
 //
 // Everything else (metadata, cache_control, context_management, betas) is accepted and goes no
 // further, but for thread: it asks for a conversation that is kept here, and is refused in the

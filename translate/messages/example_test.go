@@ -22,9 +22,9 @@ func Example() {
 	}
 	fmt.Printf("%s\n\n", body)
 
-	request.Echo.Model, request.Echo.ID = "public-model", "msg_1"
+	request.Info.Model, request.Info.ID = "public-model", "msg_1"
 	var stream messages.Stream
-	stream.Reset(&request.Echo)
+	stream.Reset(&request.Info)
 	events := sse.NewReader(bytes.NewReader([]byte(`data: {"choices":[{"index":0,"delta":{"content":"Hello."}}]}
 
 data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2}}

@@ -62,8 +62,8 @@ func TestRequests(t *testing.T) {
 		ar.Set("error", nil)
 		ar.Set("upstream-request", out)
 		var read []byte
-		if r.Echo.Thinking || r.Echo.Stops != nil {
-			read = fmt.Appendf(read, "thinking %v, stops %q\n", r.Echo.Thinking, r.Echo.Stops)
+		if r.Info.Thinking || r.Info.Stops != nil {
+			read = fmt.Appendf(read, "thinking %v, stops %q\n", r.Info.Thinking, r.Info.Stops)
 		}
 		if c.Prefilled {
 			read = append(read, "prefilled\n"...)
@@ -88,8 +88,8 @@ func optionsOf(t *testing.T, text []byte) (o Options) {
 	return o
 }
 
-func echoOf(t testing.TB, text []byte) *Echo {
-	e := &Echo{Model: "public", ID: "msg_1", RequestID: "req_1"}
+func echoOf(t testing.TB, text []byte) *RequestInfo {
+	e := &RequestInfo{Model: "public", ID: "msg_1", RequestID: "req_1"}
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
 		if stop, ok := strings.CutPrefix(line, "stop "); ok {
@@ -107,7 +107,7 @@ func echoOf(t testing.TB, text []byte) *Echo {
 var failed = apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed.")
 
 // stream runs a stream of an engine through s, as the proxy does, and returns what the client gets.
-func stream(s *Stream, e *Echo, upstream []byte) (out []byte, err error) {
+func stream(s *Stream, e *RequestInfo, upstream []byte) (out []byte, err error) {
 	s.Reset(e)
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
 	for {
@@ -129,7 +129,7 @@ func stream(s *Stream, e *Echo, upstream []byte) (out []byte, err error) {
 }
 
 // whole assembles the completion that a stream of an engine amounts to and translates that.
-func wholeOf(e *Echo, upstream []byte) ([]byte, error) {
+func wholeOf(e *RequestInfo, upstream []byte) ([]byte, error) {
 	var a chat.Assembler
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
 	for !a.Done() {
@@ -141,7 +141,7 @@ func wholeOf(e *Echo, upstream []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	body, err := a.Append(nil, &chat.Answer{Model: "public", ID: "msg_1"})
+	body, err := a.Append(nil, &chat.AnswerOptions{Model: "public", ID: "msg_1"})
 	if err != nil {
 		return nil, err
 	}

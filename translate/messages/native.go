@@ -75,9 +75,9 @@ func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
 	}
 }
 
-// Native reads what an engine answers in this dialect, and says it as chat. Engines' streams are
-// not always in order (blocks that overlap, members that are missing), so they are read for what
-// they bring and written anew by Stream.
+// Native reads an engine's answer in this dialect and turns it into chat. Engines' streams are not
+// always in order (blocks that overlap, members that are missing), so they are read for their
+// contents and written anew by Stream.
 //
 // The zero value is ready. A Native belongs to one attempt at a time.
 type Native struct {

@@ -19,7 +19,7 @@ import (
 )
 
 // throughNative runs what an engine says in this dialect through n and s, as the proxy does.
-func throughNative(s *Stream, e *Echo, src io.Reader) ([]byte, error) {
+func throughNative(s *Stream, e *RequestInfo, src io.Reader) ([]byte, error) {
 	var n Native
 	s.Reset(e)
 	r := sse.NewReader(src, 1<<20)
@@ -44,7 +44,7 @@ func throughNative(s *Stream, e *Echo, src io.Reader) ([]byte, error) {
 }
 
 // assembleNative makes a whole completion of what an engine says in this dialect in a stream.
-func assembleNative(e *Echo, src io.Reader) ([]byte, error) {
+func assembleNative(e *RequestInfo, src io.Reader) ([]byte, error) {
 	var (
 		n Native
 		a chat.Assembler
@@ -62,14 +62,14 @@ func assembleNative(e *Echo, src io.Reader) ([]byte, error) {
 			return nil, err
 		}
 	}
-	body, err := a.Append(nil, &chat.Answer{Model: "public", ID: "msg_1"})
+	body, err := a.Append(nil, &chat.AnswerOptions{Model: "public", ID: "msg_1"})
 	if err != nil {
 		return nil, err
 	}
 	return answerTo(e, body)
 }
 
-func answerTo(e *Echo, completion []byte) ([]byte, error) {
+func answerTo(e *RequestInfo, completion []byte) ([]byte, error) {
 	var c chat.Completion
 	if err := c.Parse(completion); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func answerTo(e *Echo, completion []byte) ([]byte, error) {
 // nativeOf is the engine that the requests of testdata/native are written for.
 func nativeOf(t *testing.T, c *chat.Request, options []byte) *chat.Native {
 	t.Helper()
-	limits := chat.Limits{LowerEffort: true, Efforts: []string{"low", "medium"}, MaxOutputLength: 4096}
+	limits := chat.ModelRules{LowerEffort: true, Efforts: []string{"low", "medium"}, MaxOutputLength: 4096}
 	if err := c.Check(&limits); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestNativeRefuses(t *testing.T) {
 		} else {
 			var completion []byte
 			if completion, err = n.AppendWhole(nil, []byte(c.data)); err == nil {
-				_, err = answerTo(&Echo{}, completion)
+				_, err = answerTo(&RequestInfo{}, completion)
 			}
 		}
 		if string(textOf(err)) != c.want {
@@ -188,7 +188,7 @@ func TestNativeRefuses(t *testing.T) {
 // TestNativeSplits: how the engine's bytes are cut makes no difference at whatever offset, and a stream that is cut short never
 // ends well.
 func TestNativeSplits(t *testing.T) {
-	e := &Echo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
+	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
 	var s Stream
 	for _, upstream := range seeds(t, "native", "engine-stream") {
 		want, _ := throughNative(&s, e, bytes.NewReader(upstream))
@@ -212,7 +212,7 @@ func FuzzNative(f *testing.F) {
 	}
 	var s Stream
 	f.Fuzz(func(t *testing.T, upstream []byte, thinking bool) {
-		e := &Echo{Model: `pub"lic`, ID: "msg_1", Thinking: thinking, Stops: []string{"END"}}
+		e := &RequestInfo{Model: `pub"lic`, ID: "msg_1", Thinking: thinking, Stops: []string{"END"}}
 		out, err := throughNative(&s, e, bytes.NewReader(upstream))
 		if ended := grammar(t, out); ended != (err == nil) {
 			t.Fatalf("ended well: %v, error %v", ended, err)
@@ -237,7 +237,7 @@ func TestNativeAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")
 	}
-	e := &Echo{Model: "public", ID: "msg_1"}
+	e := &RequestInfo{Model: "public", ID: "msg_1"}
 	var (
 		n   Native
 		s   Stream
@@ -262,7 +262,7 @@ func TestNativeAllocs(t *testing.T) {
 
 // BenchmarkNative is one delta of an engine that speaks the dialect itself.
 func BenchmarkNative(b *testing.B) {
-	e := &Echo{Model: "public", ID: "msg_1"}
+	e := &RequestInfo{Model: "public", ID: "msg_1"}
 	var (
 		n   Native
 		s   Stream

@@ -132,11 +132,11 @@ func TestReuse(t *testing.T) {
 		if !bytes.Equal(got, want) || !bytes.Equal(textOf(err), textOf(wantErr)) || err == nil && c.Prefilled != freshChat.Prefilled {
 			t.Errorf("%s\nbecomes %s, %v\nwant    %s, %v", body, got, err, want, wantErr)
 		}
-		if d := cmp.Diff(fresh.Echo, r.Echo); d != "" {
+		if d := cmp.Diff(fresh.Info, r.Info); d != "" {
 			t.Errorf("%s: %s", body, d)
 		}
 	}
-	e := &Echo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
+	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		var fresh Stream
 		got, _ := stream(&s, e, upstream)

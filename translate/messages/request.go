@@ -24,17 +24,17 @@ type Options struct {
 	Count bool
 }
 
-// Echo is what an answer needs of its request. Decode fills in Thinking and Stops; the other
-// members are the caller's.
-type Echo struct {
+// RequestInfo are the facts about a request that its answer needs. Decode fills in Thinking and
+// Stops; the other members are the caller's.
+type RequestInfo struct {
 	// Model is the public id that the answer names.
 	Model string
 	// ID is the id of the message, "msg_" and something unique: the edge makes the missing ids of
 	// tool calls from it.
 	ID string
-	// PromptTokens is our estimate of the prompt, told where the engine counts nothing.
+	// PromptTokens is our estimate of the prompt, for an engine that counts nothing.
 	PromptTokens int
-	// RequestID is told in the errors of a stream.
+	// RequestID is in the errors of a stream.
 	RequestID string
 	// Thinking: the client asked to see the model's reasoning.
 	Thinking bool
@@ -45,8 +45,8 @@ type Echo struct {
 // Request translates the body of a Messages request. The zero value is ready. It is meant to be
 // reused, by one call at a time, and keeps nothing of a body between calls.
 type Request struct {
-	// Echo is filled by Decode.
-	Echo Echo
+	// Info is filled by Decode.
+	Info RequestInfo
 
 	doc     jsonx.Doc
 	members [memberCount]jsonx.Value
@@ -260,9 +260,9 @@ func (r *Request) stopSequences() *fault {
 		case len(inside(s)) == 0:
 			return chat.WrongValue("", "must not be empty").At("stop_sequences", it.Index())
 		}
-		r.Echo.Stops = append(r.Echo.Stops, string(s.AppendText(nil)))
+		r.Info.Stops = append(r.Info.Stops, string(s.AppendText(nil)))
 	}
-	if len(r.Echo.Stops) > 0 {
+	if len(r.Info.Stops) > 0 {
 		r.copy("stop", memberStopSequences)
 	}
 	return nil
@@ -314,7 +314,7 @@ func (r *Request) reasoning() *fault {
 			effort = "none"
 		case t[0].EqualText("enabled"), t[0].EqualText("adaptive"):
 			r.thinks = true
-			r.Echo.Thinking = !t[1].EqualText("omitted")
+			r.Info.Thinking = !t[1].EqualText("omitted")
 		}
 	}
 	if effort != "" {

@@ -11,7 +11,7 @@ import (
 
 // whole is what is needed to read one completion.
 type whole struct {
-	source chat.Source
+	reader chat.AnswerReader
 	input  input
 }
 
@@ -22,16 +22,16 @@ var wholes = sync.Pool{New: func() any { return new(whole) }}
 // returned as it was then.
 //
 // e is only read. It is safe for concurrent use.
-func AppendResponse(dst []byte, c *chat.Completion, e *Echo) ([]byte, error) {
+func AppendResponse(dst []byte, c *chat.Completion, e *RequestInfo) ([]byte, error) {
 	w := wholes.Get().(*whole)
 	defer func() {
-		w.source.Reset("")
+		w.reader.Reset("")
 		w.input.reset()
 		wholes.Put(w)
 	}()
-	s := &w.source
+	s := &w.reader
 	s.Reset(e.ID)
-	s.Guess(e.PromptTokens)
+	s.SetPromptEstimate(e.PromptTokens)
 	if err := s.ReadWhole(c); err != nil {
 		return dst, err
 	}
@@ -103,7 +103,7 @@ func appendUsage(dst []byte, u chat.Usage) []byte {
 }
 
 // appendStop appends the members stop_reason and stop_sequence.
-func appendStop(dst []byte, s *chat.Source, e *Echo) []byte {
+func appendStop(dst []byte, s *chat.AnswerReader, e *RequestInfo) []byte {
 	reason, sequence := stopOf(s, e)
 	dst = append(append(dst, `"stop_reason":"`...), reason...)
 	dst = append(dst, `","stop_sequence":`...)
@@ -116,7 +116,7 @@ func appendStop(dst []byte, s *chat.Source, e *Echo) []byte {
 // stopOf returns why the answer ended. The presence of tool calls decides, not the engine's word:
 // some engines say stop although there are tool calls, and an agent that reads tool_use without a
 // tool call waits for ever.
-func stopOf(s *chat.Source, e *Echo) (reason, sequence string) {
+func stopOf(s *chat.AnswerReader, e *RequestInfo) (reason, sequence string) {
 	switch {
 	case s.Finish == chat.FinishLength:
 		return "max_tokens", ""

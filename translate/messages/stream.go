@@ -19,12 +19,12 @@ import (
 // The zero value is ready for Reset. A Stream belongs to one call at a time. It does not allocate
 // per event once its buffers have grown.
 type Stream struct {
-	source    chat.Source
-	echo      *Echo
+	reader    chat.AnswerReader
+	info      *RequestInfo
 	phase     phase
 	index     int                // of the block that is open, or of the next one
 	queue     []piece            // the first may be open; what is behind it waits for its end
-	toolCalls []toolCallProgress // by position in source.ToolCalls
+	toolCalls []toolCallProgress // by position in reader.ToolCalls
 	lead      []byte             // what a delta of the open block begins with
 	input     input
 }
@@ -51,7 +51,7 @@ const (
 type piece struct {
 	kind     kind
 	open     bool
-	toolCall int    // of kindToolCall: its position in source.ToolCalls
+	toolCall int    // of kindToolCall: its position in reader.ToolCalls
 	text     []byte // of the others: what has not been sent
 }
 
@@ -63,14 +63,14 @@ type toolCallProgress struct {
 
 // Reset makes s ready for an answer to e, which is borrowed until the next Reset; nil only lets go
 // of everything, for a pool.
-func (s *Stream) Reset(e *Echo) {
-	s.source.Reset("")
+func (s *Stream) Reset(e *RequestInfo) {
+	s.reader.Reset("")
 	if e != nil {
-		s.source.Reset(e.ID)
-		s.source.Guess(e.PromptTokens)
+		s.reader.Reset(e.ID)
+		s.reader.SetPromptEstimate(e.PromptTokens)
 	}
 	s.input.reset()
-	s.echo, s.phase, s.index = e, phaseIdle, 0
+	s.info, s.phase, s.index = e, phaseIdle, 0
 	s.queue, s.toolCalls = s.queue[:cap(s.queue)], s.toolCalls[:0]
 	if len(s.queue) > keepPieces {
 		s.queue = nil
@@ -90,7 +90,7 @@ const keepPieces = 16
 // *chat.BadAnswer or a *chat.EngineError; nothing is appended then, and only Fail may follow. The
 // event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
-	ok, err := s.source.Read(ev)
+	ok, err := s.reader.Read(ev)
 	if !ok || err != nil {
 		return dst, err
 	}
@@ -98,21 +98,21 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if s.phase == phaseIdle {
 		out = s.start(out)
 	}
-	if len(s.source.Reasoning) > 0 && s.echo.Thinking {
-		out = s.say(out, kindThinking, s.source.Reasoning)
+	if len(s.reader.Reasoning) > 0 && s.info.Thinking {
+		out = s.say(out, kindThinking, s.reader.Reasoning)
 	}
-	if len(s.source.Content) > 0 {
-		out = s.say(out, kindText, s.source.Content)
+	if len(s.reader.Content) > 0 {
+		out = s.say(out, kindText, s.reader.Content)
 	}
-	if len(s.source.Refusal) > 0 {
-		out = s.say(out, kindText, s.source.Refusal)
+	if len(s.reader.Refusal) > 0 {
+		out = s.say(out, kindText, s.reader.Refusal)
 	}
-	for _, i := range s.source.Touched {
+	for _, i := range s.reader.Touched {
 		if err := s.touch(i); err != nil {
 			return dst, err
 		}
 	}
-	if len(s.queue) > 1 || len(s.source.Touched) > 0 {
+	if len(s.queue) > 1 || len(s.reader.Touched) > 0 {
 		if out, err = s.advance(out); err != nil {
 			return dst, err
 		}
@@ -125,11 +125,11 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 func (s *Stream) start(dst []byte) []byte {
 	s.phase = phaseStarted
 	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":"...)
-	dst = jsonx.AppendStringS(dst, s.echo.ID)
+	dst = jsonx.AppendStringS(dst, s.info.ID)
 	dst = append(dst, `,"type":"message","role":"assistant","model":`...)
-	dst = jsonx.AppendStringS(dst, s.echo.Model)
+	dst = jsonx.AppendStringS(dst, s.info.Model)
 	dst = append(dst, `,"content":[],"stop_reason":null,"stop_sequence":null,"usage":`...)
-	u := s.source.Usage()
+	u := s.reader.Usage()
 	if !u.Known {
 		u = chat.Usage{}
 	}
@@ -188,7 +188,7 @@ func (s *Stream) touch(i int) error {
 		return nil
 	}
 	if c := &s.toolCalls[i]; c.closed {
-		args := s.source.ToolCalls[i].Args
+		args := s.reader.ToolCalls[i].Args
 		if _, more := firstByte(args[c.sent:]); more {
 			return errLate
 		}
@@ -215,7 +215,7 @@ func (s *Stream) advance(dst []byte) ([]byte, error) {
 
 // ends reports whether the first piece is known to be complete when others wait behind it.
 func (s *Stream) ends(p *piece) bool {
-	return p.kind != kindToolCall || s.source.Finish != chat.FinishNone || p.open && s.source.Complete(p.toolCall)
+	return p.kind != kindToolCall || s.reader.Finish != chat.FinishNone || p.open && s.reader.Complete(p.toolCall)
 }
 
 // flush appends what is there of the first piece, and opens its block if need be. A tool call
@@ -233,12 +233,12 @@ func (s *Stream) flush(dst []byte) []byte {
 		return dst
 	}
 	if !p.open {
-		if len(s.source.ToolCalls[p.toolCall].Name) == 0 {
+		if len(s.reader.ToolCalls[p.toolCall].Name) == 0 {
 			return dst
 		}
 		dst = s.open(dst, p)
 	}
-	c, args := &s.toolCalls[p.toolCall], s.source.ToolCalls[p.toolCall].Args
+	c, args := &s.toolCalls[p.toolCall], s.reader.ToolCalls[p.toolCall].Args
 	if len(args) == c.sent {
 		return dst
 	}
@@ -286,8 +286,8 @@ func (s *Stream) open(dst []byte, p *piece) []byte {
 	case kindToolCall:
 		s.lead = append(s.lead, `,"delta":{"type":"input_json_delta","partial_json":"`...)
 		dst = append(dst, `,"content_block":{"type":"tool_use","id":"`...)
-		dst = append(append(dst, s.source.ToolCallID(p.toolCall)...), `","name":"`...)
-		dst = append(append(dst, s.source.ToolCalls[p.toolCall].Name...), `","input":{}`...)
+		dst = append(append(dst, s.reader.ToolCallID(p.toolCall)...), `","name":"`...)
+		dst = append(append(dst, s.reader.ToolCalls[p.toolCall].Name...), `","input":{}`...)
 	}
 	return append(dst, "}}\n\n"...)
 }
@@ -324,18 +324,18 @@ func (s *Stream) stop(dst []byte) ([]byte, error) {
 // stopToolCall checks that the tool call may end here, and appends the part of its input that was
 // held back.
 func (s *Stream) stopToolCall(dst []byte, i int) ([]byte, error) {
-	c, from := &s.toolCalls[i], &s.source.ToolCalls[i]
+	c, from := &s.toolCalls[i], &s.reader.ToolCalls[i]
 	if len(from.Name) == 0 {
 		return dst, errNoName
 	}
 	c.closed = true
-	if s.source.Complete(i) {
+	if s.reader.Complete(i) {
 		return dst, nil
 	}
 	switch value, is := s.input.read(from.Args); {
 	case is == inputObject && len(value) == 0:
 		dst = s.delta(dst, noInput)
-	case is == inputCut && s.source.Finish != chat.FinishLength:
+	case is == inputCut && s.reader.Finish != chat.FinishLength:
 		return dst, errArguments
 	case is == inputOther && c.sent == 0: // what does not begin like an object
 		dst = s.delta(dst, from.Args)
@@ -348,7 +348,7 @@ func (s *Stream) stopToolCall(dst []byte, i int) ([]byte, error) {
 // message_stop. The error is chat.ErrNoFinish when the engine ended too early, or a *chat.BadAnswer
 // when a tool call is malformed; nothing is appended then. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
-	if err := s.source.End(); err != nil {
+	if err := s.reader.End(); err != nil {
 		return dst, err
 	}
 	if s.phase == phaseClosed {
@@ -363,9 +363,9 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	}
 	s.phase = phaseClosed
 	out = append(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
-	out = appendStop(out, &s.source, s.echo)
+	out = appendStop(out, &s.reader, s.info)
 	out = append(out, `},"usage":`...)
-	out = appendUsage(out, s.source.Usage())
+	out = appendUsage(out, s.reader.Usage())
 	return append(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil
 }
 
@@ -376,7 +376,7 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	}
 	s.phase = phaseClosed
 	dst = append(dst, "event: error\ndata: "...)
-	dst = e.AppendMessages(dst, s.echo.RequestID)
+	dst = e.AppendMessages(dst, s.info.RequestID)
 	return append(dst, "\n\n"...)
 }
 
@@ -387,15 +387,15 @@ func (s *Stream) Keepalive(dst []byte) []byte {
 
 // Whole reports whether the engine has told why it stopped: Finish will succeed, unless a tool call
 // is malformed.
-func (s *Stream) Whole() bool { return s.source.Whole() }
+func (s *Stream) Whole() bool { return s.reader.Whole() }
 
 // Done reports whether nothing more is wanted from the engine.
-func (s *Stream) Done() bool { return s.source.Done() }
+func (s *Stream) Done() bool { return s.reader.Done() }
 
 // Held is about how many bytes s keeps of the stream so far: the tool calls, and the text that
 // waits behind an open one.
 func (s *Stream) Held() int {
-	n := s.source.HeldToolCalls()
+	n := s.reader.HeldToolCalls()
 	if len(s.queue) > 1 {
 		for i := range s.queue {
 			n += cap(s.queue[i].text)
@@ -405,7 +405,7 @@ func (s *Stream) Held() int {
 }
 
 // Markup returns the word of a model's markup that the text begins with.
-func (s *Stream) Markup() chat.Markup { return s.source.Markup() }
+func (s *Stream) Markup() chat.Markup { return s.reader.Markup() }
 
 // Usage returns the engine's counts so far; when it told none, an estimate of one token a delta.
-func (s *Stream) Usage() chat.Usage { return s.source.Usage() }
+func (s *Stream) Usage() chat.Usage { return s.reader.Usage() }

@@ -16,7 +16,7 @@ import (
 )
 
 // through runs what src reads through s to its end, good or bad.
-func through(s *Stream, e *Echo, src io.Reader) []byte {
+func through(s *Stream, e *RequestInfo, src io.Reader) []byte {
 	s.Reset(e)
 	r := sse.NewReader(src, 1<<20)
 	var (
@@ -40,7 +40,7 @@ func through(s *Stream, e *Echo, src io.Reader) []byte {
 
 // TestSplits: how the engine's bytes are cut into reads makes no difference, at whatever offset.
 func TestSplits(t *testing.T) {
-	e := &Echo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
+	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
 	var s Stream
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		want := through(&s, e, bytes.NewReader(upstream))
@@ -56,7 +56,7 @@ func TestSplits(t *testing.T) {
 // TestCuts: an engine that dies at whatever byte leaves a stream that is well formed, and that ends well only when it had
 // said why it stopped.
 func TestCuts(t *testing.T) {
-	e := &Echo{Model: "public", ID: "msg_1", Thinking: true}
+	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: true}
 	var s Stream
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		for at := range upstream {
@@ -75,7 +75,7 @@ func FuzzStream(f *testing.F) {
 	}
 	var s Stream
 	f.Fuzz(func(t *testing.T, upstream []byte, thinking bool) {
-		e := &Echo{Model: `pub"lic`, ID: "msg_1", Thinking: thinking, Stops: []string{"END"}}
+		e := &RequestInfo{Model: `pub"lic`, ID: "msg_1", Thinking: thinking, Stops: []string{"END"}}
 		out := through(&s, e, bytes.NewReader(upstream))
 		ended := grammar(t, out)
 		if cut := through(&s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
@@ -105,7 +105,7 @@ func told(m message) message {
 
 func TestKeepaliveAndEnds(t *testing.T) {
 	const ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
-	e := &Echo{Model: "public", ID: "msg_1", RequestID: "req_1"}
+	e := &RequestInfo{Model: "public", ID: "msg_1", RequestID: "req_1"}
 	var s Stream
 	s.Reset(e)
 	out := s.Keepalive(nil)
@@ -163,7 +163,7 @@ func TestLargeArguments(t *testing.T) {
 		args string
 		good bool
 	}{{`{\"a\":\"` + long + `\"}`, true}, {`{\"a\":\"` + long, false}} {
-		e := &Echo{Model: "public", ID: "msg_1"}
+		e := &RequestInfo{Model: "public", ID: "msg_1"}
 		var s Stream
 		s.Reset(e)
 		out, err := s.Append(nil, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"i","function":{"name":"f","arguments":"` + c.args + `"}}]}}]}`)})

@@ -42,7 +42,7 @@ func TestRequestAllocs(t *testing.T) {
 		if err := r.Decode(benchRequest, &Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if dst, err = r.Translate(dst[:0], &tr.chat, &tr.answer.Echo, false); err != nil {
+		if dst, err = r.Translate(dst[:0], &tr.chat, &tr.answer.RequestInfo, false); err != nil {
 			t.Fatal(err)
 		}
 		r.Reset()

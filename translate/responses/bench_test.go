@@ -51,7 +51,7 @@ var benchRequest = []byte(`{"model":"model","instructions":"` + strings.Repeat("
 
 func BenchmarkRequest(b *testing.B) {
 	var r Request
-	var e Echo
+	var e RequestInfo
 	var c chat.Request
 	var dst []byte
 	b.ReportAllocs()

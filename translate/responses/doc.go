@@ -3,12 +3,12 @@
 // the other. It turns bytes into bytes and knows neither HTTP nor files nor the clock.
 //
 //	err = request.Decode(body, options)                                     // pooled
-//	chatBody, err = request.Translate(chatBody[:0], &chatRequest, &answer.Echo, inPlace)
+//	chatBody, err = request.Translate(chatBody[:0], &chatRequest, &stream.RequestInfo, inPlace)
 //	request.Reset()
-//	err = answer.Echo.Locate(chatRequest.Check(limits))                     // errors in the client's words
-//	answer.Reset(&identity)
-//	out, err = answer.Append(out[:0], event)                                // the engine's events, then Finish or Fail
-//	out, err = answer.AppendWhole(out[:0], &completion)                     // or a whole completion
+//	err = stream.RequestInfo.Locate(chatRequest.Check(rules))               // errors in the client's words
+//	stream.Reset(&identity)
+//	out, err = stream.Append(out[:0], event)                                // the engine's events, then Finish or Fail
+//	out, err = stream.AppendWhole(out[:0], &completion)                     // or a whole completion
 //
 // # Requests
 //
@@ -57,9 +57,9 @@
 // passed on as they are: the client reports them to the model like any malformed tool call.
 //
 // An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read
-// by a Native, which says in chat what it answers; what the client gets is written here all the
-// same. So the response object has all of its members, the events are numbered and reasoning stays
-// hidden whatever the engine leaves out or tells.
+// by a Native, which turns its answer into chat; the client's answer is written here all the same.
+// So the response object has all of its members, the events are numbered and reasoning stays hidden
+// whatever the engine leaves out or tells.
 //
 // # Design
 //

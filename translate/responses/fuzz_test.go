@@ -53,8 +53,8 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		var c chat.Request
-		var a Answer
-		out, err := r.Translate([]byte("before"), &c, &a.Echo, inPlace)
+		var a Stream
+		out, err := r.Translate([]byte("before"), &c, &a.RequestInfo, inPlace)
 		if err != nil {
 			if !errors.As(err, &e) || e.Status != 400 {
 				t.Fatalf("not a typed error: %v", err)

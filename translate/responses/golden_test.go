@@ -20,7 +20,7 @@ import (
 type translated struct {
 	body   []byte
 	chat   chat.Request
-	answer Answer
+	answer Stream
 }
 
 func translate(body []byte, o *Options, inPlace bool) (*translated, error) {
@@ -30,13 +30,14 @@ func translate(body []byte, o *Options, inPlace bool) (*translated, error) {
 		return nil, err
 	}
 	var err error
-	tr.body, err = r.Translate(nil, &tr.chat, &tr.answer.Echo, inPlace)
+	tr.body, err = r.Translate(nil, &tr.chat, &tr.answer.RequestInfo, inPlace)
 	r.Reset()
 	return tr, err
 }
 
-// Requests: the body of the client, the chat body, and what the answer repeats; or the error. A line "strict" or
-// "in_place" in the comment switches it on. Under "limits" it is held to the rules of a model as well.
+// Requests: the body of the client, the chat body, and what the answer repeats; or the error. A
+// line "strict" or "in_place" in the comment switches it on. Under "limits" it is held to the rules
+// of a model as well.
 func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
@@ -44,7 +45,7 @@ func TestRequest(t *testing.T) {
 		tr, err := translate(ar.Section("request.json"), &Options{Strict: ar.Says("strict"), Refuse: chat.NewRefusals("bootstrap_*")}, ar.Says("in_place"))
 		if err == nil {
 			if err = tr.chat.Check(&testLimits); err != nil {
-				err = tr.answer.Echo.Locate(err)
+				err = tr.answer.RequestInfo.Locate(err)
 			}
 		}
 		if err != nil {
@@ -57,7 +58,7 @@ func TestRequest(t *testing.T) {
 			chatBody = tr.body
 			tr.answer.Reset(&testIdentity)
 			checkWhole(t, &tr.answer)
-			echo = append([]byte{'{'}, tr.answer.Echo.members[1:]...)
+			echo = append([]byte{'{'}, tr.answer.RequestInfo.members[1:]...)
 			echo = append(echo, '}')
 		}
 		ar.Set("chat.json", chatBody)
@@ -67,7 +68,7 @@ func TestRequest(t *testing.T) {
 }
 
 // testLimits are those of the model in the request archives.
-var testLimits = chat.Limits{
+var testLimits = chat.ModelRules{
 	LowerEffort: true, Efforts: []string{"none", "low", "medium"}, MaxOutputLength: 4096,
 	Vision: &chat.VisionLimits{MaxPixels: 1 << 20},
 }
@@ -75,7 +76,7 @@ var testLimits = chat.Limits{
 var testIdentity = Identity{Model: "model", ID: "0123456789", Created: 1700000000, Now: func() int64 { return 1700000005 }}
 
 // checkWhole checks that what is repeated of a request makes a valid response object.
-func checkWhole(t *testing.T, a *Answer) {
+func checkWhole(t *testing.T, a *Stream) {
 	t.Helper()
 	var c chat.Completion
 	if err := c.Parse([]byte(`{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}`)); err != nil {
@@ -88,8 +89,8 @@ func checkWhole(t *testing.T, a *Answer) {
 	checkResponse(t, out)
 }
 
-// newAnswer returns an Answer to the request in body; without one, to the simplest.
-func newAnswer(tb testing.TB, body []byte) *Answer {
+// newStream returns a Stream for the request in body; without one, for the simplest.
+func newAnswer(tb testing.TB, body []byte) *Stream {
 	tb.Helper()
 	if len(body) == 0 {
 		body = []byte(`{"model":"model","input":"Hello"}`)
@@ -102,8 +103,9 @@ func newAnswer(tb testing.TB, body []byte) *Answer {
 	return &tr.answer
 }
 
-// relay does to an engine's stream what the proxy does. A failure is told to the client, and returned.
-func relay(a *Answer, src io.Reader) (out []byte, failure error) {
+// relay does to an engine's stream what the proxy does. A failure is told to the client, and
+// returned.
+func relay(a *Stream, src io.Reader) (out []byte, failure error) {
 	r := sse.NewReader(src, 8<<20)
 	for !a.Done() {
 		ev, err := r.Next()
@@ -154,11 +156,11 @@ func assemble(src io.Reader, strip bool) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return as.Append(nil, &chat.Answer{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: strip})
+	return as.Append(nil, &chat.AnswerOptions{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: strip})
 }
 
 // whole answers with a whole completion.
-func whole(a *Answer, completion []byte) ([]byte, error) {
+func whole(a *Stream, completion []byte) ([]byte, error) {
 	var c chat.Completion
 	if err := c.Parse(completion); err != nil {
 		return nil, err
@@ -166,8 +168,8 @@ func whole(a *Answer, completion []byte) ([]byte, error) {
 	return a.AppendWhole(nil, &c)
 }
 
-// Answers: the engine's stream, the client's stream, and the client's whole answer to the completion that the stream
-// amounts to, or to completion.json where that is given.
+// Answers: the engine's stream, the client's stream, and the client's whole answer to the
+// completion that the stream amounts to, or to completion.json where that is given.
 func TestAnswer(t *testing.T) {
 	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
@@ -205,8 +207,8 @@ func TestAnswer(t *testing.T) {
 	})
 }
 
-// checkAgreement checks that a stream and a whole answer say the same. A whole completion does not tell where in a text
-// its calls were, so texts are compared as one.
+// checkAgreement checks that a stream and a whole answer say the same. A whole completion does not
+// tell where in a text its calls were, so texts are compared as one.
 func checkAgreement(t *testing.T, stream, response []byte) {
 	t.Helper()
 	var c checker

@@ -79,10 +79,10 @@ func listed(tools, name jsonx.Value) bool {
 	return false
 }
 
-// Native reads what an engine answers in this dialect, and says it as chat. Engines leave out much
-// of what the dialect demands (numbers, indexes, half of the members of a response), and all of
-// them tell reasoning; so their events are read for text, tool calls, counts and the end, and
-// written anew by Answer.
+// Native reads an engine's answer in this dialect and turns it into chat. Engines leave out many
+// members that the dialect demands (numbers, indexes, half of the members of a response), and all
+// of them show reasoning; so their events are read for text, tool calls, counts and the end, and
+// written anew by Stream.
 //
 // The zero value is ready. A Native belongs to one attempt at a time.
 type Native struct {

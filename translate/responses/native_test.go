@@ -38,7 +38,7 @@ func readNative(src io.Reader, next func(sse.Event) error, stop func() bool) err
 }
 
 // relayNative is relay for an engine that speaks this dialect.
-func relayNative(a *Answer, src io.Reader) (out []byte, failure error) {
+func relayNative(a *Stream, src io.Reader) (out []byte, failure error) {
 	err := readNative(src, func(ev sse.Event) (err error) {
 		out, err = a.Append(out, ev)
 		return err
@@ -58,7 +58,7 @@ func assembleNative(src io.Reader) ([]byte, error) {
 	if err := readNative(src, as.Add, as.Done); err != nil {
 		return nil, err
 	}
-	return as.Append(nil, &chat.Answer{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: true})
+	return as.Append(nil, &chat.AnswerOptions{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: true})
 }
 
 // TestNative runs the archives of testdata/native: a request for an engine that speaks the dialect itself ("stream" in the

@@ -10,7 +10,7 @@ import (
 // the chat request. It borrows the body from Decode until Reset or the next Decode.
 //
 // The zero value is ready. A Request is meant to be pooled and serves one call at a time; what
-// outlives the body is in Echo.
+// outlives the body is in RequestInfo.
 type Request struct {
 	// Model is the name that the client wrote, escapes decoded. Translate checks it.
 	Model []byte

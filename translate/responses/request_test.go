@@ -102,11 +102,11 @@ func TestLocate(t *testing.T) {
 		"messages[0].content[2].image_url.url": "messages[0].content[2].image_url.url",
 	} {
 		var e *apierr.Error
-		if err := tr.answer.Echo.Locate(apierr.Invalid(from, "code", "%s is wrong.", from)); !errors.As(err, &e) || e.Param != want || e.Message != want+" is wrong." {
+		if err := tr.answer.RequestInfo.Locate(apierr.Invalid(from, "code", "%s is wrong.", from)); !errors.As(err, &e) || e.Param != want || e.Message != want+" is wrong." {
 			t.Errorf("%s: %v, want %s", from, err, want)
 		}
 	}
-	if err := tr.answer.Echo.Locate(chat.ErrNoFinish); !errors.Is(err, chat.ErrNoFinish) {
+	if err := tr.answer.RequestInfo.Locate(chat.ErrNoFinish); !errors.Is(err, chat.ErrNoFinish) {
 		t.Errorf("another error: %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestReuse(t *testing.T) {
 	var (
 		r Request
 		c chat.Request
-		a Answer
+		a Stream
 		n Native
 	)
 	for name, body := range files(t, "request", "request.json") {
@@ -139,21 +139,21 @@ func TestReuse(t *testing.T) {
 		var got []byte
 		err := r.Decode(body, &Options{})
 		if err == nil {
-			got, err = r.Translate(nil, &c, &a.Echo, false)
+			got, err = r.Translate(nil, &c, &a.RequestInfo, false)
 		}
 		switch {
 		case err != nil || wantErr != nil:
 			if err == nil || wantErr == nil || err.Error() != wantErr.Error() {
 				t.Errorf("%s: %v, want %v", name, err, wantErr)
 			}
-		case !bytes.Equal(got, fresh.body), !bytes.Equal(a.Echo.members, fresh.answer.Echo.members), len(a.Echo.images) != len(fresh.answer.Echo.images):
-			t.Errorf("%s: becomes %s\n%s\nwant %s\n%s", name, got, a.Echo.members, fresh.body, fresh.answer.Echo.members)
+		case !bytes.Equal(got, fresh.body), !bytes.Equal(a.RequestInfo.members, fresh.answer.RequestInfo.members), len(a.RequestInfo.images) != len(fresh.answer.RequestInfo.images):
+			t.Errorf("%s: becomes %s\n%s\nwant %s\n%s", name, got, a.RequestInfo.members, fresh.body, fresh.answer.RequestInfo.members)
 		}
 	}
 	for name, upstream := range files(t, "answer", "upstream") {
 		fresh := newAnswer(t, nil)
-		a.Echo.reset() // which translating another request does
-		a.Echo.members = append(a.Echo.members, fresh.Echo.members...)
+		a.RequestInfo.reset() // which translating another request does
+		a.RequestInfo.members = append(a.RequestInfo.members, fresh.RequestInfo.members...)
 		a.Reset(&testIdentity)
 		got, _ := relay(&a, bytes.NewReader(upstream))
 		if want, _ := relay(fresh, bytes.NewReader(upstream)); !bytes.Equal(got, want) || a.Usage() != fresh.Usage() {
@@ -161,8 +161,8 @@ func TestReuse(t *testing.T) {
 		}
 	}
 	a.Release()
-	if len(a.Echo.members)+len(a.model)+len(a.id) > 2 { // a model without a name is two quotes
-		t.Errorf("something is left: %s %s %s", a.Echo.members, a.model, a.id)
+	if len(a.RequestInfo.members)+len(a.model)+len(a.id) > 2 { // a model without a name is two quotes
+		t.Errorf("something is left: %s %s %s", a.RequestInfo.members, a.model, a.id)
 	}
 	for name, answer := range files(t, "native", "engine-whole") {
 		var fresh Native

@@ -2,213 +2,414 @@ package responses
 
 import (
 	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
 
-// Append appends the client's events for one event of the engine, none or more. The error is a
-// *chat.BadAnswer when the event is malformed or the answer too large, or a *chat.EngineError when
-// the engine reports a failure.
-func (a *Answer) Append(dst []byte, ev sse.Event) ([]byte, error) {
-	ok, err := a.source.Read(ev)
-	if !ok || err != nil || a.phase == phaseEnded {
-		return dst, err
+// Stream writes the answer to one request: the events of a stream, or the whole response object.
+// Fill RequestInfo by Request.Translate, call Reset, then either Append for each event of the
+// engine and in the end Finish or Fail, or AppendWhole once.
+//
+// The zero value is ready. A Stream belongs to one call at a time and is meant to be pooled. It
+// keeps the text that it has sent, because the last events repeat it: at most chat.MaxAnswer bytes.
+// Beyond the growth of that, an event costs no allocation.
+type Stream struct {
+	RequestInfo RequestInfo
+
+	reader  chat.AnswerReader
+	model   []byte // in quotes
+	id      string
+	created int64
+	now     func() int64
+
+	phase phase
+	seq   int    // of the next event
+	parts []part // in the order of their first appearance
+	head  int    // the part that is open, or the next one to be
+	// A delta event of the open part: event, sequence_number, lead, the text, tail.
+	event, tail string
+	lead        []byte
+}
+
+// phase is how far a stream has come.
+type phase uint8
+
+const (
+	phaseIdle    phase = iota // nothing has been sent
+	phaseStarted              // response.created has
+	phaseEnded                // [DONE] has
+)
+
+// kind is what a part is.
+type kind uint8
+
+const (
+	kindText kind = iota
+	kindRefusal
+	kindToolCall
+)
+
+// part is a piece of the answer that streams by itself: a text or a refusal in a message, or a tool
+// call.
+type part struct {
+	kind     kind
+	joins    bool // it is in the same message as the part before it
+	item     int  // output_index
+	content  int  // content_index, within a message
+	toolCall int  // position in reader.ToolCalls
+	state    state
+	text     []byte // of a text or a refusal, so far: contents of a JSON string
+	sent     int    // how much of the text or of the arguments has been sent
+	logs     []byte // log probabilities of a text so far, elements with commas
+	logSent  int    // how much of them has been sent
+}
+
+// state is how far a part has been sent.
+type state uint8
+
+const (
+	stateHeld state = iota // nothing: an earlier part is not complete yet
+	stateOpen
+	stateDone
+	stateCut // ended before it was complete; only the last part of an answer
+)
+
+// Identity is what the edge knows about an answer.
+type Identity struct {
+	Model   string       // public id
+	ID      string       // unique, without a prefix; letters, digits and underscores
+	Created int64        // Unix seconds
+	Now     func() int64 // Unix seconds, asked when the answer is complete
+
+	PromptTokens int // our estimate of the prompt, for an engine that counts nothing
+}
+
+// Reset makes s ready for a call, whose RequestInfo stays as it is.
+func (s *Stream) Reset(i *Identity) {
+	s.reader.Reset(i.ID)
+	s.reader.SetPromptEstimate(i.PromptTokens)
+	parts := s.parts[:cap(s.parts)]
+	if len(parts) > keepParts {
+		parts = nil
 	}
-	dst = a.start(dst)
-	if err := a.take(); err != nil {
-		return dst, err
+	for n := range parts {
+		text := parts[n].text[:0]
+		if cap(text) > keepBuffer/keepParts {
+			text = nil
+		}
+		parts[n] = part{text: text} // log probabilities are rare: their memory is not kept
 	}
-	return a.flush(dst, false), nil
-}
-
-// Finish appends what ends the stream well: whatever has been held, the response, and [DONE]. It
-// returns chat.ErrNoFinish, and appends nothing, when the engine has not said how the answer ended.
-// A second call appends nothing.
-func (a *Answer) Finish(dst []byte) ([]byte, error) {
-	if err := a.source.End(); err != nil || a.phase == phaseEnded {
-		return dst, err
+	*s = Stream{
+		RequestInfo: s.RequestInfo, reader: s.reader, model: jsonx.AppendStringS(s.model[:0], i.Model),
+		id: i.ID, created: i.Created, now: i.Now,
+		parts: parts[:0], lead: s.lead[:0],
 	}
-	dst = a.flush(a.start(dst), true)
-	status := a.status()
-	dst = a.begin(dst, "response."+status)
-	dst = a.appendResponse(append(dst, `,"response":`...), status, nil)
-	return a.done(dst), nil
 }
 
-// Fail appends what ends the stream badly: the error, the failed response with what there is of it,
-// and [DONE].
-func (a *Answer) Fail(dst []byte, e *apierr.Error) []byte {
-	if a.phase == phaseEnded {
-		return dst
-	}
-	dst = a.start(dst)
-	dst = a.begin(dst, "error")
-	dst = append(appendError(dst, e), "}\n\n"...)
-	dst = a.begin(dst, "response.failed")
-	dst = a.appendResponse(append(dst, `,"response":`...), statusFailed, e)
-	return a.done(dst)
+// keepParts is the number of parts whose memory is kept.
+const keepParts = 16
+
+// Release lets go of the last call's data, for a pool.
+func (s *Stream) Release() {
+	s.RequestInfo.reset()
+	s.Reset(&Identity{})
 }
 
-// done ends the last event and the stream.
-func (a *Answer) done(dst []byte) []byte {
-	a.phase = phaseEnded
-	return append(dst, "}\n\ndata: [DONE]\n\n"...)
-}
+// Logprobs reports whether the answer has the log probabilities of its text.
+func (s *Stream) Logprobs() bool { return s.RequestInfo.logprobs }
 
-// Keepalive appends a comment, which clients ignore. It may stand wherever an event may.
-func (a *Answer) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
+// Held is about how many bytes s keeps of the stream so far: all of its text and tool calls.
+func (s *Stream) Held() int { return s.reader.TextSize() }
 
-// Whole reports whether the engine has said how the answer ended: Finish will succeed.
-func (a *Answer) Whole() bool { return a.source.Whole() }
+// Markup returns the word of a model's markup that the text begins with.
+func (s *Stream) Markup() chat.Markup { return s.reader.Markup() }
 
-// Done reports whether nothing more is wanted from the engine.
-func (a *Answer) Done() bool { return a.source.Done() }
+// Usage returns the engine's counts so far; an estimate when it told none.
+func (s *Stream) Usage() chat.Usage { return s.reader.Usage() }
 
-// start appends the two events that every stream begins with.
-func (a *Answer) start(dst []byte) []byte {
-	if a.phase != phaseIdle {
-		return dst
-	}
-	a.phase = phaseStarted
-	for _, name := range [...]string{"response.created", "response.in_progress"} {
-		dst = a.begin(dst, name)
-		dst = a.appendResponse(append(dst, `,"response":`...), statusInProgress, nil)
-		dst = append(dst, "}\n\n"...)
-	}
-	return dst
-}
-
-// begin appends the beginning of an event, up to and with its number.
-func (a *Answer) begin(dst []byte, name string) []byte {
-	dst = append(append(dst, "event: "...), name...)
-	dst = append(append(dst, "\ndata: {\"type\":\""...), name...)
-	return a.number(append(dst, `","sequence_number":`...))
-}
-
-func (a *Answer) number(dst []byte) []byte {
-	dst = appendInt(dst, a.seq)
-	a.seq++
-	return dst
-}
-
-// flush sends what can be sent: one part after the other, of which one is open at a time. A tool
-// call is complete when its arguments are; the parts behind it wait until then. At the end nothing
-// waits.
-func (a *Answer) flush(dst []byte, end bool) []byte {
-	for a.head < len(a.parts) {
-		p := &a.parts[a.head]
-		if p.state == stateHeld {
-			if p.kind == kindToolCall && len(a.source.ToolCalls[p.toolCall].Name) == 0 && !end {
-				return dst // clients want the name with the beginning
+// take adds the contents of the reader's last event to the parts. The error is a *chat.BadAnswer.
+func (s *Stream) take() error {
+	if text := s.reader.Content; len(text) > 0 {
+		p := s.said(kindText)
+		p.text = append(p.text, text...)
+		if s.RequestInfo.logprobs && len(s.reader.Logprobs) > 0 {
+			if len(p.logs) > 0 {
+				p.logs = append(p.logs, ',')
 			}
-			dst = a.open(dst, p)
+			p.logs = append(p.logs, s.reader.Logprobs...)
+			sse.Flatten(p.logs[len(p.logs)-len(s.reader.Logprobs):])
 		}
-		last := a.head == len(a.parts)-1
-		if !end && (last || !a.complete(p)) {
-			return a.delta(dst, p, a.all(p))
+	}
+	if text := s.reader.Refusal; len(text) > 0 {
+		p := s.said(kindRefusal)
+		p.text = append(p.text, text...)
+	}
+	for _, i := range s.reader.Touched {
+		if err := s.touchToolCall(i); err != nil {
+			return err
 		}
-		a.end(a.head)
-		dst = a.close(a.delta(dst, p, a.all(p)), a.head)
-		a.head++
+	}
+	return nil
+}
+
+// said returns the part that a piece of text belongs to: the last one, or a new one. The last part
+// is never done.
+func (s *Stream) said(k kind) *part {
+	if n := len(s.parts); n > 0 && s.parts[n-1].kind == k {
+		return &s.parts[n-1]
+	}
+	return s.add(k)
+}
+
+// touchToolCall finds or adds the part of tool call i, which has got a piece.
+func (s *Stream) touchToolCall(i int) error {
+	for n := len(s.parts) - 1; n >= 0; n-- {
+		p := &s.parts[n]
+		if p.kind != kindToolCall || p.toolCall != i {
+			continue
+		}
+		if p.state == stateDone {
+			return s.late(p)
+		}
+		return nil
+	}
+	s.add(kindToolCall).toolCall = i
+	return nil
+}
+
+// late drops a piece of a tool call whose end the client already has. Only space is allowed there.
+func (s *Stream) late(p *part) error {
+	c := &s.reader.ToolCalls[p.toolCall]
+	more := c.Args[p.sent:]
+	c.Args = c.Args[:p.sent]
+	if !chat.Blank(more) {
+		return &chat.BadAnswer{Reason: "a call that goes on behind its end"}
+	}
+	return nil
+}
+
+// add makes a part.
+func (s *Stream) add(k kind) *part {
+	n := len(s.parts)
+	if n < cap(s.parts) {
+		s.parts = s.parts[:n+1]
+	} else {
+		s.parts = append(s.parts, part{})
+	}
+	p := &s.parts[n]
+	p.kind = k
+	if n > 0 {
+		before := &s.parts[n-1]
+		p.item = before.item + 1
+		if k != kindToolCall && before.kind != kindToolCall {
+			p.joins, p.item, p.content = true, before.item, before.content+1
+		}
+	}
+	return p
+}
+
+// all returns what p says: contents of a JSON string.
+func (s *Stream) all(p *part) []byte {
+	if p.kind == kindToolCall {
+		return s.reader.ToolCalls[p.toolCall].Args
+	}
+	return p.text
+}
+
+// complete reports whether nothing can be missing of p although the engine goes on.
+func (s *Stream) complete(p *part) bool {
+	return p.kind != kindToolCall || s.reader.Complete(p.toolCall)
+}
+
+// reason returns why the answer is incomplete, or nothing.
+func (s *Stream) reason() string {
+	switch s.reader.Finish {
+	case chat.FinishLength:
+		return "max_output_tokens"
+	case chat.FinishContentFilter:
+		return "content_filter"
+	default:
+		return ""
+	}
+}
+
+// ending returns the state in which part n ends with the answer. Only the last item of an answer
+// may be incomplete, and a tool call whose arguments are complete is complete in any case.
+func (s *Stream) ending(n int) state {
+	p := &s.parts[n]
+	if s.reason() == "" || n < len(s.parts)-1 || p.kind == kindToolCall && s.complete(p) {
+		return stateDone
+	}
+	return stateCut
+}
+
+// AppendWhole appends the response object for a whole completion, which has been parsed. The error
+// is a *chat.BadAnswer.
+func (s *Stream) AppendWhole(dst []byte, c *chat.Completion) ([]byte, error) {
+	if err := s.reader.ReadWhole(c); err != nil {
+		return dst, err
+	}
+	if err := s.take(); err != nil {
+		return dst, err
+	}
+	for n := range s.parts {
+		s.end(n)
+	}
+	return s.appendResponse(dst, s.status(), nil), nil
+}
+
+// end ends part n with the answer.
+func (s *Stream) end(n int) {
+	p := &s.parts[n]
+	p.state = s.ending(n)
+	if p.kind == kindToolCall && p.state == stateDone && len(s.all(p)) == 0 {
+		// Clients read the arguments as JSON, which nothing at all is not.
+		c := &s.reader.ToolCalls[p.toolCall]
+		c.Args = append(c.Args, "{}"...)
+	}
+}
+
+// status returns the status of a response that the engine has ended.
+func (s *Stream) status() string {
+	if s.reason() != "" {
+		return statusIncomplete
+	}
+	return statusCompleted
+}
+
+const (
+	statusInProgress = "in_progress"
+	statusCompleted  = "completed"
+	statusIncomplete = "incomplete"
+	statusFailed     = "failed"
+)
+
+// appendResponse appends the response object. e is why it failed, or nil.
+func (s *Stream) appendResponse(dst []byte, status string, e *apierr.Error) []byte {
+	dst = append(dst, `{"id":"resp_`...)
+	dst = append(dst, s.id...)
+	dst = append(dst, `","object":"response","created_at":`...)
+	dst = appendInt(dst, int(s.created))
+	dst = append(dst, `,"completed_at":`...)
+	if status == statusCompleted {
+		dst = appendInt(dst, int(s.now()))
+	} else {
+		dst = append(dst, `null`...)
+	}
+	dst = append(dst, `,"status":"`...)
+	dst = append(dst, status...)
+	dst = append(dst, `","incomplete_details":`...)
+	if status == statusIncomplete {
+		dst = append(append(append(dst, `{"reason":"`...), s.reason()...), `"}`...)
+	} else {
+		dst = append(dst, `null`...)
+	}
+	dst = append(dst, `,"error":`...)
+	if e != nil {
+		dst = append(append(append(dst, `{"code":"`...), streamCode(e)...), `","message":`...)
+		dst = append(jsonx.AppendStringS(dst, e.Message), '}')
+	} else {
+		dst = append(dst, `null`...)
+	}
+	dst = append(append(dst, `,"model":`...), s.model...)
+	dst = append(dst, `,"output":[`...)
+	dst = s.appendOutput(dst)
+	dst = append(dst, `],"usage":`...)
+	if u := s.reader.Usage(); status != statusInProgress && (e == nil || u.Known) {
+		dst = appendUsage(dst, u)
+	} else {
+		dst = append(dst, `null`...)
+	}
+	dst = append(dst, s.RequestInfo.members...)
+	return append(dst, '}')
+}
+
+// appendOutput appends the items that have been shown to the client.
+func (s *Stream) appendOutput(dst []byte) []byte {
+	for n := range s.parts {
+		p := &s.parts[n]
+		if p.state == stateHeld {
+			break
+		}
+		if p.joins {
+			continue
+		}
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		dst = s.appendItem(dst, n)
 	}
 	return dst
 }
 
-// delta sends what of all, which is what p says, has not been sent yet.
-func (a *Answer) delta(dst []byte, p *part, all []byte) []byte {
-	if len(all) <= p.sent {
-		return dst
+// itemEnd returns the position behind the last part of the item that begins with part n, as far as
+// it has been shown.
+func (s *Stream) itemEnd(n int) int {
+	for n++; n < len(s.parts) && s.parts[n].joins && s.parts[n].state != stateHeld; n++ {
 	}
-	dst = a.number(append(dst, a.event...))
-	dst = append(append(dst, a.lead...), all[p.sent:]...)
-	p.sent = len(all)
-	if p.logSent < len(p.logs) {
-		more := p.logs[p.logSent:]
-		if p.logSent > 0 {
-			more = more[1:] // the comma
+	return n
+}
+
+// appendItem appends the item that begins with part n as it is now.
+func (s *Stream) appendItem(dst []byte, n int) []byte {
+	p, end := &s.parts[n], s.itemEnd(n)
+	status := statusCompleted
+	if s.parts[end-1].state != stateDone {
+		status = statusIncomplete
+	}
+	if p.kind == kindToolCall {
+		return s.appendToolCall(dst, p, s.all(p), status)
+	}
+	dst = append(dst, `{"id":"`...)
+	dst = s.appendItemID(dst, p)
+	dst = append(append(append(dst, `","type":"message","status":"`...), status...), `","role":"assistant","content":[`...)
+	for i := n; i < end; i++ {
+		if i > n {
+			dst = append(dst, ',')
 		}
-		p.logSent = len(p.logs)
-		dst = append(append(dst, "\",\"logprobs\":["...), more...)
-		return append(dst, "]}\n\n"...)
+		dst = s.appendContent(dst, &s.parts[i], s.parts[i].text, s.parts[i].logs)
 	}
-	return append(dst, a.tail...)
+	return append(dst, `]}`...)
 }
 
-// deltaEvents is what begin would append but for the number, for the events that there are many of.
-var deltaEvents = [...]string{
-	kindText:     "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":",
-	kindRefusal:  "event: response.refusal.delta\ndata: {\"type\":\"response.refusal.delta\",\"sequence_number\":",
-	kindToolCall: "event: response.function_call_arguments.delta\ndata: {\"type\":\"response.function_call_arguments.delta\",\"sequence_number\":",
+// appendContent appends the part of a message with that text and those log probabilities.
+func (s *Stream) appendContent(dst []byte, p *part, text, logs []byte) []byte {
+	if p.kind == kindRefusal {
+		dst = append(append(dst, `{"type":"refusal","refusal":"`...), text...)
+		return append(dst, `"}`...)
+	}
+	dst = append(append(dst, `{"type":"output_text","text":"`...), text...)
+	dst = append(append(dst, `","annotations":[],"logprobs":[`...), logs...)
+	return append(dst, `]}`...)
 }
 
-// open sends the beginning of p, and prepares its deltas.
-func (a *Answer) open(dst []byte, p *part) []byte {
-	p.state = stateOpen
-	if !p.joins {
-		dst = a.begin(dst, "response.output_item.added")
-		dst = appendInt(append(dst, `,"output_index":`...), p.item)
-		dst = append(dst, `,"item":`...)
-		if p.kind == kindToolCall {
-			dst = a.appendToolCall(dst, p, nil, statusInProgress)
-		} else {
-			dst = a.appendItemID(append(dst, `{"id":"`...), p)
-			dst = append(dst, `","type":"message","status":"in_progress","role":"assistant","content":[]}`...)
-		}
-		dst = append(dst, "}\n\n"...)
-	}
-	if p.kind != kindToolCall {
-		dst = a.begin(dst, "response.content_part.added")
-		dst = a.appendPlace(dst, p)
-		dst = a.appendContent(append(dst, `,"part":`...), p, nil, nil)
-		dst = append(dst, "}\n\n"...)
-	}
-	a.lead = append(a.appendPlace(a.lead[:0], p), `,"delta":"`...)
-	a.event, a.tail = deltaEvents[p.kind], "\"}\n\n"
-	if p.kind == kindText {
-		a.tail = "\",\"logprobs\":[]}\n\n"
-	}
-	return dst
+// appendToolCall appends the item of a tool call with those arguments.
+func (s *Stream) appendToolCall(dst []byte, p *part, args []byte, status string) []byte {
+	dst = append(dst, `{"id":"`...)
+	dst = s.appendItemID(dst, p)
+	dst = append(dst, `","type":"function_call","status":"`...)
+	dst = append(append(dst, status...), `","call_id":"`...)
+	dst = append(append(dst, s.reader.ToolCallID(p.toolCall)...), `","name":"`...)
+	dst = append(append(dst, s.reader.ToolCalls[p.toolCall].Name...), `","arguments":"`...)
+	return append(append(dst, args...), `"}`...)
 }
 
-// appendPlace appends the members that say where a part is.
-func (a *Answer) appendPlace(dst []byte, p *part) []byte {
-	dst = a.appendItemID(append(dst, `,"item_id":"`...), p)
-	dst = appendInt(append(dst, `","output_index":`...), p.item)
-	if p.kind != kindToolCall {
-		dst = appendInt(append(dst, `,"content_index":`...), p.content)
+// appendItemID appends the id of the item that p is in.
+func (s *Stream) appendItemID(dst []byte, p *part) []byte {
+	prefix := "msg_"
+	if p.kind == kindToolCall {
+		prefix = "fc_"
 	}
-	return dst
+	dst = append(append(append(dst, prefix...), s.id...), '_')
+	return appendInt(dst, p.item)
 }
 
-// close sends the end of part n, and of its item when no other part joins it.
-func (a *Answer) close(dst []byte, n int) []byte {
-	p := &a.parts[n]
-	switch p.kind {
-	case kindText:
-		dst = a.appendPlace(a.begin(dst, "response.output_text.done"), p)
-		dst = append(append(append(dst, `,"text":"`...), p.text...), "\",\"logprobs\":["...)
-		dst = append(append(dst, p.logs...), "]}\n\n"...)
-	case kindRefusal:
-		dst = a.appendPlace(a.begin(dst, "response.refusal.done"), p)
-		dst = append(append(append(dst, `,"refusal":"`...), p.text...), "\"}\n\n"...)
-	case kindToolCall:
-		dst = a.appendPlace(a.begin(dst, "response.function_call_arguments.done"), p)
-		dst = append(append(dst, `,"name":"`...), a.source.ToolCalls[p.toolCall].Name...)
-		dst = append(append(append(dst, `","arguments":"`...), a.all(p)...), "\"}\n\n"...)
-	}
-	if p.kind != kindToolCall {
-		dst = a.appendPlace(a.begin(dst, "response.content_part.done"), p)
-		dst = a.appendContent(append(dst, `,"part":`...), p, p.text, p.logs)
-		dst = append(dst, "}\n\n"...)
-	}
-	if n+1 < len(a.parts) && a.parts[n+1].joins {
-		return dst
-	}
-	first := n
-	for a.parts[first].joins {
-		first--
-	}
-	dst = a.begin(dst, "response.output_item.done")
-	dst = appendInt(append(dst, `,"output_index":`...), p.item)
-	dst = a.appendItem(append(dst, `,"item":`...), first)
-	return append(dst, "}\n\n"...)
+func appendUsage(dst []byte, u chat.Usage) []byte {
+	dst = appendInt(append(dst, `{"input_tokens":`...), u.Prompt)
+	dst = appendInt(append(dst, `,"input_tokens_details":{"cached_tokens":`...), u.Cached)
+	dst = appendInt(append(dst, `},"output_tokens":`...), u.Completion)
+	dst = appendInt(append(dst, `,"output_tokens_details":{"reasoning_tokens":`...), u.Reasoning)
+	dst = appendInt(append(dst, `},"total_tokens":`...), u.Total)
+	return append(dst, '}')
 }

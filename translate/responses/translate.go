@@ -14,7 +14,7 @@ import (
 //
 // The error is an *apierr.Error in the words of Responses. It is about what chat checks better: the
 // model's name, the ranges of numbers, the effort, and images. c borrows from the returned bytes.
-func (r *Request) Translate(dst []byte, c *chat.Request, e *Echo, inPlace bool) ([]byte, error) {
+func (r *Request) Translate(dst []byte, c *chat.Request, e *RequestInfo, inPlace bool) ([]byte, error) {
 	e.reset()
 	start := len(dst)
 	w := writer{dst: dst, echo: e, inPlace: inPlace, assistant: &r.turn, arguments: &r.arguments}
@@ -22,7 +22,7 @@ func (r *Request) Translate(dst []byte, c *chat.Request, e *Echo, inPlace bool) 
 	w.messages(r)
 	w.settings(r)
 	w.dst = append(w.dst, '}')
-	r.appendEcho(e)
+	r.fillInfo(e)
 	if err := c.Decode(w.dst[start:]); err != nil {
 		return w.dst, e.Locate(err)
 	}
@@ -34,7 +34,7 @@ func (r *Request) Translate(dst []byte, c *chat.Request, e *Echo, inPlace bool) 
 // earlier messages in the same bytes.
 type writer struct {
 	dst     []byte
-	echo    *Echo
+	echo    *RequestInfo
 	inPlace bool
 
 	count     int        // messages so far

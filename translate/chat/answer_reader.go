@@ -8,32 +8,32 @@ import (
 	"penstock/translate/sse"
 )
 
-// Source reads an engine's answer for a translator to another dialect: what each event brings, the
-// tool calls kept apart, the end, and the counts. It reads the first choice alone, for the other
-// dialects have no more.
+// AnswerReader reads an engine's answer for a translator to another dialect: the contents of each
+// event, the tool calls one by one, the end, and the counts. It reads the first choice alone, for
+// the other dialects have no more.
 //
 //	s.Reset(id)
 //	ok, err := s.Read(ev)    // for each event of a stream; then look at Content, ToolCalls and so on
 //	err := s.ReadWhole(c)    // or once for a whole completion
 //
-// Texts are the contents of JSON strings, without quotes and with the escapes that the engine
-// chose: they are valid in any other JSON string as they are, and never hold a line end.
+// Texts are the contents of JSON strings, without quotes and with the engine's escapes: they are
+// valid in any other JSON string as they are, and never hold a line end.
 //
-// The zero value is ready. A Source belongs to one call at a time. Once its buffers have grown it
-// does not allocate per event.
-type Source struct {
+// The zero value is ready. An AnswerReader belongs to one call at a time. Once its buffers have
+// grown it does not allocate per event.
+type AnswerReader struct {
 	tally
 	short hole
 	which *[]byte // the text that the hole is of; nil: the arguments of tool call last
 
-	// Content, Refusal and Reasoning are what the last event brought, each maybe empty. They borrow
+	// Content, Refusal and Reasoning are the texts of the last event, each maybe empty. They borrow
 	// from the event.
 	Content, Refusal, Reasoning []byte
-	// Logprobs are the elements of the log probabilities of what the last event brought of the
-	// content, as JSON with commas; nothing where the event brought anything else beside it, as
-	// they would tell the tokens of that.
+	// Logprobs are the elements of the log probabilities of the last event's Content, as JSON with
+	// commas. They are empty if the event has anything else beside the content, since they would
+	// show the tokens of that.
 	Logprobs []byte
-	// Touched are the positions in ToolCalls of those that the last event was about, in its order.
+	// Touched are the positions in ToolCalls of the tool calls in the last event, in its order.
 	Touched []int
 	// ToolCalls are the tool calls so far, in the order of their first appearance.
 	ToolCalls []ToolCall
@@ -54,7 +54,7 @@ type Source struct {
 
 // ToolCall is one tool call. All of it are contents of JSON strings.
 type ToolCall struct {
-	ID, Name []byte // maybe empty; see Source.ToolCallID
+	ID, Name []byte // maybe empty; see AnswerReader.ToolCallID
 	Args     []byte // so far
 
 	looked int  // the length of Args when Complete last looked at them
@@ -64,7 +64,7 @@ type ToolCall struct {
 // Finish is how a choice ended.
 type Finish uint8
 
-// The ways a choice ends. What an engine calls otherwise counts as FinishStop.
+// The ways a choice ends. Any other word of an engine counts as FinishStop.
 const (
 	FinishNone Finish = iota // it goes on
 	FinishStop
@@ -87,7 +87,7 @@ func finishOf(v jsonx.Value) Finish {
 
 // Reset makes s ready for another answer and lets go of the last one. id is our id of the answer,
 // from which the ids of tool calls are made if the engine gives no usable ones.
-func (s *Source) Reset(id string) {
+func (s *AnswerReader) Reset(id string) {
 	s.short.reset()
 	s.tools.Reset()
 	toolCalls := s.ToolCalls[:cap(s.ToolCalls)]
@@ -97,15 +97,15 @@ func (s *Source) Reset(id string) {
 	for i := range toolCalls {
 		toolCalls[i].reset()
 	}
-	*s = Source{
+	*s = AnswerReader{
 		short: s.short, tools: s.tools, ToolCalls: toolCalls[:0],
 		Touched: s.Touched[:0], StopSequence: s.StopSequence[:0], id: id,
 	}
 }
 
-// Guess says what we take the prompt for, in tokens; it is told where the engine counts nothing. It
-// is called after Reset.
-func (s *Source) Guess(prompt int) { s.prompt = prompt }
+// SetPromptEstimate sets our estimate of the prompt, in tokens, for an engine that counts nothing.
+// Call it after Reset.
+func (s *AnswerReader) SetPromptEstimate(prompt int) { s.prompt = prompt }
 
 // keepToolCalls is the number of tool calls whose memory is kept.
 const keepToolCalls = 16
@@ -123,11 +123,11 @@ func keep(b []byte) []byte {
 	return b[:0]
 }
 
-// Read takes one event of the engine's stream. It reports whether the event was a chunk of an
-// answer that has begun; if not, it brought nothing to tell. The error is a *BadAnswer when the
-// event is malformed or the answer too large, or an *EngineError when the engine reports a failure.
-// Events behind the end are ignored.
-func (s *Source) Read(ev sse.Event) (bool, error) {
+// Read reads one event of the engine's stream. It reports whether the event was a chunk of an
+// answer that has begun; if not, the event has nothing for the client. The error is a *BadAnswer
+// when the event is malformed or the answer too large, or an *EngineError when the engine reports a
+// failure. Events behind the end are ignored.
+func (s *AnswerReader) Read(ev sse.Event) (bool, error) {
 	s.Content, s.Refusal, s.Reasoning, s.Logprobs, s.Touched = nil, nil, nil, nil, s.Touched[:0]
 	if text, same := s.short.match(ev.Data); same && len(ev.Name) == 0 && len(s.halves) == 0 && !s.Done() {
 		return true, s.again(text)
@@ -143,7 +143,7 @@ func (s *Source) Read(ev sse.Event) (bool, error) {
 }
 
 // again takes a chunk that differs from the one before in its text alone.
-func (s *Source) again(text []byte) error {
+func (s *AnswerReader) again(text []byte) error {
 	if s.which != nil {
 		if len(text) == 0 {
 			return nil
@@ -161,10 +161,10 @@ func (s *Source) again(text []byte) error {
 }
 
 // kept is how many bytes of text the event brought that a translator may have to keep.
-func (s *Source) kept() int { return len(s.Content) + len(s.Refusal) + len(s.Logprobs) }
+func (s *AnswerReader) kept() int { return len(s.Content) + len(s.Refusal) + len(s.Logprobs) }
 
 // grow counts n bytes against the bound of an answer.
-func (s *Source) grow(n int) error {
+func (s *AnswerReader) grow(n int) error {
 	if s.size += n; s.size > MaxAnswer {
 		return bad(TooLarge)
 	}
@@ -172,7 +172,7 @@ func (s *Source) grow(n int) error {
 }
 
 // read takes the chunk c that has just been parsed from data.
-func (s *Source) read(c *Chunk, data []byte) error {
+func (s *AnswerReader) read(c *Chunk, data []byte) error {
 	s.short.forget()
 	s.lone = c.lone
 	var (
@@ -210,7 +210,7 @@ func (s *Source) read(c *Chunk, data []byte) error {
 }
 
 // learn remembers the chunk for the next one.
-func (s *Source) learn(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
+func (s *AnswerReader) learn(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
 	switch v {
 	case d.Content:
 		if s.which = &s.Content; !s.opening.done {
@@ -229,7 +229,7 @@ func (s *Source) learn(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
 }
 
 // take takes what a choice brings: a delta, or a message when whole.
-func (s *Source) take(choice *Choice, d *Delta, whole bool) error {
+func (s *AnswerReader) take(choice *Choice, d *Delta, whole bool) error {
 	if err := d.check(); err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func (s *Source) take(choice *Choice, d *Delta, whole bool) error {
 }
 
 // toolCalls takes the pieces of tool calls in a delta, or the tool calls of a message when whole.
-func (s *Source) toolCalls(v jsonx.Value, whole bool) error {
+func (s *AnswerReader) toolCalls(v jsonx.Value, whole bool) error {
 	var p toolcall.Piece
 	for it := v.Iter(); it.Next(); {
 		if !p.Read(it.Value()) {
@@ -315,7 +315,7 @@ func (s *Source) toolCalls(v jsonx.Value, whole bool) error {
 }
 
 // addToolCall makes room for a tool call, with the memory of an older one if there is any.
-func (s *Source) addToolCall() {
+func (s *AnswerReader) addToolCall() {
 	if n := len(s.ToolCalls); n < cap(s.ToolCalls) {
 		s.ToolCalls = s.ToolCalls[:n+1]
 		return
@@ -324,7 +324,7 @@ func (s *Source) addToolCall() {
 }
 
 // piece adds a piece to a tool call.
-func (s *Source) piece(to *ToolCall, p *toolcall.Piece, part *toolcall.Part) error {
+func (s *AnswerReader) piece(to *ToolCall, p *toolcall.Piece, part *toolcall.Part) error {
 	before := len(to.ID) + len(to.Name) + len(to.Args)
 	if part.TakeID {
 		to.ID = append(to.ID, inside(p.ID)...)
@@ -350,7 +350,7 @@ func (s *Source) piece(to *ToolCall, p *toolcall.Piece, part *toolcall.Part) err
 }
 
 // endTexts ends the texts that still wait: with a replacement character, mostly.
-func (s *Source) endTexts() {
+func (s *AnswerReader) endTexts() {
 	for _, h := range s.halves {
 		text := h.mend(h.escape)
 		switch h.member {
@@ -372,7 +372,7 @@ func (s *Source) endTexts() {
 // ToolCallID returns the id of tool call i, as the contents of a JSON string: the engine's or,
 // where that is none of use, ours (see package toolcall). It does not change once the tool call has
 // a name.
-func (s *Source) ToolCallID(i int) []byte {
+func (s *AnswerReader) ToolCallID(i int) []byte {
 	c := &s.ToolCalls[i]
 	if len(c.ID) == 0 {
 		c.ID = toolcall.AppendID(c.ID, s.id, 0, i)
@@ -382,7 +382,7 @@ func (s *Source) ToolCallID(i int) []byte {
 
 // Complete reports whether the arguments of tool call i are a whole JSON object, so that nothing is
 // missing.
-func (s *Source) Complete(i int) bool {
+func (s *AnswerReader) Complete(i int) bool {
 	c := &s.ToolCalls[i]
 	if c.looked != len(c.Args) {
 		c.looked, c.whole = len(c.Args), complete(c.Args)
@@ -393,7 +393,7 @@ func (s *Source) Complete(i int) bool {
 // ReadWhole takes a whole completion, which has been parsed: its first choice, as if it had come in
 // one event. Unlike a stream it may leave the finish_reason out. The error is a *BadAnswer. c must
 // stay as it is while the texts are in use.
-func (s *Source) ReadWhole(c *Completion) error {
+func (s *AnswerReader) ReadWhole(c *Completion) error {
 	var (
 		choice, first Choice
 		delta         Delta
@@ -414,23 +414,23 @@ func (s *Source) ReadWhole(c *Completion) error {
 }
 
 // HeldToolCalls is about how many bytes ToolCalls hold.
-func (s *Source) HeldToolCalls() int { return s.args }
+func (s *AnswerReader) HeldToolCalls() int { return s.args }
 
-// Told is the number of bytes of text and of tool calls so far, without reasoning.
-func (s *Source) Told() int { return s.size }
+// TextSize is the number of bytes of text and of tool calls so far, without reasoning.
+func (s *AnswerReader) TextSize() int { return s.size }
 
 // Whole reports whether the choice has its finish_reason: the stream may end well from here on.
-func (s *Source) Whole() bool { return s.whole(0) }
+func (s *AnswerReader) Whole() bool { return s.whole(0) }
 
 // Done reports whether nothing more is wanted from upstream; see Stream.Done.
-func (s *Source) Done() bool { return s.done(0) }
+func (s *AnswerReader) Done() bool { return s.done(0) }
 
 // Markup returns the word of a model's markup that the text begins with.
-func (s *Source) Markup() Markup { return s.opening.markup }
+func (s *AnswerReader) Markup() Markup { return s.opening.markup }
 
-// Usage returns the token counts so far; when the engine told none, an estimate: what Guess said,
-// and one token a delta.
-func (s *Source) Usage() Usage {
+// Usage returns the token counts so far; without counts from the engine, an estimate: that of
+// SetPromptEstimate, and one token a delta.
+func (s *AnswerReader) Usage() Usage {
 	if s.usage.Estimated { // of a whole completion
 		return s.usage
 	}
@@ -439,7 +439,7 @@ func (s *Source) Usage() Usage {
 
 // End reports whether the stream may end: nil, or ErrNoFinish when the choice lacks its
 // finish_reason.
-func (s *Source) End() error {
+func (s *AnswerReader) End() error {
 	if !s.Whole() {
 		return ErrNoFinish
 	}

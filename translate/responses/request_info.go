@@ -11,9 +11,9 @@ import (
 	"penstock/translate/sse"
 )
 
-// Echo is what an answer repeats of its request, and what errors about it need. It owns all of it,
-// so it outlives the body. The zero value is ready.
-type Echo struct {
+// RequestInfo are the facts about a request that its answer repeats, and that errors about it need.
+// It owns them all, so it outlives the body. The zero value is ready.
+type RequestInfo struct {
 	members []byte // members of the response object, each with a comma before it
 	images  []imageAt
 
@@ -37,16 +37,16 @@ func (m *imageAt) param(member string) string {
 	return element("input", m.item) + "." + element(list, m.part) + "." + member
 }
 
-func (e *Echo) reset() {
+func (e *RequestInfo) reset() {
 	if cap(e.members) > keepBuffer {
 		e.members = nil
 	}
-	*e = Echo{members: e.members[:0], images: e.images[:0]}
+	*e = RequestInfo{members: e.members[:0], images: e.images[:0]}
 }
 
 // Locate puts an *apierr.Error about the chat request, from chat.Request.Decode or Check, in the
 // words of the request that the client sent. Other errors pass.
-func (e *Echo) Locate(err error) error {
+func (e *RequestInfo) Locate(err error) error {
 	var chatErr *apierr.Error
 	if !errors.As(err, &chatErr) || chatErr.Param == "" {
 		return err
@@ -64,7 +64,7 @@ func (e *Echo) Locate(err error) error {
 }
 
 // param returns the name that a member of the chat request has in Responses.
-func (e *Echo) param(name string) string {
+func (e *RequestInfo) param(name string) string {
 	switch name {
 	case "max_completion_tokens", "max_tokens":
 		return "max_output_tokens"
@@ -90,10 +90,10 @@ func (e *Echo) param(name string) string {
 	return name
 }
 
-// appendEcho notes what the response object repeats. Where the client left something out it holds
-// what that means.
-func (r *Request) appendEcho(e *Echo) {
-	w := echoWriter{e.members}
+// fillInfo writes the members that the response object repeats, with the defaults for those that
+// the client left out.
+func (r *Request) fillInfo(e *RequestInfo) {
+	w := memberWriter{e.members}
 	w.string(`,"previous_response_id":null,"store":false,"background":false,"truncation":"disabled","service_tier":"default"`)
 	w.member("presence_penalty", r.members[memberPresencePenalty], `0`)
 	w.member("frequency_penalty", r.members[memberFrequencyPenalty], `0`)
@@ -119,13 +119,13 @@ func (r *Request) appendEcho(e *Echo) {
 	sse.Flatten(e.members)
 }
 
-// echoWriter writes members of the response object.
-type echoWriter struct{ dst []byte }
+// memberWriter writes members of the response object.
+type memberWriter struct{ dst []byte }
 
-func (w *echoWriter) string(s string) { w.dst = append(w.dst, s...) }
+func (w *memberWriter) string(s string) { w.dst = append(w.dst, s...) }
 
 // first appends a member without a comma before it: v, or what stands for it when it was not given.
-func (w *echoWriter) first(name string, v jsonx.Value, otherwise string) {
+func (w *memberWriter) first(name string, v jsonx.Value, otherwise string) {
 	w.dst = append(append(append(w.dst, '"'), name...), `":`...)
 	if chat.Given(v) {
 		w.dst = append(w.dst, v.Raw()...)
@@ -134,13 +134,13 @@ func (w *echoWriter) first(name string, v jsonx.Value, otherwise string) {
 	}
 }
 
-func (w *echoWriter) member(name string, v jsonx.Value, otherwise string) {
+func (w *memberWriter) member(name string, v jsonx.Value, otherwise string) {
 	w.dst = append(w.dst, ',')
 	w.first(name, v, otherwise)
 }
 
 // integer appends a member that is an integer, in digits however the client wrote it.
-func (w *echoWriter) integer(name string, v jsonx.Value, otherwise string) {
+func (w *memberWriter) integer(name string, v jsonx.Value, otherwise string) {
 	n, ok := v.Int()
 	if !ok {
 		w.member(name, v, otherwise)
@@ -151,7 +151,7 @@ func (w *echoWriter) integer(name string, v jsonx.Value, otherwise string) {
 }
 
 // choice appends tool_choice. A list of allowed tools has its mode, which a request may leave out.
-func (w *echoWriter) choice(r *Request) {
+func (w *memberWriter) choice(r *Request) {
 	v := r.members[memberToolChoice]
 	if !r.tools.limited || chat.Given(v.Get("mode")) {
 		w.member("tool_choice", v, `"auto"`)
@@ -163,7 +163,7 @@ func (w *echoWriter) choice(r *Request) {
 	w.string(`}`)
 }
 
-func (w *echoWriter) text(r *Request) {
+func (w *memberWriter) text(r *Request) {
 	w.string(`,"text":{"format":{`)
 	m, ok := r.format()
 	if !ok {
@@ -185,7 +185,7 @@ func (w *echoWriter) text(r *Request) {
 }
 
 // tools appends the functions; others were dropped.
-func (w *echoWriter) tools(r *Request) {
+func (w *memberWriter) tools(r *Request) {
 	w.string(`,"tools":[`)
 	n := 0
 	for it := r.members[memberTools].Iter(); it.Next(); {

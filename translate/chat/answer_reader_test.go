@@ -13,7 +13,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// said is what a Source has read.
+// said is what an AnswerReader has read.
 type said struct {
 	Content, Refusal, Reasoning string
 	Calls                       []string
@@ -24,7 +24,7 @@ type said struct {
 }
 
 // listen reads an engine's stream with s.
-func listen(s *Source, src []byte, forget bool) (out said) {
+func listen(s *AnswerReader, src []byte, forget bool) (out said) {
 	s.Reset("fallback")
 	r := sse.NewReader(bytes.NewReader(src), 8<<20)
 	for !s.Done() {
@@ -50,18 +50,18 @@ func listen(s *Source, src []byte, forget bool) (out said) {
 	return out
 }
 
-func (out *said) end(s *Source) {
+func (out *said) end(s *AnswerReader) {
 	for i := range s.ToolCalls {
 		out.Calls = append(out.Calls, string(s.ToolCallID(i))+" "+string(s.ToolCalls[i].Name)+" "+string(s.ToolCalls[i].Args))
 	}
 	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
 }
 
-// The short cut for chunks that differ in their text alone gives what the long way gives; and what a translator hears in
-// a stream is what it reads in the whole answer that the stream amounts to.
+// The short cut for chunks that differ in their text alone gives what the long way gives; and what
+// a translator hears in a stream is what it reads in the whole answer that the stream amounts to.
 func TestSource(t *testing.T) {
 	names, streams, _ := upstreams(t)
-	var s, long Source
+	var s, long AnswerReader
 	var c Completion
 	compared := 0
 	for _, name := range names {
@@ -71,7 +71,7 @@ func TestSource(t *testing.T) {
 			t.Errorf("%s: the short cut shows: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(Usage{})))
 		}
 		var a Assembler
-		whole := assemble(&a, &Answer{Model: "m", ID: "fallback"}, bytes.NewReader(src))
+		whole := assemble(&a, &AnswerOptions{Model: "m", ID: "fallback"}, bytes.NewReader(src))
 		if got.Err != "" || bytes.HasPrefix(whole, []byte("!! ")) {
 			continue
 		}
@@ -95,14 +95,14 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// Engines count their completions from their start, or draw the ids of them from a few: two answers of a conversation may have
-// one id, and their calls must not.
+// Engines count their completions from their start, or draw the ids of them from a few: two answers
+// of a conversation may have one id, and their calls must not.
 func TestSourceCallIDOfOneCompletionID(t *testing.T) {
 	const calls = `"tool_calls":[{"index":0,"id":"0","function":{"name":"f","arguments":"{}"}},{"index":1,"function":{"name":"g","arguments":"{}"}}]`
 	seen := map[string]string{}
 	for _, answer := range []string{"msg_1", "msg_2"} {
-		var streamed, whole, none Source
-		for _, s := range []*Source{&streamed, &whole, &none} {
+		var streamed, whole, none AnswerReader
+		for _, s := range []*AnswerReader{&streamed, &whole, &none} {
 			s.Reset(answer)
 		}
 		if _, err := streamed.Read(sse.Event{Data: []byte(`{"id":"1","choices":[{"index":0,"delta":{` + calls + `}}]}`)}); err != nil {
@@ -137,7 +137,7 @@ func TestSourceFinish(t *testing.T) {
 		`"stop"`: FinishStop, `"length"`: FinishLength, `"max_tokens"`: FinishLength, `"tool_calls"`: FinishToolCalls, `"function_call"`: FinishToolCalls,
 		`"content_filter"`: FinishContentFilter, `"eos"`: FinishStop, `""`: FinishNone, `null`: FinishNone,
 	} {
-		var s Source
+		var s AnswerReader
 		s.Reset("")
 		ev := sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":` + reason + `,"stop_reason":"END"}]}`)}
 		if _, err := s.Read(ev); err != nil || s.Finish != want {
@@ -151,7 +151,7 @@ func TestSourceFinish(t *testing.T) {
 
 // Arguments are complete when they are a whole object, and not before.
 func TestSourceComplete(t *testing.T) {
-	var s Source
+	var s AnswerReader
 	s.Reset("")
 	for _, c := range []struct {
 		args string
@@ -174,7 +174,7 @@ func TestSourceBound(t *testing.T) {
 		"content": `{"choices":[{"index":0,"delta":{"content":"` + piece + `"}}]}`,
 		"call":    `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"` + piece + `"}}]}}]}`,
 	} {
-		var s Source
+		var s AnswerReader
 		s.Reset("")
 		ev := sse.Event{Data: []byte(data)}
 		for n := 0; ; n++ {
@@ -193,7 +193,7 @@ func TestSourceBound(t *testing.T) {
 func BenchmarkSource(b *testing.B) {
 	for _, c := range []struct{ name, data string }{{"text", vllmChunk}, {"call", callChunk}, {"usage", usageChunk}} {
 		b.Run(c.name, func(b *testing.B) {
-			var s Source
+			var s AnswerReader
 			ev := sse.Event{Data: []byte(c.data)}
 			n := 0
 			b.ReportAllocs()
@@ -225,7 +225,7 @@ func TestCompletionCalls(t *testing.T) {
 		if want == "" {
 			want = call
 		}
-		if got := c.Append(nil, &Answer{Model: "m", ID: "i"}); !bytes.Contains(got, []byte(`"tool_calls":[`+want+`]`)) {
+		if got := c.Append(nil, &AnswerOptions{Model: "m", ID: "i"}); !bytes.Contains(got, []byte(`"tool_calls":[`+want+`]`)) {
 			t.Errorf("%s: %s", call, got)
 		}
 	}
