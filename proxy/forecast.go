@@ -179,7 +179,7 @@ func (e *Edge) stranded(ctx context.Context, old *Snapshot, next *capacitySide, 
 // alive reports whether the model has a slot and somebody to take the call.
 func (m *model) alive() bool {
 	return slices.ContainsFunc(m.route.Targets(), func(t routing.Target) bool {
-		return slotsFor(m.config.Kind, t.Upstream.Limits()) > 0 && t.Upstream.Prospect(t.Served) == ""
+		return slotsFor(m.config.Kind, t.Upstream.Limits()) > 0 && t.Upstream.UnavailableReason(t.Served) == ""
 	})
 }
 
@@ -191,7 +191,7 @@ func (s *capacitySide) obstacle(r *routing.Route, t *routing.Target) string {
 	if slotsFor(s.file.Models[r.Index].Kind, s.limits(t.Upstream)) == 0 {
 		return fmt.Sprintf("upstream %s: its concurrency has no slots for this kind of model", t.Upstream.Label())
 	}
-	return t.Upstream.Prospect(t.Served)
+	return t.Upstream.UnavailableReason(t.Served)
 }
 
 // why is the problem of a model that would be left without a slot.

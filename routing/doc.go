@@ -35,7 +35,7 @@
 // first blocks of a prompt are forgotten last, the known part is found by halving.
 //
 // A pick over 32 upstreams costs a third of a microsecond and allocates nothing: two_choices and round_robin look at no more
-// targets than they need, whether a target has its model is one atomic (upstreams.Offer), what limits and reports come to is
+// targets than they need, whether a target has its model is one atomic (upstreams.ServedModel), what limits and reports come to is
 // worked out when they change, loads are read into one variable, and chance is a multiplication. BenchmarkPick measures it.
 //
 // A Table is immutable but for what its routes remember, which outlives reloads: the round robin's position and the directory.

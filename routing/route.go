@@ -11,9 +11,9 @@ import (
 type Target struct {
 	Upstream *upstreams.Upstream
 	Served   string
-	offer    *upstreams.Offer // of the served name
-	member   member           // its place in the route's directory, where there is one
-	rank     uint64           // hash of the upstream's id, the same at every edge; where there is a directory
+	model    *upstreams.ServedModel // of the served name
+	member   member                 // its place in the route's directory, where there is one
+	rank     uint64                 // hash of the upstream's id, the same at every edge; where there is a directory
 }
 
 // Route is one model's way to its engines. It is safe for concurrent use.
@@ -92,7 +92,7 @@ func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 
 // allows filters: the upstream is in the state and may be used by the key, it has the model, and this call has not tried it.
 func (q *Query) allows(t *Target, s upstreams.State) bool {
-	return t.Upstream.EligibleFor(q.Key, s, q.at) && t.offer.Stands() && (len(q.Exclude) == 0 || !q.excludes(t))
+	return t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && (len(q.Exclude) == 0 || !q.excludes(t))
 }
 
 // choose picks among the targets in a state by the route's policy. eligible says that there is any; best is nil when all of

@@ -76,7 +76,7 @@ func newRoute(m *config.Model, r Resolver, before *Route) (*Route, error) {
 			served = m.ID
 		}
 		for _, u := range ups {
-			route.targets = append(route.targets, Target{Upstream: u, Served: served, offer: u.Offer(served)})
+			route.targets = append(route.targets, Target{Upstream: u, Served: served, model: u.ServedModel(served)})
 		}
 	}
 	if route.policy != policyPrefixAffinity {

@@ -32,9 +32,9 @@
 // defaults. A refused connect ends nothing: an engine that drains refuses and goes on with what it has. Where an address of
 // several is gone and the name has no `resolve`, the upstream is not down, and the system's half a minute counts.
 //
-// A model that vanishes takes out its own target: by the engine's list, which is read with every fifth probe, and with every
-// one while a model that a route wants is missing; or at once when a call got a 404 for it, which brings a probe at once too
-// (gone.go). Losses and returns are logged, and NextChance tells for Retry-After when the next look is due.
+// A model that vanishes takes out its own target only. The engine's list shows it: the prober reads the list with every fifth
+// probe, and with every one while a model that a route wants is missing. A 404 for a model takes it out at once and starts a
+// probe (model_404.go). Losses and returns are logged. NextChance returns when the next probe is due, for Retry-After.
 //
 // # The breaker
 //
@@ -79,8 +79,8 @@
 // Probes and scrapes use the same exchange as calls, on a transport of their own: one HTTP implementation to trust, and
 // neither side waits for the other's connections.
 //
-// The health machine is pure and behind a mutex; what picks read are atomics that it publishes, the offer of a served name
-// (Offer) among them. A pick over many upstreams takes no lock and allocates nothing.
+// The health machine is pure and behind a mutex. Picks read atomics that it publishes, such as whether a served name is
+// available (ServedModel). A pick over many upstreams takes no lock and allocates nothing.
 //
 // The alternative for names with several addresses was to balance inside the transport. Each address is an upstream of its
 // own instead, because health, breaker and load belong to a process, not to a name.

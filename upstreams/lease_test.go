@@ -282,12 +282,12 @@ func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Retire(nobody)
-	if u.gone.Load() || len(s.All()) != 1 {
+	if u.removed.Load() || len(s.All()) != 1 {
 		t.Fatal("gone with a slot taken")
 	}
 	u.giveBack(PoolText, true)
-	if u.inFlight() != 0 || u.trial.Load() || !u.gone.Load() || len(s.All()) != 0 {
-		t.Errorf("%d in flight, trial %t, gone %t, %d upstreams in the set", u.inFlight(), u.trial.Load(), u.gone.Load(), len(s.All()))
+	if u.inFlight() != 0 || u.trial.Load() || !u.removed.Load() || len(s.All()) != 0 {
+		t.Errorf("%d in flight, trial %t, gone %t, %d upstreams in the set", u.inFlight(), u.trial.Load(), u.removed.Load(), len(s.All()))
 	}
 }
 

@@ -12,14 +12,14 @@ import (
 	"penstock/config"
 )
 
-// ModelInfo is what an engine says about one of its models. Numbers it does not tell are 0.
+// ModelInfo is what an engine says about one of its models. A number that it does not report is 0.
 type ModelInfo struct {
 	ID          string   `json:"id"`
 	Aliases     []string `json:"aliases,omitempty"`
 	Context     int      `json:"context,omitempty"` // tokens of prompt and answer together
 	Vision      bool     `json:"vision"`            // takes images
 	VisionKnown bool     `json:"vision_known"`
-	Kind        string   `json:"kind,omitempty"` // of the catalog's, e.g. audio-speech; empty: the engine does not tell, or it is no other than chat
+	Kind        string   `json:"kind,omitempty"` // of the catalog's, e.g. audio-speech; empty: chat, or not reported
 	Loaded      bool     `json:"loaded"`
 	LoadedKnown bool     `json:"loaded_known"`
 }
@@ -78,51 +78,53 @@ func (l *modelList) lists(p *Profile, served string) bool {
 	}
 }
 
-// Offer is one served name at one upstream, kept up to date by it, so that a pick reads one atomic where Serves looks the
-// name up. It is the upstream's and lives as long.
-type Offer struct{ withheld atomic.Bool }
+// ServedModel is one served name at one upstream. The upstream keeps it up to date, so that a pick
+// reads one atomic where Serves looks the name up. It lives as long as the upstream.
+type ServedModel struct{ unavailable atomic.Bool }
 
-// Stands reports what Serves says of the offer's name. It may be called from any goroutine.
-func (o *Offer) Stands() bool { return !o.withheld.Load() }
+// Available is what Serves returns for the name. Any goroutine may call it.
+func (m *ServedModel) Available() bool { return !m.unavailable.Load() }
 
-// Offer returns the offer of a served name: always the same one for the same name. The names are configured ones.
-func (u *Upstream) Offer(served string) *Offer {
+// ServedModel returns the entry of a served name, always the same one for the same name. The caller
+// passes configured names only, so the map is bounded.
+func (u *Upstream) ServedModel(served string) *ServedModel {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	o := u.offers[served]
-	if o == nil {
-		o = new(Offer)
-		o.withheld.Store(!u.Serves(served))
-		u.offers[served] = o
+	m := u.servedModels[served]
+	if m == nil {
+		m = new(ServedModel)
+		m.unavailable.Store(!u.Serves(served))
+		u.servedModels[served] = m
 	}
-	return o
+	return m
 }
 
-// renewOffers follows a change of what Serves looks at, and tells the log of every model that left its route or came back
-// to it. Called with mu held.
-func (u *Upstream) renewOffers() {
+// renewServed brings every ServedModel up to date after a change of what Serves looks at. It logs each
+// model that left its route or came back to it. The caller holds mu.
+func (u *Upstream) renewServed() {
 	expected := u.settings.Load().expected
-	for served, o := range u.offers {
-		withheld := !u.Serves(served)
-		if o.withheld.Swap(withheld) == withheld {
+	for served, m := range u.servedModels {
+		unavailable := !u.Serves(served)
+		if m.unavailable.Swap(unavailable) == unavailable {
 			continue
 		}
 		u.set.o.OnRoom(u)
 		switch {
 		case !slices.Contains(expected, served):
-		case withheld:
-			u.log.Warn("upstream does not serve a model now", zap.String("upstream", u.label), zap.String("served", served), zap.String("cause", u.withheld(served)))
+		case unavailable:
+			u.log.Warn("upstream does not serve a model now", zap.String("upstream", u.label), zap.String("served", served), zap.String("cause", u.notServedReason(served)))
 		default:
 			u.log.Info("upstream serves the model again", zap.String("upstream", u.label), zap.String("served", served))
 		}
 	}
 }
 
-// Serves reports whether the upstream has the model now. It is false only when the engine's list, read lately, lacks the
-// name (where the engine's list means something), or when the engine answered 404 for it and no list has had it since.
+// Serves reports whether the upstream has the model now. It is false only when the engine's list lacks
+// the name, where that list means something, or when the engine answered 404 for it and no list has had
+// it since.
 // It does not allocate.
 func (u *Upstream) Serves(served string) bool {
-	if u.isGone(served) {
+	if u.isMissing(served) {
 		return false
 	}
 	list := u.models.Load()

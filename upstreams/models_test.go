@@ -65,12 +65,12 @@ func TestModelFacts(t *testing.T) {
 	}
 }
 
-// serves is Serves, and checks that the offer of the name says the same.
+// serves is Serves, and checks that the name's ServedModel says the same.
 func serves(t testing.TB, u *Upstream, served string) bool {
 	t.Helper()
 	want := u.Serves(served)
-	if u.Offer(served).Stands() != want {
-		t.Errorf("the offer of %s says %t", served, !want)
+	if u.ServedModel(served).Available() != want {
+		t.Errorf("the ServedModel of %s says %t", served, !want)
 	}
 	return want
 }

@@ -143,7 +143,7 @@ func (p *prober) pause() time.Duration {
 	p.up.mu.Unlock()
 	pause := interval
 	switch {
-	case state == StateUp && (row > 0 || p.up.returning(time.Now())):
+	case state == StateUp && (row > 0 || p.up.missingLately(time.Now())):
 		pause = min(interval, confirmPause)
 	case state == StateDown && row > 0:
 		pause = min(interval, returnPause)
@@ -301,7 +301,7 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 		u.log.Info("upstream's engine recognised", zap.String("upstream", u.label), zap.String("engine", profile.Name()))
 		u.reported = 0
 		u.renewCapacity()
-		u.renewOffers()
+		u.renewServed()
 		p.source, p.listsDue = 0, true
 	}
 	return nil

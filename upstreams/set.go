@@ -128,7 +128,7 @@ func (u *Upstream) adopt(old, st *settings, renewed bool) (entering bool) {
 		u.engine.Store(u.set.profiles.Load().successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
 	}
 	u.renewCapacity()
-	u.renewOffers()
+	u.renewServed()
 	if old.probe != st.probe {
 		u.health.fall, u.health.rise, u.health.bad = st.probe.fall, st.probe.rise, 0
 	}
@@ -143,7 +143,7 @@ func (s *Set) enter(u *Upstream) {
 		}
 	}
 	s.byID[u.id] = u
-	u.gone.Store(false)
+	u.removed.Store(false)
 	u.retiring.Store(false)
 	if !u.registered {
 		if u.metrics == nil {
@@ -244,7 +244,7 @@ func (u *Upstream) leaveIfIdle() {
 	s := u.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !u.retiring.Load() || u.slots.Load() != 0 || u.gone.Swap(true) { // revived or left in between
+	if !u.retiring.Load() || u.slots.Load() != 0 || u.removed.Swap(true) { // revived or left in between
 		return
 	}
 	if s.byID[u.id] == u {

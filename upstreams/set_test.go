@@ -444,7 +444,7 @@ func TestOnRoom(t *testing.T) {
 				return u
 			}
 			s.byID[u.id] = u // by hand, since Commit would probe over a socket
-			u.Offer("m")
+			u.ServedModel("m")
 			u.prober = newProber(u, e.get, func() {})
 			return u
 		}
@@ -480,9 +480,9 @@ func TestOnRoom(t *testing.T) {
 		step("a model gone", func() {
 			u.mu.Lock()
 			defer u.mu.Unlock()
-			u.gone404.Store(&goneModels{"m": {}})
-			u.renewOffers()
-			u.gone404.Store(nil)
+			u.missing.Store(&missingModels{"m": {}})
+			u.renewServed()
+			u.missing.Store(nil)
 		})
 		step("a trial may pass", func() {
 			for i := range breakerRow {

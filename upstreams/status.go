@@ -70,7 +70,7 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 	case !u.passes(At(now)):
 		return "breaker is half-open and its trial is under way: " + u.lastFailure()
 	case !u.Serves(served):
-		return u.withheld(served)
+		return u.notServedReason(served)
 	}
 	return ""
 }
@@ -88,9 +88,9 @@ func (u *Upstream) lastFailure() string {
 	return fmt.Sprintf("last %s failed (%s)", f.During, f.Reason)
 }
 
-// withheld says why a name is not served.
-func (u *Upstream) withheld(served string) string {
-	if u.isGone(served) {
+// notServedReason says why a name is not served.
+func (u *Upstream) notServedReason(served string) string {
+	if u.isMissing(served) {
 		return "engine answered 404 for the model"
 	}
 	if _, listed := u.Model(served); listed {

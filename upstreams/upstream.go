@@ -36,7 +36,7 @@ type Upstream struct {
 
 	state     atomic.Uint32 // State, without retiring
 	retiring  atomic.Bool
-	gone      atomic.Bool
+	removed   atomic.Bool
 	openUntil atomic.Int64             // the breaker lets nothing through before this (ticks), or breakerClosed
 	trial     atomic.Bool              // a half-open trial is out
 	barred    atomic.Pointer[[]string] // keys whose calls may not be that trial
@@ -46,23 +46,23 @@ type Upstream struct {
 	returned  atomic.Int64 // when it last came back from down (ticks), for the slow start
 	report    atomic.Pointer[Report]
 	models    atomic.Pointer[modelList]
-	gone404   atomic.Pointer[goneModels]
+	missing   atomic.Pointer[missingModels]
 	nextProbe atomic.Int64 // when it is due (ticks)
 	ttft      average      // seconds
 	perToken  average      // bytes a token
 
-	mu        sync.Mutex // guards what follows; held for bookkeeping only, never over I/O
-	health    health
-	reported  int // the engine's own capacity; 0: not told
-	trackers  ghostTracker
-	failure   *LastFailure
-	check     *LastCheck
-	changed   time.Time // when the state last changed
-	moded     time.Time // when the mode last changed; zero: never
-	offers    map[string]*Offer
-	relapses  map[string]relapses // by served name
-	prober    *prober
-	generator generator
+	mu           sync.Mutex // guards what follows; held for bookkeeping only, never over I/O
+	health       health
+	reported     int // the engine's own capacity; 0: not told
+	trackers     ghostTracker
+	failure      *LastFailure
+	check        *LastCheck
+	changed      time.Time // when the state last changed
+	moded        time.Time // when the mode last changed; zero: never
+	servedModels map[string]*ServedModel
+	flaps        map[string]flaps // by served name
+	prober       *prober
+	generator    generator
 	// trialTimer calls retrial or probeTrial; nil before the breaker has opened.
 	trialTimer *time.Timer
 	probedAt   time.Time

@@ -42,7 +42,7 @@
 //	proxy/observe/sink.go NewSink                       log          the lines of one write, counted as dropped; started again
 //	proxy/observe/trace.go newSpanQueue                 spans        one batch of spans, counted as dropped; started again
 //	upstreams/probe.go prober.start                     probe        one probe; started again
-//	upstreams/outlook.go Plan.Probe                     probe        a reload's look at one upstream, which then counts as unknown
+//	upstreams/plan_preview.go Plan.Probe                probe        a reload's look at one upstream, which then counts as unknown
 //	upstreams/page.go pageGetter                        probe        nothing; the page ends by its clock
 //	upstreams/generation_probe.go Upstream.probeGeneration  generation  one generation probe; its slot is freed, the breaker stays as it is
 //	upstreams/generation_probe.go generationOver        generation   nothing; the probe ends by its clock

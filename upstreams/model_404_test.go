@@ -31,17 +31,17 @@ func TestModelGone(t *testing.T) {
 		t.Error("a reading without it brought it back")
 	}
 	u.setModels(list, time.Now().Add(time.Second))
-	if !serves(t, u, "m") || u.gone404.Load() != nil {
+	if !serves(t, u, "m") || u.missing.Load() != nil {
 		t.Error("a newer reading did not bring it back")
 	}
 
 	u.engine.Store(mustProfile(t, "whisper")) // lists nothing: tried again after a while
 	u.ModelGone("w")
-	u.setModels(nil, time.Now().Add(goneUnlisted/2))
+	u.setModels(nil, time.Now().Add(missingUnlisted/2))
 	if serves(t, u, "w") {
 		t.Error("back too soon")
 	}
-	u.setModels(nil, time.Now().Add(goneUnlisted+time.Second))
+	u.setModels(nil, time.Now().Add(missingUnlisted+time.Second))
 	if !serves(t, u, "w") {
 		t.Error("never back")
 	}
@@ -57,10 +57,10 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 		synctest.Wait()
 		for i, bounds := range [][2]time.Duration{
 			{0, 200 * time.Millisecond},
-			{goneAgain, 2300 * time.Millisecond},
-			{2 * goneAgain, 3500 * time.Millisecond},
-			{goneAgainMax, 6 * time.Second},
-			{goneAgainMax, 6 * time.Second},
+			{missingAgain, 2300 * time.Millisecond},
+			{2 * missingAgain, 3500 * time.Millisecond},
+			{missingAgainMax, 6 * time.Second},
+			{missingAgainMax, 6 * time.Second},
 		} {
 			if !serves(t, u, "m") || u.NextChance("m", time.Now()) != 0 {
 				t.Fatal("not served")
@@ -90,7 +90,7 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 		if f := u.Status(time.Now()).LastFailure; f == nil || f.Reason != "model_gone" || f.Status != 404 {
 			t.Errorf("last failure %+v", f)
 		}
-		time.Sleep(goneForgotten + time.Second)
+		time.Sleep(flapsForgotten + time.Second)
 		u.ModelGone("m")
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()

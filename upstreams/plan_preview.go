@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// Limits returns the slots that an upstream of the plan will have once it is committed, as far as that is known now: what an
-// engine reports replaces it, unless the configuration says. The zero Limits for one that the plan leaves out.
+// Limits returns the slots that an upstream of the plan will have once it is committed, as far as that
+// is known now: an engine's report will replace them, unless the configuration sets them. It returns
+// the zero Limits for an upstream that the plan leaves out.
 func (p *Plan) Limits(u *Upstream) Limits {
 	i, ok := p.index[u]
 	if !ok {
@@ -34,8 +35,9 @@ func (p *Plan) Added(u *Upstream) bool {
 	return ok && p.items[i].added
 }
 
-// Probe asks upstreams that the plan adds for their health, once and all at the same time, before anything is committed. It
-// returns when all have their verdict or ctx has ended; Prospect tells it.
+// Probe probes the upstreams that the plan adds, once and all at the same time, before anything is
+// committed. It returns when every probe has its verdict, which UnavailableReason returns, or when ctx
+// has ended.
 func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 	var all sync.WaitGroup
 	for _, u := range ups {
@@ -59,9 +61,10 @@ func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 	all.Wait()
 }
 
-// Prospect says why calls for a served name will find nobody here in the near future, for an operator; empty when they will
-// be taken, or when nobody knows yet. An open breaker is no reason: it closes by itself.
-func (u *Upstream) Prospect(served string) string {
+// UnavailableReason says for the operator why this upstream will not serve a name in the near future.
+// It is empty when the upstream will, or when that is not known yet. An open breaker is no reason: it
+// closes by itself.
+func (u *Upstream) UnavailableReason(served string) string {
 	switch State(u.state.Load()) {
 	case StateDown:
 		return fmt.Sprintf("upstream %s is down: %s", u.label, u.lastFailure())
@@ -70,7 +73,7 @@ func (u *Upstream) Prospect(served string) string {
 	case StateUp, StateRetiring:
 	}
 	if !u.Serves(served) {
-		return fmt.Sprintf("upstream %s: %s", u.label, u.withheld(served))
+		return fmt.Sprintf("upstream %s: %s", u.label, u.notServedReason(served))
 	}
 	return ""
 }
