@@ -22,9 +22,9 @@ import (
 // The zero value is ready. An AnswerReader belongs to one call at a time. Once its buffers have
 // grown it does not allocate per event.
 type AnswerReader struct {
-	tally
-	short hole
-	which *[]byte // the text that the hole is of; nil: the arguments of tool call last
+	streamState
+	template     template
+	templateText *[]byte // the text of template; nil: the arguments of lastToolCall
 
 	// Content, Refusal and Reasoning are the texts of the last event, each maybe empty. They borrow
 	// from the event.
@@ -42,14 +42,14 @@ type AnswerReader struct {
 	// StopSequence is the stop sequence that the engine says it met; nil if it says none.
 	StopSequence []byte
 
-	tools   toolcall.Assembler
-	halves  halves
-	opening opening
-	lone    bool   // a string of the event holds half of a surrogate pair
-	id      string // ours, of the answer
-	last    int    // the tool call that the last piece was about
-	size    int    // bytes of text and arguments, for the bound
-	args    int    // bytes of what ToolCalls hold
+	tools        toolcall.Assembler
+	halves       halves
+	opening      opening
+	lone         bool   // a string of the event holds half of a surrogate pair
+	id           string // ours, of the answer
+	lastToolCall int    // of the last piece
+	size         int    // bytes of text and arguments, for the bound
+	heldBytes    int    // bytes of what ToolCalls hold
 }
 
 // ToolCall is one tool call. All of it are contents of JSON strings.
@@ -57,8 +57,8 @@ type ToolCall struct {
 	ID, Name []byte // maybe empty; see AnswerReader.ToolCallID
 	Args     []byte // so far
 
-	looked int  // the length of Args when Complete last looked at them
-	whole  bool // and what it saw
+	checkedLen int  // the length of Args at the last check by Complete
+	complete   bool // and its result
 }
 
 // Finish is how a choice ended.
@@ -87,25 +87,25 @@ func finishOf(v jsonx.Value) Finish {
 
 // Reset makes s ready for another answer and lets go of the last one. id is our id of the answer,
 // from which the ids of tool calls are made if the engine gives no usable ones.
-func (s *AnswerReader) Reset(id string) {
-	s.short.reset()
-	s.tools.Reset()
-	toolCalls := s.ToolCalls[:cap(s.ToolCalls)]
+func (r *AnswerReader) Reset(id string) {
+	r.template.reset()
+	r.tools.Reset()
+	toolCalls := r.ToolCalls[:cap(r.ToolCalls)]
 	if len(toolCalls) > keepToolCalls {
 		toolCalls = nil
 	}
 	for i := range toolCalls {
 		toolCalls[i].reset()
 	}
-	*s = AnswerReader{
-		short: s.short, tools: s.tools, ToolCalls: toolCalls[:0],
-		Touched: s.Touched[:0], StopSequence: s.StopSequence[:0], id: id,
+	*r = AnswerReader{
+		template: r.template, tools: r.tools, ToolCalls: toolCalls[:0],
+		Touched: r.Touched[:0], StopSequence: r.StopSequence[:0], id: id,
 	}
 }
 
 // SetPromptEstimate sets our estimate of the prompt, in tokens, for an engine that counts nothing.
 // Call it after Reset.
-func (s *AnswerReader) SetPromptEstimate(prompt int) { s.prompt = prompt }
+func (r *AnswerReader) SetPromptEstimate(prompt int) { r.promptEstimate = prompt }
 
 // keepToolCalls is the number of tool calls whose memory is kept.
 const keepToolCalls = 16
@@ -127,57 +127,57 @@ func keep(b []byte) []byte {
 // answer that has begun; if not, the event has nothing for the client. The error is a *BadAnswer
 // when the event is malformed or the answer too large, or an *EngineError when the engine reports a
 // failure. Events behind the end are ignored.
-func (s *AnswerReader) Read(ev sse.Event) (bool, error) {
-	s.Content, s.Refusal, s.Reasoning, s.Logprobs, s.Touched = nil, nil, nil, nil, s.Touched[:0]
-	if text, same := s.short.match(ev.Data); same && len(ev.Name) == 0 && len(s.halves) == 0 && !s.Done() {
-		return true, s.again(text)
+func (r *AnswerReader) Read(ev sse.Event) (bool, error) {
+	r.Content, r.Refusal, r.Reasoning, r.Logprobs, r.Touched = nil, nil, nil, nil, r.Touched[:0]
+	if text, same := r.template.textOf(ev.Data); same && len(ev.Name) == 0 && len(r.halves) == 0 && !r.Done() {
+		return true, r.readRepeated(text)
 	}
 	c := chunkPool.Get().(*Chunk)
 	defer c.giveBack()
-	ok, err := s.begin(c, ev, 0)
+	ok, err := r.parseEvent(c, ev, 0)
 	if !ok {
 		return false, err
 	}
-	err = s.read(c, ev.Data)
-	return err == nil && s.choices > 0, err // what comes before the first choice is no answer yet, and may never become one
+	err = r.read(c, ev.Data)
+	return err == nil && r.choicesSeen > 0, err // before the first choice there is no answer yet, and maybe never
 }
 
-// again takes a chunk that differs from the one before in its text alone.
-func (s *AnswerReader) again(text []byte) error {
-	if s.which != nil {
+// readRepeated reads a chunk that differs from the one before in its text alone.
+func (r *AnswerReader) readRepeated(text []byte) error {
+	if r.templateText != nil {
 		if len(text) == 0 {
 			return nil
 		}
-		*s.which = text
-		s.deltas++
-		return s.grow(s.kept())
+		*r.templateText = text
+		r.deltas++
+		return r.countBytes(r.textBytes())
 	}
-	s.deltas++
-	s.Touched = append(s.Touched, s.last)
-	c := &s.ToolCalls[s.last]
+	r.deltas++
+	r.Touched = append(r.Touched, r.lastToolCall)
+	c := &r.ToolCalls[r.lastToolCall]
 	c.Args = append(c.Args, text...)
-	s.args += len(text)
-	return s.grow(len(text))
+	r.heldBytes += len(text)
+	return r.countBytes(len(text))
 }
 
-// kept is how many bytes of text the event brought that a translator may have to keep.
-func (s *AnswerReader) kept() int { return len(s.Content) + len(s.Refusal) + len(s.Logprobs) }
+// textBytes is the number of bytes of the event's text that a translator may have to keep.
+func (r *AnswerReader) textBytes() int { return len(r.Content) + len(r.Refusal) + len(r.Logprobs) }
 
-// grow counts n bytes against the bound of an answer.
-func (s *AnswerReader) grow(n int) error {
-	if s.size += n; s.size > MaxAnswer {
-		return bad(TooLarge)
+// countBytes counts n bytes against the limit of an answer.
+func (r *AnswerReader) countBytes(n int) error {
+	if r.size += n; r.size > MaxAnswer {
+		return badAnswer(TooLarge)
 	}
 	return nil
 }
 
-// read takes the chunk c that has just been parsed from data.
-func (s *AnswerReader) read(c *Chunk, data []byte) error {
-	s.short.forget()
-	s.lone = c.lone
+// read reads the chunk c that has just been parsed from data.
+func (r *AnswerReader) read(c *Chunk, data []byte) error {
+	r.template.forget()
+	r.lone = c.lone
 	var (
 		choice   Choice
-		first    jsonx.Value // what the next chunk may well differ in alone
+		text     jsonx.Value // in which alone the next chunk may differ
 		toolCall bool
 		delta    Delta
 		n        int
@@ -186,128 +186,128 @@ func (s *AnswerReader) read(c *Chunk, data []byte) error {
 		if err := choice.Read(it.Value()); err != nil {
 			return err
 		}
-		if err := choice.delta(); err != nil {
+		if err := choice.useDelta(); err != nil {
 			return err
 		}
 		if choice.Index != 0 {
 			continue
 		}
 		delta.Read(choice.Body)
-		if err := s.take(&choice, &delta, false); err != nil {
+		if err := r.readChoice(&choice, &delta, false); err != nil {
 			return err
 		}
 		if !choice.Finished() {
-			first, toolCall = delta.hole()
+			text, toolCall = delta.onlyText()
 		}
 	}
 	if c.usage.Exists() || c.timings.Exists() {
-		s.count(c)
+		r.noteUsage(c)
 	}
-	if n == 1 && first.Exists() && !s.lone && len(s.halves) == 0 && !c.usage.IsObject() && !c.timings.Exists() && len(s.Logprobs) == 0 {
-		s.learn(data, first, toolCall, &delta)
+	if n == 1 && text.Exists() && !r.lone && len(r.halves) == 0 && !c.usage.IsObject() && !c.timings.Exists() && len(r.Logprobs) == 0 {
+		r.rememberChunk(data, text, toolCall, &delta)
 	}
 	return nil
 }
 
-// learn remembers the chunk for the next one.
-func (s *AnswerReader) learn(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
+// rememberChunk keeps the chunk as the template for the next one.
+func (r *AnswerReader) rememberChunk(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
 	switch v {
 	case d.Content:
-		if s.which = &s.Content; !s.opening.done {
-			return // the short cut does not look at what an answer begins with
+		if r.templateText = &r.Content; !r.opening.done {
+			return // the template skips the check for markup at the beginning
 		}
 	case d.Refusal:
-		s.which = &s.Refusal
+		r.templateText = &r.Refusal
 	case d.Reasoning:
-		s.which = &s.Reasoning
+		r.templateText = &r.Reasoning
 	default:
-		s.which = nil
+		r.templateText = nil
 	}
-	if s.short.toolCall = toolCall; toolCall == (s.which == nil) {
-		s.short.learn(data, v)
+	if r.template.toolCall = toolCall; toolCall == (r.templateText == nil) {
+		r.template.remember(data, v)
 	}
 }
 
-// take takes what a choice brings: a delta, or a message when whole.
-func (s *AnswerReader) take(choice *Choice, d *Delta, whole bool) error {
+// readChoice reads a choice: its delta, or its message if whole.
+func (r *AnswerReader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	if err := d.check(); err != nil {
 		return err
 	}
-	s.choice(choice)
+	r.noteChoice(choice)
 	if d.Visible() || HasText(d.Reasoning) {
-		s.deltas++
+		r.deltas++
 	}
 	end := whole || choice.Finished()
 	for _, t := range [...]struct {
 		to     *[]byte
 		from   jsonx.Value
 		member string
-	}{{&s.Content, d.Content, MemberContent}, {&s.Refusal, d.Refusal, MemberRefusal}, {&s.Reasoning, d.Reasoning, MemberReasoning}} {
+	}{{&r.Content, d.Content, MemberContent}, {&r.Refusal, d.Refusal, MemberRefusal}, {&r.Reasoning, d.Reasoning, MemberReasoning}} {
 		switch {
 		case t.from.IsString():
 			*t.to = inside(t.from)
-			if s.lone || len(s.halves) > 0 {
-				*t.to = s.halves.piece(textPlace{member: t.member}, *t.to, end)
+			if r.lone || len(r.halves) > 0 {
+				*t.to = r.halves.piece(textPlace{member: t.member}, *t.to, end)
 			}
-		case t.from.Exists() && !t.from.IsNull() && t.to != &s.Reasoning:
-			return bad(notText)
+		case t.from.Exists() && !t.from.IsNull() && t.to != &r.Reasoning:
+			return badAnswer(notText)
 		}
 	}
-	if !s.opening.done {
-		s.opening.add(d.Content)
+	if !r.opening.done {
+		r.opening.add(d.Content)
 	}
-	if len(s.Content) > 0 && choice.Logprobs.IsObject() && len(s.Refusal)+len(s.Reasoning) == 0 && d.ToolCalls.Len() == 0 {
+	if len(r.Content) > 0 && choice.Logprobs.IsObject() && len(r.Refusal)+len(r.Reasoning) == 0 && d.ToolCalls.Len() == 0 {
 		if list := choice.Logprobs.Get("content"); list.IsArray() && list.Len() > 0 {
-			s.Logprobs = bytes.TrimSpace(inside(list))
-			if s.lone {
-				s.Logprobs = bytes.Clone(s.Logprobs)
-				jsonx.MendLone(s.Logprobs)
+			r.Logprobs = bytes.TrimSpace(inside(list))
+			if r.lone {
+				r.Logprobs = bytes.Clone(r.Logprobs)
+				jsonx.MendLone(r.Logprobs)
 			}
 		}
 	}
-	if err := s.toolCalls(d.ToolCalls, whole); err != nil {
+	if err := r.readToolCalls(d.ToolCalls, whole); err != nil {
 		return err
 	}
-	if end && len(s.halves) > 0 {
-		s.endTexts()
+	if end && len(r.halves) > 0 {
+		r.endTexts()
 	}
-	if err := s.grow(s.kept()); err != nil {
+	if err := r.countBytes(r.textBytes()); err != nil {
 		return err
 	}
 	if choice.Finished() {
-		s.Finish = finishOf(choice.Finish)
+		r.Finish = finishOf(choice.Finish)
 		if choice.Stop.IsString() {
-			s.StopSequence = append(s.StopSequence[:0], inside(choice.Stop)...)
+			r.StopSequence = append(r.StopSequence[:0], inside(choice.Stop)...)
 		}
 	}
 	return nil
 }
 
-// toolCalls takes the pieces of tool calls in a delta, or the tool calls of a message when whole.
-func (s *AnswerReader) toolCalls(v jsonx.Value, whole bool) error {
+// readToolCalls reads the pieces of tool calls in a delta, or the tool calls of a message if whole.
+func (r *AnswerReader) readToolCalls(v jsonx.Value, whole bool) error {
 	var p toolcall.Piece
 	for it := v.Iter(); it.Next(); {
 		if !p.Read(it.Value()) {
-			return bad(badToolCall)
+			return badAnswer(badToolCall)
 		}
 		var (
 			part toolcall.Part
 			ok   bool
 		)
 		if whole {
-			part, ok = s.tools.Whole(0, &p)
+			part, ok = r.tools.Whole(0, &p)
 		} else {
-			part, ok = s.tools.Piece(0, &p)
+			part, ok = r.tools.Piece(0, &p)
 		}
 		if !ok {
-			return bad(tooManyToolCalls)
+			return badAnswer(tooManyToolCalls)
 		}
-		s.last = part.Position
-		if s.last == len(s.ToolCalls) {
-			s.addToolCall()
+		r.lastToolCall = part.Position
+		if r.lastToolCall == len(r.ToolCalls) {
+			r.addToolCall()
 		}
-		s.Touched = append(s.Touched, s.last)
-		if err := s.piece(&s.ToolCalls[s.last], &p, &part); err != nil {
+		r.Touched = append(r.Touched, r.lastToolCall)
+		if err := r.readPiece(&r.ToolCalls[r.lastToolCall], &p, &part); err != nil {
 			return err
 		}
 	}
@@ -315,16 +315,16 @@ func (s *AnswerReader) toolCalls(v jsonx.Value, whole bool) error {
 }
 
 // addToolCall makes room for a tool call, with the memory of an older one if there is any.
-func (s *AnswerReader) addToolCall() {
-	if n := len(s.ToolCalls); n < cap(s.ToolCalls) {
-		s.ToolCalls = s.ToolCalls[:n+1]
+func (r *AnswerReader) addToolCall() {
+	if n := len(r.ToolCalls); n < cap(r.ToolCalls) {
+		r.ToolCalls = r.ToolCalls[:n+1]
 		return
 	}
-	s.ToolCalls = append(s.ToolCalls, ToolCall{})
+	r.ToolCalls = append(r.ToolCalls, ToolCall{})
 }
 
-// piece adds a piece to a tool call.
-func (s *AnswerReader) piece(to *ToolCall, p *toolcall.Piece, part *toolcall.Part) error {
+// readPiece adds a piece to a tool call.
+func (r *AnswerReader) readPiece(to *ToolCall, p *toolcall.Piece, part *toolcall.Part) error {
 	before := len(to.ID) + len(to.Name) + len(to.Args)
 	if part.TakeID {
 		to.ID = append(to.ID, inside(p.ID)...)
@@ -335,65 +335,66 @@ func (s *AnswerReader) piece(to *ToolCall, p *toolcall.Piece, part *toolcall.Par
 		jsonx.MendLone(to.Name)
 	}
 	switch args := p.Args; {
-	case args.IsString() && (s.lone || len(s.halves) > 0 || hasEscapes(inside(args))):
-		to.Args = append(to.Args, s.halves.piece(textPlace{toolCall: part.Position}, inside(args), false)...)
+	case args.IsString() && (r.lone || len(r.halves) > 0 || hasEscapes(inside(args))):
+		to.Args = append(to.Args, r.halves.piece(textPlace{toolCall: part.Position}, inside(args), false)...)
 	case args.IsString():
 		to.Args = append(to.Args, inside(args)...)
 	case args.IsObject(): // Ollama's native shape
 		to.Args = appendArguments(to.Args, args)
 	case args.Exists() && !args.IsNull():
-		return bad(badToolCall)
+		return badAnswer(badToolCall)
 	}
 	more := len(to.ID) + len(to.Name) + len(to.Args) - before
-	s.args += more
-	return s.grow(more)
+	r.heldBytes += more
+	return r.countBytes(more)
 }
 
-// endTexts ends the texts that still wait: with a replacement character, mostly.
-func (s *AnswerReader) endTexts() {
-	for _, h := range s.halves {
+// endTexts ends the texts that wait for the second half of a surrogate pair, mostly with a
+// replacement character.
+func (r *AnswerReader) endTexts() {
+	for _, h := range r.halves {
 		text := h.mend(h.escape)
 		switch h.member {
 		case MemberContent:
-			s.Content = text
+			r.Content = text
 		case MemberRefusal:
-			s.Refusal = text
+			r.Refusal = text
 		case MemberReasoning:
-			s.Reasoning = text
+			r.Reasoning = text
 		default:
-			c := &s.ToolCalls[h.toolCall]
+			c := &r.ToolCalls[h.toolCall]
 			c.Args = append(c.Args, text...)
-			s.args += len(text)
+			r.heldBytes += len(text)
 		}
 	}
-	s.halves = nil
+	r.halves = nil
 }
 
 // ToolCallID returns the id of tool call i, as the contents of a JSON string: the engine's or,
 // where that is none of use, ours (see package toolcall). It does not change once the tool call has
 // a name.
-func (s *AnswerReader) ToolCallID(i int) []byte {
-	c := &s.ToolCalls[i]
+func (r *AnswerReader) ToolCallID(i int) []byte {
+	c := &r.ToolCalls[i]
 	if len(c.ID) == 0 {
-		c.ID = toolcall.AppendID(c.ID, s.id, 0, i)
+		c.ID = toolcall.AppendID(c.ID, r.id, 0, i)
 	}
 	return c.ID
 }
 
 // Complete reports whether the arguments of tool call i are a whole JSON object, so that nothing is
 // missing.
-func (s *AnswerReader) Complete(i int) bool {
-	c := &s.ToolCalls[i]
-	if c.looked != len(c.Args) {
-		c.looked, c.whole = len(c.Args), complete(c.Args)
+func (r *AnswerReader) Complete(i int) bool {
+	c := &r.ToolCalls[i]
+	if c.checkedLen != len(c.Args) {
+		c.checkedLen, c.complete = len(c.Args), isWholeObject(c.Args)
 	}
-	return c.whole
+	return c.complete
 }
 
 // ReadWhole takes a whole completion, which has been parsed: its first choice, as if it had come in
 // one event. Unlike a stream it may leave the finish_reason out. The error is a *BadAnswer. c must
 // stay as it is while the texts are in use.
-func (s *AnswerReader) ReadWhole(c *Completion) error {
+func (r *AnswerReader) ReadWhole(c *Completion) error {
 	var (
 		choice, first Choice
 		delta         Delta
@@ -407,47 +408,48 @@ func (s *AnswerReader) ReadWhole(c *Completion) error {
 		}
 	}
 	first.Index = 0
-	s.lone = c.lone
+	r.lone = c.lone
 	delta.Read(first.Body)
-	s.usage = c.Usage().of(s.prompt)
-	return s.take(&first, &delta, true)
+	r.usage = c.Usage().of(r.promptEstimate)
+	return r.readChoice(&first, &delta, true)
 }
 
 // HeldToolCalls is about how many bytes ToolCalls hold.
-func (s *AnswerReader) HeldToolCalls() int { return s.args }
+func (r *AnswerReader) HeldToolCalls() int { return r.heldBytes }
 
 // TextSize is the number of bytes of text and of tool calls so far, without reasoning.
-func (s *AnswerReader) TextSize() int { return s.size }
+func (r *AnswerReader) TextSize() int { return r.size }
 
 // Whole reports whether the choice has its finish_reason: the stream may end well from here on.
-func (s *AnswerReader) Whole() bool { return s.whole(0) }
+func (r *AnswerReader) Whole() bool { return r.allFinished(0) }
 
 // Done reports whether nothing more is wanted from upstream; see Stream.Done.
-func (s *AnswerReader) Done() bool { return s.done(0) }
+func (r *AnswerReader) Done() bool { return r.done(0) }
 
 // Markup returns the word of a model's markup that the text begins with.
-func (s *AnswerReader) Markup() Markup { return s.opening.markup }
+func (r *AnswerReader) Markup() Markup { return r.opening.markup }
 
 // Usage returns the token counts so far; without counts from the engine, an estimate: that of
 // SetPromptEstimate, and one token a delta.
-func (s *AnswerReader) Usage() Usage {
-	if s.usage.Estimated { // of a whole completion
-		return s.usage
+func (r *AnswerReader) Usage() Usage {
+	if r.usage.Estimated { // of a whole completion
+		return r.usage
 	}
-	return s.total()
+	return r.usageSoFar()
 }
 
 // End reports whether the stream may end: nil, or ErrNoFinish when the choice lacks its
 // finish_reason.
-func (s *AnswerReader) End() error {
-	if !s.Whole() {
+func (r *AnswerReader) End() error {
+	if !r.Whole() {
 		return ErrNoFinish
 	}
 	return nil
 }
 
-// complete reports whether arguments, as the contents of a JSON string, are a whole JSON object.
-func complete(args []byte) bool {
+// isWholeObject reports whether arguments, as the contents of a JSON string, are a whole JSON
+// object.
+func isWholeObject(args []byte) bool {
 	if len(args) == 0 || len(args) > maxComplete || args[len(args)-1] != '}' {
 		return false
 	}
@@ -460,6 +462,6 @@ func complete(args []byte) bool {
 	return d.Parse(text, jsonx.Options{Record: 1}) == nil
 }
 
-// maxComplete bounds the arguments that are looked at: it is done for each piece, so an engine
-// could make it costly.
+// maxComplete is the limit of the arguments that are parsed: each piece has them parsed again,
+// which an engine could make costly.
 const maxComplete = 64 << 10

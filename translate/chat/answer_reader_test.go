@@ -33,7 +33,7 @@ func listen(s *AnswerReader, src []byte, forget bool) (out said) {
 			break
 		}
 		if forget {
-			s.short.forget()
+			s.template.forget()
 		}
 		if _, err := s.Read(ev); err != nil {
 			out.Err = err.Error()

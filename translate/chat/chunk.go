@@ -26,19 +26,19 @@ func (h *head) parse(data []byte) error {
 	h.choices, h.usage, h.timings, h.errv = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
 	h.progress, h.private, h.fingerprint, h.lone, h.src = false, false, false, false, data
 	if len(data) > MaxAnswer {
-		return bad(TooLarge)
+		return badAnswer(TooLarge)
 	}
-	err := h.doc.Parse(data, jsonx.Options{Record: record, Paired: true})
+	err := h.doc.Parse(data, jsonx.Options{Record: recordDepth, Paired: true})
 	if err != nil && isLone(err) {
 		h.lone = true
-		err = h.doc.Parse(data, jsonx.Options{Record: record})
+		err = h.doc.Parse(data, jsonx.Options{Record: recordDepth})
 	}
 	if err != nil {
 		return badSyntax(err)
 	}
 	h.root = h.doc.Root()
 	if !h.root.IsObject() {
-		return bad(notObject)
+		return badAnswer(notObject)
 	}
 	for it := h.root.Iter(); it.Next(); {
 		name := it.Key().Raw()
@@ -53,7 +53,7 @@ func (h *head) parse(data []byte) error {
 		// Two readers could take a different one each: refused, rather than to bill one and to show
 		// the other.
 		if at.Exists() {
-			return bad(twice)
+			return badAnswer(duplicateMember)
 		}
 		*at = it.Value()
 	}
@@ -158,7 +158,7 @@ func truthy(v jsonx.Value) bool {
 type Chunk struct{ head }
 
 // chunkPool lends the chunk that an event is read into: a stream needs one only while it reads, and
-// most events are read without one (see hole), so a stream that waits holds none.
+// most events are read without one (see template), so a stream that waits holds none.
 var chunkPool = sync.Pool{New: func() any { return new(Chunk) }}
 
 // giveBack returns c, of which nothing is needed any more, to the pool.
@@ -178,7 +178,7 @@ func (c *Chunk) Parse(data []byte) error {
 		return e
 	}
 	if !c.choices.IsArray() && (c.choices.Exists() && !c.choices.IsNull() || !c.usage.IsObject() && !c.progress) {
-		return bad(noChoices)
+		return badAnswer(noChoices)
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ type Choice struct {
 func (c *Choice) Read(v jsonx.Value) error {
 	*c = Choice{}
 	if !v.IsObject() {
-		return bad(badChoice)
+		return badAnswer(badChoice)
 	}
 	for it := v.Iter(); it.Next(); {
 		name := it.Key().Raw()
@@ -243,11 +243,11 @@ func (d *Delta) check() error {
 	for _, text := range [...]jsonx.Value{d.Content, d.Refusal} {
 		switch text.Kind() {
 		case jsonx.Number, jsonx.True, jsonx.False, jsonx.Object:
-			return bad(notText)
+			return badAnswer(notText)
 		}
 	}
 	if toolCalls := d.ToolCalls; toolCalls.Exists() && !toolCalls.IsArray() && !toolCalls.IsNull() {
-		return bad(badToolCall)
+		return badAnswer(badToolCall)
 	}
 	return nil
 }
@@ -260,9 +260,9 @@ func (c *Choice) member(name []byte, v jsonx.Value) (known bool, err error) {
 		switch {
 		case v.IsNull():
 		case !ok || n < 0:
-			return true, bad(badChoice)
+			return true, badAnswer(badChoice)
 		case n >= MaxChoices:
-			return true, bad(tooManyChoices)
+			return true, badAnswer(tooManyChoices)
 		default:
 			c.Index, c.Numbered = int(n), true
 		}

@@ -109,9 +109,9 @@ func ParseEngineError(status int, contentType string, body []byte) EngineError {
 	case body[0] == '{' || body[0] == '[' || body[0] == '"':
 		var d jsonx.Doc
 		switch {
-		case len(body) <= MaxAnswer && d.Parse(body, jsonx.Options{Record: record}) == nil:
+		case len(body) <= MaxAnswer && d.Parse(body, jsonx.Options{Record: recordDepth}) == nil:
 			e.read(d.Root(), 0)
-		case cut && d.Parse(closeCut(body), jsonx.Options{Record: record}) == nil:
+		case cut && d.Parse(closeCut(body), jsonx.Options{Record: recordDepth}) == nil:
 			e.read(d.Root(), 0)
 		}
 	case body[0] == '<' || strings.Contains(contentType, "html"):
@@ -252,7 +252,7 @@ func (e *EngineError) text(v jsonx.Value, depth int) {
 	text := v.AppendText(nil)
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' && depth < maxNested {
 		var d jsonx.Doc
-		if d.Parse(trimmed, jsonx.Options{Record: record}) == nil && (d.Root().Get("error").Exists() || d.Root().Get("message").Exists()) {
+		if d.Parse(trimmed, jsonx.Options{Record: recordDepth}) == nil && (d.Root().Get("error").Exists() || d.Root().Get("message").Exists()) {
 			e.read(d.Root(), depth+1)
 			return
 		}

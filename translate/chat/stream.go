@@ -22,68 +22,68 @@ import (
 // A Stream belongs to one call at a time. Call Reset first, then Append for each upstream event,
 // and in the end either Finish or Fail. It allocates nothing per event once its buffers have grown.
 type Stream struct {
-	tally
-	answer AnswerOptions
-	chunk  *Chunk // borrowed while an event is read
-	edits  jsonx.Edits
+	streamState
+	options AnswerOptions
+	chunk   *Chunk // borrowed while an event is read
+	edits   jsonx.Edits
 
-	model   []byte // the public id in quotes
-	id      []byte // raw `id` and `created` of the first chunk, for a usage chunk that we make
-	created []byte
-	last    []byte // held back until the end: the usage chunk of the engine as the client will see it, or the last chunk of a choice
-	ending  bool   // it is the latter, which waits for timings
-	repeat  repeat
-	tools   toolcall.Assembler
-	halves  halves
-	opening opening
-	started bool
-	closed  bool // Finish or Fail has been written
+	model         []byte // the public id in quotes
+	id            []byte // raw `id` and `created` of the first chunk, for a usage chunk that we make
+	created       []byte
+	held          []byte // held back until the end: the client's form of the engine's usage chunk, or the last chunk of a choice
+	awaitsTimings bool   // held is the latter, which waits for timings
+	template      eventTemplate
+	tools         toolcall.Assembler
+	halves        halves
+	opening       opening
+	started       bool
+	closed        bool // Finish or Fail has been written
 }
 
-// keepBuffer is up to what size a buffer is kept from one event or call to the next.
+// keepBuffer is the size up to which a buffer is kept for the next event or call.
 const keepBuffer = 64 << 10
 
-// maxID bounds what is kept of an engine's id; a longer one is replaced where we need one.
+// maxID is the limit of an engine's id that is kept; where we need one, ours replaces a longer one.
 const maxID = 256
 
 // Reset makes s ready for a call. a is copied; nil only lets go of everything, for a pool.
 func (s *Stream) Reset(a *AnswerOptions) {
 	s.edits.Reset()
-	if cap(s.last) > keepBuffer {
-		s.last = nil
+	if cap(s.held) > keepBuffer {
+		s.held = nil
 	}
 	*s = Stream{
 		edits: s.edits,
-		model: s.model[:0], id: s.id[:0], created: s.created[:0], last: s.last[:0],
-		repeat: s.repeat, tools: s.tools,
+		model: s.model[:0], id: s.id[:0], created: s.created[:0], held: s.held[:0],
+		template: s.template, tools: s.tools,
 	}
-	s.repeat.reset()
+	s.template.reset()
 	s.tools.Reset()
 	if a != nil {
-		s.answer, s.prompt = *a, a.PromptTokens
+		s.options, s.promptEstimate = *a, a.PromptTokens
 		s.model = jsonx.AppendStringS(s.model, a.Model)
 	}
 }
 
 // Held is about how many bytes s keeps of the stream so far.
-func (s *Stream) Held() int { return cap(s.last) }
+func (s *Stream) Held() int { return cap(s.held) }
 
-// Append appends what the client is to see of one upstream event: one event, or nothing. The error
+// Append appends the client's form of one upstream event: one event, or nothing. The error
 // is a *BadAnswer when the event is malformed, or an *EngineError when the engine reports a
 // failure; nothing is appended then, and the stream has failed. Events behind the end are ignored.
 // The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
-	if text, same := s.repeat.match(ev.Data); same && len(ev.Name) == 0 && len(s.halves) == 0 && !s.ending && !s.Done() {
-		if len(text) > 0 || s.repeat.toolCall {
+	if text, same := s.template.textOf(ev.Data); same && len(ev.Name) == 0 && len(s.halves) == 0 && !s.awaitsTimings && !s.Done() {
+		if len(text) > 0 || s.template.toolCall {
 			s.deltas++
 			s.started = true
 		}
-		return s.repeat.append(dst, text), nil
+		return s.template.append(dst, text), nil
 	}
 	s.chunk = chunkPool.Get().(*Chunk)
-	ok, err := s.begin(s.chunk, ev, s.answer.N)
+	ok, err := s.parseEvent(s.chunk, ev, s.options.N)
 	if ok {
-		dst, err = s.pass(dst, ev.Data)
+		dst, err = s.appendChunk(dst, ev.Data)
 	}
 	s.edits.Reset()
 	s.chunk.giveBack()
@@ -91,93 +91,92 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return dst, err
 }
 
-// pass appends the chunk that has just been parsed from data.
-func (s *Stream) pass(dst, data []byte) ([]byte, error) {
+// appendChunk appends the client's form of the chunk that has just been parsed from data.
+func (s *Stream) appendChunk(dst, data []byte) ([]byte, error) {
 	c := s.chunk
-	gist, err := s.choices()
+	summary, err := s.readChoices()
 	if err != nil {
 		return dst, err
 	}
-	told := (c.usage.Exists() || c.timings.Exists()) && s.count(c)
-	if s.answer.IncludeUsage {
-		s.identify(c)
+	hasUsage := (c.usage.Exists() || c.timings.Exists()) && s.noteUsage(c)
+	if s.options.IncludeUsage {
+		s.keepIdentity(c)
 	}
-	if s.ending && gist.choices == 0 && c.timings.IsObject() {
+	if s.awaitsTimings && summary.choices == 0 && c.timings.IsObject() {
 		s.addTimings(c.timings)
-		return s.release(dst), nil
+		return s.releaseHeld(dst), nil
 	}
 	switch {
-	case gist.stripped && !gist.worth: // it carried reasoning alone
+	case summary.stripped && !summary.visible: // it carried reasoning alone
 		return dst, nil
-	case gist.choices == 0 && !c.progress && !s.answer.IncludeUsage: // clients read choices[0] of any other chunk
+	case summary.choices == 0 && !c.progress && !s.options.IncludeUsage: // clients read choices[0] of any other chunk
 		return dst, nil
 	}
 	BoundIn(&s.edits, c.timings)
 	if c.usage.Exists() {
 		switch {
-		case gist.choices == 0 && c.usage.IsObject(): // the usage chunk
-			if told && s.answer.IncludeUsage {
+		case summary.choices == 0 && c.usage.IsObject(): // the usage chunk
+			if hasUsage && s.options.IncludeUsage {
 				BoundIn(&s.edits, c.usage)
-				s.complete(c)
-				s.last = s.write(s.last[:0], data)
+				s.completeTopLevel(c)
+				s.held = s.write(s.held[:0], data)
 			}
 			return dst, nil
-		case s.answer.ContinuousUsage:
+		case s.options.ContinuousUsage:
 			BoundIn(&s.edits, c.usage)
 		case c.usage.IsNull(): // SGLang has it in every chunk
-		case s.answer.IncludeUsage:
+		case s.options.IncludeUsage:
 			s.edits.Set(c.usage, null)
 		default:
 			s.edits.Delete(c.usage)
 		}
 	}
-	s.complete(c)
-	s.started = s.started || gist.shown
-	dst = s.release(dst)
+	s.completeTopLevel(c)
+	s.started = s.started || summary.generated
+	dst = s.releaseHeld(dst)
 	start := len(dst)
 	dst = s.write(dst, data)
-	if !s.answer.IncludeUsage && !c.timings.Exists() && s.whole(s.answer.N) {
-		s.last, s.ending = append(s.last[:0], dst[start:]...), true
+	if !s.options.IncludeUsage && !c.timings.Exists() && s.allFinished(s.options.N) {
+		s.held, s.awaitsTimings = append(s.held[:0], dst[start:]...), true
 		return dst[:start], nil
 	}
-	if v := gist.hole; v.Exists() && !gist.stripped && !c.usage.IsObject() && !c.timings.Exists() {
-		s.repeat.toolCall = gist.toolCall
-		s.repeat.learn(data, v, dst[start:], s.moved(v.Start()+1))
+	if v := summary.onlyText; v.Exists() && !summary.stripped && !c.usage.IsObject() && !c.timings.Exists() {
+		s.template.toolCall = summary.toolCall
+		s.template.remember(data, v, dst[start:], s.offsetInEvent(v.Start()+1))
 	}
 	return dst, nil
 }
 
-// llama.cpp tells `timings` in the chunk that ends a choice, or in the usage chunk if there is one.
-// The edge always asks for that, so for a client that did not, the timings are put where they would
-// have been: the chunk that ends the last choice waits for them, which is for the next event or the
-// end of the stream.
+// llama.cpp sends `timings` in the chunk that ends a choice, or in the usage chunk if there is one.
+// The edge always asks for the latter. For a client that did not, the timings move to the chunk
+// that ends the last choice: it waits for them, until the next event or the end of the stream.
 
 // addTimings puts timings into the chunk that is held back.
 func (s *Stream) addTimings(v jsonx.Value) {
 	const tail = "}\n\n"
-	n := len(s.last) - len(tail)
+	n := len(s.held) - len(tail)
 	raw := v.Raw()
 	if b := BoundNumbers(raw); b != nil {
 		raw = b
 	}
-	s.last = append(append(s.last[:n], `,"timings":`...), raw...)
-	sse.Flatten(s.last[n:])
-	s.last = append(s.last, tail...)
+	s.held = append(append(s.held[:n], `,"timings":`...), raw...)
+	sse.Flatten(s.held[n:])
+	s.held = append(s.held, tail...)
 }
 
-// release appends the chunk that is held back, if there is one.
-func (s *Stream) release(dst []byte) []byte {
-	if !s.ending {
+// releaseHeld appends the chunk that is held back for timings, if there is one.
+func (s *Stream) releaseHeld(dst []byte) []byte {
+	if !s.awaitsTimings {
 		return dst
 	}
-	s.ending = false
-	dst = append(dst, s.last...)
-	s.last = s.last[:0]
+	s.awaitsTimings = false
+	dst = append(dst, s.held...)
+	s.held = s.held[:0]
 	return dst
 }
 
-// identify keeps the id and the time of the first chunk that has them.
-func (s *Stream) identify(c *Chunk) {
+// keepIdentity keeps the id and the time of the first chunk that has them.
+func (s *Stream) keepIdentity(c *Chunk) {
 	if len(s.id) == 0 && c.id.IsString() && len(c.id.Raw()) <= maxID {
 		s.id = append(s.id, c.id.Raw()...)
 		jsonx.MendLone(s.id)
@@ -197,19 +196,19 @@ var (
 	chunkObject    = []byte(`"object":"chat.completion.chunk"`)
 )
 
-// gist is what the choices of one chunk amount to.
-type gist struct {
-	choices  int
-	shown    bool // generated matter that stays visible
-	stripped bool // reasoning was removed
-	worth    bool // something is left that a client wants to see: text, a tool call, a role, an end
+// chunkSummary sums up the choices of one chunk.
+type chunkSummary struct {
+	choices   int
+	generated bool // text, reasoning or tool calls that the client is shown
+	stripped  bool // reasoning was removed
+	visible   bool // the client is shown something: text, a tool call, a role, an end
 
-	hole     jsonx.Value // what the next chunk may well differ in alone; see repeat
+	onlyText jsonx.Value // in which alone the next chunk may differ; see template
 	toolCall bool        // it is in a tool call
 }
 
-// choices reads the choices of the chunk and notes the changes to them.
-func (s *Stream) choices() (g gist, err error) {
+// readChoices reads the choices of the chunk and notes the changes to them.
+func (s *Stream) readChoices() (g chunkSummary, err error) {
 	var (
 		c Choice
 		d Delta
@@ -218,7 +217,7 @@ func (s *Stream) choices() (g gist, err error) {
 		if err := c.Read(it.Value()); err != nil {
 			return g, err
 		}
-		if err := c.delta(); err != nil {
+		if err := c.useDelta(); err != nil {
 			return g, err
 		}
 		g.choices++
@@ -226,43 +225,43 @@ func (s *Stream) choices() (g gist, err error) {
 		if err := d.check(); err != nil {
 			return g, err
 		}
-		first := s.tally.choice(&c)
+		first := s.streamState.noteChoice(&c)
 		visible, reasoning := d.Visible(), HasText(d.Reasoning)
 		if visible || reasoning {
 			s.deltas++
 		}
-		g.worth = g.worth || visible || c.Finished() || first && d.Role.Exists()
-		if s.answer.StripReasoning && stripReasoning(&s.edits, c.Body) {
+		g.visible = g.visible || visible || c.Finished() || first && d.Role.Exists()
+		if s.options.StripReasoning && stripReasoning(&s.edits, c.Body) {
 			g.stripped, reasoning = true, false
 		}
-		g.shown = g.shown || visible || reasoning
+		g.generated = g.generated || visible || reasoning
 		if g.choices == 1 && !c.Finished() {
-			g.hole, g.toolCall = d.hole()
+			g.onlyText, g.toolCall = d.onlyText()
 		} else {
-			g.hole = jsonx.Value{}
+			g.onlyText = jsonx.Value{}
 		}
 		if c.Index == 0 && !s.opening.done {
-			if s.opening.add(d.Content); !s.opening.done && g.hole == d.Content {
-				g.hole = jsonx.Value{} // the short cut does not look at what an answer begins with
+			if s.opening.add(d.Content); !s.opening.done && g.onlyText == d.Content {
+				g.onlyText = jsonx.Value{} // the template skips the check for markup at the beginning
 			}
 		}
 		if !c.Numbered {
-			numbering(it.Value(), 0).fill(&s.edits)
+			missingIndex(it.Value(), 0).addTo(&s.edits)
 		}
 		mends := s.chunk.lone || len(s.halves) > 0
 		if d.ToolCalls.Exists() {
-			news, err := s.toolCalls(c.Index, d.ToolCalls)
+			unique, err := s.toolCalls(c.Index, d.ToolCalls)
 			if err != nil {
 				return g, err
 			}
-			if news {
-				g.hole = jsonx.Value{}
+			if unique {
+				g.onlyText = jsonx.Value{}
 			}
 		}
 		var rest []byte // members that the delta gets
 		if mends || len(s.halves) > 0 {
 			s.mendTexts(&c)
-			if g.hole = (jsonx.Value{}); c.Finished() {
+			if g.onlyText = (jsonx.Value{}); c.Finished() {
 				rest = s.endTexts(&c)
 			}
 		}
@@ -311,9 +310,9 @@ func isReasoning(name []byte) bool {
 	return false
 }
 
-// complete notes the changes to the top level: the public model, and the members that the SDKs
-// count on.
-func (s *Stream) complete(c *Chunk) {
+// completeTopLevel notes the changes to the top level: the public model, and the members that the
+// SDKs need.
+func (s *Stream) completeTopLevel(c *Chunk) {
 	if !c.choices.Exists() {
 		s.edits.Add(c.root, noneChosen)
 	} else if c.choices.IsNull() {
@@ -325,7 +324,7 @@ func (s *Stream) complete(c *Chunk) {
 	if c.private {
 		HidePrivate(&s.edits, c.root)
 	}
-	addIdentity(&s.edits, &c.head, &s.answer)
+	addIdentity(&s.edits, &c.head, &s.options)
 	if s.edits.Len() > 0 || !c.model.Exists() {
 		setModel(&s.edits, &c.head, s.model)
 	} // else see write
@@ -347,7 +346,7 @@ func addIdentity(edits *jsonx.Edits, h *head, a *AnswerOptions) {
 	}
 }
 
-// setModel notes that the model is shown under its public id, which is given in quotes.
+// setModel notes the replacement of the model by its public id, which is in quotes.
 func setModel(edits *jsonx.Edits, h *head, model []byte) {
 	switch {
 	case !h.model.Exists():
@@ -379,8 +378,8 @@ func (s *Stream) write(dst, data []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// moved returns where the byte at of the chunk is in what write wrote.
-func (s *Stream) moved(at int) int {
+// offsetInEvent returns the offset in the written event of the chunk's byte at.
+func (s *Stream) offsetInEvent(at int) int {
 	moved := len("data: ") + at
 	model := s.chunk.model
 	switch {
@@ -392,56 +391,56 @@ func (s *Stream) moved(at int) int {
 	return moved
 }
 
-// Finish appends what the client is to see when the upstream has ended: the usage chunk if it was
-// asked for, with an estimate where the engine told no counts, then [DONE]. It returns ErrNoFinish,
-// and appends nothing, when a choice lacks its finish_reason. A second call appends nothing.
+// Finish appends the end of the stream: the usage chunk if the client asked for it, with an
+// estimate if the engine sent no counts, then [DONE]. It returns ErrNoFinish, and appends nothing,
+// when a choice lacks its finish_reason. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
-	if !s.whole(s.answer.N) {
+	if !s.allFinished(s.options.N) {
 		return dst, ErrNoFinish
 	}
 	if s.closed {
 		return dst, nil
 	}
 	s.closed = true
-	dst = s.release(dst)
+	dst = s.releaseHeld(dst)
 	switch {
-	case !s.answer.IncludeUsage:
-	case len(s.last) > 0:
-		dst = append(dst, s.last...)
+	case !s.options.IncludeUsage:
+	case len(s.held) > 0:
+		dst = append(dst, s.held...)
 	default:
 		dst = s.appendUsageChunk(dst)
 	}
 	return append(dst, "data: [DONE]\n\n"...), nil
 }
 
-// appendUsageChunk appends a usage chunk for an engine that put its counts elsewhere, or told none.
+// appendUsageChunk appends a usage chunk for an engine that put its counts elsewhere, or sent none.
 func (s *Stream) appendUsageChunk(dst []byte) []byte {
 	dst = append(dst, `data: {"id":`...)
 	if len(s.id) > 0 {
 		dst = append(dst, s.id...)
 	} else {
-		dst = jsonx.AppendStringS(dst, s.answer.ID)
+		dst = jsonx.AppendStringS(dst, s.options.ID)
 	}
 	dst = append(dst, `,"object":"chat.completion.chunk","created":`...)
 	if len(s.created) > 0 {
 		dst = append(dst, s.created...)
 	} else {
-		dst = strconv.AppendInt(dst, s.answer.Created, 10)
+		dst = strconv.AppendInt(dst, s.options.Created, 10)
 	}
 	dst = append(dst, `,"model":`...)
 	dst = append(dst, s.model...)
 	dst = append(dst, `,"choices":[],"usage":`...)
-	dst = appendUsage(dst, s.total())
+	dst = appendUsage(dst, s.usageSoFar())
 	return append(dst, "}\n\n"...)
 }
 
-// Fail appends the event that tells the client of a failure. No [DONE] follows it.
+// Fail appends the event that reports a failure to the client. No [DONE] follows it.
 func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	if s.closed {
 		return dst
 	}
 	s.closed = true
-	dst = append(s.release(dst), "data: "...)
+	dst = append(s.releaseHeld(dst), "data: "...)
 	dst = e.Append(dst)
 	return append(dst, "\n\n"...)
 }
@@ -449,25 +448,24 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 // Keepalive appends a comment, which clients ignore. It may stand wherever an event may.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Usage returns the token counts so far; when the engine told none, an estimate of one token a
+// Usage returns the token counts so far; without counts from the engine, an estimate of one token a
 // delta.
-func (s *Stream) Usage() Usage { return s.total() }
+func (s *Stream) Usage() Usage { return s.usageSoFar() }
 
 // Markup returns the word of a model's markup that the text of the first choice begins with.
 func (s *Stream) Markup() Markup { return s.opening.markup }
 
-// Started reports whether generated matter has been written for the client: text, reasoning, a
+// Started reports whether generated output has been written for the client: text, reasoning, a
 // refusal or a tool call.
 func (s *Stream) Started() bool { return s.started }
 
-// Deltas returns the number of deltas so far that carried generated matter, shown to the client or
-// not.
+// Deltas returns the number of deltas so far with generated output, shown to the client or not.
 func (s *Stream) Deltas() int { return s.deltas }
 
-// Done reports whether nothing more is wanted from upstream: [DONE] came, or every choice has ended
-// and the usage is known. Whether that makes the answer whole is for Finish to say. An engine that
-// never sends the latter is not worth a long wait once Whole is true.
-func (s *Stream) Done() bool { return s.done(s.answer.N) }
+// Done reports whether the rest of the upstream's events is not needed: [DONE] came, or every
+// choice has ended and the usage is known. Finish reports whether the answer is whole. Once Whole
+// is true, do not wait long for usage or [DONE].
+func (s *Stream) Done() bool { return s.done(s.options.N) }
 
 // Whole reports whether every choice has its finish_reason, so that Finish will succeed.
-func (s *Stream) Whole() bool { return s.whole(s.answer.N) }
+func (s *Stream) Whole() bool { return s.allFinished(s.options.N) }

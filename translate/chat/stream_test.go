@@ -98,17 +98,17 @@ func TestRepeatIsNotObservable(t *testing.T) {
 			if err != nil {
 				break
 			}
-			if _, same := short.repeat.match(ev.Data); same {
+			if _, same := short.template.textOf(ev.Data); same {
 				shortcuts++
 			}
-			long.repeat.forget()
+			long.template.forget()
 			got, gotErr := short.Append(nil, ev)
 			want, wantErr := long.Append(nil, ev)
 			if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) {
 				t.Fatalf("%s: event %q: got %q, %v; want %q, %v", name, ev.Data, got, gotErr, want, wantErr)
 			}
-			if short.tally != long.tally || short.started != long.started {
-				t.Fatalf("%s: event %q: counted differently: %+v, %+v", name, ev.Data, short.tally, long.tally)
+			if short.streamState != long.streamState || short.started != long.started {
+				t.Fatalf("%s: event %q: counted differently: %+v, %+v", name, ev.Data, short.streamState, long.streamState)
 			}
 			if gotErr != nil {
 				break
@@ -150,10 +150,10 @@ func FuzzStream(f *testing.F) {
 			if err != nil {
 				break
 			}
-			long.repeat.forget()
+			long.template.forget()
 			got, gotErr := s.Append(nil, ev)
 			want, wantErr := long.Append(nil, ev)
-			if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) || s.tally != long.tally {
+			if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) || s.streamState != long.streamState {
 				t.Fatalf("event %q: got %q, %v; want %q, %v", ev.Data, got, gotErr, want, wantErr)
 			}
 			if gotErr != nil {
@@ -428,7 +428,7 @@ func TestStreamLargeEvent(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(out), err)
 	}
 	s.Reset(nil)
-	if cap(s.repeat.head)+cap(s.repeat.outHead)+cap(s.last)+cap(s.id) > keepBuffer {
+	if cap(s.template.head)+cap(s.template.outHead)+cap(s.held)+cap(s.id) > keepBuffer {
 		t.Error("keeps a large buffer")
 	}
 }

@@ -199,7 +199,7 @@ func (s *Stream) endTexts(c *Choice) []byte {
 		case at.member == "":
 			piece := strconv.AppendInt([]byte(`{"index":`), int64(at.toolCall), 10)
 			pieces = append(pieces, append(append(append(piece, `,"function":{"arguments":`...), text...), "}}"...))
-		case !s.answer.StripReasoning || !isReasoning([]byte(at.member)):
+		case !s.options.StripReasoning || !isReasoning([]byte(at.member)):
 			members = s.member(members, c.Body, at.member, text)
 		}
 	}

@@ -59,7 +59,7 @@ func (x *texts) all() [5]string {
 	return out
 }
 
-// textMembers are deltas with a hole for a text.
+// textMembers are deltas with a %s for a text.
 var textMembers = [5]string{
 	`"content":"%s"`, `"refusal":"%s"`, `"reasoning_content":"%s"`,
 	`"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]`, `"tool_calls":[{"index":1,"function":{"arguments":"%s"}}]`,

@@ -8,24 +8,25 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Clients join the pieces of a tool call by its index, answer it by its id, read its arguments out of a string, and some SDKs
-// demand its type. What an engine leaves out of these is added here, in streams and in whole answers.
+// Clients join the pieces of a tool call by its index, answer it by its id, read its arguments out
+// of a string, and some SDKs demand its type. Those that an engine leaves out are added here, in
+// streams and in whole answers.
 
-// toolCalls notes the changes to the pieces of tool calls in a delta of a choice. news says that a chunk which looks the same may
-// need others.
-func (s *Stream) toolCalls(choice int, v jsonx.Value) (news bool, err error) {
-	s.repeat.forget() // what it remembers may be of another tool call
+// toolCalls notes the changes to the pieces of tool calls in a delta of a choice. unique: the next
+// chunk of the same form may need other changes.
+func (s *Stream) toolCalls(choice int, v jsonx.Value) (unique bool, err error) {
+	s.template.forget() // its chunk may be of another tool call
 	var p toolcall.Piece
 	for it := v.Iter(); it.Next(); {
 		if !p.Read(it.Value()) {
-			return false, bad(badToolCall)
+			return false, badAnswer(badToolCall)
 		}
 		part, ok := s.tools.Piece(choice, &p)
 		if !ok {
-			return false, bad(tooManyToolCalls)
+			return false, badAnswer(tooManyToolCalls)
 		}
 		if index, given := p.Index.Int(); !given || index != int64(part.Position) {
-			give(&s.edits, p.Object, p.Index, "index", strconv.AppendInt(nil, int64(part.Position), 10))
+			setMember(&s.edits, p.Object, p.Index, "index", strconv.AppendInt(nil, int64(part.Position), 10))
 		}
 		if HasText(p.ID) && !part.TakeID && !part.MakeID { // clients would join it to the first
 			s.edits.Delete(p.ID)
@@ -35,23 +36,24 @@ func (s *Stream) toolCalls(choice int, v jsonx.Value) (news bool, err error) {
 		}
 		if p.Args.IsString() && (s.chunk.lone || len(s.halves) > 0 || hasEscapes(inside(p.Args))) {
 			s.mendText(textPlace{choice: choice, toolCall: part.Position}, p.Args, false)
-			news = true
+			unique = true
 		}
-		introduce(&s.edits, &p, &part, s.answer.ID, choice)
-		news = news || part.News()
+		addToolCallMembers(&s.edits, &p, &part, s.options.ID, choice)
+		unique = unique || part.Unique()
 	}
-	return news, nil
+	return unique, nil
 }
 
-// introduce notes what a tool call gets where it is named. answer is our id of the answer.
-func introduce(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part, answer string, choice int) {
+// addToolCallMembers notes the members that the piece with a tool call's name gets. answer is our
+// id of the answer.
+func addToolCallMembers(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part, answer string, choice int) {
 	if part.MakeID {
-		give(edits, p.Object, p.ID, "id", append(toolcall.AppendID([]byte{'"'}, answer, choice, part.Position), '"'))
+		setMember(edits, p.Object, p.ID, "id", append(toolcall.AppendID([]byte{'"'}, answer, choice, part.Position), '"'))
 	}
 	if part.NeedType {
-		give(edits, p.Object, p.Type, "type", []byte(`"function"`))
+		setMember(edits, p.Object, p.Type, "type", []byte(`"function"`))
 	}
-	if p.Args.IsObject() { // Ollama's native shape
+	if p.Args.IsObject() { // Ollama's native form
 		edits.Set(p.Args, append(appendArguments([]byte{'"'}, p.Args), '"'))
 	}
 }
@@ -63,8 +65,9 @@ func appendArguments(dst []byte, v jsonx.Value) []byte {
 	return jsonx.AppendEscaped(dst, raw)
 }
 
-// give notes that a member of an object gets a value in place of the old one, which may be absent.
-func give(edits *jsonx.Edits, object, old jsonx.Value, name string, value []byte) {
+// setMember notes that a member of an object gets a value in place of the old one, which may be
+// absent.
+func setMember(edits *jsonx.Edits, object, old jsonx.Value, name string, value []byte) {
 	if old.Exists() {
 		edits.Set(old, value)
 		return

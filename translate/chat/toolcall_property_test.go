@@ -406,7 +406,7 @@ func TestToolCallShortCut(t *testing.T) {
 			}
 			for i := range 8 {
 				ev := piece(`"arguments":"` + strconv.Itoa(i) + `"`)
-				if _, same := s.repeat.match(ev.Data); same != (i > 0) {
+				if _, same := s.template.textOf(ev.Data); same != (i > 0) {
 					t.Errorf("piece %d: short cut %v", i, same)
 				}
 				if _, err := s.Append(nil, ev); err != nil {

@@ -11,7 +11,7 @@ import (
 // An event costs no allocation, however many there are, but for the growth of what must be kept for the last events.
 func TestStreamAllocs(t *testing.T) {
 	for _, c := range streamCases {
-		a := newAnswer(t, nil)
+		a := newStream(t, nil)
 		dst, ev := make([]byte, 0, 4<<10), sse.Event{Data: []byte(c.data)}
 		run := func(events int) {
 			a.Reset(&testIdentity)
@@ -54,7 +54,7 @@ func TestRequestAllocs(t *testing.T) {
 
 // A delta costs no memory but for the text that the last events repeat.
 func TestNativeAllocs(t *testing.T) {
-	a := newAnswer(t, nil)
+	a := newStream(t, nil)
 	var (
 		n   Native
 		out []byte

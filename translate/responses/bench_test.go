@@ -20,7 +20,7 @@ var streamCases = []struct{ name, data string }{
 func BenchmarkStream(b *testing.B) {
 	for _, c := range streamCases {
 		b.Run(c.name, func(b *testing.B) {
-			a := newAnswer(b, nil)
+			a := newStream(b, nil)
 			ev := sse.Event{Data: []byte(c.data)}
 			var dst []byte
 			n := 0
@@ -69,7 +69,7 @@ func BenchmarkRequest(b *testing.B) {
 
 func BenchmarkWhole(b *testing.B) {
 	body := []byte(`{"choices":[{"finish_reason":"stop","index":0,"message":{"role":"assistant","content":"The harbour opens before it meets the valley changes every hour."}}],"created":1795227007,"model":"org/served-7b","object":"chat.completion","usage":{"completion_tokens":13,"prompt_tokens":28,"total_tokens":41},"id":"chatcmpl-1"}`)
-	a := newAnswer(b, nil)
+	a := newStream(b, nil)
 	var c chat.Completion
 	var dst []byte
 	b.ReportAllocs()
@@ -89,7 +89,7 @@ func BenchmarkWhole(b *testing.B) {
 func BenchmarkStreams(b *testing.B) {
 	src := []byte("data: " + strings.Repeat(streamCases[0].data+"\n\ndata: ", 100) +
 		`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n")
-	a := newAnswer(b, nil)
+	a := newStream(b, nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		a.Reset(&testIdentity)

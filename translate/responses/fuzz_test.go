@@ -110,7 +110,7 @@ func (c *cutReader) Read(p []byte) (int, error) {
 // However the engine's bytes are cut into reads, the client gets the same: at every offset of every golden stream.
 func TestFramingIsNotObservable(t *testing.T) {
 	for name, src := range files(t, "answer", "upstream") {
-		a := newAnswer(t, nil)
+		a := newStream(t, nil)
 		want, _ := relay(a, bytes.NewReader(src))
 		for at := range len(src) {
 			a.Reset(&testIdentity)
@@ -137,7 +137,7 @@ func FuzzStream(f *testing.F) {
 		if cut > 0 && int(cut) < len(src) {
 			src = src[:cut]
 		}
-		a := newAnswer(t, body)
+		a := newStream(t, body)
 		out, err := relay(a, bytes.NewReader(src))
 		checkEvents(t, out, true)
 		if err != nil {
@@ -156,7 +156,7 @@ func FuzzStream(f *testing.F) {
 		if c.Parse(completion) != nil || a.Usage().Estimated || c.Choices().Len() > 1 {
 			return
 		}
-		response, err := whole(newAnswer(t, body), completion)
+		response, err := whole(newStream(t, body), completion)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,7 +90,7 @@ func checkWhole(t *testing.T, a *Stream) {
 }
 
 // newStream returns a Stream for the request in body; without one, for the simplest.
-func newAnswer(tb testing.TB, body []byte) *Stream {
+func newStream(tb testing.TB, body []byte) *Stream {
 	tb.Helper()
 	if len(body) == 0 {
 		body = []byte(`{"model":"model","input":"Hello"}`)
@@ -177,19 +177,19 @@ func TestAnswer(t *testing.T) {
 		var stream, response []byte
 		var failure error
 		if upstream != nil {
-			stream, failure = relay(newAnswer(t, request), bytes.NewReader(upstream))
+			stream, failure = relay(newStream(t, request), bytes.NewReader(upstream))
 			checkEvents(t, stream, true)
 		}
 		completion := ar.Section("completion.json")
 		if completion == nil && failure == nil {
 			var err error
-			if completion, err = assemble(bytes.NewReader(upstream), !newAnswer(t, request).Logprobs()); err != nil {
+			if completion, err = assemble(bytes.NewReader(upstream), !newStream(t, request).Logprobs()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if completion != nil {
 			var err error
-			response, err = whole(newAnswer(t, request), completion)
+			response, err = whole(newStream(t, request), completion)
 			if err != nil {
 				response = []byte("!! " + err.Error())
 			} else {
@@ -218,13 +218,13 @@ func checkAgreement(t *testing.T, stream, response []byte) {
 		t.Fatal(err)
 	}
 	streamed := events[len(events)-1].data["response"].(map[string]any)
-	if d := cmp.Diff(gist(streamed), gist(whole)); d != "" {
+	if d := cmp.Diff(contentsOf(streamed), contentsOf(whole)); d != "" {
 		t.Errorf("stream and whole answer differ (-stream +whole):\n%s", d)
 	}
 }
 
-// gist is what a response says, whatever items it says it in.
-func gist(response map[string]any) map[string]any {
+// contentsOf is what a response says, whatever items it says it in.
+func contentsOf(response map[string]any) map[string]any {
 	out := map[string]any{}
 	for name, v := range response {
 		out[name] = v

@@ -87,7 +87,7 @@ func TestNative(t *testing.T) {
 			completion, err := n.AppendWhole(nil, ar.Section("engine-whole"))
 			response := []byte(nil)
 			if err == nil {
-				response, err = whole(newAnswer(t, nil), completion)
+				response, err = whole(newStream(t, nil), completion)
 			}
 			if err != nil {
 				response = []byte("!! " + err.Error())
@@ -98,7 +98,7 @@ func TestNative(t *testing.T) {
 			ar.Set("response.json", response)
 		default:
 			upstream := ar.Section("engine-stream")
-			stream, failure := relayNative(newAnswer(t, nil), bytes.NewReader(upstream))
+			stream, failure := relayNative(newStream(t, nil), bytes.NewReader(upstream))
 			checkEvents(t, stream, true)
 			hides(t, stream)
 			completion, err := assembleNative(bytes.NewReader(upstream))
@@ -106,7 +106,7 @@ func TestNative(t *testing.T) {
 				t.Errorf("the stream ends with %v, the whole answer with %v", failure, err)
 			}
 			if err == nil {
-				response, err := whole(newAnswer(t, nil), completion)
+				response, err := whole(newStream(t, nil), completion)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -128,7 +128,7 @@ func hides(t *testing.T, out []byte) {
 // However the engine's bytes are cut into reads the client gets the same, and a stream that is cut short never ends well.
 func TestNativeFraming(t *testing.T) {
 	for name, src := range files(t, "native", "engine-stream") {
-		a := newAnswer(t, nil)
+		a := newStream(t, nil)
 		want, _ := relayNative(a, bytes.NewReader(src))
 		for at := range len(src) {
 			a.Reset(&testIdentity)
@@ -159,19 +159,19 @@ func FuzzNative(f *testing.F) {
 		if cut > 0 && int(cut) < len(src) {
 			src = src[:cut]
 		}
-		out, err := relayNative(newAnswer(t, body), bytes.NewReader(src))
+		out, err := relayNative(newStream(t, body), bytes.NewReader(src))
 		checkEvents(t, out, true)
 		var bad *chat.BadAnswer
 		var engine *chat.EngineError
 		if err != nil && !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, chat.ErrNoFinish) && !errors.Is(err, sse.ErrTooLong) {
 			t.Fatalf("an error of another kind: %v", err)
 		}
-		if got, _ := relayNative(newAnswer(t, body), iotest.OneByteReader(bytes.NewReader(src))); !bytes.Equal(got, out) {
+		if got, _ := relayNative(newStream(t, body), iotest.OneByteReader(bytes.NewReader(src))); !bytes.Equal(got, out) {
 			t.Fatalf("byte by byte:\n%s\nat once:\n%s", got, out)
 		}
 		var n Native
 		if completion, err := n.AppendWhole(nil, src); err == nil {
-			if response, err := whole(newAnswer(t, body), completion); err == nil {
+			if response, err := whole(newStream(t, body), completion); err == nil {
 				checkResponse(t, response)
 			}
 		}
@@ -185,7 +185,7 @@ var nativeTextDelta = sse.Event{
 
 // One delta of an engine that speaks the dialect itself.
 func BenchmarkNative(b *testing.B) {
-	a := newAnswer(b, nil)
+	a := newStream(b, nil)
 	var (
 		n   Native
 		out []byte

@@ -92,8 +92,8 @@ func (e *RequestInfo) param(name string) string {
 
 // fillInfo writes the members that the response object repeats, with the defaults for those that
 // the client left out.
-func (r *Request) fillInfo(e *RequestInfo) {
-	w := memberWriter{e.members}
+func (r *Request) fillInfo(info *RequestInfo) {
+	w := memberWriter{info.members}
 	w.string(`,"previous_response_id":null,"store":false,"background":false,"truncation":"disabled","service_tier":"default"`)
 	w.member("presence_penalty", r.members[memberPresencePenalty], `0`)
 	w.member("frequency_penalty", r.members[memberFrequencyPenalty], `0`)
@@ -115,8 +115,8 @@ func (r *Request) fillInfo(e *RequestInfo) {
 	w.string(`}`)
 	w.text(r)
 	w.tools(r)
-	e.members = w.dst
-	sse.Flatten(e.members)
+	info.members = w.dst
+	sse.Flatten(info.members)
 }
 
 // memberWriter writes members of the response object.

@@ -151,7 +151,7 @@ func TestReuse(t *testing.T) {
 		}
 	}
 	for name, upstream := range files(t, "answer", "upstream") {
-		fresh := newAnswer(t, nil)
+		fresh := newStream(t, nil)
 		a.RequestInfo.reset() // which translating another request does
 		a.RequestInfo.members = append(a.RequestInfo.members, fresh.RequestInfo.members...)
 		a.Reset(&testIdentity)

@@ -12,7 +12,7 @@ func TestEnds(t *testing.T) {
 	t.Parallel()
 	ends := sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`)}
 	for _, failed := range []bool{false, true} {
-		a := newAnswer(t, nil)
+		a := newStream(t, nil)
 		out, err := a.Append(nil, ends)
 		if err == nil && failed {
 			out = a.Fail(out, apierr.Internal(nil))

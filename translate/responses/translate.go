@@ -17,7 +17,7 @@ import (
 func (r *Request) Translate(dst []byte, c *chat.Request, e *RequestInfo, inPlace bool) ([]byte, error) {
 	e.reset()
 	start := len(dst)
-	w := writer{dst: dst, echo: e, inPlace: inPlace, assistant: &r.turn, arguments: &r.arguments}
+	w := writer{dst: dst, info: e, inPlace: inPlace, assistant: &r.turn, arguments: &r.arguments}
 	w.raw(`{"model":`, r.members[memberModel])
 	w.messages(r)
 	w.settings(r)
@@ -34,7 +34,7 @@ func (r *Request) Translate(dst []byte, c *chat.Request, e *RequestInfo, inPlace
 // earlier messages in the same bytes.
 type writer struct {
 	dst     []byte
-	echo    *RequestInfo
+	info    *RequestInfo
 	inPlace bool
 
 	count     int        // messages so far
@@ -208,7 +208,7 @@ func (w *writer) user(i *item, index int) {
 // image writes an image as part n of the message that is being written.
 func (w *writer) image(m *imageRef, n int) {
 	m.at.chatMessage, m.at.chatPart = w.count-1, n
-	w.echo.images = append(w.echo.images, m.at)
+	w.info.images = append(w.info.images, m.at)
 	w.raw(`{"type":"image_url","image_url":{"url":`, m.part[partImageURL])
 	switch detail := m.part[partDetail]; {
 	case detail.EqualText(detailOriginal):
@@ -326,13 +326,13 @@ func (w *writer) settings(r *Request) {
 
 // passed writes the members that chat has under the same name, for chat to check.
 func (w *writer) passed(r *Request) {
-	w.echo.logprobs = r.wantsLogprobs()
+	w.info.logprobs = r.wantsLogprobs()
 	for m := memberPresencePenalty; m < memberResponseFormat; m++ {
-		if v := r.members[m]; chat.Given(v) && (m != memberTopLogprobs || w.echo.logprobs || !idle(m, v)) {
+		if v := r.members[m]; chat.Given(v) && (m != memberTopLogprobs || w.info.logprobs || !idle(m, v)) {
 			w.raw(`,"`+memberNames[m]+`":`, v)
 		}
 	}
-	if w.echo.logprobs { // engines refuse the other one without it
+	if w.info.logprobs { // engines refuse the other one without it
 		w.string(`,"logprobs":true`)
 	}
 }
@@ -340,7 +340,7 @@ func (w *writer) passed(r *Request) {
 // format writes response_format.
 func (w *writer) format(r *Request) {
 	v, chats := r.chatFormat()
-	if w.echo.chatFormat = chats; chats {
+	if w.info.chatFormat = chats; chats {
 		w.raw(`,"response_format":`, v)
 		return
 	}

@@ -1,27 +1,27 @@
 package toolcall
 
-// Bounds of what an engine may send. Beyond them Piece and Whole report false.
+// Limits of an answer. Beyond them Piece and Whole report false.
 const (
 	MaxChoice = 1024 // tool calls of one choice
 	MaxAnswer = 4096 // tool calls of one answer
 )
 
-// Assembler puts the pieces of an answer's tool calls together; see the package's text for the rule. The zero value is ready. It
-// belongs to one answer at a time.
+// Assembler decides which tool call each piece of an answer belongs to; see the package's text for
+// the rule. The zero value is ready. It belongs to one answer at a time.
 type Assembler struct {
 	toolCalls []toolCall // of all choices, in order of appearance
 	last      int        // the one that the last piece was of
 	clock     uint32     // counts pieces
 }
 
-// toolCall is what is known of one.
+// toolCall is the state of one tool call.
 type toolCall struct {
 	choice, position int32
 
 	index    int64 // that its latest piece with an index had
 	indexed  bool
 	touched  uint32 // when its latest piece came
-	id, name uint64 // hashes; 0: not told yet
+	id, name uint64 // hashes; 0: not known yet
 	args     scanner
 
 	identified bool // it has an id: the engine's, or one of ours
@@ -31,7 +31,7 @@ type toolCall struct {
 	otherIDs   bool // pieces of it had other ids than its first
 }
 
-// Part says what a piece is to its tool call.
+// Part is the role of a piece in its tool call.
 type Part struct {
 	Position int  // of the tool call among those of its choice
 	TakeID   bool // the piece's id is the tool call's
@@ -40,42 +40,43 @@ type Part struct {
 	NeedType bool // the tool call has no type yet and is named here
 }
 
-// News reports whether the part says something of its tool call that holds for no later piece: one that looks the same is treated
-// otherwise.
-func (p *Part) News() bool { return p.TakeID || p.MakeID || p.TakeName || p.NeedType }
+// Unique reports whether the part has something that no later piece of its tool call has, so that a
+// piece of the same form is treated otherwise.
+func (p *Part) Unique() bool { return p.TakeID || p.MakeID || p.TakeName || p.NeedType }
 
-// keep is the number of tool calls whose memory is kept from one answer to the next.
-const keep = 64
+// keepToolCalls is the number of tool calls whose memory is kept for the next answer.
+const keepToolCalls = 64
 
 // Reset makes a ready for another answer.
 func (a *Assembler) Reset() {
 	toolCalls := a.toolCalls[:0]
-	if cap(toolCalls) > keep {
+	if cap(toolCalls) > keepToolCalls {
 		toolCalls = nil
 	}
 	*a = Assembler{toolCalls: toolCalls}
 }
 
-// Piece finds the tool call that a piece of a delta belongs to. It reports false when the piece begins one too many.
+// Piece finds the tool call that a piece of a delta belongs to. It reports false when the piece
+// begins one too many.
 func (a *Assembler) Piece(choice int, p *Piece) (Part, bool) {
 	a.clock++
 	id, name := hashOf(p.ID), hashOf(p.Name)
 	index, indexed := p.Index.Int()
 	if at := a.find(choice, index, indexed, id, name); at >= 0 {
-		if t := &a.toolCalls[at]; !t.ends(a, p, id, name, indexed) {
+		if t := &a.toolCalls[at]; !t.startsNewToolCall(a, p, id, name, indexed) {
 			return a.add(at, p, id, name), true
 		}
 	}
 	return a.begin(choice, p, id, name)
 }
 
-// Whole takes a tool call of a message, which is whole. It reports false when it is one too many.
+// Whole adds a tool call of a message, which is whole. It reports false when it is one too many.
 func (a *Assembler) Whole(choice int, p *Piece) (Part, bool) {
 	a.clock++
 	return a.begin(choice, p, hashOf(p.ID), hashOf(p.Name))
 }
 
-// find returns the tool call that a piece would go on with, -1 if there is none.
+// find returns the tool call that a piece would continue, -1 if there is none.
 func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64) int {
 	if len(a.toolCalls) == 0 {
 		return -1
@@ -104,12 +105,12 @@ func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64)
 	case byBoth >= 0:
 		return byBoth
 	case byID >= 0 && (name == 0 || byIndex >= 0 || a.toolCalls[byID].args.open()):
-		return byID // else a new index begins a tool call, although engines give one id to several
+		return byID // otherwise a new index begins a tool call, although engines give one id to several
 	}
 	return byIndex
 }
 
-// later returns which of two tool calls had the later piece. i may be -1.
+// later returns the one of two tool calls with the later piece. i may be -1.
 func (a *Assembler) later(i, j int) int {
 	if i >= 0 && a.toolCalls[i].touched > a.toolCalls[j].touched {
 		return i
@@ -119,8 +120,8 @@ func (a *Assembler) later(i, j int) int {
 
 func (t *toolCall) is(choice int) bool { return int(t.choice) == choice }
 
-// ends reports whether a piece that would go on with t begins a tool call of its own.
-func (t *toolCall) ends(a *Assembler, p *Piece, id, name uint64, indexed bool) bool {
+// startsNewToolCall reports whether a piece that would continue t begins a tool call of its own.
+func (t *toolCall) startsNewToolCall(a *Assembler, p *Piece, id, name uint64, indexed bool) bool {
 	if name == 0 {
 		return false
 	}
@@ -152,7 +153,8 @@ func (t *toolCall) ends(a *Assembler, p *Piece, id, name uint64, indexed bool) b
 	return t.args.whole() && !hasText(p.Args) && !a.repeats(t.choice)
 }
 
-// repeats reports whether the engine has repeated a name in a choice: one that does may do so behind the arguments' end.
+// repeats reports whether the engine has repeated a name in a choice: it may do so again behind the
+// end of the arguments.
 func (a *Assembler) repeats(choice int32) bool {
 	for i := range a.toolCalls {
 		if t := &a.toolCalls[i]; t.choice == choice && t.repeated {
@@ -195,12 +197,12 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 		t.repeated = true
 		t.otherIDs = t.otherIDs || id != 0 && t.id != 0 && id != t.id
 	}
-	if !t.nameless { // else it decides nothing, and readers with a short cut do not pass it
+	if !t.nameless { // otherwise the arguments decide nothing, and readers with a template do not pass them
 		t.args.add(p.Args)
 	}
 	if !t.identified && (id != 0 || part.TakeName) {
 		t.identified = true
-		part.TakeID = id != 0 && !isCount(contents(p.ID)) && !a.taken(at, id)
+		part.TakeID = id != 0 && !isCount(contents(p.ID)) && !a.idTaken(at, id)
 		part.MakeID = !part.TakeID
 	}
 	if t.id == 0 {
@@ -215,8 +217,8 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 	return part
 }
 
-// taken reports whether another tool call of the choice has the id.
-func (a *Assembler) taken(at int, id uint64) bool {
+// idTaken reports whether another tool call of the choice has the id.
+func (a *Assembler) idTaken(at int, id uint64) bool {
 	for i := range a.toolCalls {
 		if i != at && a.toolCalls[i].id == id && a.toolCalls[i].choice == a.toolCalls[at].choice {
 			return true

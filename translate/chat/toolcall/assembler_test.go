@@ -73,8 +73,8 @@ func TestPiece(t *testing.T) {
 						said += m.text
 					}
 				}
-				if part.News() != (len(said) > 1) {
-					t.Errorf("%s: news %v", said, part.News())
+				if part.Unique() != (len(said) > 1) {
+					t.Errorf("%s: news %v", said, part.Unique())
 				}
 				got = append(got, said)
 			}
@@ -118,7 +118,7 @@ func TestBounds(t *testing.T) {
 	if _, ok := a.Whole(9, p); ok || n != MaxAnswer {
 		t.Errorf("%d tool calls", n)
 	}
-	if a.Reset(); cap(a.toolCalls) > keep {
+	if a.Reset(); cap(a.toolCalls) > keepToolCalls {
 		t.Errorf("keeps room for %d", cap(a.toolCalls))
 	}
 }

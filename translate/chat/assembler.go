@@ -9,23 +9,25 @@ import (
 	"penstock/translate/sse"
 )
 
-// Assembler puts the chunks of a stream together into the whole completion that the engine would have given without
-// streaming. The edge asks engines for a stream where only streams can be cancelled.
+// Assembler makes the whole completion of a stream's chunks, as the engine would have sent it
+// without streaming. The edge asks engines for a stream where only streams can be cancelled.
 //
-// Texts are collected as they stand in the source, escapes and all, so nothing is decoded and a character that was cut
-// in two is whole again. Members that we do not know are kept: the last value of each, arrays of a delta joined.
+// Texts are collected as they stand in the source, escapes and all, so nothing is decoded and a
+// character that was cut in two is whole again. Members that we do not know are kept: the last
+// value of each, arrays of a delta joined.
 //
-// The zero value is ready. An Assembler belongs to one call at a time; Reset makes it ready for the next.
+// The zero value is ready. An Assembler belongs to one call at a time; Reset makes it ready for the
+// next.
 type Assembler struct {
-	tally
-	chunk   Chunk
-	tools   toolcall.Assembler
-	list    []assembled // by first appearance
-	id      []byte      // raw
-	created []byte      // raw
-	more    members     // of the top level
-	size    int         // bytes kept, for the bound
-	lone    bool        // a string holds half of a surrogate pair
+	streamState
+	chunk            Chunk
+	tools            toolcall.Assembler
+	assembledChoices []assembledChoice // by first appearance
+	id               []byte            // raw
+	created          []byte            // raw
+	more             members           // of the top level
+	size             int               // bytes kept, for the bound
+	lone             bool              // a string holds half of a surrogate pair
 }
 
 // Reset makes a ready for another stream and lets go of the last one.
@@ -35,38 +37,38 @@ func (a *Assembler) Reset() {
 	*a = Assembler{chunk: a.chunk, tools: a.tools}
 }
 
-// Add takes one upstream event. The error is a *BadAnswer when the event is malformed or the answer is too large, or an
-// *EngineError when the engine reports a failure; the answer has failed then. Events behind the end are ignored. The
-// event's data is not kept.
+// Add adds one upstream event. The error is a *BadAnswer when the event is malformed or the answer
+// is too large, or an *EngineError when the engine reports a failure; the answer has failed then.
+// Events behind the end are ignored. The event's data is not kept.
 func (a *Assembler) Add(ev sse.Event) error {
-	ok, err := a.begin(&a.chunk, ev, 0)
+	ok, err := a.parseEvent(&a.chunk, ev, 0)
 	if !ok {
 		return err
 	}
 	c := &a.chunk
 	a.lone = a.lone || c.lone
-	if err := a.top(c, a.count(c)); err != nil {
+	if err := a.addTopLevel(c, a.noteUsage(c)); err != nil {
 		return err
 	}
 	for it := c.choices.Iter(); it.Next(); {
-		if err := a.choose(it.Value()); err != nil {
+		if err := a.addChoice(it.Value()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// keep appends raw to dst and counts it against the bound.
+// keep appends raw to dst and counts it against the limit of an answer.
 func (a *Assembler) keep(dst *[]byte, raw []byte) error {
 	if a.size += len(raw); a.size > MaxAnswer {
-		return bad(TooLarge)
+		return badAnswer(TooLarge)
 	}
 	*dst = append(*dst, raw...)
 	return nil
 }
 
-// top takes the top level of a chunk, which has told the usage or not.
-func (a *Assembler) top(c *Chunk, told bool) error {
+// addTopLevel adds the top level of a chunk; hasUsage: its usage has counts.
+func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 	if len(a.id) == 0 && HasText(c.id) {
 		if err := a.keep(&a.id, c.id.Raw()); err != nil {
 			return err
@@ -80,10 +82,10 @@ func (a *Assembler) top(c *Chunk, told bool) error {
 	for it := c.root.Iter(); it.Next(); {
 		switch name := string(plain(it.Key())); {
 		case name == "id", name == "object", name == "created", name == "model", name == "choices", name == "error",
-			name == "prompt_progress", name == "usage" && !told:
+			name == "prompt_progress", name == "usage" && !hasUsage:
 		case (name == "usage" || name == "timings") && BoundNumbers(it.Value().Raw()) != nil: // the counts that were read are bounded
 		default:
-			if err := a.set(&a.more, it.Key(), it.Value(), false); err != nil {
+			if err := a.keepMember(&a.more, it.Key(), it.Value(), false); err != nil {
 				return err
 			}
 		}
@@ -91,16 +93,16 @@ func (a *Assembler) top(c *Chunk, told bool) error {
 	return nil
 }
 
-// set keeps a member, in place of an older one of the same name; the elements of an array are added to the older ones
-// if join. Null says nothing.
-func (a *Assembler) set(to *members, k jsonx.Key, v jsonx.Value, join bool) error {
+// keepMember keeps a member, in place of an older one of the same name. With join it adds the
+// elements of an array to the older ones. Null changes nothing.
+func (a *Assembler) keepMember(to *members, k jsonx.Key, v jsonx.Value, join bool) error {
 	if v.IsNull() {
 		return nil
 	}
 	m := to.find(k.Raw())
 	if m == nil {
 		if len(*to) == maxMembers {
-			return bad(TooLarge)
+			return badAnswer(TooLarge)
 		}
 		*to = append(*to, member{list: join && v.IsArray()})
 		m = &(*to)[len(*to)-1]
@@ -109,15 +111,15 @@ func (a *Assembler) set(to *members, k jsonx.Key, v jsonx.Value, join bool) erro
 		}
 	}
 	if m.list && v.IsArray() {
-		return a.join(&m.value, v)
+		return a.keepElements(&m.value, v)
 	}
 	a.size -= len(m.value)
 	m.value, m.list = m.value[:0], false
 	return a.keep(&m.value, v.Raw())
 }
 
-// join adds the elements of the array v to a list.
-func (a *Assembler) join(to *[]byte, v jsonx.Value) error {
+// keepElements adds the elements of the array v to a list.
+func (a *Assembler) keepElements(to *[]byte, v jsonx.Value) error {
 	elements := bytes.TrimSpace(inside(v))
 	if len(elements) == 0 {
 		return nil
@@ -134,22 +136,22 @@ func inside(v jsonx.Value) []byte {
 	return raw[1 : len(raw)-1]
 }
 
-// choose takes one choice of a chunk.
-func (a *Assembler) choose(v jsonx.Value) error {
+// addChoice adds one choice of a chunk.
+func (a *Assembler) addChoice(v jsonx.Value) error {
 	var c Choice
 	if err := c.Read(v); err != nil {
 		return err
 	}
-	if err := c.delta(); err != nil {
+	if err := c.useDelta(); err != nil {
 		return err
 	}
-	if a.choice(&c) {
-		a.list = append(a.list, assembled{index: c.Index})
+	if a.noteChoice(&c) {
+		a.assembledChoices = append(a.assembledChoices, assembledChoice{index: c.Index})
 	}
-	to := &a.list[0]
-	for i := range a.list {
-		if a.list[i].index == c.Index {
-			to = &a.list[i]
+	to := &a.assembledChoices[0]
+	for i := range a.assembledChoices {
+		if a.assembledChoices[i].index == c.Index {
+			to = &a.assembledChoices[i]
 		}
 	}
 	if c.Finished() {
@@ -163,20 +165,20 @@ func (a *Assembler) choose(v jsonx.Value) error {
 		switch string(plain(it.Key())) {
 		case "index", "delta", "message", "finish_reason", "logprobs":
 		default:
-			err = a.set(&to.more, it.Key(), it.Value(), false)
+			err = a.keepMember(&to.more, it.Key(), it.Value(), false)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := a.logprobs(to, c.Logprobs); err != nil {
+	if err := a.addLogprobs(to, c.Logprobs); err != nil {
 		return err
 	}
-	return a.delta(to, c.Body)
+	return a.addDelta(to, c.Body)
 }
 
-// logprobs takes the log probabilities of some tokens.
-func (a *Assembler) logprobs(to *assembled, v jsonx.Value) error {
+// addLogprobs adds the log probabilities of some tokens.
+func (a *Assembler) addLogprobs(to *assembledChoice, v jsonx.Value) error {
 	if !v.IsObject() {
 		return nil
 	}
@@ -185,12 +187,12 @@ func (a *Assembler) logprobs(to *assembled, v jsonx.Value) error {
 		var err error
 		switch name := string(plain(it.Key())); {
 		case name == "content" && it.Value().IsArray():
-			err = a.join(&to.logprobs, it.Value())
+			err = a.keepElements(&to.logprobs, it.Value())
 		case name == "refusal" && it.Value().IsArray():
-			err = a.join(&to.denied, it.Value())
+			err = a.keepElements(&to.refusalLogprobs, it.Value())
 		case name == "content", name == "refusal":
 		default:
-			err = a.set(&to.logprobsMore, it.Key(), it.Value(), true)
+			err = a.keepMember(&to.logprobsMore, it.Key(), it.Value(), true)
 		}
 		if err != nil {
 			return err
@@ -199,8 +201,8 @@ func (a *Assembler) logprobs(to *assembled, v jsonx.Value) error {
 	return nil
 }
 
-// delta takes the delta of a choice.
-func (a *Assembler) delta(to *assembled, v jsonx.Value) error {
+// addDelta adds the delta of a choice.
+func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
 	var d Delta
 	d.Read(v)
 	if d.Generated() {
@@ -215,28 +217,28 @@ func (a *Assembler) delta(to *assembled, v jsonx.Value) error {
 				to.reasoningName = name
 			}
 		default:
-			err = a.set(&to.message, it.Key(), it.Value(), true)
+			err = a.keepMember(&to.message, it.Key(), it.Value(), true)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := a.text(&to.content, d.Content); err != nil {
+	if err := a.addText(&to.content, d.Content); err != nil {
 		return err
 	}
-	if err := a.text(&to.refusal, d.Refusal); err != nil {
+	if err := a.addText(&to.refusal, d.Refusal); err != nil {
 		return err
 	}
 	if HasText(d.Reasoning) {
-		if err := a.text(&to.reasoning, d.Reasoning); err != nil {
+		if err := a.addText(&to.reasoning, d.Reasoning); err != nil {
 			return err
 		}
 	}
-	return a.toolCalls(to, d.ToolCalls)
+	return a.addToolCalls(to, d.ToolCalls)
 }
 
-// text takes a piece of a text.
-func (a *Assembler) text(to *text, v jsonx.Value) error {
+// addText adds a piece of a text.
+func (a *Assembler) addText(to *optionalText, v jsonx.Value) error {
 	switch {
 	case v.IsString():
 		to.given = true
@@ -244,37 +246,37 @@ func (a *Assembler) text(to *text, v jsonx.Value) error {
 	case v.IsNull(), !v.Exists():
 		return nil
 	}
-	return bad(notText)
+	return badAnswer(notText)
 }
 
-// toolCalls takes the tool calls of a delta: a whole one, the beginning of one, or a piece of its arguments.
-func (a *Assembler) toolCalls(to *assembled, v jsonx.Value) error {
+// addToolCalls adds the tool calls of a delta: whole ones, beginnings, or pieces of arguments.
+func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
 	var p toolcall.Piece
 	for it := v.Iter(); it.Next(); {
 		if !p.Read(it.Value()) {
-			return bad(badToolCall)
+			return badAnswer(badToolCall)
 		}
 		part, ok := a.tools.Piece(to.index, &p)
 		if !ok {
-			return bad(tooManyToolCalls)
+			return badAnswer(tooManyToolCalls)
 		}
 		if part.Position == len(to.toolCalls) {
 			to.toolCalls = append(to.toolCalls, assembledToolCall{})
 		}
-		if err := a.piece(&to.toolCalls[part.Position], &p, &part); err != nil {
+		if err := a.addPiece(&to.toolCalls[part.Position], &p, &part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// piece takes a piece of a tool call.
-func (a *Assembler) piece(to *assembledToolCall, p *toolcall.Piece, part *toolcall.Part) error {
+// addPiece adds a piece of a tool call.
+func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece, part *toolcall.Part) error {
 	for it := p.Object.Iter(); it.Next(); {
 		switch string(plain(it.Key())) {
 		case "index", "id", "type", "function":
 		default:
-			if err := a.set(&to.more, it.Key(), it.Value(), false); err != nil {
+			if err := a.keepMember(&to.more, it.Key(), it.Value(), false); err != nil {
 				return err
 			}
 		}
@@ -283,7 +285,7 @@ func (a *Assembler) piece(to *assembledToolCall, p *toolcall.Piece, part *toolca
 		switch string(plain(it.Key())) {
 		case "name", "arguments":
 		default:
-			if err := a.set(&to.function, it.Key(), it.Value(), false); err != nil {
+			if err := a.keepMember(&to.function, it.Key(), it.Value(), false); err != nil {
 				return err
 			}
 		}
@@ -304,11 +306,12 @@ func (a *Assembler) piece(to *assembledToolCall, p *toolcall.Piece, part *toolca
 			return err
 		}
 	}
-	return a.arguments(&to.args, p.Args)
+	return a.addArguments(&to.args, p.Args)
 }
 
-// arguments takes a piece of the arguments. An object in place of a string is Ollama's native shape.
-func (a *Assembler) arguments(to *[]byte, v jsonx.Value) error {
+// addArguments adds a piece of the arguments. An object in place of a string is Ollama's native
+// form.
+func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 	switch {
 	case v.IsString():
 		return a.keep(to, inside(v))
@@ -317,22 +320,23 @@ func (a *Assembler) arguments(to *[]byte, v jsonx.Value) error {
 	case v.IsNull(), !v.Exists():
 		return nil
 	}
-	return bad(badToolCall)
+	return badAnswer(badToolCall)
 }
 
-// Usage returns the token counts so far; when the engine told none, an estimate of one token a delta.
-func (a *Assembler) Usage() Usage { return a.total() }
+// Usage returns the token counts so far; without counts from the engine, an estimate of one token a
+// delta.
+func (a *Assembler) Usage() Usage { return a.usageSoFar() }
 
-// Deltas returns the number of deltas so far that carried generated matter.
+// Deltas returns the number of deltas so far with generated output.
 func (a *Assembler) Deltas() int { return a.deltas }
 
-// Done reports whether nothing more is wanted from upstream; see Stream.Done.
+// Done reports whether the rest of the upstream's events is not needed; see Stream.Done.
 func (a *Assembler) Done() bool { return a.done(0) }
 
-// Append appends the completion as the client is to see it. It returns ErrNoFinish, and appends nothing, when a choice
-// lacks its finish_reason or too few came.
-func (a *Assembler) Append(dst []byte, ans *AnswerOptions) ([]byte, error) {
-	if !a.whole(ans.N) {
+// Append appends the completion for the client. It returns ErrNoFinish, and appends nothing, when a
+// choice lacks its finish_reason or too few came.
+func (a *Assembler) Append(dst []byte, options *AnswerOptions) ([]byte, error) {
+	if !a.allFinished(options.N) {
 		return dst, ErrNoFinish
 	}
 	start := len(dst)
@@ -340,40 +344,40 @@ func (a *Assembler) Append(dst []byte, ans *AnswerOptions) ([]byte, error) {
 	if len(a.id) > 0 {
 		dst = append(dst, a.id...) // in quotes
 	} else {
-		dst = jsonx.AppendStringS(dst, ans.ID)
+		dst = jsonx.AppendStringS(dst, options.ID)
 	}
 	dst = append(dst, `,"object":"chat.completion","created":`...)
 	if len(a.created) > 0 {
 		dst = append(dst, a.created...)
 	} else {
-		dst = strconv.AppendInt(dst, ans.Created, 10)
+		dst = strconv.AppendInt(dst, options.Created, 10)
 	}
 	dst = append(dst, `,"model":`...)
-	dst = jsonx.AppendStringS(dst, ans.Model)
+	dst = jsonx.AppendStringS(dst, options.Model)
 	dst = append(dst, `,"choices":[`...)
 	sorted := 0
 	for index := range MaxChoices {
-		for i := range a.list {
-			if a.list[i].index != index {
+		for i := range a.assembledChoices {
+			if a.assembledChoices[i].index != index {
 				continue
 			}
 			if sorted > 0 {
 				dst = append(dst, ',')
 			}
-			dst = a.list[i].append(dst, ans.ID, ans.StripReasoning)
+			dst = a.assembledChoices[i].append(dst, options.ID, options.StripReasoning)
 			sorted++
 		}
-		if sorted == len(a.list) {
+		if sorted == len(a.assembledChoices) {
 			break
 		}
 	}
 	dst = append(dst, ']')
 	if a.more.find([]byte("usage")) == nil && a.usage.Known {
 		dst = append(dst, `,"usage":`...)
-		dst = appendUsage(dst, a.total())
+		dst = appendUsage(dst, a.usageSoFar())
 	}
 	if a.more.find([]byte("system_fingerprint")) == nil {
-		dst = append(append(dst, ','), noFingerprint...)
+		dst = append(append(dst, ','), nullFingerprint...)
 	}
 	dst = a.more.append(dst, false)
 	if a.lone { // the pieces of each text are joined by now
@@ -383,7 +387,7 @@ func (a *Assembler) Append(dst []byte, ans *AnswerOptions) ([]byte, error) {
 }
 
 // Whole reports whether every choice has its finish_reason, so that Append will succeed.
-func (a *Assembler) Whole() bool { return a.whole(0) }
+func (a *Assembler) Whole() bool { return a.allFinished(0) }
 
 // Held is about how many bytes a keeps of the stream so far.
 func (a *Assembler) Held() int { return a.size }

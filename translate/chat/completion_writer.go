@@ -7,24 +7,24 @@ import (
 	"penstock/translate/chat/toolcall"
 )
 
-// assembled is one choice.
-type assembled struct {
+// assembledChoice is one choice of an Assembler.
+type assembledChoice struct {
 	index  int
 	finish []byte // raw
 	more   members
 
-	content, refusal, reasoning text
+	content, refusal, reasoning optionalText
 	reasoningName               string // as the engine spells it
 	toolCalls                   []assembledToolCall
 	message                     members // of the message
 
-	hasLogprobs      bool
-	logprobs, denied []byte // elements of logprobs.content and logprobs.refusal, with commas
-	logprobsMore     members
+	hasLogprobs               bool
+	logprobs, refusalLogprobs []byte // elements of logprobs.content and logprobs.refusal, with commas
+	logprobsMore              members
 }
 
-// text is the contents of a JSON string, without quotes, and whether there was one at all.
-type text struct {
+// optionalText is the contents of a JSON string, without quotes, and whether there was one at all.
+type optionalText struct {
 	raw   []byte
 	given bool
 }
@@ -44,7 +44,7 @@ type member struct {
 	list        bool
 }
 
-// maxMembers bounds how many different unknown members one object may collect.
+// maxMembers is the limit of unknown members of one object.
 const maxMembers = 64
 
 // find returns the member of that name, nil if there is none.
@@ -58,7 +58,7 @@ func (m members) find(name []byte) *member {
 }
 
 // append appends the choice.
-func (c *assembled) append(dst []byte, id string, strip bool) []byte {
+func (c *assembledChoice) append(dst []byte, id string, strip bool) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(c.index), 10)
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
@@ -98,16 +98,16 @@ func (c *assembled) append(dst []byte, id string, strip bool) []byte {
 	return append(dst, '}')
 }
 
-func (c *assembled) appendLogprobs(dst []byte) []byte {
+func (c *assembledChoice) appendLogprobs(dst []byte) []byte {
 	if !c.hasLogprobs {
 		return append(dst, "null"...)
 	}
 	dst = append(dst, `{"content":[`...)
 	dst = append(dst, c.logprobs...)
 	dst = append(dst, ']')
-	if len(c.denied) > 0 {
+	if len(c.refusalLogprobs) > 0 {
 		dst = append(dst, `,"refusal":[`...)
-		dst = append(dst, c.denied...)
+		dst = append(dst, c.refusalLogprobs...)
 		dst = append(dst, ']')
 	}
 	dst = c.logprobsMore.append(dst, false)

@@ -15,25 +15,25 @@ import (
 // between.
 type Completion struct {
 	head
-	generated int // bytes of text, reasoning and arguments, for an estimate
-	edits     jsonx.Edits
-	model     []byte
-	counts    []byte // a usage of ours
-	gaps      []gap  // of the choices
-	told      Usage  // what the engine's usage says
-	counted   bool   // it has counts
-	inner     bool   // a choice has a member that goes: a private one, or a delta
-	lacking   bool   // a tool call lacks what clients need of it
-	tools     toolcall.Assembler
+	generated           int // bytes of text, reasoning and arguments, for an estimate
+	edits               jsonx.Edits
+	model               []byte
+	usageText           []byte          // our own usage
+	missing             []missingMember // of the choices
+	engineUsage         Usage           // the counts of the engine's usage
+	hasCounts           bool            // it has counts
+	hidesMembers        bool            // a choice has a member to remove: a private one, or a delta
+	incompleteToolCalls bool            // a tool call lacks a member that clients need
+	tools               toolcall.Assembler
 }
 
 // Parse reads the body of an answer with status 200. The error is a *BadAnswer when it is not a
-// chat completion with at least one choice, each with a message and with an end: a finish_reason
-// that is null is how Ollama tells what its model had said when its runner died. One that is left
-// out is no more than forgotten. If the engine put an error in the completion's place, or gave a
-// choice up, the *EngineError is the BadAnswer's cause.
+// chat completion with at least one choice, each with a message and with an end: Ollama sends a
+// finish_reason of null with the text so far when its runner died. One that is absent is merely
+// forgotten. If the engine sent an error in place of a completion, or aborted a choice, the
+// *EngineError is the BadAnswer's cause.
 func (c *Completion) Parse(body []byte) error {
-	c.generated, c.gaps, c.inner, c.lacking = 0, c.gaps[:0], false, false
+	c.generated, c.missing, c.hidesMembers, c.incompleteToolCalls = 0, c.missing[:0], false, false
 	c.tools.Reset()
 	if err := c.parse(body); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (c *Completion) Parse(body []byte) error {
 		return &BadAnswer{Reason: engineError, Cause: e}
 	}
 	if !c.choices.Index(0).Exists() || !c.choices.IsArray() {
-		return bad(noChoices)
+		return badAnswer(noChoices)
 	}
 	var (
 		choice  Choice
@@ -56,24 +56,24 @@ func (c *Completion) Parse(body []byte) error {
 			}
 			return err
 		}
-		c.inner = c.inner || choice.private || choice.spare.IsObject()
+		c.hidesMembers = c.hidesMembers || choice.private || choice.spare.IsObject()
 		if it.Index() >= MaxChoices {
-			return bad(tooManyChoices)
+			return badAnswer(tooManyChoices)
 		}
 		switch {
 		case !choice.Body.IsObject():
-			return bad(noMessage)
+			return badAnswer(noMessage)
 		case choice.Finish.IsNull():
-			return bad(notFinished)
+			return badAnswer(notFinished)
 		}
 		message.Read(choice.Body)
 		if err := message.check(); err != nil {
 			return err
 		}
 		c.generated += message.size()
-		c.look(it.Index(), it.Value(), &choice, &message)
+		c.findMissing(it.Index(), it.Value(), &choice, &message)
 	}
-	c.told, c.counted = readUsage(c.usage)
+	c.engineUsage, c.hasCounts = readUsage(c.usage)
 	return nil
 }
 
@@ -90,8 +90,8 @@ func (d *Delta) size() int {
 func (c *Completion) Reset() {
 	c.reset()
 	c.edits.Reset()
-	clear(c.gaps)
-	c.gaps, c.generated = c.gaps[:0], 0
+	clear(c.missing)
+	c.missing, c.generated = c.missing[:0], 0
 }
 
 // Choices returns the array of choices; read its elements with Choice.Read.
@@ -100,11 +100,11 @@ func (c *Completion) Choices() jsonx.Value { return c.choices }
 // ID returns the completion's id, as the engine gave it; maybe absent.
 func (c *Completion) ID() jsonx.Value { return c.id }
 
-// Usage returns the token counts; when the engine told none, an estimate of the completion, of four
-// bytes a token.
+// Usage returns the token counts; without counts from the engine, an estimate of the completion, of
+// four bytes a token.
 func (c *Completion) Usage() Usage {
-	if c.counted {
-		return c.told
+	if c.hasCounts {
+		return c.engineUsage
 	}
 	if u, ok := readTimings(c.timings); ok {
 		return u
@@ -130,10 +130,10 @@ func (c *Completion) Markup() Markup {
 var completionObject = []byte(`"object":"chat.completion"`)
 
 // Append appends the answer for the client: the engine's, byte for byte, but with the public model,
-// without what engines say to each other, without reasoning if the client wants none, and with the
-// members that clients count on where the engine left them out: id, object, created,
-// system_fingerprint, usage, the index, end and logprobs of a choice, the role, content and refusal
-// of its message, the id and type of a tool call. c must have been parsed.
+// without members between engines, without reasoning if the client wants none, and with the members
+// that clients need and the engine left out: id, object, created, system_fingerprint, usage, the
+// index, end and logprobs of a choice, the role, content and refusal of its message, the id and
+// type of a tool call. c must have been parsed.
 func (c *Completion) Append(dst []byte, a *AnswerOptions) []byte {
 	c.edits.Reset()
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
@@ -141,17 +141,17 @@ func (c *Completion) Append(dst []byte, a *AnswerOptions) []byte {
 		c.edits.Add(c.root, completionObject)
 	}
 	if !c.fingerprint { // OpenRouter's SDK demands it
-		c.edits.Add(c.root, noFingerprint)
+		c.edits.Add(c.root, nullFingerprint)
 	}
 	addIdentity(&c.edits, &c.head, a)
 	setModel(&c.edits, &c.head, c.model)
 	switch {
 	case !c.usage.Exists():
-		c.counts = appendUsage(append(c.counts[:0], `"usage":`...), c.Usage().of(a.PromptTokens))
-		c.edits.Add(c.root, c.counts)
-	case !c.counted:
-		c.counts = appendUsage(c.counts[:0], c.Usage().of(a.PromptTokens))
-		c.edits.Set(c.usage, c.counts)
+		c.usageText = appendUsage(append(c.usageText[:0], `"usage":`...), c.Usage().of(a.PromptTokens))
+		c.edits.Add(c.root, c.usageText)
+	case !c.hasCounts:
+		c.usageText = appendUsage(c.usageText[:0], c.Usage().of(a.PromptTokens))
+		c.edits.Set(c.usage, c.usageText)
 	default:
 		BoundIn(&c.edits, c.usage)
 	}
@@ -159,10 +159,10 @@ func (c *Completion) Append(dst []byte, a *AnswerOptions) []byte {
 	if c.private {
 		HidePrivate(&c.edits, c.root)
 	}
-	for _, g := range c.gaps {
-		g.fill(&c.edits)
+	for _, m := range c.missing {
+		m.addTo(&c.edits)
 	}
-	if a.StripReasoning || c.inner || c.lacking {
+	if a.StripReasoning || c.hidesMembers || c.incompleteToolCalls {
 		var (
 			choice  Choice
 			message Delta
@@ -185,7 +185,7 @@ func (c *Completion) Append(dst []byte, a *AnswerOptions) []byte {
 			message.Read(choice.Body)
 			for toolCalls := message.ToolCalls.Iter(); toolCalls.Next(); {
 				if part, ok := c.readToolCall(it.Index(), &p, toolCalls.Value()); ok {
-					introduce(&c.edits, &p, &part, a.ID, it.Index())
+					addToolCallMembers(&c.edits, &p, &part, a.ID, it.Index())
 					if p.Args.IsString() && hasEscapes(inside(p.Args)) {
 						text := bytes.Clone(p.Args.Raw())
 						mendArguments(text[1:len(text)-1], true)
@@ -203,8 +203,8 @@ func (c *Completion) Append(dst []byte, a *AnswerOptions) []byte {
 	return dst
 }
 
-// readToolCall makes p the view of a tool call of choice n, and says what it lacks. It reports
-// false where that is not looked at: what is no object, and what comes behind very many.
+// readToolCall makes p the view of a tool call of choice n, and returns what it lacks. It reports
+// false for one that is not checked: not an object, or over the limit.
 func (c *Completion) readToolCall(n int, p *toolcall.Piece, v jsonx.Value) (toolcall.Part, bool) {
 	if !p.Read(v) {
 		return toolcall.Part{}, false

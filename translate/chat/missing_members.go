@@ -1,0 +1,79 @@
+package chat
+
+import (
+	"strconv"
+
+	"penstock/translate/chat/toolcall"
+	"penstock/translate/jsonx"
+)
+
+// missingMember is a member that clients need and that the engine left out, or sent as a null that
+// they cannot read.
+type missingMember struct {
+	at   jsonx.Value // the object that lacks it, or the null
+	null bool
+	text []byte // the member, or the value in place of the null
+}
+
+var (
+	finishStop      = []byte(`"finish_reason":"stop"`)
+	finishToolCalls = []byte(`"finish_reason":"tool_calls"`)
+	nullLogprobs    = []byte(`"logprobs":null`)
+	assistantRole   = []byte(`"role":"assistant"`)
+	nullContent     = []byte(`"content":null`)
+	nullRefusal     = []byte(`"refusal":null`)
+	indexZero       = []byte(`"index":0`)
+	nullFingerprint = []byte(`"system_fingerprint":null`)
+)
+
+// findMissing collects the missing members of choice number n, which is v, and of its message.
+func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *Delta) {
+	if !choice.Numbered {
+		c.missing = append(c.missing, missingIndex(v, n))
+	}
+	if !choice.Finish.Exists() {
+		finish := finishStop
+		if message.ToolCalls.Index(0).Exists() {
+			finish = finishToolCalls
+		}
+		c.missing = append(c.missing, missingMember{at: v, text: finish})
+	}
+	if !choice.Logprobs.Exists() {
+		c.missing = append(c.missing, missingMember{at: v, text: nullLogprobs})
+	}
+	if !message.Role.Exists() {
+		c.missing = append(c.missing, missingMember{at: choice.Body, text: assistantRole})
+	}
+	if !message.Content.Exists() {
+		c.missing = append(c.missing, missingMember{at: choice.Body, text: nullContent})
+	}
+	if !message.Refusal.Exists() {
+		c.missing = append(c.missing, missingMember{at: choice.Body, text: nullRefusal})
+	}
+	var p toolcall.Piece
+	for it := message.ToolCalls.Iter(); it.Next(); {
+		part, _ := c.readToolCall(n, &p, it.Value())
+		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || p.Args.IsObject() || p.Args.IsString() && hasEscapes(inside(p.Args))
+	}
+}
+
+// missingIndex is the index of choice number n, which is v and has none, or a null.
+func missingIndex(v jsonx.Value, n int) missingMember {
+	member := indexZero // of nearly every choice, and streams must not allocate
+	if n > 0 {
+		member = strconv.AppendInt([]byte(`"index":`), int64(n), 10)
+	}
+	if at := v.Get("index"); at.Exists() {
+		return missingMember{at: at, null: true, text: member[len(`"index":`):]}
+	}
+	return missingMember{at: v, text: member}
+}
+
+// addTo notes the addition in edits.
+func (m missingMember) addTo(edits *jsonx.Edits) {
+	if m.null {
+		edits.Set(m.at, m.text)
+		return
+	}
+	edits.Add(m.at, m.text)
+}
