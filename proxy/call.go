@@ -192,7 +192,7 @@ func (c *Call) release() {
 	defer c.learn()
 	defer c.attempt.end(upstreams.OutcomeClientGone) // a no-op but after a panic
 	if c.conn != nil {
-		c.conn.End(c)
+		c.conn.Unwatch(c)
 	}
 	c.edge.guard.Point("call.release")
 }

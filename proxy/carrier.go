@@ -57,7 +57,7 @@ func (t *carrier) take(from net.Conn) {
 	}
 	t.head = h.AppendBytes(make([]byte, 0, 512))
 	t.conn.Unread(from)
-	t.conn.Keep(t.serve)
+	t.conn.DetachOnClose(t.serve)
 }
 
 // lose ends a stream that has panicked outside of run. The connection is closed by fasthttp, or by serve.

@@ -29,22 +29,22 @@ func (e *Edge) drain() {
 	listen.NotifyStopping("draining")
 	if e.opts.SharedPort && e.opts.Admin != nil {
 		// The next process has this port too, and must not be taken for one that is not ready.
-		_ = listen.CloseGently(e.opts.Admin)
+		_ = listen.CloseAfterBacklog(e.opts.Admin)
 		_ = e.shutAdmin() // it ends with the process at the latest
 	}
 	e.draining.Store(true)
 	e.hurried(t.Linger.D(), func() bool { return false })
-	e.watch.Leave()
+	e.watch.CloseGracefully()
 	gone := func() bool { return e.watch.Open() == 0 }
 	if !e.hurried(t.Drain.D(), gone) {
 		if calls := e.calls.InFlight(); calls > 0 && e.cut.Load() == 0 {
 			e.log.Warn("drain time is over", zap.Int64("calls", calls))
 		}
-		e.watch.Each(func(w listen.Waiter) { w.(*Call).Drain() })
+		e.watch.EachWaiter(func(w listen.Waiter) { w.(*Call).Drain() })
 		if !e.hurried(lastWords, gone) {
 			e.within(hurriedWords, nil, func() bool { return e.watch.Busy() == 0 })
 		}
-		e.watch.Sever()
+		e.watch.CloseConns()
 		e.within(lastWords, nil, func() bool { return e.calls.InFlight() == 0 })
 		e.hurried(lastWords, gone)
 	}
@@ -120,7 +120,7 @@ func (e *Edge) close() error {
 	defer cancel()
 	err = errors.Join(err, e.set.Close(limit), e.watch.Release())
 	if e.adminWatch != nil {
-		e.adminWatch.Sever() // who did not leave in time
+		e.adminWatch.CloseConns() // who did not leave in time
 		err = errors.Join(err, e.adminWatch.Release())
 	}
 	_ = e.tracer.Close(limit) // spans that an endpoint does not take are no failure of ours

@@ -54,7 +54,7 @@ func (c *Call) noteOverhead(now time.Time) {
 
 // flights returns the calls that run now and have been resolved.
 func (e *Edge) flights(now time.Time) (out []status.Call) {
-	e.watch.Each(func(w listen.Waiter) {
+	e.watch.EachWaiter(func(w listen.Waiter) {
 		c := w.(*Call)
 		s := &c.shown
 		row := status.Call{

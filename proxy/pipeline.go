@@ -48,7 +48,7 @@ func (c *Call) run() *failure {
 		c.messages.releaseRequest()
 	}
 	c.show()
-	if c.conn != nil && c.conn.Begin(c) {
+	if c.conn != nil && c.conn.Watch(c) {
 		return fromAbort(errClientGone)
 	}
 	c.asked = c.edge.now()

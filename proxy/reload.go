@@ -366,7 +366,7 @@ func (e *Edge) endRevoked(f *config.File, next credentials) {
 	if f.OnRevoke != config.OnRevokeAbort {
 		return
 	}
-	e.watch.Each(func(w listen.Waiter) {
+	e.watch.EachWaiter(func(w listen.Waiter) {
 		if c := w.(*Call); c.key != nil && !next.Keys.Holds(c.key, e.now()) {
 			c.abort(errRevoked)
 		}

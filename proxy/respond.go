@@ -93,5 +93,5 @@ func (c *Call) extendWrite() {
 	if c.model != nil {
 		d = c.model.clocks.Write.D()
 	}
-	c.conn.WriteWithin(d)
+	c.conn.SetWriteTimeout(d)
 }

@@ -149,7 +149,7 @@ func openPorts(o *RunOptions) (ports, error) {
 		return ports{}, err
 	}
 	p := ports{Sockets: sockets, inherited: sockets.Public != nil}
-	how := listen.How{Share: o.SharePort}
+	how := listen.PortOptions{ReusePort: o.SharePort}
 	if o.NextPort {
 		how.Tries = 64
 	}

@@ -161,7 +161,7 @@ func New(o Options) (*Edge, error) {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	if o.Admin != nil {
-		if e.adminWatch, err = listen.New(o.Admin, listen.Options{MaxConns: listen.ForOperators(), MakeRoom: true, Guard: e.guard, RequestID: appendRequestID}); err != nil {
+		if e.adminWatch, err = listen.New(o.Admin, listen.Options{MaxConns: listen.AdminConns(), MakeRoom: true, Guard: e.guard, RequestID: appendRequestID}); err != nil {
 			return nil, errors.Join(err, e.watch.Release(), e.set.Close(context.Background()))
 		}
 	}
@@ -176,7 +176,7 @@ func New(o Options) (*Edge, error) {
 // on descriptors allows. A reload that changes nothing of it does not log it again. Callers hold
 // reloading, but for New.
 func (e *Edge) connections(c *config.File) int {
-	n := listen.Affordable(c.Limits.Connections, len(c.Upstreams))
+	n := listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))
 	told := e.connectionsTold
 	e.connectionsTold = [2]int{c.Limits.Connections, n}
 	if n < c.Limits.Connections && told != e.connectionsTold {
@@ -243,7 +243,7 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 	e.guard.Point("head.error")
 	a, d := headFault(ctx, err)
 	if c := listen.ConnOf(ctx.Conn()); c != nil {
-		c.WriteWithin(e.current.Load().Config.Timeouts.Write.D())
+		c.SetWriteTimeout(e.current.Load().Config.Timeouts.Write.D())
 		c.Linger()
 	}
 	if !e.tunnel(ctx) {

@@ -35,10 +35,10 @@
 //	proxy/watchdog.go Edge.stayWatched                  watchdog     one sign of life; started again
 //	proxy/drain.go Edge.patience                        shutdown     the hurry of a drain, which has its own end
 //	proxy/signals.go OnSignals                          shutdown     one signal; SIGQUIT ends the process all the same
-//	proxy/listen/watch_linux.go newSweepingWatch        clients      one round of the watch; started again
-//	proxy/listen/watch_linux.go watch.dispatch          clients      the news that one client has left
-//	proxy/listen/watch_unix.go newWatch                 clients      one round of the watch; started again
-//	proxy/listen/linger.go Listener.drain               linger       the rest of one client's body
+//	proxy/listen/disconnect_watch_linux.go newDisconnectWatchEvery  clients      one round of the watch; started again
+//	proxy/listen/disconnect_watch_linux.go disconnectWatch.dispatch  clients      the news that one client has left
+//	proxy/listen/disconnect_watch_unix.go newDisconnectWatch  clients      one round of the watch; started again
+//	proxy/listen/lingering_close.go Listener.closeLingering  linger       the rest of one client's body
 //	proxy/observe/sink.go NewSink                       log          the lines of one write, counted as dropped; started again
 //	proxy/observe/trace.go newSpanQueue                 spans        one batch of spans, counted as dropped; started again
 //	upstreams/probe.go prober.start                     probe        one probe; started again

@@ -9,24 +9,27 @@ import (
 	"time"
 )
 
-// How says in which way a port is opened.
-type How struct {
-	// Tries is how many ports in a row are tried while they are taken; 0 and 1: the given one only.
+// PortOptions are the ways to open a port.
+type PortOptions struct {
+	// Tries is how many ports in a row Listen tries while they are taken; 0 and 1: the given one
+	// only.
 	Tries int
-	// Share lets another process listen on the same port at the same time (SO_REUSEPORT), when it asks for that as well. The
-	// kernel spreads new connections over them.
-	Share bool
+	// ReusePort lets another process listen on the same port at the same time (SO_REUSEPORT), if it
+	// asks for that as well. The kernel spreads new connections over them.
+	ReusePort bool
 }
 
-// Listen opens a TCP listener on addr (host:port). It is plain TCP and not the multipath TCP of Go's default, whose
-// sockets take no filter (see Listener.Leave) and do not hand their options down.
-func Listen(addr string, how How) (net.Listener, error) {
+// Listen opens a TCP listener on addr (host:port). It is plain TCP. The sockets of multipath TCP,
+// Go's default, take no filter (see Listener.CloseGracefully) and their connections do not inherit
+// options.
+func Listen(addr string, how PortOptions) (net.Listener, error) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
-	// A client whose host has vanished while it waits is noticed within a minute; some lost questions are no reason to think so.
+	// A waiting client whose host has vanished is noticed within a minute. Some lost probes do not
+	// mean that.
 	config.KeepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 9}
-	if how.Share {
-		config.Control = shareControl
+	if how.ReusePort {
+		config.Control = reusePortControl
 	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -45,10 +48,10 @@ func Listen(addr string, how How) (net.Listener, error) {
 	}
 }
 
-// shareControl sets SO_REUSEPORT before the socket is bound.
-func shareControl(_, _ string, raw syscall.RawConn) error {
+// reusePortControl sets SO_REUSEPORT before the bind.
+func reusePortControl(_, _ string, raw syscall.RawConn) error {
 	var set error
-	if err := raw.Control(func(fd uintptr) { set = sharePort(fd) }); err != nil {
+	if err := raw.Control(func(fd uintptr) { set = setReusePort(fd) }); err != nil {
 		return err
 	}
 	return set

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Certificate is the edge's own certificate pair, which can be replaced while connections are open. It is safe for
-// concurrent use.
+// Certificate is the edge's own certificate pair, which can be replaced while connections are open.
+// It is safe for concurrent use.
 type Certificate struct {
 	current atomic.Pointer[tls.Certificate]
 }
 
-// Load reads a pair from files and makes it the one for new connections. On an error the pair before stays. It is an
-// error, too, to replace a pair that is still good with one that has expired.
+// Load reads a pair from files and uses it for new connections. On an error the last pair stays. It
+// is an error, too, to replace a pair that is still valid with an expired one.
 func (c *Certificate) Load(certFile, keyFile string) error {
 	use, err := c.Prepare(certFile, keyFile)
 	if err == nil {
@@ -24,7 +24,7 @@ func (c *Certificate) Load(certFile, keyFile string) error {
 	return err
 }
 
-// Prepare is Load in two steps: it reads and checks the pair, and use makes it the one for new connections.
+// Prepare is Load in two steps: it reads and checks the pair, and use takes it for new connections.
 func (c *Certificate) Prepare(certFile, keyFile string) (use func(), err error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile) // checks that the two belong together
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *Certificate) Prepare(certFile, keyFile string) (use func(), err error) 
 	return func() { c.current.Store(&pair) }, nil
 }
 
-// Valid says from when to when the current pair is valid; the zero times when there is none.
+// Valid returns the times between which the current pair is valid, and zero times without a pair.
 func (c *Certificate) Valid() (from, to time.Time) {
 	if pair := c.current.Load(); pair != nil {
 		return pair.Leaf.NotBefore, pair.Leaf.NotAfter
@@ -50,13 +50,13 @@ func (c *Certificate) Valid() (from, to time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// NotAfter is the end of the current pair; the zero time when there is none.
+// NotAfter returns the end of the current pair's validity, and the zero time without a pair.
 func (c *Certificate) NotAfter() time.Time {
 	_, to := c.Valid()
 	return to
 }
 
-// Config returns a server's TLS settings over c: TLS 1.2 at least, HTTP/1.1 only.
+// Config returns a server's TLS settings with c: at least TLS 1.2, only HTTP/1.1.
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,

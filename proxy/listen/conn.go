@@ -12,51 +12,52 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// Waiter is told when its client has gone.
+// Waiter is notified when its client has gone.
 type Waiter interface {
-	// ClientGone is called at most once between Begin and End, from the watch's goroutine. It must not block and must not
-	// call the connection.
+	// ClientGone is called at most once between Watch and Unwatch, on the watch's goroutine. It
+	// must not block and must not call the connection.
 	ClientGone()
 }
 
-// Conn is an accepted connection. Its methods belong to the goroutine that serves it, but for the deadlines and Close.
+// Conn is an accepted connection. Only the goroutine that serves it calls its methods, except for
+// the deadlines and Close.
 type Conn struct {
 	*net.TCPConn
 	ln         *Listener
 	generation uint32
 	fd         int
 	stream     socket.Stream
-	framing    framingChecker // unless it is TLS, which hides them
+	framing    framingChecker // without TLS, which has its own (tlsConn)
 
 	mu     sync.Mutex
 	waiter Waiter
 	gone   bool
 
-	silent int // sweeps in a row that found the client's host silent; the watch's own
+	unackedChecks int // checks in a row without an acknowledgement; only the watch uses it
 
-	linger atomic.Bool
-	closed atomic.Bool
-	kept   atomic.Pointer[func()] // what the next Close does instead of closing
+	linger   atomic.Bool
+	closed   atomic.Bool
+	onDetach atomic.Pointer[func()] // what the next Close starts instead of closing
 
-	unread []byte        // what Unread put back, for the next reads
-	dry    bool          // Read returns errDry instead of waiting
-	idle   time.Duration // what the next read deadline is to be; 0: what it is set to
+	unread          []byte        // bytes that Unread put back, for the next reads
+	bufferedOnly    bool          // Read returns errNothingBuffered instead of waiting
+	nextReadTimeout time.Duration // replaces the next read deadline that is set; 0: does not
 
-	idleSince atomic.Int64 // nanoseconds since epoch since when it waits for a request; 0: it serves one
-	woken     atomic.Bool  // Leave has cut a read short
+	idleSince       atomic.Int64 // when it began to wait for a request, in nanoseconds since epoch; 0: it serves one
+	readInterrupted atomic.Bool  // CloseGracefully has interrupted a read
 
-	// Deadlines are nanoseconds since epoch; 0: none. Atomic because a TLS connection that a shutdown closes sets one from
-	// another goroutine.
-	readBy   atomic.Int64 // when reads fail
-	readHeld atomic.Int64 // the read deadline that the socket holds
-	writeBy  atomic.Int64 // the write deadline that the socket holds
-	writeFor atomic.Int64 // what WriteWithin was given last, in nanoseconds; 0: deadlines are the caller's
+	// Deadlines are nanoseconds since epoch; 0: none. They are atomic because a shutdown that
+	// closes a TLS connection sets one from another goroutine.
+	readDeadline     atomic.Int64 // when reads fail
+	readDeadlineSet  atomic.Int64 // the read deadline of the socket
+	writeDeadlineSet atomic.Int64 // the write deadline of the socket
+	writeTimeout     atomic.Int64 // the last of SetWriteTimeout, in nanoseconds; 0: the caller sets deadlines
 }
 
-// epoch makes times numbers without losing the monotonic clock.
+// epoch turns times into numbers of the monotonic clock.
 var epoch = time.Now()
 
-// ConnOf returns the Conn beneath c, which may be TLS around one, or nil.
+// ConnOf returns the Conn of c, also beneath TLS, or nil.
 func ConnOf(c net.Conn) *Conn {
 	for {
 		switch x := c.(type) {
@@ -70,9 +71,9 @@ func ConnOf(c net.Conn) *Conn {
 	}
 }
 
-// Begin makes w the one that is told when the client goes. It returns true, and publishes nothing, when it has gone
-// already.
-func (c *Conn) Begin(w Waiter) (gone bool) {
+// Watch notifies w when the client goes. If the client has gone already, it returns true and does
+// not keep w.
+func (c *Conn) Watch(w Waiter) (gone bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.gone {
@@ -81,8 +82,9 @@ func (c *Conn) Begin(w Waiter) (gone bool) {
 	return c.gone
 }
 
-// End withdraws w. When it has returned, w is not being called and will not be. Ending what has not begun is allowed.
-func (c *Conn) End(w Waiter) {
+// Unwatch withdraws w. After it has returned, no call of w runs or will run. w need not be
+// watching.
+func (c *Conn) Unwatch(w Waiter) {
 	c.mu.Lock()
 	if c.waiter == w {
 		c.waiter = nil
@@ -90,8 +92,8 @@ func (c *Conn) End(w Waiter) {
 	c.mu.Unlock()
 }
 
-// lost notes that the client has gone and tells the waiter.
-func (c *Conn) lost() {
+// clientGone records that the client has gone and notifies the waiter.
+func (c *Conn) clientGone() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
@@ -104,8 +106,8 @@ func (c *Conn) lost() {
 	}
 }
 
-// tell calls f with the current waiter, if there is one.
-func (c *Conn) tell(f func(Waiter)) {
+// withWaiter calls f with the current waiter, if any.
+func (c *Conn) withWaiter(f func(Waiter)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.waiter != nil {
@@ -113,45 +115,45 @@ func (c *Conn) tell(f func(Waiter)) {
 	}
 }
 
-// WriteWithin makes sure that each write from now on, and each piece of a large one, has at least seven eighths of d before it
-// fails, from its own start: a deadline that was armed for one answer must not cut the next one on the same connection. Zero d
-// changes nothing.
-func (c *Conn) WriteWithin(d time.Duration) {
+// SetWriteTimeout gives each later write, and each piece of a large one, at least seven eighths of
+// d from its own start before it fails. The deadline of one answer thus never cuts the next answer
+// on the same connection. Zero d changes nothing.
+func (c *Conn) SetWriteTimeout(d time.Duration) {
 	if d > 0 {
-		c.writeFor.Store(int64(d))
+		c.writeTimeout.Store(int64(d))
 	}
 }
 
-// armWrite moves the deadline of writes to d from now. That costs more than a small write, so it is done only when less than
-// seven eighths of d are left.
-func (c *Conn) armWrite(d time.Duration) {
+// extendWriteDeadline moves the deadline of writes to d from now. That costs more than a small
+// write, so it happens only when less than seven eighths of d are left.
+func (c *Conn) extendWriteDeadline(d time.Duration) {
 	by := time.Since(epoch) + d
-	if time.Duration(c.writeBy.Load()) >= by-d/8 {
+	if time.Duration(c.writeDeadlineSet.Load()) >= by-d/8 {
 		return
 	}
-	c.writeBy.Store(int64(by))
-	_ = c.TCPConn.SetWriteDeadline(epoch.Add(by)) // fails on a closed connection only, and then the write says so
+	c.writeDeadlineSet.Store(int64(by))
+	_ = c.TCPConn.SetWriteDeadline(epoch.Add(by)) // fails only on a closed connection, and then the write fails
 }
 
-// SetWriteDeadline sets the deadline of writes, and takes it out of WriteWithin's hands until that is called again.
+// SetWriteDeadline sets the deadline of writes. It ends the effect of SetWriteTimeout.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	c.disown()
+	c.clearWriteTimeout()
 	return c.TCPConn.SetWriteDeadline(t)
 }
 
 // SetDeadline sets the deadline of reads and, as SetWriteDeadline does, of writes.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.readUntil(t)
+	c.wantReadDeadline(t)
 	return c.SetWriteDeadline(t)
 }
 
-// Keep takes the connection out of its server's hands: the next Close leaves it open and starts then on a goroutine of its
-// own, which owns the connection from there and has to catch its panics itself.
-func (c *Conn) Keep(then func()) { c.kept.Store(&then) }
+// DetachOnClose takes the connection from its server: the next Close leaves it open and starts then
+// on a new goroutine, which owns the connection and must catch its own panics.
+func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 
-// Unread puts back what from, the server's buffered reader of this connection, holds of bytes that nobody has asked for yet.
+// Unread puts back the unread bytes of from, the server's buffered reader of this connection.
 func (c *Conn) Unread(from io.Reader) {
-	c.dry = true
+	c.bufferedOnly = true
 	var piece [512]byte
 	for {
 		n, err := from.Read(piece[:])
@@ -160,23 +162,23 @@ func (c *Conn) Unread(from io.Reader) {
 			break
 		}
 	}
-	c.dry = false
+	c.bufferedOnly = false
 }
 
-// errDry ends a reader that has nothing buffered.
-var errDry = errors.New("nothing is buffered")
+// errNothingBuffered ends the reading of an empty buffer.
+var errNothingBuffered = errors.New("nothing is buffered")
 
-// Resume prepares the connection for a server that is to serve it as if it were new: its first byte may take as long as
-// that of any request on a connection that is kept alive.
+// Resume prepares the connection for a server that serves it like a new one. The next request's
+// first byte may take as long as on any connection that is kept alive.
 func (c *Conn) Resume(idle time.Duration) {
-	c.idle = idle
+	c.nextReadTimeout = idle
 	SetIdle(c)
 }
 
-// reread reads what Unread put back, which has been looked at.
-func (c *Conn) reread(p []byte) (int, error) {
-	if c.dry {
-		return 0, errDry
+// readUnread reads bytes that Unread put back. Their framing has been checked.
+func (c *Conn) readUnread(p []byte) (int, error) {
+	if c.bufferedOnly {
+		return 0, errNothingBuffered
 	}
 	n := copy(p, c.unread)
 	if c.unread = c.unread[n:]; len(c.unread) == 0 {
@@ -185,62 +187,64 @@ func (c *Conn) reread(p []byte) (int, error) {
 	return n, nil
 }
 
-// SetReadDeadline sets the deadline of reads; see Resume. It does not fail: on a closed connection the read does.
+// SetReadDeadline sets the deadline of reads; see Resume. On a closed connection only the read
+// fails.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	if c.idle > 0 {
-		t, c.idle = time.Now().Add(c.idle), 0
+	if c.nextReadTimeout > 0 {
+		t, c.nextReadTimeout = time.Now().Add(c.nextReadTimeout), 0
 	}
-	c.readUntil(t)
+	c.wantReadDeadline(t)
 	return nil
 }
 
-// readUntil makes t what reads fail at. fasthttp says three for each request, and moving a socket's deadline costs more than
-// parsing a head. So the socket keeps an earlier one that it holds: when that fires, read looks at the clock and goes on.
-func (c *Conn) readUntil(t time.Time) {
+// wantReadDeadline records t as the deadline of reads. fasthttp sets three for each request, and
+// moving a socket's deadline costs more than parsing a head. So the socket keeps an earlier
+// deadline: when that fires, read looks at the clock and continues.
+func (c *Conn) wantReadDeadline(t time.Time) {
 	by := int64(0)
 	if !t.IsZero() {
 		by = int64(t.Sub(epoch))
 	}
-	c.readBy.Store(by)
-	if held := c.readHeld.Load(); by != 0 && (held == 0 || by < held) {
-		c.holdRead(by)
+	c.readDeadline.Store(by)
+	if held := c.readDeadlineSet.Load(); by != 0 && (held == 0 || by < held) {
+		c.applyReadDeadline(by)
 	}
 }
 
-// holdRead makes by the read deadline that the socket holds.
-func (c *Conn) holdRead(by int64) {
-	c.readHeld.Store(by)
+// applyReadDeadline sets the read deadline of the socket.
+func (c *Conn) applyReadDeadline(by int64) {
+	c.readDeadlineSet.Store(by)
 	t := time.Time{}
 	if by != 0 {
 		t = epoch.Add(time.Duration(by))
 	}
-	_ = c.TCPConn.SetReadDeadline(t) // fails on a closed connection only, and then the read says so
+	_ = c.TCPConn.SetReadDeadline(t) // fails only on a closed connection, and then the read fails
 }
 
-// overdue reports whether reads are to fail by now.
-func (c *Conn) overdue() bool {
-	by := c.readBy.Load()
+// readOverdue reports whether the deadline of reads has passed.
+func (c *Conn) readOverdue() bool {
+	by := c.readDeadline.Load()
 	return by != 0 && int64(time.Since(epoch)) >= by
 }
 
-func (c *Conn) disown() {
-	c.writeFor.Store(0)
-	c.writeBy.Store(0)
+func (c *Conn) clearWriteTimeout() {
+	c.writeTimeout.Store(0)
+	c.writeDeadlineSet.Store(0)
 }
 
-// writePiece is how much of one write has to go out within the time that WriteWithin was given: about what a blocked writer is
-// woken for, see unsent_linux.go.
+// writePiece is how much of one write must go out within the time of SetWriteTimeout. It is about
+// the room for which the kernel wakes a blocked writer, see send_buffer_linux.go.
 const writePiece = 64 << 10
 
-// Write writes p, each piece of it within the time that WriteWithin was given last: an answer of many megabytes takes a slow
-// client as long as it takes, and one that has stopped reading is still noticed.
+// Write writes p, each piece of it within the time of SetWriteTimeout. A slow client may take any
+// time for an answer of many megabytes, and a client that has stopped reading is still noticed.
 func (c *Conn) Write(p []byte) (int, error) {
-	d := time.Duration(c.writeFor.Load())
+	d := time.Duration(c.writeTimeout.Load())
 	if d == 0 {
 		return c.stream.Write(p)
 	}
 	for written := 0; ; {
-		c.armWrite(d)
+		c.extendWriteDeadline(d)
 		n, err := c.stream.Write(p[written:min(len(p), written+writePiece)])
 		written += n
 		if err != nil || written == len(p) {
@@ -249,26 +253,28 @@ func (c *Conn) Write(p []byte) (int, error) {
 	}
 }
 
-// Linger asks Close to let the client read the answer that was written although the client is still sending.
+// Linger makes Close let the client read the written answer, although the client is still sending.
 func (c *Conn) Linger() { c.linger.Store(true) }
 
-// Close ends the connection, unless it is to be kept (see Keep). It may be called more than once.
+// Close ends the connection, unless it is to be detached (see DetachOnClose). Further calls return
+// net.ErrClosed.
 func (c *Conn) Close() error {
-	if then := c.kept.Swap(nil); then != nil {
+	if then := c.onDetach.Swap(nil); then != nil {
 		go (*then)()
 		return nil
 	}
 	if !c.closed.CompareAndSwap(false, true) {
 		return net.ErrClosed
 	}
-	if c.linger.Load() && c.ln.drain(c.TCPConn, c.release) {
+	if c.linger.Load() && c.ln.closeLingering(c.TCPConn, c.closeNow) {
 		return nil
 	}
-	return c.release()
+	return c.closeNow()
 }
 
-// release closes the socket. The order matters: the descriptor's number may be taken again as soon as it is closed.
-func (c *Conn) release() error {
-	c.ln.forget(c)
+// closeNow closes the socket. The order matters: the kernel may reuse the descriptor's number as
+// soon as it is closed.
+func (c *Conn) closeNow() error {
+	c.ln.unregister(c)
 	return c.TCPConn.Close()
 }

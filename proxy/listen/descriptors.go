@@ -1,34 +1,35 @@
 package listen
 
-// ownDescriptors is what the process needs besides the connections of clients and calls: listeners, watches, the log, a few
-// files at a reload, and the least that may linger.
-const ownDescriptors = 32 + lingerLeast
+// ownDescriptors is what the process needs besides the connections of clients and calls: listeners,
+// watches, the log, a few files at a reload, and the fewest lingering connections.
+const ownDescriptors = 32 + minLingerConns
 
-// operators is how many connections the admin listener may have: for those who look, scrape and probe.
-const operators = 64
+// maxAdminConns bounds the connections of the admin listener: of operators, scrapers and probes.
+const maxAdminConns = 64
 
-// ForOperators returns how many connections the admin listener may have. They are few even where descriptors are not: anyone
-// who reaches the port can open one.
-func ForOperators() int { return forOperators(descriptors()) }
+// AdminConns returns how many connections the admin listener may have. They are few even where
+// descriptors are not, because any client that reaches the port can open one.
+func AdminConns() int { return adminConns(descriptors()) }
 
-func forOperators(limit int) int {
+func adminConns(limit int) int {
 	if limit > 0 {
-		return min(operators, max(4, limit/16))
+		return min(maxAdminConns, max(4, limit/16))
 	}
-	return operators
+	return maxAdminConns
 }
 
-// Affordable returns how many connections of clients a process can hold beside others descriptors for its own purposes (one
-// for each engine's probe), with an engine's connection for every one of them, room for those that linger, and the operators'
-// (ForOperators). It is the wanted number, or less when the limit on descriptors asks for it: past that limit nothing could be accepted, and, worse,
-// no engine could be reached for those who are in.
-func Affordable(wanted, others int) int { return affordable(wanted, others, descriptors()) }
+// AffordableConns returns how many connections of clients a process can hold. Each needs a second
+// one to an engine. Others is the number of further descriptors (one for each engine's probe), and
+// the lingering and the admin connections (AdminConns) need theirs. The result is wanted, or less
+// where the limit on descriptors demands it: past that limit the process could accept no client,
+// and, worse, could reach no engine for the accepted ones.
+func AffordableConns(wanted, others int) int { return affordableConns(wanted, others, descriptors()) }
 
-func affordable(wanted, others, limit int) int {
-	// Two for each connection, and those that linger (New).
-	admin := forOperators(limit)
+func affordableConns(wanted, others, limit int) int {
+	// Two for each connection, and the lingering ones (SetMax).
+	admin := adminConns(limit)
 	spare := limit - ownDescriptors - others - admin - admin/4
-	if n := max(spare*4/9, (spare-lingerConns)/2); limit > 0 && n < wanted {
+	if n := max(spare*4/9, (spare-maxLingerConns)/2); limit > 0 && n < wanted {
 		return max(n, 1)
 	}
 	return wanted

@@ -2,5 +2,5 @@
 
 package listen
 
-// descriptors returns 0: nothing bounds them here.
+// descriptors returns 0: there is no limit here.
 func descriptors() int { return 0 }

@@ -2,7 +2,7 @@ package listen
 
 import "testing"
 
-func TestAffordable(t *testing.T) {
+func TestAffordableConns(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ wanted, others, limit, want int }{
 		{20_000, 2, 0, 20_000},
@@ -13,20 +13,20 @@ func TestAffordable(t *testing.T) {
 		{20_000, 2, 64, 4},
 		{20_000, 100, 64, 1},
 	} {
-		got := affordable(c.wanted, c.others, c.limit)
+		got := affordableConns(c.wanted, c.others, c.limit)
 		if got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
-		if need := 2*got + min(lingerConns, got/4) + ownDescriptors + c.others + forOperators(c.limit)*5/4; c.limit > 0 && need > c.limit && got > 1 {
+		if need := 2*got + min(maxLingerConns, got/4) + ownDescriptors + c.others + adminConns(c.limit)*5/4; c.limit > 0 && need > c.limit && got > 1 {
 			t.Errorf("%+v: needs %d", c, need)
 		}
 	}
 	for limit, want := range map[int]int{0: 64, 1 << 20: 64, 512: 32, 40: 4} {
-		if got := forOperators(limit); got != want {
+		if got := adminConns(limit); got != want {
 			t.Errorf("%d connections of operators with %d descriptors, want %d", got, limit, want)
 		}
 	}
-	if n := Affordable(1, 0); n != 1 {
+	if n := AffordableConns(1, 0); n != 1 {
 		t.Errorf("not even one connection: %d", n)
 	}
 }

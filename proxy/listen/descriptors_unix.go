@@ -4,8 +4,8 @@ package listen
 
 import "golang.org/x/sys/unix"
 
-// descriptors returns how many descriptors the process may have open; 0: not known. The Go runtime has raised the soft limit
-// to the hard one by now.
+// descriptors returns the limit on the process's open descriptors; 0: not known. The Go runtime has
+// raised the soft limit to the hard one by now.
 func descriptors() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

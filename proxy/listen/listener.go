@@ -14,19 +14,22 @@ import (
 
 // Options bound a Listener.
 type Options struct {
-	// MaxConns is how many connections may be open at once; 0: no bound. One more is answered with a 503 and closed.
+	// MaxConns is how many connections may be open at once; 0: no bound. One more is answered with
+	// a 503 and closed.
 	MaxConns int
-	// TLS says that the clients speak TLS: one too many is then closed without the 503, which it could not read.
+	// TLS says that the clients speak TLS. One connection too many is then closed without the 503,
+	// which the client could not read.
 	TLS bool
-	// KeepSocket says that the socket outlives this process, because a service manager holds it: Leave does not touch its
-	// queue.
+	// KeepSocket says that the socket outlives this process, because a service manager holds it.
+	// CloseGracefully does not touch its queue.
 	KeepSocket bool
-	// MakeRoom lets one connection too many take the place of the one that has waited longest for a whole request, instead of
-	// being turned away: for a port that a few need, and that many may reach. Its server calls Begun when a request has come.
+	// MakeRoom evicts the connection that has waited longest for a complete request, instead of
+	// rejecting one too many. It is for a port that few clients need and many can reach. Its server
+	// calls RequestReceived for each request.
 	MakeRoom bool
-	// Guard catches panics of what runs in the background, and of reading what clients send; nil: nobody does.
+	// Guard catches panics in the background and in reading from clients; nil: they are not caught.
 	Guard *guard.Guard
-	// RequestID appends a fresh request id, for the answer to one connection too many; nil: that answer has none.
+	// RequestID appends a new request id, for the answer to one connection too many; nil: no id.
 	RequestID func([]byte) []byte
 }
 
@@ -39,9 +42,9 @@ type Listener struct {
 	makeRoom   bool
 	requestID  func([]byte) []byte
 	guard      *guard.Guard
-	leaving    atomic.Bool // Leave has closed the listener
-	watch      *watch
-	lingering  gate
+	closing    atomic.Bool // CloseGracefully has closed the listener
+	watch      *disconnectWatch
+	lingering  semaphore
 
 	mu         sync.Mutex
 	conns      map[*Conn]struct{}
@@ -52,19 +55,20 @@ type Listener struct {
 	acceptErrors atomic.Uint64
 }
 
-// New wraps ln, whose connections must be TCP.
+// New wraps ln, which must accept TCP connections.
 func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, requestID: o.RequestID, guard: o.Guard, conns: map[*Conn]struct{}{}}
 	l.SetMax(o.MaxConns)
 	var err error
-	if l.watch, err = newWatch(l); err != nil {
+	if l.watch, err = newDisconnectWatch(l); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-// Accept waits for the next connection within the bound. Want of descriptors or memory is waited out instead of being
-// returned, because a server ends at an error: the connections that are open live on. It fails when the listener is closed.
+// Accept waits for the next connection within the bound. A lack of descriptors or memory is not
+// returned, because a server ends at an error, and with it its open connections: Accept waits and
+// tries again. It fails only when the listener is closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	pause := time.Duration(0)
 	for {
@@ -89,8 +93,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 			l.reject(tcp)
 			continue
 		}
-		boundUnsent(tcp)
-		c := l.adopt(tcp)
+		limitSendBuffer(tcp)
+		c := l.register(tcp)
 		if err := errors.Join(c.stream.Open(tcp), l.watch.add(c)); err != nil {
 			l.acceptErrors.Add(1)
 			_ = c.Close()
@@ -100,8 +104,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// evict closes the connection that has waited longest for a whole request, where the listener makes room. It returns false
-// when there is none.
+// evict closes the connection that has waited longest for a complete request, if the listener makes
+// room. It returns false if there is none.
 func (l *Listener) evict() bool {
 	if !l.makeRoom {
 		return false
@@ -117,12 +121,12 @@ func (l *Listener) evict() bool {
 		return false
 	}
 	l.rejected.Add(1)
-	_ = oldest.release() // it is closed either way
+	_ = oldest.closeNow() // the connection ends either way
 	return true
 }
 
-// adopt counts a connection and keeps it for Each.
-func (l *Listener) adopt(tcp *net.TCPConn) *Conn {
+// register counts a connection and keeps it for snapshot.
+func (l *Listener) register(tcp *net.TCPConn) *Conn {
 	c := &Conn{TCPConn: tcp, ln: l, fd: -1}
 	c.setIdle(true)
 	l.open.Add(1)
@@ -134,8 +138,8 @@ func (l *Listener) adopt(tcp *net.TCPConn) *Conn {
 	return c
 }
 
-// forget undoes adopt and add.
-func (l *Listener) forget(c *Conn) {
+// unregister undoes register and the watch's add.
+func (l *Listener) unregister(c *Conn) {
 	l.watch.remove(c)
 	l.mu.Lock()
 	delete(l.conns, c)
@@ -143,14 +147,14 @@ func (l *Listener) forget(c *Conn) {
 	l.open.Add(-1)
 }
 
-// refusalWrite is long enough for a few bytes into the empty buffer of a new socket.
-const refusalWrite = 100 * time.Millisecond
+// refusalTimeout bounds the write of a few bytes into the empty buffer of a new socket.
+const refusalTimeout = 100 * time.Millisecond
 
-const rejection = `{"error":{"message":"The edge has as many connections as it may. Retry shortly.","type":"api_error","code":"too_many_connections","param":null}}`
+const tooManyConnsBody = `{"error":{"message":"The edge has as many connections as it may. Retry shortly.","type":"api_error","code":"too_many_connections","param":null}}`
 
-// refusal is a whole answer that no server has made, with a status line and such headers as that has of its own. Both names of
-// the request id are there, as in every other answer.
-func (l *Listener) refusal(head, body string) []byte {
+// refusalResponse returns a response that is sent without the server. head is the status line and
+// the headers of that status. The response has both headers of the request id, like every other.
+func (l *Listener) refusalResponse(head, body string) []byte {
 	b := append(make([]byte, 0, 512), head...)
 	b = append(b, "Content-Type: application/json\r\nCache-Control: no-store\r\nConnection: close\r\n"...)
 	if l.requestID != nil {
@@ -165,28 +169,30 @@ func (l *Listener) refusal(head, body string) []byte {
 	return append(append(b, "\r\n\r\n"...), body...)
 }
 
-// reject answers and closes a connection beyond the bound. The socket is new, so the few bytes fit its buffer. It is not
-// counted as open while it lingers: those who are turned away would keep the others out.
+// reject answers and closes a connection beyond the bound. The socket is new, so the few bytes fit
+// into its buffer. A rejected connection does not count as open while it lingers: otherwise
+// rejected clients would keep others out.
 func (l *Listener) reject(c *net.TCPConn) {
 	l.rejected.Add(1)
 	if !l.tls {
-		_ = c.SetWriteDeadline(time.Now().Add(refusalWrite))
-		_, _ = c.Write(l.refusal("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n", rejection))
-		if l.drain(c, c.Close) {
+		_ = c.SetWriteDeadline(time.Now().Add(refusalTimeout))
+		_, _ = c.Write(l.refusalResponse("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n", tooManyConnsBody))
+		if l.closeLingering(c, c.Close) {
 			return
 		}
 	}
 	_ = c.Close()
 }
 
-// Each calls f with the waiter of every connection that has one. f runs under the connection's lock, as ClientGone does.
-func (l *Listener) Each(f func(Waiter)) {
+// EachWaiter calls f with the waiter of each connection that has one. f runs under the connection's
+// lock, like ClientGone.
+func (l *Listener) EachWaiter(f func(Waiter)) {
 	for _, c := range l.snapshot() {
-		c.tell(f)
+		c.withWaiter(f)
 	}
 }
 
-// Busy is how many connections are open and neither wait for a request nor for their client to read the last answer.
+// Busy returns how many open connections neither wait for a request nor linger.
 func (l *Listener) Busy() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,17 +205,17 @@ func (l *Listener) Busy() int {
 	return n
 }
 
-// Sever closes at once every connection that is still served: in the midst of a request, or of an answer that nobody reads.
-// Those that have been closed and wait for their client to read the answer stay (see Conn.Linger).
-func (l *Listener) Sever() {
+// CloseConns closes at once each connection that is still served: within a request, or within an
+// answer that the client does not read. Lingering connections stay (see Conn.Linger).
+func (l *Listener) CloseConns() {
 	for _, c := range l.snapshot() {
 		if c.closed.CompareAndSwap(false, true) {
-			_ = c.release() // it is closed either way
+			_ = c.closeNow() // the connection ends either way
 		}
 	}
 }
 
-// snapshot returns the connections that are open now.
+// snapshot returns the open connections.
 func (l *Listener) snapshot() []*Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,14 +229,14 @@ func (l *Listener) snapshot() []*Conn {
 // Max returns how many connections may be open at once; 0: no bound.
 func (l *Listener) Max() int64 { return l.max.Load() }
 
-// SetMax changes the bound on open connections; 0: none. Those beyond a lower one stay.
+// SetMax changes the bound on open connections; 0: no bound. Connections beyond a lower bound stay.
 func (l *Listener) SetMax(conns int) {
-	lingering := int64(lingerConns)
-	switch quarter := int64(conns) / 4; { // they take descriptors too
+	lingering := int64(maxLingerConns)
+	switch quarter := int64(conns) / 4; { // lingering connections need descriptors, too
 	case conns > 0 && l.makeRoom:
-		lingering = min(lingerConns, quarter) // and these cannot be made to leave
+		lingering = min(maxLingerConns, quarter) // evict does not close lingering connections
 	case conns > 0:
-		lingering = max(lingerLeast, min(lingerConns, quarter))
+		lingering = max(minLingerConns, min(maxLingerConns, quarter))
 	}
 	l.max.Store(int64(conns))
 	l.lingering.max.Store(lingering)
@@ -239,11 +245,12 @@ func (l *Listener) SetMax(conns int) {
 // Open returns the number of open connections.
 func (l *Listener) Open() int64 { return l.open.Load() }
 
-// Rejected returns how many connections were turned away, or made to leave, because of the bound.
+// Rejected returns how many connections were rejected or evicted because of the bound.
 func (l *Listener) Rejected() uint64 { return l.rejected.Load() }
 
 // AcceptErrors returns how often accepting failed.
 func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }
 
-// Release ends the watch; the listener itself is closed by Close. Call it when no connection is open any more.
+// Release ends the watch. Close closes the listener itself. Call Release when no connection is open
+// any more.
 func (l *Listener) Release() error { return l.watch.close() }

@@ -18,8 +18,8 @@ import (
 
 const reply = "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge"
 
-// A client that sends 200 MB before it reads anything still finds the early answer, plain and over TLS, and its connection
-// ends when it does.
+// A client that sends 200 MB before it reads anything still finds the early answer, plain and over
+// TLS, and its connection ends when it does.
 func TestLingerClientWritesEverythingFirst(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestDiscardIsBounded(t *testing.T) {
 		}
 	})
 	start := time.Now()
-	discard(server.TCPConn, start.Add(100*time.Millisecond))
+	discardRequest(server.TCPConn, start.Add(100*time.Millisecond))
 	if d := time.Since(start); d < 90*time.Millisecond || d > 2*time.Second {
 		t.Errorf("discarded for %v", d)
 	}
@@ -105,19 +105,19 @@ func TestDiscardIsBounded(t *testing.T) {
 	group.Wait()
 }
 
-func TestLingerersAreBounded(t *testing.T) {
+func TestLingeringIsBounded(t *testing.T) {
 	l := open(t, Options{})
-	l.lingering.in.Store(lingerConns)
+	l.lingering.held.Store(maxLingerConns)
 	server, _ := pair(t, l)
 	server.Linger()
 	server.Close()
 	if n := l.Open(); n != 0 {
 		t.Errorf("%d open: one too many lingers", n)
 	}
-	if n := l.lingering.in.Load(); n != lingerConns {
+	if n := l.lingering.held.Load(); n != maxLingerConns {
 		t.Errorf("%d lingering", n)
 	}
-	l.lingering.in.Store(0)
+	l.lingering.held.Store(0)
 }
 
 // accept serves l with serve until the test ends.
@@ -190,7 +190,7 @@ func TestConnectionLimit(t *testing.T) {
 	if l.Rejected() != 10 || l.Open() != 2 {
 		t.Errorf("%d rejected, %d open", l.Rejected(), l.Open())
 	}
-	// Those who were turned away are still there, and keep nobody out.
+	// Rejected clients still linger, and do not keep others out.
 	first.Close()
 	for deadline := time.Now().Add(5 * time.Second); l.Open() > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -221,8 +221,9 @@ func TestConnectionLimitTLS(t *testing.T) {
 	}
 }
 
-// With MakeRoom one too many takes the place of whoever has waited longest for a whole request, said or unsaid; a request that
-// is being answered keeps its place, and only when all are is the newcomer turned away.
+// With MakeRoom one too many takes the place of whoever has waited longest for a whole request,
+// said or unsaid; a request that is being answered keeps its place, and only when all are is the
+// newcomer turned away.
 func TestMakeRoom(t *testing.T) {
 	l := open(t, Options{MaxConns: 3, MakeRoom: true})
 	busy, busyClient := pair(t, l)
@@ -280,7 +281,7 @@ func (s *stranger) Accept() (net.Conn, error) {
 
 // A server ends when Accept fails, so one connection that cannot be served is no reason to.
 func TestAcceptPassesOverStrangers(t *testing.T) {
-	ln, err := Listen("127.0.0.1:0", How{})
+	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +313,7 @@ func (f *failing) Accept() (net.Conn, error) {
 
 // With no descriptors left Accept waits instead of spinning or giving up.
 func TestAcceptBacksOff(t *testing.T) {
-	ln, err := Listen("127.0.0.1:0", How{})
+	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,10 +328,10 @@ func TestAcceptBacksOff(t *testing.T) {
 		t.Errorf("%d errors counted", l.AcceptErrors())
 	}
 	w := newWaiter()
-	server.Begin(w)
+	server.Watch(w)
 	client.Close()
 	w.mustNotice(t, time.Now())
-	server.End(w)
+	server.Unwatch(w)
 }
 
 func TestAcceptEndsWithClose(t *testing.T) {
@@ -347,7 +348,8 @@ func TestAcceptEndsWithClose(t *testing.T) {
 	}
 }
 
-// A client that stops reading is let go; one deadline does not cut a later answer on the same connection.
+// A client that stops reading is let go; one deadline does not cut a later answer on the same
+// connection.
 func TestWriteDeadline(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -363,11 +365,11 @@ func TestWriteDeadline(t *testing.T) {
 		}
 	}
 	echo("no deadline")
-	server.WriteWithin(d)
+	server.SetWriteTimeout(d)
 	echo("first")
 	time.Sleep(2 * d)
 	echo("second, long after the deadline of the first")
-	server.WriteWithin(0)
+	server.SetWriteTimeout(0)
 	echo("third")
 
 	start := time.Now()
@@ -387,7 +389,8 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// A large answer is written whole to a client that reads slowly but steadily, although it takes longer than one write may.
+// A large answer is written whole to a client that reads slowly but steadily, although it takes
+// longer than one write may.
 func TestWriteToSlowReader(t *testing.T) {
 	t.Parallel()
 	l := open(t, Options{})
@@ -398,7 +401,7 @@ func TestWriteToSlowReader(t *testing.T) {
 		}
 	}
 	const d = 3 * time.Second
-	server.WriteWithin(d)
+	server.SetWriteTimeout(d)
 	const pieces, size = 48, 64 << 10
 	wrote := make(chan error, 1)
 	go func() {
@@ -442,16 +445,16 @@ func TestConnOf(t *testing.T) {
 }
 
 func TestListenTriesTheNextPorts(t *testing.T) {
-	taken, err := Listen("127.0.0.1:0", How{})
+	taken, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
 	addr := taken.Addr().String()
-	if ln, err := Listen(addr, How{Tries: 1}); !errors.Is(err, syscall.EADDRINUSE) {
+	if ln, err := Listen(addr, PortOptions{Tries: 1}); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("one try: %v, %v", ln, err)
 	}
-	next, err := Listen(addr, How{Tries: 50})
+	next, err := Listen(addr, PortOptions{Tries: 50})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +463,7 @@ func TestListenTriesTheNextPorts(t *testing.T) {
 		t.Errorf("port %d after %d", b, a)
 	}
 	for _, bad := range []string{"127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000"} {
-		if ln, err := Listen(bad, How{Tries: 3}); err == nil {
+		if ln, err := Listen(bad, PortOptions{Tries: 3}); err == nil {
 			ln.Close()
 			t.Errorf("%s was accepted", bad)
 		}

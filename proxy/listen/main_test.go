@@ -30,7 +30,8 @@ func (w *waiter) ClientGone() {
 	}
 }
 
-// noticeLimit is how late a client's leaving may be noticed on a busy machine; on an idle one it takes a millisecond.
+// noticeLimit is how late a client's leaving may be noticed on a busy machine; on an idle one it
+// takes a millisecond.
 const noticeLimit = time.Second
 
 func (w *waiter) mustNotice(t *testing.T, since time.Time) {
@@ -54,7 +55,7 @@ func (w *waiter) mustNotBeCalled(t *testing.T) {
 // open returns a listener that ends with the test.
 func open(t testing.TB, o Options) *Listener {
 	t.Helper()
-	ln, err := Listen("127.0.0.1:0", How{})
+	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,9 +70,9 @@ func wrap(t testing.TB, ln net.Listener, o Options) *Listener {
 	}
 	t.Cleanup(func() {
 		l.Close()
-		for deadline := time.Now().Add(10 * time.Second); l.Open() > 0 || l.lingering.in.Load() > 0; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Second); l.Open() > 0 || l.lingering.held.Load() > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Errorf("%d connections and %d lingering ones are left", l.Open(), l.lingering.in.Load())
+				t.Errorf("%d connections and %d lingering ones are left", l.Open(), l.lingering.held.Load())
 				break
 			}
 		}
@@ -128,7 +129,7 @@ func tlsPairOf(t testing.TB, l *Listener, cert *Certificate, pool *x509.CertPool
 	return server, client
 }
 
-// writeCertificate writes a self-signed pair for name, and returns those who trust it.
+// writeCertificate writes a self-signed pair for name, and returns the pool that trusts it.
 func writeCertificate(t testing.TB, name string, notAfter time.Time) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()
 	certFile, keyFile = selfsigned.Write(t, t.TempDir(), name, time.Now().Add(-24*time.Hour), notAfter)

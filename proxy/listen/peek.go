@@ -10,21 +10,22 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// waits reports whether a call waits with the client.
-func (c *Conn) waits() bool {
+// hasWaiter reports whether a call of the client runs.
+func (c *Conn) hasWaiter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waiter != nil
 }
 
-// hungUp peeks without taking anything out of the socket. A FIN behind data that has not been read stays unseen.
+// hungUp reports whether the client has closed its side, or the connection has failed. It takes
+// nothing out of the socket and does not see a FIN behind unread data.
 func (c *Conn) hungUp() bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
 	}
 	gone := false
-	_ = raw.Control(func(fd uintptr) { // fails on a connection that we have closed only
+	_ = raw.Control(func(fd uintptr) { // fails only on a closed connection
 		var b [1]byte
 		n, err := socket.Peek(fd, b[:])
 		switch {
@@ -37,8 +38,8 @@ func (c *Conn) hungUp() bool {
 	return gone
 }
 
-// take reads what is there without waiting; io.EOF when that is nothing.
-func (c *Conn) take(p []byte) (int, error) {
+// readAvailable reads without waiting. It returns io.EOF when nothing has come.
+func (c *Conn) readAvailable(p []byte) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, err

@@ -96,10 +96,10 @@ func framingOf(c net.Conn) *framingChecker {
 }
 
 // Read reads what the client sends. ErrBareLine, ErrFraming and ErrNotHTTP end a request. After
-// Leave an idle connection ends.
+// CloseGracefully an idle connection ends.
 func (c *Conn) Read(p []byte) (int, error) {
-	if c.dry || len(c.unread) > 0 {
-		return c.reread(p)
+	if c.bufferedOnly || len(c.unread) > 0 {
+		return c.readUnread(p)
 	}
 	if c.ln.tls {
 		return c.read(p)

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// TLS puts TLS in front of l, whose clients speak it. A handshake runs on the connection's own goroutine.
+// TLS returns l with TLS. A handshake runs on the connection's own goroutine.
 func (l *Listener) TLS(config *tls.Config) net.Listener { return &tlsListener{l, config} }
 
 type tlsListener struct {
@@ -24,43 +24,43 @@ func (l *tlsListener) Accept() (net.Conn, error) {
 	return &tlsConn{Conn: tls.Server(c, l.config), ln: l.Listener}, nil
 }
 
-// tlsConn is a connection whose bytes are known above TLS only.
+// tlsConn is a TLS connection. It checks the framing of the decrypted bytes.
 type tlsConn struct {
 	*tls.Conn
-	ln      *Listener
-	told    bool // that it speaks plain HTTP
-	framing framingChecker
+	ln            *Listener
+	answeredPlain bool // the client spoke plain HTTP and has been answered
+	framing       framingChecker
 }
 
-// Read reads as its connection does; ErrBareLine, ErrFraming and ErrNotHTTP end a request.
+// Read reads from the TLS connection. ErrBareLine, ErrFraming and ErrNotHTTP end a request.
 func (c *tlsConn) Read(p []byte) (int, error) {
 	if err := c.framing.err; err != nil {
 		return 0, err
 	}
 	n, err := c.Conn.Read(p)
-	if err != nil && !c.told {
-		c.told = c.tellPlain(err)
+	if err != nil && !c.answeredPlain {
+		c.answeredPlain = c.answerPlainHTTP(err)
 	}
 	c.ln.checkFraming(&c.framing, p[:n], err)
 	return n, err
 }
 
-const spokePlain = `{"error":{"message":"This port speaks TLS, and the request came without it: write https in its URL.","type":"invalid_request_error","code":"bad_request","param":null}}`
+const plainHTTPBody = `{"error":{"message":"This port speaks TLS, and the request came without it: write https in its URL.","type":"invalid_request_error","code":"bad_request","param":null}}`
 
-// plainBegins is how requests begin, by as much of them as a TLS record's header is long.
-var plainBegins = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET"}
+// methodPrefixes are the beginnings of requests, as long as the header of a TLS record.
+var methodPrefixes = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET"}
 
-// tellPlain answers a client that sent plain HTTP in place of a handshake: it can read that, and would else see nothing but
-// the end of its connection.
-func (c *tlsConn) tellPlain(err error) bool {
+// answerPlainHTTP answers a client that sent plain HTTP in place of a handshake. Without the answer
+// it would only see its connection end.
+func (c *tlsConn) answerPlainHTTP(err error) bool {
 	var first tls.RecordHeaderError
-	if !errors.As(err, &first) || first.Conn == nil || !slices.Contains(plainBegins, string(first.RecordHeader[:])) {
+	if !errors.As(err, &first) || first.Conn == nil || !slices.Contains(methodPrefixes, string(first.RecordHeader[:])) {
 		return false
 	}
 	if conn := ConnOf(first.Conn); conn != nil {
-		conn.WriteWithin(refusalWrite)
+		conn.SetWriteTimeout(refusalTimeout)
 		conn.Linger()
-		_, _ = conn.Write(c.ln.refusal("HTTP/1.1 400 Bad Request\r\n", spokePlain))
+		_, _ = conn.Write(c.ln.refusalResponse("HTTP/1.1 400 Bad Request\r\n", plainHTTPBody))
 	}
 	return true
 }

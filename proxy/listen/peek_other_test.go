@@ -2,5 +2,5 @@
 
 package listen
 
-// peeked cannot tell here.
+// peeked is always true here: the answer is not known.
 func peeked(*Conn, []byte) bool { return true }

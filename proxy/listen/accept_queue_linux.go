@@ -2,9 +2,10 @@ package listen
 
 import "golang.org/x/sys/unix"
 
-// dropSYN attaches a classic BPF program to a listening socket that drops the packets which open a connection (SYN without
-// ACK; the socket sees packets from the TCP header on, and the flags are its byte 13) and passes all others. A client whose
-// SYN is dropped sends it again after a second, and finds the port closed or somebody else listening.
+// dropSYN attaches a classic BPF program to a listening socket. The program drops packets that open
+// a connection (SYN without ACK) and passes all others. It sees packets from the TCP header on,
+// whose byte 13 has the flags. A client whose SYN is dropped sends it again after a second, and
+// then finds the port closed or another process listening.
 func dropSYN(fd uintptr) {
 	const syn, ack = 0x02, 0x10
 	program := []unix.SockFilter{
@@ -17,8 +18,9 @@ func dropSYN(fd uintptr) {
 	_ = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 }
 
-// acceptQueue returns how many connections are ready to be accepted: of a listening socket, tcp_info has that in its
-// member for unacknowledged segments (tcp_get_info in the kernel's net/ipv4/tcp.c).
+// acceptQueue returns how many connections are ready to be accepted. For a listening socket,
+// tcp_info has that number as its unacknowledged segments (tcp_get_info in the kernel's
+// net/ipv4/tcp.c).
 func acceptQueue(fd uintptr) int {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

@@ -5,5 +5,5 @@ package listen
 // dropSYN does nothing here: the filter is Linux's.
 func dropSYN(uintptr) {}
 
-// acceptQueue cannot be told here.
+// acceptQueue is always 0 here: the length is not known.
 func acceptQueue(uintptr) int { return 0 }

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// answerAll serves l with one word for every line, one connection at a time or more, until it is closed.
+// answerAll serves l with one word for every line, one connection at a time or more, until it is
+// closed.
 func answerAll(l *Listener, before func()) (ended chan struct{}) {
 	ended = make(chan struct{})
 	go func() {
@@ -64,9 +65,9 @@ func dial(t *testing.T, addr net.Addr) net.Conn {
 	return c
 }
 
-// TestLeaveEmptiesTheQueue: connections that the kernel has accepted and the process has not are served, and the port is
-// closed afterwards.
-func TestLeaveEmptiesTheQueue(t *testing.T) {
+// TestCloseGracefullyEmptiesTheQueue: connections that the kernel has accepted and the process has
+// not are served, and the port is closed afterwards.
+func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the accept queue cannot be told here")
 	}
@@ -78,7 +79,7 @@ func TestLeaveEmptiesTheQueue(t *testing.T) {
 	}
 	answers := make(chan error, len(clients))
 	left := make(chan struct{})
-	go func() { l.Leave(); close(left) }()
+	go func() { l.CloseGracefully(); close(left) }()
 	for i, c := range clients {
 		go func() {
 			got, err := ask(c, fmt.Sprint("word", i))
@@ -101,9 +102,9 @@ func TestLeaveEmptiesTheQueue(t *testing.T) {
 	}
 }
 
-// TestLeaveServesWhatHasCome: a kept connection whose next request is in the socket when its time is over is served, one
-// that stays silent is closed, and one that works is left alone.
-func TestLeaveServesWhatHasCome(t *testing.T) {
+// TestCloseGracefullyServesWhatHasCome: a kept connection whose next request is in the socket when
+// its time is over is served, one that stays silent is closed, and one that works is left alone.
+func TestCloseGracefullyServesWhatHasCome(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
 	silent, quiet := pair(t, l)
@@ -129,7 +130,7 @@ func TestLeaveServesWhatHasCome(t *testing.T) {
 	go func() { s, err := read(silent); blocked <- result{s, err} }()
 	go func() { s, err := read(working); working1 <- result{s, err} }()
 	time.Sleep(20 * time.Millisecond) // both wait in their reads, most likely: either order is right
-	l.Leave()
+	l.CloseGracefully()
 	if got, err := read(server); got != "request" || err != nil {
 		t.Errorf("the request that had come: %q, %v", got, err)
 	}
@@ -157,39 +158,41 @@ func waitUnread(t *testing.T, c *Conn) {
 	t.Fatal("nothing has come")
 }
 
-// TestLeaveWaitsForTheNextRequest: a client that has just been answered may send once more.
-func TestLeaveWaitsForTheNextRequest(t *testing.T) {
+// TestCloseGracefullyWaitsForTheNextRequest: a client that has just been answered may send once
+// more.
+func TestCloseGracefullyWaitsForTheNextRequest(t *testing.T) {
 	l := open(t, Options{})
 	ended := answerAll(l, func() {})
 	c := dial(t, l.Addr())
 	if got, err := ask(c, "first"); got != "FIRST" {
 		t.Fatal(got, err)
 	}
-	l.Leave()
+	l.CloseGracefully()
 	<-ended
 	if got, err := ask(c, "second"); got != "SECOND" {
-		t.Errorf("after Leave: %q, %v", got, err)
+		t.Errorf("after CloseGracefully: %q, %v", got, err)
 	}
-	_ = c.SetReadDeadline(time.Now().Add(20 * leaveAfter))
+	_ = c.SetReadDeadline(time.Now().Add(20 * idleGrace))
 	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("an idle connection ends with %v", err)
 	}
 }
 
-// TestSharedPort: a second listener on the port takes over while the first leaves, and no request is lost.
+// TestSharedPort: a second listener on the port takes over while the first leaves, and no request
+// is lost.
 func TestSharedPort(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("connections are spread by Linux's rules")
 	}
 	open := func(addr string) *Listener {
-		ln, err := Listen(addr, How{Share: true})
+		ln, err := Listen(addr, PortOptions{ReusePort: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return wrap(t, ln, Options{})
 	}
 	first := open("127.0.0.1:0")
-	if ln, err := Listen(first.Addr().String(), How{}); err == nil {
+	if ln, err := Listen(first.Addr().String(), PortOptions{}); err == nil {
 		ln.Close()
 		t.Error("the port was given to one who does not share")
 	}
@@ -220,7 +223,7 @@ func TestSharedPort(t *testing.T) {
 		}()
 	}
 	time.Sleep(100 * time.Millisecond)
-	first.Leave()
+	first.CloseGracefully()
 	<-firstEnded
 	time.Sleep(300 * time.Millisecond)
 	close(stop)
@@ -254,7 +257,7 @@ func TestKeptSocket(t *testing.T) {
 	if got, err := ask(dial(t, l.Addr()), "one"); got != "ONE" {
 		t.Fatal(got, err)
 	}
-	l.Leave()
+	l.CloseGracefully()
 	<-ended
 	waiting := dial(t, manager.Addr()) // waits in the manager's queue
 	if _, err := io.WriteString(waiting, "GET / HTTP/1.0\r\n\r\n"); err != nil {

@@ -31,7 +31,7 @@ func TestClientGone(t *testing.T) {
 		t.Run("plain "+name, func(t *testing.T) {
 			server, client := pair(t, open(t, Options{}))
 			w := newWaiter()
-			if server.Begin(w) {
+			if server.Watch(w) {
 				t.Fatal("gone at the start")
 			}
 			w.mustNotBeCalled(t)
@@ -40,11 +40,11 @@ func TestClientGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.mustNotice(t, start)
-			server.End(w)
+			server.Unwatch(w)
 			if n := w.called.Load(); n != 1 {
 				t.Errorf("called %d times", n)
 			}
-			if next := newWaiter(); !server.Begin(next) || next.called.Load() != 0 {
+			if next := newWaiter(); !server.Watch(next) || next.called.Load() != 0 {
 				t.Error("a later call does not learn that the client has gone")
 			}
 		})
@@ -52,7 +52,7 @@ func TestClientGone(t *testing.T) {
 			server, client := tlsPair(t, open(t, Options{}))
 			w := newWaiter()
 			conn := ConnOf(server)
-			if conn.Begin(w) {
+			if conn.Watch(w) {
 				t.Fatal("gone at the start")
 			}
 			start := time.Now()
@@ -60,16 +60,16 @@ func TestClientGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.mustNotice(t, start)
-			conn.End(w)
+			conn.Unwatch(w)
 		})
 	}
 }
 
-// A client that left behind requests that nobody has read yet is noticed too.
+// A client that leaves behind unread requests is noticed, too.
 func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	w := newWaiter()
-	server.Begin(w)
+	server.Watch(w)
 	if _, err := client.Write(make([]byte, 10_000)); err != nil {
 		t.Fatal(err)
 	}
@@ -77,33 +77,34 @@ func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	start := time.Now()
 	client.Close()
 	w.mustNotice(t, start)
-	server.End(w)
+	server.Unwatch(w)
 }
 
 // Between its accept and the first call a client may leave already.
-func TestGoneBeforeBegin(t *testing.T) {
+func TestGoneBeforeWatch(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
 	client.Close()
 	for deadline := time.Now().Add(noticeLimit); ; time.Sleep(time.Millisecond) {
 		w := newWaiter()
-		if server.Begin(w) {
+		if server.Watch(w) {
 			return
 		}
-		server.End(w)
+		server.Unwatch(w)
 		if time.Now().After(deadline) {
 			t.Fatal("not noticed")
 		}
 	}
 }
 
-// Pipelined bytes are no event, are not touched, and calls on a connection that is kept alive do not disturb each other.
+// Pipelined bytes are no event, are not touched, and calls on a connection that is kept alive do
+// not disturb each other.
 func TestPipelinedBytes(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	var sent, got bytes.Buffer
 	for i := range 200 {
 		w := newWaiter()
-		if server.Begin(w) {
+		if server.Watch(w) {
 			t.Fatal("gone")
 		}
 		piece := fmt.Appendf(nil, "request %d;", i)
@@ -121,7 +122,7 @@ func TestPipelinedBytes(t *testing.T) {
 		if i == 100 {
 			w.mustNotBeCalled(t)
 		}
-		server.End(w)
+		server.Unwatch(w)
 		if w.called.Load() != 0 {
 			t.Fatal("ClientGone for bytes")
 		}
@@ -155,19 +156,19 @@ func (r *recycled) ClientGone() {
 }
 
 // Clients leave at the very moment that their calls end: after End no callback runs or comes.
-func TestNoCallAfterEnd(t *testing.T) {
+func TestNoCallAfterUnwatch(t *testing.T) {
 	l := open(t, Options{})
 	var late, calls atomic.Int64
 	for i := range 1500 {
 		server, client := dialAccept(t, l)
 		r := &recycled{late: &late, calls: &calls}
 		go client.Close()
-		if !server.Begin(r) {
+		if !server.Watch(r) {
 			for range rand.IntN(60) {
 				runtime.Gosched()
 			}
 		}
-		server.End(r)
+		server.Unwatch(r)
 		r.ended.Store(true)
 		if i%2 == 0 {
 			server.Close()
@@ -181,7 +182,8 @@ func TestNoCallAfterEnd(t *testing.T) {
 	t.Logf("%d callbacks in 1500 calls", calls.Load())
 }
 
-// Thousands of connections come and go on few descriptors. Only a call whose own client left may hear of it.
+// Thousands of connections come and go on few descriptors. Only a call whose own client left may
+// hear of it.
 func TestDescriptorReuse(t *testing.T) {
 	l := open(t, Options{})
 	stop := make(chan struct{})
@@ -191,7 +193,7 @@ func TestDescriptorReuse(t *testing.T) {
 	for range 20 {
 		server, client := dialAccept(t, l)
 		w := newWaiter()
-		server.Begin(w)
+		server.Watch(w)
 		held, conns, clients = append(held, w), append(conns, server), append(clients, client)
 	}
 	var group sync.WaitGroup
@@ -217,22 +219,22 @@ func TestDescriptorReuse(t *testing.T) {
 				}
 				w := newWaiter()
 				if first[0] == 'l' { // the client leaves
-					if _, err := c.Write([]byte{1}); err == nil && !c.Begin(w) {
+					if _, err := c.Write([]byte{1}); err == nil && !c.Watch(w) {
 						select {
 						case <-w.at:
 						case <-time.After(5 * time.Second):
 							missed.Add(1)
 						}
-						c.End(w)
+						c.Unwatch(w)
 					}
 					c.Close()
 					continue
 				}
-				if c.Begin(w) {
+				if c.Watch(w) {
 					wrong.Add(1)
 				}
 				_, _ = c.Write([]byte{1})
-				c.End(w)
+				c.Unwatch(w)
 				wrong.Add(int64(w.called.Load()))
 				c.Close()
 			}
@@ -272,7 +274,7 @@ func TestDescriptorReuse(t *testing.T) {
 		if w.called.Load() != 0 {
 			t.Errorf("client %d is there and its call was told otherwise", i)
 		}
-		conns[i].End(w)
+		conns[i].Unwatch(w)
 		conns[i].Close()
 		clients[i].Close()
 	}
@@ -281,26 +283,26 @@ func TestDescriptorReuse(t *testing.T) {
 	}
 }
 
-func TestEach(t *testing.T) {
+func TestEachWaiter(t *testing.T) {
 	l := open(t, Options{})
 	a, _ := pair(t, l)
 	b, _ := pair(t, l)
 	pair(t, l) // without a call
 	wa, wb := newWaiter(), newWaiter()
-	a.Begin(wa)
-	b.Begin(wb)
-	b.End(wb)
+	a.Watch(wa)
+	b.Watch(wb)
+	b.Unwatch(wb)
 	var told []Waiter
-	l.Each(func(w Waiter) { told = append(told, w) })
+	l.EachWaiter(func(w Waiter) { told = append(told, w) })
 	if len(told) != 1 || told[0] != wa {
 		t.Errorf("told %v", told)
 	}
-	a.End(wb) // not its waiter: nothing happens
-	l.Each(func(w Waiter) { told = append(told, w) })
+	a.Unwatch(wb) // not its waiter: nothing happens
+	l.EachWaiter(func(w Waiter) { told = append(told, w) })
 	if len(told) != 2 {
 		t.Error("another's End ended the call")
 	}
-	a.End(wa)
+	a.Unwatch(wa)
 }
 
 // The look of systems without epoll.
@@ -318,10 +320,10 @@ func TestHungUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, client := pair(t, l)
 			w := newWaiter()
-			if server.waits() {
+			if server.hasWaiter() {
 				t.Error("waits without a call")
 			}
-			server.Begin(w)
+			server.Watch(w)
 			if err := c.do(client); err != nil {
 				t.Fatal(err)
 			}
@@ -330,14 +332,14 @@ func TestHungUp(t *testing.T) {
 				t.Errorf("hungUp is %v", got)
 			}
 			if name == "data" {
-				if !server.waits() {
+				if !server.hasWaiter() {
 					t.Error("does not wait with a call")
 				}
 				if b, err := io.ReadAll(io.LimitReader(server, 1)); string(b) != "x" {
 					t.Errorf("read %q, %v: the look took a byte", b, err)
 				}
 			}
-			server.End(w)
+			server.Unwatch(w)
 		})
 	}
 	server, _ := pair(t, l)
@@ -365,8 +367,8 @@ func BenchmarkBeginEnd(b *testing.B) {
 	w := newWaiter()
 	b.ReportAllocs()
 	for b.Loop() {
-		server.Begin(w)
-		server.End(w)
+		server.Watch(w)
+		server.Unwatch(w)
 	}
 }
 
@@ -388,11 +390,11 @@ func BenchmarkNotice(b *testing.B) {
 	for b.Loop() {
 		server, client := dialAccept(b, l)
 		w := newWaiter()
-		server.Begin(w)
+		server.Watch(w)
 		start := time.Now()
 		client.Close()
 		total += (<-w.at).Sub(start)
-		server.End(w)
+		server.Unwatch(w)
 		server.Close()
 	}
 	b.ReportMetric(float64(total.Microseconds())/float64(b.N), "µs/notice")

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vanish makes the client's host disappear: what comes is dropped before TCP sees it, so nothing is acknowledged or reset.
+// vanish makes the client's host disappear: what comes is dropped before TCP sees it, so nothing is
+// acknowledged or reset.
 func vanish(t *testing.T, client *net.TCPConn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
@@ -28,7 +29,7 @@ func vanish(t *testing.T, client *net.TCPConn) {
 func sweeping(t *testing.T, every time.Duration) *Listener {
 	t.Helper()
 	l := open(t, Options{})
-	w, err := newSweepingWatch(l, every)
+	w, err := newDisconnectWatchEvery(l, every)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,8 @@ func sweeping(t *testing.T, every time.Duration) *Listener {
 	return l
 }
 
-// A client whose host vanishes in the middle of an answer is gone; one that reads nothing, or has nothing to acknowledge, is not.
+// A client whose host vanishes in the middle of an answer is gone; one that reads nothing, or has
+// nothing to acknowledge, is not.
 func TestHostVanishes(t *testing.T) {
 	const every = 100 * time.Millisecond
 	l := sweeping(t, every)
@@ -53,12 +55,12 @@ func TestHostVanishes(t *testing.T) {
 	quiet, quietClient := pair(t, l)
 	waiters := map[*Conn]*waiter{gone: newWaiter(), late: newWaiter(), quiet: newWaiter()}
 	for c, w := range waiters {
-		c.Begin(w)
-		defer c.End(w)
+		c.Watch(w)
+		defer c.Unwatch(w)
 	}
 	write(late, 8<<20)
 	vanish(t, quietClient) // with nothing on its way
-	time.Sleep((silentSweeps + 3) * every)
+	time.Sleep((ackTimeoutChecks + 3) * every)
 	vanish(t, goneClient)
 	write(gone, 1)
 	select {
@@ -78,20 +80,20 @@ func TestHostIsSilentForAWhile(t *testing.T) {
 	l := sweeping(t, time.Hour)
 	server, client := pair(t, l)
 	w := newWaiter()
-	server.Begin(w)
-	defer server.End(w)
+	server.Watch(w)
+	defer server.Unwatch(w)
 	vanish(t, client)
 	_, _ = server.Write([]byte("x"))
 	time.Sleep(10 * time.Millisecond)
-	for range silentSweeps - 1 {
-		l.watch.sweep(time.Millisecond)
+	for range ackTimeoutChecks - 1 {
+		l.watch.checkAcks(time.Millisecond)
 	}
 	raw, _ := client.SyscallConn()
 	_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0) })
 	if _, err := client.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	l.watch.sweep(time.Millisecond)
+	l.watch.checkAcks(time.Millisecond)
 	if w.called.Load() != 0 {
 		t.Error("a host that was heard again counts as gone")
 	}

@@ -11,13 +11,15 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Sockets are the listeners that a service manager opened for this process (sd_listen_fds(3)); nil where it opened none.
-// They stay open in the manager when this process ends: who connects meanwhile waits for the next one.
+// Sockets are the listeners that a service manager opened for this process (sd_listen_fds(3)); nil
+// where it opened none. The manager keeps them open when this process ends, so that clients that
+// connect meanwhile wait for the next process.
 type Sockets struct{ Public, Admin net.Listener }
 
-// InheritSockets takes over the sockets that the service manager passed on, and takes their description out of the
-// environment. One named "admin" (FileDescriptorName=) is the admin listener's; among those with other names the first is
-// the public one and the second the admin's. More, or a socket that is not TCP, is an error.
+// InheritSockets returns the sockets of the service manager and removes their description from the
+// environment. A socket named "admin" (FileDescriptorName=) is the admin listener's. Of the others
+// the first is the public one and the second the admin's. More sockets, or one that is not TCP, are
+// an error.
 func InheritSockets() (Sockets, error) {
 	var s Sockets
 	for _, f := range activation.Files(true) {
@@ -50,24 +52,26 @@ func inherit(f *os.File, slot *net.Listener) error {
 	return nil
 }
 
-// The messages to the service manager (sd_notify(3)). Without one ($NOTIFY_SOCKET) nothing is sent; a manager that cannot
-// be reached is not worth a word, because it says so itself.
+// The messages to the service manager (sd_notify(3)). Nothing is sent without one ($NOTIFY_SOCKET).
+// Errors are not logged, because the manager itself reports missing messages.
 
-// NotifyReady tells that the process serves, after its start or a reload. status is one line for `systemctl status`.
+// NotifyReady reports that the process serves, after its start or a reload. status is one line for
+// `systemctl status`.
 func NotifyReady(status string) { notify(daemon.SdNotifyReady + "\nSTATUS=" + status) }
 
-// NotifyReloading tells that a reload has begun; NotifyReady ends it.
+// NotifyReloading reports that a reload has begun; NotifyReady ends it.
 func NotifyReloading() { notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec()) }
 
-// NotifyStopping tells that the process drains.
+// NotifyStopping reports that the process drains.
 func NotifyStopping(status string) { notify(daemon.SdNotifyStopping + "\nSTATUS=" + status) }
 
-// NotifyAlive is the watchdog's sign of life.
+// NotifyAlive is the message for the watchdog.
 func NotifyAlive() { notify(daemon.SdNotifyWatchdog) }
 
 func notify(state string) { _, _ = daemon.SdNotify(false, state) }
 
-// WatchdogInterval is within which time the service manager wants a sign of life (WatchdogSec=); 0: it wants none.
+// WatchdogInterval returns how often the service manager expects NotifyAlive (WatchdogSec=); 0:
+// never.
 func WatchdogInterval() time.Duration {
 	d, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {

@@ -10,10 +10,11 @@ import (
 	"penstock/proxy/guard"
 )
 
-// watch is one epoll set and the goroutine that waits on it.
-type watch struct {
+// disconnectWatch notices clients that leave, with one epoll set and the goroutine that waits on
+// it.
+type disconnectWatch struct {
 	ln          *Listener
-	every       time.Duration // see sweep
+	ackInterval time.Duration // between two runs of checkAcks
 	epoll, wake int
 	done        chan struct{}
 
@@ -21,12 +22,15 @@ type watch struct {
 	fds map[int32]*Conn
 }
 
-// hangups is what a connection is watched for: the peer's FIN, and the errors that are always reported.
+// hangups are the events that a connection is watched for: the peer's FIN, and errors, which epoll
+// always reports.
 const hangups = unix.EPOLLRDHUP | unix.EPOLLET
 
-func newWatch(l *Listener) (*watch, error) { return newSweepingWatch(l, sweepEvery) }
+func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {
+	return newDisconnectWatchEvery(l, ackCheckInterval)
+}
 
-func newSweepingWatch(l *Listener, every time.Duration) (*watch, error) {
+func newDisconnectWatchEvery(l *Listener, every time.Duration) (*disconnectWatch, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, err
@@ -35,7 +39,7 @@ func newSweepingWatch(l *Listener, every time.Duration) (*watch, error) {
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(epoll))
 	}
-	w := &watch{ln: l, every: every, epoll: epoll, wake: wake, done: make(chan struct{}), fds: map[int32]*Conn{}}
+	w := &disconnectWatch{ln: l, ackInterval: every, epoll: epoll, wake: wake, done: make(chan struct{}), fds: map[int32]*Conn{}}
 	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: -1}); err != nil {
 		return nil, errors.Join(err, unix.Close(epoll), unix.Close(wake))
 	}
@@ -43,8 +47,8 @@ func newSweepingWatch(l *Listener, every time.Duration) (*watch, error) {
 	return w, nil
 }
 
-// add registers c for the rest of its life.
-func (w *watch) add(c *Conn) error {
+// add registers c until it is closed.
+func (w *disconnectWatch) add(c *Conn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
@@ -60,8 +64,8 @@ func (w *watch) add(c *Conn) error {
 	return errors.Join(err, ctl)
 }
 
-// remove forgets c before its descriptor is closed, which takes it out of the epoll set.
-func (w *watch) remove(c *Conn) {
+// remove forgets c before its descriptor is closed. Closing removes it from the epoll set.
+func (w *disconnectWatch) remove(c *Conn) {
 	w.mu.Lock()
 	if c.fd >= 0 && w.fds[int32(c.fd)] == c {
 		delete(w.fds, int32(c.fd))
@@ -69,14 +73,14 @@ func (w *watch) remove(c *Conn) {
 	w.mu.Unlock()
 }
 
-func (w *watch) run() {
+func (w *disconnectWatch) run() {
 	events := make([]unix.EpollEvent, 128)
-	sweepAt := time.Now().Add(w.every)
+	sweepAt := time.Now().Add(w.ackInterval)
 	for {
 		left := time.Until(sweepAt)
 		if left <= 0 {
-			left, sweepAt = w.every, time.Now().Add(w.every)
-			w.ln.guard.Once(guard.Clients, func() { w.sweep(w.every) })
+			left, sweepAt = w.ackInterval, time.Now().Add(w.ackInterval)
+			w.ln.guard.Once(guard.Clients, func() { w.checkAcks(w.ackInterval) })
 		}
 		n, err := unix.EpollWait(w.epoll, events, int(left.Milliseconds())+1)
 		if err != nil && !errors.Is(err, unix.EINTR) {
@@ -93,20 +97,21 @@ func (w *watch) run() {
 	}
 }
 
-// dispatch tells the connection that ev is about. One of an earlier generation was closed after ev had been fetched, and the
-// descriptor is another connection's by now. An event comes once, so a panic must not take the others of its round along.
-func (w *watch) dispatch(ev unix.EpollEvent) {
+// dispatch notifies the connection of ev. If its generation is another, the connection was closed
+// after ev had been fetched, and the descriptor belongs to a new connection. An event comes once,
+// so a panic must not lose the other events of its round.
+func (w *disconnectWatch) dispatch(ev unix.EpollEvent) {
 	defer w.ln.guard.Catch(guard.Clients, nil)
 	w.mu.Lock()
 	c := w.fds[ev.Fd]
 	w.mu.Unlock()
 	if c != nil && int32(c.generation) == ev.Pad {
-		c.lost()
+		c.clientGone()
 	}
 }
 
-// close ends the goroutine and frees the set.
-func (w *watch) close() error {
+// close ends the goroutine and closes the epoll set.
+func (w *disconnectWatch) close() error {
 	if _, err := unix.Write(w.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
 		return err
 	}

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An event that was fetched before its connection was closed must not hit the connection that has the descriptor now.
+// An event that was fetched before its connection was closed must not hit the connection that has
+// the descriptor now.
 func TestStaleEvent(t *testing.T) {
 	l := open(t, Options{})
 	first, _ := pair(t, l)
@@ -29,8 +30,8 @@ func TestStaleEvent(t *testing.T) {
 		t.Skip("the descriptor was given to somebody else")
 	}
 	w := newWaiter()
-	next.Begin(w)
-	defer next.End(w)
+	next.Watch(w)
+	defer next.Unwatch(w)
 	l.watch.dispatch(stale)
 	w.mustNotBeCalled(t)
 	l.watch.dispatch(unix.EpollEvent{Events: unix.EPOLLRDHUP, Fd: int32(next.fd), Pad: int32(next.generation)})

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// A connection that leaves its server keeps what the server's reader holds, and lives on after the server's close.
-func TestKeep(t *testing.T) {
+// A connection that leaves its server keeps what the server's reader holds, and lives on after the
+// server's close.
+func TestDetachOnClose(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
 	if _, err := client.Write([]byte("first;second")); err != nil {
@@ -22,7 +23,7 @@ func TestKeep(t *testing.T) {
 	}
 	server.Unread(in)
 	kept := make(chan struct{})
-	server.Keep(func() { close(kept) })
+	server.DetachOnClose(func() { close(kept) })
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +81,9 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A deadline that is moved later is not told to the socket; what the socket holds must not end the read early, nor a deadline
-// that was taken back, and one that is moved earlier must end a read that waits.
+// A later deadline does not change the socket's, and that earlier one must not end the
+// read early, nor a deadline that was taken back, and one that is moved earlier must end a read
+// that waits.
 func TestReadDeadlineMoves(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	read := make(chan error, 1)

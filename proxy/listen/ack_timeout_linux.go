@@ -1,0 +1,51 @@
+package listen
+
+import (
+	"runtime"
+	"time"
+
+	"penstock/upstreams/http1/socket"
+)
+
+const (
+	// ackCheckInterval is how often the watch checks the clients that wait for an answer.
+	ackCheckInterval = 10 * time.Second
+	// ackTimeoutChecks is after how many checks in a row without an acknowledgement a host counts
+	// as gone: after a minute, like with keep-alive probes on connections without unacknowledged
+	// bytes (see Listen).
+	ackTimeoutChecks = 6
+	// ackCheckBatch is how many connections are checked before other goroutines may run: ten
+	// thousand checks take 45 ms.
+	ackCheckBatch = 64
+)
+
+// checkAcks looks for clients whose host has vanished while an answer is on its way to them. The
+// system would retransmit the answer for a quarter of an hour, and a slow stream fills no buffer
+// meanwhile, so no write fails either. d is how long the host must have acknowledged nothing: the
+// time between checks.
+func (w *disconnectWatch) checkAcks(d time.Duration) {
+	for i, c := range w.ln.snapshot() {
+		if i%ackCheckBatch == ackCheckBatch-1 {
+			runtime.Gosched()
+		}
+		if !c.hasWaiter() || !c.unackedFor(d) {
+			c.unackedChecks = 0
+			continue
+		}
+		if c.unackedChecks++; c.unackedChecks == ackTimeoutChecks {
+			c.clientGone()
+		}
+	}
+}
+
+// unackedFor reports whether bytes are on their way to the client and its host has acknowledged
+// nothing for d. A host whose program reads late still acknowledges.
+func (c *Conn) unackedFor(d time.Duration) bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	milliseconds := 0
+	_ = raw.Control(func(fd uintptr) { milliseconds, _ = socket.UnackedFor(fd) }) // fails only on a closed connection
+	return time.Duration(milliseconds)*time.Millisecond >= d
+}

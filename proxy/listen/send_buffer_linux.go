@@ -1,0 +1,25 @@
+package listen
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxUnsent is how many bytes may wait in a socket beyond the client's window. Without a bound the
+// kernel lets a buffer grow to some megabytes and wakes a blocked writer only when a third of it is
+// free again. A client that reads slowly but steadily then looks like one that has stopped, and the
+// write deadline cuts it.
+const maxUnsent = 128 << 10
+
+// limitSendBuffer sets the bound for c, and not once for the listener: a service manager's listener
+// may be a multipath one, whose connections inherit nothing. An error costs only the bound.
+func limitSendBuffer(c *net.TCPConn) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsent)
+	})
+}
