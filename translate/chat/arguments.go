@@ -22,7 +22,8 @@ type Arguments struct {
 const malformed = `{"malformed_arguments":`
 
 // Append appends v as the string that a tool call holds in chat. A string that holds an object
-// stays as it is; anything else becomes Object.
+// stays as it is, but for halves of surrogate pairs, which become U+FFFD; anything else becomes
+// Object.
 func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 	object, whole := a.read(v)
 	if whole {
@@ -40,10 +41,16 @@ func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 // members of the client into that request.
 func (a *Arguments) Object(v jsonx.Value) []byte {
 	object, whole := a.read(v)
-	if whole && a.doc.Parse(object, jsonx.Options{Record: 1, Paired: true}) != nil {
+	if whole && a.doc.Parse(object, argumentOptions) != nil {
 		return a.wrap(object)
 	}
 	return object
+}
+
+// Sound reports whether v is a string that Append leaves as it is.
+func (a *Arguments) Sound(v jsonx.Value) bool {
+	_, whole := a.read(v)
+	return whole
 }
 
 // read returns the object, and whether it is all that a string holds. What is no string counts by
@@ -56,11 +63,17 @@ func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 			a.text = v.AppendText(a.text[:0])
 			text = a.text
 		}
-		switch {
-		case len(bytes.TrimSpace(text)) == 0:
+		if len(bytes.TrimSpace(text)) == 0 {
 			return noArguments, false
-		case a.isObject(text):
+		}
+		switch a.check(text) {
+		case argumentsObject:
 			return text, true
+		case argumentsHalved:
+			a.text = append(a.text[:0], text...)
+			jsonx.MendLone(a.text)
+			return a.text, false
+		case argumentsMalformed:
 		}
 	}
 	return a.wrap(text), false
@@ -74,13 +87,40 @@ func (a *Arguments) wrap(text []byte) []byte {
 
 var noArguments = []byte("{}")
 
-// isObject reports whether text is a JSON object, or might be one that is larger than is read here.
-func (a *Arguments) isObject(text []byte) bool {
-	if err := a.doc.Parse(text, jsonx.Options{Record: 1}); err != nil {
-		var limit *jsonx.LimitError
-		return errors.As(err, &limit)
+// argumentsKind says what the text of arguments is.
+type argumentsKind uint8
+
+const (
+	argumentsMalformed argumentsKind = iota
+	argumentsObject                  // or what might be one that is larger than is read here
+	argumentsHalved                  // an object with halves of surrogate pairs in its own escapes
+)
+
+var argumentOptions = jsonx.Options{Record: 1, Paired: true}
+
+func (a *Arguments) check(text []byte) argumentsKind {
+	err := a.doc.Parse(text, argumentOptions)
+	if err == nil {
+		return a.object(argumentsObject)
 	}
-	return a.doc.Root().IsObject()
+	if isLone(err) {
+		if err = a.doc.Parse(text, jsonx.Options{Record: 1}); err == nil {
+			return a.object(argumentsHalved)
+		}
+	}
+	var limit *jsonx.LimitError
+	if errors.As(err, &limit) {
+		return argumentsObject
+	}
+	return argumentsMalformed
+}
+
+// object returns kind for what has been parsed if it is an object.
+func (a *Arguments) object(kind argumentsKind) argumentsKind {
+	if !a.doc.Root().IsObject() {
+		return argumentsMalformed
+	}
+	return kind
 }
 
 // Reset lets go of the text, and of buffers that have become large.

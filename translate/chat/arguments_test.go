@@ -25,7 +25,9 @@ func TestArgumentsObject(t *testing.T) {
 		"deep, and out of the request": {deep + `}]}],"priority":-9,"x":[{"content":[{"input":{}`, true},
 		"many":                         {many, true},
 		"many, and out of the request": {many + `}]}],"priority":-9,"x":[{"content":[{"input":{}`, true},
-		"half a pair":                  {`{"a":"\ud800"}`, true},
+		"half a pair":                  {`{"a":"\ud800"}`, false},
+		"half a pair in a key":         {`{"\ude00":1,"b":"\ud83d\ude00"}`, false},
+		"half a pair, and cut":         {`{"a":"\ud800","b`, true},
 	} {
 		quoted, err := json.Marshal(c.text)
 		if err != nil {

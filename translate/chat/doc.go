@@ -70,7 +70,7 @@
 //
 // Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD: in
 // answers wherever it is (surrogate.go), in requests in the texts of the conversation
-// (ParseHistory). Pairs whose halves come in two events are joined.
+// (ParseHistory) and in the arguments of its tool calls (Arguments). Pairs whose halves come in two events are joined.
 //
 // stream_options is dropped when no stream is asked for, because vLLM refuses it then and the
 // contract does not.

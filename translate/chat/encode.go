@@ -70,7 +70,7 @@ type Member struct {
 //     a reading of them, and the edge itself hides reasoning from a client that does not want it;
 //   - the format's Prefill, when the last message is the beginning of the answer;
 //   - the tool_choice "any" is "required";
-//   - arguments of tool calls that are empty become those of an empty object;
+//   - arguments of tool calls that hold no JSON object become one (Arguments);
 //   - a refusal part of the assistant is a text;
 //   - messages of the role developer are system's where the format knows no other;
 //   - the salt of the prompt's cache is made of the format's and of the client's own.
@@ -104,9 +104,7 @@ func (r *Request) splice(text []byte, format *EngineFormat) []byte {
 	if r.anyTool {
 		s.edits.Set(r.members[memberToolChoice], textRequired)
 	}
-	if r.blankArguments {
-		s.arguments()
-	}
+	s.arguments()
 	s.refusals()
 	if format.DeveloperAsSystem && r.developer {
 		s.developers()
@@ -156,17 +154,12 @@ func (s *splicer) images() {
 
 var textRequired = []byte(`"required"`)
 
-var textNoArguments = []byte(`"{}"`)
-
-// arguments makes arguments that say nothing those of an empty object: engines parse them, and
-// refuse an empty text.
+// arguments makes those that engines would refuse, and with them the conversation, an object.
 func (s *splicer) arguments() {
-	for it := s.r.members[memberMessages].Iter(); it.Next(); {
-		for toolCalls := it.Value().Get("tool_calls").Iter(); toolCalls.Next(); {
-			if v := toolCalls.Value().Get("function").Get("arguments"); v.IsString() && Blank(inside(v)) {
-				s.edits.Set(v, textNoArguments)
-			}
-		}
+	for _, v := range s.r.malformed {
+		n := len(s.text)
+		s.text = s.r.arguments.Append(s.text, v)
+		s.edits.Set(v, s.from(n))
 	}
 }
 

@@ -239,7 +239,9 @@ func (r *Request) decodeToolCall(v jsonx.Value) *Invalid {
 	if e := RequiredString("arguments", f[1]); e != nil {
 		return e.In("function")
 	}
-	r.blankArguments = r.blankArguments || Blank(inside(f[1]))
+	if !r.arguments.Sound(f[1]) {
+		r.malformed = append(r.malformed, f[1])
+	}
 	r.PromptBytes += textLength(f[0]) + textLength(f[1])
 	return nil
 }

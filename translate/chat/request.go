@@ -64,10 +64,11 @@ type Request struct {
 	name     []byte // holds Model when it was written with escapes
 	text     []byte // what AppendUpstream splices in
 
-	developer      bool // a message has that role
-	anyTool        bool // tool_choice is "any"
-	blankArguments bool // those of a tool call in the history are
-	refused        []refusalPart
+	developer bool // a message has that role
+	anyTool   bool // tool_choice is "any"
+	refused   []refusalPart
+	arguments Arguments
+	malformed []jsonx.Value // the arguments of tool calls in the history that engines would refuse
 }
 
 // MaxModelName is the length in bytes that the name of a model may have.
@@ -88,9 +89,12 @@ func (r *Request) Reset() {
 	clear(r.Images)
 	clear(r.Media)
 	clear(r.refused)
+	clear(r.malformed)
+	r.arguments.Reset()
 	*r = Request{
 		MaxTokens: -1, told: -1, fitted: -1, IncludeReasoning: true, N: 1,
 		Images: r.Images[:0], Media: r.Media[:0], refused: r.refused[:0], doc: r.doc, edits: r.edits, name: r.name[:0], text: r.text[:0],
+		arguments: r.arguments, malformed: r.malformed[:0],
 	}
 	if cap(r.name) > keepName { // a client may write any name, but only short ones are legal
 		r.name = nil

@@ -19,6 +19,7 @@ func TestRequestAllocs(t *testing.T) {
 		"100KB": chatBody(100 << 10),
 		"tools": []byte(bodyWith(`"max_completion_tokens":100,"reasoning":{"effort":"high"},"include_reasoning":false,` +
 			`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"tool_choice":"auto","stop":["a"]`)),
+		"history": []byte(callBody(`{"id":"i","type":"function","function":{"name":"f","arguments":"{\"a\":\"b\"}"}}`)),
 		"escapes": []byte(`{"model":"a\/b",` + hello + `,"x\u0020":1}`),
 		"url":     []byte(partBody(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`)),
 	}
