@@ -62,36 +62,36 @@ type Call struct {
 	answer      chat.AnswerOptions
 	usage       chat.Usage
 
-	relay    *relay  // of a committed stream that fasthttp has been given
-	attempt  attempt // the one that is running or that the answer comes from
-	tried    []upstreams.ID
-	prefix   []uint64        // hashes of the prompt's beginning, for prefix affinity
-	segments [][]byte        // memory for the pieces of what is sent
-	room     []byte          // and for those that the edge writes itself
-	limits   chat.ModelRules // the model's, with the context length of its engines
-	targets  int             // engines that were tried
-	sends    int             // requests that were written
-	refits   int             // of those, the ones that an engine had too little room for and that were sent again
-	moves    int             // of the engines that were tried, those that were left for one with more room
-	fled     int             // of those, too, the ones whose host vanished and that were left for another
-	lethal   uint64          // hash of a body that has cost an engine; 0: none
-	hashed   uint64          // hash of a body that was released; 0: not known
-	begun    *generation     // of the configuration it began with
-	shown    shown           // what others may read while it runs
-	phase    atomic.Pointer[observe.Phase]
-	firstAt  atomic.Int64                       // when the first event came, Unix nanoseconds
-	target   atomic.Pointer[upstreams.Upstream] // upstream, for who looks from outside
-	meter    observe.Meter
-	offered  chat.Offered
-	span     *observe.CallSpan // nil without tracing
-	bodyWait time.Duration     // for bytes of the body that had not come yet
-	parent   []byte            // the client's trace context, where an engine may be asked after the context is gone
-	asked    time.Time         // when the running attempt began
-	awaited  time.Duration     // what earlier attempts waited for their engines
-	endAt    time.Time         // when a whole answer was ready: from there on the call waits for nothing
-	cause    atomic.Pointer[abortCause]
-	left     atomic.Pointer[chan struct{}] // closed by abort while the call waits in a queue
-	exchange atomic.Pointer[upstreams.Exchange]
+	relay        *relay  // of a committed stream that fasthttp has been given
+	attempt      attempt // the one that is running or that the answer comes from
+	tried        []upstreams.ID
+	prefix       []uint64        // hashes of the prompt's beginning, for prefix affinity
+	segments     [][]byte        // memory for the pieces of what is sent
+	room         []byte          // and for those that the edge writes itself
+	limits       chat.ModelRules // the model's, with the context length of its engines
+	targets      int             // engines that were tried
+	sends        int             // requests that were written
+	refits       int             // of those, the ones that an engine had too little room for and that were sent again
+	moves        int             // of the engines that were tried, those that were left for one with more room
+	fled         int             // of those, too, the ones whose host vanished and that were left for another
+	poisonHash   uint64          // hash of a body that has cost an engine; 0: none
+	releasedHash uint64          // hash of a body that was released; 0: not known
+	begun        *generation     // of the configuration it began with
+	public       publicState     // what the status page reads while it runs
+	phase        atomic.Pointer[observe.Phase]
+	firstAt      atomic.Int64                       // when the first event came, Unix nanoseconds
+	target       atomic.Pointer[upstreams.Upstream] // current upstream, read by the status page
+	meter        observe.Meter
+	offered      chat.Offered
+	span         *observe.CallSpan // nil without tracing
+	bodyWait     time.Duration     // for bytes of the body that had not come yet
+	parent       []byte            // the client's trace context, where an engine may be asked after the context is gone
+	asked        time.Time         // when the running attempt began
+	awaited      time.Duration     // what earlier attempts waited for their engines
+	endAt        time.Time         // when a whole answer was ready: from there on the call waits for nothing
+	cause        atomic.Pointer[abortCause]
+	left         atomic.Pointer[chan struct{}] // closed by abort while the call waits in a queue
+	exchange     atomic.Pointer[upstreams.Exchange]
 
 	record   observe.Record
 	finished bool

@@ -14,7 +14,7 @@ import (
 // something to commit. It returns nil when the answer has been handed to fasthttp: whole, or as a relay that goes on from
 // here. Otherwise the call ends with the *failure.
 func (c *Call) dispatch() *failure {
-	if f := c.withheld(c.record.Start); f != nil {
+	if f := c.blocked(c.record.Start); f != nil {
 		return f
 	}
 	var first *failure
@@ -37,10 +37,10 @@ func (c *Call) dispatch() *failure {
 		c.sendTo(lease, now.Add(c.record.Queue-queued))
 		f := c.try(lease, target)
 		if f == nil {
-			c.survived()
+			c.clearPoison()
 			return nil
 		}
-		c.lost(f, now)
+		c.recordLoss(f, now)
 		c.attempt.note(f)
 		c.attempt.end(f.outcome)
 		if first == nil {

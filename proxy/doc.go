@@ -3,7 +3,7 @@
 // # Life of a request
 //
 //	 0  Edge.everyRequest, generate recover, refuse an ambiguous head, make the Call
-//	 1  Call.authenticate           the key, before one byte of the body is read (early.go: before it is even sent)
+//	 1  Call.authenticate           the key, before one byte of the body is read (precheck.go: before it is even sent)
 //	 2  Call.admitRate              the key's requests per minute
 //	 3  Call.readBody, decode       bounded by the endpoint's limit, the memory budget and the client's pace
 //	 4  Call.resolve                the model, the key's right to it, the model's own rules
@@ -11,7 +11,7 @@
 //	 6  Call.admit                  the key's concurrency and tokens
 //	 7  Call.acquire                routing picks a target and takes a lease
 //	 8  attempt.open, pull          send, await the head and the first event; retry elsewhere while nothing is committed
-//	 9  Call.commit → relay         the handler returns; the carrier, or under TLS fasthttp, pushes the relay's bytes
+//	 9  Call.commit → relay         the handler returns; the hijackedStream, or under TLS fasthttp, pushes the relay's bytes
 //	10  Call.finish                 release, account, one log line
 //
 // The order has reasons: a slow client must not hold a slot, so the body is read before any is taken; a key without the
@@ -28,7 +28,7 @@
 //
 // One goroutine a stream. The relay pulls from the engine and pushes to the client, so back-pressure is the socket's own and
 // there is no queue to bound. A body-stream writer would cost a goroutine and a pipe a stream, and could not tell a failure
-// from an end. A stream on a plain connection leaves fasthttp for that time (carrier.go): it then holds neither the buffer
+// from an end. A stream on a plain connection leaves fasthttp for that time (stream_hijacked.go): it then holds neither the buffer
 // for the largest head nor a context, 9 KiB of memory less, and its chunks are framed in place, a quarter of the time of a
 // token less. Under TLS fasthttp frames it (BodyWriterTo).
 //
@@ -62,7 +62,7 @@
 //
 // A snapshot of the configuration is loaded once a request. Reloading builds the next one whole and swaps one pointer
 // (reload.go). The keys of a valid file come first, by a swap of their own: who may call does not wait for names, engines or other
-// reloads (readKeys), and stands when the rest is refused. The rest is compared with what runs (forecast.go): each model's
+// reloads (readKeys), and stands when the rest is refused. The rest is compared with what runs (capacity_diff.go): each model's
 // slots are told, and a model that serves calls is not left with nobody to take them unless the operator insists. That
 // decision is made before anything of it is touched, so upstreams that only the new file has are probed for it while they
 // are not live yet. A file that asks for what runs is no
@@ -72,14 +72,14 @@
 // What engines send is bounded as what clients send is (reply_memory.go). A call holds 64 KiB of its reply without asking; beyond
 // that each buffer is reserved before it is made, by what has come and never by what a length announces, and counts until it is
 // written or collected. A call that finds no room ends with a 503 of its own, and its engine is not blamed. A large answer that is
-// only passed on is not held at all (relay_whole.go, forward.Relay): it is relayed in pieces, so that it can only be broken off
+// only passed on is not held at all (relay_unary.go, forward.Relay): it is relayed in pieces, so that it can only be broken off
 // when it turns out to be none, and a client that does not read stops its engine.
 //
 // A whole answer that takes longer than stream.whole_keepalive begins as white space. Its status has gone out then, so what goes
 // wrong is told in the JSON that follows, and no other engine is asked.
 //
 // A request may be what its engine dies of. A body that has cost two engines is not sent to a third while they are down
-// (lethal.go): the client that tries again would else take the fleet with it.
+// (poison.go): otherwise the client that tries again would take down the fleet.
 //
 // A panic costs the call or the round of work that met it (package guard, which has the table of every goroutine). A call gives
 // back what others wait for, slot, key and memory, step by step, each whatever the steps before it come to (Call.release).

@@ -47,7 +47,7 @@ func (c *Call) run() *failure {
 	if c.messages != nil {
 		c.messages.releaseRequest()
 	}
-	c.show()
+	c.publishState()
 	if c.conn != nil && c.conn.Watch(c) {
 		return fromAbort(errClientGone)
 	}
@@ -55,7 +55,7 @@ func (c *Call) run() *failure {
 	if err := c.admit(); err != nil {
 		return clientError(err)
 	}
-	c.enter(&phaseWaiting)
+	c.setPhase(&phaseWaiting)
 	if c.ep.local != nil {
 		return c.ep.local(c)
 	}

@@ -20,7 +20,7 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease
 	if c.aborted() != nil {
 		return nil, nil, full // dispatch looks at the cause before anything else
 	}
-	c.enter(&phaseQueued)
+	c.setPhase(&phaseQueued)
 	need := limit.Need{Pool: q.Pool, Tried: q.Exclude}
 	if c.key != nil {
 		need.Key = c.key.ID
@@ -36,7 +36,7 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease
 	})
 	c.record.Queue += c.edge.now().Sub(begun)
 	if waited == nil {
-		c.enter(&phaseWaiting)
+		c.setPhase(&phaseWaiting)
 	} else if err == nil {
 		err = full
 	}

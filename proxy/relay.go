@@ -17,11 +17,11 @@ import (
 // relay is the body of a committed stream. It pulls from the engine and pushes to the client on one goroutine: there is no
 // queue between them, so a slow client stops the reads from its engine by itself.
 //
-// A stream on a plain connection leaves fasthttp (see carrier), whose buffers and context it does not need. Where that
-// cannot be, fasthttp calls WriteTo on the connection's own goroutine after the handler has returned, and Close in every
-// case.
+// A stream on a plain connection leaves fasthttp (hijackedStream), because it does not need fasthttp's
+// buffers and context. Where it cannot leave, fasthttp calls WriteTo on the connection's own goroutine
+// after the handler has returned, and Close in every case.
 //
-// A relay is not pooled: the call behind it is, and a stale second Close must not end somebody else's call.
+// A relay is not pooled: the call behind it is, and a stale second Close must not end another call.
 type relay struct {
 	call *Call
 	out  *[]byte // chunkRoom bytes, then what the client is to get next; not held while nothing comes
@@ -29,16 +29,17 @@ type relay struct {
 	cut  bool    // and badly, in an answer that has no words for it
 }
 
-// outlet is where a relay's bytes go. write sends what follows the first chunkRoom bytes of out; last says that the stream
-// ends well with it. It returns how many bytes of the stream the client's side took, and may change out.
-type outlet interface {
+// chunkWriter writes a relay's bytes to the client. write sends what follows the first chunkRoom bytes
+// of out; last says that the stream ends well with it. It returns how many bytes of the stream the
+// client's side took, and may change out.
+type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)
 }
 
-// body is the outlet of a stream that fasthttp frames.
-type body struct{ w io.Writer }
+// fasthttpWriter is the chunkWriter of a stream that stays in fasthttp, which writes the chunks.
+type fasthttpWriter struct{ w io.Writer }
 
-func (b body) write(out *[]byte, _ bool) (int, error) {
+func (b fasthttpWriter) write(out *[]byte, _ bool) (int, error) {
 	if len(*out) == chunkRoom {
 		return 0, nil
 	}
@@ -56,7 +57,7 @@ func (c *Call) commit(out *[]byte, done bool) {
 	c.noteFirst(now)
 	c.record.Status = fasthttp.StatusOK
 	c.record.Committed = true
-	c.enter(&phaseStreaming)
+	c.setPhase(&phaseStreaming)
 	c.noteOverhead(now)
 	if !c.ep.raw {
 		c.meter = c.edge.calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
@@ -79,7 +80,7 @@ func (c *Call) commit(out *[]byte, done bool) {
 
 // handOver gives a committed answer to the connection, or to fasthttp.
 func (c *Call) handOver(r relay) {
-	if !c.carry(r) {
+	if !c.hijack(r) {
 		c.relay = &r
 		c.ctx.Response.SetBodyStream(&r, -1)
 	}
@@ -96,7 +97,7 @@ func (c *Call) keepParent() {
 func (c *Call) releaseRequest() {
 	c.releaseChat()
 	if c.upstream.Doubted() {
-		c.hashed = c.bodyHash()
+		c.releasedHash = c.bodyHash()
 	}
 	c.releaseBody()
 }
@@ -118,10 +119,10 @@ func (r *relay) Read([]byte) (int, error) { return 0, io.EOF }
 func (r *relay) SupportsBodyWriteTo() bool { return true }
 
 // WriteTo implements io.WriterTo.
-func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.run(body{w}) }
+func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.run(fasthttpWriter{w}) }
 
 // run moves the stream to the client until either side ends it.
-func (r *relay) run(to outlet) (n int64, err error) {
+func (r *relay) run(to chunkWriter) (n int64, err error) {
 	c := r.call
 	defer c.edge.guard.Catch(guard.Stream, func() {
 		c.fail(internalError(errPanicked))
@@ -154,7 +155,7 @@ func (r *relay) run(to outlet) (n int64, err error) {
 
 // write sends what there is. While a client takes its time with an answer that is passed on, its engine cannot go on either, so
 // that time is none of the engine's.
-func (r *relay) write(to outlet) (int, error) {
+func (r *relay) write(to chunkWriter) (int, error) {
 	if r.call.form != formForward {
 		return to.write(r.out, r.done)
 	}
@@ -192,7 +193,7 @@ func (r *relay) fill() {
 	*r.out, r.done = out, done
 	c.noteFirst(c.attempt.readAt)
 	if c.body != nil && c.attempt.begun {
-		c.survived()
+		c.clearPoison()
 		c.releaseRequest()
 	}
 	switch {
@@ -218,11 +219,11 @@ func (r *relay) flee(f *failure) bool {
 	c.tried = append(c.tried, c.upstream.ID())
 	now, queued := c.edge.now(), c.record.Queue
 	lease, target, err := c.acquire(now)
-	c.enter(&phaseStreaming)
+	c.setPhase(&phaseStreaming)
 	if err != nil {
 		return false
 	}
-	c.lost(f, now)
+	c.recordLoss(f, now)
 	c.attempt.note(f)
 	c.attempt.end(f.outcome)
 	c.edge.counters.moved.Inc()

@@ -83,7 +83,7 @@ type Edge struct {
 	memory  *limit.Memory // for request bodies
 	replies *limit.Memory // for engines' replies
 	retries *limit.Retries
-	lethal  *lethal
+	poison  *poisonRequests
 
 	started  time.Time
 	registry registry // metrics of the upstreams
@@ -142,7 +142,7 @@ func New(o Options) (*Edge, error) {
 	e.replies = limit.NewMemory(c.Limits.ReplyMemory.Of(o.MemoryLimit))
 	e.keys = limit.NewKeys(retiredKeys, e.started)
 	e.retries = limit.NewRetries(e.started)
-	e.lethal = newLethal()
+	e.poison = newPoisonRequests()
 	var err error
 	if e.set, err = upstreams.NewSet(upstreams.Options{
 		Log: o.Log, Guard: e.guard,

@@ -27,7 +27,7 @@ func (e *Edge) status() *status.Status {
 			queues[m.config.ID] = &status.Queue{Waiting: m.queue.Waiting(), Depth: m.config.Queue.Depth, Wait: m.config.Queue.Wait.D().Seconds()}
 		}
 	}
-	s := status.Of(&status.Input{Routes: snap.Routes, Upstreams: e.set.All(), Calls: e.calls, Flights: e.flights(now), Queues: queues, Now: now})
+	s := status.Of(&status.Input{Routes: snap.Routes, Upstreams: e.set.All(), Calls: e.calls, Flights: e.callsInFlight(now), Queues: queues, Now: now})
 	s.Build, s.Version, s.Since, s.Started = build.Version(), snap.Version, snap.since, e.started
 	s.Panicking = e.guard.Storm(now)
 	s.Draining, s.Connections = e.draining.Load(), e.watch.Open()

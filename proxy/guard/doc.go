@@ -13,16 +13,16 @@
 //	proxy/pipeline.go Edge.generate                     handler      the call: 500 in its dialect's form, and the connection
 //	proxy/admin.go Edge.adminServer                     admin        the operator's request: 500
 //	proxy/admin.go Edge.adminHeadError                  admin        the text of an error: 500
-//	proxy/early.go Edge.headReceived                    connection   the check before the body; the request goes on
-//	proxy/early.go Edge.expect                          connection   the request: 500 before its body is asked for
+//	proxy/precheck.go Edge.headReceived                    connection   the check before the body; the request goes on
+//	proxy/precheck.go Edge.expect                          connection   the request: 500 before its body is asked for
 //	proxy/server.go Edge.headError                      connection   the text of an error: an empty 500
 //	proxy/server.go Edge.connState                      connection   nothing; a drain may wait longer for the connection
 //	proxy/listen/request.go Listener.checkFraming       connection   the connection
 //	proxy/relay.go relay.run                            stream       the stream, which is cut
 //	proxy/relay.go relay.Close                          stream       nothing; the stream has ended
-//	proxy/carrier.go carrier.take                       stream       the stream, before its first byte
-//	proxy/carrier.go carrier.serve                      stream       the stream and its connection
-//	proxy/listen/conn.go Conn.Close                     stream       starts carrier.serve, which catches
+//	proxy/stream_hijacked.go hijackedStream.takeConn    stream       the stream, before its first byte
+//	proxy/stream_hijacked.go hijackedStream.serve       stream       the stream and its connection
+//	proxy/listen/conn.go Conn.Close                     stream       starts hijackedStream.serve, which catches
 //	proxy/call.go Call.end                              end          what was left to do of the accounting; slot, key and memory are free
 //	proxy/statuspage.go Edge.statusEvents               status_page  the page's connection; its script comes again
 //	proxy/server.go Edge.Serve                          accept       one accept; accepting starts again

@@ -7,13 +7,14 @@ import (
 	"penstock/proxy/listen"
 )
 
-// carrier is a committed stream on a plain connection, which it takes out of fasthttp's hands: a stream may last an hour,
-// and fasthttp would hold its read buffer (as large as the largest head), write buffer, context and a deep stack all that
-// time, and copy every event once more. The carrier writes the head and the chunks itself. When the stream has ended well
-// the connection goes back to fasthttp for its next request.
+// hijackedStream is a committed stream on a plain connection that it has taken out of fasthttp. A
+// stream may last an hour. For that time fasthttp would hold its read buffer (as large as the largest
+// head), its write buffer, its context and a deep stack, and it would copy every event once more. A
+// hijackedStream writes the head and the chunks itself. When the stream has ended well, the
+// connection goes back to fasthttp for its next request.
 //
 // A drain waits for it as for every open connection.
-type carrier struct {
+type hijackedStream struct {
 	relay
 	conn *listen.Conn
 	head []byte // of the answer; goes out with the first chunk
@@ -28,27 +29,29 @@ const (
 	lastChunk = "0\r\n\r\n"
 )
 
-// carry arranges that r leaves fasthttp once the handler has returned. It returns false, and does nothing, when r has to
-// stay: under TLS, whose closing fasthttp's end of a hijack would bring about, and while an upload is still to be read.
-func (c *Call) carry(r relay) bool {
+// hijack arranges that r leaves fasthttp once the handler has returned. It returns false, and does
+// nothing, when r has to stay: under TLS, because fasthttp closes the TLS connection at the end of a
+// hijack, and while an upload is still to be read.
+func (c *Call) hijack(r relay) bool {
 	conn, plain := c.ctx.Conn().(*listen.Conn)
 	if !plain || c.upload != nil {
 		return false
 	}
-	t := &carrier{relay: r, conn: conn}
+	t := &hijackedStream{relay: r, conn: conn}
 	c.relay = &t.relay
 	c.ctx.HijackSetNoResponse(true)
-	c.ctx.Hijack(t.take)
+	c.ctx.Hijack(t.takeConn)
 	return true
 }
 
-// take is called by fasthttp when the handler has returned. After it fasthttp lets go of everything and closes the
-// connection, which starts the stream instead. What its reader holds already of a next request goes back first.
-func (t *carrier) take(from net.Conn) {
-	defer t.call.edge.guard.Catch(guard.Stream, t.lose)
+// takeConn is called by fasthttp when the handler has returned. After it fasthttp releases everything
+// and closes the connection; that Close starts the stream instead. Bytes of a next request that
+// fasthttp's reader holds go back to the connection first.
+func (t *hijackedStream) takeConn(from net.Conn) {
+	defer t.call.edge.guard.Catch(guard.Stream, t.panicked)
 	ctx := t.call.ctx
 	t.call.ctx = nil
-	t.call.edge.guard.Point("carrier.take")
+	t.call.edge.guard.Point("stream.hijack")
 	h := &ctx.Response.Header
 	h.SetContentLength(-1)
 	t.keep = !ctx.Request.Header.ConnectionClose() && !h.ConnectionClose()
@@ -60,23 +63,23 @@ func (t *carrier) take(from net.Conn) {
 	t.conn.DetachOnClose(t.serve)
 }
 
-// lose ends a stream that has panicked outside of run. The connection is closed by fasthttp, or by serve.
-func (t *carrier) lose() {
+// panicked ends a stream that has panicked outside of run. fasthttp or serve closes the connection.
+func (t *hijackedStream) panicked() {
 	if t.call != nil {
 		defer t.relay.Close() //nolint:errcheck // it has none to give
 		t.call.fail(internalError(errPanicked))
 	}
 }
 
-// serve runs the stream, and after it whatever follows on the connection.
-func (t *carrier) serve() {
+// serve runs the stream, and then the next requests on the connection.
+func (t *hijackedStream) serve() {
 	e, conn := t.call.edge, t.conn
 	defer e.guard.Catch(guard.Stream, func() {
 		defer conn.Close() //nolint:errcheck // it is closed either way
-		t.lose()
+		t.panicked()
 	})
 	_, err := t.run(t)
-	e.guard.Point("carrier.serve")
+	e.guard.Point("stream.serve")
 	_ = t.relay.Close()
 	keep := t.keep && err == nil
 	t.conn, t.head = nil, nil
@@ -85,11 +88,12 @@ func (t *carrier) serve() {
 		return
 	}
 	conn.Resume(e.current.Load().Config.Timeouts.ClientIdle.D())
-	_ = e.public.ServeConn(conn) // closes it; what went wrong was the client's and has been answered
+	_ = e.public.ServeConn(conn) // closes it; its errors are the client's and have been answered
 }
 
-// write implements outlet: one write holds the head if it has not gone, the chunk, and the last chunk if it is time.
-func (t *carrier) write(out *[]byte, last bool) (int, error) {
+// write implements chunkWriter. One write holds the head, if it was not sent yet, the chunk, and the
+// last chunk when last is set.
+func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	b, payload := *out, len(*out)-chunkRoom
 	start := chunkRoom
 	if payload > 0 {

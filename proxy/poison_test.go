@@ -12,7 +12,7 @@ import (
 )
 
 // Which losses count against a body: those of engines that had taken the request, and whose stream had not begun.
-func TestLost(t *testing.T) {
+func TestRecordLoss(t *testing.T) {
 	body := []byte(`{"model":"m"}`)
 	unheard := errors.New("nobody has acknowledged the request")
 	timedOut := fmt.Errorf("read: %w", syscall.ETIMEDOUT)
@@ -30,11 +30,11 @@ func TestLost(t *testing.T) {
 		{"no host acknowledges", upstreams.Failure{Reason: upstreams.ReasonSilent, Sent: true, Err: unheard}, false, false},
 		{"the host took it and fell silent", upstreams.Failure{Reason: upstreams.ReasonSilent, Sent: true, Err: timedOut}, false, true},
 	} {
-		edge := &Edge{lethal: newLethal()}
+		edge := &Edge{poison: newPoisonRequests()}
 		call := &Call{edge: edge, body: &body}
 		call.attempt.begun = c.begun
-		call.lost(&failure{api: &apierr.Error{Cause: &c.failed}}, time.Now())
-		if got := len(edge.lethal.losses) == 1; got != c.counts {
+		call.recordLoss(&failure{api: &apierr.Error{Cause: &c.failed}}, time.Now())
+		if got := len(edge.poison.bodies) == 1; got != c.counts {
 			t.Errorf("%s: counts %v, want %v", c.name, got, c.counts)
 		}
 	}

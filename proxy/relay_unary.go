@@ -150,7 +150,7 @@ func (r *relay) fillBlanks() {
 		now := c.edge.now()
 		c.record.TTFT = now.Sub(c.record.Start)
 		c.noteOverhead(now)
-		c.survived()
+		c.clearPoison()
 		r.out, r.done = out, true
 		return
 	}

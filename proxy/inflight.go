@@ -8,11 +8,11 @@ import (
 	"penstock/proxy/status"
 )
 
-// What a call shows of itself while it runs: shown is written before the connection knows of the call and not touched
-// again, and what changes later is atomic, so the status page may look at any time.
+// The status page may read a running call at any time. publicState is written before the connection
+// knows the call and never again; members of Call that change later are atomic.
 
-// shown is the part that does not change.
-type shown struct {
+// publicState is the part that does not change.
+type publicState struct {
 	id                        observe.ID
 	start                     time.Time
 	key, dialect, model, pool string
@@ -26,21 +26,22 @@ var (
 	phaseStreaming = observe.PhaseStreaming
 )
 
-// show fills in shown. Call it before the connection is told of the call.
-func (c *Call) show() {
-	copy(c.shown.id[:], c.id)
+// publishState fills in c.public. Call it before the connection knows the call.
+func (c *Call) publishState() {
+	copy(c.public.id[:], c.id)
 	r := &c.record
-	c.shown.start, c.shown.key, c.shown.dialect, c.shown.model, c.shown.pool, c.shown.stream = r.Start, r.Key, r.Dialect, r.Model, r.Pool, r.Stream
+	c.public.start, c.public.key, c.public.dialect, c.public.model, c.public.pool, c.public.stream = r.Start, r.Key, r.Dialect, r.Model, r.Pool, r.Stream
 }
 
-// enter notes the call's phase, for its record and for who looks from outside.
-func (c *Call) enter(p *observe.Phase) {
+// setPhase sets the call's phase in its record and for the status page.
+func (c *Call) setPhase(p *observe.Phase) {
 	c.record.Phase = *p
 	c.phase.Store(p)
 }
 
-// noteOverhead works out what the edge itself took before the first byte of the answer: everything but the waiting for the
-// client's body, for a slot and for engines. An upload goes to its engine while it comes, so there it cannot be told.
+// noteOverhead computes the time that the edge itself took before the first byte of the answer:
+// everything but waiting for the client's body, for a slot and for engines. An upload is sent to its
+// engine while it arrives, so its overhead cannot be measured.
 func (c *Call) noteOverhead(now time.Time) {
 	if c.upload != nil {
 		return
@@ -52,11 +53,11 @@ func (c *Call) noteOverhead(now time.Time) {
 	c.record.Overhead = now.Sub(c.record.Start) - c.bodyWait - c.record.Queue - c.awaited - heard.Sub(c.asked)
 }
 
-// flights returns the calls that run now and have been resolved.
-func (e *Edge) flights(now time.Time) (out []status.Call) {
+// callsInFlight returns the calls that run now and have been resolved.
+func (e *Edge) callsInFlight(now time.Time) (out []status.Call) {
 	e.watch.EachWaiter(func(w listen.Waiter) {
 		c := w.(*Call)
-		s := &c.shown
+		s := &c.public
 		row := status.Call{
 			ID: s.id.String(), Start: s.start, Key: s.key, Dialect: s.dialect, Model: s.model, Pool: s.pool, Stream: s.stream,
 			State: string(observe.PhaseBody), Duration: status.Millis(now.Sub(s.start)),
