@@ -45,47 +45,36 @@ func (c Change) String() string {
 	return s
 }
 
-// restartOnly lists what a running process cannot change, because it was bound, opened or sized when it started.
-var restartOnly = []string{
-	"listen", "admin.listen", "log.format", "tracing.otlp",
-	"limits.header",
-	"timeouts.client_header", "timeouts.client_idle",
-}
-
-// Diff returns what changed from old to next, ordered by path; nil when nothing did. Both files are complete, so a default
-// that is now written out is no change, and neither is another order of keys, upstreams, models or engines. A certificate
-// file of the same name with something else in it is one.
+// Diff returns what changed from old to next, ordered by path; nil when nothing did. Both files are
+// complete, so a default that is now written out is no change, and neither is another order of keys,
+// upstreams, models or engines. A certificate file with the same name and other contents is a change.
 func Diff(old, next *File) []Change {
 	d := &differ{}
 	d.compare(reflect.ValueOf(old).Elem(), reflect.ValueOf(next).Elem())
 	was := old.certificates()
 	for path, content := range next.certificates() {
-		told := slices.ContainsFunc(d.changes, func(c Change) bool { return c.Path == path })
-		if before, ok := was[path]; ok && before != content && !told {
+		listed := slices.ContainsFunc(d.changes, func(c Change) bool { return c.Path == path })
+		if before, ok := was[path]; ok && before != content && !listed {
 			d.changes = append(d.changes, Change{Path: path, Kind: Changed})
 		}
 	}
-	if old.TLS.Enabled() != next.TLS.Enabled() {
-		for i := range d.changes {
-			if strings.HasPrefix(d.changes[i].Path, "tls.") {
-				d.changes[i].RestartOnly = true // other certificates are read while running; TLS on or off is not
-			}
-		}
+	for i := range d.changes {
+		d.changes[i].RestartOnly = needsRestart(d.changes[i].Path, old, next)
 	}
 	slices.SortFunc(d.changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
 	return d.changes
 }
 
-// Same reports whether next asks for exactly what f does: every value, the order of lists, and what is in the certificate
-// files.
+// Same reports whether next asks for exactly what f does: every value, the order of lists, and the
+// contents of the certificate files.
 func (f *File) Same(next *File) bool {
 	a, b := *f, *next
 	a.origin, b.origin = nil, nil
 	return reflect.DeepEqual(a, b) && maps.Equal(f.certificates(), next.certificates())
 }
 
-// WithKeys returns f with what next says about who may call: auth, keys, keys_file, on_revoke and the admin token. Its Paths are
-// those of both.
+// WithKeys returns f with the settings of next that decide who may call: auth, keys, keys_file,
+// on_revoke and the admin token. Its Paths are those of both.
 func (f *File) WithKeys(next *File) *File {
 	out := *f
 	out.Auth, out.Keys, out.KeysFile, out.OnRevoke, out.Admin.Token = next.Auth, next.Keys, next.KeysFile, next.OnRevoke, next.Admin.Token
@@ -109,8 +98,8 @@ func (f *File) certificates() map[string][sha256.Size]byte {
 	return f.origin.certificates
 }
 
-// differ collects changes. Most values are the same in both files, so what the way to a value is called is put together only
-// where they are not.
+// differ collects changes. Most values are the same in both files, so it builds the path of a value
+// only where they differ.
 type differ struct {
 	changes []Change
 	way     []step // to the values that are being compared
@@ -132,7 +121,7 @@ func (d *differ) add(kind ChangeKind) {
 			path = join(path, s.name)
 		}
 	}
-	d.changes = append(d.changes, Change{path, kind, slices.Contains(restartOnly, path)})
+	d.changes = append(d.changes, Change{Path: path, Kind: kind})
 }
 
 // at calls f one step further on.
@@ -145,7 +134,7 @@ func (d *differ) at(s step, f func()) {
 func (d *differ) compare(old, next reflect.Value) {
 	t := old.Type()
 	switch {
-	case t.Kind() == reflect.Struct && !whole(t):
+	case t.Kind() == reflect.Struct && !indivisible(t):
 		for _, n := range fieldNames(t) {
 			d.at(step{name: n.yaml}, func() { d.compare(old.Field(n.field), next.Field(n.field)) })
 		}
@@ -197,7 +186,7 @@ func byName(list reflect.Value, field int) map[string]reflect.Value {
 	return out
 }
 
-// identity is the field that an entry of type t is known by; -1 when entries of t have no name.
+// identity is the field that names an entry of type t; -1 when entries of t have no name.
 func identity(t reflect.Type) int {
 	var name string
 	switch t {
@@ -212,8 +201,8 @@ func identity(t reflect.Type) int {
 	return names[index(names, name)].field
 }
 
-// whole reports whether values of t are compared as one: their parts make no sense alone.
-func whole(t reflect.Type) bool {
+// indivisible reports whether values of t are compared as one: their parts make no sense alone.
+func indivisible(t reflect.Type) bool {
 	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[Concurrency]()
 }
 

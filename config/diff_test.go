@@ -99,8 +99,8 @@ func TestDiffOfCertificateContents(t *testing.T) {
 	}
 }
 
-// TestRestartOnlyPathsExist guards the table against a key that is renamed.
-func TestRestartOnlyPathsExist(t *testing.T) {
+// TestRestartOnly holds the table of settings that need a restart against Diff, KeepRestartOnly and the README.
+func TestRestartOnly(t *testing.T) {
 	old, next := Defaults(), mustParse(t, `
 listen: 1.2.3.4:1
 admin: { listen: 1.2.3.4:2 }
@@ -116,6 +116,35 @@ timeouts: { client_header: 1s, client_idle: 1s }
 	for _, c := range got {
 		if !c.RestartOnly {
 			t.Errorf("%s", c)
+		}
+	}
+	next.TLS = TLS{Cert: "a", Key: "k"}
+	next.Limits.Connections = 7
+	next.KeepRestartOnly(old)
+	if got, want := changes(Diff(old, next)), "changed limits.connections"; got != want {
+		t.Errorf("left after KeepRestartOnly: %q, want %q", got, want)
+	}
+	old.TLS, next.TLS = TLS{Cert: "a", Key: "k"}, TLS{Cert: "b", Key: "k"}
+	if next.KeepRestartOnly(old); next.TLS.Cert != "b" {
+		t.Error("another certificate was held back")
+	}
+	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, ok := strings.Cut(string(readme), "needs a restart is reported and not applied:")
+	list, _, end := strings.Cut(list, ". ")
+	if !ok || !end {
+		t.Fatal("the README has no list of settings that need a restart")
+	}
+	for i, word := range strings.Split(list, "`") {
+		if i%2 == 1 && !slices.Contains(restartOnly, word) {
+			t.Errorf("the README lists %s, the table does not", word)
+		}
+	}
+	for _, path := range restartOnly {
+		if !strings.Contains(list, "`"+path+"`") {
+			t.Errorf("the README does not list %s", path)
 		}
 	}
 }

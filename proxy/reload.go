@@ -208,7 +208,7 @@ func (e *Edge) readKeys(q ReloadRequest, r *ReloadResult) (*fileRead, error) {
 			r.KeysInForce = r.KeysInForce || c.OfKeys()
 		}
 	}
-	keepBound(next, f.over.Config)
+	next.KeepRestartOnly(f.over.Config)
 	if exposed := next.CheckOpen(e.opts.addresses()).Err(); exposed != nil {
 		r.KeysInForce = false
 		return nil, exposed
@@ -269,18 +269,6 @@ func (o *Options) load(candidate []byte) (*config.File, config.Problems) {
 		return o.Parse(candidate)
 	}
 	return o.Load()
-}
-
-// keepBound puts back what a running process cannot change (config.Diff marks it RestartOnly).
-func keepBound(next, old *config.File) {
-	next.Listen, next.Admin.Listen = old.Listen, old.Admin.Listen
-	next.Log.Format = old.Log.Format
-	next.Tracing = old.Tracing
-	next.Limits.Header = old.Limits.Header
-	next.Timeouts.ClientHeader, next.Timeouts.ClientIdle = old.Timeouts.ClientHeader, old.Timeouts.ClientIdle
-	if next.TLS.Enabled() != old.TLS.Enabled() {
-		next.TLS = old.TLS
-	}
 }
 
 // candidate is a configuration that is to be the running one.
