@@ -75,7 +75,7 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 		NoDefaultContentType:  true,
 		CloseOnShutdown:       true,
 		SecureErrorLogMessage: true,
-		Logger:                quiet{},
+		Logger:                discardLogger{},
 	}
 }
 

@@ -64,12 +64,12 @@ func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, 
 	}
 	c.publish(a.x)
 	if c.payload != nil {
-		return a.openOther()
+		return a.openPayload()
 	}
 	if n := c.nativeAt(lease.Upstream()); n != nil {
 		return a.openNative(n)
 	}
-	wanted := c.edge.encoding(lease.Upstream().Engine())
+	wanted := c.edge.engineFormat(lease.Upstream().Engine())
 	wanted.Served, wanted.Stream = target.Served, streamed
 	wanted.Salt = c.saltAt(lease.Upstream())
 	// Usage in every chunk costs a full parse of each; only Messages tells counts at the start of a stream.
@@ -132,8 +132,8 @@ func (a *attempt) awaitHead(until time.Time) error {
 	if a.x.Status() != 200 {
 		return a.refusal()
 	}
-	if a.call.ep.raw {
-		return a.awaitRaw()
+	if a.call.ep.binaryResponse {
+		return a.awaitBinary()
 	}
 	isStream := equalFold(bareType(a.x.Header("Content-Type")), "text/event-stream")
 	if isStream != a.streamed {
@@ -243,8 +243,8 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 		return dst, false, a.classify(a.bad)
 	}
 	a.until = until
-	if a.call.ep.raw {
-		return a.pullRaw(dst)
+	if a.call.ep.binaryResponse {
+		return a.pullBinary(dst)
 	}
 	if a.call.form == formForward {
 		return a.pullForward(dst)

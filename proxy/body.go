@@ -14,17 +14,18 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Bodies are read whole before any slot is taken: a client that sends slowly must not hold capacity. What bodies may
-// hold together is bounded by the memory budget, which is reserved before a byte is read.
+// Bodies are read to their end before any slot is taken: a client that sends slowly must not hold
+// capacity. The memory budget bounds all bodies together; it is reserved before a byte is read.
 
 const (
 	pooledBody = 64 << 10 // buffers up to this size are kept for the next request
 	largeBody  = 2 << 20  // and larger ones up to this in a pool of their own
 	firstChunk = 4 << 10  // what a chunked body reserves before its size is known
 
-	// slowBody is the rate that any JSON body must keep up after its first slowGrace, so that a drip of bytes that never falls
-	// silent ends too. A large one must fill the memory that is set aside for it within slowFill besides, or as fast as
-	// limits.upload_rate where that is less: a few that announce much and send little would keep everybody else out.
+	// slowBody is the rate in bytes per second that a JSON body must keep after its first slowGrace, so
+	// that a client that drips bytes is ended, too. A large body must also fill the memory that is reserved
+	// for it within slowFill, or arrive at limits.upload_rate if that is less: otherwise a few clients that
+	// announce much and send little would keep all others out.
 	slowBody  = 1 << 10
 	slowGrace = 10 * time.Second
 	slowFill  = 2 * time.Minute
@@ -39,11 +40,11 @@ var (
 func (c *Call) readBody(limit int64) *apierr.Error {
 	h := &c.ctx.Request.Header
 	if e := checkBodyHead(h, c.ep); e != nil {
-		return c.unread(e)
+		return c.closeAfterResponse(e)
 	}
 	n := announced(h)
 	if n > limit {
-		return c.unread(bodyTooLarge(limit))
+		return c.closeAfterResponse(bodyTooLarge(limit))
 	}
 	if c.ep.form != nil {
 		return c.readUpload(n, limit)
@@ -52,18 +53,18 @@ func (c *Call) readBody(limit int64) *apierr.Error {
 		return nil
 	}
 	if !c.reserve(max(n, 0)) {
-		return c.unread(bodyMemoryFull())
+		return c.closeAfterResponse(bodyMemoryFull())
 	}
 	src := c.ctx.RequestBodyStream()
 	if src == nil {
 		return nil
 	}
 	if e := c.fill(src, n, limit); e != nil {
-		return c.unread(e)
+		return c.closeAfterResponse(e)
 	}
 	if n < 0 {
 		if err := listen.BodyFramingError(c.ctx.Conn()); err != nil {
-			return c.unread(bodyBroken(c.ctx.Conn(), err))
+			return c.closeAfterResponse(bodyBroken(c.ctx.Conn(), err))
 		}
 		c.endChunked()
 	}
@@ -180,9 +181,9 @@ func recycleBody(buf *[]byte) {
 	}
 }
 
-// unread marks the call as answered before its body was read to the end: the connection ends with the answer, and it is
-// closed in a way that lets a client that is still sending read that answer.
-func (c *Call) unread(e *apierr.Error) *apierr.Error {
+// closeAfterResponse marks the call as answered before its body was read to the end: the connection ends
+// with the answer, and lingers so that a client that is still sending can read it.
+func (c *Call) closeAfterResponse(e *apierr.Error) *apierr.Error {
 	c.ctx.SetConnectionClose()
 	if c.conn != nil {
 		c.conn.Linger()
@@ -190,15 +191,16 @@ func (c *Call) unread(e *apierr.Error) *apierr.Error {
 	return e
 }
 
-// endChunked ends the connection with the answer when trailers followed the body's last chunk. Nobody reads them, and fasthttp
-// takes names in them that other parsers refuse: what follows may be a request to us alone.
+// endChunked ends the connection with the answer when trailers followed the body's last chunk. The edge
+// does not read them, and fasthttp accepts names in them that other parsers refuse, so the bytes that
+// follow may be a request to fasthttp alone.
 func (c *Call) endChunked() {
 	if len(c.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		c.ctx.SetConnectionClose()
 	}
 }
 
-// checkBodyHead refuses bodies that would have to be decoded, and media types that are not the endpoint's.
+// checkBodyHead refuses encoded bodies and media types that the endpoint does not take.
 func checkBodyHead(h *fasthttp.RequestHeader, ep *endpoint) *apierr.Error {
 	if enc := h.ContentEncoding(); len(enc) > 0 && !equalFold(enc, "identity") {
 		return apierr.New(415, apierr.CodeUnsupportedMediaType, "A request body with a Content-Encoding is not accepted: send it as it is.")
@@ -239,7 +241,7 @@ func bodyTooLarge(limit int64) *apierr.Error {
 	return apierr.TooLarge(limit)
 }
 
-// codeBodyMemory is the code of a refusal for want of memory, which is no engine's doing.
+// codeBodyMemory is the code of a refusal for lack of memory; no engine causes it.
 const codeBodyMemory = "no_body_memory"
 
 func bodyMemoryFull() *apierr.Error {
@@ -254,8 +256,9 @@ func slowClient(cause error) *apierr.Error {
 	return e
 }
 
-// bodyBroken is a body that did not come to its end on conn: its client was too slow, has left, or has sent what is none. The
-// second is told of as a call whose client has gone; the answer is for one that has ended its own side only.
+// bodyBroken returns the error for a body that did not arrive in full on conn: its client was too slow,
+// has left, or has sent broken framing. A client that has left is recorded as gone; the answer reaches
+// it only if it has closed no more than its sending side.
 func bodyBroken(conn net.Conn, err error) *apierr.Error {
 	switch {
 	case timedOut(err):
@@ -266,7 +269,7 @@ func bodyBroken(conn net.Conn, err error) *apierr.Error {
 	return misframedBody(err)
 }
 
-// bodyCut is what a client is told that has gone before its body had come whole, or been read to its end.
+// bodyCut is the answer to a client that closed its side before all of its body was read.
 func bodyCut() *apierr.Error {
 	e := badHead("The request body ended early: the client closed its side of the connection before all of it was read.")
 	e.Cause = errClientGone

@@ -76,7 +76,7 @@ type Call struct {
 	fled         int             // of those, too, the ones whose host vanished and that were left for another
 	poisonHash   uint64          // hash of a body that has cost an engine; 0: none
 	releasedHash uint64          // hash of a body that was released; 0: not known
-	begun        *generation     // of the configuration it began with
+	begun        *configVersion  // of the configuration it began with
 	public       publicState     // what the status page reads while it runs
 	phase        atomic.Pointer[observe.Phase]
 	firstAt      atomic.Int64                       // when the first event came, Unix nanoseconds
@@ -108,7 +108,7 @@ func (e *Edge) begin(ctx *fasthttp.RequestCtx, ep *endpoint) *Call {
 	c.edge, c.ep, c.ctx = e, ep, ctx
 	c.snap = e.current.Load()
 	c.reply.budget = e.replies
-	c.begun = c.snap.generation
+	c.begun = c.snap.configVersion
 	c.begun.calls.Add(1)
 	c.conn = listen.ConnOf(ctx.Conn())
 	c.id = appendRequestID(c.id[:0])

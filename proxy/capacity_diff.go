@@ -65,7 +65,7 @@ type capacitySide struct {
 	file   *config.File
 	routes *routing.Table
 	limits func(*upstreams.Upstream) upstreams.Limits
-	has    func(upstreams.ID) bool // the upstream is there, whether a model uses it or not; only of the new side
+	has    func(upstreams.ID) bool // the upstream is configured, used by a model or not; of the new side only
 }
 
 // slotsOf sums the slots of a route's distinct upstreams that calls of the model's kind draw from.
@@ -83,7 +83,7 @@ func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID,
 	return slots, ids, assumed
 }
 
-// slotsFor is how many calls for a model of a kind an upstream with these limits takes at once.
+// slotsFor returns how many calls for a model of kind an upstream with limits l takes at once.
 func slotsFor(kind string, l upstreams.Limits) int {
 	switch {
 	case kind == config.KindTranscription || kind == config.KindSpeech:
@@ -94,8 +94,8 @@ func slotsFor(kind string, l upstreams.Limits) int {
 	return l.Text + l.Vision
 }
 
-// compareCapacity tells, in the order of the new file, which models have other slots or other upstreams; removed ones come
-// last. A model that is lost has none of its slots: nobody of its upstreams would take a call.
+// compareCapacity lists, in the order of the new file, the models whose slots or upstreams change; removed
+// ones come last. A model of lost has no slots: none of its upstreams would take a call.
 func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
 	before := map[string]*routing.Route{}
 	for _, r := range old.routes.Routes() {
@@ -116,7 +116,7 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 		}
 		delete(before, r.ID)
 		c.Added = len(missing(now, was))
-		c.leave(missing(was, now), next)
+		c.countRemoved(missing(was, now), next)
 		if c.Kind == string(config.Added) || c.SlotsBefore != c.SlotsAfter || c.Added+c.Draining+c.Dropped > 0 {
 			out = append(out, c)
 		}
@@ -127,14 +127,14 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 		}
 		slots, ids, _ := old.slotsOf(r)
 		c := CapacityChange{Model: r.ID, Kind: string(config.Removed), SlotsBefore: slots}
-		c.leave(ids, next)
+		c.countRemoved(ids, next)
 		out = append(out, c)
 	}
 	return out
 }
 
-// leave counts upstreams that the model has no longer.
-func (c *CapacityChange) leave(ids []upstreams.ID, next *capacitySide) {
+// countRemoved counts upstreams that the model has no longer.
+func (c *CapacityChange) countRemoved(ids []upstreams.ID, next *capacitySide) {
 	for _, id := range ids {
 		if next.has(id) {
 			c.Dropped++
@@ -154,14 +154,15 @@ func missing(a, b []upstreams.ID) (out []upstreams.ID) {
 	return out
 }
 
-// stranded finds the models that can serve calls now and could not after the plan: without slots, or with nobody to take
-// calls. Upstreams that the plan adds to such a model are probed first, because only they can say that it is none.
-func (e *Edge) stranded(ctx context.Context, old *Snapshot, next *capacitySide, plan *upstreams.Plan) []*routing.Route {
+// modelsLosingCapacity finds the models that can serve calls now and could not after the plan: they would
+// have no slots, or no upstream that takes calls. It probes the upstreams that the plan adds to such a
+// model first, because they may be able to serve it.
+func (e *Edge) modelsLosingCapacity(ctx context.Context, old *Snapshot, next *capacitySide, plan *upstreams.Plan) []*routing.Route {
 	var risky []*routing.Route
 	var unknown []*upstreams.Upstream
 	for _, r := range next.routes.Routes() {
 		before, ok := old.model(r.ID)
-		if !ok || !before.alive() || next.alive(r) {
+		if !ok || !before.canServe() || next.canServe(r) {
 			continue
 		}
 		risky = append(risky, r)
@@ -173,32 +174,32 @@ func (e *Edge) stranded(ctx context.Context, old *Snapshot, next *capacitySide, 
 		return nil
 	}
 	plan.Probe(ctx, unknown)
-	return slices.DeleteFunc(risky, next.alive)
+	return slices.DeleteFunc(risky, next.canServe)
 }
 
-// alive reports whether the model has a slot and somebody to take the call.
-func (m *model) alive() bool {
+// canServe reports whether the model has a slot at an upstream that takes calls.
+func (m *model) canServe() bool {
 	return slices.ContainsFunc(m.route.Targets(), func(t routing.Target) bool {
 		return slotsFor(m.config.Kind, t.Upstream.Limits()) > 0 && t.Upstream.UnavailableReason(t.Served) == ""
 	})
 }
 
-func (s *capacitySide) alive(r *routing.Route) bool {
-	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return s.obstacle(r, &t) == "" })
+func (s *capacitySide) canServe(r *routing.Route) bool {
+	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return s.unavailableReason(r, &t) == "" })
 }
 
-func (s *capacitySide) obstacle(r *routing.Route, t *routing.Target) string {
+func (s *capacitySide) unavailableReason(r *routing.Route, t *routing.Target) string {
 	if slotsFor(s.file.Models[r.Index].Kind, s.limits(t.Upstream)) == 0 {
 		return fmt.Sprintf("upstream %s: its concurrency has no slots for this kind of model", t.Upstream.Label())
 	}
 	return t.Upstream.UnavailableReason(t.Served)
 }
 
-// why is the problem of a model that would be left without a slot.
-func (s *capacitySide) why(r *routing.Route) config.Problem {
+// problem describes a model that would be left without a slot.
+func (s *capacitySide) problem(r *routing.Route) config.Problem {
 	var reasons []string
 	for _, t := range r.Targets() {
-		if reason := s.obstacle(r, &t); !slices.Contains(reasons, reason) {
+		if reason := s.unavailableReason(r, &t); !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
 	}
@@ -207,8 +208,8 @@ func (s *capacitySide) why(r *routing.Route) config.Problem {
 		r.ID, strings.Join(reasons, "; ")))
 }
 
-// CompareFiles tells what replacing one configuration by another means for each model, without a running edge: what engines
-// report is not known then, so slots that the files leave open are assumed.
+// CompareFiles lists what replacing one configuration by another means for each model, without a running
+// edge. Engines' reports are not known then, so slots that the files leave open are assumed.
 func CompareFiles(old, next *config.File) ([]CapacityChange, error) {
 	var sides [2]capacitySide
 	for i, f := range []*config.File{old, next} {

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// generation is what a snapshot is known by: its number, when it took effect, and the calls that began with it and have not
-// ended. A reload whose keys count before its routes shares the generation that runs.
-type generation struct {
+// configVersion identifies a snapshot: its number, when it took effect, and how many calls began with it
+// and have not ended. A reload whose keys take effect before its routes shares the running version.
+type configVersion struct {
 	Version uint64
 	since   time.Time
 	calls   atomic.Int64
 }
 
-// generations are the running one and those that still have calls.
-type generations struct {
+// configVersions are the running version and the older ones that still have calls.
+type configVersions struct {
 	mu  sync.Mutex
-	all []*generation
+	all []*configVersion
 }
 
-func (g *generations) add(n *generation) {
+func (g *configVersions) add(n *configVersion) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.all = append(g.all, n)
 }
 
-// inUse returns the running generation, which is last, and the older ones that still have calls.
-func (g *generations) inUse() []*generation {
+// inUse returns the running version, which is last, and the older ones that still have calls.
+func (g *configVersions) inUse() []*configVersion {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	newest := g.all[len(g.all)-1]
-	g.all = slices.DeleteFunc(g.all, func(n *generation) bool { return n != newest && n.calls.Load() == 0 })
+	g.all = slices.DeleteFunc(g.all, func(n *configVersion) bool { return n != newest && n.calls.Load() == 0 })
 	return slices.Clone(g.all)
 }

@@ -242,7 +242,7 @@ func (c *Call) pause(d time.Duration) bool {
 // asksStream reports whether the engine is asked for a stream: the client wants one, or the engine's work can be cancelled in no
 // other way.
 func (c *Call) asksStream(lease *upstreams.Lease) bool {
-	return c.record.Stream && !c.ep.raw || c.chat != nil && lease.Upstream().Engine().CancelOnlyStreams()
+	return c.record.Stream && !c.ep.binaryResponse || c.chat != nil && lease.Upstream().Engine().CancelOnlyStreams()
 }
 
 // tryOnce makes one exchange under a lease. It returns nil when the answer was handed over.
@@ -262,7 +262,7 @@ func (c *Call) tryStream() *failure {
 	a := &c.attempt
 	c.ep.answer(c)
 	var commit time.Time
-	if d := c.snap.Config.Stream.CommitAfter.D(); d > 0 && !c.ep.raw {
+	if d := c.snap.Config.Stream.CommitAfter.D(); d > 0 && !c.ep.binaryResponse {
 		commit = a.sentAt.Add(d)
 	}
 	if err := a.awaitHead(commit); err == nil {

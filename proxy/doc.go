@@ -2,7 +2,7 @@
 //
 // # Life of a request
 //
-//	 0  Edge.everyRequest, generate recover, refuse an ambiguous head, make the Call
+//	 0  Edge.everyRequest, handle recover, refuse an ambiguous head, make the Call
 //	 1  Call.authenticate           the key, before one byte of the body is read (precheck.go: before it is even sent)
 //	 2  Call.admitRate              the key's requests per minute
 //	 3  Call.readBody, decode       bounded by the endpoint's limit, the memory budget and the client's pace

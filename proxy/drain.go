@@ -11,18 +11,19 @@ import (
 	"penstock/proxy/listen"
 )
 
-// lastWords is how long calls that the drain has ended may take to say why, and their clients to read it; hurriedWords is how long
-// when the operator is in a hurry: their answers are in the kernel's hands by then, which go on when the process has ended.
+// errorFlushTime is how long calls that the drain has ended may take to write their error, and clients to
+// read it. hurriedFlushTime is that time after a second signal: the kernel has the errors by then and
+// sends them even when the process has ended.
 const (
-	lastWords    = 2 * time.Second
-	hurriedWords = 250 * time.Millisecond
+	errorFlushTime   = 2 * time.Second
+	hurriedFlushTime = 250 * time.Millisecond
 )
 
-// drain ends the public side without cutting anybody short. Readiness turns and answers ask for the connection's end;
-// accepting goes on for the linger, so that balancers notice; then nobody new is let in, kept connections leave, and what
-// runs may go on for the drain time. What is left gets an error in its stream, and when that has had its time, what has not
-// ended is cut: half a head, a body that does not come, a client that does not read. Hurry skips all waiting but a short one for
-// the last words.
+// drain ends the public side in steps. /-/ready answers 503, and answers ask clients to close. The
+// listener accepts for timeouts.linger more, so that balancers notice. Then it accepts no more, idle
+// connections close, and running calls get timeouts.drain to finish. Those that are left get an error in
+// their stream and errorFlushTime to send it. Then drain cuts what has not ended: half a head, a body
+// that does not arrive, a client that does not read. Options.Hurry skips every wait but hurriedFlushTime.
 func (e *Edge) drain() {
 	t := e.current.Load().Config.Timeouts
 	e.log.Info("draining", zap.Int64("calls", e.calls.InFlight()))
@@ -33,31 +34,31 @@ func (e *Edge) drain() {
 		_ = e.shutAdmin() // it ends with the process at the latest
 	}
 	e.draining.Store(true)
-	e.hurried(t.Linger.D(), func() bool { return false })
+	e.waitOrHurry(t.Linger.D(), func() bool { return false })
 	e.watch.CloseGracefully()
 	gone := func() bool { return e.watch.Open() == 0 }
-	if !e.hurried(t.Drain.D(), gone) {
+	if !e.waitOrHurry(t.Drain.D(), gone) {
 		if calls := e.calls.InFlight(); calls > 0 && e.cut.Load() == 0 {
 			e.log.Warn("drain time is over", zap.Int64("calls", calls))
 		}
 		e.watch.EachWaiter(func(w listen.Waiter) { w.(*Call).Drain() })
-		if !e.hurried(lastWords, gone) {
-			e.within(hurriedWords, nil, func() bool { return e.watch.Busy() == 0 })
+		if !e.waitOrHurry(errorFlushTime, gone) {
+			e.wait(hurriedFlushTime, nil, func() bool { return e.watch.Busy() == 0 })
 		}
 		e.watch.CloseConns()
-		e.within(lastWords, nil, func() bool { return e.calls.InFlight() == 0 })
-		e.hurried(lastWords, gone)
+		e.wait(errorFlushTime, nil, func() bool { return e.calls.InFlight() == 0 })
+		e.waitOrHurry(errorFlushTime, gone)
 	}
-	limit, cancel := e.patience()
+	limit, cancel := e.shutdownContext()
 	defer cancel()
-	_ = e.public.ShutdownWithContext(limit) // closes what has not said a word
+	_ = e.public.ShutdownWithContext(limit) // closes connections that have sent nothing
 	e.log.Info("drained", zap.Int64("calls", e.calls.InFlight()))
 }
 
-// hurried waits until done, for d at most and not at all once the operator is in a hurry. It reports whether it is done. The first
-// time that the hurry ends a wait the calls are noted that it cuts.
-func (e *Edge) hurried(d time.Duration, done func() bool) bool {
-	all := e.within(d, e.opts.Hurry, done)
+// waitOrHurry waits until done, for d at most, and not at all after the second signal. It reports whether
+// it is done. The first wait that the second signal ends records how many calls that cuts.
+func (e *Edge) waitOrHurry(d time.Duration, done func() bool) bool {
+	all := e.wait(d, e.opts.Hurry, done)
 	select {
 	case <-e.opts.Hurry:
 		if calls := e.calls.InFlight(); !e.hasty {
@@ -75,15 +76,15 @@ func (e *Edge) hurried(d time.Duration, done func() bool) bool {
 // Cut returns how many calls ran when the operator's hurry ended a drain.
 func (e *Edge) Cut() int64 { return e.cut.Load() }
 
-// patience is how long a listener that is shut may still wait for those who are connected: for lastWords, and no longer than
-// hurriedWords once the operator is in a hurry.
-func (e *Edge) patience() (context.Context, context.CancelFunc) {
-	limit, cancel := context.WithTimeout(context.Background(), lastWords)
+// shutdownContext returns the context of a listener's shutdown. It ends after errorFlushTime, and
+// hurriedFlushTime after the second signal at the latest.
+func (e *Edge) shutdownContext() (context.Context, context.CancelFunc) {
+	limit, cancel := context.WithTimeout(context.Background(), errorFlushTime)
 	go e.guard.Once(guard.Shutdown, func() {
 		e.guard.Point("shutdown.patience")
 		select {
 		case <-e.opts.Hurry:
-			short, end := context.WithTimeout(limit, hurriedWords)
+			short, end := context.WithTimeout(limit, hurriedFlushTime)
 			<-short.Done()
 			end()
 			cancel()
@@ -93,10 +94,10 @@ func (e *Edge) patience() (context.Context, context.CancelFunc) {
 	return limit, cancel
 }
 
-// drainPoll is how often a drain looks whether it is over.
+// drainPoll is how often a drain checks whether it is done.
 const drainPoll = 5 * time.Millisecond
 
-func (e *Edge) within(d time.Duration, hurry <-chan struct{}, done func() bool) bool {
+func (e *Edge) wait(d time.Duration, hurry <-chan struct{}, done func() bool) bool {
 	over := time.NewTimer(d)
 	defer over.Stop()
 	look := time.NewTicker(drainPoll)
@@ -116,26 +117,26 @@ func (e *Edge) within(d time.Duration, hurry <-chan struct{}, done func() bool) 
 // close ends what is left: the admin listener, the probes and the watch.
 func (e *Edge) close() error {
 	err := e.shutAdmin()
-	limit, cancel := e.patience()
+	limit, cancel := e.shutdownContext()
 	defer cancel()
 	err = errors.Join(err, e.set.Close(limit), e.watch.Release())
 	if e.adminWatch != nil {
-		e.adminWatch.CloseConns() // who did not leave in time
+		e.adminWatch.CloseConns() // connections that did not close in time
 		err = errors.Join(err, e.adminWatch.Release())
 	}
-	_ = e.tracer.Close(limit) // spans that an endpoint does not take are no failure of ours
+	_ = e.tracer.Close(limit) // spans that the collector does not take are no error of the edge
 	return err
 }
 
-// shutAdmin ends the admin listener. Who is connected there and has not said what he wants is not waited for any longer than
-// others for their answers, and is no failure. A second time it has nothing to do.
+// shutAdmin ends the admin listener. Idle admin connections get the same grace period as active ones;
+// closing them is not an error. A second call does nothing.
 func (e *Edge) shutAdmin() error {
 	if e.opts.Admin == nil || e.adminShut {
 		return nil
 	}
 	e.adminShut = true
 	close(e.closing)
-	limit, cancel := e.patience()
+	limit, cancel := e.shutdownContext()
 	defer cancel()
 	if err := e.admin.ShutdownWithContext(limit); limit.Err() == nil {
 		return err

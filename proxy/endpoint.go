@@ -18,32 +18,33 @@ type endpoint struct {
 
 	// enginePath is the profile's word for the engine's path where it is not the operation.
 	enginePath string
-	// other marks an endpoint that is not chat underneath: its decode sets c.payload and c.record.Stream. pool is what its
-	// calls count in, and raw says that its answers are bytes: neither JSON nor events.
-	other bool
-	pool  upstreams.Pool
-	raw   bool
-	// form makes the rules of a multipart endpoint, which has the larger body limit; nil on the others. Its fields are read
-	// and checked before decode.
+	// nonChat marks an endpoint that is not chat underneath: its decode sets c.payload and c.record.Stream.
+	// pool is the pool that its calls count in. binaryResponse says that its answers are bytes, neither
+	// JSON nor events.
+	nonChat        bool
+	pool           upstreams.Pool
+	binaryResponse bool
+	// form makes the rules of a multipart endpoint, which has the larger body limit; nil on the others. Its
+	// fields are read and checked before decode.
 	form func(c *Call) form
 
 	// decode reads the body into c.chat or c.payload and validates what needs no model.
 	decode func(c *Call, body []byte) error
 	// resolved applies to a payload what the endpoint wants of its model; may be nil.
 	resolved func(c *Call) error
-	// native speaks the endpoint's own dialect with engines that are let speak it; nil: it is always translated.
+	// native relays the endpoint's own dialect to engines that may speak it; nil: it is always translated.
 	native *native
 	// explain puts an error about the chat request in the words of the dialect; nil: they are the same.
 	explain func(c *Call, err error) error
-	// local answers without dispatch once the call is admitted, which holds its prompt against the key's tokens but charges none; nil:
-	// the call goes to an engine.
+	// local answers without dispatch once the call is admitted. Its prompt is held against the key's tokens
+	// and not charged. nil: the call goes to an engine.
 	local func(c *Call) *failure
 	// answer prepares the call for the engine's reply once the model is known.
 	answer func(c *Call)
 	// whole appends the client's answer for a whole chat completion.
 	whole func(c *Call, dst, completion []byte) ([]byte, error)
-	// forwards reports whether an answer is only passed on, so that a large one need not be held, and whether it is JSON; nil: it is
-	// none. It is asked when the answer's head has come.
+	// forwards reports whether an answer is only passed on, so that a large one need not be held, and
+	// whether it is JSON; nil: no answer is passed on. It is asked when the answer's head has arrived.
 	forwards func(c *Call) (isJSON, ok bool)
 }
 
@@ -64,7 +65,7 @@ type stream interface {
 	Finish(dst []byte) ([]byte, error)
 	// Fail adds the in-band error that ends the stream badly.
 	Fail(dst []byte, e *apierr.Error) []byte
-	// Keepalive adds what tells a waiting client that the edge is alive.
+	// Keepalive adds a sign of life for a waiting client.
 	Keepalive(dst []byte) []byte
 	// Whole reports whether every choice has its finish reason: the stream may end well from here on.
 	Whole() bool

@@ -21,11 +21,11 @@ func passing(path, operation, prompt string, decode func(r *forward.Request, bod
 		path:      path,
 		operation: operation,
 		dialect:   &dialect{name: operation, appendError: chatError, prompt: prompt},
-		other:     true,
+		nonChat:   true,
 		pool:      upstreams.PoolText,
 		decode: func(c *Call, body []byte) error {
 			r := new(forward.Request)
-			c.payload = plain{Request: r}
+			c.payload = jsonPayload{Request: r}
 			return decode(r, body)
 		},
 		answer:   func(*Call) {},
@@ -43,7 +43,7 @@ var endpointEdits = &endpoint{
 	operation:  config.OpImages,
 	enginePath: upstreams.OpImageEdits,
 	dialect:    endpointImages.dialect,
-	other:      true,
+	nonChat:    true,
 	pool:       upstreams.PoolText,
 	form:       func(c *Call) form { return &forward.Edit{Refuse: c.snap.refused} },
 	decode:     decodeUpload,
@@ -58,11 +58,11 @@ var endpointCompletions = &endpoint{
 	operation:  config.OpChat,
 	enginePath: upstreams.OpCompletions,
 	dialect:    &dialect{name: "completions", appendError: chatError, prompt: "prompt"},
-	other:      true,
+	nonChat:    true,
 	pool:       upstreams.PoolText,
 	decode: func(c *Call, body []byte) error {
 		r := new(forward.Request)
-		c.payload = plain{Request: r, output: func() int { return expectedOutput(r.MaxTokens) * r.Choices }}
+		c.payload = jsonPayload{Request: r, output: func() int { return expectedOutput(r.MaxTokens) * r.Choices }}
 		err := r.DecodeCompletion(body)
 		c.record.Stream = r.Stream
 		return err
@@ -70,7 +70,7 @@ var endpointCompletions = &endpoint{
 	answer: func(c *Call) {
 		if c.record.Stream {
 			s := new(forward.Stream)
-			s.Reset(c.model.config.ID, c.payload.(plain).Choices)
+			s.Reset(c.model.config.ID, c.payload.(jsonPayload).Choices)
 			c.stream = s
 		}
 	},

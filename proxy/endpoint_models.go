@@ -17,7 +17,7 @@ import (
 
 // models answers GET /v1/models. A key is not needed; one that is sent narrows the list, and a wrong one is refused.
 func (e *Edge) models(ctx *fasthttp.RequestCtx) {
-	snap, key, ok := e.visitor(ctx)
+	snap, key, ok := e.optionalKey(ctx)
 	if !ok {
 		return
 	}
@@ -31,7 +31,7 @@ func (e *Edge) models(ctx *fasthttp.RequestCtx) {
 
 // modelByID answers GET /v1/models/{id}. Ids may hold slashes, escaped or not.
 func (e *Edge) modelByID(ctx *fasthttp.RequestCtx) {
-	snap, key, ok := e.visitor(ctx)
+	snap, key, ok := e.optionalKey(ctx)
 	if !ok {
 		return
 	}
@@ -50,8 +50,8 @@ func (e *Edge) modelByID(ctx *fasthttp.RequestCtx) {
 	e.respondPage(ctx, key, page, err)
 }
 
-// visitor checks the credential that a request may, but need not, carry. It has answered the request when ok is false.
-func (e *Edge) visitor(ctx *fasthttp.RequestCtx) (snap *Snapshot, key *auth.Key, ok bool) {
+// optionalKey checks a request's credential, if it has one. When ok is false, it has answered the request.
+func (e *Edge) optionalKey(ctx *fasthttp.RequestCtx) (snap *Snapshot, key *auth.Key, ok bool) {
 	snap = e.current.Load()
 	key, err := snap.authenticate(&ctx.Request.Header, ctx.URI().QueryString(), e.now())
 	if err != nil {
@@ -112,8 +112,8 @@ func (e *Edge) health(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBodyString(`{"status":"ok"}`)
 }
 
-// root answers HEAD /, the host probe.
-func (e *Edge) root(ctx *fasthttp.RequestCtx) {
+// headRoot answers HEAD /, the host probe.
+func (e *Edge) headRoot(ctx *fasthttp.RequestCtx) {
 	commonHeaders(&ctx.Response.Header, appendRequestID(nil))
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }

@@ -11,18 +11,18 @@ import (
 // endpointSpeech is POST /v1/audio/speech: JSON in, audio out. The audio is passed on as it is made; only a client of HTTP/1.0,
 // which could not tell where it ends, gets it whole.
 var endpointSpeech = &endpoint{
-	path:      "/v1/audio/speech",
-	operation: config.OpSpeech,
-	dialect:   dialectSpeech,
-	other:     true,
-	raw:       true,
-	pool:      upstreams.PoolAudio,
+	path:           "/v1/audio/speech",
+	operation:      config.OpSpeech,
+	dialect:        dialectSpeech,
+	nonChat:        true,
+	binaryResponse: true,
+	pool:           upstreams.PoolAudio,
 	decode: func(c *Call, body []byte) error {
 		s := new(audio.Speech)
 		if err := s.Decode(body); err != nil {
 			return err
 		}
-		c.payload = plain{Request: &s.Request}
+		c.payload = jsonPayload{Request: &s.Request}
 		c.media = s.ContentType()
 		c.record.Stream = c.ctx.Request.Header.IsHTTP11()
 		return nil

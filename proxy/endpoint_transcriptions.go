@@ -13,7 +13,7 @@ var endpointTranscriptions = &endpoint{
 	path:      "/v1/audio/transcriptions",
 	operation: config.OpTranscriptions,
 	dialect:   dialectTranscription,
-	other:     true,
+	nonChat:   true,
 	pool:      upstreams.PoolAudio,
 	form:      func(c *Call) form { return &audio.Transcription{Refuse: c.snap.refused} },
 	decode:    decodeUpload,

@@ -36,8 +36,8 @@ func (c *Call) answerWith(f *failure) {
 	c.warn(f)
 }
 
-// panicked answers a call whose handler has panicked, and ends it whatever the answering comes to. What would have gone on with
-// the call once the handler has returned, must not.
+// panicked answers a call whose handler has panicked, and ends it even if the answering panics. A relay
+// that the handler had handed over must not run.
 func (c *Call) panicked() {
 	defer c.finish()
 	if c.relay != nil {
@@ -50,14 +50,14 @@ func (c *Call) panicked() {
 	c.answerWith(internalError(errPanicked))
 }
 
-// hangUp ends the connection without an answer: nobody reads one, and a client that has only closed its sending side must not
-// take it for the end of its call.
+// hangUp ends the connection without an answer: the client has left and reads none, and a client that has
+// only closed its sending side must not take an answer for the end of its call.
 func (c *Call) hangUp() {
 	c.ctx.HijackSetNoResponse(true)
 	c.ctx.Hijack(func(net.Conn) {}) // fasthttp closes it then
 }
 
-// warn tells the operator of an engine's failure, once a call and without anything of the call's content.
+// warn logs an engine's failure, once a call and without any of the call's content.
 func (c *Call) warn(f *failure) {
 	if f.result == observe.UpstreamFail {
 		c.edge.log.Warn("upstream failed", zap.ByteString("request_id", c.id), zap.String("upstream", c.record.Upstream),

@@ -69,7 +69,7 @@ func (c *Call) promptLength() int {
 	if c.counted > 0 {
 		return c.counted
 	}
-	if p, ok := c.payload.(plain); ok {
+	if p, ok := c.payload.(jsonPayload); ok {
 		return p.LongestPrompt(c.model.route.BytesPerToken())
 	}
 	return c.promptTokens

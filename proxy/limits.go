@@ -16,7 +16,7 @@ func (c *Call) admitRate() error {
 	}
 	c.allowance = c.snap.keyLimits[c.key.ID]
 	if d := c.allowance.Take(c.record.Start); !d.OK {
-		return c.early(c.rateLimited(d))
+		return c.closeIfUnread(c.rateLimited(d))
 	}
 	return nil
 }

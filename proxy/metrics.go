@@ -98,7 +98,7 @@ func (e *Edge) writeMetrics(ctx *fasthttp.RequestCtx) {
 func (e *Edge) writePassing(w io.Writer) {
 	var b bytes.Buffer
 	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())
-	for _, g := range e.generations.inUse() {
+	for _, g := range e.versions.inUse() {
 		observe.AppendSample(&b, "penstock_config_generation_calls_inflight", strconv.FormatInt(g.calls.Load(), 10), "generation", strconv.FormatUint(g.Version, 10))
 	}
 	s, now := e.current.Load(), e.now()

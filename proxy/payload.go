@@ -6,7 +6,7 @@ import (
 	"penstock/upstreams"
 )
 
-// payload is a request that is not chat underneath: what the pipeline asks of it. It belongs to its call.
+// payload is what the pipeline needs of a request that is not chat underneath. It belongs to its call.
 type payload interface {
 	// wanted is the model's name as the client wrote it.
 	wanted() []byte
@@ -20,17 +20,17 @@ type payload interface {
 	release()
 }
 
-// plain is the payload of a JSON request of which little more than the model is read.
-type plain struct {
+// jsonPayload is the payload of a JSON request. The edge reads little more of it than the model.
+type jsonPayload struct {
 	*forward.Request
 	output func() int // tokens that the answer may have; nil: it has none
 }
 
-func (p plain) wanted() []byte { return p.Model }
+func (p jsonPayload) wanted() []byte { return p.Model }
 
-func (p plain) check(l *chat.ModelRules) error { return p.Check(l) }
+func (p jsonPayload) check(l *chat.ModelRules) error { return p.Check(l) }
 
-func (p plain) estimate(bytesPerToken float64) (prompt, output int) {
+func (p jsonPayload) estimate(bytesPerToken float64) (prompt, output int) {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
 	}
@@ -40,9 +40,9 @@ func (p plain) estimate(bytesPerToken float64) (prompt, output int) {
 	return int(float64(p.Size())/bytesPerToken) + 1, output
 }
 
-func (p plain) fill(r *upstreams.Request, _ *upstreams.Profile, served string) {
+func (p jsonPayload) fill(r *upstreams.Request, _ *upstreams.Profile, served string) {
 	r.ContentType = "application/json"
 	r.Body = p.Segments(nil, served)
 }
 
-func (p plain) release() {}
+func (p jsonPayload) release() {}

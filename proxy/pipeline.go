@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams"
 )
 
-// generate is the handler of a generation endpoint: the ten steps of doc.go, one call each.
-func (e *Edge) generate(ep *endpoint) fasthttp.RequestHandler {
+// handle is the handler of a generation endpoint: the ten steps of doc.go, one call each.
+func (e *Edge) handle(ep *endpoint) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		c := e.begin(ctx, ep)
 		defer e.guard.Catch(guard.Handler, c.panicked)
@@ -67,28 +67,28 @@ func (c *Call) run() *failure {
 func (c *Call) authenticate() error {
 	key, err := c.snap.authenticate(&c.ctx.Request.Header, c.ctx.URI().QueryString(), c.record.Start)
 	if err != nil {
-		return c.early(err)
+		return c.closeIfUnread(err)
 	}
 	if key == nil {
 		if c.snap.open() {
 			return nil
 		}
-		return c.early(apierr.Unauthorized(apierr.CodeInvalidAPIKey))
+		return c.closeIfUnread(apierr.Unauthorized(apierr.CodeInvalidAPIKey))
 	}
 	c.key = key
 	c.record.Key = key.ID
 	if !key.AllowsOp(c.ep.operation) {
-		return c.early(apierr.OperationNotAllowed())
+		return c.closeIfUnread(apierr.OperationNotAllowed())
 	}
 	return nil
 }
 
-// early marks an answer that is given before the body was read.
-func (c *Call) early(err error) error {
+// closeIfUnread is closeAfterResponse for a refusal before the body, if the request has one.
+func (c *Call) closeIfUnread(err error) error {
 	if announced(&c.ctx.Request.Header) != 0 {
 		var e *apierr.Error
 		if errors.As(err, &e) {
-			return c.unread(e)
+			return c.closeAfterResponse(e)
 		}
 	}
 	return err
@@ -96,7 +96,7 @@ func (c *Call) early(err error) error {
 
 // decode reads the body in the endpoint's dialect.
 func (c *Call) decode() error {
-	if !c.ep.other {
+	if !c.ep.nonChat {
 		c.chat = requestPool.Get().(*chat.Request)
 	}
 	var body []byte
@@ -130,7 +130,7 @@ func (c *Call) resolve() error {
 		return apierr.Invalid("model", apierr.CodeUnsupportedParameter, "The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
 	}
 	if c.chat == nil {
-		return c.resolveOther()
+		return c.resolveNonChat()
 	}
 	if err := c.chat.Check(m.chatLimits(c.record.Start, c.ep.lowerEffort, &c.limits)); err != nil {
 		if c.ep.explain != nil {
@@ -157,8 +157,8 @@ func (c *Call) wanted() []byte {
 	return c.chat.Model
 }
 
-// resolveOther is the end of resolve for a request that is not chat underneath.
-func (c *Call) resolveOther() error {
+// resolveNonChat is the end of resolve for a request that is not chat underneath.
+func (c *Call) resolveNonChat() error {
 	c.pool = c.ep.pool
 	c.record.Pool = c.pool.String()
 	if err := c.payload.check(c.model.chatLimits(c.record.Start, c.ep.lowerEffort, &c.limits)); err != nil {

@@ -12,16 +12,17 @@ import (
 	"penstock/translate/apierr"
 )
 
-// A refusal that needs no body must not wait for one. fasthttp reads the first bytes of a body before it calls the
-// handler, so the two hooks that it offers earlier decide here: headReceived for a body that is announced, expect for one
-// that the client offers to send.
+// A refusal that needs no body must not wait for one. fasthttp reads the first bytes of a body before it
+// calls the handler, so its two earlier hooks decide here: headReceived for a body with an announced
+// length, expectContinue for a body that waits for "100 Continue".
 
-// worthChecking is the announced length above which a request is checked before its body. A smaller body nearly always
-// comes in the same packet as its head.
-const worthChecking = 8 << 10
+// precheckAbove is the announced length above which a request is checked before its body. A smaller body
+// nearly always arrives in the same packet as its head.
+const precheckAbove = 8 << 10
 
-// headReceived runs when a request's head has come. A request that will be refused whatever its body says is cut off from
-// it: the handler then refuses it at once, and the connection ends with that answer.
+// headReceived runs when a request's head has arrived. If the request will be refused whatever its body
+// says, headReceived removes the body's length: the handler then refuses the request at once, and the
+// connection ends with that answer.
 func (e *Edge) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
 	defer e.guard.Catch(guard.Connection, nil)
 	e.guard.Point("head.received")
@@ -31,7 +32,7 @@ func (e *Edge) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestCon
 		return conf
 	}
 	conf.ReadTimeout = e.current.Load().Config.Timeouts.ClientBody.D() // until the body's first byte; then body.go's
-	if n > worthChecking && e.refuseEarly(h, int64(n)) != nil {
+	if n > precheckAbove && e.precheck(h, int64(n)) != nil {
 		h.Set(headerAnnounced, strconv.Itoa(n))
 		h.SetConnectionClose()
 		h.SetContentLength(0)
@@ -42,8 +43,8 @@ func (e *Edge) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestCon
 // headerAnnounced marks a request whose body was cut off by headReceived; its value is the announced length.
 const headerAnnounced = "X-Penstock-Announced"
 
-// announced returns the length of the body that the client announced, whether it is still there or was cut off; -1 when
-// it comes in chunks.
+// announced returns the length of the body that the client announced, even if headReceived has removed
+// it; -1 for a chunked body.
 func announced(h *fasthttp.RequestHeader) int64 {
 	n := int64(h.ContentLength())
 	if n != 0 {
@@ -55,8 +56,8 @@ func announced(h *fasthttp.RequestHeader) int64 {
 	return n
 }
 
-// refuseEarly returns why a request will be refused whatever its body says, or nil. n is the body's announced length.
-func (e *Edge) refuseEarly(h *fasthttp.RequestHeader, n int64) *apierr.Error {
+// precheck returns why a request will be refused whatever its body says, or nil. n is the body's announced length.
+func (e *Edge) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	if err := checkHead(h); err != nil {
 		return err
 	}
@@ -94,9 +95,9 @@ func endpointAt(path []byte) *endpoint {
 	return nil
 }
 
-// expect answers "Expect: 100-continue": the body is invited only when nothing refuses the request already. It returns
-// the status to answer with; for a refusal the response is complete.
-func (e *Edge) expect(ctx *fasthttp.RequestCtx) (status int) {
+// expectContinue answers "Expect: 100-continue" (RFC 9110, 10.1.1). It invites the body only if precheck
+// does not refuse the request. It returns the status to answer with; for a refusal the response is complete.
+func (e *Edge) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	defer e.guard.Catch(guard.Connection, func() {
 		ctx.SetConnectionClose()
 		e.respondError(ctx, dialectOf(ctx), internalError(errPanicked).api)
@@ -104,7 +105,7 @@ func (e *Edge) expect(ctx *fasthttp.RequestCtx) (status int) {
 	})
 	e.guard.Point("expect")
 	h := &ctx.Request.Header
-	a := e.refuseEarly(h, announced(h))
+	a := e.precheck(h, announced(h))
 	if a == nil {
 		return fasthttp.StatusContinue
 	}

@@ -59,18 +59,18 @@ func (c *Call) commit(out *[]byte, done bool) {
 	c.record.Committed = true
 	c.setPhase(&phaseStreaming)
 	c.noteOverhead(now)
-	if !c.ep.raw {
+	if !c.ep.binaryResponse {
 		c.meter = c.edge.calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
 		c.meter.Note(c.attempt.count, now)
 	}
-	if c.attempt.begun || c.upload != nil || c.ep.raw {
+	if c.attempt.begun || c.upload != nil || c.ep.binaryResponse {
 		c.releaseRequest()
 	} else {
 		c.keepParent()
 	}
 	h := &c.ctx.Response.Header
 	h.SetContentType("text/event-stream")
-	if c.ep.raw {
+	if c.ep.binaryResponse {
 		h.SetContentType(c.media)
 	}
 	c.commonHeaders()
@@ -265,7 +265,7 @@ func (c *Call) noteUsage() {
 	switch {
 	case c.form == formForward:
 		c.noteForwarded()
-	case c.form == formEvents && !c.ep.raw:
+	case c.form == formEvents && !c.ep.binaryResponse:
 		c.usage = c.stream.Usage()
 		c.noteMarkup(c.stream.Markup())
 	}

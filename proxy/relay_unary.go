@@ -26,7 +26,7 @@ const (
 
 // bytesOnly reports whether the answer has no words for an error once it has begun, and no events between which to put a sign
 // of life.
-func (c *Call) bytesOnly() bool { return c.ep.raw || c.form == formForward }
+func (c *Call) bytesOnly() bool { return c.ep.binaryResponse || c.form == formForward }
 
 // passesOn reports whether the reply that is being read may be passed on as it comes: its endpoint changes next to nothing of it,
 // and the client can tell an answer that broke off from a whole one.
@@ -105,7 +105,7 @@ func (c *Call) commitForward(out *[]byte) {
 // call's begin, as balancers count. Bytes and text have no white space that means nothing, and before HTTP/1.1 there are no chunks.
 func (c *Call) firstBlank() time.Time {
 	d := c.snap.Config.Stream.WholeKeepalive.D()
-	if d <= 0 || c.ep.raw || !c.ctx.Request.Header.IsHTTP11() || c.upload != nil && !c.upload.answersJSON() {
+	if d <= 0 || c.ep.binaryResponse || !c.ctx.Request.Header.IsHTTP11() || c.upload != nil && !c.upload.answersJSON() {
 		return time.Time{}
 	}
 	return c.record.Start.Add(d)

@@ -299,11 +299,11 @@ func (e *Edge) apply(c candidate, r *ReloadResult) error {
 		if !c.force {
 			warm, cancel := context.WithTimeout(context.Background(), warmUp)
 			defer cancel()
-			lost = e.stranded(warm, old, then, plan)
+			lost = e.modelsLosingCapacity(warm, old, then, plan)
 		}
 		r.Capacity = compareCapacity(now, then, lost)
 		for _, route := range lost {
-			r.Problems = append(r.Problems, then.why(route).String())
+			r.Problems = append(r.Problems, then.problem(route).String())
 		}
 	}
 	if len(r.Problems) > 0 || c.dryRun {
@@ -333,7 +333,7 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 		}
 		return next
 	})
-	e.generations.add(next.generation)
+	e.versions.add(next.configVersion)
 	e.calls.Configured(modelNames(c.file), upstreamNames(c.file))
 	e.calls.LogAccess(c.file.Log.Access)
 	e.set.Retire(plan)
@@ -343,7 +343,7 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 	e.replies.SetLimit(c.file.Limits.ReplyMemory.Of(e.opts.MemoryLimit))
 	if e.profiles != plan.Profiles() {
 		e.profiles = plan.Profiles()
-		e.encodings.Clear() // of profiles that nobody has any more
+		e.engineFormats.Clear() // of profiles that nobody has any more
 		e.unsalted.Clear()
 	}
 }

@@ -50,7 +50,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 		ctx.Init(&fasthttp.Request{}, nil, nil)
 		ctx.Request.Header.SetMethod("POST")
 		ctx.Request.SetRequestURI(ep.path)
-		e.generate(&faulty)(&ctx)
+		e.handle(&faulty)(&ctx)
 		body, h := string(ctx.Response.Body()), &ctx.Response.Header
 		if ctx.Response.StatusCode() != 500 || !strings.Contains(body, `"type":"api_error","code":"internal"`) {
 			t.Errorf("%s: status %d, %s", ep.path, ctx.Response.StatusCode(), body)

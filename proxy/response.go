@@ -9,7 +9,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// commonHeaders sets what every answer carries. Both names of the request id are sent because the SDKs read different ones.
+// commonHeaders sets the headers of every answer. The request id has two names because SDKs read
+// different ones.
 func (c *Call) commonHeaders() {
 	h := &c.ctx.Response.Header
 	commonHeaders(h, c.id)
@@ -17,7 +18,7 @@ func (c *Call) commonHeaders() {
 		c.rateHeaders(h)
 	}
 	if c.upload != nil && !c.upload.ended {
-		_ = c.unread(nil)
+		_ = c.closeAfterResponse(nil)
 	} else if c.upload != nil {
 		c.endChunked()
 	}
@@ -49,10 +50,10 @@ var (
 	noStore            = []byte("no-store")
 )
 
-// errorHeaders sets what belongs to e's status.
+// errorHeaders sets the headers of e's status.
 func errorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	if e.Status == apierr.StatusOverloaded {
-		h.SetStatusMessage(overloaded) // no registered status, so nobody else knows its words
+		h.SetStatusMessage(overloaded) // 529 is not registered, so fasthttp has no text for it
 	}
 	if e.Status == fasthttp.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
@@ -62,7 +63,7 @@ func errorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	}
 }
 
-// respondError answers a request that is no call: its head did not parse, or its path is none of ours.
+// respondError answers a request that is no call: its head did not parse, or its path does not exist.
 func (e *Edge) respondError(ctx *fasthttp.RequestCtx, d *dialect, err *apierr.Error) {
 	err = d.errorOf(err)
 	if errors.Is(err.Cause, errClientGone) {

@@ -34,10 +34,10 @@ var endpoints = []*endpoint{
 func (e *Edge) routes() fasthttp.RequestHandler {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
-	r.NotFound = e.keyless(e.notFound)
-	r.MethodNotAllowed = e.keyless(e.methodNotAllowed)
+	r.NotFound = e.withoutAuth(e.notFound)
+	r.MethodNotAllowed = e.withoutAuth(e.methodNotAllowed)
 	for _, ep := range endpoints {
-		r.POST(ep.path, e.generate(ep))
+		r.POST(ep.path, e.handle(ep))
 	}
 	get := func(path string, h fasthttp.RequestHandler) {
 		r.GET(path, h)
@@ -45,11 +45,11 @@ func (e *Edge) routes() fasthttp.RequestHandler {
 	}
 	get("/v1/models", e.models)
 	get("/v1/models/{id:*}", e.modelByID)
-	get("/health", e.keyless(e.health))
+	get("/health", e.withoutAuth(e.health))
 	for i := range documents {
-		get(documents[i].path, e.keyless(documents[i].serve))
+		get(documents[i].path, e.withoutAuth(documents[i].serve))
 	}
-	r.HEAD("/", e.keyless(e.root))
+	r.HEAD("/", e.withoutAuth(e.headRoot))
 	return e.everyRequest(r.Handler)
 }
 
@@ -67,7 +67,7 @@ func (e *Edge) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandle
 		}
 		if err != nil {
 			ctx.SetConnectionClose()
-			if !e.tunnel(ctx) {
+			if !e.rejectConnect(ctx) {
 				e.respondError(ctx, dialectOf(ctx), err)
 			}
 			return
@@ -102,9 +102,9 @@ func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
 	return h.ContentLength() == -1 && (!h.IsPost() || endpointAt(path) == nil)
 }
 
-// keyless is for answers that need no credential and look at none in the headers. One in the query string is refused even
-// there: it is in the logs of whoever the request has passed, and its owner should hear of it.
-func (e *Edge) keyless(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+// withoutAuth wraps handlers that need no credential and read none from the headers. A credential in the
+// query string is refused even there: it may already be in a proxy's log, so the client is told.
+func (e *Edge) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		var refused *apierr.Error
 		if errors.As(auth.CheckQuery(ctx.URI().QueryString()), &refused) {
@@ -115,9 +115,9 @@ func (e *Edge) keyless(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// tunnel refuses CONNECT and TRACE with a target that is none of our paths, so that the router cannot say what is allowed
-// there. It returns false for every other method.
-func (e *Edge) tunnel(ctx *fasthttp.RequestCtx) bool {
+// rejectConnect refuses CONNECT and TRACE before the router, which would answer with an Allow header for
+// a target that is not a path of the edge. It returns false for every other method.
+func (e *Edge) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	if h := &ctx.Request.Header; !h.IsConnect() && !h.IsTrace() {
 		return false
 	}

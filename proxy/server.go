@@ -93,30 +93,30 @@ type Edge struct {
 	// is; likewise.
 	connectionsTold [2]int
 	unsalted        sync.Map // *upstreams.Profile of engines that the log was told cannot keep keys' prompts apart
-	encodings       sync.Map // *upstreams.Profile → chat.EngineFormat
+	engineFormats   sync.Map // *upstreams.Profile → chat.EngineFormat
 
-	current     atomic.Pointer[Snapshot]
-	generations generations
-	kick        chan string   // at most one request for a reload
-	reading     sync.Mutex    // held while a file is read and its keys come into force
-	filesRead   atomic.Uint64 // how many files have been read that are valid
-	reloading   sync.Mutex    // held while the rest of a file is judged and comes into force
-	swapping    sync.Mutex    // see swap
-	lastReload  atomic.Pointer[ReloadResult]
-	counters    counters
-	tracer      *observe.Tracer // nil: traces are off
-	draining    atomic.Bool
-	public      *fasthttp.Server
-	admin       *fasthttp.Server
-	hasty       bool             // Hurry has ended a wait of the drain; touched by Serve's goroutine only
-	cut         atomic.Int64     // calls that ran then
-	adminShut   bool             // touched by Serve's goroutine only
-	adminWatch  *listen.Listener // nil without an admin listener
-	brake       brake            // on guesses at the admin token
-	brakeTold   atomic.Int64     // when the log was told of guesses last, in nanoseconds of Unix time
-	pages       atomic.Int64     // status pages that are kept up to date
-	closing     chan struct{}    // closed when the admin listener is about to be
-	watch       *listen.Listener
+	current    atomic.Pointer[Snapshot]
+	versions   configVersions
+	kick       chan string   // at most one request for a reload
+	reading    sync.Mutex    // held while a file is read and its keys come into force
+	filesRead  atomic.Uint64 // how many files have been read that are valid
+	reloading  sync.Mutex    // held while the rest of a file is judged and comes into force
+	swapping   sync.Mutex    // see swap
+	lastReload atomic.Pointer[ReloadResult]
+	counters   counters
+	tracer     *observe.Tracer // nil: traces are off
+	draining   atomic.Bool
+	public     *fasthttp.Server
+	admin      *fasthttp.Server
+	hasty      bool             // Hurry has ended a wait of the drain; touched by Serve's goroutine only
+	cut        atomic.Int64     // calls that ran then
+	adminShut  bool             // touched by Serve's goroutine only
+	adminWatch *listen.Listener // nil without an admin listener
+	brake      brake            // on guesses at the admin token
+	brakeTold  atomic.Int64     // when the log was told of guesses last, in nanoseconds of Unix time
+	pages      atomic.Int64     // status pages that are kept up to date
+	closing    chan struct{}    // closed when the admin listener is about to be
+	watch      *listen.Listener
 }
 
 // New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted
@@ -201,7 +201,7 @@ func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 		ErrorHandler:                 e.headError,
 		HeaderReceived:               e.headReceived,
 		ConnState:                    e.connState,
-		ExpectHandler:                e.expect,
+		ExpectHandler:                e.expectContinue,
 		StreamRequestBody:            true,
 		DisablePreParseMultipartForm: true,
 		MaxRequestBodySize:           1, // what fasthttp may read ahead; the limits are ours (body.go)
@@ -216,11 +216,11 @@ func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
 		NoDefaultContentType:         true,
 		CloseOnShutdown:              true,
 		SecureErrorLogMessage:        true,
-		Logger:                       quiet{},
+		Logger:                       discardLogger{},
 	}
 }
 
-// connState tells a connection whether it waits for a request.
+// connState marks a connection as idle or active.
 func (e *Edge) connState(c net.Conn, state fasthttp.ConnState) {
 	defer e.guard.Catch(guard.Connection, nil)
 	switch state { //nolint:exhaustive // the others say nothing about it
@@ -231,10 +231,10 @@ func (e *Edge) connState(c net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// quiet is fasthttp's logger: what it would say holds pieces of requests, so it says nothing.
-type quiet struct{}
+// discardLogger is fasthttp's logger. fasthttp's messages hold pieces of requests, so it drops them.
+type discardLogger struct{}
 
-func (quiet) Printf(string, ...any) {}
+func (discardLogger) Printf(string, ...any) {}
 
 // headError answers a request whose head did not parse, or that ended before the first byte of its
 // body; the connection ends with it.
@@ -246,7 +246,7 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 		c.SetWriteTimeout(e.current.Load().Config.Timeouts.Write.D())
 		c.Linger()
 	}
-	if !e.tunnel(ctx) {
+	if !e.rejectConnect(ctx) {
 		e.respondError(ctx, d, a)
 	}
 }

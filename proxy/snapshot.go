@@ -17,7 +17,7 @@ import (
 // Snapshot is everything a request needs of one configuration, complete and immutable. A request loads it once; a reload
 // stores the next one. Live state (health, in-flight, limits in use) is outside and found by identity.
 type Snapshot struct {
-	*generation
+	*configVersion
 	Config *config.File
 	Routes *routing.Table
 	credentials
@@ -64,7 +64,7 @@ func (s *Snapshot) withCredentials(c credentials, f *config.File) *Snapshot {
 
 // newSnapshot builds a snapshot of f over the upstreams of plan, for the holders of c. keep is the running one or nil.
 func (e *Edge) newSnapshot(f *config.File, plan *upstreams.Plan, c credentials, keep *Snapshot) (*Snapshot, error) {
-	s := &Snapshot{generation: &generation{Version: 1, since: e.now()}, Config: f, credentials: c, refused: refusedMembers(plan.Profiles())}
+	s := &Snapshot{configVersion: &configVersion{Version: 1, since: e.now()}, Config: f, credentials: c, refused: refusedMembers(plan.Profiles())}
 	var old *routing.Table
 	if keep != nil {
 		s.Version, old = keep.Version+1, keep.Routes

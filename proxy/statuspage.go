@@ -33,7 +33,7 @@ func (e *Edge) status() *status.Status {
 	s.Draining, s.Connections = e.draining.Load(), e.watch.Open()
 	s.Operable = snap.Config.Admin.Token != ""
 	s.Retries.Used, s.Retries.Allowed = e.retries.State(now, snap.Config.Retry.Budget)
-	for _, g := range e.generations.inUse() {
+	for _, g := range e.versions.inUse() {
 		s.Generations = append(s.Generations, status.Generation{Version: g.Version, Since: g.since, Calls: g.calls.Load()})
 	}
 	s.Certificate = e.certificate()

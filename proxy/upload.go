@@ -68,13 +68,13 @@ var windowPool = sync.Pool{New: func() any { return new([uploadWindow]byte) }}
 func (c *Call) readUpload(n, limit int64) *apierr.Error {
 	boundary, err := multipart.Boundary(c.ctx.Request.Header.ContentType())
 	if err != nil {
-		return c.unread(uploadError(err))
+		return c.closeAfterResponse(uploadError(err))
 	}
 	u := &upload{call: c, form: c.ep.form(c), boundary: "penstock" + rand.Text(), source: newUploadSource(c, n, limit)}
 	u.parts = multipart.NewReader(u.source, boundary)
 	c.upload, c.payload = u, u
 	if err := u.hold(); err != nil {
-		return c.unread(uploadError(err))
+		return c.closeAfterResponse(uploadError(err))
 	}
 	return nil
 }

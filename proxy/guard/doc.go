@@ -10,11 +10,11 @@
 //	file and function                                   place        what a panic there costs
 //
 //	proxy/routes.go Edge.everyRequest                   handler      the request: 500 in its dialect's form
-//	proxy/pipeline.go Edge.generate                     handler      the call: 500 in its dialect's form, and the connection
+//	proxy/pipeline.go Edge.handle                       handler      the call: 500 in its dialect's form, and the connection
 //	proxy/admin.go Edge.adminServer                     admin        the operator's request: 500
 //	proxy/admin.go Edge.adminHeadError                  admin        the text of an error: 500
-//	proxy/precheck.go Edge.headReceived                    connection   the check before the body; the request goes on
-//	proxy/precheck.go Edge.expect                          connection   the request: 500 before its body is asked for
+//	proxy/precheck.go Edge.headReceived                 connection   the check before the body; the request goes on
+//	proxy/precheck.go Edge.expectContinue               connection   the request: 500 before its body is asked for
 //	proxy/server.go Edge.headError                      connection   the text of an error: an empty 500
 //	proxy/server.go Edge.connState                      connection   nothing; a drain may wait longer for the connection
 //	proxy/listen/request.go Listener.checkFraming       connection   the connection
@@ -33,7 +33,7 @@
 //	proxy/run.go Edge.reloadOnChange                    reload       one SIGHUP; started again
 //	proxy/run.go Edge.reloadOnChange                    files        one look at the files; started again
 //	proxy/watchdog.go Edge.stayWatched                  watchdog     one sign of life; started again
-//	proxy/drain.go Edge.patience                        shutdown     the hurry of a drain, which has its own end
+//	proxy/drain.go Edge.shutdownContext                 shutdown     the hurry of a drain, which has its own end
 //	proxy/signals.go OnSignals                          shutdown     one signal; SIGQUIT ends the process all the same
 //	proxy/listen/disconnect_watch_linux.go newDisconnectWatchEvery  clients      one round of the watch; started again
 //	proxy/listen/disconnect_watch_linux.go disconnectWatch.dispatch  clients      the news that one client has left

@@ -11,10 +11,10 @@ import (
 	"penstock/upstreams"
 )
 
-// This file is what an attempt does otherwise on endpoints that are not chat underneath.
+// An attempt on endpoints that are not chat underneath: its request is a payload.
 
-// openOther sends the call's payload.
-func (a *attempt) openOther() error {
+// openPayload sends the call's payload.
+func (a *attempt) openPayload() error {
 	c, engine := a.call, a.lease.Upstream().Engine()
 	clocks := &c.model.clocks
 	r := upstreams.Request{
@@ -26,7 +26,7 @@ func (a *attempt) openOther() error {
 	if r.Path == "" { // an engine that is known not to have this endpoint
 		return &failure{api: noHealthyRoute(jitter(retrySoon)), outcome: upstreams.OutcomeClientGone, result: observe.NoRoute, retry: true}
 	}
-	if p, ok := c.payload.(plain); ok && p.output != nil { // of the others no engine tells what it had cached
+	if p, ok := c.payload.(jsonPayload); ok && p.output != nil { // engines report cached tokens for no others
 		p.SetSalt(c.saltAt(a.lease.Upstream()))
 	}
 	c.payload.fill(&r, engine, a.target.Served)
@@ -39,8 +39,8 @@ func (a *attempt) openOther() error {
 	return err
 }
 
-// awaitRaw is the end of awaitHead for an answer of bytes.
-func (a *attempt) awaitRaw() error {
+// awaitBinary is the end of awaitHead for an answer of bytes.
+func (a *attempt) awaitBinary() error {
 	if !audioType(a.x.Header("Content-Type")) {
 		return badResponse(errWrongType)
 	}
@@ -52,9 +52,9 @@ const rawPiece = 16 << 10
 
 var errNoAudio = errors.New("an answer without bytes, or of unknown length")
 
-// pullRaw is pull for an answer of bytes. One whose end only the closing of the connection tells is never whole: half of an
-// audio file sounds like one.
-func (a *attempt) pullRaw(dst []byte) (out []byte, done bool, err error) {
+// pullBinary is pull for an answer of bytes. An answer that ends with its connection is never complete:
+// half of an audio file cannot be told from a whole one.
+func (a *attempt) pullBinary(dst []byte) (out []byte, done bool, err error) {
 	dst = slices.Grow(dst, rawPiece)
 	n, err := a.Read(dst[len(dst):cap(dst)])
 	dst = dst[:len(dst)+n]
@@ -71,9 +71,10 @@ func (a *attempt) pullRaw(dst []byte) (out []byte, done bool, err error) {
 	return dst, false, nil
 }
 
-// pullTranscript is pull for a transcript that the engine gives as a whole although a stream was asked for: the edge tells
-// the stream itself. That an engine has none, or none in the asked format, is no sign of illness: an answer of which no stream
-// can be made is told to the client and not counted, else one client's option would take the engine from all.
+// pullTranscript is pull for a transcript that the engine sends in one piece although a stream was asked
+// for: the edge writes the stream itself. An engine without transcript streams, or without one in the
+// requested format, is not faulty: the client gets the error and the breaker does not count it. Otherwise
+// one client's option could take the engine from all others.
 func (a *attempt) pullTranscript(dst []byte) (out []byte, done bool, err error) {
 	structured := isJSON(a.x.Header("Content-Type"))
 	c := a.call
