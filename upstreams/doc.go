@@ -63,7 +63,7 @@
 // charged as load for some seconds, so that what fails fast does not look idle; and an upstream that comes back is taken
 // into use over three seconds.
 //
-// Slots that an engine works in for clients who left (ghosts, load.go) are taken off a shared limit where the engine's
+// Slots that an engine works in for clients who left (ghosts.go) are taken off a shared limit where the engine's
 // reports prove them.
 //
 // # Engines are data

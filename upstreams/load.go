@@ -7,12 +7,12 @@ import (
 	"penstock/config"
 )
 
-// Load is what a pick weighs, for one pool of one upstream at one moment.
+// Load is the load of one pool of one upstream at one moment, as a pick weighs it.
 type Load struct {
 	Active  int     // own leases, exactly; with a shared pool those of every pool
 	Others  int     // work that other clients of the engine have there, by its last fresh report
 	Usual   float64 // Others on average over othersTime, which is what a pick weighs
-	Limit   int     // slots; what ghosts hold is taken off
+	Limit   int     // slots, less those that ghosts hold
 	Tokens  int64   // estimated tokens of the own leases
 	Penalty float64 // recent failures and the slow start after a return, in calls
 	Share   float64 // of the weighted limit that one call takes: 1/(Limit × weight)
@@ -24,8 +24,8 @@ func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
 	return l
 }
 
-// ReadLoad is Load into a variable of the caller's. A pick asks dozens of upstreams, and copying the answer would be half
-// of what each costs.
+// ReadLoad is Load into the caller's variable. A pick asks dozens of upstreams, and copying the answer
+// would be half the cost of each.
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	c, word := u.capacity.Load(), u.slots.Load()
 	l.Active, l.Limit, l.Share = c.active(word, p), c.net[p], c.share[p]
@@ -63,7 +63,7 @@ const (
 	LimitFromDefault = "default"
 )
 
-// defaultLimit is the capacity when nobody knows better.
+// defaultLimit is the limit where neither the file nor the engine nor its profile has one.
 const defaultLimit = 16
 
 // Limits returns the configured or learned slots, before ghosts are taken off.
@@ -80,15 +80,15 @@ func (l *Limits) active(word uint64, p Pool) int {
 	return inPool(word, p)
 }
 
-// capacity is the limits as a pick and a lease read them. It never changes: another one takes its place.
+// capacity is the limits as a pick and a lease read them. It is immutable: another one replaces it.
 type capacity struct {
 	Limits
 	net   [poolCount]int     // less what ghosts hold
 	share [poolCount]float64 // see Load.Share
 }
 
-// newCapacity takes the ghosts off, but leaves at least one slot: an engine with nothing but ghosts is still asked. Only a
-// shared pool can be derated, for nobody knows which of several a ghost sits in.
+// newCapacity takes the ghosts off, but leaves at least one slot: an engine with nothing but ghosts is
+// still asked. Only a shared pool is derated: with several, the pool that a ghost is in is not known.
 func newCapacity(l Limits, ghosts int, weight float64) *capacity {
 	c := &capacity{Limits: l}
 	for p := range poolCount {
@@ -101,8 +101,8 @@ func newCapacity(l Limits, ghosts int, weight float64) *capacity {
 	return c
 }
 
-// limitsOf decides the slots: the file, else the engine, else the profile, else the default. A map in the file makes
-// separate pools, and a pool it leaves out has none.
+// limitsOf decides the slots by the first that has a number: the file, the engine, the profile, the
+// default. A map in the file makes separate pools, and a pool that it leaves out has no slots.
 func limitsOf(c config.Concurrency, reported int, p *Profile) Limits {
 	switch {
 	case c.Shared > 0:
@@ -122,26 +122,27 @@ func sharedLimits(n int, source string) Limits {
 	return Limits{Shared: true, Text: n, Vision: n, Audio: n, Source: source}
 }
 
-// renewCapacity follows a change of what the slots depend on. Called with mu held.
+// renewCapacity recomputes the slots after a change of what they depend on. The caller holds mu.
 func (u *Upstream) renewCapacity() {
 	st := u.settings.Load()
-	c := newCapacity(limitsOf(st.spec.Concurrency, u.reported, u.engine.Load()), int(u.ghosts.Load()), st.weight)
+	c := newCapacity(limitsOf(st.spec.Concurrency, u.reportedSlots, u.engine.Load()), int(u.ghostSlots.Load()), st.weight)
 	if old := u.capacity.Swap(c); old != nil && c.roomier(old) {
 		u.set.o.OnRoom(u)
 	}
 }
 
-// roomier reports whether c may have a slot that before had not: of pools that no longer share, each may.
+// roomier reports whether c may have a free slot that before had not. Each pool may, where pools have
+// ceased to share.
 func (c *capacity) roomier(before *capacity) bool {
 	return before.Shared && !c.Shared || c.net[PoolText] > before.net[PoolText] || c.net[PoolVision] > before.net[PoolVision] || c.net[PoolAudio] > before.net[PoolAudio]
 }
 
-// tellCapacity books how many requests the engine says it runs at once; 0: it does not tell.
-func (u *Upstream) tellCapacity(n int) {
+// setReportedSlots stores how many requests the engine reports to run at once; 0: it does not report.
+func (u *Upstream) setReportedSlots(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if n != u.reported {
-		u.reported = n
+	if n != u.reportedSlots {
+		u.reportedSlots = n
 		u.renewCapacity()
 	}
 }
@@ -156,13 +157,13 @@ type Report struct {
 	Source      string    `json:"source"` // the page's path
 
 	until  Moment  // when it ages out
-	others int     // of the work that own leases do not explain, what is not ghosts'
+	others int     // the unexplained work less that of ghosts
 	usual  float64 // others on average
 }
 
-// othersTime is the time constant of the average of others' work. Reports are seconds old, and other edges read the same ones:
-// if each took the newest at its word, all would fill the engine that looked empty until the next report. An average moves
-// slower than that, and what others have there for longer it still shows.
+// othersTime is the time constant of the average of others' work. Reports are seconds old, and other
+// edges read the same ones: if each edge used the newest alone, all would fill the engine that looked
+// empty until the next report. An average moves slower, and still shows work that stays.
 const othersTime = 15 * time.Second
 
 // average sets usual, going on from the report before, which may be nil.
@@ -190,8 +191,8 @@ func (u *Upstream) Report(now time.Time) (Report, bool) {
 
 func (r *Report) fresh(now time.Time) bool { return At(now) <= r.until }
 
-// excess is the work at the engine that own leases do not explain.
-func (r *Report) excess() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape) }
+// unexplained is the engine's work that own leases do not explain.
+func (r *Report) unexplained() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape) }
 
 func (u *Upstream) others(now time.Time) int {
 	r := u.report.Load()
@@ -207,14 +208,14 @@ type decaying struct {
 	since Moment
 }
 
-// halfLife of the penalty: a failure weighs like a call that runs for some seconds, so that an upstream that fails fast
-// does not look idle.
+// halfLife is the penalty's: a failure weighs like a call that runs for some seconds, so that an
+// upstream that fails fast does not look idle.
 const halfLife = 5 * time.Second
 
 // penaltyMax bounds the penalty in calls, so that after an outage under load a good upstream is not shunned for a minute.
 const penaltyMax = 64
 
-// decayed is when nothing is left of the greatest penalty that would be worth the arithmetic.
+// After decayed any penalty is below 0.002 calls and counts as none.
 const decayed = Moment(15 * halfLife)
 
 func (d *decaying) at(now Moment) float64 {
@@ -224,7 +225,7 @@ func (d *decaying) at(now Moment) float64 {
 	return d.value * math.Exp2(-float64(max(0, now-d.since))/float64(halfLife))
 }
 
-// charge books one failure or refusal as load.
+// charge counts one failure or refusal as load.
 func (u *Upstream) charge(now Moment) {
 	for {
 		old := u.penalty.Load()
@@ -234,8 +235,9 @@ func (u *Upstream) charge(now Moment) {
 	}
 }
 
-// After a return from down the upstream looks a quarter full and less so over slowStartTime: its share of calls grows
-// instead of arriving at once. It is a score and no limit: the only upstream of a route is used in full.
+// After its return from down an upstream looks a quarter full, and less so over slowStartTime: its share
+// of calls grows instead of arriving at once. That is a score and no limit: the only upstream of a route
+// is used in full.
 const (
 	slowStartTime  = 3 * time.Second
 	slowStartShare = 0.25
@@ -246,77 +248,27 @@ func slowStart(since int64, limit int) float64 {
 	return min(1, max(0, left)) * slowStartShare * float64(limit)
 }
 
-// ghostTracker finds slots that an engine still works in after their client has left (llama.cpp's plain requests, some
-// builds of SGLang). It is sound as far as it can be from outside: a ghost is counted only where a call of ours was abandoned
-// *and* the engine's unexplained work rose above what it was before by as much, in two reports in a row. Others' work that
-// was there before is never taken for ghosts; work of theirs that comes in the same seconds can be, for as long as it lasts,
-// by no more than the calls abandoned. Guarded by the upstream's mutex.
-type ghostTracker struct {
-	ghosts   int // of the last report
-	baseline int // unexplained work before the first abandoned call
-	fresh    int // abandoned since the last report was begun
-	suspects int // abandoned before that and still explained by the report
-	seen     int // of the last report
-	since    time.Time
-}
-
-// ghostLife is how long a suspicion lasts without a new abandoned call.
-const ghostLife = 10 * time.Minute
-
-func (g *ghostTracker) abandon() { g.fresh++ }
-
-// begin is called when a report is about to be read; what is abandoned later is not judged by it.
-func (g *ghostTracker) begin(now time.Time) (batch int) {
-	batch, g.fresh = g.fresh, 0
-	if batch > 0 {
-		g.since = now
-	}
-	return batch
-}
-
-// end judges the report. It returns the abandoned calls whose slots the engine has freed by now, and those that it is found
-// to hold on to: as many as there are more ghosts than before.
-func (g *ghostTracker) end(batch, excess int, now time.Time) (freed, held int) {
-	before := g.suspects + batch
-	if before == 0 || now.Sub(g.since) > ghostLife {
-		*g = ghostTracker{baseline: excess, fresh: g.fresh}
-		return before, 0
-	}
-	g.suspects = min(before, max(0, excess-g.baseline))
-	ghosts := min(g.suspects, g.seen)
-	held = max(0, ghosts-g.ghosts)
-	g.seen, g.ghosts = g.suspects, ghosts
-	return before - g.suspects, held
-}
-
-// setReport stores a report and corrects what follows from it. r is nil when the engine told nothing.
+// setReport stores a report and renews what depends on it. r is nil when the engine reported nothing.
 func (u *Upstream) setReport(r *Report, batch int, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if r == nil {
-		u.trackers.fresh += batch
+		u.ghosts.abandonedNow += batch
 		if old := u.report.Load(); old == nil || !old.fresh(now) {
-			u.abandoned[fateUnknown].Add(u.trackers.fresh + u.trackers.suspects)
-			u.trackers = ghostTracker{}
+			u.abandoned[fateUnknown].Add(u.ghosts.abandonedNow + u.ghosts.unconfirmed)
+			u.ghosts = ghostTracker{}
 			u.setGhosts(0)
 		}
 		return
 	}
-	freed, held := u.trackers.end(batch, r.excess(), now)
+	freed, held := u.ghosts.judgeReport(batch, r.unexplained(), now)
 	u.abandoned[fateFreed].Add(freed)
 	u.abandoned[fateHeld].Add(held)
 	r.until = At(r.At.Add(freshIntervals * u.settings.Load().probe.interval))
-	r.others = max(0, r.excess()-u.trackers.ghosts)
+	r.others = max(0, r.unexplained()-u.ghosts.confirmed)
 	r.average(u.report.Load())
 	u.report.Store(r)
-	u.setGhosts(u.trackers.ghosts)
-}
-
-// setGhosts books the slots that the engine works in for nobody. Called with mu held.
-func (u *Upstream) setGhosts(n int) {
-	if u.ghosts.Swap(int64(n)) != int64(n) {
-		u.renewCapacity()
-	}
+	u.setGhosts(u.ghosts.confirmed)
 }
 
 func (u *Upstream) inFlight() int { return inAll(u.slots.Load()) }

@@ -157,7 +157,7 @@ func TestOutcomesAndPenalty(t *testing.T) {
 
 // TestGhosts plays reports: what was abandoned while it was read, and the work that own calls do not explain.
 func TestGhosts(t *testing.T) {
-	type step struct{ abandoned, excess, want int }
+	type step struct{ abandoned, unexplained, want int }
 	for _, c := range []struct {
 		name  string
 		steps []step
@@ -177,8 +177,8 @@ func TestGhosts(t *testing.T) {
 			for range s.abandoned {
 				g.abandon()
 			}
-			g.end(g.begin(now), s.excess, now)
-			if got := g.ghosts; got != s.want {
+			g.judgeReport(g.beginReport(now), s.unexplained, now)
+			if got := g.confirmed; got != s.want {
 				t.Errorf("%s: step %d: %d ghosts, want %d", c.name, i, got, s.want)
 			}
 			now = now.Add(2 * time.Second)
@@ -187,9 +187,9 @@ func TestGhosts(t *testing.T) {
 	var g ghostTracker
 	now := time.Now()
 	g.abandon()
-	g.end(g.begin(now), 1, now)
-	g.end(g.begin(now), 1, now.Add(ghostLife+time.Second))
-	if got := g.ghosts; got != 0 {
+	g.judgeReport(g.beginReport(now), 1, now)
+	g.judgeReport(g.beginReport(now), 1, now.Add(ghostLife+time.Second))
+	if got := g.confirmed; got != 0 {
 		t.Errorf("%d ghosts after %v", got, ghostLife)
 	}
 }
@@ -201,7 +201,7 @@ func TestGhostsDerate(t *testing.T) {
 	l.Release(OutcomeClientGone)
 	for range 2 {
 		u.mu.Lock()
-		batch := u.trackers.begin(now)
+		batch := u.ghosts.beginReport(now)
 		u.mu.Unlock()
 		u.setReport(&Report{Running: 1, At: now}, batch, now)
 	}

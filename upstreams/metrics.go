@@ -39,7 +39,7 @@ func (u *Upstream) newMetrics() {
 	reported("waiting", func(r *Report) float64 { return float64(r.Waiting) })
 	reported("kv_usage_ratio", func(r *Report) float64 { return r.KVUsage })
 	gauge("others"+label+"}", func(now time.Time) float64 { return float64(u.others(now)) })
-	gauge("ghosts"+label+"}", func(time.Time) float64 { return float64(u.ghosts.Load()) })
+	gauge("ghosts"+label+"}", func(time.Time) float64 { return float64(u.ghostSlots.Load()) })
 	gauge("probe_age_seconds"+label+"}", func(now time.Time) float64 {
 		u.mu.Lock()
 		defer u.mu.Unlock()

@@ -21,7 +21,7 @@ func (p *Plan) Limits(u *Upstream) Limits {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return limitsOf(st.spec.Concurrency, u.reported, profile)
+	return limitsOf(st.spec.Concurrency, u.reportedSlots, profile)
 }
 
 // Has reports whether the plan keeps or adds the upstream of an identity.

@@ -299,7 +299,7 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	p.known = true
 	if u.engine.Swap(profile) != profile {
 		u.log.Info("upstream's engine recognised", zap.String("upstream", u.label), zap.String("engine", profile.Name()))
-		u.reported = 0
+		u.reportedSlots = 0
 		u.renewCapacity()
 		u.renewServed()
 		p.source, p.listsDue = 0, true
@@ -380,7 +380,7 @@ func isList(content any, field string) bool {
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	u := p.up
 	if n, ok := capacityOf(ctx, p.get, u.engine.Load(), timeout); ok {
-		u.tellCapacity(n)
+		u.setReportedSlots(n)
 	}
 }
 
@@ -408,7 +408,7 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	sources := u.engine.Load().spec.Load
 	now, before := time.Now(), u.inFlight()
 	u.mu.Lock()
-	batch := u.trackers.begin(now)
+	batch := u.ghosts.beginReport(now)
 	u.mu.Unlock()
 	for i := range sources {
 		at := (p.source + i) % len(sources)

@@ -106,7 +106,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		Name: u.name, Label: u.label, URL: u.url, Address: u.address,
 		Engine: profile.Name(), EngineTitle: profile.Title(), Quirks: profile.Quirks(),
 		State: u.State().String(), Breaker: u.Breaker(now).String(),
-		Limits: u.Limits(), Ghosts: int(u.ghosts.Load()), Others: u.others(now),
+		Limits: u.Limits(), Ghosts: int(u.ghostSlots.Load()), Others: u.others(now),
 		Mode: u.Mode().String(), Attempts: map[string]uint64{}, Abandoned: map[string]uint64{}, GenerationProbes: map[string]uint64{},
 		ReportAge: -1, Models: u.Models(), TTFT: u.TTFT().Seconds(), BytesPerToken: cmp.Or(u.BytesPerToken(), usualBytesPerToken),
 	}

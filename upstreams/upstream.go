@@ -30,9 +30,9 @@ type Upstream struct {
 	engine   atomic.Pointer[Profile]
 	capacity atomic.Pointer[capacity]
 
-	slots  atomic.Uint64 // in-flight of every pool in one word, see slotUnit
-	tokens [poolCount]atomic.Int64
-	ghosts atomic.Int64 // slots that the engine still works on for nobody
+	slots      atomic.Uint64 // in-flight of every pool in one word, see slotUnit
+	tokens     [poolCount]atomic.Int64
+	ghostSlots atomic.Int64 // slots that ghosts hold; see ghostTracker
 
 	state     atomic.Uint32 // State, without retiring
 	retiring  atomic.Bool
@@ -51,18 +51,18 @@ type Upstream struct {
 	ttft      average      // seconds
 	perToken  average      // bytes a token
 
-	mu           sync.Mutex // guards what follows; held for bookkeeping only, never over I/O
-	health       health
-	reported     int // the engine's own capacity; 0: not told
-	trackers     ghostTracker
-	failure      *LastFailure
-	check        *LastCheck
-	changed      time.Time // when the state last changed
-	moded        time.Time // when the mode last changed; zero: never
-	servedModels map[string]*ServedModel
-	flaps        map[string]flaps // by served name
-	prober       *prober
-	generator    generator
+	mu            sync.Mutex // guards what follows; held for bookkeeping only, never over I/O
+	health        health
+	reportedSlots int // the engine's own capacity; 0: not reported
+	ghosts        ghostTracker
+	failure       *LastFailure
+	check         *LastCheck
+	changed       time.Time // when the state last changed
+	moded         time.Time // when the mode last changed; zero: never
+	servedModels  map[string]*ServedModel
+	flaps         map[string]flaps // by served name
+	prober        *prober
+	generator     generator
 	// trialTimer calls retrial or probeTrial; nil before the breaker has opened.
 	trialTimer *time.Timer
 	probedAt   time.Time
@@ -217,7 +217,7 @@ func (u *Upstream) judge(o Outcome, by Witness, trial bool, now time.Time) (look
 		defer u.trial.Store(false)
 	}
 	if o == OutcomeClientGone || o == OutcomeTimeout {
-		u.trackers.abandon()
+		u.ghosts.abandon()
 	}
 	if o.failed() {
 		u.generator.served, u.generator.limit = by.Served, by.Limit
