@@ -159,7 +159,7 @@ func TestAbortBeforeConnected(t *testing.T) {
 	}{
 		{"resolving", func(t *testing.T) *Transport {
 			tr := transportTo(t, "http://engine.invalid:1")
-			tr.names.lookup = func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+			tr.dns.lookup = func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
 				begun <- true
 				<-ctx.Done()
 				return nil, ctx.Err()

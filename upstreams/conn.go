@@ -201,10 +201,10 @@ func (c *conn) stale(now time.Time) bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// unheard returns for how long the engine's host has not acknowledged bytes on their way to it, and
+// unackedFor returns for how long the engine's host has not acknowledged bytes on their way to it, and
 // whether there are bytes that it has not acknowledged. See socket.UnackedFor.
-func (c *conn) unheard() (silence time.Duration, waiting bool) {
-	_ = c.raw.Control(func(fd uintptr) { // fails on a closed socket only, and there is nothing to hear then
+func (c *conn) unackedFor() (silence time.Duration, waiting bool) {
+	_ = c.raw.Control(func(fd uintptr) { // fails on a closed socket only
 		var milliseconds int
 		milliseconds, waiting = socket.UnackedFor(fd)
 		silence = time.Duration(milliseconds) * time.Millisecond
@@ -212,9 +212,9 @@ func (c *conn) unheard() (silence time.Duration, waiting bool) {
 	return silence, waiting
 }
 
-// unanswered returns for how long nothing has come from the engine's host, and whether it owes an
+// silentFor returns for how long nothing has come from the engine's host, and whether it owes an
 // answer. See socket.SilentFor.
-func (c *conn) unanswered() (silence time.Duration, owed bool) {
+func (c *conn) silentFor() (silence time.Duration, owed bool) {
 	_ = c.raw.Control(func(fd uintptr) { // fails on a closed socket only
 		var milliseconds int
 		milliseconds, owed = socket.SilentFor(fd)
@@ -225,7 +225,7 @@ func (c *conn) unanswered() (silence time.Duration, owed bool) {
 
 // ended returns why the connection ended: err, as the socket tells it, unless its host has vanished.
 func (c *conn) ended(err error) error {
-	if c.vanished.Load() || errors.Is(err, errUnheard) && c.watch != nil && c.watch.silent(c.addr) {
+	if c.vanished.Load() || errors.Is(err, errUnacked) && c.watch != nil && c.watch.silent(c.addr) {
 		return ErrHostVanished
 	}
 	return err
@@ -235,7 +235,7 @@ func (c *conn) ended(err error) error {
 func (c *conn) reasonOf(err error) string {
 	var errno syscall.Errno
 	switch {
-	case errors.Is(err, errUnheard), errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+	case errors.Is(err, errUnacked), errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return ReasonSilent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ReasonEOF

@@ -44,8 +44,8 @@ func (c *conn) look(fd uintptr) {
 	}
 }
 
-// leave writes c.unsent and reports whether there is nothing left to do but to wait for the reply.
-func (c *conn) leave(fd uintptr) bool {
+// sendUnsent writes c.unsent and reports whether there is nothing left to do but to wait for the reply.
+func (c *conn) sendUnsent(fd uintptr) bool {
 	c.look(fd)
 	c.count, c.lastErr = 0, errUnsent
 	if c.probed != peekedQuiet {
@@ -78,7 +78,7 @@ func (c *conn) leftover(size int) (yes bool) {
 // that one event fits in, and it goes back if there is nothing.
 func (c *conn) tryFetch(fd uintptr) bool {
 	if c.unsent != nil {
-		return !c.leave(fd)
+		return !c.sendUnsent(fd)
 	}
 	b := readBuffers.Get().(*[readBuffer]byte)
 	n, err := socket.Recv(fd, b[:])

@@ -60,14 +60,15 @@ func (p *Profiles) assumed(engine string) *Profile {
 	return p.generic()
 }
 
-// cached returns a getter that asks for every page once and keeps it, errors too. For the short life of one detection.
-func cached(get getter) getter {
+// cached returns a pageGetter that fetches every page once and keeps it, errors too. It lives for one
+// detection.
+func cached(get pageGetter) pageGetter {
 	type answer struct {
-		page page
+		page probePage
 		err  error
 	}
 	pages := map[string]answer{}
-	return func(ctx context.Context, path string, timeout time.Duration) (page, error) {
+	return func(ctx context.Context, path string, timeout time.Duration) (probePage, error) {
 		if a, ok := pages[path]; ok {
 			return a.page, a.err
 		}
@@ -80,7 +81,7 @@ func cached(get getter) getter {
 
 // recognise tries the signs of each candidate in order. It returns nil when somebody answers but nobody knows who, and an
 // error when the first page brings no answer at all.
-func recognise(ctx context.Context, get getter, timeout time.Duration, candidates []*Profile) (*Profile, error) {
+func recognise(ctx context.Context, get pageGetter, timeout time.Duration, candidates []*Profile) (*Profile, error) {
 	asked := false
 	for _, profile := range candidates {
 		for i := range profile.spec.Detect {
@@ -102,7 +103,7 @@ func recognise(ctx context.Context, get getter, timeout time.Duration, candidate
 }
 
 // shows reports whether a page has everything that a sign asks for.
-func shows(sign *config.EngineSign, p *page) bool {
+func shows(sign *config.EngineSign, p *probePage) bool {
 	switch {
 	case p.status != cmp.Or(sign.Status, 200):
 		return false
@@ -116,7 +117,7 @@ func shows(sign *config.EngineSign, p *page) bool {
 		return false
 	}
 	found := false
-	each(content, sign.Field, func(v any) {
+	eachField(content, sign.Field, func(v any) {
 		found = found || sign.Equals == "" || fmt.Sprint(v) == sign.Equals
 	})
 	return found
@@ -166,7 +167,7 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 		return Detection{}, fmt.Errorf("reach %s: %w", base, err)
 	}
 	defer transport.Close()
-	get := cached(pageGetter(transport, id))
+	get := cached(newPageGetter(transport, id))
 	d := Detection{URL: base, Keyed: apiKey != ""}
 	if d.Profile, err = recognise(ctx, get, timeout, profiles.ordered); err != nil {
 		return Detection{}, err
@@ -181,7 +182,7 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	if v := p.spec.Version; v.Path != "" {
 		if answer, err := get(ctx, v.Path, timeout); err == nil && answer.status == 200 {
 			if content, err := parsePage(answer.body); err == nil {
-				d.Version = text(content, v.Field)
+				d.Version = fieldText(content, v.Field)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ func (t *Transport) dial(ctx context.Context) (*conn, *Failure) {
 	if t.isClosed() {
 		return nil, &Failure{Kind: Unreachable, Upstream: t.id, Reason: ReasonClosed, Err: errTransportClosed}
 	}
-	addrs, err := t.names.addresses(ctx)
+	addrs, err := t.dns.addresses(ctx)
 	if err != nil {
 		// Also when it is the clock that ran out: what failed is the name, and nothing was sent.
 		return nil, &Failure{Kind: Unreachable, Upstream: t.id, Reason: ReasonDNS, Err: err}
@@ -30,9 +30,9 @@ func (t *Transport) dial(ctx context.Context) (*conn, *Failure) {
 		if ctx.Err() != nil {
 			break
 		}
-		t.names.shun(addr)
+		t.dns.demote(addr)
 	}
-	t.names.doubt()
+	t.dns.expire()
 	if isTimeout(err) {
 		return nil, &Failure{Kind: Timeout, Upstream: t.id, Clock: ClockConnect, Reason: ReasonTimeout, Err: err}
 	}

@@ -2,48 +2,56 @@
 //
 // # Design
 //
-// Why not fasthttp's client or net/http's: an exchange with an engine lasts from milliseconds to an hour, and what matters
-// is that it can be ended. Closing the socket is the only way to make an engine stop generating, so Abort closes it, from
-// any goroutine, at any instant: before anything was sent, while connecting, in the TLS handshake, while writing, while
-// waiting for the head, while reading the body. The clients at hand cannot do that in every phase, or pay a goroutine for
-// it; they bound a body by one deadline for the whole of it; they repeat requests by rules of their own; and one of them
-// hands bytes that follow a reply to whoever uses the connection next.
+// Why not fasthttp's client or net/http's: an exchange with an engine lasts from milliseconds to an
+// hour, and it must be possible to end it at any instant. Closing the socket is the only way to make an
+// engine stop generating, so Abort closes it, from any goroutine, in every phase: before anything was
+// sent, while connecting, in the TLS handshake, while writing, while waiting for the head, while reading
+// the body. The clients at hand cannot do that in every phase, or pay a goroutine for it. They bound a
+// body by one deadline for the whole of it. They repeat requests by rules of their own. One of them
+// passes bytes that follow a reply to the next user of the connection.
 //
-// The life of an exchange is Lease.Exchange, Send, Await, Read until io.EOF, Close. All of it but Abort belongs to one
-// goroutine at a time, and the caller's own does the reading and writing. There is no other, but while a large request is
-// written over TLS (see conn.interruptUnheard).
+// The life of an exchange is Lease.Exchange, Send, Await, Read until io.EOF, Close. All of it but Abort
+// belongs to one goroutine at a time: the caller's own reads and writes. The only other goroutine runs
+// while a large request is written over TLS (see conn.interruptUnacked).
 //
-//   - Time is given by the caller, as the instant until which to wait. When it has passed, Await and Read return ErrNotYet
-//     and nothing has happened: the caller may send a keep-alive to its client and call again, or decide that the clock of
-//     its choice has run out, and abort. The exchange itself knows only the limits for connecting and writing.
-//   - A connection goes back to the pool only if the reply was read to the end that its framing tells, both sides keep the
-//     connection, the whole request was written and no byte is left over. Before it is used again its socket is looked at:
-//     a close, or bytes that nobody asked for, and it is dropped. It is looked at once more when the request has left, because an
-//     engine that sends a second reply does so within microseconds: what is there although the engine's host has acknowledged none
-//     of the request is no answer to it, and it goes to a new connection. This look costs 0.4 us, and finds the one leftover in
-//     thirty thousand calls that came between the first look and the write. A reply that came together with more than itself is not believed on a kept connection, either. What
-//     remains is a leftover that comes alone, behind the request and before its answer: HTTP/1.1 has nothing to tell it by (8 to
-//     20 calls of 20,000, 64 at a time, where every fourth reply has a second one within 500 us). So the first bytes that nobody
-//     asked for end the reuse of the upstream's connections for a minute (hostWatch.distrust): then it is one or none. To rest
-//     each connection a moment before it is used again would do the same at the price of more connections, of which some
-//     engines (cpp-httplib) serve as many as they have threads. What dies all the same, reset or closed before a byte of
-//     the reply, is replaced once by a fresh connection; nobody notices but Sends. Keeping connections idle for less time
-//     than engines do makes this rare.
-//   - A small request for a kept connection in the clear, which is nearly every one, is written within the wait for its reply:
-//     the look at the socket, the write and the wait are one stay in the runtime's poller, and the read that would find nothing
-//     is left out (see conn.leave). It is the one thing that is sent by Await.
-//   - An engine's host that has vanished (a cut cable, a NAT that has forgotten a kept connection) resets nothing, and systems
-//     repeat what it does not acknowledge for a quarter of an hour. So Await and the writes look now and then whether the request
-//     has been acknowledged, and one that has reached nobody for some seconds is lost. TCP_USER_TIMEOUT would do it in the kernel,
-//     but takes an engine that reads late for one that is gone. Once the request is there, the upstream tells, when no new
-//     connection can be made either and this one answers no question (see hostWatch); keep-alives alone tell within 35 s.
+//   - The caller says until when to wait. When that time has passed, Await and Read return ErrNotYet and
+//     nothing has happened: the caller may send a keep-alive to its client and call again, or decide that
+//     a clock of its own has run out, and abort. The exchange itself knows only the limits for connecting
+//     and writing.
+//   - A connection goes back to the pool only if the reply was read to the end of its framing, both sides
+//     keep the connection, the whole request was written and no byte is left over. Before the next use
+//     its socket is checked: one that was closed or holds unsolicited bytes is dropped. It is checked
+//     again when the request has left, because an engine that sends a second reply does so within
+//     microseconds: bytes that are there although the engine's host has acknowledged nothing of the
+//     request do not answer it, and it goes to a new connection. This check costs 0.4 us, and finds the
+//     one leftover in thirty thousand calls that came between the first check and the write. A reply that
+//     came together with further bytes is not believed on a kept connection, either. What remains is a
+//     leftover that comes alone, behind the request and before its answer: HTTP/1.1 has no way to
+//     distinguish it (8 to 20 calls of 20,000, 64 at a time, where every fourth reply has a second one
+//     within 500 us). So the first unsolicited bytes end the reuse of the upstream's connections for a
+//     minute (hostWatch.distrust). A pause before each reuse would do the same at the price of more
+//     connections, of which some engines (cpp-httplib) serve as many as they have threads. A kept
+//     connection that dies all the same, reset or closed before a byte of the reply, is replaced once by
+//     a new one, which only Sends shows. Keeping idle connections for less time than engines do makes
+//     this rare.
+//   - A small request for a kept connection in the clear, which is nearly every one, is written within the
+//     wait for its reply: the check of the socket, the write and the wait are one stay in the runtime's
+//     poller, and the read that would find nothing is left out (see conn.sendUnsent). It is the only
+//     thing that Await sends.
+//   - An engine's host that has vanished (a cut cable, a NAT that has forgotten a kept connection) resets
+//     nothing, and systems repeat unacknowledged bytes for a quarter of an hour. So Await and the writes
+//     check at times that the request is acknowledged, and fail one that was not for ackTimeout.
+//     TCP_USER_TIMEOUT would do it in the kernel, but takes an engine that reads late for one that is
+//     gone. Once the request is acknowledged, hostWatch finds out: no new connection can be made either,
+//     and this one answers no keep-alive. Keep-alives alone take 35 s.
 //   - Deadlines are moved as seldom as possible (see conn). In a steady state an exchange moves none.
-//   - Exchanges are not pooled: a recycled one would turn a late Abort into somebody else's. Their buffers are. The mutex
-//     of the exchange guards who may close the connection: whoever comes second, Abort or the return to the pool, finds
-//     that the connection is not this exchange's any more.
-//   - While bytes are awaited, of the head or (see Wait) of the body, the exchange holds no buffer. It takes one of 4 KiB when
-//     they have come.
-//   - Replies are parsed strictly (see head and chunks). What could be read in two ways is refused, not interpreted.
+//   - Exchanges are not pooled: a late Abort would end another request's exchange. Their buffers are
+//     pooled. The mutex of the exchange guards who may close the connection: Abort or the return to the
+//     pool, and the second of them finds that the connection is not this exchange's any more.
+//   - While the head or (see Wait) the body is awaited, the exchange holds no buffer. It takes one of
+//     4 KiB when bytes have come.
+//   - Replies are parsed strictly (see head and chunkParser). Where a reply could be read in two ways, it
+//     is refused.
 
 package upstreams
 
@@ -102,7 +110,7 @@ type Exchange struct {
 	touched bool // bytes of the request may have left
 	cut     bool // the request was not written to its end on c
 
-	hearAt time.Time // when to look whether the engine's host has acknowledged the request; zero: it has
+	checkAckAt time.Time // when to check that the engine's host acknowledges the request; zero: it has
 
 	small    *[readBuffer]byte // the pooled buffer, if buf is it
 	buf      []byte            // head, then what has come of the body
@@ -119,7 +127,7 @@ type Exchange struct {
 	body    bodyKind
 	done    bool  // the body was read to its end
 	left    int64 // of a sized body
-	chunks  chunks
+	chunks  chunkParser
 	later   error // wrong framing behind payload that was returned
 	surplus bool  // bytes came behind the end of the body
 }
@@ -151,7 +159,7 @@ func (x *Exchange) reach() error {
 			x.req.At = time.Now()
 		}
 		small := x.req.size() <= smallRequest
-		for c := x.t.take(x.req.At); c != nil; c = x.t.take(x.req.At) {
+		for c := x.t.takeIdle(x.req.At); c != nil; c = x.t.takeIdle(x.req.At) {
 			later := small && c.fetches()
 			if !later && c.stale(x.req.At) {
 				x.discard(c)
@@ -209,19 +217,19 @@ func (x *Exchange) attach(c *conn) error {
 		return err
 	}
 	x.c = c
-	x.reused, x.cut, x.readErr, x.hearAt = false, false, nil, time.Time{}
+	x.reused, x.cut, x.readErr, x.checkAckAt = false, false, nil, time.Time{}
 	return nil
 }
 
-// lost is called when the connection has ended before a byte of the reply came. If it was one that had been used before,
-// the engine most likely closed it just as the request came, and the request is sent once more, on a new connection.
-// Otherwise the exchange has failed.
-func (x *Exchange) lost(cause error) error {
+// connectionLost is called when the connection has ended before a byte of the reply came. A kept
+// connection was most likely closed by the engine just as the request came: the request is sent once
+// more, on a new connection. Otherwise the exchange has failed.
+func (x *Exchange) connectionLost(cause error) error {
 	if err := x.check(); err != nil {
 		return err
 	}
 	cause = x.c.ended(cause)
-	if errors.Is(cause, errUnheard) {
+	if errors.Is(cause, errUnacked) {
 		x.c.reset() // or the kernel delivers it when the host is back, although it has been sent elsewhere by then
 	}
 	if !x.reused || x.sends > 1 || errors.Is(cause, ErrHostVanished) { // to which there is no new connection, either
@@ -251,8 +259,8 @@ func (x *Exchange) followed() bool {
 	return int64(x.end-h.next) > length
 }
 
-// replace sends the request once more, on a new connection, because what has come on this one is no answer to it. unasked says that
-// nobody else has asked for it, either.
+// replace sends the request once more, on a new connection, because what has come on this one is no
+// answer to it. unasked says that it answers no other request, either.
 func (x *Exchange) replace(unasked bool) error {
 	if err := x.check(); err != nil {
 		return err
@@ -277,7 +285,7 @@ func (x *Exchange) detach() {
 	x.discard(x.c)
 }
 
-// discard closes a connection that cannot be used again, and books what nobody asked for.
+// discard closes a connection that cannot be used again, and reports unsolicited bytes to the watch.
 func (x *Exchange) discard(c *conn) {
 	if c.unasked {
 		x.t.hosts.distrust(time.Now())
@@ -309,10 +317,10 @@ func (x *Exchange) Await(until time.Time) error {
 			}
 			continue
 		case done:
-			x.begin()
+			x.startBody()
 			return nil
 		}
-		switch err := x.fill(earlier(until, x.hearAt)); {
+		switch err := x.fill(earlier(until, x.checkAckAt)); {
 		case err == nil:
 		case errors.Is(err, errUnsent):
 			if err := x.deliver(); err != nil {
@@ -323,32 +331,32 @@ func (x *Exchange) Await(until time.Time) error {
 				return err
 			}
 		case errors.Is(err, ErrNotYet):
-			if err := x.unanswered(until); err != nil {
+			if err := x.noReplyYet(until); err != nil {
 				return err
 			}
 		case x.got:
 			return x.cutOff(err)
 		default:
-			if err := x.lost(err); err != nil {
+			if err := x.connectionLost(err); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// unanswered is called when there is no reply at until, or at hearAt. It returns nil if it is worth while to wait on: until
-// has not come, or the request has been sent once more because it has reached nobody.
-func (x *Exchange) unanswered(until time.Time) error {
+// noReplyYet is called when there is no reply at until, or at checkAckAt. It returns nil if the caller
+// should keep waiting: until has not come, or the request was sent again because it reached no host.
+func (x *Exchange) noReplyYet(until time.Time) error {
 	if gone := x.check(); gone != nil {
 		return gone
 	}
 	now := time.Now()
-	if !x.hearAt.IsZero() && !now.Before(x.hearAt) && !x.heard(now) {
+	if !x.checkAckAt.IsZero() && !now.Before(x.checkAckAt) && !x.ackedInTime(now) {
 		if x.got { // part of a head
 			x.c.reset()
-			return x.cutOff(errUnheard)
+			return x.cutOff(errUnacked)
 		}
-		return x.lost(errUnheard)
+		return x.connectionLost(errUnacked)
 	}
 	if !until.IsZero() && !now.Before(until) {
 		return ErrNotYet
@@ -356,14 +364,15 @@ func (x *Exchange) unanswered(until time.Time) error {
 	return nil
 }
 
-// heard reports whether the engine's host is there, as far as its acknowledgements tell, and when to look again.
-func (x *Exchange) heard(now time.Time) bool {
-	silence, waiting := x.c.unheard()
-	x.hearAt = time.Time{}
+// ackedInTime reports whether the engine's host has acknowledged the request within ackTimeout, and sets
+// the time of the next check.
+func (x *Exchange) ackedInTime(now time.Time) bool {
+	silence, waiting := x.c.unackedFor()
+	x.checkAckAt = time.Time{}
 	if waiting {
-		x.hearAt = now.Add(x.t.hearFor - min(silence, x.t.hearFor) + 10*time.Millisecond)
+		x.checkAckAt = now.Add(x.t.ackTimeout - min(silence, x.t.ackTimeout) + 10*time.Millisecond)
 	}
-	return silence < x.t.hearFor
+	return silence < x.t.ackTimeout
 }
 
 // earlier returns the earlier of two times, where zero is never.
@@ -438,7 +447,7 @@ func (x *Exchange) dropBuffer() {
 	x.small, x.buf = nil, nil
 }
 
-// advance parses what has come of the head, and reports whether it is whole.
+// advance parses what has come of the head, and reports whether it is complete.
 func (x *Exchange) advance() (bool, error) {
 	for !x.ready && x.headErr == nil {
 		done, err := x.head.parse(x.buf[:x.end])
@@ -461,8 +470,8 @@ func (x *Exchange) advance() (bool, error) {
 	return x.ready, x.headErr
 }
 
-// begin decides how the body is read, once the head is whole, and lets go of the request.
-func (x *Exchange) begin() {
+// startBody decides how the body is read, once the head is complete, and drops the request.
+func (x *Exchange) startBody() {
 	if x.body != bodyUnknown {
 		return // Await was called again
 	}

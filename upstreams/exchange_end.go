@@ -37,13 +37,13 @@ func (x *Exchange) Abort(cause error) {
 	}
 }
 
-// Close ends the exchange on the owner's side. The connection is kept for another exchange if the reply was read to the
-// end its framing tells and nothing speaks against it; else it is closed. A second call does nothing.
+// Close ends the exchange on the owner's side. It keeps the connection for another exchange if that is
+// reusable, and closes it otherwise. A second call does nothing.
 func (x *Exchange) Close() { x.CloseAt(time.Now()) }
 
 // CloseAt is Close for a caller that has read the clock already.
 func (x *Exchange) CloseAt(now time.Time) {
-	keep := x.whole()
+	reusable := x.reusable()
 	x.mu.Lock()
 	state := x.state.Load()
 	x.state.Store(stateClosed)
@@ -53,8 +53,8 @@ func (x *Exchange) CloseAt(now time.Time) {
 		return
 	}
 	if x.c != nil {
-		if keep && state == stateOpen {
-			x.t.put(x.c, x.head.idle, now)
+		if reusable && state == stateOpen {
+			x.t.keepIdle(x.c, x.head.idle, now)
 		} else {
 			x.c.unasked = x.done && x.body != bodyUntilClose && (x.surplus || x.pos != x.end)
 			x.discard(x.c)
@@ -65,8 +65,9 @@ func (x *Exchange) CloseAt(now time.Time) {
 	x.dropBuffer()
 }
 
-// whole reports whether the connection is at the boundary between two exchanges and both sides keep it.
-func (x *Exchange) whole() bool {
+// reusable reports whether the connection is at the boundary between two exchanges and both sides keep
+// it.
+func (x *Exchange) reusable() bool {
 	return x.err == nil && x.done && x.body != bodyUntilClose && x.pos == x.end && !x.surplus && !x.cut && x.readErr == nil && x.head.reusable()
 }
 

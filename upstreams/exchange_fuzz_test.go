@@ -95,7 +95,7 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int) 
 			}
 		case ErrNotYet:
 		case io.EOF:
-			if x.whole() && x.end != x.pos {
+			if x.reusable() && x.end != x.pos {
 				t.Fatal("surplus bytes would be taken for the next reply")
 			}
 			return o

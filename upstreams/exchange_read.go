@@ -28,7 +28,7 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	x.fresh, x.came = x.came, false
 	for {
 		if x.body == bodyChunked && !x.done {
-			m, err := x.chunks.take(x.buf[x.pos:x.end])
+			m, err := x.chunks.skipFraming(x.buf[x.pos:x.end])
 			x.pos += m
 			if err != nil {
 				if n > 0 {
@@ -57,7 +57,7 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 		m := copy(p[n:], x.buf[x.pos:x.end][:min(int64(x.end-x.pos), x.available())])
 		x.pos += m
 		n += m
-		x.took(int64(m))
+		x.consumed(int64(m))
 	}
 }
 
@@ -69,14 +69,14 @@ func (x *Exchange) available() int64 {
 	if x.chunks.state != chunkData {
 		return 0
 	}
-	return x.chunks.left
+	return x.chunks.payloadLeft
 }
 
-// took counts payload that was consumed.
-func (x *Exchange) took(n int64) {
+// consumed counts payload that was consumed.
+func (x *Exchange) consumed(n int64) {
 	switch x.body {
 	case bodyChunked:
-		x.chunks.took(n)
+		x.chunks.consumed(n)
 	case bodySized:
 		x.left -= n
 		x.done = x.left == 0
@@ -87,7 +87,7 @@ func (x *Exchange) took(n int64) {
 // is given back before that: an exchange that waits for the next event of a stream holds none. It may return 0 bytes
 // without an error, when only framing has come.
 func (x *Exchange) more(p []byte, until time.Time) (int, error) {
-	x.letGo()
+	x.releaseBuffer()
 	if x.body != bodyChunked {
 		p = p[:min(int64(len(p)), x.left)]
 	}
@@ -99,7 +99,7 @@ func (x *Exchange) more(p []byte, until time.Time) (int, error) {
 	case err == nil && x.body == bodyChunked:
 		return x.unframe(p[:n])
 	case err == nil:
-		x.took(int64(n))
+		x.consumed(int64(n))
 		return n, nil
 	case errors.Is(err, ErrNotYet):
 		if gone := x.check(); gone != nil {
@@ -120,7 +120,7 @@ func (x *Exchange) more(p []byte, until time.Time) (int, error) {
 // this exchange, and the connection is not used again.
 func (x *Exchange) unframe(p []byte) (n int, err error) {
 	for i := 0; i < len(p) && !x.done; {
-		m, err := x.chunks.take(p[i:])
+		m, err := x.chunks.skipFraming(p[i:])
 		i += m
 		if err != nil {
 			if n > 0 {
@@ -139,19 +139,20 @@ func (x *Exchange) unframe(p []byte) (n int, err error) {
 		}
 		i += len(payload)
 		n += copy(p[n:], payload)
-		x.took(int64(len(payload)))
+		x.consumed(int64(len(payload)))
 	}
 	return n, nil
 }
 
-// Wait waits until there is something for Read: bytes, the end of the body or a failure, which Read will then tell, or until
-// the given time has passed (zero: without limit). It need not be called; a caller that calls it before it makes room for
-// what Read is to bring, holds nothing as long as nothing comes, and neither does the exchange. It may return early.
+// Wait waits until there is something for Read, or until the given time has passed (zero: without
+// limit): bytes, the end of the body or a failure, which Read then returns. It is optional. A caller
+// that waits first and then allocates what it reads into holds no memory while nothing comes, and
+// neither does the exchange. It may return early.
 func (x *Exchange) Wait(until time.Time) {
 	if x.check() != nil || x.body == bodyUnknown || x.done || x.later != nil || x.readErr != nil || x.pos < x.end || !x.c.fetches() {
 		return
 	}
-	x.letGo()
+	x.releaseBuffer()
 	n, err := x.fetch(until)
 	x.came = x.came || n > 0
 	if x.end = n; err != nil && !errors.Is(err, ErrNotYet) {
@@ -159,8 +160,9 @@ func (x *Exchange) Wait(until time.Time) {
 	}
 }
 
-// letGo gives the buffer back once all of it has been taken; the header values that are kept move out of it.
-func (x *Exchange) letGo() {
+// releaseBuffer gives the buffer back, once all of it has been read. Header values that are kept move
+// out of it first.
+func (x *Exchange) releaseBuffer() {
 	if x.buf == nil {
 		return
 	}

@@ -278,7 +278,7 @@ func TestResume(t *testing.T) {
 		if _, err := x.Read(make([]byte, 1), soon()); err != io.EOF {
 			t.Errorf("after the end: %v, want io.EOF", err)
 		}
-		if !x.whole() {
+		if !x.reusable() {
 			t.Error("the connection is not fit for another exchange")
 		}
 	}
@@ -521,7 +521,7 @@ func TestDialFailures(t *testing.T) {
 		checkLeaks(t)
 		s := serveRaw(t, echo)
 		tr := transportTo(t, s.url())
-		tr.names.fixed = []string{deadAddress(t), s.ln.Addr().String()}
+		tr.dns.fixed = []string{deadAddress(t), s.ln.Addr().String()}
 		mustEcho(t, tr, "q")
 	})
 	t.Run("closed at once", func(t *testing.T) {

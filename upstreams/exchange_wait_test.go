@@ -85,7 +85,7 @@ func TestWait(t *testing.T) {
 		t.Errorf("at the end: %d, %v", n, err)
 	}
 	x.Wait(time.Time{}) // for ever, if the end had not been seen
-	if !x.whole() {
+	if !x.reusable() {
 		t.Error("the connection is not fit for another exchange")
 	}
 }

@@ -151,7 +151,7 @@ func (u *Upstream) probeTrial() {
 	if !u.trialMissing() || !u.trial.CompareAndSwap(false, true) {
 		return
 	}
-	taken := u.take(PoolText)
+	taken := u.takeSlot(PoolText)
 	if taken && u.probeGeneration(PoolText, true) {
 		return
 	}
@@ -240,7 +240,7 @@ func generationOf(kind string, p *Profile, served string) (steps []generationSte
 func lists(fields ...string) func(any) bool {
 	return func(page any) bool {
 		return slices.ContainsFunc(fields, func(field string) (found bool) {
-			each(page, field+".0", func(any) { found = true })
+			eachField(page, field+".0", func(any) { found = true })
 			return found
 		})
 	}
@@ -394,22 +394,22 @@ func (s *generationStep) judgeWhole(status int, body []byte, profile *Profile) G
 
 // failed reports whether an engine has put an error where an answer should be.
 func failed(page any) (is bool) {
-	each(page, "error", func(v any) { is = v != nil && v != "" && v != false })
+	eachField(page, "error", func(v any) { is = v != nil && v != "" && v != false })
 	return is
 }
 
 // finished reports whether a chunk or a completion says why it ends.
-func finished(page any) bool { return text(page, "choices.*.finish_reason") != "" }
+func finished(page any) bool { return fieldText(page, "choices.*.finish_reason") != "" }
 
 // judgeError says what an error is worth. The status of an error in a stream, which is 200 by its head, is in the error.
 func judgeError(status int, page any, profile *Profile) Generation {
-	kind, message := text(page, "error.type"), text(page, "error.message")
+	kind, message := fieldText(page, "error.type"), fieldText(page, "error.message")
 	if status == 200 {
 		status = 500
 		for _, field := range []string{"error.code", "error.status", "code", "status"} {
-			n, _ := sum(page, field)
+			n, _ := sumField(page, field)
 			if n == 0 {
-				n, _ = strconv.ParseFloat(text(page, field), 64)
+				n, _ = strconv.ParseFloat(fieldText(page, field), 64)
 			}
 			if n >= 400 && n < 600 {
 				status = int(n)

@@ -9,10 +9,10 @@ import "time"
 // for ghosts. Work of theirs that comes in the same seconds can be, for as long as it lasts, and by no
 // more than the calls abandoned. The upstream's mutex guards it.
 type ghostTracker struct {
-	confirmed    int // ghosts, by the last report
-	baseline     int // unexplained work before the first abandoned call
-	abandonedNow int // calls abandoned since the last report was begun
-	unconfirmed  int // calls abandoned before that which the report's unexplained work may still hold
+	confirmed    int       // ghosts, by the last report
+	baseline     int       // unexplained work before the first abandoned call
+	abandonedNow int       // calls abandoned since the last report was begun
+	unconfirmed  int       // calls abandoned before that which the report's unexplained work may still hold
 	since        time.Time // of the last abandoned calls
 }
 

@@ -17,7 +17,7 @@ const (
 	guardProbe      = "probe"      // a round of an upstream's prober
 	guardGeneration = "generation" // a generation probe
 	guardAddresses  = "addresses"  // a look-up of a name with `resolve`
-	guardNames      = "names"      // a look-up of a name that is dialled
+	guardDNS        = "names"      // a look-up of a name that is dialled
 	guardEngines    = "engines"    // the upkeep of connections to engines
 	guardRoom       = "room"       // the waking of calls that wait for room
 )

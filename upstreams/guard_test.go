@@ -17,7 +17,7 @@ import (
 func TestPanicOfANameLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.New()
-		n := newNames(t.Context(), "engine.internal", "8000", g)
+		n := newDNSCache(t.Context(), "engine.internal", "8000", g)
 		n.lookup = func(context.Context, string, string) ([]netip.Addr, error) { panic("resolver") }
 		if addrs, err := n.addresses(t.Context()); err == nil {
 			t.Errorf("addresses %v of a resolver that panics", addrs)
@@ -25,18 +25,18 @@ func TestPanicOfANameLookup(t *testing.T) {
 		n.lookup = func(context.Context, string, string) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
 		}
-		time.Sleep(2 * namesPause)
+		time.Sleep(2 * dnsPause)
 		if addrs, err := n.addresses(t.Context()); err != nil || len(addrs) != 1 {
 			t.Errorf("addresses %v, %v", addrs, err)
 		}
 		n.lookup = func(context.Context, string, string) ([]netip.Addr, error) { panic("resolver") }
-		time.Sleep(2 * namesFresh)
+		time.Sleep(2 * dnsFresh)
 		_, _ = n.addresses(t.Context()) // asks behind the back of the one who asks
 		synctest.Wait()
 		if addrs, err := n.addresses(t.Context()); err != nil || len(addrs) != 1 {
 			t.Errorf("after a panic the last addresses are %v, %v", addrs, err)
 		}
-		if c := g.Panics(guardNames); c != 2 {
+		if c := g.Panics(guardDNS); c != 2 {
 			t.Errorf("%d panics", c)
 		}
 	})
@@ -50,11 +50,11 @@ func TestPanicOfTheSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	tr.put(&conn{}, 0, time.Now()) // it has no socket that could be closed
+	tr.keepIdle(&conn{}, 0, time.Now()) // it has no socket that could be closed
 	waitUntil(t, func() bool { return g.Panics(guardEngines) == 1 })
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
-	tr.put(&conn{nc: ours}, 0, time.Now())
+	tr.keepIdle(&conn{nc: ours}, 0, time.Now())
 	waitUntil(t, func() bool { return g.Panics(guardEngines) == 2 || closedPipe(theirs) })
 }
 

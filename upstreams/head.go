@@ -108,7 +108,7 @@ var (
 	errShortBody   = &wireError{ReasonBody, "the request body is shorter than its declared length"}
 	errUnfit       = &wireError{ReasonRequest, "the request holds a character that cannot be sent"}
 	errConnStalled = &wireError{ReasonTimeout, "the upstream does not read the request"}
-	errUnheard     = &wireError{ReasonSilent, "the upstream's host does not acknowledge the request"}
+	errUnacked     = &wireError{ReasonSilent, "the upstream's host does not acknowledge the request"}
 )
 
 // span is a piece of the buffer that holds the head.

@@ -159,7 +159,7 @@ func (w *hostWatch) endVanished(now time.Time) (ended int) {
 			continue
 		}
 		for c := range h.conns {
-			if silence, owed := c.unanswered(); owed && now.Add(-silence).Before(h.silentSince) {
+			if silence, owed := c.silentFor(); owed && now.Add(-silence).Before(h.silentSince) {
 				gone = append(gone, c)
 			}
 		}

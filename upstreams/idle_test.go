@@ -169,7 +169,7 @@ func TestIdleConnections(t *testing.T) {
 		of := b.c
 		a.Close()
 		b.Close()
-		if got := tr.take(time.Now()); got != of {
+		if got := tr.takeIdle(time.Now()); got != of {
 			t.Error("not the connection that was used last")
 		} else {
 			got.close()
@@ -207,7 +207,7 @@ func TestIdleConnections(t *testing.T) {
 		if left := time.Until(tr.idle[0].expires); left > 1600*time.Millisecond || left < time.Second {
 			t.Errorf("the connection is kept for %v, want 1.6 s", left)
 		}
-		if c := tr.take(time.Now().Add(2 * time.Second)); c != nil {
+		if c := tr.takeIdle(time.Now().Add(2 * time.Second)); c != nil {
 			t.Error("a connection was taken after its time")
 		}
 	})

@@ -66,7 +66,7 @@ func (u *Upstream) TryLeaseFor(key string, p Pool, tokens int, now time.Time) (*
 		}
 		trial = true
 	}
-	if !u.take(p) {
+	if !u.takeSlot(p) {
 		if trial {
 			u.trial.Store(false)
 			u.set.o.OnRoom(u) // who looked meanwhile, for a pool that is not full, was kept out
@@ -84,7 +84,7 @@ func (u *Upstream) TryLeaseFor(key string, p Pool, tokens int, now time.Time) (*
 	return l, true
 }
 
-func (u *Upstream) take(p Pool) bool {
+func (u *Upstream) takeSlot(p Pool) bool {
 	c := u.capacity.Load()
 	unit := slotUnit(p)
 	for {

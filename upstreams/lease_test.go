@@ -274,7 +274,7 @@ func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set
 	s.byID[u.id] = u
-	if !u.trial.CompareAndSwap(false, true) || !u.take(PoolText) {
+	if !u.trial.CompareAndSwap(false, true) || !u.takeSlot(PoolText) {
 		t.Fatal("no slot")
 	}
 	nobody, err := s.Plan(nil, nil)

@@ -177,28 +177,28 @@ func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bo
 	if source.List == "" {
 		visit(page)
 	} else {
-		each(page, source.List+".*", visit)
+		eachField(page, source.List+".*", visit)
 	}
 	return infos
 }
 
 func readModel(source *config.EngineModel, element any) ModelInfo {
-	m := ModelInfo{ID: text(element, source.ID)}
+	m := ModelInfo{ID: fieldText(element, source.ID)}
 	if source.Aliases != "" {
-		each(element, source.Aliases+".*", func(v any) {
+		eachField(element, source.Aliases+".*", func(v any) {
 			if s, ok := v.(string); ok && s != m.ID {
 				m.Aliases = append(m.Aliases, s)
 			}
 		})
 	}
-	context, _ := first(element, source.Context, sum)
-	m.Context = count(context)
-	m.Vision, m.VisionKnown = says(element, source.Vision, "image", "vision", "vlm")
-	m.Kind = taskKinds[text(element, source.Kind)]
+	context, _ := firstField(element, source.Context, sumField)
+	m.Context = clampCount(context)
+	m.Vision, m.VisionKnown = fieldSays(element, source.Vision, "image", "vision", "vlm")
+	m.Kind = taskKinds[fieldText(element, source.Kind)]
 	if source.Loaded == source.ID && source.Loaded != "" {
 		m.Loaded, m.LoadedKnown = true, true
 	} else {
-		m.Loaded, m.LoadedKnown = says(element, source.Loaded, "loaded")
+		m.Loaded, m.LoadedKnown = fieldSays(element, source.Loaded, "loaded")
 	}
 	return m
 }

@@ -81,10 +81,10 @@ func (p *Plan) add(spec *config.Upstream, expected []string, kinds map[string]st
 	}
 	for _, address := range addresses {
 		st := &settings{spec: *spec, weight: cmp.Or(spec.Weight, 1), probe: probeSettingsOf(&spec.Probe), expected: expected, kinds: kinds}
-		if st.link, err = newLink(spec, base, address, profile); err != nil {
+		if st.transport, err = newTransportConfig(spec, base, address, profile); err != nil {
 			return err
 		}
-		st.link.options.Guard = p.set.o.Guard
+		st.transport.options.Guard = p.set.o.Guard
 		if err = p.place(base, address, profile, st); err != nil {
 			return err
 		}
@@ -106,9 +106,9 @@ func (p *Plan) place(base, address string, profile *Profile, st *settings) error
 		item.up = p.set.newUpstream(id, st, base, address, profile)
 	}
 	// A retiring one gets a transport too: its own may be closed by the time it is revived.
-	if item.added || item.up.retiring.Load() || item.up.settings.Load().link.digest != st.link.digest {
+	if item.added || item.up.retiring.Load() || item.up.settings.Load().transport.digest != st.transport.digest {
 		var err error
-		if item.transport, err = st.link.transport(id, item.up.hosts); err != nil {
+		if item.transport, err = st.transport.transport(id, item.up.hosts); err != nil {
 			return err
 		}
 		if item.added {

@@ -57,7 +57,7 @@ func probeSettingsOf(p *config.Probe) probeSettings {
 // prober watches one upstream from one goroutine: is it alive, which models has it, how busy is it.
 type prober struct {
 	up  *Upstream
-	get getter
+	get pageGetter
 	// generate sends a generation probe; nil: there are none.
 	generate generateFunc
 	refresh  func() // drops kept connections: a fresh one shows that the engine still accepts
@@ -76,7 +76,7 @@ type prober struct {
 	backoff      time.Duration
 }
 
-func newProber(u *Upstream, get getter, refresh func()) *prober {
+func newProber(u *Upstream, get pageGetter, refresh func()) *prober {
 	return &prober{
 		up: u, get: get, refresh: refresh, rand: rand.Float64, listsDue: true,
 		kicks: make(chan struct{}, 1), done: make(chan struct{}),
@@ -172,7 +172,7 @@ func (p *prober) tick(ctx context.Context) {
 		err = p.recognise(ctx, s)
 	}
 	path, timeout, alive := p.healthPage(s)
-	var health page
+	var health probePage
 	if err == nil {
 		health, err = p.get(ctx, path, timeout)
 	}
@@ -308,7 +308,7 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 }
 
 // readModels reads the list of models; health is the page just read, which may be the same one.
-func (p *prober) readModels(ctx context.Context, healthPath string, health page, timeout time.Duration, begun time.Time) {
+func (p *prober) readModels(ctx context.Context, healthPath string, health probePage, timeout time.Duration, begun time.Time) {
 	u := p.up
 	profile := u.engine.Load()
 	if len(profile.spec.Models) == 0 {
@@ -316,7 +316,7 @@ func (p *prober) readModels(ctx context.Context, healthPath string, health page,
 		p.listsDue = false
 		return
 	}
-	var known *page
+	var known *probePage
 	if healthPath == profile.spec.Models[0].Path {
 		known = &health
 	}
@@ -336,11 +336,11 @@ func (p *prober) readModels(ctx context.Context, healthPath string, health page,
 var errNoModelList = errors.New("the engine lists no models")
 
 // listModels reads every page about models. Only the first must answer; the others add details.
-func listModels(ctx context.Context, get getter, profile *Profile, timeout time.Duration, known *page) ([]ModelInfo, error) {
+func listModels(ctx context.Context, get pageGetter, profile *Profile, timeout time.Duration, known *probePage) ([]ModelInfo, error) {
 	var infos []ModelInfo
 	for i := range profile.spec.Models {
 		source := &profile.spec.Models[i]
-		var answer page
+		var answer probePage
 		var err error
 		if i == 0 && known != nil {
 			answer = *known
@@ -369,7 +369,7 @@ func listModels(ctx context.Context, get getter, profile *Profile, timeout time.
 
 func isList(content any, field string) bool {
 	found := false
-	each(content, field, func(v any) {
+	eachField(content, field, func(v any) {
 		_, ok := v.([]any)
 		found = found || ok
 	})
@@ -384,7 +384,7 @@ func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	}
 }
 
-func capacityOf(ctx context.Context, get getter, profile *Profile, timeout time.Duration) (int, bool) {
+func capacityOf(ctx context.Context, get pageGetter, profile *Profile, timeout time.Duration) (int, bool) {
 	for i := range profile.spec.Capacity {
 		v := &profile.spec.Capacity[i]
 		answer, err := get(ctx, v.Path, timeout)
@@ -395,8 +395,8 @@ func capacityOf(ctx context.Context, get getter, profile *Profile, timeout time.
 		if err != nil {
 			continue
 		}
-		if n, ok := sum(content, v.Field); ok && n >= 1 {
-			return count(n), true
+		if n, ok := sumField(content, v.Field); ok && n >= 1 {
+			return clampCount(n), true
 		}
 	}
 	return 0, false

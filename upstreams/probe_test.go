@@ -24,7 +24,7 @@ type playedEngine struct {
 
 var errRefused = &Failure{Kind: Unreachable, Reason: ReasonConnect, Err: errors.New("refused")}
 
-func (e *playedEngine) get(ctx context.Context, path string, timeout time.Duration) (page, error) {
+func (e *playedEngine) get(ctx context.Context, path string, timeout time.Duration) (probePage, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.asked == nil {
@@ -43,18 +43,18 @@ func (e *playedEngine) get(ctx context.Context, path string, timeout time.Durati
 		}
 		e.mu.Lock()
 		if slow > timeout || ctx.Err() != nil {
-			return page{}, &Failure{Kind: Timeout, Clock: ClockAnswer, Reason: ReasonTimeout}
+			return probePage{}, &Failure{Kind: Timeout, Clock: ClockAnswer, Reason: ReasonTimeout}
 		}
 	}
 	switch body, ok := e.pages[path]; {
 	case e.code == 0:
-		return page{}, errRefused
+		return probePage{}, errRefused
 	case path == "/health":
-		return page{status: e.code}, nil
+		return probePage{status: e.code}, nil
 	case ok:
-		return page{status: 200, body: []byte(body)}, nil
+		return probePage{status: 200, body: []byte(body)}, nil
 	}
-	return page{status: 404}, nil
+	return probePage{status: 404}, nil
 }
 
 func (e *playedEngine) set(code int, slow time.Duration) {
@@ -334,7 +334,7 @@ func TestPageOverASlowConnection(t *testing.T) {
 			p.send(sized("ok"))
 		}
 	}).url())
-	p, err := pageGetter(tr, "gpu-a")(t.Context(), "/health", timeout)
+	p, err := newPageGetter(tr, "gpu-a")(t.Context(), "/health", timeout)
 	if err != nil || p.status != 200 || string(p.body) != "ok" {
 		t.Errorf("status %d, %q, %v", p.status, p.body, err)
 	}

@@ -163,7 +163,7 @@ func (x *Exchange) write() error {
 	x.sends++
 	x.sending.Store(true)
 	if x.c.secured && (x.req.BodyReader != nil || x.req.size() > smallRequest) {
-		defer x.c.interruptUnheard(x.t.hearFor, x.t.guard)()
+		defer x.c.interruptUnacked(x.t.ackTimeout, x.t.guard)()
 	}
 	o := outgoingPool.Get().(*outgoing)
 	var err error
@@ -176,12 +176,12 @@ func (x *Exchange) write() error {
 	return x.written(err)
 }
 
-// prepare has the request, which is small, written by the first fill.
+// prepare leaves the writing of a small request to the first fill.
 func (x *Exchange) prepare() {
 	o := outgoingPool.Get().(*outgoing)
 	x.copyWhole(o, x.req.size())
 	x.c.unsent, x.atOnce = o, true
-	x.hearAt = x.req.At.Add(x.t.hearFor)
+	x.checkAckAt = x.req.At.Add(x.t.ackTimeout)
 }
 
 // deliver goes on where fill came back without a reply, since the connection could not be used or took less than the whole
@@ -202,11 +202,11 @@ func (x *Exchange) deliver() error {
 	return x.written(err)
 }
 
-// written finds out what it means that writing has ended with err.
+// written decides how the exchange goes on after a write that ended with err.
 func (x *Exchange) written(err error) error {
 	if err == nil {
 		x.sending.Store(false)
-		x.hearAt = time.Now().Add(x.t.hearFor)
+		x.checkAckAt = time.Now().Add(x.t.ackTimeout)
 		return nil
 	}
 	x.cut = true
@@ -234,7 +234,7 @@ func (x *Exchange) written(err error) error {
 	if x.ready || x.got || x.fill(time.Now().Add(lastWords)) == nil {
 		return nil // Await goes on from here
 	}
-	return x.lost(err)
+	return x.connectionLost(err)
 }
 
 // writePieces sends the head and the pieces of Body.
@@ -367,7 +367,7 @@ func (x *Exchange) push(v *net.Buffers, large bool) error {
 	c, limit := x.c, x.req.WriteTimeout
 	step := limit
 	if canPeek && !c.secured {
-		look := x.t.hearFor
+		look := x.t.ackTimeout
 		if large {
 			look = min(look, answerCheck)
 		}
@@ -396,8 +396,8 @@ func (x *Exchange) push(v *net.Buffers, large bool) error {
 		if (err != nil || large) && x.answering() {
 			return errAnswered
 		}
-		if err != nil && (c.secured || now.Sub(last) >= x.t.hearFor) && !x.heard(now) {
-			return errUnheard
+		if err != nil && (c.secured || now.Sub(last) >= x.t.ackTimeout) && !x.ackedInTime(now) {
+			return errUnacked
 		}
 		if err != nil && (c.secured || limit > 0 && now.Sub(last) >= limit) {
 			return errConnStalled // after a timeout TLS cannot go on writing
@@ -406,9 +406,9 @@ func (x *Exchange) push(v *net.Buffers, large bool) error {
 	return nil
 }
 
-// interruptUnheard ends a write, until stop is called, once the engine's host has acknowledged nothing for patience. It is for TLS,
-// where a write that was interrupted to look for that itself could not go on.
-func (c *conn) interruptUnheard(patience time.Duration, g Guard) (stop func()) {
+// interruptUnacked ends a write, until stop is called, once the engine's host has acknowledged nothing
+// for patience. It is for TLS, which cannot go on with a write that was interrupted for a check.
+func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	done := make(chan struct{})
 	go g.Once(guardEngines, func() {
 		look := time.NewTicker(patience)
@@ -419,7 +419,7 @@ func (c *conn) interruptUnheard(patience time.Duration, g Guard) (stop func()) {
 				return
 			case <-look.C:
 			}
-			if silence, _ := c.unheard(); silence >= patience {
+			if silence, _ := c.unackedFor(); silence >= patience {
 				_ = c.tcp.SetWriteDeadline(time.Unix(1, 0)) // fails on a closed socket only, which ends the write as well
 				return
 			}

@@ -492,7 +492,7 @@ func TestEngineEndsDuringUpload(t *testing.T) {
 				if _, err := readAll(x); err != nil {
 					t.Fatal(err)
 				}
-				if x.whole() {
+				if x.reusable() {
 					t.Error("a connection with half a request on it would be kept")
 				}
 				return

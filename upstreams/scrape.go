@@ -17,10 +17,10 @@ func readLoad(source *config.EngineLoad, body []byte) (Report, bool) {
 	if err != nil {
 		return Report{}, false
 	}
-	running, a := first(page, source.Running, sum)
-	waiting, b := first(page, source.Waiting, sum)
-	usage, _ := first(page, source.KVUsage, mean)
-	return Report{Running: count(running), Waiting: count(waiting), KVUsage: min(1, max(0, usage))}, a || b
+	running, a := firstField(page, source.Running, sumField)
+	waiting, b := firstField(page, source.Waiting, sumField)
+	usage, _ := firstField(page, source.KVUsage, meanField)
+	return Report{Running: clampCount(running), Waiting: clampCount(waiting), KVUsage: min(1, max(0, usage))}, a || b
 }
 
 // scanMetrics reads the few samples it wants out of a page of Prometheus text, 100 KB and more every few seconds, without
@@ -48,7 +48,7 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Report, bool) {
 			}
 		}
 	}
-	r := Report{Running: count(totals[0].sum), Waiting: count(totals[1].sum)}
+	r := Report{Running: clampCount(totals[0].sum), Waiting: clampCount(totals[1].sum)}
 	if totals[2].n > 0 {
 		r.KVUsage = min(1, totals[2].sum/float64(totals[2].n))
 	}

@@ -90,7 +90,7 @@ func FuzzScanMetrics(f *testing.F) {
 		}
 		got, _ := scanMetrics(&vllmLoad, []byte(page))
 		running, _ := reference(vllmLoad.Running, page)
-		if want := count(running); got.Running != want {
+		if want := clampCount(running); got.Running != want {
 			t.Errorf("running %d, want %d", got.Running, want)
 		}
 		if got.KVUsage < 0 || got.KVUsage > 1 || got.Waiting < 0 {
@@ -132,7 +132,7 @@ func FuzzFields(f *testing.F) {
 				}
 			}
 			for i := range p.spec.Detect {
-				shows(&p.spec.Detect[i], &page{status: 200, body: body})
+				shows(&p.spec.Detect[i], &probePage{status: 200, body: body})
 			}
 		}
 	})

@@ -256,8 +256,8 @@ func TestResolve(t *testing.T) {
 	if len(ups) != 2 || ups[0].Label() != "a@127.0.0.1" || ups[1].Label() != "a@127.0.0.2" || ups[0].ID() == ups[1].ID() {
 		t.Fatalf("%d upstreams", len(ups))
 	}
-	if ups[0].State() != StateUp || ups[0].settings.Load().link.options.Host != "engines.test:"+port {
-		t.Errorf("state %v, host %q", ups[0].State(), ups[0].settings.Load().link.options.Host)
+	if ups[0].State() != StateUp || ups[0].settings.Load().transport.options.Host != "engines.test:"+port {
+		t.Errorf("state %v, host %q", ups[0].State(), ups[0].settings.Load().transport.options.Host)
 	}
 	mu.Lock()
 	failing = true

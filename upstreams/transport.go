@@ -19,9 +19,10 @@ const (
 	defaultConnectTimeout = 10 * time.Second
 	defaultUserAgent      = "penstock"
 
-	// hearFor is enough for some repetitions over a slow and lossy path, and short of a stream's commit (10 s by default), so that
-	// another engine can still be asked. Systems themselves give up after a quarter of an hour.
-	hearFor = 5 * time.Second
+	// defaultAckTimeout is enough for some repetitions over a slow and lossy path, and less than the
+	// 10 s in which a stream commits by default, so that another engine can still be asked. Systems
+	// themselves give up after a quarter of an hour.
+	defaultAckTimeout = 5 * time.Second
 )
 
 // TransportOptions says how one upstream is reached.
@@ -41,19 +42,19 @@ type TransportOptions struct {
 // It is safe for use by any number of goroutines. It starts no goroutine of its own but for a name that is looked up and,
 // for an instant, the timer that closes idle connections.
 type Transport struct {
-	id      ID
-	base    string // path in front of every request's path, without a final slash
-	fixed   []byte // the header lines that are the same in every request
-	tls     *tls.Config
-	names   *names
-	idleFor time.Duration
-	maxIdle int
-	hearFor time.Duration // how long the engine's host may leave a request without an acknowledgement
-	life    context.Context
-	endLife context.CancelFunc
-	dialer  net.Dialer
-	guard   Guard
-	hosts   *hostWatch // of the upstream, whose transports have it in common
+	id         ID
+	base       string // path in front of every request's path, without a final slash
+	fixed      []byte // the header lines that are the same in every request
+	tls        *tls.Config
+	dns        *dnsCache
+	idleFor    time.Duration
+	maxIdle    int
+	ackTimeout time.Duration // how long the engine's host may leave a request without an acknowledgement
+	life       context.Context
+	endLife    context.CancelFunc
+	dialer     net.Dialer
+	guard      Guard
+	hosts      *hostWatch // of the upstream, whose transports have it in common
 
 	mu       sync.Mutex
 	idle     []*conn // the last one was used last, and is used next
@@ -97,14 +98,14 @@ func newTransport(o TransportOptions, hosts *hostWatch) (*Transport, error) {
 	}
 
 	t := &Transport{
-		id:      o.ID,
-		base:    strings.TrimRight(u.EscapedPath(), "/"),
-		idleFor: o.IdleTimeout,
-		maxIdle: o.MaxIdle,
-		hearFor: hearFor,
-		guard:   o.Guard,
-		hosts:   hosts,
-		dialer:  net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}},
+		id:         o.ID,
+		base:       strings.TrimRight(u.EscapedPath(), "/"),
+		idleFor:    o.IdleTimeout,
+		maxIdle:    o.MaxIdle,
+		ackTimeout: defaultAckTimeout,
+		guard:      o.Guard,
+		hosts:      hosts,
+		dialer:     net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}},
 	}
 	if t.guard == nil {
 		t.guard = unguarded{}
@@ -120,7 +121,7 @@ func newTransport(o TransportOptions, hosts *hostWatch) (*Transport, error) {
 		t.tls = clientTLS(o.TLS, u.Hostname())
 	}
 	t.life, t.endLife = context.WithCancel(context.Background())
-	t.names = newNames(t.life, u.Hostname(), port, t.guard)
+	t.dns = newDNSCache(t.life, u.Hostname(), port, t.guard)
 	return t, nil
 }
 
@@ -183,9 +184,9 @@ func (t *Transport) isClosed() bool {
 	return t.closed
 }
 
-// take returns the connection that was used last, unless it is too old, or nil. Whether it can be used its caller finds out
-// (see conn.stale).
-func (t *Transport) take(now time.Time) *conn {
+// takeIdle returns the connection that was used last, unless it is too old, or nil. The caller finds out
+// whether it still works (see conn.stale).
+func (t *Transport) takeIdle(now time.Time) *conn {
 	for {
 		t.mu.Lock()
 		n := len(t.idle)
@@ -205,9 +206,9 @@ func (t *Transport) take(now time.Time) *conn {
 	}
 }
 
-// put keeps c for the next exchange, for at most keep where the engine asked for less than the transport's own limit (0:
-// it did not say).
-func (t *Transport) put(c *conn, keep time.Duration, now time.Time) {
+// keepIdle keeps c for the next exchange, for at most keep where the engine asked for less than the
+// transport's own limit (0: it did not say).
+func (t *Transport) keepIdle(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > t.idleFor {
 		keep = t.idleFor
 	}

@@ -78,12 +78,12 @@ type Upstream struct {
 
 // settings are what a reload may change without making another upstream of it.
 type settings struct {
-	spec     config.Upstream
-	weight   float64
-	link     link // what the transports are made from
-	probe    probeSettings
-	expected []string          // served names that routes send here
-	kinds    map[string]string // their models' kinds
+	spec      config.Upstream
+	weight    float64
+	transport transportConfig // what the transports are made from
+	probe     probeSettings
+	expected  []string          // served names that routes send here
+	kinds     map[string]string // their models' kinds
 }
 
 // ID returns the upstream's identity: name, normalised URL and, with `resolve`, the address.

@@ -43,7 +43,7 @@
 //	proxy/observe/trace.go newSpanQueue                 spans        one batch of spans, counted as dropped; started again
 //	upstreams/probe.go prober.start                     probe        one probe; started again
 //	upstreams/plan_preview.go Plan.Probe                probe        a reload's look at one upstream, which then counts as unknown
-//	upstreams/page.go pageGetter                        probe        nothing; the page ends by its clock
+//	upstreams/probe_page.go newPageGetter               probe        nothing; the page ends by its clock
 //	upstreams/generation_probe.go Upstream.probeGeneration  generation  one generation probe; its slot is freed, the breaker stays as it is
 //	upstreams/generation_probe.go generationOver        generation   nothing; the probe ends by its clock
 //	upstreams/generation_probe.go Upstream.retrialLater  room        starts Upstream.retrial
@@ -51,10 +51,10 @@
 //	upstreams/generation_probe.go Upstream.probeTrial   room         one generation probe as a trial; the next comes a second later
 //	upstreams/resolve.go Plan.lookUp                    addresses    one look-up; the name is dialled as it is
 //	upstreams/resolve.go addressWatch.start             addresses    one look-up; the last addresses stay, started again
-//	upstreams/names.go names.addresses                  names        one look-up; the last addresses stay
-//	upstreams/transport.go Transport.put                engines      starts Transport.sweep
+//	upstreams/dns.go dnsCache.addresses                 names        one look-up; the last addresses stay
+//	upstreams/transport.go Transport.keepIdle           engines      starts Transport.sweep
 //	upstreams/transport.go Transport.sweep              engines      one look at idle connections; the next comes with the next call
-//	upstreams/request.go conn.interruptUnheard          engines      the early end of one write under TLS to a host that vanished
+//	upstreams/request.go conn.interruptUnacked          engines      the early end of one write under TLS to a host that vanished
 //	upstreams/upstream.go Upstream.publish              room         starts Upstream.retrial
 //	upstreams/upstream.go Upstream.retrial              room         one waking of calls that wait; the next freed slot wakes them
 //	upstreams/detect.go Discover                        -            a command that is no serving edge: it ends with its stack

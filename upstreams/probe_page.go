@@ -8,25 +8,27 @@ import (
 	"time"
 )
 
-// page is an engine's answer to a GET of ours.
-type page struct {
+// probePage is an engine's answer to a GET of ours.
+type probePage struct {
 	status int
-	body   []byte // valid until the next get of the same getter
+	body   []byte // valid until the next call of the same pageGetter
 }
 
-// getter fetches pages from one engine: the connection is to come within timeout, and the page within timeout of that. One clock for
-// both would take an engine for dead whose handshakes, three round trips with TLS, are slow. It is a function so that tests can play an engine without a socket.
-type getter func(ctx context.Context, path string, timeout time.Duration) (page, error)
+// pageGetter fetches pages from one engine. It allows timeout for the connection, and timeout again for
+// the page: with one clock for both, an engine with slow handshakes (three round trips with TLS) would
+// count as dead. It is a function, so that tests can play an engine without a socket.
+type pageGetter func(ctx context.Context, path string, timeout time.Duration) (probePage, error)
 
 // pageMax bounds a page; metrics of a busy vLLM are some 100 KB.
 const pageMax = 4 << 20
 
 var errPageTooLarge = errors.New("the page is larger than 4 MiB")
 
-// pageGetter returns a getter over a transport. It reuses one buffer, so it is for one goroutine at a time.
-func pageGetter(t *Transport, id ID) getter {
+// newPageGetter returns a pageGetter over a transport. It reuses one buffer, so it is for one goroutine
+// at a time.
+func newPageGetter(t *Transport, id ID) pageGetter {
 	buf := make([]byte, 0, 8<<10)
-	return func(ctx context.Context, path string, timeout time.Duration) (page, error) {
+	return func(ctx context.Context, path string, timeout time.Duration) (probePage, error) {
 		x := t.Exchange()
 		defer x.Close()
 		stop := context.AfterFunc(ctx, func() {
@@ -34,7 +36,7 @@ func pageGetter(t *Transport, id ID) getter {
 			x.Abort(ctx.Err())
 		})
 		defer stop()
-		p := page{}
+		p := probePage{}
 		err := x.Send(&Request{Method: "GET", Path: path, Accept: "*/*", ConnectTimeout: timeout, WriteTimeout: timeout})
 		until := time.Now().Add(timeout)
 		if err == nil {

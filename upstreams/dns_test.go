@@ -50,12 +50,12 @@ func (r *resolver) lookup(ctx context.Context, _, _ string) ([]netip.Addr, error
 func TestNames(t *testing.T) {
 	one := []netip.Addr{netip.MustParseAddr("10.0.0.1")}
 	two := []netip.Addr{netip.MustParseAddr("::ffff:10.0.0.2"), netip.MustParseAddr("fd00::2")}
-	begin := func(t *testing.T, r *resolver) *names {
-		n := newNames(t.Context(), "engine.internal", "8000", unguarded{})
+	begin := func(t *testing.T, r *resolver) *dnsCache {
+		n := newDNSCache(t.Context(), "engine.internal", "8000", unguarded{})
 		n.lookup = r.lookup
 		return n
 	}
-	get := func(t *testing.T, n *names, want ...string) {
+	get := func(t *testing.T, n *dnsCache, want ...string) {
 		t.Helper()
 		before := time.Now()
 		got, err := n.addresses(t.Context())
@@ -75,7 +75,7 @@ func TestNames(t *testing.T) {
 				t.Fatal(got, err)
 			}
 			r.answer(two, nil)
-			time.Sleep(namesFresh - time.Second)
+			time.Sleep(dnsFresh - time.Second)
 			get(t, n, "10.0.0.1:8000")
 			time.Sleep(2 * time.Second)
 			get(t, n, "10.0.0.1:8000") // too old, and used all the same
@@ -95,7 +95,7 @@ func TestNames(t *testing.T) {
 			}
 			r.answer(nil, errors.New("the resolver is down"))
 			for range 100 {
-				time.Sleep(namesFresh)
+				time.Sleep(dnsFresh)
 				get(t, n, "10.0.0.1:8000")
 			}
 			r.answer(nil, nil) // no address is not an answer either
@@ -103,14 +103,14 @@ func TestNames(t *testing.T) {
 			get(t, n, "10.0.0.1:8000")
 		})
 	})
-	t.Run("doubt renews it at once", func(t *testing.T) {
+	t.Run("expire renews it at once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := &resolver{ips: one}
 			n := begin(t, r)
 			_, _ = n.addresses(t.Context())
 			r.answer(two, nil)
-			time.Sleep(2 * namesPause)
-			n.doubt()
+			time.Sleep(2 * dnsPause)
+			n.expire()
 			get(t, n, "10.0.0.1:8000")
 			synctest.Wait()
 			get(t, n, "10.0.0.2:8000", "[fd00::2]:8000")
@@ -130,7 +130,7 @@ func TestNames(t *testing.T) {
 				t.Errorf("%d lookups in an instant", n)
 			}
 			r.answer(one, nil)
-			time.Sleep(namesPause + 1)
+			time.Sleep(dnsPause + 1)
 			if got, err := n.addresses(t.Context()); err != nil || len(got) != 1 {
 				t.Fatal(got, err)
 			}
@@ -169,9 +169,9 @@ func TestNames(t *testing.T) {
 			"fe80::1%eth0": {"[fe80::1%eth0]:8000"},
 			"localhost":    {"127.0.0.1:8000", "[::1]:8000"},
 		} {
-			n := newNames(t.Context(), host, "8000", unguarded{})
+			n := newDNSCache(t.Context(), host, "8000", unguarded{})
 			n.lookup = nil
-			n.doubt()
+			n.expire()
 			if got, err := n.addresses(t.Context()); err != nil || !slices.Equal(got, want) {
 				t.Errorf("addresses of %s: %v, %v; want %v", host, got, err, want)
 			}
@@ -182,7 +182,7 @@ func TestNames(t *testing.T) {
 func TestUnresolvedUpstream(t *testing.T) {
 	checkLeaks(t)
 	tr := transportTo(t, "http://engine.invalid:1")
-	tr.names.lookup = (&resolver{err: errors.New("no such host")}).lookup
+	tr.dns.lookup = (&resolver{err: errors.New("no such host")}).lookup
 	_, _, _, err := roundTrip(tr, post("q"))
 	if f := wantFailure(t, err, Unreachable, ReasonDNS); f.Sent {
 		t.Error("Sent is true although nothing was")
@@ -194,7 +194,7 @@ func TestShunnedAddressComesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, second = "[fd00::1]:8000", "10.0.0.1:8000"
 		r := &resolver{ips: []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.0.0.1")}}
-		n := newNames(t.Context(), "engine.internal", "8000", unguarded{})
+		n := newDNSCache(t.Context(), "engine.internal", "8000", unguarded{})
 		n.lookup = r.lookup
 		want := func(want ...string) {
 			t.Helper()
@@ -206,7 +206,7 @@ func TestShunnedAddressComesLast(t *testing.T) {
 		renewed := func() {
 			t.Helper()
 			before := r.count()
-			time.Sleep(namesFresh + time.Second)
+			time.Sleep(dnsFresh + time.Second)
 			_, _ = n.addresses(t.Context())
 			synctest.Wait()
 			if r.count() != before+1 {
@@ -215,7 +215,7 @@ func TestShunnedAddressComesLast(t *testing.T) {
 		}
 		want(first, second)
 		held, _ := n.addresses(t.Context())
-		n.shun(first)
+		n.demote(first)
 		want(second, first)
 		if held[0] != first {
 			t.Error("a slice that a dial goes through was changed")
@@ -223,9 +223,9 @@ func TestShunnedAddressComesLast(t *testing.T) {
 		renewed()
 		want(second, first)
 		time.Sleep(time.Second)
-		n.shun(second)
+		n.demote(second)
 		want(first, second)
-		time.Sleep(namesShun + time.Second)
+		time.Sleep(unreachableFor + time.Second)
 		renewed()
 		want(first, second) // as the resolver says
 	})
@@ -238,9 +238,9 @@ func TestDialRemembersWhatFailed(t *testing.T) {
 	_, port, _ := net.SplitHostPort(s.ln.Addr().String())
 	tr := transportTo(t, "http://engine.internal:"+port)
 	r := &resolver{ips: []netip.Addr{netip.MustParseAddr("127.99.99.99"), netip.MustParseAddr("127.0.0.1")}} // nobody listens on the first
-	tr.names.lookup = r.lookup
+	tr.dns.lookup = r.lookup
 	mustEcho(t, tr, "once")
-	if got, err := tr.names.addresses(t.Context()); err != nil || len(got) != 2 || got[0] != s.ln.Addr().String() {
+	if got, err := tr.dns.addresses(t.Context()); err != nil || len(got) != 2 || got[0] != s.ln.Addr().String() {
 		t.Errorf("the next dial begins with %v, %v", got, err)
 	}
 }

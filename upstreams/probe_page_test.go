@@ -37,7 +37,7 @@ func TestPageGetter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer transport.Close()
-	get := pageGetter(transport, "a")
+	get := newPageGetter(transport, "a")
 	for _, c := range []struct {
 		path         string
 		status, size int
@@ -86,20 +86,20 @@ func countConnections(made, open *atomic.Int64) func(net.Conn, http.ConnState) {
 func TestCapacityOf(t *testing.T) {
 	profile := mustProfile(t, "llamacpp")
 	for name, c := range map[string]struct {
-		answer page
+		answer probePage
 		err    error
 		want   int
 	}{
-		"told":                  {page{200, []byte(`{"total_slots":3}`)}, nil, 3},
-		"one":                   {page{200, []byte(`{"total_slots":1}`)}, nil, 1},
-		"none":                  {page{200, []byte(`{"total_slots":0}`)}, nil, 0},
-		"not told":              {page{200, []byte(`{"slots":3}`)}, nil, 0},
-		"no JSON":               {page{200, []byte(`total_slots: 3`)}, nil, 0},
-		"an error that has it":  {page{503, []byte(`{"total_slots":3}`)}, nil, 0},
-		"nobody answers":        {page{}, errRefused, 0},
-		"a page cut by a close": {page{200, []byte(`{"total_slots":3}`)}, errRefused, 0},
+		"told":                  {probePage{200, []byte(`{"total_slots":3}`)}, nil, 3},
+		"one":                   {probePage{200, []byte(`{"total_slots":1}`)}, nil, 1},
+		"none":                  {probePage{200, []byte(`{"total_slots":0}`)}, nil, 0},
+		"not told":              {probePage{200, []byte(`{"slots":3}`)}, nil, 0},
+		"no JSON":               {probePage{200, []byte(`total_slots: 3`)}, nil, 0},
+		"an error that has it":  {probePage{503, []byte(`{"total_slots":3}`)}, nil, 0},
+		"nobody answers":        {probePage{}, errRefused, 0},
+		"a page cut by a close": {probePage{200, []byte(`{"total_slots":3}`)}, errRefused, 0},
 	} {
-		get := func(context.Context, string, time.Duration) (page, error) { return c.answer, c.err }
+		get := func(context.Context, string, time.Duration) (probePage, error) { return c.answer, c.err }
 		if n, ok := capacityOf(t.Context(), get, profile, time.Second); n != c.want || ok != (c.want > 0) {
 			t.Errorf("%s: %d %t, want %d", name, n, ok, c.want)
 		}

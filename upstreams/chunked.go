@@ -6,13 +6,13 @@ const (
 	maxTrailers   = 8 << 10 // bytes after the last chunk
 )
 
-// chunkState is where in the framing of a chunked body the next byte stands.
+// chunkState is the place of the next byte within the framing of a chunked body.
 type chunkState uint8
 
 const (
 	chunkSize      chunkState = iota // in the digits of a size
 	chunkBlank                       // after them, in blanks that only an extension may follow
-	chunkExtension                   // in what follows the size
+	chunkExtension                   // in the extension
 	chunkSizeLF                      // at the LF of that line
 	chunkData                        // in the payload
 	chunkDataCR                      // at the CR after it
@@ -24,18 +24,18 @@ const (
 	chunkEnd
 )
 
-// chunks takes the framing off a chunked body, byte by byte, so that it can be interrupted anywhere. Lines end in CRLF and
+// chunkParser takes the framing off a chunked body, byte by byte, so that it can be interrupted anywhere. Lines end in CRLF and
 // nothing else. The zero value is at the beginning of a body.
-type chunks struct {
-	state  chunkState
-	digits uint8
-	extra  int   // bytes of this line's extension, or of all trailers
-	left   int64 // payload of the current chunk that has not been taken
+type chunkParser struct {
+	state       chunkState
+	digits      uint8
+	skipped     int   // bytes of this line's extension, or of all trailers
+	payloadLeft int64 // payload of the current chunk that has not been taken
 }
 
-// take consumes framing at the beginning of b until payload, the end of the body or the end of b is reached, and returns
-// how much it was. The payload itself is consumed by its reader, with took.
-func (c *chunks) take(b []byte) (n int, err error) {
+// skipFraming parses the framing at the beginning of b, up to payload, the end of the body or the end
+// of b. It returns how many bytes that was. The reader reports the payload that it takes by consumed.
+func (c *chunkParser) skipFraming(b []byte) (n int, err error) {
 	for n < len(b) && c.state != chunkData && c.state != chunkEnd {
 		if err := c.step(b[n]); err != nil {
 			return n, err
@@ -45,14 +45,14 @@ func (c *chunks) take(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// took tells that n bytes of payload were consumed.
-func (c *chunks) took(n int64) {
-	if c.left -= n; c.left == 0 {
+// consumed counts n bytes of payload that the reader has taken.
+func (c *chunkParser) consumed(n int64) {
+	if c.payloadLeft -= n; c.payloadLeft == 0 {
 		c.state = chunkDataCR
 	}
 }
 
-func (c *chunks) step(b byte) error {
+func (c *chunkParser) step(b byte) error {
 	switch c.state {
 	case chunkSize:
 		return c.size(b)
@@ -62,7 +62,7 @@ func (c *chunks) step(b byte) error {
 		} else if !blank(b) {
 			return errChunk
 		}
-		return c.spend(maxExtension)
+		return c.countSkipped(maxExtension)
 	case chunkExtension:
 		if b == '\r' {
 			c.state = chunkSizeLF
@@ -71,10 +71,10 @@ func (c *chunks) step(b byte) error {
 		if b < 0x20 && b != '\t' || b == 0x7f {
 			return errChunk
 		}
-		return c.spend(maxExtension)
+		return c.countSkipped(maxExtension)
 	case chunkSizeLF:
-		c.digits, c.extra = 0, 0
-		if c.left == 0 {
+		c.digits, c.skipped = 0, 0
+		if c.payloadLeft == 0 {
 			return c.expect(b, '\n', chunkTrailer)
 		}
 		return c.expect(b, '\n', chunkData)
@@ -99,7 +99,7 @@ func (c *chunks) step(b byte) error {
 	panic("BUG: chunk framing is not read in its payload or after its end")
 }
 
-func (c *chunks) size(b byte) error {
+func (c *chunkParser) size(b byte) error {
 	var digit byte
 	switch {
 	case '0' <= b && b <= '9':
@@ -122,14 +122,14 @@ func (c *chunks) size(b byte) error {
 	default:
 		return errChunk
 	}
-	if c.digits++; c.digits > maxSizeDigits || c.left>>58 != 0 { // four more bits must leave a positive number
+	if c.digits++; c.digits > maxSizeDigits || c.payloadLeft>>58 != 0 { // four more bits must leave a positive number
 		return errChunk
 	}
-	c.left = c.left<<4 | int64(digit)
+	c.payloadLeft = c.payloadLeft<<4 | int64(digit)
 	return nil
 }
 
-func (c *chunks) trailing(b byte) error {
+func (c *chunkParser) trailing(b byte) error {
 	if b == '\r' {
 		c.state = chunkTrailerLF
 		return nil
@@ -137,20 +137,20 @@ func (c *chunks) trailing(b byte) error {
 	if b < 0x20 && b != '\t' || b == 0x7f {
 		return errChunk
 	}
-	return c.spend(maxTrailers)
+	return c.countSkipped(maxTrailers)
 }
 
-// spend counts a byte of what is skipped.
-func (c *chunks) spend(limit int) error {
-	if c.extra++; c.extra > limit {
+// countSkipped counts a byte of an extension or a trailer.
+func (c *chunkParser) countSkipped(limit int) error {
+	if c.skipped++; c.skipped > limit {
 		return errTrailers
 	}
 	return nil
 }
 
-// expect goes on to a state if b is the byte that must come. If not it stays: the byte is looked at once more when payload before
-// it was delivered first, and must be refused again.
-func (c *chunks) expect(b, want byte, next chunkState) error {
+// expect goes on to the state next if b is the byte that must come. If not, the state stays: where
+// payload before the byte is delivered first, the byte is parsed once more and must fail again.
+func (c *chunkParser) expect(b, want byte, next chunkState) error {
 	if b != want {
 		return errChunk
 	}

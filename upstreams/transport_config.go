@@ -53,17 +53,18 @@ func defaultPort(scheme string) string {
 	return "80"
 }
 
-// link is what an upstream's transports are made from. The digest tells whether a reload changed any of it, the contents of
-// certificate files included; nothing secret can be read from it.
-type link struct {
+// transportConfig is what an upstream's transports are made from. By the digest a reload finds out
+// whether any of it has changed, the contents of certificate files included. The digest gives no secret
+// away.
+type transportConfig struct {
 	options TransportOptions
 	digest  [sha256.Size]byte
 }
 
-func newLink(spec *config.Upstream, base, address string, profile *Profile) (link, error) {
+func newTransportConfig(spec *config.Upstream, base, address string, profile *Profile) (transportConfig, error) {
 	u, err := url.Parse(base)
 	if err != nil {
-		return link{}, err
+		return transportConfig{}, err
 	}
 	o := TransportOptions{URL: base, IdleTimeout: profile.KeepAlive(), Authorization: bearer(spec.APIKey.Value())}
 	sum := sha256.New()
@@ -72,7 +73,7 @@ func newLink(spec *config.Upstream, base, address string, profile *Profile) (lin
 			h := sha256.Sum256(part)
 			sum.Write(h[:])
 		}); err != nil {
-			return link{}, err
+			return transportConfig{}, err
 		}
 	}
 	if address != "" {
@@ -83,19 +84,20 @@ func newLink(spec *config.Upstream, base, address string, profile *Profile) (lin
 		o.URL = u.String()
 	}
 	fmt.Fprintf(sum, "%q %q %d %q %t", o.URL, o.Host, o.IdleTimeout, o.Authorization, spec.TLS.Insecure)
-	l := link{options: o}
+	l := transportConfig{options: o}
 	sum.Sum(l.digest[:0])
 	return l, nil
 }
 
-func (l *link) transport(id ID, hosts *hostWatch) (*Transport, error) {
+func (l *transportConfig) transport(id ID, hosts *hostWatch) (*Transport, error) {
 	o := l.options
 	o.ID = id
 	return newTransport(o, hosts)
 }
 
-// probeTransport is a small transport of its own: probes must neither wait for nor live on the calls' connections.
-func (l *link) probeTransport(id ID, hosts *hostWatch) (*Transport, error) {
+// probeTransport returns a small transport for probes, which must neither wait for the connections of
+// calls nor use them.
+func (l *transportConfig) probeTransport(id ID, hosts *hostWatch) (*Transport, error) {
 	o := l.options
 	o.ID, o.IdleTimeout, o.MaxIdle, o.UserAgent = id, probeIdle, 1, probeAgent
 	return newTransport(o, hosts)
@@ -108,7 +110,7 @@ func bearer(key string) string {
 	return "Bearer " + key
 }
 
-// clientTLSOf reads the certificate files of an upstream and hands their contents to seen.
+// clientTLSOf reads the certificate files of an upstream and passes their contents to seen.
 func clientTLSOf(t *config.UpstreamTLS, name string, seen func([]byte)) (*tls.Config, error) {
 	c := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.Insecure} //nolint:gosec // spelt out by the operator
 	if t.CA != "" {

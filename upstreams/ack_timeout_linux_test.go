@@ -38,11 +38,11 @@ func (p *peer) appear() {
 	}
 }
 
-// hearsFor is how long a host may be silent in these tests: a loopback acknowledges in microseconds.
-const hearsFor = 300 * time.Millisecond
+// testAckTimeout is the ackTimeout of these tests: a loopback acknowledges in microseconds.
+const testAckTimeout = 300 * time.Millisecond
 
-// lateReply is beyond hearsFor by enough to notice that nobody gave up.
-const lateReply = 4 * hearsFor
+// lateReply is well beyond testAckTimeout, so that giving up would show.
+const lateReply = 4 * testAckTimeout
 
 // TestKeptConnectionToAHostThatVanished: what nobody acknowledged goes to a new connection long before any clock of a call.
 func TestKeptConnectionToAHostThatVanished(t *testing.T) {
@@ -61,12 +61,12 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 			gate <- true
 			<-gone
 			p.appear()
-			_ = p.tcp.SetReadDeadline(time.Now().Add(5 * hearsFor)) // some repetitions of the system's
+			_ = p.tcp.SetReadDeadline(time.Now().Add(5 * testAckTimeout)) // some repetitions of the system's
 			if n, _ := p.r.Read(make([]byte, 10)); n > 0 {
 				p.t.Error("what was sent elsewhere was delivered when the host came back")
 			}
 		}).url())
-		tr.hearFor = hearsFor
+		tr.ackTimeout = testAckTimeout
 		mustEcho(t, tr, "first")
 		gone <- true
 		<-gate
@@ -90,7 +90,7 @@ func TestHostThatVanishesWithinARequest(t *testing.T) {
 				p.vanish()
 				<-done
 			}).url())
-			tr.hearFor = hearsFor
+			tr.ackTimeout = testAckTimeout
 			r := post("")
 			r.Body, r.WriteTimeout = [][]byte{bytes.Repeat([]byte("x"), 32<<20)}, time.Minute
 			_, _, _, err := roundTrip(tr, r)
@@ -115,7 +115,7 @@ func TestEngineThatReadsLate(t *testing.T) {
 				time.Sleep(lateReply) // and then there is nothing on its way
 				p.send(sized(body[:10]))
 			}).url())
-			tr.hearFor = hearsFor
+			tr.ackTimeout = testAckTimeout
 			r := post("")
 			r.Body, r.WriteTimeout = [][]byte{bytes.Repeat([]byte("x"), 16<<20)}, time.Minute
 			_, body, x, err := roundTrip(tr, r)
