@@ -3,6 +3,7 @@ package apierr
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"penstock/translate/jsonx"
@@ -59,16 +60,18 @@ const (
 	CodeShuttingDown        = "shutting_down" // the edge, not an engine
 )
 
-// DetailThread is the DetailCode of a Messages request that wants its conversation kept: the SDKs' helpers then send the
-// whole of it without asking for that. Source: the SDK's ThreadUnsupportedRequestErrorDetails.
+// DetailThread is the DetailCode of a Messages request that wants its conversation kept: the SDKs'
+// helpers then send the whole of it without asking for that. Source: the SDK's
+// ThreadUnsupportedRequestErrorDetails.
 const DetailThread = "thread_unsupported_request"
 
 // StatusOverloaded is the status of a Messages error where other dialects have 502, 503 or 504.
 const StatusOverloaded = 529
 
-// Error is an error of the public API. All members but Cause reach the client, so none of them may hold a key, the address
-// of an upstream, or text that we did not write; only the message may be an engine's, cleaned, when that engine rejected
-// the request (design: 2.6). Once returned an Error is not changed.
+// Error is an error of the public API. All members but Cause reach the client, so none of them may
+// hold a key, the address of an upstream, or text that we did not write; only the message may be an
+// engine's, cleaned, when that engine rejected the request (design: 2.6). Once returned an Error is
+// not changed.
 type Error struct {
 	Status     int           // HTTP status
 	Type       string        // one of the types
@@ -92,7 +95,8 @@ type Metadata struct {
 	AvailableConcurrency int
 }
 
-// Overflow says by how much a request is too long, for the dialect that has a sentence with the numbers.
+// Overflow says by how much a request is too long, for the dialect that has a sentence with the
+// numbers.
 type Overflow struct {
 	Prompt, Max int  // tokens; 0: the engine told them not
 	Answer      int  // tokens that were asked for beside a prompt that fits; 0: the prompt is what does not
@@ -102,9 +106,9 @@ type Overflow struct {
 // Known reports whether the engine told both numbers.
 func (o Overflow) Known() bool { return o.Prompt > 0 && o.Max > 0 }
 
-// New returns an error with the type that belongs to status. The message must be ours: format is a constant, and args
-// never hold text that came from a client, such as the value of a parameter. Numbers and the names of parameters,
-// in our spelling, are fine.
+// New returns an error with the type that belongs to status. The message must be ours: format is a
+// constant, and args never hold text that came from a client, such as the value of a parameter.
+// Numbers and the names of parameters, in our spelling, are fine.
 func New(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Type: TypeOf(status), Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -133,7 +137,8 @@ func TypeOf(status int) string {
 	return TypeInvalidRequest
 }
 
-// Invalid returns a 400 about the parameter param, which may be empty. What New says about args holds here too.
+// Invalid returns a 400 about the parameter param, which may be empty. What New says about args
+// holds here too.
 func Invalid(param, code, format string, args ...any) *Error {
 	e := New(400, code, format, args...)
 	e.Param = param
@@ -152,8 +157,8 @@ func ModelNotFound() *Error {
 	return e
 }
 
-// Unauthorized returns a 401 with one of the three codes of a credential; its message is the same for a key that is
-// missing, wrong, expired or inactive.
+// Unauthorized returns a 401 with one of the three codes of a credential; its message is the same
+// for a key that is missing, wrong, expired or inactive.
 func Unauthorized(code string) *Error {
 	message := "Missing or invalid API key. Send it as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"."
 	switch code {
@@ -187,8 +192,8 @@ func TooLarge(limit int64) *Error {
 	return New(413, CodeRequestTooLarge, "The request body is larger than the limit of %d bytes.", limit)
 }
 
-// RateLimited returns the 429 for a limit of the key, named in our words: "requests per minute". The message says when
-// to retry.
+// RateLimited returns the 429 for a limit of the key, named in our words: "requests per minute".
+// The message says when to retry.
 func RateLimited(limit string, retryAfter time.Duration) *Error {
 	e := New(429, CodeRateLimited, "")
 	e.RetryAfter = retryAfter
@@ -203,8 +208,9 @@ func Internal(cause error) *Error {
 	return e
 }
 
-// Error returns status, type, code and parameter: what a log may hold. The message is not in it, because that of a request
-// which an engine has rejected may quote the request; nor is the cause, which is logged by itself.
+// Error returns status, type, code and parameter: what a log may hold. The message is not in it,
+// because that of a request which an engine has rejected may quote the request; nor is the cause,
+// which is logged by itself.
 func (e *Error) Error() string {
 	s := strconv.Itoa(e.Status) + " " + e.Type + " " + e.Code
 	if e.Param != "" {
@@ -213,10 +219,22 @@ func (e *Error) Error() string {
 	return s
 }
 
+// Renamed returns a copy of e about the member param. If its message begins with the old name, it
+// begins with the new one.
+func (e *Error) Renamed(param string) *Error {
+	renamed := *e
+	renamed.Param = param
+	if rest, ok := strings.CutPrefix(e.Message, e.Param); ok {
+		renamed.Message = param + rest
+	}
+	return &renamed
+}
+
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// RetryAfterSeconds returns RetryAfter in whole seconds, rounded up, so at least 1 when it is positive; otherwise 0.
+// RetryAfterSeconds returns RetryAfter in whole seconds, rounded up, so at least 1 when it is
+// positive; otherwise 0.
 func (e *Error) RetryAfterSeconds() int {
 	if e.RetryAfter <= 0 {
 		return 0
@@ -231,7 +249,8 @@ func (e *Error) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendMessages appends the body of the answer in the form of Messages: {"type":"error","error":{…},"request_id":…}.
+// AppendMessages appends the body of the answer in the form of Messages:
+// {"type":"error","error":{…},"request_id":…}.
 func (e *Error) AppendMessages(dst []byte, requestID string) []byte {
 	dst = append(dst, `{"type":"error","error":`...)
 	dst = e.AppendObject(dst)

@@ -234,7 +234,7 @@ func (r *AnswerReader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		return err
 	}
 	r.noteChoice(choice)
-	if d.Visible() || HasText(d.Reasoning) {
+	if d.Visible() || d.Reasoning.HasText() {
 		r.deltas++
 	}
 	end := whole || choice.Finished()
@@ -245,7 +245,7 @@ func (r *AnswerReader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	}{{&r.Content, d.Content, MemberContent}, {&r.Refusal, d.Refusal, MemberRefusal}, {&r.Reasoning, d.Reasoning, MemberReasoning}} {
 		switch {
 		case t.from.IsString():
-			*t.to = inside(t.from)
+			*t.to = t.from.Inside()
 			if r.lone || len(r.halves) > 0 {
 				*t.to = r.halves.piece(textPlace{member: t.member}, *t.to, end)
 			}
@@ -258,7 +258,7 @@ func (r *AnswerReader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	}
 	if len(r.Content) > 0 && choice.Logprobs.IsObject() && len(r.Refusal)+len(r.Reasoning) == 0 && d.ToolCalls.Len() == 0 {
 		if list := choice.Logprobs.Get("content"); list.IsArray() && list.Len() > 0 {
-			r.Logprobs = bytes.TrimSpace(inside(list))
+			r.Logprobs = bytes.TrimSpace(list.Inside())
 			if r.lone {
 				r.Logprobs = bytes.Clone(r.Logprobs)
 				jsonx.MendLone(r.Logprobs)
@@ -277,7 +277,7 @@ func (r *AnswerReader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	if choice.Finished() {
 		r.Finish = finishOf(choice.Finish)
 		if choice.Stop.IsString() {
-			r.StopSequence = append(r.StopSequence[:0], inside(choice.Stop)...)
+			r.StopSequence = append(r.StopSequence[:0], choice.Stop.Inside()...)
 		}
 	}
 	return nil
@@ -327,18 +327,18 @@ func (r *AnswerReader) addToolCall() {
 func (r *AnswerReader) readPiece(to *ToolCall, p *toolcall.Piece, part *toolcall.Part) error {
 	before := len(to.ID) + len(to.Name) + len(to.Args)
 	if part.TakeID {
-		to.ID = append(to.ID, inside(p.ID)...)
+		to.ID = append(to.ID, p.ID.Inside()...)
 		jsonx.MendLone(to.ID)
 	}
 	if part.TakeName {
-		to.Name = append(to.Name, inside(p.Name)...)
+		to.Name = append(to.Name, p.Name.Inside()...)
 		jsonx.MendLone(to.Name)
 	}
 	switch args := p.Args; {
-	case args.IsString() && (r.lone || len(r.halves) > 0 || hasEscapes(inside(args))):
-		to.Args = append(to.Args, r.halves.piece(textPlace{toolCall: part.Position}, inside(args), false)...)
+	case args.IsString() && (r.lone || len(r.halves) > 0 || hasEscapes(args.Inside())):
+		to.Args = append(to.Args, r.halves.piece(textPlace{toolCall: part.Position}, args.Inside(), false)...)
 	case args.IsString():
-		to.Args = append(to.Args, inside(args)...)
+		to.Args = append(to.Args, args.Inside()...)
 	case args.IsObject(): // Ollama's native shape
 		to.Args = appendArguments(to.Args, args)
 	case args.Exists() && !args.IsNull():

@@ -69,7 +69,7 @@ func (a *Assembler) keep(dst *[]byte, raw []byte) error {
 
 // addTopLevel adds the top level of a chunk; hasUsage: its usage has counts.
 func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
-	if len(a.id) == 0 && HasText(c.id) {
+	if len(a.id) == 0 && c.id.HasText() {
 		if err := a.keep(&a.id, c.id.Raw()); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (a *Assembler) keepMember(to *members, k jsonx.Key, v jsonx.Value, join boo
 
 // keepElements adds the elements of the array v to a list.
 func (a *Assembler) keepElements(to *[]byte, v jsonx.Value) error {
-	elements := bytes.TrimSpace(inside(v))
+	elements := bytes.TrimSpace(v.Inside())
 	if len(elements) == 0 {
 		return nil
 	}
@@ -128,12 +128,6 @@ func (a *Assembler) keepElements(to *[]byte, v jsonx.Value) error {
 		*to = append(*to, ',')
 	}
 	return a.keep(to, elements)
-}
-
-// inside returns a string or an array without its quotes or brackets.
-func inside(v jsonx.Value) []byte {
-	raw := v.Raw()
-	return raw[1 : len(raw)-1]
 }
 
 // addChoice adds one choice of a chunk.
@@ -213,7 +207,7 @@ func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
 		switch name := string(plain(it.Key())); name {
 		case "role", "content", "refusal", "tool_calls":
 		case "reasoning", "reasoning_content":
-			if to.reasoningName == "" && HasText(it.Value()) {
+			if to.reasoningName == "" && it.Value().HasText() {
 				to.reasoningName = name
 			}
 		default:
@@ -229,7 +223,7 @@ func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
 	if err := a.addText(&to.refusal, d.Refusal); err != nil {
 		return err
 	}
-	if HasText(d.Reasoning) {
+	if d.Reasoning.HasText() {
 		if err := a.addText(&to.reasoning, d.Reasoning); err != nil {
 			return err
 		}
@@ -242,7 +236,7 @@ func (a *Assembler) addText(to *optionalText, v jsonx.Value) error {
 	switch {
 	case v.IsString():
 		to.given = true
-		return a.keep(&to.raw, inside(v))
+		return a.keep(&to.raw, v.Inside())
 	case v.IsNull(), !v.Exists():
 		return nil
 	}
@@ -296,13 +290,13 @@ func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece, part *too
 		take bool
 	}{
 		{&to.id, p.ID, part.TakeID},
-		{&to.kind, p.Type, len(to.kind) == 0 && HasText(p.Type)},
+		{&to.kind, p.Type, len(to.kind) == 0 && p.Type.HasText()},
 		{&to.name, p.Name, part.TakeName},
 	} {
 		if !m.take {
 			continue
 		}
-		if err := a.keep(m.to, inside(m.from)); err != nil {
+		if err := a.keep(m.to, m.from.Inside()); err != nil {
 			return err
 		}
 	}
@@ -314,7 +308,7 @@ func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece, part *too
 func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 	switch {
 	case v.IsString():
-		return a.keep(to, inside(v))
+		return a.keep(to, v.Inside())
 	case v.IsObject():
 		return a.keep(to, appendArguments(nil, v))
 	case v.IsNull(), !v.Exists():

@@ -318,7 +318,7 @@ func (d *Delta) member(name []byte, v jsonx.Value) bool {
 	case "refusal":
 		d.Refusal = v
 	case "reasoning", "reasoning_content":
-		if !HasText(d.Reasoning) {
+		if !d.Reasoning.HasText() {
 			d.Reasoning = v
 		}
 	case "tool_calls":
@@ -329,14 +329,11 @@ func (d *Delta) member(name []byte, v jsonx.Value) bool {
 	return true
 }
 
-// HasText reports whether v is a string that is not empty.
-func HasText(v jsonx.Value) bool { return v.IsString() && v.End()-v.Start() > 2 }
-
 // Generated reports whether the delta carries something that the model generated.
-func (d *Delta) Generated() bool { return d.Visible() || HasText(d.Reasoning) }
+func (d *Delta) Generated() bool { return d.Visible() || d.Reasoning.HasText() }
 
 // Visible reports whether the delta carries something other than reasoning that the model
 // generated.
 func (d *Delta) Visible() bool {
-	return HasText(d.Content) || HasText(d.Refusal) || d.ToolCalls.Index(0).Exists()
+	return d.Content.HasText() || d.Refusal.HasText() || d.ToolCalls.Index(0).Exists()
 }

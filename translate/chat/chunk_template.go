@@ -95,7 +95,7 @@ func (t *eventTemplate) remember(data []byte, v jsonx.Value, event []byte, from 
 func (d *Delta) onlyText() (v jsonx.Value, toolCall bool) {
 	n := 0
 	for _, text := range [...]jsonx.Value{d.Content, d.Reasoning, d.Refusal} {
-		if HasText(text) {
+		if text.HasText() {
 			v = text
 			n++
 		}

@@ -186,7 +186,7 @@ func (c *Completion) Append(dst []byte, a *AnswerOptions) []byte {
 			for toolCalls := message.ToolCalls.Iter(); toolCalls.Next(); {
 				if part, ok := c.readToolCall(it.Index(), &p, toolCalls.Value()); ok {
 					addToolCallMembers(&c.edits, &p, &part, a.ID, it.Index())
-					if p.Args.IsString() && hasEscapes(inside(p.Args)) {
+					if p.Args.IsString() && hasEscapes(p.Args.Inside()) {
 						text := bytes.Clone(p.Args.Raw())
 						mendArguments(text[1:len(text)-1], true)
 						c.edits.Set(p.Args, text)
@@ -211,7 +211,7 @@ func (c *Completion) readToolCall(n int, p *toolcall.Piece, v jsonx.Value) (tool
 	}
 	part, ok := c.tools.Whole(n, p)
 	if ok && !p.Named() { // whole, so that nothing comes later
-		part.MakeID, part.NeedType = part.MakeID || !HasText(p.ID), !HasText(p.Type)
+		part.MakeID, part.NeedType = part.MakeID || !p.ID.HasText(), !p.Type.HasText()
 	}
 	return part, ok
 }

@@ -10,15 +10,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxErrorBody is how much of an engine's complaint is held, once a Shortener has been at it. Engines repeat the request in it, so
-// that it may be as long as that.
+// MaxErrorBody is how much of an engine's complaint is held, once a Shortener has been at it.
+// Engines repeat the request in it, so that it may be as long as that.
 const MaxErrorBody = 256 << 10
 
-// maxErrorText is how much a Shortener leaves of a string: more than is shown of a message, also where that has others in it.
+// maxErrorText is how much a Shortener leaves of a string: more than is shown of a message, also
+// where that has others in it.
 const maxErrorText = 16 << 10
 
-// Shortener takes the ends of long strings out of JSON that comes in pieces. What was JSON is still JSON, and what is no JSON keeps
-// its beginning. The zero value is ready for one body.
+// Shortener takes the ends of long strings out of JSON that comes in pieces. What was JSON is still
+// JSON, and what is no JSON keeps its beginning. The zero value is ready for one body.
 type Shortener struct {
 	text    bool // within a string
 	skip    bool // behind what is left of it
@@ -58,29 +59,33 @@ func (s *Shortener) Append(dst, p []byte) []byte {
 // maxMessage bounds what is kept of an engine's message, in bytes.
 const maxMessage = 1 << 10
 
-// EngineError is what an engine says about a failure, in the body of an answer or in an event of its stream. Its texts
-// are an engine's and may quote the request: they may be shown to the client that made it, and never be logged.
+// EngineError is what an engine says about a failure, in the body of an answer or in an event of
+// its stream. Its texts are an engine's and may quote the request: they may be shown to the client
+// that made it, and never be logged.
 type EngineError struct {
-	// Status is the HTTP status that the body itself names, 400 to 599, else 0. It is all there is to go by inside a
-	// stream, where the real status was 200.
+	// Status is the HTTP status that the body itself names, 400 to 599, else 0. It is all there is
+	// to go by inside a stream, where the real status was 200.
 	Status int
-	// Type and Code are the engine's words if they are identifiers, else empty. Numbers are not codes: see Status.
+	// Type and Code are the engine's words if they are identifiers, else empty. Numbers are not
+	// codes: see Status.
 	Type, Code string
-	// Message is clean: valid UTF-8, one line, at most 1 KiB, no control characters; addresses, absolute paths and what looks like
-	// a key are blotted out, as they are more likely the engine's than the client's. Models have their engine's names; see Rename.
+	// Message is clean: valid UTF-8, one line, at most 1 KiB, no control characters; addresses,
+	// absolute paths and what looks like a key are blotted out, as they are more likely the
+	// engine's than the client's. Models have their engine's names; see Rename.
 	Message string
 
-	// ContextOverflow: the prompt, or the prompt and the tokens asked for, do not fit into the engine's context.
-	// ContextPrompt and ContextMax are the two sizes in tokens, both 0 unless the engine tells both. ContextAnswer is what was
-	// asked for beside a prompt that fits; 0: it is the prompt that does not, or the engine tells only the sum, as ContextPrompt.
-	// ContextAtLeast: the engine has counted the prompt no further than it had to. ContextExcess is by how many tokens the prompt
-	// exceeds the context, from an engine that tells no more than that.
+	// ContextOverflow: the prompt, or the prompt and the tokens asked for, do not fit into the
+	// engine's context. ContextPrompt and ContextMax are the two sizes in tokens, both 0 unless the
+	// engine tells both. ContextAnswer is what was asked for beside a prompt that fits; 0: it is
+	// the prompt that does not, or the engine tells only the sum, as ContextPrompt. ContextAtLeast:
+	// the engine has counted the prompt no further than it had to. ContextExcess is by how many
+	// tokens the prompt exceeds the context, from an engine that tells no more than that.
 	ContextOverflow, ContextAtLeast          bool
 	ContextExcess                            int
 	ContextPrompt, ContextAnswer, ContextMax int
 
-	// ClientFault: the request is to blame, whatever the status says: no other engine of the kind would take it, and
-	// this one is not the worse for it.
+	// ClientFault: the request is to blame, whatever the status says: no other engine of the kind
+	// would take it, and this one is not the worse for it.
 	ClientFault bool
 }
 
@@ -95,11 +100,12 @@ func (e *EngineError) Error() string {
 	return "engine error"
 }
 
-// ParseEngineError reads the body of an answer whose status is not 200, or the data of an error event, for which status
-// is 0. It understands the shapes of all engines that we know: {"error":{…}}, {"error":"…"} with or without error_type,
-// the same members at the top level, FastAPI's {"detail":…}, an error that carries another one as JSON in its message
-// (Ollama hands on what its runner said), and plain text. Of a body of MaxErrorBody, which may be the beginning of a longer one,
-// it reads what is there. HTML and what cannot be read have no message. It never fails.
+// ParseEngineError reads the body of an answer whose status is not 200, or the data of an error
+// event, for which status is 0. It understands the shapes of all engines that we know:
+// {"error":{…}}, {"error":"…"} with or without error_type, the same members at the top level,
+// FastAPI's {"detail":…}, an error that carries another one as JSON in its message (Ollama hands on
+// what its runner said), and plain text. Of a body of MaxErrorBody, which may be the beginning of a
+// longer one, it reads what is there. HTML and what cannot be read have no message. It never fails.
 func ParseEngineError(status int, contentType string, body []byte) EngineError {
 	var e EngineError
 	cut := len(body) >= MaxErrorBody
@@ -122,8 +128,9 @@ func ParseEngineError(status int, contentType string, body []byte) EngineError {
 	return e
 }
 
-// closeCut makes JSON of the beginning of one: the string that it breaks off in, if it is a value, and all that is open are closed;
-// a member without a whole name or the beginning of its value is left out. What was no JSON is none after it.
+// closeCut makes JSON of the beginning of one: the string that it breaks off in, if it is a value,
+// and all that is open are closed; a member without a whole name or the beginning of its value is
+// left out. What was no JSON is none after it.
 func closeCut(body []byte) []byte {
 	var (
 		open    []byte // what closes the containers, the outermost first
@@ -168,7 +175,8 @@ func closeCut(body []byte) []byte {
 	return out
 }
 
-// isValue reports whether a string behind before is a member's value: its name would stand behind a comma or a brace.
+// isValue reports whether a string behind before is a member's value: its name would stand behind a
+// comma or a brace.
 func isValue(before []byte) bool { return bytes.HasSuffix(bytes.TrimSpace(before), []byte{':'}) }
 
 // cutEscape returns the beginning of a string without the part of an escape that may be at its end.
@@ -226,7 +234,7 @@ func (e *EngineError) read(v jsonx.Value, depth int) {
 				inner = m
 			}
 		case "message", "msg":
-			if HasText(m) {
+			if m.HasText() {
 				e.text(m, depth)
 				said = true
 			}
@@ -260,12 +268,13 @@ func (e *EngineError) text(v jsonx.Value, depth int) {
 	e.Message = string(text)
 }
 
-// list takes the faults that FastAPI found in a request: {"loc":["body","messages"],"msg":"Field required"}.
+// list takes the faults that FastAPI found in a request: {"loc":["body","messages"],"msg":"Field
+// required"}.
 func (e *EngineError) list(v jsonx.Value, depth int) {
 	var text []byte
 	for it := v.Iter(); it.Next() && len(text) < maxMessage; {
 		fault := it.Value()
-		if !HasText(fault.Get("msg")) {
+		if !fault.Get("msg").HasText() {
 			if depth < maxNested {
 				e.read(fault, depth+1)
 			}
@@ -356,8 +365,8 @@ func (e *EngineError) settle(status int) {
 	}
 }
 
-// clientTypes are the types that say by themselves that the request is to blame. They count when there is no status, or
-// one that says nothing.
+// clientTypes are the types that say by themselves that the request is to blame. They count when
+// there is no status, or one that says nothing.
 var clientTypes = map[string]bool{
 	"invalid_request_error":     true, // OpenAI's word; llama.cpp, Ollama
 	"BadRequestError":           true, // vLLM
@@ -366,8 +375,9 @@ var clientTypes = map[string]bool{
 	"exceed_context_size_error": true, // llama.cpp
 }
 
-// clientTexts are what engines say with status 500 or 501, and a type that says nothing, about a mistake in the request.
-// All but the last four were seen with llama.cpp server and, passed on, with Ollama.
+// clientTexts are what engines say with status 500 or 501, and a type that says nothing, about a
+// mistake in the request. All but the last four were seen with llama.cpp server and, passed on,
+// with Ollama.
 var clientTexts = []string{
 	"failed to parse tools",
 	"failed to parse messages",
@@ -381,8 +391,9 @@ var clientTexts = []string{
 	"template error: ",       // TGI, in a stream
 }
 
-// overloadTexts are what engines say inside of a stream, without a status that means anything, when they have no room. TGI opens
-// a stream before it looks for a place, and gives every error in it the number 422.
+// overloadTexts are what engines say inside of a stream, without a status that means anything, when
+// they have no room. TGI opens a stream before it looks for a place, and gives every error in it
+// the number 422.
 var overloadTexts = []string{"model is overloaded"}
 
 func containsAny(s string, list []string) bool {
@@ -421,8 +432,9 @@ var overflowTexts = []string{
 
 func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
 
-// maxMarks is what stands before the size of the context, the more telling ones first; promptMarks before that of the
-// request, or of a part of it. inputMarks and answerMarks are what stands before the two parts where an engine tells both.
+// maxMarks is what stands before the size of the context, the more telling ones first; promptMarks
+// before that of the request, or of a part of it. inputMarks and answerMarks are what stands before
+// the two parts where an engine tells both.
 var (
 	maxMarks = []string{
 		"maximum context length is only ", "maximum context length is ", "maximum context length of ", "context length is only ", "context length (",
@@ -443,12 +455,13 @@ var (
 // excessMark stands before the tokens by which a prompt exceeds the context.
 const excessMark = "exceeded max context length by "
 
-// lowerBound stands before a prompt's size that is no more than what exceeds the context: vLLM counts no further.
+// lowerBound stands before a prompt's size that is no more than what exceeds the context: vLLM
+// counts no further.
 const lowerBound = "prompt contains at least "
 
-// overflowSizes finds the sizes of the request and of the context in a message: of the prompt and the answer where the prompt
-// alone would fit, else of what is too large as a whole. All are 0 unless they are there and exceed the context: a client
-// that is told so knows what to cut.
+// overflowSizes finds the sizes of the request and of the context in a message: of the prompt and
+// the answer where the prompt alone would fit, else of what is too large as a whole. All are 0
+// unless they are there and exceed the context: a client that is told so knows what to cut.
 func overflowSizes(lower string) (prompt, answer, most int) {
 	most = firstSize(lower, maxMarks)
 	if prompt, answer = firstSize(lower, inputMarks), firstSize(lower, answerMarks); prompt > 0 && prompt < most && prompt+answer > most {

@@ -8,9 +8,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Invalid says what is wrong with one member. It is built where the mistake is found, which knows the member's own name,
-// and each level above puts its own name in front: paths cost nothing as long as nothing is wrong, and they can only
-// hold indexes and names of ours. The other dialects build theirs with it too.
+// Invalid says what is wrong with one member. It is built where the mistake is found, which knows
+// the member's own name, and each level above puts its own name in front: paths cost nothing as
+// long as nothing is wrong, and they can only hold indexes and names of ours. The other dialects
+// build theirs with it too.
 type Invalid struct {
 	Param string
 	Code  string
@@ -37,8 +38,11 @@ func (e *Invalid) under(name string) *Invalid {
 
 // At is In for element i of an array.
 func (e *Invalid) At(name string, i int) *Invalid {
-	return e.In(name + "[" + strconv.Itoa(i) + "]")
+	return e.In(Element(name, i))
 }
+
+// Element returns the path of element i of an array.
+func Element(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
 
 // Err turns e into the error that leaves the package.
 func (e *Invalid) Err() error {
@@ -55,7 +59,8 @@ func WrongType(name, want string, v jsonx.Value) *Invalid {
 	return &Invalid{name, apierr.CodeInvalidType, "must be " + want + ", not " + kindName(v)}
 }
 
-// WrongValue says that the member has the right type and another value than it may have; text continues "the member ".
+// WrongValue says that the member has the right type and another value than it may have; text
+// continues "the member ".
 func WrongValue(name, text string) *Invalid {
 	return &Invalid{name, apierr.CodeInvalidValue, text}
 }
@@ -115,8 +120,8 @@ func OptionalObject(name string, v jsonx.Value) *Invalid {
 	return nil
 }
 
-// optionalBool reads a member that may be absent, null or a boolean.
-func optionalBool(name string, v jsonx.Value, absent bool) (bool, *Invalid) {
+// OptionalBool reads a member that may be absent, null or a boolean.
+func OptionalBool(name string, v jsonx.Value, absent bool) (bool, *Invalid) {
 	if !Given(v) {
 		return absent, nil
 	}

@@ -6,14 +6,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Offered is what a request offers a model beside text, and what an engine should therefore tell apart in its answer.
+// Offered is what a request offers a model beside text, and what an engine should therefore tell
+// apart in its answer.
 type Offered struct{ Tools, Reasoning bool }
 
-// Markup is a word of a model's own markup that an answer's text begins with, 0 for none. Engines take such words out when they read
-// tool calls and reasoning out of what a model has written; one that shows them has no parser for the model, or the wrong one.
+// Markup is a word of a model's own markup that an answer's text begins with, 0 for none. Engines
+// take such words out when they read tool calls and reasoning out of what a model has written; one
+// that shows them has no parser for the model, or the wrong one.
 type Markup uint8
 
-// leaks are the words by their number. An answer that begins with one of a tool call is suspect where tools were offered.
+// leaks are the words by their number. An answer that begins with one of a tool call is suspect
+// where tools were offered.
 var leaks = [...]struct {
 	text string
 	of   Offered
@@ -50,7 +53,8 @@ func Markups() (words []string) {
 	return words
 }
 
-// opening looks at how the text of an answer begins, in whatever pieces it comes. Nearly always it is done with the first.
+// opening looks at how the text of an answer begins, in whatever pieces it comes. Nearly always it
+// is done with the first.
 type opening struct {
 	text   [32]byte // longer than any of the words
 	n      uint8
@@ -60,7 +64,7 @@ type opening struct {
 
 // add takes the next piece.
 func (o *opening) add(v jsonx.Value) {
-	if !HasText(v) {
+	if !v.HasText() {
 		return
 	}
 	text, plain := v.Text()

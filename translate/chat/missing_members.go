@@ -53,7 +53,7 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 	var p toolcall.Piece
 	for it := message.ToolCalls.Iter(); it.Next(); {
 		part, _ := c.readToolCall(n, &p, it.Value())
-		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || p.Args.IsObject() || p.Args.IsString() && hasEscapes(inside(p.Args))
+		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || p.Args.IsObject() || p.Args.IsString() && hasEscapes(p.Args.Inside())
 	}
 }
 

@@ -17,9 +17,9 @@ const (
 
 var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled", "exclude")
 
-// decodeReasoning reads reasoning_effort and include_reasoning, and their other forms reasoning.effort and
-// reasoning.exclude. A budget inside
-// reasoning is checked and otherwise left alone: it can never raise the token limit, because nothing adds it up.
+// decodeReasoning reads reasoning_effort and include_reasoning, and their other forms
+// reasoning.effort and reasoning.exclude. A budget inside reasoning is checked and otherwise left
+// alone: it can never raise the token limit, because nothing adds it up.
 func (r *Request) decodeReasoning() (e *Invalid) {
 	v := r.members[memberReasoning]
 	if e = OptionalObject("reasoning", v); e != nil {
@@ -41,7 +41,7 @@ func (r *Request) decodeReasoning() (e *Invalid) {
 	default:
 		r.Effort = effort
 	}
-	include, e := optionalBool("include_reasoning", r.members[memberIncludeReasoning], true)
+	include, e := OptionalBool("include_reasoning", r.members[memberIncludeReasoning], true)
 	r.IncludeReasoning = include && !exclude
 	return e
 }
@@ -64,7 +64,7 @@ func (r *Request) decodeReasoningObject(v jsonx.Value) (exclude bool, e *Invalid
 			return false, WrongValue("max_tokens", "must be 0 or more")
 		}
 	}
-	enabled, e := optionalBool("enabled", m[2], true)
+	enabled, e := OptionalBool("enabled", m[2], true)
 	if e != nil {
 		return false, e
 	}
@@ -72,7 +72,7 @@ func (r *Request) decodeReasoningObject(v jsonx.Value) (exclude bool, e *Invalid
 		effort = "none"
 	}
 	r.Effort = effort
-	return optionalBool("exclude", m[3], false)
+	return OptionalBool("exclude", m[3], false)
 }
 
 // readEffort returns the effort in the word of Efforts, or nothing when v is not given.
@@ -97,8 +97,8 @@ func (r *Request) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 	return "", WrongValue(name, "must be one of none, low, medium, high and xhigh")
 }
 
-// LowerEffort returns the effort of words that is nearest to effort without being above it; if all are above, the least of
-// them. It returns nothing when words holds none of Efforts.
+// LowerEffort returns the effort of words that is nearest to effort without being above it; if all
+// are above, the least of them. It returns nothing when words holds none of Efforts.
 func LowerEffort(words []string, effort string) string {
 	at := slices.Index(Efforts, effort)
 	for i := at; i >= 0; i-- {

@@ -368,7 +368,7 @@ func (r *Request) checkPlain() *Invalid {
 		return e
 	}
 	for _, m := range [...]int{memberLogprobs, memberParallelToolCalls} {
-		if _, e := optionalBool(memberNames[m], r.members[m], false); e != nil {
+		if _, e := OptionalBool(memberNames[m], r.members[m], false); e != nil {
 			return e
 		}
 	}
@@ -383,7 +383,7 @@ const (
 var streamOptionNames = jsonx.NewNames(optionIncludeUsage, optionContinuousUsage)
 
 func (r *Request) decodeStream() (e *Invalid) {
-	if r.Stream, e = optionalBool("stream", r.members[memberStream], false); e != nil {
+	if r.Stream, e = OptionalBool("stream", r.members[memberStream], false); e != nil {
 		return e
 	}
 	options := r.members[memberStreamOptions]
@@ -397,10 +397,10 @@ func (r *Request) decodeStream() (e *Invalid) {
 	if e = ReadFields(options, streamOptionNames, out[:]); e != nil {
 		return e.In("stream_options")
 	}
-	if r.IncludeUsage, e = optionalBool(optionIncludeUsage, out[0], false); e != nil {
+	if r.IncludeUsage, e = OptionalBool(optionIncludeUsage, out[0], false); e != nil {
 		return e.In("stream_options")
 	}
-	if r.ContinuousUsage, e = optionalBool(optionContinuousUsage, out[1], false); e != nil {
+	if r.ContinuousUsage, e = OptionalBool(optionContinuousUsage, out[1], false); e != nil {
 		return e.In("stream_options")
 	}
 	r.ContinuousUsage = r.ContinuousUsage && r.IncludeUsage // as vLLM has it

@@ -226,7 +226,7 @@ func (s *Stream) readChoices() (g chunkSummary, err error) {
 			return g, err
 		}
 		first := s.streamState.noteChoice(&c)
-		visible, reasoning := d.Visible(), HasText(d.Reasoning)
+		visible, reasoning := d.Visible(), d.Reasoning.HasText()
 		if visible || reasoning {
 			s.deltas++
 		}

@@ -9,9 +9,11 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Engines cut texts into tokens, tokens into pieces of characters, and write what is left as escapes: half of a surrogate pair that has
-// its other half in the next piece, or none. Many parsers refuse such an escape, and clients that take it cannot send it back. So the
-// first half waits for the next piece of its text, and what is alone becomes U+FFFD, in streams and in whole answers.
+// Engines cut texts into tokens, tokens into pieces of characters, and write what is left as
+// escapes: half of a surrogate pair that has its other half in the next piece, or none. Many
+// parsers refuse such an escape, and clients that take it cannot send it back. So the first half
+// waits for the next piece of its text, and what is alone becomes U+FFFD, in streams and in whole
+// answers.
 
 // isLone reports whether an error of jsonx is about half of a surrogate pair.
 func isLone(err error) bool {
@@ -19,13 +21,15 @@ func isLone(err error) bool {
 	return errors.As(err, &syntax) && syntax.Lone()
 }
 
-// half is the first half of a surrogate pair at the end of what has come of a text, or the beginning of its escape in arguments.
+// half is the first half of a surrogate pair at the end of what has come of a text, or the
+// beginning of its escape in arguments.
 type half struct {
 	textPlace
 	escape []byte
 }
 
-// textPlace says which text of an answer is meant: a member of a choice's message, or the arguments of one of its tool calls.
+// textPlace says which text of an answer is meant: a member of a choice's message, or the arguments
+// of one of its tool calls.
 type textPlace struct {
 	choice   int
 	member   string // empty: arguments
@@ -35,8 +39,8 @@ type textPlace struct {
 // halves are the texts of a stream that wait for their second half. There is hardly ever one.
 type halves []half
 
-// piece returns what may be told of a piece of a text: contents with the half that waited for it, without one that waits now unless it
-// is the last piece, and with what is alone replaced.
+// piece returns what may be told of a piece of a text: contents with the half that waited for it,
+// without one that waits now unless it is the last piece, and with what is alone replaced.
 func (h *halves) piece(at textPlace, contents []byte, last bool) []byte {
 	if len(contents) == 0 && !last {
 		return contents
@@ -65,8 +69,9 @@ func (at textPlace) mend(text []byte) []byte {
 	return text
 }
 
-// hasEscapes reports whether contents of a JSON string that are arguments may hold what mendArguments looks for: an escape of their own,
-// whose backslash is escaped, or the beginning of one at their end.
+// hasEscapes reports whether contents of a JSON string that are arguments may hold what
+// mendArguments looks for: an escape of their own, whose backslash is escaped, or the beginning of
+// one at their end.
 func hasEscapes(arguments []byte) bool {
 	return bytes.HasSuffix(arguments, escapedBackslash) || bytes.Contains(arguments, ownUnicodeEscape)
 }
@@ -76,9 +81,9 @@ var (
 	ownUnicodeEscape = []byte(`\\u`)
 )
 
-// mendArguments replaces the halves of surrogate pairs that arguments have as escapes of their own, whose backslash is escaped once
-// more, by \ufffd. Unless it is the last of them, what follows decides on an escape at the end: mendArguments returns where that begins,
-// else their length.
+// mendArguments replaces the halves of surrogate pairs that arguments have as escapes of their own,
+// whose backslash is escaped once more, by \ufffd. Unless it is the last of them, what follows
+// decides on an escape at the end: mendArguments returns where that begins, else their length.
 func mendArguments(arguments []byte, last bool) int {
 	for i := 0; ; {
 		n := bytes.IndexByte(arguments[i:], '\\')
@@ -178,13 +183,14 @@ func (s *Stream) mendTexts(c *Choice) {
 
 // mendText notes the changes to a piece of a text.
 func (s *Stream) mendText(at textPlace, v jsonx.Value, last bool) {
-	old := inside(v)
+	old := v.Inside()
 	if text := s.halves.piece(at, old, last); !bytes.Equal(text, old) {
 		s.edits.Set(v, appendQuoted(nil, text))
 	}
 }
 
-// endTexts ends the texts of a choice that still wait: with a replacement character, mostly. It returns the members that its delta gets.
+// endTexts ends the texts of a choice that still wait: with a replacement character, mostly. It
+// returns the members that its delta gets.
 func (s *Stream) endTexts(c *Choice) []byte {
 	var members, pieces [][]byte
 	for i := 0; i < len(s.halves); {
@@ -215,7 +221,8 @@ func (s *Stream) endTexts(c *Choice) []byte {
 
 var comma = []byte{','}
 
-// member notes that a member of an object which is null gets a value, or else adds it to the members to be added.
+// member notes that a member of an object which is null gets a value, or else adds it to the
+// members to be added.
 func (s *Stream) member(members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
 	if old := object.Get(name); old.Exists() {
 		s.edits.Set(old, value)

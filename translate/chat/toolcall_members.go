@@ -28,13 +28,13 @@ func (s *Stream) toolCalls(choice int, v jsonx.Value) (unique bool, err error) {
 		if index, given := p.Index.Int(); !given || index != int64(part.Position) {
 			setMember(&s.edits, p.Object, p.Index, "index", strconv.AppendInt(nil, int64(part.Position), 10))
 		}
-		if HasText(p.ID) && !part.TakeID && !part.MakeID { // clients would join it to the first
+		if p.ID.HasText() && !part.TakeID && !part.MakeID { // clients would join it to the first
 			s.edits.Delete(p.ID)
 		}
 		if p.Named() && !part.TakeName {
 			s.edits.Delete(p.Name)
 		}
-		if p.Args.IsString() && (s.chunk.lone || len(s.halves) > 0 || hasEscapes(inside(p.Args))) {
+		if p.Args.IsString() && (s.chunk.lone || len(s.halves) > 0 || hasEscapes(p.Args.Inside())) {
 			s.mendText(textPlace{choice: choice, toolCall: part.Position}, p.Args, false)
 			unique = true
 		}

@@ -2,8 +2,8 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// MaxFunctionName is the length in bytes that the name of a function may have. Names of MCP tools go far beyond the 64 of
-// some vendors.
+// MaxFunctionName is the length in bytes that the name of a function may have. Names of MCP tools
+// go far beyond the 64 of some vendors.
 const MaxFunctionName = 256
 
 var (
@@ -67,7 +67,7 @@ func checkFunction(v jsonx.Value) *Invalid {
 	if e := OptionalObject("parameters", f[2]); e != nil {
 		return e
 	}
-	_, e := optionalBool("strict", f[3], false)
+	_, e := OptionalBool("strict", f[3], false)
 	return e
 }
 
@@ -91,8 +91,9 @@ func functionName(v jsonx.Value) *Invalid {
 // choiceAny is Mistral's word for required.
 const choiceAny = "any"
 
-// checkToolChoice checks the forms of tool_choice: the three words, Mistral's for one of them, one named function, or a list of allowed tools. Whether
-// the named function is defined is left to the engine, which says so by name.
+// checkToolChoice checks the forms of tool_choice: the three words, Mistral's for one of them, one
+// named function, or a list of allowed tools. Whether the named function is defined is left to the
+// engine, which says so by name.
 func (r *Request) checkToolChoice() *Invalid {
 	v := r.members[memberToolChoice]
 	switch {

@@ -49,6 +49,15 @@ func (v Value) Raw() []byte {
 	return v.d.src[n.start:n.end:n.end]
 }
 
+// Inside returns Raw without its quotes or brackets. v must be a string, an array or an object.
+func (v Value) Inside() []byte {
+	raw := v.Raw()
+	return raw[1 : len(raw)-1]
+}
+
+// HasText reports whether v is a string that is not empty.
+func (v Value) HasText() bool { return v.IsString() && v.End()-v.Start() > 2 }
+
 // Start returns the offset of the first byte of v in the source.
 func (v Value) Start() int {
 	if v.d == nil {

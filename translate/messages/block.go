@@ -109,7 +109,7 @@ func (b block) visit(w *content) *fault {
 		if f := chat.RequiredString("text", b.fields[fieldText]); f != nil {
 			return f
 		}
-		w.text(inside(b.fields[fieldText]))
+		w.text(b.fields[fieldText].Inside())
 		return nil
 	case blockImage:
 		if f := b.readImage(); f != nil {
@@ -125,7 +125,7 @@ func (b block) visit(w *content) *fault {
 		if f := requiredText("tool_name", b.fields[fieldToolName]); f != nil {
 			return f
 		}
-		w.text(inside(b.fields[fieldToolName]))
+		w.text(b.fields[fieldToolName].Inside())
 		return nil
 	case blockIgnored:
 		return nil
@@ -144,7 +144,7 @@ func (b block) visitContent(v jsonx.Value, w *content) *fault {
 	case !chat.Given(v):
 		return nil
 	case v.IsString():
-		w.text(inside(v))
+		w.text(v.Inside())
 		return nil
 	case !v.IsArray():
 		return chat.WrongType("content", "a string or an array of content blocks", v)
@@ -234,7 +234,7 @@ func (b block) visitDocument(w *content) *fault {
 		if f := chat.RequiredString("data", b.source[sourceData]); f != nil {
 			return f.In("source")
 		}
-		w.text(inside(b.source[sourceData]))
+		w.text(b.source[sourceData].Inside())
 		return nil
 	case kind.EqualText("content"):
 		if f := b.visitContent(b.source[sourceContent], w); f != nil {
@@ -264,6 +264,6 @@ func (b *block) label(name string, field int, w *content) *fault {
 	if f := chat.OptionalString(name, v); f != nil || !chat.Given(v) {
 		return f
 	}
-	w.text(inside(v))
+	w.text(v.Inside())
 	return nil
 }

@@ -1,7 +1,8 @@
 package messages
 
-// content takes what is in the blocks of a message and writes the content of a chat message with it: a string, or parts
-// where there are images. A silent one only counts; it is for the first walk over blocks, which finds their faults.
+// content takes what is in the blocks of a message and writes the content of a chat message with
+// it: a string, or parts where there are images. A silent one only counts; it is for the first walk
+// over blocks, which finds their faults.
 type content struct {
 	r     *Request
 	start int  // where the message began in r.out
@@ -61,8 +62,8 @@ func (r *Request) closeOrDrop(w *content) {
 	r.count--
 }
 
-// text takes a text, the contents of a JSON string. An empty one is left out: Claude Code writes them, and templates
-// stumble over them.
+// text takes a text, the contents of a JSON string. An empty one is left out: Claude Code writes
+// them, and templates stumble over them.
 func (w *content) text(contents []byte) {
 	if len(contents) == 0 {
 		return
@@ -85,7 +86,8 @@ func (w *content) text(contents []byte) {
 	w.n++
 }
 
-// part stands in front of every part. The first one takes the place of the quote that the content began with.
+// part stands in front of every part. The first one takes the place of the quote that the content
+// began with.
 func (w *content) part() {
 	r := w.r
 	if w.n == 0 {
@@ -111,8 +113,8 @@ func (w *content) image(b *block) {
 		r.out = append(r.out, b.source[sourceURL].Raw()...)
 	} else {
 		p.member = "source.data"
-		r.out = append(append(r.out, `"data:`...), inside(b.source[sourceMediaType])...)
-		r.out = append(append(r.out, `;base64,`...), inside(b.source[sourceData])...)
+		r.out = append(append(r.out, `"data:`...), b.source[sourceMediaType].Inside()...)
+		r.out = append(append(r.out, `;base64,`...), b.source[sourceData].Inside()...)
 		r.out = append(r.out, '"')
 	}
 	r.out = append(r.out, `}}`...)

@@ -14,8 +14,8 @@ var renamed = map[string]string{
 	"reasoning_effort": "output_config.effort",
 }
 
-// Explain returns err, an error of the chat request's Decode or Check, under the name that its member has in the Messages request. It is
-// for the request that was decoded last.
+// Explain returns err, an error of the chat request's Decode or Check, under the name that its
+// member has in the Messages request. It is for the request that was decoded last.
 func (r *Request) Explain(err error) error {
 	if err == nil {
 		return nil
@@ -34,19 +34,14 @@ func (r *Request) Explain(err error) error {
 	if !ok {
 		return err
 	}
-	own := *e
-	own.Param = name
-	if text, found := strings.CutPrefix(e.Message, e.Param); found {
-		own.Message = name + text
-	}
-	return &own
+	return e.Renamed(name)
 }
 
 // path names the image in the client's body.
 func (p *place) path() string {
-	s := element("messages", p.from) + "." + element("content", p.at)
+	s := chat.Element("messages", p.from) + "." + chat.Element("content", p.at)
 	if p.item >= 0 {
-		s += "." + element("content", p.item)
+		s += "." + chat.Element("content", p.item)
 	}
 	return s + "." + p.member
 }

@@ -99,7 +99,7 @@ func (r *Request) systemText(v jsonx.Value, w *content, name string) *fault {
 	case !chat.Given(v):
 		return chat.Missing(name)
 	case v.IsString():
-		if text := inside(v); bytes.HasPrefix(text, billing) {
+		if text := v.Inside(); bytes.HasPrefix(text, billing) {
 			_, rest, _ := bytes.Cut(text, []byte(`\n`))
 			w.text(rest)
 		} else {
@@ -120,7 +120,7 @@ func (r *Request) systemText(v jsonx.Value, w *content, name string) *fault {
 		if f != nil {
 			return f.At(name, it.Index())
 		}
-		if text := inside(b.fields[fieldText]); !bytes.HasPrefix(text, billing) {
+		if text := b.fields[fieldText].Inside(); !bytes.HasPrefix(text, billing) {
 			w.text(text)
 		}
 	}
@@ -133,7 +133,7 @@ func (r *Request) systemText(v jsonx.Value, w *content, name string) *fault {
 func (r *Request) user(i int, v jsonx.Value) *fault {
 	if v.IsString() {
 		w := r.open("user")
-		w.text(inside(v))
+		w.text(v.Inside())
 		r.close(&w)
 		return nil
 	}
@@ -200,7 +200,7 @@ func (r *Request) result(b *block) (images int, f *fault) {
 	if f := requiredText("tool_use_id", b.fields[fieldToolUseID]); f != nil {
 		return 0, f
 	}
-	failed, f := optionalBool("is_error", b.fields[fieldIsError])
+	failed, f := chat.OptionalBool("is_error", b.fields[fieldIsError], false)
 	if f != nil {
 		return 0, f
 	}
@@ -225,7 +225,7 @@ func (r *Request) assistant(v jsonx.Value) *fault {
 	case !chat.Given(v):
 		return chat.Missing("content")
 	case v.IsString():
-		w.text(inside(v))
+		w.text(v.Inside())
 		r.begun = w.n > 0
 		r.close(&w)
 		return nil

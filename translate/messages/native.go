@@ -49,7 +49,7 @@ func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
 	}
 	if system := root.Get("system"); system.IsArray() {
 		for it := system.Iter(); it.Next(); {
-			if text := it.Value().Get("text"); text.IsString() && bytes.HasPrefix(inside(text), billing) {
+			if text := it.Value().Get("text"); text.IsString() && bytes.HasPrefix(text.Inside(), billing) {
 				edits.Delete(it.Value())
 			}
 		}
@@ -124,10 +124,11 @@ const (
 	partMembers
 )
 
-// The ways in which an event of an engine is none.
+// recordNative reaches the members of a block in the content of a message.
+const recordNative = 5
+
+// The errors of an answer that lacks what the dialect demands.
 var (
-	errNotJSON  = &chat.BadAnswer{Reason: "an event that is no JSON object"}
-	errTwice    = &chat.BadAnswer{Reason: "a member is given twice"}
 	errNoBlocks = &chat.BadAnswer{Reason: "an answer without content"}
 	errNoReason = &chat.BadAnswer{Reason: "an answer without a stop_reason"}
 )
@@ -139,12 +140,12 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	if n.done || ev.Blank() {
 		return sse.Event{}, nil
 	}
-	if n.doc.Parse(ev.Data, jsonx.Options{Record: 5}) != nil || !n.doc.Root().IsObject() {
-		return sse.Event{}, errNotJSON
+	if err := chat.ParseNative(&n.doc, ev.Data, recordNative); err != nil {
+		return sse.Event{}, err
 	}
 	var e [eventMembers]jsonx.Value
-	if eventNames.Fields(n.doc.Root(), e[:]) != nil {
-		return sse.Event{}, errTwice
+	if err := chat.NativeMembers(n.doc.Root(), eventNames, e[:]); err != nil {
+		return sse.Event{}, err
 	}
 	n.out = n.out[:0]
 	var err error
@@ -178,8 +179,8 @@ func (n *Native) Done() bool { return n.done }
 // piece takes a delta of a block, or a block at its beginning, which may hold something already.
 func (n *Native) piece(v, index jsonx.Value) error {
 	var p [partMembers]jsonx.Value
-	if partNames.Fields(v, p[:]) != nil {
-		return errTwice
+	if err := chat.NativeMembers(v, partNames, p[:]); err != nil {
+		return err
 	}
 	t := p[partType]
 	switch {
@@ -188,11 +189,11 @@ func (n *Native) piece(v, index jsonx.Value) error {
 	case t.EqualText("thinking_delta"), t.EqualText("thinking"):
 		n.text(chat.MemberReasoning, p[partThinking])
 	case t.EqualText("input_json_delta"):
-		if v := p[partJSON]; chat.HasText(v) {
-			n.out = chat.AppendToolCallChunk(n.out, blockIndex(index), nil, nil, inside(v))
+		if v := p[partJSON]; v.HasText() {
+			n.out = chat.AppendToolCallChunk(n.out, blockIndex(index), nil, nil, v.Inside())
 		}
 	case t.EqualText("tool_use"):
-		n.out = chat.AppendToolCallChunk(n.out, blockIndex(index), stringOf(p[partID]), stringOf(p[partName]), arguments(p[partInput]))
+		n.out = chat.AppendToolCallChunk(n.out, blockIndex(index), chat.NativeText(p[partID]), chat.NativeText(p[partName]), arguments(p[partInput]))
 	}
 	return nil
 }
@@ -204,23 +205,15 @@ func blockIndex(index jsonx.Value) int {
 }
 
 func (n *Native) text(member string, v jsonx.Value) {
-	if chat.HasText(v) {
-		n.out = chat.AppendTextChunk(n.out, member, inside(v))
+	if v.HasText() {
+		n.out = chat.AppendTextChunk(n.out, member, v.Inside())
 	}
-}
-
-// stringOf returns the contents of a string, nothing for anything else.
-func stringOf(v jsonx.Value) []byte {
-	if !v.IsString() {
-		return nil
-	}
-	return inside(v)
 }
 
 // arguments returns an input as the contents of a JSON string. The empty input at the beginning of
 // a streamed tool call is nothing.
 func arguments(v jsonx.Value) []byte {
-	if !chat.Given(v) || v.IsObject() && v.Len() == 0 || v.IsString() && !chat.HasText(v) {
+	if !chat.Given(v) || v.IsObject() && v.Len() == 0 || v.IsString() && !v.HasText() {
 		return nil
 	}
 	return jsonx.AppendEscaped(nil, v.Raw())
@@ -229,12 +222,12 @@ func arguments(v jsonx.Value) []byte {
 // ends takes the reason why the engine stopped, which counts once message_stop has come.
 func (n *Native) ends(delta jsonx.Value) error {
 	var p [partMembers]jsonx.Value
-	if partNames.Fields(delta, p[:]) != nil {
-		return errTwice
+	if err := chat.NativeMembers(delta, partNames, p[:]); err != nil {
+		return err
 	}
-	if v := p[partStop]; chat.HasText(v) {
+	if v := p[partStop]; v.HasText() {
 		n.finish = finishOf(v)
-		n.stop = append(n.stop[:0], stringOf(p[partSequence])...)
+		n.stop = append(n.stop[:0], chat.NativeText(p[partSequence])...)
 	}
 	return nil
 }
@@ -285,8 +278,8 @@ func (n *Native) usage() chat.Usage {
 // place is appended as it is, for chat.Completion to find. The error is a *chat.BadAnswer.
 func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 	n.Reset()
-	if n.doc.Parse(body, jsonx.Options{Record: 5}) != nil || !n.doc.Root().IsObject() {
-		return dst, errNotJSON
+	if err := chat.ParseNative(&n.doc, body, recordNative); err != nil {
+		return dst, err
 	}
 	root := n.doc.Root()
 	if chat.Given(root.Get("error")) {
@@ -296,24 +289,24 @@ func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 	switch {
 	case !blocks.IsArray():
 		return dst, errNoBlocks
-	case !chat.HasText(reason): // engines have no word here for an answer that they gave up
+	case !reason.HasText(): // engines have no word here for an answer that they gave up
 		return dst, errNoReason
 	}
 	var w chat.CompletionBuilder
 	for it := blocks.Iter(); it.Next(); {
 		var p [partMembers]jsonx.Value
-		if partNames.Fields(it.Value(), p[:]) != nil {
-			return dst, errTwice
+		if err := chat.NativeMembers(it.Value(), partNames, p[:]); err != nil {
+			return dst, err
 		}
 		switch t := p[partType]; {
 		case t.EqualText("text"):
-			w.Content = append(w.Content, stringOf(p[partText])...)
+			w.Content = append(w.Content, chat.NativeText(p[partText])...)
 		case t.EqualText("thinking"):
-			w.Reasoning = append(w.Reasoning, stringOf(p[partThinking])...)
+			w.Reasoning = append(w.Reasoning, chat.NativeText(p[partThinking])...)
 		case t.EqualText("tool_use"):
-			w.AddToolCall(stringOf(p[partID]), stringOf(p[partName]), arguments(p[partInput]))
+			w.AddToolCall(chat.NativeText(p[partID]), chat.NativeText(p[partName]), arguments(p[partInput]))
 		}
 	}
 	n.count(root.Get("usage"))
-	return w.Append(dst, finishOf(reason), stringOf(root.Get("stop_sequence")), n.usage()), nil
+	return w.Append(dst, finishOf(reason), chat.NativeText(root.Get("stop_sequence")), n.usage()), nil
 }

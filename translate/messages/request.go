@@ -257,7 +257,7 @@ func (r *Request) stopSequences() *fault {
 		switch {
 		case !s.IsString():
 			return chat.WrongType("", "a string", s).At("stop_sequences", it.Index())
-		case len(inside(s)) == 0:
+		case len(s.Inside()) == 0:
 			return chat.WrongValue("", "must not be empty").At("stop_sequences", it.Index())
 		}
 		r.Info.Stops = append(r.Info.Stops, string(s.AppendText(nil)))

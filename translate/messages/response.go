@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
 	"sync"
@@ -167,7 +168,7 @@ func (n *input) read(args []byte) (value []byte, is inputKind) {
 		panic("BUG: the arguments are not from a string")
 	}
 	n.out = n.doc.Root().AppendText(n.out[:0])
-	if blank(n.out) {
+	if len(bytes.TrimLeft(n.out, " \t\r\n")) == 0 {
 		return nil, inputObject
 	}
 	err := n.doc.Parse(n.out, jsonx.Options{Record: 1, Paired: true})
@@ -201,15 +202,6 @@ func (n *input) reset() {
 }
 
 const keepInput = 64 << 10
-
-func blank(b []byte) bool {
-	for _, c := range b {
-		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
-			return false
-		}
-	}
-	return true
-}
 
 // quoted appends the contents of a JSON string as one.
 func quoted(dst, contents []byte) []byte {

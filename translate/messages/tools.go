@@ -22,8 +22,8 @@ const (
 	toolMembers
 )
 
-// tools writes tools, tool_choice and parallel_tool_calls. Server tools run on somebody else's servers; what is left when
-// they are dropped are the functions.
+// tools writes tools, tool_choice and parallel_tool_calls. Server tools run on somebody else's
+// servers; what is left when they are dropped are the functions.
 func (r *Request) tools(strict bool) *fault {
 	v := r.members[memberTools]
 	if chat.Given(v) && !v.IsArray() {
@@ -82,7 +82,8 @@ func isFunction(t *[toolMembers]jsonx.Value) bool {
 	return !chat.Given(t[toolType]) || t[toolType].EqualText("custom")
 }
 
-// isClientTool reports whether a type is one of Anthropic's tools that the client runs, and whose schema is not sent. A date follows.
+// isClientTool reports whether a type is one of Anthropic's tools that the client runs, and whose
+// schema is not sent. A date follows.
 func isClientTool(kind jsonx.Value) bool {
 	name := kind.AppendText(nil)
 	return slices.ContainsFunc(clientTools, func(prefix []byte) bool { return bytes.HasPrefix(name, prefix) })
@@ -112,7 +113,7 @@ func (r *Request) function(t *[toolMembers]jsonx.Value) *fault {
 	} else { // templates read it
 		r.out = append(r.out, `{"type":"object","properties":{}}`...)
 	}
-	if _, f := optionalBool("strict", t[toolStrict]); f != nil {
+	if _, f := chat.OptionalBool("strict", t[toolStrict], false); f != nil {
 		return f
 	}
 	if chat.Given(t[toolStrict]) {
@@ -128,7 +129,7 @@ func functionName(v jsonx.Value) *fault {
 	if f := requiredText("name", v); f != nil {
 		return f
 	}
-	if len(inside(v)) > chat.MaxFunctionName && len(v.AppendText(nil)) > chat.MaxFunctionName {
+	if len(v.Inside()) > chat.MaxFunctionName && len(v.AppendText(nil)) > chat.MaxFunctionName {
 		return chat.WrongValue("name", "must be at most 256 bytes long")
 	}
 	return nil
@@ -146,7 +147,7 @@ func (r *Request) toolChoice(tools bool) *fault {
 	if f := chat.RequiredString("type", c[0]); f != nil {
 		return f.In("tool_choice")
 	}
-	single, f := optionalBool("disable_parallel_tool_use", c[2])
+	single, f := chat.OptionalBool("disable_parallel_tool_use", c[2], false)
 	if f != nil {
 		return f.In("tool_choice")
 	}

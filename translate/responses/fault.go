@@ -1,27 +1,23 @@
 package responses
 
 import (
-	"strconv"
-
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 )
 
-// fault says what is wrong with one member of a request. The text of one about an unsupported parameter is a sentence of its
-// own, without its stop.
+// fault says what is wrong with one member of a request. The text of one about an unsupported
+// parameter is a sentence of its own, without its stop.
 type fault = chat.Invalid
 
-// refusal turns f into the error that leaves the package. Clients know "Unsupported parameter: X" from "broken request" by
-// its wording.
+// refusal turns f into the error that leaves the package. Clients know "Unsupported parameter: X"
+// from "broken request" by its wording.
 func refusal(f *fault) *apierr.Error {
 	if f.Code == apierr.CodeUnsupportedParameter {
 		return apierr.Invalid(f.Param, f.Code, "Unsupported parameter: %s. %s.", f.Param, f.Text)
 	}
 	return apierr.Invalid(f.Param, f.Code, "%s %s.", f.Param, f.Text)
 }
-
-func element(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
 
 // requiredName checks the name of a function.
 func requiredName(v jsonx.Value) *fault {

@@ -254,13 +254,7 @@ func textOf(p *[partCount]jsonx.Value) []byte {
 	case p[partType].EqualText("refusal"):
 		v = p[partRefusal]
 	}
-	return inside(v)
-}
-
-// inside returns a string without its quotes.
-func inside(v jsonx.Value) []byte {
-	raw := v.Raw()
-	return raw[1 : len(raw)-1]
+	return v.Inside()
 }
 
 // lineEnd joins texts, inside of a JSON string.
@@ -270,7 +264,7 @@ const lineEnd = `\n`
 // are joined by line ends.
 func appendText(dst []byte, v jsonx.Value) []byte {
 	if v.IsString() {
-		return append(dst, inside(v)...)
+		return append(dst, v.Inside()...)
 	}
 	start := len(dst)
 	for it := v.Iter(); it.Next(); {

@@ -136,10 +136,8 @@ const (
 	itemMembers
 )
 
-// The ways in which an answer of an engine is none.
+// The errors of an answer that lacks what the dialect demands.
 var (
-	errNotJSON       = &chat.BadAnswer{Reason: "an event that is no JSON object"}
-	errTwice         = &chat.BadAnswer{Reason: "a member is given twice"}
 	errNoOutput      = &chat.BadAnswer{Reason: "a response without output"}
 	errNotEnded      = &chat.BadAnswer{Reason: "a response that is not complete"}
 	errUntold        = &chat.BadAnswer{Reason: "a response whose output was not told before its end"}
@@ -150,7 +148,7 @@ var (
 const maxNativeToolCalls = 1024
 
 // recordNative reaches the text of a part in the output of a response.
-var recordNative = jsonx.Options{Record: 8}
+const recordNative = 8
 
 // Read returns what one event of the engine amounts to in chat: a chunk, or an event without data
 // when it brings nothing. The error is a *chat.BadAnswer, or a *chat.EngineError when the engine
@@ -159,12 +157,12 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	if n.done || ev.Blank() || bytes.Equal(bytes.TrimSpace(ev.Data), []byte("[DONE]")) {
 		return sse.Event{}, nil
 	}
-	if n.doc.Parse(ev.Data, recordNative) != nil || !n.doc.Root().IsObject() {
-		return sse.Event{}, errNotJSON
+	if err := chat.ParseNative(&n.doc, ev.Data, recordNative); err != nil {
+		return sse.Event{}, err
 	}
 	var e [nativeMembers]jsonx.Value
-	if nativeNames.Fields(n.doc.Root(), e[:]) != nil {
-		return sse.Event{}, errTwice
+	if err := chat.NativeMembers(n.doc.Root(), nativeNames, e[:]); err != nil {
+		return sse.Event{}, err
 	}
 	n.out = n.out[:0]
 	var err error
@@ -236,16 +234,16 @@ func speaks(output jsonx.Value) bool {
 func (n *Native) Done() bool { return n.done }
 
 func (n *Native) text(member string, v jsonx.Value) {
-	if chat.HasText(v) {
+	if v.HasText() {
 		n.said, n.told = true, true
-		n.out = chat.AppendTextChunk(n.out, member, inside(v))
+		n.out = chat.AppendTextChunk(n.out, member, v.Inside())
 	}
 }
 
 // find returns the position of the tool call that an event is about: by its item, or by its place,
 // or the last one; -1 when there is none.
 func (n *Native) find(id, place jsonx.Value) int {
-	item, at := stringOf(id), placeOf(place)
+	item, at := chat.NativeText(id), placeOf(place)
 	for i := range n.toolCalls {
 		if len(item) > 0 && bytes.Equal(n.toolCalls[i].id, item) {
 			return i
@@ -262,7 +260,7 @@ func (n *Native) find(id, place jsonx.Value) int {
 // begun returns the position of the tool call whose item m has ended; -1 if the engine did not
 // announce its beginning. Engines leave the item's id out, or make up another one for the end.
 func (n *Native) begun(m *[itemMembers]jsonx.Value, place jsonx.Value) int {
-	item, callID, at := stringOf(m[itemMemberID]), stringOf(m[itemMemberCallID]), placeOf(place)
+	item, callID, at := chat.NativeText(m[itemMemberID]), chat.NativeText(m[itemMemberCallID]), placeOf(place)
 	for i := range n.toolCalls {
 		if len(item) > 0 && bytes.Equal(n.toolCalls[i].id, item) {
 			return i
@@ -287,9 +285,9 @@ func placeOf(v jsonx.Value) int64 {
 }
 
 func (n *Native) arguments(i int, v jsonx.Value) {
-	if i >= 0 && chat.HasText(v) {
+	if i >= 0 && v.HasText() {
 		n.toolCalls[i].came = true
-		n.out = chat.AppendToolCallChunk(n.out, i, nil, nil, inside(v))
+		n.out = chat.AppendToolCallChunk(n.out, i, nil, nil, v.Inside())
 	}
 }
 
@@ -302,8 +300,8 @@ func (n *Native) rest(i int, v jsonx.Value) {
 
 func (n *Native) added(item, place jsonx.Value) error {
 	var m [itemMembers]jsonx.Value
-	if nativeItemNames.Fields(item, m[:]) != nil {
-		return errTwice
+	if err := chat.NativeMembers(item, nativeItemNames, m[:]); err != nil {
+		return err
 	}
 	switch {
 	case m[itemMemberType].EqualText("message"):
@@ -319,19 +317,19 @@ func (n *Native) beginToolCall(m *[itemMembers]jsonx.Value, place jsonx.Value) e
 	if len(n.toolCalls) == maxNativeToolCalls {
 		return errManyToolCalls
 	}
-	callID, args := stringOf(m[itemMemberCallID]), stringOf(m[itemMemberArguments])
+	callID, args := chat.NativeText(m[itemMemberCallID]), chat.NativeText(m[itemMemberArguments])
 	n.toolCalls = append(n.toolCalls, nativeToolCall{
-		id: bytes.Clone(stringOf(m[itemMemberID])), callID: bytes.Clone(callID), place: placeOf(place), came: len(args) > 0,
+		id: bytes.Clone(chat.NativeText(m[itemMemberID])), callID: bytes.Clone(callID), place: placeOf(place), came: len(args) > 0,
 	})
-	n.out = chat.AppendToolCallChunk(n.out, len(n.toolCalls)-1, callID, stringOf(m[itemMemberName]), args)
+	n.out = chat.AppendToolCallChunk(n.out, len(n.toolCalls)-1, callID, chat.NativeText(m[itemMemberName]), args)
 	return nil
 }
 
 // ended takes an item at its end: what of it has not been told before.
 func (n *Native) ended(item, place jsonx.Value) error {
 	var m [itemMembers]jsonx.Value
-	if nativeItemNames.Fields(item, m[:]) != nil {
-		return errTwice
+	if err := chat.NativeMembers(item, nativeItemNames, m[:]); err != nil {
+		return err
 	}
 	switch {
 	case m[itemMemberType].EqualText("message") && !n.said:
@@ -359,23 +357,15 @@ func (n *Native) ended(item, place jsonx.Value) error {
 
 // message adds what a message says: in parts, or in one string, as a request may have it.
 func message(w *chat.CompletionBuilder, parts jsonx.Value) {
-	w.Content = append(w.Content, stringOf(parts)...)
+	w.Content = append(w.Content, chat.NativeText(parts)...)
 	for it := parts.Iter(); it.Next(); {
 		switch p := it.Value(); {
 		case p.Get("type").EqualText("output_text"):
-			w.Content = append(w.Content, stringOf(p.Get("text"))...)
+			w.Content = append(w.Content, chat.NativeText(p.Get("text"))...)
 		case p.Get("type").EqualText("refusal"):
-			w.Refusal = append(w.Refusal, stringOf(p.Get("refusal"))...)
+			w.Refusal = append(w.Refusal, chat.NativeText(p.Get("refusal"))...)
 		}
 	}
-}
-
-// stringOf returns the contents of a string, nothing for anything else.
-func stringOf(v jsonx.Value) []byte {
-	if !v.IsString() {
-		return nil
-	}
-	return inside(v)
 }
 
 // finishOf says why a response ended, in the words of chat.
@@ -383,7 +373,7 @@ func finishOf(response jsonx.Value, toolCalls bool) string {
 	switch reason := response.Get("incomplete_details").Get("reason"); {
 	case reason.EqualText("content_filter"):
 		return "content_filter"
-	case response.Get("status").EqualText("incomplete"), chat.HasText(reason):
+	case response.Get("status").EqualText("incomplete"), reason.HasText():
 		return "length"
 	case toolCalls:
 		return "tool_calls"
@@ -404,8 +394,8 @@ func nativeUsage(v jsonx.Value) chat.Usage {
 // place is appended as it is, for chat.Completion to find. The error is a *chat.BadAnswer.
 func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 	n.Reset()
-	if n.doc.Parse(body, recordNative) != nil || !n.doc.Root().IsObject() {
-		return dst, errNotJSON
+	if err := chat.ParseNative(&n.doc, body, recordNative); err != nil {
+		return dst, err
 	}
 	root := n.doc.Root()
 	switch status := root.Get("status"); {
@@ -419,14 +409,14 @@ func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
 	var w chat.CompletionBuilder
 	for it := root.Get("output").Iter(); it.Next(); {
 		var m [itemMembers]jsonx.Value
-		if nativeItemNames.Fields(it.Value(), m[:]) != nil {
-			return dst, errTwice
+		if err := chat.NativeMembers(it.Value(), nativeItemNames, m[:]); err != nil {
+			return dst, err
 		}
 		switch {
 		case m[itemMemberType].EqualText("message"):
 			message(&w, m[itemMemberContent])
 		case m[itemMemberType].EqualText("function_call"):
-			w.AddToolCall(stringOf(m[itemMemberCallID]), stringOf(m[itemMemberName]), stringOf(m[itemMemberArguments]))
+			w.AddToolCall(chat.NativeText(m[itemMemberCallID]), chat.NativeText(m[itemMemberName]), chat.NativeText(m[itemMemberArguments]))
 		}
 	}
 	return w.Append(dst, finishOf(root, w.ToolCalls > 0), nil, nativeUsage(root.Get("usage"))), nil

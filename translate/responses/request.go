@@ -442,7 +442,7 @@ func (r *Request) checkStrict() error {
 		}
 	}
 	if i := r.tools.hosted; i >= 0 {
-		return refusal(chat.Unsupported(element("tools", i)+".type", "Only function tools are accepted"))
+		return refusal(chat.Unsupported(chat.Element("tools", i)+".type", "Only function tools are accepted"))
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func (m *imageAt) param(member string) string {
 	if m.output {
 		list = "output"
 	}
-	return element("input", m.item) + "." + element(list, m.part) + "." + member
+	return chat.Element("input", m.item) + "." + chat.Element(list, m.part) + "." + member
 }
 
 func (e *RequestInfo) reset() {
@@ -55,12 +55,7 @@ func (e *RequestInfo) Locate(err error) error {
 	if param == chatErr.Param {
 		return err
 	}
-	located := *chatErr
-	located.Param = param
-	if rest, ok := strings.CutPrefix(chatErr.Message, chatErr.Param); ok {
-		located.Message = param + rest
-	}
-	return &located
+	return chatErr.Renamed(param)
 }
 
 // param returns the name that a member of the chat request has in Responses.
@@ -78,7 +73,7 @@ func (e *RequestInfo) param(name string) string {
 	}
 	for i := range e.images {
 		m := &e.images[i]
-		rest, ok := strings.CutPrefix(name, element("messages", m.chatMessage)+"."+element("content", m.chatPart)+".image_url")
+		rest, ok := strings.CutPrefix(name, chat.Element("messages", m.chatMessage)+"."+chat.Element("content", m.chatPart)+".image_url")
 		if !ok {
 			continue
 		}

@@ -121,7 +121,7 @@ const blankLine = `\n\n`
 func (w *writer) system(r *Request) (first int) {
 	text := r.system[:0]
 	if v := r.members[memberInstructions]; chat.Given(v) {
-		text = append(text, inside(v)...)
+		text = append(text, v.Inside()...)
 	}
 	input := r.members[memberInput]
 	for it := input.Iter(); it.Next(); first++ {

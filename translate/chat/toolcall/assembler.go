@@ -150,7 +150,7 @@ func (t *toolCall) startsNewToolCall(a *Assembler, p *Piece, id, name uint64, in
 	case t.args.open() && p.Args.IsObject(): // no part of a string
 		return true
 	}
-	return t.args.whole() && !hasText(p.Args) && !a.repeats(t.choice)
+	return t.args.whole() && !p.Args.HasText() && !a.repeats(t.choice)
 }
 
 // repeats reports whether the engine has repeated a name in a choice: it may do so again behind the
@@ -202,14 +202,14 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 	}
 	if !t.identified && (id != 0 || part.TakeName) {
 		t.identified = true
-		part.TakeID = id != 0 && !isCount(contents(p.ID)) && !a.idTaken(at, id)
+		part.TakeID = id != 0 && !isCount(p.ID.Inside()) && !a.idTaken(at, id)
 		part.MakeID = !part.TakeID
 	}
 	if t.id == 0 {
 		t.id = id
 	}
 	switch {
-	case hasText(p.Type):
+	case p.Type.HasText():
 		t.typed = true
 	case part.TakeName && !t.typed:
 		t.typed, part.NeedType = true, true

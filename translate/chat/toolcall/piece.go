@@ -6,8 +6,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Piece is a view of one element of the tool_calls of a delta or a message: a whole tool call, the beginning of one, or a piece
-// of its arguments. If a member occurs twice, the last one wins, as in client libraries.
+// Piece is a view of one element of the tool_calls of a delta or a message: a whole tool call, the
+// beginning of one, or a piece of its arguments. If a member occurs twice, the last one wins, as in
+// client libraries.
 type Piece struct {
 	Object, Function jsonx.Value // for members that we do not know
 
@@ -44,7 +45,7 @@ func (p *Piece) Read(v jsonx.Value) bool {
 }
 
 // Named reports whether the piece has a name.
-func (p *Piece) Named() bool { return hasText(p.Name) }
+func (p *Piece) Named() bool { return p.Name.HasText() }
 
 // decoded returns the name of a member without its escapes, which engines do not write.
 func decoded(k jsonx.Key) []byte {
@@ -52,13 +53,4 @@ func decoded(k jsonx.Key) []byte {
 		return k.AppendTo(nil)
 	}
 	return k.Raw()
-}
-
-// hasText reports whether v is a string that is not empty.
-func hasText(v jsonx.Value) bool { return v.IsString() && v.End()-v.Start() > 2 }
-
-// contents returns a string without its quotes.
-func contents(v jsonx.Value) []byte {
-	raw := v.Raw()
-	return raw[1 : len(raw)-1]
 }

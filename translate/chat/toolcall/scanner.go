@@ -13,14 +13,14 @@ var seed = maphash.MakeSeed()
 
 // hashOf returns a hash of a string, 0 for one that is empty or none.
 func hashOf(v jsonx.Value) uint64 {
-	if !hasText(v) {
+	if !v.HasText() {
 		return 0
 	}
-	return max(maphash.Bytes(seed, contents(v)), 1)
+	return max(maphash.Bytes(seed, v.Inside()), 1)
 }
 
-// scanner follows arguments as far as it takes to see where an object begins and ends. It checks nothing else of them: what the
-// brackets of malformed arguments say is as good as anything.
+// scanner follows arguments as far as it takes to see where an object begins and ends. It checks
+// nothing else of them: what the brackets of malformed arguments say is as good as anything.
 type scanner struct {
 	phase phase
 	depth int32
@@ -52,7 +52,7 @@ func (s *scanner) add(v jsonx.Value) {
 	case v.IsObject():
 		s.phase = phaseOther
 	case v.IsString():
-		s.scan(contents(v))
+		s.scan(v.Inside())
 	}
 }
 
@@ -101,8 +101,8 @@ func (s *scanner) take(c byte) {
 	}
 }
 
-// unescape returns the character of the valid escape whose backslash is before i, and the offset behind it. What is not ASCII is
-// any letter.
+// unescape returns the character of the valid escape whose backslash is before i, and the offset
+// behind it. What is not ASCII is any letter.
 func unescape(raw []byte, i int) (c byte, next int) {
 	switch c = raw[i]; c {
 	case 'n', 'r', 't':
