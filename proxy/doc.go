@@ -67,7 +67,7 @@
 // decision is made before anything of it is touched, so upstreams that only the new file has are probed for it while they
 // are not live yet. A file that asks for what runs is no
 // new version; watchers and signals may ask as often as they like. While a reload runs the process has one processor more than
-// GOMAXPROCS says, so that requests share a core with it and never queue behind it (process.Burst).
+// GOMAXPROCS says, so that requests share a core with it and never queue behind it (process.Boost).
 //
 // What engines send is bounded as what clients send is (reply_memory.go). A call holds 64 KiB of its reply without asking; beyond
 // that each buffer is reserved before it is made, by what has come and never by what a length announces, and counts until it is

@@ -95,7 +95,7 @@ func (e *Edge) reloads(ctx context.Context) {
 
 // reloadNow reads the configuration and makes it the running one: its keys at once, and then all the rest of it or nothing.
 func (e *Edge) reloadNow(q ReloadRequest) *ReloadResult {
-	defer process.Burst()()
+	defer process.Boost()()
 	tell := !q.DryRun && !e.draining.Load()
 	if tell {
 		listen.NotifyReloading()

@@ -14,16 +14,16 @@ func TestPaceOf(t *testing.T) {
 		want int
 	}{
 		{0, loosePace, loosePace},
-		{tinyHeap - 1, usualPace, loosePace},
-		{tinyHeap, usualPace, usualPace},
-		{tinyHeap, tightPace, usualPace},
-		{leastHeap - 1, loosePace, loosePace},
-		{leastHeap, loosePace, usualPace},
-		{largeHeap - 1, loosePace, usualPace},
-		{largeHeap - 1, usualPace, usualPace},
-		{largeHeap, usualPace, tightPace},
-		{smallHeap, tightPace, tightPace},
-		{smallHeap - 1, tightPace, usualPace},
+		{looseBelow - 1, usualPace, loosePace},
+		{looseBelow, usualPace, usualPace},
+		{looseBelow, tightPace, usualPace},
+		{looseUntil - 1, loosePace, loosePace},
+		{looseUntil, loosePace, usualPace},
+		{tightAbove - 1, loosePace, usualPace},
+		{tightAbove - 1, usualPace, usualPace},
+		{tightAbove, usualPace, tightPace},
+		{tightUntil, tightPace, tightPace},
+		{tightUntil - 1, tightPace, usualPace},
 	} {
 		if got := paceOf(c.live, c.pace); got != c.want {
 			t.Errorf("%+v: %d", c, got)

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// MemorySource says where a memory limit comes from.
+// MemorySource is where a memory limit comes from.
 type MemorySource string
 
-// The sources, in the order in which they are asked.
+// The sources, in the order in which they are read.
 const (
 	MemoryFromRuntime  MemorySource = "GOMEMLIMIT"
 	MemoryFromCgroup   MemorySource = "cgroup"
@@ -23,16 +23,16 @@ const (
 	MemoryAssumed      MemorySource = "assumed"
 )
 
-// assumedMemory is the limit on systems that tell nothing.
+// assumedMemory is the limit on systems that report none.
 const assumedMemory = 1 << 30
 
-// cgroupShare is the part of a cgroup's memory that the Go heap may use: the kernel counts what is outside of it, such as
-// the sockets' buffers, too.
+// cgroupShare is the part of a cgroup's memory that the Go heap may use. The kernel also counts
+// memory outside of the heap, such as the sockets' buffers.
 const cgroupShare = 0.9
 
-// memoryLimit returns the bytes that this process may use and where the number comes from: the limit of the Go runtime
-// (GOMEMLIMIT), else the tightest limit among the cgroup of the process and its parents (version 2 or 1), else the
-// physical memory.
+// memoryLimit returns the bytes that this process may use and where the number comes from: the
+// limit of the Go runtime (GOMEMLIMIT), or the tightest limit among the cgroup of the process and
+// its parents (version 2 or 1), or the physical memory.
 func memoryLimit() (int64, MemorySource) {
 	if n := debug.SetMemoryLimit(-1); n != math.MaxInt64 {
 		return n, MemoryFromRuntime
@@ -40,9 +40,10 @@ func memoryLimit() (int64, MemorySource) {
 	return systemMemory(os.DirFS("/"))
 }
 
-// ApplyMemoryLimit sets the runtime's memory limit to 90 % of the cgroup's when the process runs in a limited cgroup and
-// GOMEMLIMIT is not set, so that the collector works harder before the kernel kills the process. It returns what
-// holds afterwards, in bytes, with the source that decided. It is called once, before much is allocated.
+// ApplyMemoryLimit sets the runtime's memory limit to 90 % of the cgroup's if the process runs in a
+// limited cgroup and GOMEMLIMIT is not set. The collector then works harder before the kernel kills
+// the process. It returns the limit in bytes and its source. Call it once, before large
+// allocations.
 func ApplyMemoryLimit() (int64, MemorySource) {
 	n, source := memoryLimit()
 	if source == MemoryFromCgroup {
@@ -52,7 +53,7 @@ func ApplyMemoryLimit() (int64, MemorySource) {
 	return n, source
 }
 
-// systemMemory asks the files of root.
+// systemMemory reads the limit from the files of root.
 func systemMemory(root fs.FS) (int64, MemorySource) {
 	physical := physicalMemory(root)
 	// A cgroup without a limit reads as a huge number in version 1.
@@ -65,8 +66,9 @@ func systemMemory(root fs.FS) (int64, MemorySource) {
 	return assumedMemory, MemoryAssumed
 }
 
-// cgroupMemory returns the tightest memory limit of the process's cgroups, 0 when there is none. Lines of
-// /proc/self/cgroup are "id:controllers:path"; version 2 has one with id 0 and no controllers (cgroups(7)).
+// cgroupMemory returns the tightest memory limit of the process's cgroups, 0 without one. Lines of
+// /proc/self/cgroup are "id:controllers:path"; version 2 has one line with id 0 and no controllers
+// (cgroups(7)).
 func cgroupMemory(root fs.FS) int64 {
 	file, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -86,16 +88,16 @@ func cgroupMemory(root fs.FS) int64 {
 		default:
 			continue
 		}
-		if n := tightestOf(root, mount, fields[2], name); n > 0 && (tightest == 0 || n < tightest) {
+		if n := tightestLimit(root, mount, fields[2], name); n > 0 && (tightest == 0 || n < tightest) {
 			tightest = n
 		}
 	}
 	return tightest
 }
 
-// tightestOf walks from the cgroup up to the mount. Directories may be missing: inside a container the path can be the
-// host's while the mount shows the container's own part.
-func tightestOf(root fs.FS, mount, cgroup, name string) int64 {
+// tightestLimit walks from the cgroup up to the mount. Directories may be missing: inside a
+// container the path can be the host's while the mount shows the container's own part.
+func tightestLimit(root fs.FS, mount, cgroup, name string) int64 {
 	var tightest int64
 	for dir := path.Clean("/" + cgroup); ; dir = path.Dir(dir) {
 		if b, err := fs.ReadFile(root, path.Join(mount, dir, name)); err == nil {
@@ -111,7 +113,8 @@ func tightestOf(root fs.FS, mount, cgroup, name string) int64 {
 	}
 }
 
-// physicalMemory reads MemTotal, which is in KiB, from /proc/meminfo (proc(5)); 0 when there is no such file.
+// physicalMemory reads MemTotal, which is in KiB, from /proc/meminfo (proc(5)); 0 without that
+// file.
 func physicalMemory(root fs.FS) int64 {
 	f, err := root.Open("proc/meminfo")
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// A burst makes room that does not depend on the size of the heap, and the pace that was chosen meanwhile counts after it.
-// What it leaves behind is collected before that pace counts, unless there is room for it.
-func TestPacerBursts(t *testing.T) {
+// A boost gives room that does not depend on the size of the heap, and the pace chosen meanwhile
+// takes effect after it. Its garbage is collected before, unless that pace has room for it.
+func TestPacerBoosts(t *testing.T) {
 	const collection = -1
 	var did []int
 	p := pacer{
@@ -17,21 +17,21 @@ func TestPacerBursts(t *testing.T) {
 		set:     func(percent int) { did = append(did, percent) },
 		collect: func() { did = append(did, collection) },
 	}
-	p.begin(16 << 20)
-	p.begin(32 << 20)
-	p.adapt(largeHeap)
-	p.end(1<<40, 1<<20) // another one goes on
-	p.end(largeHeap+largeHeap*tightPace/100, largeHeap)
-	p.begin(1 << 40)
-	p.end(largeHeap+largeHeap*tightPace/100+1, largeHeap)
-	p.adapt(smallHeap - 1)
+	p.beginBoost(16 << 20)
+	p.beginBoost(32 << 20)
+	p.adapt(tightAbove)
+	p.endBoost(1<<40, 1<<20) // another one goes on
+	p.endBoost(tightAbove+tightAbove*tightPace/100, tightAbove)
+	p.beginBoost(1 << 40)
+	p.endBoost(tightAbove+tightAbove*tightPace/100+1, tightAbove)
+	p.adapt(tightUntil - 1)
 	if want := []int{400, tightPace, tightPace, collection, tightPace, usualPace}; !slices.Equal(did, want) {
 		t.Errorf("got %v, want %v", did, want)
 	}
 }
 
-// However many bursts there are, the process has one processor more, and its own number afterwards.
-func TestBurstProcessor(t *testing.T) {
+// However many boosts run, the process has one processor more, and its own number afterwards.
+func TestBoostProcessor(t *testing.T) {
 	own := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(own) })
 	check := func(when string, want int) {
@@ -40,11 +40,11 @@ func TestBurstProcessor(t *testing.T) {
 			t.Errorf("%s: %d processors, want %d", when, n, want)
 		}
 	}
-	bursts := func(own int) {
+	boosts := func(own int) {
 		t.Helper()
-		first := Burst()
-		check("in a burst", own+1)
-		second := Burst()
+		first := Boost()
+		check("in a boost", own+1)
+		second := Boost()
 		check("in two", own+1)
 		first()
 		check("in the second", own+1)
@@ -54,24 +54,25 @@ func TestBurstProcessor(t *testing.T) {
 	t.Run("chosen", func(t *testing.T) {
 		t.Setenv("GOMAXPROCS", "1")
 		runtime.GOMAXPROCS(1)
-		bursts(1)
+		boosts(1)
 	})
 	t.Run("default", func(t *testing.T) {
 		t.Setenv("GOMAXPROCS", "") // put back at the end
 		os.Unsetenv("GOMAXPROCS")
 		runtime.SetDefaultGOMAXPROCS()
-		bursts(runtime.GOMAXPROCS(0))
+		boosts(runtime.GOMAXPROCS(0))
 	})
 }
 
-// Where PaceGC rules, nothing is collected in a burst that allocates some megabytes, and its garbage is at its end.
-func TestBurstCollects(t *testing.T) {
+// Where PaceGC rules, nothing is collected in a boost that allocates some megabytes, and its
+// garbage is at its end.
+func TestBoostCollects(t *testing.T) {
 	if os.Getenv("GOGC") != "" {
 		t.Skip("GOGC rules, not PaceGC")
 	}
 	PaceGC()
 	var before, within, after runtime.MemStats
-	done := Burst()
+	done := Boost()
 	runtime.ReadMemStats(&before)
 	for range 32 {
 		garbage = make([]byte, 1<<20)
@@ -81,7 +82,7 @@ func TestBurstCollects(t *testing.T) {
 	done()
 	runtime.ReadMemStats(&after)
 	if n := within.NumGC - before.NumGC; n > 1 { // one may have been under way
-		t.Errorf("%d collections within the burst", n)
+		t.Errorf("%d collections within the boost", n)
 	}
 	if within.HeapAlloc < 24<<20 {
 		t.Fatalf("only %d bytes of garbage", within.HeapAlloc)
