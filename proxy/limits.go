@@ -85,13 +85,13 @@ func (c *Call) estimate() {
 }
 
 func (c *Call) rateLimited(d limit.Decision) *apierr.Error {
-	c.record.Limit = limitWords[d.What]
+	c.record.Limit = limitWords[d.LimitName]
 	return apierr.RateLimited(limitText(d), d.RetryAfter)
 }
 
 // limitText is a limit in words: "60 requests per minute", "1 concurrent request".
 func limitText(d limit.Decision) string {
-	what := d.What
+	what := d.LimitName
 	if d.Limit == 1 {
 		what = strings.Replace(strings.Replace(what, "requests", "request", 1), "tokens", "token", 1)
 	}

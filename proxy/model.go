@@ -83,16 +83,16 @@ func (e *Edge) queueOf(m *config.Model) *limit.Queue {
 	if m.Queue.Depth == 0 {
 		return nil
 	}
-	return e.queues.Of(m.ID)
+	return e.queues.ForModel(m.ID)
 }
 
 // useQueues puts the queues of a snapshot into use.
 func (e *Edge) useQueues(s *Snapshot) {
-	uses := make([]limit.Use, 0, len(s.models))
+	uses := make([]limit.QueueConfig, 0, len(s.models))
 	for i := range s.models {
 		if m := &s.models[i]; m.queue != nil {
-			uses = append(uses, limit.Use{Model: m.config.ID, Queue: m.queue, Depth: m.config.Queue.Depth, Route: m.route})
+			uses = append(uses, limit.QueueConfig{Model: m.config.ID, Queue: m.queue, Depth: m.config.Queue.Depth, Route: m.route})
 		}
 	}
-	e.queues.Use(uses)
+	e.queues.Apply(uses)
 }

@@ -149,8 +149,8 @@ func New(o Options) (*Edge, error) {
 		Register: e.registry.add, Unregister: e.registry.remove,
 		Lookup:      o.Lookup,
 		OnAddresses: func() { e.Reload(sourceAddresses) },
-		OnFree:      e.queues.Freed,
-		OnRoom:      e.queues.Changed,
+		OnFree:      e.queues.SlotFreed,
+		OnRoom:      e.queues.UpstreamChanged,
 	}); err != nil {
 		return nil, err
 	}

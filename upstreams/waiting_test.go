@@ -51,8 +51,8 @@ func newWorld(t *rapid.T) *world {
 	w := &world{t: t, queues: limit.NewQueues()}
 	var err error
 	if w.set, err = upstreams.NewSet(upstreams.Options{
-		OnFree:   w.queues.Freed,
-		OnRoom:   w.queues.Changed,
+		OnFree:   w.queues.SlotFreed,
+		OnRoom:   w.queues.UpstreamChanged,
 		Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {},
 	}); err != nil {
 		t.Fatal(err)
@@ -105,15 +105,15 @@ func (w *world) reload() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var uses []limit.Use
+	var uses []limit.QueueConfig
 	for _, r := range table.Routes() {
 		if r.ID != fmt.Sprint("m", worldModels-1) {
-			uses = append(uses, limit.Use{Model: r.ID, Queue: w.queues.Of(r.ID), Depth: 30, Route: r})
+			uses = append(uses, limit.QueueConfig{Model: r.ID, Queue: w.queues.ForModel(r.ID), Depth: 30, Route: r})
 		}
 	}
-	w.queues.Use(uses)
+	w.queues.Apply(uses)
 	w.table.Store(table)
-	w.queues.Look()
+	w.queues.OfferAll()
 }
 
 // route is the newest one of a model, nil where there is none any more.
@@ -148,7 +148,7 @@ func (w *world) arrive() {
 		}
 		return
 	}
-	c.q = w.queues.Of(model)
+	c.q = w.queues.ForModel(model)
 	if c.q.Waiting() == 0 {
 		l, err := acquire(r)
 		if err == nil {
@@ -320,7 +320,7 @@ func TestNobodySleepsBesideAFreeSlot(t *testing.T) {
 			}
 			w.end()
 			for i := range worldModels - 1 {
-				if n := w.queues.Of(fmt.Sprint("m", i)).Waiting(); n != 0 {
+				if n := w.queues.ForModel(fmt.Sprint("m", i)).Waiting(); n != 0 {
 					rt.Fatalf("%d wait", n)
 				}
 			}

@@ -22,8 +22,8 @@ func TestTake(t *testing.T) {
 	for i, want := range []Decision{
 		{OK: true},
 		{OK: true},
-		{What: RequestsPerMinute, RetryAfter: 30 * time.Second, Limit: 2},
-		{What: RequestsPerMinute, RetryAfter: 30 * time.Second, Limit: 2},
+		{LimitName: RequestsPerMinute, RetryAfter: 30 * time.Second, Limit: 2},
+		{LimitName: RequestsPerMinute, RetryAfter: 30 * time.Second, Limit: 2},
 	} {
 		if got := k.Take(now); got != want {
 			t.Errorf("take %d: %+v, want %+v", i, got, want)
@@ -59,7 +59,7 @@ func TestConcurrency(t *testing.T) {
 	for i, want := range []Decision{
 		{OK: true},
 		{OK: true},
-		{What: Concurrency, RetryAfter: concurrencyRetry, Limit: 2},
+		{LimitName: Concurrency, RetryAfter: concurrencyRetry, Limit: 2},
 	} {
 		if got := k.Reserve(&held[i], 0, now); got != want {
 			t.Errorf("call %d: %+v, want %+v", i, got, want)
@@ -84,7 +84,7 @@ func TestConcurrencyIsExact(t *testing.T) {
 				var r Reservation
 				d := k.Reserve(&r, 0, now)
 				if !d.OK {
-					if d.What != Concurrency || d.RetryAfter <= 0 || d.Limit != 4 {
+					if d.LimitName != Concurrency || d.RetryAfter <= 0 || d.Limit != 4 {
 						t.Errorf("%+v", d)
 					}
 					continue
@@ -109,7 +109,7 @@ func TestTokens(t *testing.T) {
 	if d := k.Reserve(&a, 4000, now); !d.OK {
 		t.Fatalf("%+v", d)
 	}
-	if d := k.Reserve(&b, 3000, now); d.OK || d.What != TokensPerMinute || d.RetryAfter != 10*time.Second || d.Limit != 6000 {
+	if d := k.Reserve(&b, 3000, now); d.OK || d.LimitName != TokensPerMinute || d.RetryAfter != 10*time.Second || d.Limit != 6000 {
 		t.Fatalf("%+v", d)
 	}
 	if k.state.running.Load() != 1 {
@@ -173,8 +173,8 @@ func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
 	}
 }
 
-// While no call uses more than it held, what is used in any span stays within the burst and the rate, whatever calls do
-// in between; held tokens are back, to the nanosecond, when all have ended.
+// While no call uses more than it held, what is used in any span stays within the burst and the
+// rate, whatever calls do in between; held tokens are back, to the nanosecond, when all have ended.
 func TestTokensNeverExceedRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 100_000).Draw(t, "limit")

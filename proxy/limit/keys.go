@@ -10,37 +10,38 @@ import (
 	"penstock/config"
 )
 
-// Keys holds what every key has used, by id, for the life of the process. Its methods may be called from any goroutine.
+// Keys holds the usage of every key, by id, for the life of the process. Its methods may be called
+// from any goroutine.
 type Keys struct {
 	epoch time.Time
 
 	mu      sync.Mutex
-	live    map[string]*state
-	retired *lru.Cache[string, *state]
+	live    map[string]*keyState
+	retired *lru.Cache[string, *keyState]
 }
 
-// NewKeys returns an empty set. now is the start of its clock and must not be after any time that is given later.
-// The state of up to retired keys that are no longer configured is remembered, the latest first: a key that
-// is removed and put back does not get a fresh minute.
+// NewKeys returns an empty set. now is the start of its clock and must not be after any later time.
+// Keys remembers the state of up to retired keys that are no longer configured, the latest first. A
+// key that is removed and put back thus does not get a fresh minute.
 func NewKeys(retired int, now time.Time) *Keys {
-	cache, err := lru.New[string, *state](retired)
+	cache, err := lru.New[string, *keyState](retired)
 	if err != nil {
 		panic(fmt.Sprintf("BUG: limit.NewKeys(%d): %v", retired, err))
 	}
-	return &Keys{epoch: now, live: make(map[string]*state), retired: cache}
+	return &Keys{epoch: now, live: make(map[string]*keyState), retired: cache}
 }
 
 // Bound holds the limits of the keys of one configuration, by id. It is not changed after Bind.
 type Bound map[string]*Key
 
-// Bind returns the keys of a configuration with the state that they had before. It changes no limit of an earlier Bound,
-// whose calls go on under their own numbers over the same state, and it may be called for a configuration that is then
-// not used.
+// Bind returns the keys of a configuration with the state that they had before. It changes no limit
+// of an earlier Bound, whose calls keep their numbers over the same state. The configuration may
+// then remain unused.
 func (k *Keys) Bind(keys []config.Key) Bound {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	bound := make(Bound, len(keys))
-	live := make(map[string]*state, len(keys))
+	live := make(map[string]*keyState, len(keys))
 	for i := range keys {
 		id := keys[i].ID
 		if live[id] == nil {
@@ -58,7 +59,7 @@ func (k *Keys) Bind(keys []config.Key) Bound {
 }
 
 // find returns the state of id: in use, remembered, or new.
-func (k *Keys) find(id string) *state {
+func (k *Keys) find(id string) *keyState {
 	if s := k.live[id]; s != nil {
 		return s
 	}
@@ -66,5 +67,5 @@ func (k *Keys) find(id string) *state {
 		k.retired.Remove(id)
 		return s
 	}
-	return new(state)
+	return new(keyState)
 }

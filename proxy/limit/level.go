@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Level is how far a key has used one of its limits per minute.
+// Level is the usage of one of a key's limits per minute.
 type Level struct {
 	Limit     int64
 	Remaining int64         // what can be used at once
@@ -15,13 +15,13 @@ type Level struct {
 // Limited reports whether the key has a limit per minute at all.
 func (k *Key) Limited() bool { return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 }
 
-// Requests returns the level of the requests per minute, and false where there is no such limit.
+// Requests returns the level of the requests per minute, and false without such a limit.
 func (k *Key) Requests(now time.Time) (Level, bool) {
 	limit := int64(k.limits.RequestsPerMinute)
 	if limit == 0 {
 		return Level{}, false
 	}
-	used := max(k.state.requests.paid.Load()-k.since(now), 0)
+	used := max(k.state.requests.tat.Load()-k.since(now), 0)
 	l := Level{Limit: limit, Remaining: limit, Reset: time.Duration(used)}
 	if one := cost(1, limit); one > 0 { // each request costs the same, rounded down
 		l.Remaining = min(max(window-used, 0)/one, limit)
@@ -29,19 +29,20 @@ func (k *Key) Requests(now time.Time) (Level, bool) {
 	return l, true
 }
 
-// Tokens returns the level of the tokens per minute, in which what running calls hold counts as used, and false where there is no
-// such limit.
+// Tokens returns the level of the tokens per minute, and false without such a limit. Tokens that
+// running calls hold count as used.
 func (k *Key) Tokens(now time.Time) (Level, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
 		return Level{}, false
 	}
 	used := k.state.tokens.used(k.since(now))
-	return Level{Limit: limit, Remaining: worth(max(window-used, 0), limit), Reset: time.Duration(used)}, true
+	return Level{Limit: limit, Remaining: unitsFor(max(window-used, 0), limit), Reset: time.Duration(used)}, true
 }
 
-// worth returns the most of limit per minute whose cost is not above c, which is at most a window.
-func worth(c, limit int64) int64 {
+// unitsFor returns the most units of limit per minute that cost at most c, which is at most a
+// window.
+func unitsFor(c, limit int64) int64 {
 	// cost rounds n×window/limit down, so n fits while n×window is below (c+1)×limit.
 	hi, lo := bits.Mul64(uint64(c)+1, uint64(limit))
 	n, rest := bits.Div64(hi, lo, uint64(window))

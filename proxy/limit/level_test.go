@@ -9,7 +9,8 @@ import (
 	"penstock/config"
 )
 
-// TestLevels: what a key is told that it may still use, it may use, and one more it may not; and after the reset it has all again.
+// TestLevels: what a key is told that it may still use, it may use, and one more it may not; and
+// after the reset it has all again.
 func TestLevels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		epoch := time.Unix(1_700_000_000, 0)

@@ -6,18 +6,18 @@ import (
 	"sync/atomic"
 )
 
-// Memory is the budget of bytes that request bodies, or engines' replies, may hold at one time. Its methods may be called from
-// any goroutine.
+// Memory is the budget of bytes that request bodies, or engines' replies, may hold at one time. Its
+// methods may be called from any goroutine.
 //
-// What is given back may be garbage that still occupies memory until the collector has run, and the collector by itself lets as
-// much lie as there is in use. Discard is for large pieces: they count until a collection, which Reserve starts once they stand in
-// its way.
+// Bytes that are given back may be garbage that occupies memory until the next collection, and by
+// itself the collector leaves as much garbage as there is in use. Discard is for large pieces: they
+// count until a collection, which Reserve starts once it needs their room.
 type Memory struct {
-	limit   atomic.Int64
-	used    atomic.Int64 // garbage included
-	garbage atomic.Int64
-	sweep   sync.Mutex // held by the one that collects
-	collect func()
+	limit      atomic.Int64
+	used       atomic.Int64 // with garbage
+	garbage    atomic.Int64
+	collecting sync.Mutex // held during a collection
+	collect    func()
 }
 
 // NewMemory returns a budget of limit bytes.
@@ -27,19 +27,19 @@ func NewMemory(limit int64) *Memory {
 	return m
 }
 
-// SetLimit changes the budget. What is taken stays taken, also where it is more than the new limit.
+// SetLimit changes the budget. Reserved bytes stay reserved, even beyond the new limit.
 func (m *Memory) SetLimit(limit int64) { m.limit.Store(limit) }
 
-// Reserve takes n bytes and reports whether there were as many. It never takes a part, and the sum of what is taken never
-// grows beyond the limit. What was taken must be given back with Release or Discard.
+// Reserve takes n bytes, or none and returns false. The sum of reserved bytes never grows beyond
+// the limit. They must be given back with Release or Discard.
 func (m *Memory) Reserve(n int64) bool {
-	return m.take(n) || m.garbage.Load() >= m.limit.Load()/leastGarbage && m.reclaim(n) && m.take(n)
+	return m.tryTake(n) || m.garbage.Load() >= m.limit.Load()/minGarbageShare && m.reclaim(n) && m.tryTake(n)
 }
 
-// leastGarbage is the part of the limit that garbage must be for a collection to be worth its time.
-const leastGarbage = 16
+// minGarbageShare: garbage is worth a collection from this part of the limit on, 1/16.
+const minGarbageShare = 16
 
-func (m *Memory) take(n int64) bool {
+func (m *Memory) tryTake(n int64) bool {
 	for {
 		used := m.used.Load()
 		if n > m.limit.Load()-used {
@@ -51,18 +51,18 @@ func (m *Memory) take(n int64) bool {
 	}
 }
 
-// reclaim collects garbage, one caller at a time, if that may make room for n bytes.
+// reclaim collects garbage if that may make room for n bytes. One caller at a time collects.
 func (m *Memory) reclaim(n int64) bool {
-	m.sweep.Lock()
-	defer m.sweep.Unlock()
+	m.collecting.Lock()
+	defer m.collecting.Unlock()
 	room := m.limit.Load() - m.used.Load()
-	if n <= room { // another one has collected
+	if n <= room { // another caller has collected
 		return true
 	}
 	if n > room+m.garbage.Load() {
 		return false
 	}
-	garbage := m.garbage.Swap(0) // what comes from here on may be missed
+	garbage := m.garbage.Swap(0) // garbage from here on may survive the collection
 	m.collect()
 	m.release(garbage)
 	return true
@@ -71,7 +71,7 @@ func (m *Memory) reclaim(n int64) bool {
 // Release gives n bytes back.
 func (m *Memory) Release(n int64) { m.release(n) }
 
-// Discard gives n bytes back that are garbage.
+// Discard gives n bytes back as garbage.
 func (m *Memory) Discard(n int64) { m.garbage.Add(n) }
 
 func (m *Memory) release(n int64) {
@@ -80,9 +80,9 @@ func (m *Memory) release(n int64) {
 	}
 }
 
-// Used returns the bytes that are taken, without garbage.
+// Used returns the reserved bytes, without garbage.
 func (m *Memory) Used() int64 {
-	garbage := m.garbage.Load() // first: a collection takes it from both
+	garbage := m.garbage.Load() // first: a collection subtracts it from both
 	return max(m.used.Load()-garbage, 0)
 }
 

@@ -13,91 +13,95 @@ import (
 
 // Why a wait ended without a slot.
 var (
-	// ErrQueueFull is returned when the queue has no room, at once or when a call of another key took the room.
+	// ErrQueueFull is returned if the queue has no room, at once or after a call of another key
+	// took it.
 	ErrQueueFull = errors.New("queue is full")
 	// ErrQueueWait is returned at the deadline.
 	ErrQueueWait = errors.New("waited too long in the queue")
-	// ErrQueueLeft is returned when the waiting call has gone.
+	// ErrQueueLeft is returned if the waiting call has ended.
 	ErrQueueLeft = errors.New("left the queue")
 )
 
-// Route is what a queue knows of its model's upstreams. *routing.Route is the implementation.
+// Route is a queue's view of its model's upstreams. *routing.Route implements it.
 type Route interface {
 	Targets() []routing.Target
 	Room(u *upstreams.Upstream, q *routing.Query) routing.Room
 }
 
-// Need is what a waiting call needs, and who pays for its place in the queue.
+// Need is what a waiting call needs, and the key that it counts for.
 type Need struct {
-	Key   string // the keys that wait take turns
+	Key   string // waiting keys take turns
 	Pool  upstreams.Pool
-	Tried []upstreams.ID // upstreams that the call is not to be sent to
+	Tried []upstreams.ID // upstreams that the call must not be sent to
 }
 
-// Queue is the short wait of calls for a model whose slots are all taken. It is bounded in depth, in time by the callers'
-// deadlines, and fair: the keys that wait take turns, and the calls of one key keep their order. Its methods may be called
-// from any goroutine. It belongs to Queues, which wakes its waiters.
+// Queue is the short wait of calls for a model whose slots are all taken. Its depth is bounded, and
+// its time by the callers' deadlines. It is fair: the waiting keys take turns, and the calls of one
+// key keep their order. Its methods may be called from any goroutine. It belongs to Queues, which
+// wakes its waiters.
 type Queue struct {
-	set   *Queues
-	count atomic.Int64 // of waiters; changed with the set's lock held
+	queues *Queues
+	count  atomic.Int64 // of waiters; changed with the lock of queues held
 
-	// What follows is guarded by the set's lock.
+	// The lock of queues guards the following fields.
 	route   Route
 	depth   int
 	keys    map[string]*queueKey
-	order   list.List // of *queueKey with waiters; the front one is the next to be served
+	order   list.List // of *queueKey with waiters; the front one is next
 	classes []*waiterClass
-	first   *waiter // looks for a slot without having been woken; nobody is woken meanwhile
+	unwoken *waiter // tries to take a slot without a wake-up; no waiter is woken meanwhile
 }
 
-// queueKey is the waiters of one key, the oldest first.
+// queueKey has the waiters of one key, the oldest first.
 type queueKey struct {
 	name    string
 	waiters list.List // of *waiter
-	at      *list.Element
+	element *list.Element
 }
 
-// waiterClass is what some waiters of a queue have in common: a slot suits all of them or none.
+// waiterClass is a group of waiters with equal needs: a slot suits all of them or none.
 type waiterClass struct {
 	pool    upstreams.Pool
 	tried   []upstreams.ID
 	waiters int
-	asleep  int  // waiters without a turn, the first one too
-	fits    bool // the slot that is being given away suits them
+	asleep  int  // waiters without an offer, with the unwoken one
+	fits    bool // the offered slot suits them
 }
 
 type waiter struct {
-	key   *queueKey
-	class *waiterClass
-	at    *list.Element // nil when it has left
-	turn  *place        // where it was told to look; nil: it sleeps
-	seen  uint64        // the event of its last turn
-	wake  chan struct{} // holds one token while turn or out is set
-	out   bool          // evicted
+	key       *queueKey
+	class     *waiterClass
+	element   *list.Element   // nil after it has left
+	offered   *queuedUpstream // the upstream that it was woken for; nil: it sleeps
+	lastEvent uint64          // the event of its last wake-up
+	wake      chan struct{}   // holds one token while offered or evicted is set
+	evicted   bool            // evicted
 }
 
-// Waiting returns the number of calls that wait. A newcomer that finds some should wait too and not look for a slot of
-// its own: it would push in.
+// Waiting returns the number of waiting calls. If there are some, a new call must wait, too: taking
+// a slot directly would jump the queue.
 func (q *Queue) Waiting() int { return int(q.count.Load()) }
 
-// Wait joins the queue and returns nil once try has returned true. try takes a slot and reports whether it got one; it
-// is called on the caller's goroutine, once at the start when nobody else waits, and then whenever there is a slot for
-// this waiter. It is called without a lock held, so two waiters may try at one time.
+// Wait joins the queue and returns nil once try has returned true. try takes a slot and reports
+// whether it got one. Wait calls it on the caller's goroutine: once at the start if no other call
+// waits, and then whenever a slot is offered to this waiter. No lock is held, so two waiters may
+// try at one time.
 //
-// The error says why there is no slot: ErrQueueFull, ErrQueueWait at the deadline, ErrQueueLeft when done is closed. When
-// the queue is full and a call of the key that waits with the most calls can make room, without that key then waiting
-// with fewer than this one, the newest of them is sent away instead: a key that floods the queue cannot keep others out.
+// The error is ErrQueueFull, ErrQueueWait at the deadline, or ErrQueueLeft when done is closed. If
+// the queue is full, the newest call of the key with the most waiting calls is evicted for this
+// one, unless that key would then wait with fewer calls than this one's: a key that floods the
+// queue cannot keep others out.
 func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func() bool) error {
 	w, first, err := q.join(n)
 	if err != nil {
 		return err
 	}
-	defer q.leave(w) // also when try panics
+	defer q.leave(w) // also if try panics
 	if first {
 		if try() {
 			return nil
 		}
-		q.rest(w)
+		q.sleepAgain(w)
 	}
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -109,8 +113,8 @@ func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func
 			return ErrQueueWait
 		case <-w.wake:
 		}
-		if closed(done) {
-			return ErrQueueLeft // select takes any case that is ready; a call that has gone takes no slot
+		if isClosed(done) {
+			return ErrQueueLeft // select takes any case that is ready, and an ended call must not take a slot
 		}
 		if q.evicted(w) {
 			return ErrQueueFull
@@ -118,21 +122,22 @@ func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func
 		if try() {
 			return nil
 		}
-		q.rest(w)
+		q.sleepAgain(w)
 	}
 }
 
-// join adds a waiter. first reports that nobody waited before: then it is to look for itself.
+// join adds a waiter. first reports that no other call waits: then this one tries to take a slot at
+// once.
 func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
-	q.set.mu.Lock()
-	defer q.set.mu.Unlock()
+	q.queues.mu.Lock()
+	defer q.queues.mu.Unlock()
 	if q.Waiting() >= q.depth && !q.makeRoom(n.Key) {
 		return nil, false, ErrQueueFull
 	}
 	k := q.keys[n.Key]
 	if k == nil {
 		k = &queueKey{name: n.Key}
-		k.at = q.order.PushBack(k)
+		k.element = q.order.PushBack(k)
 		if q.keys == nil {
 			q.keys = make(map[string]*queueKey)
 		}
@@ -141,17 +146,18 @@ func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 	w = &waiter{key: k, class: q.class(n), wake: make(chan struct{}, 1)}
 	w.class.waiters++
 	w.class.asleep++
-	w.at = k.waiters.PushBack(w)
-	q.set.waiting.Add(1)
+	w.element = k.waiters.PushBack(w)
+	q.queues.waiting.Add(1)
 	if first = q.count.Add(1) == 1; first {
-		q.first = w
+		q.unwoken = w
 	} else {
-		q.set.look(q)
+		q.queues.offerQueue(q)
 	}
 	return w, first, nil
 }
 
-// class returns the class of a need. There is one for each pool, and few more: a call that waits has rarely been tried.
+// class returns the class of a need. There is one for each pool, and few more, because waiting
+// calls rarely have attempts.
 func (q *Queue) class(n *Need) *waiterClass {
 	for _, c := range q.classes {
 		if c.pool == n.Pool && slices.Equal(c.tried, n.Tried) {
@@ -163,8 +169,8 @@ func (q *Queue) class(n *Need) *waiterClass {
 	return c
 }
 
-// makeRoom sends the newest waiter of the key with the most waiters away, if that key stays no worse off than the
-// newcomer's would be.
+// makeRoom evicts the newest waiter of the key with the most waiters, unless that key would then
+// have fewer waiters than the newcomer's.
 func (q *Queue) makeRoom(newcomer string) bool {
 	own := 0
 	if k := q.keys[newcomer]; k != nil {
@@ -180,83 +186,84 @@ func (q *Queue) makeRoom(newcomer string) bool {
 		return false
 	}
 	w := most.waiters.Back().Value.(*waiter)
-	w.out = true
+	w.evicted = true
 	q.remove(w)
 	w.notify()
 	return true
 }
 
-// evicted reports whether a waiter that was woken was sent away.
+// evicted reports whether a woken waiter was evicted.
 func (q *Queue) evicted(w *waiter) bool {
-	q.set.mu.Lock()
-	defer q.set.mu.Unlock()
-	return w.out
+	q.queues.mu.Lock()
+	defer q.queues.mu.Unlock()
+	return w.evicted
 }
 
-// leave removes a waiter, whatever the reason. What it had been woken for, and anything else that it has not taken, is for
-// the others.
+// leave removes a waiter, for any reason. A slot that it was woken for and has not taken is offered
+// to the others.
 func (q *Queue) leave(w *waiter) {
-	q.set.mu.Lock()
-	defer q.set.mu.Unlock()
+	q.queues.mu.Lock()
+	defer q.queues.mu.Unlock()
 	q.remove(w)
 }
 
 // remove is leave with the lock held.
 func (q *Queue) remove(w *waiter) {
-	if w.at == nil {
+	if w.element == nil {
 		return
 	}
-	k, c, first := w.key, w.class, q.first == w
-	k.waiters.Remove(w.at)
-	w.at = nil
+	k, c, first := w.key, w.class, q.unwoken == w
+	k.waiters.Remove(w.element)
+	w.element = nil
 	q.count.Add(-1)
-	q.set.waiting.Add(-1)
+	q.queues.waiting.Add(-1)
 	if k.waiters.Len() == 0 {
-		q.order.Remove(k.at)
+		q.order.Remove(k.element)
 		delete(q.keys, k.name)
 	} else if first {
-		q.order.MoveToBack(k.at) // it has had its turn, though nobody gave it
+		q.order.MoveToBack(k.element) // it has had its turn, although without a wake-up
 	}
 	if c.waiters--; c.waiters == 0 {
 		q.classes = slices.DeleteFunc(q.classes, func(x *waiterClass) bool { return x == c })
 	}
-	if p := w.turn; p != nil {
-		w.turn = nil
+	if p := w.offered; p != nil {
+		w.offered = nil
 		p.promised[c.pool]--
-		q.set.offer(p)
+		q.queues.offer(p)
 		return
 	}
 	c.asleep--
 	if first {
-		q.first = nil
-		q.set.look(q)
+		q.unwoken = nil
+		q.queues.offerQueue(q)
 	}
 }
 
-// rest puts a waiter to sleep that tried in vain. Its key comes to the front again, since its turn was none. Slots that came
-// while it was awake have passed it over, so all are looked at.
-func (q *Queue) rest(w *waiter) {
-	q.set.mu.Lock()
-	defer q.set.mu.Unlock()
-	if w.at == nil {
-		return // sent away meanwhile
+// sleepAgain puts a waiter back to sleep that found no slot. Its key comes to the front again,
+// because it got nothing. Slots that were freed while it was awake were not offered to it, so all
+// are offered again.
+func (q *Queue) sleepAgain(w *waiter) {
+	q.queues.mu.Lock()
+	defer q.queues.mu.Unlock()
+	if w.element == nil {
+		return // evicted meanwhile
 	}
-	if p := w.turn; p != nil {
-		w.turn = nil
+	if p := w.offered; p != nil {
+		w.offered = nil
 		w.class.asleep++
 		p.promised[w.class.pool]--
-		q.order.MoveToFront(w.key.at)
-		q.set.offer(p) // a reload may have taken it from the route
+		q.order.MoveToFront(w.key.element)
+		q.queues.offer(p) // a reload may have removed it from the route
 	} else {
-		q.first = nil
+		q.unwoken = nil
 	}
-	q.set.look(q)
+	q.queues.offerQueue(q)
 }
 
-// give wakes the waiter whose turn it is of those that a slot at p suits, and reports whether there is one. Where nothing
-// will ever suit some of them, because no upstream may take their calls, those are woken to be told.
-func (q *Queue) give(p *place, now time.Time) bool {
-	if q.Waiting() == 0 || q.first != nil {
+// wakeNext wakes the next waiter that a slot of p suits, and reports whether there is one. Waiters
+// whose calls no upstream may take are woken, too, so that they can fail.
+func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
+	if q.Waiting() == 0 || q.unwoken != nil {
 		return false
 	}
 	suits := false
@@ -270,7 +277,7 @@ func (q *Queue) give(p *place, now time.Time) bool {
 			q.wakeAll(c, p)
 			continue
 		}
-		c.fits = room.Slots > p.promises(c.pool, room.Shared)
+		c.fits = room.Slots > p.promisedSlots(c.pool, room.Shared)
 		suits = suits || c.fits
 	}
 	if !suits {
@@ -279,11 +286,11 @@ func (q *Queue) give(p *place, now time.Time) bool {
 	for e := q.order.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*queueKey)
 		if p.upstream.Bars(k.name) {
-			continue // it is the trial of a breaker that is free, and others may be that
+			continue // the free slot is a breaker's trial, which another key may be
 		}
 		for f := k.waiters.Front(); f != nil; f = f.Next() {
 			if w := f.Value.(*waiter); w.class.fits && q.wakeFor(w, p) {
-				q.order.MoveToBack(k.at)
+				q.order.MoveToBack(k.element)
 				return true
 			}
 		}
@@ -292,7 +299,7 @@ func (q *Queue) give(p *place, now time.Time) bool {
 }
 
 // wakeAll wakes every waiter of a class.
-func (q *Queue) wakeAll(c *waiterClass, p *place) {
+func (q *Queue) wakeAll(c *waiterClass, p *queuedUpstream) {
 	for e := q.order.Front(); e != nil; e = e.Next() {
 		for f := e.Value.(*queueKey).waiters.Front(); f != nil; f = f.Next() {
 			if w := f.Value.(*waiter); w.class == c {
@@ -302,12 +309,12 @@ func (q *Queue) wakeAll(c *waiterClass, p *place) {
 	}
 }
 
-// wakeFor wakes a waiter to look at p, unless it is awake or has been woken since the last event.
-func (q *Queue) wakeFor(w *waiter, p *place) bool {
-	if w.turn != nil || w.seen >= q.set.events {
+// wakeFor wakes a waiter to try p, unless it is awake or has been woken since the last event.
+func (q *Queue) wakeFor(w *waiter, p *queuedUpstream) bool {
+	if w.offered != nil || w.lastEvent >= q.queues.events {
 		return false
 	}
-	w.turn, w.seen = p, q.set.events
+	w.offered, w.lastEvent = p, q.queues.events
 	w.class.asleep--
 	p.promised[w.class.pool]++
 	w.notify()
@@ -321,7 +328,7 @@ func (w *waiter) notify() {
 	}
 }
 
-func closed(done <-chan struct{}) bool {
+func isClosed(done <-chan struct{}) bool {
 	select {
 	case <-done:
 		return true

@@ -15,7 +15,8 @@ import (
 	"penstock/upstreams"
 )
 
-// places is one upstream as the edge has it: its slots are taken by compare-and-swap, and whoever frees one says so after.
+// places is one upstream as the edge has it: its slots are taken by compare-and-swap, and whoever
+// frees one says so after.
 type places struct {
 	free atomic.Int64
 	set  *Queues
@@ -27,12 +28,12 @@ type places struct {
 
 func newPlaces(depth int) *places {
 	p := &places{set: NewQueues(), at: new(upstreams.Upstream)}
-	p.q = p.set.Of("m")
+	p.q = p.set.ForModel("m")
 	p.use(depth)
 	return p
 }
 
-func (p *places) use(depth int) { p.set.Use([]Use{{"m", p.q, depth, p}}) }
+func (p *places) use(depth int) { p.set.Apply([]QueueConfig{{"m", p.q, depth, p}}) }
 
 // Targets implements Route.
 func (p *places) Targets() []routing.Target { return []routing.Target{{Upstream: p.at}} }
@@ -62,7 +63,7 @@ func (p *places) take() bool {
 
 func (p *places) release() {
 	p.free.Add(1)
-	p.set.Freed(p.at)
+	p.set.SlotFreed(p.at)
 }
 
 func (p *places) wait(done <-chan struct{}, key string, deadline time.Time, try func() bool) error {
@@ -186,7 +187,8 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	})
 }
 
-// A slot that the first in the queue cannot use is for the next one, of its own key or another, and nobody else is asked.
+// A slot that the first in the queue cannot use is for the next one, of its own key or another, and
+// nobody else is asked.
 func TestQueueWakesWhomASlotSuits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(1000)
@@ -255,28 +257,28 @@ func TestQueueEndsWhenNobodyMayServe(t *testing.T) {
 		}
 		synctest.Wait()
 		p.gone.Store(true)
-		p.set.Changed(p.at)
+		p.set.UpstreamChanged(p.at)
 		wg.Wait()
 	})
 }
 
-// A slot of an upstream that several models share wakes one waiter of all of them, and the models take turns. A model that
-// does not have the upstream is not looked at.
+// A slot of an upstream that several models share wakes one waiter of all of them, and the models
+// take turns. A model that does not have the upstream is not looked at.
 func TestQueuesShareAnUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(100)
 		other := newPlaces(1)
 		other.set = p.set
-		other.q = p.set.Of("other")
+		other.q = p.set.ForModel("other")
 		var looks atomic.Int64
 		other.fits = func(*routing.Query) bool { looks.Add(1); return false }
-		uses := []Use{{"other", other.q, 100, other}}
+		uses := []QueueConfig{{"other", other.q, 100, other}}
 		var asked atomic.Int64
 		served := make(chan string, 100)
 		for _, model := range []string{"a", "b", "c"} {
-			uses = append(uses, Use{model, p.set.Of(model), 100, p})
+			uses = append(uses, QueueConfig{model, p.set.ForModel(model), 100, p})
 		}
-		p.set.Use(uses)
+		p.set.Apply(uses)
 		for _, u := range uses {
 			for range map[string]int{"a": 20, "b": 5, "c": 20, "other": 30}[u.Model] {
 				go func() {
@@ -305,7 +307,8 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 	})
 }
 
-// A turn that comes to a waiter that leaves goes to the next one: a call that has gone takes no place, though it has the turn.
+// A turn that comes to a waiter that leaves goes to the next one: a call that has gone takes no
+// place, though it has the turn.
 func TestQueueHandsTurnOn(t *testing.T) {
 	for range 20 { // which of two events a waiter sees first is chance
 		synctest.Test(t, func(t *testing.T) {
@@ -339,8 +342,8 @@ func TestQueueHandsTurnOn(t *testing.T) {
 	}
 }
 
-// Nobody looks for a place while another who came before is about to; what that one leaves is the next one's, and the key that
-// found a place without a signal goes behind the others.
+// Nobody looks for a place while another who came before is about to; what that one leaves is the
+// next one's, and the key that found a place without a signal goes behind the others.
 func TestQueueKeepsNewcomersBehind(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -399,8 +402,8 @@ func TestQueueKeepsNewcomersBehind(t *testing.T) {
 	}
 }
 
-// A slot that does not suit the only one who waits is found by a newcomer, though nobody said that it is there; and one that
-// leaves without having been woken wakes nobody.
+// A slot that does not suit the only one who waits is found by a newcomer, though nobody said that
+// it is there; and one that leaves without having been woken wakes nobody.
 func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -509,9 +512,9 @@ func TestQueueLooksAfterReload(t *testing.T) {
 		next := newPlaces(0) // another upstream for the same model
 		next.set, next.q = p.set, p.q
 		next.free.Store(6)
-		p.set.Use([]Use{{"m", p.q, 50, next}})
+		p.set.Apply([]QueueConfig{{"m", p.q, 50, next}})
 		current.Store(next)
-		p.set.Look()
+		p.set.OfferAll()
 		synctest.Wait()
 		if asked.Load() != 6 {
 			t.Errorf("%d were woken for 6 slots", asked.Load())
@@ -534,8 +537,8 @@ func TestQueueSurvivesPanic(t *testing.T) {
 	}
 }
 
-// Clients come, leave and run into deadlines while places are taken and freed: no turn and no place is lost, nobody is
-// left, and the places are never exceeded.
+// Clients come, leave and run into deadlines while places are taken and freed: no turn and no place
+// is lost, nobody is left, and the places are never exceeded.
 func TestQueueUnderChurn(t *testing.T) {
 	const total = 3
 	p := newPlaces(20)
@@ -577,19 +580,19 @@ func TestQueueUnderChurn(t *testing.T) {
 	}
 }
 
-// Calls of several models come and go on upstreams that they share, and some of them push in: for each slot that is freed two
-// waiters are woken at most, and nobody is forgotten.
+// Calls of several models come and go on upstreams that they share, and some of them push in: for
+// each slot that is freed two waiters are woken at most, and nobody is forgotten.
 func TestQueuesWakeFewUnderChurn(t *testing.T) {
 	set := NewQueues()
 	p := newPlaces(0)
 	p.set = set
 	p.free.Store(3)
-	queues := []*Queue{set.Of("a"), set.Of("b"), set.Of("c")}
-	uses := make([]Use, len(queues))
+	queues := []*Queue{set.ForModel("a"), set.ForModel("b"), set.ForModel("c")}
+	uses := make([]QueueConfig, len(queues))
 	for i, q := range queues {
-		uses[i] = Use{fmt.Sprint(i), q, 400, p}
+		uses[i] = QueueConfig{fmt.Sprint(i), q, 400, p}
 	}
-	set.Use(uses)
+	set.Apply(uses)
 	var freed, woken atomic.Int64
 	var wg sync.WaitGroup
 	for c := range 60 {
@@ -636,22 +639,22 @@ func TestQueuesWakeFewUnderChurn(t *testing.T) {
 func (p *places) promised() int {
 	p.set.mu.Lock()
 	defer p.set.mu.Unlock()
-	return (*p.set.places.Load())[p.at].promises(upstreams.PoolText, true)
+	return (*p.set.byUpstream.Load())[p.at].promisedSlots(upstreams.PoolText, true)
 }
 
-// BenchmarkFreed is what it costs to give back a slot, by how many calls wait: for another model, whose upstream it is not, and
-// for the same one, where each slot wakes a waiter that waits again.
+// BenchmarkFreed is what it costs to give back a slot, by how many calls wait: for another model,
+// whose upstream it is not, and for the same one, where each slot wakes a waiter that waits again.
 func BenchmarkFreed(b *testing.B) {
 	for _, n := range []int{0, 50, 200, 1000} {
 		p, idle := newPlaces(n), newPlaces(0)
-		idle.set, idle.q = p.set, p.set.Of("idle")
-		p.set.Use([]Use{{"m", p.q, n, p}, {"idle", idle.q, 10, idle}})
+		idle.set, idle.q = p.set, p.set.ForModel("idle")
+		p.set.Apply([]QueueConfig{{"m", p.q, n, p}, {"idle", idle.q, 10, idle}})
 		done := make(chan struct{})
 		turn := make(chan struct{})
 		var wg sync.WaitGroup
 		for i := range n {
 			wg.Go(func() {
-				for !closed(done) {
+				for !isClosed(done) {
 					if p.wait(done, fmt.Sprint(i%10), time.Now().Add(time.Hour), p.take) == nil {
 						turn <- struct{}{}
 					}
@@ -682,22 +685,22 @@ func BenchmarkFreed(b *testing.B) {
 // A configuration that is only looked at leaves no queue behind.
 func TestQueuesOfKeepsNothing(t *testing.T) {
 	s := NewQueues()
-	q := s.Of("m")
-	if len(s.byModel) != 0 || len(s.left) != 0 || s.Of("m") == q {
+	q := s.ForModel("m")
+	if len(s.byModel) != 0 || len(s.retired) != 0 || s.ForModel("m") == q {
 		t.Error("a queue that nobody uses is kept")
 	}
 	p := newPlaces(0)
 	p.set = s
-	s.Use([]Use{{"m", q, 1, p}})
-	if s.Of("m") != q {
+	s.Apply([]QueueConfig{{"m", q, 1, p}})
+	if s.ForModel("m") != q {
 		t.Error("the queue in use is not found")
 	}
-	s.Use(nil)
-	if s.Of("m") != q {
+	s.Apply(nil)
+	if s.ForModel("m") != q {
 		t.Error("a call on the configuration before may be about to wait, in another queue than those after it")
 	}
-	s.Use(nil)
-	if s.Of("m") == q || len(*s.places.Load()) != 0 {
+	s.Apply(nil)
+	if s.ForModel("m") == q || len(*s.byUpstream.Load()) != 0 {
 		t.Error("a queue that nobody waits in is kept for ever")
 	}
 }

@@ -8,36 +8,37 @@ import (
 	"penstock/upstreams"
 )
 
-// Queues are the queues of all models of an edge. Models may share upstreams, so a slot that becomes free is offered to the
-// queues of just those models that have its upstream, one after the other, and wakes one waiter: the first, in fair order,
-// that the slot suits. A waiter that is woken has been promised nothing for certain, since a call of a model that nobody
-// waits for may be faster; it then keeps its position.
+// Queues are the queues of all models of an edge. Models may share upstreams, so a free slot is
+// offered to the queues of those models that have its upstream, one after the other. It wakes one
+// waiter: the first, in fair order, that the slot suits. A woken waiter has no guarantee, because a
+// call of a model without waiters may be faster. It then keeps its position.
 //
-// The state of the upstreams decides, and not what was signalled: whenever a slot is freed, an upstream changes, a waiter
-// comes, goes or finds nothing, as many waiters are woken as there are free slots that nobody was woken for yet. So a signal
-// cannot be lost, and one too many wakes nobody. That a slot suits a waiter is what the route would say to it, so a waiter
-// that is woken in vain has been overtaken. Each event wakes a waiter once at most: should route and upstream ever disagree,
-// it costs a turn and no loop.
+// The state of the upstreams decides, and not the signals. Whenever a slot is freed, an upstream
+// changes, or a waiter comes, leaves or finds no slot, as many waiters are woken as there are free
+// slots without a woken waiter. So no signal can be lost, and one too many wakes no waiter. The
+// route itself decides whether a slot suits a waiter, so a waiter that is woken in vain has been
+// overtaken. Each event wakes a waiter at most once: if route and upstream ever disagree, that
+// costs one wake-up and causes no loop.
 type Queues struct {
-	waiting atomic.Int64                                   // calls, in all queues
-	places  atomic.Pointer[map[*upstreams.Upstream]*place] // of the queues in use
+	waiting    atomic.Int64                                            // calls, in all queues
+	byUpstream atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // of the queues in use
 
-	mu      sync.Mutex // guards what follows, and all queues
+	mu      sync.Mutex // guards the following fields, and all queues
 	events  uint64
 	byModel map[string]*Queue
-	left    map[string]*Queue // of models that have none any more, while calls may wait there
+	retired map[string]*Queue // of models without a queue, while calls may wait in it
 }
 
-// place is one upstream as the queues see it.
-type place struct {
+// queuedUpstream is the queues' state of one upstream.
+type queuedUpstream struct {
 	upstream *upstreams.Upstream
 	queues   atomic.Pointer[[]*Queue]     // of the models that have the upstream
-	next     int                          // the queue that is asked first
-	promised [upstreams.PoolAudio + 1]int // waiters that were woken for a slot of a pool and have not looked yet
+	next     int                          // the queue that is offered a slot first
+	promised [upstreams.PoolAudio + 1]int // waiters that were woken for a slot of a pool and have not tried yet
 }
 
-// promises returns how many of the slots that a pool has here are spoken for.
-func (p *place) promises(pool upstreams.Pool, shared bool) int {
+// promisedSlots returns how many slots of a pool have a woken waiter.
+func (p *queuedUpstream) promisedSlots(pool upstreams.Pool, shared bool) int {
 	if !shared {
 		return p.promised[pool]
 	}
@@ -48,42 +49,42 @@ func (p *place) promises(pool upstreams.Pool, shared bool) int {
 	return n
 }
 
-// NewQueues returns the queues of an edge that has none yet.
+// NewQueues returns an empty set.
 func NewQueues() *Queues {
 	s := &Queues{events: 1, byModel: map[string]*Queue{}}
-	s.places.Store(&map[*upstreams.Upstream]*place{})
+	s.byUpstream.Store(&map[*upstreams.Upstream]*queuedUpstream{})
 	return s
 }
 
-// Of returns the queue of a model: the one in use or in which calls may still wait, or a new one, in which nobody is woken until
-// Use has it.
-func (s *Queues) Of(model string) *Queue {
+// ForModel returns the queue of a model: the one in use, or one in which calls may still wait, or a
+// new one, whose waiters are woken once Apply has it.
+func (s *Queues) ForModel(model string) *Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := s.byModel[model]; q != nil {
 		return q
 	}
-	if q := s.left[model]; q != nil {
+	if q := s.retired[model]; q != nil {
 		return q
 	}
-	return &Queue{set: s}
+	return &Queue{queues: s}
 }
 
-// Use is one model's queue as a configuration wants it.
-type Use struct {
+// QueueConfig is one model's queue in a configuration.
+type QueueConfig struct {
 	Model string
 	Queue *Queue
 	Depth int
 	Route Route
 }
 
-// Use puts the queues of a configuration into use. Calls that wait in another queue stay there, on the route that it had
-// last. Call Look once the configuration is in force.
-func (s *Queues) Use(uses []Use) {
+// Apply puts the queues of a configuration into use. Calls that wait in another queue stay there,
+// on its last route. Call OfferAll once the configuration is in force.
+func (s *Queues) Apply(uses []QueueConfig) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := s.byModel // also where nobody waits: a call on the configuration before may be about to
-	for model, q := range s.left {
+	left := s.byModel // also without waiters: a call on the last configuration may be about to join
+	for model, q := range s.retired {
 		if q.Waiting() > 0 {
 			left[model] = q
 		}
@@ -94,16 +95,16 @@ func (s *Queues) Use(uses []Use) {
 		s.byModel[u.Model] = u.Queue
 		delete(left, u.Model)
 	}
-	s.left = left
-	old := *s.places.Load()
-	places := make(map[*upstreams.Upstream]*place, len(old))
-	queues := map[*place][]*Queue{}
+	s.retired = left
+	old := *s.byUpstream.Load()
+	places := make(map[*upstreams.Upstream]*queuedUpstream, len(old))
+	queues := map[*queuedUpstream][]*Queue{}
 	add := func(q *Queue) {
 		for _, t := range q.route.Targets() {
 			p := places[t.Upstream]
 			if p == nil {
 				if p = old[t.Upstream]; p == nil {
-					p = &place{upstream: t.Upstream}
+					p = &queuedUpstream{upstream: t.Upstream}
 				}
 				places[t.Upstream] = p
 			}
@@ -121,13 +122,13 @@ func (s *Queues) Use(uses []Use) {
 	for p, qs := range queues {
 		p.queues.Store(&qs)
 	}
-	s.places.Store(&places)
+	s.byUpstream.Store(&places)
 }
 
-// Freed wakes the one who waited longest for a slot of an upstream. Whoever gives one back calls it, after that. It costs
-// next to nothing where nobody waits for the upstream.
-func (s *Queues) Freed(u *upstreams.Upstream) {
-	if p := s.awaited(u); p != nil {
+// SlotFreed wakes the next waiter for a slot of an upstream. Call it after a slot has been
+// released. It costs next to nothing without waiters for the upstream.
+func (s *Queues) SlotFreed(u *upstreams.Upstream) {
+	if p := s.awaitedUpstream(u); p != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.events++
@@ -135,35 +136,36 @@ func (s *Queues) Freed(u *upstreams.Upstream) {
 	}
 }
 
-// Changed is Freed for any other change of what an upstream takes. That may decide over its neighbours too: those of a route
-// that were never probed take calls only while none that is up does.
-func (s *Queues) Changed(u *upstreams.Upstream) {
-	if p := s.awaited(u); p != nil {
+// UpstreamChanged is SlotFreed for any other change of an upstream. That may affect other upstreams
+// of a route: those that were never probed take calls only while no upstream that is up does.
+func (s *Queues) UpstreamChanged(u *upstreams.Upstream) {
+	if p := s.awaitedUpstream(u); p != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.events++
 		for _, q := range *p.queues.Load() {
-			s.look(q)
+			s.offerQueue(q)
 		}
 	}
 }
 
-// Look is Changed for every upstream: for a new configuration.
-func (s *Queues) Look() {
+// OfferAll is UpstreamChanged for every upstream: for a new configuration.
+func (s *Queues) OfferAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events++
-	for _, p := range *s.places.Load() {
+	for _, p := range *s.byUpstream.Load() {
 		s.offer(p)
 	}
 }
 
-// awaited returns the place of an upstream if calls wait for a model that has it, else nil.
-func (s *Queues) awaited(u *upstreams.Upstream) *place {
+// awaitedUpstream returns the state of an upstream if calls wait for a model that has it, and nil
+// otherwise.
+func (s *Queues) awaitedUpstream(u *upstreams.Upstream) *queuedUpstream {
 	if s.waiting.Load() == 0 {
 		return nil
 	}
-	if p := (*s.places.Load())[u]; p != nil {
+	if p := (*s.byUpstream.Load())[u]; p != nil {
 		for _, q := range *p.queues.Load() {
 			if q.Waiting() > 0 {
 				return p
@@ -173,14 +175,14 @@ func (s *Queues) awaited(u *upstreams.Upstream) *place {
 	return nil
 }
 
-// offer wakes as many waiters as p has free slots that nobody was woken for. The queues that share it take turns. Called
-// with mu held.
-func (s *Queues) offer(p *place) {
+// offer wakes as many waiters as p has free slots without a woken waiter. The queues that share p
+// take turns. Called with mu held.
+func (s *Queues) offer(p *queuedUpstream) {
 	queues := *p.queues.Load()
 	now := time.Now()
 	for idle := 0; idle < len(queues); {
 		p.next = (p.next + 1) % len(queues)
-		if queues[p.next].give(p, now) {
+		if queues[p.next].wakeNext(p, now) {
 			idle = 0
 		} else {
 			idle++
@@ -188,12 +190,12 @@ func (s *Queues) offer(p *place) {
 	}
 }
 
-// look offers the slots of every upstream that a queue's model has. Called with mu held.
-func (s *Queues) look(q *Queue) {
+// offerQueue offers the slots of all upstreams of a queue's model. Called with mu held.
+func (s *Queues) offerQueue(q *Queue) {
 	if q.Waiting() == 0 {
 		return
 	}
-	places := *s.places.Load()
+	places := *s.byUpstream.Load()
 	for _, t := range q.route.Targets() {
 		if p := places[t.Upstream]; p != nil {
 			s.offer(p)

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// window is the span that limits are given for and, at the same time, the burst: an idle key may use a whole minute's
-// worth at once.
+// window is the span of the limits and the burst: an idle key may use a whole minute's worth at
+// once.
 const window = int64(time.Minute)
 
-// maxCost bounds what one charge can add to a key's debt, whatever an engine reports as usage.
+// maxCost bounds the debt that one charge can add to a key, whatever usage an engine reports.
 const maxCost = int64(24 * time.Hour)
 
-// cost returns what n of limit per minute are worth in nanoseconds. It rounds down, so that limit units always fit
-// into the window; the error is below a nanosecond a charge.
+// cost returns the price of n units of limit per minute in nanoseconds. It rounds down, so that
+// limit units always fit into the window. The error is below a nanosecond a charge.
 func cost(n, limit int64) int64 {
 	if n <= 0 || limit <= 0 {
 		return 0
@@ -27,20 +27,22 @@ func cost(n, limit int64) int64 {
 	return int64(min(q, uint64(maxCost)))
 }
 
-// meter is a GCRA cell: the time at which all that was taken will have been paid for, in nanoseconds since an epoch.
-type meter struct{ paid atomic.Int64 }
+// gcra is a cell of the generic cell rate algorithm: the theoretical arrival time, at which
+// everything taken will have been paid for, in nanoseconds since an epoch.
+type gcra struct{ tat atomic.Int64 }
 
-// take takes one of limit per minute. wait is zero when it was taken and otherwise the exact time until it can be.
-func (m *meter) take(now, limit int64) (wait int64) {
+// admit takes one unit of limit per minute and returns zero, or the exact time until that is
+// possible.
+func (m *gcra) admit(now, limit int64) (wait int64) {
 	c := cost(1, limit)
 	for {
-		old := m.paid.Load()
+		old := m.tat.Load()
 		next := max(old, now) + c
 		debt := next - now
 		if debt > window {
 			return debt - window
 		}
-		if m.paid.CompareAndSwap(old, next) {
+		if m.tat.CompareAndSwap(old, next) {
 			return 0
 		}
 	}

@@ -47,32 +47,32 @@ func TestCostAgainstBig(t *testing.T) {
 	})
 }
 
-// Over any span, no more is taken than the burst and what the rate gives in that span; and Retry-After is exact: a
-// nanosecond before it nothing is allowed, at it something is.
+// Over any span, no more is taken than the burst and what the rate gives in that span; and
+// Retry-After is exact: a nanosecond before it nothing is allowed, at it something is.
 func TestMeterNeverExceedsRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(1, 5000).Draw(t, "limit")
 		gaps := rapid.SliceOfN(rapid.Int64Range(0, 4*int64(time.Second)), 1, 300).Draw(t, "gaps")
-		var m meter
+		var m gcra
 		var taken []int64
 		now := rapid.Int64Range(0, int64(time.Hour)).Draw(t, "start")
-		m.paid.Store(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "paid") - 2*window)
-		if m.paid.Load()-now > window {
-			m.paid.Store(now + window)
+		m.tat.Store(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "paid") - 2*window)
+		if m.tat.Load()-now > window {
+			m.tat.Store(now + window)
 		}
 		for _, gap := range gaps {
 			now += gap
-			wait := m.take(now, limit)
+			wait := m.admit(now, limit)
 			if wait == 0 {
 				taken = append(taken, now)
 				continue
 			}
-			if w := m.take(now+wait-1, limit); w != 1 {
+			if w := m.admit(now+wait-1, limit); w != 1 {
 				t.Fatalf("a nanosecond before Retry-After the wait is %d", w)
 			}
 			if gap%2 == 0 {
 				now += wait
-				if w := m.take(now, limit); w != 0 {
+				if w := m.admit(now, limit); w != 0 {
 					t.Fatalf("at Retry-After the wait is %d", w)
 				}
 				taken = append(taken, now)
@@ -92,16 +92,16 @@ func TestMeterNeverExceedsRate(t *testing.T) {
 
 func TestMeterBurstIsOneMinute(t *testing.T) {
 	for _, limit := range []int64{1, 2, 7, 60, 599, 100_000} {
-		var m meter
+		var m gcra
 		for i := range limit {
-			if wait := m.take(5, limit); wait != 0 {
+			if wait := m.admit(5, limit); wait != 0 {
 				t.Fatalf("limit %d, take %d: wait %d", limit, i, wait)
 			}
 		}
-		if wait := m.take(5, limit); wait == 0 || wait > window/limit {
+		if wait := m.admit(5, limit); wait == 0 || wait > window/limit {
 			t.Errorf("limit %d: wait %d after the burst", limit, wait)
 		}
-		if wait := m.take(5+window, limit); wait != 0 {
+		if wait := m.admit(5+window, limit); wait != 0 {
 			t.Errorf("limit %d: wait %d after a minute", limit, wait)
 		}
 	}
@@ -109,13 +109,13 @@ func TestMeterBurstIsOneMinute(t *testing.T) {
 
 func TestMeterIsExactUnderConcurrency(t *testing.T) {
 	const limit = 1000
-	var m meter
+	var m gcra
 	var taken atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range limit {
-				if wait := m.take(1, limit); wait == 0 {
+				if wait := m.admit(1, limit); wait == 0 {
 					taken.Add(1)
 				}
 			}

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Reservation is what an admitted call holds of its key: a place in the concurrency and an estimate of tokens. The zero
-// value is idle. It is made to be a field of the call, so that holding one allocates nothing; it must not be copied, and a
-// call that is recycled must have settled before.
+// Reservation is what an admitted call holds of its key: a place in the concurrency and an estimate
+// of tokens. The zero value is idle. It is a field of the call, so that holding one allocates
+// nothing. It must not be copied, and a call must settle before it is recycled.
 //
-// Settle and Cancel may be called from any goroutine and any number of times: the first call counts, the others, and
-// calls on an idle reservation, do nothing.
+// Settle and Cancel may be called from any goroutine and any number of times. Only the first one
+// counts; the others, and those of an idle reservation, do nothing.
 type Reservation struct {
 	state atomic.Uint32
 	key   *Key
@@ -20,7 +20,7 @@ type Reservation struct {
 const (
 	reservationIdle uint32 = iota
 	reservationHeld
-	reservationChanging // being filled or settled; others keep off
+	reservationChanging // being filled or settled; other callers do nothing
 )
 
 // hold fills an idle reservation.
@@ -32,8 +32,8 @@ func (r *Reservation) hold(k *Key, held int64) {
 	r.state.Store(reservationHeld)
 }
 
-// Settle ends the reservation: the place is free again, and used tokens are charged for the held estimate, at now. It
-// reports whether this call was the one that ended it.
+// Settle ends the reservation: it frees the place, and charges the used tokens at now in place of
+// the held estimate. It reports whether it was the first to do so.
 func (r *Reservation) Settle(used int64, now time.Time) bool {
 	if !r.state.CompareAndSwap(reservationHeld, reservationChanging) {
 		return false
@@ -41,12 +41,13 @@ func (r *Reservation) Settle(used int64, now time.Time) bool {
 	k, held := r.key, r.held
 	r.key, r.held = nil, 0
 	if limit := int64(k.limits.TokensPerMinute); limit != 0 {
-		k.state.tokens.settle(k.since(now), held, cost(used, limit))
+		k.state.tokens.charge(k.since(now), held, cost(used, limit))
 	}
 	k.state.running.Add(-1)
 	r.state.Store(reservationIdle)
 	return true
 }
 
-// Cancel ends the reservation of a call that has used nothing, such as one that never reached an engine.
+// Cancel ends the reservation of a call that has used no tokens, such as one that never reached an
+// engine.
 func (r *Reservation) Cancel() bool { return r.Settle(0, time.Time{}) }

@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// retrySpan is the number of seconds that the retry budget looks back, the running one included.
+	// retrySpan is the number of seconds that the retry budget looks back, the running one
+	// included.
 	retrySpan = 10
 	// minRetries is what the budget allows in a span however little traffic there is.
 	minRetries = 3
 )
 
-// Retries is the retry budget of all models and upstreams together: when a fleet fails, second attempts must not double
-// its load. Its methods may be called from any goroutine.
+// Retries is the retry budget of all models and upstreams together: when all engines fail, second
+// attempts must not double their load. Its methods may be called from any goroutine.
 type Retries struct {
 	epoch time.Time
 	calls secondCounts
@@ -25,14 +26,14 @@ type Retries struct {
 	retries secondCounts
 }
 
-// NewRetries returns a budget. now is the start of its clock and must not be after any time that is given later.
+// NewRetries returns a budget. now is the start of its clock and must not be after any later time.
 func NewRetries(now time.Time) *Retries { return &Retries{epoch: now} }
 
 // Call counts a call. It takes no lock.
 func (r *Retries) Call(now time.Time) { r.calls.add(r.second(now)) }
 
-// Allow takes one retry of the budget and reports whether there was one: the retries of the last ten seconds, this one
-// included, may be share of the calls of that time, and always three.
+// Allow takes one retry of the budget and reports whether there was one. The retries of the last
+// ten seconds, with this one, are at most share of the calls of that time, or three.
 func (r *Retries) Allow(now time.Time, share config.Percent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,20 +53,20 @@ func (r *Retries) State(now time.Time, share config.Percent) (used, allowed int6
 	return r.retries.sum(second), max(minRetries, share.Of(r.calls.sum(second)))
 }
 
-// second starts above the span, so that a fresh cell, which says second 0, is an old one.
+// second starts above the span, so that a new cell, whose second is 0, is an old one.
 func (r *Retries) second(now time.Time) uint32 {
 	return uint32(max(now.Sub(r.epoch), 0)/time.Second) + retrySpan
 }
 
-// secondCounts counts events by second. A cell holds its second in the upper half and its count in the lower, so that both
-// change at once.
+// secondCounts counts events by second. A cell holds its second in the upper half and its count in
+// the lower, so that both change at once.
 type secondCounts [retrySpan]atomic.Uint64
 
 func (c *secondCounts) add(second uint32) {
 	cell := &c[second%retrySpan]
 	for {
 		old := cell.Load()
-		next := old + 1 // also when the cell is ahead of a late caller: an event is rather counted too long than never
+		next := old + 1 // also if the cell is ahead of a late caller: an event counts too long rather than never
 		if uint32(old>>32) < second {
 			next = uint64(second)<<32 | 1
 		}

@@ -56,7 +56,8 @@ func TestRetriesLateCaller(t *testing.T) {
 	}
 }
 
-// In any span of ten whole seconds the retries stay within the share of the calls, or within the least.
+// In any span of ten whole seconds the retries stay within the share of the calls, or within the
+// least.
 func TestRetriesNeverExceedBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := time.Now()

@@ -2,19 +2,19 @@ package limit
 
 import "sync"
 
-// tokens is the token account of a key. All amounts are in nanoseconds, see cost.
-type tokens struct {
+// tokenAccount is the token account of a key. All amounts are in nanoseconds, see cost.
+type tokenAccount struct {
 	mu   sync.Mutex
-	paid int64 // when all that was charged will have been paid for
-	held int64 // the estimates of the calls that run
+	tat  int64 // theoretical arrival time: when all charges will have been paid for
+	held int64 // the estimates of running calls
 }
 
-// hold reserves c, at most a window. wait is zero when it was reserved; otherwise it is the time after which it can be if
-// the calls that run ended now and had used what they hold.
-func (t *tokens) hold(now, c int64) (wait int64) {
+// hold reserves c, at most a window, and returns zero. Otherwise it returns the time until it
+// could, if the running calls ended now and had used their estimates.
+func (t *tokenAccount) hold(now, c int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	used := max(t.paid-now, 0) + t.held
+	used := max(t.tat-now, 0) + t.held
 	if used+c > window {
 		return used + c - window
 	}
@@ -22,19 +22,19 @@ func (t *tokens) hold(now, c int64) (wait int64) {
 	return 0
 }
 
-// used is what has been charged and not been paid for, and what the calls that run hold.
-func (t *tokens) used(now int64) int64 {
+// used returns the unpaid charges and the estimates of running calls.
+func (t *tokenAccount) used(now int64) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(t.paid-now, 0) + t.held
+	return max(t.tat-now, 0) + t.held
 }
 
-// settle gives back a hold of held and charges c instead.
-func (t *tokens) settle(now, held, c int64) {
+// charge gives back an estimate of held and charges c instead.
+func (t *tokenAccount) charge(now, held, c int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.held -= held
 	if c > 0 {
-		t.paid = min(max(t.paid, now)+c, now+maxCost)
+		t.tat = min(max(t.tat, now)+c, now+maxCost)
 	}
 }
