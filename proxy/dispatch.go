@@ -167,7 +167,7 @@ func (a *attempt) note(f *failure) {
 		return
 	}
 	c := a.call
-	a.lease.Blame(upstreams.Witness{
+	a.lease.FailedFor(upstreams.FailureSource{
 		Key: c.record.Key, Body: c.bodyHash(), Served: a.target.Served,
 		Sent: sent, Limit: c.model.clocks.FirstEvent.D(),
 	})

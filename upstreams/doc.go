@@ -42,7 +42,7 @@
 // missing answer, an error of the engine's, or one of our clocks that ran out; slowness short of that is none, and neither is
 // what the client did wrong, nor an engine that says it is full.
 //
-// No client opens the breaker alone (witness.go): failures of one key, of calls without a key, or of one body count once. Five
+// No client opens the breaker alone (breaker_evidence.go): failures of one key, of calls without a key, or of one body count once. Five
 // independent failures open it. Any other five ask for a generation probe (generation_probe.go), a request of the edge's own of
 // one token and of the model's kind, in the slot that the fifth failure leaves and at most once a second: its failure opens the
 // breaker, its success forgets the row. A full engine's refusal decides nothing. So an engine that fails everything is out

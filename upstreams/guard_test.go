@@ -98,7 +98,7 @@ func TestPanicOfRoom(t *testing.T) {
 		if !ok {
 			t.Fatal("there is no lease")
 		}
-		l.Blame(Witness{Key: strconv.Itoa(client)})
+		l.FailedFor(FailureSource{Key: strconv.Itoa(client)})
 		l.Release(o)
 	}
 	for i := range 20 { // until the breaker opens

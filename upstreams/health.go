@@ -33,7 +33,8 @@ const (
 func (b Breaker) String() string { return [...]string{"closed", "open", "half-open"}[b] }
 
 const (
-	// breakerRow is how many failures in a row bring the breaker in, and how many independent ones open it unconfirmed,
+	// breakerRow is how many failures in a row concern the breaker. As many independent ones open it
+	// without a generation probe.
 	breakerRow = 5
 	// breakerShare is the share of failures in the window that does the same, once the window holds breakerVolume outcomes.
 	breakerShare  = 0.5
@@ -44,38 +45,38 @@ const (
 	coolDown    = time.Second
 	coolDownMax = 15 * time.Second
 
-	// unreachableRow is how many calls in a row that find nobody take the upstream down without asking a probe.
+	// unreachableRow is how many calls in a row that cannot reach the engine take it down without a probe.
 	unreachableRow = 2
 )
 
-// health is the state machine of one upstream: what probes and calls have shown, and what follows. It is pure: time comes
-// in, nothing goes out, and the caller serialises.
+// health is the state machine of one upstream: it takes the verdicts of probes and the outcomes of
+// calls, and decides on state and breaker. It is pure: the caller passes the time and serialises.
 //
-// Probes decide between up and down by thresholds. Calls outrank them: one that finds nobody makes the upstream suspect,
-// and then a single failed probe or a second such call takes it down. Calls also drive the breaker, which is about an
-// engine that answers its probes and fails its work.
+// Probes decide between up and down by thresholds. Calls outrank them: one that cannot reach the engine
+// makes the upstream suspect, and then a single failed probe or a second such call takes it down. Calls
+// also drive the breaker, which is about an engine that answers its probes and fails its work.
 //
-// No client opens the breaker alone. Failures of one key, of calls without a key, or of one body count once (see witnesses):
-// five independent ones open the breaker, and five of any kind ask for a generation probe, whose failure opens it and whose
-// success forgets them.
+// No client opens the breaker alone. Failures of one key, of calls without a key, or of one body count
+// once (see evidence). Five independent failures open the breaker. Any other five ask for a generation
+// probe: its failure opens the breaker, its success clears them.
 type health struct {
 	fall, rise int
 
 	state State
 	bad   int // probes in a row that contradict state
 
-	suspect     bool
-	unreachable int     // independent calls in a row that found nobody
-	missedBy    Witness // of the first of them
+	suspect       bool
+	unreachable   int           // independent calls in a row that could not reach the engine
+	unreachableBy FailureSource // of the first of them
 
-	open      bool
-	openUntil time.Time
-	reopened  int       // trials failed since the breaker was last closed
-	barred    []string  // keys whose calls may not be the trial: their failures opened the breaker, or kept it open
-	failures  int       // calls failed in a row
-	row       witnesses // of these
-	window    window
-	recent    witnesses // of the failures in the window
+	open           bool
+	openUntil      time.Time
+	reopened       int      // trials failed since the breaker was last closed
+	barred         []string // keys whose calls may not be the trial: their failures opened the breaker, or kept it open
+	failures       int      // calls failed in a row
+	rowEvidence    evidence // of these failures
+	window         window
+	windowEvidence evidence // of the failures in the window
 	// unprobed says that the edge cannot generate here by itself: the model's kind has no probe, or the engine rejects it.
 	unprobed bool
 }
@@ -86,7 +87,7 @@ type advice struct {
 	generate bool // a generation probe should confirm that the engine fails
 }
 
-// probe books a probe's verdict.
+// probe takes a probe's verdict.
 func (h *health) probe(good bool) {
 	if good {
 		h.suspect, h.unreachable = false, 0
@@ -112,14 +113,14 @@ func (h *health) become(s State) {
 	h.state, h.bad, h.suspect, h.unreachable = s, 0, false, 0
 }
 
-// outcome books a call's outcome, and by whom it was sent. trial says that the call was the one that a half-open breaker let
+// outcome takes a call's outcome. trial says that the call was the one that a half-open breaker let
 // through.
-func (h *health) outcome(o Outcome, by Witness, trial bool, now time.Time) (a advice) {
+func (h *health) outcome(o Outcome, by FailureSource, trial bool, now time.Time) (a advice) {
 	switch o {
 	case OutcomeUnreachable:
-		a.look = h.missed(by)
+		a.look = h.callUnreachable(by)
 	case OutcomeOK, OutcomeRefused, OutcomeRejected, OutcomeModelGone, OutcomeBadResponse:
-		h.unreachable, h.suspect = 0, false // somebody answered
+		h.unreachable, h.suspect = 0, false // the engine answered
 	case OutcomeTimeout, OutcomeClientGone:
 		a.look = o == OutcomeTimeout // a frozen engine is found by its probe sooner than by further calls
 	}
@@ -128,33 +129,34 @@ func (h *health) outcome(o Outcome, by Witness, trial bool, now time.Time) (a ad
 	}
 	switch {
 	case o == OutcomeOK:
-		h.failures, h.row, h.unprobed = 0, witnesses{}, false
+		h.failures, h.rowEvidence, h.unprobed = 0, evidence{}, false
 		h.window.add(false, now)
 		if trial {
 			h.close()
 		}
 	case o.failed():
 		h.failures++
-		h.row.add(by, now)
+		h.rowEvidence.add(by, now)
 		h.window.add(true, now)
-		h.recent.expire(now)
-		h.recent.add(by, now)
+		h.windowEvidence.expire(now)
+		h.windowEvidence.add(by, now)
 		a.generate = h.judge(by, trial, now)
 	}
 	return a
 }
 
-// missed books a call that found nobody. A request that reached the engine before the connection ended may itself be the
-// reason, so a second one from the same client does not take the engine down; the probe that is asked for decides.
-func (h *health) missed(by Witness) (look bool) {
+// callUnreachable takes a call that could not reach the engine. A request that did reach it, before the
+// connection ended, may itself be the cause. So a second one from the same client does not take the
+// engine down: the probe that is asked for decides.
+func (h *health) callUnreachable(by FailureSource) (look bool) {
 	if h.state != StateUp && h.state != StatePending {
 		return false
 	}
 	h.suspect = true
 	switch {
 	case h.unreachable == 0:
-		h.unreachable, h.missedBy = 1, by
-	case !by.Sent || !h.missedBy.Sent || by.independentOf(h.missedBy):
+		h.unreachable, h.unreachableBy = 1, by
+	case !by.Sent || !h.unreachableBy.Sent || by.independentOf(h.unreachableBy):
 		h.unreachable++
 	}
 	if h.unreachable >= unreachableRow {
@@ -164,7 +166,7 @@ func (h *health) missed(by Witness) (look bool) {
 }
 
 // judge decides after a failure whether the breaker opens, or a generation probe is to decide.
-func (h *health) judge(by Witness, trial bool, now time.Time) (generate bool) {
+func (h *health) judge(by FailureSource, trial bool, now time.Time) (generate bool) {
 	switch {
 	case h.open && trial:
 		if !slices.Contains(h.barred, by.Key) && !h.unprobed {
@@ -177,29 +179,30 @@ func (h *health) judge(by Witness, trial bool, now time.Time) (generate bool) {
 	}
 	inRow, inWindow := h.failures >= breakerRow, h.window.tripped(now)
 	switch {
-	case inRow && h.row.enough(h.unprobed):
-		h.trip(h.row.keys(), now)
-	case inWindow && h.recent.enough(h.unprobed):
-		h.trip(h.recent.keys(), now)
+	case inRow && h.rowEvidence.enough(h.unprobed):
+		h.trip(h.rowEvidence.keys(), now)
+	case inWindow && h.windowEvidence.enough(h.unprobed):
+		h.trip(h.windowEvidence.keys(), now)
 	default:
 		return (inRow || inWindow) && !h.unprobed
 	}
 	return false
 }
 
-// generation books what a generation probe came to. trial says that it was the one that a half-open breaker let through.
+// generation takes the result of a generation probe. trial says that it was the one that a half-open
+// breaker let through.
 func (h *health) generation(g Generation, trial bool, now time.Time) {
 	switch {
 	case g == GenerationOK && (trial || !h.open):
 		h.close()
 	case g == GenerationFailed && !h.open:
 		h.unprobed = false
-		h.trip(nil, now) // the engine is convicted by the edge itself, so any key's call may be the trial
+		h.trip(nil, now) // no client's failure opened it, so any key's call may be the trial
 	case g == GenerationFailed && trial:
 		h.reopen(now)
 	case g == GenerationRejected:
 		h.unprobed, h.barred = true, nil
-		if !h.open && h.failures >= breakerRow && h.row.enough(true) {
+		if !h.open && h.failures >= breakerRow && h.rowEvidence.enough(true) {
 			h.trip(nil, now)
 		}
 	}
@@ -208,7 +211,7 @@ func (h *health) generation(g Generation, trial bool, now time.Time) {
 // trip opens the breaker. Calls of the given keys may not be its trial.
 func (h *health) trip(barred []string, now time.Time) {
 	if h.unprobed {
-		barred = nil // or nobody could be the trial
+		barred = nil // otherwise no call could be the trial
 	}
 	h.open, h.reopened, h.barred = true, 0, barred
 	h.openUntil = now.Add(coolDown)
@@ -220,11 +223,11 @@ func (h *health) reopen(now time.Time) {
 	h.openUntil = now.Add(min(coolDownMax, coolDown<<min(h.reopened, 8)))
 }
 
-// close closes the breaker and forgets what opened it, or what might have.
+// close closes the breaker and clears the failures that opened it or might have.
 func (h *health) close() {
 	h.open, h.reopened, h.barred = false, 0, nil
-	h.failures, h.row, h.unprobed = 0, witnesses{}, false
-	h.window, h.recent = window{}, witnesses{}
+	h.failures, h.rowEvidence, h.unprobed = 0, evidence{}, false
+	h.window, h.windowEvidence = window{}, evidence{}
 }
 
 // window counts outcomes of the last windowSeconds in buckets of a second.

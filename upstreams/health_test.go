@@ -88,7 +88,7 @@ func play(t *testing.T, h *health, word string, now *time.Time) (generate bool) 
 		return false
 	}
 	played++
-	by := Witness{Key: strconv.Itoa(played), Sent: true}
+	by := FailureSource{Key: strconv.Itoa(played), Sent: true}
 	word, who, _ := strings.Cut(word, "@")
 	if key, body, _ := strings.Cut(who, "/"); who != "" {
 		n, _ := strconv.Atoi(body)
@@ -116,9 +116,9 @@ func play(t *testing.T, h *health, word string, now *time.Time) (generate bool) 
 // played counts words, so that each can be a client of its own.
 var played int
 
-// TestHealthWitnesses: five failures open the breaker by themselves only if they are independent of each other. Else a
+// TestBreakerEvidence: five failures open the breaker by themselves only if they are independent of each other. Otherwise a
 // generation probe is asked for, as often as the script of asks says, and decides.
-func TestHealthWitnesses(t *testing.T) {
+func TestBreakerEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
 		asks         int
@@ -141,7 +141,7 @@ func TestHealthWitnesses(t *testing.T) {
 
 		{"the probe fails: open to any trial", "b@a b@a b@a b@a b@a p-", 1, "open", ""},
 		{"the probe passes: the row is clear", "b@a b@a b@a b@a b@a p+ b@a b@a b@a b@a", 1, "closed", ""},
-		{"and so are its witnesses", "b@a b@b b@c b@d b@d p+ b@e", 1, "closed", ""},
+		{"and so is its evidence", "b@a b@b b@c b@d b@d p+ b@e", 1, "closed", ""},
 		{"a full engine is no verdict", "b@a b@a b@a b@a b@a p~ b@a", 2, "closed", ""},
 		{"no probe for the kind: one body opens nothing", "b@a/1 b@a/1 b@a/1 b@a/1 b@a/1 p0 b@a/1 b@a/1", 1, "closed", ""},
 		{"five bodies do", "b@a/1 b@a/2 b@a/3 b@a/4 b@a/5 p0", 1, "open", ""},
@@ -150,7 +150,7 @@ func TestHealthWitnesses(t *testing.T) {
 
 		{"half of the window by one key asks", strings.Repeat("o b@a ", 9) + "o b@a", 1, "closed", ""},
 		{"by five it opens", strings.Repeat("o b@a o b@b o b@c o b@d ", 2) + "o o b@e b@a", 0, "open", "a b c d e"},
-		{"witnesses of long ago are none", "b@a o b@b o b@c o b@d o 11 " + strings.Repeat("o b@e ", 9) + "o b@e", 1, "closed", ""},
+		{"failures of long ago are no evidence", "b@a o b@b o b@c o b@d o 11 " + strings.Repeat("o b@e ", 9) + "o b@e", 1, "closed", ""},
 		{"the probe clears the window", strings.Repeat("o b@a ", 9) + "o b@a p+ " + strings.Repeat("o b@a ", 9), 1, "closed", ""},
 
 		{"a trial of a key bars it", "b@a b@a b@a b@a b@a p- 1.1 B@a", 1, "open", "a"},
@@ -197,7 +197,7 @@ func TestHealthAsksForAProbe(t *testing.T) {
 		OutcomeOK: false, OutcomeBadResponse: false, OutcomeRefused: false, OutcomeRejected: false, OutcomeClientGone: false,
 	} {
 		fresh := h
-		if got := fresh.outcome(o, Witness{}, false, at(0)).look; got != want {
+		if got := fresh.outcome(o, FailureSource{}, false, at(0)).look; got != want {
 			t.Errorf("%v: %t", o, got)
 		}
 	}

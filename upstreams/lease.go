@@ -25,16 +25,16 @@ func inAll(word uint64) int {
 // with Release exactly once. Leases are not pooled: a recycled one would turn a second Release, which is harmless and
 // counted, into the theft of somebody else's slot.
 type Lease struct {
-	_        noCopy
-	held     atomic.Bool
-	trial    atomic.Bool // decides a half-open breaker; false again once it has
-	witness  *Witness    // of a call that failed
-	pool     Pool
-	up       *Upstream
-	slots    *atomic.Uint64 // pointers to the counters: a retired upstream's are decremented too
-	tokens   *atomic.Int64
-	weight   int64
-	exchange Exchange // here and not behind a pointer, so that a call allocates once
+	_         noCopy
+	held      atomic.Bool
+	trial     atomic.Bool    // decides a half-open breaker; false again once it has
+	failedFor *FailureSource // of a call that failed
+	pool      Pool
+	up        *Upstream
+	slots     *atomic.Uint64 // pointers to the counters: a retired upstream's are decremented too
+	tokens    *atomic.Int64
+	weight    int64
+	exchange  Exchange // here and not behind a pointer, so that a call allocates once
 }
 
 // noCopy makes go vet refuse copies.
@@ -139,9 +139,9 @@ func (l *Lease) FirstToken(d time.Duration) {
 	}
 }
 
-// Blame notes who sent the call that is about to be released with a failure. Without it the failure counts as one of a call
-// without a key.
-func (l *Lease) Blame(w Witness) { l.witness = &w }
+// FailedFor says whose call is about to be released with a failure. Without it the failure counts as
+// one of a call without a key.
+func (l *Lease) FailedFor(f FailureSource) { l.failedFor = &f }
 
 // Release gives the slot back, books the outcome and says that there is room. It must be called exactly once, from any
 // goroutine, by whoever ends the upstream's reply; a second call changes nothing but a counter, and panics under
@@ -156,9 +156,9 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		return
 	}
 	l.tokens.Add(-l.weight)
-	var by Witness
-	if l.witness != nil {
-		by = *l.witness
+	var by FailureSource
+	if l.failedFor != nil {
+		by = *l.failedFor
 	}
 	passedOn := false
 	defer func() { // whatever the booking comes to

@@ -56,7 +56,7 @@ func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 	if !ok {
 		t.Fatal("no lease")
 	}
-	l.Blame(Witness{Key: key, Served: "m", Sent: true})
+	l.FailedFor(FailureSource{Key: key, Served: "m", Sent: true})
 	l.Release(o)
 }
 
@@ -230,7 +230,7 @@ func TestTrialIsGivenBackWhenFull(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	held, _ := u.TryLease(PoolText, 0, time.Now())
 	for i := range breakerRow {
-		u.observe(OutcomeTimeout, Witness{Key: strconv.Itoa(i)}, false, time.Now())
+		u.observe(OutcomeTimeout, FailureSource{Key: strconv.Itoa(i)}, false, time.Now())
 	}
 	later := time.Now().Add(coolDown + time.Millisecond)
 	if _, ok := u.TryLease(PoolText, 0, later); ok {

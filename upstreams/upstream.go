@@ -196,7 +196,7 @@ func ticks(t time.Time) int64 { return int64(At(t)) }
 
 // observe books a finished lease: breaker, passive health, penalty, metrics. It reports whether a generation probe is to
 // confirm that the engine fails.
-func (u *Upstream) observe(o Outcome, by Witness, trial bool, now time.Time) (generate bool) {
+func (u *Upstream) observe(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u.attempts[o].Inc()
 	if o.failed() || o == OutcomeRefused {
 		u.charge(At(now))
@@ -210,7 +210,7 @@ func (u *Upstream) observe(o Outcome, by Witness, trial bool, now time.Time) (ge
 
 // judge feeds an outcome to the health machine. It returns the prober when that is to look, and whether a generation probe is to
 // be sent.
-func (u *Upstream) judge(o Outcome, by Witness, trial bool, now time.Time) (look *prober, generate bool) {
+func (u *Upstream) judge(o Outcome, by FailureSource, trial bool, now time.Time) (look *prober, generate bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if trial {

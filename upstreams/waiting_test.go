@@ -277,7 +277,7 @@ func TestNobodySleepsBesideAFreeSlot(t *testing.T) {
 						if !ok {
 							break
 						}
-						l.Blame(upstreams.Witness{Key: key})
+						l.FailedFor(upstreams.FailureSource{Key: key})
 						w.release(l, upstreams.OutcomeBadResponse)
 					}
 				},
