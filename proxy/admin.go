@@ -117,7 +117,7 @@ func (e *Edge) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		token := e.current.Load().Config.Admin.Token.Value()
 		peer := addressOf(ctx)
 		if token != "" {
-			if wait := e.brake.wait(peer, e.now()); wait > 0 {
+			if wait := e.adminGuesses.Wait(peer, e.now()); wait > 0 {
 				e.counters.adminBraked.Inc()
 				err := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited, "Too many wrong admin tokens came from this address. Retry in %d seconds.", int(wait/time.Second)+1)
 				err.RetryAfter = wait
@@ -137,14 +137,15 @@ func (e *Edge) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// wrongToken notes a wrong admin token. None at all is no guess: it is how a browser learns that there is one.
+// wrongToken records a wrong admin token. A request without one is not a guess: a browser learns from the
+// answer that a token is needed.
 func (e *Edge) wrongToken(ctx *fasthttp.RequestCtx, peer netip.Addr) {
 	if len(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)) == 0 {
 		return
 	}
 	e.counters.adminWrong.Inc()
-	if now := e.now(); e.brake.wrong(peer, now) && now.Sub(time.Unix(0, e.brakeTold.Load())) > time.Minute {
-		e.brakeTold.Store(now.UnixNano())
+	if now := e.now(); e.adminGuesses.Wrong(peer, now) && now.Sub(time.Unix(0, e.guessesLogged.Load())) > time.Minute {
+		e.guessesLogged.Store(now.UnixNano())
 		e.log.Warn("admin tokens are being guessed: an address that is wrong too often is not listened to for a while")
 	}
 }

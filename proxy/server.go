@@ -95,28 +95,28 @@ type Edge struct {
 	unsalted        sync.Map // *upstreams.Profile of engines that the log was told cannot keep keys' prompts apart
 	engineFormats   sync.Map // *upstreams.Profile → chat.EngineFormat
 
-	current    atomic.Pointer[Snapshot]
-	versions   configVersions
-	kick       chan string   // at most one request for a reload
-	reading    sync.Mutex    // held while a file is read and its keys come into force
-	filesRead  atomic.Uint64 // how many files have been read that are valid
-	reloading  sync.Mutex    // held while the rest of a file is judged and comes into force
-	swapping   sync.Mutex    // see swap
-	lastReload atomic.Pointer[ReloadResult]
-	counters   counters
-	tracer     *observe.Tracer // nil: traces are off
-	draining   atomic.Bool
-	public     *fasthttp.Server
-	admin      *fasthttp.Server
-	hasty      bool             // Hurry has ended a wait of the drain; touched by Serve's goroutine only
-	cut        atomic.Int64     // calls that ran then
-	adminShut  bool             // touched by Serve's goroutine only
-	adminWatch *listen.Listener // nil without an admin listener
-	brake      brake            // on guesses at the admin token
-	brakeTold  atomic.Int64     // when the log was told of guesses last, in nanoseconds of Unix time
-	pages      atomic.Int64     // status pages that are kept up to date
-	closing    chan struct{}    // closed when the admin listener is about to be
-	watch      *listen.Listener
+	current       atomic.Pointer[Snapshot]
+	versions      configVersions
+	kick          chan string   // at most one request for a reload
+	reading       sync.Mutex    // held while a file is read and its keys come into force
+	filesRead     atomic.Uint64 // how many files have been read that are valid
+	reloading     sync.Mutex    // held while the rest of a file is judged and comes into force
+	swapping      sync.Mutex    // see swap
+	lastReload    atomic.Pointer[ReloadResult]
+	counters      counters
+	tracer        *observe.Tracer // nil: traces are off
+	draining      atomic.Bool
+	public        *fasthttp.Server
+	admin         *fasthttp.Server
+	hasty         bool             // Hurry has ended a wait of the drain; touched by Serve's goroutine only
+	cut           atomic.Int64     // calls that ran then
+	adminShut     bool             // touched by Serve's goroutine only
+	adminWatch    *listen.Listener // nil without an admin listener
+	adminGuesses  limit.Guesses    // at the admin token
+	guessesLogged atomic.Int64     // when guesses were logged last, in nanoseconds of Unix time
+	pages         atomic.Int64     // status pages that are kept up to date
+	closing       chan struct{}    // closed when the admin listener is about to be
+	watch         *listen.Listener
 }
 
 // New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted

@@ -1,12 +1,13 @@
-// Package limit bounds keys, bodies, retries and waiting calls. It decides and counts. It does no
-// I/O, and time is a parameter wherever it matters.
+// Package limit bounds keys, bodies, retries, waiting calls and guesses. It decides and counts. It
+// does no I/O, and time is a parameter wherever it matters.
 //
-// Four limits live here:
+// Five limits live here:
 //
 //   - Keys: requests per minute, tokens per minute and concurrency of every API key (key.go,
 //     rate.go, tokens.go). Answers show the rest of the first two (level.go).
 //   - Memory: the bytes of request bodies (memory.go).
 //   - Retries: the share of second attempts in the traffic (retries.go).
+//   - Guesses: how often an address may be wrong about the admin token (guesses.go).
 //   - Queues: the short, fair wait for a full model (queue.go), and the choice of the waiter that a
 //     free slot wakes (queues.go).
 //

@@ -1,4 +1,4 @@
-package proxy
+package limit
 
 import (
 	"net/netip"
@@ -8,57 +8,58 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBrake: however guesses are spaced, an address has guessBurst of them and one more every guessEvery, and others are not in
-// its way.
-func TestBrake(t *testing.T) {
+// TestGuesses: however guesses are spaced, an address has guessBurst of them and one more every
+// guessEvery, and other addresses are not affected.
+func TestGuesses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var b brake
+		var g Guesses
 		start := time.Unix(1_700_000_000, 0)
 		now := start
 		guesser, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 		tried := 0
 		for _, gap := range rapid.SliceOfN(rapid.IntRange(0, 4000), 1, 200).Draw(t, "gaps") {
 			now = now.Add(time.Duration(gap) * time.Millisecond)
-			if wait := b.wait(guesser, now); wait > 0 {
+			if wait := g.Wait(guesser, now); wait > 0 {
 				if wait > guessEvery {
 					t.Fatalf("it waits %v", wait)
 				}
-				if b.wait(guesser, now.Add(wait+time.Microsecond)) != 0 {
+				if g.Wait(guesser, now.Add(wait+time.Microsecond)) != 0 {
 					t.Fatal("it has waited, and may not try")
 				}
 				continue
 			}
 			tried++
-			b.wrong(guesser, now)
+			g.Wrong(guesser, now)
 			if most := guessBurst + int(now.Sub(start)/guessEvery) + 1; tried > most {
 				t.Fatalf("%d tries in %v", tried, now.Sub(start))
 			}
 		}
-		if b.wait(other, now) != 0 {
+		if g.Wait(other, now) != 0 {
 			t.Fatal("another address is kept out")
 		}
 	})
 }
 
-// A host has a network's worth of IPv6 addresses, and an IPv4 one in two forms; who is remembered is bounded.
-func TestBrakeAddresses(t *testing.T) {
+// The addresses of an IPv6 network count as one, and so do the two forms of an IPv4 address. The number
+// of remembered addresses is bounded.
+func TestGuessesAddresses(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for _, pair := range [][2]string{{"2001:db8::1", "2001:db8::ffff:2"}, {"192.0.2.1", "::ffff:192.0.2.1"}, {"fe80::1%eth0", "fe80::1"}} {
-		var b brake
+		var g Guesses
 		for range guessBurst {
-			b.wrong(netip.MustParseAddr(pair[0]), now)
+			g.Wrong(netip.MustParseAddr(pair[0]), now)
 		}
-		if b.wait(netip.MustParseAddr(pair[1]), now) == 0 {
+		if g.Wait(netip.MustParseAddr(pair[1]), now) == 0 {
 			t.Errorf("%s is another than %s", pair[1], pair[0])
 		}
 	}
-	var b brake
+	var g Guesses
 	a := netip.MustParseAddr("10.0.0.0")
 	for range 3 * guessers {
-		b.wrong(a, now)
+		g.Wrong(a, now)
 		a = a.Next()
 	}
-	if len(b.tries) > guessers {
-		t.Errorf("%d addresses are remembered", len(b.tries))
+	if len(g.tries) > guessers {
+		t.Errorf("%d addresses are remembered", len(g.tries))
 	}
 }

@@ -1,0 +1,92 @@
+package limit
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Guesses limits guesses at a secret by address. An address has guessBurst tries and gets one more every
+// guessEvery. While it has none, the caller compares nothing that it sends: comparing would let it go on
+// guessing. The secrets are too long to be guessed at any rate; the limit keeps guesses cheap for the
+// edge and makes them visible. The zero value is ready, and it is safe for concurrent use.
+type Guesses struct {
+	mu    sync.Mutex
+	tries map[netip.Addr]tries
+}
+
+// tries is how many guesses an address has left.
+type tries struct {
+	left float64
+	at   time.Time // as of this time
+}
+
+const (
+	guessBurst = 20
+	guessEvery = 3 * time.Second
+	// guessers is how many addresses are remembered. A new one beyond it replaces one that has all of its
+	// tries back, or any if there is none.
+	guessers = 4096
+)
+
+// guesserOf returns the address that a is counted as. An IPv6 address counts as its /64 network, because
+// a host can use any address of it.
+func guesserOf(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	if a.Is6() {
+		if p, err := a.Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return a
+}
+
+// Wait returns how long a has to wait for its next try; 0: it may try now.
+func (g *Guesses) Wait(a netip.Addr, now time.Time) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t, known := g.tries[guesserOf(a)]
+	if left := t.by(now); known && left < 1 {
+		return time.Duration((1 - left) * float64(guessEvery))
+	}
+	return 0
+}
+
+// Wrong records a wrong guess of a. It reports whether that was the last try that a had.
+func (g *Guesses) Wrong(a netip.Addr, now time.Time) (last bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	a = guesserOf(a)
+	t, known := g.tries[a]
+	left := float64(guessBurst)
+	if known {
+		left = t.by(now)
+	} else if len(g.tries) >= guessers {
+		g.forget(now)
+	}
+	if g.tries == nil {
+		g.tries = map[netip.Addr]tries{}
+	}
+	left = max(0, left-1)
+	g.tries[a] = tries{left, now}
+	return left < 1
+}
+
+// by returns how many tries are left at now.
+func (t tries) by(now time.Time) float64 {
+	return min(guessBurst, t.left+float64(now.Sub(t.at))/float64(guessEvery))
+}
+
+// forget makes room for another address.
+func (g *Guesses) forget(now time.Time) {
+	some := netip.Addr{}
+	for a, t := range g.tries {
+		if t.by(now) >= guessBurst {
+			delete(g.tries, a)
+		}
+		some = a
+	}
+	if len(g.tries) >= guessers {
+		delete(g.tries, some)
+	}
+}
