@@ -23,6 +23,7 @@ import (
 	"penstock/bench/sim"
 	"penstock/config"
 	"penstock/proxy"
+	"penstock/proxy/admin"
 	"penstock/proxy/auth"
 	"penstock/proxy/build"
 	"penstock/proxy/openapi"
@@ -334,7 +335,7 @@ type reloadCmd struct {
 
 // Run asks for the reload. Problems of the configuration are an error: exit code 1.
 func (r *reloadCmd) Run() error {
-	q := proxy.ReloadRequest{Force: r.Force, DryRun: r.Diff}
+	q := admin.ReloadRequest{Force: r.Force, DryRun: r.Diff}
 	if r.File != "" {
 		if !r.Diff {
 			return usageError("reload: a file is only compared, with --diff: to apply it, write it to the edge's own")
@@ -347,7 +348,7 @@ func (r *reloadCmd) Run() error {
 			return usageError("reload: " + r.File + " is empty")
 		}
 	}
-	return proxy.RequestReload(r.Admin, r.Token, q, os.Stdout)
+	return admin.RequestReload(r.Admin, r.Token, q, os.Stdout)
 }
 
 type topCmd struct {
@@ -365,7 +366,7 @@ func (t *topCmd) Run() error {
 	width, _ := strconv.Atoi(os.Getenv("COLUMNS"))
 	info, err := os.Stdout.Stat()
 	screen := err == nil && info.Mode()&os.ModeCharDevice != 0
-	return proxy.Top(ctx, proxy.TopOptions{
+	return admin.Top(ctx, admin.TopOptions{
 		Admin: t.Admin, Token: t.Token, Out: os.Stdout, JSON: t.JSON, Once: t.Once || !screen, Interval: t.Interval, Width: cmp.Or(width, 80),
 		Colour: screen && os.Getenv("NO_COLOR") == "",
 	})
@@ -376,7 +377,7 @@ type readyCmd struct {
 }
 
 // Run asks. No answer, and that the edge drains, are errors.
-func (r *readyCmd) Run() error { return proxy.RequestReady(r.Admin) }
+func (r *readyCmd) Run() error { return admin.RequestReady(r.Admin) }
 
 type doctorCmd struct {
 	URLs   []string `arg:"" name:"url" help:"Base URLs of the engines, such as http://10.0.0.11:8000. Several make one configuration."`

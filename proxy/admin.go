@@ -14,6 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/config"
+	"penstock/proxy/admin"
 	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
@@ -180,11 +181,11 @@ func adminCredential(ctx *fasthttp.RequestCtx) []byte {
 func (e *Edge) ready(ctx *fasthttp.RequestCtx) {
 	commonHeaders(&ctx.Response.Header, appendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
-	answer := readiness{Status: "ready"}
+	answer := admin.Readiness{Status: "ready"}
 	if e.draining.Load() {
 		answer.Status = "draining"
 	} else if where := e.guard.Storm(e.now()); where != "" {
-		answer = readiness{Status: "failing", Reason: "it panics again and again (" + where + "); its log has the stacks"}
+		answer = admin.Readiness{Status: "failing", Reason: "it panics again and again (" + where + "); its log has the stacks"}
 	}
 	if answer.Status != "ready" {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
@@ -193,16 +194,10 @@ func (e *Edge) ready(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBody(body)
 }
 
-// readiness is the answer of /-/ready.
-type readiness struct {
-	Status string `json:"status"` // ready, draining, failing
-	Reason string `json:"reason,omitempty"`
-}
-
 // reloadRequested reloads and answers with what changed, or with what is wrong. ?force=true applies a configuration that
 // leaves a model without a slot, ?dry_run=true applies nothing. A dry run looks at the configuration in its body, if it has one.
 func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
-	q := ReloadRequest{Source: sourceRequest}
+	q := admin.ReloadRequest{Source: sourceRequest}
 	args := ctx.QueryArgs()
 	for name, value := range args.All() {
 		into := map[string]*bool{"force": &q.Force, "dry_run": &q.DryRun}[string(name)]

@@ -7,58 +7,10 @@ import (
 	"strings"
 
 	"penstock/config"
+	"penstock/proxy/admin"
 	"penstock/routing"
 	"penstock/upstreams"
 )
-
-// CapacityChange is what a reload means for one model.
-type CapacityChange struct {
-	Model       string `json:"model"`
-	Kind        string `json:"kind"` // added, removed or changed
-	SlotsBefore int    `json:"slots_before"`
-	SlotsAfter  int    `json:"slots_after"`
-	// Assumed says that the engines have not told their slots yet, so that SlotsAfter is a guess from their profiles.
-	Assumed bool `json:"assumed,omitempty"`
-	// Added counts the model's upstreams that come in, Draining those that leave the configuration and take no new calls from
-	// then on, and Dropped those that stay for other models.
-	Added    int `json:"upstreams_added,omitempty"`
-	Draining int `json:"upstreams_draining,omitempty"`
-	Dropped  int `json:"upstreams_dropped,omitempty"`
-}
-
-// String says it in one line: "llama: 48 -> 16 slots, 2 upstreams draining".
-func (c CapacityChange) String() string {
-	about := ""
-	if c.Assumed {
-		about = "about "
-	}
-	var s string
-	switch c.Kind {
-	case string(config.Added):
-		s = fmt.Sprintf("%s: new, %s%s", c.Model, about, count(c.SlotsAfter, "slot"))
-	case string(config.Removed):
-		s = fmt.Sprintf("%s: removed, had %s", c.Model, count(c.SlotsBefore, "slot"))
-	default:
-		s = fmt.Sprintf("%s: %d -> %s%s", c.Model, c.SlotsBefore, about, count(c.SlotsAfter, "slot"))
-	}
-	if c.Added > 0 && c.Kind != string(config.Added) {
-		s += ", " + count(c.Added, "upstream") + " added"
-	}
-	if c.Draining > 0 {
-		s += ", " + count(c.Draining, "upstream") + " draining"
-	}
-	if c.Dropped > 0 && c.Kind != string(config.Removed) {
-		s += ", " + count(c.Dropped, "upstream") + " no longer used"
-	}
-	return s
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
 
 // capacitySide is one of the two configurations that are compared.
 type capacitySide struct {
@@ -96,14 +48,14 @@ func slotsFor(kind string, l upstreams.Limits) int {
 
 // compareCapacity lists, in the order of the new file, the models whose slots or upstreams change; removed
 // ones come last. A model of lost has no slots: none of its upstreams would take a call.
-func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
+func compareCapacity(old, next *capacitySide, lost []*routing.Route) []admin.CapacityChange {
 	before := map[string]*routing.Route{}
 	for _, r := range old.routes.Routes() {
 		before[r.ID] = r
 	}
-	var out []CapacityChange
+	var out []admin.CapacityChange
 	for _, r := range next.routes.Routes() {
-		c := CapacityChange{Model: r.ID, Kind: string(config.Changed)}
+		c := admin.CapacityChange{Model: r.ID, Kind: string(config.Changed)}
 		var now, was []upstreams.ID
 		c.SlotsAfter, now, c.Assumed = next.slotsOf(r)
 		if slices.Contains(lost, r) {
@@ -116,7 +68,7 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 		}
 		delete(before, r.ID)
 		c.Added = len(missing(now, was))
-		c.countRemoved(missing(was, now), next)
+		countRemoved(&c, missing(was, now), next)
 		if c.Kind == string(config.Added) || c.SlotsBefore != c.SlotsAfter || c.Added+c.Draining+c.Dropped > 0 {
 			out = append(out, c)
 		}
@@ -126,15 +78,15 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 			continue
 		}
 		slots, ids, _ := old.slotsOf(r)
-		c := CapacityChange{Model: r.ID, Kind: string(config.Removed), SlotsBefore: slots}
-		c.countRemoved(ids, next)
+		c := admin.CapacityChange{Model: r.ID, Kind: string(config.Removed), SlotsBefore: slots}
+		countRemoved(&c, ids, next)
 		out = append(out, c)
 	}
 	return out
 }
 
 // countRemoved counts upstreams that the model has no longer.
-func (c *CapacityChange) countRemoved(ids []upstreams.ID, next *capacitySide) {
+func countRemoved(c *admin.CapacityChange, ids []upstreams.ID, next *capacitySide) {
 	for _, id := range ids {
 		if next.has(id) {
 			c.Dropped++
@@ -210,7 +162,7 @@ func (s *capacitySide) problem(r *routing.Route) config.Problem {
 
 // CompareFiles lists what replacing one configuration by another means for each model, without a running
 // edge. Engines' reports are not known then, so slots that the files leave open are assumed.
-func CompareFiles(old, next *config.File) ([]CapacityChange, error) {
+func CompareFiles(old, next *config.File) ([]admin.CapacityChange, error) {
 	var sides [2]capacitySide
 	for i, f := range []*config.File{old, next} {
 		set, err := upstreams.NewSet(upstreams.Options{})

@@ -9,10 +9,10 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/admin"
 	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/proxy/process"
-	"penstock/proxy/status"
 	"penstock/routing"
 	"penstock/upstreams"
 )
@@ -27,49 +27,6 @@ const (
 	sourceAddresses = "addresses"
 	sourceRequest   = "request"
 )
-
-// ReloadRequest says how to reload. The zero value but for the source is what a changed file and SIGHUP ask for.
-type ReloadRequest struct {
-	Source string // for the log: file, SIGHUP, request
-	Force  bool   // apply it although a model that serves calls is left without a slot
-	DryRun bool   // only say what would change
-	// Candidate is the text of a file that is not in place yet, for a dry run; nil: the file that the edge was started with.
-	Candidate []byte
-}
-
-// ReloadResult is how one reload ended. It holds names of settings and problems of the file, never values of secrets.
-type ReloadResult struct {
-	At        time.Time `json:"at"`
-	Source    string    `json:"source"`
-	OK        bool      `json:"ok"`
-	DryRun    bool      `json:"dry_run,omitempty"`
-	Forced    bool      `json:"forced,omitempty"`
-	Unchanged bool      `json:"unchanged,omitempty"` // the file asks for what runs already
-	// KeysInForce says of a file that was refused that its keys count all the same, as nothing else of it does; of a dry run that
-	// they would. Without it nothing of the file counts, or it has the keys that counted before.
-	KeysInForce bool             `json:"keys_in_force,omitempty"`
-	Version     uint64           `json:"version"` // of the running configuration, afterwards
-	Changes     []string         `json:"changes,omitempty"`
-	Capacity    []CapacityChange `json:"capacity,omitempty"` // models whose slots or upstreams change
-	Restart     []string         `json:"needs_restart,omitempty"`
-	Problems    []string         `json:"problems,omitempty"`
-	Seconds     float64          `json:"seconds"`
-}
-
-// page is what the status page shows of r; nil when there was no reload.
-func (r *ReloadResult) page() *status.Reload {
-	if r == nil {
-		return nil
-	}
-	p := &status.Reload{
-		At: r.At, Source: r.Source, OK: r.OK, Unchanged: r.Unchanged, KeysInForce: r.KeysInForce, Version: r.Version,
-		Changes: r.Changes, Restart: r.Restart, Problems: r.Problems, Seconds: r.Seconds,
-	}
-	for _, c := range r.Capacity {
-		p.Capacity = append(p.Capacity, c.String())
-	}
-	return p
-}
 
 // Reload asks for a reload and returns at once. Requests that come while one is waiting are one; a request during a reload
 // causes another one after it, so the newest file is always read. It may be called from any goroutine.
@@ -86,7 +43,7 @@ func (e *Edge) reloads(ctx context.Context) {
 	for {
 		select {
 		case source := <-e.kick:
-			go e.guard.Once(guard.Reload, func() { e.reloadNow(ReloadRequest{Source: source}) })
+			go e.guard.Once(guard.Reload, func() { e.reloadNow(admin.ReloadRequest{Source: source}) })
 		case <-ctx.Done():
 			return
 		}
@@ -94,16 +51,16 @@ func (e *Edge) reloads(ctx context.Context) {
 }
 
 // reloadNow reads the configuration and makes it the running one: its keys at once, and then all the rest of it or nothing.
-func (e *Edge) reloadNow(q ReloadRequest) *ReloadResult {
+func (e *Edge) reloadNow(q admin.ReloadRequest) *admin.ReloadResult {
 	defer process.Boost()()
 	tell := !q.DryRun && !e.draining.Load()
 	if tell {
 		listen.NotifyReloading()
 	}
-	r := &ReloadResult{At: e.now(), Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
+	r := &admin.ReloadResult{At: e.now(), Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
 	err := e.tryReload(q, r)
 	for errors.Is(err, errSuperseded) && q.Source == sourceRequest { // whoever asked is told how the newest files fare
-		r = &ReloadResult{At: r.At, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
+		r = &admin.ReloadResult{At: r.At, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
 		err = e.tryReload(q, r)
 	}
 	if err != nil {
@@ -123,7 +80,7 @@ func (e *Edge) reloadNow(q ReloadRequest) *ReloadResult {
 }
 
 // noteReload keeps how a reload ended, and tells it. Other addresses of the same names do not end the trouble with a file.
-func (e *Edge) noteReload(r *ReloadResult) {
+func (e *Edge) noteReload(r *admin.ReloadResult) {
 	if before := e.lastReload.Load(); r.Source != sourceAddresses || !r.OK || before == nil || before.OK {
 		e.lastReload.Store(r)
 	}
@@ -131,7 +88,7 @@ func (e *Edge) noteReload(r *ReloadResult) {
 }
 
 // tryReload is reload for one that panics, too.
-func (e *Edge) tryReload(q ReloadRequest, r *ReloadResult) (err error) {
+func (e *Edge) tryReload(q admin.ReloadRequest, r *admin.ReloadResult) (err error) {
 	defer e.guard.Catch(guard.Reload, func() {
 		err = errors.New("a bug of the edge ended this reload half-way; its log has the stack. Reload again, or restart the edge")
 	})
@@ -150,7 +107,7 @@ func (e *Edge) tryReload(q ReloadRequest, r *ReloadResult) (err error) {
 }
 
 // tellReload counts and logs how a reload ended.
-func (e *Edge) tellReload(r *ReloadResult) {
+func (e *Edge) tellReload(r *admin.ReloadResult) {
 	source := zap.String("source", r.Source)
 	switch {
 	case !r.OK:
@@ -186,7 +143,7 @@ var errSuperseded = errors.New("the files have changed again meanwhile")
 // readKeys is the first half of a reload: the file is read, and if it is valid its keys count from here on, whatever becomes of the
 // rest. It waits for nothing but the files, nor for other reloads that do. Without a file, or with a problem in r, nothing has
 // changed.
-func (e *Edge) readKeys(q ReloadRequest, r *ReloadResult) (*fileRead, error) {
+func (e *Edge) readKeys(q admin.ReloadRequest, r *admin.ReloadResult) (*fileRead, error) {
 	e.reading.Lock()
 	defer e.reading.Unlock()
 	if e.opts.Load == nil {
@@ -231,7 +188,7 @@ func (e *Edge) readKeys(q ReloadRequest, r *ReloadResult) (*fileRead, error) {
 
 // reload is the second half: models, upstreams and everything else. An error, or a problem in r, means that nothing of it has
 // changed.
-func (e *Edge) reload(q ReloadRequest, f *fileRead, r *ReloadResult) error {
+func (e *Edge) reload(q admin.ReloadRequest, f *fileRead, r *admin.ReloadResult) error {
 	e.reloading.Lock()
 	defer e.reloading.Unlock()
 	old := e.current.Load()
@@ -282,7 +239,7 @@ type candidate struct {
 
 // apply builds a snapshot of c whole and makes it the running one. After an error or a problem nothing has changed. What it
 // does to calls that run: they end on the snapshot that they began with.
-func (e *Edge) apply(c candidate, r *ReloadResult) error {
+func (e *Edge) apply(c candidate, r *admin.ReloadResult) error {
 	f, old := c.file, e.current.Load()
 	plan, err := e.set.Plan(f.Upstreams, f.Models, f.Engines...)
 	if err != nil {
@@ -367,8 +324,8 @@ func (e *Edge) start(f *config.File) error {
 	if err != nil {
 		return err
 	}
-	return e.apply(candidate{file: f, keys: keys}, new(ReloadResult))
+	return e.apply(candidate{file: f, keys: keys}, new(admin.ReloadResult))
 }
 
 // LastReload returns how the last reload ended, or nil when there was none.
-func (e *Edge) LastReload() *ReloadResult { return e.lastReload.Load() }
+func (e *Edge) LastReload() *admin.ReloadResult { return e.lastReload.Load() }

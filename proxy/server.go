@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/admin"
 	"penstock/proxy/build"
 	"penstock/proxy/guard"
 	"penstock/proxy/limit"
@@ -102,7 +103,7 @@ type Edge struct {
 	filesRead     atomic.Uint64 // how many files have been read that are valid
 	reloading     sync.Mutex    // held while the rest of a file is judged and comes into force
 	swapping      sync.Mutex    // see swap
-	lastReload    atomic.Pointer[ReloadResult]
+	lastReload    atomic.Pointer[admin.ReloadResult]
 	counters      counters
 	tracer        *observe.Tracer // nil: traces are off
 	draining      atomic.Bool

@@ -104,11 +104,11 @@ type InterruptedError struct {
 }
 
 func (e *InterruptedError) Error() string {
-	were := "were"
+	calls := fmt.Sprintf("%d calls were", e.Calls)
 	if e.Calls == 1 {
-		were = "was"
+		calls = "1 call was"
 	}
-	return fmt.Sprintf("ended by a second signal (%v) while %s %s running", e.Signal, count(int(e.Calls), "call"), were)
+	return fmt.Sprintf("ended by a second signal (%v) while %s running", e.Signal, calls)
 }
 
 // ExitCode is the shell's for a process that a signal ended: 130 for SIGINT, 143 for SIGTERM.

@@ -37,7 +37,7 @@ func (e *Edge) status() *status.Status {
 		s.Generations = append(s.Generations, status.Generation{Version: g.Version, Since: g.since, Calls: g.calls.Load()})
 	}
 	s.Certificate = e.certificate()
-	s.LastReload = e.lastReload.Load().page()
+	s.LastReload = e.lastReload.Load().Page()
 	s.Judge()
 	return s
 }

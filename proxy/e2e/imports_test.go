@@ -33,6 +33,7 @@ var allowed = map[string]struct {
 	"proxy/quietlog":      {never: "net"}, // its subject is log
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/multipart":     {never: "net os log mime"},
+	"proxy/admin":         {ours: "config proxy/plaintext proxy/status", modules: "github.com/valyala/fasthttp", never: "net/http log"},
 	"proxy/status":        {ours: "routing upstreams proxy/observe proxy/plaintext", never: "net log"},
 	"translate/messages":  {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/responses": {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
@@ -44,7 +45,7 @@ var allowed = map[string]struct {
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
-	"":                    {ours: "config proxy proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+	"":                    {ours: "config proxy proxy/admin proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"upstreams/http1/socket":  {modules: "golang.org/x/sys/unix", never: "net/http log time"}, // for proxy/listen, too
 	"translate/chat/toolcall": {ours: "translate/jsonx", never: "net os log time"},

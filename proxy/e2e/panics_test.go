@@ -13,7 +13,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/config"
-	"penstock/proxy"
+	"penstock/proxy/admin"
 	"penstock/proxy/e2e/rig"
 	"penstock/proxy/guard"
 	"penstock/proxy/observe"
@@ -361,7 +361,7 @@ func TestPanicsTurnReadiness(t *testing.T) {
 		t.Errorf("the status says %+v", v)
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	if err := proxy.RequestReady(p.Admin); err == nil || !strings.Contains(err.Error(), guard.Handler) {
+	if err := admin.RequestReady(p.Admin); err == nil || !strings.Contains(err.Error(), guard.Handler) {
 		t.Errorf("penstock ready says %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/proxy"
+	"penstock/proxy/admin"
 	"penstock/proxy/e2e/rig"
 	"penstock/proxy/status"
 )
@@ -37,22 +37,22 @@ func TestTop(t *testing.T) {
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	p.Rest()
-	look := func(o proxy.TopOptions) (string, error) {
+	look := func(o admin.TopOptions) (string, error) {
 		var out bytes.Buffer
 		o.Admin, o.Out, o.Width = strings.TrimPrefix(p.Admin, "http://"), &out, 80
-		err := proxy.Top(t.Context(), o)
+		err := admin.Top(t.Context(), o)
 		return out.String(), err
 	}
-	text, err := look(proxy.TopOptions{Token: rig.AdminToken, Once: true})
+	text, err := look(admin.TopOptions{Token: rig.AdminToken, Once: true})
 	if err != nil || !strings.Contains(text, "Healthy: 1 of 1 upstream takes calls") || !strings.Contains(text, "up-0") || strings.Contains(text, "\x1b") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	text, err = look(proxy.TopOptions{Token: rig.AdminToken, JSON: true})
+	text, err = look(admin.TopOptions{Token: rig.AdminToken, JSON: true})
 	var s status.Status
 	if err != nil || json.Unmarshal([]byte(text), &s) != nil || s.Verdict.Level != status.LevelOK || s.Finished != 1 {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if _, err := look(proxy.TopOptions{Token: "wrong", Once: true}); err == nil || !strings.Contains(err.Error(), "--token") {
+	if _, err := look(admin.TopOptions{Token: "wrong", Once: true}); err == nil || !strings.Contains(err.Error(), "--token") {
 		t.Errorf("with a wrong token: %v", err)
 	}
 
@@ -60,7 +60,7 @@ func TestTop(t *testing.T) {
 	var tty screen
 	ended := make(chan error)
 	go func() {
-		ended <- proxy.Top(ctx, proxy.TopOptions{Admin: p.Admin, Token: rig.AdminToken, Out: &tty, Width: 80, Interval: 100 * time.Millisecond, Colour: true})
+		ended <- admin.Top(ctx, admin.TopOptions{Admin: p.Admin, Token: rig.AdminToken, Out: &tty, Width: 80, Interval: 100 * time.Millisecond, Colour: true})
 	}()
 	held := p.OpenStream(chatPath, p.Chat(endless))
 	held.Next()

@@ -1,4 +1,4 @@
-package proxy
+package admin
 
 import (
 	"context"
@@ -13,31 +13,31 @@ import (
 	"penstock/proxy/status"
 )
 
-// TopOptions say what Top shows and where.
+// TopOptions says what Top shows and where.
 type TopOptions struct {
 	Admin, Token string // of the edge's admin listener
 	Out          io.Writer
 	JSON         bool // once, as the edge gives it
 	Once         bool
-	Interval     time.Duration // between two looks; at least topPause
+	Interval     time.Duration // between two requests; at least minInterval
 	Width        int           // of the terminal, in characters
 	Colour       bool
 }
 
 const (
-	topPause    = 100 * time.Millisecond
-	topPatience = 5 * time.Second
+	minInterval = 100 * time.Millisecond
+	topTimeout  = 5 * time.Second
 )
 
-// Escape sequences of a screen of its own, so that what was on the terminal is there again afterwards.
+// Escape sequences of the alternate screen, so that the terminal shows its former text again afterwards.
 const (
 	screenOpen  = "\x1b[?1049h\x1b[?25l"
 	screenHome  = "\x1b[H\x1b[J"
 	screenClose = "\x1b[?25h\x1b[?1049l"
 )
 
-// Top shows a running edge's state in a terminal until ctx ends, or once. An edge that cannot be asked is an error at first;
-// later it is said on the screen, and asked again.
+// Top shows a running edge's state in a terminal until ctx ends, or once. If the first request fails, Top
+// returns the error. Later errors are shown on the screen, and Top asks again.
 func Top(ctx context.Context, o TopOptions) error {
 	first, err := topFrame(&o)
 	if err != nil {
@@ -47,10 +47,10 @@ func Top(ctx context.Context, o TopOptions) error {
 		_, err := o.Out.Write(first)
 		return err
 	}
-	_, _ = io.WriteString(o.Out, screenOpen+screenHome) // a terminal that is gone ends the process by its signal
+	_, _ = io.WriteString(o.Out, screenOpen+screenHome) // when the terminal is closed, SIGHUP ends the process
 	defer io.WriteString(o.Out, screenClose)            //nolint:errcheck // as above
 	_, _ = o.Out.Write(first)
-	tick := time.NewTicker(max(o.Interval, topPause))
+	tick := time.NewTicker(max(o.Interval, minInterval))
 	defer tick.Stop()
 	for {
 		select {
@@ -69,7 +69,7 @@ func Top(ctx context.Context, o TopOptions) error {
 }
 
 func topFrame(o *TopOptions) ([]byte, error) {
-	body, err := askAdmin(fasthttp.MethodGet, o.Admin, "/status", o.Token, nil, topPatience)
+	body, err := ask(fasthttp.MethodGet, o.Admin, "/status", o.Token, nil, topTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,57 @@
+package admin
+
+import (
+	"fmt"
+
+	"penstock/config"
+)
+
+// CapacityChange is what a reload means for one model.
+type CapacityChange struct {
+	Model       string `json:"model"`
+	Kind        string `json:"kind"` // added, removed or changed
+	SlotsBefore int    `json:"slots_before"`
+	SlotsAfter  int    `json:"slots_after"`
+	// Assumed says that the engines have not reported their slots yet, so that SlotsAfter is a guess from
+	// their profiles.
+	Assumed bool `json:"assumed,omitempty"`
+	// Added counts the model's new upstreams, Draining those that leave the configuration and take no new
+	// calls from then on, and Dropped those that stay for other models.
+	Added    int `json:"upstreams_added,omitempty"`
+	Draining int `json:"upstreams_draining,omitempty"`
+	Dropped  int `json:"upstreams_dropped,omitempty"`
+}
+
+// String returns the change in one line: "llama: 48 -> 16 slots, 2 upstreams draining".
+func (c CapacityChange) String() string {
+	about := ""
+	if c.Assumed {
+		about = "about "
+	}
+	var s string
+	switch c.Kind {
+	case string(config.Added):
+		s = fmt.Sprintf("%s: new, %s%s", c.Model, about, count(c.SlotsAfter, "slot"))
+	case string(config.Removed):
+		s = fmt.Sprintf("%s: removed, had %s", c.Model, count(c.SlotsBefore, "slot"))
+	default:
+		s = fmt.Sprintf("%s: %d -> %s%s", c.Model, c.SlotsBefore, about, count(c.SlotsAfter, "slot"))
+	}
+	if c.Added > 0 && c.Kind != string(config.Added) {
+		s += ", " + count(c.Added, "upstream") + " added"
+	}
+	if c.Draining > 0 {
+		s += ", " + count(c.Draining, "upstream") + " draining"
+	}
+	if c.Dropped > 0 && c.Kind != string(config.Removed) {
+		s += ", " + count(c.Dropped, "upstream") + " no longer used"
+	}
+	return s
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,77 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Readiness is the answer of /-/ready.
+type Readiness struct {
+	Status string `json:"status"` // ready, draining, failing
+	Reason string `json:"reason,omitempty"`
+}
+
+// readyTimeout is how long RequestReady waits for the answer, which costs the edge no work.
+const readyTimeout = 2 * time.Second
+
+// RequestReady asks a running edge whether it takes new requests. edge is the base URL or the address of
+// its admin listener. The error says why the edge takes none.
+func RequestReady(edge string) error {
+	_, err := ask(fasthttp.MethodGet, edge, "/-/ready", "", nil, readyTimeout)
+	return err
+}
+
+// notReady says why an edge takes no new requests.
+func notReady(body []byte) error {
+	var answer Readiness
+	if json.Unmarshal(body, &answer) == nil && answer.Reason != "" {
+		return fmt.Errorf("the edge takes no new requests: %s", answer.Reason)
+	}
+	return errors.New("the edge takes no new requests: it is draining")
+}
+
+// ask sends one request to a running edge's admin listener. edge is its base URL or address; token is
+// the admin token, empty if the edge has none; send is the request's body, or nil. It returns the body
+// of a 200 or 422. The error says what to correct.
+func ask(method, edge, path, token string, send []byte, timeout time.Duration) (body []byte, err error) {
+	if !strings.Contains(edge, "://") {
+		edge = "http://" + edge
+	}
+	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(res)
+	req.SetRequestURI(strings.TrimRight(edge, "/") + path)
+	req.Header.SetMethod(method)
+	req.Header.Set("Connection", "close")
+	if send != nil {
+		req.Header.SetContentType("application/yaml")
+		req.SetBodyRaw(send)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	secure := string(req.URI().Scheme()) == "https"
+	client := fasthttp.HostClient{ // a fasthttp.Client or its dialer would leave goroutines behind
+		Addr: fasthttp.AddMissingPort(string(req.URI().Host()), secure), IsTLS: secure,
+		Dial:       func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, timeout) },
+		RetryIfErr: func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
+	}
+	if err := client.DoTimeout(req, res, timeout); err != nil {
+		return nil, fmt.Errorf("ask the edge at %s: %w; --admin is the address of its admin listener", edge, err)
+	}
+	switch res.StatusCode() {
+	case fasthttp.StatusOK, fasthttp.StatusUnprocessableEntity:
+		return append(body, res.Body()...), nil
+	case fasthttp.StatusServiceUnavailable:
+		return nil, notReady(res.Body())
+	case fasthttp.StatusUnauthorized:
+		return nil, errors.New("the edge wants its admin token (admin.token): give it with --token")
+	}
+	return nil, fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
+}
