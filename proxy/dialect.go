@@ -2,13 +2,11 @@ package proxy
 
 import (
 	"bytes"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"penstock/translate/apierr"
+	"penstock/translate/messages"
 	"penstock/translate/responses"
 )
 
@@ -50,59 +48,8 @@ var dialectModels = &dialect{name: "models", appendError: chatError}
 var dialectMessages = &dialect{
 	name:        "messages",
 	appendError: func(dst []byte, e *apierr.Error, requestID string) []byte { return e.AppendMessages(dst, requestID) },
-	mapError:    messagesError,
+	mapError:    messages.MapError,
 }
-
-// messagesError says an error as the contract has it for Messages. An engine's failure is 529 with a Retry-After, whatever
-// it was. A prompt that does not fit is told in the words that agents look for before they compact a conversation, and one
-// that would with a smaller max_tokens also in those by which they lower it and ask again. Images that the model does not take
-// are told in the words by which they leave them out.
-func messagesError(e *apierr.Error) *apierr.Error {
-	own := *e
-	switch {
-	case e.Status == 502 || e.Status == 503 || e.Status == 504:
-		own.Status, own.Type = apierr.StatusOverloaded, apierr.TypeOverloaded
-		own.RetryAfter = max(e.RetryAfter, retrySoon)
-	case e.Overflow.Known() && e.Overflow.Answer > 0:
-		o := e.Overflow
-		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum; input length and `max_tokens` exceed context limit: %d + %d > %d, "+
-			"decrease input length or `max_tokens` and try again", o.Prompt+o.Answer, o.Max, o.Prompt, o.Answer, o.Max)
-	case e.Overflow.Known():
-		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum", e.Overflow.Prompt, e.Overflow.Max)
-	case e.Code == apierr.CodeContextLength && e.Param == "messages" && !strings.HasPrefix(e.Message, promptTooLong):
-		own.Message = promptTooLong + ". " + e.Message
-	case e.Status == 400 && aboutImages(e.Message):
-		own.Message = e.Message + " " + imageRefused
-	default:
-		return e
-	}
-	return &own
-}
-
-// imageRefused is what agents look for before they take the images out of a conversation, which else would get the same
-// answer for ever.
-const imageRefused = "Could not process image."
-
-// imageTexts are what we and engines say, in lower case, about images that are not taken, or not so many of them.
-var imageTexts = []string{
-	"the model does not take images", // ours, and the next four
-	"send a smaller image",
-	"webp",
-	"must hold an image",
-	"is one image too many",
-	"image input is not supported",  // llama.cpp; Ollama passes it on
-	"does not support image",        // llama.cpp, Ollama, SGLang
-	"data required for image input", // Ollama
-	"is not a multimodal model",     // vLLM
-	"image(s) may be provided",      // vLLM: at most so many
-}
-
-func aboutImages(message string) bool {
-	lower := strings.ToLower(message)
-	return slices.ContainsFunc(imageTexts, func(text string) bool { return strings.Contains(lower, text) })
-}
-
-const promptTooLong = "prompt is too long"
 
 // dialectAt returns the dialect that a path is meant for: that of the endpoint there, or above it.
 func dialectAt(path []byte) *dialect {

@@ -83,7 +83,7 @@ var endpointMessages = &endpoint{
 	},
 }
 
-func explainMessages(c *Call, err error) error { return c.messages.request.Explain(err) }
+func explainMessages(c *Call, err error) error { return c.messages.request.Locate(err) }
 
 // decodeMessages puts the chat request that the client's body amounts to in its place.
 func (c *Call) decodeMessages(body []byte) error {

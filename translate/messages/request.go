@@ -121,7 +121,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byt
 		return dst, f.Err()
 	}
 	if err := into.Decode(dst); err != nil {
-		return dst, r.Explain(err)
+		return dst, r.Locate(err)
 	}
 	into.Prefilled = r.prefilled(into)
 	return dst, nil

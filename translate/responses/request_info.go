@@ -1,11 +1,8 @@
 package responses
 
 import (
-	"errors"
 	"strconv"
-	"strings"
 
-	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -42,47 +39,6 @@ func (e *RequestInfo) reset() {
 		e.members = nil
 	}
 	*e = RequestInfo{members: e.members[:0], images: e.images[:0]}
-}
-
-// Locate puts an *apierr.Error about the chat request, from chat.Request.Decode or Check, in the
-// words of the request that the client sent. Other errors pass.
-func (e *RequestInfo) Locate(err error) error {
-	var chatErr *apierr.Error
-	if !errors.As(err, &chatErr) || chatErr.Param == "" {
-		return err
-	}
-	param := e.param(chatErr.Param)
-	if param == chatErr.Param {
-		return err
-	}
-	return chatErr.Renamed(param)
-}
-
-// param returns the name that a member of the chat request has in Responses.
-func (e *RequestInfo) param(name string) string {
-	switch name {
-	case "max_completion_tokens", "max_tokens":
-		return "max_output_tokens"
-	case "reasoning_effort":
-		return "reasoning.effort"
-	case "messages":
-		return "input"
-	}
-	if strings.HasPrefix(name, "response_format") && !e.chatFormat {
-		return "text.format"
-	}
-	for i := range e.images {
-		m := &e.images[i]
-		rest, ok := strings.CutPrefix(name, chat.Element("messages", m.chatMessage)+"."+chat.Element("content", m.chatPart)+".image_url")
-		if !ok {
-			continue
-		}
-		if rest == ".detail" {
-			return m.param("detail")
-		}
-		return m.param("image_url")
-	}
-	return name
 }
 
 // fillInfo writes the members that the response object repeats, with the defaults for those that

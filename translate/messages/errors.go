@@ -1,0 +1,121 @@
+package messages
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// fault says what is wrong with one member of a request.
+type fault = chat.Invalid
+
+// requiredText is chat.RequiredString for one that must not be empty.
+func requiredText(name string, v jsonx.Value) *fault {
+	if f := chat.RequiredString(name, v); f != nil {
+		return f
+	}
+	if len(v.Inside()) == 0 {
+		return chat.WrongValue(name, "must not be empty")
+	}
+	return nil
+}
+
+// renamed are the members of a chat request that have another name, or another home, in Messages.
+var renamed = map[string]string{
+	"response_format":  "output_config.format",
+	"reasoning_effort": "output_config.effort",
+}
+
+// Locate puts an error of the chat request's Decode or Check under the name that its member has in
+// the Messages request. It is for the request that was decoded last. Other errors pass.
+func (r *Request) Locate(err error) error {
+	if err == nil {
+		return nil
+	}
+	var e *apierr.Error
+	if !errors.As(err, &e) || e.Param == "" {
+		return err
+	}
+	name, ok := renamed[e.Param]
+	for i := 0; i < len(r.images) && !ok; i++ {
+		m := chat.Image{Message: r.images[i].message, Part: r.images[i].part}
+		if ok = strings.HasPrefix(e.Param, strings.TrimSuffix(m.Param(), ".image_url")); ok {
+			name = r.images[i].path()
+		}
+	}
+	if !ok {
+		return err
+	}
+	return e.Renamed(name)
+}
+
+// path names the image in the client's body.
+func (p *place) path() string {
+	s := chat.Element("messages", p.from) + "." + chat.Element("content", p.at)
+	if p.item >= 0 {
+		s += "." + chat.Element("content", p.item)
+	}
+	return s + "." + p.member
+}
+
+// MapError returns an error of the edge, or an engine's failure, as the contract has it for
+// Messages. A failure of an engine is 529 with a Retry-After. The message of a prompt that does not
+// fit begins with the words that make agents compact a conversation; that of one that would fit
+// with a smaller max_tokens also has the words that make them lower it and ask again. The message
+// about images that the model does not take has the words that make agents leave the images out.
+func MapError(e *apierr.Error) *apierr.Error {
+	own := *e
+	switch {
+	case e.Status == 502 || e.Status == 503 || e.Status == 504:
+		own.Status, own.Type = apierr.StatusOverloaded, apierr.TypeOverloaded
+		own.RetryAfter = max(e.RetryAfter, leastRetryAfter)
+	case e.Overflow.Known() && e.Overflow.Answer > 0:
+		o := e.Overflow
+		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum; input length and `max_tokens` exceed context limit: %d + %d > %d, "+
+			"decrease input length or `max_tokens` and try again", o.Prompt+o.Answer, o.Max, o.Prompt, o.Answer, o.Max)
+	case e.Overflow.Known():
+		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum", e.Overflow.Prompt, e.Overflow.Max)
+	case e.Code == apierr.CodeContextLength && e.Param == "messages" && !strings.HasPrefix(e.Message, promptTooLong):
+		own.Message = promptTooLong + ". " + e.Message
+	case e.Status == 400 && aboutImages(e.Message):
+		own.Message = e.Message + " " + imageRefused
+	default:
+		return e
+	}
+	return &own
+}
+
+// imageRefused makes agents take the images out of a conversation, which would otherwise get the
+// same answer for ever.
+const imageRefused = "Could not process image."
+
+// imageTexts are in the messages, in lower case, of the edge and of engines about images that the
+// model does not take, or not so many of them.
+var imageTexts = []string{
+	"the model does not take images", // ours, and the next four
+	"send a smaller image",
+	"webp",
+	"must hold an image",
+	"is one image too many",
+	"image input is not supported",  // llama.cpp; Ollama passes it on
+	"does not support image",        // llama.cpp, Ollama, SGLang
+	"data required for image input", // Ollama
+	"is not a multimodal model",     // vLLM
+	"image(s) may be provided",      // vLLM: at most so many
+}
+
+func aboutImages(message string) bool {
+	lower := strings.ToLower(message)
+	return slices.ContainsFunc(imageTexts, func(text string) bool { return strings.Contains(lower, text) })
+}
+
+// leastRetryAfter is the shortest Retry-After of a failure.
+const leastRetryAfter = time.Second
+
+const promptTooLong = "prompt is too long"

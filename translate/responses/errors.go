@@ -1,0 +1,162 @@
+package responses
+
+import (
+	"errors"
+	"strings"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// fault says what is wrong with one member of a request. The text of one about an unsupported
+// parameter is a sentence of its own, without its stop.
+type fault = chat.Invalid
+
+// refusal turns f into the error that leaves the package. Clients know "Unsupported parameter: X"
+// from "broken request" by its wording.
+func refusal(f *fault) *apierr.Error {
+	if f.Code == apierr.CodeUnsupportedParameter {
+		return apierr.Invalid(f.Param, f.Code, "Unsupported parameter: %s. %s.", f.Param, f.Text)
+	}
+	return apierr.Invalid(f.Param, f.Code, "%s %s.", f.Param, f.Text)
+}
+
+// requiredName checks the name of a function.
+func requiredName(v jsonx.Value) *fault {
+	if f := chat.RequiredString("name", v); f != nil {
+		return f
+	}
+	name, ok := v.Text()
+	if !ok {
+		name = v.AppendText(nil)
+	}
+	switch {
+	case len(name) == 0:
+		return chat.WrongValue("name", "must not be empty")
+	case len(name) > maxName:
+		return chat.WrongValue("name", "must be at most 256 bytes long")
+	}
+	return nil
+}
+
+// optional checks a member that may be absent, null or of the kind that is says.
+func optional(name, want string, v jsonx.Value, is func(jsonx.Value) bool) *fault {
+	if chat.Given(v) && !is(v) {
+		return chat.WrongType(name, want, v)
+	}
+	return nil
+}
+
+func optionalBool(name string, v jsonx.Value) *fault {
+	return optional(name, "true or false", v, jsonx.Value.IsBool)
+}
+
+// optionalCount checks a member that may be absent, null or an integer of 0 or more.
+func optionalCount(name string, v jsonx.Value) *fault {
+	if !chat.Given(v) {
+		return nil
+	}
+	if !v.IsNumber() {
+		return chat.WrongType(name, "an integer", v)
+	}
+	if n, ok := v.Int(); !ok || n < 0 {
+		return chat.WrongValue(name, "must be an integer of 0 or more")
+	}
+	return nil
+}
+
+// Locate puts an *apierr.Error about the chat request, from chat.Request.Decode or Check, in the
+// words of the request that the client sent. Other errors pass.
+func (e *RequestInfo) Locate(err error) error {
+	var chatErr *apierr.Error
+	if !errors.As(err, &chatErr) || chatErr.Param == "" {
+		return err
+	}
+	param := e.param(chatErr.Param)
+	if param == chatErr.Param {
+		return err
+	}
+	return chatErr.Renamed(param)
+}
+
+// param returns the name that a member of the chat request has in Responses.
+func (e *RequestInfo) param(name string) string {
+	switch name {
+	case "max_completion_tokens", "max_tokens":
+		return "max_output_tokens"
+	case "reasoning_effort":
+		return "reasoning.effort"
+	case "messages":
+		return "input"
+	}
+	if strings.HasPrefix(name, "response_format") && !e.chatFormat {
+		return "text.format"
+	}
+	for i := range e.images {
+		m := &e.images[i]
+		rest, ok := strings.CutPrefix(name, chat.Element("messages", m.chatMessage)+"."+chat.Element("content", m.chatPart)+".image_url")
+		if !ok {
+			continue
+		}
+		if rest == ".detail" {
+			return m.param("detail")
+		}
+		return m.param("image_url")
+	}
+	return name
+}
+
+// The codes that an error within a response or a stream may have. The openai SDK's union of them is
+// closed; it has more, all about what does not happen here.
+const (
+	codeServerError  = "server_error"
+	codeRateLimit    = "rate_limit_exceeded"
+	codeInvalidInput = "invalid_prompt"
+)
+
+// streamCode returns the code for an error within a stream.
+func streamCode(e *apierr.Error) string {
+	switch e.Type {
+	case apierr.TypeRateLimit:
+		return codeRateLimit
+	case apierr.TypeInvalidRequest, apierr.TypeTooLarge:
+		return codeInvalidInput
+	}
+	return codeServerError
+}
+
+// MapError puts an error that the edge found out without this package, an engine's refusal, in the
+// words of Responses.
+func MapError(e *apierr.Error) *apierr.Error {
+	if e.Param != "messages" {
+		return e
+	}
+	mapped := *e
+	mapped.Param = "input"
+	return &mapped
+}
+
+// appendError appends the members of an error in both forms that clients know: flat, as OpenAI's
+// SDKs read it, and in an object, without which the openai SDK does not throw.
+func appendError(dst []byte, e *apierr.Error) []byte {
+	code := streamCode(e)
+	dst = append(dst, `,"code":"`+code+`","message":`...)
+	dst = jsonx.AppendStringS(dst, e.Message)
+	dst = append(dst, `,"param":`...)
+	dst = appendNullable(dst, e.Param)
+	dst = append(dst, `,"error":{"type":`...)
+	dst = jsonx.AppendStringS(dst, e.Type)
+	dst = append(dst, `,"code":"`+code+`","message":`...)
+	dst = jsonx.AppendStringS(dst, e.Message)
+	dst = append(dst, `,"param":`...)
+	dst = appendNullable(dst, e.Param)
+	return append(dst, '}')
+}
+
+func appendNullable(dst []byte, s string) []byte {
+	if s == "" {
+		return append(dst, "null"...)
+	}
+	return jsonx.AppendStringS(dst, s)
+}
