@@ -98,12 +98,12 @@ type Metadata struct {
 // Overflow says by how much a request is too long, for the dialect that has a sentence with the
 // numbers.
 type Overflow struct {
-	Prompt, Max int  // tokens; 0: the engine told them not
+	Prompt, Max int  // tokens; 0: not in the engine's message
 	Answer      int  // tokens that were asked for beside a prompt that fits; 0: the prompt is what does not
 	Least       bool // the prompt was counted no further than it had to be
 }
 
-// Known reports whether the engine told both numbers.
+// Known reports whether the engine's message has both numbers.
 func (o Overflow) Known() bool { return o.Prompt > 0 && o.Max > 0 }
 
 // New returns an error with the type that belongs to status. The message must be ours: format is a

@@ -1,25 +1,29 @@
-// Package audio holds the rules of the two audio endpoints: what a speech request and the form of a transcription may say,
-// what is sent to the engine in their place, and what the answers are called.
+// Package audio holds the rules of the two audio endpoints: what a speech request and the form of a
+// transcription may say, what is sent to the engine in their place, and what the answers are
+// called.
 //
 // # Speech
 //
-// Speech is a JSON request. Beside the model, input must be a string with something in it, voice a string, speed between
-// 0.25 and 4, response_format one of wav, mp3, flac, opus and pcm. Engines differ in what they make without a
-// response_format, so wav is sent when the client names none. Everything else is passed on untouched, except
-// stream_format, which may not ask for events: the answer of this endpoint is audio.
+// Speech is a JSON request. Beside the model, input must be a string with something in it, voice a
+// string, speed between 0.25 and 4, response_format one of wav, mp3, flac, opus and pcm. Engines
+// differ in what they make without a response_format, so wav is sent when the client names none.
+// Everything else is passed on untouched, except stream_format, which may not ask for events: the
+// answer of this endpoint is audio.
 //
 // # Transcriptions
 //
-// Transcription takes the fields of the form in the order in which they come, because the file streams past and may stand
-// anywhere: each rule is applied as soon as what it needs is there, the rest in End.
+// Transcription takes the fields of the form in the order in which they come, because the file
+// streams past and may stand anywhere: each rule is applied as soon as what it needs is there, the
+// rest in End.
 //
 //   - file and model are required, once. No other file is taken.
-//   - response_format is json, text, srt, verbose_json or vtt; json is sent when the client names none.
-//   - timestamp_granularities, with brackets or without, is word or segment, any number of times, and only with verbose_json
-//     (both spellings go out with brackets, the one engines read).
-//   - temperature is a number from 0 to 1. language and prompt are text. Empty optional fields count as absent: web forms
-//     send them.
+//   - response_format is json, text, srt, verbose_json or vtt; json is sent when the client names
+//     none.
+//   - timestamp_granularities, with brackets or without, is word or segment, any number of times,
+//     and only with verbose_json (both spellings go out with brackets, the one engines read).
+//   - temperature is a number from 0 to 1. language and prompt are text. Empty optional fields
+//     count as absent: web forms send them.
 //   - stream is true or false; whether the engine can do it is not for this package to know.
-//   - Fields that nobody here knows are passed on untouched, like unknown members of a JSON request: engines have options of
-//     their own. Those that would steer an engine are refused.
+//   - Unknown fields are passed on untouched, like unknown members of a JSON request: engines have
+//     options of their own. Those that would steer an engine are refused.
 package audio

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/forward"
 )
 
-// Transcription is the form of POST /v1/audio/transcriptions. Its fields are given in the order in which they come; then End.
-// The zero value is ready for one form. Errors are *apierr.Error.
+// Transcription is the form of POST /v1/audio/transcriptions. Its fields are given in the order in
+// which they come; then End. The zero value is ready for one form. Errors are *apierr.Error.
 type Transcription struct {
 	Refuse *chat.Refusals // fields that steer an engine
 
@@ -160,7 +160,7 @@ func (t *Transcription) File(name string) (as string, err error) {
 	return "", apierr.Invalid("file", apierr.CodeUnsupportedParameter, "file must be the only file of the form.")
 }
 
-// FileEnd is told the length of the file.
+// FileEnd takes the length of the file.
 func (t *Transcription) FileEnd(size int64) error {
 	if size == 0 {
 		return apierr.Invalid("file", apierr.CodeInvalidValue, "file must not be empty.")
@@ -196,7 +196,8 @@ func (t *Transcription) Stream() bool { return t.stream }
 // PlainText reports whether the client asked for bare text.
 func (t *Transcription) PlainText() bool { return t.format == "text" }
 
-// ContentType is the media type of a whole answer, whatever the engine calls it. It is known after End.
+// ContentType is the media type of a whole answer, whatever the engine calls it. It is known after
+// End.
 func (t *Transcription) ContentType() string { return formTypes[t.format] }
 
 // JSON reports whether a whole answer is JSON.

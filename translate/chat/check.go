@@ -167,9 +167,9 @@ func (r *Request) checkTokenLimit(rules *ModelRules) *Invalid {
 		}
 		r.MaxTokens = bound
 	}
-	r.bound, r.told = bound, -1
+	r.bound, r.defaultLimit = bound, -1
 	if r.MaxTokens < 0 && bound > 0 {
-		r.told = ToldLimit(bound, context, r.EstimateTokens(DenseText))
+		r.defaultLimit = DefaultLimit(bound, context, r.EstimateTokens(DenseText))
 	}
 	if rules.Strict {
 		if e := RefuseAliases(r.doc.Root(), bound, ""); e != nil {

@@ -87,9 +87,9 @@ func (h *head) member(name []byte) *jsonx.Value {
 	return nil
 }
 
-// isPrivate reports whether a member of an answer, or of a choice, is meant for whoever hands a
-// request from one engine to another: it holds addresses of engines and handles of their memory
-// (vLLM, TensorRT-LLM). What is null tells nothing.
+// isPrivate reports whether a member of an answer, or of a choice, is meant for a router between
+// engines: it holds addresses of engines and handles of their memory (vLLM, TensorRT-LLM). Null
+// holds none.
 func isPrivate(name []byte) bool {
 	return string(name) == "kv_transfer_params" || string(name) == "disaggregated_params"
 }

@@ -36,7 +36,7 @@
 // (ModelRules.Refuse), and everything that begins with "x-".
 //
 // An optional member that is null counts as absent, because SDKs send null for what was not set. An
-// integer may be written 1.0 or 1e2, as JSON does not tell it from 1; engines get it in digits.
+// integer may be written 1.0 or 1e2, as they are the same number in JSON; engines get it in digits.
 //
 // Errors hold paths made of indexes and of our own names, and sentences of ours. Nothing that a
 // client wrote is quoted, not even an unknown role: errors are logged, and bodies are not. The
@@ -50,8 +50,8 @@
 // told the model's, unless it may not fit into the context beside the prompt (limit.go).
 //
 // Audio, video and files are taken where the model's entry names them among its input modalities;
-// nothing of them is read but where they are (parts.go). A part that tells a refusal of the
-// assistant is a text to engines, as few know it.
+// nothing of them is read but where they are (parts.go). A refusal part of the assistant is a text
+// for engines, as few know it.
 //
 // Members that cost an engine far more than a client are bounded by one table, for all dialects
 // (bounds.go): how many stop sequences, banned words, biases and tools, how long a grammar, how
@@ -63,14 +63,15 @@
 // image's header, within its first MiB; the pixels are never decoded.
 //
 // reasoning and include_reasoning do not reach the engine. Each engine reads them in its own way or
-// not at all; the effort is told in the words of the engine's profile, and reasoning is hidden from
+// not at all; the effort is sent in the words of the engine's profile, and reasoning is hidden from
 // the answer by the edge, so that all engines behave alike. The sub-budget reasoning.max_tokens is
 // checked and dropped: no engine shares a member for it, and without one it cannot raise the token
 // limit.
 //
 // Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD: in
 // answers wherever it is (surrogate.go), in requests in the texts of the conversation
-// (ParseHistory) and in the arguments of its tool calls (Arguments). Pairs whose halves come in two events are joined.
+// (ParseHistory) and in the arguments of its tool calls (Arguments). Pairs whose halves come in two
+// events are joined.
 //
 // stream_options is dropped when no stream is asked for, because vLLM refuses it then and the
 // contract does not.

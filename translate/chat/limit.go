@@ -6,9 +6,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The limit on a completion's tokens: the client's own, lowered to the model's and to what the engine's context has room for, or
-// the model's where the client gave none. It has one name in the contract and several more in engines, which read them first; so
-// those are lowered with it.
+// The limit on a completion's tokens: the client's own, lowered to the model's and to what the
+// engine's context has room for, or the model's where the client gave none. It has one name in the
+// contract and several more in engines, which read them first; so those are lowered with it.
 
 // limitAliases are the members that engines read a token limit from beside the contract's.
 var limitAliases = [...]string{"n_predict", "num_predict", "max_new_tokens", "max_output_tokens", "max_predict"}
@@ -16,8 +16,8 @@ var limitAliases = [...]string{"n_predict", "num_predict", "max_new_tokens", "ma
 // limitOptions is the object that some engines read the same from.
 const limitOptions = "options"
 
-// Bound is what the limit's other names are lowered to: the model's limit, as the last Check found it, or the room that the engine
-// has where the client asks for more; 0: they stay.
+// Bound is what the limit's other names are lowered to: the model's limit, as the last Check found
+// it, or the room that the engine has where the client asks for more; 0: they stay.
 func (r *Request) Bound() int {
 	if r.fitted > 0 && r.fitted < r.MaxTokens {
 		return smaller(r.bound, r.fitted)
@@ -25,12 +25,12 @@ func (r *Request) Bound() int {
 	return r.bound
 }
 
-// TokenLimit is the limit that engines are told: MaxTokens, or the model's own where the client gave none; -1: none. Check
-// sets it, and Fit lowers it for one engine.
+// TokenLimit is the limit for engines: MaxTokens, or the model's own where the client gave none;
+// -1: none. Check sets it, and Fit lowers it for one engine.
 func (r *Request) TokenLimit() int {
 	limit := r.MaxTokens
 	if limit < 0 {
-		limit = r.told
+		limit = r.defaultLimit
 	}
 	if r.fitted >= 0 {
 		return min(limit, r.fitted)
@@ -38,17 +38,20 @@ func (r *Request) TokenLimit() int {
 	return limit
 }
 
-// Fit lowers the limit that the next engine is told to what it has room for; a negative limit takes an earlier one back.
+// Fit lowers the limit for the next engine to its room; a negative limit undoes an earlier one.
 func (r *Request) Fit(limit int) { r.fitted = limit }
 
-// LeastAnswer is the number of tokens for an answer that a prompt must leave of a context. Agents are refused where it does not,
-// and then shorten their conversation: a few words of an answer would only be cut.
+// LeastAnswer is the number of tokens for an answer that a prompt must leave of a context. Agents
+// are refused where it does not, and then shorten their conversation: a few words of an answer
+// would only be cut.
 const LeastAnswer = 256
 
-// FitLimit returns what an engine is asked for in place of the limit asked, where prompt is an estimate of the prompt's tokens: what
-// the context has room for beside it, less 2 % of the context, as the estimate is none too good. It is never lower than an eighth
-// of the context or LeastAnswer, unless less was asked for. An estimate that is too high would otherwise cut the answer for no
-// reason, while one that is too low costs no more than a refusal, which tells the count. 0 is a context that is not known.
+// FitLimit returns what an engine is asked for in place of the limit asked, where prompt is an
+// estimate of the prompt's tokens: what the context has room for beside it, less 2 % of the
+// context, as the estimate is none too good. It is never lower than an eighth of the context or
+// LeastAnswer, unless less was asked for. An estimate that is too high would otherwise cut the
+// answer for no reason, while one that is too low costs no more than a refusal, which contains the
+// count. 0 is a context that is not known.
 func FitLimit(asked, context, prompt int) int {
 	if context <= 0 {
 		return asked
@@ -56,9 +59,10 @@ func FitLimit(asked, context, prompt int) int {
 	return min(asked, max(context-prompt-context/50, context/8, LeastAnswer))
 }
 
-// RefitLimit returns what an engine is asked for after it has refused sent tokens beside a prompt of so many tokens as not fitting into
-// its context; both numbers are 0 where it told none. least says that it counted the prompt no further than it had to. ok is
-// false when nothing that it is worth to ask for fits.
+// RefitLimit returns what an engine is asked for after it has refused sent tokens beside a prompt
+// of so many tokens as not fitting into its context; both numbers are 0 if its message has none.
+// least: it counted the prompt no further than it had to. ok is false when nothing that it is worth
+// to ask for fits.
 func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	limit = min(sent, LeastAnswer)
 	switch {
@@ -73,22 +77,23 @@ func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	return limit, limit < sent
 }
 
-// ToldLimit returns the limit that an engine is told for a request that gives none: bound, or -1 when there is none, or when the
-// prompt and bound may have no room in the context together. The context is then the smaller bound, and engines
-// would refuse what they would otherwise answer: so the prompt is to be estimated high, see DenseText.
-func ToldLimit(bound, context, prompt int) int {
+// DefaultLimit returns the limit for an engine of a request that gives none: bound, or -1 when
+// there is none, or when the prompt and bound may have no room in the context together. The context
+// is then the smaller bound, and engines would refuse what they would otherwise answer: so the
+// prompt is to be estimated high, see DenseText.
+func DefaultLimit(bound, context, prompt int) int {
 	if bound <= 0 || context > 0 && prompt+bound > context {
 		return -1
 	}
 	return bound
 }
 
-// DenseText is the number of bytes of text in a token where there are few: in code, in other scripts, in numbers. Prose has
-// four and more.
+// DenseText is the number of bytes of text in a token where there are few: in code, in other
+// scripts, in numbers. Prose has four and more.
 const DenseText = 2
 
-// overBound calls f with the name of each member of root that an engine could take for a higher token limit than bound. more
-// is another alias, or empty.
+// overBound calls f with the name of each member of root that an engine could take for a higher
+// token limit than bound. more is another alias, or empty.
 func overBound(root jsonx.Value, bound int, more string, f func(name string, v jsonx.Value)) {
 	for it := root.Iter(); it.Next(); {
 		if !it.Key().Fold(limitOptions) {
@@ -116,8 +121,9 @@ func overMember(name jsonx.Key, v jsonx.Value, bound int, more string, f func(na
 	}
 }
 
-// LowerAliases notes that members which engines read a token limit from, beside the contract's own, are at most bound. more is
-// one that is an alias in this dialect alone, or empty. Without a bound nothing is changed.
+// LowerAliases notes that members which engines read a token limit from, beside the contract's own,
+// are at most bound. more is one that is an alias in this dialect alone, or empty. Without a bound
+// nothing is changed.
 func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) {
 	if bound <= 0 {
 		return

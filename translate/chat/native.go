@@ -89,7 +89,7 @@ const (
 // AppendRoleChunk appends the chunk that a stream begins with, and the counts if they are known.
 func AppendRoleChunk(dst []byte, u Usage) []byte {
 	dst = append(dst, chunkStart+`"role":"assistant"}}]`...)
-	return append(appendTold(dst, u), '}')
+	return append(appendUsageMember(dst, u), '}')
 }
 
 // AppendTextChunk appends a chunk with a piece of text. text is the contents of a JSON string.
@@ -118,7 +118,7 @@ func AppendToolCallChunk(dst []byte, index int, id, name, args []byte) []byte {
 func AppendEndChunk(dst []byte, finish string, stop []byte, u Usage) []byte {
 	dst = append(dst, chunkStart+`}`...)
 	dst = appendFinish(dst, finish, stop)
-	return append(appendTold(append(dst, `}]`...), u), '}')
+	return append(appendUsageMember(append(dst, `}]`...), u), '}')
 }
 
 func appendFinish(dst []byte, finish string, stop []byte) []byte {
@@ -129,7 +129,7 @@ func appendFinish(dst []byte, finish string, stop []byte) []byte {
 	return dst
 }
 
-func appendTold(dst []byte, u Usage) []byte {
+func appendUsageMember(dst []byte, u Usage) []byte {
 	if !u.Known {
 		return dst
 	}
@@ -173,7 +173,7 @@ func (w *CompletionBuilder) Append(dst []byte, finish string, stop []byte, u Usa
 	}
 	dst = append(dst, '}')
 	dst = appendFinish(dst, finish, stop)
-	return append(appendTold(append(dst, `}]`...), u), '}')
+	return append(appendUsageMember(append(dst, `}]`...), u), '}')
 }
 
 // The errors of native answers that break the form of any JSON dialect.
@@ -220,8 +220,8 @@ func Tokens(v jsonx.Value) int {
 	return n
 }
 
-// NativeError reads the error that an engine has told in an event of its own dialect, where the
-// type says what elsewhere a status does.
+// NativeError reads the error in an engine's event of its own dialect, which has a type where other
+// errors have a status.
 func NativeError(data []byte) error {
 	e := ParseEngineError(0, "", data)
 	if e.Status == 0 && !e.ClientFault {

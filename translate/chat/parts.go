@@ -199,7 +199,7 @@ var (
 	textPartAfter  = []byte(`}`)
 )
 
-// refusals makes texts of the parts that tell a refusal.
+// refusals makes texts of the refusal parts.
 func (s *splicer) refusals() {
 	for _, p := range s.r.refused {
 		n := len(s.text)

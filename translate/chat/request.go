@@ -51,18 +51,18 @@ type Request struct {
 	// and tool definitions, without images.
 	PromptBytes int
 
-	doc      jsonx.Doc
-	edits    jsonx.Edits
-	body     []byte
-	members  [memberCount]jsonx.Value
-	messages int    // how many
-	bound    int    // the model's limit on tokens; 0: none
-	told     int    // the token limit for engines when MaxTokens is -1; -1: none
-	fitted   int    // the greatest token limit that the next engine has room for; -1: not known
-	schema   bool   // response_format is json_schema
-	foreign  bool   // the effort was written in a word of other vendors
-	name     []byte // holds Model when it was written with escapes
-	text     []byte // what AppendUpstream splices in
+	doc          jsonx.Doc
+	edits        jsonx.Edits
+	body         []byte
+	members      [memberCount]jsonx.Value
+	messages     int    // how many
+	bound        int    // the model's limit on tokens; 0: none
+	defaultLimit int    // the token limit for engines when MaxTokens is -1; -1: none
+	fitted       int    // the greatest token limit that the next engine has room for; -1: not known
+	schema       bool   // response_format is json_schema
+	foreign      bool   // the effort was written in a word of other vendors
+	name         []byte // holds Model when it was written with escapes
+	text         []byte // what AppendUpstream splices in
 
 	developer bool // a message has that role
 	anyTool   bool // tool_choice is "any"
@@ -92,7 +92,7 @@ func (r *Request) Reset() {
 	clear(r.malformed)
 	r.arguments.Reset()
 	*r = Request{
-		MaxTokens: -1, told: -1, fitted: -1, IncludeReasoning: true, N: 1,
+		MaxTokens: -1, defaultLimit: -1, fitted: -1, IncludeReasoning: true, N: 1,
 		Images: r.Images[:0], Media: r.Media[:0], refused: r.refused[:0], doc: r.doc, edits: r.edits, name: r.name[:0], text: r.text[:0],
 		arguments: r.arguments, malformed: r.malformed[:0],
 	}

@@ -39,18 +39,18 @@ type textPlace struct {
 // halves are the texts of a stream that wait for their second half. There is hardly ever one.
 type halves []half
 
-// piece returns what may be told of a piece of a text: contents with the half that waited for it,
-// without one that waits now unless it is the last piece, and with what is alone replaced.
+// piece returns the part of a piece of a text that may be sent: contents with the half that waited
+// for it, without one that waits now unless it is the last piece, and with what is alone replaced.
 func (h *halves) piece(at textPlace, contents []byte, last bool) []byte {
 	if len(contents) == 0 && !last {
 		return contents
 	}
 	text := slices.Concat(h.take(at), contents)
 	if !last {
-		told, _ := jsonx.CutHigh(text)
-		n := len(told)
+		complete, _ := jsonx.CutHigh(text)
+		n := len(complete)
 		if at.member == "" {
-			n = min(n, mendArguments(told, false))
+			n = min(n, mendArguments(complete, false))
 		}
 		if n < len(text) {
 			*h = append(*h, half{at, bytes.Clone(text[n:])})

@@ -9,22 +9,23 @@ import (
 // maxTokens bounds a token count, so that sums of counts that an engine made up cannot overflow.
 const maxTokens = 1 << 31
 
-// Usage is the token counts of one answer in the sense of the chat dialect: Prompt includes Cached, and Completion
-// includes Reasoning. Counts that an engine did not tell are 0.
+// Usage is the token counts of one answer in the sense of the chat dialect: Prompt includes Cached,
+// and Completion includes Reasoning. Counts that an engine did not send are 0.
 type Usage struct {
 	Prompt, Completion, Total int
 	Cached                    int // of Prompt, taken from the prefix cache
 	Reasoning                 int // of Completion, not visible text
 
-	// Known: the engine told the counts, in `usage` or in llama.cpp's `timings`.
+	// Known: the engine sent the counts, in `usage` or in llama.cpp's `timings`.
 	Known bool
-	// Estimated: all of it is our own estimate: of the completion one token a delta, or four bytes of a whole one a token.
+	// Estimated: all of it is our own estimate: of the completion one token a delta, or four bytes
+	// of a whole one a token.
 	Estimated bool
 
 	timed bool // from timings
 }
 
-// estimate returns the usage when the engine told none.
+// estimate returns the usage when the engine sent none.
 func estimate(tokens int) Usage {
 	return Usage{Completion: tokens, Total: tokens, Estimated: true}
 }
@@ -67,16 +68,16 @@ func readUsage(v jsonx.Value) (u Usage, ok bool) {
 	return u, true
 }
 
-// readTimings reads llama.cpp's `timings`, which its last chunk has even if no usage was asked for. Its counts are of
-// one choice; prompt_n leaves out what came from the cache.
+// readTimings reads llama.cpp's `timings`, which its last chunk has even if no usage was asked for.
+// Its counts are of one choice; prompt_n leaves out what came from the cache.
 func readTimings(v jsonx.Value) (u Usage, ok bool) {
 	if !v.IsObject() {
 		return Usage{}, false
 	}
-	var told bool
-	u.Prompt, told = tokens(v.Get("prompt_n"), false)
+	var hasPrompt bool
+	u.Prompt, hasPrompt = tokens(v.Get("prompt_n"), false)
 	u.Completion, u.Known = tokens(v.Get("predicted_n"), false)
-	if !told || !u.Known {
+	if !hasPrompt || !u.Known {
 		return Usage{}, false
 	}
 	u.Cached, _ = tokens(v.Get("cache_n"), false)

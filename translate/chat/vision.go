@@ -18,13 +18,16 @@ import (
 type Image struct {
 	// Message and Part say where it stands: messages[Message].content[Part].
 	Message, Part int
-	// Type is the media type of a data URL, as its content says; empty for an https URL, which nobody has fetched.
+	// Type is the media type of a data URL, as its content says; empty for an https URL, which the
+	// edge does not fetch.
 	Type string
 	// Width and Height are in pixels, read from the header of a data URL; 0 for an https URL.
 	Width, Height int
-	// Host is the host of an https URL, without port, as the client spelt it; nil for a data URL. It borrows from the body.
+	// Host is the host of an https URL, without port, as the client spelt it; nil for a data URL.
+	// It borrows from the body.
 	Host []byte
-	// Bytes is the length of the URL as JSON writes it, which for a data URL is that of the image in base64.
+	// Bytes is the length of the URL as JSON writes it, which for a data URL is that of the image
+	// in base64.
 	Bytes int
 
 	object     bool // image_url is an object with the URL inside
@@ -58,7 +61,8 @@ func (m *Image) estimateTokens() int {
 	return int(min(max(m.Pixels()/pixelsPerToken, minImageTokens), maxImageTokens))
 }
 
-// MaxImages is how many images a request may have. Reading the size of one costs much more than its bytes when it is tiny.
+// MaxImages is how many images a request may have. Reading the size of one costs much more than its
+// bytes when it is tiny.
 const MaxImages = 1000
 
 var imageNames = jsonx.NewNames("url", "detail")
@@ -158,12 +162,13 @@ func sniff(b []byte) *imageKind {
 	return nil
 }
 
-// maxImageHeader is how many bytes of an image are searched for its size. A JPEG may carry previews and camera data in
-// front of it, each up to 64 KiB.
+// maxImageHeader is how many bytes of an image are searched for its size. A JPEG may carry previews
+// and camera data in front of it, each up to 64 KiB.
 const maxImageHeader = 1 << 20
 
-// readData reads a data URL behind its scheme. Only the header of the image is decoded; of the rest the alphabet is checked.
-// What the image is its content says: clients often label one kind as another, and engines look at the content, too.
+// readData reads a data URL behind its scheme. Only the header of the image is decoded; of the rest
+// the alphabet is checked. What the image is its content says: clients often label one kind as
+// another, and engines look at the content, too.
 func (m *Image) readData(s []byte) string {
 	comma := bytes.IndexByte(s[:min(len(s), 64)], ',')
 	if comma < 0 {

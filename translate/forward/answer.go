@@ -5,15 +5,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Answer is a view of a whole JSON answer. It borrows the body from Parse on. The zero value is ready.
+// Answer is a view of a whole JSON answer. It borrows the body from Parse on. The zero value is
+// ready.
 type Answer struct {
-	body  []byte
-	doc   jsonx.Doc
-	model jsonx.Value
-	told  jsonx.Value // usage, as it came
-	time  jsonx.Value // created
-	usage chat.Usage
-	edits jsonx.Edits
+	body       []byte
+	doc        jsonx.Doc
+	model      jsonx.Value
+	usageValue jsonx.Value // usage, as it came
+	time       jsonx.Value // created
+	usage      chat.Usage
+	edits      jsonx.Edits
 }
 
 // The reasons of a *chat.BadAnswer of this package: our own texts.
@@ -25,15 +26,16 @@ const (
 	notFinished = "a choice whose finish_reason is null"
 )
 
-// What is indexed of an answer: its members and theirs, for the usage; and of an event also the choices'.
+// What is indexed of an answer: its members and theirs, for the usage; and of an event also the
+// choices'.
 const (
 	recordAnswer = 3
 	recordEvent  = 3
 )
 
-// Parse reads the body of an answer with status 200. The error is a *chat.BadAnswer when it is not a JSON object, or a
-// completion that was given up (see chat.Completion); if the engine put an error in its place, the *chat.EngineError is the
-// BadAnswer's cause.
+// Parse reads the body of an answer with status 200. The error is a *chat.BadAnswer when it is not
+// a JSON object, or a completion that was given up (see chat.Completion); if the engine put an
+// error in its place, the *chat.EngineError is the BadAnswer's cause.
 func (a *Answer) Parse(body []byte) error {
 	a.body, a.usage = body, chat.Usage{}
 	if len(body) > chat.MaxAnswer {
@@ -59,23 +61,23 @@ func (a *Answer) Parse(body []byte) error {
 			return &chat.BadAnswer{Reason: notFinished}
 		}
 	}
-	a.model, a.told, a.time = out[0], out[1], out[4]
+	a.model, a.usageValue, a.time = out[0], out[1], out[4]
 	a.usage, _ = readUsage(out[1])
 	return nil
 }
 
-// Usage returns what the engine told of the tokens; nothing is Known when it told nothing.
+// Usage returns the engine's token counts; not Known if it sent none.
 func (a *Answer) Usage() chat.Usage { return a.usage }
 
-// Append appends the answer as it came, with model as the model's name where it names one, without what engines tell each other,
-// and with the numbers of its usage and its time bounded.
+// Append appends the answer as it came, with model as the model's name where it names one, without
+// members between engines, and with the numbers of its usage and its time bounded.
 func (a *Answer) Append(dst []byte, model string) []byte {
 	a.edits.Reset()
 	if a.model.Exists() {
 		a.edits.Set(a.model, jsonx.AppendStringS(nil, model))
 	}
 	hidePrivate(&a.edits, a.doc.Root())
-	boundNumbers(&a.edits, a.told, a.time)
+	boundNumbers(&a.edits, a.usageValue, a.time)
 	return a.edits.Append(dst, a.body)
 }
 

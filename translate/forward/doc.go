@@ -1,5 +1,6 @@
-// Package forward is the edge's part in requests that it passes on: embeddings, rerank, images and the legacy completions. It
-// reads the model's name, hides the engine's own name for it, and counts tokens; everything else is between client and engine.
+// Package forward is the edge's part in requests that it passes on: embeddings, rerank, images and
+// the legacy completions. It reads the model's name, hides the engine's own name for it, and counts
+// tokens; everything else is between client and engine.
 //
 //	Request   a JSON request: Decode, Check, Segments with the served name spliced in
 //	Edit      the fields of a form (images/edits)
@@ -11,14 +12,16 @@
 //
 // # Design
 //
-// Types and ranges that all engines share are checked (members.go). What is not read is not checked: unknown members, and the
-// known ones of endpoints whose rules the contract does not give, go to the engine as they came, and its complaint comes back.
-// What is read is refused when two readers could take it for two things (see jsonx on duplicates), and so are members that steer
-// an engine, and media that it would fetch from where chat takes no images from (chat.CheckMedia). A completion's token limit is
-// held to the model's.
+// Types and ranges that all engines share are checked (members.go). What is not read is not
+// checked: unknown members, and the known ones of endpoints whose rules the contract does not give,
+// go to the engine as they came, and its complaint comes back. What is read is refused when two
+// readers could take it for two things (see jsonx on duplicates), and so are members that steer an
+// engine, and media that it would fetch from where chat takes no images from (chat.CheckMedia). A
+// completion's token limit is held to the model's.
 //
-// A stream is passed on event for event, under the rule of the chat dialect: it has ended well when every choice has its
-// finish_reason, and [DONE] alone is no end. A transcription's stream has events instead of choices; its end is
-// transcript.text.done. Engines that mark no end, or that give the transcript as a whole although a stream was asked for, get
-// the marks from here: a client that asks for a stream has one, whoever serves it.
+// A stream is passed on event for event, under the rule of the chat dialect: it has ended well when
+// every choice has its finish_reason, and [DONE] alone is no end. A transcription's stream has
+// events instead of choices; its end is transcript.text.done. Engines that mark no end, or that
+// give the transcript as a whole although a stream was asked for, get the marks from here: a client
+// that asks for a stream has one, whichever engine serves it.
 package forward

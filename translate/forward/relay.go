@@ -8,12 +8,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Relay is Answer for one that is too large to be held: it reads the body in pieces and gives each on with the same changes.
-// It holds the name of one member and the usage, and no more. Reset first, then Append for each piece, and End behind the last.
-// It belongs to one call.
+// Relay is Answer for one that is too large to be held: it reads the body in pieces and gives each
+// on with the same changes. It holds the name of one member and the usage, and no more. Reset
+// first, then Append for each piece, and End behind the last. It belongs to one call.
 //
-// The body is held to the grammar that jsonx holds it to: RFC 8259 in UTF-8, no deeper than jsonx.DefaultMaxDepth. What is
-// wrong is found when part of the answer has gone out, so that it can only be broken off.
+// The body is held to the grammar that jsonx holds it to: RFC 8259 in UTF-8, no deeper than
+// jsonx.DefaultMaxDepth. What is wrong is found when part of the answer has gone out, so that it
+// can only be broken off.
 type Relay struct {
 	model []byte // the public id in quotes
 
@@ -108,7 +109,7 @@ func (r *Relay) Reset(model string) {
 	*r = Relay{model: jsonx.AppendStringS(r.model[:0], model), held: r.held[:0], value: r.value[:0], doc: r.doc}
 }
 
-// Usage returns what the engine told of the tokens; nothing is Known before End, or when it told nothing.
+// Usage returns the engine's token counts; not Known before End, or if it sent none.
 func (r *Relay) Usage() chat.Usage { return r.usage }
 
 // End reports whether what came was a whole answer.
@@ -121,7 +122,8 @@ func (r *Relay) End() error {
 
 var errBadJSON = &chat.BadAnswer{Reason: badJSON}
 
-// Append appends what the client is to see of the next piece. The error is a *chat.BadAnswer, after which r is of no use.
+// Append appends what the client is to see of the next piece. The error is a *chat.BadAnswer, after
+// which r is of no use.
 func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 	from := 0 // what is before has been given to its sink
 	for i := 0; i < len(p); i++ {
@@ -181,7 +183,8 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 	return r.give(dst, p[from:]), nil
 }
 
-// beginSpecial takes a byte of a string that is no character by itself, and reports whether it may stand there.
+// beginSpecial takes a byte of a string that is no character by itself, and reports whether it may
+// stand there.
 func (r *Relay) beginSpecial(c byte) bool {
 	switch {
 	case c == '\\':
@@ -216,8 +219,8 @@ func (r *Relay) beginSpecial(c byte) bool {
 	return true
 }
 
-// inToken takes the next byte of what has a certain form. It reports whether a value has ended with it, and whether it may
-// stand there.
+// inToken takes the next byte of what has a certain form. It reports whether a value has ended with
+// it, and whether it may stand there.
 func (r *Relay) inToken(c byte) (ended, ok bool) {
 	digit := c >= '0' && c <= '9'
 	switch r.state { //nolint:exhaustive // Append asks for these alone
@@ -279,7 +282,8 @@ func (r *Relay) inNumber(c byte) bool {
 	return true
 }
 
-// inNumbers takes a byte of an array of numbers, which embeddings consist of; it is what structure would do, at a third of the cost.
+// inNumbers takes a byte of an array of numbers, which embeddings consist of; it is what structure
+// would do, at a third of the cost.
 func (r *Relay) inNumbers(c byte) bool {
 	switch {
 	case r.state == wantMore && c == ',':
@@ -383,7 +387,7 @@ func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, nil
 }
 
-// level tells the answer from one of its choices.
+// level distinguishes the answer from one of its choices.
 func (r *Relay) level() int { return (r.depth - 1) / 2 }
 
 // closeEmpty gives out what was held for a member that did not come.
@@ -486,8 +490,8 @@ func (r *Relay) release(dst []byte) []byte {
 	return append(dst, held...)
 }
 
-// identify says which member the name is of. Two of a name that we read, or one in another case, may be read as the one or
-// the other, so they are refused.
+// identify says which member the name is of. Two of a name that we read, or one in another case,
+// may be read as the one or the other, so they are refused.
 func (r *Relay) identify() (memberKind, error) {
 	name := r.held[r.name:]
 	name = name[:bytes.LastIndexByte(name, '"')+1]

@@ -9,9 +9,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Request is a JSON request of which the edge reads the model. It keeps the body that it was given: the body and all
-// slices taken from the Request must not be changed as long as it is used. The zero value is ready. Not safe for concurrent
-// use.
+// Request is a JSON request of which the edge reads the model. It keeps the body that it was given:
+// the body and all slices taken from the Request must not be changed as long as it is used. The
+// zero value is ready. Not safe for concurrent use.
 type Request struct {
 	Model  []byte // the name that the client wrote, decoded: 1 to chat.MaxModelName bytes without control characters
 	Stream bool   // the client wants events
@@ -25,13 +25,13 @@ type Request struct {
 	edits jsonx.Edits
 	named jsonx.Value // the member model
 
-	completion bool        // the token limits hold for it
-	limit      jsonx.Value // the member max_tokens
-	unlimited  bool        // it is -1: as many tokens as there is room for
-	bound      int         // the model's limit on tokens; 0: none
-	told       int         // the token limit for the engine; -1: as the client wrote it
-	fitted     int         // the greatest token limit that the next engine has room for; -1: not known
-	prompt     jsonx.Value // the member prompt
+	completion  bool        // the token limits hold for it
+	limit       jsonx.Value // the member max_tokens
+	unlimited   bool        // it is -1: as many tokens as there is room for
+	bound       int         // the model's limit on tokens; 0: none
+	engineLimit int         // the token limit for the engine; -1: as the client wrote it
+	fitted      int         // the greatest token limit that the next engine has room for; -1: not known
+	prompt      jsonx.Value // the member prompt
 
 	salt chat.Salt
 
@@ -52,7 +52,7 @@ func (r *Request) Decode(body []byte) error {
 	}
 	r.body = body
 	r.Choices, r.MaxTokens, r.Stream = 1, -1, false
-	r.completion, r.limit, r.unlimited, r.bound, r.told, r.fitted = false, jsonx.Value{}, false, 0, -1, -1
+	r.completion, r.limit, r.unlimited, r.bound, r.engineLimit, r.fitted = false, jsonx.Value{}, false, 0, -1, -1
 	r.prompt, r.salt = jsonx.Value{}, chat.Salt{}
 	r.absent, r.member, r.value = jsonx.Value{}, nil, nil
 	if !r.doc.Root().IsObject() {
@@ -68,8 +68,8 @@ func (r *Request) Decode(body []byte) error {
 	return err
 }
 
-// Fields looks members up by their names, as jsonx.Value.Fields does; the error is an *apierr.Error for one that is given
-// twice or in another case.
+// Fields looks members up by their names, as jsonx.Value.Fields does; the error is an *apierr.Error
+// for one that is given twice or in another case.
 func (r *Request) Fields(names []string, out []jsonx.Value) error {
 	if err := r.doc.Root().Fields(names, out); err != nil {
 		return apierr.FromJSON(err, "")
@@ -91,7 +91,8 @@ func (r *Request) DecodePlain(body []byte) error {
 	return nil
 }
 
-// DecodeCompletion is Decode for the legacy completions, of which it also reads what decides how the answer comes.
+// DecodeCompletion is Decode for the legacy completions, of which it also reads what decides how
+// the answer comes.
 func (r *Request) DecodeCompletion(body []byte) error {
 	if err := r.Decode(body); err != nil {
 		return err
@@ -192,9 +193,10 @@ func CheckModelName(name []byte) error {
 	return nil
 }
 
-// Check applies the rules that depend on the model: members that steer an engine are refused, and so are media that it would
-// fetch from where chat takes no images from; the token limit of a completion is lowered to the model's, which is told to the
-// engine when the client gave none. The error is an *apierr.Error.
+// Check applies the rules that depend on the model: members that steer an engine are refused, and
+// so are media that it would fetch from where chat takes no images from; the token limit of a
+// completion is lowered to the model's, which is told to the engine when the client gave none. The
+// error is an *apierr.Error.
 func (r *Request) Check(rules *chat.ModelRules) error {
 	if err := rules.Refuse.Members(r.doc.Root()); err != nil {
 		return err
@@ -214,7 +216,7 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 			most = rules.ContextLength // which Fit lowers to what there is room for
 		}
 		if most > 0 {
-			r.MaxTokens, r.told = most, most
+			r.MaxTokens, r.engineLimit = most, most
 		}
 	}
 	if rules.MaxOutputLength > 0 {
@@ -229,11 +231,11 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 	return nil
 }
 
-// TokenLimit is the limit on each completion's tokens that the engine is told; -1: none.
+// TokenLimit is the limit on each completion's tokens for the engine; -1: none.
 func (r *Request) TokenLimit() int {
 	limit := r.MaxTokens
-	if r.told >= 0 {
-		limit = r.told
+	if r.engineLimit >= 0 {
+		limit = r.engineLimit
 	}
 	if r.fitted >= 0 {
 		return min(limit, r.fitted)
@@ -241,10 +243,11 @@ func (r *Request) TokenLimit() int {
 	return limit
 }
 
-// Fit lowers the limit that the next engine is told to what it has room for; a negative limit takes an earlier one back.
+// Fit lowers the limit for the next engine to its room; a negative limit undoes an earlier one.
 func (r *Request) Fit(limit int) { r.fitted = limit }
 
-// LongestPrompt returns about how many tokens the longest prompt of a completion is: exactly, where the client sends tokens.
+// LongestPrompt returns about how many tokens the longest prompt of a completion is: exactly, where
+// the client sends tokens.
 func (r *Request) LongestPrompt(bytesPerToken float64) int {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
@@ -276,12 +279,12 @@ func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
 	r.bound = rules.MaxOutputLength
 	switch {
 	case r.MaxTokens < 0:
-		r.told = chat.ToldLimit(r.bound, rules.ContextLength, r.Size()/chat.DenseText)
+		r.engineLimit = chat.DefaultLimit(r.bound, rules.ContextLength, r.Size()/chat.DenseText)
 	case r.MaxTokens <= r.bound:
 	case rules.Strict:
 		return apierr.Invalid("max_tokens", apierr.CodeInvalidValue, "max_tokens must be at most %d, the longest answer of the model.", r.bound)
 	default:
-		r.MaxTokens, r.told = r.bound, r.bound
+		r.MaxTokens, r.engineLimit = r.bound, r.bound
 	}
 	if rules.Strict {
 		if e := chat.RefuseAliases(r.doc.Root(), r.bound, completionLimit); e != nil {
@@ -299,8 +302,9 @@ func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 	r.absent, r.member, r.value = v, jsonx.AppendStringS(nil, name), value
 }
 
-// Segments appends to segs the pieces of the body for an engine that knows the model as served: the client's body, byte for
-// byte, with model replaced, the Default added and the token limit that Check found. They are valid until the next call, and as long as the body is.
+// Segments appends to segs the pieces of the body for an engine that knows the model as served: the
+// client's body, byte for byte, with model replaced, the Default added and the token limit that
+// Check found. They are valid until the next call, and as long as the body is.
 func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.named, jsonx.AppendStringS(nil, served))
@@ -318,7 +322,7 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	chat.LowerAliases(&r.edits, r.doc.Root(), bound, completionLimit)
 	if r.unlimited && limit < 0 {
 		r.edits.Delete(r.limit) // engines do not agree on what it means
-	} else if r.told >= 0 || limit < r.MaxTokens {
+	} else if r.engineLimit >= 0 || limit < r.MaxTokens {
 		digits := strconv.AppendInt(nil, int64(limit), 10)
 		if r.limit.Exists() {
 			r.edits.Set(r.limit, digits)

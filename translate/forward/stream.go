@@ -9,8 +9,9 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream passes the events of an engine on: each as it came, but for the model, which becomes the public id. It belongs to
-// one call. Reset first, then Append for each event, and in the end either Finish or Fail.
+// Stream passes the events of an engine on: each as it came, but for the model, which becomes the
+// public id. It belongs to one call. Reset first, then Append for each event, and in the end either
+// Finish or Fail.
 type Stream struct {
 	model   string
 	choices int // that must finish; 0: a transcription
@@ -27,7 +28,8 @@ type Stream struct {
 	transcript
 }
 
-// Reset makes s ready for a call: model is the public id, choices as many as the client asked for; 0 for a transcription.
+// Reset makes s ready for a call: model is the public id, choices as many as the client asked for;
+// 0 for a transcription.
 func (s *Stream) Reset(model string, choices int) {
 	s.doc.Reset()
 	*s = Stream{model: model, choices: choices, doc: s.doc}
@@ -35,8 +37,8 @@ func (s *Stream) Reset(model string, choices int) {
 
 var doneMark = []byte("[DONE]")
 
-// Append appends what the client is to see of one event. The error is a *chat.BadAnswer when the event is no JSON object, or
-// a *chat.EngineError when the engine reports a failure.
+// Append appends what the client is to see of one event. The error is a *chat.BadAnswer when the
+// event is no JSON object, or a *chat.EngineError when the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if bytes.Equal(bytes.TrimSpace(ev.Data), doneMark) {
 		s.mark = true
@@ -122,7 +124,7 @@ func (s *Stream) note(root, choices, kind jsonx.Value) error {
 // Whole reports whether the stream may end well from here on.
 func (s *Stream) Whole() bool {
 	if s.choices == 0 { // chunks of a long sound are finished several times
-		return s.told
+		return s.doneSent
 	}
 	// Some engines give one choice whatever n is.
 	return s.open == 0 && len(s.seen) > 0 && (len(s.seen) >= s.choices || s.mark)
@@ -134,8 +136,8 @@ func (s *Stream) Held() int { return cap(s.said) }
 // Done reports whether nothing more is wanted from the engine.
 func (s *Stream) Done() bool { return s.mark }
 
-// Finish appends what ends the stream well: [DONE] for completions, and for a transcription whose engine sent it; for one in
-// segments transcript.text.done.
+// Finish appends what ends the stream well: [DONE] for completions, and for a transcription whose
+// engine sent it; for one in segments transcript.text.done.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	switch {
 	case !s.Whole() && (s.choices > 0 || !s.mayEnd()):
@@ -144,7 +146,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 		return dst, nil
 	}
 	s.closed = true
-	if s.choices == 0 && !s.told && len(s.seen) == 0 {
+	if s.choices == 0 && !s.doneSent && len(s.seen) == 0 {
 		dst = s.appendDone(dst)
 	}
 	if s.mark || s.choices > 0 {
@@ -153,7 +155,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Fail appends the event that tells the client of a failure. No [DONE] follows it.
+// Fail appends the event that reports a failure to the client. No [DONE] follows it.
 func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	if s.closed {
 		return dst
@@ -168,7 +170,8 @@ func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "k
 // Markup returns none: what is said here is a model's own words.
 func (s *Stream) Markup() chat.Markup { return 0 }
 
-// Usage returns what the engine told of the tokens. Of a completion that told nothing it is an estimate: a token an event.
+// Usage returns the engine's token counts. For a completion without counts it is an estimate of one
+// token an event.
 func (s *Stream) Usage() chat.Usage {
 	if s.usage.Known || s.choices == 0 {
 		return s.usage

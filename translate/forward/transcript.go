@@ -6,28 +6,30 @@ import (
 	"penstock/translate/sse"
 )
 
-// This file is what a Stream does for transcriptions alone. Engines have four forms of them: the events of OpenAI's API
-// (transcript.text.delta, and .done at the end), chunks like those of a chat (vLLM), segments without an end mark, as JSON or
-// as bare text (speaches), and no stream at all but the answer as a whole. The first two are passed on. The others become
-// the first.
+// This file is what a Stream does for transcriptions alone. Engines have four forms of them: the
+// events of OpenAI's API (transcript.text.delta, and .done at the end), chunks like those of a chat
+// (vLLM), segments without an end mark, as JSON or as bare text (speaches), and no stream at all
+// but the answer as a whole. The first two are passed on. The others become the first.
 
 // transcript is what a Stream knows of a transcription.
 type transcript struct {
-	plain  bool   // segments may come as bare text
-	said   []byte // so far, in segments and deltas
-	pieces bool   // segments came
-	told   bool   // transcript.text.done has gone out
-	framed bool   // the body has come to its end, and was not cut
+	plain    bool   // segments may come as bare text
+	said     []byte // so far, in segments and deltas
+	pieces   bool   // segments came
+	doneSent bool   // transcript.text.done has gone out
+	framed   bool   // the body has come to its end, and was not cut
 }
 
-// PlainText says that the client asked for text, so that an event that is no JSON object is a piece of it.
+// PlainText says that the client asked for text, so that an event that is no JSON object is a piece
+// of it.
 func (s *Stream) PlainText() { s.plain = true }
 
-// Ended says that the engine's body came to the end that its framing told. With it a stream of segments is whole: nothing
-// else marks its end.
+// Ended notes that the engine's body came to the end of its framing. With it a stream of segments
+// is whole: nothing else marks its end.
 func (s *Stream) Ended() { s.framed = true }
 
-// say takes down a piece of the transcript. Pieces without a blank between them get one, which is returned with the piece.
+// say takes down a piece of the transcript. Pieces without a blank between them get one, which is
+// returned with the piece.
 func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
 	if len(t.said)+len(piece) >= chat.MaxAnswer {
 		return nil, &chat.BadAnswer{Reason: chat.TooLarge}
@@ -63,7 +65,7 @@ func (s *Stream) noteTranscript(root, kind jsonx.Value) error {
 	}
 	switch {
 	case kind.EqualText(transcriptDone):
-		s.told = true
+		s.doneSent = true
 	case kind.EqualText(transcriptDelta):
 		if v := root.Get("delta"); v.IsString() {
 			_, err := s.say(v.AppendText(nil), false)
@@ -73,7 +75,8 @@ func (s *Stream) noteTranscript(root, kind jsonx.Value) error {
 	return nil
 }
 
-// segment notes the changes that make a delta of a segment: what the engine tells beside the text, such as times, stays.
+// segment notes the changes that make a delta of a segment: other members beside the text, such as
+// times, stay.
 func (s *Stream) segment(root jsonx.Value, text []byte) error {
 	piece, err := s.say(text, true)
 	if err != nil {
@@ -94,8 +97,8 @@ func (s *Stream) plainSegment(dst, text []byte) ([]byte, error) {
 	return sse.AppendEvent(dst, "", append(appendDelta([]byte{'{'}, piece), '}')), nil
 }
 
-// AppendWhole appends the stream that a whole transcript amounts to: one delta and the end. What a JSON answer has beside
-// the text is told with the end. The errors are those of Append.
+// AppendWhole appends the stream that a whole transcript amounts to: one delta and the end. What a
+// JSON answer has beside the text comes with the end. The errors are those of Append.
 func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	if !isJSON {
 		dst = sse.AppendEvent(dst, "", append(appendDelta([]byte{'{'}, body), '}'))
@@ -129,7 +132,7 @@ func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	hidePrivate(&s.edits, root)
 	done := s.edits.Append(nil, body)
 	sse.Flatten(done)
-	s.told = true
+	s.doneSent = true
 	return sse.AppendEvent(dst, "", done), nil
 }
 
@@ -147,12 +150,12 @@ func appendDelta(dst, text []byte) []byte {
 
 // appendDone appends the event that ends a transcript.
 func (s *Stream) appendDone(dst []byte) []byte {
-	s.told = true
+	s.doneSent = true
 	data := jsonx.AppendString([]byte(`{"type":"`+transcriptDone+`","text":`), s.said)
 	return sse.AppendEvent(dst, "", append(data, '}'))
 }
 
 // mayEnd reports whether a transcription may end where the engine's body does.
 func (s *Stream) mayEnd() bool {
-	return s.told || s.framed && s.pieces || s.mark && len(s.said) > 0 || s.open == 0 && len(s.seen) > 0
+	return s.doneSent || s.framed && s.pieces || s.mark && len(s.said) > 0 || s.open == 0 && len(s.seen) > 0
 }

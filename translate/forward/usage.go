@@ -5,8 +5,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// readUsage reads what an answer or an event tells of its tokens, in either spelling: prompt and completion, as completions,
-// embeddings and rerank have it, or input and output, as images and audio have it. A duration is no count.
+// readUsage reads the token counts of an answer or an event, in either spelling: prompt and
+// completion, as completions, embeddings and rerank have it, or input and output, as images and
+// audio have it. A duration is no count.
 func readUsage(v jsonx.Value) (u chat.Usage, ok bool) {
 	if !v.IsObject() {
 		return u, false

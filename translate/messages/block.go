@@ -218,7 +218,7 @@ func isImageType(v jsonx.Value) bool {
 	return v.EqualText("image/jpeg") || v.EqualText("image/png") || v.EqualText("image/webp") || v.EqualText("image/jpg")
 }
 
-// visitDocument tells the text of a document. Engines of the chat dialect read no PDFs.
+// visitDocument writes the text of a document. Engines of the chat dialect read no PDFs.
 func (b block) visitDocument(w *content) *fault {
 	if f := b.readSource(); f != nil {
 		return f
@@ -247,7 +247,7 @@ func (b block) visitDocument(w *content) *fault {
 	return chat.Unsupported("type", "must be text or content. Could not process PDF: PDFs and files are not read here").In("source")
 }
 
-// visitSearchResult tells the text of a search result.
+// visitSearchResult writes the text of a search result.
 func (b block) visitSearchResult(w *content) *fault {
 	if f := b.label("title", fieldTitle, w); f != nil {
 		return f
@@ -258,7 +258,7 @@ func (b block) visitSearchResult(w *content) *fault {
 	return b.visitContent(b.fields[fieldContent], w)
 }
 
-// label tells a member that is an optional text.
+// label writes a member that is an optional text.
 func (b *block) label(name string, field int, w *content) *fault {
 	v := b.fields[field]
 	if f := chat.OptionalString(name, v); f != nil || !chat.Given(v) {

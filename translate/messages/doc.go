@@ -34,9 +34,9 @@
 // # Answers
 //
 // The blocks of an answer are thinking (when the client asked for it), text, and tool_use, in the
-// order in which the engine told them. One block is open at a time. A delta goes out as it comes,
-// except where that rule forbids it: while a tool call is open its arguments may go on, so the
-// deltas of other blocks wait until it is complete.
+// engine's order. One block is open at a time. A delta goes out as it comes, except where that rule
+// forbids it: while a tool call is open its arguments may go on, so the deltas of other blocks wait
+// until it is complete.
 //
 // An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read
 // by a Native, which says in chat what it answers; the writers above do the rest. Lost on that way

@@ -84,7 +84,7 @@ type Native struct {
 	doc                      jsonx.Doc
 	out, stop                []byte
 	input, read, made, wrote int
-	told                     bool
+	hasCounts                bool
 	finish                   string
 	done                     bool
 }
@@ -173,7 +173,7 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	return sse.Event{Data: n.out}, err
 }
 
-// Done reports whether the engine has told the end of its answer.
+// Done reports whether the engine has ended its answer.
 func (n *Native) Done() bool { return n.done }
 
 // piece takes a delta of a block, or a block at its beginning, which may hold something already.
@@ -247,7 +247,7 @@ func finishOf(reason jsonx.Value) string {
 	return "stop"
 }
 
-// count takes the counts that are told; later ones replace earlier ones.
+// count keeps the engine's counts; later ones replace earlier ones.
 func (n *Native) count(v jsonx.Value) {
 	for it := v.Iter(); v.IsObject() && it.Next(); {
 		to := (*int)(nil)
@@ -262,13 +262,13 @@ func (n *Native) count(v jsonx.Value) {
 			to = &n.wrote
 		}
 		if to != nil && it.Value().IsNumber() {
-			*to, n.told = chat.Tokens(it.Value()), true
+			*to, n.hasCounts = chat.Tokens(it.Value()), true
 		}
 	}
 }
 
 func (n *Native) usage() chat.Usage {
-	if !n.told {
+	if !n.hasCounts {
 		return chat.Usage{}
 	}
 	return chat.NativeUsage(n.input+n.read+n.made, n.read, n.wrote, 0)

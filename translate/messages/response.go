@@ -10,13 +10,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// whole is what is needed to read one completion.
-type whole struct {
+// responseWriter is the memory for one whole answer.
+type responseWriter struct {
 	reader chat.AnswerReader
 	input  input
 }
 
-var wholes = sync.Pool{New: func() any { return new(whole) }}
+var responseWriters = sync.Pool{New: func() any { return new(responseWriter) }}
 
 // AppendResponse appends the answer for a completion, which has been parsed. The error is a
 // *chat.BadAnswer: the engine's answer is malformed, or a tool call in it has no name; dst is
@@ -24,11 +24,11 @@ var wholes = sync.Pool{New: func() any { return new(whole) }}
 //
 // e is only read. It is safe for concurrent use.
 func AppendResponse(dst []byte, c *chat.Completion, e *RequestInfo) ([]byte, error) {
-	w := wholes.Get().(*whole)
+	w := responseWriters.Get().(*responseWriter)
 	defer func() {
 		w.reader.Reset("")
 		w.input.reset()
-		wholes.Put(w)
+		responseWriters.Put(w)
 	}()
 	s := &w.reader
 	s.Reset(e.ID)

@@ -120,7 +120,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// start appends message_start. The counts are those that the engine has told already; clients
+// start appends message_start. The counts are the engine's so far; clients
 // correct them later.
 func (s *Stream) start(dst []byte) []byte {
 	s.phase = phaseStarted
@@ -242,7 +242,7 @@ func (s *Stream) flush(dst []byte) []byte {
 	if len(args) == c.sent {
 		return dst
 	}
-	if c.sent == 0 { // null and blanks are not told before it is known that they are all
+	if c.sent == 0 { // null and blanks wait: they are sent only if nothing follows
 		if first, _ := firstByte(args); first != '{' {
 			return dst
 		}
@@ -385,7 +385,7 @@ func (s *Stream) Keepalive(dst []byte) []byte {
 	return append(dst, "event: ping\ndata: {\"type\":\"ping\"}\n\n"...)
 }
 
-// Whole reports whether the engine has told why it stopped: Finish will succeed, unless a tool call
+// Whole reports whether the engine has said why it stopped: Finish will succeed, unless a tool call
 // is malformed.
 func (s *Stream) Whole() bool { return s.reader.Whole() }
 
@@ -407,5 +407,5 @@ func (s *Stream) Held() int {
 // Markup returns the word of a model's markup that the text begins with.
 func (s *Stream) Markup() chat.Markup { return s.reader.Markup() }
 
-// Usage returns the engine's counts so far; when it told none, an estimate of one token a delta.
+// Usage returns the engine's counts so far; if it sent none, an estimate of one token a delta.
 func (s *Stream) Usage() chat.Usage { return s.reader.Usage() }

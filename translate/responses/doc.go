@@ -40,7 +40,7 @@
 // Refused, because nothing is kept from one request to the next: store, previous_response_id,
 // conversation, prompt, background, item_reference, file ids. Accepted without effect: the rest of
 // include, truncation, service_tier, user, stream_options, prompt_cache_key, client_metadata and
-// members that nobody here knows; strict refuses these.
+// unknown members; strict refuses these.
 //
 // # Answers
 //
@@ -59,7 +59,7 @@
 // An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read
 // by a Native, which turns its answer into chat; the client's answer is written here all the same.
 // So the response object has all of its members, the events are numbered and reasoning stays hidden
-// whatever the engine leaves out or tells.
+// whatever the engine leaves out or shows.
 //
 // # Design
 //

@@ -12,7 +12,7 @@ import (
 // itself: the client's bytes, with these changes and no others. The model has the engine's name;
 // the token limit and the effort are the checked ones; store is false; members that steer an engine
 // go, and so do prompt_cache_key, include (it asks for reasoning, which is not shown),
-// previous_input_messages (a second conversation, which nobody has checked) and the tools that are
+// previous_input_messages (a second, unchecked conversation) and the tools that are
 // no functions or that tool_choice does not allow. Arguments of tool calls that are no JSON object
 // become one, as engines refuse others. body is one that Decode has accepted; the pieces borrow
 // from it.
@@ -86,21 +86,21 @@ func listed(tools, name jsonx.Value) bool {
 //
 // The zero value is ready. A Native belongs to one attempt at a time.
 type Native struct {
-	doc       jsonx.Doc
-	out       []byte
-	toolCalls []nativeToolCall
-	said      bool // the message that is open has brought text
-	told      bool // some message has
-	done      bool
+	doc         jsonx.Doc
+	out         []byte
+	toolCalls   []nativeToolCall
+	messageText bool // the message that is open has brought text
+	anyText     bool // some message has
+	done        bool
 }
 
 // nativeToolCall is what is needed to find a tool call again, and to see whether its arguments
 // came.
 type nativeToolCall struct {
 	id, callID []byte // of the item and of the tool call, maybe empty
-	place      int64  // output_index, -1 when it is not told
+	place      int64  // output_index, -1 if absent
 	came       bool
-	ended      bool // the end of the item has been told
+	ended      bool // the end of the item has come
 }
 
 // Reset makes n ready for another answer.
@@ -140,7 +140,7 @@ const (
 var (
 	errNoOutput      = &chat.BadAnswer{Reason: "a response without output"}
 	errNotEnded      = &chat.BadAnswer{Reason: "a response that is not complete"}
-	errUntold        = &chat.BadAnswer{Reason: "a response whose output was not told before its end"}
+	errNoItems       = &chat.BadAnswer{Reason: "a response whose output was not told before its end"}
 	errManyToolCalls = &chat.BadAnswer{Reason: "too many tool calls"}
 )
 
@@ -200,8 +200,8 @@ func (n *Native) end(response jsonx.Value) error {
 		return chat.NativeError(response.Get("error").Raw())
 	case !over(status):
 		return errNotEnded
-	case !n.told && len(n.toolCalls) == 0 && speaks(response.Get("output")):
-		return errUntold
+	case !n.anyText && len(n.toolCalls) == 0 && speaks(response.Get("output")):
+		return errNoItems
 	}
 	n.done = true
 	n.out = chat.AppendEndChunk(n.out, finishOf(response, len(n.toolCalls) > 0), nil, nativeUsage(response.Get("usage")))
@@ -230,12 +230,12 @@ func speaks(output jsonx.Value) bool {
 	return false
 }
 
-// Done reports whether the engine has told the end of its answer.
+// Done reports whether the engine has ended its answer.
 func (n *Native) Done() bool { return n.done }
 
 func (n *Native) text(member string, v jsonx.Value) {
 	if v.HasText() {
-		n.said, n.told = true, true
+		n.messageText, n.anyText = true, true
 		n.out = chat.AppendTextChunk(n.out, member, v.Inside())
 	}
 }
@@ -276,7 +276,7 @@ func (n *Native) begun(m *[itemMembers]jsonx.Value, place jsonx.Value) int {
 	return -1
 }
 
-// placeOf reads an output_index; -1 when it is not told.
+// placeOf reads an output_index; -1 if absent.
 func placeOf(v jsonx.Value) int64 {
 	if at, ok := v.Int(); ok {
 		return at
@@ -291,7 +291,7 @@ func (n *Native) arguments(i int, v jsonx.Value) {
 	}
 }
 
-// rest takes the arguments at their end, for engines that do not tell them piece by piece.
+// rest takes the arguments at their end, for engines that do not send them piece by piece.
 func (n *Native) rest(i int, v jsonx.Value) {
 	if i >= 0 && !n.toolCalls[i].came {
 		n.arguments(i, v)
@@ -305,7 +305,7 @@ func (n *Native) added(item, place jsonx.Value) error {
 	}
 	switch {
 	case m[itemMemberType].EqualText("message"):
-		n.said = false
+		n.messageText = false
 	case m[itemMemberType].EqualText("function_call"):
 		return n.beginToolCall(&m, place)
 	}
@@ -325,17 +325,17 @@ func (n *Native) beginToolCall(m *[itemMembers]jsonx.Value, place jsonx.Value) e
 	return nil
 }
 
-// ended takes an item at its end: what of it has not been told before.
+// ended takes the rest of an item at its end.
 func (n *Native) ended(item, place jsonx.Value) error {
 	var m [itemMembers]jsonx.Value
 	if err := chat.NativeMembers(item, nativeItemNames, m[:]); err != nil {
 		return err
 	}
 	switch {
-	case m[itemMemberType].EqualText("message") && !n.said:
+	case m[itemMemberType].EqualText("message") && !n.messageText:
 		var w chat.CompletionBuilder
 		message(&w, m[itemMemberContent])
-		n.told = n.told || len(w.Content)+len(w.Refusal) > 0
+		n.anyText = n.anyText || len(w.Content)+len(w.Refusal) > 0
 		if len(w.Content) > 0 {
 			n.out = chat.AppendTextChunk(n.out, chat.MemberContent, w.Content)
 		} else if len(w.Refusal) > 0 {

@@ -456,7 +456,7 @@ func idle(member int, v jsonx.Value) bool {
 		return v.EqualText("disabled")
 	case memberServiceTier:
 		return v.EqualText("auto") || v.EqualText("default")
-	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers tell these, and clients send them back
+	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers have these, and clients send them back
 		n, ok := v.Float()
 		return ok && n == 0
 	}

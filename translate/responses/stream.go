@@ -125,13 +125,13 @@ func (s *Stream) Held() int { return s.reader.TextSize() }
 // Markup returns the word of a model's markup that the text begins with.
 func (s *Stream) Markup() chat.Markup { return s.reader.Markup() }
 
-// Usage returns the engine's counts so far; an estimate when it told none.
+// Usage returns the engine's counts so far; an estimate if it sent none.
 func (s *Stream) Usage() chat.Usage { return s.reader.Usage() }
 
 // take adds the contents of the reader's last event to the parts. The error is a *chat.BadAnswer.
 func (s *Stream) take() error {
 	if text := s.reader.Content; len(text) > 0 {
-		p := s.said(kindText)
+		p := s.textPart(kindText)
 		p.text = append(p.text, text...)
 		if s.RequestInfo.logprobs && len(s.reader.Logprobs) > 0 {
 			if len(p.logs) > 0 {
@@ -142,7 +142,7 @@ func (s *Stream) take() error {
 		}
 	}
 	if text := s.reader.Refusal; len(text) > 0 {
-		p := s.said(kindRefusal)
+		p := s.textPart(kindRefusal)
 		p.text = append(p.text, text...)
 	}
 	for _, i := range s.reader.Touched {
@@ -153,9 +153,9 @@ func (s *Stream) take() error {
 	return nil
 }
 
-// said returns the part that a piece of text belongs to: the last one, or a new one. The last part
+// textPart returns the part that a piece of text belongs to: the last one, or a new one. The last part
 // is never done.
-func (s *Stream) said(k kind) *part {
+func (s *Stream) textPart(k kind) *part {
 	if n := len(s.parts); n > 0 && s.parts[n-1].kind == k {
 		return &s.parts[n-1]
 	}

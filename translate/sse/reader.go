@@ -14,7 +14,8 @@ const (
 	maxEmpty    = 100      // reads in a row that may bring neither data nor an error
 )
 
-// ErrTooLong is the error of Next for an event or a line that is longer than the reader's bound. It is final.
+// ErrTooLong is the error of Next for an event or a line that is longer than the reader's bound. It
+// is final.
 var ErrTooLong = errors.New("read event: longer than the limit")
 
 // smallBuffers holds the buffers of Readers that rest.
@@ -23,18 +24,19 @@ var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
 // errCount is the error for a source that breaks the contract of io.Reader.
 var errCount = errors.New("read event: invalid count from the source")
 
-// Event is one server-sent event. Its slices lie in the Reader's memory and are valid until the next call of Next.
+// Event is one server-sent event. Its slices lie in the Reader's memory and are valid until the
+// next call of Next.
 type Event struct {
 	Name []byte // of the last "event" field; empty when there was none
 	Data []byte // of all "data" fields, joined by "\n"; never nil in an event that Next returns
 
-	// Raw is the event as it came, with its blank line, when that is byte for byte what AppendEvent writes for Name and
-	// Data; otherwise nil. It is for a relay that forwards events as they are.
+	// Raw is the event as it came, with its blank line, when that is byte for byte what AppendEvent
+	// writes for Name and Data; otherwise nil. It is for a relay that forwards events as they are.
 	Raw []byte
 }
 
-// Blank reports whether an event says nothing: it has no data, or JSON's null in its place. llama.cpp begins the stream of a
-// completion of several prompts with null.
+// Blank reports whether an event says nothing: it has no data, or JSON's null in its place.
+// llama.cpp begins the stream of a completion of several prompts with null.
 func (e Event) Blank() bool {
 	data := bytes.TrimSpace(e.Data)
 	return len(data) == 0 || string(data) == "null"
@@ -42,13 +44,14 @@ func (e Event) Blank() bool {
 
 // Budget is a source that bounds the memory of a Reader's buffer, too.
 type Budget interface {
-	// Hold is called before the Reader takes a buffer of n bytes in place of the one that it has, unless both are small. It may
-	// refuse a larger one: the Reader stays as it is then, and Next returns the error.
+	// Hold is called before the Reader takes a buffer of n bytes in place of the one that it has,
+	// unless both are small. It may refuse a larger one: the Reader stays as it is then, and Next
+	// returns the error.
 	Hold(n int) error
 }
 
-// Reader reads server-sent events from a source. It belongs to one goroutine. NewReader makes one; a zero Reader
-// becomes usable by Reset.
+// Reader reads server-sent events from a source. It belongs to one goroutine. NewReader makes one;
+// a zero Reader becomes usable by Reset.
 type Reader struct {
 	src   io.Reader
 	room  Budget // src, if it is one, else nil
@@ -81,24 +84,25 @@ type Reader struct {
 	later error // came together with data, is due when these are used up
 }
 
-// NewReader returns a Reader of src. No event may be longer than limit bytes (at most 1 GiB), counted from its first "event" or "data"
-// field to the blank line, and no line.
+// NewReader returns a Reader of src. No event may be longer than limit bytes (at most 1 GiB),
+// counted from its first "event" or "data" field to the blank line, and no line.
 func NewReader(src io.Reader, limit int) *Reader {
 	r := new(Reader)
 	r.Reset(src, limit)
 	return r
 }
 
-// Reset makes r read src as if it were new, without a buffer. A nil src is for a Reader that goes into a pool. A src that is
-// a Budget is asked before the buffer grows above 64 KiB.
+// Reset makes r read src as if it were new, without a buffer. A nil src is for a Reader that goes
+// into a pool. A src that is a Budget is asked before the buffer grows above 64 KiB.
 func (r *Reader) Reset(src io.Reader, limit int) {
 	r.drop()
 	*r = Reader{src: src, max: min(limit, 1<<30)}
 	r.room, _ = src.(Budget)
 }
 
-// Rest gives up the buffer if nothing is in it and it has not grown; the next read takes another one. Called before a long wait,
-// it leaves a Reader that weighs next to nothing. The last event is invalid after it.
+// Rest gives up the buffer if nothing is in it and it has not grown; the next read takes another
+// one. Called before a long wait, it leaves a Reader that weighs next to nothing. The last event is
+// invalid after it.
 func (r *Reader) Rest() {
 	if r.small != nil && r.start == r.end && !r.have {
 		r.drop()
@@ -116,9 +120,9 @@ func (r *Reader) drop() {
 
 // Next returns the next event that has data.
 //
-// At the end of the source it returns io.EOF, after an event whose blank line is missing, if there is one. ErrTooLong is
-// as final. Any other error is the source's own: nothing is lost by it and the next call reads on, so that a source can
-// return an error that means "not yet".
+// At the end of the source it returns io.EOF, after an event whose blank line is missing, if there
+// is one. ErrTooLong is as final. Any other error is the source's own: nothing is lost by it and
+// the next call reads on, so that a source can return an error that means "not yet".
 func (r *Reader) Next() (Event, error) {
 	for empty := 0; ; {
 		if r.advance() {
@@ -150,12 +154,12 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// Ready reports whether the next call of Next returns an event without reading from the source. It leaves the event
-// that Next returned last as it is.
+// Ready reports whether the next call of Next returns an event without reading from the source. It
+// leaves the event that Next returned last as it is.
 func (r *Reader) Ready() bool { return r.advance() }
 
-// advance looks for an event in what has been read, leaves it in r.ev and reports whether there is one. It changes only
-// bytes of that event. When it finds none, r.final may have become ErrTooLong.
+// advance looks for an event in what has been read, leaves it in r.ev and reports whether there is
+// one. It changes only bytes of that event. When it finds none, r.final may have become ErrTooLong.
 func (r *Reader) advance() bool {
 	if r.have {
 		return true
@@ -203,7 +207,7 @@ func (r *Reader) advance() bool {
 	return false
 }
 
-// begin skips a byte order mark and reports false when it cannot yet tell whether there is one.
+// begin skips a byte order mark and reports false when it cannot yet know whether there is one.
 func (r *Reader) begin(ended bool) bool {
 	const mark = "\ufeff"
 	head := r.buf[:min(r.end, len(mark))]
@@ -217,8 +221,8 @@ func (r *Reader) begin(ended bool) bool {
 	return true
 }
 
-// lineEnd returns the offset of the "\r" or "\n" that ends the current line, or r.end and false. Over all calls each
-// byte is searched once.
+// lineEnd returns the offset of the "\r" or "\n" that ends the current line, or r.end and false.
+// Over all calls each byte is searched once.
 func (r *Reader) lineEnd() (stop int, found bool) {
 	if r.lf < r.scan {
 		r.lf = r.scan
@@ -238,8 +242,8 @@ func (r *Reader) lineEnd() (stop int, found bool) {
 	return r.scan, r.scan < r.end
 }
 
-// endLine moves to the line that starts at next. As long as the event has neither name nor data, there is nothing to
-// keep of the lines before.
+// endLine moves to the line that starts at next. As long as the event has neither name nor data,
+// there is nothing to keep of the lines before.
 func (r *Reader) endLine(next int) {
 	r.line, r.scan = next, next
 	if !r.hasName && !r.hasData {
@@ -329,8 +333,9 @@ func (r *Reader) fill() (int, error) {
 	return n, err
 }
 
-// makeRoom makes room for a read. Bytes are moved only when at least a quarter of the buffer becomes free, and a buffer
-// that grows doubles, so that moving costs a constant per byte read. The error is the budget's.
+// makeRoom makes room for a read. Bytes are moved only when at least a quarter of the buffer
+// becomes free, and a buffer that grows doubles, so that moving costs a constant per byte read. The
+// error is the budget's.
 func (r *Reader) makeRoom() error {
 	live, size := r.end-r.start, len(r.buf)
 	if live == 0 {
