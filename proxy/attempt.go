@@ -180,8 +180,8 @@ func (a *attempt) refusal() *failure {
 	}
 	now := a.call.edge.now()
 	after := retryAfter(a.x.Header("Retry-After"), now)
-	if status == 404 && !e.ClientFault && a.call.ep.enginePath == "" && a.native == nil { // else the path may be what is not there
-		a.lease.Upstream().ModelGone(a.target.Served)
+	if status == 404 && !e.ClientFault && e.Absent == chat.AbsentModel {
+		a.lease.Upstream().ModelGone(a.failureSource(true))
 		f := fromStatus(status, &e, max(after, a.call.model.route.NextChance(now)))
 		f.outcome = upstreams.OutcomeModelGone
 		return f

@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 
-	"penstock/proxy/observe"
 	"penstock/translate/audio"
 	"penstock/translate/forward"
 	"penstock/upstreams"
@@ -24,7 +23,9 @@ func (a *attempt) openPayload() error {
 		NoReplay: c.sends > c.refits,
 	}
 	if r.Path == "" { // an engine that is known not to have this endpoint
-		return &failure{api: noHealthyRoute(jitter(retrySoon)), outcome: upstreams.OutcomeClientGone, result: observe.NoRoute, retry: true}
+		f := noEndpoint(0)
+		f.outcome = upstreams.OutcomeClientGone // it was not asked
+		return f
 	}
 	if p, ok := c.payload.(jsonPayload); ok && p.output != nil { // engines report cached tokens for no others
 		p.SetSalt(c.saltAt(a.lease.Upstream()))

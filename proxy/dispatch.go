@@ -166,11 +166,16 @@ func (a *attempt) note(f *failure) {
 	if f.outcome == upstreams.OutcomeRefused {
 		return
 	}
+	a.lease.FailedFor(a.failureSource(sent))
+}
+
+// failureSource is the call as the breaker sees it when it has failed.
+func (a *attempt) failureSource(sent bool) upstreams.FailureSource {
 	c := a.call
-	a.lease.FailedFor(upstreams.FailureSource{
+	return upstreams.FailureSource{
 		Key: c.record.Key, Body: c.bodyHash(), Served: a.target.Served,
 		Sent: sent, Limit: c.model.clocks.FirstEvent.D(),
-	})
+	}
 }
 
 // try makes one attempt, and another one under the same lease where the engine says how much less to ask it for, or may answer

@@ -222,6 +222,8 @@ func fromStatus(status int, e *chat.EngineError, retryAfter time.Duration) *fail
 	case status == 503 || status == 529:
 		f.outcome, f.result, f.retry = upstreams.OutcomeRefused, observe.NoRoute, true
 		f.api = noHealthyRoute(retryAfter)
+	case e.Absent == chat.AbsentPath:
+		return noEndpoint(status)
 	case status == 404:
 		f.outcome, f.result, f.retry = upstreams.OutcomeRejected, observe.NoRoute, true
 		f.api = noHealthyRoute(retryAfter)
@@ -238,6 +240,15 @@ func fromStatus(status int, e *chat.EngineError, retryAfter time.Duration) *fail
 		f.api = upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	}
 	return f
+}
+
+// noEndpoint is the failure of a call to an engine that does not have its endpoint. Another engine may
+// have it; to come back later does not help, and says nothing about the engine's other endpoints.
+func noEndpoint(status int) *failure {
+	return &failure{
+		api:     upstreamFailed(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
+		outcome: upstreams.OutcomeRejected, result: observe.UpstreamFail, retry: true, status: status,
+	}
 }
 
 // rejected passes an engine's complaint about the request on, cleaned: it helps the client to mend it.

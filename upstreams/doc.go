@@ -33,8 +33,8 @@
 // several is gone and the name has no `resolve`, the upstream is not down, and the system's half a minute counts.
 //
 // A model that vanishes takes out its own target only. The engine's list shows it: the prober reads the list with every fifth
-// probe, and with every one while a model that a route wants is missing. A 404 for a model takes it out at once and starts a
-// probe (model_404.go). Losses and returns are logged. NextChance returns when the next probe is due, for Retry-After.
+// probe, and with every one while a model that a route wants is missing. A 404 that is about a model takes it out at once and
+// starts a probe (model_404.go); one client alone does so once, as long as the list has the model. Losses and returns are logged. NextChance returns when the next probe is due, for Retry-After.
 //
 // # The breaker
 //

@@ -7,10 +7,14 @@ import (
 	"penstock/config"
 )
 
-// A 404 for a model takes that model off its upstream at once. The engine's list decides when it is
-// back. The prober reads it again at once: a router that was asked in the middle of swapping models
-// has the model back in a moment. A name that flaps, listed and answered with 404 in turn, stays away
-// longer each time, so that a wrong list does not cost a call every tenth of a second.
+// A 404 that is about a model takes a listed model off its upstream at once. The engine's list decides
+// when it is back. The prober reads it again at once: a router that was asked in the middle of swapping
+// models has the model back in a moment. A name that flaps, listed and answered with 404 in turn, stays
+// away longer each time, so that a wrong list does not cost a call every tenth of a second.
+//
+// Nobody takes a model away alone: engines repeat what a client wrote in what they say. Two independent
+// sources are needed to stand against a list that has shown the model after a 404, and where no list
+// names the model at all.
 
 const (
 	// missingUnlisted is how long a name without a list to bring it back stays away.
@@ -21,6 +25,8 @@ const (
 	missingAgainMax = 4 * time.Second
 	// flapsForgotten is the pause after which the next 404 counts as the first again.
 	flapsForgotten = 2 * time.Minute
+	// missingSources is how many independent 404s stand against a list, or in for one.
+	missingSources = 2
 	// missingReread is how long after a 404 the prober reads the list every confirmPause, rather than
 	// with every probe.
 	missingReread = 30 * time.Second
@@ -36,10 +42,17 @@ type missingModel struct {
 // are configured ones.
 type missingModels map[string]missingModel
 
-// flaps counts the 404s of one name that came soon after one another.
+// flaps counts the losses of one name that came soon after one another.
 type flaps struct {
-	last  time.Time
+	last  time.Time // newest 404
 	count int
+	by    evidence // whom the engine answered so
+}
+
+// confirmed reports whether more than one client heard that the model is gone. Clients without a key
+// cannot be told apart, so that for them different bodies have to do.
+func (r *flaps) confirmed(f FailureSource) bool {
+	return r.by.n >= missingSources || f.Key == "" && r.by.bodyCount >= missingSources
 }
 
 // isMissing reports whether a 404 keeps the name away. It does not allocate.
@@ -52,47 +65,57 @@ func (u *Upstream) isMissing(served string) bool {
 	return gone
 }
 
-// ModelGone records that the engine answered 404 for a served name. Only this name leaves the upstream,
-// and a probe starts at once. The name is back when a list that was read later has it, or after 30 s
+// ModelGone records that the engine answered a call with a 404 about f.Served. A probe starts at once.
+// Only this name leaves the upstream, unless the engine lists it in spite of an earlier 404, or never
+// did, and f is the only source. The name is back when a list that was read later has it, or after 30 s
 // where the engine lists nothing or not everything.
-func (u *Upstream) ModelGone(served string) {
-	if prober := u.modelGone(served, time.Now()); prober != nil {
+func (u *Upstream) ModelGone(f FailureSource) {
+	if prober := u.modelGone(f, time.Now()); prober != nil {
 		prober.kick()
 	}
 }
 
 // modelGone records a 404 and returns the prober, for the caller to wake.
-func (u *Upstream) modelGone(served string, now time.Time) *prober {
+func (u *Upstream) modelGone(f FailureSource, now time.Time) *prober {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.failure = &LastFailure{At: now, During: "call", Reason: "model_gone", Status: 404}
+	r := u.flaps[f.Served]
+	if now.Sub(r.last) > flapsForgotten {
+		r = flaps{}
+	}
+	r.last = now
+	r.by.add(f, now)
 	next := missingModels{}
 	if old := u.missing.Load(); old != nil {
 		maps.Copy(next, *old)
 	}
-	g, away := next[served]
-	if !away { // ignore 404s of requests sent before the first one
-		g.hold = u.countFlap(served, now)
+	g, away := next[f.Served]
+	leaves := away || r.confirmed(f) || r.count == 0 && u.lists(f.Served)
+	if leaves && !away { // ignore 404s of requests sent before the first one
+		if r.count > 0 {
+			g.hold = min(missingAgainMax, missingAgain<<min(r.count-1, 8))
+		}
+		r.count++
 	}
-	g.at = now
-	next[served] = g
-	u.missing.Store(&next)
-	u.renewServed()
+	u.flaps[f.Served] = r
+	if leaves {
+		g.at = now
+		next[f.Served] = g
+		u.missing.Store(&next)
+		u.renewServed()
+	}
 	return u.prober
 }
 
-// countFlap counts a 404 and returns how long it keeps the name away at least. The caller holds mu.
-func (u *Upstream) countFlap(served string, now time.Time) time.Duration {
-	r := u.flaps[served]
-	if now.Sub(r.last) > flapsForgotten {
-		r.count = 0
+// lists reports whether the engine's newest list has the name and means something by it.
+func (u *Upstream) lists(served string) bool {
+	list, p := u.models.Load(), u.engine.Load()
+	if list == nil || p.spec.Names == config.NamesIgnored {
+		return false
 	}
-	hold := time.Duration(0)
-	if r.count > 0 {
-		hold = min(missingAgainMax, missingAgain<<min(r.count-1, 8))
-	}
-	u.flaps[served] = flaps{now, r.count + 1}
-	return hold
+	_, listed := list.find(p, served)
+	return listed
 }
 
 // missingLately reports whether a model got its 404 so lately that it may soon be back.

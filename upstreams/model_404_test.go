@@ -18,7 +18,7 @@ func TestModelGone(t *testing.T) {
 	begun := time.Now()
 	u.setModels(list, begun)
 	time.Sleep(time.Millisecond)
-	u.ModelGone("m")
+	u.ModelGone(FailureSource{Served: "m"})
 	if serves(t, u, "m") || !serves(t, u, "n") {
 		t.Fatal("a 404 must take out this name and no other")
 	}
@@ -36,7 +36,11 @@ func TestModelGone(t *testing.T) {
 	}
 
 	u.engine.Store(mustProfile(t, "whisper")) // lists nothing: tried again after a while
-	u.ModelGone("w")
+	u.ModelGone(FailureSource{Served: "w"})
+	if !serves(t, u, "w") {
+		t.Error("one call alone took away what no list can bring back")
+	}
+	u.ModelGone(FailureSource{Served: "w"})
 	u.setModels(nil, time.Now().Add(missingUnlisted/2))
 	if serves(t, u, "w") {
 		t.Error("back too soon")
@@ -66,8 +70,8 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 				t.Fatal("not served")
 			}
 			gone := time.Now()
-			u.ModelGone("m")
-			u.ModelGone("m") // of a call that was under way: the same loss
+			u.ModelGone(FailureSource{Served: "m"})
+			u.ModelGone(FailureSource{Served: "m"}) // of a call that was under way: the same loss
 			if serves(t, u, "m") {
 				t.Fatal("a 404 changed nothing")
 			}
@@ -91,13 +95,49 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 			t.Errorf("last failure %+v", f)
 		}
 		time.Sleep(flapsForgotten + time.Second)
-		u.ModelGone("m")
+		u.ModelGone(FailureSource{Served: "m"})
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
 		if !serves(t, u, "m") {
 			t.Error("a 404 of long ago still counts")
 		}
 	})
+}
+
+// One client alone, or one body, takes a listed model away once, until the list is read: not again, however often it is answered
+// with 404.
+func TestModelGoneByOneClient(t *testing.T) {
+	for name, w := range map[string]func(i int) FailureSource{
+		"one key":  func(i int) FailureSource { return FailureSource{Served: "m", Key: "a", Body: uint64(i + 1)} },
+		"one body": func(i int) FailureSource { return FailureSource{Served: "m", Key: string(rune('a' + i%26)), Body: 7} },
+		"no key":   func(int) FailureSource { return FailureSource{Served: "m", Body: 7} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
+				u := watched(t, e, "vllm", "m")
+				synctest.Wait()
+				away := 0
+				for i := range 600 { // a minute of it
+					if i%10 == 0 {
+						u.ModelGone(w(i / 10))
+					}
+					if !serves(t, u, "m") {
+						away++
+					}
+					time.Sleep(100 * time.Millisecond)
+					synctest.Wait()
+				}
+				if away > 2 {
+					t.Errorf("away for %d of 600 moments", away)
+				}
+				u.ModelGone(FailureSource{Served: "m", Key: "other", Body: 1 << 40})
+				if serves(t, u, "m") {
+					t.Error("a second source does not count")
+				}
+			})
+		})
+	}
 }
 
 // A model that the engine has stopped listing stays away, and is back soon after it is listed again.
@@ -112,7 +152,7 @@ func TestModelGoneForGood(t *testing.T) {
 			e.pages["/v1/models"] = page
 		}
 		list(`{"data":[{"id":"n"}]}`)
-		u.ModelGone("m")
+		u.ModelGone(FailureSource{Served: "m"})
 		for range 10 {
 			time.Sleep(500 * time.Millisecond)
 			if serves(t, u, "m") {

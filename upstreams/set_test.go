@@ -476,7 +476,7 @@ func TestOnRoom(t *testing.T) {
 		step("drained", func() { u.SetMode(ModeDrain) })
 		step("ready", func() { u.SetMode(ModeReady) })
 		step("more slots", func() { spec.Concurrency.Shared = 3; plan() })
-		step("a model again", func() { u.ModelGone("m"); time.Sleep(time.Second) })
+		step("a model again", func() { u.ModelGone(FailureSource{Served: "m"}); time.Sleep(time.Second) })
 		step("a model gone", func() {
 			u.mu.Lock()
 			defer u.mu.Unlock()

@@ -292,9 +292,14 @@ func TestNobodySleepsBesideAFreeSlot(t *testing.T) {
 				"mode": func() {
 					up().SetMode(rapid.SampledFrom([]upstreams.Mode{upstreams.ModeReady, upstreams.ModeReady, upstreams.ModeDrain}).Draw(rt, "mode"))
 				},
-				"slots":      func() { up().SetConcurrency(w.concurrency()) },
-				"ghosts":     func() { up().SetGhosts(rapid.IntRange(0, 3).Draw(rt, "ghosts")) },
-				"model gone": func() { up().ModelGone("s") },
+				"slots":  func() { up().SetConcurrency(w.concurrency()) },
+				"ghosts": func() { up().SetGhosts(rapid.IntRange(0, 3).Draw(rt, "ghosts")) },
+				"model gone": func() {
+					u := up()
+					for range 2 { // nobody takes it away alone
+						u.ModelGone(upstreams.FailureSource{Served: "s"})
+					}
+				},
 				"model back": func() { up().ModelBack() },
 				"reload":     w.reload,
 				"time":       func() { time.Sleep(time.Duration(rapid.IntRange(1, 3000).Draw(rt, "ms")) * time.Millisecond) },

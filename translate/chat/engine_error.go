@@ -87,6 +87,9 @@ type EngineError struct {
 	// ClientFault: the request is to blame, whatever the status says: no other engine of the kind
 	// would take it, and this one is not the worse for it.
 	ClientFault bool
+
+	// Absent is what a 404 or 405 is about.
+	Absent Absence
 }
 
 // Error names the status and nothing that the engine said, so that it may be logged.
@@ -244,6 +247,10 @@ func (e *EngineError) read(v jsonx.Value, depth int) {
 			if !e.number(m) {
 				e.word(&e.Code, m)
 			}
+		case "param":
+			if text, ok := m.Text(); ok && string(text) == "model" {
+				e.Absent = AbsentModel // if it turns out to be a 404
+			}
 		case "n_prompt_tokens":
 			e.ContextPrompt, _ = tokens(m, false)
 		case "n_ctx":
@@ -337,7 +344,8 @@ func (e *EngineError) word(to *string, v jsonx.Value) {
 
 // settle cleans the message and draws the conclusions. The HTTP status is 0 inside a stream.
 func (e *EngineError) settle(status int) {
-	e.Message = clean(e.Message)
+	said, aboutModel := e.Message, e.Absent == AbsentModel
+	e.Message, e.Absent = clean(e.Message), AbsentNothing
 	lower := strings.ToLower(e.Message)
 	if e.Type == "exceed_context_size_error" || e.Code == "context_length_exceeded" || overflows(lower) {
 		e.ContextOverflow, e.ClientFault = true, true
@@ -360,6 +368,10 @@ func (e *EngineError) settle(status int) {
 	switch status {
 	case 400, 413, 422:
 		e.ClientFault = true
+	case 404, 405:
+		if e.Absent = e.absentOf(status, aboutModel, said); e.Absent == AbsentNothing {
+			e.ClientFault = true
+		}
 	case 0, 500, 501:
 		e.ClientFault = e.ClientFault || clientTypes[e.Type] || containsAny(lower, clientTexts)
 	}

@@ -21,7 +21,7 @@ func TestParseEngineError(t *testing.T) {
 		{"redirect", 302, "application/json", `{"error":{"message":"moved","type":"invalid_request_error"}}`, EngineError{Type: "invalid_request_error", Message: "moved"}},
 		{"html", 502, "text/html", "<html><h1>502 Bad Gateway</h1>gpu-a</html>", EngineError{}},
 		{"html by type", 502, "text/html; charset=utf-8", "upstream gpu-a down", EngineError{}},
-		{"text", 404, "text/plain", "404 page not found\n", EngineError{Message: "404 page not found"}},
+		{"text", 404, "text/plain", "404 page not found\n", EngineError{Message: "404 page not found", Absent: AbsentPath}},
 		{"cut JSON", 500, "application/json", `{"error":{"message":"abc`, EngineError{}},
 		{"JSON string", 400, "application/json", `"bad thing"`, EngineError{Message: "bad thing", ClientFault: true}},
 		{"number", 400, "application/json", `7`, EngineError{Message: "7", ClientFault: true}},
@@ -79,7 +79,7 @@ func TestParseEngineError(t *testing.T) {
 			`{"error":{"message":"server busy, please try again.  maximum pending requests exceeded","type":"api_error","param":null,"code":null}}`,
 			EngineError{Type: "api_error", Message: "server busy, please try again. maximum pending requests exceeded"},
 		},
-		{"ollama native", 404, "application/json", `{"error":"model 'absent' not found"}`, EngineError{Message: "model 'absent' not found"}},
+		{"ollama native", 404, "application/json", `{"error":"model 'absent' not found"}`, EngineError{Message: "model 'absent' not found", Absent: AbsentModel}},
 
 		// From the sources of vLLM, SGLang and TGI.
 		{
@@ -175,11 +175,11 @@ func TestParseEngineError(t *testing.T) {
 		{"sizes of something else", 503, "", `{"error":{"message":"busy","n_prompt_tokens":50,"n_ctx":20}}`, EngineError{Message: "busy"}},
 
 		// FastAPI.
-		{"detail", 404, "", `{"detail":"Not Found"}`, EngineError{Message: "Not Found"}},
+		{"detail", 404, "", `{"detail":"Not Found"}`, EngineError{Message: "Not Found", Absent: AbsentPath}},
 		{"detail list", 422, "", `{"detail":[{"type":"missing","loc":["body","messages",0,"role"],"msg":"Field required"},{"loc":["body","n"],"msg":"not an integer"}]}`, EngineError{Message: "body.messages.0.role: Field required; body.n: not an integer", ClientFault: true}},
 		{"detail object", 500, "", `{"detail":{"error":"processing_error","message":"no voice","type":"server_error"}}`, EngineError{Type: "server_error", Message: "no voice"}},
 
-		{"list of errors", 404, "", `[{"error":{"code":404,"message":"no model","status":"NOT_FOUND"}}]`, EngineError{Status: 404, Code: "NOT_FOUND", Message: "no model"}},
+		{"list of errors", 404, "", `[{"error":{"code":404,"message":"no model","status":"NOT_FOUND"}}]`, EngineError{Status: 404, Code: "NOT_FOUND", Message: "no model", ClientFault: true}},
 
 		// Inside a stream.
 		{"event", 0, "", `{"error":{"message":"queue is full","code":503}}`, EngineError{Status: 503, Message: "queue is full"}},

@@ -145,6 +145,28 @@ func TestFault28_ModelGone(t *testing.T) {
 			}
 		})
 	})
+	for _, c := range []struct {
+		name, message string
+		want          rig.Refusal
+		outcome       string
+	}{
+		{"of the request", "image not found", rig.Rejected, "client_error"},
+		{"of the path", "Invalid URL (POST /v1/x)", rig.EngineFailed, "upstream_fail"},
+		{"framework", "Not Found", rig.EngineFailed, "upstream_fail"},
+	} {
+		t.Run(c.name, func(t *testing.T) { // is not about the model, which stays for all
+			t.Parallel()
+			inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+				e.Engines[0].SetFault(sim.Fault{Spec: "status=404;message=" + c.message, Count: 6})
+				for range 6 {
+					e.Ask(w, "").WantRefused(w, c.want)
+					e.wantTold(w, c.want, c.outcome, 1)
+				}
+				e.Ask(w, "").WantStatus(200)
+				e.wantResult("rejected", 6)
+			})
+		})
+	}
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
 		inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
