@@ -8,7 +8,7 @@ import (
 )
 
 // Members by which a small request makes much work for an engine: what it does for every token (stop sequences, biases, log
-// probabilities), for every choice, or before it begins (grammars and regular expressions, which are compiled). Engines bound few of
+// probabilities), for every choice, or before it begins (grammars, schemas and regular expressions, which are compiled). Engines bound few of
 // them. The bounds are far above what clients are known to send, and the same on every endpoint.
 
 // bound is the most that a member may ask for. Numbers that are 0 bound nothing.
@@ -18,6 +18,7 @@ type bound struct {
 	of       string // what the elements are
 	bytes    int    // as JSON writes them
 	value    int64  // of an integer, which must not be negative either
+	schema   *schemaBound
 }
 
 const (
@@ -29,6 +30,15 @@ const (
 	longestTexts   = 64 << 10
 	longestRegex   = 16 << 10
 	longestGrammar = 256 << 10
+	longestTools   = 1 << 20 // most of it are descriptions
+	longestChoice  = 128 << 10
+	mostSamplers   = 64
+)
+
+// Of schemas: in what a request asks for, and of its tools.
+var (
+	answerSchema = &schemaBound{listed: mostListed}
+	toolSchemas  = &schemaBound{listed: mostToolsListed}
 )
 
 var bounds = [...]bound{
@@ -39,24 +49,49 @@ var bounds = [...]bound{
 	{name: "bad_words", elements: mostTokens, of: "strings", bytes: longestTexts},
 	{name: "dry_sequence_breakers", elements: mostStops, of: "strings", bytes: longestTexts},
 	{name: "logit_bias", elements: mostBiases, of: "tokens"},
-	{name: "tools", elements: mostTools, of: "tools"},
+	{name: "antiprompt", elements: mostStops, of: "strings", bytes: longestTexts},
+	{name: "preserved_tokens", elements: mostTokens, of: "strings", bytes: longestTexts},
+	{name: "grammar_triggers", elements: mostTokens, of: "triggers", bytes: longestTexts},
+	{name: "allowed_token_ids", elements: mostBiases, of: "tokens"},
+	{name: "token_ids_logprob", elements: mostTokens, of: "tokens"},
+	{name: "logprob_token_ids", elements: mostTokens, of: "tokens"},
+	{name: "samplers", elements: mostSamplers, of: "samplers", bytes: longestRegex},
+	{name: "tools", elements: mostTools, of: "tools", bytes: longestTools, schema: toolSchemas},
+	{name: "functions", elements: mostTools, of: "tools", bytes: longestTools, schema: toolSchemas},
+	{name: "tool_choice", bytes: longestChoice},
 	{name: "n", value: MaxChoices},
+	{name: "n_cmpl", value: MaxChoices}, // llama.cpp's name for n
 	{name: "best_of", value: MaxChoices},
 	{name: "logprobs", value: mostTop}, // of the legacy completions; in chat it is no number
 	{name: "top_logprobs", value: mostTop},
 	{name: "prompt_logprobs", value: mostTop},
 	{name: "n_probs", value: mostTop},
+	{name: "top_logprobs_num", value: mostTop},
+	{name: "top_n_tokens", value: mostTop},
 	{name: "regex", bytes: longestRegex},
 	{name: "guided_regex", bytes: longestRegex},
 	{name: "structured_outputs.regex", bytes: longestRegex},
 	{name: "grammar", bytes: longestGrammar},
+	{name: "grammar.value", schema: answerSchema}, // TGI: a schema, or a regular expression
 	{name: "ebnf", bytes: longestGrammar},
 	{name: "guided_grammar", bytes: longestGrammar},
 	{name: "structured_outputs.grammar", bytes: longestGrammar},
 	{name: "guided_choice", elements: mostBiases, of: "strings", bytes: longestGrammar},
 	{name: "structured_outputs.choice", elements: mostBiases, of: "strings", bytes: longestGrammar},
-	{name: "structural_tag", bytes: longestGrammar},
+	{name: "structural_tag", bytes: longestGrammar, schema: answerSchema},
+	{name: "structured_outputs.structural_tag", bytes: longestGrammar, schema: answerSchema},
+	{name: "structured_outputs.json", bytes: longestGrammar, schema: answerSchema},
+	{name: "guided_json", bytes: longestGrammar, schema: answerSchema},
+	{name: "json_schema", bytes: longestGrammar, schema: answerSchema},
+	{name: "response_format", bytes: longestGrammar, schema: answerSchema},
+	{name: "text.format", bytes: longestGrammar, schema: answerSchema},          // Responses
+	{name: "output_format", bytes: longestGrammar, schema: answerSchema},        // Messages
+	{name: "output_config.format", bytes: longestGrammar, schema: answerSchema}, // likewise
+	{name: "format", bytes: longestGrammar, schema: answerSchema},               // Ollama
 }
+
+// samplingParams is the object in which SGLang takes members of the request, too.
+const samplingParams = "sampling_params"
 
 // boundNames are the top-level members of bounds, and boundsOf what of the table is about each.
 var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
@@ -64,6 +99,7 @@ var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 		names []string
 		of    [][]*bound
 	)
+	names, of = append(names, samplingParams), append(of, nil)
 	at := map[string]int{}
 	for i := range bounds {
 		outer, _, _ := strings.Cut(bounds[i].name, ".")
@@ -79,10 +115,19 @@ var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 // CheckBounds refuses a request, whose dialect may be any, with a member that asks an engine for more than it is to do. A member
 // that is given several times, or in another case, is looked at each time.
 func CheckBounds(root jsonx.Value) *Invalid {
+	if !root.IsObject() {
+		return nil
+	}
 	for it := root.Iter(); it.Next(); {
 		i := boundNames.Index(it.Key())
 		if i < 0 {
 			continue // as nearly every name
+		}
+		if it.Key().Fold(samplingParams) {
+			if e := CheckBounds(it.Value()); e != nil {
+				return e.In(samplingParams)
+			}
+			continue
 		}
 		for _, b := range boundsOf[i] {
 			if text := b.check(it.Value()); text != "" {
@@ -122,6 +167,9 @@ func (b *bound) exceeded(v jsonx.Value) string {
 	}
 	if b.bytes > 0 && length > b.bytes {
 		return "must be at most " + strconv.Itoa(b.bytes>>10) + " KiB long"
+	}
+	if b.schema != nil {
+		return b.schema.exceeded(v)
 	}
 	return ""
 }

@@ -13,7 +13,7 @@ import (
 func TestBounds(t *testing.T) {
 	check := func(body string) *Invalid {
 		var d jsonx.Doc
-		if err := d.Parse([]byte(body), jsonx.Options{Record: 3}); err != nil {
+		if err := d.Parse([]byte(body), jsonx.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		return CheckBounds(d.Root())
@@ -34,7 +34,7 @@ func TestBounds(t *testing.T) {
 			values[strings.ReplaceAll(list(`1`, b.elements), ",", ",\n ")] = true
 		}
 		if b.bytes > 0 {
-			values[`"`+strings.Repeat("a", b.bytes-2)+`"`], values[`"`+strings.Repeat("a", b.bytes-1)+`"`] = true, false
+			values[`"`+strings.Repeat("1", b.bytes-2)+`"`], values[`"`+strings.Repeat("1", b.bytes-1)+`"`] = true, false
 			values[list(`"`+strings.Repeat("a", b.bytes/2)+`"`, 2)] = false
 		}
 		if b.value > 0 {
@@ -47,8 +47,8 @@ func TestBounds(t *testing.T) {
 				member = `"` + outer + `":{"` + inner + `":` + value + `}`
 				escaped = member
 			}
-			for _, body := range []string{`{"a":1,` + member + `}`, `{` + escaped + `}`} {
-				if e := check(body); (e == nil) != passes || e != nil && (e.Param != b.name || e.Code != apierr.CodeInvalidValue) {
+			for _, body := range []string{`{"a":1,` + member + `}`, `{` + escaped + `}`, `{"sampling_params":{` + member + `}}`} {
+				if e := check(body); (e == nil) != passes || e != nil && (strings.TrimPrefix(e.Param, "sampling_params.") != b.name || e.Code != apierr.CodeInvalidValue) {
 					t.Errorf("%.80s, %d bytes: %v", body, len(body), e)
 				}
 			}
@@ -56,8 +56,12 @@ func TestBounds(t *testing.T) {
 	}
 	long := `"` + strings.Repeat("a", 300<<10) + `"`
 	for body, param := range map[string]string{
-		`{"grammar":"a","grammar":` + long + `}`:                                  "grammar",
-		`{"grammar":` + long + `,"grammar":"a"}`:                                  "grammar",
+		`{"grammar":"a","grammar":` + long + `}`:                            "grammar",
+		`{"grammar":` + long + `,"grammar":"a"}`:                            "grammar",
+		`{"n_cmpl":100000}`:                                                 "n_cmpl",
+		`{"sampling_params":[{"n":100000}],"Sampling_params":{"n":100000}}`: "sampling_params.n",
+		`{"sampling_params":{"a":{"n":100000}}}`:                            "",
+		`{"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[` + strings.Repeat(`{"type":"function"},`, 100_000) + `{}]}}}`: "tool_choice",
 		`{"Grammar":` + long + `}`:                                                "grammar",
 		`{"structured_outputs":{"grammar":"a","Grammar":` + long + `}}`:           "structured_outputs.grammar",
 		`{"structured_outputs":{},"Structured_Outputs":{"grammar":` + long + `}}`: "structured_outputs.grammar",

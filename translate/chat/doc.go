@@ -55,7 +55,8 @@
 //
 // Members that cost an engine far more than a client are bounded by one table, for all dialects
 // (bounds.go): how many stop sequences, banned words, biases and tools, how long a grammar, how
-// many choices and log probabilities.
+// many choices and log probabilities. Schemas are bounded as a whole (schema_bounds.go): lists,
+// patterns, size.
 //
 // Nothing is fetched. An https URL of an image is checked for what could lead an engine astray:
 // addresses in any spelling, localhost, user names, anything that two parsers could read

@@ -1,0 +1,181 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"penstock/translate/jsonx"
+)
+
+// An engine compiles a JSON schema before it begins, and while it does so other requests wait: 200,000 members of one enum occupy
+// llama.cpp for minutes. So a schema is bounded as a whole, wherever in a request it stands.
+
+// schemaBound is the most that all schemas in one member of a request may hold together.
+type schemaBound struct{ listed int }
+
+const (
+	mostListed = 4096 // elements of all lists, enumerations and alternatives above all; as many as of guided_choice
+	// mostToolsListed is the same for the schemas of all tools: each may have dozens of parameters, and most of them a short list. No
+	// single list may be longer than mostListed.
+	mostToolsListed = 4 * mostListed
+	// leastSchema is how long a text must be to exceed any of the bounds.
+	leastSchema = 2 * mostListed
+	schemaDepth = jsonx.DefaultMaxDepth + 1 // levels that are followed, which are all that a request may have
+)
+
+// exceeded returns what the schemas in v must not do and do, or nothing. Short ones cost a comparison.
+func (b *schemaBound) exceeded(v jsonx.Value) string {
+	raw := v.Raw()
+	if len(raw) <= leastSchema {
+		return ""
+	}
+	if v.IsString() { // engines take a schema as a text, too
+		raw = v.AppendText(nil)
+		var d jsonx.Doc
+		if d.Parse(raw, jsonx.Options{Record: 1}) != nil {
+			return "must be a JSON schema, or at most " + strconv.Itoa(leastSchema>>10) + " KiB long"
+		}
+	}
+	if plainlyWithin(raw) {
+		return ""
+	}
+	var c schemaCount
+	c.scan(raw)
+	switch {
+	case c.longest > mostListed:
+		return "must hold at most " + strconv.Itoa(mostListed) + " elements in a list of a schema"
+	case c.listed > b.listed:
+		return "must hold at most " + strconv.Itoa(b.listed) + " elements in all lists of its schemas together"
+	case c.patterns > longestRegex:
+		return "must hold at most " + strconv.Itoa(longestRegex>>10) + " KiB of patterns"
+	}
+	return ""
+}
+
+// plainlyWithin reports whether a text, as nearly every one, has fewer commas and lists than the elements that a schema may have,
+// and no patterns. To find that out costs a tenth of a scan.
+func plainlyWithin(raw []byte) bool {
+	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= mostListed &&
+		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&
+		!bytes.Contains(raw, []byte(`\u006`)) && !bytes.Contains(raw, []byte(`\u007`)) // a letter of these names
+}
+
+// container is what a level of a schema is.
+type container uint8
+
+const (
+	object        container = iota
+	patternObject           // its names are regular expressions
+	list
+	requiredList // which costs an engine next to nothing
+)
+
+// schemaCount is what a scan of schemas has counted.
+type schemaCount struct {
+	listed   int // elements of lists; an empty one counts as one
+	longest  int // of one list
+	patterns int // bytes of regular expressions
+}
+
+// schemaLevel is a list or an object that a scan is in.
+type schemaLevel struct {
+	container
+	elements int
+}
+
+// scan counts in a text of valid JSON.
+func (c *schemaCount) scan(s []byte) {
+	var (
+		levels [schemaDepth]schemaLevel
+		depth  int
+		key    string // of the member whose value comes next, as far as it matters
+	)
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '{':
+			depth = min(depth+1, schemaDepth-1)
+			levels[depth] = schemaLevel{container: object}
+			if key == "patternProperties" {
+				levels[depth].container = patternObject
+			}
+			key = ""
+		case '[':
+			depth = min(depth+1, schemaDepth-1)
+			levels[depth] = schemaLevel{container: list, elements: 1}
+			if key == "required" {
+				levels[depth].container = requiredList
+			}
+			key = ""
+		case '}', ']':
+			if l := &levels[depth]; l.container == list {
+				c.listed += l.elements
+				c.longest = max(c.longest, l.elements)
+			}
+			depth = max(0, depth-1)
+		case ',':
+			levels[depth].elements++
+			key = ""
+		case '"':
+			text := s[i+1 : endOfString(s, i+1)]
+			i += len(text) + 1
+			switch {
+			case levels[depth].container <= patternObject && isName(s[i+1:]):
+				key = schemaKey(text)
+				if levels[depth].container == patternObject {
+					c.patterns += len(text)
+				}
+			case key == "pattern" || key == "regex":
+				c.patterns += len(text)
+			}
+		}
+	}
+}
+
+// endOfString returns where the quote is that ends the string whose contents begin at i.
+func endOfString(s []byte, i int) int {
+	for end := i; ; end++ {
+		end += bytes.IndexByte(s[end:], '"')
+		escape := end
+		for escape > i && s[escape-1] == '\\' {
+			escape--
+		}
+		if (end-escape)%2 == 0 {
+			return end
+		}
+	}
+}
+
+// isName reports whether the string before rest is the name of a member.
+func isName(rest []byte) bool {
+	if len(rest) > 0 && rest[0] != ':' {
+		rest = bytes.TrimLeft(rest, " \t\r\n")
+	}
+	return len(rest) > 0 && rest[0] == ':'
+}
+
+// schemaKey returns the name of a member, however it is escaped, if a scan cares for it; else nothing.
+func schemaKey(name []byte) string {
+	const longest = len("patternProperties")
+	if bytes.IndexByte(name, '\\') >= 0 {
+		if len(name) > len(`\u0000`)*longest {
+			return ""
+		}
+		var text string
+		if json.Unmarshal([]byte(`"`+string(name)+`"`), &text) != nil {
+			return ""
+		}
+		name = []byte(text)
+	}
+	switch string(name) {
+	case "required":
+		return "required"
+	case "pattern":
+		return "pattern"
+	case "regex":
+		return "regex"
+	case "patternProperties":
+		return "patternProperties"
+	}
+	return ""
+}
