@@ -13,6 +13,7 @@ import (
 	"penstock/translate/forward"
 	"penstock/translate/sse"
 	"penstock/upstreams"
+	"penstock/upstreams/http1/httptoken"
 )
 
 // attempt is one try of a call: a lease, one exchange under it, and the reading of its reply. The zero value is no
@@ -135,7 +136,7 @@ func (a *attempt) awaitHead(until time.Time) error {
 	if a.call.ep.binaryResponse {
 		return a.awaitBinary()
 	}
-	isStream := equalFold(bareType(a.x.Header("Content-Type")), "text/event-stream")
+	isStream := httptoken.EqualFold(bareType(a.x.Header("Content-Type")), "text/event-stream")
 	if isStream != a.streamed {
 		switch {
 		case a.streamed && a.call.ep == endpointTranscriptions:

@@ -12,6 +12,7 @@ import (
 
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
+	"penstock/upstreams/http1/httptoken"
 )
 
 // Bodies are read to their end before any slot is taken: a client that sends slowly must not hold
@@ -202,7 +203,7 @@ func (c *Call) endChunked() {
 
 // checkBodyHead refuses encoded bodies and media types that the endpoint does not take.
 func checkBodyHead(h *fasthttp.RequestHeader, ep *endpoint) *apierr.Error {
-	if enc := h.ContentEncoding(); len(enc) > 0 && !equalFold(enc, "identity") {
+	if enc := h.ContentEncoding(); len(enc) > 0 && !httptoken.EqualFold(enc, "identity") {
 		return apierr.New(415, apierr.CodeUnsupportedMediaType, "A request body with a Content-Encoding is not accepted: send it as it is.")
 	}
 	t := h.ContentType()
@@ -219,7 +220,7 @@ func checkBodyHead(h *fasthttp.RequestHeader, ep *endpoint) *apierr.Error {
 }
 
 // isForm reports whether a media type, parameters apart, is multipart/form-data.
-func isForm(t []byte) bool { return equalFold(bareType(t), "multipart/form-data") }
+func isForm(t []byte) bool { return httptoken.EqualFold(bareType(t), "multipart/form-data") }
 
 // bareType is a media type without its parameters.
 func bareType(t []byte) []byte {
@@ -234,7 +235,7 @@ func bareType(t []byte) []byte {
 // isJSON reports whether a media type, parameters apart, is application/json or ends in +json.
 func isJSON(t []byte) bool {
 	t = bareType(t)
-	return equalFold(t, "application/json") || len(t) > 5 && equalFold(t[len(t)-5:], "+json")
+	return httptoken.EqualFold(t, "application/json") || len(t) > 5 && httptoken.EqualFold(t[len(t)-5:], "+json")
 }
 
 func bodyTooLarge(limit int64) *apierr.Error {

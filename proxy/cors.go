@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"penstock/upstreams/http1/httptoken"
 )
 
 // Keys do not belong in browsers, so by default no origin may call from one. An operator who knows better lists origins;
@@ -48,7 +50,7 @@ func appendAllowed(dst, asked []byte) []byte {
 			continue
 		}
 		name := strings.ToLower(string(part))
-		generated := strings.HasPrefix(name, corsGenerated) && len(name) > len(corsGenerated) && isToken(part)
+		generated := strings.HasPrefix(name, corsGenerated) && len(name) > len(corsGenerated) && httptoken.IsToken(part)
 		if told[name] || !generated && !corsHeaders[name] {
 			continue
 		}

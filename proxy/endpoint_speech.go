@@ -6,6 +6,7 @@ import (
 	"penstock/config"
 	"penstock/translate/audio"
 	"penstock/upstreams"
+	"penstock/upstreams/http1/httptoken"
 )
 
 // endpointSpeech is POST /v1/audio/speech: JSON in, audio out. The audio is passed on as it is made; only a client of HTTP/1.0,
@@ -42,7 +43,7 @@ var dialectSpeech = &dialect{name: "speech", appendError: chatError, prompt: "in
 // call audio by many names, and by none.
 func audioType(contentType []byte) bool {
 	for _, other := range [...]string{"text/", "application/json", "application/problem+json", "application/xml"} {
-		if len(contentType) >= len(other) && equalFold(contentType[:len(other)], other) {
+		if len(contentType) >= len(other) && httptoken.EqualFold(contentType[:len(other)], other) {
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
+	"penstock/upstreams/http1/httptoken"
 )
 
 // checkHead refuses request heads that fasthttp lets through and that other parsers on the way may read differently:
@@ -93,22 +94,22 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			return 0, "A header line is folded."
 		case colon <= 0:
 			return 0, "A header line has no name."
-		case !isToken(line[:colon]):
+		case !httptoken.IsToken(line[:colon]):
 			return 0, "A header name has a character that is not allowed."
-		case hasControl(line[colon+1:]):
+		case httptoken.HasControl(line[colon+1:]):
 			return 0, "A header value has a control character."
 		}
 		switch {
-		case colon == len("host") && equalFold(line[:colon], "host"):
+		case colon == len("host") && httptoken.EqualFold(line[:colon], "host"):
 			hosts++
-		case colon == len("expect") && equalFold(line[:colon], "expect") && !equalFold(bytes.TrimSpace(line[colon+1:]), "100-continue"):
+		case colon == len("expect") && httptoken.EqualFold(line[:colon], "expect") && !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "100-continue"):
 			return 0, reasonExpect
-		case colon == len("transfer-encoding") && equalFold(line[:colon], "transfer-encoding"):
-			if !equalFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
+		case colon == len("transfer-encoding") && httptoken.EqualFold(line[:colon], "transfer-encoding"):
+			if !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
 				return 0, "The Transfer-Encoding is not chunked." // fasthttp takes identity for no body at all
 			}
 			chunked = true
-		case colon == len("content-length") && equalFold(line[:colon], "content-length"):
+		case colon == len("content-length") && httptoken.EqualFold(line[:colon], "content-length"):
 			sized = true
 		}
 	}
@@ -120,32 +121,6 @@ func scanHead(raw []byte) (hosts int, reason string) {
 
 var carriageReturn = []byte{'\r'}
 
-// tokenChars are the bytes of RFC 9110's token.
-var tokenChars = func() (t [256]bool) {
-	for c := range 256 {
-		t[c] = c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), byte(c)) >= 0
-	}
-	return t
-}()
-
-func isToken(b []byte) bool {
-	for _, c := range b {
-		if !tokenChars[c] {
-			return false
-		}
-	}
-	return len(b) > 0
-}
-
-func hasControl(b []byte) bool {
-	for _, c := range b {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return true
-		}
-	}
-	return false
-}
-
 // validHost accepts what a Host header may hold: a name or an address with an optional port. The value decides nothing
 // and goes nowhere; a strange one is a sign of an attack on somebody behind us.
 func validHost(b []byte) bool {
@@ -154,22 +129,6 @@ func validHost(b []byte) bool {
 		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
 		case c == '.', c == '-', c == '_', c == ':', c == '[', c == ']', c == '%', c == '~':
 		default:
-			return false
-		}
-	}
-	return true
-}
-
-// equalFold compares b with the lower-case s, ASCII only.
-func equalFold(b []byte, s string) bool {
-	if len(b) != len(s) {
-		return false
-	}
-	for i, c := range b {
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != s[i] {
 			return false
 		}
 	}

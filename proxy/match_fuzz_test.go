@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/translate/chat"
+	"penstock/upstreams/http1/httptoken"
 )
 
 // FuzzRetryAfter: whatever an engine writes there, the wait is between nothing and what its own words say, and a whole minute
@@ -63,7 +64,7 @@ func FuzzRoute(f *testing.F) {
 		f.Add("post", s)
 	}
 	f.Fuzz(func(t *testing.T, method, target string) {
-		if !isToken([]byte(method)) || !strings.HasPrefix(target, "/") || strings.ContainsAny(target, " \r\n\x00") {
+		if !httptoken.IsToken([]byte(method)) || !strings.HasPrefix(target, "/") || strings.ContainsAny(target, " \r\n\x00") {
 			t.Skip()
 		}
 		var ctx fasthttp.RequestCtx

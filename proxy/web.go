@@ -12,6 +12,7 @@ import (
 
 	"penstock/config"
 	"penstock/translate/apierr"
+	"penstock/upstreams/http1/httptoken"
 )
 
 // A browser lets every page send requests to this machine: what needs no preflight arrives whatever the page may read, and a page
@@ -57,15 +58,15 @@ func ownHosts(f *config.File) (hosts []string) {
 // the own machine (RFC 6761) or network (.internal, as containers call their host), or one of hosts. None at all is HTTP/1.0's.
 func (s *Snapshot) ownHost(host []byte) bool {
 	name := bytes.TrimSuffix(withoutPort(host), []byte{'.'})
-	if len(name) == 0 || name[0] == '[' || isAddress4(name) || equalFold(name, "localhost") {
+	if len(name) == 0 || name[0] == '[' || isAddress4(name) || httptoken.EqualFold(name, "localhost") {
 		return true
 	}
 	for _, suffix := range []string{".localhost", ".internal"} {
-		if n := len(name) - len(suffix); n > 0 && equalFold(name[n:], suffix) {
+		if n := len(name) - len(suffix); n > 0 && httptoken.EqualFold(name[n:], suffix) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(s.hosts, func(own string) bool { return equalFold(name, own) })
+	return slices.ContainsFunc(s.hosts, func(own string) bool { return httptoken.EqualFold(name, own) })
 }
 
 // withoutPort cuts the port off a Host header.

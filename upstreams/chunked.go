@@ -1,5 +1,7 @@
 package upstreams
 
+import "penstock/upstreams/http1/httptoken"
+
 const (
 	maxSizeDigits = 16
 	maxExtension  = 1 << 10 // bytes after the size of one chunk
@@ -59,7 +61,7 @@ func (c *chunkParser) step(b byte) error {
 	case chunkBlank:
 		if b == ';' {
 			c.state = chunkExtension
-		} else if !blank(b) {
+		} else if !httptoken.IsBlank(b) {
 			return errChunk
 		}
 		return c.countSkipped(maxExtension)
@@ -116,7 +118,7 @@ func (c *chunkParser) size(b byte) error {
 	case b == ';':
 		c.state = chunkExtension
 		return nil
-	case blank(b):
+	case httptoken.IsBlank(b):
 		c.state = chunkBlank
 		return nil
 	default:

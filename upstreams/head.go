@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"time"
+
+	"penstock/upstreams/http1/httptoken"
 )
 
 const (
@@ -194,24 +196,24 @@ func (h *head) statusLine(line []byte) bool {
 		}
 		h.status = h.status*10 + int(c-'0')
 	}
-	return h.status >= 100 && h.status <= 599 && validValue(line[code+3:])
+	return h.status >= 100 && h.status <= 599 && !httptoken.HasControl(line[code+3:])
 }
 
 // fieldLine takes one header line, which begins at offset at of the buffer.
 func (h *head) fieldLine(line []byte, at int) error {
 	colon := bytes.IndexByte(line, ':')
-	if colon <= 0 || !validName(line[:colon]) { // also a folded line, and a blank before the colon
+	if colon <= 0 || !httptoken.IsToken(line[:colon]) { // also a folded line, and a blank before the colon
 		return errFieldLine
 	}
 	from, to := colon+1, len(line)
-	for from < to && blank(line[from]) {
+	for from < to && httptoken.IsBlank(line[from]) {
 		from++
 	}
-	for from < to && blank(line[to-1]) {
+	for from < to && httptoken.IsBlank(line[to-1]) {
 		to--
 	}
 	value := line[from:to]
-	if !validValue(value) {
+	if httptoken.HasControl(value) {
 		return errFieldLine
 	}
 	f := fieldOf(line[:colon])
@@ -306,33 +308,4 @@ func parseLength(b []byte) (int64, bool) {
 		n = n*10 + int64(c-'0')
 	}
 	return n, true
-}
-
-func blank(c byte) bool { return c == ' ' || c == '\t' }
-
-// validName reports whether b is a token: RFC 9110, 5.6.2.
-func validName[T string | []byte](b T) bool {
-	for i := range len(b) {
-		if !token[b[i]] {
-			return false
-		}
-	}
-	return len(b) > 0
-}
-
-var token = func() (t [256]bool) {
-	for c := 0x21; c < 0x7f; c++ {
-		t[c] = !bytes.ContainsRune([]byte("\"(),/:;<=>?@[\\]{}"), rune(c))
-	}
-	return t
-}()
-
-// validValue reports whether b can stand in a header line: no control character but the tab.
-func validValue[T string | []byte](b T) bool {
-	for i := range len(b) {
-		if c := b[i]; c < 0x20 && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"penstock/upstreams/http1/httptoken"
 )
 
 const (
@@ -95,8 +97,8 @@ func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 
 // check refuses what would end a line of the head early, or could be taken for another request.
 func (r *Request) check() error {
-	fit := validName(r.Method) && strings.HasPrefix(r.Path, "/") &&
-		validMedia(r.ContentType) && validMedia(r.Accept) && validValue(r.RequestID) && validValue(r.Traceparent)
+	fit := httptoken.IsToken(r.Method) && strings.HasPrefix(r.Path, "/") &&
+		validMedia(r.ContentType) && validMedia(r.Accept) && !httptoken.HasControl(r.RequestID) && !httptoken.HasControl(r.Traceparent)
 	for i := 0; fit && i < len(r.Path); i++ {
 		fit = r.Path[i] > ' ' && r.Path[i] != 0x7f
 	}
@@ -106,9 +108,9 @@ func (r *Request) check() error {
 	return nil
 }
 
-// validMedia is validValue for media types, of which two are nearly all that there are.
+// validMedia reports whether a media type has no control character. Nearly all are one of two.
 func validMedia(v string) bool {
-	return v == "application/json" || v == "text/event-stream" || validValue(v)
+	return v == "application/json" || v == "text/event-stream" || !httptoken.HasControl(v)
 }
 
 // size returns the length of the body in pieces.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"penstock/upstreams/http1/httptoken"
 )
 
 const (
@@ -89,7 +91,7 @@ func newTransport(o TransportOptions, hosts *hostWatch) (*Transport, error) {
 	port := cmp.Or(u.Port(), defaultPort(u.Scheme))
 	host, agent := cmp.Or(o.Host, authority(u)), cmp.Or(o.UserAgent, defaultUserAgent)
 	for _, v := range []struct{ name, value string }{{"host", host}, {"user agent", agent}, {"authorization", o.Authorization}} {
-		if !validValue(v.value) {
+		if httptoken.HasControl(v.value) {
 			return nil, fmt.Errorf("upstream %s: the %s holds a control character", o.ID, v.name)
 		}
 	}

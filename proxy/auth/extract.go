@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"penstock/translate/apierr"
+	"penstock/upstreams/http1/httptoken"
 )
 
 // Request is what Extract looks at. All bytes are borrowed.
@@ -77,7 +78,7 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 func parseBearer(value []byte) ([]byte, error) {
 	const scheme = "bearer"
 	value = trim(value)
-	if len(value) <= len(scheme) || value[len(scheme)] != ' ' || !equalFold(value[:len(scheme)], scheme) {
+	if len(value) <= len(scheme) || value[len(scheme)] != ' ' || !httptoken.EqualFold(value[:len(scheme)], scheme) {
 		if bytes.IndexByte(value, ',') >= 0 {
 			return nil, errConflict
 		}
@@ -104,16 +105,6 @@ func parseKey(value []byte) ([]byte, error) {
 
 // trim cuts the blanks that HTTP allows around the value of a header and that are no part of it.
 func trim(value []byte) []byte { return bytes.Trim(value, " \t") }
-
-// equalFold compares in ASCII; lower is in lower case and of the same length.
-func equalFold(b []byte, lower string) bool {
-	for i := range b {
-		if lowerByte(b[i]) != lower[i] {
-			return false
-		}
-	}
-	return true
-}
 
 func lowerByte(b byte) byte {
 	if 'A' <= b && b <= 'Z' {

@@ -19,12 +19,12 @@ var allowed = map[string]struct {
 	"translate/sse":       {never: "net os log time"},
 	"translate/apierr":    {ours: "translate/jsonx", never: "net os log"},
 	"translate/chat":      {ours: "translate/chat/toolcall translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
-	"upstreams":           {ours: "config upstreams/http1/socket", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"upstreams":           {ours: "config upstreams/http1/httptoken upstreams/http1/socket", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
-	"proxy/auth":          {ours: "config translate/apierr", never: "net log"},
+	"proxy/auth":          {ours: "config translate/apierr upstreams/http1/httptoken", never: "net log"},
 	"proxy/limit":         {ours: "config routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
 	"proxy/guard":         {modules: "go.uber.org/zap/...", never: "net os log"},
-	"proxy/listen":        {ours: "upstreams/http1/socket proxy/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
+	"proxy/listen":        {ours: "upstreams/http1/httptoken upstreams/http1/socket proxy/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
 	"proxy/observe":       {ours: "config proxy/guard", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/...", never: "net log"},
 	"proxy/catalog":       {ours: "config routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
 	"proxy/build":         {never: "net os log"},
@@ -32,14 +32,14 @@ var allowed = map[string]struct {
 	"proxy/process":       {never: "net log"},
 	"proxy/quietlog":      {never: "net"}, // its subject is log
 	"proxy/openapi":       {never: "net os log time"},
-	"proxy/multipart":     {never: "net os log mime"},
+	"proxy/multipart":     {ours: "upstreams/http1/httptoken", never: "net os log mime"},
 	"proxy/admin":         {ours: "config proxy/plaintext proxy/status", modules: "github.com/valyala/fasthttp", never: "net/http log"},
 	"proxy/status":        {ours: "routing upstreams proxy/observe proxy/plaintext", never: "net log"},
 	"translate/messages":  {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/responses": {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/forward":   {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/audio":     {ours: "translate/forward translate/chat translate/apierr translate/jsonx", never: "net os log"},
-	"proxy":               {ours: "config routing upstreams translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"proxy":               {ours: "config routing upstreams upstreams/http1/httptoken translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"bench":               {ours: "translate/sse translate/jsonx proxy/build proxy/plaintext", modules: "github.com/valyala/fasthttp github.com/HdrHistogram/hdrhistogram-go github.com/jedib0t/go-pretty/v6/... github.com/goccy/go-yaml/... golang.org/x/sys/...", never: "net/http log"}, // x/sys: overhead binds processes to processors
 	"bench/sim":           {modules: "github.com/valyala/fastjson", never: "log"},
 	"proxy/e2e":           {ours: "...", modules: "..."},
@@ -47,8 +47,9 @@ var allowed = map[string]struct {
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
 	"":                    {ours: "config proxy proxy/admin proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
-	"upstreams/http1/socket":  {modules: "golang.org/x/sys/unix", never: "net/http log time"}, // for proxy/listen, too
-	"translate/chat/toolcall": {ours: "translate/jsonx", never: "net os log time"},
+	"upstreams/http1/httptoken": {never: "net os log time"},
+	"upstreams/http1/socket":    {modules: "golang.org/x/sys/unix", never: "net/http log time"}, // for proxy/listen, too
+	"translate/chat/toolcall":   {ours: "translate/jsonx", never: "net os log time"},
 
 	"proxy/e2e/statuspage": {ours: "...", modules: "..."}, // the admin page in a browser
 

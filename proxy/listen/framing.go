@@ -6,7 +6,8 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"strings"
+
+	"penstock/upstreams/http1/httptoken"
 )
 
 // The errors of reading a request.
@@ -101,7 +102,7 @@ func (f *framingChecker) feed(p []byte) {
 			p = p[1:]
 			continue
 		}
-		if c := p[0]; f.state == stateRequestLine && !f.inHead && c != '\r' && c != '\n' && !tokenByte(c) {
+		if c := p[0]; f.state == stateRequestLine && !f.inHead && c != '\r' && c != '\n' && !httptoken.IsTokenByte(c) {
 			f.beginRequest() // a TLS hello may have no line end at which the parser would fail
 			f.err = ErrNotHTTP
 			return
@@ -121,7 +122,7 @@ func (f *framingChecker) feed(p []byte) {
 		if f.state == stateRequestLine && len(piece) > 0 && !f.inHead {
 			f.beginRequest()
 		}
-		if !f.fits(len(piece)) || (f.state == stateChunkSize || f.state == stateTrailer) && hasControl(piece) {
+		if !f.fits(len(piece)) || (f.state == stateChunkSize || f.state == stateTrailer) && httptoken.HasControl(piece) {
 			f.err = ErrFraming
 			return
 		}
@@ -138,22 +139,6 @@ func (f *framingChecker) feed(p []byte) {
 		f.endLine(piece)
 		p = p[end+1:]
 	}
-}
-
-// tokenByte reports whether a method may have c (RFC 9110, 5.6.2).
-func tokenByte(c byte) bool {
-	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
-}
-
-// hasControl reports whether a piece of a line has a control character other than a tab. fasthttp
-// checks the characters of heads.
-func hasControl(piece []byte) bool {
-	for _, c := range piece {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return true
-		}
-	}
-	return false
 }
 
 // keepPartial keeps the next piece of an unfinished line.
@@ -258,7 +243,7 @@ func (f *framingChecker) headerField(line []byte, length int) {
 		end = len(line)
 	}
 	name, value := line[:end], line[min(end+1, len(line)):]
-	if blank(name[len(name)-1]) {
+	if httptoken.IsBlank(name[len(name)-1]) {
 		name = bytes.TrimRight(name, " \t")
 	}
 	switch {
@@ -277,8 +262,6 @@ func (f *framingChecker) headerField(line []byte, length int) {
 		f.chunked = true
 	}
 }
-
-func blank(c byte) bool { return c == ' ' || c == '\t' }
 
 // chunkSize reads the line of a chunk's size.
 func (f *framingChecker) chunkSize(line []byte, length int) {

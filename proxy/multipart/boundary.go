@@ -1,6 +1,10 @@
 package multipart
 
-import "bytes"
+import (
+	"bytes"
+
+	"penstock/upstreams/http1/httptoken"
+)
 
 const maxBoundary = 70 // RFC 2046, 5.1.1
 
@@ -8,7 +12,7 @@ const maxBoundary = 70 // RFC 2046, 5.1.1
 // the boundary is missing, given twice, or not a boundary.
 func Boundary(contentType []byte) (string, error) {
 	kind, rest, _ := bytes.Cut(contentType, []byte{';'})
-	if !equalFold(bytes.TrimSpace(kind), "multipart/form-data") {
+	if !httptoken.EqualFold(bytes.TrimSpace(kind), "multipart/form-data") {
 		return "", fault(NotForm)
 	}
 	boundary, found := "", false
@@ -18,7 +22,7 @@ func Boundary(contentType []byte) (string, error) {
 		if name, value, rest, ok = parameter(rest, validBoundary); !ok {
 			return "", fault(BadBoundary)
 		}
-		if !equalFold(name, "boundary") {
+		if !httptoken.EqualFold(name, "boundary") {
 			continue
 		}
 		if found || !validBoundary(value) {
@@ -53,7 +57,7 @@ func parameter(in []byte, plain func([]byte) bool) (name, value, rest []byte, ok
 		return nil, nil, nil, true
 	}
 	eq := bytes.IndexByte(in, '=')
-	if eq <= 0 || !isToken(in[:eq]) {
+	if eq <= 0 || !httptoken.IsToken(in[:eq]) {
 		return nil, nil, nil, false
 	}
 	name, in = in[:eq], in[eq+1:]
@@ -83,30 +87,4 @@ func trimLeft(b []byte) []byte { return bytes.TrimLeft(b, " \t") }
 
 func isAlphanumeric(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-}
-
-// isToken checks for RFC 9110's token.
-func isToken(b []byte) bool {
-	for _, c := range b {
-		if !isAlphanumeric(c) && bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), c) < 0 {
-			return false
-		}
-	}
-	return len(b) > 0
-}
-
-// equalFold compares b with the lower-case s, ASCII only.
-func equalFold(b []byte, s string) bool {
-	if len(b) != len(s) {
-		return false
-	}
-	for i, c := range b {
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != s[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -1,6 +1,10 @@
 package multipart
 
-import "bytes"
+import (
+	"bytes"
+
+	"penstock/upstreams/http1/httptoken"
+)
 
 // Part is the head of a part.
 type Part struct {
@@ -26,12 +30,12 @@ func parseHead(head []byte) (p Part, err error) {
 		line := head[:end] //nolint:gocritic // every line has its CR LF
 		head = head[end+2:]
 		name, value, ok := bytes.Cut(line, []byte{':'})
-		if !ok || !isToken(name) || !isPrintable(value) {
+		if !ok || !httptoken.IsToken(name) || !isPrintable(value) {
 			return p, fault(BadHeader)
 		}
 		value = bytes.Trim(value, " \t")
 		switch {
-		case equalFold(name, "content-disposition"):
+		case httptoken.EqualFold(name, "content-disposition"):
 			if named {
 				return p, fault(BadHeader)
 			}
@@ -39,14 +43,14 @@ func parseHead(head []byte) (p Part, err error) {
 			if err := p.disposition(value); err != nil {
 				return p, err
 			}
-		case equalFold(name, "content-type"):
+		case httptoken.EqualFold(name, "content-type"):
 			if typed {
 				return p, fault(BadHeader)
 			}
 			typed = true
 			p.ContentType = mediaType(value)
-		case equalFold(name, "content-transfer-encoding"):
-			if !equalFold(value, "binary") && !equalFold(value, "7bit") && !equalFold(value, "8bit") {
+		case httptoken.EqualFold(name, "content-transfer-encoding"):
+			if !httptoken.EqualFold(value, "binary") && !httptoken.EqualFold(value, "7bit") && !httptoken.EqualFold(value, "8bit") {
 				return p, fault(Encoded)
 			}
 		}
@@ -60,28 +64,28 @@ func parseHead(head []byte) (p Part, err error) {
 // disposition reads the value of a Content-Disposition.
 func (p *Part) disposition(value []byte) error {
 	kind, rest, _ := bytes.Cut(value, []byte{';'})
-	if !equalFold(bytes.TrimRight(kind, " \t"), "form-data") {
+	if !httptoken.EqualFold(bytes.TrimRight(kind, " \t"), "form-data") {
 		return fault(NoName)
 	}
 	var seen [3]bool // name, filename, filename*
 	for len(rest) > 0 {
 		var name, value []byte
 		var ok bool
-		if name, value, rest, ok = parameter(rest, isToken); !ok {
+		if name, value, rest, ok = parameter(rest, httptoken.IsToken[[]byte]); !ok {
 			return fault(BadHeader)
 		}
 		which := -1
 		switch {
-		case equalFold(name, "name"):
+		case httptoken.EqualFold(name, "name"):
 			which = 0
 			if !validName(value) {
 				return fault(BadName)
 			}
 			p.Name = string(value)
-		case equalFold(name, "filename"):
+		case httptoken.EqualFold(name, "filename"):
 			which = 1
 			p.File, p.Filename = true, harmless(value)
-		case equalFold(name, "filename*"):
+		case httptoken.EqualFold(name, "filename*"):
 			which = 2
 			p.File = true
 			if !seen[1] { // the plain one will do where both are
@@ -133,7 +137,7 @@ func mediaType(value []byte) string {
 	value, _, _ = bytes.Cut(value, []byte{';'})
 	value = bytes.TrimRight(value, " \t")
 	a, b, _ := bytes.Cut(value, []byte{'/'})
-	if !isToken(a) || !isToken(b) || len(value) > 127 {
+	if !httptoken.IsToken(a) || !httptoken.IsToken(b) || len(value) > 127 {
 		return ""
 	}
 	return string(value)
