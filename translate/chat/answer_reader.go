@@ -275,7 +275,9 @@ func (r *AnswerReader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		return err
 	}
 	if choice.Finished() {
-		r.Finish = finishOf(choice.Finish)
+		if r.Finish = finishOf(choice.Finish); r.Finish == FinishStop && len(r.ToolCalls) > 0 {
+			r.Finish = FinishToolCalls
+		}
 		if choice.Stop.IsString() {
 			r.StopSequence = append(r.StopSequence[:0], choice.Stop.Inside()...)
 		}

@@ -52,7 +52,11 @@ func listen(s *AnswerReader, src []byte, forget bool) (out said) {
 
 func (out *said) end(s *AnswerReader) {
 	for i := range s.ToolCalls {
-		out.Calls = append(out.Calls, string(s.ToolCallID(i))+" "+string(s.ToolCalls[i].Name)+" "+string(s.ToolCalls[i].Args))
+		args := string(s.ToolCalls[i].Args)
+		if Blank([]byte(args)) && !s.Finish.isCut() {
+			args += "{}" // as the translators do
+		}
+		out.Calls = append(out.Calls, string(s.ToolCallID(i))+" "+string(s.ToolCalls[i].Name)+" "+args)
 	}
 	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 
+	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 )
 
@@ -134,16 +135,5 @@ func (a *Arguments) Reset() {
 // keepArguments is up to what size the buffers are kept from one request to the next.
 const keepArguments = 64 << 10
 
-// Blank reports whether the contents of a JSON string are nothing but space.
-func Blank(s []byte) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] == ' ' {
-			continue
-		}
-		if s[i] != '\\' || i+1 == len(s) || s[i+1] != 'n' && s[i+1] != 't' && s[i+1] != 'r' {
-			return false
-		}
-		i++
-	}
-	return true
-}
+// Blank reports whether arguments, as the contents of a JSON string, are nothing but space.
+func Blank(contents []byte) bool { return toolcall.Blank(contents) }

@@ -49,11 +49,3 @@ func TestArgumentsObject(t *testing.T) {
 		}
 	}
 }
-
-func TestBlank(t *testing.T) {
-	for text, want := range map[string]bool{``: true, ` `: true, `\n\t\r `: true, `x`: false, `\\`: false, `\"n`: false, ` \u0020`: false} {
-		if Blank([]byte(text)) != want {
-			t.Errorf("%q blank: %v", text, !want)
-		}
-	}
-}

@@ -149,7 +149,7 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 		}
 	}
 	if c.Finished() {
-		to.finish = to.finish[:0]
+		to.finish, to.end = to.finish[:0], finishOf(c.Finish)
 		if err := a.keep(&to.finish, c.Finish.Raw()); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"errors"
+	"strconv"
 
 	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
@@ -132,8 +133,9 @@ var completionObject = []byte(`"object":"chat.completion"`)
 // Append appends the answer for the client: the engine's, byte for byte, but with the public model,
 // without members between engines, without reasoning if the client wants none, and with the members
 // that clients need and the engine left out: id, object, created, system_fingerprint, usage, the
-// index, end and logprobs of a choice, the role, content and refusal of its message, the id and
-// type of a tool call. c must have been parsed.
+// index, end and logprobs of a choice, the role, content and refusal of its message, the id, type
+// and arguments of a tool call. A choice with tool calls ends with tool_calls, unless it is cut, and
+// their indexes count from 0. c must have been parsed.
 func (c *Completion) Append(dst []byte, a *AnswerOptions) []byte {
 	c.edits.Reset()
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
@@ -186,6 +188,12 @@ func (c *Completion) Append(dst []byte, a *AnswerOptions) []byte {
 			for toolCalls := message.ToolCalls.Iter(); toolCalls.Next(); {
 				if part, ok := c.readToolCall(it.Index(), &p, toolCalls.Value()); ok {
 					addToolCallMembers(&c.edits, &p, &part, a.ID, it.Index())
+					if wrongIndex(&p, &part) {
+						c.edits.Set(p.Index, strconv.AppendInt(nil, int64(part.Position), 10))
+					}
+					if args := completeArguments(&p, finishOf(choice.Finish).isCut()); args != nil {
+						setMember(&c.edits, p.Function, p.Args, "arguments", args)
+					}
 					if p.Args.IsString() && hasEscapes(p.Args.Inside()) {
 						text := bytes.Clone(p.Args.Raw())
 						mendArguments(text[1:len(text)-1], true)

@@ -11,6 +11,7 @@ import (
 type assembledChoice struct {
 	index  int
 	finish []byte // raw
+	end    Finish // what it means
 	more   members
 
 	content, refusal, reasoning optionalText
@@ -85,7 +86,7 @@ func (c *assembledChoice) append(dst []byte, id string, strip bool) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = c.toolCalls[i].append(dst, id, c.index, i)
+			dst = c.toolCalls[i].append(dst, id, c.index, i, c.end.isCut())
 		}
 		dst = append(dst, ']')
 	}
@@ -93,7 +94,11 @@ func (c *assembledChoice) append(dst []byte, id string, strip bool) []byte {
 	dst = append(dst, `},"logprobs":`...)
 	dst = c.appendLogprobs(dst)
 	dst = append(dst, `,"finish_reason":`...)
-	dst = append(dst, c.finish...)
+	if c.end == FinishStop && len(c.toolCalls) > 0 {
+		dst = append(dst, toolCallsWord...)
+	} else {
+		dst = append(dst, c.finish...)
+	}
 	dst = c.more.append(dst, false)
 	return append(dst, '}')
 }
@@ -114,8 +119,8 @@ func (c *assembledChoice) appendLogprobs(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// append appends the tool call, number n of its choice.
-func (c *assembledToolCall) append(dst []byte, id string, choice, n int) []byte {
+// append appends the tool call, number n of its choice, which may be cut.
+func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut bool) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(c.id) > 0 {
 		dst = appendQuoted(dst, c.id)
@@ -136,7 +141,11 @@ func (c *assembledToolCall) append(dst []byte, id string, choice, n int) []byte 
 	if hasEscapes(c.args) {
 		mendArguments(c.args, true)
 	}
-	dst = appendQuoted(dst, c.args)
+	dst = append(append(dst, '"'), c.args...)
+	if !cut && Blank(c.args) {
+		dst = append(dst, emptyObject...)
+	}
+	dst = append(dst, '"')
 	dst = c.function.append(dst, false)
 	dst = append(dst, '}')
 	dst = c.more.append(dst, false)

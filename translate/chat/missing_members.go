@@ -7,12 +7,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// missingMember is a member that clients need and that the engine left out, or sent as a null that
-// they cannot read.
+// missingMember is a member that clients need and that the engine left out, or sent with a value
+// that they cannot read.
 type missingMember struct {
-	at   jsonx.Value // the object that lacks it, or the null
-	null bool
-	text []byte // the member, or the value in place of the null
+	at   jsonx.Value // the object that lacks it, or the wrong value
+	set  bool
+	text []byte // the member, or the value in place of the wrong one
 }
 
 var (
@@ -31,12 +31,16 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 	if !choice.Numbered {
 		c.missing = append(c.missing, missingIndex(v, n))
 	}
-	if !choice.Finish.Exists() {
+	called := message.ToolCalls.Index(0).Exists()
+	switch {
+	case !choice.Finish.Exists():
 		finish := finishStop
-		if message.ToolCalls.Index(0).Exists() {
+		if called {
 			finish = finishToolCalls
 		}
 		c.missing = append(c.missing, missingMember{at: v, text: finish})
+	case called && finishOf(choice.Finish) == FinishStop: // agents run tools only for the word
+		c.missing = append(c.missing, missingMember{at: choice.Finish, set: true, text: toolCallsWord})
 	}
 	if !choice.Logprobs.Exists() {
 		c.missing = append(c.missing, missingMember{at: v, text: nullLogprobs})
@@ -51,9 +55,11 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 		c.missing = append(c.missing, missingMember{at: choice.Body, text: nullRefusal})
 	}
 	var p toolcall.Piece
+	cut := finishOf(choice.Finish).isCut()
 	for it := message.ToolCalls.Iter(); it.Next(); {
 		part, _ := c.readToolCall(n, &p, it.Value())
-		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || p.Args.IsObject() || p.Args.IsString() && hasEscapes(p.Args.Inside())
+		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || p.Args.IsObject() || p.Args.IsString() && hasEscapes(p.Args.Inside()) ||
+			wrongIndex(&p, &part) || completeArguments(&p, cut) != nil
 	}
 }
 
@@ -64,14 +70,14 @@ func missingIndex(v jsonx.Value, n int) missingMember {
 		member = strconv.AppendInt([]byte(`"index":`), int64(n), 10)
 	}
 	if at := v.Get("index"); at.Exists() {
-		return missingMember{at: at, null: true, text: member[len(`"index":`):]}
+		return missingMember{at: at, set: true, text: member[len(`"index":`):]}
 	}
 	return missingMember{at: v, text: member}
 }
 
 // addTo notes the addition in edits.
 func (m missingMember) addTo(edits *jsonx.Edits) {
-	if m.null {
+	if m.set {
 		edits.Set(m.at, m.text)
 		return
 	}

@@ -258,11 +258,17 @@ func (s *Stream) readChoices() (g chunkSummary, err error) {
 				g.onlyText = jsonx.Value{}
 			}
 		}
-		var rest []byte // members that the delta gets
-		if mends || len(s.halves) > 0 {
+		var (
+			blank []int  // tool calls
+			rest  []byte // members that the delta gets
+		)
+		if c.Finished() {
+			blank = s.endToolCalls(&c)
+		}
+		if mends || len(s.halves) > 0 || len(blank) > 0 {
 			s.mendTexts(&c)
 			if g.onlyText = (jsonx.Value{}); c.Finished() {
-				rest = s.endTexts(&c)
+				rest = s.endTexts(&c, blank)
 			}
 		}
 		if c.private {

@@ -189,10 +189,13 @@ func (s *Stream) mendText(at textPlace, v jsonx.Value, last bool) {
 	}
 }
 
-// endTexts ends the texts of a choice that still wait: with a replacement character, mostly. It
-// returns the members that its delta gets.
-func (s *Stream) endTexts(c *Choice) []byte {
+// endTexts ends the texts of a choice that still wait: with a replacement character, mostly. The
+// blank tool calls get arguments. It returns the members that its delta gets.
+func (s *Stream) endTexts(c *Choice, blank []int) []byte {
 	var members, pieces [][]byte
+	for _, position := range blank {
+		pieces = append(pieces, argumentsPiece(position, []byte(`"{}"`)))
+	}
 	for i := 0; i < len(s.halves); {
 		at := s.halves[i].textPlace
 		if at.choice != c.Index {
@@ -203,8 +206,7 @@ func (s *Stream) endTexts(c *Choice) []byte {
 		s.halves = slices.Delete(s.halves, i, i+1)
 		switch {
 		case at.member == "":
-			piece := strconv.AppendInt([]byte(`{"index":`), int64(at.toolCall), 10)
-			pieces = append(pieces, append(append(append(piece, `,"function":{"arguments":`...), text...), "}}"...))
+			pieces = append(pieces, argumentsPiece(at.toolCall, text))
 		case !s.options.StripReasoning || !isReasoning([]byte(at.member)):
 			members = s.member(members, c.Body, at.member, text)
 		}
@@ -217,6 +219,12 @@ func (s *Stream) endTexts(c *Choice) []byte {
 		members = s.member(members, c.Body, "tool_calls", slices.Concat([]byte{'['}, bytes.Join(pieces, comma), []byte{']'}))
 	}
 	return bytes.Join(members, comma)
+}
+
+// argumentsPiece is the piece of a tool call that has arguments, in quotes, alone.
+func argumentsPiece(position int, arguments []byte) []byte {
+	piece := strconv.AppendInt([]byte(`{"index":`), int64(position), 10)
+	return append(append(append(piece, `,"function":{"arguments":`...), arguments...), "}}"...)
 }
 
 var comma = []byte{','}

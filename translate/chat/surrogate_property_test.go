@@ -101,6 +101,9 @@ func TestHalfSurrogates(t *testing.T) {
 		for n := range units {
 			for member := range units[n] {
 				want[n][member] = string(utf16.Decode(units[n][member]))
+				if n < choices && member >= 3 && strings.TrimSpace(want[n][member]) == "" {
+					want[n][member] += "{}" // of a tool call
+				}
 			}
 		}
 
@@ -174,6 +177,9 @@ func TestHalfSurrogates(t *testing.T) {
 		texts := [5]string{heard.Content, heard.Refusal, heard.Reasoning}
 		for i := range source.ToolCalls {
 			strictly(t, []byte(`"`+string(source.ToolCalls[i].Args)+`"`), &texts[3+i])
+			if strings.TrimSpace(texts[3+i]) == "" {
+				texts[3+i] += "{}" // as the translators do
+			}
 		}
 		if texts != want[0] {
 			t.Fatalf("other dialects %q, want %q", texts, want[0])

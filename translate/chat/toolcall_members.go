@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"penstock/translate/chat/toolcall"
@@ -39,9 +40,58 @@ func (s *Stream) toolCalls(choice int, v jsonx.Value) (unique bool, err error) {
 			unique = true
 		}
 		addToolCallMembers(&s.edits, &p, &part, s.options.ID, choice)
-		unique = unique || part.Unique()
+		if part.TakeName && !p.Args.IsString() && !p.Args.IsObject() { // clients add the pieces up
+			setMember(&s.edits, p.Function, p.Args, "arguments", emptyText)
+		}
+		unique = unique || part.Unique() || s.tools.Blank()
 	}
 	return unique, nil
+}
+
+var (
+	emptyText     = []byte(`""`)
+	toolCallsWord = []byte(`"tool_calls"`)
+)
+
+// isCut reports whether an answer that ends so may lack the rest of its last tool call. Its
+// arguments stay as they are, because a tool must not run without those that the model meant.
+func (f Finish) isCut() bool { return f == FinishLength || f == FinishContentFilter }
+
+// endToolCalls notes the end of a choice's tool calls. It returns the positions of those that get
+// the arguments of an empty object, because clients read arguments as JSON.
+func (s *Stream) endToolCalls(c *Choice) []int {
+	if !s.tools.Any(c.Index) {
+		return nil
+	}
+	finish := finishOf(c.Finish)
+	if finish == FinishStop { // agents run tools only for the word
+		s.edits.Set(c.Finish, toolCallsWord)
+	}
+	if finish.isCut() {
+		return nil
+	}
+	return s.tools.Fill(nil, c.Index)
+}
+
+// completeArguments returns what a whole tool call has in place of its arguments; nil: they stay.
+func completeArguments(p *toolcall.Piece, cut bool) []byte {
+	switch {
+	case !p.Function.IsObject() || p.Args.Exists() && !p.Args.IsString() && !p.Args.IsNull():
+		return nil
+	case p.Args.IsString() && (cut || !Blank(p.Args.Inside())):
+		return nil
+	case cut:
+		return emptyText
+	case p.Args.IsString():
+		return appendQuoted(nil, slices.Concat(p.Args.Inside(), emptyObject))
+	}
+	return []byte(`"{}"`)
+}
+
+// wrongIndex reports whether a whole tool call has an index, and another than its position.
+func wrongIndex(p *toolcall.Piece, part *toolcall.Part) bool {
+	index, given := p.Index.Int()
+	return p.Index.Exists() && (!given || index != int64(part.Position))
 }
 
 // addToolCallMembers notes the members that the piece with a tool call's name gets. answer is our

@@ -24,6 +24,7 @@ type toolCall struct {
 	id, name uint64 // hashes; 0: not known yet
 	args     scanner
 
+	filled     bool // its arguments are not blank
 	identified bool // it has an id: the engine's, or one of ours
 	typed      bool // it has a type
 	nameless   bool // pieces without a name have come
@@ -197,6 +198,7 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 		t.repeated = true
 		t.otherIDs = t.otherIDs || id != 0 && t.id != 0 && id != t.id
 	}
+	t.filled = t.filled || p.Args.IsObject() || p.Args.IsString() && !Blank(p.Args.Inside())
 	if !t.nameless { // otherwise the arguments decide nothing, and readers with a template do not pass them
 		t.args.add(p.Args)
 	}
@@ -215,6 +217,32 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 		t.typed, part.NeedType = true, true
 	}
 	return part
+}
+
+// Any reports whether a choice has tool calls.
+func (a *Assembler) Any(choice int) bool {
+	for i := range a.toolCalls {
+		if a.toolCalls[i].is(choice) {
+			return true
+		}
+	}
+	return false
+}
+
+// Blank reports whether nothing but space has come of the arguments of the tool call that the last
+// piece was of.
+func (a *Assembler) Blank() bool { return !a.toolCalls[a.last].filled }
+
+// Fill appends the positions of a choice's tool calls with blank arguments, which count as filled
+// from here on.
+func (a *Assembler) Fill(positions []int, choice int) []int {
+	for i := range a.toolCalls {
+		if t := &a.toolCalls[i]; t.is(choice) && !t.filled {
+			t.filled = true
+			positions = append(positions, int(t.position))
+		}
+	}
+	return positions
 }
 
 // idTaken reports whether another tool call of the choice has the id.

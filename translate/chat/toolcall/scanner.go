@@ -44,6 +44,22 @@ func (s *scanner) whole() bool { return s.phase == phaseWhole }
 // begun reports whether an object has begun.
 func (s *scanner) begun() bool { return s.phase == phaseOpen || s.phase == phaseWhole }
 
+// Blank reports whether arguments, or a piece of them, are nothing but space. They are the contents
+// of a JSON string.
+func Blank(raw []byte) bool {
+	for i := 0; i < len(raw); {
+		c := raw[i]
+		i++
+		if c == '\\' {
+			c, i = unescape(raw, i)
+		}
+		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}
+
 // add takes a piece of the arguments: a string, or an object, as Ollama's native shape has it.
 func (s *scanner) add(v jsonx.Value) {
 	switch {

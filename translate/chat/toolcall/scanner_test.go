@@ -62,3 +62,13 @@ func TestScannerOfOtherThings(t *testing.T) {
 		}
 	}
 }
+
+func TestBlank(t *testing.T) {
+	for text, want := range map[string]bool{
+		``: true, ` `: true, `\n\t\r `: true, ` \u0020\u000a`: true, `x`: false, `\\`: false, `\"n`: false, ` \u2028`: false, `\ud83d`: false,
+	} {
+		if Blank([]byte(text)) != want {
+			t.Errorf("%q blank: %v", text, !want)
+		}
+	}
+}
