@@ -8,26 +8,29 @@ import (
 	"penstock/upstreams"
 )
 
-// Prefix affinity sends a conversation to where its beginning is cached. A prompt is cut into blocks whose hashes are
-// chained, so equal hashes mean equal prompts up to there; a bounded directory (directory.go) remembers which upstreams each
-// block was sent to. The longest known beginning wins. A conversation that nobody knows goes to its rendezvous home, which every edge
-// in front of the same engines works out alike without talking to the others.
+// Prefix affinity sends a conversation to where its beginning is cached. A prompt is cut into
+// blocks whose hashes are chained, so equal hashes mean equal prompts up to there; a bounded
+// directory (directory.go) remembers which upstreams each block was sent to. The longest known
+// beginning wins. A conversation that no engine knows goes to its rendezvous home, which is the
+// same at every edge in front of the same engines.
 
 const (
-	// blockBytes is the granularity of a prefix: about 128 tokens. Engines cache in blocks of 16 to 64 tokens; a coarser
-	// grain costs less here and loses at most one block of reuse.
+	// blockBytes is the granularity of a prefix: about 128 tokens. Engines cache in blocks of 16 to
+	// 64 tokens; a coarser grain costs less here and loses at most one block of reuse.
 	blockBytes = 512
-	// maxBlocks bounds the work for a long prompt; what lies behind 128 KiB does not change the choice.
+	// maxBlocks bounds the work for a long prompt; what lies behind 128 KiB does not change the
+	// choice.
 	maxBlocks = 256
-	// boundedLoad is how far above the mean a cold conversation's home may be loaded before the next in rank takes it.
+	// boundedLoad is how far above the mean a cold conversation's home may be loaded before the
+	// next in rank takes it.
 	boundedLoad = 1.25
-	// doubt is the penalty (two failures, or the slow start after an outage, which has emptied the cache) above which it does
-	// not count what an engine knows.
+	// doubt is the penalty above which an engine's known prompts do not count: two failures, or the
+	// slow start after an outage, which has emptied its cache.
 	doubt = 2
 )
 
-// HashBlocks appends the chained hashes of the prompt's whole blocks to dst. seed tells prompts apart that begin alike but
-// mean something else: the model, the tools.
+// HashBlocks appends the chained hashes of the prompt's full blocks to dst. seed is a hash of what
+// makes prompts differ that begin alike: the model, the tools.
 func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	var chained [8 + blockBytes]byte
 	h := seed
@@ -44,8 +47,8 @@ func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	return dst
 }
 
-// Seed hashes what stands before the messages of a prompt, and whose prompt it is where engines keep those apart; owner is
-// empty elsewhere.
+// Seed hashes what stands before the messages of a prompt, and whose prompt it is where engines
+// keep those apart; owner is empty elsewhere.
 func Seed(model, owner string, tools []byte) uint64 {
 	seed := mix(xxhash.Sum64String(model)) ^ xxhash.Sum64(tools)
 	if owner != "" {
@@ -54,10 +57,11 @@ func Seed(model, owner string, tools []byte) uint64 {
 	return seed
 }
 
-// warmest returns the target that knows the longest beginning of the prompt, of equals the least loaded. A conversation of its
-// own stays until its home queues. The target is nil when the choice is not to be made by what is known: nobody knows any of
-// it, those who do are queueing or failing, many conversations share it, or few do and its engine is loaded well above the
-// mean. own is then what is the prompt's own.
+// warmest returns the target that knows the longest beginning of the prompt, and the least loaded
+// one of several. A conversation of its own stays until its home queues. The target is nil when no
+// engine knows a beginning, when those that do are queueing or failing, when many conversations
+// share it, or when few do and its engine is loaded well above the mean. own is then the prompt's
+// own part.
 func (r *Route) warmest(q *Query, s upstreams.State) (best *Target, own []uint64) {
 	var l upstreams.Load
 	var not members
@@ -107,9 +111,9 @@ func (r *Route) mean(q *Query, s upstreams.State) float64 {
 	return sum / float64(max(1, n))
 }
 
-// home picks for a prompt that nobody is to be asked for because of what it knows: the first in rendezvous rank for the
-// prompt's own part, unless it queues or is loaded well above the mean; then the next in rank of those that are not, and when
-// all are, the least loaded.
+// home picks for a prompt that has no warmest target. It returns the first in rendezvous rank for
+// the prompt's own part that neither queues nor is loaded well above the mean, and the least loaded
+// if there is none.
 func (r *Route) home(q *Query, own []uint64, start int, s upstreams.State) (best *Target, eligible bool) {
 	if len(own) == 0 {
 		return r.leastLoaded(q, start, s)

@@ -22,8 +22,9 @@ func homes(r *Route, n int) []int {
 	return out
 }
 
-// A cold conversation's home is told by the prompt as long as load is even, however high it is; one that is loaded well above
-// the mean, or would queue, is left out, and nobody else's home changes for it.
+// A cold conversation's home is told by the prompt as long as load is even, however high it is; one
+// that is loaded well above the mean, or would queue, is left out, and nobody else's home changes
+// for it.
 func TestPrefixAffinityHomeIsBoundedByLoad(t *testing.T) {
 	const conversations = 60
 	r := routeOver(t, config.PolicyPrefixAffinity, 16, 16, 16, 16)
@@ -56,8 +57,8 @@ func TestPrefixAffinityHomeIsBoundedByLoad(t *testing.T) {
 	expect("one slot is left", func(_, home int) bool { return home == 2 || home == 3 })
 }
 
-// Of those that know a prompt the least loaded one gets it, and those that would queue do not; where what is known is the
-// smaller part of it, load counts for more.
+// Of those that know a prompt the least loaded one gets it, and those that would queue do not;
+// where what is known is the smaller part of it, load counts for more.
 func TestPrefixAffinityAmongThoseWhoKnow(t *testing.T) {
 	prompt := HashBlocks(nil, 1, conversation(1))[:8]
 	for name, c := range map[string]struct {

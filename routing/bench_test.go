@@ -64,8 +64,8 @@ func fleet(t testing.TB, policy string) *Route {
 
 var policies = []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity}
 
-// BenchmarkPick is the choice alone, over 32 upstreams that are up, list their models and tell their load. The budget is
-// half a microsecond and no allocation.
+// BenchmarkPick is the choice alone, over 32 upstreams that are up, list their models and tell
+// their load. The budget is half a microsecond and no allocation.
 func BenchmarkPick(b *testing.B) {
 	blocks := HashBlocks(nil, 1, conversation(1))
 	for _, policy := range append(policies, "warm") {

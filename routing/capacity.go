@@ -7,19 +7,22 @@ import (
 	"penstock/upstreams"
 )
 
-// Capacity is a pool's slots at one moment. Available is what this edge may still admit: max(0, Total − Active).
+// Capacity is a pool's slots at one moment. Available is what this edge may still admit: max(0,
+// Total − Active).
 type Capacity struct {
 	Active, Total, Available int
 	Utilization              float64 // percent, 0 to 100
 }
 
-// Capacity sums the pool over the targets that may take calls now. An upstream with two targets of the route counts once.
+// Capacity sums the pool over the targets that may take calls now. An upstream with two targets of
+// the route counts once.
 func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 	return r.Sum([]upstreams.Pool{p}, now)
 }
 
-// Sum is the capacity of several pools together. Where an upstream's pools are one shared pool it counts once: its slots are
-// not there a second time for images, nor is a call that holds one of them.
+// Sum is the capacity of several pools together. Where an upstream's pools are one shared pool it
+// counts once: its slots are not there a second time for images, nor is a call that holds one of
+// them.
 func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	var c Capacity
 	r.eachEligible(now, func(u *upstreams.Upstream) {
@@ -50,8 +53,8 @@ func (r *Route) Ready(now time.Time) bool {
 	return r.visit(now, upstreams.StateUp, func(*upstreams.Upstream) {})
 }
 
-// NextChance returns how long it will be, as far as can be foreseen, until one of the targets may take a call: 0 when one may
-// now.
+// NextChance returns how long it will be, as far as can be foreseen, until one of the targets may
+// take a call: 0 when one may now.
 func (r *Route) NextChance(now time.Time) time.Duration {
 	soonest := time.Duration(math.MaxInt64)
 	for i := range r.targets {
@@ -67,8 +70,8 @@ type Room struct {
 	None   bool // no upstream of the route may take it, here or elsewhere: Acquire would say ErrNoUpstream
 }
 
-// Room returns what Acquire would find at u for a query, of which pool, excluded upstreams and time count. A breaker that is
-// half-open has one slot, for a trial.
+// Room returns what Acquire would find at u for a query, of which pool, excluded upstreams and time
+// count. A breaker that is half-open has one slot, for a trial.
 func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 	q.at = upstreams.At(q.Now)
 	state := upstreams.StateUp
@@ -101,8 +104,8 @@ func (r *Route) anyAllowed(q *Query, s upstreams.State) bool {
 	return false
 }
 
-// eachEligible visits the distinct upstreams that a call could go to now, by the rule of pick: those that are up, else
-// those not yet probed.
+// eachEligible visits the distinct upstreams that a call could go to now, by the rule of pick:
+// those that are up, else those not yet probed.
 func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	if !r.visit(now, upstreams.StateUp, visit) {
 		r.visit(now, upstreams.StatePending, visit)
@@ -122,7 +125,7 @@ func (r *Route) visit(now time.Time, s upstreams.State, visit func(*upstreams.Up
 	return found
 }
 
-// takes reports whether a call could go to the target now, which is in a state.
+// takes reports whether a call could go to the target now, if that is in the given state.
 func (t *Target) takes(now time.Time, s upstreams.State) bool {
 	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.Upstream.Serves(t.Served)
 }
@@ -138,8 +141,8 @@ func (r *Route) seen(i int, now time.Time, s upstreams.State) bool {
 	return false
 }
 
-// BytesPerToken is how many bytes of prompt text make a token of the model: the mean of what its engines have taught, whether
-// they take calls now or not; 0 when none has.
+// BytesPerToken is how many bytes of prompt text make a token of the model: the mean over its
+// engines, whether they take calls now or not. It is 0 while none has reported a prompt's tokens.
 func (r *Route) BytesPerToken() float64 {
 	sum, n := 0.0, 0
 	for i := range r.targets {
@@ -151,8 +154,8 @@ func (r *Route) BytesPerToken() float64 {
 	return sum / float64(max(1, n))
 }
 
-// ContextLength is the smallest context that the engines which may take calls now report for the model, in tokens; 0
-// when none of them says.
+// ContextLength is the smallest context that the engines which may take calls now report for the
+// model, in tokens; 0 when none of them says.
 func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {
@@ -183,7 +186,8 @@ func (r *Route) Vision(now time.Time) bool {
 	return some
 }
 
-// SeparatePools reports whether any of the route's upstreams has separate pools for text, vision and audio.
+// SeparatePools reports whether any of the route's upstreams has separate pools for text, vision
+// and audio.
 func (r *Route) SeparatePools() bool {
 	for i := range r.targets {
 		if !r.targets[i].Upstream.Limits().Shared {

@@ -9,24 +9,25 @@ import (
 	"penstock/upstreams"
 )
 
-// directory is what a route with the policy prefix_affinity remembers: for each block of a prompt the upstreams that it was
-// sent to. It is bounded, outlives reloads and is safe for concurrent use.
+// directory is what a route with the policy prefix_affinity remembers: for each block of a prompt
+// the upstreams that it was sent to. It is bounded, outlives reloads and is safe for concurrent
+// use.
 //
-// One directory for the route, and not an index for each upstream: the question is who knows the prompt, and one look-up
-// answers it for all of them.
+// One directory for the route, and not an index for each upstream: the question is who knows the
+// prompt, and one look-up answers it for all of them.
 type directory struct {
 	blocks *lru.Cache[uint64, *holders]
-	// numbers are the members' places in holders, the same for as long as a name of an upstream is used. Not changed after
-	// Build: a reload makes another map over the same blocks.
+	// numbers are the members' places in holders, the same for as long as a name of an upstream is
+	// used. Not changed after Build: a reload makes another map over the same blocks.
 	numbers map[upstreams.ID]member
 }
 
 const (
-	// directoryBlocks bounds what is remembered for each upstream of the route, on average: 16 MiB of prompts, about four
-	// million tokens, which is more than an engine can cache.
+	// directoryBlocks bounds what is remembered for each upstream of the route, on average: 16 MiB
+	// of prompts, about four million tokens, which is more than an engine can cache.
 	directoryBlocks = 32 << 10
-	// maxMembers is how many upstreams are told apart. In a larger route some share a place, and a conversation may go to the
-	// wrong one of those.
+	// maxMembers is how many upstreams have a place of their own. In a larger route some share one,
+	// and a conversation may go to the wrong one of those.
 	maxMembers = 128
 )
 
@@ -44,8 +45,8 @@ func (s *members) add(more *members) {
 	}
 }
 
-// holders are the upstreams that a block was sent to, and what tells a block that one conversation goes through from one that
-// many begin with.
+// holders are the upstreams that a block was sent to. They also record whether many conversations
+// begin with the block, or one goes through it.
 type holders struct {
 	sent  [maxMembers / 64]atomic.Uint64
 	next  atomic.Uint64 // the block that followed first; 0: none yet
@@ -68,8 +69,9 @@ func (h *holders) follow(rest []uint64) {
 	}
 }
 
-// crowd says how a prompt that is known up to the block, and goes on with rest, relates to the others that are: it is one
-// conversation's next turn, one of few that have a beginning in common, or one of many.
+// crowd says how a prompt that is known up to the block, and goes on with rest, relates to the
+// others that are: it is one conversation's next turn, one of few that have a beginning in common,
+// or one of many.
 func (h *holders) crowd(rest []uint64) crowd {
 	next, forks := h.next.Load(), h.forks.Load()
 	switch {
@@ -90,11 +92,12 @@ const (
 )
 
 const (
-	// manyForks is how many prompts have to leave a common beginning before it is worth having everywhere: it is then read
-	// once by each engine, and the conversations are spread over all of them from their first turn on.
+	// manyForks is how many prompts have to leave a common beginning before it is worth having
+	// everywhere: it is then read once by each engine, and the conversations are spread over all of
+	// them from their first turn on.
 	manyForks = 4
-	// manyEnds is the same for prompts that do not differ by a whole block. More, since the short turns of one conversation
-	// end in one block as well.
+	// manyEnds is the same for prompts that do not differ by a whole block. More, since the short
+	// turns of one conversation end in one block as well.
 	manyEnds = 16
 )
 
@@ -107,7 +110,8 @@ func (h *holders) without(not *members) (left members, some bool) {
 	return left, some
 }
 
-// newDirectory makes the directory of targets, or goes on with the one that the route had before, which may be nil.
+// newDirectory makes the directory of targets, or goes on with the one that the route had before,
+// which may be nil.
 func newDirectory(targets []Target, before *directory) (*directory, error) {
 	d := &directory{numbers: map[upstreams.ID]member{}}
 	taken := make([]bool, maxMembers)
@@ -123,8 +127,8 @@ func newDirectory(targets []Target, before *directory) (*directory, error) {
 		t := &targets[i]
 		m, ok := d.numbers[t.Upstream.ID()]
 		if !ok {
-			// A place that another upstream had before is as good as a fresh one: the newcomer is thought to know what that
-			// one knew, and gets to know it.
+			// A place that another upstream had before is as good as a fresh one: the newcomer is
+			// thought to know what that one knew, and gets to know it.
 			for k := 0; k < maxMembers && taken[next%maxMembers]; k++ {
 				next++
 			}
@@ -145,9 +149,9 @@ func newDirectory(targets []Target, before *directory) (*directory, error) {
 	return d, err
 }
 
-// deepest returns how many leading blocks of a prompt some upstream outside of a set knows, who knows that many, and how
-// many prompts share them. What is known of a prompt is a beginning of it, since learn keeps its first blocks longest; so the
-// end of it is found by halving.
+// deepest returns how many leading blocks of a prompt some upstream outside of a set knows, who
+// knows that many, and how many prompts share them. What is known of a prompt is a beginning of it,
+// since learn keeps its first blocks longest; so the end of it is found by halving.
 func (d *directory) deepest(blocks []uint64, not *members) (known int, who members, shared crowd) {
 	var last *holders
 	low, high := 0, len(blocks) // low are known
@@ -172,7 +176,8 @@ func (d *directory) deepest(blocks []uint64, not *members) (known int, who membe
 	return low, who, shared
 }
 
-// learn notes that a prompt was sent to an upstream. The first blocks come last, so that they are forgotten last.
+// learn notes that a prompt was sent to an upstream. The first blocks come last, so that they are
+// forgotten last.
 func (d *directory) learn(blocks []uint64, m member) {
 	for i := len(blocks) - 1; i >= 0; i-- {
 		h, ok := d.blocks.Get(blocks[i])

@@ -1,43 +1,50 @@
-// Package routing decides which engine a call goes to. It turns the configuration into a Table (model → Route → Targets)
-// and answers one question: given the live facts, which target gets this call?
+// Package routing decides which engine a call goes to. It turns the configuration into a Table
+// (model → Route → Targets) and answers one question: given the live facts, which target gets this
+// call?
 //
 //	model or alias ─► Table.Lookup ─► Route ─► filter eligible ─► score ─► lease
 //
 // # Design
 //
-// Decisions only: the package does no I/O, starts no goroutine, writes no log and never asks for the time or for chance;
-// both come in with the Query. Every decision is therefore a table test.
+// Decisions only: the package does no I/O, starts no goroutine, writes no log and never asks for
+// the time or for chance; both come in with the Query. Every decision is therefore a table test.
 //
-// Filter, score, lease. A full scan over the targets (tens of them at most) costs less than any index that would have to
-// be kept right. The score is computed from a moment's facts, but the limit is enforced by Upstream.TryLease, a
-// compare-and-swap: there is no check-then-act, so a limit is never exceeded by one. Losing that race means scanning
-// again, at most once per target.
+// Filter, score, lease. A full scan over the targets (tens of them at most) costs less than any
+// index that would have to be kept right. The score is computed from a moment's facts, but the
+// limit is enforced by Upstream.TryLease, a compare-and-swap: there is no check-then-act, so a
+// limit is never exceeded by one. Losing that race means scanning again, at most once per target.
 //
-// Equal scores are settled by a reservoir choice. A fixed order would send every first request of a burst to the same
-// engine, and a rotating start alone favours whoever stands behind an excluded target.
+// Equal scores are decided by a reservoir choice. A fixed order would send every first request of a
+// burst to the same engine, and a rotating start alone favours the target behind an excluded one.
 //
-// Failure is load: an upstream that fails fast is idle most of the time, and plain least-in-flight would pour every call
-// into it. Its recent failures are charged to its score by the upstream itself (Load.Penalty).
+// Failure is load: an upstream that fails fast is idle most of the time, and plain least-in-flight
+// would pour every call into it. Its recent failures are charged to its score by the upstream
+// itself (Load.Penalty).
 //
-// Others' work at an engine is known from its reports alone, seconds late, and other edges read the same ones. It is weighed as an
-// average (Load.Usual): edges that followed the newest report would move as a herd. Whether an engine queues just now, which
-// sends a conversation elsewhere, is read from the newest one.
+// Others' work at an engine is known from its reports alone, seconds late, and other edges read the
+// same ones. It is weighed as an average (Load.Usual): edges that followed the newest report would
+// move as a herd. Whether an engine queues just now, which sends a conversation elsewhere, is read
+// from the newest one.
 //
-// Prefix affinity keeps a conversation where its beginning is cached, until that engine queues, refuses or fails: a warm
-// cache behind a queue is slower than a cold engine. What many conversations share, a system prompt, binds none of them, or
-// the engine that saw it first would get them all: it is told from a conversation's own past by the prompts that went on
-// otherwise. A conversation that nobody knows goes to a home by rendezvous hashing of its own part with bounded load, so
-// conversations are spread over the caches even while no load tells them apart, and edges that share engines agree without
-// talking.
+// Prefix affinity keeps a conversation where its beginning is cached, until that engine queues,
+// refuses or fails: a warm cache behind a queue is slower than a cold engine. A beginning that many
+// conversations share, such as a system prompt, does not count: the engine that saw it first would
+// get them all. It differs from a conversation's own past by the prompts that went on otherwise. A
+// conversation that no engine knows goes to a home, by rendezvous hashing of its own part with
+// bounded load. So conversations are spread over the caches even while loads are equal, and edges
+// that share engines agree without talking.
 //
-// What was sent where is kept in one directory for the route, a golang-lru from block to the set of upstreams, rather than in
-// an index for each upstream: the question is who knows a prompt, and asking 32 indexes is 32 locks and as many misses. As the
-// first blocks of a prompt are forgotten last, the known part is found by halving.
+// What was sent where is kept in one directory for the route, a golang-lru from block to the set of
+// upstreams, rather than in an index for each upstream: the question is who knows a prompt, and
+// asking 32 indexes is 32 locks and as many misses. As the first blocks of a prompt are forgotten
+// last, the known part is found by halving.
 //
-// A pick over 32 upstreams costs a third of a microsecond and allocates nothing: two_choices and round_robin look at no more
-// targets than they need, whether a target has its model is one atomic (upstreams.ServedModel), what limits and reports come to is
-// worked out when they change, loads are read into one variable, and chance is a multiplication. BenchmarkPick measures it.
+// A pick over 32 upstreams costs a third of a microsecond and allocates nothing: two_choices and
+// round_robin look at no more targets than they need, whether a target has its model is one atomic
+// (upstreams.ServedModel), what limits and reports come to is worked out when they change, loads
+// are read into one variable, and chance is a multiplication. BenchmarkPick measures it.
 //
-// A Table is immutable but for what its routes remember, which outlives reloads: the round robin's position and the directory.
-// Live counters belong to the upstreams, and a reload builds a new Table over the same ones.
+// A Table is immutable but for what its routes remember, which outlives reloads: the round robin's
+// position and the directory. Live counters belong to the upstreams, and a reload builds a new
+// Table over the same ones.
 package routing

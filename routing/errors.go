@@ -7,12 +7,12 @@ import (
 	"penstock/upstreams"
 )
 
-// ErrNoUpstream says that no target of the route may take a call now: all are down, retiring, behind an open breaker, or
-// were excluded by the query.
+// ErrNoUpstream says that no target of the route may take a call now: all are down, retiring,
+// behind an open breaker, or were excluded by the query.
 var ErrNoUpstream = errors.New("no healthy upstream")
 
-// FullError says that eligible targets exist and every one of them is at its limit. It carries the capacity at that
-// moment, for the refusal's metadata.
+// FullError says that eligible targets exist and every one of them is at its limit. It carries the
+// capacity at that moment, for the refusal's metadata.
 type FullError struct {
 	Pool     upstreams.Pool
 	Capacity Capacity

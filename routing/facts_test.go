@@ -20,8 +20,9 @@ var described = config.Engine{
 	Models: []config.EngineModel{{Path: "/v1/models", List: "data", ID: "id", Context: []string{"context"}, Vision: "vision"}},
 }
 
-// probed makes a route to model m over engines that answer with a page of models each, or with an error where there is none,
-// and waits until all of them have their verdict. Every deployment asks for m and for its alias n at the same engine.
+// probed makes a route to model m over engines that answer with a page of models each, or with an
+// error where there is none, and waits until all of them have their verdict. Every deployment asks
+// for m and for its alias n at the same engine.
 func probed(t *testing.T, pages ...string) *Route {
 	t.Helper()
 	set, err := upstreams.NewSet(upstreams.Options{})
@@ -61,8 +62,8 @@ func probed(t *testing.T, pages ...string) *Route {
 	return lookup(t, table(t, p, m), "m")
 }
 
-// What a route tells about its model is what those of its engines say that may take calls, and an engine counts once, whatever
-// number of its names the route uses.
+// What a route tells about its model is what those of its engines say that may take calls, and an
+// engine counts once, whatever number of its names the route uses.
 func TestFactsOfEngines(t *testing.T) {
 	const (
 		small = `{"id":"m","context":4096,"vision":true}`
@@ -118,7 +119,8 @@ func TestFactsOfEngines(t *testing.T) {
 	}
 }
 
-// What a model's tokens come to is learned from all of its engines, and not from the first alone, which may never serve.
+// What a model's tokens come to is learned from all of its engines, and not from the first alone,
+// which may never serve.
 func TestBytesPerToken(t *testing.T) {
 	p := plan(t, upstream("a", 1), upstream("b", 1), upstream("c", 1))
 	r := lookup(t, table(t, p, model("m", "", "a", "b", "c")), "m")

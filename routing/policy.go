@@ -29,24 +29,26 @@ func policyOf(name string) policy {
 	return policyLeastLoaded
 }
 
-// tokensPerSlot is how many tokens in flight weigh as much as one more request: a long prompt holds an engine longer than
-// a short one, but decoding, which is per request, dominates.
+// tokensPerSlot is how many tokens in flight weigh as much as one more request: a long prompt holds
+// an engine longer than a short one, but decoding, which is per request, dominates.
 const tokensPerSlot = 4096
 
-// loadOf is the share of the upstream's weighted limit that would be in use with one more call on it: own leases, others'
-// usual work as its reports tell it, recent failures, and the tokens in flight.
+// loadOf is the share of the upstream's weighted limit that would be in use with one more call on
+// it: own leases, others' usual work by its reports, recent failures, and the tokens in flight.
 func loadOf(l *upstreams.Load) float64 {
 	return (float64(l.Active+1) + l.Usual + l.Penalty + float64(l.Tokens)*(1.0/tokensPerSlot)) * l.Share
 }
 
-// lowest keeps the target with the lowest score of those it is shown, and chance decides between equal ones.
+// lowest keeps the target with the lowest score of those it is shown, and chance decides between
+// equal ones.
 type lowest struct {
 	score float64
 	n     int              // of the equals
 	equal [maxEqual]uint16 // positions in the route
 }
 
-// maxEqual bounds the choice among equals. In larger routes the rotating start brings everybody's turn.
+// maxEqual bounds the choice among equals. In larger routes the rotating start brings everybody's
+// turn.
 const maxEqual = 64
 
 func (m *lowest) show(at int, score float64) {
@@ -59,7 +61,7 @@ func (m *lowest) show(at int, score float64) {
 	}
 }
 
-// choice is nil when nobody was shown.
+// choice is nil when no target was shown.
 func (m *lowest) choice(r *Route, chance uint64) *Target {
 	if m.n == 0 {
 		return nil
@@ -125,15 +127,15 @@ func (r *Route) leastLoaded(q *Query, start int, s upstreams.State) (best *Targe
 	return m.choice(r, q.Rand), w.met
 }
 
-// nextInTurn picks the first target from the rotating start on, with those that fail lately put off: a penalty of one call
-// costs as many turns as the target has slots.
+// nextInTurn picks the first target from the rotating start on, with those that fail lately put
+// off: a penalty of one call costs as many turns as the target has slots.
 func (r *Route) nextInTurn(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
 	var m lowest
 	w := r.turn(q, start, s)
 	for t := w.next(); t != nil; t = w.next() {
 		turns := float64(w.passed())
 		if m.n > 0 && turns > m.score {
-			break // nobody from here on can have a lower one
+			break // no target from here on can have a lower one
 		}
 		if w.load.Active < w.load.Limit {
 			m.show(w.at, turns+w.load.Penalty*float64(w.load.Limit))
@@ -145,8 +147,8 @@ func (r *Route) nextInTurn(q *Query, start int, s upstreams.State) (best *Target
 // draws bounds how many targets betterOfTwo looks at to find two that can take the call.
 const draws = 8
 
-// betterOfTwo draws two targets that can take the call and picks the less loaded one. It is nil when too few of those drawn
-// can: then the whole route is looked at.
+// betterOfTwo draws two targets that can take the call and picks the less loaded one. It is nil
+// when too few of those drawn can: then the whole route is looked at.
 func (r *Route) betterOfTwo(q *Query, s upstreams.State) *Target {
 	var l upstreams.Load
 	var first *Target

@@ -77,7 +77,8 @@ func TestLoadOf(t *testing.T) {
 	}
 }
 
-// With every call that stays, nobody is ever two ahead of another; this is the policy of whoever names none.
+// With every call that stays, nobody is ever two ahead of another; this is the policy of whoever
+// names none.
 func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded} {
 		r := routeOver(t, policy, 9, 9, 9, 9)
@@ -97,7 +98,8 @@ func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	}
 }
 
-// Two of four are drawn, and the less loaded one gets the call: the most loaded never does, the others by their rank.
+// Two of four are drawn, and the less loaded one gets the call: the most loaded never does, the
+// others by their rank.
 func TestTwoChoicesDrawsTwo(t *testing.T) {
 	r := routeOver(t, config.PolicyTwoChoices, 9, 9, 9, 9)
 	for i := range r.targets {

@@ -23,7 +23,8 @@ type Route struct {
 	targets []Target
 	policy  policy
 	rotor   *atomic.Uint32
-	// directory is of the prompts that were sent to the targets, for the policy that needs it; else nil.
+	// directory knows the prompts that were sent to the targets. It is nil where the policy needs
+	// none.
 	directory *directory
 }
 
@@ -49,14 +50,15 @@ func (q *Query) excludes(t *Target) bool {
 	return false
 }
 
-// Targets returns the route's targets in the order of the configuration. The slice is the route's own.
+// Targets returns the route's targets in the order of the configuration. The slice is the route's
+// own.
 func (r *Route) Targets() []Target { return r.targets }
 
 // WantsPrefix reports whether the route's policy looks at Query.Prefix.
 func (r *Route) WantsPrefix() bool { return r.directory != nil }
 
-// Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and must release it exactly
-// once. The error is ErrNoUpstream or a *FullError.
+// Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and
+// must release it exactly once. The error is ErrNoUpstream or a *FullError.
 func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 	start := 0
 	if n := len(r.targets); n > 1 {
@@ -80,8 +82,8 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 	return nil, nil, r.Full(q)
 }
 
-// pick chooses among the targets, from start on. Targets that were never probed are asked only when none of the route is
-// up.
+// pick chooses among the targets, from start on. Targets that were never probed are asked only when
+// none of the route is up.
 func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	q.at = upstreams.At(q.Now)
 	if best, eligible = r.choose(q, start, upstreams.StateUp); eligible {
@@ -90,13 +92,14 @@ func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	return r.choose(q, start, upstreams.StatePending)
 }
 
-// allows filters: the upstream is in the state and may be used by the key, it has the model, and this call has not tried it.
+// allows filters: the upstream is in the state and may be used by the key, it has the model, and
+// this call has not tried it.
 func (q *Query) allows(t *Target, s upstreams.State) bool {
 	return t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && (len(q.Exclude) == 0 || !q.excludes(t))
 }
 
-// choose picks among the targets in a state by the route's policy. eligible says that there is any; best is nil when all of
-// them are full.
+// choose picks among the targets in a state by the route's policy. eligible says that there is any;
+// best is nil when all of them are full.
 func (r *Route) choose(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
 	switch r.policy {
 	case policyRoundRobin:

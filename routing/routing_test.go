@@ -14,7 +14,8 @@ import (
 
 var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// plan makes upstreams that were never probed: they are pending, which a route without an up target may use.
+// plan makes upstreams that were never probed: they are pending, which a route without an up target
+// may use.
 func plan(t testing.TB, ups ...config.Upstream) *upstreams.Plan {
 	t.Helper()
 	set, err := upstreams.NewSet(upstreams.Options{})
@@ -97,7 +98,8 @@ func TestBuildUnknownUpstream(t *testing.T) {
 	}
 }
 
-// spread acquires n leases one after the other, each with its own chance, and counts them by upstream.
+// spread acquires n leases one after the other, each with its own chance, and counts them by
+// upstream.
 func spread(t testing.TB, r *Route, n int, q Query) map[string]int {
 	t.Helper()
 	got := map[string]int{}
@@ -262,8 +264,8 @@ func TestPrefixAffinityMovesWhenTheHomeIsFull(t *testing.T) {
 	}
 }
 
-// TestPrefixAffinitySpreadsWhatMostConversationsShare: a system prompt that everybody begins with must not bring everybody
-// to the engine that saw it first.
+// TestPrefixAffinitySpreadsWhatMostConversationsShare: a system prompt that everybody begins with
+// must not bring everybody to the engine that saw it first.
 func TestPrefixAffinitySpreadsWhatMostConversationsShare(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
 	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c", "d")), "m")
@@ -295,8 +297,9 @@ func TestPrefixAffinitySpreadsWhatMostConversationsShare(t *testing.T) {
 	}
 }
 
-// The same one after the other, when no load tells that an engine has got more than its share, and where what is shared is
-// the greater part: conversations are spread from their first turn on, and stay.
+// The same one after the other, when no load tells that an engine has got more than its share, and
+// where what is shared is the greater part: conversations are spread from their first turn on, and
+// stay.
 func TestPrefixAffinitySpreadsWithoutLoad(t *testing.T) {
 	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -420,7 +423,8 @@ func TestCapacity(t *testing.T) {
 	if sum := apart.Sum(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
 		t.Errorf("sum %+v", sum)
 	}
-	// The four slots of the shared pool are there once, whatever they are asked for, and so is the call in one of them.
+	// The four slots of the shared pool are there once, whatever they are asked for, and so is the
+	// call in one of them.
 	if _, _, err := shared.Acquire(&Query{Now: t0, Pool: upstreams.PoolText}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,14 @@ import (
 	"penstock/upstreams"
 )
 
-// Resolver finds the live upstreams of a configured name: one, or several when the name resolves to several addresses.
-// *upstreams.Plan is the implementation; tests use a map.
+// Resolver finds the live upstreams of a configured name: one, or several when the name resolves to
+// several addresses. *upstreams.Plan is the implementation; tests use a map.
 type Resolver interface {
 	Upstream(name string) []*upstreams.Upstream
 }
 
-// Table maps every public name of a configuration to its Route. It is safe for concurrent use and never changes.
+// Table maps every public name of a configuration to its Route. It is safe for concurrent use and
+// never changes.
 type Table struct {
 	exact    map[string]*Route
 	patterns []pattern // longest prefix first
@@ -29,8 +30,8 @@ type pattern struct {
 	route  *Route
 }
 
-// Build compiles the models of f. What a route remembers (the rotor's position, the directory of prompts) is taken over from
-// keep, which may be nil. An error means that f was not validated.
+// Build compiles the models of f. What a route remembers (the rotor's position, the directory of
+// prompts) is taken over from keep, which may be nil. An error means that f was not validated.
 func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	t := &Table{exact: make(map[string]*Route, len(f.Models))}
 	for i := range f.Models {
@@ -87,8 +88,8 @@ func newRoute(m *config.Model, r Resolver, before *Route) (*Route, error) {
 	return route, err
 }
 
-// Lookup finds the route of a model's id or alias. An exact name wins over one with a variant in brackets behind it, that over a
-// pattern, and a longer pattern over a shorter one.
+// Lookup finds the route of a model's id or alias. An exact name wins over one with a variant in
+// brackets behind it, that over a pattern, and a longer pattern over a shorter one.
 func (t *Table) Lookup(model []byte) (*Route, bool) {
 	if r, ok := t.exact[string(model)]; ok {
 		return r, true
@@ -107,8 +108,8 @@ func (t *Table) Lookup(model []byte) (*Route, bool) {
 // maxVariant is how long the name of a variant may be.
 const maxVariant = 8
 
-// withoutVariant returns a name without a variant at its end, such as [1m]: agents write there what they want of a model beside its
-// name, for instance a long context. Only one is taken off.
+// withoutVariant returns a name without a variant at its end, such as [1m]: agents write there what
+// they want of a model beside its name, for instance a long context. Only one is taken off.
 func withoutVariant(model []byte) []byte {
 	n := len(model)
 	if n == 0 || model[n-1] != ']' {

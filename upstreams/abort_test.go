@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestAbort ends an exchange in every phase. The call under way must return Aborted with the cause, and the engine must
-// see the end of the connection within 100 ms.
+// TestAbort ends an exchange in every phase. The call under way must return Aborted with the cause,
+// and the engine must see the end of the connection within 100 ms.
 func TestAbort(t *testing.T) {
 	streamHead := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	readUntilError := func(x *Exchange, until time.Time) error {
@@ -140,8 +140,8 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*pe
 	return at.Sub(begin)
 }
 
-// untilReset waits, without reading what is queued, until the connection has ended: an engine that is busy still has to
-// be able to notice.
+// untilReset waits, without reading what is queued, until the connection has ended: an engine that
+// is busy still has to be able to notice.
 func untilReset(p *peer) time.Time {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if _, err := p.tcp.Write([]byte{0}); err != nil { // fails after a reset, also while bytes are queued
@@ -240,8 +240,9 @@ func TestAbortBeforeConnected(t *testing.T) {
 	})
 }
 
-// TestAbortRace aborts exchanges at random instants while others follow on the same connections. An exchange that nobody
-// aborts must never fail: an abort that comes late must not hit whoever has the connection then.
+// TestAbortRace aborts exchanges at random instants while others follow on the same connections. An
+// exchange that nobody aborts must never fail: an abort that comes late must not hit whoever has
+// the connection then.
 func TestAbortRace(t *testing.T) {
 	checkLeaks(t)
 	s := serveRaw(t, echo)

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vanish makes the engine's host disappear as far as this connection goes: what comes is dropped before TCP sees it, so nothing is
-// acknowledged and nothing is reset.
+// vanish makes the engine's host disappear as far as this connection goes: what comes is dropped
+// before TCP sees it, so nothing is acknowledged and nothing is reset.
 func (p *peer) vanish() { dropAll(p.t, p.tcp) }
 
-// dropAll makes the kernel drop whatever comes for a socket. A listener's connects time out then, and its connections go on.
+// dropAll makes the kernel drop whatever comes for a socket. A listener's connects time out then,
+// and its connections go on.
 func dropAll(t *testing.T, of syscall.Conn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
@@ -44,7 +45,8 @@ const testAckTimeout = 300 * time.Millisecond
 // lateReply is well beyond testAckTimeout, so that giving up would show.
 const lateReply = 4 * testAckTimeout
 
-// TestKeptConnectionToAHostThatVanished: what nobody acknowledged goes to a new connection long before any clock of a call.
+// TestKeptConnectionToAHostThatVanished: what nobody acknowledged goes to a new connection long
+// before any clock of a call.
 func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 	for _, size := range []int{10, 100 << 10} { // written by Await, and by Send
 		checkLeaks(t)
@@ -78,7 +80,8 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 	}
 }
 
-// TestHostThatVanishesWithinARequest: the exchange fails as with an engine that cannot be reached, so that another may be asked.
+// TestHostThatVanishesWithinARequest: the exchange fails as with an engine that cannot be reached,
+// so that another may be asked.
 func TestHostThatVanishesWithinARequest(t *testing.T) {
 	for name, serve := range map[string]func(*testing.T, func(*peer)) *rawServer{"plain": serveRaw, "TLS": serveRawTLS} {
 		t.Run(name, func(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// FailureSource is the key and the request of a call that failed, as evidence for the breaker. It holds
-// nothing of the request itself: Body is a hash under a seed of this process.
+// FailureSource is the key and the request of a call that failed, as evidence for the breaker. It
+// holds nothing of the request itself: Body is a hash under a seed of this process.
 type FailureSource struct {
 	Key    string        // id of the client's key; empty: none
 	Body   uint64        // hash of the request's body; 0: not known
@@ -56,7 +56,8 @@ func (e *evidence) expire(now time.Time) {
 }
 
 // enough reports whether the evidence opens a breaker without a generation probe. Where no probe is
-// possible, failures of different bodies are enough: one request that is repeated takes no engine out.
+// possible, failures of different bodies are enough: one request that is repeated takes no engine
+// out.
 func (e *evidence) enough(unprobed bool) bool {
 	return e.n == len(e.independent) || unprobed && e.bodyCount == len(e.bodies)
 }

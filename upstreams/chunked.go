@@ -26,8 +26,8 @@ const (
 	chunkEnd
 )
 
-// chunkParser takes the framing off a chunked body, byte by byte, so that it can be interrupted anywhere. Lines end in CRLF and
-// nothing else. The zero value is at the beginning of a body.
+// chunkParser takes the framing off a chunked body, byte by byte, so that it can be interrupted
+// anywhere. Lines end in CRLF and nothing else. The zero value is at the beginning of a body.
 type chunkParser struct {
 	state       chunkState
 	digits      uint8
@@ -35,8 +35,9 @@ type chunkParser struct {
 	payloadLeft int64 // payload of the current chunk that has not been taken
 }
 
-// skipFraming parses the framing at the beginning of b, up to payload, the end of the body or the end
-// of b. It returns how many bytes that was. The reader reports the payload that it takes by consumed.
+// skipFraming parses the framing at the beginning of b, up to payload, the end of the body or the
+// end of b. It returns how many bytes that was. The reader reports the payload that it takes by
+// consumed.
 func (c *chunkParser) skipFraming(b []byte) (n int, err error) {
 	for n < len(b) && c.state != chunkData && c.state != chunkEnd {
 		if err := c.step(b[n]); err != nil {

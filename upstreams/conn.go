@@ -12,12 +12,13 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// conn is one connection to an engine. It has one owner at a time: an exchange, or the idle list of its transport. Only
-// close may be called by anybody else.
+// conn is one connection to an engine. It has one owner at a time: an exchange, or the idle list of
+// its transport. Only close is safe for other goroutines.
 //
-// The deadlines a socket holds are remembered here and changed as rarely as possible, because each change moves a timer
-// of the runtime. A deadline is only a reason to look at the clock: read and send decide by the time they were given. So
-// a deadline left over from an earlier exchange costs one look at the clock when it fires, and nothing else.
+// The deadlines a socket holds are remembered here and changed as rarely as possible, because each
+// change moves a timer of the runtime. A deadline is only a reason to look at the clock: read and
+// send decide by the time they were given. So a deadline left over from an earlier exchange costs
+// one look at the clock when it fires, and nothing else.
 type conn struct {
 	nc      net.Conn        // what is read and written: the socket, or TLS over it
 	tcp     *net.TCPConn    // the socket itself
@@ -38,7 +39,7 @@ type conn struct {
 	count   int
 
 	kept    time.Time // while idle: since when
-	unasked bool      // bytes have come right behind a reply, and nobody asked for them
+	unasked bool      // unsolicited bytes have come right behind a reply
 	unsent  *outgoing // a whole request for fetch to write first, which gives its memory back
 	left    int       // how much of it went, where fetch returned errUnsent
 
@@ -68,8 +69,9 @@ func newConn(tcp *net.TCPConn) (*conn, error) {
 	return c, nil
 }
 
-// close closes the socket at once, from any goroutine and any number of times. A read or write that is under way returns.
-// TLS is not told: its close_notify could block behind a write that nobody reads.
+// close closes the socket at once, from any goroutine and any number of times. A read or write that
+// is under way returns. It sends no close_notify over TLS, which could block behind a write that
+// the engine does not read.
 func (c *conn) close() {
 	_ = c.tcp.Close()
 	if c.watch != nil {
@@ -77,12 +79,13 @@ func (c *conn) close() {
 	}
 }
 
-// reset makes the coming close discard what is still unsent and tell the other side with a reset. It is for requests
-// that are given up half-way: the kernel would otherwise go on delivering them before the engine sees the end.
+// reset makes the coming close discard what is still unsent and send a reset. It is for requests
+// that are given up half-way: the kernel would otherwise deliver the rest before the engine sees
+// the end.
 func (c *conn) reset() { _ = c.tcp.SetLinger(0) }
 
-// read reads what has come, waiting for it no longer than until (zero: without limit). It returns ErrNotYet when the
-// time has passed, and never both bytes and an error.
+// read reads what has come, waiting for it no longer than until (zero: without limit). It returns
+// ErrNotYet when the time has passed, and never both bytes and an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
 	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
 		c.readWithin(until)
@@ -101,7 +104,8 @@ func (c *conn) read(p []byte, until time.Time) (int, error) {
 	}
 }
 
-// late says what the error of a read amounts to: nil when only an old deadline has fired, and the read is to be repeated.
+// late translates the error of a read: it is nil when only an old deadline has fired, and the
+// caller is to repeat the read.
 func (c *conn) late(err error, until time.Time) error {
 	switch {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
@@ -116,19 +120,20 @@ func (c *conn) late(err error, until time.Time) error {
 // fetches reports whether fetch can be used.
 func (c *conn) fetches() bool { return c.grab != nil && !c.secured }
 
-// errUnsent tells that fetch could not write c.unsent, or not all of it: c.probed says that the connection cannot be used any
-// more, or else c.left how much was taken.
+// errUnsent is returned by fetch when it could not write all of c.unsent. If c.probed is not
+// peekedQuiet, the connection is unusable. Otherwise c.left is the number of bytes that it took.
 var errUnsent = errors.New("the request has yet to be written")
 
-// errLeftover tells that bytes were there before the engine's host had any of the request: they are a reply to something else, such
-// as the second one to the request before.
+// errLeftover is returned when bytes were there before the engine's host had any of the request:
+// they reply to something else, such as a second time to the request before.
 var errLeftover = errors.New("the upstream has sent what nobody asked for")
 
-// fetch is read into a buffer of readBuffers, which is taken only when there is something to put into it: as long as it
-// waits, a connection holds none. The buffer is the caller's if n is not 0, and nil otherwise. See fetches.
+// fetch is read into a buffer of readBuffers. It takes the buffer only when there is something to
+// read: a connection that waits holds none. The buffer is the caller's if n is not 0, and nil
+// otherwise. See fetches.
 //
-// What c.unsent holds is written first, if the connection is quiet. The poller has been told to watch the socket by then, so
-// the reply cannot have come unnoticed, and no read is needed to see that it has not.
+// fetch first writes c.unsent, if the connection is quiet. The poller watches the socket by then,
+// so the reply cannot come unnoticed, and fetch needs no read to see that it has not come.
 func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
 	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
 		c.readWithin(until)
@@ -157,8 +162,8 @@ func (c *conn) writeWithin(by time.Time) {
 // sendPiece bounds what goes into one TLS write, so that progress can be seen between the pieces.
 const sendPiece = 64 << 10
 
-// send writes from the front of v and takes off what was written. One call is one attempt: it may leave some of v, with
-// or without an error.
+// send writes from the front of v and takes off what was written. One call is one attempt: it may
+// leave some of v, with or without an error.
 func (c *conn) send(v *net.Buffers) (int, error) {
 	if len(*v) > 1 && !c.secured {
 		n, err := v.WriteTo(c.tcp)
@@ -178,12 +183,12 @@ func (c *conn) send(v *net.Buffers) (int, error) {
 	return n, err
 }
 
-// justKept reports whether the reply before has ended so shortly ago that what comes belongs to it. What comes later is mostly the 408
-// by which servers end connections that are idle too long for them.
+// justKept reports whether the last reply ended so shortly ago that bytes which come now belong to
+// it. Later ones are mostly the 408 with which servers end connections that were idle for too long.
 func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Second }
 
-// stale reports whether an idle connection cannot be used: it was closed, it is broken, or it holds bytes that nobody
-// asked for and that would be taken for the next reply.
+// stale reports whether an idle connection cannot be used: it was closed, it is broken, or it holds
+// unsolicited bytes that would be taken for the next reply.
 func (c *conn) stale(now time.Time) bool {
 	if canPeek && c.peek() != peekedQuiet {
 		c.unasked = c.probed == peekedData && !c.secured && c.justKept(now)
@@ -192,8 +197,9 @@ func (c *conn) stale(now time.Time) bool {
 	if canPeek && !c.secured {
 		return false
 	}
-	// Surplus that TLS has decrypted or buffered already is invisible to a peek, and some systems have no peek: read with
-	// next to no patience. A timeout is the healthy answer, and does not harm a TLS connection's reading side.
+	// Surplus that TLS has decrypted or buffered already is invisible to a peek, and some systems
+	// have no peek: read with next to no patience. A timeout is the healthy answer, and does not
+	// harm a TLS connection's reading side.
 	c.readWithin(time.Now().Add(stalePatience))
 	n, err := c.nc.Read(c.one[:])
 	c.readWithin(time.Time{})
@@ -201,8 +207,8 @@ func (c *conn) stale(now time.Time) bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// unackedFor returns for how long the engine's host has not acknowledged bytes on their way to it, and
-// whether there are bytes that it has not acknowledged. See socket.UnackedFor.
+// unackedFor returns for how long the engine's host has not acknowledged bytes on their way to it,
+// and whether there are bytes that it has not acknowledged. See socket.UnackedFor.
 func (c *conn) unackedFor() (silence time.Duration, waiting bool) {
 	_ = c.raw.Control(func(fd uintptr) { // fails on a closed socket only
 		var milliseconds int
@@ -223,7 +229,8 @@ func (c *conn) silentFor() (silence time.Duration, owed bool) {
 	return silence, owed
 }
 
-// ended returns why the connection ended: err, as the socket tells it, unless its host has vanished.
+// ended returns why the connection ended: err, which the socket returned, unless its host has
+// vanished.
 func (c *conn) ended(err error) error {
 	if c.vanished.Load() || errors.Is(err, errUnacked) && c.watch != nil && c.watch.silent(c.addr) {
 		return ErrHostVanished

@@ -14,8 +14,8 @@ import (
 // canPeek says that peek sees what has come without taking it.
 const canPeek = true
 
-// stalePatience is for TLS only, where a peek has found the socket empty already: a deadline that has passed makes the
-// read look into the TLS buffers and no further.
+// stalePatience is for TLS only, where a peek has found the socket empty already: a deadline that
+// has passed makes the read look into the TLS buffers and no further.
 const stalePatience = -time.Second
 
 // bind prepares c for peek and fetch.
@@ -44,7 +44,8 @@ func (c *conn) look(fd uintptr) {
 	}
 }
 
-// sendUnsent writes c.unsent and reports whether there is nothing left to do but to wait for the reply.
+// sendUnsent writes c.unsent and reports whether there is nothing left to do but to wait for the
+// reply.
 func (c *conn) sendUnsent(fd uintptr) bool {
 	c.look(fd)
 	c.count, c.lastErr = 0, errUnsent
@@ -52,7 +53,7 @@ func (c *conn) sendUnsent(fd uintptr) bool {
 		return false
 	}
 	if c.left, _ = socket.Send(fd, c.unsent.b); c.left < len(c.unsent.b) {
-		return false // whatever the reason is, the next write will tell
+		return false // the next write returns the error
 	}
 	size := len(c.unsent.b)
 	c.unsent.release()
@@ -64,8 +65,8 @@ func (c *conn) sendUnsent(fd uintptr) bool {
 	return true
 }
 
-// leftover reports whether bytes are there although the engine's host has acknowledged nothing of the request that was begun with size
-// bytes: they cannot be the answer to it. See errLeftover.
+// leftover reports whether bytes are there although the engine's host has acknowledged nothing of
+// the request that was begun with size bytes: they cannot be the answer to it. See errLeftover.
 func (c *conn) leftover(size int) (yes bool) {
 	if c.peek() != peekedData {
 		return false
@@ -74,8 +75,8 @@ func (c *conn) leftover(size int) (yes bool) {
 	return yes
 }
 
-// tryFetch reads what has come and reports whether that was anything: bytes, the end or an error. The buffer is of the size
-// that one event fits in, and it goes back if there is nothing.
+// tryFetch reads what has come and reports whether that was anything: bytes, the end or an error.
+// The buffer is of the size that one event fits in, and it goes back if there is nothing.
 func (c *conn) tryFetch(fd uintptr) bool {
 	if c.unsent != nil {
 		return !c.sendUnsent(fd)

@@ -28,8 +28,8 @@ func (p *Profiles) initial(engine string) (*Profile, error) {
 	return profile, nil
 }
 
-// successor is the profile in p for an upstream whose configured engine was before and is now: the one it was recognised as
-// when the operator has not named another.
+// successor is the profile in p for an upstream whose configured engine was before and is now: the
+// one it was recognised as when the operator has not named another.
 func (p *Profiles) successor(recognised *Profile, before, now string) *Profile {
 	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
 		return profile
@@ -37,8 +37,9 @@ func (p *Profiles) successor(recognised *Profile, before, now string) *Profile {
 	return p.assumed(now)
 }
 
-// candidates are the profiles that detection may choose from for what the operator wrote: all for "auto", else the named
-// one's variants (profiles that are like it and have signs of their own) and itself. Empty when there is no choice.
+// candidates are the profiles that detection may choose from for what the operator wrote: all for
+// "auto", else the named one's variants (profiles that are like it and have signs of their own) and
+// itself. Empty when there is no choice.
 func (p *Profiles) candidates(engine string) []*Profile {
 	if detected(engine) {
 		return p.ordered
@@ -60,8 +61,8 @@ func (p *Profiles) assumed(engine string) *Profile {
 	return p.generic()
 }
 
-// cached returns a pageGetter that fetches every page once and keeps it, errors too. It lives for one
-// detection.
+// cached returns a pageGetter that fetches every page once and keeps it, errors too. It lives for
+// one detection.
 func cached(get pageGetter) pageGetter {
 	type answer struct {
 		page probePage
@@ -79,8 +80,8 @@ func cached(get pageGetter) pageGetter {
 	}
 }
 
-// recognise tries the signs of each candidate in order. It returns nil when somebody answers but nobody knows who, and an
-// error when the first page brings no answer at all.
+// recognise tries the signs of each candidate in order. It returns nil when the engine answers and
+// no candidate fits, and an error when the first page brings no answer at all.
 func recognise(ctx context.Context, get pageGetter, timeout time.Duration, candidates []*Profile) (*Profile, error) {
 	asked := false
 	for _, profile := range candidates {
@@ -130,20 +131,21 @@ type Detection struct {
 	Recognised bool
 	Version    string
 	Keyed      bool // a key was sent
-	Refused    int  // 401 or 403 where it was asked for its models, else 0
+	Refused    int  // 401 or 403, if that was its answer for its models; otherwise 0
 	Health     int  // status of the profile's health page, 0 when it did not answer
 	Healthy    bool
 	Models     []ModelInfo
-	Slots      int // how many requests it runs at once, 0 when it does not tell
+	Slots      int // how many requests it runs at once; 0: not reported
 	Load       *Report
 }
 
 // detectTimeout bounds one page of Detect.
 const detectTimeout = 3 * time.Second
 
-// Detect asks the engine at a base URL what it is: engine, version, models, capacity, load. The URL is taken as people write
-// it, without a scheme or with /v1 at its end. apiKey may be empty. The error is a *Failure when nobody answers. It takes
-// some ten small GETs, over one connection where the engine keeps it.
+// Detect asks the engine at a base URL what it is: engine, version, models, capacity, load. The URL
+// is taken as people write it, without a scheme or with /v1 at its end. apiKey may be empty. The
+// error is a *Failure when the engine does not answer. It takes some ten small GETs, over one
+// connection where the engine keeps it.
 func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detection, error) {
 	if !strings.Contains(url, "://") {
 		url = "http://" + url
@@ -210,18 +212,19 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 type Found struct {
 	URL    string
 	Engine string
-	Models []ModelInfo // with the kinds that their names alone tell
+	Models []ModelInfo // with their kinds, as far as their names say
 }
 
-// discoverTimeout bounds each page of a discovery: what listens on loopback answers at once or is no engine that is ready.
+// discoverTimeout bounds each page of a discovery: what listens on loopback answers at once or is
+// no engine that is ready.
 const discoverTimeout = 300 * time.Millisecond
 
 // discoverTotal bounds a discovery. Most ports are closed and cost nothing.
 const discoverTotal = 2 * time.Second
 
-// Discover looks at addresses (host:port, see Profiles.UsualAddresses) all at once and returns the engines among what
-// listens there, in the order of the addresses. A listener that shows no sign of an engine and no list of models is left
-// out.
+// Discover looks at addresses (host:port, see Profiles.UsualAddresses) all at once and returns the
+// engines among what listens there, in the order of the addresses. A listener that shows no sign of
+// an engine and no list of models is left out.
 func Discover(ctx context.Context, addresses []string, profiles *Profiles) []Found {
 	ctx, cancel := context.WithTimeout(ctx, discoverTotal)
 	defer cancel()

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// dial makes a new connection, TLS included, before ctx ends. Every address of the upstream's name is tried in turn; each
-// gets an even share of the time that is left, and one that fails is tried last from then on.
+// dial makes a new connection, TLS included, before ctx ends. Every address of the upstream's name
+// is tried in turn; each gets an even share of the time that is left, and one that fails is tried
+// last from then on.
 func (t *Transport) dial(ctx context.Context) (*conn, *Failure) {
 	if t.isClosed() {
 		return nil, &Failure{Kind: Unreachable, Upstream: t.id, Reason: ReasonClosed, Err: errTransportClosed}

@@ -17,8 +17,9 @@ const (
 	unreachableFor = 5 * time.Minute  // how long an address that could not be reached is tried last
 )
 
-// dnsCache resolves the host of an upstream into addresses to dial. It keeps the last good answer until
-// there is a newer one: a request waits for the resolver only while there has never been an answer.
+// dnsCache resolves the host of an upstream into addresses to dial. It keeps the last good answer
+// until there is a newer one: a request waits for the resolver only while there has never been an
+// answer.
 type dnsCache struct {
 	host, port string
 	fixed      []string // for literals and localhost, which need no resolver
@@ -47,8 +48,8 @@ func newDNSCache(life context.Context, host, port string, g Guard) *dnsCache {
 	return n
 }
 
-// addresses returns the addresses to dial, in order of preference. The slice is shared: callers must
-// not write to it.
+// addresses returns the addresses to dial, in order of preference. The slice is shared: callers
+// must not write to it.
 func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 	if n.fixed != nil {
 		return n.fixed, nil
@@ -83,8 +84,8 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 }
 
 // demote puts an address that could not be reached behind the others. Otherwise each new connection
-// would first spend its share of the time on it, as long as the resolver returns it first: a name with
-// an IPv6 address that leads nowhere would cost every dial a second.
+// would first spend its share of the time on it, as long as the resolver returns it first: a name
+// with an IPv6 address that leads nowhere would cost every dial a second.
 func (n *dnsCache) demote(addr string) {
 	if n.fixed != nil {
 		return
@@ -98,8 +99,8 @@ func (n *dnsCache) demote(addr string) {
 	n.known = n.ordered(slices.Clone(n.known))
 }
 
-// ordered sorts addrs: reachable ones first, in the resolver's order, then by the time of the failure.
-// The caller holds mu.
+// ordered sorts addrs: reachable ones first, in the resolver's order, then by the time of the
+// failure. The caller holds mu.
 func (n *dnsCache) ordered(addrs []string) []string {
 	for addr, at := range n.unreachable {
 		if time.Since(at) > unreachableFor {

@@ -1,90 +1,106 @@
-// Package upstreams is the live side of the inference engines behind the edge: which there are, whether they work, how
-// busy they are, and the only way to reach one. Facts come from here; what to do about them is decided in routing (which
-// upstream gets a call) and in proxy (what status a failure becomes).
+// Package upstreams is the live side of the inference engines behind the edge: which there are,
+// whether they work, how busy they are, and the only way to reach one. Facts come from here; what
+// to do about them is decided in routing (which upstream gets a call) and in proxy (what status a
+// failure becomes).
 //
 // # The life of an upstream
 //
 //	added → pending → up ⇄ down → retiring → gone
 //
-// Set.Plan works out what a configuration asks for, Set.Commit adds it and starts a probe at once, Set.Retire takes out
-// what is no longer asked for. An upstream is known by its identity: name, normalised URL and, with `resolve`, the address.
-// As long as a configuration has the identity, the same *Upstream goes on, with its health, its breaker, its in-flight
-// calls, its averages and its connections; a reload swaps its settings and nothing else. Retired, it takes no new lease, and
-// the last one that comes back closes the door: the connections, the metrics and its place in the set. A configuration that
-// asks for it again before that revives it.
+// Set.Plan works out what a configuration asks for, Set.Commit adds it and starts a probe at once,
+// Set.Retire takes out what is no longer asked for. An upstream is known by its identity: name,
+// normalised URL and, with `resolve`, the address. As long as a configuration has the identity, the
+// same *Upstream goes on, with its health, its breaker, its in-flight calls, its averages and its
+// connections; a reload swaps its settings and nothing else. Retired, it takes no new lease, and
+// the last one that comes back closes the door: the connections, the metrics and its place in the
+// set. A configuration that asks for it again before that revives it.
 //
-// Pending lasts until the first probe. A route falls back on pending upstreams while none of its own is up, so a restarted
-// edge serves its first requests.
+// Pending lasts until the first probe. A route falls back on pending upstreams while none of its
+// own is up, so a restarted edge serves its first requests.
 //
 // # What is believed
 //
-// Probes (probe.go) tell up from down by thresholds: `fall` bad ones in a row, `rise` good ones. The calls themselves outrank
-// them (health.go). A call that finds nobody makes the upstream suspect and brings a probe at once; if that fails, or the
-// next call finds nobody either, the upstream is down. The probe uses a fresh connection, because an engine that is stopping
-// may still answer on old ones. An upstream that answers its probes and fails its work is the breaker's.
+// Probes (probe.go) decide between up and down by thresholds: `fall` bad ones in a row, `rise` good
+// ones. The calls themselves outrank them (health.go). A call that cannot reach the engine makes
+// the upstream suspect and starts a probe at once. If that probe fails, or the next call cannot
+// reach the engine either, the upstream is down. The probe uses a new connection, because an engine
+// that is stopping may still answer on old ones. An upstream that answers its probes and fails its
+// work is a case for the breaker.
 //
-// An engine that sends bytes which no request has asked for is still used, but each connection for one request only, for a minute
-// after the last such bytes (hostWatch.distrust): on a kept connection they might be taken for the next answer.
+// An engine that sends bytes which no request has asked for is still used, but each connection for
+// one request only, for a minute after the last such bytes (hostWatch.distrust): on a kept
+// connection they might be taken for the next answer.
 //
-// A host that vanishes (a cut cable, a power failure) leaves its connections as they are. From the first connect that runs out of
-// time or finds no route on, the system asks the host once a second on every connection of the upstream; once the upstream is down,
-// those end that have brought nothing since, their calls with ErrHostVanished (host_watch.go). It takes 3 to 7 s with the probes'
-// defaults. A refused connect ends nothing: an engine that drains refuses and goes on with what it has. Where an address of
-// several is gone and the name has no `resolve`, the upstream is not down, and the system's half a minute counts.
+// A host that vanishes (a cut cable, a power failure) leaves its connections as they are. From the
+// first connect that runs out of time or finds no route on, the system asks the host once a second
+// on every connection of the upstream; once the upstream is down, those end that have brought
+// nothing since, their calls with ErrHostVanished (host_watch.go). It takes 3 to 7 s with the
+// probes' defaults. A refused connect ends nothing: an engine that drains refuses and goes on with
+// what it has. Where an address of several is gone and the name has no `resolve`, the upstream is
+// not down, and the system's half a minute counts.
 //
-// A model that vanishes takes out its own target only. The engine's list shows it: the prober reads the list with every fifth
-// probe, and with every one while a model that a route wants is missing. A 404 that is about a model takes it out at once and
-// starts a probe (model_404.go); one client alone does so once, as long as the list has the model. Losses and returns are logged. NextChance returns when the next probe is due, for Retry-After.
+// A model that vanishes takes out its own target only. The engine's list shows it: the prober reads
+// the list with every fifth probe, and with every one while a model that a route wants is missing.
+// A 404 that is about a model takes it out at once and starts a probe (model_404.go); one client
+// alone does so once, as long as the list has the model. Losses and returns are logged. NextChance
+// returns when the next probe is due, for Retry-After.
 //
 // # The breaker
 //
-// Five failures in a row, or half of at least twenty calls in ten seconds, bring the breaker in. A failure is a broken or
-// missing answer, an error of the engine's, or one of our clocks that ran out; slowness short of that is none, and neither is
-// what the client did wrong, nor an engine that says it is full.
+// Five failures in a row, or half of at least twenty calls in ten seconds, bring the breaker in. A
+// failure is a broken or missing answer, an error of the engine's, or one of our clocks that ran
+// out; slowness short of that is none, and neither is what the client did wrong, nor an engine that
+// says it is full.
 //
-// No client opens the breaker alone (breaker_evidence.go): failures of one key, of calls without a key, or of one body count once. Five
-// independent failures open it. Any other five ask for a generation probe (generation_probe.go), a request of the edge's own of
-// one token and of the model's kind, in the slot that the fifth failure leaves and at most once a second: its failure opens the
-// breaker, its success forgets the row. A full engine's refusal decides nothing. So an engine that fails everything is out
-// after five calls, whoever sends them, and one that fails for a single client stays. Images have no generation probe, and
-// an engine may reject the one it gets; then five failures of five different bodies open the breaker, as nothing else can be
-// asked.
+// No client opens the breaker alone (breaker_evidence.go): failures of one key, of calls without a
+// key, or of one body count once. Five independent failures open it. Any other five ask for a
+// generation probe (generation_probe.go), a request of the edge's own of one token and of the
+// model's kind, in the slot that the fifth failure leaves and at most once a second: its failure
+// opens the breaker, its success forgets the row. A full engine's refusal decides nothing. So an
+// engine that fails everything is out after five calls, whoever sends them, and one that fails for
+// a single client stays. Images have no generation probe, and an engine may reject the one it gets;
+// then five failures of five different bodies open the breaker, as nothing else can be asked.
 //
-// After a second one trial at a time may pass, and the pause doubles with each that fails. A call whose key's failures opened
-// the breaker, or kept it open, is no trial: one of another key is, or a generation probe. Behind a failed generation probe any
-// key's call may be the first trial. A trial has passed with its first token.
+// After a second one trial at a time may pass, and the pause doubles with each that fails. A call
+// whose key's failures opened the breaker, or kept it open, is no trial: one of another key is, or
+// a generation probe. Behind a failed generation probe any key's call may be the first trial. A
+// trial has passed with its first token.
 //
 // # Slots and load
 //
-// The in-flight counters that leases move are exact and the one source for everybody. All pools of an upstream are counted
-// in one word (lease.go), so a lease is one compare-and-swap whether the limit is shared or not, and the limit is never
-// exceeded. Limits come from the config, else from the engine, else from its profile. What others have running on the same
-// engine is the engine's own count less ours, while the report is fresh, and steers choices only. Failures and refusals are
-// charged as load for some seconds, so that what fails fast does not look idle; and an upstream that comes back is taken
-// into use over three seconds.
+// The in-flight counters that leases move are exact and the only source. All pools of an upstream
+// are counted in one word (lease.go), so a lease is one compare-and-swap whether the limit is
+// shared or not, and the limit is never exceeded. The first of these that has a limit sets it: the
+// config, the engine, its profile. The work of others on the same engine is the engine's own count
+// less ours, while the report is fresh, and steers choices only. Failures and refusals count as
+// load for some seconds, so that an engine which fails fast does not look idle. An upstream that
+// comes back gets its share of calls over three seconds.
 //
-// Slots that an engine works in for clients who left (ghosts.go) are taken off a shared limit where the engine's
-// reports prove them.
+// Slots that an engine works in for clients who left (ghosts.go) are taken off a shared limit where
+// the engine's reports prove them.
 //
 // # Engines are data
 //
-// How an engine is recognised, asked and spoken to is a profile: engines/*.yaml, in the form of config.Engine, which users
-// may add to. Code asks a Profile about a property (CancelOnlyStreams, TokenLimitMember, Path), never for a name. A profile
-// starts from the one it is `like`, and its variants are found by themselves: an upstream that says `whisper` and was started
-// with OpenAI's path becomes whisper-openai at its first probe. A reload may bring other profiles; upstreams are then
-// recognised anew.
+// How an engine is recognised, asked and spoken to is a profile: engines/*.yaml, in the form of
+// config.Engine, which users may add to. Code asks a Profile about a property (CancelOnlyStreams,
+// TokenLimitMember, Path), never for a name. A profile starts from the one it is `like`, and its
+// variants are found by themselves: an upstream that says `whisper` and was started with OpenAI's
+// path becomes whisper-openai at its first probe. A reload may bring other profiles; upstreams are
+// then recognised anew.
 //
 // # Design
 //
-// Probes and scrapes use the same exchange as calls, on a transport of their own: one HTTP implementation to trust, and
-// neither side waits for the other's connections.
+// Probes and scrapes use the same exchange as calls, on a transport of their own: one HTTP
+// implementation to trust, and neither side waits for the other's connections.
 //
-// The health machine is pure and behind a mutex. Picks read atomics that it publishes, such as whether a served name is
-// available (ServedModel). A pick over many upstreams takes no lock and allocates nothing.
+// The health machine is pure and behind a mutex. Picks read atomics that it publishes, such as
+// whether a served name is available (ServedModel). A pick over many upstreams takes no lock and
+// allocates nothing.
 //
-// The alternative for names with several addresses was to balance inside the transport. Each address is an upstream of its
-// own instead, because health, breaker and load belong to a process, not to a name.
+// The alternative for names with several addresses was to balance inside the transport. Each
+// address is an upstream of its own instead, because health, breaker and load belong to a process,
+// not to a name.
 //
-// Backoff while down is short (twice the interval at most): a probe costs an engine nothing next to a generation, and the
-// pause is time in which a healthy engine stands idle.
+// Backoff while down is short (twice the interval at most): a probe costs an engine nothing next to
+// a generation, and the pause is time in which a healthy engine stands idle.
 package upstreams

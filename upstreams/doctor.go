@@ -22,8 +22,9 @@ var quirkTexts = map[string]string{
 	config.QuirkDeveloperAsSystem:     "knows no role developer: chat messages of that role are sent as system",
 }
 
-// WriteReport writes what a detection found, for a person. WriteConfig writes the lines of a configuration that follow from it. Model names
-// are the engine's own; nothing else of its pages is repeated.
+// WriteReport writes what a detection found, for a person. WriteConfig writes the lines of a
+// configuration that follow from it. Model names are the engine's own; nothing else of its pages is
+// repeated.
 func (d *Detection) WriteReport(w io.Writer) error {
 	var b bytes.Buffer
 	p := d.Profile

@@ -12,8 +12,8 @@ import (
 	"penstock/config"
 )
 
-// WriteConfig writes one configuration of all engines that were detected, to be pasted: an upstream for each, and each model once with all
-// engines that list it.
+// WriteConfig writes one configuration of all engines that were detected, to be pasted: an upstream
+// for each, and each model once with all engines that list it.
 func WriteConfig(w io.Writer, engines []Detection) error {
 	var b bytes.Buffer
 	names := upstreamNames(engines)
@@ -29,8 +29,8 @@ func WriteConfig(w io.Writer, engines []Detection) error {
 	return err
 }
 
-// upstreamNames names each engine by its host and port, so that the lines of two runs stand in one file. Where the host is an address the
-// profile says more.
+// upstreamNames names each engine by its host and port, so that the lines of two runs stand in one
+// file. Where the host is an address the profile says more.
 func upstreamNames(engines []Detection) []string {
 	used := map[string]bool{}
 	out := make([]string, len(engines))

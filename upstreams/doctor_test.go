@@ -12,7 +12,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestReport compares the doctor's words with testdata/doctor and checks that the lines to paste are a config.
+// TestReport compares the doctor's words with testdata/doctor and checks that the lines to paste
+// are a config.
 func TestReport(t *testing.T) {
 	for _, engine := range []string{"llamacpp", "llamacpp-router", "ollama", "vllm", "whisper-openai", "openai", "sglang", "llamacpp-locked", "speaches", "lmstudio", "vllm-audio"} {
 		t.Run(engine, func(t *testing.T) {

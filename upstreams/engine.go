@@ -19,10 +19,12 @@ import (
 //go:embed engines/*.yaml
 var engineFiles embed.FS
 
-// EnginePenstock is the profile of another edge like this one, which discovery may come upon where engines usually are.
+// EnginePenstock is the profile of another edge like this one, which discovery may come upon where
+// engines usually are.
 const EnginePenstock = "penstock"
 
-// engineGeneric is the profile that all others start from and that an engine nobody recognises gets.
+// engineGeneric is the profile that all others start from. An engine that is not recognised gets
+// it.
 const engineGeneric = "openai"
 
 // Operations that a profile has a path for beside config's key operations.
@@ -32,8 +34,8 @@ const (
 	OpImageEdits  = "image_edits"
 )
 
-// defaultPaths are the paths of operations where an engine follows the usual shape. Counting tokens has none: an engine
-// that can do it says so.
+// defaultPaths are the paths of operations where an engine follows the usual shape. Counting tokens
+// has none: an engine that can do it says so.
 var defaultPaths = map[string]string{
 	config.OpChat:           "/v1/chat/completions",
 	OpCompletions:           "/v1/completions",
@@ -47,8 +49,8 @@ var defaultPaths = map[string]string{
 	OpImageEdits:            "/v1/images/edits",
 }
 
-// Profile is a compiled engine profile. It never changes and is shared by every upstream of its kind; slices and maps that
-// its methods return are its own and must not be written.
+// Profile is a compiled engine profile. It never changes and is shared by every upstream of its
+// kind; slices and maps that its methods return are its own and must not be written.
 type Profile struct {
 	spec    config.Engine
 	paths   map[string]string
@@ -70,16 +72,16 @@ type healthPage struct {
 	any     bool // every answer below 500 is good
 }
 
-// Profiles are all profiles that an upstream may name, in the order in which detection tries them: a user's own first, then
-// the bundled ones from the most telling to the most general.
+// Profiles are all profiles that an upstream may name, in the order in which detection tries them:
+// a user's own first, then the bundled ones from the most telling to the most general.
 type Profiles struct {
 	user    []config.Engine
 	byName  map[string]*Profile
 	ordered []*Profile
 }
 
-// LoadProfiles compiles the bundled profiles and the user's, which may replace a bundled one by its name. An error names the
-// profile and the member that is wrong.
+// LoadProfiles compiles the bundled profiles and the user's, which may replace a bundled one by its
+// name. An error names the profile and the member that is wrong.
 func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	specs, err := bundledEngines()
 	if err != nil {
@@ -122,13 +124,15 @@ func (p *Profiles) with(user []config.Engine) (*Profiles, error) {
 	return LoadProfiles(user)
 }
 
-// detectionOrder lists every bundled profile. An engine that answers like another one as well (the router of llama.cpp, the
-// simulator that plays vLLM) stands before it; the ones that cost the most requests to rule out stand last.
+// detectionOrder lists every bundled profile. An engine that answers like another one as well (the
+// router of llama.cpp, the simulator that plays vLLM) stands before it; the ones that cost the most
+// requests to rule out stand last.
 var detectionOrder = []string{
 	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper", "tgi", "lmstudio", EnginePenstock, "speaches", engineGeneric,
 }
 
-// EngineNames returns the names an upstream's `engine` may have, sorted: auto, the bundled profiles and the user's.
+// EngineNames returns the names an upstream's `engine` may have, sorted: auto, the bundled profiles
+// and the user's.
 func EngineNames(user []config.Engine) []string {
 	names := append([]string{config.EngineAuto}, detectionOrder...)
 	for i := range user {
@@ -138,7 +142,8 @@ func EngineNames(user []config.Engine) []string {
 	return slices.Compact(names)
 }
 
-// bundledEngines parses the embedded files. They are part of the program, so an error is a mistake in it.
+// bundledEngines parses the embedded files. They are part of the program, so an error is a mistake
+// in it.
 func bundledEngines() (map[string]config.Engine, error) {
 	files, err := fs.Glob(engineFiles, "engines/*.yaml")
 	if err != nil {
@@ -159,8 +164,8 @@ func bundledEngines() (map[string]config.Engine, error) {
 	return specs, nil
 }
 
-// resolveEngine follows `like` down to the generic profile and merges on the way back. A profile that replaces a bundled
-// one of the same name cannot be like it: the name means itself.
+// resolveEngine follows `like` down to the generic profile and merges on the way back. A profile
+// that replaces a bundled one of the same name cannot be like it: the name means itself.
 func resolveEngine(specs map[string]config.Engine, name string, path []string) (*config.Engine, error) {
 	e := specs[name]
 	if name == engineGeneric && e.Like == "" {
@@ -181,7 +186,8 @@ func resolveEngine(specs map[string]config.Engine, name string, path []string) (
 	if err != nil {
 		return nil, err
 	}
-	// How an engine is recognised belongs to it alone: a profile that is like vLLM must not claim every vLLM.
+	// How an engine is recognised belongs to it alone: a profile that is like vLLM must not claim
+	// every vLLM.
 	below := *base
 	below.Detect, below.Ports, below.Title = nil, nil, ""
 	full := e.Over(&below)
@@ -238,15 +244,15 @@ func (p *Profile) Title() string {
 	return p.spec.Title
 }
 
-// Path returns the path of an operation (config.OpChat and its neighbours, OpCompletions, OpCountTokens, OpImageEdits). It
-// is empty for one that this engine is known not to have.
+// Path returns the path of an operation (config.OpChat and its neighbours, OpCompletions,
+// OpCountTokens, OpImageEdits). It is empty for one that this engine is known not to have.
 func (p *Profile) Path(op string) string { return p.paths[op] }
 
 // KeepAlive is how long an idle connection may be kept; the engine drops it later than that.
 func (p *Profile) KeepAlive() time.Duration { return p.spec.KeepAlive.D() }
 
-// TokenLimitMember is the request member that the engine reads a token limit from: max_tokens or max_completion_tokens.
-// Empty means that it reads both, so the client's own stays.
+// TokenLimitMember is the request member that the engine reads a token limit from: max_tokens or
+// max_completion_tokens. Empty means that it reads both, so the client's own stays.
 func (p *Profile) TokenLimitMember() string {
 	if p.spec.TokenLimit == config.TokenLimitAsSent {
 		return ""
@@ -254,36 +260,41 @@ func (p *Profile) TokenLimitMember() string {
 	return p.spec.TokenLimit
 }
 
-// Prefill lists the members to add to a request whose last message is the beginning of the answer; none for an engine that
-// goes on with it by itself, or never does.
+// Prefill lists the members to add to a request whose last message is the beginning of the answer;
+// none for an engine that goes on with it by itself, or never does.
 func (p *Profile) Prefill() []Member { return p.prefill }
 
-// CacheSalt is the request member that keeps cached prompts apart; empty for an engine that has none.
+// CacheSalt is the request member that keeps cached prompts apart; empty for an engine that has
+// none.
 func (p *Profile) CacheSalt() string { return p.spec.CacheSalt }
 
 // SystemMessages is "fold" or "in_place".
 func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
 
-// NativeDialects lists the dialects ("messages", "responses") that the engine speaks well enough to be passed through. It
-// is advice for the operator: an upstream's own `native` decides.
+// NativeDialects lists the dialects ("messages", "responses") that the engine speaks well enough to
+// be passed through. It is advice for the operator: an upstream's own `native` decides.
 func (p *Profile) NativeDialects() []string { return p.spec.Native }
 
-// RefusedMembers lists the request members that steer the engine rather than the model and must be refused; one that ends in
-// * stands for all that begin so, and outer.inner for a member of the object that outer names.
+// RefusedMembers lists the request members that steer the engine rather than the model and must be
+// refused; one that ends in * stands for all that begin so, and outer.inner for a member of the
+// object that outer names.
 func (p *Profile) RefusedMembers() []string { return p.spec.Refused }
 
-// ClientFault reports whether a 5xx answer is known to be the client's mistake: it is answered with 400, never retried and
-// never counted against the upstream. errorType and message are those of the engine's error body; either may be empty.
+// ClientFault reports whether a 5xx answer is known to be the client's mistake: it is answered with
+// 400, never retried and never counted against the upstream. errorType and message are those of the
+// engine's error body; either may be empty.
 func (p *Profile) ClientFault(status int, errorType, message string) bool {
 	return slices.ContainsFunc(p.spec.ClientFaults, func(e config.EngineError) bool { return matches(&e, status, errorType, message) })
 }
 
-// Overload reports whether an answer means that the engine is full rather than broken: outcome OutcomeRefused.
+// Overload reports whether an answer means that the engine is full rather than broken: outcome
+// OutcomeRefused.
 func (p *Profile) Overload(status int, errorType, message string) bool {
 	return slices.ContainsFunc(p.spec.Overloads, func(e config.EngineError) bool { return matches(&e, status, errorType, message) })
 }
 
-// NotNow reports whether an answer may be another one a moment later, without a change to the request.
+// NotNow reports whether an answer may be another one a moment later, without a change to the
+// request.
 func (p *Profile) NotNow(status int, errorType, message string) bool {
 	return slices.ContainsFunc(p.spec.NotNow, func(e config.EngineError) bool { return matches(&e, status, errorType, message) })
 }
@@ -295,19 +306,22 @@ func matches(e *config.EngineError, status int, errorType, message string) bool 
 	return len(e.Messages) == 0 || slices.ContainsFunc(e.Messages, func(part string) bool { return strings.Contains(message, part) })
 }
 
-// ReasoningForm says how the engine is told a reasoning effort: the member that takes the effort's word (empty: none), the
-// words it takes (empty: all), and the members to add when reasoning is switched off ("none") or on.
+// ReasoningForm says how the engine is told a reasoning effort: the member that takes the effort's
+// word (empty: none), the words it takes (empty: all), and the members to add when reasoning is
+// switched off ("none") or on.
 func (p *Profile) ReasoningForm() (member string, words []string, off, on []Member) {
 	return p.spec.Reasoning.Effort, p.spec.Reasoning.Words, p.off, p.on
 }
 
-// CancelOnlyStreams reports that a plain request of a client that left runs to its end: ask for a stream instead.
+// CancelOnlyStreams reports that a plain request of a client that left runs to its end: ask for a
+// stream instead.
 func (p *Profile) CancelOnlyStreams() bool { return p.quirks[config.QuirkCancelOnlyStreams] }
 
 // ContinuousUsage reports that stream_options.continuous_usage_stats puts usage on every chunk.
 func (p *Profile) ContinuousUsage() bool { return p.quirks[config.QuirkContinuousUsage] }
 
-// LoadsOnDemand reports that a listed model which is not loaded is loaded by the first request for it.
+// LoadsOnDemand reports that a listed model which is not loaded is loaded by the first request for
+// it.
 func (p *Profile) LoadsOnDemand() bool { return p.quirks[config.QuirkLoadsOnDemand] }
 
 // OwnHost reports that the engine checks the Host header against its own names and addresses.
@@ -333,8 +347,9 @@ func (p *Profiles) All() []*Profile { return p.ordered }
 
 func (p *Profiles) generic() *Profile { return p.byName[engineGeneric] }
 
-// UsualAddresses lists loopback with every port that a profile's engine usually has, without those in skip (host:port or
-// :port), sorted. The caller passes its own listeners, so that an edge never takes itself for an engine.
+// UsualAddresses lists loopback with every port that a profile's engine usually has, without those
+// in skip (host:port or :port), sorted. The caller passes its own listeners, so that an edge never
+// takes itself for an engine.
 func (p *Profiles) UsualAddresses(skip ...string) []string {
 	taken := make(map[string]bool, len(skip))
 	for _, address := range skip {

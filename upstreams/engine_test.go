@@ -61,7 +61,8 @@ func mustProfile(t testing.TB, name string) *Profile {
 	return p
 }
 
-// TestDetect has every bundled profile recognise its own pages, and only those, and read from them what it can.
+// TestDetect has every bundled profile recognise its own pages, and only those, and read from them
+// what it can.
 func TestDetect(t *testing.T) {
 	profiles := mustProfiles(t)
 	type facts struct {
@@ -262,7 +263,8 @@ func TestReasoningForm(t *testing.T) {
 	}
 }
 
-// TestPrefill: the engines that have to be told that an assistant's last message is the beginning of its answer, and how.
+// TestPrefill: the engines that have to be told that an assistant's last message is the beginning
+// of its answer, and how.
 func TestPrefill(t *testing.T) {
 	for engine, want := range map[string]string{
 		"vllm":     "add_generation_prompt=false chat_template_kwargs={\"enable_thinking\":false,\"thinking\":false} continue_final_message=true",

@@ -3,55 +3,59 @@
 // # Design
 //
 // Why not fasthttp's client or net/http's: an exchange with an engine lasts from milliseconds to an
-// hour, and it must be possible to end it at any instant. Closing the socket is the only way to make an
-// engine stop generating, so Abort closes it, from any goroutine, in every phase: before anything was
-// sent, while connecting, in the TLS handshake, while writing, while waiting for the head, while reading
-// the body. The clients at hand cannot do that in every phase, or pay a goroutine for it. They bound a
-// body by one deadline for the whole of it. They repeat requests by rules of their own. One of them
-// passes bytes that follow a reply to the next user of the connection.
+// hour, and it must be possible to end it at any instant. Closing the socket is the only way to
+// make an engine stop generating, so Abort closes it, from any goroutine, in every phase: before
+// anything was sent, while connecting, in the TLS handshake, while writing, while waiting for the
+// head, while reading the body. The clients at hand cannot do that in every phase, or pay a
+// goroutine for it. They bound a body by one deadline for the whole of it. They repeat requests by
+// rules of their own. One of them passes bytes that follow a reply to the next user of the
+// connection.
 //
-// The life of an exchange is Lease.Exchange, Send, Await, Read until io.EOF, Close. All of it but Abort
-// belongs to one goroutine at a time: the caller's own reads and writes. The only other goroutine runs
-// while a large request is written over TLS (see conn.interruptUnacked).
+// The life of an exchange is Lease.Exchange, Send, Await, Read until io.EOF, Close. All of it but
+// Abort belongs to one goroutine at a time: the caller's own reads and writes. The only other
+// goroutine runs while a large request is written over TLS (see conn.interruptUnacked).
 //
-//   - The caller says until when to wait. When that time has passed, Await and Read return ErrNotYet and
-//     nothing has happened: the caller may send a keep-alive to its client and call again, or decide that
-//     a clock of its own has run out, and abort. The exchange itself knows only the limits for connecting
-//     and writing.
-//   - A connection goes back to the pool only if the reply was read to the end of its framing, both sides
-//     keep the connection, the whole request was written and no byte is left over. Before the next use
-//     its socket is checked: one that was closed or holds unsolicited bytes is dropped. It is checked
-//     again when the request has left, because an engine that sends a second reply does so within
-//     microseconds: bytes that are there although the engine's host has acknowledged nothing of the
-//     request do not answer it, and it goes to a new connection. This check costs 0.4 us, and finds the
-//     one leftover in thirty thousand calls that came between the first check and the write. A reply that
-//     came together with further bytes is not believed on a kept connection, either. What remains is a
-//     leftover that comes alone, behind the request and before its answer: HTTP/1.1 has no way to
-//     distinguish it (8 to 20 calls of 20,000, 64 at a time, where every fourth reply has a second one
-//     within 500 us). So the first unsolicited bytes end the reuse of the upstream's connections for a
-//     minute (hostWatch.distrust). A pause before each reuse would do the same at the price of more
-//     connections, of which some engines (cpp-httplib) serve as many as they have threads. A kept
-//     connection that dies all the same, reset or closed before a byte of the reply, is replaced once by
-//     a new one, which only Sends shows. Keeping idle connections for less time than engines do makes
-//     this rare.
-//   - A small request for a kept connection in the clear, which is nearly every one, is written within the
-//     wait for its reply: the check of the socket, the write and the wait are one stay in the runtime's
-//     poller, and the read that would find nothing is left out (see conn.sendUnsent). It is the only
-//     thing that Await sends.
-//   - An engine's host that has vanished (a cut cable, a NAT that has forgotten a kept connection) resets
-//     nothing, and systems repeat unacknowledged bytes for a quarter of an hour. So Await and the writes
-//     check at times that the request is acknowledged, and fail one that was not for ackTimeout.
-//     TCP_USER_TIMEOUT would do it in the kernel, but takes an engine that reads late for one that is
-//     gone. Once the request is acknowledged, hostWatch finds out: no new connection can be made either,
-//     and this one answers no keep-alive. Keep-alives alone take 35 s.
-//   - Deadlines are moved as seldom as possible (see conn). In a steady state an exchange moves none.
-//   - Exchanges are not pooled: a late Abort would end another request's exchange. Their buffers are
-//     pooled. The mutex of the exchange guards who may close the connection: Abort or the return to the
-//     pool, and the second of them finds that the connection is not this exchange's any more.
-//   - While the head or (see Wait) the body is awaited, the exchange holds no buffer. It takes one of
-//     4 KiB when bytes have come.
-//   - Replies are parsed strictly (see head and chunkParser). Where a reply could be read in two ways, it
-//     is refused.
+//   - The caller says until when to wait. When that time has passed, Await and Read return
+//     ErrNotYet and nothing has happened: the caller may send a keep-alive to its client and call
+//     again, or decide that a clock of its own has run out, and abort. The exchange itself knows
+//     only the limits for connecting and writing.
+//   - A connection goes back to the pool only if the reply was read to the end of its framing, both
+//     sides keep the connection, the whole request was written and no byte is left over. Before the
+//     next use its socket is checked: one that was closed or holds unsolicited bytes is dropped. It
+//     is checked again when the request has left, because an engine that sends a second reply does
+//     so within microseconds: bytes that are there although the engine's host has acknowledged
+//     nothing of the request do not answer it, and it goes to a new connection. This check costs
+//     0.4 us, and finds the one leftover in thirty thousand calls that came between the first check
+//     and the write. A reply that came together with further bytes is not believed on a kept
+//     connection, either. What remains is a leftover that comes alone, behind the request and
+//     before its answer: HTTP/1.1 has no way to distinguish it (8 to 20 calls of 20,000, 64 at a
+//     time, where every fourth reply has a second one within 500 us). So the first unsolicited
+//     bytes end the reuse of the upstream's connections for a minute (hostWatch.distrust). A pause
+//     before each reuse would do the same at the price of more connections, of which some engines
+//     (cpp-httplib) serve as many as they have threads. A kept connection that dies all the same,
+//     reset or closed before a byte of the reply, is replaced once by a new one, which only Sends
+//     shows. Keeping idle connections for less time than engines do makes this rare.
+//   - A small request for a kept connection in the clear, which is nearly every one, is written
+//     within the wait for its reply: the check of the socket, the write and the wait are one stay
+//     in the runtime's poller, and the read that would find nothing is left out (see
+//     conn.sendUnsent). It is the only thing that Await sends.
+//   - An engine's host that has vanished (a cut cable, a NAT that has forgotten a kept connection)
+//     resets nothing, and systems repeat unacknowledged bytes for a quarter of an hour. So Await
+//     and the writes check at times that the request is acknowledged, and fail one that was not for
+//     ackTimeout. TCP_USER_TIMEOUT would do it in the kernel, but takes an engine that reads late
+//     for one that is gone. Once the request is acknowledged, hostWatch finds out: no new
+//     connection can be made either, and this one answers no keep-alive. Keep-alives alone take 35
+//     s.
+//   - Deadlines are moved as seldom as possible (see conn). In a steady state an exchange moves
+//     none.
+//   - Exchanges are not pooled: a late Abort would end another request's exchange. Their buffers
+//     are pooled. The mutex of the exchange guards who may close the connection: Abort or the
+//     return to the pool, and the second of them finds that the connection is not this exchange's
+//     any more.
+//   - While the head or (see Wait) the body is awaited, the exchange holds no buffer. It takes one
+//     of 4 KiB when bytes have come.
+//   - Replies are parsed strictly (see head and chunkParser). Where a reply could be read in two
+//     ways, it is refused.
 
 package upstreams
 
@@ -76,7 +80,7 @@ const (
 	stateClosed
 )
 
-// bodyKind is how the end of a body is told.
+// bodyKind is how a body is framed.
 type bodyKind uint8
 
 const (
@@ -87,7 +91,8 @@ const (
 	bodyUntilClose
 )
 
-// Exchange is one request and its reply. Every method but Abort must be called by its owner, one at a time.
+// Exchange is one request and its reply. Every method but Abort must be called by its owner, one at
+// a time.
 type Exchange struct {
 	t *Transport
 
@@ -132,12 +137,13 @@ type Exchange struct {
 	surplus bool  // bytes came behind the end of the body
 }
 
-// Send sends r, on an idle connection if there is one, else on a new one, and returns when the whole request has been
-// written. It also returns nil when the engine answers and stops reading before that: Await then reads the answer. A small
-// request for an idle connection leaves with Await, which is to follow at once. r itself is copied; its slices are borrowed as
-// it says.
+// Send sends r, on an idle connection if there is one, else on a new one, and returns when the
+// whole request has been written. It also returns nil when the engine answers and stops reading
+// before that: Await then reads the answer. A small request for an idle connection leaves with
+// Await, which is to follow at once. r itself is copied; its slices are borrowed as it says.
 //
-// The error is a *Failure: Unreachable, Timeout of the clocks connect and write, or Aborted. Send may be called once.
+// The error is a *Failure: Unreachable, Timeout of the clocks connect and write, or Aborted. Send
+// may be called once.
 func (x *Exchange) Send(r *Request) error {
 	if x.c != nil || x.err != nil {
 		panic("BUG: an exchange is sent twice")
@@ -222,8 +228,8 @@ func (x *Exchange) attach(c *conn) error {
 }
 
 // connectionLost is called when the connection has ended before a byte of the reply came. A kept
-// connection was most likely closed by the engine just as the request came: the request is sent once
-// more, on a new connection. Otherwise the exchange has failed.
+// connection was most likely closed by the engine just as the request came: the request is sent
+// once more, on a new connection. Otherwise the exchange has failed.
 func (x *Exchange) connectionLost(cause error) error {
 	if err := x.check(); err != nil {
 		return err
@@ -242,8 +248,8 @@ func (x *Exchange) connectionLost(cause error) error {
 	return x.write()
 }
 
-// followed reports whether the reply has come on a kept connection together with more than it: then it is as likely a reply to
-// the request before, and the right one is behind it.
+// followed reports whether the reply has come on a kept connection together with more than it: then
+// it is as likely a reply to the request before, and the right one is behind it.
 func (x *Exchange) followed() bool {
 	h := &x.head
 	if !x.reused || x.sends > 1 || x.body != bodyUnknown {
@@ -285,7 +291,8 @@ func (x *Exchange) detach() {
 	x.discard(x.c)
 }
 
-// discard closes a connection that cannot be used again, and reports unsolicited bytes to the watch.
+// discard closes a connection that cannot be used again, and reports unsolicited bytes to the
+// watch.
 func (x *Exchange) discard(c *conn) {
 	if c.unasked {
 		x.t.hosts.distrust(time.Now())
@@ -293,12 +300,13 @@ func (x *Exchange) discard(c *conn) {
 	c.close()
 }
 
-// Await waits for the head of the reply, until the given time (zero: without limit). Interim replies are skipped. A reply
-// with status 101 has no body, and its connection is not kept.
+// Await waits for the head of the reply, until the given time (zero: without limit). Interim
+// replies are skipped. A reply with status 101 has no body, and its connection is not kept.
 //
-// It returns ErrNotYet when the time has passed; calling it again goes on. Any other error is a *Failure: BadResponse if
-// the reply does not parse or is cut, Unreachable if there is none, Aborted. When a reused connection turns out to be dead
-// only now, the request is sent again within Await, and until can be exceeded by the time that takes.
+// It returns ErrNotYet when the time has passed; calling it again goes on. Any other error is a
+// *Failure: BadResponse if the reply does not parse or is cut, Unreachable if there is none,
+// Aborted. When a reused connection turns out to be dead only now, the request is sent again within
+// Await, and until can be exceeded by the time that takes.
 func (x *Exchange) Await(until time.Time) error {
 	if err := x.check(); err != nil {
 		return err
@@ -344,8 +352,9 @@ func (x *Exchange) Await(until time.Time) error {
 	}
 }
 
-// noReplyYet is called when there is no reply at until, or at checkAckAt. It returns nil if the caller
-// should keep waiting: until has not come, or the request was sent again because it reached no host.
+// noReplyYet is called when there is no reply at until, or at checkAckAt. It returns nil if the
+// caller should keep waiting: until has not come, or the request was sent again because it reached
+// no host.
 func (x *Exchange) noReplyYet(until time.Time) error {
 	if gone := x.check(); gone != nil {
 		return gone
@@ -364,8 +373,8 @@ func (x *Exchange) noReplyYet(until time.Time) error {
 	return nil
 }
 
-// ackedInTime reports whether the engine's host has acknowledged the request within ackTimeout, and sets
-// the time of the next check.
+// ackedInTime reports whether the engine's host has acknowledged the request within ackTimeout, and
+// sets the time of the next check.
 func (x *Exchange) ackedInTime(now time.Time) bool {
 	silence, waiting := x.c.unackedFor()
 	x.checkAckAt = time.Time{}
@@ -412,8 +421,8 @@ func (x *Exchange) fill(until time.Time) error {
 	return err
 }
 
-// fetch waits for bytes and puts them into a new buffer, once a request that is left to it is written. While it waits there is
-// no buffer.
+// fetch waits for bytes and puts them into a new buffer, once a request that is left to it is
+// written. While it waits there is no buffer.
 func (x *Exchange) fetch(until time.Time) (n int, err error) {
 	waiting := x.c.unsent != nil
 	small, n, err := x.c.fetch(until)
@@ -494,7 +503,8 @@ func (x *Exchange) startBody() {
 	}
 }
 
-// detachNames copies the header values that are kept, so that the whole buffer is free for the body.
+// detachNames copies the header values that are kept, so that the whole buffer is free for the
+// body.
 func (x *Exchange) detachNames() {
 	var kept []byte
 	for i := range x.head.values {
@@ -517,9 +527,10 @@ func (x *Exchange) Status() int {
 	return x.head.status
 }
 
-// Header returns the value of a header of the reply, in any case of its name, or nil: the first one, where there are
-// several. Only Content-Type, Content-Length, Transfer-Encoding, Connection, Keep-Alive, Retry-After, Content-Encoding,
-// X-Request-Id and Content-Disposition are kept, and values up to 1 KiB. The value is borrowed until the next Read.
+// Header returns the value of a header of the reply, in any case of its name, or nil: the first
+// one, where there are several. Only Content-Type, Content-Length, Transfer-Encoding, Connection,
+// Keep-Alive, Retry-After, Content-Encoding, X-Request-Id and Content-Disposition are kept, and
+// values up to 1 KiB. The value is borrowed until the next Read.
 func (x *Exchange) Header(name string) []byte {
 	f := fieldOf(name)
 	if f == fieldOther || x.names == nil {
@@ -532,7 +543,8 @@ func (x *Exchange) Header(name string) []byte {
 	return x.names[v.from:v.to]
 }
 
-// ContentLength returns the length of the body that Read will yield, or -1 if it is not known beforehand.
+// ContentLength returns the length of the body that Read will yield, or -1 if it is not known
+// beforehand.
 func (x *Exchange) ContentLength() int64 {
 	switch x.body {
 	case bodyNone:
@@ -543,16 +555,19 @@ func (x *Exchange) ContentLength() int64 {
 	return -1
 }
 
-// Framed reports whether the end of the body is told by its framing. If not, the body ends when the engine closes the
-// connection, and io.EOF does not mean that it is whole.
+// Framed reports whether the body's framing marks its end. If not, the body ends when the engine
+// closes the connection, and io.EOF does not mean that it is complete.
 func (x *Exchange) Framed() bool { return x.body != bodyUntilClose && x.body != bodyUnknown }
 
-// Sends returns how often the request was sent: 0 before Send, and 2 after a dead connection was replaced.
+// Sends returns how often the request was sent: 0 before Send, and 2 after a dead connection was
+// replaced.
 func (x *Exchange) Sends() int { return x.sends }
 
-// AtOnce reports whether the request was sent without waiting for anything: it was small, and there was a connection.
+// AtOnce reports whether the request was sent without waiting for anything: it was small, and there
+// was a connection.
 func (x *Exchange) AtOnce() bool { return x.reused && x.sends <= 1 && x.atOnce }
 
-// Fresh reports whether bytes have come from the engine since the Read before the last one: by the last Read, or by a Wait before
-// it. If not, what the last Read returned came with something earlier, such as the head.
+// Fresh reports whether bytes have come from the engine since the Read before the last one: by the
+// last Read, or by a Wait before it. If not, what the last Read returned came with something
+// earlier, such as the head.
 func (x *Exchange) Fresh() bool { return x.fresh }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestExchangeAllocs: on a warm connection an exchange costs the exchange itself, and a token of a stream nothing.
+// TestExchangeAllocs: on a warm connection an exchange costs the exchange itself, and a token of a
+// stream nothing.
 func TestExchangeAllocs(t *testing.T) {
 	checkLeaks(t)
 	reply := []byte(sized("0123456789"))

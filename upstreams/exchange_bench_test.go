@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// BenchmarkExchange measures an exchange of 1 KB each way with a server on loopback that does next to nothing.
+// BenchmarkExchange measures an exchange of 1 KB each way with a server on loopback that does next
+// to nothing.
 func BenchmarkExchange(b *testing.B) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

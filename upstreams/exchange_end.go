@@ -9,9 +9,9 @@ import (
 
 // How an exchange ends: given up by Abort, by its owner with Close, or by a failure.
 
-// Abort ends the exchange, from any goroutine, at any time, any number of times: its connection is closed at once, and
-// every call that is under way or follows returns a *Failure of kind Aborted whose Err is the first call's cause (nil:
-// context.Canceled). After Close it does nothing.
+// Abort ends the exchange, from any goroutine, at any time, any number of times: its connection is
+// closed at once, and every call that is under way or follows returns a *Failure of kind Aborted
+// whose Err is the first call's cause (nil: context.Canceled). After Close it does nothing.
 func (x *Exchange) Abort(cause error) {
 	if cause == nil {
 		cause = context.Canceled
@@ -37,8 +37,8 @@ func (x *Exchange) Abort(cause error) {
 	}
 }
 
-// Close ends the exchange on the owner's side. It keeps the connection for another exchange if that is
-// reusable, and closes it otherwise. A second call does nothing.
+// Close ends the exchange on the owner's side. It keeps the connection for another exchange if that
+// is reusable, and closes it otherwise. A second call does nothing.
 func (x *Exchange) Close() { x.CloseAt(time.Now()) }
 
 // CloseAt is Close for a caller that has read the clock already.
@@ -65,8 +65,8 @@ func (x *Exchange) CloseAt(now time.Time) {
 	x.dropBuffer()
 }
 
-// reusable reports whether the connection is at the boundary between two exchanges and both sides keep
-// it.
+// reusable reports whether the connection is at the boundary between two exchanges and both sides
+// keep it.
 func (x *Exchange) reusable() bool {
 	return x.err == nil && x.done && x.body != bodyUntilClose && x.pos == x.end && !x.surplus && !x.cut && x.readErr == nil && x.head.reusable()
 }
@@ -89,7 +89,8 @@ func (x *Exchange) check() error {
 	return x.err
 }
 
-// failWith records how the exchange failed, unless it was aborted or had failed before, and closes its connection.
+// failWith records how the exchange failed, unless it was aborted or had failed before, and closes
+// its connection.
 func (x *Exchange) failWith(f *Failure) error {
 	if err := x.check(); err != nil {
 		return err

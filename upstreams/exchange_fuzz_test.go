@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// pieces is a connection on which a reply arrives in given pieces, each after a wait in vain, and then the end.
+// pieces is a connection on which a reply arrives in given pieces, each after a wait in vain, and
+// then the end.
 type pieces struct {
 	net.Conn
 	data   []byte
@@ -105,7 +106,8 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int) 
 	}
 }
 
-// FuzzReply: a reply means the same however it is cut into pieces, and the same as it means to net/http where both accept it.
+// FuzzReply: a reply means the same however it is cut into pieces, and the same as it means to
+// net/http where both accept it.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
 		sized("hello"),

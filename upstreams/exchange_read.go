@@ -8,12 +8,13 @@ import (
 
 // How the body of a reply is read and its framing taken off.
 
-// Read reads decoded bytes of the body into p, as many as have come, waiting for the first one until the given time (zero:
-// without limit). Await must have returned nil.
+// Read reads decoded bytes of the body into p, as many as have come, waiting for the first one
+// until the given time (zero: without limit). Await must have returned nil.
 //
-// It returns io.EOF when the body is complete, which only its framing can tell (see Framed); ErrNotYet when the time has
-// passed, after which calling it again goes on at any byte; and a *Failure otherwise, of kind BadResponse or Aborted. It
-// never returns bytes together with an error. Large reads go straight into p.
+// It returns io.EOF when the body is complete by its framing (see Framed), and ErrNotYet when the
+// time has passed: calling it again goes on at any byte. Every other error is a *Failure of kind
+// BadResponse or Aborted. It never returns bytes together with an error. Large reads go straight
+// into p.
 func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	if err := x.check(); err != nil {
 		return 0, err
@@ -83,9 +84,9 @@ func (x *Exchange) consumed(n int64) {
 	}
 }
 
-// more reads from the connection straight into p once the buffer is empty, and takes the framing off in place. The buffer
-// is given back before that: an exchange that waits for the next event of a stream holds none. It may return 0 bytes
-// without an error, when only framing has come.
+// more reads from the connection straight into p once the buffer is empty, and takes the framing
+// off in place. The buffer is given back before that: an exchange that waits for the next event of
+// a stream holds none. It may return 0 bytes without an error, when only framing has come.
 func (x *Exchange) more(p []byte, until time.Time) (int, error) {
 	x.releaseBuffer()
 	if x.body != bodyChunked {
@@ -116,8 +117,8 @@ func (x *Exchange) more(p []byte, until time.Time) (int, error) {
 	return 0, x.cutOff(err)
 }
 
-// unframe moves the payload in p to its beginning and returns its length. What follows the end of the body is no part of
-// this exchange, and the connection is not used again.
+// unframe moves the payload in p to its beginning and returns its length. What follows the end of
+// the body is no part of this exchange, and the connection is not used again.
 func (x *Exchange) unframe(p []byte) (n int, err error) {
 	for i := 0; i < len(p) && !x.done; {
 		m, err := x.chunks.skipFraming(p[i:])
@@ -145,9 +146,9 @@ func (x *Exchange) unframe(p []byte) (n int, err error) {
 }
 
 // Wait waits until there is something for Read, or until the given time has passed (zero: without
-// limit): bytes, the end of the body or a failure, which Read then returns. It is optional. A caller
-// that waits first and then allocates what it reads into holds no memory while nothing comes, and
-// neither does the exchange. It may return early.
+// limit): bytes, the end of the body or a failure, which Read then returns. It is optional. A
+// caller that waits first and then allocates what it reads into holds no memory while nothing
+// comes, and neither does the exchange. It may return early.
 func (x *Exchange) Wait(until time.Time) {
 	if x.check() != nil || x.body == bodyUnknown || x.done || x.later != nil || x.readErr != nil || x.pos < x.end || !x.c.fetches() {
 		return
@@ -160,8 +161,8 @@ func (x *Exchange) Wait(until time.Time) {
 	}
 }
 
-// releaseBuffer gives the buffer back, once all of it has been read. Header values that are kept move
-// out of it first.
+// releaseBuffer gives the buffer back, once all of it has been read. Header values that are kept
+// move out of it first.
 func (x *Exchange) releaseBuffer() {
 	if x.buf == nil {
 		return

@@ -286,7 +286,8 @@ func TestResume(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) { run(t, serveRawTLS) })
 }
 
-// TestReadReturnsWhatHasCome: several small chunks come out of one Read, and no Read waits once it has something.
+// TestReadReturnsWhatHasCome: several small chunks come out of one Read, and no Read waits once it
+// has something.
 func TestReadReturnsWhatHasCome(t *testing.T) {
 	checkLeaks(t)
 	s := serveRaw(t, func(p *peer) {
@@ -318,7 +319,8 @@ func TestReadReturnsWhatHasCome(t *testing.T) {
 	}
 }
 
-// TestDeadlines: a wait is as long as it was asked to be, whatever deadline the socket holds from before.
+// TestDeadlines: a wait is as long as it was asked to be, whatever deadline the socket holds from
+// before.
 func TestDeadlines(t *testing.T) {
 	checkLeaks(t)
 	release := make(chan bool, 2)
@@ -362,7 +364,8 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestNoDeadlineMoves: exchange after exchange with the same limits leaves the socket's timers alone.
+// TestNoDeadlineMoves: exchange after exchange with the same limits leaves the socket's timers
+// alone.
 func TestNoDeadlineMoves(t *testing.T) {
 	checkLeaks(t)
 	s := serveRaw(t, echo)

@@ -12,7 +12,8 @@ import (
 
 // A small request for a kept connection is written by Await.
 
-// unsent is an exchange whose request "second" is left to Await, on a connection that has carried another one.
+// unsent is an exchange whose request "second" is left to Await, on a connection that has carried
+// another one.
 func unsent(t *testing.T, script func(p *peer)) *Exchange {
 	t.Helper()
 	tr := transportTo(t, serveRaw(t, script).url())
@@ -42,7 +43,8 @@ func TestUnsentWaitsForAwait(t *testing.T) {
 	}
 }
 
-// TestUnsentHoldsNothing: while the reply is awaited, the memory that the request was written from is given back.
+// TestUnsentHoldsNothing: while the reply is awaited, the memory that the request was written from
+// is given back.
 func TestUnsentHoldsNothing(t *testing.T) {
 	checkLeaks(t)
 	answer := make(chan bool)
@@ -79,7 +81,8 @@ func TestUnsentAborted(t *testing.T) {
 	}
 }
 
-// TestUnsentAbortedWhileWaiting: the engine sees the close although the request was not written by Send.
+// TestUnsentAbortedWhileWaiting: the engine sees the close although the request was not written by
+// Send.
 func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	checkLeaks(t)
 	got, closed := make(chan bool), make(chan bool)
@@ -104,7 +107,8 @@ func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestUnsentToAFullSocket: what the socket does not take at once is written as any large request is.
+// TestUnsentToAFullSocket: what the socket does not take at once is written as any large request
+// is.
 func TestUnsentToAFullSocket(t *testing.T) {
 	checkLeaks(t)
 	junk, read := make(chan int64, 1), make(chan bool)

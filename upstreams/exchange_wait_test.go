@@ -25,8 +25,8 @@ func readWaiting(x *Exchange) (string, error) {
 	}
 }
 
-// TestWait: while an exchange waits it holds no buffer, it waits as long as it was asked to, and what came is there for Read
-// to take at once.
+// TestWait: while an exchange waits it holds no buffer, it waits as long as it was asked to, and
+// what came is there for Read to take at once.
 func TestWait(t *testing.T) {
 	if !canPeek {
 		t.Skip("Wait needs reads of the bare socket")
@@ -90,7 +90,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitTLS: a Wait under TLS, whose records only a read can open, returns at once and leaves the waiting to Read.
+// TestWaitTLS: a Wait under TLS, whose records only a read can open, returns at once and leaves the
+// waiting to Read.
 func TestWaitTLS(t *testing.T) {
 	checkLeaks(t)
 	s := serveRawTLS(t, func(p *peer) {
@@ -108,8 +109,8 @@ func TestWaitTLS(t *testing.T) {
 	}
 }
 
-// TestFresh: what came with the head is older than the Read that returns it; what a Read or a Wait before it fetched is not, even
-// where the end of the chunk before lay here already.
+// TestFresh: what came with the head is older than the Read that returns it; what a Read or a Wait
+// before it fetched is not, even where the end of the chunk before lay here already.
 func TestFresh(t *testing.T) {
 	checkLeaks(t)
 	next := make(chan string)

@@ -6,7 +6,8 @@ import (
 	"penstock/config"
 )
 
-// What tests of the floors above may do to an upstream, in place of probes and of a commit that would begin to probe.
+// What tests of the floors above may do to an upstream, in place of probes and of a commit that
+// would begin to probe.
 
 // Bring forces a state, as probes would.
 func (u *Upstream) Bring(s State) { u.bring(s) }

@@ -5,22 +5,27 @@ import (
 	"strings"
 )
 
-// ID identifies an upstream: its configured name, its normalised base URL and, where a name stands for several
-// addresses, the address. It is a label for logs and metrics and a key of maps; nothing parses it.
+// ID identifies an upstream: its configured name, its normalised base URL and, where a name stands
+// for several addresses, the address. It is a label for logs and metrics and a key of maps; nothing
+// parses it.
 type ID string
 
-// Kind says what went wrong with an exchange. The set is closed: proxy/failure.go maps every kind to a status.
+// Kind says what went wrong with an exchange. The set is closed: proxy/failure.go maps every kind
+// to a status.
 type Kind uint8
 
 const (
-	// Unreachable means that no connection could be made, or the connection was reset or closed before one byte of a reply.
+	// Unreachable means that no connection could be made, or the connection was reset or closed
+	// before one byte of a reply.
 	Unreachable Kind = iota + 1
 	// Timeout means that one of the clocks ran out; Failure.Clock names it.
 	Timeout
-	// BadResponse means that the reply does not parse, ends early, is too large, or is framed in a way that is not safe to read.
+	// BadResponse means that the reply does not parse, ends early, is too large, or is framed in a
+	// way that is not safe to read.
 	BadResponse
-	// Aborted means that the exchange was ended from this side. Failure.Err is the cause that was given to Abort, or the error of
-	// the request's own body reader. It says nothing about the upstream.
+	// Aborted means that the exchange was ended from this side. Failure.Err is the cause that was
+	// given to Abort, or the error of the request's own body reader. It says nothing about the
+	// upstream.
 	Aborted
 )
 
@@ -39,8 +44,9 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Names of the clocks that a Failure of kind Timeout can carry. ClockConnect and ClockWrite are the transport's, ClockAnswer a
-// probe's; the clocks of a call are its owner's, who decides for how long ErrNotYet is borne.
+// Names of the clocks that a Failure of kind Timeout can carry. ClockConnect and ClockWrite are the
+// transport's, ClockAnswer a probe's; the clocks of a call are its owner's, who decides for how
+// long ErrNotYet is borne.
 const (
 	ClockConnect = "connect"
 	ClockAnswer  = "answer"
@@ -66,11 +72,11 @@ const (
 	ReasonClosed    = "closed"    // the transport was closed
 )
 
-// Failure is the error of every exchange that did not work out. It states facts only; what status a client sees, and
-// whether another upstream is tried, is decided elsewhere.
+// Failure is the error of every exchange that did not work out. It states facts only; what status a
+// client sees, and whether another upstream is tried, is decided elsewhere.
 //
-// It never holds a byte that came from a client or from an engine. Err can hold network addresses, so its text belongs
-// into a log of the operator's at most, never into a reply.
+// It never holds a byte that came from a client or from an engine. Err can hold network addresses,
+// so its text belongs into a log of the operator's at most, never into a reply.
 type Failure struct {
 	Kind     Kind
 	Upstream ID
@@ -106,6 +112,6 @@ func (f *Failure) Error() string {
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// ErrNotYet is returned by Exchange.Await and Exchange.Read when the time they were given has passed. Nothing is lost and
-// nothing has failed: the same call may be made again.
+// ErrNotYet is returned by Exchange.Await and Exchange.Read when the time they were given has
+// passed. Nothing is lost and nothing has failed: the same call may be made again.
 var ErrNotYet = errors.New("no byte from the upstream yet")

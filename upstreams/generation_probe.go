@@ -13,15 +13,16 @@ import (
 	"penstock/config"
 )
 
-// A generation probe is the edge's own tiny piece of work for an engine: one token of chat, an embedding of one word. Health
-// probes ask whether an engine answers; this one asks whether it does its work, without a client's request that might be the
-// reason why it does not.
+// A generation probe is the edge's own tiny piece of work for an engine: one token of chat, an
+// embedding of one word. Health probes ask whether an engine answers; this one asks whether it does
+// its work, without a client's request that might be the reason why it does not.
 //
 //	Upstream.probeGeneration   starts one in a slot, at most one a second
 //	generationOf               what to send to an engine for a kind of model
 //	generationOver             sends it over a transport and judges the answer
 //
-// The verdict goes to the breaker (health.generation), and into metrics of its own: it is no client's call.
+// The verdict goes to the breaker (health.generation), and into metrics of its own: it is no
+// client's call.
 
 // Generation is what a generation probe came to.
 type Generation uint8
@@ -44,8 +45,8 @@ func (g Generation) String() string {
 const (
 	// generationPause is the least time between two generation probes of an upstream.
 	generationPause = time.Second
-	// generationLimit bounds a probe where the failed call's own limit is longer; generationLoading where it may have to wait
-	// for a model to be loaded.
+	// generationLimit bounds a probe where the failed call's own limit is longer; generationLoading
+	// where it may have to wait for a model to be loaded.
 	generationLimit   = 10 * time.Second
 	generationLoading = time.Minute
 	// generationMax bounds the answer.
@@ -70,9 +71,10 @@ type LastGeneration struct {
 	Milliseconds float64   `json:"milliseconds"`
 }
 
-// probeGeneration starts a generation probe in a slot of the pool, which the caller has taken and which the probe gives back.
-// It is false, and the slot stays the caller's, when there may be none now: another one runs or ran less than a second ago, the
-// upstream is out, or the edge has no probe for its kind of model.
+// probeGeneration starts a generation probe in a slot of the pool, which the caller has taken and
+// which the probe gives back. It is false, and the slot stays the caller's, when there may be none
+// now: another one runs or ran less than a second ago, the upstream is out, or the edge has no
+// probe for its kind of model.
 func (u *Upstream) probeGeneration(pool Pool, trial bool) bool {
 	now := time.Now()
 	u.mu.Lock()
@@ -141,7 +143,8 @@ func (u *Upstream) bookGeneration(verdict Generation, last *LastGeneration, tria
 	u.publish(u.health.state, "generation probe: "+last.Result, now)
 }
 
-// trialHeadStart is how long calls that wait are given to be the trial of a half-open breaker, before a generation probe is it.
+// trialHeadStart is how long calls that wait are given to be the trial of a half-open breaker,
+// before a generation probe is it.
 const trialHeadStart = 100 * time.Millisecond
 
 // probeTrial makes a generation probe the trial of a half-open breaker.
@@ -163,7 +166,8 @@ func (u *Upstream) probeTrial() {
 	u.set.o.OnRoom(u) // calls that looked meanwhile were kept out
 }
 
-// probeTrialLater calls probeTrial soon, where not every call may be the trial of the half-open breaker.
+// probeTrialLater calls probeTrial soon, where not every call may be the trial of the half-open
+// breaker.
 func (u *Upstream) probeTrialLater() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -187,7 +191,8 @@ func (u *Upstream) trialMissing() bool {
 	return until != breakerClosed && ticks(time.Now()) >= until && !u.retiring.Load() && barred != nil && len(*barred) > 0
 }
 
-// generationStep is one request that a generation probe may consist of, and what a good answer to it is.
+// generationStep is one request that a generation probe may consist of, and what a good answer to
+// it is.
 type generationStep struct {
 	path        string
 	contentType string
@@ -196,9 +201,9 @@ type generationStep struct {
 	good        func(page any) bool // of the whole answer; nil: any answer with status 200 and a body
 }
 
-// generationOf returns what to send to see whether an engine works for a kind of model: one request, or several of which the
-// next is sent where the engine rejects the one before. It is empty where generating is too expensive to be a probe (images) or
-// the engine has no path for it.
+// generationOf returns what to send to see whether an engine works for a kind of model: one
+// request, or several of which the next is sent where the engine rejects the one before. It is
+// empty where generating is too expensive to be a probe (images) or the engine has no path for it.
 func generationOf(kind string, p *Profile, served string) (steps []generationStep) {
 	add := func(op string, members map[string]any, streamed bool, good func(any) bool) {
 		path := p.Path(op)
@@ -277,7 +282,8 @@ func silence(served string) (contentType string, form []byte) {
 	return "multipart/form-data; boundary=" + boundary, b.Bytes()
 }
 
-// generateFunc sends one step and judges the answer. It is a function so that tests can play an engine without a socket.
+// generateFunc sends one step and judges the answer. It is a function so that tests can play an
+// engine without a socket.
 type generateFunc func(ctx context.Context, profile *Profile, s *generationStep, limit time.Duration) (Generation, LastGeneration)
 
 // generationOver returns a generateFunc over a transport. Every probe has a connection of its own.
@@ -360,7 +366,8 @@ func (s *generationStep) judge(x *Exchange, profile *Profile, until time.Time) (
 	}
 }
 
-// judgeLine looks at one line of a stream of chat or completion chunks. done is true once the stream has shown what it is worth.
+// judgeLine looks at one line of a stream of chat or completion chunks. done is true once the
+// stream has shown what it is worth.
 func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {
@@ -401,7 +408,8 @@ func failed(page any) (is bool) {
 // finished reports whether a chunk or a completion says why it ends.
 func finished(page any) bool { return fieldText(page, "choices.*.finish_reason") != "" }
 
-// judgeError says what an error is worth. The status of an error in a stream, which is 200 by its head, is in the error.
+// judgeError says what an error is worth. The status of an error in a stream, which is 200 by its
+// head, is in the error.
 func judgeError(status int, page any, profile *Profile) Generation {
 	kind, message := fieldText(page, "error.type"), fieldText(page, "error.message")
 	if status == 200 {

@@ -187,7 +187,8 @@ func (u *Upstream) failAlone(t *testing.T, times int) {
 	}
 }
 
-// A generation probe goes out with the fifth failure, in the slot that this leaves, and at most once a second.
+// A generation probe goes out with the fifth failure, in the slot that this leaves, and at most
+// once a second.
 func TestProbeGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(int64) Generation { return GenerationOK })
@@ -226,7 +227,8 @@ func TestProbeGeneration(t *testing.T) {
 	})
 }
 
-// A failed trial bars its client from the next one: a generation probe is it, whoever asks meanwhile.
+// A failed trial bars its client from the next one: a generation probe is it, whoever asks
+// meanwhile.
 func TestGenerationProbeIsTheTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(n int64) Generation {

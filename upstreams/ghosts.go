@@ -3,11 +3,11 @@ package upstreams
 import "time"
 
 // ghostTracker finds ghosts: slots that an engine still works in after their client has left
-// (llama.cpp's plain requests, some builds of SGLang). Seen from outside that is an estimate. A ghost is
-// counted only where a call of ours was abandoned *and* the engine's unexplained work rose by as much
-// above what it was before, in two reports in a row. Work that others had there before is never taken
-// for ghosts. Work of theirs that comes in the same seconds can be, for as long as it lasts, and by no
-// more than the calls abandoned. The upstream's mutex guards it.
+// (llama.cpp's plain requests, some builds of SGLang). Seen from outside that is an estimate. A
+// ghost is counted only where a call of ours was abandoned *and* the engine's unexplained work rose
+// by as much above what it was before, in two reports in a row. Work that others had there before
+// is never taken for ghosts. Work of theirs that comes in the same seconds can be, for as long as
+// it lasts, and by no more than the calls abandoned. The upstream's mutex guards it.
 type ghostTracker struct {
 	confirmed    int       // ghosts, by the last report
 	baseline     int       // unexplained work before the first abandoned call
@@ -30,8 +30,8 @@ func (g *ghostTracker) beginReport(now time.Time) (batch int) {
 	return batch
 }
 
-// judgeReport takes the report's unexplained work. It returns how many abandoned calls have had their
-// slots freed by the engine since, and how many have just turned out to hold theirs.
+// judgeReport takes the report's unexplained work. It returns how many abandoned calls have had
+// their slots freed by the engine since, and how many have just turned out to hold theirs.
 func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed, held int) {
 	before := g.unconfirmed + batch
 	if before == 0 || now.Sub(g.since) > ghostLife {

@@ -1,6 +1,7 @@
 package upstreams
 
-// Guard catches the panics of what a set runs in the background; see Options.Guard. The places are words for the operator.
+// Guard catches the panics of what a set runs in the background; see Options.Guard. The places are
+// words for the operator.
 type Guard interface {
 	// Catch is deferred: it ends a panic that passes and calls after, which may be nil.
 	Catch(place string, after func())

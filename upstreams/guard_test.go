@@ -74,8 +74,8 @@ func waitUntil(t *testing.T, done func() bool) {
 	}
 }
 
-// TestPanicOfRoom: whoever is told of room and panics takes nothing along: not the slot, not the upstream's lock, not the single
-// trial of its breaker, and not the goroutine that probes.
+// TestPanicOfRoom: whoever is told of room and panics takes nothing along: not the slot, not the
+// upstream's lock, not the single trial of its breaker, and not the goroutine that probes.
 func TestPanicOfRoom(t *testing.T) {
 	g := guard.New()
 	set, err := NewSet(Options{Guard: g, OnRoom: func(*Upstream) { panic("room") }})

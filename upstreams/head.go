@@ -15,7 +15,8 @@ const (
 	maxKept      = 1 << 10  // bytes of a header value worth keeping; longer ones are read and dropped
 )
 
-// field names the response headers that anybody here has a use for. All others are checked and skipped.
+// field names the response headers that anybody here has a use for. All others are checked and
+// skipped.
 type field uint8
 
 const (
@@ -116,8 +117,9 @@ var (
 // span is a piece of the buffer that holds the head.
 type span struct{ from, to uint32 }
 
-// head parses the head of a reply, line by line as it comes: RFC 9112 with every leniency left out, but for a line that
-// ends in a bare LF, which section 2.2 allows and which is unambiguous for a reply. The zero value is ready for use.
+// head parses the head of a reply, line by line as it comes: RFC 9112 with every leniency left out,
+// but for a line that ends in a bare LF, which section 2.2 allows and which is unambiguous for a
+// reply. The zero value is ready for use.
 type head struct {
 	next      int // where the first line that is not parsed begins
 	lines     int
@@ -134,8 +136,9 @@ type head struct {
 	values    [fields]span
 }
 
-// parse goes on with the head at the start of b, which holds all that has come of it, earlier parts included. It reports
-// true once it has seen the empty line; head.next is then the size of the head.
+// parse goes on with the head at the start of b, which holds all that has come of it, earlier parts
+// included. It reports true once it has seen the empty line; head.next is then the size of the
+// head.
 func (h *head) parse(b []byte) (bool, error) {
 	for {
 		rest := b[h.next:]
@@ -258,8 +261,9 @@ func (h *head) interpret(f field, value []byte) error {
 	return nil
 }
 
-// keepAlive reads timeout=N of the Keep-Alive header. A fifth is left as a margin: the engine's clock starts earlier than
-// ours, and its close takes time to arrive. What does not parse is ignored, as it is only a hint.
+// keepAlive reads timeout=N of the Keep-Alive header. A fifth is left as a margin: the engine's
+// clock starts earlier than ours, and its close takes time to arrive. What does not parse is
+// ignored, as it is only a hint.
 func (h *head) keepAlive(value []byte) {
 	for rest := value; len(rest) > 0; {
 		var param []byte
@@ -286,8 +290,8 @@ func (h *head) check() error {
 	return nil
 }
 
-// reusable reports whether both sides have agreed to keep the connection. An HTTP/1.0 reply that is chunked is decoded,
-// but its connection is not kept: RFC 9112, 6.1.
+// reusable reports whether both sides have agreed to keep the connection. An HTTP/1.0 reply that is
+// chunked is decoded, but its connection is not kept: RFC 9112, 6.1.
 func (h *head) reusable() bool {
 	if h.close || h.brief || h.status == 101 {
 		return false

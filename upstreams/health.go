@@ -33,32 +33,36 @@ const (
 func (b Breaker) String() string { return [...]string{"closed", "open", "half-open"}[b] }
 
 const (
-	// breakerRow is how many failures in a row concern the breaker. As many independent ones open it
-	// without a generation probe.
+	// breakerRow is how many failures in a row concern the breaker. As many independent ones open
+	// it without a generation probe.
 	breakerRow = 5
-	// breakerShare is the share of failures in the window that does the same, once the window holds breakerVolume outcomes.
+	// breakerShare is the share of failures in the window that does the same, once the window holds
+	// breakerVolume outcomes.
 	breakerShare  = 0.5
 	breakerVolume = 20
 	windowSeconds = 10
 
-	// The breaker stays open for coolDown, twice as long after each trial that failed, up to coolDownMax.
+	// The breaker stays open for coolDown, twice as long after each trial that failed, up to
+	// coolDownMax.
 	coolDown    = time.Second
 	coolDownMax = 15 * time.Second
 
-	// unreachableRow is how many calls in a row that cannot reach the engine take it down without a probe.
+	// unreachableRow is how many calls in a row that cannot reach the engine take it down without a
+	// probe.
 	unreachableRow = 2
 )
 
 // health is the state machine of one upstream: it takes the verdicts of probes and the outcomes of
 // calls, and decides on state and breaker. It is pure: the caller passes the time and serialises.
 //
-// Probes decide between up and down by thresholds. Calls outrank them: one that cannot reach the engine
-// makes the upstream suspect, and then a single failed probe or a second such call takes it down. Calls
-// also drive the breaker, which is about an engine that answers its probes and fails its work.
+// Probes decide between up and down by thresholds. Calls outrank them: one that cannot reach the
+// engine makes the upstream suspect, and then a single failed probe or a second such call takes it
+// down. Calls also drive the breaker, which is about an engine that answers its probes and fails
+// its work.
 //
-// No client opens the breaker alone. Failures of one key, of calls without a key, or of one body count
-// once (see evidence). Five independent failures open the breaker. Any other five ask for a generation
-// probe: its failure opens the breaker, its success clears them.
+// No client opens the breaker alone. Failures of one key, of calls without a key, or of one body
+// count once (see evidence). Five independent failures open the breaker. Any other five ask for a
+// generation probe: its failure opens the breaker, its success clears them.
 type health struct {
 	fall, rise int
 
@@ -77,7 +81,8 @@ type health struct {
 	rowEvidence    evidence // of these failures
 	window         window
 	windowEvidence evidence // of the failures in the window
-	// unprobed says that the edge cannot generate here by itself: the model's kind has no probe, or the engine rejects it.
+	// unprobed says that the edge cannot generate here by itself: the model's kind has no probe, or
+	// the engine rejects it.
 	unprobed bool
 }
 
@@ -145,9 +150,9 @@ func (h *health) outcome(o Outcome, by FailureSource, trial bool, now time.Time)
 	return a
 }
 
-// callUnreachable takes a call that could not reach the engine. A request that did reach it, before the
-// connection ended, may itself be the cause. So a second one from the same client does not take the
-// engine down: the probe that is asked for decides.
+// callUnreachable takes a call that could not reach the engine. A request that did reach it, before
+// the connection ended, may itself be the cause. So a second one from the same client does not take
+// the engine down: the probe that is asked for decides.
 func (h *health) callUnreachable(by FailureSource) (look bool) {
 	if h.state != StateUp && h.state != StatePending {
 		return false
@@ -189,8 +194,8 @@ func (h *health) judge(by FailureSource, trial bool, now time.Time) (generate bo
 	return false
 }
 
-// generation takes the result of a generation probe. trial says that it was the one that a half-open
-// breaker let through.
+// generation takes the result of a generation probe. trial says that it was the one that a
+// half-open breaker let through.
 func (h *health) generation(g Generation, trial bool, now time.Time) {
 	switch {
 	case g == GenerationOK && (trial || !h.open):

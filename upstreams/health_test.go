@@ -10,9 +10,9 @@ import (
 // at is a moment of the tests' own clock.
 func at(d time.Duration) time.Time { return epoch.Add(time.Hour + d) }
 
-// TestHealth plays scripts against the state machine. A script is words: "+" and "-" are probes, a letter a call's outcome
-// (o ok, t timeout, u unreachable, b bad response, f refused, r rejected, g client gone), an upper-case letter that of a
-// half-open trial, and a number lets seconds pass.
+// TestHealth plays scripts against the state machine. A script is words: "+" and "-" are probes, a
+// letter a call's outcome (o ok, t timeout, u unreachable, b bad response, f refused, r rejected, g
+// client gone), an upper-case letter that of a half-open trial, and a number lets seconds pass.
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -78,9 +78,10 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// play plays one word of a script and reports whether it asks for a generation probe. Behind a letter, @KEY and then /BODY say
-// who sent the call; without them each call is of a client of its own. "p" is a generation probe, "P" one that is a trial, and
-// behind it stands what it came to: + ok, - failed, 0 rejected, ~ refused.
+// play plays one word of a script and reports whether it asks for a generation probe. Behind a
+// letter, @KEY and then /BODY say who sent the call; without them each call is of a client of its
+// own. "p" is a generation probe, "P" one that is a trial, and behind it stands what it came to: +
+// ok, - failed, 0 rejected, ~ refused.
 func play(t *testing.T, h *health, word string, now *time.Time) (generate bool) {
 	t.Helper()
 	if verdict, ok := map[string]Generation{"+": GenerationOK, "-": GenerationFailed, "0": GenerationRejected, "~": GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
@@ -116,8 +117,9 @@ func play(t *testing.T, h *health, word string, now *time.Time) (generate bool) 
 // played counts words, so that each can be a client of its own.
 var played int
 
-// TestBreakerEvidence: five failures open the breaker by themselves only if they are independent of each other. Otherwise a
-// generation probe is asked for, as often as the script of asks says, and decides.
+// TestBreakerEvidence: five failures open the breaker by themselves only if they are independent of
+// each other. Otherwise a generation probe is asked for, as often as the script of asks says, and
+// decides.
 func TestBreakerEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name, script string

@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// ErrHostVanished is the cause of a Failure of an exchange whose connection was ended because the engine's host has vanished: it
-// takes no connections, and this connection has not brought a sign of it since. It is an ETIMEDOUT, as which the system would
-// tell the same half a minute later.
+// ErrHostVanished is the cause of a Failure whose connection was ended because the engine's host
+// has vanished: it accepts no connections, and nothing has come on this connection since. It wraps
+// ETIMEDOUT, which the system would return half a minute later.
 var ErrHostVanished error = vanishedError{}
 
 type vanishedError struct{}
@@ -21,24 +21,27 @@ type vanishedError struct{}
 func (vanishedError) Error() string { return "the upstream's host has vanished" }
 func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 
-// hostWatch knows every connection to the hosts of one upstream, of its calls and of its probes, and whether new ones can be made.
+// hostWatch knows every connection to the hosts of one upstream, of its calls and of its probes,
+// and whether new connections succeed.
 //
-// A host that has vanished (a cut cable, a power failure) ends no connection, and where it had acknowledged everything there is
-// nothing whose absence would show. But connecting to it fails in a way of its own: time runs out, or there is no route. From the
-// first such failure on its running connections are asked whether they are still there (see socket.ProbeEverySecond). Once the upstream
-// is down, endVanished ends those that have brought nothing since. Both signs are needed: an engine whose accept queue is full
-// leaves connects unanswered as well, but its host answers on the connections that run. And a refused connect is an answer: an
-// engine that drains refuses, and goes on with what it has.
+// A host that has vanished (a cut cable, a power failure) ends no connection, and where it had
+// acknowledged everything there is nothing whose absence would show. But connecting to it fails in
+// a way of its own: time runs out, or there is no route. From the first such failure on its running
+// connections are asked whether they are still there (see socket.ProbeEverySecond). Once the
+// upstream is down, endVanished ends those that have brought nothing since. Both signs are needed:
+// an engine whose accept queue is full leaves connects unanswered as well, but its host answers on
+// the connections that run. And a refused connect is an answer: an engine that drains refuses, and
+// goes on with what it has.
 //
 // A request costs nothing here; a new connection costs an entry in a map.
 type hostWatch struct {
 	doubted atomic.Bool // some host cannot be connected to
 
-	// What follows is about bytes that nobody asked for; see distrust.
+	// What follows is about unsolicited bytes; see distrust.
 	surplus      atomic.Int64 // how often such bytes were seen
 	noReuseUntil atomic.Int64 // ticks
 	noReuseFor   time.Duration
-	onDistrust   func() // told when connections are used once from now on
+	onDistrust   func() // called when reuse ends
 
 	mu    sync.Mutex
 	hosts map[string]*host // by the address that is dialled
@@ -56,11 +59,13 @@ func newHostWatch() *hostWatch {
 	return h
 }
 
-// noReuseFor is how long connections are used once after the engine has sent what nobody asked for.
+// noReuseFor is how long connections are used for one request each after the last unsolicited
+// bytes.
 const noReuseFor = time.Minute
 
-// distrust books bytes of the engine's that belong to no request. Who sends a second reply does it again, and one that comes while
-// the next request is on its way cannot be told from the right one. So connections are used for one request each for a while.
+// distrust counts unsolicited bytes, and ends the reuse of connections for noReuseFor. An engine
+// that sends a second reply does it again, and one that comes while the next request is on its way
+// cannot be distinguished from the right one.
 func (w *hostWatch) distrust(now time.Time) {
 	w.surplus.Add(1)
 	until := ticks(now.Add(w.noReuseFor))
@@ -69,10 +74,10 @@ func (w *hostWatch) distrust(now time.Time) {
 	}
 }
 
-// distrusted reports whether connections are used once at present.
+// distrusted reports whether connections are used for one request each at present.
 func (w *hostWatch) distrusted(now time.Time) bool { return ticks(now) < w.noReuseUntil.Load() }
 
-// connected books a new connection: the host is there.
+// connected adds a new connection: the host is there.
 func (w *hostWatch) connected(addr string, c *conn) {
 	c.watch, c.addr = w, addr
 	w.mu.Lock()
@@ -86,30 +91,30 @@ func (w *hostWatch) connected(addr string, c *conn) {
 	w.found(h)
 }
 
-// refused books a connect that failed with err at the time now.
+// refused takes a connect that failed with err at the time now.
 func (w *hostWatch) refused(addr string, err error, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.hosts[addr]
 	switch {
-	case h == nil: // there is no connection that it could mean something to
+	case h == nil: // no connection to this host is open
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
 		w.found(h)
 	case h.silentSince.IsZero() && unreachableHost(err):
 		h.silentSince = now
 		w.doubted.Store(true)
 		for c := range h.conns {
-			_ = c.raw.Control(func(fd uintptr) { _ = socket.ProbeEverySecond(fd) }) // without it the system's own questions tell, later
+			_ = c.raw.Control(func(fd uintptr) { _ = socket.ProbeEverySecond(fd) }) // without it the system's own keep-alives find out, later
 		}
 	}
 }
 
-// unreachableHost reports whether a connect failed as it does when nobody is there.
+// unreachableHost reports whether a connect failed as it does when the host is gone.
 func unreachableHost(err error) bool {
 	return isTimeout(err) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
-// silent reports whether connecting to an address fails as if nobody were there.
+// silent reports whether connecting to an address fails as it does when the host is gone.
 func (w *hostWatch) silent(addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +122,7 @@ func (w *hostWatch) silent(addr string) bool {
 	return h != nil && !h.silentSince.IsZero()
 }
 
-// found takes a doubt back. Called with mu held.
+// found records that a host can be connected to. The caller holds mu.
 func (w *hostWatch) found(h *host) {
 	if h.silentSince.IsZero() {
 		return
@@ -131,7 +136,7 @@ func (w *hostWatch) found(h *host) {
 	w.doubted.Store(false)
 }
 
-// closed takes a connection out.
+// closed removes a connection.
 func (w *hostWatch) closed(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,8 +151,9 @@ func (w *hostWatch) closed(c *conn) {
 	}
 }
 
-// endVanished ends the connections to hosts that cannot be connected to, on which nothing has come since that began although the
-// host owes an answer. It returns how many. Call it while the upstream is down.
+// endVanished ends connections to hosts that cannot be connected to: those on which nothing has
+// come since that began, although the host owes an answer. It returns their number. Call it while
+// the upstream is down.
 func (w *hostWatch) endVanished(now time.Time) (ended int) {
 	if !w.doubted.Load() {
 		return 0

@@ -14,7 +14,8 @@ import (
 	"penstock/config"
 )
 
-// busyEngine is an engine with running calls: half of them wait for the head of the reply, half for more of a body.
+// busyEngine is an engine with running calls: half of them wait for the head of the reply, half for
+// more of a body.
 type busyEngine struct {
 	up    *Upstream
 	conns []*net.TCPConn // the engine's side of the calls
@@ -115,8 +116,8 @@ func (w *busyEngine) call(path string) error {
 	}
 }
 
-// TestHostVanishes: everything was acknowledged when the host went away, so only the connects that fail and the questions that
-// nobody answers tell. The system would tell after 35 s.
+// TestHostVanishes: everything was acknowledged when the host went away, so only the connects that
+// fail and the questions that nobody answers tell. The system would tell after 35 s.
 func TestHostVanishes(t *testing.T) {
 	t.Parallel()
 	w := occupy(t)
@@ -147,7 +148,8 @@ func TestHostVanishes(t *testing.T) {
 	w.end()
 }
 
-// TestHostIsThere: connects fail, and what runs goes on, because the host shows in another way that it is there.
+// TestHostIsThere: connects fail, and what runs goes on, because the host shows in another way that
+// it is there.
 func TestHostIsThere(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*testing.T, *busyEngine){
@@ -174,7 +176,8 @@ func TestHostIsThere(t *testing.T) {
 	}
 }
 
-// TestHostWatch is the rule: which connects tell that a host is silent, and which connections are ended then.
+// TestHostWatch is the rule: which connects tell that a host is silent, and which connections are
+// ended then.
 func TestHostWatch(t *testing.T) {
 	t.Parallel()
 	timeout := &net.OpError{Op: "dial", Err: context.DeadlineExceeded}

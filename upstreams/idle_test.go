@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestStaleConnections: whatever becomes of an idle connection, the next exchange works and does not notice.
+// TestStaleConnections: whatever becomes of an idle connection, the next exchange works and does
+// not notice.
 func TestStaleConnections(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -258,8 +259,8 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
-// TestDistrust: after bytes that nobody asked for, right behind a reply, connections are used once for a while. What a server says
-// to a connection that is idle too long for it does not count.
+// TestDistrust: after bytes that nobody asked for, right behind a reply, connections are used once
+// for a while. What a server says to a connection that is idle too long for it does not count.
 func TestDistrust(t *testing.T) {
 	for name, late := range map[string]bool{"right behind a reply": false, "long after it": true} {
 		t.Run(name, func(t *testing.T) {

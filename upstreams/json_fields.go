@@ -19,7 +19,8 @@ func parsePage(body []byte) (any, error) {
 
 var errNotJSON = errors.New("the page is not JSON")
 
-// eachField calls visit with every value that a field names: member names and positions joined by dots, * for all elements.
+// eachField calls visit with every value that a field names: member names and positions joined by
+// dots, * for all elements.
 func eachField(page any, field string, visit func(any)) {
 	if field == "" {
 		if page != nil {
@@ -105,8 +106,8 @@ func firstField(page any, fields []string, how func(any, string) (float64, bool)
 	return 0, false
 }
 
-// fieldSays reports whether a field is true, or a text or array that holds one of words. known is false when the field is
-// missing.
+// fieldSays reports whether a field is true, or a text or array that holds one of words. known is
+// false when the field is missing.
 func fieldSays(page any, field string, words ...string) (yes, known bool) {
 	if field == "" {
 		return false, false

@@ -8,8 +8,9 @@ import (
 	"penstock/config"
 )
 
-// taskKinds are the catalog's kinds by the names that engines have for what a model is for: the tasks of Hugging Face, which
-// speaches lists, and LM Studio's one word for models that are no chat.
+// taskKinds are the catalog's kinds by the names that engines have for what a model is for: the
+// tasks of Hugging Face, which speaches lists, and LM Studio's one word for models that are no
+// chat.
 var taskKinds = map[string]string{
 	"automatic-speech-recognition": config.KindTranscription,
 	"text-to-speech":               config.KindSpeech,
@@ -22,8 +23,8 @@ var taskKinds = map[string]string{
 	"image-to-image":               config.KindImageEdit,
 }
 
-// kindOf says what a model is for, and whether only its name says so. It goes by what the engine can do at all, what it
-// lists, and what models are called.
+// kindOf says what a model is for, and whether only its name says so. It goes by what the engine
+// can do at all, what it lists, and what models are called.
 func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
 	switch {
 	case p.Path(config.OpChat) == "" && p.Path(config.OpTranscriptions) != "":
@@ -46,7 +47,8 @@ func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
 // speechModels are speech engines and models that are called by a name of their own.
 var speechModels = []string{"kokoro", "espeak", "piper", "chatterbox", "orpheus", "parler"}
 
-// saysSpeech reports whether a word of a name is a speech model's, or begins or ends with "tts", as in xtts-v2.
+// saysSpeech reports whether a word of a name is a speech model's, or begins or ends with "tts", as
+// in xtts-v2.
 func saysSpeech(name string) bool {
 	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
 		if strings.HasPrefix(word, "tts") || strings.HasSuffix(word, "tts") || slices.Contains(speechModels, word) {

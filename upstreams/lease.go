@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// slotUnit is one in-flight call of a pool inside Upstream.slots: three counters of 21 bits in one word, so that one
-// compare-and-swap decides over a shared limit as well as over a separate one, and a reload may turn one into the other
-// while calls run.
+// slotUnit is one in-flight call of a pool inside Upstream.slots: three counters of 21 bits in one
+// word, so that one compare-and-swap decides over a shared limit as well as over a separate one,
+// and a reload may turn one into the other while calls run.
 func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
 
 const (
@@ -21,9 +21,9 @@ func inAll(word uint64) int {
 	return inPool(word, PoolText) + inPool(word, PoolVision) + inPool(word, PoolAudio)
 }
 
-// Lease is one held slot of one upstream, and the only way to reach it. Its holder sends with Exchange and gives it back
-// with Release exactly once. Leases are not pooled: a recycled one would turn a second Release, which is harmless and
-// counted, into the theft of somebody else's slot.
+// Lease is one held slot of one upstream, and the only way to reach it. Its holder sends with
+// Exchange and gives it back with Release exactly once. Leases are not pooled: a recycled one would
+// turn a second Release, which is harmless and counted, into the theft of another call's slot.
 type Lease struct {
 	_         noCopy
 	held      atomic.Bool
@@ -43,15 +43,16 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// TryLease takes a slot of the pool if there is one and the upstream may be used now. tokens, the call's estimate, is added
-// to the upstream's load while the lease is held. There is no check before the act: the limit and the single half-open
-// trial are decided by compare-and-swap, so the in-flight count never exceeds the limit. It is TryLeaseFor without a key.
+// TryLease takes a slot of the pool if there is one and the upstream may be used now. tokens, the
+// call's estimate, is added to the upstream's load while the lease is held. There is no check
+// before the act: the limit and the single half-open trial are decided by compare-and-swap, so the
+// in-flight count never exceeds the limit. It is TryLeaseFor without a key.
 func (u *Upstream) TryLease(p Pool, tokens int, now time.Time) (*Lease, bool) {
 	return u.TryLeaseFor("", p, tokens, now)
 }
 
-// TryLeaseFor is TryLease for a call of the key with that id. The calls of a key whose failures opened the breaker are not
-// taken as its trial.
+// TryLeaseFor is TryLease for a call of the key with that id. The calls of a key whose failures
+// opened the breaker are not taken as its trial.
 func (u *Upstream) TryLeaseFor(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
 	if s := u.State(); s != StateUp && s != StatePending {
 		return nil, false
@@ -73,7 +74,7 @@ func (u *Upstream) TryLeaseFor(key string, p Pool, tokens int, now time.Time) (*
 		}
 		return nil, false
 	}
-	if u.retiring.Load() { // retired in between: whoever retired may have seen the slot, so give it back as a release would
+	if u.retiring.Load() { // retired in between: Retire may have seen the slot, so give it back as a release would
 		u.giveBack(p, trial)
 		return nil, false
 	}
@@ -109,8 +110,9 @@ func (u *Upstream) giveBack(p Pool, trial bool) {
 // Upstream returns where the lease is held.
 func (l *Lease) Upstream() *Upstream { return l.up }
 
-// Exchange returns the lease's one exchange with the upstream. Nothing has been sent; it can be aborted from any goroutine,
-// and its Close belongs to the caller. The connection is made with the settings of this moment. It may be called once.
+// Exchange returns the lease's one exchange with the upstream. Nothing has been sent; it can be
+// aborted from any goroutine, and its Close belongs to the caller. The connection is made with the
+// settings of this moment. It may be called once.
 func (l *Lease) Exchange() *Exchange {
 	if !l.held.Load() {
 		bug("exchange of a lease that was released")
@@ -122,8 +124,8 @@ func (l *Lease) Exchange() *Exchange {
 	return &l.exchange
 }
 
-// Again returns another exchange, for a holder that has closed the last one and asks the same upstream once more without giving up
-// its place.
+// Again returns another exchange, for a holder that has closed the last one and asks the same
+// upstream once more without giving up its place.
 func (l *Lease) Again() *Exchange {
 	if !l.held.Load() {
 		bug("exchange of a lease that was released")
@@ -131,7 +133,8 @@ func (l *Lease) Again() *Exchange {
 	return &Exchange{t: l.up.transport.Load()}
 }
 
-// FirstToken books the time from sending to the first content. It is good news: a trial has passed when it is called.
+// FirstToken books the time from sending to the first content. It is good news: a trial has passed
+// when it is called.
 func (l *Lease) FirstToken(d time.Duration) {
 	l.up.ttft.learn(d.Seconds(), 0, 0.1)
 	if l.trial.CompareAndSwap(true, false) {
@@ -139,13 +142,13 @@ func (l *Lease) FirstToken(d time.Duration) {
 	}
 }
 
-// FailedFor says whose call is about to be released with a failure. Without it the failure counts as
-// one of a call without a key.
+// FailedFor says whose call is about to be released with a failure. Without it the failure counts
+// as one of a call without a key.
 func (l *Lease) FailedFor(f FailureSource) { l.failedFor = &f }
 
-// Release gives the slot back, books the outcome and says that there is room. It must be called exactly once, from any
-// goroutine, by whoever ends the upstream's reply; a second call changes nothing but a counter, and panics under
-// `-tags testing`.
+// Release gives the slot back, counts the outcome and wakes calls that wait for room. It must be
+// called exactly once, from any goroutine, when the upstream's reply has ended. A second call
+// changes nothing but a counter, and panics under `-tags testing`.
 func (l *Lease) Release(o Outcome) { l.ReleaseAt(o, time.Now()) }
 
 // ReleaseAt is Release for a caller that has read the clock already.
@@ -175,7 +178,8 @@ func (l *Lease) freeSlot() {
 	l.up.set.o.OnFree(l.up)
 }
 
-// passTrial closes the breaker in the middle of a call, so that a long stream does not keep everyone else out.
+// passTrial closes the breaker in the middle of a call, so that a long stream does not keep
+// everyone else out.
 func (u *Upstream) passTrial(now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

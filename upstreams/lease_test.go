@@ -26,7 +26,8 @@ func newTestSet(t testing.TB, o Options) *Set {
 	return s
 }
 
-// newTestUpstream is an upstream outside any set's life: planned and up, not committed, so nothing probes it.
+// newTestUpstream is an upstream outside any set's life: planned and up, not committed, so nothing
+// probes it.
 func newTestUpstream(t testing.TB, c config.Concurrency) *Upstream {
 	t.Helper()
 	s := newTestSet(t, Options{})
@@ -60,8 +61,9 @@ func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 	l.Release(o)
 }
 
-// TestLeaseAccounting takes and gives back leases at random, changes limits in between, and compares
-// with a model: in-flight is what is held, never above the limit at the time of the lease, never below zero.
+// TestLeaseAccounting takes and gives back leases at random, changes limits in between, and
+// compares with a model: in-flight is what is held, never above the limit at the time of the lease,
+// never below zero.
 func TestLeaseAccounting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := NewSet(Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
@@ -268,8 +270,8 @@ func TestStatesAndLeases(t *testing.T) {
 	}
 }
 
-// The steps of a lease that is taken while the upstream is retired: Retire sees the slot and leaves the door open, so whoever
-// gives the slot back closes it, and lets the next trial through.
+// The steps of a lease that is taken while the upstream is retired: Retire sees the slot and leaves
+// the door open, so whoever gives the slot back closes it, and lets the next trial through.
 func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set

@@ -24,8 +24,8 @@ func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
 	return l
 }
 
-// ReadLoad is Load into the caller's variable. A pick asks dozens of upstreams, and copying the answer
-// would be half the cost of each.
+// ReadLoad is Load into the caller's variable. A pick asks dozens of upstreams, and copying the
+// answer would be half the cost of each.
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	c, word := u.capacity.Load(), u.slots.Load()
 	l.Active, l.Limit, l.Share = c.active(word, p), c.net[p], c.share[p]
@@ -87,8 +87,9 @@ type capacity struct {
 	share [poolCount]float64 // see Load.Share
 }
 
-// newCapacity takes the ghosts off, but leaves at least one slot: an engine with nothing but ghosts is
-// still asked. Only a shared pool is derated: with several, the pool that a ghost is in is not known.
+// newCapacity takes the ghosts off, but leaves at least one slot: an engine with nothing but ghosts
+// is still asked. Only a shared pool is derated: with several, the pool that a ghost is in is not
+// known.
 func newCapacity(l Limits, ghosts int, weight float64) *capacity {
 	c := &capacity{Limits: l}
 	for p := range poolCount {
@@ -131,13 +132,14 @@ func (u *Upstream) renewCapacity() {
 	}
 }
 
-// roomier reports whether c may have a free slot that before had not. Each pool may, where pools have
-// ceased to share.
+// roomier reports whether c may have a free slot that before had not. Each pool may, where pools
+// have ceased to share.
 func (c *capacity) roomier(before *capacity) bool {
 	return before.Shared && !c.Shared || c.net[PoolText] > before.net[PoolText] || c.net[PoolVision] > before.net[PoolVision] || c.net[PoolAudio] > before.net[PoolAudio]
 }
 
-// setReportedSlots stores how many requests the engine reports to run at once; 0: it does not report.
+// setReportedSlots stores how many requests the engine reports to run at once; 0: it does not
+// report.
 func (u *Upstream) setReportedSlots(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -161,9 +163,10 @@ type Report struct {
 	usual  float64 // others on average
 }
 
-// othersTime is the time constant of the average of others' work. Reports are seconds old, and other
-// edges read the same ones: if each edge used the newest alone, all would fill the engine that looked
-// empty until the next report. An average moves slower, and still shows work that stays.
+// othersTime is the time constant of the average of others' work. Reports are seconds old, and
+// other edges read the same ones: if each edge used the newest alone, all would fill the engine
+// that looked empty until the next report. An average moves slower, and still shows work that
+// stays.
 const othersTime = 15 * time.Second
 
 // average sets usual, going on from the report before, which may be nil.
@@ -212,7 +215,8 @@ type decaying struct {
 // upstream that fails fast does not look idle.
 const halfLife = 5 * time.Second
 
-// penaltyMax bounds the penalty in calls, so that after an outage under load a good upstream is not shunned for a minute.
+// penaltyMax bounds the penalty in calls, so that after an outage under load a good upstream is not
+// shunned for a minute.
 const penaltyMax = 64
 
 // After decayed any penalty is below 0.002 calls and counts as none.
@@ -235,9 +239,9 @@ func (u *Upstream) charge(now Moment) {
 	}
 }
 
-// After its return from down an upstream looks a quarter full, and less so over slowStartTime: its share
-// of calls grows instead of arriving at once. That is a score and no limit: the only upstream of a route
-// is used in full.
+// After its return from down an upstream looks a quarter full, and less so over slowStartTime: its
+// share of calls grows instead of arriving at once. That is a score and no limit: the only upstream
+// of a route is used in full.
 const (
 	slowStartTime  = 3 * time.Second
 	slowStartShare = 0.25
@@ -248,7 +252,8 @@ func slowStart(since int64, limit int) float64 {
 	return min(1, max(0, left)) * slowStartShare * float64(limit)
 }
 
-// setReport stores a report and renews what depends on it. r is nil when the engine reported nothing.
+// setReport stores a report and renews what depends on it. r is nil when the engine reported
+// nothing.
 func (u *Upstream) setReport(r *Report, batch int, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

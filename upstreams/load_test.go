@@ -54,7 +54,8 @@ func TestSharedAndSeparatePools(t *testing.T) {
 	}
 }
 
-// A pick weighs others' work on average over time, however often reports come, from the first one on.
+// A pick weighs others' work on average over time, however often reports come, from the first one
+// on.
 func TestUsualOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -155,7 +156,8 @@ func TestOutcomesAndPenalty(t *testing.T) {
 	}
 }
 
-// TestGhosts plays reports: what was abandoned while it was read, and the work that own calls do not explain.
+// TestGhosts plays reports: what was abandoned while it was read, and the work that own calls do
+// not explain.
 func TestGhosts(t *testing.T) {
 	type step struct{ abandoned, unexplained, want int }
 	for _, c := range []struct {

@@ -7,7 +7,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// newMetrics makes the upstream's own set of series. Every label value is a configured name or a word of ours.
+// newMetrics makes the upstream's own set of series. Every label value is a configured name or a
+// word of ours.
 func (u *Upstream) newMetrics() {
 	set := metrics.NewSet()
 	label := "{upstream=" + strconv.Quote(u.label)

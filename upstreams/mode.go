@@ -7,12 +7,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// Mode is what the operator wants of an upstream, whatever its probes say. It survives reloads with the identity, and ends
-// with the process.
+// Mode is what the operator wants of an upstream, whatever its probes say. It survives reloads with
+// the identity, and ends with the process.
 type Mode uint8
 
-// The modes. In either of the last two no new call goes to the upstream and those that run there end by themselves; in
-// maintenance it is not probed either, so that nothing is told of an engine that is being worked on.
+// The modes. In either of the last two no new call goes to the upstream and those that run there
+// end by themselves; in maintenance it is not probed either, so that nothing is logged about an
+// engine that is being worked on.
 const (
 	ModeReady Mode = iota
 	ModeDrain

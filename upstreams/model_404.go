@@ -7,28 +7,30 @@ import (
 	"penstock/config"
 )
 
-// A 404 that is about a model takes a listed model off its upstream at once. The engine's list decides
-// when it is back. The prober reads it again at once: a router that was asked in the middle of swapping
-// models has the model back in a moment. A name that flaps, listed and answered with 404 in turn, stays
-// away longer each time, so that a wrong list does not cost a call every tenth of a second.
+// A 404 that is about a model takes a listed model off its upstream at once. The engine's list
+// decides when it is back. The prober reads it again at once: a router that was asked in the middle
+// of swapping models has the model back in a moment. A name that flaps, listed and answered with
+// 404 in turn, stays away longer each time, so that a wrong list does not cost a call every tenth
+// of a second.
 //
-// Nobody takes a model away alone: engines repeat what a client wrote in what they say. Two independent
-// sources are needed to stand against a list that has shown the model after a 404, and where no list
-// names the model at all.
+// No client takes a model away alone, since engines repeat in their errors what a client wrote. Two
+// independent sources are needed against a list that has shown the model after a 404, and where no
+// list names the model at all.
 
 const (
 	// missingUnlisted is how long a name without a list to bring it back stays away.
 	missingUnlisted = 30 * time.Second
-	// missingAgain is how long a listed name stays away after its second 404. Each further one doubles
-	// it up to missingAgainMax, which is short: a 404 may also be about what one client asked for.
+	// missingAgain is how long a listed name stays away after its second 404. Each further one
+	// doubles it up to missingAgainMax, which is short: a 404 may also be about what one client
+	// asked for.
 	missingAgain    = time.Second
 	missingAgainMax = 4 * time.Second
 	// flapsForgotten is the pause after which the next 404 counts as the first again.
 	flapsForgotten = 2 * time.Minute
 	// missingSources is how many independent 404s stand against a list, or in for one.
 	missingSources = 2
-	// missingReread is how long after a 404 the prober reads the list every confirmPause, rather than
-	// with every probe.
+	// missingReread is how long after a 404 the prober reads the list every confirmPause, rather
+	// than with every probe.
 	missingReread = 30 * time.Second
 )
 
@@ -38,19 +40,19 @@ type missingModel struct {
 	hold time.Duration // no list brings the name back before this has passed
 }
 
-// missingModels holds the names that a 404 keeps away. It is copied on write, and bounded: the names
-// are configured ones.
+// missingModels holds the names that a 404 keeps away. It is copied on write, and bounded: the
+// names are configured ones.
 type missingModels map[string]missingModel
 
 // flaps counts the losses of one name that came soon after one another.
 type flaps struct {
 	last  time.Time // newest 404
 	count int
-	by    evidence // whom the engine answered so
+	by    evidence // the calls that got them
 }
 
-// confirmed reports whether more than one client heard that the model is gone. Clients without a key
-// cannot be told apart, so that for them different bodies have to do.
+// confirmed reports whether more than one client got such a 404. Clients without a key cannot be
+// distinguished, so for them different bodies count.
 func (r *flaps) confirmed(f FailureSource) bool {
 	return r.by.n >= missingSources || f.Key == "" && r.by.bodyCount >= missingSources
 }
@@ -65,10 +67,10 @@ func (u *Upstream) isMissing(served string) bool {
 	return gone
 }
 
-// ModelGone records that the engine answered a call with a 404 about f.Served. A probe starts at once.
-// Only this name leaves the upstream, unless the engine lists it in spite of an earlier 404, or never
-// did, and f is the only source. The name is back when a list that was read later has it, or after 30 s
-// where the engine lists nothing or not everything.
+// ModelGone records that the engine answered a call with a 404 about f.Served. A probe starts at
+// once. Only this name leaves the upstream, unless the engine lists it in spite of an earlier 404,
+// or never did, and f is the only source. The name is back when a list that was read later has it,
+// or after 30 s where the engine lists nothing or not everything.
 func (u *Upstream) ModelGone(f FailureSource) {
 	if prober := u.modelGone(f, time.Now()); prober != nil {
 		prober.kick()
@@ -132,8 +134,8 @@ func (u *Upstream) missingLately(now time.Time) bool {
 	return false
 }
 
-// setModels stores a list that was read from begun on. A nil list forgets the last one: an engine that
-// stops listing is not empty.
+// setModels stores a list that was read from begun on. A nil list forgets the last one: an engine
+// that stops listing is not empty.
 func (u *Upstream) setModels(list *modelList, begun time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

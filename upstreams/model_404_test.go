@@ -51,8 +51,8 @@ func TestModelGone(t *testing.T) {
 	}
 }
 
-// A 404 for a model that the engine still lists is looked into at once; each further one keeps the model away for longer, but
-// never for long. Every loss and every return is told once.
+// A 404 for a model that the engine still lists is looked into at once; each further one keeps the
+// model away for longer, but never for long. Every loss and every return is told once.
 func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
@@ -104,8 +104,8 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	})
 }
 
-// One client alone, or one body, takes a listed model away once, until the list is read: not again, however often it is answered
-// with 404.
+// One client alone, or one body, takes a listed model away once, until the list is read: not again,
+// however often it is answered with 404.
 func TestModelGoneByOneClient(t *testing.T) {
 	for name, w := range map[string]func(i int) FailureSource{
 		"one key":  func(i int) FailureSource { return FailureSource{Served: "m", Key: "a", Body: uint64(i + 1)} },
@@ -140,7 +140,8 @@ func TestModelGoneByOneClient(t *testing.T) {
 	}
 }
 
-// A model that the engine has stopped listing stays away, and is back soon after it is listed again.
+// A model that the engine has stopped listing stays away, and is back soon after it is listed
+// again.
 func TestModelGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}

@@ -99,8 +99,8 @@ func (u *Upstream) ServedModel(served string) *ServedModel {
 	return m
 }
 
-// renewServed brings every ServedModel up to date after a change of what Serves looks at. It logs each
-// model that left its route or came back to it. The caller holds mu.
+// renewServed brings every ServedModel up to date after a change of what Serves looks at. It logs
+// each model that left its route or came back to it. The caller holds mu.
 func (u *Upstream) renewServed() {
 	expected := u.settings.Load().expected
 	for served, m := range u.servedModels {
@@ -119,10 +119,9 @@ func (u *Upstream) renewServed() {
 	}
 }
 
-// Serves reports whether the upstream has the model now. It is false only when the engine's list lacks
-// the name, where that list means something, or when the engine answered 404 for it and no list has had
-// it since.
-// It does not allocate.
+// Serves reports whether the upstream has the model now. It is false only when the engine's list
+// lacks the name, where that list means something, or when the engine answered 404 for it and no
+// list has had it since. It does not allocate.
 func (u *Upstream) Serves(served string) bool {
 	if u.isMissing(served) {
 		return false
@@ -131,7 +130,8 @@ func (u *Upstream) Serves(served string) bool {
 	return list == nil || list.lists(u.engine.Load(), served)
 }
 
-// Models returns what the engine listed last, nil when it lists nothing. The slice is shared and must not be written.
+// Models returns what the engine listed last, nil when it lists nothing. The slice is shared and
+// must not be written.
 func (u *Upstream) Models() []ModelInfo {
 	if list := u.models.Load(); list != nil {
 		return list.infos
@@ -149,14 +149,15 @@ func (u *Upstream) Model(served string) (ModelInfo, bool) {
 	return ModelInfo{}, false
 }
 
-// MaxContext returns the greatest context in tokens that the engine reports for a served name, 0 when it does not.
+// MaxContext returns the greatest context in tokens that the engine reports for a served name, 0
+// when it does not.
 func (u *Upstream) MaxContext(served string) int {
 	m, _ := u.Model(served)
 	return m.Context
 }
 
-// addModels reads one page about models into infos. The first page makes the list; later ones fill in what is missing of
-// names that are listed.
+// addModels reads one page about models into infos. The first page makes the list; later ones fill
+// in what is missing of names that are listed.
 func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bool) []ModelInfo {
 	index := make(map[string]int, len(infos))
 	for i := range infos {

@@ -15,8 +15,8 @@ import (
 	"penstock/upstreams"
 )
 
-// fleet is several edges in front of the same engines, in virtual time. The edges know of each other only what the engines
-// report every two seconds.
+// fleet is several edges in front of the same engines, in virtual time. The edges know of each
+// other only what the engines report every two seconds.
 type fleet struct {
 	t       *testing.T
 	chance  *rand.Rand
@@ -157,8 +157,8 @@ func (f *fleet) run(d time.Duration) {
 	}
 }
 
-// TestEdgesDoNotHerd: what engines report of others' work is old when it comes. Edges that took it at its word would all fill
-// the engine that looked empty.
+// TestEdgesDoNotHerd: what engines report of others' work is old when it comes. Edges that took it
+// at its word would all fill the engine that looked empty.
 func TestEdgesDoNotHerd(t *testing.T) {
 	for _, c := range []struct {
 		edges   int

@@ -3,7 +3,8 @@ package upstreams
 // Outcome is what a call's try on an upstream came to. The set is closed.
 type Outcome uint8
 
-// The outcomes. Timeout, Unreachable and BadResponse count against the upstream; the others never do.
+// The outcomes. Timeout, Unreachable and BadResponse count against the upstream; the others never
+// do.
 const (
 	OutcomeOK          Outcome = iota
 	OutcomeClientGone          // the client left; says nothing about the upstream

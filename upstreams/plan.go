@@ -28,9 +28,10 @@ type planned struct {
 	added     bool
 }
 
-// Plan works out which upstreams a configuration keeps, changes and adds; models say which served names are expected where, and
-// engines are profiles of the user's own beside the bundled ones. It changes nothing in the set, but it reads certificate files,
-// and names with `resolve` that are seen for the first time are looked up, all at the same time (2 s at most; where that fails, one
+// Plan works out which upstreams a configuration keeps, changes and adds; models say which served
+// names are expected where, and engines are profiles of the user's own beside the bundled ones. It
+// changes nothing in the set, but it reads certificate files, and names with `resolve` that are
+// seen for the first time are looked up, all at the same time (2 s at most; where that fails, one
 // upstream stands for the name until it resolves).
 func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
 	profiles, err := s.profiles.Load().with(engines)
@@ -48,7 +49,8 @@ func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...co
 	return p, nil
 }
 
-// expectedNames returns for each upstream the served names that models expect there, and what kind of model each is.
+// expectedNames returns for each upstream the served names that models expect there, and what kind
+// of model each is.
 func expectedNames(models []config.Model) (out map[string][]string, kinds map[string]map[string]string) {
 	out, kinds = map[string][]string{}, map[string]map[string]string{}
 	for i := range models {
@@ -140,8 +142,8 @@ func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Pr
 	return u
 }
 
-// Upstream returns the upstreams of a configured name, kept or about to be added: one, or with `resolve` one for each
-// address. Nil when the name is not in the plan.
+// Upstream returns the upstreams of a configured name, kept or about to be added: one, or with
+// `resolve` one for each address. Nil when the name is not in the plan.
 func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 
 // Profiles returns the engine profiles of the plan.

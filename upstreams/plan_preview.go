@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Limits returns the slots that an upstream of the plan will have once it is committed, as far as that
-// is known now: an engine's report will replace them, unless the configuration sets them. It returns
-// the zero Limits for an upstream that the plan leaves out.
+// Limits returns the slots that an upstream of the plan will have once it is committed, as far as
+// that is known now: an engine's report will replace them, unless the configuration sets them. It
+// returns the zero Limits for an upstream that the plan leaves out.
 func (p *Plan) Limits(u *Upstream) Limits {
 	i, ok := p.index[u]
 	if !ok {
@@ -36,8 +36,8 @@ func (p *Plan) Added(u *Upstream) bool {
 }
 
 // Probe probes the upstreams that the plan adds, once and all at the same time, before anything is
-// committed. It returns when every probe has its verdict, which UnavailableReason returns, or when ctx
-// has ended.
+// committed. It returns when every probe has its verdict, which UnavailableReason returns, or when
+// ctx has ended.
 func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 	var all sync.WaitGroup
 	for _, u := range ups {
@@ -61,9 +61,9 @@ func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 	all.Wait()
 }
 
-// UnavailableReason says for the operator why this upstream will not serve a name in the near future.
-// It is empty when the upstream will, or when that is not known yet. An open breaker is no reason: it
-// closes by itself.
+// UnavailableReason says for the operator why this upstream will not serve a name in the near
+// future. It is empty when the upstream will, or when that is not known yet. An open breaker is no
+// reason: it closes by itself.
 func (u *Upstream) UnavailableReason(served string) string {
 	switch State(u.state.Load()) {
 	case StateDown:

@@ -3,7 +3,8 @@ package upstreams
 // Pool is an admission class: calls of one pool share a limit.
 type Pool uint8
 
-// The pools. A request with images is PoolVision and nothing else; transcription and speech are PoolAudio.
+// The pools. A request with images is PoolVision and nothing else; transcription and speech are
+// PoolAudio.
 const (
 	PoolText Pool = iota
 	PoolVision

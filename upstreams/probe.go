@@ -18,15 +18,18 @@ import (
 const (
 	// modelsEvery is how many probes go by between two readings of the models and the capacity.
 	modelsEvery = 5
-	// listFailuresMax is how many readings may fail before the last list counts as stale and is forgotten.
+	// listFailuresMax is how many readings may fail before the last list counts as stale and is
+	// forgotten.
 	listFailuresMax = 3
 	// kickPause is the least time between a probe and one that passive evidence asks for.
 	kickPause = 100 * time.Millisecond
-	// confirmPause and returnPause are how soon a doubt is settled: after a first bad probe, after a first good one.
+	// confirmPause and returnPause are how soon a doubt is settled: after a first bad probe, after
+	// a first good one.
 	confirmPause = time.Second
 	returnPause  = 500 * time.Millisecond
-	// backoffMax bounds the pause between probes of an engine that is down, which doubles from returnPause to twice the
-	// interval. Short: a probe costs little, and the pause is how long an engine that came back waits for its traffic.
+	// backoffMax bounds the pause between probes of an engine that is down, which doubles from
+	// returnPause to twice the interval. Short: a probe costs little, and the pause is how long an
+	// engine that came back waits for its traffic.
 	backoffMax = 10 * time.Second
 	// probeTimeout is used where neither config nor profile gives one.
 	probeTimeout = time.Second
@@ -135,7 +138,8 @@ func (p *prober) run(ctx context.Context) {
 	}
 }
 
-// pause is the time to the next probe: the interval within ten percent, less where a doubt is open, more while down.
+// pause is the time to the next probe: the interval within ten percent, less where a doubt is open,
+// more while down.
 func (p *prober) pause() time.Duration {
 	interval := p.up.settings.Load().probe.interval
 	p.up.mu.Lock()
@@ -157,8 +161,8 @@ func (p *prober) pause() time.Duration {
 	return time.Duration(float64(pause) * (0.9 + 0.2*p.rand()))
 }
 
-// tick is one probe. Models and capacity are read before the verdict is booked, so that an upstream is up only once it is
-// known what it serves.
+// tick is one probe. Models and capacity are read before the verdict is booked, so that an upstream
+// is up only once it is known what it serves.
 func (p *prober) tick(ctx context.Context) {
 	u, s := p.up, p.up.settings.Load()
 	u.set.o.Guard.Point(guardProbe)
@@ -168,7 +172,7 @@ func (p *prober) tick(ctx context.Context) {
 		p.engine, p.known, p.listsDue = s.spec.Engine, false, true
 	}
 	var err error
-	if detected(s.spec.Engine) { // which page tells the health depends on the engine
+	if detected(s.spec.Engine) { // the engine decides which page shows its health
 		err = p.recognise(ctx, s)
 	}
 	path, timeout, alive := p.healthPage(s)
@@ -200,7 +204,8 @@ func (p *prober) tick(ctx context.Context) {
 	}
 }
 
-// healthPage returns what to ask and which statuses are good: the operator's own page must answer 2xx.
+// healthPage returns what to ask and which statuses are good: the operator's own page must answer
+// 2xx.
 func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, alive func(int) bool) {
 	profile := p.up.engine.Load()
 	path, timeout, alive = profile.health.path, profile.health.timeout, profile.health.good
@@ -272,8 +277,8 @@ func probeCause(good bool, status int, err error) string {
 // recogniseMax bounds a whole recognition: an engine may leave unknown paths unanswered.
 const recogniseMax = 5 * time.Second
 
-// recognise finds out which engine this is, where the operator leaves it open or the named profile has variants. An error
-// means that nobody answers.
+// recognise finds out which engine this is, where the operator leaves it open or the named profile
+// has variants. An error means that the engine does not answer.
 func (p *prober) recognise(ctx context.Context, s *settings) error {
 	u := p.up
 	candidates := u.set.profiles.Load().candidates(s.spec.Engine)
@@ -376,7 +381,8 @@ func isList(content any, field string) bool {
 	return found
 }
 
-// readCapacity asks how many requests the engine runs at once. A capacity once told stays until another is.
+// readCapacity reads how many requests the engine runs at once. A number stays until another is
+// read.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	u := p.up
 	if n, ok := capacityOf(ctx, p.get, u.engine.Load(), timeout); ok {
@@ -417,8 +423,8 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 			continue
 		}
 		if r, ok := readLoad(&sources[at], answer.body); ok {
-			// The engine counted at some moment of the exchange. Taking the greater own count errs toward an engine that
-			// is less busy with others' work.
+			// The engine counted at some moment of the exchange. Taking the greater own count errs
+			// toward an engine that is less busy with others' work.
 			r.OwnAtScrape, r.At, r.Source = max(before, u.inFlight()), time.Now(), sources[at].Path
 			p.source = at
 			u.setReport(&r, batch, r.At)
@@ -428,7 +434,7 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	u.setReport(nil, batch, now)
 }
 
-// markProbed tells WaitProbed that the first verdict is in.
+// markProbed wakes WaitProbed: the first verdict is in.
 func (u *Upstream) markProbed() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

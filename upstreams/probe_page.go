@@ -14,9 +14,9 @@ type probePage struct {
 	body   []byte // valid until the next call of the same pageGetter
 }
 
-// pageGetter fetches pages from one engine. It allows timeout for the connection, and timeout again for
-// the page: with one clock for both, an engine with slow handshakes (three round trips with TLS) would
-// count as dead. It is a function, so that tests can play an engine without a socket.
+// pageGetter fetches pages from one engine. It allows timeout for the connection, and timeout again
+// for the page: with one clock for both, an engine with slow handshakes (three round trips with
+// TLS) would count as dead. It is a function, so that tests can play an engine without a socket.
 type pageGetter func(ctx context.Context, path string, timeout time.Duration) (probePage, error)
 
 // pageMax bounds a page; metrics of a busy vLLM are some 100 KB.
@@ -24,8 +24,8 @@ const pageMax = 4 << 20
 
 var errPageTooLarge = errors.New("the page is larger than 4 MiB")
 
-// newPageGetter returns a pageGetter over a transport. It reuses one buffer, so it is for one goroutine
-// at a time.
+// newPageGetter returns a pageGetter over a transport. It reuses one buffer, so it is for one
+// goroutine at a time.
 func newPageGetter(t *Transport, id ID) pageGetter {
 	buf := make([]byte, 0, 8<<10)
 	return func(ctx context.Context, path string, timeout time.Duration) (probePage, error) {

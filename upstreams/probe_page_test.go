@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Probes fetch pages over one kept connection, give it back whatever the answer was, and say in a Failure what went wrong.
+// Probes fetch pages over one kept connection, give it back whatever the answer was, and say in a
+// Failure what went wrong.
 func TestPageGetter(t *testing.T) {
 	var connections, open atomic.Int64
 	hang, release := context.WithCancel(t.Context())

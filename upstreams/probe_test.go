@@ -137,8 +137,8 @@ func TestProbeSchedule(t *testing.T) {
 	})
 }
 
-// A frozen engine is down after three probes that time out, found faster than by three intervals; while down it is asked
-// seldom, and after a good probe quickly.
+// A frozen engine is down after three probes that time out, found faster than by three intervals;
+// while down it is asked seldom, and after a good probe quickly.
 func TestProbeFreezeAndReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -215,8 +215,8 @@ func TestKicksAreOne(t *testing.T) {
 	})
 }
 
-// A model that a route wants and the engine does not list is looked for with every probe; one that vanishes takes only its
-// own target out.
+// A model that a route wants and the engine does not list is looked for with every probe; one that
+// vanishes takes only its own target out.
 func TestProbeModels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		both := `{"data":[{"id":"m","max_model_len":4096},{"id":"n"}]}`

@@ -163,7 +163,8 @@ func clientRoots(t *testing.T) *tls.Config {
 	return client
 }
 
-// transportTo returns a transport to url that is closed with the test, which fails if a goroutine is left then.
+// transportTo returns a transport to url that is closed with the test, which fails if a goroutine
+// is left then.
 func transportTo(t *testing.T, url string, change ...func(o *TransportOptions)) *Transport {
 	t.Helper()
 	o := TransportOptions{ID: "gpu-a", URL: url}
@@ -181,7 +182,8 @@ func transportTo(t *testing.T, url string, change ...func(o *TransportOptions)) 
 	return tr
 }
 
-// checkLeaks makes the test fail if goroutines are left at its end. Call it before anything that has a cleanup.
+// checkLeaks makes the test fail if goroutines are left at its end. Call it before anything that
+// has a cleanup.
 func checkLeaks(t *testing.T) {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()

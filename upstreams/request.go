@@ -15,19 +15,21 @@ import (
 )
 
 const (
-	// smallRequest is the size up to which head and body are copied together and leave in one write.
+	// smallRequest is the size up to which head and body are copied together and leave in one
+	// write.
 	smallRequest = 16 << 10
-	// streamPiece is how much of a body reader is read, and written, at a time. It has four hexadecimal digits.
+	// streamPiece is how much of a body reader is read, and written, at a time. It has four
+	// hexadecimal digits.
 	streamPiece = 32 << 10
 	// answerCheck is how often a write that is stuck looks whether the engine has answered already.
 	answerCheck = 50 * time.Millisecond
-	// lastWords is how long a connection that cannot be written to any more is listened to: what the engine said before
-	// it closed has arrived already.
+	// lastWords is how long a connection that cannot be written to any more is listened to: what
+	// the engine said before it closed has arrived already.
 	lastWords = 50 * time.Millisecond
 )
 
-// Request is what to send. The transport adds Host, User-Agent, Accept-Encoding: identity and, where configured,
-// Authorization; no other header is ever sent.
+// Request is what to send. The transport adds Host, User-Agent, Accept-Encoding: identity and,
+// where configured, Authorization; no other header is ever sent.
 //
 // The body is either Body or BodyReader, or neither.
 type Request struct {
@@ -36,13 +38,14 @@ type Request struct {
 	ContentType, Accept    string // "": the header is left out
 	RequestID, Traceparent []byte // X-Request-Id and traceparent, likewise
 
-	// Body is the body in pieces. They are borrowed, and must not change, until Await has returned the head of the reply
-	// or the exchange has ended. The slice of slices itself is not modified.
+	// Body is the body in pieces. They are borrowed, and must not change, until Await has returned
+	// the head of the reply or the exchange has ended. The slice of slices itself is not modified.
 	Body [][]byte
 
-	// BodyReader yields the body as it is written, on the goroutine that calls Send. With a BodyLength of 0 or more
-	// exactly so many bytes are read and sent; with -1 the body is chunked and ends with io.EOF. Such a request cannot be
-	// sent twice, and so is never sent on a connection that was used before.
+	// BodyReader yields the body as it is written, on the goroutine that calls Send. With a
+	// BodyLength of 0 or more exactly so many bytes are read and sent; with -1 the body is chunked
+	// and ends with io.EOF. Such a request cannot be sent twice, and so is never sent on a
+	// connection that was used before.
 	BodyReader io.Reader
 	BodyLength int64
 
@@ -65,7 +68,7 @@ func (o *outgoing) release() {
 	if cap(o.b) > streamPiece+8<<10 {
 		o.b = nil
 	}
-	clear(o.list[:cap(o.list)]) // a pooled pointer would keep somebody's prompt alive
+	clear(o.list[:cap(o.list)]) // a pooled pointer would keep a prompt alive
 	o.vec = nil
 	outgoingPool.Put(o)
 }
@@ -186,8 +189,8 @@ func (x *Exchange) prepare() {
 	x.checkAckAt = x.req.At.Add(x.t.ackTimeout)
 }
 
-// deliver goes on where fill came back without a reply, since the connection could not be used or took less than the whole
-// request.
+// deliver goes on where fill came back without a reply, since the connection could not be used or
+// took less than the whole request.
 func (x *Exchange) deliver() error {
 	o := x.c.unsent
 	x.c.unsent = nil
@@ -264,7 +267,8 @@ func (x *Exchange) writePieces(o *outgoing) error {
 	return x.push(&o.vec, true)
 }
 
-// first writes o.b, with which the request begins, and looks whether bytes are there that cannot be an answer to it.
+// first writes o.b, with which the request begins, and looks whether bytes are there that cannot be
+// an answer to it.
 func (x *Exchange) first(o *outgoing) error {
 	if err := x.push(o.one(o.b), false); err != nil {
 		return err
@@ -363,8 +367,9 @@ func putHex4(dst []byte, n int) {
 	}
 }
 
-// push writes v. The write timeout starts anew whenever the engine takes something. While a large write is stuck the
-// engine's answer is looked for, because an engine that has refused a request need not read the rest of it.
+// push writes v. The write timeout starts anew whenever the engine takes something. While a large
+// write is stuck the engine's answer is looked for, because an engine that has refused a request
+// need not read the rest of it.
 func (x *Exchange) push(v *net.Buffers, large bool) error {
 	c, limit := x.c, x.req.WriteTimeout
 	step := limit
@@ -408,8 +413,9 @@ func (x *Exchange) push(v *net.Buffers, large bool) error {
 	return nil
 }
 
-// interruptUnacked ends a write, until stop is called, once the engine's host has acknowledged nothing
-// for patience. It is for TLS, which cannot go on with a write that was interrupted for a check.
+// interruptUnacked ends a write, until stop is called, once the engine's host has acknowledged
+// nothing for patience. It is for TLS, which cannot go on with a write that was interrupted for a
+// check.
 func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	done := make(chan struct{})
 	go g.Once(guardEngines, func() {
@@ -430,8 +436,9 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	return func() { close(done) }
 }
 
-// armWrite makes the next write return after step, and not later than limit after last. On a plain connection an earlier
-// deadline will do, so the one of the previous exchange mostly serves this one too.
+// armWrite makes the next write return after step, and not later than limit after last. On a plain
+// connection an earlier deadline will do, so the one of the previous exchange mostly serves this
+// one too.
 func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 	if step <= 0 {
 		if !c.writeBy.IsZero() {
@@ -451,8 +458,8 @@ func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 	c.writeWithin(by)
 }
 
-// answering reports whether there is no point in writing more: the reply has begun, or the engine has closed. What has
-// come is read and kept for Await. Interim replies are not an answer.
+// answering reports whether there is no point in writing more: the reply has begun, or the engine
+// has closed. What has come is read and kept for Await. Interim replies are not an answer.
 func (x *Exchange) answering() bool {
 	switch x.c.peek() {
 	case peekedQuiet:

@@ -138,7 +138,8 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestEarlyAnswer: an engine answers before it has the request, in all the ways it can treat the rest.
+// TestEarlyAnswer: an engine answers before it has the request, in all the ways it can treat the
+// rest.
 func TestEarlyAnswer(t *testing.T) {
 	const refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbig!"
 	const size = 16 << 20
@@ -447,8 +448,8 @@ func TestTransportOptions(t *testing.T) {
 	}
 }
 
-// TestEngineEndsDuringUpload: between two pieces of a slow upload the engine is looked at, so that its end is not found by
-// writing into nothing.
+// TestEngineEndsDuringUpload: between two pieces of a slow upload the engine is looked at, so that
+// its end is not found by writing into nothing.
 func TestEngineEndsDuringUpload(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -16,8 +16,9 @@ import (
 // lookupTimeout bounds one look-up of a name with `resolve`.
 const lookupTimeout = 2 * time.Second
 
-// addressWatch keeps the addresses of one base URL's name. No request ever waits for it: it looks up in the background, keeps
-// the last good answer, and asks for a new plan when the answer changes.
+// addressWatch keeps the addresses of one base URL's name. No request ever waits for it: it looks
+// up in the background, keeps the last good answer, and asks for a new plan when the answer
+// changes.
 type addressWatch struct {
 	host  string
 	every time.Duration
@@ -27,7 +28,8 @@ type addressWatch struct {
 	cancel  context.CancelFunc
 }
 
-// lookUp asks for the addresses of every name with `resolve`, all names that are new at the same time.
+// lookUp asks for the addresses of every name with `resolve`, all names that are new at the same
+// time.
 func (p *Plan) lookUp(specs []config.Upstream) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -54,8 +56,8 @@ func (p *Plan) lookUp(specs []config.Upstream) {
 	}
 }
 
-// addresses returns the addresses known for a base URL, which lookUp has asked for. One empty address stands for a name that has
-// none yet: it is dialled by name.
+// addresses returns the addresses known for a base URL, which lookUp has asked for. One empty
+// address stands for a name that has none yet: it is dialled by name.
 func (p *Plan) addresses(base string, every time.Duration) []string {
 	r := p.resolving[base]
 	if r == nil {
@@ -70,7 +72,8 @@ func (p *Plan) addresses(base string, every time.Duration) []string {
 	return slices.Clone(r.current)
 }
 
-// lookup asks once and reports whether the answer is another one. A failed or empty answer changes nothing.
+// lookup asks once and reports whether the answer is another one. A failed or empty answer changes
+// nothing.
 func (r *addressWatch) lookup(ctx context.Context, s *Set) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()

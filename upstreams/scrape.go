@@ -8,7 +8,8 @@ import (
 	"penstock/config"
 )
 
-// readLoad reads a page about the engine's work as the source says. It is false when the page tells nothing of it.
+// readLoad reads a page about the engine's work as the source says. It is false when the page has
+// no such number.
 func readLoad(source *config.EngineLoad, body []byte) (Report, bool) {
 	if source.Format == config.LoadMetrics {
 		return scanMetrics(source, body)
@@ -23,8 +24,9 @@ func readLoad(source *config.EngineLoad, body []byte) (Report, bool) {
 	return Report{Running: clampCount(running), Waiting: clampCount(waiting), KVUsage: min(1, max(0, usage))}, a || b
 }
 
-// scanMetrics reads the few samples it wants out of a page of Prometheus text, 100 KB and more every few seconds, without
-// copying or allocating. Series of one name (labels) are added up. Lines that do not parse are skipped: a report is advice.
+// scanMetrics reads the few samples it wants out of a page of Prometheus text, 100 KB and more
+// every few seconds, without copying or allocating. Series of one name (labels) are added up. Lines
+// that do not parse are skipped: a report is advice.
 func scanMetrics(source *config.EngineLoad, body []byte) (Report, bool) {
 	var totals [3]total
 	for len(body) > 0 {
@@ -55,8 +57,8 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Report, bool) {
 	return r, totals[0].n > 0 || totals[1].n > 0
 }
 
-// total adds up the samples of the best-ranked name seen: the first of a list of aliases counts, and later ones only where
-// it is missing.
+// total adds up the samples of the best-ranked name seen: the first of a list of aliases counts,
+// and later ones only where it is missing.
 type total struct {
 	sum  float64
 	n    int
@@ -83,8 +85,9 @@ func metricName(line []byte) []byte {
 	return line
 }
 
-// sampleValue reads the value behind a name: labels in braces if there are any, blanks, a number, perhaps a time. Numbers
-// below zero and those that are none are refused: every sample we want counts something.
+// sampleValue reads the value behind a name: labels in braces if there are any, blanks, a number,
+// perhaps a time. Numbers below zero and those that are none are refused: every sample we want
+// counts something.
 func sampleValue(rest []byte) (float64, bool) {
 	if len(rest) > 0 && rest[0] == '{' {
 		end := labelsEnd(rest)
@@ -107,7 +110,8 @@ func sampleValue(rest []byte) (float64, bool) {
 	return v, true
 }
 
-// labelsEnd returns the position behind the closing brace, which may stand inside a quoted value as well, or -1.
+// labelsEnd returns the position behind the closing brace, which may stand inside a quoted value as
+// well, or -1.
 func labelsEnd(s []byte) int {
 	quoted := false
 	for i := 1; i < len(s); i++ {

@@ -99,7 +99,8 @@ func FuzzScanMetrics(f *testing.F) {
 	})
 }
 
-// FuzzFields reads every bundled profile's fields from any page: nothing panics, and no count is out of range.
+// FuzzFields reads every bundled profile's fields from any page: nothing panics, and no count is
+// out of range.
 func FuzzFields(f *testing.F) {
 	files, _ := os.ReadDir("testdata/engines")
 	for _, file := range files {

@@ -14,8 +14,9 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// secondReplies is an engine that sends a second, forged reply within half a millisecond of every fourth one. Each reply ends with
-// its number, and the engine knows of each whether it came before the next request did.
+// secondReplies is an engine that sends a second, forged reply within half a millisecond of every
+// fourth one. Each reply ends with its number, and the engine knows of each whether it came before
+// the next request did.
 type secondReplies struct {
 	sent  atomic.Int64
 	early sync.Map // of number -> bool
@@ -57,7 +58,8 @@ func (p *peer) requested() (yes bool) {
 	return yes
 }
 
-// TestSecondReply: 20,000 calls, 64 at a time. What has come when a request begins is never taken for its answer.
+// TestSecondReply: 20,000 calls, 64 at a time. What has come when a request begins is never taken
+// for its answer.
 func TestSecondReply(t *testing.T) {
 	for _, c := range []struct {
 		name  string

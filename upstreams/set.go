@@ -17,27 +17,29 @@ import (
 type Options struct {
 	Log *zap.Logger // default: none
 
-	// Guard catches panics of the goroutines of the set. Default: nobody does.
+	// Guard catches panics of the goroutines of the set. Default: they pass.
 	Guard Guard
-	// Register and Unregister take in and drop the metrics of one upstream, or of the set. Default: the metrics package's
-	// own registry.
+	// Register and Unregister take in and drop the metrics of one upstream, or of the set. Default:
+	// the metrics package's own registry.
 	Register, Unregister func(*metrics.Set)
 
 	// Lookup resolves the names of upstreams with `resolve`. Default: the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]string, error)
-	// OnAddresses is called, from a goroutine of the set, when a name with `resolve` has got other addresses: plan again.
+	// OnAddresses is called, from a goroutine of the set, when a name with `resolve` has got other
+	// addresses: plan again.
 	OnAddresses func()
 	// OnFree is called, from any goroutine, when a lease was given back. It must not block.
 	OnFree func(*Upstream)
-	// OnRoom is called, from any goroutine, after every other change of what calls an upstream takes: it came up or went down,
-	// its breaker or its mode let calls in or kept them out, it has a model again or no longer, or more slots. The upstream's
-	// lock may be held, so it must not block and must read of an upstream only what a pick reads.
+	// OnRoom is called, from any goroutine, after every other change of what calls an upstream
+	// takes: it came up or went down, its breaker or its mode let calls in or kept them out, it has
+	// a model again or no longer, or more slots. The upstream's lock may be held, so it must not
+	// block and must read of an upstream only what a pick reads.
 	OnRoom func(*Upstream)
 }
 
-// Set is every live upstream, by identity. It outlives reloads: Plan what a configuration asks for, build routes on the
-// plan, Commit it, and when the routes are in use Retire what they left out. Plan may be called at any time; Commit and
-// Retire by one goroutine at a time.
+// Set is every live upstream, by identity. It outlives reloads: Plan what a configuration asks for,
+// build routes on the plan, Commit it, and when the routes are in use Retire what they left out.
+// Plan may be called at any time; Commit and Retire by one goroutine at a time.
 type Set struct {
 	o              Options
 	profiles       atomic.Pointer[Profiles] // of the plan in force
@@ -84,8 +86,8 @@ func NewSet(o Options) (*Set, error) {
 	return s, nil
 }
 
-// Commit puts the plan into force: settings are swapped, new upstreams enter the set and are probed at once. It cannot
-// fail. Upstreams that the plan leaves out stay as they are until Retire.
+// Commit puts the plan into force: settings are swapped, new upstreams enter the set and are probed
+// at once. It cannot fail. Upstreams that the plan leaves out stay as they are until Retire.
 func (s *Set) Commit(p *Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +184,8 @@ func (s *Set) reprobe(u *Upstream) {
 	}
 }
 
-// WaitProbed waits until every upstream that the plan added has its first verdict, or until ctx ends.
+// WaitProbed waits until every upstream that the plan added has its first verdict, or until ctx
+// ends.
 func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 	for i := range p.items {
 		if !p.items[i].added {
@@ -196,8 +199,8 @@ func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 	}
 }
 
-// Retire takes out what the plan leaves out: no new lease, no probe, gone when the last lease is back. Call it when no new
-// request can pick one of them any more.
+// Retire takes out what the plan leaves out: no new lease, no probe, gone when the last lease is
+// back. Call it when no new request can pick one of them any more.
 func (s *Set) Retire(p *Plan) {
 	keep := make(map[*Upstream]bool, len(p.items))
 	for i := range p.items {
@@ -235,8 +238,8 @@ func (u *Upstream) stopProbing() (done <-chan struct{}) {
 	return p.done
 }
 
-// leaveIfIdle removes a retiring upstream that holds no lease any more. Whoever gives back the last slot gets here, and so
-// does Retire, so none is missed.
+// leaveIfIdle removes a retiring upstream that holds no lease any more. Whoever gives back the last
+// slot gets here, and so does Retire, so none is missed.
 func (u *Upstream) leaveIfIdle() {
 	if !u.retiring.Load() || u.slots.Load() != 0 {
 		return
@@ -266,8 +269,8 @@ func (s *Set) All() []*Upstream {
 	return out
 }
 
-// Close stops all probes, waits for the leases until ctx ends, and closes every connection. It returns ctx's error when
-// leases were left.
+// Close stops all probes, waits for the leases until ctx ends, and closes every connection. It
+// returns ctx's error when leases were left.
 func (s *Set) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

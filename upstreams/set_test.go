@@ -346,7 +346,8 @@ func TestProbesAuthenticate(t *testing.T) {
 	}
 }
 
-// TestPlanWithOtherProfiles: profiles of the user's own come, change and go with the plan, and upstreams follow.
+// TestPlanWithOtherProfiles: profiles of the user's own come, change and go with the plan, and
+// upstreams follow.
 func TestPlanWithOtherProfiles(t *testing.T) {
 	s := newTestSet(t, Options{})
 	defer s.Close(t.Context())
@@ -392,8 +393,8 @@ func TestPlanWithOtherProfiles(t *testing.T) {
 	eventually(t, "generic again", is(engineGeneric, defaultLimit))
 }
 
-// The operator names an engine while it is being recognised as another: what was found out for the settings of before does
-// not replace what is written in those of now.
+// The operator names an engine while it is being recognised as another: what was found out for the
+// settings of before does not replace what is written in those of now.
 func TestPlanWhileRecognising(t *testing.T) {
 	inner := fakeEngine(t, "llamacpp").Config.Handler
 	asked, answer := make(chan struct{}), make(chan struct{})
@@ -426,7 +427,8 @@ func TestPlanWhileRecognising(t *testing.T) {
 	}
 }
 
-// TestOnRoom: whoever waits for a slot is told of every way in which one comes, and when none can come any more.
+// TestOnRoom: whoever waits for a slot is told of every way in which one comes, and when none can
+// come any more.
 func TestOnRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told, freed atomic.Int64

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Status is everything about an upstream at one moment, as plain data for the status page and for tests. It holds no
-// credential.
+// Status is everything about an upstream at one moment, as plain data for the status page and for
+// tests. It holds no credential.
 type Status struct {
 	Name          string       `json:"name"`
 	Label         string       `json:"label"`
@@ -21,7 +21,7 @@ type Status struct {
 	Mode          string       `json:"mode"`         // ready, drain or maintenance: the operator's wish
 	ModeSeconds   float64      `json:"mode_seconds"` // since it was wished; -1: it was never changed
 	Check         *LastCheck   `json:"last_check,omitempty"`
-	Suspect       bool         `json:"suspect"` // a call found nobody, the probe has not looked yet
+	Suspect       bool         `json:"suspect"` // a call could not reach it, and no probe has confirmed that yet
 	Breaker       string       `json:"breaker"`
 	BreakerOpens  float64      `json:"breaker_half_open_in_seconds,omitempty"`
 	Limits        Limits       `json:"limits"`

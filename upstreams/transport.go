@@ -21,9 +21,9 @@ const (
 	defaultConnectTimeout = 10 * time.Second
 	defaultUserAgent      = "penstock"
 
-	// defaultAckTimeout is enough for some repetitions over a slow and lossy path, and less than the
-	// 10 s in which a stream commits by default, so that another engine can still be asked. Systems
-	// themselves give up after a quarter of an hour.
+	// defaultAckTimeout is enough for some repetitions over a slow and lossy path, and less than
+	// the 10 s in which a stream commits by default, so that another engine can still be asked.
+	// Systems themselves give up after a quarter of an hour.
 	defaultAckTimeout = 5 * time.Second
 )
 
@@ -36,13 +36,14 @@ type TransportOptions struct {
 	MaxIdle       int           // idle connections kept at most; 0: 256
 	UserAgent     string        // "": penstock
 	Authorization string        // the whole value of the header, or "" for none
-	Guard         Guard         // catches panics; nil: nobody does
+	Guard         Guard         // catches panics; nil: they pass
 	Host          string        // what is sent as Host; "": the URL's authority
 }
 
-// Transport is the client of one upstream: its address, its idle connections and what every request to it has in common.
-// It is safe for use by any number of goroutines. It starts no goroutine of its own but for a name that is looked up and,
-// for an instant, the timer that closes idle connections.
+// Transport is the client of one upstream: its address, its idle connections and what every request
+// to it has in common. It is safe for use by any number of goroutines. It starts no goroutine of
+// its own but for a name that is looked up and, for an instant, the timer that closes idle
+// connections.
 type Transport struct {
 	id         ID
 	base       string // path in front of every request's path, without a final slash
@@ -67,8 +68,8 @@ type Transport struct {
 
 var errTransportClosed = errors.New("the transport is closed")
 
-// NewTransport checks o and prepares a transport. It does not touch the network. Its errors name the upstream and what is
-// wrong, and never hold the credential.
+// NewTransport checks o and prepares a transport. It does not touch the network. Its errors name
+// the upstream and what is wrong, and never hold the credential.
 func NewTransport(o TransportOptions) (*Transport, error) { return newTransport(o, newHostWatch()) }
 
 func newTransport(o TransportOptions, hosts *hostWatch) (*Transport, error) {
@@ -127,7 +128,8 @@ func newTransport(o TransportOptions, hosts *hostWatch) (*Transport, error) {
 	return t, nil
 }
 
-// authority is the host and port of u as they are sent, without the zone of an address, which means nothing elsewhere.
+// authority is the host and port of u as they are sent, without the zone of an address, which means
+// nothing elsewhere.
 func authority(u *url.URL) string {
 	name, zone, found := strings.Cut(u.Host, "%")
 	if !found {
@@ -167,8 +169,9 @@ func (t *Transport) CloseIdle() {
 	}
 }
 
-// Close closes the idle connections and stops the work in the background. Exchanges that have been sent run to their end
-// and their connections are closed then; a Send after Close fails. A second call does nothing.
+// Close closes the idle connections and stops the work in the background. Exchanges that have been
+// sent run to their end and their connections are closed then; a Send after Close fails. A second
+// call does nothing.
 func (t *Transport) Close() {
 	t.mu.Lock()
 	t.closed = true
@@ -186,8 +189,8 @@ func (t *Transport) isClosed() bool {
 	return t.closed
 }
 
-// takeIdle returns the connection that was used last, unless it is too old, or nil. The caller finds out
-// whether it still works (see conn.stale).
+// takeIdle returns the connection that was used last, unless it is too old, or nil. The caller
+// finds out whether it still works (see conn.stale).
 func (t *Transport) takeIdle(now time.Time) *conn {
 	for {
 		t.mu.Lock()
@@ -234,8 +237,8 @@ func (t *Transport) keepIdle(c *conn, keep time.Duration, now time.Time) {
 	t.mu.Unlock()
 }
 
-// sweep closes what has idled too long, and comes again for the rest. It is the only timer of a transport: under load it
-// runs once in an idle time, not once in an exchange.
+// sweep closes what has idled too long, and comes again for the rest. It is the only timer of a
+// transport: under load it runs once in an idle time, not once in an exchange.
 func (t *Transport) sweep() {
 	defer t.guard.Catch(guardEngines, nil)
 	for _, c := range t.overdue(time.Now()) {

@@ -21,7 +21,8 @@ const (
 	probeIdle  = 4 * time.Second
 )
 
-// normalizeURL returns a base URL in one form: scheme and host in lower case, no default port, no slash at the end.
+// normalizeURL returns a base URL in one form: scheme and host in lower case, no default port, no
+// slash at the end.
 func normalizeURL(raw string) (string, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -54,8 +55,8 @@ func defaultPort(scheme string) string {
 }
 
 // transportConfig is what an upstream's transports are made from. By the digest a reload finds out
-// whether any of it has changed, the contents of certificate files included. The digest gives no secret
-// away.
+// whether any of it has changed, the contents of certificate files included. The digest gives no
+// secret away.
 type transportConfig struct {
 	options TransportOptions
 	digest  [sha256.Size]byte
@@ -95,8 +96,8 @@ func (l *transportConfig) transport(id ID, hosts *hostWatch) (*Transport, error)
 	return newTransport(o, hosts)
 }
 
-// probeTransport returns a small transport for probes, which must neither wait for the connections of
-// calls nor use them.
+// probeTransport returns a small transport for probes, which must neither wait for the connections
+// of calls nor use them.
 func (l *transportConfig) probeTransport(id ID, hosts *hostWatch) (*Transport, error) {
 	o := l.options
 	o.ID, o.IdleTimeout, o.MaxIdle, o.UserAgent = id, probeIdle, 1, probeAgent

@@ -13,9 +13,10 @@ import (
 	"penstock/config"
 )
 
-// Upstream is one engine process (one address of it, with `resolve`): its identity, its settings and everything that is
-// known about it. It survives reloads for as long as its ID is configured, is used by pointer, never copied, and all of its
-// methods are safe for concurrent use. The methods that a pick calls read atomics only and do not allocate.
+// Upstream is one engine process (one address of it, with `resolve`): its identity, its settings
+// and everything that is known about it. It survives reloads for as long as its ID is configured,
+// is used by pointer, never copied, and all of its methods are safe for concurrent use. The methods
+// that a pick calls read atomics only and do not allocate.
 type Upstream struct {
 	id      ID
 	name    string // as configured
@@ -92,16 +93,18 @@ func (u *Upstream) ID() ID { return u.id }
 // Name returns the configured name. Upstreams that differ only in their resolved address share it.
 func (u *Upstream) Name() string { return u.name }
 
-// Label returns the name by which metrics and logs tell this upstream from all others.
+// Label returns the name of this upstream in metrics and logs, which no other upstream has.
 func (u *Upstream) Label() string { return u.label }
 
 // URL returns the base URL that is dialled, without a credential.
 func (u *Upstream) URL() string { return u.url }
 
-// Engine returns the profile in force. With `engine: auto` that is the generic one until the first detection. Never nil.
+// Engine returns the profile in force. With `engine: auto` that is the generic one until the first
+// detection. Never nil.
 func (u *Upstream) Engine() *Profile { return u.engine.Load() }
 
-// Native reports whether the operator lets a dialect ("messages", "responses") through to this engine untranslated.
+// Native reports whether the operator lets a dialect ("messages", "responses") through to this
+// engine untranslated.
 func (u *Upstream) Native(dialect string) bool {
 	return slices.Contains(u.settings.Load().spec.Native, dialect)
 }
@@ -125,22 +128,25 @@ func (u *Upstream) Breaker(now time.Time) Breaker {
 	return BreakerHalfOpen
 }
 
-// Eligible reports whether a call may be sent here now: up, not retiring, and the breaker closed or free for a trial.
+// Eligible reports whether a call may be sent here now: up, not retiring, and the breaker closed or
+// free for a trial.
 func (u *Upstream) Eligible(now time.Time) bool { return u.EligibleIn(StateUp, At(now)) }
 
-// EligibleIn is Eligible for an upstream in a given state: up, or pending, which means that it has not been probed yet. A
-// route falls back on pending ones when none of its upstreams is up, so that the first requests after a start are served.
+// EligibleIn is Eligible for an upstream in a given state: up, or pending, which means that it has
+// not been probed yet. A route falls back on pending ones when none of its upstreams is up, so that
+// the first requests after a start are served.
 func (u *Upstream) EligibleIn(s State, now Moment) bool {
 	return State(u.state.Load()) == s && !u.retiring.Load() && u.passes(now)
 }
 
-// EligibleFor is EligibleIn for a call of the key with that id, which may not be a half-open breaker's trial if its failures
-// opened it.
+// EligibleFor is EligibleIn for a call of the key with that id, which may not be a half-open
+// breaker's trial if its failures opened it.
 func (u *Upstream) EligibleFor(key string, s State, now Moment) bool {
 	return u.EligibleIn(s, now) && !u.Bars(key)
 }
 
-// Bars reports whether the calls of a key may not be the trial of the breaker, which is open or half-open.
+// Bars reports whether the calls of a key may not be the trial of the breaker, which is open or
+// half-open.
 func (u *Upstream) Bars(key string) bool {
 	if u.openUntil.Load() == breakerClosed {
 		return false
@@ -149,12 +155,12 @@ func (u *Upstream) Bars(key string) bool {
 	return barred != nil && slices.Contains(*barred, key)
 }
 
-// Doubted reports whether calls have failed here since the last that went well. The body of a call is worth remembering by its
-// hash then, for the case that it fails, too.
+// Doubted reports whether calls have failed here since the last success. The hash of a call's body
+// is worth keeping then, as evidence in case that it fails, too.
 func (u *Upstream) Doubted() bool { return u.doubted.Load() }
 
-// NextChance returns how long it will be, as far as can be foreseen, until a call for the served name may go here: 0 when one
-// may now. It is an hour where nothing is in sight.
+// NextChance returns how long it will be, as far as can be foreseen, until a call for the served
+// name may go here: 0 when one may now. It is an hour where nothing is in sight.
 func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 	until := ticks(now)
 	switch s := u.State(); {
@@ -183,8 +189,8 @@ func (u *Upstream) passes(now Moment) bool {
 // breakerClosed is the openUntil of a closed breaker.
 const breakerClosed = math.MinInt64
 
-// Moment is a time as a pick compares it: nanoseconds on the monotonic clock since the program began, so that a step of the
-// wall clock holds no breaker open.
+// Moment is a time as a pick compares it: nanoseconds on the monotonic clock since the program
+// began, so that a step of the wall clock holds no breaker open.
 type Moment int64
 
 var epoch = time.Now()
@@ -194,8 +200,8 @@ func At(t time.Time) Moment { return Moment(t.Sub(epoch)) }
 
 func ticks(t time.Time) int64 { return int64(At(t)) }
 
-// observe books a finished lease: breaker, passive health, penalty, metrics. It reports whether a generation probe is to
-// confirm that the engine fails.
+// observe books a finished lease: breaker, passive health, penalty, metrics. It reports whether a
+// generation probe is to confirm that the engine fails.
 func (u *Upstream) observe(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u.attempts[o].Inc()
 	if o.failed() || o == OutcomeRefused {
@@ -208,8 +214,8 @@ func (u *Upstream) observe(o Outcome, by FailureSource, trial bool, now time.Tim
 	return generate
 }
 
-// judge feeds an outcome to the health machine. It returns the prober when that is to look, and whether a generation probe is to
-// be sent.
+// judge feeds an outcome to the health machine. It returns the prober when that is to look, and
+// whether a generation probe is to be sent.
 func (u *Upstream) judge(o Outcome, by FailureSource, trial bool, now time.Time) (look *prober, generate bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -231,7 +237,8 @@ func (u *Upstream) judge(o Outcome, by FailureSource, trial bool, now time.Time)
 	return look, advice.generate
 }
 
-// publish copies the health machine's verdict to the atomics and tells the log about a change. Called with mu held.
+// publish copies the health machine's verdict to the atomics and logs a change. The caller holds
+// mu.
 func (u *Upstream) publish(before State, cause string, now time.Time) {
 	h := &u.health
 	if doubted := h.failures > 0; doubted != u.doubted.Load() {
@@ -271,7 +278,7 @@ func (u *Upstream) publish(before State, cause string, now time.Time) {
 	}
 }
 
-// retrial wakes calls that wait: a trial may pass now, and somebody has to be it.
+// retrial wakes waiting calls: one of them may now be the breaker's trial.
 func (u *Upstream) retrial() {
 	defer u.set.o.Guard.Catch(guardRoom, nil)
 	defer u.probeTrialLater()
@@ -287,22 +294,23 @@ type LastFailure struct {
 	Status int       `json:"status,omitempty"`
 }
 
-// Note records what a call failed of, for the state page: a Failure's reason or an outcome's name, and the status that the
-// engine answered with, 0 when it did not.
+// Note records what a call failed of, for the state page: a Failure's reason or an outcome's name,
+// and the status that the engine answered with, 0 when it did not.
 func (u *Upstream) Note(reason string, status int, now time.Time) {
 	u.mu.Lock()
 	u.failure = &LastFailure{At: now, During: "call", Reason: reason, Status: status}
 	u.mu.Unlock()
 }
 
-// BytesPerToken returns how many bytes of prompt text make a token here, learned from the usage that the engine reports; 0
-// when it has reported none yet.
+// BytesPerToken returns how many bytes of prompt text make a token here, learned from the usage
+// that the engine reports; 0 when it has reported none yet.
 func (u *Upstream) BytesPerToken() float64 { return u.perToken.value(0) }
 
 // usualBytesPerToken is where learning starts: English text in the tokens of most models.
 const usualBytesPerToken = 4
 
-// LearnTokens feeds BytesPerToken with one call's prompt: its bytes of text and the tokens that the engine counted.
+// LearnTokens feeds BytesPerToken with one call's prompt: its bytes of text and the tokens that the
+// engine counted.
 func (u *Upstream) LearnTokens(bytes, tokens int) {
 	if bytes > 0 && tokens > 0 {
 		u.perToken.learn(min(32, max(0.25, float64(bytes)/float64(tokens))), usualBytesPerToken, 0.05)
@@ -312,7 +320,8 @@ func (u *Upstream) LearnTokens(bytes, tokens int) {
 // TTFT returns the moving average of the time to first token, 0 before the first.
 func (u *Upstream) TTFT() time.Duration { return time.Duration(u.ttft.value(0) * float64(time.Second)) }
 
-// average is an exponentially weighted moving average that any goroutine may feed. The zero value knows nothing yet.
+// average is an exponentially weighted moving average that any goroutine may feed. The zero value
+// knows nothing yet.
 type average struct{ bits atomic.Uint64 }
 
 func (a *average) value(unknown float64) float64 {

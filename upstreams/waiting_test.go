@@ -19,8 +19,8 @@ import (
 	"penstock/upstreams"
 )
 
-// world is an edge without requests: real upstreams that nobody probes, real routes, the queues between them, and calls that
-// come, wait, run and go.
+// world is an edge without requests: real upstreams that nobody probes, real routes, the queues
+// between them, and calls that come, wait, run and go.
 type world struct {
 	t       *rapid.T
 	set     *upstreams.Set
@@ -83,7 +83,8 @@ func (w *world) concurrency() config.Concurrency {
 	return config.Concurrency{Text: n.Draw(w.t, "text"), Vision: 1 + n.Draw(w.t, "vision")}
 }
 
-// reload gives the models other upstreams. The last model has no queue, so its calls push in; another may be left out.
+// reload gives the models other upstreams. The last model has no queue, so its calls push in;
+// another may be left out.
 func (w *world) reload() {
 	f := &config.File{}
 	policies := []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity}
@@ -213,7 +214,8 @@ func (w *world) settle() {
 	})
 }
 
-// check fails where somebody sleeps beside a slot that it could have, or beside the certainty that there will be none.
+// check fails where somebody sleeps beside a slot that it could have, or beside the certainty that
+// there will be none.
 func (w *world) check() {
 	for _, c := range w.waiting {
 		r, ok := w.table.Load().Lookup([]byte(c.model))
@@ -228,7 +230,8 @@ func (w *world) check() {
 	}
 }
 
-// onTrial reports whether a call decides over one of a route's upstreams just now, which may serve those who wait then.
+// onTrial reports whether a call decides over one of a route's upstreams just now, which may serve
+// those who wait then.
 func onTrial(r *routing.Route) bool {
 	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool {
 		return t.Upstream.Breaker(time.Now()) == upstreams.BreakerHalfOpen && !t.Upstream.Eligible(time.Now())
@@ -243,8 +246,9 @@ func bars(r *routing.Route, key string) bool {
 // timeless is a test without a deadline, which is not to be asked for in a bubble.
 type timeless struct{ testing.TB }
 
-// TestNobodySleepsBesideAFreeSlot: whatever becomes of the upstreams, of the routes and of the calls, nobody waits for a slot
-// who could have one, and no more are woken than slots are there for.
+// TestNobodySleepsBesideAFreeSlot: whatever becomes of the upstreams, of the routes and of the
+// calls, nobody waits for a slot who could have one, and no more are woken than slots are there
+// for.
 func TestNobodySleepsBesideAFreeSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(timeless{t}, func(rt *rapid.T) {
