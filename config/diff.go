@@ -91,6 +91,36 @@ func (f *File) WithKeys(next *File) *File {
 	return &out
 }
 
+// ModelsOtherThan returns the ids of f's models that next has with other deployments, or over other engines: what a key may use by the name
+// in one file is not what it may use in the other.
+func (f *File) ModelsOtherThan(next *File) []string {
+	var out []string
+	for i := range f.Models {
+		m := &f.Models[i]
+		same := slices.ContainsFunc(next.Models, func(n Model) bool {
+			return n.ID == m.ID && slices.Equal(f.served(m), next.served(&n))
+		})
+		if !same {
+			out = append(out, m.ID)
+		}
+	}
+	return out
+}
+
+// served are the engines of a model, by what they are reached and asked by.
+func (f *File) served(m *Model) []string {
+	out := make([]string, 0, len(m.Deployments))
+	for _, d := range m.Deployments {
+		at := slices.IndexFunc(f.Upstreams, func(u Upstream) bool { return u.Name == d.Upstream })
+		if at < 0 {
+			continue
+		}
+		out = append(out, d.Upstream+" "+f.Upstreams[at].URL+" "+d.Served)
+	}
+	slices.Sort(out)
+	return out
+}
+
 func (f *File) certificates() map[string][sha256.Size]byte {
 	if f.origin == nil {
 		return nil

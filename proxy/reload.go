@@ -180,10 +180,18 @@ func (e *Edge) readKeys(q admin.ReloadRequest, r *admin.ReloadResult) (*fileRead
 	}
 	f.keys.read = e.filesRead.Add(1)
 	if r.KeysInForce {
-		e.swap(func(running *Snapshot) *Snapshot { return running.withCredentials(f.keys, next) })
+		e.swap(func(running *Snapshot) *Snapshot {
+			ahead, bad := f.keys.aheadOf(running, next)
+			if bad != nil { // newCredentials has made the same ring
+				err = bad
+				return running
+			}
+			return running.withCredentials(ahead, next)
+		})
 		e.endRevoked(next, f.keys)
 	}
-	return f, nil
+	r.KeysInForce = r.KeysInForce || e.current.Load().ahead // of this file already, by an earlier look at it
+	return f, err
 }
 
 // reload is the second half: models, upstreams and everything else. An error, or a problem in r, means that nothing of it has

@@ -32,6 +32,21 @@ type credentials struct {
 	keyLimits limit.Bound
 	hosts     []string // see ownHosts; nil with keys
 	read      uint64   // number of the file that they are of, in the order of reading
+	ahead     bool     // the models of their file are not in force
+}
+
+// aheadOf are the credentials of the file next while the models of s stay in force: what next takes from its keys counts, and what it gives
+// them for models that it changes does not.
+func (c credentials) aheadOf(s *Snapshot, next *config.File) (credentials, error) {
+	ring, err := auth.NewRing(next.Keys)
+	if err != nil {
+		return c, err
+	}
+	if !s.open() {
+		ring.Withhold(s.Config.ModelsOtherThan(next), s.Keys)
+	}
+	c.Keys, c.ahead = ring, true
+	return c, nil
 }
 
 // newCredentials makes the credentials of a file that was just read.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/plaintext"
 )
 
 // Readiness is the answer of /-/ready.
@@ -73,5 +75,21 @@ func ask(method, edge, path, token string, send []byte, timeout time.Duration) (
 	case fasthttp.StatusUnauthorized:
 		return nil, errors.New("the edge wants its admin token (admin.token): give it with --token")
 	}
+	if text := errorText(res.Body()); text != "" {
+		return nil, fmt.Errorf("the edge at %s refuses: %s", edge, text)
+	}
 	return nil, fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
+}
+
+// errorText is the message of an edge's error answer; empty if the body is none.
+func errorText(body []byte) string {
+	var answer struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return ""
+	}
+	return plaintext.Line(answer.Error.Message)
 }

@@ -23,6 +23,8 @@ type Key struct {
 	operations []string          // nil: every operation
 	expires    []time.Time       // the ends of its hashes
 	sum        [sha256.Size]byte // the hash that this one was found by
+
+	withheld map[string]struct{} // models that it may not use until those of its file are in force; see Ring.Withhold
 }
 
 func newConfigured(c *config.Key) *Key {
@@ -52,6 +54,11 @@ func newConfigured(c *config.Key) *Key {
 func (k *Key) Allows(model string) bool {
 	if k == nil {
 		return false
+	}
+	if k.withheld != nil {
+		if _, waits := k.withheld[model]; waits {
+			return false
+		}
 	}
 	if k.all {
 		return true

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"penstock/bench/sim"
 	"penstock/proxy/auth"
 	"penstock/proxy/e2e/rig"
 )
@@ -155,8 +156,8 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 		return strings.Contains(p.Log.String(), "keys are in force, models are not")
 	})
 
-	// The same file again has no other keys, and is refused as a whole; insisting takes the rest, too.
-	if l := p.AskReload(); l.OK || l.KeysInForce || l.Unchanged {
+	// The same file again is refused again, and its keys are in force still; insisting takes the rest, too.
+	if l := p.AskReload(); l.OK || !l.KeysInForce || l.Unchanged {
 		t.Errorf("the same file again: %+v", l)
 	}
 	p.Fetch("POST", p.Admin+"/-/reload?force=true").WantStatus(200)
@@ -198,4 +199,32 @@ func TestStartWhileNamesHang(t *testing.T) {
 		t.Errorf("%d of %d names were looked up side by side", peak, asked)
 	}
 	rig.WaitFor(t, rig.Patience, "the model is served", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
+}
+
+// TestRefusedReloadGrantsNothing: a right that a refused file gives to a model of its own is no right to what runs under the same name.
+func TestRefusedReloadGrantsNothing(t *testing.T) {
+	t.Parallel()
+	file := func(guest, small, chat, more string) rig.Setup {
+		return rig.Setup{Engines: []sim.Options{{}, {}}, Config: `
+timeouts: { linger: 0s, drain: 5s }
+keys: [{ id: tester, hash: "{{hash}}", models: [` + guest + `] }]
+upstreams: [{ name: public, url: "{{up-0}}", engine: sim }, { name: internal, url: "{{up-1}}", engine: sim }` + more + `]
+models:
+  - { id: small, deployments: [{ upstream: ` + small + `, served: sim }] }
+  - { id: chat, deployments: [{ upstream: ` + chat + `, served: sim }] }
+  - { id: tools, deployments: [{ upstream: public, served: sim }] }
+`}
+	}
+	p := start(t, file("small", "public", "internal", ""))
+	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(200)
+	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(403)
+	p.Prepare(file("chat, tools", "dead", "public", `, { name: dead, url: "http://127.0.0.1:1", engine: sim }`))
+	if l := p.AskReload(); l.OK || !l.KeysInForce {
+		t.Fatalf("%+v", l)
+	}
+	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(403) // narrowed: at once
+	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(403)  // widened, and another model: not yet
+	p.Post(chatPath, rig.ChatBody("tools", "")).WantStatus(200) // widened, and the same model: at once
+	p.Fetch("POST", p.Admin+"/-/reload?force=true").WantStatus(200)
+	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(200)
 }

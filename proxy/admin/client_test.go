@@ -1,0 +1,26 @@
+package admin
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestRefusalsOfAnEdge: what an edge says of a refusal is passed on; any other answer is no edge's.
+func TestRefusalsOfAnEdge(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"error":{"message":"Too many wrong admin tokens came from this address.\u001b[2J Retry in 3 seconds."}}`: "refuses: Too many wrong admin tokens came from this address.",
+		`<html>busy</html>`: "answers 429: that is not the admin listener",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = w.Write([]byte(body))
+		}))
+		err := RequestReady(server.URL)
+		server.Close()
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package auth
+
+import (
+	"testing"
+
+	"penstock/config"
+)
+
+// TestWithhold: of a file whose models are not in force, keys lose rights and gain none to models that it changes.
+func TestWithhold(t *testing.T) {
+	ring := func(guest, team []string) *Ring {
+		t.Helper()
+		r, err := NewRing([]config.Key{
+			{ID: "guest", Hash: []config.KeyHash{{Hash: Hash("guest-key-of-the-test")}}, Models: guest},
+			{ID: "team", Hash: []config.KeyHash{{Hash: Hash("team-key-of-the-test")}}, Models: team},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	before := ring([]string{"small", "same"}, []string{"*"})
+	next := ring([]string{"chat", "tools"}, []string{"c*"})
+	next.Withhold([]string{"chat", "small"}, before)
+	for _, c := range []struct {
+		key, model string
+		want       bool
+	}{
+		{"guest", "chat", false}, // widened, and the model is another one
+		{"guest", "small", false},
+		{"guest", "tools", true}, // widened, for a model that is the same
+		{"team", "chat", true},   // had it
+		{"team", "small", false}, // narrowed
+	} {
+		for _, e := range next.byHash {
+			if e.key.ID == c.key && e.key.Allows(c.model) != c.want {
+				t.Errorf("%s, %s: %v", c.key, c.model, !c.want)
+			}
+		}
+	}
+}
