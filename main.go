@@ -100,8 +100,8 @@ func customary(args []string) []string {
 	return args
 }
 
-// unknownCommand refuses a first word that is no command. Flags alone are those of serve, so the grammar would take the word for an argument
-// of it and suggest nothing.
+// unknownCommand refuses a first word that is not a command. Without a command the grammar takes the
+// words as arguments of serve, and so would suggest nothing.
 func unknownCommand(args []string, commands []*kong.Node) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil
@@ -123,10 +123,10 @@ func unknownCommand(args []string, commands []*kong.Node) error {
 	return usageError(fmt.Sprintf("%q is no command%s", args[0], hint))
 }
 
-// missingValue is how the grammar's library reports a flag at the end of the line.
+// missingValue matches kong's error for a flag without its value at the end of the line.
 var missingValue = regexp.MustCompile(`^(-\S+): expected .* value but got "EOL" \(<EOL>\)$`)
 
-// plainUsage words mistakes for whoever types, not for whoever writes parsers.
+// plainUsage rewrites kong's errors for the operator who typed the command.
 func plainUsage(err error) error {
 	if err == nil {
 		return nil
@@ -140,7 +140,7 @@ func plainUsage(err error) error {
 	return err
 }
 
-// usageError is a mistake on the command line that the grammar does not see.
+// usageError is a mistake on the command line that the grammar does not find.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
@@ -192,7 +192,8 @@ func (s *serveCmd) Run() error {
 	})
 }
 
-// serveLocal is the start without a configuration: what is found on this machine, or the simulator, for a fresh key.
+// serveLocal starts without a configuration: it serves the engines of this machine, or the simulator, for
+// a new key.
 func serveLocal(end *proxy.Shutdown) error {
 	end.AlsoHangup()
 	engines, err := localEngines(end.Context)
@@ -221,8 +222,8 @@ func serveLocal(end *proxy.Shutdown) error {
 	}})
 }
 
-// localEngines looks for engines on the usual ports of this machine. One that lists no model is left out: there would be
-// nothing to call it by.
+// localEngines looks for engines on the usual ports of this machine. It leaves out engines that list no
+// model, because clients could not name one.
 func localEngines(ctx context.Context) ([]config.LocalEngine, error) {
 	profiles, err := upstreams.LoadProfiles(nil)
 	if err != nil {
@@ -247,8 +248,8 @@ func localEngines(ctx context.Context) ([]config.LocalEngine, error) {
 	return out, nil
 }
 
-// loadWhole reads a configuration for a start, or for a look before one: what it says, and the certificates that it names. The
-// file is nil when the problems are more than warnings.
+// loadWhole reads a configuration and the certificates that it names, for serve and for check. The file is
+// nil if a problem is more than a warning.
 func loadWhole(name string) (*config.File, config.Problems) {
 	f, problems := config.LoadValid(name, known())
 	if f == nil {
@@ -303,7 +304,7 @@ func (c *checkCmd) Run() error {
 	return nil
 }
 
-// compare prints what next changes of the configuration that the flag names.
+// compare prints what next changes in the configuration that --against names.
 func (c *checkCmd) compare(next *config.File) error {
 	old, problems := config.LoadValid(c.Against, known())
 	if old == nil {
@@ -376,7 +377,7 @@ type readyCmd struct {
 	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
 }
 
-// Run asks. No answer, and that the edge drains, are errors.
+// Run asks the edge. No answer is an error, and so is an edge that drains.
 func (r *readyCmd) Run() error { return admin.RequestReady(r.Admin) }
 
 type doctorCmd struct {
@@ -530,5 +531,5 @@ func (versionCmd) Run() error { //nolint:unparam // the form of a command
 	return nil
 }
 
-// known is what a configuration may name besides what it defines.
+// known returns the names that a configuration may use and does not define itself.
 func known() config.Known { return config.Known{Engines: upstreams.EngineNames(nil)} }

@@ -19,13 +19,13 @@ import (
 // attempt is one try of a call: a lease, one exchange under it, and the reading of its reply. The zero value is no
 // attempt. It is owned by the call's goroutine.
 type attempt struct {
-	call   *Call
-	lease  *upstreams.Lease
-	target *routing.Target
-	x      *upstreams.Exchange
-	events *sse.Reader  // of a streamed reply
-	whole  *[]byte      // of one that is read whole: what has come of it, or the completion that it amounts to
-	native nativeReader // of a reply in the endpoint's own dialect; nil: it is chat
+	call      *Call
+	lease     *upstreams.Lease
+	target    *routing.Target
+	x         *upstreams.Exchange
+	events    *sse.Reader  // of a streamed reply
+	unaryBody *[]byte      // of one that is read whole: what has come of it, or the completion that it amounts to
+	native    nativeReader // of a reply in the endpoint's own dialect; nil: it is chat
 
 	assembler *chat.Assembler // puts a streamed reply together for a client that wants it whole
 
@@ -464,7 +464,7 @@ func (a *attempt) close(o upstreams.Outcome, now time.Time) {
 		readerPool.Put(a.events)
 		a.events = nil
 	}
-	a.releaseWhole()
+	a.releaseUnary()
 	for _, part := range [...]replyPart{replyBody, replyEvent, replyState} {
 		a.call.reply.give(part)
 	}

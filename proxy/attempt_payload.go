@@ -79,14 +79,14 @@ func (a *attempt) pullBinary(dst []byte) (out []byte, done bool, err error) {
 func (a *attempt) pullTranscript(dst []byte) (out []byte, done bool, err error) {
 	structured := isJSON(a.x.Header("Content-Type"))
 	c := a.call
-	if a.whole == nil {
-		a.whole = outPool.Get().(*[]byte)
-		*a.whole = (*a.whole)[:0]
+	if a.unaryBody == nil {
+		a.unaryBody = outPool.Get().(*[]byte)
+		*a.unaryBody = (*a.unaryBody)[:0]
 	}
-	if err := a.readWhole(); err != nil {
+	if err := a.readUnary(); err != nil {
 		return dst, false, a.classify(err)
 	}
-	body := *a.whole
+	body := *a.unaryBody
 	if err := c.holdOut(len(dst) + 2*len(body)); err != nil { // a delta and the end, which repeats it
 		return dst, false, a.classify(err)
 	}

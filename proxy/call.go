@@ -73,7 +73,7 @@ type Call struct {
 	sends        int             // requests that were written
 	refits       int             // of those, the ones that an engine had too little room for and that were sent again
 	moves        int             // of the engines that were tried, those that were left for one with more room
-	fled         int             // of those, too, the ones whose host vanished and that were left for another
+	failovers    int             // of those, too, the ones whose host vanished and that were left for another
 	poisonHash   uint64          // hash of a body that has cost an engine; 0: none
 	releasedHash uint64          // hash of a body that was released; 0: not known
 	begun        *configVersion  // of the configuration it began with

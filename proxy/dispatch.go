@@ -18,7 +18,7 @@ func (c *Call) dispatch() *failure {
 		return f
 	}
 	var first *failure
-	fleeing := false
+	failingOver := false
 	for now := c.asked; ; now = c.edge.now() {
 		queued := c.record.Queue
 		lease, target, err := c.acquire(now)
@@ -31,7 +31,7 @@ func (c *Call) dispatch() *failure {
 			}
 			return fromAcquire(err, c.model.fullRetryAfter(c.pool), c.model.route.NextChance(now))
 		}
-		if fleeing {
+		if failingOver {
 			c.edge.counters.moved.Inc()
 		}
 		c.sendTo(lease, now.Add(c.record.Queue-queued))
@@ -49,8 +49,8 @@ func (c *Call) dispatch() *failure {
 		if cause := c.aborted(); cause != nil {
 			return fromAbort(cause)
 		}
-		fleeing = c.mayFlee(f)
-		if !fleeing && !c.mayRetry(f) && !c.roomElsewhere(f) {
+		failingOver = c.mayFailOver(f)
+		if !failingOver && !c.mayRetry(f) && !c.roomElsewhere(f) {
 			return f
 		}
 		c.awaited += c.edge.now().Sub(c.asked)
@@ -128,7 +128,7 @@ func (c *Call) mayRetry(f *failure) bool {
 		return false // a part of what was sent is gone
 	}
 	attempts := c.snap.Config.Retry.Attempts
-	if !f.retry || c.sends-c.refits-c.fled >= attempts || c.targets-c.moves-c.fled >= attempts {
+	if !f.retry || c.sends-c.refits-c.failovers >= attempts || c.targets-c.moves-c.failovers >= attempts {
 		return false
 	}
 	if !c.edge.retries.Allow(c.edge.now(), c.snap.Config.Retry.Budget) {
@@ -139,14 +139,14 @@ func (c *Call) mayRetry(f *failure) bool {
 	return true
 }
 
-// mayFlee reports whether the call may leave an engine whose host has vanished, while its client has been shown nothing. That is
+// mayFailOver reports whether the call may leave an engine whose host has vanished, while its client has been shown nothing. That is
 // once a call, and apart from the budget of retries: an engine is lost with all of its calls at a time, and there is no load of
 // retries from one that is taken out.
-func (c *Call) mayFlee(f *failure) bool {
-	if !f.gone || c.fled > 0 || c.snap.Config.Retry.Attempts < 2 || c.upload != nil && c.upload.spent {
+func (c *Call) mayFailOver(f *failure) bool {
+	if !f.gone || c.failovers > 0 || c.snap.Config.Retry.Attempts < 2 || c.upload != nil && c.upload.spent {
 		return false
 	}
-	c.fled++
+	c.failovers++
 	return true
 }
 
@@ -206,7 +206,7 @@ const notNowPause = 300 * time.Millisecond
 // mayRepeat reports whether the same engine is to be asked once more, as it may answer otherwise in a moment. Where the failure
 // allows another engine, and there is one, that is asked instead.
 func (c *Call) mayRepeat(f *failure) bool {
-	if !f.notNow || c.upload != nil || c.sends-c.refits-c.fled >= c.snap.Config.Retry.Attempts {
+	if !f.notNow || c.upload != nil || c.sends-c.refits-c.failovers >= c.snap.Config.Retry.Attempts {
 		return false
 	}
 	if f.retry && c.otherTarget() {
@@ -257,7 +257,7 @@ func (c *Call) tryOnce(lease *upstreams.Lease, target *routing.Target, x *upstre
 		return a.failureOf(err)
 	}
 	if !c.record.Stream {
-		return c.tryWhole()
+		return c.tryUnary()
 	}
 	return c.tryStream()
 }

@@ -41,8 +41,8 @@ type endpoint struct {
 	local func(c *Call) *failure
 	// answer prepares the call for the engine's reply once the model is known.
 	answer func(c *Call)
-	// whole appends the client's answer for a whole chat completion.
-	whole func(c *Call, dst, completion []byte) ([]byte, error)
+	// unary appends the client's answer for a unary chat completion.
+	unary func(c *Call, dst, completion []byte) ([]byte, error)
 	// forwards reports whether an answer is only passed on, so that a large one need not be held, and
 	// whether it is JSON; nil: no answer is passed on. It is asked when the answer's head has arrived.
 	forwards func(c *Call) (isJSON, ok bool)

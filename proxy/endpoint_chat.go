@@ -41,7 +41,7 @@ var endpointChat = &endpoint{
 		c.passthrough.Reset(&c.answer)
 		c.stream = c.passthrough
 	},
-	whole: func(c *Call, dst, completion []byte) ([]byte, error) {
+	unary: func(c *Call, dst, completion []byte) ([]byte, error) {
 		whole, err := c.parseWhole(completion)
 		if err != nil {
 			return dst, err

@@ -29,7 +29,7 @@ func passing(path, operation, prompt string, decode func(r *forward.Request, bod
 			return decode(r, body)
 		},
 		answer:   func(*Call) {},
-		whole:    passOn,
+		unary:    passOn,
 		forwards: always,
 	}
 }
@@ -48,7 +48,7 @@ var endpointEdits = &endpoint{
 	form:       func(c *Call) form { return &forward.Edit{Refuse: c.snap.refused} },
 	decode:     decodeUpload,
 	answer:     func(*Call) {},
-	whole:      passOn,
+	unary:      passOn,
 	forwards:   func(c *Call) (isJSON, ok bool) { return true, c.upload.ended },
 }
 
@@ -74,7 +74,7 @@ var endpointCompletions = &endpoint{
 			c.stream = s
 		}
 	},
-	whole:    passOn,
+	unary:    passOn,
 	forwards: always,
 }
 

@@ -74,7 +74,7 @@ var endpointMessages = &endpoint{
 		m.stream.Reset(&m.echo)
 		c.stream = &m.stream
 	},
-	whole: func(c *Call, dst, completion []byte) ([]byte, error) {
+	unary: func(c *Call, dst, completion []byte) ([]byte, error) {
 		whole, err := c.parseWhole(completion)
 		if err != nil {
 			return dst, err

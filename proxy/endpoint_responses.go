@@ -24,7 +24,7 @@ var endpointResponses = &endpoint{
 		c.beginResponse()
 		c.stream = c.responses
 	},
-	whole: func(c *Call, dst, completion []byte) ([]byte, error) {
+	unary: func(c *Call, dst, completion []byte) ([]byte, error) {
 		whole, err := c.parseWhole(completion)
 		if err != nil {
 			return dst, err

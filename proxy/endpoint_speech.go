@@ -29,7 +29,7 @@ var endpointSpeech = &endpoint{
 		return nil
 	},
 	answer: func(*Call) {},
-	whole: func(c *Call, dst, body []byte) ([]byte, error) {
+	unary: func(c *Call, dst, body []byte) ([]byte, error) {
 		if len(body) == 0 || !c.attempt.x.Framed() {
 			return dst, errNoAudio
 		}

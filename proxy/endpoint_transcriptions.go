@@ -28,7 +28,7 @@ var endpointTranscriptions = &endpoint{
 			c.stream = s
 		}
 	},
-	whole: func(c *Call, dst, body []byte) ([]byte, error) {
+	unary: func(c *Call, dst, body []byte) ([]byte, error) {
 		if !c.upload.ended { // what the answer should be is not known yet
 			return dst, &chat.BadAnswer{Reason: "an answer before the end of the request"}
 		}

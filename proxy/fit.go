@@ -10,19 +10,20 @@ import (
 	"penstock/upstreams"
 )
 
-// Agents ask for as many tokens as their own provider's models have, whatever the context is here. What is sent is what the engine
-// has room for beside the prompt. The edge can only estimate the prompt; an engine that refuses the sum tells the count, and is then
-// asked once more. That is no retry: nothing failed, and neither the retry budget nor the client notices.
+// Agents ask for as many tokens as their own provider's models have, whatever the context is here. The
+// edge lowers that limit to the room that the engine has beside the prompt. It can only estimate the
+// prompt; an engine that refuses the sum reports its count, and the edge asks it once more. That is not a
+// retry: nothing failed, the retry budget is not charged and the client does not notice.
 
 // tokenLimited is a request with a limit on its answer's tokens.
 type tokenLimited interface {
-	// TokenLimit is the limit that the engine is told; -1: none.
+	// TokenLimit is the limit that the engine is sent; -1: none.
 	TokenLimit() int
-	// Fit lowers it; a negative limit takes an earlier one back.
+	// Fit lowers it; a negative limit undoes an earlier Fit.
 	Fit(limit int)
 }
 
-// limited returns the call's request if its answer's tokens have a limit which may be lowered, or else nil.
+// limited returns the call's request if the limit on its answer's tokens may be lowered; otherwise nil.
 func (c *Call) limited() tokenLimited {
 	if c.model.limits.Strict {
 		return nil
@@ -50,8 +51,8 @@ func (c *Call) fit(t *routing.Target) {
 	}
 }
 
-// contextOf is the context in tokens that a target has for the call: the engine's or the configured one, whichever is smaller; 0:
-// neither is known.
+// contextOf returns the context in tokens that a target has for the call: the smaller one of the engine's
+// and the configured one; 0: neither is known.
 func (c *Call) contextOf(t *routing.Target) int {
 	configured := c.model.limits.ContextLength
 	if c.chat != nil {
@@ -64,7 +65,8 @@ func (c *Call) contextOf(t *routing.Target) int {
 	return n
 }
 
-// promptLength is the prompt's length in tokens: counted by an engine, or estimated. Of several prompts it is the longest one's.
+// promptLength returns the prompt's length in tokens, as an engine counted it or estimated; of several
+// prompts, the length of the longest one.
 func (c *Call) promptLength() int {
 	if c.counted > 0 {
 		return c.counted
@@ -75,7 +77,8 @@ func (c *Call) promptLength() int {
 	return c.promptTokens
 }
 
-// refit lowers the limit to what the engine that refused it has room for, and reports whether the engine is to be asked again.
+// refit lowers the limit to the room of the engine that refused it. It reports whether to ask that engine
+// again.
 func (c *Call) refit(f *failure) bool {
 	if f.api.Code != apierr.CodeContextLength {
 		return false
@@ -97,9 +100,9 @@ func (c *Call) refit(f *failure) bool {
 	return false
 }
 
-// roomElsewhere reports whether an engine that has no room for the prompt may be left for one that has, once. Those with less room
-// are not asked. Where there is no other, the failure tells what the engine with the longest context has room for, in the words by
-// which agents shorten their conversation.
+// roomElsewhere reports whether the call may move, once, from an engine that has no room for the prompt
+// to one that has. It excludes the engines with less room. If there is no other engine, it puts the
+// longest context into the failure, in the words that make agents shorten their conversation.
 func (c *Call) roomElsewhere(f *failure) bool {
 	if f.api.Code != apierr.CodeContextLength || c.model.limits.Strict || c.attempt.target == nil || c.upload != nil {
 		return false
@@ -133,7 +136,7 @@ func (c *Call) roomElsewhere(f *failure) bool {
 	return false
 }
 
-// explainOverflow tells of a prompt that leaves a context no room for the fewest tokens that an answer may have.
+// explainOverflow rewrites the failure of a prompt that leaves the context less room than least tokens.
 func (f *failure) explainOverflow(least, context int) {
 	o := &f.api.Overflow
 	if !o.Known() || o.Prompt+least <= context {
@@ -144,7 +147,7 @@ func (f *failure) explainOverflow(least, context int) {
 			"Please reduce the length of the input messages.", context, o.Prompt)
 	}
 	if o.Prompt <= context {
-		o.Prompt += least // what is told in numbers must be too much
+		o.Prompt += least // the reported numbers must exceed the context
 	}
 	o.Answer, o.Max = 0, context
 }

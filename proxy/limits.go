@@ -21,7 +21,7 @@ func (c *Call) admitRate() error {
 	return nil
 }
 
-// admit takes the key's place in its concurrency and holds an estimate of its tokens. settle gives both back.
+// admit takes one of the key's concurrent calls and holds an estimate of its tokens. settle returns both.
 func (c *Call) admit() error {
 	perToken := c.model.route.BytesPerToken()
 	if c.chat != nil {
@@ -42,8 +42,8 @@ func (c *Call) admit() error {
 	return nil
 }
 
-// What a reply is expected to cost before it is known. A client's max_tokens is a bound and seldom reached, so it is not
-// taken at its word beyond a point.
+// The expected tokens of a reply. A client's max_tokens is a bound that is seldom reached, so it counts
+// up to mostOutput only.
 const (
 	usualOutput = 256
 	mostOutput  = 2048
@@ -62,8 +62,9 @@ func (c *Call) settle() {
 	c.held.Settle(int64(c.usage.Prompt+c.usage.Completion), c.ended())
 }
 
-// estimate fills in what no engine has counted. A client that leaves does not leave for nothing: the engine has read the
-// prompt, and of a whole answer, whose tokens are not seen one by one, it counts as made what was expected.
+// estimate fills in tokens that no engine has counted. A client that leaves is charged, too: for the
+// prompt, which the engine has read, and for the expected tokens of a whole answer, because the edge does
+// not see them one by one.
 func (c *Call) estimate() {
 	u := &c.usage
 	switch {
@@ -89,7 +90,7 @@ func (c *Call) rateLimited(d limit.Decision) *apierr.Error {
 	return apierr.RateLimited(limitText(d), d.RetryAfter)
 }
 
-// limitText is a limit in words: "60 requests per minute", "1 concurrent request".
+// limitText returns a limit in words: "60 requests per minute", "1 concurrent request".
 func limitText(d limit.Decision) string {
 	what := d.LimitName
 	if d.Limit == 1 {

@@ -22,7 +22,7 @@ type model struct {
 	queue     *limit.Queue // nil: a full pool is refused at once
 }
 
-// crowded reports whether calls wait for the model already: a newcomer must not push in.
+// crowded reports whether calls wait for the model already: a new call must not overtake them.
 func (m *model) crowded() bool { return m.queue != nil && m.queue.Waiting() > 0 }
 
 func (e *Edge) newModel(s *Snapshot, m *config.Model, route *routing.Route) model {
@@ -55,8 +55,8 @@ func (m *model) serves(ep *endpoint) bool {
 	return slices.Contains(m.endpoints, ep.path) || ep.listedAs != "" && slices.Contains(m.endpoints, ep.listedAs)
 }
 
-// chatLimits returns the model's rules for a chat request. Where the file is silent about the context, the engines say, and
-// room holds what is returned.
+// chatLimits returns the model's rules for a chat request. If the file does not set the context, the
+// engines' reports do; the result is then stored in room.
 func (m *model) chatLimits(now time.Time, lowerEffort bool, room *chat.ModelRules) *chat.ModelRules {
 	limits := &m.limits
 	if lowerEffort {
@@ -70,7 +70,7 @@ func (m *model) chatLimits(now time.Time, lowerEffort bool, room *chat.ModelRule
 	return room
 }
 
-// fullRetryAfter is what a refusal for a full pool tells the client to wait.
+// fullRetryAfter is the Retry-After of a refusal for a full pool.
 func (m *model) fullRetryAfter(p upstreams.Pool) time.Duration {
 	if p == upstreams.PoolVision && m.config.Vision != nil && m.config.Vision.RetryAfterSeconds > 0 {
 		return time.Duration(m.config.Vision.RetryAfterSeconds) * time.Second

@@ -175,8 +175,8 @@ var errBrokenOff = errors.New("the answer broke off")
 // fill brings the next bytes for the client: the engine's, a sign of life when it is silent, or the error that ends it.
 func (r *relay) fill() {
 	c := r.call
-	if c.form == formBlanks {
-		r.fillBlanks()
+	if c.form == formWhitespace {
+		r.fillWhitespace()
 		return
 	}
 	var patience time.Time
@@ -203,17 +203,17 @@ func (r *relay) fill() {
 	case errors.Is(err, upstreams.ErrNotYet):
 		*r.out = c.stream.Keepalive(out)
 	default:
-		if f := c.attempt.failureOf(err); !r.flee(f) {
+		if f := c.attempt.failureOf(err); !r.failOver(f) {
 			r.broken(f)
 		}
 	}
 }
 
-// flee asks another engine in place of one whose host has vanished, if the client has had no more than signs of life. It is false
+// failOver asks another engine in place of one whose host has vanished, if the client has had no more than signs of life. It is false
 // where that may not be, or no other has a slot.
-func (r *relay) flee(f *failure) bool {
+func (r *relay) failOver(f *failure) bool {
 	c := r.call
-	if c.body == nil || !c.mayFlee(f) {
+	if c.body == nil || !c.mayFailOver(f) {
 		return false
 	}
 	c.tried = append(c.tried, c.upstream.ID())
@@ -251,7 +251,7 @@ func (r *relay) broken(f *failure) {
 	case c.bytesOnly():
 		r.cut = true
 	case f.result == observe.ClientGone:
-	case c.form == formBlanks:
+	case c.form == formWhitespace:
 		*r.out = c.ep.dialect.appendError(*r.out, e, string(c.id))
 	default:
 		*r.out = c.stream.Fail(*r.out, e)

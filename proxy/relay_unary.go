@@ -12,20 +12,19 @@ import (
 	"penstock/upstreams"
 )
 
-// This file is what becomes of a whole answer that cannot wait until it is whole: a large one that is only passed on, and one
-// that takes so long that the client, or a balancer before it, would take the silence for death.
+// Whole answers that are relayed before they are complete: a large one that is only passed on, and one
+// that takes so long that the client, or a balancer before the edge, would give up.
 
 // answerForm is what a relay's bytes are.
 type answerForm uint8
 
 const (
-	formEvents  answerForm = iota // of the dialect's stream
-	formForward                   // a large answer, passed on as it comes
-	formBlanks                    // white space until the whole answer is there
+	formEvents     answerForm = iota // of the dialect's stream
+	formForward                      // a large answer, passed on as it comes
+	formWhitespace                   // white space until the whole answer is there
 )
 
-// bytesOnly reports whether the answer has no words for an error once it has begun, and no events between which to put a sign
-// of life.
+// bytesOnly reports whether the answer, once begun, has no place for an error or a keep-alive.
 func (c *Call) bytesOnly() bool { return c.ep.binaryResponse || c.form == formForward }
 
 // passesOn reports whether the reply that is being read may be passed on as it comes: its endpoint changes next to nothing of it,
@@ -38,7 +37,8 @@ func (c *Call) passesOn() bool {
 	return ok
 }
 
-// beginForward makes the beginning of a large answer of what has been read of it. Its errors are those of forward.Relay.
+// beginForward begins a large answer with the part of it that has been read. Its errors are those of
+// forward.Relay.
 func (c *Call) beginForward() (*[]byte, error) {
 	c.forward, c.passed = nil, 0
 	if isJSON, _ := c.ep.forwards(c); isJSON {
@@ -47,7 +47,7 @@ func (c *Call) beginForward() (*[]byte, error) {
 	}
 	out := outPool.Get().(*[]byte)
 	var err error
-	if *out, err = c.appendForward((*out)[:chunkRoom], *c.attempt.whole); err != nil {
+	if *out, err = c.appendForward((*out)[:chunkRoom], *c.attempt.unaryBody); err != nil {
 		recycleOut(out)
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (c *Call) beginForward() (*[]byte, error) {
 	return out, nil
 }
 
-// appendForward appends what the client is to see of a piece of the reply.
+// appendForward appends the client's bytes for a piece of the reply.
 func (c *Call) appendForward(dst, piece []byte) ([]byte, error) {
 	if c.passed += len(piece); c.passed > chat.MaxAnswer {
 		return dst, errTooLarge
@@ -71,7 +71,7 @@ func (c *Call) appendForward(dst, piece []byte) ([]byte, error) {
 func (a *attempt) pullForward(dst []byte) (out []byte, done bool, err error) {
 	c := a.call
 	for before := len(dst); len(dst) == before; {
-		piece := (*a.whole)[:cap(*a.whole)]
+		piece := (*a.unaryBody)[:cap(*a.unaryBody)]
 		n, err := a.Read(piece)
 		if err == io.EOF { //nolint:errorlint // only the bare value ends a reply; wrapped, it is a failure's cause
 			a.ended = true
@@ -92,18 +92,18 @@ func (a *attempt) pullForward(dst []byte) (out []byte, done bool, err error) {
 	return dst, false, nil
 }
 
-// commitForward hands a large answer over that is passed on. Nothing is retried from here on.
+// commitForward hands over a large answer that is passed on. Nothing is retried from here on.
 func (c *Call) commitForward(out *[]byte) {
 	now := c.edge.now()
 	c.record.TTFT = now.Sub(c.record.Start)
 	c.noteOverhead(now)
 	c.releaseRequest()
-	c.commitWhole(out)
+	c.commitUnary(out)
 }
 
-// firstBlank is when white space is to tell the client that its whole answer is under way; zero: never. It is counted from the
+// firstWhitespace is when white space is to tell the client that its whole answer is under way; zero: never. It is counted from the
 // call's begin, as balancers count. Bytes and text have no white space that means nothing, and before HTTP/1.1 there are no chunks.
-func (c *Call) firstBlank() time.Time {
+func (c *Call) firstWhitespace() time.Time {
 	d := c.snap.Config.Stream.WholeKeepalive.D()
 	if d <= 0 || c.ep.binaryResponse || !c.ctx.Request.Header.IsHTTP11() || c.upload != nil && !c.upload.answersJSON() {
 		return time.Time{}
@@ -111,34 +111,34 @@ func (c *Call) firstBlank() time.Time {
 	return c.record.Start.Add(d)
 }
 
-// commitBlanks hands the answer over before it is there, as white space. Nothing is retried from here on, unless the engine's host
+// commitWhitespace hands the answer over before it is there, as white space. Nothing is retried from here on, unless the engine's host
 // vanishes, and what goes wrong is told in the JSON that follows.
-func (c *Call) commitBlanks() {
-	c.form = formBlanks
+func (c *Call) commitWhitespace() {
+	c.form = formWhitespace
 	c.keepParent()
 	out := outPool.Get().(*[]byte)
-	*out = append((*out)[:chunkRoom], blank)
-	c.commitWhole(out)
+	*out = append((*out)[:chunkRoom], whitespace)
+	c.commitUnary(out)
 }
 
-// blank is white space of JSON.
-const blank = ' '
+// whitespace is white space of JSON.
+const whitespace = ' '
 
-// commitWhole is commit for an answer that is no stream of events.
-func (c *Call) commitWhole(out *[]byte) {
+// commitUnary is commit for an answer that is no stream of events.
+func (c *Call) commitUnary(out *[]byte) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Committed = true
-	c.setWholeType()
+	c.setUnaryType()
 	c.commonHeaders()
 	c.ctx.Response.Header.Set("X-Accel-Buffering", "no")
 	c.handOver(relay{call: c, out: out})
 }
 
-// fillBlanks is fill until the whole answer is there.
-func (r *relay) fillBlanks() {
+// fillWhitespace is fill until the whole answer is complete.
+func (r *relay) fillWhitespace() {
 	c := r.call
 	r.giveBack()
-	out, err := c.awaitWhole(c.edge.now().Add(c.snap.Config.Stream.WholeKeepalive.D()))
+	out, err := c.awaitUnary(c.edge.now().Add(c.snap.Config.Stream.WholeKeepalive.D()))
 	if errors.Is(err, errLarge) {
 		if out, err = c.beginForward(); err == nil {
 			c.record.TTFT = c.edge.now().Sub(c.record.Start)
@@ -157,10 +157,10 @@ func (r *relay) fillBlanks() {
 	r.out = outPool.Get().(*[]byte)
 	*r.out = (*r.out)[:chunkRoom]
 	if errors.Is(err, upstreams.ErrNotYet) {
-		*r.out = append(*r.out, blank)
+		*r.out = append(*r.out, whitespace)
 		return
 	}
-	if f := c.attempt.failureOf(err); !r.flee(f) {
+	if f := c.attempt.failureOf(err); !r.failOver(f) {
 		r.broken(f)
 	}
 }

@@ -21,15 +21,16 @@ import (
 // of a model would open a window of refusals.
 const warmUp = 2 * time.Second
 
-// sourceAddresses is the reload that a change of resolved addresses asks for: the same file over other upstreams. sourceRequest is
-// the one that an operator asks for, and waits for.
+// sourceAddresses is a reload because resolved addresses have changed: the same file over other upstreams.
+// sourceRequest is a reload that an operator asks and waits for.
 const (
 	sourceAddresses = "addresses"
 	sourceRequest   = "request"
 )
 
-// Reload asks for a reload and returns at once. Requests that come while one is waiting are one; a request during a reload
-// causes another one after it, so the newest file is always read. It may be called from any goroutine.
+// Reload asks for a reload and returns at once. Requests that come while one is waiting are merged with
+// it; a request during a reload causes another one after it, so the newest file is always read. It may be
+// called from any goroutine.
 func (e *Edge) Reload(source string) {
 	select {
 	case e.kick <- source:
@@ -37,8 +38,8 @@ func (e *Edge) Reload(source string) {
 	}
 }
 
-// reloads is the goroutine that takes requests. Each is carried out by itself: the keys of a file do not wait for a reload that
-// waits for names or engines.
+// reloads takes requests until ctx ends. Each reload has its own goroutine: the keys of a file must not
+// wait for another reload that waits for names or engines.
 func (e *Edge) reloads(ctx context.Context) {
 	for {
 		select {
@@ -50,7 +51,8 @@ func (e *Edge) reloads(ctx context.Context) {
 	}
 }
 
-// reloadNow reads the configuration and makes it the running one: its keys at once, and then all the rest of it or nothing.
+// reloadNow reads the configuration and makes it the running one: its keys at once, and then all of the
+// rest or nothing.
 func (e *Edge) reloadNow(q admin.ReloadRequest) *admin.ReloadResult {
 	defer process.Boost()()
 	tell := !q.DryRun && !e.draining.Load()
@@ -70,7 +72,7 @@ func (e *Edge) reloadNow(q admin.ReloadRequest) *admin.ReloadResult {
 	r.KeysInForce = r.KeysInForce && !r.OK
 	r.Version = e.current.Load().Version
 	r.Seconds = e.now().Sub(r.At).Seconds()
-	if !q.DryRun && !errors.Is(err, errSuperseded) { // the reload that took its place tells
+	if !q.DryRun && !errors.Is(err, errSuperseded) { // the reload that took its place logs
 		e.noteReload(r)
 	}
 	if tell {
@@ -79,15 +81,16 @@ func (e *Edge) reloadNow(q admin.ReloadRequest) *admin.ReloadResult {
 	return r
 }
 
-// noteReload keeps how a reload ended, and tells it. Other addresses of the same names do not end the trouble with a file.
+// noteReload keeps and logs how a reload ended. A reload for other addresses does not replace the result of
+// a refused file.
 func (e *Edge) noteReload(r *admin.ReloadResult) {
 	if before := e.lastReload.Load(); r.Source != sourceAddresses || !r.OK || before == nil || before.OK {
 		e.lastReload.Store(r)
 	}
-	e.tellReload(r)
+	e.logReload(r)
 }
 
-// tryReload is reload for one that panics, too.
+// tryReload reads and applies one configuration. A panic of it is an error of this reload.
 func (e *Edge) tryReload(q admin.ReloadRequest, r *admin.ReloadResult) (err error) {
 	defer e.guard.Catch(guard.Reload, func() {
 		err = errors.New("a bug of the edge ended this reload half-way; its log has the stack. Reload again, or restart the edge")
@@ -106,8 +109,8 @@ func (e *Edge) tryReload(q admin.ReloadRequest, r *admin.ReloadResult) (err erro
 	return e.reload(q, next, r)
 }
 
-// tellReload counts and logs how a reload ended.
-func (e *Edge) tellReload(r *admin.ReloadResult) {
+// logReload counts and logs how a reload ended.
+func (e *Edge) logReload(r *admin.ReloadResult) {
 	source := zap.String("source", r.Source)
 	switch {
 	case !r.OK:
@@ -140,9 +143,9 @@ type fileRead struct {
 // errSuperseded says that the files have changed again before the models of this one were looked at.
 var errSuperseded = errors.New("the files have changed again meanwhile")
 
-// readKeys is the first half of a reload: the file is read, and if it is valid its keys count from here on, whatever becomes of the
-// rest. It waits for nothing but the files, nor for other reloads that do. Without a file, or with a problem in r, nothing has
-// changed.
+// readKeys is the first half of a reload. It reads the file and, if the file is valid, puts its keys into
+// force, whatever becomes of the rest. It waits for the files alone, not for other reloads. If it returns
+// no file, or adds a problem to r, nothing has changed.
 func (e *Edge) readKeys(q admin.ReloadRequest, r *admin.ReloadResult) (*fileRead, error) {
 	e.reading.Lock()
 	defer e.reading.Unlock()
@@ -194,8 +197,8 @@ func (e *Edge) readKeys(q admin.ReloadRequest, r *admin.ReloadResult) (*fileRead
 	return f, err
 }
 
-// reload is the second half: models, upstreams and everything else. An error, or a problem in r, means that nothing of it has
-// changed.
+// reload is the second half: models, upstreams and everything else. After an error, or with a problem in r,
+// nothing of it has changed.
 func (e *Edge) reload(q admin.ReloadRequest, f *fileRead, r *admin.ReloadResult) error {
 	e.reloading.Lock()
 	defer e.reloading.Unlock()
@@ -241,7 +244,7 @@ type candidate struct {
 	file   *config.File
 	keys   credentials
 	use    func() // puts its certificate into use; nil: the one before stays
-	force  bool   // ask no questions
+	force  bool   // also if models lose their capacity
 	dryRun bool
 }
 
@@ -313,8 +316,8 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 	}
 }
 
-// endRevoked ends the running calls of keys that are gone or switched off, or that began with a hash which was taken away,
-// when the operator wants that.
+// endRevoked ends the running calls of keys that are gone or switched off, or that began with a removed
+// hash, if on_revoke is abort.
 func (e *Edge) endRevoked(f *config.File, next credentials) {
 	if f.OnRevoke != config.OnRevokeAbort {
 		return

@@ -22,7 +22,7 @@ func retryAfter(b []byte, now time.Time) time.Duration {
 	if len(b) == 0 {
 		return 0
 	}
-	// A number out of range comes with the nearest that is not.
+	// For a number out of range, Atoi returns the nearest one in range.
 	if n, err := strconv.Atoi(string(bytes.TrimSpace(b))); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(min(max(n, 0), int(retryMax/time.Second))) * time.Second
 	}

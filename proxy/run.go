@@ -20,7 +20,7 @@ import (
 	"penstock/proxy/process"
 )
 
-// RunOptions say how a process runs an edge.
+// RunOptions says how a process runs an edge.
 type RunOptions struct {
 	Config *config.File
 	// Load reads the configuration again for a reload; nil when there is no file.
@@ -41,14 +41,14 @@ type RunOptions struct {
 // come and the edge has drained; the error is *InterruptedError when a second one came before it had.
 func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
-	signal.Ignore(syscall.SIGPIPE) // the reader of the log may end; that must not end us
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may end; that must not end the edge
 	sink := observe.NewSink(os.Stderr, end.guard)
 	defer sink.Close() //nolint:errcheck // it has no error to give
 	log, err := observe.NewLogger(c.Log, sink)
 	if err != nil {
 		return err
 	}
-	defer zap.RedirectStdLog(log)() // what libraries tell the standard logger becomes lines of this log, too
+	defer zap.RedirectStdLog(log)() // libraries that use the standard logger write to this log, too
 	ports, err := openPorts(&o)
 	if err != nil {
 		return err

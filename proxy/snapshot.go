@@ -26,7 +26,8 @@ type Snapshot struct {
 	refused *chat.Refusals // request members that steer some engine
 }
 
-// credentials are the part of a snapshot that counts before the rest of a new file does: who may call.
+// credentials are the part of a snapshot that decides who may call. They take effect before the rest of a
+// new file.
 type credentials struct {
 	Keys      *auth.Ring
 	keyLimits limit.Bound
@@ -62,8 +63,8 @@ func (e *Edge) newCredentials(f *config.File) (credentials, error) {
 	return c, nil
 }
 
-// swap makes what next returns the running snapshot. Reloads whose keys come into force meanwhile do not get lost: next is called
-// with the running snapshot, and by one goroutine at a time.
+// swap makes the result of next the running snapshot. It calls next with the running snapshot, one
+// goroutine at a time, so that keys which another reload has just put into force are not lost.
 func (e *Edge) swap(next func(running *Snapshot) *Snapshot) {
 	e.swapping.Lock()
 	defer e.swapping.Unlock()

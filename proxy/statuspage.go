@@ -147,7 +147,7 @@ func (e *Edge) sendSections(w *bufio.Writer, sent map[string]string) error {
 }
 
 // modeRequested takes POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls in again. It wants an admin token to be set, so
-// that nobody who merely reaches the port can take capacity away.
+// that a client which merely reaches the port cannot take capacity away.
 func (e *Edge) modeRequested(ctx *fasthttp.RequestCtx) {
 	if e.current.Load().Config.Admin.Token == "" {
 		adminError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Upstreams are drained with the admin token only: set admin.token."))

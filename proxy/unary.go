@@ -14,16 +14,16 @@ import (
 	"penstock/upstreams"
 )
 
-// tryWhole reads the engine's whole reply and answers with it. A reply that the engine streams, because only streams can
-// be cancelled there, is put together first. A reply that takes longer than stream.whole_keepalive, and a large one that is only
-// passed on, become a relay.
-func (c *Call) tryWhole() *failure {
+// tryUnary reads the engine's whole reply and answers with it. If the engine was asked for a stream,
+// because it can cancel only streams, the reply is assembled first. A reply that takes longer than
+// stream.whole_keepalive, and a large one that is only passed on, become a relay.
+func (c *Call) tryUnary() *failure {
 	a := &c.attempt
-	out, err := c.awaitWhole(c.firstBlank())
+	out, err := c.awaitUnary(c.firstWhitespace())
 	switch {
 	case err == nil:
 	case errors.Is(err, upstreams.ErrNotYet):
-		c.commitBlanks()
+		c.commitWhitespace()
 		return nil
 	case errors.Is(err, errLarge):
 		if out, err = c.beginForward(); err != nil {
@@ -42,28 +42,28 @@ func (c *Call) tryWhole() *failure {
 	return nil
 }
 
-// awaitWhole brings the client's answer for the engine's whole reply, behind chunkRoom bytes of a buffer of outPool. Its errors
-// are upstreams.ErrNotYet when until passes first (call again to go on), errLarge for a reply that is to be passed on as it comes,
-// and otherwise what failureOf takes.
-func (c *Call) awaitWhole(until time.Time) (*[]byte, error) {
+// awaitUnary returns the client's answer for the engine's whole reply, behind chunkRoom bytes of a buffer
+// of outPool. Its errors are upstreams.ErrNotYet when until passes first (call it again to go on),
+// errLarge for a reply that is to be passed on as it arrives, and otherwise those that failureOf takes.
+func (c *Call) awaitUnary(until time.Time) (*[]byte, error) {
 	a := &c.attempt
 	if err := a.awaitHead(until); err != nil {
 		return nil, err
 	}
-	if a.whole == nil {
+	if a.unaryBody == nil {
 		c.ep.answer(c)
-		a.whole = outPool.Get().(*[]byte)
-		*a.whole = (*a.whole)[:0]
+		a.unaryBody = outPool.Get().(*[]byte)
+		*a.unaryBody = (*a.unaryBody)[:0]
 	}
 	a.until = until
-	read := a.readWhole
+	read := a.readUnary
 	if a.streamed {
 		read = a.assemble
 	}
 	if err := read(); err != nil {
 		return nil, err
 	}
-	completion := *a.whole
+	completion := *a.unaryBody
 	if a.native != nil && !a.streamed {
 		if err := c.reply.hold(replyState, len(completion)); err != nil {
 			return nil, err
@@ -73,12 +73,12 @@ func (c *Call) awaitWhole(until time.Time) (*[]byte, error) {
 			return nil, err
 		}
 	}
-	return c.translateWhole(completion)
+	return c.translateUnary(completion)
 }
 
-// translateWhole makes the client's answer of a completion. Its memory is reserved by what the completion takes, and then by
-// what the answer does.
-func (c *Call) translateWhole(completion []byte) (*[]byte, error) {
+// translateUnary makes the client's answer from a completion. It reserves the completion's size first, and
+// then corrects that to the answer's.
+func (c *Call) translateUnary(completion []byte) (*[]byte, error) {
 	out := outPool.Get().(*[]byte)
 	if n := chunkRoom + len(completion) + outMore; n > max(cap(*out), maxPooledOut) {
 		if err := c.reply.hold(replyOut, n); err != nil {
@@ -87,7 +87,7 @@ func (c *Call) translateWhole(completion []byte) (*[]byte, error) {
 		}
 		*out = make([]byte, 0, n)
 	}
-	answer, err := c.ep.whole(c, (*out)[:chunkRoom], completion)
+	answer, err := c.ep.unary(c, (*out)[:chunkRoom], completion)
 	*out = answer
 	if err == nil {
 		err = c.holdOut(cap(answer))
@@ -100,10 +100,10 @@ func (c *Call) translateWhole(completion []byte) (*[]byte, error) {
 	return out, nil
 }
 
-// outMore is what an answer may have more than the completion that it is made of, without growing.
+// outMore is how much longer than its completion an answer may be before its buffer grows.
 const outMore = 1 << 10
 
-// holdOut reserves for the client's bytes, of which buffers of the pool need no count.
+// holdOut reserves memory for the client's bytes. Buffers of the pool are not counted.
 func (c *Call) holdOut(n int) error {
 	if n <= maxPooledOut {
 		return nil
@@ -124,21 +124,21 @@ func (c *Call) answerJSON(buf *[]byte, body []byte) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Outcome = observe.OK
 	c.record.BytesOut = int64(len(body))
-	c.setWholeType()
+	c.setUnaryType()
 	c.commonHeaders()
 	c.sendBody(buf, body)
 }
 
-// setWholeType sets the Content-Type of a whole answer.
-func (c *Call) setWholeType() {
+// setUnaryType sets the Content-Type of a whole answer.
+func (c *Call) setUnaryType() {
 	c.ctx.Response.Header.SetContentType("application/json")
 	if c.media != "" {
 		c.ctx.Response.Header.SetContentType(c.media)
 	}
 }
 
-// sendBody hands body to fasthttp. A small one is copied, so that its buffer can be used again at once; a large one is
-// written from where it is, and its memory counts until then.
+// sendBody hands body to fasthttp. A small body is copied, so that its buffer can be used again at once. A
+// large one is written from its buffer, whose memory stays reserved until then.
 func (c *Call) sendBody(buf *[]byte, body []byte) {
 	c.extendWrite()
 	if len(body) <= maxPooledOut {
@@ -175,13 +175,14 @@ func (b *largeAnswer) Close() error {
 	return nil
 }
 
-// readWhole reads the reply's body into a.whole, or its beginning if the rest is to be passed on as it comes.
-func (a *attempt) readWhole() error {
+// readUnary reads the reply's body into a.unaryBody, or its beginning if the rest is to be passed on as it
+// arrives.
+func (a *attempt) readUnary() error {
 	announced := int(min(a.x.ContentLength(), chat.MaxAnswer+1))
 	if announced > chat.MaxAnswer {
 		return errTooLarge
 	}
-	for dst := *a.whole; ; {
+	for dst := *a.unaryBody; ; {
 		switch {
 		case len(dst) > chat.MaxAnswer:
 			return errTooLarge
@@ -199,7 +200,7 @@ func (a *attempt) readWhole() error {
 		}
 		n, err := a.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
-		*a.whole = dst
+		*a.unaryBody = dst
 		switch {
 		case err == io.EOF: //nolint:errorlint // only the bare value ends a reply; wrapped, it is a failure's cause
 			a.ended = true
@@ -210,14 +211,14 @@ func (a *attempt) readWhole() error {
 	}
 }
 
-// errLarge ends readWhole for a reply that does not fit in what a call may hold without asking, and need not be held.
+// errLarge ends readUnary for a reply that is larger than freeReply and can be passed on.
 var errLarge = errors.New("a large reply that is passed on")
 
 var errTooLarge = &chat.BadAnswer{Reason: chat.TooLarge}
 
 var assemblerPool = sync.Pool{New: func() any { return new(chat.Assembler) }}
 
-// assemble reads a streamed reply to its end and puts the completion that it amounts to into a.whole.
+// assemble reads a streamed reply to its end and assembles its completion in a.unaryBody.
 func (a *attempt) assemble() error {
 	if a.assembler == nil {
 		a.assembler = assemblerPool.Get().(*chat.Assembler)
@@ -260,18 +261,18 @@ func (a *attempt) assemble() error {
 		if err := a.call.reply.hold(replyBody, n); err != nil {
 			return err
 		}
-		*a.whole = make([]byte, 0, n)
+		*a.unaryBody = make([]byte, 0, n)
 	}
 	var err error
-	*a.whole, err = whole.Append((*a.whole)[:0], &a.call.answer)
+	*a.unaryBody, err = whole.Append((*a.unaryBody)[:0], &a.call.answer)
 	return err
 }
 
-// releaseWhole gives back what a whole reply was read with.
-func (a *attempt) releaseWhole() {
-	if a.whole != nil {
-		recycleOut(a.whole)
-		a.whole = nil
+// releaseUnary returns the buffer and the assembler of a whole reply to their pools.
+func (a *attempt) releaseUnary() {
+	if a.unaryBody != nil {
+		recycleOut(a.unaryBody)
+		a.unaryBody = nil
 	}
 	if a.assembler != nil {
 		a.assembler.Reset()
