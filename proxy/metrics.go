@@ -64,7 +64,7 @@ func (e *Edge) observeSelf() {
 		}
 		return 0
 	})
-	if cert := e.opts.Certificate; cert != nil { // a time that means none would be long ago, to whom alerts on it
+	if cert := e.opts.Certificate; cert != nil { // a zero timestamp would fire expiry alerts
 		gauge("penstock_certificate_expiry_timestamp_seconds", func() float64 { return float64(cert.NotAfter().Unix()) })
 	}
 	gauge("penstock_retry_budget", func() float64 {
@@ -90,11 +90,11 @@ func (e *Edge) observeSelf() {
 func (e *Edge) writeMetrics(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.SetContentType("text/plain; version=0.0.4; charset=utf-8")
 	ctx.Response.Header.Set("Cache-Control", "no-store")
-	_ = observe.WriteText(ctx.Response.BodyWriter(), e.metrics.WritePrometheus, e.registry.write, e.writePassing, metrics.WriteProcessMetrics, metrics.WriteFDMetrics) // a buffer takes everything
+	_ = observe.WriteText(ctx.Response.BodyWriter(), e.metrics.WritePrometheus, e.registry.Write, e.writePassing, metrics.WriteProcessMetrics, metrics.WriteFDMetrics) // a buffer takes everything
 }
 
-// writePassing writes the gauges of what comes and goes with the configuration: they are read from it, so nothing is left
-// over of what it names no more.
+// writePassing writes the gauges of configuration versions and models. It reads them from the running
+// configuration, so no series of a removed model is left.
 func (e *Edge) writePassing(w io.Writer) {
 	var b bytes.Buffer
 	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())

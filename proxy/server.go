@@ -87,7 +87,7 @@ type Edge struct {
 	poison  *poisonRequests
 
 	started  time.Time
-	registry registry // metrics of the upstreams
+	registry observe.Registry // metrics of the upstreams
 	queues   *limit.Queues
 	profiles *upstreams.Profiles // of the configuration in use; likewise
 	// connectionsTold is the bound on connections that was looked at last, as configured and as it
@@ -147,7 +147,7 @@ func New(o Options) (*Edge, error) {
 	var err error
 	if e.set, err = upstreams.NewSet(upstreams.Options{
 		Log: o.Log, Guard: e.guard,
-		Register: e.registry.add, Unregister: e.registry.remove,
+		Register: e.registry.Add, Unregister: e.registry.Remove,
 		Lookup:      o.Lookup,
 		OnAddresses: func() { e.Reload(sourceAddresses) },
 		OnFree:      e.queues.SlotFreed,

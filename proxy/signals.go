@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"penstock/proxy/guard"
+	"penstock/proxy/process"
 )
 
 // Shutdown is the operator's wish to end the process, as it comes by SIGTERM and SIGINT: the first signal ends Context and
@@ -39,7 +40,7 @@ func OnSignals(exit func(code int)) *Shutdown {
 		if sig, ok := s.next(s.quit); ok {
 			defer exit(exitSignal + int(sig))
 			s.guard.Point("shutdown.quit")
-			_ = writeStacks(os.Stderr) // there is nobody else to tell
+			_ = process.WriteStacks(os.Stderr) // an error has no other place to go
 		}
 	})
 	go s.guard.Loop(s.stopped, guard.Shutdown, func() {

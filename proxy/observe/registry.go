@@ -1,0 +1,40 @@
+package observe
+
+import (
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// Registry holds the metric sets of the live upstreams. A removed upstream takes its series with it, and
+// two edges of one process (in tests) share none. The zero value is ready. It is safe for concurrent use.
+type Registry struct {
+	mu   sync.Mutex
+	sets []*metrics.Set
+}
+
+// Add adds the metrics of an upstream.
+func (r *Registry) Add(s *metrics.Set) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sets = append(r.sets, s)
+}
+
+// Remove removes the metrics of an upstream.
+func (r *Registry) Remove(s *metrics.Set) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sets = slices.DeleteFunc(r.sets, func(x *metrics.Set) bool { return x == s })
+}
+
+// Write writes all of them in the Prometheus text format.
+func (r *Registry) Write(w io.Writer) {
+	r.mu.Lock()
+	sets := slices.Clone(r.sets)
+	r.mu.Unlock()
+	for _, s := range sets {
+		s.WritePrometheus(w)
+	}
+}
