@@ -7,9 +7,9 @@ const (
 	highs = 0x80 * ones
 )
 
-// isBase64 reports whether s is base64 of the standard alphabet, padded, not empty and without line breaks. It looks at
-// 32 bytes at a time where the processor can, else at sixteen: an image of a megabyte is checked in less time than it takes to copy
-// it.
+// isBase64 reports whether s is base64 of the standard alphabet, padded, not empty and without line
+// breaks. It looks at 32 bytes at a time where the processor can, otherwise 16: an image of a
+// megabyte is checked in less time than it takes to copy it.
 func isBase64(s []byte) bool {
 	if len(s) == 0 || len(s)%4 != 0 {
 		return false
@@ -40,8 +40,9 @@ func isBase64(s []byte) bool {
 	return good == highs
 }
 
-// base64Bytes marks with its high bit each byte of x that is in the alphabet. With all bytes below 0x80, adding to a byte so
-// that it reaches 0x80 is the test "at least", and nothing is carried into the next byte.
+// base64Bytes marks with its high bit each byte of x that is in the alphabet. With all bytes below
+// 0x80, adding to a byte so that it reaches 0x80 is the test "at least", and nothing is carried
+// into the next byte.
 func base64Bytes(x uint64) uint64 {
 	y := x &^ highs
 	letter := y | 0x20*ones // upper case becomes lower case

@@ -59,15 +59,15 @@ func (s *Shortener) Append(dst, p []byte) []byte {
 // maxMessage bounds what is kept of an engine's message, in bytes.
 const maxMessage = 1 << 10
 
-// EngineError is what an engine says about a failure, in the body of an answer or in an event of
-// its stream. Its texts are an engine's and may quote the request: they may be shown to the client
-// that made it, and never be logged.
+// EngineError is an engine's report of a failure, in the body of an answer or in an event of its
+// stream. Its texts may quote the request: they may be shown to the client that made it, and must
+// never be logged.
 type EngineError struct {
-	// Status is the HTTP status that the body itself names, 400 to 599, else 0. It is all there is
-	// to go by inside a stream, where the real status was 200.
+	// Status is the HTTP status that the body itself names, 400 to 599, or 0. A stream has no
+	// other, since its real status was 200.
 	Status int
-	// Type and Code are the engine's words if they are identifiers, else empty. Numbers are not
-	// codes: see Status.
+	// Type and Code are the engine's words if they are identifiers; otherwise they are empty.
+	// Numbers are not codes: see Status.
 	Type, Code string
 	// Message is clean: valid UTF-8, one line, at most 1 KiB, no control characters; addresses,
 	// absolute paths and what looks like a key are blotted out, as they are more likely the
@@ -76,10 +76,11 @@ type EngineError struct {
 
 	// ContextOverflow: the prompt, or the prompt and the tokens asked for, do not fit into the
 	// engine's context. ContextPrompt and ContextMax are the two sizes in tokens, both 0 unless the
-	// engine tells both. ContextAnswer is what was asked for beside a prompt that fits; 0: it is
-	// the prompt that does not, or the engine tells only the sum, as ContextPrompt. ContextAtLeast:
-	// the engine has counted the prompt no further than it had to. ContextExcess is by how many
-	// tokens the prompt exceeds the context, from an engine that tells no more than that.
+	// engine's message has both. ContextAnswer is the number of tokens asked for beside a prompt
+	// that fits; 0: the prompt itself does not fit, or the engine names only the sum, as
+	// ContextPrompt. ContextAtLeast: the engine has counted the prompt no further than it had to.
+	// ContextExcess is the number of tokens by which the prompt exceeds the context, from an engine
+	// that names no other.
 	ContextOverflow, ContextAtLeast          bool
 	ContextExcess                            int
 	ContextPrompt, ContextAnswer, ContextMax int
@@ -377,37 +378,6 @@ func (e *EngineError) settle(status int) {
 	}
 }
 
-// clientTypes are the types that say by themselves that the request is to blame. They count when
-// there is no status, or one that says nothing.
-var clientTypes = map[string]bool{
-	"invalid_request_error":     true, // OpenAI's word; llama.cpp, Ollama
-	"BadRequestError":           true, // vLLM
-	"UnprocessableEntityError":  true, // vLLM
-	"validation":                true, // TGI
-	"exceed_context_size_error": true, // llama.cpp
-}
-
-// clientTexts are what engines say with status 500 or 501, and a type that says nothing, about a
-// mistake in the request. All but the last four were seen with llama.cpp server and, passed on,
-// with Ollama.
-var clientTexts = []string{
-	"failed to parse tools",
-	"failed to parse messages",
-	"failed to parse grammar",
-	"'messages' is required",
-	"input is not supported - hint",
-	"does not support image input",
-	"does not support audio input",
-	"does not support tools",
-	"input validation error", // TGI, in a stream
-	"template error: ",       // TGI, in a stream
-}
-
-// overloadTexts are what engines say inside of a stream, without a status that means anything, when
-// they have no room. TGI opens a stream before it looks for a place, and gives every error in it
-// the number 422.
-var overloadTexts = []string{"model is overloaded"}
-
 func containsAny(s string, list []string) bool {
 	for _, part := range list {
 		if strings.Contains(s, part) {
@@ -417,63 +387,11 @@ func containsAny(s string, list []string) bool {
 	return false
 }
 
-// overflowTexts are what engines say when a request does not fit into the context, in lower case.
-var overflowTexts = []string{
-	"exceeds the available context size",       // llama.cpp
-	"maximum context length",                   // vLLM, SGLang, OpenAI
-	"the model's context length",               // vLLM, SGLang
-	"longer than the maximum model length",     // vLLM
-	"`inputs` tokens + `max_new_tokens` must",  // TGI
-	"`inputs` must have less than",             // TGI
-	"should not exceed max_input_len",          // TensorRT-LLM
-	"should not exceed max_seq_len",            // TensorRT-LLM
-	"must be greater than 0, `default_max_tok", // TensorRT-LLM: what is left for the answer is below nothing
-	"greater than the context length",          // LM Studio
-	"prompt is too long",                       // Anthropic's wording
-	"loaded with context length of only",       // LM Studio
-	"exceeds the maximum number of tokens",     // TensorRT-LLM
-	"input is too long for the model",          // gateways
-	"exceeds the context window",               // OpenAI
-	"longer than the model's context",          // SGLang
-	"input length exceeds the context length",  // Ollama
-	"exceeds maximum model length",             // older vLLM
-	"exceed the configured limit of the model", // older vLLM
-	"should not exceed max_num_tokens",         // TensorRT-LLM: its budget for the tokens of a step
-	"prompt too long",                          // Ollama
-}
-
 func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
 
-// maxMarks is what stands before the size of the context, the more telling ones first; promptMarks
-// before that of the request, or of a part of it. inputMarks and answerMarks are what stands before
-// the two parts where an engine tells both.
-var (
-	maxMarks = []string{
-		"maximum context length is only ", "maximum context length is ", "maximum context length of ", "context length is only ", "context length (",
-		"available context size (", "n_ctx: ", "maximum model length of ", "context length of only ", "context length of ", "must be <= ",
-		"must have less than ", "max_input_len ", "max_seq_len (", "max_num_tokens (", "tokens > ",
-	}
-	promptMarks = []string{
-		"request (", "your request has ", "requested a total of ", "you requested ", "(length ", "the input (", "given: ", "you passed ",
-		"prompt length ", "keep the first ", "prompt contains at least ", "for a total of at least ", "too long: ",
-		"prompt length (", "n_keep: ", "splited_prompt_len` (",
-	}
-	inputMarks  = []string{"your request has ", lowerBound, "you passed ", "given: ", "prompt length (", "tokens: ", "tokens ("}
-	answerMarks = []string{
-		"is too large: ", "input messages and ", "in the messages, ", "and requested ", "`inputs` tokens and ", "max_tokens (", "you requested ",
-	}
-)
-
-// excessMark stands before the tokens by which a prompt exceeds the context.
-const excessMark = "exceeded max context length by "
-
-// lowerBound stands before a prompt's size that is no more than what exceeds the context: vLLM
-// counts no further.
-const lowerBound = "prompt contains at least "
-
 // overflowSizes finds the sizes of the request and of the context in a message: of the prompt and
-// the answer where the prompt alone would fit, else of what is too large as a whole. All are 0
-// unless they are there and exceed the context: a client that is told so knows what to cut.
+// the answer if the prompt alone would fit, otherwise of the whole request. All are 0 unless the
+// message has them and they exceed the context, so that the client knows how much to cut.
 func overflowSizes(lower string) (prompt, answer, most int) {
 	most = firstSize(lower, maxMarks)
 	if prompt, answer = firstSize(lower, inputMarks), firstSize(lower, answerMarks); prompt > 0 && prompt < most && prompt+answer > most {
@@ -488,7 +406,7 @@ func overflowSizes(lower string) (prompt, answer, most int) {
 	return prompt, 0, most
 }
 
-// firstSize returns the number of tokens behind the first of marks that has one, else 0.
+// firstSize returns the number of tokens behind the first of marks that has one, or 0.
 func firstSize(s string, marks []string) int {
 	for _, mark := range marks {
 		if size := sizeAfter(s, mark); size > 0 {

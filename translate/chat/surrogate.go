@@ -83,7 +83,8 @@ var (
 
 // mendArguments replaces the halves of surrogate pairs that arguments have as escapes of their own,
 // whose backslash is escaped once more, by \ufffd. Unless it is the last of them, what follows
-// decides on an escape at the end: mendArguments returns where that begins, else their length.
+// decides on an escape at the end: mendArguments returns the offset of that escape, or the length
+// of the arguments.
 func mendArguments(arguments []byte, last bool) int {
 	for i := 0; ; {
 		n := bytes.IndexByte(arguments[i:], '\\')
@@ -229,8 +230,8 @@ func argumentsPiece(position int, arguments []byte) []byte {
 
 var comma = []byte{','}
 
-// member notes that a member of an object which is null gets a value, or else adds it to the
-// members to be added.
+// member notes that a null member of an object gets a value, or adds an absent one to the members
+// to be added.
 func (s *Stream) member(members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
 	if old := object.Get(name); old.Exists() {
 		s.edits.Set(old, value)

@@ -54,7 +54,7 @@ type Budget interface {
 // a zero Reader becomes usable by Reset.
 type Reader struct {
 	src   io.Reader
-	room  Budget // src, if it is one, else nil
+	room  Budget // src, if it is one, or nil
 	max   int
 	buf   []byte             // its length is its capacity; nil before the first read and while the Reader rests
 	small *[smallBuffer]byte // the pooled buffer, if buf is it
