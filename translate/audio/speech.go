@@ -6,7 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Speech is a request of POST /v1/audio/speech. It borrows as forward.Request does. The zero value is ready.
+// Speech is a request of POST /v1/audio/speech. It borrows as forward.Request does. The zero value
+// is ready.
 type Speech struct {
 	forward.Request
 	format string

@@ -63,7 +63,8 @@ func TestSpeechRefuses(t *testing.T) {
 	}
 }
 
-// FuzzSpeech: no panic, typed errors, and what is sent is the request with the served name and a format.
+// FuzzSpeech: no panic, typed errors, and what is sent is the request with the served name and a
+// format.
 func FuzzSpeech(f *testing.F) {
 	f.Add([]byte(`{"model":"m","input":"hi"}`))
 	f.Add([]byte(` { "response_format" : null , "model":"\u006d", "input":"\n" } `))

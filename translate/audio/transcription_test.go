@@ -10,7 +10,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// run gives a form's fields, written "name=value" and ";" between; "name=@n" is a file of n bytes. It returns what is passed on.
+// run gives a form's fields, written "name=value" and ";" between; "name=@n" is a file of n bytes.
+// It returns what is passed on.
 func run(t *Transcription, form string) (out []string, err error) {
 	for field := range strings.SplitSeq(form, ";") {
 		name, value, _ := strings.Cut(field, "=")

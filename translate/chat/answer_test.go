@@ -37,8 +37,8 @@ func parseAnswer(t *testing.T, text []byte) AnswerOptions {
 	return a
 }
 
-// relay passes upstream bytes through s as the proxy does and returns what the client gets. A failure is shown as a
-// last line that starts with "!!".
+// relay passes upstream bytes through s as the proxy does and returns what the client gets. A
+// failure is shown as a last line that starts with "!!".
 func relay(s *Stream, a *AnswerOptions, src io.Reader) []byte {
 	s.Reset(a)
 	r := sse.NewReader(src, 8<<20)

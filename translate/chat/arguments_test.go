@@ -8,7 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestArgumentsObject: whatever a string holds, what stands for it in a native engine's request is one JSON object.
+// TestArgumentsObject: whatever a string holds, what stands for it in a native engine's request is
+// one JSON object.
 func TestArgumentsObject(t *testing.T) {
 	t.Parallel()
 	deep := `{"a":` + strings.Repeat("[", jsonx.DefaultMaxDepth) + strings.Repeat("]", jsonx.DefaultMaxDepth) + `}`

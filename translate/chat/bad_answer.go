@@ -17,9 +17,9 @@ const (
 // tool call, function.
 const recordDepth = 7
 
-// ErrNoFinish: the stream ended although a choice has no finish_reason. Neither [DONE] nor a
-// properly ended body makes such a stream whole: Ollama ends like this, without any error, when its
-// runner dies.
+// ErrNoFinish means that a stream ended although a choice has no finish_reason. Neither [DONE] nor
+// a properly ended body makes such a stream whole: Ollama ends like this, without any error, when
+// its runner dies.
 var ErrNoFinish = errors.New("read chat stream: ended without a finish_reason in every choice")
 
 // The reasons of a BadAnswer, a closed set of our own texts; one for invalid JSON is followed by

@@ -7,9 +7,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Members by which a small request makes much work for an engine: what it does for every token (stop sequences, biases, log
-// probabilities), for every choice, or before it begins (grammars, schemas and regular expressions, which are compiled). Engines bound few of
-// them. The bounds are far above what clients are known to send, and the same on every endpoint.
+// Members by which a small request makes much work for an engine: what it does for every token
+// (stop sequences, biases, log probabilities), for every choice, or before it begins (grammars,
+// schemas and regular expressions, which are compiled). Engines bound few of them. The bounds are
+// far above what clients are known to send, and the same on every endpoint.
 
 // bound is the most that a member may ask for. Numbers that are 0 bound nothing.
 type bound struct {
@@ -112,8 +113,9 @@ var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 	return jsonx.NewNames(names...), of
 }()
 
-// CheckBounds refuses a request, whose dialect may be any, with a member that asks an engine for more than it is to do. A member
-// that is given several times, or in another case, is looked at each time.
+// CheckBounds refuses a request, whose dialect may be any, with a member that asks an engine for
+// more than it is to do. A member that is given several times, or in another case, is looked at
+// each time.
 func CheckBounds(root jsonx.Value) *Invalid {
 	if !root.IsObject() {
 		return nil

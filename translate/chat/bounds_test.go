@@ -9,7 +9,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestBounds: every member of the table is taken up to its bound, refused above it, and cannot be hidden from it.
+// TestBounds: every member of the table is taken up to its bound, refused above it, and cannot be
+// hidden from it.
 func TestBounds(t *testing.T) {
 	check := func(body string) *Invalid {
 		var d jsonx.Doc

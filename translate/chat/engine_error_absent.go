@@ -16,9 +16,9 @@ const (
 	AbsentPath // the engine does not have the endpoint, or not with this method
 )
 
-// absentOf reads what a 404 or 405 is about. Only what an engine says of a model in so many words, or in
-// a member made for it, is about the model: engines answer 404 for a client's own image as well, and a
-// proxy before them or a web framework for a path.
+// absentOf reads what a 404 or 405 is about. Only what an engine says of a model in so many words,
+// or in a member made for it, is about the model: engines answer 404 for a client's own image as
+// well, and a proxy before them or a web framework for a path.
 func (e *EngineError) absentOf(status int, aboutModel bool, message string) Absence {
 	text := strings.ToLower(strings.TrimSpace(message))
 	if len(text) > maxMessage {

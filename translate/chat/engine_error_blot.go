@@ -58,7 +58,8 @@ const (
 	leastPlain = 8  // characters of a key without a digit, where its prefix is no part of a word
 )
 
-// keyPrefixes are what keys of engines and of services begin with, and how many characters must follow, one of them a digit.
+// keyPrefixes are what keys of engines and of services begin with, and how many characters must
+// follow, one of them a digit.
 var keyPrefixes = []struct {
 	text  string
 	least int
@@ -83,8 +84,8 @@ var keyPrefixes = []struct {
 	{"csk-", 12},
 }
 
-// blotKeys replaces what looks like a key within a word: a prefix of keys, not in the middle of letters and digits, and enough of
-// what keys consist of.
+// blotKeys replaces what looks like a key within a word: a prefix of keys, not in the middle of
+// letters and digits, and enough of what keys consist of.
 func blotKeys(w string) string {
 	if len(w) < 7 {
 		return w
@@ -123,7 +124,8 @@ func keyAt(s string) int {
 	return 0
 }
 
-// keyLength returns how many characters of a key s begins with. A stop at the end is the sentence's.
+// keyLength returns how many characters of a key s begins with. A stop at the end is the
+// sentence's.
 func keyLength(s string) int {
 	n := 0
 	for n < len(s) && (isKeyByte(s[n]) || s[n] == '.' || s[n] == '*') {
@@ -138,9 +140,10 @@ func isNameLetter(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c >= utf8.RuneSelf
 }
 
-// Rename puts the public name of a model in the place of its engine's own in what the engine says, so that no client hears of a name
-// that it cannot use. Only the whole name counts, not one within a longer name. One that might be an ordinary word counts in
-// quotes alone, and one of a letter or two never.
+// Rename puts the public name of a model in the place of its engine's own in what the engine says,
+// so that no client hears of a name that it cannot use. Only the whole name counts, not one within
+// a longer name. One that might be an ordinary word counts in quotes alone, and one of a letter or
+// two never.
 func (e *EngineError) Rename(served, public string) {
 	if len(served) < 3 || served == public || !strings.Contains(e.Message, served) {
 		return
@@ -168,7 +171,8 @@ func (e *EngineError) Rename(served, public string) {
 	e.Message = cutMessage(b.String())
 }
 
-// looksLikeName reports whether a model's name is hardly a word or a number of a sentence: it has letters, and something beside them.
+// looksLikeName reports whether a model's name is hardly a word or a number of a sentence: it has
+// letters, and something beside them.
 func looksLikeName(s string) bool {
 	letter, other := false, false
 	for i := range len(s) {
@@ -181,8 +185,8 @@ func looksLikeName(s string) bool {
 	return letter && other
 }
 
-// endsName reports whether a name between before and rest is a whole one. The stop or colon behind which a sentence or a line goes on
-// is no part of it.
+// endsName reports whether a name between before and rest is a whole one. The stop or colon behind
+// which a sentence or a line goes on is no part of it.
 func endsName(before byte, rest string) bool {
 	if isNameByte(before) {
 		return false
@@ -197,8 +201,8 @@ func isNameByte(c byte) bool {
 
 func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
 
-// startsWithIP reports whether w starts with four numbers and three dots, as an IPv4 address does, or is a host name with
-// a port.
+// startsWithIP reports whether w starts with four numbers and three dots, as an IPv4 address does,
+// or is a host name with a port.
 func startsWithIP(w string) bool {
 	part, dots := 0, 0
 	for i := range len(w) {

@@ -251,7 +251,8 @@ func FuzzParseEngineError(f *testing.F) {
 	})
 }
 
-// A Shortener leaves the structure of JSON and the beginning of each string, however it is cut, and leaves what is short alone.
+// A Shortener leaves the structure of JSON and the beginning of each string, however it is cut, and
+// leaves what is short alone.
 func TestShortener(t *testing.T) {
 	t.Parallel()
 	shorten := func(body string, size int) string {

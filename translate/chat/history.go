@@ -2,12 +2,14 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// ParseHistory is Doc.Parse for the body of a request. Where all that is wrong are halves of surrogate pairs in the conversation, they
-// are replaced by U+FFFD in body itself, which stays as long: what an engine once said would otherwise end a conversation for good, because
-// clients send it back with every turn. members are the members of the request that hold the conversation; none: nothing is replaced.
+// ParseHistory is Doc.Parse for the body of a request. Where all that is wrong are halves of
+// surrogate pairs in the conversation, they are replaced by U+FFFD in body itself, which stays as
+// long: what an engine once said would otherwise end a conversation for good, because clients send
+// it back with every turn. members are the members of the request that hold the conversation; none:
+// nothing is replaced.
 //
-// It is done in string values alone, and not in names of tools: elsewhere (models, keys, schemas) a half is the client's own, and
-// a replacement would mean something else.
+// It is done in string values alone, and not in names of tools: elsewhere (models, keys, schemas) a
+// half is the client's own, and a replacement would mean something else.
 func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
 	err := d.Parse(body, o)
 	if err == nil || len(members) == 0 || !isLone(err) {
@@ -28,7 +30,8 @@ func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string)
 	return d.Parse(body, o)
 }
 
-// mendValues replaces halves in the strings within v. data says that v is a tool call's input, where any member is data.
+// mendValues replaces halves in the strings within v. data says that v is a tool call's input,
+// where any member is data.
 func mendValues(body []byte, v jsonx.Value, data bool) {
 	if v.Lone() {
 		jsonx.MendLone(body[v.Start():v.End()])

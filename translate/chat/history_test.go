@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What an engine once sent and a client sends back does not end a conversation: halves of surrogate pairs are replaced where texts are,
-// and refused elsewhere, as they are by a strict edge.
+// What an engine once sent and a client sends back does not end a conversation: halves of surrogate
+// pairs are replaced where texts are, and refused elsewhere, as they are by a strict edge.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","messages":[{"role":"user","content":"a` + half + `b"},{"role":"user","content":[{"type":"text","text":"\ude00"}]},` +
@@ -43,8 +43,8 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	}
 }
 
-// Engines parse the arguments of a history, and refuse what is no JSON object, and with it the conversation for good. All dialects make it
-// one that the model can read.
+// Engines parse the arguments of a history, and refuse what is no JSON object, and with it the
+// conversation for good. All dialects make it one that the model can read.
 func TestArgumentsInHistory(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`""`: `"{}"`, `" \n"`: `"{}"`, `"{}"`: `"{}"`, `" {} "`: `" {} "`, `"{\"a\":[1]}"`: `"{\"a\":[1]}"`,
@@ -77,7 +77,8 @@ func TestArgumentsInHistory(t *testing.T) {
 	}
 }
 
-// Mistral's word for a tool_choice reaches engines as the one that they know; a strict edge refuses it.
+// Mistral's word for a tool_choice reaches engines as the one that they know; a strict edge refuses
+// it.
 func TestAnyTool(t *testing.T) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"any"}`)
 	var r Request

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestTokenLimit: what an engine is told of a model's limit when the client gave none, or gave one under another name.
+// TestTokenLimit: what an engine is told of a model's limit when the client gave none, or gave one
+// under another name.
 func TestTokenLimit(t *testing.T) {
 	const image = `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a.example.com/x"}]}]}`
 	longBody := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("if(a){", 15) + `"}]}` // 90 bytes
@@ -99,7 +100,8 @@ func TestRefitLimit(t *testing.T) {
 	}
 }
 
-// TestFit: the limit is lowered for one engine under all names that it may read it from, and only lowered.
+// TestFit: the limit is lowered for one engine under all names that it may read it from, and only
+// lowered.
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -7,7 +7,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// An engine that speaks the dialect itself is told no effort that the model does not offer, whatever word the client has for it.
+// An engine that speaks the dialect itself is told no effort that the model does not offer,
+// whatever word the client has for it.
 func TestNativeLower(t *testing.T) {
 	for _, tt := range []struct{ told, checked, want string }{
 		{`"high"`, "high", `"high"`},

@@ -8,13 +8,14 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Numbers of an engine's that clients cannot hold. JSON bounds no number, but clients read counts and times as integers of 64 bits or
-// as floats, and break on 1e400, or add counts up and overflow.
+// Numbers of an engine's that clients cannot hold. JSON bounds no number, but clients read counts
+// and times as integers of 64 bits or as floats, and break on 1e400, or add counts up and overflow.
 
 // maxNumber is what floats hold without a gap, and so the most that JavaScript counts to.
 const maxNumber = 1 << 53
 
-// IsTime reports whether v is a time as clients expect it in `created`: a whole number of seconds, in digits.
+// IsTime reports whether v is a time as clients expect it in `created`: a whole number of seconds,
+// in digits.
 func IsTime(v jsonx.Value) bool {
 	raw := v.Raw()
 	if len(raw) == 0 || len(raw) > 15 {
@@ -28,8 +29,8 @@ func IsTime(v jsonx.Value) bool {
 	return true
 }
 
-// BoundTime returns the time to put in place of v in `created`, where v is a number and no time: its whole seconds, or 0 if clients
-// cannot hold it. It returns nil if v may stay.
+// BoundTime returns the time to put in place of v in `created`, where v is a number and no time:
+// its whole seconds, or 0 if clients cannot hold it. It returns nil if v may stay.
 func BoundTime(v jsonx.Value) []byte {
 	if !v.IsNumber() || IsTime(v) {
 		return nil
@@ -41,8 +42,9 @@ func BoundTime(v jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(f), 10)
 }
 
-// BoundNumbers returns raw, which is valid JSON, with the numbers bounded that clients cannot hold: counts of tokens to 0 and 2^31,
-// all others to 0 and 2^53. It returns nil if there is nothing to change, which costs one look at each byte.
+// BoundNumbers returns raw, which is valid JSON, with the numbers bounded that clients cannot hold:
+// counts of tokens to 0 and 2^31, all others to 0 and 2^53. It returns nil if there is nothing to
+// change, which costs one look at each byte.
 func BoundNumbers(raw []byte) []byte {
 	if !largeNumbers(raw) {
 		return nil
@@ -80,7 +82,8 @@ func BoundNumbers(raw []byte) []byte {
 	return append(out, raw[from:]...)
 }
 
-// largeNumbers reports whether there may be something to bound: ten digits in a row, or an exponent.
+// largeNumbers reports whether there may be something to bound: ten digits in a row, or an
+// exponent.
 func largeNumbers(raw []byte) bool {
 	digits := 0
 	for _, c := range raw {

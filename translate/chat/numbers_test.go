@@ -29,7 +29,8 @@ func TestBoundNumbers(t *testing.T) {
 	}
 }
 
-// TestBoundNumbersProperty: what comes out is the same JSON but for numbers, and every number of it is held by a float and by 64 bits.
+// TestBoundNumbersProperty: what comes out is the same JSON but for numbers, and every number of it
+// is held by a float and by 64 bits.
 func TestBoundNumbersProperty(t *testing.T) {
 	numbers := rapid.StringMatching(`-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,4})?`)
 	names := rapid.SampledFrom([]string{"prompt_tokens", "n", `x"tokens`, "cost"})

@@ -7,7 +7,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// TestMediaParts: parts with audio, video and files are taken where the model's entry names their kind, and nowhere else.
+// TestMediaParts: parts with audio, video and files are taken where the model's entry names their
+// kind, and nowhere else.
 func TestMediaParts(t *testing.T) {
 	const (
 		unsupportedParam = apierr.CodeUnsupportedParameter

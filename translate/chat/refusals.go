@@ -9,11 +9,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Refusals are the names of top-level members that steer an engine and are not for clients. They are compared without regard to
-// case, as some engines read them. Names that begin with x- are always among them: gateways and engines use those for headers in
-// the clothes of a member.
+// Refusals are the names of top-level members that steer an engine and are not for clients. They
+// are compared without regard to case, as some engines read them. Names that begin with x- are
+// always among them: gateways and engines use those for headers in the clothes of a member.
 //
-// Nil and the zero value refuse those alone. It is not changed once it is made, so it serves all requests at once.
+// Nil and the zero value refuse those alone. It is not changed once it is made, so it serves all
+// requests at once.
 type Refusals struct {
 	named  [32][]string // by the five bits of the first byte in which the cases of a letter agree
 	inside []insideRefusal
@@ -24,8 +25,8 @@ type insideRefusal struct{ pattern, outer, inner string }
 
 const controlMembers = "x-*"
 
-// NewRefusals returns the refusal of the names that the patterns match: a trailing * matches any rest, and outer.inner is a member
-// of the object that outer names.
+// NewRefusals returns the refusal of the names that the patterns match: a trailing * matches any
+// rest, and outer.inner is a member of the object that outer names.
 func NewRefusals(patterns ...string) *Refusals {
 	r := new(Refusals)
 	for _, p := range patterns {
@@ -43,8 +44,8 @@ func NewRefusals(patterns ...string) *Refusals {
 	return r
 }
 
-// Members refuses an object with a member that is among r. The error, an *apierr.Error, names the member where it is known,
-// otherwise the pattern: a word of the client's it never repeats.
+// Members refuses an object with a member that is among r. The error, an *apierr.Error, names the
+// member where it is known, otherwise the pattern: a word of the client's it never repeats.
 func (r *Refusals) Members(v jsonx.Value) error {
 	for it := v.Iter(); it.Next(); {
 		if pattern, found := r.find(it.Key()); found {
@@ -103,8 +104,8 @@ func (r *Refusals) match(name []byte) (pattern string, found bool) {
 	return "", false
 }
 
-// findInside returns the pattern of the form outer.inner that a member of the object v matches, which goes by the name k; ""
-// when there is none.
+// findInside returns the pattern of the form outer.inner that a member of the object v matches,
+// which goes by the name k; "" when there is none.
 func (r *Refusals) findInside(k jsonx.Key, v jsonx.Value) (pattern string) {
 	if r == nil || len(r.inside) == 0 || !v.IsObject() {
 		return ""
@@ -123,8 +124,8 @@ func (r *Refusals) findInside(k jsonx.Key, v jsonx.Value) (pattern string) {
 	return ""
 }
 
-// nameOf is a name as engines compare it, but for its case: without escapes, and with the two letters outside ASCII that fold
-// into it.
+// nameOf is a name as engines compare it, but for its case: without escapes, and with the two
+// letters outside ASCII that fold into it.
 func nameOf(k jsonx.Key) []byte {
 	name := k.Raw()
 	if !isPlain(name) {

@@ -88,7 +88,8 @@ func FuzzRequestDecode(f *testing.F) {
 	})
 }
 
-// plainImages counts the images whose URL is a plain string, which is put into an object for the engine.
+// plainImages counts the images whose URL is a plain string, which is put into an object for the
+// engine.
 func plainImages(r *Request) (n int) {
 	for i := range r.Images {
 		if !r.Images[i].object {

@@ -34,8 +34,9 @@ func toolBody(s string) string { return bodyWith(`"tools":[` + s + `]`) }
 // functionBody returns a body with one function defined.
 func functionBody(s string) string { return toolBody(`{"type":"function","function":{` + s + `}}`) }
 
-// contractRows are the rows of the tables and the rules about chat in the contract. Each must have a case that is accepted
-// and one that is refused in TestRequestRules, except where the contract leaves nothing to refuse.
+// contractRows are the rows of the tables and the rules about chat in the contract. Each must have
+// a case that is accepted and one that is refused in TestRequestRules, except where the contract
+// leaves nothing to refuse.
 var contractRows = []string{
 	"chat.model", "chat.messages", "chat.temperature", "chat.top_p", "chat.top_k", "chat.min_p", "chat.frequency_penalty",
 	"chat.presence_penalty", "chat.repetition_penalty", "chat.max_tokens", "chat.max_completion_tokens", "chat.stop", "chat.seed",
@@ -398,7 +399,8 @@ func requireInvalid(t *testing.T, body string, err error) *apierr.Error {
 	return e
 }
 
-// TestRequestRulesCoverContract fails when a row of the contract has no case, or a case names no row.
+// TestRequestRulesCoverContract fails when a row of the contract has no case, or a case names no
+// row.
 func TestRequestRulesCoverContract(t *testing.T) {
 	nothingToRefuse := []string{"format.text", "format.json_object"}
 	accepted, refused := map[string]bool{}, map[string]bool{}
@@ -425,7 +427,8 @@ func TestRequestRulesCoverContract(t *testing.T) {
 	}
 }
 
-// TestRequestNotJSON holds the rows of the fault matrix about bodies that are not JSON, or too much of it.
+// TestRequestNotJSON holds the rows of the fault matrix about bodies that are not JSON, or too much
+// of it.
 func TestRequestNotJSON(t *testing.T) {
 	cases := map[string]struct{ body, code string }{
 		"empty":             {"", apierr.CodeInvalidJSON},
@@ -458,7 +461,8 @@ func TestRequestNotJSON(t *testing.T) {
 	}
 }
 
-// TestRequestErrorsQuoteNothing puts a canary wherever a client can put text and looks for it in the errors.
+// TestRequestErrorsQuoteNothing puts a canary wherever a client can put text and looks for it in
+// the errors.
 func TestRequestErrorsQuoteNothing(t *testing.T) {
 	const canary = "cAnArY"
 	bodies := []string{

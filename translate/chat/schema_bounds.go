@@ -8,23 +8,25 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// An engine compiles a JSON schema before it begins, and while it does so other requests wait: 200,000 members of one enum occupy
-// llama.cpp for minutes. So a schema is bounded as a whole, wherever in a request it stands.
+// An engine compiles a JSON schema before it begins, and while it does so other requests wait:
+// 200,000 members of one enum occupy llama.cpp for minutes. So a schema is bounded as a whole,
+// wherever in a request it stands.
 
 // schemaBound is the most that all schemas in one member of a request may hold together.
 type schemaBound struct{ listed int }
 
 const (
 	mostListed = 4096 // elements of all lists, enumerations and alternatives above all; as many as of guided_choice
-	// mostToolsListed is the same for the schemas of all tools: each may have dozens of parameters, and most of them a short list. No
-	// single list may be longer than mostListed.
+	// mostToolsListed is the same for the schemas of all tools: each may have dozens of parameters,
+	// and most of them a short list. No single list may be longer than mostListed.
 	mostToolsListed = 4 * mostListed
 	// leastSchema is how long a text must be to exceed any of the bounds.
 	leastSchema = 2 * mostListed
 	schemaDepth = jsonx.DefaultMaxDepth + 1 // levels that are followed, which are all that a request may have
 )
 
-// exceeded returns what the schemas in v must not do and do, or nothing. Short ones cost a comparison.
+// exceeded returns what the schemas in v must not do and do, or nothing. Short ones cost a
+// comparison.
 func (b *schemaBound) exceeded(v jsonx.Value) string {
 	raw := v.Raw()
 	if len(raw) <= leastSchema {
@@ -53,8 +55,8 @@ func (b *schemaBound) exceeded(v jsonx.Value) string {
 	return ""
 }
 
-// plainlyWithin reports whether a text, as nearly every one, has fewer commas and lists than the elements that a schema may have,
-// and no patterns. To find that out costs a tenth of a scan.
+// plainlyWithin reports whether a text, as nearly every one, has fewer commas and lists than the
+// elements that a schema may have, and no patterns. To find that out costs a tenth of a scan.
 func plainlyWithin(raw []byte) bool {
 	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= mostListed &&
 		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&
@@ -154,7 +156,8 @@ func isName(rest []byte) bool {
 	return len(rest) > 0 && rest[0] == ':'
 }
 
-// schemaKey returns the name of a member, however it is escaped, if a scan cares for it; else nothing.
+// schemaKey returns the name of a member, however it is escaped, if a scan cares for it; else
+// nothing.
 func schemaKey(name []byte) string {
 	const longest = len("patternProperties")
 	if bytes.IndexByte(name, '\\') >= 0 {

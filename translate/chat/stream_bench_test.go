@@ -49,7 +49,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// BenchmarkStreamChanging is the cost of a chunk that differs from the last one in more than its text.
+// BenchmarkStreamChanging is the cost of a chunk that differs from the last one in more than its
+// text.
 func BenchmarkStreamChanging(b *testing.B) {
 	var s Stream
 	s.Reset(&AnswerOptions{Model: "public"})

@@ -23,7 +23,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// upstreams returns the upstream streams of the golden archives by name, with the answers that are wanted of them.
+// upstreams returns the upstream streams of the golden archives by name, with the answers that are
+// wanted of them.
 func upstreams(t testing.TB) (names []string, streams map[string][]byte, answers map[string]AnswerOptions) {
 	t.Helper()
 	streams, answers = map[string][]byte{}, map[string]AnswerOptions{}
@@ -265,7 +266,8 @@ func TestCompletionAllocs(t *testing.T) {
 	}
 }
 
-// The completion that is put together from a stream has the shape of the one that the same engine gives without.
+// The completion that is put together from a stream has the shape of the one that the same engine
+// gives without.
 func TestAssembledShape(t *testing.T) {
 	tests := []struct{ stream, whole string }{
 		{"llamacpp-usage", "llamacpp-chat"},
@@ -276,8 +278,9 @@ func TestAssembledShape(t *testing.T) {
 		t.Run(test.stream, func(t *testing.T) {
 			got := shape(t, archived(t, "stream", test.stream, "assembled"))
 			want := shape(t, archived(t, "whole", test.whole, "upstream"))
-			// Two nulls that the SDKs' types call for and these engines leave out; llama.cpp writes the content of a
-			// message that has only calls as "", where the contract's format has null.
+			// Two nulls that the SDKs' types call for and these engines leave out; llama.cpp writes
+			// the content of a message that has only calls as "", where the contract's format has
+			// null.
 			allowed := map[string]bool{
 				"choices.message.refusal null": true, "choices.logprobs null": true,
 				"choices.message.content null": true, "choices.message.content string": true,
@@ -342,8 +345,8 @@ func shape(t *testing.T, text []byte) (paths []string) {
 	return slices.Compact(paths)
 }
 
-// A recorded stream and the whole answer that it was given for carry the same text when assembled from any split of
-// the text into deltas.
+// A recorded stream and the whole answer that it was given for carry the same text when assembled
+// from any split of the text into deltas.
 func TestAssembleAnySplit(t *testing.T) {
 	const text = "A \"quoted\" word, a tab\t, ümläute, \U0001d11e and \\ escapes"
 	quoted, _ := json.Marshal(text)

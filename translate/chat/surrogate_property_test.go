@@ -65,8 +65,9 @@ var textMembers = [5]string{
 	`"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]`, `"tool_calls":[{"index":1,"function":{"arguments":"%s"}}]`,
 }
 
-// Of whatever halves of surrogate pairs an engine sends, in whatever pieces of its texts, clients get pairs and replacement
-// characters: the same in a stream, in a whole answer, and in the other dialects.
+// Of whatever halves of surrogate pairs an engine sends, in whatever pieces of its texts, clients
+// get pairs and replacement characters: the same in a stream, in a whole answer, and in the other
+// dialects.
 func TestHalfSurrogates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		choices := rapid.IntRange(1, 2).Draw(t, "choices")
@@ -212,8 +213,9 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	}
 }
 
-// Arguments are JSON within a string, and have escapes of their own. Clients parse them, so what is alone there is replaced, too, wherever
-// the engine cuts the pieces: the same in a stream, in a whole answer, and in the other dialects.
+// Arguments are JSON within a string, and have escapes of their own. Clients parse them, so what is
+// alone there is replaced, too, wherever the engine cuts the pieces: the same in a stream, in a
+// whole answer, and in the other dialects.
 func TestHalfSurrogatesWithinArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arguments := `{"a":"` + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{

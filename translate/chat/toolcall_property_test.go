@@ -17,7 +17,8 @@ import (
 // heardToolCall is a tool call as one reader understands it.
 type heardToolCall struct{ ID, Name, Args string }
 
-// toolCallPiece is one piece of a tool call as an engine sends it. of is the tool call that the engine means.
+// toolCallPiece is one piece of a tool call as an engine sends it. of is the tool call that the
+// engine means.
 type toolCallPiece struct {
 	of             int
 	index          int // -1: left out
@@ -42,7 +43,8 @@ func (p *toolCallPiece) json() string {
 	return b.String()
 }
 
-// concatenated is what a client makes of the pieces that have one index: it adds up every string, as openai-python does.
+// concatenated is what a client makes of the pieces that have one index: it adds up every string,
+// as openai-python does.
 type concatenated struct {
 	at   int
 	call heardToolCall
@@ -259,7 +261,8 @@ func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, delt
 		}
 		queues = append(queues, queue)
 	}
-	// Two tool calls at once whose pieces all have index 0 look like one with a new id for every piece.
+	// Two tool calls at once whose pieces all have index 0 look like one with a new id for every
+	// piece.
 	mixed := (h.index == "right" || h.index == "absent" && h.ids == "each") && rapid.Bool().Draw(t, "interleaved")
 	for len(queues) > 0 {
 		var delta []toolCallPiece
@@ -309,8 +312,8 @@ func (h engineHabits) number(delta []toolCallPiece) {
 	}
 }
 
-// What a streaming client assembles equals the whole answer, whatever an engine's habits are; and where they tell its tool
-// calls apart at all, both are what the engine meant.
+// What a streaming client assembles equals the whole answer, whatever an engine's habits are; and
+// where they tell its tool calls apart at all, both are what the engine meant.
 func TestToolCallsOfAnyEngine(t *testing.T) {
 	for _, index := range indexHabits {
 		for _, ids := range idHabits {
@@ -402,8 +405,8 @@ func TestToolCallsOfNoEngine(t *testing.T) {
 	})
 }
 
-// Pieces that differ in their arguments alone take the short cut, also where each is changed on its way: an index that is added or
-// corrected, an id that is not told again.
+// Pieces that differ in their arguments alone take the short cut, also where each is changed on its
+// way: an index that is added or corrected, an id that is not told again.
 func TestToolCallShortCut(t *testing.T) {
 	for name, members := range map[string]string{
 		"by the book": `"index":0,`, "no index": ``, "another index": `"index":7,`, "id in each piece": `"id":"a",`,

@@ -8,11 +8,13 @@ import (
 // maxURL bounds the length of an https URL of an image.
 const maxURL = 8 << 10
 
-// urlHost returns the host of an https URL, of which rest is what follows the scheme, or what is wrong with it.
+// urlHost returns the host of an https URL, of which rest is what follows the scheme, or what is
+// wrong with it.
 //
-// The URL is not fetched here but by an engine, inside the operator's network, with a parser of its own. So whatever two
-// parsers could read differently is refused: user names, backslashes, blanks, escapes in the host. Addresses are refused in
-// all spellings that some resolver takes, also those without dots or in octal and hexadecimal, and so is localhost.
+// The URL is not fetched here but by an engine, inside the operator's network, with a parser of its
+// own. So whatever two parsers could read differently is refused: user names, backslashes, blanks,
+// escapes in the host. Addresses are refused in all spellings that some resolver takes, also those
+// without dots or in octal and hexadecimal, and so is localhost.
 func urlHost(rest []byte) (host []byte, text string) {
 	if len(rest) > maxURL {
 		return nil, "must be shorter than 8 KiB, or a data URL"
@@ -50,8 +52,8 @@ func isPort(s []byte) bool {
 	return err == nil && n > 0
 }
 
-// isLiteralHost reports whether resolvers may take host for an IP address of this or another machine without asking DNS. As
-// browsers do, it goes by the last label: no name ends in a number.
+// isLiteralHost reports whether resolvers may take host for an IP address of this or another
+// machine without asking DNS. As browsers do, it goes by the last label: no name ends in a number.
 func isLiteralHost(host []byte) bool {
 	if len(host) > 0 && host[0] == '[' {
 		return true
@@ -69,7 +71,8 @@ func isNumber(s []byte) bool {
 	return len(s) > 0 && len(bytes.Trim(s, "0123456789")) == 0
 }
 
-// isHostName reports whether host is a name as DNS has them, with underscores tolerated and at most one final dot.
+// isHostName reports whether host is a name as DNS has them, with underscores tolerated and at most
+// one final dot.
 func isHostName(host []byte) bool {
 	if len(host) == 0 || len(host) > 254 {
 		return false
@@ -87,7 +90,8 @@ func isHostName(host []byte) bool {
 	return true
 }
 
-// hostAllowed reports whether host is in hosts: exact names, or *.example.com for all names below example.com.
+// hostAllowed reports whether host is in hosts: exact names, or *.example.com for all names below
+// example.com.
 func hostAllowed(hosts []string, host []byte) bool {
 	host = bytes.TrimSuffix(host, []byte("."))
 	for _, h := range hosts {

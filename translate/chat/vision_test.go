@@ -23,7 +23,8 @@ func jpegOf(tb testing.TB, w, h int) []byte {
 	return b.Bytes()
 }
 
-// withSegments puts n bytes of application segments between the start of a JPEG and the rest, as cameras do.
+// withSegments puts n bytes of application segments between the start of a JPEG and the rest, as
+// cameras do.
 func withSegments(b []byte, n int) []byte {
 	out := append([]byte{}, b[:2]...)
 	for n > 0 {
@@ -162,7 +163,8 @@ func TestHostAllowed(t *testing.T) {
 	}
 }
 
-// TestIsBase64 compares with the standard library for every byte at every position of the wide loop and of its rest.
+// TestIsBase64 compares with the standard library for every byte at every position of the wide loop
+// and of its rest.
 func TestIsBase64(t *testing.T) {
 	t.Run("as the processor can", testIsBase64)
 	if hasVector {

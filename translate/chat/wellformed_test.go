@@ -8,8 +8,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// checkEvents checks that what a client gets is well-formed: events of one data line each that hold a JSON object, or a
-// comment; at most one [DONE], and nothing behind it; at most one usage chunk.
+// checkEvents checks that what a client gets is well-formed: events of one data line each that hold
+// a JSON object, or a comment; at most one [DONE], and nothing behind it; at most one usage chunk.
 func checkEvents(t *testing.T, out []byte) {
 	t.Helper()
 	checkUsageEvents(t, out, false)

@@ -13,7 +13,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestGolden runs the archives of testdata: the upstream's answer or stream, and what the client gets, with the usage.
+// TestGolden runs the archives of testdata: the upstream's answer or stream, and what the client
+// gets, with the usage.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	golden.Archives(t, "testdata", func(t *testing.T, ar *golden.Archive) {
@@ -44,7 +45,8 @@ func whole(body string) string {
 	return string(a.Append(nil, "public")) + "\n" + usageLine(a.Usage())
 }
 
-// streamed relays a stream. how is "plain" for a transcript in bare text, "cut" for a body that broke off.
+// streamed relays a stream. how is "plain" for a transcript in bare text, "cut" for a body that
+// broke off.
 func streamed(t *testing.T, text string, choices int, how string) string {
 	var first string
 	for i, src := range []*sse.Reader{sse.NewReader(strings.NewReader(text), 1<<20), sse.NewReader(iotest.OneByteReader(strings.NewReader(text)), 1<<20)} {

@@ -6,9 +6,11 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The members of the requests that are passed on, as far as their types and ranges are the same for every engine.
+// The members of the requests that are passed on, as far as their types and ranges are the same for
+// every engine.
 
-// DecodeEmbeddings is DecodePlain for embeddings. Input is left out where the request has messages, or media, in its place.
+// DecodeEmbeddings is DecodePlain for embeddings. Input is left out where the request has messages,
+// or media, in its place.
 func (r *Request) DecodeEmbeddings(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
@@ -32,7 +34,8 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	return err
 }
 
-// DecodeRerank is DecodePlain for rerank. Engines that know texts answer it with a bare list, which is no answer of this endpoint.
+// DecodeRerank is DecodePlain for rerank. Engines that know texts answer it with a bare list, which
+// is no answer of this endpoint.
 func (r *Request) DecodeRerank(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
@@ -47,7 +50,8 @@ func (r *Request) DecodeRerank(body []byte) error {
 	return nil
 }
 
-// checkTexts checks a text, texts, the tokens of a text, or those of several. What engines embed beside texts are objects.
+// checkTexts checks a text, texts, the tokens of a text, or those of several. What engines embed
+// beside texts are objects.
 func checkTexts(name string, v jsonx.Value) error {
 	switch {
 	case v.IsString():

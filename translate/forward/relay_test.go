@@ -92,7 +92,8 @@ func TestRelayRefuses(t *testing.T) {
 	}
 }
 
-// likeAnswer holds a Relay to what Answer says of the same body: refused, or the same JSON and the same counts.
+// likeAnswer holds a Relay to what Answer says of the same body: refused, or the same JSON and the
+// same counts.
 func likeAnswer(t interface{ Fatalf(string, ...any) }, body string, sizes ...int) {
 	var a Answer
 	want := a.Parse([]byte(body))
@@ -112,7 +113,8 @@ func likeAnswer(t interface{ Fatalf(string, ...any) }, body string, sizes ...int
 	}
 }
 
-// TestRelayIsAnswer: however a body is cut, what passes through a Relay is what Answer makes of it as a whole.
+// TestRelayIsAnswer: however a body is cut, what passes through a Relay is what Answer makes of it
+// as a whole.
 func TestRelayIsAnswer(t *testing.T) {
 	t.Parallel()
 	names := rapid.SampledFrom([]string{"model", "usage", "error", "object", "choices", "kv_transfer_params", "finish_reason", "data", "prompt_tokens", "total_tokens", "a", `\u006dodel`, "Usage", "ü"})

@@ -8,8 +8,9 @@ type Field struct{ Name, Value string }
 // Seen keeps which fields of a form have come. The zero value is ready.
 type Seen uint32
 
-// Note takes the name of a field and returns its place in known, -1 when it is not in it. The error is an *apierr.Error for
-// one that has come before, or that is a known one in another case: two readers could see two different forms.
+// Note takes the name of a field and returns its place in known, -1 when it is not in it. The error
+// is an *apierr.Error for one that has come before, or that is a known one in another case: two
+// readers could see two different forms.
 func (s *Seen) Note(name string, known []string) (int, error) {
 	for i, n := range known {
 		if !sameFold(name, n) {

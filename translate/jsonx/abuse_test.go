@@ -8,7 +8,8 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// TestAbuse parses what is meant to be expensive. Each must take well under a second, whatever the verdict.
+// TestAbuse parses what is meant to be expensive. Each must take well under a second, whatever the
+// verdict.
 func TestAbuse(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector is slow")

@@ -183,7 +183,8 @@ func BenchmarkNumbers(b *testing.B) {
 	}
 }
 
-// TestAllocs holds the promise of the package: nothing is allocated once a Doc has seen a body of that size.
+// TestAllocs holds the promise of the package: nothing is allocated once a Doc has seen a body of
+// that size.
 func TestAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

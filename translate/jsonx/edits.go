@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// Edits is a list of changes to one source, applied together: what is not changed stays as it is, byte by byte. The
-// zero value is ready and can be reused after Reset.
+// Edits is a list of changes to one source, applied together: what is not changed stays as it is,
+// byte by byte. The zero value is ready and can be reused after Reset.
 //
-// Edits borrows the texts that it is given, until Reset. Changes may be added in any order. Of two changes at one
-// offset the one added first comes first. A change within a part that another one replaces or deletes is dropped.
-// Replacements that overlap only in part are a mistake of the caller: applying them panics.
+// Edits borrows the texts that it is given, until Reset. Changes may be added in any order. Of two
+// changes at one offset the one added first comes first. A change within a part that another one
+// replaces or deletes is dropped. Replacements that overlap only in part are a mistake of the
+// caller: applying them panics.
 type Edits struct {
 	list   []edit
 	sorted bool
@@ -53,7 +54,8 @@ func (e *Edits) Replace(start, end int, with []byte) {
 	e.add(edit{start: start, end: end, with: with, kind: editReplace})
 }
 
-// Insert puts with before src[at]. To insert a member or an element use Add, which knows when a comma is needed.
+// Insert puts with before src[at]. To insert a member or an element use Add, which knows when a
+// comma is needed.
 func (e *Edits) Insert(at int, with []byte) { e.Replace(at, at, with) }
 
 // Set replaces the value v, which must exist, by the JSON text with.
@@ -62,8 +64,8 @@ func (e *Edits) Set(v Value, with []byte) {
 	e.Replace(v.Start(), v.End(), with)
 }
 
-// Add puts with, a JSON value or a member such as `"n":1`, behind the last child of the array or object v, and a comma
-// where one is needed, also when children of v are deleted.
+// Add puts with, a JSON value or a member such as `"n":1`, behind the last child of the array or
+// object v, and a comma where one is needed, also when children of v are deleted.
 func (e *Edits) Add(v Value, with []byte) {
 	mustExist(v)
 	src := v.d.src
@@ -75,7 +77,8 @@ func (e *Edits) Add(v Value, with []byte) {
 	e.add(x)
 }
 
-// Delete removes the value v with its comma, and with its name if it is a member. v must exist and must not be the root.
+// Delete removes the value v with its comma, and with its name if it is a member. v must exist and
+// must not be the root.
 func (e *Edits) Delete(v Value) {
 	mustExist(v)
 	if v.i == 0 {
@@ -105,7 +108,8 @@ func mustExist(v Value) {
 	}
 }
 
-// skipSpaceBack returns the smallest j such that src[j:i] is space. It is called behind a token, so it ends.
+// skipSpaceBack returns the smallest j such that src[j:i] is space. It is called behind a token, so
+// it ends.
 func skipSpaceBack(src []byte, i int) int {
 	for src[i-1] == ' ' || src[i-1] == '\n' || src[i-1] == '\r' || src[i-1] == '\t' {
 		i--
@@ -117,8 +121,8 @@ func (e *Edits) add(x edit) {
 	e.list, e.sorted = append(e.list, x), false
 }
 
-// compareEdits orders by offset. At one offset come insertions, then deletes, then replacements, so that a replacement
-// of what is deleted is met when it is already gone.
+// compareEdits orders by offset. At one offset come insertions, then deletes, then replacements, so
+// that a replacement of what is deleted is met when it is already gone.
 func compareEdits(a, b edit) int {
 	switch c := cmp.Compare(a.start, b.start); {
 	case c != 0:
@@ -146,14 +150,15 @@ type cursor struct {
 	i   int // index into the list
 	pos int // offset in the source up to which everything is settled
 
-	// Which comma a deleted child takes depends on its siblings: the one before it, except that the children that are
-	// deleted from the front on take the one behind.
+	// Which comma a deleted child takes depends on its siblings: the one before it, except that the
+	// children that are deleted from the front on take the one behind.
 	leading int // the child at this offset has lost all its predecessors
 	emptied int // the child that ended at this offset was the last and has lost all its predecessors
 	added   int // something has been added at this offset
 }
 
-// step is one splice: src[:to] up to from is kept, src[from:to] is replaced by a comma, if any, and with.
+// step is one splice: src[:to] up to from is kept, src[from:to] is replaced by a comma, if any, and
+// with.
 type step struct {
 	from, to int
 	comma    bool
@@ -209,7 +214,8 @@ func (e *Edits) Size(n int) int {
 	return n
 }
 
-// Shift returns by how many bytes the byte at of the source, which stays as it is, comes later in the result than in the source.
+// Shift returns by how many bytes the byte at of the source, which stays as it is, comes later in
+// the result than in the source.
 func (e *Edits) Shift(at int) int {
 	n := 0
 	c := e.start()
@@ -240,8 +246,9 @@ func (e *Edits) Append(dst, src []byte) []byte {
 
 var commaSegment = []byte{','}
 
-// Segments appends the result in pieces to dst, without copying: they borrow from src and from the texts of the
-// changes, and must not be changed. It serves a vectored write of a large body. No piece is empty.
+// Segments appends the result in pieces to dst, without copying: they borrow from src and from the
+// texts of the changes, and must not be changed. It serves a vectored write of a large body. No
+// piece is empty.
 func (e *Edits) Segments(dst [][]byte, src []byte) [][]byte {
 	pos := 0
 	c := e.start()

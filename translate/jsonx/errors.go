@@ -2,14 +2,15 @@ package jsonx
 
 import "strconv"
 
-// SyntaxError says that the source is not JSON. Reason is one of a closed set of our own texts and never quotes
-// the source, so both members are safe in an answer and in a log.
+// SyntaxError says that the source is not JSON. Reason is one of a closed set of our own texts and
+// never quotes the source, so both members are safe in an answer and in a log.
 type SyntaxError struct {
 	Offset int // byte offset of the first byte that cannot be accepted; len(src) when the source ends too early
 	Reason string
 }
 
-// Lone reports whether all that was wrong so far is a \u escape of half a surrogate pair, which only Options.Paired refuses.
+// Lone reports whether all that was wrong so far is a \u escape of half a surrogate pair, which
+// only Options.Paired refuses.
 func (e *SyntaxError) Lone() bool { return e.Reason == reasonLone }
 
 func (e *SyntaxError) Error() string {
@@ -57,8 +58,9 @@ func (p MemberProblem) String() string {
 	return "invalid"
 }
 
-// MemberError says that an object names one of the members we read in a way that two readers could understand
-// differently: some take the first of two equal names, some the last, and Go's own decoder ignores case.
+// MemberError says that an object names one of the members we read in a way that two readers could
+// understand differently: some take the first of two equal names, some the last, and Go's own
+// decoder ignores case.
 type MemberError struct {
 	Name    string // the name as the caller of Fields spells it, never the client's spelling
 	Problem MemberProblem

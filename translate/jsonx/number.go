@@ -6,8 +6,9 @@ import (
 	"unsafe"
 )
 
-// Int returns the value of an integral number. ok is false when v is no number, has a fraction, or does not fit; 1.0 and
-// 1e2 are integral. It takes time linear in the length of the number, whatever its exponent.
+// Int returns the value of an integral number. ok is false when v is no number, has a fraction, or
+// does not fit; 1.0 and 1e2 are integral. It takes time linear in the length of the number,
+// whatever its exponent.
 func (v Value) Int() (int64, bool) {
 	if v.d == nil {
 		return 0, false
@@ -108,8 +109,8 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 	return u, ok
 }
 
-// Float returns the value of a number, rounded to the nearest float64. ok is false when v is no number or is too large
-// to be finite. It does not allocate, except for a number that is too large.
+// Float returns the value of a number, rounded to the nearest float64. ok is false when v is no
+// number or is too large to be finite. It does not allocate, except for a number that is too large.
 func (v Value) Float() (float64, bool) {
 	if v.Kind() != Number {
 		return 0, false

@@ -18,16 +18,19 @@ const (
 
 // Options bounds a Parse. The zero value stands for the defaults.
 type Options struct {
-	// MaxDepth is how deep containers may nest; a scalar document has depth 0. Default 64, at most 1024.
+	// MaxDepth is how deep containers may nest; a scalar document has depth 0. Default 64, at most
+	// 1024.
 	MaxDepth int
-	// Record is the depth down to which the children of containers are recorded: the root container has depth 1.
-	// Deeper containers are validated, and known as values with a Kind and a Raw text, but appear to be empty
-	// (see Value.Recorded). Default 8, which is what the deepest path of any dialect needs.
+	// Record is the depth down to which the children of containers are recorded: the root container
+	// has depth 1. Deeper containers are validated, and known as values with a Kind and a Raw text,
+	// but appear to be empty (see Value.Recorded). Default 8, which is what the deepest path of any
+	// dialect needs.
 	Record int
-	// MaxNodes caps the tape: every recorded value and every recorded member name is a node of 16 bytes. Default 1<<20.
+	// MaxNodes caps the tape: every recorded value and every recorded member name is a node of 16
+	// bytes. Default 1<<20.
 	MaxNodes int
-	// Paired refuses a \u escape of half a surrogate pair. It is legal JSON but no text: other parsers refuse it, or fail
-	// later, when they encode the string.
+	// Paired refuses a \u escape of half a surrogate pair. It is legal JSON but no text: other
+	// parsers refuse it, or fail later, when they encode the string.
 	Paired bool
 }
 
@@ -46,7 +49,8 @@ const (
 	Object
 )
 
-// String returns the name that JSON Schema has for k: "null", "boolean", "number", and so on; "absent" for Invalid.
+// String returns the name that JSON Schema has for k: "null", "boolean", "number", and so on;
+// "absent" for Invalid.
 func (k Kind) String() string {
 	switch k {
 	case Invalid:
@@ -75,8 +79,9 @@ const (
 	flagUnrecorded             // container: has children that are not on the tape
 )
 
-// node is one entry of the tape. The tape is in document order: a container is followed by its children, a member is
-// its name (a String node) followed by its value. next is the index behind the whole subtree.
+// node is one entry of the tape. The tape is in document order: a container is followed by its
+// children, a member is its name (a String node) followed by its value. next is the index behind
+// the whole subtree.
 type node struct {
 	start, end uint32
 	next       int32
@@ -84,8 +89,8 @@ type node struct {
 	flags      uint8
 }
 
-// set writes the members one by one: a literal is built elsewhere and copied, which stalls on the stores just made and
-// doubled the time of a Parse.
+// set writes the members one by one: a literal is built elsewhere and copied, which stalls on the
+// stores just made and doubled the time of a Parse.
 func (n *node) set(start, end, next int, kind Kind, flags uint8) {
 	n.start, n.end, n.next = uint32(start), uint32(end), int32(next)
 	n.kind, n.flags = kind, flags
@@ -97,19 +102,20 @@ type frame struct {
 	object bool
 }
 
-// Doc is a parsed document: the source and the tape that indexes it. The zero value is ready. A Doc is meant to be
-// reused, as part of a pooled structure; it must not be copied while Values of it are in use, nor be used by two
-// goroutines while one of them parses.
+// Doc is a parsed document: the source and the tape that indexes it. The zero value is ready. A Doc
+// is meant to be reused, as part of a pooled structure; it must not be copied while Values of it
+// are in use, nor be used by two goroutines while one of them parses.
 type Doc struct {
 	src   []byte
 	nodes []node
 	stack []frame
 }
 
-// Parse validates src and indexes it. The error is a *SyntaxError or a *LimitError, after which the document is empty.
+// Parse validates src and indexes it. The error is a *SyntaxError or a *LimitError, after which the
+// document is empty.
 //
-// Parse keeps src, without copying, until the next Parse or Reset: the caller must not change it as long as it uses
-// the Doc or any Value of it. Values of an earlier Parse are invalid.
+// Parse keeps src, without copying, until the next Parse or Reset: the caller must not change it as
+// long as it uses the Doc or any Value of it. Values of an earlier Parse are invalid.
 func (d *Doc) Parse(src []byte, o Options) error {
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = DefaultMaxDepth
@@ -139,7 +145,8 @@ func (d *Doc) Parse(src []byte, o Options) error {
 	return err
 }
 
-// Reset forgets the source and drops a tape that has become large, so that a pool of Docs holds neither.
+// Reset forgets the source and drops a tape that has become large, so that a pool of Docs holds
+// neither.
 func (d *Doc) Reset() {
 	d.src, d.nodes = nil, d.nodes[:0]
 	if cap(d.nodes) > keepNodes {
@@ -165,8 +172,9 @@ func grow(nodes []node, limit int) ([]node, bool) {
 	return n, true
 }
 
-// parse is the scanner. It appends to nodes, within its capacity or else in a copy, and returns them in any case. stack
-// has room for o.MaxDepth frames. The states are labels, not functions, so that all of the state stays in registers.
+// parse is the scanner. It appends to nodes, within its capacity or else in a copy, and returns
+// them in any case. stack has room for o.MaxDepth frames. The states are labels, not functions, so
+// that all of the state stays in registers.
 func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
 	if len(src) > maxSize {
 		return nodes, &LimitError{Offset: maxSize, Limit: LimitSize, Max: maxSize}
@@ -404,7 +412,8 @@ func skipSpaces(src []byte, i int) int {
 	return i
 }
 
-// scanNumber validates the number at i and returns the offset behind it, or the offset of the byte that is wrong.
+// scanNumber validates the number at i and returns the offset behind it, or the offset of the byte
+// that is wrong.
 func scanNumber(s []byte, i int) (end int, flags uint8, ok bool) {
 	if s[i] == '-' {
 		i++

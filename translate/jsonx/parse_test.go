@@ -252,8 +252,8 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// sameWithoutVectors compares the two ways of scanning strings, over src and over strings in which it stands at the edges of
-// their blocks.
+// sameWithoutVectors compares the two ways of scanning strings, over src and over strings in which
+// it stands at the edges of their blocks.
 func sameWithoutVectors(t *testing.T, src []byte) {
 	t.Helper()
 	if !hasVector {
@@ -276,7 +276,8 @@ func sameWithoutVectors(t *testing.T, src []byte) {
 	}
 }
 
-// TestVectors puts every byte at every place of a block: in plain text, behind an escape, and behind a backslash or two.
+// TestVectors puts every byte at every place of a block: in plain text, behind an escape, and
+// behind a backslash or two.
 func TestVectors(t *testing.T) {
 	for i := range 130 {
 		for c := range 256 {
@@ -291,7 +292,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestVectorsOnRuns puts runs of backslashes of every length at every place of a block, before what they may escape or not.
+// TestVectorsOnRuns puts runs of backslashes of every length at every place of a block, before what
+// they may escape or not.
 func TestVectorsOnRuns(t *testing.T) {
 	for at := range 66 {
 		for run := range 70 {
@@ -303,7 +305,8 @@ func TestVectorsOnRuns(t *testing.T) {
 	}
 }
 
-// TestVectorsBehindAString: what is in a block behind the string's end is not told of it, in values and in names.
+// TestVectorsBehindAString: what is in a block behind the string's end is not told of it, in values
+// and in names.
 func TestVectorsBehindAString(t *testing.T) {
 	for n := 20; n < 160; n += 3 {
 		for m := range 70 {
@@ -316,7 +319,8 @@ func TestVectorsBehindAString(t *testing.T) {
 	}
 }
 
-// TestVectorsOnCharacters puts characters of several bytes, whole, cut, overlong and out of range, at every place of a block.
+// TestVectorsOnCharacters puts characters of several bytes, whole, cut, overlong and out of range,
+// at every place of a block.
 func TestVectorsOnCharacters(t *testing.T) {
 	bytesOf := func(first, second []byte, rest ...string) (out []string) {
 		for _, a := range first {

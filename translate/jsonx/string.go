@@ -15,14 +15,15 @@ const (
 	spaces = ones * ' '
 )
 
-// special marks with its high bit each byte of x that a string scan must look at: quote, backslash, control, or above
-// 0x7f. A borrow can mark a byte wrongly only above one that is marked rightly, so the lowest mark is always true.
+// special marks with its high bit each byte of x that a string scan must look at: quote, backslash,
+// control, or above 0x7f. A borrow can mark a byte wrongly only above one that is marked rightly,
+// so the lowest mark is always true.
 func special(x uint64) uint64 {
 	return (x | ((x ^ quotes) - ones) | ((x ^ backs) - ones) | (x - spaces)) & highs
 }
 
-// plain returns the offset of the first special byte at or behind i. When there is none it returns len(s), or the start
-// of the last bytes, fewer than eight.
+// plain returns the offset of the first special byte at or behind i. When there is none it returns
+// len(s), or the start of the last bytes, fewer than eight.
 func plain(s []byte, i int) int {
 	// Text that needs escapes comes in short pieces, for which the wide loop would be a detour.
 	for range 4 {
@@ -52,8 +53,9 @@ func plain(s []byte, i int) int {
 	return i
 }
 
-// SkipText is for readers of JSON that comes in pieces: s[i:] is within a string and begins with a character or an escape. It
-// passes over what is valid text and returns where to look on: i itself, it may be, and never behind a quote that ends the string.
+// SkipText is for readers of JSON that comes in pieces: s[i:] is within a string and begins with a
+// character or an escape. It passes over what is valid text and returns where to look on: i itself,
+// it may be, and never behind a quote that ends the string.
 func SkipText(s []byte, i int) int {
 	if hasVector && i >= 3 && len(s)-i >= 64 {
 		i, _, _, _ = passText(s, i)
@@ -61,8 +63,8 @@ func SkipText(s []byte, i int) int {
 	return plain(s, i)
 }
 
-// scanString validates a string whose contents begin at i, behind the opening quote. It returns the offset behind the
-// closing quote and the flags, or the offset of the fault and its reason.
+// scanString validates a string whose contents begin at i, behind the opening quote. It returns the
+// offset behind the closing quote and the flags, or the offset of the fault and its reason.
 func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 	// Most strings are short and plain.
 	for range 3 {
@@ -158,8 +160,9 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 	}
 }
 
-// passText passes over text from i on, where a character or an escape begins, as far as the vectors do. It returns where to go on
-// and the flags of what was passed. If mask is not 0, it has the special bytes of the 64 from base on, at which next is then.
+// passText passes over text from i on, where a character or an escape begins, as far as the vectors
+// do. It returns where to go on and the flags of what was passed. If mask is not 0, it has the
+// special bytes of the 64 from base on, at which next is then.
 func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	block, mask, escapes, wide, open := vectorText(&s[i], (len(s)-i)/64)
 	base = i + 64*block
@@ -175,7 +178,8 @@ func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	return base, base, mask, flags
 }
 
-// beginning is where what the byte before i is part of begins, and that is an escape or a character of several bytes.
+// beginning is where what the byte before i is part of begins, and that is an escape or a character
+// of several bytes.
 func beginning(s []byte, i int) int {
 	for i--; s[i]&0xc0 == 0x80; {
 		i--
@@ -183,7 +187,8 @@ func beginning(s []byte, i int) int {
 	return i
 }
 
-// paired reports whether the valid \u escape of a surrogate at i is the first half of a pair whose second half follows.
+// paired reports whether the valid \u escape of a surrogate at i is the first half of a pair whose
+// second half follows.
 func paired(s []byte, i int) bool {
 	if c := s[i+3] | 0x20; c == 'c' || c == 'd' || c == 'e' || c == 'f' || len(s)-i < 12 || s[i+6] != '\\' || s[i+7] != 'u' {
 		return false
@@ -200,13 +205,14 @@ func paired(s []byte, i int) bool {
 // simple marks what may follow a backslash, except u.
 var simple = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// scanWide validates the run of multi-byte characters at i. It returns the offset behind the run, or that of the first
-// byte which does not belong to a character.
+// scanWide validates the run of multi-byte characters at i. It returns the offset behind the run,
+// or that of the first byte which does not belong to a character.
 func scanWide(s []byte, i int) (end int, reason string) {
 	for i < len(s) {
 		c := s[i]
 		if c > 0xe0 && len(s)-i >= 4 {
-			// Three bytes, as in most scripts of Asia, unless the second byte's bounds are narrower.
+			// Three bytes, as in most scripts of Asia, unless the second byte's bounds are
+			// narrower.
 			x := binary.LittleEndian.Uint32(s[i:])
 			if x&0xc0c0f0 == 0x8080e0 && c != 0xed {
 				i += 3
@@ -336,9 +342,9 @@ func equalDecoded(s []byte, name string) bool {
 	return name == ""
 }
 
-// foldDecoded reports whether the contents s of a valid string, decoded, are name when case is ignored. Besides ASCII
-// it knows the two characters outside of it that fold to ASCII letters (U+017F and U+212A), because Go's own decoder,
-// which some engines use, takes them for s and k.
+// foldDecoded reports whether the contents s of a valid string, decoded, are name when case is
+// ignored. Besides ASCII it knows the two characters outside of it that fold to ASCII letters
+// (U+017F and U+212A), because Go's own decoder, which some engines use, takes them for s and k.
 func foldDecoded(s []byte, name string) bool {
 	i := 0
 	for j := range len(name) {
@@ -367,8 +373,9 @@ func lower(c byte) byte {
 	return c
 }
 
-// AppendString appends s as a JSON string in quotes. The result is valid JSON and valid UTF-8 for any s: bytes that are
-// not UTF-8 become U+FFFD. Only what must be escaped is, so '<', '>', '&' and U+2028 stay as they are.
+// AppendString appends s as a JSON string in quotes. The result is valid JSON and valid UTF-8 for
+// any s: bytes that are not UTF-8 become U+FFFD. Only what must be escaped is, so '<', '>', '&' and
+// U+2028 stay as they are.
 func AppendString(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	dst = AppendEscaped(dst, s)
@@ -380,8 +387,8 @@ func AppendStringS(dst []byte, s string) []byte {
 	return AppendString(dst, []byte(s)) // the compiler does not copy: AppendString neither keeps nor changes it
 }
 
-// AppendEscaped appends s as the contents of a JSON string, without the quotes. Pieces of one text may be appended one
-// after the other as long as no character is cut in two.
+// AppendEscaped appends s as the contents of a JSON string, without the quotes. Pieces of one text
+// may be appended one after the other as long as no character is cut in two.
 func AppendEscaped(dst, s []byte) []byte {
 	start, i := 0, 0
 	for {

@@ -8,8 +8,8 @@ const escapeLength = len(`\uXXXX`)
 // Lone reports whether v is a string with a \u escape of half a surrogate pair.
 func (v Value) Lone() bool { return v.IsString() && v.node().flags&flagLone != 0 }
 
-// MendLone replaces each \u escape of half a surrogate pair in text by \ufffd, which is as long. text is valid JSON, or any part of it
-// that cuts no escape in two.
+// MendLone replaces each \u escape of half a surrogate pair in text by \ufffd, which is as long.
+// text is valid JSON, or any part of it that cuts no escape in two.
 func MendLone(text []byte) {
 	for i := 0; ; {
 		n := bytes.IndexByte(text[i:], '\\')
@@ -32,13 +32,15 @@ func isSurrogate(s []byte) bool {
 	return len(s) >= escapeLength && s[1] == 'u' && s[2]|0x20 == 'd' && s[3] >= '8'
 }
 
-// BeginsWithLow reports whether the contents of a JSON string begin with the escape of the second half of a surrogate pair.
+// BeginsWithLow reports whether the contents of a JSON string begin with the escape of the second
+// half of a surrogate pair.
 func BeginsWithLow(contents []byte) bool {
 	return len(contents) >= escapeLength && contents[0] == '\\' && isSurrogate(contents) && contents[3]|0x20 >= 'c'
 }
 
-// CutHigh splits the contents of a JSON string before the escape of the first half of a surrogate pair at their end, if there is one:
-// the second half may come with the next piece of the same text.
+// CutHigh splits the contents of a JSON string before the escape of the first half of a surrogate
+// pair at their end, if there is one: the second half may come with the next piece of the same
+// text.
 func CutHigh(contents []byte) (text, high []byte) {
 	n := len(contents) - escapeLength
 	if n < 0 || contents[n] != '\\' || !isSurrogate(contents[n:]) || contents[n+3]|0x20 >= 'c' {

@@ -2,8 +2,9 @@ package jsonx
 
 import "math/bits"
 
-// Value is a value of a Doc: a pointer and an index, cheap to copy. The zero Value is absent: its Kind is Invalid, and
-// every method can be called on it. A Value is valid until the next Parse or Reset of its Doc.
+// Value is a value of a Doc: a pointer and an index, cheap to copy. The zero Value is absent: its
+// Kind is Invalid, and every method can be called on it. A Value is valid until the next Parse or
+// Reset of its Doc.
 type Value struct {
 	d *Doc
 	i int32
@@ -40,7 +41,8 @@ func (v Value) IsArray() bool { return v.Kind() == Array }
 // IsObject reports whether v is an object.
 func (v Value) IsObject() bool { return v.Kind() == Object }
 
-// Raw returns the text of v in the source, quotes and brackets included: a borrowed slice, nil when v is absent.
+// Raw returns the text of v in the source, quotes and brackets included: a borrowed slice, nil when
+// v is absent.
 func (v Value) Raw() []byte {
 	if v.d == nil {
 		return nil
@@ -74,8 +76,9 @@ func (v Value) End() int {
 	return int(v.node().end)
 }
 
-// Recorded reports whether the children of the container v can be visited. They cannot when v lies deeper than
-// Options.Record and is not empty: Iter, Get, Fields and Len then find nothing. Raw has the text, which another Doc can parse.
+// Recorded reports whether the children of the container v can be visited. They cannot when v lies
+// deeper than Options.Record and is not empty: Iter, Get, Fields and Len then find nothing. Raw has
+// the text, which another Doc can parse.
 func (v Value) Recorded() bool { return v.d != nil && v.node().flags&flagUnrecorded == 0 }
 
 // Len returns the number of elements or members of v, 0 when v is no container. It walks the tape.
@@ -87,8 +90,8 @@ func (v Value) Len() int {
 	return n
 }
 
-// Iter visits the children of an array or object in the order of the source. It is a value: keep it in a variable and
-// call Next before each child.
+// Iter visits the children of an array or object in the order of the source. It is a value: keep it
+// in a variable and call Next before each child.
 //
 //	for it := v.Iter(); it.Next(); {
 //		it.Key(); it.Value()
@@ -159,8 +162,8 @@ func (k Key) Is(name string) bool {
 	return equalDecoded(k.raw, name)
 }
 
-// Fold reports whether the name, its escapes decoded, is name when the case of ASCII letters is ignored. U+017F and
-// U+212A count as s and k, as they do for Go's own decoder.
+// Fold reports whether the name, its escapes decoded, is name when the case of ASCII letters is
+// ignored. U+017F and U+212A count as s and k, as they do for Go's own decoder.
 func (k Key) Fold(name string) bool {
 	if k.flags != 0 {
 		return foldDecoded(k.raw, name)
@@ -188,8 +191,8 @@ func (k Key) AppendTo(dst []byte) []byte {
 	return appendDecoded(dst, k.raw)
 }
 
-// Get returns the value of the first member of v with exactly that name, or an absent Value. It does not notice
-// duplicates: whatever the edge decides upon is read with Fields.
+// Get returns the value of the first member of v with exactly that name, or an absent Value. It
+// does not notice duplicates: whatever the edge decides upon is read with Fields.
 func (v Value) Get(name string) Value {
 	if v.Kind() != Object {
 		return Value{}
@@ -202,7 +205,8 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Index returns element i of an array, or the value of member i of an object; absent when there is none.
+// Index returns element i of an array, or the value of member i of an object; absent when there is
+// none.
 func (v Value) Index(i int) Value {
 	for it := v.Iter(); it.Next(); {
 		if i == 0 {
@@ -213,11 +217,13 @@ func (v Value) Index(i int) Value {
 	return Value{}
 }
 
-// Fields looks up several members in one pass: out[i] becomes the value of the member names[i], or absent. out must be
-// as long as names. Members with other names are left alone, whatever they are and however often.
+// Fields looks up several members in one pass: out[i] becomes the value of the member names[i], or
+// absent. out must be as long as names. Members with other names are left alone, whatever they are
+// and however often.
 //
-// A member that occurs twice, or whose name differs from one of names only in case, is a *MemberError: two readers
-// would see two different requests. All of out is then undefined. If v is no object, all of out is absent.
+// A member that occurs twice, or whose name differs from one of names only in case, is a
+// *MemberError: two readers would see two different requests. All of out is then undefined. If v is
+// no object, all of out is absent.
 //
 // The names must be ASCII. Fields does not allocate.
 func (v Value) Fields(names []string, out []Value) error {
@@ -296,7 +302,8 @@ func (n *Names) index(names []string) {
 
 func bucket(length int, first byte) int { return (length*5 + int(first|0x20)) & 31 }
 
-// Index returns the position in the list of the name that k is, the case of letters apart; -1 when it is none of them.
+// Index returns the position in the list of the name that k is, the case of letters apart; -1 when
+// it is none of them.
 func (n *Names) Index(k Key) int {
 	set := ^uint64(0) >> (maxIndexed - len(n.list))
 	if k.flags == 0 && len(k.raw) > 0 {
@@ -346,7 +353,8 @@ func (n *Names) fields(v Value, out []Value) error {
 	return nil
 }
 
-// AppendText appends the decoded contents of a string; nothing when v is none. A lone surrogate becomes U+FFFD.
+// AppendText appends the decoded contents of a string; nothing when v is none. A lone surrogate
+// becomes U+FFFD.
 func (v Value) AppendText(dst []byte) []byte {
 	s, flags, ok := v.text()
 	if !ok {
@@ -358,8 +366,8 @@ func (v Value) AppendText(dst []byte) []byte {
 	return appendDecoded(dst, s)
 }
 
-// Text returns the contents of a string as they lie in the source, and true, when that is what they mean: v is a string
-// without escapes. The slice is borrowed.
+// Text returns the contents of a string as they lie in the source, and true, when that is what they
+// mean: v is a string without escapes. The slice is borrowed.
 func (v Value) Text() ([]byte, bool) {
 	s, flags, ok := v.text()
 	if !ok || flags&flagEscaped != 0 {

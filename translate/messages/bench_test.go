@@ -31,7 +31,8 @@ var eventCases = []struct {
 	{"thinking/hidden", "", thinkChunk, false},
 }
 
-// feed returns a function that gives s one event of the case. A stream is begun anew now and then, as arguments are kept.
+// feed returns a function that gives s one event of the case. A stream is begun anew now and then,
+// as arguments are kept.
 func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
 	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: thinking}
 	dst := make([]byte, 0, 4<<10)
@@ -55,7 +56,8 @@ func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
 	}
 }
 
-// BenchmarkStream is the cost of one event: chat's own pass-through has the same chunks in its benchmark.
+// BenchmarkStream is the cost of one event: chat's own pass-through has the same chunks in its
+// benchmark.
 func BenchmarkStream(b *testing.B) {
 	for _, c := range eventCases {
 		b.Run("messages/"+c.name, func(b *testing.B) {
@@ -70,7 +72,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// TestStreamAllocs: a stream costs no allocation, however many events it has and however often its memory is used again.
+// TestStreamAllocs: a stream costs no allocation, however many events it has and however often its
+// memory is used again.
 func TestStreamAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")
@@ -114,7 +117,8 @@ func TestStreamAllocs(t *testing.T) {
 			_, _ = s.Finish(out)
 		}
 		run()
-		// What is looked at when calls overlap or end may allocate, an amount that does not follow the number of events.
+		// What is looked at when calls overlap or end may allocate, an amount that does not follow
+		// the number of events.
 		if n := testing.AllocsPerRun(20, run); n > 60 {
 			t.Errorf("%v allocations for %q", n, upstream)
 		}

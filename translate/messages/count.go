@@ -10,10 +10,10 @@ import (
 // counted are the members of a request that its number of tokens follows from.
 var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
 
-// CountSegments appends to segs the pieces of a count_tokens request for an engine that speaks this dialect itself: the
-// client's own members that matter, as NativeSegments would send them, under the name that the engine has for the model.
-// Nothing else of the client's goes along, as it might steer the engine. body is one that Decode has accepted; the pieces
-// borrow from it.
+// CountSegments appends to segs the pieces of a count_tokens request for an engine that speaks this
+// dialect itself: the client's own members that matter, as NativeSegments would send them, under
+// the name that the engine has for the model. Nothing else of the client's goes along, as it might
+// steer the engine. body is one that Decode has accepted; the pieces borrow from it.
 func CountSegments(segs [][]byte, body []byte, served string) [][]byte {
 	root := parseAgain(body)
 	var edits jsonx.Edits

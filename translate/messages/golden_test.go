@@ -36,7 +36,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// TestRequests translates the requests of testdata/request. The numbers in the names are those of the list of hard cases.
+// TestRequests translates the requests of testdata/request. The numbers in the names are those of
+// the list of hard cases.
 func TestRequests(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		o := optionsOf(t, ar.Section("options"))
@@ -152,12 +153,12 @@ func wholeOf(e *RequestInfo, upstream []byte) ([]byte, error) {
 	return AppendResponse(nil, &c, e)
 }
 
-// streamAlone reports whether err ends a stream whose whole answer is none the worse: what is told of it already reads as an
-// object, or as the beginning of one.
+// streamAlone reports whether err ends a stream whose whole answer is none the worse: what is told
+// of it already reads as an object, or as the beginning of one.
 func streamAlone(err error) bool { return errors.Is(err, errArguments) || errors.Is(err, errLate) }
 
-// TestAnswers translates the engine's streams of testdata/answer, as a stream and as a whole, and holds the two to each
-// other.
+// TestAnswers translates the engine's streams of testdata/answer, as a stream and as a whole, and
+// holds the two to each other.
 func TestAnswers(t *testing.T) {
 	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
 		e := echoOf(t, ar.Section("echo"))

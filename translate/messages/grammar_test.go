@@ -33,8 +33,8 @@ type streamEvent struct {
 	Error   map[string]any `json:"error"`
 }
 
-// eventsOf reads a stream with another parser than ours and holds each event to its form: a name, one line of JSON whose type
-// is the name, a blank line.
+// eventsOf reads a stream with another parser than ours and holds each event to its form: a name,
+// one line of JSON whose type is the name, a blank line.
 func eventsOf(t testing.TB, out []byte) (events []streamEvent) {
 	t.Helper()
 	if len(out) > 0 && !bytes.HasSuffix(out, []byte("\n\n")) {
@@ -63,9 +63,9 @@ func eventsOf(t testing.TB, out []byte) (events []streamEvent) {
 
 func tail(b []byte) []byte { return b[max(0, len(b)-100):] }
 
-// grammar holds a stream that has been finished or failed to the order of events: message_start first, one block open at a
-// time, indices 0, 1, 2 and so on, deltas of the block's own kind; then message_delta and message_stop, or error. It reports
-// whether the stream ended well.
+// grammar holds a stream that has been finished or failed to the order of events: message_start
+// first, one block open at a time, indices 0, 1, 2 and so on, deltas of the block's own kind; then
+// message_delta and message_stop, or error. It reports whether the stream ended well.
 func grammar(t testing.TB, out []byte) bool {
 	t.Helper()
 	events := eventsOf(t, out)
@@ -189,7 +189,8 @@ func collect(t testing.TB, out []byte) []byte {
 	return b
 }
 
-// normal reads a whole answer and takes out what a stream tells that a completion cannot: where among the calls a text stood.
+// normal reads a whole answer and takes out what a stream tells that a completion cannot: where
+// among the calls a text stood.
 func normal(t testing.TB, body []byte) message {
 	t.Helper()
 	var m message

@@ -90,8 +90,8 @@ func nativeOf(t *testing.T, c *chat.Request, options []byte) *chat.Native {
 	}
 }
 
-// TestNative runs the archives of testdata/native: a request for an engine that speaks the dialect itself, or what such an
-// engine answers in a stream (engine-stream) or as a whole (engine-whole).
+// TestNative runs the archives of testdata/native: a request for an engine that speaks the dialect
+// itself, or what such an engine answers in a stream (engine-stream) or as a whole (engine-whole).
 func TestNative(t *testing.T) {
 	golden.Archives(t, "testdata/native", func(t *testing.T, ar *golden.Archive) {
 		if body := bytes.TrimSuffix(ar.Section("request"), []byte("\n")); len(body) > 0 {
@@ -145,8 +145,8 @@ func TestNative(t *testing.T) {
 	})
 }
 
-// TestNativeRefuses: what an engine says wrong in this dialect is a bad answer, and what it calls an error is one. Streams
-// are tried by their events, whole answers by their members.
+// TestNativeRefuses: what an engine says wrong in this dialect is a bad answer, and what it calls
+// an error is one. Streams are tried by their events, whole answers by their members.
 func TestNativeRefuses(t *testing.T) {
 	t.Parallel()
 	const stream, whole = true, false
@@ -185,8 +185,8 @@ func TestNativeRefuses(t *testing.T) {
 	}
 }
 
-// TestNativeSplits: how the engine's bytes are cut makes no difference at whatever offset, and a stream that is cut short never
-// ends well.
+// TestNativeSplits: how the engine's bytes are cut makes no difference at whatever offset, and a
+// stream that is cut short never ends well.
 func TestNativeSplits(t *testing.T) {
 	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
 	var s Stream
@@ -205,7 +205,8 @@ func TestNativeSplits(t *testing.T) {
 	}
 }
 
-// FuzzNative: no input makes a Native panic, and what the client gets is in order, whatever the engine says.
+// FuzzNative: no input makes a Native panic, and what the client gets is in order, whatever the
+// engine says.
 func FuzzNative(f *testing.F) {
 	for _, s := range seeds(f, "native", "engine-stream") {
 		f.Add(s, true)
@@ -277,7 +278,8 @@ func BenchmarkNative(b *testing.B) {
 	}
 }
 
-// TestNativeInputsStayInside: a string that a client sends as the input of a call brings no members of its own to the engine.
+// TestNativeInputsStayInside: a string that a client sends as the input of a call brings no members
+// of its own to the engine.
 func TestNativeInputsStayInside(t *testing.T) {
 	t.Parallel()
 	refuse := chat.NewRefusals("priority")

@@ -13,8 +13,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestRequestsRefused: a fault is found wherever it lies, and is said under its name. What has an archive of its own in
-// testdata/request is not repeated here.
+// TestRequestsRefused: a fault is found wherever it lies, and is said under its name. What has an
+// archive of its own in testdata/request is not repeated here.
 func TestRequestsRefused(t *testing.T) {
 	t.Parallel()
 	const (
@@ -154,7 +154,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// Halves of surrogate pairs are replaced in the texts of a conversation, an input's strings among them, and refused elsewhere.
+// Halves of surrogate pairs are replaced in the texts of a conversation, an input's strings among
+// them, and refused elsewhere.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","max_tokens":9,"system":[{"type":"text","text":"` + half + `"}],"messages":[{"role":"user","content":"` + half + `"},` +
@@ -183,7 +184,8 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	}
 }
 
-// Tools that Anthropic's clients run are refused for what they are: the words about server tools help nobody who sends them.
+// Tools that Anthropic's clients run are refused for what they are: the words about server tools
+// help nobody who sends them.
 func TestClientToolsAlone(t *testing.T) {
 	for tool, want := range map[string]string{
 		`{"type":"bash_20250124","name":"bash"}`:                                    "input_schema",

@@ -24,11 +24,13 @@ func seeds(f testing.TB, folder, name string) (out [][]byte) {
 	return out
 }
 
-// chatWords are parts of the names that members have in chat alone: a client of Messages must not be told of them.
+// chatWords are parts of the names that members have in chat alone: a client of Messages must not
+// be told of them.
 var chatWords = []string{"image_url", "tool_calls", "tool_call_id", "function", "parameters", "arguments", "stop[", "response_format", "reasoning_effort"}
 
-// FuzzDecode: no body makes Decode panic, or change more of it than halves of surrogate pairs; every error is a client's and speaks of Messages; what is accepted is
-// a chat request, the same each time.
+// FuzzDecode: no body makes Decode panic, or change more of it than halves of surrogate pairs;
+// every error is a client's and speaks of Messages; what is accepted is a chat request, the same
+// each time.
 func FuzzDecode(f *testing.F) {
 	for _, s := range seeds(f, "request", "request") {
 		f.Add(s, byte(0))

@@ -53,8 +53,8 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// TestCuts: an engine that dies at whatever byte leaves a stream that is well formed, and that ends well only when it had
-// said why it stopped.
+// TestCuts: an engine that dies at whatever byte leaves a stream that is well formed, and that ends
+// well only when it had said why it stopped.
 func TestCuts(t *testing.T) {
 	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: true}
 	var s Stream
@@ -68,7 +68,8 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// FuzzStream: no input makes a Stream panic, break the order of events, or depend on how the input is cut.
+// FuzzStream: no input makes a Stream panic, break the order of events, or depend on how the input
+// is cut.
 func FuzzStream(f *testing.F) {
 	for _, s := range seeds(f, "answer", "upstream-response") {
 		f.Add(s, true)
@@ -84,7 +85,8 @@ func FuzzStream(f *testing.F) {
 		if !ended || bytes.Contains(upstream, []byte(`\u`)) { // halves of pairs read differently apart and together
 			return
 		}
-		// A completion may be larger than what the assembler keeps of it, but may not be another one.
+		// A completion may be larger than what the assembler keeps of it, but may not be another
+		// one.
 		if whole, err := wholeOf(e, upstream); err == nil {
 			streamed := normal(t, collect(t, out))
 			if diff := cmp.Diff(told(normal(t, whole)), told(streamed)); diff != "" {
@@ -94,7 +96,8 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// told is m without what the engine may have told too late for a stream, or not at all: counts, and ids of calls.
+// told is m without what the engine may have told too late for a stream, or not at all: counts, and
+// ids of calls.
 func told(m message) message {
 	m.Usage = nil
 	for _, b := range m.Content {
@@ -156,7 +159,8 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	s.Reset(nil)
 }
 
-// TestLargeArguments: arguments beyond what is looked at piece by piece are still checked, and still exact.
+// TestLargeArguments: arguments beyond what is looked at piece by piece are still checked, and
+// still exact.
 func TestLargeArguments(t *testing.T) {
 	long := strings.Repeat("x", 200<<10)
 	for _, c := range []struct {

@@ -8,7 +8,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// An event costs no allocation, however many there are, but for the growth of what must be kept for the last events.
+// An event costs no allocation, however many there are, but for the growth of what must be kept for
+// the last events.
 func TestStreamAllocs(t *testing.T) {
 	for _, c := range streamCases {
 		a := newStream(t, nil)
@@ -30,7 +31,8 @@ func TestStreamAllocs(t *testing.T) {
 	}
 }
 
-// A request that has been used before costs little: what the answer keeps of it, and the turns of the assistant.
+// A request that has been used before costs little: what the answer keeps of it, and the turns of
+// the assistant.
 func TestRequestAllocs(t *testing.T) {
 	var r Request
 	tr, err := translate(benchRequest, &Options{}, false)

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// This file is what the published schema of the dialect would say about a response object and about the events of a
-// stream: required members and their types, and the order of the events. It reads what a client reads, with encoding/json,
-// and shares nothing with the code that writes.
+// This file is what the published schema of the dialect would say about a response object and about
+// the events of a stream: required members and their types, and the order of the events. It reads
+// what a client reads, with encoding/json, and shares nothing with the code that writes.
 
 // checker collects what is wrong.
 type checker struct{ problems []string }
@@ -31,7 +31,8 @@ func (c *checker) report(t *testing.T, out []byte) {
 	}
 }
 
-// shape is what the members of an object must be, by name: a function that says what is wrong, or nothing.
+// shape is what the members of an object must be, by name: a function that says what is wrong, or
+// nothing.
 type shape map[string]func(any) string
 
 func is[T any](want string) func(any) string {

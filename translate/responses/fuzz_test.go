@@ -36,7 +36,8 @@ var leftToChat = []string{
 	"presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p", "repetition_penalty", "logit_bias", "top_logprobs", "response_format",
 }
 
-// Whatever the body is, the error is typed and quotes nothing; and what is accepted is a chat request.
+// Whatever the body is, the error is typed and quotes nothing; and what is accepted is a chat
+// request.
 func FuzzDecode(f *testing.F) {
 	for _, body := range files(f, "request", "request.json") {
 		f.Add(body, false, false)
@@ -107,7 +108,8 @@ func (c *cutReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// However the engine's bytes are cut into reads, the client gets the same: at every offset of every golden stream.
+// However the engine's bytes are cut into reads, the client gets the same: at every offset of every
+// golden stream.
 func TestFramingIsNotObservable(t *testing.T) {
 	for name, src := range files(t, "answer", "upstream") {
 		a := newStream(t, nil)
@@ -125,8 +127,8 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// Whatever the engine sends, and wherever it breaks off, the client gets events in order, and what is no failure is the
-// same as the whole answer.
+// Whatever the engine sends, and wherever it breaks off, the client gets events in order, and what
+// is no failure is the same as the whole answer.
 func FuzzStream(f *testing.F) {
 	for _, src := range files(f, "answer", "upstream") {
 		f.Add(src, uint16(0))

@@ -14,8 +14,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// readNative calls next with each chunk that an engine's stream in this dialect amounts to, until stop says that the rest does
-// not matter.
+// readNative calls next with each chunk that an engine's stream in this dialect amounts to, until
+// stop says that the rest does not matter.
 func readNative(src io.Reader, next func(sse.Event) error, stop func() bool) error {
 	var n Native
 	r := sse.NewReader(src, 8<<20)
@@ -61,8 +61,9 @@ func assembleNative(src io.Reader) ([]byte, error) {
 	return as.Append(nil, &chat.AnswerOptions{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: true})
 }
 
-// TestNative runs the archives of testdata/native: a request for an engine that speaks the dialect itself ("stream" in the
-// comment: one that is asked for a stream), or what such an engine answers in a stream or as a whole.
+// TestNative runs the archives of testdata/native: a request for an engine that speaks the dialect
+// itself ("stream" in the comment: one that is asked for a stream), or what such an engine answers
+// in a stream or as a whole.
 func TestNative(t *testing.T) {
 	golden.Archives(t, "testdata/native", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
@@ -125,7 +126,8 @@ func hides(t *testing.T, out []byte) {
 	}
 }
 
-// However the engine's bytes are cut into reads the client gets the same, and a stream that is cut short never ends well.
+// However the engine's bytes are cut into reads the client gets the same, and a stream that is cut
+// short never ends well.
 func TestNativeFraming(t *testing.T) {
 	for name, src := range files(t, "native", "engine-stream") {
 		a := newStream(t, nil)
@@ -200,8 +202,8 @@ func BenchmarkNative(b *testing.B) {
 	}
 }
 
-// TestNativeRefuses: what an engine says wrong in this dialect is a bad answer, and what it calls an error is one. Streams
-// are tried by their events, whole answers by their members.
+// TestNativeRefuses: what an engine says wrong in this dialect is a bad answer, and what it calls
+// an error is one. Streams are tried by their events, whole answers by their members.
 func TestNativeRefuses(t *testing.T) {
 	t.Parallel()
 	const stream, whole = true, false
@@ -234,7 +236,8 @@ func TestNativeRefuses(t *testing.T) {
 	}
 }
 
-// TestNativeEnds: an answer that was cut says so whatever tells it, and one count is worth as much as two.
+// TestNativeEnds: an answer that was cut says so whatever tells it, and one count is worth as much
+// as two.
 func TestNativeEnds(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[string]string{

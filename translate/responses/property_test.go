@@ -91,7 +91,8 @@ func (c *conversation) body() []byte {
 		strings.Join(c.items, ",\n ") + `]}`)
 }
 
-// The messages of one turn are a byte prefix of those of the next, or engines would find nothing in their prefix cache.
+// The messages of one turn are a byte prefix of those of the next, or engines would find nothing in
+// their prefix cache.
 func TestPrefixStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &conversation{T: t, inPlace: rapid.Bool().Draw(t, "in place")}
@@ -207,7 +208,8 @@ func visible(t *rapid.T, body []byte, member string) string {
 	return fmt.Sprint(counts['a'], counts['b'], counts['é'], counts['😀'], counts['"'], counts['\\'])
 }
 
-// said returns what a client has sent as the arguments of a call that an engine is sent. They are an object in any case.
+// said returns what a client has sent as the arguments of a call that an engine is sent. They are
+// an object in any case.
 func said(t *rapid.T, arguments string) string {
 	var object map[string]any
 	if err := json.Unmarshal([]byte(arguments), &object); err != nil || object == nil {

@@ -11,8 +11,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestRequestsRefused: a fault is found wherever it lies, and is said under its name. What has an archive of its own in
-// testdata/request is not repeated here.
+// TestRequestsRefused: a fault is found wherever it lies, and is said under its name. What has an
+// archive of its own in testdata/request is not repeated here.
 func TestRequestsRefused(t *testing.T) {
 	t.Parallel()
 	const (

@@ -153,8 +153,8 @@ func (s *Stream) take() error {
 	return nil
 }
 
-// textPart returns the part that a piece of text belongs to: the last one, or a new one. The last part
-// is never done.
+// textPart returns the part that a piece of text belongs to: the last one, or a new one. The last
+// part is never done.
 func (s *Stream) textPart(k kind) *part {
 	if n := len(s.parts); n > 0 && s.parts[n-1].kind == k {
 		return &s.parts[n-1]

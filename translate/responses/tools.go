@@ -53,8 +53,8 @@ const (
 
 const onlyFunctions = "Only function tools run here, in the client"
 
-// decodeTools checks the tools. Those that a host would run are dropped beside functions, because agents offer them
-// unasked; alone they are refused.
+// decodeTools checks the tools. Those that a host would run are dropped beside functions, because
+// agents offer them unasked; alone they are refused.
 func (r *Request) decodeTools() *fault {
 	v := r.members[memberTools]
 	if f := optional("tools", "an array of tools", v, jsonx.Value.IsArray); f != nil {
@@ -136,7 +136,8 @@ const (
 
 const notDefined = "names a function that is not in tools"
 
-// checkToolChoice checks the forms of tool_choice: three words, one function, or a list of allowed ones.
+// checkToolChoice checks the forms of tool_choice: three words, one function, or a list of allowed
+// ones.
 func (r *Request) checkToolChoice() *fault {
 	v := r.members[memberToolChoice]
 	switch {

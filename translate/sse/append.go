@@ -2,9 +2,9 @@ package sse
 
 import "bytes"
 
-// AppendEvent appends an event: a line with its name, unless that is empty, one line for each line of data, and a blank
-// one. A "\r" or "\n" in data, alone or together, separates lines. The name must not contain either; what follows one
-// is dropped, because it would be read as another field.
+// AppendEvent appends an event: a line with its name, unless that is empty, one line for each line
+// of data, and a blank one. A "\r" or "\n" in data, alone or together, separates lines. The name
+// must not contain either; what follows one is dropped, because it would be read as another field.
 func AppendEvent(dst []byte, name string, data []byte) []byte {
 	for i := range len(name) {
 		if name[i] == '\n' || name[i] == '\r' {
@@ -20,8 +20,9 @@ func AppendEvent(dst []byte, name string, data []byte) []byte {
 	return append(appendLines(dst, "data: ", data), '\n')
 }
 
-// Flatten turns the line ends of a JSON text into spaces, in place, so that it fits on one data line: not every client puts
-// several together again. In JSON a line end can only be space between tokens.
+// Flatten turns the line ends of a JSON text into spaces, in place, so that it fits on one data
+// line: not every client puts several together again. In JSON a line end can only be space between
+// tokens.
 func Flatten(json []byte) {
 	for _, end := range [...]byte{'\n', '\r'} {
 		for {
@@ -34,8 +35,9 @@ func Flatten(json []byte) {
 	}
 }
 
-// AppendComment appends a comment, which clients ignore: a sign of life on a silent stream. It is complete in itself,
-// but must not come between the lines of an event. Line ends in text are treated as in AppendEvent.
+// AppendComment appends a comment, which clients ignore: a sign of life on a silent stream. It is
+// complete in itself, but must not come between the lines of an event. Line ends in text are
+// treated as in AppendEvent.
 func AppendComment(dst []byte, text string) []byte {
 	return append(appendLines(dst, ": ", []byte(text)), '\n')
 }

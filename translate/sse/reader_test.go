@@ -185,7 +185,8 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// script is a source that plays steps: a string is data, an error is an error, both in one step come together.
+// script is a source that plays steps: a string is data, an error is an error, both in one step
+// come together.
 type script [][2]any
 
 func (s *script) Read(p []byte) (n int, err error) {
@@ -338,7 +339,8 @@ func TestBuffer(t *testing.T) {
 	}
 }
 
-// TestLinear reads large events in small pieces: work that grew with the square of their length would take minutes.
+// TestLinear reads large events in small pieces: work that grew with the square of their length
+// would take minutes.
 func TestLinear(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector is slow")
@@ -460,7 +462,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// TestLong reads long streams of random parts, so that buffers grow, shrink and are compacted in all states.
+// TestLong reads long streams of random parts, so that buffers grow, shrink and are compacted in
+// all states.
 func TestLong(t *testing.T) {
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
@@ -553,7 +556,8 @@ func (b *budget) Hold(n int) error {
 	return nil
 }
 
-// A large event asks for its memory before it takes it, and gives it back; a refusal is no end: with room the same event comes.
+// A large event asks for its memory before it takes it, and gives it back; a refusal is no end:
+// with room the same event comes.
 func TestReaderBudget(t *testing.T) {
 	t.Parallel()
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"

@@ -10,7 +10,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Wherever the arguments are cut, and however they are escaped, the end of the object is seen where it is.
+// Wherever the arguments are cut, and however they are escaped, the end of the object is seen where
+// it is.
 func TestScanner(t *testing.T) {
 	objects := []string{
 		`{}`, `{"a":[{"b":"}"}]}`, `{"a\"}":"\\"}`, "{\n\t\"ü\": \"\\u007d\"\r}", `{"a":"\"}{\\\""}`,
