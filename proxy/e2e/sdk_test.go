@@ -347,7 +347,7 @@ func TestSDK_Cancel(t *testing.T) {
 				rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return c.ready(p) })
 				before := e.Stats()
 				cancel()
-				rig.WaitFor(t, prompt, "the engine is free", func() bool {
+				rig.WaitFor(t, freedWithin, "the engine is free", func() bool {
 					s := e.Stats()
 					return s.Aborted == before.Aborted+1 && s.Running+s.Waiting == before.Running+before.Waiting-1 && s.Conns == before.Conns-1
 				})

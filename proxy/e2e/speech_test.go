@@ -127,7 +127,7 @@ func TestSpeech_ClientLeaves(t *testing.T) {
 		_, _ = io.CopyN(io.Discard, res.Body, int64(after))
 		rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
 		cancel()
-		rig.WaitFor(t, prompt, "the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
+		rig.WaitFor(t, freedWithin, "the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
 		res.Body.Close()
 		if l := p.LastCall(); l.Outcome != "client_gone" {
 			t.Errorf("%+v", l)

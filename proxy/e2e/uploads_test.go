@@ -122,9 +122,9 @@ func TestTranscriptions_EarlyAnswer(t *testing.T) {
 
 func TestTranscriptions_ClientLeaves(t *testing.T) {
 	t.Parallel()
-	for _, bye := range goodbyes {
+	for _, how := range disconnects {
 		for _, phase := range []string{"uploading", "waiting"} {
-			t.Run(bye.name+" "+phase, func(t *testing.T) {
+			t.Run(how.name+" "+phase, func(t *testing.T) {
 				t.Parallel()
 				p := startAudio(t, sim.Options{Latency: time.Minute})
 				c := p.Dial()
@@ -137,8 +137,8 @@ func TestTranscriptions_ClientLeaves(t *testing.T) {
 				rig.WaitFor(t, rig.Patience, "the slot is taken", func() bool {
 					return p.Metric("penstock_upstream_inflight", `pool="audio"`) == 1 && (phase == "uploading" || p.Engines[0].Stats().Running == 1)
 				})
-				bye.say(c)
-				rig.WaitFor(t, prompt, "the slot is free", func() bool {
+				how.do(c)
+				rig.WaitFor(t, freedWithin, "the slot is free", func() bool {
 					return p.Metric("penstock_upstream_inflight") == 0 && p.Engines[0].Stats().Running == 0
 				})
 				if l := p.LastCall(); l.Outcome != "client_gone" {

@@ -30,10 +30,12 @@ var goodbyes = []struct {
 	{"half-close", func(c *rig.Raw) { _ = c.Conn.(interface{ CloseWrite() error }).CloseWrite() }},
 }
 
-// freeTime is how soon a client's leaving must have freed the engine: a tenth of a second, and what a busy machine adds.
+// freeTime is how soon a client's leaving must have freed the engine: a tenth of a second, and what
+// a busy machine adds.
 const freeTime = 100*time.Millisecond + 2*time.Second
 
-// wantFreed checks that the engine is freed, that the books say why, and that the engine is not blamed.
+// wantFreed checks that the engine is freed, that the books say why, and that the engine is not
+// blamed.
 func (e *edge) wantFreed(phase string) {
 	e.T.Helper()
 	engine := e.Engines[0]
@@ -53,8 +55,9 @@ func (e *edge) wantFreed(phase string) {
 	e.Ask(rig.Chat, "").WantStatus(200)
 }
 
-// TestFault39_LeavesInMidBody: who leaves before all of the body has come is a client that has left, and not one that sent a
-// malformed request. One that has only ended its own side still reads what was wrong.
+// TestFault39_LeavesInMidBody: a client that leaves before the end of its body counts as gone, and
+// not as one with a malformed request. A client that has only closed its own side still reads the
+// error.
 func TestFault39_LeavesInMidBody(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -195,7 +198,8 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 	}
 }
 
-// TestFault36_StopsReading: an engine is read no further than its client reads, and both are let go after the write clock.
+// TestFault36_StopsReading: an engine is read no further than its client reads, and both are let go
+// after the write clock.
 func TestFault36_StopsReading(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: longWinded, Upstream: rig.QuietProbes, Timeouts: "write: 1s"}
@@ -216,8 +220,8 @@ func TestFault36_StopsReading(t *testing.T) {
 	})
 }
 
-// TestFault37_ReadsSlowly: a client that reads slowly but steadily is served to the end, however long that takes by the
-// write clock.
+// TestFault37_ReadsSlowly: a client that reads slowly but steadily is served to the end, however
+// long that takes by the write clock.
 func TestFault37_ReadsSlowly(t *testing.T) {
 	t.Parallel()
 	for _, w := range []rig.Way{rig.ChatStream, rig.MessagesStream, rig.ResponsesStream, rig.Chat} {
@@ -246,7 +250,8 @@ func TestFault37_ReadsSlowly(t *testing.T) {
 	}
 }
 
-// slowReader reads so many bytes a second. On a busy machine it makes up for what it has missed, in larger pieces.
+// slowReader reads so many bytes a second. On a busy machine it makes up for what it has missed, in
+// larger pieces.
 type slowReader struct {
 	from  net.Conn
 	rate  int

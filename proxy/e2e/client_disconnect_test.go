@@ -10,26 +10,28 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 33 to 36 and 38 to 40 of the fault matrix, in this process: clients that leave, that do not read, and that do not send.
+// Rows 33 to 36 and 38 to 40 of the fault matrix, in this process: clients that leave, do not read,
+// or do not send.
 
-// prompt is how soon a client's leaving must free the engine, with room for a busy machine.
-var prompt = 100*time.Millisecond + rig.Slack
+// freedWithin is the longest time from a client's disconnect to a free engine, on a busy machine,
+// too.
+var freedWithin = 100*time.Millisecond + rig.Slack
 
-// goodbyes are the ways to leave.
-var goodbyes = []struct {
+// disconnects are the ways in which a client leaves.
+var disconnects = []struct {
 	name string
-	say  func(*rig.Raw)
+	do   func(*rig.Raw)
 }{
 	{"FIN", func(c *rig.Raw) { c.Close() }},
 	{"RST", func(c *rig.Raw) { c.Reset() }},
 	{"half-close", func(c *rig.Raw) { _ = c.Conn.(*net.TCPConn).CloseWrite() }},
 }
 
-// wantFreed checks that the engine is freed in time, and that the books say why.
+// wantFreed checks that the engine is freed in time, and that log and metrics have the reason.
 func wantFreed(t *testing.T, p *penstock, phase string) {
 	t.Helper()
 	e := p.Engines[0]
-	rig.WaitFor(t, prompt, "the engine is free", func() bool { s := e.Stats(); return s.Running+s.Waiting == 0 && s.Aborted == 1 })
+	rig.WaitFor(t, freedWithin, "the engine is free", func() bool { s := e.Stats(); return s.Running+s.Waiting == 0 && s.Aborted == 1 })
 	if n := p.Metric("penstock_client_aborts_total", `phase="`+phase+`"`); n != 1 {
 		rig.WaitFor(t, rig.Patience, "the abort is counted as "+phase, func() bool {
 			return p.Metric("penstock_client_aborts_total", `phase="`+phase+`"`) == 1
@@ -41,11 +43,12 @@ func wantFreed(t *testing.T, p *penstock, phase string) {
 	if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {
 		t.Error("the client's leaving opened the breaker")
 	}
-	// The connection to the engine is closed, not kept with an answer in it that nobody wants.
+	// The connection to the engine is closed, and not kept with an unread answer in it.
 	rig.WaitFor(t, rig.Patience, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
 }
 
-// TestLeavesAtOnce: a client that has left before its call begins is counted like one that left with its body on the way.
+// TestLeavesAtOnce: a client that leaves before its call begins is counted like one that leaves
+// while it sends its body.
 func TestLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -64,8 +67,8 @@ func TestLeavesAtOnce(t *testing.T) {
 
 func TestFault33_LeavesWhileQueued(t *testing.T) {
 	t.Parallel()
-	for _, bye := range goodbyes {
-		t.Run(bye.name, func(t *testing.T) {
+	for _, how := range disconnects {
+		t.Run(how.name, func(t *testing.T) {
 			t.Parallel()
 			both(t, rig.Setup{Upstream: "concurrency: 1," + rig.QuietProbes, Model: "queue: { depth: 4, wait: 30s }"}, func(t *testing.T, p *penstock, body string) {
 				holder := p.OpenStream(chatPath, p.Chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
@@ -73,13 +76,14 @@ func TestFault33_LeavesWhileQueued(t *testing.T) {
 				c := p.Dial()
 				_ = c.Send(p.Request(chatPath, body))
 				rig.WaitFor(t, rig.Patience, "the call is in the queue", func() bool { return p.Metric("penstock_calls_inflight") == 2 })
-				bye.say(c)
-				rig.WaitFor(t, prompt, "the queue is left", func() bool { return p.Metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
+				how.do(c)
+				rig.WaitFor(t, freedWithin, "the queue is left", func() bool { return p.Metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
 				holder.Leave()
 				if l := p.LastCall(); l.Outcome != "client_gone" {
 					t.Errorf("the log says %+v", l)
 				}
-				// The place is free for the next one, and nothing of the one that left ever reaches the engine.
+				// The place is free for the next one, and nothing of the one that left ever reaches
+				// the engine.
 				p.Post(chatPath, body).WantStatus(200)
 				if n := p.Engines[0].Stats().Requests; n != 2 {
 					t.Errorf("%d requests upstream, want 2", n)
@@ -100,8 +104,8 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 		"head only": {fault: "stall-after=0"},
 		"answering": {fault: "stall-after=1"},
 	} {
-		for _, bye := range goodbyes {
-			t.Run(phase+"/"+bye.name, func(t *testing.T) {
+		for _, how := range disconnects {
+			t.Run(phase+"/"+how.name, func(t *testing.T) {
 				t.Parallel()
 				both(t, rig.Setup{Upstream: rig.QuietProbes, Stream: "commit_after: 60s"}, func(t *testing.T, p *penstock, body string) {
 					if phase == "answering" && strings.Contains(body, "stream") {
@@ -117,7 +121,7 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 						s := p.Engines[0].Stats() // a plain answer is all there before it stalls, so its slot is free
 						return s.Running == 1 || s.Faults == 1 && phase != "blackhole"
 					})
-					bye.say(c)
+					how.do(c)
 					wantFreed(t, p, "waiting")
 				})
 			})
@@ -132,7 +136,7 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 			_ = c.Send(p.Request(chatPath, body))
 			rig.WaitFor(t, rig.Patience, "the call waits at the engine", func() bool { return p.Engines[0].Stats().Waiting == 1 })
 			c.Close()
-			rig.WaitFor(t, prompt, "the engine's queue is left", func() bool { s := p.Engines[0].Stats(); return s.Waiting == 0 && s.Aborted == 1 })
+			rig.WaitFor(t, freedWithin, "the engine's queue is left", func() bool { s := p.Engines[0].Stats(); return s.Waiting == 0 && s.Aborted == 1 })
 			holder.Leave()
 		})
 	})
@@ -164,8 +168,8 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 		"while it is slow":  {more: `,"sim":{"tokens":100,"delay_ms":30000}`},
 		"while it is dead":  {fault: "stall-after=2"},
 	} {
-		for _, bye := range goodbyes {
-			t.Run(phase+"/"+bye.name, func(t *testing.T) {
+		for _, how := range disconnects {
+			t.Run(phase+"/"+how.name, func(t *testing.T) {
 				t.Parallel()
 				p := start(t, rig.Setup{Upstream: rig.QuietProbes})
 				p.Engines[0].SetFault(sim.Fault{Spec: s.fault})
@@ -180,7 +184,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 						break
 					}
 				}
-				bye.say(c)
+				how.do(c)
 				wantFreed(t, p, "streaming")
 			})
 		}
