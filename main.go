@@ -1,4 +1,5 @@
-// Command penstock is an edge reverse proxy and router in front of inference engines. See README.md.
+// Command penstock is an edge reverse proxy and router in front of inference engines. See
+// README.md.
 package main
 
 import (
@@ -32,9 +33,9 @@ import (
 	"penstock/upstreams"
 )
 
-// Exit codes: 1 for a run that failed, a wrong configuration included, 2 for wrong usage; 130 and 143 for an edge that a
-// second SIGINT or SIGTERM did not let drain (proxy.InterruptedError), 131 and 134 for one that SIGQUIT or SIGABRT has ended.
-// `bench` has more: see bench.ExitError.
+// Exit codes: 1 for a run that failed, a wrong configuration included, 2 for wrong usage; 130 and
+// 143 for an edge that a second SIGINT or SIGTERM did not let drain (proxy.InterruptedError), 131
+// and 134 for one that SIGQUIT or SIGABRT has ended. `bench` has more: see bench.ExitError.
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -100,8 +101,8 @@ func customary(args []string) []string {
 	return args
 }
 
-// unknownCommand refuses a first word that is not a command. Without a command the grammar takes the
-// words as arguments of serve, and so would suggest nothing.
+// unknownCommand refuses a first word that is not a command. Without a command the grammar takes
+// the words as arguments of serve, and so would suggest nothing.
 func unknownCommand(args []string, commands []*kong.Node) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil
@@ -192,8 +193,8 @@ func (s *serveCmd) Run() error {
 	})
 }
 
-// serveLocal starts without a configuration: it serves the engines of this machine, or the simulator, for
-// a new key.
+// serveLocal starts without a configuration: it serves the engines of this machine, or the
+// simulator, for a new key.
 func serveLocal(end *proxy.Shutdown) error {
 	end.AlsoHangup()
 	engines, err := localEngines(end.Context)
@@ -222,8 +223,8 @@ func serveLocal(end *proxy.Shutdown) error {
 	}})
 }
 
-// localEngines looks for engines on the usual ports of this machine. It leaves out engines that list no
-// model, because clients could not name one.
+// localEngines looks for engines on the usual ports of this machine. It leaves out engines that
+// list no model, because clients could not name one.
 func localEngines(ctx context.Context) ([]config.LocalEngine, error) {
 	profiles, err := upstreams.LoadProfiles(nil)
 	if err != nil {
@@ -248,8 +249,8 @@ func localEngines(ctx context.Context) ([]config.LocalEngine, error) {
 	return out, nil
 }
 
-// loadWhole reads a configuration and the certificates that it names, for serve and for check. The file is
-// nil if a problem is more than a warning.
+// loadWhole reads a configuration and the certificates that it names, for serve and for check. The
+// file is nil if a problem is more than a warning.
 func loadWhole(name string) (*config.File, config.Problems) {
 	f, problems := config.LoadValid(name, known())
 	if f == nil {

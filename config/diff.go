@@ -20,7 +20,8 @@ const (
 	Changed ChangeKind = "changed"
 )
 
-// Change is one difference between two files. It names the value and never shows it, so it can be logged.
+// Change is one difference between two files. It names the value and never shows it, so it can be
+// logged.
 type Change struct {
 	Path        string // entries of lists are called by their name: upstreams[gpu-a].weight
 	Kind        ChangeKind
@@ -46,8 +47,9 @@ func (c Change) String() string {
 }
 
 // Diff returns what changed from old to next, ordered by path; nil when nothing did. Both files are
-// complete, so a default that is now written out is no change, and neither is another order of keys,
-// upstreams, models or engines. A certificate file with the same name and other contents is a change.
+// complete, so a default that is now written out is no change, and neither is another order of
+// keys, upstreams, models or engines. A certificate file with the same name and other contents is a
+// change.
 func Diff(old, next *File) []Change {
 	d := &differ{}
 	d.compare(reflect.ValueOf(old).Elem(), reflect.ValueOf(next).Elem())
@@ -91,8 +93,8 @@ func (f *File) WithKeys(next *File) *File {
 	return &out
 }
 
-// ModelsOtherThan returns the ids of f's models that next has with other deployments, or over other engines: what a key may use by the name
-// in one file is not what it may use in the other.
+// ModelsOtherThan returns the ids of f's models that next has with other deployments, or over other
+// engines: what a key may use by the name in one file is not what it may use in the other.
 func (f *File) ModelsOtherThan(next *File) []string {
 	var out []string
 	for i := range f.Models {
@@ -180,7 +182,8 @@ func (d *differ) compare(old, next reflect.Value) {
 	}
 }
 
-// equal reports whether two values of one type are deeply equal. Scalars, which most are, need no copy for that.
+// equal reports whether two values of one type are deeply equal. Scalars, which most are, need no
+// copy for that.
 func equal(a, b reflect.Value) bool {
 	if _, scalar := scalars[a.Kind()]; scalar {
 		return a.Equal(b)

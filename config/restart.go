@@ -7,16 +7,17 @@ import (
 )
 
 // restartOnly is the table of the settings that a running process cannot change, because it was
-// bound, opened or sized with them when it started. Diff marks them, KeepRestartOnly holds them back,
-// and a test compares the table with the README. TLS on or off belongs to them, too (switchesTLS).
+// bound, opened or sized with them when it started. Diff marks them, KeepRestartOnly holds them
+// back, and a test compares the table with the README. TLS on or off belongs to them, too
+// (switchesTLS).
 var restartOnly = []string{
 	"listen", "admin.listen", "log.format", "tracing.otlp",
 	"limits.header",
 	"timeouts.client_header", "timeouts.client_idle",
 }
 
-// needsRestart reports whether a change of the setting at path between old and next takes effect only
-// after a restart.
+// needsRestart reports whether a change of the setting at path between old and next takes effect
+// only after a restart.
 func needsRestart(path string, old, next *File) bool {
 	return slices.Contains(restartOnly, path) || strings.HasPrefix(path, "tls.") && switchesTLS(old, next)
 }

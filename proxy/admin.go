@@ -20,8 +20,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// The admin listener is the operator's: metrics, state, readiness and reloads. It is a listener of its own, so that no path of it can be
-// reached from the public side.
+// The admin listener is the operator's: metrics, state, readiness and reloads. It is a listener of
+// its own, so that no path of it can be reached from the public side.
 
 func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 	r := router.New()
@@ -87,14 +87,15 @@ func (e *Edge) adminHeadError(ctx *fasthttp.RequestCtx, err error) {
 	adminError(ctx, a)
 }
 
-// adminError answers a request at the admin listener. It is not counted: the API's errors are what clients meet.
+// adminError answers a request at the admin listener. It is not counted: the API's errors are what
+// clients meet.
 func adminError(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	writeError(ctx, dialectChat, dialectChat.errorOf(err))
 }
 
-// localRequest guards the admin listener against other web pages: a browser that was lured to it sends another page's Origin,
-// says that an image or a frame is another page's, or sends, where the listener is on loopback, a Host that is not an address of
-// this machine (DNS rebinding).
+// localRequest guards the admin listener against other web pages: a browser that was lured to it
+// sends another page's Origin, says that an image or a frame is another page's, or sends, where the
+// listener is on loopback, a Host that is not an address of this machine (DNS rebinding).
 func localRequest(ctx *fasthttp.RequestCtx, listening net.Addr) bool {
 	h := &ctx.Request.Header
 	if origin := h.Peek(fasthttp.HeaderOrigin); len(origin) > 0 && !ownOrigin(origin, h.Host()) || crossSite(h) {
@@ -111,8 +112,8 @@ func localRequest(ctx *fasthttp.RequestCtx, listening net.Addr) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// operator lets a request pass that carries the admin token, when there is one: as a bearer, or, from a browser, as the
-// password of Basic.
+// operator lets a request pass that carries the admin token, when there is one: as a bearer, or,
+// from a browser, as the password of Basic.
 func (e *Edge) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		token := e.current.Load().Config.Admin.Token.Value()
@@ -138,8 +139,8 @@ func (e *Edge) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// wrongToken records a wrong admin token. A request without one is not a guess: a browser learns from the
-// answer that a token is needed.
+// wrongToken records a wrong admin token. A request without one is not a guess: a browser learns
+// from the answer that a token is needed.
 func (e *Edge) wrongToken(ctx *fasthttp.RequestCtx, peer netip.Addr) {
 	if len(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)) == 0 {
 		return
@@ -159,7 +160,8 @@ func addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
 	return netip.Addr{}
 }
 
-// adminCredential returns what a request offers as the token. The names of schemes are not case-sensitive (RFC 9110, 11.1).
+// adminCredential returns what a request offers as the token. The names of schemes are not
+// case-sensitive (RFC 9110, 11.1).
 func adminCredential(ctx *fasthttp.RequestCtx) []byte {
 	scheme, given, _ := bytes.Cut(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization), []byte(" "))
 	given = bytes.TrimLeft(given, " ")
@@ -177,7 +179,8 @@ func adminCredential(ctx *fasthttp.RequestCtx) []byte {
 	return password
 }
 
-// ready says whether a balancer may send new requests: 503 while draining, and while a panic comes again and again.
+// ready says whether a balancer may send new requests: 503 while draining, and while a panic comes
+// again and again.
 func (e *Edge) ready(ctx *fasthttp.RequestCtx) {
 	commonHeaders(&ctx.Response.Header, appendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
@@ -194,8 +197,9 @@ func (e *Edge) ready(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBody(body)
 }
 
-// reloadRequested reloads and answers with what changed, or with what is wrong. ?force=true applies a configuration that
-// leaves a model without a slot, ?dry_run=true applies nothing. A dry run looks at the configuration in its body, if it has one.
+// reloadRequested reloads and answers with what changed, or with what is wrong. ?force=true applies
+// a configuration that leaves a model without a slot, ?dry_run=true applies nothing. A dry run
+// looks at the configuration in its body, if it has one.
 func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
 	q := admin.ReloadRequest{Source: sourceRequest}
 	args := ctx.QueryArgs()

@@ -16,8 +16,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// attempt is one try of a call: a lease, one exchange under it, and the reading of its reply. The zero value is no
-// attempt. It is owned by the call's goroutine.
+// attempt is one try of a call: a lease, one exchange under it, and the reading of its reply. The
+// zero value is no attempt. It is owned by the call's goroutine.
 type attempt struct {
 	call      *Call
 	lease     *upstreams.Lease
@@ -49,7 +49,8 @@ const (
 	maxEvent      = 8 << 20         // of one event: more than engines send, and little enough to hold
 	maxErrorBody  = 8 << 20         // engines repeat the request in their complaint about it, before the reason or behind it
 	errorPatience = 5 * time.Second // for the body of an engine's refusal
-	// afterFinish is how long a stream whose choices are all finished may still bring usage and [DONE].
+	// afterFinish is how long a stream whose choices are all finished may still bring usage and
+	// [DONE].
 	afterFinish = 2 * time.Second
 	coalesce    = 16 << 10 // events that are there already go out in one write up to this size
 )
@@ -73,7 +74,8 @@ func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, 
 	wanted := c.edge.engineFormat(lease.Upstream().Engine())
 	wanted.Served, wanted.Stream = target.Served, streamed
 	wanted.Salt = c.saltAt(lease.Upstream())
-	// Usage in every chunk costs a full parse of each; only Messages tells counts at the start of a stream.
+	// Usage in every chunk costs a full parse of each; only Messages tells counts at the start of a
+	// stream.
 	wanted.ContinuousUsage = wanted.ContinuousUsage && c.ep.dialect == dialectMessages
 	c.segments, c.room = c.chat.Segments(c.segments[:0], c.room[:0], &wanted)
 	return a.send(lease.Upstream().Engine().Path(config.OpChat), c.segments) // all dialects here are chat underneath
@@ -109,8 +111,8 @@ func (a *attempt) sent() {
 	a.readAt = a.sentAt
 }
 
-// awaitHead reads the reply's head. It returns nil for a usable reply, upstreams.ErrNotYet when until passes, and
-// otherwise a *failure or what the exchange says.
+// awaitHead reads the reply's head. It returns nil for a usable reply, upstreams.ErrNotYet when
+// until passes, and otherwise a *failure or what the exchange says.
 func (a *attempt) awaitHead(until time.Time) error {
 	if a.headed {
 		return nil
@@ -192,7 +194,8 @@ func (a *attempt) refusal() *failure {
 	return f
 }
 
-// plainReply is a 200 that is no stream although one was asked for: an engine's error in disguise, or nonsense.
+// plainReply is a 200 that is no stream although one was asked for: an engine's error in disguise,
+// or nonsense.
 func (a *attempt) plainReply() *failure {
 	contentType := string(a.x.Header("Content-Type"))
 	e := chat.ParseEngineError(200, contentType, a.errorBody())
@@ -210,7 +213,8 @@ func (a *attempt) rename(e *chat.EngineError) {
 	}
 }
 
-// errorBody reads what an engine says of its refusal: bounded, and without patience. Of what it repeats only the beginning is held.
+// errorBody reads what an engine says of its refusal: bounded, and without patience. Of what it
+// repeats only the beginning is held.
 func (a *attempt) errorBody() []byte {
 	until := a.call.edge.now().Add(errorPatience)
 	defer a.call.reply.give(replyBody)
@@ -233,9 +237,9 @@ func (a *attempt) errorBody() []byte {
 	return body[:min(len(body), chat.MaxErrorBody)]
 }
 
-// pull appends what the engine's next events become in the client's dialect. It returns with at least one byte, or with
-// done at the end of the stream, or with an error: upstreams.ErrNotYet when until passes first (call again to go on), a
-// *failure otherwise.
+// pull appends what the engine's next events become in the client's dialect. It returns with at
+// least one byte, or with done at the end of the stream, or with an error: upstreams.ErrNotYet when
+// until passes first (call again to go on), a *failure otherwise.
 func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err error) {
 	if err := a.awaitHead(until); err != nil {
 		return dst, false, a.classify(err)
@@ -300,7 +304,8 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 	}
 }
 
-// append appends what an event becomes. Memory for a large one is reserved before, by its size, and then by what it took.
+// append appends what an event becomes. Memory for a large one is reserved before, by its size, and
+// then by what it took.
 func (a *attempt) append(dst []byte, ev sse.Event) ([]byte, error) {
 	c := a.call
 	if err := c.holdOut(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
@@ -334,8 +339,9 @@ func (a *attempt) rests() bool {
 	return a.headed && a.events != nil && a.bad == nil && !a.events.Ready()
 }
 
-// rest waits until something has come that pull can take, until the given time or a failure, which pull will tell. While it
-// waits the attempt holds no buffer; it is called with none of the caller's, either.
+// rest waits until something has come that pull can take, until the given time or a failure, which
+// pull will tell. While it waits the attempt holds no buffer; it is called with none of the
+// caller's, either.
 func (a *attempt) rest(until time.Time) {
 	if a.rests() {
 		a.events.Rest()
@@ -343,8 +349,9 @@ func (a *attempt) rest(until time.Time) {
 	}
 }
 
-// failed ends pull at an event that cannot be delivered. What came before it goes out first, as it would have if the bytes
-// had come in other reads: how they are cut must not decide between a clean status and an error in the stream.
+// failed ends pull at an event that cannot be delivered. What came before it goes out first, as it
+// would have if the bytes had come in other reads: how they are cut must not decide between a clean
+// status and an error in the stream.
 func (a *attempt) failed(dst []byte, before int, err error) ([]byte, bool, error) {
 	if len(dst) > before {
 		a.bad = err
@@ -353,7 +360,8 @@ func (a *attempt) failed(dst []byte, before int, err error) ([]byte, bool, error
 	return dst, false, a.classify(err)
 }
 
-// Read implements io.Reader for the event reader: it waits as long as the caller of pull and the clocks allow.
+// Read implements io.Reader for the event reader: it waits as long as the caller of pull and the
+// clocks allow.
 func (a *attempt) Read(p []byte) (int, error) {
 	own := a.deadline()
 	n, err := a.x.Read(p, earlier(a.until, own))
@@ -366,7 +374,8 @@ func (a *attempt) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// deadline is when the engine's silence has lasted too long, by the clock that runs now; zero: never.
+// deadline is when the engine's silence has lasted too long, by the clock that runs now; zero:
+// never.
 func (a *attempt) deadline() time.Time {
 	clocks := &a.call.model.clocks
 	var d time.Time
@@ -424,7 +433,8 @@ func (a *attempt) classify(err error) error {
 	return f
 }
 
-// drain gives the engine a moment to end its reply in good order, so that the connection can be used again.
+// drain gives the engine a moment to end its reply in good order, so that the connection can be
+// used again.
 func (a *attempt) drain() {
 	if a.ended || a.x == nil {
 		return
@@ -438,10 +448,12 @@ func (a *attempt) drain() {
 	}
 }
 
-// drainPatience is short: what follows [DONE] is one chunk of five bytes that is nearly always there already.
+// drainPatience is short: what follows [DONE] is one chunk of five bytes that is nearly always
+// there already.
 const drainPatience = 20 * time.Millisecond
 
-// end releases the lease with the attempt's outcome and lets go of the connection. Only the first call counts.
+// end releases the lease with the attempt's outcome and lets go of the connection. Only the first
+// call counts.
 func (a *attempt) end(o upstreams.Outcome) {
 	lease := a.lease
 	if lease == nil {

@@ -53,8 +53,8 @@ const rawPiece = 16 << 10
 
 var errNoAudio = errors.New("an answer without bytes, or of unknown length")
 
-// pullBinary is pull for an answer of bytes. An answer that ends with its connection is never complete:
-// half of an audio file cannot be told from a whole one.
+// pullBinary is pull for an answer of bytes. An answer that ends with its connection is never
+// complete: half of an audio file cannot be told from a whole one.
 func (a *attempt) pullBinary(dst []byte) (out []byte, done bool, err error) {
 	dst = slices.Grow(dst, rawPiece)
 	n, err := a.Read(dst[len(dst):cap(dst)])
@@ -72,10 +72,10 @@ func (a *attempt) pullBinary(dst []byte) (out []byte, done bool, err error) {
 	return dst, false, nil
 }
 
-// pullTranscript is pull for a transcript that the engine sends in one piece although a stream was asked
-// for: the edge writes the stream itself. An engine without transcript streams, or without one in the
-// requested format, is not faulty: the client gets the error and the breaker does not count it. Otherwise
-// one client's option could take the engine from all others.
+// pullTranscript is pull for a transcript that the engine sends in one piece although a stream was
+// asked for: the edge writes the stream itself. An engine without transcript streams, or without
+// one in the requested format, is not faulty: the client gets the error and the breaker does not
+// count it. Otherwise one client's option could take the engine from all others.
 func (a *attempt) pullTranscript(dst []byte) (out []byte, done bool, err error) {
 	structured := isJSON(a.x.Header("Content-Type"))
 	c := a.call

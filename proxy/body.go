@@ -23,10 +23,10 @@ const (
 	largeBody  = 2 << 20  // and larger ones up to this in a pool of their own
 	firstChunk = 4 << 10  // what a chunked body reserves before its size is known
 
-	// slowBody is the rate in bytes per second that a JSON body must keep after its first slowGrace, so
-	// that a client that drips bytes is ended, too. A large body must also fill the memory that is reserved
-	// for it within slowFill, or arrive at limits.upload_rate if that is less: otherwise a few clients that
-	// announce much and send little would keep all others out.
+	// slowBody is the rate in bytes per second that a JSON body must keep after its first
+	// slowGrace, so that a client that drips bytes is ended, too. A large body must also fill the
+	// memory that is reserved for it within slowFill, or arrive at limits.upload_rate if that is
+	// less: otherwise a few clients that announce much and send little would keep all others out.
 	slowBody  = 1 << 10
 	slowGrace = 10 * time.Second
 	slowFill  = 2 * time.Minute
@@ -182,8 +182,8 @@ func recycleBody(buf *[]byte) {
 	}
 }
 
-// closeAfterResponse marks the call as answered before its body was read to the end: the connection ends
-// with the answer, and lingers so that a client that is still sending can read it.
+// closeAfterResponse marks the call as answered before its body was read to the end: the connection
+// ends with the answer, and lingers so that a client that is still sending can read it.
 func (c *Call) closeAfterResponse(e *apierr.Error) *apierr.Error {
 	c.ctx.SetConnectionClose()
 	if c.conn != nil {
@@ -192,9 +192,9 @@ func (c *Call) closeAfterResponse(e *apierr.Error) *apierr.Error {
 	return e
 }
 
-// endChunked ends the connection with the answer when trailers followed the body's last chunk. The edge
-// does not read them, and fasthttp accepts names in them that other parsers refuse, so the bytes that
-// follow may be a request to fasthttp alone.
+// endChunked ends the connection with the answer when trailers followed the body's last chunk. The
+// edge does not read them, and fasthttp accepts names in them that other parsers refuse, so the
+// bytes that follow may be a request to fasthttp alone.
 func (c *Call) endChunked() {
 	if len(c.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		c.ctx.SetConnectionClose()
@@ -257,9 +257,9 @@ func slowClient(cause error) *apierr.Error {
 	return e
 }
 
-// bodyBroken returns the error for a body that did not arrive in full on conn: its client was too slow,
-// has left, or has sent broken framing. A client that has left is recorded as gone; the answer reaches
-// it only if it has closed no more than its sending side.
+// bodyBroken returns the error for a body that did not arrive in full on conn: its client was too
+// slow, has left, or has sent broken framing. A client that has left is recorded as gone; the
+// answer reaches it only if it has closed no more than its sending side.
 func bodyBroken(conn net.Conn, err error) *apierr.Error {
 	switch {
 	case timedOut(err):

@@ -9,12 +9,13 @@ import (
 )
 
 // An engine that has read a prompt answers the next one with the same beginning sooner, and reports
-// cached_tokens. A client that guesses a beginning can so learn whether another client has sent it. If a
-// model's prompt_cache is per_key, each key has a cache of its own, or shares one with the keys of its
-// group: the edge sends the engine a salt, and prefix affinity keeps the prompts of different owners
-// apart.
+// cached_tokens. A client that guesses a beginning can so learn whether another client has sent it.
+// If a model's prompt_cache is per_key, each key has a cache of its own, or shares one with the
+// keys of its group: the edge sends the engine a salt, and prefix affinity keeps the prompts of
+// different owners apart.
 
-// cacheOwner returns the owner whose cached prompts an engine may use for the call; empty: all owners'.
+// cacheOwner returns the owner whose cached prompts an engine may use for the call; empty: all
+// owners'.
 func (c *Call) cacheOwner() string {
 	if c.key == nil || c.model.config.PromptCache != config.CachePerKey {
 		return ""
@@ -22,8 +23,8 @@ func (c *Call) cacheOwner() string {
 	return c.key.CacheOwner
 }
 
-// saltAt returns the salt for an engine. For an engine that takes none, it is empty and a warning is
-// logged once.
+// saltAt returns the salt for an engine. For an engine that takes none, it is empty and a warning
+// is logged once.
 func (c *Call) saltAt(u *upstreams.Upstream) chat.Salt {
 	owner := c.cacheOwner()
 	if owner == "" {

@@ -19,9 +19,9 @@ import (
 	"penstock/upstreams"
 )
 
-// Call is everything that one client request holds, from the first line of the handler to the last byte of the answer.
-// It is owned by the connection's goroutine; only abort may be called from others. Calls are pooled: nothing may keep one
-// past finish.
+// Call is everything that one client request holds, from the first line of the handler to the last
+// byte of the answer. It is owned by the connection's goroutine; only abort may be called from
+// others. Calls are pooled: nothing may keep one past finish.
 type Call struct {
 	edge *Edge
 	snap *Snapshot
@@ -129,8 +129,8 @@ func (c *Call) ClientGone() { c.abort(errClientGone) }
 // Drain ends the call because the edge is shutting down.
 func (c *Call) Drain() { c.abort(errDrained) }
 
-// abort ends the call for the given reason, from any goroutine: the engine's connection is closed at once and whatever
-// the call is waiting for returns. The first reason wins.
+// abort ends the call for the given reason, from any goroutine: the engine's connection is closed
+// at once and whatever the call is waiting for returns. The first reason wins.
 func (c *Call) abort(err error) {
 	if !c.cause.CompareAndSwap(nil, &abortCause{err}) {
 		return
@@ -151,8 +151,8 @@ func (c *Call) aborted() error {
 	return nil
 }
 
-// publish makes x what abort has to close. The order (publish, then look at the cause) leaves no gap: an abort before
-// the publication is seen here, one after it finds x.
+// publish makes x what abort has to close. The order (publish, then look at the cause) leaves no
+// gap: an abort before the publication is seen here, one after it finds x.
 func (c *Call) publish(x *upstreams.Exchange) {
 	c.exchange.Store(x)
 	if err := c.aborted(); err != nil {
@@ -160,8 +160,9 @@ func (c *Call) publish(x *upstreams.Exchange) {
 	}
 }
 
-// finish ends the call: whatever it still holds is released, it is counted and logged, and it goes back to the pool. The
-// caller must not touch it afterwards. It does not panic but when it is called twice: a panic of a part of it costs that part.
+// finish ends the call: whatever it still holds is released, it is counted and logged, and it goes
+// back to the pool. The caller must not touch it afterwards. It does not panic but when it is
+// called twice: a panic of a part of it costs that part.
 func (c *Call) finish() {
 	if c.finished {
 		panic("BUG: call finished twice")
@@ -172,7 +173,8 @@ func (c *Call) finish() {
 	}
 }
 
-// end is finish without the recycling. It returns false after a panic: such a call is in no state to be used again.
+// end is finish without the recycling. It returns false after a panic: such a call is in no state
+// to be used again.
 func (c *Call) end() (whole bool) {
 	g := c.edge.guard
 	defer g.Catch(guard.End, func() { whole = false })
@@ -212,8 +214,8 @@ func (c *Call) account() {
 	c.releaseAnswer()
 }
 
-// ended is the time at which the call ends, for what is still to be noted. Reading the clock costs as much as a small step of
-// a call, and behind a whole answer each step would read the same.
+// ended is the time at which the call ends, for what is still to be noted. Reading the clock costs
+// as much as a small step of a call, and behind a whole answer each step would read the same.
 func (c *Call) ended() time.Time {
 	if c.endAt.IsZero() {
 		return c.edge.now()
@@ -258,8 +260,8 @@ func (c *Call) fail(f *failure) {
 	}
 }
 
-// appendRequestID appends a fresh request id: "req_" and 26 characters of base 32, 128 random bits. The generator is
-// seeded by the operating system; ids must not repeat, but they are no secret.
+// appendRequestID appends a fresh request id: "req_" and 26 characters of base 32, 128 random bits.
+// The generator is seeded by the operating system; ids must not repeat, but they are no secret.
 func appendRequestID(dst []byte) []byte {
 	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 	dst = append(dst, "req_"...)
@@ -272,6 +274,6 @@ func appendRequestID(dst []byte) []byte {
 	return dst
 }
 
-// jitter lengthens d by none, one or two seconds, so that clients told to come back do not come back together. Clients are
-// told whole seconds, so a finer spread would be rounded away.
+// jitter lengthens d by none, one or two seconds, so that clients told to come back do not come
+// back together. Clients are told whole seconds, so a finer spread would be rounded away.
 func jitter(d time.Duration) time.Duration { return d + time.Duration(rand.IntN(3))*time.Second }

@@ -46,8 +46,8 @@ func slotsFor(kind string, l upstreams.Limits) int {
 	return l.Text + l.Vision
 }
 
-// compareCapacity lists, in the order of the new file, the models whose slots or upstreams change; removed
-// ones come last. A model of lost has no slots: none of its upstreams would take a call.
+// compareCapacity lists, in the order of the new file, the models whose slots or upstreams change;
+// removed ones come last. A model of lost has no slots: none of its upstreams would take a call.
 func compareCapacity(old, next *capacitySide, lost []*routing.Route) []admin.CapacityChange {
 	before := map[string]*routing.Route{}
 	for _, r := range old.routes.Routes() {
@@ -106,9 +106,9 @@ func missing(a, b []upstreams.ID) (out []upstreams.ID) {
 	return out
 }
 
-// modelsLosingCapacity finds the models that can serve calls now and could not after the plan: they would
-// have no slots, or no upstream that takes calls. It probes the upstreams that the plan adds to such a
-// model first, because they may be able to serve it.
+// modelsLosingCapacity finds the models that can serve calls now and could not after the plan: they
+// would have no slots, or no upstream that takes calls. It probes the upstreams that the plan adds
+// to such a model first, because they may be able to serve it.
 func (e *Edge) modelsLosingCapacity(ctx context.Context, old *Snapshot, next *capacitySide, plan *upstreams.Plan) []*routing.Route {
 	var risky []*routing.Route
 	var unknown []*upstreams.Upstream
@@ -160,8 +160,9 @@ func (s *capacitySide) problem(r *routing.Route) config.Problem {
 		r.ID, strings.Join(reasons, "; ")))
 }
 
-// CompareFiles lists what replacing one configuration by another means for each model, without a running
-// edge. Engines' reports are not known then, so slots that the files leave open are assumed.
+// CompareFiles lists what replacing one configuration by another means for each model, without a
+// running edge. Engines' reports are not known then, so slots that the files leave open are
+// assumed.
 func CompareFiles(old, next *config.File) ([]admin.CapacityChange, error) {
 	var sides [2]capacitySide
 	for i, f := range []*config.File{old, next} {

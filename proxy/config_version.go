@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// configVersion identifies a snapshot: its number, when it took effect, and how many calls began with it
-// and have not ended. A reload whose keys take effect before its routes shares the running version.
+// configVersion identifies a snapshot: its number, when it took effect, and how many calls began
+// with it and have not ended. A reload whose keys take effect before its routes shares the running
+// version.
 type configVersion struct {
 	Version uint64
 	since   time.Time

@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Keys do not belong in browsers, so by default no origin may call from one. An operator who knows better lists origins;
-// credentials (cookies) are never allowed, since the API has none.
+// Keys do not belong in browsers, so by default no origin may call from one. An operator who knows
+// better lists origins; credentials (cookies) are never allowed, since the API has none.
 
 const (
 	corsMethods = "GET, HEAD, POST"
@@ -24,8 +24,9 @@ const (
 		"x-penstock-model, x-penstock-pool, x-penstock-upstream, x-penstock-code, x-penstock-attempts, x-penstock-queue-ms"
 )
 
-// corsHeaders are what programs in browsers may send: what is read here, and what SDKs add that means nothing to us. Those of
-// the SDKs whose code is generated begin with corsGenerated, and new ones come with their versions.
+// corsHeaders are what programs in browsers may send: what is read here, and what SDKs add that
+// means nothing to us. Those of the SDKs whose code is generated begin with corsGenerated, and new
+// ones come with their versions.
 var corsHeaders = map[string]bool{
 	"authorization": true, "x-api-key": true, "content-type": true, "accept": true, "user-agent": true, "traceparent": true, "tracestate": true,
 	"anthropic-version": true, "anthropic-beta": true, "anthropic-dangerous-direct-browser-access": true,
@@ -39,7 +40,8 @@ const (
 	corsLongest   = 64 // bytes of a name
 )
 
-// appendAllowed appends those of the headers that a preflight asks for which may be sent; of one that asks for none, the usual ones.
+// appendAllowed appends those of the headers that a preflight asks for which may be sent; of one
+// that asks for none, the usual ones.
 func appendAllowed(dst, asked []byte) []byte {
 	if len(asked) == 0 {
 		return append(dst, corsUsual...)

@@ -10,14 +10,16 @@ import (
 	"penstock/translate/responses"
 )
 
-// dialect is how an endpoint speaks: the shape of its errors and what its contract calls an engine's failure.
+// dialect is how an endpoint speaks: the shape of its errors and what its contract calls an
+// engine's failure.
 type dialect struct {
 	name string // the metrics' and log's word
 	// appendError renders e for a client of this dialect.
 	appendError func(dst []byte, e *apierr.Error, requestID string) []byte
 	// mapError says an upstream's failure in this dialect's statuses; nil: as it is.
 	mapError func(e *apierr.Error) *apierr.Error
-	// prompt is the member that holds what an engine calls too long; empty: messages, or as mapError has it.
+	// prompt is the member that holds what an engine calls too long; empty: messages, or as
+	// mapError has it.
 	prompt string
 }
 
@@ -36,10 +38,12 @@ func (d *dialect) errorOf(e *apierr.Error) *apierr.Error {
 
 func chatError(dst []byte, e *apierr.Error, _ string) []byte { return e.Append(dst) }
 
-// dialectChat is also the shape of errors that belong to no endpoint: a head that did not parse, an unknown path.
+// dialectChat is also the shape of errors that belong to no endpoint: a head that did not parse, an
+// unknown path.
 var dialectChat = &dialect{name: "chat", appendError: chatError}
 
-// dialectResponses has the shape of chat's errors outside of a stream; what an engine says of messages is about input.
+// dialectResponses has the shape of chat's errors outside of a stream; what an engine says of
+// messages is about input.
 var dialectResponses = &dialect{name: "responses", appendError: chatError, mapError: responses.MapError}
 
 var dialectModels = &dialect{name: "models", appendError: chatError}

@@ -10,9 +10,9 @@ import (
 	"penstock/upstreams"
 )
 
-// dispatch sends the call to an engine, and to another one when the first fails in a way that allows it, until there is
-// something to commit. It returns nil when the answer has been handed to fasthttp: whole, or as a relay that goes on from
-// here. Otherwise the call ends with the *failure.
+// dispatch sends the call to an engine, and to another one when the first fails in a way that
+// allows it, until there is something to commit. It returns nil when the answer has been handed to
+// fasthttp: whole, or as a relay that goes on from here. Otherwise the call ends with the *failure.
 func (c *Call) dispatch() *failure {
 	if f := c.blocked(c.record.Start); f != nil {
 		return f
@@ -67,8 +67,9 @@ func (c *Call) sendTo(lease *upstreams.Lease, now time.Time) {
 	c.asked = now
 }
 
-// acquire picks a target, and waits for one where the model has a queue. A reload may have retired every target of the snapshot
-// that this call began with; then the newest one is asked in the same way, so that no reload causes a refusal.
+// acquire picks a target, and waits for one where the model has a queue. A reload may have retired
+// every target of the snapshot that this call began with; then the newest one is asked in the same
+// way, so that no reload causes a refusal.
 func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
 	q := routing.Query{Pool: c.pool, Key: c.record.Key, Tokens: c.promptTokens, Prefix: c.prefixBlocks(), Exclude: c.tried, Now: now, Rand: rand.Uint64()}
 	if c.model.crowded() {
@@ -91,7 +92,8 @@ func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error)
 	return c.acquire(now)
 }
 
-// follow takes the call over to the newest snapshot. It is false when there is no newer one, or the model is not in it.
+// follow takes the call over to the newest snapshot. It is false when there is no newer one, or the
+// model is not in it.
 func (c *Call) follow() bool {
 	newest := c.edge.current.Load()
 	if newest == c.snap {
@@ -104,8 +106,9 @@ func (c *Call) follow() bool {
 	return ok
 }
 
-// prefixBlocks hashes the prompt for a route that picks by what an engine has cached. The raw elements of `messages` of one
-// turn are a byte prefix of the next turn's, so they can be hashed as they stand.
+// prefixBlocks hashes the prompt for a route that picks by what an engine has cached. The raw
+// elements of `messages` of one turn are a byte prefix of the next turn's, so they can be hashed as
+// they stand.
 func (c *Call) prefixBlocks() []uint64 {
 	if c.chat == nil || !c.model.route.WantsPrefix() {
 		return nil
@@ -117,12 +120,13 @@ func (c *Call) prefixBlocks() []uint64 {
 	return c.prefix
 }
 
-// attempts is how often the call was tried, for the log: a connection that could not be made is an attempt at which nothing
-// was sent, and a request that was sent again in place of a dead connection is one more at the same engine.
+// attempts is how often the call was tried, for the log: a connection that could not be made is an
+// attempt at which nothing was sent, and a request that was sent again in place of a dead
+// connection is one more at the same engine.
 func (c *Call) attempts() int { return max(c.sends, c.targets) }
 
-// mayRetry is the one rule of what is sent again: only a failure that allows it, within the attempts of one call and the
-// budget of all. Nothing has been committed when it is asked.
+// mayRetry is the one rule of what is sent again: only a failure that allows it, within the
+// attempts of one call and the budget of all. Nothing has been committed when it is asked.
 func (c *Call) mayRetry(f *failure) bool {
 	if c.upload != nil && c.upload.spent {
 		return false // a part of what was sent is gone
@@ -139,9 +143,10 @@ func (c *Call) mayRetry(f *failure) bool {
 	return true
 }
 
-// mayFailOver reports whether the call may leave an engine whose host has vanished, while its client has been shown nothing. That is
-// once a call, and apart from the budget of retries: an engine is lost with all of its calls at a time, and there is no load of
-// retries from one that is taken out.
+// mayFailOver reports whether the call may leave an engine whose host has vanished, while its
+// client has been shown nothing. That is once a call, and apart from the budget of retries: an
+// engine is lost with all of its calls at a time, and there is no load of retries from one that is
+// taken out.
 func (c *Call) mayFailOver(f *failure) bool {
 	if !f.gone || c.failovers > 0 || c.snap.Config.Retry.Attempts < 2 || c.upload != nil && c.upload.spent {
 		return false
@@ -150,8 +155,8 @@ func (c *Call) mayFailOver(f *failure) bool {
 	return true
 }
 
-// note tells the upstream's state page what a call failed of, and its breaker who sent the call, unless the upstream is not to
-// blame.
+// note tells the upstream's state page what a call failed of, and its breaker who sent the call,
+// unless the upstream is not to blame.
 func (a *attempt) note(f *failure) {
 	switch f.outcome {
 	case upstreams.OutcomeTimeout, upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused:
@@ -178,8 +183,9 @@ func (a *attempt) failureSource(sent bool) upstreams.FailureSource {
 	}
 }
 
-// try makes one attempt, and another one under the same lease where the engine says how much less to ask it for, or may answer
-// otherwise in a moment. It returns nil when the answer was handed over.
+// try makes one attempt, and another one under the same lease where the engine says how much less
+// to ask it for, or may answer otherwise in a moment. It returns nil when the answer was handed
+// over.
 func (c *Call) try(lease *upstreams.Lease, target *routing.Target) *failure {
 	c.fit(target)
 	f := c.tryOnce(lease, target, lease.Exchange())
@@ -203,8 +209,8 @@ func (c *Call) try(lease *upstreams.Lease, target *routing.Target) *failure {
 // notNowPause is how long an engine is given that cannot answer just now.
 const notNowPause = 300 * time.Millisecond
 
-// mayRepeat reports whether the same engine is to be asked once more, as it may answer otherwise in a moment. Where the failure
-// allows another engine, and there is one, that is asked instead.
+// mayRepeat reports whether the same engine is to be asked once more, as it may answer otherwise in
+// a moment. Where the failure allows another engine, and there is one, that is asked instead.
 func (c *Call) mayRepeat(f *failure) bool {
 	if !f.notNow || c.upload != nil || c.sends-c.refits-c.failovers >= c.snap.Config.Retry.Attempts {
 		return false
@@ -244,8 +250,8 @@ func (c *Call) pause(d time.Duration) bool {
 	}
 }
 
-// asksStream reports whether the engine is asked for a stream: the client wants one, or the engine's work can be cancelled in no
-// other way.
+// asksStream reports whether the engine is asked for a stream: the client wants one, or the
+// engine's work can be cancelled in no other way.
 func (c *Call) asksStream(lease *upstreams.Lease) bool {
 	return c.record.Stream && !c.ep.binaryResponse || c.chat != nil && lease.Upstream().Engine().CancelOnlyStreams()
 }
@@ -262,7 +268,8 @@ func (c *Call) tryOnce(lease *upstreams.Lease, target *routing.Target, x *upstre
 	return c.tryStream()
 }
 
-// tryStream waits for the first event, or for as long as the client may be kept without a status line.
+// tryStream waits for the first event, or for as long as the client may be kept without a status
+// line.
 func (c *Call) tryStream() *failure {
 	a := &c.attempt
 	c.ep.answer(c)

@@ -11,19 +11,20 @@ import (
 	"penstock/proxy/listen"
 )
 
-// errorFlushTime is how long calls that the drain has ended may take to write their error, and clients to
-// read it. hurriedFlushTime is that time after a second signal: the kernel has the errors by then and
-// sends them even when the process has ended.
+// errorFlushTime is how long calls that the drain has ended may take to write their error, and
+// clients to read it. hurriedFlushTime is that time after a second signal: the kernel has the
+// errors by then and sends them even when the process has ended.
 const (
 	errorFlushTime   = 2 * time.Second
 	hurriedFlushTime = 250 * time.Millisecond
 )
 
 // drain ends the public side in steps. /-/ready answers 503, and answers ask clients to close. The
-// listener accepts for timeouts.linger more, so that balancers notice. Then it accepts no more, idle
-// connections close, and running calls get timeouts.drain to finish. Those that are left get an error in
-// their stream and errorFlushTime to send it. Then drain cuts what has not ended: half a head, a body
-// that does not arrive, a client that does not read. Options.Hurry skips every wait but hurriedFlushTime.
+// listener accepts for timeouts.linger more, so that balancers notice. Then it accepts no more,
+// idle connections close, and running calls get timeouts.drain to finish. Those that are left get
+// an error in their stream and errorFlushTime to send it. Then drain cuts what has not ended: half
+// a head, a body that does not arrive, a client that does not read. Options.Hurry skips every wait
+// but hurriedFlushTime.
 func (e *Edge) drain() {
 	t := e.current.Load().Config.Timeouts
 	e.log.Info("draining", zap.Int64("calls", e.calls.InFlight()))
@@ -55,8 +56,8 @@ func (e *Edge) drain() {
 	e.log.Info("drained", zap.Int64("calls", e.calls.InFlight()))
 }
 
-// waitOrHurry waits until done, for d at most, and not at all after the second signal. It reports whether
-// it is done. The first wait that the second signal ends records how many calls that cuts.
+// waitOrHurry waits until done, for d at most, and not at all after the second signal. It reports
+// whether it is done. The first wait that the second signal ends records how many calls that cuts.
 func (e *Edge) waitOrHurry(d time.Duration, done func() bool) bool {
 	all := e.wait(d, e.opts.Hurry, done)
 	select {
@@ -128,8 +129,8 @@ func (e *Edge) close() error {
 	return err
 }
 
-// shutAdmin ends the admin listener. Idle admin connections get the same grace period as active ones;
-// closing them is not an error. A second call does nothing.
+// shutAdmin ends the admin listener. Idle admin connections get the same grace period as active
+// ones; closing them is not an error. A second call does nothing.
 func (e *Edge) shutAdmin() error {
 	if e.opts.Admin == nil || e.adminShut {
 		return nil

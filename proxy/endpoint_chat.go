@@ -8,7 +8,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// Streams of the chat dialect and views of whole answers are needed by the calls that they are the answers of, and by no other.
+// Streams of the chat dialect and views of whole answers are needed by the calls that they are the
+// answers of, and by no other.
 var (
 	passthroughs = sync.Pool{New: func() any { return new(chat.Stream) }}
 	completions  = sync.Pool{New: func() any { return new(chat.Completion) }}
@@ -53,7 +54,8 @@ var endpointChat = &endpoint{
 	},
 }
 
-// parseWhole reads a whole chat completion, which is borrowed until the call ends, and notes its usage.
+// parseWhole reads a whole chat completion, which is borrowed until the call ends, and notes its
+// usage.
 func (c *Call) parseWhole(completion []byte) (*chat.Completion, error) {
 	if c.completion == nil {
 		c.completion = completions.Get().(*chat.Completion)

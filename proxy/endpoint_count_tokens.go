@@ -11,14 +11,15 @@ import (
 	"penstock/upstreams"
 )
 
-// endpointCountTokens is POST /v1/messages/count_tokens: an engine's own count where one has a counter, else an estimate. It
-// never fails for want of an engine.
+// endpointCountTokens is POST /v1/messages/count_tokens: an engine's own count where one has a
+// counter, else an estimate. It never fails for want of an engine.
 var endpointCountTokens = &endpoint{
 	path:      "/v1/messages/count_tokens",
 	listedAs:  "/v1/messages",
 	operation: config.OpMessages,
 	dialect:   dialectMessages,
-	// The client's own body is kept beside the chat request that it amounts to: engines with a counter speak Messages.
+	// The client's own body is kept beside the chat request that it amounts to: engines with a
+	// counter speak Messages.
 	decode:  (*Call).decodeCount,
 	explain: explainMessages,
 	local: func(c *Call) *failure {
@@ -44,11 +45,13 @@ func (c *Call) decodeCount(body []byte) error {
 	return err
 }
 
-// countPatience is how long an engine may take to count. Clients ask often, and an estimate is there at once.
+// countPatience is how long an engine may take to count. Clients ask often, and an estimate is
+// there at once.
 const countPatience = 2 * time.Second
 
-// engineCount asks an engine that has a counter. It takes a slot, as everything that reaches an engine does, and gives up
-// when none is free. Whatever goes wrong says nothing about the engine's health, since its probes tell that.
+// engineCount asks an engine that has a counter. It takes a slot, as everything that reaches an
+// engine does, and gives up when none is free. Whatever goes wrong says nothing about the engine's
+// health, since its probes tell that.
 func (c *Call) engineCount() (tokens int, ok bool) {
 	q := routing.Query{Pool: c.pool, Key: c.record.Key, Now: c.edge.now(), Rand: rand.Uint64()}
 	targets := c.model.route.Targets()

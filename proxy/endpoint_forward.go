@@ -15,7 +15,8 @@ var (
 	endpointImages     = passing("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodePlain)
 )
 
-// passing is an endpoint with JSON in, JSON out, and no streams, whose text is in the member prompt.
+// passing is an endpoint with JSON in, JSON out, and no streams, whose text is in the member
+// prompt.
 func passing(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *endpoint {
 	return &endpoint{
 		path:      path,
@@ -52,7 +53,8 @@ var endpointEdits = &endpoint{
 	forwards:   func(c *Call) (isJSON, ok bool) { return true, c.upload.ended },
 }
 
-// endpointCompletions is POST /v1/completions, the legacy form of chat. A key that may chat may use it.
+// endpointCompletions is POST /v1/completions, the legacy form of chat. A key that may chat may use
+// it.
 var endpointCompletions = &endpoint{
 	path:       "/v1/completions",
 	operation:  config.OpChat,
@@ -97,7 +99,8 @@ func (c *Call) noteForwarded() {
 	c.noteCounts(u)
 }
 
-// noteCounts notes what an answer that is passed on says of the tokens. The prompt of one that says nothing is estimated.
+// noteCounts notes what an answer that is passed on says of the tokens. The prompt of one that says
+// nothing is estimated.
 func (c *Call) noteCounts(u chat.Usage) {
 	if c.usage = u; !u.Known && c.ep.pool == upstreams.PoolText {
 		c.usage = chat.Usage{Prompt: c.promptTokens, Estimated: true}

@@ -7,7 +7,8 @@ import (
 	"penstock/translate/messages"
 )
 
-// messagesCall is what a call in the Messages dialect needs beside the chat request that it becomes.
+// messagesCall is what a call in the Messages dialect needs beside the chat request that it
+// becomes.
 type messagesCall struct {
 	request *messages.Request // until the model is known: errors about the chat request are told in its words
 	echo    messages.RequestInfo

@@ -13,9 +13,11 @@ import (
 	"penstock/translate/apierr"
 )
 
-// The catalog and the health check are no calls: they hold nothing, reach no engine and are not logged one by one.
+// The catalog and the health check are no calls: they hold nothing, reach no engine and are not
+// logged one by one.
 
-// models answers GET /v1/models. A key is not needed; one that is sent narrows the list, and a wrong one is refused.
+// models answers GET /v1/models. A key is not needed; one that is sent narrows the list, and a
+// wrong one is refused.
 func (e *Edge) models(ctx *fasthttp.RequestCtx) {
 	snap, key, ok := e.optionalKey(ctx)
 	if !ok {
@@ -50,7 +52,8 @@ func (e *Edge) modelByID(ctx *fasthttp.RequestCtx) {
 	e.respondPage(ctx, key, page, err)
 }
 
-// optionalKey checks a request's credential, if it has one. When ok is false, it has answered the request.
+// optionalKey checks a request's credential, if it has one. When ok is false, it has answered the
+// request.
 func (e *Edge) optionalKey(ctx *fasthttp.RequestCtx) (snap *Snapshot, key *auth.Key, ok bool) {
 	snap = e.current.Load()
 	key, err := snap.authenticate(&ctx.Request.Header, ctx.URI().QueryString(), e.now())
@@ -81,7 +84,8 @@ func (e *Edge) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *catalo
 	respondCached(ctx, "application/json", page.ETag, page.Body)
 }
 
-// respondCached answers with body, which is shared and not copied, or with 304 when the client has it already.
+// respondCached answers with body, which is shared and not copied, or with 304 when the client has
+// it already.
 func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []byte) {
 	ctx.Response.Header.Set("ETag", etag)
 	if hasCurrent(ctx.Request.Header.Peek("If-None-Match"), etag) {
@@ -92,8 +96,8 @@ func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []by
 	ctx.Response.SetBodyRaw(body)
 }
 
-// hasCurrent reports whether an If-None-Match names etag: a star, or a list of tags, each of them strong or weak. The
-// comparison is the weak one (RFC 9110, 13.1.2). A tag of ours holds no comma.
+// hasCurrent reports whether an If-None-Match names etag: a star, or a list of tags, each of them
+// strong or weak. The comparison is the weak one (RFC 9110, 13.1.2). A tag of ours holds no comma.
 func hasCurrent(ifNoneMatch []byte, etag string) bool {
 	etag = strings.TrimPrefix(etag, "W/")
 	for tag := range bytes.SplitSeq(ifNoneMatch, []byte{','}) {

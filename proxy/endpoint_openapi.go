@@ -9,7 +9,8 @@ import (
 	"penstock/proxy/openapi"
 )
 
-// document is one form of the API's description as it is served: to everybody, whatever credential comes along.
+// document is one form of the API's description as it is served: to everybody, whatever credential
+// comes along.
 type document struct {
 	path, contentType, etag string
 	body                    []byte

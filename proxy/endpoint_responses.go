@@ -39,7 +39,8 @@ var (
 	responsesAnswers  = sync.Pool{New: func() any { return new(responses.Stream) }}
 )
 
-// decodeResponses reads a Responses body, and puts the chat request that it amounts to in its place.
+// decodeResponses reads a Responses body, and puts the chat request that it amounts to in its
+// place.
 func (c *Call) decodeResponses(body []byte) error {
 	r := responsesRequests.Get().(*responses.Request)
 	defer func() {

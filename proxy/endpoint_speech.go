@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// endpointSpeech is POST /v1/audio/speech: JSON in, audio out. The audio is passed on as it is made; only a client of HTTP/1.0,
-// which could not tell where it ends, gets it whole.
+// endpointSpeech is POST /v1/audio/speech: JSON in, audio out. The audio is passed on as it is
+// made; only a client of HTTP/1.0, which could not tell where it ends, gets it whole.
 var endpointSpeech = &endpoint{
 	path:           "/v1/audio/speech",
 	operation:      config.OpSpeech,
@@ -39,8 +39,8 @@ var endpointSpeech = &endpoint{
 
 var dialectSpeech = &dialect{name: "speech", appendError: chatError, prompt: "input"}
 
-// audioType reports whether a 200 of that type may be audio: anything but what is certain to be something else. Engines
-// call audio by many names, and by none.
+// audioType reports whether a 200 of that type may be audio: anything but what is certain to be
+// something else. Engines call audio by many names, and by none.
 func audioType(contentType []byte) bool {
 	for _, other := range [...]string{"text/", "application/json", "application/problem+json", "application/xml"} {
 		if len(contentType) >= len(other) && httptoken.EqualFold(contentType[:len(other)], other) {

@@ -44,8 +44,8 @@ var endpointTranscriptions = &endpoint{
 
 var dialectTranscription = &dialect{name: "transcription", appendError: chatError, prompt: "file"}
 
-// forwardsTranscript reports whether a large transcript can be passed on: what form the client wants is known, and the engine gives
-// it that. c.media is its type then.
+// forwardsTranscript reports whether a large transcript can be passed on: what form the client
+// wants is known, and the engine gives it that. c.media is its type then.
 func forwardsTranscript(c *Call) (isJSON, ok bool) {
 	t := c.upload.form.(*audio.Transcription)
 	if !c.upload.ended || c.record.Stream {
@@ -58,8 +58,8 @@ func forwardsTranscript(c *Call) (isJSON, ok bool) {
 
 func structuredReply(c *Call) bool { return isJSON(c.attempt.x.Header("Content-Type")) }
 
-// appendTranscript appends an answer that is text. One that cannot be told from a cut one is refused, and so is JSON: an
-// engine that does not know the format, or an error.
+// appendTranscript appends an answer that is text. One that cannot be told from a cut one is
+// refused, and so is JSON: an engine that does not know the format, or an error.
 func appendTranscript(c *Call, dst, body []byte) ([]byte, error) {
 	if !c.attempt.x.Framed() {
 		return dst, errTextOfUnknownLength

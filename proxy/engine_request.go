@@ -6,8 +6,8 @@ import (
 	"penstock/upstreams"
 )
 
-// engineFormat returns how an engine wants a chat request, without the served name. It is computed once
-// for each profile.
+// engineFormat returns how an engine wants a chat request, without the served name. It is computed
+// once for each profile.
 func (e *Edge) engineFormat(p *upstreams.Profile) chat.EngineFormat {
 	if t, ok := e.engineFormats.Load(p); ok {
 		return *t.(*chat.EngineFormat)
@@ -33,8 +33,8 @@ func members(in []upstreams.Member) []chat.Member {
 	return out
 }
 
-// refusedMembers are the request members that steer any of the engines. They are refused whatever engine
-// a call would go to, so that a request has the same meaning at every engine.
+// refusedMembers are the request members that steer any of the engines. They are refused whatever
+// engine a call would go to, so that a request has the same meaning at every engine.
 func refusedMembers(all *upstreams.Profiles) *chat.Refusals {
 	var out []string
 	seen := map[string]bool{}
@@ -49,9 +49,9 @@ func refusedMembers(all *upstreams.Profiles) *chat.Refusals {
 	return chat.NewRefusals(out...)
 }
 
-// translate replaces the body by the chat request that write makes of it. The client's own bytes are
-// kept only if an engine of the model may be sent them (c.native). write appends to dst and must not keep
-// references to the body.
+// translate replaces the body by the chat request that write makes of it. The client's own bytes
+// are kept only if an engine of the model may be sent them (c.native). write appends to dst and
+// must not keep references to the body.
 func (c *Call) translate(write func(dst []byte) ([]byte, error)) error {
 	old := c.reserved
 	buf, err := c.writeTranslation(write)
@@ -70,11 +70,12 @@ func (c *Call) translate(write func(dst []byte) ([]byte, error)) error {
 	return nil
 }
 
-// translationMore is how much longer than the body a translation may be before more memory is reserved.
+// translationMore is how much longer than the body a translation may be before more memory is
+// reserved.
 const translationMore = 1 << 10
 
-// writeTranslation writes what write makes of the body into a buffer of its own. It reserves as much
-// memory as the body has first, and then corrects that to the length of the translation.
+// writeTranslation writes what write makes of the body into a buffer of its own. It reserves as
+// much memory as the body has first, and then corrects that to the length of the translation.
 func (c *Call) writeTranslation(write func(dst []byte) ([]byte, error)) (*[]byte, error) {
 	var n int64
 	if c.body != nil {
@@ -101,8 +102,8 @@ func (c *Call) writeTranslation(write func(dst []byte) ([]byte, error)) (*[]byte
 	return buf, nil
 }
 
-// inPlace reports whether the model takes system messages in the middle of a conversation. It is false
-// for a model that does not exist; resolve refuses that later.
+// inPlace reports whether the model takes system messages in the middle of a conversation. It is
+// false for a model that does not exist; resolve refuses that later.
 func (s *Snapshot) inPlace(name []byte) bool {
 	m, ok := s.lookup(name)
 	if !ok {

@@ -36,8 +36,8 @@ func (c *Call) answerWith(f *failure) {
 	c.warn(f)
 }
 
-// panicked answers a call whose handler has panicked, and ends it even if the answering panics. A relay
-// that the handler had handed over must not run.
+// panicked answers a call whose handler has panicked, and ends it even if the answering panics. A
+// relay that the handler had handed over must not run.
 func (c *Call) panicked() {
 	defer c.finish()
 	if c.relay != nil {
@@ -50,8 +50,8 @@ func (c *Call) panicked() {
 	c.answerWith(internalError(errPanicked))
 }
 
-// hangUp ends the connection without an answer: the client has left and reads none, and a client that has
-// only closed its sending side must not take an answer for the end of its call.
+// hangUp ends the connection without an answer: the client has left and reads none, and a client
+// that has only closed its sending side must not take an answer for the end of its call.
 func (c *Call) hangUp() {
 	c.ctx.HijackSetNoResponse(true)
 	c.ctx.Hijack(func(net.Conn) {}) // fasthttp closes it then

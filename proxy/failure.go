@@ -13,8 +13,9 @@ import (
 	"penstock/upstreams"
 )
 
-// This file is the only place where a fact (an engine failed so, a pool is full) becomes an API error, an outcome for the
-// upstream's health, a label for the metrics, and the answer to "may it be sent again?".
+// This file is the only place where a fact (an engine failed so, a pool is full) becomes an API
+// error, an outcome for the upstream's health, a label for the metrics, and the answer to "may it
+// be sent again?".
 
 // failure is one attempt's bad end.
 type failure struct {
@@ -168,8 +169,8 @@ func clientError(err error) *failure {
 	return f
 }
 
-// fromAcquire maps a pick that found no slot. room is how long a client is to wait for a slot of a full pool, target for an
-// engine that may be asked at all.
+// fromAcquire maps a pick that found no slot. room is how long a client is to wait for a slot of a
+// full pool, target for an engine that may be asked at all.
 func fromAcquire(err error, room, target time.Duration) *failure {
 	var full *routing.FullError
 	if errors.As(err, &full) {
@@ -203,7 +204,8 @@ func reasonOf(err error) string {
 	return "invalid"
 }
 
-// fromStatus maps an engine's refusal: a status of its own, or an error event that came before anything was committed.
+// fromStatus maps an engine's refusal: a status of its own, or an error event that came before
+// anything was committed.
 func fromStatus(status int, e *chat.EngineError, retryAfter time.Duration) *failure {
 	retryAfter = min(max(retryAfter, retrySoon), retryMax)
 	f := &failure{outcome: upstreams.OutcomeBadResponse, result: observe.UpstreamFail, status: status}
@@ -242,8 +244,9 @@ func fromStatus(status int, e *chat.EngineError, retryAfter time.Duration) *fail
 	return f
 }
 
-// noEndpoint is the failure of a call to an engine that does not have its endpoint. Another engine may
-// have it; to come back later does not help, and says nothing about the engine's other endpoints.
+// noEndpoint is the failure of a call to an engine that does not have its endpoint. Another engine
+// may have it; to come back later does not help, and says nothing about the engine's other
+// endpoints.
 func noEndpoint(status int) *failure {
 	return &failure{
 		api:     upstreamFailed(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
@@ -251,7 +254,8 @@ func noEndpoint(status int) *failure {
 	}
 }
 
-// rejected passes an engine's complaint about the request on, cleaned: it helps the client to mend it.
+// rejected passes an engine's complaint about the request on, cleaned: it helps the client to mend
+// it.
 func rejected(status int, e *chat.EngineError) *apierr.Error {
 	a := &apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: e.Code, Message: e.Message}
 	if status == 413 {
@@ -271,7 +275,8 @@ func rejected(status int, e *chat.EngineError) *apierr.Error {
 	return a
 }
 
-// fromStreamError maps an error event inside a stream. What reads as the client's fault keeps the engine's words.
+// fromStreamError maps an error event inside a stream. What reads as the client's fault keeps the
+// engine's words.
 func fromStreamError(e *chat.EngineError) *failure {
 	status := e.Status
 	if status == 0 {

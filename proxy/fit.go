@@ -10,10 +10,11 @@ import (
 	"penstock/upstreams"
 )
 
-// Agents ask for as many tokens as their own provider's models have, whatever the context is here. The
-// edge lowers that limit to the room that the engine has beside the prompt. It can only estimate the
-// prompt; an engine that refuses the sum reports its count, and the edge asks it once more. That is not a
-// retry: nothing failed, the retry budget is not charged and the client does not notice.
+// Agents ask for as many tokens as their own provider's models have, whatever the context is here.
+// The edge lowers that limit to the room that the engine has beside the prompt. It can only
+// estimate the prompt; an engine that refuses the sum reports its count, and the edge asks it once
+// more. That is not a retry: nothing failed, the retry budget is not charged and the client does
+// not notice.
 
 // tokenLimited is a request with a limit on its answer's tokens.
 type tokenLimited interface {
@@ -23,7 +24,8 @@ type tokenLimited interface {
 	Fit(limit int)
 }
 
-// limited returns the call's request if the limit on its answer's tokens may be lowered; otherwise nil.
+// limited returns the call's request if the limit on its answer's tokens may be lowered; otherwise
+// nil.
 func (c *Call) limited() tokenLimited {
 	if c.model.limits.Strict {
 		return nil
@@ -35,7 +37,8 @@ func (c *Call) limited() tokenLimited {
 	return l
 }
 
-// fit lowers the limit on the answer's tokens to what a target has room for, as far as that is known.
+// fit lowers the limit on the answer's tokens to what a target has room for, as far as that is
+// known.
 func (c *Call) fit(t *routing.Target) {
 	l := c.limited()
 	if l == nil {
@@ -51,8 +54,8 @@ func (c *Call) fit(t *routing.Target) {
 	}
 }
 
-// contextOf returns the context in tokens that a target has for the call: the smaller one of the engine's
-// and the configured one; 0: neither is known.
+// contextOf returns the context in tokens that a target has for the call: the smaller one of the
+// engine's and the configured one; 0: neither is known.
 func (c *Call) contextOf(t *routing.Target) int {
 	configured := c.model.limits.ContextLength
 	if c.chat != nil {
@@ -65,8 +68,8 @@ func (c *Call) contextOf(t *routing.Target) int {
 	return n
 }
 
-// promptLength returns the prompt's length in tokens, as an engine counted it or estimated; of several
-// prompts, the length of the longest one.
+// promptLength returns the prompt's length in tokens, as an engine counted it or estimated; of
+// several prompts, the length of the longest one.
 func (c *Call) promptLength() int {
 	if c.counted > 0 {
 		return c.counted
@@ -77,8 +80,8 @@ func (c *Call) promptLength() int {
 	return c.promptTokens
 }
 
-// refit lowers the limit to the room of the engine that refused it. It reports whether to ask that engine
-// again.
+// refit lowers the limit to the room of the engine that refused it. It reports whether to ask that
+// engine again.
 func (c *Call) refit(f *failure) bool {
 	if f.api.Code != apierr.CodeContextLength {
 		return false
@@ -100,9 +103,10 @@ func (c *Call) refit(f *failure) bool {
 	return false
 }
 
-// roomElsewhere reports whether the call may move, once, from an engine that has no room for the prompt
-// to one that has. It excludes the engines with less room. If there is no other engine, it puts the
-// longest context into the failure, in the words that make agents shorten their conversation.
+// roomElsewhere reports whether the call may move, once, from an engine that has no room for the
+// prompt to one that has. It excludes the engines with less room. If there is no other engine, it
+// puts the longest context into the failure, in the words that make agents shorten their
+// conversation.
 func (c *Call) roomElsewhere(f *failure) bool {
 	if f.api.Code != apierr.CodeContextLength || c.model.limits.Strict || c.attempt.target == nil || c.upload != nil {
 		return false
@@ -136,7 +140,8 @@ func (c *Call) roomElsewhere(f *failure) bool {
 	return false
 }
 
-// explainOverflow rewrites the failure of a prompt that leaves the context less room than least tokens.
+// explainOverflow rewrites the failure of a prompt that leaves the context less room than least
+// tokens.
 func (f *failure) explainOverflow(least, context int) {
 	o := &f.api.Overflow
 	if !o.Known() || o.Prompt+least <= context {

@@ -11,8 +11,9 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// checkHead refuses request heads that fasthttp lets through and that other parsers on the way may read differently:
-// whatever two parties can disagree on is a way to smuggle. It looks at no header that decides anything for us.
+// checkHead refuses request heads that fasthttp lets through and that other parsers on the way may
+// read differently: whatever two parties can disagree on is a way to smuggle. It looks at no header
+// that decides anything for us.
 func checkHead(h *fasthttp.RequestHeader) *apierr.Error {
 	if p := h.Protocol(); !bytes.Equal(p, protoHTTP11) && !bytes.Equal(p, protoHTTP10) {
 		return httpVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
@@ -60,8 +61,8 @@ func badHead(message string) *apierr.Error {
 	return apierr.New(400, codeBadRequest, "%s", message)
 }
 
-// httpVersion refuses an HTTP version, or a stream to one that cannot carry it. The type is the client's fault although
-// the status is a 5xx.
+// httpVersion refuses an HTTP version, or a stream to one that cannot carry it. The type is the
+// client's fault although the status is a 5xx.
 func httpVersion(message string) *apierr.Error {
 	return &apierr.Error{Status: 505, Type: apierr.TypeInvalidRequest, Code: codeBadRequest, Message: message}
 }
@@ -69,10 +70,12 @@ func httpVersion(message string) *apierr.Error {
 // codeBadRequest is the code of a request that is wrong as HTTP.
 const codeBadRequest = "bad_request"
 
-// reasonExpect refuses an expectation that is not met here (RFC 9110, 10.1.1). fasthttp passes over it.
+// reasonExpect refuses an expectation that is not met here (RFC 9110, 10.1.1). fasthttp passes over
+// it.
 const reasonExpect = "The Expect header asks for something else than 100-continue."
 
-// scanHead walks the raw header lines once. It returns how many Host headers there are, or why the head is refused.
+// scanHead walks the raw header lines once. It returns how many Host headers there are, or why the
+// head is refused.
 func scanHead(raw []byte) (hosts int, reason string) {
 	sized, chunked := false, false
 	for len(raw) > 0 {
@@ -121,8 +124,9 @@ func scanHead(raw []byte) (hosts int, reason string) {
 
 var carriageReturn = []byte{'\r'}
 
-// validHost accepts what a Host header may hold: a name or an address with an optional port. The value decides nothing
-// and goes nowhere; a strange one is a sign of an attack on somebody behind us.
+// validHost accepts what a Host header may hold: a name or an address with an optional port. The
+// value decides nothing and goes nowhere; a strange one is a sign of an attack on somebody behind
+// us.
 func validHost(b []byte) bool {
 	for _, c := range b {
 		switch {

@@ -40,8 +40,8 @@ func (c *Call) setPhase(p *observe.Phase) {
 }
 
 // noteOverhead computes the time that the edge itself took before the first byte of the answer:
-// everything but waiting for the client's body, for a slot and for engines. An upload is sent to its
-// engine while it arrives, so its overhead cannot be measured.
+// everything but waiting for the client's body, for a slot and for engines. An upload is sent to
+// its engine while it arrives, so its overhead cannot be measured.
 func (c *Call) noteOverhead(now time.Time) {
 	if c.upload != nil {
 		return

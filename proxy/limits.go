@@ -21,7 +21,8 @@ func (c *Call) admitRate() error {
 	return nil
 }
 
-// admit takes one of the key's concurrent calls and holds an estimate of its tokens. settle returns both.
+// admit takes one of the key's concurrent calls and holds an estimate of its tokens. settle returns
+// both.
 func (c *Call) admit() error {
 	perToken := c.model.route.BytesPerToken()
 	if c.chat != nil {
@@ -42,8 +43,8 @@ func (c *Call) admit() error {
 	return nil
 }
 
-// The expected tokens of a reply. A client's max_tokens is a bound that is seldom reached, so it counts
-// up to mostOutput only.
+// The expected tokens of a reply. A client's max_tokens is a bound that is seldom reached, so it
+// counts up to mostOutput only.
 const (
 	usualOutput = 256
 	mostOutput  = 2048
@@ -62,9 +63,9 @@ func (c *Call) settle() {
 	c.held.Settle(int64(c.usage.Prompt+c.usage.Completion), c.ended())
 }
 
-// estimate fills in tokens that no engine has counted. A client that leaves is charged, too: for the
-// prompt, which the engine has read, and for the expected tokens of a whole answer, because the edge does
-// not see them one by one.
+// estimate fills in tokens that no engine has counted. A client that leaves is charged, too: for
+// the prompt, which the engine has read, and for the expected tokens of a whole answer, because the
+// edge does not see them one by one.
 func (c *Call) estimate() {
 	u := &c.usage
 	switch {

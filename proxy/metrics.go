@@ -93,8 +93,8 @@ func (e *Edge) writeMetrics(ctx *fasthttp.RequestCtx) {
 	_ = observe.WriteText(ctx.Response.BodyWriter(), e.metrics.WritePrometheus, e.registry.Write, e.writePassing, metrics.WriteProcessMetrics, metrics.WriteFDMetrics) // a buffer takes everything
 }
 
-// writePassing writes the gauges of configuration versions and models. It reads them from the running
-// configuration, so no series of a removed model is left.
+// writePassing writes the gauges of configuration versions and models. It reads them from the
+// running configuration, so no series of a removed model is left.
 func (e *Edge) writePassing(w io.Writer) {
 	var b bytes.Buffer
 	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())

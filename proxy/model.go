@@ -55,8 +55,8 @@ func (m *model) serves(ep *endpoint) bool {
 	return slices.Contains(m.endpoints, ep.path) || ep.listedAs != "" && slices.Contains(m.endpoints, ep.listedAs)
 }
 
-// chatLimits returns the model's rules for a chat request. If the file does not set the context, the
-// engines' reports do; the result is then stored in room.
+// chatLimits returns the model's rules for a chat request. If the file does not set the context,
+// the engines' reports do; the result is then stored in room.
 func (m *model) chatLimits(now time.Time, lowerEffort bool, room *chat.ModelRules) *chat.ModelRules {
 	limits := &m.limits
 	if lowerEffort {

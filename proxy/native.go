@@ -6,13 +6,15 @@ import (
 	"penstock/upstreams"
 )
 
-// native is how a dialect is spoken with an engine whose operator lists it under `native`: the client's own request goes to
-// the engine's own endpoint. Everything else about the call stays as it is. Its chat form is made all the same: the rules,
-// the limits and the pick are those of every call, and a retry may meet an engine that is not let.
+// native is how a dialect is spoken with an engine whose operator lists it under `native`: the
+// client's own request goes to the engine's own endpoint. Everything else about the call stays as
+// it is. Its chat form is made all the same: the rules, the limits and the pick are those of every
+// call, and a retry may meet an engine that is not let.
 //
-// What the engine answers is read for what it says, and written by the endpoint's own stream. To pass events on as they come
-// would be less work, but no engine that was tried keeps the dialect's grammar: blocks overlap, numbers and members are missing,
-// a cut answer is called complete, and reasoning, which a client may not see, is in the midst of it.
+// What the engine answers is read for what it says, and written by the endpoint's own stream. To
+// pass events on as they come would be less work, but no engine that was tried keeps the dialect's
+// grammar: blocks overlap, numbers and members are missing, a cut answer is called complete, and
+// reasoning, which a client may not see, is in the midst of it.
 type native struct {
 	// segments appends the pieces of the request; see chat.Native.
 	segments func(segs [][]byte, body []byte, n *chat.Native) [][]byte
@@ -21,8 +23,8 @@ type native struct {
 
 // nativeReader says in chat what an engine says in another dialect. It belongs to one attempt.
 type nativeReader interface {
-	// Read returns the chunk that an event amounts to; one without data when it brings nothing. Its errors are
-	// *chat.BadAnswer and *chat.EngineError.
+	// Read returns the chunk that an event amounts to; one without data when it brings nothing. Its
+	// errors are *chat.BadAnswer and *chat.EngineError.
 	Read(ev sse.Event) (sse.Event, error)
 	// Done reports whether the event that ends the answer has come.
 	Done() bool
@@ -30,9 +32,9 @@ type nativeReader interface {
 	AppendWhole(dst, body []byte) ([]byte, error)
 }
 
-// goesNative reports whether an engine of the call's model is let speak the call's dialect, so that the client's own bytes
-// may be needed. It is asked while the request is decoded, before the model is resolved; one that does not exist is found
-// out then.
+// goesNative reports whether an engine of the call's model is let speak the call's dialect, so that
+// the client's own bytes may be needed. It is asked while the request is decoded, before the model
+// is resolved; one that does not exist is found out then.
 func (c *Call) goesNative() bool {
 	m, ok := c.snap.lookup(c.chat.Model)
 	if !ok || c.ep.native == nil {
@@ -47,8 +49,8 @@ func (c *Call) goesNative() bool {
 	return false
 }
 
-// nativeAt returns how the call is sent to u in its own dialect; nil: it is translated. A call that began before a reload
-// let u speak the dialect has no bytes to send.
+// nativeAt returns how the call is sent to u in its own dialect; nil: it is translated. A call that
+// began before a reload let u speak the dialect has no bytes to send.
 func (c *Call) nativeAt(u *upstreams.Upstream) *native {
 	if c.native == nil || !u.Native(c.ep.operation) || u.Engine().Path(c.ep.operation) == "" {
 		return nil

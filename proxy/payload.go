@@ -6,7 +6,8 @@ import (
 	"penstock/upstreams"
 )
 
-// payload is what the pipeline needs of a request that is not chat underneath. It belongs to its call.
+// payload is what the pipeline needs of a request that is not chat underneath. It belongs to its
+// call.
 type payload interface {
 	// wanted is the model's name as the client wrote it.
 	wanted() []byte

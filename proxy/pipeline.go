@@ -115,7 +115,8 @@ func (c *Call) decode() error {
 	return nil
 }
 
-// resolve finds the model, checks that the key may use it, and applies the model's own rules to the request.
+// resolve finds the model, checks that the key may use it, and applies the model's own rules to the
+// request.
 func (c *Call) resolve() error {
 	m, ok := c.snap.lookup(c.wanted())
 	if !ok {

@@ -14,20 +14,20 @@ import (
 	"penstock/upstreams"
 )
 
-// A poison request kills its engine. The retry would kill a second engine, and the client's own retry
-// more of them. So a body that has cost two engines is not sent to a third while both are still down.
-// An engine counts as lost to a body when its connection ended before its stream had begun or its
-// answer was complete, and its probes find it down now. An engine that only dropped a connection is up
-// again at once. A body that another engine has answered is cleared.
+// A poison request kills its engine. The retry would kill a second engine, and the client's own
+// retry more of them. So a body that has cost two engines is not sent to a third while both are
+// still down. An engine counts as lost to a body when its connection ended before its stream had
+// begun or its answer was complete, and its probes find it down now. An engine that only dropped a
+// connection is up again at once. A body that another engine has answered is cleared.
 
 const (
 	poisonMemory = time.Minute // how long a loss is remembered
 	maxPoison    = 1024        // bodies that are remembered; in a larger outage the breakers decide
 )
 
-// poisonRequests remembers which engines were lost to which bodies. It keeps a hash of the body under a
-// seed of this process and nothing of the body itself. Its methods may be called from any goroutine.
-// As long as no engine is lost, blocks costs one atomic load.
+// poisonRequests remembers which engines were lost to which bodies. It keeps a hash of the body
+// under a seed of this process and nothing of the body itself. Its methods may be called from any
+// goroutine. As long as no engine is lost, blocks costs one atomic load.
 type poisonRequests struct {
 	seed  maphash.Seed
 	until atomic.Int64 // Unix nanoseconds of the end of the newest entry
@@ -121,7 +121,8 @@ func (c *Call) clearPoison() {
 	}
 }
 
-// bodyHash identifies a body that failed. It is 0 for a form, and for a body that was released unhashed.
+// bodyHash identifies a body that failed. It is 0 for a form, and for a body that was released
+// unhashed.
 func (c *Call) bodyHash() uint64 {
 	if c.body != nil {
 		return c.edge.poison.hash(*c.body)
@@ -139,7 +140,8 @@ func (c *Call) recordLoss(f *failure, now time.Time) {
 	case upstreams.ReasonReset, upstreams.ReasonEOF, upstreams.ReasonTruncated:
 		c.poisonHash = c.edge.poison.record(*c.body, c.upstream, now)
 	case upstreams.ReasonSilent:
-		// Unacknowledged data cannot have crashed the engine. An errno means that the host took it first.
+		// Unacknowledged data cannot have crashed the engine. An errno means that the host took it
+		// first.
 		if _, took := errors.AsType[syscall.Errno](x.Err); took {
 			c.poisonHash = c.edge.poison.record(*c.body, c.upstream, now)
 		}

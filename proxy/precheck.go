@@ -12,17 +12,17 @@ import (
 	"penstock/translate/apierr"
 )
 
-// A refusal that needs no body must not wait for one. fasthttp reads the first bytes of a body before it
-// calls the handler, so its two earlier hooks decide here: headReceived for a body with an announced
-// length, expectContinue for a body that waits for "100 Continue".
+// A refusal that needs no body must not wait for one. fasthttp reads the first bytes of a body
+// before it calls the handler, so its two earlier hooks decide here: headReceived for a body with
+// an announced length, expectContinue for a body that waits for "100 Continue".
 
-// precheckAbove is the announced length above which a request is checked before its body. A smaller body
-// nearly always arrives in the same packet as its head.
+// precheckAbove is the announced length above which a request is checked before its body. A smaller
+// body nearly always arrives in the same packet as its head.
 const precheckAbove = 8 << 10
 
-// headReceived runs when a request's head has arrived. If the request will be refused whatever its body
-// says, headReceived removes the body's length: the handler then refuses the request at once, and the
-// connection ends with that answer.
+// headReceived runs when a request's head has arrived. If the request will be refused whatever its
+// body says, headReceived removes the body's length: the handler then refuses the request at once,
+// and the connection ends with that answer.
 func (e *Edge) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
 	defer e.guard.Catch(guard.Connection, nil)
 	e.guard.Point("head.received")
@@ -40,11 +40,12 @@ func (e *Edge) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestCon
 	return conf
 }
 
-// headerAnnounced marks a request whose body was cut off by headReceived; its value is the announced length.
+// headerAnnounced marks a request whose body was cut off by headReceived; its value is the
+// announced length.
 const headerAnnounced = "X-Penstock-Announced"
 
-// announced returns the length of the body that the client announced, even if headReceived has removed
-// it; -1 for a chunked body.
+// announced returns the length of the body that the client announced, even if headReceived has
+// removed it; -1 for a chunked body.
 func announced(h *fasthttp.RequestHeader) int64 {
 	n := int64(h.ContentLength())
 	if n != 0 {
@@ -56,7 +57,8 @@ func announced(h *fasthttp.RequestHeader) int64 {
 	return n
 }
 
-// precheck returns why a request will be refused whatever its body says, or nil. n is the body's announced length.
+// precheck returns why a request will be refused whatever its body says, or nil. n is the body's
+// announced length.
 func (e *Edge) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	if err := checkHead(h); err != nil {
 		return err
@@ -95,8 +97,9 @@ func endpointAt(path []byte) *endpoint {
 	return nil
 }
 
-// expectContinue answers "Expect: 100-continue" (RFC 9110, 10.1.1). It invites the body only if precheck
-// does not refuse the request. It returns the status to answer with; for a refusal the response is complete.
+// expectContinue answers "Expect: 100-continue" (RFC 9110, 10.1.1). It invites the body only if
+// precheck does not refuse the request. It returns the status to answer with; for a refusal the
+// response is complete.
 func (e *Edge) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	defer e.guard.Catch(guard.Connection, func() {
 		ctx.SetConnectionClose()

@@ -8,9 +8,11 @@ import (
 	"penstock/upstreams"
 )
 
-// Calls that wait for a slot of a full model. What wakes them is limit.Queues, which the upstreams tell of every change.
+// Calls that wait for a slot of a full model. What wakes them is limit.Queues, which the upstreams
+// tell of every change.
 
-// waitForSlot waits in the model's queue for a slot, when it has one. It returns what acquire would.
+// waitForSlot waits in the model's queue for a slot, when it has one. It returns what acquire
+// would.
 func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease, target *routing.Target, err error) {
 	if c.model.queue == nil {
 		return nil, nil, full

@@ -9,8 +9,9 @@ import (
 	"penstock/proxy/limit"
 )
 
-// What a key has left of its limits per minute is told on every answer to its calls, so that clients can slow down before they are
-// refused: in OpenAI's names, and on Messages in Anthropic's too, where clients read those. A limit that does not exist is not told.
+// What a key has left of its limits per minute is told on every answer to its calls, so that
+// clients can slow down before they are refused: in OpenAI's names, and on Messages in Anthropic's
+// too, where clients read those. A limit that does not exist is not told.
 
 // rateNames are the headers of one limit, in the form that fasthttp would otherwise bring them to.
 type rateNames struct{ limit, remaining, reset []byte }
@@ -46,7 +47,8 @@ func (c *Call) rateLevel(h *fasthttp.ResponseHeader, openAI, anthropic *rateName
 	h.SetCanonical(anthropic.reset, now.Add(l.Reset).UTC().AppendFormat(room[:0], time.RFC3339))
 }
 
-// appendSeconds appends a duration in seconds and their thousandths, rounded up: "0s", "0.25s", "61.5s".
+// appendSeconds appends a duration in seconds and their thousandths, rounded up: "0s", "0.25s",
+// "61.5s".
 func appendSeconds(dst []byte, d time.Duration) []byte {
 	ms := (d + time.Millisecond - 1).Milliseconds()
 	return append(strconv.AppendFloat(dst, float64(ms)/1000, 'f', -1, 64), 's')

@@ -14,12 +14,13 @@ import (
 	"penstock/upstreams"
 )
 
-// relay is the body of a committed stream. It pulls from the engine and pushes to the client on one goroutine: there is no
-// queue between them, so a slow client stops the reads from its engine by itself.
+// relay is the body of a committed stream. It pulls from the engine and pushes to the client on one
+// goroutine: there is no queue between them, so a slow client stops the reads from its engine by
+// itself.
 //
-// A stream on a plain connection leaves fasthttp (hijackedStream), because it does not need fasthttp's
-// buffers and context. Where it cannot leave, fasthttp calls WriteTo on the connection's own goroutine
-// after the handler has returned, and Close in every case.
+// A stream on a plain connection leaves fasthttp (hijackedStream), because it does not need
+// fasthttp's buffers and context. Where it cannot leave, fasthttp calls WriteTo on the connection's
+// own goroutine after the handler has returned, and Close in every case.
 //
 // A relay is not pooled: the call behind it is, and a stale second Close must not end another call.
 type relay struct {
@@ -29,9 +30,9 @@ type relay struct {
 	cut  bool    // and badly, in an answer that has no words for it
 }
 
-// chunkWriter writes a relay's bytes to the client. write sends what follows the first chunkRoom bytes
-// of out; last says that the stream ends well with it. It returns how many bytes of the stream the
-// client's side took, and may change out.
+// chunkWriter writes a relay's bytes to the client. write sends what follows the first chunkRoom
+// bytes of out; last says that the stream ends well with it. It returns how many bytes of the
+// stream the client's side took, and may change out.
 type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)
 }
@@ -50,8 +51,8 @@ var outPool = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b
 
 const maxPooledOut = 64 << 10
 
-// commit hands the answer over as a stream that begins with out. From here on nothing is retried and every failure is
-// told inside the stream.
+// commit hands the answer over as a stream that begins with out. From here on nothing is retried
+// and every failure is told inside the stream.
 func (c *Call) commit(out *[]byte, done bool) {
 	now := c.edge.now()
 	c.noteFirst(now)
@@ -86,14 +87,16 @@ func (c *Call) handOver(r relay) {
 	}
 }
 
-// keepParent keeps the trace context, which may be gone with the request's head by the time that another engine is asked.
+// keepParent keeps the trace context, which may be gone with the request's head by the time that
+// another engine is asked.
 func (c *Call) keepParent() {
 	if c.span == nil {
 		c.parent = append([]byte(nil), c.traceparent()...)
 	}
 }
 
-// releaseRequest lets go of what the client has sent: nothing is sent again once it has been shown something.
+// releaseRequest lets go of what the client has sent: nothing is sent again once it has been shown
+// something.
 func (c *Call) releaseRequest() {
 	c.releaseChat()
 	if c.upstream.Doubted() {
@@ -153,8 +156,8 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 	}
 }
 
-// write sends what there is. While a client takes its time with an answer that is passed on, its engine cannot go on either, so
-// that time is none of the engine's.
+// write sends what there is. While a client takes its time with an answer that is passed on, its
+// engine cannot go on either, so that time is none of the engine's.
 func (r *relay) write(to chunkWriter) (int, error) {
 	if r.call.form != formForward {
 		return to.write(r.out, r.done)
@@ -168,11 +171,12 @@ func (r *relay) write(to chunkWriter) (int, error) {
 	return n, err
 }
 
-// errBrokenOff makes fasthttp end the connection without the body's last chunk: there is no other way to tell that bytes are
-// not whole.
+// errBrokenOff makes fasthttp end the connection without the body's last chunk: there is no other
+// way to tell that bytes are not whole.
 var errBrokenOff = errors.New("the answer broke off")
 
-// fill brings the next bytes for the client: the engine's, a sign of life when it is silent, or the error that ends it.
+// fill brings the next bytes for the client: the engine's, a sign of life when it is silent, or the
+// error that ends it.
 func (r *relay) fill() {
 	c := r.call
 	if c.form == formWhitespace {
@@ -209,8 +213,8 @@ func (r *relay) fill() {
 	}
 }
 
-// failOver asks another engine in place of one whose host has vanished, if the client has had no more than signs of life. It is false
-// where that may not be, or no other has a slot.
+// failOver asks another engine in place of one whose host has vanished, if the client has had no
+// more than signs of life. It is false where that may not be, or no other has a slot.
 func (r *relay) failOver(f *failure) bool {
 	c := r.call
 	if c.body == nil || !c.mayFailOver(f) {
@@ -259,8 +263,8 @@ func (r *relay) broken(f *failure) {
 	r.done = true
 }
 
-// noteUsage takes over what the answer has told of its tokens so far. Raw bytes have none, and of a whole answer they were noted
-// when it was made.
+// noteUsage takes over what the answer has told of its tokens so far. Raw bytes have none, and of a
+// whole answer they were noted when it was made.
 func (c *Call) noteUsage() {
 	switch {
 	case c.form == formForward:
@@ -271,7 +275,8 @@ func (c *Call) noteUsage() {
 	}
 }
 
-// complete notes that the engine has said all. The engine is free from here on, however slow the client is.
+// complete notes that the engine has said all. The engine is free from here on, however slow the
+// client is.
 func (c *Call) complete() {
 	if c.record.Outcome != "" {
 		return // broken

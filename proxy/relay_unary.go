@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Whole answers that are relayed before they are complete: a large one that is only passed on, and one
-// that takes so long that the client, or a balancer before the edge, would give up.
+// Whole answers that are relayed before they are complete: a large one that is only passed on, and
+// one that takes so long that the client, or a balancer before the edge, would give up.
 
 // answerForm is what a relay's bytes are.
 type answerForm uint8
@@ -27,8 +27,8 @@ const (
 // bytesOnly reports whether the answer, once begun, has no place for an error or a keep-alive.
 func (c *Call) bytesOnly() bool { return c.ep.binaryResponse || c.form == formForward }
 
-// passesOn reports whether the reply that is being read may be passed on as it comes: its endpoint changes next to nothing of it,
-// and the client can tell an answer that broke off from a whole one.
+// passesOn reports whether the reply that is being read may be passed on as it comes: its endpoint
+// changes next to nothing of it, and the client can tell an answer that broke off from a whole one.
 func (c *Call) passesOn() bool {
 	if c.ep.forwards == nil || c.form == formEvents && !c.ctx.Request.Header.IsHTTP11() {
 		return false
@@ -37,8 +37,8 @@ func (c *Call) passesOn() bool {
 	return ok
 }
 
-// beginForward begins a large answer with the part of it that has been read. Its errors are those of
-// forward.Relay.
+// beginForward begins a large answer with the part of it that has been read. Its errors are those
+// of forward.Relay.
 func (c *Call) beginForward() (*[]byte, error) {
 	c.forward, c.passed = nil, 0
 	if isJSON, _ := c.ep.forwards(c); isJSON {
@@ -101,8 +101,9 @@ func (c *Call) commitForward(out *[]byte) {
 	c.commitUnary(out)
 }
 
-// firstWhitespace is when white space is to tell the client that its whole answer is under way; zero: never. It is counted from the
-// call's begin, as balancers count. Bytes and text have no white space that means nothing, and before HTTP/1.1 there are no chunks.
+// firstWhitespace is when white space is to tell the client that its whole answer is under way;
+// zero: never. It is counted from the call's begin, as balancers count. Bytes and text have no
+// white space that means nothing, and before HTTP/1.1 there are no chunks.
 func (c *Call) firstWhitespace() time.Time {
 	d := c.snap.Config.Stream.WholeKeepalive.D()
 	if d <= 0 || c.ep.binaryResponse || !c.ctx.Request.Header.IsHTTP11() || c.upload != nil && !c.upload.answersJSON() {
@@ -111,8 +112,9 @@ func (c *Call) firstWhitespace() time.Time {
 	return c.record.Start.Add(d)
 }
 
-// commitWhitespace hands the answer over before it is there, as white space. Nothing is retried from here on, unless the engine's host
-// vanishes, and what goes wrong is told in the JSON that follows.
+// commitWhitespace hands the answer over before it is there, as white space. Nothing is retried
+// from here on, unless the engine's host vanishes, and what goes wrong is told in the JSON that
+// follows.
 func (c *Call) commitWhitespace() {
 	c.form = formWhitespace
 	c.keepParent()

@@ -17,20 +17,20 @@ import (
 	"penstock/upstreams"
 )
 
-// warmUp is how long a reload waits for the first probe of the upstreams that it adds. Without it, replacing all upstreams
-// of a model would open a window of refusals.
+// warmUp is how long a reload waits for the first probe of the upstreams that it adds. Without it,
+// replacing all upstreams of a model would open a window of refusals.
 const warmUp = 2 * time.Second
 
-// sourceAddresses is a reload because resolved addresses have changed: the same file over other upstreams.
-// sourceRequest is a reload that an operator asks and waits for.
+// sourceAddresses is a reload because resolved addresses have changed: the same file over other
+// upstreams. sourceRequest is a reload that an operator asks and waits for.
 const (
 	sourceAddresses = "addresses"
 	sourceRequest   = "request"
 )
 
-// Reload asks for a reload and returns at once. Requests that come while one is waiting are merged with
-// it; a request during a reload causes another one after it, so the newest file is always read. It may be
-// called from any goroutine.
+// Reload asks for a reload and returns at once. Requests that come while one is waiting are merged
+// with it; a request during a reload causes another one after it, so the newest file is always
+// read. It may be called from any goroutine.
 func (e *Edge) Reload(source string) {
 	select {
 	case e.kick <- source:
@@ -38,8 +38,8 @@ func (e *Edge) Reload(source string) {
 	}
 }
 
-// reloads takes requests until ctx ends. Each reload has its own goroutine: the keys of a file must not
-// wait for another reload that waits for names or engines.
+// reloads takes requests until ctx ends. Each reload has its own goroutine: the keys of a file must
+// not wait for another reload that waits for names or engines.
 func (e *Edge) reloads(ctx context.Context) {
 	for {
 		select {
@@ -51,8 +51,8 @@ func (e *Edge) reloads(ctx context.Context) {
 	}
 }
 
-// reloadNow reads the configuration and makes it the running one: its keys at once, and then all of the
-// rest or nothing.
+// reloadNow reads the configuration and makes it the running one: its keys at once, and then all of
+// the rest or nothing.
 func (e *Edge) reloadNow(q admin.ReloadRequest) *admin.ReloadResult {
 	defer process.Boost()()
 	tell := !q.DryRun && !e.draining.Load()
@@ -81,8 +81,8 @@ func (e *Edge) reloadNow(q admin.ReloadRequest) *admin.ReloadResult {
 	return r
 }
 
-// noteReload keeps and logs how a reload ended. A reload for other addresses does not replace the result of
-// a refused file.
+// noteReload keeps and logs how a reload ended. A reload for other addresses does not replace the
+// result of a refused file.
 func (e *Edge) noteReload(r *admin.ReloadResult) {
 	if before := e.lastReload.Load(); r.Source != sourceAddresses || !r.OK || before == nil || before.OK {
 		e.lastReload.Store(r)
@@ -140,12 +140,13 @@ type fileRead struct {
 	changes []config.Change // of it
 }
 
-// errSuperseded says that the files have changed again before the models of this one were looked at.
+// errSuperseded says that the files have changed again before the models of this one were looked
+// at.
 var errSuperseded = errors.New("the files have changed again meanwhile")
 
-// readKeys is the first half of a reload. It reads the file and, if the file is valid, puts its keys into
-// force, whatever becomes of the rest. It waits for the files alone, not for other reloads. If it returns
-// no file, or adds a problem to r, nothing has changed.
+// readKeys is the first half of a reload. It reads the file and, if the file is valid, puts its
+// keys into force, whatever becomes of the rest. It waits for the files alone, not for other
+// reloads. If it returns no file, or adds a problem to r, nothing has changed.
 func (e *Edge) readKeys(q admin.ReloadRequest, r *admin.ReloadResult) (*fileRead, error) {
 	e.reading.Lock()
 	defer e.reading.Unlock()
@@ -197,8 +198,8 @@ func (e *Edge) readKeys(q admin.ReloadRequest, r *admin.ReloadResult) (*fileRead
 	return f, err
 }
 
-// reload is the second half: models, upstreams and everything else. After an error, or with a problem in r,
-// nothing of it has changed.
+// reload is the second half: models, upstreams and everything else. After an error, or with a
+// problem in r, nothing of it has changed.
 func (e *Edge) reload(q admin.ReloadRequest, f *fileRead, r *admin.ReloadResult) error {
 	e.reloading.Lock()
 	defer e.reloading.Unlock()
@@ -248,8 +249,9 @@ type candidate struct {
 	dryRun bool
 }
 
-// apply builds a snapshot of c whole and makes it the running one. After an error or a problem nothing has changed. What it
-// does to calls that run: they end on the snapshot that they began with.
+// apply builds a snapshot of c whole and makes it the running one. After an error or a problem
+// nothing has changed. What it does to calls that run: they end on the snapshot that they began
+// with.
 func (e *Edge) apply(c candidate, r *admin.ReloadResult) error {
 	f, old := c.file, e.current.Load()
 	plan, err := e.set.Plan(f.Upstreams, f.Models, f.Engines...)
@@ -316,8 +318,8 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 	}
 }
 
-// endRevoked ends the running calls of keys that are gone or switched off, or that began with a removed
-// hash, if on_revoke is abort.
+// endRevoked ends the running calls of keys that are gone or switched off, or that began with a
+// removed hash, if on_revoke is abort.
 func (e *Edge) endRevoked(f *config.File, next credentials) {
 	if f.OnRevoke != config.OnRevokeAbort {
 		return

@@ -9,9 +9,10 @@ import (
 	"penstock/upstreams"
 )
 
-// What calls hold of their engines' replies is bounded, as request bodies are: 100 bytes of a request can have an engine, or
-// whoever speaks in its place, answer with megabytes. A call holds up to freeReply without asking. Beyond it each buffer is
-// reserved before it is made, as large as it is to be, and by what has come, never by what a length announces.
+// What calls hold of their engines' replies is bounded, as request bodies are: 100 bytes of a
+// request can have an engine, or whoever speaks in its place, answer with megabytes. A call holds
+// up to freeReply without asking. Beyond it each buffer is reserved before it is made, as large as
+// it is to be, and by what has come, never by what a length announces.
 
 const (
 	freeReply = 64 << 10
@@ -30,7 +31,8 @@ const (
 	replyParts
 )
 
-// replyHold is what one call has reserved. Its zero value holds nothing; it belongs to the call's goroutine.
+// replyHold is what one call has reserved. Its zero value holds nothing; it belongs to the call's
+// goroutine.
 type replyHold struct {
 	budget   *limit.Memory
 	parts    [replyParts]int64
@@ -41,8 +43,8 @@ type replyHold struct {
 // errNoReplyMemory ends an attempt for which there is no memory. Nobody is to blame for it.
 var errNoReplyMemory = errors.New("no memory for the engine's reply")
 
-// hold says that a part takes n bytes from now on. It fails, and changes nothing, when that is more than before and there is
-// no room. What it takes less is garbage.
+// hold says that a part takes n bytes from now on. It fails, and changes nothing, when that is more
+// than before and there is no room. What it takes less is garbage.
 func (h *replyHold) hold(part replyPart, n int) error {
 	held := h.held + int64(n) - h.parts[part]
 	if held > freeReply || h.reserved > 0 {
@@ -59,8 +61,8 @@ func (h *replyHold) hold(part replyPart, n int) error {
 	return nil
 }
 
-// replace is hold for a buffer of n bytes that takes the place of the part's last one: both are there while one is copied into the
-// other, and the last one is garbage then.
+// replace is hold for a buffer of n bytes that takes the place of the part's last one: both are
+// there while one is copied into the other, and the last one is garbage then.
 func (h *replyHold) replace(part replyPart, n int) error {
 	old := h.parts[part]
 	if err := h.hold(part, int(old)+n); err != nil {
@@ -72,7 +74,8 @@ func (h *replyHold) replace(part replyPart, n int) error {
 // give gives a part back.
 func (h *replyHold) give(part replyPart) { _ = h.hold(part, 0) }
 
-// handOver gives all parts but one up, and leaves that one's reservation to the caller, who is to release it.
+// handOver gives all parts but one up, and leaves that one's reservation to the caller, who is to
+// release it.
 func (h *replyHold) handOver(part replyPart) (reserved int64) {
 	for p := range replyParts {
 		if p != part {
@@ -94,8 +97,9 @@ func (h *replyHold) release() {
 // Hold implements sse.Budget for the events of the attempt's reply.
 func (a *attempt) Hold(n int) error { return a.call.reply.replace(replyEvent, n) }
 
-// holdState reserves for what the stream has put together so far. It is half as much again, as buffers that grow are larger than
-// what is in them, and so that a long text reserves now and then and not per event.
+// holdState reserves for what the stream has put together so far. It is half as much again, as
+// buffers that grow are larger than what is in them, and so that a long text reserves now and then
+// and not per event.
 func (c *Call) holdState(n int) error {
 	if n < leastState/2 || int64(n) <= c.reply.parts[replyState] {
 		return nil
@@ -103,8 +107,8 @@ func (c *Call) holdState(n int) error {
 	return c.reply.hold(replyState, max(n+n/2, leastState))
 }
 
-// growReply returns buf with room for more, but for no more than most bytes. Above freeReply it doubles, whatever a length
-// announces, and the memory is reserved first.
+// growReply returns buf with room for more, but for no more than most bytes. Above freeReply it
+// doubles, whatever a length announces, and the memory is reserved first.
 func (c *Call) growReply(buf []byte, most int) ([]byte, error) {
 	size := max(most, len(buf)+1)
 	if size > freeReply {
@@ -119,10 +123,12 @@ func (c *Call) growReply(buf []byte, most int) ([]byte, error) {
 // minReplyBuffer is the least that a buffer of a reply grows to.
 const minReplyBuffer = 4 << 10
 
-// codeReplyMemory is the code of a refusal for want of memory for the engine's reply, which is no engine's doing.
+// codeReplyMemory is the code of a refusal for want of memory for the engine's reply, which is no
+// engine's doing.
 const codeReplyMemory = "no_reply_memory"
 
-// replyMemoryFull is the end of an attempt whose reply finds no memory. Another engine's reply would find none either.
+// replyMemoryFull is the end of an attempt whose reply finds no memory. Another engine's reply
+// would find none either.
 func replyMemoryFull() *failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
 	e.RetryAfter = jitter(retrySoon)

@@ -63,7 +63,8 @@ func errorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	}
 }
 
-// respondError answers a request that is no call: its head did not parse, or its path does not exist.
+// respondError answers a request that is no call: its head did not parse, or its path does not
+// exist.
 func (e *Edge) respondError(ctx *fasthttp.RequestCtx, d *dialect, err *apierr.Error) {
 	err = d.errorOf(err)
 	if errors.Is(err.Cause, errClientGone) {

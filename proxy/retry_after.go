@@ -14,10 +14,12 @@ const (
 	retryMax   = time.Minute
 )
 
-// httpDate is the form of a date in a header (RFC 9110, 5.6.7). With time.RFC1123 any three letters would be a time zone.
+// httpDate is the form of a date in a header (RFC 9110, 5.6.7). With time.RFC1123 any three letters
+// would be a time zone.
 const httpDate = "Mon, 02 Jan 2006 15:04:05 GMT"
 
-// retryAfter reads a Retry-After header: seconds or a date. Zero when there is none or it cannot be read.
+// retryAfter reads a Retry-After header: seconds or a date. Zero when there is none or it cannot be
+// read.
 func retryAfter(b []byte, now time.Time) time.Duration {
 	if len(b) == 0 {
 		return 0

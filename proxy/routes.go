@@ -29,8 +29,8 @@ var endpoints = []*endpoint{
 	endpointCompletions,
 }
 
-// routes builds the public route table. Matching is on the raw path, exactly: nothing is redirected or normalised, since a
-// redirect would send a key and a prompt elsewhere.
+// routes builds the public route table. Matching is on the raw path, exactly: nothing is redirected
+// or normalised, since a redirect would send a key and a prompt elsewhere.
 func (e *Edge) routes() fasthttp.RequestHandler {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
@@ -53,8 +53,8 @@ func (e *Edge) routes() fasthttp.RequestHandler {
 	return e.everyRequest(r.Handler)
 }
 
-// everyRequest is what every request passes first: a head that two parsers could read differently is refused, and a panic ends
-// one request only.
+// everyRequest is what every request passes first: a head that two parsers could read differently
+// is refused, and a panic ends one request only.
 func (e *Edge) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		defer e.guard.Catch(guard.Handler, func() { e.respondError(ctx, dialectOf(ctx), internalError(errPanicked).api) })
@@ -95,15 +95,17 @@ func (e *Edge) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandle
 	}
 }
 
-// chunkedForNobody reports whether a request has a chunked body that no endpoint will read to its end.
+// chunkedForNobody reports whether a request has a chunked body that no endpoint will read to its
+// end.
 func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
 	h := &ctx.Request.Header
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
 	return h.ContentLength() == -1 && (!h.IsPost() || endpointAt(path) == nil)
 }
 
-// withoutAuth wraps handlers that need no credential and read none from the headers. A credential in the
-// query string is refused even there: it may already be in a proxy's log, so the client is told.
+// withoutAuth wraps handlers that need no credential and read none from the headers. A credential
+// in the query string is refused even there: it may already be in a proxy's log, so the client is
+// told.
 func (e *Edge) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		var refused *apierr.Error
@@ -115,8 +117,8 @@ func (e *Edge) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHandler
 	}
 }
 
-// rejectConnect refuses CONNECT and TRACE before the router, which would answer with an Allow header for
-// a target that is not a path of the edge. It returns false for every other method.
+// rejectConnect refuses CONNECT and TRACE before the router, which would answer with an Allow
+// header for a target that is not a path of the edge. It returns false for every other method.
 func (e *Edge) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	if h := &ctx.Request.Header; !h.IsConnect() && !h.IsTrace() {
 		return false
@@ -143,7 +145,8 @@ func (e *Edge) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Set("Allow", allow)
 }
 
-// wrongMethod reads from what a router has answered which methods the path takes, and says it in an error.
+// wrongMethod reads from what a router has answered which methods the path takes, and says it in an
+// error.
 func wrongMethod(ctx *fasthttp.RequestCtx) (allow string, err *apierr.Error) {
 	// The router lists OPTIONS as well, which is not answered here.
 	allow = strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")

@@ -27,18 +27,20 @@ type RunOptions struct {
 	Load func() (*config.File, config.Problems)
 	// Parse reads the text of one that is not in place, to say what it would change.
 	Parse func(src []byte) (*config.File, config.Problems)
-	// SharePort opens the ports so that a second process may listen on them at the same time (SO_REUSEPORT).
+	// SharePort opens the ports so that a second process may listen on them at the same time
+	// (SO_REUSEPORT).
 	SharePort bool
-	// NextPort lets a listener whose port is taken use the next free one: for a start without a configuration, where no
-	// client has been told a port yet.
+	// NextPort lets a listener whose port is taken use the next free one: for a start without a
+	// configuration, where no client has been told a port yet.
 	NextPort bool
-	// Ready is called once when both listeners accept, with their base addresses ("http://127.0.0.1:4000"); the admin's is
-	// empty when it is off.
+	// Ready is called once when both listeners accept, with their base addresses
+	// ("http://127.0.0.1:4000"); the admin's is empty when it is off.
 	Ready func(public, admin string)
 }
 
-// Run is the whole life of the serving process: listeners, log, memory limit, edge. It returns after the signal to end has
-// come and the edge has drained; the error is *InterruptedError when a second one came before it had.
+// Run is the whole life of the serving process: listeners, log, memory limit, edge. It returns
+// after the signal to end has come and the edge has drained; the error is *InterruptedError when a
+// second one came before it had.
 func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
 	signal.Ignore(syscall.SIGPIPE) // the reader of the log may end; that must not end the edge
@@ -96,7 +98,8 @@ func (e *Edge) readyStatus() string {
 	return fmt.Sprintf("serving %d models from %d upstreams, configuration version %d", len(s.Config.Models), len(s.Config.Upstreams), s.Version)
 }
 
-// reloadOnChange reloads on SIGHUP and, with watch, when a file that the configuration was read from changes, until stop is called.
+// reloadOnChange reloads on SIGHUP and, with watch, when a file that the configuration was read
+// from changes, until stop is called.
 func (e *Edge) reloadOnChange(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangup := make(chan os.Signal, 1)
@@ -132,8 +135,8 @@ func (e *Edge) reloadOnChange(ctx context.Context) (stop func()) {
 	}
 }
 
-// watchInterval is how often files are looked at when no event tells of a change, as on a file that is mounted by itself:
-// keys must count within a second there, too.
+// watchInterval is how often files are looked at when no event tells of a change, as on a file that
+// is mounted by itself: keys must count within a second there, too.
 const watchInterval = 500 * time.Millisecond
 
 // ports are the two listeners of a process.
@@ -166,7 +169,8 @@ func openPorts(o *RunOptions) (ports, error) {
 	return p, nil
 }
 
-// openError says why the address of a setting was not opened, and the remedy for the common reasons.
+// openError says why the address of a setting was not opened, and the remedy for the common
+// reasons.
 func openError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port", setting, address)

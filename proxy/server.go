@@ -232,7 +232,8 @@ func (e *Edge) connState(c net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// discardLogger is fasthttp's logger. fasthttp's messages hold pieces of requests, so it drops them.
+// discardLogger is fasthttp's logger. fasthttp's messages hold pieces of requests, so it drops
+// them.
 type discardLogger struct{}
 
 func (discardLogger) Printf(string, ...any) {}

@@ -13,10 +13,11 @@ import (
 	"penstock/proxy/process"
 )
 
-// Shutdown is the operator's wish to end the process, as it comes by SIGTERM and SIGINT: the first signal ends Context and
-// the edge drains, the second closes Hurry and what still runs is told so and ended, the third kills the process. SIGQUIT, and
-// SIGABRT, with which a service manager ends a process that hangs, are for finding out why: they tell on stderr where every
-// goroutine is, and end the process at once. It is safe for concurrent use.
+// Shutdown is the operator's wish to end the process, as it comes by SIGTERM and SIGINT: the first
+// signal ends Context and the edge drains, the second closes Hurry and what still runs is told so
+// and ended, the third kills the process. SIGQUIT, and SIGABRT, with which a service manager ends a
+// process that hangs, are for finding out why: they tell on stderr where every goroutine is, and
+// end the process at once. It is safe for concurrent use.
 type Shutdown struct {
 	Context context.Context
 	Hurry   <-chan struct{}
@@ -63,8 +64,9 @@ func OnSignals(exit func(code int)) *Shutdown {
 	return s
 }
 
-// AlsoHangup makes SIGHUP one of the signals that end the process, for an edge that has no configuration to read again: its
-// calls end in order when the terminal is closed. A process that was started to ignore SIGHUP (nohup) goes on doing so.
+// AlsoHangup makes SIGHUP one of the signals that end the process, for an edge that has no
+// configuration to read again: its calls end in order when the terminal is closed. A process that
+// was started to ignore SIGHUP (nohup) goes on doing so.
 func (s *Shutdown) AlsoHangup() {
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(s.signals, syscall.SIGHUP)
@@ -90,7 +92,8 @@ func (s *Shutdown) Stop() {
 	})
 }
 
-// Err is nil, or *InterruptedError when a second signal has cut calls. Without any the end was an orderly one, only sooner.
+// Err is nil, or *InterruptedError when a second signal has cut calls. Without any the end was an
+// orderly one, only sooner.
 func (s *Shutdown) Err(cut int64) error {
 	if sig := s.second.Load(); sig != nil && cut > 0 {
 		return &InterruptedError{Signal: *sig, Calls: cut}

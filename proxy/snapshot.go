@@ -14,8 +14,9 @@ import (
 	"penstock/upstreams"
 )
 
-// Snapshot is everything a request needs of one configuration, complete and immutable. A request loads it once; a reload
-// stores the next one. Live state (health, in-flight, limits in use) is outside and found by identity.
+// Snapshot is everything a request needs of one configuration, complete and immutable. A request
+// loads it once; a reload stores the next one. Live state (health, in-flight, limits in use) is
+// outside and found by identity.
 type Snapshot struct {
 	*configVersion
 	Config *config.File
@@ -26,8 +27,8 @@ type Snapshot struct {
 	refused *chat.Refusals // request members that steer some engine
 }
 
-// credentials are the part of a snapshot that decides who may call. They take effect before the rest of a
-// new file.
+// credentials are the part of a snapshot that decides who may call. They take effect before the
+// rest of a new file.
 type credentials struct {
 	Keys      *auth.Ring
 	keyLimits limit.Bound
@@ -36,8 +37,8 @@ type credentials struct {
 	ahead     bool     // the models of their file are not in force
 }
 
-// aheadOf are the credentials of the file next while the models of s stay in force: what next takes from its keys counts, and what it gives
-// them for models that it changes does not.
+// aheadOf are the credentials of the file next while the models of s stay in force: what next takes
+// from its keys counts, and what it gives them for models that it changes does not.
 func (c credentials) aheadOf(s *Snapshot, next *config.File) (credentials, error) {
 	ring, err := auth.NewRing(next.Keys)
 	if err != nil {
@@ -78,7 +79,8 @@ func (s *Snapshot) withCredentials(c credentials, f *config.File) *Snapshot {
 	return &next
 }
 
-// newSnapshot builds a snapshot of f over the upstreams of plan, for the holders of c. keep is the running one or nil.
+// newSnapshot builds a snapshot of f over the upstreams of plan, for the holders of c. keep is the
+// running one or nil.
 func (e *Edge) newSnapshot(f *config.File, plan *upstreams.Plan, c credentials, keep *Snapshot) (*Snapshot, error) {
 	s := &Snapshot{configVersion: &configVersion{Version: 1, since: e.now()}, Config: f, credentials: c, refused: refusedMembers(plan.Profiles())}
 	var old *routing.Table
@@ -114,7 +116,8 @@ func (s *Snapshot) model(id string) (*model, bool) {
 	return m, ok && m.config.ID == id
 }
 
-// authenticate checks the credential of a request. It returns nil without an error when there is none.
+// authenticate checks the credential of a request. It returns nil without an error when there is
+// none.
 func (s *Snapshot) authenticate(h *fasthttp.RequestHeader, query []byte, now time.Time) (*auth.Key, error) {
 	// PeekAll's slice is good until the next PeekAll only. More than two are as wrong as two.
 	var bearer [2][]byte

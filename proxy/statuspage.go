@@ -86,7 +86,8 @@ const (
 	pageWrite  = 10 * time.Second
 )
 
-// statusEvents keeps an open page up to date: every second it sends the sections that read differently now.
+// statusEvents keeps an open page up to date: every second it sends the sections that read
+// differently now.
 func (e *Edge) statusEvents(ctx *fasthttp.RequestCtx) {
 	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" || site == "same-site" { // even as a page to look at: it never ends
 		adminError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Only the status page keeps itself up to date by this."))
@@ -146,8 +147,9 @@ func (e *Edge) sendSections(w *bufio.Writer, sent map[string]string) error {
 	return w.Flush()
 }
 
-// modeRequested takes POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls in again. It wants an admin token to be set, so
-// that a client which merely reaches the port cannot take capacity away.
+// modeRequested takes POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls
+// in again. It wants an admin token to be set, so that a client which merely reaches the port
+// cannot take capacity away.
 func (e *Edge) modeRequested(ctx *fasthttp.RequestCtx) {
 	if e.current.Load().Config.Admin.Token == "" {
 		adminError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Upstreams are drained with the admin token only: set admin.token."))
@@ -185,7 +187,8 @@ type modeRequest struct {
 	Mode     string `json:"mode"`
 }
 
-// modeAsked reads the page's form, or a JSON object, whatever Content-Type it is sent with: curl -d calls everything a form.
+// modeAsked reads the page's form, or a JSON object, whatever Content-Type it is sent with: curl -d
+// calls everything a form.
 func modeAsked(ctx *fasthttp.RequestCtx) (q modeRequest, isJSON bool, err error) {
 	body := bytes.TrimSpace(ctx.PostBody())
 	if !bytes.HasPrefix(body, []byte("{")) {

@@ -8,9 +8,9 @@ import (
 )
 
 // hijackedStream is a committed stream on a plain connection that it has taken out of fasthttp. A
-// stream may last an hour. For that time fasthttp would hold its read buffer (as large as the largest
-// head), its write buffer, its context and a deep stack, and it would copy every event once more. A
-// hijackedStream writes the head and the chunks itself. When the stream has ended well, the
+// stream may last an hour. For that time fasthttp would hold its read buffer (as large as the
+// largest head), its write buffer, its context and a deep stack, and it would copy every event once
+// more. A hijackedStream writes the head and the chunks itself. When the stream has ended well, the
 // connection goes back to fasthttp for its next request.
 //
 // A drain waits for it as for every open connection.
@@ -21,7 +21,8 @@ type hijackedStream struct {
 	keep bool   // the client may send another request on this connection
 }
 
-// chunkRoom is the room before a relay's bytes for the size line of their chunk: up to 8 digits, CR and LF.
+// chunkRoom is the room before a relay's bytes for the size line of their chunk: up to 8 digits, CR
+// and LF.
 const chunkRoom = 10
 
 const (
@@ -30,8 +31,8 @@ const (
 )
 
 // hijack arranges that r leaves fasthttp once the handler has returned. It returns false, and does
-// nothing, when r has to stay: under TLS, because fasthttp closes the TLS connection at the end of a
-// hijack, and while an upload is still to be read.
+// nothing, when r has to stay: under TLS, because fasthttp closes the TLS connection at the end of
+// a hijack, and while an upload is still to be read.
 func (c *Call) hijack(r relay) bool {
 	conn, plain := c.ctx.Conn().(*listen.Conn)
 	if !plain || c.upload != nil {
@@ -44,9 +45,9 @@ func (c *Call) hijack(r relay) bool {
 	return true
 }
 
-// takeConn is called by fasthttp when the handler has returned. After it fasthttp releases everything
-// and closes the connection; that Close starts the stream instead. Bytes of a next request that
-// fasthttp's reader holds go back to the connection first.
+// takeConn is called by fasthttp when the handler has returned. After it fasthttp releases
+// everything and closes the connection; that Close starts the stream instead. Bytes of a next
+// request that fasthttp's reader holds go back to the connection first.
 func (t *hijackedStream) takeConn(from net.Conn) {
 	defer t.call.edge.guard.Catch(guard.Stream, t.panicked)
 	ctx := t.call.ctx
@@ -91,8 +92,8 @@ func (t *hijackedStream) serve() {
 	_ = e.public.ServeConn(conn) // closes it; its errors are the client's and have been answered
 }
 
-// write implements chunkWriter. One write holds the head, if it was not sent yet, the chunk, and the
-// last chunk when last is set.
+// write implements chunkWriter. One write holds the head, if it was not sent yet, the chunk, and
+// the last chunk when last is set.
 func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	b, payload := *out, len(*out)-chunkRoom
 	start := chunkRoom
@@ -118,7 +119,8 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	return payload, nil
 }
 
-// sizeLine writes the size line of a chunk of n bytes to the end of room and returns where it begins.
+// sizeLine writes the size line of a chunk of n bytes to the end of room and returns where it
+// begins.
 func sizeLine(room []byte, n int) (start int) {
 	i := len(room)
 	i -= copy(room[i-len(chunkEnd):], chunkEnd)

@@ -9,8 +9,9 @@ import (
 	"penstock/upstreams"
 )
 
-// traceparent returns the W3C trace context for the engine: of the attempt's span, of the call's where there is no attempt,
-// or without tracing what the client sent, when it is well formed; otherwise nil.
+// traceparent returns the W3C trace context for the engine: of the attempt's span, of the call's
+// where there is no attempt, or without tracing what the client sent, when it is well formed;
+// otherwise nil.
 func (c *Call) traceparent() []byte {
 	switch {
 	case c.span == nil && c.ctx == nil:

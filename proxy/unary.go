@@ -14,9 +14,9 @@ import (
 	"penstock/upstreams"
 )
 
-// tryUnary reads the engine's whole reply and answers with it. If the engine was asked for a stream,
-// because it can cancel only streams, the reply is assembled first. A reply that takes longer than
-// stream.whole_keepalive, and a large one that is only passed on, become a relay.
+// tryUnary reads the engine's whole reply and answers with it. If the engine was asked for a
+// stream, because it can cancel only streams, the reply is assembled first. A reply that takes
+// longer than stream.whole_keepalive, and a large one that is only passed on, become a relay.
 func (c *Call) tryUnary() *failure {
 	a := &c.attempt
 	out, err := c.awaitUnary(c.firstWhitespace())
@@ -42,9 +42,10 @@ func (c *Call) tryUnary() *failure {
 	return nil
 }
 
-// awaitUnary returns the client's answer for the engine's whole reply, behind chunkRoom bytes of a buffer
-// of outPool. Its errors are upstreams.ErrNotYet when until passes first (call it again to go on),
-// errLarge for a reply that is to be passed on as it arrives, and otherwise those that failureOf takes.
+// awaitUnary returns the client's answer for the engine's whole reply, behind chunkRoom bytes of a
+// buffer of outPool. Its errors are upstreams.ErrNotYet when until passes first (call it again to
+// go on), errLarge for a reply that is to be passed on as it arrives, and otherwise those that
+// failureOf takes.
 func (c *Call) awaitUnary(until time.Time) (*[]byte, error) {
 	a := &c.attempt
 	if err := a.awaitHead(until); err != nil {
@@ -76,8 +77,8 @@ func (c *Call) awaitUnary(until time.Time) (*[]byte, error) {
 	return c.translateUnary(completion)
 }
 
-// translateUnary makes the client's answer from a completion. It reserves the completion's size first, and
-// then corrects that to the answer's.
+// translateUnary makes the client's answer from a completion. It reserves the completion's size
+// first, and then corrects that to the answer's.
 func (c *Call) translateUnary(completion []byte) (*[]byte, error) {
 	out := outPool.Get().(*[]byte)
 	if n := chunkRoom + len(completion) + outMore; n > max(cap(*out), maxPooledOut) {
@@ -137,8 +138,8 @@ func (c *Call) setUnaryType() {
 	}
 }
 
-// sendBody hands body to fasthttp. A small body is copied, so that its buffer can be used again at once. A
-// large one is written from its buffer, whose memory stays reserved until then.
+// sendBody hands body to fasthttp. A small body is copied, so that its buffer can be used again at
+// once. A large one is written from its buffer, whose memory stays reserved until then.
 func (c *Call) sendBody(buf *[]byte, body []byte) {
 	c.extendWrite()
 	if len(body) <= maxPooledOut {
@@ -149,7 +150,8 @@ func (c *Call) sendBody(buf *[]byte, body []byte) {
 	c.ctx.Response.SetBodyStream(&largeAnswer{body: body, budget: c.reply.budget, reserved: c.reply.handOver(replyOut)}, len(body))
 }
 
-// largeAnswer is a whole answer that outlives its call until fasthttp has written it, which closes it on every path.
+// largeAnswer is a whole answer that outlives its call until fasthttp has written it, which closes
+// it on every path.
 type largeAnswer struct {
 	body     []byte
 	budget   *limit.Memory
@@ -175,8 +177,8 @@ func (b *largeAnswer) Close() error {
 	return nil
 }
 
-// readUnary reads the reply's body into a.unaryBody, or its beginning if the rest is to be passed on as it
-// arrives.
+// readUnary reads the reply's body into a.unaryBody, or its beginning if the rest is to be passed
+// on as it arrives.
 func (a *attempt) readUnary() error {
 	announced := int(min(a.x.ContentLength(), chat.MaxAnswer+1))
 	if announced > chat.MaxAnswer {

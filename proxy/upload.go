@@ -14,25 +14,30 @@ import (
 	"penstock/upstreams"
 )
 
-// form is what the fields of an upload mean. Each is given as it comes, then End. Errors are *apierr.Error.
+// form is what the fields of an upload mean. Each is given as it comes, then End. Errors are
+// *apierr.Error.
 type form interface {
-	// Text takes a text field and returns the name under which it is passed on, "" for one that is not.
+	// Text takes a text field and returns the name under which it is passed on, "" for one that is
+	// not.
 	Text(name string, value []byte) (as string, err error)
-	// File takes a part with a file name likewise, and FileEnd the length of the file when it has passed.
+	// File takes a part with a file name likewise, and FileEnd the length of the file when it has
+	// passed.
 	File(name string) (as string, err error)
 	FileEnd(size int64) error
 	// End checks the whole and returns fields to add.
 	End() ([]forward.Field, error)
-	// Model is the name that the client wrote, nil until it has come; Stream, whether events were asked for so far.
+	// Model is the name that the client wrote, nil until it has come; Stream, whether events were
+	// asked for so far.
 	Model() []byte
 	Stream() bool
 }
 
-// upload is the payload of a multipart endpoint: the client's form on its way to an engine, read as it comes and written
-// anew, with a boundary of our own and the served name in front. Its beginning is held: up to uploadWindow bytes, and as much more as
-// comes before the model is known. While nothing behind that has been sent, the call can go to another engine. After it the
-// form streams: each read of the engine's connection takes from the client's, so neither is ahead of the other by more than
-// a buffer. Nothing is ever written to a disk.
+// upload is the payload of a multipart endpoint: the client's form on its way to an engine, read as
+// it comes and written anew, with a boundary of our own and the served name in front. Its beginning
+// is held: up to uploadWindow bytes, and as much more as comes before the model is known. While
+// nothing behind that has been sent, the call can go to another engine. After it the form streams:
+// each read of the engine's connection takes from the client's, so neither is ahead of the other by
+// more than a buffer. Nothing is ever written to a disk.
 type upload struct {
 	call     *Call
 	source   *uploadSource
@@ -54,8 +59,8 @@ type upload struct {
 }
 
 const (
-	// uploadWindow is how much of an upload has come before a slot is taken: a client that sends slowly must not hold one from
-	// its first byte on, and a small file can go to a second engine.
+	// uploadWindow is how much of an upload has come before a slot is taken: a client that sends
+	// slowly must not hold one from its first byte on, and a small file can go to a second engine.
 	uploadWindow = 256 << 10
 	maxTextField = 64 << 10
 	formHeads    = 4 << 10 // what our heads may add to a small form
@@ -63,8 +68,8 @@ const (
 
 var windowPool = sync.Pool{New: func() any { return new([uploadWindow]byte) }}
 
-// readUpload reads an upload, announced with n bytes (-1: chunked), until the model is known and the window is full or the
-// body has ended.
+// readUpload reads an upload, announced with n bytes (-1: chunked), until the model is known and
+// the window is full or the body has ended.
 func (c *Call) readUpload(n, limit int64) *apierr.Error {
 	boundary, err := multipart.Boundary(c.ctx.Request.Header.ContentType())
 	if err != nil {
@@ -236,7 +241,8 @@ func (u *upload) end() error {
 	return nil
 }
 
-// mayStream refuses events that were asked for behind the file, when the engine that is getting it has none.
+// mayStream refuses events that were asked for behind the file, when the engine that is getting it
+// has none.
 func (u *upload) mayStream() error {
 	switch {
 	case !u.form.Stream():
@@ -288,7 +294,8 @@ func (u *upload) check(*chat.ModelRules) error { return nil }
 // estimate implements payload: audio and images have no tokens to count here.
 func (u *upload) estimate(float64) (prompt, output int) { return 0, 0 }
 
-// fill implements payload. A form that is held whole is sent with its length, and can be sent again.
+// fill implements payload. A form that is held whole is sent with its length, and can be sent
+// again.
 func (u *upload) fill(r *upstreams.Request, engine *upstreams.Profile, served string) {
 	u.engine = engine
 	model := appendField(nil, u.boundary, "model", []byte(served))

@@ -9,8 +9,9 @@ import (
 	"penstock/proxy/listen"
 )
 
-// uploadSource is a client's body as it is read bit by bit: counted against the limit, and held to a pace. Only the time
-// that is spent waiting for the client counts: while an engine is slow to take what has come, the client cannot send.
+// uploadSource is a client's body as it is read bit by bit: counted against the limit, and held to
+// a pace. Only the time that is spent waiting for the client counts: while an engine is slow to
+// take what has come, the client cannot send.
 type uploadSource struct {
 	src       io.Reader
 	conn      net.Conn
@@ -73,8 +74,9 @@ func (s *uploadSource) Read(p []byte) (int, error) {
 // quota is how many bytes must come in a window.
 func (s *uploadSource) quota() int64 { return s.rate * int64(rateWindow/time.Second) }
 
-// arm sets the connection's deadline: the end of the client's patience for silence, or that of the window while too little
-// has come in it. It is moved now and then only: a deadline costs more than a read.
+// arm sets the connection's deadline: the end of the client's patience for silence, or that of the
+// window while too little has come in it. It is moved now and then only: a deadline costs more than
+// a read.
 func (s *uploadSource) arm(now time.Time) {
 	tight := s.came < s.quota() && rateWindow-s.waited < s.silence
 	if tight == s.tight && now.Sub(s.armed) < min(time.Second, s.silence/8) {

@@ -12,8 +12,9 @@ import (
 	"penstock/proxy/listen"
 )
 
-// stayWatched gives the service manager's watchdog, if there is one, its signs of life, until stop is called. One is sent
-// when the public listener has answered a request of our own: a process that runs but serves nobody is restarted.
+// stayWatched gives the service manager's watchdog, if there is one, its signs of life, until stop
+// is called. One is sent when the public listener has answered a request of our own: a process that
+// runs but serves nobody is restarted.
 func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	interval := listen.WatchdogInterval() / 2 // sd_watchdog_enabled(3) asks for half of it
 	if interval <= 0 {
@@ -38,7 +39,8 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// answers reports whether the public listener gives any answer within the time, on a connection of its own.
+// answers reports whether the public listener gives any answer within the time, on a connection of
+// its own.
 func (e *Edge) answers(within time.Duration) bool {
 	scheme := "http"
 	if e.opts.Certificate != nil {

@@ -15,12 +15,14 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// A browser lets every page send requests to this machine: what needs no preflight arrives whatever the page may read, and a page
-// whose own name is made to lead here (DNS rebinding) may read the answers, too. A key or a token keeps such pages out; a port
-// that wants neither has to tell them from programs, by what browsers say of a request and pages cannot change.
+// A browser lets every page send requests to this machine: what needs no preflight arrives whatever
+// the page may read, and a page whose own name is made to lead here (DNS rebinding) may read the
+// answers, too. A key or a token keeps such pages out; a port that wants neither has to tell them
+// from programs, by what browsers say of a request and pages cannot change.
 
-// checkPage refuses the requests of web pages to an edge without keys: those that come by a Host that is not this machine's, and
-// those of another origin, unless cors.origins names it. Programs send no Origin and any Host that they were given.
+// checkPage refuses the requests of web pages to an edge without keys: those that come by a Host
+// that is not this machine's, and those of another origin, unless cors.origins names it. Programs
+// send no Origin and any Host that they were given.
 func (s *Snapshot) checkPage(h *fasthttp.RequestHeader) *apierr.Error {
 	origins := s.Config.CORS.Origins
 	if !s.open() || slices.Contains(origins, "*") {
@@ -37,8 +39,8 @@ func (s *Snapshot) checkPage(h *fasthttp.RequestHeader) *apierr.Error {
 	return nil
 }
 
-// ownHosts are the names besides those of loopback by which a keyless edge may be called: what it listens on, what the machine is
-// called, and what the listed origins are.
+// ownHosts are the names besides those of loopback by which a keyless edge may be called: what it
+// listens on, what the machine is called, and what the listed origins are.
 func ownHosts(f *config.File) (hosts []string) {
 	if host, _, err := net.SplitHostPort(f.Listen); err == nil && host != "" {
 		hosts = append(hosts, strings.ToLower(host))
@@ -54,8 +56,9 @@ func ownHosts(f *config.File) (hosts []string) {
 	return hosts
 }
 
-// ownHost reports whether a Host header cannot be a name that somebody else gives out: an address, a name that is reserved for
-// the own machine (RFC 6761) or network (.internal, as containers call their host), or one of hosts. None at all is HTTP/1.0's.
+// ownHost reports whether a Host header cannot be a name that somebody else gives out: an address,
+// a name that is reserved for the own machine (RFC 6761) or network (.internal, as containers call
+// their host), or one of hosts. None at all is HTTP/1.0's.
 func (s *Snapshot) ownHost(host []byte) bool {
 	name := bytes.TrimSuffix(withoutPort(host), []byte{'.'})
 	if len(name) == 0 || name[0] == '[' || isAddress4(name) || httptoken.EqualFold(name, "localhost") {
@@ -77,8 +80,8 @@ func withoutPort(host []byte) []byte {
 	return host
 }
 
-// isAddress4 reports whether name is an IPv4 address as browsers see it: they take every name whose last label is a number for
-// one, so a name of the DNS cannot look like this.
+// isAddress4 reports whether name is an IPv4 address as browsers see it: they take every name whose
+// last label is a number for one, so a name of the DNS cannot look like this.
 func isAddress4(name []byte) bool {
 	for _, c := range name {
 		if c != '.' && (c < '0' || c > '9') {
@@ -88,8 +91,9 @@ func isAddress4(name []byte) bool {
 	return true
 }
 
-// foreignOrigin reports whether an Origin header is that of a web page which host has not delivered. Origins of other schemes are
-// those of programs that are installed on the machine, such as an editor's or a browser's extension.
+// foreignOrigin reports whether an Origin header is that of a web page which host has not
+// delivered. Origins of other schemes are those of programs that are installed on the machine, such
+// as an editor's or a browser's extension.
 func foreignOrigin(origin, host []byte) bool {
 	if len(origin) == 0 || ownOrigin(origin, host) {
 		return false
@@ -104,8 +108,8 @@ func ownOrigin(origin, host []byte) bool {
 	return (string(scheme) == "http" || string(scheme) == "https") && bytes.EqualFold(from, host)
 }
 
-// crossSite reports whether a browser says that a page of another origin asks, be it for an image, a script or a frame. A link
-// that somebody follows is no such thing.
+// crossSite reports whether a browser says that a page of another origin asks, be it for an image,
+// a script or a frame. A link that somebody follows is no such thing.
 func crossSite(h *fasthttp.RequestHeader) bool {
 	switch string(h.Peek("Sec-Fetch-Site")) {
 	case "cross-site", "same-site":

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/plaintext"
 )
 
-// Welcome is what a start without a configuration prints: what is served, at which base URLs, for which key, and a command to try
-// it with.
+// Welcome is what a start without a configuration prints: what is served, at which base URLs, for
+// which key, and a command to try it with.
 func Welcome(f *config.File, public, admin, key string) string {
 	var b strings.Builder
 	for _, u := range f.Upstreams {
@@ -31,8 +31,9 @@ func Welcome(f *config.File, public, admin, key string) string {
 	return b.String()
 }
 
-// jsonForShells is s inside of a JSON string that stands between single quotes on a command line. An engine has chosen s, and
-// shells differ in what they take between quotes; so all but what means nothing to any of them is written by its number.
+// jsonForShells is s inside of a JSON string that stands between single quotes on a command line.
+// An engine has chosen s, and shells differ in what they take between quotes; so all but what means
+// nothing to any of them is written by its number.
 func jsonForShells(s string) string {
 	var b strings.Builder
 	for _, unit := range utf16.Encode([]rune(s)) {

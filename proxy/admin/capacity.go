@@ -12,11 +12,11 @@ type CapacityChange struct {
 	Kind        string `json:"kind"` // added, removed or changed
 	SlotsBefore int    `json:"slots_before"`
 	SlotsAfter  int    `json:"slots_after"`
-	// Assumed says that the engines have not reported their slots yet, so that SlotsAfter is a guess from
-	// their profiles.
+	// Assumed says that the engines have not reported their slots yet, so that SlotsAfter is a
+	// guess from their profiles.
 	Assumed bool `json:"assumed,omitempty"`
-	// Added counts the model's new upstreams, Draining those that leave the configuration and take no new
-	// calls from then on, and Dropped those that stay for other models.
+	// Added counts the model's new upstreams, Draining those that leave the configuration and take
+	// no new calls from then on, and Dropped those that stay for other models.
 	Added    int `json:"upstreams_added,omitempty"`
 	Draining int `json:"upstreams_draining,omitempty"`
 	Dropped  int `json:"upstreams_dropped,omitempty"`

@@ -22,8 +22,8 @@ type Readiness struct {
 // readyTimeout is how long RequestReady waits for the answer, which costs the edge no work.
 const readyTimeout = 2 * time.Second
 
-// RequestReady asks a running edge whether it takes new requests. edge is the base URL or the address of
-// its admin listener. The error says why the edge takes none.
+// RequestReady asks a running edge whether it takes new requests. edge is the base URL or the
+// address of its admin listener. The error says why the edge takes none.
 func RequestReady(edge string) error {
 	_, err := ask(fasthttp.MethodGet, edge, "/-/ready", "", nil, readyTimeout)
 	return err
@@ -38,9 +38,9 @@ func notReady(body []byte) error {
 	return errors.New("the edge takes no new requests: it is draining")
 }
 
-// ask sends one request to a running edge's admin listener. edge is its base URL or address; token is
-// the admin token, empty if the edge has none; send is the request's body, or nil. It returns the body
-// of a 200 or 422. The error says what to correct.
+// ask sends one request to a running edge's admin listener. edge is its base URL or address; token
+// is the admin token, empty if the edge has none; send is the request's body, or nil. It returns
+// the body of a 200 or 422. The error says what to correct.
 func ask(method, edge, path, token string, send []byte, timeout time.Duration) (body []byte, err error) {
 	if !strings.Contains(edge, "://") {
 		edge = "http://" + edge

@@ -4,6 +4,6 @@
 //
 // # Design
 //
-// A command sends one request over a connection of its own and ends. What an edge answers may come from
-// another program, so all of it passes package plaintext before a terminal sees it.
+// A command sends one request over a connection of its own and ends. What an edge answers may come
+// from another program, so all of it passes package plaintext before a terminal sees it.
 package admin

@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/status"
 )
 
-// forged is what a terminal would take for commands, in each of its forms: ESC, the one character that stands for ESC [, a
-// carriage return, and a mark that turns the direction of text round.
+// forged is what a terminal would take for commands, in each of its forms: ESC, the one character
+// that stands for ESC [, a carriage return, and a mark that turns the direction of text round.
 const forged = "a\x1b[2J\u009b31m\r\u202eb"
 
 // forge fills every text that v can hold with forged.
@@ -58,7 +58,8 @@ func forge(v reflect.Value, depth int) {
 	}
 }
 
-// TestForgedEdge: what claims to be an edge cannot drive the terminal of who asks it, whatever it puts into its answers.
+// TestForgedEdge: what claims to be an edge cannot drive the terminal of who asks it, whatever it
+// puts into its answers.
 func TestForgedEdge(t *testing.T) {
 	var s status.Status
 	forge(reflect.ValueOf(&s).Elem(), 0)

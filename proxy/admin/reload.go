@@ -19,7 +19,8 @@ type ReloadRequest struct {
 	Source string // for the log: file, SIGHUP, request
 	Force  bool   // apply it although a model that serves calls is left without a slot
 	DryRun bool   // only say what would change
-	// Candidate is the text of another file, for a dry run; nil: the file that the edge was started with.
+	// Candidate is the text of another file, for a dry run; nil: the file that the edge was started
+	// with.
 	Candidate []byte
 }
 
@@ -32,8 +33,9 @@ type ReloadResult struct {
 	DryRun    bool      `json:"dry_run,omitempty"`
 	Forced    bool      `json:"forced,omitempty"`
 	Unchanged bool      `json:"unchanged,omitempty"` // the file asks for what runs already
-	// KeysInForce says that the file was refused and only its keys came into force; of a dry run, that
-	// they would. If it is false, nothing of a refused file came into force, or its keys did not change.
+	// KeysInForce says that the file was refused and only its keys came into force; of a dry run,
+	// that they would. If it is false, nothing of a refused file came into force, or its keys did
+	// not change.
 	KeysInForce bool             `json:"keys_in_force,omitempty"`
 	Version     uint64           `json:"version"` // of the running configuration, afterwards
 	Changes     []string         `json:"changes,omitempty"`
@@ -61,10 +63,10 @@ func (r *ReloadResult) Page() *status.Reload {
 // reloadTimeout is how long RequestReload waits: the edge reads its files and probes new upstreams.
 const reloadTimeout = 30 * time.Second
 
-// RequestReload asks a running edge to reload as q says and writes to w what changed, or would. The edge
-// itself sets q.Source. edge is the base URL or the address of its admin listener; token is the admin
-// token, empty if the edge has none. The error says why nothing was reloaded: every problem of the files,
-// one to a line, or why the edge could not be asked.
+// RequestReload asks a running edge to reload as q says and writes to w what changed, or would. The
+// edge itself sets q.Source. edge is the base URL or the address of its admin listener; token is
+// the admin token, empty if the edge has none. The error says why nothing was reloaded: every
+// problem of the files, one to a line, or why the edge could not be asked.
 func RequestReload(edge, token string, q ReloadRequest, w io.Writer) error {
 	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t", q.Force, q.DryRun)
 	body, err := ask(fasthttp.MethodPost, edge, path, token, q.Candidate, reloadTimeout)

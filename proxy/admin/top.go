@@ -29,15 +29,16 @@ const (
 	topTimeout  = 5 * time.Second
 )
 
-// Escape sequences of the alternate screen, so that the terminal shows its former text again afterwards.
+// Escape sequences of the alternate screen, so that the terminal shows its former text again
+// afterwards.
 const (
 	screenOpen  = "\x1b[?1049h\x1b[?25l"
 	screenHome  = "\x1b[H\x1b[J"
 	screenClose = "\x1b[?25h\x1b[?1049l"
 )
 
-// Top shows a running edge's state in a terminal until ctx ends, or once. If the first request fails, Top
-// returns the error. Later errors are shown on the screen, and Top asks again.
+// Top shows a running edge's state in a terminal until ctx ends, or once. If the first request
+// fails, Top returns the error. Later errors are shown on the screen, and Top asks again.
 func Top(ctx context.Context, o TopOptions) error {
 	first, err := topFrame(&o)
 	if err != nil {

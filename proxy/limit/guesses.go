@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Guesses limits guesses at a secret by address. An address has guessBurst tries and gets one more every
-// guessEvery. While it has none, the caller compares nothing that it sends: comparing would let it go on
-// guessing. The secrets are too long to be guessed at any rate; the limit keeps guesses cheap for the
-// edge and makes them visible. The zero value is ready, and it is safe for concurrent use.
+// Guesses limits guesses at a secret by address. An address has guessBurst tries and gets one more
+// every guessEvery. While it has none, the caller compares nothing that it sends: comparing would
+// let it go on guessing. The secrets are too long to be guessed at any rate; the limit keeps
+// guesses cheap for the edge and makes them visible. The zero value is ready, and it is safe for
+// concurrent use.
 type Guesses struct {
 	mu    sync.Mutex
 	tries map[netip.Addr]tries
@@ -24,13 +25,13 @@ type tries struct {
 const (
 	guessBurst = 20
 	guessEvery = 3 * time.Second
-	// guessers is how many addresses are remembered. A new one beyond it replaces one that has all of its
-	// tries back, or any if there is none.
+	// guessers is how many addresses are remembered. A new one beyond it replaces one that has all
+	// of its tries back, or any if there is none.
 	guessers = 4096
 )
 
-// guesserOf returns the address that a is counted as. An IPv6 address counts as its /64 network, because
-// a host can use any address of it.
+// guesserOf returns the address that a is counted as. An IPv6 address counts as its /64 network,
+// because a host can use any address of it.
 func guesserOf(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {

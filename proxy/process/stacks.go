@@ -5,7 +5,7 @@ import (
 	"runtime/pprof"
 )
 
-// WriteStacks writes the stack of every goroutine as functions and lines, equal stacks once. Go's own dump
-// at SIGQUIT prints words of memory beside each function: its arguments and stale stack slots, which may
-// hold pieces of keys and prompts.
+// WriteStacks writes the stack of every goroutine as functions and lines, equal stacks once. Go's
+// own dump at SIGQUIT prints words of memory beside each function: its arguments and stale stack
+// slots, which may hold pieces of keys and prompts.
 func WriteStacks(w io.Writer) error { return pprof.Lookup("goroutine").WriteTo(w, 1) }
