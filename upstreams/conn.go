@@ -38,10 +38,10 @@ type conn struct {
 	fetched *[readBuffer]byte     // what it has read, the first bytes of it
 	count   int
 
-	kept    time.Time // while idle: since when
-	unasked bool      // unsolicited bytes have come right behind a reply
-	unsent  *outgoing // a whole request for fetch to write first, which gives its memory back
-	left    int       // how much of it went, where fetch returned errUnsent
+	kept        time.Time // while idle: since when
+	unsolicited bool      // unsolicited bytes have come right behind a reply
+	unsent      *outgoing // a whole request for fetch to write first, which gives its memory back
+	left        int       // how much of it went, where fetch returned errUnsent
 
 	watch    *hostWatch  // which knows it until it is closed
 	addr     string      // by which watch knows the host
@@ -191,7 +191,7 @@ func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Seco
 // unsolicited bytes that would be taken for the next reply.
 func (c *conn) stale(now time.Time) bool {
 	if canPeek && c.peek() != peekedQuiet {
-		c.unasked = c.probed == peekedData && !c.secured && c.justKept(now)
+		c.unsolicited = c.probed == peekedData && !c.secured && c.justKept(now)
 		return true
 	}
 	if canPeek && !c.secured {
@@ -203,7 +203,7 @@ func (c *conn) stale(now time.Time) bool {
 	c.readWithin(time.Now().Add(stalePatience))
 	n, err := c.nc.Read(c.one[:])
 	c.readWithin(time.Time{})
-	c.unasked = n > 0 && c.justKept(now)
+	c.unsolicited = n > 0 && c.justKept(now)
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 

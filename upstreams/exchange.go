@@ -266,12 +266,12 @@ func (x *Exchange) followed() bool {
 }
 
 // replace sends the request once more, on a new connection, because what has come on this one is no
-// answer to it. unasked says that it answers no other request, either.
-func (x *Exchange) replace(unasked bool) error {
+// answer to it. unsolicited says that it answers no other request, either.
+func (x *Exchange) replace(unsolicited bool) error {
 	if err := x.check(); err != nil {
 		return err
 	}
-	x.c.unasked = unasked
+	x.c.unsolicited = unsolicited
 	x.c.reset()
 	x.detach()
 	x.dropBuffer()
@@ -294,7 +294,7 @@ func (x *Exchange) detach() {
 // discard closes a connection that cannot be used again, and reports unsolicited bytes to the
 // watch.
 func (x *Exchange) discard(c *conn) {
-	if c.unasked {
+	if c.unsolicited {
 		x.t.hosts.distrust(time.Now())
 	}
 	c.close()

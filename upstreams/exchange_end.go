@@ -56,7 +56,7 @@ func (x *Exchange) CloseAt(now time.Time) {
 		if reusable && state == stateOpen {
 			x.t.keepIdle(x.c, x.head.idle, now)
 		} else {
-			x.c.unasked = x.done && x.body != bodyUntilClose && (x.surplus || x.pos != x.end)
+			x.c.unsolicited = x.done && x.body != bodyUntilClose && (x.surplus || x.pos != x.end)
 			x.discard(x.c)
 		}
 	}

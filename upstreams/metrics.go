@@ -25,7 +25,7 @@ func (u *Upstream) newMetrics() {
 	gauge("state_seconds"+label+"}", func(now time.Time) float64 {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		return now.Sub(u.changed).Seconds()
+		return now.Sub(u.stateChanged).Seconds()
 	})
 	gauge("admitted"+label+"}", func(time.Time) float64 { return truth(u.Mode() == ModeReady) })
 	reported := func(name string, read func(r *Report) float64) {

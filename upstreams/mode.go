@@ -43,7 +43,7 @@ func (u *Upstream) SetMode(m Mode) {
 	u.mu.Lock()
 	before := Mode(u.mode.Swap(uint32(m)))
 	if before != m {
-		u.moded = time.Now()
+		u.modeChanged = time.Now()
 	}
 	u.mu.Unlock()
 	if before == m {

@@ -126,7 +126,7 @@ func (p *Plan) place(base, address string, profile *Profile, st *settings) error
 func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Profile) *Upstream {
 	u := &Upstream{
 		id: id, name: st.spec.Name, label: st.spec.Name, url: base, address: address, log: s.o.Log, set: s,
-		hosts: newHostWatch(), probed: make(chan struct{}), changed: time.Now(), servedModels: map[string]*ServedModel{}, flaps: map[string]flaps{}, health: health{fall: st.probe.fall, rise: st.probe.rise},
+		hosts: newHostWatch(), probed: make(chan struct{}), stateChanged: time.Now(), servedModels: map[string]*ServedModel{}, flaps: map[string]flaps{}, health: health{fall: st.probe.fall, rise: st.probe.rise},
 	}
 	if address != "" {
 		u.label += "@" + address

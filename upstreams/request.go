@@ -196,7 +196,7 @@ func (x *Exchange) deliver() error {
 	x.c.unsent = nil
 	if x.c.probed != peekedQuiet {
 		o.release()
-		x.c.unasked = x.c.probed == peekedData && x.c.justKept(x.req.At)
+		x.c.unsolicited = x.c.probed == peekedData && x.c.justKept(x.req.At)
 		x.detach()
 		return x.reach()
 	}

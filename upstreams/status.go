@@ -137,8 +137,8 @@ func (u *Upstream) Status(now time.Time) Status {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	st.Suspect, st.ProbeAge, st.StateSeconds = u.health.suspect, age(u.probedAt, now), now.Sub(u.changed).Seconds()
-	st.ModeSeconds = age(u.moded, now)
+	st.Suspect, st.ProbeAge, st.StateSeconds = u.health.suspect, age(u.probedAt, now), now.Sub(u.stateChanged).Seconds()
+	st.ModeSeconds = age(u.modeChanged, now)
 	if u.check != nil {
 		c := *u.check
 		st.Check = &c

@@ -58,8 +58,8 @@ type Upstream struct {
 	ghosts        ghostTracker
 	failure       *LastFailure
 	check         *LastCheck
-	changed       time.Time // when the state last changed
-	moded         time.Time // when the mode last changed; zero: never
+	stateChanged  time.Time // when the state last changed
+	modeChanged   time.Time // when the mode last changed; zero: never
 	servedModels  map[string]*ServedModel
 	flaps         map[string]flaps // by served name
 	prober        *prober
@@ -249,7 +249,7 @@ func (u *Upstream) publish(before State, cause string, now time.Time) {
 			u.penalty.Store(nil)
 			u.returned.Store(ticks(now))
 		}
-		u.changed = now
+		u.stateChanged = now
 		u.state.Store(uint32(h.state))
 		u.log.Info("upstream changed state", zap.String("upstream", u.label), zap.Stringer("from", before), zap.Stringer("to", h.state), zap.String("cause", cause))
 		u.set.o.OnRoom(u)
