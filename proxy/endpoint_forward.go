@@ -72,7 +72,9 @@ var endpointCompletions = &endpoint{
 	answer: func(c *Call) {
 		if c.record.Stream {
 			s := new(forward.Stream)
-			s.Reset(c.model.config.ID, c.payload.(jsonPayload).Choices)
+			p := c.payload.(jsonPayload)
+			s.Reset(c.model.config.ID, p.Choices)
+			s.SetPrompts(p.Prompts)
 			c.stream = s
 		}
 	},

@@ -366,7 +366,9 @@ func (a *Assembler) Append(dst []byte, options *AnswerOptions) ([]byte, error) {
 		}
 	}
 	dst = append(dst, ']')
-	if a.more.find([]byte("usage")) == nil && a.usage.Known {
+	if m := a.more.find([]byte("usage")); m != nil && a.usage.summed { // m is of one choice
+		m.value, m.list = appendUsage(m.value[:0], a.usageSoFar()), false
+	} else if m == nil && a.usage.Known {
 		dst = append(dst, `,"usage":`...)
 		dst = appendUsage(dst, a.usageSoFar())
 	}

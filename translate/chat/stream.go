@@ -117,7 +117,11 @@ func (s *Stream) appendChunk(dst, data []byte) ([]byte, error) {
 		switch {
 		case summary.choices == 0 && c.usage.IsObject(): // the usage chunk
 			if hasUsage && s.options.IncludeUsage {
-				BoundIn(&s.edits, c.usage)
+				if s.usage.summed {
+					s.edits.Set(c.usage, appendUsage(nil, s.usage))
+				} else {
+					BoundIn(&s.edits, c.usage)
+				}
 				s.completeTopLevel(c)
 				s.held = s.write(s.held[:0], data)
 			}

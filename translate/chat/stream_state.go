@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 
+	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
 
@@ -15,7 +16,8 @@ type streamState struct {
 
 	deltas         int // with generated text or tool calls
 	usage          Usage
-	promptEstimate int  // in tokens
+	promptEstimate int // in tokens
+	perChoice      usagePerChoice
 	usageFinal     bool // every choice has ended, and a chunk without choices had the usage: [DONE] is next
 	ended          bool // [DONE] came, or an event behind a whole answer was unusable
 }
@@ -51,14 +53,58 @@ func (t *streamState) noteChoice(c *Choice) (first bool) {
 // never overwrite `usage`, since they are of one choice.
 func (t *streamState) noteUsage(c *Chunk) bool {
 	if u, ok := readUsage(c.usage); ok {
-		t.usage = u
-		t.usageFinal = t.allFinished(0) && !c.choices.Index(0).Exists()
+		only := c.choices.Index(0)
+		if !only.Exists() {
+			t.usage = t.perChoice.addChunk(u, t.choicesSeen-t.unfinished)
+		} else {
+			t.usage = t.perChoice.addChoice(u, c, only)
+		}
+		t.usageFinal = t.allFinished(0) && !only.Exists()
 		return true
 	}
 	if u, ok := readTimings(c.timings); ok && (!t.usage.Known || t.usage.timed) {
 		t.usage = u
 	}
 	return false
+}
+
+// usagePerChoice adds up the usage of an engine that counts each choice of several by itself. All of
+// them have the same prompt.
+type usagePerChoice struct {
+	chunks  Usage // sum of the usage chunks, of
+	count   int   // so many
+	choices Usage // sum of the usages in chunks that end a choice, of
+	counted [MaxChoices / 64]uint64
+}
+
+// addChunk takes the usage of a chunk without choices, when so many choices have ended, and returns
+// the usage so far. llama.cpp sends one behind the end of each choice, which counts that choice alone.
+// Other engines send one at the end of all, which counts everything.
+func (p *usagePerChoice) addChunk(u Usage, finished int) Usage {
+	if p.count++; p.count != finished || p.count == 1 {
+		p.chunks = u
+	} else {
+		p.chunks = p.chunks.plus(u)
+	}
+	return p.chunks
+}
+
+// addChoice takes the usage of a chunk with choices, of which first is one, and returns the usage so
+// far.
+func (p *usagePerChoice) addChoice(u Usage, c *Chunk, first jsonx.Value) Usage {
+	index, ok := first.Get("index").Int()
+	if !ok {
+		index = 0
+	}
+	if c.choices.Index(1).Exists() || index < 0 || index >= MaxChoices || p.counted[index/64]&(1<<(index%64)) != 0 {
+		return u
+	}
+	sum := p.choices.plus(u)
+	if first.Get("finish_reason").HasText() {
+		p.choices = sum
+		p.counted[index/64] |= 1 << (index % 64)
+	}
+	return sum
 }
 
 // usageSoFar returns the usage so far; without counts from the engine, an estimate.

@@ -22,7 +22,21 @@ type Usage struct {
 	// of a whole one a token.
 	Estimated bool
 
-	timed bool // from timings
+	timed  bool // from timings
+	summed bool // of several choices that the engine counted one by one
+}
+
+// plus returns the usage of two choices of one prompt, or o if u counts nothing.
+func (u Usage) plus(o Usage) Usage {
+	if !u.Known {
+		return o
+	}
+	o.Prompt, o.Cached = max(u.Prompt, o.Prompt), max(u.Cached, o.Cached)
+	o.Completion = min(u.Completion+o.Completion, maxTokens)
+	o.Reasoning = min(u.Reasoning+o.Reasoning, maxTokens)
+	o.Total, o.summed = 0, true
+	o.settle()
+	return o
 }
 
 // estimate returns the usage when the engine sent none.

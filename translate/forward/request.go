@@ -17,6 +17,7 @@ type Request struct {
 	Stream bool   // the client wants events
 	// Choices is how many choices a completion will have: n for every prompt.
 	Choices int
+	Prompts int // of a completion
 	// MaxTokens bounds the tokens of each completion; -1: not given.
 	MaxTokens int
 
@@ -121,7 +122,7 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	if err := checkCompletion(out[0], out[3], n); err != nil {
 		return err
 	}
-	r.Choices = prompts * n
+	r.Choices, r.Prompts = prompts*n, prompts
 	r.completion, r.limit, r.prompt = true, out[2], out[0]
 	r.MaxTokens, err = atLeast(out[2], "max_tokens", -1, -1)
 	r.unlimited = given(out[2]) && r.MaxTokens < 0

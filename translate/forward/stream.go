@@ -23,7 +23,10 @@ type Stream struct {
 	mark   bool           // [DONE] came
 	closed bool           // Finish or Fail has been written
 	events int
-	usage  chat.Usage
+	usage  chat.Usage // of everything
+
+	prompts int                  // that share the choices evenly; 0: one
+	usageOf map[int64]chat.Usage // by choice, of an engine that counts each by itself
 
 	transcript
 }
@@ -34,6 +37,9 @@ func (s *Stream) Reset(model string, choices int) {
 	s.doc.Reset()
 	*s = Stream{model: model, choices: choices, doc: s.doc}
 }
+
+// SetPrompts says of how many prompts the choices are.
+func (s *Stream) SetPrompts(n int) { s.prompts = n }
 
 var doneMark = []byte("[DONE]")
 
@@ -72,7 +78,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		return dst, err
 	}
 	if u, ok := readUsage(out[2]); ok {
-		s.usage = u
+		s.noteUsage(u, out[1])
 	}
 	data := ev.Data
 	if v := out[0]; v.IsString() {
@@ -170,11 +176,48 @@ func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "k
 // Markup returns none: what is said here is a model's own words.
 func (s *Stream) Markup() chat.Markup { return 0 }
 
+// noteUsage keeps the counts of an event. Those in an event of one choice are of that choice alone:
+// llama.cpp has them at the end of each, and vLLM on request in every one, before those of everything.
+func (s *Stream) noteUsage(u chat.Usage, choices jsonx.Value) {
+	if s.choices < 2 || choices.Len() != 1 {
+		s.usage = u
+		return
+	}
+	index, _ := choices.Index(0).Get("index").Int()
+	if s.usageOf == nil {
+		s.usageOf = map[int64]chat.Usage{}
+	}
+	if index >= 0 && index < int64(s.choices) {
+		s.usageOf[index] = u
+	}
+}
+
 // Usage returns the engine's token counts. For a completion without counts it is an estimate of one
 // token an event.
 func (s *Stream) Usage() chat.Usage {
-	if s.usage.Known || s.choices == 0 {
+	switch {
+	case s.usage.Known || s.choices == 0:
 		return s.usage
+	case len(s.usageOf) > 0:
+		return s.sumOfChoices()
 	}
 	return chat.Usage{Completion: s.events, Total: s.events, Estimated: true}
+}
+
+// sumOfChoices adds up what the engine told of each choice. The choices of one prompt follow each
+// other, and each of them tells the prompt's tokens.
+func (s *Stream) sumOfChoices() chat.Usage {
+	sum := chat.Usage{Known: true}
+	prompts := make([]chat.Usage, max(s.prompts, 1))
+	perPrompt := max(1, s.choices/len(prompts))
+	for index, u := range s.usageOf {
+		p := &prompts[min(int(index)/perPrompt, len(prompts)-1)]
+		p.Prompt, p.Cached = max(p.Prompt, u.Prompt), max(p.Cached, u.Cached)
+		sum.Completion = min(sum.Completion+u.Completion, maxTokens)
+	}
+	for _, p := range prompts {
+		sum.Prompt, sum.Cached = min(sum.Prompt+p.Prompt, maxTokens), min(sum.Cached+p.Cached, maxTokens)
+	}
+	sum.Total = sum.Prompt + sum.Completion
+	return sum
 }
