@@ -70,6 +70,7 @@ type Member struct {
 //     a reading of them, and the edge itself hides reasoning from a client that does not want it;
 //   - the format's Prefill, when the last message is the beginning of the answer;
 //   - the tool_choice "any" is "required";
+//   - of a tool_choice with a list of allowed tools there are those tools and its mode;
 //   - arguments of tool calls that hold no JSON object become one (Arguments);
 //   - a refusal part of the assistant is a text;
 //   - messages of the role developer are system's where the format knows no other;
@@ -103,6 +104,9 @@ func (r *Request) splice(text []byte, format *EngineFormat) []byte {
 	s.images()
 	if r.anyTool {
 		s.edits.Set(r.members[memberToolChoice], textRequired)
+	}
+	if r.allowed.limited {
+		s.allowedTools()
 	}
 	s.arguments()
 	s.refusals()
@@ -148,6 +152,16 @@ func (s *splicer) images() {
 		if m := &s.r.Images[i]; !m.object {
 			s.edits.Insert(m.start, textURLBefore)
 			s.edits.Insert(m.end, textURLAfter)
+		}
+	}
+}
+
+// allowedTools removes the tools that a list of allowed ones lacks.
+func (s *splicer) allowedTools() {
+	s.setString(s.r.members[memberToolChoice], s.r.allowed.mode)
+	for it := s.r.members[memberTools].Iter(); it.Next(); {
+		if !slices.Contains(s.r.allowed.positions, it.Index()) {
+			s.edits.Delete(it.Value())
 		}
 	}
 }

@@ -95,3 +95,26 @@ func TestAnyTool(t *testing.T) {
 		t.Error("a strict edge takes it")
 	}
 }
+
+// Engines do not know lists of allowed tools: they get the tools that are allowed, and the mode as their tool_choice.
+func TestAllowedTools(t *testing.T) {
+	tool := func(name string) string {
+		return `{"type":"function","function":{"name":"` + name + `","parameters":{"type":"object"}}}`
+	}
+	for _, c := range []struct{ choice, tools, want string }{
+		{`{"mode":"auto","tools":[{"type":"function","function":{"name":"b"}}]}`, tool("b"), "auto"},
+		{`{"tools":[{"type":"function","function":{"name":"c"}},{"type":"function","function":{"name":"\u0061"}}]}`, tool("a") + "," + tool("c"), "auto"},
+		{`{"mode":"required","tools":[{"type":"function","function":{"name":"a"}}]}`, tool("a"), "required"},
+		{`{"mode":"none","tools":[{"type":"function","function":{"name":"c"}}]}`, tool("c"), "none"},
+	} {
+		const head = `{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[`
+		body := head + tool("a") + "," + tool("b") + "," + tool("c") + `],"tool_choice":{"type":"allowed_tools","allowed_tools":` + c.choice + `}}`
+		var r Request
+		if err := r.Decode([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := string(r.AppendUpstream(nil, &EngineFormat{Served: "m"})), head+c.tools+`],"tool_choice":"`+c.want+`"}`; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}

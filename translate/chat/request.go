@@ -66,6 +66,7 @@ type Request struct {
 
 	developer bool // a message has that role
 	anyTool   bool // tool_choice is "any"
+	allowed   allowedTools
 	refused   []refusalPart
 	arguments Arguments
 	malformed []jsonx.Value // the arguments of tool calls in the history that engines would refuse
@@ -95,6 +96,7 @@ func (r *Request) Reset() {
 		MaxTokens: -1, defaultLimit: -1, fitted: -1, IncludeReasoning: true, N: 1,
 		Images: r.Images[:0], Media: r.Media[:0], refused: r.refused[:0], doc: r.doc, edits: r.edits, name: r.name[:0], text: r.text[:0],
 		arguments: r.arguments, malformed: r.malformed[:0],
+		allowed: allowedTools{positions: r.allowed.positions[:0]},
 	}
 	if cap(r.name) > keepName { // a client may write any name, but only short ones are legal
 		r.name = nil

@@ -1,6 +1,10 @@
 package chat
 
-import "penstock/translate/jsonx"
+import (
+	"strconv"
+
+	"penstock/translate/jsonx"
+)
 
 // MaxFunctionName is the length in bytes that the name of a function may have. Names of MCP tools
 // go far beyond the 64 of some vendors.
@@ -10,6 +14,8 @@ var (
 	toolNames         = jsonx.NewNames("type", "function")
 	toolFunctionNames = jsonx.NewNames("name", "description", "parameters", "strict")
 	choiceNames       = jsonx.NewNames("name")
+	toolChoiceNames   = jsonx.NewNames("type", "function", "allowed_tools")
+	allowedNames      = jsonx.NewNames("mode", "tools")
 )
 
 func (r *Request) decodeTools() *Invalid {
@@ -110,8 +116,8 @@ func (r *Request) checkToolChoice() *Invalid {
 	case !v.IsObject():
 		return WrongType("tool_choice", "a string or an object", v)
 	}
-	var t [2]jsonx.Value
-	if e := ReadFields(v, toolNames, t[:]); e != nil {
+	var t [3]jsonx.Value
+	if e := ReadFields(v, toolChoiceNames, t[:]); e != nil {
 		return e.In("tool_choice")
 	}
 	if e := RequiredString("type", t[0]); e != nil {
@@ -119,6 +125,9 @@ func (r *Request) checkToolChoice() *Invalid {
 	}
 	switch {
 	case t[0].EqualText("allowed_tools"):
+		if e := r.checkAllowed(t[2]); e != nil {
+			return e.In("tool_choice")
+		}
 		return nil
 	case !t[0].EqualText("function"):
 		return WrongValue("type", "must be function or allowed_tools").In("tool_choice")
@@ -135,6 +144,108 @@ func (r *Request) checkToolChoice() *Invalid {
 		return e.In("function").In("tool_choice")
 	}
 	return nil
+}
+
+// allowedTools is a tool_choice that is a list of allowed tools.
+type allowedTools struct {
+	limited   bool // it is one
+	mode      string
+	positions []int // in tools
+}
+
+func (r *Request) checkAllowed(v jsonx.Value) *Invalid {
+	switch {
+	case !Given(v):
+		return Missing("allowed_tools")
+	case !v.IsObject():
+		return WrongType("allowed_tools", "an object", v)
+	}
+	var m [2]jsonx.Value
+	e := ReadFields(v, allowedNames, m[:])
+	if e == nil {
+		r.allowed.limited = true
+		r.allowed.mode, r.allowed.positions, e = AllowedTools(r.allowed.positions, m[0], m[1], r.findAllowed)
+	}
+	if e != nil {
+		return e.In("allowed_tools")
+	}
+	return nil
+}
+
+// AllowedTools reads the members of a list of allowed tools, which engines do not know: they get
+// the tools that are allowed, with the mode, auto unless it is given, as tool_choice. find checks an
+// element and returns its position in tools; all are appended to positions.
+func AllowedTools(positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *Invalid)) (word string, at []int, e *Invalid) {
+	if e := OptionalString("mode", mode); e != nil {
+		return "", positions, e
+	}
+	switch {
+	case !Given(mode), mode.EqualText("auto"):
+		word = "auto"
+	case mode.EqualText("required"):
+		word = "required"
+	case mode.EqualText("none"):
+		word = "none"
+	default:
+		return "", positions, WrongValue("mode", "must be auto, required or none")
+	}
+	switch {
+	case !Given(list):
+		return word, positions, Missing("tools")
+	case !list.IsArray():
+		return word, positions, WrongType("tools", "an array of tools", list)
+	}
+	for it := list.Iter(); it.Next(); {
+		if it.Index() == mostTools { // each is looked for among all
+			return word, positions, WrongValue("tools", "must hold at most "+strconv.Itoa(mostTools)+" tools")
+		}
+		position, e := find(it.Value())
+		if e != nil {
+			return word, positions, e.At("tools", it.Index())
+		}
+		positions = append(positions, position)
+	}
+	if len(positions) == 0 {
+		return word, positions, WrongValue("tools", "must name at least one function")
+	}
+	return word, positions, nil
+}
+
+// NotDefined completes "name" for a function that is allowed and not there.
+const NotDefined = "names a function that is not in tools"
+
+// findAllowed returns the position of the tool that an element of a list of allowed tools names.
+func (r *Request) findAllowed(v jsonx.Value) (int, *Invalid) {
+	if !v.IsObject() {
+		return 0, WrongType("", "an object", v)
+	}
+	var (
+		t [2]jsonx.Value
+		f [1]jsonx.Value
+	)
+	if e := ReadFields(v, toolNames, t[:]); e != nil {
+		return 0, e
+	}
+	if e := functionType(t[0]); e != nil {
+		return 0, e
+	}
+	function, e := requiredFunction(t[1])
+	if e != nil {
+		return 0, e
+	}
+	if e := ReadFields(function, choiceNames, f[:]); e != nil {
+		return 0, e.In("function")
+	}
+	if e := functionName(f[0]); e != nil {
+		return 0, e.In("function")
+	}
+	want := string(f[0].AppendText(nil))
+	for it := r.members[memberTools].Iter(); it.Next(); {
+		if it.Value().Get("function").Get("name").EqualText(want) {
+			return it.Index(), nil
+		}
+	}
+	return 0, WrongValue("name", NotDefined).In("function")
 }
 
 var responseFormatNames = jsonx.NewNames("type", "json_schema")

@@ -134,8 +134,6 @@ const (
 	choiceCount
 )
 
-const notDefined = "names a function that is not in tools"
-
 // checkToolChoice checks the forms of tool_choice: three words, one function, or a list of allowed
 // ones.
 func (r *Request) checkToolChoice() *fault {
@@ -191,7 +189,7 @@ func (r *Request) findTool(name jsonx.Value) (int, *fault) {
 			return it.Index(), nil
 		}
 	}
-	return 0, chat.WrongValue("name", notDefined)
+	return 0, chat.WrongValue("name", chat.NotDefined)
 }
 
 // modeOf returns the mode of a list of allowed tools, which is auto unless it is given.
@@ -205,34 +203,10 @@ func modeOf(choice jsonx.Value) []byte {
 var modeAuto = []byte(`"auto"`)
 
 // checkAllowed reads the list of allowed tools.
-func (r *Request) checkAllowed(mode, list jsonx.Value) *fault {
-	if f := chat.OptionalString("mode", mode); f != nil {
-		return f
-	}
-	if chat.Given(mode) && !mode.EqualText("auto") && !mode.EqualText("required") && !mode.EqualText("none") {
-		return chat.WrongValue("mode", "must be auto, required or none")
-	}
-	if !chat.Given(list) {
-		return chat.Missing("tools")
-	}
-	if f := optional("tools", "an array of tools", list, jsonx.Value.IsArray); f != nil {
-		return f
-	}
+func (r *Request) checkAllowed(mode, list jsonx.Value) (f *fault) {
 	r.tools.limited = true
-	for it := list.Iter(); it.Next(); {
-		if it.Index() == maxTools {
-			return chat.WrongValue("tools", tooMany)
-		}
-		i, f := r.checkAllowedTool(it.Value())
-		if f != nil {
-			return f.At("tools", it.Index())
-		}
-		r.tools.allowed = append(r.tools.allowed, i)
-	}
-	if len(r.tools.allowed) == 0 {
-		return chat.WrongValue("tools", "must name at least one function")
-	}
-	return nil
+	_, r.tools.allowed, f = chat.AllowedTools(r.tools.allowed, mode, list, r.checkAllowedTool)
+	return f
 }
 
 func (r *Request) checkAllowedTool(v jsonx.Value) (int, *fault) {
