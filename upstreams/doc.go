@@ -56,7 +56,8 @@
 // key, or of one body count once. Five independent failures open it. Any other five ask for a
 // generation probe (generation_probe.go), a request of the edge's own of one token and of the
 // model's kind, in the slot that the fifth failure leaves and at most once a second: its failure
-// opens the breaker, its success forgets the row. A full engine's refusal decides nothing. So an
+// opens the breaker, its success forgets the row. A full engine's refusal decides nothing, nor does a
+// probe that waits in vain while the engine answers calls (progress.go) or reports others' work. So an
 // engine that fails everything is out after five calls, whoever sends them, and one that fails for
 // a single client stays. Images have no generation probe, and an engine may reject the one it gets;
 // then five failures of five different bodies open the breaker, as nothing else can be asked.

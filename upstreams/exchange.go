@@ -94,7 +94,8 @@ const (
 // Exchange is one request and its reply. Every method but Abort must be called by its owner, one at
 // a time.
 type Exchange struct {
-	t *Transport
+	t        *Transport
+	progress *progress // of the upstream whose call this is; nil: it is none
 
 	state   atomic.Uint32 // changed under mu
 	sending atomic.Bool   // the request is being written

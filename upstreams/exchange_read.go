@@ -50,6 +50,9 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 		if x.pos == x.end {
 			x.fresh = true
 			m, err := x.more(p, until)
+			if m > 0 {
+				x.noteProgress()
+			}
 			if err != nil || m > 0 {
 				return m, err
 			}
@@ -59,6 +62,9 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 		x.pos += m
 		n += m
 		x.consumed(int64(m))
+		if m > 0 {
+			x.noteProgress()
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ type Generation uint8
 const (
 	GenerationOK       Generation = iota
 	GenerationFailed              // it broke off, timed out, or was answered with an error
-	GenerationRefused             // the engine has no room
+	GenerationRefused             // the engine has no room, or works for others
 	GenerationRejected            // the engine does not take this probe, or there is none for the kind of model
 	GenerationAborted             // ended from this side
 	generationCount
@@ -120,10 +120,24 @@ func (u *Upstream) generate(p *prober, profile *Profile, steps []generationStep,
 	u.mu.Unlock()
 	u.set.o.Guard.Point(guardGeneration)
 	for i := range steps {
-		if verdict, last = p.generate(p.ctx, profile, &steps[i], limit); verdict != GenerationRejected {
+		begun := time.Now()
+		u.progress.watch()
+		verdict, last = p.generate(p.ctx, profile, &steps[i], limit)
+		progressed := u.progress.end()
+		if verdict == GenerationFailed && last.Reason == ReasonTimeout && (progressed || u.busyForOthers(begun)) {
+			verdict = GenerationRefused // the probe waited its turn, as long as one client makes it
+		}
+		if verdict != GenerationRejected {
 			return
 		}
 	}
+}
+
+// busyForOthers reports whether the engine has said since then that requests wait, and that it has
+// some which are not of this edge.
+func (u *Upstream) busyForOthers(since time.Time) bool {
+	r := u.report.Load()
+	return r != nil && r.At.After(since) && r.Waiting > 0 && r.others > 0
 }
 
 // bookGeneration books a probe's verdict.

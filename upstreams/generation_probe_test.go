@@ -7,6 +7,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -291,4 +292,57 @@ func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 			t.Errorf("%d probes, %d in flight", sent.Load(), u.inFlight())
 		}
 	})
+}
+
+// A probe that waits in vain convicts a silent engine alone: one that goes on with other calls has merely had no turn for it.
+func TestGenerationProbeHasNoTurn(t *testing.T) {
+	for _, c := range []struct {
+		name, head, body string
+		answers          int // how often a piece of the answer to another call comes during the probe
+		others           string
+		want             Breaker
+	}{
+		{name: "silence", head: "200 OK", want: BreakerOpen},
+		{name: "a stream goes on", head: "200 OK", answers: 1, want: BreakerClosed},
+		{name: "many streams go on", head: "200 OK", answers: 5, want: BreakerClosed},
+		{name: "errors alone", head: "500 Oh", answers: 3, want: BreakerOpen},
+		{name: "others wait", head: "200 OK", others: "vllm:num_requests_running 4\nvllm:num_requests_waiting 9\n", want: BreakerClosed},
+		{name: "only this edge's", head: "200 OK", others: "vllm:num_requests_running 1\nvllm:num_requests_waiting 1\n", want: BreakerOpen},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				engine := &playedEngine{code: 200, pages: map[string]string{}}
+				if c.others != "" {
+					engine.pages["/metrics"] = c.others
+				}
+				u := watched(t, engine, "vllm")
+				synctest.Wait()
+				l, ok := u.TryLease(PoolText, 0, time.Now())
+				if !ok {
+					t.Fatal("no lease")
+				}
+				x := &Exchange{progress: &u.progress, t: &Transport{id: "a", hosts: newHostWatch()}, body: bodySized, left: 100}
+				status, _, _ := strings.Cut(c.head, " ")
+				x.head.status, _ = strconv.Atoi(status)
+				u.mu.Lock()
+				u.prober.generate = func(_ context.Context, _ *Profile, _ *generationStep, limit time.Duration) (Generation, LastGeneration) {
+					for range c.answers {
+						x.buf, x.pos, x.end = []byte("x"), 0, 1
+						if n, err := x.Read(make([]byte, 1), time.Time{}); n != 1 || err != nil {
+							t.Errorf("%d bytes, %v", n, err)
+						}
+					}
+					time.Sleep(limit)
+					return GenerationFailed, LastGeneration{Reason: ReasonTimeout}
+				}
+				u.mu.Unlock()
+				u.failAlone(t, 5)
+				time.Sleep(generationLimit + 100*time.Millisecond)
+				if got := u.Breaker(time.Now()); got != c.want {
+					t.Errorf("breaker %v, want %v; the probe: %+v", got, c.want, u.Status(time.Now()).Generation)
+				}
+				l.Release(OutcomeOK)
+			})
+		})
+	}
 }

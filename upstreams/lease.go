@@ -120,7 +120,7 @@ func (l *Lease) Exchange() *Exchange {
 	if l.exchange.t != nil {
 		panic("BUG: two exchanges under one lease")
 	}
-	l.exchange.t = l.up.transport.Load()
+	l.exchange.t, l.exchange.progress = l.up.transport.Load(), &l.up.progress
 	return &l.exchange
 }
 
@@ -130,7 +130,7 @@ func (l *Lease) Again() *Exchange {
 	if !l.held.Load() {
 		bug("exchange of a lease that was released")
 	}
-	return &Exchange{t: l.up.transport.Load()}
+	return &Exchange{t: l.up.transport.Load(), progress: &l.up.progress}
 }
 
 // FirstToken books the time from sending to the first content. It is good news: a trial has passed

@@ -49,8 +49,9 @@ type Upstream struct {
 	models    atomic.Pointer[modelList]
 	missing   atomic.Pointer[missingModels]
 	nextProbe atomic.Int64 // when it is due (ticks)
-	ttft      average      // seconds
-	perToken  average      // bytes a token
+	progress  progress
+	ttft      average // seconds
+	perToken  average // bytes a token
 
 	mu            sync.Mutex // guards what follows; held for bookkeeping only, never over I/O
 	health        health
