@@ -9,8 +9,8 @@ import (
 	"penstock/config"
 )
 
-// TestLevels: what a key is told that it may still use, it may use, and one more it may not; and
-// after the reset it has all again.
+// TestLevels: a key can use exactly the remaining units that its level reports, and after the reset
+// all of its limit again.
 func TestLevels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		epoch := time.Unix(1_700_000_000, 0)
@@ -65,9 +65,9 @@ func TestLevels(t *testing.T) {
 	})
 	k := NewKeys(1, time.Unix(0, 0)).Bind([]config.Key{{ID: "a"}})["a"]
 	if _, ok := k.Requests(time.Unix(9, 0)); ok {
-		t.Error("a limit is told that does not exist")
+		t.Error("a level is reported for a limit that does not exist")
 	}
 	if _, ok := k.Tokens(time.Unix(9, 0)); ok {
-		t.Error("a limit is told that does not exist")
+		t.Error("a level is reported for a limit that does not exist")
 	}
 }

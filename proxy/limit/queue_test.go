@@ -15,8 +15,8 @@ import (
 	"penstock/upstreams"
 )
 
-// places is one upstream as the edge has it: its slots are taken by compare-and-swap, and whoever
-// frees one says so after.
+// places is one upstream: its slots are taken by compare-and-swap, and a release is signalled
+// afterwards.
 type places struct {
 	free atomic.Int64
 	set  *Queues
@@ -187,8 +187,8 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	})
 }
 
-// A slot that the first in the queue cannot use is for the next one, of its own key or another, and
-// nobody else is asked.
+// A slot that the first waiter cannot use is offered to the next one, of its own key or another,
+// and wakes no other waiter.
 func TestQueueWakesWhomASlotSuits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(1000)
@@ -243,8 +243,8 @@ func TestQueueWakesWhomASlotSuits(t *testing.T) {
 	})
 }
 
-// Where no upstream may take the calls any more, all who wait are told.
-func TestQueueEndsWhenNobodyMayServe(t *testing.T) {
+// If no upstream may take the calls any more, all waiters are woken.
+func TestQueueEndsWithoutUpstreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(50)
 		var wg sync.WaitGroup
@@ -402,8 +402,8 @@ func TestQueueKeepsNewcomersBehind(t *testing.T) {
 	}
 }
 
-// A slot that does not suit the only one who waits is found by a newcomer, though nobody said that
-// it is there; and one that leaves without having been woken wakes nobody.
+// A new waiter finds a slot that does not suit the only other one, without a signal. A waiter that
+// leaves without a wake-up wakes no other.
 func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -434,7 +434,7 @@ func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	})
 }
 
-// Places that were freed while nobody waited are all found, though nobody was signalled.
+// Waiters find all slots that were freed without waiters, and so without a signal.
 func TestQueueFindsUnsignalledPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -537,8 +537,8 @@ func TestQueueSurvivesPanic(t *testing.T) {
 	}
 }
 
-// Clients come, leave and run into deadlines while places are taken and freed: no turn and no place
-// is lost, nobody is left, and the places are never exceeded.
+// Clients come, leave and run into deadlines while slots are taken and freed. No wake-up and no
+// slot is lost, no waiter remains, and the slots are never exceeded.
 func TestQueueUnderChurn(t *testing.T) {
 	const total = 3
 	p := newPlaces(20)
@@ -580,8 +580,8 @@ func TestQueueUnderChurn(t *testing.T) {
 	}
 }
 
-// Calls of several models come and go on upstreams that they share, and some of them push in: for
-// each slot that is freed two waiters are woken at most, and nobody is forgotten.
+// Calls of several models come and go on upstreams that they share, and some of them jump the
+// queue. Each freed slot wakes at most two waiters, and every waiter is served.
 func TestQueuesWakeFewUnderChurn(t *testing.T) {
 	set := NewQueues()
 	p := newPlaces(0)

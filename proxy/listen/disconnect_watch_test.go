@@ -155,7 +155,7 @@ func (r *recycled) ClientGone() {
 	}
 }
 
-// Clients leave at the very moment that their calls end: after End no callback runs or comes.
+// Clients leave at the very moment that their calls end: after Unwatch no callback runs or comes.
 func TestNoCallAfterUnwatch(t *testing.T) {
 	l := open(t, Options{})
 	var late, calls atomic.Int64
@@ -177,7 +177,7 @@ func TestNoCallAfterUnwatch(t *testing.T) {
 		}
 	}
 	if late.Load() != 0 {
-		t.Errorf("%d calls after End", late.Load())
+		t.Errorf("%d calls after Unwatch", late.Load())
 	}
 	t.Logf("%d callbacks in 1500 calls", calls.Load())
 }
@@ -272,7 +272,7 @@ func TestDescriptorReuse(t *testing.T) {
 	group.Wait()
 	for i, w := range held {
 		if w.called.Load() != 0 {
-			t.Errorf("client %d is there and its call was told otherwise", i)
+			t.Errorf("client %d is there and its call was notified otherwise", i)
 		}
 		conns[i].Unwatch(w)
 		conns[i].Close()
@@ -292,15 +292,15 @@ func TestEachWaiter(t *testing.T) {
 	a.Watch(wa)
 	b.Watch(wb)
 	b.Unwatch(wb)
-	var told []Waiter
-	l.EachWaiter(func(w Waiter) { told = append(told, w) })
-	if len(told) != 1 || told[0] != wa {
-		t.Errorf("told %v", told)
+	var notified []Waiter
+	l.EachWaiter(func(w Waiter) { notified = append(notified, w) })
+	if len(notified) != 1 || notified[0] != wa {
+		t.Errorf("notified %v", notified)
 	}
 	a.Unwatch(wb) // not its waiter: nothing happens
-	l.EachWaiter(func(w Waiter) { told = append(told, w) })
-	if len(told) != 2 {
-		t.Error("another's End ended the call")
+	l.EachWaiter(func(w Waiter) { notified = append(notified, w) })
+	if len(notified) != 2 {
+		t.Error("another's Unwatch ended the call")
 	}
 	a.Unwatch(wa)
 }

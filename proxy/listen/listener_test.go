@@ -198,7 +198,7 @@ func TestConnectionLimit(t *testing.T) {
 		}
 	}
 	if third := dial(); !echoes(third) {
-		t.Error("a place is free and nobody gets it")
+		t.Error("a place is free and no connection gets it")
 	}
 	for _, c := range turnedAway {
 		c.Close()
@@ -221,9 +221,9 @@ func TestConnectionLimitTLS(t *testing.T) {
 	}
 }
 
-// With MakeRoom one too many takes the place of whoever has waited longest for a whole request,
-// said or unsaid; a request that is being answered keeps its place, and only when all are is the
-// newcomer turned away.
+// With MakeRoom, one connection too many evicts the one that has waited longest for a complete
+// request. A connection whose request is being answered stays. If all are, the new connection is
+// rejected.
 func TestMakeRoom(t *testing.T) {
 	l := open(t, Options{MaxConns: 3, MakeRoom: true})
 	busy, busyClient := pair(t, l)
