@@ -133,7 +133,13 @@ func (c *Call) resolve() error {
 	if c.chat == nil {
 		return c.resolveNonChat()
 	}
-	if err := c.chat.Check(m.chatLimits(c.record.Start, c.ep.lowerEffort, &c.limits)); err != nil {
+	limits := m.chatLimits(c.record.Start, c.ep.lowerEffort, &c.limits)
+	if len(c.chat.Images) > 0 && limits.InputModalities == nil && m.route.TextOnly() { // as the catalog says
+		c.limits = *limits
+		c.limits.InputModalities = textOnly
+		limits = &c.limits
+	}
+	if err := c.chat.Check(limits); err != nil {
 		if c.ep.explain != nil {
 			return c.ep.explain(c, err)
 		}
@@ -149,6 +155,8 @@ func (c *Call) resolve() error {
 	c.record.Pool = c.pool.String()
 	return nil
 }
+
+var textOnly = []string{"text"}
 
 // wanted is the model's name as the client wrote it.
 func (c *Call) wanted() []byte {

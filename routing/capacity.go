@@ -170,18 +170,18 @@ func (r *Route) ContextLength(now time.Time) int {
 	return smallest
 }
 
-// Vision reports whether every engine that may take calls now says that it takes images.
-func (r *Route) Vision(now time.Time) bool {
+// TextOnly reports whether every engine that lists the model says that it takes no images. Engines that
+// list nothing, or say nothing of images, may take them.
+func (r *Route) TextOnly() bool {
 	some := false
 	for i := range r.targets {
 		t := &r.targets[i]
-		if !t.takes(now, upstreams.StateUp) {
-			continue
-		}
-		if m, ok := t.Upstream.Model(t.Served); !ok || !m.Vision {
+		switch m, listed := t.Upstream.Model(t.Served); {
+		case listed && (m.Vision || !m.VisionKnown), !listed && t.Upstream.Models() == nil:
 			return false
+		case listed:
+			some = true
 		}
-		some = true
 	}
 	return some
 }

@@ -79,19 +79,23 @@ func TestFactsOfEngines(t *testing.T) {
 		ready   bool
 		slots   int
 		context int
-		vision  bool
+		text    bool // alone
 	}{
-		"one":                    {[]string{small}, true, 4, 4096, true},
-		"the smaller one":        {[]string{large, small, large}, true, 12, 4096, true},
+		"one":                    {[]string{small}, true, 4, 4096, false},
+		"the smaller one":        {[]string{large, small, large}, true, 12, 4096, false},
 		"one says nothing":       {[]string{mute, large}, true, 8, 8192, false},
 		"nobody says anything":   {[]string{mute, mute}, true, 8, 0, false},
 		"one takes no images":    {[]string{small, blind}, true, 8, 4096, false},
-		"one is down":            {[]string{large, down}, true, 4, 8192, true},
+		"one is down":            {[]string{large, down}, true, 4, 8192, false},
 		"all are down":           {[]string{down, down}, false, 0, 0, false},
-		"two names of one":       {[]string{small + "," + under}, true, 4, 2048, true},
-		"the second name of one": {[]string{under}, true, 4, 2048, true},
-		"the model is missing":   {[]string{other, large}, true, 4, 8192, true},
+		"two names of one":       {[]string{small + "," + under}, true, 4, 2048, false},
+		"the second name of one": {[]string{under}, true, 4, 2048, false},
+		"the model is missing":   {[]string{other, large}, true, 4, 8192, false},
 		"it is missing at all":   {[]string{other}, false, 0, 0, false},
+		"text alone":             {[]string{blind}, true, 4, 8192, true},
+		"text alone, or unknown": {[]string{blind, mute}, true, 8, 8192, false},
+		"text alone, or absent":  {[]string{blind, other}, true, 4, 8192, true},
+		"text alone, or down":    {[]string{blind, down}, true, 4, 8192, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,8 +109,8 @@ func TestFactsOfEngines(t *testing.T) {
 			if got := r.ContextLength(now); got != c.context {
 				t.Errorf("context %d, want %d", got, c.context)
 			}
-			if got := r.Vision(now); got != c.vision {
-				t.Errorf("vision %t", got)
+			if got := r.TextOnly(); got != c.text {
+				t.Errorf("text only %t", got)
 			}
 			lease, _, err := r.Acquire(&Query{Now: now})
 			if (err == nil) != c.ready {

@@ -84,7 +84,7 @@ func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 	if m.ContextLength == 0 {
 		e.ContextLength = r.ContextLength(now)
 	}
-	if m.Kind == config.KindChat && len(m.InputModalities) == 0 && r.Vision(now) {
+	if m.Kind == config.KindChat && m.InputModalities == nil && !r.TextOnly() { // images are passed on then
 		e.InputModalities = []string{"text", "image"}
 	}
 	e.Capacity = capacityOf(m, r, now)

@@ -240,6 +240,33 @@ var limitRules = []rule{
 	{line: "Limits 7, discovery may be cached", tests: []string{"proxy/e2e.TestCatalogCaching"}},
 }
 
+// TestImagesWhereNothingIsDeclared: the catalog and the edge agree on what engines say, or do not say, of images.
+func TestImagesWhereNothingIsDeclared(t *testing.T) {
+	t.Parallel()
+	modalities := func(p *penstock) string {
+		var list struct {
+			Data []struct {
+				Input []string `json:"input_modalities"`
+			}
+		}
+		if err := json.Unmarshal([]byte(p.Get("/v1/models").Body), &list); err != nil || len(list.Data) != 1 {
+			t.Fatal(err, list)
+		}
+		return strings.Join(list.Data[0].Input, " ")
+	}
+	body := rig.VisionBody(rig.Picture("png"), "")
+	p := start(t, rig.Setup{}) // an engine that says nothing of images
+	p.Post(chatPath, body).WantStatus(200)
+	if got := modalities(p); got != "text image" {
+		t.Errorf("images are passed on, and the catalog says %q", got)
+	}
+	p = start(t, rig.Setup{Model: "input_modalities: [text]"})
+	p.Post(chatPath, body).WantError(400, "invalid_request_error", "unsupported_parameter")
+	if got := modalities(p); got != "text" {
+		t.Errorf("images are refused, and the catalog says %q", got)
+	}
+}
+
 // TestMediaPartsReachTheEngine: what a model's input_modalities name is passed on as it is, and refused where they do not.
 func TestMediaPartsReachTheEngine(t *testing.T) {
 	t.Parallel()
