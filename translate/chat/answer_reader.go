@@ -30,8 +30,8 @@ type AnswerReader struct {
 	// from the event.
 	Content, Refusal, Reasoning []byte
 	// Logprobs are the elements of the log probabilities of the last event's Content, as JSON with
-	// commas. They are empty if the event has anything else beside the content, since they would
-	// show the tokens of that.
+	// commas. They are empty if an event has anything else beside the content, since they would
+	// show the tokens of that; of a whole answer they are those whose tokens make up the content.
 	Logprobs []byte
 	// Touched are the positions in ToolCalls of the tool calls in the last event, in its order.
 	Touched []int
@@ -256,9 +256,12 @@ func (r *AnswerReader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	if !r.opening.done {
 		r.opening.add(d.Content)
 	}
-	if len(r.Content) > 0 && choice.Logprobs.IsObject() && len(r.Refusal)+len(r.Reasoning) == 0 && d.ToolCalls.Len() == 0 {
+	alone := len(r.Refusal)+len(r.Reasoning) == 0 && d.ToolCalls.Len() == 0
+	if len(r.Content) > 0 && choice.Logprobs.IsObject() && (alone || whole) {
 		if list := choice.Logprobs.Get("content"); list.IsArray() && list.Len() > 0 {
-			r.Logprobs = bytes.TrimSpace(list.Inside())
+			if r.Logprobs = bytes.TrimSpace(list.Inside()); !alone && d.Content.IsString() {
+				r.Logprobs = textLogprobs(list, d.Content)
+			}
 			if r.lone {
 				r.Logprobs = bytes.Clone(r.Logprobs)
 				jsonx.MendLone(r.Logprobs)
