@@ -8,8 +8,9 @@ import "penstock/translate/jsonx"
 // it back with every turn. members are the members of the request that hold the conversation; none:
 // nothing is replaced.
 //
-// It is done in string values alone, and not in names of tools: elsewhere (models, keys, schemas) a
-// half is the client's own, and a replacement would mean something else.
+// It is done in string values, but not in names of tools, and in the keys of a tool call's input:
+// elsewhere (models, other keys, schemas) a half is the client's own, and a replacement would mean
+// something else.
 func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
 	err := d.Parse(body, o)
 	if err == nil || len(members) == 0 || !isLone(err) {
@@ -23,24 +24,26 @@ func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string)
 	for it := d.Root().Iter(); it.Next(); {
 		for _, name := range members {
 			if string(plain(it.Key())) == name {
-				mendValues(body, it.Value(), false)
+				mendValues(body, it.Value())
 			}
 		}
 	}
 	return d.Parse(body, o)
 }
 
-// mendValues replaces halves in the strings within v. data says that v is a tool call's input,
-// where any member is data.
-func mendValues(body []byte, v jsonx.Value, data bool) {
+// mendValues replaces halves in the strings within v, and in the input of a tool call in its keys,
+// too: the model wrote them, and any member there is data.
+func mendValues(body []byte, v jsonx.Value) {
 	if v.Lone() {
 		jsonx.MendLone(body[v.Start():v.End()])
 	}
 	for it := v.Iter(); it.Next(); {
 		switch name := string(plain(it.Key())); {
-		case v.IsObject() && name == "name" && !data:
+		case v.IsObject() && name == "name":
+		case v.IsObject() && name == "input":
+			jsonx.MendLone(body[it.Value().Start():it.Value().End()])
 		default:
-			mendValues(body, it.Value(), data || v.IsObject() && name == "input")
+			mendValues(body, it.Value())
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"penstock/translate/jsonx"
 )
 
 // What an engine once sent and a client sends back does not end a conversation: halves of surrogate
@@ -25,6 +27,12 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	want = strings.ReplaceAll(want, `\ufffd\ude00`, `\ud83d\ude00`)
 	if !bytes.Equal(got, []byte(want)) {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+
+	input := `{"model":"m","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"f","input":{"` + half + `":{"name":"` + half + `","x":1}}}]}]}`
+	var d jsonx.Doc
+	if body := []byte(input); ParseHistory(&d, body, parseOptions, "messages") != nil || string(body) != strings.ReplaceAll(input, half, `\ufffd`) {
+		t.Errorf("input of a tool call: %s", body)
 	}
 
 	const message = `"messages":[{"role":"user","content":"x"}]`
