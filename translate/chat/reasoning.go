@@ -94,7 +94,7 @@ func (r *Request) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 			return effort, nil
 		}
 	}
-	return "", WrongValue(name, "must be one of none, low, medium, high and xhigh")
+	return "", WrongValue(name, "must be one of none, low, medium, high and xhigh (unless the edge is strict, minimal is low and max is xhigh)")
 }
 
 // LowerEffort returns the effort of words that is nearest to effort without being above it; if all
