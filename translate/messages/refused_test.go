@@ -154,12 +154,12 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// Halves of surrogate pairs are replaced in the texts of a conversation, an input's strings among
-// them, and refused elsewhere.
+// Halves of surrogate pairs are replaced in the texts of a conversation, an input's strings and keys
+// among them, and refused elsewhere.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","max_tokens":9,"system":[{"type":"text","text":"` + half + `"}],"messages":[{"role":"user","content":"` + half + `"},` +
-		`{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"f","input":{"name":"` + half + `","list":["` + half + `"]}}]},` +
+		`{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"f","input":{"name":"` + half + `","list":["` + half + `"],"` + half + `":1}}]},` +
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"i","content":[{"type":"text","text":"` + half + `"}]}]}]}`
 	var r Request
 	var c chat.Request
@@ -167,7 +167,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(out), `\ufffd`); n != 5 || strings.Contains(string(out), half) {
+	if n := strings.Count(string(out), `\ufffd`); n != 6 || strings.Contains(string(out), half) {
 		t.Errorf("%d replaced: %s", n, out)
 	}
 	if _, err := r.Decode(nil, []byte(history), &c, Options{Strict: true}); err == nil {
@@ -175,7 +175,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	}
 	for _, member := range []string{
 		`"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"` + half + `","input":{}}]}]`,
-		`"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"f","input":{"` + half + `":1}}]}]`,
+		`"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"f","input":{},"` + half + `":1}]}]`,
 		`"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":{"a":"` + half + `"}}]`,
 	} {
 		if _, err := r.Decode(nil, []byte(`{"model":"m","max_tokens":9,`+member+`}`), &c, Options{}); err == nil {
