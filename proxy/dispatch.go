@@ -179,7 +179,7 @@ func (a *attempt) failureSource(sent bool) upstreams.FailureSource {
 	c := a.call
 	return upstreams.FailureSource{
 		Key: c.record.Key, Body: c.bodyHash(), Served: a.target.Served,
-		Sent: sent, Limit: c.model.clocks.FirstEvent.D(),
+		Sent: sent, Begun: a.headed, Limit: c.model.clocks.FirstEvent.D(),
 	}
 }
 

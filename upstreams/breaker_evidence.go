@@ -12,6 +12,7 @@ type FailureSource struct {
 	Body   uint64        // hash of the request's body; 0: not known
 	Served string        // the model's name at the engine, which a generation probe asks for
 	Sent   bool          // the request had reached the engine
+	Begun  bool          // the answer had begun, so a first token does not show the failure
 	Limit  time.Duration // how long such a call may wait for its first token; 0: not known
 }
 

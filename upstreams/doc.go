@@ -55,17 +55,21 @@
 // No client opens the breaker alone (breaker_evidence.go): failures of one key, of calls without a
 // key, or of one body count once. Five independent failures open it. Any other five ask for a
 // generation probe (generation_probe.go), a request of the edge's own of one token and of the
-// model's kind, in the slot that the fifth failure leaves and at most once a second: its failure
-// opens the breaker, its success forgets the row. A full engine's refusal decides nothing, nor does a
-// probe that waits in vain while the engine answers calls (progress.go) or reports others' work. So an
-// engine that fails everything is out after five calls, whoever sends them, and one that fails for
-// a single client stays. Images have no generation probe, and an engine may reject the one it gets;
-// then five failures of five different bodies open the breaker, as nothing else can be asked.
+// model's kind, in the slot that the fifth failure leaves and at most once a second. Where answers
+// broke off after they had begun, it asks a chat model for 16 tokens, and the answer has to reach
+// its end. A probe that fails opens the breaker. One that succeeds starts the count over, but fresh
+// evidence stays: a probe does not outvote five independent failures. A full engine's refusal
+// decides nothing, nor does a probe that waits in vain while the engine answers calls (progress.go)
+// or reports others' work. So an engine that fails everything is out after five calls, whoever
+// sends them, and one that fails for a single client stays. Images have no generation probe, and an
+// engine may reject the one it gets; then five failures of five different bodies open the breaker,
+// as nothing else can be asked.
 //
-// After a second one trial at a time may pass, and the pause doubles with each that fails. A call
-// whose key's failures opened the breaker, or kept it open, is no trial: one of another key is, or
-// a generation probe. Behind a failed generation probe any key's call may be the first trial. A
-// trial has passed with its first token.
+// After a second one trial at a time may pass, and the pause doubles with each that fails, and with
+// each opening soon after a closing. A call whose key's failures opened the breaker, or kept it
+// open, is no trial: one of another key is, or a generation probe. Behind a failed generation probe
+// any key's call may be the first trial. A trial passes when it has ended well, or has gone on for
+// three seconds after its first token.
 //
 // # Slots and load
 //

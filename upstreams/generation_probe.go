@@ -13,9 +13,10 @@ import (
 	"penstock/config"
 )
 
-// A generation probe is the edge's own tiny piece of work for an engine: one token of chat, an
-// embedding of one word. Health probes ask whether an engine answers; this one asks whether it does
-// its work, without a client's request that might be the reason why it does not.
+// A generation probe is the edge's own tiny piece of work for an engine: one token of chat (or
+// some, and a good end, where answers broke off in the middle), an embedding of one word. Health
+// probes ask whether an engine answers; this one asks whether it does its work, without a client's
+// request that might be the reason why it does not.
 //
 //	Upstream.probeGeneration   starts one in a slot, at most one a second
 //	generationOf               what to send to an engine for a kind of model
@@ -87,19 +88,30 @@ func (u *Upstream) probeGeneration(pool Pool, trial bool) bool {
 		return false
 	}
 	profile := u.engine.Load()
-	steps := generationOf(u.settings.Load().kinds[g.served], profile, g.served)
+	work := firstToken
+	if u.health.broken {
+		work = shortAnswer
+	}
+	steps := generationOf(u.settings.Load().kinds[g.served], profile, g.served, work)
 	if len(steps) == 0 {
 		u.health.generation(GenerationRejected, trial, now)
 		u.publish(u.health.state, "calls fail", now)
 		return false
 	}
 	g.running, g.begun = true, now
-	go u.set.o.Guard.Once(guardGeneration, func() { u.generate(p, profile, steps, pool, trial) })
+	limit := generationLimit
+	if profile.LoadsOnDemand() {
+		limit = generationLoading
+	}
+	if g.limit > 0 && work == firstToken {
+		limit = min(limit, g.limit)
+	}
+	go u.set.o.Guard.Once(guardGeneration, func() { u.generate(p, profile, steps, limit, pool, trial) })
 	return true
 }
 
 // generate runs a generation probe and books its verdict.
-func (u *Upstream) generate(p *prober, profile *Profile, steps []generationStep, pool Pool, trial bool) {
+func (u *Upstream) generate(p *prober, profile *Profile, steps []generationStep, limit time.Duration, pool Pool, trial bool) {
 	verdict, last := GenerationAborted, LastGeneration{}
 	defer func() { // whatever the booking comes to
 		u.giveBack(pool, false)
@@ -109,15 +121,6 @@ func (u *Upstream) generate(p *prober, profile *Profile, steps []generationStep,
 		}
 	}()
 	defer func() { u.bookGeneration(verdict, &last, trial) }()
-	u.mu.Lock()
-	limit := generationLimit
-	if profile.LoadsOnDemand() {
-		limit = generationLoading
-	}
-	if u.generator.limit > 0 {
-		limit = min(limit, u.generator.limit)
-	}
-	u.mu.Unlock()
 	u.set.o.Guard.Point(guardGeneration)
 	for i := range steps {
 		begun := time.Now()
@@ -215,10 +218,23 @@ type generationStep struct {
 	good        func(page any) bool // of the whole answer; nil: any answer with status 200 and a body
 }
 
+// chatWork is what a probe of a chat model asks for.
+type chatWork struct {
+	prompt string
+	tokens int
+}
+
+// firstToken shows that an engine begins its answers; shortAnswer, whose prompt keeps a model from
+// being done at once, that it also ends them.
+var (
+	firstToken  = chatWork{"ping", 1}
+	shortAnswer = chatWork{"Count from 1 to 100.", 16}
+)
+
 // generationOf returns what to send to see whether an engine works for a kind of model: one
 // request, or several of which the next is sent where the engine rejects the one before. It is
 // empty where generating is too expensive to be a probe (images) or the engine has no path for it.
-func generationOf(kind string, p *Profile, served string) (steps []generationStep) {
+func generationOf(kind string, p *Profile, served string, work chatWork) (steps []generationStep) {
 	add := func(op string, members map[string]any, streamed bool, good func(any) bool) {
 		path := p.Path(op)
 		if path == "" {
@@ -238,8 +254,8 @@ func generationOf(kind string, p *Profile, served string) (steps []generationSte
 		if limit == "" {
 			limit = config.TokenLimitMaxTokens
 		}
-		add(config.OpChat, map[string]any{"messages": []any{map[string]any{"role": "user", "content": "ping"}}, limit: 1, "stream": true}, true, nil)
-		add(OpCompletions, map[string]any{"prompt": "ping", config.TokenLimitMaxTokens: 1, "stream": true}, true, nil)
+		add(config.OpChat, map[string]any{"messages": []any{map[string]any{"role": "user", "content": work.prompt}}, limit: work.tokens, "stream": true}, true, nil)
+		add(OpCompletions, map[string]any{"prompt": work.prompt, config.TokenLimitMaxTokens: work.tokens, "stream": true}, true, nil)
 	case config.KindEmbedding:
 		add(config.OpEmbeddings, map[string]any{"input": "ping"}, false, lists("data"))
 	case config.KindRerank:

@@ -40,7 +40,7 @@ func TestGenerationOf(t *testing.T) {
 		{"openai", config.KindImageEdit, nil},
 	} {
 		var got []string
-		for _, s := range generationOf(c.kind, mustProfile(t, c.engine), `a "b"`) {
+		for _, s := range generationOf(c.kind, mustProfile(t, c.engine), `a "b"`, firstToken) {
 			if s.contentType != "application/json" || !json.Valid(s.body) {
 				t.Errorf("%s: %s", s.contentType, s.body)
 			}
@@ -52,9 +52,53 @@ func TestGenerationOf(t *testing.T) {
 	}
 }
 
+// Where answers broke off behind their beginning, the probe of a chat model asks for more than a first token, until one has ended
+// well.
+func TestProbeOfBrokenAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, _ := generating(t, func(int64) Generation { return GenerationOK })
+		var sent []string
+		u.prober.generate = func(_ context.Context, _ *Profile, s *generationStep, limit time.Duration) (Generation, LastGeneration) {
+			sent = append(sent, string(s.body)+" "+limit.String())
+			return GenerationFailed, LastGeneration{}
+		}
+		fail := func(begun bool) {
+			for range 5 {
+				if l, ok := u.TryLeaseFor("a", PoolText, 0, time.Now()); ok {
+					l.FailedFor(FailureSource{Key: "a", Served: "m", Sent: true, Begun: begun, Limit: 2 * time.Second})
+					l.Release(OutcomeBadResponse)
+				}
+			}
+			synctest.Wait()
+		}
+		fail(true)
+		time.Sleep(coolDown)
+		fail(false) // the trial
+		time.Sleep(2*coolDown + 2*trialHeadStart)
+		if len(sent) != 2 {
+			t.Fatalf("%d probes", len(sent))
+		}
+		for _, s := range sent {
+			if !strings.Contains(s, `"max_tokens":16`) || !strings.Contains(s, "Count") || !strings.HasSuffix(s, " 10s") {
+				t.Error(s)
+			}
+		}
+		l, ok := u.TryLeaseFor("b", PoolText, 0, time.Now().Add(coolDownMax))
+		if !ok {
+			t.Fatal("no trial")
+		}
+		l.Release(OutcomeOK)
+		time.Sleep(generationPause)
+		fail(false)
+		if len(sent) != 3 || !strings.Contains(sent[2], `"max_tokens":1,`) || !strings.HasSuffix(sent[2], " 2s") {
+			t.Error(sent[2:])
+		}
+	})
+}
+
 // A transcription is asked for with a second of silence that is a sound file.
 func TestGenerationOfTranscription(t *testing.T) {
-	steps := generationOf(config.KindTranscription, mustProfile(t, "speaches"), "m")
+	steps := generationOf(config.KindTranscription, mustProfile(t, "speaches"), "m", firstToken)
 	if len(steps) != 1 {
 		t.Fatalf("%d steps", len(steps))
 	}
@@ -143,7 +187,7 @@ func TestGenerationVerdicts(t *testing.T) {
 			if c.reason == ReasonTimeout {
 				limit = 100 * time.Millisecond
 			}
-			got, told := generate(t.Context(), profile, &generationOf(c.kind, profile, "m")[0], limit)
+			got, told := generate(t.Context(), profile, &generationOf(c.kind, profile, "m", firstToken)[0], limit)
 			if got != c.want || told.Reason != c.reason || told.Status != c.status {
 				t.Errorf("%v, %+v; want %v, %q", got, told, c.want, c.reason)
 			}
@@ -152,11 +196,11 @@ func TestGenerationVerdicts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	profile := mustProfile(t, "vllm")
-	if got, _ := generate(ctx, profile, &generationOf(config.KindChat, profile, "m")[0], time.Second); got != GenerationAborted {
+	if got, _ := generate(ctx, profile, &generationOf(config.KindChat, profile, "m", firstToken)[0], time.Second); got != GenerationAborted {
 		t.Errorf("ended from this side: %v", got)
 	}
 	s.Close()
-	if got, told := generate(t.Context(), profile, &generationOf(config.KindChat, profile, "m")[0], time.Second); got != GenerationFailed || told.Reason != ReasonConnect {
+	if got, told := generate(t.Context(), profile, &generationOf(config.KindChat, profile, "m", firstToken)[0], time.Second); got != GenerationFailed || told.Reason != ReasonConnect {
 		t.Errorf("gone: %v, %+v", got, told)
 	}
 }

@@ -43,9 +43,12 @@ const (
 	windowSeconds = 10
 
 	// The breaker stays open for coolDown, twice as long after each trial that failed, up to
-	// coolDownMax.
+	// coolDownMax. A trial may pass and the engine fail all the same, so the wait starts over only
+	// when the engine has done well for a while.
 	coolDown    = time.Second
 	coolDownMax = 15 * time.Second
+	// relapse is how long after its closing an opening counts as a trial that failed.
+	relapse = 15 * time.Second
 
 	// unreachableRow is how many calls in a row that cannot reach the engine take it down without a
 	// probe.
@@ -62,7 +65,8 @@ const (
 //
 // No client opens the breaker alone. Failures of one key, of calls without a key, or of one body
 // count once (see evidence). Five independent failures open the breaker. Any other five ask for a
-// generation probe: its failure opens the breaker, its success clears them.
+// generation probe: its failure opens the breaker. Its success starts the count over, but fresh
+// evidence stays.
 type health struct {
 	fall, rise int
 
@@ -75,12 +79,14 @@ type health struct {
 
 	open           bool
 	openUntil      time.Time
-	reopened       int      // trials failed since the breaker was last closed
-	barred         []string // keys whose calls may not be the trial: their failures opened the breaker, or kept it open
-	failures       int      // calls failed in a row
-	rowEvidence    evidence // of these failures
+	reopened       int       // how often the wait was doubled: by failed trials, and by openings soon after a closing
+	closedAt       time.Time // when the breaker was last closed; zero: never
+	barred         []string  // keys whose calls may not be the trial: their failures opened the breaker, or kept it open
+	failures       int       // calls failed in a row
+	rowEvidence    evidence  // of these failures
 	window         window
 	windowEvidence evidence // of the failures in the window
+	broken         bool     // a call failed after its answer had begun, and none has succeeded since
 	// unprobed says that the edge cannot generate here by itself: the model's kind has no probe, or
 	// the engine rejects it.
 	unprobed bool
@@ -134,13 +140,14 @@ func (h *health) outcome(o Outcome, by FailureSource, trial bool, now time.Time)
 	}
 	switch {
 	case o == OutcomeOK:
-		h.failures, h.rowEvidence, h.unprobed = 0, evidence{}, false
+		h.failures, h.rowEvidence, h.unprobed, h.broken = 0, evidence{}, false, false
 		h.window.add(false, now)
 		if trial {
-			h.close()
+			h.close(now)
 		}
 	case o.failed():
 		h.failures++
+		h.broken = h.broken || by.Begun
 		h.rowEvidence.add(by, now)
 		h.window.add(true, now)
 		h.windowEvidence.expire(now)
@@ -198,8 +205,10 @@ func (h *health) judge(by FailureSource, trial bool, now time.Time) (generate bo
 // half-open breaker let through.
 func (h *health) generation(g Generation, trial bool, now time.Time) {
 	switch {
-	case g == GenerationOK && (trial || !h.open):
-		h.close()
+	case g == GenerationOK && h.open && trial:
+		h.close(now)
+	case g == GenerationOK && !h.open:
+		h.acquit(now)
 	case g == GenerationFailed && !h.open:
 		h.unprobed = false
 		h.trip(nil, now) // no client's failure opened it, so any key's call may be the trial
@@ -218,21 +227,39 @@ func (h *health) trip(barred []string, now time.Time) {
 	if h.unprobed {
 		barred = nil // otherwise no call could be the trial
 	}
-	h.open, h.reopened, h.barred = true, 0, barred
-	h.openUntil = now.Add(coolDown)
+	if !h.open && !h.closedAt.IsZero() && now.Sub(h.closedAt) < relapse {
+		h.reopened++ // what closed it has shown too little
+	} else {
+		h.reopened = 0
+	}
+	h.open, h.barred = true, barred
+	h.openUntil = now.Add(h.wait())
 }
+
+// wait is how long the breaker stays open.
+func (h *health) wait() time.Duration { return min(coolDownMax, coolDown<<min(h.reopened, 8)) }
 
 // reopen follows a failed trial.
 func (h *health) reopen(now time.Time) {
 	h.reopened++
-	h.openUntil = now.Add(min(coolDownMax, coolDown<<min(h.reopened, 8)))
+	h.openUntil = now.Add(h.wait())
 }
 
 // close closes the breaker and clears the failures that opened it or might have.
-func (h *health) close() {
-	h.open, h.reopened, h.barred = false, 0, nil
-	h.failures, h.rowEvidence, h.unprobed = 0, evidence{}, false
+func (h *health) close(now time.Time) {
+	h.open, h.barred, h.closedAt = false, nil, now
+	h.failures, h.rowEvidence, h.unprobed, h.broken = 0, evidence{}, false, false
 	h.window, h.windowEvidence = window{}, evidence{}
+}
+
+// acquit follows a generation probe that succeeded while the breaker was closed. The failures so
+// far ask for no other probe. Fresh evidence stays, because a probe does not outvote five
+// independent failures.
+func (h *health) acquit(now time.Time) {
+	h.failures, h.unprobed = 0, false
+	h.window = window{}
+	h.rowEvidence.expire(now)
+	h.windowEvidence.expire(now)
 }
 
 // window counts outcomes of the last windowSeconds in buckets of a second.

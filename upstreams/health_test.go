@@ -59,6 +59,8 @@ func TestHealth(t *testing.T) {
 		{"late answers of before do not close", "+ b b b b b o o o", StateUp, "open"},
 		{"late failures of before do not prolong", "+ b b b b b 0.9 b b b 0.2", StateUp, "half-open"},
 		{"after closing, one failure is one", "+ b b b b b 1.1 O b b b b", StateUp, "closed"},
+		{"but the wait grows on", "+ b b b b b 1.1 O b b b b b 1.5", StateUp, "open"},
+		{"unless the engine has been well for a while", "+ b b b b b 1.1 O 16 b b b b b 1.1", StateUp, "half-open"},
 		{"down and breaker are two things", "+ b b b b b - - -", StateDown, "open"},
 		{"trials go through once probes pass", "+ b b b b b - - - + + 1.1", StateUp, "half-open"},
 	} {
@@ -143,12 +145,16 @@ func TestBreakerEvidence(t *testing.T) {
 
 		{"the probe fails: open to any trial", "b@a b@a b@a b@a b@a p-", 1, "open", ""},
 		{"the probe passes: the row is clear", "b@a b@a b@a b@a b@a p+ b@a b@a b@a b@a", 1, "closed", ""},
-		{"and so is its evidence", "b@a b@b b@c b@d b@d p+ b@e", 1, "closed", ""},
+		{"and a late failure alone opens nothing", "b@a b@b b@c b@d b@d p+ b@e", 1, "closed", ""},
 		{"a full engine is no verdict", "b@a b@a b@a b@a b@a p~ b@a", 2, "closed", ""},
 		{"no probe for the kind: one body opens nothing", "b@a/1 b@a/1 b@a/1 b@a/1 b@a/1 p0 b@a/1 b@a/1", 1, "closed", ""},
 		{"five bodies do", "b@a/1 b@a/2 b@a/3 b@a/4 b@a/5 p0", 1, "open", ""},
 		{"also those that come later", "b@a/1 b@a/1 b@a/1 b@a/1 b@a/1 p0 b@a/2 b@a/3 b@a/4 b@a/5", 1, "open", ""},
 		{"until something works", "b@a/1 b@a/1 b@a/1 b@a/1 b@a/1 p0 o b@a/1 b@a/2 b@a/3 b@a/4 b@a/5", 2, "closed", ""},
+
+		{"but fresh ones stand", "b@a b@b b@c b@d b@d p+ b@e b@e b@e b@e b@e", 1, "open", "a b c d e"},
+		{"old ones do not", "b@a b@b b@c b@d b@d 11 p+ b@e b@e b@e b@e b@e", 2, "closed", ""},
+		{"and one client is one, whatever passes", "b@a b@a b@a b@a b@a p+ b@a b@a b@a b@a b@a p+ b@a b@a b@a b@a b@a", 3, "closed", ""},
 
 		{"half of the window by one key asks", strings.Repeat("o b@a ", 9) + "o b@a", 1, "closed", ""},
 		{"by five it opens", strings.Repeat("o b@a o b@b o b@c o b@d ", 2) + "o o b@e b@a", 0, "open", "a b c d e"},

@@ -133,10 +133,22 @@ func (l *Lease) Again() *Exchange {
 	return &Exchange{t: l.up.transport.Load(), progress: &l.up.progress}
 }
 
-// FirstToken books the time from sending to the first content. It is good news: a trial has passed
-// when it is called.
+// longTrial is how long after its first token a trial passes although it has not ended.
+const longTrial = 3 * time.Second
+
+// FirstToken books the time from sending to the first content. A trial is to end well, but one that
+// runs longer than longTrial from here on passes, so that a long stream does not keep everyone else
+// out.
 func (l *Lease) FirstToken(d time.Duration) {
 	l.up.ttft.learn(d.Seconds(), 0, 0.1)
+	if l.trial.Load() {
+		time.AfterFunc(longTrial, l.passTrial)
+	}
+}
+
+// passTrial closes the breaker in the middle of a call that is its trial still.
+func (l *Lease) passTrial() {
+	defer l.up.set.o.Guard.Catch(guardRoom, nil)
 	if l.trial.CompareAndSwap(true, false) {
 		l.up.passTrial(time.Now())
 	}
@@ -178,12 +190,11 @@ func (l *Lease) freeSlot() {
 	l.up.set.o.OnFree(l.up)
 }
 
-// passTrial closes the breaker in the middle of a call, so that a long stream does not keep
-// everyone else out.
+// passTrial closes the breaker for a trial that goes on.
 func (u *Upstream) passTrial(now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	defer u.trial.Store(false)
-	u.health.close()
-	u.publish(u.health.state, "a trial's first token came", now)
+	u.health.close(now)
+	u.publish(u.health.state, "a trial goes on well", now)
 }

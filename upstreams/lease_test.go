@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -217,14 +218,58 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	if !ok || u.Breaker(later) != BreakerHalfOpen {
 		t.Fatal("no second trial")
 	}
-	l.FirstToken(time.Millisecond) // a long stream's good start is enough
+	l.Release(OutcomeOK)
 	if u.Breaker(later) != BreakerClosed || !u.Eligible(later) {
-		t.Error("the first token did not close the breaker")
+		t.Error("the trial did not close the breaker")
 	}
-	l.Release(OutcomeBadResponse)
-	if u.Breaker(later) != BreakerClosed {
-		t.Error("one failure after closing opened it")
-	}
+}
+
+// TestTrialEndsWell: a first token is no passed trial, but a stream that goes on for some seconds is.
+func TestTrialEndsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newTestUpstream(t, config.Concurrency{Shared: 50})
+		for i := range breakerRow {
+			u.failFor(t, i, OutcomeBadResponse)
+		}
+		trial := func(open time.Duration) *Lease {
+			t.Helper()
+			time.Sleep(open - time.Millisecond)
+			if u.Breaker(time.Now()) != BreakerOpen {
+				t.Fatalf("not open for %v", open)
+			}
+			time.Sleep(time.Millisecond)
+			l, ok := u.TryLeaseFor("another", PoolText, 0, time.Now())
+			if !ok {
+				t.Fatal("no trial")
+			}
+			l.FirstToken(time.Millisecond)
+			if u.Breaker(time.Now()) != BreakerHalfOpen || u.Eligible(time.Now()) {
+				t.Fatal("the first token has decided the trial")
+			}
+			return l
+		}
+		trial(coolDown).Release(OutcomeBadResponse)
+		l := trial(2 * coolDown)
+		time.Sleep(longTrial - time.Millisecond)
+		l.Release(OutcomeBadResponse)
+		l = trial(4 * coolDown)
+		time.Sleep(longTrial)
+		synctest.Wait()
+		if u.Breaker(time.Now()) != BreakerClosed || !u.Eligible(time.Now()) {
+			t.Error("a long stream keeps everyone else out")
+		}
+		l.Release(OutcomeBadResponse)
+		if u.Breaker(time.Now()) != BreakerClosed {
+			t.Error("one failure after closing opened it")
+		}
+		for i := range breakerRow {
+			u.failFor(t, i, OutcomeBadResponse)
+			if u.Breaker(time.Now()) == BreakerOpen {
+				break
+			}
+		}
+		trial(8 * coolDown).Release(OutcomeOK) // the engine had only seemed well
+	})
 }
 
 // A full upstream must not swallow the trial.

@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// brokenAnswers are what an engine may do that begins every answer and ends none.
+var brokenAnswers = []string{"error-in-stream=3", "cut-after=4", "reset-after=4", "no-finish"}
+
+// TestEngineThatBreaksEveryAnswer is out within two seconds, whoever its clients are: the edge's own probe sees what they see.
+func TestEngineThatBreaksEveryAnswer(t *testing.T) {
+	t.Parallel()
+	for _, fault := range brokenAnswers {
+		for _, clients := range []string{"six keys", "one key", "no keys"} {
+			t.Run(fault+", "+clients, func(t *testing.T) {
+				t.Parallel()
+				s := rig.Setup{Upstream: rig.QuietProbes}
+				var headers [][]string
+				switch clients {
+				case "no keys":
+					s.Top = "auth: none"
+				case "six keys":
+					for i := range 5 {
+						key, hash, _ := auth.NewKey()
+						s.Keys += fmt.Sprintf("- { id: other%d, hash: %q }\n", i, hash)
+						headers = append(headers, []string{"Authorization: Bearer " + key})
+					}
+				}
+				headers = append(headers, nil)
+				p := start(t, s)
+				p.Post(chatPath, p.Chat(`"stream":true`)).WantStatus(200)
+				p.Engines[0].SetFault(sim.Fault{Spec: fault})
+				until := time.Now().Add(2 * time.Second)
+				var wait sync.WaitGroup
+				for _, header := range headers {
+					wait.Go(func() {
+						for time.Now().Before(until) && p.Upstream("up-0").Breaker == "closed" {
+							p.Post(chatPath, p.Chat(`"stream":true,"max_tokens":20`), header...)
+						}
+					})
+				}
+				wait.Wait()
+				if p.Upstream("up-0").Breaker == "closed" {
+					t.Fatalf("the engine is still in use; generation probes: %v passed", p.Metric("penstock_upstream_generation_probes_total", `result="ok"`))
+				}
+				p.Engines[0].SetFault()
+				rig.WaitFor(t, rig.Patience, "the engine serves again", func() bool {
+					return p.Post(chatPath, p.Chat(`"stream":true`), headers[0]...).Status == 200 && p.Upstream("up-0").Breaker == "closed"
+				})
+			})
+		}
+	}
+}
+
+// TestBrokenTrialPassesNot: an answer that begins and breaks off is a trial that failed, so the wait for the next one grows.
+func TestBrokenTrialPassesNot(t *testing.T) {
+	t.Parallel()
+	for _, fault := range brokenAnswers {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			p, other := twoKeys(t, rig.Setup{Upstream: rig.QuietProbes})
+			p.Engines[0].SetFault(sim.Fault{Spec: fault})
+			failed := func() float64 {
+				return p.Metric("penstock_upstream_attempts_total", `result="bad_response"`) + p.Metric("penstock_upstream_generation_probes_total", `result="failed"`)
+			}
+			rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool {
+				p.Post(chatPath, p.Chat(`"stream":true`))
+				return p.Upstream("up-0").Breaker != "closed"
+			})
+			// After 1 s, 2 s and 4 s there is a trial: at most two in 4.5 s, and nothing is closed between them.
+			opened, before := time.Now(), failed()
+			for time.Since(opened) < 4500*time.Millisecond {
+				if p.Upstream("up-0").Breaker == "closed" {
+					t.Fatal("the breaker is closed, and the engine ends no answer")
+				}
+				other(`"stream":true`)
+				time.Sleep(20 * time.Millisecond)
+			}
+			if n := failed() - before; n < 1 || n > 2 {
+				t.Errorf("%v trials in 4.5 s", n)
+			}
+		})
+	}
+}
