@@ -59,6 +59,7 @@ type generator struct {
 	served  string        // the model of the last call that failed
 	limit   time.Duration // how long that call might have waited for its first token
 	running bool
+	doubted bool // probeDoubt is due
 	begun   time.Time
 	last    *LastGeneration
 }
@@ -158,6 +159,30 @@ func (u *Upstream) bookGeneration(verdict Generation, last *LastGeneration, tria
 	g.last = last
 	u.health.generation(verdict, trial, now)
 	u.publish(u.health.state, "generation probe: "+last.Result, now)
+}
+
+// probeDoubtLater calls probeDoubt soon, if there is reason to. Called with mu held.
+func (u *Upstream) probeDoubtLater() {
+	if u.prober != nil && !u.generator.doubted && u.health.inDoubt() {
+		u.generator.doubted = true
+		time.AfterFunc(doubtPause, u.probeDoubt)
+	}
+}
+
+// probeDoubt sends a generation probe if there has been no success since, and a slot is free.
+func (u *Upstream) probeDoubt() {
+	defer u.set.o.Guard.Catch(guardRoom, nil)
+	u.mu.Lock()
+	u.generator.doubted = false
+	still := u.health.inDoubt()
+	u.mu.Unlock()
+	if !still || u.retiring.Load() || !u.takeSlot(PoolText) {
+		return
+	}
+	if !u.probeGeneration(PoolText, false) {
+		u.giveBack(PoolText, false)
+		u.set.o.OnFree(u)
+	}
 }
 
 // trialHeadStart is how long calls that wait are given to be the trial of a half-open breaker,

@@ -272,6 +272,45 @@ func TestProbeGeneration(t *testing.T) {
 	})
 }
 
+// Two failures are enough where no other call comes to an engine that routing avoids: a generation
+// probe goes out after a while.
+func TestProbeDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, sent := generating(t, func(n int64) Generation { return []Generation{GenerationOK, GenerationFailed}[n-1] })
+		u.failAlone(t, 1)
+		time.Sleep(10 * doubtPause)
+		if sent.Load() != 0 {
+			t.Fatal("a probe after one failure")
+		}
+		u.failAlone(t, 3)
+		time.Sleep(doubtPause - time.Millisecond)
+		if sent.Load() != 0 {
+			t.Fatal("a probe at once")
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if sent.Load() != 1 || u.inFlight() != 1 {
+			t.Fatalf("%d probes in %d slots", sent.Load(), u.inFlight())
+		}
+		time.Sleep(generationPause)
+		if u.Breaker(time.Now()) != BreakerClosed || u.Doubted() || u.inFlight() != 0 {
+			t.Fatal("the probe passed, and the engine is in doubt")
+		}
+		u.failAlone(t, 2)
+		l, _ := u.TryLease(PoolText, 0, time.Now())
+		l.Release(OutcomeOK)
+		time.Sleep(2 * doubtPause)
+		if sent.Load() != 1 {
+			t.Fatal("a probe after a success")
+		}
+		u.failAlone(t, 2)
+		time.Sleep(2 * doubtPause)
+		if sent.Load() != 2 || u.Breaker(time.Now()) != BreakerOpen {
+			t.Errorf("%d probes, breaker %v", sent.Load(), u.Breaker(time.Now()))
+		}
+	})
+}
+
 // A failed trial bars its client from the next one: a generation probe is it, whoever asks
 // meanwhile.
 func TestGenerationProbeIsTheTrial(t *testing.T) {

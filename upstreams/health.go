@@ -36,6 +36,9 @@ const (
 	// breakerRow is how many failures in a row concern the breaker. As many independent ones open
 	// it without a generation probe.
 	breakerRow = 5
+	// doubtRow is how many failures in a row have a generation probe look after doubtPause.
+	doubtRow   = 2
+	doubtPause = 500 * time.Millisecond
 	// breakerShare is the share of failures in the window that does the same, once the window holds
 	// breakerVolume outcomes.
 	breakerShare  = 0.5
@@ -176,6 +179,10 @@ func (h *health) callUnreachable(by FailureSource) (look bool) {
 	}
 	return true
 }
+
+// inDoubt reports whether a generation probe should look soon, although too few calls have failed in a
+// row to ask for one: routing avoids such an engine, so the next failure may be long in coming.
+func (h *health) inDoubt() bool { return h.failures >= doubtRow && !h.open && !h.unprobed }
 
 // judge decides after a failure whether the breaker opens, or a generation probe is to decide.
 func (h *health) judge(by FailureSource, trial bool, now time.Time) (generate bool) {

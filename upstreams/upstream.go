@@ -235,6 +235,9 @@ func (u *Upstream) judge(o Outcome, by FailureSource, trial bool, now time.Time)
 	if advice.look {
 		look = u.prober
 	}
+	if !advice.generate {
+		u.probeDoubtLater()
+	}
 	return look, advice.generate
 }
 

@@ -89,3 +89,35 @@ func TestBrokenTrialPassesNot(t *testing.T) {
 		})
 	}
 }
+
+// TestOneClientsFailuresBesideAGoodEngine: an engine that fails everything is out within two seconds although routing avoids it
+// after its first failures, so that few calls tell.
+func TestOneClientsFailuresBesideAGoodEngine(t *testing.T) {
+	t.Parallel()
+	for _, atATime := range []int{4, 8} {
+		t.Run(fmt.Sprint(atATime, " at a time"), func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Engines: make([]sim.Options, 2), Upstream: rig.QuietProbes})
+			p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
+			var begun time.Time
+			rig.WaitFor(t, rig.Patience, "the first failure", func() bool {
+				p.Post(chatPath, p.Chat(""))
+				begun = time.Now()
+				return p.Metric("penstock_upstream_attempts_total", `result="bad_response"`) > 0
+			})
+			var wait sync.WaitGroup
+			for range atATime {
+				wait.Go(func() {
+					for time.Since(begun) < 2*time.Second && p.Upstream("up-0").Breaker == "closed" {
+						p.Post(chatPath, p.Chat(""))
+						time.Sleep(20 * time.Millisecond)
+					}
+				})
+			}
+			wait.Wait()
+			if p.Upstream("up-0").Breaker == "closed" {
+				t.Error("the engine is still in use")
+			}
+		})
+	}
+}
