@@ -33,8 +33,9 @@
 //     bytes end the reuse of the upstream's connections for a minute (hostWatch.distrust). A pause
 //     before each reuse would do the same at the price of more connections, of which some engines
 //     (cpp-httplib) serve as many as they have threads. A kept connection that dies all the same,
-//     reset or closed before a byte of the reply, is replaced once by a new one, which only Sends
-//     shows. Keeping idle connections for less time than engines do makes this rare.
+//     reset or closed before a byte of the reply and within resendWithin of the request, is
+//     replaced once by a new one, which only Sends shows; later the engine may have worked for it.
+//     Keeping idle connections for less time than engines do makes this rare.
 //   - A small request for a kept connection in the clear, which is nearly every one, is written
 //     within the wait for its reply: the check of the socket, the write and the wait are one stay
 //     in the runtime's poller, and the read that would find nothing is left out (see
@@ -228,9 +229,13 @@ func (x *Exchange) attach(c *conn) error {
 	return nil
 }
 
+// resendWithin bounds how long after the request a kept connection may end for the request to be
+// sent once more: a round trip, generously.
+const resendWithin = time.Second
+
 // connectionLost is called when the connection has ended before a byte of the reply came. A kept
-// connection was most likely closed by the engine just as the request came: the request is sent
-// once more, on a new connection. Otherwise the exchange has failed.
+// connection that ends soon was most likely closed by the engine just as the request came: the
+// request is sent once more, on a new connection. Otherwise the exchange has failed.
 func (x *Exchange) connectionLost(cause error) error {
 	if err := x.check(); err != nil {
 		return err
@@ -239,7 +244,8 @@ func (x *Exchange) connectionLost(cause error) error {
 	if errors.Is(cause, errUnacked) {
 		x.c.reset() // or the kernel delivers it when the host is back, although it has been sent elsewhere by then
 	}
-	if !x.reused || x.sends > 1 || errors.Is(cause, ErrHostVanished) { // to which there is no new connection, either
+	vanished := errors.Is(cause, ErrHostVanished) // there is no new connection to it, either
+	if !x.reused || x.sends > 1 || vanished || x.worked(cause) {
 		return x.fail(Unreachable, x.c.reasonOf(cause), cause)
 	}
 	x.detach()
@@ -247,6 +253,16 @@ func (x *Exchange) connectionLost(cause error) error {
 		return err
 	}
 	return x.write()
+}
+
+// worked reports whether the engine may have worked for the request before its connection ended with
+// cause: it had all of it, and time.
+func (x *Exchange) worked(cause error) bool {
+	if x.cut || errors.Is(cause, errUnacked) {
+		return false
+	}
+	// A zero checkAckAt says that the engine's host acknowledged the request long ago.
+	return x.checkAckAt.IsZero() || time.Since(x.checkAckAt.Add(-x.t.ackTimeout)) > resendWithin
 }
 
 // followed reports whether the reply has come on a kept connection together with more than it: then

@@ -84,6 +84,22 @@ func TestReplayLimits(t *testing.T) {
 			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.Sends(), s.accepted())
 		}
 	})
+	t.Run("not after the engine had time to work", func(t *testing.T) {
+		checkLeaks(t)
+		s := serveRaw(t, func(p *peer) {
+			_, body, _ := p.request()
+			p.send(sized(body))
+			if _, _, ok := p.request(); ok {
+				time.Sleep(resendWithin + 200*time.Millisecond)
+			}
+		})
+		tr := transportTo(t, s.url())
+		mustEcho(t, tr, "first")
+		_, _, x, err := roundTrip(tr, post("second"))
+		if f := wantFailure(t, err, Unreachable, ReasonEOF); !f.Sent || x.Sends() != 1 || s.accepted() != 1 {
+			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.Sends(), s.accepted())
+		}
+	})
 	dying := func(p *peer) {
 		if _, body, ok := p.request(); ok {
 			p.send(sized(body))
