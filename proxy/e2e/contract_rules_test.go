@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"image"
 	"image/png"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -265,6 +268,27 @@ func TestImagesWhereNothingIsDeclared(t *testing.T) {
 	if got := modalities(p); got != "text" {
 		t.Errorf("images are refused, and the catalog says %q", got)
 	}
+
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/models":
+			_, _ = io.WriteString(w, `{"data":[{"id":"sim"}]}`)
+		case "/model_info":
+			_, _ = io.WriteString(w, `{"served_model_name":"sim","has_image_understanding":false}`)
+		case "/health":
+		default:
+			http.Error(w, "asked in spite of what it says", 500)
+		}
+	}))
+	t.Cleanup(engine.Close)
+	p = start(t, rig.Setup{Cold: true, Config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: blind, url: "` + engine.URL + `", engine: sglang }]
+models: [{ id: sim, deployments: [{ upstream: blind }] }]
+`})
+	rig.WaitFor(t, rig.Patience, "the catalog has what the engine says", func() bool { return modalities(p) == "text" })
+	p.Post(chatPath, body).WantError(400, "invalid_request_error", "unsupported_parameter")
 }
 
 // TestMediaPartsReachTheEngine: what a model's input_modalities name is passed on as it is, and refused where they do not.
