@@ -139,9 +139,7 @@ var completionObject = []byte(`"object":"chat.completion"`)
 func (c *Completion) Append(dst []byte, a *AnswerOptions) []byte {
 	c.edits.Reset()
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
-	if !c.object.Exists() {
-		c.edits.Add(c.root, completionObject)
-	}
+	addObject(&c.edits, &c.head, completionObject)
 	if !c.fingerprint { // OpenRouter's SDK demands it
 		c.edits.Add(c.root, nullFingerprint)
 	}

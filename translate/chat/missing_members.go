@@ -45,8 +45,11 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 	if !choice.Logprobs.Exists() {
 		c.missing = append(c.missing, missingMember{at: v, text: nullLogprobs})
 	}
-	if !message.Role.Exists() {
+	switch {
+	case !message.Role.Exists():
 		c.missing = append(c.missing, missingMember{at: choice.Body, text: assistantRole})
+	case !message.Role.HasText():
+		c.missing = append(c.missing, missingMember{at: message.Role, set: true, text: assistantRole[len(`"role":`):]})
 	}
 	if !message.Content.Exists() {
 		c.missing = append(c.missing, missingMember{at: choice.Body, text: nullContent})

@@ -181,7 +181,7 @@ func (s *Stream) releaseHeld(dst []byte) []byte {
 
 // keepIdentity keeps the id and the time of the first chunk that has them.
 func (s *Stream) keepIdentity(c *Chunk) {
-	if len(s.id) == 0 && c.id.IsString() && len(c.id.Raw()) <= maxID {
+	if len(s.id) == 0 && c.id.HasText() && len(c.id.Raw()) <= maxID {
 		s.id = append(s.id, c.id.Raw()...)
 		jsonx.MendLone(s.id)
 	}
@@ -328,9 +328,7 @@ func (s *Stream) completeTopLevel(c *Chunk) {
 	} else if c.choices.IsNull() {
 		s.edits.Set(c.choices, []byte("[]"))
 	}
-	if !c.object.Exists() {
-		s.edits.Add(c.root, chunkObject)
-	}
+	addObject(&s.edits, &c.head, chunkObject)
 	if c.private {
 		HidePrivate(&s.edits, c.root)
 	}
@@ -340,12 +338,22 @@ func (s *Stream) completeTopLevel(c *Chunk) {
 	} // else see write
 }
 
+// addObject notes the addition of the member object where the engine gave none.
+func addObject(edits *jsonx.Edits, h *head, member []byte) {
+	switch {
+	case !h.object.Exists():
+		edits.Add(h.root, member)
+	case !h.object.HasText():
+		edits.Set(h.object, member[len(`"object":`):])
+	}
+}
+
 // addIdentity notes the addition of an id and a time where the engine gave none.
 func addIdentity(edits *jsonx.Edits, h *head, a *AnswerOptions) {
 	switch {
 	case !h.id.Exists():
 		edits.Add(h.root, jsonx.AppendStringS([]byte(`"id":`), a.ID))
-	case h.id.IsNull():
+	case h.id.IsNull(), h.id.IsString() && !h.id.HasText():
 		edits.Set(h.id, jsonx.AppendStringS(nil, a.ID))
 	}
 	switch {

@@ -135,3 +135,33 @@ func TestBlankPieces(t *testing.T) {
 		t.Errorf("%v %v %s", err, err2, out)
 	}
 }
+
+// What is empty counts as left out: an answer has one id, and its members are those that clients read.
+func TestEmptyIdentity(t *testing.T) {
+	const head = `"id":"","object":"",`
+	var completion Completion
+	if err := completion.Parse([]byte(`{` + head + `"choices":[{"index":0,"message":{"role":null,"content":"x"},"finish_reason":"stop"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	got := string(completion.Append(nil, &AnswerOptions{Model: "m", ID: "ours"}))
+	for _, want := range []string{`"id":"ours"`, `"object":"chat.completion"`, `"role":"assistant"`} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("lacks %s: %s", want, got)
+		}
+	}
+	var (
+		s   Stream
+		out []byte
+	)
+	s.Reset(&AnswerOptions{Model: "m", ID: "ours", IncludeUsage: true})
+	for _, chunk := range []string{head + `"choices":[{"index":0,"delta":{"content":"x"}}]`, `"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]`} {
+		var err error
+		if out, err = s.Append(out, sse.Event{Data: []byte(`{` + chunk + `}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := s.Finish(out)
+	if err != nil || strings.Count(string(out), `"id":"ours"`) != 3 || strings.Count(string(out), `"object":"chat.completion.chunk"`) != 3 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
