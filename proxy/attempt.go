@@ -206,8 +206,12 @@ func (a *attempt) plainReply() *failure {
 	return badResponse(errWrongType)
 }
 
-// rename has the engine's complaint name the model as the client knows it.
+// rename has the engine's complaint name the model as the client knows it, and the engine's own key not
+// at all.
 func (a *attempt) rename(e *chat.EngineError) {
+	if a.lease != nil {
+		e.Redact(a.lease.Upstream().APIKey())
+	}
 	if a.target != nil {
 		e.Rename(a.target.Served, a.call.model.config.ID)
 	}

@@ -97,6 +97,10 @@ func (u *Upstream) Name() string { return u.name }
 // Label returns the name of this upstream in metrics and logs, which no other upstream has.
 func (u *Upstream) Label() string { return u.label }
 
+// APIKey returns the credential that the engine gets with each request, so that it can be kept out of
+// what the engine says.
+func (u *Upstream) APIKey() string { return u.settings.Load().spec.APIKey.Value() }
+
 // URL returns the base URL that is dialled, without a credential.
 func (u *Upstream) URL() string { return u.url }
 

@@ -446,7 +446,10 @@ func clean(s string) string {
 	var b strings.Builder
 	space := false
 	for _, r := range s {
-		if r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.IsSpace(r) {
+		if unicode.Is(unicode.Cf, r) { // nobody sees it, but it would hide a key from blot
+			continue
+		}
+		if r == utf8.RuneError || unicode.IsControl(r) || unicode.IsSpace(r) {
 			space = true
 			continue
 		}

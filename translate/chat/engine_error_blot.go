@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -12,20 +13,28 @@ import (
 // blot replaces addresses, absolute paths and what looks like a key.
 func blot(s string) string {
 	var b strings.Builder
-	bearer := false // a word before says that a token follows
+	follows := noSecret // what the words before announce
 	for len(s) > 0 {
 		n := strings.IndexFunc(s, isBreak)
 		if n < 0 {
 			n = len(s)
 		}
-		switch word := s[:n]; {
-		case word == "":
-		case bearer && len(word) >= leastToken && keyLength(word) >= leastToken:
+		word := s[:n]
+		if name, value, ok := strings.Cut(word, ":"); ok && value != "" && announces(name) != noSecret {
+			b.WriteString(name)
+			b.WriteByte(':')
+			word, follows = value, announces(name)
+		}
+		switch {
+		case word == "" || word == ":":
+			b.WriteString(word)
+		case follows.is(word):
 			b.WriteString(blottedKey)
-			bearer = false
+			b.WriteString(word[len(strings.TrimRight(word, ".:")):])
+			follows = noSecret
 		default:
 			b.WriteString(blotWord(word))
-			bearer = len(word) == len("Bearer") && strings.EqualFold(word, "Bearer")
+			follows = announces(strings.TrimSuffix(word, ":"))
 		}
 		if n < len(s) {
 			_, size := utf8.DecodeRuneInString(s[n:])
@@ -35,6 +44,73 @@ func blot(s string) string {
 		s = s[n:]
 	}
 	return b.String()
+}
+
+// announcement is what a word says of the next one.
+type announcement uint8
+
+const (
+	noSecret    announcement = iota
+	credentials              // which stand behind the name of an HTTP header or its scheme
+	basicScheme              // what follows is Base64, or a word as in "basic usage"
+	secret                   // behind the name of a secret, where a text about it may go on as well
+)
+
+// announces returns what the name says of the word behind it.
+func announces(name string) announcement {
+	if len(name) > 24 {
+		return noSecret
+	}
+	plain := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
+	switch plain {
+	case "bearer", "authorization", "proxyauthorization":
+		return credentials
+	case "basic":
+		return basicScheme
+	case "apikey", "xapikey", "apitoken", "authtoken", "accesstoken", "accesskey", "secretkey", "clientsecret", "secret", "password":
+		return secret
+	}
+	return noSecret
+}
+
+// is reports whether the word is what a announces.
+func (a announcement) is(word string) bool {
+	n := 0
+	for n < len(word) && (isKeyByte(word[n]) || strings.IndexByte(".*+/~", word[n]) >= 0) {
+		n++
+	}
+	n = len(strings.TrimRight(word[:n], "."))
+	switch a {
+	case credentials:
+		return n >= leastToken
+	case basicScheme, secret:
+		return n >= leastPlain && (looksRandom(word[:n]) || n >= leastUnbroken && !strings.ContainsAny(word[:n], "-_."))
+	}
+	return false
+}
+
+// looksRandom reports whether a word has digits among letters, or capitals behind small letters.
+func looksRandom(word string) bool {
+	digit, letter, small := false, false, false
+	for i := range len(word) {
+		switch c := word[i]; {
+		case '0' <= c && c <= '9':
+			digit = true
+		case 'a' <= c && c <= 'z':
+			small, letter = true, true
+		case 'A' <= c && c <= 'Z':
+			if small {
+				return true
+			}
+			letter = true
+		}
+	}
+	return digit && (letter || len(word) >= leastToken)
 }
 
 // isBreak reports whether r ends a word in which an address or a path may stand.
@@ -56,6 +132,8 @@ const (
 	blottedKey = "[key]"
 	leastToken = 16 // characters behind "Bearer"; fewer are more likely a word
 	leastPlain = 8  // characters of a key without a digit, where its prefix is no part of a word
+	// leastUnbroken is how many letters without a hyphen or the like are no word.
+	leastUnbroken = 24
 )
 
 // keyPrefixes are what keys of engines and of services begin with, and how many characters must
@@ -68,6 +146,12 @@ var keyPrefixes = []struct {
 	{"sk_", 12},
 	{"hf_", 12},
 	{"gsk_", 12},
+	{"xoxa-", 8},
+	{"xoxb-", 8},
+	{"xoxe-", 8},
+	{"xoxp-", 8},
+	{"xoxs-", 8},
+	{"xapp-", 8},
 	{"xai-", 12},
 	{"nvapi-", 12},
 	{"ghp_", 12},
@@ -117,7 +201,8 @@ func keyAt(s string) int {
 			continue
 		}
 		n := keyLength(s[len(p.text):])
-		if n >= p.least && strings.ContainsAny(s[len(p.text):len(p.text)+n], "0123456789*") || p.text == "sk-" && n >= leastPlain {
+		body := s[len(p.text) : len(p.text)+n]
+		if n >= p.least && strings.ContainsAny(body, "0123456789*") || p.text == "sk-" && n >= leastPlain || n >= leastUnbroken && !strings.ContainsAny(body, "-_.") {
 			return len(p.text) + n
 		}
 	}
@@ -138,6 +223,27 @@ func isKeyByte(c byte) bool { return isNameLetter(c) || c == '-' || c == '_' }
 
 func isNameLetter(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c >= utf8.RuneSelf
+}
+
+// Redact blots a secret of the edge's own out of what the engine says, which it got with the request. One that is
+// short is a word (EMPTY, none) that engines without authentication are given.
+func (e *EngineError) Redact(secret string) {
+	if len(secret) < leastPlain || e.Message == "" && e.Type == "" && e.Code == "" {
+		return
+	}
+	e.Message = strings.ReplaceAll(e.Message, secret, blottedKey)
+	for n := len(secret) - 1; n >= leastPlain; n-- { // the message may be cut within it
+		if text, found := strings.CutSuffix(e.Message, secret[:n]); found {
+			e.Message = text + blottedKey
+			break
+		}
+	}
+	if strings.Contains(e.Type, secret) {
+		e.Type = ""
+	}
+	if strings.Contains(e.Code, secret) {
+		e.Code = ""
+	}
 }
 
 // Rename puts the public name of a model in the place of its engine's own in what the engine says,

@@ -20,12 +20,30 @@ func TestBlotKeys(t *testing.T) {
 		"jwt eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln":      "jwt [key]",
 		"Authorization: Bearer 0123456789abcdef0":                 "Authorization: Bearer [key]",
 		"bearer \"0123456789abcdef0\"":                            "bearer \"[key]\"",
+		"token hf_" + strings.Repeat("aBcDe", 7) + " is wrong":    "token [key] is wrong",
+		"gsk_" + strings.Repeat("qwerty", 8):                      "[key]",
+		"Slack xoxb-" + "1234567890-abcdef":                       "Slack [key]",
+		"Authorization: Basic dXNlcjpwYXNzd29yZA==":               "Authorization: Basic [key]==",
+		"Basic dX+lcjpwYXN/d29yZA":                                "Basic [key]",
+		"Authorization: Basic dXNlcjpw":                           "Authorization: Basic [key]",
+		"X-Api-Key=ABCDEFGH12345678 was sent":                     "X-Api-Key=[key] was sent",
+		"api_key: 0123456789abcdef0123456789abcdef":               "api_key: [key]",
+		"api_key:0123456789abcdef0123456789abcdef.":               "api_key:[key].",
+		"got {'api-key': 'qwertyuiopasdfghjklzxcvb'}":             "got {'api-key': '[key]'}",
+		"bearer: abcdefghijklmnopqrst":                            "bearer: [key]",
+		"ACCESS_TOKEN=aBcDeFgHiJ":                                 "ACCESS_TOKEN=[key]",
+		"key sk-\u200bAb3dEf6hIj9 here":                           "key [key] here",
+		"hf_\u2060" + strings.Repeat("aB3", 8):                    "[key]",
 
-		"Bearer authentication is required":                "Bearer authentication is required",
-		"task-1234 and risk-12345678, disk-full":           "task-1234 and risk-12345678, disk-full",
-		"sk-learn was given, a sk-, sk- or sk-abc":         "sk-learn was given, a sk-, sk- or sk-abc",
-		"install hf_transfer or use hf_hub_download_cache": "install hf_transfer or use hf_hub_download_cache",
-		"deploy models eyJ AKIA AIza":                      "deploy models eyJ AKIA AIza",
+		"the token: unexpected, token 'authentication' at 12345": "the token: unexpected, token 'authentication' at 12345",
+		"Basic authentication failed, password is too-short":     "Basic authentication failed, password is too-short",
+		"Invalid api_key: authentication_required":               "Invalid api_key: authentication_required",
+		"Unexpected token: 1234567 and secret: ''":               "Unexpected token: 1234567 and secret: ''",
+		"Bearer authentication is required":                      "Bearer authentication is required",
+		"task-1234 and risk-12345678, disk-full":                 "task-1234 and risk-12345678, disk-full",
+		"sk-learn was given, a sk-, sk- or sk-abc":               "sk-learn was given, a sk-, sk- or sk-abc",
+		"install hf_transfer or use hf_hub_download_cache":       "install hf_transfer or use hf_hub_download_cache",
+		"deploy models eyJ AKIA AIza":                            "deploy models eyJ AKIA AIza",
 	} {
 		if got := ParseEngineError(400, "", []byte(text)).Message; got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
@@ -33,6 +51,29 @@ func TestBlotKeys(t *testing.T) {
 	}
 	if e := ParseEngineError(400, "", []byte(`{"error":{"message":"x","type":"t","code":"`+key+`"}}`)); e.Code != "" {
 		t.Errorf("a key is a code: %q", e.Code)
+	}
+}
+
+// TestRedact: the key that the edge itself sends is known exactly, whatever it looks like.
+func TestRedact(t *testing.T) {
+	const key = "correct horse+battery/staple"
+	for text, want := range map[string]string{
+		"Invalid key '" + key + "', not " + key + ".": "Invalid key '[key]', not [key].",
+		"the message ends in " + key[:len(key)-3]:     "the message ends in [key]",
+		"correct": "correct",
+		"":        "",
+	} {
+		e := EngineError{Message: text, Code: key}
+		if e.Redact(key); e.Message != want || e.Code != "" {
+			t.Errorf("%q becomes %q, code %q", text, e.Message, e.Code)
+		}
+	}
+	e := EngineError{Message: "the list is EMPTY"}
+	if e.Redact("EMPTY"); e.Message != "the list is EMPTY" {
+		t.Errorf("a word is a key: %q", e.Message)
+	}
+	if e.Redact(""); e.Message != "the list is EMPTY" {
+		t.Errorf("nothing is a key: %q", e.Message)
 	}
 }
 

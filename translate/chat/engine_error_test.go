@@ -194,7 +194,7 @@ func TestParseEngineError(t *testing.T) {
 
 		// Hostile.
 		{"types that are no words", 500, "", `{"error":{"message":"x","type":"a b<c>","code":"\u0007"}}`, EngineError{Message: "x"}},
-		{"control characters", 500, "", `{"error":"a\u0000b\r\nc\u202ed\u001b[31me"}`, EngineError{Message: "a b c d [31me"}},
+		{"control characters", 500, "", `{"error":"a\u0000b\r\nc\u202ed\u001b[31me"}`, EngineError{Message: "a b cd [31me"}},
 		{"addresses", 500, "", `{"error":"dial http://gpu-a:8000/v1: 10.1.2.3:8000 (/usr/lib/python3/x.py) node-7.cluster.internal:9000 C:\\models\\a at localhost:11434, see /v1/models and a/b 1.2.3 12:30"}`, EngineError{Message: "dial [address] [address] ([path]) [address] [path] at [address], see /v1/models and a/b 1.2.3 12:30"}},
 		{"bare addresses", 500, "", `{"error":"10.1.2.3 and 10.1.2.3/24, fd00::1. [fe80::1%eth0]:80 ::1: 1.2.3.4.5 1.2.3 10.1.2.3456 12:30:45 1..2.3.4 std::bad_alloc"}`, EngineError{Message: "[address] and [address], [address] [[address]]:80 [address] 1.2.3.4.5 1.2.3 10.1.2.3456 12:30:45 1..2.3.4 std::bad_alloc"}},
 		{"traceback", 500, "", "Traceback (most recent call last):\n File \"/x/y.py\"", EngineError{}},
