@@ -59,7 +59,7 @@
 // broke off after they had begun, it asks a chat model for 16 tokens, and the answer has to reach
 // its end. A probe that fails opens the breaker. One that succeeds starts the count over, but fresh
 // evidence stays: a probe does not outvote five independent failures. Two failures in a row with no
-// success within half a second ask for one, too, as routing avoids such an engine. A full engine's
+// success ask for one, too, once no call has come for half a second, as routing avoids such an engine. A full engine's
 // refusal decides nothing, nor does a probe that waits in vain while the engine answers calls
 // (progress.go) or reports others' work. So an engine that fails everything is out after five calls, whoever
 // sends them, and one that fails for a single client stays. Images have no generation probe, and an

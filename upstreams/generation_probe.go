@@ -59,7 +59,7 @@ type generator struct {
 	served  string        // the model of the last call that failed
 	limit   time.Duration // how long that call might have waited for its first token
 	running bool
-	doubted bool // probeDoubt is due
+	doubted int // failures in a row when probeDoubt was last set to come; 0: it is not due
 	begun   time.Time
 	last    *LastGeneration
 }
@@ -163,20 +163,25 @@ func (u *Upstream) bookGeneration(verdict Generation, last *LastGeneration, tria
 
 // probeDoubtLater calls probeDoubt soon, if there is reason to. Called with mu held.
 func (u *Upstream) probeDoubtLater() {
-	if u.prober != nil && !u.generator.doubted && u.health.inDoubt() {
-		u.generator.doubted = true
+	if u.prober != nil && u.generator.doubted == 0 && u.health.inDoubt() {
+		u.generator.doubted = u.health.failures
 		time.AfterFunc(doubtPause, u.probeDoubt)
 	}
 }
 
-// probeDoubt sends a generation probe if there has been no success since, and a slot is free.
+// probeDoubt sends a generation probe if there has been no success since, and a slot is free. Where
+// calls still come, it waits for what they tell.
 func (u *Upstream) probeDoubt() {
 	defer u.set.o.Guard.Catch(guardRoom, nil)
 	u.mu.Lock()
-	u.generator.doubted = false
-	still := u.health.inDoubt()
+	more := u.health.failures != u.generator.doubted || u.slots.Load() != 0
+	u.generator.doubted = 0
+	wanted := u.health.inDoubt() && !u.retiring.Load()
+	if wanted && more { // calls still come, and tell by themselves
+		u.probeDoubtLater()
+	}
 	u.mu.Unlock()
-	if !still || u.retiring.Load() || !u.takeSlot(PoolText) {
+	if !wanted || more || !u.takeSlot(PoolText) {
 		return
 	}
 	if !u.probeGeneration(PoolText, false) {

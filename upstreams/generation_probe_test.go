@@ -282,10 +282,18 @@ func TestProbeDoubt(t *testing.T) {
 		if sent.Load() != 0 {
 			t.Fatal("a probe after one failure")
 		}
-		u.failAlone(t, 3)
+		u.failAlone(t, 1)
 		time.Sleep(doubtPause - time.Millisecond)
+		u.failAlone(t, 1)
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
 		if sent.Load() != 0 {
-			t.Fatal("a probe at once")
+			t.Fatal("a probe while calls come")
+		}
+		time.Sleep(doubtPause - 2*time.Millisecond)
+		synctest.Wait()
+		if sent.Load() != 0 {
+			t.Fatal("a probe before its time")
 		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
