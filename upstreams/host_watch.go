@@ -154,7 +154,7 @@ func (w *hostWatch) closed(c *conn) {
 // endVanished ends connections to hosts that cannot be connected to: those on which nothing has
 // come since that began, although the host owes an answer. It returns their number. Call it while
 // the upstream is down.
-func (w *hostWatch) endVanished(now time.Time) (ended int) {
+func (w *hostWatch) endVanished() (ended int) {
 	if !w.doubted.Load() {
 		return 0
 	}
@@ -165,7 +165,10 @@ func (w *hostWatch) endVanished(now time.Time) (ended int) {
 			continue
 		}
 		for c := range h.conns {
-			if silence, owed := c.silentFor(); owed && now.Add(-silence).Before(h.silentSince) {
+			silence, owed := c.silentFor()
+			// The clock is read after the silence: a pause in between makes the last sign of life later,
+			// never earlier than it was.
+			if owed && time.Now().Add(-silence).Before(h.silentSince) {
 				gone = append(gone, c)
 			}
 		}

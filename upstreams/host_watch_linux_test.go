@@ -233,9 +233,12 @@ func TestHostWatch(t *testing.T) {
 				p.send("x")
 			}
 			p.vanish()
-			ended := 0
-			for end := time.Now().Add(4 * time.Second); ended == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-				ended = tr.hosts.endVanished(time.Now())
+			ended, patience := 0, 4*time.Second
+			if c.ends > 0 { // on a busy machine an answer is owed later
+				patience = 30 * time.Second
+			}
+			for end := time.Now().Add(patience); ended == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+				ended = tr.hosts.endVanished()
 			}
 			if ended != c.ends {
 				t.Errorf("%s: %d connections were ended, want %d", c.name, ended, c.ends)

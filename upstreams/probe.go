@@ -230,7 +230,7 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	up := p.up.probeEnded(good, status, err, took)
 	if !good && !up { // what comes back may be another engine, or show more of itself once it has loaded
 		p.known, p.listsDue = false, true
-		if n := p.up.hosts.endVanished(time.Now()); n > 0 {
+		if n := p.up.hosts.endVanished(); n > 0 {
 			p.up.log.Info("upstream's host vanished", zap.String("upstream", p.up.label), zap.Int("connections_ended", n))
 		}
 	}
