@@ -375,6 +375,8 @@ func generationOver(t *Transport) generateFunc {
 		}
 		var f *Failure
 		switch {
+		case ctx.Err() != nil: // whatever came before the end from this side: it decides nothing
+			verdict, last = GenerationAborted, LastGeneration{}
 		case err == nil:
 			if verdict != GenerationOK {
 				last.Reason = "status"

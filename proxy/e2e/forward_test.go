@@ -198,7 +198,7 @@ models: [{ id: talk, deployments: [{ upstream: bare }] }]
 func TestCompletions_NotThere(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, http.NotFound)
-	p.Post("/v1/completions", `{"model":"talk","prompt":"x"}`).WantError(503, "api_error", "no_healthy_route")
+	p.Post("/v1/completions", `{"model":"talk","prompt":"x"}`).WantError(502, "api_error", "upstream_failed")
 	if s := p.Get("/v1/models").Body; !strings.Contains(s, `"is_ready":true`) {
 		t.Errorf("the model is gone: %s", s)
 	}
