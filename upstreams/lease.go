@@ -142,12 +142,12 @@ const longTrial = 3 * time.Second
 func (l *Lease) FirstToken(d time.Duration) {
 	l.up.ttft.learn(d.Seconds(), 0, 0.1)
 	if l.trial.Load() {
-		time.AfterFunc(longTrial, l.passTrial)
+		time.AfterFunc(longTrial, l.passLongTrial)
 	}
 }
 
-// passTrial closes the breaker in the middle of a call that is its trial still.
-func (l *Lease) passTrial() {
+// passLongTrial closes the breaker in the middle of a call that is its trial still.
+func (l *Lease) passLongTrial() {
 	defer l.up.set.o.Guard.Catch(guardRoom, nil)
 	if l.trial.CompareAndSwap(true, false) {
 		l.up.passTrial(time.Now())

@@ -49,6 +49,10 @@
 //	upstreams/generation_probe.go Upstream.retrialLater  room        starts Upstream.retrial
 //	upstreams/generation_probe.go Upstream.probeTrialLater  room     starts Upstream.probeTrial
 //	upstreams/generation_probe.go Upstream.probeTrial   room         one generation probe as a trial; the next comes a second later
+//	upstreams/generation_probe.go Upstream.probeDoubtLater  room     starts Upstream.probeDoubt
+//	upstreams/generation_probe.go Upstream.probeDoubt   room         one generation probe of an engine in doubt; the next failure asks for another
+//	upstreams/lease.go Lease.FirstToken                 room         starts Lease.passLongTrial
+//	upstreams/lease.go Lease.passLongTrial              room         one early pass of a trial; it passes at its end
 //	upstreams/resolve.go Plan.lookUp                    addresses    one look-up; the name is dialled as it is
 //	upstreams/resolve.go addressWatch.start             addresses    one look-up; the last addresses stay, started again
 //	upstreams/dns.go dnsCache.addresses                 names        one look-up; the last addresses stay
