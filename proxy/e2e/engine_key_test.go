@@ -43,7 +43,7 @@ func TestEngineKeyStaysHere(t *testing.T) {
 				continue
 			}
 			r := p.Post(chatPath, `{"model":"sim","stream":`+stream+`,"messages":[{"role":"user","content":"`+where+`"}]}`)
-			if text := string(r.Body); !strings.Contains(text, "not for [key] today") {
+			if text := r.Body; !strings.Contains(text, "not for [key] today") {
 				t.Errorf("%s, stream %s: %d %s", where, stream, r.Status, text)
 			}
 		}

@@ -90,6 +90,7 @@ func (a announcement) is(word string) bool {
 		return n >= leastToken
 	case basicScheme, secret:
 		return n >= leastPlain && (looksRandom(word[:n]) || n >= leastUnbroken && !strings.ContainsAny(word[:n], "-_."))
+	case noSecret:
 	}
 	return false
 }
