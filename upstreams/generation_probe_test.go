@@ -58,10 +58,12 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := generating(t, func(int64) Generation { return GenerationOK })
 		var sent []string
+		u.mu.Lock()
 		u.prober.generate = func(_ context.Context, _ *Profile, s *generationStep, limit time.Duration) (Generation, LastGeneration) {
 			sent = append(sent, string(s.body)+" "+limit.String())
 			return GenerationFailed, LastGeneration{}
 		}
+		u.mu.Unlock()
 		fail := func(begun bool) {
 			for range 5 {
 				if l, ok := u.TryLeaseFor("a", PoolText, 0, time.Now()); ok {
@@ -75,6 +77,7 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 		time.Sleep(coolDown)
 		fail(false) // the trial
 		time.Sleep(2*coolDown + 2*trialHeadStart)
+		synctest.Wait()
 		if len(sent) != 2 {
 			t.Fatalf("%d probes", len(sent))
 		}
