@@ -1,0 +1,179 @@
+package limit
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"penstock/upstreams"
+)
+
+// Clients come, leave and run into deadlines while slots are taken and freed. No wake-up and no
+// slot is lost, no waiter remains, and the slots are never exceeded.
+func TestQueueUnderChurn(t *testing.T) {
+	const total = 3
+	p := newPlaces(20)
+	p.free.Store(total)
+	var running, served atomic.Int64
+	var wg sync.WaitGroup
+	for c := range 12 {
+		wg.Go(func() {
+			for i := range 300 {
+				done := make(chan struct{})
+				if i%5 == c%5 {
+					time.AfterFunc(time.Duration(i%7)*50*time.Microsecond, func() { close(done) })
+				}
+				deadline := time.Now().Add(time.Second)
+				if i%11 == 0 {
+					deadline = time.Now().Add(100 * time.Microsecond)
+				}
+				if err := p.wait(done, fmt.Sprint(c%4), deadline, p.take); err != nil {
+					continue
+				}
+				if n := running.Add(1); n > total {
+					t.Errorf("%d run", n)
+				}
+				if i%3 == 0 {
+					time.Sleep(20 * time.Microsecond)
+				}
+				served.Add(1)
+				running.Add(-1)
+				p.release()
+			}
+		})
+	}
+	wg.Wait()
+	if p.q.Waiting() != 0 || p.free.Load() != total || len(p.q.keys) != 0 || p.q.order.Len() != 0 {
+		t.Errorf("%d wait, %d free, %d keys", p.q.Waiting(), p.free.Load(), len(p.q.keys))
+	}
+	if served.Load() < 1000 {
+		t.Errorf("only %d served", served.Load())
+	}
+}
+
+// Calls of several models come and go on upstreams that they share, and some of them jump the
+// queue. Each freed slot wakes at most two waiters, and every waiter is served.
+func TestQueuesWakeFewUnderChurn(t *testing.T) {
+	set := NewQueues()
+	p := newPlaces(0)
+	p.set = set
+	p.free.Store(3)
+	queues := []*Queue{set.ForModel("a"), set.ForModel("b"), set.ForModel("c")}
+	uses := make([]QueueConfig, len(queues))
+	for i, q := range queues {
+		uses[i] = QueueConfig{fmt.Sprint(i), q, 400, p}
+	}
+	set.Apply(uses)
+	var freed, woken atomic.Int64
+	var wg sync.WaitGroup
+	for c := range 60 {
+		wg.Go(func() {
+			for i := range 100 {
+				first := queues[c%3].Waiting() == 0
+				if err := queues[c%3].Wait(nil, &Need{Key: fmt.Sprint(c % 5)}, time.Now().Add(time.Minute), func() bool {
+					if !first {
+						woken.Add(1)
+					}
+					first = false
+					return p.take()
+				}); err != nil {
+					t.Error(err)
+				}
+				if i%3 == 0 {
+					time.Sleep(20 * time.Microsecond)
+				}
+				freed.Add(1)
+				p.release()
+			}
+		})
+	}
+	for range 2 {
+		wg.Go(func() {
+			for range 500 {
+				if p.take() {
+					time.Sleep(10 * time.Microsecond)
+					freed.Add(1)
+					p.release()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if p.free.Load() != 3 || set.waiting.Load() != 0 || p.promised() != 0 {
+		t.Errorf("%d free, %d wait, %d promised", p.free.Load(), set.waiting.Load(), p.promised())
+	}
+	if w, f := woken.Load(), freed.Load(); w > 2*f {
+		t.Errorf("%d were woken for %d slots", w, f)
+	}
+}
+
+func (p *places) promised() int {
+	p.set.mu.Lock()
+	defer p.set.mu.Unlock()
+	return (*p.set.byUpstream.Load())[p.at].promisedSlots(upstreams.PoolText, true)
+}
+
+// BenchmarkFreed is what it costs to give back a slot, by how many calls wait: for another model,
+// whose upstream it is not, and for the same one, where each slot wakes a waiter that waits again.
+func BenchmarkFreed(b *testing.B) {
+	for _, n := range []int{0, 50, 200, 1000} {
+		p, idle := newPlaces(n), newPlaces(0)
+		idle.set, idle.q = p.set, p.set.ForModel("idle")
+		p.set.Apply([]QueueConfig{{"m", p.q, n, p}, {"idle", idle.q, 10, idle}})
+		done := make(chan struct{})
+		turn := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				for !isClosed(done) {
+					if p.wait(done, fmt.Sprint(i%10), time.Now().Add(time.Hour), p.take) == nil {
+						turn <- struct{}{}
+					}
+				}
+			})
+		}
+		for p.q.Waiting() < n {
+			time.Sleep(time.Millisecond)
+		}
+		b.Run(fmt.Sprintf("another model's/%d wait", n), func(b *testing.B) {
+			for b.Loop() {
+				idle.release()
+			}
+		})
+		b.Run(fmt.Sprintf("its own/%d wait", n), func(b *testing.B) {
+			for b.Loop() {
+				p.release()
+				if n > 0 {
+					<-turn
+				}
+			}
+		})
+		close(done)
+		wg.Wait()
+	}
+}
+
+// A configuration that is only looked at leaves no queue behind.
+func TestQueuesOfKeepsNothing(t *testing.T) {
+	s := NewQueues()
+	q := s.ForModel("m")
+	if len(s.byModel) != 0 || len(s.retired) != 0 || s.ForModel("m") == q {
+		t.Error("a queue that nobody uses is kept")
+	}
+	p := newPlaces(0)
+	p.set = s
+	s.Apply([]QueueConfig{{"m", q, 1, p}})
+	if s.ForModel("m") != q {
+		t.Error("the queue in use is not found")
+	}
+	s.Apply(nil)
+	if s.ForModel("m") != q {
+		t.Error("a call on the configuration before may be about to wait, in another queue than those after it")
+	}
+	s.Apply(nil)
+	if s.ForModel("m") == q || len(*s.byUpstream.Load()) != 0 {
+		t.Error("a queue that nobody waits in is kept for ever")
+	}
+}
