@@ -135,6 +135,11 @@ func (c *Call) mayRetry(f *failure) bool {
 	if !f.retry || c.sends-c.refits-c.failovers >= attempts || c.targets-c.moves-c.failovers >= attempts {
 		return false
 	}
+	return c.takeRetry()
+}
+
+// takeRetry takes a retry from the budget of all calls, and counts whether there was one.
+func (c *Call) takeRetry() bool {
 	if !c.edge.retries.Allow(c.edge.now(), c.snap.Config.Retry.Budget) {
 		c.edge.counters.retriesDenied.Inc()
 		return false
@@ -218,12 +223,7 @@ func (c *Call) mayRepeat(f *failure) bool {
 	if f.retry && c.otherTarget() {
 		return false
 	}
-	if !c.edge.retries.Allow(c.edge.now(), c.snap.Config.Retry.Budget) {
-		c.edge.counters.retriesDenied.Inc()
-		return false
-	}
-	c.edge.counters.retried.Inc()
-	return true
+	return c.takeRetry()
 }
 
 // otherTarget reports whether an engine beside the one that was asked may take the call now.
