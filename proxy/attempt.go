@@ -84,7 +84,7 @@ func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, 
 // send writes a request whose body is JSON.
 func (a *attempt) send(path string, segments [][]byte) error {
 	c := a.call
-	clocks := &c.model.clocks
+	clocks := &c.model.Clocks
 	accept := "application/json"
 	if a.streamed {
 		accept = "text/event-stream"
@@ -185,7 +185,7 @@ func (a *attempt) refusal() *failure {
 	after := retryAfter(a.x.Header("Retry-After"), now)
 	if status == 404 && !e.ClientFault && e.Absent == chat.AbsentModel {
 		a.lease.Upstream().ModelGone(a.failureSource(true))
-		f := fromStatus(status, &e, max(after, a.call.model.route.NextChance(now)))
+		f := fromStatus(status, &e, max(after, a.call.model.Route.NextChance(now)))
 		f.outcome = upstreams.OutcomeModelGone
 		return f
 	}
@@ -213,7 +213,7 @@ func (a *attempt) rename(e *chat.EngineError) {
 		e.Redact(a.lease.Upstream().APIKey())
 	}
 	if a.target != nil {
-		e.Rename(a.target.Served, a.call.model.config.ID)
+		e.Rename(a.target.Served, a.call.model.Config.ID)
 	}
 }
 
@@ -381,7 +381,7 @@ func (a *attempt) Read(p []byte) (int, error) {
 // deadline is when the engine's silence has lasted too long, by the clock that runs now; zero:
 // never.
 func (a *attempt) deadline() time.Time {
-	clocks := &a.call.model.clocks
+	clocks := &a.call.model.Clocks
 	var d time.Time
 	switch {
 	case !a.completeAt.IsZero():

@@ -15,7 +15,7 @@ import (
 // openPayload sends the call's payload.
 func (a *attempt) openPayload() error {
 	c, engine := a.call, a.lease.Upstream().Engine()
-	clocks := &c.model.clocks
+	clocks := &c.model.Clocks
 	r := upstreams.Request{
 		Method: "POST", Path: engine.Path(c.ep.pathOp()),
 		Accept: "*/*", RequestID: c.id, Traceparent: c.traceparent(),

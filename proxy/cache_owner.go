@@ -17,7 +17,7 @@ import (
 // cacheOwner returns the owner whose cached prompts an engine may use for the call; empty: all
 // owners'.
 func (c *Call) cacheOwner() string {
-	if c.key == nil || c.model.config.PromptCache != config.CachePerKey {
+	if c.key == nil || c.model.Config.PromptCache != config.CachePerKey {
 		return ""
 	}
 	return c.key.CacheOwner
@@ -34,7 +34,7 @@ func (c *Call) saltAt(u *upstreams.Upstream) chat.Salt {
 	if engine.CacheSalt() == "" {
 		if _, told := c.edge.unsalted.LoadOrStore(engine, nil); !told {
 			c.edge.log.Warn("keys share the prompt cache of an engine that cannot keep them apart",
-				zap.String("model", c.model.config.ID), zap.String("upstream", u.Label()), zap.String("engine", engine.Name()))
+				zap.String("model", c.model.Config.ID), zap.String("upstream", u.Label()), zap.String("engine", engine.Name()))
 		}
 	}
 	return chat.Salt{Member: engine.CacheSalt(), Owner: owner}

@@ -13,6 +13,7 @@ import (
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
+	"penstock/proxy/snapshot"
 	"penstock/translate/chat"
 	"penstock/translate/forward"
 	"penstock/translate/responses"
@@ -24,14 +25,14 @@ import (
 // others. Calls are pooled: nothing may keep one past finish.
 type Call struct {
 	edge *Edge
-	snap *Snapshot
+	snap *snapshot.Snapshot
 	ep   *endpoint
 	ctx  *fasthttp.RequestCtx
 	conn *listen.Conn // nil when the connection is not one of ours (tests)
 	id   []byte       // request id
 
 	key       *auth.Key // nil with auth: none
-	model     *model
+	model     *snapshot.Model
 	allowance *limit.Key        // of the key; nil without one
 	held      limit.Reservation // what the key's limits have set aside for this call
 
@@ -65,19 +66,19 @@ type Call struct {
 	relay        *relay  // of a committed stream that fasthttp has been given
 	attempt      attempt // the one that is running or that the answer comes from
 	tried        []upstreams.ID
-	prefix       []uint64        // hashes of the prompt's beginning, for prefix affinity
-	segments     [][]byte        // memory for the pieces of what is sent
-	room         []byte          // and for those that the edge writes itself
-	limits       chat.ModelRules // the model's, with the context length of its engines
-	targets      int             // engines that were tried
-	sends        int             // requests that were written
-	refits       int             // of those, the ones that an engine had too little room for and that were sent again
-	moves        int             // of the engines that were tried, those that were left for one with more room
-	failovers    int             // of those, too, the ones whose host vanished and that were left for another
-	poisonHash   uint64          // hash of a body that has cost an engine; 0: none
-	releasedHash uint64          // hash of a body that was released; 0: not known
-	begun        *configVersion  // of the configuration it began with
-	public       publicState     // what the status page reads while it runs
+	prefix       []uint64                // hashes of the prompt's beginning, for prefix affinity
+	segments     [][]byte                // memory for the pieces of what is sent
+	room         []byte                  // and for those that the edge writes itself
+	limits       chat.ModelRules         // the model's, with the context length of its engines
+	targets      int                     // engines that were tried
+	sends        int                     // requests that were written
+	refits       int                     // of those, the ones that an engine had too little room for and that were sent again
+	moves        int                     // of the engines that were tried, those that were left for one with more room
+	failovers    int                     // of those, too, the ones whose host vanished and that were left for another
+	poisonHash   uint64                  // hash of a body that has cost an engine; 0: none
+	releasedHash uint64                  // hash of a body that was released; 0: not known
+	begun        *snapshot.ConfigVersion // of the configuration it began with
+	public       publicState             // what the status page reads while it runs
 	phase        atomic.Pointer[observe.Phase]
 	firstAt      atomic.Int64                       // when the first event came, Unix nanoseconds
 	target       atomic.Pointer[upstreams.Upstream] // current upstream, read by the status page
@@ -108,8 +109,8 @@ func (e *Edge) begin(ctx *fasthttp.RequestCtx, ep *endpoint) *Call {
 	c.edge, c.ep, c.ctx = e, ep, ctx
 	c.snap = e.current.Load()
 	c.reply.budget = e.replies
-	c.begun = c.snap.configVersion
-	c.begun.calls.Add(1)
+	c.begun = c.snap.ConfigVersion
+	c.begun.BeginCall()
 	c.conn = listen.ConnOf(ctx.Conn())
 	c.id = appendRequestID(c.id[:0])
 	c.record = observe.Record{Dialect: ep.dialect.name, Start: e.now(), Phase: observe.PhaseBody}
@@ -186,7 +187,7 @@ func (c *Call) end() (whole bool) {
 
 // release gives back what others wait for. Each step is taken whatever the steps before it come to.
 func (c *Call) release() {
-	defer c.begun.calls.Add(-1)
+	defer c.begun.EndCall()
 	defer c.settle()
 	defer c.reply.release()
 	defer c.releaseChat()

@@ -8,6 +8,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/admin"
+	"penstock/proxy/snapshot"
 	"penstock/routing"
 	"penstock/upstreams"
 )
@@ -109,12 +110,12 @@ func missing(a, b []upstreams.ID) (out []upstreams.ID) {
 // modelsLosingCapacity finds the models that can serve calls now and could not after the plan: they
 // would have no slots, or no upstream that takes calls. It probes the upstreams that the plan adds
 // to such a model first, because they may be able to serve it.
-func (e *Edge) modelsLosingCapacity(ctx context.Context, old *Snapshot, next *capacitySide, plan *upstreams.Plan) []*routing.Route {
+func (e *Edge) modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide, plan *upstreams.Plan) []*routing.Route {
 	var risky []*routing.Route
 	var unknown []*upstreams.Upstream
 	for _, r := range next.routes.Routes() {
-		before, ok := old.model(r.ID)
-		if !ok || !before.canServe() || next.canServe(r) {
+		before, ok := old.ModelByID(r.ID)
+		if !ok || !canServe(before) || next.canServe(r) {
 			continue
 		}
 		risky = append(risky, r)
@@ -130,9 +131,9 @@ func (e *Edge) modelsLosingCapacity(ctx context.Context, old *Snapshot, next *ca
 }
 
 // canServe reports whether the model has a slot at an upstream that takes calls.
-func (m *model) canServe() bool {
-	return slices.ContainsFunc(m.route.Targets(), func(t routing.Target) bool {
-		return slotsFor(m.config.Kind, t.Upstream.Limits()) > 0 && t.Upstream.UnavailableReason(t.Served) == ""
+func canServe(m *snapshot.Model) bool {
+	return slices.ContainsFunc(m.Route.Targets(), func(t routing.Target) bool {
+		return slotsFor(m.Config.Kind, t.Upstream.Limits()) > 0 && t.Upstream.UnavailableReason(t.Served) == ""
 	})
 }
 

@@ -29,7 +29,7 @@ func (c *Call) dispatch() *failure {
 			if first != nil && !(c.moves > 0 && isFull(err)) {
 				return first // a retry that finds no room is not news to the client
 			}
-			return fromAcquire(err, c.model.fullRetryAfter(c.pool), c.model.route.NextChance(now))
+			return fromAcquire(err, fullRetryAfter(c.model, c.pool), c.model.Route.NextChance(now))
 		}
 		if failingOver {
 			c.edge.counters.moved.Inc()
@@ -72,10 +72,10 @@ func (c *Call) sendTo(lease *upstreams.Lease, now time.Time) {
 // way, so that no reload causes a refusal.
 func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
 	q := routing.Query{Pool: c.pool, Key: c.record.Key, Tokens: c.promptTokens, Prefix: c.prefixBlocks(), Exclude: c.tried, Now: now, Rand: rand.Uint64()}
-	if c.model.crowded() {
-		return c.waitForSlot(&q, c.model.route.Full(&q))
+	if c.model.Crowded() {
+		return c.waitForSlot(&q, c.model.Route.Full(&q))
 	}
-	lease, target, err := c.model.route.Acquire(&q)
+	lease, target, err := c.model.Route.Acquire(&q)
 	if err == nil {
 		return lease, target, nil
 	}
@@ -99,7 +99,7 @@ func (c *Call) follow() bool {
 	if newest == c.snap {
 		return false
 	}
-	m, ok := newest.model(c.model.config.ID)
+	m, ok := newest.ModelByID(c.model.Config.ID)
 	if ok {
 		c.snap, c.model = newest, m
 	}
@@ -110,11 +110,11 @@ func (c *Call) follow() bool {
 // elements of `messages` of one turn are a byte prefix of the next turn's, so they can be hashed as
 // they stand.
 func (c *Call) prefixBlocks() []uint64 {
-	if c.chat == nil || !c.model.route.WantsPrefix() {
+	if c.chat == nil || !c.model.Route.WantsPrefix() {
 		return nil
 	}
 	if len(c.prefix) == 0 {
-		seed := routing.Seed(c.model.config.ID, c.cacheOwner(), c.chat.Tools().Raw())
+		seed := routing.Seed(c.model.Config.ID, c.cacheOwner(), c.chat.Tools().Raw())
 		c.prefix = routing.HashBlocks(c.prefix, seed, c.chat.Messages().Raw())
 	}
 	return c.prefix
@@ -184,7 +184,7 @@ func (a *attempt) failureSource(sent bool) upstreams.FailureSource {
 	c := a.call
 	return upstreams.FailureSource{
 		Key: c.record.Key, Body: c.bodyHash(), Served: a.target.Served,
-		Sent: sent, Begun: a.headed, Limit: c.model.clocks.FirstEvent.D(),
+		Sent: sent, Begun: a.headed, Limit: c.model.Clocks.FirstEvent.D(),
 	}
 }
 
@@ -229,8 +229,8 @@ func (c *Call) mayRepeat(f *failure) bool {
 // otherTarget reports whether an engine beside the one that was asked may take the call now.
 func (c *Call) otherTarget() bool {
 	q := routing.Query{Pool: c.pool, Key: c.record.Key, Exclude: append(c.tried[:len(c.tried):len(c.tried)], c.upstream.ID()), Now: c.edge.now()}
-	targets := c.model.route.Targets()
-	return slices.ContainsFunc(targets, func(t routing.Target) bool { return c.model.route.Room(t.Upstream, &q).Slots > 0 })
+	targets := c.model.Route.Targets()
+	return slices.ContainsFunc(targets, func(t routing.Target) bool { return c.model.Route.Room(t.Upstream, &q).Slots > 0 })
 }
 
 // pause waits, and reports whether the call is still wanted after it.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"penstock/proxy/snapshot"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
@@ -59,6 +60,11 @@ func (ep *endpoint) pathOp() string {
 		return ep.enginePath
 	}
 	return ep.operation
+}
+
+// servedBy reports whether a model answers on the endpoint.
+func (ep *endpoint) servedBy(m *snapshot.Model) bool {
+	return m.Serves(ep.path) || ep.listedAs != "" && m.Serves(ep.listedAs)
 }
 
 // stream turns the engine's chat events into the client's dialect. One per call; not safe for

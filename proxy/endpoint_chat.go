@@ -86,7 +86,7 @@ func (c *Call) releaseAnswer() {
 
 // describeAnswer says of the answer what is the same in every dialect that is chat underneath.
 func (c *Call) describeAnswer() {
-	c.answer.Model = c.model.config.ID
+	c.answer.Model = c.model.Config.ID
 	c.answer.Created = c.record.Start.Unix()
 	c.answer.N = c.chat.N
 	c.answer.PromptTokens = c.promptTokens
@@ -95,7 +95,7 @@ func (c *Call) describeAnswer() {
 
 // noteOffers notes what the request offers the model, for noteMarkup.
 func (c *Call) noteOffers() {
-	m := c.model.config
+	m := c.model.Config
 	c.offered = chat.Offered{
 		Tools: c.chat.HasTools,
 		Reasoning: c.chat.Effort != "" && c.chat.Effort != "none" || len(m.SupportedReasoningEfforts) > 0 ||

@@ -39,7 +39,7 @@ var endpointCountTokens = &endpoint{
 func (c *Call) decodeCount(body []byte) error {
 	c.beginMessages()
 	m := c.messages
-	o := messages.Options{InPlace: c.snap.inPlace, Strict: c.snap.Config.Strict, Count: true}
+	o := messages.Options{InPlace: c.snap.InPlace, Strict: c.snap.Config.Strict, Count: true}
 	var err error
 	m.counted, err = c.writeTranslation(func(dst []byte) ([]byte, error) { return m.request.Decode(dst, body, c.chat, o) })
 	return err
@@ -54,16 +54,16 @@ const countPatience = 2 * time.Second
 // health, since its probes tell that.
 func (c *Call) engineCount() (tokens int, ok bool) {
 	q := routing.Query{Pool: c.pool, Key: c.record.Key, Now: c.edge.now(), Rand: rand.Uint64()}
-	targets := c.model.route.Targets()
+	targets := c.model.Route.Targets()
 	for i := range targets {
 		if u := targets[i].Upstream; u.Engine().Path(upstreams.OpCountTokens) == "" {
 			q.Exclude = append(q.Exclude, u.ID())
 		}
 	}
-	if len(q.Exclude) == len(targets) || c.model.crowded() {
+	if len(q.Exclude) == len(targets) || c.model.Crowded() {
 		return 0, false
 	}
-	lease, target, err := c.model.route.Acquire(&q)
+	lease, target, err := c.model.Route.Acquire(&q)
 	if err != nil {
 		return 0, false
 	}
@@ -79,7 +79,7 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 	u := lease.Upstream()
 	c.record.Upstream = u.Name()
 	until := c.edge.now().Add(countPatience)
-	clocks := &c.model.clocks
+	clocks := &c.model.Clocks
 	err = x.Send(&upstreams.Request{
 		Method: "POST", Path: u.Engine().Path(upstreams.OpCountTokens),
 		ContentType: "application/json", Accept: "application/json",

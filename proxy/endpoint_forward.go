@@ -46,7 +46,7 @@ var endpointEdits = &endpoint{
 	dialect:    endpointImages.dialect,
 	nonChat:    true,
 	pool:       upstreams.PoolText,
-	form:       func(c *Call) form { return &forward.Edit{Refuse: c.snap.refused} },
+	form:       func(c *Call) form { return &forward.Edit{Refuse: c.snap.Refused} },
 	decode:     decodeUpload,
 	answer:     func(*Call) {},
 	unary:      passOn,
@@ -73,7 +73,7 @@ var endpointCompletions = &endpoint{
 		if c.record.Stream {
 			s := new(forward.Stream)
 			p := c.payload.(jsonPayload)
-			s.Reset(c.model.config.ID, p.Choices)
+			s.Reset(c.model.Config.ID, p.Choices)
 			s.SetPrompts(p.Prompts)
 			c.stream = s
 		}
@@ -89,7 +89,7 @@ func passOn(c *Call, dst, body []byte) ([]byte, error) {
 		return dst, err
 	}
 	c.noteCounts(a.Usage())
-	return a.Append(dst, c.model.config.ID), nil
+	return a.Append(dst, c.model.Config.ID), nil
 }
 
 // noteForwarded notes what a large answer has told so far.

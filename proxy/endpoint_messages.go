@@ -89,7 +89,7 @@ func explainMessages(c *Call, err error) error { return c.messages.request.Locat
 // decodeMessages puts the chat request that the client's body amounts to in its place.
 func (c *Call) decodeMessages(body []byte) error {
 	c.beginMessages()
-	o := messages.Options{InPlace: c.snap.inPlace, Refuse: c.snap.refused, Strict: c.snap.Config.Strict}
+	o := messages.Options{InPlace: c.snap.InPlace, Refuse: c.snap.Refused, Strict: c.snap.Config.Strict}
 	return c.translate(func(dst []byte) ([]byte, error) {
 		return c.messages.request.Decode(dst, body, c.chat, o)
 	})

@@ -10,6 +10,7 @@ import (
 
 	"penstock/proxy/auth"
 	"penstock/proxy/catalog"
+	"penstock/proxy/snapshot"
 	"penstock/translate/apierr"
 )
 
@@ -43,20 +44,20 @@ func (e *Edge) modelByID(ctx *fasthttp.RequestCtx) {
 		e.respondError(ctx, dialectModels, apierr.ModelNotFound())
 		return
 	}
-	m, found := snap.lookup([]byte(id))
-	if !found || key != nil && !key.Allows(m.config.ID) {
+	m, found := snap.Lookup([]byte(id))
+	if !found || key != nil && !key.Allows(m.Config.ID) {
 		e.respondError(ctx, dialectModels, apierr.ModelNotFound())
 		return
 	}
-	page, err := snap.Catalog.Model(m.route.Index, e.now())
+	page, err := snap.Catalog.Model(m.Route.Index, e.now())
 	e.respondPage(ctx, key, page, err)
 }
 
 // optionalKey checks a request's credential, if it has one. When ok is false, it has answered the
 // request.
-func (e *Edge) optionalKey(ctx *fasthttp.RequestCtx) (snap *Snapshot, key *auth.Key, ok bool) {
+func (e *Edge) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = e.current.Load()
-	key, err := snap.authenticate(&ctx.Request.Header, ctx.URI().QueryString(), e.now())
+	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), e.now())
 	if err != nil {
 		var a *apierr.Error
 		if !errors.As(err, &a) {

@@ -47,12 +47,12 @@ func (c *Call) decodeResponses(body []byte) error {
 		r.Reset()
 		responsesRequests.Put(r)
 	}()
-	if err := r.Decode(body, &responses.Options{Strict: c.snap.Config.Strict, Refuse: c.snap.refused}); err != nil {
+	if err := r.Decode(body, &responses.Options{Strict: c.snap.Config.Strict, Refuse: c.snap.Refused}); err != nil {
 		return err
 	}
 	c.responses = responsesAnswers.Get().(*responses.Stream)
 	return c.translate(func(dst []byte) ([]byte, error) {
-		return r.Translate(dst, c.chat, &c.responses.RequestInfo, c.snap.inPlace(r.Model))
+		return r.Translate(dst, c.chat, &c.responses.RequestInfo, c.snap.InPlace(r.Model))
 	})
 }
 
@@ -60,10 +60,10 @@ func (c *Call) decodeResponses(body []byte) error {
 func (c *Call) beginResponse() {
 	id := string(c.id[len("req_"):])
 	c.responses.Reset(&responses.Identity{
-		Model: c.model.config.ID, ID: id, Created: c.record.Start.Unix(), Now: unixNow, PromptTokens: c.promptTokens,
+		Model: c.model.Config.ID, ID: id, Created: c.record.Start.Unix(), Now: unixNow, PromptTokens: c.promptTokens,
 	})
 	// For a stream of the engine that is put together before it is translated.
-	c.answer.Model, c.answer.Created, c.answer.N, c.answer.ID = c.model.config.ID, c.record.Start.Unix(), 1, id
+	c.answer.Model, c.answer.Created, c.answer.N, c.answer.ID = c.model.Config.ID, c.record.Start.Unix(), 1, id
 	c.noteOffers()
 	c.answer.StripReasoning = !c.responses.Logprobs() // those of reasoning are told apart by its text
 }

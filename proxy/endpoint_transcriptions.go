@@ -15,13 +15,13 @@ var endpointTranscriptions = &endpoint{
 	dialect:   dialectTranscription,
 	nonChat:   true,
 	pool:      upstreams.PoolAudio,
-	form:      func(c *Call) form { return &audio.Transcription{Refuse: c.snap.refused} },
+	form:      func(c *Call) form { return &audio.Transcription{Refuse: c.snap.Refused} },
 	decode:    decodeUpload,
 	resolved:  onlyStreamers,
 	answer: func(c *Call) {
 		if c.record.Stream {
 			s := new(forward.Stream)
-			s.Reset(c.model.config.ID, 0)
+			s.Reset(c.model.Config.ID, 0)
 			if c.upload.form.(*audio.Transcription).PlainText() {
 				s.PlainText()
 			}
@@ -87,7 +87,7 @@ func onlyStreamers(c *Call) error {
 	if !c.record.Stream {
 		return nil
 	}
-	targets := c.model.route.Targets()
+	targets := c.model.Route.Targets()
 	for i := range targets {
 		if up := targets[i].Upstream; !up.Engine().StreamsTranscriptions() {
 			c.tried = append(c.tried, up.ID())

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"penstock/config"
 	"penstock/translate/chat"
 	"penstock/upstreams"
 )
@@ -31,22 +30,6 @@ func members(in []upstreams.Member) []chat.Member {
 		out[i] = chat.Member(m)
 	}
 	return out
-}
-
-// refusedMembers are the request members that steer any of the engines. They are refused whatever
-// engine a call would go to, so that a request has the same meaning at every engine.
-func refusedMembers(all *upstreams.Profiles) *chat.Refusals {
-	var out []string
-	seen := map[string]bool{}
-	for _, p := range all.All() {
-		for _, m := range p.RefusedMembers() {
-			if !seen[m] {
-				seen[m] = true
-				out = append(out, m)
-			}
-		}
-	}
-	return chat.NewRefusals(out...)
 }
 
 // translate replaces the body by the chat request that write makes of it. The client's own bytes
@@ -100,20 +83,4 @@ func (c *Call) writeTranslation(write func(dst []byte) ([]byte, error)) (*[]byte
 		return nil, err
 	}
 	return buf, nil
-}
-
-// inPlace reports whether the model takes system messages in the middle of a conversation. It is
-// false for a model that does not exist; resolve refuses that later.
-func (s *Snapshot) inPlace(name []byte) bool {
-	m, ok := s.lookup(name)
-	if !ok {
-		return false
-	}
-	switch m.config.SystemMessages {
-	case config.SystemInPlace:
-		return true
-	case "":
-		return m.route.Targets()[0].Upstream.Engine().SystemMessages() == config.SystemInPlace
-	}
-	return false
 }

@@ -27,7 +27,7 @@ type tokenLimited interface {
 // limited returns the call's request if the limit on its answer's tokens may be lowered; otherwise
 // nil.
 func (c *Call) limited() tokenLimited {
-	if c.model.limits.Strict {
+	if c.model.Rules.Strict {
 		return nil
 	}
 	if c.chat != nil {
@@ -57,9 +57,9 @@ func (c *Call) fit(t *routing.Target) {
 // contextOf returns the context in tokens that a target has for the call: the smaller one of the
 // engine's and the configured one; 0: neither is known.
 func (c *Call) contextOf(t *routing.Target) int {
-	configured := c.model.limits.ContextLength
+	configured := c.model.Rules.ContextLength
 	if c.chat != nil {
-		configured = c.model.limits.Context(c.chat)
+		configured = c.model.Rules.Context(c.chat)
 	}
 	n := t.Upstream.MaxContext(t.Served)
 	if n == 0 || configured > 0 && configured < n {
@@ -75,7 +75,7 @@ func (c *Call) promptLength() int {
 		return c.counted
 	}
 	if p, ok := c.payload.(jsonPayload); ok {
-		return p.LongestPrompt(c.model.route.BytesPerToken())
+		return p.LongestPrompt(c.model.Route.BytesPerToken())
 	}
 	return c.promptTokens
 }
@@ -108,7 +108,7 @@ func (c *Call) refit(f *failure) bool {
 // puts the longest context into the failure, in the words that make agents shorten their
 // conversation.
 func (c *Call) roomElsewhere(f *failure) bool {
-	if f.api.Code != apierr.CodeContextLength || c.model.limits.Strict || c.attempt.target == nil || c.upload != nil {
+	if f.api.Code != apierr.CodeContextLength || c.model.Rules.Strict || c.attempt.target == nil || c.upload != nil {
 		return false
 	}
 	least := chat.LeastAnswer
@@ -117,7 +117,7 @@ func (c *Call) roomElsewhere(f *failure) bool {
 	}
 	need, here := c.promptLength()+least, c.contextOf(c.attempt.target)
 	found, longest := false, f.api.Overflow.Max
-	targets := c.model.route.Targets()
+	targets := c.model.Route.Targets()
 	for i := range targets {
 		t := &targets[i]
 		n, up := c.contextOf(t), t.Upstream.State() == upstreams.StateUp

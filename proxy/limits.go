@@ -14,7 +14,7 @@ func (c *Call) admitRate() error {
 	if c.key == nil {
 		return nil
 	}
-	c.allowance = c.snap.keyLimits[c.key.ID]
+	c.allowance = c.snap.KeyLimits[c.key.ID]
 	if d := c.allowance.Take(c.record.Start); !d.OK {
 		return c.closeIfUnread(c.rateLimited(d))
 	}
@@ -24,7 +24,7 @@ func (c *Call) admitRate() error {
 // admit takes one of the key's concurrent calls and holds an estimate of its tokens. settle returns
 // both.
 func (c *Call) admit() error {
-	perToken := c.model.route.BytesPerToken()
+	perToken := c.model.Route.BytesPerToken()
 	if c.chat != nil {
 		c.promptTokens, c.outputTokens = c.chat.EstimateTokens(perToken), expectedOutput(c.chat.MaxTokens)
 	} else {

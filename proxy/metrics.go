@@ -53,7 +53,7 @@ func (e *Edge) observeSelf() {
 		gauge("penstock_spans_dropped_total", func() float64 { return float64(e.tracer.Dropped()) })
 	}
 	gauge("penstock_config_generation", func() float64 { return float64(e.current.Load().Version) })
-	gauge("penstock_reload_success_timestamp_seconds", func() float64 { return float64(e.current.Load().since.UnixMilli()) / 1000 })
+	gauge("penstock_reload_success_timestamp_seconds", func() float64 { return float64(e.current.Load().Since.UnixMilli()) / 1000 })
 	gauge("penstock_reload_successful", func() float64 {
 		r := e.lastReload.Load()
 		return truth(r == nil || r.OK)
@@ -99,15 +99,15 @@ func (e *Edge) writePassing(w io.Writer) {
 	var b bytes.Buffer
 	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())
 	for _, g := range e.versions.inUse() {
-		observe.AppendSample(&b, "penstock_config_generation_calls_inflight", strconv.FormatInt(g.calls.Load(), 10), "generation", strconv.FormatUint(g.Version, 10))
+		observe.AppendSample(&b, "penstock_config_generation_calls_inflight", strconv.FormatInt(g.Calls(), 10), "generation", strconv.FormatUint(g.Version, 10))
 	}
 	s, now := e.current.Load(), e.now()
-	for i := range s.models {
-		m := &s.models[i]
-		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(truth(m.route.Ready(now)))), "model", m.config.ID)
-		if m.queue != nil {
-			observe.AppendSample(&b, "penstock_model_queue_waiting", strconv.Itoa(m.queue.Waiting()), "model", m.config.ID)
-			observe.AppendSample(&b, "penstock_model_queue_limit", strconv.Itoa(m.config.Queue.Depth), "model", m.config.ID)
+	for i := range s.Models {
+		m := &s.Models[i]
+		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(truth(m.Route.Ready(now)))), "model", m.Config.ID)
+		if m.Queue != nil {
+			observe.AppendSample(&b, "penstock_model_queue_waiting", strconv.Itoa(m.Queue.Waiting()), "model", m.Config.ID)
+			observe.AppendSample(&b, "penstock_model_queue_limit", strconv.Itoa(m.Config.Queue.Depth), "model", m.Config.ID)
 		}
 	}
 	_, _ = w.Write(b.Bytes())

@@ -36,11 +36,11 @@ type nativeReader interface {
 // the client's own bytes may be needed. It is asked while the request is decoded, before the model
 // is resolved; one that does not exist is found out then.
 func (c *Call) goesNative() bool {
-	m, ok := c.snap.lookup(c.chat.Model)
+	m, ok := c.snap.Lookup(c.chat.Model)
 	if !ok || c.ep.native == nil {
 		return false
 	}
-	targets := m.route.Targets()
+	targets := m.Route.Targets()
 	for i := range targets {
 		if targets[i].Upstream.Native(c.ep.operation) {
 			return true
@@ -67,6 +67,6 @@ func (a *attempt) openNative(n *native) error {
 	a.native = n.reader()
 	return a.send(a.lease.Upstream().Engine().Path(c.ep.operation), n.segments(nil, *c.native, &chat.Native{
 		Served: a.target.Served, Stream: a.streamed && !c.record.Stream,
-		MaxTokens: c.chat.TokenLimit(), Bound: c.chat.Bound(), Effort: c.chat.Effort, Refuse: c.model.limits.Refuse,
+		MaxTokens: c.chat.TokenLimit(), Bound: c.chat.Bound(), Effort: c.chat.Effort, Refuse: c.model.Rules.Refuse,
 	}))
 }

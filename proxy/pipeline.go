@@ -65,12 +65,12 @@ func (c *Call) run() *failure {
 
 // authenticate finds the key before one byte of the body is read.
 func (c *Call) authenticate() error {
-	key, err := c.snap.authenticate(&c.ctx.Request.Header, c.ctx.URI().QueryString(), c.record.Start)
+	key, err := c.snap.Authenticate(&c.ctx.Request.Header, c.ctx.URI().QueryString(), c.record.Start)
 	if err != nil {
 		return c.closeIfUnread(err)
 	}
 	if key == nil {
-		if c.snap.open() {
+		if c.snap.Open() {
 			return nil
 		}
 		return c.closeIfUnread(apierr.Unauthorized(apierr.CodeInvalidAPIKey))
@@ -118,23 +118,23 @@ func (c *Call) decode() error {
 // resolve finds the model, checks that the key may use it, and applies the model's own rules to the
 // request.
 func (c *Call) resolve() error {
-	m, ok := c.snap.lookup(c.wanted())
+	m, ok := c.snap.Lookup(c.wanted())
 	if !ok {
 		return apierr.ModelNotFound()
 	}
-	if c.key != nil && !c.key.Allows(m.config.ID) {
+	if c.key != nil && !c.key.Allows(m.Config.ID) {
 		return apierr.ModelNotAllowed()
 	}
 	c.model = m
-	c.record.Model = m.config.ID
-	if !m.serves(c.ep) {
+	c.record.Model = m.Config.ID
+	if !c.ep.servedBy(m) {
 		return apierr.Invalid("model", apierr.CodeUnsupportedParameter, "The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
 	}
 	if c.chat == nil {
 		return c.resolveNonChat()
 	}
-	limits := m.chatLimits(c.record.Start, c.ep.lowerEffort, &c.limits)
-	if len(c.chat.Images) > 0 && limits.InputModalities == nil && m.route.TextOnly() { // as the catalog says
+	limits := m.ChatRules(c.record.Start, c.ep.lowerEffort, &c.limits)
+	if len(c.chat.Images) > 0 && limits.InputModalities == nil && m.Route.TextOnly() { // as the catalog says
 		c.limits = *limits
 		c.limits.InputModalities = textOnly
 		limits = &c.limits
@@ -170,7 +170,7 @@ func (c *Call) wanted() []byte {
 func (c *Call) resolveNonChat() error {
 	c.pool = c.ep.pool
 	c.record.Pool = c.pool.String()
-	if err := c.payload.check(c.model.chatLimits(c.record.Start, c.ep.lowerEffort, &c.limits)); err != nil {
+	if err := c.payload.check(c.model.ChatRules(c.record.Start, c.ep.lowerEffort, &c.limits)); err != nil {
 		return err
 	}
 	if c.ep.resolved != nil {

@@ -69,12 +69,12 @@ func (e *Edge) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 		return apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path.")
 	}
 	snap := e.current.Load()
-	key, err := snap.authenticate(h, query, e.now())
+	key, err := snap.Authenticate(h, query, e.now())
 	var a *apierr.Error
 	switch {
 	case errors.As(err, &a):
 		return a
-	case key == nil && !snap.open():
+	case key == nil && !snap.Open():
 		return apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	case key != nil && !key.AllowsOp(ep.operation):
 		return apierr.OperationNotAllowed()

@@ -14,7 +14,7 @@ import (
 // waitForSlot waits in the model's queue for a slot, when it has one. It returns what acquire
 // would.
 func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease, target *routing.Target, err error) {
-	if c.model.queue == nil {
+	if c.model.Queue == nil {
 		return nil, nil, full
 	}
 	left := make(chan struct{})
@@ -29,10 +29,10 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease
 	}
 	begun := c.edge.now()
 	err = full
-	waited := c.model.queue.Wait(left, &need, begun.Add(c.model.config.Queue.Wait.D()), func() bool {
+	waited := c.model.Queue.Wait(left, &need, begun.Add(c.model.Config.Queue.Wait.D()), func() bool {
 		q.Now = c.edge.now()
 		c.follow() // a reload may have given the model other engines
-		lease, target, err = c.model.route.Acquire(q)
+		lease, target, err = c.model.Route.Acquire(q)
 		var stillFull *routing.FullError
 		return !errors.As(err, &stillFull)
 	})

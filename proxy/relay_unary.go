@@ -43,7 +43,7 @@ func (c *Call) beginForward() (*[]byte, error) {
 	c.forward, c.passed = nil, 0
 	if isJSON, _ := c.ep.forwards(c); isJSON {
 		c.forward = new(forward.Relay)
-		c.forward.Reset(c.model.config.ID)
+		c.forward.Reset(c.model.Config.ID)
 	}
 	out := outPool.Get().(*[]byte)
 	var err error

@@ -13,6 +13,7 @@ import (
 	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/proxy/process"
+	"penstock/proxy/snapshot"
 	"penstock/routing"
 	"penstock/upstreams"
 )
@@ -100,7 +101,7 @@ func (e *Edge) tryReload(q admin.ReloadRequest, r *admin.ReloadResult) (err erro
 		e.reloading.Lock()
 		defer e.reloading.Unlock()
 		old := e.current.Load()
-		return e.apply(candidate{file: old.Config, keys: old.credentials, force: true}, r)
+		return e.apply(candidate{file: old.Config, keys: old.Credentials, force: true}, r)
 	}
 	next, err := e.readKeys(q, r)
 	if err != nil || len(r.Problems) > 0 {
@@ -135,9 +136,9 @@ func (e *Edge) logReload(r *admin.ReloadResult) {
 // fileRead is a valid file on its way into force.
 type fileRead struct {
 	*config.File
-	keys    credentials
-	over    *Snapshot       // what ran when the file was read
-	changes []config.Change // of it
+	keys    snapshot.Credentials
+	over    *snapshot.Snapshot // what ran when the file was read
+	changes []config.Change    // of it
 }
 
 // errSuperseded says that the files have changed again before the models of this one were looked
@@ -182,19 +183,19 @@ func (e *Edge) readKeys(q admin.ReloadRequest, r *admin.ReloadResult) (*fileRead
 	if q.DryRun {
 		return f, nil
 	}
-	f.keys.read = e.filesRead.Add(1)
+	f.keys.FileNumber = e.filesRead.Add(1)
 	if r.KeysInForce {
-		e.swap(func(running *Snapshot) *Snapshot {
-			ahead, bad := f.keys.aheadOf(running, next)
+		e.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
+			ahead, bad := f.keys.AheadOf(running, next)
 			if bad != nil { // newCredentials has made the same ring
 				err = bad
 				return running
 			}
-			return running.withCredentials(ahead, next)
+			return running.WithCredentials(ahead, next)
 		})
 		e.endRevoked(next, f.keys)
 	}
-	r.KeysInForce = r.KeysInForce || e.current.Load().ahead // of this file already, by an earlier look at it
+	r.KeysInForce = r.KeysInForce || e.current.Load().Ahead // of this file already, by an earlier look at it
 	return f, err
 }
 
@@ -204,7 +205,7 @@ func (e *Edge) reload(q admin.ReloadRequest, f *fileRead, r *admin.ReloadResult)
 	e.reloading.Lock()
 	defer e.reloading.Unlock()
 	old := e.current.Load()
-	if !q.DryRun && f.keys.read < e.filesRead.Load() {
+	if !q.DryRun && f.keys.FileNumber < e.filesRead.Load() {
 		return errSuperseded
 	}
 	if old.Version != f.over.Version { // another reload has ended meanwhile
@@ -243,7 +244,7 @@ func (o *Options) load(candidate []byte) (*config.File, config.Problems) {
 // candidate is a configuration that is to be the running one.
 type candidate struct {
 	file   *config.File
-	keys   credentials
+	keys   snapshot.Credentials
 	use    func() // puts its certificate into use; nil: the one before stays
 	force  bool   // also if models lose their capacity
 	dryRun bool
@@ -258,7 +259,7 @@ func (e *Edge) apply(c candidate, r *admin.ReloadResult) error {
 	if err != nil {
 		return err
 	}
-	next, err := e.newSnapshot(f, plan, c.keys, old)
+	next, err := snapshot.New(&snapshot.Source{File: f, Plan: plan, Credentials: c.keys, Running: old, Queues: e.queues, Started: e.started, Now: e.now()})
 	if err != nil {
 		return err
 	}
@@ -284,7 +285,7 @@ func (e *Edge) apply(c candidate, r *admin.ReloadResult) error {
 }
 
 // putInUse cannot fail.
-func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) {
+func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *snapshot.Snapshot) {
 	if c.use != nil {
 		c.use()
 		e.warnOfCertificate()
@@ -296,14 +297,14 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 		e.set.WaitProbed(warm, plan)
 		cancel()
 	}
-	e.useQueues(next)
-	e.swap(func(running *Snapshot) *Snapshot {
-		if running != nil && running.read > next.read { // of a file that was read meanwhile
-			return next.withCredentials(running.credentials, running.Config)
+	e.queues.Apply(next.QueueConfigs())
+	e.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
+		if running != nil && running.FileNumber > next.FileNumber { // of a file that was read meanwhile
+			return next.WithCredentials(running.Credentials, running.Config)
 		}
 		return next
 	})
-	e.versions.add(next.configVersion)
+	e.versions.add(next.ConfigVersion)
 	e.calls.Configured(modelNames(c.file), upstreamNames(c.file))
 	e.calls.LogAccess(c.file.Log.Access)
 	e.set.Retire(plan)
@@ -320,7 +321,7 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *Snapshot) 
 
 // endRevoked ends the running calls of keys that are gone or switched off, or that began with a
 // removed hash, if on_revoke is abort.
-func (e *Edge) endRevoked(f *config.File, next credentials) {
+func (e *Edge) endRevoked(f *config.File, next snapshot.Credentials) {
 	if f.OnRevoke != config.OnRevokeAbort {
 		return
 	}
@@ -329,6 +330,23 @@ func (e *Edge) endRevoked(f *config.File, next credentials) {
 			c.abort(errRevoked)
 		}
 	})
+}
+
+// newCredentials makes the credentials of a file that was just read.
+func (e *Edge) newCredentials(f *config.File) (snapshot.Credentials, error) {
+	c, err := snapshot.NewCredentials(f, e.keys)
+	if err == nil && f.Auth == config.AuthNone {
+		c.Hosts = ownHosts(f)
+	}
+	return c, err
+}
+
+// swap makes the result of next the running snapshot. It calls next with the running snapshot, one
+// goroutine at a time, so that keys which another reload has just put into force are not lost.
+func (e *Edge) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
+	e.swapping.Lock()
+	defer e.swapping.Unlock()
+	e.current.Store(next(e.current.Load()))
 }
 
 // start makes the first configuration the running one.

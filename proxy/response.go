@@ -93,7 +93,7 @@ func (c *Call) extendWrite() {
 	}
 	d := c.snap.Config.Timeouts.Write.D()
 	if c.model != nil {
-		d = c.model.clocks.Write.D()
+		d = c.model.Clocks.Write.D()
 	}
 	c.conn.SetWriteTimeout(d)
 }

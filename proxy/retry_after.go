@@ -5,6 +5,9 @@ import (
 	"errors"
 	"strconv"
 	"time"
+
+	"penstock/proxy/snapshot"
+	"penstock/upstreams"
 )
 
 // Delays offered in Retry-After where the engine names none.
@@ -32,6 +35,14 @@ func retryAfter(b []byte, now time.Time) time.Duration {
 		return max(t.Sub(now), 0)
 	}
 	return 0
+}
+
+// fullRetryAfter is the Retry-After of a refusal for a full pool of a model.
+func fullRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
+	if v := m.Config.Vision; p == upstreams.PoolVision && v != nil && v.RetryAfterSeconds > 0 {
+		return time.Duration(v.RetryAfterSeconds) * time.Second
+	}
+	return retrySoon
 }
 
 // seconds writes a delay the way the Retry-After header rounds it.

@@ -76,7 +76,7 @@ func (e *Edge) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandle
 			ctx.SetConnectionClose()
 		}
 		snap := e.current.Load()
-		if err := snap.checkPage(&ctx.Request.Header); err != nil {
+		if err := checkPage(snap, &ctx.Request.Header); err != nil {
 			e.respondError(ctx, dialectOf(ctx), err)
 			return
 		}

@@ -20,6 +20,7 @@ import (
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
+	"penstock/proxy/snapshot"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
 )
@@ -96,7 +97,7 @@ type Edge struct {
 	unsalted        sync.Map // *upstreams.Profile of engines that the log was told cannot keep keys' prompts apart
 	engineFormats   sync.Map // *upstreams.Profile → chat.EngineFormat
 
-	current       atomic.Pointer[Snapshot]
+	current       atomic.Pointer[snapshot.Snapshot]
 	versions      configVersions
 	kick          chan string   // at most one request for a reload
 	reading       sync.Mutex    // held while a file is read and its keys come into force

@@ -22,19 +22,19 @@ import (
 func (e *Edge) status() *status.Status {
 	snap, now := e.current.Load(), e.now()
 	queues := map[string]*status.Queue{}
-	for i := range snap.models {
-		if m := &snap.models[i]; m.queue != nil {
-			queues[m.config.ID] = &status.Queue{Waiting: m.queue.Waiting(), Depth: m.config.Queue.Depth, Wait: m.config.Queue.Wait.D().Seconds()}
+	for i := range snap.Models {
+		if m := &snap.Models[i]; m.Queue != nil {
+			queues[m.Config.ID] = &status.Queue{Waiting: m.Queue.Waiting(), Depth: m.Config.Queue.Depth, Wait: m.Config.Queue.Wait.D().Seconds()}
 		}
 	}
 	s := status.Of(&status.Input{Routes: snap.Routes, Upstreams: e.set.All(), Calls: e.calls, Flights: e.callsInFlight(now), Queues: queues, Now: now})
-	s.Build, s.Version, s.Since, s.Started = build.Version(), snap.Version, snap.since, e.started
+	s.Build, s.Version, s.Since, s.Started = build.Version(), snap.Version, snap.Since, e.started
 	s.Panicking = e.guard.Storm(now)
 	s.Draining, s.Connections = e.draining.Load(), e.watch.Open()
 	s.Operable = snap.Config.Admin.Token != ""
 	s.Retries.Used, s.Retries.Allowed = e.retries.State(now, snap.Config.Retry.Budget)
 	for _, g := range e.versions.inUse() {
-		s.Generations = append(s.Generations, status.Generation{Version: g.Version, Since: g.since, Calls: g.calls.Load()})
+		s.Generations = append(s.Generations, status.Generation{Version: g.Version, Since: g.Since, Calls: g.Calls()})
 	}
 	s.Certificate = e.certificate()
 	s.LastReload = e.lastReload.Load().Page()

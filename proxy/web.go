@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/config"
+	"penstock/proxy/snapshot"
 	"penstock/translate/apierr"
 	"penstock/upstreams/http1/httptoken"
 )
@@ -23,13 +24,13 @@ import (
 // checkPage refuses the requests of web pages to an edge without keys: those that come by a Host
 // that is not this machine's, and those of another origin, unless cors.origins names it. Programs
 // send no Origin and any Host that they were given.
-func (s *Snapshot) checkPage(h *fasthttp.RequestHeader) *apierr.Error {
+func checkPage(s *snapshot.Snapshot, h *fasthttp.RequestHeader) *apierr.Error {
 	origins := s.Config.CORS.Origins
-	if !s.open() || slices.Contains(origins, "*") {
+	if !s.Open() || slices.Contains(origins, "*") {
 		return nil
 	}
 	host := h.Host()
-	if !s.ownHost(host) {
+	if !ownHost(host, s.Hosts) {
 		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Without keys only the names of this machine are answered, and the Host header has another: call it by localhost or its address, or add its origin to cors.origins.")
 	}
 	origin := h.Peek(fasthttp.HeaderOrigin)
@@ -59,7 +60,7 @@ func ownHosts(f *config.File) (hosts []string) {
 // ownHost reports whether a Host header cannot be a name that somebody else gives out: an address,
 // a name that is reserved for the own machine (RFC 6761) or network (.internal, as containers call
 // their host), or one of hosts. None at all is HTTP/1.0's.
-func (s *Snapshot) ownHost(host []byte) bool {
+func ownHost(host []byte, hosts []string) bool {
 	name := bytes.TrimSuffix(withoutPort(host), []byte{'.'})
 	if len(name) == 0 || name[0] == '[' || isAddress4(name) || httptoken.EqualFold(name, "localhost") {
 		return true
@@ -69,7 +70,7 @@ func (s *Snapshot) ownHost(host []byte) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(s.hosts, func(own string) bool { return httptoken.EqualFold(name, own) })
+	return slices.ContainsFunc(hosts, func(own string) bool { return httptoken.EqualFold(name, own) })
 }
 
 // withoutPort cuts the port off a Host header.

@@ -99,12 +99,12 @@ func TestKeylessAndWebPages(t *testing.T) {
 			name, value, _ := strings.Cut(h, ": ")
 			ctx.Request.Header.Set(name, value)
 		}
-		err := row.edge.current.Load().checkPage(&ctx.Request.Header)
+		err := checkPage(row.edge.current.Load(), &ctx.Request.Header)
 		if refused := err != nil; refused != row.refused {
 			t.Errorf("%s: refused %t, want %t: %v", row.name, refused, row.refused, err)
 		}
 	}
-	if hosts := named.current.Load().hosts; !slices.Contains(hosts, "localhost") {
+	if hosts := named.current.Load().Hosts; !slices.Contains(hosts, "localhost") {
 		t.Errorf("the name that it listens on is not its own: %q", hosts)
 	}
 }

@@ -34,6 +34,7 @@ var allowed = map[string]struct {
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/multipart":     {ours: "upstreams/http1/httptoken", never: "net os log mime"},
 	"proxy/admin":         {ours: "config proxy/plaintext proxy/status", modules: "github.com/valyala/fasthttp", never: "net/http log"},
+	"proxy/snapshot":      {ours: "config routing upstreams translate/chat proxy/auth proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/status":        {ours: "routing upstreams proxy/observe proxy/plaintext", never: "net log"},
 	"translate/messages":  {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/responses": {ours: "translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},

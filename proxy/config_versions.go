@@ -1,0 +1,29 @@
+package proxy
+
+import (
+	"slices"
+	"sync"
+
+	"penstock/proxy/snapshot"
+)
+
+// configVersions are the running version and the older ones that still have calls.
+type configVersions struct {
+	mu  sync.Mutex
+	all []*snapshot.ConfigVersion
+}
+
+func (g *configVersions) add(n *snapshot.ConfigVersion) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.all = append(g.all, n)
+}
+
+// inUse returns the running version, which is last, and the older ones that still have calls.
+func (g *configVersions) inUse() []*snapshot.ConfigVersion {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	newest := g.all[len(g.all)-1]
+	g.all = slices.DeleteFunc(g.all, func(n *snapshot.ConfigVersion) bool { return n != newest && n.Calls() == 0 })
+	return slices.Clone(g.all)
+}

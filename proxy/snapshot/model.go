@@ -1,0 +1,76 @@
+package snapshot
+
+import (
+	"slices"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/limit"
+	"penstock/routing"
+	"penstock/translate/chat"
+)
+
+// Model is one public model as the request path needs it: its route, its clocks and its rules.
+type Model struct {
+	Config    *config.Model
+	Route     *routing.Route
+	Clocks    config.Timeouts
+	Rules     chat.ModelRules
+	lowered   chat.ModelRules // Rules, for the dialects that lower an effort
+	endpoints []string
+	Queue     *limit.Queue // nil: a full pool is refused at once
+}
+
+// Crowded reports whether calls wait for the model already: a new call must not overtake them.
+func (m *Model) Crowded() bool { return m.Queue != nil && m.Queue.Waiting() > 0 }
+
+func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *limit.Queues) Model {
+	f := s.Config
+	limits := chat.ModelRules{
+		Strict:          f.Strict,
+		ContextLength:   m.ContextLength,
+		MaxOutputLength: m.MaxOutputLength,
+		Efforts:         m.SupportedReasoningEfforts,
+		Features:        m.SupportedFeatures,
+		InputModalities: m.InputModalities,
+		ImageHosts:      f.Images.Hosts,
+		Refuse:          s.Refused,
+	}
+	if v := m.Vision; v != nil {
+		limits.Vision = &chat.VisionLimits{MaxPixels: v.MaxPixels, MaxTokens: v.MaxTokens, ContextLength: v.ContextLength}
+	}
+	lowered := limits
+	lowered.LowerEffort = true
+	return Model{
+		Config: m, Route: route, Rules: limits, lowered: lowered,
+		Clocks:    m.Timeouts.Over(f.Timeouts),
+		Queue:     queueOf(m, queues),
+		endpoints: m.Endpoints(),
+	}
+}
+
+// Serves reports whether the model answers on the endpoint at path.
+func (m *Model) Serves(path string) bool { return slices.Contains(m.endpoints, path) }
+
+// ChatRules returns the model's rules for a chat request. If the file does not set the context,
+// the engines' reports do; the result is then stored in room.
+func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules) *chat.ModelRules {
+	limits := &m.Rules
+	if lowerEffort {
+		limits = &m.lowered
+	}
+	if limits.ContextLength > 0 {
+		return limits
+	}
+	*room = *limits
+	room.ContextLength = m.Route.ContextLength(now)
+	return room
+}
+
+// queueOf returns the model's queue, which outlives reloads, or nil when the model has none.
+func queueOf(m *config.Model, queues *limit.Queues) *limit.Queue {
+	if m.Queue.Depth == 0 {
+		return nil
+	}
+	return queues.ForModel(m.ID)
+}
