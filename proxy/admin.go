@@ -229,7 +229,7 @@ func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
 
 // writeUsage answers with the account of keys and models since the start.
 func (e *Edge) writeUsage(ctx *fasthttp.RequestCtx) {
-	respondJSON(ctx, e.calls.Usage.Report(e.started, e.now()))
+	respondJSON(ctx, e.services.Calls.Usage.Report(e.started, e.now()))
 }
 
 func respondJSON(ctx *fasthttp.RequestCtx, v any) {

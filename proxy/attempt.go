@@ -62,7 +62,7 @@ func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, 
 	*a = attempt{call: c, lease: lease, target: target, streamed: streamed, x: x}
 	if c.span != nil {
 		up := lease.Upstream()
-		a.span = c.span.Attempt(c.targets, up.Name(), up.Engine().Name(), up.URL(), target.Served, c.edge.now())
+		a.span = c.span.Attempt(c.targets, up.Name(), up.Engine().Name(), up.URL(), target.Served, time.Now())
 	}
 	c.publish(a.x)
 	if c.payload != nil {
@@ -71,7 +71,7 @@ func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, 
 	if n := c.nativeAt(lease.Upstream()); n != nil {
 		return a.openNative(n)
 	}
-	wanted := c.edge.engineFormat(lease.Upstream().Engine())
+	wanted := c.shared.engineFormat(lease.Upstream().Engine())
 	wanted.Served, wanted.Stream = target.Served, streamed
 	wanted.Salt = c.saltAt(lease.Upstream())
 	// Usage in every chunk costs a full parse of each; only Messages tells counts at the start of a
@@ -106,7 +106,7 @@ func (a *attempt) sent() {
 	a.call.sends += a.x.Sends()
 	a.sentAt = a.call.asked
 	if !a.x.AtOnce() {
-		a.sentAt = a.call.edge.now()
+		a.sentAt = time.Now()
 	}
 	a.readAt = a.sentAt
 }
@@ -121,7 +121,7 @@ func (a *attempt) awaitHead(until time.Time) error {
 	sends := a.x.Sends()
 	err := a.x.Await(earlier(until, own))
 	a.call.sends += a.x.Sends() - sends
-	now := a.call.edge.now()
+	now := time.Now()
 	switch {
 	case errors.Is(err, upstreams.ErrNotYet):
 		if !own.IsZero() && !now.Before(own) {
@@ -181,7 +181,7 @@ func (a *attempt) refusal() *failure {
 	if longest := a.call.contextOf(a.target); e.ContextExcess > 0 && longest > 0 { // agents look for both sizes
 		e.ContextPrompt, e.ContextMax = longest+e.ContextExcess, longest
 	}
-	now := a.call.edge.now()
+	now := time.Now()
 	after := retryAfter(a.x.Header("Retry-After"), now)
 	if status == 404 && !e.ClientFault && e.Absent == chat.AbsentModel {
 		a.lease.Upstream().ModelGone(a.failureSource(true))
@@ -220,7 +220,7 @@ func (a *attempt) rename(e *chat.EngineError) {
 // errorBody reads what an engine says of its refusal: bounded, and without patience. Of what it
 // repeats only the beginning is held.
 func (a *attempt) errorBody() []byte {
-	until := a.call.edge.now().Add(errorPatience)
+	until := time.Now().Add(errorPatience)
 	defer a.call.reply.give(replyBody)
 	in := outPool.Get().(*[]byte)
 	defer recycleOut(in)
@@ -370,7 +370,7 @@ func (a *attempt) Read(p []byte) (int, error) {
 	own := a.deadline()
 	n, err := a.x.Read(p, earlier(a.until, own))
 	if n > 0 && a.x.Fresh() { // what came with the head came when it did
-		a.readAt = a.call.edge.now()
+		a.readAt = time.Now()
 	}
 	if err != nil && errors.Is(err, upstreams.ErrNotYet) && a.completeAt.IsZero() && a.late(own) {
 		return n, generationTimeout(err)
@@ -401,7 +401,7 @@ func (a *attempt) deadline() time.Time {
 }
 
 func (a *attempt) late(deadline time.Time) bool {
-	return !deadline.IsZero() && !a.call.edge.now().Before(deadline)
+	return !deadline.IsZero() && !time.Now().Before(deadline)
 }
 
 // earlier returns the earlier of two deadlines, where zero is none.
@@ -443,7 +443,7 @@ func (a *attempt) drain() {
 	if a.ended || a.x == nil {
 		return
 	}
-	until := a.call.edge.now().Add(drainPatience)
+	until := time.Now().Add(drainPatience)
 	var scrap [512]byte
 	for range 8 {
 		if _, err := a.x.Read(scrap[:], until); err != nil {
@@ -473,7 +473,7 @@ func (a *attempt) end(o upstreams.Outcome) {
 func (a *attempt) close(o upstreams.Outcome, now time.Time) {
 	a.call.exchange.Store(nil)
 	defer a.x.CloseAt(now)
-	a.call.edge.guard.Point("attempt.end")
+	a.call.shared.Guard.Point("attempt.end")
 	a.trace(o)
 	if a.events != nil {
 		a.events.Reset(nil, maxEvent)

@@ -91,7 +91,7 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 			buf = append(make([]byte, 0, 2*grown), buf...)
 		}
 		if len(buf) > 0 && !arrived {
-			now := c.edge.now()
+			now := time.Now()
 			if now.Sub(armed) > min(time.Second, silence/8) {
 				// Moved now and then only: a deadline costs more than a read.
 				if late := now.Sub(start) - slowGrace; late > 0 && int64(len(buf)) < int64(late.Seconds())*c.pace() {
@@ -119,7 +119,7 @@ func (c *Call) fill(src io.Reader, n, limit int64) *apierr.Error {
 	}
 	*c.body = buf
 	if reads > 1 && !arrived { // one read is what had come with the head
-		c.bodyWait = c.edge.now().Sub(start)
+		c.bodyWait = time.Now().Sub(start)
 	}
 	if n >= 0 && int64(len(buf)) < n {
 		return bodyBroken(c.ctx.Conn(), io.ErrUnexpectedEOF)
@@ -134,7 +134,7 @@ func (c *Call) pace() int64 {
 
 // reserve takes n more bytes from the body-memory budget for this call.
 func (c *Call) reserve(n int64) bool {
-	if !c.edge.memory.Reserve(n) {
+	if !c.shared.Bodies.Reserve(n) {
 		return false
 	}
 	c.reserved += n
@@ -154,7 +154,7 @@ func (c *Call) releaseBody() {
 	if c.payload != nil {
 		c.payload.release()
 	}
-	c.edge.memory.Release(c.reserved)
+	c.shared.Bodies.Release(c.reserved)
 	c.reserved = 0
 }
 

@@ -32,8 +32,8 @@ func (c *Call) saltAt(u *upstreams.Upstream) chat.Salt {
 	}
 	engine := u.Engine()
 	if engine.CacheSalt() == "" {
-		if _, told := c.edge.unsalted.LoadOrStore(engine, nil); !told {
-			c.edge.log.Warn("keys share the prompt cache of an engine that cannot keep them apart",
+		if _, told := c.shared.unsalted.LoadOrStore(engine, nil); !told {
+			c.shared.Log.Warn("keys share the prompt cache of an engine that cannot keep them apart",
 				zap.String("model", c.model.Config.ID), zap.String("upstream", u.Label()), zap.String("engine", engine.Name()))
 		}
 	}

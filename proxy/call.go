@@ -24,12 +24,12 @@ import (
 // byte of the answer. It is owned by the connection's goroutine; only abort may be called from
 // others. Calls are pooled: nothing may keep one past finish.
 type Call struct {
-	edge *Edge
-	snap *snapshot.Snapshot
-	ep   *endpoint
-	ctx  *fasthttp.RequestCtx
-	conn *listen.Conn // nil when the connection is not one of ours (tests)
-	id   []byte       // request id
+	shared *Services
+	snap   *snapshot.Snapshot
+	ep     *endpoint
+	ctx    *fasthttp.RequestCtx
+	conn   *listen.Conn // nil when the connection is not one of ours (tests)
+	id     []byte       // request id
 
 	key       *auth.Key // nil with auth: none
 	model     *snapshot.Model
@@ -104,23 +104,23 @@ type abortCause struct{ err error }
 var callPool = sync.Pool{New: func() any { return new(Call) }}
 
 // begin makes the call for one request of ep.
-func (e *Edge) begin(ctx *fasthttp.RequestCtx, ep *endpoint) *Call {
+func (s *Services) begin(ctx *fasthttp.RequestCtx, ep *endpoint) *Call {
 	c := callPool.Get().(*Call)
-	c.edge, c.ep, c.ctx = e, ep, ctx
-	c.snap = e.current.Load()
-	c.reply.budget = e.replies
+	c.shared, c.ep, c.ctx = s, ep, ctx
+	c.snap = s.Current()
+	c.reply.budget = s.Replies
 	c.begun = c.snap.ConfigVersion
 	c.begun.BeginCall()
 	c.conn = listen.ConnOf(ctx.Conn())
 	c.id = appendRequestID(c.id[:0])
-	c.record = observe.Record{Dialect: ep.dialect.name, Start: e.now(), Phase: observe.PhaseBody}
+	c.record = observe.Record{Dialect: ep.dialect.name, Start: time.Now(), Phase: observe.PhaseBody}
 	if c.snap.Config.Log.Client {
 		c.record.Client = ctx.RemoteIP().String()
 	}
-	if e.tracer != nil {
-		c.span = e.tracer.Call(ep.traced(), clientTraceparent(&ctx.Request.Header), c.record.Start)
+	if s.Tracer != nil {
+		c.span = s.Tracer.Call(ep.traced(), clientTraceparent(&ctx.Request.Header), c.record.Start)
 	}
-	e.calls.Begin()
+	s.Calls.Begin()
 	return c
 }
 
@@ -177,7 +177,7 @@ func (c *Call) finish() {
 // end is finish without the recycling. It returns false after a panic: such a call is in no state
 // to be used again.
 func (c *Call) end() (whole bool) {
-	g := c.edge.guard
+	g := c.shared.Guard
 	defer g.Catch(guard.End, func() { whole = false })
 	defer c.account()
 	c.release()
@@ -197,7 +197,7 @@ func (c *Call) release() {
 	if c.conn != nil {
 		c.conn.Unwatch(c)
 	}
-	c.edge.guard.Point("call.release")
+	c.shared.Guard.Point("call.release")
 }
 
 // account counts and logs the call.
@@ -210,7 +210,7 @@ func (c *Call) account() {
 		c.record.PromptTokens, c.record.CompletionTokens, c.record.CachedTokens = c.usage.Prompt, c.usage.Completion, c.usage.Cached
 		c.record.TokensEstimated = c.usage.Estimated
 	}
-	c.edge.calls.Finish(&c.record, now)
+	c.shared.Calls.Finish(&c.record, now)
 	c.span.End(&c.record, now)
 	c.releaseAnswer()
 }
@@ -219,7 +219,7 @@ func (c *Call) account() {
 // as much as a small step of a call, and behind a whole answer each step would read the same.
 func (c *Call) ended() time.Time {
 	if c.endAt.IsZero() {
-		return c.edge.now()
+		return time.Now()
 	}
 	return c.endAt
 }

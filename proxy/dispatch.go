@@ -19,7 +19,7 @@ func (c *Call) dispatch() *failure {
 	}
 	var first *failure
 	failingOver := false
-	for now := c.asked; ; now = c.edge.now() {
+	for now := c.asked; ; now = time.Now() {
 		queued := c.record.Queue
 		lease, target, err := c.acquire(now)
 		if err != nil {
@@ -32,7 +32,7 @@ func (c *Call) dispatch() *failure {
 			return fromAcquire(err, fullRetryAfter(c.model, c.pool), c.model.Route.NextChance(now))
 		}
 		if failingOver {
-			c.edge.counters.moved.Inc()
+			c.shared.Counters.Moved.Inc()
 		}
 		c.sendTo(lease, now.Add(c.record.Queue-queued))
 		f := c.try(lease, target)
@@ -53,7 +53,7 @@ func (c *Call) dispatch() *failure {
 		if !failingOver && !c.mayRetry(f) && !c.roomElsewhere(f) {
 			return f
 		}
-		c.awaited += c.edge.now().Sub(c.asked)
+		c.awaited += time.Now().Sub(c.asked)
 		c.tried = append(c.tried, lease.Upstream().ID())
 	}
 }
@@ -95,7 +95,7 @@ func (c *Call) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error)
 // follow takes the call over to the newest snapshot. It is false when there is no newer one, or the
 // model is not in it.
 func (c *Call) follow() bool {
-	newest := c.edge.current.Load()
+	newest := c.shared.Current()
 	if newest == c.snap {
 		return false
 	}
@@ -140,11 +140,11 @@ func (c *Call) mayRetry(f *failure) bool {
 
 // takeRetry takes a retry from the budget of all calls, and counts whether there was one.
 func (c *Call) takeRetry() bool {
-	if !c.edge.retries.Allow(c.edge.now(), c.snap.Config.Retry.Budget) {
-		c.edge.counters.retriesDenied.Inc()
+	if !c.shared.Retries.Allow(time.Now(), c.snap.Config.Retry.Budget) {
+		c.shared.Counters.RetriesDenied.Inc()
 		return false
 	}
-	c.edge.counters.retried.Inc()
+	c.shared.Counters.Retried.Inc()
 	return true
 }
 
@@ -172,7 +172,7 @@ func (a *attempt) note(f *failure) {
 	if x := (*upstreams.Failure)(nil); errors.As(f.api.Cause, &x) && x.Reason != "" {
 		reason, sent = x.Reason, x.Sent
 	}
-	a.lease.Upstream().Note(reason, f.status, a.call.edge.now())
+	a.lease.Upstream().Note(reason, f.status, time.Now())
 	if f.outcome == upstreams.OutcomeRefused {
 		return
 	}
@@ -201,7 +201,7 @@ func (c *Call) try(lease *upstreams.Lease, target *routing.Target) *failure {
 	if repeats && !c.pause(notNowPause) {
 		return f // aborted
 	}
-	now := c.edge.now()
+	now := time.Now()
 	c.attempt.close(f.outcome, now)
 	c.awaited += now.Sub(c.asked)
 	c.asked = now
@@ -228,7 +228,7 @@ func (c *Call) mayRepeat(f *failure) bool {
 
 // otherTarget reports whether an engine beside the one that was asked may take the call now.
 func (c *Call) otherTarget() bool {
-	q := routing.Query{Pool: c.pool, Key: c.record.Key, Exclude: append(c.tried[:len(c.tried):len(c.tried)], c.upstream.ID()), Now: c.edge.now()}
+	q := routing.Query{Pool: c.pool, Key: c.record.Key, Exclude: append(c.tried[:len(c.tried):len(c.tried)], c.upstream.ID()), Now: time.Now()}
 	targets := c.model.Route.Targets()
 	return slices.ContainsFunc(targets, func(t routing.Target) bool { return c.model.Route.Room(t.Upstream, &q).Slots > 0 })
 }

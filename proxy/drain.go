@@ -27,7 +27,7 @@ const (
 // but hurriedFlushTime.
 func (e *Edge) drain() {
 	t := e.current.Load().Config.Timeouts
-	e.log.Info("draining", zap.Int64("calls", e.calls.InFlight()))
+	e.log.Info("draining", zap.Int64("calls", e.services.Calls.InFlight()))
 	listen.NotifyStopping("draining")
 	if e.opts.SharedPort && e.opts.Admin != nil {
 		// The next process has this port too, and must not be taken for one that is not ready.
@@ -39,7 +39,7 @@ func (e *Edge) drain() {
 	e.watch.CloseGracefully()
 	gone := func() bool { return e.watch.Open() == 0 }
 	if !e.waitOrHurry(t.Drain.D(), gone) {
-		if calls := e.calls.InFlight(); calls > 0 && e.cut.Load() == 0 {
+		if calls := e.services.Calls.InFlight(); calls > 0 && e.cut.Load() == 0 {
 			e.log.Warn("drain time is over", zap.Int64("calls", calls))
 		}
 		e.watch.EachWaiter(func(w listen.Waiter) { w.(*Call).Drain() })
@@ -47,13 +47,13 @@ func (e *Edge) drain() {
 			e.wait(hurriedFlushTime, nil, func() bool { return e.watch.Busy() == 0 })
 		}
 		e.watch.CloseConns()
-		e.wait(errorFlushTime, nil, func() bool { return e.calls.InFlight() == 0 })
+		e.wait(errorFlushTime, nil, func() bool { return e.services.Calls.InFlight() == 0 })
 		e.waitOrHurry(errorFlushTime, gone)
 	}
 	limit, cancel := e.shutdownContext()
 	defer cancel()
 	_ = e.public.ShutdownWithContext(limit) // closes connections that have sent nothing
-	e.log.Info("drained", zap.Int64("calls", e.calls.InFlight()))
+	e.log.Info("drained", zap.Int64("calls", e.services.Calls.InFlight()))
 }
 
 // waitOrHurry waits until done, for d at most, and not at all after the second signal. It reports
@@ -62,7 +62,7 @@ func (e *Edge) waitOrHurry(d time.Duration, done func() bool) bool {
 	all := e.wait(d, e.opts.Hurry, done)
 	select {
 	case <-e.opts.Hurry:
-		if calls := e.calls.InFlight(); !e.hasty {
+		if calls := e.services.Calls.InFlight(); !e.hasty {
 			e.hasty = true
 			e.cut.Store(calls)
 			if calls > 0 {
@@ -125,7 +125,7 @@ func (e *Edge) close() error {
 		e.adminWatch.CloseConns() // connections that did not close in time
 		err = errors.Join(err, e.adminWatch.Release())
 	}
-	_ = e.tracer.Close(limit) // spans that the collector does not take are no error of the edge
+	_ = e.services.Tracer.Close(limit) // spans that the collector does not take are no error of the edge
 	return err
 }
 

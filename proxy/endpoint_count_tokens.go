@@ -53,7 +53,7 @@ const countPatience = 2 * time.Second
 // engine does, and gives up when none is free. Whatever goes wrong says nothing about the engine's
 // health, since its probes tell that.
 func (c *Call) engineCount() (tokens int, ok bool) {
-	q := routing.Query{Pool: c.pool, Key: c.record.Key, Now: c.edge.now(), Rand: rand.Uint64()}
+	q := routing.Query{Pool: c.pool, Key: c.record.Key, Now: time.Now(), Rand: rand.Uint64()}
 	targets := c.model.Route.Targets()
 	for i := range targets {
 		if u := targets[i].Upstream; u.Engine().Path(upstreams.OpCountTokens) == "" {
@@ -78,7 +78,7 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 	}()
 	u := lease.Upstream()
 	c.record.Upstream = u.Name()
-	until := c.edge.now().Add(countPatience)
+	until := time.Now().Add(countPatience)
 	clocks := &c.model.Clocks
 	err = x.Send(&upstreams.Request{
 		Method: "POST", Path: u.Engine().Path(upstreams.OpCountTokens),

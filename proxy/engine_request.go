@@ -1,37 +1,5 @@
 package proxy
 
-import (
-	"penstock/translate/chat"
-	"penstock/upstreams"
-)
-
-// engineFormat returns how an engine wants a chat request, without the served name. It is computed
-// once for each profile.
-func (e *Edge) engineFormat(p *upstreams.Profile) chat.EngineFormat {
-	if t, ok := e.engineFormats.Load(p); ok {
-		return *t.(*chat.EngineFormat)
-	}
-	effort, words, off, on := p.ReasoningForm()
-	t := &chat.EngineFormat{
-		TokenMember:     p.TokenLimitMember(),
-		ContinuousUsage: p.ContinuousUsage(),
-		Reasoning:       &chat.Reasoning{Effort: effort, Words: words, Off: members(off), On: members(on)},
-		Prefill:         members(p.Prefill()),
-
-		DeveloperAsSystem: p.DeveloperAsSystem(),
-	}
-	e.engineFormats.Store(p, t)
-	return *t
-}
-
-func members(in []upstreams.Member) []chat.Member {
-	out := make([]chat.Member, len(in))
-	for i, m := range in {
-		out[i] = chat.Member(m)
-	}
-	return out
-}
-
 // translate replaces the body by the chat request that write makes of it. The client's own bytes
 // are kept only if an engine of the model may be sent them (c.native). write appends to dst and
 // must not keep references to the body.
@@ -48,7 +16,7 @@ func (c *Call) translate(write func(dst []byte) ([]byte, error)) error {
 		return nil
 	}
 	recycleBody(body)
-	c.edge.memory.Release(old)
+	c.shared.Bodies.Release(old)
 	c.reserved -= old
 	return nil
 }
@@ -72,7 +40,7 @@ func (c *Call) writeTranslation(write func(dst []byte) ([]byte, error)) (*[]byte
 	*buf = out
 	if err == nil {
 		if more := int64(len(out)) - n; more < 0 {
-			c.edge.memory.Release(-more)
+			c.shared.Bodies.Release(-more)
 			c.reserved += more
 		} else if !c.reserve(more) {
 			err = bodyMemoryFull()

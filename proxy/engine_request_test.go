@@ -27,14 +27,14 @@ func TestWriteTranslation(t *testing.T) {
 		{"no request", 3 * size, 0, errors.New("no request"), true, false, size + translationMore},
 	} {
 		body := make([]byte, size)
-		call := &Call{edge: &Edge{memory: limit.NewMemory(c.budget)}, body: &body}
+		call := &Call{shared: &Services{Bodies: limit.NewMemory(c.budget)}, body: &body}
 		if !call.reserve(size) {
 			t.Fatal("no room for the body")
 		}
 		written := false
 		buf, err := call.writeTranslation(func(dst []byte) ([]byte, error) {
 			written = true
-			if used := call.edge.memory.Used(); used < 2*size {
+			if used := call.shared.Bodies.Used(); used < 2*size {
 				t.Errorf("%s: written with %d reserved", c.name, used)
 			}
 			return append(dst, make([]byte, c.out)...), c.fails
@@ -43,11 +43,11 @@ func TestWriteTranslation(t *testing.T) {
 		if full := errors.As(err, &a) && a.Code == codeBodyMemory; written != c.written || full != c.full || (err == nil) != (buf != nil) {
 			t.Errorf("%s: written %v, %v", c.name, written, err)
 		}
-		if held := call.edge.memory.Used() - size; held != c.held || call.reserved != size+held {
+		if held := call.shared.Bodies.Used() - size; held != c.held || call.reserved != size+held {
 			t.Errorf("%s: %d reserved, the call says %d", c.name, held, call.reserved)
 		}
 		call.releaseBody()
-		if used := call.edge.memory.Used(); used != 0 {
+		if used := call.shared.Bodies.Used(); used != 0 {
 			t.Errorf("%s: %d are left", c.name, used)
 		}
 	}

@@ -60,7 +60,7 @@ func (c *Call) hangUp() {
 // warn logs an engine's failure, once a call and without any of the call's content.
 func (c *Call) warn(f *failure) {
 	if f.result == observe.UpstreamFail {
-		c.edge.log.Warn("upstream failed", zap.ByteString("request_id", c.id), zap.String("upstream", c.record.Upstream),
+		c.shared.Log.Warn("upstream failed", zap.ByteString("request_id", c.id), zap.String("upstream", c.record.Upstream),
 			zap.String("code", c.record.Code), zap.String("reason", reasonOf(f.api.Cause)))
 	}
 }

@@ -97,7 +97,7 @@ func (c *Call) refit(f *failure) bool {
 	if limit, ok := chat.RefitLimit(sent, o.Prompt, o.Max, o.Least); ok && c.refits == 0 {
 		l.Fit(limit)
 		c.refits++
-		c.edge.counters.refits.Inc()
+		c.shared.Counters.Refits.Inc()
 		return true
 	}
 	return false
@@ -133,7 +133,7 @@ func (c *Call) roomElsewhere(f *failure) bool {
 	if found && c.moves == 0 {
 		c.moves++
 		c.refits++
-		c.edge.counters.refits.Inc()
+		c.shared.Counters.Refits.Inc()
 		return true
 	}
 	f.explainOverflow(least, longest)

@@ -240,7 +240,7 @@ func witnessedEdge(f testing.TB, w *witness) string {
 		w.add(c.ctx.RemoteAddr().String(), seen{string(h.Method()), string(h.RequestURI()), string(body)}, false)
 		return apierr.Invalid("model", apierr.CodeMissingParameter, "enough seen")
 	}
-	e.public.Handler = e.everyRequest(e.handle(&ep))
+	e.public.Handler = e.everyRequest(e.services.handle(&ep))
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

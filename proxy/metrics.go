@@ -17,16 +17,16 @@ import (
 
 // counters are the edge's own events beside the calls.
 type counters struct {
-	reloadsOK, reloadsBad, reloadsKeys, reloadsSame, retried, retriesDenied, adminWrong, adminBraked, refits, moved *metrics.Counter
+	reloadsOK, reloadsBad, reloadsKeys, reloadsSame, adminWrong, adminBraked *metrics.Counter
 }
 
 // observeSelf registers the metrics of the edge's own state.
 func (e *Edge) observeSelf() {
 	gauge := func(name string, f func() float64) { e.metrics.NewGauge(name, f) }
-	gauge("penstock_body_memory_bytes", func() float64 { return float64(e.memory.Used()) })
-	gauge("penstock_body_memory_limit_bytes", func() float64 { return float64(e.memory.Limit()) })
-	gauge("penstock_reply_memory_bytes", func() float64 { return float64(e.replies.Used()) })
-	gauge("penstock_reply_memory_limit_bytes", func() float64 { return float64(e.replies.Limit()) })
+	gauge("penstock_body_memory_bytes", func() float64 { return float64(e.services.Bodies.Used()) })
+	gauge("penstock_body_memory_limit_bytes", func() float64 { return float64(e.services.Bodies.Limit()) })
+	gauge("penstock_reply_memory_bytes", func() float64 { return float64(e.services.Replies.Used()) })
+	gauge("penstock_reply_memory_limit_bytes", func() float64 { return float64(e.services.Replies.Limit()) })
 	gauge("penstock_client_connections", func() float64 { return float64(e.watch.Open()) })
 	gauge("penstock_client_connections_limit", func() float64 { return float64(e.watch.Max()) })
 	gauge("penstock_accept_errors_total", func() float64 {
@@ -49,8 +49,8 @@ func (e *Edge) observeSelf() {
 	if e.opts.LogDropped != nil {
 		gauge("penstock_log_dropped_total", func() float64 { return float64(e.opts.LogDropped()) })
 	}
-	if e.tracer != nil {
-		gauge("penstock_spans_dropped_total", func() float64 { return float64(e.tracer.Dropped()) })
+	if e.services.Tracer != nil {
+		gauge("penstock_spans_dropped_total", func() float64 { return float64(e.services.Tracer.Dropped()) })
 	}
 	gauge("penstock_config_generation", func() float64 { return float64(e.current.Load().Version) })
 	gauge("penstock_reload_success_timestamp_seconds", func() float64 { return float64(e.current.Load().Since.UnixMilli()) / 1000 })
@@ -68,11 +68,11 @@ func (e *Edge) observeSelf() {
 		gauge("penstock_certificate_expiry_timestamp_seconds", func() float64 { return float64(cert.NotAfter().Unix()) })
 	}
 	gauge("penstock_retry_budget", func() float64 {
-		_, allowed := e.retries.State(e.now(), e.current.Load().Config.Retry.Budget)
+		_, allowed := e.services.Retries.State(e.now(), e.current.Load().Config.Retry.Budget)
 		return float64(allowed)
 	})
 	gauge("penstock_retry_budget_used", func() float64 {
-		used, _ := e.retries.State(e.now(), e.current.Load().Config.Retry.Budget)
+		used, _ := e.services.Retries.State(e.now(), e.current.Load().Config.Retry.Budget)
 		return float64(used)
 	})
 	e.counters.reloadsOK = e.metrics.NewCounter(`penstock_reloads_total{result="ok"}`)
@@ -81,10 +81,6 @@ func (e *Edge) observeSelf() {
 	e.counters.reloadsSame = e.metrics.NewCounter(`penstock_reloads_total{result="unchanged"}`)
 	e.counters.adminWrong = e.metrics.NewCounter(`penstock_admin_denied_total{reason="token"}`)
 	e.counters.adminBraked = e.metrics.NewCounter(`penstock_admin_denied_total{reason="brake"}`)
-	e.counters.retried = e.metrics.NewCounter("penstock_retries_total")
-	e.counters.retriesDenied = e.metrics.NewCounter("penstock_retries_denied_total")
-	e.counters.moved = e.metrics.NewCounter(`penstock_calls_moved_total{reason="vanished"}`)
-	e.counters.refits = e.metrics.NewCounter("penstock_max_tokens_refits_total")
 }
 
 func (e *Edge) writeMetrics(ctx *fasthttp.RequestCtx) {

@@ -235,12 +235,12 @@ models: [{ id: sim, deployments: [{ upstream: up }] }]
 		}
 		n++
 		eventually(t, test.point+" panics", func() bool { return g.Panics(guard.Stream)+g.Panics(guard.End) == n })
-		eventually(t, "the call has ended", func() bool { return e.calls.InFlight() == 0 })
+		eventually(t, "the call has ended", func() bool { return e.services.Calls.InFlight() == 0 })
 		if !ask() {
 			t.Errorf("after %s: the next stream is not whole", test.point)
 		}
 	}
-	if n := e.memory.Used(); n != 0 {
+	if n := e.services.Bodies.Used(); n != 0 {
 		t.Errorf("%d bytes of bodies are held", n)
 	}
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -14,10 +15,10 @@ import (
 )
 
 // handle is the handler of a generation endpoint: the ten steps of doc.go, one call each.
-func (e *Edge) handle(ep *endpoint) fasthttp.RequestHandler {
+func (s *Services) handle(ep *endpoint) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		c := e.begin(ctx, ep)
-		defer e.guard.Catch(guard.Handler, c.panicked)
+		c := s.begin(ctx, ep)
+		defer s.Guard.Catch(guard.Handler, c.panicked)
 		if f := c.run(); f != nil {
 			c.refuse(f)
 		} else if c.record.Outcome == observe.OK {
@@ -28,7 +29,7 @@ func (e *Edge) handle(ep *endpoint) fasthttp.RequestHandler {
 
 // run takes the call through its steps. It returns nil when the answer was handed to fasthttp.
 func (c *Call) run() *failure {
-	c.edge.guard.Point("call.run")
+	c.shared.Guard.Point("call.run")
 	if err := c.authenticate(); err != nil {
 		return clientError(err)
 	}
@@ -51,7 +52,7 @@ func (c *Call) run() *failure {
 	if c.conn != nil && c.conn.Watch(c) {
 		return fromAbort(errClientGone)
 	}
-	c.asked = c.edge.now()
+	c.asked = time.Now()
 	if err := c.admit(); err != nil {
 		return clientError(err)
 	}
@@ -59,7 +60,7 @@ func (c *Call) run() *failure {
 	if c.ep.local != nil {
 		return c.ep.local(c)
 	}
-	c.edge.retries.Call(c.record.Start)
+	c.shared.Retries.Call(c.record.Start)
 	return c.dispatch()
 }
 

@@ -105,7 +105,7 @@ func (l *poisonRequests) blocks(body []byte, now time.Time) bool {
 
 // blocked refuses a call whose body has cost two engines.
 func (c *Call) blocked(now time.Time) *failure {
-	if c.body == nil || !c.edge.poison.blocks(*c.body, now) {
+	if c.body == nil || !c.shared.poison.blocks(*c.body, now) {
 		return nil
 	}
 	return &failure{
@@ -117,7 +117,7 @@ func (c *Call) blocked(now time.Time) *failure {
 // clearPoison clears the body of a call that had cost an engine and that another engine answered.
 func (c *Call) clearPoison() {
 	if c.poisonHash != 0 && c.record.TTFT > 0 {
-		c.edge.poison.clear(c.poisonHash)
+		c.shared.poison.clear(c.poisonHash)
 	}
 }
 
@@ -125,7 +125,7 @@ func (c *Call) clearPoison() {
 // unhashed.
 func (c *Call) bodyHash() uint64 {
 	if c.body != nil {
-		return c.edge.poison.hash(*c.body)
+		return c.shared.poison.hash(*c.body)
 	}
 	return c.releasedHash
 }
@@ -138,12 +138,12 @@ func (c *Call) recordLoss(f *failure, now time.Time) {
 	}
 	switch x.Reason {
 	case upstreams.ReasonReset, upstreams.ReasonEOF, upstreams.ReasonTruncated:
-		c.poisonHash = c.edge.poison.record(*c.body, c.upstream, now)
+		c.poisonHash = c.shared.poison.record(*c.body, c.upstream, now)
 	case upstreams.ReasonSilent:
 		// Unacknowledged data cannot have crashed the engine. An errno means that the host took it
 		// first.
 		if _, took := errors.AsType[syscall.Errno](x.Err); took {
-			c.poisonHash = c.edge.poison.record(*c.body, c.upstream, now)
+			c.poisonHash = c.shared.poison.record(*c.body, c.upstream, now)
 		}
 	}
 }

@@ -30,11 +30,11 @@ func TestRecordLoss(t *testing.T) {
 		{"no host acknowledges", upstreams.Failure{Reason: upstreams.ReasonSilent, Sent: true, Err: unheard}, false, false},
 		{"the host took it and fell silent", upstreams.Failure{Reason: upstreams.ReasonSilent, Sent: true, Err: timedOut}, false, true},
 	} {
-		edge := &Edge{poison: newPoisonRequests()}
-		call := &Call{edge: edge, body: &body}
+		shared := &Services{poison: newPoisonRequests()}
+		call := &Call{shared: shared, body: &body}
 		call.attempt.begun = c.begun
 		call.recordLoss(&failure{api: &apierr.Error{Cause: &c.failed}}, time.Now())
-		if got := len(edge.poison.bodies) == 1; got != c.counts {
+		if got := len(shared.poison.bodies) == 1; got != c.counts {
 			t.Errorf("%s: counts %v, want %v", c.name, got, c.counts)
 		}
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"time"
 
 	"penstock/proxy/limit"
 	"penstock/routing"
@@ -27,16 +28,16 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease
 	if c.key != nil {
 		need.Key = c.key.ID
 	}
-	begun := c.edge.now()
+	begun := time.Now()
 	err = full
 	waited := c.model.Queue.Wait(left, &need, begun.Add(c.model.Config.Queue.Wait.D()), func() bool {
-		q.Now = c.edge.now()
+		q.Now = time.Now()
 		c.follow() // a reload may have given the model other engines
 		lease, target, err = c.model.Route.Acquire(q)
 		var stillFull *routing.FullError
 		return !errors.As(err, &stillFull)
 	})
-	c.record.Queue += c.edge.now().Sub(begun)
+	c.record.Queue += time.Now().Sub(begun)
 	if waited == nil {
 		c.setPhase(&phaseWaiting)
 	} else if err == nil {

@@ -25,7 +25,7 @@ var (
 
 // rateHeaders tells the levels of the key's limits.
 func (c *Call) rateHeaders(h *fasthttp.ResponseHeader) {
-	now := c.edge.now()
+	now := time.Now()
 	if l, ok := c.allowance.Requests(now); ok {
 		c.rateLevel(h, &openAIRequests, &anthropicRequests, &l, now)
 	}

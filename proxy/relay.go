@@ -54,14 +54,14 @@ const maxPooledOut = 64 << 10
 // commit hands the answer over as a stream that begins with out. From here on nothing is retried
 // and every failure is told inside the stream.
 func (c *Call) commit(out *[]byte, done bool) {
-	now := c.edge.now()
+	now := time.Now()
 	c.noteFirst(now)
 	c.record.Status = fasthttp.StatusOK
 	c.record.Committed = true
 	c.setPhase(&phaseStreaming)
 	c.noteOverhead(now)
 	if !c.ep.binaryResponse {
-		c.meter = c.edge.calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
+		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
 		c.meter.Note(c.attempt.count, now)
 	}
 	if c.attempt.begun || c.upload != nil || c.ep.binaryResponse {
@@ -127,11 +127,11 @@ func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.run(fasthttpWrite
 // run moves the stream to the client until either side ends it.
 func (r *relay) run(to chunkWriter) (n int64, err error) {
 	c := r.call
-	defer c.edge.guard.Catch(guard.Stream, func() {
+	defer c.shared.Guard.Catch(guard.Stream, func() {
 		c.fail(internalError(errPanicked))
 		err = errPanicked // the connection is cut: what was sent must not look whole
 	})
-	c.edge.guard.Point("relay.run")
+	c.shared.Guard.Point("relay.run")
 	for {
 		if r.done {
 			c.complete()
@@ -163,9 +163,9 @@ func (r *relay) write(to chunkWriter) (int, error) {
 		return to.write(r.out, r.done)
 	}
 	a := &r.call.attempt
-	start := r.call.edge.now()
+	start := time.Now()
 	n, err := to.write(r.out, r.done)
-	now := r.call.edge.now()
+	now := time.Now()
 	a.blocked += now.Sub(start)
 	a.readAt = now
 	return n, err
@@ -185,7 +185,7 @@ func (r *relay) fill() {
 	}
 	var patience time.Time
 	if d := c.snap.Config.Stream.Keepalive.D(); d > 0 && !c.bytesOnly() {
-		patience = c.edge.now().Add(d)
+		patience = time.Now().Add(d)
 	}
 	if c.attempt.rests() {
 		r.giveBack()
@@ -221,7 +221,7 @@ func (r *relay) failOver(f *failure) bool {
 		return false
 	}
 	c.tried = append(c.tried, c.upstream.ID())
-	now, queued := c.edge.now(), c.record.Queue
+	now, queued := time.Now(), c.record.Queue
 	lease, target, err := c.acquire(now)
 	c.setPhase(&phaseStreaming)
 	if err != nil {
@@ -230,9 +230,9 @@ func (r *relay) failOver(f *failure) bool {
 	c.recordLoss(f, now)
 	c.attempt.note(f)
 	c.attempt.end(f.outcome)
-	c.edge.counters.moved.Inc()
+	c.shared.Counters.Moved.Inc()
 	c.sendTo(lease, now.Add(c.record.Queue-queued))
-	c.meter = c.edge.calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
+	c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
 	c.fit(target)
 	if err := c.attempt.open(c, lease, target, lease.Exchange(), c.asksStream(lease)); err != nil {
 		r.broken(c.attempt.failureOf(err))
@@ -307,9 +307,9 @@ func (r *relay) Close() error {
 		return nil
 	}
 	r.call = nil
-	defer c.edge.guard.Catch(guard.Stream, nil)
+	defer c.shared.Guard.Catch(guard.Stream, nil)
 	defer c.finish()
-	c.edge.guard.Point("relay.close")
+	c.shared.Guard.Point("relay.close")
 	if c.record.Outcome == "" { // the head could not be written
 		c.fail(fromAbort(errClientGone))
 	}

@@ -94,7 +94,7 @@ func (a *attempt) pullForward(dst []byte) (out []byte, done bool, err error) {
 
 // commitForward hands over a large answer that is passed on. Nothing is retried from here on.
 func (c *Call) commitForward(out *[]byte) {
-	now := c.edge.now()
+	now := time.Now()
 	c.record.TTFT = now.Sub(c.record.Start)
 	c.noteOverhead(now)
 	c.releaseRequest()
@@ -140,16 +140,16 @@ func (c *Call) commitUnary(out *[]byte) {
 func (r *relay) fillWhitespace() {
 	c := r.call
 	r.giveBack()
-	out, err := c.awaitUnary(c.edge.now().Add(c.snap.Config.Stream.WholeKeepalive.D()))
+	out, err := c.awaitUnary(time.Now().Add(c.snap.Config.Stream.WholeKeepalive.D()))
 	if errors.Is(err, errLarge) {
 		if out, err = c.beginForward(); err == nil {
-			c.record.TTFT = c.edge.now().Sub(c.record.Start)
+			c.record.TTFT = time.Now().Sub(c.record.Start)
 			r.out = out
 			return
 		}
 	}
 	if err == nil {
-		now := c.edge.now()
+		now := time.Now()
 		c.record.TTFT = now.Sub(c.record.Start)
 		c.noteOverhead(now)
 		c.clearPoison()

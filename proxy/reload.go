@@ -305,17 +305,16 @@ func (e *Edge) putInUse(c candidate, plan *upstreams.Plan, old, next *snapshot.S
 		return next
 	})
 	e.versions.add(next.ConfigVersion)
-	e.calls.Configured(modelNames(c.file), upstreamNames(c.file))
-	e.calls.LogAccess(c.file.Log.Access)
+	e.services.Calls.Configured(modelNames(c.file), upstreamNames(c.file))
+	e.services.Calls.LogAccess(c.file.Log.Access)
 	e.set.Retire(plan)
 	e.queues.OfferAll()
-	e.calls.SetLog(c.file.Log)
-	e.memory.SetLimit(c.file.Limits.BodyMemory.Of(e.opts.MemoryLimit))
-	e.replies.SetLimit(c.file.Limits.ReplyMemory.Of(e.opts.MemoryLimit))
+	e.services.Calls.SetLog(c.file.Log)
+	e.services.Bodies.SetLimit(c.file.Limits.BodyMemory.Of(e.opts.MemoryLimit))
+	e.services.Replies.SetLimit(c.file.Limits.ReplyMemory.Of(e.opts.MemoryLimit))
 	if e.profiles != plan.Profiles() {
 		e.profiles = plan.Profiles()
-		e.engineFormats.Clear() // of profiles that nobody has any more
-		e.unsalted.Clear()
+		e.services.Forget()
 	}
 }
 

@@ -50,7 +50,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 		ctx.Init(&fasthttp.Request{}, nil, nil)
 		ctx.Request.Header.SetMethod("POST")
 		ctx.Request.SetRequestURI(ep.path)
-		e.handle(&faulty)(&ctx)
+		e.services.handle(&faulty)(&ctx)
 		body, h := string(ctx.Response.Body()), &ctx.Response.Header
 		if ctx.Response.StatusCode() != 500 || !strings.Contains(body, `"type":"api_error","code":"internal"`) {
 			t.Errorf("%s: status %d, %s", ep.path, ctx.Response.StatusCode(), body)
@@ -71,7 +71,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	if !strings.Contains(log.String(), "proxy.TestPanicIsAnInternalError.func") || strings.Contains(log.String(), "0x") {
 		t.Errorf("the stack is not functions and lines alone: %s", log.String())
 	}
-	if n := e.calls.InFlight(); n != 0 {
+	if n := e.services.Calls.InFlight(); n != 0 {
 		t.Errorf("%d calls are left", n)
 	}
 }

@@ -68,9 +68,9 @@ func errorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 func (e *Edge) respondError(ctx *fasthttp.RequestCtx, d *dialect, err *apierr.Error) {
 	err = d.errorOf(err)
 	if errors.Is(err.Cause, errClientGone) {
-		e.calls.Left()
+		e.services.Calls.Left()
 	} else {
-		e.calls.Refused(err.Code)
+		e.services.Calls.Refused(err.Code)
 	}
 	writeError(ctx, d, err)
 }

@@ -37,7 +37,7 @@ func (e *Edge) routes() fasthttp.RequestHandler {
 	r.NotFound = e.withoutAuth(e.notFound)
 	r.MethodNotAllowed = e.withoutAuth(e.methodNotAllowed)
 	for _, ep := range endpoints {
-		r.POST(ep.path, e.handle(ep))
+		r.POST(ep.path, e.services.handle(ep))
 	}
 	get := func(path string, h fasthttp.RequestHandler) {
 		r.GET(path, h)

@@ -79,13 +79,10 @@ type Edge struct {
 	log     *zap.Logger
 	guard   *guard.Guard
 	set     *upstreams.Set
-	calls   *observe.Calls
 	metrics *metrics.Set
 	keys    *limit.Keys
-	memory  *limit.Memory // for request bodies
-	replies *limit.Memory // for engines' replies
-	retries *limit.Retries
-	poison  *poisonRequests
+	// services are what calls know of the edge.
+	services *Services
 
 	started  time.Time
 	registry observe.Registry // metrics of the upstreams
@@ -94,8 +91,6 @@ type Edge struct {
 	// connectionsTold is the bound on connections that was looked at last, as configured and as it
 	// is; likewise.
 	connectionsTold [2]int
-	unsalted        sync.Map // *upstreams.Profile of engines that the log was told cannot keep keys' prompts apart
-	engineFormats   sync.Map // *upstreams.Profile → chat.EngineFormat
 
 	current       atomic.Pointer[snapshot.Snapshot]
 	versions      configVersions
@@ -106,7 +101,6 @@ type Edge struct {
 	swapping      sync.Mutex    // see swap
 	lastReload    atomic.Pointer[admin.ReloadResult]
 	counters      counters
-	tracer        *observe.Tracer // nil: traces are off
 	draining      atomic.Bool
 	public        *fasthttp.Server
 	admin         *fasthttp.Server
@@ -133,18 +127,23 @@ func New(o Options) (*Edge, error) {
 		e.guard = guard.New()
 	}
 	e.guard.LogTo(o.Log)
-	e.calls = observe.NewCalls(e.metrics, o.Log, c.Log)
+	e.services = &Services{
+		Log: o.Log, Guard: e.guard, Current: e.current.Load,
+		Calls:     observe.NewCalls(e.metrics, o.Log, c.Log),
+		Bodies:    limit.NewMemory(c.Limits.BodyMemory.Of(o.MemoryLimit)),
+		Replies:   limit.NewMemory(c.Limits.ReplyMemory.Of(o.MemoryLimit)),
+		Retries:   limit.NewRetries(e.started),
+		Counters:  NewCallCounters(e.metrics),
+		ServeNext: func(conn net.Conn) error { return e.public.ServeConn(conn) },
+		poison:    newPoisonRequests(),
+	}
 	if c.Tracing.OTLP != "" {
 		var err error
-		if e.tracer, err = observe.NewTracer(c.Tracing.OTLP, build.Version(), e.guard); err != nil {
+		if e.services.Tracer, err = observe.NewTracer(c.Tracing.OTLP, build.Version(), e.guard); err != nil {
 			return nil, err
 		}
 	}
-	e.memory = limit.NewMemory(c.Limits.BodyMemory.Of(o.MemoryLimit))
-	e.replies = limit.NewMemory(c.Limits.ReplyMemory.Of(o.MemoryLimit))
 	e.keys = limit.NewKeys(retiredKeys, e.started)
-	e.retries = limit.NewRetries(e.started)
-	e.poison = newPoisonRequests()
 	var err error
 	if e.set, err = upstreams.NewSet(upstreams.Options{
 		Log: o.Log, Guard: e.guard,

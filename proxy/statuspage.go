@@ -27,12 +27,12 @@ func (e *Edge) status() *status.Status {
 			queues[m.Config.ID] = &status.Queue{Waiting: m.Queue.Waiting(), Depth: m.Config.Queue.Depth, Wait: m.Config.Queue.Wait.D().Seconds()}
 		}
 	}
-	s := status.Of(&status.Input{Routes: snap.Routes, Upstreams: e.set.All(), Calls: e.calls, Flights: e.callsInFlight(now), Queues: queues, Now: now})
+	s := status.Of(&status.Input{Routes: snap.Routes, Upstreams: e.set.All(), Calls: e.services.Calls, Flights: e.callsInFlight(now), Queues: queues, Now: now})
 	s.Build, s.Version, s.Since, s.Started = build.Version(), snap.Version, snap.Since, e.started
 	s.Panicking = e.guard.Storm(now)
 	s.Draining, s.Connections = e.draining.Load(), e.watch.Open()
 	s.Operable = snap.Config.Admin.Token != ""
-	s.Retries.Used, s.Retries.Allowed = e.retries.State(now, snap.Config.Retry.Budget)
+	s.Retries.Used, s.Retries.Allowed = e.services.Retries.State(now, snap.Config.Retry.Budget)
 	for _, g := range e.versions.inUse() {
 		s.Generations = append(s.Generations, status.Generation{Version: g.Version, Since: g.Since, Calls: g.Calls()})
 	}
@@ -207,7 +207,7 @@ func (e *Edge) tick(ctx context.Context) {
 		select {
 		case <-t.C:
 			e.guard.Point(guard.History)
-			e.calls.Tick(e.now())
+			e.services.Calls.Tick(e.now())
 		case <-ctx.Done():
 			return
 		}

@@ -49,10 +49,10 @@ func (c *Call) hijack(r relay) bool {
 // everything and closes the connection; that Close starts the stream instead. Bytes of a next
 // request that fasthttp's reader holds go back to the connection first.
 func (t *hijackedStream) takeConn(from net.Conn) {
-	defer t.call.edge.guard.Catch(guard.Stream, t.panicked)
+	defer t.call.shared.Guard.Catch(guard.Stream, t.panicked)
 	ctx := t.call.ctx
 	t.call.ctx = nil
-	t.call.edge.guard.Point("stream.hijack")
+	t.call.shared.Guard.Point("stream.hijack")
 	h := &ctx.Response.Header
 	h.SetContentLength(-1)
 	t.keep = !ctx.Request.Header.ConnectionClose() && !h.ConnectionClose()
@@ -74,13 +74,13 @@ func (t *hijackedStream) panicked() {
 
 // serve runs the stream, and then the next requests on the connection.
 func (t *hijackedStream) serve() {
-	e, conn := t.call.edge, t.conn
-	defer e.guard.Catch(guard.Stream, func() {
+	shared, conn := t.call.shared, t.conn
+	defer shared.Guard.Catch(guard.Stream, func() {
 		defer conn.Close() //nolint:errcheck // it is closed either way
 		t.panicked()
 	})
 	_, err := t.run(t)
-	e.guard.Point("stream.serve")
+	shared.Guard.Point("stream.serve")
 	_ = t.relay.Close()
 	keep := t.keep && err == nil
 	t.conn, t.head = nil, nil
@@ -88,8 +88,8 @@ func (t *hijackedStream) serve() {
 		_ = conn.Close()
 		return
 	}
-	conn.Resume(e.current.Load().Config.Timeouts.ClientIdle.D())
-	_ = e.public.ServeConn(conn) // closes it; its errors are the client's and have been answered
+	conn.Resume(shared.Current().Config.Timeouts.ClientIdle.D())
+	_ = shared.ServeNext(conn) // closes it; its errors are the client's and have been answered
 }
 
 // write implements chunkWriter. One write holds the head, if it was not sent yet, the chunk, and

@@ -47,7 +47,7 @@ func (a *attempt) trace(o upstreams.Outcome) {
 		ttft = a.call.record.UpstreamTTFT
 	}
 	failed := o != upstreams.OutcomeOK && o != upstreams.OutcomeClientGone
-	a.span.End(o.String(), failed, a.x.Status(), ttft, a.call.edge.now())
+	a.span.End(o.String(), failed, a.x.Status(), ttft, time.Now())
 	a.span = nil
 }
 

@@ -34,7 +34,7 @@ func (c *Call) tryUnary() *failure {
 	default:
 		return a.failureOf(err)
 	}
-	c.endAt = c.edge.now()
+	c.endAt = time.Now()
 	c.record.TTFT = c.endAt.Sub(c.record.Start)
 	c.noteOverhead(c.endAt)
 	a.end(upstreams.OutcomeOK)

@@ -33,7 +33,7 @@ const rateWindow = 10 * time.Second
 
 func newUploadSource(c *Call, announced, limit int64) *uploadSource {
 	return &uploadSource{
-		src: c.ctx.RequestBodyStream(), conn: c.ctx.Conn(), now: c.edge.now, announced: announced, limit: limit,
+		src: c.ctx.RequestBodyStream(), conn: c.ctx.Conn(), now: time.Now, announced: announced, limit: limit,
 		silence: c.snap.Config.Timeouts.ClientBody.D(), rate: int64(c.snap.Config.Limits.UploadRate),
 	}
 }

@@ -10,7 +10,7 @@
 //	file and function                                   place        what a panic there costs
 //
 //	proxy/routes.go Edge.everyRequest                   handler      the request: 500 in its dialect's form
-//	proxy/pipeline.go Edge.handle                       handler      the call: 500 in its dialect's form, and the connection
+//	proxy/pipeline.go Services.handle                   handler      the call: 500 in its dialect's form, and the connection
 //	proxy/admin.go Edge.adminServer                     admin        the operator's request: 500
 //	proxy/admin.go Edge.adminHeadError                  admin        the text of an error: 500
 //	proxy/precheck.go Edge.headReceived                 connection   the check before the body; the request goes on
