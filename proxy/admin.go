@@ -15,6 +15,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/admin"
+	"penstock/proxy/browser"
 	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
@@ -60,7 +61,7 @@ func (e *Edge) adminServer(c *config.File) *fasthttp.Server {
 				adminError(ctx, err)
 				return
 			}
-			if !localRequest(ctx, e.opts.Admin.Addr()) {
+			if !browser.LocalRequest(&ctx.Request.Header, e.opts.Admin.Addr()) {
 				adminError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "The admin listener answers its own pages only, and on loopback its own address."))
 				return
 			}
@@ -91,25 +92,6 @@ func (e *Edge) adminHeadError(ctx *fasthttp.RequestCtx, err error) {
 // clients meet.
 func adminError(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	writeError(ctx, dialectChat, dialectChat.errorOf(err))
-}
-
-// localRequest guards the admin listener against other web pages: a browser that was lured to it
-// sends another page's Origin, says that an image or a frame is another page's, or sends, where the
-// listener is on loopback, a Host that is not an address of this machine (DNS rebinding).
-func localRequest(ctx *fasthttp.RequestCtx, listening net.Addr) bool {
-	h := &ctx.Request.Header
-	if origin := h.Peek(fasthttp.HeaderOrigin); len(origin) > 0 && !ownOrigin(origin, h.Host()) || crossSite(h) {
-		return false
-	}
-	host := string(h.Host())
-	if tcp, ok := listening.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-		return true
-	}
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // operator lets a request pass that carries the admin token, when there is one: as a bearer, or,

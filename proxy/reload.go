@@ -176,7 +176,7 @@ func (e *Edge) readKeys(q admin.ReloadRequest, r *admin.ReloadResult) (*fileRead
 		return nil, exposed
 	}
 	var err error
-	if f.keys, err = e.newCredentials(next); err != nil {
+	if f.keys, err = snapshot.NewCredentials(next, e.keys); err != nil {
 		r.KeysInForce = false
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (e *Edge) readKeys(q admin.ReloadRequest, r *admin.ReloadResult) (*fileRead
 	if r.KeysInForce {
 		e.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
 			ahead, bad := f.keys.AheadOf(running, next)
-			if bad != nil { // newCredentials has made the same ring
+			if bad != nil { // NewCredentials has made the same ring
 				err = bad
 				return running
 			}
@@ -331,15 +331,6 @@ func (e *Edge) endRevoked(f *config.File, next snapshot.Credentials) {
 	})
 }
 
-// newCredentials makes the credentials of a file that was just read.
-func (e *Edge) newCredentials(f *config.File) (snapshot.Credentials, error) {
-	c, err := snapshot.NewCredentials(f, e.keys)
-	if err == nil && f.Auth == config.AuthNone {
-		c.Hosts = ownHosts(f)
-	}
-	return c, err
-}
-
 // swap makes the result of next the running snapshot. It calls next with the running snapshot, one
 // goroutine at a time, so that keys which another reload has just put into force are not lost.
 func (e *Edge) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
@@ -350,7 +341,7 @@ func (e *Edge) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
 
 // start makes the first configuration the running one.
 func (e *Edge) start(f *config.File) error {
-	keys, err := e.newCredentials(f)
+	keys, err := snapshot.NewCredentials(f, e.keys)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/auth"
+	"penstock/proxy/browser"
 	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
@@ -76,18 +77,21 @@ func (e *Edge) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandle
 			ctx.SetConnectionClose()
 		}
 		snap := e.current.Load()
-		if err := checkPage(snap, &ctx.Request.Header); err != nil {
-			e.respondError(ctx, dialectOf(ctx), err)
-			return
+		origins := snap.Config.CORS.Origins
+		if snap.Open() {
+			if err := browser.CheckPage(&ctx.Request.Header, snap.Hosts, origins); err != nil {
+				e.respondError(ctx, dialectOf(ctx), err)
+				return
+			}
 		}
-		origin := allowedOrigin(ctx, snap.Config.CORS.Origins)
-		if origin != "" && ctx.IsOptions() && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0 {
-			preflight(ctx, origin)
+		origin := browser.AllowedOrigin(ctx, origins)
+		if origin != "" && browser.IsPreflight(ctx) {
+			browser.Preflight(ctx, origin, func(h *fasthttp.ResponseHeader) { commonHeaders(h, appendRequestID(nil)) })
 			return
 		}
 		next(ctx)
 		if origin != "" {
-			shareWith(&ctx.Response.Header, origin)
+			browser.Share(&ctx.Response.Header, origin)
 		}
 		if e.draining.Load() { // now, and not when the call began
 			ctx.SetConnectionClose()

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"penstock/config"
 	"penstock/proxy/auth"
+	"penstock/proxy/browser"
 	"penstock/proxy/limit"
 )
 
@@ -11,7 +12,7 @@ import (
 type Credentials struct {
 	Keys       *auth.Ring
 	KeyLimits  limit.Bound
-	Hosts      []string // the names by which the edge may be called without keys; nil with keys
+	Hosts      []string // see browser.OwnHosts
 	FileNumber uint64   // of the file that they are of, in the order of reading
 	Ahead      bool     // the models of their file are not in force
 }
@@ -23,7 +24,7 @@ func NewCredentials(f *config.File, keys *limit.Keys) (Credentials, error) {
 	if err != nil {
 		return Credentials{}, err
 	}
-	return Credentials{Keys: ring, KeyLimits: keys.Bind(f.Keys)}, nil
+	return Credentials{Keys: ring, KeyLimits: keys.Bind(f.Keys), Hosts: browser.OwnHosts(f)}, nil
 }
 
 // AheadOf are the credentials of the file next while the models of s stay in force: what next takes

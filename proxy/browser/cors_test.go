@@ -1,4 +1,4 @@
-package proxy
+package browser
 
 import (
 	"strings"
@@ -40,7 +40,7 @@ func TestPreflightHeaders(t *testing.T) {
 	var ctx fasthttp.RequestCtx
 	ctx.Init(&fasthttp.Request{}, nil, nil)
 	ctx.Request.Header.Set("Access-Control-Request-Headers", "openai-beta")
-	preflight(&ctx, "https://app.example")
+	Preflight(&ctx, "https://app.example", func(*fasthttp.ResponseHeader) {})
 	h := &ctx.Response.Header
 	var vary []string
 	for _, v := range h.PeekAll("Vary") {

@@ -1,4 +1,4 @@
-package proxy
+package browser
 
 import (
 	"bytes"
@@ -9,9 +9,6 @@ import (
 
 	"penstock/upstreams/http1/httptoken"
 )
-
-// Keys do not belong in browsers, so by default no origin may call from one. An operator who knows
-// better lists origins; credentials (cookies) are never allowed, since the API has none.
 
 const (
 	corsMethods = "GET, HEAD, POST"
@@ -24,9 +21,9 @@ const (
 		"x-penstock-model, x-penstock-pool, x-penstock-upstream, x-penstock-code, x-penstock-attempts, x-penstock-queue-ms"
 )
 
-// corsHeaders are what programs in browsers may send: what is read here, and what SDKs add that
-// means nothing to us. Those of the SDKs whose code is generated begin with corsGenerated, and new
-// ones come with their versions.
+// corsHeaders are what programs in browsers may send: headers that the edge reads, and headers that
+// SDKs add and the edge ignores. Those of the SDKs whose code is generated begin with
+// corsGenerated, and new ones come with their versions.
 var corsHeaders = map[string]bool{
 	"authorization": true, "x-api-key": true, "content-type": true, "accept": true, "user-agent": true, "traceparent": true, "tracestate": true,
 	"anthropic-version": true, "anthropic-beta": true, "anthropic-dangerous-direct-browser-access": true,
@@ -36,39 +33,39 @@ var corsHeaders = map[string]bool{
 
 const (
 	corsGenerated = "x-stainless-"
-	corsMost      = 64 // headers that one preflight is told of
+	corsMost      = 64 // headers that the answer to a preflight lists
 	corsLongest   = 64 // bytes of a name
 )
 
-// appendAllowed appends those of the headers that a preflight asks for which may be sent; of one
-// that asks for none, the usual ones.
+// appendAllowed appends the headers that may be sent of those that a preflight asks for. If it asks
+// for none, they are the usual ones.
 func appendAllowed(dst, asked []byte) []byte {
 	if len(asked) == 0 {
 		return append(dst, corsUsual...)
 	}
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for part := range bytes.SplitSeq(asked, []byte{','}) {
 		if part = bytes.TrimSpace(part); len(part) == 0 || len(part) > corsLongest {
 			continue
 		}
 		name := strings.ToLower(string(part))
 		generated := strings.HasPrefix(name, corsGenerated) && len(name) > len(corsGenerated) && httptoken.IsToken(part)
-		if told[name] || !generated && !corsHeaders[name] {
+		if listed[name] || !generated && !corsHeaders[name] {
 			continue
 		}
-		if len(told) > 0 {
+		if len(listed) > 0 {
 			dst = append(dst, ", "...)
 		}
 		dst = append(dst, name...)
-		if told[name] = true; len(told) == corsMost {
+		if listed[name] = true; len(listed) == corsMost {
 			break
 		}
 	}
 	return dst
 }
 
-// allowedOrigin returns what Access-Control-Allow-Origin says to this request, or empty.
-func allowedOrigin(ctx *fasthttp.RequestCtx, origins []string) string {
+// AllowedOrigin returns the Access-Control-Allow-Origin of the answer to a request, or empty.
+func AllowedOrigin(ctx *fasthttp.RequestCtx, origins []string) string {
 	if len(origins) == 0 {
 		return ""
 	}
@@ -84,22 +81,28 @@ func allowedOrigin(ctx *fasthttp.RequestCtx, origins []string) string {
 	return ""
 }
 
-// preflight answers a browser's question before the request proper, for a path that exists.
-func preflight(ctx *fasthttp.RequestCtx, origin string) {
+// IsPreflight reports whether a request is a browser's question before the request proper.
+func IsPreflight(ctx *fasthttp.RequestCtx) bool {
+	return ctx.IsOptions() && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0
+}
+
+// Preflight answers a browser's question before the request proper. common sets the headers of
+// every answer.
+func Preflight(ctx *fasthttp.RequestCtx, origin string, common func(*fasthttp.ResponseHeader)) {
 	h := &ctx.Response.Header
 	h.Set("Access-Control-Allow-Methods", corsMethods)
 	if allowed := appendAllowed(nil, ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestHeaders)); len(allowed) > 0 {
 		h.SetBytesV("Access-Control-Allow-Headers", allowed)
 	}
 	h.Set("Access-Control-Max-Age", "600")
-	commonHeaders(h, appendRequestID(nil))
-	shareWith(h, origin)
+	common(h)
+	Share(h, origin)
 	h.Add("Vary", fasthttp.HeaderAccessControlRequestHeaders)
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }
 
-// shareWith lets pages of origin read the answer.
-func shareWith(h *fasthttp.ResponseHeader, origin string) {
+// Share lets pages of origin read the answer.
+func Share(h *fasthttp.ResponseHeader, origin string) {
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Expose-Headers", corsExposed)
 	if origin != "*" {

@@ -1,21 +1,17 @@
-package proxy
+package browser
 
 import (
-	"context"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/valyala/fasthttp"
-	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/upstreams"
 )
 
-// keylessEdge is an edge without keys, and with what top adds to its configuration.
-func keylessEdge(t *testing.T, top string) *Edge {
+// keylessFile is a configuration without keys, and with what top adds to it.
+func keylessFile(t *testing.T, top string) *config.File {
 	t.Helper()
 	const rest = `
 auth: none
@@ -23,38 +19,25 @@ admin: { listen: "" }
 upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim }]
 models: [{ id: m, deployments: [{ upstream: up }] }]
 `
-	f, problems := config.ParseValid("test.yaml", []byte(top+rest), config.Known{Engines: upstreams.EngineNames(nil)})
+	f, problems := config.ParseValid("test.yaml", []byte(top+rest), config.Known{Engines: []string{"sim"}})
 	if f == nil {
 		t.Fatal(problems)
 	}
-	public, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := New(Options{Config: f, Log: zap.NewNop(), MemoryLimit: 1 << 30, Public: public})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = e.set.Close(context.Background())
-		_ = e.watch.Release()
-		_ = public.Close()
-	})
-	return e
+	return f
 }
 
 // TestKeylessAndWebPages: an edge without keys answers programs, and pages of its own origin and of cors.origins. Any other page
 // that a browser of this machine has open is refused, whether it comes by a name of its own that leads here (DNS rebinding) or
 // sends what needs no preflight.
 func TestKeylessAndWebPages(t *testing.T) {
-	plain := keylessEdge(t, "")
-	listed := keylessEdge(t, "cors: { origins: [\"https://chat.example.com\"] }\n")
-	open := keylessEdge(t, "cors: { origins: [\"*\"] }\n")
-	named := keylessEdge(t, "listen: localhost:4000\n")
+	plain := keylessFile(t, "")
+	listed := keylessFile(t, "cors: { origins: [\"https://chat.example.com\"] }\n")
+	open := keylessFile(t, "cors: { origins: [\"*\"] }\n")
+	named := keylessFile(t, "listen: localhost:4000\n")
 	const post, get = "POST /v1/chat/completions", "GET /v1/models"
 	for _, row := range []struct {
 		name    string
-		edge    *Edge
+		file    *config.File
 		request string
 		headers []string
 		refused bool
@@ -99,12 +82,12 @@ func TestKeylessAndWebPages(t *testing.T) {
 			name, value, _ := strings.Cut(h, ": ")
 			ctx.Request.Header.Set(name, value)
 		}
-		err := checkPage(row.edge.current.Load(), &ctx.Request.Header)
+		err := CheckPage(&ctx.Request.Header, OwnHosts(row.file), row.file.CORS.Origins)
 		if refused := err != nil; refused != row.refused {
 			t.Errorf("%s: refused %t, want %t: %v", row.name, refused, row.refused, err)
 		}
 	}
-	if hosts := named.current.Load().Hosts; !slices.Contains(hosts, "localhost") {
+	if hosts := OwnHosts(named); !slices.Contains(hosts, "localhost") {
 		t.Errorf("the name that it listens on is not its own: %q", hosts)
 	}
 }

@@ -1,4 +1,4 @@
-package proxy
+package browser
 
 import (
 	"bytes"
@@ -11,26 +11,19 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/config"
-	"penstock/proxy/snapshot"
 	"penstock/translate/apierr"
 	"penstock/upstreams/http1/httptoken"
 )
 
-// A browser lets every page send requests to this machine: what needs no preflight arrives whatever
-// the page may read, and a page whose own name is made to lead here (DNS rebinding) may read the
-// answers, too. A key or a token keeps such pages out; a port that wants neither has to tell them
-// from programs, by what browsers say of a request and pages cannot change.
-
-// checkPage refuses the requests of web pages to an edge without keys: those that come by a Host
-// that is not this machine's, and those of another origin, unless cors.origins names it. Programs
-// send no Origin and any Host that they were given.
-func checkPage(s *snapshot.Snapshot, h *fasthttp.RequestHeader) *apierr.Error {
-	origins := s.Config.CORS.Origins
-	if !s.Open() || slices.Contains(origins, "*") {
+// CheckPage refuses the requests of web pages to an edge without keys: those that come by a Host
+// that is not this machine's (hosts, see OwnHosts), and those of another origin, unless origins
+// (cors.origins) lists it. Programs send no Origin and any Host that they were given.
+func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error {
+	if slices.Contains(origins, "*") {
 		return nil
 	}
 	host := h.Host()
-	if !ownHost(host, s.Hosts) {
+	if !ownHost(host, hosts) {
 		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Without keys only the names of this machine are answered, and the Host header has another: call it by localhost or its address, or add its origin to cors.origins.")
 	}
 	origin := h.Peek(fasthttp.HeaderOrigin)
@@ -40,9 +33,30 @@ func checkPage(s *snapshot.Snapshot, h *fasthttp.RequestHeader) *apierr.Error {
 	return nil
 }
 
-// ownHosts are the names besides those of loopback by which a keyless edge may be called: what it
-// listens on, what the machine is called, and what the listed origins are.
-func ownHosts(f *config.File) (hosts []string) {
+// LocalRequest reports whether a request may reach the admin listener, which is at listening. It is
+// false for another page's Origin, for an image or a frame in another page, and, where the listener
+// is on loopback, for a Host that is not an address of this machine (DNS rebinding).
+func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
+	if origin := h.Peek(fasthttp.HeaderOrigin); len(origin) > 0 && !ownOrigin(origin, h.Host()) || crossSite(h) {
+		return false
+	}
+	host := string(h.Host())
+	if tcp, ok := listening.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		return true
+	}
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// OwnHosts are the names besides those of loopback by which an edge without keys may be called: the
+// one it listens on, the machine's, and those of the listed origins. With keys there are none.
+func OwnHosts(f *config.File) (hosts []string) {
+	if f.Auth != config.AuthNone {
+		return nil
+	}
 	if host, _, err := net.SplitHostPort(f.Listen); err == nil && host != "" {
 		hosts = append(hosts, strings.ToLower(host))
 	}
@@ -57,9 +71,9 @@ func ownHosts(f *config.File) (hosts []string) {
 	return hosts
 }
 
-// ownHost reports whether a Host header cannot be a name that somebody else gives out: an address,
-// a name that is reserved for the own machine (RFC 6761) or network (.internal, as containers call
-// their host), or one of hosts. None at all is HTTP/1.0's.
+// ownHost reports whether a Host header is a name that no foreign DNS server can give out: an
+// address, a name that is reserved for the own machine (RFC 6761) or network (.internal, as
+// containers call their host), or one of hosts. A request of HTTP/1.0 may have none.
 func ownHost(host []byte, hosts []string) bool {
 	name := bytes.TrimSuffix(withoutPort(host), []byte{'.'})
 	if len(name) == 0 || name[0] == '[' || isAddress4(name) || httptoken.EqualFold(name, "localhost") {
@@ -81,8 +95,8 @@ func withoutPort(host []byte) []byte {
 	return host
 }
 
-// isAddress4 reports whether name is an IPv4 address as browsers see it: they take every name whose
-// last label is a number for one, so a name of the DNS cannot look like this.
+// isAddress4 reports whether name is an IPv4 address as browsers see it. They take each name whose
+// last label is a number for an address, so a name of the DNS cannot look like one.
 func isAddress4(name []byte) bool {
 	for _, c := range name {
 		if c != '.' && (c < '0' || c > '9') {
@@ -94,12 +108,12 @@ func isAddress4(name []byte) bool {
 
 // foreignOrigin reports whether an Origin header is that of a web page which host has not
 // delivered. Origins of other schemes are those of programs that are installed on the machine, such
-// as an editor's or a browser's extension.
+// as the extensions of an editor or a browser.
 func foreignOrigin(origin, host []byte) bool {
 	if len(origin) == 0 || ownOrigin(origin, host) {
 		return false
 	}
-	scheme, _, named := bytes.Cut(origin, []byte("://")) // "null" is a page that hides where it is from
+	scheme, _, named := bytes.Cut(origin, []byte("://")) // "null" is a page that hides its origin
 	return !named || string(scheme) == "http" || string(scheme) == "https"
 }
 
@@ -109,8 +123,8 @@ func ownOrigin(origin, host []byte) bool {
 	return (string(scheme) == "http" || string(scheme) == "https") && bytes.EqualFold(from, host)
 }
 
-// crossSite reports whether a browser says that a page of another origin asks, be it for an image,
-// a script or a frame. A link that somebody follows is no such thing.
+// crossSite reports whether the browser says that a page of another origin has sent the request,
+// for an image, a script or a frame. A link that the user follows is none of these.
 func crossSite(h *fasthttp.RequestHeader) bool {
 	switch string(h.Peek("Sec-Fetch-Site")) {
 	case "cross-site", "same-site":
