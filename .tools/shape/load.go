@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// pkg is one package of the tree, parsed and typed, without its tests.
+type pkg struct {
+	name  string // below the module's root; "main" is the root
+	dir   string
+	files []*ast.File // of this system's build, in order of their names
+	paths []string    // of files
+	all   []string    // every Go file of the folder but tests, for other systems too
+	info  *types.Info
+}
+
+// tree is all packages of the module at root.
+type tree struct {
+	fset *token.FileSet
+	pkgs []*pkg
+}
+
+type listed struct {
+	Dir, ImportPath, Export string
+	GoFiles, CgoFiles       []string
+	IgnoredGoFiles          []string
+	Module                  *struct{ Main bool }
+	Error                   *struct{ Err string }
+}
+
+// load reads the module at root with the types of what its packages import from the build's cache.
+func load(root string) (*tree, error) {
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles,CgoFiles,IgnoredGoFiles,Module,Error", "./...")
+	cmd.Dir = root
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w\n%s", err, complaint.Bytes())
+	}
+	exports := map[string]string{}
+	var own []listed
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		exports[p.ImportPath] = p.Export
+		if p.Module != nil && p.Module.Main {
+			own = append(own, p)
+		}
+	}
+	t := &tree{fset: token.NewFileSet()}
+	imports := importer.ForCompiler(t.fset, "gc", func(path string) (io.ReadCloser, error) {
+		if exports[path] == "" {
+			return nil, fmt.Errorf("no types of %s", path)
+		}
+		return os.Open(exports[path])
+	})
+	for _, l := range own {
+		p := &pkg{dir: l.Dir, name: below(root, l.Dir)}
+		for _, name := range append(l.GoFiles, l.CgoFiles...) {
+			path := filepath.Join(l.Dir, name)
+			f, err := parser.ParseFile(t.fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				return nil, err
+			}
+			p.files, p.paths, p.all = append(p.files, f), append(p.paths, path), append(p.all, path)
+		}
+		for _, name := range l.IgnoredGoFiles {
+			if !strings.HasSuffix(name, "_test.go") {
+				p.all = append(p.all, filepath.Join(l.Dir, name))
+			}
+		}
+		p.info = &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
+		conf := types.Config{Importer: imports, Sizes: types.SizesFor("gc", "amd64")}
+		if _, err := conf.Check(l.ImportPath, t.fset, p.files, p.info); err != nil {
+			return nil, err
+		}
+		t.pkgs = append(t.pkgs, p)
+	}
+	return t, nil
+}
+
+func below(root, dir string) string {
+	name, err := filepath.Rel(root, dir)
+	if err != nil || name == "." {
+		return "main"
+	}
+	return filepath.ToSlash(name)
+}

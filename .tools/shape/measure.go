@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/scanner"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// The limits. They hold for everything but tests; a tab is one column.
+const (
+	mostFiles   = 25  // of one package
+	mostLines   = 80  // of one function, without its comment
+	mostFields  = 20  // of one type, with those of embedded types of its package
+	mostMethods = 20  // of one type, with those of embedded types of its package
+	mostUpward  = 6   // one of so many references may go upward,
+	fewUpward   = 2   // but a package may have this many whatever the share: of a handful a share says nothing
+	mostComment = 100 // columns of a comment
+	mostCode    = 120 // columns of code
+	unbroken    = 60  // a line with a word or a string of more columns than this may be as long as it is
+)
+
+// measure is one number and what it is of.
+type measure struct {
+	kind, name string
+	n          int
+	over       bool     // it breaks the limit
+	where      []string // places, or the worst of what is counted
+}
+
+func (m *measure) key() string { return m.kind + " " + m.name }
+
+// measures takes every measure of a package.
+func measures(t *tree, p *pkg) []*measure {
+	var all []*measure
+	add := func(kind, name string, n int, over bool, where ...string) {
+		all = append(all, &measure{kind, name, n, over, where})
+	}
+	add("files", p.name, len(p.all), len(p.all) > mostFiles)
+	l := layer(t, p)
+	up, refs := len(l.upward), len(l.refs)
+	share := 0
+	if refs > 0 {
+		share = (100*up + refs - 1) / refs
+	}
+	add("upward", p.name, share, up > fewUpward && up*mostUpward > refs, fmt.Sprintf("%d of %d references", up, refs), "shape -upward "+p.name)
+	for _, f := range p.files {
+		for name, fn := range functions(f) {
+			from, to := t.fset.Position(fn.Pos()), t.fset.Position(fn.End())
+			n := to.Line - from.Line + 1
+			add("lines", p.name+"."+name, n, n > mostLines, place(from.Filename, from.Line))
+		}
+	}
+	scope := map[*types.TypeName]bool{}
+	for _, obj := range p.info.Defs {
+		if name, ok := obj.(*types.TypeName); ok && !name.IsAlias() && name.Parent() == name.Pkg().Scope() {
+			scope[name] = true
+		}
+	}
+	for name := range scope {
+		at := t.fset.Position(name.Pos())
+		fields, methods := countFields(name.Type(), name.Pkg(), 0), countMethods(name.Type(), name.Pkg())
+		add("fields", p.name+"."+name.Name(), fields, fields > mostFields, place(at.Filename, at.Line))
+		add("methods", p.name+"."+name.Name(), methods, methods > mostMethods, place(at.Filename, at.Line))
+	}
+	var comments, code []string
+	for _, path := range p.all {
+		c, d := wide(path)
+		comments, code = append(comments, c...), append(code, d...)
+	}
+	add("comments", p.name, len(comments), len(comments) > 0, comments...)
+	add("code", p.name, len(code), len(code) > 0, code...)
+	slices.SortFunc(all, func(a, b *measure) int { return cmp.Compare(a.key(), b.key()) })
+	return all
+}
+
+func place(path string, line int) string { return fmt.Sprintf("%s:%d", path, line) }
+
+// functions goes through the functions of a file, those that are values of variables too.
+func functions(f *ast.File) func(yield func(string, ast.Node) bool) {
+	return func(yield func(string, ast.Node) bool) {
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				name := d.Name.Name
+				if d.Recv != nil {
+					name = receiver(d.Recv.List[0].Type) + "." + name
+				}
+				if !yield(name, d) {
+					return
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					v, ok := s.(*ast.ValueSpec)
+					if !ok {
+						continue
+					}
+					for _, value := range v.Values {
+						if fn, ok := value.(*ast.FuncLit); ok && !yield(v.Names[0].Name, fn) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func receiver(t ast.Expr) string {
+	switch t := t.(type) {
+	case *ast.StarExpr:
+		return receiver(t.X)
+	case *ast.IndexExpr:
+		return receiver(t.X)
+	case *ast.IndexListExpr:
+		return receiver(t.X)
+	case *ast.Ident:
+		return t.Name
+	}
+	return "?"
+}
+
+// countFields counts the fields of a struct, and those of what it embeds from its own package in place of the embedded field.
+func countFields(t types.Type, home *types.Package, depth int) int {
+	s, ok := t.Underlying().(*types.Struct)
+	if !ok || depth > 8 {
+		return 0
+	}
+	n := 0
+	for f := range s.Fields() {
+		inner := 0
+		if named := named(f.Type()); f.Embedded() && named != nil && named.Obj().Pkg() == home {
+			inner = countFields(named, home, depth+1)
+		}
+		n += max(inner, 1)
+	}
+	return n
+}
+
+// countMethods counts the methods of a type that are declared in its package, promoted ones included.
+func countMethods(t types.Type, home *types.Package) int {
+	if i, ok := t.Underlying().(*types.Interface); ok {
+		return i.NumMethods()
+	}
+	n := 0
+	for m := range types.NewMethodSet(types.NewPointer(t)).Methods() {
+		fn := m.Obj().(*types.Func)
+		if fn.Pkg() == home && !types.IsInterface(fn.Signature().Recv().Type()) {
+			n++
+		}
+	}
+	return n
+}
+
+func named(t types.Type) *types.Named {
+	if p, ok := t.(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	n, _ := t.(*types.Named)
+	return n
+}
+
+// wide lists the lines of a file whose comment or whose code is too wide. Lines within a raw string are data, and what
+// cannot be broken (a long string, an address) excuses its line.
+func wide(path string) (comments, code []string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil
+	}
+	lines := bytes.Split(text, []byte("\n"))
+	comment, excused := make([]bool, len(lines)+1), make([]bool, len(lines)+1)
+	fset := token.NewFileSet()
+	file := fset.AddFile(path, -1, len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, scanner.ScanComments)
+	for {
+		pos, tok, lit := s.Scan()
+		if tok == token.EOF {
+			break
+		}
+		from := file.Line(pos)
+		to := from + strings.Count(lit, "\n")
+		switch tok {
+		case token.COMMENT:
+			for line := from; line <= to; line++ {
+				words := bytes.TrimSpace(lines[line-1])
+				comment[line] = line > from || bytes.HasPrefix(words, []byte("//")) || bytes.HasPrefix(words, []byte("/*"))
+				for word := range bytes.FieldsSeq(words) {
+					excused[line] = excused[line] || comment[line] && len(word) > unbroken
+				}
+			}
+			if strings.HasPrefix(lit, "//go:") || strings.HasPrefix(lit, "//nolint") {
+				excused[from] = true
+			}
+		case token.STRING:
+			for line := from; line <= to; line++ {
+				excused[line] = excused[line] || to > from || len(lit) > unbroken
+			}
+		}
+	}
+	short := filepath.Base(path)
+	for i, line := range lines {
+		n := utf8.RuneCount(line)
+		switch {
+		case excused[i+1]:
+		case comment[i+1] && n > mostComment:
+			comments = append(comments, place(short, i+1))
+		case !comment[i+1] && n > mostCode:
+			code = append(code, place(short, i+1))
+		}
+	}
+	return comments, code
+}
