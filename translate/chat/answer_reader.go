@@ -415,7 +415,7 @@ func (r *AnswerReader) ReadWhole(c *Completion) error {
 	first.Index = 0
 	r.lone = c.lone
 	delta.Read(first.Body)
-	r.usage = c.Usage().of(r.promptEstimate)
+	r.usage.Usage = c.Usage().of(r.promptEstimate)
 	return r.readChoice(&first, &delta, true)
 }
 
@@ -438,7 +438,7 @@ func (r *AnswerReader) Markup() Markup { return r.opening.markup }
 // SetPromptEstimate, and one token a delta.
 func (r *AnswerReader) Usage() Usage {
 	if r.usage.Estimated { // of a whole completion
-		return r.usage
+		return r.usage.Usage
 	}
 	return r.usageSoFar()
 }

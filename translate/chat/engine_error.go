@@ -253,9 +253,9 @@ func (e *EngineError) read(v jsonx.Value, depth int) {
 				e.Absent = AbsentModel // if it turns out to be a 404
 			}
 		case "n_prompt_tokens":
-			e.ContextPrompt, _ = tokens(m, false)
+			e.ContextPrompt = Tokens(m)
 		case "n_ctx":
-			e.ContextMax, _ = tokens(m, false)
+			e.ContextMax = Tokens(m)
 		}
 	}
 	if inner.Exists() && !(said && inner.IsString()) { // beside a message, a string is a class (Kokoro)

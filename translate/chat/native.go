@@ -214,12 +214,6 @@ func NativeUsage(prompt, cached, completion, reasoning int) Usage {
 	return u
 }
 
-// Tokens reads one count of an engine: bounded, and 0 for what is none.
-func Tokens(v jsonx.Value) int {
-	n, _ := tokens(v, false)
-	return n
-}
-
 // NativeError reads the error in an engine's event of its own dialect, which has a type where other
 // errors have a status.
 func NativeError(data []byte) error {

@@ -118,7 +118,7 @@ func (s *Stream) appendChunk(dst, data []byte) ([]byte, error) {
 		case summary.choices == 0 && c.usage.IsObject(): // the usage chunk
 			if hasUsage && s.options.IncludeUsage {
 				if s.usage.summed {
-					s.edits.Set(c.usage, appendUsage(nil, s.usage))
+					s.edits.Set(c.usage, appendUsage(nil, s.usage.Usage))
 				} else {
 					BoundIn(&s.edits, c.usage)
 				}

@@ -15,7 +15,7 @@ type streamState struct {
 	unfinished     int // seen and not finished
 
 	deltas         int // with generated text or tool calls
-	usage          Usage
+	usage          counts
 	promptEstimate int // in tokens
 	perChoice      usagePerChoice
 	usageFinal     bool // every choice has ended, and a chunk without choices had the usage: [DONE] is next
@@ -63,7 +63,7 @@ func (t *streamState) noteUsage(c *Chunk) bool {
 		return true
 	}
 	if u, ok := readTimings(c.timings); ok && (!t.usage.Known || t.usage.timed) {
-		t.usage = u
+		t.usage = counts{Usage: u, timed: true}
 	}
 	return false
 }
@@ -71,18 +71,34 @@ func (t *streamState) noteUsage(c *Chunk) bool {
 // usagePerChoice adds up the usage of an engine that counts each choice of several by itself. All of
 // them have the same prompt.
 type usagePerChoice struct {
-	chunks  Usage // sum of the usage chunks, of
-	count   int   // so many
-	choices Usage // sum of the usages in chunks that end a choice, of
+	chunks  counts // sum of the usage chunks, of
+	count   int    // so many
+	choices counts // sum of the usages in chunks that end a choice, of
 	counted [MaxChoices / 64]uint64
+}
+
+// counts is a usage, and how the engine counted it.
+type counts struct {
+	Usage
+
+	timed  bool // in timings
+	summed bool // choice by choice
+}
+
+// plus adds the usage of another choice of the same prompt, if p has counts at all.
+func (p counts) plus(u Usage) counts {
+	if !p.Known {
+		return counts{Usage: u}
+	}
+	return counts{Usage: p.Usage.plus(u), summed: true}
 }
 
 // addChunk takes the usage of a chunk without choices, when so many choices have ended, and returns
 // the usage so far. llama.cpp sends one behind the end of each choice, which counts that choice alone.
 // Other engines send one at the end of all, which counts everything.
-func (p *usagePerChoice) addChunk(u Usage, finished int) Usage {
+func (p *usagePerChoice) addChunk(u Usage, finished int) counts {
 	if p.count++; p.count != finished || p.count == 1 {
-		p.chunks = u
+		p.chunks = counts{Usage: u}
 	} else {
 		p.chunks = p.chunks.plus(u)
 	}
@@ -91,13 +107,13 @@ func (p *usagePerChoice) addChunk(u Usage, finished int) Usage {
 
 // addChoice takes the usage of a chunk with choices, of which first is one, and returns the usage so
 // far.
-func (p *usagePerChoice) addChoice(u Usage, c *Chunk, first jsonx.Value) Usage {
+func (p *usagePerChoice) addChoice(u Usage, c *Chunk, first jsonx.Value) counts {
 	index, ok := first.Get("index").Int()
 	if !ok {
 		index = 0
 	}
 	if c.choices.Index(1).Exists() || index < 0 || index >= MaxChoices || p.counted[index/64]&(1<<(index%64)) != 0 {
-		return u
+		return counts{Usage: u}
 	}
 	sum := p.choices.plus(u)
 	if first.Get("finish_reason").HasText() {
@@ -113,13 +129,13 @@ func (t *streamState) usageSoFar() Usage {
 	case u.Known && u.timed && t.choicesSeen > 1: // of the last choice alone
 		u.Completion = max(u.Completion, t.deltas)
 		u.Total = u.Prompt + u.Completion
-		return u
+		return u.Usage
 	case u.Known && t.unfinished > 0 && u.Completion < t.deltas: // counts came only at the beginning, and the end has not come
 		u.Completion = t.deltas
 		u.settle()
-		return u
+		return u.Usage
 	case u.Known:
-		return u
+		return u.Usage
 	}
 	return estimate(t.deltas).of(t.promptEstimate)
 }

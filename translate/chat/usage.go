@@ -21,20 +21,14 @@ type Usage struct {
 	// Estimated: all of it is our own estimate: of the completion one token a delta, or four bytes
 	// of a whole one a token.
 	Estimated bool
-
-	timed  bool // from timings
-	summed bool // of several choices that the engine counted one by one
 }
 
-// plus returns the usage of two choices of one prompt, or o if u counts nothing.
+// plus returns the usage of two choices of one prompt.
 func (u Usage) plus(o Usage) Usage {
-	if !u.Known {
-		return o
-	}
 	o.Prompt, o.Cached = max(u.Prompt, o.Prompt), max(u.Cached, o.Cached)
 	o.Completion = min(u.Completion+o.Completion, maxTokens)
 	o.Reasoning = min(u.Reasoning+o.Reasoning, maxTokens)
-	o.Total, o.summed = 0, true
+	o.Total = 0
 	o.settle()
 	return o
 }
@@ -58,22 +52,24 @@ func readUsage(v jsonx.Value) (u Usage, ok bool) {
 		return Usage{}, false
 	}
 	for it := v.Iter(); it.Next(); {
+		counted := false
 		switch string(it.Key().Raw()) {
 		case "prompt_tokens":
-			u.Prompt, u.Known = tokens(it.Value(), u.Known)
+			u.Prompt, counted = readCount(it.Value())
 		case "completion_tokens":
-			u.Completion, u.Known = tokens(it.Value(), u.Known)
+			u.Completion, counted = readCount(it.Value())
 		case "total_tokens":
-			u.Total, _ = tokens(it.Value(), false)
+			u.Total = Tokens(it.Value())
 		case "reasoning_tokens": // SGLang
-			u.Reasoning, _ = tokens(it.Value(), false)
+			u.Reasoning = Tokens(it.Value())
 		case "prompt_tokens_details":
-			u.Cached, _ = tokens(it.Value().Get("cached_tokens"), false)
+			u.Cached = Tokens(it.Value().Get("cached_tokens"))
 		case "completion_tokens_details":
-			if n, ok := tokens(it.Value().Get("reasoning_tokens"), false); ok {
+			if n, ok := readCount(it.Value().Get("reasoning_tokens")); ok {
 				u.Reasoning = n
 			}
 		}
+		u.Known = u.Known || counted
 	}
 	if !u.Known {
 		return Usage{}, false
@@ -89,14 +85,13 @@ func readTimings(v jsonx.Value) (u Usage, ok bool) {
 		return Usage{}, false
 	}
 	var hasPrompt bool
-	u.Prompt, hasPrompt = tokens(v.Get("prompt_n"), false)
-	u.Completion, u.Known = tokens(v.Get("predicted_n"), false)
+	u.Prompt, hasPrompt = readCount(v.Get("prompt_n"))
+	u.Completion, u.Known = readCount(v.Get("predicted_n"))
 	if !hasPrompt || !u.Known {
 		return Usage{}, false
 	}
-	u.Cached, _ = tokens(v.Get("cache_n"), false)
+	u.Cached = Tokens(v.Get("cache_n"))
 	u.Prompt += u.Cached
-	u.timed = true
 	u.settle()
 	return u, true
 }
@@ -108,13 +103,19 @@ func (u *Usage) settle() {
 	u.Total = max(u.Total, u.Prompt+u.Completion)
 }
 
-// tokens reads one count. known is what the second result is when v is no count.
-func tokens(v jsonx.Value, known bool) (n int, ok bool) {
+// readCount reads a count of an engine: bounded, and not negative.
+func readCount(v jsonx.Value) (n int, ok bool) {
 	i, ok := v.Int()
 	if !ok || i < 0 {
-		return 0, known
+		return 0, false
 	}
 	return int(min(i, maxTokens)), true
+}
+
+// Tokens reads a count of an engine, 0 for what is none.
+func Tokens(v jsonx.Value) int {
+	n, _ := readCount(v)
+	return n
 }
 
 // appendUsage appends u as a `usage` object.
