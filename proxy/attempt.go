@@ -9,6 +9,7 @@ import (
 	"penstock/config"
 	"penstock/proxy/observe"
 	"penstock/routing"
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/forward"
 	"penstock/translate/sse"
@@ -23,9 +24,9 @@ type attempt struct {
 	lease     *upstreams.Lease
 	target    *routing.Target
 	x         *upstreams.Exchange
-	events    *sse.Reader  // of a streamed reply
-	unaryBody *[]byte      // of one that is read whole: what has come of it, or the completion that it amounts to
-	native    nativeReader // of a reply in the endpoint's own dialect; nil: it is chat
+	events    *sse.Reader            // of a streamed reply
+	unaryBody *[]byte                // of one that is read whole: what has come of it, or the completion that it amounts to
+	native    translate.NativeReader // of a reply in the endpoint's own dialect; nil: it is chat
 
 	assembler *chat.Assembler // puts a streamed reply together for a client that wants it whole
 
@@ -299,7 +300,7 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 			}
 			return out, true, nil
 		}
-		if a.completeAt.IsZero() && a.call.stream.Whole() {
+		if a.completeAt.IsZero() && a.call.stream.Finished() {
 			a.completeAt = a.readAt
 		}
 		if len(dst) > before && (len(dst) >= coalesce || !a.events.Ready()) {

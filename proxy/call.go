@@ -14,6 +14,7 @@ import (
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
 	"penstock/proxy/snapshot"
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/forward"
 	"penstock/translate/responses"
@@ -53,7 +54,7 @@ type Call struct {
 	upstream     *upstreams.Upstream // of the last attempt
 
 	form        answerForm
-	stream      stream
+	stream      translate.Stream
 	forward     *forward.Relay    // of a large answer that is passed on; nil where it is no JSON
 	passed      int               // bytes of it
 	passthrough *chat.Stream      // of a stream of the chat dialect
@@ -61,7 +62,7 @@ type Call struct {
 	responses   *responses.Stream // of a Responses call
 	messages    *messagesCall     // of a Messages call
 	answer      chat.AnswerOptions
-	usage       chat.Usage
+	usage       translate.Usage
 
 	relay        *relay  // of a committed stream that fasthttp has been given
 	attempt      attempt // the one that is running or that the answer comes from
@@ -83,7 +84,7 @@ type Call struct {
 	firstAt      atomic.Int64                       // when the first event came, Unix nanoseconds
 	target       atomic.Pointer[upstreams.Upstream] // current upstream, read by the status page
 	meter        observe.Meter
-	offered      chat.Offered
+	offered      translate.Offered
 	span         *observe.CallSpan // nil without tracing
 	bodyWait     time.Duration     // for bytes of the body that had not come yet
 	parent       []byte            // the client's trace context, where an engine may be asked after the context is gone

@@ -2,9 +2,6 @@ package proxy
 
 import (
 	"penstock/proxy/snapshot"
-	"penstock/translate/apierr"
-	"penstock/translate/chat"
-	"penstock/translate/sse"
 	"penstock/upstreams"
 )
 
@@ -65,30 +62,4 @@ func (ep *endpoint) pathOp() string {
 // servedBy reports whether a model answers on the endpoint.
 func (ep *endpoint) servedBy(m *snapshot.Model) bool {
 	return m.Serves(ep.path) || ep.listedAs != "" && m.Serves(ep.listedAs)
-}
-
-// stream turns the engine's chat events into the client's dialect. One per call; not safe for
-// concurrent use.
-type stream interface {
-	// Append adds the client's events for one engine event, none or more. Its errors are
-	// *chat.BadAnswer and *chat.EngineError.
-	Append(dst []byte, ev sse.Event) ([]byte, error)
-	// Finish adds what ends the stream well, or fails with chat.ErrNoFinish when the engine ended
-	// too early.
-	Finish(dst []byte) ([]byte, error)
-	// Fail adds the in-band error that ends the stream badly.
-	Fail(dst []byte, e *apierr.Error) []byte
-	// Keepalive adds a sign of life for a waiting client.
-	Keepalive(dst []byte) []byte
-	// Whole reports whether every choice has its finish reason: the stream may end well from here
-	// on.
-	Whole() bool
-	// Done reports whether nothing more is wanted from the engine.
-	Done() bool
-	// Held is about how many bytes it keeps of what has come.
-	Held() int
-	// Markup is the word of a model's markup that the answer's text begins with.
-	Markup() chat.Markup
-	// Usage is the engine's count so far.
-	Usage() chat.Usage
 }

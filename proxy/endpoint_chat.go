@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"penstock/config"
+	"penstock/translate"
 	"penstock/translate/chat"
 )
 
@@ -96,7 +97,7 @@ func (c *Call) describeAnswer() {
 // noteOffers notes what the request offers the model, for noteMarkup.
 func (c *Call) noteOffers() {
 	m := c.model.Config
-	c.offered = chat.Offered{
+	c.offered = translate.Offered{
 		Tools: c.chat.HasTools,
 		Reasoning: c.chat.Effort != "" && c.chat.Effort != "none" || len(m.SupportedReasoningEfforts) > 0 ||
 			slices.Contains(m.SupportedFeatures, chat.FeatureReasoning),
@@ -104,7 +105,7 @@ func (c *Call) noteOffers() {
 }
 
 // noteMarkup notes for the metrics that the engine shows markup which it should have read.
-func (c *Call) noteMarkup(m chat.Markup) {
+func (c *Call) noteMarkup(m translate.Markup) {
 	if m.Suspect(c.offered) {
 		c.record.Markup = m.String()
 	}

@@ -2,7 +2,7 @@ package proxy
 
 import (
 	"penstock/config"
-	"penstock/translate/chat"
+	"penstock/translate"
 	"penstock/translate/forward"
 	"penstock/upstreams"
 )
@@ -94,7 +94,7 @@ func passOn(c *Call, dst, body []byte) ([]byte, error) {
 
 // noteForwarded notes what a large answer has told so far.
 func (c *Call) noteForwarded() {
-	var u chat.Usage
+	var u translate.Usage
 	if c.forward != nil {
 		u = c.forward.Usage()
 	}
@@ -103,8 +103,8 @@ func (c *Call) noteForwarded() {
 
 // noteCounts notes what an answer that is passed on says of the tokens. The prompt of one that says
 // nothing is estimated.
-func (c *Call) noteCounts(u chat.Usage) {
+func (c *Call) noteCounts(u translate.Usage) {
 	if c.usage = u; !u.Known && c.ep.pool == upstreams.PoolText {
-		c.usage = chat.Usage{Prompt: c.promptTokens, Estimated: true}
+		c.usage = translate.Usage{Prompt: c.promptTokens, Estimated: true}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"penstock/config"
+	"penstock/translate"
 	"penstock/translate/messages"
 )
 
@@ -64,7 +65,7 @@ var endpointMessages = &endpoint{
 	explain:     explainMessages,
 	native: &native{
 		segments: messages.NativeSegments,
-		reader:   func() nativeReader { return new(messages.Native) },
+		reader:   func() translate.NativeReader { return new(messages.Native) },
 	},
 	answer: func(c *Call) {
 		c.describeAnswer()

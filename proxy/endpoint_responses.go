@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/translate"
 	"penstock/translate/responses"
 )
 
@@ -17,7 +18,7 @@ var endpointResponses = &endpoint{
 	decode:      (*Call).decodeResponses,
 	native: &native{
 		segments: responses.NativeSegments,
-		reader:   func() nativeReader { return new(responses.Native) },
+		reader:   func() translate.NativeReader { return new(responses.Native) },
 	},
 	explain: func(c *Call, err error) error { return c.responses.RequestInfo.Locate(err) },
 	answer: func(c *Call) {

@@ -2,8 +2,8 @@ package proxy
 
 import (
 	"penstock/config"
+	"penstock/translate"
 	"penstock/translate/audio"
-	"penstock/translate/chat"
 	"penstock/translate/forward"
 	"penstock/upstreams"
 )
@@ -30,7 +30,7 @@ var endpointTranscriptions = &endpoint{
 	},
 	unary: func(c *Call, dst, body []byte) ([]byte, error) {
 		if !c.upload.ended { // what the answer should be is not known yet
-			return dst, &chat.BadAnswer{Reason: "an answer before the end of the request"}
+			return dst, &translate.BadAnswer{Reason: "an answer before the end of the request"}
 		}
 		t := c.upload.form.(*audio.Transcription)
 		c.media = t.ContentType()
@@ -74,7 +74,7 @@ func appendTranscript(c *Call, dst, body []byte) ([]byte, error) {
 	return append(dst, body...), nil
 }
 
-var errTextOfUnknownLength = &chat.BadAnswer{Reason: "text of unknown length"}
+var errTextOfUnknownLength = &translate.BadAnswer{Reason: "text of unknown length"}
 
 // decodeUpload is decode of the multipart endpoints: the form is checked while it is read.
 func decodeUpload(c *Call, _ []byte) error {

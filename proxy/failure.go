@@ -8,6 +8,7 @@ import (
 
 	"penstock/proxy/observe"
 	"penstock/routing"
+	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/upstreams"
@@ -58,11 +59,11 @@ func badResponse(cause error) *failure {
 	case upstreams.ReasonTruncated, upstreams.ReasonReset, upstreams.ReasonEOF, upstreams.ReasonSilent:
 		e.Message = "The connection to the engine was lost before its answer was whole."
 	}
-	if errors.Is(cause, chat.ErrNoFinish) {
+	if errors.Is(cause, translate.ErrNoFinish) {
 		e.Message = "The engine ended its answer before it was whole."
 	}
 	f := &failure{api: e, outcome: upstreams.OutcomeBadResponse, result: observe.UpstreamFail, retry: true}
-	var bad *chat.BadAnswer
+	var bad *translate.BadAnswer
 	if errors.As(cause, &bad) && bad.ByModel { // it may say it better next time; its engine is well
 		e.Message = "The model called a tool with arguments that break off."
 		f.outcome = upstreams.OutcomeOK

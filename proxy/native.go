@@ -1,8 +1,8 @@
 package proxy
 
 import (
+	"penstock/translate"
 	"penstock/translate/chat"
-	"penstock/translate/sse"
 	"penstock/upstreams"
 )
 
@@ -18,18 +18,7 @@ import (
 type native struct {
 	// segments appends the pieces of the request; see chat.Native.
 	segments func(segs [][]byte, body []byte, n *chat.Native) [][]byte
-	reader   func() nativeReader
-}
-
-// nativeReader says in chat what an engine says in another dialect. It belongs to one attempt.
-type nativeReader interface {
-	// Read returns the chunk that an event amounts to; one without data when it brings nothing. Its
-	// errors are *chat.BadAnswer and *chat.EngineError.
-	Read(ev sse.Event) (sse.Event, error)
-	// Done reports whether the event that ends the answer has come.
-	Done() bool
-	// AppendWhole appends the completion that a whole answer amounts to.
-	AppendWhole(dst, body []byte) ([]byte, error)
+	reader   func() translate.NativeReader
 }
 
 // goesNative reports whether an engine of the call's model is let speak the call's dialect, so that

@@ -7,7 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"penstock/translate/chat"
+	"penstock/translate"
 	"penstock/translate/forward"
 	"penstock/upstreams"
 )
@@ -58,7 +58,7 @@ func (c *Call) beginForward() (*[]byte, error) {
 
 // appendForward appends the client's bytes for a piece of the reply.
 func (c *Call) appendForward(dst, piece []byte) ([]byte, error) {
-	if c.passed += len(piece); c.passed > chat.MaxAnswer {
+	if c.passed += len(piece); c.passed > translate.MaxAnswer {
 		return dst, errTooLarge
 	}
 	if c.forward == nil {

@@ -10,6 +10,7 @@ import (
 
 	"penstock/proxy/limit"
 	"penstock/proxy/observe"
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/upstreams"
 )
@@ -70,7 +71,7 @@ func (c *Call) awaitUnary(until time.Time) (*[]byte, error) {
 			return nil, err
 		}
 		var err error
-		if completion, err = a.native.AppendWhole(nil, completion); err != nil {
+		if completion, err = a.native.AppendCompletion(nil, completion); err != nil {
 			return nil, err
 		}
 	}
@@ -180,18 +181,18 @@ func (b *largeAnswer) Close() error {
 // readUnary reads the reply's body into a.unaryBody, or its beginning if the rest is to be passed
 // on as it arrives.
 func (a *attempt) readUnary() error {
-	announced := int(min(a.x.ContentLength(), chat.MaxAnswer+1))
-	if announced > chat.MaxAnswer {
+	announced := int(min(a.x.ContentLength(), translate.MaxAnswer+1))
+	if announced > translate.MaxAnswer {
 		return errTooLarge
 	}
 	for dst := *a.unaryBody; ; {
 		switch {
-		case len(dst) > chat.MaxAnswer:
+		case len(dst) > translate.MaxAnswer:
 			return errTooLarge
 		case len(dst) >= freeReply && a.call.passesOn():
 			return errLarge
 		case len(dst) == cap(dst):
-			most := chat.MaxAnswer + 1
+			most := translate.MaxAnswer + 1
 			if announced >= len(dst) { // and one byte more for the read that finds the end
 				most = announced + 1
 			}
@@ -216,7 +217,7 @@ func (a *attempt) readUnary() error {
 // errLarge ends readUnary for a reply that is larger than freeReply and can be passed on.
 var errLarge = errors.New("a large reply that is passed on")
 
-var errTooLarge = &chat.BadAnswer{Reason: chat.TooLarge}
+var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
 var assemblerPool = sync.Pool{New: func() any { return new(chat.Assembler) }}
 
@@ -255,7 +256,7 @@ func (a *attempt) assemble() error {
 		if whole.Done() || a.native != nil && a.native.Done() {
 			break
 		}
-		if a.completeAt.IsZero() && whole.Whole() {
+		if a.completeAt.IsZero() && whole.Finished() {
 			a.completeAt = a.readAt
 		}
 	}

@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 
+	"penstock/translate"
 	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -44,7 +45,7 @@ type AnswerReader struct {
 
 	tools        toolcall.Assembler
 	halves       halves
-	opening      opening
+	opening      translate.Opening
 	lone         bool   // a string of the event holds half of a surrogate pair
 	id           string // ours, of the answer
 	lastToolCall int    // of the last piece
@@ -165,8 +166,8 @@ func (r *AnswerReader) textBytes() int { return len(r.Content) + len(r.Refusal) 
 
 // countBytes counts n bytes against the limit of an answer.
 func (r *AnswerReader) countBytes(n int) error {
-	if r.size += n; r.size > MaxAnswer {
-		return badAnswer(TooLarge)
+	if r.size += n; r.size > translate.MaxAnswer {
+		return badAnswer(translate.TooLarge)
 	}
 	return nil
 }
@@ -213,7 +214,7 @@ func (r *AnswerReader) read(c *Chunk, data []byte) error {
 func (r *AnswerReader) rememberChunk(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
 	switch v {
 	case d.Content:
-		if r.templateText = &r.Content; !r.opening.done {
+		if r.templateText = &r.Content; !r.opening.Done {
 			return // the template skips the check for markup at the beginning
 		}
 	case d.Refusal:
@@ -253,8 +254,8 @@ func (r *AnswerReader) readChoice(choice *Choice, d *Delta, whole bool) error {
 			return badAnswer(notText)
 		}
 	}
-	if !r.opening.done {
-		r.opening.add(d.Content)
+	if !r.opening.Done {
+		r.opening.Add(d.Content)
 	}
 	alone := len(r.Refusal)+len(r.Reasoning) == 0 && d.ToolCalls.Len() == 0
 	if len(r.Content) > 0 && choice.Logprobs.IsObject() && (alone || whole) {
@@ -415,7 +416,7 @@ func (r *AnswerReader) ReadWhole(c *Completion) error {
 	first.Index = 0
 	r.lone = c.lone
 	delta.Read(first.Body)
-	r.usage.Usage = c.Usage().of(r.promptEstimate)
+	r.usage.Usage = c.Usage().WithPrompt(r.promptEstimate)
 	return r.readChoice(&first, &delta, true)
 }
 
@@ -426,17 +427,17 @@ func (r *AnswerReader) HeldToolCalls() int { return r.heldBytes }
 func (r *AnswerReader) TextSize() int { return r.size }
 
 // Whole reports whether the choice has its finish_reason: the stream may end well from here on.
-func (r *AnswerReader) Whole() bool { return r.allFinished(0) }
+func (r *AnswerReader) Finished() bool { return r.allFinished(0) }
 
 // Done reports whether nothing more is wanted from upstream; see Stream.Done.
 func (r *AnswerReader) Done() bool { return r.done(0) }
 
 // Markup returns the word of a model's markup that the text begins with.
-func (r *AnswerReader) Markup() Markup { return r.opening.markup }
+func (r *AnswerReader) Markup() translate.Markup { return r.opening.Markup }
 
 // Usage returns the token counts so far; without counts from the engine, an estimate: that of
 // SetPromptEstimate, and one token a delta.
-func (r *AnswerReader) Usage() Usage {
+func (r *AnswerReader) Usage() translate.Usage {
 	if r.usage.Estimated { // of a whole completion
 		return r.usage.Usage
 	}
@@ -446,8 +447,8 @@ func (r *AnswerReader) Usage() Usage {
 // End reports whether the stream may end: nil, or ErrNoFinish when the choice lacks its
 // finish_reason.
 func (r *AnswerReader) End() error {
-	if !r.Whole() {
-		return ErrNoFinish
+	if !r.Finished() {
+		return translate.ErrNoFinish
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"penstock/translate"
 	"penstock/translate/chat/toolcall"
 	"penstock/translate/sse"
 )
@@ -19,7 +20,7 @@ type said struct {
 	Calls                       []string
 	Finish                      Finish
 	Stop                        string
-	Usage                       Usage
+	Usage                       translate.Usage
 	Err                         string
 }
 
@@ -71,8 +72,8 @@ func TestSource(t *testing.T) {
 	for _, name := range names {
 		src := streams[name]
 		got := listen(&s, src, false)
-		if want := listen(&long, src, true); !cmp.Equal(got, want, cmp.AllowUnexported(Usage{})) {
-			t.Errorf("%s: the short cut shows: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(Usage{})))
+		if want := listen(&long, src, true); !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
+			t.Errorf("%s: the short cut shows: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
 		}
 		var a Assembler
 		whole := assemble(&a, &AnswerOptions{Model: "m", ID: "fallback"}, bytes.NewReader(src))
@@ -89,8 +90,8 @@ func TestSource(t *testing.T) {
 		want := said{Content: string(s.Content), Refusal: string(s.Refusal), Reasoning: string(s.Reasoning)}
 		want.end(&s)
 		want.Usage, want.Stop = got.Usage, got.Stop // a whole answer counts another way, and keeps the last stop of any choice
-		if !cmp.Equal(got, want, cmp.AllowUnexported(Usage{})) {
-			t.Errorf("%s: whole and stream differ: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(Usage{})))
+		if !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
+			t.Errorf("%s: whole and stream differ: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
 		}
 		compared++
 	}
@@ -183,8 +184,8 @@ func TestSourceBound(t *testing.T) {
 		ev := sse.Event{Data: []byte(data)}
 		for n := 0; ; n++ {
 			_, err := s.Read(ev)
-			var bad *BadAnswer
-			if errors.As(err, &bad) && bad.Reason == TooLarge && n >= 31 {
+			var bad *translate.BadAnswer
+			if errors.As(err, &bad) && bad.Reason == translate.TooLarge && n >= 31 {
 				break
 			}
 			if err != nil || n > 40 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"penstock/config/testkit/golden"
+	"penstock/translate"
 	"penstock/translate/sse"
 )
 
@@ -92,11 +93,6 @@ func describe(err error) string {
 	return text
 }
 
-func (u Usage) String() string {
-	return fmt.Sprintf("prompt=%d completion=%d total=%d cached=%d reasoning=%d known=%v estimated=%v",
-		u.Prompt, u.Completion, u.Total, u.Cached, u.Reasoning, u.Known, u.Estimated)
-}
-
 func TestStreamGolden(t *testing.T) {
 	var s Stream // reused from case to case, as a pool does
 	var as Assembler
@@ -104,7 +100,7 @@ func TestStreamGolden(t *testing.T) {
 		a := parseAnswer(t, ar.Section("answer"))
 		upstream := ar.Section("upstream")
 		client := relay(&s, &a, bytes.NewReader(upstream))
-		usage := fmt.Sprintf("%v\ndeltas=%d started=%v done=%v whole=%v\n", s.Usage(), s.Deltas(), s.Started(), s.Done(), s.Whole())
+		usage := fmt.Sprintf("%s\ndeltas=%d started=%v done=%v whole=%v\n", usageText(s.Usage()), s.Deltas(), s.Started(), s.Done(), s.Finished())
 		assembled := assemble(&as, &a, bytes.NewReader(upstream))
 		if s.Usage() != as.Usage() || s.Deltas() != as.Deltas() {
 			t.Errorf("Stream counts %v in %d deltas, Assembler %v in %d", s.Usage(), s.Deltas(), as.Usage(), as.Deltas())
@@ -127,10 +123,16 @@ func TestCompletionGolden(t *testing.T) {
 			out = fmt.Appendf(out, "!! %s\n", describe(err))
 		} else {
 			out = append(c.Append(nil, &a), '\n')
-			usage = c.Usage().String() + "\n"
+			usage = usageText(c.Usage()) + "\n"
 			checkAssembled(t, out)
 		}
 		ar.Set("client", out)
 		ar.Set("usage", []byte(usage))
 	})
+}
+
+// usageText writes all of a usage.
+func usageText(u translate.Usage) string {
+	return fmt.Sprintf("prompt=%d completion=%d total=%d cached=%d reasoning=%d known=%v estimated=%v",
+		u.Prompt, u.Completion, u.Total, u.Cached, u.Reasoning, u.Known, u.Estimated)
 }

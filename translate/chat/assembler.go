@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
+	"penstock/translate"
 	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -60,8 +61,8 @@ func (a *Assembler) Add(ev sse.Event) error {
 
 // keep appends raw to dst and counts it against the limit of an answer.
 func (a *Assembler) keep(dst *[]byte, raw []byte) error {
-	if a.size += len(raw); a.size > MaxAnswer {
-		return badAnswer(TooLarge)
+	if a.size += len(raw); a.size > translate.MaxAnswer {
+		return badAnswer(translate.TooLarge)
 	}
 	*dst = append(*dst, raw...)
 	return nil
@@ -102,7 +103,7 @@ func (a *Assembler) keepMember(to *members, k jsonx.Key, v jsonx.Value, join boo
 	m := to.find(k.Raw())
 	if m == nil {
 		if len(*to) == maxMembers {
-			return badAnswer(TooLarge)
+			return badAnswer(translate.TooLarge)
 		}
 		*to = append(*to, member{list: join && v.IsArray()})
 		m = &(*to)[len(*to)-1]
@@ -319,7 +320,7 @@ func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 
 // Usage returns the token counts so far; without counts from the engine, an estimate of one token a
 // delta.
-func (a *Assembler) Usage() Usage { return a.usageSoFar() }
+func (a *Assembler) Usage() translate.Usage { return a.usageSoFar() }
 
 // Deltas returns the number of deltas so far with generated output.
 func (a *Assembler) Deltas() int { return a.deltas }
@@ -331,7 +332,7 @@ func (a *Assembler) Done() bool { return a.done(0) }
 // choice lacks its finish_reason or too few came.
 func (a *Assembler) Append(dst []byte, options *AnswerOptions) ([]byte, error) {
 	if !a.allFinished(options.N) {
-		return dst, ErrNoFinish
+		return dst, translate.ErrNoFinish
 	}
 	start := len(dst)
 	dst = append(dst, `{"id":`...)
@@ -350,7 +351,7 @@ func (a *Assembler) Append(dst []byte, options *AnswerOptions) ([]byte, error) {
 	dst = jsonx.AppendStringS(dst, options.Model)
 	dst = append(dst, `,"choices":[`...)
 	sorted := 0
-	for index := range MaxChoices {
+	for index := range translate.MaxChoices {
 		for i := range a.assembledChoices {
 			if a.assembledChoices[i].index != index {
 				continue
@@ -383,7 +384,7 @@ func (a *Assembler) Append(dst []byte, options *AnswerOptions) ([]byte, error) {
 }
 
 // Whole reports whether every choice has its finish_reason, so that Append will succeed.
-func (a *Assembler) Whole() bool { return a.allFinished(0) }
+func (a *Assembler) Finished() bool { return a.allFinished(0) }
 
 // Held is about how many bytes a keeps of the stream so far.
 func (a *Assembler) Held() int { return a.size }

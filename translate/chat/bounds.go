@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"penstock/translate"
 	"penstock/translate/jsonx"
 )
 
@@ -60,9 +61,9 @@ var bounds = [...]bound{
 	{name: "tools", elements: mostTools, of: "tools", bytes: longestTools, schema: toolSchemas},
 	{name: "functions", elements: mostTools, of: "tools", bytes: longestTools, schema: toolSchemas},
 	{name: "tool_choice", bytes: longestChoice},
-	{name: "n", value: MaxChoices},
-	{name: "n_cmpl", value: MaxChoices}, // llama.cpp's name for n
-	{name: "best_of", value: MaxChoices},
+	{name: "n", value: translate.MaxChoices},
+	{name: "n_cmpl", value: translate.MaxChoices}, // llama.cpp's name for n
+	{name: "best_of", value: translate.MaxChoices},
 	{name: "logprobs", value: mostTop}, // of the legacy completions; in chat it is no number
 	{name: "top_logprobs", value: mostTop},
 	{name: "prompt_logprobs", value: mostTop},

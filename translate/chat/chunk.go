@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"sync"
 
+	"penstock/translate"
 	"penstock/translate/jsonx"
 )
 
@@ -25,8 +26,8 @@ func (h *head) parse(data []byte) error {
 	h.root, h.id, h.object, h.created, h.model = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
 	h.choices, h.usage, h.timings, h.errv = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
 	h.progress, h.private, h.fingerprint, h.lone, h.src = false, false, false, false, data
-	if len(data) > MaxAnswer {
-		return badAnswer(TooLarge)
+	if len(data) > translate.MaxAnswer {
+		return badAnswer(translate.TooLarge)
 	}
 	err := h.doc.Parse(data, jsonx.Options{Record: recordDepth, Paired: true})
 	if err != nil && isLone(err) {
@@ -38,7 +39,7 @@ func (h *head) parse(data []byte) error {
 	}
 	h.root = h.doc.Root()
 	if !h.root.IsObject() {
-		return badAnswer(notObject)
+		return badAnswer(translate.NotObject)
 	}
 	for it := h.root.Iter(); it.Next(); {
 		name := it.Key().Raw()
@@ -53,7 +54,7 @@ func (h *head) parse(data []byte) error {
 		// Two readers could take a different one each: refused, rather than to bill one and to show
 		// the other.
 		if at.Exists() {
-			return badAnswer(duplicateMember)
+			return badAnswer(translate.DuplicateMember)
 		}
 		*at = it.Value()
 	}
@@ -261,7 +262,7 @@ func (c *Choice) member(name []byte, v jsonx.Value) (known bool, err error) {
 		case v.IsNull():
 		case !ok || n < 0:
 			return true, badAnswer(badChoice)
-		case n >= MaxChoices:
+		case n >= translate.MaxChoices:
 			return true, badAnswer(tooManyChoices)
 		default:
 			c.Index, c.Numbered = int(n), true

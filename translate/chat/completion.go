@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 
+	"penstock/translate"
 	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 )
@@ -21,7 +22,7 @@ type Completion struct {
 	model               []byte
 	usageText           []byte          // our own usage
 	missing             []missingMember // of the choices
-	engineUsage         Usage           // the counts of the engine's usage
+	engineUsage         translate.Usage // the counts of the engine's usage
 	hasCounts           bool            // it has counts
 	hidesMembers        bool            // a choice has a member to remove: a private one, or a delta
 	incompleteToolCalls bool            // a tool call lacks a member that clients need
@@ -40,7 +41,7 @@ func (c *Completion) Parse(body []byte) error {
 		return err
 	}
 	if e := c.failure(); e != nil {
-		return &BadAnswer{Reason: engineError, Cause: e}
+		return &translate.BadAnswer{Reason: engineError, Cause: e}
 	}
 	if !c.choices.Index(0).Exists() || !c.choices.IsArray() {
 		return badAnswer(noChoices)
@@ -53,12 +54,12 @@ func (c *Completion) Parse(body []byte) error {
 		if err := choice.Read(it.Value()); err != nil {
 			var e *EngineError
 			if errors.As(err, &e) {
-				return &BadAnswer{Reason: engineError, Cause: e}
+				return &translate.BadAnswer{Reason: engineError, Cause: e}
 			}
 			return err
 		}
 		c.hidesMembers = c.hidesMembers || choice.private || choice.spare.IsObject()
-		if it.Index() >= MaxChoices {
+		if it.Index() >= translate.MaxChoices {
 			return badAnswer(tooManyChoices)
 		}
 		switch {
@@ -103,29 +104,29 @@ func (c *Completion) ID() jsonx.Value { return c.id }
 
 // Usage returns the token counts; without counts from the engine, an estimate of the completion, of
 // four bytes a token.
-func (c *Completion) Usage() Usage {
+func (c *Completion) Usage() translate.Usage {
 	if c.hasCounts {
 		return c.engineUsage
 	}
 	if u, ok := readTimings(c.timings); ok {
 		return u
 	}
-	return estimate((c.generated + 3) / 4)
+	return translate.EstimatedUsage((c.generated + 3) / 4)
 }
 
 // Markup returns the word of a model's markup that the text of the first choice begins with.
-func (c *Completion) Markup() Markup {
+func (c *Completion) Markup() translate.Markup {
 	var (
 		choice  Choice
 		message Delta
-		o       opening
+		o       translate.Opening
 	)
 	if choice.Read(c.choices.Index(0)) != nil {
 		return 0
 	}
 	message.Read(choice.Body)
-	o.add(message.Content)
-	return o.markup
+	o.Add(message.Content)
+	return o.Markup
 }
 
 var completionObject = []byte(`"object":"chat.completion"`)
@@ -147,10 +148,10 @@ func (c *Completion) Append(dst []byte, a *AnswerOptions) []byte {
 	setModel(&c.edits, &c.head, c.model)
 	switch {
 	case !c.usage.Exists():
-		c.usageText = appendUsage(append(c.usageText[:0], `"usage":`...), c.Usage().of(a.PromptTokens))
+		c.usageText = appendUsage(append(c.usageText[:0], `"usage":`...), c.Usage().WithPrompt(a.PromptTokens))
 		c.edits.Add(c.root, c.usageText)
 	case !c.hasCounts:
-		c.usageText = appendUsage(c.usageText[:0], c.Usage().of(a.PromptTokens))
+		c.usageText = appendUsage(c.usageText[:0], c.Usage().WithPrompt(a.PromptTokens))
 		c.edits.Set(c.usage, c.usageText)
 	default:
 		BoundIn(&c.edits, c.usage)

@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"penstock/translate"
 	"penstock/translate/jsonx"
 )
 
@@ -119,7 +120,7 @@ func ParseEngineError(status int, contentType string, body []byte) EngineError {
 	case body[0] == '{' || body[0] == '[' || body[0] == '"':
 		var d jsonx.Doc
 		switch {
-		case len(body) <= MaxAnswer && d.Parse(body, jsonx.Options{Record: recordDepth}) == nil:
+		case len(body) <= translate.MaxAnswer && d.Parse(body, jsonx.Options{Record: recordDepth}) == nil:
 			e.read(d.Root(), 0)
 		case cut && d.Parse(closeCut(body), jsonx.Options{Record: recordDepth}) == nil:
 			e.read(d.Root(), 0)
@@ -253,9 +254,9 @@ func (e *EngineError) read(v jsonx.Value, depth int) {
 				e.Absent = AbsentModel // if it turns out to be a 404
 			}
 		case "n_prompt_tokens":
-			e.ContextPrompt = Tokens(m)
+			e.ContextPrompt = translate.Count(m)
 		case "n_ctx":
-			e.ContextMax = Tokens(m)
+			e.ContextMax = translate.Count(m)
 		}
 	}
 	if inner.Exists() && !(said && inner.IsString()) { // beside a message, a string is a class (Kokoro)

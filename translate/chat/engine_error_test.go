@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"penstock/translate"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -225,7 +226,7 @@ func TestEngineErrorIsBounded(t *testing.T) {
 
 func TestEngineErrorTextIsSafeToLog(t *testing.T) {
 	e := ParseEngineError(400, "", []byte(`{"error":{"message":"canary","type":"canary","code":"canary"}}`))
-	for _, err := range []error{&e, &BadAnswer{Reason: engineError, Cause: &e}} {
+	for _, err := range []error{&e, &translate.BadAnswer{Reason: engineError, Cause: &e}} {
 		if strings.Contains(err.Error(), "canary") {
 			t.Errorf("%T quotes the engine: %v", err, err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"penstock/translate"
 	"penstock/translate/sse"
 )
 
@@ -71,31 +72,10 @@ func TestMarkup(t *testing.T) {
 		if err := c.Parse(whole); err != nil {
 			t.Fatal(err)
 		}
-		for reader, got := range map[string]Markup{"Stream": s.Markup(), "Source": source.Markup(), "Completion": c.Markup()} {
+		for reader, got := range map[string]translate.Markup{"Stream": s.Markup(), "Source": source.Markup(), "Completion": c.Markup()} {
 			if got.String() != texts[text] {
 				t.Errorf("%s: %q: %q", reader, text, got)
 			}
 		}
 	})
-}
-
-// Markup is suspect where the request offered what it is for.
-func TestMarkupSuspect(t *testing.T) {
-	if len(Markups()) != len(leaks)-1 {
-		t.Error("not all")
-	}
-	for i := range leaks {
-		m := Markup(i)
-		if m.Suspect(Offered{}) || m.Suspect(Offered{Tools: true, Reasoning: true}) != (i > 0) {
-			t.Errorf("%q", m)
-		}
-		if len(m.String()) > len(opening{}.text) {
-			t.Errorf("%q is too long to be seen", m)
-		}
-	}
-	var o opening
-	o.markup = 1
-	if !o.markup.Suspect(Offered{Tools: true}) || o.markup.Suspect(Offered{Reasoning: true}) {
-		t.Error("a tool call's is suspect where reasoning is offered alone")
-	}
 }

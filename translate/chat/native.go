@@ -3,6 +3,7 @@ package chat
 import (
 	"strconv"
 
+	"penstock/translate"
 	"penstock/translate/jsonx"
 )
 
@@ -87,7 +88,7 @@ const (
 )
 
 // AppendRoleChunk appends the chunk that a stream begins with, and the counts if they are known.
-func AppendRoleChunk(dst []byte, u Usage) []byte {
+func AppendRoleChunk(dst []byte, u translate.Usage) []byte {
 	dst = append(dst, chunkStart+`"role":"assistant"}}]`...)
 	return append(appendUsageMember(dst, u), '}')
 }
@@ -115,7 +116,7 @@ func AppendToolCallChunk(dst []byte, index int, id, name, args []byte) []byte {
 
 // AppendEndChunk appends the chunk that ends a choice, with the counts if they are known. stop is
 // the stop sequence that was met, the contents of a JSON string, or nothing.
-func AppendEndChunk(dst []byte, finish string, stop []byte, u Usage) []byte {
+func AppendEndChunk(dst []byte, finish string, stop []byte, u translate.Usage) []byte {
 	dst = append(dst, chunkStart+`}`...)
 	dst = appendFinish(dst, finish, stop)
 	return append(appendUsageMember(append(dst, `}]`...), u), '}')
@@ -129,7 +130,7 @@ func appendFinish(dst []byte, finish string, stop []byte) []byte {
 	return dst
 }
 
-func appendUsageMember(dst []byte, u Usage) []byte {
+func appendUsageMember(dst []byte, u translate.Usage) []byte {
 	if !u.Known {
 		return dst
 	}
@@ -156,7 +157,7 @@ func (w *CompletionBuilder) AddToolCall(id, name, args []byte) {
 }
 
 // Append appends the completion.
-func (w *CompletionBuilder) Append(dst []byte, finish string, stop []byte, u Usage) []byte {
+func (w *CompletionBuilder) Append(dst []byte, finish string, stop []byte, u translate.Usage) []byte {
 	dst = append(dst, `{"choices":[{"index":0,"message":{"role":"assistant","content":"`...)
 	dst = append(append(dst, w.Content...), '"')
 	for _, t := range [...]struct {
@@ -178,8 +179,8 @@ func (w *CompletionBuilder) Append(dst []byte, finish string, stop []byte, u Usa
 
 // The errors of native answers that break the form of any JSON dialect.
 var (
-	errNativeForm   = &BadAnswer{Reason: "an event that is no JSON object"}
-	errNativeMember = &BadAnswer{Reason: duplicateMember}
+	errNativeForm   = &translate.BadAnswer{Reason: "an event that is no JSON object"}
+	errNativeMember = &translate.BadAnswer{Reason: translate.DuplicateMember}
 )
 
 // ParseNative parses an event, or a whole answer, of an engine in another dialect. The error is a
@@ -208,9 +209,9 @@ func NativeText(v jsonx.Value) []byte {
 }
 
 // NativeUsage makes counts of a native answer. cached is a part of prompt, reasoning of completion.
-func NativeUsage(prompt, cached, completion, reasoning int) Usage {
-	u := Usage{Prompt: prompt, Cached: cached, Completion: completion, Reasoning: reasoning, Known: true}
-	u.settle()
+func NativeUsage(prompt, cached, completion, reasoning int) translate.Usage {
+	u := translate.Usage{Prompt: prompt, Cached: cached, Completion: completion, Reasoning: reasoning, Known: true}
+	u.Reconcile()
 	return u
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"penstock/translate"
 	"penstock/translate/jsonx"
 )
 
@@ -106,7 +107,7 @@ func boundOf(number []byte, count bool) (bound int64, over bool) {
 	f, err := strconv.ParseFloat(string(number), 64)
 	most := int64(maxNumber)
 	if count {
-		most = maxTokens
+		most = translate.MaxCount
 	}
 	switch {
 	case err == nil && math.Abs(f) <= float64(most):

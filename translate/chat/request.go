@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/jsonx"
 )
@@ -341,8 +342,8 @@ func (r *Request) decodeChoices() *Invalid {
 	if e != nil {
 		return e
 	}
-	if n < 1 || n > MaxChoices {
-		return WrongValue("n", "must be between 1 and "+strconv.Itoa(MaxChoices))
+	if n < 1 || n > translate.MaxChoices {
+		return WrongValue("n", "must be between 1 and "+strconv.Itoa(translate.MaxChoices))
 	}
 	r.N = int(n)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
@@ -35,10 +36,12 @@ type Stream struct {
 	template      eventTemplate
 	tools         toolcall.Assembler
 	halves        halves
-	opening       opening
+	opening       translate.Opening
 	started       bool
 	closed        bool // Finish or Fail has been written
 }
+
+var _ translate.Stream = (*Stream)(nil)
 
 // keepBuffer is the size up to which a buffer is kept for the next event or call.
 const keepBuffer = 64 << 10
@@ -244,8 +247,8 @@ func (s *Stream) readChoices() (g chunkSummary, err error) {
 		} else {
 			g.onlyText = jsonx.Value{}
 		}
-		if c.Index == 0 && !s.opening.done {
-			if s.opening.add(d.Content); !s.opening.done && g.onlyText == d.Content {
+		if c.Index == 0 && !s.opening.Done {
+			if s.opening.Add(d.Content); !s.opening.Done && g.onlyText == d.Content {
 				g.onlyText = jsonx.Value{} // the template skips the check for markup at the beginning
 			}
 		}
@@ -414,7 +417,7 @@ func (s *Stream) offsetInEvent(at int) int {
 // when a choice lacks its finish_reason. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if !s.allFinished(s.options.N) {
-		return dst, ErrNoFinish
+		return dst, translate.ErrNoFinish
 	}
 	if s.closed {
 		return dst, nil
@@ -468,10 +471,10 @@ func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "k
 
 // Usage returns the token counts so far; without counts from the engine, an estimate of one token a
 // delta.
-func (s *Stream) Usage() Usage { return s.usageSoFar() }
+func (s *Stream) Usage() translate.Usage { return s.usageSoFar() }
 
 // Markup returns the word of a model's markup that the text of the first choice begins with.
-func (s *Stream) Markup() Markup { return s.opening.markup }
+func (s *Stream) Markup() translate.Markup { return s.opening.Markup }
 
 // Started reports whether generated output has been written for the client: text, reasoning, a
 // refusal or a tool call.
@@ -486,4 +489,4 @@ func (s *Stream) Deltas() int { return s.deltas }
 func (s *Stream) Done() bool { return s.done(s.options.N) }
 
 // Whole reports whether every choice has its finish_reason, so that Finish will succeed.
-func (s *Stream) Whole() bool { return s.allFinished(s.options.N) }
+func (s *Stream) Finished() bool { return s.allFinished(s.options.N) }

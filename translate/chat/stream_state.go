@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 
+	"penstock/translate"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -10,7 +11,7 @@ import (
 // streamState is the state of a stream: the choices so far, which of them have ended, and the token
 // counts. Stream, Assembler and AnswerReader share it.
 type streamState struct {
-	seen, finished [MaxChoices / 64]uint64
+	seen, finished [translate.MaxChoices / 64]uint64
 	choicesSeen    int // seen
 	unfinished     int // seen and not finished
 
@@ -74,29 +75,29 @@ type usagePerChoice struct {
 	chunks  counts // sum of the usage chunks, of
 	count   int    // so many
 	choices counts // sum of the usages in chunks that end a choice, of
-	counted [MaxChoices / 64]uint64
+	counted [translate.MaxChoices / 64]uint64
 }
 
 // counts is a usage, and how the engine counted it.
 type counts struct {
-	Usage
+	translate.Usage
 
 	timed  bool // in timings
 	summed bool // choice by choice
 }
 
 // plus adds the usage of another choice of the same prompt, if p has counts at all.
-func (p counts) plus(u Usage) counts {
+func (p counts) plus(u translate.Usage) counts {
 	if !p.Known {
 		return counts{Usage: u}
 	}
-	return counts{Usage: p.Usage.plus(u), summed: true}
+	return counts{Usage: p.Usage.Plus(u), summed: true}
 }
 
 // addChunk takes the usage of a chunk without choices, when so many choices have ended, and returns
 // the usage so far. llama.cpp sends one behind the end of each choice, which counts that choice alone.
 // Other engines send one at the end of all, which counts everything.
-func (p *usagePerChoice) addChunk(u Usage, finished int) counts {
+func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	if p.count++; p.count != finished || p.count == 1 {
 		p.chunks = counts{Usage: u}
 	} else {
@@ -107,12 +108,12 @@ func (p *usagePerChoice) addChunk(u Usage, finished int) counts {
 
 // addChoice takes the usage of a chunk with choices, of which first is one, and returns the usage so
 // far.
-func (p *usagePerChoice) addChoice(u Usage, c *Chunk, first jsonx.Value) counts {
+func (p *usagePerChoice) addChoice(u translate.Usage, c *Chunk, first jsonx.Value) counts {
 	index, ok := first.Get("index").Int()
 	if !ok {
 		index = 0
 	}
-	if c.choices.Index(1).Exists() || index < 0 || index >= MaxChoices || p.counted[index/64]&(1<<(index%64)) != 0 {
+	if c.choices.Index(1).Exists() || index < 0 || index >= translate.MaxChoices || p.counted[index/64]&(1<<(index%64)) != 0 {
 		return counts{Usage: u}
 	}
 	sum := p.choices.plus(u)
@@ -124,7 +125,7 @@ func (p *usagePerChoice) addChoice(u Usage, c *Chunk, first jsonx.Value) counts 
 }
 
 // usageSoFar returns the usage so far; without counts from the engine, an estimate.
-func (t *streamState) usageSoFar() Usage {
+func (t *streamState) usageSoFar() translate.Usage {
 	switch u := t.usage; {
 	case u.Known && u.timed && t.choicesSeen > 1: // of the last choice alone
 		u.Completion = max(u.Completion, t.deltas)
@@ -132,12 +133,12 @@ func (t *streamState) usageSoFar() Usage {
 		return u.Usage
 	case u.Known && t.unfinished > 0 && u.Completion < t.deltas: // counts came only at the beginning, and the end has not come
 		u.Completion = t.deltas
-		u.settle()
+		u.Reconcile()
 		return u.Usage
 	case u.Known:
 		return u.Usage
 	}
-	return estimate(t.deltas).of(t.promptEstimate)
+	return translate.EstimatedUsage(t.deltas).WithPrompt(t.promptEstimate)
 }
 
 // eventKind is what an event is, before it is parsed.

@@ -18,6 +18,7 @@ import (
 
 	"penstock/config/testkit/golden"
 	"penstock/config/testkit/raced"
+	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat/toolcall"
 	"penstock/translate/sse"
@@ -378,7 +379,7 @@ func TestAssembleAnySplit(t *testing.T) {
 }
 
 func TestAssemblerIsBounded(t *testing.T) {
-	var bad *BadAnswer
+	var bad *translate.BadAnswer
 	t.Run("bytes", func(t *testing.T) {
 		var as Assembler
 		chunk := []byte(`{"choices":[{"index":0,"delta":{"content":"` + strings.Repeat("x", 1<<20) + `"}}]}`)
@@ -387,7 +388,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 			if err == nil && n <= 33 {
 				continue
 			}
-			if !errors.As(err, &bad) || bad.Reason != TooLarge || n < 31 {
+			if !errors.As(err, &bad) || bad.Reason != translate.TooLarge || n < 31 {
 				t.Fatalf("event %d: %v", n, err)
 			}
 			return
@@ -413,7 +414,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 			if err == nil && n <= maxMembers {
 				continue
 			}
-			if !errors.As(err, &bad) || bad.Reason != TooLarge || n != maxMembers {
+			if !errors.As(err, &bad) || bad.Reason != translate.TooLarge || n != maxMembers {
 				t.Fatalf("member %d: %v", n, err)
 			}
 			return

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"penstock/translate"
 	"penstock/translate/sse"
 )
 
@@ -54,7 +55,7 @@ func TestUsageOfSeveralChoices(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			check := func(what string, u Usage) {
+			check := func(what string, u translate.Usage) {
 				if got := [3]int{u.Prompt, u.Completion, u.Total}; got != c.want || !u.Known {
 					t.Errorf("%s: %+v, want %v", what, u, c.want)
 				}

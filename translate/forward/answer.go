@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 )
@@ -13,11 +14,11 @@ type Answer struct {
 	model      jsonx.Value
 	usageValue jsonx.Value // usage, as it came
 	time       jsonx.Value // created
-	usage      chat.Usage
+	usage      translate.Usage
 	edits      jsonx.Edits
 }
 
-// The reasons of a *chat.BadAnswer of this package: our own texts.
+// The reasons of a *translate.BadAnswer of this package: our own texts.
 const (
 	badJSON     = "invalid JSON"
 	notObject   = "not a JSON object"
@@ -33,32 +34,32 @@ const (
 	recordEvent  = 3
 )
 
-// Parse reads the body of an answer with status 200. The error is a *chat.BadAnswer when it is not
+// Parse reads the body of an answer with status 200. The error is a *translate.BadAnswer when it is not
 // a JSON object, or a completion that was given up (see chat.Completion); if the engine put an
 // error in its place, the *chat.EngineError is the BadAnswer's cause.
 func (a *Answer) Parse(body []byte) error {
-	a.body, a.usage = body, chat.Usage{}
-	if len(body) > chat.MaxAnswer {
-		return &chat.BadAnswer{Reason: chat.TooLarge}
+	a.body, a.usage = body, translate.Usage{}
+	if len(body) > translate.MaxAnswer {
+		return &translate.BadAnswer{Reason: translate.TooLarge}
 	}
 	if err := a.doc.Parse(body, jsonx.Options{Record: recordAnswer}); err != nil {
-		return &chat.BadAnswer{Reason: badJSON}
+		return &translate.BadAnswer{Reason: badJSON}
 	}
 	root := a.doc.Root()
 	if !root.IsObject() {
-		return &chat.BadAnswer{Reason: notObject}
+		return &translate.BadAnswer{Reason: notObject}
 	}
 	var out [5]jsonx.Value
 	if err := root.Fields([]string{"model", "usage", "error", "object", "created"}, out[:]); err != nil {
-		return &chat.BadAnswer{Reason: twice}
+		return &translate.BadAnswer{Reason: twice}
 	}
 	if given(out[2]) || out[3].EqualText("error") {
 		e := chat.ParseEngineError(200, "application/json", body)
-		return &chat.BadAnswer{Reason: engineError, Cause: &e}
+		return &translate.BadAnswer{Reason: engineError, Cause: &e}
 	}
 	for it := root.Get("choices").Iter(); it.Next(); {
 		if it.Value().Get("finish_reason").IsNull() {
-			return &chat.BadAnswer{Reason: notFinished}
+			return &translate.BadAnswer{Reason: notFinished}
 		}
 	}
 	a.model, a.usageValue, a.time = out[0], out[1], out[4]
@@ -67,7 +68,7 @@ func (a *Answer) Parse(body []byte) error {
 }
 
 // Usage returns the engine's token counts; not Known if it sent none.
-func (a *Answer) Usage() chat.Usage { return a.usage }
+func (a *Answer) Usage() translate.Usage { return a.usage }
 
 // Append appends the answer as it came, with model as the model's name where it names one, without
 // members between engines, and with the numbers of its usage and its time bounded.

@@ -8,6 +8,7 @@ import (
 	"testing/iotest"
 
 	"penstock/config/testkit/golden"
+	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
@@ -32,7 +33,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-func usageLine(u chat.Usage) string {
+func usageLine(u translate.Usage) string {
 	return fmt.Sprintf("usage: prompt %d, completion %d, total %d, cached %d, known %v, estimated %v\n", u.Prompt, u.Completion, u.Total, u.Cached, u.Known, u.Estimated)
 }
 
@@ -128,8 +129,8 @@ func TestStreamWhole(t *testing.T) {
 				t.Errorf("%.60s: %v", data, err)
 			}
 		}
-		if s.Whole() != c.want {
-			t.Errorf("%d choices, %.60s: whole %v", c.choices, c.events, s.Whole())
+		if s.Finished() != c.want {
+			t.Errorf("%d choices, %.60s: whole %v", c.choices, c.events, s.Finished())
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package forward
 
 import (
+	"penstock/translate"
 	"penstock/translate/apierr"
-	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 )
 
@@ -88,8 +88,8 @@ func checkCompletion(prompt, bestOf jsonx.Value, n int) error {
 		return err
 	}
 	best, err := atLeast(bestOf, "best_of", 1, n)
-	if err == nil && best > chat.MaxChoices {
-		err = apierr.Invalid("best_of", apierr.CodeInvalidValue, "best_of must be at most %d.", chat.MaxChoices)
+	if err == nil && best > translate.MaxChoices {
+		err = apierr.Invalid("best_of", apierr.CodeInvalidValue, "best_of must be at most %d.", translate.MaxChoices)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 )
@@ -37,7 +38,7 @@ type Relay struct {
 	seen    [names]bool
 
 	value []byte // of the member that is captured
-	usage chat.Usage
+	usage translate.Usage
 	doc   jsonx.Doc
 }
 
@@ -110,7 +111,7 @@ func (r *Relay) Reset(model string) {
 }
 
 // Usage returns the engine's token counts; not Known before End, or if it sent none.
-func (r *Relay) Usage() chat.Usage { return r.usage }
+func (r *Relay) Usage() translate.Usage { return r.usage }
 
 // End reports whether what came was a whole answer.
 func (r *Relay) End() error {
@@ -120,9 +121,9 @@ func (r *Relay) End() error {
 	return nil
 }
 
-var errBadJSON = &chat.BadAnswer{Reason: badJSON}
+var errBadJSON = &translate.BadAnswer{Reason: badJSON}
 
-// Append appends what the client is to see of the next piece. The error is a *chat.BadAnswer, after
+// Append appends what the client is to see of the next piece. The error is a *translate.BadAnswer, after
 // which r is of no use.
 func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 	from := 0 // what is before has been given to its sink
@@ -147,7 +148,7 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 			default:
 				dst, from = r.endValue(dst, p, from, i+1)
 				if r.member == memberObject && r.depth == 1 && string(r.value) == `"error"` {
-					return dst, &chat.BadAnswer{Reason: engineError}
+					return dst, &translate.BadAnswer{Reason: engineError}
 				}
 			}
 			continue
@@ -307,7 +308,7 @@ func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 	switch c := p[i]; r.state { //nolint:exhaustive // the others are inside of a token
 	case wantRoot:
 		if c != '{' {
-			return dst, from, &chat.BadAnswer{Reason: notObject}
+			return dst, from, &translate.BadAnswer{Reason: notObject}
 		}
 		return r.open(dst, p, from, i)
 	case wantFirstName, wantName:
@@ -365,7 +366,7 @@ func (r *Relay) beginMember() {
 // open takes the beginning of a container.
 func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 	if r.depth == jsonx.DefaultMaxDepth {
-		return dst, from, &chat.BadAnswer{Reason: chat.TooLarge}
+		return dst, from, &translate.BadAnswer{Reason: translate.TooLarge}
 	}
 	object := p[i] == '{'
 	if r.depth == 1 && r.member == memberChoices && !object {
@@ -458,9 +459,9 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 		r.sink = toNobody
 		return dst, nil
 	case r.member == memberError && !null:
-		return dst, &chat.BadAnswer{Reason: engineError}
+		return dst, &translate.BadAnswer{Reason: engineError}
 	case r.member == memberFinish && null:
-		return dst, &chat.BadAnswer{Reason: notFinished}
+		return dst, &translate.BadAnswer{Reason: notFinished}
 	}
 	dst = r.release(dst)
 	switch r.member { //nolint:exhaustive // the others go out as they are
@@ -515,7 +516,7 @@ func (r *Relay) identify() (memberKind, error) {
 			continue
 		}
 		if r.seen[kind] || string(name) != watched[kind] {
-			return memberOther, &chat.BadAnswer{Reason: twice}
+			return memberOther, &translate.BadAnswer{Reason: twice}
 		}
 		r.seen[kind] = true
 		return kind, nil

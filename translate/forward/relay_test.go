@@ -9,11 +9,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"penstock/translate/chat"
+	"penstock/translate"
 )
 
 // relayed passes body on in pieces of the given sizes, one after the other and again.
-func relayed(body string, sizes ...int) (out string, u chat.Usage, err error) {
+func relayed(body string, sizes ...int) (out string, u translate.Usage, err error) {
 	var r Relay
 	r.Reset("public")
 	var dst []byte
@@ -80,11 +80,11 @@ func TestRelayRefuses(t *testing.T) {
 		{`{"error":{"message":"no"}}`, engineError},
 		{`{"object":"error"}`, engineError},
 		{`{"choices":[{"finish_reason":null}]}`, notFinished},
-		{strings.Repeat(`{"a":`, 65) + `1` + strings.Repeat(`}`, 65), chat.TooLarge},
+		{strings.Repeat(`{"a":`, 65) + `1` + strings.Repeat(`}`, 65), translate.TooLarge},
 	} {
 		for _, size := range []int{1, 3, 1 << 20} {
 			_, _, err := relayed(c.body, size)
-			var bad *chat.BadAnswer
+			var bad *translate.BadAnswer
 			if !errors.As(err, &bad) || bad.Reason != c.reason {
 				t.Errorf("%.40s in pieces of %d: %v, want %s", c.body, size, err, c.reason)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
+	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
@@ -116,8 +117,8 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	if err != nil {
 		return err
 	}
-	if n > chat.MaxChoices || prompts*n > maxChoices {
-		return apierr.Invalid("n", apierr.CodeInvalidValue, "n must be at most %d, and %d for all prompts together.", chat.MaxChoices, maxChoices)
+	if n > translate.MaxChoices || prompts*n > maxChoices {
+		return apierr.Invalid("n", apierr.CodeInvalidValue, "n must be at most %d, and %d for all prompts together.", translate.MaxChoices, maxChoices)
 	}
 	if err := checkCompletion(out[0], out[3], n); err != nil {
 		return err

@@ -3,6 +3,7 @@ package forward
 import (
 	"bytes"
 
+	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
@@ -23,13 +24,15 @@ type Stream struct {
 	mark   bool           // [DONE] came
 	closed bool           // Finish or Fail has been written
 	events int
-	usage  chat.Usage // of everything
+	usage  translate.Usage // of everything
 
-	prompts int                  // that share the choices evenly; 0: one
-	usageOf map[int64]chat.Usage // by choice, of an engine that counts each by itself
+	prompts int                       // that share the choices evenly; 0: one
+	usageOf map[int64]translate.Usage // by choice, of an engine that counts each by itself
 
 	transcript
 }
+
+var _ translate.Stream = (*Stream)(nil)
 
 // Reset makes s ready for a call: model is the public id, choices as many as the client asked for;
 // 0 for a transcription.
@@ -43,7 +46,7 @@ func (s *Stream) SetPrompts(n int) { s.prompts = n }
 
 var doneMark = []byte("[DONE]")
 
-// Append appends what the client is to see of one event. The error is a *chat.BadAnswer when the
+// Append appends what the client is to see of one event. The error is a *translate.BadAnswer when the
 // event is no JSON object, or a *chat.EngineError when the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if bytes.Equal(bytes.TrimSpace(ev.Data), doneMark) {
@@ -58,15 +61,15 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		return s.plainSegment(dst, ev.Data)
 	}
 	if err != nil {
-		return dst, &chat.BadAnswer{Reason: badJSON}
+		return dst, &translate.BadAnswer{Reason: badJSON}
 	}
 	root := s.doc.Root()
 	if !root.IsObject() {
-		return dst, &chat.BadAnswer{Reason: notObject}
+		return dst, &translate.BadAnswer{Reason: notObject}
 	}
 	var out [7]jsonx.Value
 	if err := root.Fields([]string{"model", "choices", "usage", "type", "error", "object", "created"}, out[:]); err != nil {
-		return dst, &chat.BadAnswer{Reason: twice}
+		return dst, &translate.BadAnswer{Reason: twice}
 	}
 	if given(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") {
 		e := chat.ParseEngineError(0, "application/json", ev.Data)
@@ -128,7 +131,7 @@ func (s *Stream) note(root, choices, kind jsonx.Value) error {
 }
 
 // Whole reports whether the stream may end well from here on.
-func (s *Stream) Whole() bool {
+func (s *Stream) Finished() bool {
 	if s.choices == 0 { // chunks of a long sound are finished several times
 		return s.doneSent
 	}
@@ -146,8 +149,8 @@ func (s *Stream) Done() bool { return s.mark }
 // engine sent it; for one in segments transcript.text.done.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	switch {
-	case !s.Whole() && (s.choices > 0 || !s.mayEnd()):
-		return dst, chat.ErrNoFinish
+	case !s.Finished() && (s.choices > 0 || !s.mayEnd()):
+		return dst, translate.ErrNoFinish
 	case s.closed:
 		return dst, nil
 	}
@@ -174,18 +177,18 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
 // Markup returns none: what is said here is a model's own words.
-func (s *Stream) Markup() chat.Markup { return 0 }
+func (s *Stream) Markup() translate.Markup { return 0 }
 
 // noteUsage keeps the counts of an event. Those in an event of one choice are of that choice alone:
 // llama.cpp has them at the end of each, and vLLM on request in every one, before those of everything.
-func (s *Stream) noteUsage(u chat.Usage, choices jsonx.Value) {
+func (s *Stream) noteUsage(u translate.Usage, choices jsonx.Value) {
 	if s.choices < 2 || choices.Len() != 1 {
 		s.usage = u
 		return
 	}
 	index, _ := choices.Index(0).Get("index").Int()
 	if s.usageOf == nil {
-		s.usageOf = map[int64]chat.Usage{}
+		s.usageOf = map[int64]translate.Usage{}
 	}
 	if index >= 0 && index < int64(s.choices) {
 		s.usageOf[index] = u
@@ -194,21 +197,21 @@ func (s *Stream) noteUsage(u chat.Usage, choices jsonx.Value) {
 
 // Usage returns the engine's token counts. For a completion without counts it is an estimate of one
 // token an event.
-func (s *Stream) Usage() chat.Usage {
+func (s *Stream) Usage() translate.Usage {
 	switch {
 	case s.usage.Known || s.choices == 0:
 		return s.usage
 	case len(s.usageOf) > 0:
 		return s.sumOfChoices()
 	}
-	return chat.Usage{Completion: s.events, Total: s.events, Estimated: true}
+	return translate.Usage{Completion: s.events, Total: s.events, Estimated: true}
 }
 
 // sumOfChoices adds up what the engine told of each choice. The choices of one prompt follow each
 // other, and each of them tells the prompt's tokens.
-func (s *Stream) sumOfChoices() chat.Usage {
-	sum := chat.Usage{Known: true}
-	prompts := make([]chat.Usage, max(s.prompts, 1))
+func (s *Stream) sumOfChoices() translate.Usage {
+	sum := translate.Usage{Known: true}
+	prompts := make([]translate.Usage, max(s.prompts, 1))
 	perPrompt := max(1, s.choices/len(prompts))
 	for index, u := range s.usageOf {
 		p := &prompts[min(int(index)/perPrompt, len(prompts)-1)]

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -31,8 +32,8 @@ func (s *Stream) Ended() { s.framed = true }
 // say takes down a piece of the transcript. Pieces without a blank between them get one, which is
 // returned with the piece.
 func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
-	if len(t.said)+len(piece) >= chat.MaxAnswer {
-		return nil, &chat.BadAnswer{Reason: chat.TooLarge}
+	if len(t.said)+len(piece) >= translate.MaxAnswer {
+		return nil, &translate.BadAnswer{Reason: translate.TooLarge}
 	}
 	from := len(t.said)
 	if n := len(t.said); apart && n > 0 && len(piece) > 0 && !isBlank(t.said[n-1]) && !isBlank(piece[0]) {
@@ -106,11 +107,11 @@ func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 		return s.appendDone(dst), nil
 	}
 	if err := s.doc.Parse(body, jsonx.Options{Record: recordEvent}); err != nil {
-		return dst, &chat.BadAnswer{Reason: badJSON}
+		return dst, &translate.BadAnswer{Reason: badJSON}
 	}
 	root := s.doc.Root()
 	if !root.IsObject() {
-		return dst, &chat.BadAnswer{Reason: notObject}
+		return dst, &translate.BadAnswer{Reason: notObject}
 	}
 	if given(root.Get("error")) {
 		e := chat.ParseEngineError(0, "application/json", body)
@@ -118,7 +119,7 @@ func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	}
 	text, ok := isSegment(root)
 	if !ok {
-		return dst, &chat.BadAnswer{Reason: noText}
+		return dst, &translate.BadAnswer{Reason: noText}
 	}
 	if u, ok := readUsage(root.Get("usage")); ok {
 		s.usage = u

@@ -1,14 +1,14 @@
 package forward
 
 import (
-	"penstock/translate/chat"
+	"penstock/translate"
 	"penstock/translate/jsonx"
 )
 
 // readUsage reads the token counts of an answer or an event, in either spelling: prompt and
 // completion, as completions, embeddings and rerank have it, or input and output, as images and
 // audio have it. A duration is no count.
-func readUsage(v jsonx.Value) (u chat.Usage, ok bool) {
+func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return u, false
 	}

@@ -3,6 +3,7 @@ package messages
 import (
 	"bytes"
 
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -89,6 +90,8 @@ type Native struct {
 	done                     bool
 }
 
+var _ translate.NativeReader = (*Native)(nil)
+
 // Reset makes n ready for another answer.
 func (n *Native) Reset() {
 	n.doc.Reset()
@@ -129,12 +132,12 @@ const recordNative = 5
 
 // The errors of an answer that lacks what the dialect demands.
 var (
-	errNoBlocks = &chat.BadAnswer{Reason: "an answer without content"}
-	errNoReason = &chat.BadAnswer{Reason: "an answer without a stop_reason"}
+	errNoBlocks = &translate.BadAnswer{Reason: "an answer without content"}
+	errNoReason = &translate.BadAnswer{Reason: "an answer without a stop_reason"}
 )
 
 // Read returns what one event of the engine amounts to in chat: a chunk, or an event without data
-// when it brings nothing. The error is a *chat.BadAnswer, or a *chat.EngineError when the engine
+// when it brings nothing. The error is a *translate.BadAnswer, or a *chat.EngineError when the engine
 // reports a failure. What is returned borrows from n until the next Read.
 func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	if n.done || ev.Blank() {
@@ -262,21 +265,21 @@ func (n *Native) count(v jsonx.Value) {
 			to = &n.wrote
 		}
 		if to != nil && it.Value().IsNumber() {
-			*to, n.hasCounts = chat.Tokens(it.Value()), true
+			*to, n.hasCounts = translate.Count(it.Value()), true
 		}
 	}
 }
 
-func (n *Native) usage() chat.Usage {
+func (n *Native) usage() translate.Usage {
 	if !n.hasCounts {
-		return chat.Usage{}
+		return translate.Usage{}
 	}
 	return chat.NativeUsage(n.input+n.read+n.made, n.read, n.wrote, 0)
 }
 
 // AppendWhole appends the completion that a whole answer amounts to. An error that stands in its
-// place is appended as it is, for chat.Completion to find. The error is a *chat.BadAnswer.
-func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
+// place is appended as it is, for chat.Completion to find. The error is a *translate.BadAnswer.
+func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 	n.Reset()
 	if err := chat.ParseNative(&n.doc, body, recordNative); err != nil {
 		return dst, err

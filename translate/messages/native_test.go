@@ -13,6 +13,7 @@ import (
 
 	"penstock/config/testkit/golden"
 	"penstock/config/testkit/raced"
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -110,7 +111,7 @@ func TestNative(t *testing.T) {
 		e := echoOf(t, ar.Section("echo"))
 		if body := ar.Section("engine-whole"); body != nil {
 			var n Native
-			completion, err := n.AppendWhole(nil, body)
+			completion, err := n.AppendCompletion(nil, body)
 			if err == nil {
 				completion, err = answerTo(e, completion)
 			}
@@ -175,7 +176,7 @@ func TestNativeRefuses(t *testing.T) {
 			_, err = n.Read(sse.Event{Name: []byte(c.name), Data: []byte(c.data)})
 		} else {
 			var completion []byte
-			if completion, err = n.AppendWhole(nil, []byte(c.data)); err == nil {
+			if completion, err = n.AppendCompletion(nil, []byte(c.data)); err == nil {
 				_, err = answerTo(&RequestInfo{}, completion)
 			}
 		}
@@ -218,16 +219,16 @@ func FuzzNative(f *testing.F) {
 		if ended := grammar(t, out); ended != (err == nil) {
 			t.Fatalf("ended well: %v, error %v", ended, err)
 		}
-		var bad *chat.BadAnswer
+		var bad *translate.BadAnswer
 		var engine *chat.EngineError
-		if err != nil && !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, chat.ErrNoFinish) {
+		if err != nil && !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, translate.ErrNoFinish) {
 			t.Fatalf("an error of another kind: %v", err)
 		}
 		if cut, _ := throughNative(&s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
 			t.Fatalf("byte by byte:\n%s\nat once:\n%s", cut, out)
 		}
 		var n Native
-		if completion, err := n.AppendWhole(nil, upstream); err == nil {
+		if completion, err := n.AppendCompletion(nil, upstream); err == nil {
 			_, _ = answerTo(e, completion)
 		}
 	})

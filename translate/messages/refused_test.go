@@ -147,8 +147,8 @@ func TestReuse(t *testing.T) {
 	for _, answer := range seeds(t, "native", "engine-whole") {
 		var fresh Native
 		_, _ = n.Read(sse.Event{Data: []byte(`{"type":"message_start","message":{"usage":{"input_tokens":77,"cache_read_input_tokens":7}}}`)})
-		got, _ := n.AppendWhole(nil, answer)
-		if want, _ := fresh.AppendWhole(nil, answer); !bytes.Equal(got, want) {
+		got, _ := n.AppendCompletion(nil, answer)
+		if want, _ := fresh.AppendCompletion(nil, answer); !bytes.Equal(got, want) {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}

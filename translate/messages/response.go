@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 )
@@ -19,7 +20,7 @@ type responseWriter struct {
 var responseWriters = sync.Pool{New: func() any { return new(responseWriter) }}
 
 // AppendResponse appends the answer for a completion, which has been parsed. The error is a
-// *chat.BadAnswer: the engine's answer is malformed, or a tool call in it has no name; dst is
+// *translate.BadAnswer: the engine's answer is malformed, or a tool call in it has no name; dst is
 // returned as it was then.
 //
 // e is only read. It is safe for concurrent use.
@@ -87,13 +88,13 @@ const signature = "cGVuc3RvY2s="
 
 // The ways in which a tool call is malformed.
 var (
-	errNoName    = &chat.BadAnswer{Reason: "a tool call without a name"}
-	errArguments = &chat.BadAnswer{Reason: "a tool call with arguments that break off", ByModel: true}
-	errLate      = &chat.BadAnswer{Reason: "a tool call that goes on behind its arguments"}
+	errNoName    = &translate.BadAnswer{Reason: "a tool call without a name"}
+	errArguments = &translate.BadAnswer{Reason: "a tool call with arguments that break off", ByModel: true}
+	errLate      = &translate.BadAnswer{Reason: "a tool call that goes on behind its arguments"}
 )
 
 // appendUsage appends the counts. Here the input leaves out what came from the cache.
-func appendUsage(dst []byte, u chat.Usage) []byte {
+func appendUsage(dst []byte, u translate.Usage) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.Prompt-u.Cached), 10)
 	dst = append(dst, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...)

@@ -3,6 +3,7 @@ package messages
 import (
 	"strconv"
 
+	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
@@ -28,6 +29,8 @@ type Stream struct {
 	lead      []byte             // what a delta of the open block begins with
 	input     input
 }
+
+var _ translate.Stream = (*Stream)(nil)
 
 // phase is how far a stream is.
 type phase uint8
@@ -87,7 +90,7 @@ func (s *Stream) Reset(e *RequestInfo) {
 const keepPieces = 16
 
 // Append appends what one event of the engine becomes: events, or nothing. The error is a
-// *chat.BadAnswer or a *chat.EngineError; nothing is appended then, and only Fail may follow. The
+// *translate.BadAnswer or a *chat.EngineError; nothing is appended then, and only Fail may follow. The
 // event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.reader.Read(ev)
@@ -131,7 +134,7 @@ func (s *Stream) start(dst []byte) []byte {
 	dst = append(dst, `,"content":[],"stop_reason":null,"stop_sequence":null,"usage":`...)
 	u := s.reader.Usage()
 	if !u.Known {
-		u = chat.Usage{}
+		u = translate.Usage{}
 	}
 	dst = appendUsage(dst, u)
 	return append(dst, "}}\n\n"...)
@@ -345,7 +348,7 @@ func (s *Stream) stopToolCall(dst []byte, i int) ([]byte, error) {
 }
 
 // Finish appends what ends the answer well: the end of what is open, message_delta and
-// message_stop. The error is chat.ErrNoFinish when the engine ended too early, or a *chat.BadAnswer
+// message_stop. The error is translate.ErrNoFinish when the engine ended too early, or a *translate.BadAnswer
 // when a tool call is malformed; nothing is appended then. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.reader.End(); err != nil {
@@ -387,7 +390,7 @@ func (s *Stream) Keepalive(dst []byte) []byte {
 
 // Whole reports whether the engine has said why it stopped: Finish will succeed, unless a tool call
 // is malformed.
-func (s *Stream) Whole() bool { return s.reader.Whole() }
+func (s *Stream) Finished() bool { return s.reader.Finished() }
 
 // Done reports whether nothing more is wanted from the engine.
 func (s *Stream) Done() bool { return s.reader.Done() }
@@ -405,7 +408,7 @@ func (s *Stream) Held() int {
 }
 
 // Markup returns the word of a model's markup that the text begins with.
-func (s *Stream) Markup() chat.Markup { return s.reader.Markup() }
+func (s *Stream) Markup() translate.Markup { return s.reader.Markup() }
 
 // Usage returns the engine's counts so far; if it sent none, an estimate of one token a delta.
-func (s *Stream) Usage() chat.Usage { return s.reader.Usage() }
+func (s *Stream) Usage() translate.Usage { return s.reader.Usage() }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"penstock/translate"
 	"penstock/translate/apierr"
-	"penstock/translate/chat"
 	"penstock/translate/sse"
 )
 
@@ -115,7 +115,7 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	if string(out) != ping {
 		t.Errorf("a ping is %q", out)
 	}
-	if s.Whole() || s.Done() {
+	if s.Finished() || s.Done() {
 		t.Error("whole or done before anything came")
 	}
 	out, err := s.Append(out, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"a"}}]}`)})
@@ -123,14 +123,14 @@ func TestKeepaliveAndEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	out = s.Keepalive(out)
-	if _, err := s.Finish(nil); !errors.Is(err, chat.ErrNoFinish) {
+	if _, err := s.Finish(nil); !errors.Is(err, translate.ErrNoFinish) {
 		t.Errorf("Finish: %v, want ErrNoFinish", err)
 	}
 	out, err = s.Append(out, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !s.Whole() {
+	if !s.Finished() {
 		t.Error("not whole after the finish_reason")
 	}
 	if u := s.Usage(); u.Prompt != 3 || u.Completion != 1 {

@@ -35,7 +35,7 @@ func TestStreamAllocs(t *testing.T) {
 // the assistant.
 func TestRequestAllocs(t *testing.T) {
 	var r Request
-	tr, err := translate(benchRequest, &Options{}, false)
+	tr, err := translateBody(benchRequest, &Options{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

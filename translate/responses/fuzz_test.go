@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"penstock/config/testkit/golden"
+	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
@@ -143,9 +144,9 @@ func FuzzStream(f *testing.F) {
 		out, err := relay(a, bytes.NewReader(src))
 		checkEvents(t, out, true)
 		if err != nil {
-			var bad *chat.BadAnswer
+			var bad *translate.BadAnswer
 			var engine *chat.EngineError
-			if !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, chat.ErrNoFinish) && !errors.Is(err, sse.ErrTooLong) {
+			if !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, translate.ErrNoFinish) && !errors.Is(err, sse.ErrTooLong) {
 				t.Fatalf("an error of another kind: %v", err)
 			}
 			return

@@ -23,7 +23,7 @@ type translated struct {
 	answer Stream
 }
 
-func translate(body []byte, o *Options, inPlace bool) (*translated, error) {
+func translateBody(body []byte, o *Options, inPlace bool) (*translated, error) {
 	var r Request
 	tr := new(translated)
 	if err := r.Decode(body, o); err != nil {
@@ -42,7 +42,7 @@ func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
 		var chatBody, echo, problem []byte
-		tr, err := translate(ar.Section("request.json"), &Options{Strict: ar.Says("strict"), Refuse: chat.NewRefusals("bootstrap_*")}, ar.Says("in_place"))
+		tr, err := translateBody(ar.Section("request.json"), &Options{Strict: ar.Says("strict"), Refuse: chat.NewRefusals("bootstrap_*")}, ar.Says("in_place"))
 		if err == nil {
 			if err = tr.chat.Check(&testLimits); err != nil {
 				err = tr.answer.RequestInfo.Locate(err)
@@ -95,7 +95,7 @@ func newStream(tb testing.TB, body []byte) *Stream {
 	if len(body) == 0 {
 		body = []byte(`{"model":"model","input":"Hello"}`)
 	}
-	tr, err := translate(body, &Options{}, false)
+	tr, err := translateBody(body, &Options{}, false)
 	if err != nil {
 		tb.Fatal(err)
 	}

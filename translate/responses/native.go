@@ -3,6 +3,7 @@ package responses
 import (
 	"bytes"
 
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -94,6 +95,8 @@ type Native struct {
 	done        bool
 }
 
+var _ translate.NativeReader = (*Native)(nil)
+
 // nativeToolCall is what is needed to find a tool call again, and to see whether its arguments
 // came.
 type nativeToolCall struct {
@@ -138,10 +141,10 @@ const (
 
 // The errors of an answer that lacks what the dialect demands.
 var (
-	errNoOutput      = &chat.BadAnswer{Reason: "a response without output"}
-	errNotEnded      = &chat.BadAnswer{Reason: "a response that is not complete"}
-	errNoItems       = &chat.BadAnswer{Reason: "a response whose output was not told before its end"}
-	errManyToolCalls = &chat.BadAnswer{Reason: "too many tool calls"}
+	errNoOutput      = &translate.BadAnswer{Reason: "a response without output"}
+	errNotEnded      = &translate.BadAnswer{Reason: "a response that is not complete"}
+	errNoItems       = &translate.BadAnswer{Reason: "a response whose output was not told before its end"}
+	errManyToolCalls = &translate.BadAnswer{Reason: "too many tool calls"}
 )
 
 // maxNativeToolCalls is the limit of tool calls in one answer.
@@ -151,7 +154,7 @@ const maxNativeToolCalls = 1024
 const recordNative = 8
 
 // Read returns what one event of the engine amounts to in chat: a chunk, or an event without data
-// when it brings nothing. The error is a *chat.BadAnswer, or a *chat.EngineError when the engine
+// when it brings nothing. The error is a *translate.BadAnswer, or a *chat.EngineError when the engine
 // reports a failure. What is returned borrows from n until the next Read.
 func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	if n.done || ev.Blank() || bytes.Equal(bytes.TrimSpace(ev.Data), []byte("[DONE]")) {
@@ -180,7 +183,7 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	case t.EqualText("response.output_item.done"):
 		err = n.ended(e[nativeItem], e[nativePlace])
 	case t.EqualText("response.created"):
-		n.out = chat.AppendRoleChunk(n.out, chat.Usage{})
+		n.out = chat.AppendRoleChunk(n.out, translate.Usage{})
 	case t.EqualText("response.completed"), t.EqualText("response.incomplete"):
 		err = n.end(e[nativeResponse])
 	case t.EqualText("response.failed"):
@@ -381,18 +384,18 @@ func finishOf(response jsonx.Value, toolCalls bool) string {
 	return "stop"
 }
 
-func nativeUsage(v jsonx.Value) chat.Usage {
+func nativeUsage(v jsonx.Value) translate.Usage {
 	in, out := v.Get("input_tokens"), v.Get("output_tokens")
 	if !in.IsNumber() && !out.IsNumber() {
-		return chat.Usage{}
+		return translate.Usage{}
 	}
-	return chat.NativeUsage(chat.Tokens(in), chat.Tokens(v.Get("input_tokens_details").Get("cached_tokens")),
-		chat.Tokens(out), chat.Tokens(v.Get("output_tokens_details").Get("reasoning_tokens")))
+	return chat.NativeUsage(translate.Count(in), translate.Count(v.Get("input_tokens_details").Get("cached_tokens")),
+		translate.Count(out), translate.Count(v.Get("output_tokens_details").Get("reasoning_tokens")))
 }
 
 // AppendWhole appends the completion that a whole response amounts to. An error that stands in its
-// place is appended as it is, for chat.Completion to find. The error is a *chat.BadAnswer.
-func (n *Native) AppendWhole(dst, body []byte) ([]byte, error) {
+// place is appended as it is, for chat.Completion to find. The error is a *translate.BadAnswer.
+func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 	n.Reset()
 	if err := chat.ParseNative(&n.doc, body, recordNative); err != nil {
 		return dst, err

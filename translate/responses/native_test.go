@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 
 	"penstock/config/testkit/golden"
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
 )
@@ -70,7 +71,7 @@ func TestNative(t *testing.T) {
 		switch {
 		case ar.Section("request.json") != nil:
 			body := bytes.TrimSuffix(ar.Section("request.json"), []byte("\n"))
-			tr, err := translate(body, &Options{}, false)
+			tr, err := translateBody(body, &Options{}, false)
 			if err == nil {
 				err = tr.chat.Check(&testLimits)
 			}
@@ -85,7 +86,7 @@ func TestNative(t *testing.T) {
 			ar.Set("engine-request.json", out)
 		case ar.Section("engine-whole") != nil:
 			var n Native
-			completion, err := n.AppendWhole(nil, ar.Section("engine-whole"))
+			completion, err := n.AppendCompletion(nil, ar.Section("engine-whole"))
 			response := []byte(nil)
 			if err == nil {
 				response, err = whole(newStream(t, nil), completion)
@@ -163,16 +164,16 @@ func FuzzNative(f *testing.F) {
 		}
 		out, err := relayNative(newStream(t, body), bytes.NewReader(src))
 		checkEvents(t, out, true)
-		var bad *chat.BadAnswer
+		var bad *translate.BadAnswer
 		var engine *chat.EngineError
-		if err != nil && !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, chat.ErrNoFinish) && !errors.Is(err, sse.ErrTooLong) {
+		if err != nil && !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, translate.ErrNoFinish) && !errors.Is(err, sse.ErrTooLong) {
 			t.Fatalf("an error of another kind: %v", err)
 		}
 		if got, _ := relayNative(newStream(t, body), iotest.OneByteReader(bytes.NewReader(src))); !bytes.Equal(got, out) {
 			t.Fatalf("byte by byte:\n%s\nat once:\n%s", got, out)
 		}
 		var n Native
-		if completion, err := n.AppendWhole(nil, src); err == nil {
+		if completion, err := n.AppendCompletion(nil, src); err == nil {
 			if response, err := whole(newStream(t, body), completion); err == nil {
 				checkResponse(t, response)
 			}
@@ -228,7 +229,7 @@ func TestNativeRefuses(t *testing.T) {
 		if c.streamed {
 			_, err = n.Read(sse.Event{Name: []byte(c.name), Data: []byte(c.data)})
 		} else {
-			_, err = n.AppendWhole(nil, []byte(c.data))
+			_, err = n.AppendCompletion(nil, []byte(c.data))
 		}
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.data, err, c.want)
@@ -249,7 +250,7 @@ func TestNativeEnds(t *testing.T) {
 		`"usage":{"input_tokens":4,"output_tokens":null}`:     `"usage":{"prompt_tokens":4,"completion_tokens":0,`,
 	} {
 		var n Native
-		out, err := n.AppendWhole(nil, []byte(`{"output":[],`+members+`}`))
+		out, err := n.AppendCompletion(nil, []byte(`{"output":[],`+members+`}`))
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %s, %v", members, out, err)
 		}

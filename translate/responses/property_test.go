@@ -102,7 +102,7 @@ func TestPrefixStable(t *testing.T) {
 		c.user()
 		var before, tools []byte
 		for range rapid.IntRange(2, 5).Draw(t, "turns") {
-			tr, err := translate(c.body(), &Options{}, c.inPlace)
+			tr, err := translateBody(c.body(), &Options{}, c.inPlace)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, c.body())
 			}
@@ -128,7 +128,7 @@ func TestNothingIsLost(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "turns") {
 			c.turn()
 		}
-		tr, err := translate(c.body(), &Options{}, false)
+		tr, err := translateBody(c.body(), &Options{}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
@@ -80,7 +81,7 @@ func TestRequestsRefused(t *testing.T) {
 		{other, `"store":1`, "store invalid_type"},
 	} {
 		body := `{"model":"m",` + strings.Replace(c.in, "%", c.with, 1) + `}`
-		_, err := translate([]byte(body), &Options{}, false)
+		_, err := translateBody([]byte(body), &Options{}, false)
 		var e *apierr.Error
 		if !errors.As(err, &e) || e.Status != 400 || e.Param+" "+e.Code != c.want {
 			t.Errorf("%s: %v, want %s", body, err, c.want)
@@ -91,7 +92,7 @@ func TestRequestsRefused(t *testing.T) {
 // TestLocate: errors about the chat request are told in the words of Responses.
 func TestLocate(t *testing.T) {
 	t.Parallel()
-	tr, err := translate([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"x"},{"type":"input_image","image_url":"https://example.com/a.png"}]}]}`), &Options{}, false)
+	tr, err := translateBody([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"x"},{"type":"input_image","image_url":"https://example.com/a.png"}]}]}`), &Options{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestLocate(t *testing.T) {
 			t.Errorf("%s: %v, want %s", from, err, want)
 		}
 	}
-	if err := tr.answer.RequestInfo.Locate(chat.ErrNoFinish); !errors.Is(err, chat.ErrNoFinish) {
+	if err := tr.answer.RequestInfo.Locate(translate.ErrNoFinish); !errors.Is(err, translate.ErrNoFinish) {
 		t.Errorf("another error: %v", err)
 	}
 }
@@ -135,7 +136,7 @@ func TestReuse(t *testing.T) {
 		n Native
 	)
 	for name, body := range files(t, "request", "request.json") {
-		fresh, wantErr := translate(body, &Options{}, false)
+		fresh, wantErr := translateBody(body, &Options{}, false)
 		var got []byte
 		err := r.Decode(body, &Options{})
 		if err == nil {
@@ -167,8 +168,8 @@ func TestReuse(t *testing.T) {
 	for name, answer := range files(t, "native", "engine-whole") {
 		var fresh Native
 		_, _ = n.Read(sse.Event{Data: []byte(`{"type":"response.output_item.added","item":{"id":"x","type":"function_call","call_id":"x","name":"x"}}`)})
-		got, _ := n.AppendWhole(nil, answer)
-		if want, _ := fresh.AppendWhole(nil, answer); !bytes.Equal(got, want) || len(n.toolCalls) > 0 {
+		got, _ := n.AppendCompletion(nil, answer)
+		if want, _ := fresh.AppendCompletion(nil, answer); !bytes.Equal(got, want) || len(n.toolCalls) > 0 {
 			t.Errorf("%s: %s\nwant %s", name, got, want)
 		}
 	}
@@ -180,18 +181,18 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","instructions":"` + half + `","input":[{"role":"user","content":[{"type":"input_text","text":"` + half + `"}]},` +
 		`{"type":"function_call","call_id":"i","name":"f","arguments":"{\"a\":\"` + half + `\"}"},{"type":"function_call_output","call_id":"i","output":"` + half + `"}]}`
-	tr, err := translate([]byte(history), &Options{}, false)
+	tr, err := translateBody([]byte(history), &Options{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(string(tr.body), `\ufffd`); n != 4 || strings.Contains(string(tr.body), half) {
 		t.Errorf("%d replaced: %s", n, tr.body)
 	}
-	if _, err := translate([]byte(history), &Options{Strict: true}, false); err == nil {
+	if _, err := translateBody([]byte(history), &Options{Strict: true}, false); err == nil {
 		t.Error("a strict edge takes it")
 	}
 	for _, member := range []string{`"input":"x","metadata":{"a":"` + half + `"}`, `"input":[{"type":"function_call","call_id":"i","name":"` + half + `","arguments":""}]`} {
-		if _, err := translate([]byte(`{"model":"m",`+member+`}`), &Options{}, false); err == nil {
+		if _, err := translateBody([]byte(`{"model":"m",`+member+`}`), &Options{}, false); err == nil {
 			t.Errorf("%s is taken", member)
 		}
 	}

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
@@ -12,7 +13,7 @@ import (
 // engine and in the end Finish or Fail, or AppendWhole once.
 //
 // The zero value is ready. A Stream belongs to one call at a time and is meant to be pooled. It
-// keeps the text that it has sent, because the last events repeat it: at most chat.MaxAnswer bytes.
+// keeps the text that it has sent, because the last events repeat it: at most translate.MaxAnswer bytes.
 // Beyond the growth of that, an event costs no allocation.
 type Stream struct {
 	RequestInfo RequestInfo
@@ -31,6 +32,8 @@ type Stream struct {
 	event, tail string
 	lead        []byte
 }
+
+var _ translate.Stream = (*Stream)(nil)
 
 // phase is how far a stream has come.
 type phase uint8
@@ -123,12 +126,12 @@ func (s *Stream) Logprobs() bool { return s.RequestInfo.logprobs }
 func (s *Stream) Held() int { return s.reader.TextSize() }
 
 // Markup returns the word of a model's markup that the text begins with.
-func (s *Stream) Markup() chat.Markup { return s.reader.Markup() }
+func (s *Stream) Markup() translate.Markup { return s.reader.Markup() }
 
 // Usage returns the engine's counts so far; an estimate if it sent none.
-func (s *Stream) Usage() chat.Usage { return s.reader.Usage() }
+func (s *Stream) Usage() translate.Usage { return s.reader.Usage() }
 
-// take adds the contents of the reader's last event to the parts. The error is a *chat.BadAnswer.
+// take adds the contents of the reader's last event to the parts. The error is a *translate.BadAnswer.
 func (s *Stream) take() error {
 	if text := s.reader.Content; len(text) > 0 {
 		p := s.textPart(kindText)
@@ -184,7 +187,7 @@ func (s *Stream) late(p *part) error {
 	more := c.Args[p.sent:]
 	c.Args = c.Args[:p.sent]
 	if !chat.Blank(more) {
-		return &chat.BadAnswer{Reason: "a call that goes on behind its end"}
+		return &translate.BadAnswer{Reason: "a call that goes on behind its end"}
 	}
 	return nil
 }
@@ -245,7 +248,7 @@ func (s *Stream) ending(n int) state {
 }
 
 // AppendWhole appends the response object for a whole completion, which has been parsed. The error
-// is a *chat.BadAnswer.
+// is a *translate.BadAnswer.
 func (s *Stream) AppendWhole(dst []byte, c *chat.Completion) ([]byte, error) {
 	if err := s.reader.ReadWhole(c); err != nil {
 		return dst, err
@@ -405,7 +408,7 @@ func (s *Stream) appendItemID(dst []byte, p *part) []byte {
 	return appendInt(dst, p.item)
 }
 
-func appendUsage(dst []byte, u chat.Usage) []byte {
+func appendUsage(dst []byte, u translate.Usage) []byte {
 	dst = appendInt(append(dst, `{"input_tokens":`...), u.Prompt)
 	dst = appendInt(append(dst, `,"input_tokens_details":{"cached_tokens":`...), u.Cached)
 	dst = appendInt(append(dst, `},"output_tokens":`...), u.Completion)

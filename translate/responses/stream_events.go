@@ -6,7 +6,7 @@ import (
 )
 
 // Append appends the client's events for one event of the engine, none or more. The error is a
-// *chat.BadAnswer when the event is malformed or the answer too large, or a *chat.EngineError when
+// *translate.BadAnswer when the event is malformed or the answer too large, or a *chat.EngineError when
 // the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.reader.Read(ev)
@@ -21,7 +21,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 }
 
 // Finish appends what ends the stream well: whatever has been held, the response, and [DONE]. It
-// returns chat.ErrNoFinish, and appends nothing, when the engine has not said how the answer ended.
+// returns translate.ErrNoFinish, and appends nothing, when the engine has not said how the answer ended.
 // A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.reader.End(); err != nil || s.phase == phaseEnded {
@@ -58,7 +58,7 @@ func (s *Stream) done(dst []byte) []byte {
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
 // Whole reports whether the engine has said how the answer ended: Finish will succeed.
-func (s *Stream) Whole() bool { return s.reader.Whole() }
+func (s *Stream) Finished() bool { return s.reader.Finished() }
 
 // Done reports whether nothing more is wanted from the engine.
 func (s *Stream) Done() bool { return s.reader.Done() }

@@ -1,4 +1,4 @@
-package chat
+package translate
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ type Offered struct{ Tools, Reasoning bool }
 // that shows them has no parser for the model, or the wrong one.
 type Markup uint8
 
-// leaks are the words by their number. An answer that begins with one of a tool call is suspect
+// leaks are the words, by their number. An answer that begins with one of a tool call is suspect
 // where tools were offered.
 var leaks = [...]struct {
 	text string
@@ -53,17 +53,17 @@ func Markups() (words []string) {
 	return words
 }
 
-// opening looks at how the text of an answer begins, in whatever pieces it comes. Nearly always it
-// is done with the first.
-type opening struct {
+// Opening looks for markup at the beginning of an answer's text, in whatever pieces it comes. Nearly
+// always it is done with the first.
+type Opening struct {
 	text   [32]byte // longer than any of the words
 	n      uint8
-	done   bool
-	markup Markup
+	Done   bool
+	Markup Markup
 }
 
-// add takes the next piece.
-func (o *opening) add(v jsonx.Value) {
+// Add takes the next piece.
+func (o *Opening) Add(v jsonx.Value) {
 	if !v.HasText() {
 		return
 	}
@@ -79,14 +79,14 @@ func (o *opening) add(v jsonx.Value) {
 	}
 	o.n += uint8(copy(o.text[o.n:], text))
 	begun := o.text[:o.n]
-	o.done = true
+	o.Done = true
 	for i := 1; i < len(leaks); i++ {
 		switch word := leaks[i].text; {
 		case bytes.HasPrefix(begun, []byte(word)):
-			o.markup = Markup(i)
+			o.Markup = Markup(i)
 			return
 		case len(begun) < len(word) && word[:len(begun)] == string(begun):
-			o.done = false // it may become one
+			o.Done = false // it may become one
 		}
 	}
 }

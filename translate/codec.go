@@ -1,0 +1,46 @@
+package translate
+
+import (
+	"penstock/translate/apierr"
+	"penstock/translate/sse"
+)
+
+// Stream turns the events of an engine into those of the client's dialect. It belongs to one call
+// and is not safe for concurrent use. Every Stream also has a Reset, with what its dialect needs to
+// know of the request. The edge calls Append for each event of the engine, and in the end either
+// Finish or Fail.
+type Stream interface {
+	// Append adds the client's events for one engine event, none or more. Its errors are
+	// *BadAnswer and *chat.EngineError.
+	Append(dst []byte, ev sse.Event) ([]byte, error)
+	// Finish adds what ends the stream well, or fails with ErrNoFinish when the engine ended too
+	// early.
+	Finish(dst []byte) ([]byte, error)
+	// Fail adds the in-band error that ends the stream badly.
+	Fail(dst []byte, e *apierr.Error) []byte
+	// Keepalive adds a sign of life for a waiting client.
+	Keepalive(dst []byte) []byte
+	// Finished reports whether every choice has its finish reason, so that Finish will succeed.
+	Finished() bool
+	// Done reports whether nothing more is wanted from the engine. A finished stream that is not
+	// done waits for usage or [DONE], which some engines never send: do not wait long.
+	Done() bool
+	// Held returns about how many bytes the stream keeps, for the memory budget of replies.
+	Held() int
+	// Markup returns the word of a model's markup that the answer's text begins with.
+	Markup() Markup
+	// Usage returns the token counts so far: the engine's, or an estimate.
+	Usage() Usage
+}
+
+// NativeReader reads what an engine says in another dialect than chat, and writes it in chat. It
+// belongs to one attempt.
+type NativeReader interface {
+	// Read returns the chunk that an event amounts to; one without data when it brings nothing. Its
+	// errors are *BadAnswer and *chat.EngineError.
+	Read(ev sse.Event) (sse.Event, error)
+	// Done reports whether the event that ends the answer has come.
+	Done() bool
+	// AppendCompletion appends the chat completion that a whole answer amounts to.
+	AppendCompletion(dst, body []byte) ([]byte, error)
+}

@@ -1,0 +1,24 @@
+package translate
+
+import "testing"
+
+// Markup is suspect where the request offered what it is for.
+func TestMarkupSuspect(t *testing.T) {
+	if len(Markups()) != len(leaks)-1 {
+		t.Error("not all")
+	}
+	for i := range leaks {
+		m := Markup(i)
+		if m.Suspect(Offered{}) || m.Suspect(Offered{Tools: true, Reasoning: true}) != (i > 0) {
+			t.Errorf("%q", m)
+		}
+		if len(m.String()) > len(Opening{}.text) {
+			t.Errorf("%q is too long to be seen", m)
+		}
+	}
+	var o Opening
+	o.Markup = 1
+	if !o.Markup.Suspect(Offered{Tools: true}) || o.Markup.Suspect(Offered{Reasoning: true}) {
+		t.Error("a tool call's is suspect where reasoning is offered alone")
+	}
+}

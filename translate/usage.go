@@ -1,0 +1,65 @@
+package translate
+
+import "penstock/translate/jsonx"
+
+// MaxCount bounds a token count, so that sums of counts that an engine made up cannot overflow.
+const MaxCount = 1 << 31
+
+// Usage is the token counts of one answer in the sense of the chat dialect: Prompt includes Cached,
+// and Completion includes Reasoning. Counts that an engine did not send are 0.
+type Usage struct {
+	Prompt, Completion, Total int
+	Cached                    int // of Prompt, taken from the prefix cache
+	Reasoning                 int // of Completion, not visible text
+
+	// Known: the engine sent the counts, in `usage` or in llama.cpp's `timings`.
+	Known bool
+	// Estimated: all of it is our own estimate: of the completion one token a delta, or four bytes
+	// of a whole one a token.
+	Estimated bool
+}
+
+// Plus returns the usage of two choices of one prompt.
+func (u Usage) Plus(o Usage) Usage {
+	o.Prompt, o.Cached = max(u.Prompt, o.Prompt), max(u.Cached, o.Cached)
+	o.Completion = min(u.Completion+o.Completion, MaxCount)
+	o.Reasoning = min(u.Reasoning+o.Reasoning, MaxCount)
+	o.Total = 0
+	o.Reconcile()
+	return o
+}
+
+// EstimatedUsage returns the usage of an answer whose engine sent no counts.
+func EstimatedUsage(tokens int) Usage {
+	return Usage{Completion: tokens, Total: tokens, Estimated: true}
+}
+
+// WithPrompt returns u, with our estimate of the prompt if u is an estimate.
+func (u Usage) WithPrompt(prompt int) Usage {
+	if u.Estimated {
+		u.Prompt, u.Total = prompt, prompt+u.Completion
+	}
+	return u
+}
+
+// Reconcile makes the counts agree with each other.
+func (u *Usage) Reconcile() {
+	u.Cached = min(u.Cached, u.Prompt)
+	u.Reasoning = min(u.Reasoning, u.Completion)
+	u.Total = max(u.Total, u.Prompt+u.Completion)
+}
+
+// ReadCount reads a count of an engine: bounded, and not negative.
+func ReadCount(v jsonx.Value) (n int, ok bool) {
+	i, ok := v.Int()
+	if !ok || i < 0 {
+		return 0, false
+	}
+	return int(min(i, MaxCount)), true
+}
+
+// Count reads a count of an engine, 0 for what is none.
+func Count(v jsonx.Value) int {
+	n, _ := ReadCount(v)
+	return n
+}
