@@ -7,6 +7,7 @@ import (
 
 	"penstock/config"
 	"penstock/routing"
+	"penstock/translate/dialects"
 	"penstock/translate/messages"
 	"penstock/upstreams"
 )
@@ -37,11 +38,11 @@ var endpointCountTokens = &endpoint{
 }
 
 func (c *Call) decodeCount(body []byte) error {
-	c.beginMessages()
-	m := c.messages
-	o := messages.Options{InPlace: c.snap.InPlace, Strict: c.snap.Config.Strict, Count: true}
-	var err error
-	m.counted, err = c.writeTranslation(func(dst []byte) ([]byte, error) { return m.request.Decode(dst, body, c.chat, o) })
+	o := dialects.Options{InPlace: c.snap.InPlace, Strict: c.snap.Config.Strict, Count: true}
+	counted, err := c.writeTranslation(func(dst []byte) ([]byte, error) { return c.translateMessages(dst, body, o) })
+	if err == nil {
+		c.messages.counted = counted
+	}
 	return err
 }
 

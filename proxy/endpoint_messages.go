@@ -5,38 +5,22 @@ import (
 
 	"penstock/config"
 	"penstock/translate"
+	"penstock/translate/dialects"
 	"penstock/translate/messages"
 )
 
 // messagesCall is what a call in the Messages dialect needs beside the chat request that it
 // becomes.
 type messagesCall struct {
-	request *messages.Request // until the model is known: errors about the chat request are told in its words
-	echo    messages.RequestInfo
 	stream  messages.Stream
 	counted *[]byte // the chat request of a count_tokens call, until it is over
 }
 
+// Requests are needed only while they are translated, the rest as long as the call.
 var (
 	messagesCalls    = sync.Pool{New: func() any { return new(messagesCall) }}
 	messagesRequests = sync.Pool{New: func() any { return new(messages.Request) }}
 )
-
-// beginMessages prepares for a request in the Messages dialect.
-func (c *Call) beginMessages() {
-	c.messages = messagesCalls.Get().(*messagesCall)
-	c.messages.request = messagesRequests.Get().(*messages.Request)
-}
-
-// releaseRequest gives the request back but for the echo, which is all of it that an answer needs.
-func (m *messagesCall) releaseRequest() {
-	if m.request != nil {
-		m.echo = m.request.Info
-		m.request.Reset()
-		messagesRequests.Put(m.request)
-		m.request = nil
-	}
-}
 
 // releaseMessages gives back what a Messages call holds.
 func (c *Call) releaseMessages() {
@@ -44,9 +28,7 @@ func (c *Call) releaseMessages() {
 	if m == nil {
 		return
 	}
-	m.releaseRequest()
-	m.stream.Reset(nil)
-	m.echo = messages.RequestInfo{}
+	m.stream.Release()
 	if m.counted != nil {
 		recycleBody(m.counted)
 		m.counted = nil
@@ -71,9 +53,9 @@ var endpointMessages = &endpoint{
 		c.describeAnswer()
 		c.answer.ID = c.answerID("msg_")
 		m := c.messages
-		m.echo.Model, m.echo.ID, m.echo.RequestID = c.answer.Model, c.answer.ID, string(c.id)
-		m.echo.PromptTokens = c.promptTokens
-		m.stream.Reset(&m.echo)
+		m.stream.Reset(&dialects.Identity{
+			Model: c.answer.Model, ID: c.answer.ID, RequestID: string(c.id), PromptTokens: c.promptTokens,
+		})
 		c.stream = &m.stream
 	},
 	unary: func(c *Call, dst, completion []byte) ([]byte, error) {
@@ -81,17 +63,22 @@ var endpointMessages = &endpoint{
 		if err != nil {
 			return dst, err
 		}
-		return messages.AppendResponse(dst, whole, &c.messages.echo)
+		return c.messages.stream.AppendWhole(dst, whole)
 	},
 }
 
-func explainMessages(c *Call, err error) error { return c.messages.request.Locate(err) }
+func explainMessages(c *Call, err error) error { return c.messages.stream.RequestInfo.Locate(err) }
 
 // decodeMessages puts the chat request that the client's body amounts to in its place.
 func (c *Call) decodeMessages(body []byte) error {
-	c.beginMessages()
-	o := messages.Options{InPlace: c.snap.InPlace, Refuse: c.snap.Refused, Strict: c.snap.Config.Strict}
-	return c.translate(func(dst []byte) ([]byte, error) {
-		return c.messages.request.Decode(dst, body, c.chat, o)
-	})
+	o := dialects.Options{InPlace: c.snap.InPlace, Refuse: c.snap.Refused, Strict: c.snap.Config.Strict}
+	return c.translate(func(dst []byte) ([]byte, error) { return c.translateMessages(dst, body, o) })
+}
+
+// translateMessages appends the chat request that a Messages body amounts to.
+func (c *Call) translateMessages(dst, body []byte, o dialects.Options) ([]byte, error) {
+	r := messagesRequests.Get().(*messages.Request)
+	defer messagesRequests.Put(r)
+	c.messages = messagesCalls.Get().(*messagesCall)
+	return r.Decode(dst, body, c.chat, &c.messages.stream.RequestInfo, o)
 }

@@ -6,6 +6,7 @@ import (
 
 	"penstock/config"
 	"penstock/translate"
+	"penstock/translate/dialects"
 	"penstock/translate/responses"
 )
 
@@ -43,24 +44,19 @@ var (
 // decodeResponses reads a Responses body, and puts the chat request that it amounts to in its
 // place.
 func (c *Call) decodeResponses(body []byte) error {
-	r := responsesRequests.Get().(*responses.Request)
-	defer func() {
-		r.Reset()
-		responsesRequests.Put(r)
-	}()
-	if err := r.Decode(body, &responses.Options{Strict: c.snap.Config.Strict, Refuse: c.snap.Refused}); err != nil {
-		return err
-	}
-	c.responses = responsesAnswers.Get().(*responses.Stream)
+	o := dialects.Options{InPlace: c.snap.InPlace, Refuse: c.snap.Refused, Strict: c.snap.Config.Strict}
 	return c.translate(func(dst []byte) ([]byte, error) {
-		return r.Translate(dst, c.chat, &c.responses.RequestInfo, c.snap.InPlace(r.Model))
+		r := responsesRequests.Get().(*responses.Request)
+		defer responsesRequests.Put(r)
+		c.responses = responsesAnswers.Get().(*responses.Stream)
+		return r.Decode(dst, body, c.chat, &c.responses.RequestInfo, o)
 	})
 }
 
 // beginResponse prepares for the engine's reply.
 func (c *Call) beginResponse() {
 	id := string(c.id[len("req_"):])
-	c.responses.Reset(&responses.Identity{
+	c.responses.Reset(&dialects.Identity{
 		Model: c.model.Config.ID, ID: id, Created: c.record.Start.Unix(), Now: unixNow, PromptTokens: c.promptTokens,
 	})
 	// For a stream of the engine that is put together before it is translated.

@@ -45,9 +45,6 @@ func (c *Call) run() *failure {
 	if err := c.resolve(); err != nil {
 		return clientError(err)
 	}
-	if c.messages != nil {
-		c.messages.releaseRequest()
-	}
 	c.publishState()
 	if c.conn != nil && c.conn.Watch(c) {
 		return fromAbort(errClientGone)

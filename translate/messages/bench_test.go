@@ -8,6 +8,7 @@ import (
 
 	"penstock/config/testkit/raced"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
 
@@ -34,7 +35,7 @@ var eventCases = []struct {
 // feed returns a function that gives s one event of the case. A stream is begun anew now and then,
 // as arguments are kept.
 func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
-	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: thinking}
+	e := &echo{RequestInfo{thinking: thinking}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	dst := make([]byte, 0, 4<<10)
 	n := 0
 	send := func(data []byte) {
@@ -46,7 +47,7 @@ func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
 	begin, event := []byte(first), []byte(chunk)
 	return func() {
 		if n%1000 == 0 {
-			s.Reset(e)
+			e.reset(s)
 			if first != "" {
 				send(begin)
 			}
@@ -90,7 +91,7 @@ func TestStreamAllocs(t *testing.T) {
 	}
 	// Whole streams with calls that wait: everything is used again.
 	var s Stream
-	e := &RequestInfo{Model: "public", ID: "msg_1"}
+	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		if bytes.Contains(upstream, []byte("error")) || bytes.Contains(upstream, []byte("matched_stop")) || bytes.Contains(upstream, []byte("stop_reason")) {
 			continue
@@ -106,7 +107,7 @@ func TestStreamAllocs(t *testing.T) {
 		}
 		dst := make([]byte, 0, 64<<10)
 		run := func() {
-			s.Reset(e)
+			e.reset(&s)
 			out := dst
 			for _, ev := range events {
 				var err error
@@ -141,15 +142,16 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
 			body := conversation(size)
 			var (
-				r   Request
-				c   chat.Request
-				dst []byte
+				r    Request
+				c    chat.Request
+				info RequestInfo
+				dst  []byte
 			)
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
 				var err error
-				if dst, err = r.Decode(dst[:0], body, &c, Options{}); err != nil {
+				if dst, err = r.Decode(dst[:0], body, &c, &info, dialects.Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -157,18 +159,19 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-func BenchmarkAppendResponse(b *testing.B) {
+func BenchmarkWhole(b *testing.B) {
 	const body = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"I look.","tool_calls":[{"id":"c0","type":"function","function":{"name":"read","arguments":"{\"path\":\"a.go\"}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`
 	var (
 		c   chat.Completion
+		s   Stream
 		dst []byte
 	)
-	e := &RequestInfo{Model: "public", ID: "msg_1"}
+	identity := dialects.Identity{Model: "public", ID: "msg_1"}
 	b.ReportAllocs()
 	for b.Loop() {
 		err := c.Parse([]byte(body))
-		if err == nil {
-			dst, err = AppendResponse(dst[:0], &c, e)
+		if s.Reset(&identity); err == nil {
+			dst, err = s.AppendWhole(dst[:0], &c)
 		}
 		if err != nil {
 			b.Fatal(err)

@@ -1,5 +1,7 @@
 package messages
 
+import "penstock/translate/dialects"
+
 // content takes what is in the blocks of a message and writes the content of a chat message with
 // it: a string, or parts where there are images. A silent one only counts; it is for the first walk
 // over blocks, which finds their faults.
@@ -12,7 +14,7 @@ type content struct {
 	silent, skipText, skipImages bool
 
 	texts, images  int // seen, written or not
-	from, at, item int // where in the client's body the walk is, for images: see place
+	from, at, item int // where in the client's body the walk is, for dialects.Image
 }
 
 // open begins a message of a role, up to its content.
@@ -105,21 +107,24 @@ func (w *content) image(b *block) {
 		return
 	}
 	r := w.r
-	p := place{message: r.count - 1, part: w.n, from: w.from, at: w.at, item: w.item}
+	p := dialects.Image{
+		Message: r.count - 1, Part: w.n,
+		List: "messages", Parts: "content", Item: w.from, At: w.at, Nested: w.item,
+	}
 	w.part()
 	r.out = append(r.out, `{"type":"image_url","image_url":{"url":`...)
 	if b.source[sourceType].EqualText("url") {
-		p.member = "source.url"
+		p.Member = "source.url"
 		r.out = append(r.out, b.source[sourceURL].Raw()...)
 	} else {
-		p.member = "source.data"
+		p.Member = "source.data"
 		r.out = append(append(r.out, `"data:`...), b.source[sourceMediaType].Inside()...)
 		r.out = append(append(r.out, `;base64,`...), b.source[sourceData].Inside()...)
 		r.out = append(r.out, '"')
 	}
 	r.out = append(r.out, `}}`...)
 	if b.nested {
-		p.member = "source.content"
+		p.Member = "source.content"
 	}
-	r.images = append(r.images, p)
+	r.info.images = append(r.info.images, p)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 )
 
 func TestCountSegments(t *testing.T) {
@@ -16,7 +17,7 @@ func TestCountSegments(t *testing.T) {
 		r Request
 		c chat.Request
 	)
-	if _, err := r.Decode(nil, body, &c, Options{Count: true}); err != nil {
+	if _, err := r.Decode(nil, body, &c, new(RequestInfo), dialects.Options{Count: true}); err != nil {
 		t.Fatal(err)
 	}
 	got := bytes.Join(CountSegments(nil, body, `org/"served"`), nil)

@@ -3,9 +3,11 @@
 // stream of events the other. It turns bytes into bytes and knows neither HTTP nor files nor the
 // clock.
 //
-//	body, err = request.Decode(body[:0], client, &chatRequest, messages.Options{})  // what the engine is sent
-//	answer, err = messages.AppendResponse(answer[:0], completion, info)             // from a whole completion
-//	stream.Reset(info); out, err = stream.Append(out[:0], event)                     // from the engine's events
+//	chatBody, err = request.Decode(chatBody[:0], body, &chatRequest, &stream.RequestInfo, options)
+//	err = stream.RequestInfo.Locate(chatRequest.Check(rules))               // errors in the client's words
+//	stream.Reset(&identity)
+//	out, err = stream.Append(out[:0], event)                                // the engine's events, then Finish or Fail
+//	out, err = stream.AppendWhole(out[:0], &completion)                     // or a whole completion
 //
 // # Requests
 //

@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 )
 
@@ -33,35 +33,17 @@ var renamed = map[string]string{
 }
 
 // Locate puts an error of the chat request's Decode or Check under the name that its member has in
-// the Messages request. It is for the request that was decoded last. Other errors pass.
-func (r *Request) Locate(err error) error {
-	if err == nil {
-		return nil
-	}
-	var e *apierr.Error
-	if !errors.As(err, &e) || e.Param == "" {
-		return err
-	}
-	name, ok := renamed[e.Param]
-	for i := 0; i < len(r.images) && !ok; i++ {
-		m := chat.Image{Message: r.images[i].message, Part: r.images[i].part}
-		if ok = strings.HasPrefix(e.Param, strings.TrimSuffix(m.Param(), ".image_url")); ok {
-			name = r.images[i].path()
-		}
-	}
-	if !ok {
-		return err
-	}
-	return e.Renamed(name)
-}
+// the Messages request. Other errors pass.
+func (i *RequestInfo) Locate(err error) error { return dialects.Locate(err, i.nameOf) }
 
-// path names the image in the client's body.
-func (p *place) path() string {
-	s := chat.Element("messages", p.from) + "." + chat.Element("content", p.at)
-	if p.item >= 0 {
-		s += "." + chat.Element("content", p.item)
+func (i *RequestInfo) nameOf(param string) string {
+	if name, ok := renamed[param]; ok {
+		return name
 	}
-	return s + "." + p.member
+	if m, _ := i.images.Find(param); m != nil {
+		return m.Path(m.Member)
+	}
+	return param
 }
 
 // MapError returns an error of the edge, or an engine's failure, as the contract has it for

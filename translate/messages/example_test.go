@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/messages"
 	"penstock/translate/sse"
 )
@@ -15,16 +16,15 @@ func Example() {
 		request messages.Request
 		engine  chat.Request
 	)
-	body, err := request.Decode(nil, client, &engine, messages.Options{})
+	var stream messages.Stream
+	body, err := request.Decode(nil, client, &engine, &stream.RequestInfo, dialects.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Printf("%s\n\n", body)
 
-	request.Info.Model, request.Info.ID = "public-model", "msg_1"
-	var stream messages.Stream
-	stream.Reset(&request.Info)
+	stream.Reset(&dialects.Identity{Model: "public-model", ID: "msg_1"})
 	events := sse.NewReader(bytes.NewReader([]byte(`data: {"choices":[{"index":0,"delta":{"content":"Hello."}}]}
 
 data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2}}

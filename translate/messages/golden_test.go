@@ -13,6 +13,7 @@ import (
 	"penstock/config/testkit/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
 
@@ -43,10 +44,11 @@ func TestRequests(t *testing.T) {
 		o := optionsOf(t, ar.Section("options"))
 		body := bytes.TrimSuffix(ar.Section("request"), []byte("\n"))
 		var (
-			r Request
-			c chat.Request
+			r    Request
+			c    chat.Request
+			info RequestInfo
 		)
-		out, err := r.Decode(nil, body, &c, o)
+		out, err := r.Decode(nil, body, &c, &info, o)
 		if err != nil {
 			var a *apierr.Error
 			if !errors.As(err, &a) || a.Status != 400 {
@@ -63,8 +65,8 @@ func TestRequests(t *testing.T) {
 		ar.Set("error", nil)
 		ar.Set("upstream-request", out)
 		var read []byte
-		if r.Info.Thinking || r.Info.Stops != nil {
-			read = fmt.Appendf(read, "thinking %v, stops %q\n", r.Info.Thinking, r.Info.Stops)
+		if info.thinking || info.stops != nil {
+			read = fmt.Appendf(read, "thinking %v, stops %q\n", info.thinking, info.stops)
 		}
 		if c.Prefilled {
 			read = append(read, "prefilled\n"...)
@@ -73,7 +75,7 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-func optionsOf(t *testing.T, text []byte) (o Options) {
+func optionsOf(t *testing.T, text []byte) (o dialects.Options) {
 	for _, word := range strings.Fields(string(text)) {
 		switch word {
 		case "in_place":
@@ -89,14 +91,14 @@ func optionsOf(t *testing.T, text []byte) (o Options) {
 	return o
 }
 
-func echoOf(t testing.TB, text []byte) *RequestInfo {
-	e := &RequestInfo{Model: "public", ID: "msg_1", RequestID: "req_1"}
+func echoOf(t testing.TB, text []byte) *echo {
+	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", RequestID: "req_1"}}
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
 		if stop, ok := strings.CutPrefix(line, "stop "); ok {
-			e.Stops = append(e.Stops, stop)
+			e.stops = append(e.stops, stop)
 		} else if line == "thinking" {
-			e.Thinking = true
+			e.thinking = true
 		} else {
 			t.Fatalf("unknown line %q", line)
 		}
@@ -104,12 +106,31 @@ func echoOf(t testing.TB, text []byte) *RequestInfo {
 	return e
 }
 
+// echo is what an answer needs to know.
+type echo struct {
+	RequestInfo
+	dialects.Identity
+}
+
+// reset makes s ready for an answer.
+func (e *echo) reset(s *Stream) {
+	s.RequestInfo = e.RequestInfo
+	s.Reset(&e.Identity)
+}
+
+// appendWhole is Stream.AppendWhole.
+func appendWhole(dst []byte, c *chat.Completion, e *echo) ([]byte, error) {
+	var s Stream
+	e.reset(&s)
+	return s.AppendWhole(dst, c)
+}
+
 // failed is the error that the streams of the tests end with.
 var failed = apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed.")
 
 // stream runs a stream of an engine through s, as the proxy does, and returns what the client gets.
-func stream(s *Stream, e *RequestInfo, upstream []byte) (out []byte, err error) {
-	s.Reset(e)
+func stream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
+	e.reset(s)
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
 	for {
 		ev, readErr := r.Next()
@@ -130,7 +151,7 @@ func stream(s *Stream, e *RequestInfo, upstream []byte) (out []byte, err error) 
 }
 
 // whole assembles the completion that a stream of an engine amounts to and translates that.
-func wholeOf(e *RequestInfo, upstream []byte) ([]byte, error) {
+func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 	var a chat.Assembler
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
 	for !a.Done() {
@@ -150,7 +171,7 @@ func wholeOf(e *RequestInfo, upstream []byte) ([]byte, error) {
 	if err := c.Parse(body); err != nil {
 		return nil, err
 	}
-	return AppendResponse(nil, &c, e)
+	return appendWhole(nil, &c, e)
 }
 
 // streamAlone reports whether err ends a stream whose whole answer is none the worse: what is told

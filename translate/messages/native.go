@@ -235,7 +235,7 @@ func (n *Native) ends(delta jsonx.Value) error {
 	return nil
 }
 
-// finishOf is stopOf the other way round.
+// finishOf is stopReason the other way round.
 func finishOf(reason jsonx.Value) string {
 	switch {
 	case reason.EqualText("max_tokens"), reason.EqualText("model_context_window_exceeded"):

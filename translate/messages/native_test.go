@@ -15,14 +15,15 @@ import (
 	"penstock/config/testkit/raced"
 	"penstock/translate"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
 
 // throughNative runs what an engine says in this dialect through n and s, as the proxy does.
-func throughNative(s *Stream, e *RequestInfo, src io.Reader) ([]byte, error) {
+func throughNative(s *Stream, e *echo, src io.Reader) ([]byte, error) {
 	var n Native
-	s.Reset(e)
+	e.reset(s)
 	r := sse.NewReader(src, 1<<20)
 	var out []byte
 	for !s.Done() && !n.Done() {
@@ -45,7 +46,7 @@ func throughNative(s *Stream, e *RequestInfo, src io.Reader) ([]byte, error) {
 }
 
 // assembleNative makes a whole completion of what an engine says in this dialect in a stream.
-func assembleNative(e *RequestInfo, src io.Reader) ([]byte, error) {
+func assembleNative(e *echo, src io.Reader) ([]byte, error) {
 	var (
 		n Native
 		a chat.Assembler
@@ -70,12 +71,12 @@ func assembleNative(e *RequestInfo, src io.Reader) ([]byte, error) {
 	return answerTo(e, body)
 }
 
-func answerTo(e *RequestInfo, completion []byte) ([]byte, error) {
+func answerTo(e *echo, completion []byte) ([]byte, error) {
 	var c chat.Completion
 	if err := c.Parse(completion); err != nil {
 		return nil, err
 	}
-	return AppendResponse(nil, &c, e)
+	return appendWhole(nil, &c, e)
 }
 
 // nativeOf is the engine that the requests of testdata/native are written for.
@@ -98,7 +99,7 @@ func TestNative(t *testing.T) {
 		if body := bytes.TrimSuffix(ar.Section("request"), []byte("\n")); len(body) > 0 {
 			var r Request
 			var c chat.Request
-			if _, err := r.Decode(nil, body, &c, Options{}); err != nil {
+			if _, err := r.Decode(nil, body, &c, new(RequestInfo), dialects.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			out := bytes.Join(NativeSegments(nil, body, nativeOf(t, &c, ar.Section("engine"))), nil)
@@ -177,7 +178,7 @@ func TestNativeRefuses(t *testing.T) {
 		} else {
 			var completion []byte
 			if completion, err = n.AppendCompletion(nil, []byte(c.data)); err == nil {
-				_, err = answerTo(&RequestInfo{}, completion)
+				_, err = answerTo(&echo{RequestInfo{}, dialects.Identity{}}, completion)
 			}
 		}
 		if string(textOf(err)) != c.want {
@@ -189,7 +190,7 @@ func TestNativeRefuses(t *testing.T) {
 // TestNativeSplits: how the engine's bytes are cut makes no difference at whatever offset, and a
 // stream that is cut short never ends well.
 func TestNativeSplits(t *testing.T) {
-	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
+	e := &echo{RequestInfo{thinking: true, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var s Stream
 	for _, upstream := range seeds(t, "native", "engine-stream") {
 		want, _ := throughNative(&s, e, bytes.NewReader(upstream))
@@ -214,7 +215,7 @@ func FuzzNative(f *testing.F) {
 	}
 	var s Stream
 	f.Fuzz(func(t *testing.T, upstream []byte, thinking bool) {
-		e := &RequestInfo{Model: `pub"lic`, ID: "msg_1", Thinking: thinking, Stops: []string{"END"}}
+		e := &echo{RequestInfo{thinking: thinking, stops: []string{"END"}}, dialects.Identity{Model: `pub"lic`, ID: "msg_1"}}
 		out, err := throughNative(&s, e, bytes.NewReader(upstream))
 		if ended := grammar(t, out); ended != (err == nil) {
 			t.Fatalf("ended well: %v, error %v", ended, err)
@@ -239,13 +240,13 @@ func TestNativeAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")
 	}
-	e := &RequestInfo{Model: "public", ID: "msg_1"}
+	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var (
 		n   Native
 		s   Stream
 		out []byte
 	)
-	s.Reset(e)
+	e.reset(&s)
 	delta := sse.Event{Name: []byte("content_block_delta"), Data: []byte(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" word"}}`)}
 	step := func() {
 		ev, err := n.Read(delta)
@@ -264,13 +265,13 @@ func TestNativeAllocs(t *testing.T) {
 
 // BenchmarkNative is one delta of an engine that speaks the dialect itself.
 func BenchmarkNative(b *testing.B) {
-	e := &RequestInfo{Model: "public", ID: "msg_1"}
+	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var (
 		n   Native
 		s   Stream
 		out []byte
 	)
-	s.Reset(e)
+	e.reset(&s)
 	delta := sse.Event{Name: []byte("content_block_delta"), Data: []byte(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" word"}}`)}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -293,7 +294,7 @@ func TestNativeInputsStayInside(t *testing.T) {
 		c    chat.Request
 		sent map[string]any
 	)
-	if _, err := r.Decode(nil, body, &c, Options{Refuse: refuse}); err != nil {
+	if _, err := r.Decode(nil, body, &c, new(RequestInfo), dialects.Options{Refuse: refuse}); err != nil {
 		t.Fatal(err)
 	}
 	native := bytes.Join(NativeSegments(nil, body, &chat.Native{Served: "m", MaxTokens: 5, Refuse: refuse}), nil)

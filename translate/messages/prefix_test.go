@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 )
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -78,7 +79,7 @@ func TestPrefixStable(t *testing.T) {
 				r Request
 				c chat.Request
 			)
-			if _, err := r.Decode(nil, body, &c, Options{InPlace: func([]byte) bool { return inPlace }}); err != nil {
+			if _, err := r.Decode(nil, body, &c, new(RequestInfo), dialects.Options{InPlace: func([]byte) bool { return inPlace }}); err != nil {
 				t.Fatalf("%v: %s", err, body)
 			}
 			raw := c.Messages().Raw()

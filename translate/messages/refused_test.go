@@ -10,6 +10,7 @@ import (
 
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
 
@@ -101,14 +102,14 @@ func TestRequestsRefused(t *testing.T) {
 				r Request
 				e *apierr.Error
 			)
-			o := Options{Refuse: chat.NewRefusals("bootstrap_*"), InPlace: func([]byte) bool { return inPlace }}
-			_, err := r.Decode(nil, []byte(body), new(chat.Request), o)
+			o := dialects.Options{Refuse: chat.NewRefusals("bootstrap_*"), InPlace: func([]byte) bool { return inPlace }}
+			_, err := r.Decode(nil, []byte(body), new(chat.Request), new(RequestInfo), o)
 			if !errors.As(err, &e) || e.Status != 400 || e.Param+" "+e.Code != c.want {
 				t.Errorf("%s: %v, want %s", body, err, c.want)
 			}
 		}
 	}
-	if _, err := new(Request).Decode(nil, nil, new(chat.Request), Options{}); err == nil || !strings.Contains(err.Error(), apierr.CodeInvalidJSON) {
+	if _, err := new(Request).Decode(nil, nil, new(chat.Request), new(RequestInfo), dialects.Options{}); err == nil || !strings.Contains(err.Error(), apierr.CodeInvalidJSON) {
 		t.Errorf("an empty body: %v", err)
 	}
 }
@@ -117,26 +118,28 @@ func TestRequestsRefused(t *testing.T) {
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	var (
-		r Request
-		c chat.Request
-		s Stream
-		n Native
+		r    Request
+		c    chat.Request
+		info RequestInfo
+		s    Stream
+		n    Native
 	)
 	for _, body := range seeds(t, "request", "request") {
 		var (
 			fresh     Request
 			freshChat chat.Request
+			freshInfo RequestInfo
 		)
-		want, wantErr := fresh.Decode(nil, body, &freshChat, Options{})
-		got, err := r.Decode(nil, body, &c, Options{})
+		want, wantErr := fresh.Decode(nil, body, &freshChat, &freshInfo, dialects.Options{})
+		got, err := r.Decode(nil, body, &c, &info, dialects.Options{})
 		if !bytes.Equal(got, want) || !bytes.Equal(textOf(err), textOf(wantErr)) || err == nil && c.Prefilled != freshChat.Prefilled {
 			t.Errorf("%s\nbecomes %s, %v\nwant    %s, %v", body, got, err, want, wantErr)
 		}
-		if d := cmp.Diff(fresh.Info, r.Info); d != "" {
+		if d := cmp.Diff(freshInfo.stops, info.stops); d != "" || freshInfo.thinking != info.thinking || len(freshInfo.images) != len(info.images) {
 			t.Errorf("%s: %s", body, d)
 		}
 	}
-	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
+	e := &echo{RequestInfo{thinking: true, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		var fresh Stream
 		got, _ := stream(&s, e, upstream)
@@ -163,14 +166,14 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"i","content":[{"type":"text","text":"` + half + `"}]}]}]}`
 	var r Request
 	var c chat.Request
-	out, err := r.Decode(nil, []byte(history), &c, Options{})
+	out, err := r.Decode(nil, []byte(history), &c, new(RequestInfo), dialects.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(string(out), `\ufffd`); n != 6 || strings.Contains(string(out), half) {
 		t.Errorf("%d replaced: %s", n, out)
 	}
-	if _, err := r.Decode(nil, []byte(history), &c, Options{Strict: true}); err == nil {
+	if _, err := r.Decode(nil, []byte(history), &c, new(RequestInfo), dialects.Options{Strict: true}); err == nil {
 		t.Error("a strict edge takes it")
 	}
 	for _, member := range []string{
@@ -178,7 +181,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 		`"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"f","input":{},"` + half + `":1}]}]`,
 		`"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":{"a":"` + half + `"}}]`,
 	} {
-		if _, err := r.Decode(nil, []byte(`{"model":"m","max_tokens":9,`+member+`}`), &c, Options{}); err == nil {
+		if _, err := r.Decode(nil, []byte(`{"model":"m","max_tokens":9,`+member+`}`), &c, new(RequestInfo), dialects.Options{}); err == nil {
 			t.Errorf("%s is taken", member)
 		}
 	}
@@ -195,7 +198,7 @@ func TestClientToolsAlone(t *testing.T) {
 	} {
 		var r Request
 		var c chat.Request
-		_, err := r.Decode(nil, []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}],"tools":[`+tool+`]}`), &c, Options{})
+		_, err := r.Decode(nil, []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}],"tools":[`+tool+`]}`), &c, new(RequestInfo), dialects.Options{})
 		var e *apierr.Error
 		if !errors.As(err, &e) || e.Param != "tools" || !strings.Contains(e.Message, want) {
 			t.Errorf("%s: %v", tool, err)

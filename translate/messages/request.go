@@ -5,65 +5,35 @@ import (
 
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 )
 
-// Options says how a request is to be translated. The zero value folds system text and tolerates
-// what can be tolerated.
-type Options struct {
-	// InPlace reports whether the model, named as the client wrote it, takes system messages in the
-	// middle of a conversation; nil: none does. It is asked once, before anything is written, and
-	// must not keep the name.
-	InPlace func(model []byte) bool
-	// Refuse are the members that steer an engine. A count does without them: see CountSegments.
-	Refuse *chat.Refusals
-	// Strict refuses server tools even beside functions, and halves of surrogate pairs in the
-	// conversation, which are otherwise replaced in the body.
-	Strict bool
-	// Count reads the body as one of count_tokens, which has no max_tokens and no stream.
-	Count bool
+// RequestInfo are the facts about a request that its answer, and errors about it, need. The zero
+// value is ready.
+type RequestInfo struct {
+	thinking bool     // the client asked to see the model's reasoning
+	stops    []string // the stop sequences of the request
+	images   dialects.Images
 }
 
-// RequestInfo are the facts about a request that its answer needs. Decode fills in Thinking and
-// Stops; the other members are the caller's.
-type RequestInfo struct {
-	// Model is the public id that the answer names.
-	Model string
-	// ID is the id of the message, "msg_" and something unique: the edge makes the missing ids of
-	// tool calls from it.
-	ID string
-	// PromptTokens is our estimate of the prompt, for an engine that counts nothing.
-	PromptTokens int
-	// RequestID is in the errors of a stream.
-	RequestID string
-	// Thinking: the client asked to see the model's reasoning.
-	Thinking bool
-	// Stops are the stop sequences of the request.
-	Stops []string
+func (i *RequestInfo) reset() {
+	i.images.Reset()
+	*i = RequestInfo{images: i.images}
 }
 
 // Request translates the body of a Messages request. The zero value is ready. It is meant to be
 // reused, by one call at a time, and keeps nothing of a body between calls.
 type Request struct {
-	// Info is filled by Decode.
-	Info RequestInfo
-
+	info    *RequestInfo // what Decode fills
 	doc     jsonx.Doc
 	members [memberCount]jsonx.Value
-	out     []byte  // the chat body that is being written
-	count   int     // messages in it
-	images  []place // of each image in it
-	begun   bool    // the last of the client's so far is text of an assistant's, without calls
-	thinks  bool    // thinking is asked for
+	out     []byte // the chat body that is being written
+	count   int    // messages in it
+	begun   bool   // the last of the client's so far is text of an assistant's, without calls
+	thinks  bool   // thinking is asked for
 
 	arguments chat.Arguments
-}
-
-// place is where an image stands in the chat body and where in the client's.
-type place struct {
-	message, part  int // messages[message].content[part] in the chat body
-	from, at, item int // messages[from].content[at] in the client's, and .content[item] of a result or document; -1: none
-	member         string
 }
 
 // The deepest that is read is messages[0].content[0].content[0].source.data, or the blocks of a
@@ -95,14 +65,15 @@ var memberNames = jsonx.NewNames("model", "messages", "max_tokens", "system", "t
 	"stop_sequences", "stream", "tools", "tool_choice", "metadata", "thinking", "output_config", "output_format", "thread")
 
 // Decode appends the chat request that body amounts to, and decodes that into the chat request: it
-// borrows what has been appended, which must not change before it is reset. body is not kept.
+// borrows what has been appended, which must not change before it is reset. info is filled with what
+// the answer needs, and with what Locate needs for errors about the chat request. body is not kept.
 //
 // The error is an *apierr.Error that names a member of the Messages request; what was appended is
 // then of no use.
-func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byte, error) {
-	r.reset()
-	defer r.doc.Reset()
-	defer r.arguments.Reset()
+func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo, o dialects.Options) ([]byte, error) {
+	defer r.reset()
+	info.reset()
+	r.info = info
 	if err := r.parse(body, o.Strict); err != nil {
 		return dst, err
 	}
@@ -121,7 +92,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, o Options) ([]byt
 		return dst, f.Err()
 	}
 	if err := into.Decode(dst); err != nil {
-		return dst, r.Locate(err)
+		return dst, info.Locate(err)
 	}
 	into.Prefilled = r.prefilled(into)
 	return dst, nil
@@ -147,17 +118,10 @@ func threadRefused() error {
 	return e
 }
 
-// Reset lets go of the memory that an unusually large request has needed, for a pool.
-func (r *Request) Reset() {
-	r.reset()
-	if cap(r.images) > 64 {
-		r.images = nil
-	}
-}
-
 func (r *Request) reset() {
 	r.doc.Reset()
-	*r = Request{doc: r.doc, images: r.images[:0], arguments: r.arguments}
+	r.arguments.Reset()
+	*r = Request{doc: r.doc, arguments: r.arguments}
 }
 
 func (r *Request) parse(body []byte, strict bool) error {
@@ -187,7 +151,7 @@ func (r *Request) parse(body []byte, strict bool) error {
 
 // translate writes the chat body. Members that have the same name and the same rules in chat are
 // copied unread: chat's own decoding refuses them under that name.
-func (r *Request) translate(o *Options) *fault {
+func (r *Request) translate(o *dialects.Options) *fault {
 	r.out = append(r.out, '{')
 	if v := r.members[memberModel]; chat.Given(v) {
 		r.out = append(append(r.out, `"model":`...), v.Raw()...)
@@ -260,9 +224,9 @@ func (r *Request) stopSequences() *fault {
 		case len(s.Inside()) == 0:
 			return chat.WrongValue("", "must not be empty").At("stop_sequences", it.Index())
 		}
-		r.Info.Stops = append(r.Info.Stops, string(s.AppendText(nil)))
+		r.info.stops = append(r.info.stops, string(s.AppendText(nil)))
 	}
-	if len(r.Info.Stops) > 0 {
+	if len(r.info.stops) > 0 {
 		r.copy("stop", memberStopSequences)
 	}
 	return nil
@@ -314,7 +278,7 @@ func (r *Request) reasoning() *fault {
 			effort = "none"
 		case t[0].EqualText("enabled"), t[0].EqualText("adaptive"):
 			r.thinks = true
-			r.Info.Thinking = !t[1].EqualText("omitted")
+			r.info.thinking = !t[1].EqualText("omitted")
 		}
 	}
 	if effort != "" {

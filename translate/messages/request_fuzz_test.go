@@ -11,6 +11,7 @@ import (
 	"penstock/config/testkit/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 )
 
@@ -38,13 +39,13 @@ func FuzzDecode(f *testing.F) {
 	f.Add(seeds(f, "request", "request")[0], byte(7))
 	var r Request
 	f.Fuzz(func(t *testing.T, body []byte, options byte) {
-		o := Options{Strict: options&1 != 0, Count: options&2 != 0}
+		o := dialects.Options{Strict: options&1 != 0, Count: options&2 != 0}
 		if options&4 != 0 {
 			o.InPlace = func([]byte) bool { return true }
 		}
 		kept := bytes.Clone(body)
 		var c, again chat.Request
-		out, err := r.Decode([]byte("xx"), body, &c, o)
+		out, err := r.Decode([]byte("xx"), body, &c, new(RequestInfo), o)
 		after := bytes.Clone(body)
 		if json.Valid(kept) && !o.Strict { // halves of surrogate pairs may have been replaced, and nothing else
 			jsonx.MendLone(kept)
@@ -75,7 +76,7 @@ func FuzzDecode(f *testing.F) {
 		if err := again.Decode(out); err != nil {
 			t.Fatalf("chat refuses what was accepted: %v: %s", err, out)
 		}
-		if second, err := r.Decode(nil, body, &again, o); err != nil || !bytes.Equal(second, out) {
+		if second, err := r.Decode(nil, body, &again, new(RequestInfo), o); err != nil || !bytes.Equal(second, out) {
 			t.Fatalf("the same body becomes another one: %v\n%s\n%s", err, out, second)
 		}
 	})

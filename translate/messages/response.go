@@ -4,73 +4,54 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
-	"sync"
 
 	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 )
 
-// responseWriter is the memory for one whole answer.
-type responseWriter struct {
-	reader chat.AnswerReader
-	input  input
-}
-
-var responseWriters = sync.Pool{New: func() any { return new(responseWriter) }}
-
-// AppendResponse appends the answer for a completion, which has been parsed. The error is a
+// AppendWhole appends the answer for a whole completion, which has been parsed. The error is a
 // *translate.BadAnswer: the engine's answer is malformed, or a tool call in it has no name; dst is
 // returned as it was then.
-//
-// e is only read. It is safe for concurrent use.
-func AppendResponse(dst []byte, c *chat.Completion, e *RequestInfo) ([]byte, error) {
-	w := responseWriters.Get().(*responseWriter)
-	defer func() {
-		w.reader.Reset("")
-		w.input.reset()
-		responseWriters.Put(w)
-	}()
-	s := &w.reader
-	s.Reset(e.ID)
-	s.SetPromptEstimate(e.PromptTokens)
-	if err := s.ReadWhole(c); err != nil {
+func (s *Stream) AppendWhole(dst []byte, c *chat.Completion) ([]byte, error) {
+	r := &s.reader
+	if err := r.ReadWhole(c); err != nil {
 		return dst, err
 	}
 	out := append(dst, `{"id":`...) //nolint:gocritic // dst is what a failure returns
-	out = jsonx.AppendStringS(out, e.ID)
+	out = jsonx.AppendStringS(out, s.identity.ID)
 	out = append(out, `,"type":"message","role":"assistant","model":`...)
-	out = jsonx.AppendStringS(out, e.Model)
+	out = jsonx.AppendStringS(out, s.identity.Model)
 	out = append(out, `,"content":[`...)
 	start := len(out)
-	if e.Thinking && len(s.Reasoning) > 0 {
-		out = append(append(out, `{"type":"thinking","thinking":"`...), s.Reasoning...)
+	if s.RequestInfo.thinking && len(r.Reasoning) > 0 {
+		out = append(append(out, `{"type":"thinking","thinking":"`...), r.Reasoning...)
 		out = append(out, `","signature":"`+signature+`"}`...)
 	}
-	if len(s.Content)+len(s.Refusal) > 0 {
+	if len(r.Content)+len(r.Refusal) > 0 {
 		out = separate(out, start)
-		out = append(append(out, `{"type":"text","text":"`...), s.Content...)
-		out = append(append(out, s.Refusal...), `"}`...)
+		out = append(append(out, `{"type":"text","text":"`...), r.Content...)
+		out = append(append(out, r.Refusal...), `"}`...)
 	}
-	for i := range s.ToolCalls {
-		toolCall := &s.ToolCalls[i]
-		in, is := w.input.read(toolCall.Args)
+	for i := range r.ToolCalls {
+		toolCall := &r.ToolCalls[i]
+		in, is := s.input.read(toolCall.Args)
 		switch {
 		case len(toolCall.Name) == 0:
 			return dst, errNoName
-		case is != inputObject && s.Finish == chat.FinishLength, len(in) == 0:
+		case is != inputObject && r.Finish == chat.FinishLength, len(in) == 0:
 			in = noInput
 		}
 		out = separate(out, start)
-		out = append(append(out, `{"type":"tool_use","id":"`...), s.ToolCallID(i)...)
+		out = append(append(out, `{"type":"tool_use","id":"`...), r.ToolCallID(i)...)
 		out = append(append(out, `","name":"`...), toolCall.Name...)
 		out = append(append(out, `","input":`...), in...)
 		out = append(out, '}')
 	}
 	out = append(out, `],`...)
-	out = appendStop(out, s, e)
+	out = s.appendStop(out)
 	out = append(out, `,"usage":`...)
-	out = appendUsage(out, s.Usage())
+	out = appendUsage(out, r.Usage())
 	return append(out, '}'), nil
 }
 
@@ -105,8 +86,8 @@ func appendUsage(dst []byte, u translate.Usage) []byte {
 }
 
 // appendStop appends the members stop_reason and stop_sequence.
-func appendStop(dst []byte, s *chat.AnswerReader, e *RequestInfo) []byte {
-	reason, sequence := stopOf(s, e)
+func (s *Stream) appendStop(dst []byte) []byte {
+	reason, sequence := s.stopReason()
 	dst = append(append(dst, `"stop_reason":"`...), reason...)
 	dst = append(dst, `","stop_sequence":`...)
 	if sequence == "" {
@@ -115,22 +96,23 @@ func appendStop(dst []byte, s *chat.AnswerReader, e *RequestInfo) []byte {
 	return jsonx.AppendStringS(dst, sequence)
 }
 
-// stopOf returns why the answer ended. The presence of tool calls decides, not the engine's word:
+// stopReason returns why the answer ended. The presence of tool calls decides, not the engine's word:
 // some engines say stop although there are tool calls, and an agent that reads tool_use without a
 // tool call waits for ever.
-func stopOf(s *chat.AnswerReader, e *RequestInfo) (reason, sequence string) {
+func (s *Stream) stopReason() (reason, sequence string) {
+	r := &s.reader
 	switch {
-	case s.Finish == chat.FinishLength:
+	case r.Finish == chat.FinishLength:
 		return "max_tokens", ""
-	case s.Finish == chat.FinishContentFilter:
+	case r.Finish == chat.FinishContentFilter:
 		return "refusal", ""
-	case len(s.ToolCalls) > 0:
+	case len(r.ToolCalls) > 0:
 		return "tool_use", ""
 	}
-	if len(s.StopSequence) > 0 {
+	if len(r.StopSequence) > 0 {
 		var d jsonx.Doc
-		if d.Parse(quoted(nil, s.StopSequence), jsonx.Options{}) == nil {
-			for _, stop := range e.Stops {
+		if d.Parse(quoted(nil, r.StopSequence), jsonx.Options{}) == nil {
+			for _, stop := range s.RequestInfo.stops {
 				if d.Root().EqualText(stop) {
 					return "stop_sequence", stop
 				}

@@ -6,22 +6,26 @@ import (
 	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
 
-// Stream turns the events of an engine's chat stream into those of the Messages dialect:
+// Stream writes the answer to one request: the whole message (AppendWhole), or the events of a
+// stream, which it makes from those of an engine's chat stream:
 //
 //	message_start, (content_block_start, content_block_delta…, content_block_stop)…, message_delta, message_stop
 //
 // or, wherever it fails, error as the last event. One block is open at a time and blocks are
 // numbered from 0.
 //
-// The zero value is ready for Reset. A Stream belongs to one call at a time. It does not allocate
-// per event once its buffers have grown.
+// The zero value is ready for Reset. A Stream belongs to one call at a time and is meant to be
+// pooled. It does not allocate per event once its buffers have grown.
 type Stream struct {
+	RequestInfo RequestInfo // filled by Request.Decode
+
+	identity  dialects.Identity
 	reader    chat.AnswerReader
-	info      *RequestInfo
 	phase     phase
 	index     int                // of the block that is open, or of the next one
 	queue     []piece            // the first may be open; what is behind it waits for its end
@@ -64,16 +68,12 @@ type toolCallProgress struct {
 	closed bool
 }
 
-// Reset makes s ready for an answer to e, which is borrowed until the next Reset; nil only lets go
-// of everything, for a pool.
-func (s *Stream) Reset(e *RequestInfo) {
-	s.reader.Reset("")
-	if e != nil {
-		s.reader.Reset(e.ID)
-		s.reader.SetPromptEstimate(e.PromptTokens)
-	}
+// Reset makes s ready for an answer, to the request that RequestInfo is of.
+func (s *Stream) Reset(i *dialects.Identity) {
+	s.reader.Reset(i.ID)
+	s.reader.SetPromptEstimate(i.PromptTokens)
 	s.input.reset()
-	s.info, s.phase, s.index = e, phaseIdle, 0
+	s.identity, s.phase, s.index = *i, phaseIdle, 0
 	s.queue, s.toolCalls = s.queue[:cap(s.queue)], s.toolCalls[:0]
 	if len(s.queue) > keepPieces {
 		s.queue = nil
@@ -84,6 +84,12 @@ func (s *Stream) Reset(e *RequestInfo) {
 		}
 	}
 	s.queue = s.queue[:0]
+}
+
+// Release lets go of the last call's data, for a pool.
+func (s *Stream) Release() {
+	s.RequestInfo.reset()
+	s.Reset(&dialects.Identity{})
 }
 
 // keepPieces is of how many pieces the memory is kept.
@@ -101,7 +107,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if s.phase == phaseIdle {
 		out = s.start(out)
 	}
-	if len(s.reader.Reasoning) > 0 && s.info.Thinking {
+	if len(s.reader.Reasoning) > 0 && s.RequestInfo.thinking {
 		out = s.say(out, kindThinking, s.reader.Reasoning)
 	}
 	if len(s.reader.Content) > 0 {
@@ -128,9 +134,9 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 func (s *Stream) start(dst []byte) []byte {
 	s.phase = phaseStarted
 	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":"...)
-	dst = jsonx.AppendStringS(dst, s.info.ID)
+	dst = jsonx.AppendStringS(dst, s.identity.ID)
 	dst = append(dst, `,"type":"message","role":"assistant","model":`...)
-	dst = jsonx.AppendStringS(dst, s.info.Model)
+	dst = jsonx.AppendStringS(dst, s.identity.Model)
 	dst = append(dst, `,"content":[],"stop_reason":null,"stop_sequence":null,"usage":`...)
 	u := s.reader.Usage()
 	if !u.Known {
@@ -366,7 +372,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	}
 	s.phase = phaseClosed
 	out = append(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
-	out = appendStop(out, &s.reader, s.info)
+	out = s.appendStop(out)
 	out = append(out, `},"usage":`...)
 	out = appendUsage(out, s.reader.Usage())
 	return append(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil
@@ -379,7 +385,7 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	}
 	s.phase = phaseClosed
 	dst = append(dst, "event: error\ndata: "...)
-	dst = e.AppendMessages(dst, s.info.RequestID)
+	dst = e.AppendMessages(dst, s.identity.RequestID)
 	return append(dst, "\n\n"...)
 }
 

@@ -12,12 +12,13 @@ import (
 
 	"penstock/translate"
 	"penstock/translate/apierr"
+	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
 
 // through runs what src reads through s to its end, good or bad.
-func through(s *Stream, e *RequestInfo, src io.Reader) []byte {
-	s.Reset(e)
+func through(s *Stream, e *echo, src io.Reader) []byte {
+	e.reset(s)
 	r := sse.NewReader(src, 1<<20)
 	var (
 		out []byte
@@ -40,7 +41,7 @@ func through(s *Stream, e *RequestInfo, src io.Reader) []byte {
 
 // TestSplits: how the engine's bytes are cut into reads makes no difference, at whatever offset.
 func TestSplits(t *testing.T) {
-	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: true, Stops: []string{"END"}}
+	e := &echo{RequestInfo{thinking: true, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var s Stream
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		want := through(&s, e, bytes.NewReader(upstream))
@@ -56,7 +57,7 @@ func TestSplits(t *testing.T) {
 // TestCuts: an engine that dies at whatever byte leaves a stream that is well formed, and that ends
 // well only when it had said why it stopped.
 func TestCuts(t *testing.T) {
-	e := &RequestInfo{Model: "public", ID: "msg_1", Thinking: true}
+	e := &echo{RequestInfo{thinking: true}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var s Stream
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		for at := range upstream {
@@ -76,7 +77,7 @@ func FuzzStream(f *testing.F) {
 	}
 	var s Stream
 	f.Fuzz(func(t *testing.T, upstream []byte, thinking bool) {
-		e := &RequestInfo{Model: `pub"lic`, ID: "msg_1", Thinking: thinking, Stops: []string{"END"}}
+		e := &echo{RequestInfo{thinking: thinking, stops: []string{"END"}}, dialects.Identity{Model: `pub"lic`, ID: "msg_1"}}
 		out := through(&s, e, bytes.NewReader(upstream))
 		ended := grammar(t, out)
 		if cut := through(&s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
@@ -108,9 +109,9 @@ func told(m message) message {
 
 func TestKeepaliveAndEnds(t *testing.T) {
 	const ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
-	e := &RequestInfo{Model: "public", ID: "msg_1", RequestID: "req_1"}
+	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", RequestID: "req_1"}}
 	var s Stream
-	s.Reset(e)
+	e.reset(&s)
 	out := s.Keepalive(nil)
 	if string(out) != ping {
 		t.Errorf("a ping is %q", out)
@@ -147,7 +148,7 @@ func TestKeepaliveAndEnds(t *testing.T) {
 		t.Errorf("behind the end: %q, %v", after, err)
 	}
 	// A failure before anything was said is an error event alone.
-	s.Reset(e)
+	e.reset(&s)
 	out = s.Fail(nil, apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed."))
 	want := "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"The engine failed.\",\"type\":\"overloaded_error\",\"code\":\"upstream_failed\",\"param\":null},\"request_id\":\"req_1\"}\n\n"
 	if string(out) != want {
@@ -156,7 +157,7 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	if again := s.Fail(nil, failed); len(again) > 0 {
 		t.Errorf("behind the failure: %q", again)
 	}
-	s.Reset(nil)
+	s.Release()
 }
 
 // TestLargeArguments: arguments beyond what is looked at piece by piece are still checked, and
@@ -167,9 +168,9 @@ func TestLargeArguments(t *testing.T) {
 		args string
 		good bool
 	}{{`{\"a\":\"` + long + `\"}`, true}, {`{\"a\":\"` + long, false}} {
-		e := &RequestInfo{Model: "public", ID: "msg_1"}
+		e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1"}}
 		var s Stream
-		s.Reset(e)
+		e.reset(&s)
 		out, err := s.Append(nil, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"i","function":{"name":"f","arguments":"` + c.args + `"}}]}}]}`)})
 		if err == nil {
 			out, err = s.Append(out, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"t"},"finish_reason":"stop"}]}`)})

@@ -3,6 +3,7 @@
 package responses
 
 import (
+	"penstock/translate/dialects"
 	"testing"
 
 	"penstock/translate/sse"
@@ -35,19 +36,15 @@ func TestStreamAllocs(t *testing.T) {
 // the assistant.
 func TestRequestAllocs(t *testing.T) {
 	var r Request
-	tr, err := translateBody(benchRequest, &Options{}, false)
+	tr, err := translateBody(benchRequest, dialects.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dst := make([]byte, 0, 64<<10)
 	got := testing.AllocsPerRun(100, func() {
-		if err := r.Decode(benchRequest, &Options{}); err != nil {
+		if dst, err = r.Decode(dst[:0], benchRequest, &tr.chat, &tr.answer.RequestInfo, dialects.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if dst, err = r.Translate(dst[:0], &tr.chat, &tr.answer.RequestInfo, false); err != nil {
-			t.Fatal(err)
-		}
-		r.Reset()
 	})
 	if got > 1 {
 		t.Errorf("%v allocations", got)

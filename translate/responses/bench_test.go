@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
 
@@ -57,11 +58,8 @@ func BenchmarkRequest(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(benchRequest)))
 	for b.Loop() {
-		if err := r.Decode(benchRequest, &Options{}); err != nil {
-			b.Fatal(err)
-		}
 		var err error
-		if dst, err = r.Translate(dst[:0], &c, &e, false); err != nil {
+		if dst, err = r.Decode(dst[:0], benchRequest, &c, &e, dialects.Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

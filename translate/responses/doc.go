@@ -2,9 +2,7 @@
 // and the chat dialect that engines speak: a request one way, a whole answer or a stream of events
 // the other. It turns bytes into bytes and knows neither HTTP nor files nor the clock.
 //
-//	err = request.Decode(body, options)                                     // pooled
-//	chatBody, err = request.Translate(chatBody[:0], &chatRequest, &stream.RequestInfo, inPlace)
-//	request.Reset()
+//	chatBody, err = request.Decode(chatBody[:0], body, &chatRequest, &stream.RequestInfo, options)
 //	err = stream.RequestInfo.Locate(chatRequest.Check(rules))               // errors in the client's words
 //	stream.Reset(&identity)
 //	out, err = stream.Append(out[:0], event)                                // the engine's events, then Finish or Fail

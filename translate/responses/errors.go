@@ -1,11 +1,11 @@
 package responses
 
 import (
-	"errors"
 	"strings"
 
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 )
 
@@ -66,22 +66,12 @@ func optionalCount(name string, v jsonx.Value) *fault {
 	return nil
 }
 
-// Locate puts an *apierr.Error about the chat request, from chat.Request.Decode or Check, in the
-// words of the request that the client sent. Other errors pass.
-func (e *RequestInfo) Locate(err error) error {
-	var chatErr *apierr.Error
-	if !errors.As(err, &chatErr) || chatErr.Param == "" {
-		return err
-	}
-	param := e.param(chatErr.Param)
-	if param == chatErr.Param {
-		return err
-	}
-	return chatErr.Renamed(param)
-}
+// Locate puts an error of the chat request's Decode or Check under the name that its member has in
+// the Responses request. Other errors pass.
+func (e *RequestInfo) Locate(err error) error { return dialects.Locate(err, e.nameOf) }
 
-// param returns the name that a member of the chat request has in Responses.
-func (e *RequestInfo) param(name string) string {
+// nameOf returns the name that a member of the chat request has in Responses.
+func (e *RequestInfo) nameOf(name string) string {
 	switch name {
 	case "max_completion_tokens", "max_tokens":
 		return "max_output_tokens"
@@ -93,18 +83,14 @@ func (e *RequestInfo) param(name string) string {
 	if strings.HasPrefix(name, "response_format") && !e.chatFormat {
 		return "text.format"
 	}
-	for i := range e.images {
-		m := &e.images[i]
-		rest, ok := strings.CutPrefix(name, chat.Element("messages", m.chatMessage)+"."+chat.Element("content", m.chatPart)+".image_url")
-		if !ok {
-			continue
-		}
-		if rest == ".detail" {
-			return m.param("detail")
-		}
-		return m.param("image_url")
+	switch m, rest := e.images.Find(name); {
+	case m == nil || !strings.HasPrefix(rest, ".image_url"):
+		return name
+	case rest == ".image_url.detail":
+		return m.Path("detail")
+	default:
+		return m.Path(m.Member)
 	}
-	return name
 }
 
 // The codes that an error within a response or a stream may have. The openai SDK's union of them is

@@ -16,6 +16,7 @@ import (
 	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
 
@@ -45,10 +46,14 @@ func FuzzDecode(f *testing.F) {
 		f.Add(body, true, true)
 	}
 	var r Request
-	f.Fuzz(func(t *testing.T, body []byte, strict, inPlace bool) {
+	f.Fuzz(func(t *testing.T, body []byte, strict, place bool) {
 		var e *apierr.Error
-		err := r.Decode(body, &Options{Strict: strict})
-		if err != nil {
+		o := dialects.Options{Strict: strict}
+		if place {
+			o.InPlace = inPlace
+		}
+		var checked Request
+		if err := checked.check(bytes.Clone(body), &o); err != nil {
 			if !errors.As(err, &e) || e.Status != 400 {
 				t.Fatalf("not a typed error: %v", err)
 			}
@@ -56,7 +61,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		var c chat.Request
 		var a Stream
-		out, err := r.Translate([]byte("before"), &c, &a.RequestInfo, inPlace)
+		out, err := r.Decode([]byte("before"), body, &c, &a.RequestInfo, o)
 		if err != nil {
 			if !errors.As(err, &e) || e.Status != 400 {
 				t.Fatalf("not a typed error: %v", err)

@@ -13,6 +13,7 @@ import (
 	"penstock/config/testkit/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
 
@@ -23,17 +24,15 @@ type translated struct {
 	answer Stream
 }
 
-func translateBody(body []byte, o *Options, inPlace bool) (*translated, error) {
+func translateBody(body []byte, o dialects.Options) (tr *translated, err error) {
 	var r Request
-	tr := new(translated)
-	if err := r.Decode(body, o); err != nil {
-		return nil, err
-	}
-	var err error
-	tr.body, err = r.Translate(nil, &tr.chat, &tr.answer.RequestInfo, inPlace)
-	r.Reset()
+	tr = new(translated)
+	tr.body, err = r.Decode(nil, body, &tr.chat, &tr.answer.RequestInfo, o)
 	return tr, err
 }
+
+// inPlace is an Options.InPlace.
+func inPlace([]byte) bool { return true }
 
 // Requests: the body of the client, the chat body, and what the answer repeats; or the error. A
 // line "strict" or "in_place" in the comment switches it on. Under "limits" it is held to the rules
@@ -42,7 +41,11 @@ func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
 		var chatBody, echo, problem []byte
-		tr, err := translateBody(ar.Section("request.json"), &Options{Strict: ar.Says("strict"), Refuse: chat.NewRefusals("bootstrap_*")}, ar.Says("in_place"))
+		o := dialects.Options{Strict: ar.Says("strict"), Refuse: chat.NewRefusals("bootstrap_*")}
+		if ar.Says("in_place") {
+			o.InPlace = inPlace
+		}
+		tr, err := translateBody(ar.Section("request.json"), o)
 		if err == nil {
 			if err = tr.chat.Check(&testLimits); err != nil {
 				err = tr.answer.RequestInfo.Locate(err)
@@ -73,7 +76,7 @@ var testLimits = chat.ModelRules{
 	Vision: &chat.VisionLimits{MaxPixels: 1 << 20},
 }
 
-var testIdentity = Identity{Model: "model", ID: "0123456789", Created: 1700000000, Now: func() int64 { return 1700000005 }}
+var testIdentity = dialects.Identity{Model: "model", ID: "0123456789", Created: 1700000000, Now: func() int64 { return 1700000005 }}
 
 // checkWhole checks that what is repeated of a request makes a valid response object.
 func checkWhole(t *testing.T, a *Stream) {
@@ -95,7 +98,7 @@ func newStream(tb testing.TB, body []byte) *Stream {
 	if len(body) == 0 {
 		body = []byte(`{"model":"model","input":"Hello"}`)
 	}
-	tr, err := translateBody(body, &Options{}, false)
+	tr, err := translateBody(body, dialects.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}

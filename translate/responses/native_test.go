@@ -12,6 +12,7 @@ import (
 	"penstock/config/testkit/golden"
 	"penstock/translate"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
 
@@ -71,7 +72,7 @@ func TestNative(t *testing.T) {
 		switch {
 		case ar.Section("request.json") != nil:
 			body := bytes.TrimSuffix(ar.Section("request.json"), []byte("\n"))
-			tr, err := translateBody(body, &Options{}, false)
+			tr, err := translateBody(body, dialects.Options{})
 			if err == nil {
 				err = tr.chat.Check(&testLimits)
 			}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"penstock/translate/dialects"
 )
 
 const pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg=="
@@ -102,7 +104,7 @@ func TestPrefixStable(t *testing.T) {
 		c.user()
 		var before, tools []byte
 		for range rapid.IntRange(2, 5).Draw(t, "turns") {
-			tr, err := translateBody(c.body(), &Options{}, c.inPlace)
+			tr, err := translateBody(c.body(), dialects.Options{InPlace: func([]byte) bool { return c.inPlace }})
 			if err != nil {
 				t.Fatalf("%v\n%s", err, c.body())
 			}
@@ -128,7 +130,7 @@ func TestNothingIsLost(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "turns") {
 			c.turn()
 		}
-		tr, err := translateBody(c.body(), &Options{}, false)
+		tr, err := translateBody(c.body(), dialects.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,21 +3,18 @@ package responses
 import (
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 )
 
-// Request is a Responses request: a checked view over the client's body, from which Translate makes
-// the chat request. It borrows the body from Decode until Reset or the next Decode.
-//
-// The zero value is ready. A Request is meant to be pooled and serves one call at a time; what
-// outlives the body is in RequestInfo.
+// Request translates the body of a Responses request: it is a checked view over the body, from which
+// the chat request is made. The zero value is ready. It is meant to be reused, by one call at a time,
+// and keeps nothing of a body between calls; what outlives the body is in RequestInfo.
 type Request struct {
-	// Model is the name that the client wrote, escapes decoded. Translate checks it.
-	Model []byte
-
+	model   []byte // the name that the client wrote, escapes decoded
 	doc     jsonx.Doc
 	members [memberCount]jsonx.Value
-	name    []byte // holds Model when it was written with escapes
+	name    []byte // holds model when it was written with escapes
 	tools   tools
 	system  []byte // text of the leading system message, contents of a JSON string
 	turn    assistant
@@ -126,25 +123,12 @@ var memberNames = []string{
 
 var requestMembers = jsonx.NewNames(memberNames...)
 
-// Options says how Decode takes a request.
-type Options struct {
-	// Strict refuses what is otherwise tolerated without effect: members outside of the contract
-	// that change nothing here, a prompt_cache_key, and tools that are no functions; and halves of
-	// surrogate pairs in the conversation, which are otherwise replaced in the body.
-	Strict bool
-	// Refuse are the members that steer an engine. They are not passed on in any case; they are
-	// refused so that a request means the same on every endpoint.
-	Refuse *chat.Refusals
-}
-
-// Reset forgets the request and lets go of the body. What has been allocated is kept for the next
-// one.
-func (r *Request) Reset() {
+// reset lets go of the body. What has been allocated is kept for the next one.
+func (r *Request) reset() {
 	r.doc.Reset()
 	if cap(r.system) > keepBuffer {
 		r.system = nil
 	}
-	r.tools.reset()
 	if cap(r.turn.text)+cap(r.turn.toolCalls) > keepBuffer {
 		r.turn = assistant{}
 	}
@@ -155,10 +139,23 @@ func (r *Request) Reset() {
 // keepBuffer is up to what size a buffer is kept from one request to the next.
 const keepBuffer = 64 << 10
 
-// Decode reads a body and checks all that is particular to Responses. The error is an *apierr.Error
-// with the path of the member at fault; after it the Request is of no use until the next Decode.
-func (r *Request) Decode(body []byte, o *Options) error {
-	r.Reset()
+// Decode appends the chat request that body amounts to, and decodes that into the chat request: it
+// borrows what has been appended, which must not change before it is reset. info is filled with what
+// the answer repeats, and with what Locate needs for errors about the chat request. body is not kept.
+//
+// The error is an *apierr.Error that names a member of the Responses request; what was appended is
+// then of no use.
+func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo, o dialects.Options) ([]byte, error) {
+	defer r.reset()
+	info.reset()
+	if err := r.check(body, &o); err != nil {
+		return dst, err
+	}
+	return r.translate(dst, into, info, o.InPlace != nil && o.InPlace(r.model))
+}
+
+// check reads a body and checks all that is particular to Responses.
+func (r *Request) check(body []byte, o *dialects.Options) error {
 	if len(body) == 0 {
 		return apierr.Invalid("", apierr.CodeInvalidJSON, "The request body is empty. Send a JSON object.")
 	}
@@ -218,7 +215,7 @@ func (r *Request) decodeModel() *fault {
 		r.name = v.AppendText(r.name[:0])
 		name = r.name
 	}
-	r.Model = name
+	r.model = name
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -12,33 +13,18 @@ import (
 // It owns them all, so it outlives the body. The zero value is ready.
 type RequestInfo struct {
 	members []byte // members of the response object, each with a comma before it
-	images  []imageAt
+	images  dialects.Images
 
 	logprobs   bool // the answer has log probabilities
 	chatFormat bool // the format was given in response_format
-}
-
-// imageAt is where an image stands in the client's request and in the chat request.
-type imageAt struct {
-	item, part            int
-	output                bool // in the output of a tool call, not in a message
-	chatMessage, chatPart int
-}
-
-// param returns the image's path in the client's request.
-func (m *imageAt) param(member string) string {
-	list := "content"
-	if m.output {
-		list = "output"
-	}
-	return chat.Element("input", m.item) + "." + chat.Element(list, m.part) + "." + member
 }
 
 func (e *RequestInfo) reset() {
 	if cap(e.members) > keepBuffer {
 		e.members = nil
 	}
-	*e = RequestInfo{members: e.members[:0], images: e.images[:0]}
+	e.images.Reset()
+	*e = RequestInfo{members: e.members[:0], images: e.images}
 }
 
 // fillInfo writes the members that the response object repeats, with the defaults for those that

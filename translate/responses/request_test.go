@@ -9,6 +9,7 @@ import (
 	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
 
@@ -81,7 +82,7 @@ func TestRequestsRefused(t *testing.T) {
 		{other, `"store":1`, "store invalid_type"},
 	} {
 		body := `{"model":"m",` + strings.Replace(c.in, "%", c.with, 1) + `}`
-		_, err := translateBody([]byte(body), &Options{}, false)
+		_, err := translateBody([]byte(body), dialects.Options{})
 		var e *apierr.Error
 		if !errors.As(err, &e) || e.Status != 400 || e.Param+" "+e.Code != c.want {
 			t.Errorf("%s: %v, want %s", body, err, c.want)
@@ -92,7 +93,7 @@ func TestRequestsRefused(t *testing.T) {
 // TestLocate: errors about the chat request are told in the words of Responses.
 func TestLocate(t *testing.T) {
 	t.Parallel()
-	tr, err := translateBody([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"x"},{"type":"input_image","image_url":"https://example.com/a.png"}]}]}`), &Options{}, false)
+	tr, err := translateBody([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"x"},{"type":"input_image","image_url":"https://example.com/a.png"}]}]}`), dialects.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,11 +118,11 @@ func TestModelName(t *testing.T) {
 	t.Parallel()
 	var r Request
 	for in, want := range map[string]string{`"m"`: "m", `"\u006d\/n"`: "m/n"} {
-		if err := r.Decode([]byte(`{"model":`+in+`,"input":"x"}`), &Options{}); err != nil || string(r.Model) != want {
-			t.Errorf("%s: %q, %v", in, r.Model, err)
+		if err := r.check([]byte(`{"model":`+in+`,"input":"x"}`), &dialects.Options{}); err != nil || string(r.model) != want {
+			t.Errorf("%s: %q, %v", in, r.model, err)
 		}
 	}
-	if err := r.Decode(nil, &Options{}); err == nil || !strings.Contains(err.Error(), apierr.CodeInvalidJSON) {
+	if err := r.check(nil, &dialects.Options{}); err == nil || !strings.Contains(err.Error(), apierr.CodeInvalidJSON) {
 		t.Errorf("an empty body: %v", err)
 	}
 }
@@ -136,12 +137,8 @@ func TestReuse(t *testing.T) {
 		n Native
 	)
 	for name, body := range files(t, "request", "request.json") {
-		fresh, wantErr := translateBody(body, &Options{}, false)
-		var got []byte
-		err := r.Decode(body, &Options{})
-		if err == nil {
-			got, err = r.Translate(nil, &c, &a.RequestInfo, false)
-		}
+		fresh, wantErr := translateBody(body, dialects.Options{})
+		got, err := r.Decode(nil, body, &c, &a.RequestInfo, dialects.Options{})
 		switch {
 		case err != nil || wantErr != nil:
 			if err == nil || wantErr == nil || err.Error() != wantErr.Error() {
@@ -162,8 +159,8 @@ func TestReuse(t *testing.T) {
 		}
 	}
 	a.Release()
-	if len(a.RequestInfo.members)+len(a.model)+len(a.id) > 2 { // a model without a name is two quotes
-		t.Errorf("something is left: %s %s %s", a.RequestInfo.members, a.model, a.id)
+	if len(a.RequestInfo.members)+len(a.identity.Model)+len(a.identity.ID) > 0 {
+		t.Errorf("something is left: %s %s %s", a.RequestInfo.members, a.identity.Model, a.identity.ID)
 	}
 	for name, answer := range files(t, "native", "engine-whole") {
 		var fresh Native
@@ -181,18 +178,18 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","instructions":"` + half + `","input":[{"role":"user","content":[{"type":"input_text","text":"` + half + `"}]},` +
 		`{"type":"function_call","call_id":"i","name":"f","arguments":"{\"a\":\"` + half + `\"}"},{"type":"function_call_output","call_id":"i","output":"` + half + `"}]}`
-	tr, err := translateBody([]byte(history), &Options{}, false)
+	tr, err := translateBody([]byte(history), dialects.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(string(tr.body), `\ufffd`); n != 4 || strings.Contains(string(tr.body), half) {
 		t.Errorf("%d replaced: %s", n, tr.body)
 	}
-	if _, err := translateBody([]byte(history), &Options{Strict: true}, false); err == nil {
+	if _, err := translateBody([]byte(history), dialects.Options{Strict: true}); err == nil {
 		t.Error("a strict edge takes it")
 	}
 	for _, member := range []string{`"input":"x","metadata":{"a":"` + half + `"}`, `"input":[{"type":"function_call","call_id":"i","name":"` + half + `","arguments":""}]`} {
-		if _, err := translateBody([]byte(`{"model":"m",`+member+`}`), &Options{}, false); err == nil {
+		if _, err := translateBody([]byte(`{"model":"m",`+member+`}`), dialects.Options{}); err == nil {
 			t.Errorf("%s is taken", member)
 		}
 	}

@@ -4,12 +4,13 @@ import (
 	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
 
 // Stream writes the answer to one request: the events of a stream, or the whole response object.
-// Fill RequestInfo by Request.Translate, call Reset, then either Append for each event of the
+// Fill RequestInfo by Request.Decode, call Reset, then either Append for each event of the
 // engine and in the end Finish or Fail, or AppendWhole once.
 //
 // The zero value is ready. A Stream belongs to one call at a time and is meant to be pooled. It
@@ -18,11 +19,8 @@ import (
 type Stream struct {
 	RequestInfo RequestInfo
 
-	reader  chat.AnswerReader
-	model   []byte // in quotes
-	id      string
-	created int64
-	now     func() int64
+	identity dialects.Identity
+	reader   chat.AnswerReader
 
 	phase phase
 	seq   int    // of the next event
@@ -78,18 +76,8 @@ const (
 	stateCut // ended before it was complete; only the last part of an answer
 )
 
-// Identity is what the edge knows about an answer.
-type Identity struct {
-	Model   string       // public id
-	ID      string       // unique, without a prefix; letters, digits and underscores
-	Created int64        // Unix seconds
-	Now     func() int64 // Unix seconds, asked when the answer is complete
-
-	PromptTokens int // our estimate of the prompt, for an engine that counts nothing
-}
-
 // Reset makes s ready for a call, whose RequestInfo stays as it is.
-func (s *Stream) Reset(i *Identity) {
+func (s *Stream) Reset(i *dialects.Identity) {
 	s.reader.Reset(i.ID)
 	s.reader.SetPromptEstimate(i.PromptTokens)
 	parts := s.parts[:cap(s.parts)]
@@ -104,9 +92,7 @@ func (s *Stream) Reset(i *Identity) {
 		parts[n] = part{text: text} // log probabilities are rare: their memory is not kept
 	}
 	*s = Stream{
-		RequestInfo: s.RequestInfo, reader: s.reader, model: jsonx.AppendStringS(s.model[:0], i.Model),
-		id: i.ID, created: i.Created, now: i.Now,
-		parts: parts[:0], lead: s.lead[:0],
+		RequestInfo: s.RequestInfo, identity: *i, reader: s.reader, parts: parts[:0], lead: s.lead[:0],
 	}
 }
 
@@ -116,7 +102,7 @@ const keepParts = 16
 // Release lets go of the last call's data, for a pool.
 func (s *Stream) Release() {
 	s.RequestInfo.reset()
-	s.Reset(&Identity{})
+	s.Reset(&dialects.Identity{})
 }
 
 // Logprobs reports whether the answer has the log probabilities of its text.
@@ -291,12 +277,12 @@ const (
 // appendResponse appends the response object. e is why it failed, or nil.
 func (s *Stream) appendResponse(dst []byte, status string, e *apierr.Error) []byte {
 	dst = append(dst, `{"id":"resp_`...)
-	dst = append(dst, s.id...)
+	dst = append(dst, s.identity.ID...)
 	dst = append(dst, `","object":"response","created_at":`...)
-	dst = appendInt(dst, int(s.created))
+	dst = appendInt(dst, int(s.identity.Created))
 	dst = append(dst, `,"completed_at":`...)
 	if status == statusCompleted {
-		dst = appendInt(dst, int(s.now()))
+		dst = appendInt(dst, int(s.identity.Now()))
 	} else {
 		dst = append(dst, `null`...)
 	}
@@ -315,7 +301,7 @@ func (s *Stream) appendResponse(dst []byte, status string, e *apierr.Error) []by
 	} else {
 		dst = append(dst, `null`...)
 	}
-	dst = append(append(dst, `,"model":`...), s.model...)
+	dst = jsonx.AppendStringS(append(dst, `,"model":`...), s.identity.Model)
 	dst = append(dst, `,"output":[`...)
 	dst = s.appendOutput(dst)
 	dst = append(dst, `],"usage":`...)
@@ -404,7 +390,7 @@ func (s *Stream) appendItemID(dst []byte, p *part) []byte {
 	if p.kind == kindToolCall {
 		prefix = "fc_"
 	}
-	dst = append(append(append(dst, prefix...), s.id...), '_')
+	dst = append(append(append(dst, prefix...), s.identity.ID...), '_')
 	return appendInt(dst, p.item)
 }
 

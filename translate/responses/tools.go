@@ -56,6 +56,7 @@ const onlyFunctions = "Only function tools run here, in the client"
 // decodeTools checks the tools. Those that a host would run are dropped beside functions, because
 // agents offer them unasked; alone they are refused.
 func (r *Request) decodeTools() *fault {
+	r.tools.reset()
 	v := r.members[memberTools]
 	if f := optional("tools", "an array of tools", v, jsonx.Value.IsArray); f != nil {
 		return f

@@ -4,18 +4,17 @@ import (
 	"strconv"
 
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 )
 
-// Translate appends to dst the chat request that a decoded Request amounts to, and decodes it into
-// c, so that from here on the call is like any other. inPlace keeps system messages where they
-// stand in the conversation, instead of folding them into the one that leads it. What the answer
-// must repeat of the request is kept in e, which then owns it.
+// translate appends the chat request that a checked Request amounts to, and decodes it into c.
+// inPlace keeps system messages where they stand in the conversation, instead of folding them into
+// the one that leads it.
 //
-// The error is an *apierr.Error in the words of Responses. It is about what chat checks better: the
-// model's name, the ranges of numbers, the effort, and images. c borrows from the returned bytes.
-func (r *Request) Translate(dst []byte, c *chat.Request, e *RequestInfo, inPlace bool) ([]byte, error) {
-	e.reset()
+// The error is about what chat checks better: the model's name, the ranges of numbers, the effort,
+// and images.
+func (r *Request) translate(dst []byte, c *chat.Request, e *RequestInfo, inPlace bool) ([]byte, error) {
 	start := len(dst)
 	w := writer{dst: dst, info: e, inPlace: inPlace, assistant: &r.turn, arguments: &r.arguments}
 	w.raw(`{"model":`, r.members[memberModel])
@@ -53,7 +52,7 @@ type assistant struct {
 // imageRef is an image part and where it stands.
 type imageRef struct {
 	part [partCount]jsonx.Value
-	at   imageAt
+	at   dialects.Image
 }
 
 func (w *writer) string(s string) { w.dst = append(w.dst, s...) }
@@ -194,7 +193,7 @@ func (w *writer) user(i *item, index int) {
 			w.dst = append(w.dst, ',')
 		}
 		if image {
-			w.image(&imageRef{p, imageAt{item: index, part: it.Index()}}, n)
+			w.image(&imageRef{p, imageAt(index, "content", it.Index())}, n)
 		} else {
 			w.string(`{"type":"text","text":`)
 			w.quoted(text)
@@ -205,9 +204,14 @@ func (w *writer) user(i *item, index int) {
 	w.string(`]}`)
 }
 
+// imageAt is where an image stands in the client's request.
+func imageAt(item int, list string, part int) dialects.Image {
+	return dialects.Image{List: "input", Parts: list, Item: item, At: part, Nested: -1, Member: "image_url"}
+}
+
 // image writes an image as part n of the message that is being written.
 func (w *writer) image(m *imageRef, n int) {
-	m.at.chatMessage, m.at.chatPart = w.count-1, n
+	m.at.Message, m.at.Part = w.count-1, n
 	w.info.images = append(w.info.images, m.at)
 	w.raw(`{"type":"image_url","image_url":{"url":`, m.part[partImageURL])
 	switch detail := m.part[partDetail]; {
@@ -282,7 +286,7 @@ func (w *writer) output(i *item, index int) {
 	}
 	for it := v.Iter(); it.Next(); {
 		if p := readPart(it.Value()); p[partType].EqualText("input_image") {
-			w.images = append(w.images, imageRef{p, imageAt{item: index, part: it.Index(), output: true}})
+			w.images = append(w.images, imageRef{p, imageAt(index, "output", it.Index())})
 		}
 	}
 }

@@ -1,0 +1,33 @@
+package dialects
+
+import "penstock/translate/chat"
+
+// Options says how a request is to be translated. The zero value folds system text into the message
+// that leads the conversation and tolerates what can be tolerated.
+type Options struct {
+	// InPlace reports whether the model, named as the client wrote it, takes system messages in the
+	// middle of a conversation; nil: none does. It is asked once, before anything is written, and
+	// must not keep the name.
+	InPlace func(model []byte) bool
+	// Refuse are the members that steer an engine. They are not passed on in any case; they are
+	// refused so that a request means the same on every endpoint.
+	Refuse *chat.Refusals
+	// Strict refuses what is otherwise tolerated without effect: tools that are no functions, members
+	// of Responses that change nothing here, and halves of surrogate pairs in the conversation, which
+	// are otherwise replaced in the body.
+	Strict bool
+	// Count reads the body as one of count_tokens, which has no token limit and no stream, and goes
+	// to engines without the members that Refuse names. Messages alone has it.
+	Count bool
+}
+
+// Identity is what the edge knows about an answer.
+type Identity struct {
+	Model   string       // public id
+	ID      string       // unique; the edge makes the missing ids of tool calls from it
+	Created int64        // Unix seconds
+	Now     func() int64 // Unix seconds, asked when the answer is complete
+
+	RequestID    string // for the errors of a stream
+	PromptTokens int    // our estimate of the prompt, for an engine that counts nothing
+}
