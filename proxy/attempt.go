@@ -14,6 +14,7 @@ import (
 	"penstock/translate/forward"
 	"penstock/translate/sse"
 	"penstock/upstreams"
+	"penstock/upstreams/http1"
 	"penstock/upstreams/http1/httptoken"
 )
 
@@ -23,7 +24,7 @@ type attempt struct {
 	call      *Call
 	lease     *upstreams.Lease
 	target    *routing.Target
-	x         *upstreams.Exchange
+	x         *http1.Exchange
 	events    *sse.Reader            // of a streamed reply
 	unaryBody *[]byte                // of one that is read whole: what has come of it, or the completion that it amounts to
 	native    translate.NativeReader // of a reply in the endpoint's own dialect; nil: it is chat
@@ -59,7 +60,7 @@ const (
 var readerPool = sync.Pool{New: func() any { return sse.NewReader(nil, maxEvent) }}
 
 // open takes over lease and sends the call's request in x, an exchange of it.
-func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, x *upstreams.Exchange, streamed bool) error {
+func (a *attempt) open(c *Call, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange, streamed bool) error {
 	*a = attempt{call: c, lease: lease, target: target, streamed: streamed, x: x}
 	if c.span != nil {
 		up := lease.Upstream()
@@ -90,7 +91,7 @@ func (a *attempt) send(path string, segments [][]byte) error {
 	if a.streamed {
 		accept = "text/event-stream"
 	}
-	err := a.x.Send(&upstreams.Request{
+	err := a.x.Send(&http1.Request{
 		Method: "POST", Path: path,
 		ContentType: "application/json", Accept: accept,
 		RequestID: c.id, Traceparent: c.traceparent(),
@@ -124,7 +125,7 @@ func (a *attempt) awaitHead(until time.Time) error {
 	a.call.sends += a.x.Sends() - sends
 	now := time.Now()
 	switch {
-	case errors.Is(err, upstreams.ErrNotYet):
+	case errors.Is(err, http1.ErrNotYet):
 		if !own.IsZero() && !now.Before(own) {
 			return generationTimeout(err)
 		}
@@ -274,7 +275,7 @@ func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err 
 			}
 			out, err = a.finish(dst)
 			return out, true, a.classify(err)
-		case errors.Is(err, upstreams.ErrNotYet) && !a.completeAt.IsZero() && a.late(a.completeAt.Add(afterFinish)):
+		case errors.Is(err, http1.ErrNotYet) && !a.completeAt.IsZero() && a.late(a.completeAt.Add(afterFinish)):
 			out, err = a.finish(dst)
 			return out, true, a.classify(err)
 		default:
@@ -373,7 +374,7 @@ func (a *attempt) Read(p []byte) (int, error) {
 	if n > 0 && a.x.Fresh() { // what came with the head came when it did
 		a.readAt = time.Now()
 	}
-	if err != nil && errors.Is(err, upstreams.ErrNotYet) && a.completeAt.IsZero() && a.late(own) {
+	if err != nil && errors.Is(err, http1.ErrNotYet) && a.completeAt.IsZero() && a.late(own) {
 		return n, generationTimeout(err)
 	}
 	return n, err
@@ -420,7 +421,7 @@ func (a *attempt) classify(err error) error {
 		e *chat.EngineError
 	)
 	switch {
-	case err == nil, errors.Is(err, upstreams.ErrNotYet):
+	case err == nil, errors.Is(err, http1.ErrNotYet):
 		return err
 	case errors.As(err, &f):
 	case errors.As(err, &e):

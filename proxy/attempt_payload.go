@@ -8,6 +8,7 @@ import (
 	"penstock/translate/audio"
 	"penstock/translate/forward"
 	"penstock/upstreams"
+	"penstock/upstreams/http1"
 )
 
 // An attempt on endpoints that are not chat underneath: its request is a payload.
@@ -16,7 +17,7 @@ import (
 func (a *attempt) openPayload() error {
 	c, engine := a.call, a.lease.Upstream().Engine()
 	clocks := &c.model.Clocks
-	r := upstreams.Request{
+	r := http1.Request{
 		Method: "POST", Path: engine.Path(c.ep.pathOp()),
 		Accept: "*/*", RequestID: c.id, Traceparent: c.traceparent(),
 		ConnectTimeout: clocks.Connect.D(), WriteTimeout: clocks.FirstEvent.D(),

@@ -19,6 +19,7 @@ import (
 	"penstock/translate/forward"
 	"penstock/translate/responses"
 	"penstock/upstreams"
+	"penstock/upstreams/http1"
 )
 
 // Call is everything that one client request holds, from the first line of the handler to the last
@@ -93,7 +94,7 @@ type Call struct {
 	endAt        time.Time         // when a whole answer was ready: from there on the call waits for nothing
 	cause        atomic.Pointer[abortCause]
 	left         atomic.Pointer[chan struct{}] // closed by abort while the call waits in a queue
-	exchange     atomic.Pointer[upstreams.Exchange]
+	exchange     atomic.Pointer[http1.Exchange]
 
 	record   observe.Record
 	finished bool
@@ -155,7 +156,7 @@ func (c *Call) aborted() error {
 
 // publish makes x what abort has to close. The order (publish, then look at the cause) leaves no
 // gap: an abort before the publication is seen here, one after it finds x.
-func (c *Call) publish(x *upstreams.Exchange) {
+func (c *Call) publish(x *http1.Exchange) {
 	c.exchange.Store(x)
 	if err := c.aborted(); err != nil {
 		x.Abort(err)

@@ -8,6 +8,7 @@ import (
 
 	"penstock/routing"
 	"penstock/upstreams"
+	"penstock/upstreams/http1"
 )
 
 // dispatch sends the call to an engine, and to another one when the first fails in a way that
@@ -169,7 +170,7 @@ func (a *attempt) note(f *failure) {
 		return
 	}
 	reason, sent := f.outcome.String(), true
-	if x := (*upstreams.Failure)(nil); errors.As(f.api.Cause, &x) && x.Reason != "" {
+	if x := (*http1.Failure)(nil); errors.As(f.api.Cause, &x) && x.Reason != "" {
 		reason, sent = x.Reason, x.Sent
 	}
 	a.lease.Upstream().Note(reason, f.status, time.Now())
@@ -257,7 +258,7 @@ func (c *Call) asksStream(lease *upstreams.Lease) bool {
 }
 
 // tryOnce makes one exchange under a lease. It returns nil when the answer was handed over.
-func (c *Call) tryOnce(lease *upstreams.Lease, target *routing.Target, x *upstreams.Exchange) *failure {
+func (c *Call) tryOnce(lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) *failure {
 	a := &c.attempt
 	if err := a.open(c, lease, target, x, c.asksStream(lease)); err != nil {
 		return a.failureOf(err)
@@ -279,7 +280,7 @@ func (c *Call) tryStream() *failure {
 	}
 	if err := a.awaitHead(commit); err == nil {
 		a.rest(commit)
-	} else if !errors.Is(err, upstreams.ErrNotYet) {
+	} else if !errors.Is(err, http1.ErrNotYet) {
 		return a.failureOf(err)
 	}
 	out := outPool.Get().(*[]byte)
@@ -287,7 +288,7 @@ func (c *Call) tryStream() *failure {
 	*out = first
 	switch {
 	case err == nil:
-	case errors.Is(err, upstreams.ErrNotYet):
+	case errors.Is(err, http1.ErrNotYet):
 		*out = c.stream.Keepalive(first)
 	default:
 		recycleOut(out)

@@ -10,6 +10,7 @@ import (
 	"penstock/translate/dialects"
 	"penstock/translate/messages"
 	"penstock/upstreams"
+	"penstock/upstreams/http1"
 )
 
 // endpointCountTokens is POST /v1/messages/count_tokens: an engine's own count where one has a
@@ -81,7 +82,7 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 	c.record.Upstream = u.Name()
 	until := time.Now().Add(countPatience)
 	clocks := &c.model.Clocks
-	err = x.Send(&upstreams.Request{
+	err = x.Send(&http1.Request{
 		Method: "POST", Path: u.Engine().Path(upstreams.OpCountTokens),
 		ContentType: "application/json", Accept: "application/json",
 		RequestID: c.id, Traceparent: c.traceparent(),

@@ -12,6 +12,7 @@ import (
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/upstreams"
+	"penstock/upstreams/http1"
 )
 
 // This file is the only place where a fact (an engine failed so, a pool is full) becomes an API
@@ -56,7 +57,7 @@ func badResponse(cause error) *failure {
 	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	e.Cause = cause
 	switch reasonOf(cause) {
-	case upstreams.ReasonTruncated, upstreams.ReasonReset, upstreams.ReasonEOF, upstreams.ReasonSilent:
+	case http1.ReasonTruncated, http1.ReasonReset, http1.ReasonEOF, http1.ReasonSilent:
 		e.Message = "The connection to the engine was lost before its answer was whole."
 	}
 	if errors.Is(cause, translate.ErrNoFinish) {
@@ -119,35 +120,35 @@ func fromAbort(cause error) *failure {
 // fromExchange maps what went wrong on the way to an engine and back.
 func fromExchange(err error) *failure {
 	f := fromTransport(err)
-	f.gone = errors.Is(err, upstreams.ErrHostVanished)
+	f.gone = errors.Is(err, http1.ErrHostVanished)
 	return f
 }
 
 func fromTransport(err error) *failure {
-	var f *upstreams.Failure
+	var f *http1.Failure
 	if !errors.As(err, &f) {
 		return badResponse(err)
 	}
 	switch f.Kind {
-	case upstreams.Aborted:
+	case http1.Aborted:
 		if own := (*apierr.Error)(nil); errors.As(f.Err, &own) { // of the client's body, while it was passed on
 			f := clientError(own)
 			f.outcome = upstreams.OutcomeClientGone
 			return f
 		}
 		return fromAbort(f.Err)
-	case upstreams.Timeout:
-		if f.Clock != upstreams.ClockConnect { // the one clock that runs before anything is sent
+	case http1.Timeout:
+		if f.Clock != http1.ClockConnect { // the one clock that runs before anything is sent
 			return generationTimeout(err)
 		}
 		fallthrough
-	case upstreams.Unreachable:
+	case http1.Unreachable:
 		e := upstreamFailed(apierr.CodeUpstreamUnreachable, "The engine could not be reached.")
 		e.Cause = err
 		return &failure{api: e, outcome: upstreams.OutcomeUnreachable, result: observe.UpstreamFail, retry: true}
 	default:
 		b := badResponse(err)
-		if errors.Is(err, upstreams.ErrHostVanished) {
+		if errors.Is(err, http1.ErrHostVanished) {
 			b.outcome = upstreams.OutcomeUnreachable // nobody answered so badly
 		}
 		return b
@@ -198,7 +199,7 @@ func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 
 // reasonOf names why an exchange failed, from a closed set: errors of the network hold addresses.
 func reasonOf(err error) string {
-	var f *upstreams.Failure
+	var f *http1.Failure
 	if errors.As(err, &f) && f.Reason != "" {
 		return f.Reason
 	}

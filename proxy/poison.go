@@ -12,6 +12,7 @@ import (
 	"penstock/proxy/observe"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
+	"penstock/upstreams/http1"
 )
 
 // A poison request kills its engine. The retry would kill a second engine, and the client's own
@@ -132,14 +133,14 @@ func (c *Call) bodyHash() uint64 {
 
 // recordLoss records an engine whose connection ended while it had the request.
 func (c *Call) recordLoss(f *failure, now time.Time) {
-	var x *upstreams.Failure
+	var x *http1.Failure
 	if c.body == nil || c.attempt.begun || !errors.As(f.api.Cause, &x) || !x.Sent {
 		return
 	}
 	switch x.Reason {
-	case upstreams.ReasonReset, upstreams.ReasonEOF, upstreams.ReasonTruncated:
+	case http1.ReasonReset, http1.ReasonEOF, http1.ReasonTruncated:
 		c.poisonHash = c.shared.poison.record(*c.body, c.upstream, now)
-	case upstreams.ReasonSilent:
+	case http1.ReasonSilent:
 		// Unacknowledged data cannot have crashed the engine. An errno means that the host took it
 		// first.
 		if _, took := errors.AsType[syscall.Errno](x.Err); took {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"penstock/translate/apierr"
-	"penstock/upstreams"
+	"penstock/upstreams/http1"
 )
 
 // Which losses count against a body: those of engines that had taken the request, and whose stream had not begun.
@@ -18,17 +18,17 @@ func TestRecordLoss(t *testing.T) {
 	timedOut := fmt.Errorf("read: %w", syscall.ETIMEDOUT)
 	for _, c := range []struct {
 		name   string
-		failed upstreams.Failure
+		failed http1.Failure
 		begun  bool
 		counts bool
 	}{
-		{"reset", upstreams.Failure{Reason: upstreams.ReasonReset, Sent: true}, false, true},
-		{"end", upstreams.Failure{Reason: upstreams.ReasonEOF, Sent: true}, false, true},
-		{"truncated", upstreams.Failure{Reason: upstreams.ReasonTruncated, Sent: true}, false, true},
-		{"reset in mid-stream", upstreams.Failure{Reason: upstreams.ReasonReset, Sent: true}, true, false},
-		{"reset before it was sent", upstreams.Failure{Reason: upstreams.ReasonReset}, false, false},
-		{"no host acknowledges", upstreams.Failure{Reason: upstreams.ReasonSilent, Sent: true, Err: unheard}, false, false},
-		{"the host took it and fell silent", upstreams.Failure{Reason: upstreams.ReasonSilent, Sent: true, Err: timedOut}, false, true},
+		{"reset", http1.Failure{Reason: http1.ReasonReset, Sent: true}, false, true},
+		{"end", http1.Failure{Reason: http1.ReasonEOF, Sent: true}, false, true},
+		{"truncated", http1.Failure{Reason: http1.ReasonTruncated, Sent: true}, false, true},
+		{"reset in mid-stream", http1.Failure{Reason: http1.ReasonReset, Sent: true}, true, false},
+		{"reset before it was sent", http1.Failure{Reason: http1.ReasonReset}, false, false},
+		{"no host acknowledges", http1.Failure{Reason: http1.ReasonSilent, Sent: true, Err: unheard}, false, false},
+		{"the host took it and fell silent", http1.Failure{Reason: http1.ReasonSilent, Sent: true, Err: timedOut}, false, true},
 	} {
 		shared := &Services{poison: newPoisonRequests()}
 		call := &Call{shared: shared, body: &body}

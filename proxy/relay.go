@@ -12,6 +12,7 @@ import (
 	"penstock/proxy/guard"
 	"penstock/proxy/observe"
 	"penstock/upstreams"
+	"penstock/upstreams/http1"
 )
 
 // relay is the body of a committed stream. It pulls from the engine and pushes to the client on one
@@ -204,7 +205,7 @@ func (r *relay) fill() {
 	case err == nil && c.form == formForward: // which has no events to meter
 	case err == nil:
 		c.meter.Note(c.attempt.count, c.attempt.readAt)
-	case errors.Is(err, upstreams.ErrNotYet):
+	case errors.Is(err, http1.ErrNotYet):
 		*r.out = c.stream.Keepalive(out)
 	default:
 		if f := c.attempt.failureOf(err); !r.failOver(f) {

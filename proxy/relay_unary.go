@@ -9,7 +9,7 @@ import (
 
 	"penstock/translate"
 	"penstock/translate/forward"
-	"penstock/upstreams"
+	"penstock/upstreams/http1"
 )
 
 // Whole answers that are relayed before they are complete: a large one that is only passed on, and
@@ -158,7 +158,7 @@ func (r *relay) fillWhitespace() {
 	}
 	r.out = outPool.Get().(*[]byte)
 	*r.out = (*r.out)[:chunkRoom]
-	if errors.Is(err, upstreams.ErrNotYet) {
+	if errors.Is(err, http1.ErrNotYet) {
 		*r.out = append(*r.out, whitespace)
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/upstreams"
+	"penstock/upstreams/http1"
 )
 
 // tryUnary reads the engine's whole reply and answers with it. If the engine was asked for a
@@ -23,7 +24,7 @@ func (c *Call) tryUnary() *failure {
 	out, err := c.awaitUnary(c.firstWhitespace())
 	switch {
 	case err == nil:
-	case errors.Is(err, upstreams.ErrNotYet):
+	case errors.Is(err, http1.ErrNotYet):
 		c.commitWhitespace()
 		return nil
 	case errors.Is(err, errLarge):
@@ -235,7 +236,7 @@ func (a *attempt) assemble() error {
 			break
 		}
 		if err != nil {
-			if a.completeAt.IsZero() || errors.Is(err, upstreams.ErrNotYet) && !a.late(a.completeAt.Add(afterFinish)) {
+			if a.completeAt.IsZero() || errors.Is(err, http1.ErrNotYet) && !a.late(a.completeAt.Add(afterFinish)) {
 				return err
 			}
 			break

@@ -12,6 +12,7 @@ import (
 	"penstock/translate/chat"
 	"penstock/translate/forward"
 	"penstock/upstreams"
+	"penstock/upstreams/http1"
 )
 
 // form is what the fields of an upload mean. Each is given as it comes, then End. Errors are
@@ -296,7 +297,7 @@ func (u *upload) estimate(float64) (prompt, output int) { return 0, 0 }
 
 // fill implements payload. A form that is held whole is sent with its length, and can be sent
 // again.
-func (u *upload) fill(r *upstreams.Request, engine *upstreams.Profile, served string) {
+func (u *upload) fill(r *http1.Request, engine *upstreams.Profile, served string) {
 	u.engine = engine
 	model := appendField(nil, u.boundary, "model", []byte(served))
 	r.ContentType = "multipart/form-data; boundary=" + u.boundary

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/upstreams/http1"
 )
 
 // detected reports whether an upstream's `engine` leaves it to detection what the engine is.
@@ -61,20 +62,20 @@ func (p *Profiles) assumed(engine string) *Profile {
 	return p.generic()
 }
 
-// cached returns a pageGetter that fetches every page once and keeps it, errors too. It lives for
+// cached returns a GetPage that fetches every page once and keeps it, errors too. It lives for
 // one detection.
-func cached(get pageGetter) pageGetter {
+func cached(get http1.GetPage) http1.GetPage {
 	type answer struct {
-		page probePage
+		page http1.Page
 		err  error
 	}
 	pages := map[string]answer{}
-	return func(ctx context.Context, path string, timeout time.Duration) (probePage, error) {
+	return func(ctx context.Context, path string, timeout time.Duration) (http1.Page, error) {
 		if a, ok := pages[path]; ok {
 			return a.page, a.err
 		}
 		got, err := get(ctx, path, timeout)
-		got.body = bytes.Clone(got.body)
+		got.Body = bytes.Clone(got.Body)
 		pages[path] = answer{got, err}
 		return got, err
 	}
@@ -82,7 +83,7 @@ func cached(get pageGetter) pageGetter {
 
 // recognise tries the signs of each candidate in order. It returns nil when the engine answers and
 // no candidate fits, and an error when the first page brings no answer at all.
-func recognise(ctx context.Context, get pageGetter, timeout time.Duration, candidates []*Profile) (*Profile, error) {
+func recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, candidates []*Profile) (*Profile, error) {
 	asked := false
 	for _, profile := range candidates {
 		for i := range profile.spec.Detect {
@@ -104,16 +105,16 @@ func recognise(ctx context.Context, get pageGetter, timeout time.Duration, candi
 }
 
 // shows reports whether a page has everything that a sign asks for.
-func shows(sign *config.EngineSign, p *probePage) bool {
+func shows(sign *config.EngineSign, p *http1.Page) bool {
 	switch {
-	case p.status != cmp.Or(sign.Status, 200):
+	case p.Status != cmp.Or(sign.Status, 200):
 		return false
-	case slices.ContainsFunc(sign.Contains, func(part string) bool { return !bytes.Contains(p.body, []byte(part)) }):
+	case slices.ContainsFunc(sign.Contains, func(part string) bool { return !bytes.Contains(p.Body, []byte(part)) }):
 		return false
 	case sign.Field == "":
 		return true
 	}
-	content, err := parsePage(p.body)
+	content, err := parsePage(p.Body)
 	if err != nil {
 		return false
 	}
@@ -157,19 +158,16 @@ func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detect
 }
 
 func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout time.Duration) (Detection, error) {
-	base, err := normalizeURL(url)
+	base, err := http1.NormalizeURL(url)
 	if err != nil {
 		return Detection{}, err
 	}
-	id := ID(base)
-	transport, err := NewTransport(TransportOptions{
-		ID: id, URL: base, IdleTimeout: probeIdle, MaxIdle: 1, UserAgent: probeAgent, Authorization: bearer(apiKey),
-	})
+	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: apiKey}.ForProbes())
 	if err != nil {
 		return Detection{}, fmt.Errorf("reach %s: %w", base, err)
 	}
 	defer transport.Close()
-	get := cached(newPageGetter(transport, id))
+	get := cached(transport.Pages())
 	d := Detection{URL: base, Keyed: apiKey != ""}
 	if d.Profile, err = recognise(ctx, get, timeout, profiles.ordered); err != nil {
 		return Detection{}, err
@@ -179,26 +177,26 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	}
 	p := d.Profile
 	if answer, err := get(ctx, p.health.path, timeout); err == nil {
-		d.Health, d.Healthy = answer.status, p.health.good(answer.status)
+		d.Health, d.Healthy = answer.Status, p.health.good(answer.Status)
 	}
 	if v := p.spec.Version; v.Path != "" {
-		if answer, err := get(ctx, v.Path, timeout); err == nil && answer.status == 200 {
-			if content, err := parsePage(answer.body); err == nil {
+		if answer, err := get(ctx, v.Path, timeout); err == nil && answer.Status == 200 {
+			if content, err := parsePage(answer.Body); err == nil {
 				d.Version = fieldText(content, v.Field)
 			}
 		}
 	}
 	if len(p.spec.Models) > 0 {
 		d.Models, _ = listModels(ctx, get, p, timeout, nil)
-		if answer, err := get(ctx, p.spec.Models[0].Path, timeout); err == nil && (answer.status == 401 || answer.status == 403) {
-			d.Refused = answer.status
+		if answer, err := get(ctx, p.spec.Models[0].Path, timeout); err == nil && (answer.Status == 401 || answer.Status == 403) {
+			d.Refused = answer.Status
 		}
 	}
 	d.Slots, _ = capacityOf(ctx, get, p, timeout)
 	for i := range p.spec.Load {
 		source := &p.spec.Load[i]
-		if answer, err := get(ctx, source.Path, timeout); err == nil && answer.status == 200 {
-			if r, ok := readLoad(source, answer.body); ok {
+		if answer, err := get(ctx, source.Path, timeout); err == nil && answer.Status == 200 {
+			if r, ok := readLoad(source, answer.Body); ok {
 				r.Source, r.At = source.Path, time.Now()
 				d.Load = &r
 				break

@@ -28,13 +28,13 @@
 // work is a case for the breaker.
 //
 // An engine that sends bytes which no request has asked for is still used, but each connection for
-// one request only, for a minute after the last such bytes (hostWatch.distrust): on a kept
+// one request only, for a minute after the last such bytes (http1.HostWatch): on a kept
 // connection they might be taken for the next answer.
 //
 // A host that vanishes (a cut cable, a power failure) leaves its connections as they are. From the
 // first connect that runs out of time or finds no route on, the system asks the host once a second
 // on every connection of the upstream; once the upstream is down, those end that have brought
-// nothing since, their calls with ErrHostVanished (host_watch.go). It takes 3 to 7 s with the
+// nothing since, their calls with ErrHostVanished (http1.HostWatch). It takes 3 to 7 s with the
 // probes' defaults. A refused connect ends nothing: an engine that drains refuses and goes on with
 // what it has. Where an address of several is gone and the name has no `resolve`, the upstream is
 // not down, and the system's half a minute counts.
@@ -61,7 +61,7 @@
 // evidence stays: a probe does not outvote five independent failures. Two failures in a row with no
 // success ask for one, too, once no call has come for half a second, as routing avoids such an engine. A full engine's
 // refusal decides nothing, nor does a probe that waits in vain while the engine answers calls
-// (progress.go) or reports others' work. So an engine that fails everything is out after five calls, whoever
+// (http1.AnswerWatch) or reports others' work. So an engine that fails everything is out after five calls, whoever
 // sends them, and one that fails for a single client stays. Images have no generation probe, and an
 // engine may reject the one it gets; then five failures of five different bodies open the breaker,
 // as nothing else can be asked.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/upstreams/http1"
 )
 
 // A generation probe is the edge's own tiny piece of work for an engine: one token of chat (or
@@ -125,10 +126,10 @@ func (u *Upstream) generate(p *prober, profile *Profile, steps []generationStep,
 	u.set.o.Guard.Point(guardGeneration)
 	for i := range steps {
 		begun := time.Now()
-		u.progress.watch()
+		u.answers.Begin()
 		verdict, last = p.generate(p.ctx, profile, &steps[i], limit)
-		progressed := u.progress.end()
-		if verdict == GenerationFailed && last.Reason == ReasonTimeout && (progressed || u.busyForOthers(begun)) {
+		progressed := u.answers.End()
+		if verdict == GenerationFailed && last.Reason == http1.ReasonTimeout && (progressed || u.busyForOthers(begun)) {
 			verdict = GenerationRefused // the probe waited its turn, as long as one client makes it
 		}
 		if verdict != GenerationRejected {
@@ -347,21 +348,16 @@ func silence(served string) (contentType string, form []byte) {
 type generateFunc func(ctx context.Context, profile *Profile, s *generationStep, limit time.Duration) (Generation, LastGeneration)
 
 // generationOver returns a generateFunc over a transport. Every probe has a connection of its own.
-func generationOver(t *Transport) generateFunc {
+func generationOver(t *http1.Transport) generateFunc {
 	return func(ctx context.Context, profile *Profile, s *generationStep, limit time.Duration) (Generation, LastGeneration) {
-		x := t.Exchange()
-		defer x.Close()
-		stop := context.AfterFunc(ctx, func() {
-			defer t.guard.Catch(guardGeneration, nil)
-			x.Abort(ctx.Err())
-		})
-		defer stop()
+		x, end := t.ExchangeWhile(ctx)
+		defer end()
 		until := time.Now().Add(limit)
 		accept := "*/*"
 		if s.streamed {
 			accept = "text/event-stream"
 		}
-		err := x.Send(&Request{
+		err := x.Send(&http1.Request{
 			Method: "POST", Path: s.path, ContentType: s.contentType, Accept: accept, Body: [][]byte{s.body},
 			ConnectTimeout: limit, WriteTimeout: limit, NoReplay: true,
 		})
@@ -373,7 +369,7 @@ func generationOver(t *Transport) generateFunc {
 			last.Status = x.Status()
 			verdict, err = s.judge(x, profile, until)
 		}
-		var f *Failure
+		var f *http1.Failure
 		switch {
 		case ctx.Err() != nil: // whatever came before the end from this side: it decides nothing
 			verdict, last = GenerationAborted, LastGeneration{}
@@ -381,13 +377,13 @@ func generationOver(t *Transport) generateFunc {
 			if verdict != GenerationOK {
 				last.Reason = "status"
 				if last.Status == 200 {
-					last.Reason = ReasonInvalid
+					last.Reason = http1.ReasonInvalid
 				}
 			}
-		case errors.As(err, &f) && f.Kind == Aborted:
+		case errors.As(err, &f) && f.Kind == http1.Aborted:
 			verdict = GenerationAborted
-		case errors.Is(err, ErrNotYet):
-			last.Reason = ReasonTimeout
+		case errors.Is(err, http1.ErrNotYet):
+			last.Reason = http1.ReasonTimeout
 		default:
 			last.Reason = reasonOf(err)
 		}
@@ -396,13 +392,13 @@ func generationOver(t *Transport) generateFunc {
 }
 
 // judge reads the answer to a step.
-func (s *generationStep) judge(x *Exchange, profile *Profile, until time.Time) (Generation, error) {
+func (s *generationStep) judge(x *http1.Exchange, profile *Profile, until time.Time) (Generation, error) {
 	status := x.Status()
 	streamed := status == 200 && bytes.HasPrefix(x.Header("Content-Type"), []byte("text/event-stream"))
 	body, seen := []byte(nil), 0
 	for {
 		if len(body) > generationMax {
-			return GenerationFailed, errPageTooLarge
+			return GenerationFailed, http1.ErrPageTooLarge
 		}
 		body = slices.Grow(body, 4<<10)
 		n, err := x.Read(body[len(body):cap(body)], until)

@@ -7,7 +7,6 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"penstock/config"
+	"penstock/upstreams/http1"
 )
 
 // What is sent is small, names the model as the engine does, and is of the model's kind.
@@ -140,7 +140,7 @@ func TestGenerationVerdicts(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	transport, err := NewTransport(TransportOptions{ID: "a", URL: s.URL})
+	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: "a", URL: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,14 +156,14 @@ func TestGenerationVerdicts(t *testing.T) {
 	}{
 		{"a stream", "vllm", config.KindChat, stream, 200, chunk + last + "data: [DONE]\n\n", false, GenerationOK, ""},
 		{"its end is its finish reason", "vllm", config.KindChat, stream, 200, ": ping\n\ndata: null\n\n" + chunk + last, true, GenerationOK, ""},
-		{"no end", "vllm", config.KindChat, stream, 200, chunk + "data: [DONE]\n\n", false, GenerationFailed, ReasonInvalid},
-		{"silence", "vllm", config.KindChat, stream, 200, chunk, true, GenerationFailed, ReasonTimeout},
-		{"no JSON", "vllm", config.KindChat, stream, 200, "data: {oh\n\n", true, GenerationFailed, ReasonInvalid},
-		{"an error in the stream", "vllm", config.KindChat, stream, 200, `data: {"error":{"message":"CUDA","code":500}}` + "\n\n", true, GenerationFailed, ReasonInvalid},
-		{"no room, in the stream", "vllm", config.KindChat, stream, 200, `data: {"error":{"message":"full","code":"503"}}` + "\n\n", true, GenerationRefused, ReasonInvalid},
+		{"no end", "vllm", config.KindChat, stream, 200, chunk + "data: [DONE]\n\n", false, GenerationFailed, http1.ReasonInvalid},
+		{"silence", "vllm", config.KindChat, stream, 200, chunk, true, GenerationFailed, http1.ReasonTimeout},
+		{"no JSON", "vllm", config.KindChat, stream, 200, "data: {oh\n\n", true, GenerationFailed, http1.ReasonInvalid},
+		{"an error in the stream", "vllm", config.KindChat, stream, 200, `data: {"error":{"message":"CUDA","code":500}}` + "\n\n", true, GenerationFailed, http1.ReasonInvalid},
+		{"no room, in the stream", "vllm", config.KindChat, stream, 200, `data: {"error":{"message":"full","code":"503"}}` + "\n\n", true, GenerationRefused, http1.ReasonInvalid},
 		{"whole all the same", "vllm", config.KindChat, "application/json", 200, `{"choices":[{"finish_reason":"length"}]}`, false, GenerationOK, ""},
-		{"whole and empty", "vllm", config.KindChat, "application/json", 200, `{"choices":[]}`, false, GenerationFailed, ReasonInvalid},
-		{"a page", "vllm", config.KindChat, "text/html", 200, `<html>`, false, GenerationFailed, ReasonInvalid},
+		{"whole and empty", "vllm", config.KindChat, "application/json", 200, `{"choices":[]}`, false, GenerationFailed, http1.ReasonInvalid},
+		{"a page", "vllm", config.KindChat, "text/html", 200, `<html>`, false, GenerationFailed, http1.ReasonInvalid},
 		{"500", "vllm", config.KindChat, "text/plain", 500, `oh`, false, GenerationFailed, "status"},
 		{"504", "vllm", config.KindChat, "text/plain", 504, ``, false, GenerationFailed, "status"},
 		{"a redirect", "vllm", config.KindChat, "text/plain", 302, ``, false, GenerationFailed, "status"},
@@ -173,12 +173,12 @@ func TestGenerationVerdicts(t *testing.T) {
 		{"not with this template", "vllm", config.KindChat, "application/json", 400, `{"error":{"message":"no chat template"}}`, false, GenerationRejected, "status"},
 		{"a client's fault", "llamacpp", config.KindEmbedding, "application/json", 501, `{"error":{"code":501,"message":"no embeddings","type":"not_supported_error"}}`, false, GenerationRejected, "status"},
 		{"an embedding", "vllm", config.KindEmbedding, "application/json", 200, `{"data":[{"embedding":[1]}]}`, false, GenerationOK, ""},
-		{"none", "vllm", config.KindEmbedding, "application/json", 200, `{"data":[]}`, false, GenerationFailed, ReasonInvalid},
+		{"none", "vllm", config.KindEmbedding, "application/json", 200, `{"data":[]}`, false, GenerationFailed, http1.ReasonInvalid},
 		{"ranks", "vllm", config.KindRerank, "application/json", 200, `{"results":[{"index":0}]}`, false, GenerationOK, ""},
 		{"sound", "kokoro", config.KindSpeech, "audio/wav", 200, "RIFF", false, GenerationOK, ""},
-		{"no sound", "kokoro", config.KindSpeech, "audio/wav", 200, "", false, GenerationFailed, ReasonInvalid},
+		{"no sound", "kokoro", config.KindSpeech, "audio/wav", 200, "", false, GenerationFailed, http1.ReasonInvalid},
 		{"text", "speaches", config.KindTranscription, "application/json", 200, `{"text":""}`, false, GenerationOK, ""},
-		{"an error for text", "speaches", config.KindTranscription, "application/json", 200, `{"error":"out of memory"}`, false, GenerationFailed, ReasonInvalid},
+		{"an error for text", "speaches", config.KindTranscription, "application/json", 200, `{"error":"out of memory"}`, false, GenerationFailed, http1.ReasonInvalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status.Store(int64(c.status))
@@ -187,7 +187,7 @@ func TestGenerationVerdicts(t *testing.T) {
 			hang.Store(c.hang)
 			profile := mustProfile(t, c.engine)
 			limit := 20 * time.Second
-			if c.reason == ReasonTimeout {
+			if c.reason == http1.ReasonTimeout {
 				limit = 100 * time.Millisecond
 			}
 			got, told := generate(t.Context(), profile, &generationOf(c.kind, profile, "m", firstToken)[0], limit)
@@ -203,7 +203,7 @@ func TestGenerationVerdicts(t *testing.T) {
 		t.Errorf("ended from this side: %v", got)
 	}
 	s.Close()
-	if got, told := generate(t.Context(), profile, &generationOf(config.KindChat, profile, "m", firstToken)[0], time.Second); got != GenerationFailed || told.Reason != ReasonConnect {
+	if got, told := generate(t.Context(), profile, &generationOf(config.KindChat, profile, "m", firstToken)[0], time.Second); got != GenerationFailed || told.Reason != http1.ReasonConnect {
 		t.Errorf("gone: %v, %+v", got, told)
 	}
 }
@@ -391,17 +391,18 @@ func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 // A probe that waits in vain convicts a silent engine alone: one that goes on with other calls has merely had no turn for it.
 func TestGenerationProbeHasNoTurn(t *testing.T) {
 	for _, c := range []struct {
-		name, head, body string
-		answers          int // how often a piece of the answer to another call comes during the probe
-		others           string
-		want             Breaker
+		name    string
+		status  int
+		answers int // how often a piece of the answer to another call comes during the probe
+		others  string
+		want    Breaker
 	}{
-		{name: "silence", head: "200 OK", want: BreakerOpen},
-		{name: "a stream goes on", head: "200 OK", answers: 1, want: BreakerClosed},
-		{name: "many streams go on", head: "200 OK", answers: 5, want: BreakerClosed},
-		{name: "errors alone", head: "500 Oh", answers: 3, want: BreakerOpen},
-		{name: "others wait", head: "200 OK", others: "vllm:num_requests_running 4\nvllm:num_requests_waiting 9\n", want: BreakerClosed},
-		{name: "only this edge's", head: "200 OK", others: "vllm:num_requests_running 1\nvllm:num_requests_waiting 1\n", want: BreakerOpen},
+		{name: "silence", status: 200, want: BreakerOpen},
+		{name: "a stream goes on", status: 200, answers: 1, want: BreakerClosed},
+		{name: "many streams go on", status: 200, answers: 5, want: BreakerClosed},
+		{name: "errors alone", status: 500, answers: 3, want: BreakerOpen},
+		{name: "others wait", status: 200, others: "vllm:num_requests_running 4\nvllm:num_requests_waiting 9\n", want: BreakerClosed},
+		{name: "only this edge's", status: 200, others: "vllm:num_requests_running 1\nvllm:num_requests_waiting 1\n", want: BreakerOpen},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -415,19 +416,13 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 				if !ok {
 					t.Fatal("no lease")
 				}
-				x := &Exchange{progress: &u.progress, t: &Transport{id: "a", hosts: newHostWatch()}, body: bodySized, left: 100}
-				status, _, _ := strings.Cut(c.head, " ")
-				x.head.status, _ = strconv.Atoi(status)
 				u.mu.Lock()
 				u.prober.generate = func(_ context.Context, _ *Profile, _ *generationStep, limit time.Duration) (Generation, LastGeneration) {
 					for range c.answers {
-						x.buf, x.pos, x.end = []byte("x"), 0, 1
-						if n, err := x.Read(make([]byte, 1), time.Time{}); n != 1 || err != nil {
-							t.Errorf("%d bytes, %v", n, err)
-						}
+						u.answers.BodyCame(c.status)
 					}
 					time.Sleep(limit)
-					return GenerationFailed, LastGeneration{Reason: ReasonTimeout}
+					return GenerationFailed, LastGeneration{Reason: http1.ReasonTimeout}
 				}
 				u.mu.Unlock()
 				u.failAlone(t, 5)

@@ -2,68 +2,13 @@ package upstreams
 
 import (
 	"context"
-	"net"
-	"net/netip"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"penstock/config"
 	"penstock/proxy/guard"
 )
-
-// TestPanicOfANameLookup: a resolver that panics keeps nobody waiting, and is asked again.
-func TestPanicOfANameLookup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := guard.New()
-		n := newDNSCache(t.Context(), "engine.internal", "8000", g)
-		n.lookup = func(context.Context, string, string) ([]netip.Addr, error) { panic("resolver") }
-		if addrs, err := n.addresses(t.Context()); err == nil {
-			t.Errorf("addresses %v of a resolver that panics", addrs)
-		}
-		n.lookup = func(context.Context, string, string) ([]netip.Addr, error) {
-			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
-		}
-		time.Sleep(2 * dnsPause)
-		if addrs, err := n.addresses(t.Context()); err != nil || len(addrs) != 1 {
-			t.Errorf("addresses %v, %v", addrs, err)
-		}
-		n.lookup = func(context.Context, string, string) ([]netip.Addr, error) { panic("resolver") }
-		time.Sleep(2 * dnsFresh)
-		_, _ = n.addresses(t.Context()) // asks behind the back of the one who asks
-		synctest.Wait()
-		if addrs, err := n.addresses(t.Context()); err != nil || len(addrs) != 1 {
-			t.Errorf("after a panic the last addresses are %v, %v", addrs, err)
-		}
-		if c := g.Panics(guardDNS); c != 2 {
-			t.Errorf("%d panics", c)
-		}
-	})
-}
-
-// TestPanicOfTheSweep: a sweep that panics is followed by another one.
-func TestPanicOfTheSweep(t *testing.T) {
-	g := guard.New()
-	tr, err := NewTransport(TransportOptions{ID: "a", URL: "http://127.0.0.1:1", IdleTimeout: 10 * time.Millisecond, Guard: g})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	tr.keepIdle(&conn{}, 0, time.Now()) // it has no socket that could be closed
-	waitUntil(t, func() bool { return g.Panics(guardEngines) == 1 })
-	ours, theirs := net.Pipe()
-	defer theirs.Close()
-	tr.keepIdle(&conn{nc: ours}, 0, time.Now())
-	waitUntil(t, func() bool { return g.Panics(guardEngines) == 2 || closedPipe(theirs) })
-}
-
-func closedPipe(c net.Conn) bool {
-	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
-	var b [1]byte
-	_, err := c.Read(b[:])
-	return err != nil && !isTimeout(err)
-}
 
 func waitUntil(t *testing.T, done func() bool) {
 	t.Helper()

@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"penstock/upstreams/http1"
 	"sync/atomic"
 	"time"
 )
@@ -34,7 +35,7 @@ type Lease struct {
 	slots     *atomic.Uint64 // pointers to the counters: a retired upstream's are decremented too
 	tokens    *atomic.Int64
 	weight    int64
-	exchange  Exchange // here and not behind a pointer, so that a call allocates once
+	exchange  http1.Exchange // here and not behind a pointer, so that a call allocates once
 }
 
 // noCopy makes go vet refuse copies.
@@ -113,24 +114,23 @@ func (l *Lease) Upstream() *Upstream { return l.up }
 // Exchange returns the lease's one exchange with the upstream. Nothing has been sent; it can be
 // aborted from any goroutine, and its Close belongs to the caller. The connection is made with the
 // settings of this moment. It may be called once.
-func (l *Lease) Exchange() *Exchange {
+func (l *Lease) Exchange() *http1.Exchange {
 	if !l.held.Load() {
 		bug("exchange of a lease that was released")
 	}
-	if l.exchange.t != nil {
-		panic("BUG: two exchanges under one lease")
-	}
-	l.exchange.t, l.exchange.progress = l.up.transport.Load(), &l.up.progress
+	l.exchange.Begin(l.up.transport.Load(), &l.up.answers)
 	return &l.exchange
 }
 
 // Again returns another exchange, for a holder that has closed the last one and asks the same
 // upstream once more without giving up its place.
-func (l *Lease) Again() *Exchange {
+func (l *Lease) Again() *http1.Exchange {
 	if !l.held.Load() {
 		bug("exchange of a lease that was released")
 	}
-	return &Exchange{t: l.up.transport.Load(), progress: &l.up.progress}
+	x := &http1.Exchange{}
+	x.Begin(l.up.transport.Load(), &l.up.answers)
+	return x
 }
 
 // longTrial is how long after its first token a trial passes although it has not ended.

@@ -52,7 +52,7 @@ func (u *Upstream) newMetrics() {
 		}
 		return -1
 	})
-	gauge("surplus_total"+label+"}", func(time.Time) float64 { return float64(u.hosts.surplus.Load()) })
+	gauge("surplus_total"+label+"}", func(time.Time) float64 { return float64(u.hosts.Surplus()) })
 	for o := range outcomeCount {
 		counter(set, &u.attempts[o], "penstock_upstream_attempts_total"+label+",result="+strconv.Quote(o.String())+"}")
 	}

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/upstreams/http1"
 )
 
 // Plan is what one configuration asks of a set, ready to be committed.
@@ -24,7 +25,7 @@ type Plan struct {
 type planned struct {
 	up        *Upstream
 	settings  *settings
-	transport *Transport // nil: the upstream keeps its own
+	transport *http1.Transport // nil: the upstream keeps its own
 	added     bool
 }
 
@@ -69,7 +70,7 @@ func expectedNames(models []config.Model) (out map[string][]string, kinds map[st
 }
 
 func (p *Plan) add(spec *config.Upstream, expected []string, kinds map[string]string) error {
-	base, err := normalizeURL(spec.URL)
+	base, err := http1.NormalizeURL(spec.URL)
 	if err != nil {
 		return err
 	}
@@ -100,6 +101,7 @@ func (p *Plan) place(base, address string, profile *Profile, st *settings) error
 	if address != "" {
 		id += ID(" " + address)
 	}
+	st.transport.options.Upstream = string(id)
 	item := planned{settings: st}
 	p.set.mu.Lock()
 	item.up = p.set.byID[id]
@@ -110,7 +112,7 @@ func (p *Plan) place(base, address string, profile *Profile, st *settings) error
 	// A retiring one gets a transport too: its own may be closed by the time it is revived.
 	if item.added || item.up.retiring.Load() || item.up.settings.Load().transport.digest != st.transport.digest {
 		var err error
-		if item.transport, err = st.transport.transport(id, item.up.hosts); err != nil {
+		if item.transport, err = st.transport.transport(item.up.hosts); err != nil {
 			return err
 		}
 		if item.added {
@@ -126,14 +128,14 @@ func (p *Plan) place(base, address string, profile *Profile, st *settings) error
 func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Profile) *Upstream {
 	u := &Upstream{
 		id: id, name: st.spec.Name, label: st.spec.Name, url: base, address: address, log: s.o.Log, set: s,
-		hosts: newHostWatch(), probed: make(chan struct{}), stateChanged: time.Now(), servedModels: map[string]*ServedModel{}, flaps: map[string]flaps{}, health: health{fall: st.probe.fall, rise: st.probe.rise},
+		probed: make(chan struct{}), stateChanged: time.Now(), servedModels: map[string]*ServedModel{}, flaps: map[string]flaps{}, health: health{fall: st.probe.fall, rise: st.probe.rise},
 	}
 	if address != "" {
 		u.label += "@" + address
 	}
-	u.hosts.onDistrust = func() {
-		u.log.Warn("upstream sends what nobody asked for, so each of its connections is used for one request", zap.String("upstream", u.label), zap.Duration("for", noReuseFor))
-	}
+	u.hosts = http1.NewHostWatch(func(reuseEndsFor time.Duration) {
+		u.log.Warn("upstream sends what nobody asked for, so each of its connections is used for one request", zap.String("upstream", u.label), zap.Duration("for", reuseEndsFor))
+	})
 	u.openUntil.Store(breakerClosed)
 	u.engine.Store(profile)
 	u.settings.Store(st)

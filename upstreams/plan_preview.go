@@ -47,13 +47,13 @@ func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 		all.Go(func() {
 			defer p.set.o.Guard.Catch(guardProbe, nil)
 			st := u.settings.Load()
-			transport, err := st.transport.probeTransport(u.id, u.hosts)
+			transport, err := st.transport.probeTransport(u.hosts)
 			if err != nil {
 				bug("probe transport: " + err.Error())
 				return
 			}
 			defer transport.Close()
-			probe := newProber(u, newPageGetter(transport, u.id), transport.CloseIdle)
+			probe := newProber(u, transport.Pages(), transport.CloseIdle)
 			probe.engine = st.spec.Engine
 			probe.tick(ctx)
 		})

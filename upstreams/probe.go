@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/upstreams/http1"
 )
 
 const (
@@ -60,7 +61,7 @@ func probeSettingsOf(p *config.Probe) probeSettings {
 // prober watches one upstream from one goroutine: is it alive, which models has it, how busy is it.
 type prober struct {
 	up  *Upstream
-	get pageGetter
+	get http1.GetPage
 	// generate sends a generation probe; nil: there are none.
 	generate generateFunc
 	refresh  func() // drops kept connections: a fresh one shows that the engine still accepts
@@ -79,7 +80,7 @@ type prober struct {
 	backoff      time.Duration
 }
 
-func newProber(u *Upstream, get pageGetter, refresh func()) *prober {
+func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
 	return &prober{
 		up: u, get: get, refresh: refresh, rand: rand.Float64, listsDue: true,
 		kicks: make(chan struct{}, 1), done: make(chan struct{}),
@@ -176,13 +177,13 @@ func (p *prober) tick(ctx context.Context) {
 		err = p.recognise(ctx, s)
 	}
 	path, timeout, alive := p.healthPage(s)
-	var health probePage
+	var health http1.Page
 	if err == nil {
 		health, err = p.get(ctx, path, timeout)
 	}
-	good := err == nil && alive(health.status)
+	good := err == nil && alive(health.Status)
 	if good && !detected(s.spec.Engine) && !p.known {
-		health.body = bytes.Clone(health.body)
+		health.Body = bytes.Clone(health.Body)
 		_ = p.recognise(ctx, s) // the named profile holds until a variant shows itself
 	}
 	if ctx.Err() != nil {
@@ -199,7 +200,7 @@ func (p *prober) tick(ctx context.Context) {
 		p.ticks++
 	}
 	if ctx.Err() == nil {
-		p.book(good, health.status, err, time.Since(begun))
+		p.book(good, health.Status, err, time.Since(begun))
 		u.markProbed()
 	}
 }
@@ -230,7 +231,7 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	up := p.up.probeEnded(good, status, err, took)
 	if !good && !up { // what comes back may be another engine, or show more of itself once it has loaded
 		p.known, p.listsDue = false, true
-		if n := p.up.hosts.endVanished(); n > 0 {
+		if n := p.up.hosts.EndVanished(); n > 0 {
 			p.up.log.Info("upstream's host vanished", zap.String("upstream", p.up.label), zap.Int("connections_ended", n))
 		}
 	}
@@ -254,14 +255,14 @@ func (u *Upstream) probeEnded(good bool, status int, err error, took time.Durati
 }
 
 func reasonOf(err error) string {
-	var f *Failure
+	var f *http1.Failure
 	switch {
 	case err == nil:
 		return "status"
 	case errors.As(err, &f):
 		return f.Reason
 	}
-	return ReasonInvalid
+	return http1.ReasonInvalid
 }
 
 func probeCause(good bool, status int, err error) string {
@@ -313,7 +314,7 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 }
 
 // readModels reads the list of models; health is the page just read, which may be the same one.
-func (p *prober) readModels(ctx context.Context, healthPath string, health probePage, timeout time.Duration, begun time.Time) {
+func (p *prober) readModels(ctx context.Context, healthPath string, health http1.Page, timeout time.Duration, begun time.Time) {
 	u := p.up
 	profile := u.engine.Load()
 	if len(profile.spec.Models) == 0 {
@@ -321,7 +322,7 @@ func (p *prober) readModels(ctx context.Context, healthPath string, health probe
 		p.listsDue = false
 		return
 	}
-	var known *probePage
+	var known *http1.Page
 	if healthPath == profile.spec.Models[0].Path {
 		known = &health
 	}
@@ -341,11 +342,11 @@ func (p *prober) readModels(ctx context.Context, healthPath string, health probe
 var errNoModelList = errors.New("the engine lists no models")
 
 // listModels reads every page about models. Only the first must answer; the others add details.
-func listModels(ctx context.Context, get pageGetter, profile *Profile, timeout time.Duration, known *probePage) ([]ModelInfo, error) {
+func listModels(ctx context.Context, get http1.GetPage, profile *Profile, timeout time.Duration, known *http1.Page) ([]ModelInfo, error) {
 	var infos []ModelInfo
 	for i := range profile.spec.Models {
 		source := &profile.spec.Models[i]
-		var answer probePage
+		var answer http1.Page
 		var err error
 		if i == 0 && known != nil {
 			answer = *known
@@ -353,8 +354,8 @@ func listModels(ctx context.Context, get pageGetter, profile *Profile, timeout t
 			answer, err = get(ctx, source.Path, timeout)
 		}
 		var content any
-		if err == nil && answer.status == 200 {
-			content, err = parsePage(answer.body)
+		if err == nil && answer.Status == 200 {
+			content, err = parsePage(answer.Body)
 		} else if err == nil {
 			err = errNoModelList
 		}
@@ -390,14 +391,14 @@ func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	}
 }
 
-func capacityOf(ctx context.Context, get pageGetter, profile *Profile, timeout time.Duration) (int, bool) {
+func capacityOf(ctx context.Context, get http1.GetPage, profile *Profile, timeout time.Duration) (int, bool) {
 	for i := range profile.spec.Capacity {
 		v := &profile.spec.Capacity[i]
 		answer, err := get(ctx, v.Path, timeout)
-		if err != nil || answer.status != 200 {
+		if err != nil || answer.Status != 200 {
 			continue
 		}
-		content, err := parsePage(answer.body)
+		content, err := parsePage(answer.Body)
 		if err != nil {
 			continue
 		}
@@ -419,10 +420,10 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	for i := range sources {
 		at := (p.source + i) % len(sources)
 		answer, err := p.get(ctx, sources[at].Path, timeout)
-		if err != nil || answer.status != 200 {
+		if err != nil || answer.Status != 200 {
 			continue
 		}
-		if r, ok := readLoad(&sources[at], answer.body); ok {
+		if r, ok := readLoad(&sources[at], answer.Body); ok {
 			// The engine counted at some moment of the exchange. Taking the greater own count errs
 			// toward an engine that is less busy with others' work.
 			r.OwnAtScrape, r.At, r.Source = max(before, u.inFlight()), time.Now(), sources[at].Path

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/upstreams/http1"
 )
 
 // playedEngine answers a prober's gets inside a synctest bubble.
@@ -22,9 +23,9 @@ type playedEngine struct {
 	asked map[string]int
 }
 
-var errRefused = &Failure{Kind: Unreachable, Reason: ReasonConnect, Err: errors.New("refused")}
+var errRefused = &http1.Failure{Kind: http1.Unreachable, Reason: http1.ReasonConnect, Err: errors.New("refused")}
 
-func (e *playedEngine) get(ctx context.Context, path string, timeout time.Duration) (probePage, error) {
+func (e *playedEngine) get(ctx context.Context, path string, timeout time.Duration) (http1.Page, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.asked == nil {
@@ -43,18 +44,18 @@ func (e *playedEngine) get(ctx context.Context, path string, timeout time.Durati
 		}
 		e.mu.Lock()
 		if slow > timeout || ctx.Err() != nil {
-			return probePage{}, &Failure{Kind: Timeout, Clock: ClockAnswer, Reason: ReasonTimeout}
+			return http1.Page{}, &http1.Failure{Kind: http1.Timeout, Clock: http1.ClockAnswer, Reason: http1.ReasonTimeout}
 		}
 	}
 	switch body, ok := e.pages[path]; {
 	case e.code == 0:
-		return probePage{}, errRefused
+		return http1.Page{}, errRefused
 	case path == "/health":
-		return probePage{status: e.code}, nil
+		return http1.Page{Status: e.code}, nil
 	case ok:
-		return probePage{status: 200, body: []byte(body)}, nil
+		return http1.Page{Status: 200, Body: []byte(body)}, nil
 	}
-	return probePage{status: 404}, nil
+	return http1.Page{Status: 404}, nil
 }
 
 func (e *playedEngine) set(code int, slow time.Duration) {
@@ -323,19 +324,26 @@ func TestProbeGenericServer(t *testing.T) {
 	})
 }
 
-// TestPageOverASlowConnection: the clock of the answer begins when there is a connection.
-func TestPageOverASlowConnection(t *testing.T) {
-	checkLeaks(t)
-	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond // each fits, both do not
-	tr := transportTo(t, serveRawTLS(t, func(p *peer) {
-		time.Sleep(part) // before the handshake
-		if _, _, ok := p.request(); ok {
-			time.Sleep(part)
-			p.send(sized("ok"))
+// The slots that an engine tells: the first page that answers and has them.
+func TestCapacityOf(t *testing.T) {
+	profile := mustProfile(t, "llamacpp")
+	for name, c := range map[string]struct {
+		answer http1.Page
+		err    error
+		want   int
+	}{
+		"told":                  {http1.Page{Status: 200, Body: []byte(`{"total_slots":3}`)}, nil, 3},
+		"one":                   {http1.Page{Status: 200, Body: []byte(`{"total_slots":1}`)}, nil, 1},
+		"none":                  {http1.Page{Status: 200, Body: []byte(`{"total_slots":0}`)}, nil, 0},
+		"not told":              {http1.Page{Status: 200, Body: []byte(`{"slots":3}`)}, nil, 0},
+		"no JSON":               {http1.Page{Status: 200, Body: []byte(`total_slots: 3`)}, nil, 0},
+		"an error that has it":  {http1.Page{Status: 503, Body: []byte(`{"total_slots":3}`)}, nil, 0},
+		"nobody answers":        {http1.Page{}, errRefused, 0},
+		"a page cut by a close": {http1.Page{Status: 200, Body: []byte(`{"total_slots":3}`)}, errRefused, 0},
+	} {
+		get := func(context.Context, string, time.Duration) (http1.Page, error) { return c.answer, c.err }
+		if n, ok := capacityOf(t.Context(), get, profile, time.Second); n != c.want || ok != (c.want > 0) {
+			t.Errorf("%s: %d %t, want %d", name, n, ok, c.want)
 		}
-	}).url())
-	p, err := newPageGetter(tr, "gpu-a")(t.Context(), "/health", timeout)
-	if err != nil || p.status != 200 || string(p.body) != "ok" {
-		t.Errorf("status %d, %q, %v", p.status, p.body, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/upstreams/http1"
 )
 
 // lookupTimeout bounds one look-up of a name with `resolve`.
@@ -34,7 +35,7 @@ func (p *Plan) lookUp(specs []config.Upstream) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for i := range specs {
-		base, err := normalizeURL(specs[i].URL)
+		base, err := http1.NormalizeURL(specs[i].URL)
 		if err != nil || specs[i].Resolve <= 0 || p.resolving[base] != nil { // add reports what is wrong
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"penstock/config"
+	"penstock/upstreams/http1"
 )
 
 var vllmLoad = config.EngineLoad{
@@ -133,7 +134,7 @@ func FuzzFields(f *testing.F) {
 				}
 			}
 			for i := range p.spec.Detect {
-				shows(&p.spec.Detect[i], &probePage{status: 200, body: body})
+				shows(&p.spec.Detect[i], &http1.Page{Status: 200, Body: body})
 			}
 		}
 	})

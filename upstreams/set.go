@@ -167,12 +167,12 @@ func (s *Set) dropMetrics(u *Upstream) {
 
 // reprobe starts probing with the settings in force, in place of what probed before.
 func (s *Set) reprobe(u *Upstream) {
-	transport, err := u.settings.Load().transport.probeTransport(u.id, u.hosts)
+	transport, err := u.settings.Load().transport.probeTransport(u.hosts)
 	if err != nil { // the same link made the main transport
 		bug("probe transport: " + err.Error())
 		return
 	}
-	p := newProber(u, newPageGetter(transport, u.id), transport.CloseIdle)
+	p := newProber(u, transport.Pages(), transport.CloseIdle)
 	p.engine, p.generate = u.settings.Load().spec.Engine, generationOver(transport)
 	p.start(transport.Close)
 	u.mu.Lock()

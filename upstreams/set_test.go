@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"penstock/config"
+	"penstock/upstreams/http1"
 )
 
 // registry stands for the metrics package's own.
@@ -191,14 +192,14 @@ func TestOutage(t *testing.T) {
 		}
 		x := l.Exchange()
 		defer x.Close()
-		err := x.Send(&Request{Method: "GET", Path: "/v1/models", ConnectTimeout: time.Second, WriteTimeout: time.Second})
+		err := x.Send(&http1.Request{Method: "GET", Path: "/v1/models", ConnectTimeout: time.Second, WriteTimeout: time.Second})
 		if err == nil {
 			err = x.Await(time.Now().Add(time.Second))
 		}
 		outcome := OutcomeOK
-		if f := (*Failure)(nil); errors.As(err, &f) {
+		if f := (*http1.Failure)(nil); errors.As(err, &f) {
 			outcome = OutcomeBadResponse
-			if f.Kind == Unreachable {
+			if f.Kind == http1.Unreachable {
 				outcome = OutcomeUnreachable
 			}
 			u.Note(f.Reason, 0, time.Now())
@@ -214,7 +215,7 @@ func TestOutage(t *testing.T) {
 		t.Fatalf("call of a stopped server: %v", got)
 	}
 	eventually(t, "down", func() bool { return u.State() == StateDown })
-	if f := u.Status(time.Now()).LastFailure; f == nil || f.Reason != ReasonConnect {
+	if f := u.Status(time.Now()).LastFailure; f == nil || f.Reason != http1.ReasonConnect {
 		t.Errorf("last failure %+v", f)
 	}
 	if listener, err = net.Listen("tcp", address); err != nil {
@@ -317,7 +318,7 @@ func TestNormalizeURL(t *testing.T) {
 		"http:///x":                    "",
 		"":                             "",
 	} {
-		if got, err := normalizeURL(in); got != want || (err == nil) != (want != "") {
+		if got, err := http1.NormalizeURL(in); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q %v", in, got, err)
 		}
 	}
@@ -330,7 +331,7 @@ func TestProbesAuthenticate(t *testing.T) {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		if r.Method != "GET" || r.Header.Get("Authorization") != "Bearer k" || r.UserAgent() != probeAgent {
+		if r.Method != "GET" || r.Header.Get("Authorization") != "Bearer k" || r.UserAgent() != "penstock-probe" {
 			bad = append(bad, r.Method+" "+r.URL.Path)
 		}
 		w.WriteHeader(404)

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/upstreams/http1"
 )
 
 // Upstream is one engine process (one address of it, with `resolve`): its identity, its settings
@@ -25,7 +26,7 @@ type Upstream struct {
 	address string // the resolved address, or empty
 	log     *zap.Logger
 	set     *Set
-	hosts   *hostWatch
+	hosts   *http1.HostWatch
 
 	settings atomic.Pointer[settings]
 	engine   atomic.Pointer[Profile]
@@ -49,7 +50,7 @@ type Upstream struct {
 	models    atomic.Pointer[modelList]
 	missing   atomic.Pointer[missingModels]
 	nextProbe atomic.Int64 // when it is due (ticks)
-	progress  progress
+	answers   http1.AnswerWatch
 	ttft      average // seconds
 	perToken  average // bytes a token
 
@@ -69,7 +70,7 @@ type Upstream struct {
 	trialTimer *time.Timer
 	probedAt   time.Time
 	probed     chan struct{} // closed after the first probe
-	transport  atomic.Pointer[Transport]
+	transport  atomic.Pointer[http1.Transport]
 
 	metrics    *metrics.Set // guarded by the set's mutex, as is registered
 	registered bool
@@ -87,6 +88,11 @@ type settings struct {
 	expected  []string          // served names that routes send here
 	kinds     map[string]string // their models' kinds
 }
+
+// ID identifies an upstream: its configured name, its normalised base URL and, where a name stands
+// for several addresses, the address. It is a label for logs and metrics and a key of maps; nothing
+// parses it.
+type ID string
 
 // ID returns the upstream's identity: name, normalised URL and, with `resolve`, the address.
 func (u *Upstream) ID() ID { return u.id }

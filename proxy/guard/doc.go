@@ -43,9 +43,7 @@
 //	proxy/observe/trace.go newSpanQueue                 spans        one batch of spans, counted as dropped; started again
 //	upstreams/probe.go prober.start                     probe        one probe; started again
 //	upstreams/plan_preview.go Plan.Probe                probe        a reload's look at one upstream, which then counts as unknown
-//	upstreams/probe_page.go newPageGetter               probe        nothing; the page ends by its clock
 //	upstreams/generation_probe.go Upstream.probeGeneration  generation  one generation probe; its slot is freed, the breaker stays as it is
-//	upstreams/generation_probe.go generationOver        generation   nothing; the probe ends by its clock
 //	upstreams/generation_probe.go Upstream.retrialLater  room        starts Upstream.retrial
 //	upstreams/generation_probe.go Upstream.probeTrialLater  room     starts Upstream.probeTrial
 //	upstreams/generation_probe.go Upstream.probeTrial   room         one generation probe as a trial; the next comes a second later
@@ -55,10 +53,11 @@
 //	upstreams/lease.go Lease.passLongTrial              room         one early pass of a trial; it passes at its end
 //	upstreams/resolve.go Plan.lookUp                    addresses    one look-up; the name is dialled as it is
 //	upstreams/resolve.go addressWatch.start             addresses    one look-up; the last addresses stay, started again
-//	upstreams/dns.go dnsCache.addresses                 names        one look-up; the last addresses stay
-//	upstreams/transport.go Transport.keepIdle           engines      starts Transport.sweep
-//	upstreams/transport.go Transport.sweep              engines      one look at idle connections; the next comes with the next call
-//	upstreams/request.go conn.interruptUnacked          engines      the early end of one write under TLS to a host that vanished
+//	upstreams/http1/dns.go dnsCache.addresses           names        one look-up; the last addresses stay
+//	upstreams/http1/transport.go Transport.keepIdle     engines      starts Transport.sweep
+//	upstreams/http1/transport.go Transport.sweep        engines      one look at idle connections; the next comes with the next call
+//	upstreams/http1/request.go conn.interruptUnacked    engines      the early end of one write under TLS to a host that vanished
+//	upstreams/http1/transport.go Transport.ExchangeWhile  engines    nothing; the exchange of a probe ends by its clock
 //	upstreams/upstream.go Upstream.publish              room         starts Upstream.retrial
 //	upstreams/upstream.go Upstream.retrial              room         one waking of calls that wait; the next freed slot wakes them
 //	upstreams/detect.go Discover                        -            a command that is no serving edge: it ends with its stack

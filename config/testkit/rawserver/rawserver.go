@@ -1,0 +1,166 @@
+// Package rawserver plays an engine on loopback that does exactly what a script says, byte by byte.
+// Tests of any package can use it, because it imports nothing of ours.
+package rawserver
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// Server is an engine that plays a script on every connection.
+type Server struct {
+	t        *testing.T
+	Listener net.Listener
+	secure   *tls.Config
+	script   func(p *Peer)
+	wg       sync.WaitGroup
+	mu       sync.Mutex
+	open     map[net.Conn]bool
+	conns    int
+}
+
+// Peer is the engine's end of one connection.
+type Peer struct {
+	net.Conn
+	T      *testing.T
+	TCP    *net.TCPConn
+	Reader *bufio.Reader
+	N      int // of the connection, from 0
+}
+
+// Serve runs script for every connection. The connection is closed when script returns.
+func Serve(t *testing.T, script func(p *Peer)) *Server {
+	return serveOn(t, nil, script)
+}
+
+// ServeTLS is Serve over TLS, with a certificate that ClientTLS trusts.
+func ServeTLS(t *testing.T, script func(p *Peer)) *Server {
+	return serveOn(t, serverTLS(t), script)
+}
+
+func serveOn(t *testing.T, secure *tls.Config, script func(p *Peer)) *Server {
+	t.Helper()
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false) // whose sockets take no filter
+	ln, err := plain.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{t: t, Listener: ln, secure: secure, script: script, open: map[net.Conn]bool{}}
+	s.wg.Go(s.accept)
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *Server) accept() {
+	for {
+		nc, err := s.Listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		n := s.conns
+		s.conns++
+		s.open[nc] = true
+		s.mu.Unlock()
+		s.wg.Go(func() {
+			p := &Peer{Conn: nc, T: s.t, TCP: nc.(*net.TCPConn), N: n}
+			if s.secure != nil {
+				p.Conn = tls.Server(nc, s.secure)
+			}
+			p.Reader = bufio.NewReader(p.Conn)
+			s.script(p)
+			_ = nc.Close()
+			s.mu.Lock()
+			delete(s.open, nc)
+			s.mu.Unlock()
+		})
+	}
+}
+
+func (s *Server) stop() {
+	_ = s.Listener.Close()
+	s.mu.Lock()
+	for c := range s.open {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+// Accepted returns how many connections were made so far.
+func (s *Server) Accepted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conns
+}
+
+// URL returns the base URL of the server.
+func (s *Server) URL() string {
+	if s.secure != nil {
+		return "https://" + s.Listener.Addr().String()
+	}
+	return "http://" + s.Listener.Addr().String()
+}
+
+// Request reads a whole request and returns its body; ok is false when there is none any more.
+func (p *Peer) Request() (r *http.Request, body string, ok bool) {
+	r, err := http.ReadRequest(p.Reader)
+	if err != nil {
+		return nil, "", false
+	}
+	b, err := io.ReadAll(r.Body)
+	return r, string(b), err == nil
+}
+
+// Send writes s as it is.
+func (p *Peer) Send(s string) { _, _ = io.WriteString(p.Conn, s) }
+
+// ResetOnClose makes the close of the connection a reset.
+func (p *Peer) ResetOnClose() { _ = p.TCP.SetLinger(0) }
+
+// ReadToEnd reads until the other side has closed.
+func (p *Peer) ReadToEnd() { _, _ = io.Copy(io.Discard, p.Reader) }
+
+// Echo answers every request with its own body, until the other side closes.
+func Echo(p *Peer) {
+	for {
+		_, body, ok := p.Request()
+		if !ok {
+			return
+		}
+		p.Send(Sized(body))
+	}
+}
+
+// Sized returns a whole reply of status 200 with that body.
+func Sized(body string) string {
+	return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+}
+
+var certificates = sync.OnceValues(func() (*tls.Config, *tls.Config) {
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	client := s.Client().Transport.(*http.Transport).TLSClientConfig
+	return &tls.Config{Certificates: s.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}, &tls.Config{RootCAs: client.RootCAs}
+})
+
+func serverTLS(t *testing.T) *tls.Config {
+	t.Helper()
+	server, _ := certificates()
+	return server
+}
+
+// ClientTLS returns the configuration of a client that trusts every server of ServeTLS.
+func ClientTLS(t *testing.T) *tls.Config {
+	t.Helper()
+	_, client := certificates()
+	return client
+}

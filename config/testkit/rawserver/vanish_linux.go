@@ -1,0 +1,36 @@
+package rawserver
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Vanish makes the engine's host disappear as far as this connection goes: what comes is dropped
+// before TCP sees it, so nothing is acknowledged and nothing is reset.
+func (p *Peer) Vanish() { DropAll(p.T, p.TCP) }
+
+// DropAll makes the kernel drop whatever comes for a socket. A listener's connects time out then,
+// and its connections go on.
+func DropAll(t *testing.T, of syscall.Conn) {
+	t.Helper()
+	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
+	raw, err := of.SyscallConn()
+	if err == nil {
+		err = errors.Join(raw.Control(func(fd uintptr) {
+			err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+		}), err)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Appear takes vanish back.
+func (p *Peer) Appear() {
+	if raw, err := p.TCP.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0) })
+	}
+}

@@ -1,0 +1,178 @@
+package upstreams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/config/testkit/rawserver"
+	"penstock/upstreams/http1"
+)
+
+// busyEngine is an engine with running calls: half of them wait for the head of the reply, half for
+// more of a body.
+type busyEngine struct {
+	up    *Upstream
+	conns []*net.TCPConn // the engine's side of the calls
+	end   func()         // makes the engine end every reply
+	lost  chan error     // of every call: its failure, or nil when its reply was whole
+
+	listener *net.TCPListener
+}
+
+const busyCalls = 8
+
+func occupy(t *testing.T) *busyEngine {
+	t.Helper()
+	ending := make(chan bool)
+	w := &busyEngine{end: sync.OnceFunc(func() { close(ending) }), lost: make(chan error, busyCalls)}
+	var mu sync.Mutex
+	begun := make(chan bool, busyCalls)
+	s := rawserver.Serve(t, func(p *rawserver.Peer) {
+		for {
+			r, _, ok := p.Request()
+			switch {
+			case !ok:
+				return
+			case r.Method == "GET":
+				p.Send(rawserver.Sized(`{"data":[]}`))
+				continue
+			case r.URL.Path == "/body":
+				p.Send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc")
+			}
+			mu.Lock()
+			w.conns = append(w.conns, p.TCP)
+			mu.Unlock()
+			begun <- true
+			<-ending
+			if r.URL.Path == "/body" {
+				p.Send("def")
+				continue
+			}
+			p.Send(rawserver.Sized("abcdef"))
+		}
+	})
+	t.Cleanup(w.end)
+	w.listener = s.Listener.(*net.TCPListener)
+	set := newTestSet(t, Options{})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := set.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	w.up = apply(t, set, config.Upstream{Name: "a", URL: s.URL(), Engine: "openai", Probe: config.Probe{
+		Interval: config.Duration(200 * time.Millisecond), Timeout: config.Duration(300 * time.Millisecond), Fall: 2,
+	}}).Upstream("a")[0]
+	if w.up.State() != StateUp {
+		t.Fatal("the engine is not up")
+	}
+	for i := range busyCalls {
+		path := "/head"
+		if i%2 == 0 {
+			path = "/body"
+		}
+		go func() { w.lost <- w.call(path) }()
+	}
+	for range busyCalls {
+		<-begun
+	}
+	return w
+}
+
+// call is one call to the end of its reply.
+func (w *busyEngine) call(path string) error {
+	l, ok := w.up.TryLease(PoolText, 0, time.Now())
+	if !ok {
+		return errors.New("no lease")
+	}
+	defer l.Release(OutcomeOK)
+	x := l.Exchange()
+	defer x.Close()
+	r := &http1.Request{Method: "POST", Path: path, ContentType: "application/json", Body: [][]byte{[]byte("{}")}, ConnectTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second}
+	if err := x.Send(r); err != nil {
+		return err
+	}
+	if err := x.Await(time.Time{}); err != nil {
+		return err
+	}
+	var body []byte
+	for p := make([]byte, 10); ; {
+		x.Wait(time.Time{}) // as a stream that rests
+		n, err := x.Read(p, time.Time{})
+		switch body = append(body, p[:n]...); {
+		case errors.Is(err, io.EOF) && string(body) == "abcdef":
+			return nil
+		case err != nil:
+			return fmt.Errorf("after %q: %w", body, err)
+		}
+	}
+}
+
+// TestHostVanishes: everything was acknowledged when the host went away, so only the connects that
+// fail and the questions that nobody answers tell. The system would tell after 35 s.
+func TestHostVanishes(t *testing.T) {
+	t.Parallel()
+	w := occupy(t)
+	time.Sleep(100 * time.Millisecond) // what was sent is acknowledged by then, and nothing but this rule tells
+	rawserver.DropAll(t, w.listener)
+	for _, c := range w.conns {
+		rawserver.DropAll(t, c)
+	}
+	begun := time.Now()
+	for range busyCalls {
+		select {
+		case err := <-w.lost:
+			f, ok := errors.AsType[*http1.Failure](err)
+			if !ok {
+				t.Fatalf("%v is no *Failure", err)
+			}
+			if !errors.Is(err, http1.ErrHostVanished) || !errors.Is(err, syscall.ETIMEDOUT) || f.Reason != http1.ReasonSilent || !f.Sent {
+				t.Errorf("%v, sent %v", err, f.Sent)
+			}
+			if f.Kind != http1.Unreachable && f.Kind != http1.BadResponse {
+				t.Errorf("kind %v", f.Kind)
+			}
+		case <-time.After(15 * time.Second):
+			t.Fatal("a call waits on")
+		}
+	}
+	t.Logf("all have ended after %v", time.Since(begun))
+	w.end()
+}
+
+// TestHostIsThere: connects fail, and what runs goes on, because the host shows in another way that
+// it is there.
+func TestHostIsThere(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*testing.T, *busyEngine){
+		"an engine that drains refuses connects": func(_ *testing.T, w *busyEngine) { w.listener.Close() },
+		"an engine whose accept queue is full":   func(t *testing.T, w *busyEngine) { rawserver.DropAll(t, w.listener) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := occupy(t)
+			change(t, w)
+			eventually(t, "down", func() bool { return w.up.State() == StateDown })
+			select {
+			case err := <-w.lost:
+				t.Errorf("a running call was ended: %v", err)
+			case <-time.After(5 * time.Second): // several questions and probes
+			}
+			w.end()
+			for range busyCalls {
+				if err := <-w.lost; err != nil {
+					t.Errorf("a running call was lost: %v", err)
+				}
+			}
+		})
+	}
+}

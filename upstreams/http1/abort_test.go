@@ -1,0 +1,329 @@
+package http1
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/rawserver"
+)
+
+// TestAbort ends an exchange in every phase. The call under way must return Aborted with the cause,
+// and the engine must see the end of the connection within 100 ms.
+func TestAbort(t *testing.T) {
+	streamHead := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+	readUntilError := func(x *Exchange, until time.Time) error {
+		p := make([]byte, 100)
+		for {
+			if _, err := x.Read(p, until); err != nil {
+				return err
+			}
+		}
+	}
+	tests := []struct {
+		name   string
+		engine func(p *rawserver.Peer) // up to the point where it only waits
+		body   int
+		reader bool
+		run    func(x *Exchange, r *Request) error
+	}{
+		{name: "write", engine: func(*rawserver.Peer) {}, body: 16 << 20, run: func(x *Exchange, r *Request) error { return x.Send(r) }},
+		{name: "write of a reader", engine: func(*rawserver.Peer) {}, body: 16 << 20, reader: true, run: func(x *Exchange, r *Request) error { return x.Send(r) }},
+		{name: "head", engine: func(p *rawserver.Peer) { _, _, _ = p.Request() }, run: func(x *Exchange, r *Request) error {
+			return errors.Join(x.Send(r), x.Await(time.Time{}))
+		}},
+		{name: "head begun", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send("HTTP/1.1 20") }, run: func(x *Exchange, r *Request) error {
+			return errors.Join(x.Send(r), x.Await(soon()))
+		}},
+		{name: "after the head", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead) }, run: func(x *Exchange, r *Request) error {
+			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
+				return err
+			}
+			time.Sleep(60 * time.Millisecond) // the owner is busy elsewhere when it happens
+			return readUntilError(x, soon())
+		}},
+		{name: "silent stream", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead + "3\r\nabc\r\n") }, run: func(x *Exchange, r *Request) error {
+			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
+				return err
+			}
+			return readUntilError(x, soon())
+		}},
+		{name: "wait of a silent stream", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead) }, run: func(x *Exchange, r *Request) error {
+			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
+				return err
+			}
+			x.Wait(soon())
+			return readUntilError(x, soon())
+		}},
+		{name: "body until close", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send("HTTP/1.1 200 OK\r\n\r\nabc") }, run: func(x *Exchange, r *Request) error {
+			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
+				return err
+			}
+			return readUntilError(x, time.Time{})
+		}},
+	}
+	for _, secure := range []bool{false, true} {
+		for _, tt := range tests {
+			t.Run(fmt.Sprintf("%s, TLS %v", tt.name, secure), func(t *testing.T) {
+				checkLeaks(t)
+				var took time.Duration
+				for range 3 { // the machine may be busy; an abort that waits for something would always be late
+					if took = abortOnce(t, secure, tt.body, tt.reader, tt.engine, tt.run); took <= 100*time.Millisecond {
+						return
+					}
+				}
+				t.Errorf("the engine saw the close after %v", took)
+			})
+		}
+	}
+}
+
+// abortOnce plays one case and returns how long it took until the engine saw the close.
+func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*rawserver.Peer), run func(*Exchange, *Request) error) time.Duration {
+	t.Helper()
+	waiting, closed, begun := make(chan bool), make(chan time.Time, 1), make(chan bool)
+	script := func(p *rawserver.Peer) {
+		if secure {
+			_, _ = p.Reader.Peek(1) // the handshake
+		}
+		engine(p)
+		waiting <- true
+		if size > 0 {
+			<-begun // what it does to find out would pass for an answer
+			closed <- untilReset(p)
+			return
+		}
+		p.ReadToEnd()
+		closed <- time.Now()
+	}
+	s := rawserver.Serve(t, script)
+	if secure {
+		s = rawserver.ServeTLS(t, script)
+	}
+	x := transportTo(t, s.URL()).Exchange()
+	defer x.Close()
+	r := post(strings.Repeat("a", size))
+	r.WriteTimeout = 5 * time.Second
+	if reader {
+		r.BodyReader, r.BodyLength, r.Body = bytes.NewReader(r.Body[0]), -1, nil
+	}
+	result := make(chan error, 1)
+	go func() { result <- run(x, r) }()
+	<-waiting
+	time.Sleep(20 * time.Millisecond) // into the call that blocks
+	begin := time.Now()
+	x.Abort(errTestCause)
+	close(begun)
+	x.Abort(errors.New("a later cause"))
+	var at time.Time
+	select {
+	case at = <-closed:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the engine never saw the close")
+	}
+	err := <-result
+	f := wantFailure(t, err, Aborted, ReasonAborted)
+	if !errors.Is(err, errTestCause) || !f.Sent {
+		t.Errorf("failure %v, sent %v", f, f.Sent)
+	}
+	wantFailure(t, x.Await(soon()), Aborted, ReasonAborted)
+	_, err = x.Read(make([]byte, 1), soon())
+	wantFailure(t, err, Aborted, ReasonAborted)
+	return at.Sub(begin)
+}
+
+// untilReset waits, without reading what is queued, until the connection has ended: an engine that
+// is busy still has to be able to notice.
+func untilReset(p *rawserver.Peer) time.Time {
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if _, err := p.TCP.Write([]byte{0}); err != nil { // fails after a reset, also while bytes are queued
+			return time.Now()
+		}
+	}
+	return time.Now()
+}
+
+func TestAbortBeforeConnected(t *testing.T) {
+	begun := make(chan bool, 1)
+	phases := []struct {
+		name string
+		to   func(t *testing.T) *Transport
+	}{
+		{"resolving", func(t *testing.T) *Transport {
+			tr := transportTo(t, "http://engine.invalid:1")
+			tr.dns.lookup = func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+				begun <- true
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return tr
+		}},
+		{"connecting", func(t *testing.T) *Transport {
+			tr := transportTo(t, "http://127.0.0.1:1")
+			tr.dialer.ControlContext = func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+				begun <- true
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return tr
+		}},
+		{"handshake", func(t *testing.T) *Transport {
+			s := rawserver.Serve(t, func(p *rawserver.Peer) {
+				_, _ = p.Reader.ReadByte()
+				begun <- true
+				p.ReadToEnd()
+			})
+			return transportTo(t, "https://"+s.Listener.Addr().String())
+		}},
+	}
+	for _, tt := range phases {
+		t.Run(tt.name, func(t *testing.T) {
+			checkLeaks(t)
+			tr := tt.to(t)
+			x := tr.Exchange()
+			result := make(chan error, 1)
+			go func() { result <- x.Send(post("q")) }()
+			<-begun
+			begin := time.Now()
+			x.Abort(errTestCause)
+			f := wantFailure(t, <-result, Aborted, ReasonAborted)
+			if f.Sent || !errors.Is(f, errTestCause) || time.Since(begin) > 100*time.Millisecond {
+				t.Errorf("failure %v, sent %v, after %v", f, f.Sent, time.Since(begin))
+			}
+			x.Close()
+		})
+	}
+	t.Run("before Send", func(t *testing.T) {
+		checkLeaks(t)
+		s := rawserver.Serve(t, rawserver.Echo)
+		tr := transportTo(t, s.URL())
+		x := tr.Exchange()
+		x.Abort(nil)
+		wantFailure(t, x.Send(post("q")), Aborted, ReasonAborted)
+		if s.Accepted() != 0 {
+			t.Error("an aborted exchange has connected")
+		}
+		if f := failureOf(t, x.Await(soon())); !errors.Is(f, context.Canceled) {
+			t.Errorf("the cause is %v, want context.Canceled", f.Err)
+		}
+		x.Close()
+		mustEcho(t, tr, "q")
+	})
+	t.Run("after Close", func(t *testing.T) {
+		checkLeaks(t)
+		s := rawserver.Serve(t, rawserver.Echo)
+		tr := transportTo(t, s.URL())
+		x := mustEcho(t, tr, "q")
+		next := tr.Exchange()
+		defer next.Close()
+		if err := next.Send(post("next")); err != nil || !next.reused {
+			t.Fatal(err, next.reused)
+		}
+		x.Abort(errTestCause) // too late: the connection is somebody else's
+		if err := next.Await(soon()); err != nil {
+			t.Fatal(err)
+		}
+		if body, err := readAll(next); body != "next" || err != nil {
+			t.Fatal(body, err)
+		}
+		if _, err := x.Read(make([]byte, 1), soon()); failureOf(t, err).Kind != Aborted {
+			t.Error("Read after Close")
+		}
+	})
+}
+
+// TestAbortRace aborts exchanges at random instants while others follow on the same connections. An
+// exchange that nobody aborts must never fail: an abort that comes late must not hit whoever has
+// the connection then.
+func TestAbortRace(t *testing.T) {
+	checkLeaks(t)
+	s := rawserver.Serve(t, rawserver.Echo)
+	tr := transportTo(t, s.URL())
+	var wg sync.WaitGroup
+	var aborted, whole atomic.Int32
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 150 {
+				x := tr.Exchange()
+				threatened := (i+w)%2 == 0
+				stop := make(chan bool)
+				if threatened {
+					go func() {
+						defer close(stop)
+						time.Sleep(time.Duration(i%16) * 20 * time.Microsecond)
+						x.Abort(errTestCause)
+					}()
+				} else {
+					close(stop)
+				}
+				body := fmt.Sprintf("exchange %d of worker %d", i, w)
+				err := x.Send(post(body))
+				if err == nil {
+					err = x.Await(soon())
+				}
+				got := ""
+				if err == nil {
+					got, err = readAll(x)
+				}
+				if i%3 == 0 {
+					<-stop
+				}
+				x.Close()
+				switch {
+				case err == nil && got == body:
+					whole.Add(1)
+				case threatened && errors.Is(err, errTestCause):
+					aborted.Add(1)
+				default:
+					t.Errorf("threatened %v: body %q, error %v", threatened, got, err)
+				}
+				<-stop
+			}
+		})
+	}
+	wg.Wait()
+	if aborted.Load() == 0 || whole.Load() < 300 {
+		t.Errorf("%d aborted, %d whole: the race was not run", aborted.Load(), whole.Load())
+	}
+}
+
+// TestCloseEndsTheExchange: giving up without an abort closes the socket too, and not by halves.
+func TestCloseEndsTheExchange(t *testing.T) {
+	checkLeaks(t)
+	closed := make(chan error, 1)
+	s := rawserver.Serve(t, func(p *rawserver.Peer) {
+		_, _, _ = p.Request()
+		p.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+		_, err := p.Reader.ReadByte()
+		closed <- err
+		for err = nil; err == nil; time.Sleep(time.Millisecond) {
+			_, err = p.Write([]byte("1\r\na\r\n")) // fails only when nobody reads on the other side
+		}
+		closed <- err
+	})
+	x := transportTo(t, s.URL()).Exchange()
+	if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+		t.Fatal(err)
+	}
+	x.Close()
+	for _, want := range []error{io.EOF, net.ErrClosed} {
+		select {
+		case err := <-closed:
+			if want == io.EOF && err != io.EOF {
+				t.Errorf("the engine read %v", err)
+			}
+		case <-time.After(time.Second):
+			t.Fatal("the engine did not notice")
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package http1
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"penstock/upstreams/http1/socket"
+)
+
+// conn is one connection to an engine. It has one owner at a time: an exchange, or the idle list of
+// its transport. Only close is safe for other goroutines.
+//
+// The deadlines a socket holds are remembered here and changed as rarely as possible, because each
+// change moves a timer of the runtime. A deadline is only a reason to look at the clock: read and
+// send decide by the time they were given. So a deadline left over from an earlier exchange costs
+// one look at the clock when it fires, and nothing else.
+type conn struct {
+	nc      net.Conn        // what is read and written: the socket, or TLS over it
+	tcp     *net.TCPConn    // the socket itself
+	raw     syscall.RawConn // for peek
+	secured bool            // nc is TLS
+
+	readBy  time.Time // the read deadline the socket holds; zero: none
+	writeBy time.Time // the write deadline the socket holds; zero: none
+	expires time.Time // while idle: when it is too old to be used again
+
+	probe   func(fd uintptr) // peek's system call, bound once so that a peek allocates nothing
+	probed  peeked
+	lastErr error
+	one     [1]byte
+
+	grab    func(fd uintptr) bool // fetch's, likewise; nil where there is no fetch
+	fetched *[readBuffer]byte     // what it has read, the first bytes of it
+	count   int
+
+	kept        time.Time // while idle: since when
+	unsolicited bool      // unsolicited bytes have come right behind a reply
+	unsent      *outgoing // a whole request for fetch to write first, which gives its memory back
+	left        int       // how much of it went, where fetch returned errUnsent
+
+	watch    *HostWatch  // which knows it until it is closed
+	addr     string      // by which watch knows the host
+	vanished atomic.Bool // watch has closed it because its host has vanished
+}
+
+// peeked is what a look at a socket's receive queue found.
+type peeked uint8
+
+const (
+	peekedQuiet  peeked = iota // nothing has come
+	peekedData                 // bytes are waiting
+	peekedEOF                  // the other side has closed
+	peekedBroken               // the connection is broken; conn.lastErr says how
+)
+
+// newConn wraps a connected socket.
+func newConn(tcp *net.TCPConn) (*conn, error) {
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{nc: tcp, tcp: tcp, raw: raw}
+	c.bind()
+	return c, nil
+}
+
+// close closes the socket at once, from any goroutine and any number of times. A read or write that
+// is under way returns. It sends no close_notify over TLS, which could block behind a write that
+// the engine does not read.
+func (c *conn) close() {
+	_ = c.tcp.Close()
+	if c.watch != nil {
+		c.watch.closed(c)
+	}
+}
+
+// reset makes the coming close discard what is still unsent and send a reset. It is for requests
+// that are given up half-way: the kernel would otherwise deliver the rest before the engine sees
+// the end.
+func (c *conn) reset() { _ = c.tcp.SetLinger(0) }
+
+// read reads what has come, waiting for it no longer than until (zero: without limit). It returns
+// ErrNotYet when the time has passed, and never both bytes and an error.
+func (c *conn) read(p []byte, until time.Time) (int, error) {
+	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
+		c.readWithin(until)
+	}
+	for {
+		n, err := c.nc.Read(p)
+		if n > 0 {
+			return n, nil
+		}
+		if err == nil {
+			continue // TLS returns nothing for an empty record
+		}
+		if err = c.late(err, until); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// late translates the error of a read: it is nil when only an old deadline has fired, and the
+// caller is to repeat the read.
+func (c *conn) late(err error, until time.Time) error {
+	switch {
+	case !errors.Is(err, os.ErrDeadlineExceeded):
+		return err
+	case !until.IsZero() && !time.Now().Before(until):
+		return ErrNotYet
+	}
+	c.readWithin(until)
+	return nil
+}
+
+// fetches reports whether fetch can be used.
+func (c *conn) fetches() bool { return c.grab != nil && !c.secured }
+
+// errUnsent is returned by fetch when it could not write all of c.unsent. If c.probed is not
+// peekedQuiet, the connection is unusable. Otherwise c.left is the number of bytes that it took.
+var errUnsent = errors.New("the request has yet to be written")
+
+// errLeftover is returned when bytes were there before the engine's host had any of the request:
+// they reply to something else, such as a second time to the request before.
+var errLeftover = errors.New("the upstream has sent what nobody asked for")
+
+// fetch is read into a buffer of readBuffers. It takes the buffer only when there is something to
+// read: a connection that waits holds none. The buffer is the caller's if n is not 0, and nil
+// otherwise. See fetches.
+//
+// fetch first writes c.unsent, if the connection is quiet. The poller watches the socket by then,
+// so the reply cannot come unnoticed, and fetch needs no read to see that it has not come.
+func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
+	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
+		c.readWithin(until)
+	}
+	for {
+		if err = c.raw.Read(c.grab); err == nil {
+			b, c.fetched = c.fetched, nil
+			return b, c.count, c.lastErr
+		}
+		if err = c.late(err, until); err != nil {
+			return nil, 0, err
+		}
+	}
+}
+
+func (c *conn) readWithin(by time.Time) {
+	_ = c.nc.SetReadDeadline(by) // fails on a closed socket only, which the read reports
+	c.readBy = by
+}
+
+func (c *conn) writeWithin(by time.Time) {
+	_ = c.nc.SetWriteDeadline(by)
+	c.writeBy = by
+}
+
+// sendPiece bounds what goes into one TLS write, so that progress can be seen between the pieces.
+const sendPiece = 64 << 10
+
+// send writes from the front of v and takes off what was written. One call is one attempt: it may
+// leave some of v, with or without an error.
+func (c *conn) send(v *net.Buffers) (int, error) {
+	if len(*v) > 1 && !c.secured {
+		n, err := v.WriteTo(c.tcp)
+		return int(n), err
+	}
+	b := (*v)[0]
+	if c.secured && len(b) > sendPiece {
+		b = b[:sendPiece]
+	}
+	n, err := c.nc.Write(b)
+	if n == len((*v)[0]) {
+		(*v)[0] = nil
+		*v = (*v)[1:]
+	} else {
+		(*v)[0] = (*v)[0][n:]
+	}
+	return n, err
+}
+
+// justKept reports whether the last reply ended so shortly ago that bytes which come now belong to
+// it. Later ones are mostly the 408 with which servers end connections that were idle for too long.
+func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Second }
+
+// stale reports whether an idle connection cannot be used: it was closed, it is broken, or it holds
+// unsolicited bytes that would be taken for the next reply.
+func (c *conn) stale(now time.Time) bool {
+	if canPeek && c.peek() != peekedQuiet {
+		c.unsolicited = c.probed == peekedData && !c.secured && c.justKept(now)
+		return true
+	}
+	if canPeek && !c.secured {
+		return false
+	}
+	// Surplus that TLS has decrypted or buffered already is invisible to a peek, and some systems
+	// have no peek: read with next to no patience. A timeout is the healthy answer, and does not
+	// harm a TLS connection's reading side.
+	c.readWithin(time.Now().Add(stalePatience))
+	n, err := c.nc.Read(c.one[:])
+	c.readWithin(time.Time{})
+	c.unsolicited = n > 0 && c.justKept(now)
+	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// unackedFor returns for how long the engine's host has not acknowledged bytes on their way to it,
+// and whether there are bytes that it has not acknowledged. See socket.UnackedFor.
+func (c *conn) unackedFor() (silence time.Duration, waiting bool) {
+	_ = c.raw.Control(func(fd uintptr) { // fails on a closed socket only
+		var milliseconds int
+		milliseconds, waiting = socket.UnackedFor(fd)
+		silence = time.Duration(milliseconds) * time.Millisecond
+	})
+	return silence, waiting
+}
+
+// silentFor returns for how long nothing has come from the engine's host, and whether it owes an
+// answer. See socket.SilentFor.
+func (c *conn) silentFor() (silence time.Duration, owed bool) {
+	_ = c.raw.Control(func(fd uintptr) { // fails on a closed socket only
+		var milliseconds int
+		milliseconds, owed = socket.SilentFor(fd)
+		silence = time.Duration(milliseconds) * time.Millisecond
+	})
+	return silence, owed
+}
+
+// ended returns why the connection ended: err, which the socket returned, unless its host has
+// vanished.
+func (c *conn) ended(err error) error {
+	if c.vanished.Load() || errors.Is(err, errUnacked) && c.watch != nil && c.watch.silent(c.addr) {
+		return ErrHostVanished
+	}
+	return err
+}
+
+// reasonOf says in a word how a connection ended.
+func (c *conn) reasonOf(err error) string {
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, errUnacked), errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return ReasonSilent
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return ReasonEOF
+	case c != nil && c.secured && !errors.As(err, &errno):
+		return ReasonTLS // an alert: with TLS 1.3 a refused client certificate shows on the first read only
+	default:
+		return ReasonReset
+	}
+}

@@ -1,0 +1,78 @@
+package http1
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"time"
+)
+
+// dial makes a new connection, TLS included, before ctx ends. Every address of the upstream's name
+// is tried in turn; each gets an even share of the time that is left, and one that fails is tried
+// last from then on.
+func (t *Transport) dial(ctx context.Context) (*conn, *Failure) {
+	if t.isClosed() {
+		return nil, &Failure{Kind: Unreachable, Upstream: t.upstream, Reason: ReasonClosed, Err: errTransportClosed}
+	}
+	addrs, err := t.dns.addresses(ctx)
+	if err != nil {
+		// Also when it is the clock that ran out: what failed is the name, and nothing was sent.
+		return nil, &Failure{Kind: Unreachable, Upstream: t.upstream, Reason: ReasonDNS, Err: err}
+	}
+	reason := ReasonConnect
+	for i, addr := range addrs {
+		var c *conn
+		c, reason, err = t.dialOne(ctx, addr, len(addrs)-i)
+		if err == nil {
+			return c, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		t.dns.demote(addr)
+	}
+	t.dns.expire()
+	if isTimeout(err) {
+		return nil, &Failure{Kind: Timeout, Upstream: t.upstream, Clock: ClockConnect, Reason: ReasonTimeout, Err: err}
+	}
+	return nil, &Failure{Kind: Unreachable, Upstream: t.upstream, Reason: reason, Err: err}
+}
+
+// dialOne connects to one address, which is followed by others: left counts it and them.
+func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, string, error) {
+	share := ctx
+	if end, ok := ctx.Deadline(); ok && left > 1 {
+		var cancel context.CancelFunc
+		share, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
+		defer cancel()
+	}
+	nc, err := t.dialer.DialContext(share, "tcp", addr)
+	if err != nil {
+		t.hosts.refused(addr, err, time.Now())
+		return nil, ReasonConnect, err
+	}
+	c, err := newConn(nc.(*net.TCPConn))
+	if err != nil {
+		_ = nc.Close()
+		return nil, ReasonConnect, err
+	}
+	t.hosts.connected(addr, c)
+	if t.tls == nil {
+		return c, "", nil
+	}
+	secured := tls.Client(nc, t.tls)
+	if err := secured.HandshakeContext(share); err != nil {
+		c.close()
+		return nil, ReasonTLS, err
+	}
+	c.nc, c.secured = secured, true
+	return c, "", nil
+}
+
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.As(err, &ne) && ne.Timeout()
+}

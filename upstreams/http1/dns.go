@@ -1,0 +1,152 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	dnsFresh       = 30 * time.Second // an older answer is renewed in the background, and used meanwhile
+	dnsPause       = time.Second      // between two lookups of a name
+	dnsTimeout     = 10 * time.Second // of one lookup
+	unreachableFor = 5 * time.Minute  // how long an address that could not be reached is tried last
+)
+
+// dnsCache resolves the host of an upstream into addresses to dial. It keeps the last good answer
+// until there is a newer one: a request waits for the resolver only while there has never been an
+// answer.
+type dnsCache struct {
+	host, port string
+	fixed      []string // for literals and localhost, which need no resolver
+	guard      Guard
+	lookup     func(ctx context.Context, network, host string) ([]netip.Addr, error)
+	ctx        context.Context // ends lookups when the transport is closed
+
+	mu          sync.Mutex
+	known       []string             // copied on write
+	unreachable map[string]time.Time // when each address could not be reached
+	since       time.Time            // when known was learnt
+	last        time.Time            // when the last lookup began
+	lastErr     error                // of the last lookup
+	pending     chan struct{}
+}
+
+func newDNSCache(life context.Context, host, port string, g Guard) *dnsCache {
+	n := &dnsCache{host: host, port: port, ctx: life, guard: g, lookup: net.DefaultResolver.LookupNetIP}
+	switch ip, err := netip.ParseAddr(host); {
+	case err == nil:
+		n.fixed = []string{net.JoinHostPort(ip.String(), port)}
+	case host == "localhost":
+		// RFC 6761, 6.3: always the loopback. Engines listen on either family.
+		n.fixed = []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+	}
+	return n
+}
+
+// addresses returns the addresses to dial, in order of preference. The slice is shared: callers
+// must not write to it.
+func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
+	if n.fixed != nil {
+		return n.fixed, nil
+	}
+	n.mu.Lock()
+	now := time.Now()
+	if n.pending == nil && now.Sub(n.since) > dnsFresh && now.Sub(n.last) > dnsPause {
+		n.last, n.pending = now, make(chan struct{})
+		done := n.pending
+		go n.guard.Once(guardDNS, func() { n.resolve(done) })
+	}
+	known, err, pending := n.known, n.lastErr, n.pending
+	n.mu.Unlock()
+
+	if known != nil {
+		return known, nil
+	}
+	if pending == nil {
+		return nil, err
+	}
+	select {
+	case <-pending:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.known != nil {
+		return n.known, nil
+	}
+	return nil, n.lastErr
+}
+
+// demote puts an address that could not be reached behind the others. Otherwise each new connection
+// would first spend its share of the time on it, as long as the resolver returns it first: a name
+// with an IPv6 address that leads nowhere would cost every dial a second.
+func (n *dnsCache) demote(addr string) {
+	if n.fixed != nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.unreachable == nil {
+		n.unreachable = map[string]time.Time{}
+	}
+	n.unreachable[addr] = time.Now()
+	n.known = n.ordered(slices.Clone(n.known))
+}
+
+// ordered sorts addrs: reachable ones first, in the resolver's order, then by the time of the
+// failure. The caller holds mu.
+func (n *dnsCache) ordered(addrs []string) []string {
+	for addr, at := range n.unreachable {
+		if time.Since(at) > unreachableFor {
+			delete(n.unreachable, addr)
+		}
+	}
+	slices.SortStableFunc(addrs, func(a, b string) int { return n.unreachable[a].Compare(n.unreachable[b]) })
+	return addrs
+}
+
+// expire makes the next dial renew the answer, of which no address could be reached.
+func (n *dnsCache) expire() {
+	if n.fixed != nil {
+		return
+	}
+	n.mu.Lock()
+	n.since = time.Time{}
+	n.mu.Unlock()
+}
+
+func (n *dnsCache) resolve(done chan struct{}) {
+	ctx, cancel := context.WithTimeout(n.ctx, dnsTimeout)
+	defer cancel()
+	addrs, err := []string(nil), errLookup
+	defer func() { n.resolved(addrs, err, done) }()
+	n.guard.Point(guardDNS)
+	ips, found := n.lookup(ctx, "ip", n.host)
+	if found == nil && len(ips) == 0 {
+		found = errors.New("the name has no address")
+	}
+	for _, ip := range ips {
+		addrs = append(addrs, net.JoinHostPort(ip.Unmap().String(), n.port))
+	}
+	err = found
+}
+
+// errLookup is the result of a lookup that has panicked.
+var errLookup = errors.New("the look-up failed")
+
+// resolved stores an answer and wakes the dials that wait for it.
+func (n *dnsCache) resolved(addrs []string, err error, done chan struct{}) {
+	defer close(done)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pending, n.lastErr = nil, err
+	if err == nil {
+		n.known, n.since = n.ordered(addrs), time.Now()
+	}
+}

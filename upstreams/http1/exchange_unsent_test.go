@@ -1,0 +1,162 @@
+package http1
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/rawserver"
+)
+
+// A small request for a kept connection is written by Await.
+
+// unsent is an exchange whose request "second" is left to Await, on a connection that has carried
+// another one.
+func unsent(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
+	t.Helper()
+	tr := transportTo(t, rawserver.Serve(t, script).URL())
+	mustEcho(t, tr, "first")
+	x := tr.Exchange()
+	t.Cleanup(x.Close)
+	if err := x.Send(post("second")); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func TestUnsentWaitsForAwait(t *testing.T) {
+	checkLeaks(t)
+	x := unsent(t, rawserver.Echo)
+	if x.c.unsent == nil || !x.AtOnce() {
+		t.Fatal("the request was written by Send: this test sees nothing")
+	}
+	if err := x.Await(time.Now().Add(-time.Second)); !errors.Is(err, ErrNotYet) {
+		t.Fatalf("an Await without patience: %v", err)
+	}
+	if err := x.Await(soon()); err != nil {
+		t.Fatal(err)
+	}
+	if body, err := readAll(x); err != nil || body != "second" || x.Sends() != 1 || !x.reused {
+		t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.Sends(), x.reused)
+	}
+}
+
+// TestUnsentHoldsNothing: while the reply is awaited, the memory that the request was written from
+// is given back.
+func TestUnsentHoldsNothing(t *testing.T) {
+	checkLeaks(t)
+	answer := make(chan bool)
+	x := unsent(t, func(p *rawserver.Peer) {
+		for first := true; ; first = false {
+			_, body, ok := p.Request()
+			if !ok {
+				return
+			}
+			if !first {
+				<-answer
+			}
+			p.Send(rawserver.Sized(body))
+		}
+	})
+	if err := x.Await(time.Now().Add(20 * time.Millisecond)); !errors.Is(err, ErrNotYet) {
+		t.Fatalf("Await: %v", err)
+	}
+	if x.c.unsent != nil || x.Sends() != 1 || x.buf != nil {
+		t.Errorf("while it waits: request held %v, %d sends, buffer held %v", x.c.unsent != nil, x.Sends(), x.buf != nil)
+	}
+	close(answer)
+	if err := x.Await(soon()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUnsentAborted(t *testing.T) {
+	checkLeaks(t)
+	x := unsent(t, rawserver.Echo)
+	x.Abort(errTestCause)
+	if f := wantFailure(t, x.Await(soon()), Aborted, ReasonAborted); f.Sent || x.Sends() != 0 {
+		t.Errorf("sent %v, %d sends", f.Sent, x.Sends())
+	}
+}
+
+// TestUnsentAbortedWhileWaiting: the engine sees the close although the request was not written by
+// Send.
+func TestUnsentAbortedWhileWaiting(t *testing.T) {
+	checkLeaks(t)
+	got, closed := make(chan bool), make(chan bool)
+	tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
+		_, body, _ := p.Request()
+		p.Send(rawserver.Sized(body))
+		_, _, _ = p.Request()
+		got <- true
+		p.ReadToEnd()
+		close(closed)
+	}).URL())
+	mustEcho(t, tr, "first")
+	x := tr.Exchange()
+	defer x.Close()
+	result := make(chan error, 1)
+	go func() { result <- errors.Join(x.Send(post("second")), x.Await(soon())) }()
+	<-got
+	x.Abort(errTestCause)
+	<-closed
+	if f := wantFailure(t, <-result, Aborted, ReasonAborted); !f.Sent {
+		t.Error("not told that it was sent")
+	}
+}
+
+// TestUnsentToAFullSocket: what the socket does not take at once is written as any large request
+// is.
+func TestUnsentToAFullSocket(t *testing.T) {
+	checkLeaks(t)
+	junk, read := make(chan int64, 1), make(chan bool)
+	tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
+		_, body, _ := p.Request()
+		p.Send(rawserver.Sized(body))
+		<-read
+		_, _ = io.CopyN(io.Discard, p.Reader, <-junk)
+		rawserver.Echo(p)
+	}).URL())
+	mustEcho(t, tr, "first")
+	var filled int64
+	c := tr.idle[0]
+	_ = c.tcp.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	for piece := bytes.Repeat([]byte("j"), 64<<10); ; {
+		n, err := c.tcp.Write(piece)
+		filled += int64(n)
+		if err != nil {
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	_ = c.tcp.SetWriteDeadline(time.Time{})
+	junk <- filled
+	time.AfterFunc(50*time.Millisecond, func() { close(read) })
+	want := strings.Repeat("s", 15<<10)
+	if x := mustEcho(t, tr, want); !x.reused || x.Sends() != 1 {
+		t.Errorf("reused %v, %d sends", x.reused, x.Sends())
+	}
+}
+
+// TestUnsentInPart: what the socket took is not written again.
+func TestUnsentInPart(t *testing.T) {
+	checkLeaks(t)
+	x := unsent(t, rawserver.Echo)
+	const taken = 10
+	if _, err := x.c.tcp.Write(x.c.unsent.b[:taken]); err != nil {
+		t.Fatal(err)
+	}
+	x.c.left, x.c.probed = taken, peekedQuiet
+	if err := errors.Join(x.deliver(), x.Await(soon())); err != nil {
+		t.Fatal(err)
+	}
+	if body, err := readAll(x); err != nil || body != "second" || x.Sends() != 1 {
+		t.Errorf("body %q, %v, %d sends", body, err, x.Sends())
+	}
+}

@@ -1,0 +1,191 @@
+package http1
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/rawserver"
+)
+
+// readWaiting is readAll with a Wait before each Read, which must then find what it was waited for.
+func readWaiting(x *Exchange) (string, error) {
+	var b strings.Builder
+	p := make([]byte, 1500)
+	for {
+		x.Wait(soon())
+		n, err := x.Read(p, soon())
+		b.Write(p[:n])
+		if errors.Is(err, io.EOF) {
+			return b.String(), nil
+		}
+		if err != nil {
+			return b.String(), err
+		}
+	}
+}
+
+// TestWait: while an exchange waits it holds no buffer, it waits as long as it was asked to, and
+// what came is there for Read to take at once.
+func TestWait(t *testing.T) {
+	if !canPeek {
+		t.Skip("Wait needs reads of the bare socket")
+	}
+	checkLeaks(t)
+	next := make(chan string)
+	defer close(next)
+	s := rawserver.Serve(t, func(p *rawserver.Peer) {
+		_, _, _ = p.Request()
+		for piece := range next {
+			p.Send(piece)
+		}
+	})
+	x := transportTo(t, s.URL()).Exchange()
+	defer x.Close()
+	if err := x.Send(post("q")); err != nil {
+		t.Fatal(err)
+	}
+	waitsInVain := func(wait func(until time.Time)) {
+		t.Helper()
+		begin := time.Now()
+		wait(begin.Add(30 * time.Millisecond))
+		if took := time.Since(begin); took < 30*time.Millisecond {
+			t.Errorf("back after %v, before the time", took)
+		}
+		if x.buf != nil || x.small != nil {
+			t.Errorf("a buffer of %d bytes is held", len(x.buf))
+		}
+	}
+	waitsInVain(func(until time.Time) {
+		if err := x.Await(until); !errors.Is(err, ErrNotYet) {
+			t.Errorf("Await: %v", err)
+		}
+	})
+	next <- "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+	if err := x.Await(soon()); err != nil {
+		t.Fatal(err)
+	}
+	p := make([]byte, 100)
+	past := time.Now()
+	for _, piece := range []string{"a", "bc", "def"} {
+		waitsInVain(x.Wait)
+		next <- string(rune('0'+len(piece))) + "\r\n" + piece + "\r\n"
+		x.Wait(soon())
+		x.Wait(soon()) // has nothing to wait for
+		if n, err := x.Read(p, past); string(p[:n]) != piece || err != nil {
+			t.Fatalf("read %q, %v; want %q without waiting", p[:n], err, piece)
+		}
+		if got := string(x.Header("Content-Type")); got != "text/event-stream" {
+			t.Errorf("the head says %q after a wait", got)
+		}
+	}
+	next <- "0\r\n\r\n"
+	x.Wait(soon())
+	if n, err := x.Read(p, past); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %d, %v", n, err)
+	}
+	x.Wait(time.Time{}) // for ever, if the end had not been seen
+	if !x.reusable() {
+		t.Error("the connection is not fit for another exchange")
+	}
+}
+
+// TestWaitTLS: a Wait under TLS, whose records only a read can open, returns at once and leaves the
+// waiting to Read.
+func TestWaitTLS(t *testing.T) {
+	checkLeaks(t)
+	s := rawserver.ServeTLS(t, func(p *rawserver.Peer) {
+		_, _, _ = p.Request()
+		p.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
+		p.ReadToEnd()
+	})
+	x := transportTo(t, s.URL()).Exchange()
+	defer x.Close()
+	if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+		t.Fatal(err)
+	}
+	if body, err := readWaiting(x); body != "abc" || err != nil {
+		t.Errorf("%q, %v", body, err)
+	}
+}
+
+// TestFresh: what came with the head is older than the Read that returns it; what a Read or a Wait
+// before it fetched is not, even where the end of the chunk before lay here already.
+func TestFresh(t *testing.T) {
+	checkLeaks(t)
+	next := make(chan string)
+	defer close(next)
+	s := rawserver.Serve(t, func(p *rawserver.Peer) {
+		_, _, _ = p.Request()
+		p.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+		for piece := range next {
+			p.Send(piece)
+		}
+	})
+	x := transportTo(t, s.URL()).Exchange()
+	defer x.Close()
+	if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+		t.Fatal(err)
+	}
+	read := func(want string, fresh bool) {
+		t.Helper()
+		var p [64]byte
+		n, err := x.Read(p[:], soon())
+		if string(p[:n]) != want || err != nil || x.Fresh() != fresh {
+			t.Errorf("read %q, %v, fresh %t", p[:n], err, x.Fresh())
+		}
+	}
+	read("abc", false)
+	for _, wait := range []bool{false, true, true, false} {
+		next <- "3\r\ndef\r\n"
+		if wait {
+			x.Wait(soon())
+		}
+		read("def", true)
+	}
+}
+
+// TestAnswerWatch: the body of a reply with status 200 shows that the engine answers, in the time
+// of a watch alone; a head does not, and neither does an error.
+func TestAnswerWatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply string
+		want  bool
+	}{
+		"an answer":         {rawserver.Sized("abc"), true},
+		"an empty answer":   {rawserver.Sized(""), false},
+		"an error":          {"HTTP/1.1 500 Oh\r\nContent-Length: 3\r\n\r\nabc", false},
+		"another good code": {"HTTP/1.1 202 Accepted\r\nContent-Length: 3\r\n\r\nabc", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
+				for {
+					if _, _, ok := p.Request(); !ok {
+						return
+					}
+					p.Send(c.reply)
+				}
+			}).URL())
+			var w AnswerWatch
+			for _, watched := range []bool{false, true} {
+				if watched {
+					w.Begin()
+				}
+				x := &Exchange{}
+				x.Begin(tr, &w)
+				if err := errors.Join(x.Send(post("")), x.Await(soon())); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := readAll(x); err != nil {
+					t.Fatal(err)
+				}
+				x.Close()
+				if got := w.End(); got != (watched && c.want) {
+					t.Errorf("watched %v: an answer was seen: %v", watched, got)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,112 @@
+package http1
+
+import (
+	"errors"
+	"strings"
+)
+
+// Kind says what went wrong with an exchange. The set is closed: proxy/failure.go maps every kind
+// to a status.
+type Kind uint8
+
+const (
+	// Unreachable means that no connection could be made, or the connection was reset or closed
+	// before one byte of a reply.
+	Unreachable Kind = iota + 1
+	// Timeout means that one of the clocks ran out; Failure.Clock names it.
+	Timeout
+	// BadResponse means that the reply does not parse, ends early, is too large, or is framed in a
+	// way that is not safe to read.
+	BadResponse
+	// Aborted means that the exchange was ended from this side. Failure.Err is the cause that was
+	// given to Abort, or the error of the request's own body reader. It says nothing about the
+	// upstream.
+	Aborted
+)
+
+// String returns the kind as it appears in metrics: unreachable, timeout, bad_response or aborted.
+func (k Kind) String() string {
+	switch k {
+	case Unreachable:
+		return "unreachable"
+	case Timeout:
+		return "timeout"
+	case BadResponse:
+		return "bad_response"
+	case Aborted:
+		return "aborted"
+	}
+	return "unknown"
+}
+
+// Names of the clocks that a Failure of kind Timeout can carry. ClockConnect and ClockWrite are the
+// transport's, ClockAnswer a probe's; the clocks of a call are its owner's, who decides for how
+// long ErrNotYet is borne.
+const (
+	ClockConnect = "connect"
+	ClockAnswer  = "answer"
+	ClockWrite   = "write"
+)
+
+// Reasons a Failure can carry: a closed set of low cardinality, fit to be a metric label.
+const (
+	ReasonConnect   = "connect"   // the connection was refused or could not be made
+	ReasonDNS       = "dns"       // the upstream's name did not resolve, or not in time
+	ReasonTLS       = "tls"       // the TLS handshake failed
+	ReasonReset     = "reset"     // the connection was reset
+	ReasonEOF       = "eof"       // the connection was closed before a byte of a reply
+	ReasonSilent    = "silent"    // the engine's host stopped acknowledging, or cannot be reached any more
+	ReasonInvalid   = "invalid"   // the reply does not parse, or its framing contradicts itself
+	ReasonTruncated = "truncated" // the reply ended before its framing said so
+	ReasonTooLarge  = "too_large" // the reply's head, or a part of its framing, exceeds its bound
+	ReasonEncoding  = "encoding"  // the reply has a content encoding that was not asked for
+	ReasonTimeout   = "timeout"   // a clock ran out
+	ReasonAborted   = "aborted"   // ended from this side
+	ReasonBody      = "body"      // the request's own body reader failed
+	ReasonRequest   = "request"   // the request was not fit to be written
+	ReasonClosed    = "closed"    // the transport was closed
+)
+
+// Failure is the error of every exchange that did not work out. It states facts only; what status a
+// client sees, and whether another upstream is tried, is decided elsewhere.
+//
+// It never holds a byte that came from a client or from an engine. Err can hold network addresses,
+// so its text belongs into a log of the operator's at most, never into a reply.
+type Failure struct {
+	Kind     Kind
+	Upstream string // see TransportOptions
+	Clock    string // which clock ran out, for Timeout: see ClockConnect and its neighbours
+	Reason   string // see ReasonConnect and its neighbours
+	Sent     bool   // some of the request may have reached the engine, so it may be working on it
+	Err      error  // the cause; may be nil
+}
+
+// Error returns "upstream ID: kind (reason, clock): cause".
+func (f *Failure) Error() string {
+	var b strings.Builder
+	b.WriteString("upstream ")
+	b.WriteString(f.Upstream)
+	b.WriteString(": ")
+	b.WriteString(f.Kind.String())
+	if f.Reason != "" {
+		b.WriteString(" (")
+		b.WriteString(f.Reason)
+		if f.Clock != "" {
+			b.WriteString(", ")
+			b.WriteString(f.Clock)
+		}
+		b.WriteString(")")
+	}
+	if f.Err != nil {
+		b.WriteString(": ")
+		b.WriteString(f.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// ErrNotYet is returned by Exchange.Await and Exchange.Read when the time they were given has
+// passed. Nothing is lost and nothing has failed: the same call may be made again.
+var ErrNotYet = errors.New("no byte from the upstream yet")

@@ -1,0 +1,315 @@
+package http1
+
+import (
+	"bytes"
+	"math"
+	"time"
+
+	"penstock/upstreams/http1/httptoken"
+)
+
+const (
+	maxHead      = 64 << 10 // bytes of one head, its last line end included
+	maxHeadLines = 200      // the status line included
+	maxInterim   = 8        // 1xx heads before the reply
+	maxKept      = 1 << 10  // bytes of a header value worth keeping; longer ones are read and dropped
+)
+
+// field names the response headers that anybody here has a use for. All others are checked and
+// skipped.
+type field uint8
+
+const (
+	fieldContentType field = iota
+	fieldContentLength
+	fieldTransferEncoding
+	fieldConnection
+	fieldKeepAlive
+	fieldRetryAfter
+	fieldContentEncoding
+	fieldRequestID
+	fieldDisposition
+	fields     // how many
+	fieldOther = fields
+)
+
+// fieldOf finds a header by its name, in any case.
+func fieldOf[T string | []byte](name T) field {
+	switch len(name) {
+	case 10:
+		if is(name, "connection") {
+			return fieldConnection
+		}
+		if is(name, "keep-alive") {
+			return fieldKeepAlive
+		}
+	case 11:
+		if is(name, "retry-after") {
+			return fieldRetryAfter
+		}
+	case 12:
+		if is(name, "content-type") {
+			return fieldContentType
+		}
+		if is(name, "x-request-id") {
+			return fieldRequestID
+		}
+	case 14:
+		if is(name, "content-length") {
+			return fieldContentLength
+		}
+	case 16:
+		if is(name, "content-encoding") {
+			return fieldContentEncoding
+		}
+	case 17:
+		if is(name, "transfer-encoding") {
+			return fieldTransferEncoding
+		}
+	case 19:
+		if is(name, "content-disposition") {
+			return fieldDisposition
+		}
+	}
+	return fieldOther
+}
+
+// is reports whether s is lower, which is in lower case, when the case of ASCII letters is ignored.
+func is[T string | []byte](s T, lower string) bool {
+	if len(s) != len(lower) {
+		return false
+	}
+	for i := range len(lower) {
+		c := s[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// wireError is what is wrong with a message on the wire. It never quotes it.
+type wireError struct{ reason, text string }
+
+func (m *wireError) Error() string { return m.text }
+
+var (
+	errStatusLine  = &wireError{ReasonInvalid, "the reply does not start with an HTTP/1 status line"}
+	errFieldLine   = &wireError{ReasonInvalid, "malformed header line"}
+	errLength      = &wireError{ReasonInvalid, "malformed or contradicting Content-Length"}
+	errCoding      = &wireError{ReasonInvalid, "Transfer-Encoding is not exactly chunked"}
+	errFraming     = &wireError{ReasonInvalid, "both Content-Length and Transfer-Encoding"}
+	errInterim     = &wireError{ReasonInvalid, "too many interim replies"}
+	errHeadSize    = &wireError{ReasonTooLarge, "the head of the reply is too large"}
+	errEncoding    = &wireError{ReasonEncoding, "the reply has a content encoding that was not asked for"}
+	errChunk       = &wireError{ReasonInvalid, "malformed chunk"}
+	errTrailers    = &wireError{ReasonTooLarge, "chunk extension or trailers too large"}
+	errTruncated   = &wireError{ReasonTruncated, "the reply ended before it was complete"}
+	errShortBody   = &wireError{ReasonBody, "the request body is shorter than its declared length"}
+	errUnfit       = &wireError{ReasonRequest, "the request holds a character that cannot be sent"}
+	errConnStalled = &wireError{ReasonTimeout, "the upstream does not read the request"}
+	errUnacked     = &wireError{ReasonSilent, "the upstream's host does not acknowledge the request"}
+)
+
+// span is a piece of the buffer that holds the head.
+type span struct{ from, to uint32 }
+
+// head parses the head of a reply, line by line as it comes: RFC 9112 with every leniency left out,
+// but for a line that ends in a bare LF, which section 2.2 allows and which is unambiguous for a
+// reply. The zero value is ready for use.
+type head struct {
+	next      int // where the first line that is not parsed begins
+	lines     int
+	status    int
+	minor     byte // of HTTP/1.minor
+	hasLength bool
+	chunked   bool
+	coded     bool // a content encoding other than identity
+	close     bool // Connection: close
+	keep      bool // Connection: keep-alive
+	brief     bool // Keep-Alive: timeout=0
+	length    int64
+	idle      time.Duration // how long to keep the connection, from Keep-Alive; 0: not said
+	values    [fields]span
+}
+
+// parse goes on with the head at the start of b, which holds all that has come of it, earlier parts
+// included. It reports true once it has seen the empty line; head.next is then the size of the
+// head.
+func (h *head) parse(b []byte) (bool, error) {
+	for {
+		rest := b[h.next:]
+		end := bytes.IndexByte(rest, '\n')
+		if h.next+end >= maxHead || end < 0 && len(b) >= maxHead {
+			return false, errHeadSize
+		}
+		if h.lines == 0 && !startsHTTP(rest) {
+			return false, errStatusLine // told from the first byte on: an engine of another protocol may never end a line
+		}
+		if end < 0 {
+			return false, nil
+		}
+		line := rest[:end]
+		if end > 0 && line[end-1] == '\r' {
+			line = line[:end-1]
+		}
+		if h.lines++; h.lines > maxHeadLines {
+			return false, errHeadSize
+		}
+		switch {
+		case h.lines == 1:
+			if !h.statusLine(line) {
+				return false, errStatusLine
+			}
+		case len(line) == 0:
+			h.next += end + 1
+			return true, nil
+		default:
+			if err := h.fieldLine(line, h.next); err != nil {
+				return false, err
+			}
+		}
+		h.next += end + 1
+	}
+}
+
+const httpPrefix = "HTTP/1."
+
+func startsHTTP(b []byte) bool {
+	n := min(len(b), len(httpPrefix))
+	return string(b[:n]) == httpPrefix[:n]
+}
+
+// statusLine takes "HTTP/1.x NNN", with or without a blank and a reason.
+func (h *head) statusLine(line []byte) bool {
+	const code = len(httpPrefix) + 2
+	if len(line) < code+3 || line[code-1] != ' ' || len(line) > code+3 && line[code+3] != ' ' {
+		return false
+	}
+	h.minor = line[code-2] - '0'
+	if h.minor > 1 {
+		return false
+	}
+	for _, c := range line[code : code+3] {
+		if c < '0' || c > '9' {
+			return false
+		}
+		h.status = h.status*10 + int(c-'0')
+	}
+	return h.status >= 100 && h.status <= 599 && !httptoken.HasControl(line[code+3:])
+}
+
+// fieldLine takes one header line, which begins at offset at of the buffer.
+func (h *head) fieldLine(line []byte, at int) error {
+	colon := bytes.IndexByte(line, ':')
+	if colon <= 0 || !httptoken.IsToken(line[:colon]) { // also a folded line, and a blank before the colon
+		return errFieldLine
+	}
+	from, to := colon+1, len(line)
+	for from < to && httptoken.IsBlank(line[from]) {
+		from++
+	}
+	for from < to && httptoken.IsBlank(line[to-1]) {
+		to--
+	}
+	value := line[from:to]
+	if httptoken.HasControl(value) {
+		return errFieldLine
+	}
+	f := fieldOf(line[:colon])
+	if f == fieldOther {
+		return nil
+	}
+	if v := &h.values[f]; v.to == 0 && len(value) <= maxKept {
+		*v = span{uint32(at + from), uint32(at + to)}
+	}
+	return h.interpret(f, value)
+}
+
+// interpret draws the conclusions that the exchange itself needs from a header.
+func (h *head) interpret(f field, value []byte) error {
+	switch f {
+	case fieldContentLength:
+		n, ok := parseLength(value)
+		if !ok || h.hasLength && n != h.length {
+			return errLength
+		}
+		h.hasLength, h.length = true, n
+	case fieldTransferEncoding:
+		if h.chunked || !is(value, "chunked") {
+			return errCoding
+		}
+		h.chunked = true
+	case fieldContentEncoding:
+		if len(value) > 0 && !is(value, "identity") {
+			h.coded = true
+		}
+	case fieldConnection:
+		for rest := value; len(rest) > 0; {
+			var token []byte
+			token, rest, _ = bytes.Cut(rest, []byte{','})
+			token = bytes.Trim(token, " \t")
+			h.close = h.close || is(token, "close")
+			h.keep = h.keep || is(token, "keep-alive")
+		}
+	case fieldKeepAlive:
+		h.keepAlive(value)
+	}
+	return nil
+}
+
+// keepAlive reads timeout=N of the Keep-Alive header. A fifth is left as a margin: the engine's
+// clock starts earlier than ours, and its close takes time to arrive. What does not parse is
+// ignored, as it is only a hint.
+func (h *head) keepAlive(value []byte) {
+	for rest := value; len(rest) > 0; {
+		var param []byte
+		param, rest, _ = bytes.Cut(rest, []byte{','})
+		name, number, found := bytes.Cut(bytes.Trim(param, " \t"), []byte{'='})
+		if !found || !is(name, "timeout") {
+			continue
+		}
+		if n, ok := parseLength(number); ok {
+			h.brief = n == 0
+			h.idle = time.Duration(min(n, 3600)) * time.Second * 4 / 5
+		}
+	}
+}
+
+// check looks at a whole head of a reply that is not interim.
+func (h *head) check() error {
+	switch {
+	case h.chunked && h.hasLength:
+		return errFraming
+	case h.coded:
+		return errEncoding
+	}
+	return nil
+}
+
+// reusable reports whether both sides have agreed to keep the connection. An HTTP/1.0 reply that is
+// chunked is decoded, but its connection is not kept: RFC 9112, 6.1.
+func (h *head) reusable() bool {
+	if h.close || h.brief || h.status == 101 {
+		return false
+	}
+	return h.minor == 1 || h.keep && !h.chunked
+}
+
+// parseLength reads a number that consists of digits only.
+func parseLength(b []byte) (int64, bool) {
+	if len(b) == 0 {
+		return 0, false
+	}
+	var n int64
+	for _, c := range b {
+		if c < '0' || c > '9' || n > (math.MaxInt64-9)/10 {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, true
+}

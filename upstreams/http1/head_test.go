@@ -1,0 +1,28 @@
+package http1
+
+import (
+	"strings"
+	"testing"
+)
+
+// Headers are known by their whole name, in any case, and by nothing less.
+func TestFieldOf(t *testing.T) {
+	for name, want := range map[string]field{
+		"Content-Type": fieldContentType, "Content-Length": fieldContentLength, "Transfer-Encoding": fieldTransferEncoding,
+		"Connection": fieldConnection, "Keep-Alive": fieldKeepAlive, "Retry-After": fieldRetryAfter,
+		"Content-Encoding": fieldContentEncoding, "X-Request-Id": fieldRequestID, "Content-Disposition": fieldDisposition,
+	} {
+		for _, spelled := range []string{name, strings.ToLower(name), strings.ToUpper(name)} {
+			if got := fieldOf(spelled); got != want {
+				t.Errorf("%s is field %d, want %d", spelled, got, want)
+			}
+		}
+		for i := range name {
+			for _, other := range []string{name[:i] + "!" + name[i+1:], name[:i] + string(name[i]^0x80) + name[i+1:], name[:i] + name[i+1:]} {
+				if got := fieldOf(other); got != fieldOther {
+					t.Errorf("%q is taken for field %d", other, got)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package http1
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"penstock/upstreams/http1/socket"
+)
+
+// ErrHostVanished is the cause of a Failure whose connection was ended because the engine's host
+// has vanished: it accepts no connections, and nothing has come on this connection since. It wraps
+// ETIMEDOUT, which the system would return half a minute later.
+var ErrHostVanished error = vanishedError{}
+
+type vanishedError struct{}
+
+func (vanishedError) Error() string { return "the upstream's host has vanished" }
+func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
+
+// HostWatch knows every connection to the hosts of one upstream, of its calls and of its probes,
+// and whether new connections succeed.
+//
+// A host that has vanished (a cut cable, a power failure) ends no connection, and where it had
+// acknowledged everything there is nothing whose absence would show. But connecting to it fails in
+// a way of its own: time runs out, or there is no route. From the first such failure on its running
+// connections are asked whether they are still there (see socket.ProbeEverySecond). Once the
+// upstream is down, EndVanished ends those that have brought nothing since. Both signs are needed:
+// an engine whose accept queue is full leaves connects unanswered as well, but its host answers on
+// the connections that run. And a refused connect is an answer: an engine that drains refuses, and
+// goes on with what it has.
+//
+// A request costs nothing here; a new connection costs an entry in a map.
+type HostWatch struct {
+	doubted atomic.Bool // some host cannot be connected to
+
+	// What follows is about unsolicited bytes; see distrust.
+	surplus      atomic.Int64              // how often such bytes were seen
+	noReuseUntil atomic.Pointer[time.Time] // nil: they were never seen
+	noReuseFor   time.Duration
+	onDistrust   func(reuseEndsFor time.Duration)
+
+	mu    sync.Mutex
+	hosts map[string]*host // by the address that is dialled
+}
+
+// host is one address of an upstream.
+type host struct {
+	silentSince time.Time // when connecting failed first, with no success since; zero: it can be connected to, as far as is known
+	conns       map[*conn]struct{}
+}
+
+// NewHostWatch returns a watch for the transports of one upstream. It calls onDistrust, unless that
+// is nil, when unsolicited bytes end the reuse of connections for some time.
+func NewHostWatch(onDistrust func(reuseEndsFor time.Duration)) *HostWatch {
+	if onDistrust == nil {
+		onDistrust = func(time.Duration) {}
+	}
+	return &HostWatch{hosts: map[string]*host{}, noReuseFor: noReuseFor, onDistrust: onDistrust}
+}
+
+// noReuseFor is how long connections are used for one request each after the last unsolicited
+// bytes.
+const noReuseFor = time.Minute
+
+// distrust counts unsolicited bytes, and ends the reuse of connections for noReuseFor. An engine
+// that sends a second reply does it again, and one that comes while the next request is on its way
+// cannot be distinguished from the right one.
+func (w *HostWatch) distrust(now time.Time) {
+	w.surplus.Add(1)
+	until := now.Add(w.noReuseFor)
+	if before := w.noReuseUntil.Swap(&until); before == nil || !before.After(now) {
+		w.onDistrust(w.noReuseFor)
+	}
+}
+
+// Surplus returns how often unsolicited bytes were seen.
+func (w *HostWatch) Surplus() int64 { return w.surplus.Load() }
+
+// distrusted reports whether connections are used for one request each at present.
+func (w *HostWatch) distrusted(now time.Time) bool {
+	until := w.noReuseUntil.Load()
+	return until != nil && now.Before(*until)
+}
+
+// connected adds a new connection: the host is there.
+func (w *HostWatch) connected(addr string, c *conn) {
+	c.watch, c.addr = w, addr
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.hosts[addr]
+	if h == nil {
+		h = &host{conns: map[*conn]struct{}{}}
+		w.hosts[addr] = h
+	}
+	h.conns[c] = struct{}{}
+	w.found(h)
+}
+
+// refused takes a connect that failed with err at the time now.
+func (w *HostWatch) refused(addr string, err error, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.hosts[addr]
+	switch {
+	case h == nil: // no connection to this host is open
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
+		w.found(h)
+	case h.silentSince.IsZero() && unreachableHost(err):
+		h.silentSince = now
+		w.doubted.Store(true)
+		for c := range h.conns {
+			_ = c.raw.Control(func(fd uintptr) { _ = socket.ProbeEverySecond(fd) }) // without it the system's own keep-alives find out, later
+		}
+	}
+}
+
+// unreachableHost reports whether a connect failed as it does when the host is gone.
+func unreachableHost(err error) bool {
+	return isTimeout(err) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+}
+
+// silent reports whether connecting to an address fails as it does when the host is gone.
+func (w *HostWatch) silent(addr string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.hosts[addr]
+	return h != nil && !h.silentSince.IsZero()
+}
+
+// found records that a host can be connected to. The caller holds mu.
+func (w *HostWatch) found(h *host) {
+	if h.silentSince.IsZero() {
+		return
+	}
+	h.silentSince = time.Time{}
+	for _, other := range w.hosts {
+		if !other.silentSince.IsZero() {
+			return
+		}
+	}
+	w.doubted.Store(false)
+}
+
+// closed removes a connection.
+func (w *HostWatch) closed(c *conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.hosts[c.addr]
+	if h == nil {
+		return
+	}
+	delete(h.conns, c)
+	if len(h.conns) == 0 {
+		w.found(h)
+		delete(w.hosts, c.addr)
+	}
+}
+
+// EndVanished ends connections to hosts that cannot be connected to: those on which nothing has
+// come since that began, although the host owes an answer. It returns their number. Call it while
+// the upstream is down.
+func (w *HostWatch) EndVanished() (ended int) {
+	if !w.doubted.Load() {
+		return 0
+	}
+	var gone []*conn
+	w.mu.Lock()
+	for _, h := range w.hosts {
+		if h.silentSince.IsZero() {
+			continue
+		}
+		for c := range h.conns {
+			silence, owed := c.silentFor()
+			// The clock is read after the silence: a pause in between makes the last sign of life later,
+			// never earlier than it was.
+			if owed && time.Now().Add(-silence).Before(h.silentSince) {
+				gone = append(gone, c)
+			}
+		}
+	}
+	w.mu.Unlock()
+	for _, c := range gone {
+		c.vanished.Store(true)
+		c.reset() // or the system goes on to deliver what it holds, should the host come back
+		c.close()
+	}
+	return len(gone)
+}

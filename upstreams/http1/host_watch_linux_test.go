@@ -1,0 +1,87 @@
+package http1
+
+import (
+	"context"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/rawserver"
+)
+
+// TestHostWatch is the rule: which connects tell that a host is silent, and which connections are
+// ended then.
+func TestHostWatch(t *testing.T) {
+	t.Parallel()
+	timeout := &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
+	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	var rows sync.WaitGroup
+	defer rows.Wait()
+	for _, c := range []struct {
+		name  string
+		fails []error // of connects, before the host vanishes; nil: one succeeds
+		late  bool    // the connection brings a byte after them
+		ends  int
+	}{
+		{name: "time ran out", fails: []error{timeout}, ends: 1},
+		{name: "the system's time ran out", fails: []error{syscall.ETIMEDOUT}, ends: 1},
+		{name: "no route to the host", fails: []error{syscall.EHOSTUNREACH}, ends: 1},
+		{name: "no route to the network", fails: []error{syscall.ENETUNREACH}, ends: 1},
+		{name: "no connect failed"},
+		{name: "refused", fails: []error{refused}},
+		{name: "reset", fails: []error{syscall.ECONNRESET}},
+		{name: "given up from this side", fails: []error{context.Canceled}},
+		{name: "no descriptor", fails: []error{syscall.EMFILE}},
+		{name: "no local address", fails: []error{syscall.EADDRNOTAVAIL}},
+		{name: "refused after time ran out", fails: []error{timeout, refused}},
+		{name: "connected after time ran out", fails: []error{timeout, nil}},
+		{name: "time ran out after a refusal", fails: []error{refused, timeout}, ends: 1},
+		{name: "a byte came since", fails: []error{timeout}, late: true},
+	} {
+		far, vanish := make(chan *rawserver.Peer, 1), make(chan bool)
+		tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
+			far <- p
+			<-vanish
+		}).URL())
+		t.Cleanup(func() { close(vanish) })
+		dial := func() (*conn, *rawserver.Peer) {
+			c, f := tr.dial(t.Context())
+			if f != nil {
+				t.Fatal(f)
+			}
+			return c, <-far
+		}
+		conn, p := dial()
+		for _, err := range c.fails {
+			if err == nil {
+				other, _ := dial()
+				other.close()
+				continue
+			}
+			tr.hosts.refused(conn.addr, err, time.Now())
+		}
+		rows.Go(func() { // all at the same time: an answer is owed after two seconds
+			if c.late {
+				time.Sleep(50 * time.Millisecond) // longer than the tick of the system's clock
+				p.Send("x")
+			}
+			p.Vanish()
+			ended, patience := 0, 4*time.Second
+			if c.ends > 0 { // on a busy machine an answer is owed later
+				patience = 30 * time.Second
+			}
+			for end := time.Now().Add(patience); ended == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+				ended = tr.hosts.EndVanished()
+			}
+			if ended != c.ends {
+				t.Errorf("%s: %d connections were ended, want %d", c.name, ended, c.ends)
+			}
+			conn.close()
+			if len(tr.hosts.hosts) != 0 || tr.hosts.doubted.Load() {
+				t.Errorf("%s: %d hosts are left without a connection", c.name, len(tr.hosts.hosts))
+			}
+		})
+	}
+}

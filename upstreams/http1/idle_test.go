@@ -1,0 +1,323 @@
+package http1
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/rawserver"
+)
+
+// TestStaleConnections: whatever becomes of an idle connection, the next exchange works and does
+// not notice.
+func TestStaleConnections(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(p *rawserver.Peer) // what the engine does with its first connection after its first reply
+		sends int
+	}{
+		{"closed while idle", func(*rawserver.Peer) {}, 1},
+		{"reset while idle", func(p *rawserver.Peer) { p.ResetOnClose() }, 1},
+		{"unasked bytes", func(p *rawserver.Peer) { p.Send(rawserver.Sized("forged")); p.ReadToEnd() }, 1},
+		{"unasked timeout reply", func(p *rawserver.Peer) { p.Send("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n") }, 1},
+		{"closed as the request comes", func(p *rawserver.Peer) { _, _, _ = p.Request() }, 2},
+		{"reset as the request comes", func(p *rawserver.Peer) { _, _, _ = p.Request(); p.ResetOnClose() }, 2},
+		{"reset with the request unread", func(p *rawserver.Peer) { _, _ = p.Reader.Peek(1); p.ResetOnClose() }, 2},
+	}
+	for _, secure := range []bool{false, true} {
+		for _, tt := range tests {
+			name := tt.name
+			if secure {
+				name += ", TLS"
+			}
+			t.Run(name, func(t *testing.T) {
+				checkLeaks(t)
+				spoiled := make(chan bool)
+				script := func(p *rawserver.Peer) {
+					if p.N > 0 {
+						rawserver.Echo(p)
+						return
+					}
+					_, body, _ := p.Request()
+					p.Send(rawserver.Sized(body))
+					if tt.sends == 1 {
+						<-spoiled // the reply has been read
+					}
+					tt.spoil(p)
+				}
+				s := rawserver.Serve(t, script)
+				if secure {
+					s = rawserver.ServeTLS(t, script)
+				}
+				tr := transportTo(t, s.URL())
+				tr.hosts.noReuseFor = 0 // after unasked bytes; see TestDistrust
+				mustEcho(t, tr, "first")
+				if tt.sends == 1 {
+					spoiled <- true
+					time.Sleep(30 * time.Millisecond) // for it to happen and arrive
+				}
+				x := mustEcho(t, tr, "second")
+				if x.Sends() != tt.sends || x.reused {
+					t.Errorf("%d sends, reused %v; want %d on a new connection", x.Sends(), x.reused, tt.sends)
+				}
+				if !mustEcho(t, tr, "third").reused {
+					t.Error("the new connection was not kept")
+				}
+			})
+		}
+	}
+}
+
+func TestReplayLimits(t *testing.T) {
+	t.Run("once only", func(t *testing.T) {
+		checkLeaks(t)
+		s := rawserver.Serve(t, func(p *rawserver.Peer) {
+			if _, body, ok := p.Request(); ok && p.N == 0 {
+				p.Send(rawserver.Sized(body))
+				_, _, _ = p.Request()
+			}
+		})
+		tr := transportTo(t, s.URL())
+		mustEcho(t, tr, "first")
+		_, _, x, err := roundTrip(tr, post("second"))
+		if f := wantFailure(t, err, Unreachable, ReasonEOF); !f.Sent || x.Sends() != 2 || s.Accepted() != 2 {
+			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.Sends(), s.Accepted())
+		}
+	})
+	t.Run("not after the engine had time to work", func(t *testing.T) {
+		checkLeaks(t)
+		s := rawserver.Serve(t, func(p *rawserver.Peer) {
+			_, body, _ := p.Request()
+			p.Send(rawserver.Sized(body))
+			if _, _, ok := p.Request(); ok {
+				time.Sleep(resendWithin + 200*time.Millisecond)
+			}
+		})
+		tr := transportTo(t, s.URL())
+		mustEcho(t, tr, "first")
+		_, _, x, err := roundTrip(tr, post("second"))
+		if f := wantFailure(t, err, Unreachable, ReasonEOF); !f.Sent || x.Sends() != 1 || s.Accepted() != 1 {
+			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.Sends(), s.Accepted())
+		}
+	})
+	dying := func(p *rawserver.Peer) {
+		if _, body, ok := p.Request(); ok {
+			p.Send(rawserver.Sized(body))
+			_, _ = p.Reader.Peek(1)
+			if p.N > 0 {
+				rawserver.Echo(p)
+			}
+		}
+	}
+	t.Run("NoReplay gets a new connection", func(t *testing.T) {
+		checkLeaks(t)
+		s := rawserver.Serve(t, dying)
+		tr := transportTo(t, s.URL())
+		mustEcho(t, tr, "first")
+		r := post("second")
+		r.NoReplay = true
+		_, body, x, err := roundTrip(tr, r)
+		if err != nil || body != "second" || x.reused || x.Sends() != 1 {
+			t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.Sends(), x.reused)
+		}
+	})
+	t.Run("a body reader gets a new connection", func(t *testing.T) {
+		checkLeaks(t)
+		s := rawserver.Serve(t, dying)
+		tr := transportTo(t, s.URL())
+		mustEcho(t, tr, "first")
+		r := post("")
+		r.Body, r.BodyReader, r.BodyLength = nil, strings.NewReader("second"), -1
+		_, body, x, err := roundTrip(tr, r)
+		if err != nil || body != "second" || x.reused || x.Sends() != 1 {
+			t.Errorf("body %q, %v, reused %v", body, err, x.reused)
+		}
+	})
+	t.Run("not after a byte of the reply", func(t *testing.T) {
+		checkLeaks(t)
+		s := rawserver.Serve(t, func(p *rawserver.Peer) {
+			_, body, _ := p.Request()
+			p.Send(rawserver.Sized(body))
+			_, _, _ = p.Request()
+			p.Send("H")
+		})
+		tr := transportTo(t, s.URL())
+		mustEcho(t, tr, "first")
+		_, _, x, err := roundTrip(tr, post("second"))
+		wantFailure(t, err, BadResponse, ReasonTruncated)
+		if x.Sends() != 1 {
+			t.Errorf("%d sends", x.Sends())
+		}
+	})
+	t.Run("a large body dies half-way", func(t *testing.T) {
+		checkLeaks(t)
+		s := rawserver.Serve(t, func(p *rawserver.Peer) {
+			if p.N > 0 {
+				rawserver.Echo(p)
+				return
+			}
+			_, body, _ := p.Request()
+			p.Send(rawserver.Sized(body))
+			_, _ = io.CopyN(io.Discard, p.Reader, 100000)
+			p.ResetOnClose()
+		})
+		tr := transportTo(t, s.URL())
+		mustEcho(t, tr, "first")
+		if x := mustEcho(t, tr, strings.Repeat("large", 1<<20)); x.Sends() != 2 {
+			t.Errorf("%d sends, want 2", x.Sends())
+		}
+	})
+}
+
+func TestIdleConnections(t *testing.T) {
+	t.Run("the last one is used first", func(t *testing.T) {
+		checkLeaks(t)
+		s := rawserver.Serve(t, rawserver.Echo)
+		tr := transportTo(t, s.URL())
+		a, b := tr.Exchange(), tr.Exchange()
+		for _, x := range []*Exchange{a, b} {
+			if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := readAll(x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		of := b.c
+		a.Close()
+		b.Close()
+		if got := tr.takeIdle(time.Now()); got != of {
+			t.Error("not the connection that was used last")
+		} else {
+			got.close()
+		}
+	})
+	t.Run("closed when the time is up, without another exchange", func(t *testing.T) {
+		checkLeaks(t)
+		closed := make(chan bool, 1)
+		s := rawserver.Serve(t, func(p *rawserver.Peer) { rawserver.Echo(p); closed <- true })
+		tr := transportTo(t, s.URL(), func(o *TransportOptions) { o.IdleTimeout = 30 * time.Millisecond })
+		for range 2 { // the timer is set again
+			mustEcho(t, tr, "q")
+			select {
+			case <-closed:
+			case <-time.After(3 * time.Second):
+				t.Fatal("an idle connection was kept")
+			}
+		}
+	})
+	t.Run("the engine asks for less time", func(t *testing.T) {
+		checkLeaks(t)
+		s := rawserver.Serve(t, func(p *rawserver.Peer) {
+			for {
+				_, _, ok := p.Request()
+				if !ok {
+					return
+				}
+				p.Send("HTTP/1.1 200 OK\r\nKeep-Alive: max=100, Timeout=2\r\nContent-Length: 0\r\n\r\n")
+			}
+		})
+		tr := transportTo(t, s.URL())
+		if _, _, _, err := roundTrip(tr, post("q")); err != nil {
+			t.Fatal(err)
+		}
+		if left := time.Until(tr.idle[0].expires); left > 1600*time.Millisecond || left < time.Second {
+			t.Errorf("the connection is kept for %v, want 1.6 s", left)
+		}
+		if c := tr.takeIdle(time.Now().Add(2 * time.Second)); c != nil {
+			t.Error("a connection was taken after its time")
+		}
+	})
+	t.Run("bounded", func(t *testing.T) {
+		checkLeaks(t)
+		s := rawserver.Serve(t, rawserver.Echo)
+		tr := transportTo(t, s.URL(), func(o *TransportOptions) { o.MaxIdle = 2 })
+		var xs []*Exchange
+		for range 4 {
+			x := tr.Exchange()
+			if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := readAll(x); err != nil {
+				t.Fatal(err)
+			}
+			xs = append(xs, x)
+		}
+		for _, x := range xs {
+			x.Close()
+		}
+		if len(tr.idle) != 2 {
+			t.Errorf("%d idle connections, want 2", len(tr.idle))
+		}
+	})
+	t.Run("CloseIdle and Close", func(t *testing.T) {
+		checkLeaks(t)
+		closed := make(chan bool, 3)
+		s := rawserver.Serve(t, func(p *rawserver.Peer) { rawserver.Echo(p); closed <- true })
+		tr := transportTo(t, s.URL())
+		mustEcho(t, tr, "q")
+		tr.CloseIdle()
+		<-closed
+		x := tr.Exchange()
+		if err := x.Send(post("still")); err != nil {
+			t.Fatal(err)
+		}
+		tr.Close()
+		tr.Close()
+		if err := x.Await(soon()); err != nil {
+			t.Fatal(err)
+		}
+		if body, err := readAll(x); body != "still" || err != nil {
+			t.Errorf("an exchange under way was harmed by Close: %q, %v", body, err)
+		}
+		x.Close()
+		<-closed
+	})
+}
+
+// TestDistrust: after bytes that nobody asked for, right behind a reply, connections are used once
+// for a while. What a server says to a connection that is idle too long for it does not count.
+func TestDistrust(t *testing.T) {
+	for name, late := range map[string]bool{"right behind a reply": false, "long after it": true} {
+		t.Run(name, func(t *testing.T) {
+			checkLeaks(t)
+			spoiled := make(chan bool)
+			tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
+				if p.N == 0 {
+					_, body, _ := p.Request()
+					p.Send(rawserver.Sized(body))
+					<-spoiled
+					p.Send(rawserver.Sized("forged"))
+				}
+				rawserver.Echo(p)
+			}).URL())
+			told := 0
+			tr.hosts.onDistrust = func(time.Duration) { told++ }
+			mustEcho(t, tr, "first")
+			spoiled <- true
+			time.Sleep(30 * time.Millisecond) // for it to arrive
+			if late {
+				tr.idle[0].kept = time.Now().Add(-2 * time.Second)
+			}
+			mustEcho(t, tr, "second")
+			if reused := mustEcho(t, tr, "third").reused; reused != late {
+				t.Errorf("the connection of the call before is used again: %v", reused)
+			}
+			want := 1
+			if late {
+				want = 0
+			}
+			if n := tr.hosts.surplus.Load(); n != int64(want) || told != want {
+				t.Errorf("counted %d times, told %d times", n, told)
+			}
+			now := time.Now()
+			tr.hosts.noReuseUntil.Store(&now) // the while is over
+			mustEcho(t, tr, "fourth")
+			if !mustEcho(t, tr, "fifth").reused {
+				t.Error("connections are not used again")
+			}
+		})
+	}
+}

@@ -1,0 +1,69 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+)
+
+// Page is an engine's answer to a GET.
+type Page struct {
+	Status int
+	Body   []byte // valid until the next call of the same GetPage
+}
+
+// GetPage gets pages from one engine. It allows timeout for the connection, and timeout again for
+// the page: with one clock for both, an engine with slow handshakes (three round trips with TLS)
+// would count as dead. It is a function, so that tests can play an engine without a socket. Its
+// error is a *Failure, ErrPageTooLarge or the end of ctx.
+type GetPage func(ctx context.Context, path string, timeout time.Duration) (Page, error)
+
+// maxPage bounds a page; metrics of a busy vLLM are some 100 KB.
+const maxPage = 4 << 20
+
+// ErrPageTooLarge is the error of a page that is not read to its end.
+var ErrPageTooLarge = errors.New("the page is larger than 4 MiB")
+
+// Pages returns a GetPage over the transport. It reuses one buffer, so it is for one goroutine at a
+// time.
+func (t *Transport) Pages() GetPage {
+	buf := make([]byte, 0, 8<<10)
+	return func(ctx context.Context, path string, timeout time.Duration) (Page, error) {
+		x, end := t.ExchangeWhile(ctx)
+		defer end()
+		p := Page{}
+		err := x.Send(&Request{Method: "GET", Path: path, Accept: "*/*", ConnectTimeout: timeout, WriteTimeout: timeout})
+		until := time.Now().Add(timeout)
+		if err == nil {
+			err = x.Await(until)
+		}
+		if err == nil {
+			p.Status = x.Status()
+			buf, err = readPage(x, buf[:0], until)
+			p.Body = buf
+		}
+		if errors.Is(err, ErrNotYet) {
+			err = &Failure{Kind: Timeout, Upstream: t.upstream, Clock: ClockAnswer, Reason: ReasonTimeout, Sent: true}
+		}
+		return p, err
+	}
+}
+
+func readPage(x *Exchange, buf []byte, until time.Time) ([]byte, error) {
+	for {
+		buf = slices.Grow(buf, 4<<10)
+		n, err := x.Read(buf[len(buf):cap(buf)], until)
+		buf = buf[:len(buf)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return buf, nil
+		case err != nil:
+			return buf, err
+		case len(buf) > maxPage:
+			x.Abort(ErrPageTooLarge)
+			return buf, ErrPageTooLarge
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package http1
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/rawserver"
+	"penstock/upstreams/http1/socket"
+)
+
+// secondReplies is an engine that sends a second, forged reply within half a millisecond of every
+// fourth one. Each reply ends with its number, and the engine knows of each whether it came before
+// the next request did.
+type secondReplies struct {
+	sent  atomic.Int64
+	early sync.Map // of number -> bool
+}
+
+func (s *secondReplies) serve(p *rawserver.Peer) {
+	for {
+		_, body, ok := p.Request()
+		if !ok {
+			return
+		}
+		s.reply(p, body)
+		if rand.IntN(4) > 0 {
+			continue
+		}
+		for end := time.Now().Add(time.Duration(rand.Int64N(int64(500 * time.Microsecond)))); time.Now().Before(end); {
+			time.Sleep(10 * time.Microsecond)
+		}
+		s.reply(p, "forged")
+	}
+}
+
+func (s *secondReplies) reply(p *rawserver.Peer, text string) {
+	n := s.sent.Add(1)
+	p.Send(rawserver.Sized(text + " " + strconv.FormatInt(n, 10)))
+	s.early.Store(n, p.Reader.Buffered() == 0 && !requested(p))
+}
+
+// requested reports whether a byte of a request has come to the engine's host.
+func requested(p *rawserver.Peer) (yes bool) {
+	raw, err := p.TCP.SyscallConn()
+	if err != nil {
+		return true
+	}
+	_ = raw.Control(func(fd uintptr) {
+		_, err := socket.Peek(fd, make([]byte, 1))
+		yes = err != syscall.EAGAIN
+	})
+	return yes
+}
+
+// TestSecondReply: 20,000 calls, 64 at a time. What has come when a request begins is never taken
+// for its answer.
+func TestSecondReply(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		reuse bool // connections are used again whatever was seen
+		size  int
+		calls int
+	}{
+		{"small", true, 10, 20_000},
+		{"large", true, smallRequest + 10, 4_000},
+		{"as it is", false, 10, 20_000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			checkLeaks(t)
+			var s secondReplies
+			tr := transportTo(t, rawserver.Serve(t, s.serve).URL())
+			if c.reuse {
+				tr.hosts.noReuseFor = 0
+			}
+			var calls, reused atomic.Int64
+			var wrong sync.Map // numbers of replies that were not the right ones
+			var all sync.WaitGroup
+			for range 64 {
+				all.Go(func() {
+					for n := calls.Add(1); n <= int64(c.calls); n = calls.Add(1) {
+						sent := fmt.Sprintf("%0*d", c.size, n)
+						_, got, x, err := roundTrip(tr, post(sent))
+						if x.reused {
+							reused.Add(1)
+						}
+						text, number, _ := strings.Cut(got, " ")
+						switch {
+						case err != nil:
+							t.Error(err)
+						case text != sent:
+							wrong.Store(number, true)
+						}
+					}
+				})
+			}
+			all.Wait()
+			early, late := 0, 0
+			for number := range wrong.Range {
+				n, err := strconv.ParseInt(number.(string), 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v, ok := s.early.Load(n); ok && v.(bool) {
+					early++
+				} else {
+					late++
+				}
+			}
+			t.Logf("%d calls, %d on kept connections; %d replies to something else were taken that came when the request was there already", c.calls, reused.Load(), late)
+			if early > 0 {
+				t.Errorf("%d replies were taken that had come before the request began", early)
+			}
+			if c.reuse && reused.Load() < int64(c.calls)/20 {
+				t.Error("too few connections were used again to tell anything")
+			}
+			if c.reuse && late > c.calls/50 { // a tenth, where a reply is taken that comes together with another one
+				t.Errorf("%d replies to something else were taken", late)
+			}
+			if !c.reuse && late > 64 {
+				t.Error("connections are used again after bytes that nobody asked for")
+			}
+		})
+	}
+}

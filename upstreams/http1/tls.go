@@ -1,0 +1,67 @@
+package http1
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+)
+
+// TLSFiles says how an upstream's certificate is checked, and which one it gets from us.
+type TLSFiles struct {
+	CA        string // PEM; "": the system's authorities
+	Cert, Key string // PEM; "": none
+	Insecure  bool   // any certificate will do
+}
+
+// LoadTLS reads the certificate files for connections to a host of that name, and passes their
+// contents to seen.
+func LoadTLS(t TLSFiles, name string, seen func([]byte)) (*tls.Config, error) {
+	c := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.Insecure} //nolint:gosec // spelt out by the operator
+	if t.CA != "" {
+		pem, err := os.ReadFile(t.CA)
+		if err != nil {
+			return nil, fmt.Errorf("tls.ca: %w", err)
+		}
+		seen(pem)
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls.ca: %s holds no certificate in PEM form", t.CA)
+		}
+	}
+	if t.Cert == "" {
+		return c, nil
+	}
+	cert, err := os.ReadFile(t.Cert)
+	if err != nil {
+		return nil, fmt.Errorf("tls.cert: %w", err)
+	}
+	key, err := os.ReadFile(t.Key)
+	if err != nil {
+		return nil, fmt.Errorf("tls.key: %w", err)
+	}
+	seen(cert)
+	seen(key)
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("tls.cert and tls.key (%s, %s) do not make a pair: %w", t.Cert, t.Key, err)
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}
+
+// clientTLS completes the configuration of a connection to host.
+func clientTLS(given *tls.Config, host string) *tls.Config {
+	c := &tls.Config{}
+	if given != nil {
+		c = given.Clone()
+	}
+	if c.ServerName == "" {
+		c.ServerName = host
+	}
+	if c.ClientSessionCache == nil {
+		c.ClientSessionCache = tls.NewLRUClientSessionCache(8)
+	}
+	c.NextProtos = []string{"http/1.1"} // the exchange speaks nothing else
+	return c
+}

@@ -1,0 +1,43 @@
+package http1
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+)
+
+// NormalizeURL returns a base URL in one form: scheme and host in lower case, no default port, no
+// slash at the end.
+func NormalizeURL(raw string) (string, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return "", errors.New("url: it does not parse")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return "", fmt.Errorf("url: %q must begin with http:// or https:// and name a host", u.Redacted())
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return "", errors.New("url: a user, a query or a fragment has no place in a base URL; credentials go into api_key")
+	}
+	host := strings.ToLower(u.Hostname())
+	port := u.Port()
+	if port == DefaultPort(u.Scheme) {
+		port = ""
+	}
+	switch {
+	case port != "":
+		host = net.JoinHostPort(host, port)
+	case strings.Contains(host, ":"):
+		host = "[" + host + "]"
+	}
+	return u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/"), nil
+}
+
+// DefaultPort returns the port of a scheme, http or https.
+func DefaultPort(scheme string) string {
+	if scheme == "https" {
+		return "443"
+	}
+	return "80"
+}
