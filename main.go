@@ -30,6 +30,7 @@ import (
 	"penstock/proxy/openapi"
 	"penstock/proxy/plaintext"
 	"penstock/proxy/quietlog"
+	"penstock/proxy/reload"
 	"penstock/upstreams"
 )
 
@@ -314,7 +315,7 @@ func (c *checkCmd) compare(next *config.File) error {
 	if exposed := next.CheckOpen(old.Listen, old.Admin.Listen).Err(); exposed != nil {
 		return exposed // as the edge that runs with old would
 	}
-	slots, err := proxy.CompareFiles(old, next)
+	slots, err := reload.CompareFiles(old, next)
 	if err != nil {
 		return err
 	}
@@ -337,7 +338,7 @@ type reloadCmd struct {
 
 // Run asks for the reload. Problems of the configuration are an error: exit code 1.
 func (r *reloadCmd) Run() error {
-	q := admin.ReloadRequest{Force: r.Force, DryRun: r.Diff}
+	q := reload.Request{Force: r.Force, DryRun: r.Diff}
 	if r.File != "" {
 		if !r.Diff {
 			return usageError("reload: a file is only compared, with --diff: to apply it, write it to the edge's own")

@@ -18,6 +18,7 @@ import (
 	"penstock/proxy/browser"
 	"penstock/proxy/guard"
 	"penstock/proxy/listen"
+	"penstock/proxy/reload"
 	"penstock/translate/apierr"
 )
 
@@ -98,7 +99,7 @@ func adminError(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 // from a browser, as the password of Basic.
 func (e *Edge) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		token := e.current.Load().Config.Admin.Token.Value()
+		token := e.reloads.Running().Config.Admin.Token.Value()
 		peer := addressOf(ctx)
 		if token != "" {
 			if wait := e.adminGuesses.Wait(peer, e.now()); wait > 0 {
@@ -183,7 +184,7 @@ func (e *Edge) ready(ctx *fasthttp.RequestCtx) {
 // a configuration that leaves a model without a slot, ?dry_run=true applies nothing. A dry run
 // looks at the configuration in its body, if it has one.
 func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
-	q := admin.ReloadRequest{Source: sourceRequest}
+	q := reload.Request{Source: reload.SourceRequest}
 	args := ctx.QueryArgs()
 	for name, value := range args.All() {
 		into := map[string]*bool{"force": &q.Force, "dry_run": &q.DryRun}[string(name)]
@@ -202,7 +203,7 @@ func (e *Edge) reloadRequested(ctx *fasthttp.RequestCtx) {
 	case len(candidate) > 0:
 		q.Candidate = candidate
 	}
-	r := e.reloadNow(q)
+	r := e.reloads.Reload(q)
 	if !r.OK {
 		ctx.SetStatusCode(fasthttp.StatusUnprocessableEntity)
 	}

@@ -132,6 +132,14 @@ func (c *Call) ClientGone() { c.abort(errClientGone) }
 // Drain ends the call because the edge is shutting down.
 func (c *Call) Drain() { c.abort(errDrained) }
 
+// Revoke ends the call if it began with a key that keys does not hold, or under a hash that was
+// removed.
+func (c *Call) Revoke(keys *auth.Ring) {
+	if c.key != nil && !keys.Holds(c.key, time.Now()) {
+		c.abort(errRevoked)
+	}
+}
+
 // abort ends the call for the given reason, from any goroutine: the engine's connection is closed
 // at once and whatever the call is waiting for returns. The first reason wins.
 func (c *Call) abort(err error) {

@@ -13,17 +13,18 @@ import (
 // TestConnectionsToldOnce: a bound that descriptors do not allow is logged when it is new, and not at every reload.
 func TestConnectionsToldOnce(t *testing.T) {
 	core, seen := observer.New(zapcore.WarnLevel)
-	e, c := &Edge{log: zap.New(core)}, config.Defaults()
+	log, c := zap.New(core), config.Defaults()
+	var bound connectionBound
 	c.Limits.Connections = 10_000_000
-	if e.connections(c) == c.Limits.Connections {
+	if bound.of(c, log) == c.Limits.Connections {
 		t.Skip("this process may open any number of descriptors")
 	}
-	e.connections(c)
+	bound.of(c, log)
 	if n := seen.Len(); n != 1 {
 		t.Errorf("%d warnings of one bound", n)
 	}
 	c.Limits.Connections--
-	e.connections(c)
+	bound.of(c, log)
 	if n := seen.Len(); n != 2 {
 		t.Errorf("%d warnings of two bounds", n)
 	}

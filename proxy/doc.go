@@ -72,16 +72,8 @@
 // `native` (native.go). That is decided once the target is known, so the kinds may be mixed within
 // a model and a retry may cross over.
 //
-// A snapshot of the configuration is loaded once a request. Reloading builds the next one whole and
-// swaps one pointer (reload.go). The keys of a valid file come first, by a swap of their own: who
-// may call does not wait for names, engines or other reloads (readKeys), and stands when the rest
-// is refused. The rest is compared with what runs (capacity_diff.go): each model's slots are told,
-// and a model that serves calls is not left with nobody to take them unless the operator insists.
-// That decision is made before anything of it is touched, so upstreams that only the new file has
-// are probed for it while they are not live yet. A file that asks for what runs is no new version;
-// watchers and signals may ask as often as they like. While a reload runs the process has one
-// processor more than GOMAXPROCS says, so that requests share a core with it and never queue behind
-// it (process.Boost).
+// A snapshot of the configuration is loaded once a request (package snapshot). Package reload
+// replaces it.
 //
 // What engines send is bounded as what clients send is (reply_memory.go). A call holds 64 KiB of
 // its reply without asking; beyond that each buffer is reserved before it is made, by what has come

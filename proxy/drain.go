@@ -26,7 +26,7 @@ const (
 // a head, a body that does not arrive, a client that does not read. Options.Hurry skips every wait
 // but hurriedFlushTime.
 func (e *Edge) drain() {
-	t := e.current.Load().Config.Timeouts
+	t := e.reloads.Running().Config.Timeouts
 	e.log.Info("draining", zap.Int64("calls", e.services.Calls.InFlight()))
 	listen.NotifyStopping("draining")
 	if e.opts.SharedPort && e.opts.Admin != nil {

@@ -56,7 +56,7 @@ func (e *Edge) modelByID(ctx *fasthttp.RequestCtx) {
 // optionalKey checks a request's credential, if it has one. When ok is false, it has answered the
 // request.
 func (e *Edge) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
-	snap = e.current.Load()
+	snap = e.reloads.Running()
 	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), e.now())
 	if err != nil {
 		var a *apierr.Error

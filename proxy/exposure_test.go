@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/proxy/admin"
+	"penstock/proxy/reload"
 	"penstock/upstreams"
 )
 
@@ -79,7 +79,7 @@ func TestOpenPortsStayGuarded(t *testing.T) {
 			t.Fatalf("%s: %v", row.name, err)
 		}
 		for _, dry := range []bool{true, false} {
-			r := e.reloadNow(admin.ReloadRequest{Source: "test", Force: true, DryRun: dry})
+			r := e.reloads.Reload(reload.Request{Source: "test", Force: true, DryRun: dry})
 			switch said := strings.Join(r.Problems, "\n"); {
 			case row.says == "" && !r.OK, row.says != "" && (r.OK || !strings.Contains(said, row.says)):
 				t.Errorf("%s: ok %t, dry %t: %s", row.name, r.OK, dry, said)

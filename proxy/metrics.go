@@ -17,7 +17,7 @@ import (
 
 // counters are the edge's own events beside the calls.
 type counters struct {
-	reloadsOK, reloadsBad, reloadsKeys, reloadsSame, adminWrong, adminBraked *metrics.Counter
+	adminWrong, adminBraked *metrics.Counter
 }
 
 // observeSelf registers the metrics of the edge's own state.
@@ -52,14 +52,14 @@ func (e *Edge) observeSelf() {
 	if e.services.Tracer != nil {
 		gauge("penstock_spans_dropped_total", func() float64 { return float64(e.services.Tracer.Dropped()) })
 	}
-	gauge("penstock_config_generation", func() float64 { return float64(e.current.Load().Version) })
-	gauge("penstock_reload_success_timestamp_seconds", func() float64 { return float64(e.current.Load().Since.UnixMilli()) / 1000 })
+	gauge("penstock_config_generation", func() float64 { return float64(e.reloads.Running().Version) })
+	gauge("penstock_reload_success_timestamp_seconds", func() float64 { return float64(e.reloads.Running().Since.UnixMilli()) / 1000 })
 	gauge("penstock_reload_successful", func() float64 {
-		r := e.lastReload.Load()
+		r := e.reloads.Last()
 		return truth(r == nil || r.OK)
 	})
 	gauge("penstock_reload_duration_seconds", func() float64 {
-		if r := e.lastReload.Load(); r != nil {
+		if r := e.reloads.Last(); r != nil {
 			return r.Seconds
 		}
 		return 0
@@ -68,17 +68,13 @@ func (e *Edge) observeSelf() {
 		gauge("penstock_certificate_expiry_timestamp_seconds", func() float64 { return float64(cert.NotAfter().Unix()) })
 	}
 	gauge("penstock_retry_budget", func() float64 {
-		_, allowed := e.services.Retries.State(e.now(), e.current.Load().Config.Retry.Budget)
+		_, allowed := e.services.Retries.State(e.now(), e.reloads.Running().Config.Retry.Budget)
 		return float64(allowed)
 	})
 	gauge("penstock_retry_budget_used", func() float64 {
-		used, _ := e.services.Retries.State(e.now(), e.current.Load().Config.Retry.Budget)
+		used, _ := e.services.Retries.State(e.now(), e.reloads.Running().Config.Retry.Budget)
 		return float64(used)
 	})
-	e.counters.reloadsOK = e.metrics.NewCounter(`penstock_reloads_total{result="ok"}`)
-	e.counters.reloadsBad = e.metrics.NewCounter(`penstock_reloads_total{result="bad"}`)
-	e.counters.reloadsKeys = e.metrics.NewCounter(`penstock_reloads_total{result="keys_only"}`)
-	e.counters.reloadsSame = e.metrics.NewCounter(`penstock_reloads_total{result="unchanged"}`)
 	e.counters.adminWrong = e.metrics.NewCounter(`penstock_admin_denied_total{reason="token"}`)
 	e.counters.adminBraked = e.metrics.NewCounter(`penstock_admin_denied_total{reason="brake"}`)
 }
@@ -94,10 +90,10 @@ func (e *Edge) writeMetrics(ctx *fasthttp.RequestCtx) {
 func (e *Edge) writePassing(w io.Writer) {
 	var b bytes.Buffer
 	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())
-	for _, g := range e.versions.inUse() {
+	for _, g := range e.reloads.Versions() {
 		observe.AppendSample(&b, "penstock_config_generation_calls_inflight", strconv.FormatInt(g.Calls(), 10), "generation", strconv.FormatUint(g.Version, 10))
 	}
-	s, now := e.current.Load(), e.now()
+	s, now := e.reloads.Running(), e.now()
 	for i := range s.Models {
 		m := &s.Models[i]
 		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(truth(m.Route.Ready(now)))), "model", m.Config.ID)

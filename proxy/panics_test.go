@@ -83,7 +83,7 @@ func TestPanicOfReloads(t *testing.T) {
 	e, g, file := panicky(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	stop := e.reloadOnChange(ctx)
+	stop := e.reloads.OnChange(ctx)
 	defer stop()
 	g.Inject(guard.Files, 2)
 	eventually(t, "the watch panics", func() bool { return g.Panics(guard.Files) == 2 })

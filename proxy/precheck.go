@@ -31,7 +31,7 @@ func (e *Edge) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestCon
 		h.Del(headerAnnounced) // a client cannot set it
 		return conf
 	}
-	conf.ReadTimeout = e.current.Load().Config.Timeouts.ClientBody.D() // until the body's first byte; then body.go's
+	conf.ReadTimeout = e.reloads.Running().Config.Timeouts.ClientBody.D() // until the body's first byte; then body.go's
 	if n > precheckAbove && e.precheck(h, int64(n)) != nil {
 		h.Set(headerAnnounced, strconv.Itoa(n))
 		h.SetConnectionClose()
@@ -68,7 +68,7 @@ func (e *Edge) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	if ep == nil || !h.IsPost() {
 		return apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path.")
 	}
-	snap := e.current.Load()
+	snap := e.reloads.Running()
 	key, err := snap.Authenticate(h, query, e.now())
 	var a *apierr.Error
 	switch {

@@ -76,7 +76,7 @@ func (e *Edge) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandle
 		if !ctx.Request.Header.IsHTTP11() || chunkedForNobody(ctx) {
 			ctx.SetConnectionClose()
 		}
-		snap := e.current.Load()
+		snap := e.reloads.Running()
 		origins := snap.Config.CORS.Origins
 		if snap.Open() {
 			if err := browser.CheckPage(&ctx.Request.Header, snap.Hosts, origins); err != nil {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,12 +8,10 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
 	"penstock/proxy/process"
@@ -82,62 +79,15 @@ func Run(end *Shutdown, o RunOptions) error {
 		o.Ready(baseURL(public, scheme), baseURL(admin, "http"))
 	}
 	if o.Load != nil {
-		stop := e.reloadOnChange(ctx)
+		stop := e.reloads.OnChange(ctx)
 		defer stop()
 	}
-	listen.NotifyReady(e.readyStatus())
+	listen.NotifyReady(e.reloads.Summary())
 	stop := e.stayWatched(ctx)
 	defer stop()
 	err = e.Serve(ctx)
 	return errors.Join(err, end.Err(e.Cut()))
 }
-
-// readyStatus is the line for the service manager's status.
-func (e *Edge) readyStatus() string {
-	s := e.current.Load()
-	return fmt.Sprintf("serving %d models from %d upstreams, configuration version %d", len(s.Config.Models), len(s.Config.Upstreams), s.Version)
-}
-
-// reloadOnChange reloads on SIGHUP and, with watch, when a file that the configuration was read
-// from changes, until stop is called.
-func (e *Edge) reloadOnChange(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	w := &config.Watcher{
-		Paths: func() []string {
-			e.guard.Point(guard.Files)
-			return e.current.Load().Config.Paths()
-		},
-		OnChange: func() {
-			if e.current.Load().Config.Watch {
-				e.Reload("file")
-			}
-		},
-		Interval: watchInterval,
-	}
-	w.Prime()
-	go e.guard.Loop(ctx.Done(), guard.Files, func() { w.Run(ctx) })
-	go e.guard.Loop(ctx.Done(), guard.Reload, func() {
-		for {
-			select {
-			case <-hangup:
-				e.guard.Point("reload.signal")
-				e.Reload("SIGHUP")
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	return func() {
-		signal.Stop(hangup)
-		cancel()
-	}
-}
-
-// watchInterval is how often files are looked at when no event tells of a change, as on a file that
-// is mounted by itself: keys must count within a second there, too.
-const watchInterval = 500 * time.Millisecond
 
 // ports are the two listeners of a process.
 type ports struct {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,12 +13,13 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/proxy/admin"
+	"penstock/proxy/auth"
 	"penstock/proxy/build"
 	"penstock/proxy/guard"
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
+	"penstock/proxy/reload"
 	"penstock/proxy/snapshot"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
@@ -87,19 +87,9 @@ type Edge struct {
 	started  time.Time
 	registry observe.Registry // metrics of the upstreams
 	queues   *limit.Queues
-	profiles *upstreams.Profiles // of the configuration in use; likewise
-	// connectionsTold is the bound on connections that was looked at last, as configured and as it
-	// is; likewise.
-	connectionsTold [2]int
+	reloads  *reload.Reloader
+	bound    connectionBound
 
-	current       atomic.Pointer[snapshot.Snapshot]
-	versions      configVersions
-	kick          chan string   // at most one request for a reload
-	reading       sync.Mutex    // held while a file is read and its keys come into force
-	filesRead     atomic.Uint64 // how many files have been read that are valid
-	reloading     sync.Mutex    // held while the rest of a file is judged and comes into force
-	swapping      sync.Mutex    // see swap
-	lastReload    atomic.Pointer[admin.ReloadResult]
 	counters      counters
 	draining      atomic.Bool
 	public        *fasthttp.Server
@@ -118,7 +108,7 @@ type Edge struct {
 // New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted
 // before Serve.
 func New(o Options) (*Edge, error) {
-	e := &Edge{opts: o, log: o.Log, guard: o.Guard, metrics: metrics.NewSet(), started: time.Now(), queues: limit.NewQueues(), kick: make(chan string, 1), closing: make(chan struct{})}
+	e := &Edge{opts: o, log: o.Log, guard: o.Guard, metrics: metrics.NewSet(), started: time.Now(), queues: limit.NewQueues(), closing: make(chan struct{})}
 	c := o.Config
 	if exposed := c.CheckOpen(o.addresses()).Err(); exposed != nil {
 		return nil, exposed
@@ -128,7 +118,7 @@ func New(o Options) (*Edge, error) {
 	}
 	e.guard.LogTo(o.Log)
 	e.services = &Services{
-		Log: o.Log, Guard: e.guard, Current: e.current.Load,
+		Log: o.Log, Guard: e.guard, Current: func() *snapshot.Snapshot { return e.reloads.Running() },
 		Calls:     observe.NewCalls(e.metrics, o.Log, c.Log),
 		Bodies:    limit.NewMemory(c.Limits.BodyMemory.Of(o.MemoryLimit)),
 		Replies:   limit.NewMemory(c.Limits.ReplyMemory.Of(o.MemoryLimit)),
@@ -149,16 +139,17 @@ func New(o Options) (*Edge, error) {
 		Log: o.Log, Guard: e.guard,
 		Register: e.registry.Add, Unregister: e.registry.Remove,
 		Lookup:      o.Lookup,
-		OnAddresses: func() { e.Reload(sourceAddresses) },
+		OnAddresses: func() { e.reloads.Trigger(reload.SourceAddresses) },
 		OnFree:      e.queues.SlotFreed,
 		OnRoom:      e.queues.UpstreamChanged,
 	}); err != nil {
 		return nil, err
 	}
-	if err := e.start(c); err != nil {
+	e.reloads = reload.New(e.reloadOptions())
+	if err := e.reloads.Start(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
-	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.connections(c), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: appendRequestID}); err != nil {
+	if e.watch, err = listen.New(o.Public, listen.Options{MaxConns: e.bound.of(c, o.Log), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: appendRequestID}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	if o.Admin != nil {
@@ -173,18 +164,59 @@ func New(o Options) (*Edge, error) {
 	return e, nil
 }
 
-// connections is how many clients may be connected: what the configuration says, or what the limit
-// on descriptors allows. A reload that changes nothing of it does not log it again. Callers hold
-// reloading, but for New.
-func (e *Edge) connections(c *config.File) int {
-	n := listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))
-	told := e.connectionsTold
-	e.connectionsTold = [2]int{c.Limits.Connections, n}
-	if n < c.Limits.Connections && told != e.connectionsTold {
-		e.log.Warn("fewer connections than configured: raise the process's limit on open files", zap.Int("limits.connections", c.Limits.Connections), zap.Int("connections", n))
+// connectionBound is the bound on connections that was computed last, as configured and as the
+// limit on descriptors affords it.
+type connectionBound struct{ configured, affordable int }
+
+// of computes how many clients may be connected. It logs when the configured number cannot be had,
+// unless it has logged the same numbers before. Callers must not call it at the same time.
+func (b *connectionBound) of(c *config.File, log *zap.Logger) int {
+	next := connectionBound{c.Limits.Connections, listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))}
+	if next.affordable < next.configured && next != *b {
+		log.Warn("fewer connections than configured: raise the process's limit on open files", zap.Int("limits.connections", next.configured), zap.Int("connections", next.affordable))
 	}
-	return n
+	*b = next
+	return next.affordable
 }
+
+// reloadOptions says what a reload works on, and what the edge changes with the configuration.
+func (e *Edge) reloadOptions() reload.Options {
+	o := reload.Options{
+		Log: e.log, Guard: e.guard, Metrics: e.metrics, Set: e.set, Keys: e.keys, Queues: e.queues, Started: e.started,
+		Load: e.opts.Load, Parse: e.opts.Parse, Certificate: e.opts.Certificate,
+		Draining: e.draining.Load,
+		OnCommit: func(f *config.File, newCertificate bool) {
+			if newCertificate {
+				e.warnOfCertificate()
+			}
+			if e.watch != nil {
+				e.watch.SetMax(e.bound.of(f, e.log))
+			}
+		},
+		OnSwap: func(f *config.File, newProfiles bool) {
+			s := e.services
+			s.Calls.Configured(modelNames(f), upstreamNames(f))
+			s.Calls.LogAccess(f.Log.Access)
+			s.Calls.SetLog(f.Log)
+			s.Bodies.SetLimit(f.Limits.BodyMemory.Of(e.opts.MemoryLimit))
+			s.Replies.SetLimit(f.Limits.ReplyMemory.Of(e.opts.MemoryLimit))
+			if newProfiles {
+				s.Forget()
+			}
+		},
+		OnRevoke: func(keys *auth.Ring) {
+			e.watch.EachWaiter(func(w listen.Waiter) { w.(*Call).Revoke(keys) })
+		},
+	}
+	o.Public, o.Admin = e.opts.addresses()
+	return o
+}
+
+// Reload asks for a reload and returns at once.
+func (e *Edge) Reload(source string) { e.reloads.Trigger(source) }
+
+// LastReload returns how the last reload ended, or nil when there was none.
+func (e *Edge) LastReload() *reload.Result { return e.reloads.Last() }
 
 // retiredKeys is how many keys that are no longer configured have their limits' state remembered.
 const retiredKeys = 1024
@@ -245,7 +277,7 @@ func (e *Edge) headError(ctx *fasthttp.RequestCtx, err error) {
 	e.guard.Point("head.error")
 	a, d := headFault(ctx, err)
 	if c := listen.ConnOf(ctx.Conn()); c != nil {
-		c.SetWriteTimeout(e.current.Load().Config.Timeouts.Write.D())
+		c.SetWriteTimeout(e.reloads.Running().Config.Timeouts.Write.D())
 		c.Linger()
 	}
 	if !e.rejectConnect(ctx) {
@@ -279,7 +311,7 @@ func headFault(ctx *fasthttp.RequestCtx, err error) (*apierr.Error, *dialect) {
 func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
-	go e.guard.Loop(work.Done(), guard.Reload, func() { e.reloads(work) })
+	go e.guard.Loop(work.Done(), guard.Reload, func() { e.reloads.Run(work) })
 	go e.guard.Loop(work.Done(), guard.History, func() { e.tick(work) })
 	failed := make(chan error, 1)
 	go e.guard.Loop(work.Done(), guard.Accept, func() {

@@ -13,6 +13,7 @@ import (
 
 	"penstock/proxy/build"
 	"penstock/proxy/guard"
+	"penstock/proxy/reload"
 	"penstock/proxy/status"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
@@ -20,7 +21,7 @@ import (
 
 // status gathers what the status page shows.
 func (e *Edge) status() *status.Status {
-	snap, now := e.current.Load(), e.now()
+	snap, now := e.reloads.Running(), e.now()
 	queues := map[string]*status.Queue{}
 	for i := range snap.Models {
 		if m := &snap.Models[i]; m.Queue != nil {
@@ -33,13 +34,28 @@ func (e *Edge) status() *status.Status {
 	s.Draining, s.Connections = e.draining.Load(), e.watch.Open()
 	s.Operable = snap.Config.Admin.Token != ""
 	s.Retries.Used, s.Retries.Allowed = e.services.Retries.State(now, snap.Config.Retry.Budget)
-	for _, g := range e.versions.inUse() {
+	for _, g := range e.reloads.Versions() {
 		s.Generations = append(s.Generations, status.Generation{Version: g.Version, Since: g.Since, Calls: g.Calls()})
 	}
 	s.Certificate = e.certificate()
-	s.LastReload = e.lastReload.Load().Page()
+	s.LastReload = pageOf(e.reloads.Last())
 	s.Judge()
 	return s
+}
+
+// pageOf returns what the status page shows of r; nil when there was no reload.
+func pageOf(r *reload.Result) *status.Reload {
+	if r == nil {
+		return nil
+	}
+	p := &status.Reload{
+		At: r.At, Source: r.Source, OK: r.OK, Unchanged: r.Unchanged, KeysInForce: r.KeysInForce, Version: r.Version,
+		Changes: r.Changes, Restart: r.Restart, Problems: r.Problems, Seconds: r.Seconds,
+	}
+	for _, c := range r.Capacity {
+		p.Capacity = append(p.Capacity, c.String())
+	}
+	return p
 }
 
 // certificate is the edge's own as the status shows it; nil without TLS.
@@ -151,7 +167,7 @@ func (e *Edge) sendSections(w *bufio.Writer, sent map[string]string) error {
 // in again. It wants an admin token to be set, so that a client which merely reaches the port
 // cannot take capacity away.
 func (e *Edge) modeRequested(ctx *fasthttp.RequestCtx) {
-	if e.current.Load().Config.Admin.Token == "" {
+	if e.reloads.Running().Config.Admin.Token == "" {
 		adminError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Upstreams are drained with the admin token only: set admin.token."))
 		return
 	}

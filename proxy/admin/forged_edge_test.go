@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"penstock/proxy/reload"
 	"penstock/proxy/status"
 )
 
@@ -63,9 +64,9 @@ func forge(v reflect.Value, depth int) {
 func TestForgedEdge(t *testing.T) {
 	var s status.Status
 	forge(reflect.ValueOf(&s).Elem(), 0)
-	var reload ReloadResult
-	forge(reflect.ValueOf(&reload).Elem(), 0)
-	answers := map[string]any{"/status": &s, "/-/reload": &reload}
+	var result reload.Result
+	forge(reflect.ValueOf(&result).Elem(), 0)
+	answers := map[string]any{"/status": &s, "/-/reload": &result}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(answers[r.URL.Path])
 	}))
@@ -75,10 +76,10 @@ func TestForgedEdge(t *testing.T) {
 			return Top(t.Context(), TopOptions{Admin: server.URL, Out: w, Once: true, Width: 80})
 		},
 		"top --json": func(w io.Writer) error { return Top(t.Context(), TopOptions{Admin: server.URL, Out: w, JSON: true}) },
-		"reload":     func(w io.Writer) error { return RequestReload(server.URL, "", ReloadRequest{}, w) },
+		"reload":     func(w io.Writer) error { return RequestReload(server.URL, "", reload.Request{}, w) },
 	}
 	for _, refused := range []bool{false, true} {
-		reload.OK, reload.Unchanged = !refused, false
+		result.OK, result.Unchanged = !refused, false
 		for name, ask := range ask {
 			var b bytes.Buffer
 			err := ask(&b)

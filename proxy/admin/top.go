@@ -79,7 +79,7 @@ func topFrame(o *TopOptions) ([]byte, error) {
 	}
 	var s status.Status
 	if err := json.Unmarshal(body, &s); err != nil {
-		return nil, fmt.Errorf("%s gives an answer that is not a penstock's", o.Admin)
+		return nil, fmt.Errorf("%s did not answer like a Penstock admin listener", o.Admin)
 	}
 	return s.Terminal(o.Width, o.Colour), nil
 }

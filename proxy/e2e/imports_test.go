@@ -35,7 +35,8 @@ var allowed = map[string]struct {
 	"proxy/quietlog":      {never: "net"}, // its subject is log
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/multipart":     {ours: "upstreams/http1/httptoken", never: "net os log mime"},
-	"proxy/admin":         {ours: "config proxy/plaintext proxy/status", modules: "github.com/valyala/fasthttp", never: "net/http log"},
+	"proxy/admin":         {ours: "proxy/plaintext proxy/reload proxy/status", modules: "github.com/valyala/fasthttp", never: "net/http log"},
+	"proxy/reload":        {ours: "config routing upstreams proxy/auth proxy/guard proxy/limit proxy/listen proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
 	"proxy/snapshot":      {ours: "config routing upstreams translate/chat proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/status":        {ours: "routing upstreams proxy/observe proxy/plaintext", never: "net log"},
 	"translate/dialects":  {ours: "translate translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log time"},
@@ -49,7 +50,7 @@ var allowed = map[string]struct {
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
-	"":                    {ours: "config proxy proxy/admin proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+	"":                    {ours: "config proxy proxy/admin proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"upstreams/http1":           {ours: "upstreams/http1/httptoken upstreams/http1/socket", never: "net/http log"},
 	"upstreams/http1/httptoken": {never: "net os log time"},

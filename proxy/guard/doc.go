@@ -28,10 +28,10 @@
 //	proxy/server.go Edge.Serve                          accept       one accept; accepting starts again
 //	proxy/server.go Edge.Serve                          reload       one reload; started again
 //	proxy/server.go Edge.Serve                          history      one second of the page's history; started again
-//	proxy/reload.go Edge.reloads                        reload       one reload
-//	proxy/reload.go Edge.tryReload                      reload       one reload, which says so
-//	proxy/run.go Edge.reloadOnChange                    reload       one SIGHUP; started again
-//	proxy/run.go Edge.reloadOnChange                    files        one look at the files; started again
+//	proxy/reload/triggers.go Reloader.Run               reload       one reload
+//	proxy/reload/reloader.go Reloader.attempt           reload       one reload, which says so
+//	proxy/reload/triggers.go Reloader.OnChange          reload       one SIGHUP; started again
+//	proxy/reload/triggers.go Reloader.OnChange          files        one look at the files; started again
 //	proxy/watchdog.go Edge.stayWatched                  watchdog     one sign of life; started again
 //	proxy/drain.go Edge.shutdownContext                 shutdown     the hurry of a drain, which has its own end
 //	proxy/signals.go OnSignals                          shutdown     one signal; SIGQUIT ends the process all the same

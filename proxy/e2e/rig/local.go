@@ -7,9 +7,9 @@ import (
 
 	"penstock/config"
 	"penstock/proxy"
-	"penstock/proxy/admin"
 	"penstock/proxy/auth"
 	"penstock/proxy/observe"
+	"penstock/proxy/reload"
 	"penstock/upstreams"
 )
 
@@ -106,10 +106,10 @@ func (p *Local) Prepare(s Setup) {
 func (p *Local) Ask() { p.edge.Reload("test") }
 
 // LastReload is how the edge's last reload ended; nil: there was none.
-func (p *Local) LastReload() *admin.ReloadResult { return p.edge.LastReload() }
+func (p *Local) LastReload() *reload.Result { return p.edge.LastReload() }
 
 // AskReload has the edge reload, and waits until it has tried.
-func (p *Local) AskReload() *admin.ReloadResult {
+func (p *Local) AskReload() *reload.Result {
 	p.T.Helper()
 	before := p.edge.LastReload()
 	p.edge.Reload("test")

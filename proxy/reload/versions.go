@@ -1,4 +1,4 @@
-package proxy
+package reload
 
 import (
 	"slices"
@@ -7,20 +7,20 @@ import (
 	"penstock/proxy/snapshot"
 )
 
-// configVersions are the running version and the older ones that still have calls.
-type configVersions struct {
+// versions are the running version and the older ones that still have calls.
+type versions struct {
 	mu  sync.Mutex
 	all []*snapshot.ConfigVersion
 }
 
-func (g *configVersions) add(n *snapshot.ConfigVersion) {
+func (g *versions) add(n *snapshot.ConfigVersion) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.all = append(g.all, n)
 }
 
 // inUse returns the running version, which is last, and the older ones that still have calls.
-func (g *configVersions) inUse() []*snapshot.ConfigVersion {
+func (g *versions) inUse() []*snapshot.ConfigVersion {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	newest := g.all[len(g.all)-1]

@@ -1,4 +1,4 @@
-package proxy
+package reload
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"penstock/config"
-	"penstock/proxy/admin"
 	"penstock/proxy/snapshot"
 	"penstock/routing"
 	"penstock/upstreams"
@@ -49,14 +48,14 @@ func slotsFor(kind string, l upstreams.Limits) int {
 
 // compareCapacity lists, in the order of the new file, the models whose slots or upstreams change;
 // removed ones come last. A model of lost has no slots: none of its upstreams would take a call.
-func compareCapacity(old, next *capacitySide, lost []*routing.Route) []admin.CapacityChange {
+func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
 	before := map[string]*routing.Route{}
 	for _, r := range old.routes.Routes() {
 		before[r.ID] = r
 	}
-	var out []admin.CapacityChange
+	var out []CapacityChange
 	for _, r := range next.routes.Routes() {
-		c := admin.CapacityChange{Model: r.ID, Kind: string(config.Changed)}
+		c := CapacityChange{Model: r.ID, Kind: string(config.Changed)}
 		var now, was []upstreams.ID
 		c.SlotsAfter, now, c.Assumed = next.slotsOf(r)
 		if slices.Contains(lost, r) {
@@ -79,7 +78,7 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []admin.Cap
 			continue
 		}
 		slots, ids, _ := old.slotsOf(r)
-		c := admin.CapacityChange{Model: r.ID, Kind: string(config.Removed), SlotsBefore: slots}
+		c := CapacityChange{Model: r.ID, Kind: string(config.Removed), SlotsBefore: slots}
 		countRemoved(&c, ids, next)
 		out = append(out, c)
 	}
@@ -87,7 +86,7 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []admin.Cap
 }
 
 // countRemoved counts upstreams that the model has no longer.
-func countRemoved(c *admin.CapacityChange, ids []upstreams.ID, next *capacitySide) {
+func countRemoved(c *CapacityChange, ids []upstreams.ID, next *capacitySide) {
 	for _, id := range ids {
 		if next.has(id) {
 			c.Dropped++
@@ -110,7 +109,7 @@ func missing(a, b []upstreams.ID) (out []upstreams.ID) {
 // modelsLosingCapacity finds the models that can serve calls now and could not after the plan: they
 // would have no slots, or no upstream that takes calls. It probes the upstreams that the plan adds
 // to such a model first, because they may be able to serve it.
-func (e *Edge) modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide, plan *upstreams.Plan) []*routing.Route {
+func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide, plan *upstreams.Plan) []*routing.Route {
 	var risky []*routing.Route
 	var unknown []*upstreams.Upstream
 	for _, r := range next.routes.Routes() {
@@ -164,7 +163,7 @@ func (s *capacitySide) problem(r *routing.Route) config.Problem {
 // CompareFiles lists what replacing one configuration by another means for each model, without a
 // running edge. Engines' reports are not known then, so slots that the files leave open are
 // assumed.
-func CompareFiles(old, next *config.File) ([]admin.CapacityChange, error) {
+func CompareFiles(old, next *config.File) ([]CapacityChange, error) {
 	var sides [2]capacitySide
 	for i, f := range []*config.File{old, next} {
 		set, err := upstreams.NewSet(upstreams.Options{})

@@ -1,0 +1,38 @@
+// Package reload replaces the running configuration: it reads the file, judges what the file would
+// change, and swaps the snapshot that requests load (package snapshot).
+//
+// # Steps
+//
+//	Trigger, Run     a changed file, SIGHUP or other addresses of a name ask for a reload (triggers.go)
+//	Reload           one reload from its Request to its Result; an operator waits for it
+//	readKeys         the file is read; if it is valid, its keys are in force from here on (keys.go)
+//	judge            what else does the file change, and does a model lose its capacity (models.go)
+//	apply, commit    upstreams, queues, models: all of the rest or nothing
+//
+// # Design
+//
+// The keys of a valid file come first, by a swap of their own. Who may call must not wait for names
+// that are looked up, for engines that are probed or for other reloads, and a revoked key stays
+// revoked if the models of its file are refused.
+//
+// A snapshot is built whole before anything changes. A model that can serve calls is not left with
+// no engine to take them, unless the operator forces it: the upstreams that only the new file has
+// are probed before that is decided, while they are not live yet (capacity_diff.go). After an error
+// or a problem the running configuration stays, but for the keys.
+//
+// A file that asks for what runs is no new version, so a watcher and a signal may both report the
+// same change. A reload whose file was replaced while it waited for another reload ends without a
+// result of its own (errSuperseded); an operator who waits gets the result of the newest file.
+//
+// While a reload runs the process has one processor more than GOMAXPROCS says, so that requests
+// share a core with it and never queue behind it (process.Boost).
+//
+// # Locks
+//
+// Three locks are taken in this order: reading (a file is read and its keys come into force),
+// reloading (the rest is judged and comes into force), swapping (one snapshot replaces another).
+// The first two are never held together, so keys do not wait for models.
+//
+// Package proxy makes the Reloader. What is to change with the configuration besides the snapshot
+// (limits of memory, the log, connections) hangs on its hooks.
+package reload

@@ -1,0 +1,84 @@
+package reload
+
+import (
+	"errors"
+
+	"penstock/config"
+	"penstock/proxy/snapshot"
+)
+
+// fileRead is a valid file on its way into force.
+type fileRead struct {
+	*config.File
+	keys    snapshot.Credentials
+	over    *snapshot.Snapshot // what ran when the file was read
+	changes []config.Change    // of it
+}
+
+// errSuperseded says that the files have changed again before the models of this one were looked
+// at.
+var errSuperseded = errors.New("the files have changed again meanwhile")
+
+// readKeys is the first half of a reload. It reads the file and, if the file is valid, puts its
+// keys into force, whatever becomes of the rest. It waits for the files alone, not for other
+// reloads. If it returns no file, or adds a problem to res, nothing has changed.
+func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	if r.opts.Load == nil {
+		return nil, errors.New("this edge was started without a configuration file")
+	}
+	next, problems := r.opts.load(q.Candidate)
+	if next == nil {
+		for _, p := range problems.Errors() {
+			res.Problems = append(res.Problems, p.String())
+		}
+		return nil, nil
+	}
+	f := &fileRead{File: next, over: r.current.Load()}
+	for _, c := range config.Diff(f.over.Config, next) {
+		if c.RestartOnly {
+			res.Restart = append(res.Restart, c.String())
+		} else {
+			f.changes = append(f.changes, c)
+			res.KeysInForce = res.KeysInForce || c.OfKeys()
+		}
+	}
+	next.KeepRestartOnly(f.over.Config)
+	if exposed := next.CheckOpen(r.opts.Public, r.opts.Admin).Err(); exposed != nil {
+		res.KeysInForce = false
+		return nil, exposed
+	}
+	var err error
+	if f.keys, err = snapshot.NewCredentials(next, r.opts.Keys); err != nil {
+		res.KeysInForce = false
+		return nil, err
+	}
+	if q.DryRun {
+		return f, nil
+	}
+	f.keys.FileNumber = r.filesRead.Add(1)
+	if res.KeysInForce {
+		r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
+			ahead, bad := f.keys.AheadOf(running, next)
+			if bad != nil { // NewCredentials has made the same ring
+				err = bad
+				return running
+			}
+			return running.WithCredentials(ahead, next)
+		})
+		if next.OnRevoke == config.OnRevokeAbort {
+			r.opts.OnRevoke(f.keys.Keys)
+		}
+	}
+	res.KeysInForce = res.KeysInForce || r.current.Load().Ahead // of this file already, by an earlier look at it
+	return f, err
+}
+
+// load reads the file in place, or the candidate for it.
+func (o *Options) load(candidate []byte) (*config.File, config.Problems) {
+	if candidate != nil && o.Parse != nil {
+		return o.Parse(candidate)
+	}
+	return o.Load()
+}

@@ -1,0 +1,34 @@
+package reload
+
+import "time"
+
+// Request says how to reload. A changed file and SIGHUP set the source alone.
+type Request struct {
+	Source string // for the log: file, SIGHUP, request
+	Force  bool   // apply it although a model that serves calls is left without a slot
+	DryRun bool   // only say what would change
+	// Candidate is the text of another file, for a dry run; nil: the file that the edge was started
+	// with.
+	Candidate []byte
+}
+
+// Result is how one reload ended. It holds names of settings and problems of the file, and no
+// secrets.
+type Result struct {
+	At        time.Time `json:"at"`
+	Source    string    `json:"source"`
+	OK        bool      `json:"ok"`
+	DryRun    bool      `json:"dry_run,omitempty"`
+	Forced    bool      `json:"forced,omitempty"`
+	Unchanged bool      `json:"unchanged,omitempty"` // the file asks for what runs already
+	// KeysInForce says that the file was refused and only its keys came into force; of a dry run,
+	// that they would. If it is false, nothing of a refused file came into force, or its keys did
+	// not change.
+	KeysInForce bool             `json:"keys_in_force,omitempty"`
+	Version     uint64           `json:"version"` // of the running configuration, afterwards
+	Changes     []string         `json:"changes,omitempty"`
+	Capacity    []CapacityChange `json:"capacity,omitempty"` // models whose slots or upstreams change
+	Restart     []string         `json:"needs_restart,omitempty"`
+	Problems    []string         `json:"problems,omitempty"`
+	Seconds     float64          `json:"seconds"`
+}

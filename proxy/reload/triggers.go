@@ -1,0 +1,87 @@
+package reload
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/guard"
+)
+
+// The sources of reloads, as the log names them. SourceAddresses applies the same file over
+// upstreams whose resolved addresses have changed. SourceRequest is an operator who waits for the
+// result.
+const (
+	SourceAddresses = "addresses"
+	SourceRequest   = "request"
+	sourceFile      = "file"
+	sourceSignal    = "SIGHUP"
+)
+
+// Trigger asks for a reload and returns at once. Triggers that come while one is waiting are merged
+// with it; a trigger during a reload causes another one after it, so the newest file is always
+// read. It may be called from any goroutine.
+func (r *Reloader) Trigger(source string) {
+	select {
+	case r.triggers <- source:
+	default: // one waits already, and its reload will read the newest file
+	}
+}
+
+// Run takes triggers until ctx ends. Each reload has its own goroutine: the keys of a file must not
+// wait for another reload that waits for names or engines.
+func (r *Reloader) Run(ctx context.Context) {
+	for {
+		select {
+		case source := <-r.triggers:
+			go r.opts.Guard.Once(guard.Reload, func() { r.Reload(Request{Source: source}) })
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// watchInterval is how often files are looked at when no event reports a change, as for a file that
+// is mounted by itself: keys must count within a second there, too.
+const watchInterval = 500 * time.Millisecond
+
+// OnChange triggers a reload on SIGHUP and, with `watch`, when a file that the configuration was
+// read from changes, until stop is called.
+func (r *Reloader) OnChange(ctx context.Context) (stop func()) {
+	g := r.opts.Guard
+	ctx, cancel := context.WithCancel(ctx)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	w := &config.Watcher{
+		Paths: func() []string {
+			g.Point(guard.Files)
+			return r.Running().Config.Paths()
+		},
+		OnChange: func() {
+			if r.Running().Config.Watch {
+				r.Trigger(sourceFile)
+			}
+		},
+		Interval: watchInterval,
+	}
+	w.Prime()
+	go g.Loop(ctx.Done(), guard.Files, func() { w.Run(ctx) })
+	go g.Loop(ctx.Done(), guard.Reload, func() {
+		for {
+			select {
+			case <-hangup:
+				g.Point("reload.signal")
+				r.Trigger(sourceSignal)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		signal.Stop(hangup)
+		cancel()
+	}
+}
