@@ -73,11 +73,6 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, []*R
 			return nil, nil, &ExitError{ExitFailed, err.Error()}
 		}
 	}
-	if s.FlushCache {
-		if err := r.flush(ctx); err != nil {
-			return nil, nil, err
-		}
-	}
 	result, err := r.measure(ctx, floor, progress)
 	if err != nil {
 		return nil, nil, err
@@ -120,11 +115,8 @@ func (r *run) measure(ctx context.Context, floor *Floor, progress func(Progress)
 	if progress != nil {
 		beside.Go(func() { r.show(side, progress) })
 	}
-	r.warmups(ctx)
 	loaded, done := context.WithCancel(ctx)
 	beside.Go(func() { r.happened = r.events(loaded, r.clock.now()+int64(r.s.Warmup)) })
-	var probed *probes
-	beside.Go(func() { probed = r.probe(ctx, loaded) })
 	search := r.drive(ctx)
 	done()
 	left := r.leaving(context.WithoutCancel(ctx), scrapers, before)
@@ -142,10 +134,7 @@ func (r *run) measure(ctx context.Context, floor *Floor, progress func(Progress)
 	p := result.Penstock
 	p.Interrupted = ctx.Err() != nil
 	p.Floor, p.Leave = floor, left
-	p.Events = append(append(p.Events, r.happened...), r.flushed...)
-	if r.s.ProbeRate > 0 {
-		probed.report(result)
-	}
+	p.Events = append(p.Events, r.happened...)
 	for _, s := range scrapers {
 		p.Telemetry = append(p.Telemetry, s.report())
 	}
@@ -265,7 +254,7 @@ func (r *run) loadSummary(warmed int) LoadSummary {
 		out.Mode, out.Arrival = "closed", ""
 	case r.s.DatasetName == "trace":
 		out.Mode, out.Arrival = "trace", "trace"
-	case r.s.RampUpStrategy != "":
+	case r.s.Ramp != "":
 		out.Arrival = "ramp"
 	case math.IsInf(r.s.Burstiness, 1):
 		out.Arrival = "constant"
@@ -307,9 +296,6 @@ func (r *run) flat(started time.Time, p *Penstock) *Result {
 		out.Backend = s.mix[0].d.backend
 	}
 	out.EndpointType = out.Backend
-	if s.Label != "" {
-		out.Label = &s.Label
-	}
 	if n := len(r.spans); n > 0 {
 		last := &r.spans[n-1].spec
 		if last.rate > 0 && !last.ramp {
@@ -319,8 +305,8 @@ func (r *run) flat(started time.Time, p *Penstock) *Result {
 			out.MaxConcurrency = &last.concurrency
 		}
 	}
-	if s.RampUpStrategy != "" {
-		out.RampUpStrategy, out.RampUpStartRPS, out.RampUpEndRPS = s.RampUpStrategy, &s.RampUpStart, &s.RampUpEnd
+	if s.Ramp != "" {
+		out.RampUpStrategy, out.RampUpStartRPS, out.RampUpEndRPS = "linear", &s.rampFrom, &s.rampTo
 	}
 	if t.InputThroughput != nil && t.OutputThroughput != nil {
 		sum := *t.InputThroughput + *t.OutputThroughput

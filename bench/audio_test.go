@@ -132,10 +132,9 @@ func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 // TestTranscriptions are streamed where the target does it, and asked for whole where it does not, which the verdict says.
 func TestTranscriptions(t *testing.T) {
 	t.Parallel()
-	half := 0.5
 	for _, manner := range []string{"stream", "ignore", "refuse"} {
 		server := httptest.NewServer(transcriber(manner, 100*time.Millisecond))
-		r, _ := bench(t, Options{BaseURL: server.URL, Model: "asr", Backend: "transcription", NumPrompts: 20, MaxConcurrency: []int{10}, AudioSeconds: 0.1, ExtraBody: `{"language":"de"}`, Temperature: &half})
+		r, _ := bench(t, Options{BaseURL: server.URL, Model: "asr", Backend: "transcription", NumPrompts: 20, MaxConcurrency: []int{10}, ExtraBody: `{"language":"de","temperature":0.5}`})
 		server.Close()
 		total := &r.Penstock.Total
 		if r.Completed != 20 || len(total.StreamFaults) > 0 {

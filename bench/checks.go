@@ -1,11 +1,8 @@
 package bench
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"penstock/proxy/plaintext"
@@ -16,7 +13,6 @@ type Checks struct {
 	Assert       []string `group:"Checks" sep:"none" placeholder:"CONDITION" help:"Condition on the result, such as 'p99_ttft_ms<500', 'error_rate<1%' or 'p99_itl_ms{dialect=messages}<=50'. Repeatable; one that does not hold, or cannot be judged, is exit code 99."`
 	Baseline     string   `group:"Checks" placeholder:"FILE" help:"Result file to compare with."`
 	MaxRegress   []string `group:"Checks" sep:"none" placeholder:"[MEASURE=]N%" help:"How much worse than --baseline the medians, p99s and rates may be, or one measure; exit code 99. A difference that its interval does not support does not count."`
-	JUnit        string   `group:"Checks" name:"junit" placeholder:"FILE" help:"Write the checks, and the verdict, as JUnit XML."`
 	AllowInvalid bool     `group:"Checks" help:"Do not end with 98 when the result is not valid."`
 }
 
@@ -58,7 +54,7 @@ func (c *Checks) Prepare() (*Judge, error) {
 	return j, nil
 }
 
-// Apply judges r: it fills in r.Penstock.Assertions, writes what failed to w and the JUnit file where it was asked for, and returns the
+// Apply judges r: it fills in r.Penstock.Assertions, writes what failed to w, and returns the
 // *ExitError that the process should end with: 99 for a check that failed, else 98 for a result that is not valid; nil: all well.
 func (j *Judge) Apply(r *Result, w io.Writer) error {
 	var all []Assertion
@@ -86,11 +82,6 @@ func (j *Judge) Apply(r *Result, w io.Writer) error {
 		r.Penstock.Assertions = all
 		valid = r.Penstock.Verdict.Valid
 	}
-	if j.c.JUnit != "" {
-		if err := writeJUnit(j.c.JUnit, r, all); err != nil {
-			return err
-		}
-	}
 	switch {
 	case failed > 0:
 		return &ExitError{Code: ExitThreshold, Text: fmt.Sprintf("%d of %d checks failed", failed, len(all))}
@@ -109,79 +100,4 @@ func invalidReasons(r *Result) string {
 		}
 	}
 	return strings.Join(out, "; ")
-}
-
-type junitSuite struct {
-	XMLName  xml.Name    `xml:"testsuite"`
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Time     float64     `xml:"time,attr"`
-	Cases    []junitCase `xml:"testcase"`
-}
-
-type junitCase struct {
-	Class   string        `xml:"classname,attr"`
-	Name    string        `xml:"name,attr"`
-	Failure *junitFailure `xml:"failure,omitempty"`
-}
-
-type junitFailure struct {
-	Message string `xml:"message,attr"`
-}
-
-// writeJUnit writes one test case for each check, and one for the verdict.
-func writeJUnit(path string, r *Result, all []Assertion) error {
-	s := junitSuite{Name: "penstock bench " + r.ModelID, Time: r.Duration}
-	add := func(name, failure string) {
-		c := junitCase{Class: "penstock.bench", Name: name}
-		s.Tests++
-		if failure != "" {
-			c.Failure = &junitFailure{failure}
-			s.Failures++
-		}
-		s.Cases = append(s.Cases, c)
-	}
-	if p := r.Penstock; p != nil {
-		failure := ""
-		if !p.Verdict.Valid {
-			failure = invalidReasons(r)
-		}
-		add("the result is valid", failure)
-	}
-	for _, a := range all {
-		failure := ""
-		if !a.OK {
-			failure = a.Reason
-		}
-		add(a.Text, failure)
-	}
-	b, err := xml.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	return writeFile(path, append([]byte(xml.Header), append(b, '\n')...))
-}
-
-// writeFile replaces a file whole or not at all.
-func writeFile(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = f.Write(b)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644) //nolint:gosec // a report is meant to be read by others
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }

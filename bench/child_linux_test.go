@@ -34,7 +34,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			progress := new(lastLines)
-			cmd := exec.Command(program, "bench", "run", "--scenario", "failover", "-z", "10m", "-r", "20", "--osl", "5", "--isl", "20", "--no-floor")
+			cmd := exec.Command(program, "bench", "run", "--scenario", "failover", "-z", "10m", "-r", "20", "--random-output-len", "5", "--random-input-len", "20", "--no-floor")
 			cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 			cmd.Stdout, cmd.Stderr = &out, progress
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

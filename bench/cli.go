@@ -23,14 +23,14 @@ type CLI struct {
 }
 
 // Arguments rewrites a command line so that the lists that vLLM's tool separates by spaces (--goodput ttft:200 itl:50, --metadata a=b
-// c=d) become repeated flags, puts in the flags of a --scenario, and keeps of a line with a
-// flag of another tool that flag alone, to be refused. Command lines of other commands stay as they are.
+// c=d) become repeated flags, puts in the flags of a --scenario, and of a line with a flag that is gone keeps what to say instead.
+// Command lines of other commands stay as they are.
 func Arguments(args []string) []string {
 	if len(args) == 0 || args[0] != "bench" {
 		return args
 	}
-	if flag := foreignFlag(args); flag != "" {
-		return []string{"bench", "run", "--elsewhere=" + flag}
+	if text := refuseOldFlag(args); text != "" {
+		return []string{"bench", "run", "--refused=" + text}
 	}
 	args = withScenario(args)
 	var out []string
@@ -56,6 +56,8 @@ type RunCmd struct {
 	Scenario string `placeholder:"NAME" help:"Play a bundled scenario: its flags, and without a target its own fleet of simulated engines behind an edge. 'bench scenarios' tells them; flags beside it win."`
 	Options
 	Checks
+	// Refused is put here by Arguments.
+	Refused string `hidden:""`
 }
 
 // Run measures, prints and writes the result. The first interrupt ends the run and prints what it has; a second one kills. An
@@ -68,6 +70,9 @@ func (c *RunCmd) Run() error {
 }
 
 func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
+	if c.Refused != "" {
+		return usageError("%s", c.Refused)
+	}
 	if c.Scenario != "" {
 		end, err := c.play(ctx, progress)
 		if err != nil {
@@ -83,12 +88,14 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := checkOutputs(&c.Options, &c.Checks); err != nil {
-		return err
+	for _, name := range c.Output {
+		if err := writable(name); err != nil {
+			return err
+		}
 	}
 	var show func(Progress)
 	end := func() {}
-	if !c.NoProgress && !c.Quiet {
+	if !c.Quiet {
 		show, end = display(progress, isTerminal(progress))
 	}
 	r, records, err := Run(ctx, c.Options, show)
@@ -105,18 +112,17 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 		_, err = io.WriteString(out, plaintext.Text(strings.TrimPrefix(b.String(), "\n")))
 	} else {
 		fmt.Fprintf(out, "Target %s, model %s\n", plaintext.Line(r.Penstock.Target.BaseURL), plaintext.Line(r.ModelID))
-		err = WriteText(out, r, s.metrics, s.percents, c.Explain)
+		err = WriteText(out, r, s.metrics, s.percents)
 	}
 	if err != nil {
 		return &ExitError{ExitFailed, err.Error()}
 	}
 	verdict := judge.Apply(r, out)
-	files, err := saveFiles(&c.Options, r, records) // after the checks, which are part of the result
-	if err != nil {
-		return &ExitError{ExitFailed, err.Error()}
-	}
-	for _, f := range files {
-		fmt.Fprintf(out, "Written: %s\n", f)
+	for _, name := range c.Output { // after the checks, which are part of the result
+		if err := save(name, r, records); err != nil {
+			return &ExitError{ExitFailed, err.Error()}
+		}
+		fmt.Fprintf(out, "Written: %s\n", name)
 	}
 	if r.Completed == 0 {
 		return &ExitError{ExitFailed, "no request was answered"}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"io"
 	"os"
 )
@@ -10,7 +9,7 @@ import (
 type CompareCmd struct {
 	Base       string   `arg:"" help:"Result file that is the measure: ours, or vLLM's (whose numbers come without intervals)."`
 	New        string   `arg:"" help:"Result file that is judged."`
-	Format     string   `enum:"text,markdown,json" default:"text" help:"Form of the output: ${enum}."`
+	Format     string   `enum:"text,json" default:"text" help:"Form of the output: ${enum}."`
 	Output     string   `short:"o" placeholder:"FILE" help:"Write there instead of to the screen."`
 	Confidence float64  `default:"0.95" help:"Confidence of the intervals, 0.5 to 0.999."`
 	MaxRegress []string `sep:"none" placeholder:"[MEASURE=]N%" help:"End with 99 when the medians, p99s and rates of NEW, or one measure, are worse by more, and the interval supports it."`
@@ -43,21 +42,10 @@ func (c *CompareCmd) run(out io.Writer) error {
 	}
 	report := Compare(base, next, c.Confidence)
 	write := report.WriteText
-	switch c.Format {
-	case "markdown":
-		write = report.WriteMarkdown
-	case "json":
+	if c.Format == "json" {
 		write = report.WriteJSON
 	}
-	var b bytes.Buffer
-	if err := write(&b); err != nil {
-		return err
-	}
-	if c.Output != "" {
-		if err := writeFile(c.Output, b.Bytes()); err != nil {
-			return err
-		}
-	} else if _, err := out.Write(b.Bytes()); err != nil {
+	if err := writeTo(c.Output, out, write); err != nil {
 		return err
 	}
 	failed := ""

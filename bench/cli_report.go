@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"io"
 	"os"
 )
@@ -26,16 +25,10 @@ func (c *ReportCmd) run(out, notes io.Writer) error {
 		return usageError("%s", err)
 	}
 	verdict := judge.Apply(r, notes)
-	var b bytes.Buffer
-	if err := WriteHTML(&b, r); err != nil {
-		return err
+	if r.Penstock == nil {
+		return usageError("the file is from another tool: it has flat numbers only, and no report can be drawn of them; `bench compare` reads it")
 	}
-	if c.Output != "" {
-		err = writeFile(c.Output, b.Bytes())
-	} else {
-		_, err = out.Write(b.Bytes())
-	}
-	if err != nil {
+	if err := writeTo(c.Output, out, func(w io.Writer) error { return WriteHTML(w, r) }); err != nil {
 		return err
 	}
 	if len(c.Assert) == 0 && c.Baseline == "" { // drawing a result that is not valid is not a failure

@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -17,7 +16,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-func save(t *testing.T, r *Result) string {
+func saved(t *testing.T, r *Result) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "result.json")
 	var b bytes.Buffer
@@ -43,12 +42,11 @@ func TestCompareGolden(t *testing.T) {
 		"slower": {base.result(t), slower.result(t)}, "stages": {swept.result(t), swept2.result(t)}, "flat": {flat, base.result(t)},
 	} {
 		c := Compare(two[0], two[1], 0.95)
-		var text, mark bytes.Buffer
-		if err := errors.Join(c.WriteText(&text), c.WriteMarkdown(&mark)); err != nil {
+		var text bytes.Buffer
+		if err := c.WriteText(&text); err != nil {
 			t.Fatal(err)
 		}
 		golden.File(t, "testdata/compare/"+name+".txt", text.Bytes())
-		golden.File(t, "testdata/compare/"+name+".md", mark.Bytes())
 	}
 }
 
@@ -220,7 +218,7 @@ func TestChecks(t *testing.T) {
 	good := synth{seed: 1, requests: 600, seconds: 60, ttft: 100, itl: 20}.result(t)
 	slow := synth{seed: 2, requests: 600, seconds: 60, ttft: 150, itl: 20}.result(t)
 	bad := synth{seed: 1, requests: 600, seconds: 60, ttft: 100, itl: 20, invalid: "clock"}.result(t)
-	base, junit := save(t, good), filepath.Join(t.TempDir(), "junit.xml")
+	base := saved(t, good)
 	for _, c := range []struct {
 		c    Checks
 		r    *Result
@@ -228,7 +226,7 @@ func TestChecks(t *testing.T) {
 	}{
 		{Checks{}, good, 0},
 		{Checks{Assert: []string{"failed==0"}}, good, 0},
-		{Checks{Assert: []string{"failed==0", "p99_ttft_ms<1"}, JUnit: junit}, good, ExitThreshold},
+		{Checks{Assert: []string{"failed==0", "p99_ttft_ms<1"}}, good, ExitThreshold},
 		{Checks{}, bad, ExitInvalid},
 		{Checks{AllowInvalid: true}, bad, 0},
 		{Checks{Assert: []string{"failed==1"}}, bad, ExitThreshold},
@@ -253,22 +251,14 @@ func TestChecks(t *testing.T) {
 			t.Errorf("%+v: code %d, want %d: %v", c.c, code, c.code, err)
 		}
 	}
-	b, err := os.ReadFile(junit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s junitSuite
-	if err := xml.Unmarshal(b, &s); err != nil || s.Tests != 3 || s.Failures != 1 || s.Cases[2].Failure == nil {
-		t.Errorf("JUnit: %v %s", err, b)
-	}
 }
 
 func TestCompareCommand(t *testing.T) {
-	a := save(t, synth{seed: 1, requests: 600, seconds: 60, ttft: 100, itl: 20}.result(t))
-	b := save(t, synth{seed: 2, requests: 600, seconds: 60, ttft: 150, itl: 20}.result(t))
-	bad := save(t, synth{seed: 1, requests: 600, seconds: 60, ttft: 100, itl: 20, invalid: "clock"}.result(t))
-	one := save(t, synth{seed: 1, requests: 60, seconds: 60, ttft: 100, itl: 20, stages: []string{"a", "b"}}.result(t))
-	two := save(t, synth{seed: 1, requests: 60, seconds: 60, ttft: 100, itl: 20, stages: []string{"c", "d"}}.result(t))
+	a := saved(t, synth{seed: 1, requests: 600, seconds: 60, ttft: 100, itl: 20}.result(t))
+	b := saved(t, synth{seed: 2, requests: 600, seconds: 60, ttft: 150, itl: 20}.result(t))
+	bad := saved(t, synth{seed: 1, requests: 600, seconds: 60, ttft: 100, itl: 20, invalid: "clock"}.result(t))
+	one := saved(t, synth{seed: 1, requests: 60, seconds: 60, ttft: 100, itl: 20, stages: []string{"a", "b"}}.result(t))
+	two := saved(t, synth{seed: 1, requests: 60, seconds: 60, ttft: 100, itl: 20, stages: []string{"c", "d"}}.result(t))
 	out := filepath.Join(t.TempDir(), "out")
 	for _, c := range []struct {
 		c    CompareCmd
@@ -276,7 +266,7 @@ func TestCompareCommand(t *testing.T) {
 		want string
 	}{
 		{CompareCmd{Base: a, New: b, Confidence: 0.95}, 0, "worse: "},
-		{CompareCmd{Base: a, New: b, Confidence: 0.95, Format: "markdown", Output: out}, 0, ""},
+		{CompareCmd{Base: a, New: b, Confidence: 0.95, Output: out}, 0, ""},
 		{CompareCmd{Base: a, New: b, Confidence: 0.95, MaxRegress: []string{"5%"}}, ExitThreshold, "worse: "},
 		{CompareCmd{Base: a, New: a, Confidence: 0.95, MaxRegress: []string{"0%"}}, 0, "no difference"},
 		{CompareCmd{Base: a, New: bad, Confidence: 0.95}, ExitInvalid, "not valid: clock"},
@@ -300,8 +290,8 @@ func TestCompareCommand(t *testing.T) {
 			t.Errorf("%+v: code %d, want %d: %v\n%s", c.c, code, c.code, err, text.String())
 		}
 	}
-	if b, err := os.ReadFile(out); err != nil || !strings.HasPrefix(string(b), "**worse:") {
-		t.Errorf("Markdown: %v %s", err, b)
+	if b, err := os.ReadFile(out); err != nil || !strings.Contains(string(b), "worse: ") {
+		t.Errorf("file: %v %s", err, b)
 	}
 	var text bytes.Buffer
 	if err := (&CompareCmd{Base: a, New: b, Confidence: 0.95, Format: "json"}).run(&text); err != nil {

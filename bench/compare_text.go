@@ -10,56 +10,31 @@ import (
 	"penstock/proxy/plaintext"
 )
 
-// WriteText writes the comparison for a terminal.
-func (c *CompareReport) WriteText(w io.Writer) error {
-	return c.write(w, "%-28s %12s %12s %10s   %-28s %s\n", "")
-}
-
-// WriteMarkdown writes it as a table for a pull request.
-func (c *CompareReport) WriteMarkdown(w io.Writer) error {
-	return c.write(w, "| %s | %s | %s | %s | %s | %s |\n", "| --- | ---: | ---: | ---: | --- | --- |\n")
-}
-
 // WriteJSON writes it whole, indented.
 func (c *CompareReport) WriteJSON(w io.Writer) error {
-	b, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(b, '\n'))
-	return err
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(c)
 }
 
-func (c *CompareReport) write(w io.Writer, line, rule string) error {
+// WriteText writes the comparison for a terminal.
+func (c *CompareReport) WriteText(w io.Writer) error {
+	const line = "%-28s %12s %12s %10s   %-28s %s\n"
 	var b strings.Builder
-	mark := rule != ""
-	if mark {
-		fmt.Fprintf(&b, "**%s**\n\n", c.Verdict)
-	}
 	for _, n := range c.Notes {
-		if mark {
-			n = "> Note: " + n + "  "
-		} else {
-			n = "note: " + n
-		}
-		b.WriteString(n + "\n")
+		b.WriteString("note: " + n + "\n")
 	}
 	if len(c.Notes) > 0 {
 		b.WriteByte('\n')
 	}
 	if len(c.Rows) > 0 {
 		fmt.Fprintf(&b, line, "measure", "base", "new", "change", confidenceText(c.Confidence)+" interval, new - base", "")
-		b.WriteString(rule)
 	}
 	group := ""
 	for _, r := range c.Rows {
 		if r.Group != group {
 			group = r.Group
-			if mark {
-				fmt.Fprintf(&b, line, "**"+group+"**", "", "", "", "", "")
-			} else {
-				b.WriteString("\n" + group + "\n")
-			}
+			b.WriteString("\n" + group + "\n")
 		}
 		change := "-"
 		if r.Change != nil {
@@ -67,16 +42,14 @@ func (c *CompareReport) write(w io.Writer, line, rule string) error {
 		}
 		fmt.Fprintf(&b, line, r.Key, r.key.format(r.Base), r.key.format(r.New), change, r.interval(), r.Outcome)
 	}
-	if !mark {
-		fmt.Fprintf(&b, "\n%s\n", c.Verdict)
-	}
+	fmt.Fprintf(&b, "\n%s\n", c.Verdict)
 	if len(c.Rows) > 0 {
 		b.WriteString("\nThe interval is of new - base, in the unit of the measure, by bootstrap. Gaps between tokens of one request are not\n" +
 			"independent: the interval of itl is as wide as one sample a request makes it. One in twenty rows without a difference\n" +
 			"shows one at 95 %.\n")
 	}
 	text := b.String()
-	for strings.Contains(text, " \n") && !mark { // cells that are empty at the end of a line
+	for strings.Contains(text, " \n") { // cells that are empty at the end of a line
 		text = strings.ReplaceAll(text, " \n", "\n")
 	}
 	_, err := io.WriteString(w, plaintext.Text(text))

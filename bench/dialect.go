@@ -38,21 +38,10 @@ var dialects = []*dialect{
 	{name: "speech", backend: "speech", path: "/audio/speech", sound: true, body: speechBody},
 }
 
-// backends are further words for a dialect: those of vLLM, AIPerf and guidellm.
-var backends = map[string]string{
-	"openai-chat": "chat", "vllm-chat": "chat", "chat_completions": "chat", "anthropic_messages": "messages", "anthropic": "messages",
-	"openai-responses": "responses", "openai": "completions", "vllm": "completions", "completion": "completions", "text_completions": "completions",
-	"openai-embeddings": "embeddings", "embedding": "embeddings", "openai-audio": "transcription", "transcriptions": "transcription",
-	"audio_transcriptions": "transcription", "audio_speech": "speech",
-}
-
-// findDialect returns the dialect of that name, or nil.
+// findDialect returns the dialect of that name, ours or vLLM's, or nil.
 func findDialect(name string) *dialect {
-	if other, ok := backends[name]; ok {
-		name = other
-	}
 	for _, d := range dialects {
-		if d.name == name {
+		if d.name == name || d.backend == name {
 			return d
 		}
 	}

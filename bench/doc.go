@@ -21,7 +21,7 @@
 //
 // # How a run goes
 //
-//	options ── settle ── preflight ── floor ── drive ───────────────────────── result ── judge ── text, files
+//	options ── check ─── preflight ── floor ── drive ───────────────────────── result ── judge ── text, files
 //	 flags     checks,   reachable?   client   stages, each: pacer or           summary   verdict
 //	           defaults  key? model?  alone    closed loop → workload →
 //	                     tokens a word         exchange → sample

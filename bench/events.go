@@ -21,6 +21,11 @@ type eventSpec struct {
 	arg  string
 }
 
+// Fleet is what an event of a scenario acts on.
+type Fleet interface {
+	Do(ctx context.Context, what string) error
+}
+
 // recovery is how long after an event failures are put down to it.
 const recovery = 10 * time.Second
 
@@ -76,10 +81,10 @@ func (r *run) events(ctx context.Context, begin int64) []Event {
 func (r *run) act(ctx context.Context, e eventSpec) error {
 	switch e.verb {
 	case "fleet":
-		if r.s.fleet == nil {
+		if r.s.Fleet == nil {
 			return errors.New("there is no fleet: only a scenario without a target has one")
 		}
-		return r.s.fleet.do(ctx, e.arg)
+		return r.s.Fleet.Do(ctx, e.arg)
 	case "reload":
 		return r.post(ctx, r.s.Admin, "/-/reload", nil, bearer(r.s.AdminToken))
 	case "post":

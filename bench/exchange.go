@@ -293,7 +293,7 @@ func (x *transfer) token(got pieces) {
 			s.gaps = append(s.gaps, gap)
 		}
 	}
-	if s.target == 0 && !x.q.probe {
+	if s.target == 0 {
 		x.run.series.token(at, gap)
 	}
 	s.lastToken, x.lastRead = at, c.reads

@@ -23,7 +23,7 @@ import (
 func TestMix(t *testing.T) {
 	e := engine(t, sim.Options{})
 	for _, whole := range []bool{false, true} {
-		r, _ := bench(t, Options{BaseURL: e.URL(), Mix: "chat:3,messages:3,responses:3,completions:2,embeddings:1,transcription:1,speech:1", NumPrompts: 90, MaxConcurrency: []int{4}, InputLen: "20", OutputLen: "6", AudioSeconds: 0.2, NoStream: whole})
+		r, _ := bench(t, Options{BaseURL: e.URL(), Mix: "chat:3,messages:3,responses:3,completions:2,embeddings:1,transcription:1,speech:1", NumPrompts: 90, MaxConcurrency: []int{4}, InputLen: "20", OutputLen: "6", NoStream: whole})
 		if r.Completed != 90 || len(r.Penstock.ByDialect) != 7 {
 			t.Errorf("completed %d of %d dialects: %v", r.Completed, len(r.Penstock.ByDialect), r.Penstock.Total.Errors)
 		}
@@ -121,7 +121,7 @@ func TestStages(t *testing.T) {
 	if n := len(r.Penstock.Stages); n != 3 || r.Completed != 75 || r.RequestGoodput == nil || !*r.Penstock.Stages[2].Met {
 		t.Errorf("%d stages, %d requests, goodput %v", n, r.Completed, r.RequestGoodput)
 	}
-	r, _ = bench(t, Options{BaseURL: e.URL(), Profile: "sweep", SweepSize: 3, NumPrompts: 20, InputLen: "20", OutputLen: "2"})
+	r, _ = bench(t, Options{BaseURL: e.URL(), Profile: "sweep", MaxStages: 3, NumPrompts: 20, InputLen: "20", OutputLen: "2"})
 	if s := r.Penstock.Search; len(r.Penstock.Stages) != 3 || s == nil || s.Profile != "sweep" {
 		t.Errorf("sweep: %d stages, %+v", len(r.Penstock.Stages), s)
 	}
@@ -156,13 +156,13 @@ func TestPoissonIsValid(t *testing.T) {
 // the code of a threshold.
 func TestSearchAlone(t *testing.T) {
 	e := engine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
-	o := Options{BaseURL: e.URL(), Profile: "search", NumPrompts: 20, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:1"}, SweepSize: 2}
+	o := Options{BaseURL: e.URL(), Profile: "search", NumPrompts: 20, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:1"}, MaxStages: 2}
 	r, _ := bench(t, o)
 	if s := r.Penstock.Stages[0]; len(r.Penstock.Stages) != 1 || s.Concurrency == nil || *s.Concurrency != 1 || r.Penstock.Search.Rate != nil {
 		t.Fatalf("%d stages, the first %+v, search %+v", len(r.Penstock.Stages), s.Name, r.Penstock.Search)
 	}
 	var text strings.Builder
-	if err := WriteText(&text, r, nil, nil, false); err != nil || !strings.Contains(text.String(), "No load tried met the objectives, not even one request at a time: e2el.") {
+	if err := WriteText(&text, r, nil, nil); err != nil || !strings.Contains(text.String(), "No load tried met the objectives, not even one request at a time: e2el.") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	var exit *ExitError
@@ -182,7 +182,7 @@ func TestSearch(t *testing.T) {
 	e := engine(t, sim.Options{Slots: 4, Latency: 100 * time.Millisecond})
 	var s *Search
 	for range 3 {
-		r, _ := bench(t, Options{BaseURL: e.URL(), Profile: "search", RequestRate: []string{"20"}, Arrival: "constant", NumPrompts: 80, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:900"}, SweepSize: 5})
+		r, _ := bench(t, Options{BaseURL: e.URL(), Profile: "search", RequestRate: []string{"20"}, Burstiness: math.Inf(1), NumPrompts: 80, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:900"}, MaxStages: 5})
 		if s = r.Penstock.Search; s != nil && s.Rate != nil && s.Limit != nil && *s.Limit > 20 && *s.Limit <= 160 {
 			return
 		}
@@ -275,9 +275,9 @@ func TestFiles(t *testing.T) {
 	e := engine(t, sim.Options{TokenRate: 50})
 	dir := t.TempDir()
 	c := RunCmd{Options: Options{
-		BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{3}, InputLen: "10", OutputLen: "3", NoFloor: true, NoProgress: true, Explain: true,
-		SaveDetailed: true, ResultDir: dir, ResultFilename: "r.json", Metadata: []string{"gpu=none"},
-		Output: []string{filepath.Join(dir, "s.csv"), filepath.Join(dir, "q.jsonl"), filepath.Join(dir, "p.html")},
+		BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{3}, InputLen: "10", OutputLen: "3", NoFloor: true,
+		SaveDetailed: true, Metadata: []string{"gpu=none"},
+		Output: []string{filepath.Join(dir, "r.json"), filepath.Join(dir, "q.jsonl"), filepath.Join(dir, "p.html")},
 	}}
 	c.AllowInvalid = true // the machine of the tests is busy
 	var out bytes.Buffer
@@ -300,8 +300,8 @@ func TestFiles(t *testing.T) {
 		}
 		return bytes.Count(b, []byte("\n"))
 	}
-	if lines("s.csv") != 2 || lines("q.jsonl") != 30 || lines("p.html") == 0 {
-		t.Errorf("csv %d, jsonl %d lines", lines("s.csv"), lines("q.jsonl"))
+	if lines("q.jsonl") != 30 || lines("p.html") == 0 {
+		t.Errorf("jsonl: %d lines", lines("q.jsonl"))
 	}
 }
 

@@ -150,10 +150,10 @@ func (f *fleet) writeConfig() error {
 	return os.Rename(tmp, f.config())
 }
 
-// do makes something happen to the fleet: "crash ENGINE" kills its process, "restart ENGINE" starts it again on the same address,
+// Do makes something happen to the fleet: "crash ENGINE" kills its process, "restart ENGINE" starts it again on the same address,
 // "remove ENGINE" and "add ENGINE" rewrite the configuration, "reload" changes weights in it; after these three the edge is asked to
 // read it again.
-func (f *fleet) do(ctx context.Context, what string) error {
+func (f *fleet) Do(ctx context.Context, what string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	verb, name, _ := strings.Cut(what, " ")

@@ -49,9 +49,8 @@ func TestForgedResult(t *testing.T) {
 	c := Compare(&r, &r, 0.95)
 	c.Notes, c.Verdict = append(c.Notes, forge("note").(string)), forge("verdict").(string)
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"text":     func(w *bytes.Buffer) error { return WriteText(w, &r, []string{TTFT, ITL}, []float64{99}, true) },
-		"compare":  func(w *bytes.Buffer) error { return c.WriteText(w) },
-		"markdown": func(w *bytes.Buffer) error { return c.WriteMarkdown(w) },
+		"text":    func(w *bytes.Buffer) error { return WriteText(w, &r, []string{TTFT, ITL}, []float64{99}) },
+		"compare": func(w *bytes.Buffer) error { return c.WriteText(w) },
 	} {
 		var w bytes.Buffer
 		if err := write(&w); err != nil {

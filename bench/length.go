@@ -46,14 +46,6 @@ func (l length) String() string {
 	return a
 }
 
-// spread is vLLM's --random-range-ratio: uniform in [n(1-r), n(1+r)].
-func spread(n int, ratio float64) length {
-	if ratio == 0 {
-		return length{kind: "fixed", a: float64(n)}
-	}
-	return length{kind: "uniform", a: max(1, math.Floor(float64(n)*(1-ratio))), b: math.Ceil(float64(n) * (1 + ratio))}
-}
-
 // draw returns a length of at least 1. A lognormal one is cut at 20 times its median.
 func (l length) draw(rng *rand.Rand) int {
 	switch l.kind {

@@ -19,7 +19,10 @@ type media struct {
 	audioS float64
 }
 
-const imageKinds = 8
+const (
+	imageKinds  = 8
+	toneSeconds = 5
+)
 
 func newMedia(s *settings) (*media, error) {
 	m := &media{}
@@ -37,7 +40,7 @@ func newMedia(s *settings) (*media, error) {
 			continue
 		}
 		if s.AudioFile == "" {
-			m.audio, m.audioS = tone(s.AudioSeconds), s.AudioSeconds
+			m.audio, m.audioS = tone(toneSeconds), toneSeconds
 			break
 		}
 		var err error

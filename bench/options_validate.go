@@ -17,6 +17,8 @@ type settings struct {
 	mix        []dialectShare
 	stages     []stageSpec
 	closed     bool
+	rampFrom   float64 // with rampTo, of --ramp; 0: none
+	rampTo     float64
 	in, out    length
 	extra      []byte
 	form       []formField // extra as fields of a form
@@ -25,7 +27,6 @@ type settings struct {
 	percents   []float64
 	events     []eventSpec
 	expect     []expectation
-	probe      *dialect // of --probe-request-rate
 	leave      *departure
 	leaveText  string
 	metadata   map[string]string
@@ -55,27 +56,13 @@ var objective = regexp.MustCompile(`^([a-z0-9_]+):([0-9.]+)$`)
 // validate checks the options and fills in the defaults. Errors are *ExitError with ExitUsage.
 func (o Options) validate() (*settings, error) {
 	s := &settings{Options: o, metadata: map[string]string{}}
-	for _, step := range []func() error{s.arguments, s.dialects, s.load, s.lengths, s.body, s.result, s.timeline} {
+	s.BaseURL = orText(s.URL, s.BaseURL)
+	for _, step := range []func() error{s.dialects, s.bounds, s.load, s.workload, s.body, s.result, s.timeline} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
-}
-
-// arguments settles the target.
-func (s *settings) arguments() error {
-	if s.Elsewhere != "" {
-		return usageError("--%s: %s", s.Elsewhere, insteadOf(s.Elsewhere))
-	}
-	if s.URL != "" {
-		s.BaseURL = s.URL
-	}
-	s.Model = orText(s.ServedName, s.Model)
-	if s.BaseURL == "" && (s.Host != "" || s.Port != 0) {
-		s.BaseURL = "http://" + orText(s.Host, "127.0.0.1") + ":" + strconv.Itoa(or(s.Port, 8000))
-	}
-	return nil
 }
 
 func or[T int | float64 | Span](v, otherwise T) T {
@@ -93,24 +80,19 @@ func orText(v, otherwise string) string {
 }
 
 func (s *settings) dialects() error {
-	if s.Mix == "" {
-		d := findDialect(orText(s.Backend, "chat"))
-		if d == nil {
-			return usageError("unknown dialect %q: want one of %s", s.Backend, strings.Join(dialectNames(), ", "))
-		}
-		s.mix = []dialectShare{{d: d, weight: 1}}
-		return nil
-	}
-	if s.Backend != "" || s.Endpoint != "" {
-		return usageError("--mix says which dialects are spoken: leave out --backend and --endpoint")
+	if s.Mix != "" && s.Backend != "" {
+		return usageError("--mix says which dialects are spoken: leave out --backend")
 	}
 	total := 0.0
-	for _, part := range strings.Split(s.Mix, ",") {
+	for _, part := range strings.Split(orText(s.Mix, orText(s.Backend, "chat")), ",") {
 		name, weight, _ := strings.Cut(part, ":")
 		name, model, _ := strings.Cut(name, "@")
 		w, err := strconv.ParseFloat(orText(weight, "1"), 64)
 		d := findDialect(strings.TrimSpace(name))
-		if d == nil || err != nil || w <= 0 || math.IsInf(w, 0) {
+		switch {
+		case s.Mix == "" && (d == nil || part != name):
+			return usageError("unknown dialect %q: want one of %s", s.Backend, strings.Join(dialectNames(), ", "))
+		case d == nil || err != nil || w <= 0 || math.IsInf(w, 0):
 			return usageError("--mix %q: want DIALECT[@MODEL]:WEIGHT, dialects %s", part, strings.Join(dialectNames(), ", "))
 		}
 		s.mix = append(s.mix, dialectShare{d: d, model: model, weight: w})
@@ -122,142 +104,105 @@ func (s *settings) dialects() error {
 	return nil
 }
 
+// bounds checks the numbers and words that stand for themselves.
+func (s *settings) bounds() error {
+	for _, rule := range []struct {
+		broken bool
+		text   string
+		value  any
+	}{
+		{s.NumPrompts < 0 || s.Duration < 0 || s.Warmup < 0 || s.Cooldown < 0 || s.Spread < 0 || s.TurnDelay < 0, "numbers and times of the load cannot be below 0", nil},
+		{s.LeaveShare < 0 || s.LeaveShare > 1, "--leave-share %v: want 0 to 1", s.LeaveShare},
+		{s.Burstiness < 0 || math.IsNaN(s.Burstiness), "--burstiness %v: want a number above 0", s.Burstiness},
+		{s.Profile != "" && s.Profile != "sweep" && s.Profile != "search", "--profile %q: want sweep or search", s.Profile},
+		{
+			s.Profile == "search" && len(s.Goodput) == 0,
+			"--profile search looks for the highest rate that meets objectives: give them by --goodput, such as --goodput ttft:500,itl:50", nil,
+		},
+		{slices.ContainsFunc(s.MaxConcurrency, func(c int) bool { return c < 1 }), "--max-concurrency %v: want 1 or more", s.MaxConcurrency},
+		{s.PrefixLen < 0 || s.NumPrefixes < 0 || s.NumTurns < 0 || s.Tools < 0 || s.Images < 0 || s.TimeScale < 0, "numbers of the workload cannot be below 0", nil},
+	} {
+		if rule.broken && rule.value != nil {
+			return usageError(rule.text, rule.value)
+		} else if rule.broken {
+			return usageError("%s", rule.text)
+		}
+	}
+	s.Burstiness, s.RequestTimeout = or(s.Burstiness, 1), or(s.RequestTimeout, Span(10*time.Minute))
+	return nil
+}
+
 // load makes the stages.
 func (s *settings) load() error {
-	var rates []float64
-	for _, text := range s.RequestRate {
+	rates := []float64{math.Inf(1)}
+	for i, text := range s.RequestRate {
 		r, err := strconv.ParseFloat(text, 64)
 		if err != nil || r <= 0 || math.IsNaN(r) {
 			return usageError("--request-rate %q: want a number above 0, or inf", text)
 		}
-		rates = append(rates, r)
-	}
-	for _, c := range s.MaxConcurrency {
-		if c < 1 {
-			return usageError("--max-concurrency %d: want 1 or more", c)
-		}
-	}
-	switch {
-	case s.NumPrompts < 0 || s.Duration < 0 || s.Warmup < 0 || s.Cooldown < 0 || s.NumWarmups < 0 || s.Ramp < 0 || s.TurnDelay < 0:
-		return usageError("numbers and times of the load cannot be below 0")
-	case s.LeaveShare < 0 || s.LeaveShare > 1:
-		return usageError("--leave-share %v: want 0 to 1", s.LeaveShare)
-	case len(rates) > 1 && len(s.MaxConcurrency) > 1 && len(rates) != len(s.MaxConcurrency):
-		return usageError("--request-rate and --max-concurrency are lists of different lengths")
-	case s.Profile != "" && s.Profile != "sweep" && s.Profile != "search":
-		return usageError("--profile %q: want sweep or search", s.Profile)
-	case s.Profile == "search" && len(s.Goodput) == 0:
-		return usageError("--profile search looks for the highest rate that meets objectives: give them by --goodput, such as --goodput ttft:500,itl:50")
-	case s.ProbeRate < 0 || s.ProbeRate > 1000:
-		return usageError("--probe-request-rate %v: want 0 to 1000 requests per second", s.ProbeRate)
-	case s.SweepSize < 0 || s.SweepSize == 1 || s.SweepSize == 2 && s.Profile == "sweep":
-		return usageError("--sweep-size %d: want 3 or more", s.SweepSize)
-	}
-	if i := slices.IndexFunc(s.mix, func(m dialectShare) bool { return m.d.tokens }); i >= 0 {
-		s.probe = s.mix[i].d
-	} else if s.ProbeRate > 0 {
-		return usageError("--probe-request-rate sends requests of one token, and no dialect of this run generates tokens")
-	}
-	if err := s.shape(rates); err != nil {
-		return err
-	}
-	if len(rates) == 0 {
-		rates = []float64{math.Inf(1)}
+		rates = append(rates[:i], r)
 	}
 	limits := s.MaxConcurrency
 	if len(limits) == 0 {
 		limits = []int{0}
 	}
-	trace := slices.Contains([]string{"trace", "timed_trace", "mooncake"}, s.DatasetName)
-	if trace && (s.Profile != "" || s.RampUpStrategy != "" || len(s.RequestRate) > 0) {
-		return usageError("a trace says when requests come: leave out --request-rate, --profile and ramps")
+	if len(rates) > 1 && len(limits) > 1 && len(rates) != len(limits) {
+		return usageError("--request-rate and --max-concurrency are lists of different lengths")
+	}
+	if s.Ramp != "" {
+		from, to, ok := strings.Cut(s.Ramp, "-")
+		var err1, err2 error
+		s.rampFrom, err1 = strconv.ParseFloat(from, 64)
+		s.rampTo, err2 = strconv.ParseFloat(to, 64)
+		switch {
+		case !ok || err1 != nil || err2 != nil || !(s.rampFrom >= 0 && s.rampTo > 0 && s.rampTo <= math.MaxInt32):
+			return usageError("--ramp %q: want two rates, such as 4-24", s.Ramp)
+		case len(s.RequestRate) > 0:
+			return usageError("a ramp says its own rates: leave out --request-rate")
+		}
+	}
+	trace := s.DatasetName == "trace"
+	if trace && (s.Profile != "" || s.Ramp != "" || len(s.RequestRate) > 0) {
+		return usageError("a trace says when requests come: leave out --request-rate, --profile and --ramp")
 	}
 	if s.NumPrompts == 0 && s.Duration == 0 && !trace {
 		s.Duration = Span(20 * time.Second)
 	}
 	for i := range max(len(rates), len(limits)) {
-		st := stageSpec{rate: rates[min(i, len(rates)-1)], concurrency: limits[min(i, len(limits)-1)], count: int(s.NumPrompts), duration: time.Duration(s.Duration), ramp: s.RampUpStrategy != ""}
+		st := stageSpec{rate: rates[min(i, len(rates)-1)], concurrency: limits[min(i, len(limits)-1)], count: int(s.NumPrompts), duration: time.Duration(s.Duration), ramp: s.Ramp != ""}
 		if math.IsInf(st.rate, 1) && !st.ramp && !trace && (st.concurrency > 0 || st.count == 0) {
 			st.rate, st.concurrency = 0, or(st.concurrency, 8)
 			s.closed = true
 		}
 		s.stages = append(s.stages, st)
 	}
-	s.RequestTimeout = or(s.RequestTimeout, Span(10*time.Minute))
 	return nil
 }
 
-// shape decides how arrivals are spread.
-func (s *settings) shape(rates []float64) error {
-	switch s.Arrival {
-	case "", "poisson", "gamma":
-		s.Burstiness = or(s.Burstiness, 1)
-	case "constant":
-		s.Burstiness = math.Inf(1)
-	default:
-		return usageError("--arrival %q: want poisson, gamma or constant", s.Arrival)
-	}
-	if s.Burstiness <= 0 || math.IsNaN(s.Burstiness) {
-		return usageError("--burstiness %v: want a number above 0", s.Burstiness)
-	}
-	switch s.RampUpStrategy {
-	case "":
-		return nil
-	case "linear", "exponential":
-	default:
-		return usageError("--ramp-up-strategy %q: want linear or exponential", s.RampUpStrategy)
-	}
-	switch {
-	case s.RampUpStart <= 0 && s.RampUpStrategy == "exponential" || s.RampUpStart < 0 || s.RampUpEnd <= 0:
-		return usageError("a ramp needs --ramp-up-start-rps and --ramp-up-end-rps, above 0")
-	case len(rates) > 0:
-		return usageError("a ramp says its own rates: leave out --request-rate")
-	}
-	return nil
-}
-
-func (s *settings) lengths() (err error) {
-	if s.RangeRatio < 0 || s.RangeRatio >= 1 {
-		return usageError("--random-range-ratio %v: want 0 or more and below 1", s.RangeRatio)
-	}
+func (s *settings) workload() (err error) {
 	if s.in, err = parseLength(orText(s.InputLen, "1024")); err != nil {
 		return err
 	}
 	if s.out, err = parseLength(orText(s.OutputLen, "128")); err != nil {
 		return err
 	}
-	for _, l := range []*length{&s.in, &s.out} {
-		if l.kind == "fixed" {
-			*l = spread(int(l.a), s.RangeRatio)
-		}
-	}
-	switch s.DatasetName {
-	case "", "random":
-		s.DatasetName = "random"
-		if s.DatasetPath != "" {
-			return usageError("--dataset-path needs --dataset-name sharegpt, custom or trace")
-		}
-	case "prefix_repetition", "generated-shared-prefix":
-		s.DatasetName = "prefix_repetition"
-		s.NumPrefixes, s.PrefixLen = or(s.NumPrefixes, 10), or(s.PrefixLen, 256)
-	case "timed_trace", "mooncake", "trace":
-		s.DatasetName = "trace"
-	case "sharegpt", "custom":
-	default:
+	s.DatasetName = orText(s.DatasetName, "random")
+	switch made := s.DatasetName == "random" || s.DatasetName == "prefix_repetition"; {
+	case !made && !slices.Contains([]string{"trace", "sharegpt", "custom"}, s.DatasetName):
 		return usageError("--dataset-name %q: want random, prefix_repetition, sharegpt, custom or trace", s.DatasetName)
-	}
-	if slices.Contains([]string{"trace", "sharegpt", "custom"}, s.DatasetName) && s.DatasetPath == "" {
+	case made && s.DatasetPath != "":
+		return usageError("--dataset-path needs --dataset-name sharegpt, custom or trace")
+	case !made && s.DatasetPath == "":
 		return usageError("--dataset-name %s needs --dataset-path FILE", s.DatasetName)
+	case s.DatasetName == "prefix_repetition":
+		s.NumPrefixes, s.PrefixLen = or(s.NumPrefixes, 10), or(s.PrefixLen, 256)
 	}
-	if s.PrefixLen < 0 || s.NumPrefixes < 0 || s.PrefixShare < 0 || s.PrefixShare > 1 || s.NumTurns < 0 || s.Tools < 0 || s.Images < 0 || s.TimeScale < 0 || s.AudioSeconds < 0 {
-		return usageError("numbers of the workload cannot be below 0, and --prefix-share not above 1")
-	}
-	s.NumPrefixes, s.PrefixShare, s.NumTurns, s.TimeScale, s.AudioSeconds = or(s.NumPrefixes, 1), or(s.PrefixShare, 1), or(s.NumTurns, 1), or(s.TimeScale, 1), or(s.AudioSeconds, 5)
+	s.NumPrefixes, s.NumTurns, s.TimeScale = or(s.NumPrefixes, 1), or(s.NumTurns, 1), or(s.TimeScale, 1)
 	s.Voice = orText(s.Voice, "alloy")
 	w, h, ok := strings.Cut(orText(s.ImageSize, "512x512"), "x")
 	s.imageW, _ = strconv.Atoi(w)
 	s.imageH, _ = strconv.Atoi(h)
-	if !ok || s.imageW < 1 || s.imageH < 1 || s.imageW > 8192 || s.imageH > 8192 {
+	if !ok || min(s.imageW, s.imageH) < 1 || max(s.imageW, s.imageH) > 8192 {
 		return usageError("--image-size %q: want WIDTHxHEIGHT, at most 8192x8192", s.ImageSize)
 	}
 	return nil
@@ -267,24 +212,6 @@ func (s *settings) lengths() (err error) {
 func (s *settings) body() error {
 	if s.IgnoreEOS {
 		s.extra = append(s.extra, `,"ignore_eos":true`...)
-	}
-	for _, x := range []struct {
-		name  string
-		value *float64
-	}{
-		{"temperature", s.Temperature},
-		{"top_p", s.TopP},
-		{"top_k", s.TopK},
-		{"min_p", s.MinP},
-		{"frequency_penalty", s.FrequencyPenalty},
-		{"presence_penalty", s.PresencePenalty},
-		{"repetition_penalty", s.RepetitionPenalty},
-	} {
-		if x.value != nil {
-			value := strconv.FormatFloat(*x.value, 'g', -1, 64)
-			s.extra = append(append(append(append(s.extra, `,"`...), x.name...), `":`...), value...)
-			s.form = append(s.form, formField{x.name, value})
-		}
 	}
 	if s.ExtraBody == "" {
 		return nil
@@ -330,19 +257,15 @@ func (s *settings) result() error {
 		}
 		s.objectives = append(s.objectives, Objective{Measure: m[1], Limit: limit})
 	}
-	for _, m := range strings.Split(orText(s.PercentileMetrics, "ttft,tpot,itl,e2el"), ",") {
-		if alias := map[string]string{"client_queue_time": ScheduleDelay, "e2el_including_client_queue": E2ELFromSchedule}[m]; alias != "" {
-			s.metrics = append(s.metrics, alias)
-			continue
-		}
+	s.metrics = strings.Split(orText(s.PercentileMetrics, "ttft,tpot,itl,e2el"), ",")
+	for _, m := range s.metrics {
 		if !slices.Contains(Measures(), m) {
 			return usageError("--percentile-metrics %q: want of %s", m, strings.Join(Measures(), ", "))
 		}
-		s.metrics = append(s.metrics, m)
 	}
 	for _, p := range strings.Split(orText(s.MetricPercentiles, "50,90,95,99"), ",") {
 		v, err := strconv.ParseFloat(p, 64)
-		if err != nil || v < 0 || v > 100 {
+		if err != nil || !(v >= 0 && v <= 100) {
 			return usageError("--metric-percentiles %q: want numbers from 0 to 100", p)
 		}
 		s.percents = append(s.percents, v)
@@ -355,8 +278,8 @@ func (s *settings) result() error {
 		s.metadata[k] = v
 	}
 	for _, name := range s.Output {
-		if i := strings.LastIndexByte(name, '.'); i < 0 || !slices.Contains([]string{"json", "csv", "jsonl", "html"}, name[i+1:]) {
-			return usageError("--output %q: want a name that ends in .json, .csv, .jsonl or .html", name)
+		if i := strings.LastIndexByte(name, '.'); i < 0 || !slices.Contains([]string{"json", "jsonl", "html"}, name[i+1:]) {
+			return usageError("--output %q: want a name that ends in .json, .jsonl or .html", name)
 		}
 	}
 	return nil

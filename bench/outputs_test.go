@@ -47,24 +47,18 @@ func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 	}))
 	defer server.Close()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "file")
+	file := filepath.Join(dir, "file.json")
 	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	nowhere := filepath.Join(dir, "no", "x.json")
 	for name, c := range map[string]RunCmd{
-		"no folder":            {Options: Options{Output: []string{nowhere}}},
-		"the second of two":    {Options: Options{Output: []string{filepath.Join(dir, "first.json"), nowhere}}},
-		"a file as folder":     {Options: Options{Output: []string{filepath.Join(file, "x.csv")}}},
-		"a folder as file":     {Options: Options{Output: []string{newFolder(t, dir, "folder.json")}}},
-		"result dir is a file": {Options: Options{SaveResult: true, ResultDir: file}},
-		"below a file":         {Options: Options{SaveResult: true, ResultDir: filepath.Join(file, "a", "b")}},
-		"result file":          {Options: Options{ResultFilename: nowhere}},
-		"appended":             {Options: Options{AppendResult: true, ResultFilename: nowhere}},
-		"JUnit":                {Checks: Checks{JUnit: filepath.Join(dir, "no", "x.xml")}},
-		"JUnit in a folder":    {Checks: Checks{JUnit: dir}},
+		"no folder":         {Options: Options{Output: []string{nowhere}}},
+		"the second of two": {Options: Options{Output: []string{filepath.Join(dir, "first.json"), nowhere}}},
+		"a file as folder":  {Options: Options{Output: []string{filepath.Join(file, "x.html")}}},
+		"a folder as file":  {Options: Options{Output: []string{newFolder(t, dir, "folder.json")}}},
 	} {
-		c.BaseURL, c.Model, c.NumPrompts, c.NoFloor, c.NoProgress = server.URL, "m", 1, true, true
+		c.BaseURL, c.Model, c.NumPrompts, c.NoFloor, c.Quiet = server.URL, "m", 1, true, true
 		err := c.run(t.Context(), io.Discard, io.Discard)
 		if exitCode(err) != ExitUsage || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "cannot be written") {
 			t.Errorf("%s: %v, code %d", name, err, exitCode(err))
@@ -79,19 +73,16 @@ func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 	}
 
 	// All can be written, but the target cannot be measured: nothing is left behind, and what was there is as it was.
-	good := RunCmd{
-		Options: Options{Output: []string{filepath.Join(dir, "a.json"), filepath.Join(dir, "a.html")}, SaveResult: true, ResultDir: filepath.Join(dir, "new", "deep"), ResultFilename: "file"},
-		Checks:  Checks{JUnit: filepath.Join(dir, "a.xml")},
-	}
-	again := RunCmd{Options: Options{ResultDir: dir, ResultFilename: "file"}}
+	good := RunCmd{Options: Options{Output: []string{filepath.Join(dir, "a.json"), filepath.Join(dir, "a.html")}}}
+	again := RunCmd{Options: Options{Output: []string{file}}}
 	for _, c := range []RunCmd{good, again} {
-		c.BaseURL, c.Model, c.NumPrompts, c.NoFloor, c.NoProgress = server.URL, "m", 1, true, true
+		c.BaseURL, c.Model, c.NumPrompts, c.NoFloor, c.Quiet = server.URL, "m", 1, true, true
 		before := asked.Load()
 		if err := c.run(t.Context(), io.Discard, io.Discard); err == nil || strings.Contains(err.Error(), "written") || asked.Load() == before {
 			t.Errorf("%v after %d requests: want an error of the target", err, asked.Load()-before)
 		}
 	}
-	if got := strings.Join(names(t, dir), " "); got != "file folder.json" {
+	if got := strings.Join(names(t, dir), " "); got != "file.json folder.json" {
 		t.Errorf("left behind: %s", got)
 	}
 	if b, err := os.ReadFile(file); err != nil || string(b) != "kept" {

@@ -35,8 +35,8 @@ func (c *OverheadCmd) Run() error {
 
 func (c *OverheadCmd) run(ctx context.Context, out, notes io.Writer) error {
 	if c.Output != "" {
-		if err := replaceable(c.Output); err != nil {
-			return usageError("--output %s cannot be written: %s", c.Output, cause(err))
+		if err := writable(c.Output); err != nil {
+			return err
 		}
 	}
 	report, err := c.measure(ctx, notes)
@@ -44,11 +44,12 @@ func (c *OverheadCmd) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	if c.Output != "" {
-		b, err := json.MarshalIndent(report, "", "  ")
+		err := writeFile(c.Output, func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			return e.Encode(report)
+		})
 		if err != nil {
-			return err
-		}
-		if err := writeFile(c.Output, append(b, '\n')); err != nil {
 			return err
 		}
 	}

@@ -43,13 +43,13 @@ func (c *OverheadCmd) tests() ([]overheadTest, error) {
 	rate := strconv.FormatFloat(c.Rate, 'f', -1, 64)
 	request := Options{MaxConcurrency: []int{32}, Duration: Span(c.Duration), NoStream: true, InputLen: "256", OutputLen: "200", IgnoreEOS: true}
 	steady := request
-	steady.MaxConcurrency, steady.RequestRate, steady.Arrival = nil, []string{rate}, "constant"
+	steady.MaxConcurrency, steady.RequestRate, steady.Burstiness = nil, []string{rate}, math.Inf(1)
 	steady.Warmup = min(c.Duration/4, time.Second)
 	stream := Options{MaxConcurrency: []int{c.Streams}, NumPrompts: Count(c.Streams), InputLen: "64", OutputLen: "200", IgnoreEOS: true}
 	messages := stream
 	messages.Backend = "messages"
 	// All are open before the first ends; that they open within a second, not at once, keeps a busy machine from losing some.
-	hold := Options{MaxConcurrency: []int{c.Hold}, NumPrompts: Count(c.Hold), Ramp: time.Second, InputLen: "64", OutputLen: "4", IgnoreEOS: true}
+	hold := Options{MaxConcurrency: []int{c.Hold}, NumPrompts: Count(c.Hold), Spread: time.Second, InputLen: "64", OutputLen: "4", IgnoreEOS: true}
 	paced := []string{"--token-rate=50"}
 	perToken := func(m *overheadRun) float64 {
 		if m.result.TotalOutputTokens == nil {

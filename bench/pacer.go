@@ -60,16 +60,15 @@ func (p *gammaPacer) Next() (time.Duration, bool) {
 	return seconds(p.at * p.scale), true
 }
 
-// rampPacer goes from one rate to another within a time, in a straight line or by equal factors, and stays there. Arrivals are
+// rampPacer goes from one rate to another within a time, in a straight line, and stays there. Arrivals are
 // constant or gamma in the ramp's own measure of time: the integral of the rate.
 type rampPacer struct {
-	rng         *rand.Rand
-	shape       float64
-	from, to    float64
-	over        float64 // seconds
-	exponential bool
-	sum         float64 // expected arrivals so far
-	left        int
+	rng      *rand.Rand
+	shape    float64
+	from, to float64
+	over     float64 // seconds
+	sum      float64 // expected arrivals so far
+	left     int
 }
 
 // Next implements pacer.
@@ -88,18 +87,10 @@ func (p *rampPacer) Next() (time.Duration, bool) {
 
 // when returns the time by which n arrivals are expected.
 func (p *rampPacer) when(n float64) float64 {
-	var whole float64 // arrivals in the ramp
-	k := math.Log(p.to / p.from)
-	if p.exponential && k != 0 {
-		whole = p.over * (p.to - p.from) / k
-	} else {
-		whole = p.over * (p.from + p.to) / 2
-	}
+	whole := p.over * (p.from + p.to) / 2 // arrivals in the ramp
 	switch {
 	case n > whole:
 		return p.over + (n-whole)/p.to
-	case p.exponential && k != 0:
-		return p.over / k * math.Log1p(n*k/(p.over*p.from))
 	case p.from == p.to:
 		return n / p.from
 	}

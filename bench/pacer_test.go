@@ -48,25 +48,19 @@ func TestGammaPacer(t *testing.T) {
 }
 
 func TestRampPacer(t *testing.T) {
-	for _, exponential := range []bool{false, true} {
-		p := &rampPacer{rng: rand.New(rand.NewPCG(1, 1)), shape: math.Inf(1), from: 10, to: 100, over: 20, exponential: exponential, left: -1}
-		times := arrivals(p, 3000)
-		in := func(from, to float64) (n float64) {
-			for _, at := range times {
-				if s := at.Seconds(); s >= from && s < to {
-					n++
-				}
+	p := &rampPacer{rng: rand.New(rand.NewPCG(1, 1)), shape: math.Inf(1), from: 10, to: 100, over: 20, left: -1}
+	times := arrivals(p, 3000)
+	in := func(from, to float64) (n float64) {
+		for _, at := range times {
+			if s := at.Seconds(); s >= from && s < to {
+				n++
 			}
-			return n / (to - from)
 		}
-		middle := 55.0 // at half time
-		if exponential {
-			middle = math.Sqrt(10 * 100)
-		}
-		for _, c := range []struct{ from, to, want float64 }{{0, 1, 11}, {9.5, 10.5, middle}, {20, 25, 100}} {
-			if got := in(c.from, c.to); math.Abs(got-c.want) > 2 {
-				t.Errorf("exponential %v, second %v to %v: rate %v, want %v", exponential, c.from, c.to, got, c.want)
-			}
+		return n / (to - from)
+	}
+	for _, c := range []struct{ from, to, want float64 }{{0, 1, 11}, {9.5, 10.5, 55}, {20, 25, 100}} {
+		if got := in(c.from, c.to); math.Abs(got-c.want) > 2 {
+			t.Errorf("second %v to %v: rate %v, want %v", c.from, c.to, got, c.want)
 		}
 	}
 }

@@ -36,9 +36,6 @@ var reportColumns = []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"}
 // WriteHTML writes the report: one page that needs no network, whose tables need no script either. It holds what the result holds:
 // no prompt, no reply and no key.
 func WriteHTML(w io.Writer, r *Result) error {
-	if r.Penstock == nil {
-		return usageError("the file is from another tool: it has flat numbers only, and no report can be drawn of them; `bench compare` reads it")
-	}
 	t, err := template.ParseFS(assets, "assets/report.html")
 	if err != nil {
 		return err
@@ -453,16 +450,6 @@ func setupTables(r *Result) []table {
 		t := list("Floor", "first token, p99", p99Text(f.TTFT), "error of gaps, p99", p99Text(f.ITLError), "end to end, p99", p99Text(f.E2EL))
 		t.Note = "What this client measures of a server in its own process that answers at once: no finer claim can be made."
 		out = append(out, t)
-	}
-	if r.ProbeCompleted != nil && r.ProbeFailed != nil {
-		probe := func(v *float64) string {
-			if v == nil {
-				return ""
-			}
-			return ms(*v) + " ms"
-		}
-		out = append(out, list("Probes of one token, beside the load", "answered", strconv.Itoa(*r.ProbeCompleted), "failed", strconv.Itoa(*r.ProbeFailed),
-			"end to end, median", probe(r.ProbeMedianE2ELMs), "p99", probe(r.ProbeP99E2ELMs), "longest", probe(r.ProbeMaxE2ELMs)))
 	}
 	if l := p.Leave; l != nil {
 		verified := "could not be watched: " + l.Reason

@@ -142,7 +142,7 @@ func TestReportReadsWithoutScript(t *testing.T) {
 }
 
 func TestReportCommand(t *testing.T) {
-	good, bad := save(t, fullResult(t)), filepath.Join(t.TempDir(), "bad.json")
+	good, bad := saved(t, fullResult(t)), filepath.Join(t.TempDir(), "bad.json")
 	if err := os.WriteFile(bad, []byte(`{"completed":1}`), 0o600); err != nil {
 		t.Fatal(err)
 	}

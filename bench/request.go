@@ -26,7 +26,6 @@ type request struct {
 	d         *dialect
 	model     string
 	stream    bool
-	probe     bool // beside the load, and in no number of it
 	messages  []message
 	inWanted  int
 	outWanted int

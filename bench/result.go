@@ -6,7 +6,7 @@ package bench
 // not change it.
 const SchemaVersion = 1
 
-// Result is the outcome of one run: the file that --save-result writes. Its top level is what vLLM's serving benchmark writes;
+// Result is the outcome of one run: the file that -o FILE.json writes. Its top level is what vLLM's serving benchmark writes;
 // all that is ours is in Penstock. Times are milliseconds unless the name says otherwise. What is null was not measured, and
 // Summary.Unmeasured says why.
 type Result struct {
@@ -16,7 +16,7 @@ type Result struct {
 	EndpointType string `json:"endpoint_type"`
 	// Backend is the dialect spoken, in vLLM's words where it has one (openai-chat), else ours; "mix" for several.
 	Backend string `json:"backend"`
-	// Label is the text of --label.
+	// Label is null: --metadata has the words of the operator. It is there for readers of vLLM's files.
 	Label *string `json:"label"`
 	// ModelID is the model that was asked for.
 	ModelID string `json:"model_id"`
@@ -61,14 +61,6 @@ type Result struct {
 	MaxConcurrentRequests int `json:"max_concurrent_requests"`
 	// RTFX is seconds of transcribed audio per second of wall time; null without transcriptions.
 	RTFX *float64 `json:"rtfx"`
-
-	// ProbeCompleted and the four below are about the probes of --probe-request-rate; absent without.
-	ProbeCompleted *int `json:"probe_completed,omitempty"`
-	ProbeFailed    *int `json:"probe_failed,omitempty"`
-	// ProbeMedianE2ELMs and the two below are absent when no probe was answered, too.
-	ProbeMedianE2ELMs *float64 `json:"probe_median_e2el_ms,omitempty"`
-	ProbeP99E2ELMs    *float64 `json:"probe_p99_e2el_ms,omitempty"`
-	ProbeMaxE2ELMs    *float64 `json:"probe_max_e2el_ms,omitempty"`
 
 	// Measures are the flat statistics: mean_ttft_ms, median_ttft_ms, std_ttft_ms, p99_ttft_ms and so on, for the metrics of
 	// --percentile-metrics and the percentiles of --metric-percentiles. They stand at the top level of the file.

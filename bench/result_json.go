@@ -120,8 +120,7 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 // fixedMembers are the names at the top level that are members of Result.
 var fixedMembers = func() map[string]bool {
 	b, err := json.Marshal(&flatResult{
-		RampUpStrategy: "x", RampUpStartRPS: new(float64), RampUpEndRPS: new(float64), ProbeCompleted: new(int), ProbeFailed: new(int),
-		ProbeMedianE2ELMs: new(float64), ProbeP99E2ELMs: new(float64), ProbeMaxE2ELMs: new(float64),
+		RampUpStrategy: "x", RampUpStartRPS: new(float64), RampUpEndRPS: new(float64),
 	})
 	if err != nil {
 		panic("BUG: " + err.Error())

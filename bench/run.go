@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -26,7 +25,6 @@ type run struct {
 	facts   targetInfo
 	// happened are the events, once the load is over.
 	happened []Event
-	flushed  []Event // caches emptied between stages
 
 	live  counters
 	heads sync.Map // headKey to []byte
@@ -49,7 +47,6 @@ type targetInfo struct {
 // counters are what the progress display shows.
 type counters struct {
 	inFlight, peak, sent, completed, failed, left, waiting atomic.Int64
-	probes                                                 atomic.Int64 // in flight, beside those
 	stage                                                  atomic.Pointer[string]
 }
 
@@ -142,9 +139,6 @@ func (r *run) appendHead(dst []byte, q *request, n int) []byte {
 	if !ok {
 		t := r.targets[q.target]
 		path := "/v1" + q.d.path
-		if r.s.Endpoint != "" {
-			path = r.s.Endpoint
-		}
 		mime := orText(q.d.mime, "application/json")
 		head = fmt.Appendf(nil, "POST %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: penstock-bench\r\nContent-Type: %s\r\n%sContent-Length: ", t.path, path, t.host, mime, t.headers)
 		r.heads.Store(key, head)
@@ -253,9 +247,6 @@ const warm = -1
 // stage runs one stage to its last answer and notes its span.
 func (r *run) stage(ctx context.Context, spec stageSpec) {
 	index := len(r.spans)
-	if r.s.FlushCache && index > 0 {
-		r.flushBetween(ctx)
-	}
 	sp := span{spec: spec, name: spec.name()}
 	r.live.stage.Store(&sp.name)
 	sp.start = r.clock.now() + int64(r.s.Warmup)
@@ -366,10 +357,10 @@ func (r *run) pacer(spec stageSpec, index int) pacer {
 		if spec.count > 0 {
 			left = spec.count
 			if over == 0 {
-				over = 2 * float64(spec.count) / (r.s.RampUpStart + r.s.RampUpEnd)
+				over = 2 * float64(spec.count) / (r.s.rampFrom + r.s.rampTo)
 			}
 		}
-		return &rampPacer{rng: r.work.rng(-1 - index), shape: r.s.Burstiness, from: r.s.RampUpStart, to: r.s.RampUpEnd, over: over, exponential: r.s.RampUpStrategy == "exponential", left: left}
+		return &rampPacer{rng: r.work.rng(-1 - index), shape: r.s.Burstiness, from: r.s.rampFrom, to: r.s.rampTo, over: over, left: left}
 	}
 	return newGammaPacer(seed, spec.rate, r.s.Burstiness, spec.count)
 }
@@ -386,7 +377,7 @@ func (r *run) closed(ctx context.Context, spec stageSpec, index int, sp *span) {
 	left.Store(int64(spec.count))
 	var all sync.WaitGroup
 	for i := range spec.concurrency {
-		delay := r.s.Ramp * time.Duration(i) / time.Duration(spec.concurrency)
+		delay := r.s.Spread * time.Duration(i) / time.Duration(spec.concurrency)
 		all.Go(func() {
 			if !sleep(ctx, delay) {
 				return
@@ -407,20 +398,4 @@ func (r *run) closed(ctx context.Context, spec stageSpec, index int, sp *span) {
 	if spec.duration == 0 {
 		sp.sendEnd = r.clock.now()
 	}
-}
-
-// warmups sends the requests of --num-warmups, a few at a time.
-func (r *run) warmups(ctx context.Context) {
-	if r.s.NumWarmups == 0 {
-		return
-	}
-	name := "warm-up"
-	r.live.stage.Store(&name)
-	slots := make(chan struct{}, max(1, min(r.s.NumWarmups, or(r.s.stages[0].concurrency, 4*runtime.NumCPU()))))
-	var all sync.WaitGroup
-	for range r.s.NumWarmups {
-		j := newPendingRequest(r.work.take(), warm)
-		all.Go(func() { r.perform(ctx, j, r.clock.now(), slots) })
-	}
-	all.Wait()
 }

@@ -130,7 +130,7 @@ func TestStall(t *testing.T) {
 func stall(t *testing.T, limit []int) {
 	server := httptest.NewServer(&stalling{})
 	r, records := bench(t, Options{
-		BaseURL: server.URL, Model: "m", Header: []string{"X-Stall: yes"}, RequestRate: []string{"50"}, Arrival: "constant",
+		BaseURL: server.URL, Model: "m", Header: []string{"X-Stall: yes"}, RequestRate: []string{"50"}, Burstiness: math.Inf(1),
 		Duration: Span(3 * time.Second), MaxConcurrency: limit, InputLen: "4", OutputLen: "1",
 	})
 	server.Close()
@@ -163,7 +163,7 @@ func TestUsageErrors(t *testing.T) {
 		"url":         {Options{BaseURL: "ftp://x"}, "want http://"},
 		"rate":        {Options{BaseURL: e.URL(), RequestRate: []string{"-1"}}, "--request-rate"},
 		"goodput":     {Options{BaseURL: e.URL(), Goodput: []string{"speed:1"}}, "--goodput"},
-		"ramp":        {Options{BaseURL: e.URL(), RampUpStrategy: "linear"}, "--ramp-up-start-rps"},
+		"ramp":        {Options{BaseURL: e.URL(), Ramp: "4"}, "--ramp"},
 		"search":      {Options{BaseURL: e.URL(), Profile: "search"}, "--goodput"},
 		"event":       {Options{BaseURL: e.URL(), At: []string{"5s:dance"}}, "--at"},
 		"expectation": {Options{BaseURL: e.URL(), ExpectErrors: []string{"@event"}}, "--expect-errors"},
@@ -302,7 +302,7 @@ func TestArguments(t *testing.T) {
 func TestIdleClosed(t *testing.T) {
 	t.Parallel()
 	e := engine(t, sim.Options{KeepAlive: 50 * time.Millisecond})
-	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"12"}, Arrival: "constant", NumPrompts: 30, InputLen: "5", OutputLen: "2"})
+	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"12"}, Burstiness: math.Inf(1), NumPrompts: 30, InputLen: "5", OutputLen: "2"})
 	if r.Failed != 0 || r.Completed != 30 {
 		t.Errorf("completed %d, failed %d: %v", r.Completed, r.Failed, r.Penstock.Total.Errors)
 	}

@@ -57,7 +57,7 @@ func TestClientIsTheLimit(t *testing.T) {
 func limited(t *testing.T, program string, args []string) (r *Result, out []byte, err error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "r.json")
-	cmd := exec.Command(program, append([]string{"bench", "run", "-m", "null", "-z", "1s", "--no-floor", "--no-progress", "-o", file}, args...)...)
+	cmd := exec.Command(program, append([]string{"bench", "run", "-m", "null", "-z", "1s", "--no-floor", "--quiet", "-o", file}, args...)...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	out, err = cmd.CombinedOutput()
 	r, readErr := ReadResult(file)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -28,7 +27,7 @@ type scenario struct {
 	Fleet fleetSpec `yaml:"fleet"`
 	// Run are flags of `bench run`, by name without the dashes; a list repeats the flag. A flag of the command line wins.
 	Run yaml.MapSlice `yaml:"run"`
-	// At is what happens to the fleet, as TIME:EVENT; see fleet.do.
+	// At is what happens to the fleet, as TIME:EVENT; see fleet.Do.
 	At []string `yaml:"at"`
 }
 
@@ -98,23 +97,10 @@ func (s *scenario) flags(given map[string]bool) []string {
 // shortFlags are the letters of `bench run` that stand for flags that scenarios set.
 var shortFlags = map[byte]string{'n': "num-prompts", 'z': "duration", 'r': "request-rate", 'c': "max-concurrency", 'm': "model"}
 
-// otherNames are further spellings of flags, by what Options says of them.
-var otherNames = func() map[string]string {
-	names := map[string]string{}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
-		for _, alias := range strings.Split(f.Tag.Get("aliases"), ",") {
-			names[alias] = f.Tag.Get("name")
-		}
-	}
-	delete(names, "")
-	return names
-}()
-
 // instead are flags that a scenario's flag cannot stand beside.
 var instead = map[string][]string{
 	"num-prompts": {"duration"}, "duration": {"num-prompts"}, "mix": {"backend"}, "backend": {"mix"},
-	"ramp-up-strategy": {"request-rate"}, "profile": {"request-rate", "max-concurrency", "ramp-up-strategy", "ramp-up-start-rps", "ramp-up-end-rps"},
-	"request-rate": {"ramp-up-strategy", "ramp-up-start-rps", "ramp-up-end-rps"},
+	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},
 }
 
 // withScenario puts the flags of a scenario into a command line: after `bench` or `bench run`, before what the user gives, so that the
@@ -133,9 +119,6 @@ func withScenario(args []string) []string {
 		switch {
 		case isLong:
 			flag, value, has := strings.Cut(long, "=")
-			if other, ok := otherNames[flag]; ok {
-				flag = other
-			}
 			given[flag] = true
 			if flag == "scenario" {
 				if name = value; !has && at+i+1 < len(args) {
@@ -164,8 +147,7 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 	if err != nil {
 		return nil, err
 	}
-	target := c.URL != "" || c.BaseURL != "" || c.Host != "" || c.Port != 0
-	if target {
+	if c.URL != "" || c.BaseURL != "" {
 		if s.Fleet.Required {
 			return nil, usageError("scenario %s plays on a fleet of its own: leave the target out", s.Name)
 		}
@@ -176,7 +158,7 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 	if err != nil {
 		return nil, &ExitError{ExitFailed, err.Error()}
 	}
-	c.BaseURL, c.Admin, c.AdminToken, c.APIKey, c.fleet = f.url, f.admin, "", "", f
+	c.BaseURL, c.Admin, c.AdminToken, c.APIKey, c.Fleet = f.url, f.admin, "", "", f
 	c.Engine = f.engineURLs()
 	for _, at := range s.At {
 		when, what, _ := strings.Cut(at, ":")

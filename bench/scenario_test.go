@@ -101,7 +101,7 @@ func TestScenariosAreCommands(t *testing.T) {
 func TestScenarioArguments(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"bench run --scenario failover", "bench run --expect-errors=in_stream@event --duration=30s --request-rate=6 --random-input-len=300 --random-output-len=100 --goodput=ttft:1000 --goodput=itl:60 --scenario failover"},
-		{"bench --scenario=failover -r 9 --isl 5", "bench --expect-errors=in_stream@event --duration=30s --random-output-len=100 --goodput=ttft:1000 --goodput=itl:60 --scenario=failover -r 9 --isl 5"},
+		{"bench --scenario=failover -r 9 --random-input-len 5", "bench --expect-errors=in_stream@event --duration=30s --random-output-len=100 --goodput=ttft:1000 --goodput=itl:60 --scenario=failover -r 9 --random-input-len 5"},
 		{"bench run --scenario=failover -n 10 --goodput ttft:1", "bench run --expect-errors=in_stream@event --request-rate=6 --random-input-len=300 --random-output-len=100 --scenario=failover -n 10 --goodput ttft:1"},
 		{"bench http://x --scenario failover -r 9 -z 1s", "bench --expect-errors=in_stream@event --random-input-len=300 --random-output-len=100 --goodput=ttft:1000 --goodput=itl:60 http://x --scenario failover -r 9 -z 1s"},
 		{"bench run --scenario nope", "bench run --scenario nope"},
@@ -115,7 +115,7 @@ func TestScenarioArguments(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", c.in, got, c.want)
 		}
 	}
-	if c := parse(t, "--scenario", "overload", "--request-rate", "5"); !slices.Equal(c.Run.RequestRate, []string{"5"}) || c.Run.RampUpStrategy != "" {
+	if c := parse(t, "--scenario", "overload", "--request-rate", "5"); !slices.Equal(c.Run.RequestRate, []string{"5"}) || c.Run.Ramp != "" {
 		t.Errorf("the user's rate does not win: %+v", c.Run.Options)
 	}
 }
@@ -152,7 +152,7 @@ func TestScenarioFilesAreChecked(t *testing.T) {
 }
 
 func TestScenarioThatNeedsItsFleet(t *testing.T) {
-	for _, o := range []Options{{BaseURL: "http://127.0.0.1:1"}, {URL: "127.0.0.1:1"}, {Host: "x"}, {Port: 1}} {
+	for _, o := range []Options{{BaseURL: "http://127.0.0.1:1"}, {URL: "127.0.0.1:1"}} {
 		c := &RunCmd{Scenario: "failover", Options: o}
 		var e *ExitError
 		if _, err := c.play(context.Background(), io.Discard); !errors.As(err, &e) || e.Code != ExitUsage {
@@ -161,8 +161,8 @@ func TestScenarioThatNeedsItsFleet(t *testing.T) {
 	}
 	c := &RunCmd{Scenario: "chat", Options: Options{URL: "http://127.0.0.1:1"}}
 	end, err := c.play(context.Background(), io.Discard)
-	if err != nil || c.fleet != nil {
-		t.Fatalf("chat against a target: %v, fleet %v", err, c.fleet)
+	if err != nil || c.Fleet != nil {
+		t.Fatalf("chat against a target: %v, fleet %v", err, c.Fleet)
 	}
 	end()
 	c = &RunCmd{Scenario: "nope"}
@@ -210,7 +210,7 @@ func TestFleet(t *testing.T) {
 	run := func(tokens string, at ...string) *Penstock {
 		t.Helper()
 		r, _, err := Run(context.Background(), Options{
-			BaseURL: f.url, Admin: f.admin, RequestRate: []string{"20"}, Duration: Span(4 * time.Second), InputLen: "20", OutputLen: tokens, At: at, NoFloor: true, ReadyCheck: 20, fleet: f,
+			BaseURL: f.url, Admin: f.admin, RequestRate: []string{"20"}, Duration: Span(4 * time.Second), InputLen: "20", OutputLen: tokens, At: at, NoFloor: true, ReadyCheck: 20, Fleet: f,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -236,14 +236,14 @@ func TestFleet(t *testing.T) {
 		t.Errorf("crash: %d failed, %d completed, event %+v", lost.Total.Failed, lost.Total.Completed, lost.Events[0])
 	}
 	for _, bad := range []string{"crash x", "explode a", ""} {
-		if err := f.do(context.Background(), bad); err == nil {
+		if err := f.Do(context.Background(), bad); err == nil {
 			t.Errorf("%q happened", bad)
 		}
 	}
-	if err := errors.Join(f.do(context.Background(), "remove a"), f.do(context.Background(), "remove b")); err != nil {
+	if err := errors.Join(f.Do(context.Background(), "remove a"), f.Do(context.Background(), "remove b")); err != nil {
 		t.Error(err)
 	}
-	if err := f.do(context.Background(), "remove c"); err == nil || f.out["c"] {
+	if err := f.Do(context.Background(), "remove c"); err == nil || f.out["c"] {
 		t.Errorf("the last engine was removed: %v", err)
 	}
 	dir := f.dir

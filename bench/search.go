@@ -46,7 +46,7 @@ func (r *run) sweep(ctx context.Context) *Search {
 	r.stage(ctx, all)
 	if ctx.Err() == nil {
 		low, high := r.throughput(0), r.throughput(1)
-		n := or(r.s.SweepSize, 8) - 2
+		n := or(r.s.MaxStages, 8) - 2
 		for i := 1; i <= n && ctx.Err() == nil && high > 0; i++ {
 			rate := low + (high-low)*float64(i)/float64(n+1)
 			r.stage(ctx, stageSpec{rate: round(rate), count: base.count, duration: base.duration})
@@ -67,7 +67,7 @@ func (r *run) search(ctx context.Context) *Search {
 	}
 	least := rate / 8
 	low, high := 0.0, math.Inf(1)
-	for i := 0; i < or(r.s.SweepSize, 12) && ctx.Err() == nil && rate > 0; i++ {
+	for i := 0; i < or(r.s.MaxStages, 12) && ctx.Err() == nil && rate > 0; i++ {
 		r.stage(ctx, stageSpec{rate: rate, count: base.count, duration: base.duration})
 		if ctx.Err() != nil {
 			break

@@ -155,10 +155,9 @@ func (s *scraper) watch(ctx context.Context, every time.Duration) {
 }
 
 func (s *scraper) once(ctx context.Context) {
-	open := func() int64 { return s.run.live.inFlight.Load() + s.run.live.probes.Load() }
-	before := open()
+	before := s.run.live.inFlight.Load()
 	values, err := s.read(ctx)
-	after := open()
+	after := s.run.live.inFlight.Load()
 	if ctx.Err() != nil {
 		return
 	}

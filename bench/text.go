@@ -40,22 +40,14 @@ var metricTitles = map[string][2]string{
 	ScheduleDelay: {"Client queue time", "client queue"}, Queue: {"Queue time in the edge", "queue"}, Connect: {"Connecting", "connect"},
 }
 
-// formulas say what each measure is, and who means something else by the word.
+// formulas are printed below the measures by which other tools mean something else.
 var formulas = map[string]string{
-	TTFT:             "first token of any kind - sent; of speech the first byte of sound, behind the head of a WAV file",
-	TTFV:             "first visible token - sent",
-	TPOT:             "(last - first token) / (n - 1), a sample per request; guidellm's includes the first token",
-	ITL:              "gaps between reads that brought tokens, pooled over requests; guidellm and AIPerf: mean of each request",
-	E2EL:             "last byte - sent",
-	TTFTFromSchedule: "first token - when the schedule wanted the request",
-	E2ELFromSchedule: "last byte - when the schedule wanted the request",
-	ScheduleDelay:    "sent - scheduled; vLLM: client_queue_time",
-	Queue:            "X-Penstock-Queue-Ms",
-	Connect:          "connected - sent, new connections only",
+	TPOT: "(last - first token) / (n - 1), a sample per request; guidellm's includes the first token",
+	ITL:  "gaps between reads that brought tokens, pooled over requests; guidellm and AIPerf: mean of each request",
 }
 
 // WriteText prints the result: the block that people paste, what it lacks, and the verdict.
-func WriteText(w io.Writer, r *Result, metrics []string, percentiles []float64, explain bool) error {
+func WriteText(w io.Writer, r *Result, metrics []string, percentiles []float64) error {
 	var b writer
 	b.block(r, metrics, percentiles)
 	if p := r.Penstock; p != nil {
@@ -66,9 +58,6 @@ func WriteText(w io.Writer, r *Result, metrics []string, percentiles []float64, 
 		b.parts("upstream", p.ByUpstream)
 		b.comparison(p.Compare)
 		b.details(p)
-		if explain {
-			b.explain(p)
-		}
 		b.verdict(p)
 	}
 	_, err := io.WriteString(w, plaintext.Text(b.String()))
@@ -99,11 +88,6 @@ func (w *writer) block(r *Result, metrics []string, percentiles []float64) {
 	if r.RTFX != nil {
 		w.row("RTFx (s of audio per s):", maybe(r.RTFX))
 	}
-	if r.ProbeCompleted != nil && r.ProbeFailed != nil {
-		w.rule("Probes of one token", '-')
-		w.row("Answered, failed:", fmt.Sprintf("%d, %d", *r.ProbeCompleted, *r.ProbeFailed))
-		w.row("Median, P99, max probe E2EL (ms):", maybe(r.ProbeMedianE2ELMs)+", "+maybe(r.ProbeP99E2ELMs)+", "+maybe(r.ProbeMaxE2ELMs))
-	}
 	for _, m := range metrics {
 		title, short := metricTitles[m][0], metricTitles[m][1]
 		w.rule(title, '-')
@@ -123,8 +107,8 @@ func (w *writer) block(r *Result, metrics []string, percentiles []float64) {
 				w.row("P"+name+" "+short+" (ms):", maybe(r.Measures["p"+name+"_"+m+"_ms"]))
 			}
 		}
-		if m == TPOT || m == ITL {
-			w.line("  = %s", formulas[m])
+		if text := formulas[m]; text != "" {
+			w.line("  = %s", text)
 		}
 	}
 	w.rule("", '=')
@@ -270,20 +254,6 @@ func (w *writer) details(p *Penstock) {
 		}
 		w.line("Event at %.0f s: %s: %s", e.AtS, e.Action, text)
 	}
-}
-
-// explain prints the formulas with the numbers of the run.
-func (w *writer) explain(p *Penstock) {
-	w.line("\nWhat the measures mean (scheduled, sent and received are three clocks of each request):")
-	for _, m := range Measures() {
-		value := "not measured: " + p.Total.Unmeasured[m]
-		if d := p.Total.Latency[m]; d != nil {
-			value = fmt.Sprintf("mean %s ms of %d", fixed(d.Mean), d.Count)
-		}
-		w.line("  %-20s %s\n  %-20s   %s", m, formulas[m], "", value)
-	}
-	w.line("  %-20s %s", "request_throughput", fmt.Sprintf("completed / seconds = %d / %.2f", p.Total.Completed, p.Total.Seconds))
-	w.line("  %-20s %s", "goodput", "completed requests that met every objective / seconds")
 }
 
 func (w *writer) verdict(p *Penstock) {

@@ -122,7 +122,7 @@ func (w *workload) fill(q *request, id int, rng *rand.Rand) {
 	var user, prefix []byte
 	switch {
 	case w.data == nil:
-		prefix = w.prefix(id, rng, w.shared(q))
+		prefix = w.prefix(id, w.shared(q))
 		user = w.words(tag, rng, q.inWanted)
 	case w.s.DatasetName == "trace":
 		e := &w.data.entries[id%len(w.data.entries)]
@@ -177,8 +177,8 @@ func (w *workload) words(tag string, rng *rand.Rand, n int) []byte {
 }
 
 // prefix returns the shared prefix that the session begins with, or nil.
-func (w *workload) prefix(id int, rng *rand.Rand, tag string) []byte {
-	if w.s.PrefixLen == 0 || rng.Float64() >= w.s.PrefixShare {
+func (w *workload) prefix(id int, tag string) []byte {
+	if w.s.PrefixLen == 0 {
 		return nil
 	}
 	which := id % w.s.NumPrefixes
