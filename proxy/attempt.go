@@ -11,6 +11,7 @@ import (
 	"penstock/routing"
 	"penstock/translate"
 	"penstock/translate/chat"
+	"penstock/translate/engineerror"
 	"penstock/translate/forward"
 	"penstock/translate/sse"
 	"penstock/upstreams"
@@ -165,7 +166,7 @@ var errWrongType = errors.New("reply of another media type than asked for")
 func (a *attempt) refusal() *failure {
 	status := a.x.Status()
 	contentType := string(a.x.Header("Content-Type")) // copied first: reading the body moves the header values
-	e := chat.ParseEngineError(status, contentType, a.errorBody())
+	e := engineerror.Parse(status, contentType, a.errorBody())
 	profile := a.lease.Upstream().Engine()
 	notNow := profile.NotNow(status, e.Type, e.Message)
 	switch {
@@ -185,7 +186,7 @@ func (a *attempt) refusal() *failure {
 	}
 	now := time.Now()
 	after := retryAfter(a.x.Header("Retry-After"), now)
-	if status == 404 && !e.ClientFault && e.Absent == chat.AbsentModel {
+	if status == 404 && !e.ClientFault && e.Absent == engineerror.AbsentModel {
 		a.lease.Upstream().ModelGone(a.failureSource(true))
 		f := fromStatus(status, &e, max(after, a.call.model.Route.NextChance(now)))
 		f.outcome = upstreams.OutcomeModelGone
@@ -200,7 +201,7 @@ func (a *attempt) refusal() *failure {
 // or nonsense.
 func (a *attempt) plainReply() *failure {
 	contentType := string(a.x.Header("Content-Type"))
-	e := chat.ParseEngineError(200, contentType, a.errorBody())
+	e := engineerror.Parse(200, contentType, a.errorBody())
 	if e.Status != 0 {
 		a.rename(&e)
 		return fromStreamError(&e)
@@ -210,9 +211,9 @@ func (a *attempt) plainReply() *failure {
 
 // rename has the engine's complaint name the model as the client knows it, and the engine's own key not
 // at all.
-func (a *attempt) rename(e *chat.EngineError) {
+func (a *attempt) rename(e *engineerror.Error) {
 	if a.lease != nil {
-		e.Redact(a.lease.Upstream().APIKey())
+		e.RedactSecret(a.lease.Upstream().APIKey())
 	}
 	if a.target != nil {
 		e.Rename(a.target.Served, a.call.model.Config.ID)
@@ -227,12 +228,12 @@ func (a *attempt) errorBody() []byte {
 	in := outPool.Get().(*[]byte)
 	defer recycleOut(in)
 	piece := (*in)[:cap(*in)]
-	var short chat.Shortener
+	var short engineerror.Shortener
 	body := make([]byte, 0, 1<<10)
-	for read := 0; read < maxErrorBody && len(body) < chat.MaxErrorBody; {
+	for read := 0; read < maxErrorBody && len(body) < engineerror.MaxBody; {
 		n, err := a.x.Read(piece, until)
 		for len(body)+n > cap(body) && err == nil {
-			body, err = a.call.growReply(body, chat.MaxErrorBody+len(piece))
+			body, err = a.call.growReply(body, engineerror.MaxBody+len(piece))
 		}
 		if err != nil { // without memory what has come has to do
 			break
@@ -240,7 +241,7 @@ func (a *attempt) errorBody() []byte {
 		body = short.Append(body, piece[:n])
 		read += n
 	}
-	return body[:min(len(body), chat.MaxErrorBody)]
+	return body[:min(len(body), engineerror.MaxBody)]
 }
 
 // pull appends what the engine's next events become in the client's dialect. It returns with at
@@ -418,7 +419,7 @@ func earlier(a, b time.Time) time.Time {
 func (a *attempt) classify(err error) error {
 	var (
 		f *failure
-		e *chat.EngineError
+		e *engineerror.Error
 	)
 	switch {
 	case err == nil, errors.Is(err, http1.ErrNotYet):

@@ -10,7 +10,7 @@ import (
 	"penstock/routing"
 	"penstock/translate"
 	"penstock/translate/apierr"
-	"penstock/translate/chat"
+	"penstock/translate/engineerror"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
 )
@@ -208,7 +208,7 @@ func reasonOf(err error) string {
 
 // fromStatus maps an engine's refusal: a status of its own, or an error event that came before
 // anything was committed.
-func fromStatus(status int, e *chat.EngineError, retryAfter time.Duration) *failure {
+func fromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *failure {
 	retryAfter = min(max(retryAfter, retrySoon), retryMax)
 	f := &failure{outcome: upstreams.OutcomeBadResponse, result: observe.UpstreamFail, status: status}
 	switch {
@@ -226,7 +226,7 @@ func fromStatus(status int, e *chat.EngineError, retryAfter time.Duration) *fail
 	case status == 503 || status == 529:
 		f.outcome, f.result, f.retry = upstreams.OutcomeRefused, observe.NoRoute, true
 		f.api = noHealthyRoute(retryAfter)
-	case e.Absent == chat.AbsentPath:
+	case e.Absent == engineerror.AbsentPath:
 		return noEndpoint(status)
 	case status == 404:
 		f.outcome, f.result, f.retry = upstreams.OutcomeRejected, observe.NoRoute, true
@@ -258,7 +258,7 @@ func noEndpoint(status int) *failure {
 
 // rejected passes an engine's complaint about the request on, cleaned: it helps the client to mend
 // it.
-func rejected(status int, e *chat.EngineError) *apierr.Error {
+func rejected(status int, e *engineerror.Error) *apierr.Error {
 	a := &apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: e.Code, Message: e.Message}
 	if status == 413 {
 		a.Status, a.Type, a.Code = 413, apierr.TypeTooLarge, apierr.CodeRequestTooLarge
@@ -279,7 +279,7 @@ func rejected(status int, e *chat.EngineError) *apierr.Error {
 
 // fromStreamError maps an error event inside a stream. What reads as the client's fault keeps the
 // engine's words.
-func fromStreamError(e *chat.EngineError) *failure {
+func fromStreamError(e *engineerror.Error) *failure {
 	status := e.Status
 	if status == 0 {
 		status = 500

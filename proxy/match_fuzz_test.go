@@ -10,7 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"penstock/translate/chat"
+	"penstock/translate/engineerror"
 	"penstock/upstreams/http1/httptoken"
 )
 
@@ -30,7 +30,7 @@ func FuzzRetryAfter(f *testing.F) {
 		if isDate := err == nil; d > retryMax && (!isDate || d > max(at.Sub(now), 0)) {
 			t.Fatalf("%q: %v", value, d)
 		}
-		e := fromStatus(503, &chat.EngineError{}, d).api
+		e := fromStatus(503, &engineerror.Error{}, d).api
 		if n := e.RetryAfterSeconds(); n < 1 || n > 60 {
 			t.Fatalf("%q: Retry-After %d", value, n)
 		}

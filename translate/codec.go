@@ -11,7 +11,7 @@ import (
 // Finish or Fail.
 type Stream interface {
 	// Append adds the client's events for one engine event, none or more. Its errors are
-	// *BadAnswer and *chat.EngineError.
+	// *BadAnswer and *engineerror.Error.
 	Append(dst []byte, ev sse.Event) ([]byte, error)
 	// Finish adds what ends the stream well, or fails with ErrNoFinish when the engine ended too
 	// early.
@@ -37,7 +37,7 @@ type Stream interface {
 // belongs to one attempt.
 type NativeReader interface {
 	// Read returns the chunk that an event amounts to; one without data when it brings nothing. Its
-	// errors are *BadAnswer and *chat.EngineError.
+	// errors are *BadAnswer and *engineerror.Error.
 	Read(ev sse.Event) (sse.Event, error)
 	// Done reports whether the event that ends the answer has come.
 	Done() bool

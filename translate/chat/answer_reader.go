@@ -126,7 +126,7 @@ func keep(b []byte) []byte {
 
 // Read reads one event of the engine's stream. It reports whether the event was a chunk of an
 // answer that has begun; if not, the event has nothing for the client. The error is a *BadAnswer
-// when the event is malformed or the answer too large, or an *EngineError when the engine reports a
+// when the event is malformed or the answer too large, or an *engineerror.Error when the engine reports a
 // failure. Events behind the end are ignored.
 func (r *AnswerReader) Read(ev sse.Event) (bool, error) {
 	r.Content, r.Refusal, r.Reasoning, r.Logprobs, r.Touched = nil, nil, nil, nil, r.Touched[:0]

@@ -11,6 +11,7 @@ import (
 
 	"penstock/config/testkit/golden"
 	"penstock/translate"
+	"penstock/translate/engineerror"
 	"penstock/translate/sse"
 )
 
@@ -83,7 +84,7 @@ func assemble(as *Assembler, a *AnswerOptions, src io.Reader) []byte {
 // describe shows an error with everything that it tells.
 func describe(err error) string {
 	text := err.Error()
-	var e *EngineError
+	var e *engineerror.Error
 	if errors.As(err, &e) {
 		text += fmt.Sprintf(" | status=%d type=%q code=%q message=%q client=%v", e.Status, e.Type, e.Code, e.Message, e.ClientFault)
 		if e.ContextOverflow {

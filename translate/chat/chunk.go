@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"penstock/translate"
+	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 )
 
@@ -131,26 +132,12 @@ func (h *head) reset() {
 // failure returns the engine's error that stands in the place of an answer, nil when there is none:
 // a truthy member `error` (the openai SDK throws on any), or the flat shape of SGLang and of older
 // vLLM.
-func (h *head) failure() *EngineError {
-	if !truthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {
+func (h *head) failure() *engineerror.Error {
+	if !engineerror.Truthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {
 		return nil
 	}
-	e := readEngineError(h.root)
+	e := engineerror.ReadObject(h.root)
 	return &e
-}
-
-// truthy reports whether v is what JavaScript and Python take for true.
-func truthy(v jsonx.Value) bool {
-	switch v.Kind() {
-	case jsonx.True, jsonx.Object, jsonx.Array:
-		return true
-	case jsonx.String:
-		return v.End()-v.Start() > 2
-	case jsonx.Number:
-		f, ok := v.Float()
-		return !ok || f != 0
-	}
-	return false
 }
 
 // Chunk is a view of one chunk of a chat stream. The zero value is ready; it is meant to be reused.
@@ -168,7 +155,7 @@ func (c *Chunk) giveBack() {
 	chunkPool.Put(c)
 }
 
-// Parse reads the data of one event. The error is a *BadAnswer when it is no chunk, an *EngineError
+// Parse reads the data of one event. The error is a *BadAnswer when it is no chunk, an *engineerror.Error
 // when the engine reports a failure in place of one. A chunk without choices is one if it has usage
 // or prompt_progress.
 func (c *Chunk) Parse(data []byte) error {
@@ -203,7 +190,7 @@ type Choice struct {
 	spare          jsonx.Value // what is not the Body of the two
 }
 
-// Read reads one element of choices. The error is a *BadAnswer, or an *EngineError for a choice
+// Read reads one element of choices. The error is a *BadAnswer, or an *engineerror.Error for a choice
 // that the engine gave up ("abort" of SGLang and vLLM, "error").
 func (c *Choice) Read(v jsonx.Value) error {
 	*c = Choice{}
@@ -223,7 +210,7 @@ func (c *Choice) Read(v jsonx.Value) error {
 	}
 	c.choose(c.message, c.piece)
 	if c.Finished() && (c.Finish.EqualText("abort") || c.Finish.EqualText("error")) {
-		return &EngineError{Type: "generation_aborted"}
+		return &engineerror.Error{Type: "generation_aborted"}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"penstock/translate"
 	"penstock/translate/chat/toolcall"
+	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 )
 
@@ -33,7 +34,7 @@ type Completion struct {
 // chat completion with at least one choice, each with a message and with an end: Ollama sends a
 // finish_reason of null with the text so far when its runner died. One that is absent is merely
 // forgotten. If the engine sent an error in place of a completion, or aborted a choice, the
-// *EngineError is the BadAnswer's cause.
+// *engineerror.Error is the BadAnswer's cause.
 func (c *Completion) Parse(body []byte) error {
 	c.generated, c.missing, c.hidesMembers, c.incompleteToolCalls = 0, c.missing[:0], false, false
 	c.tools.Reset()
@@ -52,7 +53,7 @@ func (c *Completion) Parse(body []byte) error {
 	)
 	for it := c.choices.Iter(); it.Next(); {
 		if err := choice.Read(it.Value()); err != nil {
-			var e *EngineError
+			var e *engineerror.Error
 			if errors.As(err, &e) {
 				return &translate.BadAnswer{Reason: engineError, Cause: e}
 			}

@@ -214,22 +214,3 @@ func NativeUsage(prompt, cached, completion, reasoning int) translate.Usage {
 	u.Reconcile()
 	return u
 }
-
-// NativeError reads the error in an engine's event of its own dialect, which has a type where other
-// errors have a status.
-func NativeError(data []byte) error {
-	e := ParseEngineError(0, "", data)
-	if e.Status == 0 && !e.ClientFault {
-		switch {
-		case e.Type == "overloaded_error":
-			e.Status = 529
-		case e.Type == "rate_limit_error", e.Code == "rate_limit_exceeded":
-			e.Status = 429
-		case e.Type == "timeout_error":
-			e.Status = 504
-		case e.Code == "invalid_prompt":
-			e.ClientFault = true
-		}
-	}
-	return &e
-}

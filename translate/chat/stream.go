@@ -72,7 +72,7 @@ func (s *Stream) Reset(a *AnswerOptions) {
 func (s *Stream) Held() int { return cap(s.held) }
 
 // Append appends the client's form of one upstream event: one event, or nothing. The error
-// is a *BadAnswer when the event is malformed, or an *EngineError when the engine reports a
+// is a *BadAnswer when the event is malformed, or an *engineerror.Error when the engine reports a
 // failure; nothing is appended then, and the stream has failed. Events behind the end are ignored.
 // The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"penstock/translate"
+	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -191,7 +192,7 @@ func (t *streamState) parseEvent(c *Chunk, ev sse.Event, n int) (bool, error) {
 		t.ended = true
 		return false, nil
 	case eventError:
-		e := ParseEngineError(0, "", ev.Data)
+		e := engineerror.Parse(0, "", ev.Data)
 		err = &e
 	}
 	if t.allFinished(n) {

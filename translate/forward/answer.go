@@ -3,6 +3,7 @@ package forward
 import (
 	"penstock/translate"
 	"penstock/translate/chat"
+	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 )
 
@@ -36,7 +37,7 @@ const (
 
 // Parse reads the body of an answer with status 200. The error is a *translate.BadAnswer when it is not
 // a JSON object, or a completion that was given up (see chat.Completion); if the engine put an
-// error in its place, the *chat.EngineError is the BadAnswer's cause.
+// error in its place, the *engineerror.Error is the BadAnswer's cause.
 func (a *Answer) Parse(body []byte) error {
 	a.body, a.usage = body, translate.Usage{}
 	if len(body) > translate.MaxAnswer {
@@ -54,7 +55,7 @@ func (a *Answer) Parse(body []byte) error {
 		return &translate.BadAnswer{Reason: twice}
 	}
 	if given(out[2]) || out[3].EqualText("error") {
-		e := chat.ParseEngineError(200, "application/json", body)
+		e := engineerror.Parse(200, "application/json", body)
 		return &translate.BadAnswer{Reason: engineError, Cause: &e}
 	}
 	for it := root.Get("choices").Iter(); it.Next(); {

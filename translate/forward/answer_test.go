@@ -11,6 +11,7 @@ import (
 	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/engineerror"
 	"penstock/translate/sse"
 )
 
@@ -40,7 +41,7 @@ func usageLine(u translate.Usage) string {
 func whole(body string) string {
 	var a Answer
 	if err := a.Parse([]byte(strings.TrimSuffix(body, "\n"))); err != nil {
-		var e *chat.EngineError
+		var e *engineerror.Error
 		return fmt.Sprintf("error: %v; engine's: %v\n", err, errors.As(err, &e))
 	}
 	return string(a.Append(nil, "public")) + "\n" + usageLine(a.Usage())

@@ -5,7 +5,7 @@ import (
 
 	"penstock/translate"
 	"penstock/translate/apierr"
-	"penstock/translate/chat"
+	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -47,7 +47,7 @@ func (s *Stream) SetPrompts(n int) { s.prompts = n }
 var doneMark = []byte("[DONE]")
 
 // Append appends what the client is to see of one event. The error is a *translate.BadAnswer when the
-// event is no JSON object, or a *chat.EngineError when the engine reports a failure.
+// event is no JSON object, or a *engineerror.Error when the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if bytes.Equal(bytes.TrimSpace(ev.Data), doneMark) {
 		s.mark = true
@@ -72,7 +72,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		return dst, &translate.BadAnswer{Reason: twice}
 	}
 	if given(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") {
-		e := chat.ParseEngineError(0, "application/json", ev.Data)
+		e := engineerror.Parse(0, "application/json", ev.Data)
 		return dst, &e
 	}
 	s.events++

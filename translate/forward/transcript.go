@@ -2,7 +2,7 @@ package forward
 
 import (
 	"penstock/translate"
-	"penstock/translate/chat"
+	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -114,7 +114,7 @@ func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 		return dst, &translate.BadAnswer{Reason: notObject}
 	}
 	if given(root.Get("error")) {
-		e := chat.ParseEngineError(0, "application/json", body)
+		e := engineerror.Parse(0, "application/json", body)
 		return dst, &e
 	}
 	text, ok := isSegment(root)

@@ -5,6 +5,7 @@ import (
 
 	"penstock/translate"
 	"penstock/translate/chat"
+	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -137,7 +138,7 @@ var (
 )
 
 // Read returns what one event of the engine amounts to in chat: a chunk, or an event without data
-// when it brings nothing. The error is a *translate.BadAnswer, or a *chat.EngineError when the engine
+// when it brings nothing. The error is a *translate.BadAnswer, or a *engineerror.Error when the engine
 // reports a failure. What is returned borrows from n until the next Read.
 func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	if n.done || ev.Blank() {
@@ -171,7 +172,7 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 			n.out = chat.AppendEndChunk(n.out, n.finish, n.stop, n.usage())
 		}
 	case chat.Given(e[eventError]), t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")): // engines forget type and name
-		err = chat.NativeError(ev.Data)
+		err = engineerror.ParseNative(ev.Data)
 	}
 	return sse.Event{Data: n.out}, err
 }

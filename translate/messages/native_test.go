@@ -16,6 +16,7 @@ import (
 	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/dialects"
+	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -221,7 +222,7 @@ func FuzzNative(f *testing.F) {
 			t.Fatalf("ended well: %v, error %v", ended, err)
 		}
 		var bad *translate.BadAnswer
-		var engine *chat.EngineError
+		var engine *engineerror.Error
 		if err != nil && !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, translate.ErrNoFinish) {
 			t.Fatalf("an error of another kind: %v", err)
 		}

@@ -96,7 +96,7 @@ func (s *Stream) Release() {
 const keepPieces = 16
 
 // Append appends what one event of the engine becomes: events, or nothing. The error is a
-// *translate.BadAnswer or a *chat.EngineError; nothing is appended then, and only Fail may follow. The
+// *translate.BadAnswer or a *engineerror.Error; nothing is appended then, and only Fail may follow. The
 // event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.reader.Read(ev)

@@ -17,6 +17,7 @@ import (
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/dialects"
+	"penstock/translate/engineerror"
 	"penstock/translate/sse"
 )
 
@@ -150,7 +151,7 @@ func FuzzStream(f *testing.F) {
 		checkEvents(t, out, true)
 		if err != nil {
 			var bad *translate.BadAnswer
-			var engine *chat.EngineError
+			var engine *engineerror.Error
 			if !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, translate.ErrNoFinish) && !errors.Is(err, sse.ErrTooLong) {
 				t.Fatalf("an error of another kind: %v", err)
 			}

@@ -14,6 +14,7 @@ import (
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/dialects"
+	"penstock/translate/engineerror"
 	"penstock/translate/sse"
 )
 
@@ -131,7 +132,7 @@ func relay(a *Stream, src io.Reader) (out []byte, failure error) {
 
 // testError stands in for the proxy's table of failures.
 func testError(err error) *apierr.Error {
-	var e *chat.EngineError
+	var e *engineerror.Error
 	switch {
 	case !errors.As(err, &e):
 		return apierr.New(502, apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")

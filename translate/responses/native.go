@@ -5,6 +5,7 @@ import (
 
 	"penstock/translate"
 	"penstock/translate/chat"
+	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -154,7 +155,7 @@ const maxNativeToolCalls = 1024
 const recordNative = 8
 
 // Read returns what one event of the engine amounts to in chat: a chunk, or an event without data
-// when it brings nothing. The error is a *translate.BadAnswer, or a *chat.EngineError when the engine
+// when it brings nothing. The error is a *translate.BadAnswer, or a *engineerror.Error when the engine
 // reports a failure. What is returned borrows from n until the next Read.
 func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	if n.done || ev.Blank() || bytes.Equal(bytes.TrimSpace(ev.Data), []byte("[DONE]")) {
@@ -187,9 +188,9 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	case t.EqualText("response.completed"), t.EqualText("response.incomplete"):
 		err = n.end(e[nativeResponse])
 	case t.EqualText("response.failed"):
-		err = chat.NativeError(e[nativeResponse].Get("error").Raw())
+		err = engineerror.ParseNative(e[nativeResponse].Get("error").Raw())
 	case chat.Given(e[nativeError]), t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")): // engines forget type and name
-		err = chat.NativeError(ev.Data)
+		err = engineerror.ParseNative(ev.Data)
 	}
 	return sse.Event{Data: n.out}, err
 }
@@ -200,7 +201,7 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 func (n *Native) end(response jsonx.Value) error {
 	switch status := response.Get("status"); {
 	case chat.Given(response.Get("error")):
-		return chat.NativeError(response.Get("error").Raw())
+		return engineerror.ParseNative(response.Get("error").Raw())
 	case !over(status):
 		return errNotEnded
 	case !n.anyText && len(n.toolCalls) == 0 && speaks(response.Get("output")):

@@ -13,6 +13,7 @@ import (
 	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/dialects"
+	"penstock/translate/engineerror"
 	"penstock/translate/sse"
 )
 
@@ -166,7 +167,7 @@ func FuzzNative(f *testing.F) {
 		out, err := relayNative(newStream(t, body), bytes.NewReader(src))
 		checkEvents(t, out, true)
 		var bad *translate.BadAnswer
-		var engine *chat.EngineError
+		var engine *engineerror.Error
 		if err != nil && !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, translate.ErrNoFinish) && !errors.Is(err, sse.ErrTooLong) {
 			t.Fatalf("an error of another kind: %v", err)
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // Append appends the client's events for one event of the engine, none or more. The error is a
-// *translate.BadAnswer when the event is malformed or the answer too large, or a *chat.EngineError when
+// *translate.BadAnswer when the event is malformed or the answer too large, or a *engineerror.Error when
 // the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.reader.Read(ev)

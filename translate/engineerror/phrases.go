@@ -1,4 +1,6 @@
-package chat
+package engineerror
+
+import "regexp"
 
 // The words of engines by which their errors are understood: one table for each meaning. Texts and
 // marks are in lower case, as messages are compared in lower case. A new wording of an engine is
@@ -85,3 +87,62 @@ const excessMark = "exceeded max context length by "
 // lowerBound stands before a prompt's size that only just exceeds the context: vLLM counts no
 // further.
 const lowerBound = "prompt contains at least "
+
+// modelWords are codes and types, in lower case, that say that a model is not there.
+var modelWords = map[string]bool{
+	"model_not_found":      true, // OpenAI, LM Studio
+	"modelnotfound":        true,
+	"modelnotfounderror":   true,
+	"model_not_available":  true, // gateways
+	"deploymentnotfound":   true, // Azure
+	"deployment_not_found": true,
+}
+
+// modelTexts say it without a name between the words.
+var modelTexts = []string{
+	"model not found",
+	"model does not exist",
+	"no such model",
+	"unknown model",
+	"repository not found",   // mlx-lm, as Hugging Face told it
+	"no endpoints found for", // OpenRouter
+}
+
+var (
+	// modelNotThere is the same with the name, quoted or not, as in "The model `x` does not exist."
+	modelNotThere = regexp.MustCompile("\\bmodel(?: with name| named| name| id)?:? [\"'`]?[^\"'`\\s]+[\"'`]? (?:(?:is |was )?not (?:found|installed|available|loaded)|does(?: not|n't) exist)")
+	// pathNotThere is the whole message of web frameworks and proxies, or how it begins.
+	pathNotThere = regexp.MustCompile(`^(?:(?:404:? ?)?(?:the )?(?:(?:page|file|route|path|url|endpoint|resource|requested (?:url|path|resource)(?: \S+)?) )?(?:was )?not found(?: \([^)]*\))?(?: on (?:this|the) server)?(?:[.!].*)?$|404$|invalid url\b|unexpected endpoint\b|unknown (?:endpoint|path|route|request url)\b|unrecognized request url\b|no route\b|cannot post /)`)
+)
+
+// keyPrefixes are what keys of engines and of services begin with, and how many characters must
+// follow, one of them a digit.
+var keyPrefixes = []struct {
+	text  string
+	least int
+}{
+	{"sk-", 4},
+	{"sk_", 12},
+	{"hf_", 12},
+	{"gsk_", 12},
+	{"xoxa-", 8},
+	{"xoxb-", 8},
+	{"xoxe-", 8},
+	{"xoxp-", 8},
+	{"xoxs-", 8},
+	{"xapp-", 8},
+	{"xai-", 12},
+	{"nvapi-", 12},
+	{"ghp_", 12},
+	{"github_pat_", 12},
+	{"glpat-", 12},
+	{"AIza", 12},
+	{"AKIA", 12},
+	{"eyJ", 16},
+	{"pstk_", 4},
+	{"pplx-", 12},
+	{"r8_", 12},
+	{"tgp_", 12},
+	{"fw_", 12},
+	{"csk-", 12},
+}

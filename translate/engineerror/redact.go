@@ -1,4 +1,4 @@
-package chat
+package engineerror
 
 import (
 	"net/netip"
@@ -8,10 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// What of an engine's message is blotted out or named otherwise before a client sees it.
-
-// blot replaces addresses, absolute paths and what looks like a key.
-func blot(s string) string {
+// redact replaces addresses, absolute paths and what looks like a key.
+func redact(s string) string {
 	var b strings.Builder
 	follows := noSecret // what the words before announce
 	for len(s) > 0 {
@@ -29,11 +27,11 @@ func blot(s string) string {
 		case word == "" || word == ":":
 			b.WriteString(word)
 		case follows.is(word):
-			b.WriteString(blottedKey)
+			b.WriteString(redactedKey)
 			b.WriteString(word[len(strings.TrimRight(word, ".:")):])
 			follows = noSecret
 		default:
-			b.WriteString(blotWord(word))
+			b.WriteString(redactWord(word))
 			follows = announces(strings.TrimSuffix(word, ":"))
 		}
 		if n < len(s) {
@@ -117,7 +115,7 @@ func looksRandom(word string) bool {
 // isBreak reports whether r ends a word in which an address or a path may stand.
 func isBreak(r rune) bool { return strings.ContainsRune(" \"'`()[]{}<>,;=|", r) }
 
-func blotWord(w string) string {
+func redactWord(w string) string {
 	switch {
 	case strings.Contains(w, "://"), startsWithIP(w), isIPv6(w), strings.HasPrefix(w, "localhost:"):
 		return "[address]"
@@ -126,52 +124,20 @@ func blotWord(w string) string {
 	case len(w) > 3 && w[1] == ':' && w[2] == '\\':
 		return "[path]"
 	}
-	return blotKeys(w)
+	return redactKeys(w)
 }
 
 const (
-	blottedKey = "[key]"
-	leastToken = 16 // characters behind "Bearer"; fewer are more likely a word
-	leastPlain = 8  // characters of a key without a digit, where its prefix is no part of a word
+	redactedKey = "[key]"
+	leastToken  = 16 // characters behind "Bearer"; fewer are more likely a word
+	leastPlain  = 8  // characters of a key without a digit, where its prefix is no part of a word
 	// leastUnbroken is how many letters without a hyphen or the like are no word.
 	leastUnbroken = 24
 )
 
-// keyPrefixes are what keys of engines and of services begin with, and how many characters must
-// follow, one of them a digit.
-var keyPrefixes = []struct {
-	text  string
-	least int
-}{
-	{"sk-", 4},
-	{"sk_", 12},
-	{"hf_", 12},
-	{"gsk_", 12},
-	{"xoxa-", 8},
-	{"xoxb-", 8},
-	{"xoxe-", 8},
-	{"xoxp-", 8},
-	{"xoxs-", 8},
-	{"xapp-", 8},
-	{"xai-", 12},
-	{"nvapi-", 12},
-	{"ghp_", 12},
-	{"github_pat_", 12},
-	{"glpat-", 12},
-	{"AIza", 12},
-	{"AKIA", 12},
-	{"eyJ", 16},
-	{"pstk_", 4},
-	{"pplx-", 12},
-	{"r8_", 12},
-	{"tgp_", 12},
-	{"fw_", 12},
-	{"csk-", 12},
-}
-
-// blotKeys replaces what looks like a key within a word: a prefix of keys, not in the middle of
+// redactKeys replaces what looks like a key within a word: a prefix of keys, not in the middle of
 // letters and digits, and enough of what keys consist of.
-func blotKeys(w string) string {
+func redactKeys(w string) string {
 	if len(w) < 7 {
 		return w
 	}
@@ -183,7 +149,7 @@ func blotKeys(w string) string {
 		}
 		if n := keyAt(w[i:]); n > 0 {
 			b.WriteString(w[from:i])
-			b.WriteString(blottedKey)
+			b.WriteString(redactedKey)
 			from = i + n
 			i = from - 1
 		}
@@ -226,16 +192,16 @@ func isNameLetter(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c >= utf8.RuneSelf
 }
 
-// Redact blots a secret of the edge's own out of what the engine says, which it got with the request. One that is
-// short is a word (EMPTY, none) that engines without authentication are given.
-func (e *EngineError) Redact(secret string) {
+// RedactSecret removes a secret of the edge's own, which the engine got with the request. A short one
+// is a word (EMPTY, none) that engines without authentication are given.
+func (e *Error) RedactSecret(secret string) {
 	if len(secret) < leastPlain || e.Message == "" && e.Type == "" && e.Code == "" {
 		return
 	}
-	e.Message = strings.ReplaceAll(e.Message, secret, blottedKey)
+	e.Message = strings.ReplaceAll(e.Message, secret, redactedKey)
 	for n := len(secret) - 1; n >= leastPlain; n-- { // the message may be cut within it
 		if text, found := strings.CutSuffix(e.Message, secret[:n]); found {
-			e.Message = text + blottedKey
+			e.Message = text + redactedKey
 			break
 		}
 	}
@@ -246,67 +212,6 @@ func (e *EngineError) Redact(secret string) {
 		e.Code = ""
 	}
 }
-
-// Rename puts the public name of a model in the place of its engine's own in what the engine says,
-// so that no client hears of a name that it cannot use. Only the whole name counts, not one within
-// a longer name. One that might be an ordinary word counts in quotes alone, and one of a letter or
-// two never.
-func (e *EngineError) Rename(served, public string) {
-	if len(served) < 3 || served == public || !strings.Contains(e.Message, served) {
-		return
-	}
-	word := !looksLikeName(served)
-	var b strings.Builder
-	for s, before := e.Message, byte(' '); ; {
-		i := strings.Index(s, served)
-		if i < 0 {
-			b.WriteString(s)
-			break
-		}
-		if i > 0 {
-			before = s[i-1]
-		}
-		rest := s[i+len(served):]
-		b.WriteString(s[:i])
-		if whole := endsName(before, rest); whole && (!word || isQuote(before) && rest != "" && isQuote(rest[0])) {
-			b.WriteString(public)
-		} else {
-			b.WriteString(served)
-		}
-		s, before = rest, served[len(served)-1]
-	}
-	e.Message = cutMessage(b.String())
-}
-
-// looksLikeName reports whether a model's name is hardly a word or a number of a sentence: it has
-// letters, and something beside them.
-func looksLikeName(s string) bool {
-	letter, other := false, false
-	for i := range len(s) {
-		if c := s[i]; 'a' <= c|0x20 && c|0x20 <= 'z' {
-			letter = true
-		} else {
-			other = true
-		}
-	}
-	return letter && other
-}
-
-// endsName reports whether a name between before and rest is a whole one. The stop or colon behind
-// which a sentence or a line goes on is no part of it.
-func endsName(before byte, rest string) bool {
-	if isNameByte(before) {
-		return false
-	}
-	rest = strings.TrimLeft(rest, ".:")
-	return rest == "" || !isNameByte(rest[0])
-}
-
-func isNameByte(c byte) bool {
-	return isNameLetter(c) || strings.IndexByte("-_./:@+", c) >= 0
-}
-
-func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
 
 // startsWithIP reports whether w starts with four numbers and three dots, as an IPv4 address does,
 // or is a host name with a port.

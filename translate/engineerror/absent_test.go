@@ -1,4 +1,4 @@
-package chat
+package engineerror
 
 import "testing"
 
@@ -47,7 +47,7 @@ func TestAbsent(t *testing.T) {
 		{400, "", `{"error":{"message":"model 'a' not found"}}`, AbsentNothing},
 		{500, "", ``, AbsentNothing},
 	} {
-		e := ParseEngineError(c.status, c.contentType, []byte(c.body))
+		e := Parse(c.status, c.contentType, []byte(c.body))
 		if e.Absent != c.want {
 			t.Errorf("%d %s: absent %d, want %d", c.status, c.body, e.Absent, c.want)
 		}

@@ -1,4 +1,4 @@
-package chat
+package engineerror
 
 import (
 	"strings"
@@ -45,11 +45,11 @@ func TestBlotKeys(t *testing.T) {
 		"install hf_transfer or use hf_hub_download_cache":       "install hf_transfer or use hf_hub_download_cache",
 		"deploy models eyJ AKIA AIza":                            "deploy models eyJ AKIA AIza",
 	} {
-		if got := ParseEngineError(400, "", []byte(text)).Message; got != want {
+		if got := Parse(400, "", []byte(text)).Message; got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
-	if e := ParseEngineError(400, "", []byte(`{"error":{"message":"x","type":"t","code":"`+key+`"}}`)); e.Code != "" {
+	if e := Parse(400, "", []byte(`{"error":{"message":"x","type":"t","code":"`+key+`"}}`)); e.Code != "" {
 		t.Errorf("a key is a code: %q", e.Code)
 	}
 }
@@ -63,16 +63,16 @@ func TestRedact(t *testing.T) {
 		"correct": "correct",
 		"":        "",
 	} {
-		e := EngineError{Message: text, Code: key}
-		if e.Redact(key); e.Message != want || e.Code != "" {
+		e := Error{Message: text, Code: key}
+		if e.RedactSecret(key); e.Message != want || e.Code != "" {
 			t.Errorf("%q becomes %q, code %q", text, e.Message, e.Code)
 		}
 	}
-	e := EngineError{Message: "the list is EMPTY"}
-	if e.Redact("EMPTY"); e.Message != "the list is EMPTY" {
+	e := Error{Message: "the list is EMPTY"}
+	if e.RedactSecret("EMPTY"); e.Message != "the list is EMPTY" {
 		t.Errorf("a word is a key: %q", e.Message)
 	}
-	if e.Redact(""); e.Message != "the list is EMPTY" {
+	if e.RedactSecret(""); e.Message != "the list is EMPTY" {
 		t.Errorf("nothing is a key: %q", e.Message)
 	}
 }
@@ -94,12 +94,12 @@ func TestRename(t *testing.T) {
 		{"pub", "pub 'pub'", "pub 'pub'"},
 		{"", "nothing", "nothing"},
 	} {
-		e := EngineError{Message: c.text}
+		e := Error{Message: c.text}
 		if e.Rename(c.served, "pub"); e.Message != c.want {
 			t.Errorf("%q in %q: %q, want %q", c.served, c.text, e.Message, c.want)
 		}
 	}
-	e := EngineError{Message: strings.Repeat("x-1 ", maxMessage/4)}
+	e := Error{Message: strings.Repeat("x-1 ", maxMessage/4)}
 	if e.Rename("x-1", strings.Repeat("\u00e4", 100)); len(e.Message) > maxMessage || !utf8.ValidString(e.Message) {
 		t.Errorf("%d bytes", len(e.Message))
 	}

@@ -1,0 +1,54 @@
+package engineerror
+
+import (
+	"strconv"
+	"strings"
+)
+
+func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
+
+// overflowSizes finds the sizes of the request and of the context in a message: of the prompt and
+// the answer if the prompt alone would fit, otherwise of the whole request. All are 0 unless the
+// message has them and they exceed the context, so that the client knows how much to cut.
+func overflowSizes(lower string) (prompt, answer, most int) {
+	most = firstSize(lower, maxMarks)
+	if prompt, answer = firstSize(lower, inputMarks), firstSize(lower, answerMarks); prompt > 0 && prompt < most && prompt+answer > most {
+		return prompt, answer, most
+	}
+	for _, mark := range promptMarks {
+		prompt = max(prompt, sizeAfter(lower, mark))
+	}
+	if most == 0 || prompt <= most {
+		return 0, 0, 0
+	}
+	return prompt, 0, most
+}
+
+// firstSize returns the number of tokens behind the first of marks that has one, or 0.
+func firstSize(s string, marks []string) int {
+	for _, mark := range marks {
+		if size := sizeAfter(s, mark); size > 0 {
+			return size
+		}
+	}
+	return 0
+}
+
+// sizeAfter returns the number of tokens behind mark, 0 if there is none.
+func sizeAfter(s, mark string) int {
+	for {
+		i := strings.Index(s, mark)
+		if i < 0 {
+			return 0
+		}
+		s = s[i+len(mark):]
+		n := 0
+		for n < len(s) && n < 9 && '0' <= s[n] && s[n] <= '9' {
+			n++
+		}
+		size, err := strconv.Atoi(s[:n])
+		if err == nil && !strings.HasPrefix(s[n:], " input char") && !strings.HasPrefix(s[n:], " char") {
+			return size
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package engineerror
+
+import (
+	"bytes"
+	"strconv"
+
+	"penstock/translate"
+	"penstock/translate/jsonx"
+)
+
+// maxNested is how many errors may be wrapped into each other; more are not looked into.
+const maxNested = 4
+
+// read takes from v what it says. What an inner object says wins, for it is closer to the fault.
+func (e *Error) read(v jsonx.Value, depth int) {
+	switch v.Kind() {
+	case jsonx.String:
+		e.text(v, depth)
+		return
+	case jsonx.Array: // FastAPI's list of faults; other engines put one error into a list
+		e.list(v, depth)
+		return
+	case jsonx.Object:
+	default:
+		return
+	}
+	if depth == maxNested {
+		return
+	}
+	var inner jsonx.Value
+	said := false
+	for it := v.Iter(); it.Next(); {
+		m := it.Value()
+		switch string(it.Key().Raw()) {
+		case "error", "detail", "errors":
+			if Truthy(m) {
+				inner = m
+			}
+		case "message", "msg":
+			if m.HasText() {
+				e.text(m, depth)
+				said = true
+			}
+		case "type", "error_type":
+			e.word(&e.Type, m)
+		case "code", "status", "status_code":
+			if !e.number(m) {
+				e.word(&e.Code, m)
+			}
+		case "param":
+			if text, ok := m.Text(); ok && string(text) == "model" {
+				e.Absent = AbsentModel // if it turns out to be a 404
+			}
+		case "n_prompt_tokens":
+			e.ContextPrompt = translate.Count(m)
+		case "n_ctx":
+			e.ContextMax = translate.Count(m)
+		}
+	}
+	if inner.Exists() && !(said && inner.IsString()) { // beside a message, a string is a class (Kokoro)
+		e.read(inner, depth+1)
+	}
+}
+
+// text takes a message, or what is wrapped into it.
+func (e *Error) text(v jsonx.Value, depth int) {
+	text := v.AppendText(nil)
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' && depth < maxNested {
+		var d jsonx.Doc
+		if d.Parse(trimmed, jsonx.Options{Record: maxDepth}) == nil && (d.Root().Get("error").Exists() || d.Root().Get("message").Exists()) {
+			e.read(d.Root(), depth+1)
+			return
+		}
+	}
+	e.Message = string(text)
+}
+
+// list takes the faults that FastAPI found in a request: {"loc":["body","messages"],"msg":"Field
+// required"}.
+func (e *Error) list(v jsonx.Value, depth int) {
+	var text []byte
+	for it := v.Iter(); it.Next() && len(text) < maxMessage; {
+		fault := it.Value()
+		if !fault.Get("msg").HasText() {
+			if depth < maxNested {
+				e.read(fault, depth+1)
+			}
+			continue
+		}
+		if len(text) > 0 {
+			text = append(text, "; "...)
+		}
+		for at := fault.Get("loc").Iter(); at.Next(); {
+			if at.Index() > 0 {
+				text = append(text, '.')
+			}
+			if at.Value().IsString() {
+				text = at.Value().AppendText(text)
+			} else {
+				text = append(text, at.Value().Raw()...)
+			}
+			text = text[:min(len(text), 2*maxMessage)]
+		}
+		text = append(text, ": "...)
+		text = fault.Get("msg").AppendText(text)
+	}
+	if len(text) > 0 {
+		e.Message = string(text)
+	}
+}
+
+// number takes a status, as a number or as digits, and reports whether v is a number of any kind.
+func (e *Error) number(v jsonx.Value) bool {
+	n, ok := v.Int()
+	if text, plain := v.Text(); plain {
+		i, err := strconv.Atoi(string(text[:min(len(text), 4)]))
+		n, ok = int64(i), err == nil && len(text) <= 4
+	}
+	if ok && n >= 400 && n <= 599 {
+		e.Status = int(n)
+	}
+	return ok
+}
+
+// word takes a type or a code if it is an identifier.
+func (e *Error) word(to *string, v jsonx.Value) {
+	text, ok := v.Text()
+	if !ok || len(text) == 0 || len(text) > 64 {
+		return
+	}
+	for _, c := range text {
+		if c != '_' && c != '-' && c != '.' && !('a' <= c|0x20 && c|0x20 <= 'z') && !('0' <= c && c <= '9') {
+			return
+		}
+	}
+	if '0' <= text[0] && text[0] <= '9' { // SGLang has the status here
+		return
+	}
+	if keyAt(string(text)) > 0 {
+		return
+	}
+	*to = string(text)
+}
+
+// truthy reports whether v is what JavaScript and Python take for true.
+func Truthy(v jsonx.Value) bool {
+	switch v.Kind() {
+	case jsonx.True, jsonx.Object, jsonx.Array:
+		return true
+	case jsonx.String:
+		return v.End()-v.Start() > 2
+	case jsonx.Number:
+		f, ok := v.Float()
+		return !ok || f != 0
+	}
+	return false
+}
