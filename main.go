@@ -31,7 +31,7 @@ import (
 	"penstock/proxy/plaintext"
 	"penstock/proxy/quietlog"
 	"penstock/proxy/reload"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // Exit codes: 1 for a run that failed, a wrong configuration included, 2 for wrong usage; 130 and
@@ -227,13 +227,13 @@ func serveLocal(end *proxy.Shutdown) error {
 // localEngines looks for engines on the usual ports of this machine. It leaves out engines that
 // list no model, because clients could not name one.
 func localEngines(ctx context.Context) ([]config.LocalEngine, error) {
-	profiles, err := upstreams.LoadProfiles(nil)
+	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
 		return nil, err
 	}
 	var out []config.LocalEngine
-	for _, found := range upstreams.Discover(ctx, profiles.UsualAddresses(), profiles) {
-		if found.Engine == upstreams.EnginePenstock {
+	for _, found := range engine.Discover(ctx, profiles.UsualAddresses(), profiles) {
+		if found.Engine == engine.Penstock {
 			fmt.Printf("%s is another Penstock and no engine, so it is left out.\n", found.URL)
 			continue
 		}
@@ -398,16 +398,16 @@ func (d *doctorCmd) Run() error {
 		}
 		own = f.Engines
 	}
-	profiles, err := upstreams.LoadProfiles(own)
+	profiles, err := engine.LoadProfiles(own)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	var engines []upstreams.Detection
+	var engines []engine.Detection
 	var silent []error
 	for _, url := range d.URLs {
-		found, err := upstreams.Detect(ctx, url, d.APIKey, profiles)
+		found, err := engine.Detect(ctx, url, d.APIKey, profiles)
 		if err != nil {
 			silent = append(silent, fmt.Errorf("no engine answers: %w", err))
 			continue
@@ -419,7 +419,7 @@ func (d *doctorCmd) Run() error {
 		engines = append(engines, found)
 	}
 	if len(engines) > 0 {
-		if err := upstreams.WriteConfig(plaintext.Writer(os.Stdout), engines); err != nil {
+		if err := engine.WriteConfig(plaintext.Writer(os.Stdout), engines); err != nil {
 			return err
 		}
 	}
@@ -534,4 +534,4 @@ func (versionCmd) Run() error { //nolint:unparam // the form of a command
 }
 
 // known returns the names that a configuration may use and does not define itself.
-func known() config.Known { return config.Known{Engines: upstreams.EngineNames(nil)} }
+func known() config.Known { return config.Known{Engines: engine.Names(nil)} }

@@ -9,7 +9,7 @@ import (
 )
 
 // Engine is an engine profile: how one kind of inference server is recognised, watched and spoken to, as data. The bundled
-// ones are upstreams/engines/*.yaml; a file's `engines:` may add more in the same form, or replace one by its name.
+// ones are upstreams/engine/profiles/*.yaml; a file's `engines:` may add more in the same form, or replace one by its name.
 //
 // A member that is left out is taken from the profile named by `like`, and without one from "openai". A list that is given,
 // even an empty one, replaces the whole list below it.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"penstock/config"
 	"penstock/routing"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
@@ -254,7 +255,7 @@ func (c *Call) pause(d time.Duration) bool {
 // asksStream reports whether the engine is asked for a stream: the client wants one, or the
 // engine's work can be cancelled in no other way.
 func (c *Call) asksStream(lease *upstreams.Lease) bool {
-	return c.record.Stream && !c.ep.binaryResponse || c.chat != nil && lease.Upstream().Engine().CancelOnlyStreams()
+	return c.record.Stream && !c.ep.binaryResponse || c.chat != nil && lease.Upstream().Engine().Has(config.QuirkCancelOnlyStreams)
 }
 
 // tryOnce makes one exchange under a lease. It returns nil when the answer was handed over.

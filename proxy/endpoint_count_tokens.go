@@ -10,6 +10,7 @@ import (
 	"penstock/translate/dialects"
 	"penstock/translate/messages"
 	"penstock/upstreams"
+	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
 )
 
@@ -58,7 +59,7 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 	q := routing.Query{Pool: c.pool, Key: c.record.Key, Now: time.Now(), Rand: rand.Uint64()}
 	targets := c.model.Route.Targets()
 	for i := range targets {
-		if u := targets[i].Upstream; u.Engine().Path(upstreams.OpCountTokens) == "" {
+		if u := targets[i].Upstream; u.Engine().Path(engine.OpCountTokens) == "" {
 			q.Exclude = append(q.Exclude, u.ID())
 		}
 	}
@@ -83,7 +84,7 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 	until := time.Now().Add(countPatience)
 	clocks := &c.model.Clocks
 	err = x.Send(&http1.Request{
-		Method: "POST", Path: u.Engine().Path(upstreams.OpCountTokens),
+		Method: "POST", Path: u.Engine().Path(engine.OpCountTokens),
 		ContentType: "application/json", Accept: "application/json",
 		RequestID: c.id, Traceparent: c.traceparent(),
 		Body:           messages.CountSegments(nil, *c.body, target.Served),

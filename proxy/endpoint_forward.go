@@ -5,6 +5,7 @@ import (
 	"penstock/translate"
 	"penstock/translate/forward"
 	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // The endpoints here pass requests on: of what comes and goes only the model is changed.
@@ -42,7 +43,7 @@ func always(*Call) (isJSON, ok bool) { return true, true }
 var endpointEdits = &endpoint{
 	path:       "/v1/images/edits",
 	operation:  config.OpImages,
-	enginePath: upstreams.OpImageEdits,
+	enginePath: engine.OpImageEdits,
 	dialect:    endpointImages.dialect,
 	nonChat:    true,
 	pool:       upstreams.PoolText,
@@ -58,7 +59,7 @@ var endpointEdits = &endpoint{
 var endpointCompletions = &endpoint{
 	path:       "/v1/completions",
 	operation:  config.OpChat,
-	enginePath: upstreams.OpCompletions,
+	enginePath: engine.OpCompletions,
 	dialect:    &dialect{name: "completions", appendError: chatError, prompt: "prompt"},
 	nonChat:    true,
 	pool:       upstreams.PoolText,

@@ -89,7 +89,7 @@ func onlyStreamers(c *Call) error {
 	}
 	targets := c.model.Route.Targets()
 	for i := range targets {
-		if up := targets[i].Upstream; !up.Engine().StreamsTranscriptions() {
+		if up := targets[i].Upstream; !up.Engine().Has(config.QuirkStreamsTranscriptions) {
 			c.tried = append(c.tried, up.ID())
 		}
 	}

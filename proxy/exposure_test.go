@@ -11,7 +11,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/reload"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // elsewhere is a listener on loopback that says it is open to other machines, as one that a service manager opened may be.
@@ -46,7 +46,7 @@ func TestOpenPortsStayGuarded(t *testing.T) {
 		bare    = keys + "admin: { listen: 127.0.0.1:9090 }\n" + rest
 	)
 	read := func(text string) *config.File {
-		f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
+		f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: engine.Names(nil)})
 		if f == nil {
 			t.Fatal(problems)
 		}

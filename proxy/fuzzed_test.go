@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // fuzzedEdge is an edge for what fuzz targets try, and its public listener: with one model, an engine that is not there, no keys and no
@@ -25,7 +25,7 @@ admin: { listen: "" }
 upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim, probe: { interval: 1h } }]
 models: [{ id: m, deployments: [{ upstream: up }] }]
 `
-	c, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
+	c, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: engine.Names(nil)})
 	if c == nil {
 		f.Fatal(problems)
 	}

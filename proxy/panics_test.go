@@ -22,7 +22,7 @@ import (
 	"penstock/config/testkit/selfsigned"
 	"penstock/proxy/guard"
 	"penstock/proxy/listen"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // panicky is an edge that serves, with a configuration in a file, and its guard.
@@ -46,7 +46,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 		t.Fatal(err)
 	}
 	load := func() (*config.File, config.Problems) {
-		return config.LoadValid(file, config.Known{Engines: upstreams.EngineNames(nil)})
+		return config.LoadValid(file, config.Known{Engines: engine.Names(nil)})
 	}
 	f, problems := load()
 	if f == nil {
@@ -168,11 +168,11 @@ func TestPanicOfSignals(t *testing.T) {
 
 // TestPanicUnderTLS: a stream that stays with fasthttp costs itself and nothing else, too.
 func TestPanicUnderTLS(t *testing.T) {
-	engine := sim.New(sim.Options{Listen: "127.0.0.1:0"})
-	if err := engine.Start(); err != nil {
+	played := sim.New(sim.Options{Listen: "127.0.0.1:0"})
+	if err := played.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
+	defer played.Close()
 	cert, key := selfsigned.Write(t, t.TempDir(), "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	pair := new(listen.Certificate)
 	if err := pair.Load(cert, key); err != nil {
@@ -183,9 +183,9 @@ auth: none
 timeouts: { linger: 0s }
 admin: { listen: "" }
 tls: { cert: "`+cert+`", key: "`+key+`" }
-upstreams: [{ name: up, url: "`+engine.URL()+`", engine: sim, concurrency: 1 }]
+upstreams: [{ name: up, url: "`+played.URL()+`", engine: sim, concurrency: 1 }]
 models: [{ id: sim, deployments: [{ upstream: up }] }]
-`), config.Known{Engines: upstreams.EngineNames(nil)})
+`), config.Known{Engines: engine.Names(nil)})
 	if f == nil {
 		t.Fatal(problems)
 	}

@@ -3,7 +3,7 @@ package proxy
 import (
 	"penstock/translate/chat"
 	"penstock/translate/forward"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
 )
 
@@ -17,7 +17,7 @@ type payload interface {
 	// estimate is about how many tokens the request and its answer are.
 	estimate(bytesPerToken float64) (prompt, output int)
 	// fill sets the body of a request to an engine that knows the model as served.
-	fill(r *http1.Request, engine *upstreams.Profile, served string)
+	fill(r *http1.Request, engine *engine.Profile, served string)
 	// release gives back what is held for sending; nothing is sent after it.
 	release()
 }
@@ -42,7 +42,7 @@ func (p jsonPayload) estimate(bytesPerToken float64) (prompt, output int) {
 	return int(float64(p.Size())/bytesPerToken) + 1, output
 }
 
-func (p jsonPayload) fill(r *http1.Request, _ *upstreams.Profile, served string) {
+func (p jsonPayload) fill(r *http1.Request, _ *engine.Profile, served string) {
 	r.ContentType = "application/json"
 	r.Body = p.Segments(nil, served)
 }

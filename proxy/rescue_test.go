@@ -13,7 +13,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/guard"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // TestPanicIsAnInternalError: a fault of ours ends one request, with the dialect's own 500, and its value, which may hold a
@@ -30,7 +30,7 @@ admin: { listen: "" }
 upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim }]
 models: [{ id: m, deployments: [{ upstream: up }] }]
 `
-	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
+	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: engine.Names(nil)})
 	if f == nil {
 		t.Fatal(problems)
 	}

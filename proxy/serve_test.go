@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // broken is a listener that accepts nobody.
@@ -41,7 +41,7 @@ timeouts: { linger: 0s }
 upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim }]
 models: [{ id: m, deployments: [{ upstream: up }] }]
 `
-	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
+	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: engine.Names(nil)})
 	if f == nil {
 		t.Fatal(problems)
 	}

@@ -7,12 +7,13 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/zap"
 
+	"penstock/config"
 	"penstock/proxy/guard"
 	"penstock/proxy/limit"
 	"penstock/proxy/observe"
 	"penstock/proxy/snapshot"
 	"penstock/translate/chat"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // Services are what all calls share. The edge makes them once; a call gets them when it begins and
@@ -34,8 +35,8 @@ type Services struct {
 	ServeNext func(net.Conn) error
 
 	poison   *poisonRequests
-	formats  sync.Map // *upstreams.Profile → chat.EngineFormat
-	unsalted sync.Map // *upstreams.Profile of engines that the log was told cannot keep keys' prompts apart
+	formats  sync.Map // *engine.Profile → chat.EngineFormat
+	unsalted sync.Map // *engine.Profile of engines that the log was told cannot keep keys' prompts apart
 }
 
 // CallCounters count events of calls that their records do not have.
@@ -59,24 +60,24 @@ func (s *Services) Forget() {
 
 // engineFormat returns how an engine wants a chat request, without the served name. It is computed
 // once for each profile.
-func (s *Services) engineFormat(p *upstreams.Profile) chat.EngineFormat {
+func (s *Services) engineFormat(p *engine.Profile) chat.EngineFormat {
 	if t, ok := s.formats.Load(p); ok {
 		return *t.(*chat.EngineFormat)
 	}
 	effort, words, off, on := p.ReasoningForm()
 	t := &chat.EngineFormat{
 		TokenMember:     p.TokenLimitMember(),
-		ContinuousUsage: p.ContinuousUsage(),
+		ContinuousUsage: p.Has(config.QuirkContinuousUsage),
 		Reasoning:       &chat.Reasoning{Effort: effort, Words: words, Off: members(off), On: members(on)},
 		Prefill:         members(p.Prefill()),
 
-		DeveloperAsSystem: p.DeveloperAsSystem(),
+		DeveloperAsSystem: p.Has(config.QuirkDeveloperAsSystem),
 	}
 	s.formats.Store(p, t)
 	return *t
 }
 
-func members(in []upstreams.Member) []chat.Member {
+func members(in []engine.Member) []chat.Member {
 	out := make([]chat.Member, len(in))
 	for i, m := range in {
 		out[i] = chat.Member(m)

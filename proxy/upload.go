@@ -6,12 +6,13 @@ import (
 	"io"
 	"sync"
 
+	"penstock/config"
 	"penstock/proxy/multipart"
 	"penstock/translate/apierr"
 	"penstock/translate/audio"
 	"penstock/translate/chat"
 	"penstock/translate/forward"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
 )
 
@@ -45,7 +46,7 @@ type upload struct {
 	form     form
 	parts    *multipart.Reader
 	boundary string
-	engine   *upstreams.Profile // it is being sent to
+	engine   *engine.Profile // it is being sent to
 
 	value   []byte // of the text field that is being read
 	made    []byte // for the engine and not taken yet: heads of parts, text fields
@@ -250,7 +251,7 @@ func (u *upload) mayStream() error {
 		return nil
 	case !u.call.ctx.Request.Header.IsHTTP11():
 		return httpVersion("A stream needs HTTP/1.1.")
-	case u.engine != nil && !u.engine.StreamsTranscriptions():
+	case u.engine != nil && !u.engine.Has(config.QuirkStreamsTranscriptions):
 		return noStreams()
 	}
 	return nil
@@ -297,7 +298,7 @@ func (u *upload) estimate(float64) (prompt, output int) { return 0, 0 }
 
 // fill implements payload. A form that is held whole is sent with its length, and can be sent
 // again.
-func (u *upload) fill(r *http1.Request, engine *upstreams.Profile, served string) {
+func (u *upload) fill(r *http1.Request, engine *engine.Profile, served string) {
 	u.engine = engine
 	model := appendField(nil, u.boundary, "model", []byte(served))
 	r.ContentType = "multipart/form-data; boundary=" + u.boundary

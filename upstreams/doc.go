@@ -85,15 +85,6 @@
 // Slots that an engine works in for clients who left (ghosts.go) are taken off a shared limit where
 // the engine's reports prove them.
 //
-// # Engines are data
-//
-// How an engine is recognised, asked and spoken to is a profile: engines/*.yaml, in the form of
-// config.Engine, which users may add to. Code asks a Profile about a property (CancelOnlyStreams,
-// TokenLimitMember, Path), never for a name. A profile starts from the one it is `like`, and its
-// variants are found by themselves: an upstream that says `whisper` and was started with OpenAI's
-// path becomes whisper-openai at its first probe. A reload may bring other profiles; upstreams are
-// then recognised anew.
-//
 // # Design
 //
 // Probes and scrapes use the same exchange as calls, on a transport of their own: one HTTP

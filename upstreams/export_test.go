@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 )
 
 // What tests of the floors above may do to an upstream, in place of probes and of a commit that
@@ -34,5 +35,5 @@ func (u *Upstream) ModelBack() { u.setModels(nil, time.Now().Add(time.Hour)) }
 
 // Tell books what an engine says of its work, as a probe would.
 func (u *Upstream) Tell(running, waiting int, now time.Time) {
-	u.setReport(&Report{Running: running, Waiting: waiting, OwnAtScrape: u.inFlight(), At: now}, 0, now)
+	u.setReport(&Report{Load: engine.Load{Running: running, Waiting: waiting}, OwnAtScrape: u.inFlight(), At: now}, 0, now)
 }

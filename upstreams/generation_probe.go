@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
 )
 
@@ -102,7 +103,7 @@ func (u *Upstream) probeGeneration(pool Pool, trial bool) bool {
 	}
 	g.running, g.begun = true, now
 	limit := generationLimit
-	if profile.LoadsOnDemand() {
+	if profile.Has(config.QuirkLoadsOnDemand) {
 		limit = generationLoading
 	}
 	if g.limit > 0 && work == firstToken {
@@ -113,7 +114,7 @@ func (u *Upstream) probeGeneration(pool Pool, trial bool) bool {
 }
 
 // generate runs a generation probe and books its verdict.
-func (u *Upstream) generate(p *prober, profile *Profile, steps []generationStep, limit time.Duration, pool Pool, trial bool) {
+func (u *Upstream) generate(p *prober, profile *engine.Profile, steps []generationStep, limit time.Duration, pool Pool, trial bool) {
 	verdict, last := GenerationAborted, LastGeneration{}
 	defer func() { // whatever the booking comes to
 		u.giveBack(pool, false)
@@ -265,7 +266,7 @@ var (
 // generationOf returns what to send to see whether an engine works for a kind of model: one
 // request, or several of which the next is sent where the engine rejects the one before. It is
 // empty where generating is too expensive to be a probe (images) or the engine has no path for it.
-func generationOf(kind string, p *Profile, served string, work chatWork) (steps []generationStep) {
+func generationOf(kind string, p *engine.Profile, served string, work chatWork) (steps []generationStep) {
 	add := func(op string, members map[string]any, streamed bool, good func(any) bool) {
 		path := p.Path(op)
 		if path == "" {
@@ -286,7 +287,7 @@ func generationOf(kind string, p *Profile, served string, work chatWork) (steps 
 			limit = config.TokenLimitMaxTokens
 		}
 		add(config.OpChat, map[string]any{"messages": []any{map[string]any{"role": "user", "content": work.prompt}}, limit: work.tokens, "stream": true}, true, nil)
-		add(OpCompletions, map[string]any{"prompt": work.prompt, config.TokenLimitMaxTokens: work.tokens, "stream": true}, true, nil)
+		add(engine.OpCompletions, map[string]any{"prompt": work.prompt, config.TokenLimitMaxTokens: work.tokens, "stream": true}, true, nil)
 	case config.KindEmbedding:
 		add(config.OpEmbeddings, map[string]any{"input": "ping"}, false, lists("data"))
 	case config.KindRerank:
@@ -306,7 +307,7 @@ func generationOf(kind string, p *Profile, served string, work chatWork) (steps 
 func lists(fields ...string) func(any) bool {
 	return func(page any) bool {
 		return slices.ContainsFunc(fields, func(field string) (found bool) {
-			eachField(page, field+".0", func(any) { found = true })
+			engine.EachField(page, field+".0", func(any) { found = true })
 			return found
 		})
 	}
@@ -345,11 +346,11 @@ func silence(served string) (contentType string, form []byte) {
 
 // generateFunc sends one step and judges the answer. It is a function so that tests can play an
 // engine without a socket.
-type generateFunc func(ctx context.Context, profile *Profile, s *generationStep, limit time.Duration) (Generation, LastGeneration)
+type generateFunc func(ctx context.Context, profile *engine.Profile, s *generationStep, limit time.Duration) (Generation, LastGeneration)
 
 // generationOver returns a generateFunc over a transport. Every probe has a connection of its own.
 func generationOver(t *http1.Transport) generateFunc {
-	return func(ctx context.Context, profile *Profile, s *generationStep, limit time.Duration) (Generation, LastGeneration) {
+	return func(ctx context.Context, profile *engine.Profile, s *generationStep, limit time.Duration) (Generation, LastGeneration) {
 		x, end := t.ExchangeWhile(ctx)
 		defer end()
 		until := time.Now().Add(limit)
@@ -392,7 +393,7 @@ func generationOver(t *http1.Transport) generateFunc {
 }
 
 // judge reads the answer to a step.
-func (s *generationStep) judge(x *http1.Exchange, profile *Profile, until time.Time) (Generation, error) {
+func (s *generationStep) judge(x *http1.Exchange, profile *engine.Profile, until time.Time) (Generation, error) {
 	status := x.Status()
 	streamed := status == 200 && bytes.HasPrefix(x.Header("Content-Type"), []byte("text/event-stream"))
 	body, seen := []byte(nil), 0
@@ -426,12 +427,12 @@ func (s *generationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 
 // judgeLine looks at one line of a stream of chat or completion chunks. done is true once the
 // stream has shown what it is worth.
-func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
+func judgeLine(line []byte, profile *engine.Profile) (verdict Generation, done bool) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {
 		return GenerationOK, false
 	}
-	page, err := parsePage(data)
+	page, err := engine.ParseJSON(data)
 	if err != nil {
 		return GenerationFailed, true
 	}
@@ -442,8 +443,8 @@ func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
 }
 
 // judgeWhole looks at an answer that is no stream.
-func (s *generationStep) judgeWhole(status int, body []byte, profile *Profile) Generation {
-	page, err := parsePage(body)
+func (s *generationStep) judgeWhole(status int, body []byte, profile *engine.Profile) Generation {
+	page, err := engine.ParseJSON(body)
 	switch {
 	case status != 200 || err == nil && failed(page):
 		return judgeError(status, page, profile)
@@ -459,23 +460,23 @@ func (s *generationStep) judgeWhole(status int, body []byte, profile *Profile) G
 
 // failed reports whether an engine has put an error where an answer should be.
 func failed(page any) (is bool) {
-	eachField(page, "error", func(v any) { is = v != nil && v != "" && v != false })
+	engine.EachField(page, "error", func(v any) { is = v != nil && v != "" && v != false })
 	return is
 }
 
 // finished reports whether a chunk or a completion says why it ends.
-func finished(page any) bool { return fieldText(page, "choices.*.finish_reason") != "" }
+func finished(page any) bool { return engine.FieldText(page, "choices.*.finish_reason") != "" }
 
 // judgeError says what an error is worth. The status of an error in a stream, which is 200 by its
 // head, is in the error.
-func judgeError(status int, page any, profile *Profile) Generation {
-	kind, message := fieldText(page, "error.type"), fieldText(page, "error.message")
+func judgeError(status int, page any, profile *engine.Profile) Generation {
+	kind, message := engine.FieldText(page, "error.type"), engine.FieldText(page, "error.message")
 	if status == 200 {
 		status = 500
 		for _, field := range []string{"error.code", "error.status", "code", "status"} {
-			n, _ := sumField(page, field)
+			n, _ := engine.SumField(page, field)
 			if n == 0 {
-				n, _ = strconv.ParseFloat(fieldText(page, field), 64)
+				n, _ = strconv.ParseFloat(engine.FieldText(page, field), 64)
 			}
 			if n >= 400 && n < 600 {
 				status = int(n)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
 )
 
@@ -59,7 +60,7 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 		u, _ := generating(t, func(int64) Generation { return GenerationOK })
 		var sent []string
 		u.mu.Lock()
-		u.prober.generate = func(_ context.Context, _ *Profile, s *generationStep, limit time.Duration) (Generation, LastGeneration) {
+		u.prober.generate = func(_ context.Context, _ *engine.Profile, s *generationStep, limit time.Duration) (Generation, LastGeneration) {
 			sent = append(sent, string(s.body)+" "+limit.String())
 			return GenerationFailed, LastGeneration{}
 		}
@@ -214,7 +215,7 @@ func generating(t *testing.T, verdict func(n int64) Generation) (u *Upstream, se
 	u, sent = watched(t, &playedEngine{code: 200}, "vllm"), new(atomic.Int64)
 	synctest.Wait()
 	u.mu.Lock()
-	u.prober.generate = func(ctx context.Context, _ *Profile, _ *generationStep, limit time.Duration) (Generation, LastGeneration) {
+	u.prober.generate = func(ctx context.Context, _ *engine.Profile, _ *generationStep, limit time.Duration) (Generation, LastGeneration) {
 		n := sent.Add(1)
 		select {
 		case <-time.After(100 * time.Millisecond):
@@ -406,18 +407,18 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				engine := &playedEngine{code: 200, pages: map[string]string{}}
+				played := &playedEngine{code: 200, pages: map[string]string{}}
 				if c.others != "" {
-					engine.pages["/metrics"] = c.others
+					played.pages["/metrics"] = c.others
 				}
-				u := watched(t, engine, "vllm")
+				u := watched(t, played, "vllm")
 				synctest.Wait()
 				l, ok := u.TryLease(PoolText, 0, time.Now())
 				if !ok {
 					t.Fatal("no lease")
 				}
 				u.mu.Lock()
-				u.prober.generate = func(_ context.Context, _ *Profile, _ *generationStep, limit time.Duration) (Generation, LastGeneration) {
+				u.prober.generate = func(_ context.Context, _ *engine.Profile, _ *generationStep, limit time.Duration) (Generation, LastGeneration) {
 					for range c.answers {
 						u.answers.BodyCame(c.status)
 					}

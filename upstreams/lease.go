@@ -1,9 +1,10 @@
 package upstreams
 
 import (
-	"penstock/upstreams/http1"
 	"sync/atomic"
 	"time"
+
+	"penstock/upstreams/http1"
 )
 
 // slotUnit is one in-flight call of a pool inside Upstream.slots: three counters of 21 bits in one

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 )
 
 // newTestSet is a set whose upstreams are never probed and whose metrics go nowhere.
@@ -340,7 +341,7 @@ func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 
 func TestPickPathDoesNotAllocate(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
-	u.models.Store(newModelList([]ModelInfo{{ID: "m"}}, nil, time.Now()))
+	u.models.Store(engine.NewModelList([]engine.ModelInfo{{ID: "m"}}, nil))
 	u.charge(At(time.Now()))
 	now := time.Now()
 	var sink float64
@@ -363,7 +364,7 @@ func TestPickPathDoesNotAllocate(t *testing.T) {
 
 func BenchmarkLook(b *testing.B) {
 	u := newTestUpstream(b, config.Concurrency{Shared: 4})
-	u.models.Store(newModelList([]ModelInfo{{ID: "m"}}, nil, time.Now()))
+	u.models.Store(engine.NewModelList([]engine.ModelInfo{{ID: "m"}}, nil))
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {

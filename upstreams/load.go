@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 )
 
 // Load is the load of one pool of one upstream at one moment, as a pick weighs it.
@@ -55,16 +56,9 @@ type Limits struct {
 	Source string `json:"source"` // config, engine, profile or default
 }
 
-// Sources of Limits.
-const (
-	LimitFromConfig  = "config"
-	LimitFromEngine  = "engine"
-	LimitFromProfile = "profile"
-	LimitFromDefault = "default"
-)
-
-// defaultLimit is the limit where neither the file nor the engine nor its profile has one.
-const defaultLimit = 16
+// LimitFromConfig is the source of limits that the file sets. The others are engine.SlotsReported
+// and its neighbours.
+const LimitFromConfig = "config"
 
 // Limits returns the configured or learned slots, before ghosts are taken off.
 func (u *Upstream) Limits() Limits { return u.capacity.Load().Limits }
@@ -104,18 +98,14 @@ func newCapacity(l Limits, ghosts int, weight float64) *capacity {
 
 // limitsOf decides the slots by the first that has a number: the file, the engine, the profile, the
 // default. A map in the file makes separate pools, and a pool that it leaves out has no slots.
-func limitsOf(c config.Concurrency, reported int, p *Profile) Limits {
+func limitsOf(c config.Concurrency, reported int, p *engine.Profile) Limits {
 	switch {
 	case c.Shared > 0:
 		return sharedLimits(c.Shared, LimitFromConfig)
 	case c.Set():
 		return Limits{Text: min(c.Text, slotMax), Vision: min(c.Vision, slotMax), Audio: min(c.Audio, slotMax), Source: LimitFromConfig}
-	case reported > 0:
-		return sharedLimits(reported, LimitFromEngine)
-	case p.spec.Concurrency > 0 && p.Name() != engineGeneric:
-		return sharedLimits(p.spec.Concurrency, LimitFromProfile)
 	}
-	return sharedLimits(defaultLimit, LimitFromDefault)
+	return sharedLimits(p.Slots(reported))
 }
 
 func sharedLimits(n int, source string) Limits {
@@ -151,9 +141,7 @@ func (u *Upstream) setReportedSlots(n int) {
 
 // Report is what an engine said about its work.
 type Report struct {
-	Running     int       `json:"running"`
-	Waiting     int       `json:"waiting"`
-	KVUsage     float64   `json:"kv_usage"` // 0 to 1
+	engine.Load
 	OwnAtScrape int       `json:"own_at_scrape"`
 	At          time.Time `json:"at"`
 	Source      string    `json:"source"` // the page's path

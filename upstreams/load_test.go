@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 )
 
 func TestLimitsOf(t *testing.T) {
@@ -14,7 +15,7 @@ func TestLimitsOf(t *testing.T) {
 		name     string
 		conf     config.Concurrency
 		reported int
-		profile  *Profile
+		profile  *engine.Profile
 		want     Limits
 	}{
 		{"one number", config.Concurrency{Shared: 5}, 9, llama, Limits{true, 5, 5, 5, "config"}},
@@ -63,7 +64,7 @@ func TestUsualOthers(t *testing.T) {
 	if usual() != 0 {
 		t.Error("without a report")
 	}
-	u.setReport(&Report{Running: 6, At: now}, 0, now)
+	u.setReport(&Report{Load: engine.Load{Running: 6}, At: now}, 0, now)
 	if usual() != 6 {
 		t.Errorf("the first report: %v", usual())
 	}
@@ -77,12 +78,12 @@ func TestUsualOthers(t *testing.T) {
 		t.Errorf("after twice the time constant: %v, want %v", usual(), want)
 	}
 	now = now.Add(time.Hour)
-	u.setReport(&Report{Running: 3, At: now}, 0, now)
+	u.setReport(&Report{Load: engine.Load{Running: 3}, At: now}, 0, now)
 	if usual() != 3 {
 		t.Errorf("after a gap: %v", usual())
 	}
 	now = now.Add(-time.Second)
-	u.setReport(&Report{Running: 5, At: now}, 0, now)
+	u.setReport(&Report{Load: engine.Load{Running: 5}, At: now}, 0, now)
 	if got := usual(); got < 3 || got > 5 {
 		t.Errorf("a report from before the last one: %v", got)
 	}
@@ -95,15 +96,15 @@ func TestOthers(t *testing.T) {
 	if u.Load(PoolText, now).Others != 0 {
 		t.Error("others without a report")
 	}
-	u.setReport(&Report{Running: 5, Waiting: 2, OwnAtScrape: 3, At: now}, 0, now)
+	u.setReport(&Report{Load: engine.Load{Running: 5, Waiting: 2}, OwnAtScrape: 3, At: now}, 0, now)
 	if got := u.Load(PoolText, now).Others; got != 4 {
 		t.Errorf("others %d, want 4", got)
 	}
-	u.setReport(&Report{Running: 2, OwnAtScrape: 3, At: now}, 0, now)
+	u.setReport(&Report{Load: engine.Load{Running: 2}, OwnAtScrape: 3, At: now}, 0, now)
 	if got := u.Load(PoolText, now).Others; got != 0 {
 		t.Errorf("others %d, want 0", got)
 	}
-	u.setReport(&Report{Running: 5, At: now}, 0, now)
+	u.setReport(&Report{Load: engine.Load{Running: 5}, At: now}, 0, now)
 	if got := u.Load(PoolText, now.Add(freshIntervals*defaultInterval+time.Millisecond)).Others; got != 0 {
 		t.Errorf("others %d from a stale report", got)
 	}
@@ -205,7 +206,7 @@ func TestGhostsDerate(t *testing.T) {
 		u.mu.Lock()
 		batch := u.ghosts.beginReport(now)
 		u.mu.Unlock()
-		u.setReport(&Report{Running: 1, At: now}, batch, now)
+		u.setReport(&Report{Load: engine.Load{Running: 1}, At: now}, batch, now)
 	}
 	if got := u.Load(PoolText, now); got.Limit != 1 || got.Others != 0 || u.Limits().Text != 2 || u.Status(now).Ghosts != 1 {
 		t.Errorf("%+v", got)

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"penstock/config"
+	"penstock/upstreams/engine"
 )
 
 // A 404 that is about a model takes a listed model off its upstream at once. The engine's list
@@ -112,12 +112,7 @@ func (u *Upstream) modelGone(f FailureSource, now time.Time) *prober {
 
 // lists reports whether the engine's newest list has the name and means something by it.
 func (u *Upstream) lists(served string) bool {
-	list, p := u.models.Load(), u.engine.Load()
-	if list == nil || p.spec.Names == config.NamesIgnored {
-		return false
-	}
-	_, listed := list.find(p, served)
-	return listed
+	return u.models.Load().Names(u.engine.Load(), served)
 }
 
 // missingLately reports whether a model got its 404 so lately that it may soon be back.
@@ -136,7 +131,7 @@ func (u *Upstream) missingLately(now time.Time) bool {
 
 // setModels stores a list that was read from begun on. A nil list forgets the last one: an engine
 // that stops listing is not empty.
-func (u *Upstream) setModels(list *modelList, begun time.Time) {
+func (u *Upstream) setModels(list *engine.ModelList, begun time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if list != nil || u.models.Load() != nil {
@@ -154,7 +149,7 @@ func (u *Upstream) setModels(list *modelList, begun time.Time) {
 }
 
 // stillMissing returns the names that a list does not bring back.
-func (u *Upstream) stillMissing(old missingModels, list *modelList, begun time.Time) missingModels {
+func (u *Upstream) stillMissing(old missingModels, list *engine.ModelList, begun time.Time) missingModels {
 	p, next := u.engine.Load(), missingModels{}
 	for name, g := range old {
 		since := begun.Sub(g.at)
@@ -162,12 +157,7 @@ func (u *Upstream) stillMissing(old missingModels, list *modelList, begun time.T
 			next[name] = g
 			continue
 		}
-		listed, authoritative := false, false
-		if list != nil && p.spec.Names != config.NamesIgnored {
-			_, listed = list.find(p, name)
-			authoritative = p.spec.Names == config.NamesListed || list.ever[name]
-		}
-		if !listed && (authoritative || since < missingUnlisted) {
+		if !list.Names(p, name) && (list.Decides(p, name) || since < missingUnlisted) {
 			next[name] = g
 		}
 	}

@@ -9,12 +9,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 )
 
 func TestModelGone(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	u.engine.Store(mustProfile(t, "vllm"))
-	list := newModelList([]ModelInfo{{ID: "m"}, {ID: "n"}}, nil, time.Now())
+	list := engine.NewModelList([]engine.ModelInfo{{ID: "m"}, {ID: "n"}}, nil)
 	begun := time.Now()
 	u.setModels(list, begun)
 	time.Sleep(time.Millisecond)
@@ -26,7 +27,7 @@ func TestModelGone(t *testing.T) {
 	if serves(t, u, "m") {
 		t.Error("an older reading brought it back")
 	}
-	u.setModels(newModelList([]ModelInfo{{ID: "n"}}, list, time.Now()), time.Now().Add(time.Hour))
+	u.setModels(engine.NewModelList([]engine.ModelInfo{{ID: "n"}}, list), time.Now().Add(time.Hour))
 	if serves(t, u, "m") {
 		t.Error("a reading without it brought it back")
 	}

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 )
 
 func TestServes(t *testing.T) {
-	listed := []ModelInfo{{ID: "m", Aliases: []string{"n"}}, {ID: "x:latest"}, {ID: "cold", LoadedKnown: true}}
+	listed := []engine.ModelInfo{{ID: "m", Aliases: []string{"n"}}, {ID: "x:latest"}, {ID: "cold", LoadedKnown: true}}
 	for _, c := range []struct {
 		engine, served string
 		want           bool
@@ -28,7 +29,7 @@ func TestServes(t *testing.T) {
 		if !serves(t, u, c.served) {
 			t.Errorf("%s: %s is missing before any list", c.engine, c.served)
 		}
-		u.setModels(newModelList(listed, nil, time.Now()), time.Now())
+		u.setModels(engine.NewModelList(listed, nil), time.Now())
 		if got := serves(t, u, c.served); got != c.want {
 			t.Errorf("%s: %s: %t", c.engine, c.served, got)
 		}
@@ -38,9 +39,9 @@ func TestServes(t *testing.T) {
 // An open list takes a name away only when it had it once.
 func TestServesVanished(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
-	first := newModelList([]ModelInfo{{ID: "a"}, {ID: "b"}}, nil, time.Now())
+	first := engine.NewModelList([]engine.ModelInfo{{ID: "a"}, {ID: "b"}}, nil)
 	u.setModels(first, time.Now())
-	u.setModels(newModelList([]ModelInfo{{ID: "a"}}, first, time.Now()), time.Now())
+	u.setModels(engine.NewModelList([]engine.ModelInfo{{ID: "a"}}, first), time.Now())
 	if !serves(t, u, "a") || serves(t, u, "b") || !serves(t, u, "c") {
 		t.Error("a, b, c:", serves(t, u, "a"), serves(t, u, "b"), serves(t, u, "c"))
 	}
@@ -55,7 +56,7 @@ func TestModelFacts(t *testing.T) {
 	if _, ok := u.Model("m"); ok || u.MaxContext("m") != 0 || u.Models() != nil {
 		t.Error("facts from nowhere")
 	}
-	u.setModels(newModelList([]ModelInfo{{ID: "m", Context: 4096}}, nil, time.Now()), time.Now())
+	u.setModels(engine.NewModelList([]engine.ModelInfo{{ID: "m", Context: 4096}}, nil), time.Now())
 	if u.MaxContext("m") != 4096 || u.MaxContext("n") != 0 {
 		t.Error("context", u.MaxContext("m"))
 	}

@@ -9,13 +9,14 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
 )
 
 // Plan is what one configuration asks of a set, ready to be committed.
 type Plan struct {
 	set       *Set
-	profiles  *Profiles
+	profiles  *engine.Profiles
 	items     []planned
 	index     map[*Upstream]int // into items
 	byName    map[string][]*Upstream
@@ -35,7 +36,7 @@ type planned struct {
 // seen for the first time are looked up, all at the same time (2 s at most; where that fails, one
 // upstream stands for the name until it resolves).
 func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
-	profiles, err := s.profiles.Load().with(engines)
+	profiles, err := s.profiles.Load().With(engines)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func (p *Plan) add(spec *config.Upstream, expected []string, kinds map[string]st
 	if err != nil {
 		return err
 	}
-	profile, err := p.profiles.initial(spec.Engine)
+	profile, err := p.profiles.Initial(spec.Engine)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (p *Plan) add(spec *config.Upstream, expected []string, kinds map[string]st
 }
 
 // place finds the upstream of an identity or makes one.
-func (p *Plan) place(base, address string, profile *Profile, st *settings) error {
+func (p *Plan) place(base, address string, profile *engine.Profile, st *settings) error {
 	id := ID(st.spec.Name + " " + base)
 	if address != "" {
 		id += ID(" " + address)
@@ -125,7 +126,7 @@ func (p *Plan) place(base, address string, profile *Profile, st *settings) error
 	return nil
 }
 
-func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Profile) *Upstream {
+func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *engine.Profile) *Upstream {
 	u := &Upstream{
 		id: id, name: st.spec.Name, label: st.spec.Name, url: base, address: address, log: s.o.Log, set: s,
 		probed: make(chan struct{}), stateChanged: time.Now(), servedModels: map[string]*ServedModel{}, flaps: map[string]flaps{}, health: health{fall: st.probe.fall, rise: st.probe.rise},
@@ -149,4 +150,4 @@ func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *Pr
 func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 
 // Profiles returns the engine profiles of the plan.
-func (p *Plan) Profiles() *Profiles { return p.profiles }
+func (p *Plan) Profiles() *engine.Profiles { return p.profiles }

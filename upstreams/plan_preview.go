@@ -17,7 +17,7 @@ func (p *Plan) Limits(u *Upstream) Limits {
 	}
 	st, profile := p.items[i].settings, u.engine.Load()
 	if now := u.settings.Load(); now.spec.Engine != st.spec.Engine {
-		profile = p.profiles.assumed(st.spec.Engine)
+		profile = p.profiles.Assumed(st.spec.Engine)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

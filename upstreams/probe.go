@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
 )
 
@@ -173,7 +174,7 @@ func (p *prober) tick(ctx context.Context) {
 		p.engine, p.known, p.listsDue = s.spec.Engine, false, true
 	}
 	var err error
-	if detected(s.spec.Engine) { // the engine decides which page shows its health
+	if engine.IsAuto(s.spec.Engine) { // the engine decides which page shows its health
 		err = p.recognise(ctx, s)
 	}
 	path, timeout, alive := p.healthPage(s)
@@ -182,7 +183,7 @@ func (p *prober) tick(ctx context.Context) {
 		health, err = p.get(ctx, path, timeout)
 	}
 	good := err == nil && alive(health.Status)
-	if good && !detected(s.spec.Engine) && !p.known {
+	if good && !engine.IsAuto(s.spec.Engine) && !p.known {
 		health.Body = bytes.Clone(health.Body)
 		_ = p.recognise(ctx, s) // the named profile holds until a variant shows itself
 	}
@@ -209,7 +210,8 @@ func (p *prober) tick(ctx context.Context) {
 // 2xx.
 func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, alive func(int) bool) {
 	profile := p.up.engine.Load()
-	path, timeout, alive = profile.health.path, profile.health.timeout, profile.health.good
+	health := profile.Health()
+	path, timeout, alive = health.Path, health.Timeout, health.Good
 	if s.probe.path != "" {
 		path, alive = s.probe.path, func(status int) bool { return status/100 == 2 }
 	}
@@ -220,10 +222,6 @@ func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, al
 		timeout = probeTimeout
 	}
 	return path, timeout, alive
-}
-
-func (h healthPage) good(status int) bool {
-	return status/100 == 2 || h.any && status >= 200 && status < 500
 }
 
 // book feeds the verdict to the health machine.
@@ -282,20 +280,19 @@ const recogniseMax = 5 * time.Second
 // has variants. An error means that the engine does not answer.
 func (p *prober) recognise(ctx context.Context, s *settings) error {
 	u := p.up
-	candidates := u.set.profiles.Load().candidates(s.spec.Engine)
-	if p.known || len(candidates) == 0 {
-		p.known = true
+	if p.known {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, recogniseMax)
 	defer cancel()
 	_, timeout, _ := p.healthPage(s)
-	profile, err := recognise(ctx, cached(p.get), timeout, candidates)
+	profile, err := u.set.profiles.Load().Recognise(ctx, p.get, timeout, s.spec.Engine)
 	if err != nil {
 		return err
 	}
-	if profile == nil {
-		profile = u.set.profiles.Load().assumed(s.spec.Engine)
+	if profile == nil { // there is no choice
+		p.known = true
+		return nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -316,123 +313,59 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 // readModels reads the list of models; health is the page just read, which may be the same one.
 func (p *prober) readModels(ctx context.Context, healthPath string, health http1.Page, timeout time.Duration, begun time.Time) {
 	u := p.up
-	profile := u.engine.Load()
-	if len(profile.spec.Models) == 0 {
+	r := p.reader(timeout)
+	page := r.Profile.ModelsPage()
+	p.listsDue = false
+	if page == "" {
 		u.setModels(nil, begun)
-		p.listsDue = false
 		return
 	}
 	var known *http1.Page
-	if healthPath == profile.spec.Models[0].Path {
+	if healthPath == page {
 		known = &health
 	}
-	infos, err := listModels(ctx, p.get, profile, timeout, known)
+	infos, err := r.Models(ctx, known)
 	if err != nil {
 		if p.listFailures++; p.listFailures >= listFailuresMax {
 			u.setModels(nil, begun)
 		}
-		p.listsDue = false
 		return
 	}
 	p.listFailures = 0
-	u.setModels(newModelList(infos, u.models.Load(), begun), begun)
-	p.listsDue = false
+	u.setModels(engine.NewModelList(infos, u.models.Load()), begun)
 }
 
-var errNoModelList = errors.New("the engine lists no models")
-
-// listModels reads every page about models. Only the first must answer; the others add details.
-func listModels(ctx context.Context, get http1.GetPage, profile *Profile, timeout time.Duration, known *http1.Page) ([]ModelInfo, error) {
-	var infos []ModelInfo
-	for i := range profile.spec.Models {
-		source := &profile.spec.Models[i]
-		var answer http1.Page
-		var err error
-		if i == 0 && known != nil {
-			answer = *known
-		} else {
-			answer, err = get(ctx, source.Path, timeout)
-		}
-		var content any
-		if err == nil && answer.Status == 200 {
-			content, err = parsePage(answer.Body)
-		} else if err == nil {
-			err = errNoModelList
-		}
-		if err == nil && i == 0 && source.List != "" && !isList(content, source.List) {
-			err = errNoModelList
-		}
-		if err != nil {
-			if i == 0 {
-				return nil, err
-			}
-			continue
-		}
-		infos = addModels(infos, source, content, i == 0)
-	}
-	return infos, nil
-}
-
-func isList(content any, field string) bool {
-	found := false
-	eachField(content, field, func(v any) {
-		_, ok := v.([]any)
-		found = found || ok
-	})
-	return found
+// reader reads the pages of the engine that the upstream is taken for.
+func (p *prober) reader(timeout time.Duration) engine.Reader {
+	return engine.Reader{Get: p.get, Profile: p.up.engine.Load(), Timeout: timeout}
 }
 
 // readCapacity reads how many requests the engine runs at once. A number stays until another is
 // read.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
-	u := p.up
-	if n, ok := capacityOf(ctx, p.get, u.engine.Load(), timeout); ok {
-		u.setReportedSlots(n)
+	r := p.reader(timeout)
+	if n, ok := r.Slots(ctx); ok {
+		p.up.setReportedSlots(n)
 	}
-}
-
-func capacityOf(ctx context.Context, get http1.GetPage, profile *Profile, timeout time.Duration) (int, bool) {
-	for i := range profile.spec.Capacity {
-		v := &profile.spec.Capacity[i]
-		answer, err := get(ctx, v.Path, timeout)
-		if err != nil || answer.Status != 200 {
-			continue
-		}
-		content, err := parsePage(answer.Body)
-		if err != nil {
-			continue
-		}
-		if n, ok := sumField(content, v.Field); ok && n >= 1 {
-			return clampCount(n), true
-		}
-	}
-	return 0, false
 }
 
 // readLoad scrapes the first source that answers, beginning with the one that did last time.
 func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
-	u := p.up
-	sources := u.engine.Load().spec.Load
+	u, r := p.up, p.reader(timeout)
 	now, before := time.Now(), u.inFlight()
 	u.mu.Lock()
 	batch := u.ghosts.beginReport(now)
 	u.mu.Unlock()
-	for i := range sources {
-		at := (p.source + i) % len(sources)
-		answer, err := p.get(ctx, sources[at].Path, timeout)
-		if err != nil || answer.Status != 200 {
-			continue
-		}
-		if r, ok := readLoad(&sources[at], answer.Body); ok {
-			// The engine counted at some moment of the exchange. Taking the greater own count errs
-			// toward an engine that is less busy with others' work.
-			r.OwnAtScrape, r.At, r.Source = max(before, u.inFlight()), time.Now(), sources[at].Path
-			p.source = at
-			u.setReport(&r, batch, r.At)
-			return
-		}
+	load, at, path, ok := r.Load(ctx, p.source)
+	if !ok {
+		u.setReport(nil, batch, now)
+		return
 	}
-	u.setReport(nil, batch, now)
+	p.source = at
+	// The engine counted at some moment of the exchange. Taking the greater own count errs toward an
+	// engine that is less busy with others' work.
+	report := &Report{Load: load, OwnAtScrape: max(before, u.inFlight()), At: time.Now(), Source: path}
+	u.setReport(report, batch, report.At)
 }
 
 // markProbed wakes WaitProbed: the first verdict is in.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
 )
 
@@ -282,7 +283,7 @@ func TestProbeRecognises(t *testing.T) {
 		}}
 		u := watched(t, e, "auto")
 		synctest.Wait()
-		if u.Engine().Name() != "llamacpp" || u.Limits() != (Limits{true, 3, 3, 3, LimitFromEngine}) {
+		if u.Engine().Name() != "llamacpp" || u.Limits() != (Limits{true, 3, 3, 3, engine.SlotsReported}) {
 			t.Fatalf("%s %+v", u.Engine().Name(), u.Limits())
 		}
 		e.set(0, 0)
@@ -294,7 +295,7 @@ func TestProbeRecognises(t *testing.T) {
 		e.set(200, 0)
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		if u.State() != StateUp || u.Engine().Name() != "vllm" || u.Limits().Source != LimitFromProfile {
+		if u.State() != StateUp || u.Engine().Name() != "vllm" || u.Limits().Source != engine.SlotsOfProfile {
 			t.Errorf("%v %s %+v", u.State(), u.Engine().Name(), u.Limits())
 		}
 	})
@@ -318,32 +319,8 @@ func TestProbeGenericServer(t *testing.T) {
 		e := &playedEngine{code: 404}
 		u := watched(t, e, "auto")
 		synctest.Wait()
-		if u.State() != StateUp || u.Engine().Name() != engineGeneric || !serves(t, u, "m") {
+		if u.State() != StateUp || u.Engine().Name() != "openai" || !serves(t, u, "m") {
 			t.Errorf("%v %s", u.State(), u.Engine().Name())
 		}
 	})
-}
-
-// The slots that an engine tells: the first page that answers and has them.
-func TestCapacityOf(t *testing.T) {
-	profile := mustProfile(t, "llamacpp")
-	for name, c := range map[string]struct {
-		answer http1.Page
-		err    error
-		want   int
-	}{
-		"told":                  {http1.Page{Status: 200, Body: []byte(`{"total_slots":3}`)}, nil, 3},
-		"one":                   {http1.Page{Status: 200, Body: []byte(`{"total_slots":1}`)}, nil, 1},
-		"none":                  {http1.Page{Status: 200, Body: []byte(`{"total_slots":0}`)}, nil, 0},
-		"not told":              {http1.Page{Status: 200, Body: []byte(`{"slots":3}`)}, nil, 0},
-		"no JSON":               {http1.Page{Status: 200, Body: []byte(`total_slots: 3`)}, nil, 0},
-		"an error that has it":  {http1.Page{Status: 503, Body: []byte(`{"total_slots":3}`)}, nil, 0},
-		"nobody answers":        {http1.Page{}, errRefused, 0},
-		"a page cut by a close": {http1.Page{Status: 200, Body: []byte(`{"total_slots":3}`)}, errRefused, 0},
-	} {
-		get := func(context.Context, string, time.Duration) (http1.Page, error) { return c.answer, c.err }
-		if n, ok := capacityOf(t.Context(), get, profile, time.Second); n != c.want || ok != (c.want > 0) {
-			t.Errorf("%s: %d %t, want %d", name, n, ok, c.want)
-		}
-	}
 }

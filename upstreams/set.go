@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/upstreams/engine"
+
 	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/zap"
 )
@@ -42,7 +44,7 @@ type Options struct {
 // Plan may be called at any time; Commit and Retire by one goroutine at a time.
 type Set struct {
 	o              Options
-	profiles       atomic.Pointer[Profiles] // of the plan in force
+	profiles       atomic.Pointer[engine.Profiles] // of the plan in force
 	own            *metrics.Set
 	doubleReleases *metrics.Counter
 
@@ -54,7 +56,7 @@ type Set struct {
 
 // NewSet makes an empty set with the bundled profiles.
 func NewSet(o Options) (*Set, error) {
-	profiles, err := LoadProfiles(nil)
+	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +129,7 @@ func (u *Upstream) adopt(old, st *settings, renewed bool) (entering bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if old.spec.Engine != st.spec.Engine || renewed {
-		u.engine.Store(u.set.profiles.Load().successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
+		u.engine.Store(u.set.profiles.Load().Successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
 	}
 	u.renewCapacity()
 	u.renewServed()

@@ -354,7 +354,7 @@ func TestPlanWithOtherProfiles(t *testing.T) {
 	defer s.Close(t.Context())
 	spec := config.Upstream{Name: "a", URL: fakeEngine(t, "openai").URL}
 	u := apply(t, s, spec).Upstream("a")[0]
-	if u.Engine().Name() != engineGeneric {
+	if u.Engine().Name() != "openai" {
 		t.Fatalf("recognised as %s", u.Engine().Name())
 	}
 	own := config.Engine{Name: "espeak", Detect: []config.EngineSign{{Path: "/v1/models", Field: "data.*.owned_by", Equals: "espeak-ng"}}, Concurrency: 2}
@@ -391,7 +391,7 @@ func TestPlanWithOtherProfiles(t *testing.T) {
 	if err := with(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "generic again", is(engineGeneric, defaultLimit))
+	eventually(t, "generic again", is("openai", 16))
 }
 
 // The operator names an engine while it is being recognised as another: what was found out for the

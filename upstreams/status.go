@@ -4,39 +4,41 @@ import (
 	"cmp"
 	"fmt"
 	"time"
+
+	"penstock/upstreams/engine"
 )
 
 // Status is everything about an upstream at one moment, as plain data for the status page and for
 // tests. It holds no credential.
 type Status struct {
-	Name          string       `json:"name"`
-	Label         string       `json:"label"`
-	URL           string       `json:"url"`
-	Address       string       `json:"address,omitempty"`
-	Engine        string       `json:"engine"`
-	EngineTitle   string       `json:"engine_title"`
-	Quirks        []string     `json:"quirks,omitempty"`
-	State         string       `json:"state"`
-	StateSeconds  float64      `json:"state_seconds"`
-	Mode          string       `json:"mode"`         // ready, drain or maintenance: the operator's wish
-	ModeSeconds   float64      `json:"mode_seconds"` // since it was wished; -1: it was never changed
-	Check         *LastCheck   `json:"last_check,omitempty"`
-	Suspect       bool         `json:"suspect"` // a call could not reach it, and no probe has confirmed that yet
-	Breaker       string       `json:"breaker"`
-	BreakerOpens  float64      `json:"breaker_half_open_in_seconds,omitempty"`
-	Limits        Limits       `json:"limits"`
-	Ghosts        int          `json:"ghosts"` // taken off a shared limit
-	Pools         []PoolStatus `json:"pools"`
-	Others        int          `json:"others"`
-	Report        *Report      `json:"report,omitempty"` // the newest, fresh or not
-	ReportFresh   bool         `json:"report_fresh"`
-	ReportAge     float64      `json:"report_age_seconds"` // -1: none
-	ProbeAge      float64      `json:"probe_age_seconds"`  // -1: none
-	Models        []ModelInfo  `json:"models"`
-	Missing       []string     `json:"missing,omitempty"` // expected names that it does not serve now
-	LastFailure   *LastFailure `json:"last_failure,omitempty"`
-	TTFT          float64      `json:"ttft_seconds"`
-	BytesPerToken float64      `json:"bytes_per_token"` // of prompts; what is assumed before any was counted
+	Name          string             `json:"name"`
+	Label         string             `json:"label"`
+	URL           string             `json:"url"`
+	Address       string             `json:"address,omitempty"`
+	Engine        string             `json:"engine"`
+	EngineTitle   string             `json:"engine_title"`
+	Quirks        []string           `json:"quirks,omitempty"`
+	State         string             `json:"state"`
+	StateSeconds  float64            `json:"state_seconds"`
+	Mode          string             `json:"mode"`         // ready, drain or maintenance: the operator's wish
+	ModeSeconds   float64            `json:"mode_seconds"` // since it was wished; -1: it was never changed
+	Check         *LastCheck         `json:"last_check,omitempty"`
+	Suspect       bool               `json:"suspect"` // a call could not reach it, and no probe has confirmed that yet
+	Breaker       string             `json:"breaker"`
+	BreakerOpens  float64            `json:"breaker_half_open_in_seconds,omitempty"`
+	Limits        Limits             `json:"limits"`
+	Ghosts        int                `json:"ghosts"` // taken off a shared limit
+	Pools         []PoolStatus       `json:"pools"`
+	Others        int                `json:"others"`
+	Report        *Report            `json:"report,omitempty"` // the newest, fresh or not
+	ReportFresh   bool               `json:"report_fresh"`
+	ReportAge     float64            `json:"report_age_seconds"` // -1: none
+	ProbeAge      float64            `json:"probe_age_seconds"`  // -1: none
+	Models        []engine.ModelInfo `json:"models"`
+	Missing       []string           `json:"missing,omitempty"` // expected names that it does not serve now
+	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
+	TTFT          float64            `json:"ttft_seconds"`
+	BytesPerToken float64            `json:"bytes_per_token"` // of prompts; what is assumed before any was counted
 
 	Attempts  map[string]uint64 `json:"attempts"`  // by result, since the start
 	Abandoned map[string]uint64 `json:"abandoned"` // calls given up, by what the engine did with their slots

@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
 )
 
@@ -19,7 +20,7 @@ type transportConfig struct {
 	digest  [sha256.Size]byte
 }
 
-func newTransportConfig(spec *config.Upstream, base, address string, profile *Profile) (transportConfig, error) {
+func newTransportConfig(spec *config.Upstream, base, address string, profile *engine.Profile) (transportConfig, error) {
 	u, err := url.Parse(base)
 	if err != nil {
 		return transportConfig{}, err
@@ -35,7 +36,7 @@ func newTransportConfig(spec *config.Upstream, base, address string, profile *Pr
 		}
 	}
 	if address != "" {
-		if !profile.OwnHost() {
+		if !profile.Has(config.QuirkOwnHost) {
 			o.Host = u.Host
 		}
 		u.Host = net.JoinHostPort(address, cmp.Or(u.Port(), http1.DefaultPort(u.Scheme)))

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
 )
 
@@ -29,7 +30,7 @@ type Upstream struct {
 	hosts   *http1.HostWatch
 
 	settings atomic.Pointer[settings]
-	engine   atomic.Pointer[Profile]
+	engine   atomic.Pointer[engine.Profile]
 	capacity atomic.Pointer[capacity]
 
 	slots      atomic.Uint64 // in-flight of every pool in one word, see slotUnit
@@ -47,7 +48,7 @@ type Upstream struct {
 	penalty   atomic.Pointer[decaying]
 	returned  atomic.Int64 // when it last came back from down (ticks), for the slow start
 	report    atomic.Pointer[Report]
-	models    atomic.Pointer[modelList]
+	models    atomic.Pointer[engine.ModelList]
 	missing   atomic.Pointer[missingModels]
 	nextProbe atomic.Int64 // when it is due (ticks)
 	answers   http1.AnswerWatch
@@ -112,7 +113,7 @@ func (u *Upstream) URL() string { return u.url }
 
 // Engine returns the profile in force. With `engine: auto` that is the generic one until the first
 // detection. Never nil.
-func (u *Upstream) Engine() *Profile { return u.engine.Load() }
+func (u *Upstream) Engine() *engine.Profile { return u.engine.Load() }
 
 // Native reports whether the operator lets a dialect ("messages", "responses") through to this
 // engine untranslated.

@@ -15,7 +15,7 @@ import (
 	"penstock/bench/sim"
 	"penstock/proxy/auth"
 	"penstock/proxy/e2e/rig"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // The commands of the built program that an operator meets first.
@@ -125,12 +125,12 @@ func TestDoctorToServing(t *testing.T) {
 func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
-	profiles, err := upstreams.LoadProfiles(nil)
+	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := upstreams.Discover(t.Context(), []string{p.Engines[0].Addr(), p.Addr}, profiles)
-	if len(found) != 2 || found[0].Engine == upstreams.EnginePenstock || found[1].Engine != upstreams.EnginePenstock {
+	found := engine.Discover(t.Context(), []string{p.Engines[0].Addr(), p.Addr}, profiles)
+	if len(found) != 2 || found[0].Engine == engine.Penstock || found[1].Engine != engine.Penstock {
 		t.Errorf("found %+v", found)
 	}
 	if out, _ := command(t, 0, "doctor", p.URL+"/v1"); !strings.Contains(out, "another Penstock (penstock)") {

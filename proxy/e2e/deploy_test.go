@@ -20,7 +20,7 @@ import (
 	"penstock/config"
 	"penstock/proxy/auth"
 	"penstock/proxy/e2e/rig"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // The files of .deploy: what they say is run, as far as a machine without a cluster and a container engine can.
@@ -215,7 +215,7 @@ func TestDeployKubernetes(t *testing.T) {
 				t.Fatal(err)
 			}
 			var problems config.Problems
-			if f, problems = config.LoadValid(path, config.Known{Engines: upstreams.EngineNames(nil)}); len(problems) > 0 {
+			if f, problems = config.LoadValid(path, config.Known{Engines: engine.Names(nil)}); len(problems) > 0 {
 				t.Fatal(problems)
 			}
 			command(t, 0, "check", path)

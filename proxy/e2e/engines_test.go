@@ -14,7 +14,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // Every engine that the simulator plays, with nothing said about it in the configuration: what it is, how busy it is and what
@@ -34,13 +34,13 @@ var facts = map[string]struct {
 }
 
 // detectEngine is what `penstock doctor` finds out.
-func detectEngine(t *testing.T, e *sim.Engine) upstreams.Detection {
+func detectEngine(t *testing.T, e *sim.Engine) engine.Detection {
 	t.Helper()
-	profiles, err := upstreams.LoadProfiles(nil)
+	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := upstreams.Detect(t.Context(), e.URL(), "", profiles)
+	d, err := engine.Detect(t.Context(), e.URL(), "", profiles)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ var allowed = map[string]struct {
 	"translate/apierr":    {ours: "translate/jsonx", never: "net os log"},
 	"translate":           {ours: "translate/apierr translate/jsonx translate/sse", never: "net os log time"},
 	"translate/chat":      {ours: "translate translate/engineerror translate/chat/toolcall translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
-	"upstreams":           {ours: "config upstreams/http1", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"upstreams":           {ours: "config upstreams/engine upstreams/http1", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/auth":          {ours: "config translate/apierr upstreams/http1/httptoken", never: "net log"},
 	"proxy/limit":         {ours: "config routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
@@ -36,22 +36,23 @@ var allowed = map[string]struct {
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/multipart":     {ours: "upstreams/http1/httptoken", never: "net os log mime"},
 	"proxy/admin":         {ours: "proxy/plaintext proxy/reload proxy/status", modules: "github.com/valyala/fasthttp", never: "net/http log"},
-	"proxy/reload":        {ours: "config routing upstreams proxy/auth proxy/guard proxy/limit proxy/listen proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
-	"proxy/snapshot":      {ours: "config routing upstreams translate/chat proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
+	"proxy/reload":        {ours: "config routing upstreams upstreams/engine proxy/auth proxy/guard proxy/limit proxy/listen proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
+	"proxy/snapshot":      {ours: "config routing upstreams upstreams/engine translate/chat proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/status":        {ours: "routing upstreams proxy/observe proxy/plaintext", never: "net log"},
 	"translate/dialects":  {ours: "translate translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log time"},
 	"translate/messages":  {ours: "translate translate/engineerror translate/dialects translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/responses": {ours: "translate translate/engineerror translate/dialects translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/forward":   {ours: "translate translate/engineerror translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/audio":     {ours: "translate/forward translate/chat translate/apierr translate/jsonx", never: "net os log"},
-	"proxy":               {ours: "config routing upstreams upstreams/http1 upstreams/http1/httptoken translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"proxy":               {ours: "config routing upstreams upstreams/engine upstreams/http1 upstreams/http1/httptoken translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"bench":               {ours: "translate/sse translate/jsonx proxy/build proxy/plaintext", modules: "github.com/valyala/fasthttp github.com/HdrHistogram/hdrhistogram-go github.com/jedib0t/go-pretty/v6/... github.com/goccy/go-yaml/... golang.org/x/sys/...", never: "net/http log"}, // x/sys: overhead binds processes to processors
 	"bench/sim":           {modules: "github.com/valyala/fastjson", never: "log"},
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
-	"":                    {ours: "config proxy proxy/admin proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+	"":                    {ours: "config proxy proxy/admin proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams upstreams/engine bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
+	"upstreams/engine":          {ours: "config upstreams/http1", never: "net/http log"},
 	"upstreams/http1":           {ours: "upstreams/http1/httptoken upstreams/http1/socket", never: "net/http log"},
 	"upstreams/http1/httptoken": {never: "net os log time"},
 	"upstreams/http1/socket":    {modules: "golang.org/x/sys/unix", never: "net/http log time"}, // for proxy/listen, too
@@ -63,6 +64,7 @@ var allowed = map[string]struct {
 	// The test kits, for tests of any package: they import nothing of ours, so that the lowest can use them.
 	"config/testkit/browser":    {modules: "github.com/chromedp/..."},
 	"config/testkit/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"},
+	"config/testkit/pages":      {modules: "golang.org/x/tools/txtar"},
 	"config/testkit/raced":      {},
 	"config/testkit/rawserver":  {modules: "golang.org/x/sys/unix"},
 	"config/testkit/selfsigned": {},

@@ -60,7 +60,7 @@
 //	upstreams/http1/transport.go Transport.ExchangeWhile  engines    nothing; the exchange of a probe ends by its clock
 //	upstreams/upstream.go Upstream.publish              room         starts Upstream.retrial
 //	upstreams/upstream.go Upstream.retrial              room         one waking of calls that wait; the next freed slot wakes them
-//	upstreams/detect.go Discover                        -            a command that is no serving edge: it ends with its stack
+//	upstreams/engine/detect.go Discover                 -            a command that is no serving edge: it ends with its stack
 //
 // # What is told
 //

@@ -10,6 +10,7 @@ import (
 	"penstock/proxy/snapshot"
 	"penstock/routing"
 	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // capacitySide is one of the two configurations that are compared.
@@ -30,7 +31,7 @@ func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID,
 		ids = append(ids, t.Upstream.ID())
 		l := s.limits(t.Upstream)
 		slots += slotsFor(kind, l)
-		assumed = assumed || l.Source == upstreams.LimitFromProfile || l.Source == upstreams.LimitFromDefault
+		assumed = assumed || l.Source == engine.SlotsOfProfile || l.Source == engine.SlotsDefault
 	}
 	return slots, ids, assumed
 }

@@ -18,6 +18,7 @@ import (
 	"penstock/proxy/process"
 	"penstock/proxy/snapshot"
 	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // Options are what a Reloader reads from and works on.
@@ -61,7 +62,7 @@ type Reloader struct {
 	triggers chan string // at most one trigger that waits
 	last     atomic.Pointer[Result]
 	counters counters
-	profiles *upstreams.Profiles // of the running configuration; held by reloading
+	profiles *engine.Profiles // of the running configuration; held by reloading
 
 	reading   sync.Mutex    // held while a file is read and its keys come into force
 	filesRead atomic.Uint64 // valid files that were read

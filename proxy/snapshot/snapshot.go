@@ -12,6 +12,7 @@ import (
 	"penstock/routing"
 	"penstock/translate/chat"
 	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // Snapshot is everything a request needs of one configuration, complete and immutable. Live state
@@ -61,7 +62,7 @@ func New(from *Source) (*Snapshot, error) {
 
 // refusedMembers are the request members that steer any of the engines. They are refused whatever
 // engine a call would go to, so that a request has the same meaning at every engine.
-func refusedMembers(all *upstreams.Profiles) *chat.Refusals {
+func refusedMembers(all *engine.Profiles) *chat.Refusals {
 	var out []string
 	seen := map[string]bool{}
 	for _, p := range all.All() {

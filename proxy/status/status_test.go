@@ -9,6 +9,7 @@ import (
 	"penstock/proxy/observe"
 	"penstock/proxy/plaintext"
 	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -21,7 +22,7 @@ func sample() *Status {
 			Status: upstreams.Status{
 				Name: label, Label: label, URL: "http://127.0.0.1:1/" + hostile, EngineTitle: "vLLM", State: state, StateSeconds: 130, Mode: "ready", Breaker: "closed", ReportAge: 2, ReportFresh: true,
 				Limits: upstreams.Limits{Shared: true, Text: 8, Vision: 8, Audio: 8, Source: "config"}, Pools: []upstreams.PoolStatus{{Pool: "text", Active: 3, Limit: 8}},
-				Report: &upstreams.Report{Running: 5, Waiting: 1, KVUsage: 0.42, Source: "/metrics"}, Others: 2, Check: &upstreams.LastCheck{OK: true, Status: 200, Milliseconds: 3.2},
+				Report: &upstreams.Report{Load: engine.Load{Running: 5, Waiting: 1, KVUsage: 0.42}, Source: "/metrics"}, Others: 2, Check: &upstreams.LastCheck{OK: true, Status: 200, Milliseconds: 3.2},
 				Attempts: map[string]uint64{"client_gone": 4, "timeout": 1}, Abandoned: map[string]uint64{},
 			},
 			History: observe.History{StepSeconds: 5, TokensPerSecond: []float64{0, 10, 20}, TTFTMillis: []float64{-1, 20, 30}, TTFTP50Millis: 25, TTFTP95Millis: 29, Ended: 7},

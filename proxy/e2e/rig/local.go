@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/auth"
 	"penstock/proxy/observe"
 	"penstock/proxy/reload"
-	"penstock/upstreams"
+	"penstock/upstreams/engine"
 )
 
 // Local is an edge in the test's process.
@@ -47,7 +47,7 @@ func Start(t testing.TB, s Setup) *Local {
 func (p *Local) parse(s Setup) *config.File {
 	p.T.Helper()
 	text := s.render(p.Engines, p.hash, "")
-	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: upstreams.EngineNames(nil)})
+	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: engine.Names(nil)})
 	if f == nil {
 		p.T.Fatalf("the test's configuration is wrong:\n%v\n%s", problems, text)
 	}

@@ -1,4 +1,4 @@
-package upstreams
+package engine
 
 import (
 	"os"
@@ -23,24 +23,24 @@ var vllmLoad = config.EngineLoad{
 func TestScanMetrics(t *testing.T) {
 	for _, c := range []struct {
 		name, page string
-		want       Report
+		want       Load
 		ok         bool
 	}{
-		{"empty", "", Report{}, false},
-		{"nothing of ours", "up 1\nvllm:num_requests_running_total 7\n", Report{}, false},
-		{"bare, no final newline", "vllm:num_requests_running 3", Report{Running: 3}, true},
-		{"labels that hold braces and quotes", "vllm:num_requests_running{a=\"}\\\"{\",b=\"x y\"} 2 1700000000\n", Report{Running: 2}, true},
-		{"series are added", "vllm:num_requests_running{e=\"0\"} 2\nvllm:num_requests_running{e=\"1\"} 3\nvllm:num_requests_waiting 4\n", Report{Running: 5, Waiting: 4}, true},
-		{"ratios are averaged", "vllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc{e=\"0\"} 0.2\nvllm:kv_cache_usage_perc{e=\"1\"} 0.4\n", Report{KVUsage: 0.30000000000000004}, true},
-		{"the better alias wins, whatever the order", "vllm:gpu_cache_usage_perc 0.9\nvllm:num_requests_running 1\nvllm:kv_cache_usage_perc 0.1\nvllm:gpu_cache_usage_perc 0.9\n", Report{Running: 1, KVUsage: 0.1}, true},
-		{"an alias stands in", "vllm:omni_num_requests_running 6\n", Report{Running: 6}, true},
-		{"no number", "vllm:num_requests_running NaN\nvllm:num_requests_waiting +Inf\n", Report{}, false},
-		{"negative", "vllm:num_requests_running -1\n", Report{}, false},
-		{"absurd", "vllm:num_requests_running 1e300\n", Report{Running: 1 << 30}, true},
-		{"labels without an end", "vllm:num_requests_running{a=\"b\nvllm:num_requests_waiting 2\n", Report{Waiting: 2}, true},
-		{"comments", "# vllm:num_requests_running 9\n\n#\n", Report{}, false},
-		{"empty lines", "\n\nvllm:num_requests_running 2\n\nvllm:num_requests_waiting 1\n", Report{Running: 2, Waiting: 1}, true},
-		{"carriage returns", "vllm:num_requests_running 2\r\n", Report{Running: 2}, true},
+		{"empty", "", Load{}, false},
+		{"nothing of ours", "up 1\nvllm:num_requests_running_total 7\n", Load{}, false},
+		{"bare, no final newline", "vllm:num_requests_running 3", Load{Running: 3}, true},
+		{"labels that hold braces and quotes", "vllm:num_requests_running{a=\"}\\\"{\",b=\"x y\"} 2 1700000000\n", Load{Running: 2}, true},
+		{"series are added", "vllm:num_requests_running{e=\"0\"} 2\nvllm:num_requests_running{e=\"1\"} 3\nvllm:num_requests_waiting 4\n", Load{Running: 5, Waiting: 4}, true},
+		{"ratios are averaged", "vllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc{e=\"0\"} 0.2\nvllm:kv_cache_usage_perc{e=\"1\"} 0.4\n", Load{KVUsage: 0.30000000000000004}, true},
+		{"the better alias wins, whatever the order", "vllm:gpu_cache_usage_perc 0.9\nvllm:num_requests_running 1\nvllm:kv_cache_usage_perc 0.1\nvllm:gpu_cache_usage_perc 0.9\n", Load{Running: 1, KVUsage: 0.1}, true},
+		{"an alias stands in", "vllm:omni_num_requests_running 6\n", Load{Running: 6}, true},
+		{"no number", "vllm:num_requests_running NaN\nvllm:num_requests_waiting +Inf\n", Load{}, false},
+		{"negative", "vllm:num_requests_running -1\n", Load{}, false},
+		{"absurd", "vllm:num_requests_running 1e300\n", Load{Running: 1 << 30}, true},
+		{"labels without an end", "vllm:num_requests_running{a=\"b\nvllm:num_requests_waiting 2\n", Load{Waiting: 2}, true},
+		{"comments", "# vllm:num_requests_running 9\n\n#\n", Load{}, false},
+		{"empty lines", "\n\nvllm:num_requests_running 2\n\nvllm:num_requests_waiting 1\n", Load{Running: 2, Waiting: 1}, true},
+		{"carriage returns", "vllm:num_requests_running 2\r\n", Load{Running: 2}, true},
 	} {
 		if got, ok := scanMetrics(&vllmLoad, []byte(c.page)); got != c.want || ok != c.ok {
 			t.Errorf("%s: got %+v %t, want %+v %t", c.name, got, ok, c.want, c.ok)
@@ -113,7 +113,7 @@ func FuzzFields(f *testing.F) {
 	f.Add([]byte(`{"loads":{"x":[{"num_running_reqs":-1e400}]},"data":[1,null,{"id":[]},{"id":"a","aliases":{"b":"c"}}]}`))
 	profiles := mustProfiles(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		content, err := parsePage(body)
+		content, err := ParseJSON(body)
 		if err != nil {
 			return
 		}
@@ -127,7 +127,7 @@ func FuzzFields(f *testing.F) {
 					t.Errorf("%s: %+v", p.Name(), m)
 				}
 			}
-			newModelList(infos, nil, epoch).lists(p, "a")
+			NewModelList(infos, nil).Serves(p, "a")
 			for i := range p.spec.Load {
 				if r, _ := readLoad(&p.spec.Load[i], body); r.Running < 0 || r.Waiting < 0 || r.KVUsage < 0 || r.KVUsage > 1 {
 					t.Errorf("%s: %+v", p.Name(), r)

@@ -1,4 +1,4 @@
-package upstreams
+package engine
 
 import (
 	"bytes"
@@ -65,7 +65,7 @@ func TestConfigOfSeveral(t *testing.T) {
 	}
 	golden.File(t, filepath.Join("testdata", "doctor", "several.txt"), b.Bytes())
 	src := "keys: [{ id: k, hash: \"sha256:" + strings.Repeat("ab", 32) + "\" }]\n" + b.String()
-	if f, problems := config.ParseValid("doctor", []byte(src), config.Known{Engines: EngineNames(nil)}); f == nil {
+	if f, problems := config.ParseValid("doctor", []byte(src), config.Known{Engines: Names(nil)}); f == nil {
 		t.Errorf("%v\n%s", problems, src)
 	}
 }

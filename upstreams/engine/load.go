@@ -1,4 +1,4 @@
-package upstreams
+package engine
 
 import (
 	"bytes"
@@ -8,26 +8,33 @@ import (
 	"penstock/config"
 )
 
+// Load is what an engine says about its work.
+type Load struct {
+	Running int     `json:"running"`
+	Waiting int     `json:"waiting"`
+	KVUsage float64 `json:"kv_usage"` // 0 to 1
+}
+
 // readLoad reads a page about the engine's work as the source says. It is false when the page has
 // no such number.
-func readLoad(source *config.EngineLoad, body []byte) (Report, bool) {
+func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 	if source.Format == config.LoadMetrics {
 		return scanMetrics(source, body)
 	}
-	page, err := parsePage(body)
+	page, err := ParseJSON(body)
 	if err != nil {
-		return Report{}, false
+		return Load{}, false
 	}
-	running, a := firstField(page, source.Running, sumField)
-	waiting, b := firstField(page, source.Waiting, sumField)
+	running, a := firstField(page, source.Running, SumField)
+	waiting, b := firstField(page, source.Waiting, SumField)
 	usage, _ := firstField(page, source.KVUsage, meanField)
-	return Report{Running: clampCount(running), Waiting: clampCount(waiting), KVUsage: min(1, max(0, usage))}, a || b
+	return Load{Running: clampCount(running), Waiting: clampCount(waiting), KVUsage: min(1, max(0, usage))}, a || b
 }
 
 // scanMetrics reads the few samples it wants out of a page of Prometheus text, 100 KB and more
 // every few seconds, without copying or allocating. Series of one name (labels) are added up. Lines
 // that do not parse are skipped: a report is advice.
-func scanMetrics(source *config.EngineLoad, body []byte) (Report, bool) {
+func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	var totals [3]total
 	for len(body) > 0 {
 		line := body
@@ -50,7 +57,7 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Report, bool) {
 			}
 		}
 	}
-	r := Report{Running: clampCount(totals[0].sum), Waiting: clampCount(totals[1].sum)}
+	r := Load{Running: clampCount(totals[0].sum), Waiting: clampCount(totals[1].sum)}
 	if totals[2].n > 0 {
 		r.KVUsage = min(1, totals[2].sum/float64(totals[2].n))
 	}

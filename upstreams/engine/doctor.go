@@ -1,4 +1,4 @@
-package upstreams
+package engine
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ var quirkTexts = map[string]string{
 // repeated.
 func (d *Detection) WriteReport(w io.Writer) error {
 	var b bytes.Buffer
-	p := d.Profile
+	p, health := d.Profile, d.Profile.Health().Path
 	name := p.Title()
 	if !d.Recognised {
 		name = "not recognised; taken for an " + name
@@ -38,14 +38,14 @@ func (d *Detection) WriteReport(w io.Writer) error {
 	}
 	switch {
 	case d.Healthy:
-		fmt.Fprintf(&b, "  health        good: GET %s answers %d\n", p.health.path, d.Health)
+		fmt.Fprintf(&b, "  health        good: GET %s answers %d\n", health, d.Health)
 	case d.Health != 0:
-		fmt.Fprintf(&b, "  health        BAD: GET %s answers %d\n", p.health.path, d.Health)
+		fmt.Fprintf(&b, "  health        BAD: GET %s answers %d\n", health, d.Health)
 	default:
-		fmt.Fprintf(&b, "  health        BAD: GET %s is not answered\n", p.health.path)
+		fmt.Fprintf(&b, "  health        BAD: GET %s is not answered\n", health)
 	}
 	if d.Refused != 0 {
-		fmt.Fprintf(&b, "  key           %s: GET %s answers %d\n", d.keyAdvice(), p.spec.Models[0].Path, d.Refused)
+		fmt.Fprintf(&b, "  key           %s: GET %s answers %d\n", d.keyAdvice(), p.ModelsPage(), d.Refused)
 	}
 	d.writeCapacity(&b)
 	if len(d.Models) == 0 && d.Refused == 0 {
@@ -92,18 +92,18 @@ func (d *Detection) keyAdvice() string {
 }
 
 func (d *Detection) writeCapacity(b *bytes.Buffer) {
-	l := limitsOf(config.Concurrency{}, d.Slots, d.Profile)
-	source := map[string]string{
-		LimitFromEngine:  "as the engine says",
-		LimitFromProfile: "a guess for this engine, which does not say; set concurrency to what it was started with",
-		LimitFromDefault: "a guess; set concurrency to what the engine can do",
-	}[l.Source]
-	fmt.Fprintf(b, "  capacity      %d at once (%s)\n", l.Text, source)
+	n, source := d.Profile.Slots(d.Slots)
+	advice := map[string]string{
+		SlotsReported:  "as the engine says",
+		SlotsOfProfile: "a guess for this engine, which does not say; set concurrency to what it was started with",
+		SlotsDefault:   "a guess; set concurrency to what the engine can do",
+	}[source]
+	fmt.Fprintf(b, "  capacity      %d at once (%s)\n", n, advice)
 	if d.Load == nil {
 		b.WriteString("  load          it does not tell; others' work on it stays unseen\n")
 		return
 	}
-	fmt.Fprintf(b, "  load          %d running, %d waiting (GET %s)\n", d.Load.Running, d.Load.Waiting, d.Load.Source)
+	fmt.Fprintf(b, "  load          %d running, %d waiting (GET %s)\n", d.Load.Running, d.Load.Waiting, d.LoadPath)
 }
 
 func describeModel(m *ModelInfo) string {

@@ -1,4 +1,4 @@
-package upstreams
+package engine
 
 import (
 	"bytes"
@@ -14,71 +14,19 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// detected reports whether an upstream's `engine` leaves it to detection what the engine is.
-func detected(engine string) bool { return engine == "" || engine == config.EngineAuto }
-
-// initial is the profile before any detection: the named one, or the generic one for auto.
-func (p *Profiles) initial(engine string) (*Profile, error) {
-	if detected(engine) {
-		return p.generic(), nil
+// Recognise finds out which engine answers, for what the operator wrote of it: with "auto" it is
+// any, else the named one or a variant of it. It is nil where there is no choice. An error means
+// that the engine does not answer.
+func (p *Profiles) Recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, engine string) (*Profile, error) {
+	candidates := p.candidates(engine)
+	if len(candidates) == 0 {
+		return nil, nil
 	}
-	profile, ok := p.byName[engine]
-	if !ok {
-		return nil, fmt.Errorf("engine %q is not known: use auto, a bundled profile or one of `engines`", engine)
+	profile, err := recognise(ctx, cached(get), timeout, candidates)
+	if profile == nil && err == nil {
+		profile = p.Assumed(engine)
 	}
-	return profile, nil
-}
-
-// successor is the profile in p for an upstream whose configured engine was before and is now: the
-// one it was recognised as when the operator has not named another.
-func (p *Profiles) successor(recognised *Profile, before, now string) *Profile {
-	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
-		return profile
-	}
-	return p.assumed(now)
-}
-
-// candidates are the profiles that detection may choose from for what the operator wrote: all for
-// "auto", else the named one's variants (profiles that are like it and have signs of their own) and
-// itself. Empty when there is no choice.
-func (p *Profiles) candidates(engine string) []*Profile {
-	if detected(engine) {
-		return p.ordered
-	}
-	var out []*Profile
-	for _, profile := range p.ordered {
-		if profile.spec.Like == engine && len(profile.spec.Detect) > 0 {
-			out = append(out, profile)
-		}
-	}
-	return out
-}
-
-// assumed is the profile for an engine that detection does not recognise.
-func (p *Profiles) assumed(engine string) *Profile {
-	if profile, ok := p.byName[engine]; ok {
-		return profile
-	}
-	return p.generic()
-}
-
-// cached returns a GetPage that fetches every page once and keeps it, errors too. It lives for
-// one detection.
-func cached(get http1.GetPage) http1.GetPage {
-	type answer struct {
-		page http1.Page
-		err  error
-	}
-	pages := map[string]answer{}
-	return func(ctx context.Context, path string, timeout time.Duration) (http1.Page, error) {
-		if a, ok := pages[path]; ok {
-			return a.page, a.err
-		}
-		got, err := get(ctx, path, timeout)
-		got.Body = bytes.Clone(got.Body)
-		pages[path] = answer{got, err}
-		return got, err
-	}
+	return profile, err
 }
 
 // recognise tries the signs of each candidate in order. It returns nil when the engine answers and
@@ -114,12 +62,12 @@ func shows(sign *config.EngineSign, p *http1.Page) bool {
 	case sign.Field == "":
 		return true
 	}
-	content, err := parsePage(p.Body)
+	content, err := ParseJSON(p.Body)
 	if err != nil {
 		return false
 	}
 	found := false
-	eachField(content, sign.Field, func(v any) {
+	EachField(content, sign.Field, func(v any) {
 		found = found || sign.Equals == "" || fmt.Sprint(v) == sign.Equals
 	})
 	return found
@@ -137,7 +85,8 @@ type Detection struct {
 	Healthy    bool
 	Models     []ModelInfo
 	Slots      int // how many requests it runs at once; 0: not reported
-	Load       *Report
+	Load       *Load
+	LoadPath   string // where that stands
 }
 
 // detectTimeout bounds one page of Detect.
@@ -145,7 +94,7 @@ const detectTimeout = 3 * time.Second
 
 // Detect asks the engine at a base URL what it is: engine, version, models, capacity, load. The URL
 // is taken as people write it, without a scheme or with /v1 at its end. apiKey may be empty. The
-// error is a *Failure when the engine does not answer. It takes some ten small GETs, over one
+// error is an *http1.Failure when the engine does not answer. It takes some ten small GETs, over one
 // connection where the engine keeps it.
 func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detection, error) {
 	if !strings.Contains(url, "://") {
@@ -175,33 +124,21 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	if d.Recognised = d.Profile != nil; !d.Recognised {
 		d.Profile = profiles.generic()
 	}
-	p := d.Profile
-	if answer, err := get(ctx, p.health.path, timeout); err == nil {
-		d.Health, d.Healthy = answer.Status, p.health.good(answer.Status)
+	r := Reader{get, d.Profile, timeout}
+	health := d.Profile.Health()
+	if answer, err := get(ctx, health.Path, timeout); err == nil {
+		d.Health, d.Healthy = answer.Status, health.Good(answer.Status)
 	}
-	if v := p.spec.Version; v.Path != "" {
-		if answer, err := get(ctx, v.Path, timeout); err == nil && answer.Status == 200 {
-			if content, err := parsePage(answer.Body); err == nil {
-				d.Version = fieldText(content, v.Field)
-			}
-		}
-	}
-	if len(p.spec.Models) > 0 {
-		d.Models, _ = listModels(ctx, get, p, timeout, nil)
-		if answer, err := get(ctx, p.spec.Models[0].Path, timeout); err == nil && (answer.Status == 401 || answer.Status == 403) {
+	d.Version = r.Version(ctx)
+	if page := d.Profile.ModelsPage(); page != "" {
+		d.Models, _ = r.Models(ctx, nil)
+		if answer, err := get(ctx, page, timeout); err == nil && (answer.Status == 401 || answer.Status == 403) {
 			d.Refused = answer.Status
 		}
 	}
-	d.Slots, _ = capacityOf(ctx, get, p, timeout)
-	for i := range p.spec.Load {
-		source := &p.spec.Load[i]
-		if answer, err := get(ctx, source.Path, timeout); err == nil && answer.Status == 200 {
-			if r, ok := readLoad(source, answer.Body); ok {
-				r.Source, r.At = source.Path, time.Now()
-				d.Load = &r
-				break
-			}
-		}
+	d.Slots, _ = r.Slots(ctx)
+	if load, _, path, ok := r.Load(ctx, 0); ok {
+		d.Load, d.LoadPath = &load, path
 	}
 	return d, ctx.Err()
 }

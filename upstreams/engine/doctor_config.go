@@ -1,4 +1,4 @@
-package upstreams
+package engine
 
 import (
 	"bytes"
@@ -78,7 +78,8 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 		fmt.Fprintf(b, "    #native: [%s]   # sends it these requests as they are, in place of translating them\n", strings.Join(native, ", "))
 	}
 	if d.Slots == 0 {
-		fmt.Fprintf(b, "    concurrency: %d\n", limitsOf(config.Concurrency{}, 0, p).Text)
+		n, _ := p.Slots(0)
+		fmt.Fprintf(b, "    concurrency: %d\n", n)
 	}
 }
 

@@ -1,11 +1,9 @@
-package upstreams
+package engine
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,33 +12,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
 	"penstock/config"
+	"penstock/config/testkit/pages"
 )
 
-// fakeEngine serves an archive of testdata/engines: files named "path status".
+// fakeEngine serves an archive of testdata/engines.
 func fakeEngine(t testing.TB, name string) *httptest.Server {
-	t.Helper()
-	src, err := os.ReadFile(filepath.Join("testdata", "engines", name+".txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	archive := txtar.Parse(src)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, f := range archive.Files {
-			path, status, _ := strings.Cut(f.Name, " ")
-			if path == r.URL.RequestURI() {
-				code, _ := strconv.Atoi(status)
-				w.WriteHeader(code)
-				w.Write(bytes.TrimSuffix(f.Data, []byte("\n")))
-				return
-			}
-		}
-		http.NotFound(w, r)
-	}))
-	t.Cleanup(s.Close)
-	return s
+	return pages.Serve(t, filepath.Join("testdata", "engines", name+".txtar"))
 }
 
 func mustProfiles(t testing.TB, user ...config.Engine) *Profiles {
@@ -209,12 +188,12 @@ func TestProfileAnswers(t *testing.T) {
 		{"count_tokens of ollama", ollama.Path(OpCountTokens), ""},
 		{"token limit of ollama", ollama.TokenLimitMember(), "max_tokens"},
 		{"token limit of vllm", vllm.TokenLimitMember(), ""},
-		{"cancel of llama.cpp", llama.CancelOnlyStreams(), true},
-		{"cancel of its router", mustProfile(t, "llamacpp-router").CancelOnlyStreams(), true},
-		{"cancel of vllm", vllm.CancelOnlyStreams(), false},
-		{"usage of vllm", vllm.ContinuousUsage(), true},
-		{"usage of the simulator", mustProfile(t, "sim").ContinuousUsage(), true},
-		{"host of ollama", ollama.OwnHost(), true},
+		{"cancel of llama.cpp", llama.Has(config.QuirkCancelOnlyStreams), true},
+		{"cancel of its router", mustProfile(t, "llamacpp-router").Has(config.QuirkCancelOnlyStreams), true},
+		{"cancel of vllm", vllm.Has(config.QuirkCancelOnlyStreams), false},
+		{"usage of vllm", vllm.Has(config.QuirkContinuousUsage), true},
+		{"usage of the simulator", mustProfile(t, "sim").Has(config.QuirkContinuousUsage), true},
+		{"host of ollama", ollama.Has(config.QuirkOwnHost), true},
 		{"keep-alive of ollama", ollama.KeepAlive(), 30 * time.Second},
 		{"keep-alive of llama.cpp", llama.KeepAlive(), 4 * time.Second},
 		{"system messages", llama.SystemMessages(), "fold"},
@@ -293,17 +272,17 @@ func TestUserProfiles(t *testing.T) {
 	own := config.Engine{Name: "mine", Like: "llamacpp", Quirks: []string{}, Detect: []config.EngineSign{{Path: "/mine", Contains: []string{"x"}}}}
 	p := mustProfiles(t, own)
 	mine, _ := p.Named("mine")
-	if mine.CancelOnlyStreams() || mine.Path(OpCountTokens) == "" || mine.spec.Health.Path != "/health" {
+	if mine.Has(config.QuirkCancelOnlyStreams) || mine.Path(OpCountTokens) == "" || mine.spec.Health.Path != "/health" {
 		t.Errorf("not merged: %+v", mine.spec)
 	}
 	if p.All()[0] != mine {
 		t.Error("a user's profile is not tried first")
 	}
-	if !slices.Contains(EngineNames([]config.Engine{own}), "mine") || !slices.Contains(EngineNames(nil), "auto") {
+	if !slices.Contains(Names([]config.Engine{own}), "mine") || !slices.Contains(Names(nil), "auto") {
 		t.Error("names are missing")
 	}
 	replaced := mustProfiles(t, config.Engine{Name: "vllm", Concurrency: 7})
-	if v, _ := replaced.Named("vllm"); v.spec.Concurrency != 7 || v.ContinuousUsage() {
+	if v, _ := replaced.Named("vllm"); v.spec.Concurrency != 7 || v.Has(config.QuirkContinuousUsage) {
 		t.Errorf("a bundled profile was not replaced: %+v", v.spec)
 	}
 	for _, c := range []struct {
@@ -326,7 +305,7 @@ func TestUserProfiles(t *testing.T) {
 
 // Every bundled profile must be reachable by detection, and every file by its name.
 func TestBundledProfiles(t *testing.T) {
-	files, _ := filepath.Glob("engines/*.yaml")
+	files, _ := filepath.Glob("profiles/*.yaml")
 	if len(files) != len(detectionOrder) {
 		t.Errorf("%d files, %d in the order of detection", len(files), len(detectionOrder))
 	}

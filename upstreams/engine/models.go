@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+
+	"penstock/config"
+	"penstock/upstreams/http1"
+)
+
+// ModelInfo is what an engine says about one of its models. A number that it does not report is 0.
+type ModelInfo struct {
+	ID          string   `json:"id"`
+	Aliases     []string `json:"aliases,omitempty"`
+	Context     int      `json:"context,omitempty"` // tokens of prompt and answer together
+	Vision      bool     `json:"vision"`            // takes images
+	VisionKnown bool     `json:"vision_known"`
+	Kind        string   `json:"kind,omitempty"` // of the catalog's, e.g. audio-speech; empty: chat, or not reported
+	Loaded      bool     `json:"loaded"`
+	LoadedKnown bool     `json:"loaded_known"`
+}
+
+// ModelList is one reading of an engine's models. It never changes.
+type ModelList struct {
+	infos  []ModelInfo
+	byName map[string]int  // ids and aliases
+	ever   map[string]bool // every name that this or an earlier list had
+}
+
+// namesKept bounds what is remembered of earlier lists.
+const namesKept = 10_000
+
+// NewModelList makes the list of what an engine has shown. before is the list that it showed last,
+// which may be nil.
+func NewModelList(infos []ModelInfo, before *ModelList) *ModelList {
+	l := &ModelList{infos: infos, byName: make(map[string]int, len(infos)), ever: map[string]bool{}}
+	if before != nil && len(before.ever) < namesKept {
+		maps.Copy(l.ever, before.ever)
+	}
+	for i := range infos {
+		for _, name := range append([]string{infos[i].ID}, infos[i].Aliases...) {
+			if _, taken := l.byName[name]; !taken && name != "" {
+				l.byName[name] = i
+				l.ever[name] = true
+			}
+		}
+	}
+	return l
+}
+
+// All returns the models in the engine's order. The slice is the list's own. A nil list has none.
+func (l *ModelList) All() []ModelInfo {
+	if l == nil {
+		return nil
+	}
+	return l.infos
+}
+
+// Find looks a served name up as the engine would. A nil list has none.
+func (l *ModelList) Find(p *Profile, served string) (ModelInfo, bool) {
+	if i := l.index(p, served); i >= 0 {
+		return l.infos[i], true
+	}
+	return ModelInfo{}, false
+}
+
+// index is the position of a served name, or -1.
+func (l *ModelList) index(p *Profile, served string) int {
+	if l == nil {
+		return -1
+	}
+	i, ok := l.byName[served]
+	if !ok && p.spec.ImplicitTag != "" && !strings.Contains(served, ":") {
+		i, ok = l.byName[served+p.spec.ImplicitTag]
+	}
+	if !ok && p.spec.Names == config.NamesIgnored && len(l.infos) > 0 {
+		return 0
+	}
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// Serves reports whether the engine can serve the name, going by this list. Without a list it can.
+func (l *ModelList) Serves(p *Profile, served string) bool {
+	if l == nil || p.spec.Names == config.NamesIgnored {
+		return true
+	}
+	i := l.index(p, served)
+	if p.spec.Names == config.NamesOpen {
+		return i >= 0 || !l.ever[served]
+	}
+	return i >= 0 && (!l.infos[i].LoadedKnown || l.infos[i].Loaded || p.Has(config.QuirkLoadsOnDemand))
+}
+
+// Names reports whether the list has the name, at an engine that does not ignore names.
+func (l *ModelList) Names(p *Profile, served string) bool {
+	return p.spec.Names != config.NamesIgnored && l.index(p, served) >= 0
+}
+
+// Decides reports whether it means something that the list does not have the name: the engine lists
+// everything, or has listed this name before.
+func (l *ModelList) Decides(p *Profile, served string) bool {
+	return l != nil && (p.spec.Names == config.NamesListed || p.spec.Names != config.NamesIgnored && l.ever[served])
+}
+
+var errNoModelList = errors.New("the engine lists no models")
+
+// Models reads every page about models. Only the first must answer; the others add details. known
+// is that first page, if it has been read already.
+func (r *Reader) Models(ctx context.Context, known *http1.Page) ([]ModelInfo, error) {
+	var infos []ModelInfo
+	for i := range r.Profile.spec.Models {
+		source := &r.Profile.spec.Models[i]
+		var content any
+		var err error
+		if i == 0 && known != nil {
+			content, err = decode(*known)
+		} else {
+			content, err = r.content(ctx, source.Path)
+		}
+		if err == nil && i == 0 && source.List != "" && !isList(content, source.List) {
+			err = errNoModelList
+		}
+		switch {
+		case err == nil:
+			infos = addModels(infos, source, content, i == 0)
+		case i == 0:
+			return nil, err
+		}
+	}
+	return infos, nil
+}
+
+func isList(content any, field string) bool {
+	found := false
+	EachField(content, field, func(v any) {
+		_, ok := v.([]any)
+		found = found || ok
+	})
+	return found
+}
+
+// addModels reads one page about models into infos. The first page makes the list; later ones fill
+// in what is missing of names that are listed.
+func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bool) []ModelInfo {
+	index := make(map[string]int, len(infos))
+	for i := range infos {
+		index[infos[i].ID] = i
+	}
+	visit := func(element any) {
+		m := readModel(source, element)
+		if m.ID == "" || len(infos) >= namesKept {
+			return
+		}
+		if i, ok := index[m.ID]; ok {
+			infos[i].fill(&m)
+		} else if makes {
+			index[m.ID] = len(infos)
+			infos = append(infos, m)
+		}
+	}
+	if source.List == "" {
+		visit(page)
+	} else {
+		EachField(page, source.List+".*", visit)
+	}
+	return infos
+}
+
+func readModel(source *config.EngineModel, element any) ModelInfo {
+	m := ModelInfo{ID: FieldText(element, source.ID)}
+	if source.Aliases != "" {
+		EachField(element, source.Aliases+".*", func(v any) {
+			if s, ok := v.(string); ok && s != m.ID {
+				m.Aliases = append(m.Aliases, s)
+			}
+		})
+	}
+	context, _ := firstField(element, source.Context, SumField)
+	m.Context = clampCount(context)
+	m.Vision, m.VisionKnown = fieldSays(element, source.Vision, "image", "vision", "vlm")
+	m.Kind = taskKinds[FieldText(element, source.Kind)]
+	if source.Loaded == source.ID && source.Loaded != "" {
+		m.Loaded, m.LoadedKnown = true, true
+	} else {
+		m.Loaded, m.LoadedKnown = fieldSays(element, source.Loaded, "loaded")
+	}
+	return m
+}
+
+func (m *ModelInfo) fill(more *ModelInfo) {
+	if m.Context == 0 {
+		m.Context = more.Context
+	}
+	if !m.VisionKnown {
+		m.Vision, m.VisionKnown = more.Vision, more.VisionKnown
+	}
+	if m.Kind == "" {
+		m.Kind = more.Kind
+	}
+	if !m.LoadedKnown {
+		m.Loaded, m.LoadedKnown = more.Loaded, more.LoadedKnown
+	}
+}

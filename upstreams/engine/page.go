@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"penstock/upstreams/http1"
+)
+
+// cached returns a GetPage that fetches every page once and keeps it, errors too. It lives for one
+// detection.
+func cached(get http1.GetPage) http1.GetPage {
+	type answer struct {
+		page http1.Page
+		err  error
+	}
+	pages := map[string]answer{}
+	return func(ctx context.Context, path string, timeout time.Duration) (http1.Page, error) {
+		if a, ok := pages[path]; ok {
+			return a.page, a.err
+		}
+		got, err := get(ctx, path, timeout)
+		got.Body = bytes.Clone(got.Body)
+		pages[path] = answer{got, err}
+		return got, err
+	}
+}
+
+// Reader reads an engine's pages as its profile describes them.
+type Reader struct {
+	Get     http1.GetPage
+	Profile *Profile
+	Timeout time.Duration // of each page
+}
+
+var errNoPage = errors.New("the engine has no such page")
+
+// content fetches a page and decodes it.
+func (r *Reader) content(ctx context.Context, path string) (any, error) {
+	page, err := r.Get(ctx, path, r.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	return decode(page)
+}
+
+func decode(page http1.Page) (any, error) {
+	if page.Status != 200 {
+		return nil, errNoPage
+	}
+	return ParseJSON(page.Body)
+}
+
+// Version reads the engine's version; empty: it does not say.
+func (r *Reader) Version(ctx context.Context) string {
+	v := r.Profile.spec.Version
+	if v.Path == "" {
+		return ""
+	}
+	content, err := r.content(ctx, v.Path)
+	if err != nil {
+		return ""
+	}
+	return FieldText(content, v.Field)
+}
+
+// Slots reads how many requests the engine runs at once. ok is false when it does not say.
+func (r *Reader) Slots(ctx context.Context) (n int, ok bool) {
+	for i := range r.Profile.spec.Capacity {
+		v := &r.Profile.spec.Capacity[i]
+		content, err := r.content(ctx, v.Path)
+		if err != nil {
+			continue
+		}
+		if n, ok := SumField(content, v.Field); ok && n >= 1 {
+			return clampCount(n), true
+		}
+	}
+	return 0, false
+}
+
+// Load reads the engine's work from the first of its pages that answers, beginning with number
+// first. It returns the number and the path of that page, for the next time.
+func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path string, ok bool) {
+	sources := r.Profile.spec.Load
+	for i := range sources {
+		at := (first + i) % len(sources)
+		page, err := r.Get(ctx, sources[at].Path, r.Timeout)
+		if err != nil || page.Status != 200 {
+			continue
+		}
+		if l, ok := readLoad(&sources[at], page.Body); ok {
+			return l, at, sources[at].Path, true
+		}
+	}
+	return Load{}, first, "", false
+}

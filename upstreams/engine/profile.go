@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/config"
+)
+
+// Operations that a profile has a path for beside config's key operations.
+const (
+	OpCompletions = "completions"
+	OpCountTokens = "count_tokens"
+	OpImageEdits  = "image_edits"
+)
+
+// defaultPaths are the paths of operations where an engine follows the usual shape. Counting tokens
+// has none: an engine that can do it says so.
+var defaultPaths = map[string]string{
+	config.OpChat:           "/v1/chat/completions",
+	OpCompletions:           "/v1/completions",
+	config.OpMessages:       "/v1/messages",
+	config.OpResponses:      "/v1/responses",
+	config.OpTranscriptions: "/v1/audio/transcriptions",
+	config.OpSpeech:         "/v1/audio/speech",
+	config.OpEmbeddings:     "/v1/embeddings",
+	config.OpRerank:         "/v1/rerank",
+	config.OpImages:         "/v1/images/generations",
+	OpImageEdits:            "/v1/images/edits",
+}
+
+// Profile is a compiled engine profile. It never changes and is shared by every upstream of its
+// kind; slices and maps that its methods return are its own and must not be written.
+type Profile struct {
+	spec    config.Engine
+	paths   map[string]string
+	on, off []Member
+	prefill []Member
+}
+
+// Member is one member to add to a request: its name and its value as JSON.
+type Member struct {
+	Name  string
+	Value []byte
+}
+
+// HealthPage is the page that shows whether the engine is alive.
+type HealthPage struct {
+	Path      string
+	Timeout   time.Duration // 0: the profile has none
+	AnyStatus bool          // every answer below 500 is good
+}
+
+// Good reports whether a status shows a live engine.
+func (h HealthPage) Good(status int) bool {
+	return status/100 == 2 || h.AnyStatus && status >= 200 && status < 500
+}
+
+func newProfile(e *config.Engine) (*Profile, error) {
+	if problems := e.Problems(); len(problems) > 0 {
+		return nil, fmt.Errorf("engine profile %q: %s", e.Name, strings.Join(problems, "; "))
+	}
+	p := &Profile{spec: *e, paths: maps.Clone(defaultPaths)}
+	maps.Copy(p.paths, e.Paths)
+	var err error
+	if p.off, err = members(e.Reasoning.Off); err == nil {
+		p.on, err = members(e.Reasoning.On)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("engine profile %q: reasoning: %w", e.Name, err)
+	}
+	if p.prefill, err = members(e.Prefill); err != nil {
+		return nil, fmt.Errorf("engine profile %q: prefill: %w", e.Name, err)
+	}
+	return p, nil
+}
+
+func members(m map[string]any) ([]Member, error) {
+	out := make([]Member, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) { // sorted: what is sent must not change from call to call
+		value, err := json.Marshal(m[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out = append(out, Member{name, value})
+	}
+	return out, nil
+}
+
+// Name is the word that a config's `engine` uses.
+func (p *Profile) Name() string { return p.spec.Name }
+
+// Title names the engine for people.
+func (p *Profile) Title() string {
+	if p.spec.Title == "" {
+		return p.spec.Name
+	}
+	return p.spec.Title
+}
+
+// Path returns the path of an operation (config.OpChat and its neighbours, OpCompletions,
+// OpCountTokens, OpImageEdits). It is empty for one that this engine is known not to have.
+func (p *Profile) Path(op string) string { return p.paths[op] }
+
+// KeepAlive is how long an idle connection may be kept; the engine drops it later than that.
+func (p *Profile) KeepAlive() time.Duration { return p.spec.KeepAlive.D() }
+
+// TokenLimitMember is the request member that the engine reads a token limit from: max_tokens or
+// max_completion_tokens. Empty means that it reads both, so the client's own stays.
+func (p *Profile) TokenLimitMember() string {
+	if p.spec.TokenLimit == config.TokenLimitAsSent {
+		return ""
+	}
+	return p.spec.TokenLimit
+}
+
+// Prefill lists the members to add to a request whose last message is the beginning of the answer;
+// none for an engine that goes on with it by itself, or never does.
+func (p *Profile) Prefill() []Member { return p.prefill }
+
+// CacheSalt is the request member that keeps cached prompts apart; empty for an engine that has
+// none.
+func (p *Profile) CacheSalt() string { return p.spec.CacheSalt }
+
+// SystemMessages is "fold" or "in_place".
+func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
+
+// NativeDialects lists the dialects ("messages", "responses") that the engine speaks well enough to
+// be passed through. It is advice for the operator: an upstream's own `native` decides.
+func (p *Profile) NativeDialects() []string { return p.spec.Native }
+
+// RefusedMembers lists the request members that steer the engine rather than the model and must be
+// refused; one that ends in * stands for all that begin so, and outer.inner for a member of the
+// object that outer names.
+func (p *Profile) RefusedMembers() []string { return p.spec.Refused }
+
+// ClientFault reports whether a 5xx answer is known to be the client's mistake: it is answered with
+// 400, never retried and never counted against the upstream. errorType and message are those of the
+// engine's error body; either may be empty.
+func (p *Profile) ClientFault(status int, errorType, message string) bool {
+	return slices.ContainsFunc(p.spec.ClientFaults, func(e config.EngineError) bool { return matches(&e, status, errorType, message) })
+}
+
+// Overload reports whether an answer means that the engine is full rather than broken: outcome
+// OutcomeRefused.
+func (p *Profile) Overload(status int, errorType, message string) bool {
+	return slices.ContainsFunc(p.spec.Overloads, func(e config.EngineError) bool { return matches(&e, status, errorType, message) })
+}
+
+// NotNow reports whether an answer may be another one a moment later, without a change to the
+// request.
+func (p *Profile) NotNow(status int, errorType, message string) bool {
+	return slices.ContainsFunc(p.spec.NotNow, func(e config.EngineError) bool { return matches(&e, status, errorType, message) })
+}
+
+func matches(e *config.EngineError, status int, errorType, message string) bool {
+	if e.Status != status || e.Type != "" && e.Type != errorType || e.Silent && (errorType != "" || message != "") {
+		return false
+	}
+	return len(e.Messages) == 0 || slices.ContainsFunc(e.Messages, func(part string) bool { return strings.Contains(message, part) })
+}
+
+// ReasoningForm says how the engine is told a reasoning effort: the member that takes the effort's
+// word (empty: none), the words it takes (empty: all), and the members to add when reasoning is
+// switched off ("none") or on.
+func (p *Profile) ReasoningForm() (member string, words []string, off, on []Member) {
+	return p.spec.Reasoning.Effort, p.spec.Reasoning.Words, p.off, p.on
+}
+
+// Has reports whether the engine has a quirk (config.QuirkOwnHost and its neighbours).
+func (p *Profile) Has(quirk string) bool { return slices.Contains(p.spec.Quirks, quirk) }
+
+// Quirks lists the profile's quirks by name, in the order of the profile.
+func (p *Profile) Quirks() []string { return p.spec.Quirks }
+
+// Health returns the page that shows whether the engine is alive.
+func (p *Profile) Health() HealthPage {
+	h := &p.spec.Health
+	return HealthPage{Path: h.Path, Timeout: h.Timeout.D(), AnyStatus: h.Alive == config.AliveAny}
+}
+
+// ModelsPage is the page whose list names the engine's models; empty: it has none.
+func (p *Profile) ModelsPage() string {
+	if len(p.spec.Models) == 0 {
+		return ""
+	}
+	return p.spec.Models[0].Path
+}
+
+// Where the number of slots comes from that an engine is taken to have.
+const (
+	SlotsReported  = "engine"
+	SlotsOfProfile = "profile"
+	SlotsDefault   = "default"
+)
+
+// defaultSlots is how many requests an engine is taken to run at once if neither it nor its profile
+// says.
+const defaultSlots = 16
+
+// maxSlots is the most that an upstream can count.
+const maxSlots = 1<<21 - 1
+
+// Slots returns how many requests the engine is taken to run at once, and where that number comes
+// from. reported is what the engine says; 0: nothing.
+func (p *Profile) Slots(reported int) (n int, source string) {
+	switch {
+	case reported > 0:
+		return min(reported, maxSlots), SlotsReported
+	case p.spec.Concurrency > 0 && p.Name() != genericName:
+		return min(p.spec.Concurrency, maxSlots), SlotsOfProfile
+	}
+	return defaultSlots, SlotsDefault
+}

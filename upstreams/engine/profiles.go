@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"penstock/config"
+)
+
+//go:embed profiles/*.yaml
+var bundledFiles embed.FS
+
+// Penstock is the profile of another edge like this one, which discovery may come upon where
+// engines usually are.
+const Penstock = "penstock"
+
+// genericName is the profile that all others start from. An engine that is not recognised gets
+// it.
+const genericName = "openai"
+
+// Profiles are all profiles that an upstream may name, in the order in which detection tries them:
+// a user's own first, then the bundled ones from the most telling to the most general.
+type Profiles struct {
+	user    []config.Engine
+	byName  map[string]*Profile
+	ordered []*Profile
+}
+
+// LoadProfiles compiles the bundled profiles and the user's, which may replace a bundled one by its
+// name. An error names the profile and the member that is wrong.
+func LoadProfiles(user []config.Engine) (*Profiles, error) {
+	specs, err := bundledSpecs()
+	if err != nil {
+		return nil, err
+	}
+	own := make(map[string]bool, len(user))
+	for i := range user {
+		if own[user[i].Name] {
+			return nil, fmt.Errorf("engine profile %q is given twice", user[i].Name)
+		}
+		own[user[i].Name] = true
+		specs[user[i].Name] = user[i]
+	}
+	p := &Profiles{user: slices.Clone(user), byName: make(map[string]*Profile, len(specs))}
+	for name := range specs {
+		full, err := resolve(specs, name, nil)
+		if err != nil {
+			return nil, err
+		}
+		if p.byName[name], err = newProfile(full); err != nil {
+			return nil, err
+		}
+	}
+	for i := range user {
+		p.ordered = append(p.ordered, p.byName[user[i].Name])
+	}
+	for _, name := range detectionOrder {
+		if !own[name] {
+			p.ordered = append(p.ordered, p.byName[name])
+		}
+	}
+	return p, nil
+}
+
+// With returns the profiles with the user's given ones: p itself when those are the same as before.
+func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
+	if len(user) == len(p.user) && (len(user) == 0 || reflect.DeepEqual(user, p.user)) {
+		return p, nil
+	}
+	return LoadProfiles(user)
+}
+
+// detectionOrder lists every bundled profile. An engine that answers like another one as well (the
+// router of llama.cpp, the simulator that plays vLLM) stands before it; the ones that cost the most
+// requests to rule out stand last.
+var detectionOrder = []string{
+	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper", "tgi", "lmstudio", Penstock, "speaches", genericName,
+}
+
+// Names returns the names an upstream's `engine` may have, sorted: auto, the bundled profiles
+// and the user's.
+func Names(user []config.Engine) []string {
+	names := append([]string{config.EngineAuto}, detectionOrder...)
+	for i := range user {
+		names = append(names, user[i].Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// bundledSpecs parses the embedded files. They are part of the program, so an error is a mistake
+// in it.
+func bundledSpecs() (map[string]config.Engine, error) {
+	files, err := fs.Glob(bundledFiles, "profiles/*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("list bundled engine profiles: %w", err)
+	}
+	specs := make(map[string]config.Engine, len(files))
+	for _, file := range files {
+		src, err := bundledFiles.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read bundled engine profile %s: %w", file, err)
+		}
+		var e config.Engine
+		if err := config.Decode(file, src, &e); err != nil {
+			return nil, fmt.Errorf("parse bundled engine profile %s: %w", file, err)
+		}
+		specs[e.Name] = e
+	}
+	return specs, nil
+}
+
+// resolve follows `like` down to the generic profile and merges on the way back. A profile
+// that replaces a bundled one of the same name cannot be like it: the name means itself.
+func resolve(specs map[string]config.Engine, name string, path []string) (*config.Engine, error) {
+	e := specs[name]
+	if name == genericName && e.Like == "" {
+		return &e, nil
+	}
+	like := e.Like
+	if like == "" {
+		like = genericName
+	}
+	path = append(path, name)
+	if slices.Contains(path, like) {
+		return nil, fmt.Errorf("engine profile %q: like: it is made of itself (%s)", path[0], strings.Join(append(path, like), " → "))
+	}
+	if _, ok := specs[like]; !ok {
+		return nil, fmt.Errorf("engine profile %q: like: there is no profile %q; use one of %s", name, like, strings.Join(slices.Sorted(maps.Keys(specs)), ", "))
+	}
+	base, err := resolve(specs, like, path)
+	if err != nil {
+		return nil, err
+	}
+	// How an engine is recognised belongs to it alone: a profile that is like vLLM must not claim
+	// every vLLM.
+	below := *base
+	below.Detect, below.Ports, below.Title = nil, nil, ""
+	full := e.Over(&below)
+	return &full, nil
+}
+
+// Named returns the profile of that name.
+func (p *Profiles) Named(name string) (*Profile, bool) {
+	profile, ok := p.byName[name]
+	return profile, ok
+}
+
+// All returns every profile in the order of detection. The slice is p's own.
+func (p *Profiles) All() []*Profile { return p.ordered }
+
+func (p *Profiles) generic() *Profile { return p.byName[genericName] }
+
+// UsualAddresses lists loopback with every port that a profile's engine usually has, without those
+// in skip (host:port or :port), sorted. The caller passes its own listeners, so that an edge never
+// takes itself for an engine.
+func (p *Profiles) UsualAddresses(skip ...string) []string {
+	taken := make(map[string]bool, len(skip))
+	for _, address := range skip {
+		if _, port, err := net.SplitHostPort(address); err == nil {
+			taken[port] = true
+		}
+	}
+	ports := map[int]bool{}
+	for _, profile := range p.ordered {
+		for _, port := range profile.spec.Ports {
+			ports[port] = !taken[strconv.Itoa(port)]
+		}
+	}
+	var out []string
+	for _, port := range slices.Sorted(maps.Keys(ports)) {
+		if ports[port] {
+			out = append(out, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		}
+	}
+	return out
+}
+
+// IsAuto reports whether an upstream's `engine` leaves it to detection what the engine is.
+func IsAuto(engine string) bool { return engine == "" || engine == config.EngineAuto }
+
+// Initial is the profile before any detection: the named one, or the generic one for auto.
+func (p *Profiles) Initial(engine string) (*Profile, error) {
+	if IsAuto(engine) {
+		return p.generic(), nil
+	}
+	profile, ok := p.byName[engine]
+	if !ok {
+		return nil, fmt.Errorf("engine %q is not known: use auto, a bundled profile or one of `engines`", engine)
+	}
+	return profile, nil
+}
+
+// Successor is the profile in p for an upstream whose configured engine was before and is now: the
+// one it was recognised as when the operator has not named another.
+func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
+	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
+		return profile
+	}
+	return p.Assumed(now)
+}
+
+// candidates are the profiles that detection may choose from for what the operator wrote: all for
+// "auto", else the named one's variants (profiles that are like it and have signs of their own).
+// Empty when there is no choice.
+func (p *Profiles) candidates(engine string) []*Profile {
+	if IsAuto(engine) {
+		return p.ordered
+	}
+	var out []*Profile
+	for _, profile := range p.ordered {
+		if profile.spec.Like == engine && len(profile.spec.Detect) > 0 {
+			out = append(out, profile)
+		}
+	}
+	return out
+}
+
+// Assumed is the profile for an engine that detection does not recognise.
+func (p *Profiles) Assumed(engine string) *Profile {
+	if profile, ok := p.byName[engine]; ok {
+		return profile
+	}
+	return p.generic()
+}
