@@ -15,6 +15,10 @@ func TestMessagesError(t *testing.T) {
 		e.Overflow = apierr.Overflow{Prompt: prompt, Max: most}
 		return e
 	}
+	aboutImage := func(e *apierr.Error) *apierr.Error {
+		e.Image = true
+		return e
+	}
 	answer := overflow(3997, 4096)
 	answer.Overflow.Answer = 100
 	withRetry := apierr.New(503, apierr.CodeNoHealthyRoute, "No engine.")
@@ -42,8 +46,8 @@ func TestMessagesError(t *testing.T) {
 		},
 		{overflow(0, 4096), 400, apierr.TypeInvalidRequest, 0, "prompt is too long. The request exceeds the available context size."},
 		{
-			apierr.Invalid("messages[0].content[1].source.data", apierr.CodeUnsupportedParameter, "It cannot be used: the model does not take images."),
-			400, apierr.TypeInvalidRequest, 0, "It cannot be used: the model does not take images. Could not process image.",
+			aboutImage(apierr.Invalid("messages[0].content[1].source.data", apierr.CodeUnsupportedParameter, "It cannot be used.")),
+			400, apierr.TypeInvalidRequest, 0, "It cannot be used. Could not process image.",
 		},
 		{
 			apierr.Invalid("messages[0].content[1].source.media_type", apierr.CodeUnsupportedParameter, "It must be image/jpeg, image/png or image/webp."),

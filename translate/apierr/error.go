@@ -82,6 +82,7 @@ type Error struct {
 	Metadata   *Metadata     // only when vision capacity is full
 	DetailCode string        // what a Messages client reads in details.error_code; empty: no details
 	Overflow   Overflow      // of a prompt that is too long; never rendered as such
+	Image      bool          // the model does not take an image of the request, or not so many; never rendered
 	Cause      error         // for the log; never rendered
 }
 

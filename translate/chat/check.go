@@ -137,13 +137,13 @@ func (r *Request) effortParam() string {
 
 func (r *Request) checkImages(rules *ModelRules) *Invalid {
 	if len(r.Images) > 0 && rules.InputModalities != nil && !slices.Contains(rules.InputModalities, modalityImage) {
-		return Unsupported(r.Images[0].Param(), "cannot be used: the model does not take images")
+		return Unsupported(r.Images[0].Param(), "cannot be used: the model does not take images").AboutImage()
 	}
 	for i := range r.Images {
 		m := &r.Images[i]
 		if v := rules.Vision; v != nil && v.MaxPixels > 0 && m.Pixels() > int64(v.MaxPixels) {
 			return WrongValue(m.Param(), "has "+strconv.FormatInt(m.Pixels(), 10)+" pixels; the model takes at most "+
-				strconv.Itoa(v.MaxPixels)+". Send a smaller image")
+				strconv.Itoa(v.MaxPixels)+". Send a smaller image").AboutImage()
 		}
 		if m.Host != nil && len(rules.ImageHosts) > 0 && !hostAllowed(rules.ImageHosts, m.Host) {
 			return WrongValue(m.Param(), "names a host that images are not taken from; send the image as a data URL")
@@ -177,7 +177,7 @@ func (r *Request) checkTokenLimit(rules *ModelRules) *Invalid {
 		}
 	}
 	if rules.Strict && context > 0 && r.MaxTokens > context {
-		return &Invalid{param, apierr.CodeContextLength, "alone is larger than the context of the model: " +
+		return &Invalid{Param: param, Code: apierr.CodeContextLength, Text: "alone is larger than the context of the model: " +
 			strconv.Itoa(r.MaxTokens) + " tokens > " + strconv.Itoa(context) + " maximum"}
 	}
 	return nil

@@ -16,6 +16,7 @@ type Invalid struct {
 	Param string
 	Code  string
 	Text  string // continues the sentence that the path begins: "must be a number, not a string"
+	Image bool   // see apierr.Error
 }
 
 // In puts the name of the object that holds the member in front of the path.
@@ -46,28 +47,36 @@ func Element(name string, i int) string { return name + "[" + strconv.Itoa(i) + 
 
 // Err turns e into the error that leaves the package.
 func (e *Invalid) Err() error {
-	return apierr.Invalid(e.Param, e.Code, "%s %s.", e.Param, e.Text)
+	err := apierr.Invalid(e.Param, e.Code, "%s %s.", e.Param, e.Text)
+	err.Image = e.Image
+	return err
+}
+
+// AboutImage says that the model does not take an image of the request.
+func (e *Invalid) AboutImage() *Invalid {
+	e.Image = true
+	return e
 }
 
 // Missing says that a required member is absent or null.
 func Missing(name string) *Invalid {
-	return &Invalid{name, apierr.CodeMissingParameter, "is required"}
+	return &Invalid{Param: name, Code: apierr.CodeMissingParameter, Text: "is required"}
 }
 
 // WrongType says that the member should be what want says ("a string") and is v.
 func WrongType(name, want string, v jsonx.Value) *Invalid {
-	return &Invalid{name, apierr.CodeInvalidType, "must be " + want + ", not " + kindName(v)}
+	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: "must be " + want + ", not " + kindName(v)}
 }
 
 // WrongValue says that the member has the right type and another value than it may have; text
 // continues "the member ".
 func WrongValue(name, text string) *Invalid {
-	return &Invalid{name, apierr.CodeInvalidValue, text}
+	return &Invalid{Param: name, Code: apierr.CodeInvalidValue, Text: text}
 }
 
 // Unsupported says that a legal member, or its value, is not to be had here.
 func Unsupported(name, text string) *Invalid {
-	return &Invalid{name, apierr.CodeUnsupportedParameter, text}
+	return &Invalid{Param: name, Code: apierr.CodeUnsupportedParameter, Text: text}
 }
 
 func kindName(v jsonx.Value) string {
@@ -90,7 +99,7 @@ func ReadFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	if !errors.As(err, &m) {
 		panic("BUG: jsonx.Fields returned another error: " + err.Error())
 	}
-	return &Invalid{m.Name, apierr.CodeDuplicateMember, "is " + m.Problem.String()}
+	return &Invalid{Param: m.Name, Code: apierr.CodeDuplicateMember, Text: "is " + m.Problem.String()}
 }
 
 // Given reports whether an optional member has a value: SDKs write null for what was not set.

@@ -51,7 +51,7 @@ func open(v jsonx.Value) (jsonx.Value, *Invalid) {
 	}
 	var d jsonx.Doc
 	if err := d.Parse(v.Raw(), jsonx.Options{Paired: true}); err != nil {
-		return v, &Invalid{"", apierr.CodeJSONLimit, "holds more than can be looked at"}
+		return v, &Invalid{Code: apierr.CodeJSONLimit, Text: "holds more than can be looked at"}
 	}
 	return d.Root(), nil
 }
@@ -148,8 +148,8 @@ func (m *media) url(v jsonx.Value) *Invalid {
 		}
 		return nil
 	case hasFoldPrefix(url, "https://"), hasFoldPrefix(url, "data:image/"):
-		if text := image.read(url); text != "" {
-			return WrongValue("", text)
+		if e := image.read(url); e != nil {
+			return e
 		}
 	default:
 		return WrongValue("", wantMedium)

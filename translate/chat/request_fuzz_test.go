@@ -156,7 +156,7 @@ func FuzzImageURL(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, url []byte) {
 		var m Image
-		if text := m.read(url); text != "" {
+		if m.read(url) != nil {
 			return
 		}
 		if (m.Host == nil) == (m.Type == "") || m.Pixels() < 0 || m.estimateTokens() <= 0 {

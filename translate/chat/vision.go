@@ -72,7 +72,7 @@ func (r *Request) decodeImage(i, j int, v jsonx.Value) *Invalid {
 	m := Image{Message: i, Part: j}
 	switch {
 	case len(r.Images) == MaxImages:
-		return WrongValue("", "is one image too many: a request may hold "+strconv.Itoa(MaxImages))
+		return WrongValue("", "is one image too many: a request may hold "+strconv.Itoa(MaxImages)).AboutImage()
 	case !Given(v):
 		return Missing("image_url")
 	case v.IsString():
@@ -97,8 +97,7 @@ func (r *Request) decodeImage(i, j int, v jsonx.Value) *Invalid {
 		url = v.AppendText(nil)
 	}
 	m.Bytes, m.start, m.end = textLength(v), v.Start(), v.End()
-	if text := m.read(url); text != "" {
-		e := WrongValue("", text)
+	if e := m.read(url); e != nil {
 		if m.object {
 			e.In("url")
 		}
@@ -124,17 +123,22 @@ func checkDetail(v jsonx.Value) *Invalid {
 const wantURL = "must be an https URL, or a data URL with a JPEG, PNG or WebP image in base64"
 
 // read fills in what the URL says about the image, or returns what is wrong with it.
-func (m *Image) read(url []byte) string {
+func (m *Image) read(url []byte) *Invalid {
 	switch {
 	case hasFoldPrefix(url, "https://"):
-		host, text := urlHost(url[len("https://"):])
-		m.Host = host
-		return text
+		var text string
+		if m.Host, text = urlHost(url[len("https://"):]); text != "" {
+			return WrongValue("", text)
+		}
+		return nil
 	case hasFoldPrefix(url, "data:"):
 		return m.readData(url[len("data:"):])
 	}
-	return wantURL
+	return notImage(wantURL)
 }
+
+// notImage says that what stands for an image is none that a model could take.
+func notImage(text string) *Invalid { return WrongValue("", text).AboutImage() }
 
 // imageKind is a kind of image that engines are given.
 type imageKind struct {
@@ -169,10 +173,10 @@ const maxImageHeader = 1 << 20
 // readData reads a data URL behind its scheme. Only the header of the image is decoded; of the rest
 // the alphabet is checked. What the image is its content says: clients often label one kind as
 // another, and engines look at the content, too.
-func (m *Image) readData(s []byte) string {
+func (m *Image) readData(s []byte) *Invalid {
 	comma := bytes.IndexByte(s[:min(len(s), 64)], ',')
 	if comma < 0 {
-		return wantURL
+		return notImage(wantURL)
 	}
 	known := false
 	for i := range imageKinds {
@@ -180,23 +184,23 @@ func (m *Image) readData(s []byte) string {
 		known = known || equalFold(s[:comma], k.mediaType+";base64") || equalFold(s[:comma], k.alias+";base64")
 	}
 	if !known {
-		return wantURL
+		return notImage(wantURL)
 	}
 	data := s[comma+1:]
 	if !isBase64(data) {
-		return "must hold valid base64 with its padding and without spaces"
+		return WrongValue("", "must hold valid base64 with its padding and without spaces")
 	}
 	var head [12]byte
 	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)]) // whatever fails here is no image
 	kind := sniff(head[:n])
 	if kind == nil {
-		return "must hold a JPEG, PNG or WebP image; its content is none of these"
+		return notImage("must hold a JPEG, PNG or WebP image; its content is none of these")
 	}
 	prefix := data[:min(len(data), base64.StdEncoding.EncodedLen(maxImageHeader))]
 	c, err := kind.config(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(prefix)))
 	if err != nil || c.Width <= 0 || c.Height <= 0 {
-		return "must hold an image with a readable header; its size could not be found"
+		return notImage("must hold an image with a readable header; its size could not be found")
 	}
 	m.Type, m.Width, m.Height = kind.mediaType, c.Width, c.Height
-	return ""
+	return nil
 }

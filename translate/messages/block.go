@@ -197,7 +197,7 @@ func (b *block) readImage() *fault {
 			return f.In("source")
 		}
 		if !isImageType(b.source[sourceMediaType]) {
-			return chat.Unsupported("media_type", "must be image/jpeg, image/png or image/webp").In("source")
+			return chat.Unsupported("media_type", "must be image/jpeg, image/png or image/webp").AboutImage().In("source")
 		}
 		if f := requiredText("data", b.source[sourceData]); f != nil {
 			return f.In("source")

@@ -65,7 +65,7 @@ func MapError(e *apierr.Error) *apierr.Error {
 		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum", e.Overflow.Prompt, e.Overflow.Max)
 	case e.Code == apierr.CodeContextLength && e.Param == "messages" && !strings.HasPrefix(e.Message, promptTooLong):
 		own.Message = promptTooLong + ". " + e.Message
-	case e.Status == 400 && aboutImages(e.Message):
+	case e.Image, e.Status == 400 && aboutImages(e.Message):
 		own.Message = e.Message + " " + imageRefused
 	default:
 		return e
@@ -77,10 +77,10 @@ func MapError(e *apierr.Error) *apierr.Error {
 // same answer for ever.
 const imageRefused = "Could not process image."
 
-// imageTexts are in the messages, in lower case, of the edge and of engines about images that the
-// model does not take, or not so many of them.
+// imageTexts are in the messages, in lower case, of engines about images that the model does not
+// take, or not so many of them.
 var imageTexts = []string{
-	"the model does not take images", // ours, and the next four
+	"the model does not take images", // another Penstock, and the next four
 	"send a smaller image",
 	"webp",
 	"must hold an image",

@@ -2,7 +2,10 @@ package messages
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
+	"image"
+	"image/png"
 	"strings"
 	"testing"
 
@@ -204,4 +207,60 @@ func TestClientToolsAlone(t *testing.T) {
 			t.Errorf("%s: %v", tool, err)
 		}
 	}
+}
+
+// Agents take the images out of a conversation when they read that one could not be processed: the
+// refusals that another image, or none, would not get say so, and no others.
+func TestImageRefusals(t *testing.T) {
+	const block = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + pixel + `"}}`
+	blind := chat.ModelRules{InputModalities: []string{"text"}}
+	small := chat.ModelRules{Vision: &chat.VisionLimits{MaxPixels: 1}, ImageHosts: []string{"images.example"}}
+	for _, c := range []struct {
+		name, content string
+		rules         *chat.ModelRules
+		removes       bool
+	}{
+		{"taken", block, &chat.ModelRules{}, false},
+		{"no images", block, &blind, true},
+		{"too large", strings.Replace(block, pixel, base64.StdEncoding.EncodeToString(largePNG(t)), 1), &small, true},
+		{"a GIF", strings.Replace(block, "image/png", "image/gif", 1), nil, true},
+		{"GIF data", strings.Replace(block, pixel, "R0lGODlhAQABAAAAACw=", 1), nil, true},
+		{"no header", strings.Replace(block, pixel, "iVBORw0KGgo=", 1), nil, true},
+		{"too many", strings.Repeat(block+",", chat.MaxImages) + block, nil, true},
+		{"no base64", strings.Replace(block, pixel, "%", 1), nil, false},
+		{"another host", `{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}`, &small, false},
+		{"no URL", `{"type":"image","source":{"type":"url","url":"ftp://example.com/a.png"}}`, nil, true},
+		{"a private host", `{"type":"image","source":{"type":"url","url":"https://localhost/a.png"}}`, nil, false},
+		{"a file", `{"type":"image","source":{"type":"file","file_id":"x"}}`, nil, false},
+		{"a PDF", `{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":""}}`, nil, false},
+	} {
+		var (
+			r    Request
+			into chat.Request
+			info RequestInfo
+		)
+		_, err := r.Decode(nil, []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[`+c.content+`]}]}`), &into, &info, dialects.Options{})
+		if err == nil && c.rules != nil {
+			err = info.Locate(into.Check(c.rules))
+		}
+		var e *apierr.Error
+		if !errors.As(err, &e) {
+			if c.rules == nil || c.removes {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if got := MapError(e).Message; strings.HasSuffix(got, ". "+imageRefused) != c.removes {
+			t.Errorf("%s: %s", c.name, got)
+		}
+	}
+}
+
+func largePNG(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 2, 2))); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
