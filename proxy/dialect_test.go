@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/translate/apierr"
+	"penstock/translate/engineerror"
 )
 
 // TestMessagesError holds the column of the error table that belongs to Messages.
@@ -50,11 +51,11 @@ func TestMessagesError(t *testing.T) {
 			400, apierr.TypeInvalidRequest, 0, "It cannot be used. Could not process image.",
 		},
 		{
-			apierr.Invalid("messages[0].content[1].source.media_type", apierr.CodeUnsupportedParameter, "It must be image/jpeg, image/png or image/webp."),
-			400, apierr.TypeInvalidRequest, 0, "It must be image/jpeg, image/png or image/webp. Could not process image.",
+			apierr.Invalid("max_tokens", apierr.CodeUnsupportedParameter, "It must be image/webp."), // the text alone is no sign
+			400, apierr.TypeInvalidRequest, 0, "It must be image/webp.",
 		},
 		{
-			&apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: apierr.CodeRejectedByEngine, Message: "At most 0 image(s) may be provided in one prompt."},
+			rejected(400, &engineerror.Error{Message: "At most 0 image(s) may be provided in one prompt."}),
 			400, apierr.TypeInvalidRequest, 0, "At most 0 image(s) may be provided in one prompt. Could not process image.",
 		},
 		{apierr.Invalid("max_tokens", apierr.CodeContextLength, "max_tokens alone is too large."), 400, apierr.TypeInvalidRequest, 0, "max_tokens alone is too large."},

@@ -263,6 +263,7 @@ func rejected(status int, e *engineerror.Error) *apierr.Error {
 	if status == 413 {
 		a.Status, a.Type, a.Code = 413, apierr.TypeTooLarge, apierr.CodeRequestTooLarge
 	}
+	a.Image = a.Status == 400 && e.AboutImages()
 	if e.ContextOverflow {
 		a.Code = apierr.CodeContextLength
 		a.Param = "messages"

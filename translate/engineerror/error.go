@@ -132,6 +132,9 @@ func (e *Error) classify(status int) {
 	}
 }
 
+// AboutImages reports whether the engine's message is about images that the model does not take.
+func (e *Error) AboutImages() bool { return containsAny(strings.ToLower(e.Message), imageTexts) }
+
 func containsAny(s string, list []string) bool {
 	for _, part := range list {
 		if strings.Contains(s, part) {

@@ -212,6 +212,25 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// The wordings of engines about images that a model does not take.
+func TestAboutImages(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]bool{
+		"image input is not supported - hint: if this is unexpected, you may need to provide the mmproj": true,
+		"The current model does not support image input.":                                                true,
+		"Failed to load image: data required for image input":                                            true,
+		"org/served-7b is not a multimodal model":                                                        true,
+		"At most 1 image(s) may be provided in one prompt.":                                              true,
+		"messages[0].content[1].image_url cannot be used: the model does not take images.":               true,
+		"The current model does not support audio input.":                                                false,
+		"": false,
+	} {
+		if got := (&Error{Message: message}).AboutImages(); got != want {
+			t.Errorf("%q: %v", message, got)
+		}
+	}
+}
+
 func TestIsBounded(t *testing.T) {
 	for _, body := range []string{
 		`{"error":"` + strings.Repeat("ä", 4000) + `"}`,

@@ -32,6 +32,20 @@ var clientTexts = []string{
 	"template error: ",       // TGI, in a stream
 }
 
+// imageTexts are in messages about images that the model does not take, or not so many of them.
+var imageTexts = []string{
+	"image input is not supported",   // llama.cpp; Ollama passes it on
+	"does not support image",         // llama.cpp, Ollama, SGLang
+	"data required for image input",  // Ollama
+	"is not a multimodal model",      // vLLM
+	"image(s) may be provided",       // vLLM: at most so many
+	"the model does not take images", // another Penstock, and the next four
+	"send a smaller image",
+	"webp",
+	"must hold an image",
+	"is one image too many",
+}
+
 // overloadTexts are in the events of engines without room, whose status means nothing. TGI opens a
 // stream before it looks for a place, and gives every error in it the number 422.
 var overloadTexts = []string{"model is overloaded"}

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -65,7 +64,7 @@ func MapError(e *apierr.Error) *apierr.Error {
 		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum", e.Overflow.Prompt, e.Overflow.Max)
 	case e.Code == apierr.CodeContextLength && e.Param == "messages" && !strings.HasPrefix(e.Message, promptTooLong):
 		own.Message = promptTooLong + ". " + e.Message
-	case e.Image, e.Status == 400 && aboutImages(e.Message):
+	case e.Image:
 		own.Message = e.Message + " " + imageRefused
 	default:
 		return e
@@ -76,26 +75,6 @@ func MapError(e *apierr.Error) *apierr.Error {
 // imageRefused makes agents take the images out of a conversation, which would otherwise get the
 // same answer for ever.
 const imageRefused = "Could not process image."
-
-// imageTexts are in the messages, in lower case, of engines about images that the model does not
-// take, or not so many of them.
-var imageTexts = []string{
-	"the model does not take images", // another Penstock, and the next four
-	"send a smaller image",
-	"webp",
-	"must hold an image",
-	"is one image too many",
-	"image input is not supported",  // llama.cpp; Ollama passes it on
-	"does not support image",        // llama.cpp, Ollama, SGLang
-	"data required for image input", // Ollama
-	"is not a multimodal model",     // vLLM
-	"image(s) may be provided",      // vLLM: at most so many
-}
-
-func aboutImages(message string) bool {
-	lower := strings.ToLower(message)
-	return slices.ContainsFunc(imageTexts, func(text string) bool { return strings.Contains(lower, text) })
-}
 
 // leastRetryAfter is the shortest Retry-After of a failure.
 const leastRetryAfter = time.Second
