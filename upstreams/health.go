@@ -3,6 +3,8 @@ package upstreams
 import (
 	"slices"
 	"time"
+
+	"penstock/upstreams/engine"
 )
 
 // State is where in its life an upstream is.
@@ -210,18 +212,18 @@ func (h *health) judge(by FailureSource, trial bool, now time.Time) (generate bo
 
 // generation takes the result of a generation probe. trial says that it was the one that a
 // half-open breaker let through.
-func (h *health) generation(g Generation, trial bool, now time.Time) {
+func (h *health) generation(g engine.Generation, trial bool, now time.Time) {
 	switch {
-	case g == GenerationOK && h.open && trial:
+	case g == engine.GenerationOK && h.open && trial:
 		h.close(now)
-	case g == GenerationOK && !h.open:
+	case g == engine.GenerationOK && !h.open:
 		h.acquit(now)
-	case g == GenerationFailed && !h.open:
+	case g == engine.GenerationFailed && !h.open:
 		h.unprobed = false
 		h.trip(nil, now) // no client's failure opened it, so any key's call may be the trial
-	case g == GenerationFailed && trial:
+	case g == engine.GenerationFailed && trial:
 		h.reopen(now)
-	case g == GenerationRejected:
+	case g == engine.GenerationRejected:
 		h.unprobed, h.barred = true, nil
 		if !h.open && h.failures >= breakerRow && h.rowEvidence.enough(true) {
 			h.trip(nil, now)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"penstock/upstreams/engine"
 )
 
 // at is a moment of the tests' own clock.
@@ -86,7 +88,7 @@ func TestHealth(t *testing.T) {
 // ok, - failed, 0 rejected, ~ refused.
 func play(t *testing.T, h *health, word string, now *time.Time) (generate bool) {
 	t.Helper()
-	if verdict, ok := map[string]Generation{"+": GenerationOK, "-": GenerationFailed, "0": GenerationRejected, "~": GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
+	if verdict, ok := map[string]engine.Generation{"+": engine.GenerationOK, "-": engine.GenerationFailed, "0": engine.GenerationRejected, "~": engine.GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
 		h.generation(verdict, word[0] == 'P', *now)
 		return false
 	}

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"time"
 
+	"penstock/upstreams/engine"
+
 	"github.com/VictoriaMetrics/metrics"
 )
 
@@ -59,7 +61,7 @@ func (u *Upstream) newMetrics() {
 	for f := range fateCount {
 		counter(set, &u.abandoned[f], "penstock_upstream_abandoned_total"+label+",slot="+strconv.Quote(f.String())+"}")
 	}
-	for g := range generationCount {
+	for g := range engine.GenerationCount {
 		counter(set, &u.generated[g], "penstock_upstream_generation_probes_total"+label+",result="+strconv.Quote(g.String())+"}")
 	}
 	u.metrics = set

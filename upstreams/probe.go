@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -64,7 +63,7 @@ type prober struct {
 	up  *Upstream
 	get http1.GetPage
 	// generate sends a generation probe; nil: there are none.
-	generate generateFunc
+	generate engine.Generate
 	refresh  func() // drops kept connections: a fresh one shows that the engine still accepts
 	rand     func() float64
 	kicks    chan struct{}
@@ -244,23 +243,12 @@ func (u *Upstream) probeEnded(good bool, status int, err error, took time.Durati
 	u.probedAt = now
 	u.check = &LastCheck{OK: good, Status: status, Milliseconds: float64(took.Microseconds()) / 1000}
 	if !good {
-		u.check.Reason = reasonOf(err)
+		u.check.Reason = engine.ReasonOf(err)
 		u.failure = &LastFailure{At: now, During: "probe", Reason: u.check.Reason, Status: status}
 	}
 	u.health.probe(good)
 	u.publish(before, probeCause(good, status, err), now)
 	return u.health.state == StateUp
-}
-
-func reasonOf(err error) string {
-	var f *http1.Failure
-	switch {
-	case err == nil:
-		return "status"
-	case errors.As(err, &f):
-		return f.Reason
-	}
-	return http1.ReasonInvalid
 }
 
 func probeCause(good bool, status int, err error) string {
@@ -270,7 +258,7 @@ func probeCause(good bool, status int, err error) string {
 	case err == nil:
 		return "probe answered " + strconv.Itoa(status)
 	}
-	return "probe failed: " + reasonOf(err)
+	return "probe failed: " + engine.ReasonOf(err)
 }
 
 // recogniseMax bounds a whole recognition: an engine may leave unknown paths unanswered.

@@ -175,7 +175,7 @@ func (s *Set) reprobe(u *Upstream) {
 		return
 	}
 	p := newProber(u, transport.Pages(), transport.CloseIdle)
-	p.engine, p.generate = u.settings.Load().spec.Engine, generationOver(transport)
+	p.engine, p.generate = u.settings.Load().spec.Engine, engine.GenerateOver(transport)
 	p.start(transport.Close)
 	u.mu.Lock()
 	before := u.prober

@@ -125,7 +125,7 @@ func (u *Upstream) Status(now time.Time) Status {
 	for f := range fateCount {
 		st.Abandoned[f.String()] = u.abandoned[f].Get()
 	}
-	for g := range generationCount {
+	for g := range engine.GenerationCount {
 		st.GenerationProbes[g.String()] = u.generated[g].Get()
 	}
 	for p := range poolCount {

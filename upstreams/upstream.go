@@ -77,7 +77,7 @@ type Upstream struct {
 	registered bool
 	attempts   [outcomeCount]*metrics.Counter
 	abandoned  [fateCount]*metrics.Counter
-	generated  [generationCount]*metrics.Counter
+	generated  [engine.GenerationCount]*metrics.Counter
 }
 
 // settings are what a reload may change without making another upstream of it.

@@ -62,12 +62,12 @@ func shows(sign *config.EngineSign, p *http1.Page) bool {
 	case sign.Field == "":
 		return true
 	}
-	content, err := ParseJSON(p.Body)
+	content, err := parseJSON(p.Body)
 	if err != nil {
 		return false
 	}
 	found := false
-	EachField(content, sign.Field, func(v any) {
+	eachField(content, sign.Field, func(v any) {
 		found = found || sign.Equals == "" || fmt.Sprint(v) == sign.Equals
 	})
 	return found

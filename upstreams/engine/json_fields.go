@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ParseJSON decodes a JSON page of an engine. Only probes use it: their pages are small and rare.
-func ParseJSON(body []byte) (any, error) {
+// parseJSON decodes a JSON page of an engine. Only probes use it: their pages are small and rare.
+func parseJSON(body []byte) (any, error) {
 	var page any
 	if err := json.Unmarshal(body, &page); err != nil {
 		return nil, errNotJSON // the decoder's own text quotes the page
@@ -19,9 +19,9 @@ func ParseJSON(body []byte) (any, error) {
 
 var errNotJSON = errors.New("the page is not JSON")
 
-// EachField calls visit with every value that a field names: member names and positions joined by
+// eachField calls visit with every value that a field names: member names and positions joined by
 // dots, * for all elements.
-func EachField(page any, field string, visit func(any)) {
+func eachField(page any, field string, visit func(any)) {
 	if field == "" {
 		if page != nil {
 			visit(page)
@@ -33,29 +33,29 @@ func EachField(page any, field string, visit func(any)) {
 	case map[string]any:
 		if name == "*" {
 			for _, element := range v {
-				EachField(element, rest, visit)
+				eachField(element, rest, visit)
 			}
 		} else if element, ok := v[name]; ok {
-			EachField(element, rest, visit)
+			eachField(element, rest, visit)
 		}
 	case []any:
 		if name == "*" {
 			for _, element := range v {
-				EachField(element, rest, visit)
+				eachField(element, rest, visit)
 			}
 		} else if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(v) {
-			EachField(v[i], rest, visit)
+			eachField(v[i], rest, visit)
 		}
 	}
 }
 
-// FieldText returns a field's first string.
-func FieldText(page any, field string) string {
+// fieldText returns a field's first string.
+func fieldText(page any, field string) string {
 	out := ""
 	if field == "" {
 		return out
 	}
-	EachField(page, field, func(v any) {
+	eachField(page, field, func(v any) {
 		if s, ok := v.(string); ok && out == "" {
 			out = s
 		}
@@ -63,9 +63,9 @@ func FieldText(page any, field string) string {
 	return out
 }
 
-// SumField adds up a field's numbers, with true as 1; found is false when there is none.
-func SumField(page any, field string) (total float64, found bool) {
-	EachField(page, field, func(v any) {
+// sumField adds up a field's numbers, with true as 1; found is false when there is none.
+func sumField(page any, field string) (total float64, found bool) {
+	eachField(page, field, func(v any) {
 		switch n := v.(type) {
 		case float64:
 			if n >= 0 && !math.IsInf(n, 0) {
@@ -81,15 +81,15 @@ func SumField(page any, field string) (total float64, found bool) {
 	return total, found
 }
 
-// meanField is SumField over the number of matches.
+// meanField is sumField over the number of matches.
 func meanField(page any, field string) (float64, bool) {
 	n := 0
-	EachField(page, field, func(v any) {
+	eachField(page, field, func(v any) {
 		if _, ok := v.(float64); ok {
 			n++
 		}
 	})
-	total, found := SumField(page, field)
+	total, found := sumField(page, field)
 	if !found || n == 0 {
 		return 0, false
 	}
@@ -129,7 +129,7 @@ func fieldSays(page any, field string, words ...string) (yes, known bool) {
 			}
 		}
 	}
-	EachField(page, field, look)
+	eachField(page, field, look)
 	return yes, known
 }
 

@@ -21,12 +21,12 @@ func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 	if source.Format == config.LoadMetrics {
 		return scanMetrics(source, body)
 	}
-	page, err := ParseJSON(body)
+	page, err := parseJSON(body)
 	if err != nil {
 		return Load{}, false
 	}
-	running, a := firstField(page, source.Running, SumField)
-	waiting, b := firstField(page, source.Waiting, SumField)
+	running, a := firstField(page, source.Running, sumField)
+	waiting, b := firstField(page, source.Waiting, sumField)
 	usage, _ := firstField(page, source.KVUsage, meanField)
 	return Load{Running: clampCount(running), Waiting: clampCount(waiting), KVUsage: min(1, max(0, usage))}, a || b
 }

@@ -113,7 +113,7 @@ func FuzzFields(f *testing.F) {
 	f.Add([]byte(`{"loads":{"x":[{"num_running_reqs":-1e400}]},"data":[1,null,{"id":[]},{"id":"a","aliases":{"b":"c"}}]}`))
 	profiles := mustProfiles(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		content, err := ParseJSON(body)
+		content, err := parseJSON(body)
 		if err != nil {
 			return
 		}

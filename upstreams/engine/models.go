@@ -137,7 +137,7 @@ func (r *Reader) Models(ctx context.Context, known *http1.Page) ([]ModelInfo, er
 
 func isList(content any, field string) bool {
 	found := false
-	EachField(content, field, func(v any) {
+	eachField(content, field, func(v any) {
 		_, ok := v.([]any)
 		found = found || ok
 	})
@@ -166,24 +166,24 @@ func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bo
 	if source.List == "" {
 		visit(page)
 	} else {
-		EachField(page, source.List+".*", visit)
+		eachField(page, source.List+".*", visit)
 	}
 	return infos
 }
 
 func readModel(source *config.EngineModel, element any) ModelInfo {
-	m := ModelInfo{ID: FieldText(element, source.ID)}
+	m := ModelInfo{ID: fieldText(element, source.ID)}
 	if source.Aliases != "" {
-		EachField(element, source.Aliases+".*", func(v any) {
+		eachField(element, source.Aliases+".*", func(v any) {
 			if s, ok := v.(string); ok && s != m.ID {
 				m.Aliases = append(m.Aliases, s)
 			}
 		})
 	}
-	context, _ := firstField(element, source.Context, SumField)
+	context, _ := firstField(element, source.Context, sumField)
 	m.Context = clampCount(context)
 	m.Vision, m.VisionKnown = fieldSays(element, source.Vision, "image", "vision", "vlm")
-	m.Kind = taskKinds[FieldText(element, source.Kind)]
+	m.Kind = taskKinds[fieldText(element, source.Kind)]
 	if source.Loaded == source.ID && source.Loaded != "" {
 		m.Loaded, m.LoadedKnown = true, true
 	} else {

@@ -50,7 +50,7 @@ func decode(page http1.Page) (any, error) {
 	if page.Status != 200 {
 		return nil, errNoPage
 	}
-	return ParseJSON(page.Body)
+	return parseJSON(page.Body)
 }
 
 // Version reads the engine's version; empty: it does not say.
@@ -63,7 +63,7 @@ func (r *Reader) Version(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	return FieldText(content, v.Field)
+	return fieldText(content, v.Field)
 }
 
 // Slots reads how many requests the engine runs at once. ok is false when it does not say.
@@ -74,7 +74,7 @@ func (r *Reader) Slots(ctx context.Context) (n int, ok bool) {
 		if err != nil {
 			continue
 		}
-		if n, ok := SumField(content, v.Field); ok && n >= 1 {
+		if n, ok := sumField(content, v.Field); ok && n >= 1 {
 			return clampCount(n), true
 		}
 	}
@@ -96,4 +96,17 @@ func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path stri
 		}
 	}
 	return Load{}, first, "", false
+}
+
+// ReasonOf says in a word why a page or a generation probe is none: "status" where there was an
+// answer, a Failure's reason, or that the answer made no sense.
+func ReasonOf(err error) string {
+	var f *http1.Failure
+	switch {
+	case err == nil:
+		return "status"
+	case errors.As(err, &f):
+		return f.Reason
+	}
+	return http1.ReasonInvalid
 }

@@ -1,0 +1,300 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"penstock/config"
+	"penstock/upstreams/http1"
+)
+
+// Generation is what a generation probe came to.
+type Generation uint8
+
+// The verdicts. Only OK and Failed say something about the engine.
+const (
+	GenerationOK       Generation = iota
+	GenerationFailed              // it broke off, timed out, or was answered with an error
+	GenerationRefused             // the engine has no room, or works for others
+	GenerationRejected            // the engine does not take this probe, or there is none for the kind of model
+	GenerationAborted             // ended from this side
+	GenerationCount
+)
+
+// String returns the verdict as a metric label.
+func (g Generation) String() string {
+	return [...]string{"ok", "failed", "refused", "rejected", "aborted"}[g]
+}
+
+// GenerationStep is one request that a generation probe may consist of, and what a good answer to
+// it is.
+type GenerationStep struct {
+	Path        string
+	ContentType string
+	Body        []byte
+	streamed    bool
+	good        func(page any) bool // of the whole answer; nil: any answer with status 200 and a body
+}
+
+// chatWork is what a probe of a chat model asks for.
+type chatWork struct {
+	prompt string
+	tokens int
+}
+
+// firstToken shows that an engine begins its answers; shortAnswer, whose prompt keeps a model from
+// being done at once, that it also ends them.
+var (
+	firstToken  = chatWork{"ping", 1}
+	shortAnswer = chatWork{"Count from 1 to 100.", 16}
+)
+
+// generationMax bounds the answer.
+const generationMax = 1 << 20
+
+// GenerationSteps returns what to send to see whether an engine works for a kind of model: one
+// request, or several of which the next is sent where the engine rejects the one before. toEnd asks
+// a chat model for an answer that reaches its end, and not for a first token alone. There are no
+// steps where generating is too expensive to be a probe (images) or the engine has no path for it.
+func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
+	work := firstToken
+	if toEnd {
+		work = shortAnswer
+	}
+	add := func(op string, members map[string]any, streamed bool, good func(any) bool) {
+		path := p.Path(op)
+		if path == "" {
+			return
+		}
+		members["model"] = served
+		if body, err := json.Marshal(members); err == nil { // text and numbers: it always is
+			steps = append(steps, GenerationStep{path, "application/json", body, streamed, good})
+		}
+	}
+	switch kind {
+	case config.KindChat, "":
+		limit := p.TokenLimitMember()
+		if limit == "" {
+			limit = config.TokenLimitMaxTokens
+		}
+		add(config.OpChat, map[string]any{"messages": []any{map[string]any{"role": "user", "content": work.prompt}}, limit: work.tokens, "stream": true}, true, nil)
+		add(OpCompletions, map[string]any{"prompt": work.prompt, config.TokenLimitMaxTokens: work.tokens, "stream": true}, true, nil)
+	case config.KindEmbedding:
+		add(config.OpEmbeddings, map[string]any{"input": "ping"}, false, lists("data"))
+	case config.KindRerank:
+		add(config.OpRerank, map[string]any{"query": "ping", "documents": []string{"ping"}}, false, lists("results", "data"))
+	case config.KindSpeech:
+		add(config.OpSpeech, map[string]any{"input": "a"}, false, nil)
+	case config.KindTranscription:
+		if path := p.Path(config.OpTranscriptions); path != "" {
+			contentType, body := silence(served)
+			steps = append(steps, GenerationStep{Path: path, ContentType: contentType, Body: body})
+		}
+	}
+	return steps
+}
+
+// lists returns a check that one of the fields is a list with something in it.
+func lists(fields ...string) func(any) bool {
+	return func(page any) bool {
+		return slices.ContainsFunc(fields, func(field string) (found bool) {
+			eachField(page, field+".0", func(any) { found = true })
+			return found
+		})
+	}
+}
+
+// silence returns a form with a second of silence to transcribe.
+func silence(served string) (contentType string, form []byte) {
+	const boundary, rate = "penstock-generation-probe", 16000
+	const data = 2 * rate // one second of 16 bits
+	var b bytes.Buffer
+	field := func(name, more, value string) {
+		b.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n\r\n" + value)
+	}
+	field("model", "", served+"\r\n")
+	field("response_format", "", "json\r\n")
+	field("file", "; filename=\"silence.wav\"\r\nContent-Type: audio/wav", "RIFF")
+	little := func(size int, values ...int) {
+		for _, v := range values {
+			for i := range size {
+				b.WriteByte(byte(v >> (8 * i)))
+			}
+		}
+	}
+	little(4, 36+data)
+	b.WriteString("WAVEfmt ")
+	little(4, 16)
+	little(2, 1, 1) // PCM, one channel
+	little(4, rate, 2*rate)
+	little(2, 2, 16)
+	b.WriteString("data")
+	little(4, data)
+	b.Write(make([]byte, data))
+	b.WriteString("\r\n--" + boundary + "--\r\n")
+	return "multipart/form-data; boundary=" + boundary, b.Bytes()
+}
+
+// GenerationResult is a verdict and why it is not OK.
+type GenerationResult struct {
+	Verdict Generation
+	Reason  string // an http1.Failure's reason, or "status"
+	Status  int    // what the engine answered with
+}
+
+// Generate sends one step and judges the answer. It is a function so that tests can play an engine
+// without a socket.
+type Generate func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult
+
+// GenerateOver returns a Generate over a transport. Every probe has a connection of its own.
+func GenerateOver(t *http1.Transport) Generate {
+	return func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult {
+		x, end := t.ExchangeWhile(ctx)
+		defer end()
+		until := time.Now().Add(limit)
+		accept := "*/*"
+		if s.streamed {
+			accept = "text/event-stream"
+		}
+		err := x.Send(&http1.Request{
+			Method: "POST", Path: s.Path, ContentType: s.ContentType, Accept: accept, Body: [][]byte{s.Body},
+			ConnectTimeout: limit, WriteTimeout: limit, NoReplay: true,
+		})
+		if err == nil {
+			err = x.Await(until)
+		}
+		result := GenerationResult{Verdict: GenerationFailed}
+		if err == nil {
+			result.Status = x.Status()
+			result.Verdict, err = s.judge(x, profile, until)
+		}
+		var f *http1.Failure
+		switch {
+		case ctx.Err() != nil: // whatever came before the end from this side: it decides nothing
+			return GenerationResult{Verdict: GenerationAborted}
+		case err == nil:
+			if result.Verdict != GenerationOK {
+				result.Reason = "status"
+				if result.Status == 200 {
+					result.Reason = http1.ReasonInvalid
+				}
+			}
+		case errors.As(err, &f) && f.Kind == http1.Aborted:
+			result.Verdict = GenerationAborted
+		case errors.Is(err, http1.ErrNotYet):
+			result.Reason = http1.ReasonTimeout
+		default:
+			result.Reason = ReasonOf(err)
+		}
+		return result
+	}
+}
+
+// judge reads the answer to a step.
+func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.Time) (Generation, error) {
+	status := x.Status()
+	streamed := status == 200 && bytes.HasPrefix(x.Header("Content-Type"), []byte("text/event-stream"))
+	body, seen := []byte(nil), 0
+	for {
+		if len(body) > generationMax {
+			return GenerationFailed, http1.ErrPageTooLarge
+		}
+		body = slices.Grow(body, 4<<10)
+		n, err := x.Read(body[len(body):cap(body)], until)
+		body = body[:len(body)+n]
+		for streamed {
+			end := bytes.IndexByte(body[seen:], '\n')
+			if end < 0 {
+				break
+			}
+			verdict, done := judgeLine(bytes.TrimSpace(body[seen:seen+end]), profile)
+			if seen += end + 1; done {
+				return verdict, nil
+			}
+		}
+		switch {
+		case err == io.EOF && streamed: //nolint:errorlint // only the bare value ends a reply; wrapped, it is a failure's cause
+			return GenerationFailed, nil // it has come to no end of its own
+		case err == io.EOF: //nolint:errorlint // likewise
+			return s.judgeWhole(status, body, profile), nil
+		case err != nil:
+			return GenerationFailed, err
+		}
+	}
+}
+
+// judgeLine looks at one line of a stream of chat or completion chunks. done is true once the
+// stream has shown what it is worth.
+func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
+	data, ok := bytes.CutPrefix(line, []byte("data:"))
+	if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {
+		return GenerationOK, false
+	}
+	page, err := parseJSON(data)
+	if err != nil {
+		return GenerationFailed, true
+	}
+	if failed(page) {
+		return judgeError(200, page, profile), true
+	}
+	return GenerationOK, finished(page)
+}
+
+// judgeWhole looks at an answer that is no stream.
+func (s *GenerationStep) judgeWhole(status int, body []byte, profile *Profile) Generation {
+	page, err := parseJSON(body)
+	switch {
+	case status != 200 || err == nil && failed(page):
+		return judgeError(status, page, profile)
+	case s.good == nil && !s.streamed:
+		if len(body) > 0 {
+			return GenerationOK
+		}
+	case err == nil && (s.streamed && finished(page) || s.good != nil && s.good(page)):
+		return GenerationOK
+	}
+	return GenerationFailed
+}
+
+// failed reports whether an engine has put an error where an answer should be.
+func failed(page any) (is bool) {
+	eachField(page, "error", func(v any) { is = v != nil && v != "" && v != false })
+	return is
+}
+
+// finished reports whether a chunk or a completion says why it ends.
+func finished(page any) bool { return fieldText(page, "choices.*.finish_reason") != "" }
+
+// judgeError says what an error is worth. The status of an error in a stream, which is 200 by its
+// head, is in the error.
+func judgeError(status int, page any, profile *Profile) Generation {
+	kind, message := fieldText(page, "error.type"), fieldText(page, "error.message")
+	if status == 200 {
+		status = 500
+		for _, field := range []string{"error.code", "error.status", "code", "status"} {
+			n, _ := sumField(page, field)
+			if n == 0 {
+				n, _ = strconv.ParseFloat(fieldText(page, field), 64)
+			}
+			if n >= 400 && n < 600 {
+				status = int(n)
+				break
+			}
+		}
+	}
+	switch {
+	case status == 429 || status == 503 || status == 529 || profile.Overload(status, kind, message) || profile.NotNow(status, kind, message):
+		return GenerationRefused
+	case status == 401 || status == 402 || status == 403: // our credential, not the probe
+		return GenerationFailed
+	case status/100 == 4 || profile.ClientFault(status, kind, message):
+		return GenerationRejected
+	}
+	return GenerationFailed
+}
