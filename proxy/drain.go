@@ -29,9 +29,9 @@ func (e *Edge) drain() {
 	t := e.reloads.Running().Config.Timeouts
 	e.log.Info("draining", zap.Int64("calls", e.services.Calls.InFlight()))
 	listen.NotifyStopping("draining")
-	if e.opts.SharedPort && e.opts.Admin != nil {
+	if e.opts.SharedPort && e.admin != nil {
 		// The next process has this port too, and must not be taken for one that is not ready.
-		_ = listen.CloseAfterBacklog(e.opts.Admin)
+		e.admin.LeavePort()
 		_ = e.shutAdmin() // it ends with the process at the latest
 	}
 	e.draining.Store(true)
@@ -121,26 +121,19 @@ func (e *Edge) close() error {
 	limit, cancel := e.shutdownContext()
 	defer cancel()
 	err = errors.Join(err, e.set.Close(limit), e.watch.Release())
-	if e.adminWatch != nil {
-		e.adminWatch.CloseConns() // connections that did not close in time
-		err = errors.Join(err, e.adminWatch.Release())
+	if e.admin != nil {
+		err = errors.Join(err, e.admin.Release())
 	}
 	_ = e.services.Tracer.Close(limit) // spans that the collector does not take are no error of the edge
 	return err
 }
 
-// shutAdmin ends the admin listener. Idle admin connections get the same grace period as active
-// ones; closing them is not an error. A second call does nothing.
+// shutAdmin ends the admin listener. A second call does nothing.
 func (e *Edge) shutAdmin() error {
-	if e.opts.Admin == nil || e.adminShut {
+	if e.admin == nil {
 		return nil
 	}
-	e.adminShut = true
-	close(e.closing)
 	limit, cancel := e.shutdownContext()
 	defer cancel()
-	if err := e.admin.ShutdownWithContext(limit); limit.Err() == nil {
-		return err
-	}
-	return nil
+	return e.admin.Shutdown(limit)
 }

@@ -7,18 +7,12 @@ import (
 	"strconv"
 
 	"github.com/VictoriaMetrics/metrics"
-	"github.com/valyala/fasthttp"
 
 	"penstock/config"
 	"penstock/proxy/build"
 	"penstock/proxy/guard"
 	"penstock/proxy/observe"
 )
-
-// counters are the edge's own events beside the calls.
-type counters struct {
-	adminWrong, adminBraked *metrics.Counter
-}
 
 // observeSelf registers the metrics of the edge's own state.
 func (e *Edge) observeSelf() {
@@ -31,15 +25,16 @@ func (e *Edge) observeSelf() {
 	gauge("penstock_client_connections_limit", func() float64 { return float64(e.watch.Max()) })
 	gauge("penstock_accept_errors_total", func() float64 {
 		n := e.watch.AcceptErrors()
-		if e.adminWatch != nil {
-			n += e.adminWatch.AcceptErrors()
+		if e.admin != nil {
+			n += e.admin.Listener().AcceptErrors()
 		}
 		return float64(n)
 	})
-	if e.adminWatch != nil {
-		gauge("penstock_admin_connections", func() float64 { return float64(e.adminWatch.Open()) })
-		gauge("penstock_admin_connections_limit", func() float64 { return float64(e.adminWatch.Max()) })
-		gauge("penstock_admin_connections_dropped_total", func() float64 { return float64(e.adminWatch.Rejected()) })
+	if e.admin != nil {
+		operators := e.admin.Listener()
+		gauge("penstock_admin_connections", func() float64 { return float64(operators.Open()) })
+		gauge("penstock_admin_connections_limit", func() float64 { return float64(operators.Max()) })
+		gauge("penstock_admin_connections_dropped_total", func() float64 { return float64(operators.Rejected()) })
 	}
 	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.watch.Rejected()) })
 	gauge("penstock_draining", func() float64 { return truth(e.draining.Load()) })
@@ -75,14 +70,11 @@ func (e *Edge) observeSelf() {
 		used, _ := e.services.Retries.State(e.now(), e.reloads.Running().Config.Retry.Budget)
 		return float64(used)
 	})
-	e.counters.adminWrong = e.metrics.NewCounter(`penstock_admin_denied_total{reason="token"}`)
-	e.counters.adminBraked = e.metrics.NewCounter(`penstock_admin_denied_total{reason="brake"}`)
 }
 
-func (e *Edge) writeMetrics(ctx *fasthttp.RequestCtx) {
-	ctx.Response.Header.SetContentType("text/plain; version=0.0.4; charset=utf-8")
-	ctx.Response.Header.Set("Cache-Control", "no-store")
-	_ = observe.WriteText(ctx.Response.BodyWriter(), e.metrics.WritePrometheus, e.registry.Write, e.writePassing, metrics.WriteProcessMetrics, metrics.WriteFDMetrics) // a buffer takes everything
+// writeMetrics writes all metrics in the text format.
+func (e *Edge) writeMetrics(w io.Writer) error {
+	return observe.WriteText(w, e.metrics.WritePrometheus, e.registry.Write, e.writePassing, metrics.WriteProcessMetrics, metrics.WriteFDMetrics)
 }
 
 // writePassing writes the gauges of configuration versions and models. It reads them from the

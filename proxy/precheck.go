@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/guard"
+	"penstock/proxy/httpserver"
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
 )
@@ -60,7 +61,7 @@ func announced(h *fasthttp.RequestHeader) int64 {
 // precheck returns why a request will be refused whatever its body says, or nil. n is the body's
 // announced length.
 func (e *Edge) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
-	if err := checkHead(h); err != nil {
+	if err := httpserver.CheckHead(h); err != nil {
 		return err
 	}
 	path, query, _ := bytes.Cut(h.RequestURI(), []byte{'?'})

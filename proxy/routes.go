@@ -3,14 +3,13 @@ package proxy
 import (
 	"bytes"
 	"errors"
-	"strings"
 
-	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/auth"
 	"penstock/proxy/browser"
 	"penstock/proxy/guard"
+	"penstock/proxy/httpserver"
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
 )
@@ -30,11 +29,9 @@ var endpoints = []*endpoint{
 	endpointCompletions,
 }
 
-// routes builds the public route table. Matching is on the raw path, exactly: nothing is redirected
-// or normalised, since a redirect would send a key and a prompt elsewhere.
+// routes builds the public route table.
 func (e *Edge) routes() fasthttp.RequestHandler {
-	r := router.New()
-	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
+	r := httpserver.NewRouter()
 	r.NotFound = e.withoutAuth(e.notFound)
 	r.MethodNotAllowed = e.withoutAuth(e.methodNotAllowed)
 	for _, ep := range endpoints {
@@ -62,11 +59,7 @@ func (e *Edge) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandle
 		if c := listen.ConnOf(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() && announced(&ctx.Request.Header) > 0 {
 			c.Linger()
 		}
-		err := checkHead(&ctx.Request.Header)
-		if wrong := listen.FramingError(ctx.Conn()); wrong != nil {
-			err = misframed(wrong)
-		}
-		if err != nil {
+		if err := httpserver.Check(ctx); err != nil {
 			ctx.SetConnectionClose()
 			if !e.rejectConnect(ctx) {
 				e.respondError(ctx, dialectOf(ctx), err)
@@ -144,16 +137,7 @@ func (e *Edge) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 		e.notFound(ctx)
 		return
 	}
-	allow, err := wrongMethod(ctx)
+	allow, err := httpserver.WrongMethod(ctx)
 	e.respondError(ctx, dialectOf(ctx), err)
 	ctx.Response.Header.Set("Allow", allow)
-}
-
-// wrongMethod reads from what a router has answered which methods the path takes, and says it in an
-// error.
-func wrongMethod(ctx *fasthttp.RequestCtx) (allow string, err *apierr.Error) {
-	// The router lists OPTIONS as well, which is not answered here.
-	allow = strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
-	allow = strings.TrimSuffix(allow, ", OPTIONS")
-	return allow, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed, "This path takes %s only.", allow)
 }

@@ -13,14 +13,17 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/admin"
 	"penstock/proxy/auth"
 	"penstock/proxy/build"
 	"penstock/proxy/guard"
+	"penstock/proxy/httpserver"
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
 	"penstock/proxy/reload"
 	"penstock/proxy/snapshot"
+	"penstock/proxy/status"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
 )
@@ -90,25 +93,18 @@ type Edge struct {
 	reloads  *reload.Reloader
 	bound    connectionBound
 
-	counters      counters
-	draining      atomic.Bool
-	public        *fasthttp.Server
-	admin         *fasthttp.Server
-	hasty         bool             // Hurry has ended a wait of the drain; touched by Serve's goroutine only
-	cut           atomic.Int64     // calls that ran then
-	adminShut     bool             // touched by Serve's goroutine only
-	adminWatch    *listen.Listener // nil without an admin listener
-	adminGuesses  limit.Guesses    // at the admin token
-	guessesLogged atomic.Int64     // when guesses were logged last, in nanoseconds of Unix time
-	pages         atomic.Int64     // status pages that are kept up to date
-	closing       chan struct{}    // closed when the admin listener is about to be
-	watch         *listen.Listener
+	draining atomic.Bool
+	public   *fasthttp.Server
+	admin    *admin.Server // nil without an admin listener
+	hasty    bool          // Hurry has ended a wait of the drain; touched by Serve's goroutine only
+	cut      atomic.Int64  // calls that ran then
+	watch    *listen.Listener
 }
 
 // New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted
 // before Serve.
 func New(o Options) (*Edge, error) {
-	e := &Edge{opts: o, log: o.Log, guard: o.Guard, metrics: metrics.NewSet(), started: time.Now(), queues: limit.NewQueues(), closing: make(chan struct{})}
+	e := &Edge{opts: o, log: o.Log, guard: o.Guard, metrics: metrics.NewSet(), started: time.Now(), queues: limit.NewQueues()}
 	c := o.Config
 	if exposed := c.CheckOpen(o.addresses()).Err(); exposed != nil {
 		return nil, exposed
@@ -153,14 +149,13 @@ func New(o Options) (*Edge, error) {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	if o.Admin != nil {
-		if e.adminWatch, err = listen.New(o.Admin, listen.Options{MaxConns: listen.AdminConns(), MakeRoom: true, Guard: e.guard, RequestID: appendRequestID}); err != nil {
+		if e.admin, err = admin.New(e.adminOptions()); err != nil {
 			return nil, errors.Join(err, e.watch.Release(), e.set.Close(context.Background()))
 		}
 	}
 	e.warnOfCertificate()
 	e.observeSelf()
 	e.public = e.publicServer(c)
-	e.admin = e.adminServer(c)
 	return e, nil
 }
 
@@ -229,46 +224,37 @@ func (e *Edge) now() time.Time { return time.Now() }
 const writeBuffer = 2 << 10
 
 func (e *Edge) publicServer(c *config.File) *fasthttp.Server {
-	return &fasthttp.Server{
-		Handler:                      e.routes(),
-		ErrorHandler:                 e.headError,
-		HeaderReceived:               e.headReceived,
-		ConnState:                    e.connState,
-		ExpectHandler:                e.expectContinue,
-		StreamRequestBody:            true,
-		DisablePreParseMultipartForm: true,
-		MaxRequestBodySize:           1, // what fasthttp may read ahead; the limits are ours (body.go)
-		ReadTimeout:                  c.Timeouts.ClientHeader.D(),
-		IdleTimeout:                  c.Timeouts.ClientIdle.D(),
-		ReadBufferSize:               int(c.Limits.Header), // which is how fasthttp bounds a head, to the byte
-		WriteBufferSize:              writeBuffer,
-		Concurrency:                  math.MaxInt32, // the listener's own bound counts, and follows reloads
-		ReduceMemoryUsage:            true,
-		LazyRequestTime:              true, // calls have their own clock
-		NoDefaultServerHeader:        true,
-		NoDefaultContentType:         true,
-		CloseOnShutdown:              true,
-		SecureErrorLogMessage:        true,
-		Logger:                       discardLogger{},
-	}
+	s := httpserver.New(c, e.guard)
+	s.Handler, s.ErrorHandler = e.routes(), e.headError
+	s.HeaderReceived, s.ExpectHandler = e.headReceived, e.expectContinue
+	s.StreamRequestBody, s.DisablePreParseMultipartForm = true, true
+	s.MaxRequestBodySize = 1 // what fasthttp may read ahead; the limits are ours (body.go)
+	s.WriteBufferSize = writeBuffer
+	s.Concurrency = math.MaxInt32 // the listener's own bound counts, and follows reloads
+	s.ReduceMemoryUsage = true
+	s.LazyRequestTime = true // calls have their own clock
+	return s
 }
 
-// connState marks a connection as idle or active.
-func (e *Edge) connState(c net.Conn, state fasthttp.ConnState) {
-	defer e.guard.Catch(guard.Connection, nil)
-	switch state { //nolint:exhaustive // the others say nothing about it
-	case fasthttp.StateNew, fasthttp.StateIdle:
-		listen.SetIdle(c)
-	case fasthttp.StateActive:
-		listen.SetActive(c)
+// adminOptions are the parts of the edge that its operator sees and steers.
+func (e *Edge) adminOptions() admin.Options {
+	return admin.Options{
+		Listener: e.opts.Admin, Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: e.started,
+		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries, Certificate: e.opts.Certificate,
+		Draining: e.draining.Load, Connections: e.watch.Open, InFlight: e.callsInFlight, Exposition: e.writeMetrics,
+		RequestID: appendRequestID,
+		Unparsed: func(ctx *fasthttp.RequestCtx, err error) *apierr.Error {
+			a, _ := headFault(ctx, err)
+			return a
+		},
+		Respond: admin.Responder{
+			Headers: func(h *fasthttp.ResponseHeader) { commonHeaders(h, appendRequestID(nil)) },
+			Error: func(ctx *fasthttp.RequestCtx, err *apierr.Error) {
+				writeError(ctx, dialectChat, dialectChat.errorOf(err))
+			},
+		},
 	}
 }
-
-// discardLogger is fasthttp's logger. fasthttp's messages hold pieces of requests, so it drops
-// them.
-type discardLogger struct{}
-
-func (discardLogger) Printf(string, ...any) {}
 
 // headError answers a request whose head did not parse, or that ended before the first byte of its
 // body; the connection ends with it.
@@ -293,7 +279,7 @@ func headFault(ctx *fasthttp.RequestCtx, err error) (*apierr.Error, *dialect) {
 	path, whole := listen.RequestPath(ctx.Conn())
 	switch {
 	case wrong != nil:
-		a = misframed(wrong)
+		a = httpserver.Misframed(wrong)
 	case whole && (timedOut(err) || listen.RequestTruncated(ctx.Conn())):
 		a, d = bodyBroken(ctx.Conn(), err), dialectAt(path)
 	case errors.As(err, &small):
@@ -318,7 +304,7 @@ func (e *Edge) Serve(ctx context.Context) error {
 		e.guard.Point("accept.public")
 		failed <- e.public.Serve(e.opts.secure(e.watch))
 	})
-	if e.opts.Admin != nil {
+	if e.admin != nil {
 		go e.guard.Loop(work.Done(), guard.Accept, e.serveAdmin)
 	}
 	var err error
@@ -333,7 +319,32 @@ func (e *Edge) Serve(ctx context.Context) error {
 // serveAdmin serves the operators until the edge drains. Clients are served on without them.
 func (e *Edge) serveAdmin() {
 	e.guard.Point("accept.admin")
-	if err := e.admin.Serve(e.adminWatch); err != nil {
+	if err := e.admin.Serve(); err != nil {
 		e.log.Error("the admin listener has failed: clients are still served", zap.Error(err))
+	}
+}
+
+// historyPeriod is how often the upstreams' short history moves on.
+const historyPeriod = time.Second
+
+// tick keeps the short history of the upstreams moving while streams run.
+func (e *Edge) tick(ctx context.Context) {
+	t := time.NewTicker(historyPeriod)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			e.guard.Point(guard.History)
+			e.services.Calls.Tick(e.now())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// warnOfCertificate logs when clients will not accept the certificate in use.
+func (e *Edge) warnOfCertificate() {
+	if t := status.CertificateOf(e.opts.Certificate.Valid()).Trouble(e.now()); t != "" {
+		e.log.Warn(t, zap.String("remedy", "put a new pair where tls.cert and tls.key say: it is taken up by itself"))
 	}
 }

@@ -1,9 +1,20 @@
-// Package admin is the operator's side of the admin listener: what a reload is asked for and how it
-// ended, as both sides send it, and the commands that ask a running edge (reload, ready, top). The
-// edge's own handlers are in package proxy.
+// Package admin is the operator's side of the edge: the admin listener with its handlers and the
+// status page, and the commands that ask a running edge (reload, ready, top).
 //
-// # Design
+// # The listener
 //
-// A command sends one request over a connection of its own and ends. What an edge answers may come
-// from another program, so all of it passes package plaintext before a terminal sees it.
+// It is a listener of its own, so that no path of it can be reached from the public side. A Server
+// gets the parts of the edge that an operator sees and steers (Options) and never the edge. The
+// files: server.go (routes, and what every request passes), token.go (the admin token and guesses
+// at it), handlers.go, page.go (the page and its events), state.go (what the page shows; package
+// status renders it).
+//
+// A web page must not reach it: requests of other origins are refused (browser.LocalRequest), and
+// upstreams are drained only where an admin token is set.
+//
+// # The commands
+//
+// A command sends one request over a connection of its own and ends (client.go). The program at the
+// other end may be another one, so every answer passes package plaintext before a terminal shows
+// it.
 package admin

@@ -23,6 +23,7 @@ var allowed = map[string]struct {
 	"upstreams":           {ours: "config upstreams/engine upstreams/http1", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/auth":          {ours: "config translate/apierr upstreams/http1/httptoken", never: "net log"},
+	"proxy/httpserver":    {ours: "config translate/apierr upstreams/http1/httptoken proxy/guard proxy/listen", modules: "github.com/valyala/fasthttp github.com/fasthttp/router", never: "net/http log"},
 	"proxy/limit":         {ours: "config routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
 	"proxy/guard":         {modules: "go.uber.org/zap/...", never: "net os log"},
 	"proxy/listen":        {ours: "upstreams/http1/httptoken upstreams/http1/socket proxy/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
@@ -35,7 +36,7 @@ var allowed = map[string]struct {
 	"proxy/quietlog":      {never: "net"}, // its subject is log
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/multipart":     {ours: "upstreams/http1/httptoken", never: "net os log mime"},
-	"proxy/admin":         {ours: "proxy/plaintext proxy/reload proxy/status", modules: "github.com/valyala/fasthttp", never: "net/http log"},
+	"proxy/admin":         {ours: "translate/apierr upstreams proxy/browser proxy/build proxy/guard proxy/httpserver proxy/limit proxy/listen proxy/observe proxy/plaintext proxy/reload proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"proxy/reload":        {ours: "config routing upstreams upstreams/engine proxy/auth proxy/guard proxy/limit proxy/listen proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
 	"proxy/snapshot":      {ours: "config routing upstreams upstreams/engine translate/chat proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/status":        {ours: "routing upstreams proxy/observe proxy/plaintext", never: "net log"},

@@ -11,12 +11,12 @@
 //
 //	proxy/routes.go Edge.everyRequest                   handler      the request: 500 in its dialect's form
 //	proxy/pipeline.go Services.handle                   handler      the call: 500 in its dialect's form, and the connection
-//	proxy/admin.go Edge.adminServer                     admin        the operator's request: 500
-//	proxy/admin.go Edge.adminHeadError                  admin        the text of an error: 500
+//	proxy/admin/server.go Server.everyRequest           admin        the operator's request: 500
+//	proxy/admin/server.go Server.headError              admin        the text of an error: 500
 //	proxy/precheck.go Edge.headReceived                 connection   the check before the body; the request goes on
 //	proxy/precheck.go Edge.expectContinue               connection   the request: 500 before its body is asked for
 //	proxy/server.go Edge.headError                      connection   the text of an error: an empty 500
-//	proxy/server.go Edge.connState                      connection   nothing; a drain may wait longer for the connection
+//	proxy/httpserver/server.go connState                connection   nothing; a drain may wait longer for the connection
 //	proxy/listen/request.go Listener.checkFraming       connection   the connection
 //	proxy/relay.go relay.run                            stream       the stream, which is cut
 //	proxy/relay.go relay.Close                          stream       nothing; the stream has ended
@@ -24,7 +24,7 @@
 //	proxy/stream_hijacked.go hijackedStream.serve       stream       the stream and its connection
 //	proxy/listen/conn.go Conn.Close                     stream       starts hijackedStream.serve, which catches
 //	proxy/call.go Call.end                              end          what was left to do of the accounting; slot, key and memory are free
-//	proxy/statuspage.go Edge.statusEvents               status_page  the page's connection; its script comes again
+//	proxy/admin/page.go Server.statusEvents             status_page  the page's connection; its script comes again
 //	proxy/server.go Edge.Serve                          accept       one accept; accepting starts again
 //	proxy/server.go Edge.Serve                          reload       one reload; started again
 //	proxy/server.go Edge.Serve                          history      one second of the page's history; started again

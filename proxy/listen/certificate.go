@@ -42,8 +42,12 @@ func (c *Certificate) Prepare(certFile, keyFile string) (use func(), err error) 
 	return func() { c.current.Store(&pair) }, nil
 }
 
-// Valid returns the times between which the current pair is valid, and zero times without a pair.
+// Valid returns the times between which the current pair is valid. They are zero without a pair,
+// and for a nil Certificate.
 func (c *Certificate) Valid() (from, to time.Time) {
+	if c == nil {
+		return time.Time{}, time.Time{}
+	}
 	if pair := c.current.Load(); pair != nil {
 		return pair.Leaf.NotBefore, pair.Leaf.NotAfter
 	}

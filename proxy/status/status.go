@@ -40,7 +40,15 @@ type Certificate struct {
 	NotAfter  time.Time `json:"not_after"`
 }
 
-// Trouble says why nobody accepts the certificate at a time, or nothing.
+// CertificateOf returns the certificate that is valid between two times, and nil if there is none.
+func CertificateOf(from, to time.Time) *Certificate {
+	if to.IsZero() {
+		return nil
+	}
+	return &Certificate{NotBefore: from, NotAfter: to}
+}
+
+// Trouble says why clients refuse the certificate at a time. It is empty if they accept it.
 func (c *Certificate) Trouble(now time.Time) string {
 	switch {
 	case c == nil:

@@ -1,0 +1,127 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/reload"
+	"penstock/translate/apierr"
+	"penstock/upstreams"
+)
+
+// ready reports whether a balancer may send new requests: 503 while draining, and while a panic comes
+// again and again.
+func (s *Server) ready(ctx *fasthttp.RequestCtx) {
+	s.opts.Respond.Headers(&ctx.Response.Header)
+	ctx.Response.Header.SetContentType("application/json")
+	answer := Readiness{Status: "ready"}
+	if s.opts.Draining() {
+		answer.Status = "draining"
+	} else if where := s.opts.Guard.Storm(time.Now()); where != "" {
+		answer = Readiness{Status: "failing", Reason: "it panics again and again (" + where + "); its log has the stacks"}
+	}
+	if answer.Status != "ready" {
+		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
+	}
+	body, _ := json.Marshal(answer) // strings alone
+	ctx.Response.SetBody(body)
+}
+
+// reload reloads and answers with what changed, or with what is wrong. ?force=true applies
+// a configuration that leaves a model without a slot, ?dry_run=true applies nothing. A dry run
+// looks at the configuration in its body, if it has one.
+func (s *Server) reload(ctx *fasthttp.RequestCtx) {
+	q := reload.Request{Source: reload.SourceRequest}
+	args := ctx.QueryArgs()
+	for name, value := range args.All() {
+		into := map[string]*bool{"force": &q.Force, "dry_run": &q.DryRun}[string(name)]
+		on, err := strconv.ParseBool(string(value))
+		if into == nil || err != nil {
+			s.refuse(ctx, apierr.Invalid(string(name), apierr.CodeInvalidValue, "A reload takes force=true and dry_run=true, and nothing else."))
+			return
+		}
+		*into = on
+	}
+	candidate := ctx.PostBody() // the server bounds it
+	switch {
+	case len(candidate) > 0 && !q.DryRun:
+		s.refuse(ctx, apierr.Invalid("dry_run", apierr.CodeInvalidValue, "A configuration in the body is only compared with the running one: send it with dry_run=true. To apply it, write it to the edge's file."))
+		return
+	case len(candidate) > 0:
+		q.Candidate = candidate
+	}
+	r := s.opts.Reloads.Reload(q)
+	if !r.OK {
+		ctx.SetStatusCode(fasthttp.StatusUnprocessableEntity)
+	}
+	s.respondJSON(ctx, r)
+}
+
+// usage answers with the account of keys and models since the start.
+func (s *Server) usage(ctx *fasthttp.RequestCtx) {
+	s.respondJSON(ctx, s.opts.Calls.Usage.Report(s.opts.Started, time.Now()))
+}
+
+// metrics answers with the metrics in the text format.
+func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
+	ctx.Response.Header.SetContentType("text/plain; version=0.0.4; charset=utf-8")
+	ctx.Response.Header.Set("Cache-Control", "no-store")
+	_ = s.opts.Exposition(ctx.Response.BodyWriter()) // a buffer takes everything
+}
+
+// mode takes POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls
+// in again. It wants an admin token to be set, so that a client which merely reaches the port
+// cannot take capacity away.
+func (s *Server) mode(ctx *fasthttp.RequestCtx) {
+	if s.opts.Reloads.Running().Config.Admin.Token == "" {
+		s.refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Upstreams are drained with the admin token only: set admin.token."))
+		return
+	}
+	asked, isJSON, err := modeAsked(ctx)
+	if err != nil {
+		s.refuse(ctx, apierr.New(fasthttp.StatusBadRequest, apierr.CodeInvalidValue, "The body is neither a form nor a JSON object with upstream and mode."))
+		return
+	}
+	mode, err := upstreams.ParseMode(asked.Mode)
+	if err != nil {
+		s.refuse(ctx, apierr.Invalid("mode", apierr.CodeInvalidValue, "The mode is one of ready, drain, maintenance."))
+		return
+	}
+	all := s.opts.Set.All()
+	i := slices.IndexFunc(all, func(u *upstreams.Upstream) bool { return u.Label() == asked.Upstream })
+	if i < 0 {
+		s.refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name."))
+		return
+	}
+	all[i].SetMode(mode)
+	if isJSON {
+		s.respondJSON(ctx, asked)
+		return
+	}
+	s.opts.Respond.Headers(&ctx.Response.Header)
+	ctx.Response.Header.Set("Location", "/") // the page, whose form it is
+	ctx.SetStatusCode(fasthttp.StatusSeeOther)
+}
+
+// modeRequest asks for an upstream's mode.
+type modeRequest struct {
+	Upstream string `json:"upstream"`
+	Mode     string `json:"mode"`
+}
+
+// modeAsked reads the page's form, or a JSON object, whatever Content-Type it is sent with: curl -d
+// calls everything a form.
+func modeAsked(ctx *fasthttp.RequestCtx) (q modeRequest, isJSON bool, err error) {
+	body := bytes.TrimSpace(ctx.PostBody())
+	if !bytes.HasPrefix(body, []byte("{")) {
+		form := ctx.PostArgs()
+		return modeRequest{string(form.Peek("upstream")), string(form.Peek("mode"))}, false, nil
+	}
+	err = json.Unmarshal(body, &q)
+	return q, true, err
+}

@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"bufio"
+	"encoding/json"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/guard"
+	"penstock/proxy/status"
+	"penstock/translate/apierr"
+)
+
+// statusPage answers with the page, which is complete without its script.
+func (s *Server) statusPage(ctx *fasthttp.RequestCtx) {
+	body, err := s.status().Page()
+	if err != nil {
+		s.refuse(ctx, apierr.Internal(err))
+		return
+	}
+	h := &ctx.Response.Header
+	s.opts.Respond.Headers(h)
+	h.SetContentType("text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", status.Policy())
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	ctx.Response.SetBody(body)
+}
+
+const (
+	pagePeriod = time.Second
+	pagesOpen  = 16 // pages that are kept up to date at a time
+	pageWrite  = 10 * time.Second
+)
+
+// statusEvents keeps an open page up to date: every second it sends the sections that read
+// differently now.
+func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
+	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" || site == "same-site" { // even as a page to look at: it never ends
+		s.refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Only the status page keeps itself up to date by this."))
+		return
+	}
+	if s.pages.Add(1) > pagesOpen {
+		s.pages.Add(-1)
+		s.refuse(ctx, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull, "Too many live status pages are open (%d). Reload for a snapshot.", pagesOpen))
+		return
+	}
+	h := &ctx.Response.Header
+	s.opts.Respond.Headers(h)
+	h.SetContentType("text/event-stream")
+	conn := ctx.Conn()
+	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+		defer s.opts.Guard.Catch(guard.StatusPage, nil)
+		defer s.pages.Add(-1)
+		s.opts.Guard.Point(guard.StatusPage)
+		sent := map[string]string{}
+		for {
+			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite)) // fails on a closed connection only, as the write does then
+			if s.sendSections(w, sent) != nil {
+				return
+			}
+			select {
+			case <-s.closing:
+				return
+			case <-time.After(pagePeriod):
+			}
+		}
+	})
+}
+
+// sendSections sends the sections that differ from sent, and stores them there.
+func (s *Server) sendSections(w *bufio.Writer, sent map[string]string) error {
+	state := s.status()
+	changed := map[string]string{}
+	for _, id := range status.Sections {
+		text, err := state.Section(id)
+		if err != nil {
+			return err
+		}
+		if sent[id] != text {
+			sent[id], changed[id] = text, text
+		}
+	}
+	data, err := json.Marshal(struct {
+		At       string            `json:"at"`
+		Sections map[string]string `json:"sections"`
+	}{state.Now.Format("15:04:05"), changed})
+	if err != nil {
+		return err
+	}
+	_, _ = w.WriteString("event: sections\nretry: 2000\ndata: ") // a buffered writer keeps its error for Flush
+	_, _ = w.Write(data)
+	_, _ = w.WriteString("\n\n")
+	return w.Flush()
+}

@@ -1,0 +1,176 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/proxy/browser"
+	"penstock/proxy/guard"
+	"penstock/proxy/httpserver"
+	"penstock/proxy/limit"
+	"penstock/proxy/listen"
+	"penstock/proxy/observe"
+	"penstock/proxy/reload"
+	"penstock/proxy/status"
+	"penstock/translate/apierr"
+	"penstock/upstreams"
+)
+
+// Options are the parts of an edge that its operator sees and steers.
+type Options struct {
+	Listener net.Listener
+	Log      *zap.Logger
+	Guard    *guard.Guard
+	Metrics  *metrics.Set // for the counters of refused tokens
+	Started  time.Time    // when the process was
+
+	Reloads     *reload.Reloader
+	Set         *upstreams.Set
+	Calls       *observe.Calls
+	Retries     *limit.Retries
+	Certificate *listen.Certificate // of the public listener; nil without TLS
+
+	Draining    func() bool
+	Connections func() int64                                            // of clients
+	InFlight    func(now time.Time) []status.Call                       // calls that run
+	Exposition  func(w io.Writer) error                                 // writes the metrics
+	Unparsed    func(ctx *fasthttp.RequestCtx, err error) *apierr.Error // what is wrong with a head that did not parse
+	RequestID   func(dst []byte) []byte                                 // appends a fresh one
+	Respond     Responder
+}
+
+// Responder gives an answer the headers that all answers of the edge have.
+type Responder struct {
+	Headers func(h *fasthttp.ResponseHeader)
+	Error   func(ctx *fasthttp.RequestCtx, err *apierr.Error)
+}
+
+// Server is the admin listener of one edge.
+type Server struct {
+	opts     Options
+	listener *listen.Listener
+	http     *fasthttp.Server
+	tokens   tokenGate
+	pages    atomic.Int64  // status pages that are kept up to date
+	closing  chan struct{} // closed when the server is about to shut down
+	shut     bool
+}
+
+// New makes the admin listener. Nothing is accepted before Serve.
+func New(o Options) (*Server, error) {
+	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), closing: make(chan struct{})}
+	var err error
+	if s.listener, err = listen.New(o.Listener, listen.Options{MaxConns: listen.AdminConns(), MakeRoom: true, Guard: o.Guard, RequestID: o.RequestID}); err != nil {
+		return nil, err
+	}
+	f := o.Reloads.Running().Config
+	s.http = httpserver.New(f, o.Guard)
+	s.http.Handler = s.everyRequest(s.routes())
+	s.http.ErrorHandler = s.headError
+	s.http.WriteTimeout = f.Timeouts.Write.D()
+	return s, nil
+}
+
+// Listener is what the server accepts from.
+func (s *Server) Listener() *listen.Listener { return s.listener }
+
+// Serve accepts until Shutdown.
+func (s *Server) Serve() error { return s.http.Serve(s.listener) }
+
+// LeavePort stops accepting, so that another process which listens on the same port gets the next
+// connections.
+func (s *Server) LeavePort() { _ = listen.CloseAfterBacklog(s.opts.Listener) }
+
+// Shutdown ends the server and waits for its connections until ctx ends. Idle connections get the
+// same time as active ones; closing them then is not an error. A second call does nothing. Calls
+// must not be concurrent.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if s.shut {
+		return nil
+	}
+	s.shut = true
+	close(s.closing)
+	if err := s.http.ShutdownWithContext(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// Release closes the connections that Shutdown has left, and the watch over them.
+func (s *Server) Release() error {
+	s.listener.CloseConns()
+	return s.listener.Release()
+}
+
+// routes is the admin listener's route table.
+func (s *Server) routes() fasthttp.RequestHandler {
+	r := httpserver.NewRouter()
+	r.NotFound = func(ctx *fasthttp.RequestCtx) {
+		s.refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/ready, /-/reload and /-/mode."))
+	}
+	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
+		allow, err := httpserver.WrongMethod(ctx)
+		s.refuse(ctx, err)
+		ctx.Response.Header.Set("Allow", allow)
+	}
+	for path, h := range map[string]fasthttp.RequestHandler{
+		"/":        s.operator(s.statusPage),
+		"/metrics": s.operator(s.metrics),
+		"/status":  s.operator(func(ctx *fasthttp.RequestCtx) { s.respondJSON(ctx, s.status()) }),
+		"/-/usage": s.operator(s.usage),
+		"/-/ready": s.ready,
+	} {
+		r.GET(path, h)
+		r.HEAD(path, h)
+	}
+	r.GET("/status/events", s.operator(s.statusEvents)) // no HEAD: a head could not announce its end
+	r.POST("/-/reload", s.operator(s.reload))
+	r.POST("/-/mode", s.operator(s.mode))
+	return r.Handler
+}
+
+// everyRequest is what every request passes first.
+func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		defer s.opts.Guard.Catch(guard.Admin, func() { s.refuse(ctx, apierr.Internal(errPanicked)) })
+		listen.RequestReceived(ctx.Conn())
+		if err := httpserver.Check(ctx); err != nil {
+			ctx.SetConnectionClose()
+			s.refuse(ctx, err)
+			return
+		}
+		if !browser.LocalRequest(&ctx.Request.Header, s.opts.Listener.Addr()) {
+			s.refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "The admin listener answers its own pages only, and on loopback its own address."))
+			return
+		}
+		next(ctx)
+	}
+}
+
+// headError answers a request whose head did not parse.
+func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
+	defer s.opts.Guard.Catch(guard.Admin, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
+	s.refuse(ctx, s.opts.Unparsed(ctx, err))
+}
+
+// operator lets a request pass that carries the admin token, when there is one.
+func (s *Server) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		token := s.opts.Reloads.Running().Config.Admin.Token.Value()
+		if err := s.tokens.check(ctx, token, time.Now()); err != nil {
+			s.refuse(ctx, err)
+			if err.Status == fasthttp.StatusUnauthorized && acceptsHTML(&ctx.Request.Header) {
+				ctx.Response.Header.Set("WWW-Authenticate", `Basic realm="penstock admin", charset="UTF-8"`)
+			}
+			return
+		}
+		next(ctx)
+	}
+}

@@ -1,0 +1,11 @@
+// Package httpserver is what the HTTP servers of both listeners have in common: fasthttp's
+// settings, the strict reading of request heads, and a router that changes no path.
+//
+// fasthttp parses heads leniently. What it accepts is checked once more (CheckHead), after package
+// listen has checked the framing of the bytes. Where the two agree with every other parser, no
+// request can be smuggled past a proxy. listen/doc.go says which parser decides what.
+//
+// The settings keep fasthttp from doing what the edge does itself: logging (its messages hold
+// pieces of requests), default headers, and redirects, which would send a key and a prompt
+// elsewhere.
+package httpserver

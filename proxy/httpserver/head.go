@@ -1,0 +1,147 @@
+package httpserver
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/listen"
+	"penstock/translate/apierr"
+	"penstock/upstreams/http1/httptoken"
+)
+
+// Check refuses a request that two parsers could read differently: for the framing of its bytes, or
+// for its head.
+func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
+	if wrong := listen.FramingError(ctx.Conn()); wrong != nil {
+		return Misframed(wrong)
+	}
+	return CheckHead(&ctx.Request.Header)
+}
+
+// CheckHead refuses request heads that fasthttp accepts and that another parser on the way may read
+// differently: each such difference is a way to smuggle a request. It decides nothing else.
+func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
+	if p := h.Protocol(); !bytes.Equal(p, protoHTTP11) && !bytes.Equal(p, protoHTTP10) {
+		return HTTPVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+	}
+	uri := h.RequestURI()
+	if len(uri) == 0 || uri[0] != '/' {
+		return bad("The request target must be a path that begins with a slash.")
+	}
+	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp would cut the path there, other parsers would not
+		return bad("The request target has a fragment.")
+	}
+	hosts, reason := scanHead(h.RawHeaders())
+	switch {
+	case reason == reasonExpect:
+		return apierr.New(417, codeBadRequest, reasonExpect)
+	case reason != "":
+		return bad(reason)
+	case hosts > 1:
+		return bad("The request has more than one Host header.")
+	case hosts == 0 && h.IsHTTP11():
+		return bad("The request has no Host header.")
+	case !validHost(h.Host()):
+		return bad("The Host header is malformed.")
+	}
+	return nil
+}
+
+var (
+	protoHTTP11 = []byte("HTTP/1.1")
+	protoHTTP10 = []byte("HTTP/1.0")
+)
+
+// Misframed refuses what package listen found wrong with the bytes of a request.
+func Misframed(err error) *apierr.Error {
+	switch {
+	case errors.Is(err, listen.ErrFraming):
+		e := bad("The request body ended early or its framing is broken.")
+		e.Cause = err
+		return e
+	case errors.Is(err, listen.ErrNotHTTP):
+		return bad("What came does not begin like HTTP/1.1: this port was sent another protocol, such as TLS.")
+	}
+	return bad("A line of the request head does not end in CR LF.")
+}
+
+func bad(message string) *apierr.Error { return apierr.New(400, codeBadRequest, "%s", message) }
+
+// codeBadRequest is the code of a request that is wrong as HTTP.
+const codeBadRequest = "bad_request"
+
+// HTTPVersion refuses an HTTP version, or a stream to one that cannot carry it. The type is the
+// client's fault although the status is a 5xx.
+func HTTPVersion(message string) *apierr.Error {
+	return &apierr.Error{Status: 505, Type: apierr.TypeInvalidRequest, Code: codeBadRequest, Message: message}
+}
+
+// reasonExpect refuses an expectation that the edge does not meet (RFC 9110, 10.1.1) and that
+// fasthttp ignores.
+const reasonExpect = "The Expect header asks for something else than 100-continue."
+
+// scanHead walks the raw header lines once. It returns how many Host headers there are, or why the
+// head is refused.
+func scanHead(raw []byte) (hosts int, reason string) {
+	sized, chunked := false, false
+	for len(raw) > 0 {
+		line := raw
+		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
+			line, raw = raw[:i], raw[i+1:]
+		} else {
+			raw = nil
+		}
+		line, ended := bytes.CutSuffix(line, carriageReturn)
+		if len(line) == 0 {
+			continue
+		}
+		colon := bytes.IndexByte(line, ':')
+		switch {
+		case !ended:
+			return 0, "A header line does not end in CR LF."
+		case line[0] == ' ' || line[0] == '\t':
+			return 0, "A header line is folded."
+		case colon <= 0:
+			return 0, "A header line has no name."
+		case !httptoken.IsToken(line[:colon]):
+			return 0, "A header name has a character that is not allowed."
+		case httptoken.HasControl(line[colon+1:]):
+			return 0, "A header value has a control character."
+		}
+		switch {
+		case colon == len("host") && httptoken.EqualFold(line[:colon], "host"):
+			hosts++
+		case colon == len("expect") && httptoken.EqualFold(line[:colon], "expect") && !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "100-continue"):
+			return 0, reasonExpect
+		case colon == len("transfer-encoding") && httptoken.EqualFold(line[:colon], "transfer-encoding"):
+			if !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
+				return 0, "The Transfer-Encoding is not chunked." // fasthttp takes identity for no body at all
+			}
+			chunked = true
+		case colon == len("content-length") && httptoken.EqualFold(line[:colon], "content-length"):
+			sized = true
+		}
+	}
+	if sized && chunked { // a proxy before us may go by the one, and we by the other
+		return 0, "The head has a Content-Length and a Transfer-Encoding."
+	}
+	return hosts, ""
+}
+
+var carriageReturn = []byte{'\r'}
+
+// validHost accepts what a Host header may hold: a name or an address with an optional port. The
+// edge does not use the value. A strange one is a sign of an attack on a server behind the edge.
+func validHost(b []byte) bool {
+	for _, c := range b {
+		switch {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
+		case c == '.', c == '-', c == '_', c == ':', c == '[', c == ']', c == '%', c == '~':
+		default:
+			return false
+		}
+	}
+	return true
+}
