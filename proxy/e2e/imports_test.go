@@ -54,7 +54,8 @@ var allowed = map[string]struct {
 	"":                    {ours: "config proxy proxy/admin proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams upstreams/engine bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"upstreams/engine":          {ours: "config upstreams/http1", never: "net/http log"},
-	"upstreams/http1":           {ours: "upstreams/http1/httptoken upstreams/http1/socket", never: "net/http log"},
+	"upstreams/http1":           {ours: "upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket", never: "net/http log"},
+	"upstreams/http1/chunked":   {ours: "upstreams/http1/httptoken", never: "net os log time"}, // for proxy/listen, too
 	"upstreams/http1/httptoken": {never: "net os log time"},
 	"upstreams/http1/socket":    {modules: "golang.org/x/sys/unix", never: "net/http log time"}, // for proxy/listen, too
 	"translate/engineerror":     {ours: "translate translate/jsonx", never: "net os log time"},

@@ -57,6 +57,6 @@
 //     any more.
 //   - While the head or (see Wait) the body is awaited, the exchange holds no buffer. It takes one
 //     of 4 KiB when bytes have come.
-//   - Replies are parsed strictly (see head and chunkParser). Where a reply could be read in two
+//   - Replies are parsed strictly (see head and package chunked). Where a reply could be read in two
 //     ways, it is refused.
 package http1

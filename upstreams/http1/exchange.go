@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"penstock/upstreams/http1/chunked"
 )
 
 // readBuffer is the size of the buffer of an exchange.
@@ -74,7 +76,7 @@ type Exchange struct {
 	body    bodyKind
 	done    bool  // the body was read to its end
 	left    int64 // of a sized body
-	chunks  chunkParser
+	chunks  chunked.Decoder
 	later   error // wrong framing behind payload that was returned
 	surplus bool  // bytes came behind the end of the body
 }

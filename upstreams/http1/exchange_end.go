@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"time"
+
+	"penstock/upstreams/http1/chunked"
 )
 
 // How an exchange ends: given up by Abort, by its owner with Close, or by a failure.
@@ -115,8 +117,11 @@ func (x *Exchange) failTimeout(clock string, err error) error {
 func (x *Exchange) bad(err error) error {
 	reason := ReasonInvalid
 	var w *wireError
-	if errors.As(err, &w) {
+	switch {
+	case errors.As(err, &w):
 		reason = w.reason
+	case errors.Is(err, chunked.ErrTooLarge):
+		reason = ReasonTooLarge
 	}
 	return x.fail(BadResponse, reason, err)
 }

@@ -4,7 +4,12 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"penstock/upstreams/http1/chunked"
 )
+
+// replyRules are strict where nothing is known to need more.
+var replyRules = chunked.Rules{MaxDigits: 16, MaxExtensions: 1<<10 + 1, MaxTrailers: 8 << 10, Folded: true}
 
 // How the body of a reply is read and its framing taken off.
 
@@ -29,7 +34,7 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	x.fresh, x.came = x.came, false
 	for {
 		if x.body == bodyChunked && !x.done {
-			m, err := x.chunks.skipFraming(x.buf[x.pos:x.end])
+			m, err := x.chunks.SkipFraming(x.buf[x.pos:x.end], &replyRules)
 			x.pos += m
 			if err != nil {
 				if n > 0 {
@@ -37,7 +42,7 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 				}
 				return 0, x.bad(err)
 			}
-			x.done = x.chunks.state == chunkEnd
+			x.done = x.chunks.Ended()
 		}
 		switch {
 		case n > 0 && (x.done || n == len(p) || x.pos == x.end):
@@ -76,17 +81,14 @@ func (x *Exchange) available() int64 {
 	if x.body != bodyChunked {
 		return x.left
 	}
-	if x.chunks.state != chunkData {
-		return 0
-	}
-	return x.chunks.payloadLeft
+	return x.chunks.Payload()
 }
 
 // consumed counts payload that was consumed.
 func (x *Exchange) consumed(n int64) {
 	switch x.body {
 	case bodyChunked:
-		x.chunks.consumed(n)
+		x.chunks.Take(n)
 	case bodySized:
 		x.left -= n
 		x.done = x.left == 0
@@ -129,29 +131,17 @@ func (x *Exchange) more(p []byte, until time.Time) (int, error) {
 // unframe moves the payload in p to its beginning and returns its length. What follows the end of
 // the body is no part of this exchange, and the connection is not used again.
 func (x *Exchange) unframe(p []byte) (n int, err error) {
-	for i := 0; i < len(p) && !x.done; {
-		m, err := x.chunks.skipFraming(p[i:])
-		i += m
-		if err != nil {
-			if n > 0 {
-				x.later = err // after the payload before it
-				return n, nil
-			}
-			return 0, x.bad(err)
-		}
-		if x.done = x.chunks.state == chunkEnd; x.done {
-			x.surplus = i < len(p)
-			break
-		}
-		payload := p[i:min(int64(len(p)), int64(i)+x.available())]
-		if len(payload) == 0 {
-			break // the rest of the framing has yet to come
-		}
-		i += len(payload)
-		n += copy(p[n:], payload)
-		x.consumed(int64(len(payload)))
+	n, read, err := x.chunks.Unframe(p, &replyRules)
+	x.done = x.chunks.Ended()
+	x.surplus = read < len(p) && err == nil
+	switch {
+	case err == nil:
+		return n, nil
+	case n > 0:
+		x.later = err // after the payload before it
+		return n, nil
 	}
-	return n, nil
+	return 0, x.bad(err)
 }
 
 // Wait waits until there is something for Read, or until the given time has passed (zero: without

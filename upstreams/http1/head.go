@@ -105,8 +105,6 @@ var (
 	errInterim     = &wireError{ReasonInvalid, "too many interim replies"}
 	errHeadSize    = &wireError{ReasonTooLarge, "the head of the reply is too large"}
 	errEncoding    = &wireError{ReasonEncoding, "the reply has a content encoding that was not asked for"}
-	errChunk       = &wireError{ReasonInvalid, "malformed chunk"}
-	errTrailers    = &wireError{ReasonTooLarge, "chunk extension or trailers too large"}
 	errTruncated   = &wireError{ReasonTruncated, "the reply ended before it was complete"}
 	errShortBody   = &wireError{ReasonBody, "the request body is shorter than its declared length"}
 	errUnfit       = &wireError{ReasonRequest, "the request holds a character that cannot be sent"}

@@ -1,0 +1,221 @@
+// Package chunked takes the framing off chunked bodies (RFC 9112, 7.1), of replies as of requests.
+// It is one state machine without input or output of its own, fed byte by byte, so that a body can
+// arrive in any pieces. Lines end in CR LF and nothing else. What the two sides of the edge judge
+// differently are the Rules.
+package chunked
+
+import (
+	"errors"
+
+	"penstock/upstreams/http1/httptoken"
+)
+
+// The errors of a body that is refused.
+var (
+	ErrMalformed = errors.New("malformed chunk")
+	ErrTooLarge  = errors.New("chunk extension or trailers too large")
+)
+
+// Rules say what is refused beyond the grammar. Extensions and trailers are skipped, so they are
+// bounded and have no control characters, and trailers are not parsed.
+type Rules struct {
+	MaxDigits     uint8 // of a chunk's size, at most 16
+	MaxExtensions int   // bytes between the size of a chunk and the end of its line
+	MaxTrailers   int   // bytes of all trailers without their line ends
+	// Total has the extensions of all chunks and the trailers add up, under either limit.
+	Total bool
+	// BlankEnd accepts blanks between a size and the end of its line.
+	BlankEnd bool
+	// Folded accepts trailers that begin with a blank: such a line continues the one before it
+	// (RFC 9112, 5.2).
+	Folded bool
+}
+
+// state is the place of the next byte within the framing.
+type state uint8
+
+const (
+	inSize      state = iota // in the digits of a size
+	inBlanks                 // after them, in blanks
+	inExtension              // in the extension
+	atSizeLF                 // at the LF of that line
+	inPayload
+	atPayloadCR // at the CR after it
+	atPayloadLF
+	atTrailer // at the beginning of a line after the last chunk
+	inTrailer // further on in such a line
+	atTrailerLF
+	atEndLF // at the LF of the empty line that ends the body
+	atEnd
+)
+
+// Decoder is at some place in a body. The zero value is at its beginning.
+type Decoder struct {
+	state   state
+	digits  uint8
+	skipped int   // bytes of extensions and trailers, as the rules count them
+	payload int64 // of the current chunk, that has not been taken
+}
+
+// Ended reports whether the body has been read to its end.
+func (d *Decoder) Ended() bool { return d.state == atEnd }
+
+// Payload returns how many bytes of payload follow before the next framing.
+func (d *Decoder) Payload() int64 {
+	if d.state != inPayload {
+		return 0
+	}
+	return d.payload
+}
+
+// Take counts n bytes of payload that the reader has taken.
+func (d *Decoder) Take(n int64) {
+	if d.payload -= n; d.payload == 0 {
+		d.state = atPayloadCR
+	}
+}
+
+// SkipFraming parses the framing at the beginning of b, up to payload, the end of the body or the
+// end of b. It returns how many bytes that was. With an error, b[n] is the byte that is refused;
+// given again, it is refused again.
+func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
+	for n < len(b) && d.state != inPayload && d.state != atEnd {
+		if err := d.step(b[n], r); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Unframe moves the payload in b to its beginning and returns its length, and how many bytes of b it
+// has read: all of them unless the body ends or an error comes before.
+func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
+	for read < len(b) && d.state != atEnd {
+		n, err := d.SkipFraming(b[read:], r)
+		read += n
+		if err != nil {
+			return payload, read, err
+		}
+		n = int(min(int64(len(b)-read), d.Payload()))
+		if n == 0 {
+			continue
+		}
+		copy(b[payload:], b[read:read+n])
+		payload += n
+		read += n
+		d.Take(int64(n))
+	}
+	return payload, read, nil
+}
+
+func (d *Decoder) step(b byte, r *Rules) error {
+	switch d.state {
+	case inSize:
+		return d.size(b, r)
+	case inBlanks:
+		switch {
+		case b == ';':
+			d.state = inExtension
+		case b == '\r' && r.BlankEnd:
+			d.state = atSizeLF
+			return nil
+		case !httptoken.IsBlank(b):
+			return ErrMalformed
+		}
+		return d.skip(b, r.MaxExtensions)
+	case inExtension:
+		if b == '\r' {
+			d.state = atSizeLF
+			return nil
+		}
+		return d.skip(b, r.MaxExtensions)
+	case atSizeLF:
+		d.digits = 0
+		if !r.Total {
+			d.skipped = 0
+		}
+		if d.payload == 0 {
+			return d.expect(b, '\n', atTrailer)
+		}
+		return d.expect(b, '\n', inPayload)
+	case atPayloadCR:
+		return d.expect(b, '\r', atPayloadLF)
+	case atPayloadLF:
+		return d.expect(b, '\n', inSize)
+	case atTrailer:
+		switch {
+		case b == '\r':
+			d.state = atEndLF
+			return nil
+		case httptoken.IsBlank(b) && !r.Folded:
+			return ErrMalformed
+		}
+		d.state = inTrailer
+		return d.trailer(b, r)
+	case inTrailer:
+		return d.trailer(b, r)
+	case atTrailerLF:
+		return d.expect(b, '\n', atTrailer)
+	case atEndLF:
+		return d.expect(b, '\n', atEnd)
+	}
+	panic("BUG: chunk framing is not read in its payload or after its end")
+}
+
+func (d *Decoder) size(b byte, r *Rules) error {
+	var digit byte
+	switch {
+	case '0' <= b && b <= '9':
+		digit = b - '0'
+	case 'a' <= b|0x20 && b|0x20 <= 'f':
+		digit = b | 0x20 - 'a' + 10
+	case d.digits == 0:
+		return ErrMalformed
+	case b == '\r':
+		d.state = atSizeLF
+		return nil
+	case b == ';':
+		d.state = inExtension
+		return d.skip(b, r.MaxExtensions)
+	case httptoken.IsBlank(b):
+		d.state = inBlanks
+		return d.skip(b, r.MaxExtensions)
+	default:
+		return ErrMalformed
+	}
+	if d.digits++; d.digits > r.MaxDigits || d.payload>>58 != 0 { // four more bits must leave a positive number
+		return ErrMalformed
+	}
+	d.payload = d.payload<<4 | int64(digit)
+	return nil
+}
+
+func (d *Decoder) trailer(b byte, r *Rules) error {
+	if b == '\r' {
+		d.state = atTrailerLF
+		return nil
+	}
+	return d.skip(b, r.MaxTrailers)
+}
+
+// skip counts a byte of an extension or a trailer.
+func (d *Decoder) skip(b byte, limit int) error {
+	if b < ' ' && b != '\t' || b == 0x7f {
+		return ErrMalformed
+	}
+	if d.skipped++; d.skipped > limit {
+		return ErrTooLarge
+	}
+	return nil
+}
+
+// expect goes on to the state next if b is the byte that must come. If not, the state stays: where
+// payload before the byte is delivered first, the byte is parsed once more and must fail again.
+func (d *Decoder) expect(b, want byte, next state) error {
+	if b != want {
+		return ErrMalformed
+	}
+	d.state = next
+	return nil
+}
