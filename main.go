@@ -23,6 +23,7 @@ import (
 	"penstock/bench"
 	"penstock/bench/sim"
 	"penstock/config"
+	"penstock/config/suggest"
 	"penstock/proxy"
 	"penstock/proxy/admin"
 	"penstock/proxy/auth"
@@ -118,7 +119,7 @@ func unknownCommand(args []string, commands []*kong.Node) error {
 	if strings.HasSuffix(args[0], ".yaml") || strings.HasSuffix(args[0], ".yml") {
 		return usageError(fmt.Sprintf("%q is no command: to serve a configuration, say penstock serve --config %s", args[0], args[0]))
 	}
-	hint := config.DidYouMean(args[0], names)
+	hint := suggest.DidYouMean(args[0], names)
 	if hint == "" {
 		hint = ": the commands are " + strings.Join(names, ", ")
 	}

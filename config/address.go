@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// OnLoopback reports whether a listen address can be reached from this machine only. A name other than localhost is taken
-// to be reachable from outside.
+// OnLoopback reports whether a listen address can be reached from this machine only. A name other
+// than localhost is taken to be reachable from outside.
 func OnLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -40,8 +40,8 @@ func checkListen(listen string) error {
 	return nil
 }
 
-// samePort reports whether two listen addresses cannot both be opened: one port, of one address or with every address among
-// them. What names stand for is not looked up.
+// samePort reports whether two listen addresses cannot both be opened: one port, of one address or
+// with every address among them. What names stand for is not looked up.
 func samePort(one, other string) bool {
 	a, port, err := net.SplitHostPort(one)
 	b, second, err2 := net.SplitHostPort(other)
@@ -51,7 +51,8 @@ func samePort(one, other string) bool {
 	return a == b || plainHost(a) == plainHost(b) || takes(a, b) || takes(b, a)
 }
 
-// takes reports whether host is every address of a machine, or every IPv4 one, and other among them.
+// takes reports whether host is every address of a machine, or every IPv4 one, and other among
+// them.
 func takes(host, other string) bool {
 	if plainHost(host) != everywhere {
 		return false
@@ -75,8 +76,8 @@ func hostName(host string) bool {
 	return true
 }
 
-// checkHTTP says what is wrong with the address of a server that we call. No message holds the address, for it may hold a
-// password.
+// checkHTTP says what is wrong with the address of a server that we call. No message holds the
+// address, for it may hold a password.
 func checkHTTP(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -120,14 +121,15 @@ func checkBaseURL(address string) error {
 	if before, _, found := strings.Cut(u.EscapedPath()+"/", "/v1/"); found {
 		return fmt.Errorf("write the base URL without /v1 and what follows it: %s://%s%s", u.Scheme, u.Host, before)
 	}
-	if strings.ContainsAny(u.EscapedPath(), "%\\") || strings.Contains(u.Path, "//") || strings.Contains(u.Path+"/", "/../") || strings.Contains(u.Path+"/", "/./") {
+	if strings.ContainsAny(u.EscapedPath(), "%\\") || strings.Contains(u.Path, "//") ||
+		strings.Contains(u.Path+"/", "/../") || strings.Contains(u.Path+"/", "/./") {
 		return errors.New("the path before /v1 must be plain words between single slashes")
 	}
 	return nil
 }
 
-// leadsTo reports whether the address of a server that we call is surely that of a listener of this machine. What other
-// names and addresses the machine has is not known here.
+// leadsTo reports whether the address of a server that we call is surely that of a listener of this
+// machine. What other names and addresses the machine has is not known here.
 func leadsTo(address, listen string) bool {
 	u, err := checkHTTP(address)
 	if err != nil {

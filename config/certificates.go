@@ -5,15 +5,18 @@ import (
 	"crypto/x509"
 	"os"
 	"time"
+
+	"penstock/config/strictyaml"
 )
 
-// CheckCertificates loads every certificate pair and every CA file that f names, as serving would, and says which of them do
-// not load. It warns of pairs that are not valid now, which everybody who connects refuses, and of private keys that every
-// user of the machine can read. It is for a look before a start or a reload; Validate, which is done at every reload, leaves
-// files alone. f must have been read from a file.
+// CheckCertificates loads every certificate pair and every CA file that f names, as serving would,
+// and says which of them do not load. It warns of pairs that are not valid now, which everybody who
+// connects refuses, and of private keys that every user of the machine can read. It is for a look
+// before a start or a reload; Validate, which is done at every reload, leaves files alone. f must
+// have been read from a file.
 func (f *File) CheckCertificates() Problems {
-	c := &checker{file: f}
-	if f.origin != nil && !f.TLS.Enabled() && f.origin.marks["tls.cert"].src != nil {
+	c := f.checks().check
+	if !f.TLS.Enabled() && f.places().Has("tls.cert") {
 		c.warn("tls", "cert and key are empty, so the API is plain HTTP: name them, or take tls out")
 	}
 	c.pair("tls", f.TLS.Cert, f.TLS.Key)
@@ -24,14 +27,13 @@ func (f *File) CheckCertificates() Problems {
 			pem, err := os.ReadFile(t.CA)
 			switch {
 			case err != nil:
-				c.fail(at+".ca", "%s", fileError(t.CA, err))
+				c.fail(at+".ca", "%s", strictyaml.FileError(t.CA, err))
 			case !x509.NewCertPool().AppendCertsFromPEM(pem):
 				c.fail(at+".ca", "%s holds no certificate in PEM form: give the one that signed the engine's", t.CA)
 			}
 		}
 	}
-	c.problems.sort()
-	return c.problems
+	return c.Problems()
 }
 
 // pair reports a certificate and a key that cannot be loaded together, or should not be used.
@@ -41,7 +43,8 @@ func (c *checker) pair(path, cert, key string) {
 	}
 	loaded, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
-		c.fail(path, "the pair %s and %s cannot be used: %s: give the key of this certificate, both in PEM form", cert, key, err)
+		c.fail(path, "the pair %s and %s cannot be used: %s: give the key of this certificate, both in PEM form", cert, key,
+			err)
 		return
 	}
 	leaf, err := x509.ParseCertificate(loaded.Certificate[0])
@@ -53,9 +56,10 @@ func (c *checker) pair(path, cert, key string) {
 	case now.After(leaf.NotAfter):
 		c.warn(path+".cert", "%s expired on %s: put a new one there", cert, leaf.NotAfter.UTC().Format(time.RFC3339))
 	case now.Before(leaf.NotBefore):
-		c.warn(path+".cert", "%s is not valid before %s: put one there that is, or set the clock", cert, leaf.NotBefore.UTC().Format(time.RFC3339))
+		c.warn(path+".cert", "%s is not valid before %s: put one there that is, or set the clock", cert,
+			leaf.NotBefore.UTC().Format(time.RFC3339))
 	}
-	if info, err := os.Stat(key); err == nil && tooOpen(info) {
+	if info, err := os.Stat(key); err == nil && strictyaml.TooOpen(info) {
 		c.warn(path+".key", "%s has mode %04o: chmod 640 keeps other users out", key, info.Mode().Perm())
 	}
 }

@@ -3,189 +3,77 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode"
+
+	"penstock/config/strictyaml"
+	"penstock/config/suggest"
 )
 
-// checker collects the problems of Validate and ties each to its place in the source.
+// checks is what every group of checks has: the file, and the checker that collects what they find.
+type checks struct {
+	file   *File
+	places *strictyaml.Places
+	check  *checker
+}
+
+func (f *File) checks() checks {
+	return checks{f, f.places(), &checker{places: f.places()}}
+}
+
+// checker looks at single values, and collects problems with the place of each in the source.
 type checker struct {
-	file      *File
-	known     Known
-	problems  Problems
-	found     [2]int         // how many: errors, warnings
-	suggested int            // how often a likely word was looked for
-	byName    map[string]int // where in the file the first upstream of a name is; see upstream
+	strictyaml.Findings
+	places    *strictyaml.Places
+	suggested int // how often a likely word was looked for
 }
 
-// full reports that nothing more needs to be looked for: enough is wrong.
-func (c *checker) full() bool { return c.found[0] >= maxProblems }
-
-// upstream returns where in the file an upstream is; -1: nowhere.
-func (c *checker) upstream(name string) int {
-	if c.byName == nil {
-		c.byName = make(map[string]int, len(c.file.Upstreams))
-		for i := len(c.file.Upstreams) - 1; i >= 0; i-- {
-			c.byName[c.file.Upstreams[i].Name] = i
-		}
-	}
-	if i, ok := c.byName[name]; ok {
-		return i
-	}
-	return -1
-}
-
-// fail reports what is wrong with the value at path, unless reading it failed already: then this would be its echo.
+// fail reports what is wrong with the value at path, unless reading it failed already: then this
+// would be its echo.
 func (c *checker) fail(path, format string, args ...any) { c.report(false, path, format, args) }
-
-func (c *checker) report(warning bool, path, format string, args []any) {
-	if c.readBadly(path) {
-		return
-	}
-	n := &c.found[0]
-	if warning {
-		n = &c.found[1]
-	}
-	if *n++; *n > maxProblems {
-		return
-	}
-	m := c.mark(path)
-	p := m.problem(fmt.Sprintf(format, args...))
-	if m.src != nil {
-		p.Excerpt = m.src.excerpt(p.Line, p.Column)
-	}
-	p.Warning = warning
-	c.problems = append(c.problems, p)
-}
 
 func (c *checker) warn(path, format string, args ...any) { c.report(true, path, format, args) }
 
-// mark returns where path stands, or the nearest thing around it that stands somewhere. What is missing from the file as a
-// whole has no line. The path of the mark is numbered as in the file it is in.
-func (c *checker) mark(path string) mark {
-	if c.file.origin == nil {
-		return mark{path: path}
+func (c *checker) report(warning bool, path, format string, args []any) {
+	if c.places.Broken(path) {
+		return
 	}
-	marks := c.file.origin.marks
-	for around := path; ; {
-		if m, ok := marks[around]; ok {
-			m.path += path[len(around):]
-			return m
-		}
-		i := strings.LastIndexAny(around, ".[")
-		if i < 0 {
-			return mark{src: marks[""].src, path: path}
-		}
-		around = around[:i]
+	p := Problem{Warning: warning}
+	if c.Wants(p) { // or making it would cost for nothing
+		p = c.places.ProblemAt(path, fmt.Sprintf(format, args...))
+		p.Warning = warning
 	}
-}
-
-// anyBroken reports whether the value at path, or one in it, was reported while reading.
-func (c *checker) anyBroken(path string) bool {
-	if c.file.origin == nil {
-		return false
-	}
-	for broken := range c.file.origin.broken {
-		if rest, ok := strings.CutPrefix(broken, path); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-			return true
-		}
-	}
-	return false
-}
-
-// readBadly reports whether the value at path, or one around it, was reported while reading.
-func (c *checker) readBadly(path string) bool {
-	if c.file.origin == nil {
-		return false
-	}
-	for {
-		if c.file.origin.broken[path] {
-			return true
-		}
-		i := strings.LastIndexAny(path, ".[")
-		if i < 0 {
-			return c.file.origin.broken[""]
-		}
-		path = path[:i]
-	}
-}
-
-// namesUnsure reports whether the names in a list cannot be relied on, because one of them was not read: a reference that
-// leads nowhere may then be right.
-func (c *checker) namesUnsure(list string, fields ...string) bool {
-	if c.file.origin == nil {
-		return false
-	}
-	for path := range c.file.origin.broken {
-		rest, ok := strings.CutPrefix(path, list)
-		if !ok {
-			continue
-		}
-		if rest == "" {
-			return true
-		}
-		_, member, inside := strings.Cut(rest, "].")
-		if strings.HasPrefix(rest, "[") && (!inside || slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(member, f) })) {
-			return true
-		}
-	}
-	return false
-}
-
-// show quotes a value of the file for a message; what a variable held is shown as the variable.
-func (c *checker) show(path, value string) string {
-	if c.file.origin != nil {
-		return c.file.origin.marks[path].show(value)
-	}
-	return mark{}.show(value)
-}
-
-// place says where another value stands, as seen from path.
-func (c *checker) place(path, from string) string {
-	m, here := c.mark(path), c.mark(from)
-	switch {
-	case m.line == 0:
-		return "at " + path
-	case m.src != here.src:
-		return fmt.Sprintf("on line %d of %s", m.line, m.src.name)
-	}
-	return fmt.Sprintf("on line %d", m.line)
+	c.Add(p)
 }
 
 // oneOf checks a word of a closed set; path is where it stands and set the path of its schema.
 func (c *checker) oneOf(path, set, what, value string) {
 	if allowed := words[set]; !slices.Contains(allowed, value) {
-		c.fail(path, "%s is not %s%s", c.show(path, value), what, hint(value, allowed))
+		c.fail(path, "%s is not %s%s", c.places.Show(path, value), what, suggest.Choice(value, allowed))
 	}
 }
 
 // eachOneOf checks a list of words of a closed set, each of which may stand there once.
 func (c *checker) eachOneOf(path, set, what string, values []string) {
 	for i, v := range values {
-		if c.full() {
+		if c.Full() {
 			return
 		}
 		at := element(path, i)
 		c.oneOf(at, set, what, v)
 		if first := slices.Index(values, v); first < i {
-			c.fail(at, "%s is listed twice", c.show(at, v))
+			c.fail(at, "%s is listed twice", c.places.Show(at, v))
 		}
 	}
 }
 
-// didYouMean is didYouMean while that may still be told.
+// didYouMean names the likely word among the candidates, while there are not too many such
+// problems.
 func (c *checker) didYouMean(name string, candidates func() []string) string {
-	if c.suggested++; c.suggested > 2*maxProblems {
+	if c.suggested++; c.suggested > 2*strictyaml.MaxProblems {
 		return ""
 	}
-	return didYouMean(name, candidates())
-}
-
-// hint names the likely word, or all there are.
-func hint(value string, allowed []string) string {
-	if likely := nearest(value, allowed); likely != "" {
-		return fmt.Sprintf(": did you mean %q?", likely)
-	}
-	return ": choose " + quoteList(allowed)
+	return suggest.DidYouMean(name, candidates())
 }
 
 // number checks that n is from least to most.
@@ -195,10 +83,18 @@ func (c *checker) number(path string, n, least, most int) {
 	}
 }
 
-// atLeast0 checks a number that has no upper bound of its own.
-func (c *checker) atLeast0(path string, n int64) {
-	if n < 0 {
-		c.fail(path, "%d is negative", n)
+// member is a number and the key that it has in a mapping.
+type member struct {
+	key string
+	n   int
+}
+
+// atLeast0 checks numbers of the mapping at path that have no upper bound of their own.
+func (c *checker) atLeast0(path string, members ...member) {
+	for _, m := range members {
+		if m.n < 0 {
+			c.fail(strictyaml.Join(path, m.key), "%d is negative", m.n)
+		}
 	}
 }
 
@@ -209,4 +105,49 @@ func (c *checker) above0(path string, d Duration) {
 	}
 }
 
-func element(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
+// name checks the name of something of ours: it must be there, be the only one, and look the same
+// in a log line, a metric's label and a shell.
+func (c *checker) name(path, missing, what, name string, seen map[string]string) {
+	c.visibleName(path, name)
+	c.unique(path, missing, what, name, seen)
+}
+
+func (c *checker) visibleName(path, name string) {
+	if strings.ContainsFunc(name, func(r rune) bool { return !visible(r) || r == ' ' || r == '"' || r == '\\' }) {
+		c.fail(path, "%s must have no blanks, quotes, backslashes or control characters", c.places.Show(path, name))
+	}
+}
+
+// modelName checks a name that clients send. Engines list files as models, so blanks and quotes are
+// borne with.
+func (c *checker) modelName(path, missing, what, name string, seen map[string]string) {
+	if !presentable(name) {
+		c.fail(path, "%s must have no control characters, and no blanks around it", c.places.Show(path, name))
+	}
+	c.unique(path, missing, what, name, seen)
+}
+
+func visible(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
+
+// presentable is what is asked of a model's id.
+func presentable(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool { return !visible(r) }) && strings.TrimSpace(name) == name
+}
+
+// unique checks that a name is there and that seen, names to paths, does not have it yet.
+func (c *checker) unique(path, missing, what, name string, seen map[string]string) {
+	first, twice := seen[name]
+	switch {
+	case name == "":
+		c.fail(path, "%s", missing)
+		return
+	case len(name) > 256:
+		c.fail(path, "the %s is longer than 256 bytes", what)
+	case twice:
+		c.fail(path, "the %s %s is used twice: first %s", what, c.places.Show(path, name), c.places.Line(first, path))
+		return
+	}
+	seen[name] = path
+}
+
+func element(list string, i int) string { return strictyaml.Entry(list, i) }

@@ -1,12 +1,9 @@
 package config
 
-import (
-	"reflect"
-	"time"
-)
+import "time"
 
-// Defaults returns a File with the default of every key that does not name something. Files are decoded over it, so a key
-// that is absent, or present without a value, keeps what stands here.
+// Defaults returns a File with the default of every key that does not name something. Files are
+// decoded over it, so a key that is absent, or present without a value, keeps what stands here.
 func Defaults() *File {
 	return &File{
 		Listen: "127.0.0.1:4000",
@@ -29,10 +26,12 @@ func Defaults() *File {
 			Total:        0,
 			ClientHeader: seconds(10),
 			ClientBody:   seconds(30),
-			ClientIdle:   seconds(75), // longer than balancers keep theirs (60 s): who sends the next request must be the one that closes
-			Write:        seconds(30),
-			Linger:       seconds(5),
-			Drain:        seconds(60),
+			// longer than balancers keep theirs (60 s): who sends the next request must be the one that
+			// closes
+			ClientIdle: seconds(75),
+			Write:      seconds(30),
+			Linger:     seconds(5),
+			Drain:      seconds(60),
 		},
 		Stream:   Stream{CommitAfter: seconds(10), Keepalive: seconds(15)},
 		Retry:    Retry{Attempts: 2, Budget: 20},
@@ -41,7 +40,8 @@ func Defaults() *File {
 	}
 }
 
-// changedDefaults are the settings whose defaults are not those of the first version, and what they were.
+// changedDefaults are the settings whose defaults are not those of the first version, and what they
+// were.
 var changedDefaults = []struct {
 	path, was string
 	is        func(*File) string
@@ -50,29 +50,31 @@ var changedDefaults = []struct {
 	{"timeouts.client_idle", "1m0s", func(f *File) string { return f.Timeouts.ClientIdle.String() }},
 }
 
-// ChangedDefaults lists the settings that f leaves to defaults which have changed since the first version, as "path: old -> new":
-// what behaves differently although the file is what it was.
+// ChangedDefaults lists the settings that f leaves to defaults which have changed since the first
+// version, as "path: old -> new": what behaves differently although the file is what it was.
 func (f *File) ChangedDefaults() (changed []string) {
 	if f.origin == nil {
 		return nil
 	}
 	defaults := Defaults()
 	for _, c := range changedDefaults {
-		if _, said := f.origin.marks[c.path]; !said {
+		if !f.origin.places.Has(c.path) {
 			changed = append(changed, c.path+": "+c.was+" -> "+c.is(defaults))
 		}
 	}
 	return changed
 }
 
-// DefaultKey returns what an entry of `keys` is decoded over: every model, every operation, no limits, active.
+// DefaultKey returns what an entry of `keys` is decoded over: every model, every operation, no
+// limits, active.
 func DefaultKey() Key {
 	active := true
 	return Key{Models: []string{"*"}, Operations: Operations(), Active: &active}
 }
 
-// DefaultUpstream returns what an entry of `upstreams` is decoded over. The probe's path and timeout stay empty, because
-// the engine's profile knows them; so does the concurrency, which the engine may report.
+// DefaultUpstream returns what an entry of `upstreams` is decoded over. The probe's path and
+// timeout stay empty, because the engine's profile knows them; so does the concurrency, which the
+// engine may report.
 func DefaultUpstream() Upstream {
 	return Upstream{Engine: EngineAuto, Weight: 1, Probe: Probe{Interval: seconds(2), Fall: 3, Rise: 2}}
 }
@@ -82,18 +84,14 @@ func DefaultModel() Model {
 	return Model{Kind: KindChat, Policy: PolicyLeastLoaded, PromptCache: CacheShared}
 }
 
-// elementDefault returns the value that a list's element of type t is decoded over.
-func elementDefault(t reflect.Type) reflect.Value {
-	switch t {
-	case reflect.TypeFor[Key]():
-		return reflect.ValueOf(DefaultKey())
-	case reflect.TypeFor[Upstream]():
-		return reflect.ValueOf(DefaultUpstream())
-	case reflect.TypeFor[Model]():
-		return reflect.ValueOf(DefaultModel())
-	}
-	return reflect.Zero(t)
-}
+// SetDefaults gives an entry of keys its defaults before it is read.
+func (k *Key) SetDefaults() { *k = DefaultKey() }
+
+// SetDefaults gives an entry of upstreams its defaults before it is read.
+func (u *Upstream) SetDefaults() { *u = DefaultUpstream() }
+
+// SetDefaults gives an entry of models its defaults before it is read.
+func (m *Model) SetDefaults() { *m = DefaultModel() }
 
 // complete fills in the defaults that depend on other values of the same entry.
 func (f *File) complete() {
@@ -107,8 +105,8 @@ func (f *File) complete() {
 	}
 }
 
-// Endpoints returns the paths the model may be asked at: those of the file, or by default the ones of its kind. Counting
-// tokens goes with messages.
+// Endpoints returns the paths the model may be asked at: those of the file, or by default the ones
+// of its kind. Counting tokens goes with messages.
 func (m *Model) Endpoints() []string {
 	if m.SupportedEndpoints != nil {
 		return m.SupportedEndpoints

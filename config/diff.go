@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"penstock/config/strictyaml"
 )
 
 // ChangeKind says what happened to a value between two files.
@@ -79,7 +81,8 @@ func (f *File) Same(next *File) bool {
 // on_revoke and the admin token. Its Paths are those of both.
 func (f *File) WithKeys(next *File) *File {
 	out := *f
-	out.Auth, out.Keys, out.KeysFile, out.OnRevoke, out.Admin.Token = next.Auth, next.Keys, next.KeysFile, next.OnRevoke, next.Admin.Token
+	out.Auth, out.Keys, out.KeysFile = next.Auth, next.Keys, next.KeysFile
+	out.OnRevoke, out.Admin.Token = next.OnRevoke, next.Admin.Token
 	if f.origin != nil {
 		from := *f.origin
 		from.files = slices.Clone(from.files)
@@ -134,7 +137,7 @@ func (f *File) certificates() map[string][sha256.Size]byte {
 // only where they differ.
 type differ struct {
 	changes []Change
-	way     []step // to the values that are being compared
+	path    []step // to the values that are being compared
 }
 
 // step leads to a field, or to an entry of a list.
@@ -143,32 +146,32 @@ type step struct {
 	entry bool
 }
 
-// add notes a change of the value that way leads to.
+// add notes a change of the value that path leads to.
 func (d *differ) add(kind ChangeKind) {
 	path := ""
-	for _, s := range d.way {
+	for _, s := range d.path {
 		if s.entry {
 			path += "[" + s.name + "]"
 		} else {
-			path = join(path, s.name)
+			path = strictyaml.Join(path, s.name)
 		}
 	}
 	d.changes = append(d.changes, Change{Path: path, Kind: kind})
 }
 
-// at calls f one step further on.
-func (d *differ) at(s step, f func()) {
-	d.way = append(d.way, s)
+// below compares what one step leads to.
+func (d *differ) below(s step, f func()) {
+	d.path = append(d.path, s)
 	f()
-	d.way = d.way[:len(d.way)-1]
+	d.path = d.path[:len(d.path)-1]
 }
 
 func (d *differ) compare(old, next reflect.Value) {
 	t := old.Type()
 	switch {
 	case t.Kind() == reflect.Struct && !indivisible(t):
-		for _, n := range fieldNames(t) {
-			d.at(step{name: n.yaml}, func() { d.compare(old.Field(n.field), next.Field(n.field)) })
+		for _, n := range strictyaml.Fields(t) {
+			d.below(step{name: n.Key}, func() { d.compare(old.Field(n.Index), next.Field(n.Index)) })
 		}
 	case t.Kind() == reflect.Slice && identity(t.Elem()) >= 0:
 		d.compareNamed(old, next)
@@ -185,7 +188,7 @@ func (d *differ) compare(old, next reflect.Value) {
 // equal reports whether two values of one type are deeply equal. Scalars, which most are, need no
 // copy for that.
 func equal(a, b reflect.Value) bool {
-	if _, scalar := scalars[a.Kind()]; scalar {
+	if a.Kind() == reflect.String || a.Kind() == reflect.Bool || a.CanInt() || a.CanFloat() {
 		return a.Equal(b)
 	}
 	return reflect.DeepEqual(a.Interface(), b.Interface())
@@ -196,7 +199,7 @@ func (d *differ) compareNamed(old, next reflect.Value) {
 	name := identity(old.Type().Elem())
 	before, after := byName(old, name), byName(next, name)
 	for id, v := range before {
-		d.at(step{id, true}, func() {
+		d.below(step{id, true}, func() {
 			if w, stays := after[id]; stays {
 				d.compare(v, w)
 			} else {
@@ -206,7 +209,7 @@ func (d *differ) compareNamed(old, next reflect.Value) {
 	}
 	for id := range after {
 		if _, was := before[id]; !was {
-			d.at(step{id, true}, func() { d.add(Added) })
+			d.below(step{id, true}, func() { d.add(Added) })
 		}
 	}
 }
@@ -230,8 +233,7 @@ func identity(t reflect.Type) int {
 	default:
 		return -1
 	}
-	names := fieldNames(t)
-	return names[index(names, name)].field
+	return strictyaml.FieldByKey(t, name)
 }
 
 // indivisible reports whether values of t are compared as one: their parts make no sense alone.

@@ -12,9 +12,10 @@ var (
 	schema []byte
 )
 
-// Example returns a complete, commented configuration, in a slice of the caller's own. It loads as it is.
+// Example returns a complete, commented configuration, in a slice of the caller's own. It loads as
+// it is.
 func Example() []byte { return slices.Clone(example) }
 
-// Schema returns the JSON Schema (draft 2020-12) of the configuration for editors, in a slice of the caller's own. It knows
-// the form of single values; the rules between them are Validate's.
+// Schema returns the JSON Schema (draft 2020-12) of the configuration for editors, in a slice of
+// the caller's own. It knows the form of single values; the rules between them are Validate's.
 func Schema() []byte { return slices.Clone(schema) }

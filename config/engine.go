@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// Engine is an engine profile: how one kind of inference server is recognised, watched and spoken to, as data. The bundled
-// ones are upstreams/engine/profiles/*.yaml; a file's `engines:` may add more in the same form, or replace one by its name.
+// Engine is an engine profile: how one kind of inference server is recognised, watched and spoken
+// to, as data. The bundled ones are upstreams/engine/profiles/*.yaml; a file's `engines:` may add
+// more in the same form, or replace one by its name.
 //
-// A member that is left out is taken from the profile named by `like`, and without one from "openai". A list that is given,
-// even an empty one, replaces the whole list below it.
+// A member that is left out is taken from the profile named by `like`, and without one from
+// "openai". A list that is given, even an empty one, replaces the whole list below it.
 //
-// A *field* below is the way to a value in a JSON page: member names and array positions joined by dots, and `*` for every
-// element of an array or object: "data.*.owned_by". The empty field is the page itself.
+// A *field* below is the way to a value in a JSON page: member names and array positions joined by
+// dots, and `*` for every element of an array or object: "data.*.owned_by". The empty field is the
+// page itself.
 type Engine struct {
 	Name  string `yaml:"name"`  // what an upstream's `engine` says
 	Title string `yaml:"title"` // for people
@@ -26,28 +28,38 @@ type Engine struct {
 	Version EngineValue   `yaml:"version"` // where it tells its version
 	Health  EngineHealth  `yaml:"health"`
 	Models  []EngineModel `yaml:"models"` // the first page lists the models, further pages add details to listed names
-	// Names says what the list of models is worth: "listed", the engine serves what it lists and nothing else;
-	// "ignored", it answers whatever name it is given; "open", the list may be incomplete, so a name is missing
-	// only when an earlier list had it.
-	Names       string        `yaml:"names"`
-	ImplicitTag string        `yaml:"implicit_tag"` // appended to a name without a colon before it is looked up: ":latest"
-	Load        []EngineLoad  `yaml:"load"`         // the first page that answers is read
-	Capacity    []EngineValue `yaml:"capacity"`     // how many requests run at once; the sum of all matches, the first page that has it
-	Concurrency int           `yaml:"concurrency"`  // when neither the file nor the engine says
+	// Names says what the list of models is worth: "listed", the engine serves what it lists and
+	// nothing else; "ignored", it answers whatever name it is given; "open", the list may be
+	// incomplete, so a name is missing only when an earlier list had it.
+	Names       string       `yaml:"names"`
+	ImplicitTag string       `yaml:"implicit_tag"` // appended to a name without a colon before it is looked up: ":latest"
+	Load        []EngineLoad `yaml:"load"`         // the first page that answers is read
+	// how many requests run at once; the sum of all matches, the first page that has it
+	Capacity    []EngineValue `yaml:"capacity"`
+	Concurrency int           `yaml:"concurrency"` // when neither the file nor the engine says
 
-	Paths          map[string]string `yaml:"paths"`           // operation to path, for those that differ, "" for those it has not; see EngineOperations
-	KeepAlive      Duration          `yaml:"keep_alive"`      // idle connections are dropped after this, before the engine does
-	TokenLimit     string            `yaml:"token_limit"`     // max_tokens | max_completion_tokens | as_sent
-	Reasoning      EngineReasoning   `yaml:"reasoning"`       // how an effort is told
-	Prefill        map[string]any    `yaml:"prefill"`         // members to add when the last message is the beginning of the answer
-	SystemMessages string            `yaml:"system_messages"` // fold | in_place
-	CacheSalt      string            `yaml:"cache_salt"`      // request member whose value keeps cached prompts apart, where the engine has one
-	Native         []string          `yaml:"native"`          // dialects it speaks well itself: messages, responses
-	Refused        []string          `yaml:"refused"`         // request members that steer the engine and are refused; a trailing * matches, outer.inner is a member of a member
-	ClientFaults   []EngineError     `yaml:"client_faults"`   // 5xx answers that are the client's mistake: never retried, never counted
-	Overloads      []EngineError     `yaml:"overloads"`       // answers that mean "full", not "broken"
-	NotNow         []EngineError     `yaml:"not_now"`         // answers that another try a moment later may change: sent once more; one below 500 is final then, the others mean "full"
-	Quirks         []string          `yaml:"quirks"`          // see EngineQuirks
+	// operation to path, for those that differ, "" for those it has not; see EngineOperations
+	Paths map[string]string `yaml:"paths"`
+	// idle connections are dropped after this, before the engine does
+	KeepAlive  Duration        `yaml:"keep_alive"`
+	TokenLimit string          `yaml:"token_limit"` // max_tokens | max_completion_tokens | as_sent
+	Reasoning  EngineReasoning `yaml:"reasoning"`   // how an effort is told
+	// members to add when the last message is the beginning of the answer
+	Prefill        map[string]any `yaml:"prefill"`
+	SystemMessages string         `yaml:"system_messages"` // fold | in_place
+	// request member whose value keeps cached prompts apart, where the engine has one
+	CacheSalt string   `yaml:"cache_salt"`
+	Native    []string `yaml:"native"` // dialects it speaks well itself: messages, responses
+	// request members that steer the engine and are refused; a trailing * matches, outer.inner is a
+	// member of a member
+	Refused []string `yaml:"refused"`
+	// 5xx answers that are the client's mistake: never retried, never counted
+	ClientFaults []EngineError `yaml:"client_faults"`
+	Overloads    []EngineError `yaml:"overloads"` // answers that mean "full", not "broken"
+	// answers that another try a moment later may change: sent once more; one below 500 is final then,
+	// the others mean "full"
+	NotNow []EngineError `yaml:"not_now"`
+	Quirks []string      `yaml:"quirks"` // see EngineQuirks
 }
 
 // EngineSign is one way to recognise an engine by a page: everything that is given must hold.
@@ -69,7 +81,8 @@ type EngineValue struct {
 type EngineHealth struct {
 	Path    string   `yaml:"path"`
 	Timeout Duration `yaml:"timeout"`
-	// Alive is "ok", only a 2xx is good, or "any": every answer below 500 is, for servers that have no page for it.
+	// Alive is "ok", only a 2xx is good, or "any": every answer below 500 is, for servers that have no
+	// page for it.
 	Alive string `yaml:"alive"`
 }
 
@@ -82,14 +95,16 @@ type EngineModel struct {
 	Context []string `yaml:"context"` // fields of the greatest context in tokens; the first that is there counts
 	Vision  string   `yaml:"vision"`  // true, or a text or array that says image, vision or vlm
 	Kind    string   `yaml:"kind"`    // what the model is for: a task's name at Hugging Face, or embeddings
-	Loaded  string   `yaml:"loaded"`  // true or "loaded" means loaded; on a page that lists only loaded models, its id field
+	// true or "loaded" means loaded; on a page that lists only loaded models, its id field
+	Loaded string `yaml:"loaded"`
 }
 
 // EngineLoad says how to read one page about the engine's work.
 type EngineLoad struct {
-	Path    string   `yaml:"path"`
-	Format  string   `yaml:"format"`   // metrics (Prometheus text) | json
-	Running []string `yaml:"running"`  // names or fields, the first that is there counts; series and matches are added up, true counts 1
+	Path   string `yaml:"path"`
+	Format string `yaml:"format"` // metrics (Prometheus text) | json
+	// names or fields, the first that is there counts; series and matches are added up, true counts 1
+	Running []string `yaml:"running"`
 	Waiting []string `yaml:"waiting"`  // likewise
 	KVUsage []string `yaml:"kv_usage"` // 0 to 1; the mean of all matches
 }
@@ -102,7 +117,8 @@ type EngineReasoning struct {
 	Words  []string       `yaml:"words"`  // effort words it takes, "none" among them or not; empty: any
 }
 
-// EngineError is the shape of an answer: status, and if given the error's type, a part of its message, or that it says nothing.
+// EngineError is the shape of an answer: status, and if given the error's type, a part of its
+// message, or that it says nothing.
 type EngineError struct {
 	Status   int      `yaml:"status"`
 	Type     string   `yaml:"type"`
@@ -138,30 +154,36 @@ const (
 
 // Quirks of an engine.
 const (
-	// QuirkCancelOnlyStreams: closing the connection stops a stream, but a plain request runs to its end.
+	// QuirkCancelOnlyStreams: closing the connection stops a stream, but a plain request runs to its
+	// end.
 	QuirkCancelOnlyStreams = "cancel_only_streams"
-	// QuirkContinuousUsage: stream_options.continuous_usage_stats puts usage on every chunk of a stream.
+	// QuirkContinuousUsage: stream_options.continuous_usage_stats puts usage on every chunk of a
+	// stream.
 	QuirkContinuousUsage = "continuous_usage"
-	// QuirkOwnHost: the engine checks Host, so with `resolve` it is sent the dialled address and not the name.
+	// QuirkOwnHost: the engine checks Host, so with `resolve` it is sent the dialled address and not
+	// the name.
 	QuirkOwnHost = "own_host"
 	// QuirkLoadsOnDemand: a listed model that is not loaded is loaded by the first request for it.
 	QuirkLoadsOnDemand = "loads_on_demand"
 	// QuirkStreamsTranscriptions: a transcription with stream=true is answered with events.
 	QuirkStreamsTranscriptions = "streams_transcriptions"
-	// QuirkDeveloperAsSystem: chat templates there know no role developer, so its messages are sent as system.
+	// QuirkDeveloperAsSystem: chat templates there know no role developer, so its messages are sent as
+	// system.
 	QuirkDeveloperAsSystem = "developer_as_system"
 )
 
 // EngineQuirks are the words that Engine.Quirks may hold.
-var EngineQuirks = []string{QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand, QuirkStreamsTranscriptions, QuirkDeveloperAsSystem}
+var EngineQuirks = []string{QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand,
+	QuirkStreamsTranscriptions, QuirkDeveloperAsSystem}
 
 // EngineOperations are the keys that Engine.Paths may hold.
 var EngineOperations = []string{
-	OpChat, "completions", OpMessages, "count_tokens", OpResponses, OpTranscriptions, OpSpeech, OpEmbeddings, OpRerank, OpImages, "image_edits",
+	OpChat, "completions", OpMessages, "count_tokens", OpResponses, OpTranscriptions, OpSpeech,
+	OpEmbeddings, OpRerank, OpImages, "image_edits",
 }
 
-// Over returns e with every member that it leaves out taken from base, paths one by one. Quirks and other lists count as given when they are
-// not nil, so an empty list takes everything away.
+// Over returns e with every member that it leaves out taken from base, paths one by one. Quirks and
+// other lists count as given when they are not nil, so an empty list takes everything away.
 func (e *Engine) Over(base *Engine) Engine {
 	out := *e
 	if len(base.Paths) > 0 {
@@ -185,8 +207,8 @@ func fill(dst, src reflect.Value) {
 	}
 }
 
-// Problems lists what is wrong with a profile as written, each with the member's path in it ("health.path: ..."). Whether
-// Like names a profile is for the caller, who knows which there are.
+// Problems lists what is wrong with a profile as written, each with the member's path in it
+// ("health.path: ..."). Whether Like names a profile is for the caller, who knows which there are.
 func (e *Engine) Problems() []string {
 	c := engineCheck{}
 	c.need(e.Name != "" && e.Name != "auto", "name: give the profile a name other than auto")
@@ -220,7 +242,8 @@ func (e *Engine) Problems() []string {
 	}
 	c.need(e.Concurrency >= 0, "concurrency: must not be negative")
 	for _, op := range slices.Sorted(maps.Keys(e.Paths)) {
-		c.need(slices.Contains(EngineOperations, op), fmt.Sprintf("paths.%s: not an operation; use one of %s", op, strings.Join(EngineOperations, ", ")))
+		c.need(slices.Contains(EngineOperations, op), fmt.Sprintf("paths.%s: not an operation; use one of %s", op,
+			strings.Join(EngineOperations, ", ")))
 		c.path("paths."+op, e.Paths[op], false)
 	}
 	c.oneOf("token_limit", e.TokenLimit, TokenLimitMaxTokens, TokenLimitMaxCompletionTokens, TokenLimitAsSent)
@@ -258,7 +281,8 @@ func (c *engineCheck) path(at, path string, required bool) {
 		c.need(!required, at+": missing")
 		return
 	}
-	c.need(path[0] == '/' && !strings.ContainsAny(path, " #\r\n\t"), fmt.Sprintf("%s: %q is not a path; it begins with / and holds no blanks", at, path))
+	c.need(path[0] == '/' && !strings.ContainsAny(path, " #\r\n\t"),
+		fmt.Sprintf("%s: %q is not a path; it begins with / and holds no blanks", at, path))
 }
 
 func (c *engineCheck) value(at string, v EngineValue) {
@@ -267,5 +291,6 @@ func (c *engineCheck) value(at string, v EngineValue) {
 
 // oneOf accepts the empty word: it means "as the profile below".
 func (c *engineCheck) oneOf(at, word string, words ...string) {
-	c.need(word == "" || slices.Contains(words, word), fmt.Sprintf("%s: %q is not one of %s", at, word, strings.Join(words, ", ")))
+	c.need(word == "" || slices.Contains(words, word),
+		fmt.Sprintf("%s: %q is not one of %s", at, word, strings.Join(words, ", ")))
 }

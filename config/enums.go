@@ -29,26 +29,30 @@ const (
 	LogFormatConsole = "console"
 )
 
-// The closed sets of words, by the path of the value in the schema. Validation and the JSON schema read them here.
+// The closed sets of words, by the path of the value in the schema. Validation and the JSON schema
+// read them here.
 var words = map[string][]string{
-	"auth":                   {AuthNone},
-	"on_revoke":              {OnRevokeEnd, OnRevokeAbort},
-	"log.level":              {"debug", "info", "warn", "error"},
-	"log.format":             {LogFormatJSON, LogFormatConsole},
-	"keys.operations":        Operations(),
-	"upstreams.native":       {OpMessages, OpResponses},
-	"models.kind":            {KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding, KindRerank},
+	"auth":             {AuthNone},
+	"on_revoke":        {OnRevokeEnd, OnRevokeAbort},
+	"log.level":        {"debug", "info", "warn", "error"},
+	"log.format":       {LogFormatJSON, LogFormatConsole},
+	"keys.operations":  Operations(),
+	"upstreams.native": {OpMessages, OpResponses},
+	"models.kind": {KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding,
+		KindRerank},
 	"models.policy":          {PolicyLeastLoaded, PolicyPrefixAffinity, PolicyTwoChoices, PolicyRoundRobin},
 	"models.prompt_cache":    {CacheShared, CachePerKey},
 	"models.system_messages": {SystemFold, SystemInPlace},
 	"models.supported_endpoints": {
 		"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",
-		"/v1/audio/transcriptions", "/v1/audio/speech", "/v1/embeddings", "/v1/rerank", "/v1/images/generations", "/v1/images/edits",
+		"/v1/audio/transcriptions", "/v1/audio/speech", "/v1/embeddings", "/v1/rerank",
+		"/v1/images/generations", "/v1/images/edits",
 	},
 	"models.supported_reasoning_efforts": {"none", "low", "medium", "high", "xhigh"},
 }
 
 // Operations returns every operation a key can be scoped to, in a list of the caller's own.
 func Operations() []string {
-	return slices.Clone([]string{OpChat, OpMessages, OpResponses, OpTranscriptions, OpSpeech, OpEmbeddings, OpRerank, OpImages})
+	return slices.Clone([]string{OpChat, OpMessages, OpResponses, OpTranscriptions, OpSpeech, OpEmbeddings, OpRerank,
+		OpImages})
 }

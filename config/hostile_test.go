@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"penstock/config/strictyaml"
 )
 
 // repeat numbers what it repeats.
@@ -67,7 +69,7 @@ func TestHostileFiles(t *testing.T) {
 		"long keys in one another":  strings.Repeat("{ "+long[:5000]+": ", 50) + "[" + filled("a,") + "]",
 		"a long value":              "listen: " + filled("a"),
 		"a long name":               "log: { level: " + filled("a") + " }",
-		"too many values":           "[" + strings.Repeat("a,", maxMarks) + "]",
+		"too many values":           "[" + strings.Repeat("a,", 1<<19) + "]",
 		"quotes":                    filled("\""),
 		"single quotes":             filled("'"),
 		"an open text":              "listen: \"" + filled("a\n"),
@@ -87,7 +89,7 @@ func TestHostileFiles(t *testing.T) {
 			if cost := after.TotalAlloc - before.TotalAlloc; cost > 16<<20+600*uint64(len(text)) {
 				t.Errorf("%d MiB were allocated for %d KiB", cost>>20, len(text)>>10)
 			}
-			if len(said) > 256<<10 || len(problems) > 2*maxProblems+10 {
+			if len(said) > 256<<10 || len(problems) > 2*strictyaml.MaxProblems+10 {
 				t.Errorf("%d problems in %d KiB", len(problems), len(said)>>10)
 			}
 		})

@@ -3,12 +3,8 @@ package config
 import (
 	"fmt"
 	"os"
-	"reflect"
-	"runtime"
-	"strconv"
-	"strings"
 
-	"github.com/goccy/go-yaml/ast"
+	"penstock/config/strictyaml"
 )
 
 // keysFile is the form of the second file. A bare list is accepted, too.
@@ -16,85 +12,50 @@ type keysFile struct {
 	Keys []Key `yaml:"keys"`
 }
 
-func (k *keysFile) bindNode(b *binder, n ast.Node, path string, depth int) {
-	if _, bare := n.(*ast.SequenceNode); bare {
-		b.list(n, reflect.ValueOf(&k.Keys).Elem(), "keys", depth)
+// BindNode accepts a list, or a mapping with keys.
+func (k *keysFile) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
+	if n.IsList() {
+		b.List(n.In("keys"), &k.Keys)
 		return
 	}
-	b.fields(n, reflect.ValueOf(k).Elem(), path, depth)
+	b.Fields(n, k)
 }
 
 // readKeys appends the keys of the keys_file to f. Its problems stand in that file's own lines.
-func (f *File) readKeys(main *binder) Problems {
-	main.files = append(main.files, f.KeysFile)
-	src, err := readRegular(f.KeysFile, maxFile)
+func (f *File) readKeys() Problems {
+	at := f.origin
+	at.files = append(at.files, f.KeysFile)
+	src, err := strictyaml.ReadRegular(f.KeysFile, strictyaml.MaxFile)
 	if err != nil {
-		main.broken["keys_file"] = true
-		p := Problems{main.marks["keys_file"].problem(err.Error())}
-		main.src.excerpts(p)
-		return p
+		p := at.places.ProblemAt("keys_file", err.Error())
+		at.places.MarkBroken("keys_file")
+		return Problems{p}
 	}
 	var second keysFile
-	b, ok := read(f.KeysFile, src, &second, "list the keys as in the main file, or write [] when there are to be none")
-	main.files = append(main.files, b.files...)
-	main.adopt(b, len(f.Keys))
+	d := strictyaml.Read(f.KeysFile, src, &second,
+		"list the keys as in the main file, or write [] when there are to be none")
+	at.files = append(at.files, d.Files...)
+	at.places.Append("keys", d.Places, len(f.Keys))
 	f.Keys = append(f.Keys, second.Keys...)
-	problems := b.finish()
+	problems := d.Problems()
 	switch {
-	case !ok || len(problems) > 0 || len(second.Keys) > 0:
+	case !d.HasContent || len(problems) > 0 || len(second.Keys) > 0:
 	case second.Keys == nil: // as half a file would look
-		main.broken["keys"] = true
-		problems = append(problems, Problem{File: f.KeysFile, Path: "keys", Message: "the file lists no keys: write keys: [] when there are to be none"})
+		at.places.MarkBroken("keys")
+		problems = append(problems, Problem{File: f.KeysFile, Path: "keys",
+			Message: "the file lists no keys: write keys: [] when there are to be none"})
 	default:
-		f.origin.keyless = true
+		at.keyless = true
 	}
-	if info, err := os.Stat(f.KeysFile); ok && err == nil {
-		problems = append(problems, wideMode(f.KeysFile, info)...)
+	if info, err := os.Stat(f.KeysFile); d.HasContent && err == nil {
+		problems = append(problems, openToOthers(f.KeysFile, info)...)
 	}
 	return problems
 }
 
-// adopt takes over where the keys of a second file stand, and what is wrong with them.
-func (b *binder) adopt(second *binder, shift int) {
-	for path, m := range second.marks {
-		if strings.HasPrefix(path, "keys[") {
-			b.marks[shiftKeys(path, shift)] = m
-		}
-	}
-	for path := range second.broken {
-		if strings.HasPrefix(path, "keys[") {
-			b.broken[shiftKeys(path, shift)] = true
-		} else {
-			b.broken["keys"] = true
-		}
-	}
-	if len(second.marks) == 0 { // there was no tree
-		b.broken["keys"] = true
-	}
-}
-
-// shiftKeys turns keys[i] into keys[i+by] at the start of a path.
-func shiftKeys(path string, by int) string {
-	rest, ok := strings.CutPrefix(path, "keys[")
-	if !ok {
-		return path
-	}
-	number, rest, _ := strings.Cut(rest, "]")
-	i, err := strconv.Atoi(number)
-	if err != nil {
-		return path
-	}
-	return "keys[" + strconv.Itoa(i+by) + "]" + rest
-}
-
-// tooOpen reports whether more than a file's owner and group can read it.
-func tooOpen(info os.FileInfo) bool {
-	return runtime.GOOS != "windows" && info.Mode().Perm()&^0o640 != 0
-}
-
-// wideMode warns when a file that holds keys can be read by more than its owner and group.
-func wideMode(path string, info os.FileInfo) Problems {
-	if !tooOpen(info) {
+// openToOthers warns when a file that holds keys can be read by more than its owner and group.
+func openToOthers(path string, info os.FileInfo) Problems {
+	if !strictyaml.TooOpen(info) {
 		return nil
 	}
 	return Problems{{

@@ -5,17 +5,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
+
+	"penstock/config/strictyaml"
 )
 
-// maxFile bounds a configuration file.
-const maxFile = 8 << 20
+// Problem is one thing that is wrong with a configuration, where it is and what to do about it.
+type Problem = strictyaml.Problem
+
+// Problems is everything that was found in one go.
+type Problems = strictyaml.Problems
 
 // origin is what a File remembers about where it was read.
 type origin struct {
-	marks  map[string]mark
-	broken map[string]bool
+	places *strictyaml.Places
 	notes  Problems // warnings of reading, which Validate repeats
 	files  []string // every file that the values came from or name
 
@@ -25,9 +28,10 @@ type origin struct {
 	private bool // the file itself holds keys or a secret
 }
 
-// Load reads the configuration at path with everything it refers to: environment variables, secrets in files and the
-// keys_file. The error is Problems, all of them: syntax, unknown and repeated keys, values of a wrong form, references that
-// lead nowhere. Rules that tie values together are Validate's; LoadValid does both.
+// Load reads the configuration at path with everything it refers to: environment variables, secrets
+// in files and the keys_file. The error is Problems, all of them: syntax, unknown and repeated
+// keys, values of a wrong form, references that lead nowhere. Rules that tie values together are
+// Validate's; LoadValid does both.
 func Load(path string) (*File, error) {
 	f, problems := load(path)
 	if err := problems.Err(); err != nil {
@@ -36,8 +40,9 @@ func Load(path string) (*File, error) {
 	return f, nil
 }
 
-// Parse is Load for a source that is already in memory. name stands in problems, and its folder is what relative paths in
-// the file are relative to. Parse reads the environment and the files the source refers to.
+// Parse is Load for a source that is already in memory. name stands in problems, and its folder is
+// what relative paths in the file are relative to. Parse reads the environment and the files the
+// source refers to.
 func Parse(name string, src []byte) (*File, error) {
 	f, problems := parse(name, src)
 	if err := problems.Err(); err != nil {
@@ -46,8 +51,9 @@ func Parse(name string, src []byte) (*File, error) {
 	return f, nil
 }
 
-// LoadValid reads the configuration at path and checks it with Validate, so that mistakes of every class are found in one
-// run. The File is nil when Problems.Err is not; otherwise the problems are warnings.
+// LoadValid reads the configuration at path and checks it with Validate, so that mistakes of every
+// class are found in one run. The File is nil when Problems.Err is not; otherwise the problems are
+// warnings.
 func LoadValid(path string, k Known) (*File, Problems) {
 	f, problems := load(path)
 	return valid(f, problems, k)
@@ -59,15 +65,32 @@ func ParseValid(name string, src []byte, k Known) (*File, Problems) {
 	return valid(f, problems, k)
 }
 
-// Decode binds one YAML document to the struct that into points to, as strictly as Load does and by the same yaml tags, for
-// the files of other packages that share types with this one. Environment variables are resolved. The error is Problems.
+// Decode binds one YAML document to the struct that into points to, as strictly as Load does and by
+// the same yaml tags, for the files of other packages that share types with this one. Environment
+// variables are resolved. The error is Problems.
 func Decode(name string, src []byte, into any) error {
-	b, _ := read(name, src, into, "write it, or leave it out")
-	return b.finish().Err()
+	return strictyaml.Read(name, src, into, "write it, or leave it out").Problems().Err()
 }
 
-// Paths returns every file the configuration was read from or names: itself, the keys_file, certificates and the files of
-// secrets. It is what a Watcher watches.
+// ProblemAt makes a Problem of what its user finds wrong with the value at path, such as
+// models[2].deployments, complete with its place and excerpt when f was read from a file.
+func (f *File) ProblemAt(path, message string) Problem {
+	if f.places().Broken(path) { // reading has reported it already
+		return Problem{Path: path, Message: message}
+	}
+	return f.places().ProblemAt(path, message)
+}
+
+// places is where the values of f stand; nil in a File that was made by hand.
+func (f *File) places() *strictyaml.Places {
+	if f.origin == nil {
+		return nil
+	}
+	return f.origin.places
+}
+
+// Paths returns every file the configuration was read from or names: itself, the keys_file,
+// certificates and the files of secrets. It is what a Watcher watches.
 func (f *File) Paths() []string {
 	if f.origin == nil {
 		return nil
@@ -76,9 +99,9 @@ func (f *File) Paths() []string {
 }
 
 func valid(f *File, problems Problems, k Known) (*File, Problems) {
-	if f != nil && len(problems.Errors()) < maxProblems {
+	if f != nil && len(problems.Errors()) < strictyaml.MaxProblems {
 		problems = append(problems.Errors(), f.Validate(k)...)
-		problems.sort()
+		problems.Sort()
 	}
 	if problems.Err() != nil {
 		return nil, problems
@@ -91,11 +114,11 @@ func load(path string) (*File, Problems) {
 	if err == nil && info.IsDir() {
 		err = fmt.Errorf("%s is a directory, not a file", path)
 	} else if err != nil {
-		err = fileError(path, err)
+		err = strictyaml.FileError(path, err)
 	}
 	var src []byte
 	if err == nil {
-		src, err = readBounded(path, maxFile)
+		src, err = strictyaml.ReadBounded(path, strictyaml.MaxFile)
 	}
 	if err != nil {
 		return nil, Problems{{File: path, Message: strings.TrimPrefix(err.Error(), path+" ")}}
@@ -104,83 +127,61 @@ func load(path string) (*File, Problems) {
 	if f != nil {
 		f.origin.files = append([]string{path}, f.origin.files...)
 		if f.origin.private {
-			problems = append(problems, wideMode(path, info)...)
+			problems = append(problems, openToOthers(path, info)...)
 		}
-		problems.sort()
+		problems.Sort()
 		f.origin.notes = problems.Warnings()
 	}
 	return f, problems
 }
 
-// parse returns a File whenever the source is YAML at all, with defaults in the place of what did not fit: Validate can
-// then find what else is wrong.
+// parse returns a File whenever the source is YAML at all, with defaults in the place of what did
+// not fit: Validate can then find what else is wrong.
 func parse(name string, src []byte) (*File, Problems) {
 	f := Defaults()
-	b, ok := read(name, src, f, "write at least keys, upstreams and models")
-	if !ok {
-		return nil, b.finish()
+	d := strictyaml.Read(name, src, f, "write at least keys, upstreams and models")
+	if !d.HasContent {
+		return nil, d.Problems()
 	}
-	f.origin = &origin{marks: b.marks, broken: b.broken, private: b.literal || len(f.Keys) > 0}
-	f.normalize(b.dir)
-	b.references(f)
-	problems := b.finish()
-	if f.KeysFile != "" && !b.broken["keys_file"] {
-		problems = append(problems, f.readKeys(b)...)
+	f.origin = &origin{places: d.Places, files: d.Files, private: d.HasSecret || len(f.Keys) > 0}
+	f.normalize(filepath.Dir(name))
+	f.readCertificates(d)
+	problems := d.Problems()
+	if f.KeysFile != "" && !d.Places.BrokenWithin("keys_file") {
+		problems = append(problems, f.readKeys()...)
 	}
-	problems.sort()
+	problems.Sort()
 	f.complete()
-	f.origin.files, f.origin.notes = b.files, problems.Warnings()
+	f.origin.notes = problems.Warnings()
 	return f, problems
-}
-
-// read parses src and binds it to into. It reports false when there is no tree to bind.
-func read(name string, src []byte, into any, least string) (*binder, bool) {
-	b := newBinder(newSource(name, src), len(src), filepath.Dir(name))
-	b.least = least
-	body, ok := b.document(src)
-	if ok {
-		b.tree(body, into)
-	}
-	return b, ok
-}
-
-// finish returns the problems of b's source, complete with excerpts.
-func (b *binder) finish() Problems {
-	if b.full() {
-		b.problems = append(b.problems, tooMany(b.src.name))
-	}
-	b.src.excerpts(b.problems)
-	b.problems.sort()
-	return b.problems
 }
 
 // normalize brings values to the one form that the rest of the program sees.
 func (f *File) normalize(dir string) {
 	for _, p := range []*string{&f.KeysFile, &f.TLS.Cert, &f.TLS.Key} {
-		*p = resolvePath(dir, *p)
+		*p = strictyaml.ResolvePath(dir, *p)
 	}
 	for i := range f.Upstreams {
 		u := &f.Upstreams[i]
 		u.URL = strings.TrimRight(u.URL, "/")
 		for _, p := range []*string{&u.TLS.CA, &u.TLS.Cert, &u.TLS.Key} {
-			*p = resolvePath(dir, *p)
+			*p = strictyaml.ResolvePath(dir, *p)
 		}
 	}
 }
 
-// references checks that the certificates that f names can be read, and remembers them by hash for Same and Diff. What they
-// hold is for those who use them.
-func (b *binder) references(f *File) {
+// readCertificates checks that the certificates that f names can be read, and remembers them by
+// hash for Same and Diff. What they hold is for those who use them.
+func (f *File) readCertificates(d *strictyaml.Document) {
 	f.origin.certificates = map[string][sha256.Size]byte{}
 	check := func(path, called, name string) {
 		if name == "" {
 			return
 		}
-		b.files = append(b.files, name)
-		content, err := readRegular(name, 1<<20)
+		f.origin.files = append(f.origin.files, name)
+		content, err := strictyaml.ReadRegular(name, 1<<20)
 		if err != nil {
-			b.broken[path] = true
-			b.report(b.marks[path].problem(err.Error()))
+			d.Fail(path, err.Error())
 			return
 		}
 		f.origin.certificates[called] = sha256.Sum256(content)
@@ -188,7 +189,7 @@ func (b *binder) references(f *File) {
 	check("tls.cert", "tls.cert", f.TLS.Cert)
 	check("tls.key", "tls.key", f.TLS.Key)
 	for i, u := range f.Upstreams {
-		at, called := "upstreams["+strconv.Itoa(i)+"].tls.", "upstreams["+u.Name+"].tls."
+		at, called := element("upstreams", i)+".tls.", "upstreams["+u.Name+"].tls."
 		check(at+"ca", called+"ca", u.TLS.CA)
 		check(at+"cert", called+"cert", u.TLS.Cert)
 		check(at+"key", called+"key", u.TLS.Key)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // LocalEngine is an engine found on this machine.
@@ -20,12 +19,13 @@ type LocalModel struct {
 	Kind string // of the catalog's; empty: chat
 }
 
-// Local writes the configuration that serves the given engines to the holder of one key: what the start without a
-// configuration uses, as a file that can be kept and edited. A model that several engines serve gets them all; one whose name
-// cannot be an id is left out.
+// Local writes the configuration that serves the given engines to the holder of one key: what the
+// start without a configuration uses, as a file that can be kept and edited. A model that several
+// engines serve gets them all; one whose name cannot be an id is left out.
 func Local(engines []LocalEngine, keyHash string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "listen: 127.0.0.1:4000\nadmin: { listen: 127.0.0.1:9090 }\nlog: { format: console }\ntimeouts: { linger: 0s }\nkeys:\n  - { id: local, hash: %q }\nupstreams:\n", keyHash)
+	fmt.Fprintf(&b,
+		"listen: 127.0.0.1:4000\nadmin: { listen: 127.0.0.1:9090 }\nlog: { format: console }\ntimeouts: { linger: 0s }\nkeys:\n  - { id: local, hash: %q }\nupstreams:\n", keyHash)
 	upstreams := map[LocalModel][]string{}
 	first := map[string]LocalModel{} // of engines that differ about a model's kind the first one has it
 	var order []LocalModel
@@ -58,9 +58,4 @@ func Local(engines []LocalEngine, keyHash string) []byte {
 		}
 	}
 	return b.Bytes()
-}
-
-// presentable is what validation asks of a model's id.
-func presentable(name string) bool {
-	return !strings.ContainsFunc(name, func(r rune) bool { return !visible(r) }) && strings.TrimSpace(name) == name
 }

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"penstock/config/strictyaml"
 )
 
 // restartOnly is the table of the settings that a running process cannot change, because it was
@@ -39,8 +41,7 @@ func (f *File) KeepRestartOnly(running *File) {
 // setting returns the field of file that path names.
 func setting(file reflect.Value, path string) reflect.Value {
 	for name := range strings.SplitSeq(path, ".") {
-		names := fieldNames(file.Type())
-		file = file.Field(names[index(names, name)].field)
+		file = file.Field(strictyaml.FieldByKey(file.Type(), name))
 	}
 	return file
 }

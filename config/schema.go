@@ -2,8 +2,8 @@ package config
 
 import "time"
 
-// File is one configuration, defaults filled in and references resolved. It is read-only once Load or Parse has returned
-// it; everything that serves requests is built from it.
+// File is one configuration, defaults filled in and references resolved. It is read-only once Load
+// or Parse has returned it; everything that serves requests is built from it.
 type File struct {
 	Listen    string     `yaml:"listen"`
 	Admin     Admin      `yaml:"admin"`
@@ -38,8 +38,8 @@ type Admin struct {
 	Token  Secret `yaml:"token"`
 }
 
-// TLS holds the paths of the edge's own certificate pair. They are written relative to the file's folder; Load and Parse
-// join them with it.
+// TLS holds the paths of the edge's own certificate pair. They are written relative to the file's
+// folder; Load and Parse join them with it.
 type TLS struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
@@ -70,10 +70,12 @@ type Limits struct {
 	BodyMemory  Percent `yaml:"body_memory"`  // share of the memory limit that bodies may hold
 	ReplyMemory Percent `yaml:"reply_memory"` // share of the memory limit that engines' replies may hold
 	Connections int     `yaml:"connections"`
-	Header      Bytes   `yaml:"header"` // whole request head: its line, its fields, the empty line at its end, and empty ones before it
+	// whole request head: its line, its fields, the empty line at its end, and empty ones before it
+	Header Bytes `yaml:"header"`
 }
 
-// Timeouts are the clocks of a request. Zero is "no limit" for Total and "at once" for Linger and Drain; it is refused elsewhere.
+// Timeouts are the clocks of a request. Zero is "no limit" for Total and "at once" for Linger and
+// Drain; it is refused elsewhere.
 type Timeouts struct {
 	Connect      Duration `yaml:"connect"`
 	FirstEvent   Duration `yaml:"first_event"`   // request written to the first event of a stream, header included
@@ -120,9 +122,10 @@ func (m ModelTimeouts) Over(t Timeouts) Timeouts {
 
 // Stream holds the two clocks toward a waiting client; zero switches either off.
 type Stream struct {
-	CommitAfter    Duration `yaml:"commit_after"`
-	Keepalive      Duration `yaml:"keepalive"`
-	WholeKeepalive Duration `yaml:"whole_keepalive"` // of whole answers in JSON: silence after which white space is sent; 0: never
+	CommitAfter Duration `yaml:"commit_after"`
+	Keepalive   Duration `yaml:"keepalive"`
+	// of whole answers in JSON: silence after which white space is sent; 0: never
+	WholeKeepalive Duration `yaml:"whole_keepalive"`
 }
 
 // Retry bounds what a failing fleet may be asked again.
@@ -150,11 +153,13 @@ type Key struct {
 	Expires    time.Time `yaml:"expires"`    // RFC 3339 or a date (its first moment, UTC); zero: never
 	Active     *bool     `yaml:"active"`     // default true
 	Limits     KeyLimits `yaml:"limits"`
-	// CacheGroup names keys that share cached prompts where a model's prompt_cache is per_key; empty: the key shares with none.
+	// CacheGroup names keys that share cached prompts where a model's prompt_cache is per_key; empty:
+	// the key shares with none.
 	CacheGroup string `yaml:"cache_group"`
 }
 
-// Enabled reports whether the key may be used at all (Active is true unless the file says otherwise).
+// Enabled reports whether the key may be used at all (Active is true unless the file says
+// otherwise).
 func (k *Key) Enabled() bool { return k.Active == nil || *k.Active }
 
 // KeyHash is one hash of a key with an optional end of its own, for rotation.
@@ -163,7 +168,8 @@ type KeyHash struct {
 	Expires time.Time `yaml:"expires"`
 }
 
-// HashPrefix begins every KeyHash.Hash; 64 hexadecimal digits follow, which Load and Parse turn into small letters.
+// HashPrefix begins every KeyHash.Hash; 64 hexadecimal digits follow, which Load and Parse turn
+// into small letters.
 const HashPrefix = "sha256:"
 
 // KeyHashes is written as one string or as a list of {hash, expires}.
@@ -190,7 +196,8 @@ type Upstream struct {
 	Resolve     Duration    `yaml:"resolve"`
 }
 
-// Concurrency is written as one number (one shared pool) or as a map of separate pools; zero value: what the engine reports.
+// Concurrency is written as one number (one shared pool) or as a map of separate pools; zero value:
+// what the engine reports.
 type Concurrency struct {
 	Shared int `yaml:"-"` // one number: every pool draws from it; 0 when separate or unset
 	Text   int `yaml:"text"`
@@ -210,8 +217,8 @@ type Probe struct {
 	Rise     int      `yaml:"rise"`
 }
 
-// UpstreamTLS says how an https upstream is verified and what the edge shows it. Paths are joined with the file's folder as
-// those of TLS are.
+// UpstreamTLS says how an https upstream is verified and what the edge shows it. Paths are joined
+// with the file's folder as those of TLS are.
 type UpstreamTLS struct {
 	CA       string `yaml:"ca"`
 	Cert     string `yaml:"cert"`
@@ -228,8 +235,8 @@ type Model struct {
 	Policy      string        `yaml:"policy"`
 	Queue       Queue         `yaml:"queue"`
 	Timeouts    ModelTimeouts `yaml:"timeouts"`
-	// PromptCache says who may use what an engine has cached of a prompt: shared, everybody, or per_key, only the key that sent it
-	// and those of its cache_group.
+	// PromptCache says who may use what an engine has cached of a prompt: shared, everybody, or
+	// per_key, only the key that sent it and those of its cache_group.
 	PromptCache string `yaml:"prompt_cache"`
 	// SystemMessages is fold or in_place; empty: by engine profile.
 	SystemMessages string `yaml:"system_messages"`

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"penstock/config/strictyaml"
 	"penstock/config/testkit/golden"
 )
 
@@ -77,7 +78,7 @@ func (g generator) structure(v reflect.Value, path string) map[string]any {
 		if !f.IsExported() || tag == "" || tag == "-" {
 			continue
 		}
-		p := g.value(v.FieldByIndex(f.Index), join(path, tag))
+		p := g.value(v.FieldByIndex(f.Index), strictyaml.Join(path, tag))
 		if doc := g.docs[v.Type().Name()+"."+f.Name]; doc != "" {
 			p["description"] = doc
 		}
@@ -126,7 +127,11 @@ func (g generator) value(v reflect.Value, path string) map[string]any {
 		}
 		return g.value(v.Elem(), path)
 	case reflect.Slice:
-		p := map[string]any{"type": []string{"array", "null"}, "items": g.value(elementDefault(v.Type().Elem()), path)}
+		element := reflect.New(v.Type().Elem()).Elem()
+		if d, ok := element.Addr().Interface().(interface{ SetDefaults() }); ok {
+			d.SetDefaults()
+		}
+		p := map[string]any{"type": []string{"array", "null"}, "items": g.value(element, path)}
 		if v.Len() > 0 {
 			p["default"] = v.Interface()
 		}
@@ -216,7 +221,7 @@ func TestExampleIsComplete(t *testing.T) {
 		t.Fatalf("with everything switched on, want one warning about auth:\n%s", problems)
 	}
 	shown := map[string]bool{}
-	for path := range f.origin.marks {
+	for path := range f.places().Paths() {
 		shown[plainPath(path)] = true
 	}
 	for path := range schemaPaths(reflect.TypeFor[File](), "") {
@@ -247,11 +252,12 @@ func schemaPaths(t reflect.Type, path string) func(yield func(string) bool) {
 		if t.Kind() != reflect.Struct || t == reflect.TypeFor[Engine]() || t == reflect.TypeFor[ModelTimeouts]() {
 			return
 		}
-		for _, n := range fieldNames(t) {
-			if !yield(join(path, n.yaml)) {
+		for _, f := range strictyaml.Fields(t) {
+			at := strictyaml.Join(path, f.Key)
+			if !yield(at) {
 				return
 			}
-			for p := range schemaPaths(t.Field(n.field).Type, join(path, n.yaml)) {
+			for p := range schemaPaths(t.Field(f.Index).Type, at) {
 				if !yield(p) {
 					return
 				}

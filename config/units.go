@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Duration is a time span written as Go writes it ("250ms", "10s", "5m", "1h30m"); a bare 0 means zero.
-// It is never negative after a successful parse.
+// Duration is a time span written as Go writes it ("250ms", "10s", "5m", "1h30m"); a bare 0 means
+// zero. It is never negative after a successful parse.
 type Duration time.Duration
 
 // D returns d as a time.Duration.
@@ -33,8 +33,8 @@ func ParseDuration(s string) (Duration, error) {
 	return Duration(d), nil
 }
 
-// Bytes is a size in bytes, written with a binary unit ("64KiB", "32MiB", "1GiB") or as a bare number of bytes.
-// KB, MB and GB are the decimal units.
+// Bytes is a size in bytes, written with a binary unit ("64KiB", "32MiB", "1GiB") or as a bare
+// number of bytes. KB, MB and GB are the decimal units.
 type Bytes int64
 
 // byteUnits is ordered so that a longer suffix is tried before one that it ends with.

@@ -8,76 +8,87 @@ type Known struct {
 	Engines []string
 }
 
-// Validate checks everything that the form of single values does not tell: names that must be unique or must exist,
-// addresses, ranges, and values that do not go together. It returns all problems, ordered by position, and repeats the
-// warnings of reading. It changes nothing and reads nothing but f and the clock.
+// Validate checks everything that the form of single values does not tell: names that must be
+// unique or must exist, addresses, ranges, and values that do not go together. It returns all
+// problems, ordered by position, and repeats the warnings of reading. It changes nothing and reads
+// nothing but f and the clock.
 func (f *File) Validate(k Known) Problems {
-	c := &checker{file: f, known: k}
-	c.server()
-	c.access()
-	c.keys()
-	c.engines()
-	c.upstreams()
-	c.models()
+	c := f.checks()
+	profiles := engineChecks{checks: c, bundled: k.Engines}
+	byName := f.upstreamsByName()
+	processChecks{c}.all()
+	keyChecks{c}.all()
+	profiles.all()
+	upstreamChecks{c, byName, profiles}.all()
+	modelChecks{c, byName}.all()
 	if f.origin != nil {
-		c.problems = append(c.problems, f.origin.notes...)
+		c.check.Keep(f.origin.notes)
 	}
-	c.problems.sort()
-	return c.problems
+	return c.check.Problems()
 }
 
-// server checks what belongs to the process: listeners, limits, clocks.
-func (c *checker) server() {
+// processChecks are about what belongs to the process: listeners, limits, clocks, and who is let in
+// at all.
+type processChecks struct{ checks }
+
+func (c processChecks) all() {
+	c.server()
+	c.access()
+}
+
+func (c processChecks) server() {
 	f := c.file
 	c.listeners()
 	if (f.TLS.Cert == "") != (f.TLS.Key == "") {
-		c.fail("tls", "cert and key go together: give both or none")
+		c.check.fail("tls", "cert and key go together: give both or none")
 	}
-	c.oneOf("log.level", "log.level", "a level", f.Log.Level)
-	c.oneOf("log.format", "log.format", "a format", f.Log.Format)
-	c.oneOf("on_revoke", "on_revoke", "a choice", f.OnRevoke)
+	c.check.oneOf("log.level", "log.level", "a level", f.Log.Level)
+	c.check.oneOf("log.format", "log.format", "a format", f.Log.Format)
+	c.check.oneOf("on_revoke", "on_revoke", "a choice", f.OnRevoke)
 	if f.Tracing.OTLP != "" {
 		if _, err := checkHTTP(f.Tracing.OTLP); err != nil {
-			c.fail("tracing.otlp", "%s", err)
+			c.check.fail("tracing.otlp", "%s", err)
 		}
 	}
 	c.limits(f.Limits)
 	c.timeouts(f.Timeouts)
-	c.number("retry.attempts", f.Retry.Attempts, 1, 2)
+	c.check.number("retry.attempts", f.Retry.Attempts, 1, 2)
 	for i, o := range f.CORS.Origins {
 		c.origin(element("cors.origins", i), o)
 	}
 	for i, h := range f.Images.Hosts {
 		if at := element("images.hosts", i); !hostName(strings.TrimPrefix(h, "*.")) {
-			c.fail(at, "%s is not a host name: write it without scheme, port and path", c.show(at, h))
+			c.check.fail(at, "%s is not a host name: write it without scheme, port and path", c.places.Show(at, h))
 		}
 	}
 }
 
-func (c *checker) listeners() {
+func (c processChecks) listeners() {
 	f := c.file
 	if err := checkListen(f.Listen); err != nil {
-		c.fail("listen", "%s", err)
+		c.check.fail("listen", "%s", err)
 	}
 	if f.Admin.Listen == "" {
 		return
 	}
 	if err := checkListen(f.Admin.Listen); err != nil {
-		c.fail("admin.listen", "%s", err)
+		c.check.fail("admin.listen", "%s", err)
 		return
 	}
 	if samePort(f.Listen, f.Admin.Listen) {
-		c.fail("admin.listen", "the public API listens at %s already: give the admin listener another port", c.show("listen", f.Listen))
+		c.check.fail("admin.listen", "the public API listens at %s already: give the admin listener another port",
+			c.places.Show("listen", f.Listen))
 	}
 	if !OnLoopback(f.Admin.Listen) && f.Admin.Token == "" {
-		c.fail("admin.listen", "the admin listener can be reached from other machines: set admin.token, or listen at 127.0.0.1")
+		c.check.fail("admin.listen",
+			"the admin listener can be reached from other machines: set admin.token, or listen at 127.0.0.1")
 	}
 	if n := len(f.Admin.Token); n > 0 && n < 16 && !OnLoopback(f.Admin.Listen) {
-		c.warn("admin.token", "the token is shorter than 16 characters and can be guessed")
+		c.check.warn("admin.token", "the token is shorter than 16 characters and can be guessed")
 	}
 }
 
-func (c *checker) limits(l Limits) {
+func (c processChecks) limits(l Limits) {
 	for _, r := range []struct {
 		path        string
 		n           Bytes
@@ -89,19 +100,19 @@ func (c *checker) limits(l Limits) {
 		{"limits.header", l.Header, 1 << 10, 1 << 20},
 	} {
 		if r.n < r.least || r.n > r.most {
-			c.fail(r.path, "%s is out of range: %s to %s", r.n, r.least, r.most)
+			c.check.fail(r.path, "%s is out of range: %s to %s", r.n, r.least, r.most)
 		}
 	}
 	if l.BodyMemory <= 0 {
-		c.fail("limits.body_memory", "must be above 0%%, or no body is accepted")
+		c.check.fail("limits.body_memory", "must be above 0%%, or no body is accepted")
 	}
 	if l.ReplyMemory <= 0 {
-		c.fail("limits.reply_memory", "must be above 0%%, or no answer above 64 KiB is given")
+		c.check.fail("limits.reply_memory", "must be above 0%%, or no answer above 64 KiB is given")
 	}
-	c.number("limits.connections", l.Connections, 1, 10_000_000)
+	c.check.number("limits.connections", l.Connections, 1, 10_000_000)
 }
 
-func (c *checker) timeouts(t Timeouts) {
+func (c processChecks) timeouts(t Timeouts) {
 	for _, r := range []struct {
 		path string
 		d    Duration
@@ -115,49 +126,51 @@ func (c *checker) timeouts(t Timeouts) {
 		{"client_idle", t.ClientIdle},
 		{"write", t.Write},
 	} {
-		c.above0("timeouts."+r.path, r.d)
+		c.check.above0("timeouts."+r.path, r.d)
 	}
 }
 
 // origin checks one origin that browsers may call from.
-func (c *checker) origin(path, o string) {
+func (c processChecks) origin(path, o string) {
 	if o == "*" {
 		return
 	}
 	u, err := checkHTTP(o)
 	switch {
 	case err != nil:
-		c.fail(path, "%s", err)
+		c.check.fail(path, "%s", err)
 	case u.Path != "":
-		c.fail(path, "an origin ends after the host and port: %s://%s", u.Scheme, u.Host)
+		c.check.fail(path, "an origin ends after the host and port: %s://%s", u.Scheme, u.Host)
 	case strings.ToLower(u.Host) != u.Host:
-		c.fail(path, "browsers send origins in small letters")
+		c.check.fail(path, "browsers send origins in small letters")
 	}
 }
 
 // access checks that nobody is let in by accident.
-func (c *checker) access() {
+func (c processChecks) access() {
 	f := c.file
 	if f.Auth != "" && f.Auth != AuthNone {
-		c.fail("auth", "%s is not a choice: write none, or leave it out to ask for keys", c.show("auth", f.Auth))
+		c.check.fail("auth", "%s is not a choice: write none, or leave it out to ask for keys", c.places.Show("auth", f.Auth))
 		return
 	}
 	if f.Auth == "" {
 		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless { // the last one may be revoked
-			c.warn("keys_file", "there are no keys, so every call is refused")
-		} else if len(f.Keys) == 0 && !c.readBadly("keys") && !c.readBadly("keys_file") && !c.readBadly("auth") {
-			c.fail("keys", `there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)
+			c.check.warn("keys_file", "there are no keys, so every call is refused")
+		} else if len(f.Keys) == 0 && !c.places.Broken("keys") && !c.places.Broken("keys_file") && !c.places.Broken("auth") {
+			c.check.fail("keys",
+				`there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)
 		}
-		c.keyInForce()
+		keyChecks{c.checks}.inForce()
 		return
 	}
 	if !OnLoopback(f.Listen) {
-		c.fail("auth", "none is allowed on loopback only, and listen is %s", c.show("listen", f.Listen))
+		c.check.fail("auth", "none is allowed on loopback only, and listen is %s", c.places.Show("listen", f.Listen))
 	}
 	if f.Admin.Listen != "" && !OnLoopback(f.Admin.Listen) {
-		c.fail("auth", "none is allowed on loopback only, and admin.listen is %s", c.show("admin.listen", f.Admin.Listen))
+		c.check.fail("auth", "none is allowed on loopback only, and admin.listen is %s",
+			c.places.Show("admin.listen", f.Admin.Listen))
 	}
 	if len(f.Keys) > 0 {
-		c.warn("auth", "the keys of this file are not asked for")
+		c.check.warn("auth", "the keys of this file are not asked for")
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// An upstream whose `concurrency` is a map has separate pools, and a pool that the map leaves out has no slot. A call that
-// needs it would be refused as if the pool were full, for ever.
+// An upstream whose `concurrency` is a map has separate pools, and a pool that the map leaves out
+// has no slot. A call that needs it would be refused as if the pool were full, for ever.
 
 // slots checks that the upstreams of a model have slots of the kinds that its calls need.
-func (c *checker) slots(path string, m *Model) {
-	if len(m.Deployments) == 0 || c.namesUnsure("upstreams", "name") || c.readBadly(path+".deployments") {
+func (c modelChecks) slots(path string, m *Model) {
+	if len(m.Deployments) == 0 || c.places.NamesBroken("upstreams", "name") || c.places.Broken(path+".deployments") {
 		return
 	}
 	text, audio := false, false
@@ -31,34 +31,38 @@ func (c *checker) slots(path string, m *Model) {
 		c.pool(path, m, "vision", "every call with an image", vision)
 	case m.InputModalities == nil:
 		if missing, some := c.without(m, vision); !some && len(missing) > 0 {
-			c.warn(path+".deployments", "no upstream of the model has slots for vision, so every call with an image would be refused as if it were full: say input_modalities: [text], or add vision to concurrency %s",
-				c.place(missing[0]+".concurrency", path))
+			c.check.warn(path+".deployments",
+				"no upstream of the model has slots for vision, so every call with an image would be refused as if it were full: say input_modalities: [text], or add vision to concurrency %s",
+				c.places.Line(missing[0]+".concurrency", path))
 		}
 	}
 }
 
-// pool checks that some upstream of the model has slots of a pool, and warns of those that have none; calls are those that
-// need it.
-func (c *checker) pool(path string, m *Model, pool, calls string, slots func(Concurrency) int) {
+// pool checks that some upstream of the model has slots of a pool, and warns of those that have
+// none; calls are those that need it.
+func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(Concurrency) int) {
 	missing, some := c.without(m, slots)
 	switch {
 	case len(missing) == 0:
 	case !some:
-		c.fail(path+".deployments", "no upstream of the model has slots for %s, so %s would be refused as if it were full: add %s to concurrency %s, or write one number for all pools",
-			pool, calls, pool, c.place(missing[0]+".concurrency", path))
+		c.check.fail(path+".deployments",
+			"no upstream of the model has slots for %s, so %s would be refused as if it were full: add %s to concurrency %s, or write one number for all pools",
+			pool, calls, pool, c.places.Line(missing[0]+".concurrency", path))
 	default:
 		for _, u := range missing {
-			c.warn(u+".concurrency", "there are no slots for %s, so the model %s gets none of %s here: add %s", pool, m.ID, strings.Replace(calls, "every call", "its calls", 1), pool)
+			c.check.warn(u+".concurrency", "there are no slots for %s, so the model %s gets none of %s here: add %s", pool, m.ID,
+				strings.Replace(calls, "every call", "its calls", 1), pool)
 		}
 	}
 }
 
-// without returns the paths of the upstreams of a model that have no slots of a pool, and whether some have. An upstream that
-// does not exist, or whose slots were not read in full, counts as one that has: it is reported elsewhere.
-func (c *checker) without(m *Model, slots func(Concurrency) int) (missing []string, some bool) {
+// without returns the paths of the upstreams of a model that have no slots of a pool, and whether
+// some have. An upstream that does not exist, or whose slots were not read in full, counts as one
+// that has: it is reported elsewhere.
+func (c modelChecks) without(m *Model, slots func(Concurrency) int) (missing []string, some bool) {
 	for _, d := range m.Deployments {
-		i := c.upstream(d.Upstream)
-		if i < 0 || c.anyBroken(element("upstreams", i)+".concurrency") {
+		i, ok := c.upstreams[d.Upstream]
+		if !ok || c.places.BrokenWithin(element("upstreams", i)+".concurrency") {
 			some = true
 			continue
 		}

@@ -14,7 +14,10 @@ var allowed = map[string]struct {
 	ours, modules string
 	never         string
 }{
-	"config":              {modules: "github.com/goccy/go-yaml/... github.com/fsnotify/fsnotify", never: "net/http log"},
+	"config":              {ours: "config/strictyaml config/suggest", never: "net/http log"},
+	"config/filewatch":    {modules: "github.com/fsnotify/fsnotify", never: "net log"},
+	"config/strictyaml":   {ours: "config/suggest", modules: "github.com/goccy/go-yaml/...", never: "net log"},
+	"config/suggest":      {never: "net os log time"},
 	"translate/jsonx":     {modules: "golang.org/x/sys/cpu", never: "net os log time"},
 	"translate/sse":       {never: "net os log time"},
 	"translate/apierr":    {ours: "translate/jsonx", never: "net os log"},
@@ -37,7 +40,7 @@ var allowed = map[string]struct {
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/multipart":     {ours: "upstreams/http1/httptoken", never: "net os log mime"},
 	"proxy/admin":         {ours: "translate/apierr upstreams proxy/browser proxy/build proxy/guard proxy/httpserver proxy/limit proxy/listen proxy/observe proxy/plaintext proxy/reload proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
-	"proxy/reload":        {ours: "config routing upstreams upstreams/engine proxy/auth proxy/guard proxy/limit proxy/listen proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
+	"proxy/reload":        {ours: "config config/filewatch routing upstreams upstreams/engine proxy/auth proxy/guard proxy/limit proxy/listen proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
 	"proxy/snapshot":      {ours: "config routing upstreams upstreams/engine translate/chat proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/status":        {ours: "routing upstreams proxy/observe proxy/plaintext", never: "net log"},
 	"translate/dialects":  {ours: "translate translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log time"},
@@ -51,7 +54,7 @@ var allowed = map[string]struct {
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
-	"":                    {ours: "config proxy proxy/admin proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams upstreams/engine bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+	"":                    {ours: "config config/suggest proxy proxy/admin proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams upstreams/engine bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"upstreams/engine":          {ours: "config upstreams/http1", never: "net/http log"},
 	"upstreams/http1":           {ours: "upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket", never: "net/http log"},

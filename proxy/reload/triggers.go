@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"penstock/config"
+	"penstock/config/filewatch"
 	"penstock/proxy/guard"
 )
 
@@ -55,7 +55,7 @@ func (r *Reloader) OnChange(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	w := &config.Watcher{
+	w := &filewatch.Watcher{
 		Paths: func() []string {
 			g.Point(guard.Files)
 			return r.Running().Config.Paths()

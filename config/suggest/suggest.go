@@ -1,4 +1,6 @@
-package config
+// Package suggest finds the word that somebody meant who wrote another one, among the words that
+// there are.
+package suggest
 
 import (
 	"fmt"
@@ -6,29 +8,34 @@ import (
 	"strings"
 )
 
-// DidYouMean returns `: did you mean "x"?` for the candidate that name is most likely a slip of, or "". The command line uses it for the
-// names of commands, as the configuration does for its own.
-func DidYouMean(name string, candidates []string) string { return didYouMean(name, candidates) }
-
-// didYouMean returns `: did you mean "x"?` for the candidate that name is most likely a slip of, or "".
-func didYouMean(name string, candidates []string) string {
-	if best := nearest(name, candidates); best != "" {
+// DidYouMean returns `: did you mean "x"?` for the candidate that name is most likely a slip of, or
+// "".
+func DidYouMean(name string, candidates []string) string {
+	if best := Nearest(name, candidates); best != "" {
 		return fmt.Sprintf(": did you mean %q?", best)
 	}
 	return ""
 }
 
+// Choice is DidYouMean, or lists the candidates when none is likely.
+func Choice(name string, candidates []string) string {
+	if hint := DidYouMean(name, candidates); hint != "" {
+		return hint
+	}
+	return ": choose " + List(candidates)
+}
+
 // maxCandidates is how many words are compared: the likely one is worth no wait.
 const maxCandidates = 1000
 
-// nearest returns the candidate that differs from name by its spelling only, by at most a third of its letters, or by a
-// word that was added or left out; "" when none comes close.
-func nearest(name string, candidates []string) string {
-	plain := plainWord(name)
+// Nearest returns the candidate that differs from name by its spelling only, by at most a third of
+// its letters, or by a word that was added or left out; "" when none comes close.
+func Nearest(name string, candidates []string) string {
+	plain := Normalize(name)
 	best, least := "", max(1, len(plain)/3)+1
 	candidates = candidates[:min(len(candidates), maxCandidates)]
 	for _, c := range candidates {
-		if d := distance(plain, plainWord(c)); d < least {
+		if d := distance(plain, Normalize(c)); d < least {
 			best, least = c, d
 		}
 	}
@@ -36,7 +43,7 @@ func nearest(name string, candidates []string) string {
 		return best
 	}
 	i := slices.IndexFunc(candidates, func(c string) bool {
-		c = plainWord(c)
+		c = Normalize(c)
 		return len(c) >= 4 && (strings.Contains(plain, c) || strings.Contains(c, plain))
 	})
 	if i < 0 {
@@ -45,8 +52,8 @@ func nearest(name string, candidates []string) string {
 	return candidates[i]
 }
 
-// plainWord takes the spelling out of a name: apiKey, api-key and API_KEY are one word.
-func plainWord(s string) string {
+// Normalize takes the spelling out of a name: apiKey, api-key and API_KEY are one word.
+func Normalize(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r == ' ' || r == '.' {
 			return -1
@@ -55,7 +62,8 @@ func plainWord(s string) string {
 	}, strings.ToLower(s[:min(len(s), 64)]))
 }
 
-// distance counts the letters to insert, drop, replace or swap with their neighbour to get from a to b.
+// distance counts the letters to insert, drop, replace or swap with their neighbour to get from a
+// to b.
 func distance(a, b string) int {
 	previous, current, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range current {
@@ -78,8 +86,8 @@ func distance(a, b string) int {
 	return current[len(b)]
 }
 
-// quoteList writes names as "a, b or c".
-func quoteList(names []string) string {
+// List writes names as "a, b or c".
+func List(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}

@@ -1,4 +1,4 @@
-package config
+package strictyaml
 
 import (
 	"fmt"
@@ -22,16 +22,8 @@ func newSource(name string, text []byte) *source {
 	return &source{name: name, lines: lines, hidden: map[int]int{}}
 }
 
-// mark is a place in a source: where a value stands and how it is called there. The path differs from the one in File for
-// the keys of a keys_file, which are appended to the main file's.
-type mark struct {
-	src          *source
-	path         string
-	line, column int
-	raw          string // what the file says when a ${VAR} was replaced in it: messages show this, not the variable's value
-}
-
-// Bounds on what is told of a value, in bytes: messages quote names, which may be as long as the file.
+// Bounds on what is told of a value, in bytes: messages quote names, which may be as long as the
+// file.
 const (
 	maxMessage = 1000
 	maxPath    = 300
@@ -48,24 +40,9 @@ func cut(text string, most int) string {
 	return text[:most] + "..."
 }
 
-// problem makes a Problem without its excerpt, which is added by excerpts once all secrets of the file are known. Names in
-// message may be what a file holds, so control characters become blanks: it is one line, and drives no terminal.
-func (m mark) problem(message string) Problem {
-	message = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, message)
-	p := Problem{Path: cut(m.path, maxPath), Message: cut(message, maxMessage), Line: m.line, Column: m.column}
-	if m.src != nil {
-		p.File = m.src.name
-	}
-	return p
-}
-
-// hide keeps what stands at line and right of column, and the following lines up to last, out of every excerpt. It covers
-// more than the secret when others follow on the line: showing too little is the safe side.
+// hide keeps what stands at line and right of column, and the following lines up to last, out of
+// every excerpt. It covers more than the secret when others follow on the line: showing too little
+// is the safe side.
 func (s *source) hide(line, column, last int) {
 	for n := line; n <= last; n++ {
 		from := 1
@@ -81,8 +58,9 @@ func (s *source) hide(line, column, last int) {
 // excerptWidth bounds a shown line, in characters.
 const excerptWidth = 120
 
-// excerpt returns the source line with a caret under column. Tabs become one blank and other control characters a dot, so
-// that the caret stands right and a file cannot drive the terminal that shows its problems.
+// excerpt returns the source line with a caret under column. Tabs become one blank and other
+// control characters a dot, so that the caret stands right and a file cannot drive the terminal
+// that shows its problems.
 func (s *source) excerpt(line, column int) string {
 	if line < 1 || line > len(s.lines) {
 		return ""
@@ -141,4 +119,36 @@ func (s *source) excerpts(ps Problems) {
 			ps[i].Excerpt = s.excerpt(ps[i].Line, ps[i].Column)
 		}
 	}
+}
+
+// secretColumn returns the column from which on a line may hold a secret; 0: nowhere. A line
+// without a key is judged by the one before it that has one, because it may continue that one's
+// value.
+func (s *source) secretColumn(line int) int {
+	column, keyed := afterSecretName(s.lines[line-1])
+	for above := line - 1; !keyed && above >= 1; above-- {
+		if column, keyed = afterSecretName(s.lines[above-1]); column > 0 {
+			return 1
+		}
+	}
+	return column
+}
+
+// afterSecretName returns the column after the first key of a line that may name a secret, or 0,
+// and whether there is any key at all.
+func afterSecretName(line string) (column int, keyed bool) {
+	word, place := 0, 0 // where the word begins, in bytes, and where r stands, in characters
+	for i, r := range line {
+		place++
+		switch r {
+		case ':':
+			if keyed = true; secretName(line[word:i]) {
+				return place + 1, true
+			}
+			word = i + 1
+		case ' ', '\t', ',', '{', '[', '-':
+			word = i + 1
+		}
+	}
+	return 0, keyed
 }

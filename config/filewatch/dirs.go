@@ -1,4 +1,4 @@
-package config
+package filewatch
 
 import (
 	"path/filepath"
@@ -6,9 +6,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// dirWatch gives the events of the directories in which files, and what their symlinks lead to, stand. Directories are
-// watched and not files, because a file that is replaced takes its watch with it. When the system has no events to give,
-// it is silent.
+// dirWatch gives the events of the directories in which files, and what their symlinks lead to,
+// stand. Directories are watched and not files, because a file that is replaced takes its watch
+// with it. When the system has no events to give, it is silent.
 type dirWatch struct {
 	notify *fsnotify.Watcher // nil: no events
 	dirs   map[string]bool
@@ -22,8 +22,8 @@ func newDirWatch() *dirWatch {
 	return &dirWatch{notify: n, dirs: map[string]bool{}}
 }
 
-// follow watches the directories of paths and leaves those that none of them is in any more. A directory that is not there
-// is tried again at the next call.
+// follow watches the directories of paths and leaves those that none of them is in any more. A
+// directory that is not there is tried again at the next call.
 func (d *dirWatch) follow(paths []string) {
 	if d.notify == nil {
 		return

@@ -1,4 +1,10 @@
-package config
+// Package filewatch reports when the content of files changed.
+//
+// Content is the truth for watching. Directory events come too often, too early or, over bind
+// mounts and network file systems, not at all; a hash at intervals is always right. Events only
+// make it look sooner. A file that a refused configuration names, but the running one does not, is
+// not watched: touch the configuration once the file is there.
+package filewatch
 
 import (
 	"context"
@@ -9,15 +15,17 @@ import (
 	"time"
 )
 
-// Watcher tells when the content of files changed. What counts is a hash of what can be read at their paths, taken at every
-// Interval; directory events only make it look earlier. So it survives editors that rename, symlinks that are swapped (as
-// Kubernetes does with its ..data), bind mounts, and systems without events.
+// Watcher calls OnChange when the content of files changed. What counts is a hash of what can be
+// read at their paths, taken at every Interval; directory events only make it look earlier. So it
+// survives editors that rename, symlinks that are swapped (as Kubernetes does with its ..data),
+// bind mounts, and systems without events.
 //
-// It tells of a change once the content has been the same for 200 ms, so a file that is still being written is not read
-// half. A file that came into the list since the last look counts as changed, because nobody saw it before.
+// It reports a change once the content has been the same for 200 ms, so a file that is still being
+// written is not read half. A file that came into the list since the last look counts as changed,
+// because nobody saw it before.
 type Watcher struct {
-	// Paths returns the files to watch; it is called at every look, so the list may change. Directories and devices are
-	// not looked into.
+	// Paths returns the files to watch; it is called at every look, so the list may change.
+	// Directories and devices are not looked into.
 	Paths func() []string
 	// Interval is the time between two looks when no event comes. Default: 10 s.
 	Interval time.Duration
@@ -32,9 +40,9 @@ const (
 	settleTime    = 200 * time.Millisecond
 )
 
-// Prime takes the first look, with which Run compares. Call it before the files are read for the first time, or a change
-// between that and the start of Run goes unnoticed. Without it Run takes the first look itself. Not to be called once Run
-// has been.
+// Prime takes the first look, with which Run compares. Call it before the files are read for the
+// first time, or a change between that and the start of Run goes unnoticed. Without it Run takes
+// the first look itself. Not to be called once Run has been.
 func (w *Watcher) Prime() { w.seen = w.look() }
 
 // Run watches until ctx ends. It starts no goroutine that outlives it.
@@ -47,9 +55,9 @@ func (w *Watcher) Run(ctx context.Context) {
 	w.loop(ctx, dirs)
 }
 
-// loop waits for a reason to look, and for two looks a settle time apart that agree with each other and not with what was
-// seen. Every look begins a settle time in which events are left for the look at its end, so a busy directory costs at most
-// a look per settle time.
+// loop waits for a reason to look, and for two looks a settle time apart that agree with each other
+// and not with what was seen. Every look begins a settle time in which events are left for the look
+// at its end, so a busy directory costs at most a look per settle time.
 func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	interval := w.Interval
 	if interval <= 0 {
@@ -117,7 +125,8 @@ func (w *Watcher) look() prints {
 	return out
 }
 
-// differs reports whether a path of p is new or has another content than in old. Paths that only old has are no change.
+// differs reports whether a path of p is new or has another content than in old. Paths that only
+// old has are no change.
 func (p prints) differs(old prints) bool {
 	for path, content := range p {
 		if before, ok := old[path]; !ok || before != content {
@@ -127,7 +136,8 @@ func (p prints) differs(old prints) bool {
 	return false
 }
 
-// fingerprint returns the hash of a regular file's content, or a value that tells why there is none.
+// fingerprint returns the hash of a regular file's content, or a value that tells why there is
+// none.
 func fingerprint(path string) (sum print) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -1,4 +1,4 @@
-package config
+package filewatch
 
 import (
 	"context"
@@ -242,5 +242,15 @@ func TestWatcherOnEvents(t *testing.T) {
 			cancel()
 			<-done
 		})
+	}
+}
+
+func write(t *testing.T, name string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

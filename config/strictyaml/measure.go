@@ -1,4 +1,4 @@
-package config
+package strictyaml
 
 import (
 	"io"
@@ -8,9 +8,10 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser's memory grows with the square of some things that a file can have many of: levels, because every node keeps its
-// path, members of one mapping, and documents. So a file is cut into tokens first, which costs the same for each, and looked at
-// before the parser sees it. No sane configuration comes near these bounds.
+// The parser's memory grows with the square of some things that a file can have many of: levels,
+// because every node keeps its path, members of one mapping, and documents. So a file is cut into
+// tokens first, which costs the same for each, and looked at before the parser sees it. No sane
+// configuration comes near these bounds.
 const (
 	maxDepth     = 64      // levels of nesting
 	maxMarks     = 1 << 19 // that give a file its structure; a key of the API has some ten
@@ -19,10 +20,18 @@ const (
 	maxPaths     = 64 << 20 // bytes of the paths of all values together
 )
 
-// tokens cuts src into tokens, and reports at which one and why it is too much for the parser; an empty why: it is not.
-func tokens(src string) (all token.Tokens, at *token.Token, why string) {
+// tooLarge is the error of a file that would cost the parser too much.
+type tooLarge struct {
+	at  *token.Token // where that shows; nil: nowhere
+	why string
+}
+
+func (e *tooLarge) Error() string { return e.why }
+
+// tokens cuts src into tokens, unless it is too much for the parser.
+func tokens(src string) (all token.Tokens, err error) {
 	if structure(src) > maxMarks {
-		return nil, nil, "the file has too many values"
+		return nil, &tooLarge{why: "the file has too many values"}
 	}
 	var s scanner.Scanner
 	s.Init(src)
@@ -30,18 +39,19 @@ func tokens(src string) (all token.Tokens, at *token.Token, why string) {
 	for {
 		part, err := s.Scan()
 		if err == io.EOF { //nolint:errorlint // as the library's own lexer does: it has no other end
-			return all, nil, ""
+			return all, nil
 		}
 		for _, t := range part {
 			if why := o.add(t); why != "" {
-				return nil, t, why
+				return nil, &tooLarge{t, why}
 			}
 		}
 		all.Add(part...)
 	}
 }
 
-// structure counts what may be a mark of structure. There are about as many tokens, each of which takes some 250 bytes.
+// structure counts what may be a mark of structure. There are about as many tokens, each of which
+// takes some 250 bytes.
 func structure(src string) (n int) {
 	for i := range len(src) {
 		switch src[i] {
@@ -126,7 +136,8 @@ func (o *outline) top() *level {
 	return &o.levels[len(o.levels)-1]
 }
 
-// block takes the first token of a line, or one that begins an entry: levels that are more to the right have ended.
+// block takes the first token of a line, or one that begins an entry: levels that are more to the
+// right have ended.
 func (o *outline) block(t *token.Token) {
 	rank := 2 * t.Position.Column
 	if t.Type == token.SequenceEntryType {

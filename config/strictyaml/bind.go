@@ -1,0 +1,270 @@
+package strictyaml
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"penstock/config/suggest"
+)
+
+// Document is one file that was read.
+type Document struct {
+	Places     *Places
+	Files      []string // the files that values of it came from
+	HasSecret  bool     // a secret stands in the file itself
+	HasContent bool     // there was a tree to bind
+	report     *report
+}
+
+// Read parses src and binds it to the struct that into points to. name stands in problems, and its
+// folder is what relative paths in the file are relative to; least is the remedy for a file without
+// anything in it. What does not fit is reported by Problems, and leaves its value as it was.
+func Read(name string, src []byte, into any, least string) *Document {
+	const bytesPerValue = 20 // in a long file, about: what room is made for in advance
+	places := &Places{marks: make(map[string]mark, len(src)/bytesPerValue), broken: map[string]bool{}}
+	d := &Document{Places: places, report: &report{src: newSource(name, src), places: places}}
+	body, size := d.report.parse(src, least)
+	if d.HasContent = body != nil; d.HasContent {
+		b := &Binder{
+			report: d.report, tree: newTree(d.report, body, size),
+			external: external{dir: filepath.Dir(name), env: os.LookupEnv},
+		}
+		b.bind(Node{ast: body}, reflect.ValueOf(into).Elem())
+		d.Files, d.HasSecret = b.external.files, b.literal
+	}
+	return d
+}
+
+// Fail reports a problem with the value at path.
+func (d *Document) Fail(path, message string) {
+	d.Places.MarkBroken(path)
+	d.report.Add(d.Places.marks[path].problem(message))
+}
+
+// Problems returns what is wrong with the file, with excerpts of it.
+func (d *Document) Problems() Problems {
+	if d.report.Full() {
+		d.report.Keep(Problems{{
+			File:    d.report.src.name,
+			Message: fmt.Sprintf("there are at least %d problems: these are the first that were found", MaxProblems),
+		}})
+	}
+	d.report.src.excerpts(d.report.problems)
+	return d.report.Problems()
+}
+
+// Binder puts a YAML tree into Go values and collects everything that does not fit. The library's
+// own decoder stops at the first mistake and forgets where a value stood; binding the tree here
+// gives all of them, and a mark for every value, by which later checks find their lines.
+type Binder struct {
+	report   *report
+	tree     *tree
+	external external
+	literal  bool // a secret stands in the file itself
+}
+
+// NodeBinder is a type with several written forms.
+type NodeBinder interface {
+	BindNode(b *Binder, n Node)
+}
+
+// scalarUnmarshaler is a type that parses its own text, such as a duration.
+type scalarUnmarshaler interface {
+	UnmarshalYAML([]byte) error
+}
+
+// defaulter is an element of a list with defaults of its own.
+type defaulter interface {
+	SetDefaults()
+}
+
+// Fail reports a problem with the value at n.
+func (b *Binder) Fail(n Node, message string) { b.report.fail(n.ast, n.path, "%s", message) }
+
+// Hide keeps the value of n out of excerpts.
+func (b *Binder) Hide(n Node) { b.report.hide(n.ast) }
+
+// Broken reports whether the value at n could not be read.
+func (b *Binder) Broken(n Node) bool { return b.report.places.broken[n.path] }
+
+// BrokenBelow reports whether a value in n could not be read.
+func (b *Binder) BrokenBelow(n Node) bool {
+	return b.report.places.anyBroken(n.path, func(rest string) bool { return strings.HasPrefix(rest, ".") })
+}
+
+// Fields binds a mapping to the struct that into points to.
+func (b *Binder) Fields(n Node, into any) { b.fields(n, reflect.ValueOf(into).Elem()) }
+
+// List binds a sequence to the slice that into points to.
+func (b *Binder) List(n Node, into any) { b.list(n, reflect.ValueOf(into).Elem()) }
+
+// Scalar binds a text, number or boolean to what into points to.
+func (b *Binder) Scalar(n Node, into any) { b.scalar(n, reflect.ValueOf(into).Elem()) }
+
+// bind puts n into v. On a mistake v keeps what it held, which is the default.
+func (b *Binder) bind(n Node, v reflect.Value) {
+	if b.report.Full() {
+		return
+	}
+	b.report.places.marks[n.path] = b.report.mark(startToken(n.ast), n.path)
+	n, ok := b.tree.resolve(n)
+	if !ok || isNull(n.ast) {
+		return
+	}
+	switch p := v.Addr().Interface().(type) {
+	case NodeBinder:
+		p.BindNode(b, n)
+		return
+	case scalarUnmarshaler:
+		b.unmarshal(n, p)
+		return
+	case *time.Time:
+		b.time(n, p)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		b.fields(n, v)
+	case reflect.Slice:
+		b.list(n, v)
+	case reflect.Map:
+		b.mapping(n, v)
+	case reflect.Pointer:
+		p := reflect.New(v.Type().Elem())
+		b.bind(n, p.Elem())
+		v.Set(p)
+	case reflect.Interface:
+		if value := b.free(n); value != nil {
+			v.Set(reflect.ValueOf(value))
+		}
+	default:
+		b.scalar(n, v)
+	}
+}
+
+// fields binds a mapping to a struct by its yaml tags. A name that is no field is a problem.
+func (b *Binder) fields(n Node, v reflect.Value) {
+	members, ok := b.tree.entries(n)
+	if !ok {
+		return
+	}
+	fields := Fields(v.Type())
+	for _, m := range members {
+		at := Join(n.path, m.name)
+		i := FieldByKey(v.Type(), m.name)
+		if i < 0 {
+			b.unknown(m, fields, n.path, at)
+			continue
+		}
+		b.bind(Node{m.value, at, n.depth + 1}, v.Field(i))
+		if isNull(m.value) { // there is nothing to point at but the key
+			b.report.places.marks[at] = b.report.mark(m.key, at)
+		}
+	}
+}
+
+func (b *Binder) unknown(m entry, fields []Field, path, at string) {
+	known := make([]string, len(fields))
+	for i, f := range fields {
+		known[i] = f.Key
+	}
+	likely := suggest.Nearest(m.name, known)
+	b.report.hideLikely(m.name+" "+likely, m.value)
+	hint := ": want " + suggest.List(known)
+	if likely != "" {
+		hint = fmt.Sprintf(": did you mean %q?", likely)
+		b.report.places.MarkBroken(Join(path, likely)) // or it would be reported as missing, too
+	}
+	b.report.failAt(m.key, at, "unknown key %q%s", m.name, hint)
+}
+
+// list binds a sequence to a slice. Elements start from their default, and an empty list is empty,
+// not absent.
+func (b *Binder) list(n Node, v reflect.Value) {
+	s, ok := n.ast.(*ast.SequenceNode)
+	if !ok {
+		b.report.fail(n.ast, n.path, "want a list here, not %s", kindOf(n.ast))
+		return
+	}
+	const most = 1024 // elements to make room for: a list of what is wrong is not read to its end
+	out := reflect.MakeSlice(v.Type(), 0, min(len(s.Values), most))
+	for i, e := range s.Values {
+		if b.report.Full() {
+			break
+		}
+		at := Entry(n.path, i)
+		out = reflect.Append(out, reflect.Zero(v.Type().Elem()))
+		element := out.Index(i)
+		if d, ok := element.Addr().Interface().(defaulter); ok {
+			d.SetDefaults()
+		}
+		b.bind(Node{e, at, n.depth + 1}, element)
+		if isNull(e) {
+			b.report.fail(e, at, "the list has an empty entry")
+		}
+	}
+	v.Set(out)
+}
+
+// mapping binds a mapping with free names to a map of strings to something.
+func (b *Binder) mapping(n Node, v reflect.Value) {
+	members, ok := b.tree.entries(n)
+	if !ok {
+		return
+	}
+	out := reflect.MakeMapWithSize(v.Type(), len(members))
+	for _, m := range members {
+		value := reflect.New(v.Type().Elem()).Elem()
+		b.bind(Node{m.value, Join(n.path, m.name), n.depth + 1}, value)
+		out.SetMapIndex(reflect.ValueOf(m.name), value)
+	}
+	v.Set(out)
+}
+
+// free turns a tree into maps, slices, strings, numbers and booleans.
+func (b *Binder) free(n Node) any {
+	switch x := n.ast.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		out := map[string]any{}
+		b.mapping(n, reflect.ValueOf(&out).Elem())
+		return out
+	case *ast.SequenceNode:
+		out := []any{}
+		b.list(n, reflect.ValueOf(&out).Elem())
+		return out
+	case *ast.BoolNode:
+		return x.Value
+	case *ast.IntegerNode:
+		if u, ok := x.Value.(uint64); ok && u > 1<<63-1 {
+			return float64(u)
+		} else if ok {
+			return int64(u)
+		}
+		return x.Value
+	case *ast.FloatNode:
+		return x.Value
+	}
+	if text, ok := b.text(n, "a value"); ok {
+		return text
+	}
+	return nil
+}
+
+// unmarshal binds a value that parses its own text.
+func (b *Binder) unmarshal(n Node, into scalarUnmarshaler) {
+	text, ok := b.text(n, "a value")
+	if !ok {
+		return
+	}
+	if err := into.UnmarshalYAML([]byte(text)); err != nil {
+		// The message quotes the text; a variable's value must not be shown.
+		b.Fail(n, strings.ReplaceAll(err.Error(), strconv.Quote(text), b.report.places.Show(n.path, text)))
+	}
+}

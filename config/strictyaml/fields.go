@@ -1,0 +1,57 @@
+package strictyaml
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// Field ties a key of the file to a field of a struct.
+type Field struct {
+	Key   string
+	Index int
+}
+
+// fieldCache keeps the result of Fields by type.
+var fieldCache sync.Map
+
+// Fields lists the fields of a struct that a file can set, in their order.
+func Fields(t reflect.Type) []Field {
+	if fields, ok := fieldCache.Load(t); ok {
+		return fields.([]Field)
+	}
+	var out []Field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if f.IsExported() && tag != "" && tag != "-" {
+			out = append(out, Field{tag, i})
+		}
+	}
+	fieldCache.Store(t, out)
+	return out
+}
+
+// FieldByKey returns the index of the field of a struct that a key sets; -1: none.
+func FieldByKey(t reflect.Type, key string) int {
+	fields := Fields(t)
+	i := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key })
+	if i < 0 {
+		return -1
+	}
+	return fields[i].Index
+}
+
+// Join is the path of a member of the mapping at path.
+func Join(path, name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return r == '.' || r == '[' || r == '"' || unicode.IsControl(r) }) {
+		name = strconv.Quote(name)
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

@@ -1,0 +1,97 @@
+package strictyaml
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// parse returns the body of the one document in src, and of how many tokens it is; a nil body when
+// there is none, which has been reported. least is the remedy for a file without anything in it.
+func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
+	for i, line := range r.src.lines {
+		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
+			r.src.hide(i+1, 1, i+1)
+			r.Add(mark{src: r.src, line: i + 1, column: 1}.problem("the line is not text in UTF-8"))
+			return nil, 0
+		}
+	}
+	file, size, err := parseBounded(string(bytes.TrimPrefix(src, []byte("\ufeff"))))
+	if err != nil {
+		r.unparsed(err)
+		return nil, 0
+	}
+	var bodies []ast.Node
+	for _, d := range file.Docs {
+		if _, directive := d.Body.(*ast.DirectiveNode); directive {
+			continue // %YAML and %TAG stand before the document that they are for
+		}
+		if d.Body != nil && !isNull(d.Body) {
+			bodies = append(bodies, d.Body)
+		}
+	}
+	switch len(bodies) {
+	case 0:
+		r.Add(r.mark(nil, "").problem("the file is empty: " + least))
+		return nil, 0
+	case 1:
+		return bodies[0], size
+	}
+	r.fail(bodies[1], "", "a second YAML document begins here: one file holds one")
+	return nil, 0
+}
+
+// parseBounded parses src, unless that would cost too much. A parser that panics on odd input must
+// not take down an edge that is only reloading, so that is an error, too.
+func parseBounded(src string) (f *ast.File, size int, err error) {
+	defer func() {
+		if recover() != nil {
+			f, err = nil, errors.New("parser panic")
+		}
+	}()
+	all, err := tokens(src)
+	if err != nil {
+		return nil, 0, err
+	}
+	f, err = parser.Parse(all, 0, parser.AllowDuplicateMapKey())
+	return f, len(all), err
+}
+
+// unparsed reports why there is no tree.
+func (r *report) unparsed(err error) {
+	if large, ok := errors.AsType[*tooLarge](err); ok {
+		r.failAt(large.at, "", "%s", large.why)
+	} else if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok {
+		r.syntax(syntax)
+	} else {
+		r.Add(r.mark(nil, "").problem("the file is not YAML"))
+	}
+}
+
+// beforeStar matches where a value begins with *, which is an alias in YAML.
+var beforeStar = regexp.MustCompile(`(\[|[,:-] )\*`)
+
+// syntax reports a syntax error. There is no tree by which secrets on the line could be known, so
+// whatever follows a key that may hold one is hidden.
+func (r *report) syntax(err *yaml.SyntaxError) {
+	at := r.mark(err.Token, "")
+	if at.line >= 1 && at.line <= len(r.src.lines) {
+		line := r.src.lines[at.line-1]
+		if column := r.src.secretColumn(at.line); column > 0 {
+			r.src.hide(at.line, column, at.line)
+		}
+		if beforeStar.MatchString(line) {
+			err.Message += `; a text that begins with * is written in quotes: "*"`
+		}
+	}
+	if strings.Contains(err.Message, "'\t'") {
+		err.Message += "; indent with blanks"
+	}
+	r.Add(at.problem("not valid YAML: " + strings.ReplaceAll(err.Message, "\t", `\t`)))
+}

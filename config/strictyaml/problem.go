@@ -1,0 +1,131 @@
+package strictyaml
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong with a configuration, where it is and what to do about it. No
+// field of it ever holds a secret: excerpts are masked where one stands.
+type Problem struct {
+	File    string // the file it stands in, as it was named to Read
+	Path    string // the value it is about, such as upstreams[1].probe.fall; empty: the file as a whole
+	Message string // what is wrong and the remedy, in one line
+	Excerpt string // the source line with a caret below it; empty when there is no line
+	Line    int    // counted from 1; 0: no line
+	Column  int    // in characters, counted from 1; 0: no column
+	Warning bool   // worth knowing, but the file can be served
+}
+
+// String returns "file:line:column: message (path)" and, below it, the excerpt. It does not end in
+// a newline.
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File != "" {
+		b.WriteString(p.File)
+		if p.Line > 0 {
+			fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
+		}
+		b.WriteString(": ")
+	}
+	if p.Warning {
+		b.WriteString("warning: ")
+	}
+	b.WriteString(p.Message)
+	if p.Path != "" {
+		fmt.Fprintf(&b, " (%s)", p.Path)
+	}
+	if p.Excerpt != "" {
+		b.WriteByte('\n')
+		b.WriteString(p.Excerpt)
+	}
+	return b.String()
+}
+
+// MaxProblems is how many errors are reported of one file, and how many warnings: by then it is
+// clear that the file is another one than was meant.
+const MaxProblems = 100
+
+// Findings collects problems, up to MaxProblems errors and as many warnings.
+type Findings struct {
+	problems         Problems
+	errors, warnings int // found, those that were not kept too
+}
+
+// Add keeps a problem, unless there are enough of its kind.
+func (f *Findings) Add(p Problem) {
+	if f.Wants(p) {
+		f.problems = append(f.problems, p)
+	}
+	*f.count(p)++
+}
+
+// Wants reports whether Add would keep a problem of p's kind.
+func (f *Findings) Wants(p Problem) bool { return *f.count(p) < MaxProblems }
+
+func (f *Findings) count(p Problem) *int {
+	if p.Warning {
+		return &f.warnings
+	}
+	return &f.errors
+}
+
+// Keep adds problems that were found before, however many there are.
+func (f *Findings) Keep(ps Problems) { f.problems = append(f.problems, ps...) }
+
+// Full reports that nothing more needs to be looked for: enough is wrong.
+func (f *Findings) Full() bool { return f.errors >= MaxProblems }
+
+// Problems returns what was found, ordered by position.
+func (f *Findings) Problems() Problems {
+	f.problems.Sort()
+	return f.problems
+}
+
+// Problems is everything that was found in one go, ordered by file and position. As an error it
+// prints all of them.
+type Problems []Problem
+
+// Error returns every problem, one below the other.
+func (ps Problems) Error() string {
+	texts := make([]string, len(ps))
+	for i, p := range ps {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Err returns ps as an error when one of them is more than a warning, and nil otherwise. It is the
+// way to turn Problems into an error: a nil Problems stored in an error is not a nil error.
+func (ps Problems) Err() error {
+	if len(ps.Errors()) == 0 {
+		return nil
+	}
+	return ps
+}
+
+// Errors returns the problems that keep the file from being served.
+func (ps Problems) Errors() Problems { return ps.only(false) }
+
+// Warnings returns the problems that do not.
+func (ps Problems) Warnings() Problems { return ps.only(true) }
+
+func (ps Problems) only(warning bool) Problems {
+	var out Problems
+	for _, p := range ps {
+		if p.Warning == warning {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Sort orders by position, so that the output follows the file and does not depend on the order of
+// the checks.
+func (ps Problems) Sort() {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}

@@ -1,0 +1,94 @@
+package strictyaml
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+
+	"penstock/config/suggest"
+)
+
+// report collects what is wrong with one source.
+type report struct {
+	src    *source
+	places *Places
+	Findings
+}
+
+// mark is the place of a token and the name of the value there.
+func (r *report) mark(t *token.Token, path string) mark {
+	m := mark{src: r.src, path: path}
+	if t != nil && t.Position != nil {
+		m.line, m.column = t.Position.Line, max(1, t.Position.Column)
+	}
+	return m
+}
+
+// fail reports a problem with the value at path, which stands at n.
+func (r *report) fail(n ast.Node, path, format string, args ...any) {
+	r.failAt(startToken(n), path, format, args...)
+}
+
+func (r *report) failAt(t *token.Token, path, format string, args ...any) {
+	r.places.broken[path] = true
+	if !r.Full() { // or making it would cost for nothing
+		r.Add(r.mark(t, path).problem(fmt.Sprintf(format, args...)))
+	}
+}
+
+func (r *report) warn(n ast.Node, path, message string) {
+	p := r.mark(startToken(n), path).problem(message)
+	p.Warning = true
+	r.Add(p)
+}
+
+// hide keeps the value of n out of excerpts.
+func (r *report) hide(n ast.Node) {
+	at := r.mark(startToken(n), "")
+	last := at.line
+	switch x := n.(type) {
+	case *ast.StringNode:
+		last += strings.Count(strings.TrimSpace(x.Token.Origin), "\n")
+	case *ast.LiteralNode:
+		last += 1 + strings.Count(x.Value.Value, "\n")
+	case *ast.SequenceNode, *ast.MappingNode, *ast.MappingValueNode:
+		ast.Walk(lastLine{&last}, n)
+	}
+	r.src.hide(at.line, at.column, last)
+}
+
+// lastLine finds the last line that a tree reaches.
+type lastLine struct{ line *int }
+
+func (l lastLine) Visit(n ast.Node) ast.Visitor {
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		*l.line = max(*l.line, t.Position.Line+strings.Count(strings.TrimSpace(t.Origin), "\n"))
+	}
+	return l
+}
+
+// hideLikely hides the value of a key that is not bound when its name says that it is a secret.
+func (r *report) hideLikely(name string, n ast.Node) {
+	if n != nil && secretName(name) && !isReference(n) {
+		r.hide(n)
+	}
+}
+
+// isReference reports whether a secret's text names where the secret is.
+func isReference(n ast.Node) bool {
+	text, ok := rawText(n)
+	return ok && (strings.HasPrefix(text, "${") || strings.HasPrefix(text, "file:"))
+}
+
+// secretName reports whether a key of this name is likely to hold a secret.
+func secretName(name string) bool {
+	name = suggest.Normalize(name)
+	for _, word := range []string{"key", "token", "secret", "pass", "hash", "auth", "bearer", "cred"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,146 @@
+package strictyaml
+
+import (
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// text returns the text of a scalar as it was written, without quotes and with its ${VAR} resolved.
+// want names what should stand there, for the message when there is a list or a mapping.
+func (b *Binder) text(n Node, want string) (string, bool) {
+	raw, ok := rawText(n.ast)
+	if !ok {
+		b.report.fail(n.ast, n.path, "want %s here, not %s", want, kindOf(n.ast))
+		return "", false
+	}
+	text, err := b.external.expand(raw)
+	if err != nil {
+		b.Fail(n, err.Error())
+		return "", false
+	}
+	if text != raw {
+		marks := b.report.places.marks
+		m := marks[n.path]
+		m.raw = raw
+		marks[n.path] = m
+	}
+	return text, true
+}
+
+func rawText(n ast.Node) (string, bool) {
+	switch x := n.(type) {
+	case *ast.StringNode:
+		return x.Value, true
+	case *ast.LiteralNode:
+		return x.Value.Value, true
+	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode, *ast.NullNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+// scalars are the kinds that scalar can bind, as messages call them.
+var scalars = map[reflect.Kind]string{
+	reflect.String: "a text", reflect.Bool: "true or false",
+	reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number",
+}
+
+// scalar binds one string, number or boolean.
+func (b *Binder) scalar(n Node, v reflect.Value) {
+	want := scalars[v.Kind()]
+	if want == "" {
+		panic("BUG: no binding for " + v.Type().String())
+	}
+	text, ok := b.text(n, want)
+	if !ok {
+		return
+	}
+	wrong := func() { b.Fail(n, b.report.places.Show(n.path, text)+" is not "+want) }
+	switch v.Kind() {
+	case reflect.String:
+		if _, ok := n.ast.(*ast.BoolNode); ok {
+			b.Fail(n, "want a text here, not "+text+": put it in quotes if you mean the word")
+			return
+		}
+		if raw, _ := rawText(n.ast); strings.Contains(raw, "://") && strings.ContainsAny(raw, "@?") {
+			b.Hide(n) // a URL with a password or a key
+		}
+		v.SetString(text)
+	case reflect.Bool:
+		switch text {
+		case "true", "false":
+			v.SetBool(text == "true")
+		default:
+			wrong()
+		}
+	case reflect.Int, reflect.Int64:
+		i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, v.Type().Bits())
+		if err != nil {
+			wrong()
+			return
+		}
+		v.SetInt(i)
+	case reflect.Float64:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			wrong()
+			return
+		}
+		v.SetFloat(f)
+	}
+}
+
+// time binds a moment in RFC 3339, or a date, which means its first moment in UTC.
+func (b *Binder) time(n Node, into *time.Time) {
+	text, ok := b.text(n, "a time")
+	if !ok {
+		return
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			*into = t
+			return
+		}
+	}
+	b.Fail(n, b.report.places.Show(n.path, text)+" is not a time: write 2027-01-31 or 2027-01-31T15:04:05Z")
+}
+
+// Secret returns the value of a secret: a literal, a text with ${VAR}, or the content of file:PATH.
+// What is wrong with it is reported, and false returned.
+func (b *Binder) Secret(n Node) (value string, ok bool) {
+	raw, ok := rawText(n.ast)
+	if !ok {
+		b.Hide(n)
+		b.report.fail(n.ast, n.path, "want a text here, not %s", kindOf(n.ast))
+		return "", false
+	}
+	name, isFile := strings.CutPrefix(raw, "file:")
+	if !isFile && !strings.Contains(raw, "${") {
+		b.Hide(n)
+		b.literal = true
+	}
+	value, err := b.external.expand(raw)
+	if err == nil && isFile {
+		var warning string
+		name, _ = b.external.expand(name)
+		if value, warning, err = b.external.secretFile(name); warning != "" {
+			b.report.warn(n.ast, n.path, warning)
+		}
+	}
+	switch {
+	case err != nil:
+		b.Fail(n, err.Error())
+		return "", false
+	case strings.ContainsFunc(value, func(r rune) bool { return r < 0x21 || r > 0x7e }):
+		b.Fail(n, "the secret has a blank, a line break or a character that is not ASCII, which no header can carry")
+		return "", false
+	case value == "":
+		b.report.warn(n.ast, n.path, "the secret is empty, which is as if it was not given")
+	}
+	return value, true
+}

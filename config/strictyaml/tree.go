@@ -1,0 +1,241 @@
+package strictyaml
+
+import (
+	"strconv"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Node is a value of the file that is to be bound.
+type Node struct {
+	ast   ast.Node
+	path  string // its name, such as upstreams[1].probe.fall
+	depth int    // how many values are around it
+}
+
+// In returns n under another path.
+func (n Node) In(path string) Node { return Node{n.ast, path, n.depth} }
+
+// Path is the name of the value.
+func (n Node) Path() string { return n.path }
+
+// IsMapping reports whether n has keys with values.
+func (n Node) IsMapping() bool {
+	switch n.ast.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return true
+	}
+	return false
+}
+
+// IsList reports whether n is a list.
+func (n Node) IsList() bool {
+	_, ok := n.ast.(*ast.SequenceNode)
+	return ok
+}
+
+// IsReference reports whether n says where a secret is, as ${VAR} or file:PATH, and is none itself.
+func (n Node) IsReference() bool { return isReference(n.ast) }
+
+// tree looks through anchors, aliases, merge keys and tags, within bounds: aliases can multiply a
+// small file.
+type tree struct {
+	report  *report
+	anchors map[string]ast.Node
+	nodes   int // that may still be visited
+	paths   int // bytes of the paths of those that were
+}
+
+// aliasNodes is how many nodes aliases may add to the file's own.
+const aliasNodes = 100_000
+
+// newTree collects the anchors of a document, which is so many tokens long. One may stand below a
+// key that is not bound.
+func newTree(r *report, body ast.Node, size int) *tree {
+	t := &tree{report: r, anchors: map[string]ast.Node{}, nodes: aliasNodes + size}
+	ast.Walk(anchorVisitor{t}, body)
+	return t
+}
+
+type anchorVisitor struct{ *tree }
+
+func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
+	if a, ok := n.(*ast.AnchorNode); ok && a.Name != nil {
+		name := a.Name.GetToken().Value
+		if _, taken := v.anchors[name]; taken {
+			v.report.fail(a, "", "the anchor &%s is set twice", name)
+		}
+		v.anchors[name] = a.Value
+	}
+	return v
+}
+
+// boundsMark is the broken path that says that the bounds were reported. It is no path that a file
+// can have.
+const boundsMark = "\x00"
+
+// resolve returns what n stands for.
+func (t *tree) resolve(n Node) (Node, bool) {
+	first := n.ast
+	t.paths += len(n.path)
+	for hops := 0; ; hops++ {
+		if t.nodes--; t.nodes < 0 || n.depth+hops > maxDepth || t.paths > maxPaths {
+			if broken := t.report.places.broken; !broken[boundsMark] {
+				broken[boundsMark] = true
+				t.report.fail(first, n.path, "the file nests too deeply or repeats an alias too often")
+			}
+			return n, false
+		}
+		switch x := n.ast.(type) {
+		case *ast.AnchorNode:
+			n.ast = x.Value
+		case *ast.AliasNode:
+			name := x.Value.GetToken().Value
+			to, ok := t.anchors[name]
+			if !ok {
+				t.report.fail(x, n.path, "there is no anchor &%s for the alias *%s; a text that begins with * is written in quotes",
+					name, name)
+				return n, false
+			}
+			n.ast = to
+		case *ast.TagNode:
+			switch tag := x.GetToken().Value; tag {
+			case "!!str", "!!int", "!!float", "!!bool", "!!map", "!!seq", "!!null":
+				n.ast = x.Value
+			default:
+				t.report.fail(x, n.path, "the tag %s has no meaning here", tag)
+				return n, false
+			}
+		default:
+			return n, true
+		}
+	}
+}
+
+// entry is one member of a mapping.
+type entry struct {
+	name  string
+	key   *token.Token
+	value ast.Node
+}
+
+// entries lists the members of a mapping with its merge keys resolved, and reports members that
+// stand there twice.
+func (t *tree) entries(n Node) ([]entry, bool) {
+	var values []*ast.MappingValueNode
+	switch x := n.ast.(type) {
+	case *ast.MappingNode:
+		values = x.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{x}
+	default:
+		t.report.fail(n.ast, n.path, "want keys with values here, not %s", kindOf(n.ast))
+		return nil, false
+	}
+	t.nodes -= len(values)
+	var own []entry
+	var merged []ast.Node
+	seen := map[string]*token.Token{}
+	for _, v := range values {
+		if v.Key.IsMergeKey() {
+			merged = append(merged, v.Value)
+			continue
+		}
+		key := startToken(v.Key)
+		name, ok := keyText(v.Key)
+		if !ok {
+			t.report.failAt(key, n.path, "a key must be a plain word")
+			continue
+		}
+		if first, twice := seen[name]; twice {
+			t.report.hideLikely(name, v.Value)
+			t.report.failAt(key, Join(n.path, name), "the key %q is given twice: first on line %d", name, first.Position.Line)
+			continue
+		}
+		seen[name] = key
+		own = append(own, entry{name, key, v.Value})
+	}
+	for _, m := range merged {
+		for _, e := range t.mergedEntries(Node{m, n.path, n.depth + 1}) {
+			if seen[e.name] == nil {
+				seen[e.name] = e.key
+				own = append(own, e)
+			}
+		}
+	}
+	return own, true
+}
+
+// mergedEntries lists what a merge key brings in: the members of one mapping, or of several.
+func (t *tree) mergedEntries(n Node) []entry {
+	n, ok := t.resolve(n)
+	if !ok {
+		return nil
+	}
+	if s, ok := n.ast.(*ast.SequenceNode); ok {
+		var all []entry
+		for _, v := range s.Values {
+			all = append(all, t.mergedEntries(Node{v, n.path, n.depth + 1})...)
+		}
+		return all
+	}
+	got, _ := t.entries(n)
+	return got
+}
+
+func isNull(n ast.Node) bool {
+	if n == nil {
+		return true
+	}
+	return n.Type() == ast.NullType
+}
+
+// keyText returns the text of a mapping's key.
+func keyText(k ast.MapKeyNode) (string, bool) {
+	var n ast.Node = k
+	if q, ok := n.(*ast.MappingKeyNode); ok {
+		n = q.Value
+	}
+	switch x := n.(type) {
+	case *ast.StringNode:
+		return x.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+// startToken returns the token that n begins with. A mapping's own token is its first colon.
+func startToken(n ast.Node) *token.Token {
+	switch x := n.(type) {
+	case nil:
+		return nil
+	case *ast.MappingNode:
+		if !x.IsFlowStyle && len(x.Values) > 0 {
+			return startToken(x.Values[0].Key)
+		}
+	case *ast.MappingValueNode:
+		return startToken(x.Key)
+	case *ast.MappingKeyNode:
+		if x.Value != nil {
+			return startToken(x.Value)
+		}
+	}
+	return n.GetToken()
+}
+
+// kindOf names what a node is, for messages.
+func kindOf(n ast.Node) string {
+	switch x := n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.BoolNode:
+		return strconv.FormatBool(x.Value)
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return "a number"
+	}
+	return "a text"
+}
