@@ -184,10 +184,7 @@ func (r *AnswerReader) read(c *Chunk, data []byte) error {
 		n        int
 	)
 	for it := c.choices.Iter(); it.Next(); n++ {
-		if err := choice.Read(it.Value()); err != nil {
-			return err
-		}
-		if err := choice.useDelta(); err != nil {
+		if err := choice.ReadDelta(it.Value()); err != nil {
 			return err
 		}
 		if choice.Index != 0 {
@@ -406,7 +403,7 @@ func (r *AnswerReader) ReadWhole(c *Completion) error {
 		delta         Delta
 	)
 	for it := c.choices.Iter(); it.Next(); {
-		if err := choice.Read(it.Value()); err != nil {
+		if err := choice.ReadMessage(it.Value()); err != nil {
 			return err
 		}
 		if it.Index() == 0 || choice.Index == 0 && first.Index != 0 {

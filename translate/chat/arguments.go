@@ -104,7 +104,7 @@ func (a *Arguments) check(text []byte) argumentsKind {
 	if err == nil {
 		return a.object(argumentsObject)
 	}
-	if isLone(err) {
+	if jsonx.IsLone(err) {
 		if err = a.doc.Parse(text, jsonx.Options{Record: 1}); err == nil {
 			return a.object(argumentsHalved)
 		}

@@ -81,7 +81,7 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 		}
 	}
 	for it := c.root.Iter(); it.Next(); {
-		switch name := string(plain(it.Key())); {
+		switch name := string(it.Key().Name()); {
 		case name == "id", name == "object", name == "created", name == "model", name == "choices", name == "error",
 			name == "prompt_progress", name == "usage" && !hasUsage:
 		case (name == "usage" || name == "timings") && BoundNumbers(it.Value().Raw()) != nil: // the counts that were read are bounded
@@ -134,10 +134,7 @@ func (a *Assembler) keepElements(to *[]byte, v jsonx.Value) error {
 // addChoice adds one choice of a chunk.
 func (a *Assembler) addChoice(v jsonx.Value) error {
 	var c Choice
-	if err := c.Read(v); err != nil {
-		return err
-	}
-	if err := c.useDelta(); err != nil {
+	if err := c.ReadDelta(v); err != nil {
 		return err
 	}
 	if a.noteChoice(&c) {
@@ -157,7 +154,7 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 	}
 	for it := v.Iter(); it.Next(); {
 		var err error
-		switch string(plain(it.Key())) {
+		switch string(it.Key().Name()) {
 		case "index", "delta", "message", "finish_reason", "logprobs":
 		default:
 			err = a.keepMember(&to.more, it.Key(), it.Value(), false)
@@ -180,7 +177,7 @@ func (a *Assembler) addLogprobs(to *assembledChoice, v jsonx.Value) error {
 	to.hasLogprobs = true
 	for it := v.Iter(); it.Next(); {
 		var err error
-		switch name := string(plain(it.Key())); {
+		switch name := string(it.Key().Name()); {
 		case name == "content" && it.Value().IsArray():
 			err = a.keepElements(&to.logprobs, it.Value())
 		case name == "refusal" && it.Value().IsArray():
@@ -205,7 +202,7 @@ func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
 	}
 	for it := v.Iter(); it.Next(); {
 		var err error
-		switch name := string(plain(it.Key())); name {
+		switch name := string(it.Key().Name()); name {
 		case "role", "content", "refusal", "tool_calls":
 		case "reasoning", "reasoning_content":
 			if to.reasoningName == "" && it.Value().HasText() {
@@ -268,7 +265,7 @@ func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
 // addPiece adds a piece of a tool call.
 func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece, part *toolcall.Part) error {
 	for it := p.Object.Iter(); it.Next(); {
-		switch string(plain(it.Key())) {
+		switch string(it.Key().Name()) {
 		case "index", "id", "type", "function":
 		default:
 			if err := a.keepMember(&to.more, it.Key(), it.Value(), false); err != nil {
@@ -277,7 +274,7 @@ func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece, part *too
 		}
 	}
 	for it := p.Function.Iter(); it.Next(); {
-		switch string(plain(it.Key())) {
+		switch string(it.Key().Name()) {
 		case "name", "arguments":
 		default:
 			if err := a.keepMember(&to.function, it.Key(), it.Value(), false); err != nil {

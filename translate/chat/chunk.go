@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"bytes"
 	"sync"
 
 	"penstock/translate"
@@ -31,7 +30,7 @@ func (h *head) parse(data []byte) error {
 		return badAnswer(translate.TooLarge)
 	}
 	err := h.doc.Parse(data, jsonx.Options{Record: recordDepth, Paired: true})
-	if err != nil && isLone(err) {
+	if err != nil && jsonx.IsLone(err) {
 		h.lone = true
 		err = h.doc.Parse(data, jsonx.Options{Record: recordDepth})
 	}
@@ -43,13 +42,10 @@ func (h *head) parse(data []byte) error {
 		return badAnswer(translate.NotObject)
 	}
 	for it := h.root.Iter(); it.Next(); {
-		name := it.Key().Raw()
+		name := it.Key().Name()
 		at := h.member(name)
-		if at == nil && escaped(name) {
-			at = h.member(it.Key().AppendTo(nil))
-		}
 		if at == nil {
-			h.private = h.private || isPrivate(plain(it.Key())) && !it.Value().IsNull()
+			h.private = h.private || isPrivate(name) && !it.Value().IsNull()
 			continue
 		}
 		// Two readers could take a different one each: refused, rather than to bill one and to show
@@ -103,24 +99,10 @@ func IsPrivate(name []byte) bool { return isPrivate(name) }
 // to each other.
 func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	for it := v.Iter(); it.Next(); {
-		if isPrivate(plain(it.Key())) && !it.Value().IsNull() {
+		if isPrivate(it.Key().Name()) && !it.Value().IsNull() {
 			edits.Delete(it.Value())
 		}
 	}
-}
-
-// escaped reports whether the name of a member has escapes. Such names do not occur in engines'
-// answers; they are decoded all the same, or an engine that spells "mod\u0065l" could show its name
-// to a client. It is asked only for names that are not known as they stand, to keep it off the hot
-// path.
-func escaped(name []byte) bool { return bytes.IndexByte(name, '\\') >= 0 }
-
-// plain returns the decoded name of a member.
-func plain(k jsonx.Key) []byte {
-	if escaped(k.Raw()) {
-		return k.AppendTo(nil)
-	}
-	return k.Raw()
 }
 
 // reset lets go of the source, for a pool.
@@ -190,25 +172,40 @@ type Choice struct {
 	spare          jsonx.Value // what is not the Body of the two
 }
 
-// Read reads one element of choices. The error is a *BadAnswer, or an *engineerror.Error for a choice
-// that the engine gave up ("abort" of SGLang and vLLM, "error").
-func (c *Choice) Read(v jsonx.Value) error {
+// ReadDelta reads an element of a chunk's choices. Only the last chunk of a choice may lack the
+// delta. The errors are those of ReadMessage.
+func (c *Choice) ReadDelta(v jsonx.Value) error {
+	if err := c.read(v); err != nil {
+		return err
+	}
+	c.choose(c.piece, c.message)
+	if c.Body.IsObject() || c.Finished() && (c.Body.IsNull() || !c.Body.Exists()) {
+		return nil
+	}
+	return badAnswer(noDelta)
+}
+
+// ReadMessage reads an element of a completion's choices. The error is a *BadAnswer, or an
+// *engineerror.Error for a choice that the engine gave up ("abort" of SGLang and vLLM, "error").
+func (c *Choice) ReadMessage(v jsonx.Value) error {
+	err := c.read(v)
+	c.choose(c.message, c.piece)
+	return err
+}
+
+func (c *Choice) read(v jsonx.Value) error {
 	*c = Choice{}
 	if !v.IsObject() {
 		return badAnswer(badChoice)
 	}
 	for it := v.Iter(); it.Next(); {
-		name := it.Key().Raw()
+		name := it.Key().Name()
 		known, err := c.member(name, it.Value())
-		if !known && escaped(name) {
-			_, err = c.member(it.Key().AppendTo(nil), it.Value())
-		}
 		if err != nil {
 			return err
 		}
-		c.private = c.private || !known && isPrivate(plain(it.Key())) && !it.Value().IsNull()
+		c.private = c.private || !known && isPrivate(name) && !it.Value().IsNull()
 	}
-	c.choose(c.message, c.piece)
 	if c.Finished() && (c.Finish.EqualText("abort") || c.Finish.EqualText("error")) {
 		return &engineerror.Error{Type: "generation_aborted"}
 	}
@@ -289,15 +286,12 @@ type Delta struct {
 func (d *Delta) Read(v jsonx.Value) {
 	*d = Delta{}
 	for it := v.Iter(); it.Next(); {
-		name := it.Key().Raw()
-		if !d.member(name, it.Value()) && escaped(name) {
-			d.member(it.Key().AppendTo(nil), it.Value())
-		}
+		d.member(it.Key().Name(), it.Value())
 	}
 }
 
-// member takes one member and reports whether it is one that we read.
-func (d *Delta) member(name []byte, v jsonx.Value) bool {
+// member takes one member.
+func (d *Delta) member(name []byte, v jsonx.Value) {
 	switch string(name) {
 	case "role":
 		d.Role = v
@@ -311,10 +305,7 @@ func (d *Delta) member(name []byte, v jsonx.Value) bool {
 		}
 	case "tool_calls":
 		d.ToolCalls = v
-	default:
-		return false
 	}
-	return true
 }
 
 // Generated reports whether the delta carries something that the model generated.

@@ -52,7 +52,7 @@ func (c *Completion) Parse(body []byte) error {
 		message Delta
 	)
 	for it := c.choices.Iter(); it.Next(); {
-		if err := choice.Read(it.Value()); err != nil {
+		if err := choice.ReadMessage(it.Value()); err != nil {
 			var e *engineerror.Error
 			if errors.As(err, &e) {
 				return &translate.BadAnswer{Reason: engineError, Cause: e}
@@ -97,7 +97,7 @@ func (c *Completion) Reset() {
 	c.missing, c.generated = c.missing[:0], 0
 }
 
-// Choices returns the array of choices; read its elements with Choice.Read.
+// Choices returns the array of choices; read its elements with Choice.ReadMessage.
 func (c *Completion) Choices() jsonx.Value { return c.choices }
 
 // ID returns the completion's id, as the engine gave it; maybe absent.
@@ -122,7 +122,7 @@ func (c *Completion) Markup() translate.Markup {
 		message Delta
 		o       translate.Opening
 	)
-	if choice.Read(c.choices.Index(0)) != nil {
+	if choice.ReadMessage(c.choices.Index(0)) != nil {
 		return 0
 	}
 	message.Read(choice.Body)
@@ -172,7 +172,7 @@ func (c *Completion) Append(dst []byte, a *AnswerOptions) []byte {
 		)
 		c.tools.Reset()
 		for it := c.choices.Iter(); it.Next(); {
-			if choice.Read(it.Value()) != nil {
+			if choice.ReadMessage(it.Value()) != nil {
 				continue
 			}
 			if choice.private {

@@ -403,7 +403,7 @@ func (s *splicer) merge(v jsonx.Value, value []byte) {
 	}
 	for it := d.Root().Iter(); it.Next(); {
 		k := it.Key()
-		if v.Get(string(k.AppendTo(nil))).Exists() {
+		if v.Get(string(k.Name())).Exists() {
 			continue
 		}
 		n := len(s.text)

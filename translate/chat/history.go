@@ -13,7 +13,7 @@ import "penstock/translate/jsonx"
 // something else.
 func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
 	err := d.Parse(body, o)
-	if err == nil || len(members) == 0 || !isLone(err) {
+	if err == nil || len(members) == 0 || !jsonx.IsLone(err) {
 		return err
 	}
 	loose := o
@@ -23,7 +23,7 @@ func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string)
 	}
 	for it := d.Root().Iter(); it.Next(); {
 		for _, name := range members {
-			if string(plain(it.Key())) == name {
+			if string(it.Key().Name()) == name {
 				mendValues(body, it.Value())
 			}
 		}
@@ -38,7 +38,7 @@ func mendValues(body []byte, v jsonx.Value) {
 		jsonx.MendLone(body[v.Start():v.End()])
 	}
 	for it := v.Iter(); it.Next(); {
-		switch name := string(plain(it.Key())); {
+		switch name := string(it.Key().Name()); {
 		case v.IsObject() && name == "name":
 		case v.IsObject() && name == "input":
 			jsonx.MendLone(body[it.Value().Start():it.Value().End()])

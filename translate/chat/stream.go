@@ -221,10 +221,7 @@ func (s *Stream) readChoices() (g chunkSummary, err error) {
 		d Delta
 	)
 	for it := s.chunk.choices.Iter(); it.Next(); {
-		if err := c.Read(it.Value()); err != nil {
-			return g, err
-		}
-		if err := c.useDelta(); err != nil {
+		if err := c.ReadDelta(it.Value()); err != nil {
 			return g, err
 		}
 		g.choices++
@@ -307,7 +304,7 @@ func (s *Stream) readChoices() (g chunkSummary, err error) {
 // whether there are any.
 func stripReasoning(edits *jsonx.Edits, v jsonx.Value) (found bool) {
 	for it := v.Iter(); it.Next(); {
-		if isReasoning(plain(it.Key())) {
+		if isReasoning(it.Key().Name()) {
 			edits.Delete(it.Value())
 			found = true
 		}

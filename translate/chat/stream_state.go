@@ -201,13 +201,3 @@ func (t *streamState) parseEvent(c *Chunk, ev sse.Event, n int) (bool, error) {
 	}
 	return false, err
 }
-
-// useDelta makes c a choice of a chunk, whose Body is the delta; only the last chunk of a choice
-// may lack it.
-func (c *Choice) useDelta() error {
-	c.choose(c.piece, c.message)
-	if c.Body.IsObject() || c.Finished() && (c.Body.IsNull() || !c.Body.Exists()) {
-		return nil
-	}
-	return badAnswer(noDelta)
-}

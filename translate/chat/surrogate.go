@@ -2,7 +2,6 @@ package chat
 
 import (
 	"bytes"
-	"errors"
 	"slices"
 	"strconv"
 
@@ -14,12 +13,6 @@ import (
 // parsers refuse such an escape, and clients that take it cannot send it back. So the first half
 // waits for the next piece of its text, and what is alone becomes U+FFFD, in streams and in whole
 // answers.
-
-// isLone reports whether an error of jsonx is about half of a surrogate pair.
-func isLone(err error) bool {
-	var syntax *jsonx.SyntaxError
-	return errors.As(err, &syntax) && syntax.Lone()
-}
 
 // half is the first half of a surrogate pair at the end of what has come of a text, or the
 // beginning of its escape in arguments.
@@ -175,7 +168,7 @@ func (h *halves) take(at textPlace) []byte {
 // mendTexts notes the changes to the texts of a delta, but for arguments.
 func (s *Stream) mendTexts(c *Choice) {
 	for it := c.Body.Iter(); it.Next(); {
-		name := plain(it.Key())
+		name := it.Key().Name()
 		if it.Value().IsString() && (isReasoning(name) || string(name) == MemberContent || string(name) == MemberRefusal) {
 			s.mendText(textPlace{choice: c.Index, member: string(name)}, it.Value(), c.Finished())
 		}

@@ -1,6 +1,9 @@
 package jsonx
 
-import "strconv"
+import (
+	"errors"
+	"strconv"
+)
 
 // SyntaxError says that the source is not JSON. Reason is one of a closed set of our own texts and
 // never quotes the source, so both members are safe in an answer and in a log.
@@ -12,6 +15,12 @@ type SyntaxError struct {
 // Lone reports whether all that was wrong so far is a \u escape of half a surrogate pair, which
 // only Options.Paired refuses.
 func (e *SyntaxError) Lone() bool { return e.Reason == reasonLone }
+
+// IsLone reports whether err is about half of a surrogate pair.
+func IsLone(err error) bool {
+	var syntax *SyntaxError
+	return errors.As(err, &syntax) && syntax.Lone()
+}
 
 func (e *SyntaxError) Error() string {
 	return "parse JSON: " + e.Reason + " at byte " + strconv.Itoa(e.Offset)

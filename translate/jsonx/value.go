@@ -191,6 +191,15 @@ func (k Key) AppendTo(dst []byte) []byte {
 	return appendDecoded(dst, k.raw)
 }
 
+// Name returns the name, its escapes decoded. It borrows from the source where there are none, as in
+// every name that an engine writes.
+func (k Key) Name() []byte {
+	if k.flags&flagEscaped == 0 {
+		return k.raw
+	}
+	return appendDecoded(nil, k.raw)
+}
+
 // Get returns the value of the first member of v with exactly that name, or an absent Value. It
 // does not notice duplicates: whatever the edge decides upon is read with Fields.
 func (v Value) Get(name string) Value {

@@ -1,8 +1,6 @@
 package toolcall
 
 import (
-	"bytes"
-
 	"penstock/translate/jsonx"
 )
 
@@ -22,7 +20,7 @@ func (p *Piece) Read(v jsonx.Value) bool {
 		return false
 	}
 	for it := v.Iter(); it.Next(); {
-		switch string(decoded(it.Key())) {
+		switch string(it.Key().Name()) {
 		case "index":
 			p.Index = it.Value()
 		case "id":
@@ -34,7 +32,7 @@ func (p *Piece) Read(v jsonx.Value) bool {
 		}
 	}
 	for it := p.Function.Iter(); it.Next(); {
-		switch string(decoded(it.Key())) {
+		switch string(it.Key().Name()) {
 		case "name":
 			p.Name = it.Value()
 		case "arguments":
@@ -46,11 +44,3 @@ func (p *Piece) Read(v jsonx.Value) bool {
 
 // Named reports whether the piece has a name.
 func (p *Piece) Named() bool { return p.Name.HasText() }
-
-// decoded returns the name of a member without its escapes, which engines do not write.
-func decoded(k jsonx.Key) []byte {
-	if bytes.IndexByte(k.Raw(), '\\') >= 0 {
-		return k.AppendTo(nil)
-	}
-	return k.Raw()
-}
