@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/observe"
 	"penstock/routing"
 	"penstock/translate"
-	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/engineerror"
 	"penstock/translate/forward"
 	"penstock/translate/sse"
@@ -30,7 +30,7 @@ type attempt struct {
 	unaryBody *[]byte                // of one that is read whole: what has come of it, or the completion that it amounts to
 	native    translate.NativeReader // of a reply in the endpoint's own dialect; nil: it is chat
 
-	assembler *chat.Assembler // puts a streamed reply together for a client that wants it whole
+	assembler *answer.Assembler // puts a streamed reply together for a client that wants it whole
 
 	count    int                  // events that have come
 	streamed bool                 // the engine was asked for a stream

@@ -16,6 +16,7 @@ import (
 	"penstock/proxy/snapshot"
 	"penstock/translate"
 	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/forward"
 	"penstock/translate/responses"
 	"penstock/upstreams"
@@ -56,13 +57,13 @@ type Call struct {
 
 	form        answerForm
 	stream      translate.Stream
-	forward     *forward.Relay    // of a large answer that is passed on; nil where it is no JSON
-	passed      int               // bytes of it
-	passthrough *chat.Stream      // of a stream of the chat dialect
-	completion  *chat.Completion  // of a whole answer
-	responses   *responses.Stream // of a Responses call
-	messages    *messagesCall     // of a Messages call
-	answer      chat.AnswerOptions
+	forward     *forward.Relay     // of a large answer that is passed on; nil where it is no JSON
+	passed      int                // bytes of it
+	passthrough *answer.Stream     // of a stream of the chat dialect
+	completion  *answer.Completion // of a whole answer
+	responses   *responses.Stream  // of a Responses call
+	messages    *messagesCall      // of a Messages call
+	answer      answer.Options
 	usage       translate.Usage
 
 	relay        *relay  // of a committed stream that fasthttp has been given

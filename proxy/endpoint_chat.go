@@ -7,13 +7,14 @@ import (
 	"penstock/config"
 	"penstock/translate"
 	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 )
 
 // Streams of the chat dialect and views of whole answers are needed by the calls that they are the
 // answers of, and by no other.
 var (
-	passthroughs = sync.Pool{New: func() any { return new(chat.Stream) }}
-	completions  = sync.Pool{New: func() any { return new(chat.Completion) }}
+	passthroughs = sync.Pool{New: func() any { return new(answer.Stream) }}
+	completions  = sync.Pool{New: func() any { return new(answer.Completion) }}
 )
 
 // endpointChat is POST /v1/chat/completions: the pass-through, where bytes are preserved.
@@ -38,7 +39,7 @@ var endpointChat = &endpoint{
 			return
 		}
 		if c.passthrough == nil {
-			c.passthrough = passthroughs.Get().(*chat.Stream)
+			c.passthrough = passthroughs.Get().(*answer.Stream)
 		}
 		c.passthrough.Reset(&c.answer)
 		c.stream = c.passthrough
@@ -57,9 +58,9 @@ var endpointChat = &endpoint{
 
 // parseWhole reads a whole chat completion, which is borrowed until the call ends, and notes its
 // usage.
-func (c *Call) parseWhole(completion []byte) (*chat.Completion, error) {
+func (c *Call) parseWhole(completion []byte) (*answer.Completion, error) {
 	if c.completion == nil {
-		c.completion = completions.Get().(*chat.Completion)
+		c.completion = completions.Get().(*answer.Completion)
 	}
 	if err := c.completion.Parse(completion); err != nil {
 		return nil, err

@@ -16,8 +16,8 @@ import (
 // grammar: blocks overlap, numbers and members are missing, a cut answer is called complete, and
 // reasoning, which a client may not see, is in the midst of it.
 type native struct {
-	// segments appends the pieces of the request; see chat.Native.
-	segments func(segs [][]byte, body []byte, n *chat.Native) [][]byte
+	// segments appends the pieces of the request; see chat.NativeRequest.
+	segments func(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte
 	reader   func() translate.NativeReader
 }
 
@@ -54,7 +54,7 @@ func (c *Call) nativeAt(u *upstreams.Upstream) *native {
 func (a *attempt) openNative(n *native) error {
 	c := a.call
 	a.native = n.reader()
-	return a.send(a.lease.Upstream().Engine().Path(c.ep.operation), n.segments(nil, *c.native, &chat.Native{
+	return a.send(a.lease.Upstream().Engine().Path(c.ep.operation), n.segments(nil, *c.native, &chat.NativeRequest{
 		Served: a.target.Served, Stream: a.streamed && !c.record.Stream,
 		MaxTokens: c.chat.TokenLimit(), Bound: c.chat.Bound(), Effort: c.chat.Effort, Refuse: c.model.Rules.Refuse,
 	}))

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/limit"
 	"penstock/proxy/observe"
 	"penstock/translate"
-	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
 )
@@ -220,12 +220,12 @@ var errLarge = errors.New("a large reply that is passed on")
 
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-var assemblerPool = sync.Pool{New: func() any { return new(chat.Assembler) }}
+var assemblerPool = sync.Pool{New: func() any { return new(answer.Assembler) }}
 
 // assemble reads a streamed reply to its end and assembles its completion in a.unaryBody.
 func (a *attempt) assemble() error {
 	if a.assembler == nil {
-		a.assembler = assemblerPool.Get().(*chat.Assembler)
+		a.assembler = assemblerPool.Get().(*answer.Assembler)
 		a.assembler.Reset()
 	}
 	whole := a.assembler

@@ -4,7 +4,7 @@
 // endpoint and drives it through the interfaces of codec.go:
 //
 //	dialect    Stream                     NativeReader
-//	chat       chat.Stream                (engines speak it)
+//	chat       answer.Stream              (engines speak it)
 //	messages   messages.Stream            messages.Native
 //	responses  responses.Stream           responses.Native
 //	audio      forward.Stream             (forwarded)

@@ -15,7 +15,7 @@ import (
 
 	"penstock/proxy/e2e/rig"
 	"penstock/proxy/openapi"
-	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 )
 
 // TestOpenapiCommand: the program prints what the edge serves.
@@ -92,11 +92,11 @@ func TestGolden(t *testing.T) {
 
 // passed is what the edge makes of a completion that it has put together from a stream, on its way to the client.
 func passed(completion string) string {
-	var c chat.Completion
+	var c answer.Completion
 	if c.Parse([]byte(completion)) != nil {
 		return completion
 	}
-	return string(c.Append(nil, &chat.AnswerOptions{Model: "public"}))
+	return string(c.Append(nil, &answer.Options{Model: "public"}))
 }
 
 // answerSections are the sections of golden files that hold what a client is sent.
@@ -117,7 +117,7 @@ var goldenKinds = []string{
 
 // foreign are golden files in which an engine's own idea of a chunk is passed on: text in parts. Clients of that engine would
 // see the same.
-var foreign = []string{"chat/testdata/stream/text-parts.txtar"}
+var foreign = []string{"chat/answer/testdata/stream/text-parts.txtar"}
 
 // eventSchemas are the schemas of the events in golden files, by the beginning of their names.
 var eventSchemas = []struct{ files, schema string }{

@@ -22,7 +22,7 @@ var allowed = map[string]struct {
 	"translate/sse":       {never: "net os log time"},
 	"translate/apierr":    {ours: "translate/jsonx", never: "net os log"},
 	"translate":           {ours: "translate/apierr translate/jsonx translate/sse", never: "net os log time"},
-	"translate/chat":      {ours: "translate translate/engineerror translate/chat/toolcall translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
+	"translate/chat":      {ours: "translate translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
 	"upstreams":           {ours: "config upstreams/engine upstreams/http1", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/auth":          {ours: "config translate/apierr upstreams/http1/httptoken", never: "net log"},
@@ -44,9 +44,9 @@ var allowed = map[string]struct {
 	"proxy/snapshot":      {ours: "config routing upstreams upstreams/engine translate/chat proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/status":        {ours: "routing upstreams proxy/observe proxy/plaintext", never: "net log"},
 	"translate/dialects":  {ours: "translate translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log time"},
-	"translate/messages":  {ours: "translate translate/engineerror translate/dialects translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
-	"translate/responses": {ours: "translate translate/engineerror translate/dialects translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
-	"translate/forward":   {ours: "translate translate/engineerror translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
+	"translate/messages":  {ours: "translate translate/chat/answer translate/engineerror translate/dialects translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
+	"translate/responses": {ours: "translate translate/chat/toolcall translate/chat/answer translate/engineerror translate/dialects translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
+	"translate/forward":   {ours: "translate translate/chat/answer translate/engineerror translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/audio":     {ours: "translate/forward translate/chat translate/apierr translate/jsonx", never: "net os log"},
 	"proxy":               {ours: "config routing upstreams upstreams/engine upstreams/http1 upstreams/http1/httptoken translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"bench":               {ours: "translate/sse translate/jsonx proxy/build proxy/plaintext", modules: "github.com/valyala/fasthttp github.com/HdrHistogram/hdrhistogram-go github.com/jedib0t/go-pretty/v6/... github.com/goccy/go-yaml/... golang.org/x/sys/...", never: "net/http log"}, // x/sys: overhead binds processes to processors
@@ -62,6 +62,7 @@ var allowed = map[string]struct {
 	"upstreams/http1/httptoken": {never: "net os log time"},
 	"upstreams/http1/socket":    {modules: "golang.org/x/sys/unix", never: "net/http log time"}, // for proxy/listen, too
 	"translate/engineerror":     {ours: "translate translate/jsonx", never: "net os log time"},
+	"translate/chat/answer":     {ours: "translate translate/engineerror translate/chat/toolcall translate/apierr translate/jsonx translate/sse", never: "net os log time"},
 	"translate/chat/toolcall":   {ours: "translate/jsonx", never: "net os log time"},
 
 	"proxy/e2e/statuspage": {ours: "...", modules: "..."}, // the admin page in a browser

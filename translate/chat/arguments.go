@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 
-	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 )
 
@@ -134,6 +133,3 @@ func (a *Arguments) Reset() {
 
 // keepArguments is up to what size the buffers are kept from one request to the next.
 const keepArguments = 64 << 10
-
-// Blank reports whether arguments, as the contents of a JSON string, are nothing but space.
-func Blank(contents []byte) bool { return toolcall.Blank(contents) }

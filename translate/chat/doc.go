@@ -1,6 +1,6 @@
-// Package chat is the chat-completions dialect: the one that clients speak, that engines speak, and
-// that the other dialects are translated to and from. It turns bytes into bytes and knows neither
-// HTTP nor files nor the clock.
+// Package chat is the request of the chat-completions dialect: the one that clients speak, that
+// engines speak, and that the other dialects are translated to and from. It turns bytes into bytes
+// and knows neither HTTP nor files nor the clock.
 //
 // # Requests
 //
@@ -15,12 +15,7 @@
 //	segments, scratch = r.Segments(segments[:0], scratch[:0], format)
 //	r.Reset()
 //
-// # Answers
-//
-// Completion is a view of a whole answer, Chunk one of an event; Stream passes the events of an
-// engine on, and Assembler makes one answer of them where the client did not want a stream but the
-// engine can only be cancelled in one. AnswerReader reads either for a translator to another
-// dialect. All of them have package toolcall decide which tool call a piece belongs to.
+// Answers are read and written by package answer, which knows nothing of requests.
 //
 // # Design
 //
@@ -69,10 +64,8 @@
 // checked and dropped: no engine shares a member for it, and without one it cannot raise the token
 // limit.
 //
-// Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD: in
-// answers wherever it is (surrogate.go), in requests in the texts of the conversation
-// (ParseHistory) and in the arguments of its tool calls (Arguments). Pairs whose halves come in two
-// events are joined.
+// Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD in the texts
+// of the conversation (ParseHistory) and in the arguments of its tool calls (Arguments).
 //
 // stream_options is dropped when no stream is asked for, because vLLM refuses it then and the
 // contract does not.

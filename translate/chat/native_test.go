@@ -28,7 +28,7 @@ func TestNativeLower(t *testing.T) {
 			t.Fatal(err)
 		}
 		var edits jsonx.Edits
-		n := Native{Effort: tt.checked}
+		n := NativeRequest{Effort: tt.checked}
 		n.Lower(&edits, d.Root().Get("effort"))
 		if got, want := bytes.Join(edits.Segments(nil, body), nil), `{"effort":`+tt.want+`}`; string(got) != want {
 			t.Errorf("%s where %q was checked: %s, want %s", tt.told, tt.checked, got, want)

@@ -2,7 +2,7 @@ package forward
 
 import (
 	"penstock/translate"
-	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 )
@@ -36,7 +36,7 @@ const (
 )
 
 // Parse reads the body of an answer with status 200. The error is a *translate.BadAnswer when it is not
-// a JSON object, or a completion that was given up (see chat.Completion); if the engine put an
+// a JSON object, or a completion that was given up (see answer.Completion); if the engine put an
 // error in its place, the *engineerror.Error is the BadAnswer's cause.
 func (a *Answer) Parse(body []byte) error {
 	a.body, a.usage = body, translate.Usage{}
@@ -85,16 +85,16 @@ func (a *Answer) Append(dst []byte, model string) []byte {
 
 // boundNumbers notes the changes to what clients cannot hold.
 func boundNumbers(edits *jsonx.Edits, usage, created jsonx.Value) {
-	chat.BoundIn(edits, usage)
-	if b := chat.BoundTime(created); b != nil {
+	answer.BoundIn(edits, usage)
+	if b := answer.BoundTime(created); b != nil {
 		edits.Set(created, b)
 	}
 }
 
 // hidePrivate notes the removal of what is private in an answer or an event, and in its choices.
 func hidePrivate(edits *jsonx.Edits, root jsonx.Value) {
-	chat.HidePrivate(edits, root)
+	answer.HidePrivate(edits, root)
 	for it := root.Get("choices").Iter(); it.Next(); {
-		chat.HidePrivate(edits, it.Value())
+		answer.HidePrivate(edits, it.Value())
 	}
 }

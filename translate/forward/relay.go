@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"penstock/translate"
-	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/jsonx"
 )
 
@@ -502,7 +502,7 @@ func (r *Relay) identify() (memberKind, error) {
 		name = name[1 : len(name)-1]
 	}
 	switch {
-	case chat.IsPrivate(name):
+	case answer.IsPrivate(name):
 		return memberPrivate, nil
 	case r.depth == 3 && string(name) == "finish_reason":
 		return memberFinish, nil
@@ -548,10 +548,10 @@ func (r *Relay) appendValue(dst []byte) []byte {
 	if r.member == memberUsage {
 		r.usage, _ = readUsage(v)
 		if v.IsObject() {
-			bounded = chat.BoundNumbers(r.value)
+			bounded = answer.BoundNumbers(r.value)
 		}
 	} else {
-		bounded = chat.BoundTime(v)
+		bounded = answer.BoundTime(v)
 	}
 	if bounded == nil {
 		bounded = r.value

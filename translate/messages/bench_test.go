@@ -8,6 +8,7 @@ import (
 
 	"penstock/config/testkit/raced"
 	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
@@ -162,7 +163,7 @@ func BenchmarkDecode(b *testing.B) {
 func BenchmarkWhole(b *testing.B) {
 	const body = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"I look.","tool_calls":[{"id":"c0","type":"function","function":{"name":"read","arguments":"{\"path\":\"a.go\"}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`
 	var (
-		c   chat.Completion
+		c   answer.Completion
 		s   Stream
 		dst []byte
 	)

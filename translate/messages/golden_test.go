@@ -13,6 +13,7 @@ import (
 	"penstock/config/testkit/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
@@ -119,7 +120,7 @@ func (e *echo) reset(s *Stream) {
 }
 
 // appendWhole is Stream.AppendWhole.
-func appendWhole(dst []byte, c *chat.Completion, e *echo) ([]byte, error) {
+func appendWhole(dst []byte, c *answer.Completion, e *echo) ([]byte, error) {
 	var s Stream
 	e.reset(&s)
 	return s.AppendWhole(dst, c)
@@ -152,7 +153,7 @@ func stream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
 
 // whole assembles the completion that a stream of an engine amounts to and translates that.
 func wholeOf(e *echo, upstream []byte) ([]byte, error) {
-	var a chat.Assembler
+	var a answer.Assembler
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
 	for !a.Done() {
 		ev, err := r.Next()
@@ -163,11 +164,11 @@ func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	body, err := a.Append(nil, &chat.AnswerOptions{Model: "public", ID: "msg_1"})
+	body, err := a.Append(nil, &answer.Options{Model: "public", ID: "msg_1"})
 	if err != nil {
 		return nil, err
 	}
-	var c chat.Completion
+	var c answer.Completion
 	if err := c.Parse(body); err != nil {
 		return nil, err
 	}

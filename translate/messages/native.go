@@ -5,6 +5,7 @@ import (
 
 	"penstock/translate"
 	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -16,7 +17,7 @@ import (
 // server tools, their servers and the billing block, which no engine of ours is to see. Inputs of
 // tool calls that are no objects become objects, as engines refuse others. body is one that Decode
 // has accepted; the pieces borrow from it.
-func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
+func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte {
 	root := parseAgain(body)
 	var edits jsonx.Edits
 	n.Edit(&edits, root)
@@ -144,11 +145,11 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	if n.done || ev.Blank() {
 		return sse.Event{}, nil
 	}
-	if err := chat.ParseNative(&n.doc, ev.Data, recordNative); err != nil {
+	if err := answer.ParseNative(&n.doc, ev.Data, recordNative); err != nil {
 		return sse.Event{}, err
 	}
 	var e [eventMembers]jsonx.Value
-	if err := chat.NativeMembers(n.doc.Root(), eventNames, e[:]); err != nil {
+	if err := answer.NativeMembers(n.doc.Root(), eventNames, e[:]); err != nil {
 		return sse.Event{}, err
 	}
 	n.out = n.out[:0]
@@ -160,7 +161,7 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 		err = n.piece(e[eventBlock], e[eventIndex])
 	case t.EqualText("message_start"):
 		n.count(e[eventMessage].Get("usage"))
-		n.out = chat.AppendRoleChunk(n.out, n.usage())
+		n.out = answer.AppendRoleChunk(n.out, n.usage())
 	case t.EqualText("message_delta"):
 		n.count(e[eventUsage])
 		err = n.ends(e[eventDelta])
@@ -169,7 +170,7 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 		if n.finish == "" {
 			n.out = append(n.out, "[DONE]"...)
 		} else {
-			n.out = chat.AppendEndChunk(n.out, n.finish, n.stop, n.usage())
+			n.out = answer.AppendEndChunk(n.out, n.finish, n.stop, n.usage())
 		}
 	case chat.Given(e[eventError]), t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")): // engines forget type and name
 		err = engineerror.ParseNative(ev.Data)
@@ -183,21 +184,21 @@ func (n *Native) Done() bool { return n.done }
 // piece takes a delta of a block, or a block at its beginning, which may hold something already.
 func (n *Native) piece(v, index jsonx.Value) error {
 	var p [partMembers]jsonx.Value
-	if err := chat.NativeMembers(v, partNames, p[:]); err != nil {
+	if err := answer.NativeMembers(v, partNames, p[:]); err != nil {
 		return err
 	}
 	t := p[partType]
 	switch {
 	case t.EqualText("text_delta"), t.EqualText("text"):
-		n.text(chat.MemberContent, p[partText])
+		n.text(answer.MemberContent, p[partText])
 	case t.EqualText("thinking_delta"), t.EqualText("thinking"):
-		n.text(chat.MemberReasoning, p[partThinking])
+		n.text(answer.MemberReasoning, p[partThinking])
 	case t.EqualText("input_json_delta"):
 		if v := p[partJSON]; v.HasText() {
-			n.out = chat.AppendToolCallChunk(n.out, blockIndex(index), nil, nil, v.Inside())
+			n.out = answer.AppendToolCallChunk(n.out, blockIndex(index), nil, nil, v.Inside())
 		}
 	case t.EqualText("tool_use"):
-		n.out = chat.AppendToolCallChunk(n.out, blockIndex(index), chat.NativeText(p[partID]), chat.NativeText(p[partName]), arguments(p[partInput]))
+		n.out = answer.AppendToolCallChunk(n.out, blockIndex(index), answer.NativeText(p[partID]), answer.NativeText(p[partName]), arguments(p[partInput]))
 	}
 	return nil
 }
@@ -210,7 +211,7 @@ func blockIndex(index jsonx.Value) int {
 
 func (n *Native) text(member string, v jsonx.Value) {
 	if v.HasText() {
-		n.out = chat.AppendTextChunk(n.out, member, v.Inside())
+		n.out = answer.AppendTextChunk(n.out, member, v.Inside())
 	}
 }
 
@@ -226,12 +227,12 @@ func arguments(v jsonx.Value) []byte {
 // ends takes the reason why the engine stopped, which counts once message_stop has come.
 func (n *Native) ends(delta jsonx.Value) error {
 	var p [partMembers]jsonx.Value
-	if err := chat.NativeMembers(delta, partNames, p[:]); err != nil {
+	if err := answer.NativeMembers(delta, partNames, p[:]); err != nil {
 		return err
 	}
 	if v := p[partStop]; v.HasText() {
 		n.finish = finishOf(v)
-		n.stop = append(n.stop[:0], chat.NativeText(p[partSequence])...)
+		n.stop = append(n.stop[:0], answer.NativeText(p[partSequence])...)
 	}
 	return nil
 }
@@ -275,14 +276,14 @@ func (n *Native) usage() translate.Usage {
 	if !n.hasCounts {
 		return translate.Usage{}
 	}
-	return chat.NativeUsage(n.input+n.read+n.made, n.read, n.wrote, 0)
+	return answer.NativeUsage(n.input+n.read+n.made, n.read, n.wrote, 0)
 }
 
 // AppendWhole appends the completion that a whole answer amounts to. An error that stands in its
-// place is appended as it is, for chat.Completion to find. The error is a *translate.BadAnswer.
+// place is appended as it is, for answer.Completion to find. The error is a *translate.BadAnswer.
 func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 	n.Reset()
-	if err := chat.ParseNative(&n.doc, body, recordNative); err != nil {
+	if err := answer.ParseNative(&n.doc, body, recordNative); err != nil {
 		return dst, err
 	}
 	root := n.doc.Root()
@@ -296,21 +297,21 @@ func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 	case !reason.HasText(): // engines have no word here for an answer that they gave up
 		return dst, errNoReason
 	}
-	var w chat.CompletionBuilder
+	var w answer.CompletionBuilder
 	for it := blocks.Iter(); it.Next(); {
 		var p [partMembers]jsonx.Value
-		if err := chat.NativeMembers(it.Value(), partNames, p[:]); err != nil {
+		if err := answer.NativeMembers(it.Value(), partNames, p[:]); err != nil {
 			return dst, err
 		}
 		switch t := p[partType]; {
 		case t.EqualText("text"):
-			w.Content = append(w.Content, chat.NativeText(p[partText])...)
+			w.Content = append(w.Content, answer.NativeText(p[partText])...)
 		case t.EqualText("thinking"):
-			w.Reasoning = append(w.Reasoning, chat.NativeText(p[partThinking])...)
+			w.Reasoning = append(w.Reasoning, answer.NativeText(p[partThinking])...)
 		case t.EqualText("tool_use"):
-			w.AddToolCall(chat.NativeText(p[partID]), chat.NativeText(p[partName]), arguments(p[partInput]))
+			w.AddToolCall(answer.NativeText(p[partID]), answer.NativeText(p[partName]), arguments(p[partInput]))
 		}
 	}
 	n.count(root.Get("usage"))
-	return w.Append(dst, finishOf(reason), chat.NativeText(root.Get("stop_sequence")), n.usage()), nil
+	return w.Append(dst, finishOf(reason), answer.NativeText(root.Get("stop_sequence")), n.usage()), nil
 }

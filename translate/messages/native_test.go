@@ -15,6 +15,7 @@ import (
 	"penstock/config/testkit/raced"
 	"penstock/translate"
 	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
 	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
@@ -50,7 +51,7 @@ func throughNative(s *Stream, e *echo, src io.Reader) ([]byte, error) {
 func assembleNative(e *echo, src io.Reader) ([]byte, error) {
 	var (
 		n Native
-		a chat.Assembler
+		a answer.Assembler
 	)
 	r := sse.NewReader(src, 1<<20)
 	for !a.Done() && !n.Done() {
@@ -65,7 +66,7 @@ func assembleNative(e *echo, src io.Reader) ([]byte, error) {
 			return nil, err
 		}
 	}
-	body, err := a.Append(nil, &chat.AnswerOptions{Model: "public", ID: "msg_1"})
+	body, err := a.Append(nil, &answer.Options{Model: "public", ID: "msg_1"})
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func assembleNative(e *echo, src io.Reader) ([]byte, error) {
 }
 
 func answerTo(e *echo, completion []byte) ([]byte, error) {
-	var c chat.Completion
+	var c answer.Completion
 	if err := c.Parse(completion); err != nil {
 		return nil, err
 	}
@@ -81,13 +82,13 @@ func answerTo(e *echo, completion []byte) ([]byte, error) {
 }
 
 // nativeOf is the engine that the requests of testdata/native are written for.
-func nativeOf(t *testing.T, c *chat.Request, options []byte) *chat.Native {
+func nativeOf(t *testing.T, c *chat.Request, options []byte) *chat.NativeRequest {
 	t.Helper()
 	limits := chat.ModelRules{LowerEffort: true, Efforts: []string{"low", "medium"}, MaxOutputLength: 4096}
 	if err := c.Check(&limits); err != nil {
 		t.Fatal(err)
 	}
-	return &chat.Native{
+	return &chat.NativeRequest{
 		Served: "served", Stream: string(bytes.TrimSpace(options)) == "stream",
 		MaxTokens: c.MaxTokens, Effort: c.Effort, Refuse: chat.NewRefusals("kv_transfer_params", "bootstrap_*"),
 	}
@@ -298,7 +299,7 @@ func TestNativeInputsStayInside(t *testing.T) {
 	if _, err := r.Decode(nil, body, &c, new(RequestInfo), dialects.Options{Refuse: refuse}); err != nil {
 		t.Fatal(err)
 	}
-	native := bytes.Join(NativeSegments(nil, body, &chat.Native{Served: "m", MaxTokens: 5, Refuse: refuse}), nil)
+	native := bytes.Join(NativeSegments(nil, body, &chat.NativeRequest{Served: "m", MaxTokens: 5, Refuse: refuse}), nil)
 	if err := json.Unmarshal(native, &sent); err != nil || len(sent) != 3 || len(sent["messages"].([]any)) != 3 {
 		t.Errorf("%v: the engine is sent %s", err, native)
 	}

@@ -6,14 +6,14 @@ import (
 	"strconv"
 
 	"penstock/translate"
-	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/jsonx"
 )
 
 // AppendWhole appends the answer for a whole completion, which has been parsed. The error is a
 // *translate.BadAnswer: the engine's answer is malformed, or a tool call in it has no name; dst is
 // returned as it was then.
-func (s *Stream) AppendWhole(dst []byte, c *chat.Completion) ([]byte, error) {
+func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	r := &s.reader
 	if err := r.ReadWhole(c); err != nil {
 		return dst, err
@@ -39,7 +39,7 @@ func (s *Stream) AppendWhole(dst []byte, c *chat.Completion) ([]byte, error) {
 		switch {
 		case len(toolCall.Name) == 0:
 			return dst, errNoName
-		case is != inputObject && r.Finish == chat.FinishLength, len(in) == 0:
+		case is != inputObject && r.Finish == answer.FinishLength, len(in) == 0:
 			in = noInput
 		}
 		out = separate(out, start)
@@ -102,9 +102,9 @@ func (s *Stream) appendStop(dst []byte) []byte {
 func (s *Stream) stopReason() (reason, sequence string) {
 	r := &s.reader
 	switch {
-	case r.Finish == chat.FinishLength:
+	case r.Finish == answer.FinishLength:
 		return "max_tokens", ""
-	case r.Finish == chat.FinishContentFilter:
+	case r.Finish == answer.FinishContentFilter:
 		return "refusal", ""
 	case len(r.ToolCalls) > 0:
 		return "tool_use", ""

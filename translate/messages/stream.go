@@ -5,7 +5,7 @@ import (
 
 	"penstock/translate"
 	"penstock/translate/apierr"
-	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -25,7 +25,7 @@ type Stream struct {
 	RequestInfo RequestInfo // filled by Request.Decode
 
 	identity  dialects.Identity
-	reader    chat.AnswerReader
+	reader    answer.Reader
 	phase     phase
 	index     int                // of the block that is open, or of the next one
 	queue     []piece            // the first may be open; what is behind it waits for its end
@@ -224,7 +224,7 @@ func (s *Stream) advance(dst []byte) ([]byte, error) {
 
 // ends reports whether the first piece is known to be complete when others wait behind it.
 func (s *Stream) ends(p *piece) bool {
-	return p.kind != kindToolCall || s.reader.Finish != chat.FinishNone || p.open && s.reader.Complete(p.toolCall)
+	return p.kind != kindToolCall || s.reader.Finish != answer.FinishNone || p.open && s.reader.Complete(p.toolCall)
 }
 
 // flush appends what is there of the first piece, and opens its block if need be. A tool call
@@ -344,7 +344,7 @@ func (s *Stream) stopToolCall(dst []byte, i int) ([]byte, error) {
 	switch value, is := s.input.read(from.Args); {
 	case is == inputObject && len(value) == 0:
 		dst = s.delta(dst, noInput)
-	case is == inputCut && s.reader.Finish != chat.FinishLength:
+	case is == inputCut && s.reader.Finish != answer.FinishLength:
 		return dst, errArguments
 	case is == inputOther && c.sent == 0: // what does not begin like an object
 		dst = s.delta(dst, from.Args)

@@ -16,6 +16,7 @@ import (
 	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
 	"penstock/translate/engineerror"
 	"penstock/translate/sse"
@@ -78,7 +79,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("not JSON: %s", out)
 		}
 		a.Reset(&testIdentity)
-		var completion chat.Completion
+		var completion answer.Completion
 		if err := completion.Parse([]byte(`{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}`)); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +162,7 @@ func FuzzStream(f *testing.F) {
 		if err != nil {
 			return // other choices that this stream has not looked at
 		}
-		var c chat.Completion
+		var c answer.Completion
 		if c.Parse(completion) != nil || a.Usage().Estimated || c.Choices().Len() > 1 {
 			return
 		}

@@ -13,6 +13,7 @@ import (
 	"penstock/config/testkit/golden"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
 	"penstock/translate/engineerror"
 	"penstock/translate/sse"
@@ -82,7 +83,7 @@ var testIdentity = dialects.Identity{Model: "model", ID: "0123456789", Created: 
 // checkWhole checks that what is repeated of a request makes a valid response object.
 func checkWhole(t *testing.T, a *Stream) {
 	t.Helper()
-	var c chat.Completion
+	var c answer.Completion
 	if err := c.Parse([]byte(`{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func testError(err error) *apierr.Error {
 
 // assemble makes a whole completion of an engine's stream.
 func assemble(src io.Reader, strip bool) ([]byte, error) {
-	var as chat.Assembler
+	var as answer.Assembler
 	r := sse.NewReader(src, 8<<20)
 	for !as.Done() {
 		ev, err := r.Next()
@@ -160,12 +161,12 @@ func assemble(src io.Reader, strip bool) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return as.Append(nil, &chat.AnswerOptions{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: strip})
+	return as.Append(nil, &answer.Options{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: strip})
 }
 
 // whole answers with a whole completion.
 func whole(a *Stream, completion []byte) ([]byte, error) {
-	var c chat.Completion
+	var c answer.Completion
 	if err := c.Parse(completion); err != nil {
 		return nil, err
 	}

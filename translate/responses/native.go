@@ -5,6 +5,7 @@ import (
 
 	"penstock/translate"
 	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -18,7 +19,7 @@ import (
 // no functions or that tool_choice does not allow. Arguments of tool calls that are no JSON object
 // become one, as engines refuse others. body is one that Decode has accepted; the pieces borrow
 // from it.
-func NativeSegments(segs [][]byte, body []byte, n *chat.Native) [][]byte {
+func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte {
 	var d jsonx.Doc
 	if d.Parse(body, parseOptions) != nil {
 		panic("BUG: a body that was decoded is not JSON")
@@ -161,20 +162,20 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	if n.done || ev.Blank() || bytes.Equal(bytes.TrimSpace(ev.Data), []byte("[DONE]")) {
 		return sse.Event{}, nil
 	}
-	if err := chat.ParseNative(&n.doc, ev.Data, recordNative); err != nil {
+	if err := answer.ParseNative(&n.doc, ev.Data, recordNative); err != nil {
 		return sse.Event{}, err
 	}
 	var e [nativeMembers]jsonx.Value
-	if err := chat.NativeMembers(n.doc.Root(), nativeNames, e[:]); err != nil {
+	if err := answer.NativeMembers(n.doc.Root(), nativeNames, e[:]); err != nil {
 		return sse.Event{}, err
 	}
 	n.out = n.out[:0]
 	var err error
 	switch t := e[nativeType]; {
 	case t.EqualText("response.output_text.delta"):
-		n.text(chat.MemberContent, e[nativeDelta])
+		n.text(answer.MemberContent, e[nativeDelta])
 	case t.EqualText("response.refusal.delta"):
-		n.text(chat.MemberRefusal, e[nativeDelta])
+		n.text(answer.MemberRefusal, e[nativeDelta])
 	case t.EqualText("response.function_call_arguments.delta"):
 		n.arguments(n.find(e[nativeItemID], e[nativePlace]), e[nativeDelta])
 	case t.EqualText("response.function_call_arguments.done"):
@@ -184,7 +185,7 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	case t.EqualText("response.output_item.done"):
 		err = n.ended(e[nativeItem], e[nativePlace])
 	case t.EqualText("response.created"):
-		n.out = chat.AppendRoleChunk(n.out, translate.Usage{})
+		n.out = answer.AppendRoleChunk(n.out, translate.Usage{})
 	case t.EqualText("response.completed"), t.EqualText("response.incomplete"):
 		err = n.end(e[nativeResponse])
 	case t.EqualText("response.failed"):
@@ -208,7 +209,7 @@ func (n *Native) end(response jsonx.Value) error {
 		return errNoItems
 	}
 	n.done = true
-	n.out = chat.AppendEndChunk(n.out, finishOf(response, len(n.toolCalls) > 0), nil, nativeUsage(response.Get("usage")))
+	n.out = answer.AppendEndChunk(n.out, finishOf(response, len(n.toolCalls) > 0), nil, nativeUsage(response.Get("usage")))
 	return nil
 }
 
@@ -221,7 +222,7 @@ func over(status jsonx.Value) bool {
 // speaks reports whether there is anything in an output that a client is shown.
 func speaks(output jsonx.Value) bool {
 	for it := output.Iter(); it.Next(); {
-		var w chat.CompletionBuilder
+		var w answer.CompletionBuilder
 		switch item := it.Value(); {
 		case item.Get("type").EqualText("function_call"):
 			return true
@@ -240,14 +241,14 @@ func (n *Native) Done() bool { return n.done }
 func (n *Native) text(member string, v jsonx.Value) {
 	if v.HasText() {
 		n.messageText, n.anyText = true, true
-		n.out = chat.AppendTextChunk(n.out, member, v.Inside())
+		n.out = answer.AppendTextChunk(n.out, member, v.Inside())
 	}
 }
 
 // find returns the position of the tool call that an event is about: by its item, or by its place,
 // or the last one; -1 when there is none.
 func (n *Native) find(id, place jsonx.Value) int {
-	item, at := chat.NativeText(id), placeOf(place)
+	item, at := answer.NativeText(id), placeOf(place)
 	for i := range n.toolCalls {
 		if len(item) > 0 && bytes.Equal(n.toolCalls[i].id, item) {
 			return i
@@ -264,7 +265,7 @@ func (n *Native) find(id, place jsonx.Value) int {
 // begun returns the position of the tool call whose item m has ended; -1 if the engine did not
 // announce its beginning. Engines leave the item's id out, or make up another one for the end.
 func (n *Native) begun(m *[itemMembers]jsonx.Value, place jsonx.Value) int {
-	item, callID, at := chat.NativeText(m[itemMemberID]), chat.NativeText(m[itemMemberCallID]), placeOf(place)
+	item, callID, at := answer.NativeText(m[itemMemberID]), answer.NativeText(m[itemMemberCallID]), placeOf(place)
 	for i := range n.toolCalls {
 		if len(item) > 0 && bytes.Equal(n.toolCalls[i].id, item) {
 			return i
@@ -291,7 +292,7 @@ func placeOf(v jsonx.Value) int64 {
 func (n *Native) arguments(i int, v jsonx.Value) {
 	if i >= 0 && v.HasText() {
 		n.toolCalls[i].came = true
-		n.out = chat.AppendToolCallChunk(n.out, i, nil, nil, v.Inside())
+		n.out = answer.AppendToolCallChunk(n.out, i, nil, nil, v.Inside())
 	}
 }
 
@@ -304,7 +305,7 @@ func (n *Native) rest(i int, v jsonx.Value) {
 
 func (n *Native) added(item, place jsonx.Value) error {
 	var m [itemMembers]jsonx.Value
-	if err := chat.NativeMembers(item, nativeItemNames, m[:]); err != nil {
+	if err := answer.NativeMembers(item, nativeItemNames, m[:]); err != nil {
 		return err
 	}
 	switch {
@@ -321,29 +322,29 @@ func (n *Native) beginToolCall(m *[itemMembers]jsonx.Value, place jsonx.Value) e
 	if len(n.toolCalls) == maxNativeToolCalls {
 		return errManyToolCalls
 	}
-	callID, args := chat.NativeText(m[itemMemberCallID]), chat.NativeText(m[itemMemberArguments])
+	callID, args := answer.NativeText(m[itemMemberCallID]), answer.NativeText(m[itemMemberArguments])
 	n.toolCalls = append(n.toolCalls, nativeToolCall{
-		id: bytes.Clone(chat.NativeText(m[itemMemberID])), callID: bytes.Clone(callID), place: placeOf(place), came: len(args) > 0,
+		id: bytes.Clone(answer.NativeText(m[itemMemberID])), callID: bytes.Clone(callID), place: placeOf(place), came: len(args) > 0,
 	})
-	n.out = chat.AppendToolCallChunk(n.out, len(n.toolCalls)-1, callID, chat.NativeText(m[itemMemberName]), args)
+	n.out = answer.AppendToolCallChunk(n.out, len(n.toolCalls)-1, callID, answer.NativeText(m[itemMemberName]), args)
 	return nil
 }
 
 // ended takes the rest of an item at its end.
 func (n *Native) ended(item, place jsonx.Value) error {
 	var m [itemMembers]jsonx.Value
-	if err := chat.NativeMembers(item, nativeItemNames, m[:]); err != nil {
+	if err := answer.NativeMembers(item, nativeItemNames, m[:]); err != nil {
 		return err
 	}
 	switch {
 	case m[itemMemberType].EqualText("message") && !n.messageText:
-		var w chat.CompletionBuilder
+		var w answer.CompletionBuilder
 		message(&w, m[itemMemberContent])
 		n.anyText = n.anyText || len(w.Content)+len(w.Refusal) > 0
 		if len(w.Content) > 0 {
-			n.out = chat.AppendTextChunk(n.out, chat.MemberContent, w.Content)
+			n.out = answer.AppendTextChunk(n.out, answer.MemberContent, w.Content)
 		} else if len(w.Refusal) > 0 {
-			n.out = chat.AppendTextChunk(n.out, chat.MemberRefusal, w.Refusal)
+			n.out = answer.AppendTextChunk(n.out, answer.MemberRefusal, w.Refusal)
 		}
 	case m[itemMemberType].EqualText("function_call"):
 		i := n.begun(&m, place)
@@ -360,14 +361,14 @@ func (n *Native) ended(item, place jsonx.Value) error {
 }
 
 // message adds what a message says: in parts, or in one string, as a request may have it.
-func message(w *chat.CompletionBuilder, parts jsonx.Value) {
-	w.Content = append(w.Content, chat.NativeText(parts)...)
+func message(w *answer.CompletionBuilder, parts jsonx.Value) {
+	w.Content = append(w.Content, answer.NativeText(parts)...)
 	for it := parts.Iter(); it.Next(); {
 		switch p := it.Value(); {
 		case p.Get("type").EqualText("output_text"):
-			w.Content = append(w.Content, chat.NativeText(p.Get("text"))...)
+			w.Content = append(w.Content, answer.NativeText(p.Get("text"))...)
 		case p.Get("type").EqualText("refusal"):
-			w.Refusal = append(w.Refusal, chat.NativeText(p.Get("refusal"))...)
+			w.Refusal = append(w.Refusal, answer.NativeText(p.Get("refusal"))...)
 		}
 	}
 }
@@ -390,15 +391,15 @@ func nativeUsage(v jsonx.Value) translate.Usage {
 	if !in.IsNumber() && !out.IsNumber() {
 		return translate.Usage{}
 	}
-	return chat.NativeUsage(translate.Count(in), translate.Count(v.Get("input_tokens_details").Get("cached_tokens")),
+	return answer.NativeUsage(translate.Count(in), translate.Count(v.Get("input_tokens_details").Get("cached_tokens")),
 		translate.Count(out), translate.Count(v.Get("output_tokens_details").Get("reasoning_tokens")))
 }
 
 // AppendWhole appends the completion that a whole response amounts to. An error that stands in its
-// place is appended as it is, for chat.Completion to find. The error is a *translate.BadAnswer.
+// place is appended as it is, for answer.Completion to find. The error is a *translate.BadAnswer.
 func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 	n.Reset()
-	if err := chat.ParseNative(&n.doc, body, recordNative); err != nil {
+	if err := answer.ParseNative(&n.doc, body, recordNative); err != nil {
 		return dst, err
 	}
 	root := n.doc.Root()
@@ -410,17 +411,17 @@ func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 	case !root.Get("output").IsArray():
 		return dst, errNoOutput
 	}
-	var w chat.CompletionBuilder
+	var w answer.CompletionBuilder
 	for it := root.Get("output").Iter(); it.Next(); {
 		var m [itemMembers]jsonx.Value
-		if err := chat.NativeMembers(it.Value(), nativeItemNames, m[:]); err != nil {
+		if err := answer.NativeMembers(it.Value(), nativeItemNames, m[:]); err != nil {
 			return dst, err
 		}
 		switch {
 		case m[itemMemberType].EqualText("message"):
 			message(&w, m[itemMemberContent])
 		case m[itemMemberType].EqualText("function_call"):
-			w.AddToolCall(chat.NativeText(m[itemMemberCallID]), chat.NativeText(m[itemMemberName]), chat.NativeText(m[itemMemberArguments]))
+			w.AddToolCall(answer.NativeText(m[itemMemberCallID]), answer.NativeText(m[itemMemberName]), answer.NativeText(m[itemMemberArguments]))
 		}
 	}
 	return w.Append(dst, finishOf(root, w.ToolCalls > 0), nil, nativeUsage(root.Get("usage"))), nil

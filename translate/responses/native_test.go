@@ -12,6 +12,7 @@ import (
 	"penstock/config/testkit/golden"
 	"penstock/translate"
 	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
 	"penstock/translate/engineerror"
 	"penstock/translate/sse"
@@ -57,11 +58,11 @@ func relayNative(a *Stream, src io.Reader) (out []byte, failure error) {
 
 // assembleNative is assemble for one.
 func assembleNative(src io.Reader) ([]byte, error) {
-	var as chat.Assembler
+	var as answer.Assembler
 	if err := readNative(src, as.Add, as.Done); err != nil {
 		return nil, err
 	}
-	return as.Append(nil, &chat.AnswerOptions{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: true})
+	return as.Append(nil, &answer.Options{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: true})
 }
 
 // TestNative runs the archives of testdata/native: a request for an engine that speaks the dialect
@@ -80,7 +81,7 @@ func TestNative(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := chat.Native{Served: "served", Stream: ar.Says("stream"), MaxTokens: tr.chat.MaxTokens, Effort: tr.chat.Effort, Refuse: chat.NewRefusals("bootstrap_*")}
+			n := chat.NativeRequest{Served: "served", Stream: ar.Says("stream"), MaxTokens: tr.chat.MaxTokens, Effort: tr.chat.Effort, Refuse: chat.NewRefusals("bootstrap_*")}
 			out := bytes.Join(NativeSegments(nil, body, &n), nil)
 			if !json.Valid(out) || bytes.Contains(out, []byte("SECRET")) {
 				t.Errorf("the engine is sent %s", out)

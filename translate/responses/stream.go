@@ -3,7 +3,8 @@ package responses
 import (
 	"penstock/translate"
 	"penstock/translate/apierr"
-	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
+	"penstock/translate/chat/toolcall"
 	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -20,7 +21,7 @@ type Stream struct {
 	RequestInfo RequestInfo
 
 	identity dialects.Identity
-	reader   chat.AnswerReader
+	reader   answer.Reader
 
 	phase phase
 	seq   int    // of the next event
@@ -172,7 +173,7 @@ func (s *Stream) late(p *part) error {
 	c := &s.reader.ToolCalls[p.toolCall]
 	more := c.Args[p.sent:]
 	c.Args = c.Args[:p.sent]
-	if !chat.Blank(more) {
+	if !toolcall.Blank(more) {
 		return &translate.BadAnswer{Reason: "a call that goes on behind its end"}
 	}
 	return nil
@@ -214,9 +215,9 @@ func (s *Stream) complete(p *part) bool {
 // reason returns why the answer is incomplete, or nothing.
 func (s *Stream) reason() string {
 	switch s.reader.Finish {
-	case chat.FinishLength:
+	case answer.FinishLength:
 		return "max_output_tokens"
-	case chat.FinishContentFilter:
+	case answer.FinishContentFilter:
 		return "content_filter"
 	default:
 		return ""
@@ -235,7 +236,7 @@ func (s *Stream) ending(n int) state {
 
 // AppendWhole appends the response object for a whole completion, which has been parsed. The error
 // is a *translate.BadAnswer.
-func (s *Stream) AppendWhole(dst []byte, c *chat.Completion) ([]byte, error) {
+func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	if err := s.reader.ReadWhole(c); err != nil {
 		return dst, err
 	}

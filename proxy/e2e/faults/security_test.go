@@ -402,8 +402,8 @@ func TestSecurity12_FuzzTargets(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")
 	for _, target := range []string{
-		"proxy/auth FuzzQuery", "proxy/auth FuzzAuthorization", "translate/jsonx FuzzParse", "translate/jsonx FuzzFields", "translate/chat FuzzRequestDecode", "translate/chat FuzzCompletion",
-		"translate/chat FuzzStream", "translate/messages FuzzDecode", "translate/messages FuzzStream", "translate/responses FuzzDecode", "translate/responses FuzzStream", "translate/forward FuzzRequest",
+		"proxy/auth FuzzQuery", "proxy/auth FuzzAuthorization", "translate/jsonx FuzzParse", "translate/jsonx FuzzFields", "translate/chat FuzzRequestDecode", "translate/chat/answer FuzzCompletion",
+		"translate/chat/answer FuzzStream", "translate/messages FuzzDecode", "translate/messages FuzzStream", "translate/responses FuzzDecode", "translate/responses FuzzStream", "translate/forward FuzzRequest",
 		"translate/forward FuzzStream", "translate/sse FuzzReader", "proxy/multipart FuzzReader", "upstreams FuzzReply", "upstreams FuzzScanMetrics", "config FuzzParse", "proxy FuzzRetryAfter", "proxy FuzzRoute", "proxy FuzzFraming",
 		"proxy/listen FuzzFraming",
 	} {

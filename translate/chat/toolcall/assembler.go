@@ -1,9 +1,9 @@
 package toolcall
 
-// Limits of an answer. Beyond them Piece and Whole report false.
+// Limits of an answer. Beyond them AddPiece and AddWhole report false.
 const (
-	MaxChoice = 1024 // tool calls of one choice
-	MaxAnswer = 4096 // tool calls of one answer
+	MaxPerChoice = 1024 // tool calls of one choice
+	MaxPerAnswer = 4096 // tool calls of one answer
 )
 
 // Assembler decides which tool call each piece of an answer belongs to; see the package's text for
@@ -57,9 +57,9 @@ func (a *Assembler) Reset() {
 	*a = Assembler{toolCalls: toolCalls}
 }
 
-// Piece finds the tool call that a piece of a delta belongs to. It reports false when the piece
+// AddPiece finds the tool call that a piece of a delta belongs to. It reports false when the piece
 // begins one too many.
-func (a *Assembler) Piece(choice int, p *Piece) (Part, bool) {
+func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 	a.clock++
 	id, name := hashOf(p.ID), hashOf(p.Name)
 	index, indexed := p.Index.Int()
@@ -71,8 +71,8 @@ func (a *Assembler) Piece(choice int, p *Piece) (Part, bool) {
 	return a.begin(choice, p, id, name)
 }
 
-// Whole adds a tool call of a message, which is whole. It reports false when it is one too many.
-func (a *Assembler) Whole(choice int, p *Piece) (Part, bool) {
+// AddWhole adds a tool call of a message, which is whole. It reports false when it is one too many.
+func (a *Assembler) AddWhole(choice int, p *Piece) (Part, bool) {
 	a.clock++
 	return a.begin(choice, p, hashOf(p.ID), hashOf(p.Name))
 }
@@ -174,7 +174,7 @@ func (a *Assembler) begin(choice int, p *Piece, id, name uint64) (Part, bool) {
 			break
 		}
 	}
-	if position == MaxChoice || len(a.toolCalls) == MaxAnswer {
+	if position == MaxPerChoice || len(a.toolCalls) == MaxPerAnswer {
 		return Part{}, false
 	}
 	a.toolCalls = append(a.toolCalls, toolCall{choice: int32(choice), position: position})

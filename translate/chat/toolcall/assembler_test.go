@@ -60,7 +60,7 @@ func TestPiece(t *testing.T) {
 				if f[0] != "-" {
 					members = `"index":` + f[0] + "," + members
 				}
-				part, ok := a.Piece(0, read(t, "{"+members+"}"))
+				part, ok := a.AddPiece(0, read(t, "{"+members+"}"))
 				if !ok {
 					t.Fatal("refused")
 				}
@@ -89,12 +89,12 @@ func TestPiece(t *testing.T) {
 func TestChoices(t *testing.T) {
 	var a Assembler
 	for _, c := range []struct{ choice, want int }{{0, 0}, {1, 0}, {0, 1}, {1, 1}} {
-		if part, _ := a.Piece(c.choice, read(t, `{"function":{"name":"f","arguments":"{}"}}`)); part.Position != c.want {
+		if part, _ := a.AddPiece(c.choice, read(t, `{"function":{"name":"f","arguments":"{}"}}`)); part.Position != c.want {
 			t.Errorf("choice %d: position %d, want %d", c.choice, part.Position, c.want)
 		}
 	}
 	a.Reset()
-	if part, _ := a.Piece(0, read(t, `{"function":{"name":"f"}}`)); part.Position != 0 {
+	if part, _ := a.AddPiece(0, read(t, `{"function":{"name":"f"}}`)); part.Position != 0 {
 		t.Errorf("position %d behind Reset", part.Position)
 	}
 }
@@ -106,8 +106,8 @@ func TestBounds(t *testing.T) {
 	n := 0
 	for choice := range 8 {
 		for i := 0; ; i++ {
-			if _, ok := a.Piece(choice, p); !ok {
-				if i != MaxChoice && n != MaxAnswer {
+			if _, ok := a.AddPiece(choice, p); !ok {
+				if i != MaxPerChoice && n != MaxPerAnswer {
 					t.Fatalf("choice %d refuses tool call %d", choice, i)
 				}
 				break
@@ -115,7 +115,7 @@ func TestBounds(t *testing.T) {
 			n++
 		}
 	}
-	if _, ok := a.Whole(9, p); ok || n != MaxAnswer {
+	if _, ok := a.AddWhole(9, p); ok || n != MaxPerAnswer {
 		t.Errorf("%d tool calls", n)
 	}
 	if a.Reset(); cap(a.toolCalls) > keepToolCalls {

@@ -5,13 +5,13 @@
 //	var p toolcall.Piece
 //	for it := toolCalls.Iter(); it.Next(); {
 //		p.Read(it.Value())
-//		part, ok := assembler.Piece(choice, &p)
+//		part, ok := assembler.AddPiece(choice, &p)
 //		// part.Position is the tool call; part.TakeName and the like say what is new
 //	}
 //
 // An Assembler holds no text: a caller keeps what it needs of the pieces. Per tool call it keeps
 // hashes of id and name and the state of a scan over the arguments, about 64 bytes, and an answer
-// has at most MaxAnswer tool calls.
+// has at most MaxPerAnswer tool calls.
 //
 // # What engines send
 //
@@ -35,7 +35,7 @@
 //
 // A piece without a name begins a tool call only if nothing else has its index. The rule needs no
 // more of a piece than that it has no name to know that it changes nothing, so readers with a short
-// cut for pieces that differ in their arguments alone need not ask: see chat.Stream.
+// cut for pieces that differ in their arguments alone need not ask: see answer.Stream.
 //
 // # What clients get
 //

@@ -1,0 +1,139 @@
+package answer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+
+	"penstock/config/testkit/golden"
+	"penstock/translate"
+	"penstock/translate/engineerror"
+	"penstock/translate/sse"
+)
+
+// parseAnswer reads an `answer` section: one "name: value" a line.
+func parseAnswer(t *testing.T, text []byte) Options {
+	t.Helper()
+	a := Options{ID: "chatcmpl-ours", Created: 1234567890}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch name {
+		case "model":
+			a.Model = value
+		case "n":
+			a.N, _ = strconv.Atoi(value)
+		case "include_usage":
+			a.IncludeUsage = value == "true"
+		case "continuous_usage":
+			a.ContinuousUsage = value == "true"
+		case "strip_reasoning":
+			a.StripReasoning = value == "true"
+		default:
+			t.Fatalf("unknown line in the answer section: %q", line)
+		}
+	}
+	return a
+}
+
+// relay passes upstream bytes through s as the proxy does and returns what the client gets. A
+// failure is shown as a last line that starts with "!!".
+func relay(s *Stream, a *Options, src io.Reader) []byte {
+	s.Reset(a)
+	r := sse.NewReader(src, 8<<20)
+	var out []byte
+	for {
+		ev, err := r.Next()
+		if err == nil {
+			if out, err = s.Append(out, ev); err == nil {
+				continue
+			}
+		} else if errors.Is(err, io.EOF) {
+			out, err = s.Finish(out)
+		}
+		if err != nil {
+			out = fmt.Appendf(out, "!! %s\n", describe(err))
+		}
+		return out
+	}
+}
+
+// assemble puts upstream bytes together as the proxy does.
+func assemble(as *Assembler, a *Options, src io.Reader) []byte {
+	as.Reset()
+	r := sse.NewReader(src, 8<<20)
+	for {
+		ev, err := r.Next()
+		if err == nil {
+			if err = as.Add(ev); err == nil {
+				continue
+			}
+		} else if errors.Is(err, io.EOF) {
+			var out []byte
+			if out, err = as.Append(nil, a); err == nil {
+				return append(out, '\n')
+			}
+		}
+		return fmt.Appendf(nil, "!! %s\n", describe(err))
+	}
+}
+
+// describe shows an error with everything that it tells.
+func describe(err error) string {
+	text := err.Error()
+	var e *engineerror.Error
+	if errors.As(err, &e) {
+		text += fmt.Sprintf(" | status=%d type=%q code=%q message=%q client=%v", e.Status, e.Type, e.Code, e.Message, e.ClientFault)
+		if e.ContextOverflow {
+			text += fmt.Sprintf(" context=%d>%d", e.ContextPrompt, e.ContextMax)
+		}
+	}
+	return text
+}
+
+func TestStreamGolden(t *testing.T) {
+	var s Stream // reused from case to case, as a pool does
+	var as Assembler
+	golden.Archives(t, "testdata/stream", func(t *testing.T, ar *golden.Archive) {
+		a := parseAnswer(t, ar.Section("answer"))
+		upstream := ar.Section("upstream")
+		client := relay(&s, &a, bytes.NewReader(upstream))
+		usage := fmt.Sprintf("%s\ndeltas=%d started=%v done=%v whole=%v\n", usageText(s.Usage()), s.Deltas(), s.Started(), s.Done(), s.Finished())
+		assembled := assemble(&as, &a, bytes.NewReader(upstream))
+		if s.Usage() != as.Usage() || s.Deltas() != as.Deltas() {
+			t.Errorf("Stream counts %v in %d deltas, Assembler %v in %d", s.Usage(), s.Deltas(), as.Usage(), as.Deltas())
+		}
+		checkUsageEvents(t, client, a.ContinuousUsage)
+		checkAssembled(t, assembled)
+		ar.Set("client", []byte(string(client)))
+		ar.Set("usage", []byte(usage))
+		ar.Set("assembled", assembled)
+	})
+}
+
+func TestCompletionGolden(t *testing.T) {
+	var c Completion
+	golden.Archives(t, "testdata/whole", func(t *testing.T, ar *golden.Archive) {
+		a := parseAnswer(t, ar.Section("answer"))
+		var out []byte
+		usage := ""
+		if err := c.Parse(bytes.TrimSpace(ar.Section("upstream"))); err != nil {
+			out = fmt.Appendf(out, "!! %s\n", describe(err))
+		} else {
+			out = append(c.Append(nil, &a), '\n')
+			usage = usageText(c.Usage()) + "\n"
+			checkAssembled(t, out)
+		}
+		ar.Set("client", out)
+		ar.Set("usage", []byte(usage))
+	})
+}
+
+// usageText writes all of a usage.
+func usageText(u translate.Usage) string {
+	return fmt.Sprintf("prompt=%d completion=%d total=%d cached=%d reasoning=%d known=%v estimated=%v",
+		u.Prompt, u.Completion, u.Total, u.Cached, u.Reasoning, u.Known, u.Estimated)
+}

@@ -1,0 +1,180 @@
+package answer
+
+import (
+	"bytes"
+	"strconv"
+
+	"penstock/translate/chat/toolcall"
+)
+
+// assembledChoice is one choice of an Assembler.
+type assembledChoice struct {
+	index  int
+	finish []byte // raw
+	end    Finish // what it means
+	more   members
+
+	content, refusal, reasoning optionalText
+	reasoningName               string // as the engine spells it
+	toolCalls                   []assembledToolCall
+	message                     members // of the message
+
+	hasLogprobs               bool
+	logprobs, refusalLogprobs []byte // elements of logprobs.content and logprobs.refusal, with commas
+	logprobsMore              members
+}
+
+// optionalText is the contents of a JSON string, without quotes, and whether there was one at all.
+type optionalText struct {
+	raw   []byte
+	given bool
+}
+
+// assembledToolCall is one tool call.
+type assembledToolCall struct {
+	id, kind, name []byte // contents of JSON strings; no id: it gets one of ours
+	args           []byte // the same: a JSON text in a string
+	more, function members
+}
+
+// members are raw members that we pass on unread.
+type members []member
+
+type member struct {
+	name, value []byte // value without its brackets when list
+	list        bool
+}
+
+// maxMembers is the limit of unknown members of one object.
+const maxMembers = 64
+
+// find returns the member of that name, nil if there is none.
+func (m members) find(name []byte) *member {
+	for i := range m {
+		if bytes.Equal(m[i].name, name) {
+			return &m[i]
+		}
+	}
+	return nil
+}
+
+// append appends the choice.
+func (c *assembledChoice) append(dst []byte, id string, strip bool) []byte {
+	dst = append(dst, `{"index":`...)
+	dst = strconv.AppendInt(dst, int64(c.index), 10)
+	dst = append(dst, `,"message":{"role":"assistant","content":`...)
+	if len(c.content.raw) == 0 && c.refusal.given {
+		dst = append(dst, "null"...)
+	} else { // llama.cpp, for which answers are assembled, says "" in a whole answer where its chunks say null
+		dst = appendQuoted(dst, c.content.raw)
+	}
+	dst = append(dst, `,"refusal":`...)
+	if c.refusal.given {
+		dst = appendQuoted(dst, c.refusal.raw)
+	} else {
+		dst = append(dst, "null"...)
+	}
+	if c.reasoningName != "" && !strip {
+		dst = append(dst, `,"`...)
+		dst = append(dst, c.reasoningName...)
+		dst = append(dst, `":`...)
+		dst = appendQuoted(dst, c.reasoning.raw)
+	}
+	if len(c.toolCalls) > 0 {
+		dst = append(dst, `,"tool_calls":[`...)
+		for i := range c.toolCalls {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = c.toolCalls[i].append(dst, id, c.index, i, c.end.isCut())
+		}
+		dst = append(dst, ']')
+	}
+	dst = c.message.append(dst, strip)
+	dst = append(dst, `},"logprobs":`...)
+	dst = c.appendLogprobs(dst)
+	dst = append(dst, `,"finish_reason":`...)
+	if c.end == FinishStop && len(c.toolCalls) > 0 {
+		dst = append(dst, toolCallsWord...)
+	} else {
+		dst = append(dst, c.finish...)
+	}
+	dst = c.more.append(dst, false)
+	return append(dst, '}')
+}
+
+func (c *assembledChoice) appendLogprobs(dst []byte) []byte {
+	if !c.hasLogprobs {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, `{"content":[`...)
+	dst = append(dst, c.logprobs...)
+	dst = append(dst, ']')
+	if len(c.refusalLogprobs) > 0 {
+		dst = append(dst, `,"refusal":[`...)
+		dst = append(dst, c.refusalLogprobs...)
+		dst = append(dst, ']')
+	}
+	dst = c.logprobsMore.append(dst, false)
+	return append(dst, '}')
+}
+
+// append appends the tool call, number n of its choice, which may be cut.
+func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut bool) []byte {
+	dst = append(dst, `{"id":`...)
+	if len(c.id) > 0 {
+		dst = appendQuoted(dst, c.id)
+	} else {
+		dst = append(dst, '"')
+		dst = toolcall.AppendID(dst, id, choice, n)
+		dst = append(dst, '"')
+	}
+	dst = append(dst, `,"type":`...)
+	if len(c.kind) > 0 {
+		dst = appendQuoted(dst, c.kind)
+	} else {
+		dst = append(dst, `"function"`...)
+	}
+	dst = append(dst, `,"function":{"name":`...)
+	dst = appendQuoted(dst, c.name)
+	dst = append(dst, `,"arguments":`...)
+	if toolcall.HasEscapes(c.args) {
+		toolcall.MendEscapes(c.args, true)
+	}
+	dst = append(append(dst, '"'), c.args...)
+	if !cut && toolcall.Blank(c.args) {
+		dst = append(dst, emptyObject...)
+	}
+	dst = append(dst, '"')
+	dst = c.function.append(dst, false)
+	dst = append(dst, '}')
+	dst = c.more.append(dst, false)
+	return append(dst, '}')
+}
+
+// append appends the members, each with a comma before it.
+func (m members) append(dst []byte, strip bool) []byte {
+	for i := range m {
+		if strip && isReasoning(m[i].name) {
+			continue
+		}
+		dst = append(dst, ',')
+		dst = appendQuoted(dst, m[i].name)
+		dst = append(dst, ':')
+		if m[i].list {
+			dst = append(dst, '[')
+			dst = append(dst, m[i].value...)
+			dst = append(dst, ']')
+			continue
+		}
+		dst = append(dst, m[i].value...)
+	}
+	return dst
+}
+
+// appendQuoted appends the contents of a JSON string as one.
+func appendQuoted(dst, contents []byte) []byte {
+	dst = append(dst, '"')
+	dst = append(dst, contents...)
+	return append(dst, '"')
+}

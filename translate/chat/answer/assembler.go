@@ -1,0 +1,387 @@
+package answer
+
+import (
+	"bytes"
+	"strconv"
+
+	"penstock/translate"
+	"penstock/translate/chat/toolcall"
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// Assembler makes the whole completion of a stream's chunks, as the engine would have sent it
+// without streaming. The edge asks engines for a stream where only streams can be cancelled.
+//
+// Texts are collected as they stand in the source, escapes and all, so nothing is decoded and a
+// character that was cut in two is whole again. Members that we do not know are kept: the last
+// value of each, arrays of a delta joined.
+//
+// The zero value is ready. An Assembler belongs to one call at a time; Reset makes it ready for the
+// next.
+type Assembler struct {
+	streamState
+	chunk            Chunk
+	tools            toolcall.Assembler
+	assembledChoices []assembledChoice // by first appearance
+	id               []byte            // raw
+	created          []byte            // raw
+	more             members           // of the top level
+	size             int               // bytes kept, for the bound
+	lone             bool              // a string holds half of a surrogate pair
+}
+
+// Reset makes a ready for another stream and lets go of the last one.
+func (a *Assembler) Reset() {
+	a.chunk.reset()
+	a.tools.Reset()
+	*a = Assembler{chunk: a.chunk, tools: a.tools}
+}
+
+// Add adds one upstream event. The error is a *BadAnswer when the event is malformed or the answer
+// is too large, or an *engineerror.Error when the engine reports a failure; the answer has failed then.
+// Events behind the end are ignored. The event's data is not kept.
+func (a *Assembler) Add(ev sse.Event) error {
+	ok, err := a.parseEvent(&a.chunk, ev, 0)
+	if !ok {
+		return err
+	}
+	c := &a.chunk
+	a.lone = a.lone || c.lone
+	if err := a.addTopLevel(c, a.noteUsage(c)); err != nil {
+		return err
+	}
+	for it := c.choices.Iter(); it.Next(); {
+		if err := a.addChoice(it.Value()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep appends raw to dst and counts it against the limit of an answer.
+func (a *Assembler) keep(dst *[]byte, raw []byte) error {
+	if a.size += len(raw); a.size > translate.MaxAnswer {
+		return badAnswer(translate.TooLarge)
+	}
+	*dst = append(*dst, raw...)
+	return nil
+}
+
+// addTopLevel adds the top level of a chunk; hasUsage: its usage has counts.
+func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
+	if len(a.id) == 0 && c.id.HasText() {
+		if err := a.keep(&a.id, c.id.Raw()); err != nil {
+			return err
+		}
+	}
+	if len(a.created) == 0 && IsTime(c.created) {
+		if err := a.keep(&a.created, c.created.Raw()); err != nil {
+			return err
+		}
+	}
+	for it := c.root.Iter(); it.Next(); {
+		switch name := string(it.Key().Name()); {
+		case name == "id", name == "object", name == "created", name == "model", name == "choices", name == "error",
+			name == "prompt_progress", name == "usage" && !hasUsage:
+		case (name == "usage" || name == "timings") && BoundNumbers(it.Value().Raw()) != nil: // the counts that were read are bounded
+		default:
+			if err := a.keepMember(&a.more, it.Key(), it.Value(), false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keepMember keeps a member, in place of an older one of the same name. With join it adds the
+// elements of an array to the older ones. Null changes nothing.
+func (a *Assembler) keepMember(to *members, k jsonx.Key, v jsonx.Value, join bool) error {
+	if v.IsNull() {
+		return nil
+	}
+	m := to.find(k.Raw())
+	if m == nil {
+		if len(*to) == maxMembers {
+			return badAnswer(translate.TooLarge)
+		}
+		*to = append(*to, member{list: join && v.IsArray()})
+		m = &(*to)[len(*to)-1]
+		if err := a.keep(&m.name, k.Raw()); err != nil {
+			return err
+		}
+	}
+	if m.list && v.IsArray() {
+		return a.keepElements(&m.value, v)
+	}
+	a.size -= len(m.value)
+	m.value, m.list = m.value[:0], false
+	return a.keep(&m.value, v.Raw())
+}
+
+// keepElements adds the elements of the array v to a list.
+func (a *Assembler) keepElements(to *[]byte, v jsonx.Value) error {
+	elements := bytes.TrimSpace(v.Inside())
+	if len(elements) == 0 {
+		return nil
+	}
+	if len(*to) > 0 {
+		*to = append(*to, ',')
+	}
+	return a.keep(to, elements)
+}
+
+// addChoice adds one choice of a chunk.
+func (a *Assembler) addChoice(v jsonx.Value) error {
+	var c Choice
+	if err := c.ReadDelta(v); err != nil {
+		return err
+	}
+	if a.noteChoice(&c) {
+		a.assembledChoices = append(a.assembledChoices, assembledChoice{index: c.Index})
+	}
+	to := &a.assembledChoices[0]
+	for i := range a.assembledChoices {
+		if a.assembledChoices[i].index == c.Index {
+			to = &a.assembledChoices[i]
+		}
+	}
+	if c.Finished() {
+		to.finish, to.end = to.finish[:0], finishOf(c.Finish)
+		if err := a.keep(&to.finish, c.Finish.Raw()); err != nil {
+			return err
+		}
+	}
+	for it := v.Iter(); it.Next(); {
+		var err error
+		switch string(it.Key().Name()) {
+		case "index", "delta", "message", "finish_reason", "logprobs":
+		default:
+			err = a.keepMember(&to.more, it.Key(), it.Value(), false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := a.addLogprobs(to, c.Logprobs); err != nil {
+		return err
+	}
+	return a.addDelta(to, c.Body)
+}
+
+// addLogprobs adds the log probabilities of some tokens.
+func (a *Assembler) addLogprobs(to *assembledChoice, v jsonx.Value) error {
+	if !v.IsObject() {
+		return nil
+	}
+	to.hasLogprobs = true
+	for it := v.Iter(); it.Next(); {
+		var err error
+		switch name := string(it.Key().Name()); {
+		case name == "content" && it.Value().IsArray():
+			err = a.keepElements(&to.logprobs, it.Value())
+		case name == "refusal" && it.Value().IsArray():
+			err = a.keepElements(&to.refusalLogprobs, it.Value())
+		case name == "content", name == "refusal":
+		default:
+			err = a.keepMember(&to.logprobsMore, it.Key(), it.Value(), true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addDelta adds the delta of a choice.
+func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
+	var d Delta
+	d.Read(v)
+	if d.Generated() {
+		a.deltas++
+	}
+	for it := v.Iter(); it.Next(); {
+		var err error
+		switch name := string(it.Key().Name()); name {
+		case "role", "content", "refusal", "tool_calls":
+		case "reasoning", "reasoning_content":
+			if to.reasoningName == "" && it.Value().HasText() {
+				to.reasoningName = name
+			}
+		default:
+			err = a.keepMember(&to.message, it.Key(), it.Value(), true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := a.addText(&to.content, d.Content); err != nil {
+		return err
+	}
+	if err := a.addText(&to.refusal, d.Refusal); err != nil {
+		return err
+	}
+	if d.Reasoning.HasText() {
+		if err := a.addText(&to.reasoning, d.Reasoning); err != nil {
+			return err
+		}
+	}
+	return a.addToolCalls(to, d.ToolCalls)
+}
+
+// addText adds a piece of a text.
+func (a *Assembler) addText(to *optionalText, v jsonx.Value) error {
+	switch {
+	case v.IsString():
+		to.given = true
+		return a.keep(&to.raw, v.Inside())
+	case v.IsNull(), !v.Exists():
+		return nil
+	}
+	return badAnswer(notText)
+}
+
+// addToolCalls adds the tool calls of a delta: whole ones, beginnings, or pieces of arguments.
+func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
+	var p toolcall.Piece
+	for it := v.Iter(); it.Next(); {
+		if !p.Read(it.Value()) {
+			return badAnswer(badToolCall)
+		}
+		part, ok := a.tools.AddPiece(to.index, &p)
+		if !ok {
+			return badAnswer(tooManyToolCalls)
+		}
+		if part.Position == len(to.toolCalls) {
+			to.toolCalls = append(to.toolCalls, assembledToolCall{})
+		}
+		if err := a.addPiece(&to.toolCalls[part.Position], &p, &part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addPiece adds a piece of a tool call.
+func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece, part *toolcall.Part) error {
+	for it := p.Object.Iter(); it.Next(); {
+		switch string(it.Key().Name()) {
+		case "index", "id", "type", "function":
+		default:
+			if err := a.keepMember(&to.more, it.Key(), it.Value(), false); err != nil {
+				return err
+			}
+		}
+	}
+	for it := p.Function.Iter(); it.Next(); {
+		switch string(it.Key().Name()) {
+		case "name", "arguments":
+		default:
+			if err := a.keepMember(&to.function, it.Key(), it.Value(), false); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range [...]struct {
+		to   *[]byte
+		from jsonx.Value
+		take bool
+	}{
+		{&to.id, p.ID, part.TakeID},
+		{&to.kind, p.Type, len(to.kind) == 0 && p.Type.HasText()},
+		{&to.name, p.Name, part.TakeName},
+	} {
+		if !m.take {
+			continue
+		}
+		if err := a.keep(m.to, m.from.Inside()); err != nil {
+			return err
+		}
+	}
+	return a.addArguments(&to.args, p.Args)
+}
+
+// addArguments adds a piece of the arguments. An object in place of a string is Ollama's native
+// form.
+func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
+	switch {
+	case v.IsString():
+		return a.keep(to, v.Inside())
+	case v.IsObject():
+		return a.keep(to, appendArguments(nil, v))
+	case v.IsNull(), !v.Exists():
+		return nil
+	}
+	return badAnswer(badToolCall)
+}
+
+// Usage returns the token counts so far; without counts from the engine, an estimate of one token a
+// delta.
+func (a *Assembler) Usage() translate.Usage { return a.usageSoFar() }
+
+// Deltas returns the number of deltas so far with generated output.
+func (a *Assembler) Deltas() int { return a.deltas }
+
+// Done reports whether the rest of the upstream's events is not needed; see Stream.Done.
+func (a *Assembler) Done() bool { return a.done(0) }
+
+// Append appends the completion for the client. It returns ErrNoFinish, and appends nothing, when a
+// choice lacks its finish_reason or too few came.
+func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
+	if !a.allFinished(options.N) {
+		return dst, translate.ErrNoFinish
+	}
+	start := len(dst)
+	dst = append(dst, `{"id":`...)
+	if len(a.id) > 0 {
+		dst = append(dst, a.id...) // in quotes
+	} else {
+		dst = jsonx.AppendStringS(dst, options.ID)
+	}
+	dst = append(dst, `,"object":"chat.completion","created":`...)
+	if len(a.created) > 0 {
+		dst = append(dst, a.created...)
+	} else {
+		dst = strconv.AppendInt(dst, options.Created, 10)
+	}
+	dst = append(dst, `,"model":`...)
+	dst = jsonx.AppendStringS(dst, options.Model)
+	dst = append(dst, `,"choices":[`...)
+	sorted := 0
+	for index := range translate.MaxChoices {
+		for i := range a.assembledChoices {
+			if a.assembledChoices[i].index != index {
+				continue
+			}
+			if sorted > 0 {
+				dst = append(dst, ',')
+			}
+			dst = a.assembledChoices[i].append(dst, options.ID, options.StripReasoning)
+			sorted++
+		}
+		if sorted == len(a.assembledChoices) {
+			break
+		}
+	}
+	dst = append(dst, ']')
+	if m := a.more.find([]byte("usage")); m != nil && a.usage.summed { // m is of one choice
+		m.value, m.list = appendUsage(m.value[:0], a.usageSoFar()), false
+	} else if m == nil && a.usage.Known {
+		dst = append(dst, `,"usage":`...)
+		dst = appendUsage(dst, a.usageSoFar())
+	}
+	if a.more.find([]byte("system_fingerprint")) == nil {
+		dst = append(append(dst, ','), nullFingerprint...)
+	}
+	dst = a.more.append(dst, false)
+	if a.lone { // the pieces of each text are joined by now
+		jsonx.MendLone(dst[start:])
+	}
+	return append(dst, '}'), nil
+}
+
+// Whole reports whether every choice has its finish_reason, so that Append will succeed.
+func (a *Assembler) Finished() bool { return a.allFinished(0) }
+
+// Held is about how many bytes a keeps of the stream so far.
+func (a *Assembler) Held() int { return a.size }

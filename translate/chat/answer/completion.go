@@ -1,0 +1,225 @@
+package answer
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"penstock/translate"
+	"penstock/translate/chat/toolcall"
+	"penstock/translate/engineerror"
+	"penstock/translate/jsonx"
+)
+
+// Completion is a view of a whole answer. The zero value is ready; it is meant to be reused, by one
+// call at a time.
+//
+// It borrows the body from Parse until the next Parse or Reset: the body must not change in
+// between.
+type Completion struct {
+	head
+	generated           int // bytes of text, reasoning and arguments, for an estimate
+	edits               jsonx.Edits
+	model               []byte
+	usageText           []byte          // our own usage
+	missing             []missingMember // of the choices
+	engineUsage         translate.Usage // the counts of the engine's usage
+	hasCounts           bool            // it has counts
+	hidesMembers        bool            // a choice has a member to remove: a private one, or a delta
+	incompleteToolCalls bool            // a tool call lacks a member that clients need
+	tools               toolcall.Assembler
+}
+
+// Parse reads the body of an answer with status 200. The error is a *BadAnswer when it is not a
+// chat completion with at least one choice, each with a message and with an end: Ollama sends a
+// finish_reason of null with the text so far when its runner died. One that is absent is merely
+// forgotten. If the engine sent an error in place of a completion, or aborted a choice, the
+// *engineerror.Error is the BadAnswer's cause.
+func (c *Completion) Parse(body []byte) error {
+	c.generated, c.missing, c.hidesMembers, c.incompleteToolCalls = 0, c.missing[:0], false, false
+	c.tools.Reset()
+	if err := c.parse(body); err != nil {
+		return err
+	}
+	if e := c.failure(); e != nil {
+		return &translate.BadAnswer{Reason: engineError, Cause: e}
+	}
+	if !c.choices.Index(0).Exists() || !c.choices.IsArray() {
+		return badAnswer(noChoices)
+	}
+	var (
+		choice  Choice
+		message Delta
+	)
+	for it := c.choices.Iter(); it.Next(); {
+		if err := choice.ReadMessage(it.Value()); err != nil {
+			var e *engineerror.Error
+			if errors.As(err, &e) {
+				return &translate.BadAnswer{Reason: engineError, Cause: e}
+			}
+			return err
+		}
+		c.hidesMembers = c.hidesMembers || choice.private || choice.spare.IsObject()
+		if it.Index() >= translate.MaxChoices {
+			return badAnswer(tooManyChoices)
+		}
+		switch {
+		case !choice.Body.IsObject():
+			return badAnswer(noMessage)
+		case choice.Finish.IsNull():
+			return badAnswer(notFinished)
+		}
+		message.Read(choice.Body)
+		if err := message.check(); err != nil {
+			return err
+		}
+		c.generated += message.size()
+		c.findMissing(it.Index(), it.Value(), &choice, &message)
+	}
+	c.engineUsage, c.hasCounts = readUsage(c.usage)
+	return nil
+}
+
+// size returns the number of bytes that were generated, as they stand in the source.
+func (d *Delta) size() int {
+	n := len(d.Content.Raw()) + len(d.Refusal.Raw()) + len(d.Reasoning.Raw())
+	for it := d.ToolCalls.Iter(); it.Next(); {
+		n += len(it.Value().Get("function").Raw())
+	}
+	return n
+}
+
+// Reset lets go of the body, for a pool.
+func (c *Completion) Reset() {
+	c.reset()
+	c.edits.Reset()
+	clear(c.missing)
+	c.missing, c.generated = c.missing[:0], 0
+}
+
+// Choices returns the array of choices; read its elements with Choice.ReadMessage.
+func (c *Completion) Choices() jsonx.Value { return c.choices }
+
+// ID returns the completion's id, as the engine gave it; maybe absent.
+func (c *Completion) ID() jsonx.Value { return c.id }
+
+// Usage returns the token counts; without counts from the engine, an estimate of the completion, of
+// four bytes a token.
+func (c *Completion) Usage() translate.Usage {
+	if c.hasCounts {
+		return c.engineUsage
+	}
+	if u, ok := readTimings(c.timings); ok {
+		return u
+	}
+	return translate.EstimatedUsage((c.generated + 3) / 4)
+}
+
+// Markup returns the word of a model's markup that the text of the first choice begins with.
+func (c *Completion) Markup() translate.Markup {
+	var (
+		choice  Choice
+		message Delta
+		o       translate.Opening
+	)
+	if choice.ReadMessage(c.choices.Index(0)) != nil {
+		return 0
+	}
+	message.Read(choice.Body)
+	o.Add(message.Content)
+	return o.Markup
+}
+
+var completionObject = []byte(`"object":"chat.completion"`)
+
+// Append appends the answer for the client: the engine's, byte for byte, but with the public model,
+// without members between engines, without reasoning if the client wants none, and with the members
+// that clients need and the engine left out: id, object, created, system_fingerprint, usage, the
+// index, end and logprobs of a choice, the role, content and refusal of its message, the id, type
+// and arguments of a tool call. A choice with tool calls ends with tool_calls, unless it is cut, and
+// their indexes count from 0. c must have been parsed.
+func (c *Completion) Append(dst []byte, a *Options) []byte {
+	c.edits.Reset()
+	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
+	addObject(&c.edits, &c.head, completionObject)
+	if !c.fingerprint { // OpenRouter's SDK demands it
+		c.edits.Add(c.root, nullFingerprint)
+	}
+	addIdentity(&c.edits, &c.head, a)
+	setModel(&c.edits, &c.head, c.model)
+	switch {
+	case !c.usage.Exists():
+		c.usageText = appendUsage(append(c.usageText[:0], `"usage":`...), c.Usage().WithPrompt(a.PromptTokens))
+		c.edits.Add(c.root, c.usageText)
+	case !c.hasCounts:
+		c.usageText = appendUsage(c.usageText[:0], c.Usage().WithPrompt(a.PromptTokens))
+		c.edits.Set(c.usage, c.usageText)
+	default:
+		BoundIn(&c.edits, c.usage)
+	}
+	BoundIn(&c.edits, c.timings)
+	if c.private {
+		HidePrivate(&c.edits, c.root)
+	}
+	for _, m := range c.missing {
+		m.addTo(&c.edits)
+	}
+	if a.StripReasoning || c.hidesMembers || c.incompleteToolCalls {
+		var (
+			choice  Choice
+			message Delta
+			p       toolcall.Piece
+		)
+		c.tools.Reset()
+		for it := c.choices.Iter(); it.Next(); {
+			if choice.ReadMessage(it.Value()) != nil {
+				continue
+			}
+			if choice.private {
+				HidePrivate(&c.edits, it.Value())
+			}
+			if choice.spare.IsObject() {
+				c.edits.Delete(choice.spare)
+			}
+			if a.StripReasoning {
+				stripReasoning(&c.edits, choice.Body)
+			}
+			message.Read(choice.Body)
+			for toolCalls := message.ToolCalls.Iter(); toolCalls.Next(); {
+				if part, ok := c.readToolCall(it.Index(), &p, toolCalls.Value()); ok {
+					addToolCallMembers(&c.edits, &p, &part, a.ID, it.Index())
+					if wrongIndex(&p, &part) {
+						c.edits.Set(p.Index, strconv.AppendInt(nil, int64(part.Position), 10))
+					}
+					if args := completeArguments(&p, finishOf(choice.Finish).isCut()); args != nil {
+						setMember(&c.edits, p.Function, p.Args, "arguments", args)
+					}
+					if p.Args.IsString() && toolcall.HasEscapes(p.Args.Inside()) {
+						text := bytes.Clone(p.Args.Raw())
+						toolcall.MendEscapes(text[1:len(text)-1], true)
+						c.edits.Set(p.Args, text)
+					}
+				}
+			}
+		}
+	}
+	start := len(dst)
+	dst = c.edits.Append(dst, c.src)
+	if c.lone {
+		jsonx.MendLone(dst[start:])
+	}
+	return dst
+}
+
+// readToolCall makes p the view of a tool call of choice n, and returns what it lacks. It reports
+// false for one that is not checked: not an object, or over the limit.
+func (c *Completion) readToolCall(n int, p *toolcall.Piece, v jsonx.Value) (toolcall.Part, bool) {
+	if !p.Read(v) {
+		return toolcall.Part{}, false
+	}
+	part, ok := c.tools.AddWhole(n, p)
+	if ok && !p.Named() { // whole, so that nothing comes later
+		part.MakeID, part.NeedType = part.MakeID || !p.ID.HasText(), !p.Type.HasText()
+	}
+	return part, ok
+}

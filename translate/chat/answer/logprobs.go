@@ -1,0 +1,64 @@
+package answer
+
+import (
+	"bytes"
+	"slices"
+
+	"penstock/translate/jsonx"
+)
+
+// maxLogprobSearches bounds the places at which a text is looked for among its tokens.
+const maxLogprobSearches = 16
+
+// textLogprobs returns those of a whole answer's log probabilities that are of its text, as
+// elements with commas: the last run of tokens that make up the text. Engines list the tokens of
+// reasoning before it, which other dialects do not show, and those of tool calls behind it. It
+// returns nothing if no tokens make up exactly the text.
+func textLogprobs(list, content jsonx.Value) []byte {
+	var (
+		all      []byte // the text of all tokens
+		elements []jsonx.Value
+		starts   []int // of the tokens in all
+	)
+	for it := list.Iter(); it.Next(); {
+		elements, starts = append(elements, it.Value()), append(starts, len(all))
+		all = appendToken(all, it.Value())
+	}
+	starts = append(starts, len(all))
+	text := content.AppendText(nil)
+	end := len(all)
+	for range maxLogprobSearches {
+		at := bytes.LastIndex(all[:end], text)
+		if at < 0 || len(text) == 0 {
+			return nil
+		}
+		first, begins := slices.BinarySearch(starts, at)
+		behind, ends := slices.BinarySearch(starts, at+len(text))
+		if begins && ends {
+			for starts[first+1] == at { // marks without a text
+				first++
+			}
+			raw, offset := list.Raw(), list.Start()
+			return raw[elements[first].Start()-offset : elements[behind-1].End()-offset]
+		}
+		end = at + len(text) - 1
+	}
+	return nil
+}
+
+// appendToken appends the text of a token. A character that is more than one token is in their
+// bytes alone.
+func appendToken(dst []byte, v jsonx.Value) []byte {
+	list := v.Get("bytes")
+	if !list.IsArray() {
+		if token := v.Get("token"); token.IsString() {
+			dst = token.AppendText(dst)
+		}
+		return dst
+	}
+	for it := list.Iter(); it.Next(); {
+		n, _ := it.Value().Int()
+		dst = append(dst, byte(n))
+	}
+	return dst
+}

@@ -1,0 +1,88 @@
+package answer
+
+import (
+	"strconv"
+
+	"penstock/translate/chat/toolcall"
+	"penstock/translate/jsonx"
+)
+
+// missingMember is a member that clients need and that the engine left out, or sent with a value
+// that they cannot read.
+type missingMember struct {
+	at   jsonx.Value // the object that lacks it, or the wrong value
+	set  bool
+	text []byte // the member, or the value in place of the wrong one
+}
+
+var (
+	finishStop      = []byte(`"finish_reason":"stop"`)
+	finishToolCalls = []byte(`"finish_reason":"tool_calls"`)
+	nullLogprobs    = []byte(`"logprobs":null`)
+	assistantRole   = []byte(`"role":"assistant"`)
+	nullContent     = []byte(`"content":null`)
+	nullRefusal     = []byte(`"refusal":null`)
+	indexZero       = []byte(`"index":0`)
+	nullFingerprint = []byte(`"system_fingerprint":null`)
+)
+
+// findMissing collects the missing members of choice number n, which is v, and of its message.
+func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *Delta) {
+	if !choice.Numbered {
+		c.missing = append(c.missing, missingIndex(v, n))
+	}
+	called := message.ToolCalls.Index(0).Exists()
+	switch {
+	case !choice.Finish.Exists():
+		finish := finishStop
+		if called {
+			finish = finishToolCalls
+		}
+		c.missing = append(c.missing, missingMember{at: v, text: finish})
+	case called && finishOf(choice.Finish) == FinishStop: // agents run tools only for the word
+		c.missing = append(c.missing, missingMember{at: choice.Finish, set: true, text: toolCallsWord})
+	}
+	if !choice.Logprobs.Exists() {
+		c.missing = append(c.missing, missingMember{at: v, text: nullLogprobs})
+	}
+	switch {
+	case !message.Role.Exists():
+		c.missing = append(c.missing, missingMember{at: choice.Body, text: assistantRole})
+	case !message.Role.HasText():
+		c.missing = append(c.missing, missingMember{at: message.Role, set: true, text: assistantRole[len(`"role":`):]})
+	}
+	if !message.Content.Exists() {
+		c.missing = append(c.missing, missingMember{at: choice.Body, text: nullContent})
+	}
+	if !message.Refusal.Exists() {
+		c.missing = append(c.missing, missingMember{at: choice.Body, text: nullRefusal})
+	}
+	var p toolcall.Piece
+	cut := finishOf(choice.Finish).isCut()
+	for it := message.ToolCalls.Iter(); it.Next(); {
+		part, _ := c.readToolCall(n, &p, it.Value())
+		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || p.Args.IsObject() || p.Args.IsString() && toolcall.HasEscapes(p.Args.Inside()) ||
+			wrongIndex(&p, &part) || completeArguments(&p, cut) != nil
+	}
+}
+
+// missingIndex is the index of choice number n, which is v and has none, or a null.
+func missingIndex(v jsonx.Value, n int) missingMember {
+	member := indexZero // of nearly every choice, and streams must not allocate
+	if n > 0 {
+		member = strconv.AppendInt([]byte(`"index":`), int64(n), 10)
+	}
+	if at := v.Get("index"); at.Exists() {
+		return missingMember{at: at, set: true, text: member[len(`"index":`):]}
+	}
+	return missingMember{at: v, text: member}
+}
+
+// addTo notes the addition in edits.
+func (m missingMember) addTo(edits *jsonx.Edits) {
+	if m.set {
+		edits.Set(m.at, m.text)
+		return
+	}
+	edits.Add(m.at, m.text)
+}

@@ -1,0 +1,146 @@
+package answer
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+
+	"penstock/translate"
+	"penstock/translate/jsonx"
+)
+
+// Numbers of an engine's that clients cannot hold. JSON bounds no number, but clients read counts
+// and times as integers of 64 bits or as floats, and break on 1e400, or add counts up and overflow.
+
+// maxNumber is what floats hold without a gap, and so the most that JavaScript counts to.
+const maxNumber = 1 << 53
+
+// IsTime reports whether v is a time as clients expect it in `created`: a whole number of seconds,
+// in digits.
+func IsTime(v jsonx.Value) bool {
+	raw := v.Raw()
+	if len(raw) == 0 || len(raw) > 15 {
+		return false
+	}
+	for _, c := range raw {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// BoundTime returns the time to put in place of v in `created`, where v is a number and no time:
+// its whole seconds, or 0 if clients cannot hold it. It returns nil if v may stay.
+func BoundTime(v jsonx.Value) []byte {
+	if !v.IsNumber() || IsTime(v) {
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(v.Raw()), 64)
+	if err != nil || f < 0 || f > maxNumber {
+		f = 0
+	}
+	return strconv.AppendInt(nil, int64(f), 10)
+}
+
+// BoundNumbers returns raw, which is valid JSON, with the numbers bounded that clients cannot hold:
+// counts of tokens to 0 and 2^31, all others to 0 and 2^53. It returns nil if there is nothing to
+// change, which costs one look at each byte.
+func BoundNumbers(raw []byte) []byte {
+	if !largeNumbers(raw) {
+		return nil
+	}
+	var (
+		out    []byte
+		from   int  // of what is not in out
+		counts bool // the last name is that of a count
+	)
+	for i := 0; i < len(raw); {
+		switch c := raw[i]; {
+		case c == '"':
+			end := i + stringLength(raw[i:])
+			if rest := bytes.TrimLeft(raw[end:], " \t\r\n"); len(rest) > 0 && rest[0] == ':' {
+				counts = bytes.HasSuffix(raw[i:end], []byte(`tokens"`))
+			}
+			i = end
+		case c == '-' || '0' <= c && c <= '9':
+			end := i + 1
+			for end < len(raw) && isNumberByte(raw[end]) {
+				end++
+			}
+			if bound, over := boundOf(raw[i:end], counts); over {
+				out = strconv.AppendInt(append(out, raw[from:i]...), bound, 10)
+				from = end
+			}
+			i = end
+		default:
+			i++
+		}
+	}
+	if from == 0 {
+		return nil
+	}
+	return append(out, raw[from:]...)
+}
+
+// largeNumbers reports whether there may be something to bound: ten digits in a row, or an
+// exponent.
+func largeNumbers(raw []byte) bool {
+	digits := 0
+	for _, c := range raw {
+		switch {
+		case '0' <= c && c <= '9':
+			if digits++; digits >= 10 {
+				return true
+			}
+		case (c == 'e' || c == 'E') && digits > 0:
+			return true
+		default:
+			digits = 0
+		}
+	}
+	return false
+}
+
+// boundOf returns what to put in place of a number, if it is out of bounds.
+func boundOf(number []byte, count bool) (bound int64, over bool) {
+	f, err := strconv.ParseFloat(string(number), 64)
+	most := int64(maxNumber)
+	if count {
+		most = translate.MaxCount
+	}
+	switch {
+	case err == nil && math.Abs(f) <= float64(most):
+		return 0, false
+	case f < 0:
+		return 0, true
+	}
+	return most, true
+}
+
+// stringLength returns the length of the string that s begins with, quotes included.
+func stringLength(s []byte) int {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(s)
+}
+
+func isNumberByte(c byte) bool {
+	return '0' <= c && c <= '9' || c == '.' || c|0x20 == 'e' || c == '+' || c == '-'
+}
+
+// BoundIn notes the bounding of the numbers of an object.
+func BoundIn(edits *jsonx.Edits, v jsonx.Value) {
+	if !v.IsObject() {
+		return
+	}
+	if b := BoundNumbers(v.Raw()); b != nil {
+		edits.Set(v, b)
+	}
+}

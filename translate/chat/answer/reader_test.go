@@ -1,0 +1,237 @@
+package answer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"penstock/translate"
+	"penstock/translate/chat/toolcall"
+	"penstock/translate/sse"
+)
+
+// said is what a Reader has read.
+type said struct {
+	Content, Refusal, Reasoning string
+	Calls                       []string
+	Finish                      Finish
+	Stop                        string
+	Usage                       translate.Usage
+	Err                         string
+}
+
+// listen reads an engine's stream with s.
+func listen(s *Reader, src []byte, forget bool) (out said) {
+	s.Reset("fallback")
+	r := sse.NewReader(bytes.NewReader(src), 8<<20)
+	for !s.Done() {
+		ev, err := r.Next()
+		if err != nil {
+			break
+		}
+		if forget {
+			s.template.forget()
+		}
+		if _, err := s.Read(ev); err != nil {
+			out.Err = err.Error()
+			return out
+		}
+		out.Content += string(s.Content)
+		out.Refusal += string(s.Refusal)
+		out.Reasoning += string(s.Reasoning)
+	}
+	out.end(s)
+	if err := s.End(); err != nil {
+		out.Err = err.Error()
+	}
+	return out
+}
+
+func (out *said) end(s *Reader) {
+	for i := range s.ToolCalls {
+		args := string(s.ToolCalls[i].Args)
+		if toolcall.Blank([]byte(args)) && !s.Finish.isCut() {
+			args += "{}" // as the translators do
+		}
+		out.Calls = append(out.Calls, string(s.ToolCallID(i))+" "+string(s.ToolCalls[i].Name)+" "+args)
+	}
+	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
+}
+
+// The short cut for chunks that differ in their text alone gives what the long way gives; and what
+// a translator hears in a stream is what it reads in the whole answer that the stream amounts to.
+func TestSource(t *testing.T) {
+	names, streams, _ := upstreams(t)
+	var s, long Reader
+	var c Completion
+	compared := 0
+	for _, name := range names {
+		src := streams[name]
+		got := listen(&s, src, false)
+		if want := listen(&long, src, true); !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
+			t.Errorf("%s: the short cut shows: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
+		}
+		var a Assembler
+		whole := assemble(&a, &Options{Model: "m", ID: "fallback"}, bytes.NewReader(src))
+		if got.Err != "" || bytes.HasPrefix(whole, []byte("!! ")) {
+			continue
+		}
+		if err := c.Parse(whole); err != nil || c.Choices().Len() > 1 {
+			continue
+		}
+		s.Reset("fallback")
+		if err := s.ReadWhole(&c); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		want := said{Content: string(s.Content), Refusal: string(s.Refusal), Reasoning: string(s.Reasoning)}
+		want.end(&s)
+		want.Usage, want.Stop = got.Usage, got.Stop // a whole answer counts another way, and keeps the last stop of any choice
+		if !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
+			t.Errorf("%s: whole and stream differ: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
+		}
+		compared++
+	}
+	if compared < 10 {
+		t.Errorf("only %d answers were compared", compared)
+	}
+}
+
+// Engines count their completions from their start, or draw the ids of them from a few: two answers
+// of a conversation may have one id, and their calls must not.
+func TestSourceCallIDOfOneCompletionID(t *testing.T) {
+	const calls = `"tool_calls":[{"index":0,"id":"0","function":{"name":"f","arguments":"{}"}},{"index":1,"function":{"name":"g","arguments":"{}"}}]`
+	seen := map[string]string{}
+	for _, answer := range []string{"msg_1", "msg_2"} {
+		var streamed, whole, none Reader
+		for _, s := range []*Reader{&streamed, &whole, &none} {
+			s.Reset(answer)
+		}
+		if _, err := streamed.Read(sse.Event{Data: []byte(`{"id":"1","choices":[{"index":0,"delta":{` + calls + `}}]}`)}); err != nil {
+			t.Fatal(err)
+		}
+		var c Completion
+		if err := c.Parse([]byte(`{"id":"1","choices":[{"index":0,"message":{` + calls + `},"finish_reason":"tool_calls"}]}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := whole.ReadWhole(&c); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := none.Read(sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{` + calls + `}}]}`)}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			id := string(streamed.ToolCallID(i))
+			if other, found := seen[id]; found {
+				t.Errorf("call %d of %s has the id %s of %s", i, answer, id, other)
+			}
+			seen[id] = fmt.Sprintf("call %d of %s", i, answer)
+			if string(whole.ToolCallID(i)) != id || string(none.ToolCallID(i)) != id {
+				t.Errorf("call %d of %s: %s in a stream, %s in a whole answer, %s without an id of the completion", i, answer,
+					id, whole.ToolCallID(i), none.ToolCallID(i))
+			}
+		}
+	}
+}
+
+func TestSourceFinish(t *testing.T) {
+	for reason, want := range map[string]Finish{
+		`"stop"`: FinishStop, `"length"`: FinishLength, `"max_tokens"`: FinishLength, `"tool_calls"`: FinishToolCalls, `"function_call"`: FinishToolCalls,
+		`"content_filter"`: FinishContentFilter, `"eos"`: FinishStop, `""`: FinishNone, `null`: FinishNone,
+	} {
+		var s Reader
+		s.Reset("")
+		ev := sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":` + reason + `,"stop_reason":"END"}]}`)}
+		if _, err := s.Read(ev); err != nil || s.Finish != want {
+			t.Errorf("%s: %v, %v", reason, s.Finish, err)
+		}
+		if want != FinishNone && string(s.StopSequence) != "END" {
+			t.Errorf("%s: stop sequence %q", reason, s.StopSequence)
+		}
+	}
+}
+
+// Arguments are complete when they are a whole object, and not before.
+func TestSourceComplete(t *testing.T) {
+	var s Reader
+	s.Reset("")
+	for _, c := range []struct {
+		args string
+		want bool
+	}{{`{\"a\":`, false}, {`\"}\"`, false}, {`}`, true}, {` `, false}} {
+		ev := sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"` + c.args + `"}}]}}]}`)}
+		if _, err := s.Read(ev); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Complete(0); got != c.want {
+			t.Errorf("%s: %v", s.ToolCalls[0].Args, got)
+		}
+	}
+}
+
+// An answer is bounded, in text and in arguments, also where the short cut is taken.
+func TestSourceBound(t *testing.T) {
+	piece := strings.Repeat("x", 1<<20)
+	for name, data := range map[string]string{
+		"content": `{"choices":[{"index":0,"delta":{"content":"` + piece + `"}}]}`,
+		"call":    `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"` + piece + `"}}]}}]}`,
+	} {
+		var s Reader
+		s.Reset("")
+		ev := sse.Event{Data: []byte(data)}
+		for n := 0; ; n++ {
+			_, err := s.Read(ev)
+			var bad *translate.BadAnswer
+			if errors.As(err, &bad) && bad.Reason == translate.TooLarge && n >= 31 {
+				break
+			}
+			if err != nil || n > 40 {
+				t.Fatalf("%s: %d MiB: %v", name, n, err)
+			}
+		}
+	}
+}
+
+func BenchmarkSource(b *testing.B) {
+	for _, c := range []struct{ name, data string }{{"text", vllmChunk}, {"call", callChunk}, {"usage", usageChunk}} {
+		b.Run(c.name, func(b *testing.B) {
+			var s Reader
+			ev := sse.Event{Data: []byte(c.data)}
+			n := 0
+			b.ReportAllocs()
+			b.SetBytes(int64(len(c.data)))
+			for b.Loop() {
+				if n++; n%1000 == 1 {
+					s.Reset("")
+				}
+				if _, err := s.Read(ev); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A call of a whole answer gets what clients need and the engine left out, and nothing else.
+func TestCompletionCalls(t *testing.T) {
+	for call, want := range map[string]string{
+		`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}`:        ``,
+		`{"type":"function","function":{"name":"f","arguments":"{}"}}`:                 `{"type":"function","function":{"name":"f","arguments":"{}"},"id":"` + string(toolcall.AppendID(nil, "i", 0, 0)) + `"}`,
+		`{"id":"c","function":{"name":"f","arguments":"{}"}}`:                          `{"id":"c","function":{"name":"f","arguments":"{}"},"type":"function"}`,
+		`{"id":"c","type":"function","function":{"name":"f","arguments":{"a":["b"]}}}`: `{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":[\"b\"]}"}}`,
+	} {
+		var c Completion
+		if err := c.Parse([]byte(`{"choices":[{"index":0,"message":{"tool_calls":[` + call + `]},"finish_reason":"tool_calls"}]}`)); err != nil {
+			t.Fatal(err)
+		}
+		if want == "" {
+			want = call
+		}
+		if got := c.Append(nil, &Options{Model: "m", ID: "i"}); !bytes.Contains(got, []byte(`"tool_calls":[`+want+`]`)) {
+			t.Errorf("%s: %s", call, got)
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package answer
+
+import (
+	"bytes"
+
+	"penstock/translate"
+	"penstock/translate/engineerror"
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// streamState is the state of a stream: the choices so far, which of them have ended, and the token
+// counts. Stream, Assembler and Reader share it.
+type streamState struct {
+	seen, finished [translate.MaxChoices / 64]uint64
+	choicesSeen    int // seen
+	unfinished     int // seen and not finished
+
+	deltas         int // with generated text or tool calls
+	usage          counts
+	promptEstimate int // in tokens
+	perChoice      usagePerChoice
+	usageFinal     bool // every choice has ended, and a chunk without choices had the usage: [DONE] is next
+	ended          bool // [DONE] came, or an event behind a whole answer was unusable
+}
+
+// allFinished reports whether every choice so far has its finish_reason. It expects at least n
+// choices, unless the engine has ended the stream itself: some engines give one choice whatever n
+// is.
+func (t *streamState) allFinished(n int) bool {
+	return t.unfinished == 0 && t.choicesSeen > 0 && (t.ended || t.choicesSeen >= n)
+}
+
+// done reports whether the rest of the upstream's events is not needed.
+func (t *streamState) done(n int) bool {
+	return t.ended || t.usageFinal && t.allFinished(n)
+}
+
+// noteChoice notes that the choice c was in a chunk and reports whether that is its first one.
+func (t *streamState) noteChoice(c *Choice) (first bool) {
+	word, bit := c.Index/64, uint64(1)<<(c.Index%64)
+	if first = t.seen[word]&bit == 0; first {
+		t.seen[word] |= bit
+		t.choicesSeen++
+		t.unfinished++
+	}
+	if c.Finished() && t.finished[word]&bit == 0 {
+		t.finished[word] |= bit
+		t.unfinished--
+	}
+	return first
+}
+
+// noteUsage keeps the token counts of a chunk, and reports whether its `usage` has any. `timings`
+// never overwrite `usage`, since they are of one choice.
+func (t *streamState) noteUsage(c *Chunk) bool {
+	if u, ok := readUsage(c.usage); ok {
+		only := c.choices.Index(0)
+		if !only.Exists() {
+			t.usage = t.perChoice.addChunk(u, t.choicesSeen-t.unfinished)
+		} else {
+			t.usage = t.perChoice.addChoice(u, c, only)
+		}
+		t.usageFinal = t.allFinished(0) && !only.Exists()
+		return true
+	}
+	if u, ok := readTimings(c.timings); ok && (!t.usage.Known || t.usage.timed) {
+		t.usage = counts{Usage: u, timed: true}
+	}
+	return false
+}
+
+// usagePerChoice adds up the usage of an engine that counts each choice of several by itself. All of
+// them have the same prompt.
+type usagePerChoice struct {
+	chunks  counts // sum of the usage chunks, of
+	count   int    // so many
+	choices counts // sum of the usages in chunks that end a choice, of
+	counted [translate.MaxChoices / 64]uint64
+}
+
+// counts is a usage, and how the engine counted it.
+type counts struct {
+	translate.Usage
+
+	timed  bool // in timings
+	summed bool // choice by choice
+}
+
+// plus adds the usage of another choice of the same prompt, if p has counts at all.
+func (p counts) plus(u translate.Usage) counts {
+	if !p.Known {
+		return counts{Usage: u}
+	}
+	return counts{Usage: p.Usage.Plus(u), summed: true}
+}
+
+// addChunk takes the usage of a chunk without choices, when so many choices have ended, and returns
+// the usage so far. llama.cpp sends one behind the end of each choice, which counts that choice alone.
+// Other engines send one at the end of all, which counts everything.
+func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
+	if p.count++; p.count != finished || p.count == 1 {
+		p.chunks = counts{Usage: u}
+	} else {
+		p.chunks = p.chunks.plus(u)
+	}
+	return p.chunks
+}
+
+// addChoice takes the usage of a chunk with choices, of which first is one, and returns the usage so
+// far.
+func (p *usagePerChoice) addChoice(u translate.Usage, c *Chunk, first jsonx.Value) counts {
+	index, ok := first.Get("index").Int()
+	if !ok {
+		index = 0
+	}
+	if c.choices.Index(1).Exists() || index < 0 || index >= translate.MaxChoices || p.counted[index/64]&(1<<(index%64)) != 0 {
+		return counts{Usage: u}
+	}
+	sum := p.choices.plus(u)
+	if first.Get("finish_reason").HasText() {
+		p.choices = sum
+		p.counted[index/64] |= 1 << (index % 64)
+	}
+	return sum
+}
+
+// usageSoFar returns the usage so far; without counts from the engine, an estimate.
+func (t *streamState) usageSoFar() translate.Usage {
+	switch u := t.usage; {
+	case u.Known && u.timed && t.choicesSeen > 1: // of the last choice alone
+		u.Completion = max(u.Completion, t.deltas)
+		u.Total = u.Prompt + u.Completion
+		return u.Usage
+	case u.Known && t.unfinished > 0 && u.Completion < t.deltas: // counts came only at the beginning, and the end has not come
+		u.Completion = t.deltas
+		u.Reconcile()
+		return u.Usage
+	case u.Known:
+		return u.Usage
+	}
+	return translate.EstimatedUsage(t.deltas).WithPrompt(t.promptEstimate)
+}
+
+// eventKind is what an event is, before it is parsed.
+type eventKind uint8
+
+const (
+	eventChunk eventKind = iota
+	eventNothing
+	eventDone
+	eventError
+)
+
+var (
+	doneData  = []byte("[DONE]")
+	errorName = []byte("error")
+	pingName  = []byte("ping")
+)
+
+// eventKindOf returns the kind of an event. Clients do not dispatch an event without data either.
+func eventKindOf(ev sse.Event) eventKind {
+	if len(ev.Data) > 0 && ev.Data[0] == '{' && len(ev.Name) == 0 {
+		return eventChunk
+	}
+	switch data := bytes.TrimSpace(ev.Data); {
+	case bytes.Equal(ev.Name, errorName):
+		return eventError
+	case bytes.Equal(data, doneData):
+		return eventDone
+	case ev.Blank(), bytes.Equal(ev.Name, pingName): // gateways before engines keep connections alive so
+		return eventNothing
+	}
+	return eventChunk
+}
+
+// parseEvent returns true when the event is a chunk, now parsed into c. A whole answer stays whole:
+// an error or nonsense behind it only ends the stream.
+func (t *streamState) parseEvent(c *Chunk, ev sse.Event, n int) (bool, error) {
+	if t.done(n) {
+		return false, nil
+	}
+	var err error
+	switch eventKindOf(ev) {
+	case eventChunk:
+		if err = c.Parse(ev.Data); err == nil {
+			return true, nil
+		}
+	case eventNothing:
+		return false, nil
+	case eventDone:
+		t.ended = true
+		return false, nil
+	case eventError:
+		e := engineerror.Parse(0, "", ev.Data)
+		err = &e
+	}
+	if t.allFinished(n) {
+		t.ended = true
+		return false, nil
+	}
+	return false, err
+}

@@ -1,0 +1,143 @@
+package answer
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"penstock/translate/chat/toolcall"
+	"penstock/translate/jsonx"
+)
+
+// Engines cut texts into tokens, tokens into pieces of characters, and write what is left as
+// escapes: half of a surrogate pair that has its other half in the next piece, or none. Many
+// parsers refuse such an escape, and clients that take it cannot send it back. So the first half
+// waits for the next piece of its text, and what is alone becomes U+FFFD, in streams and in whole
+// answers.
+
+// half is the first half of a surrogate pair at the end of what has come of a text, or the
+// beginning of its escape in arguments.
+type half struct {
+	textPlace
+	escape []byte
+}
+
+// textPlace says which text of an answer is meant: a member of a choice's message, or the arguments
+// of one of its tool calls.
+type textPlace struct {
+	choice   int
+	member   string // empty: arguments
+	toolCall int    // their position
+}
+
+// halves are the texts of a stream that wait for their second half. There is hardly ever one.
+type halves []half
+
+// piece returns the part of a piece of a text that may be sent: contents with the half that waited
+// for it, without one that waits now unless it is the last piece, and with what is alone replaced.
+func (h *halves) piece(at textPlace, contents []byte, last bool) []byte {
+	if len(contents) == 0 && !last {
+		return contents
+	}
+	text := slices.Concat(h.take(at), contents)
+	if !last {
+		complete, _ := jsonx.CutHigh(text)
+		n := len(complete)
+		if at.member == "" {
+			n = min(n, toolcall.MendEscapes(complete, false))
+		}
+		if n < len(text) {
+			*h = append(*h, half{at, bytes.Clone(text[n:])})
+			text = text[:n]
+		}
+	}
+	return at.mend(text)
+}
+
+// mend replaces what is alone in the last that comes of a text.
+func (at textPlace) mend(text []byte) []byte {
+	jsonx.MendLone(text)
+	if at.member == "" {
+		toolcall.MendEscapes(text, true)
+	}
+	return text
+}
+
+// take removes the half of a text, if there is one, and returns it.
+func (h *halves) take(at textPlace) []byte {
+	for i := range *h {
+		if waiting := (*h)[i]; waiting.textPlace == at {
+			*h = slices.Delete(*h, i, i+1)
+			return waiting.escape
+		}
+	}
+	return nil
+}
+
+// mendTexts notes the changes to the texts of a delta, but for arguments.
+func (s *Stream) mendTexts(c *Choice) {
+	for it := c.Body.Iter(); it.Next(); {
+		name := it.Key().Name()
+		if it.Value().IsString() && (isReasoning(name) || string(name) == MemberContent || string(name) == MemberRefusal) {
+			s.mendText(textPlace{choice: c.Index, member: string(name)}, it.Value(), c.Finished())
+		}
+	}
+}
+
+// mendText notes the changes to a piece of a text.
+func (s *Stream) mendText(at textPlace, v jsonx.Value, last bool) {
+	old := v.Inside()
+	if text := s.halves.piece(at, old, last); !bytes.Equal(text, old) {
+		s.edits.Set(v, appendQuoted(nil, text))
+	}
+}
+
+// endTexts ends the texts of a choice that still wait: with a replacement character, mostly. The
+// blank tool calls get arguments. It returns the members that its delta gets.
+func (s *Stream) endTexts(c *Choice, blank []int) []byte {
+	var members, pieces [][]byte
+	for _, position := range blank {
+		pieces = append(pieces, argumentsPiece(position, []byte(`"{}"`)))
+	}
+	for i := 0; i < len(s.halves); {
+		at := s.halves[i].textPlace
+		if at.choice != c.Index {
+			i++
+			continue
+		}
+		text := appendQuoted(nil, at.mend(s.halves[i].escape))
+		s.halves = slices.Delete(s.halves, i, i+1)
+		switch {
+		case at.member == "":
+			pieces = append(pieces, argumentsPiece(at.toolCall, text))
+		case !s.options.StripReasoning || !isReasoning([]byte(at.member)):
+			members = s.member(members, c.Body, at.member, text)
+		}
+	}
+	if list := c.Body.Get("tool_calls"); list.IsArray() {
+		for _, piece := range pieces {
+			s.edits.Add(list, piece)
+		}
+	} else if len(pieces) > 0 {
+		members = s.member(members, c.Body, "tool_calls", slices.Concat([]byte{'['}, bytes.Join(pieces, comma), []byte{']'}))
+	}
+	return bytes.Join(members, comma)
+}
+
+// argumentsPiece is the piece of a tool call that has arguments, in quotes, alone.
+func argumentsPiece(position int, arguments []byte) []byte {
+	piece := strconv.AppendInt([]byte(`{"index":`), int64(position), 10)
+	return append(append(append(piece, `,"function":{"arguments":`...), arguments...), "}}"...)
+}
+
+var comma = []byte{','}
+
+// member notes that a null member of an object gets a value, or adds an absent one to the members
+// to be added.
+func (s *Stream) member(members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
+	if old := object.Get(name); old.Exists() {
+		s.edits.Set(old, value)
+		return members
+	}
+	return append(members, append([]byte(`"`+name+`":`), value...))
+}

@@ -1,0 +1,115 @@
+package answer
+
+import (
+	"bytes"
+
+	"penstock/translate/chat/toolcall"
+	"penstock/translate/jsonx"
+)
+
+// maxTemplate is the limit of a remembered chunk, in bytes.
+const maxTemplate = 2 << 10
+
+// template is the last chunk without its text. The chunks of one stream differ only in their piece
+// of text: id, time and model are the same in all. A chunk that equals the last one up to the
+// opening quote of that text, and from the closing quote on, needs no parsing: if the bytes between
+// are the contents of one JSON string, the chunk is as valid as the last one and means the same,
+// with another text. That leaves two comparisons and the scan of one short string, less than a
+// tenth of the work.
+type template struct {
+	head, tail []byte // of the chunk: head ends with the opening quote, tail begins with the closing one
+	text       jsonx.Doc
+	toolCall   bool  // the text is arguments of a tool call, which count as generated even if they are empty
+	sinceMatch uint8 // chunks remembered since the last match
+}
+
+// reset makes t as new, but for its memory.
+func (t *template) reset() {
+	t.forget()
+	t.sinceMatch = 0
+	t.text.Reset()
+}
+
+// forget makes textOf fail until the next chunk is remembered.
+func (t *template) forget() {
+	t.head, t.tail = t.head[:0], t.tail[:0]
+}
+
+// textOf returns the text of data, without quotes, if data is the last chunk with another text.
+func (t *template) textOf(data []byte) (text []byte, ok bool) {
+	from, to := len(t.head), len(data)-len(t.tail)
+	if from == 0 || to < from || !bytes.HasSuffix(data, t.tail) || !bytes.HasPrefix(data, t.head) {
+		return nil, false
+	}
+	if t.text.Parse(data[from-1:to+1], jsonx.Options{MaxDepth: 1, MaxNodes: 1, Paired: true}) != nil || !t.text.Root().IsString() {
+		return nil, false
+	}
+	if t.toolCall {
+		if _, plain := t.text.Root().Text(); !plain && toolcall.HasEscapes(data[from:to]) { // it may be cut, or half of a pair
+			return nil, false
+		}
+	}
+	t.sinceMatch = 0
+	return data[from:to], true
+}
+
+// remember keeps a chunk whose text is v, and reports whether it did: it skips most chunks of a
+// stream without matches, in which choices take turns or every chunk has counts.
+func (t *template) remember(data []byte, v jsonx.Value) bool {
+	start, end := v.Start()+1, v.End()-1
+	t.sinceMatch++
+	if len(data) > maxTemplate+end-start || t.sinceMatch > 4 && t.sinceMatch%16 != 0 {
+		t.forget()
+		return false
+	}
+	t.head, t.tail = append(t.head[:0], data[:start]...), append(t.tail[:0], data[end:]...)
+	return true
+}
+
+// eventTemplate is a template, and the client's event for its chunk.
+type eventTemplate struct {
+	template
+	outHead, outTail []byte // of the event for the client
+}
+
+// append appends the event for the chunk with that text.
+func (t *eventTemplate) append(dst, text []byte) []byte {
+	dst = append(dst, t.outHead...)
+	dst = append(dst, text...)
+	return append(dst, t.outTail...)
+}
+
+// remember keeps a chunk whose text is v, and the client's event for it, in which the unchanged
+// text begins at from. All other changes to the chunk would be the same for the next one.
+func (t *eventTemplate) remember(data []byte, v jsonx.Value, event []byte, from int) {
+	if !t.template.remember(data, v) {
+		return
+	}
+	to := from + v.End() - v.Start() - 2
+	t.outHead, t.outTail = append(t.outHead[:0], event[:from]...), append(t.outTail[:0], event[to:]...)
+}
+
+// onlyText returns the only text of a delta, in which the next delta is likely to differ, and
+// whether it is in a tool call; absent if there is not exactly one. A piece with a name has none,
+// since the next one may begin another tool call.
+func (d *Delta) onlyText() (v jsonx.Value, toolCall bool) {
+	n := 0
+	for _, text := range [...]jsonx.Value{d.Content, d.Reasoning, d.Refusal} {
+		if text.HasText() {
+			v = text
+			n++
+		}
+	}
+	if first := d.ToolCalls.Index(0); first.Exists() {
+		var p toolcall.Piece
+		if !p.Read(first) || p.Named() {
+			return jsonx.Value{}, false
+		}
+		v, toolCall = p.Args, true
+		n += d.ToolCalls.Len()
+	}
+	if n != 1 || !v.IsString() {
+		return jsonx.Value{}, false
+	}
+	return v, toolCall
+}

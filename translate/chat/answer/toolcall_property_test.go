@@ -1,0 +1,435 @@
+package answer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"penstock/translate/sse"
+)
+
+// heardToolCall is a tool call as one reader understands it.
+type heardToolCall struct{ ID, Name, Args string }
+
+// toolCallPiece is one piece of a tool call as an engine sends it. of is the tool call that the
+// engine means.
+type toolCallPiece struct {
+	of             int
+	index          int // -1: left out
+	id, name, args string
+}
+
+func (p *toolCallPiece) json() string {
+	var b strings.Builder
+	b.WriteString("{")
+	if p.index >= 0 {
+		fmt.Fprintf(&b, `"index":%d,`, p.index)
+	}
+	if p.id != "" {
+		fmt.Fprintf(&b, `"id":%q,`, p.id)
+	}
+	b.WriteString(`"function":{`)
+	if p.name != "" {
+		fmt.Fprintf(&b, `"name":%q,`, p.name)
+	}
+	args, _ := json.Marshal(p.args)
+	fmt.Fprintf(&b, `"arguments":%s}}`, args)
+	return b.String()
+}
+
+// concatenated is what a client makes of the pieces that have one index: it adds up every string,
+// as openai-python does.
+type concatenated struct {
+	at   int
+	call heardToolCall
+}
+
+// streamed passes the chunks through a Stream and puts together, by choice, what a client gets.
+func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
+	t.Helper()
+	var s Stream
+	s.Reset(&Options{Model: "m", ID: "fallback"})
+	var out []byte
+	for _, chunk := range chunks {
+		var err error
+		if out, err = s.Append(out, sse.Event{Data: []byte(chunk)}); err != nil {
+			t.Fatalf("stream: %v", err)
+		}
+	}
+	out, err := s.Finish(out)
+	if err != nil {
+		t.Fatalf("stream: %v", err)
+	}
+	var choices [][]concatenated
+	for event := range strings.SplitSeq(string(out), "\n\n") {
+		data, ok := strings.CutPrefix(event, "data: {")
+		if !ok {
+			continue
+		}
+		var got struct {
+			Choices []struct {
+				Index int
+				Delta struct {
+					Calls []struct {
+						Index    *int
+						ID       string
+						Function struct{ Name, Arguments string }
+					} `json:"tool_calls"`
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte("{"+data), &got); err != nil {
+			t.Fatalf("%v: %s", err, event)
+		}
+		for _, choice := range got.Choices {
+			for len(choices) <= choice.Index {
+				choices = append(choices, nil)
+			}
+			of := &choices[choice.Index]
+			for _, piece := range choice.Delta.Calls {
+				if piece.Index == nil {
+					t.Fatalf("no index: %s", event)
+				}
+				i := slices.IndexFunc(*of, func(c concatenated) bool { return c.at == *piece.Index })
+				if i < 0 {
+					i = len(*of)
+					*of = append(*of, concatenated{at: *piece.Index})
+				}
+				c := &(*of)[i].call
+				c.ID += piece.ID
+				c.Name += piece.Function.Name
+				c.Args += piece.Function.Arguments
+			}
+		}
+	}
+	heard := make([][]heardToolCall, len(choices))
+	for n, of := range choices {
+		for i, c := range of {
+			if c.at != i {
+				t.Fatalf("choice %d: tool call %d has index %d", n, i, c.at)
+			}
+			heard[n] = append(heard[n], c.call)
+		}
+	}
+	return heard
+}
+
+// whole puts the chunks together as the edge does for a client that wants no stream.
+func whole(t *rapid.T, chunks []string) [][]heardToolCall {
+	t.Helper()
+	var a Assembler
+	for _, chunk := range chunks {
+		if err := a.Add(sse.Event{Data: []byte(chunk)}); err != nil {
+			t.Fatalf("whole: %v", err)
+		}
+	}
+	text, err := a.Append(nil, &Options{Model: "m", ID: "fallback"})
+	if err != nil {
+		t.Fatalf("whole: %v", err)
+	}
+	var got struct {
+		Choices []struct {
+			Index   int
+			Message struct {
+				Calls []struct {
+					ID       string
+					Function struct{ Name, Arguments string }
+				} `json:"tool_calls"`
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	out := make([][]heardToolCall, len(got.Choices))
+	for n, choice := range got.Choices {
+		for _, c := range choice.Message.Calls {
+			out[n] = append(out[n], heardToolCall{c.ID, c.Function.Name, c.Function.Arguments})
+		}
+	}
+	return out
+}
+
+// translated reads the first choice as the other dialects do.
+func translated(t *rapid.T, chunks []string) (out []heardToolCall) {
+	t.Helper()
+	var s Reader
+	s.Reset("fallback")
+	for _, chunk := range chunks {
+		if _, err := s.Read(sse.Event{Data: []byte(chunk)}); err != nil {
+			t.Fatalf("source: %v", err)
+		}
+	}
+	for i := range s.ToolCalls {
+		var args string
+		if err := json.Unmarshal([]byte(`"`+string(s.ToolCalls[i].Args)+`"`), &args); err != nil {
+			t.Fatal(err)
+		}
+		if strings.TrimSpace(args) == "" {
+			args += "{}" // as the translators do
+		}
+		out = append(out, heardToolCall{string(s.ToolCallID(i)), string(s.ToolCalls[i].Name), args})
+	}
+	return out
+}
+
+// checkReaders checks that all readers understand the same tool calls, and returns them by choice.
+func checkReaders(t *rapid.T, chunks []string, choices int) [][]heardToolCall {
+	t.Helper()
+	for i := range choices {
+		chunks = append(chunks, `{"choices":[{"index":`+strconv.Itoa(i)+`,"delta":{},"finish_reason":"tool_calls"}]}`)
+	}
+	got, want := streamed(t, chunks), whole(t, chunks)
+	for n := range want {
+		for i := range want[n] {
+			if n < len(got) && i < len(got[n]) && got[n][i].Name == "" && got[n][i].ID == "" {
+				got[n][i].ID = want[n][i].ID // no client can use a tool call without a name
+			}
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d choices streamed, %d whole", len(got), len(want))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("whole and streamed differ: %s\n%s", diff, strings.Join(chunks, "\n"))
+	}
+	if diff := cmp.Diff(want[0], translated(t, chunks)); diff != "" {
+		t.Fatalf("chat and the other dialects differ: %s\n%s", diff, strings.Join(chunks, "\n"))
+	}
+	return want
+}
+
+func chunkOf(choice int, pieces []toolCallPiece) string {
+	var texts []string
+	for i := range pieces {
+		texts = append(texts, pieces[i].json())
+	}
+	return fmt.Sprintf(`{"id":"c","created":1,"model":"m","object":"chat.completion.chunk","choices":[{"index":%d,"delta":{"tool_calls":[%s]}}]}`,
+		choice, strings.Join(texts, ","))
+}
+
+// What an engine may do with the indexes of tool calls, their ids and their names.
+var (
+	indexHabits = []string{"right", "absent", "zero", "anew"}
+	idHabits    = []string{"none", "first", "each"}
+	nameHabits  = []string{"once", "each"}
+)
+
+// engineHabits is how a generated engine tells its tool calls.
+type engineHabits struct{ index, ids, names string }
+
+// drawn returns the tool calls that an engine means and the deltas in which it sends them.
+func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, deltas [][]toolCallPiece) {
+	objects := []string{`{}`, `{"a":1}`, `{"a":{"b":[1,"}"]},"c":"x\"y\\"}`, `{"t":"{}"} `}
+	if h.index == "right" { // other indexes do not tell apart tool calls without arguments
+		objects = append(objects, "", " ")
+	}
+	var queues [][]toolCallPiece
+	for n := range rapid.IntRange(1, 4).Draw(t, "tool calls") {
+		c := heardToolCall{Name: rapid.SampledFrom([]string{"f", "g"}).Draw(t, "name"), Args: rapid.SampledFrom(objects).Draw(t, "args")}
+		if h.ids != "none" {
+			c.ID = fmt.Sprintf("id%d-%d", choice, n)
+		}
+		meant = append(meant, heardToolCall{c.ID, c.Name, argumentsOr(strings.TrimSpace(c.Args))})
+		var queue []toolCallPiece
+		rest := c.Args
+		for i, pieces := 0, rapid.IntRange(1, 4).Draw(t, "pieces"); i < pieces; i++ {
+			p := toolCallPiece{of: n}
+			switch {
+			case i == pieces-1:
+				p.args, rest = rest, ""
+			case i == 0 && rapid.Bool().Draw(t, "name first"):
+			case len(rest) > 1:
+				cut := rapid.IntRange(1, len(rest)-1).Draw(t, "cut")
+				p.args, rest = rest[:cut], rest[cut:]
+			default:
+				continue
+			}
+			if len(queue) == 0 || h.names == "each" {
+				p.name = c.Name
+			}
+			if len(queue) == 0 && h.ids == "first" || h.ids == "each" {
+				p.id = c.ID
+			}
+			queue = append(queue, p)
+		}
+		queues = append(queues, queue)
+	}
+	// Two tool calls at once whose pieces all have index 0 look like one with a new id for every
+	// piece.
+	mixed := (h.index == "right" || h.index == "absent" && h.ids == "each") && rapid.Bool().Draw(t, "interleaved")
+	for len(queues) > 0 {
+		var delta []toolCallPiece
+		for range rapid.IntRange(1, 3).Draw(t, "pieces in a delta") {
+			if len(queues) == 0 {
+				break
+			}
+			n := 0
+			if mixed {
+				n = rapid.IntRange(0, len(queues)-1).Draw(t, "next")
+			}
+			delta = append(delta, queues[n][0])
+			if queues[n] = queues[n][1:]; len(queues[n]) == 0 {
+				queues = slices.Delete(queues, n, n+1)
+			}
+		}
+		h.number(delta)
+		deltas = append(deltas, delta)
+	}
+	return meant, deltas
+}
+
+// argumentsOr returns what clients get for arguments.
+func argumentsOr(args string) string {
+	if args == "" {
+		return "{}"
+	}
+	return args
+}
+
+// number gives the pieces of a delta their indexes.
+func (h engineHabits) number(delta []toolCallPiece) {
+	var met []int
+	for i := range delta {
+		p := &delta[i]
+		if !slices.Contains(met, p.of) {
+			met = append(met, p.of)
+		}
+		switch h.index {
+		case "right":
+			p.index = p.of
+		case "absent":
+			p.index = -1
+		case "anew":
+			p.index = slices.Index(met, p.of)
+		}
+	}
+}
+
+// What a streaming client assembles equals the whole answer, whatever an engine's habits are; and
+// where they tell its tool calls apart at all, both are what the engine meant.
+func TestToolCallsOfAnyEngine(t *testing.T) {
+	for _, index := range indexHabits {
+		for _, ids := range idHabits {
+			for _, names := range nameHabits {
+				h := engineHabits{index, ids, names}
+				t.Run(index+" index, id "+ids+", name "+names, func(t *testing.T) {
+					rapid.Check(t, h.check)
+				})
+			}
+		}
+	}
+}
+
+func (h engineHabits) check(t *rapid.T) {
+	choices := rapid.IntRange(1, 3).Draw(t, "choices")
+	meant := make([][]heardToolCall, choices)
+	queues := make([][]string, choices)
+	for n := range choices {
+		var deltas [][]toolCallPiece
+		meant[n], deltas = h.drawn(t, n)
+		if h.index == "right" || h.ids == "each" { // the order of the first pieces is that of the answer
+			var order []int
+			for _, delta := range deltas {
+				for _, p := range delta {
+					if !slices.Contains(order, p.of) {
+						order = append(order, p.of)
+					}
+				}
+			}
+			sorted := make([]heardToolCall, len(order))
+			for i, of := range order {
+				sorted[i] = meant[n][of]
+			}
+			meant[n] = sorted
+		}
+		for _, delta := range deltas {
+			queues[n] = append(queues[n], chunkOf(n, delta))
+		}
+	}
+	var chunks []string
+	for left := choices; left > 0; {
+		n := rapid.IntRange(0, choices-1).Draw(t, "choice")
+		if len(queues[n]) == 0 {
+			continue
+		}
+		chunks = append(chunks, queues[n][0])
+		if queues[n] = queues[n][1:]; len(queues[n]) == 0 {
+			left--
+		}
+	}
+	got := checkReaders(t, chunks, choices)
+	if h.index == "anew" && h.ids != "each" {
+		return // nothing tells which tool call a nameless piece is of
+	}
+	for n := range got {
+		for i := range got[n] {
+			if h.ids == "none" {
+				got[n][i].ID = ""
+			}
+			got[n][i].Args = strings.TrimSpace(got[n][i].Args) // of two objects' pieces, space may be of either
+		}
+	}
+	if diff := cmp.Diff(meant, got); diff != "" {
+		t.Fatalf("not what the engine meant: %s\n%s", diff, strings.Join(chunks, "\n"))
+	}
+}
+
+// Readers agree even on pieces that no engine would send.
+func TestToolCallsOfNoEngine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var chunks []string
+		choices := rapid.IntRange(1, 2).Draw(t, "choices")
+		for n := range choices {
+			chunks = append(chunks, fmt.Sprintf(`{"choices":[{"index":%d,"delta":{"role":"assistant"}}]}`, n))
+		}
+		for range rapid.IntRange(1, 10).Draw(t, "chunks") {
+			delta := make([]toolCallPiece, rapid.IntRange(1, 3).Draw(t, "pieces"))
+			for i := range delta {
+				delta[i] = toolCallPiece{
+					index: rapid.IntRange(-1, 2).Draw(t, "index"),
+					id:    rapid.SampledFrom([]string{"", "", "a", "b", "0"}).Draw(t, "id"),
+					name:  rapid.SampledFrom([]string{"", "", "f", "g"}).Draw(t, "name"),
+					args:  rapid.SampledFrom([]string{"", " ", "{", "}", "{}", `"a"`, ":1", `{"a":`, `"\`, `"`}).Draw(t, "args"),
+				}
+			}
+			chunks = append(chunks, chunkOf(rapid.IntRange(0, choices-1).Draw(t, "choice"), delta))
+		}
+		checkReaders(t, chunks, choices)
+	})
+}
+
+// Pieces that differ in their arguments alone take the short cut, also where each is changed on its
+// way: an index that is added or corrected, an id that is not told again.
+func TestToolCallShortCut(t *testing.T) {
+	for name, members := range map[string]string{
+		"by the book": `"index":0,`, "no index": ``, "another index": `"index":7,`, "id in each piece": `"id":"a",`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s Stream
+			s.Reset(&Options{Model: "public"})
+			piece := func(function string) sse.Event {
+				return sse.Event{Data: []byte(`{"id":"c","created":1,"model":"m","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"tool_calls":[{` +
+					members + `"function":{` + function + `}}]}}]}`)}
+			}
+			if _, err := s.Append(nil, piece(`"name":"f","arguments":""`)); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 8 {
+				ev := piece(`"arguments":"` + strconv.Itoa(i) + `"`)
+				if _, same := s.template.textOf(ev.Data); same != (i > 0) {
+					t.Errorf("piece %d: short cut %v", i, same)
+				}
+				if _, err := s.Append(nil, ev); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package toolcall
+
+import "bytes"
+
+// hasEscapes reports whether contents of a JSON string that are arguments may hold what
+// mendArguments looks for: an escape of their own, whose backslash is escaped, or the beginning of
+// one at their end.
+func HasEscapes(arguments []byte) bool {
+	return bytes.HasSuffix(arguments, escapedBackslash) || bytes.Contains(arguments, ownUnicodeEscape)
+}
+
+var (
+	escapedBackslash = []byte(`\\`)
+	ownUnicodeEscape = []byte(`\\u`)
+)
+
+// mendArguments replaces the halves of surrogate pairs that arguments have as escapes of their own,
+// whose backslash is escaped once more, by \ufffd. Unless it is the last of them, what follows
+// decides on an escape at the end: mendArguments returns the offset of that escape, or the length
+// of the arguments.
+func MendEscapes(arguments []byte, last bool) int {
+	for i := 0; ; {
+		n := bytes.IndexByte(arguments[i:], '\\')
+		if n < 0 || i+n+1 == len(arguments) {
+			return len(arguments)
+		}
+		i += n
+		if arguments[i+1] != '\\' { // an escape of the string
+			i += len(`\n`)
+			continue
+		}
+		size, kind := ownEscape(arguments[i:])
+		switch kind {
+		case escapeCut:
+			if !last {
+				return i
+			}
+			return len(arguments)
+		case escapeHigh:
+			next, kind := ownEscape(arguments[i+size:])
+			switch {
+			case kind == escapeLow:
+				size += next
+			case !last && (i+size == len(arguments) || kind == escapeCut):
+				return i
+			default:
+				copy(arguments[i+len(`\\u`):], "fffd")
+			}
+		case escapeLow:
+			copy(arguments[i+len(`\\u`):], "fffd")
+		case escapeOther:
+		}
+		i += size
+	}
+}
+
+// escapeKind says what an escape of the arguments' own is.
+type escapeKind uint8
+
+const (
+	escapeOther escapeKind = iota // no half of a pair, or no escape
+	escapeHigh
+	escapeLow
+	escapeCut // not all of it has come
+)
+
+// ownEscape reads the escape that text begins with: a backslash, escaped, and what is behind it.
+func ownEscape(text []byte) (size int, kind escapeKind) {
+	const begin, whole = len(`\\u`), len(`\\uXXXX`)
+	switch {
+	case !bytes.HasPrefix(text, escapedBackslash):
+		return 0, escapeOther
+	case len(text) < begin:
+		return len(text), escapeCut
+	case text[begin-1] == '\\': // a backslash or a quote
+		return begin + 1, escapeOther
+	case text[begin-1] != 'u':
+		return begin, escapeOther
+	}
+	for i := begin; i < whole; i++ {
+		if i == len(text) {
+			return i, escapeCut
+		}
+		if c := text[i] | 0x20; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return begin, escapeOther
+		}
+	}
+	switch c := text[begin+1] | 0x20; {
+	case text[begin]|0x20 != 'd' || c < '8':
+		return whole, escapeOther
+	case c < 'c':
+		return whole, escapeHigh
+	}
+	return whole, escapeLow
+}
