@@ -74,6 +74,9 @@ func TestHostileFiles(t *testing.T) {
 		"single quotes":             filled("'"),
 		"an open text":              "listen: \"" + filled("a\n"),
 		"blocks":                    filled("a: |\n b\n"),
+		"blank lines":               filled("\n") + "a: b",
+		"blank lines of a block":    "a: |\n" + filled(strings.Repeat(" ", 20)+"\n"),
+		"runs of blank lines":       filled("a: |\n x\n" + strings.Repeat("\n", 200)),
 		"comments":                  filled("# c\n"),
 		"control characters":        "keys: \"" + filled("\x01") + "\"",
 	} {

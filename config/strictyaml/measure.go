@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
@@ -17,6 +18,7 @@ const (
 	maxMarks     = 1 << 19 // that give a file its structure; a key of the API has some ten
 	maxMembers   = 1000    // of one mapping
 	maxDocuments = 16
+	maxBlank     = 200      // empty lines in a row: what follows a block text costs their square
 	maxPaths     = 64 << 20 // bytes of the paths of all values together
 )
 
@@ -32,6 +34,10 @@ func (e *tooLarge) Error() string { return e.why }
 func tokens(src string) (all token.Tokens, err error) {
 	if structure(src) > maxMarks {
 		return nil, &tooLarge{why: "the file has too many values"}
+	}
+	if line := longBlank(src); line > 0 {
+		at := &token.Token{Position: &token.Position{Line: line, Column: 1}}
+		return nil, &tooLarge{at, fmt.Sprintf("more than %d empty lines follow each other: take them out", maxBlank)}
 	}
 	var s scanner.Scanner
 	s.Init(src)
@@ -64,6 +70,20 @@ func structure(src string) (n int) {
 		}
 	}
 	return n
+}
+
+// longBlank returns the line that a run of too many empty lines begins at; 0: there is none.
+func longBlank(src string) int {
+	line, run := 0, 0
+	for text := range strings.Lines(src) {
+		line++
+		if strings.Trim(text, " \t\r\n") != "" {
+			run = 0
+		} else if run++; run > maxBlank {
+			return line - run + 1
+		}
+	}
+	return 0
 }
 
 // outline follows the structure of a file, token by token, as far as its size depends on it.
