@@ -88,6 +88,6 @@ func TestOpenPortsStayGuarded(t *testing.T) {
 			}
 		}
 		_ = e.set.Close(context.Background())
-		_ = errors.Join(e.watch.Release(), e.admin.Release())
+		_ = errors.Join(e.listener.Release(), e.admin.Release())
 	}
 }

@@ -240,14 +240,15 @@ func witnessedEdge(f testing.TB, w *witness) string {
 		w.add(c.ctx.RemoteAddr().String(), seen{string(h.Method()), string(h.RequestURI()), string(body)}, false)
 		return apierr.Invalid("model", apierr.CodeMissingParameter, "enough seen")
 	}
-	e.public.Handler = e.everyRequest(e.services.handle(&ep))
+	p := &publicAPI{services: e.services, draining: e.ending.draining.Load}
+	e.server.Handler = p.everyRequest(e.services.handle(&ep))
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = e.public.Serve(e.watch)
+		_ = e.server.Serve(e.listener)
 	}()
 	f.Cleanup(func() {
-		_ = e.public.Shutdown()
+		_ = e.server.Shutdown()
 		<-served
 	})
 	return public.Addr().String()

@@ -35,7 +35,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	}
 	f.Cleanup(func() {
 		_ = e.set.Close(context.Background())
-		_ = e.watch.Release()
+		_ = e.listener.Release()
 		_ = public.Close()
 	})
 	return e, public

@@ -54,8 +54,8 @@ func (c *Call) noteOverhead(now time.Time) {
 }
 
 // callsInFlight returns the calls that run now and have been resolved.
-func (e *Edge) callsInFlight(now time.Time) (out []status.Call) {
-	e.watch.EachWaiter(func(w listen.Waiter) {
+func callsInFlight(clients *listen.Listener, now time.Time) (out []status.Call) {
+	clients.EachWaiter(func(w listen.Waiter) {
 		c := w.(*Call)
 		s := &c.public
 		row := status.Call{

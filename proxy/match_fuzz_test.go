@@ -52,7 +52,7 @@ func TestRetryAfter(t *testing.T) {
 // and nothing of the path comes back.
 func FuzzRoute(f *testing.F) {
 	e, _ := fuzzedEdge(f)
-	handler := e.routes()
+	handler := e.server.Handler
 	public := []string{"/health", "/openapi.json", "/openapi.yaml", "/v1/models"}
 	var generation []string
 	for _, ep := range endpoints {

@@ -5,26 +5,26 @@ import (
 	"io"
 	"runtime"
 	"strconv"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"penstock/config"
 	"penstock/proxy/build"
 	"penstock/proxy/guard"
 	"penstock/proxy/observe"
 )
 
-// observeSelf registers the metrics of the edge's own state.
-func (e *Edge) observeSelf() {
+// registerGauges registers the metrics of the edge's own state.
+func (e *Edge) registerGauges() {
 	gauge := func(name string, f func() float64) { e.metrics.NewGauge(name, f) }
 	gauge("penstock_body_memory_bytes", func() float64 { return float64(e.services.Bodies.Used()) })
 	gauge("penstock_body_memory_limit_bytes", func() float64 { return float64(e.services.Bodies.Limit()) })
 	gauge("penstock_reply_memory_bytes", func() float64 { return float64(e.services.Replies.Used()) })
 	gauge("penstock_reply_memory_limit_bytes", func() float64 { return float64(e.services.Replies.Limit()) })
-	gauge("penstock_client_connections", func() float64 { return float64(e.watch.Open()) })
-	gauge("penstock_client_connections_limit", func() float64 { return float64(e.watch.Max()) })
+	gauge("penstock_client_connections", func() float64 { return float64(e.listener.Open()) })
+	gauge("penstock_client_connections_limit", func() float64 { return float64(e.listener.Max()) })
 	gauge("penstock_accept_errors_total", func() float64 {
-		n := e.watch.AcceptErrors()
+		n := e.listener.AcceptErrors()
 		if e.admin != nil {
 			n += e.admin.Listener().AcceptErrors()
 		}
@@ -36,8 +36,8 @@ func (e *Edge) observeSelf() {
 		gauge("penstock_admin_connections_limit", func() float64 { return float64(operators.Max()) })
 		gauge("penstock_admin_connections_dropped_total", func() float64 { return float64(operators.Rejected()) })
 	}
-	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.watch.Rejected()) })
-	gauge("penstock_draining", func() float64 { return truth(e.draining.Load()) })
+	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.listener.Rejected()) })
+	gauge("penstock_draining", func() float64 { return truth(e.ending.draining.Load()) })
 	for _, where := range guard.Places() {
 		gauge("penstock_panics_total{where="+strconv.Quote(where)+"}", func() float64 { return float64(e.guard.Panics(where)) })
 	}
@@ -63,11 +63,11 @@ func (e *Edge) observeSelf() {
 		gauge("penstock_certificate_expiry_timestamp_seconds", func() float64 { return float64(cert.NotAfter().Unix()) })
 	}
 	gauge("penstock_retry_budget", func() float64 {
-		_, allowed := e.services.Retries.State(e.now(), e.reloads.Running().Config.Retry.Budget)
+		_, allowed := e.services.Retries.State(time.Now(), e.reloads.Running().Config.Retry.Budget)
 		return float64(allowed)
 	})
 	gauge("penstock_retry_budget_used", func() float64 {
-		used, _ := e.services.Retries.State(e.now(), e.reloads.Running().Config.Retry.Budget)
+		used, _ := e.services.Retries.State(time.Now(), e.reloads.Running().Config.Retry.Budget)
 		return float64(used)
 	})
 }
@@ -85,7 +85,7 @@ func (e *Edge) writePassing(w io.Writer) {
 	for _, g := range e.reloads.Versions() {
 		observe.AppendSample(&b, "penstock_config_generation_calls_inflight", strconv.FormatInt(g.Calls(), 10), "generation", strconv.FormatUint(g.Version, 10))
 	}
-	s, now := e.reloads.Running(), e.now()
+	s, now := e.reloads.Running(), time.Now()
 	for i := range s.Models {
 		m := &s.Models[i]
 		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(truth(m.Route.Ready(now)))), "model", m.Config.ID)
@@ -102,18 +102,4 @@ func truth(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-func modelNames(f *config.File) (names []string) {
-	for i := range f.Models {
-		names = append(names, f.Models[i].ID)
-	}
-	return names
-}
-
-func upstreamNames(f *config.File) (names []string) {
-	for i := range f.Upstreams {
-		names = append(names, f.Upstreams[i].Name)
-	}
-	return names
 }

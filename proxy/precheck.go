@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -24,16 +25,16 @@ const precheckAbove = 8 << 10
 // headReceived runs when a request's head has arrived. If the request will be refused whatever its
 // body says, headReceived removes the body's length: the handler then refuses the request at once,
 // and the connection ends with that answer.
-func (e *Edge) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
-	defer e.guard.Catch(guard.Connection, nil)
-	e.guard.Point("head.received")
+func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
+	defer p.services.Guard.Catch(guard.Connection, nil)
+	p.services.Guard.Point("head.received")
 	n := h.ContentLength()
 	if n == 0 {
 		h.Del(headerAnnounced) // a client cannot set it
 		return conf
 	}
-	conf.ReadTimeout = e.reloads.Running().Config.Timeouts.ClientBody.D() // until the body's first byte; then body.go's
-	if n > precheckAbove && e.precheck(h, int64(n)) != nil {
+	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D() // until the body's first byte; then body.go's
+	if n > precheckAbove && p.precheck(h, int64(n)) != nil {
 		h.Set(headerAnnounced, strconv.Itoa(n))
 		h.SetConnectionClose()
 		h.SetContentLength(0)
@@ -60,7 +61,7 @@ func announced(h *fasthttp.RequestHeader) int64 {
 
 // precheck returns why a request will be refused whatever its body says, or nil. n is the body's
 // announced length.
-func (e *Edge) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
+func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	if err := httpserver.CheckHead(h); err != nil {
 		return err
 	}
@@ -69,8 +70,8 @@ func (e *Edge) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	if ep == nil || !h.IsPost() {
 		return apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path.")
 	}
-	snap := e.reloads.Running()
-	key, err := snap.Authenticate(h, query, e.now())
+	snap := p.services.Current()
+	key, err := snap.Authenticate(h, query, time.Now())
 	var a *apierr.Error
 	switch {
 	case errors.As(err, &a):
@@ -101,15 +102,15 @@ func endpointAt(path []byte) *endpoint {
 // expectContinue answers "Expect: 100-continue" (RFC 9110, 10.1.1). It invites the body only if
 // precheck does not refuse the request. It returns the status to answer with; for a refusal the
 // response is complete.
-func (e *Edge) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
-	defer e.guard.Catch(guard.Connection, func() {
+func (p *publicAPI) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
+	defer p.services.Guard.Catch(guard.Connection, func() {
 		ctx.SetConnectionClose()
-		e.respondError(ctx, dialectOf(ctx), internalError(errPanicked).api)
+		p.respondError(ctx, dialectOf(ctx), internalError(errPanicked).api)
 		status = fasthttp.StatusInternalServerError
 	})
-	e.guard.Point("expect")
+	p.services.Guard.Point("expect")
 	h := &ctx.Request.Header
-	a := e.precheck(h, announced(h))
+	a := p.precheck(h, announced(h))
 	if a == nil {
 		return fasthttp.StatusContinue
 	}
@@ -117,6 +118,6 @@ func (e *Edge) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	if c := listen.ConnOf(ctx.Conn()); c != nil {
 		c.Linger()
 	}
-	e.respondError(ctx, dialectAt(path), a)
+	p.respondError(ctx, dialectAt(path), a)
 	return ctx.Response.StatusCode()
 }

@@ -65,12 +65,12 @@ func errorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 
 // respondError answers a request that is no call: its head did not parse, or its path does not
 // exist.
-func (e *Edge) respondError(ctx *fasthttp.RequestCtx, d *dialect, err *apierr.Error) {
+func (p *publicAPI) respondError(ctx *fasthttp.RequestCtx, d *dialect, err *apierr.Error) {
 	err = d.errorOf(err)
 	if errors.Is(err.Cause, errClientGone) {
-		e.services.Calls.Left()
+		p.services.Calls.Left()
 	} else {
-		e.services.Calls.Refused(err.Code)
+		p.services.Calls.Refused(err.Code)
 	}
 	writeError(ctx, d, err)
 }

@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/listen"
 )
 
-// stayWatched gives the service manager's watchdog, if there is one, its signs of life, until stop
-// is called. One is sent when the public listener has answered a request of our own: a process that
-// runs but serves nobody is restarted.
+// stayWatched notifies the service manager's watchdog, if there is one, until stop is called. It
+// does so each time the public listener has answered a request of our own: a process that runs and
+// answers no client is restarted.
 func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	interval := listen.WatchdogInterval() / 2 // sd_watchdog_enabled(3) asks for half of it
 	if interval <= 0 {
@@ -26,7 +26,7 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 		defer tick.Stop()
 		for {
 			e.guard.Point(guard.Watchdog)
-			if e.draining.Load() || e.answers(interval) {
+			if e.ending.draining.Load() || answers(e.opts.Public, e.opts.Certificate != nil, interval) {
 				listen.NotifyAlive()
 			}
 			select {
@@ -39,20 +39,20 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// answers reports whether the public listener gives any answer within the time, on a connection of
-// its own.
-func (e *Edge) answers(within time.Duration) bool {
+// answers reports whether a listener of this process gives any answer within the time, on a
+// connection of its own.
+func answers(ln net.Listener, secure bool, within time.Duration) bool {
 	scheme := "http"
-	if e.opts.Certificate != nil {
+	if secure {
 		scheme = "https"
 	}
 	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(res)
-	req.SetRequestURI(baseURL(e.opts.Public, scheme) + "/health")
+	req.SetRequestURI(baseURL(ln, scheme) + "/health")
 	req.SetConnectionClose()
 	client := fasthttp.HostClient{ // a Client, and a dialer of fasthttp's, would leave goroutines behind
-		Addr: string(req.URI().Host()), IsTLS: e.opts.Certificate != nil,
+		Addr: string(req.URI().Host()), IsTLS: secure,
 		Dial:       func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, within) },
 		TLSConfig:  &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // it is this process, and nothing is said to it
 		RetryIfErr: func(*fasthttp.Request, int, error) (bool, bool) { return false, false },

@@ -9,13 +9,13 @@
 //
 //	file and function                                   place        what a panic there costs
 //
-//	proxy/routes.go Edge.everyRequest                   handler      the request: 500 in its dialect's form
+//	proxy/public_api.go publicAPI.everyRequest          handler      the request: 500 in its dialect's form
 //	proxy/pipeline.go Services.handle                   handler      the call: 500 in its dialect's form, and the connection
 //	proxy/admin/server.go Server.everyRequest           admin        the operator's request: 500
 //	proxy/admin/server.go Server.headError              admin        the text of an error: 500
-//	proxy/precheck.go Edge.headReceived                 connection   the check before the body; the request goes on
-//	proxy/precheck.go Edge.expectContinue               connection   the request: 500 before its body is asked for
-//	proxy/server.go Edge.headError                      connection   the text of an error: an empty 500
+//	proxy/precheck.go publicAPI.headReceived            connection   the check before the body; the request goes on
+//	proxy/precheck.go publicAPI.expectContinue          connection   the request: 500 before its body is asked for
+//	proxy/public_api.go publicAPI.headError             connection   the text of an error: an empty 500
 //	proxy/httpserver/server.go connState                connection   nothing; a drain may wait longer for the connection
 //	proxy/listen/request.go Listener.checkFraming       connection   the connection
 //	proxy/relay.go relay.run                            stream       the stream, which is cut
@@ -25,15 +25,15 @@
 //	proxy/listen/conn.go Conn.Close                     stream       starts hijackedStream.serve, which catches
 //	proxy/call.go Call.end                              end          what was left to do of the accounting; slot, key and memory are free
 //	proxy/admin/page.go Server.statusEvents             status_page  the page's connection; its script comes again
-//	proxy/server.go Edge.Serve                          accept       one accept; accepting starts again
-//	proxy/server.go Edge.Serve                          reload       one reload; started again
-//	proxy/server.go Edge.Serve                          history      one second of the page's history; started again
+//	proxy/edge.go Edge.Serve                            accept       one accept; accepting starts again
+//	proxy/edge.go Edge.Serve                            reload       one reload; started again
+//	proxy/edge.go Edge.Serve                            history      one second of the page's history; started again
 //	proxy/reload/triggers.go Reloader.Run               reload       one reload
 //	proxy/reload/reloader.go Reloader.attempt           reload       one reload, which says so
 //	proxy/reload/triggers.go Reloader.OnChange          reload       one SIGHUP; started again
 //	proxy/reload/triggers.go Reloader.OnChange          files        one look at the files; started again
 //	proxy/watchdog.go Edge.stayWatched                  watchdog     one sign of life; started again
-//	proxy/drain.go Edge.shutdownContext                 shutdown     the hurry of a drain, which has its own end
+//	proxy/ending.go ending.shutdownContext              shutdown     the hurry of a drain, which has its own end
 //	proxy/signals.go OnSignals                          shutdown     one signal; SIGQUIT ends the process all the same
 //	proxy/listen/disconnect_watch_linux.go newDisconnectWatchEvery  clients      one round of the watch; started again
 //	proxy/listen/disconnect_watch_linux.go disconnectWatch.dispatch  clients      the news that one client has left

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -19,8 +20,8 @@ import (
 
 // models answers GET /v1/models. A key is not needed; one that is sent narrows the list, and a
 // wrong one is refused.
-func (e *Edge) models(ctx *fasthttp.RequestCtx) {
-	snap, key, ok := e.optionalKey(ctx)
+func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
+	snap, key, ok := p.optionalKey(ctx)
 	if !ok {
 		return
 	}
@@ -28,50 +29,50 @@ func (e *Edge) models(ctx *fasthttp.RequestCtx) {
 	if key != nil {
 		scope, allow = key.ID, key.Allows
 	}
-	page, err := snap.Catalog.List(scope, allow, e.now())
-	e.respondPage(ctx, key, page, err)
+	page, err := snap.Catalog.List(scope, allow, time.Now())
+	p.respondPage(ctx, key, page, err)
 }
 
 // modelByID answers GET /v1/models/{id}. Ids may hold slashes, escaped or not.
-func (e *Edge) modelByID(ctx *fasthttp.RequestCtx) {
-	snap, key, ok := e.optionalKey(ctx)
+func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
+	snap, key, ok := p.optionalKey(ctx)
 	if !ok {
 		return
 	}
 	path := ctx.URI().PathOriginal()
 	id, err := url.PathUnescape(string(path[len("/v1/models/"):]))
 	if err != nil {
-		e.respondError(ctx, dialectModels, apierr.ModelNotFound())
+		p.respondError(ctx, dialectModels, apierr.ModelNotFound())
 		return
 	}
 	m, found := snap.Lookup([]byte(id))
 	if !found || key != nil && !key.Allows(m.Config.ID) {
-		e.respondError(ctx, dialectModels, apierr.ModelNotFound())
+		p.respondError(ctx, dialectModels, apierr.ModelNotFound())
 		return
 	}
-	page, err := snap.Catalog.Model(m.Route.Index, e.now())
-	e.respondPage(ctx, key, page, err)
+	page, err := snap.Catalog.Model(m.Route.Index, time.Now())
+	p.respondPage(ctx, key, page, err)
 }
 
 // optionalKey checks a request's credential, if it has one. When ok is false, it has answered the
 // request.
-func (e *Edge) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
-	snap = e.reloads.Running()
-	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), e.now())
+func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
+	snap = p.services.Current()
+	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), time.Now())
 	if err != nil {
 		var a *apierr.Error
 		if !errors.As(err, &a) {
 			a = internalError(err).api
 		}
-		e.respondError(ctx, dialectModels, a)
+		p.respondError(ctx, dialectModels, a)
 		return nil, nil, false
 	}
 	return snap, key, true
 }
 
-func (e *Edge) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *catalog.Page, err error) {
+func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *catalog.Page, err error) {
 	if err != nil {
-		e.respondError(ctx, dialectModels, internalError(err).api)
+		p.respondError(ctx, dialectModels, internalError(err).api)
 		return
 	}
 	h := &ctx.Response.Header
@@ -111,14 +112,14 @@ func hasCurrent(ifNoneMatch []byte, etag string) bool {
 }
 
 // health answers GET /health: it says that the edge lives, and nothing else.
-func (e *Edge) health(ctx *fasthttp.RequestCtx) {
+func (p *publicAPI) health(ctx *fasthttp.RequestCtx) {
 	commonHeaders(&ctx.Response.Header, appendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyString(`{"status":"ok"}`)
 }
 
 // headRoot answers HEAD /, the host probe.
-func (e *Edge) headRoot(ctx *fasthttp.RequestCtx) {
+func (p *publicAPI) headRoot(ctx *fasthttp.RequestCtx) {
 	commonHeaders(&ctx.Response.Header, appendRequestID(nil))
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }

@@ -1,0 +1,262 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/admin"
+	"penstock/proxy/auth"
+	"penstock/proxy/build"
+	"penstock/proxy/guard"
+	"penstock/proxy/limit"
+	"penstock/proxy/listen"
+	"penstock/proxy/observe"
+	"penstock/proxy/reload"
+	"penstock/proxy/snapshot"
+	"penstock/proxy/status"
+	"penstock/translate/apierr"
+	"penstock/upstreams"
+)
+
+// Edge is the proxy as deployed: the public listener, the admin listener and everything between
+// them and the engines.
+type Edge struct {
+	opts     Options
+	log      *zap.Logger
+	guard    *guard.Guard
+	metrics  *metrics.Set
+	registry observe.Registry // metrics of the upstreams
+	set      *upstreams.Set
+	reloads  *reload.Reloader
+	services *Services // what calls share
+	listener *listen.Listener
+	bound    connectionBound
+	server   *fasthttp.Server
+	admin    *admin.Server // nil without an admin listener
+	ending   *ending
+}
+
+// retiredKeys is how many keys that are no longer configured have their limits' state remembered.
+const retiredKeys = 1024
+
+// New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted
+// before Serve.
+func New(o Options) (*Edge, error) {
+	c := o.Config
+	if exposed := c.CheckOpen(o.addresses()).Err(); exposed != nil {
+		return nil, exposed
+	}
+	if o.Guard == nil {
+		o.Guard = guard.New()
+	}
+	o.Guard.LogTo(o.Log)
+	e := &Edge{opts: o, log: o.Log, guard: o.Guard, metrics: metrics.NewSet()}
+	started, queues := time.Now(), limit.NewQueues()
+	var err error
+	if e.services, err = e.newServices(started); err != nil {
+		return nil, err
+	}
+	e.ending = newEnding(&o, e.services.Calls.InFlight)
+	if e.set, err = upstreams.NewSet(upstreams.Options{
+		Log: o.Log, Guard: e.guard,
+		Register: e.registry.Add, Unregister: e.registry.Remove,
+		Lookup:      o.Lookup,
+		OnAddresses: func() { e.reloads.Trigger(reload.SourceAddresses) },
+		OnFree:      queues.SlotFreed,
+		OnRoom:      queues.UpstreamChanged,
+	}); err != nil {
+		return nil, err
+	}
+	e.reloads = reload.New(e.reloadOptions(started, queues))
+	if err := e.reloads.Start(c); err != nil {
+		return nil, errors.Join(err, e.set.Close(context.Background()))
+	}
+	if e.listener, err = listen.New(o.Public, listen.Options{MaxConns: e.bound.of(c, o.Log), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: appendRequestID}); err != nil {
+		return nil, errors.Join(err, e.set.Close(context.Background()))
+	}
+	if o.Admin != nil {
+		if e.admin, err = admin.New(e.adminOptions(started)); err != nil {
+			return nil, errors.Join(err, e.listener.Release(), e.set.Close(context.Background()))
+		}
+	}
+	warnOfCertificate(e.log, o.Certificate)
+	e.registerGauges()
+	e.server = (&publicAPI{services: e.services, draining: e.ending.draining.Load}).server(c)
+	return e, nil
+}
+
+// newServices makes what calls share.
+func (e *Edge) newServices(started time.Time) (*Services, error) {
+	c, memory := e.opts.Config, e.opts.MemoryLimit
+	s := &Services{
+		Log: e.log, Guard: e.guard, Current: func() *snapshot.Snapshot { return e.reloads.Running() },
+		Calls:     observe.NewCalls(e.metrics, e.log, c.Log),
+		Bodies:    limit.NewMemory(c.Limits.BodyMemory.Of(memory)),
+		Replies:   limit.NewMemory(c.Limits.ReplyMemory.Of(memory)),
+		Retries:   limit.NewRetries(started),
+		Counters:  NewCallCounters(e.metrics),
+		ServeNext: func(conn net.Conn) error { return e.server.ServeConn(conn) },
+		poison:    newPoisonRequests(),
+	}
+	if c.Tracing.OTLP == "" {
+		return s, nil
+	}
+	var err error
+	s.Tracer, err = observe.NewTracer(c.Tracing.OTLP, build.Version(), e.guard)
+	return s, err
+}
+
+// reloadOptions says what a reload works on, and what the edge changes with the configuration.
+func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Options {
+	o := reload.Options{
+		Log: e.log, Guard: e.guard, Metrics: e.metrics, Set: e.set, Queues: queues, Started: started,
+		Keys: limit.NewKeys(retiredKeys, started),
+		Load: e.opts.Load, Parse: e.opts.Parse, Certificate: e.opts.Certificate,
+		Draining: e.ending.draining.Load,
+		OnCommit: func(f *config.File, newCertificate bool) {
+			if newCertificate {
+				warnOfCertificate(e.log, e.opts.Certificate)
+			}
+			if e.listener != nil {
+				e.listener.SetMax(e.bound.of(f, e.log))
+			}
+		},
+		OnSwap: func(f *config.File, newProfiles bool) {
+			s := e.services
+			s.Calls.Configured(modelNames(f), upstreamNames(f))
+			s.Calls.LogAccess(f.Log.Access)
+			s.Calls.SetLog(f.Log)
+			s.Bodies.SetLimit(f.Limits.BodyMemory.Of(e.opts.MemoryLimit))
+			s.Replies.SetLimit(f.Limits.ReplyMemory.Of(e.opts.MemoryLimit))
+			if newProfiles {
+				s.Forget()
+			}
+		},
+		OnRevoke: func(keys *auth.Ring) {
+			e.listener.EachWaiter(func(w listen.Waiter) { w.(*Call).Revoke(keys) })
+		},
+	}
+	o.Public, o.Admin = e.opts.addresses()
+	return o
+}
+
+// adminOptions are the parts of the edge that its operator sees and steers.
+func (e *Edge) adminOptions(started time.Time) admin.Options {
+	return admin.Options{
+		Listener: e.opts.Admin, Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started,
+		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries, Certificate: e.opts.Certificate,
+		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
+		InFlight:  func(now time.Time) []status.Call { return callsInFlight(e.listener, now) },
+		RequestID: appendRequestID,
+		Unparsed: func(ctx *fasthttp.RequestCtx, err error) *apierr.Error {
+			a, _ := headFault(ctx, err)
+			return a
+		},
+		Respond: admin.Responder{
+			Headers: func(h *fasthttp.ResponseHeader) { commonHeaders(h, appendRequestID(nil)) },
+			Error: func(ctx *fasthttp.RequestCtx, err *apierr.Error) {
+				writeError(ctx, dialectChat, dialectChat.errorOf(err))
+			},
+		},
+	}
+}
+
+// Reload asks for a reload and returns at once.
+func (e *Edge) Reload(source string) { e.reloads.Trigger(source) }
+
+// LastReload returns how the last reload ended, or nil when there was none.
+func (e *Edge) LastReload() *reload.Result { return e.reloads.Last() }
+
+// Serve accepts until ctx ends, then drains: readiness turns, accepting goes on for the linger,
+// running calls end by themselves within the drain time and are ended with an error after it. It
+// returns nil after an orderly end.
+func (e *Edge) Serve(ctx context.Context) error {
+	work, stop := context.WithCancel(context.Background())
+	defer stop()
+	go e.guard.Loop(work.Done(), guard.Reload, func() { e.reloads.Run(work) })
+	go e.guard.Loop(work.Done(), guard.History, func() { e.tick(work) })
+	failed := make(chan error, 1)
+	go e.guard.Loop(work.Done(), guard.Accept, func() {
+		e.guard.Point("accept.public")
+		failed <- e.server.Serve(e.opts.secure(e.listener))
+	})
+	if e.admin != nil {
+		go e.guard.Loop(work.Done(), guard.Accept, e.serveAdmin)
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+		e.drain()
+	case err = <-failed:
+	}
+	return errors.Join(err, e.close())
+}
+
+// serveAdmin serves the operators until the edge drains. Clients are served on without them.
+func (e *Edge) serveAdmin() {
+	e.guard.Point("accept.admin")
+	if err := e.admin.Serve(); err != nil {
+		e.log.Error("the admin listener has failed: clients are still served", zap.Error(err))
+	}
+}
+
+// historyPeriod is how often the upstreams' short history moves on.
+const historyPeriod = time.Second
+
+// tick keeps the short history of the upstreams moving while streams run.
+func (e *Edge) tick(ctx context.Context) {
+	t := time.NewTicker(historyPeriod)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			e.guard.Point(guard.History)
+			e.services.Calls.Tick(time.Now())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// warnOfCertificate logs when clients will not accept the certificate in use, if there is one.
+func warnOfCertificate(log *zap.Logger, c *listen.Certificate) {
+	if t := status.CertificateOf(c.Valid()).Trouble(time.Now()); t != "" {
+		log.Warn(t, zap.String("remedy", "put a new pair where tls.cert and tls.key say: it is taken up by itself"))
+	}
+}
+
+// connectionBound is the bound on connections that was computed last, as configured and as the
+// limit on descriptors affords it.
+type connectionBound struct{ configured, affordable int }
+
+// of computes how many clients may be connected. It logs when the configured number cannot be had,
+// unless it has logged the same numbers before. Callers must not call it at the same time.
+func (b *connectionBound) of(c *config.File, log *zap.Logger) int {
+	next := connectionBound{c.Limits.Connections, listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))}
+	if next.affordable < next.configured && next != *b {
+		log.Warn("fewer connections than configured: raise the process's limit on open files", zap.Int("limits.connections", next.configured), zap.Int("connections", next.affordable))
+	}
+	*b = next
+	return next.affordable
+}
+
+func modelNames(f *config.File) (names []string) {
+	for i := range f.Models {
+		names = append(names, f.Models[i].ID)
+	}
+	return names
+}
+
+func upstreamNames(f *config.File) (names []string) {
+	for i := range f.Upstreams {
+		names = append(names, f.Upstreams[i].Name)
+	}
+	return names
+}

@@ -1,0 +1,86 @@
+package proxy
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"penstock/proxy/guard"
+)
+
+// ending is how far an edge's end has come: whether it drains, and whether the operator's second
+// signal (hurry) has cut that short. Its waits belong to the goroutine that drains; the atomic
+// members may be read by any.
+type ending struct {
+	draining atomic.Bool
+	cut      atomic.Int64 // calls that ran when hurry ended a wait
+
+	log     *zap.Logger
+	guard   *guard.Guard
+	hurry   <-chan struct{} // closed by the second signal; nil: never
+	calls   func() int64    // how many run
+	hurried bool            // hurry has ended a wait
+}
+
+func newEnding(o *Options, calls func() int64) *ending {
+	return &ending{log: o.Log, guard: o.Guard, hurry: o.Hurry, calls: calls}
+}
+
+// waitOrHurry waits until done, for d at most, and not at all after the second signal. It reports
+// whether it is done. The first wait that the second signal ends records how many calls that cuts.
+func (e *ending) waitOrHurry(d time.Duration, done func() bool) bool {
+	all := poll(d, e.hurry, done)
+	select {
+	case <-e.hurry:
+		if calls := e.calls(); !e.hurried {
+			e.hurried = true
+			e.cut.Store(calls)
+			if calls > 0 {
+				e.log.Warn("a second signal ends what runs", zap.Int64("calls", calls))
+			}
+		}
+	default:
+	}
+	return all
+}
+
+// shutdownContext returns the context of a listener's shutdown. It ends after errorFlushTime, and
+// hurriedFlushTime after the second signal at the latest.
+func (e *ending) shutdownContext() (context.Context, context.CancelFunc) {
+	limit, cancel := context.WithTimeout(context.Background(), errorFlushTime)
+	go e.guard.Once(guard.Shutdown, func() {
+		e.guard.Point("shutdown.patience")
+		select {
+		case <-e.hurry:
+			short, end := context.WithTimeout(limit, hurriedFlushTime)
+			<-short.Done()
+			end()
+			cancel()
+		case <-limit.Done():
+		}
+	})
+	return limit, cancel
+}
+
+// drainPoll is how often a drain checks whether it is done.
+const drainPoll = 5 * time.Millisecond
+
+// poll waits until done, for d at most or until hurry is closed. It reports whether it is done.
+func poll(d time.Duration, hurry <-chan struct{}, done func() bool) bool {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	look := time.NewTicker(drainPoll)
+	defer look.Stop()
+	for !done() {
+		select {
+		case <-look.C:
+		case <-over.C:
+			return done()
+		case <-hurry:
+			return done()
+		}
+	}
+	return true
+}

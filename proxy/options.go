@@ -1,0 +1,59 @@
+package proxy
+
+import (
+	"context"
+	"net"
+
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/guard"
+	"penstock/proxy/listen"
+)
+
+// Options is what an Edge is made from.
+type Options struct {
+	Config *config.File // validated
+	Log    *zap.Logger
+	// MemoryLimit is what the process may use, in bytes; the shares for request bodies and replies
+	// are taken from it.
+	MemoryLimit int64
+	// Public and Admin are the listeners. Admin may be nil.
+	Public, Admin net.Listener
+	// InheritedPublic says that Public's socket is a service manager's and outlives the process;
+	// SharedPort that another process may be listening on the same ports.
+	InheritedPublic, SharedPort bool
+	// Guard catches panics; nil: one of the edge's own.
+	Guard *guard.Guard
+	// Hurry is closed when a drain that runs is to end at once; nil: never.
+	Hurry <-chan struct{}
+	// Certificate makes the public listener speak TLS; may be nil.
+	Certificate *listen.Certificate
+	LogDropped  func() uint64 // lines lost by the log's sink; may be nil
+	// Lookup resolves the names of upstreams with `resolve`; nil: the system's resolver.
+	Lookup func(ctx context.Context, host string) ([]string, error)
+	// Load reads the configuration again, for reloads: the file, or nil with what is wrong. Nil:
+	// there is no file.
+	Load func() (*config.File, config.Problems)
+	// Parse reads a configuration that is to be compared with the running one, as Load does the
+	// file in place. Nil: that is not done.
+	Parse func(src []byte) (*config.File, config.Problems)
+}
+
+// secure puts TLS in front of ln when there is a certificate. The handshake runs on the
+// connection's own goroutine, under the header's clock.
+func (o *Options) secure(ln *listen.Listener) net.Listener {
+	if o.Certificate == nil {
+		return ln
+	}
+	return ln.TLS(o.Certificate.Config())
+}
+
+// addresses are where the two listeners are, which need not be where the configuration says; the
+// admin's is empty without one.
+func (o *Options) addresses() (public, admin string) {
+	if o.Admin != nil {
+		admin = o.Admin.Addr().String()
+	}
+	return o.Public.Addr().String(), admin
+}

@@ -1,0 +1,65 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+
+	"penstock/proxy/listen"
+)
+
+// ports are the two listeners of a process.
+type ports struct {
+	listen.Sockets
+	inherited bool // the public one is a service manager's
+}
+
+// openPorts opens what a service manager has not opened already.
+func openPorts(o *RunOptions) (ports, error) {
+	sockets, err := listen.InheritSockets()
+	if err != nil {
+		return ports{}, err
+	}
+	p := ports{Sockets: sockets, inherited: sockets.Public != nil}
+	how := listen.PortOptions{ReusePort: o.SharePort}
+	if o.NextPort {
+		how.Tries = 64
+	}
+	if p.Public == nil {
+		if p.Public, err = listen.Listen(o.Config.Listen, how); err != nil {
+			return ports{}, openError("listen", o.Config.Listen, err)
+		}
+	}
+	if p.Admin == nil && o.Config.Admin.Listen != "" {
+		if p.Admin, err = listen.Listen(o.Config.Admin.Listen, how); err != nil {
+			return ports{}, openError("admin.listen", o.Config.Admin.Listen, err)
+		}
+	}
+	return p, nil
+}
+
+// openError says why the address of a setting was not opened, and the remedy for the common
+// reasons.
+func openError(setting, address string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port", setting, address)
+	}
+	if errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("%s: this user may not open %s: choose a port from 1024 on, or let a socket unit of the service manager open it", setting, address)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok { // which repeats the address
+		err = op.Err
+	}
+	return fmt.Errorf("%s: %s: %w", setting, address, err)
+}
+
+func baseURL(ln net.Listener, scheme string) string {
+	if ln == nil {
+		return ""
+	}
+	addr := ln.Addr().String()
+	addr = strings.Replace(addr, "[::]", "127.0.0.1", 1)
+	return scheme + "://" + strings.Replace(addr, "0.0.0.0", "127.0.0.1", 1)
+}

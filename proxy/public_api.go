@@ -1,0 +1,140 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"math"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/config"
+	"penstock/proxy/auth"
+	"penstock/proxy/browser"
+	"penstock/proxy/guard"
+	"penstock/proxy/httpserver"
+	"penstock/proxy/listen"
+	"penstock/translate/apierr"
+)
+
+// publicAPI answers what clients send: it refuses what is wrong as HTTP, hands calls to their
+// endpoints, and answers the requests that are no calls (routes.go).
+type publicAPI struct {
+	services *Services
+	draining func() bool
+}
+
+// writeBuffer holds a small answer or an event whole, so that it is one write; every held stream
+// has one.
+const writeBuffer = 2 << 10
+
+// server returns the HTTP server of the public listener.
+func (p *publicAPI) server(c *config.File) *fasthttp.Server {
+	s := httpserver.New(c, p.services.Guard)
+	s.Handler, s.ErrorHandler = p.everyRequest(p.routes()), p.headError
+	s.HeaderReceived, s.ExpectHandler = p.headReceived, p.expectContinue
+	s.StreamRequestBody, s.DisablePreParseMultipartForm = true, true
+	s.MaxRequestBodySize = 1 // what fasthttp may read ahead; the limits are ours (body.go)
+	s.WriteBufferSize = writeBuffer
+	s.Concurrency = math.MaxInt32 // the listener's own bound counts, and follows reloads
+	s.ReduceMemoryUsage = true
+	s.LazyRequestTime = true // calls have their own clock
+	return s
+}
+
+// everyRequest is what every request passes first: a head that two parsers could read differently
+// is refused, and a panic ends one request only.
+func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		defer p.services.Guard.Catch(guard.Handler, func() { p.respondError(ctx, dialectOf(ctx), internalError(errPanicked).api) })
+		if c := listen.ConnOf(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() && announced(&ctx.Request.Header) > 0 {
+			c.Linger()
+		}
+		if err := httpserver.Check(ctx); err != nil {
+			ctx.SetConnectionClose()
+			if !p.rejectConnect(ctx) {
+				p.respondError(ctx, dialectOf(ctx), err)
+			}
+			return
+		}
+		if !ctx.Request.Header.IsHTTP11() || chunkedForNobody(ctx) {
+			ctx.SetConnectionClose()
+		}
+		snap := p.services.Current()
+		origins := snap.Config.CORS.Origins
+		if snap.Open() {
+			if err := browser.CheckPage(&ctx.Request.Header, snap.Hosts, origins); err != nil {
+				p.respondError(ctx, dialectOf(ctx), err)
+				return
+			}
+		}
+		origin := browser.AllowedOrigin(ctx, origins)
+		if origin != "" && browser.IsPreflight(ctx) {
+			browser.Preflight(ctx, origin, func(h *fasthttp.ResponseHeader) { commonHeaders(h, appendRequestID(nil)) })
+			return
+		}
+		next(ctx)
+		if origin != "" {
+			browser.Share(&ctx.Response.Header, origin)
+		}
+		if p.draining() { // now, and not when the call began
+			ctx.SetConnectionClose()
+		}
+	}
+}
+
+// chunkedForNobody reports whether a request has a chunked body that no endpoint will read to its
+// end.
+func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
+	h := &ctx.Request.Header
+	path, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
+	return h.ContentLength() == -1 && (!h.IsPost() || endpointAt(path) == nil)
+}
+
+// withoutAuth wraps handlers that need no credential and read none from the headers. A credential
+// in the query string is refused even there: it may already be in a proxy's log, so the client is
+// told.
+func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		var refused *apierr.Error
+		if errors.As(auth.CheckQuery(ctx.URI().QueryString()), &refused) {
+			p.respondError(ctx, dialectOf(ctx), refused)
+			return
+		}
+		next(ctx)
+	}
+}
+
+// headError answers a request whose head did not parse, or that ended before the first byte of its
+// body; the connection ends with it.
+func (p *publicAPI) headError(ctx *fasthttp.RequestCtx, err error) {
+	defer p.services.Guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
+	p.services.Guard.Point("head.error")
+	a, d := headFault(ctx, err)
+	if c := listen.ConnOf(ctx.Conn()); c != nil {
+		c.SetWriteTimeout(p.services.Current().Config.Timeouts.Write.D())
+		c.Linger()
+	}
+	if !p.rejectConnect(ctx) {
+		p.respondError(ctx, d, a)
+	}
+}
+
+// headFault says what is wrong with a request whose head did not parse, and in which dialect.
+func headFault(ctx *fasthttp.RequestCtx, err error) (*apierr.Error, *dialect) {
+	var small *fasthttp.ErrSmallBuffer
+	a, d := badHead("The request could not be parsed as HTTP/1.1."), dialectChat
+	wrong := listen.FramingError(ctx.Conn())
+	path, whole := listen.RequestPath(ctx.Conn())
+	switch {
+	case wrong != nil:
+		a = httpserver.Misframed(wrong)
+	case whole && (timedOut(err) || listen.RequestTruncated(ctx.Conn())):
+		a, d = bodyBroken(ctx.Conn(), err), dialectAt(path)
+	case errors.As(err, &small):
+		d = dialectAt(path)
+		a = apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge, "The request head is larger than the limit.")
+	case timedOut(err):
+		a = apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly.")
+	}
+	return a, d
+}
