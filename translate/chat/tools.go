@@ -64,7 +64,7 @@ func checkFunction(v jsonx.Value) *Invalid {
 	if e := ReadFields(v, toolFunctionNames, f[:]); e != nil {
 		return e
 	}
-	if e := functionName(f[0]); e != nil {
+	if e := RequiredFunctionName(f[0]); e != nil {
 		return e
 	}
 	if e := OptionalString("description", f[1]); e != nil {
@@ -77,7 +77,8 @@ func checkFunction(v jsonx.Value) *Invalid {
 	return e
 }
 
-func functionName(v jsonx.Value) *Invalid {
+// RequiredFunctionName checks a member name that is the name of a function.
+func RequiredFunctionName(v jsonx.Value) *Invalid {
 	if e := RequiredString("name", v); e != nil {
 		return e
 	}
@@ -140,7 +141,7 @@ func (r *Request) checkToolChoice() *Invalid {
 	if e := ReadFields(function, choiceNames, f[:]); e != nil {
 		return e.In("function").In("tool_choice")
 	}
-	if e := functionName(f[0]); e != nil {
+	if e := RequiredFunctionName(f[0]); e != nil {
 		return e.In("function").In("tool_choice")
 	}
 	return nil
@@ -236,7 +237,7 @@ func (r *Request) findAllowed(v jsonx.Value) (int, *Invalid) {
 	if e := ReadFields(function, choiceNames, f[:]); e != nil {
 		return 0, e.In("function")
 	}
-	if e := functionName(f[0]); e != nil {
+	if e := RequiredFunctionName(f[0]); e != nil {
 		return 0, e.In("function")
 	}
 	want := string(f[0].AppendText(nil))

@@ -127,8 +127,8 @@ func TestStreamAllocs(t *testing.T) {
 	}
 }
 
-// conversation is an agent's request of about n bytes.
-func conversation(n int) []byte {
+// agentRequest is an agent's request of about n bytes.
+func agentRequest(n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"model":"m","max_tokens":4096,"stream":true,"system":[{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}],"tools":[{"name":"read","description":"Reads.","input_schema":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}],"messages":[{"role":"user","content":[{"type":"text","text":"Look at the files."}]}`)
 	for i := 0; b.Len() < n; i++ {
@@ -141,7 +141,7 @@ func conversation(n int) []byte {
 func BenchmarkDecode(b *testing.B) {
 	for _, size := range []int{1 << 10, 100 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
-			body := conversation(size)
+			body := agentRequest(size)
 			var (
 				r    Request
 				c    chat.Request

@@ -28,10 +28,9 @@ type Request struct {
 	info    *RequestInfo // what Decode fills
 	doc     jsonx.Doc
 	members [memberCount]jsonx.Value
-	out     []byte // the chat body that is being written
-	count   int    // messages in it
-	begun   bool   // the last of the client's so far is text of an assistant's, without calls
-	thinks  bool   // thinking is asked for
+	w       dialects.ChatWriter
+	begun   bool // the conversation ends with text of an assistant's
+	thinks  bool // thinking is asked for
 
 	arguments chat.Arguments
 }
@@ -85,9 +84,9 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 			return dst, err
 		}
 	}
-	r.out = slices.Grow(dst, len(body)+len(body)/8)
+	r.w.Out = slices.Grow(dst, len(body)+len(body)/8)
 	f := r.translate(&o)
-	dst, r.out = r.out, nil
+	dst = r.w.Out
 	if f != nil {
 		return dst, f.Err()
 	}
@@ -152,32 +151,34 @@ func (r *Request) parse(body []byte, strict bool) error {
 // translate writes the chat body. Members that have the same name and the same rules in chat are
 // copied unread: chat's own decoding refuses them under that name.
 func (r *Request) translate(o *dialects.Options) *fault {
-	r.out = append(r.out, '{')
-	if v := r.members[memberModel]; chat.Given(v) {
-		r.out = append(append(r.out, `"model":`...), v.Raw()...)
-		r.out = append(r.out, ',')
+	r.w.String(`{`)
+	model := r.members[memberModel]
+	if chat.Given(model) {
+		r.w.Raw(`"model":`, model)
+		r.w.String(`,`)
 	}
-	inPlace := false
-	if v := r.members[memberModel]; o.InPlace != nil && v.IsString() {
-		name, plain := v.Text()
+	c := conversation{w: &r.w, images: &r.info.images, arguments: &r.arguments}
+	if o.InPlace != nil && model.IsString() {
+		name, plain := model.Text()
 		if !plain {
-			name = v.AppendText(nil)
+			name = model.AppendText(nil)
 		}
-		inPlace = o.InPlace(name)
+		c.inPlace = o.InPlace(name)
 	}
-	if f := r.messages(inPlace); f != nil {
+	if f := c.write(r.members[memberMessages], r.members[memberSystem]); f != nil {
 		return f
 	}
+	r.begun = c.begun
 	if !o.Count {
 		if !chat.Given(r.members[memberMaxTokens]) {
 			return chat.Missing("max_tokens")
 		}
-		r.copy("max_tokens", memberMaxTokens)
-		r.copy("stream", memberStream)
+		r.w.Member(`,"max_tokens":`, r.members[memberMaxTokens])
+		r.w.Member(`,"stream":`, r.members[memberStream])
 	}
-	r.copy("temperature", memberTemperature)
-	r.copy("top_p", memberTopP)
-	r.copy("top_k", memberTopK)
+	r.w.Member(`,"temperature":`, r.members[memberTemperature])
+	r.w.Member(`,"top_p":`, r.members[memberTopP])
+	r.w.Member(`,"top_k":`, r.members[memberTopK])
 	for _, step := range [...]func() *fault{
 		r.stopSequences,
 		func() *fault { return r.tools(o.Strict) },
@@ -189,23 +190,8 @@ func (r *Request) translate(o *dialects.Options) *fault {
 			return f
 		}
 	}
-	r.out = append(r.out, '}')
+	r.w.String(`}`)
 	return nil
-}
-
-// copy writes a member as it stands, unless it is not given.
-func (r *Request) copy(name string, member int) {
-	if v := r.members[member]; chat.Given(v) {
-		r.member(name)
-		r.out = append(r.out, v.Raw()...)
-	}
-}
-
-// member begins a member behind another one.
-func (r *Request) member(name string) {
-	r.out = append(r.out, ',', '"')
-	r.out = append(r.out, name...)
-	r.out = append(r.out, '"', ':')
 }
 
 func (r *Request) stopSequences() *fault {
@@ -227,7 +213,7 @@ func (r *Request) stopSequences() *fault {
 		r.info.stops = append(r.info.stops, string(s.AppendText(nil)))
 	}
 	if len(r.info.stops) > 0 {
-		r.copy("stop", memberStopSequences)
+		r.w.Member(`,"stop":`, r.members[memberStopSequences])
 	}
 	return nil
 }
@@ -282,8 +268,7 @@ func (r *Request) reasoning() *fault {
 		}
 	}
 	if effort != "" {
-		r.member("reasoning_effort")
-		r.out = jsonx.AppendStringS(r.out, effort)
+		r.w.String(`,"reasoning_effort":"` + effort + `"`)
 	}
 	return nil
 }
@@ -313,8 +298,7 @@ func (r *Request) outputFormat() *fault {
 	case !c[1].IsObject():
 		return chat.WrongType("schema", "an object", c[1]).In(path)
 	}
-	r.member("response_format")
-	r.out = append(r.out, `{"type":"json_schema","json_schema":{"name":"output","strict":true,"schema":`...)
-	r.out = append(append(r.out, c[1].Raw()...), `}}`...)
+	r.w.Raw(`,"response_format":{"type":"json_schema","json_schema":{"name":"output","strict":true,"schema":`, c[1])
+	r.w.String(`}}`)
 	return nil
 }

@@ -36,14 +36,14 @@ func (r *Request) tools(strict bool) *fault {
 		switch {
 		case f != nil:
 		case isFunction(&t):
-			if functions == 0 {
-				r.member("tools")
-				r.out = append(r.out, '[')
-			} else {
-				r.out = append(r.out, ',')
+			if f = checkFunction(&t); f == nil {
+				if functions == 0 {
+					r.w.String(`,"tools":[`)
+				}
+				r.w.Comma(functions)
+				functions++
+				r.w.Function(t[toolName], t[toolDescription], t[toolSchema], t[toolStrict], noSchema)
 			}
-			functions++
-			f = r.function(&t)
 		case strict:
 			f = chat.Unsupported("type", "must be custom or absent; only function tools are supported")
 		default:
@@ -58,7 +58,7 @@ func (r *Request) tools(strict bool) *fault {
 	}
 	switch {
 	case functions > 0:
-		r.out = append(r.out, ']')
+		r.w.String(`]`)
 	case clients > 0:
 		return chat.Unsupported("tools", "must hold at least one tool with an input_schema; "+
 			"bash, text_editor, memory and computer tools have none, and models here do not know them by name")
@@ -91,48 +91,21 @@ func isClientTool(kind jsonx.Value) bool {
 
 var clientTools = [][]byte{[]byte("bash_"), []byte("text_editor_"), []byte("memory_"), []byte("computer_")}
 
-// function writes one tool, everything of it as it stands.
-func (r *Request) function(t *[toolMembers]jsonx.Value) *fault {
-	if f := functionName(t[toolName]); f != nil {
-		return f
-	}
-	r.out = append(append(r.out, `{"type":"function","function":{"name":`...), t[toolName].Raw()...)
-	if f := chat.OptionalString("description", t[toolDescription]); f != nil {
-		return f
-	}
-	if chat.Given(t[toolDescription]) {
-		r.member("description")
-		r.out = append(r.out, t[toolDescription].Raw()...)
-	}
-	if f := chat.OptionalObject("input_schema", t[toolSchema]); f != nil {
-		return f
-	}
-	r.member("parameters")
-	if chat.Given(t[toolSchema]) {
-		r.out = append(r.out, t[toolSchema].Raw()...)
-	} else { // templates read it
-		r.out = append(r.out, `{"type":"object","properties":{}}`...)
-	}
-	if _, f := chat.OptionalBool("strict", t[toolStrict], false); f != nil {
-		return f
-	}
-	if chat.Given(t[toolStrict]) {
-		r.member("strict")
-		r.out = append(r.out, t[toolStrict].Raw()...)
-	}
-	r.out = append(r.out, `}}`...)
-	return nil
-}
+// noSchema is what templates read of a tool without one.
+const noSchema = `{"type":"object","properties":{}}`
 
-// functionName checks a name by the rules of chat.
-func functionName(v jsonx.Value) *fault {
-	if f := requiredText("name", v); f != nil {
-		return f
+func checkFunction(t *[toolMembers]jsonx.Value) *fault {
+	f := chat.RequiredFunctionName(t[toolName])
+	if f == nil {
+		f = chat.OptionalString("description", t[toolDescription])
 	}
-	if len(v.Inside()) > chat.MaxFunctionName && len(v.AppendText(nil)) > chat.MaxFunctionName {
-		return chat.WrongValue("name", "must be at most 256 bytes long")
+	if f == nil {
+		f = chat.OptionalObject("input_schema", t[toolSchema])
 	}
-	return nil
+	if f == nil {
+		_, f = chat.OptionalBool("strict", t[toolStrict], false)
+	}
+	return f
 }
 
 func (r *Request) toolChoice(tools bool) *fault {
@@ -171,8 +144,7 @@ func (r *Request) toolChoice(tools bool) *fault {
 	case !tools:
 		return nil // engines refuse a choice of nothing
 	case choice != "":
-		r.member("tool_choice")
-		r.out = append(r.out, choice...)
+		r.w.String(`,"tool_choice":` + choice)
 	default:
 		if f := requiredText("name", c[1]); f != nil {
 			return f.In("tool_choice")
@@ -180,13 +152,10 @@ func (r *Request) toolChoice(tools bool) *fault {
 		if !r.defines(c[1]) {
 			return chat.WrongValue("name", "must name one of the function tools").In("tool_choice")
 		}
-		r.member("tool_choice")
-		r.out = append(append(r.out, `{"type":"function","function":{"name":`...), c[1].Raw()...)
-		r.out = append(r.out, `}}`...)
+		r.w.ChooseFunction(c[1])
 	}
 	if single {
-		r.member("parallel_tool_calls")
-		r.out = append(r.out, "false"...)
+		r.w.String(`,"parallel_tool_calls":false`)
 	}
 	return nil
 }

@@ -4,61 +4,79 @@ import (
 	"bytes"
 
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 )
 
 var messageNames = jsonx.NewNames("role", "content")
 
-// messages writes the messages: the leading system message, then one or more for each of the
-// client's.
-func (r *Request) messages(inPlace bool) *fault {
-	v := r.members[memberMessages]
+// conversation writes the messages of the chat request.
+type conversation struct {
+	w         *dialects.ChatWriter
+	images    *dialects.Images
+	arguments *chat.Arguments
+	inPlace   bool // system messages stay where they stand
+	// begun: the last message of the client's so far is text of an assistant's, without tool calls.
+	begun bool
+}
+
+// write writes the messages: the leading system message, with the top-level text, then one or more
+// for each of the client's.
+func (c *conversation) write(v, system jsonx.Value) *fault {
 	switch {
 	case !chat.Given(v):
 		return chat.Missing("messages")
 	case !v.IsArray():
 		return chat.WrongType("messages", "an array of messages", v)
 	}
-	r.out = append(r.out, `"messages":[`...)
-	if f := r.leading(v, inPlace); f != nil {
+	c.w.String(`"messages":[`)
+	if f := c.leading(v, system); f != nil {
 		return f
 	}
 	for it := v.Iter(); it.Next(); {
-		if f := r.message(it.Index(), it.Value(), inPlace); f != nil {
+		if f := c.message(it.Index(), it.Value()); f != nil {
 			return f.At("messages", it.Index())
 		}
 	}
-	if r.count == 0 {
+	if c.w.Messages == 0 {
 		return chat.WrongValue("messages", "must hold at least one message")
 	}
-	r.out = append(r.out, ']')
+	c.w.String(`]`)
 	return nil
+}
+
+// open begins a message of a role, up to its content.
+func (c *conversation) open(role string) content {
+	w := content{w: c.w, images: c.images, start: len(c.w.Out)}
+	c.w.Message(role)
+	w.begin()
+	return w
 }
 
 // leading writes the one system message that every chat template takes: the top-level text, and,
 // unless they are to stay in place, the texts of the messages with role system.
-func (r *Request) leading(messages jsonx.Value, inPlace bool) *fault {
-	w := r.open("system")
-	if v := r.members[memberSystem]; chat.Given(v) {
-		if f := r.systemText(v, &w, "system"); f != nil {
+func (c *conversation) leading(messages, system jsonx.Value) *fault {
+	w := c.open("system")
+	if chat.Given(system) {
+		if f := systemText(system, &w, "system"); f != nil {
 			return f
 		}
 	}
-	for it := messages.Iter(); !inPlace && it.Next(); {
+	for it := messages.Iter(); !c.inPlace && it.Next(); {
 		var m [2]jsonx.Value
 		if chat.ReadFields(it.Value(), messageNames, m[:]) != nil || !m[0].EqualText("system") {
 			continue // what is wrong is found in its turn
 		}
-		if f := r.systemText(m[1], &w, "content"); f != nil {
+		if f := systemText(m[1], &w, "content"); f != nil {
 			return f.At("messages", it.Index())
 		}
 	}
-	r.closeOrDrop(&w)
+	w.endOrDrop()
 	return nil
 }
 
 // message writes what message i becomes.
-func (r *Request) message(i int, v jsonx.Value, inPlace bool) *fault {
+func (c *conversation) message(i int, v jsonx.Value) *fault {
 	if !v.IsObject() {
 		return chat.WrongType("", "an object", v)
 	}
@@ -70,22 +88,22 @@ func (r *Request) message(i int, v jsonx.Value, inPlace bool) *fault {
 		return f
 	}
 	content := m[1]
-	r.begun = false
+	c.begun = false
 	switch {
 	case m[0].EqualText("user"):
-		return r.user(i, content)
+		return c.user(i, content)
 	case m[0].EqualText("assistant"):
-		return r.assistant(content)
+		return c.assistant(content)
 	case !m[0].EqualText("system"):
 		return chat.WrongValue("role", "must be user, assistant or system")
-	case !inPlace:
+	case !c.inPlace:
 		return nil // it is in the leading message
 	}
-	w := r.open("system")
-	if f := r.systemText(content, &w, "content"); f != nil {
+	w := c.open("system")
+	if f := systemText(content, &w, "content"); f != nil {
 		return f
 	}
-	r.closeOrDrop(&w)
+	w.endOrDrop()
 	return nil
 }
 
@@ -94,7 +112,7 @@ func (r *Request) message(i int, v jsonx.Value, inPlace bool) *fault {
 var billing = []byte("x-anthropic-billing-header:")
 
 // systemText adds the text of a system prompt, a string or text blocks, to w.
-func (r *Request) systemText(v jsonx.Value, w *content, name string) *fault {
+func systemText(v jsonx.Value, w *content, name string) *fault {
 	switch {
 	case !chat.Given(v):
 		return chat.Missing(name)
@@ -130,11 +148,11 @@ func (r *Request) systemText(v jsonx.Value, w *content, name string) *fault {
 // user writes the messages for a user's turn: first the results of tools, since most templates
 // refuse anything between a call and its result, then what the user says, with the images of the
 // results in front.
-func (r *Request) user(i int, v jsonx.Value) *fault {
+func (c *conversation) user(i int, v jsonx.Value) *fault {
 	if v.IsString() {
-		w := r.open("user")
+		w := c.open("user")
 		w.text(v.Inside())
-		r.close(&w)
+		w.end()
 		return nil
 	}
 	if !v.IsArray() {
@@ -144,7 +162,7 @@ func (r *Request) user(i int, v jsonx.Value) *fault {
 		return chat.WrongType("content", "a string or an array of content blocks", v)
 	}
 	results := 0
-	said := content{r: r, silent: true}
+	said := content{}
 	shown := 0 // images in results
 	for it := v.Iter(); it.Next(); {
 		b, f := readBlock(it.Value())
@@ -152,7 +170,7 @@ func (r *Request) user(i int, v jsonx.Value) *fault {
 		case f != nil:
 		case b.kind == blockToolResult:
 			var n int
-			n, f = r.result(&b)
+			n, f = c.result(&b)
 			shown += n
 			results++
 		case b.kind == blockToolUse:
@@ -164,22 +182,22 @@ func (r *Request) user(i int, v jsonx.Value) *fault {
 			return f.At("content", it.Index())
 		}
 	}
-	if said.texts+said.images+shown == 0 && results > 0 {
+	if said.textsSeen+said.imagesSeen+shown == 0 && results > 0 {
 		return nil
 	}
-	w := r.open("user")
-	w.parts, w.from = said.images+shown > 0, i
+	w := c.open("user")
+	w.parts, w.from = said.imagesSeen+shown > 0, i
 	if shown > 0 {
-		r.put(v, &w, true)
+		putBlocks(v, &w, true)
 	}
-	r.put(v, &w, false)
-	r.close(&w)
+	putBlocks(v, &w, false)
+	w.end()
 	return nil
 }
 
-// put adds the blocks of a user's turn, which have been found good, to w: the images of its
+// putBlocks adds the blocks of a user's turn, which have been found good, to w: the images of its
 // results, or everything but the results.
-func (r *Request) put(v jsonx.Value, w *content, results bool) {
+func putBlocks(v jsonx.Value, w *content, results bool) {
 	w.skipText = results
 	for it := v.Iter(); it.Next(); {
 		b, _ := readBlock(it.Value())
@@ -196,7 +214,7 @@ func (r *Request) put(v jsonx.Value, w *content, results bool) {
 
 // result writes the tool message of a tool_result. It returns how many images the result has, which
 // are for the message that follows.
-func (r *Request) result(b *block) (images int, f *fault) {
+func (c *conversation) result(b *block) (images int, f *fault) {
 	if f := requiredText("tool_use_id", b.fields[fieldToolUseID]); f != nil {
 		return 0, f
 	}
@@ -204,30 +222,30 @@ func (r *Request) result(b *block) (images int, f *fault) {
 	if f != nil {
 		return 0, f
 	}
-	r.separate()
-	r.out = append(append(r.out, `{"role":"tool","tool_call_id":`...), b.fields[fieldToolUseID].Raw()...)
-	w := r.openContent()
-	w.skipImages = true
+	c.w.Message("tool")
+	c.w.Raw(`,"tool_call_id":`, b.fields[fieldToolUseID])
+	w := content{w: c.w, skipImages: true}
+	w.begin()
 	if failed {
-		r.out = append(r.out, "Error: "...)
+		c.w.String("Error: ")
 	}
 	if f := b.visitContent(b.fields[fieldContent], &w); f != nil {
 		return 0, f
 	}
-	r.close(&w)
-	return w.images, nil
+	w.end()
+	return w.imagesSeen, nil
 }
 
 // assistant writes the message of an assistant's turn: its texts as one, and its tool calls.
-func (r *Request) assistant(v jsonx.Value) *fault {
-	w := r.open("assistant")
+func (c *conversation) assistant(v jsonx.Value) *fault {
+	w := c.open("assistant")
 	switch {
 	case !chat.Given(v):
 		return chat.Missing("content")
 	case v.IsString():
 		w.text(v.Inside())
-		r.begun = w.n > 0
-		r.close(&w)
+		c.begun = w.n > 0
+		w.end()
 		return nil
 	case !v.IsArray():
 		return chat.WrongType("content", "a string or an array of content blocks", v)
@@ -248,50 +266,45 @@ func (r *Request) assistant(v jsonx.Value) *fault {
 			return f.At("content", it.Index())
 		}
 	}
-	r.begun = w.n > 0 && toolCalls == 0
+	c.begun = w.n > 0 && toolCalls == 0
 	if toolCalls == 0 {
-		r.close(&w)
+		w.end()
 		return nil
 	}
-	r.out = append(r.out, `","tool_calls":[`...)
+	c.w.String(`","tool_calls":[`)
 	n := 0
 	for it := v.Iter(); it.Next(); {
 		b, _ := readBlock(it.Value())
 		if b.kind != blockToolUse {
 			continue
 		}
-		if n++; n > 1 {
-			r.out = append(r.out, ',')
-		}
-		if f := r.writeToolCall(&b); f != nil {
+		if f := c.writeToolCall(n, &b); f != nil {
 			return f.At("content", it.Index())
 		}
+		n++
 	}
-	r.out = append(r.out, `]}`...)
+	c.w.String(`]}`)
 	return nil
 }
 
-// writeToolCall writes a tool_use as a tool call. An input that engines can read goes into the
+// writeToolCall writes a tool_use as tool call n. An input that engines can read goes into the
 // string of the arguments as it stands.
-func (r *Request) writeToolCall(b *block) *fault {
+func (c *conversation) writeToolCall(n int, b *block) *fault {
 	if f := requiredText("id", b.fields[fieldID]); f != nil {
 		return f
 	}
 	if f := requiredText("name", b.fields[fieldName]); f != nil {
 		return f
 	}
-	input := b.fields[fieldInput]
-	r.out = append(append(r.out, `{"id":`...), b.fields[fieldID].Raw()...)
-	r.out = append(append(r.out, `,"type":"function","function":{"name":`...), b.fields[fieldName].Raw()...)
-	r.out = append(r.out, `,"arguments":`...)
-	switch {
+	out := dialects.AppendToolCall(c.w.Out, n, b.fields[fieldID], b.fields[fieldName])
+	switch input := b.fields[fieldInput]; {
 	case !chat.Given(input):
-		r.out = append(r.out, `"{}"`...)
+		out = append(out, `"{}"`...)
 	case input.IsObject():
-		r.out = append(jsonx.AppendEscaped(append(r.out, '"'), input.Raw()), '"')
+		out = append(jsonx.AppendEscaped(append(out, '"'), input.Raw()), '"')
 	default: // what the model once wrote, as the client had it from us
-		r.out = r.arguments.Append(r.out, input)
+		out = c.arguments.Append(out, input)
 	}
-	r.out = append(r.out, `}}`...)
+	c.w.Out = append(out, `}}`...)
 	return nil
 }

@@ -1,0 +1,78 @@
+package dialects
+
+import (
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// ChatWriter writes a chat request. What it is given it copies as the client wrote it.
+type ChatWriter struct {
+	Out      []byte
+	Messages int // so far
+}
+
+// String appends s.
+func (w *ChatWriter) String(s string) { w.Out = append(w.Out, s...) }
+
+// Raw appends s and v.
+func (w *ChatWriter) Raw(s string, v jsonx.Value) { w.Out = append(append(w.Out, s...), v.Raw()...) }
+
+// Member is Raw for a member that the client may have left out.
+func (w *ChatWriter) Member(s string, v jsonx.Value) {
+	if chat.Given(v) {
+		w.Raw(s, v)
+	}
+}
+
+// Quoted appends s and a JSON string with these contents.
+func (w *ChatWriter) Quoted(s string, contents []byte) {
+	w.Out = append(append(append(append(w.Out, s...), '"'), contents...), '"')
+}
+
+// Comma stands in front of element n of a list.
+func (w *ChatWriter) Comma(n int) {
+	if n > 0 {
+		w.Out = append(w.Out, ',')
+	}
+}
+
+// Message begins a message of a role.
+func (w *ChatWriter) Message(role string) {
+	w.Comma(w.Messages)
+	w.Messages++
+	w.String(`{"role":"` + role + `"`)
+}
+
+// TextPart appends a part of a content, a text with these contents.
+func (w *ChatWriter) TextPart(contents []byte) {
+	w.Quoted(`{"type":"text","text":`, contents)
+	w.String(`}`)
+}
+
+// Function appends a tool. noSchema stands for parameters that are not given; empty: nothing does.
+func (w *ChatWriter) Function(name, description, parameters, strict jsonx.Value, noSchema string) {
+	w.Raw(`{"type":"function","function":{"name":`, name)
+	w.Member(`,"description":`, description)
+	if w.Member(`,"parameters":`, parameters); noSchema != "" && !chat.Given(parameters) {
+		w.String(`,"parameters":` + noSchema)
+	}
+	w.Member(`,"strict":`, strict)
+	w.String(`}}`)
+}
+
+// ChooseFunction appends the tool_choice of one function.
+func (w *ChatWriter) ChooseFunction(name jsonx.Value) {
+	w.Raw(`,"tool_choice":{"type":"function","function":{"name":`, name)
+	w.String(`}}`)
+}
+
+// AppendToolCall appends the beginning of tool call n of a message, up to its arguments, which "}}"
+// follows.
+func AppendToolCall(dst []byte, n int, id, name jsonx.Value) []byte {
+	if n > 0 {
+		dst = append(dst, ',')
+	}
+	dst = append(append(dst, `{"id":`...), id.Raw()...)
+	dst = append(append(dst, `,"type":"function","function":{"name":`...), name.Raw()...)
+	return append(dst, `,"arguments":`...)
+}
