@@ -1,192 +1,131 @@
 package messages
 
-import (
-	"bytes"
-	"errors"
-	"strconv"
+import "strconv"
 
-	"penstock/translate"
-	"penstock/translate/chat/answer"
-	"penstock/translate/jsonx"
+// kind is a kind of content block.
+type kind uint8
+
+const (
+	kindThinking kind = iota
+	kindText
+	kindToolCall
 )
 
-// AppendWhole appends the answer for a whole completion, which has been parsed. The error is a
-// *translate.BadAnswer: the engine's answer is malformed, or a tool call in it has no name; dst is
-// returned as it was then.
-func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
-	r := &s.reader
-	if err := r.ReadWhole(c); err != nil {
-		return dst, err
-	}
-	out := append(dst, `{"id":`...) //nolint:gocritic // dst is what a failure returns
-	out = jsonx.AppendStringS(out, s.identity.ID)
-	out = append(out, `,"type":"message","role":"assistant","model":`...)
-	out = jsonx.AppendStringS(out, s.identity.Model)
-	out = append(out, `,"content":[`...)
-	start := len(out)
-	if s.RequestInfo.thinking && len(r.Reasoning) > 0 {
-		out = append(append(out, `{"type":"thinking","thinking":"`...), r.Reasoning...)
-		out = append(out, `","signature":"`+signature+`"}`...)
-	}
-	if len(r.Content)+len(r.Refusal) > 0 {
-		out = separate(out, start)
-		out = append(append(out, `{"type":"text","text":"`...), r.Content...)
-		out = append(append(out, r.Refusal...), `"}`...)
-	}
-	for i := range r.ToolCalls {
-		toolCall := &r.ToolCalls[i]
-		in, is := s.input.read(toolCall.Args)
-		switch {
-		case len(toolCall.Name) == 0:
-			return dst, errNoName
-		case is != inputObject && r.Finish == answer.FinishLength, len(in) == 0:
-			in = noInput
-		}
-		out = separate(out, start)
-		out = append(append(out, `{"type":"tool_use","id":"`...), r.ToolCallID(i)...)
-		out = append(append(out, `","name":"`...), toolCall.Name...)
-		out = append(append(out, `","input":`...), in...)
-		out = append(out, '}')
-	}
-	out = append(out, `],`...)
-	out = s.appendStop(out)
-	out = append(out, `,"usage":`...)
-	out = appendUsage(out, r.Usage())
-	return append(out, '}'), nil
+// streamBlock is a content block of a stream.
+type streamBlock struct {
+	kind     kind
+	open     bool
+	toolCall int    // of kindToolCall: its position in the reader's ToolCalls
+	text     []byte // of the others: what has not been sent
 }
 
-// separate appends a comma unless nothing was written since start.
-func separate(dst []byte, start int) []byte {
-	if len(dst) > start {
-		dst = append(dst, ',')
+// blockQueue are the blocks that are not sent whole. The first may be open; what is behind it waits
+// for its end.
+type blockQueue []streamBlock
+
+// push adds a block, with the memory of an older one if there is any.
+func (q *blockQueue) push(k kind) *streamBlock {
+	n := len(*q)
+	if n < cap(*q) {
+		*q = (*q)[:n+1]
+		(*q)[n] = streamBlock{kind: k, text: (*q)[n].text[:0]}
+	} else {
+		*q = append(*q, streamBlock{kind: k})
 	}
-	return dst
+	return &(*q)[n]
+}
+
+// pop takes the first block out. Its memory goes to the end, for push.
+func (q *blockQueue) pop() {
+	s := *q
+	first := s[0]
+	copy(s, s[1:])
+	if cap(first.text) > keepInput {
+		first.text = nil
+	}
+	s[len(s)-1] = first
+	*q = s[:len(s)-1]
+}
+
+// held is about how many bytes of text wait.
+func (q blockQueue) held() (n int) {
+	if len(q) > 1 {
+		for i := range q {
+			n += cap(q[i].text)
+		}
+	}
+	return n
+}
+
+// keepBlocks is of how many blocks the memory is kept.
+const keepBlocks = 16
+
+func (q *blockQueue) reset() {
+	s := (*q)[:cap(*q)]
+	if len(s) > keepBlocks {
+		s = nil
+	}
+	for i := range s {
+		if cap(s[i].text) > keepInput {
+			s[i].text = nil
+		}
+	}
+	*q = s[:0]
+}
+
+// blockWriter writes the events of the block that is open.
+type blockWriter struct {
+	index int    // of the block, or of the next one
+	lead  []byte // what a delta begins with
+}
+
+// start appends the beginning of content_block_start and prepares the deltas, up to their text.
+func (w *blockWriter) start(dst []byte, b *streamBlock, delta string) []byte {
+	b.open = true
+	w.lead = append(w.lead[:0], "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
+	w.lead = strconv.AppendInt(w.lead, int64(w.index), 10)
+	w.lead = append(w.lead, delta...)
+	dst = append(dst, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":"...)
+	return strconv.AppendInt(dst, int64(w.index), 10)
+}
+
+// begin appends content_block_start for thinking or text.
+func (w *blockWriter) begin(dst []byte, b *streamBlock) []byte {
+	if b.kind == kindThinking {
+		dst = w.start(dst, b, `,"delta":{"type":"thinking_delta","thinking":"`)
+		return append(dst, ",\"content_block\":{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}\n\n"...)
+	}
+	dst = w.start(dst, b, `,"delta":{"type":"text_delta","text":"`)
+	return append(dst, ",\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"...)
+}
+
+// beginToolCall is begin for a tool call.
+func (w *blockWriter) beginToolCall(dst []byte, b *streamBlock, id, name []byte) []byte {
+	dst = w.start(dst, b, `,"delta":{"type":"input_json_delta","partial_json":"`)
+	dst = append(append(dst, `,"content_block":{"type":"tool_use","id":"`...), id...)
+	dst = append(append(dst, `","name":"`...), name...)
+	return append(dst, "\",\"input\":{}}}\n\n"...)
+}
+
+// delta appends content_block_delta. text is the contents of a JSON string.
+func (w *blockWriter) delta(dst, text []byte) []byte {
+	dst = append(append(dst, w.lead...), text...)
+	return append(dst, "\"}}\n\n"...)
+}
+
+// end appends content_block_stop, and the signature of thinking before it.
+func (w *blockWriter) end(dst []byte, k kind) []byte {
+	if k == kindThinking {
+		dst = append(dst, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
+		dst = strconv.AppendInt(dst, int64(w.index), 10)
+		dst = append(dst, ",\"delta\":{\"type\":\"signature_delta\",\"signature\":\""+signature+"\"}}\n\n"...)
+	}
+	dst = append(dst, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
+	dst = strconv.AppendInt(dst, int64(w.index), 10)
+	w.index++
+	return append(dst, "}\n\n"...)
 }
 
 // signature is what stands where a vendor proves that thinking is its own. Clients hand it back
 // unread.
 const signature = "cGVuc3RvY2s="
-
-// The ways in which a tool call is malformed.
-var (
-	errNoName    = &translate.BadAnswer{Reason: "a tool call without a name"}
-	errArguments = &translate.BadAnswer{Reason: "a tool call with arguments that break off", ByModel: true}
-	errLate      = &translate.BadAnswer{Reason: "a tool call that goes on behind its arguments"}
-)
-
-// appendUsage appends the counts. Here the input leaves out what came from the cache.
-func appendUsage(dst []byte, u translate.Usage) []byte {
-	dst = append(dst, `{"input_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.Prompt-u.Cached), 10)
-	dst = append(dst, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.Cached), 10)
-	dst = append(dst, `,"output_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.Completion), 10)
-	return append(dst, '}')
-}
-
-// appendStop appends the members stop_reason and stop_sequence.
-func (s *Stream) appendStop(dst []byte) []byte {
-	reason, sequence := s.stopReason()
-	dst = append(append(dst, `"stop_reason":"`...), reason...)
-	dst = append(dst, `","stop_sequence":`...)
-	if sequence == "" {
-		return append(dst, "null"...)
-	}
-	return jsonx.AppendStringS(dst, sequence)
-}
-
-// stopReason returns why the answer ended. The presence of tool calls decides, not the engine's word:
-// some engines say stop although there are tool calls, and an agent that reads tool_use without a
-// tool call waits for ever.
-func (s *Stream) stopReason() (reason, sequence string) {
-	r := &s.reader
-	switch {
-	case r.Finish == answer.FinishLength:
-		return "max_tokens", ""
-	case r.Finish == answer.FinishContentFilter:
-		return "refusal", ""
-	case len(r.ToolCalls) > 0:
-		return "tool_use", ""
-	}
-	if len(r.StopSequence) > 0 {
-		var d jsonx.Doc
-		if d.Parse(quoted(nil, r.StopSequence), jsonx.Options{}) == nil {
-			for _, stop := range s.RequestInfo.stops {
-				if d.Root().EqualText(stop) {
-					return "stop_sequence", stop
-				}
-			}
-		}
-	}
-	return "end_turn", ""
-}
-
-// input reads the arguments of tool calls.
-type input struct {
-	doc     jsonx.Doc
-	in, out []byte
-}
-
-var noInput = []byte("{}")
-
-// inputKind is what the arguments of a tool call are.
-type inputKind uint8
-
-const (
-	inputObject inputKind = iota // a JSON object, or nothing at all
-	inputCut                     // JSON that ends too early
-	inputOther                   // JSON that is no object, or no JSON
-)
-
-// read returns the input that args, the contents of a JSON string, say: JSON as it stands, nothing
-// when they say nothing, and a string of them when they are no JSON. The slice is good until the
-// next read.
-func (n *input) read(args []byte) (value []byte, is inputKind) {
-	if len(args) == 0 {
-		return nil, inputObject
-	}
-	n.in = quoted(n.in[:0], args)
-	if n.doc.Parse(n.in, jsonx.Options{}) != nil {
-		panic("BUG: the arguments are not from a string")
-	}
-	n.out = n.doc.Root().AppendText(n.out[:0])
-	if len(bytes.TrimLeft(n.out, " \t\r\n")) == 0 {
-		return nil, inputObject
-	}
-	err := n.doc.Parse(n.out, jsonx.Options{Record: 1, Paired: true})
-	var syntax *jsonx.SyntaxError
-	if errors.As(err, &syntax) && syntax.Lone() { // escaped once more than what the reader of the answer mends
-		jsonx.MendLone(n.out)
-		err = n.doc.Parse(n.out, jsonx.Options{Record: 1})
-	}
-	if err != nil {
-		if errors.As(err, &syntax) && syntax.Offset == len(n.out) {
-			return n.in, inputCut
-		}
-		return n.in, inputOther
-	}
-	switch root := n.doc.Root(); {
-	case root.IsObject():
-		return root.Raw(), inputObject
-	case root.IsNull():
-		return nil, inputObject
-	default:
-		return root.Raw(), inputOther
-	}
-}
-
-// reset lets go of the arguments, and of memory that is not worth keeping.
-func (n *input) reset() {
-	n.doc.Reset()
-	if cap(n.in)+cap(n.out) > keepInput {
-		n.in, n.out = nil, nil
-	}
-}
-
-const keepInput = 64 << 10
-
-// quoted appends the contents of a JSON string as one.
-func quoted(dst, contents []byte) []byte {
-	return append(append(append(dst, '"'), contents...), '"')
-}

@@ -1,8 +1,6 @@
 package messages
 
 import (
-	"strconv"
-
 	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat/answer"
@@ -27,11 +25,10 @@ type Stream struct {
 	identity  dialects.Identity
 	reader    answer.Reader
 	phase     phase
-	index     int                // of the block that is open, or of the next one
-	queue     []piece            // the first may be open; what is behind it waits for its end
+	queue     blockQueue
 	toolCalls []toolCallProgress // by position in reader.ToolCalls
-	lead      []byte             // what a delta of the open block begins with
-	input     input
+	block     blockWriter
+	input     toolInput
 }
 
 var _ translate.Stream = (*Stream)(nil)
@@ -45,23 +42,6 @@ const (
 	phaseClosed               // message_stop or error has
 )
 
-// kind is a kind of content block.
-type kind uint8
-
-const (
-	kindThinking kind = iota
-	kindText
-	kindToolCall
-)
-
-// piece is a block that is open or that waits to be.
-type piece struct {
-	kind     kind
-	open     bool
-	toolCall int    // of kindToolCall: its position in reader.ToolCalls
-	text     []byte // of the others: what has not been sent
-}
-
 // toolCallProgress is how much of a tool call the client has been sent.
 type toolCallProgress struct {
 	sent   int // bytes of its arguments
@@ -73,17 +53,9 @@ func (s *Stream) Reset(i *dialects.Identity) {
 	s.reader.Reset(i.ID)
 	s.reader.SetPromptEstimate(i.PromptTokens)
 	s.input.reset()
-	s.identity, s.phase, s.index = *i, phaseIdle, 0
-	s.queue, s.toolCalls = s.queue[:cap(s.queue)], s.toolCalls[:0]
-	if len(s.queue) > keepPieces {
-		s.queue = nil
-	}
-	for i := range s.queue {
-		if cap(s.queue[i].text) > keepInput {
-			s.queue[i].text = nil
-		}
-	}
-	s.queue = s.queue[:0]
+	s.identity, s.phase, s.toolCalls = *i, phaseIdle, s.toolCalls[:0]
+	s.block.index = 0
+	s.queue.reset()
 }
 
 // Release lets go of the last call's data, for a pool.
@@ -91,9 +63,6 @@ func (s *Stream) Release() {
 	s.RequestInfo.reset()
 	s.Reset(&dialects.Identity{})
 }
-
-// keepPieces is of how many pieces the memory is kept.
-const keepPieces = 16
 
 // Append appends what one event of the engine becomes: events, or nothing. The error is a
 // *translate.BadAnswer or a *engineerror.Error; nothing is appended then, and only Fail may follow. The
@@ -154,38 +123,15 @@ func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
 			last.text = append(last.text, text...)
 			return dst
 		}
-		return s.delta(dst, text)
+		return s.block.delta(dst, text)
 	}
-	p := s.push(k)
+	p := s.queue.push(k)
 	if len(s.queue) == 1 {
-		dst = s.open(dst, p)
-		return s.delta(dst, text)
+		dst = s.block.begin(dst, p)
+		return s.block.delta(dst, text)
 	}
 	p.text = append(p.text, text...)
 	return dst
-}
-
-// push adds a piece to the queue, with the memory of an older one if there is any.
-func (s *Stream) push(k kind) *piece {
-	n := len(s.queue)
-	if n < cap(s.queue) {
-		s.queue = s.queue[:n+1]
-		s.queue[n] = piece{kind: k, text: s.queue[n].text[:0]}
-	} else {
-		s.queue = append(s.queue, piece{kind: k})
-	}
-	return &s.queue[n]
-}
-
-// pop takes the first piece out of the queue. Its memory goes to the end, for push.
-func (s *Stream) pop() {
-	first := s.queue[0]
-	copy(s.queue, s.queue[1:])
-	if cap(first.text) > keepInput {
-		first.text = nil
-	}
-	s.queue[len(s.queue)-1] = first
-	s.queue = s.queue[:len(s.queue)-1]
 }
 
 // touch notes that the last event was about tool call i. Tool calls are queued in the order of
@@ -193,7 +139,7 @@ func (s *Stream) pop() {
 func (s *Stream) touch(i int) error {
 	if i == len(s.toolCalls) {
 		s.toolCalls = append(s.toolCalls, toolCallProgress{})
-		s.push(kindToolCall).toolCall = i
+		s.queue.push(kindToolCall).toolCall = i
 		return nil
 	}
 	if c := &s.toolCalls[i]; c.closed {
@@ -206,58 +152,54 @@ func (s *Stream) touch(i int) error {
 	return nil
 }
 
-// advance appends what may go out of the queue: the rest of the first piece, and of those behind it
+// advance appends what may go out of the queue: the rest of the first block, and of those behind it
 // for which it makes way.
 func (s *Stream) advance(dst []byte) ([]byte, error) {
 	for len(s.queue) > 0 {
-		dst = s.flush(dst)
-		if len(s.queue) == 1 || !s.ends(&s.queue[0]) {
+		p := &s.queue[0]
+		dst = s.flush(dst, p)
+		complete := p.kind != kindToolCall || s.reader.Finish != answer.FinishNone || p.open && s.reader.Complete(p.toolCall)
+		if len(s.queue) == 1 || !complete {
 			break
 		}
 		var err error
-		if dst, err = s.stop(dst); err != nil {
+		if dst, err = s.endBlock(dst, p); err != nil {
 			return dst, err
 		}
 	}
 	return dst, nil
 }
 
-// ends reports whether the first piece is known to be complete when others wait behind it.
-func (s *Stream) ends(p *piece) bool {
-	return p.kind != kindToolCall || s.reader.Finish != answer.FinishNone || p.open && s.reader.Complete(p.toolCall)
-}
-
-// flush appends what is there of the first piece, and opens its block if need be. A tool call
-// without a name cannot be opened.
-func (s *Stream) flush(dst []byte) []byte {
-	p := &s.queue[0]
+// flush appends what is there of the first block, and opens it if need be. A tool call without a
+// name cannot be opened.
+func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	if p.kind != kindToolCall {
 		if !p.open {
-			dst = s.open(dst, p)
+			dst = s.block.begin(dst, p)
 		}
 		if len(p.text) > 0 {
-			dst = s.delta(dst, p.text)
+			dst = s.block.delta(dst, p.text)
 			p.text = p.text[:0]
 		}
 		return dst
 	}
+	t, c := &s.reader.ToolCalls[p.toolCall], &s.toolCalls[p.toolCall]
 	if !p.open {
-		if len(s.reader.ToolCalls[p.toolCall].Name) == 0 {
+		if len(t.Name) == 0 {
 			return dst
 		}
-		dst = s.open(dst, p)
+		dst = s.block.beginToolCall(dst, p, s.reader.ToolCallID(p.toolCall), t.Name)
 	}
-	c, args := &s.toolCalls[p.toolCall], s.reader.ToolCalls[p.toolCall].Args
-	if len(args) == c.sent {
+	if len(t.Args) == c.sent {
 		return dst
 	}
 	if c.sent == 0 { // null and blanks wait: they are sent only if nothing follows
-		if first, _ := firstByte(args); first != '{' {
+		if first, _ := firstByte(t.Args); first != '{' {
 			return dst
 		}
 	}
-	dst = s.delta(dst, args[c.sent:])
-	c.sent = len(args)
+	dst = s.block.delta(dst, t.Args[c.sent:])
+	c.sent = len(t.Args)
 	return dst
 }
 
@@ -278,61 +220,22 @@ func firstByte(args []byte) (byte, bool) {
 	return 0, false
 }
 
-// open appends content_block_start for p, which is the first piece.
-func (s *Stream) open(dst []byte, p *piece) []byte {
-	p.open = true
-	dst = append(dst, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":"...)
-	dst = strconv.AppendInt(dst, int64(s.index), 10)
-	s.lead = append(s.lead[:0], "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
-	s.lead = strconv.AppendInt(s.lead, int64(s.index), 10)
-	switch p.kind {
-	case kindThinking:
-		s.lead = append(s.lead, `,"delta":{"type":"thinking_delta","thinking":"`...)
-		dst = append(dst, `,"content_block":{"type":"thinking","thinking":"","signature":""`...)
-	case kindText:
-		s.lead = append(s.lead, `,"delta":{"type":"text_delta","text":"`...)
-		dst = append(dst, `,"content_block":{"type":"text","text":""`...)
-	case kindToolCall:
-		s.lead = append(s.lead, `,"delta":{"type":"input_json_delta","partial_json":"`...)
-		dst = append(dst, `,"content_block":{"type":"tool_use","id":"`...)
-		dst = append(append(dst, s.reader.ToolCallID(p.toolCall)...), `","name":"`...)
-		dst = append(append(dst, s.reader.ToolCalls[p.toolCall].Name...), `","input":{}`...)
-	}
-	return append(dst, "}}\n\n"...)
-}
-
-// delta appends content_block_delta for the open block. text is the contents of a JSON string.
-func (s *Stream) delta(dst, text []byte) []byte {
-	dst = append(append(dst, s.lead...), text...)
-	return append(dst, "\"}}\n\n"...)
-}
-
-// stop appends what ends the first piece, and takes it out of the queue.
-func (s *Stream) stop(dst []byte) ([]byte, error) {
-	p := &s.queue[0]
-	switch p.kind {
-	case kindThinking:
-		dst = append(dst, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
-		dst = strconv.AppendInt(dst, int64(s.index), 10)
-		dst = append(dst, ",\"delta\":{\"type\":\"signature_delta\",\"signature\":\""+signature+"\"}}\n\n"...)
-	case kindToolCall:
+// endBlock appends what ends the first block, and takes it out of the queue.
+func (s *Stream) endBlock(dst []byte, p *streamBlock) ([]byte, error) {
+	if p.kind == kindToolCall {
 		var err error
-		if dst, err = s.stopToolCall(dst, p.toolCall); err != nil {
+		if dst, err = s.endToolCall(dst, p.toolCall); err != nil {
 			return dst, err
 		}
-	case kindText:
 	}
-	dst = append(dst, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
-	dst = strconv.AppendInt(dst, int64(s.index), 10)
-	dst = append(dst, "}\n\n"...)
-	s.index++
-	s.pop()
+	dst = s.block.end(dst, p.kind)
+	s.queue.pop()
 	return dst, nil
 }
 
-// stopToolCall checks that the tool call may end here, and appends the part of its input that was
+// endToolCall checks that the tool call may end here, and appends the part of its input that was
 // held back.
-func (s *Stream) stopToolCall(dst []byte, i int) ([]byte, error) {
+func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 	c, from := &s.toolCalls[i], &s.reader.ToolCalls[i]
 	if len(from.Name) == 0 {
 		return dst, errNoName
@@ -343,11 +246,11 @@ func (s *Stream) stopToolCall(dst []byte, i int) ([]byte, error) {
 	}
 	switch value, is := s.input.read(from.Args); {
 	case is == inputObject && len(value) == 0:
-		dst = s.delta(dst, noInput)
+		dst = s.block.delta(dst, noInput)
 	case is == inputCut && s.reader.Finish != answer.FinishLength:
 		return dst, errArguments
 	case is == inputOther && c.sent == 0: // what does not begin like an object
-		dst = s.delta(dst, from.Args)
+		dst = s.block.delta(dst, from.Args)
 	}
 	c.sent = len(from.Args)
 	return dst, nil
@@ -365,14 +268,14 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	}
 	out, err := s.advance(dst)
 	if err == nil && len(s.queue) > 0 {
-		out, err = s.stop(out)
+		out, err = s.endBlock(out, &s.queue[0])
 	}
 	if err != nil {
 		return dst, err
 	}
 	s.phase = phaseClosed
 	out = append(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
-	out = s.appendStop(out)
+	out = appendStop(out, &s.reader, s.RequestInfo.stops)
 	out = append(out, `},"usage":`...)
 	out = appendUsage(out, s.reader.Usage())
 	return append(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil
@@ -404,13 +307,7 @@ func (s *Stream) Done() bool { return s.reader.Done() }
 // Held is about how many bytes s keeps of the stream so far: the tool calls, and the text that
 // waits behind an open one.
 func (s *Stream) Held() int {
-	n := s.reader.HeldToolCalls()
-	if len(s.queue) > 1 {
-		for i := range s.queue {
-			n += cap(s.queue[i].text)
-		}
-	}
-	return n
+	return s.reader.HeldToolCalls() + s.queue.held()
 }
 
 // Markup returns the word of a model's markup that the text begins with.

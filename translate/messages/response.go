@@ -1,0 +1,109 @@
+package messages
+
+import (
+	"strconv"
+
+	"penstock/translate"
+	"penstock/translate/chat/answer"
+	"penstock/translate/jsonx"
+)
+
+// AppendWhole appends the answer for a whole completion, which has been parsed. The error is a
+// *translate.BadAnswer: the engine's answer is malformed, or a tool call in it has no name; dst is
+// returned as it was then.
+func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
+	r := &s.reader
+	if err := r.ReadWhole(c); err != nil {
+		return dst, err
+	}
+	out := append(dst, `{"id":`...) //nolint:gocritic // dst is what a failure returns
+	out = jsonx.AppendStringS(out, s.identity.ID)
+	out = append(out, `,"type":"message","role":"assistant","model":`...)
+	out = jsonx.AppendStringS(out, s.identity.Model)
+	out = append(out, `,"content":[`...)
+	start := len(out)
+	if s.RequestInfo.thinking && len(r.Reasoning) > 0 {
+		out = append(append(out, `{"type":"thinking","thinking":"`...), r.Reasoning...)
+		out = append(out, `","signature":"`+signature+`"}`...)
+	}
+	if len(r.Content)+len(r.Refusal) > 0 {
+		out = separate(out, start)
+		out = append(append(out, `{"type":"text","text":"`...), r.Content...)
+		out = append(append(out, r.Refusal...), `"}`...)
+	}
+	for i := range r.ToolCalls {
+		toolCall := &r.ToolCalls[i]
+		in, is := s.input.read(toolCall.Args)
+		switch {
+		case len(toolCall.Name) == 0:
+			return dst, errNoName
+		case is != inputObject && r.Finish == answer.FinishLength, len(in) == 0:
+			in = noInput
+		}
+		out = separate(out, start)
+		out = append(append(out, `{"type":"tool_use","id":"`...), r.ToolCallID(i)...)
+		out = append(append(out, `","name":"`...), toolCall.Name...)
+		out = append(append(out, `","input":`...), in...)
+		out = append(out, '}')
+	}
+	out = append(out, `],`...)
+	out = appendStop(out, r, s.RequestInfo.stops)
+	out = append(out, `,"usage":`...)
+	out = appendUsage(out, r.Usage())
+	return append(out, '}'), nil
+}
+
+// separate appends a comma unless nothing was written since start.
+func separate(dst []byte, start int) []byte {
+	if len(dst) > start {
+		dst = append(dst, ',')
+	}
+	return dst
+}
+
+// appendUsage appends the counts. Here the input leaves out what came from the cache.
+func appendUsage(dst []byte, u translate.Usage) []byte {
+	dst = append(dst, `{"input_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.Prompt-u.Cached), 10)
+	dst = append(dst, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.Cached), 10)
+	dst = append(dst, `,"output_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.Completion), 10)
+	return append(dst, '}')
+}
+
+// appendStop appends the members stop_reason and stop_sequence.
+func appendStop(dst []byte, r *answer.Reader, stops []string) []byte {
+	reason, sequence := stopReason(r, stops)
+	dst = append(append(dst, `"stop_reason":"`...), reason...)
+	dst = append(dst, `","stop_sequence":`...)
+	if sequence == "" {
+		return append(dst, "null"...)
+	}
+	return jsonx.AppendStringS(dst, sequence)
+}
+
+// stopReason returns why the answer ended. The presence of tool calls decides, not the engine's word:
+// some engines say stop although there are tool calls, and an agent that reads tool_use without a
+// tool call waits for ever.
+func stopReason(r *answer.Reader, stops []string) (reason, sequence string) {
+	switch {
+	case r.Finish == answer.FinishLength:
+		return "max_tokens", ""
+	case r.Finish == answer.FinishContentFilter:
+		return "refusal", ""
+	case len(r.ToolCalls) > 0:
+		return "tool_use", ""
+	}
+	if len(r.StopSequence) > 0 {
+		var d jsonx.Doc
+		if d.Parse(quoted(nil, r.StopSequence), jsonx.Options{}) == nil {
+			for _, stop := range stops {
+				if d.Root().EqualText(stop) {
+					return "stop_sequence", stop
+				}
+			}
+		}
+	}
+	return "end_turn", ""
+}
