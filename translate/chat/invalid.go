@@ -19,8 +19,12 @@ type Invalid struct {
 	Image bool   // see apierr.Error
 }
 
-// In puts the name of the object that holds the member in front of the path.
+// In puts the name of the object that holds the member in front of the path. Of nil, which says that
+// nothing is wrong, it makes nil, as At does.
 func (e *Invalid) In(name string) *Invalid {
+	if e == nil {
+		return nil
+	}
 	if e.Param != "" {
 		name += "." + e.Param
 	}
@@ -39,7 +43,20 @@ func (e *Invalid) under(name string) *Invalid {
 
 // At is In for element i of an array.
 func (e *Invalid) At(name string, i int) *Invalid {
+	if e == nil {
+		return nil
+	}
 	return e.In(Element(name, i))
+}
+
+// First returns the first of several mistakes, nil if there is none.
+func First(mistakes ...*Invalid) *Invalid {
+	for _, e := range mistakes {
+		if e != nil {
+			return e
+		}
+	}
+	return nil
 }
 
 // Element returns the path of element i of an array.
@@ -100,6 +117,22 @@ func ReadFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 		panic("BUG: jsonx.Fields returned another error: " + err.Error())
 	}
 	return &Invalid{Param: m.Name, Code: apierr.CodeDuplicateMember, Text: "is " + m.Problem.String()}
+}
+
+// ReadElement is ReadFields for what must be an object, which want says: an element of an array.
+func ReadElement(want string, v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
+	if !v.IsObject() {
+		return WrongType("", want, v)
+	}
+	return ReadFields(v, names, out)
+}
+
+// ReadObject is ReadFields for the member of that name, which may be absent, null or an object.
+func ReadObject(name string, v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
+	if e := OptionalObject(name, v); e != nil {
+		return e
+	}
+	return ReadFields(v, names, out).In(name)
 }
 
 // Given reports whether an optional member has a value: SDKs write null for what was not set.

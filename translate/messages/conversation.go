@@ -77,14 +77,12 @@ func (c *conversation) leading(messages, system jsonx.Value) *fault {
 
 // message writes what message i becomes.
 func (c *conversation) message(i int, v jsonx.Value) *fault {
-	if !v.IsObject() {
-		return chat.WrongType("", "an object", v)
-	}
 	var m [2]jsonx.Value
-	if f := chat.ReadFields(v, messageNames, m[:]); f != nil {
-		return f
+	f := chat.ReadElement("an object", v, messageNames, m[:])
+	if f == nil {
+		f = chat.RequiredString("role", m[0])
 	}
-	if f := chat.RequiredString("role", m[0]); f != nil {
+	if f != nil {
 		return f
 	}
 	content := m[1]

@@ -85,13 +85,10 @@ type block struct {
 
 // readBlock reads the members of a block and its kind.
 func readBlock(v jsonx.Value) (b block, f *fault) {
-	if !v.IsObject() {
-		return b, chat.WrongType("", "an object with a type", v)
+	if f = chat.ReadElement("an object with a type", v, blockNames, b.fields[:]); f == nil {
+		f = chat.RequiredString("type", b.fields[fieldType])
 	}
-	if f = chat.ReadFields(v, blockNames, b.fields[:]); f != nil {
-		return b, f
-	}
-	if f = chat.RequiredString("type", b.fields[fieldType]); f != nil {
+	if f != nil {
 		return b, f
 	}
 	name, plain := b.fields[fieldType].Text()
@@ -106,27 +103,19 @@ func readBlock(v jsonx.Value) (b block, f *fault) {
 func (b block) visit(w *content) *fault {
 	switch b.kind {
 	case blockText:
-		if f := chat.RequiredString("text", b.fields[fieldText]); f != nil {
-			return f
-		}
-		w.text(b.fields[fieldText].Inside())
-		return nil
+		return said(w, chat.RequiredString("text", b.fields[fieldText]), b.fields[fieldText])
 	case blockImage:
-		if f := b.readImage(); f != nil {
-			return f
+		f := b.readImage()
+		if f == nil {
+			w.image(&b)
 		}
-		w.image(&b)
-		return nil
+		return f
 	case blockDocument:
 		return b.visitDocument(w)
 	case blockSearchResult:
 		return b.visitSearchResult(w)
 	case blockToolReference:
-		if f := requiredText("tool_name", b.fields[fieldToolName]); f != nil {
-			return f
-		}
-		w.text(b.fields[fieldToolName].Inside())
-		return nil
+		return said(w, requiredText("tool_name", b.fields[fieldToolName]), b.fields[fieldToolName])
 	case blockIgnored:
 		return nil
 	case blockUpload:
@@ -136,6 +125,14 @@ func (b block) visit(w *content) *fault {
 	case blockUnknown:
 	}
 	return chat.WrongValue("type", "is not a known kind of content block")
+}
+
+// said passes a text to w unless something is wrong with it.
+func said(w *content, f *fault, v jsonx.Value) *fault {
+	if f == nil && v.IsString() {
+		w.text(v.Inside())
+	}
+	return f
 }
 
 // visitContent visits the content of a result or of a document: a string, blocks, or nothing.
@@ -170,48 +167,38 @@ func (b block) visitContent(v jsonx.Value, w *content) *fault {
 // readSource reads the source of an image or a document.
 func (b *block) readSource() *fault {
 	v := b.fields[fieldSource]
-	switch {
-	case !chat.Given(v):
+	if !chat.Given(v) {
 		return chat.Missing("source")
-	case !v.IsObject():
-		return chat.WrongType("source", "an object", v)
 	}
-	if f := chat.ReadFields(v, sourceNames, b.source[:]); f != nil {
-		return f.In("source")
+	if f := chat.ReadObject("source", v, sourceNames, b.source[:]); f != nil {
+		return f
 	}
-	if f := chat.RequiredString("type", b.source[sourceType]); f != nil {
-		return f.In("source")
-	}
-	return nil
+	return chat.RequiredString("type", b.source[sourceType]).In("source")
 }
 
 // readImage checks what is said about an image. What it is worth is found when the chat body is
 // decoded.
 func (b *block) readImage() *fault {
-	if f := b.readSource(); f != nil {
+	f := b.readSource()
+	if f != nil {
 		return f
 	}
-	switch kind := b.source[sourceType]; {
+	switch kind, mediaType := b.source[sourceType], b.source[sourceMediaType]; {
 	case kind.EqualText("base64"):
-		if f := chat.RequiredString("media_type", b.source[sourceMediaType]); f != nil {
-			return f.In("source")
+		if f = chat.RequiredString("media_type", mediaType); f == nil && !isImageType(mediaType) {
+			f = chat.Unsupported("media_type", "must be image/jpeg, image/png or image/webp").AboutImage()
 		}
-		if !isImageType(b.source[sourceMediaType]) {
-			return chat.Unsupported("media_type", "must be image/jpeg, image/png or image/webp").AboutImage().In("source")
-		}
-		if f := requiredText("data", b.source[sourceData]); f != nil {
-			return f.In("source")
+		if f == nil {
+			f = requiredText("data", b.source[sourceData])
 		}
 	case kind.EqualText("url"):
-		if f := requiredText("url", b.source[sourceURL]); f != nil {
-			return f.In("source")
-		}
+		f = requiredText("url", b.source[sourceURL])
 	case kind.EqualText("file"):
-		return chat.Unsupported("type", "must be base64 or url; files are not kept here").In("source")
+		f = chat.Unsupported("type", "must be base64 or url; files are not kept here")
 	default:
-		return chat.WrongValue("type", "must be base64 or url").In("source")
+		f = chat.WrongValue("type", "must be base64 or url")
 	}
-	return nil
+	return f.In("source")
 }
 
 func isImageType(v jsonx.Value) bool {
@@ -220,31 +207,27 @@ func isImageType(v jsonx.Value) bool {
 
 // visitDocument writes the text of a document. Engines of the chat dialect read no PDFs.
 func (b block) visitDocument(w *content) *fault {
-	if f := b.readSource(); f != nil {
-		return f
+	f := b.readSource()
+	if f == nil {
+		f = b.label("title", fieldTitle, w)
 	}
-	if f := b.label("title", fieldTitle, w); f != nil {
-		return f
+	if f == nil {
+		f = b.label("context", fieldContext, w)
 	}
-	if f := b.label("context", fieldContext, w); f != nil {
+	if f != nil {
 		return f
 	}
 	switch kind := b.source[sourceType]; {
 	case kind.EqualText("text"):
-		if f := chat.RequiredString("data", b.source[sourceData]); f != nil {
-			return f.In("source")
-		}
-		w.text(b.source[sourceData].Inside())
-		return nil
+		f = said(w, chat.RequiredString("data", b.source[sourceData]), b.source[sourceData])
 	case kind.EqualText("content"):
-		if f := b.visitContent(b.source[sourceContent], w); f != nil {
-			return f.In("source")
-		}
-		return nil
+		f = b.visitContent(b.source[sourceContent], w)
+	default:
+		// The words in the middle are what agents know: they take the document out of the
+		// conversation and go on.
+		f = chat.Unsupported("type", "must be text or content. Could not process PDF: PDFs and files are not read here")
 	}
-	// The words in the middle are what agents know: they take the document out of the conversation
-	// and go on.
-	return chat.Unsupported("type", "must be text or content. Could not process PDF: PDFs and files are not read here").In("source")
+	return f.In("source")
 }
 
 // visitSearchResult writes the text of a search result.
@@ -260,10 +243,5 @@ func (b block) visitSearchResult(w *content) *fault {
 
 // label writes a member that is an optional text.
 func (b *block) label(name string, field int, w *content) *fault {
-	v := b.fields[field]
-	if f := chat.OptionalString(name, v); f != nil || !chat.Given(v) {
-		return f
-	}
-	w.text(v.Inside())
-	return nil
+	return said(w, chat.OptionalString(name, b.fields[field]), b.fields[field])
 }

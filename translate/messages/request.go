@@ -179,19 +179,21 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	r.w.Member(`,"temperature":`, r.members[memberTemperature])
 	r.w.Member(`,"top_p":`, r.members[memberTopP])
 	r.w.Member(`,"top_k":`, r.members[memberTopK])
-	for _, step := range [...]func() *fault{
-		r.stopSequences,
-		func() *fault { return r.tools(o.Strict) },
-		func() *fault { return chat.OptionalObject("metadata", r.members[memberMetadata]) },
-		r.reasoning,
-		r.outputFormat,
-	} {
-		if f := step(); f != nil {
-			return f
-		}
+	f := r.stopSequences()
+	if f == nil {
+		f = r.tools(o.Strict)
+	}
+	if f == nil {
+		f = chat.OptionalObject("metadata", r.members[memberMetadata])
+	}
+	if f == nil {
+		f = r.reasoning()
+	}
+	if f == nil {
+		f = r.outputFormat()
 	}
 	r.w.String(`}`)
-	return nil
+	return f
 }
 
 func (r *Request) stopSequences() *fault {
@@ -227,45 +229,35 @@ var (
 // reasoning reads thinking and output_config.effort. A budget is no effort, so it is not read;
 // words that are not known yet are passed over, because clients send them to every model.
 func (r *Request) reasoning() *fault {
+	var config, thinking [2]jsonx.Value
+	f := chat.ReadObject("output_config", r.members[memberOutputConfig], outputNames, config[:])
+	if f == nil {
+		f = chat.OptionalString("effort", config[0]).In("output_config")
+	}
+	if f == nil {
+		f = chat.ReadObject("thinking", r.members[memberThinking], thinkingNames, thinking[:])
+	}
+	if f == nil && chat.Given(r.members[memberThinking]) {
+		f = chat.RequiredString("type", thinking[0]).In("thinking")
+	}
+	if f != nil {
+		return f
+	}
 	effort := ""
-	if v := r.members[memberOutputConfig]; chat.Given(v) {
-		if f := chat.OptionalObject("output_config", v); f != nil {
-			return f
-		}
-		var c [2]jsonx.Value
-		if f := chat.ReadFields(v, outputNames, c[:]); f != nil {
-			return f.In("output_config")
-		}
-		if f := chat.OptionalString("effort", c[0]); f != nil {
-			return f.In("output_config")
-		}
-		if c[0].EqualText("max") {
-			effort = "xhigh"
-		}
-		for _, word := range chat.Efforts {
-			if c[0].EqualText(word) {
-				effort = word
-			}
+	if config[0].EqualText("max") {
+		effort = "xhigh"
+	}
+	for _, word := range chat.Efforts {
+		if config[0].EqualText(word) {
+			effort = word
 		}
 	}
-	if v := r.members[memberThinking]; chat.Given(v) {
-		if f := chat.OptionalObject("thinking", v); f != nil {
-			return f
-		}
-		var t [2]jsonx.Value
-		if f := chat.ReadFields(v, thinkingNames, t[:]); f != nil {
-			return f.In("thinking")
-		}
-		if f := chat.RequiredString("type", t[0]); f != nil {
-			return f.In("thinking")
-		}
-		switch {
-		case t[0].EqualText("disabled"):
-			effort = "none"
-		case t[0].EqualText("enabled"), t[0].EqualText("adaptive"):
-			r.thinks = true
-			r.info.thinking = !t[1].EqualText("omitted")
-		}
+	switch kind := thinking[0]; {
+	case kind.EqualText("disabled"):
+		effort = "none"
+	case kind.EqualText("enabled"), kind.EqualText("adaptive"):
+		r.thinks = true
+		r.info.thinking = !thinking[1].EqualText("omitted")
 	}
 	if effort != "" {
 		r.w.String(`,"reasoning_effort":"` + effort + `"`)
@@ -280,23 +272,22 @@ func (r *Request) outputFormat() *fault {
 	if !chat.Given(v) {
 		path, v = "output_format", r.members[memberOutputFormat]
 	}
-	if f := chat.OptionalObject(path, v); f != nil || !chat.Given(v) {
+	var c [2]jsonx.Value
+	if f := chat.ReadObject(path, v, formatNames, c[:]); f != nil || !chat.Given(v) {
 		return f
 	}
-	var c [2]jsonx.Value
-	if f := chat.ReadFields(v, formatNames, c[:]); f != nil {
-		return f.In(path)
-	}
-	if f := chat.RequiredString("type", c[0]); f != nil {
-		return f.In(path)
-	}
+	f := chat.RequiredString("type", c[0])
 	switch {
+	case f != nil:
 	case !c[0].EqualText("json_schema"):
-		return chat.Unsupported("type", "must be json_schema").In(path)
+		f = chat.Unsupported("type", "must be json_schema")
 	case !chat.Given(c[1]):
-		return chat.Missing("schema").In(path)
-	case !c[1].IsObject():
-		return chat.WrongType("schema", "an object", c[1]).In(path)
+		f = chat.Missing("schema")
+	default:
+		f = chat.OptionalObject("schema", c[1])
+	}
+	if f != nil {
+		return f.In(path)
 	}
 	r.w.Raw(`,"response_format":{"type":"json_schema","json_schema":{"name":"output","strict":true,"schema":`, c[1])
 	r.w.String(`}}`)

@@ -69,10 +69,7 @@ func (r *Request) tools(strict bool) *fault {
 }
 
 func readTool(v jsonx.Value, t *[toolMembers]jsonx.Value) *fault {
-	if !v.IsObject() {
-		return chat.WrongType("", "an object", v)
-	}
-	if f := chat.ReadFields(v, toolNames, t[:]); f != nil {
+	if f := chat.ReadElement("an object", v, toolNames, t[:]); f != nil {
 		return f
 	}
 	return chat.OptionalString("type", t[toolType])
@@ -95,64 +92,54 @@ var clientTools = [][]byte{[]byte("bash_"), []byte("text_editor_"), []byte("memo
 const noSchema = `{"type":"object","properties":{}}`
 
 func checkFunction(t *[toolMembers]jsonx.Value) *fault {
-	f := chat.RequiredFunctionName(t[toolName])
-	if f == nil {
-		f = chat.OptionalString("description", t[toolDescription])
-	}
-	if f == nil {
-		f = chat.OptionalObject("input_schema", t[toolSchema])
-	}
-	if f == nil {
-		_, f = chat.OptionalBool("strict", t[toolStrict], false)
-	}
-	return f
+	_, strict := chat.OptionalBool("strict", t[toolStrict], false)
+	return chat.First(
+		chat.RequiredFunctionName(t[toolName]),
+		chat.OptionalString("description", t[toolDescription]),
+		chat.OptionalObject("input_schema", t[toolSchema]),
+		strict,
+	)
 }
 
+// toolChoice writes tool_choice and parallel_tool_calls. Engines refuse a choice of nothing.
 func (r *Request) toolChoice(tools bool) *fault {
 	v := r.members[memberToolChoice]
-	if f := chat.OptionalObject("tool_choice", v); f != nil || !chat.Given(v) {
+	var c [3]jsonx.Value
+	if f := chat.ReadObject("tool_choice", v, choiceNames, c[:]); f != nil || !chat.Given(v) {
 		return f
 	}
-	var c [3]jsonx.Value
-	if f := chat.ReadFields(v, choiceNames, c[:]); f != nil {
-		return f.In("tool_choice")
-	}
-	if f := chat.RequiredString("type", c[0]); f != nil {
+	kind, name := c[0], c[1]
+	if f := chat.RequiredString("type", kind); f != nil {
 		return f.In("tool_choice")
 	}
 	single, f := chat.OptionalBool("disable_parallel_tool_use", c[2], false)
-	if f != nil {
+	word := ""
+	switch {
+	case f != nil:
+	case kind.EqualText("auto"):
+		word = "auto"
+	case kind.EqualText("none"):
+		word = "none"
+	case kind.EqualText("any"):
+		word = "required"
+	case !kind.EqualText("tool"):
+		f = chat.WrongValue("type", "must be one of auto, any, tool and none")
+	case tools:
+		if f = requiredText("name", name); f == nil && !r.defines(name) {
+			f = chat.WrongValue("name", "must name one of the function tools")
+		}
+	}
+	switch {
+	case f != nil:
 		return f.In("tool_choice")
-	}
-	choice := ""
-	forced := false
-	switch {
-	case c[0].EqualText("auto"):
-		choice = `"auto"`
-	case c[0].EqualText("none"):
-		choice = `"none"`
-	case c[0].EqualText("any"):
-		choice, forced = `"required"`, true
-	case c[0].EqualText("tool"):
-		forced = true
-	default:
-		return chat.WrongValue("type", "must be one of auto, any, tool and none").In("tool_choice")
-	}
-	switch {
-	case !tools && forced:
+	case !tools && (word == "" || word == "required"):
 		return chat.WrongValue("tool_choice", "demands a call, but there are no tools")
 	case !tools:
-		return nil // engines refuse a choice of nothing
-	case choice != "":
-		r.w.String(`,"tool_choice":` + choice)
+		return nil
+	case word != "":
+		r.w.String(`,"tool_choice":"` + word + `"`)
 	default:
-		if f := requiredText("name", c[1]); f != nil {
-			return f.In("tool_choice")
-		}
-		if !r.defines(c[1]) {
-			return chat.WrongValue("name", "must name one of the function tools").In("tool_choice")
-		}
-		r.w.ChooseFunction(c[1])
+		r.w.ChooseFunction(name)
 	}
 	if single {
 		r.w.String(`,"parallel_tool_calls":false`)
