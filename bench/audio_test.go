@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 )
 
 func TestSoundHead(t *testing.T) {
@@ -156,6 +157,7 @@ func TestTranscriptions(t *testing.T) {
 
 // TestAudioOfTheSimulator measures speech of an engine with known times.
 func TestAudioOfTheSimulator(t *testing.T) {
+	fastset.LeaveOut(t, "audio in real time")
 	t.Parallel()
 	e := engine(t, sim.Options{Latency: 300 * time.Millisecond, TokenRate: 10})
 	r, _ := bench(t, Options{BaseURL: e.URL(), Backend: "speech", NumPrompts: 4, MaxConcurrency: []int{4}, InputLen: "6"})

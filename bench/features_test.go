@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 )
 
 // TestMix speaks every dialect of the engine in one run.
@@ -130,6 +131,7 @@ func TestStages(t *testing.T) {
 // TestPoissonIsValid runs short stages with seeds whose Poisson arrivals are more than 5 % fewer than the nominal rate: the chance of
 // the schedule is no fault of the client.
 func TestPoissonIsValid(t *testing.T) {
+	fastset.LeaveOut(t, "an open loop of several seconds")
 	e := engine(t, sim.Options{})
 	few := 0
 	for seed := range uint64(6) {
@@ -155,6 +157,7 @@ func TestPoissonIsValid(t *testing.T) {
 // TestSearchAlone begins with one request at a time where no concurrency is given, says so when even that is too much, and ends with
 // the code of a threshold.
 func TestSearchAlone(t *testing.T) {
+	fastset.LeaveOut(t, "a search for the highest rate")
 	e := engine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
 	o := Options{BaseURL: e.URL(), Profile: "search", NumPrompts: 20, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:1"}, MaxStages: 2}
 	r, _ := bench(t, o)
@@ -178,6 +181,7 @@ func TestSearchAlone(t *testing.T) {
 // TestSearch looks for the highest rate of an engine that cannot do more than 40 requests a second. A busy machine can only find less,
 // so the best of three counts.
 func TestSearch(t *testing.T) {
+	fastset.LeaveOut(t, "a search for the highest rate")
 	t.Parallel()
 	e := engine(t, sim.Options{Slots: 4, Latency: 100 * time.Millisecond})
 	var s *Search
@@ -192,6 +196,7 @@ func TestSearch(t *testing.T) {
 
 // TestCompareURL finds what a slower target adds.
 func TestCompareURL(t *testing.T) {
+	fastset.LeaveOut(t, "a comparison over a network")
 	t.Parallel()
 	slow, fast := engine(t, sim.Options{Latency: 300 * time.Millisecond}), engine(t, sim.Options{Latency: 50 * time.Millisecond})
 	r, _ := bench(t, Options{BaseURL: slow.URL(), CompareURL: fast.URL(), NumPrompts: 60, MaxConcurrency: []int{6}, InputLen: "10", OutputLen: "2"})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 )
 
 // TestOldFlags holds that a flag that is gone is refused with a line that says what became of it, wherever it stands and whatever follows,
@@ -51,6 +52,7 @@ func TestOldFlags(t *testing.T) {
 
 // TestReadmeCommands runs every command of README.md beside the code, shorter and against an engine of its own.
 func TestReadmeCommands(t *testing.T) {
+	fastset.LeaveOut(t, "the commands of the README")
 	t.Parallel()
 	text, err := os.ReadFile("README.md")
 	if err != nil {

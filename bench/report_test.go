@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"penstock/config/testkit/browser"
+	"penstock/config/testkit/fastset"
 	"penstock/config/testkit/golden"
 )
 
@@ -176,6 +177,7 @@ func TestReportCommand(t *testing.T) {
 
 // TestReportInBrowser opens the page and looks at what is drawn.
 func TestReportInBrowser(t *testing.T) {
+	fastset.LeaveOut(t, "the report in a browser")
 	path := filepath.Join(t.TempDir(), "report.html")
 	if err := os.WriteFile(path, []byte(htmlOf(t, fullResult(t))), 0o600); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 )
 
 // TestMain lets more tests run side by side than there are processors: those that are marked so wait for engines, most of the time.
@@ -69,6 +70,7 @@ func within(got, want, share float64) bool { return math.Abs(got-want) <= share*
 
 // TestKnownTimes measures an engine whose times are known. A busy machine can only make a run worse, so the best of six counts.
 func TestKnownTimes(t *testing.T) {
+	fastset.LeaveOut(t, "times of an engine that are known")
 	const ttft, itl = 1000.0, 250.0 // ms
 	e := engine(t, sim.Options{Latency: time.Second, TokenRate: 4, Slots: 32})
 	var last string

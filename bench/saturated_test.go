@@ -8,11 +8,14 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"penstock/config/testkit/fastset"
 )
 
 // TestClientIsTheLimit runs the real program on one processor against a server that costs next to nothing: when it asks for as much as
 // it can take the verdict says that it measured itself, and when it asks for little the verdict does not.
 func TestClientIsTheLimit(t *testing.T) {
+	fastset.LeaveOut(t, "a client at its limit")
 	ownProgram(t)
 	program, err := executable()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
+	"penstock/config/testkit/fastset"
 	"penstock/config/testkit/golden"
 )
 
@@ -196,6 +197,7 @@ var built = sync.OnceValue(func() (err error) {
 
 // TestFleet plays a small failover and a small reload with real processes.
 func TestFleet(t *testing.T) {
+	fastset.LeaveOut(t, "load from several processes")
 	t.Parallel()
 	ownProgram(t)
 	sim := []string{"--token-rate=100", "--slots=64"}

@@ -173,8 +173,10 @@ const (
 )
 
 // EngineQuirks are the words that Engine.Quirks may hold.
-var EngineQuirks = []string{QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand,
-	QuirkStreamsTranscriptions, QuirkDeveloperAsSystem}
+var EngineQuirks = []string{
+	QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand,
+	QuirkStreamsTranscriptions, QuirkDeveloperAsSystem,
+}
 
 // EngineOperations are the keys that Engine.Paths may hold.
 var EngineOperations = []string{

@@ -38,8 +38,10 @@ var words = map[string][]string{
 	"log.format":       {LogFormatJSON, LogFormatConsole},
 	"keys.operations":  Operations(),
 	"upstreams.native": {OpMessages, OpResponses},
-	"models.kind": {KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding,
-		KindRerank},
+	"models.kind": {
+		KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding,
+		KindRerank,
+	},
 	"models.policy":          {PolicyLeastLoaded, PolicyPrefixAffinity, PolicyTwoChoices, PolicyRoundRobin},
 	"models.prompt_cache":    {CacheShared, CachePerKey},
 	"models.system_messages": {SystemFold, SystemInPlace},
@@ -53,6 +55,8 @@ var words = map[string][]string{
 
 // Operations returns every operation a key can be scoped to, in a list of the caller's own.
 func Operations() []string {
-	return slices.Clone([]string{OpChat, OpMessages, OpResponses, OpTranscriptions, OpSpeech, OpEmbeddings, OpRerank,
-		OpImages})
+	return slices.Clone([]string{
+		OpChat, OpMessages, OpResponses, OpTranscriptions, OpSpeech, OpEmbeddings, OpRerank,
+		OpImages,
+	})
 }

@@ -42,8 +42,10 @@ func (f *File) readKeys() Problems {
 	case !d.HasContent || len(problems) > 0 || len(second.Keys) > 0:
 	case second.Keys == nil: // as half a file would look
 		at.places.MarkBroken("keys")
-		problems = append(problems, Problem{File: f.KeysFile, Path: "keys",
-			Message: "the file lists no keys: write keys: [] when there are to be none"})
+		problems = append(problems, Problem{
+			File: f.KeysFile, Path: "keys",
+			Message: "the file lists no keys: write keys: [] when there are to be none",
+		})
 	default:
 		at.keyless = true
 	}

@@ -119,8 +119,10 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 		c.check.fail(path, "%s", err)
 		return
 	}
-	for _, own := range []struct{ setting, listen string }{{"listen", c.file.Listen},
-		{"admin.listen", c.file.Admin.Listen}} {
+	for _, own := range []struct{ setting, listen string }{
+		{"listen", c.file.Listen},
+		{"admin.listen", c.file.Admin.Listen},
+	} {
 		if leadsTo(u.URL, own.listen) {
 			c.check.warn(path,
 				"this is where the edge itself listens (%s): write the engine's address, or no call finds an engine", own.setting)

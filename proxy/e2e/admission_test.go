@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 	"penstock/config/testkit/raced"
 	"penstock/proxy/auth"
 	"penstock/proxy/e2e/rig"
@@ -476,9 +477,7 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 
 // TestManyStreams: 2,000 streams at once, all whole. Not parallel.
 func TestManyStreams(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED with -short: 2,000 concurrent streams are not tested")
-	}
+	fastset.LeaveOut(t, "2,000 streams at once")
 	const streams = 2000
 	engines := make([]sim.Options, 4)
 	for i := range engines {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -278,9 +279,7 @@ func TestFault39_BodyStalls(t *testing.T) {
 	})
 	t.Run("drips", func(t *testing.T) {
 		t.Parallel()
-		if testing.Short() {
-			t.Skip("SKIPPED with -short: a drip is allowed ten seconds")
-		}
+		fastset.LeaveOut(t, "a drip is allowed ten seconds")
 		p := start(t, rig.Setup{Timeouts: "client_body: 2s"})
 		whole := p.Request(chatPath, p.Chat(`"user":"`+strings.Repeat("x", 4000)+`"`))
 		c := p.Dial()
@@ -307,6 +306,7 @@ func TestFault39_BodyStalls(t *testing.T) {
 }
 
 func TestFault40_ManySlowClients(t *testing.T) {
+	fastset.LeaveOut(t, "many slow clients")
 	t.Parallel()
 	p := start(t, rig.Setup{Timeouts: "client_header: 12s, client_body: 12s"})
 	whole := p.Request(chatPath, p.Chat(""))

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 	"penstock/proxy/auth"
 	"penstock/proxy/e2e/rig"
 )
@@ -86,6 +87,7 @@ func (p *produced) add(method, path string, status int) {
 // TestStatuses produces every status that the document lists for an operation, checks each answer against it, and fails
 // when the document lists one that was not produced. That none is produced that it does not list is part of each check.
 func TestStatuses(t *testing.T) {
+	fastset.LeaveOut(t, "every status of every dialect")
 	t.Parallel()
 	seen := &produced{seen: map[string]map[string]bool{}}
 	t.Run("all", func(t *testing.T) {

@@ -70,6 +70,7 @@ var allowed = map[string]struct {
 	// The test kits, for tests of any package: they import nothing of ours, so that the lowest can use them.
 	"config/testkit/browser":    {modules: "github.com/chromedp/..."},
 	"config/testkit/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"},
+	"config/testkit/fastset":    {},
 	"config/testkit/pages":      {modules: "golang.org/x/tools/txtar"},
 	"config/testkit/raced":      {},
 	"config/testkit/rawserver":  {modules: "golang.org/x/sys/unix"},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -42,6 +43,7 @@ var keptCases = []struct{ path, body string }{
 
 // A whole answer that takes long is preceded by white space, and is the answer that it would have been.
 func TestWholeKeepalive(t *testing.T) {
+	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
 	for _, native := range []string{"", "messages, responses"} {
 		p := startKept(t, native)
@@ -76,6 +78,7 @@ func TestWholeKeepalive(t *testing.T) {
 
 // What goes wrong behind the white space is told in the JSON, in the dialect's shape.
 func TestWholeKeepalive_Failure(t *testing.T) {
+	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
 	for _, c := range keptCases {
 		p := startKept(t, "")

@@ -12,6 +12,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -201,6 +202,7 @@ func TestMessages_StopSequences(t *testing.T) {
 
 // TestMessages_Ping: a client that waits is told that the edge is alive, before the first event and between two.
 func TestMessages_Ping(t *testing.T) {
+	fastset.LeaveOut(t, "pings while an engine thinks")
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Latency: 2 * time.Second}}, Stream: "commit_after: 50ms, keepalive: 50ms"})
 	p.Engines[0].SetFault(sim.Fault{Spec: "pause-after=3;for=2s"})

@@ -17,6 +17,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 	"penstock/proxy/auth"
 	"penstock/proxy/e2e/rig"
 )
@@ -392,6 +393,7 @@ func TestResponses_Errors(t *testing.T) {
 
 // What breaks after the first byte comes out of the stream, once, and the stream ends in good order.
 func TestResponses_BrokenStream(t *testing.T) {
+	fastset.LeaveOut(t, "streams that break in every way")
 	t.Parallel()
 	for fault, code := range map[string]string{
 		"cut-after=4": "server_error", "reset-after=4": "server_error", "no-finish": "server_error", "no-finish;done=1": "server_error",

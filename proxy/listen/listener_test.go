@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"penstock/config/testkit/fastset"
 )
 
 const reply = "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge"
@@ -392,6 +394,7 @@ func TestWriteDeadline(t *testing.T) {
 // A large answer is written whole to a client that reads slowly but steadily, although it takes
 // longer than one write may.
 func TestWriteToSlowReader(t *testing.T) {
+	fastset.LeaveOut(t, "a client that reads slowly")
 	t.Parallel()
 	l := open(t, Options{})
 	server, client := pair(t, l)

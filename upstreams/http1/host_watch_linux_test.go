@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"penstock/config/testkit/fastset"
 	"penstock/config/testkit/rawserver"
 )
 
 // TestHostWatch is the rule: which connects tell that a host is silent, and which connections are
 // ended then.
 func TestHostWatch(t *testing.T) {
+	fastset.LeaveOut(t, "hosts that fall silent")
 	t.Parallel()
 	timeout := &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}

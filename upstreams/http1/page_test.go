@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"penstock/config/testkit/fastset"
 	"penstock/config/testkit/rawserver"
 )
 
@@ -73,6 +74,7 @@ func TestPageGetter(t *testing.T) {
 
 // TestPageOverASlowConnection: the clock of the answer begins when there is a connection.
 func TestPageOverASlowConnection(t *testing.T) {
+	fastset.LeaveOut(t, "a slow connection")
 	checkLeaks(t)
 	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond // each fits, both do not
 	tr := transportTo(t, rawserver.ServeTLS(t, func(p *rawserver.Peer) {

@@ -18,6 +18,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/config/testkit/browser"
+	"penstock/config/testkit/fastset"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -126,6 +127,7 @@ func (l *live) sees(tab context.Context, what, expression string) {
 }
 
 func TestStatusPageIsLive(t *testing.T) {
+	fastset.LeaveOut(t, "the status page in a browser")
 	l := startLive(t)
 	tab, complaints := l.openPage(1280, 1600, false)
 	const row0, row1 = `document.querySelector('tr[data-upstream="up-0"]')`, `document.querySelector('tr[data-upstream="up-1"]')`
@@ -179,6 +181,7 @@ func TestStatusPageIsLive(t *testing.T) {
 // TestStatusPageFits: on a phone and on a desk, light and dark, with and without its script, nothing sticks out and the
 // first paint has everything.
 func TestStatusPageFits(t *testing.T) {
+	fastset.LeaveOut(t, "the status page in a browser")
 	l := startLive(t)
 	pictures := map[bool][]byte{}
 	for _, view := range []struct {
