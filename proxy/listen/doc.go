@@ -2,6 +2,37 @@
 // watch that notices at once when a client leaves, the check of each request's framing, a close
 // that lets a refused client read its answer, and the TLS certificate that can be replaced.
 //
+// # Which parser decides what
+//
+// The bytes of a request pass three readers. Each may refuse; none repairs.
+//
+//	framingChecker  (framing.go)   line ends of heads, the length of the body, chunks and trailers
+//	fasthttp                       the request line and the headers; delivers the body's payload
+//	httpserver.CheckHead           the headers that fasthttp accepts and other parsers read differently
+//
+// The checker sees each read of a connection before fasthttp does, under TLS the decrypted bytes.
+// fasthttp waits for CR LF CR LF, so a head with other line ends would hang until the header's
+// timeout. Between and behind chunks it accepts some lines that end in LF, and extensions and
+// trailers without a bound. The checker refuses these, and ends the reading at the first malformed
+// byte: what another parser on the way may read differently allows request smuggling. A byte that
+// cannot begin a request ends the connection, too, so that a TLS hello is answered at once.
+//
+// The checker follows chunks by the state machine that also decodes engines' replies
+// (http1/chunked); only the rules differ (chunkRules). It passes the bytes on as they are, because
+// fasthttp owns the buffer and takes the chunk framing off itself. So chunks of a request are parsed
+// twice, but judged once: what passes the checker means the same to fasthttp. To deliver the payload
+// without the second parser, requests with chunked bodies would have to leave fasthttp before their
+// handler runs.
+//
+// The check costs a quarter of a microsecond a request, and for a body of known length one
+// subtraction a read. It is ahead of the server by the bytes that the server has buffered, so it
+// covers pipelined requests; an error in a later request does not concern the one that is served.
+//
+// Why fasthttp is entered and left: it reads heads at little cost, serves kept connections, TLS and
+// short answers, and bounds heads. A stream on a plain connection leaves it by a hijack (Detaching,
+// below), because a stream in fasthttp holds the buffer for the largest head and its context for
+// as long as it runs. After the stream the connection comes back to fasthttp (Resume).
+//
 // # Design
 //
 // Disconnect watch. fasthttp does not report a client that leaves while a handler runs. So every
@@ -41,15 +72,6 @@
 // The admin listener has its own bound (AdminConns), and there one too many is let in: the
 // connection that has waited longest without a complete request is evicted (Options.MakeRoom), so
 // that silent connections cannot keep the operator, or a readiness probe, out.
-//
-// Framing. fasthttp waits for CR LF CR LF, so a head with other line ends would hang until the
-// header's timeout. Between and behind chunks it accepts some lines that end in LF, and extensions
-// and trailers without a bound. So each connection checks the framing of requests and bodies as it
-// reads them, and ends at the first malformed byte (framing.go). This check is stricter than
-// fasthttp's, costs a quarter of a microsecond a request, and a body of known length costs one
-// subtraction. A byte that cannot begin a request ends the connection, too, so that a TLS hello is
-// answered at once. The check is ahead of the server by the bytes that the server has buffered, so
-// it covers pipelined requests.
 //
 // Graceful close. A listener that is just closed resets the connections in its accept queue, and a
 // kept connection that is just closed loses the request that is on its way. So CloseGracefully

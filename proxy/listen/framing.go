@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 
+	"penstock/upstreams/http1/chunked"
 	"penstock/upstreams/http1/httptoken"
 )
 
@@ -17,26 +18,25 @@ var (
 	// ErrNotHTTP: the first byte of a request cannot begin a method. The client speaks TLS or
 	// another protocol.
 	ErrNotHTTP = errors.New("what came does not begin like a request")
-	// ErrFraming: the head gives two lengths of the body, or its chunks are malformed. Then a
-	// chunk's line does not end in CR LF, a size is not a number, a trailer is folded, or the
-	// extensions and trailers exceed maxExtraBytes or have a control character.
+	// ErrFraming: the head gives two lengths of the body, or its chunks break chunkRules.
 	ErrFraming = errors.New("the framing of the body is malformed")
 )
 
-const (
-	// maxExtraBytes bounds the extensions of a body's chunks and its trailers together. Both are
-	// skipped.
-	maxExtraBytes = 16 << 10
-	// maxSizeLine bounds the rest of the line of a chunk's size: 16 digits and the line's end.
-	maxSizeLine = 18
-	// keptLineBytes is how much is kept of a line that comes in pieces. Lines that matter are
-	// shorter.
-	keptLineBytes = 64
-)
+// keptLineBytes is how much is kept of a line that comes in pieces. Lines that matter are shorter.
+const keptLineBytes = 64
 
-// framingChecker follows the requests on a connection as they are read, line by line and body by
-// body. fasthttp's parser waits for the rest of a head whose lines end in LF until the header's
-// timeout, accepts trailers that end in LF, and reads extensions without a bound. Bytes that
+// chunkRules are those of requests. A chunk of more than 15 digits is none; the extensions of all
+// chunks and the trailers share one bound, and a folded trailer is refused.
+var chunkRules = chunked.Rules{MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true, BlankEnd: true}
+
+// maxExtraBytes bounds the extensions of a body's chunks and its trailers together. Both are
+// skipped.
+const maxExtraBytes = 16 << 10
+
+// framingChecker follows the requests on a connection as they are read: heads line by line, chunked
+// bodies by a chunked.Decoder, others by their length. fasthttp's parser waits for the rest of a head
+// whose lines end in LF until the header's timeout, accepts trailers that end in LF, and reads
+// extensions without a bound. Bytes that
 // another parser on the way may read differently allow request smuggling, so the first such byte
 // ends the reading. Only the goroutine that serves the connection uses the checker.
 //
@@ -45,12 +45,11 @@ const (
 // error in a later request does not concern the one that is being served.
 type framingChecker struct {
 	state         framingState
-	afterData     framingState // the state behind the data that is being skipped
-	dataLeft      uint64       // bytes of that data
-	extraBytes    int          // of extensions and trailers so far
 	chunked       bool
-	hasLength     bool   // the head has a Content-Length
-	contentLength uint64 // of the body
+	hasLength     bool            // the head has a Content-Length
+	contentLength uint64          // of the body
+	bodyLeft      uint64          // of it
+	chunks        chunked.Decoder // of a chunked body
 
 	lineLength int                 // of the current line so far, without its end
 	pendingCR  bool                // the last byte was a CR
@@ -73,10 +72,8 @@ const (
 	stateOff         framingState = iota // not enabled: the connection has no server yet
 	stateRequestLine                     // empty lines may come before it
 	stateHeader
-	stateChunkSize
-	stateData
-	stateDataEnd // the empty line behind a chunk
-	stateTrailer
+	stateBody    // of a known length
+	stateChunked // a chunked body, with its trailers
 )
 
 // feed checks the bytes of a read, and changes them in one case (see failLineEnd). The next read
@@ -84,12 +81,8 @@ const (
 // byte for the end of the connection and gives no answer.
 func (f *framingChecker) feed(p []byte) {
 	for len(p) > 0 && f.err == nil && f.state != stateOff {
-		if f.state == stateData {
-			n := min(f.dataLeft, uint64(len(p)))
-			if f.dataLeft -= n; f.dataLeft == 0 {
-				f.state = f.afterData
-			}
-			p = p[n:]
+		if f.state >= stateBody {
+			p = f.skipBody(p)
 			continue
 		}
 		if f.pendingCR { // the last byte was a CR
@@ -122,10 +115,6 @@ func (f *framingChecker) feed(p []byte) {
 		if f.state == stateRequestLine && len(piece) > 0 && !f.inHead {
 			f.beginRequest()
 		}
-		if !f.fits(len(piece)) || (f.state == stateChunkSize || f.state == stateTrailer) && httptoken.HasControl(piece) {
-			f.err = ErrFraming
-			return
-		}
 		if end < 0 {
 			f.keepPartial(piece)
 			return
@@ -141,6 +130,31 @@ func (f *framingChecker) feed(p []byte) {
 	}
 }
 
+// skipBody skips what p has of the body, and returns the rest of p.
+func (f *framingChecker) skipBody(p []byte) []byte {
+	if f.state == stateBody {
+		n := min(f.bodyLeft, uint64(len(p)))
+		if f.bodyLeft -= n; f.bodyLeft == 0 {
+			f.state = stateRequestLine
+		}
+		return p[n:]
+	}
+	n, err := f.chunks.SkipFraming(p, &chunkRules)
+	if err != nil {
+		f.err = ErrFraming
+		return nil
+	}
+	if p = p[n:]; f.chunks.Ended() {
+		f.state = stateRequestLine
+		return p
+	}
+	if n := min(f.chunks.Payload(), int64(len(p))); n > 0 {
+		f.chunks.Take(n)
+		p = p[n:]
+	}
+	return p
+}
+
 // keepPartial keeps the next piece of an unfinished line.
 func (f *framingChecker) keepPartial(piece []byte) {
 	if f.lineLength < keptLineBytes {
@@ -153,42 +167,21 @@ func (f *framingChecker) keepPartial(piece []byte) {
 // skip such a line end like an empty line, and give no answer when nothing follows. There
 // failLineEnd replaces it by a byte that cannot begin a request.
 func (f *framingChecker) failLineEnd(p []byte) {
-	switch f.state {
-	case stateRequestLine:
-		if !f.inHead && (p[0] == '\r' || p[0] == '\n') {
-			p[0] = 0
-		}
-		if !f.inHead {
-			f.beginRequest()
-		}
-		f.err = ErrBareLine
-	case stateHeader:
-		f.err = ErrBareLine
-	default:
-		f.err = ErrFraming
+	f.err = ErrBareLine
+	if f.state == stateHeader || f.inHead {
+		return
 	}
-}
-
-// fits reports whether n more bytes keep the current line within its limit. fasthttp limits heads.
-func (f *framingChecker) fits(n int) bool {
-	n += f.lineLength
-	switch f.state {
-	case stateChunkSize:
-		return f.extraBytes+n <= maxExtraBytes+maxSizeLine
-	case stateDataEnd:
-		return n == 0
-	case stateTrailer:
-		return f.extraBytes+n <= maxExtraBytes
-	default:
-		return true
+	if p[0] == '\r' || p[0] == '\n' {
+		p[0] = 0
 	}
+	f.beginRequest()
 }
 
 // beginRequest counts a new request and forgets the last one.
 func (f *framingChecker) beginRequest() {
 	f.begun++
 	f.inHead = true
-	f.headComplete, f.chunked, f.hasLength, f.contentLength, f.extraBytes, f.requestLineLen = false, false, false, 0, 0, 0
+	f.headComplete, f.chunked, f.hasLength, f.contentLength, f.chunks, f.requestLineLen = false, false, false, 0, chunked.Decoder{}, 0
 }
 
 // endLine handles a finished line. A long line is cut to its beginning.
@@ -208,16 +201,6 @@ func (f *framingChecker) endLine(line []byte) {
 			return
 		}
 		f.headerField(line, length)
-	case stateChunkSize:
-		f.chunkSize(line, length)
-	case stateDataEnd:
-		f.state = stateChunkSize
-	case stateTrailer:
-		if f.extraBytes += length; length == 0 {
-			f.state = stateRequestLine
-		} else if line[0] == ' ' || line[0] == '\t' { // a folded line: RFC 9112, 5.2
-			f.err = ErrFraming
-		}
 	}
 }
 
@@ -225,10 +208,10 @@ func (f *framingChecker) endLine(line []byte) {
 func (f *framingChecker) afterHead() framingState {
 	switch {
 	case f.chunked:
-		return stateChunkSize
+		return stateChunked
 	case f.contentLength > 0:
-		f.dataLeft, f.afterData = f.contentLength, stateRequestLine
-		return stateData
+		f.bodyLeft = f.contentLength
+		return stateBody
 	}
 	return stateRequestLine
 }
@@ -261,39 +244,6 @@ func (f *framingChecker) headerField(line []byte, length int) {
 		}
 		f.chunked = true
 	}
-}
-
-// chunkSize reads the line of a chunk's size.
-func (f *framingChecker) chunkSize(line []byte, length int) {
-	n, digits := uint64(0), 0
-	for digits < len(line) {
-		d := hexDigit(line[digits])
-		if d > 15 {
-			break
-		}
-		n = n<<4 | uint64(d)
-		digits++
-	}
-	if rest := bytes.TrimLeft(line[digits:], " \t"); digits == 0 || digits > 15 || len(rest) > 0 && rest[0] != ';' {
-		f.err = ErrFraming
-		return
-	}
-	f.extraBytes += length - digits
-	f.state, f.dataLeft, f.afterData = stateData, n, stateDataEnd
-	if n == 0 {
-		f.state = stateTrailer
-	}
-}
-
-// hexDigit returns the value of a hexadecimal digit, and more than 15 for any other byte.
-func hexDigit(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c|0x20 >= 'a' && c|0x20 <= 'f':
-		return c | 0x20 - 'a' + 10
-	}
-	return 0xff
 }
 
 // enable starts the checks, before the first request.

@@ -174,7 +174,7 @@ func FuzzFraming(f *testing.F) {
 		for piece := range slices.Chunk(slices.Clone(text), int(cut)+1) {
 			pieces.feed(piece)
 		}
-		if fmt.Sprint(l.err, l.begun, l.state, l.dataLeft) != fmt.Sprint(pieces.err, pieces.begun, pieces.state, pieces.dataLeft) {
+		if fmt.Sprint(l.err, l.begun, l.state, l.bodyLeft, l.chunks) != fmt.Sprint(pieces.err, pieces.begun, pieces.state, pieces.bodyLeft, pieces.chunks) {
 			t.Fatalf("%q: %v and %d requests at once, %v and %d in pieces of %d", text, l.err, l.begun, pieces.err, pieces.begun, cut)
 		}
 		whole := l.begun // the newest is whole unless it is broken or cut
