@@ -101,10 +101,10 @@ func TestStreamGolden(t *testing.T) {
 		a := parseAnswer(t, ar.Section("answer"))
 		upstream := ar.Section("upstream")
 		client := relay(&s, &a, bytes.NewReader(upstream))
-		usage := fmt.Sprintf("%s\ndeltas=%d started=%v done=%v whole=%v\n", usageText(s.Usage()), s.Deltas(), s.Started(), s.Done(), s.Finished())
+		usage := fmt.Sprintf("%s\ndeltas=%d started=%v done=%v whole=%v\n", usageText(s.Usage()), s.state.deltas, s.Started(), s.Done(), s.Finished())
 		assembled := assemble(&as, &a, bytes.NewReader(upstream))
-		if s.Usage() != as.Usage() || s.Deltas() != as.Deltas() {
-			t.Errorf("Stream counts %v in %d deltas, Assembler %v in %d", s.Usage(), s.Deltas(), as.Usage(), as.Deltas())
+		if s.Usage() != as.Usage() || s.state.deltas != as.state.deltas {
+			t.Errorf("Stream counts %v in %d deltas, Assembler %v in %d", s.Usage(), s.state.deltas, as.Usage(), as.state.deltas)
 		}
 		checkUsageEvents(t, client, a.ContinuousUsage)
 		checkAssembled(t, assembled)

@@ -2,7 +2,6 @@ package answer
 
 import (
 	"bytes"
-	"strconv"
 
 	"penstock/translate"
 	"penstock/translate/chat/toolcall"
@@ -20,15 +19,14 @@ import (
 // The zero value is ready. An Assembler belongs to one call at a time; Reset makes it ready for the
 // next.
 type Assembler struct {
-	streamState
+	state            streamState
 	chunk            Chunk
 	tools            toolcall.Assembler
 	assembledChoices []assembledChoice // by first appearance
-	id               []byte            // raw
-	created          []byte            // raw
-	more             members           // of the top level
-	size             int               // bytes kept, for the bound
-	lone             bool              // a string holds half of a surrogate pair
+	identity         identity
+	more             members // of the top level
+	size             int     // bytes kept, for the bound
+	lone             bool    // a string holds half of a surrogate pair
 }
 
 // Reset makes a ready for another stream and lets go of the last one.
@@ -42,13 +40,13 @@ func (a *Assembler) Reset() {
 // is too large, or an *engineerror.Error when the engine reports a failure; the answer has failed then.
 // Events behind the end are ignored. The event's data is not kept.
 func (a *Assembler) Add(ev sse.Event) error {
-	ok, err := a.parseEvent(&a.chunk, ev, 0)
+	ok, err := a.state.parseEvent(&a.chunk, ev, 0)
 	if !ok {
 		return err
 	}
 	c := &a.chunk
 	a.lone = a.lone || c.lone
-	if err := a.addTopLevel(c, a.noteUsage(c)); err != nil {
+	if err := a.addTopLevel(c, a.state.noteUsage(c)); err != nil {
 		return err
 	}
 	for it := c.choices.Iter(); it.Next(); {
@@ -70,13 +68,13 @@ func (a *Assembler) keep(dst *[]byte, raw []byte) error {
 
 // addTopLevel adds the top level of a chunk; hasUsage: its usage has counts.
 func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
-	if len(a.id) == 0 && c.id.HasText() {
-		if err := a.keep(&a.id, c.id.Raw()); err != nil {
+	if len(a.identity.id) == 0 && c.id.HasText() {
+		if err := a.keep(&a.identity.id, c.id.Raw()); err != nil {
 			return err
 		}
 	}
-	if len(a.created) == 0 && IsTime(c.created) {
-		if err := a.keep(&a.created, c.created.Raw()); err != nil {
+	if len(a.identity.created) == 0 && IsTime(c.created) {
+		if err := a.keep(&a.identity.created, c.created.Raw()); err != nil {
 			return err
 		}
 	}
@@ -137,7 +135,7 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 	if err := c.ReadDelta(v); err != nil {
 		return err
 	}
-	if a.noteChoice(&c) {
+	if a.state.noteChoice(&c) {
 		a.assembledChoices = append(a.assembledChoices, assembledChoice{index: c.Index})
 	}
 	to := &a.assembledChoices[0]
@@ -198,7 +196,7 @@ func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
 	var d Delta
 	d.Read(v)
 	if d.Generated() {
-		a.deltas++
+		a.state.deltas++
 	}
 	for it := v.Iter(); it.Next(); {
 		var err error
@@ -317,35 +315,19 @@ func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 
 // Usage returns the token counts so far; without counts from the engine, an estimate of one token a
 // delta.
-func (a *Assembler) Usage() translate.Usage { return a.usageSoFar() }
-
-// Deltas returns the number of deltas so far with generated output.
-func (a *Assembler) Deltas() int { return a.deltas }
+func (a *Assembler) Usage() translate.Usage { return a.state.usageSoFar() }
 
 // Done reports whether the rest of the upstream's events is not needed; see Stream.Done.
-func (a *Assembler) Done() bool { return a.done(0) }
+func (a *Assembler) Done() bool { return a.state.done(0) }
 
 // Append appends the completion for the client. It returns ErrNoFinish, and appends nothing, when a
 // choice lacks its finish_reason or too few came.
 func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
-	if !a.allFinished(options.N) {
+	if !a.state.allFinished(options.N) {
 		return dst, translate.ErrNoFinish
 	}
 	start := len(dst)
-	dst = append(dst, `{"id":`...)
-	if len(a.id) > 0 {
-		dst = append(dst, a.id...) // in quotes
-	} else {
-		dst = jsonx.AppendStringS(dst, options.ID)
-	}
-	dst = append(dst, `,"object":"chat.completion","created":`...)
-	if len(a.created) > 0 {
-		dst = append(dst, a.created...)
-	} else {
-		dst = strconv.AppendInt(dst, options.Created, 10)
-	}
-	dst = append(dst, `,"model":`...)
-	dst = jsonx.AppendStringS(dst, options.Model)
+	dst = a.identity.append(dst, "chat.completion", options)
 	dst = append(dst, `,"choices":[`...)
 	sorted := 0
 	for index := range translate.MaxChoices {
@@ -364,11 +346,11 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		}
 	}
 	dst = append(dst, ']')
-	if m := a.more.find([]byte("usage")); m != nil && a.usage.summed { // m is of one choice
-		m.value, m.list = appendUsage(m.value[:0], a.usageSoFar()), false
-	} else if m == nil && a.usage.Known {
+	if m := a.more.find([]byte("usage")); m != nil && a.state.usage.summed { // m is of one choice
+		m.value, m.list = appendUsage(m.value[:0], a.state.usageSoFar()), false
+	} else if m == nil && a.state.usage.Known {
 		dst = append(dst, `,"usage":`...)
-		dst = appendUsage(dst, a.usageSoFar())
+		dst = appendUsage(dst, a.state.usageSoFar())
 	}
 	if a.more.find([]byte("system_fingerprint")) == nil {
 		dst = append(append(dst, ','), nullFingerprint...)
@@ -381,7 +363,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 }
 
 // Whole reports whether every choice has its finish_reason, so that Append will succeed.
-func (a *Assembler) Finished() bool { return a.allFinished(0) }
+func (a *Assembler) Finished() bool { return a.state.allFinished(0) }
 
 // Held is about how many bytes a keeps of the stream so far.
 func (a *Assembler) Held() int { return a.size }

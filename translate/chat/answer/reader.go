@@ -23,7 +23,7 @@ import (
 // The zero value is ready. A Reader belongs to one call at a time. Once its buffers have
 // grown it does not allocate per event.
 type Reader struct {
-	streamState
+	state        streamState
 	template     template
 	templateText *[]byte // the text of template; nil: the arguments of lastToolCall
 
@@ -106,7 +106,7 @@ func (r *Reader) Reset(id string) {
 
 // SetPromptEstimate sets our estimate of the prompt, in tokens, for an engine that counts nothing.
 // Call it after Reset.
-func (r *Reader) SetPromptEstimate(prompt int) { r.promptEstimate = prompt }
+func (r *Reader) SetPromptEstimate(prompt int) { r.state.promptEstimate = prompt }
 
 // keepToolCalls is the number of tool calls whose memory is kept.
 const keepToolCalls = 16
@@ -135,12 +135,12 @@ func (r *Reader) Read(ev sse.Event) (bool, error) {
 	}
 	c := chunkPool.Get().(*Chunk)
 	defer c.giveBack()
-	ok, err := r.parseEvent(c, ev, 0)
+	ok, err := r.state.parseEvent(c, ev, 0)
 	if !ok {
 		return false, err
 	}
 	err = r.read(c, ev.Data)
-	return err == nil && r.choicesSeen > 0, err // before the first choice there is no answer yet, and maybe never
+	return err == nil && r.state.choicesSeen > 0, err // before the first choice there is no answer yet, and maybe never
 }
 
 // readRepeated reads a chunk that differs from the one before in its text alone.
@@ -150,10 +150,10 @@ func (r *Reader) readRepeated(text []byte) error {
 			return nil
 		}
 		*r.templateText = text
-		r.deltas++
+		r.state.deltas++
 		return r.countBytes(r.textBytes())
 	}
-	r.deltas++
+	r.state.deltas++
 	r.Touched = append(r.Touched, r.lastToolCall)
 	c := &r.ToolCalls[r.lastToolCall]
 	c.Args = append(c.Args, text...)
@@ -199,7 +199,7 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 		}
 	}
 	if c.usage.Exists() || c.timings.Exists() {
-		r.noteUsage(c)
+		r.state.noteUsage(c)
 	}
 	if n == 1 && text.Exists() && !r.lone && len(r.halves) == 0 && !c.usage.IsObject() && !c.timings.Exists() && len(r.Logprobs) == 0 {
 		r.rememberChunk(data, text, toolCall, &delta)
@@ -231,9 +231,9 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	if err := d.check(); err != nil {
 		return err
 	}
-	r.noteChoice(choice)
+	r.state.noteChoice(choice)
 	if d.Visible() || d.Reasoning.HasText() {
-		r.deltas++
+		r.state.deltas++
 	}
 	end := whole || choice.Finished()
 	for _, t := range [...]struct {
@@ -413,7 +413,7 @@ func (r *Reader) ReadWhole(c *Completion) error {
 	first.Index = 0
 	r.lone = c.lone
 	delta.Read(first.Body)
-	r.usage.Usage = c.Usage().WithPrompt(r.promptEstimate)
+	r.state.usage.Usage = c.Usage().WithPrompt(r.state.promptEstimate)
 	return r.readChoice(&first, &delta, true)
 }
 
@@ -424,10 +424,10 @@ func (r *Reader) HeldToolCalls() int { return r.heldBytes }
 func (r *Reader) TextSize() int { return r.size }
 
 // Whole reports whether the choice has its finish_reason: the stream may end well from here on.
-func (r *Reader) Finished() bool { return r.allFinished(0) }
+func (r *Reader) Finished() bool { return r.state.allFinished(0) }
 
 // Done reports whether nothing more is wanted from upstream; see Stream.Done.
-func (r *Reader) Done() bool { return r.done(0) }
+func (r *Reader) Done() bool { return r.state.done(0) }
 
 // Markup returns the word of a model's markup that the text begins with.
 func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
@@ -435,10 +435,10 @@ func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
 // Usage returns the token counts so far; without counts from the engine, an estimate: that of
 // SetPromptEstimate, and one token a delta.
 func (r *Reader) Usage() translate.Usage {
-	if r.usage.Estimated { // of a whole completion
-		return r.usage.Usage
+	if r.state.usage.Estimated { // of a whole completion
+		return r.state.usage.Usage
 	}
-	return r.usageSoFar()
+	return r.state.usageSoFar()
 }
 
 // End reports whether the stream may end: nil, or ErrNoFinish when the choice lacks its

@@ -109,8 +109,8 @@ func TestRepeatIsNotObservable(t *testing.T) {
 			if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) {
 				t.Fatalf("%s: event %q: got %q, %v; want %q, %v", name, ev.Data, got, gotErr, want, wantErr)
 			}
-			if short.streamState != long.streamState || short.started != long.started {
-				t.Fatalf("%s: event %q: counted differently: %+v, %+v", name, ev.Data, short.streamState, long.streamState)
+			if short.state != long.state || short.started != long.started {
+				t.Fatalf("%s: event %q: counted differently: %+v, %+v", name, ev.Data, short.state, long.state)
 			}
 			if gotErr != nil {
 				break
@@ -155,7 +155,7 @@ func FuzzStream(f *testing.F) {
 			long.template.forget()
 			got, gotErr := s.Append(nil, ev)
 			want, wantErr := long.Append(nil, ev)
-			if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) || s.streamState != long.streamState {
+			if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) || s.state != long.state {
 				t.Fatalf("event %q: got %q, %v; want %q, %v", ev.Data, got, gotErr, want, wantErr)
 			}
 			if gotErr != nil {
@@ -432,7 +432,7 @@ func TestStreamLargeEvent(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(out), err)
 	}
 	s.Reset(nil)
-	if cap(s.template.head)+cap(s.template.outHead)+cap(s.held)+cap(s.id) > keepBuffer {
+	if cap(s.template.head)+cap(s.template.outHead)+cap(s.held.event)+cap(s.identity.id) > keepBuffer {
 		t.Error("keeps a large buffer")
 	}
 }

@@ -74,52 +74,52 @@ func (h *halves) take(at textPlace) []byte {
 	return nil
 }
 
-// mendTexts notes the changes to the texts of a delta, but for arguments.
-func (s *Stream) mendTexts(c *Choice) {
+// editTexts notes the changes to the texts of a delta, but for arguments.
+func (h *halves) editTexts(edits *jsonx.Edits, c *Choice) {
 	for it := c.Body.Iter(); it.Next(); {
 		name := it.Key().Name()
 		if it.Value().IsString() && (isReasoning(name) || string(name) == MemberContent || string(name) == MemberRefusal) {
-			s.mendText(textPlace{choice: c.Index, member: string(name)}, it.Value(), c.Finished())
+			h.edit(edits, textPlace{choice: c.Index, member: string(name)}, it.Value(), c.Finished())
 		}
 	}
 }
 
-// mendText notes the changes to a piece of a text.
-func (s *Stream) mendText(at textPlace, v jsonx.Value, last bool) {
+// edit notes the changes to a piece of a text.
+func (h *halves) edit(edits *jsonx.Edits, at textPlace, v jsonx.Value, last bool) {
 	old := v.Inside()
-	if text := s.halves.piece(at, old, last); !bytes.Equal(text, old) {
-		s.edits.Set(v, appendQuoted(nil, text))
+	if text := h.piece(at, old, last); !bytes.Equal(text, old) {
+		edits.Set(v, appendQuoted(nil, text))
 	}
 }
 
-// endTexts ends the texts of a choice that still wait: with a replacement character, mostly. The
-// blank tool calls get arguments. It returns the members that its delta gets.
-func (s *Stream) endTexts(c *Choice, blank []int) []byte {
+// end ends the texts of a choice that still wait: with a replacement character, mostly. The blank
+// tool calls get arguments. It returns the members that its delta gets.
+func (h *halves) end(edits *jsonx.Edits, c *Choice, blank []int, strip bool) []byte {
 	var members, pieces [][]byte
 	for _, position := range blank {
 		pieces = append(pieces, argumentsPiece(position, []byte(`"{}"`)))
 	}
-	for i := 0; i < len(s.halves); {
-		at := s.halves[i].textPlace
+	for i := 0; i < len(*h); {
+		at := (*h)[i].textPlace
 		if at.choice != c.Index {
 			i++
 			continue
 		}
-		text := appendQuoted(nil, at.mend(s.halves[i].escape))
-		s.halves = slices.Delete(s.halves, i, i+1)
+		text := appendQuoted(nil, at.mend((*h)[i].escape))
+		*h = slices.Delete(*h, i, i+1)
 		switch {
 		case at.member == "":
 			pieces = append(pieces, argumentsPiece(at.toolCall, text))
-		case !s.options.StripReasoning || !isReasoning([]byte(at.member)):
-			members = s.member(members, c.Body, at.member, text)
+		case !strip || !isReasoning([]byte(at.member)):
+			members = fillMember(edits, members, c.Body, at.member, text)
 		}
 	}
 	if list := c.Body.Get("tool_calls"); list.IsArray() {
 		for _, piece := range pieces {
-			s.edits.Add(list, piece)
+			edits.Add(list, piece)
 		}
 	} else if len(pieces) > 0 {
-		members = s.member(members, c.Body, "tool_calls", slices.Concat([]byte{'['}, bytes.Join(pieces, comma), []byte{']'}))
+		members = fillMember(edits, members, c.Body, "tool_calls", slices.Concat([]byte{'['}, bytes.Join(pieces, comma), []byte{']'}))
 	}
 	return bytes.Join(members, comma)
 }
@@ -132,11 +132,11 @@ func argumentsPiece(position int, arguments []byte) []byte {
 
 var comma = []byte{','}
 
-// member notes that a null member of an object gets a value, or adds an absent one to the members
+// fillMember notes that a null member of an object gets a value, or adds an absent one to the members
 // to be added.
-func (s *Stream) member(members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
+func fillMember(edits *jsonx.Edits, members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
 	if old := object.Get(name); old.Exists() {
-		s.edits.Set(old, value)
+		edits.Set(old, value)
 		return members
 	}
 	return append(members, append([]byte(`"`+name+`":`), value...))

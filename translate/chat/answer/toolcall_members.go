@@ -3,7 +3,6 @@ package answer
 import (
 	"bytes"
 	"slices"
-	"strconv"
 
 	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
@@ -12,41 +11,6 @@ import (
 // Clients join the pieces of a tool call by its index, answer it by its id, read its arguments out
 // of a string, and some SDKs demand its type. Those that an engine leaves out are added here, in
 // streams and in whole answers.
-
-// toolCalls notes the changes to the pieces of tool calls in a delta of a choice. unique: the next
-// chunk of the same form may need other changes.
-func (s *Stream) toolCalls(choice int, v jsonx.Value) (unique bool, err error) {
-	s.template.forget() // its chunk may be of another tool call
-	var p toolcall.Piece
-	for it := v.Iter(); it.Next(); {
-		if !p.Read(it.Value()) {
-			return false, badAnswer(badToolCall)
-		}
-		part, ok := s.tools.AddPiece(choice, &p)
-		if !ok {
-			return false, badAnswer(tooManyToolCalls)
-		}
-		if index, given := p.Index.Int(); !given || index != int64(part.Position) {
-			setMember(&s.edits, p.Object, p.Index, "index", strconv.AppendInt(nil, int64(part.Position), 10))
-		}
-		if p.ID.HasText() && !part.TakeID && !part.MakeID { // clients would join it to the first
-			s.edits.Delete(p.ID)
-		}
-		if p.Named() && !part.TakeName {
-			s.edits.Delete(p.Name)
-		}
-		if p.Args.IsString() && (s.chunk.lone || len(s.halves) > 0 || toolcall.HasEscapes(p.Args.Inside())) {
-			s.mendText(textPlace{choice: choice, toolCall: part.Position}, p.Args, false)
-			unique = true
-		}
-		addToolCallMembers(&s.edits, &p, &part, s.options.ID, choice)
-		if part.TakeName && !p.Args.IsString() && !p.Args.IsObject() { // clients add the pieces up
-			setMember(&s.edits, p.Function, p.Args, "arguments", emptyText)
-		}
-		unique = unique || part.Unique() || s.tools.Blank()
-	}
-	return unique, nil
-}
 
 var (
 	emptyText     = []byte(`""`)
@@ -59,18 +23,18 @@ func (f Finish) isCut() bool { return f == FinishLength || f == FinishContentFil
 
 // endToolCalls notes the end of a choice's tool calls. It returns the positions of those that get
 // the arguments of an empty object, because clients read arguments as JSON.
-func (s *Stream) endToolCalls(c *Choice) []int {
-	if !s.tools.Any(c.Index) {
+func endToolCalls(edits *jsonx.Edits, tools *toolcall.Assembler, c *Choice) []int {
+	if !tools.Any(c.Index) {
 		return nil
 	}
 	finish := finishOf(c.Finish)
 	if finish == FinishStop { // agents run tools only for the word
-		s.edits.Set(c.Finish, toolCallsWord)
+		edits.Set(c.Finish, toolCallsWord)
 	}
 	if finish.isCut() {
 		return nil
 	}
-	return s.tools.Fill(nil, c.Index)
+	return tools.Fill(nil, c.Index)
 }
 
 // completeArguments returns what a whole tool call has in place of its arguments; nil: they stay.

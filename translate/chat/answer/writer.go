@@ -1,8 +1,9 @@
 package answer
 
 import (
-	"penstock/translate"
 	"strconv"
+
+	"penstock/translate"
 )
 
 // The members of a delta for AppendTextChunk.

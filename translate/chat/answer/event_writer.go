@@ -1,0 +1,70 @@
+package answer
+
+import (
+	"bytes"
+
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// eventWriter writes a chunk as an event for the client: with the edits, and with the public model.
+type eventWriter struct {
+	edits jsonx.Edits
+	model []byte // the public id in quotes
+}
+
+func (w *eventWriter) reset() {
+	w.edits.Reset()
+	w.model = w.model[:0]
+}
+
+// completeTopLevel notes the changes to the top level: the public model, and the members that the
+// SDKs need.
+func (w *eventWriter) completeTopLevel(c *Chunk, o *Options) {
+	if !c.choices.Exists() {
+		w.edits.Add(c.root, noChoicesMember)
+	} else if c.choices.IsNull() {
+		w.edits.Set(c.choices, emptyArray)
+	}
+	addObject(&w.edits, &c.head, chunkObject)
+	if c.private {
+		HidePrivate(&w.edits, c.root)
+	}
+	addIdentity(&w.edits, &c.head, o)
+	if w.edits.Len() > 0 || !c.model.Exists() {
+		setModel(&w.edits, &c.head, w.model)
+	} // otherwise see append
+}
+
+// append appends the chunk c of data with its changes as one event of one line.
+func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
+	dst = append(dst, "data: "...)
+	start := len(dst)
+	switch {
+	case w.edits.Len() > 0:
+		dst = w.edits.Append(dst, data)
+	case bytes.Equal(c.model.Raw(), w.model):
+		dst = append(dst, data...)
+	default: // nearly every chunk: worth a short cut
+		dst = append(dst, data[:c.model.Start()]...)
+		dst = append(dst, w.model...)
+		dst = append(dst, data[c.model.End():]...)
+	}
+	sse.Flatten(dst[start:])
+	if c.lone {
+		jsonx.MendLone(dst[start:])
+	}
+	return append(dst, "\n\n"...)
+}
+
+// offset returns the offset in the written event of the chunk's byte at.
+func (w *eventWriter) offset(c *Chunk, at int) int {
+	moved := len("data: ") + at
+	switch {
+	case w.edits.Len() > 0:
+		moved += w.edits.Shift(at)
+	case c.model.End() <= at:
+		moved += len(w.model) - (c.model.End() - c.model.Start())
+	}
+	return moved
+}

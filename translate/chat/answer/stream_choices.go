@@ -1,0 +1,185 @@
+package answer
+
+import (
+	"slices"
+	"strconv"
+
+	"penstock/translate/chat/toolcall"
+	"penstock/translate/jsonx"
+)
+
+// chunkSummary sums up the choices of one chunk.
+type chunkSummary struct {
+	choices   int
+	generated bool // text, reasoning or tool calls that the client is shown
+	stripped  bool // reasoning was removed
+	visible   bool // the client is shown something: text, a tool call, a role, an end
+
+	onlyText jsonx.Value // in which alone the next chunk may differ; see template
+	toolCall bool        // it is in a tool call
+}
+
+// editChoices reads the choices of the chunk and notes the changes to them.
+func (s *Stream) editChoices(c *Chunk) (sum chunkSummary, err error) {
+	for it := c.choices.Iter(); it.Next(); {
+		if err := s.editChoice(c, it.Value(), &sum); err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
+}
+
+// editChoice reads the choice v of the chunk c and notes the changes to it.
+func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
+	var (
+		choice Choice
+		delta  Delta
+		edits  = &s.out.edits
+	)
+	if err := choice.ReadDelta(v); err != nil {
+		return err
+	}
+	sum.choices++
+	delta.Read(choice.Body)
+	if err := delta.check(); err != nil {
+		return err
+	}
+	s.summarize(&choice, &delta, sum)
+	if !choice.Numbered {
+		missingIndex(v, 0).addTo(edits)
+	}
+	mends := c.lone || len(s.halves) > 0
+	if delta.ToolCalls.Exists() {
+		unique, err := s.editToolCalls(choice.Index, delta.ToolCalls, mends)
+		if err != nil {
+			return err
+		}
+		if unique {
+			sum.onlyText = jsonx.Value{}
+		}
+	}
+	var (
+		blank []int  // tool calls
+		rest  []byte // members that the delta gets
+	)
+	if choice.Finished() {
+		blank = endToolCalls(edits, &s.tools, &choice)
+	}
+	if mends || len(s.halves) > 0 || len(blank) > 0 {
+		s.halves.editTexts(edits, &choice)
+		if sum.onlyText = (jsonx.Value{}); choice.Finished() {
+			rest = s.halves.end(edits, &choice, blank, s.options.StripReasoning)
+		}
+	}
+	if choice.private {
+		HidePrivate(edits, v)
+	}
+	if choice.spare.Exists() {
+		edits.Delete(choice.spare)
+	}
+	editDelta(edits, v, &choice, rest)
+	return nil
+}
+
+// summarize adds a choice to the summary and to the state. It notes the removal of reasoning.
+func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) {
+	first := s.state.noteChoice(c)
+	visible, reasoning := d.Visible(), d.Reasoning.HasText()
+	if visible || reasoning {
+		s.state.deltas++
+	}
+	sum.visible = sum.visible || visible || c.Finished() || first && d.Role.Exists()
+	if s.options.StripReasoning && stripReasoning(&s.out.edits, c.Body) {
+		sum.stripped, reasoning = true, false
+	}
+	sum.generated = sum.generated || visible || reasoning
+	if sum.onlyText = (jsonx.Value{}); sum.choices == 1 && !c.Finished() {
+		sum.onlyText, sum.toolCall = d.onlyText()
+	}
+	if c.Index == 0 && !s.opening.Done {
+		if s.opening.Add(d.Content); !s.opening.Done && sum.onlyText == d.Content {
+			sum.onlyText = jsonx.Value{} // the template skips the check for markup at the beginning
+		}
+	}
+}
+
+// editToolCalls notes the changes to the pieces of tool calls in a delta of a choice. unique: the
+// next chunk of the same form may need other changes.
+func (s *Stream) editToolCalls(choice int, v jsonx.Value, mends bool) (unique bool, err error) {
+	s.template.forget() // its chunk may be of another tool call
+	edits := &s.out.edits
+	var p toolcall.Piece
+	for it := v.Iter(); it.Next(); {
+		if !p.Read(it.Value()) {
+			return false, badAnswer(badToolCall)
+		}
+		part, ok := s.tools.AddPiece(choice, &p)
+		if !ok {
+			return false, badAnswer(tooManyToolCalls)
+		}
+		if index, given := p.Index.Int(); !given || index != int64(part.Position) {
+			setMember(edits, p.Object, p.Index, "index", strconv.AppendInt(nil, int64(part.Position), 10))
+		}
+		if p.ID.HasText() && !part.TakeID && !part.MakeID { // clients would join it to the first
+			edits.Delete(p.ID)
+		}
+		if p.Named() && !part.TakeName {
+			edits.Delete(p.Name)
+		}
+		if p.Args.IsString() && (mends || len(s.halves) > 0 || toolcall.HasEscapes(p.Args.Inside())) {
+			s.halves.edit(edits, textPlace{choice: choice, toolCall: part.Position}, p.Args, false)
+			unique = true
+		}
+		addToolCallMembers(edits, &p, &part, s.options.ID, choice)
+		if part.TakeName && !p.Args.IsString() && !p.Args.IsObject() { // clients add the pieces up
+			setMember(edits, p.Function, p.Args, "arguments", emptyText)
+		}
+		unique = unique || part.Unique() || s.tools.Blank()
+	}
+	return unique, nil
+}
+
+var (
+	emptyObject    = []byte("{}")
+	emptyDelta     = []byte(`"delta":{}`)
+	messageAsDelta = []byte(`null,"delta":`) // before the value of message
+)
+
+// editDelta notes that the delta of the choice v gets the members in rest, and that there is one.
+func editDelta(edits *jsonx.Edits, v jsonx.Value, c *Choice, rest []byte) {
+	switch {
+	case len(rest) > 0 && c.Body.IsObject():
+		edits.Add(c.Body, rest)
+	case len(rest) > 0 && c.Body.IsNull():
+		edits.Set(c.Body, slices.Concat([]byte{'{'}, rest, []byte{'}'}))
+	case len(rest) > 0:
+		edits.Add(v, slices.Concat([]byte(`"delta":{`), rest, []byte{'}'}))
+	case c.Body.IsNull():
+		edits.Set(c.Body, emptyObject)
+	case !c.Body.Exists():
+		edits.Add(v, emptyDelta)
+	}
+	if c.Body.IsObject() && c.Body == c.message { // clients look for a delta
+		edits.Insert(c.Body.Start(), messageAsDelta)
+	}
+}
+
+// stripReasoning notes the removal of the reasoning members of a delta or message and reports
+// whether there are any.
+func stripReasoning(edits *jsonx.Edits, v jsonx.Value) (found bool) {
+	for it := v.Iter(); it.Next(); {
+		if isReasoning(it.Key().Name()) {
+			edits.Delete(it.Value())
+			found = true
+		}
+	}
+	return found
+}
+
+func isReasoning(name []byte) bool {
+	switch string(name) {
+	case "reasoning", "reasoning_content", "reasoning_details":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,89 @@
+package answer
+
+import (
+	"bytes"
+	"strconv"
+
+	"penstock/translate/jsonx"
+)
+
+// The members of the top level that clients need, and that an engine may have left out.
+
+var (
+	null            = []byte("null")
+	emptyArray      = []byte("[]")
+	noChoicesMember = []byte(`"choices":[]`)
+	chunkObject     = []byte(`"object":"chat.completion.chunk"`)
+)
+
+// maxID is the limit of an engine's id that is kept; where we need one, ours replaces a longer one.
+const maxID = 256
+
+// identity is the raw `id` and `created` of an answer; empty: the engine gave none.
+type identity struct{ id, created []byte }
+
+func (i *identity) reset() { *i = identity{i.id[:0], i.created[:0]} }
+
+// note keeps the id and the time of the first chunk that has them.
+func (i *identity) note(c *Chunk) {
+	if len(i.id) == 0 && c.id.HasText() && len(c.id.Raw()) <= maxID {
+		i.id = append(i.id, c.id.Raw()...)
+		jsonx.MendLone(i.id)
+	}
+	if len(i.created) == 0 && IsTime(c.created) {
+		i.created = append(i.created, c.created.Raw()...)
+	}
+}
+
+// append appends the beginning of an answer, up to the public model.
+func (i *identity) append(dst []byte, object string, o *Options) []byte {
+	dst = append(dst, `{"id":`...)
+	if len(i.id) > 0 {
+		dst = append(dst, i.id...)
+	} else {
+		dst = jsonx.AppendStringS(dst, o.ID)
+	}
+	dst = append(append(append(dst, `,"object":"`...), object...), `","created":`...)
+	if len(i.created) > 0 {
+		dst = append(dst, i.created...)
+	} else {
+		dst = strconv.AppendInt(dst, o.Created, 10)
+	}
+	return jsonx.AppendStringS(append(dst, `,"model":`...), o.Model)
+}
+
+// addObject notes the addition of the member object where the engine gave none.
+func addObject(edits *jsonx.Edits, h *head, member []byte) {
+	switch {
+	case !h.object.Exists():
+		edits.Add(h.root, member)
+	case !h.object.HasText():
+		edits.Set(h.object, member[len(`"object":`):])
+	}
+}
+
+// addIdentity notes the addition of an id and a time where the engine gave none.
+func addIdentity(edits *jsonx.Edits, h *head, o *Options) {
+	switch {
+	case !h.id.Exists():
+		edits.Add(h.root, jsonx.AppendStringS([]byte(`"id":`), o.ID))
+	case h.id.IsNull(), h.id.IsString() && !h.id.HasText():
+		edits.Set(h.id, jsonx.AppendStringS(nil, o.ID))
+	}
+	switch {
+	case !h.created.Exists():
+		edits.Add(h.root, strconv.AppendInt([]byte(`"created":`), o.Created, 10))
+	case !IsTime(h.created):
+		edits.Set(h.created, strconv.AppendInt(nil, o.Created, 10))
+	}
+}
+
+// setModel notes the replacement of the model by its public id, which is in quotes.
+func setModel(edits *jsonx.Edits, h *head, model []byte) {
+	switch {
+	case !h.model.Exists():
+		edits.Add(h.root, append([]byte(`"model":`), model...))
+	case !bytes.Equal(h.model.Raw(), model):
+		edits.Set(h.model, model)
+	}
+}
