@@ -31,8 +31,8 @@ func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 		out = append(append(out, `{"type":"text","text":"`...), r.Content...)
 		out = append(append(out, r.Refusal...), `"}`...)
 	}
-	for i := range r.ToolCalls {
-		toolCall := &r.ToolCalls[i]
+	for i := range r.ToolCalls.List {
+		toolCall := &r.ToolCalls.List[i]
 		in, is := s.input.read(toolCall.Args)
 		switch {
 		case len(toolCall.Name) == 0:
@@ -41,7 +41,7 @@ func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 			in = noInput
 		}
 		out = separate(out, start)
-		out = append(append(out, `{"type":"tool_use","id":"`...), r.ToolCallID(i)...)
+		out = append(append(out, `{"type":"tool_use","id":"`...), r.ToolCalls.ID(i)...)
 		out = append(append(out, `","name":"`...), toolCall.Name...)
 		out = append(append(out, `","input":`...), in...)
 		out = append(out, '}')
@@ -92,7 +92,7 @@ func stopReason(r *answer.Reader, stops []string) (reason, sequence string) {
 		return "max_tokens", ""
 	case r.Finish == answer.FinishContentFilter:
 		return "refusal", ""
-	case len(r.ToolCalls) > 0:
+	case len(r.ToolCalls.List) > 0:
 		return "tool_use", ""
 	}
 	if len(r.StopSequence) > 0 {

@@ -50,8 +50,7 @@ type toolCallProgress struct {
 
 // Reset makes s ready for an answer, to the request that RequestInfo is of.
 func (s *Stream) Reset(i *dialects.Identity) {
-	s.reader.Reset(i.ID)
-	s.reader.SetPromptEstimate(i.PromptTokens)
+	s.reader.Reset(i.ID, i.PromptTokens)
 	s.input.reset()
 	s.identity, s.phase, s.toolCalls = *i, phaseIdle, s.toolCalls[:0]
 	s.block.index = 0
@@ -85,12 +84,12 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if len(s.reader.Refusal) > 0 {
 		out = s.say(out, kindText, s.reader.Refusal)
 	}
-	for _, i := range s.reader.Touched {
+	for _, i := range s.reader.ToolCalls.Touched {
 		if err := s.touch(i); err != nil {
 			return dst, err
 		}
 	}
-	if len(s.queue) > 1 || len(s.reader.Touched) > 0 {
+	if len(s.queue) > 1 || len(s.reader.ToolCalls.Touched) > 0 {
 		if out, err = s.advance(out); err != nil {
 			return dst, err
 		}
@@ -143,7 +142,7 @@ func (s *Stream) touch(i int) error {
 		return nil
 	}
 	if c := &s.toolCalls[i]; c.closed {
-		args := s.reader.ToolCalls[i].Args
+		args := s.reader.ToolCalls.List[i].Args
 		if _, more := firstByte(args[c.sent:]); more {
 			return errLate
 		}
@@ -158,7 +157,7 @@ func (s *Stream) advance(dst []byte) ([]byte, error) {
 	for len(s.queue) > 0 {
 		p := &s.queue[0]
 		dst = s.flush(dst, p)
-		complete := p.kind != kindToolCall || s.reader.Finish != answer.FinishNone || p.open && s.reader.Complete(p.toolCall)
+		complete := p.kind != kindToolCall || s.reader.Finish != answer.FinishNone || p.open && s.reader.ToolCalls.Complete(p.toolCall)
 		if len(s.queue) == 1 || !complete {
 			break
 		}
@@ -183,12 +182,12 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 		}
 		return dst
 	}
-	t, c := &s.reader.ToolCalls[p.toolCall], &s.toolCalls[p.toolCall]
+	t, c := &s.reader.ToolCalls.List[p.toolCall], &s.toolCalls[p.toolCall]
 	if !p.open {
 		if len(t.Name) == 0 {
 			return dst
 		}
-		dst = s.block.beginToolCall(dst, p, s.reader.ToolCallID(p.toolCall), t.Name)
+		dst = s.block.beginToolCall(dst, p, s.reader.ToolCalls.ID(p.toolCall), t.Name)
 	}
 	if len(t.Args) == c.sent {
 		return dst
@@ -236,12 +235,12 @@ func (s *Stream) endBlock(dst []byte, p *streamBlock) ([]byte, error) {
 // endToolCall checks that the tool call may end here, and appends the part of its input that was
 // held back.
 func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
-	c, from := &s.toolCalls[i], &s.reader.ToolCalls[i]
+	c, from := &s.toolCalls[i], &s.reader.ToolCalls.List[i]
 	if len(from.Name) == 0 {
 		return dst, errNoName
 	}
 	c.closed = true
-	if s.reader.Complete(i) {
+	if s.reader.ToolCalls.Complete(i) {
 		return dst, nil
 	}
 	switch value, is := s.input.read(from.Args); {
@@ -307,7 +306,7 @@ func (s *Stream) Done() bool { return s.reader.Done() }
 // Held is about how many bytes s keeps of the stream so far: the tool calls, and the text that
 // waits behind an open one.
 func (s *Stream) Held() int {
-	return s.reader.HeldToolCalls() + s.queue.held()
+	return s.reader.ToolCalls.Held() + s.queue.held()
 }
 
 // Markup returns the word of a model's markup that the text begins with.

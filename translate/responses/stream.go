@@ -79,8 +79,7 @@ const (
 
 // Reset makes s ready for a call, whose RequestInfo stays as it is.
 func (s *Stream) Reset(i *dialects.Identity) {
-	s.reader.Reset(i.ID)
-	s.reader.SetPromptEstimate(i.PromptTokens)
+	s.reader.Reset(i.ID, i.PromptTokens)
 	parts := s.parts[:cap(s.parts)]
 	if len(parts) > keepParts {
 		parts = nil
@@ -135,7 +134,7 @@ func (s *Stream) take() error {
 		p := s.textPart(kindRefusal)
 		p.text = append(p.text, text...)
 	}
-	for _, i := range s.reader.Touched {
+	for _, i := range s.reader.ToolCalls.Touched {
 		if err := s.touchToolCall(i); err != nil {
 			return err
 		}
@@ -170,7 +169,7 @@ func (s *Stream) touchToolCall(i int) error {
 
 // late drops a piece of a tool call whose end the client already has. Only space is allowed there.
 func (s *Stream) late(p *part) error {
-	c := &s.reader.ToolCalls[p.toolCall]
+	c := &s.reader.ToolCalls.List[p.toolCall]
 	more := c.Args[p.sent:]
 	c.Args = c.Args[:p.sent]
 	if !toolcall.Blank(more) {
@@ -202,14 +201,14 @@ func (s *Stream) add(k kind) *part {
 // all returns what p says: contents of a JSON string.
 func (s *Stream) all(p *part) []byte {
 	if p.kind == kindToolCall {
-		return s.reader.ToolCalls[p.toolCall].Args
+		return s.reader.ToolCalls.List[p.toolCall].Args
 	}
 	return p.text
 }
 
 // complete reports whether nothing can be missing of p although the engine goes on.
 func (s *Stream) complete(p *part) bool {
-	return p.kind != kindToolCall || s.reader.Complete(p.toolCall)
+	return p.kind != kindToolCall || s.reader.ToolCalls.Complete(p.toolCall)
 }
 
 // reason returns why the answer is incomplete, or nothing.
@@ -255,7 +254,7 @@ func (s *Stream) end(n int) {
 	p.state = s.ending(n)
 	if p.kind == kindToolCall && p.state == stateDone && len(s.all(p)) == 0 {
 		// Clients read the arguments as JSON, which nothing at all is not.
-		c := &s.reader.ToolCalls[p.toolCall]
+		c := &s.reader.ToolCalls.List[p.toolCall]
 		c.Args = append(c.Args, "{}"...)
 	}
 }
@@ -380,8 +379,8 @@ func (s *Stream) appendToolCall(dst []byte, p *part, args []byte, status string)
 	dst = s.appendItemID(dst, p)
 	dst = append(dst, `","type":"function_call","status":"`...)
 	dst = append(append(dst, status...), `","call_id":"`...)
-	dst = append(append(dst, s.reader.ToolCallID(p.toolCall)...), `","name":"`...)
-	dst = append(append(dst, s.reader.ToolCalls[p.toolCall].Name...), `","arguments":"`...)
+	dst = append(append(dst, s.reader.ToolCalls.ID(p.toolCall)...), `","name":"`...)
+	dst = append(append(dst, s.reader.ToolCalls.List[p.toolCall].Name...), `","arguments":"`...)
 	return append(append(dst, args...), `"}`...)
 }
 

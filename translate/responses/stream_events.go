@@ -97,7 +97,7 @@ func (s *Stream) flush(dst []byte, end bool) []byte {
 	for s.head < len(s.parts) {
 		p := &s.parts[s.head]
 		if p.state == stateHeld {
-			if p.kind == kindToolCall && len(s.reader.ToolCalls[p.toolCall].Name) == 0 && !end {
+			if p.kind == kindToolCall && len(s.reader.ToolCalls.List[p.toolCall].Name) == 0 && !end {
 				return dst // clients want the name with the beginning
 			}
 			dst = s.open(dst, p)
@@ -192,7 +192,7 @@ func (s *Stream) close(dst []byte, n int) []byte {
 		dst = append(append(append(dst, `,"refusal":"`...), p.text...), "\"}\n\n"...)
 	case kindToolCall:
 		dst = s.appendPlace(s.begin(dst, "response.function_call_arguments.done"), p)
-		dst = append(append(dst, `,"name":"`...), s.reader.ToolCalls[p.toolCall].Name...)
+		dst = append(append(dst, `,"name":"`...), s.reader.ToolCalls.List[p.toolCall].Name...)
 		dst = append(append(append(dst, `","arguments":"`...), s.all(p)...), "\"}\n\n"...)
 	}
 	if p.kind != kindToolCall {

@@ -17,7 +17,7 @@ import (
 // It borrows the body from Parse until the next Parse or Reset: the body must not change in
 // between.
 type Completion struct {
-	head
+	top                 topLevel
 	generated           int // bytes of text, reasoning and arguments, for an estimate
 	edits               jsonx.Edits
 	model               []byte
@@ -38,20 +38,20 @@ type Completion struct {
 func (c *Completion) Parse(body []byte) error {
 	c.generated, c.missing, c.hidesMembers, c.incompleteToolCalls = 0, c.missing[:0], false, false
 	c.tools.Reset()
-	if err := c.parse(body); err != nil {
+	if err := c.top.parse(body); err != nil {
 		return err
 	}
-	if e := c.failure(); e != nil {
+	if e := c.top.failure(); e != nil {
 		return &translate.BadAnswer{Reason: engineError, Cause: e}
 	}
-	if !c.choices.Index(0).Exists() || !c.choices.IsArray() {
+	if !c.top.choices.Index(0).Exists() || !c.top.choices.IsArray() {
 		return badAnswer(noChoices)
 	}
 	var (
 		choice  Choice
 		message Delta
 	)
-	for it := c.choices.Iter(); it.Next(); {
+	for it := c.top.choices.Iter(); it.Next(); {
 		if err := choice.ReadMessage(it.Value()); err != nil {
 			var e *engineerror.Error
 			if errors.As(err, &e) {
@@ -76,7 +76,7 @@ func (c *Completion) Parse(body []byte) error {
 		c.generated += message.size()
 		c.findMissing(it.Index(), it.Value(), &choice, &message)
 	}
-	c.engineUsage, c.hasCounts = readUsage(c.usage)
+	c.engineUsage, c.hasCounts = readUsage(c.top.usage)
 	return nil
 }
 
@@ -91,17 +91,17 @@ func (d *Delta) size() int {
 
 // Reset lets go of the body, for a pool.
 func (c *Completion) Reset() {
-	c.reset()
+	c.top.reset()
 	c.edits.Reset()
 	clear(c.missing)
 	c.missing, c.generated = c.missing[:0], 0
 }
 
 // Choices returns the array of choices; read its elements with Choice.ReadMessage.
-func (c *Completion) Choices() jsonx.Value { return c.choices }
+func (c *Completion) Choices() jsonx.Value { return c.top.choices }
 
 // ID returns the completion's id, as the engine gave it; maybe absent.
-func (c *Completion) ID() jsonx.Value { return c.id }
+func (c *Completion) ID() jsonx.Value { return c.top.id }
 
 // Usage returns the token counts; without counts from the engine, an estimate of the completion, of
 // four bytes a token.
@@ -109,7 +109,7 @@ func (c *Completion) Usage() translate.Usage {
 	if c.hasCounts {
 		return c.engineUsage
 	}
-	if u, ok := readTimings(c.timings); ok {
+	if u, ok := readTimings(c.top.timings); ok {
 		return u
 	}
 	return translate.EstimatedUsage((c.generated + 3) / 4)
@@ -122,7 +122,7 @@ func (c *Completion) Markup() translate.Markup {
 		message Delta
 		o       translate.Opening
 	)
-	if choice.ReadMessage(c.choices.Index(0)) != nil {
+	if choice.ReadMessage(c.top.choices.Index(0)) != nil {
 		return 0
 	}
 	message.Read(choice.Body)
@@ -141,25 +141,25 @@ var completionObject = []byte(`"object":"chat.completion"`)
 func (c *Completion) Append(dst []byte, a *Options) []byte {
 	c.edits.Reset()
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
-	addObject(&c.edits, &c.head, completionObject)
-	if !c.fingerprint { // OpenRouter's SDK demands it
-		c.edits.Add(c.root, nullFingerprint)
+	addObject(&c.edits, &c.top, completionObject)
+	if !c.top.fingerprint { // OpenRouter's SDK demands it
+		c.edits.Add(c.top.root, nullFingerprint)
 	}
-	addIdentity(&c.edits, &c.head, a)
-	setModel(&c.edits, &c.head, c.model)
+	addIdentity(&c.edits, &c.top, a)
+	setModel(&c.edits, &c.top, c.model)
 	switch {
-	case !c.usage.Exists():
+	case !c.top.usage.Exists():
 		c.usageText = appendUsage(append(c.usageText[:0], `"usage":`...), c.Usage().WithPrompt(a.PromptTokens))
-		c.edits.Add(c.root, c.usageText)
+		c.edits.Add(c.top.root, c.usageText)
 	case !c.hasCounts:
 		c.usageText = appendUsage(c.usageText[:0], c.Usage().WithPrompt(a.PromptTokens))
-		c.edits.Set(c.usage, c.usageText)
+		c.edits.Set(c.top.usage, c.usageText)
 	default:
-		BoundIn(&c.edits, c.usage)
+		BoundIn(&c.edits, c.top.usage)
 	}
-	BoundIn(&c.edits, c.timings)
-	if c.private {
-		HidePrivate(&c.edits, c.root)
+	BoundIn(&c.edits, c.top.timings)
+	if c.top.private {
+		HidePrivate(&c.edits, c.top.root)
 	}
 	for _, m := range c.missing {
 		m.addTo(&c.edits)
@@ -171,7 +171,7 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 			p       toolcall.Piece
 		)
 		c.tools.Reset()
-		for it := c.choices.Iter(); it.Next(); {
+		for it := c.top.choices.Iter(); it.Next(); {
 			if choice.ReadMessage(it.Value()) != nil {
 				continue
 			}
@@ -204,8 +204,8 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 		}
 	}
 	start := len(dst)
-	dst = c.edits.Append(dst, c.src)
-	if c.lone {
+	dst = c.edits.Append(dst, c.top.src)
+	if c.top.lone {
 		jsonx.MendLone(dst[start:])
 	}
 	return dst

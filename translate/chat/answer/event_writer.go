@@ -26,13 +26,13 @@ func (w *eventWriter) completeTopLevel(c *Chunk, o *Options) {
 	} else if c.choices.IsNull() {
 		w.edits.Set(c.choices, emptyArray)
 	}
-	addObject(&w.edits, &c.head, chunkObject)
+	addObject(&w.edits, &c.topLevel, chunkObject)
 	if c.private {
 		HidePrivate(&w.edits, c.root)
 	}
-	addIdentity(&w.edits, &c.head, o)
+	addIdentity(&w.edits, &c.topLevel, o)
 	if w.edits.Len() > 0 || !c.model.Exists() {
-		setModel(&w.edits, &c.head, w.model)
+		setModel(&w.edits, &c.topLevel, w.model)
 	} // otherwise see append
 }
 

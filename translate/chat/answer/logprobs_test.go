@@ -38,7 +38,7 @@ func TestLogprobsOfWholeAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			var r Reader
-			r.Reset("id")
+			r.Reset("id", 0)
 			if err := r.ReadWhole(&completion); err != nil {
 				t.Fatal(err)
 			}

@@ -31,7 +31,7 @@ func TestMarkup(t *testing.T) {
 			c      Completion
 		)
 		s.Reset(&Options{Model: "m"})
-		source.Reset("id")
+		source.Reset("id", 0)
 		say := func(delta string) {
 			ev := sse.Event{Data: []byte(`{"id":"c","created":1,"model":"m","object":"chat.completion.chunk","choices":[{"index":0,"delta":` + delta + `}]}`)}
 			if _, err := s.Append(nil, ev); err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"penstock/translate"
-	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -25,7 +24,7 @@ import (
 type Reader struct {
 	state        streamState
 	template     template
-	templateText *[]byte // the text of template; nil: the arguments of lastToolCall
+	templateText *[]byte // the text of template; nil: the arguments of the last tool call
 
 	// Content, Refusal and Reasoning are the texts of the last event, each maybe empty. They borrow
 	// from the event.
@@ -34,94 +33,27 @@ type Reader struct {
 	// commas. They are empty if an event has anything else beside the content, since they would
 	// show the tokens of that; of a whole answer they are those whose tokens make up the content.
 	Logprobs []byte
-	// Touched are the positions in ToolCalls of the tool calls in the last event, in its order.
-	Touched []int
-	// ToolCalls are the tool calls so far, in the order of their first appearance.
-	ToolCalls []ToolCall
+	// ToolCalls are the tool calls so far.
+	ToolCalls ToolCalls
 	// Finish is how the choice ended, or FinishNone.
 	Finish Finish
 	// StopSequence is the stop sequence that the engine says it met; nil if it says none.
 	StopSequence []byte
 
-	tools        toolcall.Assembler
-	halves       halves
-	opening      translate.Opening
-	lone         bool   // a string of the event holds half of a surrogate pair
-	id           string // ours, of the answer
-	lastToolCall int    // of the last piece
-	size         int    // bytes of text and arguments, for the bound
-	heldBytes    int    // bytes of what ToolCalls hold
+	halves  halves
+	opening translate.Opening
+	lone    bool // a string of the event holds half of a surrogate pair
+	size    int  // bytes of text and of tool calls, for the bound
 }
 
-// ToolCall is one tool call. All of it are contents of JSON strings.
-type ToolCall struct {
-	ID, Name []byte // maybe empty; see Reader.ToolCallID
-	Args     []byte // so far
-
-	checkedLen int  // the length of Args at the last check by Complete
-	complete   bool // and its result
-}
-
-// Finish is how a choice ended.
-type Finish uint8
-
-// The ways a choice ends. Any other word of an engine counts as FinishStop.
-const (
-	FinishNone Finish = iota // it goes on
-	FinishStop
-	FinishLength
-	FinishToolCalls
-	FinishContentFilter
-)
-
-func finishOf(v jsonx.Value) Finish {
-	switch {
-	case v.EqualText("length"), v.EqualText("max_tokens"):
-		return FinishLength
-	case v.EqualText("tool_calls"), v.EqualText("function_call"):
-		return FinishToolCalls
-	case v.EqualText("content_filter"):
-		return FinishContentFilter
-	}
-	return FinishStop
-}
-
-// Reset makes s ready for another answer and lets go of the last one. id is our id of the answer,
-// from which the ids of tool calls are made if the engine gives no usable ones.
-func (r *Reader) Reset(id string) {
+// Reset makes r ready for another answer and lets go of the last one. id is our id of the answer,
+// from which the ids of tool calls are made if the engine gives no usable ones; promptTokens is our
+// estimate of the prompt, for an engine that counts nothing.
+func (r *Reader) Reset(id string, promptTokens int) {
+	*r = Reader{template: r.template, ToolCalls: r.ToolCalls, StopSequence: r.StopSequence[:0]}
 	r.template.reset()
-	r.tools.Reset()
-	toolCalls := r.ToolCalls[:cap(r.ToolCalls)]
-	if len(toolCalls) > keepToolCalls {
-		toolCalls = nil
-	}
-	for i := range toolCalls {
-		toolCalls[i].reset()
-	}
-	*r = Reader{
-		template: r.template, tools: r.tools, ToolCalls: toolCalls[:0],
-		Touched: r.Touched[:0], StopSequence: r.StopSequence[:0], id: id,
-	}
-}
-
-// SetPromptEstimate sets our estimate of the prompt, in tokens, for an engine that counts nothing.
-// Call it after Reset.
-func (r *Reader) SetPromptEstimate(prompt int) { r.state.promptEstimate = prompt }
-
-// keepToolCalls is the number of tool calls whose memory is kept.
-const keepToolCalls = 16
-
-// reset empties c, but for memory that is worth keeping.
-func (c *ToolCall) reset() {
-	*c = ToolCall{ID: keep(c.ID), Name: keep(c.Name), Args: keep(c.Args)}
-}
-
-// keep returns b empty, or nil when it has grown large.
-func keep(b []byte) []byte {
-	if cap(b) > keepBuffer/keepToolCalls {
-		return nil
-	}
-	return b[:0]
+	r.ToolCalls.reset(id)
+	r.state.promptEstimate = promptTokens
 }
 
 // Read reads one event of the engine's stream. It reports whether the event was a chunk of an
@@ -129,7 +61,7 @@ func keep(b []byte) []byte {
 // when the event is malformed or the answer too large, or an *engineerror.Error when the engine reports a
 // failure. Events behind the end are ignored.
 func (r *Reader) Read(ev sse.Event) (bool, error) {
-	r.Content, r.Refusal, r.Reasoning, r.Logprobs, r.Touched = nil, nil, nil, nil, r.Touched[:0]
+	r.Content, r.Refusal, r.Reasoning, r.Logprobs, r.ToolCalls.Touched = nil, nil, nil, nil, r.ToolCalls.Touched[:0]
 	if text, same := r.template.textOf(ev.Data); same && len(ev.Name) == 0 && len(r.halves) == 0 && !r.Done() {
 		return true, r.readRepeated(text)
 	}
@@ -154,10 +86,7 @@ func (r *Reader) readRepeated(text []byte) error {
 		return r.countBytes(r.textBytes())
 	}
 	r.state.deltas++
-	r.Touched = append(r.Touched, r.lastToolCall)
-	c := &r.ToolCalls[r.lastToolCall]
-	c.Args = append(c.Args, text...)
-	r.heldBytes += len(text)
+	r.ToolCalls.continueLast(text)
 	return r.countBytes(len(text))
 }
 
@@ -254,19 +183,12 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	if !r.opening.Done {
 		r.opening.Add(d.Content)
 	}
-	alone := len(r.Refusal)+len(r.Reasoning) == 0 && d.ToolCalls.Len() == 0
-	if len(r.Content) > 0 && choice.Logprobs.IsObject() && (alone || whole) {
-		if list := choice.Logprobs.Get("content"); list.IsArray() && list.Len() > 0 {
-			if r.Logprobs = bytes.TrimSpace(list.Inside()); !alone && d.Content.IsString() {
-				r.Logprobs = textLogprobs(list, d.Content)
-			}
-			if r.lone {
-				r.Logprobs = bytes.Clone(r.Logprobs)
-				jsonx.MendLone(r.Logprobs)
-			}
-		}
+	r.readLogprobs(choice, d, whole)
+	n, err := r.ToolCalls.read(d.ToolCalls, whole, r.lone, &r.halves)
+	if tooLarge := r.countBytes(n); tooLarge != nil {
+		return tooLarge
 	}
-	if err := r.readToolCalls(d.ToolCalls, whole); err != nil {
+	if err != nil {
 		return err
 	}
 	if end && len(r.halves) > 0 {
@@ -276,7 +198,7 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		return err
 	}
 	if choice.Finished() {
-		if r.Finish = finishOf(choice.Finish); r.Finish == FinishStop && len(r.ToolCalls) > 0 {
+		if r.Finish = finishOf(choice.Finish); r.Finish == FinishStop && len(r.ToolCalls.List) > 0 {
 			r.Finish = FinishToolCalls
 		}
 		if choice.Stop.IsString() {
@@ -286,70 +208,23 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	return nil
 }
 
-// readToolCalls reads the pieces of tool calls in a delta, or the tool calls of a message if whole.
-func (r *Reader) readToolCalls(v jsonx.Value, whole bool) error {
-	var p toolcall.Piece
-	for it := v.Iter(); it.Next(); {
-		if !p.Read(it.Value()) {
-			return badAnswer(badToolCall)
-		}
-		var (
-			part toolcall.Part
-			ok   bool
-		)
-		if whole {
-			part, ok = r.tools.AddWhole(0, &p)
-		} else {
-			part, ok = r.tools.AddPiece(0, &p)
-		}
-		if !ok {
-			return badAnswer(tooManyToolCalls)
-		}
-		r.lastToolCall = part.Position
-		if r.lastToolCall == len(r.ToolCalls) {
-			r.addToolCall()
-		}
-		r.Touched = append(r.Touched, r.lastToolCall)
-		if err := r.readPiece(&r.ToolCalls[r.lastToolCall], &p, &part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addToolCall makes room for a tool call, with the memory of an older one if there is any.
-func (r *Reader) addToolCall() {
-	if n := len(r.ToolCalls); n < cap(r.ToolCalls) {
-		r.ToolCalls = r.ToolCalls[:n+1]
+// readLogprobs reads the log probabilities of a choice's content.
+func (r *Reader) readLogprobs(choice *Choice, d *Delta, whole bool) {
+	alone := len(r.Refusal)+len(r.Reasoning) == 0 && d.ToolCalls.Len() == 0
+	if len(r.Content) == 0 || !alone && !whole {
 		return
 	}
-	r.ToolCalls = append(r.ToolCalls, ToolCall{})
-}
-
-// readPiece adds a piece to a tool call.
-func (r *Reader) readPiece(to *ToolCall, p *toolcall.Piece, part *toolcall.Part) error {
-	before := len(to.ID) + len(to.Name) + len(to.Args)
-	if part.TakeID {
-		to.ID = append(to.ID, p.ID.Inside()...)
-		jsonx.MendLone(to.ID)
+	list := choice.Logprobs.Get("content")
+	if !list.IsArray() || list.Len() == 0 {
+		return
 	}
-	if part.TakeName {
-		to.Name = append(to.Name, p.Name.Inside()...)
-		jsonx.MendLone(to.Name)
+	if r.Logprobs = bytes.TrimSpace(list.Inside()); !alone && d.Content.IsString() {
+		r.Logprobs = textLogprobs(list, d.Content)
 	}
-	switch args := p.Args; {
-	case args.IsString() && (r.lone || len(r.halves) > 0 || toolcall.HasEscapes(args.Inside())):
-		to.Args = append(to.Args, r.halves.piece(textPlace{toolCall: part.Position}, args.Inside(), false)...)
-	case args.IsString():
-		to.Args = append(to.Args, args.Inside()...)
-	case args.IsObject(): // Ollama's native shape
-		to.Args = appendArguments(to.Args, args)
-	case args.Exists() && !args.IsNull():
-		return badAnswer(badToolCall)
+	if r.lone {
+		r.Logprobs = bytes.Clone(r.Logprobs)
+		jsonx.MendLone(r.Logprobs)
 	}
-	more := len(to.ID) + len(to.Name) + len(to.Args) - before
-	r.heldBytes += more
-	return r.countBytes(more)
 }
 
 // endTexts ends the texts that wait for the second half of a surrogate pair, mostly with a
@@ -365,33 +240,10 @@ func (r *Reader) endTexts() {
 		case MemberReasoning:
 			r.Reasoning = text
 		default:
-			c := &r.ToolCalls[h.toolCall]
-			c.Args = append(c.Args, text...)
-			r.heldBytes += len(text)
+			r.ToolCalls.addArgs(h.toolCall, text)
 		}
 	}
 	r.halves = nil
-}
-
-// ToolCallID returns the id of tool call i, as the contents of a JSON string: the engine's or,
-// where that is none of use, ours (see package toolcall). It does not change once the tool call has
-// a name.
-func (r *Reader) ToolCallID(i int) []byte {
-	c := &r.ToolCalls[i]
-	if len(c.ID) == 0 {
-		c.ID = toolcall.AppendID(c.ID, r.id, 0, i)
-	}
-	return c.ID
-}
-
-// Complete reports whether the arguments of tool call i are a whole JSON object, so that nothing is
-// missing.
-func (r *Reader) Complete(i int) bool {
-	c := &r.ToolCalls[i]
-	if c.checkedLen != len(c.Args) {
-		c.checkedLen, c.complete = len(c.Args), isWholeObject(c.Args)
-	}
-	return c.complete
 }
 
 // ReadWhole takes a whole completion, which has been parsed: its first choice, as if it had come in
@@ -402,7 +254,7 @@ func (r *Reader) ReadWhole(c *Completion) error {
 		choice, first Choice
 		delta         Delta
 	)
-	for it := c.choices.Iter(); it.Next(); {
+	for it := c.top.choices.Iter(); it.Next(); {
 		if err := choice.ReadMessage(it.Value()); err != nil {
 			return err
 		}
@@ -411,14 +263,11 @@ func (r *Reader) ReadWhole(c *Completion) error {
 		}
 	}
 	first.Index = 0
-	r.lone = c.lone
+	r.lone = c.top.lone
 	delta.Read(first.Body)
 	r.state.usage.Usage = c.Usage().WithPrompt(r.state.promptEstimate)
 	return r.readChoice(&first, &delta, true)
 }
-
-// HeldToolCalls is about how many bytes ToolCalls hold.
-func (r *Reader) HeldToolCalls() int { return r.heldBytes }
 
 // TextSize is the number of bytes of text and of tool calls so far, without reasoning.
 func (r *Reader) TextSize() int { return r.size }
@@ -432,8 +281,8 @@ func (r *Reader) Done() bool { return r.state.done(0) }
 // Markup returns the word of a model's markup that the text begins with.
 func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
 
-// Usage returns the token counts so far; without counts from the engine, an estimate: that of
-// SetPromptEstimate, and one token a delta.
+// Usage returns the token counts so far; without counts from the engine, an estimate: ours of
+// the prompt, and one token a delta.
 func (r *Reader) Usage() translate.Usage {
 	if r.state.usage.Estimated { // of a whole completion
 		return r.state.usage.Usage
@@ -449,22 +298,3 @@ func (r *Reader) End() error {
 	}
 	return nil
 }
-
-// isWholeObject reports whether arguments, as the contents of a JSON string, are a whole JSON
-// object.
-func isWholeObject(args []byte) bool {
-	if len(args) == 0 || len(args) > maxComplete || args[len(args)-1] != '}' {
-		return false
-	}
-	var d jsonx.Doc
-	quoted := append(append([]byte{'"'}, args...), '"')
-	if d.Parse(quoted, jsonx.Options{}) != nil {
-		return false
-	}
-	text := d.Root().AppendText(nil)
-	return d.Parse(text, jsonx.Options{Record: 1}) == nil
-}
-
-// maxComplete is the limit of the arguments that are parsed: each piece has them parsed again,
-// which an engine could make costly.
-const maxComplete = 64 << 10

@@ -26,7 +26,7 @@ type said struct {
 
 // listen reads an engine's stream with s.
 func listen(s *Reader, src []byte, forget bool) (out said) {
-	s.Reset("fallback")
+	s.Reset("fallback", 0)
 	r := sse.NewReader(bytes.NewReader(src), 8<<20)
 	for !s.Done() {
 		ev, err := r.Next()
@@ -52,12 +52,12 @@ func listen(s *Reader, src []byte, forget bool) (out said) {
 }
 
 func (out *said) end(s *Reader) {
-	for i := range s.ToolCalls {
-		args := string(s.ToolCalls[i].Args)
+	for i := range s.ToolCalls.List {
+		args := string(s.ToolCalls.List[i].Args)
 		if toolcall.Blank([]byte(args)) && !s.Finish.isCut() {
 			args += "{}" // as the translators do
 		}
-		out.Calls = append(out.Calls, string(s.ToolCallID(i))+" "+string(s.ToolCalls[i].Name)+" "+args)
+		out.Calls = append(out.Calls, string(s.ToolCalls.ID(i))+" "+string(s.ToolCalls.List[i].Name)+" "+args)
 	}
 	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
 }
@@ -83,7 +83,7 @@ func TestSource(t *testing.T) {
 		if err := c.Parse(whole); err != nil || c.Choices().Len() > 1 {
 			continue
 		}
-		s.Reset("fallback")
+		s.Reset("fallback", 0)
 		if err := s.ReadWhole(&c); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -108,7 +108,7 @@ func TestSourceCallIDOfOneCompletionID(t *testing.T) {
 	for _, answer := range []string{"msg_1", "msg_2"} {
 		var streamed, whole, none Reader
 		for _, s := range []*Reader{&streamed, &whole, &none} {
-			s.Reset(answer)
+			s.Reset(answer, 0)
 		}
 		if _, err := streamed.Read(sse.Event{Data: []byte(`{"id":"1","choices":[{"index":0,"delta":{` + calls + `}}]}`)}); err != nil {
 			t.Fatal(err)
@@ -124,14 +124,14 @@ func TestSourceCallIDOfOneCompletionID(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 2 {
-			id := string(streamed.ToolCallID(i))
+			id := string(streamed.ToolCalls.ID(i))
 			if other, found := seen[id]; found {
 				t.Errorf("call %d of %s has the id %s of %s", i, answer, id, other)
 			}
 			seen[id] = fmt.Sprintf("call %d of %s", i, answer)
-			if string(whole.ToolCallID(i)) != id || string(none.ToolCallID(i)) != id {
+			if string(whole.ToolCalls.ID(i)) != id || string(none.ToolCalls.ID(i)) != id {
 				t.Errorf("call %d of %s: %s in a stream, %s in a whole answer, %s without an id of the completion", i, answer,
-					id, whole.ToolCallID(i), none.ToolCallID(i))
+					id, whole.ToolCalls.ID(i), none.ToolCalls.ID(i))
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func TestSourceFinish(t *testing.T) {
 		`"content_filter"`: FinishContentFilter, `"eos"`: FinishStop, `""`: FinishNone, `null`: FinishNone,
 	} {
 		var s Reader
-		s.Reset("")
+		s.Reset("", 0)
 		ev := sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":` + reason + `,"stop_reason":"END"}]}`)}
 		if _, err := s.Read(ev); err != nil || s.Finish != want {
 			t.Errorf("%s: %v, %v", reason, s.Finish, err)
@@ -157,7 +157,7 @@ func TestSourceFinish(t *testing.T) {
 // Arguments are complete when they are a whole object, and not before.
 func TestSourceComplete(t *testing.T) {
 	var s Reader
-	s.Reset("")
+	s.Reset("", 0)
 	for _, c := range []struct {
 		args string
 		want bool
@@ -166,8 +166,8 @@ func TestSourceComplete(t *testing.T) {
 		if _, err := s.Read(ev); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Complete(0); got != c.want {
-			t.Errorf("%s: %v", s.ToolCalls[0].Args, got)
+		if got := s.ToolCalls.Complete(0); got != c.want {
+			t.Errorf("%s: %v", s.ToolCalls.List[0].Args, got)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestSourceBound(t *testing.T) {
 		"call":    `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"` + piece + `"}}]}}]}`,
 	} {
 		var s Reader
-		s.Reset("")
+		s.Reset("", 0)
 		ev := sse.Event{Data: []byte(data)}
 		for n := 0; ; n++ {
 			_, err := s.Read(ev)
@@ -205,7 +205,7 @@ func BenchmarkSource(b *testing.B) {
 			b.SetBytes(int64(len(c.data)))
 			for b.Loop() {
 				if n++; n%1000 == 1 {
-					s.Reset("")
+					s.Reset("", 0)
 				}
 				if _, err := s.Read(ev); err != nil {
 					b.Fatal(err)

@@ -116,7 +116,7 @@ func TestHalfSurrogates(t *testing.T) {
 			heard    texts
 		)
 		s.Reset(&Options{Model: "m"})
-		source.Reset("id")
+		source.Reset("id", 0)
 		var out []byte
 		for _, chunk := range chunks {
 			var err error
@@ -176,8 +176,8 @@ func TestHalfSurrogates(t *testing.T) {
 		}
 
 		texts := [5]string{heard.Content, heard.Refusal, heard.Reasoning}
-		for i := range source.ToolCalls {
-			strictly(t, []byte(`"`+string(source.ToolCalls[i].Args)+`"`), &texts[3+i])
+		for i := range source.ToolCalls.List {
+			strictly(t, []byte(`"`+string(source.ToolCalls.List[i].Args)+`"`), &texts[3+i])
 			if strings.TrimSpace(texts[3+i]) == "" {
 				texts[3+i] += "{}" // as the translators do
 			}
@@ -202,11 +202,11 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	var s Reader
-	s.Reset("id")
+	s.Reset("id", 0)
 	if err := s.ReadWhole(&c); err != nil {
 		t.Fatal(err)
 	}
-	for _, got := range [][]byte{s.Content, s.Reasoning, s.ToolCalls[0].Args, s.ToolCallID(0)} {
+	for _, got := range [][]byte{s.Content, s.Reasoning, s.ToolCalls.List[0].Args, s.ToolCalls.ID(0)} {
 		if err := new(jsonx.Doc).Parse([]byte(`"`+string(got)+`"`), jsonx.Options{Paired: true}); err != nil {
 			t.Errorf("%v: %s", err, got)
 		}
@@ -245,7 +245,7 @@ func TestHalfSurrogatesWithinArguments(t *testing.T) {
 			told   texts
 		)
 		s.Reset(&Options{Model: "m"})
-		source.Reset("id")
+		source.Reset("id", 0)
 		for _, ev := range events {
 			var err error
 			if out, err = s.Append(out, ev); err != nil {
@@ -284,7 +284,7 @@ func TestHalfSurrogatesWithinArguments(t *testing.T) {
 		var passed struct{ Choices []struct{ Message texts } }
 		strictly(t, c.Append(nil, &Options{Model: "m"}), &passed)
 		var heard string
-		strictly(t, []byte(`"`+string(source.ToolCalls[0].Args)+`"`), &heard)
+		strictly(t, []byte(`"`+string(source.ToolCalls.List[0].Args)+`"`), &heard)
 
 		for reader, text := range map[string]string{
 			"Stream": told.Calls[0].Function.Arguments, "Assembler": assembled.Choices[0].Message.Calls[0].Function.Arguments,

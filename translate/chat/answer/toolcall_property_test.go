@@ -160,21 +160,21 @@ func whole(t *rapid.T, chunks []string) [][]heardToolCall {
 func translated(t *rapid.T, chunks []string) (out []heardToolCall) {
 	t.Helper()
 	var s Reader
-	s.Reset("fallback")
+	s.Reset("fallback", 0)
 	for _, chunk := range chunks {
 		if _, err := s.Read(sse.Event{Data: []byte(chunk)}); err != nil {
 			t.Fatalf("source: %v", err)
 		}
 	}
-	for i := range s.ToolCalls {
+	for i := range s.ToolCalls.List {
 		var args string
-		if err := json.Unmarshal([]byte(`"`+string(s.ToolCalls[i].Args)+`"`), &args); err != nil {
+		if err := json.Unmarshal([]byte(`"`+string(s.ToolCalls.List[i].Args)+`"`), &args); err != nil {
 			t.Fatal(err)
 		}
 		if strings.TrimSpace(args) == "" {
 			args += "{}" // as the translators do
 		}
-		out = append(out, heardToolCall{string(s.ToolCallID(i)), string(s.ToolCalls[i].Name), args})
+		out = append(out, heardToolCall{string(s.ToolCalls.ID(i)), string(s.ToolCalls.List[i].Name), args})
 	}
 	return out
 }

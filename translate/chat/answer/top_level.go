@@ -53,7 +53,7 @@ func (i *identity) append(dst []byte, object string, o *Options) []byte {
 }
 
 // addObject notes the addition of the member object where the engine gave none.
-func addObject(edits *jsonx.Edits, h *head, member []byte) {
+func addObject(edits *jsonx.Edits, h *topLevel, member []byte) {
 	switch {
 	case !h.object.Exists():
 		edits.Add(h.root, member)
@@ -63,7 +63,7 @@ func addObject(edits *jsonx.Edits, h *head, member []byte) {
 }
 
 // addIdentity notes the addition of an id and a time where the engine gave none.
-func addIdentity(edits *jsonx.Edits, h *head, o *Options) {
+func addIdentity(edits *jsonx.Edits, h *topLevel, o *Options) {
 	switch {
 	case !h.id.Exists():
 		edits.Add(h.root, jsonx.AppendStringS([]byte(`"id":`), o.ID))
@@ -79,7 +79,7 @@ func addIdentity(edits *jsonx.Edits, h *head, o *Options) {
 }
 
 // setModel notes the replacement of the model by its public id, which is in quotes.
-func setModel(edits *jsonx.Edits, h *head, model []byte) {
+func setModel(edits *jsonx.Edits, h *topLevel, model []byte) {
 	switch {
 	case !h.model.Exists():
 		edits.Add(h.root, append([]byte(`"model":`), model...))

@@ -1,0 +1,195 @@
+package answer
+
+import (
+	"penstock/translate"
+	"penstock/translate/engineerror"
+	"penstock/translate/jsonx"
+)
+
+// Choice is a view of one choice of a chunk or of a completion.
+type Choice struct {
+	Index    int
+	Numbered bool // the engine gave the index
+	// Body is the delta of a chunk or the message of a completion; see Delta. Absent or null if the
+	// engine left it out. One that has the other's name is taken for it where there is no other.
+	Body jsonx.Value
+	// Finish is finish_reason; absent, null and "" all mean that the choice goes on. See Finished.
+	Finish jsonx.Value
+	// Stop is what made the engine stop if it says so (vLLM stop_reason, SGLang matched_stop): a
+	// string is the stop sequence, a number is a token id.
+	Stop     jsonx.Value
+	Logprobs jsonx.Value
+	private  bool // see isPrivate
+
+	piece, message jsonx.Value // the members delta and message
+	spare          jsonx.Value // what is not the Body of the two
+}
+
+// ReadDelta reads an element of a chunk's choices. Only the last chunk of a choice may lack the
+// delta. The errors are those of ReadMessage.
+func (c *Choice) ReadDelta(v jsonx.Value) error {
+	if err := c.read(v); err != nil {
+		return err
+	}
+	c.choose(c.piece, c.message)
+	if c.Body.IsObject() || c.Finished() && (c.Body.IsNull() || !c.Body.Exists()) {
+		return nil
+	}
+	return badAnswer(noDelta)
+}
+
+// ReadMessage reads an element of a completion's choices. The error is a *BadAnswer, or an
+// *engineerror.Error for a choice that the engine gave up ("abort" of SGLang and vLLM, "error").
+func (c *Choice) ReadMessage(v jsonx.Value) error {
+	err := c.read(v)
+	c.choose(c.message, c.piece)
+	return err
+}
+
+func (c *Choice) read(v jsonx.Value) error {
+	*c = Choice{}
+	if !v.IsObject() {
+		return badAnswer(badChoice)
+	}
+	for it := v.Iter(); it.Next(); {
+		name := it.Key().Name()
+		known, err := c.member(name, it.Value())
+		if err != nil {
+			return err
+		}
+		c.private = c.private || !known && isPrivate(name) && !it.Value().IsNull()
+	}
+	if c.Finished() && (c.Finish.EqualText("abort") || c.Finish.EqualText("error")) {
+		return &engineerror.Error{Type: "generation_aborted"}
+	}
+	return nil
+}
+
+// choose makes first the Body, or second where first is no object and second is: some engines fill
+// one type for chunks and completions, and give the member that is not meant as null or as what
+// there is so far.
+func (c *Choice) choose(first, second jsonx.Value) {
+	if !first.IsObject() && second.IsObject() {
+		first, second = second, first
+	}
+	c.Body, c.spare = first, second
+}
+
+// check refuses texts and tool calls that no client could read. A text may be null or left out, and
+// content a list of parts.
+func (d *Delta) check() error {
+	for _, text := range [...]jsonx.Value{d.Content, d.Refusal} {
+		switch text.Kind() {
+		case jsonx.Number, jsonx.True, jsonx.False, jsonx.Object:
+			return badAnswer(notText)
+		}
+	}
+	if toolCalls := d.ToolCalls; toolCalls.Exists() && !toolCalls.IsArray() && !toolCalls.IsNull() {
+		return badAnswer(badToolCall)
+	}
+	return nil
+}
+
+// member takes one member and reports whether it is one that we read.
+func (c *Choice) member(name []byte, v jsonx.Value) (known bool, err error) {
+	switch string(name) {
+	case "index":
+		n, ok := v.Int()
+		switch {
+		case v.IsNull():
+		case !ok || n < 0:
+			return true, badAnswer(badChoice)
+		case n >= translate.MaxChoices:
+			return true, badAnswer(tooManyChoices)
+		default:
+			c.Index, c.Numbered = int(n), true
+		}
+	case "delta":
+		c.piece = v
+	case "message":
+		c.message = v
+	case "finish_reason":
+		c.Finish = v
+	case "stop_reason", "matched_stop":
+		if !v.IsNull() {
+			c.Stop = v
+		}
+	case "logprobs":
+		c.Logprobs = v
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// Finished reports whether the choice has a finish_reason.
+func (c *Choice) Finished() bool {
+	return c.Finish.IsString() && c.Finish.End()-c.Finish.Start() > 2
+}
+
+// Delta is a view of a delta, or of a message, which has the same members.
+type Delta struct {
+	Role, Content, Refusal jsonx.Value
+	// Reasoning is the member of that name, or reasoning_content, or what is not empty of the two.
+	Reasoning jsonx.Value
+	ToolCalls jsonx.Value
+}
+
+// Read reads the Body of a Choice. Whatever is no object has no members.
+func (d *Delta) Read(v jsonx.Value) {
+	*d = Delta{}
+	for it := v.Iter(); it.Next(); {
+		d.member(it.Key().Name(), it.Value())
+	}
+}
+
+// member takes one member.
+func (d *Delta) member(name []byte, v jsonx.Value) {
+	switch string(name) {
+	case "role":
+		d.Role = v
+	case "content":
+		d.Content = v
+	case "refusal":
+		d.Refusal = v
+	case "reasoning", "reasoning_content":
+		if !d.Reasoning.HasText() {
+			d.Reasoning = v
+		}
+	case "tool_calls":
+		d.ToolCalls = v
+	}
+}
+
+// Generated reports whether the delta carries something that the model generated.
+func (d *Delta) Generated() bool { return d.Visible() || d.Reasoning.HasText() }
+
+// Visible reports whether the delta carries something other than reasoning that the model
+// generated.
+func (d *Delta) Visible() bool {
+	return d.Content.HasText() || d.Refusal.HasText() || d.ToolCalls.Index(0).Exists()
+}
+
+// Finish is how a choice ended.
+type Finish uint8
+
+// The ways a choice ends. Any other word of an engine counts as FinishStop.
+const (
+	FinishNone Finish = iota // it goes on
+	FinishStop
+	FinishLength
+	FinishToolCalls
+	FinishContentFilter
+)
+
+func finishOf(v jsonx.Value) Finish {
+	switch {
+	case v.EqualText("length"), v.EqualText("max_tokens"):
+		return FinishLength
+	case v.EqualText("tool_calls"), v.EqualText("function_call"):
+		return FinishToolCalls
+	case v.EqualText("content_filter"):
+		return FinishContentFilter
+	}
+	return FinishStop
+}

@@ -1,0 +1,171 @@
+package answer
+
+import (
+	"penstock/translate/chat/toolcall"
+	"penstock/translate/jsonx"
+)
+
+// ToolCalls are the tool calls of an answer as far as a Reader has read them.
+type ToolCalls struct {
+	// List has the tool calls in the order of their first appearance.
+	List []ToolCall
+	// Touched are the positions in List of the tool calls in the last event, in its order.
+	Touched []int
+
+	tools toolcall.Assembler
+	id    string // ours, of the answer
+	last  int    // position of the one that the last piece was of
+	held  int    // bytes of what List holds
+}
+
+// ToolCall is one tool call. All of it are contents of JSON strings.
+type ToolCall struct {
+	ID, Name []byte // maybe empty; see ToolCalls.ID
+	Args     []byte // so far
+
+	checkedLen int  // the length of Args at the last check by Complete
+	complete   bool // and its result
+}
+
+// keepToolCalls is the number of tool calls whose memory is kept.
+const keepToolCalls = 16
+
+// reset makes t ready for another answer.
+func (t *ToolCalls) reset(id string) {
+	t.tools.Reset()
+	list := t.List[:cap(t.List)]
+	if len(list) > keepToolCalls {
+		list = nil
+	}
+	for i := range list {
+		c := &list[i]
+		*c = ToolCall{ID: keep(c.ID), Name: keep(c.Name), Args: keep(c.Args)}
+	}
+	*t = ToolCalls{List: list[:0], Touched: t.Touched[:0], tools: t.tools, id: id}
+}
+
+// keep returns b empty, or nil when it has grown large.
+func keep(b []byte) []byte {
+	if cap(b) > keepBuffer/keepToolCalls {
+		return nil
+	}
+	return b[:0]
+}
+
+// read reads the pieces of tool calls in a delta, or the tool calls of a message if whole. lone: a
+// string of them holds half of a surrogate pair. It returns how many bytes it has kept.
+func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error) {
+	before := t.held
+	var p toolcall.Piece
+	for it := v.Iter(); it.Next(); {
+		if !p.Read(it.Value()) {
+			return t.held - before, badAnswer(badToolCall)
+		}
+		part, ok := toolcall.Part{}, false
+		if whole {
+			part, ok = t.tools.AddWhole(0, &p)
+		} else {
+			part, ok = t.tools.AddPiece(0, &p)
+		}
+		if !ok {
+			return t.held - before, badAnswer(tooManyToolCalls)
+		}
+		if t.last = part.Position; t.last == len(t.List) {
+			t.add()
+		}
+		t.Touched = append(t.Touched, t.last)
+		if err := t.readPiece(&p, &part, lone, h); err != nil {
+			return t.held - before, err
+		}
+	}
+	return t.held - before, nil
+}
+
+// add makes room for a tool call, with the memory of an older one if there is any.
+func (t *ToolCalls) add() {
+	if n := len(t.List); n < cap(t.List) {
+		t.List = t.List[:n+1]
+		return
+	}
+	t.List = append(t.List, ToolCall{})
+}
+
+// readPiece adds a piece to its tool call.
+func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool, h *halves) error {
+	to := &t.List[part.Position]
+	before := len(to.ID) + len(to.Name)
+	if part.TakeID {
+		to.ID = append(to.ID, p.ID.Inside()...)
+		jsonx.MendLone(to.ID)
+	}
+	if part.TakeName {
+		to.Name = append(to.Name, p.Name.Inside()...)
+		jsonx.MendLone(to.Name)
+	}
+	t.held += len(to.ID) + len(to.Name) - before
+	switch args := p.Args; {
+	case args.IsString() && (lone || len(*h) > 0 || toolcall.HasEscapes(args.Inside())):
+		t.addArgs(part.Position, h.piece(textPlace{toolCall: part.Position}, args.Inside(), false))
+	case args.IsString():
+		t.addArgs(part.Position, args.Inside())
+	case args.IsObject(): // Ollama's native shape
+		t.addArgs(part.Position, appendArguments(nil, args))
+	case args.Exists() && !args.IsNull():
+		return badAnswer(badToolCall)
+	}
+	return nil
+}
+
+// addArgs adds a piece of the arguments of tool call i.
+func (t *ToolCalls) addArgs(i int, text []byte) {
+	t.List[i].Args = append(t.List[i].Args, text...)
+	t.held += len(text)
+}
+
+// continueLast adds a piece of the arguments of the tool call that the last piece was of.
+func (t *ToolCalls) continueLast(text []byte) {
+	t.Touched = append(t.Touched, t.last)
+	t.addArgs(t.last, text)
+}
+
+// Held is about how many bytes the tool calls hold.
+func (t *ToolCalls) Held() int { return t.held }
+
+// ID returns the id of tool call i, as the contents of a JSON string: the engine's or, where that is
+// none of use, ours (see package toolcall). It does not change once the tool call has a name.
+func (t *ToolCalls) ID(i int) []byte {
+	c := &t.List[i]
+	if len(c.ID) == 0 {
+		c.ID = toolcall.AppendID(c.ID, t.id, 0, i)
+	}
+	return c.ID
+}
+
+// Complete reports whether the arguments of tool call i are a whole JSON object, so that nothing is
+// missing.
+func (t *ToolCalls) Complete(i int) bool {
+	c := &t.List[i]
+	if c.checkedLen != len(c.Args) {
+		c.checkedLen, c.complete = len(c.Args), isWholeObject(c.Args)
+	}
+	return c.complete
+}
+
+// isWholeObject reports whether arguments, as the contents of a JSON string, are a whole JSON
+// object.
+func isWholeObject(args []byte) bool {
+	if len(args) == 0 || len(args) > maxComplete || args[len(args)-1] != '}' {
+		return false
+	}
+	var d jsonx.Doc
+	quoted := append(append([]byte{'"'}, args...), '"')
+	if d.Parse(quoted, jsonx.Options{}) != nil {
+		return false
+	}
+	text := d.Root().AppendText(nil)
+	return d.Parse(text, jsonx.Options{Record: 1}) == nil
+}
+
+// maxComplete is the limit of the arguments that are parsed: each piece has them parsed again,
+// which an engine could make costly.
+const maxComplete = 64 << 10
