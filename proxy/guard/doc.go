@@ -54,9 +54,9 @@
 //	upstreams/resolve.go Plan.lookUp                    addresses    one look-up; the name is dialled as it is
 //	upstreams/resolve.go addressWatch.start             addresses    one look-up; the last addresses stay, started again
 //	upstreams/http1/dns.go dnsCache.addresses           names        one look-up; the last addresses stay
-//	upstreams/http1/transport.go Transport.keepIdle     engines      starts Transport.sweep
-//	upstreams/http1/transport.go Transport.sweep        engines      one look at idle connections; the next comes with the next call
-//	upstreams/http1/request.go conn.interruptUnacked    engines      the early end of one write under TLS to a host that vanished
+//	upstreams/http1/idle_pool.go idlePool.put           engines      starts idlePool.sweep
+//	upstreams/http1/idle_pool.go idlePool.sweep         engines      one look at idle connections; the next comes with the next call
+//	upstreams/http1/conn.go conn.interruptUnacked       engines      the early end of one write under TLS to a host that vanished
 //	upstreams/http1/transport.go Transport.ExchangeWhile  engines    nothing; the exchange of a probe ends by its clock
 //	upstreams/upstream.go Upstream.publish              room         starts Upstream.retrial
 //	upstreams/upstream.go Upstream.retrial              room         one waking of calls that wait; the next freed slot wakes them

@@ -226,8 +226,8 @@ func TestAbortBeforeConnected(t *testing.T) {
 		x := mustEcho(t, tr, "q")
 		next := tr.Exchange()
 		defer next.Close()
-		if err := next.Send(post("next")); err != nil || !next.reused {
-			t.Fatal(err, next.reused)
+		if err := next.Send(post("next")); err != nil || !next.request.reused {
+			t.Fatal(err, next.request.reused)
 		}
 		x.Abort(errTestCause) // too late: the connection is somebody else's
 		if err := next.Await(soon()); err != nil {

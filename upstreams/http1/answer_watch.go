@@ -19,8 +19,8 @@ func (w *AnswerWatch) Begin() { w.state.Store(answersAwaited) }
 // End ends the watch, and reports whether an answer went on in its time.
 func (w *AnswerWatch) End() bool { return w.state.Swap(answersUnwatched) == answersSeen }
 
-// BodyCame is called when bytes of the body of a reply have come. Those of an error do not show that
-// the engine does its work.
+// BodyCame is called when bytes of a reply's body have come. Those of an error do not show that the
+// engine does its work.
 func (w *AnswerWatch) BodyCame(status int) {
 	if w.state.Load() == answersAwaited && status == 200 {
 		w.state.CompareAndSwap(answersAwaited, answersSeen)

@@ -22,41 +22,21 @@ import (
 type conn struct {
 	nc      net.Conn        // what is read and written: the socket, or TLS over it
 	tcp     *net.TCPConn    // the socket itself
-	raw     syscall.RawConn // for peek
+	raw     syscall.RawConn // for what runs on the descriptor
 	secured bool            // nc is TLS
+	poll    poll
 
 	readBy  time.Time // the read deadline the socket holds; zero: none
 	writeBy time.Time // the write deadline the socket holds; zero: none
-	expires time.Time // while idle: when it is too old to be used again
 
-	probe   func(fd uintptr) // peek's system call, bound once so that a peek allocates nothing
-	probed  peeked
-	lastErr error
-	one     [1]byte
-
-	grab    func(fd uintptr) bool // fetch's, likewise; nil where there is no fetch
-	fetched *[readBuffer]byte     // what it has read, the first bytes of it
-	count   int
-
+	expires     time.Time // while idle: when it is too old to be used again
 	kept        time.Time // while idle: since when
 	unsolicited bool      // unsolicited bytes have come right behind a reply
-	unsent      *outgoing // a whole request for fetch to write first, which gives its memory back
-	left        int       // how much of it went, where fetch returned errUnsent
 
 	watch    *HostWatch  // which knows it until it is closed
 	addr     string      // by which watch knows the host
 	vanished atomic.Bool // watch has closed it because its host has vanished
 }
-
-// peeked is what a look at a socket's receive queue found.
-type peeked uint8
-
-const (
-	peekedQuiet  peeked = iota // nothing has come
-	peekedData                 // bytes are waiting
-	peekedEOF                  // the other side has closed
-	peekedBroken               // the connection is broken; conn.lastErr says how
-)
 
 // newConn wraps a connected socket.
 func newConn(tcp *net.TCPConn) (*conn, error) {
@@ -65,7 +45,7 @@ func newConn(tcp *net.TCPConn) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{nc: tcp, tcp: tcp, raw: raw}
-	c.bind()
+	c.poll.bind()
 	return c, nil
 }
 
@@ -118,35 +98,41 @@ func (c *conn) late(err error, until time.Time) error {
 }
 
 // fetches reports whether fetch can be used.
-func (c *conn) fetches() bool { return c.grab != nil && !c.secured }
-
-// errUnsent is returned by fetch when it could not write all of c.unsent. If c.probed is not
-// peekedQuiet, the connection is unusable. Otherwise c.left is the number of bytes that it took.
-var errUnsent = errors.New("the request has yet to be written")
-
-// errLeftover is returned when bytes were there before the engine's host had any of the request:
-// they reply to something else, such as a second time to the request before.
-var errLeftover = errors.New("the upstream has sent what nobody asked for")
+func (c *conn) fetches() bool { return c.poll.grab != nil && !c.secured }
 
 // fetch is read into a buffer of readBuffers. It takes the buffer only when there is something to
 // read: a connection that waits holds none. The buffer is the caller's if n is not 0, and nil
 // otherwise. See fetches.
 //
-// fetch first writes c.unsent, if the connection is quiet. The poller watches the socket by then,
-// so the reply cannot come unnoticed, and fetch needs no read to see that it has not come.
+// fetch first writes poll.unsent, if the connection is quiet. The poller watches the socket by
+// then, so the reply cannot come unnoticed, and fetch needs no read to see that it has not come. It
+// returns errUnsent if it could not write all.
 func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
 	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
 		c.readWithin(until)
 	}
 	for {
-		if err = c.raw.Read(c.grab); err == nil {
-			b, c.fetched = c.fetched, nil
-			return b, c.count, c.lastErr
+		if err = c.raw.Read(c.poll.grab); err == nil {
+			b, c.poll.fetched = c.poll.fetched, nil
+			return b, c.poll.count, c.poll.err
 		}
 		if err = c.late(err, until); err != nil {
 			return nil, 0, err
 		}
 	}
+}
+
+// peek looks at what the socket has received, without waiting and without taking anything.
+func (c *conn) peek() peeked { return c.poll.peek(c.raw) }
+
+// leftover reports whether bytes are there although the engine's host has acknowledged nothing of
+// the request that was begun with size bytes: they cannot be the answer to it. See errLeftover.
+func (c *conn) leftover(size int) (yes bool) {
+	if c.peek() != peekedData {
+		return false
+	}
+	_ = c.raw.Control(func(fd uintptr) { yes = socket.UnackedBytes(fd) >= size }) // fails on a closed socket only
+	return yes
 }
 
 func (c *conn) readWithin(by time.Time) {
@@ -183,6 +169,51 @@ func (c *conn) send(v *net.Buffers) (int, error) {
 	return n, err
 }
 
+// interruptUnacked ends a write, until stop is called, once the engine's host has acknowledged
+// nothing for patience. It is for TLS, which cannot go on with a write that was interrupted for a
+// check.
+func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
+	done := make(chan struct{})
+	go g.Once(guardEngines, func() {
+		look := time.NewTicker(patience)
+		defer look.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-look.C:
+			}
+			if silence, _ := c.unackedFor(); silence >= patience {
+				_ = c.tcp.SetWriteDeadline(time.Unix(1, 0)) // fails on a closed socket only, which ends the write as well
+				return
+			}
+		}
+	})
+	return func() { close(done) }
+}
+
+// armWrite makes the next write return after step, and not later than limit after last. On a plain
+// connection an earlier deadline will do, so the one of the previous exchange mostly serves this
+// one too.
+func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
+	if step <= 0 {
+		if !c.writeBy.IsZero() {
+			c.writeWithin(time.Time{})
+		}
+		return
+	}
+	by := now.Add(step)
+	if limit > 0 {
+		if end := last.Add(limit); end.Before(by) {
+			by = end
+		}
+	}
+	if !c.secured && c.writeBy.After(now) && !c.writeBy.After(by) {
+		return
+	}
+	c.writeWithin(by)
+}
+
 // justKept reports whether the last reply ended so shortly ago that bytes which come now belong to
 // it. Later ones are mostly the 408 with which servers end connections that were idle for too long.
 func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Second }
@@ -191,7 +222,7 @@ func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Seco
 // unsolicited bytes that would be taken for the next reply.
 func (c *conn) stale(now time.Time) bool {
 	if canPeek && c.peek() != peekedQuiet {
-		c.unsolicited = c.probed == peekedData && !c.secured && c.justKept(now)
+		c.unsolicited = c.poll.found == peekedData && !c.secured && c.justKept(now)
 		return true
 	}
 	if canPeek && !c.secured {
@@ -201,7 +232,7 @@ func (c *conn) stale(now time.Time) bool {
 	// have no peek: read with next to no patience. A timeout is the healthy answer, and does not
 	// harm a TLS connection's reading side.
 	c.readWithin(time.Now().Add(stalePatience))
-	n, err := c.nc.Read(c.one[:])
+	n, err := c.nc.Read(c.poll.one[:])
 	c.readWithin(time.Time{})
 	c.unsolicited = n > 0 && c.justKept(now)
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
@@ -242,7 +273,7 @@ func (c *conn) ended(err error) error {
 func (c *conn) reasonOf(err error) string {
 	var errno syscall.Errno
 	switch {
-	case errors.Is(err, errUnacked), errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+	case errors.Is(err, errUnacked), errors.Is(err, syscall.ETIMEDOUT), noRoute(err):
 		return ReasonSilent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ReasonEOF

@@ -9,17 +9,35 @@ import (
 	"time"
 )
 
+// connect makes a new connection for an exchange, which may be aborted meanwhile. A limit of 0 is
+// the default.
+func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) {
+	if limit <= 0 {
+		limit = defaultConnectTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if err := life.hold(nil, cancel); err != nil { // Abort came before there was something to cancel
+		return nil, err
+	}
+	c, failure := t.dial(ctx)
+	if failure != nil {
+		return nil, life.fail(failure)
+	}
+	return c, nil
+}
+
 // dial makes a new connection, TLS included, before ctx ends. Every address of the upstream's name
 // is tried in turn; each gets an even share of the time that is left, and one that fails is tried
 // last from then on.
 func (t *Transport) dial(ctx context.Context) (*conn, *Failure) {
-	if t.isClosed() {
-		return nil, &Failure{Kind: Unreachable, Upstream: t.upstream, Reason: ReasonClosed, Err: errTransportClosed}
+	if t.idle.isClosed() {
+		return nil, &Failure{Kind: Unreachable, Reason: ReasonClosed, Err: errTransportClosed}
 	}
 	addrs, err := t.dns.addresses(ctx)
 	if err != nil {
 		// Also when it is the clock that ran out: what failed is the name, and nothing was sent.
-		return nil, &Failure{Kind: Unreachable, Upstream: t.upstream, Reason: ReasonDNS, Err: err}
+		return nil, &Failure{Kind: Unreachable, Reason: ReasonDNS, Err: err}
 	}
 	reason := ReasonConnect
 	for i, addr := range addrs {
@@ -35,9 +53,9 @@ func (t *Transport) dial(ctx context.Context) (*conn, *Failure) {
 	}
 	t.dns.expire()
 	if isTimeout(err) {
-		return nil, &Failure{Kind: Timeout, Upstream: t.upstream, Clock: ClockConnect, Reason: ReasonTimeout, Err: err}
+		return nil, &Failure{Kind: Timeout, Clock: ClockConnect, Reason: ReasonTimeout, Err: err}
 	}
-	return nil, &Failure{Kind: Unreachable, Upstream: t.upstream, Reason: reason, Err: err}
+	return nil, &Failure{Kind: Unreachable, Reason: reason, Err: err}
 }
 
 // dialOne connects to one address, which is followed by others: left counts it and them.

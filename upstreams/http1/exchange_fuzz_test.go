@@ -61,8 +61,11 @@ type outcome struct {
 // receive reads a reply that arrives in pieces of the given sizes, into reads of room bytes.
 func receive(t *testing.T, reply []byte, method string, sizes []byte, room int) outcome {
 	t.Helper()
-	x := &Exchange{t: &Transport{upstream: "gpu-a", closed: true, hosts: NewHostWatch(nil)}, req: Request{Method: method}, sends: 1}
-	x.c = &conn{nc: &pieces{data: reply, sizes: sizes}, tcp: &net.TCPConn{}}
+	x := &Exchange{}
+	hosts := NewHostWatch(nil)
+	x.Begin(&Transport{upstream: "gpu-a", hosts: hosts, idle: idlePool{closed: true, hosts: hosts}}, nil)
+	x.request.req, x.request.sends = Request{Method: method}, 1
+	x.request.c = &conn{nc: &pieces{data: reply, sizes: sizes}, tcp: &net.TCPConn{}}
 	defer x.Close()
 	past := time.Unix(1, 0)
 	var o outcome
@@ -80,7 +83,7 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int) 
 			return fail(err)
 		}
 	}
-	o = outcome{Status: x.Status(), Length: x.ContentLength(), Framed: x.Framed(), Headers: map[string]string{}, interim: x.interim, minor: x.head.minor, chunked: x.head.chunked}
+	o = outcome{Status: x.Status(), Length: x.ContentLength(), Framed: x.Framed(), Headers: map[string]string{}, interim: int(x.reply.head.interim), minor: x.reply.head.minor, chunked: x.reply.head.chunked}
 	for _, name := range []string{"Content-Type", "Retry-After", "X-Request-Id", "Content-Disposition"} {
 		o.Headers[name] = string(x.Header(name))
 	}
@@ -98,7 +101,7 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int) 
 			}
 		case ErrNotYet:
 		case io.EOF:
-			if x.reusable() && x.end != x.pos {
+			if x.reusable() && x.reply.in.end != x.reply.in.pos {
 				t.Fatal("surplus bytes would be taken for the next reply")
 			}
 			return o

@@ -164,8 +164,8 @@ func TestReplies(t *testing.T) {
 			}
 			x.Close()
 			x.Close()
-			if next := mustEcho(t, tr, "next"); next.reused != tt.keep {
-				t.Errorf("the connection was reused: %v, want %v", next.reused, tt.keep)
+			if next := mustEcho(t, tr, "next"); next.request.reused != tt.keep {
+				t.Errorf("the connection was reused: %v, want %v", next.request.reused, tt.keep)
 			}
 		}
 	}
@@ -210,8 +210,8 @@ func TestHeaders(t *testing.T) {
 		if x.Status() != 429 || x.ContentLength() != 100000 {
 			t.Errorf("status %d, length %d", x.Status(), x.ContentLength())
 		}
-		if len(x.buf) != 0 {
-			t.Errorf("pad %d: the exchange holds a buffer of %d bytes, want none once the head is read", pad, len(x.buf))
+		if len(x.reply.in.b) != 0 {
+			t.Errorf("pad %d: the exchange holds a buffer of %d bytes, want none once the head is read", pad, len(x.reply.in.b))
 		}
 		x.Close()
 		if x.Header("Retry-After") != nil {
@@ -357,7 +357,7 @@ func TestDeadlines(t *testing.T) {
 		if body, err := readAll(x); body != "ok" || err != nil {
 			t.Fatal(body, err)
 		}
-		armed := x.c.readBy
+		armed := x.request.c.readBy
 		x.Close()
 		time.Sleep(time.Millisecond)
 		if round == 1 && !armed.IsZero() && s.Accepted() != 1 {
@@ -373,11 +373,11 @@ func TestNoDeadlineMoves(t *testing.T) {
 	s := rawserver.Serve(t, rawserver.Echo)
 	tr := transportTo(t, s.URL())
 	mustEcho(t, tr, "q")
-	read, write := tr.idle[0].readBy, tr.idle[0].writeBy
+	read, write := tr.idle.conns[0].readBy, tr.idle.conns[0].writeBy
 	for range 5 {
 		mustEcho(t, tr, "q")
 	}
-	if c := tr.idle[0]; !c.readBy.Equal(read) || !c.writeBy.Equal(write) {
+	if c := tr.idle.conns[0]; !c.readBy.Equal(read) || !c.writeBy.Equal(write) {
 		t.Errorf("deadlines moved: read by %v, write by %v", c.readBy.Sub(read), c.writeBy.Sub(write))
 	}
 }
@@ -437,8 +437,8 @@ func TestTLS(t *testing.T) {
 		s := rawserver.ServeTLS(t, rawserver.Echo)
 		tr := transportTo(t, s.URL())
 		for i := range 5 {
-			if x := mustEcho(t, tr, strings.Repeat("a", i*40000)); x.reused != (i > 0) {
-				t.Errorf("exchange %d: reused %v", i, x.reused)
+			if x := mustEcho(t, tr, strings.Repeat("a", i*40000)); x.request.reused != (i > 0) {
+				t.Errorf("exchange %d: reused %v", i, x.request.reused)
 			}
 		}
 	})
@@ -467,7 +467,7 @@ func TestTLS(t *testing.T) {
 			got += n
 		}
 		x.Close()
-		if mustEcho(t, tr, "next").reused {
+		if mustEcho(t, tr, "next").request.reused {
 			t.Error("a connection with surplus was used again")
 		}
 	})

@@ -31,7 +31,7 @@ func unsent(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 func TestUnsentWaitsForAwait(t *testing.T) {
 	checkLeaks(t)
 	x := unsent(t, rawserver.Echo)
-	if x.c.unsent == nil || !x.AtOnce() {
+	if x.request.c.poll.unsent == nil || !x.AtOnce() {
 		t.Fatal("the request was written by Send: this test sees nothing")
 	}
 	if err := x.Await(time.Now().Add(-time.Second)); !errors.Is(err, ErrNotYet) {
@@ -40,8 +40,8 @@ func TestUnsentWaitsForAwait(t *testing.T) {
 	if err := x.Await(soon()); err != nil {
 		t.Fatal(err)
 	}
-	if body, err := readAll(x); err != nil || body != "second" || x.Sends() != 1 || !x.reused {
-		t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.Sends(), x.reused)
+	if body, err := readAll(x); err != nil || body != "second" || x.Sends() != 1 || !x.request.reused {
+		t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.Sends(), x.request.reused)
 	}
 }
 
@@ -65,8 +65,8 @@ func TestUnsentHoldsNothing(t *testing.T) {
 	if err := x.Await(time.Now().Add(20 * time.Millisecond)); !errors.Is(err, ErrNotYet) {
 		t.Fatalf("Await: %v", err)
 	}
-	if x.c.unsent != nil || x.Sends() != 1 || x.buf != nil {
-		t.Errorf("while it waits: request held %v, %d sends, buffer held %v", x.c.unsent != nil, x.Sends(), x.buf != nil)
+	if x.request.c.poll.unsent != nil || x.Sends() != 1 || x.reply.in.b != nil {
+		t.Errorf("while it waits: request held %v, %d sends, buffer held %v", x.request.c.poll.unsent != nil, x.Sends(), x.reply.in.b != nil)
 	}
 	close(answer)
 	if err := x.Await(soon()); err != nil {
@@ -123,7 +123,7 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	}).URL())
 	mustEcho(t, tr, "first")
 	var filled int64
-	c := tr.idle[0]
+	c := tr.idle.conns[0]
 	_ = c.tcp.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	for piece := bytes.Repeat([]byte("j"), 64<<10); ; {
 		n, err := c.tcp.Write(piece)
@@ -139,8 +139,8 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	junk <- filled
 	time.AfterFunc(50*time.Millisecond, func() { close(read) })
 	want := strings.Repeat("s", 15<<10)
-	if x := mustEcho(t, tr, want); !x.reused || x.Sends() != 1 {
-		t.Errorf("reused %v, %d sends", x.reused, x.Sends())
+	if x := mustEcho(t, tr, want); !x.request.reused || x.Sends() != 1 {
+		t.Errorf("reused %v, %d sends", x.request.reused, x.Sends())
 	}
 }
 
@@ -149,11 +149,11 @@ func TestUnsentInPart(t *testing.T) {
 	checkLeaks(t)
 	x := unsent(t, rawserver.Echo)
 	const taken = 10
-	if _, err := x.c.tcp.Write(x.c.unsent.b[:taken]); err != nil {
+	if _, err := x.request.c.tcp.Write(x.request.c.poll.unsent.b[:taken]); err != nil {
 		t.Fatal(err)
 	}
-	x.c.left, x.c.probed = taken, peekedQuiet
-	if err := errors.Join(x.deliver(), x.Await(soon())); err != nil {
+	x.request.c.poll.left, x.request.c.poll.found = taken, peekedQuiet
+	if err := errors.Join(x.request.resume(&x.life, &x.reply), x.Await(soon())); err != nil {
 		t.Fatal(err)
 	}
 	if body, err := readAll(x); err != nil || body != "second" || x.Sends() != 1 {

@@ -54,8 +54,8 @@ func TestWait(t *testing.T) {
 		if took := time.Since(begin); took < 30*time.Millisecond {
 			t.Errorf("back after %v, before the time", took)
 		}
-		if x.buf != nil || x.small != nil {
-			t.Errorf("a buffer of %d bytes is held", len(x.buf))
+		if x.reply.in.b != nil || x.reply.in.small != nil {
+			t.Errorf("a buffer of %d bytes is held", len(x.reply.in.b))
 		}
 	}
 	waitsInVain(func(until time.Time) {

@@ -33,62 +33,19 @@ const (
 	fieldOther = fields
 )
 
+var fieldNames = [fields]string{
+	"content-type", "content-length", "transfer-encoding", "connection", "keep-alive", "retry-after",
+	"content-encoding", "x-request-id", "content-disposition",
+}
+
 // fieldOf finds a header by its name, in any case.
 func fieldOf[T string | []byte](name T) field {
-	switch len(name) {
-	case 10:
-		if is(name, "connection") {
-			return fieldConnection
-		}
-		if is(name, "keep-alive") {
-			return fieldKeepAlive
-		}
-	case 11:
-		if is(name, "retry-after") {
-			return fieldRetryAfter
-		}
-	case 12:
-		if is(name, "content-type") {
-			return fieldContentType
-		}
-		if is(name, "x-request-id") {
-			return fieldRequestID
-		}
-	case 14:
-		if is(name, "content-length") {
-			return fieldContentLength
-		}
-	case 16:
-		if is(name, "content-encoding") {
-			return fieldContentEncoding
-		}
-	case 17:
-		if is(name, "transfer-encoding") {
-			return fieldTransferEncoding
-		}
-	case 19:
-		if is(name, "content-disposition") {
-			return fieldDisposition
+	for f, known := range fieldNames {
+		if len(name) == len(known) && httptoken.EqualFold(name, known) {
+			return field(f)
 		}
 	}
 	return fieldOther
-}
-
-// is reports whether s is lower, which is in lower case, when the case of ASCII letters is ignored.
-func is[T string | []byte](s T, lower string) bool {
-	if len(s) != len(lower) {
-		return false
-	}
-	for i := range len(lower) {
-		c := s[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // wireError is what is wrong with a message on the wire. It never quotes it.
@@ -120,7 +77,8 @@ type span struct{ from, to uint32 }
 // reply. The zero value is ready for use.
 type head struct {
 	next      int // where the first line that is not parsed begins
-	lines     int
+	lines     int32
+	interim   int32 // 1xx heads skipped
 	status    int
 	minor     byte // of HTTP/1.minor
 	hasLength bool
@@ -132,6 +90,69 @@ type head struct {
 	length    int64
 	idle      time.Duration // how long to keep the connection, from Keep-Alive; 0: not said
 	values    [fields]span
+
+	ready bool   // the head is whole, and that of the reply
+	err   error  // what is wrong with it
+	names []byte // what the spans of values point into, once it is ready
+	inBuf bool   // which is the beginning of the buffer that it came in
+}
+
+// advance parses what has come, and reports whether the head of the reply is complete.
+func (h *head) advance(in *received) (bool, error) {
+	for !h.ready && h.err == nil {
+		done, err := h.parse(in.b[:in.end])
+		switch {
+		case err != nil:
+		case !done:
+			return false, nil
+		case h.status >= 200 || h.status == 101:
+			err = h.check()
+		case h.interim < maxInterim:
+			in.end = copy(in.b, in.b[h.next:in.end])
+			*h = head{interim: h.interim + 1}
+			continue
+		default:
+			err = errInterim
+		}
+		h.err, h.ready = err, err == nil
+	}
+	return h.ready, h.err
+}
+
+// keepNames keeps the values of a whole head, which is at the beginning of b, where it is, unless
+// too little of the buffer would be left for the body.
+func (h *head) keepNames(b []byte) {
+	h.names, h.inBuf = b[:h.next], true
+	if h.next > readBuffer/2 {
+		h.detachNames()
+	}
+}
+
+// detachNames copies the values out of the buffer, so that the whole buffer is free for the body.
+func (h *head) detachNames() {
+	if !h.inBuf {
+		return
+	}
+	var kept []byte
+	for i := range h.values {
+		v := &h.values[i]
+		if v.to == 0 {
+			continue
+		}
+		from := len(kept)
+		kept = append(kept, h.names[v.from:v.to]...)
+		*v = span{uint32(from), uint32(len(kept))}
+	}
+	h.names, h.inBuf = kept, false
+}
+
+// value returns the value of a header, or nil.
+func (h *head) value(name string) []byte {
+	f := fieldOf(name)
+	if f == fieldOther || h.names == nil || h.values[f].to == 0 {
+		return nil
+	}
+	return h.names[h.values[f].from:h.values[f].to]
 }
 
 // parse goes on with the head at the start of b, which holds all that has come of it, earlier parts
@@ -237,12 +258,12 @@ func (h *head) interpret(f field, value []byte) error {
 		}
 		h.hasLength, h.length = true, n
 	case fieldTransferEncoding:
-		if h.chunked || !is(value, "chunked") {
+		if h.chunked || !httptoken.EqualFold(value, "chunked") {
 			return errCoding
 		}
 		h.chunked = true
 	case fieldContentEncoding:
-		if len(value) > 0 && !is(value, "identity") {
+		if len(value) > 0 && !httptoken.EqualFold(value, "identity") {
 			h.coded = true
 		}
 	case fieldConnection:
@@ -250,8 +271,8 @@ func (h *head) interpret(f field, value []byte) error {
 			var token []byte
 			token, rest, _ = bytes.Cut(rest, []byte{','})
 			token = bytes.Trim(token, " \t")
-			h.close = h.close || is(token, "close")
-			h.keep = h.keep || is(token, "keep-alive")
+			h.close = h.close || httptoken.EqualFold(token, "close")
+			h.keep = h.keep || httptoken.EqualFold(token, "keep-alive")
 		}
 	case fieldKeepAlive:
 		h.keepAlive(value)
@@ -267,7 +288,7 @@ func (h *head) keepAlive(value []byte) {
 		var param []byte
 		param, rest, _ = bytes.Cut(rest, []byte{','})
 		name, number, found := bytes.Cut(bytes.Trim(param, " \t"), []byte{'='})
-		if !found || !is(name, "timeout") {
+		if !found || !httptoken.EqualFold(name, "timeout") {
 			continue
 		}
 		if n, ok := parseLength(number); ok {

@@ -48,7 +48,9 @@ type HostWatch struct {
 
 // host is one address of an upstream.
 type host struct {
-	silentSince time.Time // when connecting failed first, with no success since; zero: it can be connected to, as far as is known
+	// silentSince is when connecting failed first, with no success since. Zero: it can be connected
+	// to, as far as is known.
+	silentSince time.Time
 	conns       map[*conn]struct{}
 }
 
@@ -112,14 +114,19 @@ func (w *HostWatch) refused(addr string, err error, now time.Time) {
 		h.silentSince = now
 		w.doubted.Store(true)
 		for c := range h.conns {
-			_ = c.raw.Control(func(fd uintptr) { _ = socket.ProbeEverySecond(fd) }) // without it the system's own keep-alives find out, later
+			// Without it the system's own keep-alives find out, later.
+			_ = c.raw.Control(func(fd uintptr) { _ = socket.ProbeEverySecond(fd) })
 		}
 	}
 }
 
 // unreachableHost reports whether a connect failed as it does when the host is gone.
 func unreachableHost(err error) bool {
-	return isTimeout(err) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+	return isTimeout(err) || noRoute(err)
+}
+
+func noRoute(err error) bool {
+	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
 // silent reports whether connecting to an address fails as it does when the host is gone.

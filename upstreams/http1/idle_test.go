@@ -59,10 +59,10 @@ func TestStaleConnections(t *testing.T) {
 					time.Sleep(30 * time.Millisecond) // for it to happen and arrive
 				}
 				x := mustEcho(t, tr, "second")
-				if x.Sends() != tt.sends || x.reused {
-					t.Errorf("%d sends, reused %v; want %d on a new connection", x.Sends(), x.reused, tt.sends)
+				if x.Sends() != tt.sends || x.request.reused {
+					t.Errorf("%d sends, reused %v; want %d on a new connection", x.Sends(), x.request.reused, tt.sends)
 				}
-				if !mustEcho(t, tr, "third").reused {
+				if !mustEcho(t, tr, "third").request.reused {
 					t.Error("the new connection was not kept")
 				}
 			})
@@ -119,8 +119,8 @@ func TestReplayLimits(t *testing.T) {
 		r := post("second")
 		r.NoReplay = true
 		_, body, x, err := roundTrip(tr, r)
-		if err != nil || body != "second" || x.reused || x.Sends() != 1 {
-			t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.Sends(), x.reused)
+		if err != nil || body != "second" || x.request.reused || x.Sends() != 1 {
+			t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.Sends(), x.request.reused)
 		}
 	})
 	t.Run("a body reader gets a new connection", func(t *testing.T) {
@@ -131,8 +131,8 @@ func TestReplayLimits(t *testing.T) {
 		r := post("")
 		r.Body, r.BodyReader, r.BodyLength = nil, strings.NewReader("second"), -1
 		_, body, x, err := roundTrip(tr, r)
-		if err != nil || body != "second" || x.reused || x.Sends() != 1 {
-			t.Errorf("body %q, %v, reused %v", body, err, x.reused)
+		if err != nil || body != "second" || x.request.reused || x.Sends() != 1 {
+			t.Errorf("body %q, %v, reused %v", body, err, x.request.reused)
 		}
 	})
 	t.Run("not after a byte of the reply", func(t *testing.T) {
@@ -185,10 +185,10 @@ func TestIdleConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		of := b.c
+		of := b.request.c
 		a.Close()
 		b.Close()
-		if got := tr.takeIdle(time.Now()); got != of {
+		if got := tr.idle.take(time.Now()); got != of {
 			t.Error("not the connection that was used last")
 		} else {
 			got.close()
@@ -223,10 +223,10 @@ func TestIdleConnections(t *testing.T) {
 		if _, _, _, err := roundTrip(tr, post("q")); err != nil {
 			t.Fatal(err)
 		}
-		if left := time.Until(tr.idle[0].expires); left > 1600*time.Millisecond || left < time.Second {
+		if left := time.Until(tr.idle.conns[0].expires); left > 1600*time.Millisecond || left < time.Second {
 			t.Errorf("the connection is kept for %v, want 1.6 s", left)
 		}
-		if c := tr.takeIdle(time.Now().Add(2 * time.Second)); c != nil {
+		if c := tr.idle.take(time.Now().Add(2 * time.Second)); c != nil {
 			t.Error("a connection was taken after its time")
 		}
 	})
@@ -248,8 +248,8 @@ func TestIdleConnections(t *testing.T) {
 		for _, x := range xs {
 			x.Close()
 		}
-		if len(tr.idle) != 2 {
-			t.Errorf("%d idle connections, want 2", len(tr.idle))
+		if len(tr.idle.conns) != 2 {
+			t.Errorf("%d idle connections, want 2", len(tr.idle.conns))
 		}
 	})
 	t.Run("CloseIdle and Close", func(t *testing.T) {
@@ -299,10 +299,10 @@ func TestDistrust(t *testing.T) {
 			spoiled <- true
 			time.Sleep(30 * time.Millisecond) // for it to arrive
 			if late {
-				tr.idle[0].kept = time.Now().Add(-2 * time.Second)
+				tr.idle.conns[0].kept = time.Now().Add(-2 * time.Second)
 			}
 			mustEcho(t, tr, "second")
-			if reused := mustEcho(t, tr, "third").reused; reused != late {
+			if reused := mustEcho(t, tr, "third").request.reused; reused != late {
 				t.Errorf("the connection of the call before is used again: %v", reused)
 			}
 			want := 1
@@ -315,7 +315,7 @@ func TestDistrust(t *testing.T) {
 			now := time.Now()
 			tr.hosts.noReuseUntil.Store(&now) // the while is over
 			mustEcho(t, tr, "fourth")
-			if !mustEcho(t, tr, "fifth").reused {
+			if !mustEcho(t, tr, "fifth").request.reused {
 				t.Error("connections are not used again")
 			}
 		})

@@ -116,11 +116,11 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 		}
 		counter := &countingConn{Conn: c.nc}
 		c.nc = counter
-		if err := x.attach(c); err != nil {
+		if err := x.request.attach(&x.life, c, false); err != nil {
 			t.Fatal(err)
 		}
-		x.req = *post(strings.Repeat("a", size))
-		if err := errors.Join(x.write(), x.Await(soon())); err != nil {
+		x.request.req = *post(strings.Repeat("a", size))
+		if err := errors.Join(x.request.write(&x.life, &x.reply), x.Await(soon())); err != nil {
 			t.Fatal(err)
 		}
 		if counter.writes != 1 {
@@ -238,7 +238,7 @@ func TestEarlyAnswer(t *testing.T) {
 					t.Errorf("the answer was read after %v", took)
 				}
 				x.Close()
-				if tt.status == 413 && len(tr.idle) != 0 {
+				if tt.status == 413 && len(tr.idle.conns) != 0 {
 					t.Error("the connection was kept")
 				}
 			})

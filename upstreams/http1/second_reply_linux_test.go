@@ -89,7 +89,7 @@ func TestSecondReply(t *testing.T) {
 					for n := calls.Add(1); n <= int64(c.calls); n = calls.Add(1) {
 						sent := fmt.Sprintf("%0*d", c.size, n)
 						_, got, x, err := roundTrip(tr, post(sent))
-						if x.reused {
+						if x.request.reused {
 							reused.Add(1)
 						}
 						text, number, _ := strings.Cut(got, " ")

@@ -17,7 +17,11 @@ type TLSFiles struct {
 // LoadTLS reads the certificate files for connections to a host of that name, and passes their
 // contents to seen.
 func LoadTLS(t TLSFiles, name string, seen func([]byte)) (*tls.Config, error) {
-	c := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.Insecure} //nolint:gosec // spelt out by the operator
+	c := &tls.Config{
+		ServerName:         name,
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: t.Insecure, //nolint:gosec // spelt out by the operator
+	}
 	if t.CA != "" {
 		pem, err := os.ReadFile(t.CA)
 		if err != nil {

@@ -48,11 +48,11 @@ func TestPanicOfTheSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	tr.keepIdle(&conn{}, 0, time.Now()) // it has no socket that could be closed
+	tr.idle.put(&conn{}, 0, time.Now()) // it has no socket that could be closed
 	waitFor(t, "a panic that is caught", func() bool { return g.Panics(guardEngines) == 1 })
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
-	tr.keepIdle(&conn{nc: ours}, 0, time.Now())
+	tr.idle.put(&conn{nc: ours}, 0, time.Now())
 	waitFor(t, "a panic that is caught", func() bool { return g.Panics(guardEngines) == 2 || closedPipe(theirs) })
 }
 

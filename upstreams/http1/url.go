@@ -8,17 +8,26 @@ import (
 	"strings"
 )
 
-// NormalizeURL returns a base URL in one form: scheme and host in lower case, no default port, no
-// slash at the end.
-func NormalizeURL(raw string) (string, error) {
+// parseBase parses a base URL. Its errors hold no credential.
+func parseBase(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return "", errors.New("url: it does not parse")
+		return nil, errors.New("url: it does not parse")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return "", fmt.Errorf("url: %q must begin with http:// or https:// and name a host", u.Redacted())
+		return nil, fmt.Errorf("url: %q must begin with http:// or https:// and name a host", u.Redacted())
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return "", errors.New("url: a user, a query or a fragment has no place in a base URL; credentials go into api_key")
+		return nil, errors.New("url: a user, a query or a fragment has no place in a base URL; credentials go into api_key")
+	}
+	return u, nil
+}
+
+// NormalizeURL returns a base URL in one form: scheme and host in lower case, no default port, no
+// slash at the end.
+func NormalizeURL(raw string) (string, error) {
+	u, err := parseBase(raw)
+	if err != nil {
+		return "", err
 	}
 	host := strings.ToLower(u.Hostname())
 	port := u.Port()

@@ -53,7 +53,7 @@ const (
 type Decoder struct {
 	state   state
 	digits  uint8
-	skipped int   // bytes of extensions and trailers, as the rules count them
+	skipped int32 // bytes of extensions and trailers, as the rules count them
 	payload int64 // of the current chunk, that has not been taken
 }
 
@@ -88,8 +88,8 @@ func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	return n, nil
 }
 
-// Unframe moves the payload in b to its beginning and returns its length, and how many bytes of b it
-// has read: all of them unless the body ends or an error comes before.
+// Unframe moves the payload in b to its beginning. It returns its length, and how many bytes of b
+// were read: all of them unless the body ends or an error comes before.
 func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 	for read < len(b) && d.state != atEnd {
 		n, err := d.SkipFraming(b[read:], r)
@@ -204,7 +204,7 @@ func (d *Decoder) skip(b byte, limit int) error {
 	if b < ' ' && b != '\t' || b == 0x7f {
 		return ErrMalformed
 	}
-	if d.skipped++; d.skipped > limit {
+	if d.skipped++; int(d.skipped) > limit {
 		return ErrTooLarge
 	}
 	return nil

@@ -40,13 +40,14 @@ func HasControl[T string | []byte](s T) bool {
 // IsBlank reports whether c is a space or a tab: optional white space (RFC 9110, 5.6.3).
 func IsBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// EqualFold reports whether b equals lower, which is in lower case, apart from the case of ASCII
+// EqualFold reports whether s equals lower, which is in lower case, apart from the case of ASCII
 // letters. Unlike bytes.EqualFold it folds no other letters, such as the Kelvin sign to k.
-func EqualFold(b []byte, lower string) bool {
-	if len(b) != len(lower) {
+func EqualFold[T string | []byte](s T, lower string) bool {
+	if len(s) != len(lower) {
 		return false
 	}
-	for i, c := range b {
+	for i := range len(lower) {
+		c := s[i]
 		if c >= 'A' && c <= 'Z' {
 			c += 'a' - 'A'
 		}

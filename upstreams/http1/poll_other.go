@@ -2,7 +2,10 @@
 
 package http1
 
-import "time"
+import (
+	"syscall"
+	"time"
+)
 
 // canPeek says that there is no way here to look at a socket without taking from it. An early
 // answer is then seen only when the write fails or its time is up.
@@ -13,10 +16,7 @@ const canPeek = false
 const stalePatience = 200 * time.Microsecond
 
 // bind has nothing to prepare: there is neither peek nor fetch.
-func (c *conn) bind() {}
-
-// leftover sees nothing, either.
-func (c *conn) leftover(int) bool { return false }
+func (p *poll) bind() {}
 
 // peek sees nothing.
-func (c *conn) peek() peeked { return peekedQuiet }
+func (p *poll) peek(syscall.RawConn) peeked { return peekedQuiet }

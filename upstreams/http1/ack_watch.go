@@ -1,0 +1,45 @@
+package http1
+
+import "time"
+
+// defaultAckTimeout is enough for some repetitions over a slow and lossy path, and less than the
+// 10 s in which a stream commits by default, so that another engine can still be asked. Systems
+// themselves give up after a quarter of an hour.
+const defaultAckTimeout = 5 * time.Second
+
+// ackWatch knows when to check that the engine's host acknowledges a request. It is for the time
+// before the reply: a host that vanishes later is a case for HostWatch.
+type ackWatch struct {
+	checkAt time.Time // zero: the host has acknowledged all
+}
+
+// begin starts the watch of a request that has been written.
+func (a *ackWatch) begin(now time.Time, timeout time.Duration) { a.checkAt = now.Add(timeout) }
+
+// due reports whether to check now.
+func (a *ackWatch) due(now time.Time) bool { return !a.checkAt.IsZero() && !now.Before(a.checkAt) }
+
+// inTime reports whether the host has acknowledged the request within timeout, and sets the time of
+// the next check.
+func (a *ackWatch) inTime(c *conn, now time.Time, timeout time.Duration) bool {
+	silence, waiting := c.unackedFor()
+	a.checkAt = time.Time{}
+	if waiting {
+		a.checkAt = now.Add(timeout - min(silence, timeout) + 10*time.Millisecond)
+	}
+	return silence < timeout
+}
+
+// writtenWithin reports whether the request may have been written less than d ago. One that was
+// acknowledged has been there for long.
+func (a *ackWatch) writtenWithin(d, timeout time.Duration) bool {
+	return !a.checkAt.IsZero() && time.Since(a.checkAt.Add(-timeout)) <= d
+}
+
+// earlier returns the earlier of two times, where zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,206 @@
+package http1
+
+import (
+	"errors"
+	"time"
+)
+
+const (
+	// resendWithin bounds how long after the request a kept connection may end for the request to
+	// be sent once more: a round trip, generously.
+	resendWithin = time.Second
+	// lastWords is how long a connection that cannot be written to any more is listened to: what
+	// the engine said before it closed has arrived already.
+	lastWords = 50 * time.Millisecond
+)
+
+// delivery is how a request gets to the engine: over which connection, and whether once more.
+//
+// A kept connection may turn out to be dead, or to hold bytes that answer something else. Then the
+// request goes to a new connection, once: a new one that fails is a failure of the engine.
+type delivery struct {
+	t      *Transport
+	c      *conn
+	req    Request
+	sends  int32
+	reused bool // c was used before
+	small  bool // the request leaves in one write
+	cut    bool // the request was not written to its end on c
+	ack    ackWatch
+}
+
+// start finds a connection for the request and writes it, or leaves that to the first fill.
+func (d *delivery) start(life *lifetime, in *reply) error {
+	if d.req.BodyReader != nil || d.req.NoReplay {
+		return d.startAnew(life, in)
+	}
+	if d.req.At.IsZero() {
+		d.req.At = time.Now()
+	}
+	d.small = d.req.size() <= smallRequest
+	for c := d.t.idle.take(d.req.At); c != nil; c = d.t.idle.take(d.req.At) {
+		later := d.small && c.fetches()
+		if !later && c.stale(d.req.At) {
+			d.t.discard(c)
+			continue
+		}
+		if err := d.attach(life, c, true); err != nil {
+			return err
+		}
+		if !later {
+			return d.write(life, in)
+		}
+		o := outgoingPool.Get().(*outgoing)
+		d.t.copyWhole(o, &d.req)
+		c.poll.unsent = o
+		d.ack.begin(d.req.At, d.t.ackTimeout)
+		return nil
+	}
+	return d.startAnew(life, in)
+}
+
+// startAnew writes the request to a new connection.
+func (d *delivery) startAnew(life *lifetime, in *reply) error {
+	d.req.At = time.Time{} // connecting takes its time
+	c, err := d.t.connect(life, d.req.ConnectTimeout)
+	if err != nil {
+		return err
+	}
+	if err := d.attach(life, c, false); err != nil {
+		return err
+	}
+	return d.write(life, in)
+}
+
+// attach makes c the connection of this exchange, which Abort closes from now on.
+func (d *delivery) attach(life *lifetime, c *conn, reused bool) error {
+	if err := life.hold(c, nil); err != nil {
+		c.close()
+		return err
+	}
+	d.c, d.reused, d.cut, d.ack = c, reused, false, ackWatch{}
+	return nil
+}
+
+// detach closes the connection, for another one to be taken.
+func (d *delivery) detach(life *lifetime) {
+	_ = life.hold(nil, nil) // what follows finds out
+	d.t.discard(d.c)
+}
+
+func (d *delivery) writer(life *lifetime, in *reply) requestWriter {
+	d.sends++
+	life.writing.Store(true)
+	return requestWriter{t: d.t, c: d.c, req: &d.req, reply: in, ack: &d.ack, sent: &life.sent, kept: d.reused}
+}
+
+func (d *delivery) write(life *lifetime, in *reply) error {
+	w := d.writer(life, in)
+	return d.written(life, in, w.write())
+}
+
+// fill waits for more of the reply's head, once a request that is left to it is written.
+func (d *delivery) fill(life *lifetime, in *reply, until time.Time) error {
+	waiting := d.c.poll.unsent != nil
+	err := in.fill(d.c, earlier(until, d.ack.checkAt))
+	if waiting && d.c.poll.unsent == nil {
+		d.sends++
+		life.sent = true
+	}
+	return err
+}
+
+// resume goes on where fill came back without a reply, since the connection could not be used or
+// took less than the whole request.
+func (d *delivery) resume(life *lifetime, in *reply) error {
+	o := d.c.poll.unsent
+	d.c.poll.unsent = nil
+	if found := d.c.poll.found; found != peekedQuiet {
+		o.release()
+		d.c.unsolicited = found == peekedData && d.c.justKept(d.req.At)
+		d.detach(life)
+		return d.start(life, in)
+	}
+	w := d.writer(life, in)
+	err := w.push(o.one(o.b[d.c.poll.left:]), false)
+	o.release()
+	return d.written(life, in, err)
+}
+
+// written decides how the exchange goes on after a write that ended with err.
+func (d *delivery) written(life *lifetime, in *reply, err error) error {
+	if err == nil {
+		life.writing.Store(false)
+		d.ack.begin(time.Now(), d.t.ackTimeout)
+		return nil
+	}
+	d.cut = true
+	if gone := life.check(); gone != nil {
+		return gone // what went wrong is the socket that Abort closed
+	}
+	own, fromReader := errors.AsType[*bodyError](err)
+	switch {
+	case errors.Is(err, errAnswered):
+		life.writing.Store(false)
+		return nil
+	case errors.Is(err, errLeftover):
+		return d.replace(life, in, !d.c.secured) // TLS has words of its own
+	case fromReader:
+		d.c.reset()
+		return life.fail(&Failure{Kind: Aborted, Reason: ReasonBody, Err: own.err})
+	case errors.Is(err, errConnStalled):
+		d.c.reset()
+		return life.fail(&Failure{Kind: Timeout, Clock: ClockWrite, Reason: ReasonTimeout, Err: err})
+	}
+	// The engine closed or broke the connection. It may have said why.
+	life.writing.Store(false)
+	if in.head.ready || in.got || in.fill(d.c, time.Now().Add(lastWords)) == nil {
+		return nil // Await goes on from here
+	}
+	return d.lost(life, in, err)
+}
+
+// lost is called when the connection has ended before a byte of the reply came. A kept connection
+// that ends soon was most likely closed by the engine just as the request came: the request is sent
+// once more, on a new connection. Otherwise the exchange has failed.
+func (d *delivery) lost(life *lifetime, in *reply, cause error) error {
+	if err := life.check(); err != nil {
+		return err
+	}
+	cause = d.c.ended(cause)
+	if errors.Is(cause, errUnacked) {
+		d.c.reset() // or the kernel delivers it when the host is back, although it has been sent elsewhere by then
+	}
+	vanished := errors.Is(cause, ErrHostVanished) // there is no new connection to it, either
+	if !d.reused || d.sends > 1 || vanished || d.worked(cause) {
+		return life.fail(&Failure{Kind: Unreachable, Reason: d.c.reasonOf(cause), Err: cause})
+	}
+	d.detach(life)
+	in.ended = nil
+	return d.startAnew(life, in)
+}
+
+// worked reports whether the engine may have worked for the request before its connection ended
+// with cause: it had all of it, and time.
+func (d *delivery) worked(cause error) bool {
+	return !d.cut && !errors.Is(cause, errUnacked) && !d.ack.writtenWithin(resendWithin, d.t.ackTimeout)
+}
+
+// answersAnother reports whether the reply came on a kept connection together with more than it:
+// then it is as likely a reply to the request before, and the right one is behind it.
+func (d *delivery) answersAnother(in *reply) bool {
+	return d.reused && d.sends <= 1 && in.followed(d.req.Method)
+}
+
+// replace sends the request once more, on a new connection, because what has come on this one is no
+// answer to it. unsolicited says that it answers no other request, either.
+func (d *delivery) replace(life *lifetime, in *reply, unsolicited bool) error {
+	if err := life.check(); err != nil {
+		return err
+	}
+	d.c.unsolicited = unsolicited
+	d.c.reset()
+	d.detach(life)
+	in.forget()
+	return d.startAnew(life, in)
+}

@@ -1,0 +1,129 @@
+package http1
+
+import (
+	"sync"
+	"time"
+)
+
+// idlePool keeps the connections of a transport that are not in use.
+type idlePool struct {
+	max   int           // connections
+	keep  time.Duration // how long each is kept at most
+	hosts *HostWatch
+	guard Guard
+
+	mu       sync.Mutex
+	conns    []*conn // the last one was used last, and is used next
+	closed   bool
+	sweeper  *time.Timer
+	sweeping bool // the sweeper is set
+}
+
+// take returns the connection that was used last, unless it is too old, or nil. The caller finds
+// out whether it still works (see conn.stale).
+func (p *idlePool) take(now time.Time) *conn {
+	for {
+		p.mu.Lock()
+		n := len(p.conns)
+		if n == 0 {
+			p.mu.Unlock()
+			return nil
+		}
+		c := p.conns[n-1]
+		p.conns[n-1] = nil
+		p.conns = p.conns[:n-1]
+		p.mu.Unlock()
+
+		if now.Before(c.expires) && !c.vanished.Load() && !p.hosts.distrusted(now) {
+			return c
+		}
+		c.close()
+	}
+}
+
+// put keeps c for the next exchange, for at most keep where the engine asked for less than the
+// pool's own limit (0: it did not say).
+func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
+	if keep == 0 || keep > p.keep {
+		keep = p.keep
+	}
+	c.kept, c.expires = now, now.Add(keep)
+
+	p.mu.Lock()
+	if p.closed || len(p.conns) >= p.max || p.hosts.distrusted(now) {
+		p.mu.Unlock()
+		c.close()
+		return
+	}
+	p.conns = append(p.conns, c)
+	if !p.sweeping {
+		p.sweeping = true
+		if p.sweeper == nil {
+			p.sweeper = time.AfterFunc(keep, p.sweep)
+		} else {
+			p.sweeper.Reset(keep)
+		}
+	}
+	p.mu.Unlock()
+}
+
+// sweep closes what has idled too long, and comes again for the rest. It is the only timer of a
+// transport: under load it runs once in an idle time, not once in an exchange.
+func (p *idlePool) sweep() {
+	defer p.guard.Catch(guardEngines, nil)
+	for _, c := range p.overdue(time.Now()) {
+		c.close()
+	}
+}
+
+// overdue takes out what has idled too long and sets the sweeper for the rest.
+func (p *idlePool) overdue(now time.Time) (old []*conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sweeping = false // a panic must not leave it to a sweeper that does not come
+	p.guard.Point(guardEngines)
+	kept, next := p.conns[:0], p.keep
+	for _, c := range p.conns {
+		left := c.expires.Sub(now)
+		if left <= 0 {
+			old = append(old, c)
+			continue
+		}
+		kept = append(kept, c)
+		next = min(next, left)
+	}
+	clear(p.conns[len(kept):])
+	p.conns = kept
+	if p.sweeping = len(kept) > 0 && !p.closed; p.sweeping {
+		p.sweeper.Reset(next)
+	}
+	return old
+}
+
+// empty closes all connections.
+func (p *idlePool) empty() {
+	p.mu.Lock()
+	idle := p.conns
+	p.conns = nil
+	p.mu.Unlock()
+	for _, c := range idle {
+		c.close()
+	}
+}
+
+// close empties the pool and has it keep nothing from now on.
+func (p *idlePool) close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.sweeper != nil {
+		p.sweeper.Stop()
+	}
+	p.mu.Unlock()
+	p.empty()
+}
+
+func (p *idlePool) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}

@@ -1,0 +1,110 @@
+package http1
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// States of a lifetime. From open it goes to aborted or closed, from aborted to closed.
+const (
+	lifeOpen uint32 = iota
+	lifeAborted
+	lifeClosed
+)
+
+// lifetime is what the owner of an exchange has in common with Abort: whether it goes on, and what
+// to close if not. The mutex decides which of abort and the return to the idle connections has the
+// connection. The second of them finds that it is not this exchange's any more.
+type lifetime struct {
+	state   atomic.Uint32 // changed under mu
+	writing atomic.Bool   // the request is being written
+	mu      sync.Mutex
+	live    *conn              // what abort closes
+	cancel  context.CancelFunc // what abort calls while a connection is being made
+	cause   error              // given to abort
+
+	// What follows is the owner's alone.
+	upstream string
+	sent     bool  // bytes of the request may have left
+	failure  error // the first one, for all later calls
+}
+
+func (l *lifetime) abort(cause error) {
+	if cause == nil {
+		cause = context.Canceled
+	}
+	l.mu.Lock()
+	if l.state.Load() != lifeOpen {
+		l.mu.Unlock()
+		return
+	}
+	l.cause = cause
+	l.state.Store(lifeAborted)
+	c, cancel := l.live, l.cancel
+	l.live, l.cancel = nil, nil
+	l.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	if c != nil {
+		if l.writing.Load() {
+			c.reset()
+		}
+		c.close()
+	}
+}
+
+// close ends the exchange on the owner's side, and returns the state before.
+func (l *lifetime) close() (before uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before = l.state.Load()
+	l.state.Store(lifeClosed)
+	l.live, l.cancel = nil, nil
+	return before
+}
+
+// hold makes c what abort closes and cancel what it calls, either of which may be nil. It returns
+// why the exchange cannot go on; then abort has nothing to close.
+func (l *lifetime) hold(c *conn, cancel context.CancelFunc) error {
+	l.mu.Lock()
+	if l.state.Load() == lifeOpen {
+		l.live, l.cancel = c, cancel
+	}
+	l.mu.Unlock()
+	return l.check()
+}
+
+// check returns why the exchange cannot go on, or nil.
+func (l *lifetime) check() error {
+	if l.state.Load() == lifeOpen || l.failure != nil {
+		return l.failure
+	}
+	l.mu.Lock()
+	cause, reason := l.cause, ReasonAborted
+	l.mu.Unlock()
+	if cause == nil {
+		cause, reason = net.ErrClosed, ReasonClosed
+	}
+	l.failure = &Failure{Kind: Aborted, Upstream: l.upstream, Reason: reason, Sent: l.sent, Err: cause}
+	return l.failure
+}
+
+// fail records how the exchange failed, unless it was aborted or had failed before, and closes its
+// connection.
+func (l *lifetime) fail(f *Failure) error {
+	if err := l.check(); err != nil {
+		return err
+	}
+	f.Upstream, f.Sent = l.upstream, l.sent
+	l.failure = f
+	l.mu.Lock()
+	c := l.live
+	l.mu.Unlock()
+	if c != nil {
+		c.close()
+	}
+	return f
+}

@@ -1,0 +1,247 @@
+package http1
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+)
+
+// readBuffer is the size of the buffer of a reply: one event of a stream fits in.
+const readBuffer = 4 << 10
+
+var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
+
+// received holds what has come of a reply and not been taken, in b[pos:end]. While nothing has come
+// there is no buffer.
+type received struct {
+	small    *[readBuffer]byte // the pooled buffer, if b is it
+	b        []byte
+	pos, end int // pos stays 0 until the head is whole
+}
+
+func (r *received) empty() bool    { return r.pos == r.end }
+func (r *received) unread() []byte { return r.b[r.pos:r.end] }
+
+// take makes a pooled buffer with n bytes in it the reply's.
+func (r *received) take(small *[readBuffer]byte, n int) {
+	if n > 0 {
+		r.small, r.b = small, small[:]
+	}
+}
+
+// room returns where more of a head goes. The first buffer is enough for all but odd heads.
+func (r *received) room() []byte {
+	switch {
+	case r.b == nil:
+		r.small = readBuffers.Get().(*[readBuffer]byte)
+		r.b = r.small[:]
+	case r.end == len(r.b):
+		larger := make([]byte, min(4*len(r.b), maxHead+readBuffer))
+		copy(larger, r.b[:r.end])
+		r.release()
+		r.b = larger
+	}
+	return r.b[r.end:]
+}
+
+func (r *received) release() {
+	if r.small != nil {
+		readBuffers.Put(r.small)
+	}
+	r.small, r.b = nil, nil
+}
+
+// errCut is returned by reply.read when the connection ended within the body; reply.ended says how.
+var errCut = errors.New("the connection ended within the body")
+
+// reply is what has come of the answer to a request. Its connection is given to those methods that
+// wait for more of it.
+type reply struct {
+	in    received
+	head  head
+	body  body
+	ended error // how the connection's reading side ended
+	got   bool  // a byte has come
+	came  bool  // bytes have come by a wait, for the next read
+	fresh bool  // bytes have come for the last read
+}
+
+// fill reads more of the head, and what comes with it.
+func (r *reply) fill(c *conn, until time.Time) error {
+	if r.ended != nil {
+		return r.ended
+	}
+	var (
+		n   int
+		err error
+	)
+	if r.in.b == nil && c.fetches() {
+		n, err = r.fetch(c, until)
+	} else {
+		n, err = c.read(r.in.room(), until)
+	}
+	if n > 0 {
+		r.in.end, r.got = r.in.end+n, true
+	}
+	if err != nil && !errors.Is(err, ErrNotYet) && !errors.Is(err, errUnsent) {
+		r.ended = err
+	}
+	return err
+}
+
+// fetch waits for bytes and puts them into a new buffer. While it waits there is none.
+func (r *reply) fetch(c *conn, until time.Time) (n int, err error) {
+	small, n, err := c.fetch(until)
+	r.in.take(small, n)
+	return n, err
+}
+
+// advance parses what has come of the head, and reports whether it is complete.
+func (r *reply) advance() (bool, error) { return r.head.advance(&r.in) }
+
+// answers reports whether there is no point in writing more of the request: the reply has begun, or
+// the engine has closed. What has come is kept. Interim replies are not an answer.
+func (r *reply) answers(c *conn) bool {
+	switch c.peek() {
+	case peekedQuiet:
+		return false
+	case peekedEOF:
+		return true
+	case peekedBroken:
+		r.ended = c.poll.err // looking at the error has cleared it
+		return true
+	case peekedData:
+	}
+	if err := r.fill(c, time.Now().Add(time.Millisecond)); err != nil {
+		return !errors.Is(err, ErrNotYet) // a TLS record that holds nothing for us
+	}
+	done, err := r.advance()
+	return done || err != nil || r.head.status >= 200
+}
+
+// followed reports whether more has come together with the reply than the reply.
+func (r *reply) followed(method string) bool {
+	length := r.head.length
+	switch {
+	case r.body.kind != bodyUnknown:
+		return false
+	case method == "HEAD", r.head.status == 204, r.head.status == 304:
+		length = 0
+	case r.head.status == 101, r.head.chunked, !r.head.hasLength:
+		return false
+	}
+	return int64(r.in.end-r.head.next) > length
+}
+
+// beginBody decides how the body is read, once the head is complete.
+func (r *reply) beginBody(method string) {
+	if r.body.kind == bodyUnknown {
+		r.body.begin(method, &r.head)
+		r.in.pos = r.head.next
+		r.head.keepNames(r.in.b)
+	}
+}
+
+// forget drops what has come: it does not answer the request.
+func (r *reply) forget() {
+	r.in.release()
+	*r = reply{}
+}
+
+// read is Exchange.Read. It returns io.EOF when the body is complete, errCut and what is wrong with
+// the framing, in place of a Failure.
+func (r *reply) read(c *conn, p []byte, until time.Time) (n int, err error) {
+	if r.body.later != nil {
+		return 0, r.body.later
+	}
+	r.fresh, r.came = r.came, false
+	for {
+		m, err := r.body.skipFraming(r.in.unread())
+		r.in.pos += m
+		switch {
+		case err != nil && n > 0: // the offending byte is still there, for the next call
+			return n, nil
+		case err != nil:
+			return 0, err
+		case n > 0 && (r.body.done || n == len(p) || r.in.empty()):
+			return n, nil
+		case r.body.done:
+			return 0, io.EOF
+		case len(p) == 0:
+			return 0, nil
+		case r.in.empty():
+			r.fresh = true
+			if m, err := r.more(c, p, until); err != nil || m > 0 {
+				return m, err
+			}
+			continue
+		}
+		m = copy(p[n:], r.in.unread()[:min(int64(r.in.end-r.in.pos), r.body.available())])
+		r.in.pos += m
+		n += m
+		r.body.consumed(int64(m))
+	}
+}
+
+// more reads from the connection straight into p once the buffer is empty, and takes the framing
+// off in place. The buffer is given back before that: an exchange that waits for the next event of
+// a stream holds none. It may return 0 bytes without an error, when only framing has come.
+func (r *reply) more(c *conn, p []byte, until time.Time) (int, error) {
+	r.release()
+	if r.body.kind != bodyChunked {
+		p = p[:min(int64(len(p)), r.body.left)]
+	}
+	n, err := 0, r.ended
+	if err == nil {
+		n, err = c.read(p, until)
+	}
+	switch {
+	case err == nil:
+		return r.body.unframe(p[:n])
+	case errors.Is(err, ErrNotYet):
+		return 0, err
+	case r.body.kind == bodyUntilClose && errors.Is(err, io.EOF): // not io.ErrUnexpectedEOF, which is a cut TLS record
+		r.body.done = true
+		return 0, io.EOF
+	}
+	r.ended = err
+	return 0, errCut
+}
+
+// wait is Exchange.Wait.
+func (r *reply) wait(c *conn, until time.Time) {
+	if r.body.kind == bodyUnknown || r.body.done || r.body.later != nil || r.ended != nil ||
+		!r.in.empty() || !c.fetches() {
+		return
+	}
+	r.release()
+	n, err := r.fetch(c, until)
+	r.came = r.came || n > 0
+	if r.in.end = n; err != nil && !errors.Is(err, ErrNotYet) {
+		r.ended = err
+	}
+}
+
+// release gives the buffer back, once all of it has been read. Header values that are kept move out
+// of it first.
+func (r *reply) release() {
+	if r.in.b == nil {
+		return
+	}
+	r.head.detachNames()
+	r.in.release()
+	r.in.pos, r.in.end = 0, 0
+}
+
+// framed reports whether the reply was read to an end that its framing marks.
+func (r *reply) framed() bool { return r.body.done && r.body.kind != bodyUntilClose }
+
+// surplus reports whether bytes have come behind the reply.
+func (r *reply) surplus() bool { return r.body.surplus || !r.in.empty() }
+
+// reusable reports whether the connection is at the boundary between two replies and both sides
+// keep it.
+func (r *reply) reusable() bool {
+	return r.framed() && !r.surplus() && r.ended == nil && r.head.reusable()
+}

@@ -1,0 +1,237 @@
+package http1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// streamPiece is how much of a body reader is read, and written, at a time. It has four
+	// hexadecimal digits.
+	streamPiece = 32 << 10
+	// answerCheck is how often a write that is stuck looks whether the engine has answered already.
+	answerCheck = 50 * time.Millisecond
+)
+
+// errAnswered ends the writing of a request without a failure.
+var errAnswered = errors.New("the upstream has answered before it had the whole request")
+
+// bodyError is a failure of the request's own body reader.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return "read request body: " + e.err.Error() }
+
+// outgoing is the memory that a request is written from.
+type outgoing struct {
+	b    []byte
+	list [][]byte
+	vec  net.Buffers // shrinks while it is written
+}
+
+var outgoingPool = sync.Pool{New: func() any { return &outgoing{b: make([]byte, 0, 4<<10)} }}
+
+func (o *outgoing) release() {
+	if cap(o.b) > streamPiece+8<<10 {
+		o.b = nil
+	}
+	clear(o.list[:cap(o.list)]) // a pooled pointer would keep a prompt alive
+	o.vec = nil
+	outgoingPool.Put(o)
+}
+
+// one makes b what is to be written next.
+func (o *outgoing) one(b []byte) *net.Buffers {
+	o.list = append(o.list[:0], b)
+	o.vec = o.list
+	return &o.vec
+}
+
+// requestWriter writes a request to a connection.
+type requestWriter struct {
+	t     *Transport
+	c     *conn
+	req   *Request
+	reply *reply // what the engine says meanwhile
+	ack   *ackWatch
+	sent  *bool // bytes may have left
+	kept  bool  // the connection was used before
+}
+
+// write writes the whole request.
+func (w *requestWriter) write() error {
+	if w.c.secured && (w.req.BodyReader != nil || w.req.size() > smallRequest) {
+		defer w.c.interruptUnacked(w.t.ackTimeout, w.t.guard)()
+	}
+	o := outgoingPool.Get().(*outgoing)
+	defer o.release()
+	if w.req.BodyReader != nil {
+		return w.writeStream(o)
+	}
+	return w.writePieces(o)
+}
+
+// writePieces sends the head and the pieces of Body.
+func (w *requestWriter) writePieces(o *outgoing) error {
+	if w.req.size() <= smallRequest {
+		w.t.copyWhole(o, w.req)
+		return w.first(o)
+	}
+	o.b = w.t.appendHead(o.b[:0], w.req, w.req.size())
+	o.list = append(o.list[:0], o.b)
+	if w.kept { // the head alone, which leaves no time for an answer to the whole
+		if err := w.first(o); err != nil {
+			return err
+		}
+		o.list = o.list[:0]
+	}
+	for _, b := range w.req.Body {
+		if len(b) > 0 {
+			o.list = append(o.list, b)
+		}
+	}
+	o.vec = o.list
+	return w.push(&o.vec, true)
+}
+
+// first writes o.b, with which the request begins, and looks whether bytes are there that cannot be
+// an answer to it.
+func (w *requestWriter) first(o *outgoing) error {
+	if err := w.push(o.one(o.b), false); err != nil {
+		return err
+	}
+	if w.kept && w.c.leftover(len(o.b)) {
+		return errLeftover
+	}
+	return nil
+}
+
+// writeStream sends the head and what BodyReader yields, each piece as it comes.
+func (w *requestWriter) writeStream(o *outgoing) error {
+	chunked, left := w.req.BodyLength < 0, w.req.BodyLength
+	o.b = w.t.appendHead(o.b[:0], w.req, max(left, -1))
+	for first := true; ; first = false {
+		room := streamPiece
+		if !chunked {
+			room = int(min(left, streamPiece))
+		}
+		if !first && w.reply.answers(w.c) {
+			return errAnswered
+		}
+		head := len(o.b)
+		if chunked {
+			o.b = append(o.b, "0000\r\n"...)
+		}
+		begin := len(o.b)
+		o.b = grown(o.b, room)
+		n, err := readSome(w.req.BodyReader, o.b[begin:begin+room])
+		o.b = o.b[:begin+n]
+		switch {
+		case chunked && n > 0:
+			putHex4(o.b[head:], n)
+			o.b = append(o.b, "\r\n"...)
+		case chunked:
+			o.b = o.b[:head]
+		default:
+			left -= int64(n)
+		}
+		done := !chunked && left == 0
+		switch {
+		case done:
+		case errors.Is(err, io.EOF) && chunked:
+			o.b, done = append(o.b, "0\r\n\r\n"...), true
+		case errors.Is(err, io.EOF):
+			return &bodyError{errShortBody}
+		case err != nil:
+			return &bodyError{err}
+		}
+		if err := w.push(o.one(o.b), true); err != nil || done {
+			return err
+		}
+		o.b = o.b[:0]
+	}
+}
+
+// grown returns b with room for n more bytes.
+func grown(b []byte, n int) []byte {
+	if cap(b)-len(b) >= n+8 {
+		return b
+	}
+	larger := make([]byte, len(b), len(b)+n+1024)
+	copy(larger, b)
+	return larger
+}
+
+// readSome reads at least a byte, or says why not. Reading into no room at all succeeds.
+func readSome(r io.Reader, p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for range 100 {
+		if n, err := r.Read(p); n > 0 || err != nil {
+			if n < 0 || n > len(p) {
+				return 0, fmt.Errorf("a body reader returned a length of %d", n)
+			}
+			return n, err
+		}
+	}
+	return 0, io.ErrNoProgress
+}
+
+func putHex4(dst []byte, n int) {
+	const digits = "0123456789abcdef"
+	for i := 3; i >= 0; i-- {
+		dst[i] = digits[n&15]
+		n >>= 4
+	}
+}
+
+// push writes v. The write timeout starts anew whenever the engine takes something. While a large
+// write is stuck the engine's answer is looked for, because an engine that has refused a request
+// need not read the rest of it.
+func (w *requestWriter) push(v *net.Buffers, large bool) error {
+	c, limit := w.c, w.req.WriteTimeout
+	step := limit
+	if canPeek && !c.secured {
+		look := w.t.ackTimeout
+		if large {
+			look = min(look, answerCheck)
+		}
+		if limit <= 0 || limit > look {
+			step = look
+		}
+	}
+	last := w.req.At // when the engine took something
+	if last.IsZero() {
+		last = time.Now()
+	}
+	for now := last; len(*v) > 0; {
+		c.armWrite(now, last, step, limit)
+		*w.sent = true
+		n, err := c.send(v)
+		if err == nil && len(*v) == 0 {
+			return nil
+		}
+		now = time.Now()
+		if n > 0 {
+			last = now
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		if (err != nil || large) && w.reply.answers(c) {
+			return errAnswered
+		}
+		if err != nil && (c.secured || now.Sub(last) >= w.t.ackTimeout) && !w.ack.inTime(c, now, w.t.ackTimeout) {
+			return errUnacked
+		}
+		if err != nil && (c.secured || limit > 0 && now.Sub(last) >= limit) {
+			return errConnStalled // after a timeout TLS cannot go on writing
+		}
+	}
+	return nil
+}
