@@ -238,7 +238,7 @@ func (c *Call) ended() time.Time {
 // learn keeps the model's bytes per token up to date from what the engine counted.
 func (c *Call) learn() {
 	if c.usage.Known && c.promptBytes > 0 && c.upstream != nil {
-		c.upstream.LearnTokens(c.promptBytes, c.usage.Prompt)
+		c.upstream.Averages.LearnTokens(c.promptBytes, c.usage.Prompt)
 	}
 }
 

@@ -174,7 +174,7 @@ func (a *attempt) note(f *failure) {
 	if x := (*http1.Failure)(nil); errors.As(f.api.Cause, &x) && x.Reason != "" {
 		reason, sent = x.Reason, x.Sent
 	}
-	a.lease.Upstream().Note(reason, f.status, time.Now())
+	a.lease.Upstream().Health.Note(reason, f.status, time.Now())
 	if f.outcome == upstreams.OutcomeRefused {
 		return
 	}

@@ -106,7 +106,7 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 		}
 	}
 	if tokens, ok = messages.ReadCount(answer); ok && c.promptBytes > 0 {
-		u.LearnTokens(c.promptBytes, tokens)
+		u.Averages.LearnTokens(c.promptBytes, tokens)
 	}
 	return tokens, ok
 }

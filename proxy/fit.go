@@ -61,7 +61,7 @@ func (c *Call) contextOf(t *routing.Target) int {
 	if c.chat != nil {
 		configured = c.model.Rules.Context(c.chat)
 	}
-	n := t.Upstream.MaxContext(t.Served)
+	n := t.Upstream.Models.MaxContext(t.Served)
 	if n == 0 || configured > 0 && configured < n {
 		return configured
 	}

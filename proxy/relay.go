@@ -100,7 +100,7 @@ func (c *Call) keepParent() {
 // something.
 func (c *Call) releaseRequest() {
 	c.releaseChat()
-	if c.upstream.Doubted() {
+	if c.upstream.Breaker.Doubted() {
 		c.releasedHash = c.bodyHash()
 	}
 	c.releaseBody()

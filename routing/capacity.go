@@ -25,13 +25,14 @@ func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 // them.
 func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	var c Capacity
+	var l upstreams.Load
 	r.eachEligible(now, func(u *upstreams.Upstream) {
 		own := pools
 		if u.Limits().Shared {
 			own = pools[:1]
 		}
 		for _, p := range own {
-			l := u.Load(p, now)
+			u.ReadLoad(&l, p, upstreams.At(now))
 			c.Active += l.Active
 			c.Total += l.Limit
 			c.Available += max(0, l.Limit-l.Active)
@@ -85,7 +86,7 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 			var l upstreams.Load
 			u.ReadLoad(&l, q.Pool, q.at)
 			room := Room{Slots: max(0, l.Limit-l.Active), Shared: u.Limits().Shared}
-			if u.Breaker(q.Now) == upstreams.BreakerHalfOpen {
+			if u.Breaker.Position(q.Now) == upstreams.BreakerHalfOpen {
 				room.Slots = min(1, room.Slots)
 			}
 			return room
@@ -127,7 +128,7 @@ func (r *Route) visit(now time.Time, s upstreams.State, visit func(*upstreams.Up
 
 // takes reports whether a call could go to the target now, if that is in the given state.
 func (t *Target) takes(now time.Time, s upstreams.State) bool {
-	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.Upstream.Serves(t.Served)
+	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.Upstream.Models.Serves(t.Served)
 }
 
 // seen reports whether an earlier target of the route is on the same upstream and counted already.
@@ -146,7 +147,7 @@ func (r *Route) seen(i int, now time.Time, s upstreams.State) bool {
 func (r *Route) BytesPerToken() float64 {
 	sum, n := 0.0, 0
 	for i := range r.targets {
-		if v := r.targets[i].Upstream.BytesPerToken(); v > 0 {
+		if v := r.targets[i].Upstream.Averages.BytesPerToken(); v > 0 {
 			sum += v
 			n++
 		}
@@ -163,7 +164,7 @@ func (r *Route) ContextLength(now time.Time) int {
 		if !t.takes(now, upstreams.StateUp) {
 			continue
 		}
-		if n := t.Upstream.MaxContext(t.Served); n > 0 && (smallest == 0 || n < smallest) {
+		if n := t.Upstream.Models.MaxContext(t.Served); n > 0 && (smallest == 0 || n < smallest) {
 			smallest = n
 		}
 	}
@@ -176,8 +177,8 @@ func (r *Route) TextOnly() bool {
 	some := false
 	for i := range r.targets {
 		t := &r.targets[i]
-		switch m, listed := t.Upstream.Model(t.Served); {
-		case listed && (m.Vision || !m.VisionKnown), !listed && t.Upstream.Models() == nil:
+		switch m, listed := t.Upstream.Models.Find(t.Served); {
+		case listed && (m.Vision || !m.VisionKnown), !listed && t.Upstream.Models.All() == nil:
 			return false
 		case listed:
 			some = true

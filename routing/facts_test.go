@@ -133,7 +133,7 @@ func TestBytesPerToken(t *testing.T) {
 	}
 	teach := func(name string, bytes int) {
 		for range 500 {
-			p.Upstream(name)[0].LearnTokens(bytes, 100)
+			p.Upstream(name)[0].Averages.LearnTokens(bytes, 100)
 		}
 	}
 	teach("b", 200)

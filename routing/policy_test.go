@@ -12,7 +12,7 @@ import (
 func hold(t *testing.T, r *Route, target, n int) {
 	t.Helper()
 	for range n {
-		if _, ok := r.targets[target].Upstream.TryLease(upstreams.PoolText, 0, t0); !ok {
+		if _, ok := r.targets[target].Upstream.TryLease("", upstreams.PoolText, 0, t0); !ok {
 			t.Fatalf("target %d has no slot left to hold", target)
 		}
 	}
@@ -22,7 +22,7 @@ func hold(t *testing.T, r *Route, target, n int) {
 func fail(t *testing.T, r *Route, target, n int) {
 	t.Helper()
 	for range n {
-		l, ok := r.targets[target].Upstream.TryLease(upstreams.PoolText, 0, t0)
+		l, ok := r.targets[target].Upstream.TryLease("", upstreams.PoolText, 0, t0)
 		if !ok {
 			t.Fatalf("target %d has no slot", target)
 		}
@@ -88,8 +88,9 @@ func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 			}
 			least, most := 9, 0
 			for k := range r.targets {
-				active := r.targets[k].Upstream.Load(upstreams.PoolText, t0).Active
-				least, most = min(least, active), max(most, active)
+				var l upstreams.Load
+				r.targets[k].Upstream.ReadLoad(&l, upstreams.PoolText, upstreams.At(t0))
+				least, most = min(least, l.Active), max(most, l.Active)
 			}
 			if most > least+1 {
 				t.Errorf("policy %q: after %d calls one target has %d and another %d", policy, i+1, most, least)

@@ -77,7 +77,7 @@ func newRoute(m *config.Model, r Resolver, before *Route) (*Route, error) {
 			served = m.ID
 		}
 		for _, u := range ups {
-			route.targets = append(route.targets, Target{Upstream: u, Served: served, model: u.ServedModel(served)})
+			route.targets = append(route.targets, Target{Upstream: u, Served: served, model: u.Models.Entry(served)})
 		}
 	}
 	if route.policy != policyPrefixAffinity {

@@ -18,22 +18,22 @@ func (u *Upstream) SetConcurrency(c config.Concurrency) {
 	st := *u.settings.Load()
 	st.spec.Concurrency = c
 	u.settings.Store(&st)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.renewCapacity()
+	u.slots.configure(c, st.weight, u.engine.Load())
 }
 
 // SetGhosts makes n of the slots the engine's, as reports would.
-func (u *Upstream) SetGhosts(n int) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.setGhosts(n)
+func (u *Upstream) SetGhosts(n int) { u.slots.setGhosts(n) }
+
+// Load is ReadLoad into a variable of its own.
+func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
+	u.ReadLoad(&l, p, At(now))
+	return l
 }
 
 // ModelBack ends what ModelGone began, as the engine's list would.
-func (u *Upstream) ModelBack() { u.setModels(nil, time.Now().Add(time.Hour)) }
+func (u *Upstream) ModelBack() { u.Models.setList(nil, time.Now().Add(time.Hour)) }
 
 // Tell books what an engine says of its work, as a probe would.
 func (u *Upstream) Tell(running, waiting int, now time.Time) {
-	u.setReport(&Report{Load: engine.Load{Running: running, Waiting: waiting}, OwnAtScrape: u.inFlight(), At: now}, 0, now)
+	u.book(&Report{Load: engine.Load{Running: running, Waiting: waiting}, OwnAtScrape: u.slots.inFlight(), At: now}, 0, now)
 }

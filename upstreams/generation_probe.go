@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"sync"
 	"time"
 
 	"penstock/config"
@@ -13,11 +14,11 @@ import (
 // probes ask whether an engine answers; this one asks whether it does its work, without a client's
 // request that might be the reason why it does not.
 //
-//	Upstream.probeGeneration   starts one in a slot, at most one a second
+//	generationProber.start     starts one in a slot, at most one a second
 //	engine.GenerationSteps     what to send to an engine for a kind of model
 //	engine.Generate            sends it and judges the answer
 //
-// The verdict goes to the breaker (health.generation), and into metrics of its own: it is no
+// The verdict goes to the breaker (circuit.generation), and into metrics of its own: it is no
 // client's call.
 
 const (
@@ -29,16 +30,6 @@ const (
 	generationLoading = time.Minute
 )
 
-// generator is the state of an upstream's generation probes, guarded by its mutex.
-type generator struct {
-	served  string        // the model of the last call that failed
-	limit   time.Duration // how long that call might have waited for its first token
-	running bool
-	doubted int // failures in a row when probeDoubt was last set to come; 0: it is not due
-	begun   time.Time
-	last    *LastGeneration
-}
-
 // LastGeneration is what the newest generation probe came to.
 type LastGeneration struct {
 	At           time.Time `json:"at"`
@@ -48,27 +39,45 @@ type LastGeneration struct {
 	Milliseconds float64   `json:"milliseconds"`
 }
 
-// probeGeneration starts a generation probe in a slot of the pool, which the caller has taken and
-// which the probe gives back. It is false, and the slot stays the caller's, when there may be none
-// now: another one runs or ran less than a second ago, the upstream is out, or the edge has no
-// probe for its kind of model.
-func (u *Upstream) probeGeneration(pool Pool, trial bool) bool {
-	now := time.Now()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	g, p := &u.generator, u.prober
-	if p == nil || p.generate == nil || g.running || now.Sub(g.begun) < generationPause || u.Mode() != ModeReady {
+// generationProber sends the generation probes of an upstream.
+type generationProber struct {
+	up *Upstream
+
+	mu      sync.Mutex
+	served  string        // the model of the last call that failed
+	limit   time.Duration // how long that call might have waited for its first token
+	running bool
+	doubted int // failures in a row when lookAtDoubt was last set to come; 0: it is not due
+	begun   time.Time
+	last    *LastGeneration
+}
+
+// failed notes a call that failed: the next probe is of its kind.
+func (g *generationProber) failed(by FailureSource) {
+	g.mu.Lock()
+	g.served, g.limit = by.Served, by.Limit
+	g.mu.Unlock()
+}
+
+// start starts a generation probe in a slot of the pool, which the caller has taken and which the
+// probe gives back. It is false, and the slot stays the caller's, when there may be none now:
+// another one runs or ran less than a second ago, the upstream is out, or the edge has no probe for
+// its kind of model.
+func (g *generationProber) start(pool Pool, trial bool) bool {
+	u, now := g.up, time.Now()
+	p, s := u.probing.current(), u.State()
+	if p == nil || p.generate == nil || u.Mode() != ModeReady || s != StateUp && s != StatePending {
 		return false
 	}
-	if s := u.State(); s != StateUp && s != StatePending {
+	profile, toEnd := u.engine.Load(), u.Breaker.broken()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.running || now.Sub(g.begun) < generationPause {
 		return false
 	}
-	profile := u.engine.Load()
-	toEnd := u.health.broken
 	steps := engine.GenerationSteps(u.settings.Load().kinds[g.served], profile, g.served, toEnd)
 	if len(steps) == 0 {
-		u.health.generation(engine.GenerationRejected, trial, now)
-		u.publish(u.health.state, "calls fail", now)
+		u.Breaker.generation(engine.GenerationRejected, trial, "calls fail", now)
 		return false
 	}
 	g.running, g.begun = true, now
@@ -79,28 +88,27 @@ func (u *Upstream) probeGeneration(pool Pool, trial bool) bool {
 	if g.limit > 0 && !toEnd {
 		limit = min(limit, g.limit)
 	}
-	go u.set.o.Guard.Once(guardGeneration, func() { u.generate(p, profile, steps, limit, pool, trial) })
+	go u.hooks.guard.Once(guardGeneration, func() { g.run(p, profile, steps, limit, pool, trial) })
 	return true
 }
 
-// generate runs a generation probe and books its verdict.
-func (u *Upstream) generate(p *prober, profile *engine.Profile, steps []engine.GenerationStep, limit time.Duration, pool Pool, trial bool) {
-	result := engine.GenerationResult{Verdict: engine.GenerationAborted}
+// run sends a generation probe and books its verdict.
+func (g *generationProber) run(p *prober, profile *engine.Profile, steps []engine.GenerationStep, limit time.Duration, pool Pool, trial bool) {
+	u, result := g.up, engine.GenerationResult{Verdict: engine.GenerationAborted}
 	defer func() { // whatever the booking comes to
-		u.giveBack(pool, false)
-		u.set.o.OnFree(u)
+		u.set.freeSlot(u, pool)
 		if trial { // calls that looked meanwhile were kept out
-			u.set.o.OnRoom(u)
+			u.hooks.room()
 		}
 	}()
-	defer func() { u.bookGeneration(result, trial) }()
-	u.set.o.Guard.Point(guardGeneration)
+	defer func() { g.book(result, trial) }()
+	u.hooks.guard.Point(guardGeneration)
 	for i := range steps {
 		begun := time.Now()
-		u.answers.Begin()
+		u.client.answers.Begin()
 		result = p.generate(p.ctx, profile, &steps[i], limit)
-		progressed := u.answers.End()
-		if result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout && (progressed || u.busyForOthers(begun)) {
+		progressed := u.client.answers.End()
+		if result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout && (progressed || u.reports.queuesForOthers(begun)) {
 			result.Verdict = engine.GenerationRefused // the probe waited its turn, as long as one client makes it
 		}
 		if result.Verdict != engine.GenerationRejected {
@@ -109,58 +117,64 @@ func (u *Upstream) generate(p *prober, profile *engine.Profile, steps []engine.G
 	}
 }
 
-// busyForOthers reports whether the engine has said since then that requests wait, and that it has
-// some which are not of this edge.
-func (u *Upstream) busyForOthers(since time.Time) bool {
-	r := u.report.Load()
-	return r != nil && r.At.After(since) && r.Waiting > 0 && r.others > 0
-}
-
-// bookGeneration books a probe's verdict.
-func (u *Upstream) bookGeneration(result engine.GenerationResult, trial bool) {
-	now := time.Now()
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// book books a probe's verdict.
+func (g *generationProber) book(result engine.GenerationResult, trial bool) {
+	u, now := g.up, time.Now()
 	if trial {
-		defer u.trial.Store(false)
+		defer u.Breaker.trial.Store(false)
 	}
-	u.generated[result.Verdict].Inc()
-	g := &u.generator
+	u.series.generated[result.Verdict].Inc()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.running = false
 	g.last = &LastGeneration{
 		At: now, Result: result.Verdict.String(), Reason: result.Reason, Status: result.Status,
 		Milliseconds: float64(now.Sub(g.begun).Microseconds()) / 1000,
 	}
-	u.health.generation(result.Verdict, trial, now)
-	u.publish(u.health.state, "generation probe: "+g.last.Result, now)
+	u.Breaker.generation(result.Verdict, trial, "generation probe: "+g.last.Result, now)
 }
 
-// probeDoubtLater calls probeDoubt soon, if there is reason to. Called with mu held.
-func (u *Upstream) probeDoubtLater() {
-	if u.prober != nil && u.generator.doubted == 0 && u.health.inDoubt() {
-		u.generator.doubted = u.health.failures
-		time.AfterFunc(doubtPause, u.probeDoubt)
+// newest returns a copy of the newest result, or nil.
+func (g *generationProber) newest() *LastGeneration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.last == nil {
+		return nil
 	}
+	last := *g.last
+	return &last
 }
 
-// probeDoubt sends a generation probe if there has been no success since, and a slot is free. Where
-// calls still come, it waits for what they tell.
-func (u *Upstream) probeDoubt() {
-	defer u.set.o.Guard.Catch(guardRoom, nil)
-	u.mu.Lock()
-	more := u.health.failures != u.generator.doubted || u.slots.Load() != 0
-	u.generator.doubted = 0
-	wanted := u.health.inDoubt() && !u.retiring.Load()
-	if wanted && more { // calls still come, and tell by themselves
-		u.probeDoubtLater()
-	}
-	u.mu.Unlock()
-	if !wanted || more || !u.takeSlot(PoolText) {
+// lookLater calls lookAtDoubt soon, if there is reason to.
+func (g *generationProber) lookLater() {
+	failures, wanted := g.up.Breaker.doubt()
+	if !wanted || g.up.probing.current() == nil {
 		return
 	}
-	if !u.probeGeneration(PoolText, false) {
-		u.giveBack(PoolText, false)
-		u.set.o.OnFree(u)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.doubted == 0 {
+		g.doubted = failures
+		time.AfterFunc(doubtPause, g.lookAtDoubt)
+	}
+}
+
+// lookAtDoubt sends a generation probe if there has been no success since, and a slot is free. Where
+// calls still come, it waits for what they show.
+func (g *generationProber) lookAtDoubt() {
+	defer g.up.hooks.guard.Catch(guardRoom, nil)
+	u := g.up
+	failures, wanted := u.Breaker.doubt()
+	g.mu.Lock()
+	more := failures != g.doubted || u.slots.inFlight() != 0
+	g.doubted = 0
+	g.mu.Unlock()
+	switch {
+	case !wanted || u.retiring.Load():
+	case more:
+		g.lookLater()
+	case u.slots.take(PoolText) && !g.start(PoolText, false):
+		u.set.freeSlot(u, PoolText)
 	}
 }
 
@@ -169,45 +183,40 @@ func (u *Upstream) probeDoubt() {
 const trialHeadStart = 100 * time.Millisecond
 
 // probeTrial makes a generation probe the trial of a half-open breaker.
-func (u *Upstream) probeTrial() {
-	defer u.set.o.Guard.Catch(guardRoom, nil)
-	defer u.retrialLater() // where the probe could not be sent, or decides nothing
-	if !u.trialMissing() || !u.trial.CompareAndSwap(false, true) {
+func (g *generationProber) probeTrial() {
+	defer g.up.hooks.guard.Catch(guardRoom, nil)
+	defer g.retrialLater() // where the probe could not be sent, or decides nothing
+	u := g.up
+	if !g.trialMissing() || !u.Breaker.trial.CompareAndSwap(false, true) {
 		return
 	}
-	taken := u.takeSlot(PoolText)
-	if taken && u.probeGeneration(PoolText, true) {
+	taken := u.slots.take(PoolText)
+	if taken && g.start(PoolText, true) {
 		return
 	}
 	if taken {
-		u.giveBack(PoolText, true)
+		u.set.giveBack(u, PoolText, true)
 	} else {
-		u.trial.Store(false)
+		u.Breaker.trial.Store(false)
 	}
-	u.set.o.OnRoom(u) // calls that looked meanwhile were kept out
+	u.hooks.room() // calls that looked meanwhile were kept out
 }
 
-// probeTrialLater calls probeTrial soon, where not every call may be the trial of the half-open
-// breaker.
-func (u *Upstream) probeTrialLater() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.prober != nil && u.trialMissing() {
-		u.trialTimer = time.AfterFunc(trialHeadStart, u.probeTrial)
+// trialLater calls probeTrial soon, where not every call may be the trial of the half-open breaker.
+func (g *generationProber) trialLater() {
+	if g.trialMissing() {
+		g.up.Breaker.lookLater(time.AfterFunc(trialHeadStart, g.probeTrial))
 	}
 }
 
-// retrialLater calls retrial later, where the breaker is half-open still.
-func (u *Upstream) retrialLater() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.prober != nil && u.trialMissing() {
-		u.trialTimer = time.AfterFunc(generationPause, u.retrial)
+// retrialLater has the breaker look for a trial again, where it is half-open still.
+func (g *generationProber) retrialLater() {
+	if g.trialMissing() {
+		g.up.Breaker.lookLater(time.AfterFunc(generationPause, g.up.Breaker.halfOpen))
 	}
 }
 
-// trialMissing reports whether the breaker is half-open, and not every call may be its trial.
-func (u *Upstream) trialMissing() bool {
-	until, barred := u.openUntil.Load(), u.barred.Load()
-	return until != breakerClosed && ticks(time.Now()) >= until && !u.retiring.Load() && barred != nil && len(*barred) > 0
+// trialMissing reports whether not every call may be the trial of the half-open breaker.
+func (g *generationProber) trialMissing() bool {
+	return g.up.Breaker.trialMissing() && !g.up.retiring.Load() && g.up.probing.current() != nil
 }

@@ -18,15 +18,15 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := generating(t, func(int64) engine.Generation { return engine.GenerationOK })
 		var sent []string
-		u.mu.Lock()
-		u.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
+		u.probing.mu.Lock()
+		u.probing.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
 			sent = append(sent, string(s.Body)+" "+limit.String())
 			return engine.GenerationResult{Verdict: engine.GenerationFailed}
 		}
-		u.mu.Unlock()
+		u.probing.mu.Unlock()
 		fail := func(begun bool) {
 			for range 5 {
-				if l, ok := u.TryLeaseFor("a", PoolText, 0, time.Now()); ok {
+				if l, ok := u.TryLease("a", PoolText, 0, time.Now()); ok {
 					l.FailedFor(FailureSource{Key: "a", Served: "m", Sent: true, Begun: begun, Limit: 2 * time.Second})
 					l.Release(OutcomeBadResponse)
 				}
@@ -46,7 +46,7 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 				t.Error(s)
 			}
 		}
-		l, ok := u.TryLeaseFor("b", PoolText, 0, time.Now().Add(coolDownMax))
+		l, ok := u.TryLease("b", PoolText, 0, time.Now().Add(coolDownMax))
 		if !ok {
 			t.Fatal("no trial")
 		}
@@ -64,8 +64,8 @@ func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstr
 	t.Helper()
 	u, sent = watched(t, &playedEngine{code: 200}, "vllm"), new(atomic.Int64)
 	synctest.Wait()
-	u.mu.Lock()
-	u.prober.generate = func(ctx context.Context, _ *engine.Profile, _ *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
+	u.probing.mu.Lock()
+	u.probing.prober.generate = func(ctx context.Context, _ *engine.Profile, _ *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
 		n := sent.Add(1)
 		select {
 		case <-time.After(100 * time.Millisecond):
@@ -74,7 +74,7 @@ func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstr
 		}
 		return engine.GenerationResult{Verdict: verdict(n)}
 	}
-	u.mu.Unlock()
+	u.probing.mu.Unlock()
 	return u, sent
 }
 
@@ -98,12 +98,12 @@ func TestProbeGeneration(t *testing.T) {
 		}
 		u.failAlone(t, 20)
 		synctest.Wait()
-		if sent.Load() != 1 || u.inFlight() != 1 {
-			t.Fatalf("%d probes under way in %d slots", sent.Load(), u.inFlight())
+		if sent.Load() != 1 || u.slots.inFlight() != 1 {
+			t.Fatalf("%d probes under way in %d slots", sent.Load(), u.slots.inFlight())
 		}
 		time.Sleep(200 * time.Millisecond)
-		if u.inFlight() != 0 || u.Doubted() {
-			t.Errorf("%d slots are held, doubted %t", u.inFlight(), u.Doubted())
+		if u.slots.inFlight() != 0 || u.Breaker.Doubted() {
+			t.Errorf("%d slots are held, doubted %t", u.slots.inFlight(), u.Breaker.Doubted())
 		}
 		u.failAlone(t, 20)
 		synctest.Wait()
@@ -117,7 +117,7 @@ func TestProbeGeneration(t *testing.T) {
 			t.Error("no probe after a second, with the row still there")
 		}
 		time.Sleep(200 * time.Millisecond)
-		if u.Breaker(time.Now()) != BreakerClosed {
+		if u.Breaker.Position(time.Now()) != BreakerClosed {
 			t.Error("one client has opened the breaker")
 		}
 		if st := u.Status(time.Now()); st.GenerationProbes["ok"] != 2 || st.Generation == nil || st.Generation.Result != "ok" || st.Generation.Milliseconds != 100 {
@@ -153,15 +153,15 @@ func TestProbeDoubt(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		if sent.Load() != 1 || u.inFlight() != 1 {
-			t.Fatalf("%d probes in %d slots", sent.Load(), u.inFlight())
+		if sent.Load() != 1 || u.slots.inFlight() != 1 {
+			t.Fatalf("%d probes in %d slots", sent.Load(), u.slots.inFlight())
 		}
 		time.Sleep(generationPause)
-		if u.Breaker(time.Now()) != BreakerClosed || u.Doubted() || u.inFlight() != 0 {
+		if u.Breaker.Position(time.Now()) != BreakerClosed || u.Breaker.Doubted() || u.slots.inFlight() != 0 {
 			t.Fatal("the probe passed, and the engine is in doubt")
 		}
 		u.failAlone(t, 2)
-		l, _ := u.TryLease(PoolText, 0, time.Now())
+		l, _ := u.TryLease("", PoolText, 0, time.Now())
 		l.Release(OutcomeOK)
 		time.Sleep(2 * doubtPause)
 		if sent.Load() != 1 {
@@ -169,8 +169,8 @@ func TestProbeDoubt(t *testing.T) {
 		}
 		u.failAlone(t, 2)
 		time.Sleep(2 * doubtPause)
-		if sent.Load() != 2 || u.Breaker(time.Now()) != BreakerOpen {
-			t.Errorf("%d probes, breaker %v", sent.Load(), u.Breaker(time.Now()))
+		if sent.Load() != 2 || u.Breaker.Position(time.Now()) != BreakerOpen {
+			t.Errorf("%d probes, breaker %v", sent.Load(), u.Breaker.Position(time.Now()))
 		}
 	})
 }
@@ -184,7 +184,7 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 		})
 		u.failAlone(t, 5)
 		time.Sleep(200 * time.Millisecond)
-		if u.Breaker(time.Now()) != BreakerOpen {
+		if u.Breaker.Position(time.Now()) != BreakerOpen {
 			t.Fatal("the probe has failed, but the breaker is not open")
 		}
 		time.Sleep(coolDown)
@@ -192,7 +192,7 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 			t.Fatal("a probe where any call may be the trial")
 		}
 		u.failAlone(t, 1) // the trial
-		if u.Breaker(time.Now()) != BreakerOpen {
+		if u.Breaker.Position(time.Now()) != BreakerOpen {
 			t.Fatal("the trial has failed, but the breaker is not open")
 		}
 		time.Sleep(2*coolDown + trialHeadStart/2)
@@ -200,24 +200,24 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 			t.Fatal("other clients' calls have no time to be the trial")
 		}
 		time.Sleep(trialHeadStart)
-		if sent.Load() != 2 || u.inFlight() != 1 {
-			t.Fatalf("%d probes, %d in flight", sent.Load(), u.inFlight())
+		if sent.Load() != 2 || u.slots.inFlight() != 1 {
+			t.Fatalf("%d probes, %d in flight", sent.Load(), u.slots.inFlight())
 		}
 		time.Sleep(time.Second) // has failed, too
-		if u.Breaker(time.Now()) != BreakerOpen {
+		if u.Breaker.Position(time.Now()) != BreakerOpen {
 			t.Fatal("the second trial has failed, but the breaker is not open")
 		}
 		time.Sleep(4*coolDown - 500*time.Millisecond) // no room
-		if sent.Load() != 3 || u.Breaker(time.Now()) != BreakerHalfOpen {
-			t.Fatalf("%d probes, breaker %v", sent.Load(), u.Breaker(time.Now()))
+		if sent.Load() != 3 || u.Breaker.Position(time.Now()) != BreakerHalfOpen {
+			t.Fatalf("%d probes, breaker %v", sent.Load(), u.Breaker.Position(time.Now()))
 		}
 		now := time.Now()
-		if _, ok := u.TryLeaseFor("client1", PoolText, 0, now); ok || u.EligibleFor("client1", StateUp, At(now)) || !u.EligibleFor("client2", StateUp, At(now)) {
+		if _, ok := u.TryLease("client1", PoolText, 0, now); ok || u.EligibleFor("client1", StateUp, At(now)) || !u.EligibleFor("client2", StateUp, At(now)) {
 			t.Error("the client whose trial failed may be the next one, or another may not")
 		}
 		time.Sleep(2 * time.Second)
-		if sent.Load() != 4 || u.Breaker(time.Now()) != BreakerClosed || u.trial.Load() || u.inFlight() != 0 {
-			t.Errorf("%d probes, breaker %v, trial %t, %d in flight", sent.Load(), u.Breaker(time.Now()), u.trial.Load(), u.inFlight())
+		if sent.Load() != 4 || u.Breaker.Position(time.Now()) != BreakerClosed || u.Breaker.trial.Load() || u.slots.inFlight() != 0 {
+			t.Errorf("%d probes, breaker %v, trial %t, %d in flight", sent.Load(), u.Breaker.Position(time.Now()), u.Breaker.trial.Load(), u.slots.inFlight())
 		}
 		time.Sleep(time.Minute)
 		if sent.Load() != 4 {
@@ -233,10 +233,10 @@ func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 		u.failAlone(t, 5)
 		synctest.Wait()
 		u.retiring.Store(true)
-		u.prober.stop()
+		u.probing.stop()
 		synctest.Wait()
-		if sent.Load() != 1 || u.inFlight() != 0 || u.generated[engine.GenerationAborted].Get() != 1 || u.openUntil.Load() != breakerClosed {
-			t.Errorf("%d probes, %d in flight", sent.Load(), u.inFlight())
+		if sent.Load() != 1 || u.slots.inFlight() != 0 || u.series.generated[engine.GenerationAborted].Get() != 1 || u.Breaker.openUntil.Load() != breakerClosed {
+			t.Errorf("%d probes, %d in flight", sent.Load(), u.slots.inFlight())
 		}
 	})
 }
@@ -265,22 +265,22 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 				}
 				u := watched(t, played, "vllm")
 				synctest.Wait()
-				l, ok := u.TryLease(PoolText, 0, time.Now())
+				l, ok := u.TryLease("", PoolText, 0, time.Now())
 				if !ok {
 					t.Fatal("no lease")
 				}
-				u.mu.Lock()
-				u.prober.generate = func(_ context.Context, _ *engine.Profile, _ *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
+				u.probing.mu.Lock()
+				u.probing.prober.generate = func(_ context.Context, _ *engine.Profile, _ *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
 					for range c.answers {
-						u.answers.BodyCame(c.status)
+						u.client.answers.BodyCame(c.status)
 					}
 					time.Sleep(limit)
 					return engine.GenerationResult{Verdict: engine.GenerationFailed, Reason: http1.ReasonTimeout}
 				}
-				u.mu.Unlock()
+				u.probing.mu.Unlock()
 				u.failAlone(t, 5)
 				time.Sleep(generationLimit + 100*time.Millisecond)
-				if got := u.Breaker(time.Now()); got != c.want {
+				if got := u.Breaker.Position(time.Now()); got != c.want {
 					t.Errorf("breaker %v, want %v; the probe: %+v", got, c.want, u.Status(time.Now()).Generation)
 				}
 				l.Release(OutcomeOK)

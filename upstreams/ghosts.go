@@ -7,7 +7,7 @@ import "time"
 // ghost is counted only where a call of ours was abandoned *and* the engine's unexplained work rose
 // by as much above what it was before, in two reports in a row. Work that others had there before
 // is never taken for ghosts. Work of theirs that comes in the same seconds can be, for as long as
-// it lasts, and by no more than the calls abandoned. The upstream's mutex guards it.
+// it lasts, and by no more than the calls abandoned. The mutex of its reports guards it.
 type ghostTracker struct {
 	confirmed    int       // ghosts, by the last report
 	baseline     int       // unexplained work before the first abandoned call
@@ -18,8 +18,6 @@ type ghostTracker struct {
 
 // ghostLife is how long a suspicion lasts without a new abandoned call.
 const ghostLife = 10 * time.Minute
-
-func (g *ghostTracker) abandon() { g.abandonedNow++ }
 
 // beginReport is called before a report is read. That report does not judge calls abandoned later.
 func (g *ghostTracker) beginReport(now time.Time) (batch int) {
@@ -43,11 +41,4 @@ func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed
 	held = max(0, confirmed-g.confirmed)
 	g.unconfirmed, g.confirmed = unconfirmed, confirmed
 	return before - unconfirmed, held
-}
-
-// setGhosts stores how many slots ghosts hold. The caller holds mu.
-func (u *Upstream) setGhosts(n int) {
-	if u.ghostSlots.Swap(int64(n)) != int64(n) {
-		u.renewCapacity()
-	}
 }

@@ -35,11 +35,11 @@ func TestPanicOfRoom(t *testing.T) {
 	defer set.Close(context.Background())
 	u := plan.Upstream("up")[0]
 	waitUntil(t, func() bool { return g.Panics(guardProbe) > 0 && u.State() == StateUp })
-	waitUntil(t, func() bool { u.mu.Lock(); defer u.mu.Unlock(); return u.check != nil })
+	waitUntil(t, func() bool { u.Health.mu.Lock(); defer u.Health.mu.Unlock(); return u.Health.check != nil })
 
 	release := func(client int, o Outcome) {
 		defer func() { _ = recover() }()
-		l, ok := u.TryLease(PoolText, 7, time.Now())
+		l, ok := u.TryLease("", PoolText, 7, time.Now())
 		if !ok {
 			t.Fatal("there is no lease")
 		}
@@ -47,7 +47,7 @@ func TestPanicOfRoom(t *testing.T) {
 		l.Release(o)
 	}
 	for i := range 20 { // until the breaker opens
-		if u.openUntil.Load() != breakerClosed {
+		if u.Breaker.openUntil.Load() != breakerClosed {
 			break
 		}
 		release(i, OutcomeBadResponse)
@@ -56,7 +56,7 @@ func TestPanicOfRoom(t *testing.T) {
 	for i := range 3 {
 		release(i, OutcomeOK) // the trial closes the breaker, which is told and panics
 	}
-	if n := u.slots.Load(); n != 0 || u.tokens[PoolText].Load() != 0 || u.trial.Load() {
-		t.Errorf("slots %d, tokens %d, a trial runs: %v", n, u.tokens[PoolText].Load(), u.trial.Load())
+	if n := u.slots.inUse.Load(); n != 0 || u.slots.tokens[PoolText].Load() != 0 || u.Breaker.trial.Load() {
+		t.Errorf("slots %d, tokens %d, a trial runs: %v", n, u.slots.tokens[PoolText].Load(), u.Breaker.trial.Load())
 	}
 }

@@ -12,6 +12,12 @@ import (
 // at is a moment of the tests' own clock.
 func at(d time.Duration) time.Time { return epoch.Add(time.Hour + d) }
 
+// machines are the two that decide about an upstream: whether it is up, and whether calls may pass.
+type machines struct {
+	liveness liveness
+	circuit  circuit
+}
+
 // TestHealth plays scripts against the state machine. A script is words: "+" and "-" are probes, a
 // letter a call's outcome (o ok, t timeout, u unreachable, b bad response, f refused, r rejected, g
 // client gone), an upper-case letter that of a half-open trial, and a number lets seconds pass.
@@ -67,13 +73,13 @@ func TestHealth(t *testing.T) {
 		{"trials go through once probes pass", "+ b b b b b - - - + + 1.1", StateUp, "half-open"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := health{fall: 3, rise: 2}
+			h := machines{liveness: liveness{fall: 3, rise: 2}}
 			now := at(0)
 			for _, word := range strings.Fields(c.script) {
 				play(t, &h, word, &now)
 			}
-			if h.state != c.state {
-				t.Errorf("state %v, want %v", h.state, c.state)
+			if h.liveness.state != c.state {
+				t.Errorf("state %v, want %v", h.liveness.state, c.state)
 			}
 			if breaker := h.breaker(now); breaker != c.breaker {
 				t.Errorf("breaker %s, want %s", breaker, c.breaker)
@@ -86,10 +92,10 @@ func TestHealth(t *testing.T) {
 // letter, @KEY and then /BODY say who sent the call; without them each call is of a client of its
 // own. "p" is a generation probe, "P" one that is a trial, and behind it stands what it came to: +
 // ok, - failed, 0 rejected, ~ refused.
-func play(t *testing.T, h *health, word string, now *time.Time) (generate bool) {
+func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool) {
 	t.Helper()
 	if verdict, ok := map[string]engine.Generation{"+": engine.GenerationOK, "-": engine.GenerationFailed, "0": engine.GenerationRejected, "~": engine.GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
-		h.generation(verdict, word[0] == 'P', *now)
+		h.circuit.generation(verdict, word[0] == 'P', *now)
 		return false
 	}
 	played++
@@ -105,9 +111,10 @@ func play(t *testing.T, h *health, word string, now *time.Time) (generate bool) 
 	}
 	switch o, known := outcomes[strings.ToLower(word)]; {
 	case word == "+" || word == "-":
-		h.probe(word == "+")
+		h.liveness.probe(word == "+")
 	case known:
-		return h.outcome(o, by, word != strings.ToLower(word), *now).generate
+		h.liveness.outcome(o, by)
+		return h.circuit.outcome(o, by, word != strings.ToLower(word), *now)
 	default:
 		d, err := time.ParseDuration(word + "s")
 		if err != nil {
@@ -173,26 +180,26 @@ func TestBreakerEvidence(t *testing.T) {
 		{"one client's lost connections leave the engine up", "+ u@a u@a u@a", 0, "closed", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := health{fall: 3, rise: 2, state: StateUp}
+			h := machines{liveness: liveness{fall: 3, rise: 2, state: StateUp}}
 			now, asks := at(0), 0
 			for _, word := range strings.Fields(c.script) {
 				if play(t, &h, word, &now) {
 					asks++
 				}
 			}
-			if got := h.breaker(now); got != c.breaker || asks != c.asks || strings.Join(h.barred, " ") != c.barred || h.state != StateUp {
-				t.Errorf("%v, breaker %s, %d probes asked for, barred %q; want %s, %d, %q", h.state, got, asks, h.barred, c.breaker, c.asks, c.barred)
+			if got := h.breaker(now); got != c.breaker || asks != c.asks || strings.Join(h.circuit.barred, " ") != c.barred || h.liveness.state != StateUp {
+				t.Errorf("%v, breaker %s, %d probes asked for, barred %q; want %s, %d, %q", h.liveness.state, got, asks, h.circuit.barred, c.breaker, c.asks, c.barred)
 			}
 		})
 	}
 }
 
 // breaker is the position of the breaker.
-func (h *health) breaker(now time.Time) string {
+func (h *machines) breaker(now time.Time) string {
 	switch {
-	case !h.open:
+	case !h.circuit.open:
 		return "closed"
-	case now.Before(h.openUntil):
+	case now.Before(h.circuit.openUntil):
 		return "open"
 	}
 	return "half-open"
@@ -200,14 +207,14 @@ func (h *health) breaker(now time.Time) string {
 
 // A probe is asked for at once where passive evidence raises a doubt, and only there.
 func TestHealthAsksForAProbe(t *testing.T) {
-	h := health{fall: 3, rise: 2}
+	h := liveness{fall: 3, rise: 2}
 	h.probe(true)
 	for o, want := range map[Outcome]bool{
 		OutcomeUnreachable: true, OutcomeTimeout: true,
 		OutcomeOK: false, OutcomeBadResponse: false, OutcomeRefused: false, OutcomeRejected: false, OutcomeClientGone: false,
 	} {
 		fresh := h
-		if got := fresh.outcome(o, FailureSource{}, false, at(0)).look; got != want {
+		if got := fresh.outcome(o, FailureSource{}); got != want {
 			t.Errorf("%v: %t", o, got)
 		}
 	}

@@ -90,7 +90,7 @@ func occupy(t *testing.T) *busyEngine {
 
 // call is one call to the end of its reply.
 func (w *busyEngine) call(path string) error {
-	l, ok := w.up.TryLease(PoolText, 0, time.Now())
+	l, ok := w.up.TryLease("", PoolText, 0, time.Now())
 	if !ok {
 		return errors.New("no lease")
 	}

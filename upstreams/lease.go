@@ -7,22 +7,6 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// slotUnit is one in-flight call of a pool inside Upstream.slots: three counters of 21 bits in one
-// word, so that one compare-and-swap decides over a shared limit as well as over a separate one,
-// and a reload may turn one into the other while calls run.
-func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
-
-const (
-	slotBits = 21
-	slotMax  = 1<<slotBits - 1
-)
-
-func inPool(word uint64, p Pool) int { return int(word >> (slotBits * uint(p)) & slotMax) }
-
-func inAll(word uint64) int {
-	return inPool(word, PoolText) + inPool(word, PoolVision) + inPool(word, PoolAudio)
-}
-
 // Lease is one held slot of one upstream, and the only way to reach it. Its holder sends with
 // Exchange and gives it back with Release exactly once. Leases are not pooled: a recycled one would
 // turn a second Release, which is harmless and counted, into the theft of another call's slot.
@@ -33,8 +17,6 @@ type Lease struct {
 	failedFor *FailureSource // of a call that failed
 	pool      Pool
 	up        *Upstream
-	slots     *atomic.Uint64 // pointers to the counters: a retired upstream's are decremented too
-	tokens    *atomic.Int64
 	weight    int64
 	exchange  http1.Exchange // here and not behind a pointer, so that a call allocates once
 }
@@ -45,68 +27,35 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// TryLease takes a slot of the pool if there is one and the upstream may be used now. tokens, the
-// call's estimate, is added to the upstream's load while the lease is held. There is no check
+// TryLease takes a slot of the pool if there is one and the upstream may be used now by the key with
+// that id: the calls of a key whose failures opened the breaker are not taken as its trial. tokens,
+// the call's estimate, is added to the upstream's load while the lease is held. There is no check
 // before the act: the limit and the single half-open trial are decided by compare-and-swap, so the
-// in-flight count never exceeds the limit. It is TryLeaseFor without a key.
-func (u *Upstream) TryLease(p Pool, tokens int, now time.Time) (*Lease, bool) {
-	return u.TryLeaseFor("", p, tokens, now)
-}
-
-// TryLeaseFor is TryLease for a call of the key with that id. The calls of a key whose failures
-// opened the breaker are not taken as its trial.
-func (u *Upstream) TryLeaseFor(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
-	if s := u.State(); s != StateUp && s != StatePending {
+// in-flight count never exceeds the limit.
+func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
+	if s := u.State(); s != StateUp && s != StatePending || u.Mode() != ModeReady {
 		return nil, false
 	}
-	if u.Mode() != ModeReady {
+	trial, ok := u.Breaker.admit(key, now)
+	if !ok {
 		return nil, false
 	}
-	trial := false
-	if until := u.openUntil.Load(); until != breakerClosed {
-		if ticks(now) < until || u.Bars(key) || !u.trial.CompareAndSwap(false, true) {
-			return nil, false
-		}
-		trial = true
-	}
-	if !u.takeSlot(p) {
+	if !u.slots.take(p) {
 		if trial {
-			u.trial.Store(false)
-			u.set.o.OnRoom(u) // who looked meanwhile, for a pool that is not full, was kept out
+			u.Breaker.trial.Store(false)
+			u.hooks.room() // who looked meanwhile, for a pool that is not full, was kept out
 		}
 		return nil, false
 	}
 	if u.retiring.Load() { // retired in between: Retire may have seen the slot, so give it back as a release would
-		u.giveBack(p, trial)
+		u.set.giveBack(u, p, trial)
 		return nil, false
 	}
-	l := &Lease{up: u, pool: p, slots: &u.slots, tokens: &u.tokens[p], weight: int64(max(0, tokens))}
+	l := &Lease{up: u, pool: p, weight: int64(max(0, tokens))}
 	l.held.Store(true)
 	l.trial.Store(trial)
-	l.tokens.Add(l.weight)
+	u.slots.tokens[p].Add(l.weight)
 	return l, true
-}
-
-func (u *Upstream) takeSlot(p Pool) bool {
-	c := u.capacity.Load()
-	unit := slotUnit(p)
-	for {
-		word := u.slots.Load()
-		if c.active(word, p) >= c.net[p] || inPool(word, p) == slotMax {
-			return false
-		}
-		if u.slots.CompareAndSwap(word, word+unit) {
-			return true
-		}
-	}
-}
-
-func (u *Upstream) giveBack(p Pool, trial bool) {
-	if trial {
-		u.trial.Store(false)
-	}
-	u.slots.Add(-slotUnit(p))
-	u.leaveIfIdle()
 }
 
 // Upstream returns where the lease is held.
@@ -119,7 +68,7 @@ func (l *Lease) Exchange() *http1.Exchange {
 	if !l.held.Load() {
 		bug("exchange of a lease that was released")
 	}
-	l.exchange.Begin(l.up.transport.Load(), &l.up.answers)
+	l.exchange.Begin(l.up.client.transport.Load(), &l.up.client.answers)
 	return &l.exchange
 }
 
@@ -130,7 +79,7 @@ func (l *Lease) Again() *http1.Exchange {
 		bug("exchange of a lease that was released")
 	}
 	x := &http1.Exchange{}
-	x.Begin(l.up.transport.Load(), &l.up.answers)
+	x.Begin(l.up.client.transport.Load(), &l.up.client.answers)
 	return x
 }
 
@@ -141,7 +90,7 @@ const longTrial = 3 * time.Second
 // runs longer than longTrial from here on passes, so that a long stream does not keep everyone else
 // out.
 func (l *Lease) FirstToken(d time.Duration) {
-	l.up.ttft.learn(d.Seconds(), 0, 0.1)
+	l.up.Averages.ttft.learn(d.Seconds(), 0, 0.1)
 	if l.trial.Load() {
 		time.AfterFunc(longTrial, l.passLongTrial)
 	}
@@ -149,9 +98,9 @@ func (l *Lease) FirstToken(d time.Duration) {
 
 // passLongTrial closes the breaker in the middle of a call that is its trial still.
 func (l *Lease) passLongTrial() {
-	defer l.up.set.o.Guard.Catch(guardRoom, nil)
+	defer l.up.hooks.guard.Catch(guardRoom, nil)
 	if l.trial.CompareAndSwap(true, false) {
-		l.up.passTrial(time.Now())
+		l.up.Breaker.passTrial(time.Now())
 	}
 }
 
@@ -171,7 +120,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		bug("lease released twice")
 		return
 	}
-	l.tokens.Add(-l.weight)
+	l.up.slots.tokens[l.pool].Add(-l.weight)
 	var by FailureSource
 	if l.failedFor != nil {
 		by = *l.failedFor
@@ -179,23 +128,33 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	passedOn := false
 	defer func() { // whatever the booking comes to
 		if !passedOn {
-			l.freeSlot()
+			l.up.set.freeSlot(l.up, l.pool)
 		}
 	}()
-	passedOn = l.up.observe(o, by, l.trial.Swap(false), now) && l.up.probeGeneration(l.pool, false)
+	passedOn = l.book(o, by, l.trial.Swap(false), now) && l.up.generations.start(l.pool, false)
 }
 
-func (l *Lease) freeSlot() {
-	l.slots.Add(-slotUnit(l.pool))
-	defer l.up.leaveIfIdle()
-	l.up.set.o.OnFree(l.up)
-}
-
-// passTrial closes the breaker for a trial that goes on.
-func (u *Upstream) passTrial(now time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	defer u.trial.Store(false)
-	u.health.close(now)
-	u.publish(u.health.state, "a trial goes on well", now)
+// book books the outcome: breaker, passive health, penalty, metrics. It reports whether a generation
+// probe is to confirm that the engine fails.
+func (l *Lease) book(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
+	u := l.up
+	u.series.attempts[o].Inc()
+	if o.failed() || o == OutcomeRefused {
+		u.penalty.charge(At(now))
+	}
+	if o == OutcomeClientGone || o == OutcomeTimeout {
+		u.reports.abandon()
+	}
+	if o.failed() {
+		u.generations.failed(by)
+	}
+	look := u.Health.outcome(o, by, now)
+	generate = u.Breaker.outcome(o, by, trial, now)
+	if !generate && u.Breaker.Doubted() {
+		u.generations.lookLater()
+	}
+	if look {
+		u.probing.kick()
+	}
+	return generate
 }

@@ -44,18 +44,24 @@ func newTestUpstream(t testing.TB, c config.Concurrency) *Upstream {
 
 // bring forces a state, as probes would.
 func (u *Upstream) bring(s State) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	before := u.health.state
-	u.health.become(s)
-	u.publish(before, "test", time.Now())
+	u.Health.mu.Lock()
+	defer u.Health.mu.Unlock()
+	u.Health.machine.become(s)
+	u.Health.publish("test", time.Now())
+}
+
+// recognised has the upstream be taken for another engine, as a probe would.
+func (u *Upstream) recognised(p *engine.Profile) {
+	u.engine.Store(p)
+	u.slots.recognise(p)
+	u.Models.recognise(p)
 }
 
 // failFor takes a lease for a client of that number and fails.
 func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 	t.Helper()
 	key := "client" + strconv.Itoa(client)
-	l, ok := u.TryLeaseFor(key, PoolText, 0, time.Now())
+	l, ok := u.TryLease(key, PoolText, 0, time.Now())
 	if !ok {
 		t.Fatal("no lease")
 	}
@@ -87,7 +93,7 @@ func TestLeaseAccounting(t *testing.T) {
 				p := Pool(rapid.IntRange(0, int(poolCount)-1).Draw(t, "pool"))
 				n := rapid.IntRange(-5, 5000).Draw(t, "tokens")
 				before := u.Load(p, now)
-				l, ok := u.TryLease(p, n, now)
+				l, ok := u.TryLease("", p, n, now)
 				if want := before.Active < before.Limit; ok != want {
 					t.Fatalf("lease %t with %+v", ok, before)
 				}
@@ -111,26 +117,23 @@ func TestLeaseAccounting(t *testing.T) {
 				}
 			},
 			"limits": func(t *rapid.T) {
-				st := *u.settings.Load()
+				var c config.Concurrency
 				if rapid.Bool().Draw(t, "shared") {
-					st.spec.Concurrency = config.Concurrency{Shared: rapid.IntRange(0, 6).Draw(t, "n")}
+					c = config.Concurrency{Shared: rapid.IntRange(0, 6).Draw(t, "n")}
 				} else {
-					st.spec.Concurrency = config.Concurrency{Text: rapid.IntRange(0, 4).Draw(t, "text"), Vision: rapid.IntRange(0, 3).Draw(t, "vision"), Audio: 1}
+					c = config.Concurrency{Text: rapid.IntRange(0, 4).Draw(t, "text"), Vision: rapid.IntRange(0, 3).Draw(t, "vision"), Audio: 1}
 				}
-				u.settings.Store(&st)
-				u.mu.Lock()
-				u.renewCapacity()
-				u.mu.Unlock()
+				u.SetConcurrency(c)
 			},
 			"": func(t *rapid.T) {
-				if got := u.inFlight(); got != total() {
+				if got := u.slots.inFlight(); got != total() {
 					t.Fatalf("in-flight %d, held %d", got, total())
 				}
 				for p := range poolCount {
-					if got := inPool(u.slots.Load(), p); got != len(held[p]) {
+					if got := inPool(u.slots.inUse.Load(), p); got != len(held[p]) {
 						t.Fatalf("%v: in-flight %d, held %d", p, got, len(held[p]))
 					}
-					if got := u.tokens[p].Load(); got != tokens[p] {
+					if got := u.slots.tokens[p].Load(); got != tokens[p] {
 						t.Fatalf("%v: tokens %d, held %d", p, got, tokens[p])
 					}
 				}
@@ -148,7 +151,7 @@ func TestLeaseLimitUnderContention(t *testing.T) {
 		for range 8 {
 			wait.Go(func() {
 				for range 2000 {
-					l, ok := u.TryLease(PoolText, 10, time.Now())
+					l, ok := u.TryLease("", PoolText, 10, time.Now())
 					if !ok {
 						continue
 					}
@@ -161,8 +164,8 @@ func TestLeaseLimitUnderContention(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		if most.Load() > 3 || u.slots.Load() != 0 || u.tokens[PoolText].Load() != 0 {
-			t.Errorf("most %d, left %d", most.Load(), u.slots.Load())
+		if most.Load() > 3 || u.slots.inUse.Load() != 0 || u.slots.tokens[PoolText].Load() != 0 {
+			t.Errorf("most %d, left %d", most.Load(), u.slots.inUse.Load())
 		}
 	}
 }
@@ -172,12 +175,12 @@ func TestDoubleReleaseIsCounted(t *testing.T) {
 		t.Skip("it panics in this build")
 	}
 	u := newTestUpstream(t, config.Concurrency{Shared: 2})
-	a, _ := u.TryLease(PoolText, 0, time.Now())
-	b, _ := u.TryLease(PoolText, 0, time.Now())
+	a, _ := u.TryLease("", PoolText, 0, time.Now())
+	b, _ := u.TryLease("", PoolText, 0, time.Now())
 	a.Release(OutcomeOK)
 	a.Release(OutcomeBadResponse)
-	if u.inFlight() != 1 || u.set.doubleReleases.Get() != 1 || u.attempts[OutcomeBadResponse].Get() != 0 {
-		t.Errorf("in-flight %d, counted %d", u.inFlight(), u.set.doubleReleases.Get())
+	if u.slots.inFlight() != 1 || u.set.doubleReleases.Get() != 1 || u.series.attempts[OutcomeBadResponse].Get() != 0 {
+		t.Errorf("in-flight %d, counted %d", u.slots.inFlight(), u.set.doubleReleases.Get())
 	}
 	b.Release(OutcomeOK)
 }
@@ -189,14 +192,14 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 		u.failFor(t, i, OutcomeBadResponse)
 	}
 	now := time.Now()
-	if u.Eligible(now) || u.Breaker(now) != BreakerOpen {
-		t.Fatalf("still eligible, breaker %v", u.Breaker(now))
+	if u.EligibleIn(StateUp, At(now)) || u.Breaker.Position(now) != BreakerOpen {
+		t.Fatalf("still eligible, breaker %v", u.Breaker.Position(now))
 	}
-	if _, ok := u.TryLease(PoolText, 0, now); ok {
+	if _, ok := u.TryLease("", PoolText, 0, now); ok {
 		t.Fatal("a lease while open")
 	}
 	later := now.Add(coolDown + time.Millisecond)
-	if !u.Eligible(later) || u.Breaker(later) != BreakerHalfOpen {
+	if !u.EligibleIn(StateUp, At(later)) || u.Breaker.Position(later) != BreakerHalfOpen {
 		t.Fatal("not half-open")
 	}
 	var got atomic.Int32
@@ -204,23 +207,23 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 20 {
 		wait.Go(func() {
-			if l, ok := u.TryLease(PoolText, 0, later); ok {
+			if l, ok := u.TryLease("", PoolText, 0, later); ok {
 				got.Add(1)
 				trial.Store(l)
 			}
 		})
 	}
 	wait.Wait()
-	if got.Load() != 1 || u.Eligible(later) {
+	if got.Load() != 1 || u.EligibleIn(StateUp, At(later)) {
 		t.Fatalf("%d trials", got.Load())
 	}
 	trial.Load().Release(OutcomeClientGone) // decides nothing
-	l, ok := u.TryLease(PoolText, 0, later)
-	if !ok || u.Breaker(later) != BreakerHalfOpen {
+	l, ok := u.TryLease("", PoolText, 0, later)
+	if !ok || u.Breaker.Position(later) != BreakerHalfOpen {
 		t.Fatal("no second trial")
 	}
 	l.Release(OutcomeOK)
-	if u.Breaker(later) != BreakerClosed || !u.Eligible(later) {
+	if u.Breaker.Position(later) != BreakerClosed || !u.EligibleIn(StateUp, At(later)) {
 		t.Error("the trial did not close the breaker")
 	}
 }
@@ -235,16 +238,16 @@ func TestTrialEndsWell(t *testing.T) {
 		trial := func(open time.Duration) *Lease {
 			t.Helper()
 			time.Sleep(open - time.Millisecond)
-			if u.Breaker(time.Now()) != BreakerOpen {
+			if u.Breaker.Position(time.Now()) != BreakerOpen {
 				t.Fatalf("not open for %v", open)
 			}
 			time.Sleep(time.Millisecond)
-			l, ok := u.TryLeaseFor("another", PoolText, 0, time.Now())
+			l, ok := u.TryLease("another", PoolText, 0, time.Now())
 			if !ok {
 				t.Fatal("no trial")
 			}
 			l.FirstToken(time.Millisecond)
-			if u.Breaker(time.Now()) != BreakerHalfOpen || u.Eligible(time.Now()) {
+			if u.Breaker.Position(time.Now()) != BreakerHalfOpen || u.EligibleIn(StateUp, At(time.Now())) {
 				t.Fatal("the first token has decided the trial")
 			}
 			return l
@@ -256,16 +259,16 @@ func TestTrialEndsWell(t *testing.T) {
 		l = trial(4 * coolDown)
 		time.Sleep(longTrial)
 		synctest.Wait()
-		if u.Breaker(time.Now()) != BreakerClosed || !u.Eligible(time.Now()) {
+		if u.Breaker.Position(time.Now()) != BreakerClosed || !u.EligibleIn(StateUp, At(time.Now())) {
 			t.Error("a long stream keeps everyone else out")
 		}
 		l.Release(OutcomeBadResponse)
-		if u.Breaker(time.Now()) != BreakerClosed {
+		if u.Breaker.Position(time.Now()) != BreakerClosed {
 			t.Error("one failure after closing opened it")
 		}
 		for i := range breakerRow {
 			u.failFor(t, i, OutcomeBadResponse)
-			if u.Breaker(time.Now()) == BreakerOpen {
+			if u.Breaker.Position(time.Now()) == BreakerOpen {
 				break
 			}
 		}
@@ -276,16 +279,16 @@ func TestTrialEndsWell(t *testing.T) {
 // A full upstream must not swallow the trial.
 func TestTrialIsGivenBackWhenFull(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
-	held, _ := u.TryLease(PoolText, 0, time.Now())
+	held, _ := u.TryLease("", PoolText, 0, time.Now())
 	for i := range breakerRow {
-		u.observe(OutcomeTimeout, FailureSource{Key: strconv.Itoa(i)}, false, time.Now())
+		(&Lease{up: u}).book(OutcomeTimeout, FailureSource{Key: strconv.Itoa(i)}, false, time.Now())
 	}
 	later := time.Now().Add(coolDown + time.Millisecond)
-	if _, ok := u.TryLease(PoolText, 0, later); ok {
+	if _, ok := u.TryLease("", PoolText, 0, later); ok {
 		t.Fatal("over the limit")
 	}
 	held.Release(OutcomeClientGone)
-	if _, ok := u.TryLease(PoolText, 0, later); !ok {
+	if _, ok := u.TryLease("", PoolText, 0, later); !ok {
 		t.Error("the trial was lost")
 	}
 }
@@ -298,10 +301,10 @@ func TestStatesAndLeases(t *testing.T) {
 		eligible, pending bool
 	}{{StatePending, false, true}, {StateUp, true, false}, {StateDown, false, false}} {
 		u.bring(c.state)
-		if u.Eligible(now) != c.eligible || u.EligibleIn(StatePending, At(now)) != c.pending {
-			t.Errorf("%v: eligible %t, pending %t", c.state, u.Eligible(now), u.EligibleIn(StatePending, At(now)))
+		if u.EligibleIn(StateUp, At(now)) != c.eligible || u.EligibleIn(StatePending, At(now)) != c.pending {
+			t.Errorf("%v: eligible %t, pending %t", c.state, u.EligibleIn(StateUp, At(now)), u.EligibleIn(StatePending, At(now)))
 		}
-		l, ok := u.TryLease(PoolText, 0, now)
+		l, ok := u.TryLease("", PoolText, 0, now)
 		if ok != (c.state != StateDown) {
 			t.Errorf("%v: lease %t", c.state, ok)
 		}
@@ -311,7 +314,7 @@ func TestStatesAndLeases(t *testing.T) {
 	}
 	u.bring(StateUp)
 	u.retiring.Store(true)
-	if _, ok := u.TryLease(PoolText, 0, now); ok || u.State() != StateRetiring {
+	if _, ok := u.TryLease("", PoolText, 0, now); ok || u.State() != StateRetiring {
 		t.Error("a lease on a retiring upstream")
 	}
 }
@@ -321,8 +324,8 @@ func TestStatesAndLeases(t *testing.T) {
 func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set
-	s.byID[u.id] = u
-	if !u.trial.CompareAndSwap(false, true) || !u.takeSlot(PoolText) {
+	s.byID[u.identity.id] = u
+	if !u.Breaker.trial.CompareAndSwap(false, true) || !u.slots.take(PoolText) {
 		t.Fatal("no slot")
 	}
 	nobody, err := s.Plan(nil, nil)
@@ -333,20 +336,20 @@ func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	if u.removed.Load() || len(s.All()) != 1 {
 		t.Fatal("gone with a slot taken")
 	}
-	u.giveBack(PoolText, true)
-	if u.inFlight() != 0 || u.trial.Load() || !u.removed.Load() || len(s.All()) != 0 {
-		t.Errorf("%d in flight, trial %t, gone %t, %d upstreams in the set", u.inFlight(), u.trial.Load(), u.removed.Load(), len(s.All()))
+	s.giveBack(u, PoolText, true)
+	if u.slots.inFlight() != 0 || u.Breaker.trial.Load() || !u.removed.Load() || len(s.All()) != 0 {
+		t.Errorf("%d in flight, trial %t, gone %t, %d upstreams in the set", u.slots.inFlight(), u.Breaker.trial.Load(), u.removed.Load(), len(s.All()))
 	}
 }
 
 func TestPickPathDoesNotAllocate(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
-	u.models.Store(engine.NewModelList([]engine.ModelInfo{{ID: "m"}}, nil))
-	u.charge(At(time.Now()))
+	u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "m"}}, nil), time.Now())
+	u.penalty.charge(At(time.Now()))
 	now := time.Now()
 	var sink float64
 	if n := testing.AllocsPerRun(100, func() {
-		if u.Eligible(now) && u.Serves("m") {
+		if u.EligibleIn(StateUp, At(now)) && u.Models.Serves("m") {
 			l := u.Load(PoolText, now)
 			sink += l.Penalty
 		}
@@ -354,7 +357,7 @@ func TestPickPathDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations for a look", n)
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		l, _ := u.TryLease(PoolText, 100, now)
+		l, _ := u.TryLease("", PoolText, 100, now)
 		l.Exchange().Close()
 		l.Release(OutcomeOK)
 	}); n > 1 {
@@ -364,11 +367,11 @@ func TestPickPathDoesNotAllocate(t *testing.T) {
 
 func BenchmarkLook(b *testing.B) {
 	u := newTestUpstream(b, config.Concurrency{Shared: 4})
-	u.models.Store(engine.NewModelList([]engine.ModelInfo{{ID: "m"}}, nil))
+	u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "m"}}, nil), time.Now())
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		if u.Eligible(now) && u.Serves("m") {
+		if u.EligibleIn(StateUp, At(now)) && u.Models.Serves("m") {
 			_ = u.Load(PoolText, now)
 		}
 	}
@@ -379,7 +382,7 @@ func BenchmarkLease(b *testing.B) {
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		l, _ := u.TryLease(PoolText, 100, now)
+		l, _ := u.TryLease("", PoolText, 100, now)
 		l.Release(OutcomeOK)
 	}
 }

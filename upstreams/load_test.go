@@ -34,20 +34,20 @@ func TestLimitsOf(t *testing.T) {
 func TestSharedAndSeparatePools(t *testing.T) {
 	now := time.Now()
 	shared := newTestUpstream(t, config.Concurrency{Shared: 2})
-	shared.TryLease(PoolText, 100, now)
-	shared.TryLease(PoolVision, 50, now)
-	if _, ok := shared.TryLease(PoolAudio, 0, now); ok {
+	shared.TryLease("", PoolText, 100, now)
+	shared.TryLease("", PoolVision, 50, now)
+	if _, ok := shared.TryLease("", PoolAudio, 0, now); ok {
 		t.Error("a shared pool gave more than it has")
 	}
 	if l := shared.Load(PoolAudio, now); l.Active != 2 || l.Limit != 2 || l.Tokens != 150 {
 		t.Errorf("shared: %+v", l)
 	}
 	separate := newTestUpstream(t, config.Concurrency{Text: 1, Vision: 1})
-	separate.TryLease(PoolText, 100, now)
-	if _, ok := separate.TryLease(PoolVision, 50, now); !ok {
+	separate.TryLease("", PoolText, 100, now)
+	if _, ok := separate.TryLease("", PoolVision, 50, now); !ok {
 		t.Error("a full text pool kept a vision call out")
 	}
-	if _, ok := separate.TryLease(PoolAudio, 0, now); ok {
+	if _, ok := separate.TryLease("", PoolAudio, 0, now); ok {
 		t.Error("a pool that the map leaves out gave a lease")
 	}
 	if l := separate.Load(PoolText, now); l.Active != 1 || l.Limit != 1 || l.Tokens != 100 || l.Share != 1 {
@@ -64,26 +64,26 @@ func TestUsualOthers(t *testing.T) {
 	if usual() != 0 {
 		t.Error("without a report")
 	}
-	u.setReport(&Report{Load: engine.Load{Running: 6}, At: now}, 0, now)
+	u.book(&Report{Load: engine.Load{Running: 6}, At: now}, 0, now)
 	if usual() != 6 {
 		t.Errorf("the first report: %v", usual())
 	}
 	for _, every := range []time.Duration{100 * time.Millisecond, 5 * time.Second} {
 		for d := every; d <= othersTime; d += every {
 			now = now.Add(every)
-			u.setReport(&Report{At: now}, 0, now)
+			u.book(&Report{At: now}, 0, now)
 		}
 	}
 	if want := 6 * math.Exp(-2); math.Abs(usual()-want) > 0.01 {
 		t.Errorf("after twice the time constant: %v, want %v", usual(), want)
 	}
 	now = now.Add(time.Hour)
-	u.setReport(&Report{Load: engine.Load{Running: 3}, At: now}, 0, now)
+	u.book(&Report{Load: engine.Load{Running: 3}, At: now}, 0, now)
 	if usual() != 3 {
 		t.Errorf("after a gap: %v", usual())
 	}
 	now = now.Add(-time.Second)
-	u.setReport(&Report{Load: engine.Load{Running: 5}, At: now}, 0, now)
+	u.book(&Report{Load: engine.Load{Running: 5}, At: now}, 0, now)
 	if got := usual(); got < 3 || got > 5 {
 		t.Errorf("a report from before the last one: %v", got)
 	}
@@ -96,19 +96,19 @@ func TestOthers(t *testing.T) {
 	if u.Load(PoolText, now).Others != 0 {
 		t.Error("others without a report")
 	}
-	u.setReport(&Report{Load: engine.Load{Running: 5, Waiting: 2}, OwnAtScrape: 3, At: now}, 0, now)
+	u.book(&Report{Load: engine.Load{Running: 5, Waiting: 2}, OwnAtScrape: 3, At: now}, 0, now)
 	if got := u.Load(PoolText, now).Others; got != 4 {
 		t.Errorf("others %d, want 4", got)
 	}
-	u.setReport(&Report{Load: engine.Load{Running: 2}, OwnAtScrape: 3, At: now}, 0, now)
+	u.book(&Report{Load: engine.Load{Running: 2}, OwnAtScrape: 3, At: now}, 0, now)
 	if got := u.Load(PoolText, now).Others; got != 0 {
 		t.Errorf("others %d, want 0", got)
 	}
-	u.setReport(&Report{Load: engine.Load{Running: 5}, At: now}, 0, now)
+	u.book(&Report{Load: engine.Load{Running: 5}, At: now}, 0, now)
 	if got := u.Load(PoolText, now.Add(freshIntervals*defaultInterval+time.Millisecond)).Others; got != 0 {
 		t.Errorf("others %d from a stale report", got)
 	}
-	if _, fresh := u.Report(now.Add(time.Minute)); fresh {
+	if _, fresh := u.reports.newest(now.Add(time.Minute)); fresh {
 		t.Error("a minute-old report is fresh")
 	}
 }
@@ -124,13 +124,13 @@ func TestPenalty(t *testing.T) {
 	}
 	near(0, 0)
 	for range 4 {
-		u.charge(At(now))
+		u.penalty.charge(At(now))
 	}
 	near(0, 4)
 	near(halfLife, 2)
 	near(10*halfLife, 0.004)
 	for range 1000 {
-		u.charge(At(now))
+		u.penalty.charge(At(now))
 	}
 	near(0, penaltyMax)
 	u.bring(StateDown)
@@ -145,13 +145,13 @@ func TestPenalty(t *testing.T) {
 func TestOutcomesAndPenalty(t *testing.T) {
 	for o := range outcomeCount {
 		u := newTestUpstream(t, config.Concurrency{Shared: 8})
-		l, _ := u.TryLease(PoolText, 0, time.Now())
+		l, _ := u.TryLease("", PoolText, 0, time.Now())
 		l.Release(o)
 		charged := u.Load(PoolText, time.Now()).Penalty > 0
 		if want := o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse || o == OutcomeRefused; charged != want {
 			t.Errorf("%v: charged %t", o, charged)
 		}
-		if u.attempts[o].Get() != 1 {
+		if u.series.attempts[o].Get() != 1 {
 			t.Errorf("%v: not counted", o)
 		}
 	}
@@ -178,7 +178,7 @@ func TestGhosts(t *testing.T) {
 		now := time.Now()
 		for i, s := range c.steps {
 			for range s.abandoned {
-				g.abandon()
+				g.abandonedNow++
 			}
 			g.judgeReport(g.beginReport(now), s.unexplained, now)
 			if got := g.confirmed; got != s.want {
@@ -189,7 +189,7 @@ func TestGhosts(t *testing.T) {
 	}
 	var g ghostTracker
 	now := time.Now()
-	g.abandon()
+	g.abandonedNow++
 	g.judgeReport(g.beginReport(now), 1, now)
 	g.judgeReport(g.beginReport(now), 1, now.Add(ghostLife+time.Second))
 	if got := g.confirmed; got != 0 {
@@ -200,24 +200,22 @@ func TestGhosts(t *testing.T) {
 func TestGhostsDerate(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 2})
 	now := time.Now()
-	l, _ := u.TryLease(PoolText, 0, now)
+	l, _ := u.TryLease("", PoolText, 0, now)
 	l.Release(OutcomeClientGone)
 	for range 2 {
-		u.mu.Lock()
-		batch := u.ghosts.beginReport(now)
-		u.mu.Unlock()
-		u.setReport(&Report{Load: engine.Load{Running: 1}, At: now}, batch, now)
+		batch := u.reports.begin(now)
+		u.book(&Report{Load: engine.Load{Running: 1}, At: now}, batch, now)
 	}
 	if got := u.Load(PoolText, now); got.Limit != 1 || got.Others != 0 || u.Limits().Text != 2 || u.Status(now).Ghosts != 1 {
 		t.Errorf("%+v", got)
 	}
-	if _, ok := u.TryLease(PoolText, 0, now); !ok {
+	if _, ok := u.TryLease("", PoolText, 0, now); !ok {
 		t.Error("no lease although one slot is free")
 	}
-	if _, ok := u.TryLease(PoolText, 0, now); ok {
+	if _, ok := u.TryLease("", PoolText, 0, now); ok {
 		t.Error("the ghost's slot was given away")
 	}
-	u.setReport(nil, 0, now.Add(time.Minute)) // the engine stops telling: nothing is held against it
+	u.book(nil, 0, now.Add(time.Minute)) // the engine stops telling: nothing is held against it
 	if got := u.Load(PoolText, now.Add(time.Minute)).Limit; got != 2 {
 		t.Errorf("limit %d after the report aged out", got)
 	}
@@ -225,21 +223,21 @@ func TestGhostsDerate(t *testing.T) {
 
 func TestAverages(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
-	if u.BytesPerToken() != 0 || u.TTFT() != 0 {
+	if u.Averages.BytesPerToken() != 0 || u.Averages.TTFT() != 0 {
 		t.Error("defaults")
 	}
 	for range 300 {
-		u.LearnTokens(600, 200)
+		u.Averages.LearnTokens(600, 200)
 	}
-	u.LearnTokens(0, 5)
-	u.LearnTokens(5, 0)
-	if got := u.BytesPerToken(); math.Abs(got-3) > 0.01 {
+	u.Averages.LearnTokens(0, 5)
+	u.Averages.LearnTokens(5, 0)
+	if got := u.Averages.BytesPerToken(); math.Abs(got-3) > 0.01 {
 		t.Errorf("bytes per token %v", got)
 	}
-	l, _ := u.TryLease(PoolText, 0, time.Now())
+	l, _ := u.TryLease("", PoolText, 0, time.Now())
 	l.FirstToken(200 * time.Millisecond)
 	l.Release(OutcomeOK)
-	if got := u.TTFT(); got != 200*time.Millisecond {
+	if got := u.Averages.TTFT(); got != 200*time.Millisecond {
 		t.Errorf("TTFT %v", got)
 	}
 }

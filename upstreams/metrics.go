@@ -9,30 +9,43 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// newMetrics makes the upstream's own set of series. Every label value is a configured name or a
-// word of ours.
-func (u *Upstream) newMetrics() {
+// series are an upstream's own metrics. The set's mutex guards what follows the counters.
+type series struct {
+	attempts  [outcomeCount]*metrics.Counter
+	abandoned [fateCount]*metrics.Counter
+	generated [engine.GenerationCount]*metrics.Counter
+
+	set        *metrics.Set // nil: it has been taken away
+	registered bool
+}
+
+// count books what has become of abandoned calls.
+func (s *series) count(fates [fateCount]int) {
+	for f, n := range fates {
+		s.abandoned[f].Add(n)
+	}
+}
+
+// show makes the set. Every label value is a configured name or a word of ours.
+func (s *series) show(u *Upstream) {
 	set := metrics.NewSet()
-	label := "{upstream=" + strconv.Quote(u.label)
+	s.set = set
+	label := "{upstream=" + strconv.Quote(u.identity.label)
 	gauge := func(name string, read func(now time.Time) float64) {
 		set.NewGauge("penstock_upstream_"+name, func() float64 { return read(time.Now()) })
 	}
 	gauge("up"+label+"}", func(time.Time) float64 { return truth(u.State() == StateUp) })
-	gauge("breaker_open"+label+"}", func(now time.Time) float64 { return truth(u.Breaker(now) != BreakerClosed) })
+	gauge("breaker_open"+label+"}", func(now time.Time) float64 { return truth(u.Breaker.Position(now) != BreakerClosed) })
 	for p := range poolCount {
 		pool := label + ",pool=" + strconv.Quote(p.String()) + "}"
-		gauge("inflight"+pool, func(time.Time) float64 { return float64(inPool(u.slots.Load(), p)) })
-		gauge("limit"+pool, func(time.Time) float64 { return float64(u.capacity.Load().net[p]) })
+		gauge("inflight"+pool, func(time.Time) float64 { return float64(inPool(u.slots.inUse.Load(), p)) })
+		gauge("limit"+pool, func(time.Time) float64 { return float64(u.slots.limits.Load().net[p]) })
 	}
-	gauge("state_seconds"+label+"}", func(now time.Time) float64 {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		return now.Sub(u.stateChanged).Seconds()
-	})
+	gauge("state_seconds"+label+"}", func(now time.Time) float64 { return u.Health.stateFor(now).Seconds() })
 	gauge("admitted"+label+"}", func(time.Time) float64 { return truth(u.Mode() == ModeReady) })
 	reported := func(name string, read func(r *Report) float64) {
 		gauge(name+label+"}", func(now time.Time) float64 {
-			if r, ok := u.Report(now); ok {
+			if r, ok := u.reports.newest(now); ok {
 				return read(&r)
 			}
 			return -1
@@ -41,30 +54,28 @@ func (u *Upstream) newMetrics() {
 	reported("running", func(r *Report) float64 { return float64(r.Running) })
 	reported("waiting", func(r *Report) float64 { return float64(r.Waiting) })
 	reported("kv_usage_ratio", func(r *Report) float64 { return r.KVUsage })
-	gauge("others"+label+"}", func(now time.Time) float64 { return float64(u.others(now)) })
-	gauge("ghosts"+label+"}", func(time.Time) float64 { return float64(u.ghostSlots.Load()) })
-	gauge("probe_age_seconds"+label+"}", func(now time.Time) float64 {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		return age(u.probedAt, now)
+	gauge("others"+label+"}", func(now time.Time) float64 {
+		others, _ := u.reports.others(At(now))
+		return float64(others)
 	})
+	gauge("ghosts"+label+"}", func(time.Time) float64 { return float64(u.slots.ghostCount()) })
+	gauge("probe_age_seconds"+label+"}", u.Health.probeAge)
 	gauge("report_age_seconds"+label+"}", func(now time.Time) float64 {
-		if r := u.report.Load(); r != nil {
+		if r := u.reports.last.Load(); r != nil {
 			return age(r.At, now)
 		}
 		return -1
 	})
-	gauge("surplus_total"+label+"}", func(time.Time) float64 { return float64(u.hosts.Surplus()) })
+	gauge("surplus_total"+label+"}", func(time.Time) float64 { return float64(u.client.hosts.Surplus()) })
 	for o := range outcomeCount {
-		counter(set, &u.attempts[o], "penstock_upstream_attempts_total"+label+",result="+strconv.Quote(o.String())+"}")
+		counter(set, &s.attempts[o], "penstock_upstream_attempts_total"+label+",result="+strconv.Quote(o.String())+"}")
 	}
 	for f := range fateCount {
-		counter(set, &u.abandoned[f], "penstock_upstream_abandoned_total"+label+",slot="+strconv.Quote(f.String())+"}")
+		counter(set, &s.abandoned[f], "penstock_upstream_abandoned_total"+label+",slot="+strconv.Quote(f.String())+"}")
 	}
 	for g := range engine.GenerationCount {
-		counter(set, &u.generated[g], "penstock_upstream_generation_probes_total"+label+",result="+strconv.Quote(g.String())+"}")
+		counter(set, &s.generated[g], "penstock_upstream_generation_probes_total"+label+",result="+strconv.Quote(g.String())+"}")
 	}
-	u.metrics = set
 }
 
 // counter makes the counter at c, or lets the one of a revived upstream go on under its name.

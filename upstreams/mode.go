@@ -2,6 +2,8 @@ package upstreams
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,51 +37,46 @@ func ParseMode(name string) (Mode, error) {
 	return 0, fmt.Errorf("mode %q is none of ready, drain, maintenance", name)
 }
 
+// modeSwitch holds an upstream's mode. The zero value is ready.
+type modeSwitch struct {
+	mode atomic.Uint32
+
+	mu      sync.Mutex
+	changed time.Time // zero: never
+}
+
+func (m *modeSwitch) now() Mode { return Mode(m.mode.Load()) }
+
+// set returns the mode before.
+func (m *modeSwitch) set(mode Mode) (before Mode) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if before = Mode(m.mode.Swap(uint32(mode))); before != mode {
+		m.changed = time.Now()
+	}
+	return before
+}
+
+// age is the seconds since the last change, or -1.
+func (m *modeSwitch) age(now time.Time) float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return age(m.changed, now)
+}
+
 // Mode returns what the operator wants.
-func (u *Upstream) Mode() Mode { return Mode(u.mode.Load()) }
+func (u *Upstream) Mode() Mode { return u.mode.now() }
 
 // SetMode lets calls in or keeps them out. Coming back from maintenance it is probed at once.
 func (u *Upstream) SetMode(m Mode) {
-	u.mu.Lock()
-	before := Mode(u.mode.Swap(uint32(m)))
-	if before != m {
-		u.modeChanged = time.Now()
-	}
-	u.mu.Unlock()
+	before := u.mode.set(m)
 	if before == m {
 		return
 	}
-	u.log.Info("upstream's mode set", zap.String("upstream", u.label), zap.Stringer("from", before), zap.Stringer("to", m))
-	u.set.o.OnRoom(u)
-	if before != ModeMaintenance {
-		return
-	}
-	u.mu.Lock()
-	u.health.suspect = true // what it was before says little: one bad probe takes it down
-	prober := u.prober
-	u.mu.Unlock()
-	if prober != nil {
-		prober.kick()
+	u.hooks.log.Info("upstream's mode set", zap.Stringer("from", before), zap.Stringer("to", m))
+	u.hooks.room()
+	if before == ModeMaintenance {
+		u.Health.distrust() // what it was before says little: one bad probe takes it down
+		u.probing.kick()
 	}
 }
-
-// LastCheck is how the last probe went.
-type LastCheck struct {
-	OK           bool    `json:"ok"`
-	Reason       string  `json:"reason,omitempty"` // why not
-	Status       int     `json:"status,omitempty"` // what the engine answered with
-	Milliseconds float64 `json:"milliseconds"`
-}
-
-// fate is what became of an abandoned call's slot in its engine.
-type fate uint8
-
-const (
-	fateFreed   fate = iota // the engine's running count fell
-	fateHeld                // it did not
-	fateUnknown             // the engine does not say
-	fateCount
-)
-
-// String returns the fate as a metric label.
-func (f fate) String() string { return [...]string{"freed", "held", "unknown"}[f] }

@@ -1,7 +1,6 @@
 package upstreams
 
 import (
-	"maps"
 	"time"
 
 	"penstock/upstreams/engine"
@@ -40,8 +39,8 @@ type missingModel struct {
 	hold time.Duration // no list brings the name back before this has passed
 }
 
-// missingModels holds the names that a 404 keeps away. It is copied on write, and bounded: the
-// names are configured ones.
+// missingModels holds the names that a 404 keeps away. It never changes, and is bounded: the names
+// are configured ones.
 type missingModels map[string]missingModel
 
 // flaps counts the losses of one name that came soon after one another.
@@ -57,71 +56,41 @@ func (r *flaps) confirmed(f FailureSource) bool {
 	return r.by.n >= missingSources || f.Key == "" && r.by.bodyCount >= missingSources
 }
 
-// isMissing reports whether a 404 keeps the name away. It does not allocate.
-func (u *Upstream) isMissing(served string) bool {
-	m := u.missing.Load()
-	if m == nil {
-		return false
-	}
-	_, gone := (*m)[served]
-	return gone
-}
-
-// ModelGone records that the engine answered a call with a 404 about f.Served. A probe starts at
-// once. Only this name leaves the upstream, unless the engine lists it in spite of an earlier 404,
-// or never did, and f is the only source. The name is back when a list that was read later has it,
-// or after 30 s where the engine lists nothing or not everything.
-func (u *Upstream) ModelGone(f FailureSource) {
-	if prober := u.modelGone(f, time.Now()); prober != nil {
-		prober.kick()
-	}
-}
-
-// modelGone records a 404 and returns the prober, for the caller to wake.
-func (u *Upstream) modelGone(f FailureSource, now time.Time) *prober {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.failure = &LastFailure{At: now, During: "call", Reason: "model_gone", Status: 404}
-	r := u.flaps[f.Served]
+// gone records a 404 of an engine that was asked for f.Served.
+func (s *ServedModels) gone(f FailureSource, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.view.Load()
+	r := s.flaps[f.Served]
 	if now.Sub(r.last) > flapsForgotten {
 		r = flaps{}
 	}
 	r.last = now
 	r.by.add(f, now)
-	next := missingModels{}
-	if old := u.missing.Load(); old != nil {
-		maps.Copy(next, *old)
-	}
-	g, away := next[f.Served]
-	leaves := away || r.confirmed(f) || r.count == 0 && u.lists(f.Served)
+	g, away := v.missing[f.Served]
+	leaves := away || r.confirmed(f) || r.count == 0 && v.list.Names(v.profile, f.Served)
 	if leaves && !away { // ignore 404s of requests sent before the first one
 		if r.count > 0 {
 			g.hold = min(missingAgainMax, missingAgain<<min(r.count-1, 8))
 		}
 		r.count++
 	}
-	u.flaps[f.Served] = r
+	s.flaps[f.Served] = r
 	if leaves {
 		g.at = now
-		next[f.Served] = g
-		u.missing.Store(&next)
-		u.renewServed()
+		next := missingModels{f.Served: g}
+		for name, old := range v.missing {
+			if name != f.Served {
+				next[name] = old
+			}
+		}
+		s.show(v.profile, v.list, next)
 	}
-	return u.prober
 }
 
-// lists reports whether the engine's newest list has the name and means something by it.
-func (u *Upstream) lists(served string) bool {
-	return u.models.Load().Names(u.engine.Load(), served)
-}
-
-// missingLately reports whether a model got its 404 so lately that it may soon be back.
-func (u *Upstream) missingLately(now time.Time) bool {
-	m := u.missing.Load()
-	if m == nil {
-		return false
-	}
-	for _, g := range *m {
+// lately reports whether a model got its 404 so lately that it may soon be back.
+func (m missingModels) lately(now time.Time) bool {
+	for _, g := range m {
 		if now.Sub(g.at) < missingReread {
 			return true
 		}
@@ -129,35 +98,16 @@ func (u *Upstream) missingLately(now time.Time) bool {
 	return false
 }
 
-// setModels stores a list that was read from begun on. A nil list forgets the last one: an engine
-// that stops listing is not empty.
-func (u *Upstream) setModels(list *engine.ModelList, begun time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if list != nil || u.models.Load() != nil {
-		u.models.Store(list)
-	}
-	if old := u.missing.Load(); old != nil {
-		next := u.stillMissing(*old, list, begun)
-		if len(next) == 0 {
-			u.missing.Store(nil)
-		} else {
-			u.missing.Store(&next)
-		}
-	}
-	u.renewServed()
-}
-
-// stillMissing returns the names that a list does not bring back.
-func (u *Upstream) stillMissing(old missingModels, list *engine.ModelList, begun time.Time) missingModels {
-	p, next := u.engine.Load(), missingModels{}
-	for name, g := range old {
+// still returns the names that a list which was read from begun on does not bring back.
+func (m missingModels) still(p *engine.Profile, list *engine.ModelList, begun time.Time) missingModels {
+	var next missingModels
+	for name, g := range m {
 		since := begun.Sub(g.at)
-		if since < 0 || since < g.hold {
-			next[name] = g
-			continue
-		}
-		if !list.Names(p, name) && (list.Decides(p, name) || since < missingUnlisted) {
+		stays := since < 0 || since < g.hold || !list.Names(p, name) && (list.Decides(p, name) || since < missingUnlisted)
+		if stays {
+			if next == nil {
+				next = missingModels{}
+			}
 			next[name] = g
 		}
 	}

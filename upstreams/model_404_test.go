@@ -14,39 +14,39 @@ import (
 
 func TestModelGone(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
-	u.engine.Store(mustProfile(t, "vllm"))
+	u.recognised(mustProfile(t, "vllm"))
 	list := engine.NewModelList([]engine.ModelInfo{{ID: "m"}, {ID: "n"}}, nil)
 	begun := time.Now()
-	u.setModels(list, begun)
+	u.Models.setList(list, begun)
 	time.Sleep(time.Millisecond)
 	u.ModelGone(FailureSource{Served: "m"})
 	if serves(t, u, "m") || !serves(t, u, "n") {
 		t.Fatal("a 404 must take out this name and no other")
 	}
-	u.setModels(list, begun) // a reading that began before the 404 proves nothing
+	u.Models.setList(list, begun) // a reading that began before the 404 proves nothing
 	if serves(t, u, "m") {
 		t.Error("an older reading brought it back")
 	}
-	u.setModels(engine.NewModelList([]engine.ModelInfo{{ID: "n"}}, list), time.Now().Add(time.Hour))
+	u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "n"}}, list), time.Now().Add(time.Hour))
 	if serves(t, u, "m") {
 		t.Error("a reading without it brought it back")
 	}
-	u.setModels(list, time.Now().Add(time.Second))
-	if !serves(t, u, "m") || u.missing.Load() != nil {
+	u.Models.setList(list, time.Now().Add(time.Second))
+	if !serves(t, u, "m") || u.Models.view.Load().missing != nil {
 		t.Error("a newer reading did not bring it back")
 	}
 
-	u.engine.Store(mustProfile(t, "whisper")) // lists nothing: tried again after a while
+	u.recognised(mustProfile(t, "whisper")) // lists nothing: tried again after a while
 	u.ModelGone(FailureSource{Served: "w"})
 	if !serves(t, u, "w") {
 		t.Error("one call alone took away what no list can bring back")
 	}
 	u.ModelGone(FailureSource{Served: "w"})
-	u.setModels(nil, time.Now().Add(missingUnlisted/2))
+	u.Models.setList(nil, time.Now().Add(missingUnlisted/2))
 	if serves(t, u, "w") {
 		t.Error("back too soon")
 	}
-	u.setModels(nil, time.Now().Add(missingUnlisted+time.Second))
+	u.Models.setList(nil, time.Now().Add(missingUnlisted+time.Second))
 	if !serves(t, u, "w") {
 		t.Error("never back")
 	}

@@ -1,5 +1,7 @@
 package upstreams
 
+import "time"
+
 // Outcome is what a call's try on an upstream came to. The set is closed.
 type Outcome uint8
 
@@ -25,4 +27,21 @@ func (o Outcome) String() string {
 // failed reports whether the outcome counts against the upstream.
 func (o Outcome) failed() bool {
 	return o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse
+}
+
+// FailureSource is the key and the request of a call that failed, as evidence for the breaker. It
+// holds nothing of the request itself: Body is a hash under a seed of this process.
+type FailureSource struct {
+	Key    string        // id of the client's key; empty: none
+	Body   uint64        // hash of the request's body; 0: not known
+	Served string        // the model's name at the engine, which a generation probe asks for
+	Sent   bool          // the request had reached the engine
+	Begun  bool          // the answer had begun, so a first token does not show the failure
+	Limit  time.Duration // how long such a call may wait for its first token; 0: not known
+}
+
+// independentOf reports whether two failures are independent evidence: neither the same key nor the
+// same body. Calls without a key may all come from one client, so they count as one key.
+func (f FailureSource) independentOf(other FailureSource) bool {
+	return f.Key != other.Key && (f.Body == 0 || f.Body != other.Body)
 }

@@ -2,8 +2,10 @@ package upstreams
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -113,11 +115,11 @@ func (p *Plan) place(base, address string, profile *engine.Profile, st *settings
 	// A retiring one gets a transport too: its own may be closed by the time it is revived.
 	if item.added || item.up.retiring.Load() || item.up.settings.Load().transport.digest != st.transport.digest {
 		var err error
-		if item.transport, err = st.transport.transport(item.up.hosts); err != nil {
+		if item.transport, err = st.transport.transport(item.up.client.hosts); err != nil {
 			return err
 		}
 		if item.added {
-			item.up.transport.Store(item.transport)
+			item.up.client.transport.Store(item.transport)
 		}
 	}
 	p.index[item.up] = len(p.items)
@@ -127,21 +129,27 @@ func (p *Plan) place(base, address string, profile *engine.Profile, st *settings
 }
 
 func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *engine.Profile) *Upstream {
-	u := &Upstream{
-		id: id, name: st.spec.Name, label: st.spec.Name, url: base, address: address, log: s.o.Log, set: s,
-		probed: make(chan struct{}), stateChanged: time.Now(), servedModels: map[string]*ServedModel{}, flaps: map[string]flaps{}, health: health{fall: st.probe.fall, rise: st.probe.rise},
-	}
+	label := st.spec.Name
 	if address != "" {
-		u.label += "@" + address
+		label += "@" + address
 	}
-	u.hosts = http1.NewHostWatch(func(reuseEndsFor time.Duration) {
-		u.log.Warn("upstream sends what nobody asked for, so each of its connections is used for one request", zap.String("upstream", u.label), zap.Duration("for", reuseEndsFor))
+	u := &Upstream{identity: identity{id, st.spec.Name, label, base, address}, set: s}
+	u.hooks = hooks{log: s.o.Log.With(zap.String("upstream", label)), guard: s.o.Guard, room: func() { s.o.OnRoom(u) }}
+	u.client.hosts = http1.NewHostWatch(func(noReuse time.Duration) {
+		u.hooks.log.Warn("upstream sends what nobody asked for, so each of its connections is used for one request", zap.Duration("for", noReuse))
 	})
-	u.openUntil.Store(breakerClosed)
-	u.engine.Store(profile)
 	u.settings.Store(st)
-	u.renewCapacity()
-	u.newMetrics()
+	u.engine.Store(profile)
+	u.Health.hooks, u.Health.back, u.Health.changed = &u.hooks, u.penalty.clear, time.Now()
+	u.Health.machine.fall, u.Health.machine.rise = st.probe.fall, st.probe.rise
+	u.Breaker.hooks, u.Breaker.missing = &u.hooks, u.generations.trialLater
+	u.Breaker.openUntil.Store(breakerClosed)
+	u.Models.init(profile, st.expected, &u.hooks)
+	u.slots.hooks = &u.hooks
+	u.slots.configure(st.spec.Concurrency, st.weight, profile)
+	u.probing.first = make(chan struct{})
+	u.generations.up = u
+	u.series.show(u)
 	return u
 }
 
@@ -151,3 +159,55 @@ func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 
 // Profiles returns the engine profiles of the plan.
 func (p *Plan) Profiles() *engine.Profiles { return p.profiles }
+
+// Limits returns the slots that an upstream of the plan will have once it is committed, as far as
+// that is known now: an engine's report will replace them, unless the configuration sets them. It
+// returns the zero Limits for an upstream that the plan leaves out.
+func (p *Plan) Limits(u *Upstream) Limits {
+	i, ok := p.index[u]
+	if !ok {
+		return Limits{}
+	}
+	st, profile := p.items[i].settings, u.engine.Load()
+	if now := u.settings.Load(); now.spec.Engine != st.spec.Engine {
+		profile = p.profiles.Assumed(st.spec.Engine)
+	}
+	return u.slots.limitsWith(st.spec.Concurrency, profile)
+}
+
+// Has reports whether the plan keeps or adds the upstream of an identity.
+func (p *Plan) Has(id ID) bool {
+	return slices.ContainsFunc(p.items, func(item planned) bool { return item.up.identity.id == id })
+}
+
+// Added reports whether the plan brings the upstream in.
+func (p *Plan) Added(u *Upstream) bool {
+	i, ok := p.index[u]
+	return ok && p.items[i].added
+}
+
+// Probe probes the upstreams that the plan adds, once and all at the same time, before anything is
+// committed. It returns when every probe has its verdict, which UnavailableReason returns, or when
+// ctx has ended.
+func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
+	var all sync.WaitGroup
+	for _, u := range ups {
+		if !p.Added(u) {
+			continue
+		}
+		all.Go(func() {
+			defer p.set.o.Guard.Catch(guardProbe, nil)
+			st := u.settings.Load()
+			transport, err := st.transport.probeTransport(u.client.hosts)
+			if err != nil {
+				bug("probe transport: " + err.Error())
+				return
+			}
+			defer transport.Close()
+			probe := newProber(u, transport.Pages(), transport.CloseIdle)
+			probe.engine = st.spec.Engine
+			probe.tick(ctx)
+		})
+	}
+	all.Wait()
+}

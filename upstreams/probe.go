@@ -5,8 +5,8 @@ import (
 	"cmp"
 	"context"
 	"math/rand/v2"
-	"slices"
-	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -91,10 +91,10 @@ func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
 func (p *prober) start(last func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.ctx, p.stop = ctx, cancel
-	go p.up.set.o.Guard.Once(guardProbe, func() {
+	go p.up.hooks.guard.Once(guardProbe, func() {
 		defer close(p.done)
 		defer last()
-		p.up.set.o.Guard.Loop(ctx.Done(), guardProbe, func() { p.run(ctx) })
+		p.up.hooks.guard.Loop(ctx.Done(), guardProbe, func() { p.run(ctx) })
 	})
 }
 
@@ -108,7 +108,7 @@ func (p *prober) kick() {
 }
 
 // due notes when the next probe will be.
-func (p *prober) due(in time.Duration) { p.up.nextProbe.Store(ticks(time.Now().Add(in))) }
+func (p *prober) due(in time.Duration) { p.up.probing.due.Store(ticks(time.Now().Add(in))) }
 
 func (p *prober) run(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -143,12 +143,10 @@ func (p *prober) run(ctx context.Context) {
 // more while down.
 func (p *prober) pause() time.Duration {
 	interval := p.up.settings.Load().probe.interval
-	p.up.mu.Lock()
-	state, row := p.up.health.state, p.up.health.bad
-	p.up.mu.Unlock()
+	state, row := p.up.Health.doubt()
 	pause := interval
 	switch {
-	case state == StateUp && (row > 0 || p.up.missingLately(time.Now())):
+	case state == StateUp && (row > 0 || p.up.Models.view.Load().missing.lately(time.Now())):
 		pause = min(interval, confirmPause)
 	case state == StateDown && row > 0:
 		pause = min(interval, returnPause)
@@ -166,7 +164,7 @@ func (p *prober) pause() time.Duration {
 // is up only once it is known what it serves.
 func (p *prober) tick(ctx context.Context) {
 	u, s := p.up, p.up.settings.Load()
-	u.set.o.Guard.Point(guardProbe)
+	u.hooks.guard.Point(guardProbe)
 	p.refresh()
 	begun := time.Now()
 	if s.spec.Engine != p.engine {
@@ -191,7 +189,7 @@ func (p *prober) tick(ctx context.Context) {
 	}
 	if good {
 		// As long as a model that a route sends here is missing, every probe looks for it.
-		missing := slices.ContainsFunc(s.expected, func(name string) bool { return !u.Serves(name) })
+		missing := len(u.Models.unserved(s.expected)) > 0
 		if p.listsDue || missing || p.ticks%modelsEvery == 0 {
 			p.readModels(ctx, path, health, timeout, begun)
 			p.readCapacity(ctx, timeout)
@@ -201,7 +199,7 @@ func (p *prober) tick(ctx context.Context) {
 	}
 	if ctx.Err() == nil {
 		p.book(good, health.Status, err, time.Since(begun))
-		u.markProbed()
+		u.probing.verdict()
 	}
 }
 
@@ -225,40 +223,13 @@ func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, al
 
 // book feeds the verdict to the health machine.
 func (p *prober) book(good bool, status int, err error, took time.Duration) {
-	up := p.up.probeEnded(good, status, err, took)
+	up := p.up.Health.probeEnded(good, status, err, took)
 	if !good && !up { // what comes back may be another engine, or show more of itself once it has loaded
 		p.known, p.listsDue = false, true
-		if n := p.up.hosts.EndVanished(); n > 0 {
-			p.up.log.Info("upstream's host vanished", zap.String("upstream", p.up.label), zap.Int("connections_ended", n))
+		if n := p.up.client.hosts.EndVanished(); n > 0 {
+			p.up.hooks.log.Info("upstream's host vanished", zap.Int("connections_ended", n))
 		}
 	}
-}
-
-// probeEnded takes a probe's verdict over and reports whether the upstream is up now.
-func (u *Upstream) probeEnded(good bool, status int, err error, took time.Duration) (up bool) {
-	now := time.Now()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	before := u.health.state
-	u.probedAt = now
-	u.check = &LastCheck{OK: good, Status: status, Milliseconds: float64(took.Microseconds()) / 1000}
-	if !good {
-		u.check.Reason = engine.ReasonOf(err)
-		u.failure = &LastFailure{At: now, During: "probe", Reason: u.check.Reason, Status: status}
-	}
-	u.health.probe(good)
-	u.publish(before, probeCause(good, status, err), now)
-	return u.health.state == StateUp
-}
-
-func probeCause(good bool, status int, err error) string {
-	switch {
-	case good:
-		return "probe answered"
-	case err == nil:
-		return "probe answered " + strconv.Itoa(status)
-	}
-	return "probe failed: " + engine.ReasonOf(err)
 }
 
 // recogniseMax bounds a whole recognition: an engine may leave unknown paths unanswered.
@@ -282,17 +253,16 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 		p.known = true
 		return nil
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.recognition.Lock()
+	defer u.recognition.Unlock()
 	if u.settings.Load() != s { // a reload came in between, and may name the engine; the next probe looks again
 		return nil
 	}
 	p.known = true
 	if u.engine.Swap(profile) != profile {
-		u.log.Info("upstream's engine recognised", zap.String("upstream", u.label), zap.String("engine", profile.Name()))
-		u.reportedSlots = 0
-		u.renewCapacity()
-		u.renewServed()
+		u.hooks.log.Info("upstream's engine recognised", zap.String("engine", profile.Name()))
+		u.slots.recognise(profile)
+		u.Models.recognise(profile)
 		p.source, p.listsDue = 0, true
 	}
 	return nil
@@ -305,7 +275,7 @@ func (p *prober) readModels(ctx context.Context, healthPath string, health http1
 	page := r.Profile.ModelsPage()
 	p.listsDue = false
 	if page == "" {
-		u.setModels(nil, begun)
+		u.Models.setList(nil, begun)
 		return
 	}
 	var known *http1.Page
@@ -315,12 +285,12 @@ func (p *prober) readModels(ctx context.Context, healthPath string, health http1
 	infos, err := r.Models(ctx, known)
 	if err != nil {
 		if p.listFailures++; p.listFailures >= listFailuresMax {
-			u.setModels(nil, begun)
+			u.Models.setList(nil, begun)
 		}
 		return
 	}
 	p.listFailures = 0
-	u.setModels(engine.NewModelList(infos, u.models.Load()), begun)
+	u.Models.setList(engine.NewModelList(infos, u.Models.list()), begun)
 }
 
 // reader reads the pages of the engine that the upstream is taken for.
@@ -333,36 +303,76 @@ func (p *prober) reader(timeout time.Duration) engine.Reader {
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	r := p.reader(timeout)
 	if n, ok := r.Slots(ctx); ok {
-		p.up.setReportedSlots(n)
+		p.up.slots.setReported(n)
 	}
 }
 
 // readLoad scrapes the first source that answers, beginning with the one that did last time.
 func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	u, r := p.up, p.reader(timeout)
-	now, before := time.Now(), u.inFlight()
-	u.mu.Lock()
-	batch := u.ghosts.beginReport(now)
-	u.mu.Unlock()
+	now, before := time.Now(), u.slots.inFlight()
+	batch := u.reports.begin(now)
 	load, at, path, ok := r.Load(ctx, p.source)
 	if !ok {
-		u.setReport(nil, batch, now)
+		u.book(nil, batch, now)
 		return
 	}
 	p.source = at
 	// The engine counted at some moment of the exchange. Taking the greater own count errs toward an
 	// engine that is less busy with others' work.
-	report := &Report{Load: load, OwnAtScrape: max(before, u.inFlight()), At: time.Now(), Source: path}
-	u.setReport(report, batch, report.At)
+	report := &Report{Load: load, OwnAtScrape: max(before, u.slots.inFlight()), At: time.Now(), Source: path}
+	u.book(report, batch, report.At)
 }
 
-// markProbed wakes WaitProbed: the first verdict is in.
-func (u *Upstream) markProbed() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	select {
-	case <-u.probed:
-	default:
-		close(u.probed)
+// book stores what the engine has reported, nil for nothing.
+func (u *Upstream) book(r *Report, batch int, now time.Time) {
+	ghosts, fates := u.reports.set(r, batch, freshIntervals*u.settings.Load().probe.interval, now)
+	u.series.count(fates)
+	u.slots.setGhosts(ghosts)
+}
+
+// freshIntervals is how many probe intervals a report counts for.
+const freshIntervals = 3
+
+// probing is the prober that watches an upstream now.
+type probing struct {
+	due   atomic.Int64  // when the next probe is (ticks)
+	first chan struct{} // closed by the first verdict
+	once  sync.Once
+
+	mu     sync.Mutex
+	prober *prober // nil: none
+}
+
+func (p *probing) current() *prober {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.prober
+}
+
+// replace returns the prober before.
+func (p *probing) replace(next *prober) (before *prober) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before, p.prober = p.prober, next
+	return before
+}
+
+// stop ends probing. done is nil where there was none.
+func (p *probing) stop() (done <-chan struct{}) {
+	if prober := p.replace(nil); prober != nil {
+		prober.stop()
+		return prober.done
+	}
+	return nil
+}
+
+// kick has the prober look at once.
+func (p *probing) kick() {
+	if prober := p.current(); prober != nil {
+		prober.kick()
 	}
 }
+
+// verdict notes that there is one.
+func (p *probing) verdict() { p.once.Do(func() { close(p.first) }) }

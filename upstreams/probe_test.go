@@ -94,9 +94,10 @@ func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...s
 		t.Fatal(err)
 	}
 	u := p.Upstream("a")[0]
-	u.prober = newProber(u, e.get, func() {})
-	u.prober.start(func() {})
-	t.Cleanup(func() { u.prober.stop(); <-u.prober.done })
+	u.probing.replace(newProber(u, e.get, func() {}))
+	u.probing.prober.start(func() {})
+	prober := u.probing.current()
+	t.Cleanup(func() { prober.stop(); <-prober.done })
 	return u
 }
 
@@ -111,11 +112,11 @@ func TestProbeSchedule(t *testing.T) {
 			t.Fatalf("state %v after the first good probe", u.State())
 		}
 		select {
-		case <-u.probed:
+		case <-u.probing.first:
 		default:
 			t.Error("the first verdict was not told")
 		}
-		if r, ok := u.Report(time.Now()); !ok || r.Running != 3 || r.Source != "/metrics" {
+		if r, ok := u.reports.newest(time.Now()); !ok || r.Running != 3 || r.Source != "/metrics" {
 			t.Errorf("report %+v %t", r, ok)
 		}
 		time.Sleep(60 * time.Second)
@@ -184,7 +185,7 @@ func TestProbeOnPassiveEvidence(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(500 * time.Millisecond)
 		e.set(0, 0)
-		l, _ := u.TryLease(PoolText, 0, time.Now())
+		l, _ := u.TryLease("", PoolText, 0, time.Now())
 		l.Release(OutcomeUnreachable)
 		if u.State() != StateUp {
 			t.Error("down by a single call")
@@ -205,7 +206,7 @@ func TestKicksAreOne(t *testing.T) {
 		synctest.Wait()
 		e.set(200, 0)
 		for range 20 {
-			u.prober.kick()
+			u.probing.prober.kick()
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -225,7 +226,7 @@ func TestProbeModels(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": both}}
 		u := watched(t, e, "vllm", "m", "n")
 		synctest.Wait()
-		if !serves(t, u, "m") || !serves(t, u, "n") || u.MaxContext("m") != 4096 {
+		if !serves(t, u, "m") || !serves(t, u, "n") || u.Models.MaxContext("m") != 4096 {
 			t.Fatal("not listed")
 		}
 		page := func(s string) {
@@ -266,10 +267,10 @@ func TestProbeReadsAliases(t *testing.T) {
 		}}
 		u := watched(t, e, "llamacpp-router", "short", "other")
 		synctest.Wait()
-		if !serves(t, u, "short") || !serves(t, u, "long-name") || serves(t, u, "other") || u.MaxContext("short") != 2048 {
-			t.Errorf("short %t, long-name %t, other %t, context %d", serves(t, u, "short"), serves(t, u, "long-name"), serves(t, u, "other"), u.MaxContext("short"))
+		if !serves(t, u, "short") || !serves(t, u, "long-name") || serves(t, u, "other") || u.Models.MaxContext("short") != 2048 {
+			t.Errorf("short %t, long-name %t, other %t, context %d", serves(t, u, "short"), serves(t, u, "long-name"), serves(t, u, "other"), u.Models.MaxContext("short"))
 		}
-		if got := u.Models(); len(got) != 1 || !slices.Equal(got[0].Aliases, []string{"short", ""}) {
+		if got := u.Models.All(); len(got) != 1 || !slices.Equal(got[0].Aliases, []string{"short", ""}) {
 			t.Errorf("models %+v", got)
 		}
 	})

@@ -113,63 +113,64 @@ func (s *Set) commit(item *planned, renewed bool) {
 	u, st := item.up, item.settings
 	old := u.settings.Swap(st)
 	if item.transport != nil {
-		if before := u.transport.Swap(item.transport); before != nil && before != item.transport {
+		if before := u.client.transport.Swap(item.transport); before != nil && before != item.transport {
 			before.CloseIdle() // exchanges under way keep their connections
 		}
 	}
-	if u.adopt(old, st, renewed) {
+	if s.adopt(u, old, st, renewed) {
 		s.enter(u)
 	} else if old.probe != st.probe || item.transport != nil || renewed {
 		s.reprobe(u)
 	}
 }
 
-// adopt follows new settings. It reports whether the upstream is to enter the set.
-func (u *Upstream) adopt(old, st *settings, renewed bool) (entering bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// adopt has the parts of an upstream follow new settings. It reports whether the upstream is to
+// enter the set.
+func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool) {
+	u.recognition.Lock()
+	defer u.recognition.Unlock()
 	if old.spec.Engine != st.spec.Engine || renewed {
-		u.engine.Store(u.set.profiles.Load().Successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
+		u.engine.Store(s.profiles.Load().Successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
 	}
-	u.renewCapacity()
-	u.renewServed()
+	u.slots.configure(st.spec.Concurrency, st.weight, u.engine.Load())
+	u.Models.configure(u.engine.Load(), st.expected)
 	if old.probe != st.probe {
-		u.health.fall, u.health.rise, u.health.bad = st.probe.fall, st.probe.rise, 0
+		u.Health.setThresholds(st.probe.fall, st.probe.rise)
 	}
-	return u.prober == nil
+	return u.probing.current() == nil
 }
 
 // enter makes an added or revived upstream live. Called with mu held.
 func (s *Set) enter(u *Upstream) {
 	for _, other := range s.byID { // one upstream at a time has a label's series; the newest
-		if other != u && other.label == u.label {
+		if other != u && other.identity.label == u.identity.label {
 			s.dropMetrics(other)
 		}
 	}
-	s.byID[u.id] = u
+	s.byID[u.identity.id] = u
 	u.removed.Store(false)
 	u.retiring.Store(false)
-	if !u.registered {
-		if u.metrics == nil {
-			u.newMetrics()
+	if !u.series.registered {
+		if u.series.set == nil {
+			u.series.show(u)
 		}
-		s.o.Register(u.metrics)
-		u.registered = true
+		s.o.Register(u.series.set)
+		u.series.registered = true
 	}
 	s.reprobe(u)
 }
 
 // dropMetrics takes an upstream's series away. Called with mu held.
 func (s *Set) dropMetrics(u *Upstream) {
-	if u.registered {
-		s.o.Unregister(u.metrics)
-		u.metrics, u.registered = nil, false
+	if u.series.registered {
+		s.o.Unregister(u.series.set)
+		u.series.set, u.series.registered = nil, false
 	}
 }
 
 // reprobe starts probing with the settings in force, in place of what probed before.
 func (s *Set) reprobe(u *Upstream) {
-	transport, err := u.settings.Load().transport.probeTransport(u.hosts)
+	transport, err := u.settings.Load().transport.probeTransport(u.client.hosts)
 	if err != nil { // the same link made the main transport
 		bug("probe transport: " + err.Error())
 		return
@@ -177,11 +178,7 @@ func (s *Set) reprobe(u *Upstream) {
 	p := newProber(u, transport.Pages(), transport.CloseIdle)
 	p.engine, p.generate = u.settings.Load().spec.Engine, engine.GenerateOver(transport)
 	p.start(transport.Close)
-	u.mu.Lock()
-	before := u.prober
-	u.prober = p
-	u.mu.Unlock()
-	if before != nil {
+	if before := u.probing.replace(p); before != nil {
 		before.stop()
 	}
 }
@@ -194,7 +191,7 @@ func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 			continue
 		}
 		select {
-		case <-p.items[i].up.probed:
+		case <-p.items[i].up.probing.first:
 		case <-ctx.Done():
 			return
 		}
@@ -223,40 +220,43 @@ func (s *Set) Retire(p *Plan) {
 	}
 	s.mu.Unlock()
 	for _, u := range out {
-		u.stopProbing()
-		u.leaveIfIdle()
+		u.probing.stop()
+		s.removeIdle(u)
 	}
 }
 
-func (u *Upstream) stopProbing() (done <-chan struct{}) {
-	u.mu.Lock()
-	p := u.prober
-	u.prober = nil
-	u.mu.Unlock()
-	if p == nil {
-		return nil
-	}
-	p.stop()
-	return p.done
+// freeSlot gives a slot back and wakes calls that wait for one.
+func (s *Set) freeSlot(u *Upstream, p Pool) {
+	u.slots.give(p)
+	defer s.removeIdle(u)
+	s.o.OnFree(u)
 }
 
-// leaveIfIdle removes a retiring upstream that holds no lease any more. Whoever gives back the last
+// giveBack gives back a slot that was not used, and the place of the breaker's trial.
+func (s *Set) giveBack(u *Upstream, p Pool, trial bool) {
+	if trial {
+		u.Breaker.trial.Store(false)
+	}
+	u.slots.give(p)
+	s.removeIdle(u)
+}
+
+// removeIdle removes a retiring upstream that holds no lease any more. Whoever gives back the last
 // slot gets here, and so does Retire, so none is missed.
-func (u *Upstream) leaveIfIdle() {
-	if !u.retiring.Load() || u.slots.Load() != 0 {
+func (s *Set) removeIdle(u *Upstream) {
+	if !u.retiring.Load() || u.slots.inUse.Load() != 0 {
 		return
 	}
-	s := u.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !u.retiring.Load() || u.slots.Load() != 0 || u.removed.Swap(true) { // revived or left in between
+	if !u.retiring.Load() || u.slots.inUse.Load() != 0 || u.removed.Swap(true) { // revived or left in between
 		return
 	}
-	if s.byID[u.id] == u {
-		delete(s.byID, u.id)
+	if s.byID[u.identity.id] == u {
+		delete(s.byID, u.identity.id)
 	}
 	s.dropMetrics(u)
-	u.transport.Load().Close()
+	u.client.transport.Load().Close()
 }
 
 // All returns every upstream of the set, retiring ones too, ordered by label.
@@ -267,7 +267,7 @@ func (s *Set) All() []*Upstream {
 	for _, u := range s.byID {
 		out = append(out, u)
 	}
-	slices.SortFunc(out, func(a, b *Upstream) int { return strings.Compare(string(a.id), string(b.id)) })
+	slices.SortFunc(out, func(a, b *Upstream) int { return strings.Compare(string(a.identity.id), string(b.identity.id)) })
 	return out
 }
 
@@ -283,13 +283,13 @@ func (s *Set) Close(ctx context.Context) error {
 	s.mu.Unlock()
 	all := s.All()
 	for _, u := range all {
-		if done := u.stopProbing(); done != nil {
+		if done := u.probing.stop(); done != nil {
 			<-done
 		}
 	}
 	err := waitIdle(ctx, all)
 	for _, u := range all {
-		u.transport.Load().Close()
+		u.client.transport.Load().Close()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,7 +306,7 @@ const idlePoll = 20 * time.Millisecond
 func waitIdle(ctx context.Context, all []*Upstream) error {
 	tick := time.NewTicker(idlePoll)
 	defer tick.Stop()
-	for slices.ContainsFunc(all, func(u *Upstream) bool { return u.slots.Load() != 0 }) {
+	for slices.ContainsFunc(all, func(u *Upstream) bool { return u.slots.inUse.Load() != 0 }) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -105,31 +105,31 @@ func TestSetLife(t *testing.T) {
 	}
 
 	// The same identity keeps its state under new settings.
-	lease, ok := ua.TryLease(PoolText, 10, time.Now())
+	lease, ok := ua.TryLease("", PoolText, 10, time.Now())
 	if !ok {
 		t.Fatal("no lease")
 	}
-	transport := ua.transport.Load()
+	transport := ua.client.transport.Load()
 	p = apply(t, s, config.Upstream{Name: "a", URL: vllm.URL, Concurrency: config.Concurrency{Shared: 1}, Native: []string{"messages"}}, b)
-	if p.Upstream("a")[0] != ua || ua.transport.Load() != transport {
+	if p.Upstream("a")[0] != ua || ua.client.transport.Load() != transport {
 		t.Fatal("another upstream or transport for the same identity")
 	}
-	if _, ok := ua.TryLease(PoolText, 0, time.Now()); ok || ua.Limits().Source != LimitFromConfig || !ua.Native("messages") || ua.Native("responses") {
+	if _, ok := ua.TryLease("", PoolText, 0, time.Now()); ok || ua.Limits().Source != LimitFromConfig || !ua.Native("messages") || ua.Native("responses") {
 		t.Error("the new settings are not in force")
 	}
 	apply(t, s, config.Upstream{Name: "a", URL: vllm.URL, APIKey: "secret"}, b)
-	if ua.transport.Load() == transport {
+	if ua.client.transport.Load() == transport {
 		t.Error("the new credential has the old transport")
 	}
 
 	// Retired with a lease out: no new one, gone when it is back.
 	apply(t, s, b)
-	if _, ok := ua.TryLease(PoolText, 0, time.Now()); ok || ua.State() != StateRetiring || len(s.All()) != 2 {
+	if _, ok := ua.TryLease("", PoolText, 0, time.Now()); ok || ua.State() != StateRetiring || len(s.All()) != 2 {
 		t.Errorf("state %v, %d upstreams", ua.State(), len(s.All()))
 	}
 	lease.Release(OutcomeOK)
-	if len(s.All()) != 1 || ua.inFlight() != 0 {
-		t.Errorf("%d upstreams, %d in flight", len(s.All()), ua.inFlight())
+	if len(s.All()) != 1 || ua.slots.inFlight() != 0 {
+		t.Errorf("%d upstreams, %d in flight", len(s.All()), ua.slots.inFlight())
 	}
 	if strings.Contains(r.text(), `upstream="a"`) {
 		t.Error("the series of a stay")
@@ -138,19 +138,19 @@ func TestSetLife(t *testing.T) {
 	// Revived while it is still retiring: the same one goes on.
 	p = apply(t, s, a, b)
 	ua = p.Upstream("a")[0]
-	lease, _ = ua.TryLease(PoolText, 0, time.Now())
+	lease, _ = ua.TryLease("", PoolText, 0, time.Now())
 	apply(t, s, b)
 	p = apply(t, s, a, b)
-	if p.Upstream("a")[0] != ua || ua.State() != StateUp || ua.inFlight() != 1 {
-		t.Errorf("state %v, in flight %d", ua.State(), ua.inFlight())
+	if p.Upstream("a")[0] != ua || ua.State() != StateUp || ua.slots.inFlight() != 1 {
+		t.Errorf("state %v, in flight %d", ua.State(), ua.slots.inFlight())
 	}
 	lease.Release(OutcomeOK)
-	if ua.inFlight() != 0 || len(s.All()) != 2 || !strings.Contains(r.text(), `penstock_upstream_up{upstream="a"} 1`) {
+	if ua.slots.inFlight() != 0 || len(s.All()) != 2 || !strings.Contains(r.text(), `penstock_upstream_up{upstream="a"} 1`) {
 		t.Error("not whole after reviving")
 	}
 
 	// Another URL is another upstream; the name's series are the new one's.
-	lease, _ = ua.TryLease(PoolText, 0, time.Now())
+	lease, _ = ua.TryLease("", PoolText, 0, time.Now())
 	p = apply(t, s, config.Upstream{Name: "a", URL: llama.URL}, b)
 	if p.Upstream("a")[0] == ua || strings.Count(r.text(), `penstock_upstream_up{upstream="a"}`) != 1 {
 		t.Error("identity or series")
@@ -186,7 +186,7 @@ func TestOutage(t *testing.T) {
 	defer s.Close(t.Context())
 	u := apply(t, s, config.Upstream{Name: "a", URL: "http://" + address}).Upstream("a")[0]
 	call := func() Outcome {
-		l, ok := u.TryLease(PoolText, 0, time.Now())
+		l, ok := u.TryLease("", PoolText, 0, time.Now())
 		if !ok {
 			return OutcomeRefused
 		}
@@ -202,7 +202,7 @@ func TestOutage(t *testing.T) {
 			if f.Kind == http1.Unreachable {
 				outcome = OutcomeUnreachable
 			}
-			u.Note(f.Reason, 0, time.Now())
+			u.Health.Note(f.Reason, 0, time.Now())
 		}
 		l.Release(outcome)
 		return outcome
@@ -442,18 +442,18 @@ func TestOnRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 			u := p.Upstream("a")[0]
-			if s.byID[u.id] == u {
+			if s.byID[u.identity.id] == u {
 				s.Commit(p)
 				return u
 			}
-			s.byID[u.id] = u // by hand, since Commit would probe over a socket
-			u.ServedModel("m")
-			u.prober = newProber(u, e.get, func() {})
+			s.byID[u.identity.id] = u // by hand, since Commit would probe over a socket
+			u.Models.Entry("m")
+			u.probing.replace(newProber(u, e.get, func() {}))
 			return u
 		}
 		u := plan()
 		release := func(o Outcome) {
-			l, ok := u.TryLease(PoolText, 0, time.Now())
+			l, ok := u.TryLease("", PoolText, 0, time.Now())
 			if !ok {
 				t.Fatal("no lease")
 			}
@@ -470,8 +470,9 @@ func TestOnRoom(t *testing.T) {
 			}
 		}
 		step("up", func() {
-			u.prober.start(func() {})
-			t.Cleanup(func() { u.prober.stop(); <-u.prober.done })
+			u.probing.prober.start(func() {})
+			prober := u.probing.current()
+			t.Cleanup(func() { prober.stop(); <-prober.done })
 		})
 		if release(OutcomeRejected); freed.Load() != 1 {
 			t.Error("a slot is free: nobody was told")
@@ -481,11 +482,11 @@ func TestOnRoom(t *testing.T) {
 		step("more slots", func() { spec.Concurrency.Shared = 3; plan() })
 		step("a model again", func() { u.ModelGone(FailureSource{Served: "m"}); time.Sleep(time.Second) })
 		step("a model gone", func() {
-			u.mu.Lock()
-			defer u.mu.Unlock()
-			u.missing.Store(&missingModels{"m": {}})
-			u.renewServed()
-			u.missing.Store(nil)
+			u.Models.mu.Lock()
+			defer u.Models.mu.Unlock()
+			v := u.Models.view.Load()
+			u.Models.show(v.profile, v.list, missingModels{"m": {}})
+			u.Models.view.Store(v)
 		})
 		step("a trial may pass", func() {
 			for i := range breakerRow {
@@ -501,15 +502,13 @@ func TestOnRoom(t *testing.T) {
 		})
 		step("breaker closed", func() { release(OutcomeOK) })
 		step("a ghost has gone", func() {
-			u.mu.Lock()
-			defer u.mu.Unlock()
-			u.setGhosts(1)
+			u.slots.setGhosts(1)
 			before := told.Load()
-			u.setGhosts(2)
+			u.slots.setGhosts(2)
 			if told.Load() != before {
 				t.Error("another ghost is no room")
 			}
-			u.setGhosts(0)
+			u.slots.setGhosts(0)
 		})
 		step("up again", func() {
 			before := told.Load()

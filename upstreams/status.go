@@ -66,92 +66,70 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 	case s == StatePending:
 		return "upstream has not been probed yet: it is used only while the route has none that is up"
 	case s == StateDown:
-		return "upstream is down: " + u.lastFailure()
-	case u.Breaker(now) == BreakerOpen:
-		return "breaker is open: " + u.lastFailure()
-	case !u.passes(At(now)):
-		return "breaker is half-open and its trial is under way: " + u.lastFailure()
-	case !u.Serves(served):
-		return u.notServedReason(served)
+		return "upstream is down: " + u.Health.lastFailure()
+	case u.Breaker.Position(now) == BreakerOpen:
+		return "breaker is open: " + u.Health.lastFailure()
+	case !u.Breaker.passes(At(now)):
+		return "breaker is half-open and its trial is under way: " + u.Health.lastFailure()
+	case !u.Models.Serves(served):
+		return u.Models.whyNot(served)
 	}
 	return ""
 }
 
-func (u *Upstream) lastFailure() string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	f := u.failure
-	switch {
-	case f == nil:
-		return "no failure is known"
-	case f.Status != 0:
-		return fmt.Sprintf("last %s failed (%s, status %d)", f.During, f.Reason, f.Status)
+// UnavailableReason says for the operator why this upstream will not serve a name in the near
+// future. It is empty when the upstream will, or when that is not known yet. An open breaker is no
+// reason: it closes by itself.
+func (u *Upstream) UnavailableReason(served string) string {
+	switch u.Health.now() {
+	case StateDown:
+		return fmt.Sprintf("upstream %s is down: %s", u.identity.label, u.Health.lastFailure())
+	case StatePending:
+		return fmt.Sprintf("upstream %s has not answered a probe yet", u.identity.label)
+	case StateUp, StateRetiring:
 	}
-	return fmt.Sprintf("last %s failed (%s)", f.During, f.Reason)
-}
-
-// notServedReason says why a name is not served.
-func (u *Upstream) notServedReason(served string) string {
-	if u.isMissing(served) {
-		return "engine answered 404 for the model"
+	if !u.Models.Serves(served) {
+		return fmt.Sprintf("upstream %s: %s", u.identity.label, u.Models.whyNot(served))
 	}
-	if _, listed := u.Model(served); listed {
-		return "engine lists the model but has not loaded it"
-	}
-	return "engine does not list the model"
+	return ""
 }
 
 // Status returns a copy of everything that is known.
 func (u *Upstream) Status(now time.Time) Status {
-	profile, report := u.engine.Load(), u.report.Load()
+	profile, id := u.engine.Load(), &u.identity
+	others, _ := u.reports.others(At(now))
 	st := Status{
-		Name: u.name, Label: u.label, URL: u.url, Address: u.address,
+		Name: id.name, Label: id.label, URL: id.url, Address: id.address,
 		Engine: profile.Name(), EngineTitle: profile.Title(), Quirks: profile.Quirks(),
-		State: u.State().String(), Breaker: u.Breaker(now).String(),
-		Limits: u.Limits(), Ghosts: int(u.ghostSlots.Load()), Others: u.others(now),
-		Mode: u.Mode().String(), Attempts: map[string]uint64{}, Abandoned: map[string]uint64{}, GenerationProbes: map[string]uint64{},
-		ReportAge: -1, Models: u.Models(), TTFT: u.TTFT().Seconds(), BytesPerToken: cmp.Or(u.BytesPerToken(), usualBytesPerToken),
+		State: u.State().String(), Breaker: u.Breaker.Position(now).String(),
+		Limits: u.Limits(), Ghosts: u.slots.ghostCount(), Others: others,
+		Mode: u.Mode().String(), ModeSeconds: u.mode.age(now),
+		Attempts: map[string]uint64{}, Abandoned: map[string]uint64{}, GenerationProbes: map[string]uint64{},
+		ReportAge: -1, Models: u.Models.All(), Missing: u.Models.unserved(u.settings.Load().expected),
+		TTFT: u.Averages.TTFT().Seconds(), BytesPerToken: cmp.Or(u.Averages.BytesPerToken(), usualBytesPerToken),
+		Generation: u.generations.newest(),
 	}
-	if report != nil {
-		r := *report
-		st.Report, st.ReportFresh, st.ReportAge = &r, report.fresh(now), age(report.At, now)
+	if report := u.reports.last.Load(); report != nil {
+		r := report.Report
+		st.Report, st.ReportFresh, st.ReportAge = &r, report.fresh(At(now)), age(report.At, now)
 	}
-	if until := u.openUntil.Load(); until != breakerClosed && until > ticks(now) {
+	if until := u.Breaker.openUntil.Load(); until != breakerClosed && until > ticks(now) {
 		st.BreakerOpens = time.Duration(until - ticks(now)).Seconds()
 	}
 	for o := range outcomeCount {
-		st.Attempts[o.String()] = u.attempts[o].Get()
+		st.Attempts[o.String()] = u.series.attempts[o].Get()
 	}
 	for f := range fateCount {
-		st.Abandoned[f.String()] = u.abandoned[f].Get()
+		st.Abandoned[f.String()] = u.series.abandoned[f].Get()
 	}
 	for g := range engine.GenerationCount {
-		st.GenerationProbes[g.String()] = u.generated[g].Get()
+		st.GenerationProbes[g.String()] = u.series.generated[g].Get()
 	}
 	for p := range poolCount {
-		l := u.Load(p, now)
+		var l Load
+		u.ReadLoad(&l, p, At(now))
 		st.Pools = append(st.Pools, PoolStatus{p.String(), l.Active, l.Limit, l.Tokens, l.Penalty})
 	}
-	for _, name := range u.settings.Load().expected {
-		if !u.Serves(name) {
-			st.Missing = append(st.Missing, name)
-		}
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	st.Suspect, st.ProbeAge, st.StateSeconds = u.health.suspect, age(u.probedAt, now), now.Sub(u.stateChanged).Seconds()
-	st.ModeSeconds = age(u.modeChanged, now)
-	if u.check != nil {
-		c := *u.check
-		st.Check = &c
-	}
-	if u.failure != nil {
-		f := *u.failure
-		st.LastFailure = &f
-	}
-	if u.generator.last != nil {
-		g := *u.generator.last
-		st.Generation = &g
-	}
+	u.Health.describe(&st, now)
 	return st
 }

@@ -234,13 +234,13 @@ func (w *world) check() {
 // those who wait then.
 func onTrial(r *routing.Route) bool {
 	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool {
-		return t.Upstream.Breaker(time.Now()) == upstreams.BreakerHalfOpen && !t.Upstream.Eligible(time.Now())
+		return t.Upstream.Breaker.Position(time.Now()) == upstreams.BreakerHalfOpen && !t.Upstream.EligibleIn(upstreams.StateUp, upstreams.At(time.Now()))
 	})
 }
 
 // bars reports whether one of a route's upstreams is half-open and its trial is not for a key.
 func bars(r *routing.Route, key string) bool {
-	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return t.Upstream.Bars(key) })
+	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return t.Upstream.Breaker.Bars(key) })
 }
 
 // timeless is a test without a deadline, which is not to be asked for in a bubble.
@@ -277,7 +277,7 @@ func TestNobodySleepsBesideAFreeSlot(t *testing.T) {
 						return true
 					}); ; clients++ { // those with the numbers of keys may wait, too, and are barred from the trial then
 						key := fmt.Sprint(clients)
-						l, ok := u.TryLeaseFor(key, upstreams.PoolVision, 0, time.Now())
+						l, ok := u.TryLease(key, upstreams.PoolVision, 0, time.Now())
 						if !ok {
 							break
 						}

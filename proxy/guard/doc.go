@@ -42,13 +42,13 @@
 //	proxy/observe/sink.go NewSink                       log          the lines of one write, counted as dropped; started again
 //	proxy/observe/trace.go newSpanQueue                 spans        one batch of spans, counted as dropped; started again
 //	upstreams/probe.go prober.start                     probe        one probe; started again
-//	upstreams/plan_preview.go Plan.Probe                probe        a reload's look at one upstream, which then counts as unknown
-//	upstreams/generation_probe.go Upstream.probeGeneration  generation  one generation probe; its slot is freed, the breaker stays as it is
-//	upstreams/generation_probe.go Upstream.retrialLater  room        starts Upstream.retrial
-//	upstreams/generation_probe.go Upstream.probeTrialLater  room     starts Upstream.probeTrial
-//	upstreams/generation_probe.go Upstream.probeTrial   room         one generation probe as a trial; the next comes a second later
-//	upstreams/generation_probe.go Upstream.probeDoubtLater  room     starts Upstream.probeDoubt
-//	upstreams/generation_probe.go Upstream.probeDoubt   room         one generation probe of an engine in doubt; the next failure asks for another
+//	upstreams/plan.go Plan.Probe                         probe        a reload's look at one upstream, which then counts as unknown
+//	upstreams/generation_probe.go generationProber.start generation   one generation probe; its slot is freed, the breaker stays as it is
+//	upstreams/generation_probe.go generationProber.retrialLater room         starts CircuitBreaker.halfOpen
+//	upstreams/generation_probe.go generationProber.trialLater room         starts generationProber.probeTrial
+//	upstreams/generation_probe.go generationProber.probeTrial room         one generation probe as a trial; the next comes a second later
+//	upstreams/generation_probe.go generationProber.lookLater room         starts generationProber.lookAtDoubt
+//	upstreams/generation_probe.go generationProber.lookAtDoubt room         one generation probe of an engine in doubt; the next failure asks for another
 //	upstreams/lease.go Lease.FirstToken                 room         starts Lease.passLongTrial
 //	upstreams/lease.go Lease.passLongTrial              room         one early pass of a trial; it passes at its end
 //	upstreams/resolve.go Plan.lookUp                    addresses    one look-up; the name is dialled as it is
@@ -58,8 +58,8 @@
 //	upstreams/http1/idle_pool.go idlePool.sweep         engines      one look at idle connections; the next comes with the next call
 //	upstreams/http1/conn.go conn.interruptUnacked       engines      the early end of one write under TLS to a host that vanished
 //	upstreams/http1/transport.go Transport.ExchangeWhile  engines    nothing; the exchange of a probe ends by its clock
-//	upstreams/upstream.go Upstream.publish              room         starts Upstream.retrial
-//	upstreams/upstream.go Upstream.retrial              room         one waking of calls that wait; the next freed slot wakes them
+//	upstreams/breaker.go CircuitBreaker.publish          room         starts CircuitBreaker.halfOpen
+//	upstreams/breaker.go CircuitBreaker.halfOpen         room         one waking of calls that wait; the next freed slot wakes them
 //	upstreams/engine/detect.go Discover                 -            a command that is no serving edge: it ends with its stack
 //
 // # What is told

@@ -285,7 +285,7 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	}
 	for e := q.order.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*queueKey)
-		if p.upstream.Bars(k.name) {
+		if p.upstream.Breaker.Bars(k.name) {
 			continue // the free slot is a breaker's trial, which another key may be
 		}
 		for f := k.waiters.Front(); f != nil; f = f.Next() {

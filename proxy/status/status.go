@@ -167,7 +167,9 @@ func modelOf(r *routing.Route, now time.Time) Model {
 				continue
 			}
 			seen = append(seen, t.Upstream)
-			pool.Others += t.Upstream.Load(p, now).Others
+			var l upstreams.Load
+			t.Upstream.ReadLoad(&l, p, upstreams.At(now))
+			pool.Others += l.Others
 			if source := t.Upstream.Limits().Source; !slices.Contains(pool.Sources, source) {
 				pool.Sources = append(pool.Sources, source)
 			}

@@ -1,0 +1,248 @@
+package upstreams
+
+import (
+	"slices"
+	"time"
+
+	"penstock/upstreams/engine"
+)
+
+const (
+	// breakerRow is how many failures in a row concern the breaker. As many independent ones open
+	// it without a generation probe.
+	breakerRow = 5
+	// doubtRow is how many failures in a row have a generation probe look after doubtPause.
+	doubtRow   = 2
+	doubtPause = 500 * time.Millisecond
+	// breakerShare is the share of failures in the window that does the same, once the window holds
+	// breakerVolume outcomes.
+	breakerShare  = 0.5
+	breakerVolume = 20
+	windowSeconds = 10
+
+	// The breaker stays open for coolDown, twice as long after each trial that failed, up to
+	// coolDownMax. A trial may pass and the engine fail all the same, so the wait starts over only
+	// when the engine has done well for a while.
+	coolDown    = time.Second
+	coolDownMax = 15 * time.Second
+	// relapse is how long after its closing an opening counts as a trial that failed.
+	relapse = 15 * time.Second
+)
+
+// circuit is the state machine of a breaker: it takes the outcomes of calls and the verdicts of
+// generation probes. It is pure: the caller passes the time and serialises.
+//
+// No client opens the breaker alone. Failures of one key, of calls without a key, or of one body
+// count once (see evidence). Five independent failures open the breaker. Any other five ask for a
+// generation probe: its failure opens the breaker. Its success starts the count over, but fresh
+// evidence stays.
+type circuit struct {
+	open           bool
+	openUntil      time.Time
+	reopened       int       // how often the wait was doubled: by failed trials, and by openings soon after a closing
+	closedAt       time.Time // when the breaker was last closed; zero: never
+	barred         []string  // keys whose calls may not be the trial: their failures opened the breaker, or kept it open
+	failures       int       // calls failed in a row
+	rowEvidence    evidence  // of these failures
+	window         window
+	windowEvidence evidence // of the failures in the window
+	broken         bool     // a call failed after its answer had begun, and none has succeeded since
+	// unprobed says that the edge cannot generate here by itself: the model's kind has no probe, or
+	// the engine rejects it.
+	unprobed bool
+}
+
+// outcome takes a call's outcome, and reports whether a generation probe should confirm that the
+// engine fails. trial says that the call was the one that a half-open breaker let through.
+func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
+	if c.open && !trial {
+		return false // a call from before the breaker opened proves nothing about now
+	}
+	switch {
+	case o == OutcomeOK:
+		c.failures, c.rowEvidence, c.unprobed, c.broken = 0, evidence{}, false, false
+		c.window.add(false, now)
+		if trial {
+			c.close(now)
+		}
+	case o.failed():
+		c.failures++
+		c.broken = c.broken || by.Begun
+		c.rowEvidence.add(by, now)
+		c.window.add(true, now)
+		c.windowEvidence.expire(now)
+		c.windowEvidence.add(by, now)
+		return c.judge(by, trial, now)
+	}
+	return false
+}
+
+// inDoubt reports whether a generation probe should look soon, although too few calls have failed in a
+// row to ask for one: routing avoids such an engine, so the next failure may be long in coming.
+func (c *circuit) inDoubt() bool { return c.failures >= doubtRow && !c.open && !c.unprobed }
+
+// judge decides after a failure whether the breaker opens, or a generation probe is to decide.
+func (c *circuit) judge(by FailureSource, trial bool, now time.Time) (generate bool) {
+	switch {
+	case c.open && trial:
+		if !slices.Contains(c.barred, by.Key) && !c.unprobed {
+			c.barred = append(slices.Clone(c.barred), by.Key) // a new slice: picks read the old one
+		}
+		c.reopen(now)
+		return false
+	case c.open:
+		return false
+	}
+	inRow, inWindow := c.failures >= breakerRow, c.window.tripped(now)
+	switch {
+	case inRow && c.rowEvidence.enough(c.unprobed):
+		c.trip(c.rowEvidence.keys(), now)
+	case inWindow && c.windowEvidence.enough(c.unprobed):
+		c.trip(c.windowEvidence.keys(), now)
+	default:
+		return (inRow || inWindow) && !c.unprobed
+	}
+	return false
+}
+
+// generation takes the result of a generation probe. trial says that it was the one that a
+// half-open breaker let through.
+func (c *circuit) generation(g engine.Generation, trial bool, now time.Time) {
+	switch {
+	case g == engine.GenerationOK && c.open && trial:
+		c.close(now)
+	case g == engine.GenerationOK && !c.open:
+		c.acquit(now)
+	case g == engine.GenerationFailed && !c.open:
+		c.unprobed = false
+		c.trip(nil, now) // no client's failure opened it, so any key's call may be the trial
+	case g == engine.GenerationFailed && trial:
+		c.reopen(now)
+	case g == engine.GenerationRejected:
+		c.unprobed, c.barred = true, nil
+		if !c.open && c.failures >= breakerRow && c.rowEvidence.enough(true) {
+			c.trip(nil, now)
+		}
+	}
+}
+
+// trip opens the breaker. Calls of the given keys may not be its trial.
+func (c *circuit) trip(barred []string, now time.Time) {
+	if c.unprobed {
+		barred = nil // otherwise no call could be the trial
+	}
+	if !c.open && !c.closedAt.IsZero() && now.Sub(c.closedAt) < relapse {
+		c.reopened++ // what closed it has shown too little
+	} else {
+		c.reopened = 0
+	}
+	c.open, c.barred = true, barred
+	c.openUntil = now.Add(c.wait())
+}
+
+// wait is how long the breaker stays open.
+func (c *circuit) wait() time.Duration { return min(coolDownMax, coolDown<<min(c.reopened, 8)) }
+
+// reopen follows a failed trial.
+func (c *circuit) reopen(now time.Time) {
+	c.reopened++
+	c.openUntil = now.Add(c.wait())
+}
+
+// close closes the breaker and clears the failures that opened it or might have.
+func (c *circuit) close(now time.Time) {
+	c.open, c.barred, c.closedAt = false, nil, now
+	c.failures, c.rowEvidence, c.unprobed, c.broken = 0, evidence{}, false, false
+	c.window, c.windowEvidence = window{}, evidence{}
+}
+
+// acquit follows a generation probe that succeeded while the breaker was closed. The failures so
+// far ask for no other probe. Fresh evidence stays, because a probe does not outvote five
+// independent failures.
+func (c *circuit) acquit(now time.Time) {
+	c.failures, c.unprobed = 0, false
+	c.window = window{}
+	c.rowEvidence.expire(now)
+	c.windowEvidence.expire(now)
+}
+
+// window counts outcomes of the last windowSeconds in buckets of a second.
+type window struct {
+	buckets [windowSeconds]struct {
+		second     int64
+		all, wrong int
+	}
+}
+
+func (w *window) add(wrong bool, now time.Time) {
+	second := ticks(now) / int64(time.Second)
+	b := &w.buckets[((second%windowSeconds)+windowSeconds)%windowSeconds]
+	if b.second != second {
+		b.second, b.all, b.wrong = second, 0, 0
+	}
+	b.all++
+	if wrong {
+		b.wrong++
+	}
+}
+
+func (w *window) tripped(now time.Time) bool {
+	oldest := ticks(now)/int64(time.Second) - windowSeconds
+	all, wrong := 0, 0
+	for i := range w.buckets {
+		if b := &w.buckets[i]; b.second > oldest {
+			all, wrong = all+b.all, wrong+b.wrong
+		}
+	}
+	return all >= breakerVolume && float64(wrong) >= breakerShare*float64(all)
+}
+
+// evidence holds as many failures as are needed to open a breaker. The zero value is empty.
+type evidence struct {
+	independent [breakerRow]failureRecord
+	n           int
+	bodies      [breakerRow]failureRecord // of different bodies; an unknown one counts as different
+	bodyCount   int
+}
+
+// failureRecord is one failure and its time.
+type failureRecord struct {
+	FailureSource
+	at time.Time
+}
+
+// add keeps a failure, as far as it is new evidence.
+func (e *evidence) add(f FailureSource, at time.Time) {
+	t := failureRecord{f, at}
+	if repeats := slices.ContainsFunc(e.bodies[:e.bodyCount], func(old failureRecord) bool { return f.Body != 0 && f.Body == old.Body }); !repeats && e.bodyCount < len(e.bodies) {
+		e.bodies[e.bodyCount] = t
+		e.bodyCount++
+	}
+	if depends := slices.ContainsFunc(e.independent[:e.n], func(old failureRecord) bool { return !f.independentOf(old.FailureSource) }); !depends && e.n < len(e.independent) {
+		e.independent[e.n] = t
+		e.n++
+	}
+}
+
+// expire drops failures older than the breaker's window.
+func (e *evidence) expire(now time.Time) {
+	old := func(t failureRecord) bool { return now.Sub(t.at) >= windowSeconds*time.Second }
+	e.n = len(slices.DeleteFunc(e.independent[:e.n], old))
+	e.bodyCount = len(slices.DeleteFunc(e.bodies[:e.bodyCount], old))
+}
+
+// enough reports whether the evidence opens a breaker without a generation probe. Where no probe is
+// possible, failures of different bodies are enough: one request that is repeated takes no engine
+// out.
+func (e *evidence) enough(unprobed bool) bool {
+	return e.n == len(e.independent) || unprobed && e.bodyCount == len(e.bodies)
+}
+
+// keys returns the keys of the independent failures.
+func (e *evidence) keys() []string {
+	keys := make([]string, 0, e.n)
+	for i := range e.n {
+		keys = append(keys, e.independent[i].Key)
+	}
+	return keys
+}

@@ -1,0 +1,127 @@
+package upstreams
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"penstock/upstreams/engine"
+)
+
+// Report is what an engine said about its work.
+type Report struct {
+	engine.Load
+	OwnAtScrape int       `json:"own_at_scrape"`
+	At          time.Time `json:"at"`
+	Source      string    `json:"source"` // the page's path
+}
+
+// unexplained is the engine's work that own leases do not explain.
+func (r *Report) unexplained() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape) }
+
+// judgedReport is a report with what follows from it. It never changes.
+type judgedReport struct {
+	Report
+	until  Moment  // when it ages out
+	others int     // the unexplained work less that of ghosts
+	usual  float64 // others on average
+}
+
+func (r *judgedReport) fresh(now Moment) bool { return r != nil && now <= r.until }
+
+// othersTime is the time constant of the average of others' work. Reports are seconds old, and
+// other edges read the same ones: if each edge used the newest alone, all would fill the engine
+// that looked empty until the next report. An average moves slower, and still shows work that
+// stays.
+const othersTime = 15 * time.Second
+
+// average sets usual, going on from the report before, which may be nil.
+func (r *judgedReport) average(before *judgedReport) {
+	r.usual = float64(r.others)
+	if !before.fresh(At(r.At)) {
+		return
+	}
+	if d := r.At.Sub(before.At); d >= 0 {
+		r.usual += (before.usual - r.usual) * math.Exp(-float64(d)/float64(othersTime))
+	}
+}
+
+// reports are what an engine says about its work, and what follows: the work of others and ghosts.
+type reports struct {
+	last atomic.Pointer[judgedReport] // nil: none yet
+
+	mu     sync.Mutex
+	ghosts ghostTracker
+}
+
+// fate is what became of an abandoned call's slot in its engine.
+type fate uint8
+
+const (
+	fateFreed   fate = iota // the engine's running count fell
+	fateHeld                // it did not
+	fateUnknown             // the engine does not say
+	fateCount
+)
+
+// String returns the fate as a metric label.
+func (f fate) String() string { return [...]string{"freed", "held", "unknown"}[f] }
+
+// abandon counts a call that was given up while the engine worked for it.
+func (r *reports) abandon() {
+	r.mu.Lock()
+	r.ghosts.abandonedNow++
+	r.mu.Unlock()
+}
+
+// begin is called before a report is read. That report does not judge calls abandoned later.
+func (r *reports) begin(now time.Time) (batch int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ghosts.beginReport(now)
+}
+
+// set stores a report, which counts for a while, and returns how many ghosts there are and what has
+// become of abandoned calls. report is nil when the engine reported nothing.
+func (r *reports) set(report *Report, batch int, freshFor time.Duration, now time.Time) (ghosts int, fates [fateCount]int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.last.Load()
+	if report == nil {
+		r.ghosts.abandonedNow += batch
+		if !before.fresh(At(now)) {
+			fates[fateUnknown] = r.ghosts.abandonedNow + r.ghosts.unconfirmed
+			r.ghosts = ghostTracker{}
+		}
+		return r.ghosts.confirmed, fates
+	}
+	fates[fateFreed], fates[fateHeld] = r.ghosts.judgeReport(batch, report.unexplained(), now)
+	judged := &judgedReport{Report: *report, until: At(report.At.Add(freshFor)), others: max(0, report.unexplained()-r.ghosts.confirmed)}
+	judged.average(before)
+	r.last.Store(judged)
+	return r.ghosts.confirmed, fates
+}
+
+// newest returns the newest report, and false when there is none or it has aged out.
+func (r *reports) newest(now time.Time) (Report, bool) {
+	if last := r.last.Load(); last.fresh(At(now)) {
+		return last.Report, true
+	}
+	return Report{}, false
+}
+
+// others returns the work that other clients of the engine have there: now, and usually.
+func (r *reports) others(now Moment) (others int, usual float64) {
+	if last := r.last.Load(); last.fresh(now) {
+		return last.others, last.usual
+	}
+	return 0, 0
+}
+
+// queuesForOthers reports whether the engine has said since then that requests wait, and that it
+// has some which are not of this edge.
+func (r *reports) queuesForOthers(since time.Time) bool {
+	last := r.last.Load()
+	return last != nil && last.At.After(since) && last.Waiting > 0 && last.others > 0
+}

@@ -1,0 +1,211 @@
+package upstreams
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"penstock/config"
+	"penstock/upstreams/engine"
+)
+
+// Pool is an admission class: calls of one pool share a limit.
+type Pool uint8
+
+// The pools. A request with images is PoolVision and nothing else; transcription and speech are
+// PoolAudio.
+const (
+	PoolText Pool = iota
+	PoolVision
+	PoolAudio
+	poolCount
+)
+
+// String returns the pool's name as in config, metrics and the catalog.
+func (p Pool) String() string { return [...]string{"text", "vision", "audio"}[p] }
+
+// slotUnit is one in-flight call of a pool inside slots.inUse: three counters of 21 bits in one
+// word, so that one compare-and-swap decides over a shared limit as well as over a separate one,
+// and a reload may turn one into the other while calls run.
+func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
+
+const (
+	slotBits = 21
+	slotMax  = 1<<slotBits - 1
+)
+
+func inPool(word uint64, p Pool) int { return int(word >> (slotBits * uint(p)) & slotMax) }
+
+func inAll(word uint64) int {
+	return inPool(word, PoolText) + inPool(word, PoolVision) + inPool(word, PoolAudio)
+}
+
+// slots counts the calls in flight at an upstream and holds them to its limits. Taking one, giving
+// it back and reading are atomic; the mutex is for changes of the limits.
+type slots struct {
+	inUse  atomic.Uint64 // of every pool in one word, see slotUnit
+	tokens [poolCount]atomic.Int64
+	limits atomic.Pointer[capacity]
+
+	mu         sync.Mutex
+	configured config.Concurrency
+	weight     float64
+	profile    *engine.Profile
+	reported   int // by the engine; 0: not reported
+	ghosts     int // slots that ghosts hold; see ghostTracker
+
+	hooks *hooks
+}
+
+// take takes a slot of the pool, if there is one.
+func (s *slots) take(p Pool) bool {
+	c := s.limits.Load()
+	unit := slotUnit(p)
+	for {
+		word := s.inUse.Load()
+		if c.active(word, p) >= c.net[p] || inPool(word, p) == slotMax {
+			return false
+		}
+		if s.inUse.CompareAndSwap(word, word+unit) {
+			return true
+		}
+	}
+}
+
+func (s *slots) give(p Pool) { s.inUse.Add(-slotUnit(p)) }
+
+func (s *slots) inFlight() int { return inAll(s.inUse.Load()) }
+
+// read sets what a pick weighs of a pool's slots.
+func (s *slots) read(l *Load, p Pool) {
+	c, word := s.limits.Load(), s.inUse.Load()
+	l.Active, l.Limit, l.Share = c.active(word, p), c.net[p], c.share[p]
+	l.Tokens = s.tokens[p].Load()
+	if c.Shared {
+		l.Tokens = s.tokens[PoolText].Load() + s.tokens[PoolVision].Load() + s.tokens[PoolAudio].Load()
+	}
+}
+
+// configure takes over the settings and the engine that the limits follow from.
+func (s *slots) configure(c config.Concurrency, weight float64, profile *engine.Profile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.configured, s.weight, s.profile = c, weight, profile
+	s.renew()
+}
+
+// recognise takes over another engine, which has reported nothing yet.
+func (s *slots) recognise(profile *engine.Profile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.profile, s.reported = profile, 0
+	s.renew()
+}
+
+// setReported stores how many requests the engine reports to run at once.
+func (s *slots) setReported(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n != s.reported {
+		s.reported = n
+		s.renew()
+	}
+}
+
+// setGhosts stores how many slots ghosts hold.
+func (s *slots) setGhosts(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n != s.ghosts {
+		s.ghosts = n
+		s.renew()
+	}
+}
+
+func (s *slots) ghostCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ghosts
+}
+
+// limitsWith returns the limits that other settings and another engine would have.
+func (s *slots) limitsWith(c config.Concurrency, profile *engine.Profile) Limits {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return limitsOf(c, s.reported, profile)
+}
+
+// renew recomputes the limits after a change of what they depend on. The caller holds mu.
+func (s *slots) renew() {
+	c := newCapacity(limitsOf(s.configured, s.reported, s.profile), s.ghosts, s.weight)
+	if old := s.limits.Swap(c); old != nil && c.roomier(old) {
+		s.hooks.room()
+	}
+}
+
+// Limits are an upstream's slots and where the number comes from.
+type Limits struct {
+	Shared bool   `json:"shared"` // every pool draws from one; the three numbers are that one
+	Text   int    `json:"text"`
+	Vision int    `json:"vision"`
+	Audio  int    `json:"audio"`
+	Source string `json:"source"` // LimitFromConfig, engine.SlotsReported, SlotsOfProfile or SlotsDefault
+}
+
+// LimitFromConfig is the source of limits that the file sets.
+const LimitFromConfig = "config"
+
+// Of returns the limit of a pool.
+func (l *Limits) Of(p Pool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
+
+// active is the count that the pool's limit bounds.
+func (l *Limits) active(word uint64, p Pool) int {
+	if l.Shared {
+		return inAll(word)
+	}
+	return inPool(word, p)
+}
+
+// limitsOf decides the slots by the first that has a number: the file, the engine, the profile, the
+// default. A map in the file makes separate pools, and a pool that it leaves out has no slots.
+func limitsOf(c config.Concurrency, reported int, p *engine.Profile) Limits {
+	switch {
+	case c.Shared > 0:
+		return sharedLimits(c.Shared, LimitFromConfig)
+	case c.Set():
+		return Limits{Text: min(c.Text, slotMax), Vision: min(c.Vision, slotMax), Audio: min(c.Audio, slotMax), Source: LimitFromConfig}
+	}
+	return sharedLimits(p.Slots(reported))
+}
+
+func sharedLimits(n int, source string) Limits {
+	n = min(n, slotMax)
+	return Limits{Shared: true, Text: n, Vision: n, Audio: n, Source: source}
+}
+
+// capacity is the limits as a pick and a lease read them. It is immutable: another one replaces it.
+type capacity struct {
+	Limits
+	net   [poolCount]int     // less what ghosts hold
+	share [poolCount]float64 // see Load.Share
+}
+
+// newCapacity takes the ghosts off, but leaves at least one slot: an engine with nothing but ghosts
+// is still asked. Only a shared pool is derated: with several, the pool that a ghost is in is not
+// known.
+func newCapacity(l Limits, ghosts int, weight float64) *capacity {
+	c := &capacity{Limits: l}
+	for p := range poolCount {
+		n := l.Of(p)
+		if ghosts > 0 && l.Shared && n > 0 {
+			n = max(1, n-ghosts)
+		}
+		c.net[p], c.share[p] = n, 1/(float64(max(1, n))*weight)
+	}
+	return c
+}
+
+// roomier reports whether c may have a free slot that before had not. Each pool may, where pools
+// have ceased to share.
+func (c *capacity) roomier(before *capacity) bool {
+	return before.Shared && !c.Shared || c.net[PoolText] > before.net[PoolText] || c.net[PoolVision] > before.net[PoolVision] || c.net[PoolAudio] > before.net[PoolAudio]
+}
