@@ -43,7 +43,7 @@ var allowed = map[string]struct {
 	"proxy/reload":        {ours: "config config/filewatch routing upstreams upstreams/engine proxy/auth proxy/guard proxy/limit proxy/listen proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
 	"proxy/snapshot":      {ours: "config routing upstreams upstreams/engine translate/chat proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/status":        {ours: "routing upstreams proxy/observe proxy/plaintext", never: "net log"},
-	"translate/dialects":  {ours: "translate translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log time"},
+	"translate/dialects":  {ours: "translate translate/chat translate/chat/answer translate/apierr translate/jsonx translate/sse", never: "net os log time"},
 	"translate/messages":  {ours: "translate translate/chat/answer translate/engineerror translate/dialects translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/responses": {ours: "translate translate/chat/toolcall translate/chat/answer translate/engineerror translate/dialects translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/forward":   {ours: "translate translate/chat/answer translate/engineerror translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},

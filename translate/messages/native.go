@@ -1,82 +1,14 @@
 package messages
 
 import (
-	"bytes"
-
 	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/chat/answer"
+	"penstock/translate/dialects"
 	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
-
-// NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect
-// itself: the client's bytes, with these changes and no others. The model has the engine's name;
-// the token limit and the effort are the checked ones; members that steer an engine go, and so do
-// server tools, their servers and the billing block, which no engine of ours is to see. Inputs of
-// tool calls that are no objects become objects, as engines refuse others. body is one that Decode
-// has accepted; the pieces borrow from it.
-func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte {
-	root := parseAgain(body)
-	var edits jsonx.Edits
-	n.Edit(&edits, root)
-	n.Limit(&edits, root, "max_tokens")
-	if n.Effort != "none" { // of thinking that is disabled; output_config has no word for it
-		n.Lower(&edits, root.Get("output_config").Get("effort"))
-	}
-	for _, name := range [...]string{"mcp_servers", "container"} { // places that a client would have the engine go to
-		if v := root.Get(name); v.Exists() {
-			edits.Delete(v)
-		}
-	}
-	leaveOut(&edits, root)
-	return edits.Segments(segs, body)
-}
-
-// parseAgain returns the root of a body that Decode has accepted.
-func parseAgain(body []byte) jsonx.Value {
-	var d jsonx.Doc
-	if d.Parse(body, jsonx.Options{MaxDepth: parseOptions.MaxDepth, MaxNodes: parseOptions.MaxNodes, Record: 5}) != nil {
-		panic("BUG: a body that was decoded is not JSON")
-	}
-	return d.Root()
-}
-
-// leaveOut notes what engines are not to see of the tools and the system prompt, and wraps inputs.
-func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
-	for it := root.Get("tools").Iter(); it.Next(); {
-		if t := it.Value().Get("type"); chat.Given(t) && !t.EqualText("custom") {
-			edits.Delete(it.Value())
-		}
-	}
-	if system := root.Get("system"); system.IsArray() {
-		for it := system.Iter(); it.Next(); {
-			if text := it.Value().Get("text"); text.IsString() && bytes.HasPrefix(text.Inside(), billing) {
-				edits.Delete(it.Value())
-			}
-		}
-	}
-	wrapInputs(edits, root.Get("messages"))
-}
-
-// wrapInputs makes objects of the inputs of tool calls that are none. Clients send such inputs back
-// after a malformed tool call.
-func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
-	var args chat.Arguments
-	for it := messages.Iter(); it.Next(); {
-		content := it.Value().Get("content")
-		if !content.IsArray() {
-			continue
-		}
-		for block := content.Iter(); block.Next(); {
-			input := block.Value().Get("input")
-			if block.Value().Get("type").EqualText("tool_use") && chat.Given(input) && !input.IsObject() {
-				edits.Set(input, bytes.Clone(args.Object(input)))
-			}
-		}
-	}
-}
 
 // Native reads an engine's answer in this dialect and turns it into chat. Engines' streams are not
 // always in order (blocks that overlap, members that are missing), so they are read for their
@@ -84,20 +16,19 @@ func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
 //
 // The zero value is ready. A Native belongs to one attempt at a time.
 type Native struct {
-	doc                      jsonx.Doc
-	out, stop                []byte
+	reader                   dialects.NativeReader
+	stop                     []byte
 	input, read, made, wrote int
 	hasCounts                bool
 	finish                   string
-	done                     bool
 }
 
 var _ translate.NativeReader = (*Native)(nil)
 
 // Reset makes n ready for another answer.
 func (n *Native) Reset() {
-	n.doc.Reset()
-	*n = Native{doc: n.doc, out: n.out[:0], stop: n.stop[:0]}
+	n.reader.Reset()
+	*n = Native{reader: n.reader, stop: n.stop[:0]}
 }
 
 var (
@@ -142,17 +73,10 @@ var (
 // when it brings nothing. The error is a *translate.BadAnswer, or a *engineerror.Error when the engine
 // reports a failure. What is returned borrows from n until the next Read.
 func (n *Native) Read(ev sse.Event) (sse.Event, error) {
-	if n.done || ev.Blank() {
-		return sse.Event{}, nil
-	}
-	if err := answer.ParseNative(&n.doc, ev.Data, recordNative); err != nil {
-		return sse.Event{}, err
-	}
 	var e [eventMembers]jsonx.Value
-	if err := answer.NativeMembers(n.doc.Root(), eventNames, e[:]); err != nil {
+	if ok, err := n.reader.Event(ev, recordNative, eventNames, e[:]); !ok {
 		return sse.Event{}, err
 	}
-	n.out = n.out[:0]
 	var err error
 	switch t := e[eventType]; {
 	case t.EqualText("content_block_delta"):
@@ -161,44 +85,44 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 		err = n.piece(e[eventBlock], e[eventIndex])
 	case t.EqualText("message_start"):
 		n.count(e[eventMessage].Get("usage"))
-		n.out = answer.AppendRoleChunk(n.out, n.usage())
+		n.reader.Chunk = answer.AppendRoleChunk(n.reader.Chunk, n.usage())
 	case t.EqualText("message_delta"):
 		n.count(e[eventUsage])
 		err = n.ends(e[eventDelta])
 	case t.EqualText("message_stop"):
-		n.done = true
+		n.reader.Ended = true
 		if n.finish == "" {
-			n.out = append(n.out, "[DONE]"...)
+			n.reader.Chunk = append(n.reader.Chunk, "[DONE]"...)
 		} else {
-			n.out = answer.AppendEndChunk(n.out, n.finish, n.stop, n.usage())
+			n.reader.Chunk = answer.AppendEndChunk(n.reader.Chunk, n.finish, n.stop, n.usage())
 		}
-	case chat.Given(e[eventError]), t.EqualText("error"), bytes.Equal(ev.Name, []byte("error")): // engines forget type and name
+	case dialects.IsError(ev, t, e[eventError]):
 		err = engineerror.ParseNative(ev.Data)
 	}
-	return sse.Event{Data: n.out}, err
+	return sse.Event{Data: n.reader.Chunk}, err
 }
 
 // Done reports whether the engine has ended its answer.
-func (n *Native) Done() bool { return n.done }
+func (n *Native) Done() bool { return n.reader.Ended }
 
 // piece takes a delta of a block, or a block at its beginning, which may hold something already.
 func (n *Native) piece(v, index jsonx.Value) error {
 	var p [partMembers]jsonx.Value
-	if err := answer.NativeMembers(v, partNames, p[:]); err != nil {
+	if err := dialects.Members(v, partNames, p[:]); err != nil {
 		return err
 	}
 	t := p[partType]
 	switch {
 	case t.EqualText("text_delta"), t.EqualText("text"):
-		n.text(answer.MemberContent, p[partText])
+		n.reader.Text(answer.MemberContent, p[partText])
 	case t.EqualText("thinking_delta"), t.EqualText("thinking"):
-		n.text(answer.MemberReasoning, p[partThinking])
+		n.reader.Text(answer.MemberReasoning, p[partThinking])
 	case t.EqualText("input_json_delta"):
 		if v := p[partJSON]; v.HasText() {
-			n.out = answer.AppendToolCallChunk(n.out, blockIndex(index), nil, nil, v.Inside())
+			n.reader.Chunk = answer.AppendToolCallChunk(n.reader.Chunk, blockIndex(index), nil, nil, v.Inside())
 		}
 	case t.EqualText("tool_use"):
-		n.out = answer.AppendToolCallChunk(n.out, blockIndex(index), answer.NativeText(p[partID]), answer.NativeText(p[partName]), arguments(p[partInput]))
+		n.reader.Chunk = answer.AppendToolCallChunk(n.reader.Chunk, blockIndex(index), dialects.Text(p[partID]), dialects.Text(p[partName]), arguments(p[partInput]))
 	}
 	return nil
 }
@@ -207,12 +131,6 @@ func (n *Native) piece(v, index jsonx.Value) error {
 func blockIndex(index jsonx.Value) int {
 	i, _ := index.Int()
 	return int(i)
-}
-
-func (n *Native) text(member string, v jsonx.Value) {
-	if v.HasText() {
-		n.out = answer.AppendTextChunk(n.out, member, v.Inside())
-	}
 }
 
 // arguments returns an input as the contents of a JSON string. The empty input at the beginning of
@@ -227,12 +145,12 @@ func arguments(v jsonx.Value) []byte {
 // ends takes the reason why the engine stopped, which counts once message_stop has come.
 func (n *Native) ends(delta jsonx.Value) error {
 	var p [partMembers]jsonx.Value
-	if err := answer.NativeMembers(delta, partNames, p[:]); err != nil {
+	if err := dialects.Members(delta, partNames, p[:]); err != nil {
 		return err
 	}
 	if v := p[partStop]; v.HasText() {
 		n.finish = finishOf(v)
-		n.stop = append(n.stop[:0], answer.NativeText(p[partSequence])...)
+		n.stop = append(n.stop[:0], dialects.Text(p[partSequence])...)
 	}
 	return nil
 }
@@ -276,18 +194,18 @@ func (n *Native) usage() translate.Usage {
 	if !n.hasCounts {
 		return translate.Usage{}
 	}
-	return answer.NativeUsage(n.input+n.read+n.made, n.read, n.wrote, 0)
+	return dialects.Usage(n.input+n.read+n.made, n.read, n.wrote, 0)
 }
 
 // AppendWhole appends the completion that a whole answer amounts to. An error that stands in its
 // place is appended as it is, for answer.Completion to find. The error is a *translate.BadAnswer.
 func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 	n.Reset()
-	if err := answer.ParseNative(&n.doc, body, recordNative); err != nil {
+	root, failed, err := n.reader.Whole(body, recordNative)
+	switch {
+	case err != nil:
 		return dst, err
-	}
-	root := n.doc.Root()
-	if chat.Given(root.Get("error")) {
+	case failed:
 		return append(dst, body...), nil
 	}
 	blocks, reason := root.Get("content"), root.Get("stop_reason")
@@ -300,18 +218,18 @@ func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 	var w answer.CompletionBuilder
 	for it := blocks.Iter(); it.Next(); {
 		var p [partMembers]jsonx.Value
-		if err := answer.NativeMembers(it.Value(), partNames, p[:]); err != nil {
+		if err := dialects.Members(it.Value(), partNames, p[:]); err != nil {
 			return dst, err
 		}
 		switch t := p[partType]; {
 		case t.EqualText("text"):
-			w.Content = append(w.Content, answer.NativeText(p[partText])...)
+			w.Content = append(w.Content, dialects.Text(p[partText])...)
 		case t.EqualText("thinking"):
-			w.Reasoning = append(w.Reasoning, answer.NativeText(p[partThinking])...)
+			w.Reasoning = append(w.Reasoning, dialects.Text(p[partThinking])...)
 		case t.EqualText("tool_use"):
-			w.AddToolCall(answer.NativeText(p[partID]), answer.NativeText(p[partName]), arguments(p[partInput]))
+			w.AddToolCall(dialects.Text(p[partID]), dialects.Text(p[partName]), arguments(p[partInput]))
 		}
 	}
 	n.count(root.Get("usage"))
-	return w.Append(dst, finishOf(reason), answer.NativeText(root.Get("stop_sequence")), n.usage()), nil
+	return w.Append(dst, finishOf(reason), dialects.Text(root.Get("stop_sequence")), n.usage()), nil
 }
