@@ -49,12 +49,14 @@ func (w *ChatWriter) TextPart(contents []byte) {
 	w.String(`}`)
 }
 
-// Function appends a tool. noSchema stands for parameters that are not given; empty: nothing does.
+// Function appends a tool. noSchema is the member that stands for parameters that are not given.
 func (w *ChatWriter) Function(name, description, parameters, strict jsonx.Value, noSchema string) {
 	w.Raw(`{"type":"function","function":{"name":`, name)
 	w.Member(`,"description":`, description)
-	if w.Member(`,"parameters":`, parameters); noSchema != "" && !chat.Given(parameters) {
-		w.String(`,"parameters":` + noSchema)
+	if chat.Given(parameters) {
+		w.Raw(`,"parameters":`, parameters)
+	} else {
+		w.String(noSchema)
 	}
 	w.Member(`,"strict":`, strict)
 	w.String(`}}`)

@@ -89,7 +89,7 @@ func isClientTool(kind jsonx.Value) bool {
 var clientTools = [][]byte{[]byte("bash_"), []byte("text_editor_"), []byte("memory_"), []byte("computer_")}
 
 // noSchema is what templates read of a tool without one.
-const noSchema = `{"type":"object","properties":{}}`
+const noSchema = `,"parameters":{"type":"object","properties":{}}`
 
 func checkFunction(t *[toolMembers]jsonx.Value) *fault {
 	_, strict := chat.OptionalBool("strict", t[toolStrict], false)

@@ -22,24 +22,6 @@ func refusal(f *fault) *apierr.Error {
 	return apierr.Invalid(f.Param, f.Code, "%s %s.", f.Param, f.Text)
 }
 
-// requiredName checks the name of a function.
-func requiredName(v jsonx.Value) *fault {
-	if f := chat.RequiredString("name", v); f != nil {
-		return f
-	}
-	name, ok := v.Text()
-	if !ok {
-		name = v.AppendText(nil)
-	}
-	switch {
-	case len(name) == 0:
-		return chat.WrongValue("name", "must not be empty")
-	case len(name) > maxName:
-		return chat.WrongValue("name", "must be at most 256 bytes long")
-	}
-	return nil
-}
-
 // optional checks a member that may be absent, null or of the kind that is says.
 func optional(name, want string, v jsonx.Value, is func(jsonx.Value) bool) *fault {
 	if chat.Given(v) && !is(v) {
@@ -54,11 +36,8 @@ func optionalBool(name string, v jsonx.Value) *fault {
 
 // optionalCount checks a member that may be absent, null or an integer of 0 or more.
 func optionalCount(name string, v jsonx.Value) *fault {
-	if !chat.Given(v) {
-		return nil
-	}
-	if !v.IsNumber() {
-		return chat.WrongType(name, "an integer", v)
+	if f := optional(name, "an integer", v, jsonx.Value.IsNumber); f != nil || !chat.Given(v) {
+		return f
 	}
 	if n, ok := v.Int(); !ok || n < 0 {
 		return chat.WrongValue(name, "must be an integer of 0 or more")

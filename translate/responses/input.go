@@ -75,13 +75,10 @@ func (r *Request) checkInput() *fault {
 // checkItem checks one item.
 func checkItem(v jsonx.Value) (item, *fault) {
 	var i item
-	if !v.IsObject() {
-		return i, chat.WrongType("", "an object", v)
+	f := chat.ReadElement("an object", v, itemNames, i.m[:])
+	if f == nil {
+		f = i.classify()
 	}
-	if f := chat.ReadFields(v, itemNames, i.m[:]); f != nil {
-		return i, f
-	}
-	f := i.classify()
 	if f != nil {
 		return i, f
 	}
@@ -141,16 +138,14 @@ func (i *item) classifyRole() *fault {
 }
 
 func (i *item) checkToolCall() *fault {
-	if f := chat.RequiredString("call_id", i.m[fieldCallID]); f != nil {
-		return f
+	f := chat.First(chat.RequiredString("call_id", i.m[fieldCallID]), chat.RequiredFunctionName(i.m[fieldName]))
+	if v := i.m[fieldArguments]; f == nil && chat.Given(v) && !v.IsString() {
+		f = chat.WrongType("arguments", "a string that holds JSON", v)
 	}
-	if f := requiredName(i.m[fieldName]); f != nil {
-		return f
+	if f == nil {
+		f = chat.RequiredString("arguments", i.m[fieldArguments])
 	}
-	if chat.Given(i.m[fieldArguments]) && !i.m[fieldArguments].IsString() {
-		return chat.WrongType("arguments", "a string that holds JSON", i.m[fieldArguments])
-	}
-	return chat.RequiredString("arguments", i.m[fieldArguments])
+	return f
 }
 
 // checkContent checks a content or an output: a string or an array of parts.
@@ -185,32 +180,26 @@ const (
 )
 
 func (i *item) checkPart(v jsonx.Value) *fault {
-	if !v.IsObject() {
-		return chat.WrongType("", "an object", v)
-	}
 	var p [partCount]jsonx.Value
-	if f := chat.ReadFields(v, partNames, p[:]); f != nil {
-		return f
-	}
-	if f := chat.RequiredString("type", p[partType]); f != nil {
-		return f
+	f := chat.ReadElement("an object", v, partNames, p[:])
+	if f == nil {
+		f = chat.RequiredString("type", p[partType])
 	}
 	switch {
+	case f != nil:
+		return f
 	case p[partType].EqualText("input_text"), p[partType].EqualText("output_text"):
 		return chat.RequiredString("text", p[partText])
 	case p[partType].EqualText("refusal"):
 		return chat.RequiredString("refusal", p[partRefusal])
-	case !p[partType].EqualText("input_image"):
+	case !isImage(&p):
 		return chat.Unsupported("type", "A part must be input_text, input_image, output_text or refusal")
 	case i.kind != itemUser && i.kind != itemOutput:
 		return chat.WrongValue("type", "must not be input_image here: images belong in user messages and outputs")
 	case !chat.Given(p[partImageURL]) && chat.Given(p[partFileID]):
 		return chat.Unsupported("file_id", "No files are stored here: send the image in image_url, as an https URL or a data URL")
 	}
-	if f := chat.RequiredString("image_url", p[partImageURL]); f != nil {
-		return f
-	}
-	return checkDetail(p[partDetail])
+	return chat.First(chat.RequiredString("image_url", p[partImageURL]), checkDetail(p[partDetail]))
 }
 
 func checkDetail(v jsonx.Value) *fault {
@@ -228,6 +217,8 @@ func checkDetail(v jsonx.Value) *fault {
 // detailOriginal asks for an image as it is, which chat has no word for; high is what comes
 // nearest.
 const detailOriginal = "original"
+
+func isImage(p *[partCount]jsonx.Value) bool { return p[partType].EqualText("input_image") }
 
 // readItem returns an item that has been checked.
 func readItem(v jsonx.Value) (i item) {
@@ -249,7 +240,7 @@ func readPart(v jsonx.Value) (p [partCount]jsonx.Value) {
 func textOf(p *[partCount]jsonx.Value) []byte {
 	v := p[partText]
 	switch {
-	case p[partType].EqualText("input_image"):
+	case isImage(p):
 		return nil
 	case p[partType].EqualText("refusal"):
 		v = p[partRefusal]

@@ -14,25 +14,25 @@ import (
 
 const pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg=="
 
-// conversation draws items of a conversation, turn by turn, as agents send them.
-type conversation struct {
+// drawnConversation draws items of a conversation, turn by turn, as agents send them.
+type drawnConversation struct {
 	*rapid.T
 	inPlace bool
 	items   []string
 	calls   int
 }
 
-func (c *conversation) text(label string) string {
+func (c *drawnConversation) text(label string) string {
 	s, _ := json.Marshal(rapid.StringOfN(rapid.RuneFrom([]rune("ab \n\"\\é😀")), 0, 6, -1).Draw(c.T, label))
 	return string(s)
 }
 
-func (c *conversation) add(format string, args ...any) {
+func (c *drawnConversation) add(format string, args ...any) {
 	c.items = append(c.items, fmt.Sprintf(format, args...))
 }
 
 // arguments draws those of a call: an object, or what no engine reads as one.
-func (c *conversation) arguments() string {
+func (c *drawnConversation) arguments() string {
 	said := c.text("arguments")
 	if rapid.Bool().Draw(c.T, "object") {
 		object, _ := json.Marshal(`{"a": ` + said + `}`)
@@ -42,7 +42,7 @@ func (c *conversation) arguments() string {
 }
 
 // content draws a content: a string or parts, with images where they are allowed.
-func (c *conversation) content(kind string, images bool) string {
+func (c *drawnConversation) content(kind string, images bool) string {
 	if rapid.Bool().Draw(c.T, "string") {
 		return c.text("content")
 	}
@@ -57,12 +57,12 @@ func (c *conversation) content(kind string, images bool) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-func (c *conversation) user() {
+func (c *drawnConversation) user() {
 	c.add(`{"role":"user","content":%s}`, c.content("input_text", true))
 }
 
 // turn adds what the assistant does and what it gets for it.
-func (c *conversation) turn() {
+func (c *drawnConversation) turn() {
 	var open []int
 	for range rapid.IntRange(1, 5).Draw(c.T, "acts") {
 		switch rapid.IntRange(0, 2).Draw(c.T, "act") {
@@ -88,7 +88,7 @@ func (c *conversation) turn() {
 }
 
 // body is the request so far.
-func (c *conversation) body() []byte {
+func (c *drawnConversation) body() []byte {
 	return []byte(`{"model":"m","instructions":"Be brief.","tools":[{"type":"function","name":"f"},{"type":"web_search"},{"type":"function","name":"a"}],"input":[` +
 		strings.Join(c.items, ",\n ") + `]}`)
 }
@@ -97,7 +97,7 @@ func (c *conversation) body() []byte {
 // their prefix cache.
 func TestPrefixStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &conversation{T: t, inPlace: rapid.Bool().Draw(t, "in place")}
+		c := &drawnConversation{T: t, inPlace: rapid.Bool().Draw(t, "in place")}
 		if rapid.Bool().Draw(t, "leading system") {
 			c.add(`{"role":"system","content":%s}`, c.content("input_text", false))
 		}
@@ -125,7 +125,7 @@ func TestPrefixStable(t *testing.T) {
 // Nothing that was said is lost, and results stand right behind the calls that they answer.
 func TestNothingIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &conversation{T: t}
+		c := &drawnConversation{T: t}
 		c.user()
 		for range rapid.IntRange(1, 4).Draw(t, "turns") {
 			c.turn()

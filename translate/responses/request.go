@@ -16,8 +16,8 @@ type Request struct {
 	members [memberCount]jsonx.Value
 	name    []byte // holds model when it was written with escapes
 	tools   tools
-	system  []byte // text of the leading system message, contents of a JSON string
-	turn    assistant
+	turn    assistantTurn
+	w       dialects.ChatWriter
 
 	arguments chat.Arguments
 }
@@ -27,9 +27,6 @@ type Request struct {
 // to twice as many values (tool calls); the other two see to it that it is within chat's limits
 // when this one is within these.
 var parseOptions = jsonx.Options{Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true}
-
-// maxName is the length in bytes that the name of a function may have, as on chat.
-const maxName = chat.MaxFunctionName
 
 // The members that are read. The order is that of the contract's table; those behind
 // memberPromptCacheKey are not in it.
@@ -126,14 +123,10 @@ var requestMembers = jsonx.NewNames(memberNames...)
 // reset lets go of the body. What has been allocated is kept for the next one.
 func (r *Request) reset() {
 	r.doc.Reset()
-	if cap(r.system) > keepBuffer {
-		r.system = nil
-	}
-	if cap(r.turn.text)+cap(r.turn.toolCalls) > keepBuffer {
-		r.turn = assistant{}
-	}
+	r.tools.reset()
+	r.turn.reset()
 	r.arguments.Reset()
-	*r = Request{doc: r.doc, name: r.name[:0], tools: r.tools, system: r.system[:0], turn: r.turn, arguments: r.arguments}
+	*r = Request{doc: r.doc, name: r.name[:0], tools: r.tools, turn: r.turn, arguments: r.arguments}
 }
 
 // keepBuffer is up to what size a buffer is kept from one request to the next.
@@ -151,7 +144,20 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	if err := r.check(body, &o); err != nil {
 		return dst, err
 	}
-	return r.translate(dst, into, info, o.InPlace != nil && o.InPlace(r.model))
+	r.w.Out = dst
+	r.w.Raw(`{"model":`, r.members[memberModel])
+	c := conversation{
+		w: &r.w, images: &info.images, inPlace: o.InPlace != nil && o.InPlace(r.model),
+		turn: &r.turn, arguments: &r.arguments,
+	}
+	c.write(r.members[memberInput], r.members[memberInstructions])
+	r.settings(&r.w, info)
+	r.w.String(`}`)
+	r.fillInfo(info)
+	if err := into.Decode(r.w.Out[len(dst):]); err != nil {
+		return r.w.Out, info.Locate(err)
+	}
+	return r.w.Out, nil
 }
 
 // check reads a body and checks all that is particular to Responses.
@@ -199,8 +205,8 @@ var decodeSteps = [...]func(*Request) *fault{
 	(*Request).checkKept,
 	(*Request).checkInput,
 	(*Request).checkPlain,
-	(*Request).decodeTools,
-	(*Request).checkToolChoice,
+	func(r *Request) *fault { return r.tools.decode(r.members[memberTools]) },
+	func(r *Request) *fault { return r.tools.checkChoice(r.members[memberToolChoice]) },
 	(*Request).checkText,
 	(*Request).checkReasoning,
 }
@@ -270,147 +276,6 @@ func (r *Request) checkPlain() *fault {
 		return f
 	}
 	return chat.OptionalObject("metadata", r.members[memberMetadata])
-}
-
-// includeLogprobs is the element of include that asks for the log probabilities of the text; others
-// are without effect.
-const includeLogprobs = "message.output_text.logprobs"
-
-// wantsLogprobs reports whether the answer is to have log probabilities.
-func (r *Request) wantsLogprobs() bool {
-	if n, ok := r.members[memberTopLogprobs].Int(); ok && n > 0 {
-		return true
-	}
-	for it := r.members[memberInclude].Iter(); it.Next(); {
-		if it.Value().EqualText(includeLogprobs) {
-			return true
-		}
-	}
-	return false
-}
-
-// checkInclude checks include for its type.
-func checkInclude(v jsonx.Value) *fault {
-	if f := optional("include", "an array of strings", v, jsonx.Value.IsArray); f != nil {
-		return f
-	}
-	for it := v.Iter(); it.Next(); {
-		if s := it.Value(); !s.IsString() {
-			return chat.WrongType("", "a string", s).At("include", it.Index())
-		}
-	}
-	return nil
-}
-
-var (
-	textNames   = jsonx.NewNames("format", "verbosity")
-	formatNames = jsonx.NewNames("type", "name", "schema", "strict", "description")
-)
-
-// The members of text.format.
-const (
-	formatType = iota
-	formatName
-	formatSchema
-	formatStrict
-	formatDescription
-	formatCount
-)
-
-func (r *Request) checkText() *fault {
-	v := r.members[memberText]
-	if f := chat.OptionalObject("text", v); f != nil {
-		return f
-	}
-	var t [2]jsonx.Value
-	if f := chat.ReadFields(v, textNames, t[:]); f != nil {
-		return f.In("text")
-	}
-	if f := chat.OptionalString("verbosity", t[1]); f != nil {
-		return f.In("text")
-	}
-	if f := checkFormat(t[0]); f != nil {
-		return f.In("text")
-	}
-	return nil
-}
-
-func checkFormat(v jsonx.Value) *fault {
-	if !chat.Given(v) {
-		return nil
-	}
-	if f := chat.OptionalObject("format", v); f != nil {
-		return f
-	}
-	var m [formatCount]jsonx.Value
-	if f := chat.ReadFields(v, formatNames, m[:]); f != nil {
-		return f.In("format")
-	}
-	if f := chat.RequiredString("type", m[formatType]); f != nil {
-		return f.In("format")
-	}
-	switch {
-	case m[formatType].EqualText("text"), m[formatType].EqualText("json_object"):
-		return nil
-	case !m[formatType].EqualText("json_schema"):
-		return chat.WrongValue("type", "must be text, json_object or json_schema").In("format")
-	case !chat.Given(m[formatSchema]):
-		return chat.Missing("schema").In("format")
-	}
-	for _, f := range [...]*fault{
-		chat.RequiredString("name", m[formatName]),
-		chat.OptionalObject("schema", m[formatSchema]),
-		optionalBool("strict", m[formatStrict]),
-		chat.OptionalString("description", m[formatDescription]),
-	} {
-		if f != nil {
-			return f.In("format")
-		}
-	}
-	return nil
-}
-
-// chatFormat returns chat's response_format where it counts: the dialect's own text.format wins.
-func (r *Request) chatFormat() (v jsonx.Value, ok bool) {
-	v = r.members[memberResponseFormat]
-	return v, chat.Given(v) && !chat.Given(r.members[memberText].Get("format"))
-}
-
-// format returns the members of text.format, or of the response_format in its place, when it asks
-// for JSON.
-func (r *Request) format() (m [formatCount]jsonx.Value, ok bool) {
-	if v, chats := r.chatFormat(); chats {
-		m[formatType] = v.Get("type")
-		for i, name := range [...]string{formatName: "name", formatSchema: "schema", formatStrict: "strict", formatDescription: "description"} {
-			if i != formatType {
-				m[i] = v.Get("json_schema").Get(name)
-			}
-		}
-	} else if formatNames.Fields(r.members[memberText].Get("format"), m[:]) != nil {
-		panic("BUG: text.format was not checked")
-	}
-	return m, m[formatType].Exists() && !m[formatType].EqualText("text")
-}
-
-var reasoningNames = jsonx.NewNames("effort", "summary")
-
-// checkReasoning checks the effort's type; that it is one of the words is for chat to say, and for
-// Locate to tell.
-func (r *Request) checkReasoning() *fault {
-	v := r.members[memberReasoning]
-	if f := chat.OptionalObject("reasoning", v); f != nil {
-		return f
-	}
-	var m [2]jsonx.Value
-	if f := chat.ReadFields(v, reasoningNames, m[:]); f != nil {
-		return f.In("reasoning")
-	}
-	for i, name := range [...]string{"effort", "summary"} {
-		if f := chat.OptionalString(name, m[i]); f != nil {
-			return f.In("reasoning")
-		}
-	}
-	return nil
 }
 
 // checkStrict refuses what is otherwise tolerated.

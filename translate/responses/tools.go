@@ -1,32 +1,24 @@
 package responses
 
 import (
+	"slices"
+
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 )
 
 // tools is what the lists of tools amount to.
 type tools struct {
+	list      jsonx.Value
+	choice    jsonx.Value
 	functions int   // how many of the tools are functions
 	hosted    int   // the first tool that is none, -1 when there is no such
 	allowed   []int // the positions of the functions that tool_choice allows, when limited
-	limited   bool
+	limited   bool  // tool_choice is a list of allowed tools
 }
 
 func (t *tools) reset() { *t = tools{hosted: -1, allowed: t.allowed[:0]} }
-
-// allows reports whether the tool at that position is to be shown to the engine.
-func (t *tools) allows(i int) bool {
-	if !t.limited {
-		return true
-	}
-	for _, j := range t.allowed {
-		if i == j {
-			return true
-		}
-	}
-	return false
-}
 
 // any reports whether the engine is shown a tool.
 func (t *tools) any() bool {
@@ -53,11 +45,11 @@ const (
 
 const onlyFunctions = "Only function tools run here, in the client"
 
-// decodeTools checks the tools. Those that a host would run are dropped beside functions, because
+// decode checks the tools. Those that a host would run are dropped beside functions, because
 // agents offer them unasked; alone they are refused.
-func (r *Request) decodeTools() *fault {
-	r.tools.reset()
-	v := r.members[memberTools]
+func (t *tools) decode(v jsonx.Value) *fault {
+	t.reset()
+	t.list = v
 	if f := optional("tools", "an array of tools", v, jsonx.Value.IsArray); f != nil {
 		return f
 	}
@@ -70,12 +62,12 @@ func (r *Request) decodeTools() *fault {
 		case f != nil:
 			return f.At("tools", it.Index())
 		case function:
-			r.tools.functions++
-		case r.tools.hosted < 0:
-			r.tools.hosted = it.Index()
+			t.functions++
+		case t.hosted < 0:
+			t.hosted = it.Index()
 		}
 	}
-	if r.tools.functions == 0 && r.tools.hosted >= 0 {
+	if t.functions == 0 && t.hosted >= 0 {
 		return chat.Unsupported("tools", onlyFunctions+", and the list holds none")
 	}
 	return nil
@@ -83,34 +75,25 @@ func (r *Request) decodeTools() *fault {
 
 // checkTool checks one tool and reports whether it is a function.
 func checkTool(v jsonx.Value) (function bool, f *fault) {
-	if !v.IsObject() {
-		return false, chat.WrongType("", "an object", v)
-	}
 	var m [toolCount]jsonx.Value
-	if f := chat.ReadFields(v, toolNames, m[:]); f != nil {
-		return false, f
-	}
-	if f := chat.RequiredString("type", m[toolType]); f != nil {
-		return false, f
+	if f = chat.ReadElement("an object", v, toolNames, m[:]); f == nil {
+		f = chat.RequiredString("type", m[toolType])
 	}
 	switch {
+	case f != nil:
+		return false, f
 	case m[toolType].EqualText("custom"):
 		// Not dropped like the others: a model without its tool for patches writes them as prose.
 		return false, chat.Unsupported("type", "Custom tools take free text, which the engines do not: define a function")
 	case !m[toolType].EqualText("function"):
 		return false, nil
 	}
-	for _, f := range [...]*fault{
-		requiredName(m[toolName]),
+	return true, chat.First(
+		chat.RequiredFunctionName(m[toolName]),
 		chat.OptionalString("description", m[toolDescription]),
 		chat.OptionalObject("parameters", m[toolParameters]),
 		optionalBool("strict", m[toolStrict]),
-	} {
-		if f != nil {
-			return true, f
-		}
-	}
-	return true, nil
+	)
 }
 
 // readTool returns the members of a tool that has been checked.
@@ -135,23 +118,19 @@ const (
 	choiceCount
 )
 
-// checkToolChoice checks the forms of tool_choice: three words, one function, or a list of allowed
-// ones.
-func (r *Request) checkToolChoice() *fault {
-	v := r.members[memberToolChoice]
+// checkChoice checks the forms of tool_choice: three words, one function, or a list of allowed ones.
+func (t *tools) checkChoice(v jsonx.Value) *fault {
+	t.choice = v
 	switch {
-	case !chat.Given(v):
+	case !chat.Given(v), v.EqualText("auto"), v.EqualText("none"):
 		return nil
-	case v.IsString():
-		switch {
-		case v.EqualText("auto"), v.EqualText("none"):
-			return nil
-		case !v.EqualText("required"):
-			return chat.WrongValue("tool_choice", "must be auto, none, required or an object")
-		case r.tools.functions == 0:
+	case v.EqualText("required"):
+		if t.functions == 0 {
 			return chat.WrongValue("tool_choice", "must not be required without tools")
 		}
 		return nil
+	case v.IsString():
+		return chat.WrongValue("tool_choice", "must be auto, none, required or an object")
 	case !v.IsObject():
 		return chat.WrongType("tool_choice", "a string or an object", v)
 	}
@@ -160,32 +139,29 @@ func (r *Request) checkToolChoice() *fault {
 	if f == nil {
 		f = chat.RequiredString("type", m[choiceType])
 	}
-	if f == nil {
-		switch {
-		case m[choiceType].EqualText("function"):
-			_, f = r.findTool(m[choiceName])
-		case m[choiceType].EqualText("allowed_tools"):
-			f = r.checkAllowed(m[choiceMode], m[choiceTools])
-		default:
-			f = chat.Unsupported("type", onlyFunctions)
-		}
+	switch {
+	case f != nil:
+	case m[choiceType].EqualText("function"):
+		_, f = t.find(m[choiceName])
+	case m[choiceType].EqualText("allowed_tools"):
+		t.limited = true
+		_, t.allowed, f = chat.AllowedTools(t.allowed, m[choiceMode], m[choiceTools], t.findAllowed)
+	default:
+		f = chat.Unsupported("type", onlyFunctions)
 	}
-	if f != nil {
-		return f.In("tool_choice")
-	}
-	return nil
+	return f.In("tool_choice")
 }
 
-// findTool returns the position of the function with that name.
-func (r *Request) findTool(name jsonx.Value) (int, *fault) {
-	if f := requiredName(name); f != nil {
+// find returns the position of the function with that name.
+func (t *tools) find(name jsonx.Value) (int, *fault) {
+	if f := chat.RequiredFunctionName(name); f != nil {
 		return 0, f
 	}
 	want, ok := name.Text()
 	if !ok {
 		want = name.AppendText(nil)
 	}
-	for it := r.members[memberTools].Iter(); it.Next(); {
+	for it := t.list.Iter(); it.Next(); {
 		if m, function := readTool(it.Value()); function && m[toolName].EqualText(string(want)) {
 			return it.Index(), nil
 		}
@@ -203,26 +179,47 @@ func modeOf(choice jsonx.Value) []byte {
 
 var modeAuto = []byte(`"auto"`)
 
-// checkAllowed reads the list of allowed tools.
-func (r *Request) checkAllowed(mode, list jsonx.Value) (f *fault) {
-	r.tools.limited = true
-	_, r.tools.allowed, f = chat.AllowedTools(r.tools.allowed, mode, list, r.checkAllowedTool)
-	return f
+// findAllowed returns the position of the function that an element of a list of allowed tools names.
+func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
+	var m [2]jsonx.Value
+	f := chat.ReadElement("an object", v, allowedNames, m[:])
+	if f == nil {
+		f = chat.RequiredString("type", m[0])
+	}
+	if f == nil && !m[0].EqualText("function") {
+		f = chat.Unsupported("type", onlyFunctions)
+	}
+	if f != nil {
+		return 0, f
+	}
+	return t.find(m[1])
 }
 
-func (r *Request) checkAllowedTool(v jsonx.Value) (int, *fault) {
-	if !v.IsObject() {
-		return 0, chat.WrongType("", "an object", v)
+// write writes the functions that the engine is shown, and tool_choice. A list of allowed tools has
+// become the list of tools.
+func (t *tools) write(w *dialects.ChatWriter) {
+	if !t.any() {
+		return
 	}
-	var m [2]jsonx.Value
-	if f := chat.ReadFields(v, allowedNames, m[:]); f != nil {
-		return 0, f
+	w.String(`,"tools":[`)
+	n := 0
+	for it := t.list.Iter(); it.Next(); {
+		m, function := readTool(it.Value())
+		if !function || t.limited && !slices.Contains(t.allowed, it.Index()) {
+			continue
+		}
+		w.Comma(n)
+		n++
+		w.Function(m[toolName], m[toolDescription], m[toolParameters], m[toolStrict], "")
 	}
-	if f := chat.RequiredString("type", m[0]); f != nil {
-		return 0, f
+	w.String(`]`)
+	switch v := t.choice; {
+	case v.IsString():
+		w.Raw(`,"tool_choice":`, v)
+	case t.limited:
+		w.String(`,"tool_choice":`)
+		w.Out = append(w.Out, modeOf(v)...)
+	case v.IsObject():
+		w.ChooseFunction(v.Get("name"))
 	}
-	if !m[0].EqualText("function") {
-		return 0, chat.Unsupported("type", onlyFunctions)
-	}
-	return r.findTool(m[1])
 }

@@ -1,0 +1,251 @@
+package responses
+
+import (
+	"penstock/translate/chat"
+	"penstock/translate/dialects"
+	"penstock/translate/jsonx"
+)
+
+// conversation writes the messages of the chat request. What it writes of an item depends on that
+// item and on those before it alone, but for the leading system message: so a conversation that goes
+// on has its earlier messages in the same bytes.
+type conversation struct {
+	w         *dialects.ChatWriter
+	images    *dialects.Images
+	inPlace   bool // system messages stay where they stand
+	turn      *assistantTurn
+	arguments *chat.Arguments
+	pending   []imagePart // of outputs, to follow them in a user message
+}
+
+// imagePart is an image and where it stands.
+type imagePart struct {
+	part  [partCount]jsonx.Value
+	place dialects.Image
+}
+
+// placeOfImage is where an image stands in the client's request.
+func placeOfImage(item int, list string, part int) dialects.Image {
+	return dialects.Image{List: "input", Parts: list, Item: item, At: part, Nested: -1, Member: "image_url"}
+}
+
+// write writes the conversation that is in input, with the instructions in front.
+func (c *conversation) write(input, instructions jsonx.Value) {
+	c.w.String(`,"messages":[`)
+	first := c.leading(input, instructions)
+	if input.IsString() {
+		c.text("user", input)
+	}
+	for it := input.Iter(); it.Next(); {
+		if i := readItem(it.Value()); it.Index() >= first || i.kind != itemSystem {
+			c.item(&i, it.Index())
+		}
+	}
+	c.turn.end(c.w)
+	c.endImages()
+	c.w.String(`]`)
+}
+
+// blankLine joins system texts of different origin, inside of a JSON string.
+const blankLine = `\n\n`
+
+// leading writes the leading system message: the instructions, then the text of system and developer
+// items, all of them or, in place, those at the beginning. It returns the first item whose system
+// text is not in it.
+func (c *conversation) leading(input, instructions jsonx.Value) (first int) {
+	w, start := c.w, len(c.w.Out)
+	w.Message("system")
+	w.String(`,"content":"`)
+	begin := len(w.Out)
+	if chat.Given(instructions) {
+		w.Out = append(w.Out, instructions.Inside()...)
+	}
+	for it := input.Iter(); it.Next(); first++ {
+		i := readItem(it.Value())
+		if i.kind != itemSystem {
+			if c.inPlace {
+				break
+			}
+			continue
+		}
+		before := len(w.Out)
+		if before > begin {
+			w.String(blankLine)
+		}
+		empty := len(w.Out)
+		if w.Out = appendText(w.Out, i.content()); len(w.Out) == empty {
+			w.Out = w.Out[:before]
+		}
+	}
+	if len(w.Out) > begin {
+		w.String(`"}`)
+	} else {
+		w.Out = w.Out[:start]
+		w.Messages--
+	}
+	return first
+}
+
+// item writes one item, or keeps it for what follows.
+func (c *conversation) item(i *item, index int) {
+	switch i.kind {
+	case itemReasoning:
+		return
+	case itemAssistant, itemToolCall:
+	default:
+		c.turn.end(c.w)
+	}
+	if i.kind != itemOutput {
+		c.endImages()
+	}
+	switch i.kind {
+	case itemAssistant:
+		if len(c.turn.toolCalls) == 0 {
+			c.turn.end(c.w)
+		}
+		c.turn.say(i.content())
+	case itemToolCall:
+		c.turn.toolCall(i, c.arguments)
+	case itemOutput:
+		c.output(i, index)
+	case itemUser:
+		c.user(i, index)
+	case itemSystem: // in place
+		c.text("system", i.content())
+	case itemReasoning:
+	}
+}
+
+// text writes a message that is text alone.
+func (c *conversation) text(role string, v jsonx.Value) {
+	c.w.Message(role)
+	c.w.String(`,"content":"`)
+	c.w.Out = appendText(c.w.Out, v)
+	c.w.String(`"}`)
+}
+
+// user writes a user message. Text alone is a string, which every template takes.
+func (c *conversation) user(i *item, index int) {
+	v := i.content()
+	if !hasImage(v) {
+		c.text("user", v)
+		return
+	}
+	c.w.Message("user")
+	c.w.String(`,"content":[`)
+	n := 0
+	for it := v.Iter(); it.Next(); {
+		p := readPart(it.Value())
+		text := textOf(&p)
+		switch {
+		case isImage(&p):
+			c.image(&imagePart{p, placeOfImage(index, "content", it.Index())}, n)
+		case len(text) > 0:
+			c.w.Comma(n)
+			c.w.TextPart(text)
+		default:
+			continue
+		}
+		n++
+	}
+	c.w.String(`]}`)
+}
+
+// image writes an image as part n of the message that is being written.
+func (c *conversation) image(m *imagePart, n int) {
+	m.place.Message, m.place.Part = c.w.Messages-1, n
+	*c.images = append(*c.images, m.place)
+	c.w.Comma(n)
+	c.w.Raw(`{"type":"image_url","image_url":{"url":`, m.part[partImageURL])
+	if detail := m.part[partDetail]; detail.EqualText(detailOriginal) {
+		c.w.String(`,"detail":"high"`)
+	} else {
+		c.w.Member(`,"detail":`, detail)
+	}
+	c.w.String(`}}`)
+}
+
+// output writes the output of a tool call: its text in a tool message. Images are kept, since few
+// engines take them there.
+func (c *conversation) output(i *item, index int) {
+	c.w.Message("tool")
+	c.w.Raw(`,"tool_call_id":`, i.m[fieldCallID])
+	c.w.String(`,"content":"`)
+	v := i.content()
+	c.w.Out = appendText(c.w.Out, v)
+	c.w.String(`"}`)
+	for it := v.Iter(); hasImage(v) && it.Next(); {
+		if p := readPart(it.Value()); isImage(&p) {
+			c.pending = append(c.pending, imagePart{p, placeOfImage(index, "output", it.Index())})
+		}
+	}
+}
+
+// endImages writes the user message with the images of the outputs before it. It comes behind all
+// of them, because nothing may stand between the results of one turn.
+func (c *conversation) endImages() {
+	if len(c.pending) == 0 {
+		return
+	}
+	c.w.Message("user")
+	c.w.String(`,"content":[`)
+	for n := range c.pending {
+		c.image(&c.pending[n], n)
+	}
+	c.w.String(`]}`)
+	c.pending = c.pending[:0]
+}
+
+// assistantTurn is a message of the assistant that is being put together: a text, tool calls, or
+// both. A text that stands between a tool call and its output joins the message of the tool call,
+// because templates want results right behind tool calls.
+type assistantTurn struct {
+	open      bool
+	text      []byte // contents of a JSON string
+	toolCalls []byte // elements of tool_calls
+	count     int    // of them
+}
+
+func (a *assistantTurn) reset() {
+	if cap(a.text)+cap(a.toolCalls) > keepBuffer {
+		*a = assistantTurn{}
+	}
+	*a = assistantTurn{text: a.text[:0], toolCalls: a.toolCalls[:0]}
+}
+
+// say takes a text.
+func (a *assistantTurn) say(v jsonx.Value) {
+	a.open = true
+	if len(a.text) > 0 {
+		a.text = append(a.text, lineEnd...)
+	}
+	a.text = appendText(a.text, v)
+}
+
+// toolCall takes a function call.
+func (a *assistantTurn) toolCall(i *item, arguments *chat.Arguments) {
+	a.open = true
+	a.toolCalls = dialects.AppendToolCall(a.toolCalls, a.count, i.m[fieldCallID], i.m[fieldName])
+	a.toolCalls = append(arguments.Append(a.toolCalls, i.m[fieldArguments]), `}}`...)
+	a.count++
+}
+
+// end writes the message, if there is one.
+func (a *assistantTurn) end(w *dialects.ChatWriter) {
+	if !a.open {
+		return
+	}
+	w.Message("assistant")
+	if len(a.text) == 0 && a.count > 0 {
+		w.String(`,"content":null`)
+	} else {
+		w.Quoted(`,"content":`, a.text)
+	}
+	if a.count > 0 {
+		w.String(`,"tool_calls":[`)
+		w.Out = append(w.Out, a.toolCalls...)
+		w.String(`]`)
+	}
+	w.String(`}`)
+	*a = assistantTurn{text: a.text[:0], toolCalls: a.toolCalls[:0]}
+}
