@@ -139,19 +139,3 @@ func (a Assert) read(r *Result) (float64, string, bool) {
 	}
 	return a.key.read(s)
 }
-
-// numberText is v for people: four significant digits, no exponent.
-func numberText(v float64) string {
-	digits := 3
-	switch abs := math.Abs(v); {
-	case math.IsNaN(v):
-		return "-"
-	case abs >= 1000 || v == 0:
-		digits = 0
-	case abs >= 100:
-		digits = 1
-	case abs >= 10:
-		digits = 2
-	}
-	return strconv.FormatFloat(v, 'f', digits, 64)
-}

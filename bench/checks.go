@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"penstock/proxy/plaintext"
 )
@@ -86,18 +85,7 @@ func (j *Judge) Apply(r *Result, w io.Writer) error {
 	case failed > 0:
 		return &ExitError{Code: ExitThreshold, Text: fmt.Sprintf("%d of %d checks failed", failed, len(all))}
 	case !valid && !j.c.AllowInvalid:
-		return &ExitError{Code: ExitInvalid, Text: "the result is not valid: " + invalidReasons(r)}
+		return &ExitError{Code: ExitInvalid, Text: "the result is not valid: " + r.Penstock.Verdict.Invalidating()}
 	}
 	return nil
-}
-
-// invalidReasons are the findings that make a result not valid, in one line.
-func invalidReasons(r *Result) string {
-	var out []string
-	for _, why := range r.Penstock.Verdict.Reasons {
-		if why.Invalidates {
-			out = append(out, why.Text)
-		}
-	}
-	return strings.Join(out, "; ")
 }

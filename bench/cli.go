@@ -107,9 +107,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 		return err
 	}
 	if c.Quiet {
-		var b writer
-		b.verdict(r.Penstock)
-		_, err = io.WriteString(out, plaintext.Text(strings.TrimPrefix(b.String(), "\n")))
+		err = WriteVerdict(out, r.Penstock)
 	} else {
 		fmt.Fprintf(out, "Target %s, model %s\n", plaintext.Line(r.Penstock.Target.BaseURL), plaintext.Line(r.ModelID))
 		err = WriteText(out, r, s.metrics, s.percents)

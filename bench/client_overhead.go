@@ -38,8 +38,8 @@ func measureClientOverhead(ctx context.Context) (*Floor, error) {
 	}
 	tokens := 0
 	for i := range streams {
-		tokens += streams[i].chunks
-		for _, g := range streams[i].gaps {
+		tokens += streams[i].flow.chunks
+		for _, g := range streams[i].flow.gaps {
 			d := g - int64(floorGap)
 			gaps.record(max(d, -d))
 		}
@@ -65,25 +65,25 @@ func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int
 	if err != nil {
 		return nil, 0, false, err
 	}
-	defer r.targets[0].close()
-	var cpu cpuSpan
+	defer r.send.targets[0].close()
+	d, cpu := r.driver(tokenCounter{}), cpuSpan{}
 	cpu.begin()
 	var all sync.WaitGroup
 	for range side {
 		all.Go(func() {
 			for range rounds {
-				q := &request{d: s.mix[0].d, model: "null", stream: true, outWanted: tokens, messages: []message{{role: "user", text: []byte("Hello")}}}
+				q := &request{d: s.work.mix[0].d, model: "null", stream: true, outWanted: tokens, messages: []message{{role: "user", text: []byte("Hello")}}}
 				j := newPendingRequest(q, 0)
-				r.perform(ctx, j, r.clock.now(), nil)
+				d.perform(ctx, j, r.send.clock.now(), nil)
 			}
 		})
 	}
 	all.Wait()
 	cpu.finish()
-	for i := range r.samples {
-		if !r.samples[i].completed() {
-			return nil, 0, false, fmt.Errorf("measure the client's floor: %s", r.samples[i].err)
+	for i := range r.rec.samples {
+		if !r.rec.samples[i].completed() {
+			return nil, 0, false, fmt.Errorf("measure the client's floor: %s", r.rec.samples[i].err)
 		}
 	}
-	return r.samples, cpu.cpu, cpu.known, nil
+	return r.rec.samples, cpu.cpu, cpu.known, nil
 }

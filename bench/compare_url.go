@@ -13,34 +13,27 @@ const (
 	maxDraws   = 20_000_000
 )
 
-// comparison sums up the second target of --compare-url; nil without.
-func (r *run) comparison(seconds float64) *Comparison {
-	if r.s.CompareURL == "" {
-		return nil
-	}
-	out := &Comparison{
-		Target:      Target{BaseURL: r.targets[1].base, Engine: r.facts.engines[1]},
-		Total:       r.summary(func(_ int, _ *dialect, _ string, target uint8) bool { return target == 1 }, seconds),
-		Differences: []Difference{},
-	}
+// comparison sums up the second target of --compare-url.
+func (f *findings) comparison(second Target, seconds float64) *Comparison {
+	out := &Comparison{Target: second, Total: f.summary(func(k gapKey) bool { return k.target == 1 }, seconds), Differences: []Difference{}}
 	for _, m := range []string{TTFT, TPOT, E2EL} {
-		pairs := r.pairs(m)
+		pairs := f.pairs(m)
 		if m == E2EL {
 			out.Pairs = len(pairs)
 		}
 		if len(pairs) < 2 {
 			continue
 		}
-		out.Differences = append(out.Differences, differences(m, pairs, r.s.Seed)...)
+		out.Differences = append(out.Differences, differences(m, pairs, f.s.Seed)...)
 	}
 	return out
 }
 
 // pairs returns a measure of both requests of each pair, in ms.
-func (r *run) pairs(measure string) [][2]float64 {
+func (f *findings) pairs(measure string) [][2]float64 {
 	byPair := map[int]*[2]float64{}
-	for i := range r.samples {
-		s := &r.samples[i]
+	for i := range f.samples {
+		s := &f.samples[i]
 		v := s.latency(measure)
 		if s.pair < 0 || s.stage == warm || s.turn > 0 || !s.completed() || v == none {
 			continue

@@ -46,8 +46,8 @@ type clock struct{ start time.Time }
 
 func (c *clock) now() int64 { return int64(time.Since(c.start)) }
 
-// newTarget parses a base URL, with or without /v1 at its end.
-func newTarget(base string, insecure bool) (*target, error) {
+// newTarget parses a base URL, with or without /v1 at its end. headers are those of every request, each line with its end.
+func newTarget(base string, insecure bool, headers []byte) (*target, error) {
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
 	}
@@ -60,7 +60,7 @@ func newTarget(base string, insecure bool) (*target, error) {
 	case u.Host == "" || u.User != nil || u.RawQuery != "":
 		return nil, usageError("base URL %q: want scheme, host and perhaps a path", base)
 	}
-	t := &target{host: u.Host, address: u.Host, path: strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")}
+	t := &target{clock: &clock{time.Now()}, headers: headers, host: u.Host, address: u.Host, path: strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")}
 	t.base = u.Scheme + "://" + u.Host + t.path
 	port := "80"
 	if u.Scheme == "https" {

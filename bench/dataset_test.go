@@ -77,7 +77,7 @@ func FuzzLength(f *testing.F) {
 		if err != nil {
 			return
 		}
-		w := &workload{s: &settings{}}
+		w := &workload{spec: &workloadSpec{}}
 		for n := range 20 {
 			if v := l.draw(w.rng(n)); v < 1 {
 				t.Fatalf("%q drew %d", text, v)

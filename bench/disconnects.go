@@ -32,15 +32,15 @@ func inFlightGauge(all []*scraper) (best *scraper, gauge string) {
 }
 
 // leaving says whether the server noticed that clients had left. It is called when all requests have ended.
-func (r *run) leaving(ctx context.Context, all []*scraper, before int) *Leaving {
-	if r.s.LeaveShare == 0 {
+func leaving(ctx context.Context, set *settings, samples []sample, all []*scraper, before int) *Leaving {
+	if set.LeaveShare == 0 {
 		return nil
 	}
-	out := &Leaving{Share: r.s.LeaveShare, Phase: r.s.leaveText}
+	out := &Leaving{Share: set.LeaveShare, Phase: set.leaveText}
 	var left []int64
-	for i := range r.samples {
-		if r.samples[i].left {
-			left = append(left, r.samples[i].end)
+	for i := range samples {
+		if samples[i].left {
+			left = append(left, samples[i].at.end)
 		}
 	}
 	out.Left = len(left)
@@ -52,7 +52,7 @@ func (r *run) leaving(ctx context.Context, all []*scraper, before int) *Leaving 
 	case len(left) == 0:
 		out.Reason = "no client left"
 		return out
-	case len(r.s.Engine) > 1:
+	case len(set.Engine) > 1:
 		out.Reason = "several engines: no one gauge has all requests"
 		return out
 	case before > 0:

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -55,22 +54,21 @@ func parseEvent(text string) (eventSpec, error) {
 	return eventSpec{at: at, text: what, verb: verb, arg: arg}, nil
 }
 
-// events runs the events at their times, counted from begin, and returns what became of them once ctx has ended or all ran.
-func (r *run) events(ctx context.Context, begin int64) []Event {
-	out := make([]Event, len(r.s.events))
+// runEvents runs the events at their times, counted from begin, and returns what became of them once ctx has ended or all ran.
+func (s *settings) runEvents(ctx context.Context, c *clock, begin int64) []Event {
+	out := make([]Event, len(s.events))
 	var all sync.WaitGroup
-	for i, e := range r.s.events {
+	for i, e := range s.events {
 		out[i] = Event{AtS: e.at.Seconds(), Action: e.text, Error: "the run ended before"}
 		all.Go(func() {
-			if !sleep(ctx, time.Duration(begin+int64(e.at)-r.clock.now())) {
+			if !sleep(ctx, time.Duration(begin+int64(e.at)-c.now())) {
 				return
 			}
-			out[i].StartS = float64(r.clock.now()) / 1e9
-			out[i].Error = ""
-			if err := r.act(ctx, e); err != nil {
+			out[i].StartS, out[i].Error = float64(c.now())/1e9, ""
+			if err := s.act(ctx, e); err != nil {
 				out[i].Error = err.Error()
 			}
-			out[i].EndS = float64(r.clock.now()) / 1e9
+			out[i].EndS = float64(c.now()) / 1e9
 		})
 	}
 	all.Wait()
@@ -78,20 +76,20 @@ func (r *run) events(ctx context.Context, begin int64) []Event {
 }
 
 // act does what an event says.
-func (r *run) act(ctx context.Context, e eventSpec) error {
+func (s *settings) act(ctx context.Context, e eventSpec) error {
 	switch e.verb {
 	case "fleet":
-		if r.s.Fleet == nil {
+		if s.Fleet == nil {
 			return errors.New("there is no fleet: only a scenario without a target has one")
 		}
-		return r.s.Fleet.Do(ctx, e.arg)
+		return s.Fleet.Do(ctx, e.arg)
 	case "reload":
-		return r.post(ctx, r.s.Admin, "/-/reload", nil, bearer(r.s.AdminToken))
+		return post(ctx, s.Admin, "/-/reload", nil, s.AdminToken, s.Insecure)
 	case "post":
 		url, body, _ := strings.Cut(e.arg, " ")
 		scheme, rest, _ := strings.Cut(url, "://")
 		host, path, _ := strings.Cut(rest, "/")
-		return r.post(ctx, scheme+"://"+host, "/"+path, []byte(body), nil)
+		return post(ctx, scheme+"://"+host, "/"+path, []byte(body), "", s.Insecure)
 	}
 	pid, err := strconv.Atoi(e.arg)
 	if err != nil {
@@ -107,33 +105,6 @@ func (r *run) act(ctx context.Context, e eventSpec) error {
 	return process.Signal(syscall.SIGTERM)
 }
 
-func (r *run) post(ctx context.Context, base, path string, body, headers []byte) error {
-	t, err := newTarget(base, r.s.Insecure)
-	if err != nil {
-		return err
-	}
-	t.clock = r.clock
-	if body == nil {
-		body = []byte{}
-	}
-	p, err := t.fetch(ctx, t.path+path, body, headers)
-	if err != nil {
-		return fmt.Errorf("POST %s%s: %s", t.base, path, reason(err))
-	}
-	if p.status > 299 {
-		return fmt.Errorf("POST %s%s: status %d", t.base, path, p.status)
-	}
-	return nil
-}
-
-// bearer is the header of a token; nothing for none.
-func bearer(token string) []byte {
-	if token == "" {
-		return nil
-	}
-	return []byte("Authorization: Bearer " + token + "\r\n")
-}
-
 // blame counts for each event the failures that came within ten seconds of it.
 func blame(events []Event, samples []sample) {
 	for i := range events {
@@ -141,7 +112,7 @@ func blame(events []Event, samples []sample) {
 		last := e.StartS
 		for j := range samples {
 			s := &samples[j]
-			if at := float64(s.end) / 1e9; s.failed() && e.blames(at) {
+			if at := float64(s.at.end) / 1e9; s.failed() && e.blames(at) {
 				e.Lost++
 				last = max(last, at)
 			}

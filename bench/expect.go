@@ -26,10 +26,10 @@ func parseExpectation(text string) (expectation, error) {
 }
 
 // expected reports whether a failure at a time belongs to the test.
-func (r *run) expected(failure ErrorCount, at int64) bool {
+func (f *findings) expected(failure ErrorCount, at int64) bool {
 	label := strings.Fields(failure.Label())
-	after := slices.ContainsFunc(r.happened, func(e Event) bool { return e.blames(float64(at) / 1e9) })
-	return slices.ContainsFunc(r.s.expect, func(e expectation) bool {
+	after := slices.ContainsFunc(f.happened, func(e Event) bool { return e.blames(float64(at) / 1e9) })
+	return slices.ContainsFunc(f.s.expect, func(e expectation) bool {
 		missing := slices.ContainsFunc(e.words, func(w string) bool { return !slices.Contains(label, w) })
 		return !missing && (after || !e.event)
 	})

@@ -27,8 +27,8 @@ func TestExpectations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &run{s: &settings{expect: []expectation{e}}, happened: []Event{{StartS: 20, EndS: 20.1}, {Error: "the run ended before"}}}
-		if got := r.expected(c.failure, c.at*1e9); got != c.want {
+		f := &findings{s: &settings{expect: []expectation{e}}, happened: []Event{{StartS: 20, EndS: 20.1}, {Error: "the run ended before"}}}
+		if got := f.expected(c.failure, c.at*1e9); got != c.want {
 			t.Errorf("%q, %s at %d s: %v", c.text, c.failure.Label(), c.at, got)
 		}
 	}

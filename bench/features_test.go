@@ -323,17 +323,17 @@ func TestFloor(t *testing.T) {
 
 // TestLostTokens finds the one stream that lacks a token.
 func TestLostTokens(t *testing.T) {
-	r := &run{s: &settings{}}
+	var samples []sample
 	for i := range 30 {
-		s := sample{dialect: dialects[0], stream: true, out: 10, chunks: 10, outSource: TokensFromUsage, finish: "length"}
+		s := sample{dialect: dialects[0], stream: true, tokens: tokenCounts{out: 10, outSource: TokensFromUsage}, flow: flow{chunks: 10}, finish: "length"}
 		if i == 7 {
-			s.chunks = 9
+			s.flow.chunks = 9
 		}
-		r.samples = append(r.samples, s)
+		samples = append(samples, s)
 	}
-	r.lostTokens()
-	for i := range r.samples {
-		if lost := r.samples[i].faults.has(FaultLost); lost != (i == 7) {
+	lostTokens(samples)
+	for i := range samples {
+		if lost := samples[i].faults.has(FaultLost); lost != (i == 7) {
 			t.Errorf("stream %d: lost %v", i, lost)
 		}
 	}

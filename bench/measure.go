@@ -190,3 +190,19 @@ func (k measureKey) unit() string {
 
 // moreIsBetter says which way is an improvement.
 func (k measureKey) moreIsBetter() bool { return k.stat == "" && rates[k.name].more }
+
+// numberText is v for people: four significant digits, no exponent.
+func numberText(v float64) string {
+	digits := 3
+	switch abs := math.Abs(v); {
+	case math.IsNaN(v):
+		return "-"
+	case abs >= 1000 || v == 0:
+		digits = 0
+	case abs >= 100:
+		digits = 1
+	case abs >= 10:
+		digits = 2
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64)
+}

@@ -24,11 +24,11 @@ const (
 	toneSeconds = 5
 )
 
-func newMedia(s *settings) (*media, error) {
+func newMedia(s *workloadSpec) (*media, error) {
 	m := &media{}
-	if s.Images > 0 {
+	if s.images > 0 {
 		for i := range imageKinds {
-			url, err := dataURL(rand.New(rand.NewPCG(s.Seed, uint64(i))), s.imageW, s.imageH)
+			url, err := dataURL(rand.New(rand.NewPCG(s.seed, uint64(i))), s.imageW, s.imageH)
 			if err != nil {
 				return nil, err
 			}
@@ -39,16 +39,16 @@ func newMedia(s *settings) (*media, error) {
 		if x.d.name != "transcription" {
 			continue
 		}
-		if s.AudioFile == "" {
+		if s.audioFile == "" {
 			m.audio, m.audioS = tone(toneSeconds), toneSeconds
 			break
 		}
 		var err error
-		if m.audio, err = os.ReadFile(s.AudioFile); err != nil {
+		if m.audio, err = os.ReadFile(s.audioFile); err != nil {
 			return nil, usageError("--audio-file: %v", err)
 		}
 		if m.audioS = wavSeconds(m.audio); m.audioS == 0 {
-			return nil, usageError("--audio-file %s: not a WAV file of plain samples", s.AudioFile)
+			return nil, usageError("--audio-file %s: not a WAV file of plain samples", s.audioFile)
 		}
 		break
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
@@ -14,31 +15,18 @@ import (
 // settings are Options after all checks.
 type settings struct {
 	Options
-	mix        []dialectShare
+	work       workloadSpec
 	stages     []stageSpec
 	closed     bool
 	rampFrom   float64 // with rampTo, of --ramp; 0: none
 	rampTo     float64
-	in, out    length
-	extra      []byte
-	form       []formField // extra as fields of a form
 	objectives []Objective
 	metrics    []string
 	percents   []float64
 	events     []eventSpec
 	expect     []expectation
-	leave      *departure
 	leaveText  string
 	metadata   map[string]string
-	imageW     int
-	imageH     int
-}
-
-// dialectShare is a dialect's part of the mix.
-type dialectShare struct {
-	d      *dialect
-	model  string // empty: the run's model
-	weight float64
 }
 
 // stageSpec is the load of a stage. A rate of 0 is a closed loop.
@@ -56,27 +44,18 @@ var objective = regexp.MustCompile(`^([a-z0-9_]+):([0-9.]+)$`)
 // validate checks the options and fills in the defaults. Errors are *ExitError with ExitUsage.
 func (o Options) validate() (*settings, error) {
 	s := &settings{Options: o, metadata: map[string]string{}}
-	s.BaseURL = orText(s.URL, s.BaseURL)
+	s.BaseURL = cmp.Or(s.URL, s.BaseURL)
 	for _, step := range []func() error{s.dialects, s.bounds, s.load, s.workload, s.body, s.result, s.timeline} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
+	s.work.seed, s.work.allowCache, s.work.noStream, s.work.pairs = s.Seed, s.AllowCache, s.NoStream, s.CompareURL != ""
+	s.work.dataset, s.work.path, s.work.timeScale, s.work.audioFile = s.DatasetName, s.DatasetPath, s.TimeScale, s.AudioFile
+	s.work.prefixLen, s.work.numPrefixes, s.work.numTurns = s.PrefixLen, s.NumPrefixes, s.NumTurns
+	s.work.tools, s.work.images, s.work.voice, s.work.leaveShare = s.Tools, s.Images, s.Voice, s.LeaveShare
+	s.work.ownOut = s.OutputLen != ""
 	return s, nil
-}
-
-func or[T int | float64 | Span](v, otherwise T) T {
-	if v == 0 {
-		return otherwise
-	}
-	return v
-}
-
-func orText(v, otherwise string) string {
-	if v == "" {
-		return otherwise
-	}
-	return v
 }
 
 func (s *settings) dialects() error {
@@ -84,10 +63,10 @@ func (s *settings) dialects() error {
 		return usageError("--mix says which dialects are spoken: leave out --backend")
 	}
 	total := 0.0
-	for _, part := range strings.Split(orText(s.Mix, orText(s.Backend, "chat")), ",") {
+	for _, part := range strings.Split(cmp.Or(s.Mix, cmp.Or(s.Backend, "chat")), ",") {
 		name, weight, _ := strings.Cut(part, ":")
 		name, model, _ := strings.Cut(name, "@")
-		w, err := strconv.ParseFloat(orText(weight, "1"), 64)
+		w, err := strconv.ParseFloat(cmp.Or(weight, "1"), 64)
 		d := findDialect(strings.TrimSpace(name))
 		switch {
 		case s.Mix == "" && (d == nil || part != name):
@@ -95,11 +74,11 @@ func (s *settings) dialects() error {
 		case d == nil || err != nil || w <= 0 || math.IsInf(w, 0):
 			return usageError("--mix %q: want DIALECT[@MODEL]:WEIGHT, dialects %s", part, strings.Join(dialectNames(), ", "))
 		}
-		s.mix = append(s.mix, dialectShare{d: d, model: model, weight: w})
+		s.work.mix = append(s.work.mix, dialectShare{d: d, model: model, weight: w})
 		total += w
 	}
-	for i := range s.mix {
-		s.mix[i].weight /= total
+	for i := range s.work.mix {
+		s.work.mix[i].weight /= total
 	}
 	return nil
 }
@@ -128,7 +107,7 @@ func (s *settings) bounds() error {
 			return usageError("%s", rule.text)
 		}
 	}
-	s.Burstiness, s.RequestTimeout = or(s.Burstiness, 1), or(s.RequestTimeout, Span(10*time.Minute))
+	s.Burstiness, s.RequestTimeout = cmp.Or(s.Burstiness, 1), cmp.Or(s.RequestTimeout, Span(10*time.Minute))
 	return nil
 }
 
@@ -171,7 +150,7 @@ func (s *settings) load() error {
 	for i := range max(len(rates), len(limits)) {
 		st := stageSpec{rate: rates[min(i, len(rates)-1)], concurrency: limits[min(i, len(limits)-1)], count: int(s.NumPrompts), duration: time.Duration(s.Duration), ramp: s.Ramp != ""}
 		if math.IsInf(st.rate, 1) && !st.ramp && !trace && (st.concurrency > 0 || st.count == 0) {
-			st.rate, st.concurrency = 0, or(st.concurrency, 8)
+			st.rate, st.concurrency = 0, cmp.Or(st.concurrency, 8)
 			s.closed = true
 		}
 		s.stages = append(s.stages, st)
@@ -180,13 +159,13 @@ func (s *settings) load() error {
 }
 
 func (s *settings) workload() (err error) {
-	if s.in, err = parseLength(orText(s.InputLen, "1024")); err != nil {
+	if s.work.in, err = parseLength(cmp.Or(s.InputLen, "1024")); err != nil {
 		return err
 	}
-	if s.out, err = parseLength(orText(s.OutputLen, "128")); err != nil {
+	if s.work.out, err = parseLength(cmp.Or(s.OutputLen, "128")); err != nil {
 		return err
 	}
-	s.DatasetName = orText(s.DatasetName, "random")
+	s.DatasetName = cmp.Or(s.DatasetName, "random")
 	switch made := s.DatasetName == "random" || s.DatasetName == "prefix_repetition"; {
 	case !made && !slices.Contains([]string{"trace", "sharegpt", "custom"}, s.DatasetName):
 		return usageError("--dataset-name %q: want random, prefix_repetition, sharegpt, custom or trace", s.DatasetName)
@@ -195,14 +174,14 @@ func (s *settings) workload() (err error) {
 	case !made && s.DatasetPath == "":
 		return usageError("--dataset-name %s needs --dataset-path FILE", s.DatasetName)
 	case s.DatasetName == "prefix_repetition":
-		s.NumPrefixes, s.PrefixLen = or(s.NumPrefixes, 10), or(s.PrefixLen, 256)
+		s.NumPrefixes, s.PrefixLen = cmp.Or(s.NumPrefixes, 10), cmp.Or(s.PrefixLen, 256)
 	}
-	s.NumPrefixes, s.NumTurns, s.TimeScale = or(s.NumPrefixes, 1), or(s.NumTurns, 1), or(s.TimeScale, 1)
-	s.Voice = orText(s.Voice, "alloy")
-	w, h, ok := strings.Cut(orText(s.ImageSize, "512x512"), "x")
-	s.imageW, _ = strconv.Atoi(w)
-	s.imageH, _ = strconv.Atoi(h)
-	if !ok || min(s.imageW, s.imageH) < 1 || max(s.imageW, s.imageH) > 8192 {
+	s.NumPrefixes, s.NumTurns, s.TimeScale = cmp.Or(s.NumPrefixes, 1), cmp.Or(s.NumTurns, 1), cmp.Or(s.TimeScale, 1)
+	s.Voice = cmp.Or(s.Voice, "alloy")
+	w, h, ok := strings.Cut(cmp.Or(s.ImageSize, "512x512"), "x")
+	s.work.imageW, _ = strconv.Atoi(w)
+	s.work.imageH, _ = strconv.Atoi(h)
+	if !ok || min(s.work.imageW, s.work.imageH) < 1 || max(s.work.imageW, s.work.imageH) > 8192 {
 		return usageError("--image-size %q: want WIDTHxHEIGHT, at most 8192x8192", s.ImageSize)
 	}
 	return nil
@@ -211,7 +190,7 @@ func (s *settings) workload() (err error) {
 // body renders the members that every body gets, and the same as fields of a form.
 func (s *settings) body() error {
 	if s.IgnoreEOS {
-		s.extra = append(s.extra, `,"ignore_eos":true`...)
+		s.work.extra = append(s.work.extra, `,"ignore_eos":true`...)
 	}
 	if s.ExtraBody == "" {
 		return nil
@@ -227,9 +206,9 @@ func (s *settings) body() error {
 	}
 	text := strings.TrimSpace(s.ExtraBody)
 	if len(members) > 0 {
-		s.extra = append(append(s.extra, ','), text[1:len(text)-1]...)
+		s.work.extra = append(append(s.work.extra, ','), text[1:len(text)-1]...)
 	}
-	if !slices.ContainsFunc(s.mix, func(m dialectShare) bool { return m.d.mime != "" }) {
+	if !slices.ContainsFunc(s.work.mix, func(m dialectShare) bool { return m.d.mime != "" }) {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -237,7 +216,7 @@ func (s *settings) body() error {
 		if value[0] == '"' && json.Unmarshal(members[name], &value) != nil || strings.ContainsAny(name+value, "\r\n\"") {
 			return usageError("--extra-body: %s cannot be a field of a form, as a transcription has them", name)
 		}
-		s.form = append(s.form, formField{name, value})
+		s.work.form = append(s.work.form, formField{name, value})
 	}
 	return nil
 }
@@ -257,13 +236,13 @@ func (s *settings) result() error {
 		}
 		s.objectives = append(s.objectives, Objective{Measure: m[1], Limit: limit})
 	}
-	s.metrics = strings.Split(orText(s.PercentileMetrics, "ttft,tpot,itl,e2el"), ",")
+	s.metrics = strings.Split(cmp.Or(s.PercentileMetrics, "ttft,tpot,itl,e2el"), ",")
 	for _, m := range s.metrics {
 		if !slices.Contains(Measures(), m) {
 			return usageError("--percentile-metrics %q: want of %s", m, strings.Join(Measures(), ", "))
 		}
 	}
-	for _, p := range strings.Split(orText(s.MetricPercentiles, "50,90,95,99"), ",") {
+	for _, p := range strings.Split(cmp.Or(s.MetricPercentiles, "50,90,95,99"), ",") {
 		v, err := strconv.ParseFloat(p, 64)
 		if err != nil || !(v >= 0 && v <= 100) {
 			return usageError("--metric-percentiles %q: want numbers from 0 to 100", p)
@@ -287,20 +266,20 @@ func (s *settings) result() error {
 
 // timeline settles departures and events.
 func (s *settings) timeline() error {
-	s.leaveText = orText(s.LeavePhase, "tokens=5")
+	s.leaveText = cmp.Or(s.LeavePhase, "tokens=5")
 	kind, arg, _ := strings.Cut(s.leaveText, "=")
 	var err error
-	s.leave = &departure{}
+	s.work.leave = departure{}
 	switch kind {
 	case "prefill":
 	case "tokens":
-		s.leave.tokens, err = strconv.Atoi(arg)
+		s.work.leave.tokens, err = strconv.Atoi(arg)
 	case "after":
-		s.leave.after, err = time.ParseDuration(arg)
+		s.work.leave.after, err = time.ParseDuration(arg)
 	default:
 		return usageError("--leave-phase %q: want prefill, tokens=N or after=DURATION", s.LeavePhase)
 	}
-	if err != nil || kind != "prefill" && s.leave.tokens <= 0 && s.leave.after <= 0 {
+	if err != nil || kind != "prefill" && s.work.leave.tokens <= 0 && s.work.leave.after <= 0 {
 		return usageError("--leave-phase %q: want a number or time above 0", s.LeavePhase)
 	}
 	for _, text := range s.At {

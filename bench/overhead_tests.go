@@ -107,7 +107,7 @@ func (m *overheadRun) failures() string {
 // against them. It is empty when there is nothing.
 func (t *overheadTest) doubt(m *overheadRun) string {
 	if t.timed && !m.result.Penstock.Verdict.Valid {
-		return invalidReasons(m.result)
+		return m.result.Penstock.Verdict.Invalidating()
 	}
 	return m.failures()
 }

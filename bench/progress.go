@@ -21,13 +21,13 @@ func (r *run) show(ctx context.Context, progress func(Progress)) {
 	done, tokens, last := int64(0), int64(0), time.Now()
 	for sleep(ctx, time.Second) {
 		now := Progress{
-			Elapsed: time.Since(r.clock.start), InFlight: r.live.inFlight.Load(),
+			Elapsed: time.Since(r.send.clock.start), InFlight: r.live.inFlight.Load(),
 			Completed: r.live.completed.Load(), Failed: r.live.failed.Load(), Left: r.live.left.Load(),
 		}
 		if s := r.live.stage.Load(); s != nil {
 			now.Stage = *s
 		}
-		seen, span := r.series.seen(), time.Since(last).Seconds()
+		seen, span := r.rec.series.seen(), time.Since(last).Seconds()
 		now.RequestRate, now.TokenRate = float64(now.Completed-done)/span, float64(seen-tokens)/span
 		done, tokens, last = now.Completed, seen, time.Now()
 		progress(now)

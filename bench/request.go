@@ -26,6 +26,7 @@ type request struct {
 	d         *dialect
 	model     string
 	stream    bool
+	keep      bool // the text of the reply
 	messages  []message
 	inWanted  int
 	outWanted int

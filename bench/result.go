@@ -1,5 +1,7 @@
 package bench
 
+import "strings"
+
 //go:generate go test -run TestSchema -update .
 
 // SchemaVersion is the version of the "penstock" object. It grows when a member changes its meaning or goes; new members do
@@ -143,6 +145,17 @@ type Penstock struct {
 type Verdict struct {
 	Valid   bool     `json:"valid"`
 	Reasons []Reason `json:"reasons"`
+}
+
+// Invalidating are the findings that make the result not valid, in one line.
+func (v *Verdict) Invalidating() string {
+	var out []string
+	for _, why := range v.Reasons {
+		if why.Invalidates {
+			out = append(out, why.Text)
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 // Reason is one finding of the verdict.

@@ -242,9 +242,10 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.work.model = "sim"
-			r.drive(t.Context())
-			r.targets[0].close()
-			sum := r.stageSummary(0)
+			d := r.driver(tokenCounter{})
+			d.drive(t.Context())
+			r.send.targets[0].close()
+			sum := d.findings().stageSummary(0)
 			if want.fault != "" && sum.StreamFaults[want.fault] != 6 || want.fault == "" && len(sum.StreamFaults) > 0 {
 				t.Errorf("faults %v, want 6 of %q", sum.StreamFaults, want.fault)
 			}
@@ -278,8 +279,8 @@ func TestHalfHead(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := r.work.take()
-	x := newSample(q, warm)
-	_, done := r.exchange(t.Context(), q, q.d.body(nil, q), &x)
+	x := newSample(q, warm, 0)
+	_, done := r.send.exchange(t.Context(), q, q.d.body(nil, q), &x)
 	done()
 	if x.err != ErrTimeout {
 		t.Errorf("half a head: %q", x.err)

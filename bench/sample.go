@@ -5,42 +5,64 @@ import "slices"
 // none marks a time or a count that did not come to be.
 const none = -1
 
-// sample is what is known of one request, in the form that a run keeps millions of. Times are nanoseconds since the start of
-// the run, or none.
+// sample is what is known of one request, in the form that a run keeps millions of.
 type sample struct {
-	id, stage, session, turn, pair int
-	dialect                        *dialect
-	target                         uint8
-	stream, left                   bool
+	id, stage, turn int
+	pair            int // index of the pair with --compare-url; else none
+	target          uint8
+	dialect         *dialect
+	stream          bool // and was answered so
+	left            bool // the client left on purpose
 
-	scheduled, sent, firstByte, firstToken, firstVisible, lastToken, end int64
-	connect                                                              int64
-
+	at     moments
 	status int
 	err    string // one of Kinds
 	code   string
+	finish string
 	faults faultSet
-
-	inWanted, outWanted, in, out, cached int
-	inSource, outSource                  string
-	finish                               string
-
-	chunks, coalesced int
-	bytes             int64
-	upstream          string
-	attempts          int
-	queue             int64
-	audio             float64
-	gaps              []int64 // only with --save-detailed
-	itlSum            int64   // of the gaps, for objectives
+	tokens tokenCounts
+	flow   flow
+	edge   edgeReport
+	audio  float64 // seconds of sound sent
 }
 
-func newSample(q *request, stage int) sample {
-	return sample{
-		id: q.id, stage: stage, turn: q.turn, session: q.id, pair: q.pair, dialect: q.d, target: uint8(q.target), stream: q.stream,
-		scheduled: none, sent: none, firstByte: none, firstToken: none, firstVisible: none, lastToken: none, end: none, connect: none,
-		inWanted: q.inWanted, outWanted: q.outWanted, in: none, out: none, cached: none, attempts: none, queue: none, audio: q.audioS,
+// moments are nanoseconds since the start of the run, or none.
+type moments struct {
+	scheduled, sent, firstByte, firstToken, firstVisible, lastToken, end int64
+	connect                                                              int64 // a time, not a moment: that a new connection took
+}
+
+// tokenCounts are the lengths asked for and those that came, with where they are known from.
+type tokenCounts struct {
+	inWanted, outWanted, in, out, cached int
+	inSource, outSource                  string
+}
+
+// flow is how the tokens came.
+type flow struct {
+	chunks, coalesced int // events with tokens; those that came in one read with an earlier one
+	bytes             int64
+	gaps              []int64 // only with --save-detailed
+	gapSum            int64
+}
+
+// edgeReport is what an edge says of itself.
+type edgeReport struct {
+	upstream string
+	attempts int
+	queue    int64
+}
+
+// newSample is that of a request which is due at scheduled.
+func newSample(q *request, stage int, scheduled int64) sample {
+	s := sample{
+		id: q.id, stage: stage, turn: q.turn, pair: q.pair, target: uint8(q.target), dialect: q.d, stream: q.stream, audio: q.audioS,
+		at:     moments{none, none, none, none, none, none, none, none},
+		tokens: tokenCounts{inWanted: q.inWanted, outWanted: q.outWanted, in: none, out: none, cached: none},
+		edge:   edgeReport{attempts: none, queue: none},
 	}
+	s.at.scheduled = scheduled
+	return s
 }
 
 // completed reports whether the request was answered whole.
@@ -59,28 +81,28 @@ func (s *sample) latency(measure string) int64 {
 	}
 	switch measure {
 	case TTFT:
-		return since(s.firstToken, s.sent)
+		return since(s.at.firstToken, s.at.sent)
 	case TTFV:
-		return since(s.firstVisible, s.sent)
+		return since(s.at.firstVisible, s.at.sent)
 	case TTFTFromSchedule:
-		return since(s.firstToken, s.scheduled)
+		return since(s.at.firstToken, s.at.scheduled)
 	case E2EL:
-		return since(s.end, s.sent)
+		return since(s.at.end, s.at.sent)
 	case E2ELFromSchedule:
-		return since(s.end, s.scheduled)
+		return since(s.at.end, s.at.scheduled)
 	case ScheduleDelay:
-		return since(s.sent, s.scheduled)
+		return since(s.at.sent, s.at.scheduled)
 	case Queue:
-		return s.queue
+		return s.edge.queue
 	case Connect:
-		return s.connect
+		return s.at.connect
 	case TPOT:
-		if s.out > 1 && s.lastToken > s.firstToken { // else all came in one read, and it cannot be told
-			return (s.lastToken - s.firstToken) / int64(s.out-1)
+		if s.tokens.out > 1 && s.at.lastToken > s.at.firstToken { // else all came in one read, and it cannot be told
+			return (s.at.lastToken - s.at.firstToken) / int64(s.tokens.out-1)
 		}
 	case ITL:
-		if n := s.chunks - s.coalesced - 1; n > 0 {
-			return s.itlSum / int64(n)
+		if n := s.flow.chunks - s.flow.coalesced - 1; n > 0 {
+			return s.flow.gapSum / int64(n)
 		}
 	}
 	return none
@@ -106,14 +128,14 @@ func (s *sample) good(objectives []Objective) bool {
 // record is the sample in the form of the file.
 func (s *sample) record(objectives []Objective) *Record {
 	r := &Record{
-		ID: s.id, Stage: s.stage, Dialect: s.dialect.name, Stream: s.stream, Target: int(s.target), Session: s.session, Turn: s.turn,
-		ScheduledNS: s.scheduled, SentNS: some64(s.sent), FirstByteNS: some64(s.firstByte), FirstTokenNS: some64(s.firstToken),
-		FirstVisibleNS: some64(s.firstVisible), LastTokenNS: some64(s.lastToken), EndNS: s.end, ConnectNS: some64(s.connect),
+		ID: s.id, Stage: s.stage, Dialect: s.dialect.name, Stream: s.stream, Target: int(s.target), Session: s.id, Turn: s.turn,
+		ScheduledNS: s.at.scheduled, SentNS: some64(s.at.sent), FirstByteNS: some64(s.at.firstByte), FirstTokenNS: some64(s.at.firstToken),
+		FirstVisibleNS: some64(s.at.firstVisible), LastTokenNS: some64(s.at.lastToken), EndNS: s.at.end, ConnectNS: some64(s.at.connect),
 		Status: s.status, Error: s.err, Code: s.code, Faults: s.faults.names(), Left: s.left,
-		InputWanted: s.inWanted, OutputWanted: s.outWanted, InputTokens: some(s.in), OutputTokens: some(s.out), CachedTokens: some(s.cached),
-		InputSource: s.inSource, OutputSource: s.outSource, FinishReason: s.finish,
-		Chunks: s.chunks, Coalesced: s.coalesced, BytesIn: s.bytes, GapsNS: s.gaps,
-		Upstream: s.upstream, Attempts: some(s.attempts), QueueNS: some64(s.queue),
+		InputWanted: s.tokens.inWanted, OutputWanted: s.tokens.outWanted, InputTokens: some(s.tokens.in), OutputTokens: some(s.tokens.out), CachedTokens: some(s.tokens.cached),
+		InputSource: s.tokens.inSource, OutputSource: s.tokens.outSource, FinishReason: s.finish,
+		Chunks: s.flow.chunks, Coalesced: s.flow.coalesced, BytesIn: s.flow.bytes, GapsNS: s.flow.gaps,
+		Upstream: s.edge.upstream, Attempts: some(s.edge.attempts), QueueNS: some64(s.edge.queue),
 	}
 	if s.audio > 0 {
 		r.AudioSeconds = &s.audio

@@ -2,12 +2,9 @@ package bench
 
 import (
 	"bytes"
-	"context"
 	"embed"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -94,131 +91,31 @@ func (s *scenario) flags(given map[string]bool) []string {
 	return out
 }
 
-// shortFlags are the letters of `bench run` that stand for flags that scenarios set.
-var shortFlags = map[byte]string{'n': "num-prompts", 'z': "duration", 'r': "request-rate", 'c': "max-concurrency", 'm': "model"}
-
-// instead are flags that a scenario's flag cannot stand beside.
-var instead = map[string][]string{
-	"num-prompts": {"duration"}, "duration": {"num-prompts"}, "mix": {"backend"}, "backend": {"mix"},
-	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},
-}
-
-// withScenario puts the flags of a scenario into a command line: after `bench` or `bench run`, before what the user gives, so that the
-// user's own flags win. A command line without --scenario is returned as it is. An unknown scenario is left for the command to tell.
-func withScenario(args []string) []string {
-	at, ok := isRun(args)
-	if !ok {
-		return args
+// explanation is what a person reads who asks for it: what it is like, its command line and its fleet.
+func (s *scenario) explanation() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n\n%s\n", s.Name, s.Text, strings.TrimSpace(s.Explain))
+	fmt.Fprintf(&b, "\nIt is:  penstock bench run \\\n          %s\n", strings.Join(quotedFlags(s.flags(nil)), " \\\n          "))
+	b.WriteString("\nFleet, when no target is given:\n")
+	for _, e := range s.Fleet.Engines {
+		fmt.Fprintf(&b, "  %-8s penstock sim %s\n", e.Name, strings.Join(e.Sim, " "))
 	}
-	name, given := "", map[string]bool{}
-	for i, a := range args[at:] {
-		if a == "--" {
-			break
+	b.WriteString("  edge     in front of them")
+	for _, m := range s.Fleet.Models {
+		fmt.Fprintf(&b, "; model %s", m.ID)
+		if m.Policy != "" {
+			b.WriteString(", " + m.Policy)
 		}
-		long, isLong := strings.CutPrefix(a, "--")
-		switch {
-		case isLong:
-			flag, value, has := strings.Cut(long, "=")
-			given[flag] = true
-			if flag == "scenario" {
-				if name = value; !has && at+i+1 < len(args) {
-					name = args[at+i+1]
-				}
-			}
-		case len(a) > 1 && a[0] == '-':
-			given[shortFlags[a[1]]] = true
+		if m.Queue != "" {
+			b.WriteString(", queue " + m.Queue)
 		}
 	}
-	s, err := findScenario(name)
-	if err != nil {
-		return args
-	}
-	for flag := range given {
-		for _, other := range instead[flag] {
-			given[other] = true
-		}
-	}
-	return slices.Concat(args[:at], s.flags(given), args[at:])
-}
-
-// play prepares the command for its scenario: it starts the fleet unless a target is given. The caller must call end.
-func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err error) {
-	s, err := findScenario(c.Scenario)
-	if err != nil {
-		return nil, err
-	}
-	if c.URL != "" || c.BaseURL != "" {
-		if s.Fleet.Required {
-			return nil, usageError("scenario %s plays on a fleet of its own: leave the target out", s.Name)
-		}
-		return func() {}, nil
-	}
-	fmt.Fprintf(notes, "Scenario %s: starting %d simulated engines and an edge\n", s.Name, len(s.Fleet.Engines))
-	f, err := startFleet(ctx, s.Fleet)
-	if err != nil {
-		return nil, &ExitError{ExitFailed, err.Error()}
-	}
-	c.BaseURL, c.Admin, c.AdminToken, c.APIKey, c.Fleet = f.url, f.admin, "", "", f
-	c.Engine = f.engineURLs()
+	b.WriteByte('\n')
 	for _, at := range s.At {
 		when, what, _ := strings.Cut(at, ":")
-		c.At = append(c.At, when+":fleet="+what)
+		fmt.Fprintf(&b, "  at %-5s %s\n", when, what)
 	}
-	if c.ReadyCheck == 0 {
-		c.ReadyCheck = 10
-	}
-	return f.close, nil
-}
-
-// ScenariosCmd is `penstock bench scenarios`.
-type ScenariosCmd struct {
-	Name string `arg:"" optional:"" help:"Scenario to explain; without it they are listed."`
-}
-
-// Run lists or explains.
-func (c *ScenariosCmd) Run() error { return c.run(os.Stdout) }
-
-func (c *ScenariosCmd) run(out io.Writer) error {
-	var b strings.Builder
-	if c.Name == "" {
-		for _, name := range scenarioOrder {
-			s, err := findScenario(name)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(&b, "%-10s %s\n", name, s.Text)
-		}
-		b.WriteString("\npenstock bench run --scenario NAME [URL]   against URL, or its own fleet of simulated engines behind an edge\n" +
-			"penstock bench scenarios NAME              what it does and what to look at\n")
-	} else {
-		s, err := findScenario(c.Name)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "%s: %s\n\n%s\n", s.Name, s.Text, strings.TrimSpace(s.Explain))
-		fmt.Fprintf(&b, "\nIt is:  penstock bench run \\\n          %s\n", strings.Join(quotedFlags(s.flags(nil)), " \\\n          "))
-		b.WriteString("\nFleet, when no target is given:\n")
-		for _, e := range s.Fleet.Engines {
-			fmt.Fprintf(&b, "  %-8s penstock sim %s\n", e.Name, strings.Join(e.Sim, " "))
-		}
-		b.WriteString("  edge     in front of them")
-		for _, m := range s.Fleet.Models {
-			fmt.Fprintf(&b, "; model %s", m.ID)
-			if m.Policy != "" {
-				b.WriteString(", " + m.Policy)
-			}
-			if m.Queue != "" {
-				b.WriteString(", queue " + m.Queue)
-			}
-		}
-		b.WriteByte('\n')
-		for _, at := range s.At {
-			when, what, _ := strings.Cut(at, ":")
-			fmt.Fprintf(&b, "  at %-5s %s\n", when, what)
-		}
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return b.String()
 }
 
 // quotedFlags are flags as a shell takes them.

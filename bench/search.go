@@ -19,93 +19,93 @@ type outcome struct {
 }
 
 // drive runs all stages: those of the flags, a sweep or a search.
-func (r *run) drive(ctx context.Context) *Search {
-	switch r.s.Profile {
+func (d *driver) drive(ctx context.Context) *Search {
+	switch d.s.Profile {
 	case "sweep":
-		return r.sweep(ctx)
+		return d.sweep(ctx)
 	case "search":
-		return r.search(ctx)
+		return d.search(ctx)
 	}
-	for _, spec := range r.s.stages {
+	for _, spec := range d.s.stages {
 		if ctx.Err() != nil {
 			break
 		}
-		r.stage(ctx, spec)
+		d.stage(ctx, spec)
 	}
 	return nil
 }
 
 // sweep measures one request at a time, then as many as it can, then rates evenly between the two throughputs.
-func (r *run) sweep(ctx context.Context) *Search {
-	base := r.s.stages[0]
-	most := or(base.concurrency, 64)
+func (d *driver) sweep(ctx context.Context) *Search {
+	base := d.s.stages[0]
+	most := cmp.Or(base.concurrency, 64)
 	one := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
 	all := one
 	all.concurrency = most
-	r.stage(ctx, one)
-	r.stage(ctx, all)
+	d.stage(ctx, one)
+	d.stage(ctx, all)
 	if ctx.Err() == nil {
-		low, high := r.throughput(0), r.throughput(1)
-		n := or(r.s.MaxStages, 8) - 2
+		low, high := d.findings().throughput(0), d.findings().throughput(1)
+		n := cmp.Or(d.s.MaxStages, 8) - 2
 		for i := 1; i <= n && ctx.Err() == nil && high > 0; i++ {
 			rate := low + (high-low)*float64(i)/float64(n+1)
-			r.stage(ctx, stageSpec{rate: round(rate), count: base.count, duration: base.duration})
+			d.stage(ctx, stageSpec{rate: round(rate), count: base.count, duration: base.duration})
 		}
 	}
-	return r.outcomes("sweep")
+	return d.findings().outcomes("sweep")
 }
 
 // search looks for the highest rate that meets the objectives. It begins with the rate of the flags or a startingRate, doubles until one is
 // broken, then halves the interval until it is less than 5 % wide. It gives up at an eighth of the rate that it began with.
-func (r *run) search(ctx context.Context) *Search {
-	base := r.s.stages[0]
+func (d *driver) search(ctx context.Context) *Search {
+	base := d.s.stages[0]
 	rate := base.rate
 	if rate == 0 || math.IsInf(rate, 1) {
-		if rate = r.startingRate(ctx, base); rate == 0 {
-			return r.outcomes("search")
+		if rate = d.startingRate(ctx, base); rate == 0 {
+			return d.findings().outcomes("search")
 		}
 	}
 	least := rate / 8
 	low, high := 0.0, math.Inf(1)
-	for i := 0; i < or(r.s.MaxStages, 12) && ctx.Err() == nil && rate > 0; i++ {
-		r.stage(ctx, stageSpec{rate: rate, count: base.count, duration: base.duration})
+	for i := 0; i < cmp.Or(d.s.MaxStages, 12) && ctx.Err() == nil && rate > 0; i++ {
+		d.stage(ctx, stageSpec{rate: rate, count: base.count, duration: base.duration})
 		if ctx.Err() != nil {
 			break
 		}
-		if o := r.outcome(len(r.spans) - 1); o.met {
+		if o := d.findings().outcome(len(d.spans) - 1); o.met {
 			low = rate
 		} else {
 			high = rate
 		}
 		switch {
 		case !math.IsInf(high, 1) && high-low <= 0.05*high, high <= least:
-			return r.outcomes("search")
+			return d.findings().outcomes("search")
 		case math.IsInf(high, 1):
 			rate *= 2
 		default:
 			rate = round((low + high) / 2)
 		}
 	}
-	return r.outcomes("search")
+	return d.findings().outcomes("search")
 }
 
 // startingRate is the throughput of a closed loop that meets the objectives: that of --max-concurrency if it was given, else and
 // otherwise that of one request at a time. It is 0 if a request that is alone does not meet them: then no rate will.
-func (r *run) startingRate(ctx context.Context, base stageSpec) float64 {
+func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
 	first := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
-	if len(r.s.MaxConcurrency) > 0 && base.concurrency > 1 {
+	if len(d.s.MaxConcurrency) > 0 && base.concurrency > 1 {
 		given := first
 		given.concurrency = base.concurrency
-		r.stage(ctx, given)
-		if r.outcome(0).met {
-			return round(r.throughput(0))
+		d.stage(ctx, given)
+		if d.findings().outcome(0).met {
+			return round(d.findings().throughput(0))
 		}
 	}
 	if ctx.Err() == nil {
-		r.stage(ctx, first)
+		d.stage(ctx, first)
 	}
-	if i := len(r.spans) - 1; r.outcome(i).met {
-		return round(r.throughput(i))
+	if i := len(d.spans) - 1; d.findings().outcome(i).met {
+		return round(d.findings().throughput(i))
 	}
 	return 0
 }
@@ -119,30 +119,34 @@ func round(v float64) float64 {
 	return math.Round(v/unit) * unit
 }
 
+// findings are what is known after the stages that have ended.
+func (d *driver) findings() *findings {
+	return &findings{s: d.s, samples: d.rec.samples, gaps: d.rec.gaps, spans: d.spans}
+}
+
 // throughput is what a stage completed per second.
-func (r *run) throughput(stage int) float64 {
-	sum := r.stageSummary(stage)
+func (f *findings) throughput(stage int) float64 {
+	sum := f.stageSummary(stage)
 	if sum.RequestThroughput == nil {
 		return 0
 	}
 	return *sum.RequestThroughput
 }
 
-func (r *run) stageSummary(stage int) Summary {
-	sp := &r.spans[stage]
-	return r.summary(func(s int, _ *dialect, _ string, target uint8) bool { return s == stage && target == 0 }, float64(sp.end-sp.start)/1e9)
+func (f *findings) stageSummary(stage int) Summary {
+	return f.summary(func(k gapKey) bool { return k.stage == stage && k.target == 0 }, f.spans[stage].seconds())
 }
 
 // outcome judges a stage as a whole: 99 of 100 requests must be good, the share of errors in its bound, and the load delivered.
-func (r *run) outcome(stage int) outcome {
-	sum := r.stageSummary(stage)
-	sp := &r.spans[stage]
+func (f *findings) outcome(stage int) outcome {
+	sum := f.stageSummary(stage)
+	sp := &f.spans[stage]
 	o := outcome{rate: sp.spec.rate, closed: sp.spec.rate == 0}
 	if o.closed && sum.RequestThroughput != nil {
 		o.rate = *sum.RequestThroughput
 	}
-	o.broke = r.s.broken(&sum)
-	if !o.closed && r.falling(stage) {
+	o.broke = f.s.broken(&sum)
+	if !o.closed && f.falling(stage) {
 		o.broke = append(o.broke, "throughput")
 	}
 	o.met = len(o.broke) == 0 && sum.Completed > 0
@@ -151,10 +155,10 @@ func (r *run) outcome(stage int) outcome {
 
 // falling reports whether a stage fell ever further behind: a target that is saturated answers ever later, so the last third of
 // the requests took half as long again as the third before. (The first third still found it idle.)
-func (r *run) falling(stage int) bool {
+func (f *findings) falling(stage int) bool {
 	var times []sample
-	for i := range r.samples {
-		if s := &r.samples[i]; s.stage == stage && s.completed() && s.target == 0 {
+	for i := range f.samples {
+		if s := &f.samples[i]; s.stage == stage && s.completed() && s.target == 0 {
 			times = append(times, *s)
 		}
 	}
@@ -162,7 +166,7 @@ func (r *run) falling(stage int) bool {
 	if third < minSamples {
 		return false
 	}
-	slices.SortFunc(times, func(a, b sample) int { return cmp.Compare(a.scheduled, b.scheduled) })
+	slices.SortFunc(times, func(a, b sample) int { return cmp.Compare(a.at.scheduled, b.at.scheduled) })
 	mean := func(part []sample) (sum float64) {
 		for i := range part {
 			sum += float64(part[i].latency(E2ELFromSchedule))
@@ -195,19 +199,19 @@ func (s *settings) broken(sum *Summary) []string {
 }
 
 // outcomes sums a sweep or a search up.
-func (r *run) outcomes(profile string) *Search {
+func (f *findings) outcomes(profile string) *Search {
 	out := &Search{Profile: profile, Broke: []string{}}
 	bestRate, limit := 0.0, math.Inf(1)
 	kneeRate := 0.0
-	for i := range r.spans {
-		o := r.outcome(i)
+	for i := range f.spans {
+		o := f.outcome(i)
 		if !o.closed {
-			if done := r.throughput(i); done >= knee*o.rate && o.rate > kneeRate {
+			if done := f.throughput(i); done >= knee*o.rate && o.rate > kneeRate {
 				kneeRate = o.rate
 				out.Knee = &i
 			}
 		}
-		if len(r.s.objectives) == 0 {
+		if len(f.s.objectives) == 0 {
 			continue
 		}
 		if o.met && o.rate > bestRate {
@@ -215,8 +219,8 @@ func (r *run) outcomes(profile string) *Search {
 			out.Best, out.Rate = &i, &o.rate
 		}
 	}
-	for i := range r.spans {
-		if o := r.outcome(i); len(r.s.objectives) > 0 && !o.closed && !o.met && o.rate < limit {
+	for i := range f.spans {
+		if o := f.outcome(i); len(f.s.objectives) > 0 && !o.closed && !o.met && o.rate < limit {
 			limit = o.rate
 			out.Limit, out.Broke = &o.rate, o.broke
 		}

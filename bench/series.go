@@ -82,10 +82,14 @@ func (s *series) seen() int64 {
 var seriesPercentiles = map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100}
 
 // columns makes the series of the result. Token events are scaled to tokens by what the requests counted.
-func (s *series) columns(samples []sample, stages []Stage, end int64) Series {
+func (s *series) columns(samples []sample, stages []Stage) Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at(max(end, 1) - 1)
+	end := int64(1)
+	for i := range samples {
+		end = max(end, samples[i].at.end)
+	}
+	s.at(end - 1)
 	n := len(s.tokens)
 	out := Series{
 		IntervalS: float64(s.interval) / 1e9, TS: make([]float64, n), Stage: make([]int, n), InFlight: make([]int, n), OutputTokens: s.tokens,
@@ -113,30 +117,30 @@ func (s *series) columns(samples []sample, stages []Stage, end int64) Series {
 		if x.target != 0 {
 			continue
 		}
-		out.Scheduled[index(x.scheduled)]++
-		if x.sent != none {
-			out.Sent[index(x.sent)]++
+		out.Scheduled[index(x.at.scheduled)]++
+		if x.at.sent != none {
+			out.Sent[index(x.at.sent)]++
 		}
 		switch {
 		case x.left:
-			out.Left[index(x.end)]++
+			out.Left[index(x.at.end)]++
 		case x.failed():
-			out.Failed[index(x.end)]++
+			out.Failed[index(x.at.end)]++
 		case x.completed():
-			out.Completed[index(x.end)]++
-			if x.stream && x.out > 0 {
-				chunks, tokens = chunks+x.chunks, tokens+x.out
+			out.Completed[index(x.at.end)]++
+			if x.stream && x.tokens.out > 0 {
+				chunks, tokens = chunks+x.flow.chunks, tokens+x.tokens.out
 			}
 		}
 		if v := x.latency(TTFT); v != none {
-			latencies[TTFT][index(x.firstToken)].record(v)
-			latencies[TTFTFromSchedule][index(x.firstToken)].record(x.latency(TTFTFromSchedule))
+			latencies[TTFT][index(x.at.firstToken)].record(v)
+			latencies[TTFTFromSchedule][index(x.at.firstToken)].record(x.latency(TTFTFromSchedule))
 		}
 		if v := x.latency(E2EL); v != none && x.completed() {
-			latencies[E2EL][index(x.end)].record(v)
+			latencies[E2EL][index(x.at.end)].record(v)
 		}
 		if !x.stream && x.completed() {
-			unary[index(x.end)] += float64(max(x.out, 0))
+			unary[index(x.at.end)] += float64(max(x.tokens.out, 0))
 		}
 	}
 	scale := 1.0
@@ -184,8 +188,8 @@ func inFlight(out []int, samples []sample, index func(int64) int) {
 	}
 	var all []change
 	for i := range samples {
-		if x := &samples[i]; x.sent != none && x.target == 0 {
-			all = append(all, change{x.sent, 1}, change{x.end, -1})
+		if x := &samples[i]; x.at.sent != none && x.target == 0 {
+			all = append(all, change{x.at.sent, 1}, change{x.at.end, -1})
 		}
 	}
 	slices.SortFunc(all, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })

@@ -5,11 +5,23 @@ import (
 	"slices"
 )
 
+// findings are what was taken down of a run, and what is asked of it. It is read when nothing is under way.
+type findings struct {
+	s        *settings
+	samples  []sample
+	gaps     map[gapKey]*gapCell
+	spans    []span
+	happened []Event
+}
+
 // group selects samples for a summary.
-type group func(stage int, d *dialect, upstream string, target uint8) bool
+type group func(gapKey) bool
+
+// key is the finest group that a sample is in.
+func (s *sample) key() gapKey { return gapKey{s.stage, s.dialect, s.edge.upstream, s.target} }
 
 // summary makes the summary of the samples of a group. Seconds is the wall time that rates are over.
-func (r *run) summary(in group, seconds float64) Summary {
+func (f *findings) summary(in group, seconds float64) Summary {
 	out := Summary{Seconds: seconds, Latency: map[string]*Distribution{}, Errors: []ErrorCount{}, StreamFaults: map[string]int{}, Unmeasured: map[string]string{}}
 	hists := map[string]*histogram{}
 	for _, m := range Measures() {
@@ -17,19 +29,19 @@ func (r *run) summary(in group, seconds float64) Summary {
 	}
 	var t tally
 	errs := map[ErrorCount]*ErrorCount{}
-	for i := range r.samples {
-		s := &r.samples[i]
-		if s.stage == warm || !in(s.stage, s.dialect, s.upstream, s.target) || s.err == ErrInterrupted {
+	for i := range f.samples {
+		s := &f.samples[i]
+		if s.stage == warm || !in(s.key()) || s.err == ErrInterrupted {
 			continue
 		}
 		out.Requests++
-		for _, f := range s.faults.names() {
-			out.StreamFaults[f]++
+		for _, fault := range s.faults.names() {
+			out.StreamFaults[fault]++
 		}
 		if v := s.latency(ScheduleDelay); v != none {
 			hists[ScheduleDelay].record(v)
 		}
-		if v := s.connect; v != none {
+		if v := s.at.connect; v != none {
 			hists[Connect].record(v)
 		}
 		switch {
@@ -44,14 +56,14 @@ func (r *run) summary(in group, seconds float64) Summary {
 				e = &ErrorCount{Kind: kind.Kind, Status: kind.Status, Code: kind.Code}
 				errs[kind] = e
 			}
-			if e.Count++; r.expected(kind, s.end) {
+			if e.Count++; f.expected(kind, s.at.end) {
 				e.Expected++
 			}
 			continue
 		}
 		out.Completed++
 		t.add(s)
-		if s.good(r.s.objectives) {
+		if s.good(f.s.objectives) {
 			t.good++
 		}
 		for _, m := range []string{TTFT, TTFV, TTFTFromSchedule, TPOT, E2EL, E2ELFromSchedule, Queue} {
@@ -60,8 +72,8 @@ func (r *run) summary(in group, seconds float64) Summary {
 			}
 		}
 	}
-	for key, c := range r.cells {
-		if key.stage != warm && in(key.stage, key.dialect, key.upstream, key.target) {
+	for key, c := range f.gaps {
+		if key.stage != warm && in(key) {
 			c.mu.Lock()
 			hists[ITL].merge(&c.h)
 			c.mu.Unlock()
@@ -74,12 +86,12 @@ func (r *run) summary(in group, seconds float64) Summary {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Label(), b.Label()))
 	})
 	for m, h := range hists {
-		out.Latency[m] = h.distribution(r.s.percents)
+		out.Latency[m] = h.distribution(f.s.percents)
 		if h.n == 0 {
 			out.Unmeasured[m] = t.why(m, out.Completed)
 		}
 	}
-	t.fillRates(&out, r.s.objectives)
+	t.fillRates(&out, f.s.objectives)
 	return out
 }
 
@@ -105,28 +117,28 @@ type tally struct {
 
 // add takes a completed request.
 func (t *tally) add(s *sample) {
-	if s.in >= 0 {
-		t.in += int64(s.in)
+	if s.tokens.in >= 0 {
+		t.in += int64(s.tokens.in)
 		t.inKnown++
 	}
-	if s.out >= 0 {
-		t.out += int64(s.out)
+	if s.tokens.out >= 0 {
+		t.out += int64(s.tokens.out)
 		t.outKnown++
 	}
-	if s.cached >= 0 && s.in > 0 {
-		t.cached += int64(s.cached)
-		t.cachedOf += int64(s.in)
+	if s.tokens.cached >= 0 && s.tokens.in > 0 {
+		t.cached += int64(s.tokens.cached)
+		t.cachedOf += int64(s.tokens.in)
 		t.cachedKnown++
 	}
 	if s.stream {
 		t.streamed++
 	}
-	if s.out == 1 {
+	if s.tokens.out == 1 {
 		t.single++
 	}
-	t.chunks += s.chunks
-	t.coalesced += s.coalesced
-	t.latency += float64(s.end-s.sent) / 1e9
+	t.chunks += s.flow.chunks
+	t.coalesced += s.flow.coalesced
+	t.latency += float64(s.at.end-s.at.sent) / 1e9
 }
 
 // why says why a measure has no sample.
@@ -203,53 +215,5 @@ func (t *tally) fillRates(out *Summary, objectives []Objective) {
 	}
 	if out.Seconds <= 0 {
 		missing("nothing was measured", "request_throughput", "mean_concurrency")
-	}
-}
-
-// lostTokens marks streams with fewer token events than tokens, where nearly all others of the same target and dialect have
-// one event for each token: then the difference is what got lost. Where engines put several tokens into an event it cannot
-// be told.
-func (r *run) lostTokens() {
-	type key struct {
-		d      *dialect
-		target uint8
-		model  int // of streams that ended the same way: some engines count the token that ends the text
-	}
-	gaps := map[key]map[int]int{}
-	finishes := map[string]int{}
-	of := func(s *sample) (key, bool) {
-		if !s.stream || s.outSource != TokensFromUsage || s.chunks == 0 || s.left || s.err != "" {
-			return key{}, false
-		}
-		if _, ok := finishes[s.finish]; !ok {
-			finishes[s.finish] = len(finishes)
-		}
-		return key{s.dialect, s.target, finishes[s.finish]}, true
-	}
-	for i := range r.samples {
-		if k, ok := of(&r.samples[i]); ok {
-			if gaps[k] == nil {
-				gaps[k] = map[int]int{}
-			}
-			gaps[k][r.samples[i].out-r.samples[i].chunks]++
-		}
-	}
-	for k, counts := range gaps {
-		total, usual, most := 0, 0, 0
-		for gap, n := range counts {
-			if total += n; n > most {
-				usual, most = gap, n
-			}
-		}
-		if total < 20 || float64(most) < 0.9*float64(total) {
-			continue
-		}
-		for i := range r.samples {
-			s := &r.samples[i]
-			if same, ok := of(s); ok && same == k && s.out-s.chunks > usual {
-				s.faults.add(FaultLost)
-				s.err = ErrStream
-			}
-		}
 	}
 }

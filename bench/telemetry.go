@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,10 +34,10 @@ var inFlightGauges = [][]string{
 
 // scraper samples the metrics page of one server.
 type scraper struct {
-	run     *run
-	source  string
-	t       *target
-	headers []byte
+	source string
+	t      *target
+	clock  *clock
+	open   *atomic.Int64 // requests that the client has in flight
 
 	mu      sync.Mutex
 	times   []int64
@@ -45,37 +47,31 @@ type scraper struct {
 	err     string
 }
 
-// scrapers returns a scraper for each page of metrics that answers: of the target, the engines and the edge.
-func (r *run) scrapers(ctx context.Context) ([]*scraper, error) {
-	var out []*scraper
-	add := func(source, base string, headers []byte, demanded bool) error {
-		t, err := newTarget(base, r.s.Insecure)
-		if err != nil {
-			return err
-		}
-		t.clock = r.clock
-		s := &scraper{run: r, source: source, t: t, headers: headers}
-		if _, err := s.read(ctx); err != nil {
-			if demanded {
-				return usageError("%s/metrics: %s", t.base, reason(err))
-			}
-			return nil
-		}
-		out = append(out, s)
-		return nil
+// newScrapers returns a scraper for each page of metrics that answers: of the target, the engines and the edge.
+func newScrapers(ctx context.Context, s *settings, first *target, c *clock, open *atomic.Int64) ([]*scraper, error) {
+	type page struct {
+		source, base string
+		headers      []byte
 	}
-	if err := add("target", r.targets[0].base, r.targets[0].headers, false); err != nil {
-		return nil, err
-	}
-	for _, u := range r.s.Engine {
+	pages := []page{{"target", first.base, first.headers}}
+	for _, u := range s.Engine {
 		name, base := engineName(u)
-		if err := add(strings.TrimSpace("engine "+name), base, nil, true); err != nil {
+		pages = append(pages, page{strings.TrimSpace("engine " + name), base, nil})
+	}
+	if s.Admin != "" {
+		pages = append(pages, page{"edge", s.Admin, bearer(s.AdminToken)})
+	}
+	var out []*scraper
+	for i, p := range pages {
+		t, err := newTarget(p.base, s.Insecure, p.headers)
+		if err != nil {
 			return nil, err
 		}
-	}
-	if r.s.Admin != "" {
-		if err := add("edge", r.s.Admin, bearer(r.s.AdminToken), true); err != nil {
-			return nil, err
+		x := &scraper{source: p.source, t: t, clock: c, open: open}
+		if _, err := x.read(ctx); err == nil {
+			out = append(out, x)
+		} else if i > 0 { // that of the target was not asked for
+			return nil, usageError("%s/metrics: %s", t.base, reason(err))
 		}
 	}
 	return out, nil
@@ -90,18 +86,14 @@ func engineName(text string) (name, base string) {
 	return name, base
 }
 
-type statusError int
-
-func (e statusError) Error() string { return "status " + strconv.Itoa(int(e)) }
-
 // read reads the page once.
 func (s *scraper) read(ctx context.Context) (map[string]float64, error) {
-	p, err := s.t.fetch(ctx, s.t.path+"/metrics", nil, s.headers)
+	p, err := s.t.fetch(ctx, s.t.path+"/metrics", nil, s.t.headers)
 	if err != nil {
 		return nil, err
 	}
 	if p.status != 200 {
-		return nil, statusError(p.status)
+		return nil, fmt.Errorf("status %d", p.status)
 	}
 	return parseMetrics(p.body), nil
 }
@@ -155,9 +147,9 @@ func (s *scraper) watch(ctx context.Context, every time.Duration) {
 }
 
 func (s *scraper) once(ctx context.Context) {
-	before := s.run.live.inFlight.Load()
+	before := s.open.Load()
 	values, err := s.read(ctx)
-	after := s.run.live.inFlight.Load()
+	after := s.open.Load()
 	if ctx.Err() != nil {
 		return
 	}
@@ -165,11 +157,11 @@ func (s *scraper) once(ctx context.Context) {
 	defer s.mu.Unlock()
 	if err != nil {
 		s.err = reason(err)
-		s.missed = append(s.missed, s.run.clock.now())
+		s.missed = append(s.missed, s.clock.now())
 		return
 	}
 	n, _, _ := requestsInHand(values)
-	s.times = append(s.times, s.run.clock.now())
+	s.times = append(s.times, s.clock.now())
 	s.values = append(s.values, values)
 	s.surplus = append(s.surplus, n-int(max(before, after)))
 }

@@ -64,6 +64,14 @@ func WriteText(w io.Writer, r *Result, metrics []string, percentiles []float64) 
 	return err
 }
 
+// WriteVerdict prints the verdict alone.
+func WriteVerdict(w io.Writer, p *Penstock) error {
+	var b writer
+	b.verdict(p)
+	_, err := io.WriteString(w, plaintext.Text(strings.TrimPrefix(b.String(), "\n")))
+	return err
+}
+
 func (w *writer) block(r *Result, metrics []string, percentiles []float64) {
 	w.rule("Serving Benchmark Result", '=')
 	w.row("Successful requests:", r.Completed)

@@ -1,18 +1,54 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"time"
 )
+
+// workloadSpec says what requests are like.
+type workloadSpec struct {
+	seed        uint64
+	mix         []dialectShare
+	in, out     length
+	ownOut      bool // out is asked for, and not what the data set says
+	dataset     string
+	path        string // of its file; empty: made
+	timeScale   float64
+	prefixLen   int
+	numPrefixes int
+	numTurns    int
+	tools       int
+	images      int
+	imageW      int
+	imageH      int
+	audioFile   string
+	voice       string
+	extra       []byte      // members of every body, each with its comma before it
+	form        []formField // the same as fields of a form
+	noStream    bool
+	allowCache  bool
+	pairs       bool // of two targets
+	leaveShare  float64
+	leave       departure
+}
+
+// dialectShare is a dialect's part of the mix.
+type dialectShare struct {
+	d      *dialect
+	model  string // empty: the run's model
+	weight float64
+}
 
 // workload makes requests. What the n-th one is depends on seed, nonce and n alone, not on when it is asked for.
 // It is safe for concurrent use once prepared.
 type workload struct {
-	s     *settings
+	spec  *workloadSpec
 	model string // the run's
 	other string // model of the second target; empty: the same
 	nonce string // before each prompt; empty with --allow-cache
@@ -31,20 +67,19 @@ type workload struct {
 
 // session is a conversation: its turns are requests one after another.
 type session struct {
-	id      int
 	turns   int
 	human   [][]byte // what the user says, of a data set; nil: made
 	history []message
 }
 
-func newWorkload(s *settings) (*workload, error) {
-	w := &workload{s: s, wordsPerToken: 1, texts: map[*dialect][]byte{}, unstreamed: map[*dialect]bool{}}
-	if !s.AllowCache {
+func newWorkload(s *workloadSpec) (*workload, error) {
+	w := &workload{spec: s, wordsPerToken: 1, texts: map[*dialect][]byte{}, unstreamed: map[*dialect]bool{}}
+	if !s.allowCache {
 		w.nonce = strconv.FormatUint(rand.Uint64()&(1<<40-1), 36) // of the run, not of the seed: the last run's must differ
 	}
 	var err error
-	if s.DatasetPath != "" {
-		if w.data, err = readDataset(s.DatasetName, s.DatasetPath); err != nil {
+	if s.path != "" {
+		if w.data, err = readDataset(s.dataset, s.path); err != nil {
 			return nil, err
 		}
 	}
@@ -52,14 +87,14 @@ func newWorkload(s *settings) (*workload, error) {
 		return nil, err
 	}
 	for _, m := range s.mix {
-		w.texts[m.d] = appendTools(nil, m.d, s.Tools)
+		w.texts[m.d] = appendTools(nil, m.d, s.tools)
 	}
 	return w, nil
 }
 
 // rng returns the source of everything random about the n-th session.
 func (w *workload) rng(n int) *rand.Rand {
-	return rand.New(rand.NewPCG(w.s.Seed, uint64(n)+1))
+	return rand.New(rand.NewPCG(w.spec.seed, uint64(n)+1))
 }
 
 // take makes the first request of the next session. With two targets, sessions come in pairs that differ in the nonce alone, and
@@ -70,18 +105,18 @@ func (w *workload) take() *request {
 	w.next++
 	w.mu.Unlock()
 	id := n
-	if w.s.CompareURL != "" {
+	if w.spec.pairs {
 		id = n / 2
 	}
 	rng := w.rng(id)
 	q := &request{id: n, pair: -1}
-	if w.s.CompareURL != "" {
+	if w.spec.pairs {
 		q.pair = id
 		q.target = (n & 1) ^ rng.IntN(2)
 	}
 	pick := rng.Float64()
-	for _, m := range w.s.mix {
-		if q.d, q.model = m.d, orText(m.model, w.model); pick < m.weight {
+	for _, m := range w.spec.mix {
+		if q.d, q.model = m.d, cmp.Or(m.model, w.model); pick < m.weight {
 			break
 		}
 		pick -= m.weight
@@ -90,8 +125,8 @@ func (w *workload) take() *request {
 		q.model = w.other
 	}
 	w.fill(q, id, rng)
-	if w.s.LeaveShare > 0 && rng.Float64() < w.s.LeaveShare {
-		leave := *w.s.leave
+	if w.spec.leaveShare > 0 && rng.Float64() < w.spec.leaveShare {
+		leave := w.spec.leave
 		q.leave = &leave
 	}
 	return q
@@ -99,38 +134,38 @@ func (w *workload) take() *request {
 
 // streams reports whether answers of a dialect are asked for as streams.
 func (w *workload) streams(d *dialect) bool {
-	return d.streams && !w.s.NoStream && !w.unstreamed[d]
+	return d.streams && !w.spec.noStream && !w.unstreamed[d]
 }
 
 // fill gives the request its contents.
 func (w *workload) fill(q *request, id int, rng *rand.Rand) {
-	q.stream, q.form = w.streams(q.d), w.s.form
-	q.extra = w.s.extra
+	q.stream, q.form = w.streams(q.d), w.spec.form
+	q.extra = w.spec.extra
 	q.tools = w.texts[q.d]
-	q.voice = w.s.Voice
+	q.voice = w.spec.voice
 	if q.d.name == "transcription" {
 		q.audio, q.audioS = w.media.audio, w.media.audioS
 		return
 	}
-	q.inWanted, q.outWanted = w.s.in.draw(rng), w.s.out.draw(rng)
+	q.inWanted, q.outWanted = w.spec.in.draw(rng), w.spec.out.draw(rng)
 	turns := 1
 	if q.d.tokens && q.d.name != "completions" {
-		turns = w.s.NumTurns
+		turns = w.spec.numTurns
 	}
-	q.session = &session{id: q.id, turns: turns}
+	q.session = &session{turns: turns}
 	tag := w.tag(q)
 	var user, prefix []byte
 	switch {
 	case w.data == nil:
 		prefix = w.prefix(id, w.shared(q))
 		user = w.words(tag, rng, q.inWanted)
-	case w.s.DatasetName == "trace":
+	case w.spec.dataset == "trace":
 		e := &w.data.entries[id%len(w.data.entries)]
 		q.inWanted, q.outWanted = e.in, max(e.out, 1)
 		user = w.traced(w.shared(q), e, id)
 	default:
 		e := &w.data.entries[id%len(w.data.entries)]
-		if w.s.OutputLen == "" && e.out > 0 {
+		if !w.spec.ownOut && e.out > 0 {
 			q.outWanted = e.out
 		}
 		q.session.human = e.human
@@ -143,10 +178,30 @@ func (w *workload) fill(q *request, id int, rng *rand.Rand) {
 	q.session.history = make([]message, 0, 2*q.session.turns)
 	if prefix != nil {
 		q.session.history = append(q.session.history, message{role: "system", text: prefix})
-		q.inWanted += w.s.PrefixLen
+		q.inWanted += w.spec.prefixLen
 	}
-	q.session.history = append(q.session.history, message{role: "user", text: user, images: w.media.pick(rng, w.s.Images)})
+	q.session.history = append(q.session.history, message{role: "user", text: user, images: w.media.pick(rng, w.spec.images)})
 	q.messages = q.session.history
+	q.keep = q.session.turns > 1
+}
+
+// trial is a short request of the preflight.
+func (w *workload) trial(id int, d *dialect, model string, target, words int) *request {
+	q := &request{id: id, d: d, model: model, stream: w.streams(d), form: w.spec.form, target: target, outWanted: 2, voice: w.spec.voice, tools: w.texts[d], audio: w.media.audio, audioS: w.media.audioS}
+	q.messages = []message{{role: "user", text: appendWords([]byte(w.tag(q)), w.rng(1<<40+target), words)}}
+	return q
+}
+
+// tracePacer replays the times of the trace, the first count of them; 0: all.
+func (w *workload) tracePacer(count int) *tracePacer {
+	var times []time.Duration
+	for i, e := range w.data.entries {
+		if count > 0 && i == count {
+			break
+		}
+		times = append(times, time.Duration(float64(e.at)*w.spec.timeScale))
+	}
+	return &tracePacer{times}
 }
 
 // tag is the mark of a request that no cache knows: it begins with what differs, so that not even the mark itself is found. The two
@@ -178,11 +233,11 @@ func (w *workload) words(tag string, rng *rand.Rand, n int) []byte {
 
 // prefix returns the shared prefix that the session begins with, or nil.
 func (w *workload) prefix(id int, tag string) []byte {
-	if w.s.PrefixLen == 0 {
+	if w.spec.prefixLen == 0 {
 		return nil
 	}
-	which := id % w.s.NumPrefixes
-	return w.words(tag, rand.New(rand.NewPCG(w.s.Seed, 1<<63+uint64(which))), w.s.PrefixLen)
+	which := id % w.spec.numPrefixes
+	return w.words(tag, rand.New(rand.NewPCG(w.spec.seed, 1<<63+uint64(which))), w.spec.prefixLen)
 }
 
 // traced makes the prompt of a line of a trace: equal hash ids give equal blocks of text, so that what was shared then is shared
@@ -198,7 +253,7 @@ func (w *workload) traced(tag string, e *entry, id int) []byte {
 		if n <= 0 {
 			break
 		}
-		out = append(append(out, w.words("", rand.New(rand.NewPCG(w.s.Seed, 1<<62+uint64(h))), n)...), ' ')
+		out = append(append(out, w.words("", rand.New(rand.NewPCG(w.spec.seed, 1<<62+uint64(h))), n)...), ' ')
 		left -= n
 	}
 	if left > 0 {
@@ -215,7 +270,7 @@ func (w *workload) follow(q *request, p *reply) *request {
 	}
 	next := *q
 	next.turn++
-	next.leave = nil
+	next.leave, next.keep = nil, next.turn+1 < s.turns
 	rng := w.rng(q.id<<8 + next.turn)
 	said := message{role: "assistant", text: append([]byte(nil), p.text...)}
 	var answer message
@@ -236,7 +291,7 @@ func (w *workload) follow(q *request, p *reply) *request {
 		if s.human != nil {
 			user.text = s.human[next.turn]
 		} else {
-			user.text = w.words("", rng, w.s.in.draw(rng))
+			user.text = w.words("", rng, w.spec.in.draw(rng))
 		}
 		s.history = append(s.history, user)
 	}

@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// shortFlags are the letters of `bench run` that stand for flags that scenarios set.
+var shortFlags = map[byte]string{'n': "num-prompts", 'z': "duration", 'r': "request-rate", 'c': "max-concurrency", 'm': "model"}
+
+// instead are flags that a scenario's flag cannot stand beside.
+var instead = map[string][]string{
+	"num-prompts": {"duration"}, "duration": {"num-prompts"}, "mix": {"backend"}, "backend": {"mix"},
+	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},
+}
+
+// withScenario puts the flags of a scenario into a command line: after `bench` or `bench run`, before what the user gives, so that the
+// user's own flags win. A command line without --scenario is returned as it is. An unknown scenario is left for the command to tell.
+func withScenario(args []string) []string {
+	at, ok := isRun(args)
+	if !ok {
+		return args
+	}
+	name, given := "", map[string]bool{}
+	for i, a := range args[at:] {
+		if a == "--" {
+			break
+		}
+		long, isLong := strings.CutPrefix(a, "--")
+		switch {
+		case isLong:
+			flag, value, has := strings.Cut(long, "=")
+			given[flag] = true
+			if flag == "scenario" {
+				if name = value; !has && at+i+1 < len(args) {
+					name = args[at+i+1]
+				}
+			}
+		case len(a) > 1 && a[0] == '-':
+			given[shortFlags[a[1]]] = true
+		}
+	}
+	s, err := findScenario(name)
+	if err != nil {
+		return args
+	}
+	for flag := range given {
+		for _, other := range instead[flag] {
+			given[other] = true
+		}
+	}
+	return slices.Concat(args[:at], s.flags(given), args[at:])
+}
+
+// play prepares the command for its scenario: it starts the fleet unless a target is given. The caller must call end.
+func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err error) {
+	s, err := findScenario(c.Scenario)
+	if err != nil {
+		return nil, err
+	}
+	if c.URL != "" || c.BaseURL != "" {
+		if s.Fleet.Required {
+			return nil, usageError("scenario %s plays on a fleet of its own: leave the target out", s.Name)
+		}
+		return func() {}, nil
+	}
+	fmt.Fprintf(notes, "Scenario %s: starting %d simulated engines and an edge\n", s.Name, len(s.Fleet.Engines))
+	f, err := startFleet(ctx, s.Fleet)
+	if err != nil {
+		return nil, &ExitError{ExitFailed, err.Error()}
+	}
+	c.BaseURL, c.Admin, c.AdminToken, c.APIKey, c.Fleet = f.url, f.admin, "", "", f
+	c.Engine = f.engineURLs()
+	for _, at := range s.At {
+		when, what, _ := strings.Cut(at, ":")
+		c.At = append(c.At, when+":fleet="+what)
+	}
+	if c.ReadyCheck == 0 {
+		c.ReadyCheck = 10
+	}
+	return f.close, nil
+}
+
+// ScenariosCmd is `penstock bench scenarios`.
+type ScenariosCmd struct {
+	Name string `arg:"" optional:"" help:"Scenario to explain; without it they are listed."`
+}
+
+// Run lists or explains.
+func (c *ScenariosCmd) Run() error { return c.run(os.Stdout) }
+
+func (c *ScenariosCmd) run(out io.Writer) error {
+	var b strings.Builder
+	if c.Name == "" {
+		for _, name := range scenarioOrder {
+			s, err := findScenario(name)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, "%-10s %s\n", name, s.Text)
+		}
+		b.WriteString("\npenstock bench run --scenario NAME [URL]   against URL, or its own fleet of simulated engines behind an edge\n" +
+			"penstock bench scenarios NAME              what it does and what to look at\n")
+	} else {
+		s, err := findScenario(c.Name)
+		if err != nil {
+			return err
+		}
+		b.WriteString(s.explanation())
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

@@ -1,0 +1,23 @@
+package bench
+
+import (
+	"os"
+	"runtime"
+	"strings"
+
+	"penstock/proxy/build"
+)
+
+// environment is where this process runs.
+func environment() Environment {
+	e := Environment{Version: build.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), FileLimit: fileLimit()}
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "model name" {
+				e.CPU = strings.TrimSpace(v)
+				break
+			}
+		}
+	}
+	return e
+}
