@@ -11,13 +11,20 @@ import (
 	"syscall"
 
 	"penstock/proxy/plaintext"
+
+	"penstock/bench/compare"
+	"penstock/bench/exit"
+	"penstock/bench/load"
+	"penstock/bench/overhead"
+	"penstock/bench/report"
+	"penstock/bench/result"
 )
 
 // CLI is the grammar of `penstock bench`, in kong's struct tags.
 type CLI struct {
 	Run       RunCmd       `cmd:"" default:"withargs" help:"Measure a target under load. Without arguments: 20 seconds against the edge or engine of this machine."`
 	Scenarios ScenariosCmd `cmd:"" help:"List the bundled scenarios, or explain one."`
-	Overhead  OverheadCmd  `cmd:"" help:"Measure what the edge itself costs: processor, memory and latency, beside nginx and HAProxy where they are installed."`
+	Overhead  overhead.Cmd `cmd:"" help:"Measure what the edge itself costs: processor, memory and latency, beside nginx and HAProxy where they are installed."`
 	Compare   CompareCmd   `cmd:"" help:"Compare two result files: every difference with an interval, and a verdict. Ends with 1 when they have nothing in common, with 98 when one is not valid."`
 	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
@@ -39,7 +46,7 @@ func Arguments(args []string) []string {
 		switch {
 		case list != "" && i > 0 && args[i-1] == list: // its first value
 			out = append(out, a)
-		case list == "--goodput" && objective.MatchString(a), list == "--metadata" && strings.Contains(a, "=") && !strings.HasPrefix(a, "-") && !strings.Contains(a, "://"):
+		case list == "--goodput" && load.Objective.MatchString(a), list == "--metadata" && strings.Contains(a, "=") && !strings.HasPrefix(a, "-") && !strings.Contains(a, "://"):
 			out = append(out, list, a)
 		default:
 			if list = ""; a == "--goodput" || a == "--metadata" {
@@ -54,8 +61,8 @@ func Arguments(args []string) []string {
 // RunCmd is `penstock bench run`.
 type RunCmd struct {
 	Scenario string `placeholder:"NAME" help:"Play a bundled scenario: its flags, and without a target its own fleet of simulated engines behind an edge. 'bench scenarios' tells them; flags beside it win."`
-	Options
-	Checks
+	load.Options
+	compare.Checks
 	// Refused is put here by Arguments.
 	Refused string `hidden:""`
 }
@@ -71,7 +78,7 @@ func (c *RunCmd) Run() error {
 
 func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	if c.Refused != "" {
-		return usageError("%s", c.Refused)
+		return exit.Usagef("%s", c.Refused)
 	}
 	if c.Scenario != "" {
 		end, err := c.play(ctx, progress)
@@ -80,7 +87,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 		}
 		defer end()
 	}
-	s, err := c.validate()
+	s, err := c.Validate()
 	if err != nil {
 		return err
 	}
@@ -89,44 +96,44 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 		return err
 	}
 	for _, name := range c.Output {
-		if err := writable(name); err != nil {
+		if err := result.Writable(name); err != nil {
 			return err
 		}
 	}
-	var show func(Progress)
+	var show func(load.Progress)
 	end := func() {}
 	if !c.Quiet {
-		show, end = display(progress, isTerminal(progress))
+		show, end = load.Display(progress, isTerminal(progress))
 	}
-	r, records, err := Run(ctx, c.Options, show)
+	r, records, err := load.Run(ctx, c.Options, show)
 	end()
 	if errors.Is(err, context.Canceled) {
-		return &ExitError{ExitFailed, "stopped before anything was measured"}
+		return exit.With(exit.Failed, "stopped before anything was measured")
 	}
 	if err != nil {
 		return err
 	}
 	if c.Quiet {
-		err = WriteVerdict(out, r.Penstock)
+		err = report.WriteVerdict(out, r.Penstock)
 	} else {
 		fmt.Fprintf(out, "Target %s, model %s\n", plaintext.Line(r.Penstock.Target.BaseURL), plaintext.Line(r.ModelID))
-		err = WriteText(out, r, s.metrics, s.percents)
+		err = report.WriteText(out, r, s.Metrics, s.Percents)
 	}
 	if err != nil {
-		return &ExitError{ExitFailed, err.Error()}
+		return exit.With(exit.Failed, err.Error())
 	}
 	verdict := judge.Apply(r, out)
 	for _, name := range c.Output { // after the checks, which are part of the result
 		if err := save(name, r, records); err != nil {
-			return &ExitError{ExitFailed, err.Error()}
+			return exit.With(exit.Failed, err.Error())
 		}
 		fmt.Fprintf(out, "Written: %s\n", name)
 	}
 	if r.Completed == 0 {
-		return &ExitError{ExitFailed, "no request was answered"}
+		return exit.With(exit.Failed, "no request was answered")
 	}
 	if s := r.Penstock.Search; verdict == nil && s != nil && s.Profile == "search" && s.Rate == nil {
-		return &ExitError{ExitThreshold, "no load tried met the objectives"}
+		return exit.With(exit.Threshold, "no load tried met the objectives")
 	}
 	return verdict
 }

@@ -3,6 +3,10 @@ package bench
 import (
 	"io"
 	"os"
+
+	"penstock/bench/compare"
+	"penstock/bench/exit"
+	"penstock/bench/result"
 )
 
 // CompareCmd is `penstock bench compare`.
@@ -22,35 +26,35 @@ func (c *CompareCmd) Run() error { return c.run(os.Stdout) }
 
 func (c *CompareCmd) run(out io.Writer) error {
 	if !(c.Confidence >= 0.5 && c.Confidence <= 0.999) {
-		return usageError("--confidence %v: want 0.5 to 0.999", c.Confidence)
+		return exit.Usagef("--confidence %v: want 0.5 to 0.999", c.Confidence)
 	}
-	var bounds []Regress
+	var bounds []compare.Regress
 	for _, s := range c.MaxRegress {
-		b, err := ParseRegress(s)
+		b, err := compare.ParseRegress(s)
 		if err != nil {
-			return usageError("--max-regress: %s", err)
+			return exit.Usagef("--max-regress: %s", err)
 		}
 		bounds = append(bounds, b)
 	}
-	base, err := ReadResult(c.Base)
+	base, err := result.ReadResult(c.Base)
 	if err != nil {
-		return usageError("%s", err)
+		return exit.Usagef("%s", err)
 	}
-	next, err := ReadResult(c.New)
+	next, err := result.ReadResult(c.New)
 	if err != nil {
-		return usageError("%s", err)
+		return exit.Usagef("%s", err)
 	}
-	report := Compare(base, next, c.Confidence)
+	report := compare.Results(base, next, c.Confidence)
 	write := report.WriteText
 	if c.Format == "json" {
 		write = report.WriteJSON
 	}
-	if err := writeTo(c.Output, out, write); err != nil {
+	if err := result.WriteTo(c.Output, out, write); err != nil {
 		return err
 	}
 	failed := ""
 	if len(bounds) > 0 {
-		for _, a := range Check(report, bounds) {
+		for _, a := range compare.Check(report, bounds) {
 			if !a.OK {
 				failed += "\n  " + a.Text + ": " + a.Reason
 			}
@@ -58,11 +62,11 @@ func (c *CompareCmd) run(out io.Writer) error {
 	}
 	switch {
 	case len(report.Rows) == 0:
-		return &ExitError{Code: ExitFailed, Text: "nothing to compare: the results have no measure in common"}
+		return exit.With(exit.Failed, "nothing to compare: the results have no measure in common")
 	case failed != "":
-		return &ExitError{Code: ExitThreshold, Text: "worse than the baseline allows:" + failed}
+		return exit.With(exit.Threshold, "worse than the baseline allows:"+failed)
 	case !report.Valid && !c.AllowInvalid:
-		return &ExitError{Code: ExitInvalid, Text: "one of the results is not valid"}
+		return exit.With(exit.Invalid, "one of the results is not valid")
 	}
 	return nil
 }

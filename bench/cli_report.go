@@ -3,13 +3,18 @@ package bench
 import (
 	"io"
 	"os"
+
+	"penstock/bench/compare"
+	"penstock/bench/exit"
+	"penstock/bench/report"
+	"penstock/bench/result"
 )
 
 // ReportCmd is `penstock bench report`.
 type ReportCmd struct {
 	File   string `arg:"" help:"Result file of a run."`
 	Output string `short:"o" placeholder:"FILE" help:"Where to write the page; without it, to the screen."`
-	Checks
+	compare.Checks
 }
 
 // Run writes the report of a saved result, and checks it where checks are asked for.
@@ -20,15 +25,15 @@ func (c *ReportCmd) run(out, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r, err := ReadResult(c.File)
+	r, err := result.ReadResult(c.File)
 	if err != nil {
-		return usageError("%s", err)
+		return exit.Usagef("%s", err)
 	}
 	verdict := judge.Apply(r, notes)
 	if r.Penstock == nil {
-		return usageError("the file is from another tool: it has flat numbers only, and no report can be drawn of them; `bench compare` reads it")
+		return exit.Usagef("the file is from another tool: it has flat numbers only, and no report can be drawn of them; `bench compare` reads it")
 	}
-	if err := writeTo(c.Output, out, func(w io.Writer) error { return WriteHTML(w, r) }); err != nil {
+	if err := result.WriteTo(c.Output, out, func(w io.Writer) error { return report.WriteHTML(w, r) }); err != nil {
 		return err
 	}
 	if len(c.Assert) == 0 && c.Baseline == "" { // drawing a result that is not valid is not a failure

@@ -4,15 +4,18 @@ import (
 	"encoding/json"
 	"io"
 	"path/filepath"
+
+	"penstock/bench/report"
+	"penstock/bench/result"
 )
 
 // save writes a result in the form that the ending of the name says.
-func save(name string, r *Result, records []*Record) error {
+func save(name string, r *result.Result, records []*result.Record) error {
 	switch filepath.Ext(name) {
 	case ".html":
-		return writeFile(name, func(w io.Writer) error { return WriteHTML(w, r) })
+		return result.WriteFile(name, func(w io.Writer) error { return report.WriteHTML(w, r) })
 	case ".jsonl":
-		return writeFile(name, func(w io.Writer) error {
+		return result.WriteFile(name, func(w io.Writer) error {
 			e := json.NewEncoder(w)
 			for _, r := range records {
 				if err := e.Encode(r); err != nil {
@@ -22,5 +25,5 @@ func save(name string, r *Result, records []*Record) error {
 			return nil
 		})
 	}
-	return writeFile(name, r.Write)
+	return result.WriteFile(name, r.Write)
 }

@@ -7,6 +7,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"penstock/bench/exit"
+	"penstock/bench/scenario"
 )
 
 // shortFlags are the letters of `bench run` that stand for flags that scenarios set.
@@ -44,7 +47,7 @@ func withScenario(args []string) []string {
 			given[shortFlags[a[1]]] = true
 		}
 	}
-	s, err := findScenario(name)
+	s, err := scenario.Find(name)
 	if err != nil {
 		return args
 	}
@@ -53,28 +56,28 @@ func withScenario(args []string) []string {
 			given[other] = true
 		}
 	}
-	return slices.Concat(args[:at], s.flags(given), args[at:])
+	return slices.Concat(args[:at], s.Flags(given), args[at:])
 }
 
 // play prepares the command for its scenario: it starts the fleet unless a target is given. The caller must call end.
 func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err error) {
-	s, err := findScenario(c.Scenario)
+	s, err := scenario.Find(c.Scenario)
 	if err != nil {
 		return nil, err
 	}
 	if c.URL != "" || c.BaseURL != "" {
 		if s.Fleet.Required {
-			return nil, usageError("scenario %s plays on a fleet of its own: leave the target out", s.Name)
+			return nil, exit.Usagef("scenario %s plays on a fleet of its own: leave the target out", s.Name)
 		}
 		return func() {}, nil
 	}
 	fmt.Fprintf(notes, "Scenario %s: starting %d simulated engines and an edge\n", s.Name, len(s.Fleet.Engines))
-	f, err := startFleet(ctx, s.Fleet)
+	f, err := scenario.StartFleet(ctx, s.Fleet)
 	if err != nil {
-		return nil, &ExitError{ExitFailed, err.Error()}
+		return nil, exit.With(exit.Failed, err.Error())
 	}
-	c.BaseURL, c.Admin, c.AdminToken, c.APIKey, c.Fleet = f.url, f.admin, "", "", f
-	c.Engine = f.engineURLs()
+	c.BaseURL, c.Admin, c.AdminToken, c.APIKey, c.Fleet = f.Url, f.Admin, "", "", f
+	c.Engine = f.EngineURLs()
 	for _, at := range s.At {
 		when, what, _ := strings.Cut(at, ":")
 		c.At = append(c.At, when+":fleet="+what)
@@ -82,7 +85,7 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 	if c.ReadyCheck == 0 {
 		c.ReadyCheck = 10
 	}
-	return f.close, nil
+	return f.Close, nil
 }
 
 // ScenariosCmd is `penstock bench scenarios`.
@@ -96,8 +99,8 @@ func (c *ScenariosCmd) Run() error { return c.run(os.Stdout) }
 func (c *ScenariosCmd) run(out io.Writer) error {
 	var b strings.Builder
 	if c.Name == "" {
-		for _, name := range scenarioOrder {
-			s, err := findScenario(name)
+		for _, name := range scenario.Names {
+			s, err := scenario.Find(name)
 			if err != nil {
 				return err
 			}
@@ -106,11 +109,11 @@ func (c *ScenariosCmd) run(out io.Writer) error {
 		b.WriteString("\npenstock bench run --scenario NAME [URL]   against URL, or its own fleet of simulated engines behind an edge\n" +
 			"penstock bench scenarios NAME              what it does and what to look at\n")
 	} else {
-		s, err := findScenario(c.Name)
+		s, err := scenario.Find(c.Name)
 		if err != nil {
 			return err
 		}
-		b.WriteString(s.explanation())
+		b.WriteString(s.Explanation())
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

@@ -7,6 +7,11 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/compare"
+	"penstock/bench/report"
+	"penstock/bench/result"
 )
 
 // forge puts what a terminal would take for commands behind every text of a JSON value, but those that are no text.
@@ -30,9 +35,9 @@ func forge(v any) any {
 
 // TestForgedResult: what an engine calls its models, and what a result that is passed around holds, drives no terminal.
 func TestForgedResult(t *testing.T) {
-	engine := synth{seed: 1, requests: 600, seconds: 60, ttft: 100, itl: 20, failed: 30, stages: []string{"rate 10", "rate 20"}, invalid: "it was"}
+	engine := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Failed: 30, Stages: []string{"rate 10", "rate 20"}, Invalid: "it was"}
 	var tree any
-	b, err := json.Marshal(engine.result(t))
+	b, err := json.Marshal(engine.Result(t))
 	if err == nil {
 		err = json.Unmarshal(b, &tree)
 	}
@@ -42,14 +47,16 @@ func TestForgedResult(t *testing.T) {
 	if b, err = json.Marshal(forge(tree)); err != nil {
 		t.Fatal(err)
 	}
-	var r Result
+	var r result.Result
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}
-	c := Compare(&r, &r, 0.95)
+	c := compare.Results(&r, &r, 0.95)
 	c.Notes, c.Verdict = append(c.Notes, forge("note").(string)), forge("verdict").(string)
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"text":    func(w *bytes.Buffer) error { return WriteText(w, &r, []string{TTFT, ITL}, []float64{99}) },
+		"text": func(w *bytes.Buffer) error {
+			return report.WriteText(w, &r, []string{result.TTFT, result.ITL}, []float64{99})
+		},
 		"compare": func(w *bytes.Buffer) error { return c.WriteText(w) },
 	} {
 		var w bytes.Buffer

@@ -8,8 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/bench/sim"
 	"penstock/config/testkit/fastset"
+
+	"penstock/bench/sim"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/exit"
 )
 
 // TestOldFlags holds that a flag that is gone is refused with a line that says what became of it, wherever it stands and whatever follows,
@@ -23,7 +27,7 @@ func TestOldFlags(t *testing.T) {
 		"http://h:1 --endpoint /x":            "--endpoint is gone",
 	} {
 		err := parse(t, strings.Fields(line)...).Run.run(context.Background(), io.Discard, io.Discard)
-		if exitCode(err) != ExitUsage || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if benchtest.ExitCode(err) != exit.Usage || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want one line with %q", line, err, want)
 		}
 	}
@@ -60,7 +64,7 @@ func TestReadmeCommands(t *testing.T) {
 	}
 	_, block, _ := strings.Cut(string(text), "\n```\n")
 	block, _, _ = strings.Cut(block, "\n```\n")
-	e := engine(t, sim.Options{TokenRate: 2000})
+	e := benchtest.StartEngine(t, sim.Options{TokenRate: 2000})
 	dir := t.TempDir()
 	adapt := strings.NewReplacer("http://127.0.0.1:4000", e.URL(), "http://127.0.0.1:8001", e.URL(), "-z 10s", "-z 500ms", "-n 50", "-n 20", "'", "",
 		"base.json", dir+"/run.json", "run.json", dir+"/run.json", "run.html", dir+"/run.html", "requests.jsonl", dir+"/requests.jsonl")
@@ -79,7 +83,7 @@ func TestReadmeCommands(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
-		if code := exitCode(k.Run()); code != 0 && code != ExitInvalid && code != ExitThreshold { // the machine of the tests is busy
+		if code := benchtest.ExitCode(k.Run()); code != 0 && code != exit.Invalid && code != exit.Threshold { // the machine of the tests is busy
 			t.Errorf("%s: exit code %d", line, code)
 		}
 	}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,19 +9,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-)
 
-// exitCode is the exit code that an error asks for.
-func exitCode(err error) int {
-	var e *ExitError
-	if errors.As(err, &e) {
-		return e.ExitCode()
-	}
-	if err != nil {
-		return -1
-	}
-	return 0
-}
+	"penstock/bench/benchtest"
+	"penstock/bench/exit"
+	"penstock/bench/load"
+)
 
 // names are the entries of a folder.
 func names(t *testing.T, dir string) []string {
@@ -53,28 +44,24 @@ func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 	}
 	nowhere := filepath.Join(dir, "no", "x.json")
 	for name, c := range map[string]RunCmd{
-		"no folder":         {Options: Options{Output: []string{nowhere}}},
-		"the second of two": {Options: Options{Output: []string{filepath.Join(dir, "first.json"), nowhere}}},
-		"a file as folder":  {Options: Options{Output: []string{filepath.Join(file, "x.html")}}},
-		"a folder as file":  {Options: Options{Output: []string{newFolder(t, dir, "folder.json")}}},
+		"no folder":         {Options: load.Options{Output: []string{nowhere}}},
+		"the second of two": {Options: load.Options{Output: []string{filepath.Join(dir, "first.json"), nowhere}}},
+		"a file as folder":  {Options: load.Options{Output: []string{filepath.Join(file, "x.html")}}},
+		"a folder as file":  {Options: load.Options{Output: []string{newFolder(t, dir, "folder.json")}}},
 	} {
 		c.BaseURL, c.Model, c.NumPrompts, c.NoFloor, c.Quiet = server.URL, "m", 1, true, true
 		err := c.run(t.Context(), io.Discard, io.Discard)
-		if exitCode(err) != ExitUsage || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "cannot be written") {
-			t.Errorf("%s: %v, code %d", name, err, exitCode(err))
+		if benchtest.ExitCode(err) != exit.Usage || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "cannot be written") {
+			t.Errorf("%s: %v, code %d", name, err, benchtest.ExitCode(err))
 		}
-	}
-	err := (&OverheadCmd{Output: nowhere}).run(t.Context(), io.Discard, io.Discard)
-	if exitCode(err) != ExitUsage || !strings.Contains(err.Error(), "cannot be written") {
-		t.Errorf("overhead: %v", err)
 	}
 	if n := asked.Load(); n != 0 {
 		t.Errorf("%d requests were sent", n)
 	}
 
 	// All can be written, but the target cannot be measured: nothing is left behind, and what was there is as it was.
-	good := RunCmd{Options: Options{Output: []string{filepath.Join(dir, "a.json"), filepath.Join(dir, "a.html")}}}
-	again := RunCmd{Options: Options{Output: []string{file}}}
+	good := RunCmd{Options: load.Options{Output: []string{filepath.Join(dir, "a.json"), filepath.Join(dir, "a.html")}}}
+	again := RunCmd{Options: load.Options{Output: []string{file}}}
 	for _, c := range []RunCmd{good, again} {
 		c.BaseURL, c.Model, c.NumPrompts, c.NoFloor, c.Quiet = server.URL, "m", 1, true, true
 		before := asked.Load()

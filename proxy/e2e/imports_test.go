@@ -49,12 +49,24 @@ var allowed = map[string]struct {
 	"translate/forward":   {ours: "translate translate/chat/answer translate/engineerror translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/audio":     {ours: "translate/forward translate/chat translate/apierr translate/jsonx", never: "net os log"},
 	"proxy":               {ours: "config routing upstreams upstreams/engine upstreams/http1 upstreams/http1/httptoken translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
-	"bench":               {ours: "translate/sse translate/jsonx proxy/build proxy/plaintext", modules: "github.com/valyala/fasthttp github.com/HdrHistogram/hdrhistogram-go github.com/jedib0t/go-pretty/v6/... github.com/goccy/go-yaml/... golang.org/x/sys/...", never: "net/http log"}, // x/sys: overhead binds processes to processors
+	"bench":               {ours: "bench/compare bench/exit bench/load bench/overhead bench/report bench/result bench/scenario proxy/plaintext", never: "net log"},
 	"bench/sim":           {modules: "github.com/valyala/fastjson", never: "log"},
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
 	"":                    {ours: "config config/suggest proxy proxy/admin proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams upstreams/engine bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+
+	"bench/exit":          {never: "net os log time"},
+	"bench/result":        {ours: "bench/exit", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net log"},
+	"bench/report":        {ours: "bench/result proxy/plaintext", modules: "github.com/jedib0t/go-pretty/v6/...", never: "net os log"},
+	"bench/compare":       {ours: "bench/exit bench/result proxy/plaintext", never: "net os log"},
+	"bench/process":       {modules: "golang.org/x/sys/...", never: "net log"}, // x/sys: binds processes to processors
+	"bench/load/client":   {ours: "bench/exit bench/result translate/jsonx translate/sse", modules: "github.com/valyala/fasthttp", never: "net/http log"},
+	"bench/load/workload": {ours: "bench/exit bench/load/client", never: "net log"},
+	"bench/load":          {ours: "bench/exit bench/load/client bench/load/workload bench/process bench/result proxy/build", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net/http log"},
+	"bench/scenario":      {ours: "bench/exit bench/load/client bench/process", modules: "github.com/goccy/go-yaml/...", never: "net log"},
+	"bench/overhead":      {ours: "bench/exit bench/load bench/process bench/result", never: "net/http log"},
+	"bench/benchtest":     {ours: "...", modules: "..."}, // what the load tester's tests have in common
 
 	"upstreams/engine":          {ours: "config upstreams/http1", never: "net/http log"},
 	"upstreams/http1":           {ours: "upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket", never: "net/http log"},

@@ -1,0 +1,65 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/compare"
+	"penstock/bench/exit"
+)
+
+func TestCompareCommand(t *testing.T) {
+	a := benchtest.SaveResult(t, benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}.Result(t))
+	b := benchtest.SaveResult(t, benchtest.Synth{Seed: 2, Requests: 600, Seconds: 60, TTFT: 150, ITL: 20}.Result(t))
+	bad := benchtest.SaveResult(t, benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Invalid: "clock"}.Result(t))
+	one := benchtest.SaveResult(t, benchtest.Synth{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20, Stages: []string{"a", "b"}}.Result(t))
+	two := benchtest.SaveResult(t, benchtest.Synth{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20, Stages: []string{"c", "d"}}.Result(t))
+	out := filepath.Join(t.TempDir(), "out")
+	for _, c := range []struct {
+		c    CompareCmd
+		code int
+		want string
+	}{
+		{CompareCmd{Base: a, New: b, Confidence: 0.95}, 0, "worse: "},
+		{CompareCmd{Base: a, New: b, Confidence: 0.95, Output: out}, 0, ""},
+		{CompareCmd{Base: a, New: b, Confidence: 0.95, MaxRegress: []string{"5%"}}, exit.Threshold, "worse: "},
+		{CompareCmd{Base: a, New: a, Confidence: 0.95, MaxRegress: []string{"0%"}}, 0, "no difference"},
+		{CompareCmd{Base: a, New: bad, Confidence: 0.95}, exit.Invalid, "not valid: clock"},
+		{CompareCmd{Base: bad, New: a, Confidence: 0.95, MaxRegress: []string{"5%"}}, exit.Invalid, "not valid: clock"},
+		{CompareCmd{Base: a, New: bad, Confidence: 0.95, AllowInvalid: true}, 0, "not valid: clock"},
+		{CompareCmd{Base: one, New: two, Confidence: 0.95}, exit.Failed, "nothing to compare"},
+		{CompareCmd{Base: one, New: two, Confidence: 0.95, MaxRegress: []string{"5%"}}, exit.Failed, "nothing to compare"},
+		{CompareCmd{Base: a, New: b, Confidence: 2}, 2, ""},
+		{CompareCmd{Base: a, New: b + "x", Confidence: 0.95}, 2, ""},
+		{CompareCmd{Base: a + "x", New: b, Confidence: 0.95}, 2, ""},
+		{CompareCmd{Base: a, New: b, Confidence: 0.95, MaxRegress: []string{"x"}}, 2, ""},
+	} {
+		var text bytes.Buffer
+		err := c.c.run(&text)
+		code := 0
+		var e *exit.Error
+		if errors.As(err, &e) {
+			code = e.ExitCode()
+		}
+		if code != c.code || !strings.Contains(text.String(), c.want) {
+			t.Errorf("%+v: code %d, want %d: %v\n%s", c.c, code, c.code, err, text.String())
+		}
+	}
+	if b, err := os.ReadFile(out); err != nil || !strings.Contains(string(b), "worse: ") {
+		t.Errorf("file: %v %s", err, b)
+	}
+	var text bytes.Buffer
+	if err := (&CompareCmd{Base: a, New: b, Confidence: 0.95, Format: "json"}).run(&text); err != nil {
+		t.Fatal(err)
+	}
+	var c compare.Report
+	if err := json.Unmarshal(text.Bytes(), &c); err != nil || len(c.Rows) < 20 {
+		t.Errorf("JSON: %v %s", err, text.String())
+	}
+}

@@ -1,0 +1,143 @@
+package compare
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"penstock/bench/result"
+)
+
+// Assert is a condition on a result, such as p99_ttft_ms<500.
+type Assert struct {
+	text  string
+	key   result.Key
+	scope string // dialect, upstream, stage; empty: all
+	of    string // which one
+	op    string
+	limit float64
+}
+
+// operators, the longer ones first.
+var operators = []string{"<=", ">=", "==", "!=", "<", ">"}
+
+// ParseAssert reads MEASURE[{SCOPE=NAME}] OP LIMIT. MEASURE is a flat key of the result file (p99_ttft_ms, mean_e2el_ms) for any
+// statistic and percentile, or one of the rates and counts (request_throughput, error_rate, stream_faults, …). SCOPE is dialect, upstream or
+// stage. OP is < <= > >= == !=. LIMIT is a number; of latencies also a duration (1.5s), of shares also a percentage (1%).
+func ParseAssert(text string) (Assert, error) {
+	a := Assert{text: strings.TrimSpace(text)}
+	at := strings.IndexAny(text, "<>=!{")
+	if at < 0 {
+		return a, fmt.Errorf("assertion %q: want MEASURE OP LIMIT, such as p99_ttft_ms<500", text)
+	}
+	fail := func(err error) (Assert, error) { return a, fmt.Errorf("assertion %q: %w", text, err) }
+	var err error
+	if a.key, err = result.ParseKey(strings.TrimSpace(text[:at])); err != nil {
+		return fail(err)
+	}
+	rest := text[at:]
+	if rest[0] == '{' {
+		inside, after, ok := strings.Cut(rest[1:], "}")
+		scope, name, ok2 := strings.Cut(inside, "=")
+		a.scope, a.of = strings.TrimSpace(scope), strings.TrimSpace(name)
+		if !ok || !ok2 || a.of == "" {
+			return fail(errors.New("want {dialect=NAME}, {upstream=NAME} or {stage=NUMBER}"))
+		}
+		switch a.scope {
+		case "dialect", "upstream":
+		case "stage":
+			if n, err := strconv.Atoi(a.of); err != nil || n < 0 {
+				return fail(fmt.Errorf("stage %q is not a number from 0", a.of))
+			}
+		default:
+			return fail(fmt.Errorf("unknown scope %q: want dialect, upstream or stage", a.scope))
+		}
+		rest = after
+	}
+	rest = strings.TrimSpace(rest)
+	for _, op := range operators {
+		if v, ok := strings.CutPrefix(rest, op); ok {
+			a.op = op
+			if a.limit, err = a.parseLimit(strings.TrimSpace(v)); err != nil {
+				return fail(err)
+			}
+			return a, nil
+		}
+	}
+	return fail(errors.New("want one of < <= > >= == !="))
+}
+
+func (a *Assert) parseLimit(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		if share, ok := strings.CutSuffix(s, "%"); ok && (strings.HasSuffix(a.key.Name, "_share") || a.key.Name == "error_rate") {
+			v, err = strconv.ParseFloat(strings.TrimSpace(share), 64)
+			v /= 100
+		} else if d, e := time.ParseDuration(s); e == nil && a.key.Stat != "" {
+			v, err = float64(d)/float64(time.Millisecond), nil
+		}
+	}
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("limit %q is not a number (of latencies milliseconds, or a duration; of shares 0 to 1, or a percentage)", s)
+	}
+	return v, nil
+}
+
+// Check judges a result. What was not measured does not hold: a check that cannot fail is none.
+func (a Assert) Check(r *result.Result) result.Assertion {
+	out := result.Assertion{Text: a.text}
+	v, reason, ok := a.read(r)
+	if !ok {
+		out.Reason = "cannot be judged: " + reason
+		return out
+	}
+	out.Value = &v
+	switch a.op {
+	case "<":
+		out.OK = v < a.limit
+	case "<=":
+		out.OK = v <= a.limit
+	case ">":
+		out.OK = v > a.limit
+	case ">=":
+		out.OK = v >= a.limit
+	case "==":
+		out.OK = v == a.limit
+	case "!=":
+		out.OK = v != a.limit
+	}
+	if !out.OK {
+		out.Reason = fmt.Sprintf("%s is %s", a.key, a.key.Format(v))
+	}
+	return out
+}
+
+func (a Assert) read(r *result.Result) (float64, string, bool) {
+	p := r.Penstock
+	if p == nil {
+		if a.scope != "" {
+			return 0, "the file of another tool has no parts", false
+		}
+		v, ok := a.key.Flat(r)
+		return v, "the file does not have it", ok
+	}
+	s := &p.Total
+	switch a.scope {
+	case "dialect":
+		s = p.ByDialect[a.of]
+	case "upstream":
+		s = p.ByUpstream[a.of]
+	case "stage":
+		s = nil
+		if n, err := strconv.Atoi(a.of); err == nil && n < len(p.Stages) {
+			s = &p.Stages[n].Summary
+		}
+	}
+	if s == nil {
+		return 0, fmt.Sprintf("there is no %s %q in the result", a.scope, a.of), false
+	}
+	return a.key.Read(s)
+}

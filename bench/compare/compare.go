@@ -1,0 +1,291 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"penstock/bench/result"
+)
+
+// Outcome of a row of a comparison.
+const (
+	RowBetter  = "better"
+	RowWorse   = "worse"
+	RowSame    = "no difference"             // what is between them is within the interval
+	RowFloor   = "within the client's floor" // it is there, but less than what the clients add or miss by themselves
+	RowUnknown = "unknown"                   // there is no interval to judge by
+)
+
+// Row is one number of two results.
+type Row struct {
+	// Group is the part of the run: empty for all of it, else the name of a stage.
+	Group string `json:"group"`
+	// Key is a flat key of the result file, or the name of a rate.
+	Key  string  `json:"key"`
+	Base float64 `json:"base"`
+	New  float64 `json:"new"`
+	// Change is (New - Base) / Base; null when Base is 0.
+	Change *float64 `json:"change"`
+	// Low and High bound New - Base; null where no interval can be given.
+	Low  *float64 `json:"low"`
+	High *float64 `json:"high"`
+	// Outcome is one of the Row words.
+	Outcome string `json:"outcome"`
+
+	key result.Key
+}
+
+// Report is the difference between two results.
+type Report struct {
+	// Confidence is that of the intervals, such as 0.95.
+	Confidence float64 `json:"confidence"`
+	// Notes say what makes the two hard to compare: another model, another load, a verdict that is not valid.
+	Notes []string `json:"notes"`
+	Rows  []Row    `json:"rows"`
+	// Valid is false when one of the results says of itself that it is not.
+	Valid bool `json:"valid"`
+	// Verdict is one line.
+	Verdict string `json:"verdict"`
+
+	floors map[string]float64 // by measure, in ms
+}
+
+// comparedRates are the rates of a comparison, in order.
+var comparedRates = []string{"request_throughput", "output_throughput", "request_goodput", "error_rate", "stream_faults", "cached_share"}
+
+// comparedLatencies are the measures of a comparison, in order; of each mean, median, p90 and p99.
+var comparedLatencies = []string{result.TTFT, result.TPOT, result.ITL, result.E2EL, result.TTFTFromSchedule, result.E2ELFromSchedule}
+
+// statistics are the numbers of a latency that are compared.
+func statistics(measure string) []result.Key {
+	return []result.Key{
+		{Name: measure, Stat: "mean"}, {Name: measure, Stat: "median", Percent: 50}, {Name: measure, Stat: "p", Percent: 90}, {Name: measure, Stat: "p", Percent: 99},
+	}
+}
+
+// Results sets two results side by side. Each difference has a bootstrap interval of the given confidence (0.95), made from the
+// histograms for latencies, from the time series for rates and from the counts for shares; files of other tools have none. A
+// latency that differs by less than the floor of the clients is not called better or worse. Results with several stages are
+// compared stage by stage, by name.
+func Results(base, next *result.Result, confidence float64) *Report {
+	c := &Report{Confidence: confidence, Valid: true, Notes: notes(base, next), floors: map[string]float64{}}
+	for _, m := range comparedLatencies {
+		c.floors[m] = floorOf(m, base, next)
+	}
+	for _, r := range []*result.Result{base, next} {
+		if r.Penstock != nil && !r.Penstock.Verdict.Valid {
+			c.Valid = false
+		}
+	}
+	a, b := base.Penstock, next.Penstock
+	switch {
+	case a == nil || b == nil:
+		c.flatRows(base, next)
+	case len(a.Stages) <= 1 && len(b.Stages) <= 1:
+		c.rows("", part{&a.Total, &a.Series, -1}, part{&b.Total, &b.Series, -1})
+	default:
+		for i := range a.Stages {
+			for j := range b.Stages {
+				if a.Stages[i].Name == b.Stages[j].Name {
+					c.rows(a.Stages[i].Name, part{&a.Stages[i].Summary, &a.Series, i}, part{&b.Stages[j].Summary, &b.Series, j})
+				}
+			}
+		}
+		if len(c.Rows) == 0 {
+			c.Notes = append(c.Notes, "no stage of one has the name of a stage of the other")
+		}
+	}
+	c.Verdict = c.verdict()
+	return c
+}
+
+// part is a summary with its place in the time series; stage -1: the whole measured part.
+type part struct {
+	s      *result.Summary
+	series *result.Series
+	stage  int
+}
+
+// requests that were answered, for counting independent samples.
+func (p part) requests() int { return p.s.Completed }
+
+// perSecond are a column's values per second in the intervals of the part. The first and the last one may be cut, and are left out.
+func (p part) perSecond(column func(i int) float64) []float64 {
+	var out []float64
+	for i, stage := range p.series.Stage {
+		if stage >= 0 && (p.stage < 0 || stage == p.stage) {
+			out = append(out, column(i)/p.series.IntervalS)
+		}
+	}
+	if len(out) < 3 {
+		return nil
+	}
+	return out[1 : len(out)-1]
+}
+
+func (c *Report) rows(group string, a, b part) {
+	for _, name := range comparedRates {
+		c.rate(group, result.Key{Name: name}, a, b)
+	}
+	for _, name := range comparedLatencies {
+		if a.s.Latency[name] == nil || b.s.Latency[name] == nil {
+			continue
+		}
+		keys := statistics(name)
+		ivs := latencyIntervals(a.s.Latency[name], b.s.Latency[name], [2]int{a.requests(), b.requests()}, keys, c.Confidence)
+		for i, k := range keys {
+			x, y := k.Of(a.s.Latency[name]), k.Of(b.s.Latency[name])
+			if !math.IsNaN(x) && !math.IsNaN(y) {
+				c.add(group, k, x, y, ivs[i])
+			}
+		}
+	}
+}
+
+func (c *Report) rate(group string, k result.Key, a, b part) {
+	x, _, ok := k.Read(a.s)
+	y, _, ok2 := k.Read(b.s)
+	if !ok || !ok2 {
+		return
+	}
+	n1, n2 := float64(a.s.Completed+a.s.Failed), float64(b.s.Completed+b.s.Failed)
+	var iv *interval
+	switch k.Name {
+	case "request_throughput":
+		iv = seriesInterval(
+			a.perSecond(func(i int) float64 { return float64(a.series.Completed[i]) }),
+			b.perSecond(func(i int) float64 { return float64(b.series.Completed[i]) }), y-x, c.Confidence)
+	case "output_throughput":
+		iv = seriesInterval(
+			a.perSecond(func(i int) float64 { return a.series.OutputTokens[i] }),
+			b.perSecond(func(i int) float64 { return b.series.OutputTokens[i] }), y-x, c.Confidence)
+	case "error_rate":
+		iv = shareInterval(x*n1, n1, y*n2, n2, c.Confidence)
+	case "stream_faults":
+		if iv = shareInterval(min(x, n1), n1, min(y, n2), n2, c.Confidence); iv != nil {
+			iv.low, iv.high = iv.low*n2, iv.high*n2
+		}
+	case "request_goodput":
+		if a.s.GoodShare != nil && b.s.GoodShare != nil && a.s.Seconds > 0 && b.s.Seconds > 0 {
+			if iv = shareInterval(*a.s.GoodShare*n1, n1, *b.s.GoodShare*n2, n2, c.Confidence); iv != nil {
+				spread := *b.s.GoodShare - *a.s.GoodShare
+				iv.low, iv.high = (iv.low-spread)*n2/b.s.Seconds+y-x, (iv.high-spread)*n2/b.s.Seconds+y-x
+			}
+		}
+	}
+	c.add(group, k, x, y, iv)
+}
+
+// flatRows compares what vLLM's file has.
+func (c *Report) flatRows(a, b *result.Result) {
+	var keys []result.Key
+	for _, name := range comparedRates {
+		keys = append(keys, result.Key{Name: name})
+	}
+	for _, name := range comparedLatencies {
+		keys = append(keys, statistics(name)...)
+	}
+	for _, k := range keys {
+		x, ok := k.Flat(a)
+		y, ok2 := k.Flat(b)
+		if ok && ok2 {
+			c.add("", k, x, y, nil)
+		}
+	}
+}
+
+func (c *Report) add(group string, k result.Key, x, y float64, iv *interval) {
+	row := Row{Group: group, Key: k.String(), Base: x, New: y, Outcome: RowUnknown, key: k}
+	if x != 0 {
+		change := (y - x) / x
+		row.Change = &change
+	}
+	switch {
+	case iv == nil && x == y:
+		row.Outcome = RowSame
+	case iv == nil:
+	case iv.holdsZero():
+		row.Outcome = RowSame
+	case k.Stat != "" && math.Abs(y-x) < c.floors[k.Name]:
+		row.Outcome = RowFloor
+	case (iv.low > 0) == k.MoreIsBetter():
+		row.Outcome = RowBetter
+	default:
+		row.Outcome = RowWorse
+	}
+	if iv != nil {
+		row.Low, row.High = &iv.low, &iv.high
+	}
+	c.Rows = append(c.Rows, row)
+}
+
+func (c *Report) verdict() string {
+	names := map[string][]string{}
+	for _, r := range c.Rows {
+		name := r.Key
+		if r.Group != "" {
+			name += " (" + r.Group + ")"
+		}
+		if r.Change != nil {
+			name += " " + percent(*r.Change)
+		}
+		names[r.Outcome] = append(names[r.Outcome], name)
+	}
+	var parts []string
+	for _, o := range []string{RowWorse, RowBetter} {
+		if list := names[o]; len(list) > 0 {
+			more := ""
+			if len(list) > 4 {
+				more = fmt.Sprintf(" and %d more", len(list)-4)
+				list = list[:4]
+			}
+			parts = append(parts, o+": "+strings.Join(list, ", ")+more)
+		}
+	}
+	floor := ""
+	if n := len(names[RowFloor]); n > 0 {
+		floor = fmt.Sprintf("; %d of %d within the client's floor", n, len(c.Rows))
+	}
+	switch n := len(names[RowUnknown]); {
+	case len(c.Rows) == 0:
+		return "nothing to compare"
+	case len(parts) == 0 && n > 0 && !c.intervals():
+		return "no interval can be given, so differences are not judged"
+	case len(parts) == 0 && n > 0:
+		return fmt.Sprintf("no difference that %s intervals would support; %d of %d have no interval", confidenceText(c.Confidence), n, len(c.Rows)) + floor
+	case len(parts) == 0:
+		return fmt.Sprintf("no difference that %s intervals would support", confidenceText(c.Confidence)) + floor
+	}
+	if n := len(names[RowSame]); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d without a difference", n, len(c.Rows)))
+	}
+	return strings.Join(parts, "; ") + floor
+}
+
+// intervals says whether any row has one.
+func (c *Report) intervals() bool {
+	for _, r := range c.Rows {
+		if r.Low != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func confidenceText(c float64) string { return strconv.FormatFloat(100*c, 'f', -1, 64) + " %" }
+
+// percent is a change for people.
+func percent(v float64) string {
+	p := 100 * v
+	digits := 1
+	if math.Abs(p) >= 100 {
+		digits = 0
+	}
+	s := strconv.FormatFloat(p, 'f', digits, 64) + " %"
+	if p > 0 {
+		s = "+" + s
+	}
+	return s
+}

@@ -1,0 +1,204 @@
+package compare
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"penstock/config/testkit/fastset"
+
+	"github.com/google/go-cmp/cmp"
+
+	"penstock/config/testkit/golden"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/result"
+)
+
+func TestCompareGolden(t *testing.T) {
+	base := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}
+	slower := benchtest.Synth{Seed: 2, Requests: 600, Seconds: 60, TTFT: 115, ITL: 20, Failed: 30}
+	swept := benchtest.Synth{Seed: 3, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Stages: []string{"rate 10", "rate 20"}}
+	swept2 := benchtest.Synth{Seed: 4, Requests: 600, Seconds: 60, TTFT: 90, ITL: 20, Stages: []string{"rate 20", "rate 40"}, Invalid: "the client's processor was busy for 97 % of the time"}
+	flat := base.Result(t)
+	flat.Penstock = nil
+	v := 77.0
+	flat.Measures["p99_ttft_ms"] = &v
+	for name, two := range map[string][2]*result.Result{
+		"slower": {base.Result(t), slower.Result(t)}, "stages": {swept.Result(t), swept2.Result(t)}, "flat": {flat, base.Result(t)},
+	} {
+		c := Results(two[0], two[1], 0.95)
+		var text bytes.Buffer
+		if err := c.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		golden.File(t, "testdata/"+name+".txt", text.Bytes())
+	}
+}
+
+// TestIntervalsHoldWhatTheyPromise compares results of equal servers, and of servers 20 % apart, many times.
+func TestIntervalsHoldWhatTheyPromise(t *testing.T) {
+	fastset.LeaveOut(t, "intervals over thousands of samples")
+	t.Parallel()
+	differs, finds, rounds := 0, 0, 20
+	rows := 0
+	for i := range uint64(rounds) {
+		a := benchtest.Synth{Seed: 10 + i, Requests: 300, Seconds: 30, TTFT: 100, ITL: 20}
+		same := benchtest.Synth{Seed: 1000 + i, Requests: 300, Seconds: 30, TTFT: 100, ITL: 20}
+		worse := benchtest.Synth{Seed: 2000 + i, Requests: 300, Seconds: 30, TTFT: 120, ITL: 20}
+		for _, r := range Results(a.Result(t), same.Result(t), 0.95).Rows {
+			if r.Outcome == RowBetter || r.Outcome == RowWorse {
+				differs++
+			}
+			if r.Low != nil {
+				rows++
+			}
+		}
+		for _, r := range Results(a.Result(t), worse.Result(t), 0.95).Rows {
+			if r.Key == "median_ttft_ms" && r.Outcome == RowWorse {
+				finds++
+			}
+		}
+	}
+	if share := float64(differs) / float64(rows); share > 0.08 {
+		t.Errorf("%.1f %% of the rows of equal servers show a difference", 100*share)
+	}
+	if finds < rounds*9/10 {
+		t.Errorf("20 %% more was found %d times of %d", finds, rounds)
+	}
+}
+
+func TestPoissonDrawsHaveTheirMean(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, m := range []float64{0, 0.05, 1, 8, 39, 41, 4000} {
+		sum := 0.0
+		for range 4000 {
+			sum += poisson(rng, m)
+		}
+		if got := sum / 4000; math.Abs(got-m) > 5*math.Sqrt(m/4000)+1e-9 {
+			t.Errorf("mean of draws %v, want %v", got, m)
+		}
+	}
+}
+
+func TestRegressions(t *testing.T) {
+	base := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}
+	for _, c := range []struct {
+		next   benchtest.Synth
+		bounds []string
+		want   []string // what fails
+	}{
+		{benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}, []string{"0%"}, nil},
+		{benchtest.Synth{Seed: 5, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}, []string{"5%"}, nil},
+		{benchtest.Synth{Seed: 2, Requests: 600, Seconds: 60, TTFT: 150, ITL: 20}, []string{"5%"}, []string{"median_ttft_ms", "p99_ttft_ms", "p99_ttft_from_schedule_ms"}},
+		{benchtest.Synth{Seed: 2, Requests: 600, Seconds: 60, TTFT: 150, ITL: 20}, []string{"5%", "median_ttft_ms=80%", "p99_ttft_ms=80%", "p99_ttft_from_schedule_ms=90%"}, nil},
+		{benchtest.Synth{Seed: 2, Requests: 600, Seconds: 60, TTFT: 70, ITL: 15}, []string{"5%"}, nil},
+		{benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Failed: 60}, []string{"50%"}, []string{"error_rate"}},
+		{benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}, []string{"p50_queue_ms=5%"}, []string{"p50_queue_ms"}},
+	} {
+		var bounds []Regress
+		for _, s := range c.bounds {
+			b, err := ParseRegress(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bounds = append(bounds, b)
+		}
+		var got []string
+		for _, a := range Check(Results(base.Result(t), c.next.Result(t), 0.99), bounds) {
+			if !a.OK {
+				got = append(got, strings.Fields(a.Text)[0])
+			}
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%+v, %v: %s", c.next, c.bounds, d)
+		}
+	}
+	for _, s := range []string{"", "5", "%", "-5%", "x%", "p99_ttft_ms=", "p99_nope_ms=5%", "NaN%", "5%%", "1 2%"} {
+		if b, err := ParseRegress(s); err == nil {
+			t.Errorf("%q is read as %+v", s, b)
+		}
+	}
+}
+
+func TestAssert(t *testing.T) {
+	r := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Failed: 6, Stages: []string{"a", "b"}}.Result(t)
+	v := 42.0
+	vllm := &result.Result{Measures: map[string]*float64{"p99_ttft_ms": &v, "median_ttft_ms": &v}, Completed: 9, Failed: 1}
+	for _, c := range []struct {
+		r    *result.Result
+		text string
+		ok   bool
+		why  string
+	}{
+		{r, "p99_ttft_ms<500", true, ""},
+		{r, "p99_ttft_ms < 0.5s", true, ""},
+		{r, "median_ttft_ms<50", false, "median_ttft_ms is 10"},
+		{r, "p99.5_ttft_ms{dialect=chat}>=100", true, ""},
+		{r, "error_rate<=1%", true, ""},
+		{r, "error_rate<0.01", false, "error_rate is 1.00 %"},
+		{r, "failed==6", true, ""},
+		{r, "failed != 6", false, "failed is 6"},
+		{r, "stream_faults==0", true, ""},
+		{r, "max_itl_ms<1", false, "max_itl_ms is"},
+		{r, "p50_queue_ms<1", false, "cannot be judged: the target did not say"},
+		{r, "completed{stage=1}>1", true, ""},
+		{r, "completed{stage=7}>1", false, `there is no stage "7"`},
+		{r, "completed{dialect=messages}>1", false, `there is no dialect "messages"`},
+		{r, "completed{upstream=gpu-a}>1", false, `there is no upstream "gpu-a"`},
+		{vllm, "p99_ttft_ms<50", true, ""},
+		{vllm, "p50_ttft_ms<50", true, ""},
+		{vllm, "error_rate<5%", false, "error_rate is 10.00 %"},
+		{vllm, "p90_ttft_ms<50", false, "cannot be judged: the file does not have it"},
+		{vllm, "completed{stage=0}>0", false, "the file of another tool has no parts"},
+	} {
+		a, err := ParseAssert(c.text)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if got := a.Check(c.r); got.OK != c.ok || !strings.Contains(got.Reason, c.why) || (got.Reason == "") != c.ok {
+			t.Errorf("%s: %+v", c.text, got)
+		}
+	}
+	for _, s := range []string{
+		"", "p99_ttft_ms", "p99_ttft_ms<", "<5", "p99_ttft<5", "p99_nope_ms<5", "p101_ttft_ms<5", "q99_ttft_ms<5", "p99_ttft_ms=5", "p99_ttft_ms<5%", "error_rate<5s",
+		"p99_ttft_ms{chat}<5", "p99_ttft_ms{dialect=}<5", "p99_ttft_ms{model=x}<5", "p99_ttft_ms{stage=x}<5", "p99_ttft_ms{stage=1<5", "p99_ttft_ms<NaN", "p99_ttft_ms<Inf", "x_ms<1", "_ttft_ms<1",
+	} {
+		if a, err := ParseAssert(s); err == nil {
+			t.Errorf("%q is read as %+v", s, a)
+		}
+	}
+}
+
+func FuzzParseAssert(f *testing.F) {
+	for _, s := range []string{"p99_ttft_ms<500", "error_rate<=1%", "p99.9_itl_ms{dialect=chat}>=1.5s", "completed{stage=0}!=3", "{", "p_ttft_ms<1", "p1e1_e2el_ms==2"} {
+		f.Add(s)
+	}
+	r := benchtest.Synth{Seed: 1, Requests: 40, Seconds: 4, TTFT: 100, ITL: 20}.Result(f)
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := ParseAssert(s)
+		if err != nil {
+			return
+		}
+		if _, err := result.ParseKey(a.key.String()); err != nil {
+			t.Fatalf("%q: its measure %q is not read again: %v", s, a.key, err)
+		}
+		if got := a.Check(r); got.OK == (got.Reason != "") {
+			t.Fatalf("%q: %+v", s, got)
+		}
+	})
+}
+
+func FuzzParseRegress(f *testing.F) {
+	for _, s := range []string{"5%", "0%", "p99_ttft_ms=10%", "=5%", "%"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if b, err := ParseRegress(s); err == nil && !(b.limit >= 0 && b.limit <= 1e4) {
+			t.Fatalf("%q: bound %v", s, b.limit)
+		}
+	})
+}

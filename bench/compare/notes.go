@@ -1,0 +1,147 @@
+package compare
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"penstock/bench/result"
+)
+
+// Bounds above which two loads are not called alike.
+const (
+	lengthsApart   = 1.10 // mean tokens of a request
+	durationsApart = 2.0  // wall time
+)
+
+// notes are the differences in what was measured, and what else makes two results hard to compare.
+func notes(a, b *result.Result) []string {
+	var out []string
+	differ := func(what string, x, y any) {
+		if x != y {
+			out = append(out, fmt.Sprintf("%s differs: %v and %v", what, x, y))
+		}
+	}
+	differ("model", a.ModelID, b.ModelID)
+	p, q := a.Penstock, b.Penstock
+	if p != nil && q != nil && mixText(p.Load.Mix) != mixText(q.Load.Mix) {
+		differ("dialect", mixText(p.Load.Mix), mixText(q.Load.Mix))
+	} else {
+		differ("backend", a.Backend, b.Backend)
+	}
+	differ("request rate", rateText(a.RequestRate), rateText(b.RequestRate))
+	differ("concurrency", limitText(a.MaxConcurrency), limitText(b.MaxConcurrency))
+	if apart(a.Duration, b.Duration, durationsApart) {
+		differ("duration", result.NumberText(a.Duration)+" s", result.NumberText(b.Duration)+" s")
+	}
+	asked := [2][2]string{}
+	if p != nil && q != nil && p.Load.Dataset != "" && q.Load.Dataset != "" { // files of older versions do not say
+		differ("dataset", p.Load.Dataset, q.Load.Dataset)
+		differ("streaming", onOff(p.Load.Streamed), onOff(q.Load.Streamed))
+		asked = [2][2]string{{p.Load.InputLength, q.Load.InputLength}, {p.Load.OutputLength, q.Load.OutputLength}}
+	}
+	for i, l := range []struct {
+		what string
+		sums [2]*int64
+	}{{"input length", [2]*int64{a.TotalInputTokens, b.TotalInputTokens}}, {"output length", [2]*int64{a.TotalOutputTokens, b.TotalOutputTokens}}} {
+		x, y := perRequest(l.sums[0], a.Completed), perRequest(l.sums[1], b.Completed)
+		switch {
+		case asked[i][0] != asked[i][1] && asked[i][0] != "" && asked[i][1] != "":
+			differ(l.what, asked[i][0], asked[i][1])
+		case apart(x, y, lengthsApart):
+			differ(l.what, result.NumberText(x)+" tokens on average", result.NumberText(y))
+		}
+	}
+	for i, r := range []*result.Result{a, b} {
+		name := []string{"base", "new"}[i]
+		switch p := r.Penstock; {
+		case p == nil:
+			out = append(out, "the "+name+" result is from another tool: it has flat numbers only, so no interval can be given")
+		case !p.Verdict.Valid:
+			for _, why := range p.Verdict.Reasons {
+				if why.Invalidates {
+					out = append(out, "the "+name+" result is not valid: "+why.Text)
+				}
+			}
+		}
+	}
+	if p != nil && q != nil {
+		differ("arrival", strings.TrimSpace(p.Load.Mode+" "+p.Load.Arrival), strings.TrimSpace(q.Load.Mode+" "+q.Load.Arrival))
+		differ("seed", p.Seed, q.Seed)
+		differ("cpu", p.Environment.CPU, q.Environment.CPU)
+	}
+	return out
+}
+
+// apart says that one of two numbers is more than factor times the other; what is not known is not apart.
+func apart(x, y, factor float64) bool {
+	return x > 0 && y > 0 && max(x, y) > factor*min(x, y)
+}
+
+// perRequest is a mean; 0 when it is not known.
+func perRequest(sum *int64, requests int) float64 {
+	if sum == nil || requests == 0 {
+		return 0
+	}
+	return float64(*sum) / float64(requests)
+}
+
+func rateText(r result.Rate) string {
+	if math.IsInf(float64(r), 0) {
+		return "inf"
+	}
+	return result.NumberText(float64(r))
+}
+
+func limitText(n *int) string {
+	if n == nil {
+		return "no bound"
+	}
+	return strconv.Itoa(*n)
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// mixText is a mix for people, such as chat 60 %, messages 40 %.
+func mixText(mix map[string]float64) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(mix)) {
+		if mix[name] == 1 {
+			return name
+		}
+		parts = append(parts, fmt.Sprintf("%s %.0f %%", name, 100*mix[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// floorOf is what two runs cannot tell apart of a measure, in ms: the p99 of what the clients measured of a server that does nothing,
+// of the worse of the two. 0 where it was not measured.
+func floorOf(measure string, a, b *result.Result) float64 {
+	worst := 0.0
+	for _, r := range []*result.Result{a, b} {
+		if r.Penstock == nil || r.Penstock.Floor == nil {
+			continue
+		}
+		var d *result.Distribution
+		switch f := r.Penstock.Floor; measure {
+		case result.TTFT, result.TTFTFromSchedule:
+			d = f.TTFT
+		case result.ITL, result.TPOT:
+			d = f.ITLError
+		case result.E2EL, result.E2ELFromSchedule:
+			d = f.E2EL
+		}
+		if d != nil {
+			worst = max(worst, d.Quantile(99))
+		}
+	}
+	return worst
+}

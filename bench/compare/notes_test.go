@@ -1,0 +1,83 @@
+package compare
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/result"
+)
+
+// TestNotesOfOtherLoads changes one thing of a load at a time: each is told, and told alone.
+func TestNotesOfOtherLoads(t *testing.T) {
+	made := func() *result.Result {
+		r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)
+		in, out, limit := int64(60*512), int64(60*100), 8
+		r.TotalInputTokens, r.TotalOutputTokens, r.MaxConcurrency = &in, &out, &limit
+		l := &r.Penstock.Load
+		l.Dataset, l.InputLength, l.OutputLength, l.Streamed = "random", "512", "100", true
+		return r
+	}
+	sixteen := 16
+	for _, c := range []struct {
+		change func(r *result.Result)
+		want   []string
+	}{
+		{func(*result.Result) {}, nil},
+		{func(r *result.Result) { r.Penstock.Load.InputLength = "uniform:100-900" }, []string{"input length differs: 512 and uniform:100-900"}},
+		{func(r *result.Result) { r.Penstock.Load.OutputLength = "200" }, []string{"output length differs: 100 and 200"}},
+		{func(r *result.Result) { *r.TotalInputTokens *= 2 }, []string{"input length differs: 512.0 tokens on average and 1024"}},
+		{func(r *result.Result) { *r.TotalOutputTokens += 60 * 5 }, nil},
+		{func(r *result.Result) { r.TotalOutputTokens = nil }, nil},
+		{func(r *result.Result) { r.MaxConcurrency = &sixteen }, []string{"concurrency differs: 8 and 16"}},
+		{func(r *result.Result) { r.MaxConcurrency = nil }, []string{"concurrency differs: 8 and no bound"}},
+		{func(r *result.Result) { r.Penstock.Load.Mix = map[string]float64{"messages": 1} }, []string{"dialect differs: chat and messages"}},
+		{func(r *result.Result) { r.Penstock.Load.Mix = map[string]float64{"messages": 0.4, "chat": 0.6} }, []string{"dialect differs: chat and chat 60 %, messages 40 %"}},
+		{func(r *result.Result) { r.Duration *= 5 }, []string{"duration differs: 60.00 s and 300.0 s"}},
+		{func(r *result.Result) { r.Duration *= 1.5 }, nil},
+		{func(r *result.Result) { r.Penstock.Load.Dataset = "sharegpt" }, []string{"dataset differs: random and sharegpt"}},
+		{func(r *result.Result) { r.Penstock.Load.Streamed = false }, []string{"streaming differs: on and off"}},
+		{func(r *result.Result) { r.Penstock.Load.Mode, r.Penstock.Load.Arrival = "closed", "" }, []string{"arrival differs: open poisson and closed"}},
+		{func(r *result.Result) { r.Penstock.Load.Dataset, r.Penstock.Load.Streamed = "", false }, nil}, // an older file
+	} {
+		b := made()
+		c.change(b)
+		if d := cmp.Diff(c.want, notes(made(), b)); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+// TestFloorBoundsClaims compares two servers that differ by 1 ms between tokens and 15 ms to the first: by what the clients can tell.
+func TestFloorBoundsClaims(t *testing.T) {
+	for _, c := range []struct {
+		gaps float64 // what the client of one run was off by, at p99
+		want string
+	}{{0, RowWorse}, {0.2, RowWorse}, {5, RowFloor}} {
+		a := benchtest.Synth{Seed: 1, Requests: 3000, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)
+		b := benchtest.Synth{Seed: 2, Requests: 3000, Seconds: 60, TTFT: 115, ITL: 21}.Result(t)
+		if c.gaps > 0 {
+			b.Penstock.Floor = &result.Floor{TTFT: benchtest.Latencies(10, 0.3), E2EL: benchtest.Latencies(10, 0.3), ITLError: benchtest.Latencies(10, c.gaps)}
+		}
+		report := Results(a, b, 0.95)
+		got := map[string]string{}
+		for _, r := range report.Rows {
+			got[r.Key] = r.Outcome
+		}
+		if got["median_itl_ms"] != c.want || got["median_tpot_ms"] != c.want || got["median_ttft_ms"] != RowWorse {
+			t.Errorf("floor %v: %v", c.gaps, got)
+		}
+		if floor := strings.Contains(report.Verdict, "within the client's floor"); floor != (c.want == RowFloor) {
+			t.Errorf("floor %v: %s", c.gaps, report.Verdict)
+		}
+		bound, err := ParseRegress("median_itl_ms=1%")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok := Check(report, []Regress{bound})[0].OK; ok != (c.want == RowFloor) {
+			t.Errorf("floor %v: the bound holds: %v", c.gaps, ok)
+		}
+	}
+}

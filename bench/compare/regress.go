@@ -1,0 +1,172 @@
+package compare
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"penstock/proxy/plaintext"
+
+	"penstock/bench/result"
+)
+
+// WriteJSON writes it whole, indented.
+func (c *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(c)
+}
+
+// WriteText writes the comparison for a terminal.
+func (c *Report) WriteText(w io.Writer) error {
+	const line = "%-28s %12s %12s %10s   %-28s %s\n"
+	var b strings.Builder
+	for _, n := range c.Notes {
+		b.WriteString("note: " + n + "\n")
+	}
+	if len(c.Notes) > 0 {
+		b.WriteByte('\n')
+	}
+	if len(c.Rows) > 0 {
+		fmt.Fprintf(&b, line, "measure", "base", "new", "change", confidenceText(c.Confidence)+" interval, new - base", "")
+	}
+	group := ""
+	for _, r := range c.Rows {
+		if r.Group != group {
+			group = r.Group
+			b.WriteString("\n" + group + "\n")
+		}
+		change := "-"
+		if r.Change != nil {
+			change = percent(*r.Change)
+		}
+		fmt.Fprintf(&b, line, r.Key, r.key.Format(r.Base), r.key.Format(r.New), change, r.interval(), r.Outcome)
+	}
+	fmt.Fprintf(&b, "\n%s\n", c.Verdict)
+	if len(c.Rows) > 0 {
+		b.WriteString("\nThe interval is of new - base, in the unit of the measure, by bootstrap. Gaps between tokens of one request are not\n" +
+			"independent: the interval of itl is as wide as one sample a request makes it. One in twenty rows without a difference\n" +
+			"shows one at 95 %.\n")
+	}
+	text := b.String()
+	for strings.Contains(text, " \n") { // cells that are empty at the end of a line
+		text = strings.ReplaceAll(text, " \n", "\n")
+	}
+	_, err := io.WriteString(w, plaintext.Text(text))
+	return err
+}
+
+// interval is the row's interval for people.
+func (r *Row) interval() string {
+	if r.Low == nil {
+		return "-"
+	}
+	sign := func(v float64) string {
+		if v > 0 {
+			return "+" + r.key.Format(v)
+		}
+		return r.key.Format(v)
+	}
+	return sign(*r.Low) + " to " + sign(*r.High) + r.key.Unit()
+}
+
+// Regress is a bound on how much worse a measure may become.
+type Regress struct {
+	key   *result.Key // nil: the usual ones
+	limit float64     // as a share: 0.05 is 5 %
+}
+
+// regressKeys are the measures that a bound without a name is about.
+var regressKeys = map[string]bool{
+	"request_throughput": true, "output_throughput": true, "request_goodput": true,
+	"median_ttft_ms": true, "p99_ttft_ms": true, "median_tpot_ms": true, "p99_tpot_ms": true, "median_itl_ms": true, "p99_itl_ms": true,
+	"median_e2el_ms": true, "p99_e2el_ms": true, "p99_ttft_from_schedule_ms": true, "p99_e2el_from_schedule_ms": true,
+}
+
+// ParseRegress reads LIMIT or MEASURE=LIMIT, where LIMIT is a percentage: 5%, p99_ttft_ms=10%.
+func ParseRegress(s string) (Regress, error) {
+	var out Regress
+	name, limit, named := strings.Cut(strings.TrimSpace(s), "=")
+	if !named {
+		name, limit = "", name
+	}
+	digits, ok := strings.CutSuffix(strings.TrimSpace(limit), "%")
+	var v float64
+	if n, err := fmt.Sscanf(digits+"\n", "%g\n", &v); !ok || n != 1 || err != nil || !(v >= 0 && v <= 1e6) {
+		return out, fmt.Errorf("bound %q: want a percentage, such as 5%% or p99_ttft_ms=10%%", s)
+	}
+	out.limit = v / 100
+	if named {
+		k, err := result.ParseKey(strings.TrimSpace(name))
+		if err != nil {
+			return out, fmt.Errorf("bound %q: %w", s, err)
+		}
+		out.key = &k
+	}
+	return out, nil
+}
+
+// Check judges a comparison: a measure fails when it is worse by more than its bound and the interval supports that it is worse at all.
+// Where there is no interval the numbers decide alone. More errors or stream faults than before fail whatever the bound.
+func Check(c *Report, bounds []Regress) []result.Assertion {
+	var out []result.Assertion
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		limit, judged := 0.0, false
+		for _, b := range bounds {
+			switch {
+			case b.key != nil && b.key.String() == r.Key:
+				limit, judged = b.limit, true
+			case b.key == nil && !judged && regressKeys[r.Key]:
+				limit, judged = b.limit, true
+			case b.key == nil && !judged && (r.Key == "error_rate" || r.Key == "stream_faults"):
+				limit, judged = 0, true
+			}
+		}
+		if judged {
+			out = append(out, r.judge(limit))
+		}
+	}
+	for _, b := range bounds {
+		if b.key != nil && !strings.Contains(c.keys(), " "+b.key.String()+" ") {
+			out = append(out, result.Assertion{Text: b.key.String() + " against the baseline", Reason: "cannot be judged: it is not in both results"})
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, result.Assertion{Text: "against the baseline", Reason: "cannot be judged: the results have no measure in common"})
+	}
+	return out
+}
+
+func (c *Report) keys() string {
+	var b strings.Builder
+	for _, r := range c.Rows {
+		b.WriteString(" " + r.Key + " ")
+	}
+	return b.String()
+}
+
+func (r *Row) judge(limit float64) result.Assertion {
+	name := r.Key
+	if r.Group != "" {
+		name += " (" + r.Group + ")"
+	}
+	a := result.Assertion{Text: fmt.Sprintf("%s at most %s worse than the baseline", name, strings.TrimPrefix(percent(limit), "+")), OK: true}
+	worse := r.New - r.Base
+	if r.key.MoreIsBetter() {
+		worse = -worse
+	}
+	value := worse
+	if r.Base != 0 {
+		value = worse / math.Abs(r.Base)
+	}
+	a.Value = &value
+	if worse <= 0 || r.Base != 0 && value <= limit || r.Outcome == RowSame || r.Outcome == RowFloor {
+		return a
+	}
+	a.OK = false
+	a.Reason = fmt.Sprintf("%s became %s (interval of the difference: %s)", r.key.Format(r.Base), r.key.Format(r.New), r.interval())
+	return a
+}

@@ -1,0 +1,31 @@
+// Package exit has the exit codes of `penstock bench`, and the error that carries one. It knows nothing else, so every package of the
+// load tester can say what a failure is to the operator.
+package exit
+
+import "fmt"
+
+// Codes besides 0 for all well.
+const (
+	Failed    = 1  // the run could not be done, no request was answered, or two results have nothing to compare
+	Usage     = 2  // wrong flags, an unreachable target, a wrong key, an unknown model, a malformed file
+	Invalid   = 98 // the result is not valid: the verdict says why
+	Threshold = 99 // an assertion does not hold, a measure is worse than the baseline allows, or a search met its objectives at no load
+)
+
+// Error ends the process with a code of its own. Its text is for the operator; empty: all has been said.
+type Error struct {
+	Code int
+	Text string
+}
+
+// Error is the text.
+func (e *Error) Error() string { return e.Text }
+
+// ExitCode is the code.
+func (e *Error) ExitCode() int { return e.Code }
+
+// With is an error with a code.
+func With(code int, text string) error { return &Error{Code: code, Text: text} }
+
+// Usagef is a mistake in what the command line or a file says.
+func Usagef(format string, v ...any) error { return With(Usage, fmt.Sprintf(format, v...)) }

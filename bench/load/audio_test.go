@@ -1,0 +1,143 @@
+package load
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/fastset"
+
+	"penstock/bench/sim"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/load/client"
+	"penstock/bench/result"
+)
+
+// TestSpeech measures an engine that sends the head of its file at once and the first sound a while later.
+func TestSpeech(t *testing.T) {
+	t.Parallel()
+	const wait = 400 * time.Millisecond
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/audio/speech" {
+			http.NotFound(w, r)
+			return
+		}
+		sound := client.Tone(0.1)
+		w.Header().Set("Content-Type", "audio/wav")
+		for i, piece := range [][]byte{sound[:44], sound[44:100], sound[100:]} {
+			if i > 0 {
+				time.Sleep(wait)
+			}
+			_, _ = w.Write(piece)
+			w.(http.Flusher).Flush()
+		}
+	}))
+	defer server.Close()
+	r, records := bench(t, Options{BaseURL: server.URL, Model: "tts", Backend: "speech", NumPrompts: 6, MaxConcurrency: []int{6}, InputLen: "5"})
+	ttft, e2el := r.Penstock.Total.Latency[result.TTFT], r.Penstock.Total.Latency[result.E2EL]
+	if r.Completed != 6 || ttft == nil || ttft.Min < wait.Seconds()*1000 || e2el.Min < wait.Seconds()*2000 {
+		t.Errorf("completed %d: TTFT %+v, E2EL %+v", r.Completed, ttft, e2el)
+	}
+	for _, x := range records {
+		if x.FirstByteNS == nil || x.FirstTokenNS == nil || x.SentNS == nil || *x.FirstTokenNS-*x.SentNS < int64(wait) || *x.FirstByteNS > *x.FirstTokenNS || x.Chunks != 0 {
+			t.Errorf("the head of the file counts as sound: %+v", x)
+		}
+	}
+}
+
+// TestSpeechThatIsNone holds that neither an error in a good answer nor silence is speech.
+func TestSpeechThatIsNone(t *testing.T) {
+	for kind, text := range map[string]string{"application/json": `{"error":{"code":"voice_unknown"}}`, "audio/wav": "RIFF"} {
+		var asked atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodPost {
+				http.NotFound(w, r)
+				return
+			}
+			asked.Add(1)
+			w.Header().Set("Content-Type", kind)
+			_, _ = io.WriteString(w, text)
+		}))
+		_, _, err := Run(t.Context(), Options{BaseURL: server.URL, Model: "tts", Backend: "speech", NumPrompts: 2, NoFloor: true}, nil)
+		server.Close()
+		if err == nil || !strings.Contains(err.Error(), "failed a first speech request: body") || asked.Load() == 0 {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// transcriber answers transcriptions: as a stream of deltas, whole though a stream was asked for, or with a refusal of streams.
+func transcriber(manner string, gap time.Duration) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/audio/transcriptions" {
+			http.NotFound(w, r)
+			return
+		}
+		stream := r.FormValue("stream") == "true"
+		if r.FormValue("language") != "de" || r.FormValue("temperature") != "0.5" {
+			http.Error(w, `{"error":{"code":"no_language"}}`, http.StatusUnprocessableEntity)
+			return
+		}
+		switch {
+		case stream && manner == "refuse":
+			http.Error(w, `{"error":{"message":"no","code":"unsupported_parameter","param":"stream"}}`, http.StatusBadRequest)
+		case !stream || manner == "ignore":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"text":"one two three"}`)
+		default:
+			w.Header().Set("Content-Type", "text/event-stream")
+			for i, word := range []string{"one ", "two ", "three"} {
+				if i > 0 {
+					time.Sleep(gap)
+				}
+				fmt.Fprintf(w, "data: {\"type\":\"transcript.text.delta\",\"delta\":%q}\n\n", word)
+				w.(http.Flusher).Flush()
+			}
+			_, _ = io.WriteString(w, "data: {\"type\":\"transcript.text.done\",\"text\":\"one two three\",\"usage\":{\"type\":\"tokens\",\"input_tokens\":9,\"output_tokens\":3}}\n\n")
+		}
+	}
+}
+
+// TestTranscriptions are streamed where the target does it, and asked for whole where it does not, which the verdict says.
+func TestTranscriptions(t *testing.T) {
+	t.Parallel()
+	for _, manner := range []string{"stream", "ignore", "refuse"} {
+		server := httptest.NewServer(transcriber(manner, 100*time.Millisecond))
+		r, _ := bench(t, Options{BaseURL: server.URL, Model: "asr", Backend: "transcription", NumPrompts: 20, MaxConcurrency: []int{10}, ExtraBody: `{"language":"de","temperature":0.5}`})
+		server.Close()
+		total := &r.Penstock.Total
+		if r.Completed != 20 || len(total.StreamFaults) > 0 {
+			t.Fatalf("%s: completed %d, %v, %v", manner, r.Completed, total.Errors, total.StreamFaults)
+		}
+		told := slices.ContainsFunc(r.Penstock.Verdict.Reasons, func(r result.Reason) bool { return r.Code == "not_streamed" && !r.Invalidates })
+		if manner != "stream" {
+			if total.Latency[result.TTFT] != nil || total.Unmeasured[result.TTFT] == "" || !told || r.Penstock.Load.Streamed {
+				t.Errorf("%s: TTFT %+v, told %v", manner, total.Latency[result.TTFT], told)
+			}
+			continue
+		}
+		ttft, itl, e2el := total.Latency[result.TTFT], total.Latency[result.ITL], total.Latency[result.E2EL]
+		if ttft == nil || itl == nil || itl.Count < 20 || e2el.Min < 200 || ttft.Percentile(50) > e2el.Percentile(50)-150 || told || *r.TotalOutputTokens != 60 {
+			t.Errorf("TTFT %+v, ITL %+v, E2EL %+v, told %v", ttft, itl, e2el, told)
+		}
+	}
+}
+
+// TestAudioOfTheSimulator measures speech of an engine with known times.
+func TestAudioOfTheSimulator(t *testing.T) {
+	fastset.LeaveOut(t, "audio in real time")
+	t.Parallel()
+	e := benchtest.StartEngine(t, sim.Options{Latency: 300 * time.Millisecond, TokenRate: 10})
+	r, _ := bench(t, Options{BaseURL: e.URL(), Backend: "speech", NumPrompts: 4, MaxConcurrency: []int{4}, InputLen: "6"})
+	ttft, e2el := r.Penstock.Total.Latency[result.TTFT], r.Penstock.Total.Latency[result.E2EL]
+	if ttft == nil || ttft.Min < 290 || e2el.Min < ttft.Min+400 {
+		t.Errorf("TTFT %+v, E2EL %+v of an engine that needs 300 ms and then 100 ms a word", ttft, e2el)
+	}
+}

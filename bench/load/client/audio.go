@@ -1,0 +1,93 @@
+package client
+
+import (
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+
+	"penstock/bench/result"
+)
+
+// boundary of multipart bodies; no audio that we make holds it.
+const boundary = "penstock-bench-7d2f1c9ab4e35806"
+
+func transcriptionBody(dst []byte, q *Request) []byte {
+	field := func(name, value string) {
+		dst = append(dst, "--"+boundary+"\r\nContent-Disposition: form-data; name=\""+name+"\"\r\n\r\n"+value+"\r\n"...)
+	}
+	field("model", q.Model)
+	field("response_format", "json")
+	if q.Stream {
+		field("stream", "true")
+	}
+	for _, f := range q.Form {
+		field(f.Name, f.Value)
+	}
+	dst = append(dst, "--"+boundary+"\r\nContent-Disposition: form-data; name=\"file\"; filename=\"speech.wav\"\r\nContent-Type: audio/wav\r\n\r\n"...)
+	dst = append(dst, q.Audio...)
+	return append(dst, "\r\n--"+boundary+"--\r\n"...)
+}
+
+// transcriptionEvent takes OpenAI's events (transcript.text.delta and .done), and the chunks of chat that vLLM sends instead.
+func transcriptionEvent(p *Reply, ev sse.Event) pieces {
+	root, ok := p.parseOrDone(ev.Data)
+	if !ok {
+		return 0
+	}
+	if root.Get("choices").IsArray() {
+		return p.chunk(ev, func(choice jsonx.Value) pieces { return p.delta(choice.Get("delta")) })
+	}
+	if p.ended {
+		p.faults.Add(result.FaultAfterEnd)
+	}
+	kind := root.Get("type")
+	switch {
+	case root.Get("error").IsObject():
+		p.fail(root.Get("error"))
+	case kind.EqualText("transcript.text.delta"):
+		return p.say(root.Get("delta"))
+	case kind.EqualText("transcript.text.done"):
+		p.ended, p.done, p.finish = true, true, "stop"
+		p.usage(root.Get("usage"), &responsesUsage)
+		if p.Size == 0 { // no deltas: all of it comes at once
+			return p.say(root.Get("text"))
+		}
+	}
+	return 0
+}
+
+func transcriptionWhole(p *Reply, body []byte) bool {
+	if p.doc.Parse(body, jsonx.Options{}) != nil || !p.doc.Root().Get("text").IsString() {
+		return false
+	}
+	p.say(p.doc.Root().Get("text"))
+	p.usage(p.doc.Root().Get("usage"), &responsesUsage)
+	p.ended = true
+	return true
+}
+
+func speechBody(dst []byte, q *Request) []byte {
+	dst = append(q.appendModel(dst), `,"voice":`...)
+	dst = jsonx.AppendStringS(dst, q.Voice)
+	dst = append(dst, `,"input":`...)
+	dst = jsonx.AppendString(dst, q.Prompt())
+	return append(append(dst, q.Extra...), '}')
+}
+
+func embeddingsBody(dst []byte, q *Request) []byte {
+	dst = append(q.appendModel(dst), `,"input":`...)
+	dst = jsonx.AppendString(dst, q.Prompt())
+	return append(append(dst, q.Extra...), '}')
+}
+
+func embeddingsWhole(p *Reply, body []byte) bool {
+	if p.doc.Parse(body, jsonx.Options{Record: 3}) != nil {
+		return false
+	}
+	root := p.doc.Root()
+	if !root.Get("data").Index(0).Get("embedding").Exists() {
+		return false
+	}
+	setInt(root.Get("usage").Get("prompt_tokens"), &p.in)
+	p.ended = true
+	return true
+}

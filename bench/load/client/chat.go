@@ -1,0 +1,191 @@
+package client
+
+import (
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+
+	"penstock/bench/result"
+)
+
+func chatBody(dst []byte, q *Request) []byte {
+	dst = append(q.appendModel(dst), `,"messages":[`...)
+	for i := range q.Messages {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendChatMessage(dst, &q.Messages[i])
+	}
+	return q.appendRest(append(dst, ']'), "max_tokens", true)
+}
+
+func appendChatMessage(dst []byte, m *Message) []byte {
+	if len(m.Results) > 0 { // each in a message of its own
+		for i, r := range m.Results {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, `{"role":"tool","tool_call_id":`...)
+			dst = jsonx.AppendString(dst, r.Id)
+			dst = append(dst, `,"content":`...)
+			dst = jsonx.AppendString(dst, r.Text)
+			dst = append(dst, '}')
+		}
+		return dst
+	}
+	dst = append(dst, `{"role":"`...)
+	dst = append(dst, m.Role...)
+	dst = append(dst, `","content":`...)
+	switch {
+	case len(m.Images) > 0:
+		dst = append(dst, `[{"type":"text","text":`...)
+		dst = jsonx.AppendString(dst, m.Text)
+		dst = append(dst, '}')
+		for _, url := range m.Images {
+			dst = append(dst, `,{"type":"image_url","image_url":{"url":"`...)
+			dst = append(dst, url...)
+			dst = append(dst, `"}}`...)
+		}
+		dst = append(dst, ']')
+	case len(m.Text) == 0 && len(m.Calls) > 0:
+		dst = append(dst, "null"...)
+	default:
+		dst = jsonx.AppendString(dst, m.Text)
+	}
+	for i, c := range m.Calls {
+		if i == 0 {
+			dst = append(dst, `,"tool_calls":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"id":`...)
+		dst = jsonx.AppendString(dst, c.Id)
+		dst = append(dst, `,"type":"function","function":{"name":`...)
+		dst = jsonx.AppendString(dst, c.Name)
+		dst = append(dst, `,"arguments":`...)
+		dst = jsonx.AppendString(dst, c.Args)
+		dst = append(dst, `}}`...)
+	}
+	if len(m.Calls) > 0 {
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// The members of a chunk that matter.
+var (
+	chunkNames = jsonx.NewNames("choices", "usage", "error")
+	deltaNames = jsonx.NewNames("content", "reasoning", "reasoning_content", "tool_calls")
+)
+
+func chatEvent(p *Reply, ev sse.Event) pieces {
+	return p.chunk(ev, func(choice jsonx.Value) pieces { return p.delta(choice.Get("delta")) })
+}
+
+// chunk takes an event of chat or of completions, which differ in what a choice holds.
+func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) pieces) pieces {
+	root, ok := p.parseOrDone(ev.Data)
+	if !ok {
+		return 0
+	}
+	var members [3]jsonx.Value
+	if chunkNames.Fields(root, members[:]) != nil {
+		p.faults.Add(result.FaultUnparsed)
+		return 0
+	}
+	if members[2].IsObject() {
+		p.fail(members[2])
+		return 0
+	}
+	var got pieces
+	for it := members[0].Iter(); it.Next(); {
+		choice := it.Value()
+		got |= take(choice)
+		if f := choice.Get("finish_reason"); f.IsString() {
+			p.ended, p.finish = true, textWord(f)
+		}
+	}
+	p.usage(members[1], &chatUsage)
+	if got != 0 && p.done {
+		p.faults.Add(result.FaultAfterEnd)
+	}
+	return got
+}
+
+// delta takes the delta of a choice; of an answer that was not streamed, its message.
+func (p *Reply) delta(v jsonx.Value) pieces {
+	var members [4]jsonx.Value
+	if deltaNames.Fields(v, members[:]) != nil {
+		p.faults.Add(result.FaultUnparsed)
+		return 0
+	}
+	got := p.say(members[0]) | p.think(members[1]) | p.think(members[2])
+	for it := members[3].Iter(); it.Next(); {
+		at := it.Index()
+		setInt(it.Value().Get("index"), &at)
+		c := p.call(at)
+		if c == nil {
+			break
+		}
+		f := it.Value().Get("function")
+		c.Id = it.Value().Get("id").AppendText(c.Id)
+		c.Name = f.Get("name").AppendText(c.Name)
+		c.Args = f.Get("arguments").AppendText(c.Args)
+		got |= pieceTool
+	}
+	return got
+}
+
+// wholeChoice takes a whole answer of chat or of completions: take reads its first choice and says whether it is one.
+func (p *Reply) wholeChoice(body []byte, take func(choice jsonx.Value) bool) bool {
+	if p.doc.Parse(body, jsonx.Options{}) != nil {
+		return false
+	}
+	choice := p.doc.Root().Get("choices").Index(0)
+	if !take(choice) {
+		return false
+	}
+	p.finish = textWord(choice.Get("finish_reason"))
+	p.usage(p.doc.Root().Get("usage"), &chatUsage)
+	p.ended = true
+	toolEnd(p)
+	return true
+}
+
+func chatWhole(p *Reply, body []byte) bool {
+	return p.wholeChoice(body, func(choice jsonx.Value) bool {
+		m := choice.Get("message")
+		if m.IsObject() {
+			p.delta(m)
+		}
+		return m.IsObject()
+	})
+}
+
+func chatEnd(p *Reply) {
+	if p.ended && !p.done {
+		p.faults.Add(result.FaultNoDone)
+	}
+	toolEnd(p)
+}
+
+func completionsBody(dst []byte, q *Request) []byte {
+	dst = append(q.appendModel(dst), `,"prompt":"`...)
+	for i := range q.Messages {
+		if i > 0 {
+			dst = append(dst, `\n`...)
+		}
+		dst = jsonx.AppendEscaped(dst, q.Messages[i].Text)
+	}
+	return q.appendRest(append(dst, '"'), "max_tokens", true)
+}
+
+func completionsEvent(p *Reply, ev sse.Event) pieces {
+	return p.chunk(ev, func(choice jsonx.Value) pieces { return p.say(choice.Get("text")) })
+}
+
+func completionsWhole(p *Reply, body []byte) bool {
+	return p.wholeChoice(body, func(choice jsonx.Value) bool {
+		p.say(choice.Get("text"))
+		return choice.Get("text").IsString()
+	})
+}

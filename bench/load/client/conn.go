@@ -1,0 +1,330 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+
+	"penstock/bench/exit"
+)
+
+const (
+	maxEvent = 8 << 20  // of a stream
+	maxReply = 64 << 20 // of an answer that is read whole
+)
+
+// Target is a server under test with its idle connections. It is safe for concurrent use.
+type Target struct {
+	Base    string // scheme://host[:port][/path], without /v1
+	address string // host:port to dial
+	host    string // of the Host header
+	Path    string // before /v1
+	tls     *tls.Config
+	Headers []byte // of every request, each line with its end
+	Clock   *Clock
+
+	mu     sync.Mutex
+	idle   []*conn // used last is used first
+	opened int
+}
+
+// Clock gives times as nanoseconds since the start of the run.
+type Clock struct{ Start time.Time }
+
+func (c *Clock) Now() int64 { return int64(time.Since(c.Start)) }
+
+// NewTarget parses a base URL, with or without /v1 at its end. headers are those of every request, each line with its end.
+func NewTarget(base string, insecure bool, headers []byte) (*Target, error) {
+	if !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
+	u, err := url.Parse(base)
+	switch {
+	case err != nil:
+		return nil, exit.Usagef("base URL %q: %v", base, errors.Unwrap(err))
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, exit.Usagef("base URL %q: want http:// or https://", base)
+	case u.Host == "" || u.User != nil || u.RawQuery != "":
+		return nil, exit.Usagef("base URL %q: want scheme, host and perhaps a path", base)
+	}
+	t := &Target{Clock: &Clock{Start: time.Now()}, Headers: headers, host: u.Host, address: u.Host, Path: strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")}
+	t.Base = u.Scheme + "://" + u.Host + t.Path
+	port := "80"
+	if u.Scheme == "https" {
+		port = "443"
+		t.tls = &tls.Config{ServerName: u.Hostname(), InsecureSkipVerify: insecure, NextProtos: []string{"http/1.1"}} //nolint:gosec // asked for by --insecure
+	}
+	if u.Port() == "" {
+		t.address = net.JoinHostPort(u.Hostname(), port)
+	}
+	return t, nil
+}
+
+// conn is one connection with all the memory that a request on it needs. One goroutine has it at a time.
+type conn struct {
+	net.Conn
+	t      *Target
+	br     *bufio.Reader
+	head   fasthttp.ResponseHeader
+	body   body
+	events sse.Reader
+	doc    jsonx.Doc
+	reply  Reply
+	out    []byte // head and body of the request
+	buf    []byte // an answer that is read whole
+
+	readAt int64 // time of the last read that brought something
+	reads  int   // number of them
+	bytes  int64 // that they brought
+	used   bool  // it has carried a request before
+	late   error // of a read that passed its deadline
+}
+
+// Read reads from the socket and takes the time.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.readAt = c.t.Clock.Now()
+		c.reads++
+		c.bytes += int64(n)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.late = err
+	}
+	return n, err
+}
+
+var conns = sync.Pool{New: func() any {
+	c := &conn{br: bufio.NewReaderSize(nil, 8<<10)}
+	c.reply.doc = &c.doc
+	return c
+}}
+
+// open returns an idle connection, or a new one when there is none or fresh is set.
+func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
+	t.mu.Lock()
+	if n := len(t.idle); n > 0 && !fresh {
+		c := t.idle[n-1]
+		t.idle = t.idle[:n-1]
+		t.mu.Unlock()
+		return c, nil
+	}
+	t.opened++
+	t.mu.Unlock()
+	d := net.Dialer{Timeout: 10 * time.Second, KeepAlive: -1}
+	nc, err := d.DialContext(ctx, "tcp", t.address)
+	if err != nil {
+		return nil, err
+	}
+	if t.tls != nil {
+		s := tls.Client(nc, t.tls)
+		if err := s.HandshakeContext(ctx); err != nil {
+			nc.Close()
+			return nil, err
+		}
+		nc = s
+	}
+	c := conns.Get().(*conn)
+	c.Conn, c.t, c.used = nc, t, false
+	c.reads, c.bytes, c.readAt = 0, 0, 0
+	c.br.Reset(c)
+	return c, nil
+}
+
+// release gives a connection back: to the idle ones when it can carry another request, else it is closed.
+func (c *conn) release(reusable bool) {
+	t := c.t
+	if reusable && c.br.Buffered() == 0 {
+		c.used = true
+		t.mu.Lock()
+		t.idle = append(t.idle, c)
+		t.mu.Unlock()
+		return
+	}
+	c.Conn.Close()
+	c.Conn, c.t = nil, nil
+	c.events.Reset(nil, 0)
+	conns.Put(c)
+}
+
+// Close closes the idle connections.
+func (t *Target) Close() {
+	t.mu.Lock()
+	idle := t.idle
+	t.idle = nil
+	t.mu.Unlock()
+	for _, c := range idle {
+		c.release(false)
+	}
+}
+
+// opened returns how many connections were opened in all.
+func (t *Target) Connections() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.opened
+}
+
+// readHead reads the head of the answer, past interim ones.
+func (c *conn) readHead() error {
+	for {
+		c.late = nil
+		if err := c.head.Read(c.br); err != nil {
+			if c.late != nil {
+				return c.late // of half a head the parser says no more than that it is half
+			}
+			return err
+		}
+		if s := c.head.StatusCode(); s < 100 || s > 199 {
+			break
+		}
+	}
+	c.body = body{br: c.br, left: int64(c.head.ContentLength())}
+	if c.body.left < 0 {
+		c.body.chunked = c.head.ContentLength() == -1
+		c.body.open = !c.body.chunked
+		c.body.left = 0
+	} else {
+		c.body.done = c.body.left == 0
+	}
+	return nil
+}
+
+// reusable reports whether the connection can carry another request once the body was read.
+func (c *conn) reusable() bool { return c.body.done && !c.body.open && !c.head.ConnectionClose() }
+
+// readAll reads the rest of the body into the connection's buffer, which is valid until the next request.
+func (c *conn) readAll() ([]byte, error) {
+	c.buf = c.buf[:0]
+	for {
+		if len(c.buf) == cap(c.buf) {
+			c.buf = append(c.buf, make([]byte, max(4096, len(c.buf)))...)[:len(c.buf)]
+		}
+		n, err := c.body.Read(c.buf[len(c.buf):cap(c.buf)])
+		c.buf = c.buf[:len(c.buf)+n]
+		switch {
+		case err == io.EOF: //nolint:errorlint // io.Reader's contract is io.EOF itself
+			return c.buf, nil
+		case err != nil:
+			return nil, err
+		case len(c.buf) > maxReply:
+			return nil, fmt.Errorf("answer of more than %d MiB", maxReply>>20)
+		}
+	}
+}
+
+// body reads the body of an answer: of a known length, in chunks, or to the end of the connection.
+type body struct {
+	br            *bufio.Reader
+	left          int64 // of the length or the chunk
+	chunked, open bool
+	inChunk       bool // a chunk was read: its line end comes next
+	done          bool
+}
+
+var errChunk = errors.New("malformed chunk")
+
+// Read returns what is there, at most one chunk. It returns io.EOF behind the end of the body, and io.ErrUnexpectedEOF when the
+// connection ends before it.
+func (b *body) Read(p []byte) (int, error) {
+	if b.done {
+		return 0, io.EOF
+	}
+	if b.chunked && b.left == 0 {
+		if err := b.nextChunk(); err != nil {
+			return 0, unexpected(err)
+		}
+		if b.done {
+			return 0, io.EOF
+		}
+	}
+	if !b.open {
+		p = p[:min(int64(len(p)), b.left)]
+	}
+	n, err := b.br.Read(p)
+	if b.open {
+		b.done = err == io.EOF
+		return n, err
+	}
+	if b.left -= int64(n); b.left == 0 && !b.chunked {
+		b.done = true
+	}
+	return n, unexpected(err)
+}
+
+func unexpected(err error) error {
+	if err == io.EOF { //nolint:errorlint // as above
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// nextChunk reads the line with the size of a chunk; behind the last one also the trailers.
+func (b *body) nextChunk() error {
+	if b.inChunk {
+		if line, err := b.br.ReadSlice('\n'); err != nil {
+			return err
+		} else if len(bytes.TrimRight(line, "\r\n")) > 0 {
+			return errChunk
+		}
+	}
+	line, err := b.br.ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	size, digits := int64(0), 0
+	for _, ch := range line {
+		d := hexDigit(ch)
+		if d < 0 {
+			break
+		}
+		if digits++; digits > 15 {
+			return errChunk
+		}
+		size = size<<4 | int64(d)
+	}
+	if digits == 0 {
+		return errChunk
+	}
+	b.left, b.inChunk = size, true
+	if size > 0 {
+		return nil
+	}
+	for {
+		line, err := b.br.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if len(bytes.TrimRight(line, "\r\n")) == 0 {
+			b.done = true
+			return nil
+		}
+	}
+}
+
+func hexDigit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}

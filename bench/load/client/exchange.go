@@ -1,0 +1,387 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+
+	"penstock/bench/result"
+)
+
+// Sender sends requests and reads their answers. It is safe for concurrent use.
+type Sender struct {
+	Clock    *Clock
+	Targets  []*Target
+	Timeout  time.Duration
+	Detailed bool // keep every gap
+	Watch    observer
+
+	heads sync.Map // headKey to []byte
+	mu    sync.Mutex
+	words map[string]string // names of upstreams, each once
+}
+
+// observer hears of tokens while they come. Its methods are called from the goroutine of the request.
+type observer interface {
+	// FirstToken returns where the gaps of the request are counted.
+	FirstToken(s *Sample) *GapCell
+	// Token is any token event; gap is none for the first and for those that came in one read with another.
+	Token(s *Sample, at, gap int64)
+}
+
+// GapCell counts gaps of one group of requests.
+type GapCell struct {
+	Mu sync.Mutex
+	H  result.Histogram
+}
+
+func (c *GapCell) record(gap int64) {
+	c.Mu.Lock()
+	c.H.Record(gap)
+	c.Mu.Unlock()
+}
+
+// Exchange sends one request and reads its answer into s, whose scheduled time is set. It returns the connection's reply for the
+// next turn of the session, valid until done is called; done must be called.
+func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sample) (p *Reply, done func()) {
+	t := c.Targets[q.Target]
+	s.At.Sent = c.Clock.Now()
+	for fresh := false; ; fresh = true {
+		nc, err := t.open(ctx, fresh)
+		if err != nil {
+			s.At.End = c.Clock.Now()
+			s.Err = failureKind(ctx, err, result.ErrConnect)
+			return nil, func() {}
+		}
+		if !nc.used {
+			s.At.Connect = c.Clock.Now() - s.At.Sent
+		}
+		x := &transfer{sender: c, c: nc, q: q, s: s, bytes: nc.bytes, reads: nc.reads}
+		stale := x.carry(ctx, wire)
+		if stale && !fresh {
+			nc.release(false) // it was closed while idle, which is no fault of the server's
+			s.Err, s.At.End = "", None
+			continue
+		}
+		return &nc.reply, func() { nc.release(s.Err == "" && !s.Left && nc.reusable()) }
+	}
+}
+
+// headKey tells request heads apart that differ.
+type headKey struct {
+	target int
+	d      *Dialect
+}
+
+// appendHead appends the head of a request with a body of n bytes.
+func (c *Sender) appendHead(dst []byte, q *Request, n int) []byte {
+	key := headKey{q.Target, q.D}
+	head, ok := c.heads.Load(key)
+	if !ok {
+		t := c.Targets[q.Target]
+		head = fmt.Appendf(nil, "POST %s/v1%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: penstock-bench\r\nContent-Type: %s\r\n%sContent-Length: ",
+			t.Path, q.D.path, t.host, cmp.Or(q.D.Mime, "application/json"), t.Headers)
+		c.heads.Store(key, head)
+	}
+	dst = append(dst, head.([]byte)...)
+	dst = strconv.AppendInt(dst, int64(n), 10)
+	return append(dst, "\r\n\r\n"...)
+}
+
+// intern returns b as a string that equal ones share; empty when it is no word.
+func (c *Sender) intern(b []byte) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.words[string(b)]
+	if !ok {
+		if c.words == nil {
+			c.words = map[string]string{}
+		}
+		v = Word(b)
+		c.words[string(b)] = v
+	}
+	return v
+}
+
+// transfer is one request on one connection.
+type transfer struct {
+	sender *Sender
+	c      *conn
+	q      *Request
+	s      *Sample
+	bytes  int64 // that the connection had brought before
+	reads  int
+
+	lastRead int // the read that brought the last token
+	cell     *GapCell
+}
+
+// carry sends the request and reads the answer. It reports whether the connection turned out to be stale: reused, and closed before
+// it brought a byte.
+func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
+	c, s := x.c, x.s
+	c.reply.reset(x.q.Keep)
+	_ = c.SetDeadline(time.Now().Add(x.sender.Timeout))
+	nc := c.Conn // the function may still run when c has been released
+	undo := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
+	defer undo()
+	if x.q.Leave != nil && x.q.Leave.After > 0 {
+		gone := make(chan struct{})
+		timer := time.AfterFunc(x.q.Leave.After, func() {
+			_ = c.SetDeadline(time.Unix(1, 0))
+			close(gone)
+		})
+		defer func() {
+			if !timer.Stop() {
+				<-gone // or it would cut off the next request of this connection
+			}
+		}()
+	}
+	c.out = x.sender.appendHead(c.out[:0], x.q, len(wire))
+	c.out = append(c.out, wire...)
+	if _, err := c.Write(c.out); err != nil {
+		x.fail(ctx, err, result.ErrSend)
+		return c.used && s.Err == result.ErrSend
+	}
+	if err := c.readHead(); err != nil {
+		x.fail(ctx, err, result.ErrHTTP)
+		return c.used && c.reads == x.reads && s.Err == result.ErrClosed
+	}
+	s.Status = c.head.StatusCode()
+	x.headers()
+	switch {
+	case s.Status != 200:
+		x.refused(result.ErrStatus)
+	case x.q.D.sound:
+		x.sound(ctx)
+	case x.q.Stream && x.json() && !x.q.D.Tokens: // engines may leave `stream` of a transcription unheeded, as OpenAI's whisper-1 does
+		s.Stream = false
+		x.whole(ctx)
+	case x.q.Stream && x.json():
+		s.Err = result.ErrBody // a plain answer, though a stream was asked for
+		if _, err := c.readAll(); err != nil {
+			x.fail(ctx, err, result.ErrBody)
+		}
+	case x.q.Stream:
+		x.stream(ctx)
+	default:
+		x.whole(ctx)
+	}
+	if s.At.End == None {
+		s.At.End = max(c.readAt, s.At.Sent)
+	}
+	s.Flow.bytes = c.bytes - x.bytes
+	x.counts()
+	return false
+}
+
+// fail notes an error of the connection. When the client's own departure caused it, it is none.
+func (x *transfer) fail(ctx context.Context, err error, otherwise string) {
+	s := x.s
+	s.At.End = x.sender.Clock.Now()
+	s.Flow.bytes = x.c.bytes - x.bytes
+	s.Err = failureKind(ctx, err, otherwise)
+	if s.Err == result.ErrTimeout && x.q.Leave != nil && time.Duration(s.At.End-s.At.Sent) < x.sender.Timeout {
+		s.Err, s.Left = "", true
+	}
+}
+
+// failureKind classifies an error.
+func failureKind(ctx context.Context, err error, otherwise string) string {
+	var ne net.Error
+	switch {
+	case ctx.Err() != nil:
+		return result.ErrInterrupted
+	case errors.As(err, &ne) && ne.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
+		return result.ErrTimeout
+	case otherwise == result.ErrConnect:
+		return result.ErrConnect
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(*net.OpError)):
+		if otherwise == result.ErrSend {
+			return result.ErrSend
+		}
+		return result.ErrClosed
+	}
+	return otherwise
+}
+
+// headers reads what the edge says of itself.
+func (x *transfer) headers() {
+	h, s := &x.c.head, x.s
+	s.At.firstByte = x.c.readAt
+	if v := h.Peek("X-Penstock-Upstream"); len(v) > 0 {
+		s.Edge.Upstream = x.sender.intern(v)
+	}
+	if v := h.Peek("X-Penstock-Attempts"); len(v) > 0 {
+		if n, err := strconv.Atoi(string(v)); err == nil {
+			s.Edge.attempts = n
+		}
+	}
+	if v := h.Peek("X-Penstock-Queue-Ms"); len(v) > 0 {
+		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+			s.Edge.queue = n * int64(time.Millisecond)
+		}
+	}
+}
+
+// refused reads the error object of an answer that is none.
+func (x *transfer) refused(kind string) {
+	x.s.Err = kind
+	body, err := x.c.readAll()
+	if err == nil && x.c.doc.Parse(body, jsonx.Options{Record: 4}) == nil {
+		root := x.c.doc.Root()
+		if e := root.Get("error"); e.IsObject() {
+			root = e
+		}
+		x.s.Code = errorCode(root)
+	}
+}
+
+// json reports whether the answer is JSON, by its head.
+func (x *transfer) json() bool {
+	return bytes.HasPrefix(x.c.head.ContentType(), []byte("application/json"))
+}
+
+// sound reads an answer that is sound. Of what comes only the moment of the first byte is looked at.
+func (x *transfer) sound(ctx context.Context) {
+	c, s := x.c, x.s
+	if x.json() {
+		x.refused(result.ErrBody)
+		return
+	}
+	var head soundHead
+	c.buf = append(c.buf[:0], make([]byte, 32<<10)...)
+	for {
+		n, err := c.body.Read(c.buf)
+		if n > 0 && s.At.FirstToken == None && head.take(c.buf[:n]) {
+			s.At.FirstToken = c.readAt
+		}
+		switch {
+		case err == io.EOF && s.At.FirstToken == None: //nolint:errorlint // io.Reader's contract is io.EOF itself
+			s.Err = result.ErrBody // no sound in it
+			return
+		case err == io.EOF: //nolint:errorlint // as above
+			c.reply.ended = true
+			return
+		case err != nil:
+			x.fail(ctx, err, result.ErrBody)
+			return
+		}
+	}
+}
+
+func (x *transfer) whole(ctx context.Context) {
+	body, err := x.c.readAll()
+	switch {
+	case err != nil:
+		x.fail(ctx, err, result.ErrBody)
+	case !x.q.D.whole(&x.c.reply, body):
+		x.s.Err = result.ErrBody
+		if x.c.doc.Parse(body, jsonx.Options{Record: 4}) == nil {
+			x.s.Code = errorCode(x.c.doc.Root().Get("error"))
+		}
+	case x.c.reply.failed:
+		x.s.Err, x.s.Code = result.ErrInStream, x.c.reply.code
+	}
+}
+
+// stream reads the events.
+func (x *transfer) stream(ctx context.Context) {
+	c, s, p := x.c, x.s, &x.c.reply
+	c.events.Reset(&c.body, maxEvent)
+	for {
+		ev, err := c.events.Next()
+		if err == io.EOF { //nolint:errorlint // Next returns it as it is
+			break
+		}
+		if errors.Is(err, sse.ErrTooLong) {
+			p.faults.Add(result.FaultUnparsed)
+			break
+		}
+		if err != nil {
+			x.fail(ctx, err, result.ErrHTTP)
+			if s.Err == result.ErrClosed {
+				p.faults.Add(result.FaultNoEnd)
+			}
+			s.Faults = p.faults
+			return
+		}
+		if got := x.q.D.event(p, ev); got.token() {
+			x.token(got)
+			if x.q.Leave != nil && x.q.Leave.Tokens > 0 && s.Flow.Chunks >= x.q.Leave.Tokens {
+				s.Left, s.At.End = true, x.sender.Clock.Now()
+				return
+			}
+		}
+	}
+	switch {
+	case p.failed:
+		s.Err, s.Code = result.ErrInStream, p.code
+	case !p.ended:
+		p.faults.Add(result.FaultNoEnd)
+	case s.Flow.Chunks == 0:
+		p.faults.Add(result.FaultEmpty)
+	}
+	if !p.failed && p.ended && p.out < 0 && x.q.D.Tokens {
+		p.faults.Add(result.FaultNoUsage)
+	}
+	x.q.D.end(p)
+	s.Faults = p.faults
+	if s.Err == "" && s.Faults.fails() {
+		s.Err = result.ErrStream
+	}
+}
+
+// token notes an event that carried a token. Of several that came in one read only the first has a time of its own.
+func (x *transfer) token(got pieces) {
+	c, s := x.c, x.s
+	at := c.readAt
+	s.Flow.Chunks++
+	if got.visible() && s.At.firstVisible == None {
+		s.At.firstVisible = at
+	}
+	gap := int64(None)
+	switch {
+	case s.At.FirstToken == None:
+		s.At.FirstToken = at
+		x.cell = x.sender.Watch.FirstToken(s)
+	case c.reads == x.lastRead:
+		s.Flow.Coalesced++
+	default:
+		gap = at - s.At.lastToken
+		s.Flow.gapSum += gap
+		x.cell.record(gap)
+		if x.sender.Detailed {
+			s.Flow.Gaps = append(s.Flow.Gaps, gap)
+		}
+	}
+	x.sender.Watch.Token(s, at, gap)
+	s.At.lastToken, x.lastRead = at, c.reads
+}
+
+// counts takes the numbers of tokens from the server's usage.
+func (x *transfer) counts() {
+	s, p := x.s, &x.c.reply
+	s.Finish = p.finish
+	if s.Err != "" || s.Left {
+		return
+	}
+	s.Tokens.In, s.Tokens.Out, s.Tokens.Cached = p.in, p.out, p.cached
+	if s.Tokens.In >= 0 {
+		s.Tokens.InSource = result.TokensFromUsage
+	}
+	if s.Tokens.Out >= 0 {
+		s.Tokens.OutSource = result.TokensFromUsage
+	}
+}

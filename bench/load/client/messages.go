@@ -1,0 +1,164 @@
+package client
+
+import (
+	"bytes"
+
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+
+	"penstock/bench/result"
+)
+
+func messagesBody(dst []byte, q *Request) []byte {
+	dst, list := q.appendSystem(q.appendModel(dst), "system")
+	dst = append(dst, `,"messages":[`...)
+	for i := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendMessagesMessage(dst, &list[i])
+	}
+	return q.appendRest(append(dst, ']'), "max_tokens", false)
+}
+
+func appendMessagesMessage(dst []byte, m *Message) []byte {
+	dst = append(dst, `{"role":"`...)
+	dst = append(dst, m.Role...)
+	dst = append(dst, `","content":[`...)
+	start := len(dst)
+	next := func() {
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+	}
+	for _, r := range m.Results {
+		next()
+		dst = append(dst, `{"type":"tool_result","tool_use_id":`...)
+		dst = jsonx.AppendString(dst, r.Id)
+		dst = append(dst, `,"content":`...)
+		dst = jsonx.AppendString(dst, r.Text)
+		dst = append(dst, '}')
+	}
+	for _, url := range m.Images {
+		head, data, _ := bytes.Cut(url, []byte(";base64,"))
+		next()
+		dst = append(dst, `{"type":"image","source":{"type":"base64","media_type":"`...)
+		dst = append(dst, bytes.TrimPrefix(head, []byte("data:"))...)
+		dst = append(dst, `","data":"`...)
+		dst = append(dst, data...)
+		dst = append(dst, `"}}`...)
+	}
+	if len(m.Text) > 0 {
+		next()
+		dst = append(dst, `{"type":"text","text":`...)
+		dst = jsonx.AppendString(dst, m.Text)
+		dst = append(dst, '}')
+	}
+	for _, c := range m.Calls {
+		next()
+		dst = append(dst, `{"type":"tool_use","id":`...)
+		dst = jsonx.AppendString(dst, c.Id)
+		dst = append(dst, `,"name":`...)
+		dst = jsonx.AppendString(dst, c.Name)
+		dst = append(dst, `,"input":`...)
+		if len(c.Args) == 0 {
+			dst = append(dst, "{}"...)
+		}
+		dst = append(append(dst, c.Args...), '}')
+	}
+	return append(dst, "]}"...)
+}
+
+func messagesEvent(p *Reply, ev sse.Event) pieces {
+	root, ok := p.parse(ev.Data)
+	if !ok {
+		return 0
+	}
+	kind, _ := root.Get("type").Text()
+	if p.ended {
+		p.faults.Add(result.FaultAfterEnd)
+	}
+	if !p.begun && string(kind) != "message_start" && string(kind) != "ping" && string(kind) != "error" {
+		p.faults.Add(result.FaultOrder)
+	}
+	var got pieces
+	switch string(kind) {
+	case "message_start":
+		if p.begun {
+			p.faults.Add(result.FaultOrder)
+		}
+		p.begun = true
+		p.messagesUsage(root.Get("message").Get("usage"))
+	case "content_block_start":
+		if p.block {
+			p.faults.Add(result.FaultOrder)
+		}
+		p.block = true
+		if b := root.Get("content_block"); b.Get("type").EqualText("tool_use") {
+			got = p.begin(b.Get("id"), b.Get("name"))
+		}
+	case "content_block_delta":
+		if !p.block {
+			p.faults.Add(result.FaultOrder)
+		}
+		d := root.Get("delta")
+		got = p.say(d.Get("text")) | p.think(d.Get("thinking"))
+		got |= p.argue(d.Get("partial_json"))
+	case "content_block_stop":
+		if !p.block {
+			p.faults.Add(result.FaultOrder)
+		}
+		p.block = false
+	case "message_delta":
+		p.finish = textWord(root.Get("delta").Get("stop_reason"))
+		p.messagesUsage(root.Get("usage"))
+	case "message_stop":
+		if p.block || p.finish == "" {
+			p.faults.Add(result.FaultOrder)
+		}
+		p.ended, p.done = true, true
+	case "error":
+		p.fail(root.Get("error"))
+	}
+	return got
+}
+
+// messagesUsage reads the usage object, whose input_tokens leave out what was read from a cache.
+func (p *Reply) messagesUsage(v jsonx.Value) {
+	if !v.IsObject() {
+		return
+	}
+	setInt(v.Get("output_tokens"), &p.out)
+	in, written := -1, 0
+	setInt(v.Get("input_tokens"), &in)
+	if in < 0 {
+		return
+	}
+	setInt(v.Get("cache_read_input_tokens"), &p.cached)
+	setInt(v.Get("cache_creation_input_tokens"), &written)
+	p.in = in + max(p.cached, 0) + written
+}
+
+func messagesWhole(p *Reply, body []byte) bool {
+	if p.doc.Parse(body, jsonx.Options{}) != nil {
+		return false
+	}
+	root := p.doc.Root()
+	if !root.Get("content").IsArray() {
+		return false
+	}
+	for it := root.Get("content").Iter(); it.Next(); {
+		b := it.Value()
+		p.say(b.Get("text"))
+		if b.Get("type").EqualText("tool_use") {
+			if p.begin(b.Get("id"), b.Get("name")) != 0 {
+				c := &p.Calls[len(p.Calls)-1]
+				c.Args = append(c.Args, b.Get("input").Raw()...)
+			}
+		}
+	}
+	p.finish = textWord(root.Get("stop_reason"))
+	p.messagesUsage(root.Get("usage"))
+	p.ended = true
+	return true
+}

@@ -1,0 +1,170 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"penstock/translate/jsonx"
+
+	"penstock/bench/exit"
+)
+
+// page is the answer to a small request outside the load.
+type page struct {
+	Status int
+	Body   []byte
+}
+
+// Fetch gets or, with a body, posts a page of a target, whatever its path. It is for what happens beside the load.
+func (t *Target) Fetch(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := t.open(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	defer c.release(false)
+	nc := c.Conn // the function may still run when c has been released
+	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
+	method := "GET"
+	if body != nil {
+		method = "POST"
+	}
+	head := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: penstock-bench\r\nConnection: close\r\n%s", method, path, t.host, headers)
+	if body != nil {
+		head = fmt.Appendf(head, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+	}
+	if _, err := c.Write(append(append(head, "\r\n"...), body...)); err != nil {
+		return nil, err
+	}
+	if err := c.readHead(); err != nil {
+		return nil, err
+	}
+	text, err := c.readAll()
+	if err != nil {
+		return nil, err
+	}
+	return &page{c.head.StatusCode(), bytes.Clone(text)}, nil
+}
+
+// Models lists the models of a target. An error says what to do.
+func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, error) {
+	for begin := time.Now(); ; {
+		p, err := t.Fetch(ctx, t.Path+"/v1/models", nil, t.Headers)
+		switch {
+		case err != nil && time.Since(begin) < wait && ctx.Err() == nil:
+			select {
+			case <-ctx.Done():
+			case <-time.After(500 * time.Millisecond):
+			}
+			continue
+		case err != nil:
+			return nil, exit.Usagef("%s cannot be reached: %s", t.Base, Reason(err))
+		case p.Status == 401 || p.Status == 403:
+			return nil, exit.Usagef("%s refuses the key (status %d): give one by PENSTOCK_API_KEY or --api-key", t.Base, p.Status)
+		case p.Status != 200:
+			return nil, nil // it has no such page; --model then says what to ask for
+		}
+		var doc jsonx.Doc
+		_ = doc.Parse(p.Body, jsonx.Options{}) // what is no JSON is empty, and lists nothing
+		var out []string
+		for it := doc.Root().Get("data").Iter(); it.Next(); {
+			if id := it.Value().Get("id"); id.IsString() {
+				out = append(out, string(id.AppendText(nil)))
+			}
+		}
+		return out, nil
+	}
+}
+
+// Reason is a network error in few words.
+func Reason(err error) string {
+	var op *net.OpError
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused: nothing listens there"
+	case errors.As(err, &dns):
+		return "no such host: " + dns.Name
+	case errors.As(err, &op) && op.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "it closed the connection without an answer"
+	}
+	return err.Error()
+}
+
+// pages tell engines apart, in this order: the first that answers 200 is it.
+var pages = []struct{ path, engine string }{
+	{"/sim/stats", "sim"}, {"/props", "llamacpp"}, {"/get_server_info", "sglang"}, {"/api/version", "ollama"}, {"/version", "vllm"},
+}
+
+// Engine says what a target is, from pages that only one kind of server has; empty when none answers.
+func (t *Target) Engine(ctx context.Context) string {
+	if p, err := t.Fetch(ctx, t.Path+"/openapi.json", nil, nil); err == nil && p.Status == 200 && strings.Contains(string(p.Body), "Penstock") {
+		return "edge"
+	}
+	for _, x := range pages {
+		if p, err := t.Fetch(ctx, t.Path+x.path, nil, t.Headers); err == nil && p.Status == 200 {
+			return x.engine
+		}
+	}
+	return ""
+}
+
+var errTokenize = errors.New("not a tokenizer's answer")
+
+// Tokenize counts the tokens of a text with the page of vLLM, SGLang ("prompt", "count") and llama.cpp ("content", "tokens").
+func (t *Target) Tokenize(ctx context.Context, path, model string, text []byte) (int, error) {
+	body := jsonx.AppendStringS([]byte(`{"model":`), model)
+	for _, member := range []string{"prompt", "content"} {
+		body = append(append(append(body, `,"`...), member...), `":`...)
+		body = jsonx.AppendString(body, text)
+	}
+	p, err := t.Fetch(ctx, path, append(body, '}'), t.Headers)
+	if err != nil {
+		return 0, err
+	}
+	var doc jsonx.Doc
+	if p.Status != 200 || doc.Parse(p.Body, jsonx.Options{}) != nil {
+		return 0, errTokenize
+	}
+	if n, ok := doc.Root().Get("count").Int(); ok {
+		return int(n), nil
+	}
+	if tokens := doc.Root().Get("tokens"); tokens.IsArray() {
+		return tokens.Len(), nil
+	}
+	return 0, errTokenize
+}
+
+// Post posts to a page of any server; an error says what went wrong in a line.
+func Post(ctx context.Context, base, path string, body []byte, token string, insecure bool) error {
+	t, err := NewTarget(base, insecure, Bearer(token))
+	if err != nil {
+		return err
+	}
+	p, err := t.Fetch(ctx, t.Path+path, append([]byte{}, body...), t.Headers)
+	if err != nil {
+		return fmt.Errorf("POST %s%s: %s", t.Base, path, Reason(err))
+	}
+	if p.Status > 299 {
+		return fmt.Errorf("POST %s%s: status %d", t.Base, path, p.Status)
+	}
+	return nil
+}
+
+// Bearer is the header of a token; nothing for none.
+func Bearer(token string) []byte {
+	if token == "" {
+		return nil
+	}
+	return []byte("Authorization: Bearer " + token + "\r\n")
+}

@@ -1,0 +1,203 @@
+package client
+
+import (
+	"penstock/translate/jsonx"
+
+	"penstock/bench/result"
+)
+
+// ToolCall is a call in a reply.
+type ToolCall struct {
+	Id, Name, Args []byte
+}
+
+// Reply is what is gathered from one answer. It is reused.
+type Reply struct {
+	doc *jsonx.Doc
+
+	ended  bool   // what ends a stream of the dialect came
+	done   bool   // [DONE] came
+	failed bool   // an error event came
+	code   string // of the error
+	finish string
+	faults faultSet
+
+	in, out, cached int // -1: not said
+
+	keep  bool // keep the text, for a next turn or to count its tokens
+	Text  []byte
+	Size  int // bytes of text
+	Calls []ToolCall
+
+	begun bool  // messages: message_start came; responses: response.created
+	block bool  // messages: a content block is open
+	seq   int64 // responses: last sequence_number
+}
+
+func (p *Reply) reset(keep bool) {
+	*p = Reply{doc: p.doc, in: -1, out: -1, cached: -1, seq: -1, keep: keep, Text: p.Text[:0], Calls: p.Calls[:0]}
+}
+
+// parseOrDone is parse for the dialects whose streams close with [DONE].
+func (p *Reply) parseOrDone(data []byte) (jsonx.Value, bool) {
+	if string(data) == "[DONE]" {
+		p.done = true
+		return jsonx.Value{}, false
+	}
+	return p.parse(data)
+}
+
+// parse parses an event's data; a failure is a fault. Null says nothing.
+func (p *Reply) parse(data []byte) (jsonx.Value, bool) {
+	if string(data) == "null" {
+		return jsonx.Value{}, false
+	}
+	if err := p.doc.Parse(data, jsonx.Options{}); err != nil || !p.doc.Root().IsObject() {
+		p.faults.Add(result.FaultUnparsed)
+		return jsonx.Value{}, false
+	}
+	return p.doc.Root(), true
+}
+
+// say takes a piece of visible text and reports it, if it is not empty.
+func (p *Reply) say(v jsonx.Value) pieces {
+	n := len(v.Raw()) - 2
+	if !v.IsString() || n <= 0 {
+		return 0
+	}
+	if p.Size += n; p.keep {
+		p.Text = v.AppendText(p.Text)
+	}
+	return pieceText
+}
+
+// think takes a piece of reasoning.
+func (p *Reply) think(v jsonx.Value) pieces {
+	if !v.IsString() || len(v.Raw()) <= 2 {
+		return 0
+	}
+	return pieceReasoning
+}
+
+// call returns the i-th tool call, made when it is new; nil when i is out of all reason.
+func (p *Reply) call(i int) *ToolCall {
+	if i < 0 || i > 128 {
+		p.faults.Add(result.FaultOrder)
+		return nil
+	}
+	for len(p.Calls) <= i {
+		if len(p.Calls) < cap(p.Calls) {
+			p.Calls = p.Calls[:len(p.Calls)+1]
+		} else {
+			p.Calls = append(p.Calls, ToolCall{})
+		}
+		c := &p.Calls[len(p.Calls)-1]
+		c.Id, c.Name, c.Args = c.Id[:0], c.Name[:0], c.Args[:0]
+	}
+	return &p.Calls[i]
+}
+
+// begin begins a tool call behind those that there are.
+func (p *Reply) begin(id, name jsonx.Value) pieces {
+	c := p.call(len(p.Calls))
+	if c == nil {
+		return 0
+	}
+	c.Id, c.Name = id.AppendText(c.Id), name.AppendText(c.Name)
+	return pieceTool
+}
+
+// argue takes a piece of the last call's arguments.
+func (p *Reply) argue(v jsonx.Value) pieces {
+	if len(v.Raw()) <= 2 || len(p.Calls) == 0 {
+		return 0
+	}
+	c := &p.Calls[len(p.Calls)-1]
+	c.Args = v.AppendText(c.Args)
+	return pieceTool
+}
+
+// usageMembers are the names in a dialect's usage object.
+type usageMembers struct{ in, out, details string }
+
+var (
+	chatUsage      = usageMembers{"prompt_tokens", "completion_tokens", "prompt_tokens_details"}
+	responsesUsage = usageMembers{"input_tokens", "output_tokens", "input_tokens_details"}
+)
+
+// usage takes a usage object.
+func (p *Reply) usage(v jsonx.Value, names *usageMembers) {
+	if !v.IsObject() {
+		return
+	}
+	setInt(v.Get(names.in), &p.in)
+	setInt(v.Get(names.out), &p.out)
+	setInt(v.Get(names.details).Get("cached_tokens"), &p.cached)
+}
+
+// fail takes an error object: {"code":…,"type":…}.
+func (p *Reply) fail(v jsonx.Value) {
+	p.failed = true
+	p.code = errorCode(v)
+}
+
+// errorCode is the code of an error object, or its type.
+func errorCode(v jsonx.Value) string {
+	for _, name := range []string{"code", "type"} {
+		if c := v.Get(name); c.IsString() {
+			if w := Word(c.AppendText(nil)); w != "" {
+				return w
+			}
+		}
+	}
+	return ""
+}
+
+// words are the texts that answers usually hold, so that they need not be made anew.
+var words = []string{"stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "stop_sequence", "completed", "incomplete", "max_output_tokens", "content_filter"}
+
+// Word returns b when it is an identifier of at most 64 characters, else nothing: no text of a server gets into a result.
+func Word(b []byte) string {
+	for _, w := range words {
+		if string(b) == w {
+			return w
+		}
+	}
+	if len(b) > 64 {
+		return ""
+	}
+	for _, c := range b {
+		if c != '_' && c != '-' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return ""
+		}
+	}
+	return string(b)
+}
+
+// text returns the word in v.
+func textWord(v jsonx.Value) string {
+	if t, ok := v.Text(); ok {
+		return Word(t)
+	}
+	return ""
+}
+
+// setInt sets out to the integer in v, if it is one.
+func setInt(v jsonx.Value, out *int) {
+	if n, ok := v.Int(); ok {
+		*out = int(n)
+	}
+}
+
+// toolEnd checks that the arguments of every tool call are JSON, unless the answer was cut for its length.
+func toolEnd(p *Reply) {
+	switch p.finish {
+	case "length", "max_tokens", "incomplete":
+		return
+	}
+	for i := range p.Calls {
+		if args := p.Calls[i].Args; len(args) > 0 && p.doc.Parse(args, jsonx.Options{Record: 1}) != nil {
+			p.faults.Add(result.FaultToolJSON)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package client
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"penstock/translate/jsonx"
+)
+
+// Message is a turn of a conversation, in no dialect's form.
+type Message struct {
+	Role    string // system, user or assistant
+	Text    []byte
+	Images  [][]byte     // data URLs
+	Calls   []ToolCall   // of an assistant
+	Results []ToolResult // of a user: answers to the calls of the message before
+}
+
+// ToolResult is what a tool gave back.
+type ToolResult struct{ Id, Text []byte }
+
+// Request is one request before it is written in its dialect. The workload makes it and the runner sends it once.
+type Request struct {
+	Id        int // of its session's place in the workload
+	D         *Dialect
+	Model     string
+	Stream    bool
+	Keep      bool // the text of the reply
+	Messages  []Message
+	InWanted  int
+	OutWanted int
+	Tools     []byte      // rendered for the dialect
+	Extra     []byte      // further members, each with its comma before it
+	Form      []FormField // further fields of a form
+	Voice     string
+	Audio     []byte
+	AudioS    float64
+
+	Session *Session
+	Turn    int
+	Leave   *Departure
+	Pair    int // index of the pair with --compare-url
+	Target  int
+}
+
+// FormField is a field of a multipart body.
+type FormField struct{ Name, Value string }
+
+// Departure says when a client leaves on purpose.
+type Departure struct {
+	Tokens int           // after so many events with tokens
+	After  time.Duration // or that long after sending; the first of both that is above 0
+}
+
+// Prompt is the text of the last message, for dialects that know no roles.
+func (q *Request) Prompt() []byte {
+	if len(q.Messages) == 1 {
+		return q.Messages[0].Text
+	}
+	var all [][]byte
+	for i := range q.Messages {
+		all = append(all, q.Messages[i].Text)
+	}
+	return bytes.Join(all, []byte("\n"))
+}
+
+// appendModel opens a body.
+func (q *Request) appendModel(dst []byte) []byte {
+	return jsonx.AppendStringS(append(dst, `{"model":`...), q.Model)
+}
+
+// appendSystem appends the system message as a member of that name, and returns the messages behind it.
+func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
+	if len(q.Messages) == 0 || q.Messages[0].Role != "system" {
+		return dst, q.Messages
+	}
+	dst = append(append(append(dst, `,"`...), name...), `":`...)
+	return jsonx.AppendString(dst, q.Messages[0].Text), q.Messages[1:]
+}
+
+// appendRest appends the bound of the answer, in the member that the dialect has for it, and what bodies have in common, and closes
+// the object. Only chat's kin must be asked for usage in streams.
+func (q *Request) appendRest(dst []byte, bound string, askUsage bool) []byte {
+	dst = append(append(append(dst, `,"`...), bound...), `":`...)
+	dst = strconv.AppendInt(dst, int64(q.OutWanted), 10)
+	if q.Stream {
+		dst = append(dst, `,"stream":true`...)
+		if askUsage {
+			dst = append(dst, `,"stream_options":{"include_usage":true}`...)
+		}
+	}
+	dst = append(dst, q.Tools...)
+	return append(append(dst, q.Extra...), '}')
+}
+
+// Session is a conversation: its turns are requests one after another.
+type Session struct {
+	Turns   int
+	Human   [][]byte // what the user says, of a data set; nil: made
+	History []Message
+}

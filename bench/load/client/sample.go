@@ -1,0 +1,166 @@
+package client
+
+import (
+	"slices"
+
+	"penstock/bench/result"
+)
+
+// None marks a time or a count that did not come to be.
+const None = -1
+
+// Sample is what is known of one request, in the form that a run keeps millions of.
+type Sample struct {
+	Id, Stage, Turn int
+	Pair            int // index of the pair with --compare-url; else none
+	Target          uint8
+	Dialect         *Dialect
+	Stream          bool // and was answered so
+	Left            bool // the client left on purpose
+
+	At     moments
+	Status int
+	Err    string // one of Kinds
+	Code   string
+	Finish string
+	Faults faultSet
+	Tokens tokenCounts
+	Flow   flow
+	Edge   edgeReport
+	Audio  float64 // seconds of sound sent
+}
+
+// moments are nanoseconds since the start of the run, or none.
+type moments struct {
+	Scheduled, Sent, firstByte, FirstToken, firstVisible, lastToken, End int64
+	Connect                                                              int64 // a time, not a moment: that a new connection took
+}
+
+// tokenCounts are the lengths asked for and those that came, with where they are known from.
+type tokenCounts struct {
+	inWanted, outWanted, In, Out, Cached int
+	InSource, OutSource                  string
+}
+
+// flow is how the tokens came.
+type flow struct {
+	Chunks, Coalesced int // events with tokens; those that came in one read with an earlier one
+	bytes             int64
+	Gaps              []int64 // only with --save-detailed
+	gapSum            int64
+}
+
+// edgeReport is what an edge says of itself.
+type edgeReport struct {
+	Upstream string
+	attempts int
+	queue    int64
+}
+
+// NewSample is that of a request which is due at scheduled.
+func NewSample(q *Request, stage int, scheduled int64) Sample {
+	s := Sample{
+		Id: q.Id, Stage: stage, Turn: q.Turn, Pair: q.Pair, Target: uint8(q.Target), Dialect: q.D, Stream: q.Stream, Audio: q.AudioS,
+		At:     moments{None, None, None, None, None, None, None, None},
+		Tokens: tokenCounts{inWanted: q.InWanted, outWanted: q.OutWanted, In: None, Out: None, Cached: None},
+		Edge:   edgeReport{attempts: None, queue: None},
+	}
+	s.At.Scheduled = scheduled
+	return s
+}
+
+// Completed reports whether the request was answered whole.
+func (s *Sample) Completed() bool { return s.Err == "" && !s.Left }
+
+// Failed reports whether it counts as a failure: a client that left on purpose does not, nor does what the end of the run cut off.
+func (s *Sample) Failed() bool { return s.Err != "" && !s.Left && s.Err != result.ErrInterrupted }
+
+// Latency returns a measure of the request in nanoseconds, or none. ITL is the mean of its gaps.
+func (s *Sample) Latency(measure string) int64 {
+	since := func(to, from int64) int64 {
+		if to == None || from == None {
+			return None
+		}
+		return to - from
+	}
+	switch measure {
+	case result.TTFT:
+		return since(s.At.FirstToken, s.At.Sent)
+	case result.TTFV:
+		return since(s.At.firstVisible, s.At.Sent)
+	case result.TTFTFromSchedule:
+		return since(s.At.FirstToken, s.At.Scheduled)
+	case result.E2EL:
+		return since(s.At.End, s.At.Sent)
+	case result.E2ELFromSchedule:
+		return since(s.At.End, s.At.Scheduled)
+	case result.ScheduleDelay:
+		return since(s.At.Sent, s.At.Scheduled)
+	case result.Queue:
+		return s.Edge.queue
+	case result.Connect:
+		return s.At.Connect
+	case result.TPOT:
+		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken { // else all came in one read, and it cannot be told
+			return (s.At.lastToken - s.At.FirstToken) / int64(s.Tokens.Out-1)
+		}
+	case result.ITL:
+		if n := s.Flow.Chunks - s.Flow.Coalesced - 1; n > 0 {
+			return s.Flow.gapSum / int64(n)
+		}
+	}
+	return None
+}
+
+// Good reports whether a request met every objective. What was not measured of a completed request breaks none: an answer of
+// one token has no TPOT, as in vLLM's tool.
+func (s *Sample) Good(objectives []result.Objective) bool {
+	if !s.Completed() {
+		return false
+	}
+	for _, o := range objectives {
+		if o.Measure == "error_rate" {
+			continue
+		}
+		if v := s.Latency(o.Measure); v != None && float64(v) > o.Limit*1e6 {
+			return false
+		}
+	}
+	return true
+}
+
+// Record is the sample in the form of the file.
+func (s *Sample) Record(objectives []result.Objective) *result.Record {
+	r := &result.Record{
+		ID: s.Id, Stage: s.Stage, Dialect: s.Dialect.Name, Stream: s.Stream, Target: int(s.Target), Session: s.Id, Turn: s.Turn,
+		ScheduledNS: s.At.Scheduled, SentNS: some64(s.At.Sent), FirstByteNS: some64(s.At.firstByte), FirstTokenNS: some64(s.At.FirstToken),
+		FirstVisibleNS: some64(s.At.firstVisible), LastTokenNS: some64(s.At.lastToken), EndNS: s.At.End, ConnectNS: some64(s.At.Connect),
+		Status: s.Status, Error: s.Err, Code: s.Code, Faults: s.Faults.Names(), Left: s.Left,
+		InputWanted: s.Tokens.inWanted, OutputWanted: s.Tokens.outWanted, InputTokens: Some(s.Tokens.In), OutputTokens: Some(s.Tokens.Out), CachedTokens: Some(s.Tokens.Cached),
+		InputSource: s.Tokens.InSource, OutputSource: s.Tokens.OutSource, FinishReason: s.Finish,
+		Chunks: s.Flow.Chunks, Coalesced: s.Flow.Coalesced, BytesIn: s.Flow.bytes, GapsNS: s.Flow.Gaps,
+		Upstream: s.Edge.Upstream, Attempts: Some(s.Edge.attempts), QueueNS: some64(s.Edge.queue),
+	}
+	if s.Audio > 0 {
+		r.AudioSeconds = &s.Audio
+	}
+	if slices.ContainsFunc(objectives, func(o result.Objective) bool { return o.Measure != "error_rate" }) {
+		good := s.Good(objectives)
+		r.Good = &good
+	}
+	return r
+}
+
+func some64(v int64) *int64 {
+	if v == None {
+		return nil
+	}
+	return &v
+}
+
+func Some(v int) *int {
+	if v == None {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,80 @@
+package client
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+)
+
+const sampleRate = 16000
+
+// Tone returns a WAV file: one channel of 16-bit samples, a tone that comes and goes.
+func Tone(seconds float64) []byte {
+	n := int(seconds * sampleRate)
+	out := make([]byte, 0, 44+2*n)
+	out = append(out, "RIFF"...)
+	out = binary.LittleEndian.AppendUint32(out, uint32(36+2*n))
+	out = append(out, "WAVEfmt "...)
+	for _, v := range []uint32{16, 1 | 1<<16, sampleRate, 2 * sampleRate, 2 | 16<<16} {
+		out = binary.LittleEndian.AppendUint32(out, v)
+	}
+	out = append(out, "data"...)
+	out = binary.LittleEndian.AppendUint32(out, uint32(2*n))
+	for i := range n {
+		t := float64(i) / sampleRate
+		v := 8000 * math.Sin(2*math.Pi*220*t) * math.Sin(2*math.Pi*1.5*t)
+		out = binary.LittleEndian.AppendUint16(out, uint16(int16(v)))
+	}
+	return out
+}
+
+// WavSeconds returns the length of a WAV file; 0 when it is none.
+func WavSeconds(b []byte) float64 {
+	if len(b) < 12 || string(b[:4]) != "RIFF" || string(b[8:12]) != "WAVE" {
+		return 0
+	}
+	rate := uint32(0)
+	for b = b[12:]; len(b) >= 8; {
+		kind, size := string(b[:4]), binary.LittleEndian.Uint32(b[4:])
+		b = b[8:]
+		switch {
+		case kind == "fmt " && len(b) >= 12:
+			rate = binary.LittleEndian.Uint32(b[8:])
+		case kind == "data" && rate > 0:
+			return float64(min(uint64(size), uint64(len(b)))) / float64(rate)
+		}
+		skip := uint64(size) + uint64(size&1)
+		if skip > uint64(len(b)) {
+			return 0
+		}
+		b = b[skip:]
+	}
+	return 0
+}
+
+// soundHead finds where the sound of an answer begins: of a WAV file behind its head, which says nothing and is often sent before
+// there is any sound; of everything else at its first byte. Its zero value is ready.
+type soundHead struct {
+	head []byte // what has come so far
+}
+
+// maxSoundHead is how much of an answer may be head; a WAV file with more before its samples counts from there.
+const maxSoundHead = 64 << 10
+
+// take takes the next piece and reports whether sound has come.
+func (h *soundHead) take(piece []byte) bool {
+	h.head = append(h.head, piece...)
+	riff := []byte("RIFF")
+	if n := min(len(h.head), len(riff)); !bytes.Equal(h.head[:n], riff[:n]) {
+		return true
+	}
+	have := uint64(len(h.head))
+	for at := uint64(12); at+8 <= have; { // behind RIFF, the size and WAVE
+		size := uint64(binary.LittleEndian.Uint32(h.head[at+4:]))
+		if string(h.head[at:at+4]) == "data" {
+			return have > at+8
+		}
+		at += 8 + size + size&1
+	}
+	return have > maxSoundHead
+}

@@ -1,0 +1,46 @@
+package load
+
+import (
+	"slices"
+	"strings"
+
+	"penstock/bench/exit"
+	"penstock/bench/load/client"
+	"penstock/bench/result"
+)
+
+// expectation is a kind of failure that belongs to a test: the refusals of an overload, the streams that a crash cuts off. What matches
+// one still counts as a failure in every number, but does not make the result not valid.
+type expectation struct {
+	words []string // all of them are words of the failure's label
+	event bool     // only within `recovery` after an event
+}
+
+// nearEvent is the ending of an expectation that holds only after events.
+const nearEvent = "@event"
+
+// parseExpectation reads words of ErrorCount.Label, such as "status 429 capacity_full" or "in_stream@event".
+func parseExpectation(text string) (expectation, error) {
+	words, event := strings.CutSuffix(text, nearEvent)
+	e := expectation{words: strings.Fields(words), event: event}
+	if len(e.words) == 0 || slices.ContainsFunc(e.words, func(w string) bool { return client.Word([]byte(w)) == "" }) {
+		return e, exit.Usagef("--expect-errors %q: want words that the report has for a failure, such as '429 capacity_full', in_stream or in_stream@event", text)
+	}
+	return e, nil
+}
+
+// expected reports whether a failure at a time belongs to the test.
+func (f *findings) expected(failure result.ErrorCount, at int64) bool {
+	label := strings.Fields(failure.Label())
+	after := slices.ContainsFunc(f.happened, func(e result.Event) bool { return blames(&e, float64(at)/1e9) })
+	return slices.ContainsFunc(f.s.expect, func(e expectation) bool {
+		missing := slices.ContainsFunc(e.words, func(w string) bool { return !slices.Contains(label, w) })
+		return !missing && (after || !e.event)
+	})
+}
+
+// blames reports whether failures at a time, in seconds since the start of the run, are put down to the event.
+func blames(e *result.Event, at float64) bool {
+	ran := e.Error == "" || e.EndS != 0
+	return ran && at >= e.StartS && at < e.StartS+recovery.Seconds()
+}

@@ -1,0 +1,318 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/fastset"
+
+	"penstock/bench/sim"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/load/client"
+	"penstock/bench/report"
+	"penstock/bench/result"
+)
+
+// TestMix speaks every dialect of the engine in one run.
+func TestMix(t *testing.T) {
+	e := benchtest.StartEngine(t, sim.Options{})
+	for _, whole := range []bool{false, true} {
+		r, _ := bench(t, Options{BaseURL: e.URL(), Mix: "chat:3,messages:3,responses:3,completions:2,embeddings:1,transcription:1,speech:1", NumPrompts: 90, MaxConcurrency: []int{4}, InputLen: "20", OutputLen: "6", NoStream: whole})
+		if r.Completed != 90 || len(r.Penstock.ByDialect) != 7 {
+			t.Errorf("completed %d of %d dialects: %v", r.Completed, len(r.Penstock.ByDialect), r.Penstock.Total.Errors)
+		}
+		if ttft := r.Penstock.ByDialect["chat"].Latency[result.TTFT]; (ttft == nil) != whole {
+			t.Errorf("not streamed %v: TTFT %v", whole, ttft)
+		}
+		if speech := r.Penstock.ByDialect["speech"]; speech.Latency[result.TTFT] == nil || speech.Unmeasured[result.ITL] == "" || r.RTFX == nil {
+			t.Error("speech: no time to the first byte, or no reason for ITL, or no RTFx of transcriptions")
+		}
+	}
+}
+
+// TestTurns holds conversations, with tools and images.
+func TestTurns(t *testing.T) {
+	e := benchtest.StartEngine(t, sim.Options{Record: true})
+	for _, d := range []string{"messages", "responses"} {
+		r, _ := bench(t, Options{BaseURL: e.URL(), Backend: d, NumPrompts: 4, MaxConcurrency: []int{1}, NumTurns: 3, Tools: 2, Images: 1, ImageSize: "16x16", InputLen: "20", OutputLen: "40"})
+		if r.Completed != 12 || len(r.Penstock.Total.StreamFaults) > 0 {
+			t.Errorf("%s: completed %d, errors %v, faults %v", d, r.Completed, r.Penstock.Total.Errors, r.Penstock.Total.StreamFaults)
+		}
+	}
+	_, records := bench(t, Options{BaseURL: e.URL(), NumPrompts: 4, MaxConcurrency: []int{1}, NumTurns: 3, Tools: 2, Images: 1, ImageSize: "16x16", InputLen: "20", OutputLen: "40"})
+	if len(records) != 12 {
+		t.Fatalf("%d requests of 4 conversations of 3 turns", len(records))
+	}
+	for i, r := range records {
+		if r.Turn != i%3 || r.Error != "" {
+			t.Errorf("record %d: turn %d, %s %s", i, r.Turn, r.Error, r.Code)
+		}
+	}
+	var last struct {
+		Messages []struct{ Role string }
+		Tools    []any
+	}
+	seen := e.Recorded()
+	if err := json.Unmarshal(seen[len(seen)-1].Body, &last); err != nil {
+		t.Fatal(err)
+	}
+	if len(last.Messages) < 5 || len(last.Tools) != 2 || last.Messages[1].Role != "assistant" {
+		t.Errorf("last turn: %+v", last)
+	}
+}
+
+// TestNonce makes the same workload twice: a cache must not know the second one, unless that is allowed.
+func TestNonce(t *testing.T) {
+	e := benchtest.StartEngine(t, sim.Options{})
+	o := Options{BaseURL: e.URL(), NumPrompts: 20, MaxConcurrency: []int{2}, InputLen: "200", OutputLen: "2", Seed: 7}
+	bench(t, o)
+	if r, _ := bench(t, o); *r.Penstock.Total.CachedShare > 0.02 {
+		t.Errorf("the second run found %.2f in the cache", *r.Penstock.Total.CachedShare)
+	}
+	o.AllowCache = true
+	bench(t, o)
+	if r, _ := bench(t, o); *r.Penstock.Total.CachedShare < 0.5 {
+		t.Errorf("with --allow-cache the second run found only %.2f in the cache", *r.Penstock.Total.CachedShare)
+	}
+}
+
+// TestPrefix shares prefixes among requests.
+func TestPrefix(t *testing.T) {
+	e := benchtest.StartEngine(t, sim.Options{})
+	r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 40, MaxConcurrency: []int{1}, InputLen: "32", OutputLen: "2", PrefixLen: 300, NumPrefixes: 2})
+	if share := *r.Penstock.Total.CachedShare; share < 0.6 || share > 0.95 {
+		t.Errorf("cached share %.2f of prompts that are nine tenths prefix", share)
+	}
+}
+
+// TestTrace replays a trace in time, at a tenth of it.
+func TestTrace(t *testing.T) {
+	e := benchtest.StartEngine(t, sim.Options{})
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	text := ""
+	for i := range 30 {
+		text += fmt.Sprintf("{\"timestamp\":%d,\"input_length\":600,\"output_length\":3,\"hash_ids\":[1,%d]}\n", 100*i, 2+i%5)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, records := bench(t, Options{BaseURL: e.URL(), DatasetName: "trace", DatasetPath: path, TimeScale: 0.1})
+	if r.Completed != 30 || r.Penstock.Load.Mode != "trace" {
+		t.Fatalf("completed %d, mode %s", r.Completed, r.Penstock.Load.Mode)
+	}
+	if got := time.Duration(records[29].ScheduledNS - records[0].ScheduledNS); got != 290*time.Millisecond {
+		t.Errorf("from the first to the last: %v, want 290ms", got)
+	}
+	if share := *r.Penstock.Total.CachedShare; share < 0.5 {
+		t.Errorf("cached share %.2f, although hash ids repeat", share)
+	}
+}
+
+// TestStages runs a list, and a sweep.
+func TestStages(t *testing.T) {
+	e := benchtest.StartEngine(t, sim.Options{})
+	r, _ := bench(t, Options{BaseURL: e.URL(), MaxConcurrency: []int{1, 2, 4}, NumPrompts: 25, InputLen: "20", OutputLen: "2", Goodput: []string{"ttft:60000"}})
+	if n := len(r.Penstock.Stages); n != 3 || r.Completed != 75 || r.RequestGoodput == nil || !*r.Penstock.Stages[2].Met {
+		t.Errorf("%d stages, %d requests, goodput %v", n, r.Completed, r.RequestGoodput)
+	}
+	r, _ = bench(t, Options{BaseURL: e.URL(), Profile: "sweep", MaxStages: 3, NumPrompts: 20, InputLen: "20", OutputLen: "2"})
+	if s := r.Penstock.Search; len(r.Penstock.Stages) != 3 || s == nil || s.Profile != "sweep" {
+		t.Errorf("sweep: %d stages, %+v", len(r.Penstock.Stages), s)
+	}
+}
+
+// TestPoissonIsValid runs short stages with seeds whose Poisson arrivals are more than 5 % fewer than the nominal rate: the chance of
+// the schedule is no fault of the client.
+func TestPoissonIsValid(t *testing.T) {
+	fastset.LeaveOut(t, "an open loop of several seconds")
+	e := benchtest.StartEngine(t, sim.Options{})
+	few := 0
+	for seed := range uint64(6) {
+		r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: Span(time.Second), Seed: seed, InputLen: "10", OutputLen: "1"})
+		st := r.Penstock.Stages[0]
+		if st.Scheduled == nil || st.Requests != *st.Scheduled {
+			t.Fatalf("seed %d: %d requests, scheduled %v", seed, st.Requests, st.Scheduled)
+		}
+		if float64(*st.Scheduled) < minAchieved*40 {
+			few++
+		}
+		for _, why := range r.Penstock.Verdict.Reasons {
+			if why.Code == "schedule_missed" && strings.HasPrefix(why.Text, "stage") {
+				t.Errorf("seed %d, %d scheduled: %s", seed, *st.Scheduled, why.Text)
+			}
+		}
+	}
+	if few == 0 {
+		t.Error("no seed scheduled fewer than 95 % of the nominal rate: the test proves nothing")
+	}
+}
+
+// TestSearchAlone begins with one request at a time where no concurrency is given, says so when even that is too much, and ends with
+// the code of a threshold.
+func TestSearchAlone(t *testing.T) {
+	fastset.LeaveOut(t, "a search for the highest rate")
+	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
+	o := Options{BaseURL: e.URL(), Profile: "search", NumPrompts: 20, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:1"}, MaxStages: 2}
+	r, _ := bench(t, o)
+	if s := r.Penstock.Stages[0]; len(r.Penstock.Stages) != 1 || s.Concurrency == nil || *s.Concurrency != 1 || r.Penstock.Search.Rate != nil {
+		t.Fatalf("%d stages, the first %+v, search %+v", len(r.Penstock.Stages), s.Name, r.Penstock.Search)
+	}
+	var text strings.Builder
+	if err := report.WriteText(&text, r, nil, nil); err != nil || !strings.Contains(text.String(), "No load tried met the objectives, not even one request at a time: e2el.") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+	o.Goodput = []string{"e2el:60000"}
+	if r, _ = bench(t, o); len(r.Penstock.Stages) < 2 || r.Penstock.Stages[1].Rate == nil {
+		t.Errorf("%d stages, no rate", len(r.Penstock.Stages))
+	}
+}
+
+// TestSearch looks for the highest rate of an engine that cannot do more than 40 requests a second. A busy machine can only find less,
+// so the best of three counts.
+func TestSearch(t *testing.T) {
+	fastset.LeaveOut(t, "a search for the highest rate")
+	t.Parallel()
+	e := benchtest.StartEngine(t, sim.Options{Slots: 4, Latency: 100 * time.Millisecond})
+	var s *result.Search
+	for range 3 {
+		r, _ := bench(t, Options{BaseURL: e.URL(), Profile: "search", RequestRate: []string{"20"}, Burstiness: math.Inf(1), NumPrompts: 80, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:900"}, MaxStages: 5})
+		if s = r.Penstock.Search; s != nil && s.Rate != nil && s.Limit != nil && *s.Limit > 20 && *s.Limit <= 160 {
+			return
+		}
+	}
+	t.Errorf("search: %+v of an engine with a limit of 40", s)
+}
+
+// TestCompareURL finds what a slower target adds.
+func TestCompareURL(t *testing.T) {
+	fastset.LeaveOut(t, "a comparison over a network")
+	t.Parallel()
+	slow, fast := benchtest.StartEngine(t, sim.Options{Latency: 300 * time.Millisecond}), benchtest.StartEngine(t, sim.Options{Latency: 50 * time.Millisecond})
+	r, _ := bench(t, Options{BaseURL: slow.URL(), CompareURL: fast.URL(), NumPrompts: 60, MaxConcurrency: []int{6}, InputLen: "10", OutputLen: "2"})
+	c := r.Penstock.Compare
+	if c == nil || c.Pairs != 30 || r.Completed != 30 || c.Total.Completed != 30 {
+		t.Fatalf("comparison %+v", c)
+	}
+	for _, d := range c.Differences {
+		if d.Measure == result.TTFT && d.Statistic == "mean" && (d.Low > d.Delta || d.High < d.Delta || !d.Significant || math.Abs(d.Delta-250) > 200) {
+			t.Errorf("difference %+v, want about 250 ms", d)
+		}
+	}
+}
+
+// TestLeave lets clients leave, and sees the engine free their slots.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	for _, phase := range []string{"tokens=2", "prefill", "after=50ms"} {
+		t.Run(phase, func(t *testing.T) {
+			t.Parallel()
+			e := benchtest.StartEngine(t, sim.Options{TokenRate: 4, Latency: time.Second, Slots: 32})
+			r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{30}, InputLen: "10", OutputLen: "8", LeaveShare: 0.5, LeavePhase: phase})
+			l := r.Penstock.Leave
+			if l == nil || l.Left < 5 || l.Verified == nil || !*l.Verified || *l.Leaked != 0 || l.Source != "vllm:num_requests_running" {
+				t.Errorf("%s: %+v", phase, l)
+			}
+			if n := e.Stats().Aborted; int(n) < l.Left {
+				t.Errorf("%s: %d left, the engine saw %d", phase, l.Left, n)
+			}
+			if r.Failed != 0 || r.Completed+l.Left != 30 {
+				t.Errorf("%s: %d completed, %d failed, %d left: %v", phase, r.Completed, r.Failed, l.Left, r.Penstock.Total.Errors)
+			}
+		})
+	}
+}
+
+// TestEvents posts in the middle of a run, and counts what failed afterwards; failures that belong to the test are told apart.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	e := benchtest.StartEngine(t, sim.Options{})
+	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: Span(2 * time.Second), InputLen: "10", OutputLen: "2", At: []string{"1s:post=" + e.URL() + `/sim/fault {"fault":"status=503"}`, "9s:kill=999999"}, ExpectErrors: []string{"status 503@event", "429"}})
+	ev := r.Penstock.Events
+	if len(ev) != 2 || ev[0].Error != "" || ev[0].Lost < 5 || ev[0].Lost != r.Failed || ev[1].Error == "" {
+		t.Errorf("failed %d, events %+v", r.Failed, ev)
+	}
+	if errs := r.Penstock.Total.Errors; len(errs) != 1 || errs[0].Count != r.Failed || errs[0].Expected != r.Failed {
+		t.Errorf("errors %+v: all belong to the event", errs)
+	}
+}
+
+// TestTokenSources counts by the target's tokenizer when it sends no usage, and estimates without one.
+func TestTokenSources(t *testing.T) {
+	for _, has := range []bool{true, false} {
+		var asked atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/tokenize" && has:
+				asked.Add(1)
+				_, _ = w.Write([]byte(`{"count":7}`))
+			case r.Method == http.MethodPost && r.URL.Path != "/tokenize":
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = w.Write([]byte("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
+			default:
+				http.NotFound(w, r)
+			}
+		}))
+		r, _ := bench(t, Options{BaseURL: server.URL, Model: "m", NumPrompts: 20, MaxConcurrency: []int{1}, InputLen: "10", OutputLen: "1"})
+		server.Close()
+		source, tokens := result.TokensEstimated, int64(20)
+		if has {
+			source, tokens = result.TokensFromTokenize, 140
+		}
+		if r.Penstock.Tokens.Output[source] != 20 || *r.TotalOutputTokens != tokens {
+			t.Errorf("tokenizer %v: sources %v, %d tokens", has, r.Penstock.Tokens, *r.TotalOutputTokens)
+		}
+	}
+}
+
+// TestFloor measures the client against the noopServer.
+func TestFloor(t *testing.T) {
+	f, err := measureClientOverhead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.TTFT.Count != floorRounds || f.ITLError.Count < floorStreams*floorTokens/4 || f.TTFT.Percentile(50) > 1000 {
+		t.Errorf("floor %+v", f)
+	}
+}
+
+// TestLostTokens finds the one stream that lacks a token.
+func TestLostTokens(t *testing.T) {
+	var samples []client.Sample
+	for i := range 30 {
+		s := client.Sample{Dialect: client.FindDialect("chat"), Stream: true, Finish: "length"}
+		s.Tokens.Out, s.Tokens.OutSource, s.Flow.Chunks = 10, result.TokensFromUsage, 10
+		if i == 7 {
+			s.Flow.Chunks = 9
+		}
+		samples = append(samples, s)
+	}
+	lostTokens(samples)
+	for i := range samples {
+		if lost := slices.Contains(samples[i].Faults.Names(), result.FaultLost); lost != (i == 7) {
+			t.Errorf("stream %d: lost %v", i, lost)
+		}
+	}
+}
+
+// TestLoadIsInTheResult runs what notes compare.
+func TestLoadIsInTheResult(t *testing.T) {
+	e := benchtest.StartEngine(t, sim.Options{})
+	for _, whole := range []bool{false, true} {
+		r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 2, MaxConcurrency: []int{2}, InputLen: "uniform:5-9", OutputLen: "4", NoStream: whole})
+		l := r.Penstock.Load
+		if l.Dataset != "random" || l.InputLength != "uniform:5-9" || l.OutputLength != "4" || l.Streamed == whole {
+			t.Errorf("whole answers %v: %+v", whole, l)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"penstock/bench/load/client"
+	"penstock/bench/result"
+)
+
+// Sizes of the floor's two parts.
+const (
+	floorRounds  = 300 // short requests, one after the other
+	floorStreams = 16  // side by side
+	floorTokens  = 50  // of each
+	floorGap     = 10 * time.Millisecond
+)
+
+// measureClientOverhead measures a server in this process that answers at once: first requests one by one, then streams whose tokens come
+// 10 ms apart. It takes about a second.
+func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
+	server, err := startNoopServer()
+	if err != nil {
+		return nil, fmt.Errorf("measure the client's floor: %w", err)
+	}
+	defer server.close()
+	short, _, _, err := probeNull(ctx, server, 1, floorRounds, 1, 0)
+	if err != nil {
+		return nil, err
+	}
+	streams, cpu, known, err := probeNull(ctx, server, floorStreams, 1, floorTokens, floorGap)
+	if err != nil {
+		return nil, err
+	}
+	var ttft, e2el, gaps result.Histogram
+	for i := range short {
+		ttft.Record(short[i].Latency(result.TTFT))
+		e2el.Record(short[i].Latency(result.E2EL))
+	}
+	tokens := 0
+	for i := range streams {
+		tokens += streams[i].Flow.Chunks
+		for _, g := range streams[i].Flow.Gaps {
+			d := g - int64(floorGap)
+			gaps.Record(max(d, -d))
+		}
+	}
+	out := &result.Floor{Requests: len(short) + len(streams), TTFT: ttft.Distribution(nil), E2EL: e2el.Distribution(nil), ITLError: gaps.Distribution(nil)}
+	if known && tokens > 0 {
+		us := float64(cpu.Microseconds()) / float64(tokens)
+		out.CPUPerTokenUs = &us
+	}
+	return out, nil
+}
+
+// probeNull sends a number of requests side by side, and as many rounds of them.
+func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int, gap time.Duration) ([]client.Sample, time.Duration, bool, error) {
+	o := Options{BaseURL: server.url(), SaveDetailed: true, RequestTimeout: Span(5 * time.Second), Header: []string{
+		fmt.Sprintf("X-Null-Tokens: %d", tokens), "X-Null-Gap: " + gap.String(),
+	}}
+	s, err := o.Validate()
+	if err != nil {
+		return nil, 0, false, err
+	}
+	r, err := newRun(s)
+	if err != nil {
+		return nil, 0, false, err
+	}
+	defer r.send.Targets[0].Close()
+	d, cpu := r.driver(tokenCounter{}), cpuSpan{}
+	cpu.begin()
+	var all sync.WaitGroup
+	for range side {
+		all.Go(func() {
+			for range rounds {
+				q := &client.Request{D: s.work.Mix[0].D, Model: "null", Stream: true, OutWanted: tokens, Messages: []client.Message{{Role: "user", Text: []byte("Hello")}}}
+				j := newPendingRequest(q, 0)
+				d.perform(ctx, j, r.send.Clock.Now(), nil)
+			}
+		})
+	}
+	all.Wait()
+	cpu.finish()
+	for i := range r.rec.samples {
+		if !r.rec.samples[i].Completed() {
+			return nil, 0, false, fmt.Errorf("measure the client's floor: %s", r.rec.samples[i].Err)
+		}
+	}
+	return r.rec.samples, cpu.cpu, cpu.known, nil
+}

@@ -1,0 +1,134 @@
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// noopServer answers every request at once with a chat stream, from memory: what is measured of it is the client. A request with
+// X-Null-Tokens gets that many tokens, X-Null-Gap apart.
+type noopServer struct {
+	ln    net.Listener
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+	all   sync.WaitGroup
+}
+
+func startNoopServer() (*noopServer, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	n := &noopServer{ln: ln, conns: map[net.Conn]bool{}}
+	n.all.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			n.mu.Lock()
+			n.conns[c] = true
+			n.mu.Unlock()
+			n.all.Go(func() {
+				n.serve(c)
+				n.mu.Lock()
+				delete(n.conns, c)
+				n.mu.Unlock()
+				c.Close()
+			})
+		}
+	})
+	return n, nil
+}
+
+func (n *noopServer) url() string { return "http://" + n.ln.Addr().String() }
+
+// close ends the server and waits for its goroutines.
+func (n *noopServer) close() {
+	n.ln.Close()
+	n.mu.Lock()
+	for c := range n.conns {
+		c.Close()
+	}
+	n.mu.Unlock()
+	n.all.Wait()
+}
+
+// Parts of the stream, each a chunk of its own.
+var (
+	nullHead  = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+	nullToken = nullChunk(`data: {"id":"null","object":"chat.completion.chunk","created":1,"model":"null","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}`)
+)
+
+func nullChunk(data string) []byte {
+	data += "\n\n"
+	return []byte(strconv.FormatInt(int64(len(data)), 16) + "\r\n" + data + "\r\n")
+}
+
+func nullTail(tokens int) []byte {
+	n := strconv.Itoa(tokens)
+	out := nullChunk(`data: {"id":"null","object":"chat.completion.chunk","created":1,"model":"null","choices":[{"index":0,"delta":{},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":` + n + `,"total_tokens":1}}`)
+	out = append(out, nullChunk("data: [DONE]")...)
+	return append(out, "0\r\n\r\n"...)
+}
+
+// serve answers the requests of a connection until it ends.
+func (n *noopServer) serve(c net.Conn) {
+	br := bufio.NewReader(c)
+	for {
+		tokens, gap, length := 1, time.Duration(0), 0
+		for {
+			line, err := br.ReadSlice('\n')
+			if err != nil {
+				return
+			}
+			line = bytes.TrimRight(line, "\r\n")
+			if len(line) == 0 {
+				break
+			}
+			name, value, _ := bytes.Cut(line, []byte(": "))
+			switch string(name) {
+			case "Content-Length":
+				length, _ = strconv.Atoi(string(value))
+			case "X-Null-Tokens":
+				tokens, _ = strconv.Atoi(string(value))
+			case "X-Null-Gap":
+				gap, _ = time.ParseDuration(string(value))
+			}
+		}
+		if _, err := io.CopyN(io.Discard, br, int64(length)); err != nil {
+			return
+		}
+		if n.answer(c, tokens, gap) != nil {
+			return
+		}
+	}
+}
+
+func (n *noopServer) answer(c net.Conn, tokens int, gap time.Duration) error {
+	out := append([]byte(nil), nullHead...)
+	due := time.Now()
+	for i := range tokens {
+		if i > 0 && gap > 0 {
+			due = due.Add(gap)
+			time.Sleep(time.Until(due))
+		}
+		out = append(out, nullToken...)
+		if gap == 0 && i < tokens-1 {
+			continue
+		}
+		if i == tokens-1 {
+			out = append(out, nullTail(tokens)...)
+		}
+		if _, err := c.Write(out); err != nil {
+			return err
+		}
+		out = out[:0]
+	}
+	return nil
+}

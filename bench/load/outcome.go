@@ -1,0 +1,256 @@
+package load
+
+import (
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/bench/load/client"
+	"penstock/bench/load/workload"
+	"penstock/bench/result"
+)
+
+// penstock makes our part of the result of the samples; what they do not hold is added by the run.
+func (f *findings) penstock(work *workload.Workload) *result.Penstock {
+	p := &result.Penstock{
+		SchemaVersion: result.SchemaVersion, Stages: []result.Stage{}, ByDialect: map[string]*result.Summary{}, ByUpstream: map[string]*result.Summary{},
+		Tokens: result.TokenCounts{Input: map[string]int{}, Output: map[string]int{}},
+		Events: []result.Event{}, Telemetry: []result.Telemetry{}, Objectives: append([]result.Objective{}, f.s.objectives...), ExpectErrors: append([]string{}, f.s.ExpectErrors...),
+		Command: commandLine(os.Args), Seed: f.s.Seed, Nonce: work.Nonce, Environment: Environment(),
+	}
+	wall := 0.0
+	for i := range f.spans {
+		wall += f.spans[i].seconds()
+		p.Stages = append(p.Stages, f.stageReport(i))
+	}
+	p.Total = f.summary(func(k gapKey) bool { return k.target == 0 }, wall)
+	for i := range f.samples {
+		x := &f.samples[i]
+		if x.Stage == warm {
+			continue
+		}
+		if p.ByDialect[x.Dialect.Name] == nil {
+			sum := f.summary(func(k gapKey) bool { return k.dialect == x.Dialect && k.target == 0 }, wall)
+			p.ByDialect[x.Dialect.Name] = &sum
+		}
+		if up := x.Edge.Upstream; up != "" && p.ByUpstream[up] == nil {
+			sum := f.summary(func(k gapKey) bool { return k.upstream == up && k.target == 0 }, wall)
+			p.ByUpstream[up] = &sum
+		}
+		if x.Completed() && x.Target == 0 {
+			if x.Tokens.InSource != "" {
+				p.Tokens.Input[x.Tokens.InSource]++
+			}
+			if x.Tokens.OutSource != "" {
+				p.Tokens.Output[x.Tokens.OutSource]++
+			}
+		}
+	}
+	p.Load = f.load(work)
+	return p
+}
+
+// stageReport is a stage as the result has it.
+func (f *findings) stageReport(i int) result.Stage {
+	sp := &f.spans[i]
+	st := result.Stage{Name: sp.name, StartS: float64(sp.start) / 1e9, EndS: float64(sp.end) / 1e9, Broke: []string{}, Summary: f.stageSummary(i)}
+	if sp.spec.rate > 0 && !math.IsInf(sp.spec.rate, 1) {
+		st.Rate = &sp.spec.rate
+		if f.s.CompareURL != "" { // half of the requests go to the second target
+			half := sp.spec.rate / 2
+			st.Rate = &half
+		}
+	}
+	if sp.spec.concurrency > 0 {
+		st.Concurrency = &sp.spec.concurrency
+	}
+	if sp.spec.rate > 0 {
+		st.Scheduled = &sp.scheduled
+	}
+	if d := float64(sp.sendEnd-sp.start) / 1e9; d > 0 {
+		st.SendS = d
+		n := 0
+		for j := range f.samples {
+			if x := &f.samples[j]; x.Stage == i && x.Target == 0 && x.At.Sent != client.None && x.At.Sent <= sp.sendEnd+int64(time.Millisecond) {
+				n++
+			}
+		}
+		rate := float64(n) / d
+		st.AchievedRate = &rate
+	}
+	if len(f.s.objectives) > 0 {
+		o := f.outcome(i)
+		st.Met, st.Broke = &o.met, o.broke
+	}
+	return st
+}
+
+// load compares the load asked for with the one delivered.
+func (f *findings) load(work *workload.Workload) result.LoadSummary {
+	out := result.LoadSummary{Mode: "open", Arrival: "poisson", Mix: map[string]float64{}, Unstreamed: []string{}, Dataset: f.s.DatasetName}
+	if f.s.DatasetPath == "" {
+		out.InputLength, out.OutputLength = f.s.work.In.String(), f.s.work.Out.String()
+	}
+	for _, m := range f.s.work.Mix {
+		out.Mix[m.D.Name] += m.Weight
+		out.Streamed = out.Streamed || work.Streams(m.D)
+		if work.Unstreamed[m.D] {
+			out.Unstreamed = append(out.Unstreamed, m.D.Name)
+		}
+	}
+	for i := range f.spans {
+		out.CooldownRequests += f.spans[i].cooled
+	}
+	switch {
+	case f.s.closed:
+		out.Mode, out.Arrival = "closed", ""
+	case f.s.DatasetName == "trace":
+		out.Mode, out.Arrival = "trace", "trace"
+	case f.s.Ramp != "":
+		out.Arrival = "ramp"
+	case math.IsInf(f.s.Burstiness, 1):
+		out.Arrival = "constant"
+	case f.s.Burstiness != 1:
+		out.Arrival = "gamma"
+	}
+	var asked, got, wall float64
+	out.WarmupRequests = -out.CooldownRequests
+	for i := range f.spans {
+		sp := &f.spans[i]
+		d := float64(sp.sendEnd-sp.start) / 1e9
+		wall += d
+		asked += sp.spec.rate * d
+	}
+	for i := range f.samples {
+		switch x := &f.samples[i]; {
+		case x.Stage == warm:
+			out.WarmupRequests++
+		case x.At.Sent != client.None:
+			got++
+		}
+	}
+	if wall > 0 {
+		got /= wall
+		out.AchievedRate = &got
+		if asked /= wall; out.Mode == "open" && out.Arrival != "ramp" && !math.IsInf(asked, 0) && f.s.Profile == "" {
+			out.RequestedRate = &asked
+		}
+	}
+	return out
+}
+
+// flat fills in vLLM's part of the result.
+func (f *findings) flat(p *result.Penstock) *result.Result {
+	s, t := f.s, &p.Total
+	out := &result.Result{
+		Backend: "mix", NumPrompts: t.Requests,
+		RequestRate: result.Rate(math.Inf(1)), Burstiness: result.Rate(s.Burstiness), Duration: t.Seconds, Completed: t.Completed, Failed: t.Failed,
+		TotalInputTokens: t.InputTokens, TotalOutputTokens: t.OutputTokens, RequestThroughput: t.RequestThroughput, RequestGoodput: t.Goodput,
+		OutputThroughput: t.OutputThroughput, Measures: map[string]*float64{}, Metadata: s.metadata, Penstock: p,
+	}
+	if len(s.work.Mix) == 1 {
+		out.Backend = s.work.Mix[0].D.Backend
+	}
+	out.EndpointType = out.Backend
+	if n := len(f.spans); n > 0 {
+		last := &f.spans[n-1].spec
+		if last.rate > 0 && !last.ramp {
+			out.RequestRate = result.Rate(last.rate)
+		}
+		if last.concurrency > 0 {
+			out.MaxConcurrency = &last.concurrency
+		}
+	}
+	if s.Ramp != "" {
+		out.RampUpStrategy, out.RampUpStartRPS, out.RampUpEndRPS = "linear", &s.rampFrom, &s.rampTo
+	}
+	if t.InputThroughput != nil && t.OutputThroughput != nil {
+		sum := *t.InputThroughput + *t.OutputThroughput
+		out.TotalTokenThroughput = &sum
+	}
+	if v := best(p.Series.OutputTokens, p.Series.IntervalS); !math.IsNaN(v) && t.OutputTokens != nil {
+		out.MaxOutputTokensPerS = &v
+	}
+	f.audio(out)
+	for _, m := range s.Metrics {
+		set := func(name string, v func(*result.Distribution) float64) {
+			out.Measures[name+"_"+m+"_ms"] = nil
+			if d := t.Latency[m]; d != nil {
+				x := v(d)
+				out.Measures[name+"_"+m+"_ms"] = &x
+			}
+		}
+		set("mean", func(d *result.Distribution) float64 { return d.Mean })
+		set("std", func(d *result.Distribution) float64 { return d.Std })
+		set("median", func(d *result.Distribution) float64 { return d.Percentile(50) })
+		for _, q := range s.Percents {
+			set("p"+result.PercentileName(q), func(d *result.Distribution) float64 { return d.Percentile(q) })
+		}
+	}
+	if s.SaveDetailed {
+		out.Detailed = f.detailed()
+	}
+	return out
+}
+
+// audio sets the seconds of sound that were transcribed per second.
+func (f *findings) audio(out *result.Result) {
+	sum := 0.0
+	for i := range f.samples {
+		if x := &f.samples[i]; x.Stage != warm && x.Completed() && x.Target == 0 {
+			sum += x.Audio
+		}
+	}
+	if sum > 0 && out.Duration > 0 {
+		rtfx := sum / out.Duration
+		out.RTFX = &rtfx
+	}
+}
+
+// detailed makes vLLM's arrays.
+func (f *findings) detailed() *result.Detailed {
+	d := &result.Detailed{InputLens: []*int{}, OutputLens: []*int{}, TTFTs: []*float64{}, ITLs: [][]float64{}, StartTimes: []float64{}, Latencies: []*float64{}, Errors: []string{}}
+	secs := func(ns int64) *float64 {
+		if ns == client.None {
+			return nil
+		}
+		v := float64(ns) / 1e9
+		return &v
+	}
+	for i := range f.samples {
+		x := &f.samples[i]
+		if x.Stage == warm || x.Target != 0 {
+			continue
+		}
+		gaps := make([]float64, len(x.Flow.Gaps))
+		for j, g := range x.Flow.Gaps {
+			gaps[j] = float64(g) / 1e9
+		}
+		d.InputLens, d.OutputLens = append(d.InputLens, client.Some(x.Tokens.In)), append(d.OutputLens, client.Some(x.Tokens.Out))
+		d.TTFTs, d.ITLs = append(d.TTFTs, secs(x.Latency(result.TTFT))), append(d.ITLs, gaps)
+		d.StartTimes, d.Latencies = append(d.StartTimes, float64(x.At.Sent)/1e9), append(d.Latencies, secs(x.Latency(result.E2EL)))
+		d.Errors = append(d.Errors, x.Err)
+	}
+	return d
+}
+
+// commandLine is the command without values of secrets.
+func commandLine(args []string) []string {
+	out := slices.Clone(args)
+	for i, a := range out {
+		name, _, joined := strings.Cut(a, "=")
+		switch name {
+		case "--api-key", "--compare-key", "--admin-token", "--header", "-H":
+		default:
+			continue
+		}
+		if joined {
+			out[i] = name + "=***"
+		} else if i+1 < len(out) {
+			out[i+1] = "***"
+		}
+	}
+	return out
+}

@@ -1,0 +1,131 @@
+package load
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"penstock/bench/load/client"
+	"penstock/bench/load/workload"
+	"penstock/bench/result"
+)
+
+// Settings of the intervals.
+const (
+	confidence = 0.95
+	resamples  = 2000
+	maxDraws   = 20_000_000
+)
+
+// comparison sums up the second target of --compare-url.
+func (f *findings) comparison(second result.Target, seconds float64) *result.Comparison {
+	out := &result.Comparison{Target: second, Total: f.summary(func(k gapKey) bool { return k.target == 1 }, seconds), Differences: []result.Difference{}}
+	for _, m := range []string{result.TTFT, result.TPOT, result.E2EL} {
+		pairs := f.pairs(m)
+		if m == result.E2EL {
+			out.Pairs = len(pairs)
+		}
+		if len(pairs) < 2 {
+			continue
+		}
+		out.Differences = append(out.Differences, differences(m, pairs, f.s.Seed)...)
+	}
+	return out
+}
+
+// pairs returns a measure of both requests of each pair, in ms.
+func (f *findings) pairs(measure string) [][2]float64 {
+	byPair := map[int]*[2]float64{}
+	for i := range f.samples {
+		s := &f.samples[i]
+		v := s.Latency(measure)
+		if s.Pair < 0 || s.Stage == warm || s.Turn > 0 || !s.Completed() || v == client.None {
+			continue
+		}
+		p := byPair[s.Pair]
+		if p == nil {
+			p = &[2]float64{math.NaN(), math.NaN()}
+			byPair[s.Pair] = p
+		}
+		p[s.Target] = float64(v) / 1e6
+	}
+	var out [][2]float64
+	for _, p := range byPair {
+		if !math.IsNaN(p[0]) && !math.IsNaN(p[1]) {
+			out = append(out, *p)
+		}
+	}
+	slices.SortFunc(out, func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) })
+	return out
+}
+
+// differences compares two targets by the pairs of a measure: the mean by a bootstrap over pairs, which takes out what the pair
+// has in common; quantiles by a bootstrap of each side.
+func differences(measure string, pairs [][2]float64, seed uint64) []result.Difference {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	n := len(pairs)
+	var sides [2][]float64
+	for _, p := range pairs {
+		sides[0], sides[1] = append(sides[0], p[0]), append(sides[1], p[1])
+	}
+	for i := range sides {
+		slices.Sort(sides[i])
+	}
+	rounds := max(200, min(resamples, maxDraws/n))
+	mean := func(list []float64) (sum float64) {
+		for _, v := range list {
+			sum += v
+		}
+		return sum / float64(len(list))
+	}
+	means := make([]float64, rounds)
+	for i := range means {
+		for range n {
+			p := &pairs[rng.IntN(n)]
+			means[i] += (p[0] - p[1]) / float64(n)
+		}
+	}
+	out := []result.Difference{difference(measure, "mean", mean(sides[0]), mean(sides[1]), means)}
+	for _, q := range []struct {
+		name string
+		p    float64
+		need int
+	}{{"median", 0.5, 10}, {"p90", 0.9, 50}, {"p99", 0.99, 500}} {
+		if n < q.need {
+			continue
+		}
+		drawn := make([]float64, resamples)
+		for i := range drawn {
+			drawn[i] = resampled(rng, sides[0], q.p) - resampled(rng, sides[1], q.p)
+		}
+		out = append(out, difference(measure, q.name, quantile(sides[0], q.p), quantile(sides[1], q.p), drawn))
+	}
+	return out
+}
+
+// resampled draws the q-quantile of a bootstrap sample of sorted values, without making it: the rank of an order statistic of n
+// draws is that of a beta distribution.
+func resampled(rng *rand.Rand, sorted []float64, q float64) float64 {
+	n := float64(len(sorted))
+	k := math.Floor(q*(n-1)) + 1
+	a, b := workload.Gamma(rng, k), workload.Gamma(rng, n+1-k)
+	return sorted[min(int(a/(a+b)*n), len(sorted)-1)]
+}
+
+// quantile returns the q-quantile of sorted values, interpolated between ranks.
+func quantile(sorted []float64, q float64) float64 {
+	rank := q * float64(len(sorted)-1)
+	i := int(rank)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (sorted[i+1]-sorted[i])*(rank-float64(i))
+}
+
+func difference(measure, statistic string, first, second float64, drawn []float64) result.Difference {
+	slices.Sort(drawn)
+	d := result.Difference{Measure: measure, Statistic: statistic, First: first, Second: second, Delta: first - second, Confidence: confidence}
+	d.Low, d.High = quantile(drawn, (1-confidence)/2), quantile(drawn, (1+confidence)/2)
+	d.Significant = d.Low > 0 || d.High < 0
+	return d
+}

@@ -1,0 +1,179 @@
+package load
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/bench/exit"
+	"penstock/bench/load/client"
+	"penstock/bench/load/workload"
+	"penstock/bench/result"
+)
+
+// usual are where targets of this machine are looked for: first an edge, then engines.
+var usual = []string{
+	"http://127.0.0.1:4000", "http://127.0.0.1:4001", "http://127.0.0.1:4002", "http://127.0.0.1:8000", "http://127.0.0.1:8080",
+	"http://127.0.0.1:30000", "http://127.0.0.1:11434", "http://127.0.0.1:1234",
+}
+
+// discover finds a target on the usual ports of this machine.
+func discover(ctx context.Context) (string, error) {
+	for _, base := range usual {
+		t, err := client.NewTarget(base, false, nil)
+		if err != nil {
+			return "", err
+		}
+		short, cancel := context.WithTimeout(ctx, 2*time.Second)
+		p, err := t.Fetch(short, "/v1/models", nil, nil)
+		cancel()
+		if err == nil && (p.Status == 200 || p.Status == 401) {
+			return base, nil
+		}
+	}
+	return "", exit.Usagef("no edge and no engine answers on the usual ports of this machine: name the target, as in 'penstock bench http://HOST:PORT', or start one with 'penstock' or 'penstock sim'")
+}
+
+// preflight looks at the targets before the run: whether they answer, the key is right, the model there, and what there is to
+// know of them. What it learns is in the workload, in engines and in count. Every error is one line with ExitUsage.
+type preflight struct {
+	s    *settings
+	send *client.Sender
+	work *workload.Workload
+
+	engines [2]string // of the targets
+	count   tokenCounter
+}
+
+func (f *preflight) run(ctx context.Context) error {
+	for i, t := range f.send.Targets {
+		list, err := t.Models(ctx, time.Duration(f.s.ReadyCheck)*time.Second)
+		if err != nil {
+			return err
+		}
+		want := f.s.Model
+		if i == 1 {
+			want = cmp.Or(f.s.CompareModel, f.work.Model)
+			f.work.Other = want
+		}
+		switch {
+		case want == "" && len(list) == 0:
+			return exit.Usagef("%s lists no models: say by --model which one to ask for", t.Base)
+		case want == "":
+			want = list[0]
+		}
+		if i == 0 {
+			f.work.Model = want
+		}
+		f.engines[i] = t.Engine(ctx)
+		for _, m := range f.s.work.Mix {
+			if err := f.try(ctx, i, m.D, cmp.Or(m.Model, want), list); err != nil {
+				return err
+			}
+		}
+	}
+	return f.count.find(ctx, f.send.Targets[0], f.work.Model)
+}
+
+// try sends one short request of a dialect, so that what is wrong is said before the load and not ten thousand times after.
+func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, model string, list []string) error {
+	var points [2][2]float64 // words and the tokens they were
+	for i, words := range []int{20, 220} {
+		q := f.work.Trial(-1-i-2*target, d, model, target, words)
+		s := client.NewSample(q, warm, f.send.Clock.Now())
+		_, done := f.send.Exchange(ctx, q, d.Body(nil, q), &s)
+		done()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if q.Stream && !d.Tokens && (s.Status == 400 || s.Status == 422 || !s.Stream) {
+			f.work.Unstreamed[d] = true // refused, or answered whole
+			if s.Status != 200 {
+				return f.try(ctx, target, d, model, list)
+			}
+		}
+		if err := refusal(&s, f.send.Targets[target].Base, model, list); err != nil {
+			return err
+		}
+		if target == 0 && d.Tokens {
+			f.count.usage = f.count.usage || s.Tokens.OutSource == result.TokensFromUsage
+		}
+		if s.Tokens.InSource != result.TokensFromUsage {
+			return nil
+		}
+		points[i] = [2]float64{float64(words), float64(s.Tokens.In)}
+	}
+	if tokens := points[1][1] - points[0][1]; target == 0 && d == f.s.work.Mix[0].D && tokens > 0 {
+		f.work.WordsPerToken = (points[1][0] - points[0][0]) / tokens
+	}
+	return nil
+}
+
+// refusal is the error for a first request that was not answered well; nil when it was, or when the target was only busy.
+func refusal(s *client.Sample, base, model string, list []string) error {
+	known := ""
+	if len(list) > 0 {
+		known = "; it has " + strings.Join(list[:min(len(list), 8)], ", ")
+	}
+	switch {
+	case s.Err == "" || s.Err == result.ErrStream || s.Status == 429 || s.Status == 503 || s.Status == 529:
+		return nil
+	case s.Status == 401 || s.Status == 403:
+		return exit.Usagef("%s refuses the key (status %d %s): give one by PENSTOCK_API_KEY or --api-key", base, s.Status, s.Code)
+	case s.Status == 404 && len(list) > 0 && slices.Contains(list, model):
+		return exit.Usagef("%s does not speak the %s dialect (status 404)", base, s.Dialect.Name)
+	case s.Status == 404:
+		return exit.Usagef("%s has no model %q, or does not speak the %s dialect (status 404)%s", base, model, s.Dialect.Name, known)
+	case s.Err == result.ErrStatus && s.Status < 500:
+		return exit.Usagef("%s refuses a first %s request for %q: status %d %s%s", base, s.Dialect.Name, model, s.Status, s.Code, known)
+	case s.Err == result.ErrConnect:
+		return exit.Usagef("%s cannot be reached", base)
+	}
+	return exit.With(exit.Failed, fmt.Sprintf("%s failed a first %s request: %s", base, s.Dialect.Name, result.ErrorCount{Kind: s.Err, Status: statusOf(s), Code: s.Code}.Label()))
+}
+
+// tokenCounter counts the tokens of answers that do not say them.
+type tokenCounter struct {
+	usage bool // streams carry usage
+	t     *client.Target
+	page  string // of the target's tokenizer; empty: none
+}
+
+// find looks for a page that counts tokens, where streams carry no usage.
+func (c *tokenCounter) find(ctx context.Context, t *client.Target, model string) error {
+	if c.usage {
+		return nil
+	}
+	c.t = t
+	if n, err := t.Tokenize(ctx, t.Path+"/tokenize", model, []byte("one two three")); err == nil && n > 0 {
+		c.page = t.Path + "/tokenize"
+	}
+	return nil
+}
+
+// settle counts the tokens of a completed request: by the target's tokenizer, else by an estimate.
+func (c *tokenCounter) settle(q *client.Request, p *client.Reply, s *client.Sample) {
+	count := func(text []byte, estimate int) (int, string) {
+		if c.page != "" {
+			if n, err := c.t.Tokenize(context.Background(), c.page, q.Model, text); err == nil {
+				return n, result.TokensFromTokenize
+			}
+		}
+		return estimate, result.TokensEstimated
+	}
+	n := &s.Tokens
+	if n.In < 0 && q.D.Prompt {
+		text := q.Prompt()
+		n.In, n.InSource = count(text, (len(text)+3)/4)
+	}
+	if n.Out < 0 && q.D.Tokens {
+		estimate := s.Flow.Chunks
+		if !s.Stream {
+			estimate = (p.Size + 3) / 4
+		}
+		n.Out, n.OutSource = count(p.Text, estimate)
+	}
+}

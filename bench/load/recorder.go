@@ -1,0 +1,97 @@
+package load
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"penstock/bench/load/client"
+	"penstock/bench/result"
+)
+
+// recorder takes down what happens while it happens. It is safe for concurrent use.
+type recorder struct {
+	series *series
+
+	mu      sync.Mutex
+	samples []client.Sample
+	gaps    map[gapKey]*client.GapCell
+	ttfts   result.Histogram // for departures in the middle of a prefill
+}
+
+// gapKey is the finest group that gaps are counted for; coarser ones are sums.
+type gapKey struct {
+	stage    int
+	dialect  *client.Dialect
+	upstream string
+	target   uint8
+}
+
+func newRecorder() *recorder {
+	return &recorder{series: newSeries(), gaps: map[gapKey]*client.GapCell{}}
+}
+
+// FirstToken implements observer.
+func (r *recorder) FirstToken(s *client.Sample) *client.GapCell {
+	key := gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.gaps[key]
+	if c == nil {
+		c = new(client.GapCell)
+		r.gaps[key] = c
+	}
+	if s.Stage >= 0 {
+		r.ttfts.Record(s.At.FirstToken - s.At.Sent)
+	}
+	return c
+}
+
+// Token implements observer.
+func (r *recorder) Token(s *client.Sample, at, gap int64) {
+	if s.Target == 0 {
+		r.series.token(at, gap)
+	}
+}
+
+func (r *recorder) add(s client.Sample) {
+	r.mu.Lock()
+	r.samples = append(r.samples, s)
+	r.mu.Unlock()
+}
+
+// halfPrefill is the time after which a client leaves in the middle of the prefill.
+func (r *recorder) halfPrefill() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ttfts.N == 0 {
+		return 10 * time.Millisecond
+	}
+	return max(time.Duration(r.ttfts.Mean/2*float64(time.Millisecond)), 100*time.Microsecond)
+}
+
+// counters are what the progress display shows.
+type counters struct {
+	inFlight, peak, completed, failed, left atomic.Int64
+	stage                                   atomic.Pointer[string]
+}
+
+// begin counts a request in flight.
+func (c *counters) begin() {
+	now := c.inFlight.Add(1)
+	for old := c.peak.Load(); now > old && !c.peak.CompareAndSwap(old, now); old = c.peak.Load() {
+	}
+}
+
+// end counts how a request ended.
+func (c *counters) end(s *client.Sample) {
+	c.inFlight.Add(-1)
+	switch {
+	case s.Left:
+		c.left.Add(1)
+	case s.Failed():
+		c.failed.Add(1)
+	case s.Completed():
+		c.completed.Add(1)
+	}
+}

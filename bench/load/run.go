@@ -1,0 +1,219 @@
+package load
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"penstock/bench/exit"
+	"penstock/bench/load/client"
+	"penstock/bench/load/workload"
+	"penstock/bench/result"
+)
+
+// run is one run of the load tester.
+type run struct {
+	s     *settings
+	send  *client.Sender
+	work  *workload.Workload
+	rec   *recorder
+	live  counters
+	meter cpuMeter
+}
+
+// newRun prepares a run: targets, workload, nothing sent yet.
+func newRun(s *settings) (*run, error) {
+	r := &run{s: s, rec: newRecorder()}
+	r.send = &client.Sender{Clock: &client.Clock{Start: time.Now()}, Timeout: time.Duration(s.RequestTimeout), Detailed: s.SaveDetailed, Watch: r.rec}
+	var err error
+	if r.work, err = workload.New(&s.work); err != nil {
+		return nil, err
+	}
+	keys := []string{s.APIKey, s.CompareKey}
+	for i, base := range []string{s.BaseURL, s.CompareURL} {
+		if base == "" && i > 0 {
+			break
+		}
+		headers := client.Bearer(keys[i])
+		for _, h := range s.Header {
+			at := strings.IndexAny(h, ":=")
+			if at <= 0 || strings.ContainsAny(h, "\r\n") {
+				return nil, exit.Usagef("--header %q: want K=V or K: V", h)
+			}
+			headers = append(headers, h[:at]+": "+strings.TrimSpace(h[at+1:])+"\r\n"...)
+		}
+		t, err := client.NewTarget(base, s.Insecure, headers)
+		if err != nil {
+			return nil, err
+		}
+		t.Clock = r.send.Clock
+		r.send.Targets = append(r.send.Targets, t)
+	}
+	return r, nil
+}
+
+// driver sends the load of the run.
+func (r *run) driver(count tokenCounter) *driver {
+	return &driver{s: r.s, send: r.send, work: r.work, rec: r.rec, live: &r.live, count: count}
+}
+
+// Run measures and returns the result. When ctx ends before the run does, the result holds what had been measured and says so.
+// progress, unless nil, is called about once a second with the state of the run. Errors are *ExitError.
+func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Result, []*result.Record, error) {
+	s, err := o.Validate()
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.BaseURL == "" {
+		if s.BaseURL, err = discover(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	r, err := newRun(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		for _, t := range r.send.Targets {
+			t.Close()
+		}
+	}()
+	look := &preflight{s: s, send: r.send, work: r.work}
+	if err := look.run(ctx); err != nil {
+		return nil, nil, err
+	}
+	var floor *result.Floor
+	if !s.NoFloor {
+		if floor, err = measureClientOverhead(ctx); err != nil && ctx.Err() == nil {
+			return nil, nil, exit.With(exit.Failed, err.Error())
+		}
+	}
+	out, err := r.measure(ctx, look, progress)
+	if err != nil {
+		return nil, nil, err
+	}
+	out.Penstock.Floor = floor
+	out.Penstock.Verdict = judge(out, s)
+	records := make([]*result.Record, len(r.rec.samples))
+	for i := range records {
+		records[i] = r.rec.samples[i].Record(s.objectives)
+	}
+	if len(records) == 0 && ctx.Err() == nil {
+		return nil, nil, exit.With(exit.Failed, "no request was sent")
+	}
+	return out, records, nil
+}
+
+// measure runs the load and everything beside it.
+func (r *run) measure(ctx context.Context, look *preflight, progress func(Progress)) (*result.Result, error) {
+	scrapers, err := newScrapers(ctx, r.s, r.send.Targets[0], r.send.Clock, &r.live.inFlight)
+	if err != nil {
+		return nil, err
+	}
+	every := time.Second
+	if r.s.LeaveShare > 0 {
+		every = leaveEvery
+	}
+	started := time.Now()
+	r.send.Clock.Start = started // the run begins now
+	*r.rec = recorder{series: newSeries(), gaps: map[gapKey]*client.GapCell{}}
+	side, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var beside sync.WaitGroup
+	beside.Go(func() { r.meter.watch(side) })
+	before := 0
+	for _, s := range scrapers {
+		s.once(ctx)
+		if best, _ := inFlightGauge(scrapers); best == s && len(s.surplus) > 0 {
+			before = s.surplus[0]
+		}
+		beside.Go(func() { s.watch(side, every) })
+	}
+	if progress != nil {
+		beside.Go(func() { r.show(side, progress) })
+	}
+	loaded, done := context.WithCancel(ctx)
+	var happened []result.Event
+	beside.Go(func() { happened = r.s.runEvents(loaded, r.send.Clock, r.send.Clock.Now()+int64(r.s.Warmup)) })
+	d := r.driver(look.count)
+	search := d.drive(ctx)
+	done()
+	left := leaving(context.WithoutCancel(ctx), r.s, r.rec.samples, scrapers, before)
+	stop()
+	beside.Wait()
+	slices.SortFunc(r.rec.samples, func(a, b client.Sample) int {
+		if a.Id != b.Id {
+			return a.Id - b.Id
+		}
+		return a.Turn - b.Turn
+	})
+	lostTokens(r.rec.samples)
+	blame(happened, r.rec.samples)
+	f := d.findings()
+	f.happened = happened
+	p := f.penstock(r.work)
+	p.Search, p.Leave, p.Interrupted = search, left, ctx.Err() != nil
+	p.Events = append(p.Events, happened...)
+	p.Target = result.Target{BaseURL: r.send.Targets[0].Base, Engine: look.engines[0]}
+	p.Series = r.rec.series.columns(f.samples, p.Stages)
+	if len(r.send.Targets) > 1 {
+		p.Compare = f.comparison(result.Target{BaseURL: r.send.Targets[1].Base, Engine: look.engines[1]}, p.Total.Seconds)
+	}
+	for _, s := range scrapers {
+		p.Telemetry = append(p.Telemetry, s.report())
+	}
+	p.Client = r.meter.report(d.spans, r.send.Targets[0].Connections())
+	out := f.flat(p)
+	out.Date, out.ModelID, out.MaxConcurrentRequests = started.Format("20060102-150405"), r.work.Model, int(r.live.peak.Load())
+	return out, nil
+}
+
+// lostTokens marks streams with fewer token events than tokens, where nearly all others of the same target and dialect have
+// one event for each token: then the difference is what got lost. Where engines put several tokens into an event it cannot
+// be told.
+func lostTokens(samples []client.Sample) {
+	type key struct {
+		d      *client.Dialect
+		target uint8
+		model  int // of streams that ended the same way: some engines count the token that ends the text
+	}
+	gaps := map[key]map[int]int{}
+	finishes := map[string]int{}
+	of := func(s *client.Sample) (key, bool) {
+		if !s.Stream || s.Tokens.OutSource != result.TokensFromUsage || s.Flow.Chunks == 0 || s.Left || s.Err != "" {
+			return key{}, false
+		}
+		if _, ok := finishes[s.Finish]; !ok {
+			finishes[s.Finish] = len(finishes)
+		}
+		return key{s.Dialect, s.Target, finishes[s.Finish]}, true
+	}
+	for i := range samples {
+		if k, ok := of(&samples[i]); ok {
+			if gaps[k] == nil {
+				gaps[k] = map[int]int{}
+			}
+			gaps[k][samples[i].Tokens.Out-samples[i].Flow.Chunks]++
+		}
+	}
+	for k, counts := range gaps {
+		total, usual, most := 0, 0, 0
+		for gap, n := range counts {
+			if total += n; n > most {
+				usual, most = gap, n
+			}
+		}
+		if total < 20 || float64(most) < 0.9*float64(total) {
+			continue
+		}
+		for i := range samples {
+			s := &samples[i]
+			if same, ok := of(s); ok && same == k && s.Tokens.Out-s.Flow.Chunks > usual {
+				s.Faults.Add(result.FaultLost)
+				s.Err = result.ErrStream
+			}
+		}
+	}
+}

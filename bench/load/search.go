@@ -1,0 +1,232 @@
+package load
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"penstock/bench/load/client"
+	"penstock/bench/result"
+)
+
+// knee is the share of the offered load that must be delivered; below it the target is saturated.
+const knee = 0.95
+
+// outcome is what a finished stage means for the next one.
+type outcome struct {
+	rate   float64 // requested; of a closed loop achieved
+	closed bool
+	met    bool
+	broke  []string
+}
+
+// drive runs all stages: those of the flags, a sweep or a search.
+func (d *driver) drive(ctx context.Context) *result.Search {
+	switch d.s.Profile {
+	case "sweep":
+		return d.sweep(ctx)
+	case "search":
+		return d.search(ctx)
+	}
+	for _, spec := range d.s.stages {
+		if ctx.Err() != nil {
+			break
+		}
+		d.stage(ctx, spec)
+	}
+	return nil
+}
+
+// sweep measures one request at a time, then as many as it can, then rates evenly between the two throughputs.
+func (d *driver) sweep(ctx context.Context) *result.Search {
+	base := d.s.stages[0]
+	most := cmp.Or(base.concurrency, 64)
+	one := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
+	all := one
+	all.concurrency = most
+	d.stage(ctx, one)
+	d.stage(ctx, all)
+	if ctx.Err() == nil {
+		low, high := d.findings().throughput(0), d.findings().throughput(1)
+		n := cmp.Or(d.s.MaxStages, 8) - 2
+		for i := 1; i <= n && ctx.Err() == nil && high > 0; i++ {
+			rate := low + (high-low)*float64(i)/float64(n+1)
+			d.stage(ctx, stageSpec{rate: round(rate), count: base.count, duration: base.duration})
+		}
+	}
+	return d.findings().outcomes("sweep")
+}
+
+// search looks for the highest rate that meets the objectives. It begins with the rate of the flags or a startingRate, doubles until one is
+// broken, then halves the interval until it is less than 5 % wide. It gives up at an eighth of the rate that it began with.
+func (d *driver) search(ctx context.Context) *result.Search {
+	base := d.s.stages[0]
+	rate := base.rate
+	if rate == 0 || math.IsInf(rate, 1) {
+		if rate = d.startingRate(ctx, base); rate == 0 {
+			return d.findings().outcomes("search")
+		}
+	}
+	least := rate / 8
+	low, high := 0.0, math.Inf(1)
+	for i := 0; i < cmp.Or(d.s.MaxStages, 12) && ctx.Err() == nil && rate > 0; i++ {
+		d.stage(ctx, stageSpec{rate: rate, count: base.count, duration: base.duration})
+		if ctx.Err() != nil {
+			break
+		}
+		if o := d.findings().outcome(len(d.spans) - 1); o.met {
+			low = rate
+		} else {
+			high = rate
+		}
+		switch {
+		case !math.IsInf(high, 1) && high-low <= 0.05*high, high <= least:
+			return d.findings().outcomes("search")
+		case math.IsInf(high, 1):
+			rate *= 2
+		default:
+			rate = round((low + high) / 2)
+		}
+	}
+	return d.findings().outcomes("search")
+}
+
+// startingRate is the throughput of a closed loop that meets the objectives: that of --max-concurrency if it was given, else and
+// otherwise that of one request at a time. It is 0 if a request that is alone does not meet them: then no rate will.
+func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
+	first := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
+	if len(d.s.MaxConcurrency) > 0 && base.concurrency > 1 {
+		given := first
+		given.concurrency = base.concurrency
+		d.stage(ctx, given)
+		if d.findings().outcome(0).met {
+			return round(d.findings().throughput(0))
+		}
+	}
+	if ctx.Err() == nil {
+		d.stage(ctx, first)
+	}
+	if i := len(d.spans) - 1; d.findings().outcome(i).met {
+		return round(d.findings().throughput(i))
+	}
+	return 0
+}
+
+// round keeps three digits, so that rates can be said.
+func round(v float64) float64 {
+	if v <= 0 {
+		return 0
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
+	return math.Round(v/unit) * unit
+}
+
+// findings are what is known after the stages that have ended.
+func (d *driver) findings() *findings {
+	return &findings{s: d.s, samples: d.rec.samples, gaps: d.rec.gaps, spans: d.spans}
+}
+
+// throughput is what a stage completed per second.
+func (f *findings) throughput(stage int) float64 {
+	sum := f.stageSummary(stage)
+	if sum.RequestThroughput == nil {
+		return 0
+	}
+	return *sum.RequestThroughput
+}
+
+func (f *findings) stageSummary(stage int) result.Summary {
+	return f.summary(func(k gapKey) bool { return k.stage == stage && k.target == 0 }, f.spans[stage].seconds())
+}
+
+// outcome judges a stage as a whole: 99 of 100 requests must be good, the share of errors in its bound, and the load delivered.
+func (f *findings) outcome(stage int) outcome {
+	sum := f.stageSummary(stage)
+	sp := &f.spans[stage]
+	o := outcome{rate: sp.spec.rate, closed: sp.spec.rate == 0}
+	if o.closed && sum.RequestThroughput != nil {
+		o.rate = *sum.RequestThroughput
+	}
+	o.broke = f.s.broken(&sum)
+	if !o.closed && f.falling(stage) {
+		o.broke = append(o.broke, "throughput")
+	}
+	o.met = len(o.broke) == 0 && sum.Completed > 0
+	return o
+}
+
+// falling reports whether a stage fell ever further behind: a target that is saturated answers ever later, so the last third of
+// the requests took half as long again as the third before. (The first third still found it idle.)
+func (f *findings) falling(stage int) bool {
+	var times []client.Sample
+	for i := range f.samples {
+		if s := &f.samples[i]; s.Stage == stage && s.Completed() && s.Target == 0 {
+			times = append(times, *s)
+		}
+	}
+	third := len(times) / 3
+	if third < minSamples {
+		return false
+	}
+	slices.SortFunc(times, func(a, b client.Sample) int { return cmp.Compare(a.At.Scheduled, b.At.Scheduled) })
+	mean := func(part []client.Sample) (sum float64) {
+		for i := range part {
+			sum += float64(part[i].Latency(result.E2ELFromSchedule))
+		}
+		return sum / float64(len(part))
+	}
+	return mean(times[2*third:]) > 1.5*mean(times[third:2*third])
+}
+
+// broken lists the objectives that a summary as a whole does not meet: a latency by its p99, errors by their share.
+func (s *settings) broken(sum *result.Summary) []string {
+	out := []string{}
+	bounded := false
+	for _, o := range s.objectives {
+		if o.Measure == "error_rate" {
+			bounded = true
+			if sum.ErrorRate != nil && *sum.ErrorRate > o.Limit {
+				out = append(out, o.Measure)
+			}
+			continue
+		}
+		if d := sum.Latency[o.Measure]; d != nil && d.Percentile(99) > o.Limit {
+			out = append(out, o.Measure)
+		}
+	}
+	if !bounded && sum.ErrorRate != nil && *sum.ErrorRate > MaxErrorShare {
+		out = append(out, "error_rate")
+	}
+	return out
+}
+
+// outcomes sums a sweep or a search up.
+func (f *findings) outcomes(profile string) *result.Search {
+	out := &result.Search{Profile: profile, Broke: []string{}}
+	bestRate, limit := 0.0, math.Inf(1)
+	kneeRate := 0.0
+	for i := range f.spans {
+		o := f.outcome(i)
+		if !o.closed {
+			if done := f.throughput(i); done >= knee*o.rate && o.rate > kneeRate {
+				kneeRate = o.rate
+				out.Knee = &i
+			}
+		}
+		if len(f.s.objectives) == 0 {
+			continue
+		}
+		if o.met && o.rate > bestRate {
+			bestRate = o.rate
+			out.Best, out.Rate = &i, &o.rate
+		}
+	}
+	for i := range f.spans {
+		if o := f.outcome(i); len(f.s.objectives) > 0 && !o.closed && !o.met && o.rate < limit {
+			limit = o.rate
+			out.Limit, out.Broke = &o.rate, o.broke
+		}
+	}
+	return out
+}

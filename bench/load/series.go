@@ -1,0 +1,219 @@
+package load
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"penstock/bench/load/client"
+	"penstock/bench/result"
+)
+
+// maxIntervals is the length at which a series halves its resolution.
+const maxIntervals = 1200
+
+// series counts what happens while it happens: tokens and gaps by the second. What belongs to whole requests is added at the
+// end, from their samples. It is safe for concurrent use.
+type series struct {
+	mu       sync.Mutex
+	interval int64 // ns
+	tokens   []float64
+	gaps     []*hdrhistogram.Histogram // of microseconds, 2 digits; nil without
+	total    int64
+}
+
+func newSeries() *series { return &series{interval: 1e9} }
+
+// at returns the index of the interval of a time; s.mu is held.
+func (s *series) at(ns int64) int {
+	for ns/s.interval >= maxIntervals {
+		s.halve()
+	}
+	i := int(max(ns, 0) / s.interval)
+	for len(s.tokens) <= i {
+		s.tokens = append(s.tokens, 0)
+		s.gaps = append(s.gaps, nil)
+	}
+	return i
+}
+
+// halve joins each two intervals.
+func (s *series) halve() {
+	s.interval *= 2
+	n := (len(s.tokens) + 1) / 2
+	for i := range n {
+		s.tokens[i], s.gaps[i] = s.tokens[2*i], s.gaps[2*i]
+		if j := 2*i + 1; j < len(s.tokens) {
+			s.tokens[i] += s.tokens[j]
+			if s.gaps[i] == nil {
+				s.gaps[i] = s.gaps[j]
+			} else if s.gaps[j] != nil {
+				s.gaps[i].Merge(s.gaps[j])
+			}
+		}
+	}
+	s.tokens, s.gaps = s.tokens[:n], s.gaps[:n]
+}
+
+// token counts an event with a token, and the gap before it unless that is none.
+func (s *series) token(at, gap int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.at(at)
+	s.tokens[i]++
+	s.total++
+	if gap == client.None {
+		return
+	}
+	if s.gaps[i] == nil {
+		s.gaps[i] = hdrhistogram.New(result.HistMin, result.HistMax, 2)
+	}
+	_ = s.gaps[i].RecordValue(min(max(gap/1000, 0), result.HistMax)) // cannot fail: it is in range
+}
+
+// seen returns the number of token events so far.
+func (s *series) seen() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
+}
+
+// seriesPercentiles are those of each interval; 100 is called max.
+var seriesPercentiles = map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100}
+
+// columns makes the series of the result. Token events are scaled to tokens by what the requests counted.
+func (s *series) columns(samples []client.Sample, stages []result.Stage) result.Series {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end := int64(1)
+	for i := range samples {
+		end = max(end, samples[i].At.End)
+	}
+	s.at(end - 1)
+	n := len(s.tokens)
+	out := result.Series{
+		IntervalS: float64(s.interval) / 1e9, TS: make([]float64, n), Stage: make([]int, n), InFlight: make([]int, n), OutputTokens: s.tokens,
+		Scheduled: make([]int, n), Sent: make([]int, n), Completed: make([]int, n), Failed: make([]int, n), Left: make([]int, n),
+		Latency: map[string]map[string][]*float64{},
+	}
+	index := func(ns int64) int { return min(int(max(ns, 0)/s.interval), n-1) }
+	for i := range n {
+		out.TS[i] = float64(i) * out.IntervalS
+		out.Stage[i] = client.None
+		for j := range stages {
+			if mid := out.TS[i] + out.IntervalS/2; mid >= stages[j].StartS && mid <= stages[j].EndS {
+				out.Stage[i] = j
+			}
+		}
+	}
+	unary := make([]float64, n)
+	latencies := map[string][]result.Histogram{}
+	for _, m := range []string{result.TTFT, result.TTFTFromSchedule, result.E2EL} {
+		latencies[m] = make([]result.Histogram, n)
+	}
+	chunks, tokens := 0, 0
+	for i := range samples {
+		x := &samples[i]
+		if x.Target != 0 {
+			continue
+		}
+		out.Scheduled[index(x.At.Scheduled)]++
+		if x.At.Sent != client.None {
+			out.Sent[index(x.At.Sent)]++
+		}
+		switch {
+		case x.Left:
+			out.Left[index(x.At.End)]++
+		case x.Failed():
+			out.Failed[index(x.At.End)]++
+		case x.Completed():
+			out.Completed[index(x.At.End)]++
+			if x.Stream && x.Tokens.Out > 0 {
+				chunks, tokens = chunks+x.Flow.Chunks, tokens+x.Tokens.Out
+			}
+		}
+		if v := x.Latency(result.TTFT); v != client.None {
+			latencies[result.TTFT][index(x.At.FirstToken)].Record(v)
+			latencies[result.TTFTFromSchedule][index(x.At.FirstToken)].Record(x.Latency(result.TTFTFromSchedule))
+		}
+		if v := x.Latency(result.E2EL); v != client.None && x.Completed() {
+			latencies[result.E2EL][index(x.At.End)].Record(v)
+		}
+		if !x.Stream && x.Completed() {
+			unary[index(x.At.End)] += float64(max(x.Tokens.Out, 0))
+		}
+	}
+	scale := 1.0
+	if chunks > 0 {
+		scale = float64(tokens) / float64(chunks)
+	}
+	for i := range n {
+		out.OutputTokens[i] = out.OutputTokens[i]*scale + unary[i]
+	}
+	inFlight(out.InFlight, samples, index)
+	for m, hists := range latencies {
+		out.Latency[m] = latencyColumns(n, func(i int, p float64) *float64 {
+			if hists[i].N == 0 {
+				return nil
+			}
+			v := min(float64(hists[i].H.ValueAtQuantile(p))/1000, hists[i].High)
+			return &v
+		})
+	}
+	out.Latency[result.ITL] = latencyColumns(n, func(i int, p float64) *float64 {
+		if s.gaps[i] == nil {
+			return nil
+		}
+		v := float64(s.gaps[i].ValueAtQuantile(p)) / 1000
+		return &v
+	})
+	return out
+}
+
+func latencyColumns(n int, at func(i int, p float64) *float64) map[string][]*float64 {
+	out := map[string][]*float64{}
+	for name, p := range seriesPercentiles {
+		for i := range n {
+			out[name] = append(out[name], at(i, p))
+		}
+	}
+	return out
+}
+
+// inFlight sets the highest number of requests in flight in each interval.
+func inFlight(out []int, samples []client.Sample, index func(int64) int) {
+	type change struct {
+		at int64
+		by int
+	}
+	var all []change
+	for i := range samples {
+		if x := &samples[i]; x.At.Sent != client.None && x.Target == 0 {
+			all = append(all, change{x.At.Sent, 1}, change{x.At.End, -1})
+		}
+	}
+	slices.SortFunc(all, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
+	now, done := 0, 0
+	for _, c := range all {
+		for i := index(c.at); done < i; {
+			done++
+			out[done] = now
+		}
+		now += c.by
+		out[done] = max(out[done], now)
+	}
+}
+
+// best returns the highest rate of an interval, or NaN without any.
+func best(values []float64, interval float64) float64 {
+	out := math.NaN()
+	for _, v := range values {
+		if rate := v / interval; !(rate <= out) { // NaN is to be replaced
+			out = rate
+		}
+	}
+	return out
+}

@@ -1,0 +1,308 @@
+package load
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"penstock/bench/exit"
+	"penstock/bench/load/client"
+	"penstock/bench/load/workload"
+	"penstock/bench/result"
+)
+
+// settings are Options after all checks.
+type settings struct {
+	Options
+	work       workload.Spec
+	stages     []stageSpec
+	closed     bool
+	rampFrom   float64 // with rampTo, of --ramp; 0: none
+	rampTo     float64
+	objectives []result.Objective
+	Metrics    []string
+	Percents   []float64
+	events     []eventSpec
+	expect     []expectation
+	leaveText  string
+	metadata   map[string]string
+}
+
+// stageSpec is the load of a stage. A rate of 0 is a closed loop.
+type stageSpec struct {
+	rate        float64
+	concurrency int // 0: no bound
+	count       int
+	duration    time.Duration
+	ramp        bool
+}
+
+// Objective matches a value of --goodput.
+var Objective = regexp.MustCompile(`^([a-z0-9_]+):([0-9.]+)$`)
+
+// Validate checks the options and fills in the defaults. Errors are *ExitError with ExitUsage.
+func (o Options) Validate() (*settings, error) {
+	s := &settings{Options: o, metadata: map[string]string{}}
+	s.BaseURL = cmp.Or(s.URL, s.BaseURL)
+	for _, step := range []func() error{s.dialects, s.bounds, s.load, s.workload, s.body, s.result, s.timeline} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	s.work.Seed, s.work.AllowCache, s.work.NoStream, s.work.Pairs = s.Seed, s.AllowCache, s.NoStream, s.CompareURL != ""
+	s.work.Dataset, s.work.Path, s.work.TimeScale, s.work.AudioFile = s.DatasetName, s.DatasetPath, s.TimeScale, s.AudioFile
+	s.work.PrefixLen, s.work.NumPrefixes, s.work.NumTurns = s.PrefixLen, s.NumPrefixes, s.NumTurns
+	s.work.Tools, s.work.Images, s.work.Voice, s.work.LeaveShare = s.Tools, s.Images, s.Voice, s.LeaveShare
+	s.work.OwnOut = s.OutputLen != ""
+	return s, nil
+}
+
+func (s *settings) dialects() error {
+	if s.Mix != "" && s.Backend != "" {
+		return exit.Usagef("--mix says which dialects are spoken: leave out --backend")
+	}
+	total := 0.0
+	for _, part := range strings.Split(cmp.Or(s.Mix, cmp.Or(s.Backend, "chat")), ",") {
+		name, weight, _ := strings.Cut(part, ":")
+		name, model, _ := strings.Cut(name, "@")
+		w, err := strconv.ParseFloat(cmp.Or(weight, "1"), 64)
+		d := client.FindDialect(strings.TrimSpace(name))
+		switch {
+		case s.Mix == "" && (d == nil || part != name):
+			return exit.Usagef("unknown dialect %q: want one of %s", s.Backend, strings.Join(client.DialectNames(), ", "))
+		case d == nil || err != nil || w <= 0 || math.IsInf(w, 0):
+			return exit.Usagef("--mix %q: want DIALECT[@MODEL]:WEIGHT, dialects %s", part, strings.Join(client.DialectNames(), ", "))
+		}
+		s.work.Mix = append(s.work.Mix, workload.Share{D: d, Model: model, Weight: w})
+		total += w
+	}
+	for i := range s.work.Mix {
+		s.work.Mix[i].Weight /= total
+	}
+	return nil
+}
+
+// bounds checks the numbers and words that stand for themselves.
+func (s *settings) bounds() error {
+	for _, rule := range []struct {
+		broken bool
+		text   string
+		value  any
+	}{
+		{s.NumPrompts < 0 || s.Duration < 0 || s.Warmup < 0 || s.Cooldown < 0 || s.Spread < 0 || s.TurnDelay < 0, "numbers and times of the load cannot be below 0", nil},
+		{s.LeaveShare < 0 || s.LeaveShare > 1, "--leave-share %v: want 0 to 1", s.LeaveShare},
+		{s.Burstiness < 0 || math.IsNaN(s.Burstiness), "--burstiness %v: want a number above 0", s.Burstiness},
+		{s.Profile != "" && s.Profile != "sweep" && s.Profile != "search", "--profile %q: want sweep or search", s.Profile},
+		{
+			s.Profile == "search" && len(s.Goodput) == 0,
+			"--profile search looks for the highest rate that meets objectives: give them by --goodput, such as --goodput ttft:500,itl:50", nil,
+		},
+		{slices.ContainsFunc(s.MaxConcurrency, func(c int) bool { return c < 1 }), "--max-concurrency %v: want 1 or more", s.MaxConcurrency},
+		{s.PrefixLen < 0 || s.NumPrefixes < 0 || s.NumTurns < 0 || s.Tools < 0 || s.Images < 0 || s.TimeScale < 0, "numbers of the workload cannot be below 0", nil},
+	} {
+		if rule.broken && rule.value != nil {
+			return exit.Usagef(rule.text, rule.value)
+		} else if rule.broken {
+			return exit.Usagef("%s", rule.text)
+		}
+	}
+	s.Burstiness, s.RequestTimeout = cmp.Or(s.Burstiness, 1), cmp.Or(s.RequestTimeout, Span(10*time.Minute))
+	return nil
+}
+
+// load makes the stages.
+func (s *settings) load() error {
+	rates := []float64{math.Inf(1)}
+	for i, text := range s.RequestRate {
+		r, err := strconv.ParseFloat(text, 64)
+		if err != nil || r <= 0 || math.IsNaN(r) {
+			return exit.Usagef("--request-rate %q: want a number above 0, or inf", text)
+		}
+		rates = append(rates[:i], r)
+	}
+	limits := s.MaxConcurrency
+	if len(limits) == 0 {
+		limits = []int{0}
+	}
+	if len(rates) > 1 && len(limits) > 1 && len(rates) != len(limits) {
+		return exit.Usagef("--request-rate and --max-concurrency are lists of different lengths")
+	}
+	if s.Ramp != "" {
+		from, to, ok := strings.Cut(s.Ramp, "-")
+		var err1, err2 error
+		s.rampFrom, err1 = strconv.ParseFloat(from, 64)
+		s.rampTo, err2 = strconv.ParseFloat(to, 64)
+		switch {
+		case !ok || err1 != nil || err2 != nil || !(s.rampFrom >= 0 && s.rampTo > 0 && s.rampTo <= math.MaxInt32):
+			return exit.Usagef("--ramp %q: want two rates, such as 4-24", s.Ramp)
+		case len(s.RequestRate) > 0:
+			return exit.Usagef("a ramp says its own rates: leave out --request-rate")
+		}
+	}
+	trace := s.DatasetName == "trace"
+	if trace && (s.Profile != "" || s.Ramp != "" || len(s.RequestRate) > 0) {
+		return exit.Usagef("a trace says when requests come: leave out --request-rate, --profile and --ramp")
+	}
+	if s.NumPrompts == 0 && s.Duration == 0 && !trace {
+		s.Duration = Span(20 * time.Second)
+	}
+	for i := range max(len(rates), len(limits)) {
+		st := stageSpec{rate: rates[min(i, len(rates)-1)], concurrency: limits[min(i, len(limits)-1)], count: int(s.NumPrompts), duration: time.Duration(s.Duration), ramp: s.Ramp != ""}
+		if math.IsInf(st.rate, 1) && !st.ramp && !trace && (st.concurrency > 0 || st.count == 0) {
+			st.rate, st.concurrency = 0, cmp.Or(st.concurrency, 8)
+			s.closed = true
+		}
+		s.stages = append(s.stages, st)
+	}
+	return nil
+}
+
+func (s *settings) workload() (err error) {
+	if s.work.In, err = workload.ParseLength(cmp.Or(s.InputLen, "1024")); err != nil {
+		return err
+	}
+	if s.work.Out, err = workload.ParseLength(cmp.Or(s.OutputLen, "128")); err != nil {
+		return err
+	}
+	s.DatasetName = cmp.Or(s.DatasetName, "random")
+	switch made := s.DatasetName == "random" || s.DatasetName == "prefix_repetition"; {
+	case !made && !slices.Contains([]string{"trace", "sharegpt", "custom"}, s.DatasetName):
+		return exit.Usagef("--dataset-name %q: want random, prefix_repetition, sharegpt, custom or trace", s.DatasetName)
+	case made && s.DatasetPath != "":
+		return exit.Usagef("--dataset-path needs --dataset-name sharegpt, custom or trace")
+	case !made && s.DatasetPath == "":
+		return exit.Usagef("--dataset-name %s needs --dataset-path FILE", s.DatasetName)
+	case s.DatasetName == "prefix_repetition":
+		s.NumPrefixes, s.PrefixLen = cmp.Or(s.NumPrefixes, 10), cmp.Or(s.PrefixLen, 256)
+	}
+	s.NumPrefixes, s.NumTurns, s.TimeScale = cmp.Or(s.NumPrefixes, 1), cmp.Or(s.NumTurns, 1), cmp.Or(s.TimeScale, 1)
+	s.Voice = cmp.Or(s.Voice, "alloy")
+	w, h, ok := strings.Cut(cmp.Or(s.ImageSize, "512x512"), "x")
+	s.work.ImageW, _ = strconv.Atoi(w)
+	s.work.ImageH, _ = strconv.Atoi(h)
+	if !ok || min(s.work.ImageW, s.work.ImageH) < 1 || max(s.work.ImageW, s.work.ImageH) > 8192 {
+		return exit.Usagef("--image-size %q: want WIDTHxHEIGHT, at most 8192x8192", s.ImageSize)
+	}
+	return nil
+}
+
+// body renders the members that every body gets, and the same as fields of a form.
+func (s *settings) body() error {
+	if s.IgnoreEOS {
+		s.work.Extra = append(s.work.Extra, `,"ignore_eos":true`...)
+	}
+	if s.ExtraBody == "" {
+		return nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(s.ExtraBody), &members); err != nil || members == nil {
+		return exit.Usagef("--extra-body: want a JSON object")
+	}
+	for _, own := range []string{"model", "messages", "prompt", "input", "stream", "stream_options", "max_tokens", "max_output_tokens"} {
+		if members[own] != nil {
+			return exit.Usagef("--extra-body: %s is set by the workload", own)
+		}
+	}
+	text := strings.TrimSpace(s.ExtraBody)
+	if len(members) > 0 {
+		s.work.Extra = append(append(s.work.Extra, ','), text[1:len(text)-1]...)
+	}
+	if !slices.ContainsFunc(s.work.Mix, func(m workload.Share) bool { return m.D.Mime != "" }) {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		value := string(members[name])
+		if value[0] == '"' && json.Unmarshal(members[name], &value) != nil || strings.ContainsAny(name+value, "\r\n\"") {
+			return exit.Usagef("--extra-body: %s cannot be a field of a form, as a transcription has them", name)
+		}
+		s.work.Form = append(s.work.Form, client.FormField{Name: name, Value: value})
+	}
+	return nil
+}
+
+// objectiveNames are what --goodput can be about.
+var objectiveNames = []string{result.TTFT, result.TPOT, result.ITL, result.E2EL, "error_rate"}
+
+func (s *settings) result() error {
+	for _, g := range s.Goodput {
+		m := Objective.FindStringSubmatch(g)
+		if m == nil || !slices.Contains(objectiveNames, m[1]) {
+			return exit.Usagef("--goodput %q: want MEASURE:LIMIT, such as ttft:200, of %s", g, strings.Join(objectiveNames, ", "))
+		}
+		limit, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			return exit.Usagef("--goodput %q: %q is not a number", g, m[2])
+		}
+		s.objectives = append(s.objectives, result.Objective{Measure: m[1], Limit: limit})
+	}
+	s.Metrics = strings.Split(cmp.Or(s.PercentileMetrics, "ttft,tpot,itl,e2el"), ",")
+	for _, m := range s.Metrics {
+		if !slices.Contains(result.Measures(), m) {
+			return exit.Usagef("--percentile-metrics %q: want of %s", m, strings.Join(result.Measures(), ", "))
+		}
+	}
+	for _, p := range strings.Split(cmp.Or(s.MetricPercentiles, "50,90,95,99"), ",") {
+		v, err := strconv.ParseFloat(p, 64)
+		if err != nil || !(v >= 0 && v <= 100) {
+			return exit.Usagef("--metric-percentiles %q: want numbers from 0 to 100", p)
+		}
+		s.Percents = append(s.Percents, v)
+	}
+	for _, kv := range s.Metadata {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" || result.FixedMembers[k] || result.Statistic.MatchString(k) {
+			return exit.Usagef("--metadata %q: want K=V, K none of the result's own keys", kv)
+		}
+		s.metadata[k] = v
+	}
+	for _, name := range s.Output {
+		if i := strings.LastIndexByte(name, '.'); i < 0 || !slices.Contains([]string{"json", "jsonl", "html"}, name[i+1:]) {
+			return exit.Usagef("--output %q: want a name that ends in .json, .jsonl or .html", name)
+		}
+	}
+	return nil
+}
+
+// timeline settles departures and events.
+func (s *settings) timeline() error {
+	s.leaveText = cmp.Or(s.LeavePhase, "tokens=5")
+	kind, arg, _ := strings.Cut(s.leaveText, "=")
+	var err error
+	s.work.Leave = client.Departure{}
+	switch kind {
+	case "prefill":
+	case "tokens":
+		s.work.Leave.Tokens, err = strconv.Atoi(arg)
+	case "after":
+		s.work.Leave.After, err = time.ParseDuration(arg)
+	default:
+		return exit.Usagef("--leave-phase %q: want prefill, tokens=N or after=DURATION", s.LeavePhase)
+	}
+	if err != nil || kind != "prefill" && s.work.Leave.Tokens <= 0 && s.work.Leave.After <= 0 {
+		return exit.Usagef("--leave-phase %q: want a number or time above 0", s.LeavePhase)
+	}
+	for _, text := range s.At {
+		e, err := parseEvent(text)
+		if err != nil {
+			return err
+		}
+		if e.verb == "reload" && s.Admin == "" {
+			return exit.Usagef("--at %s: say by --admin where the edge listens for it", text)
+		}
+		s.events = append(s.events, e)
+	}
+	for _, text := range s.ExpectErrors {
+		e, err := parseExpectation(text)
+		if err != nil {
+			return err
+		}
+		s.expect = append(s.expect, e)
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package load
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"penstock/bench/load/client"
+	"penstock/bench/load/workload"
+)
+
+// driver sends the load of one stage after the other.
+type driver struct {
+	s     *settings
+	send  *client.Sender
+	work  *workload.Workload
+	rec   *recorder
+	live  *counters
+	count tokenCounter
+	spans []span
+}
+
+// span is a stage as it was run.
+type span struct {
+	spec       stageSpec
+	name       string
+	start, end int64 // measured part: from its start to the last answer of it
+	sendEnd    int64 // end of sending in the measured part
+	scheduled  int   // arrivals at the first target that an open loop's schedule holds in the measured part
+	cpu        cpuSpan
+	cooled     int
+}
+
+// seconds is the wall time of the measured part.
+func (sp *span) seconds() float64 { return float64(sp.end-sp.start) / 1e9 }
+
+// wires are bodies of requests that wait to be sent.
+var wires = sync.Pool{New: func() any { return new([]byte) }}
+
+// pendingRequest is a request with its body and its place in the run.
+type pendingRequest struct {
+	q     *client.Request
+	wire  *[]byte
+	stage int
+}
+
+func newPendingRequest(q *client.Request, stage int) pendingRequest {
+	wire := wires.Get().(*[]byte)
+	*wire = q.D.Body((*wire)[:0], q)
+	return pendingRequest{q, wire, stage}
+}
+
+// perform sends the requests of a session, the first of which is due at scheduled. Where slots is not nil, each takes a slot
+// and gives it back; waiting for one counts from the schedule on.
+func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) {
+	for {
+		if slots != nil {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if l := j.q.Leave; l != nil && l.After == 0 && l.Tokens == 0 {
+			l.After = d.rec.halfPrefill()
+		}
+		j.q.Keep = j.q.Keep || d.count.page != ""
+		s := client.NewSample(j.q, j.stage, scheduled)
+		d.live.begin()
+		p, done := d.send.Exchange(ctx, j.q, *j.wire, &s)
+		var next *client.Request
+		if s.Completed() && p != nil {
+			d.count.settle(j.q, p, &s)
+			next = d.work.Follow(j.q, p)
+		}
+		d.live.end(&s)
+		wires.Put(j.wire)
+		done()
+		if slots != nil {
+			<-slots
+		}
+		d.rec.add(s)
+		if next == nil || !sleep(ctx, d.s.TurnDelay) {
+			return
+		}
+		scheduled = d.send.Clock.Now()
+		j = newPendingRequest(next, j.stage)
+	}
+}
+
+// sleep waits and reports false when ctx ended before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// warm is the stage of what is not measured.
+const warm = -1
+
+// stage runs one stage to its last answer and notes its span.
+func (d *driver) stage(ctx context.Context, spec stageSpec) {
+	index := len(d.spans)
+	sp := span{spec: spec, name: spec.name()}
+	d.live.stage.Store(&sp.name)
+	begin := d.send.Clock.Now()
+	sp.start = begin + int64(d.s.Warmup)
+	sp.cpu.begin()
+	if spec.rate > 0 {
+		d.open(ctx, begin, index, &sp)
+	} else {
+		d.closed(ctx, begin, index, &sp)
+	}
+	sp.cpu.finish()
+	sp.end = sp.start
+	for i := range d.rec.samples {
+		switch s := &d.rec.samples[i]; {
+		case s.Stage == index:
+			sp.end = max(sp.end, s.At.End)
+		case s.Stage == warm && s.At.Scheduled >= sp.start:
+			sp.cooled++
+		}
+	}
+	d.spans = append(d.spans, sp)
+}
+
+// name is how the stage is called.
+func (s stageSpec) name() string {
+	text := ""
+	switch {
+	case s.ramp:
+		text = "ramp"
+	case s.rate > 0:
+		text = "rate " + strconv.FormatFloat(s.rate, 'g', 4, 64)
+	}
+	if s.concurrency > 0 {
+		if text != "" {
+			text += ", "
+		}
+		text += "concurrency " + strconv.Itoa(s.concurrency)
+	}
+	return text
+}
+
+// measured returns the stage that a request belongs to which is due at, counted from the stage's begin.
+func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
+	if at < d.s.Warmup || spec.duration > 0 && at >= d.s.Warmup+spec.duration {
+		return warm
+	}
+	return index
+}
+
+// length is the time for which a stage sends; without an end it is the longest that there is.
+func (d *driver) length(spec stageSpec) time.Duration {
+	if spec.duration == 0 {
+		return math.MaxInt64
+	}
+	return d.s.Warmup + spec.duration + d.s.Cooldown
+}
+
+// open runs an open loop: requests are sent when the pacer says so, whatever became of those before.
+func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
+	spec, now := sp.spec, d.send.Clock.Now
+	var slots chan struct{}
+	if spec.concurrency > 0 {
+		slots = make(chan struct{}, spec.concurrency)
+	}
+	p := d.pacer(spec, index)
+	var all sync.WaitGroup
+	for at, ok := p.Next(); ok && at < d.length(spec); at, ok = p.Next() {
+		stage := d.measured(spec, at, index)
+		j := newPendingRequest(d.work.Take(), stage) // before its time, so that making it delays nothing
+		due := begin + int64(at)
+		if !sleep(ctx, time.Duration(due-now())) {
+			break
+		}
+		if stage == index {
+			sp.sendEnd = due
+			if j.q.Target == 0 {
+				sp.scheduled++
+			}
+		}
+		all.Go(func() { d.perform(ctx, j, due, slots) })
+	}
+	if spec.duration > 0 && ctx.Err() == nil {
+		sp.sendEnd = sp.start + int64(spec.duration)
+		if d.s.DatasetName != "trace" {
+			sleep(ctx, time.Duration(begin+int64(d.length(spec))-now()))
+		}
+	}
+	all.Wait()
+}
+
+// pacer makes the pacer of a stage.
+func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
+	switch {
+	case d.s.DatasetName == "trace":
+		return d.work.TracePacer(spec.count)
+	case spec.ramp:
+		over, left := spec.duration.Seconds(), -1
+		if spec.count > 0 {
+			left = spec.count
+			if over == 0 {
+				over = 2 * float64(spec.count) / (d.s.rampFrom + d.s.rampTo)
+			}
+		}
+		return &workload.Ramp{Rng: d.work.Rng(-1 - index), Shape: d.s.Burstiness, From: d.s.rampFrom, To: d.s.rampTo, Over: over, Left: left}
+	}
+	return workload.NewGamma(d.s.Seed<<8+uint64(index), spec.rate, d.s.Burstiness, spec.count)
+}
+
+// closed runs a closed loop: each of a number of clients sends its next request when it has the answer to the last.
+func (d *driver) closed(ctx context.Context, begin int64, index int, sp *span) {
+	spec, now := sp.spec, d.send.Clock.Now
+	end := int64(math.MaxInt64)
+	if spec.duration > 0 {
+		end = begin + int64(d.length(spec))
+	}
+	var left atomic.Int64
+	left.Store(int64(spec.count))
+	var all sync.WaitGroup
+	for i := range spec.concurrency {
+		delay := d.s.Spread * time.Duration(i) / time.Duration(spec.concurrency)
+		all.Go(func() {
+			if !sleep(ctx, delay) {
+				return
+			}
+			for ctx.Err() == nil && now() < end {
+				stage := d.measured(spec, time.Duration(now()-begin), index)
+				if spec.count > 0 && stage == index && left.Add(-1) < 0 {
+					return
+				}
+				j := newPendingRequest(d.work.Take(), stage)
+				d.perform(ctx, j, now(), nil)
+			}
+		})
+	}
+	all.Wait()
+	sp.sendEnd = now()
+	if spec.duration > 0 {
+		sp.sendEnd = min(sp.sendEnd, sp.start+int64(spec.duration))
+	}
+}

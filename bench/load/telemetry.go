@@ -1,0 +1,222 @@
+package load
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"penstock/bench/exit"
+	"penstock/bench/load/client"
+	"penstock/bench/result"
+)
+
+// sampled are the metrics that are kept of a page: what people look at when latencies go up. Values of several label sets are added.
+var sampled = []string{
+	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
+	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:num_preemptions_total",
+	"sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:token_usage", "sglang:cache_hit_rate",
+	"llamacpp:requests_processing", "llamacpp:requests_deferred", "llamacpp:kv_cache_usage_ratio",
+	"penstock_calls_inflight", "penstock_calls_total", "penstock_client_aborts_total", "penstock_client_connections",
+	"penstock_upstream_inflight", "penstock_upstream_attempts_total", "penstock_upstream_up", "penstock_upstream_breaker_open",
+	"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines",
+}
+
+// inFlightGauges are the sums of gauges that say how many requests a server has in hand, by the name of the first.
+var inFlightGauges = [][]string{
+	{"vllm:num_requests_running", "vllm:num_requests_waiting"},
+	{"sglang:num_running_reqs", "sglang:num_queue_reqs"},
+	{"llamacpp:requests_processing", "llamacpp:requests_deferred"},
+	{"penstock_calls_inflight"},
+}
+
+// scraper samples the metrics page of one server.
+type scraper struct {
+	source string
+	t      *client.Target
+	clock  *client.Clock
+	open   *atomic.Int64 // requests that the client has in flight
+
+	mu      sync.Mutex
+	times   []int64
+	values  []map[string]float64
+	surplus []int   // requests that the server has beyond those that the client has open
+	missed  []int64 // times at which the page was not answered
+	err     string
+}
+
+// newScrapers returns a scraper for each page of metrics that answers: of the target, the engines and the edge.
+func newScrapers(ctx context.Context, s *settings, first *client.Target, c *client.Clock, open *atomic.Int64) ([]*scraper, error) {
+	type page struct {
+		source, base string
+		headers      []byte
+	}
+	pages := []page{{"target", first.Base, first.Headers}}
+	for _, u := range s.Engine {
+		name, base := engineName(u)
+		pages = append(pages, page{strings.TrimSpace("engine " + name), base, nil})
+	}
+	if s.Admin != "" {
+		pages = append(pages, page{"edge", s.Admin, client.Bearer(s.AdminToken)})
+	}
+	var out []*scraper
+	for i, p := range pages {
+		t, err := client.NewTarget(p.base, s.Insecure, p.headers)
+		if err != nil {
+			return nil, err
+		}
+		x := &scraper{source: p.source, t: t, clock: c, open: open}
+		if _, err := x.read(ctx); err == nil {
+			out = append(out, x)
+		} else if i > 0 { // that of the target was not asked for
+			return nil, exit.Usagef("%s/metrics: %s", t.Base, client.Reason(err))
+		}
+	}
+	return out, nil
+}
+
+// engineName splits the value of --engine-url, NAME=URL or a URL alone.
+func engineName(text string) (name, base string) {
+	name, base, ok := strings.Cut(text, "=")
+	if !ok || strings.Contains(name, "/") {
+		return "", text
+	}
+	return name, base
+}
+
+// read reads the page once.
+func (s *scraper) read(ctx context.Context) (map[string]float64, error) {
+	p, err := s.t.Fetch(ctx, s.t.Path+"/metrics", nil, s.t.Headers)
+	if err != nil {
+		return nil, err
+	}
+	if p.Status != 200 {
+		return nil, fmt.Errorf("status %d", p.Status)
+	}
+	return parseMetrics(p.Body), nil
+}
+
+// parseMetrics takes the sampled metrics from Prometheus text.
+func parseMetrics(page []byte) map[string]float64 {
+	out := map[string]float64{}
+	for line := range bytes.Lines(page) {
+		end := bytes.IndexAny(line, "{ \t")
+		if end <= 0 || line[0] == '#' {
+			continue
+		}
+		name := string(line[:end])
+		if !slices.Contains(sampled, name) {
+			continue
+		}
+		rest := line[end:]
+		if i := bytes.LastIndexByte(rest, '}'); i >= 0 {
+			rest = rest[i+1:]
+		}
+		fields := bytes.Fields(rest)
+		if len(fields) == 0 {
+			continue
+		}
+		if v, err := strconv.ParseFloat(string(fields[0]), 64); err == nil {
+			out[name] += v
+		}
+	}
+	return out
+}
+
+// requestsInHand returns how many requests a page says the server has, and by which gauge; ok is false when no gauge says it.
+func requestsInHand(values map[string]float64) (n int, source string, ok bool) {
+	for _, names := range inFlightGauges {
+		if _, ok := values[names[0]]; ok {
+			for _, name := range names {
+				n += int(values[name])
+			}
+			return n, names[0], true
+		}
+	}
+	return 0, "", false
+}
+
+// watch samples until ctx ends.
+func (s *scraper) watch(ctx context.Context, every time.Duration) {
+	for ctx.Err() == nil {
+		s.once(ctx)
+		sleep(ctx, every)
+	}
+}
+
+func (s *scraper) once(ctx context.Context) {
+	before := s.open.Load()
+	values, err := s.read(ctx)
+	after := s.open.Load()
+	if ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.err = client.Reason(err)
+		s.missed = append(s.missed, s.clock.Now())
+		return
+	}
+	n, _, _ := requestsInHand(values)
+	s.times = append(s.times, s.clock.Now())
+	s.values = append(s.values, values)
+	s.surplus = append(s.surplus, n-int(max(before, after)))
+}
+
+// reading is one look at the page; values are nil where the page was not answered.
+type reading struct {
+	at     int64
+	values map[string]float64
+}
+
+// readings are all of them in order of time.
+func (s *scraper) readings() []reading {
+	out := make([]reading, 0, len(s.times)+len(s.missed))
+	for i, at := range s.times {
+		out = append(out, reading{at, s.values[i]})
+	}
+	for _, at := range s.missed {
+		out = append(out, reading{at, nil})
+	}
+	slices.SortStableFunc(out, func(a, b reading) int { return cmp.Compare(a.at, b.at) })
+	return out
+}
+
+// report makes the columns of the result, at most one sample for each second. Where the page was not answered they have a gap: a line
+// drawn across it would show an engine that is dead as one that is calm.
+func (s *scraper) report() result.Telemetry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := result.Telemetry{Source: s.source, URL: s.t.Base, TS: []float64{}, Metrics: map[string][]*float64{}, Error: s.err}
+	last := int64(0)
+	var kept []map[string]float64
+	for i, p := range s.readings() {
+		if p.at-last >= int64(900*time.Millisecond) || i == 0 {
+			last = p.at
+			out.TS = append(out.TS, float64(p.at)/1e9)
+			kept = append(kept, p.values)
+		}
+	}
+	for _, values := range kept {
+		for name := range values {
+			out.Metrics[name] = nil
+		}
+	}
+	for name := range out.Metrics {
+		for _, values := range kept {
+			var p *float64
+			if v, ok := values[name]; ok {
+				p = &v
+			}
+			out.Metrics[name] = append(out.Metrics[name], p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,29 @@
+package load
+
+import (
+	"testing"
+
+	"penstock/bench/load/client"
+)
+
+func FuzzMetrics(f *testing.F) {
+	f.Add([]byte("vllm:num_requests_running{a=\"b\"} 3\n# x\npenstock_calls_inflight 2 17\nvllm:num_requests_running{} NaN"))
+	f.Fuzz(func(_ *testing.T, page []byte) { parseMetrics(page) })
+}
+
+// TestTelemetryGap: the time in which an engine's page is not answered is a gap in its columns, and the engine has the name of the flag.
+func TestTelemetryGap(t *testing.T) {
+	v := map[string]float64{"vllm:num_requests_running": 6}
+	s := &scraper{source: "engine gpu-b", t: &client.Target{}, times: []int64{1e9, 4e9}, values: []map[string]float64{v, v}, missed: []int64{2e9, 3e9}}
+	got := s.report().Metrics["vllm:num_requests_running"]
+	if len(got) != 4 || got[0] == nil || got[1] != nil || got[2] != nil || got[3] == nil {
+		t.Errorf("%v", got)
+	}
+	for text, want := range map[string][2]string{
+		"gpu-b=http://10.0.0.2:8000": {"gpu-b", "http://10.0.0.2:8000"}, "http://10.0.0.2/?a=b": {"", "http://10.0.0.2/?a=b"}, "10.0.0.2:8000": {"", "10.0.0.2:8000"},
+	} {
+		if name, base := engineName(text); name != want[0] || base != want[1] {
+			t.Errorf("%s: %q %q", text, name, base)
+		}
+	}
+}

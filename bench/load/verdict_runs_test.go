@@ -1,0 +1,77 @@
+package load
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"penstock/config/testkit/golden"
+
+	"penstock/bench/result"
+)
+
+// recordedRun is a run of the real program against the simulator: what the verdict reads of its result, and what it was.
+type recordedRun struct {
+	Run     string
+	Flags   string // as they were when it was recorded
+	Bounded bool   // by --max-concurrency
+	Prefix  bool   // prompts shared one
+	Result  result.Result
+}
+
+// TestVerdictOfRecordedRuns judges 41 real runs again, most of them with a fault: the verdict is the one that they ended with. They ran
+// on a busy machine, so each is judged once more without what the machine did to the client, for the golden file.
+func TestVerdictOfRecordedRuns(t *testing.T) {
+	f, err := os.Open("testdata/verdicts.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var calm strings.Builder
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var x recordedRun
+		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
+			t.Fatal(err)
+		}
+		want := codes(x.Result.Penstock.Verdict)
+		if got := codes(x.judge()); got != want {
+			t.Errorf("%s (%s): %s, was %s", x.Run, x.Flags, got, want)
+		}
+		x.Result.Penstock.Client = result.Client{}
+		fmt.Fprintf(&calm, "%s: %s\n", x.Run, codes(x.judge()))
+	}
+	golden.File(t, "testdata/verdicts.txt", []byte(calm.String()))
+}
+
+func (x *recordedRun) judge() result.Verdict {
+	p := x.Result.Penstock
+	s := &settings{Percents: []float64{50, 90, 95, 99}, closed: p.Load.Mode == "closed"}
+	s.NumTurns, s.DatasetName = 1, p.Load.Dataset
+	if x.Prefix {
+		s.PrefixLen = 300
+	}
+	if x.Bounded {
+		s.MaxConcurrency = []int{1}
+	}
+	if p.Search != nil {
+		s.Profile = p.Search.Profile
+	}
+	return judge(&x.Result, s)
+}
+
+// codes are a verdict in one line.
+func codes(v result.Verdict) string {
+	out := "NOT VALID"
+	if v.Valid {
+		out = "valid"
+	}
+	for _, r := range v.Reasons {
+		if out += ", " + r.Code; r.Invalidates {
+			out += "!"
+		}
+	}
+	return out
+}

@@ -1,0 +1,138 @@
+package workload
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Pacer says when requests are due: one duration since the start of the stage for each call of Next, not decreasing, until
+// it reports false. A closed loop has none. It belongs to one goroutine.
+type Pacer interface {
+	Next() (time.Duration, bool)
+}
+
+// gammaPacer draws gaps from a gamma distribution, as vLLM's tool does: shape 1 is Poisson, above it calmer, below it
+// burstier, infinite a constant gap.
+type gammaPacer struct {
+	rng   *rand.Rand
+	rate  float64 // requests per second
+	shape float64
+	at    float64 // seconds
+	scale float64 // of all times; 1 unless the count is known
+	left  int     // below 0: no end
+}
+
+// NewGamma returns a pacer of count arrivals, or without end when count is 0. With a count, times are scaled so that the
+// last arrival falls on count/rate exactly, which is vLLM's rule: without it the delivered rate of a short run is another one.
+func NewGamma(seed uint64, rate, shape float64, count int) *gammaPacer {
+	p := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: -1}
+	if count > 0 {
+		p.left = count
+		if !math.IsInf(shape, 1) && !math.IsInf(rate, 1) {
+			twin := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: count}
+			var last time.Duration
+			for at, ok := twin.Next(); ok; at, ok = twin.Next() {
+				last = at
+			}
+			if last > 0 {
+				p.scale = float64(count) / rate / last.Seconds()
+			}
+		}
+	}
+	return p
+}
+
+// Next implements pacer.
+func (p *gammaPacer) Next() (time.Duration, bool) {
+	if p.left == 0 {
+		return 0, false
+	}
+	p.left--
+	switch {
+	case math.IsInf(p.rate, 1):
+		return 0, true
+	case math.IsInf(p.shape, 1):
+		p.at += 1 / p.rate
+	default:
+		p.at += Gamma(p.rng, p.shape) / (p.rate * p.shape)
+	}
+	return seconds(p.at * p.scale), true
+}
+
+// Ramp goes from one rate to another within a time, in a straight line, and stays there. Arrivals are
+// constant or gamma in the ramp's own measure of time: the integral of the rate.
+type Ramp struct {
+	Rng      *rand.Rand
+	Shape    float64
+	From, To float64
+	Over     float64 // seconds
+	sum      float64 // expected arrivals so far
+	Left     int
+}
+
+// Next implements pacer.
+func (p *Ramp) Next() (time.Duration, bool) {
+	if p.Left == 0 {
+		return 0, false
+	}
+	p.Left--
+	if math.IsInf(p.Shape, 1) {
+		p.sum++
+	} else {
+		p.sum += Gamma(p.Rng, p.Shape) / p.Shape
+	}
+	return seconds(p.when(p.sum)), true
+}
+
+// when returns the time by which n arrivals are expected.
+func (p *Ramp) when(n float64) float64 {
+	whole := p.Over * (p.From + p.To) / 2 // arrivals in the ramp
+	switch {
+	case n > whole:
+		return p.Over + (n-whole)/p.To
+	case p.From == p.To:
+		return n / p.From
+	}
+	slope := (p.To - p.From) / p.Over
+	return (math.Sqrt(p.From*p.From+2*slope*n) - p.From) / slope
+}
+
+// Trace replays times.
+type Trace struct{ times []time.Duration }
+
+// Next implements pacer.
+func (p *Trace) Next() (time.Duration, bool) {
+	if len(p.times) == 0 {
+		return 0, false
+	}
+	at := p.times[0]
+	p.times = p.times[1:]
+	return at, true
+}
+
+// Gamma draws from a gamma distribution with the given shape and scale 1, by the method of Marsaglia and Tsang.
+func Gamma(rng *rand.Rand, shape float64) float64 {
+	if shape == 1 {
+		return rng.ExpFloat64()
+	}
+	if shape < 1 {
+		return Gamma(rng, shape+1) * math.Pow(1-rng.Float64(), 1/shape)
+	}
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := rng.NormFloat64()
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v *= v * v
+		u := 1 - rng.Float64()
+		if math.Log(u) < x*x/2+d-d*v+d*math.Log(v) {
+			return d * v
+		}
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,87 @@
+package workload
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"math"
+	"math/rand/v2"
+	"os"
+
+	"penstock/bench/exit"
+	"penstock/bench/load/client"
+)
+
+// media are the images and the sound of a workload, made once.
+type media struct {
+	images [][]byte // data URLs
+	audio  []byte   // a WAV file
+	audioS float64
+}
+
+const (
+	imageKinds  = 8
+	toneSeconds = 5
+)
+
+func newMedia(s *Spec) (*media, error) {
+	m := &media{}
+	if s.Images > 0 {
+		for i := range imageKinds {
+			url, err := dataURL(rand.New(rand.NewPCG(s.Seed, uint64(i))), s.ImageW, s.ImageH)
+			if err != nil {
+				return nil, err
+			}
+			m.images = append(m.images, url)
+		}
+	}
+	for _, x := range s.Mix {
+		if x.D.Name != "transcription" {
+			continue
+		}
+		if s.AudioFile == "" {
+			m.audio, m.audioS = client.Tone(toneSeconds), toneSeconds
+			break
+		}
+		var err error
+		if m.audio, err = os.ReadFile(s.AudioFile); err != nil {
+			return nil, exit.Usagef("--audio-file: %v", err)
+		}
+		if m.audioS = client.WavSeconds(m.audio); m.audioS == 0 {
+			return nil, exit.Usagef("--audio-file %s: not a WAV file of plain samples", s.AudioFile)
+		}
+		break
+	}
+	return m, nil
+}
+
+// pick returns n images.
+func (m *media) pick(rng *rand.Rand, n int) [][]byte {
+	var out [][]byte
+	for range n {
+		out = append(out, m.images[rng.IntN(len(m.images))])
+	}
+	return out
+}
+
+// dataURL returns a picture of soft colours with some grain, which is about as large as a photograph of that size.
+func dataURL(rng *rand.Rand, w, h int) ([]byte, error) {
+	img := image.NewRGBA(image.Rect(0, 0, w, h))
+	a, b := rng.Float64()*6, rng.Float64()*6
+	for y := range h {
+		for x := range w {
+			grain := rng.IntN(24)
+			wave := func(f float64) uint8 {
+				return uint8(110 + 90*math.Sin(f+float64(x)/float64(w)*a+float64(y)/float64(h)*b) + float64(grain))
+			}
+			img.SetRGBA(x, y, color.RGBA{wave(0), wave(2), wave(4), 255})
+		}
+	}
+	var file bytes.Buffer
+	if err := jpeg.Encode(&file, img, &jpeg.Options{Quality: 80}); err != nil {
+		return nil, err
+	}
+	return base64.StdEncoding.AppendEncode([]byte("data:image/jpeg;base64,"), file.Bytes()), nil
+}

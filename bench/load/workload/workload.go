@@ -1,0 +1,300 @@
+package workload
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"penstock/bench/load/client"
+)
+
+// Spec says what requests are like.
+type Spec struct {
+	Seed        uint64
+	Mix         []Share
+	In, Out     length
+	OwnOut      bool // out is asked for, and not what the data set says
+	Dataset     string
+	Path        string // of its file; empty: made
+	TimeScale   float64
+	PrefixLen   int
+	NumPrefixes int
+	NumTurns    int
+	Tools       int
+	Images      int
+	ImageW      int
+	ImageH      int
+	AudioFile   string
+	Voice       string
+	Extra       []byte             // members of every body, each with its comma before it
+	Form        []client.FormField // the same as fields of a form
+	NoStream    bool
+	AllowCache  bool
+	Pairs       bool // of two targets
+	LeaveShare  float64
+	Leave       client.Departure
+}
+
+// Share is a dialect's part of the mix.
+type Share struct {
+	D      *client.Dialect
+	Model  string // empty: the run's model
+	Weight float64
+}
+
+// Workload makes requests. What the n-th one is depends on seed, nonce and n alone, not on when it is asked for.
+// It is safe for concurrent use once prepared.
+type Workload struct {
+	spec  *Spec
+	Model string // the run's
+	Other string // model of the second target; empty: the same
+	Nonce string // before each prompt; empty with --allow-cache
+	data  *dataset
+	texts map[*client.Dialect][]byte // rendered tools
+	media *media
+	// unstreamed are dialects whose answers the target does not stream; the preflight finds out.
+	Unstreamed map[*client.Dialect]bool
+
+	// wordsPerToken turns a length in tokens into words; the preflight measures it.
+	WordsPerToken float64
+
+	mu   sync.Mutex
+	next int // id of the next session
+}
+
+func New(s *Spec) (*Workload, error) {
+	w := &Workload{spec: s, WordsPerToken: 1, texts: map[*client.Dialect][]byte{}, Unstreamed: map[*client.Dialect]bool{}}
+	if !s.AllowCache {
+		w.Nonce = strconv.FormatUint(rand.Uint64()&(1<<40-1), 36) // of the run, not of the seed: the last run's must differ
+	}
+	var err error
+	if s.Path != "" {
+		if w.data, err = readDataset(s.Dataset, s.Path); err != nil {
+			return nil, err
+		}
+	}
+	if w.media, err = newMedia(s); err != nil {
+		return nil, err
+	}
+	for _, m := range s.Mix {
+		w.texts[m.D] = client.AppendTools(nil, m.D, s.Tools)
+	}
+	return w, nil
+}
+
+// Rng returns the source of everything random about the n-th session.
+func (w *Workload) Rng(n int) *rand.Rand {
+	return rand.New(rand.NewPCG(w.spec.Seed, uint64(n)+1))
+}
+
+// Take makes the first request of the next session. With two targets, sessions come in pairs that differ in the nonce alone, and
+// which of the two targets comes first is drawn for each pair.
+func (w *Workload) Take() *client.Request {
+	w.mu.Lock()
+	n := w.next
+	w.next++
+	w.mu.Unlock()
+	id := n
+	if w.spec.Pairs {
+		id = n / 2
+	}
+	rng := w.Rng(id)
+	q := &client.Request{Id: n, Pair: -1}
+	if w.spec.Pairs {
+		q.Pair = id
+		q.Target = (n & 1) ^ rng.IntN(2)
+	}
+	pick := rng.Float64()
+	for _, m := range w.spec.Mix {
+		if q.D, q.Model = m.D, cmp.Or(m.Model, w.Model); pick < m.Weight {
+			break
+		}
+		pick -= m.Weight
+	}
+	if q.Target == 1 && w.Other != "" {
+		q.Model = w.Other
+	}
+	w.fill(q, id, rng)
+	if w.spec.LeaveShare > 0 && rng.Float64() < w.spec.LeaveShare {
+		leave := w.spec.Leave
+		q.Leave = &leave
+	}
+	return q
+}
+
+// Streams reports whether answers of a dialect are asked for as streams.
+func (w *Workload) Streams(d *client.Dialect) bool {
+	return d.Streams && !w.spec.NoStream && !w.Unstreamed[d]
+}
+
+// fill gives the request its contents.
+func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
+	q.Stream, q.Form = w.Streams(q.D), w.spec.Form
+	q.Extra = w.spec.Extra
+	q.Tools = w.texts[q.D]
+	q.Voice = w.spec.Voice
+	if q.D.Name == "transcription" {
+		q.Audio, q.AudioS = w.media.audio, w.media.audioS
+		return
+	}
+	q.InWanted, q.OutWanted = w.spec.In.draw(rng), w.spec.Out.draw(rng)
+	turns := 1
+	if q.D.Tokens && q.D.Name != "completions" {
+		turns = w.spec.NumTurns
+	}
+	q.Session = &client.Session{Turns: turns}
+	tag := w.tag(q)
+	var user, prefix []byte
+	switch {
+	case w.data == nil:
+		prefix = w.prefix(id, w.shared(q))
+		user = w.words(tag, rng, q.InWanted)
+	case w.spec.Dataset == "trace":
+		e := &w.data.entries[id%len(w.data.entries)]
+		q.InWanted, q.OutWanted = e.in, max(e.out, 1)
+		user = w.traced(w.shared(q), e, id)
+	default:
+		e := &w.data.entries[id%len(w.data.entries)]
+		if !w.spec.OwnOut && e.out > 0 {
+			q.OutWanted = e.out
+		}
+		q.Session.Human = e.human
+		if turns > 1 {
+			q.Session.Turns = min(turns, len(e.human))
+		}
+		user = append([]byte(tag), e.human[0]...)
+		q.InWanted = len(user) / 4
+	}
+	q.Session.History = make([]client.Message, 0, 2*q.Session.Turns)
+	if prefix != nil {
+		q.Session.History = append(q.Session.History, client.Message{Role: "system", Text: prefix})
+		q.InWanted += w.spec.PrefixLen
+	}
+	q.Session.History = append(q.Session.History, client.Message{Role: "user", Text: user, Images: w.media.pick(rng, w.spec.Images)})
+	q.Messages = q.Session.History
+	q.Keep = q.Session.Turns > 1
+}
+
+// Trial is a short request of the preflight.
+func (w *Workload) Trial(id int, d *client.Dialect, model string, target, words int) *client.Request {
+	q := &client.Request{Id: id, D: d, Model: model, Stream: w.Streams(d), Form: w.spec.Form, Target: target, OutWanted: 2, Voice: w.spec.Voice, Tools: w.texts[d], Audio: w.media.audio, AudioS: w.media.audioS}
+	q.Messages = []client.Message{{Role: "user", Text: appendWords([]byte(w.tag(q)), w.Rng(1<<40+target), words)}}
+	return q
+}
+
+// TracePacer replays the times of the trace, the first count of them; 0: all.
+func (w *Workload) TracePacer(count int) *Trace {
+	var times []time.Duration
+	for i, e := range w.data.entries {
+		if count > 0 && i == count {
+			break
+		}
+		times = append(times, time.Duration(float64(e.at)*w.spec.TimeScale))
+	}
+	return &Trace{times}
+}
+
+// tag is the mark of a request that no cache knows: it begins with what differs, so that not even the mark itself is found. The two
+// prompts of a pair differ in it too, or one would warm the cache for the other.
+func (w *Workload) tag(q *client.Request) string {
+	if w.Nonce == "" {
+		return ""
+	}
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %d", w.Nonce, q.Id)
+	return strconv.FormatUint(h.Sum64(), 36) + " "
+}
+
+// shared is the mark of a prefix: the same for all requests of the run to one target.
+func (w *Workload) shared(q *client.Request) string {
+	if w.Nonce == "" {
+		return ""
+	}
+	return w.Nonce + strconv.Itoa(q.Target) + " "
+}
+
+// words returns n tokens' worth of words behind the tag.
+func (w *Workload) words(tag string, rng *rand.Rand, n int) []byte {
+	count := max(1, int(math.Round(float64(n)*w.WordsPerToken)))
+	out := make([]byte, 0, len(tag)+6*count)
+	out = appendWords(append(out, tag...), rng, count)
+	return out[:len(out)-1]
+}
+
+// prefix returns the shared prefix that the session begins with, or nil.
+func (w *Workload) prefix(id int, tag string) []byte {
+	if w.spec.PrefixLen == 0 {
+		return nil
+	}
+	which := id % w.spec.NumPrefixes
+	return w.words(tag, rand.New(rand.NewPCG(w.spec.Seed, 1<<63+uint64(which))), w.spec.PrefixLen)
+}
+
+// traced makes the prompt of a line of a trace: equal hash ids give equal blocks of text, so that what was shared then is shared
+// now.
+func (w *Workload) traced(tag string, e *entry, id int) []byte {
+	if len(e.hashes) == 0 {
+		return w.words(tag, w.Rng(id), e.in)
+	}
+	out := []byte(tag)
+	left := e.in
+	for _, h := range e.hashes {
+		n := min(left, traceBlock)
+		if n <= 0 {
+			break
+		}
+		out = append(append(out, w.words("", rand.New(rand.NewPCG(w.spec.Seed, 1<<62+uint64(h))), n)...), ' ')
+		left -= n
+	}
+	if left > 0 {
+		out = append(out, w.words("", w.Rng(id), left)...)
+	}
+	return out
+}
+
+// Follow makes the next turn of a session from the reply to the last one; nil when the session is over.
+func (w *Workload) Follow(q *client.Request, p *client.Reply) *client.Request {
+	s := q.Session
+	if s == nil || q.Turn+1 >= s.Turns {
+		return nil
+	}
+	next := *q
+	next.Turn++
+	next.Leave, next.Keep = nil, next.Turn+1 < s.Turns
+	rng := w.Rng(q.Id<<8 + next.Turn)
+	said := client.Message{Role: "assistant", Text: append([]byte(nil), p.Text...)}
+	var answer client.Message
+	for i := range p.Calls {
+		c := &p.Calls[i]
+		said.Calls = append(said.Calls, client.ToolCall{Id: bytes.Clone(c.Id), Name: bytes.Clone(c.Name), Args: bytes.Clone(c.Args)})
+		answer.Results = append(answer.Results, client.ToolResult{Id: bytes.Clone(c.Id), Text: w.words("", rng, 64)})
+	}
+	if len(said.Text) == 0 && len(said.Calls) == 0 {
+		said.Text = []byte("(nothing)") // no dialect takes an empty reply back
+	}
+	s.History = append(s.History, said)
+	if len(answer.Results) > 0 {
+		answer.Role = "user"
+		s.History = append(s.History, answer)
+	} else {
+		user := client.Message{Role: "user"}
+		if s.Human != nil {
+			user.Text = s.Human[next.Turn]
+		} else {
+			user.Text = w.words("", rng, w.spec.In.draw(rng))
+		}
+		s.History = append(s.History, user)
+	}
+	next.Messages = s.History
+	next.InWanted = 0
+	for i := range s.History {
+		next.InWanted += len(s.History[i].Text) / 5
+	}
+	return &next
+}

@@ -1,0 +1,114 @@
+package overhead
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/golden"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/exit"
+	"penstock/bench/result"
+)
+
+// TestOverhead measures with real processes; what is installed of the others is measured, too.
+func TestOverhead(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	t.Parallel()
+	benchtest.OwnProgram(t)
+	t.Run("beside", overheadBeside)
+	t.Run("alone", overheadAlone)
+}
+
+func overheadBeside(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "out.json")
+	c := &Cmd{Rounds: 2, Duration: 300 * time.Millisecond, Rate: 100, NoPin: true, Streams: 2, Hold: 4, Tests: []string{"request", "latency"}, Beside: []string{"nginx", "haproxy"}, Output: out}
+	var text bytes.Buffer
+	if err := c.run(context.Background(), &text, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(out); err != nil || !bytes.Contains(b, []byte(`"penstock"`)) {
+		t.Errorf("file: %v %s", err, b)
+	}
+}
+
+func overheadAlone(t *testing.T) {
+	t.Parallel()
+	c := &Cmd{Rounds: 1, Duration: 300 * time.Millisecond, Rate: 100, NoPin: true, Streams: 2, Hold: 4, Tests: []string{"latency", "token", "memory"}}
+	r, err := c.measure(context.Background(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range r.Tests {
+		targets := []string{"penstock"}
+		if strings.HasPrefix(test.Name, "latency") {
+			targets = append(targets, "direct")
+		}
+		for _, target := range targets {
+			if v := test.Rounds[target]; len(v) != 1 || !(v[0] > 0) && test.Name != "memory" { // four streams may fit into what was there
+				t.Errorf("%s, %s: %v", test.Name, target, v)
+			}
+		}
+	}
+	// A token is 20 ms apart; whatever the machine does, its cost is far below that.
+	if v := r.Tests[2].Median["penstock"]; v > 5000 {
+		t.Errorf("a token costs %v µs", v)
+	}
+}
+
+func TestOverheadText(t *testing.T) {
+	r := &Report{
+		Rounds: 3, Environment: result.Environment{CPU: "Example"}, Targets: []string{"direct", "penstock", "nginx"}, Missing: []string{"haproxy"},
+		Placement: "Each proxy alone on processor 1", Doubts: []string{"latency, nginx, round 2: the client was late"},
+		Tests: []Line{
+			{Name: "request", Text: "CPU of a request", Unit: "µs", Rounds: map[string][]float64{"penstock": {26, 20, 21}, "nginx": {15, 16, 90}}},
+			{Name: "latency", Text: "end to end", Unit: "ms", Rounds: map[string][]float64{"direct": {0.2, 0.2}, "penstock": {0.3, 0.4}, "nginx": {0.2, 0.4}}},
+			{Name: "messages", Text: "Messages", Unit: "µs", Rounds: map[string][]float64{"penstock": {22, 22, 22}}},
+		},
+	}
+	for i := range r.Tests {
+		r.Tests[i].Median, r.Tests[i].Ratio, r.Tests[i].Ratios = map[string]float64{}, map[string]float64{}, map[string][]float64{}
+		r.Tests[i].summarise()
+	}
+	var b bytes.Buffer
+	if err := r.write(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden.File(t, "testdata/overhead.txt", b.Bytes())
+}
+
+func TestOverheadUsage(t *testing.T) {
+	good := Cmd{Rounds: 1, Duration: time.Second, Rate: 1, Streams: 1, Hold: 1, Tests: []string{"request"}}
+	for _, change := range []func(*Cmd){
+		func(c *Cmd) { c.Rounds = 0 }, func(c *Cmd) { c.Duration = 0 }, func(c *Cmd) { c.Hold = -1 }, func(c *Cmd) { c.Rate = 0 }, func(c *Cmd) { c.Rate = math.Inf(1) },
+		func(c *Cmd) { c.Tests = []string{"nope"} }, func(c *Cmd) { c.Beside = []string{"apache"} },
+	} {
+		c := good
+		change(&c)
+		var e *exit.Error
+		if err := c.run(context.Background(), io.Discard, io.Discard); !errors.As(err, &e) || e.Code != exit.Usage {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	nowhere := Cmd{Output: filepath.Join(t.TempDir(), "no", "x.json")}
+	if err := nowhere.run(t.Context(), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "cannot be written") {
+		t.Errorf("a file that cannot be written: %v", err)
+	}
+	if err := (&Report{}).write(io.Discard); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMain(m *testing.M) { benchtest.Main(m) }

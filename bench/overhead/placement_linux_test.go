@@ -1,0 +1,93 @@
+package overhead
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/fastset"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/process"
+)
+
+// TestPlacement binds this process for a moment.
+func TestPlacement(t *testing.T) {
+	all, threads := process.Processors(), runtime.GOMAXPROCS(0)
+	if len(all) < 2 {
+		t.Skip("needs two processors")
+	}
+	p, undo := place(false)
+	if got := process.Numbers(process.Processors()); got != process.Numbers(all[:len(all)-1]) || len(p.proxy) != 1 || runtime.GOMAXPROCS(0) != len(all)-1 || !strings.Contains(p.text, "alone on processor "+process.Numbers(p.proxy)) {
+		t.Errorf("client on %s, %+v", got, p)
+	}
+	undo()
+	if got := process.Processors(); len(got) != len(all) || runtime.GOMAXPROCS(0) != threads {
+		t.Errorf("afterwards the client is on %v, with %d threads of work", got, runtime.GOMAXPROCS(0))
+	}
+	if p, undo := place(true); p.proxy != nil || p.rest != nil || !strings.HasPrefix(p.text, "Not bound") {
+		undo()
+		t.Errorf("not to be bound: %+v", p)
+	}
+}
+
+// TestOverheadOnProcessors measures with the program, whose children are looked at while it does.
+func TestOverheadOnProcessors(t *testing.T) {
+	fastset.LeaveOut(t, "overhead on processors of its own")
+	all := process.Processors()
+	if len(all) < 2 {
+		t.Skip("needs two processors")
+	}
+	t.Parallel()
+	benchtest.OwnProgram(t)
+	program, err := process.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "o.json")
+	var out bytes.Buffer
+	cmd := exec.Command(program, "bench", "overhead", "--rounds=1", "--duration=1s", "--rate=50", "--tests=latency", "--beside=", "-o", file)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for running := true; running; {
+		for _, child := range benchtest.ChildrenOf(t, cmd.Process.Pid) {
+			path := "/proc/" + strconv.Itoa(child)
+			line, err := os.ReadFile(path + "/cmdline")
+			words := strings.Split(string(line), "\x00")
+			if status, err2 := os.ReadFile(path + "/status"); err == nil && err2 == nil && len(words) > 1 && words[0] == program {
+				_, rest, _ := strings.Cut(string(status), "Cpus_allowed_list:")
+				list, _, _ := strings.Cut(rest, "\n")
+				seen[words[1]] = strings.TrimSpace(list)
+			}
+		}
+		select {
+		case err = <-ended:
+			running = false
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	last := len(all) - 1
+	if seen["serve"] != process.Numbers(all[last:]) || seen["sim"] != process.Numbers(all[:last]) {
+		t.Errorf("the edge ran on %q, the engine on %q of %v", seen["serve"], seen["sim"], all)
+	}
+	var report Report
+	b, err := os.ReadFile(file)
+	if err != nil || json.Unmarshal(b, &report) != nil || !strings.Contains(report.Placement, "alone on processor "+process.Numbers(all[last:])) || !strings.Contains(out.String(), report.Placement) || len(report.Tests) != 2 {
+		t.Errorf("%v: %+v\n%s", err, report, out.String())
+	}
+}

@@ -1,0 +1,136 @@
+package overhead
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"penstock/bench/result"
+)
+
+// Report is what the edge costs, beside others on the same machine at the same time.
+type Report struct {
+	Rounds      int                `json:"rounds"`
+	Environment result.Environment `json:"environment"`
+	// Targets are direct, penstock and the proxies found, in the order of the columns.
+	Targets []string `json:"targets"`
+	Missing []string `json:"missing"` // proxies that are not installed
+	// Placement says which processors were used for what.
+	Placement string `json:"placement"`
+	// Doubts are measurements of time that something else disturbed, with the reason.
+	Doubts []string `json:"doubts"`
+	Tests  []Line   `json:"tests"`
+}
+
+// Line is one line of the report.
+type Line struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+	Unit string `json:"unit"`
+	// Rounds are the values of each target, by round.
+	Rounds map[string][]float64 `json:"rounds"`
+	// Median of each target.
+	Median map[string]float64 `json:"median"`
+	// Ratio is the edge's median over that of each other proxy, what the engine alone takes left out.
+	Ratio map[string]float64 `json:"ratio"`
+	// Ratios are the same of each round: how far they are apart says how far Ratio can be trusted.
+	Ratios map[string][]float64 `json:"ratios"`
+}
+
+// summarise fills in medians and ratios.
+func (t *Line) summarise() {
+	for name, v := range t.Rounds {
+		t.Median[name] = median(v)
+	}
+	for name, v := range t.Rounds {
+		if name == "penstock" || name == "direct" {
+			continue
+		}
+		if ratio, ok := over(t.Median["penstock"], t.Median[name], t.Median["direct"]); ok && len(t.Rounds["penstock"]) > 0 {
+			t.Ratio[name] = ratio
+		}
+		for i := range min(len(v), len(t.Rounds["penstock"])) {
+			direct := 0.0
+			if i < len(t.Rounds["direct"]) {
+				direct = t.Rounds["direct"][i]
+			}
+			if ratio, ok := over(t.Rounds["penstock"][i], v[i], direct); ok {
+				t.Ratios[name] = append(t.Ratios[name], ratio)
+			}
+		}
+	}
+}
+
+// over is what one adds to direct over what the other adds; false when the other adds nothing.
+func over(ours, theirs, direct float64) (float64, bool) {
+	return (ours - direct) / (theirs - direct), theirs > direct
+}
+
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	if n := len(s); n%2 == 0 {
+		return (s[n/2-1] + s[n/2]) / 2
+	}
+	return s[len(s)/2]
+}
+
+// write prints the table.
+func (r *Report) write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "What the edge costs: medians of %d rounds, every target in turn, on %s\n", r.Rounds, r.Environment.CPU)
+	fmt.Fprintf(&b, "%s.\n\n", r.Placement)
+	fmt.Fprintf(&b, "%-72s", "")
+	for _, t := range r.Targets {
+		fmt.Fprintf(&b, "%12s", t)
+	}
+	b.WriteByte('\n')
+	for i := range r.Tests {
+		t := &r.Tests[i]
+		fmt.Fprintf(&b, "%-72s", t.Text+", "+t.Unit)
+		for _, target := range r.Targets {
+			cell := "-"
+			if v, ok := t.Median[target]; ok {
+				cell = result.NumberText(v)
+			}
+			fmt.Fprintf(&b, "%12s", cell)
+		}
+		b.WriteByte('\n')
+		if line := t.ratios(r.Targets); line != "" {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+	}
+	b.WriteString("\nCPU is the proxy's own, of all its threads, by /proc. The edge checks the key, the body and the model, picks an engine, counts tokens and\n" +
+		"watches for clients that leave; nginx and HAProxy pass bytes on. Streams end within the measurement, so a token carries its part of the\n" +
+		"stream's beginning. Latency includes the engine, which is the same for all; \"direct\" is the engine alone. A ratio is of medians, behind\n" +
+		"it the lowest and the highest of a round.\n")
+	for _, doubt := range r.Doubts {
+		fmt.Fprintf(&b, "In doubt: %s.\n", doubt)
+	}
+	for _, name := range r.Missing {
+		fmt.Fprintf(&b, "%s is not installed here: not measured.\n", name)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// ratios are the comparisons of a line, in words.
+func (t *Line) ratios(targets []string) string {
+	var out []string
+	direct, added := t.Median["direct"]
+	for _, name := range targets {
+		if v, ok := t.Median[name]; ok && added && name != "direct" {
+			out = append(out, fmt.Sprintf("%s adds %s %s", name, result.NumberText(v-direct), t.Unit))
+		}
+	}
+	for _, name := range targets {
+		if ratio, ok := t.Ratio[name]; ok && !added {
+			text := fmt.Sprintf("%.2f x %s", ratio, name)
+			if all := t.Ratios[name]; len(all) > 1 {
+				text += fmt.Sprintf(" (%.2f to %.2f)", slices.Min(all), slices.Max(all))
+			}
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,141 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Executable is the program that is started as simulator and as edge: this one. Tests put another one there.
+var Executable = os.Executable
+
+// Patience is how long a child process may take until it is ready.
+const Patience = 30 * time.Second
+
+// Child is a process that we started and that ends with us: by kill, and where the system can do it (see bindChild) also when we are
+// killed ourselves.
+type Child struct {
+	name string
+	Cmd  *exec.Cmd
+	Last *lastLines
+	Done chan struct{} // closed when it has ended
+}
+
+// Start runs a program and waits until ready says yes to a line of its standard output; a nil ready waits for nothing. It runs on
+// the given processors alone; nil: on all.
+func Start(ctx context.Context, name string, argv []string, on []int, ready func(line string) bool) (*Child, error) {
+	c := &Child{name: name, Cmd: exec.Command(argv[0], argv[1:]...), Last: &lastLines{}, Done: make(chan struct{})} //nolint:gosec // our own command lines
+	c.Cmd.Env = childEnv()
+	c.Cmd.Stderr = c.Last
+	bindChild(c.Cmd)
+	out, err := c.Cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	started, said := make(chan error, 1), make(chan struct{})
+	go func() {
+		// The child is bound to the thread that started it, which is therefore kept until the child has ended.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := startOn(c.Cmd, on)
+		if started <- err; err != nil {
+			return
+		}
+		defer close(c.Done)
+		lines, waiting := bufio.NewScanner(out), ready != nil
+		for lines.Scan() {
+			if waiting && ready(lines.Text()) {
+				waiting = false
+				close(said)
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+		_ = c.Cmd.Wait()
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	if ready == nil {
+		return c, nil
+	}
+	patience := time.NewTimer(Patience)
+	defer patience.Stop()
+	select {
+	case <-said:
+		return c, nil
+	case <-c.Done:
+		return nil, fmt.Errorf("start %s: it ended at once: %s", name, c.Last)
+	case <-patience.C:
+		err = errors.New("it did not become ready")
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	c.Kill()
+	return nil, fmt.Errorf("start %s: %w", name, err)
+}
+
+// startOn starts a process on some processors, from a goroutine that is locked to its thread: the process has those of the thread.
+func startOn(cmd *exec.Cmd, on []int) error {
+	if on == nil {
+		return cmd.Start()
+	}
+	undo, err := pinThread(on)
+	if err != nil {
+		return err
+	}
+	defer undo()
+	return cmd.Start()
+}
+
+// childEnv is our environment without the settings of ours that would change what a child does.
+func childEnv() []string {
+	var out []string
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "PENSTOCK_") {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+// Kill ends the process without mercy, with what it started, and waits for it. It may be called again.
+func (c *Child) Kill() {
+	select {
+	case <-c.Done: // its number may be another's by now
+		return
+	default:
+	}
+	killChild(c.Cmd.Process)
+	<-c.Done
+}
+
+// lastLines keeps the end of what a process wrote to its standard error.
+type lastLines struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+// Write keeps the last KiB.
+func (l *lastLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buf = append(l.buf, p...)
+	if len(l.buf) > 1024 {
+		l.buf = append(l.buf[:0], l.buf[len(l.buf)-1024:]...)
+	}
+	return len(p), nil
+}
+
+func (l *lastLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.TrimSpace(string(l.buf))
+}

@@ -1,0 +1,51 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// allowed is the line of /proc that says where a process, or one of its threads, may run.
+func allowed(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), "Cpus_allowed_list:")
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(line)
+}
+
+// TestChildOnAProcessor starts a child on one processor, which changes nothing for us.
+func TestChildOnAProcessor(t *testing.T) {
+	all := Processors()
+	if len(all) == 0 {
+		t.Fatal("no processors")
+	}
+	last := all[len(all)-1:]
+	c, err := Start(t.Context(), "child", []string{"/bin/sleep", "60"}, last, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Kill()
+	if got := allowed(t, "/proc/"+strconv.Itoa(c.Cmd.Process.Pid)); got != Numbers(last) {
+		t.Errorf("the child runs on %s, want %s", got, Numbers(last))
+	}
+	threads, err := filepath.Glob("/proc/self/task/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads {
+		if got := allowed(t, thread); got != Numbers(all) {
+			t.Errorf("a thread of ours may run on %s, want %s", got, Numbers(all))
+		}
+	}
+	if c, err := Start(t.Context(), "child", []string{"/bin/sleep", "60"}, []int{1 << 9}, nil); err == nil {
+		c.Kill()
+		t.Error("a child runs on a processor that does not exist")
+	}
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package process
+
+import "errors"
+
+var errNoPinning = errors.New("this system has no call for it")
+
+// Processors are those that this process may run on; none are known.
+func Processors() []int { return nil }
+
+// pinThread cannot bind a thread to processors here.
+func pinThread([]int) (undo func(), err error) { return func() {}, errNoPinning }
+
+// PinProcess cannot bind this process to processors here.
+func PinProcess([]int) (undo func(), err error) { return func() {}, errNoPinning }

@@ -1,0 +1,79 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Usage is what a process has used so far: microseconds of processor time, and bytes of resident memory now.
+type Usage struct{ Cpu, Memory float64 }
+
+// UsageOf reads /proc: the run time of every thread, and the resident pages from statm. Threads that have ended are not counted: none
+// of the proxies measured here ends any.
+func UsageOf(pid int) (Usage, error) {
+	id := strconv.Itoa(pid)
+	s, err := Schedule(id)
+	if err != nil {
+		return Usage{}, err
+	}
+	root := "/proc/" + id
+	b, err := os.ReadFile(root + "/statm")
+	if err != nil {
+		return Usage{}, err
+	}
+	var size, resident float64
+	if _, err := fmt.Sscan(string(b), &size, &resident); err != nil {
+		return Usage{}, fmt.Errorf("read %s/statm: %w", root, err)
+	}
+	return Usage{Cpu: s.ran / 1000, Memory: resident * float64(os.Getpagesize())}, nil
+}
+
+// scheduled is what the scheduler knows of a process, in nanoseconds over all its threads.
+type scheduled struct {
+	ran    float64 // on a processor
+	Waited float64 // ready to run, and no processor was free
+}
+
+// Schedule reads /proc/ID/task/*/schedstat, which Linux alone has; id is a number, or self.
+func Schedule(id string) (scheduled, error) {
+	pattern := "/proc/" + id + "/task/*/schedstat"
+	threads, err := filepath.Glob(pattern)
+	if err != nil || len(threads) == 0 {
+		return scheduled{}, fmt.Errorf("read the processor time of process %s: no %s", id, pattern)
+	}
+	var s scheduled
+	for _, path := range threads {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue // a thread that has just ended
+		}
+		var ran, waited float64
+		if _, err := fmt.Sscan(string(b), &ran, &waited); err != nil {
+			return scheduled{}, fmt.Errorf("read %s: %w", path, err)
+		}
+		s.ran += ran
+		s.Waited += waited
+	}
+	return s, nil
+}
+
+// Numbers writes processors as Linux does: 0-3,5.
+func Numbers(list []int) string {
+	var out []string
+	for i := 0; i < len(list); {
+		j := i
+		for j+1 < len(list) && list[j+1] == list[j]+1 {
+			j++
+		}
+		text := strconv.Itoa(list[i])
+		if j > i {
+			text += "-" + strconv.Itoa(list[j])
+		}
+		out = append(out, text)
+		i = j + 1
+	}
+	return strings.Join(out, ",")
+}

@@ -1,0 +1,40 @@
+package process
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestProcessUse(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	before, err := UsageOf(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer stop()
+	for ctx.Err() == nil { // burn
+		_ = strings.Repeat("x", 1<<16)
+	}
+	after, err := UsageOf(os.Getpid())
+	if err != nil || after.Cpu-before.Cpu < 1000 || before.Memory < 1<<20 {
+		t.Errorf("%v: %+v, then %+v", err, before, after)
+	}
+	if _, err := UsageOf(1 << 30); err == nil {
+		t.Error("a process that does not exist has used something")
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for want, list := range map[string][]int{"": nil, "3": {3}, "0-2": {0, 1, 2}, "0,2-3,9": {0, 2, 3, 9}} {
+		if got := Numbers(list); got != want {
+			t.Errorf("%v is %q, want %q", list, got, want)
+		}
+	}
+}

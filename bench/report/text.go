@@ -1,0 +1,317 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"sort"
+	"strconv"
+	"strings"
+
+	pretty "github.com/jedib0t/go-pretty/v6/table"
+
+	"penstock/proxy/plaintext"
+
+	"penstock/bench/result"
+)
+
+// boxWidth is that of the block that vLLM's tool prints.
+const boxWidth = 50
+
+// writer collects lines, so that nothing below handles errors of writing.
+type writer struct{ strings.Builder }
+
+func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+
+// row is a line of the block: a label of 40 characters and a value.
+func (w *writer) row(label string, value any) { w.line("%-40s %-10v", label, value) }
+
+func (w *writer) rule(title string, fill byte) {
+	if title != "" {
+		title = " " + title + " "
+	}
+	side := boxWidth - len(title)
+	w.line("%s%s%s", strings.Repeat(string(fill), side/2), title, strings.Repeat(string(fill), side-side/2))
+}
+
+// metricTitles are the headings of vLLM's block, and what each measure is called in a line.
+var metricTitles = map[string][2]string{
+	result.TTFT: {"Time to First Token", "TTFT"}, result.TTFV: {"Time to First Visible Token", "TTFV"},
+	result.TPOT: {"Time per Output Token (excl. 1st token)", "TPOT"}, result.ITL: {"Inter-token Latency", "ITL"}, result.E2EL: {"End-to-end Latency", "E2EL"},
+	result.TTFTFromSchedule: {"TTFT from schedule", "TTFT (schedule)"}, result.E2ELFromSchedule: {"E2EL from schedule", "E2EL (schedule)"},
+	result.ScheduleDelay: {"Client queue time", "client queue"}, result.Queue: {"Queue time in the edge", "queue"}, result.Connect: {"Connecting", "connect"},
+}
+
+// formulas are printed below the measures by which other tools mean something else.
+var formulas = map[string]string{
+	result.TPOT: "(last - first token) / (n - 1), a sample per request; guidellm's includes the first token",
+	result.ITL:  "gaps between reads that brought tokens, pooled over requests; guidellm and AIPerf: mean of each request",
+}
+
+// WriteText prints the result: the block that people paste, what it lacks, and the verdict.
+func WriteText(w io.Writer, r *result.Result, metrics []string, percentiles []float64) error {
+	var b writer
+	b.block(r, metrics, percentiles)
+	if p := r.Penstock; p != nil {
+		b.schedule(p)
+		b.stages(p)
+		b.search(p)
+		b.parts("dialect", p.ByDialect)
+		b.parts("upstream", p.ByUpstream)
+		b.comparison(p.Compare)
+		b.details(p)
+		b.verdict(p)
+	}
+	_, err := io.WriteString(w, plaintext.Text(b.String()))
+	return err
+}
+
+// WriteVerdict prints the verdict alone.
+func WriteVerdict(w io.Writer, p *result.Penstock) error {
+	var b writer
+	b.verdict(p)
+	_, err := io.WriteString(w, plaintext.Text(strings.TrimPrefix(b.String(), "\n")))
+	return err
+}
+
+func (w *writer) block(r *result.Result, metrics []string, percentiles []float64) {
+	w.rule("Serving Benchmark Result", '=')
+	w.row("Successful requests:", r.Completed)
+	w.row("Failed requests:", r.Failed)
+	if r.MaxConcurrency != nil {
+		w.row("Maximum request concurrency:", *r.MaxConcurrency)
+	}
+	if !math.IsInf(float64(r.RequestRate), 0) {
+		w.row("Request rate configured (RPS):", fixed(float64(r.RequestRate)))
+	}
+	w.row("Benchmark duration (s):", fixed(r.Duration))
+	w.row("Total input tokens:", total(r.TotalInputTokens))
+	w.row("Total generated tokens:", total(r.TotalOutputTokens))
+	w.row("Request throughput (req/s):", maybe(r.RequestThroughput))
+	if r.RequestGoodput != nil {
+		w.row("Request goodput (req/s):", maybe(r.RequestGoodput))
+	}
+	w.row("Output token throughput (tok/s):", maybe(r.OutputThroughput))
+	w.row("Peak output token throughput (tok/s):", maybe(r.MaxOutputTokensPerS))
+	w.row("Peak concurrent requests:", fixed(float64(r.MaxConcurrentRequests)))
+	w.row("Total token throughput (tok/s):", maybe(r.TotalTokenThroughput))
+	if r.RTFX != nil {
+		w.row("RTFx (s of audio per s):", maybe(r.RTFX))
+	}
+	for _, m := range metrics {
+		title, short := metricTitles[m][0], metricTitles[m][1]
+		w.rule(title, '-')
+		if r.Measures["mean_"+m+"_ms"] == nil {
+			why := ""
+			if r.Penstock != nil {
+				why = r.Penstock.Total.Unmeasured[m]
+			}
+			w.row("not measured:", why)
+			continue
+		}
+		w.row("Mean "+short+" (ms):", maybe(r.Measures["mean_"+m+"_ms"]))
+		w.row("Median "+short+" (ms):", maybe(r.Measures["median_"+m+"_ms"]))
+		for _, p := range percentiles {
+			if p != 50 {
+				name := result.PercentileName(p)
+				w.row("P"+name+" "+short+" (ms):", maybe(r.Measures["p"+name+"_"+m+"_ms"]))
+			}
+		}
+		if text := formulas[m]; text != "" {
+			w.line("  = %s", text)
+		}
+	}
+	w.rule("", '=')
+}
+
+// schedule prints the latencies from schedule beside those from send.
+func (w *writer) schedule(p *result.Penstock) {
+	a, b := p.Total.Latency[result.TTFT], p.Total.Latency[result.TTFTFromSchedule]
+	if a == nil || b == nil {
+		a, b = p.Total.Latency[result.E2EL], p.Total.Latency[result.E2ELFromSchedule]
+	}
+	if a == nil || b == nil || p.Load.Mode == "closed" {
+		return
+	}
+	what := "TTFT"
+	if p.Total.Latency[result.TTFT] == nil {
+		what = "E2EL"
+	}
+	w.line("From schedule, waiting in the client included: %s p50 %s, p99 %s ms (from send %s, %s).", what,
+		fixed(b.Percentile(50)), fixed(b.Percentile(99)), fixed(a.Percentile(50)), fixed(a.Percentile(99)))
+}
+
+// stages prints a line for each, when there are several.
+func (w *writer) stages(p *result.Penstock) {
+	if len(p.Stages) < 2 {
+		return
+	}
+	t := plain()
+	t.AppendHeader(pretty.Row{"stage", "sent/s", "done/s", "tok/s", "TTFT p50", "p99", "ITL p50", "p99", "E2EL p50", "p99", "errors", "objectives"})
+	for i := range p.Stages {
+		s := &p.Stages[i]
+		met := ""
+		if s.Met != nil {
+			met = "met"
+			if !*s.Met {
+				met = "not: " + strings.Join(s.Broke, ", ")
+			}
+		}
+		t.AppendRow(pretty.Row{
+			s.Name, maybe(s.AchievedRate), maybe(s.RequestThroughput), maybe(s.OutputThroughput), at(s.Latency[result.TTFT], 50), at(s.Latency[result.TTFT], 99),
+			at(s.Latency[result.ITL], 50), at(s.Latency[result.ITL], 99), at(s.Latency[result.E2EL], 50), at(s.Latency[result.E2EL], 99), s.Failed, met,
+		})
+	}
+	w.line("\n%s", t.Render())
+}
+
+// search prints how a sweep or a search ended.
+func (w *writer) search(p *result.Penstock) {
+	if s := p.Search; s != nil {
+		switch {
+		case s.Rate != nil && s.Limit != nil:
+			w.line("Highest rate that met the objectives: %s requests/s; at %s not met: %s.", fixed(*s.Rate), fixed(*s.Limit), strings.Join(s.Broke, ", "))
+		case s.Rate != nil:
+			w.line("Highest rate tried, %s requests/s, met the objectives.", fixed(*s.Rate))
+		case len(p.Objectives) > 0:
+			w.line("No load tried met the objectives%s.", brokenAlone(p))
+		}
+		if s.Knee != nil {
+			w.line("Throughput followed the load up to stage %q.", p.Stages[*s.Knee].Name)
+		}
+	}
+}
+
+// brokenAlone names what a closed loop of one request did not meet.
+func brokenAlone(p *result.Penstock) string {
+	for i := range p.Stages {
+		if s := &p.Stages[i]; s.Concurrency != nil && *s.Concurrency == 1 && len(s.Broke) > 0 {
+			return ", not even one request at a time: " + strings.Join(s.Broke, ", ")
+		}
+	}
+	return ""
+}
+
+// parts prints a line for each dialect or upstream, when there are several.
+func (w *writer) parts(what string, parts map[string]*result.Summary) {
+	if len(parts) < 2 {
+		return
+	}
+	names := make([]string, 0, len(parts))
+	for n := range parts {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	t := plain()
+	t.AppendHeader(pretty.Row{what, "done", "failed", "req/s", "tok/s", "TTFT p50", "p99", "ITL p50", "p99", "E2EL p50", "p99"})
+	for _, n := range names {
+		s := parts[n]
+		t.AppendRow(pretty.Row{
+			n, s.Completed, s.Failed, maybe(s.RequestThroughput), maybe(s.OutputThroughput), at(s.Latency[result.TTFT], 50), at(s.Latency[result.TTFT], 99),
+			at(s.Latency[result.ITL], 50), at(s.Latency[result.ITL], 99), at(s.Latency[result.E2EL], 50), at(s.Latency[result.E2EL], 99),
+		})
+	}
+	w.line("\n%s", t.Render())
+}
+
+func (w *writer) comparison(c *result.Comparison) {
+	if c == nil {
+		return
+	}
+	t := plain()
+	t.AppendHeader(pretty.Row{"difference", "first", "second", "first - second", "95 % interval", ""})
+	for _, d := range c.Differences {
+		word := "not distinguishable"
+		if d.Significant {
+			word = "differs"
+		}
+		t.AppendRow(pretty.Row{metricTitles[d.Measure][1] + " " + d.Statistic + " (ms)", fine(d.First), fine(d.Second), fine(d.Delta), fine(d.Low) + " to " + fine(d.High), word})
+	}
+	w.line("\nSecond target: %s, %d pairs, interleaved\n%s", c.Target.BaseURL, c.Pairs, t.Render())
+}
+
+// details prints what else is worth a line.
+func (w *writer) details(p *result.Penstock) {
+	for _, e := range p.Total.Errors {
+		w.line("Failed: %d x %s%s", e.Count, e.Label(), e.Belongs())
+	}
+	if s := p.Total.CachedShare; s != nil {
+		w.line("Found in the target's cache: %.1f %% of the input tokens.", *s*100)
+	}
+	if f := p.Floor; f != nil {
+		w.line("This machine's floor: TTFT %s ms p50, %s p99; gaps off by %s ms at p99. No finer claim can be made.", fine(f.TTFT.Percentiles["50"]), fine(f.TTFT.Percentiles["99"]), fine(f.ITLError.Percentiles["99"]))
+	}
+	if c := p.Client; c.CPUShare != nil {
+		w.line("Client: %.0f %% of %d processors, %d connections.", *c.CPUShare*100, c.GOMAXPROCS, c.Connections)
+	}
+	if l := p.Leave; l != nil {
+		switch {
+		case l.Verified == nil:
+			w.line("Left on purpose: %d (%s); not verified: %s.", l.Left, l.Phase, l.Reason)
+		case *l.Verified:
+			w.line("Left on purpose: %d (%s); freed within %s ms at p99 by %s, read every 50 ms.", l.Left, l.Phase, at(l.Freed, 99), l.Source)
+		default:
+			w.line("Left on purpose: %d (%s); NOT freed by %s: %d too many after the run.", l.Left, l.Phase, l.Source, *l.Leaked)
+		}
+	}
+	for _, e := range p.Events {
+		text := "ok"
+		if e.Error != "" {
+			text = e.Error
+		}
+		if e.RecoveryS != nil {
+			text += fmt.Sprintf("; %d requests failed within %.1f s", e.Lost, *e.RecoveryS)
+		}
+		w.line("Event at %.0f s: %s: %s", e.AtS, e.Action, text)
+	}
+}
+
+func (w *writer) verdict(p *result.Penstock) {
+	if p.Verdict.Valid {
+		w.line("\nVerdict: valid.")
+	} else {
+		w.line("\nVerdict: NOT VALID.")
+	}
+	for _, r := range p.Verdict.Reasons {
+		mark := "note"
+		if r.Invalidates {
+			mark = "not valid"
+		}
+		w.line("  %s: %s.", mark, r.Text)
+	}
+}
+
+// plain is a table without lines but that below the head.
+func plain() pretty.Writer {
+	t := pretty.NewWriter()
+	style := pretty.StyleDefault
+	style.Options = pretty.OptionsNoBordersAndSeparators
+	t.SetStyle(style)
+	return t
+}
+
+func fixed(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+
+func fine(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+
+func maybe(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fixed(*v)
+}
+
+func total(v *int64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*v, 10)
+}
+
+// at is a percentile of a distribution that may be missing.
+func at(d *result.Distribution, p float64) string {
+	if d == nil {
+		return "-"
+	}
+	return fixed(d.Percentile(p))
+}

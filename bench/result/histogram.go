@@ -1,0 +1,87 @@
+package result
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The range of a histogram in microseconds: what is longer than an hour counts as an hour.
+const (
+	HistMin = 1
+	HistMax = int64(time.Hour / time.Microsecond)
+)
+
+// Histogram counts latencies in an HdrHistogram of microseconds with 3 significant digits, and keeps their exact mean,
+// deviation and bounds. The zero value is ready. It is not safe for concurrent use.
+type Histogram struct {
+	H            *hdrhistogram.Histogram
+	N            int64
+	Mean, square float64 // Welford's: mean, and sum of squared deviations, in ms
+	low, High    float64 // ms
+}
+
+// Record adds a latency in nanoseconds. One below 0, which a clock cannot give, counts as 0.
+func (h *Histogram) Record(ns int64) {
+	if h.H == nil {
+		h.H = hdrhistogram.New(HistMin, HistMax, 3)
+	}
+	ns = max(ns, 0)
+	_ = h.H.RecordValue(min((ns+500)/1000, HistMax)) // cannot fail: it is in range
+	ms := float64(ns) / 1e6
+	if h.N++; h.N == 1 {
+		h.low, h.High = ms, ms
+	}
+	h.low, h.High = min(h.low, ms), max(h.High, ms)
+	d := ms - h.Mean
+	h.Mean += d / float64(h.N)
+	h.square += d * (ms - h.Mean)
+}
+
+// Merge adds everything that o has counted.
+func (h *Histogram) Merge(o *Histogram) {
+	if o.N == 0 {
+		return
+	}
+	if h.N == 0 {
+		h.H = hdrhistogram.New(HistMin, HistMax, 3)
+		h.low, h.High = o.low, o.High
+	}
+	h.H.Merge(o.H)
+	n := float64(h.N + o.N)
+	d := o.Mean - h.Mean
+	h.square += o.square + d*d*float64(h.N)*float64(o.N)/n
+	h.Mean += d * float64(o.N) / n
+	h.N += o.N
+	h.low, h.High = min(h.low, o.low), max(h.High, o.High)
+}
+
+// standardPercentiles are in every Distribution.
+var standardPercentiles = []float64{1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9}
+
+// Distribution returns what h has counted, with the standard percentiles and more; nil when that is nothing.
+func (h *Histogram) Distribution(more []float64) *Distribution {
+	if h.N == 0 {
+		return nil
+	}
+	d := &Distribution{
+		Count: h.N, Mean: h.Mean, Std: math.Sqrt(h.square / float64(h.N)), Min: h.low, Max: h.High,
+		Percentiles: map[string]float64{}, Buckets: [][2]float64{},
+	}
+	for _, b := range h.H.Distribution() {
+		if b.Count > 0 {
+			d.Buckets = append(d.Buckets, [2]float64{float64(b.From+b.To) / 2000, float64(b.Count)})
+		}
+	}
+	for _, list := range [][]float64{standardPercentiles, more} {
+		for _, p := range list {
+			d.Percentiles[PercentileName(p)] = d.Percentile(p)
+		}
+	}
+	return d
+}
+
+// PercentileName is how a percentile is written in keys: 99, 99.9.
+func PercentileName(p float64) string { return strconv.FormatFloat(p, 'f', -1, 64) }

@@ -1,0 +1,208 @@
+package result
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Key names one number of a Result: which measure, which statistic of it. It is what assertions, comparisons and the flat keys
+// are about.
+type Key struct {
+	Name    string  // of Measures, or a rate such as request_throughput
+	Stat    string  // mean, median, std, min, max, p; empty for rates
+	Percent float64 // with stat p
+}
+
+// rates are the numbers of a Summary that are not latencies, with whether more is better.
+var rates = map[string]struct {
+	more bool
+	of   func(*Summary) *float64
+}{
+	"request_throughput": {true, func(s *Summary) *float64 { return s.RequestThroughput }},
+	"input_throughput":   {true, func(s *Summary) *float64 { return s.InputThroughput }},
+	"output_throughput":  {true, func(s *Summary) *float64 { return s.OutputThroughput }},
+	"request_goodput":    {true, func(s *Summary) *float64 { return s.Goodput }},
+	"good_share":         {true, func(s *Summary) *float64 { return s.GoodShare }},
+	"cached_share":       {true, func(s *Summary) *float64 { return s.CachedShare }},
+	"error_rate":         {false, func(s *Summary) *float64 { return s.ErrorRate }},
+	"coalesced_share":    {false, func(s *Summary) *float64 { return s.CoalescedShare }},
+	"mean_concurrency":   {false, func(s *Summary) *float64 { return s.MeanConcurrency }},
+	"requests":           {true, func(s *Summary) *float64 { return count(s.Requests) }},
+	"completed":          {true, func(s *Summary) *float64 { return count(s.Completed) }},
+	"failed":             {false, func(s *Summary) *float64 { return count(s.Failed) }},
+	"stream_faults": {false, func(s *Summary) *float64 {
+		n := 0
+		for _, c := range s.StreamFaults {
+			n += c
+		}
+		return count(n)
+	}},
+}
+
+func count(n int) *float64 {
+	f := float64(n)
+	return &f
+}
+
+// ParseKey reads p99_ttft_ms, mean_e2el_ms, max_itl_ms, or the name of a rate.
+func ParseKey(s string) (Key, error) {
+	if _, ok := rates[s]; ok {
+		return Key{Name: s}, nil
+	}
+	rest, ok := strings.CutSuffix(s, "_ms")
+	stat, name, ok2 := strings.Cut(rest, "_")
+	if !ok || !ok2 {
+		return Key{}, fmt.Errorf("unknown measure %q: want one such as p99_ttft_ms, mean_e2el_ms, request_throughput or error_rate", s)
+	}
+	k := Key{Name: name, Stat: stat}
+	known := false
+	for _, m := range Measures() {
+		known = known || m == name
+	}
+	if !known {
+		return k, fmt.Errorf("unknown measure %q: there is no %q; latencies are %s", s, name, strings.Join(Measures(), ", "))
+	}
+	switch stat {
+	case "mean", "median", "std", "min", "max":
+		return k, nil
+	}
+	p, err := strconv.ParseFloat(strings.TrimPrefix(stat, "p"), 64)
+	if err != nil || stat[0] != 'p' || !(p >= 0 && p <= 100) {
+		return k, fmt.Errorf("unknown measure %q: %q is not mean, median, std, min, max or p0 to p100", s, stat)
+	}
+	k.Stat, k.Percent = "p", p
+	return k, nil
+}
+
+// String is the form that parseMeasure reads.
+func (k Key) String() string {
+	switch k.Stat {
+	case "":
+		return k.Name
+	case "p":
+		return "p" + strconv.FormatFloat(k.Percent, 'f', -1, 64) + "_" + k.Name + "_ms"
+	}
+	return k.Stat + "_" + k.Name + "_ms"
+}
+
+// Of reads the number from a distribution; NaN when it is empty.
+func (k Key) Of(d *Distribution) float64 {
+	if d == nil || d.Count == 0 {
+		return math.NaN()
+	}
+	switch k.Stat {
+	case "mean":
+		return d.Mean
+	case "std":
+		return d.Std
+	case "min":
+		return d.Min
+	case "max":
+		return d.Max
+	case "median":
+		return d.Quantile(50)
+	}
+	return d.Quantile(k.Percent)
+}
+
+// Quantile prefers what was computed from the samples to what the buckets say.
+func (d *Distribution) Quantile(p float64) float64 {
+	if v, ok := d.Percentiles[strconv.FormatFloat(p, 'f', -1, 64)]; ok {
+		return v
+	}
+	return d.Percentile(p)
+}
+
+// Read finds the number in a summary; false with the reason when it was not measured.
+func (k Key) Read(s *Summary) (v float64, reason string, ok bool) {
+	if k.Stat == "" {
+		if p := rates[k.Name].of(s); p != nil {
+			return *p, "", true
+		}
+	} else if v := k.Of(s.Latency[k.Name]); !math.IsNaN(v) {
+		return v, "", true
+	}
+	if reason = s.Unmeasured[k.Name]; reason == "" {
+		reason = "it was not measured"
+	}
+	return math.NaN(), reason, false
+}
+
+// Flat finds the number among the flat keys: all there is in files of other tools.
+func (k Key) Flat(r *Result) (float64, bool) {
+	name := k.String()
+	if k.Stat == "p" && k.Percent == 50 {
+		name = "median_" + k.Name + "_ms"
+	}
+	if v := r.Measures[name]; v != nil {
+		return *v, true
+	}
+	var p *float64
+	switch k.Name {
+	case "request_throughput":
+		p = r.RequestThroughput
+	case "output_throughput":
+		p = r.OutputThroughput
+	case "request_goodput":
+		p = r.RequestGoodput
+	case "completed":
+		p = count(r.Completed)
+	case "failed":
+		p = count(r.Failed)
+	case "error_rate":
+		if n := r.Completed + r.Failed; n > 0 {
+			v := float64(r.Failed) / float64(n)
+			p = &v
+		}
+	}
+	if p == nil {
+		return math.NaN(), false
+	}
+	return *p, true
+}
+
+// Format is a value for people: counts whole, shares in percent, the rest with four digits.
+func (k Key) Format(v float64) string {
+	switch {
+	case k.Stat != "":
+	case k.Name == "requests" || k.Name == "completed" || k.Name == "failed" || k.Name == "stream_faults":
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case k.Name == "error_rate" || strings.HasSuffix(k.Name, "_share"):
+		return strconv.FormatFloat(100*v, 'f', 2, 64) + " %"
+	}
+	return NumberText(v)
+}
+
+// Unit follows a number that format wrote, with a space before it; empty where format has written it, and for counts.
+func (k Key) Unit() string {
+	switch {
+	case k.Stat != "":
+		return " ms"
+	case k.Name == "request_throughput" || k.Name == "request_goodput":
+		return " req/s"
+	case k.Name == "input_throughput" || k.Name == "output_throughput":
+		return " tok/s"
+	}
+	return ""
+}
+
+// MoreIsBetter says which way is an improvement.
+func (k Key) MoreIsBetter() bool { return k.Stat == "" && rates[k.Name].more }
+
+// NumberText is v for people: four significant digits, no exponent.
+func NumberText(v float64) string {
+	digits := 3
+	switch abs := math.Abs(v); {
+	case math.IsNaN(v):
+		return "-"
+	case abs >= 1000 || v == 0:
+		digits = 0
+	case abs >= 100:
+		digits = 1
+	case abs >= 10:
+		digits = 2
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64)
+}

@@ -1,0 +1,160 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+)
+
+// Rate is a number that may be infinite, which JSON writes as the string "inf".
+type Rate float64
+
+// MarshalJSON writes a number, or "inf".
+func (r Rate) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(r), 0) {
+		return []byte(`"inf"`), nil
+	}
+	return json.Marshal(float64(r))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and null as infinite.
+func (r *Rate) UnmarshalJSON(b []byte) error {
+	if string(b) == `"inf"` || string(b) == "null" {
+		*r = Rate(math.Inf(1))
+		return nil
+	}
+	return json.Unmarshal(b, (*float64)(r))
+}
+
+// flatResult has the members of Result without its methods.
+type flatResult Result
+
+// Statistic matches the keys that belong into Result.Measures.
+var Statistic = regexp.MustCompile(`^(mean|median|std|p[0-9]+(\.[0-9]+)?)_.+_ms$`)
+
+// MarshalJSON writes the flat object: fixed members, metadata, statistics in order of name, arrays, then "penstock".
+func (r *Result) MarshalJSON() ([]byte, error) {
+	fixed, err := json.Marshal((*flatResult)(r))
+	if err != nil {
+		return nil, err
+	}
+	tail := bytes.LastIndex(fixed, []byte(`,"penstock":`))
+	var b bytes.Buffer
+	b.Write(fixed[:tail])
+	add := func(name string, v any) {
+		value, e := json.Marshal(v)
+		key, e2 := json.Marshal(name)
+		if e != nil || e2 != nil {
+			err = errors.Join(err, e, e2)
+		}
+		fmt.Fprintf(&b, ",%s:%s", key, value)
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.Metadata)) {
+		add(k, r.Metadata[k])
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.Measures)) {
+		add(k, r.Measures[k])
+	}
+	if r.Detailed != nil {
+		arrays, e := json.Marshal(r.Detailed)
+		if e != nil {
+			return nil, e
+		}
+		b.WriteByte(',')
+		b.Write(arrays[1 : len(arrays)-1])
+	}
+	b.Write(fixed[tail:])
+	return b.Bytes(), err
+}
+
+// UnmarshalJSON reads a file of ours or of vLLM. Members that it does not know become Metadata when they are strings, and
+// are dropped otherwise.
+func (r *Result) UnmarshalJSON(b []byte) error {
+	*r = Result{}
+	if err := json.Unmarshal(b, (*flatResult)(r)); err != nil {
+		return err
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(b, &all); err != nil {
+		return err
+	}
+	if _, ok := all["itls"]; ok {
+		r.Detailed = new(Detailed)
+		if err := json.Unmarshal(b, r.Detailed); err != nil {
+			return err
+		}
+	}
+	for k, raw := range all {
+		if FixedMembers[k] {
+			continue
+		}
+		if Statistic.MatchString(k) {
+			var v *float64
+			if err := json.Unmarshal(raw, &v); err != nil {
+				return fmt.Errorf("%s: %w", k, err)
+			}
+			if r.Measures == nil {
+				r.Measures = map[string]*float64{}
+			}
+			r.Measures[k] = v
+			continue
+		}
+		var s string
+		if raw[0] == '"' && json.Unmarshal(raw, &s) == nil {
+			if r.Metadata == nil {
+				r.Metadata = map[string]string{}
+			}
+			r.Metadata[k] = s
+		}
+	}
+	return nil
+}
+
+// FixedMembers are the names at the top level that are members of Result.
+var FixedMembers = func() map[string]bool {
+	b, err := json.Marshal(&flatResult{
+		RampUpStrategy: "x", RampUpStartRPS: new(float64), RampUpEndRPS: new(float64),
+	})
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(b, &all); err != nil {
+		panic("BUG: " + err.Error())
+	}
+	names := map[string]bool{}
+	for k := range all {
+		names[k] = true
+	}
+	return names
+}()
+
+// ReadResult reads a result file. An error names the file.
+func ReadResult(path string) (*Result, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read result: %w", err)
+	}
+	r := new(Result)
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("read result %s: %w", path, err)
+	}
+	return r, nil
+}
+
+// Write writes the file: one line, so that --append-result can put several into one file.
+func (r *Result) Write(w io.Writer) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}

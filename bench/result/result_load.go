@@ -1,0 +1,133 @@
+package result
+
+// LoadSummary compares the load asked for with the one delivered.
+type LoadSummary struct {
+	// Mode is open, closed or trace.
+	Mode string `json:"mode"`
+	// Arrival is constant, poisson, gamma, ramp or trace; empty in a closed loop.
+	Arrival string `json:"arrival"`
+	// Mix is the share of each dialect, summing to 1.
+	Mix map[string]float64 `json:"mix"`
+	// Dataset is random, prefix_repetition, sharegpt, custom or trace; empty in files that do not say it.
+	Dataset string `json:"dataset"`
+	// InputLength and OutputLength are the lengths asked for, in tokens, as their flags say them: 512, uniform:100-900 or
+	// lognormal:512,0.8; empty where the dataset has its own.
+	InputLength  string `json:"input_length"`
+	OutputLength string `json:"output_length"`
+	// Streamed is true when streams were asked for, of the dialects that have them.
+	Streamed bool `json:"streamed"`
+	// Unstreamed are dialects for which streams were asked for and that the target answers whole.
+	Unstreamed []string `json:"unstreamed"`
+	// RequestedRate is in requests per second over the measured part; null in a closed loop.
+	RequestedRate *float64 `json:"requested_rate"`
+	// AchievedRate is what was sent.
+	AchievedRate *float64 `json:"achieved_rate"`
+	// WarmupRequests were sent before the measured part, and are in no number.
+	WarmupRequests int `json:"warmup_requests"`
+	// CooldownRequests came after it.
+	CooldownRequests int `json:"cooldown_requests"`
+}
+
+// Stage is a part of the run with a load of its own.
+type Stage struct {
+	Name string `json:"name"` // such as "rate 20" or "concurrency 8"
+	// Rate is the requested rate in requests per second; null in a closed loop.
+	Rate *float64 `json:"rate"`
+	// Concurrency is the bound of requests in flight; null when there is none.
+	Concurrency *int `json:"concurrency"`
+	// StartS and EndS are seconds since the start of the run.
+	StartS float64 `json:"start_s"`
+	EndS   float64 `json:"end_s"`
+	// Scheduled is the number of arrivals that the stage's schedule held. Random arrivals scatter around Rate, so it is the schedule
+	// that tells whether the client kept up. Null in a closed loop and in files that do not say it.
+	Scheduled *int `json:"scheduled"`
+	// SendS is for how many seconds requests were sent; 0 in files that do not say it.
+	SendS float64 `json:"send_s"`
+	// AchievedRate is what was sent, per second.
+	AchievedRate *float64 `json:"achieved_rate"`
+	// Met says whether the objectives of --goodput were met by the stage as a whole; null without objectives.
+	Met *bool `json:"met"`
+	// Broke names the objectives that were not met.
+	Broke []string `json:"broke"`
+	Summary
+}
+
+// Search is how a sweep or a search for the highest load went.
+type Search struct {
+	Profile string `json:"profile"` // sweep or search
+	// Best is the index in Stages of the highest load that met the objectives; null when none did or none were given.
+	Best *int `json:"best"`
+	// Rate is the highest rate that met the objectives, in requests per second; null when none did.
+	Rate *float64 `json:"rate"`
+	// Limit is the lowest rate tried that did not meet them; null when all did.
+	Limit *float64 `json:"limit"`
+	// Broke is what was not met at Limit.
+	Broke []string `json:"broke"`
+	// Knee is the index in Stages after which throughput no longer follows the load; null when it always did.
+	Knee *int `json:"knee"`
+}
+
+// Comparison is the second target of --compare-url, measured interleaved with the first: every second request of the same
+// seeded stream went there.
+type Comparison struct {
+	Target Target `json:"target"`
+	// Pairs is the number of pairs of requests of which both were answered.
+	Pairs int     `json:"pairs"`
+	Total Summary `json:"total"`
+	// Differences are first target minus second: what the first one adds.
+	Differences []Difference `json:"differences"`
+}
+
+// Difference is the difference of one statistic, with an interval.
+type Difference struct {
+	Measure   string `json:"measure"`   // of Measures
+	Statistic string `json:"statistic"` // mean, median, p90, p99
+	// First and Second are the statistics of the two targets, in ms.
+	First  float64 `json:"first"`
+	Second float64 `json:"second"`
+	// Delta is First - Second in ms; Low and High are the bounds of its interval.
+	Delta float64 `json:"delta"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	// Confidence is that of the interval, such as 0.95.
+	Confidence float64 `json:"confidence"`
+	// Significant is true when the interval does not hold 0.
+	Significant bool `json:"significant"`
+}
+
+// Leaving is about clients that left on purpose, and whether the server noticed.
+type Leaving struct {
+	Share float64 `json:"share"` // asked for
+	Phase string  `json:"phase"` // queued, prefill or tokens=N
+	Left  int     `json:"left"`
+	// Source is the gauge that was watched, such as vllm:num_requests_running; empty when there was none.
+	Source string `json:"source"`
+	// Verified is true when the gauge never stayed above what the client had open, false when it did; null when it could not
+	// be watched, with the reason in Reason.
+	Verified *bool  `json:"verified"`
+	Reason   string `json:"reason"`
+	// Freed is the time from leaving to the fall of the gauge, by the interval of its sampling; null when not verified.
+	Freed *Distribution `json:"freed"`
+	// Leaked is by how much the gauge was too high after the run had ended.
+	Leaked *int `json:"leaked"`
+}
+
+// Event is one event of --at.
+type Event struct {
+	AtS    float64 `json:"at_s"` // as asked for, since the start of the measured part
+	Action string  `json:"action"`
+	// StartS and EndS are when it ran, since the start of the run.
+	StartS float64 `json:"start_s"`
+	EndS   float64 `json:"end_s"`
+	Error  string  `json:"error"` // empty when it worked
+	// Lost is the number of requests that failed within 10 s after it.
+	Lost int `json:"lost"`
+	// RecoveryS is the time from the event to the last failure within that time; null when there was none.
+	RecoveryS *float64 `json:"recovery_s"`
+}
+
+// Objective is one objective of --goodput.
+type Objective struct {
+	Measure string  `json:"measure"` // ttft, tpot, itl, e2el or error_rate
+	Limit   float64 `json:"limit"`   // milliseconds; of error_rate a share, 0 to 1
+}

@@ -1,0 +1,8 @@
+package result
+
+import _ "embed"
+
+// Schema is the JSON Schema of a result file, made from the types and their comments.
+//
+//go:embed result.schema.json
+var Schema []byte

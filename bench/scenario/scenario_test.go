@@ -1,0 +1,100 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/fastset"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/load"
+	"penstock/bench/result"
+)
+
+func TestScenarioFilesAreChecked(t *testing.T) {
+	good := "name: a\ntext: b\nexplain: c\nfleet: { engines: [{ name: x }], models: [{ id: m }] }\nrun: { duration: 1s }\n"
+	if _, err := parseScenario([]byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{
+		"", "name: a", good + "more: 1\n", good + "at: [crash x]\n", good + "at: ['1s:crash y']\n", good + "at: ['1s:explode x']\n", strings.Replace(good, "duration: 1s", "", 1),
+	} {
+		if s, err := parseScenario([]byte(bad)); err == nil {
+			t.Errorf("%q is read as %+v", bad, s)
+		}
+	}
+}
+
+// TestFleet plays a small failover and a small reload with real processes.
+func TestFleet(t *testing.T) {
+	fastset.LeaveOut(t, "load from several processes")
+	t.Parallel()
+	benchtest.OwnProgram(t)
+	sim := []string{"--token-rate=100", "--slots=64"}
+	f, err := StartFleet(context.Background(), fleetSpec{
+		Engines: []engineSpec{{Name: "a", Sim: sim, Concurrency: 32}, {Name: "b", Sim: sim}, {Name: "c", Sim: sim}},
+		Models:  []modelSpec{{ID: "sim", Policy: "round_robin"}},
+	})
+	defer f.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(tokens string, at ...string) *result.Penstock {
+		t.Helper()
+		r, _, err := load.Run(context.Background(), load.Options{
+			BaseURL: f.Url, Admin: f.Admin, RequestRate: []string{"20"}, Duration: load.Span(4 * time.Second), InputLen: "20", OutputLen: tokens, At: at, NoFloor: true, ReadyCheck: 20, Fleet: f,
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range r.Penstock.Events {
+			if e.Error != "" {
+				t.Errorf("event %s: %s", e.Action, e.Error)
+			}
+		}
+		return r.Penstock
+	}
+	calm := run("30", "1s:fleet=remove c", "2s:fleet=add c", "3s:fleet=reload")
+	if calm.Total.Failed != 0 || calm.Total.Completed < 50 || len(calm.ByUpstream) != 3 || calm.ByUpstream["c"].Completed == 0 {
+		t.Errorf("reloads: %d failed, %d completed, upstreams %v", calm.Total.Failed, calm.Total.Completed, calm.ByUpstream)
+	}
+	lost := run("100", "1s:fleet=crash b", "3s:fleet=restart b") // a second each: some are under way whenever the crash happens
+	for _, e := range lost.Total.Errors {
+		if e.Kind != result.ErrInStream {
+			t.Errorf("failure that no crash excuses: %+v", e)
+		}
+	}
+	if lost.Total.Failed == 0 || lost.Total.Failed > 20 || lost.Events[0].Lost != lost.Total.Failed || lost.Total.Completed < 50 {
+		t.Errorf("crash: %d failed, %d completed, event %+v", lost.Total.Failed, lost.Total.Completed, lost.Events[0])
+	}
+	for _, bad := range []string{"crash x", "explode a", ""} {
+		if err := f.Do(context.Background(), bad); err == nil {
+			t.Errorf("%q happened", bad)
+		}
+	}
+	if err := errors.Join(f.Do(context.Background(), "remove a"), f.Do(context.Background(), "remove b")); err != nil {
+		t.Error(err)
+	}
+	if err := f.Do(context.Background(), "remove c"); err == nil || f.out["c"] {
+		t.Errorf("the last engine was removed: %v", err)
+	}
+	dir := f.dir
+	f.Close()
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the fleet left files: %v", err)
+	}
+}
+
+// TestEveryScenarioIsListed holds the files and their order together.
+func TestEveryScenarioIsListed(t *testing.T) {
+	files, err := scenarioFiles.ReadDir("scenarios")
+	if err != nil || len(files) != len(Names) {
+		t.Fatalf("%d files for %d scenarios: %v", len(files), len(Names), err)
+	}
+}
+
+func TestMain(m *testing.M) { benchtest.Main(m) }
