@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"net"
 	"runtime"
 	"time"
 
@@ -28,19 +29,20 @@ func (w *disconnectWatch) checkAcks(d time.Duration) {
 		if i%ackCheckBatch == ackCheckBatch-1 {
 			runtime.Gosched()
 		}
-		if !c.hasWaiter() || !c.unackedFor(d) {
-			c.unackedChecks = 0
+		client := &c.client
+		if !client.hasWaiter() || !unackedFor(c.TCPConn, d) {
+			client.unackedChecks = 0
 			continue
 		}
-		if c.unackedChecks++; c.unackedChecks == ackTimeoutChecks {
-			c.clientGone()
+		if client.unackedChecks++; client.unackedChecks == ackTimeoutChecks {
+			client.hasLeft(w.ln.guard)
 		}
 	}
 }
 
 // unackedFor reports whether bytes are on their way to the client and its host has acknowledged
 // nothing for d. A host whose program reads late still acknowledges.
-func (c *Conn) unackedFor(d time.Duration) bool {
+func unackedFor(c *net.TCPConn, d time.Duration) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false

@@ -106,7 +106,7 @@ func (w *disconnectWatch) dispatch(ev unix.EpollEvent) {
 	c := w.fds[ev.Fd]
 	w.mu.Unlock()
 	if c != nil && int32(c.generation) == ev.Pad {
-		c.clientGone()
+		c.client.hasLeft(w.ln.guard)
 	}
 }
 

@@ -320,7 +320,7 @@ func TestHungUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, client := pair(t, l)
 			w := newWaiter()
-			if server.hasWaiter() {
+			if server.client.hasWaiter() {
 				t.Error("waits without a call")
 			}
 			server.Watch(w)
@@ -328,11 +328,11 @@ func TestHungUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(20 * time.Millisecond)
-			if got := server.hungUp(); got != c.want {
+			if got := hungUp(server.TCPConn); got != c.want {
 				t.Errorf("hungUp is %v", got)
 			}
 			if name == "data" {
-				if !server.hasWaiter() {
+				if !server.client.hasWaiter() {
 					t.Error("does not wait with a call")
 				}
 				if b, err := io.ReadAll(io.LimitReader(server, 1)); string(b) != "x" {
@@ -344,7 +344,7 @@ func TestHungUp(t *testing.T) {
 	}
 	server, _ := pair(t, l)
 	server.Close()
-	if server.hungUp() {
+	if hungUp(server.TCPConn) {
 		t.Error("a connection that we closed ourselves hung up")
 	}
 }

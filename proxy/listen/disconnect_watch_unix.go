@@ -40,8 +40,8 @@ func (w *disconnectWatch) run() {
 		}
 		for _, c := range w.ln.snapshot() {
 			w.ln.guard.Once(guard.Clients, func() {
-				if c.hasWaiter() && c.hungUp() {
-					c.clientGone()
+				if c.client.hasWaiter() && hungUp(c.TCPConn) {
+					c.client.hasLeft(w.ln.guard)
 				}
 			})
 		}

@@ -1,9 +1,8 @@
 package listen
 
 import (
-	"errors"
 	"net"
-	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,8 +29,8 @@ func (l *Listener) CloseGracefully() {
 	}
 	l.closing.Store(true)
 	for _, c := range l.snapshot() {
-		if c.idleSince.Load() != 0 {
-			c.readInterrupted.Store(true)
+		if c.idle.since.Load() != 0 {
+			c.idle.interrupted.Store(true)
 			_ = c.TCPConn.SetReadDeadline(time.Now())
 		}
 	}
@@ -62,45 +61,16 @@ func control(ln net.Listener, f func(fd uintptr)) {
 	}
 }
 
-// setIdle records whether the connection waits for its next request.
-func (c *Conn) setIdle(idle bool) {
+// idleState is whether a connection waits for its next request.
+type idleState struct {
+	since       atomic.Int64 // in nanoseconds since epoch; 0: it serves one
+	interrupted atomic.Bool  // CloseGracefully has interrupted a read
+}
+
+func (s *idleState) set(idle bool) {
 	since := int64(0)
 	if idle {
 		since = max(1, int64(time.Since(epoch)))
 	}
-	c.idleSince.Store(since)
-}
-
-// read reads what the client sends, until readDeadline. After CloseGracefully it ends idle
-// connections.
-func (c *Conn) read(p []byte) (int, error) {
-	for {
-		if c.ln.closing.Load() {
-			if since := c.idleSince.Load(); since != 0 {
-				return c.finalRead(p, since+int64(idleGrace))
-			}
-		}
-		n, err := c.stream.Read(p)
-		if n > 0 || err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
-			return n, err
-		}
-		if !c.readInterrupted.CompareAndSwap(true, false) && c.readOverdue() {
-			return n, err
-		}
-		// CloseGracefully has interrupted the read, or an earlier deadline has fired. If
-		// CloseGracefully runs now, this resets its deadline; the loop then sees closing.
-		c.applyReadDeadline(c.readDeadline.Load())
-	}
-}
-
-// finalRead reads until a time since epoch, then takes bytes that have come nevertheless. Without
-// any it returns io.EOF.
-func (c *Conn) finalRead(p []byte, until int64) (int, error) {
-	c.applyReadDeadline(until)
-	n, err := c.stream.Read(p)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		n, err = c.readAvailable(p)
-	}
-	c.applyReadDeadline(c.readDeadline.Load())
-	return n, err
+	s.since.Store(since)
 }

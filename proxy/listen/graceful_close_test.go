@@ -39,10 +39,10 @@ func answerLines(c *Conn) {
 		if err != nil {
 			return
 		}
-		c.setIdle(false)
+		c.idle.set(false)
 		_ = c.SetReadDeadline(time.Time{})
 		_, _ = io.WriteString(c, strings.ToUpper(line))
-		c.setIdle(true)
+		c.idle.set(true)
 	}
 }
 
@@ -109,9 +109,9 @@ func TestCloseGracefullyServesWhatHasCome(t *testing.T) {
 	server, client := pair(t, l)
 	silent, quiet := pair(t, l)
 	working, busy := pair(t, l)
-	working.setIdle(false)
+	working.idle.set(false)
 	for _, c := range []*Conn{server, silent} {
-		c.idleSince.Store(1) // idle for as long as the process runs
+		c.idle.since.Store(1) // idle for as long as the process runs
 	}
 	if _, err := io.WriteString(client, "request"); err != nil {
 		t.Fatal(err)

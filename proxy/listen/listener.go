@@ -113,7 +113,7 @@ func (l *Listener) evict() bool {
 	var oldest *Conn
 	least := int64(math.MaxInt64)
 	for _, c := range l.snapshot() {
-		if since := c.idleSince.Load(); since != 0 && since < least && !c.closed.Load() {
+		if since := c.idle.since.Load(); since != 0 && since < least && !c.closed.Load() {
 			oldest, least = c, since
 		}
 	}
@@ -128,7 +128,7 @@ func (l *Listener) evict() bool {
 // register counts a connection and keeps it for snapshot.
 func (l *Listener) register(tcp *net.TCPConn) *Conn {
 	c := &Conn{TCPConn: tcp, ln: l, fd: -1}
-	c.setIdle(true)
+	c.idle.set(true)
 	l.open.Add(1)
 	l.mu.Lock()
 	l.generation++
@@ -188,7 +188,7 @@ func (l *Listener) reject(c *net.TCPConn) {
 // lock, like ClientGone.
 func (l *Listener) EachWaiter(f func(Waiter)) {
 	for _, c := range l.snapshot() {
-		c.withWaiter(f)
+		c.client.withWaiter(f)
 	}
 }
 
@@ -198,7 +198,7 @@ func (l *Listener) Busy() int {
 	defer l.mu.Unlock()
 	n := 0
 	for c := range l.conns {
-		if c.idleSince.Load() == 0 && !c.closed.Load() {
+		if c.idle.since.Load() == 0 && !c.closed.Load() {
 			n++
 		}
 	}

@@ -5,21 +5,15 @@ package listen
 import (
 	"errors"
 	"io"
+	"net"
 	"syscall"
 
 	"penstock/upstreams/http1/socket"
 )
 
-// hasWaiter reports whether a call of the client runs.
-func (c *Conn) hasWaiter() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.waiter != nil
-}
-
 // hungUp reports whether the client has closed its side, or the connection has failed. It takes
 // nothing out of the socket and does not see a FIN behind unread data.
-func (c *Conn) hungUp() bool {
+func hungUp(c *net.TCPConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
@@ -39,7 +33,7 @@ func (c *Conn) hungUp() bool {
 }
 
 // readAvailable reads without waiting. It returns io.EOF when nothing has come.
-func (c *Conn) readAvailable(p []byte) (int, error) {
+func readAvailable(c *net.TCPConn, p []byte) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, err

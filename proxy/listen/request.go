@@ -9,7 +9,7 @@ import (
 // SetIdle marks a connection of Accept as waiting for a request.
 func SetIdle(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
-		conn.setIdle(true)
+		conn.idle.set(true)
 	}
 	if l := framingOf(c); l != nil {
 		l.enable()
@@ -19,7 +19,7 @@ func SetIdle(c net.Conn) {
 // SetActive marks c as serving a request. Call it once for each, when its first byte has come.
 func SetActive(c net.Conn) {
 	if conn := ConnOf(c); conn != nil && !conn.ln.makeRoom {
-		conn.setIdle(false)
+		conn.idle.set(false)
 	}
 	if l := framingOf(c); l != nil {
 		l.takeRequest()
@@ -30,7 +30,7 @@ func SetActive(c net.Conn) {
 // listener does not evict c before the answer is out.
 func RequestReceived(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
-		conn.setIdle(false)
+		conn.idle.set(false)
 	}
 }
 
@@ -98,8 +98,8 @@ func framingOf(c net.Conn) *framingChecker {
 // Read reads what the client sends. ErrBareLine, ErrFraming and ErrNotHTTP end a request. After
 // CloseGracefully an idle connection ends.
 func (c *Conn) Read(p []byte) (int, error) {
-	if c.bufferedOnly || len(c.unread) > 0 {
-		return c.readUnread(p)
+	if c.unread.any() {
+		return c.unread.read(p)
 	}
 	if c.ln.tls {
 		return c.read(p)

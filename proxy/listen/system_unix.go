@@ -13,3 +13,8 @@ func descriptors() int {
 	}
 	return int(min(uint64(limit.Cur), 1<<30)) //nolint:unconvert // signed on some systems
 }
+
+// setReusePort lets several sockets with this option be bound to the same address.
+func setReusePort(fd uintptr) error {
+	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+}

@@ -1,0 +1,70 @@
+package listen
+
+import (
+	"sync"
+
+	"penstock/proxy/guard"
+)
+
+// Waiter is notified when its client has gone.
+type Waiter interface {
+	// ClientGone is called at most once between Watch and Unwatch, on the watch's goroutine. It
+	// must not block and must not call the connection.
+	ClientGone()
+}
+
+// clientState is whether a connection's client has gone, and who is to be notified of it.
+type clientState struct {
+	mu     sync.Mutex
+	waiter Waiter
+	gone   bool
+
+	unackedChecks int // checks in a row without an acknowledgement; only the watch uses it
+}
+
+func (s *clientState) watch(w Waiter) (gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.gone {
+		s.waiter = w
+	}
+	return s.gone
+}
+
+func (s *clientState) unwatch(w Waiter) {
+	s.mu.Lock()
+	if s.waiter == w {
+		s.waiter = nil
+	}
+	s.mu.Unlock()
+}
+
+// hasLeft records that the client has gone and notifies the waiter.
+func (s *clientState) hasLeft(g *guard.Guard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return
+	}
+	s.gone = true
+	if s.waiter != nil {
+		g.Point(guard.Clients)
+		s.waiter.ClientGone()
+	}
+}
+
+// withWaiter calls f with the current waiter, if any.
+func (s *clientState) withWaiter(f func(Waiter)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiter != nil {
+		f(s.waiter)
+	}
+}
+
+// hasWaiter reports whether a call of the client runs.
+func (s *clientState) hasWaiter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiter != nil
+}

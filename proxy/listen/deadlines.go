@@ -1,0 +1,75 @@
+package listen
+
+import (
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// Deadlines are nanoseconds since epoch; 0: none. They are atomic because a shutdown that closes a
+// TLS connection sets one from another goroutine.
+
+// epoch turns times into numbers of the monotonic clock.
+var epoch = time.Now()
+
+// readDeadline is when reads fail. fasthttp sets three for each request, and moving a socket's
+// deadline costs more than parsing a head. So the socket keeps an earlier deadline: when that
+// fires, Conn.read looks at the clock and continues.
+type readDeadline struct {
+	wanted atomic.Int64
+	held   atomic.Int64 // by the socket
+}
+
+// want makes t the deadline of reads.
+func (d *readDeadline) want(tcp *net.TCPConn, t time.Time) {
+	by := int64(0)
+	if !t.IsZero() {
+		by = int64(t.Sub(epoch))
+	}
+	d.wanted.Store(by)
+	if held := d.held.Load(); by != 0 && (held == 0 || by < held) {
+		d.hold(tcp, by)
+	}
+}
+
+// hold sets the deadline of the socket.
+func (d *readDeadline) hold(tcp *net.TCPConn, by int64) {
+	d.held.Store(by)
+	t := time.Time{}
+	if by != 0 {
+		t = epoch.Add(time.Duration(by))
+	}
+	_ = tcp.SetReadDeadline(t) // fails only on a closed connection, and then the read fails
+}
+
+// restore sets the socket's deadline to the wanted one.
+func (d *readDeadline) restore(tcp *net.TCPConn) { d.hold(tcp, d.wanted.Load()) }
+
+// passed reports whether the wanted deadline has passed.
+func (d *readDeadline) passed() bool {
+	by := d.wanted.Load()
+	return by != 0 && int64(time.Since(epoch)) >= by
+}
+
+// writeDeadline is when writes fail; see Conn.SetWriteTimeout.
+type writeDeadline struct {
+	held    atomic.Int64 // by the socket
+	timeout atomic.Int64 // of one write, in nanoseconds; 0: the caller sets deadlines
+}
+
+// extend moves the deadline to timeout from now. That costs more than a small write, so it happens
+// only when less than seven eighths of it are left.
+func (d *writeDeadline) extend(tcp *net.TCPConn, timeout time.Duration) {
+	by := time.Since(epoch) + timeout
+	if time.Duration(d.held.Load()) >= by-timeout/8 {
+		return
+	}
+	d.held.Store(int64(by))
+	_ = tcp.SetWriteDeadline(epoch.Add(by)) // fails only on a closed connection, and then the write fails
+}
+
+// clear leaves the deadline to the caller.
+func (d *writeDeadline) clear() {
+	d.timeout.Store(0)
+	d.held.Store(0)
+}

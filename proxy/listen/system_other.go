@@ -1,0 +1,32 @@
+//go:build !unix
+
+package listen
+
+import (
+	"errors"
+	"io"
+	"net"
+)
+
+// What the package needs of the system and systems other than Unix do not have.
+
+// disconnectWatch does nothing, because sockets cannot be peeked at here. A write notices that a
+// client has left.
+type disconnectWatch struct{}
+
+func newDisconnectWatch(*Listener) (*disconnectWatch, error) { return &disconnectWatch{}, nil }
+
+func (*disconnectWatch) add(*Conn) error { return nil }
+
+func (*disconnectWatch) remove(*Conn) {}
+
+func (*disconnectWatch) close() error { return nil }
+
+// readAvailable never has bytes.
+func readAvailable(*net.TCPConn, []byte) (int, error) { return 0, io.EOF }
+
+// descriptors returns 0: there is no limit.
+func descriptors() int { return 0 }
+
+// setReusePort fails, for want of such an option.
+func setReusePort(uintptr) error { return errors.New("ports cannot be shared on this system") }

@@ -1,0 +1,45 @@
+package listen
+
+import (
+	"errors"
+	"io"
+)
+
+// unreadBytes are bytes that were put back, for the next reads of the connection.
+type unreadBytes struct {
+	bytes      []byte
+	collecting bool // the connection gives errNothingBuffered instead of waiting
+}
+
+// errNothingBuffered ends the reading of an empty buffer.
+var errNothingBuffered = errors.New("nothing is buffered")
+
+// collect takes the bytes out of from, a buffered reader of the connection, whose reads come back
+// to read meanwhile.
+func (u *unreadBytes) collect(from io.Reader) {
+	u.collecting = true
+	var piece [512]byte
+	for {
+		n, err := from.Read(piece[:])
+		u.bytes = append(u.bytes, piece[:n]...)
+		if n == 0 || err != nil {
+			break
+		}
+	}
+	u.collecting = false
+}
+
+// any reports whether the next read of the connection is read's.
+func (u *unreadBytes) any() bool { return u.collecting || len(u.bytes) > 0 }
+
+// read reads bytes that were put back. Their framing has been checked.
+func (u *unreadBytes) read(p []byte) (int, error) {
+	if u.collecting {
+		return 0, errNothingBuffered
+	}
+	n := copy(p, u.bytes)
+	if u.bytes = u.bytes[n:]; len(u.bytes) == 0 {
+		u.bytes = nil
+	}
+	return n, nil
+}
