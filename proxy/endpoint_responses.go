@@ -62,7 +62,7 @@ func (c *Call) beginResponse() {
 	// For a stream of the engine that is put together before it is translated.
 	c.answer.Model, c.answer.Created, c.answer.N, c.answer.ID = c.model.Config.ID, c.record.Start.Unix(), 1, id
 	c.noteOffers()
-	c.answer.StripReasoning = !c.responses.Logprobs() // those of reasoning are told apart by its text
+	c.answer.StripReasoning = !c.responses.RequestInfo.Logprobs() // those of reasoning are told apart by its text
 }
 
 func unixNow() int64 { return time.Now().Unix() }

@@ -188,7 +188,7 @@ func TestAnswer(t *testing.T) {
 		completion := ar.Section("completion.json")
 		if completion == nil && failure == nil {
 			var err error
-			if completion, err = assemble(bytes.NewReader(upstream), !newStream(t, request).Logprobs()); err != nil {
+			if completion, err = assemble(bytes.NewReader(upstream), !newStream(t, request).RequestInfo.Logprobs()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -19,6 +19,9 @@ type RequestInfo struct {
 	chatFormat bool // the format was given in response_format
 }
 
+// Logprobs reports whether the answer has the log probabilities of its text.
+func (e *RequestInfo) Logprobs() bool { return e.logprobs }
+
 func (e *RequestInfo) reset() {
 	if cap(e.members) > keepBuffer {
 		e.members = nil

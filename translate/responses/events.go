@@ -1,0 +1,112 @@
+package responses
+
+// eventWriter writes events and numbers them.
+type eventWriter struct {
+	seq int // of the next event
+	// A delta event of the open part: event, sequence_number, lead, the text, tail.
+	event, tail string
+	lead        []byte
+}
+
+// begin appends the beginning of an event, up to and with its number.
+func (w *eventWriter) begin(dst []byte, name string) []byte {
+	dst = append(append(dst, "event: "...), name...)
+	dst = append(append(dst, "\ndata: {\"type\":\""...), name...)
+	return w.number(append(dst, `","sequence_number":`...))
+}
+
+func (w *eventWriter) number(dst []byte) []byte {
+	dst = appendInt(dst, w.seq)
+	w.seq++
+	return dst
+}
+
+// deltaEvents is what begin would append but for the number, for the events that there are many of.
+var deltaEvents = [...]string{
+	kindText:     "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":",
+	kindRefusal:  "event: response.refusal.delta\ndata: {\"type\":\"response.refusal.delta\",\"sequence_number\":",
+	kindToolCall: "event: response.function_call_arguments.delta\ndata: {\"type\":\"response.function_call_arguments.delta\",\"sequence_number\":",
+}
+
+// open sends the beginning of p, and prepares its deltas.
+func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
+	p.state = stateOpen
+	if !p.joins {
+		dst = w.begin(dst, "response.output_item.added")
+		dst = appendInt(append(dst, `,"output_index":`...), p.item)
+		dst = append(dst, `,"item":`...)
+		if p.kind == kindToolCall {
+			dst = o.appendToolCall(dst, p, nil, statusInProgress)
+		} else {
+			dst = o.appendItemID(append(dst, `{"id":"`...), p)
+			dst = append(dst, `","type":"message","status":"in_progress","role":"assistant","content":[]}`...)
+		}
+		dst = append(dst, "}\n\n"...)
+	}
+	if p.kind != kindToolCall {
+		dst = w.begin(dst, "response.content_part.added")
+		dst = o.appendPlace(dst, p)
+		dst = appendContent(append(dst, `,"part":`...), p, nil, nil)
+		dst = append(dst, "}\n\n"...)
+	}
+	w.lead = append(o.appendPlace(w.lead[:0], p), `,"delta":"`...)
+	w.event, w.tail = deltaEvents[p.kind], "\"}\n\n"
+	if p.kind == kindText {
+		w.tail = "\",\"logprobs\":[]}\n\n"
+	}
+	return dst
+}
+
+// delta sends what of all, which is what p says, has not been sent yet.
+func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
+	if len(all) <= p.sent {
+		return dst
+	}
+	dst = w.number(append(dst, w.event...))
+	dst = append(append(dst, w.lead...), all[p.sent:]...)
+	p.sent = len(all)
+	if p.logSent < len(p.logs) {
+		more := p.logs[p.logSent:]
+		if p.logSent > 0 {
+			more = more[1:] // the comma
+		}
+		p.logSent = len(p.logs)
+		dst = append(append(dst, "\",\"logprobs\":["...), more...)
+		return append(dst, "]}\n\n"...)
+	}
+	return append(dst, w.tail...)
+}
+
+// close sends the end of part n, and of its item when no other part joins it.
+func (w *eventWriter) close(dst []byte, o *output, n int) []byte {
+	p := &o.parts[n]
+	switch p.kind {
+	case kindText:
+		dst = o.appendPlace(w.begin(dst, "response.output_text.done"), p)
+		dst = append(append(append(dst, `,"text":"`...), p.text...), "\",\"logprobs\":["...)
+		dst = append(append(dst, p.logs...), "]}\n\n"...)
+	case kindRefusal:
+		dst = o.appendPlace(w.begin(dst, "response.refusal.done"), p)
+		dst = append(append(append(dst, `,"refusal":"`...), p.text...), "\"}\n\n"...)
+	case kindToolCall:
+		dst = o.appendPlace(w.begin(dst, "response.function_call_arguments.done"), p)
+		dst = append(append(dst, `,"name":"`...), o.reader.ToolCalls.List[p.toolCall].Name...)
+		dst = append(append(append(dst, `","arguments":"`...), o.textOf(p)...), "\"}\n\n"...)
+	}
+	if p.kind != kindToolCall {
+		dst = o.appendPlace(w.begin(dst, "response.content_part.done"), p)
+		dst = appendContent(append(dst, `,"part":`...), p, p.text, p.logs)
+		dst = append(dst, "}\n\n"...)
+	}
+	if n+1 < len(o.parts) && o.parts[n+1].joins {
+		return dst
+	}
+	first := n
+	for o.parts[first].joins {
+		first--
+	}
+	dst = w.begin(dst, "response.output_item.done")
+	dst = appendInt(append(dst, `,"output_index":`...), p.item)
+	dst = o.appendItem(append(dst, `,"item":`...), first)
+	return append(dst, "}\n\n"...)
+}

@@ -1,0 +1,288 @@
+package responses
+
+import (
+	"penstock/translate"
+	"penstock/translate/chat/answer"
+	"penstock/translate/chat/toolcall"
+	"penstock/translate/sse"
+)
+
+// kind is what a part is.
+type kind uint8
+
+const (
+	kindText kind = iota
+	kindRefusal
+	kindToolCall
+)
+
+// part is a piece of the answer that streams by itself: a text or a refusal in a message, or a tool
+// call.
+type part struct {
+	kind     kind
+	joins    bool // it is in the same message as the part before it
+	item     int  // output_index
+	content  int  // content_index, within a message
+	toolCall int  // position in reader.ToolCalls
+	state    state
+	text     []byte // of a text or a refusal, so far: contents of a JSON string
+	sent     int    // how much of the text or of the arguments has been sent
+	logs     []byte // log probabilities of a text so far, elements with commas
+	logSent  int    // how much of them has been sent
+}
+
+// state is how far a part has been sent.
+type state uint8
+
+const (
+	stateHeld state = iota // nothing: an earlier part is not complete yet
+	stateOpen
+	stateDone
+	stateCut // ended before it was complete; only the last part of an answer
+)
+
+// output is what the answer says so far: parts, which make up items.
+type output struct {
+	reader   answer.Reader
+	id       string // of the response, without a prefix
+	logprobs bool   // those of the text are in it
+	parts    []part // in the order of their first appearance
+}
+
+// keepParts is the number of parts whose memory is kept.
+const keepParts = 16
+
+func (o *output) reset(id string, promptTokens int, logprobs bool) {
+	o.reader.Reset(id, promptTokens)
+	parts := o.parts[:cap(o.parts)]
+	if len(parts) > keepParts {
+		parts = nil
+	}
+	for n := range parts {
+		text := parts[n].text[:0]
+		if cap(text) > keepBuffer/keepParts {
+			text = nil
+		}
+		parts[n] = part{text: text} // log probabilities are rare: their memory is not kept
+	}
+	*o = output{reader: o.reader, id: id, logprobs: logprobs, parts: parts[:0]}
+}
+
+// take adds the contents of the reader's last event to the parts. The error is a *translate.BadAnswer.
+func (o *output) take() error {
+	if text := o.reader.Content; len(text) > 0 {
+		p := o.textPart(kindText)
+		p.text = append(p.text, text...)
+		if o.logprobs && len(o.reader.Logprobs) > 0 {
+			if len(p.logs) > 0 {
+				p.logs = append(p.logs, ',')
+			}
+			p.logs = append(p.logs, o.reader.Logprobs...)
+			sse.Flatten(p.logs[len(p.logs)-len(o.reader.Logprobs):])
+		}
+	}
+	if text := o.reader.Refusal; len(text) > 0 {
+		p := o.textPart(kindRefusal)
+		p.text = append(p.text, text...)
+	}
+	for _, i := range o.reader.ToolCalls.Touched {
+		if err := o.touchToolCall(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textPart returns the part that a piece of text belongs to: the last one, or a new one. The last
+// part is never done.
+func (o *output) textPart(k kind) *part {
+	if n := len(o.parts); n > 0 && o.parts[n-1].kind == k {
+		return &o.parts[n-1]
+	}
+	return o.add(k)
+}
+
+// touchToolCall finds or adds the part of tool call i, which has got a piece.
+func (o *output) touchToolCall(i int) error {
+	for n := len(o.parts) - 1; n >= 0; n-- {
+		p := &o.parts[n]
+		if p.kind != kindToolCall || p.toolCall != i {
+			continue
+		}
+		if p.state == stateDone {
+			return o.late(p)
+		}
+		return nil
+	}
+	o.add(kindToolCall).toolCall = i
+	return nil
+}
+
+// late drops a piece of a tool call whose end the client already has. Only space is allowed there.
+func (o *output) late(p *part) error {
+	c := &o.reader.ToolCalls.List[p.toolCall]
+	more := c.Args[p.sent:]
+	c.Args = c.Args[:p.sent]
+	if !toolcall.Blank(more) {
+		return &translate.BadAnswer{Reason: "a call that goes on behind its end"}
+	}
+	return nil
+}
+
+// add makes a part.
+func (o *output) add(k kind) *part {
+	n := len(o.parts)
+	if n < cap(o.parts) {
+		o.parts = o.parts[:n+1]
+	} else {
+		o.parts = append(o.parts, part{})
+	}
+	p := &o.parts[n]
+	p.kind = k
+	if n > 0 {
+		before := &o.parts[n-1]
+		p.item = before.item + 1
+		if k != kindToolCall && before.kind != kindToolCall {
+			p.joins, p.item, p.content = true, before.item, before.content+1
+		}
+	}
+	return p
+}
+
+// textOf returns what p says: contents of a JSON string.
+func (o *output) textOf(p *part) []byte {
+	if p.kind == kindToolCall {
+		return o.reader.ToolCalls.List[p.toolCall].Args
+	}
+	return p.text
+}
+
+// complete reports whether nothing can be missing of p although the engine goes on.
+func (o *output) complete(p *part) bool {
+	return p.kind != kindToolCall || o.reader.ToolCalls.Complete(p.toolCall)
+}
+
+// reason returns why the answer is incomplete, or nothing.
+func (o *output) reason() string {
+	switch o.reader.Finish {
+	case answer.FinishLength:
+		return "max_output_tokens"
+	case answer.FinishContentFilter:
+		return "content_filter"
+	default:
+		return ""
+	}
+}
+
+// status returns the status of a response that the engine has ended.
+func (o *output) status() string {
+	if o.reason() != "" {
+		return statusIncomplete
+	}
+	return statusCompleted
+}
+
+// end ends part n with the answer. Only the last item of an answer may be incomplete, and a tool call
+// whose arguments are complete is complete in any case.
+func (o *output) end(n int) {
+	p := &o.parts[n]
+	p.state = stateDone
+	if o.reason() != "" && n == len(o.parts)-1 && !(p.kind == kindToolCall && o.complete(p)) {
+		p.state = stateCut
+	}
+	if p.kind == kindToolCall && p.state == stateDone && len(o.textOf(p)) == 0 {
+		// Clients read the arguments as JSON, which nothing at all is not.
+		c := &o.reader.ToolCalls.List[p.toolCall]
+		c.Args = append(c.Args, "{}"...)
+	}
+}
+
+// append appends the items that have been shown to the client.
+func (o *output) append(dst []byte) []byte {
+	for n := range o.parts {
+		p := &o.parts[n]
+		if p.state == stateHeld {
+			break
+		}
+		if p.joins {
+			continue
+		}
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		dst = o.appendItem(dst, n)
+	}
+	return dst
+}
+
+// itemEnd returns the position behind the last part of the item that begins with part n, as far as
+// it has been shown.
+func (o *output) itemEnd(n int) int {
+	for n++; n < len(o.parts) && o.parts[n].joins && o.parts[n].state != stateHeld; n++ {
+	}
+	return n
+}
+
+// appendItem appends the item that begins with part n as it is now.
+func (o *output) appendItem(dst []byte, n int) []byte {
+	p, end := &o.parts[n], o.itemEnd(n)
+	status := statusCompleted
+	if o.parts[end-1].state != stateDone {
+		status = statusIncomplete
+	}
+	if p.kind == kindToolCall {
+		return o.appendToolCall(dst, p, o.textOf(p), status)
+	}
+	dst = append(dst, `{"id":"`...)
+	dst = o.appendItemID(dst, p)
+	dst = append(append(append(dst, `","type":"message","status":"`...), status...), `","role":"assistant","content":[`...)
+	for i := n; i < end; i++ {
+		if i > n {
+			dst = append(dst, ',')
+		}
+		dst = appendContent(dst, &o.parts[i], o.parts[i].text, o.parts[i].logs)
+	}
+	return append(dst, `]}`...)
+}
+
+// appendContent appends the part of a message with that text and those log probabilities.
+func appendContent(dst []byte, p *part, text, logs []byte) []byte {
+	if p.kind == kindRefusal {
+		dst = append(append(dst, `{"type":"refusal","refusal":"`...), text...)
+		return append(dst, `"}`...)
+	}
+	dst = append(append(dst, `{"type":"output_text","text":"`...), text...)
+	dst = append(append(dst, `","annotations":[],"logprobs":[`...), logs...)
+	return append(dst, `]}`...)
+}
+
+// appendToolCall appends the item of a tool call with those arguments.
+func (o *output) appendToolCall(dst []byte, p *part, args []byte, status string) []byte {
+	dst = append(dst, `{"id":"`...)
+	dst = o.appendItemID(dst, p)
+	dst = append(dst, `","type":"function_call","status":"`...)
+	dst = append(append(dst, status...), `","call_id":"`...)
+	dst = append(append(dst, o.reader.ToolCalls.ID(p.toolCall)...), `","name":"`...)
+	dst = append(append(dst, o.reader.ToolCalls.List[p.toolCall].Name...), `","arguments":"`...)
+	return append(append(dst, args...), `"}`...)
+}
+
+// appendItemID appends the id of the item that p is in.
+func (o *output) appendItemID(dst []byte, p *part) []byte {
+	prefix := "msg_"
+	if p.kind == kindToolCall {
+		prefix = "fc_"
+	}
+	dst = append(append(append(dst, prefix...), o.id...), '_')
+	return appendInt(dst, p.item)
+}
+
+// appendPlace appends the members that say where a part is.
+func (o *output) appendPlace(dst []byte, p *part) []byte {
+	dst = o.appendItemID(append(dst, `,"item_id":"`...), p)
+	dst = appendInt(append(dst, `","output_index":`...), p.item)
+	if p.kind != kindToolCall {
+		dst = appendInt(append(dst, `,"content_index":`...), p.content)
+	}
+	return dst
+}
