@@ -34,7 +34,7 @@ var endpointChat = &endpoint{
 			c.answer.ID = c.answerID("chatcmpl-")
 		}
 		c.answer.IncludeUsage, c.answer.ContinuousUsage = c.chat.IncludeUsage, c.chat.ContinuousUsage
-		c.answer.StripReasoning = !c.chat.IncludeReasoning
+		c.answer.StripReasoning = !c.chat.Reasoning.Include
 		if !c.record.Stream {
 			return
 		}
@@ -99,8 +99,8 @@ func (c *Call) describeAnswer() {
 func (c *Call) noteOffers() {
 	m := c.model.Config
 	c.offered = translate.Offered{
-		Tools: c.chat.HasTools,
-		Reasoning: c.chat.Effort != "" && c.chat.Effort != "none" || len(m.SupportedReasoningEfforts) > 0 ||
+		Tools: c.chat.ToolUse.Offered,
+		Reasoning: c.chat.Reasoning.Effort != "" && c.chat.Reasoning.Effort != "none" || len(m.SupportedReasoningEfforts) > 0 ||
 			slices.Contains(m.SupportedFeatures, chat.FeatureReasoning),
 	}
 }

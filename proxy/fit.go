@@ -31,7 +31,7 @@ func (c *Call) limited() tokenLimited {
 		return nil
 	}
 	if c.chat != nil {
-		return c.chat
+		return &c.chat.Tokens
 	}
 	l, _ := c.payload.(tokenLimited)
 	return l
@@ -59,7 +59,7 @@ func (c *Call) fit(t *routing.Target) {
 func (c *Call) contextOf(t *routing.Target) int {
 	configured := c.model.Rules.ContextLength
 	if c.chat != nil {
-		configured = c.model.Rules.Context(c.chat)
+		configured = c.model.Rules.Context(len(c.chat.Prompt.Images) > 0)
 	}
 	n := t.Upstream.Models.MaxContext(t.Served)
 	if n == 0 || configured > 0 && configured < n {

@@ -26,7 +26,7 @@ func (c *Call) admitRate() error {
 func (c *Call) admit() error {
 	perToken := c.model.Route.BytesPerToken()
 	if c.chat != nil {
-		c.promptTokens, c.outputTokens = c.chat.EstimateTokens(perToken), expectedOutput(c.chat.MaxTokens)
+		c.promptTokens, c.outputTokens = c.chat.Prompt.EstimateTokens(perToken), expectedOutput(c.chat.Tokens.Max)
 	} else {
 		c.promptTokens, c.outputTokens = c.payload.estimate(perToken)
 	}

@@ -56,6 +56,6 @@ func (a *attempt) openNative(n *native) error {
 	a.native = n.reader()
 	return a.send(a.lease.Upstream().Engine().Path(c.ep.operation), n.segments(nil, *c.native, &chat.NativeRequest{
 		Served: a.target.Served, Stream: a.streamed && !c.record.Stream,
-		MaxTokens: c.chat.TokenLimit(), Bound: c.chat.Bound(), Effort: c.chat.Effort, Refuse: c.model.Rules.Refuse,
+		MaxTokens: c.chat.Tokens.TokenLimit(), Bound: c.chat.Tokens.Bound(), Effort: c.chat.Reasoning.Effort, Refuse: c.model.Rules.Refuse,
 	}))
 }

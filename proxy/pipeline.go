@@ -132,7 +132,7 @@ func (c *Call) resolve() error {
 		return c.resolveNonChat()
 	}
 	limits := m.ChatRules(c.record.Start, c.ep.lowerEffort, &c.limits)
-	if len(c.chat.Images) > 0 && limits.InputModalities == nil && m.Route.TextOnly() { // as the catalog says
+	if len(c.chat.Prompt.Images) > 0 && limits.InputModalities == nil && m.Route.TextOnly() { // as the catalog says
 		c.limits = *limits
 		c.limits.InputModalities = textOnly
 		limits = &c.limits
@@ -143,11 +143,11 @@ func (c *Call) resolve() error {
 		}
 		return err
 	}
-	c.pool, c.promptBytes = upstreams.PoolText, c.chat.PromptBytes
-	if len(c.chat.Images) > 0 || c.chat.HasVideo() {
+	c.pool, c.promptBytes = upstreams.PoolText, c.chat.Prompt.Bytes
+	if len(c.chat.Prompt.Images) > 0 || c.chat.Prompt.HasVideo() {
 		c.pool = upstreams.PoolVision
 	}
-	if len(c.chat.Images)+len(c.chat.Media) > 0 {
+	if len(c.chat.Prompt.Images)+len(c.chat.Prompt.Media) > 0 {
 		c.promptBytes = 0
 	}
 	c.record.Pool = c.pool.String()

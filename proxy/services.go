@@ -68,7 +68,7 @@ func (s *Services) engineFormat(p *engine.Profile) chat.EngineFormat {
 	t := &chat.EngineFormat{
 		TokenMember:     p.TokenLimitMember(),
 		ContinuousUsage: p.Has(config.QuirkContinuousUsage),
-		Reasoning:       &chat.Reasoning{Effort: effort, Words: words, Off: members(off), On: members(on)},
+		Reasoning:       &chat.ReasoningFormat{Effort: effort, Words: words, Off: members(off), On: members(on)},
 		Prefill:         members(p.Prefill()),
 
 		DeveloperAsSystem: p.Has(config.QuirkDeveloperAsSystem),

@@ -23,8 +23,8 @@ type Snapshot struct {
 	Routes *routing.Table
 	Credentials
 	Catalog *catalog.Catalog
-	Models  []Model        // by routing.Route.Index
-	Refused *chat.Refusals // request members that steer some engine
+	Models  []Model              // by routing.Route.Index
+	Refused *chat.RefusedMembers // request members that steer some engine
 }
 
 // Source is what a snapshot is built from.
@@ -62,7 +62,7 @@ func New(from *Source) (*Snapshot, error) {
 
 // refusedMembers are the request members that steer any of the engines. They are refused whatever
 // engine a call would go to, so that a request has the same meaning at every engine.
-func refusedMembers(all *engine.Profiles) *chat.Refusals {
+func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
 	var out []string
 	seen := map[string]bool{}
 	for _, p := range all.All() {
@@ -73,7 +73,7 @@ func refusedMembers(all *engine.Profiles) *chat.Refusals {
 			}
 		}
 	}
-	return chat.NewRefusals(out...)
+	return chat.NewRefusedMembers(out...)
 }
 
 // WithCredentials returns the snapshot under other keys, those of f. It is the same version.

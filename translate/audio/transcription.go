@@ -11,7 +11,7 @@ import (
 // Transcription is the form of POST /v1/audio/transcriptions. Its fields are given in the order in
 // which they come; then End. The zero value is ready for one form. Errors are *apierr.Error.
 type Transcription struct {
-	Refuse *chat.Refusals // fields that steer an engine
+	Refuse *chat.RefusedMembers // fields that steer an engine
 
 	seen          forward.Seen
 	model         []byte

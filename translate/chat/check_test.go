@@ -89,19 +89,19 @@ func TestCheck(t *testing.T) {
 		{"host not allowed", ModelRules{ImageHosts: []string{"example.org"}}, remote, badValue, "messages[0].content[0].image_url.url", 0, ""},
 		{"data URLs have no host", ModelRules{ImageHosts: []string{"example.org"}}, withImage(``), "", "", -1, ""},
 
-		{"unknown members", ModelRules{Refuse: NewRefusals("bootstrap_*")}, bodyWith(`"bootstrapped":1,"xylophone":2,"x":3,"priority":4,"":5`), "", "", -1, ""},
-		{"steering member", ModelRules{Refuse: NewRefusals("a", "kv_transfer_params")}, bodyWith(`"kv_transfer_params":null`), unsupportedParam, "kv_transfer_params", 0, ""},
-		{"steering family", ModelRules{Refuse: NewRefusals("bootstrap_*")}, bodyWith(`"bootstrap_host":"h"`), unsupportedParam, "bootstrap_host", 0, ""},
-		{"in another case", ModelRules{Refuse: NewRefusals("bootstrap_*")}, bodyWith(`"BootStrap_host":"h"`), unsupportedParam, "bootstrap_host", 0, ""},
-		{"escaped", ModelRules{Refuse: NewRefusals("kv_transfer_params")}, bodyWith(`"kv_tr\u0061nsfer_params":{}`), unsupportedParam, "kv_transfer_params", 0, ""},
-		{"long s", ModelRules{Refuse: NewRefusals("bootstrap_*")}, bodyWith(`"boot\u017ftrap_host":"h"`), unsupportedParam, "bootstrap_*", 0, ""},
-		{"inside", ModelRules{Refuse: NewRefusals("b", "kwargs.a")}, bodyWith(`"kwargs":{"c":1,"\u0061":2}`), unsupportedParam, "kwargs.a", 0, ""},
-		{"inside, in another case", ModelRules{Refuse: NewRefusals("kwargs.chat_template")}, bodyWith(`"Kwargs":{"Chat_template":""}`), unsupportedParam, "kwargs.chat_template", 0, ""},
-		{"beside", ModelRules{Refuse: NewRefusals("kwargs.a")}, bodyWith(`"kwargs":{"b":{"a":1}},"a":1,"other":{"a":1},"kwargs2":{"a":1}`), "", "", -1, ""},
-		{"a header's name inside", ModelRules{Refuse: NewRefusals("kwargs.a")}, bodyWith(`"kwargs":{"x-b":1}`), "", "", -1, ""},
-		{"inside, as a header's name", ModelRules{Refuse: NewRefusals("kwargs.x-b")}, bodyWith(`"kwargs":{"X-b":1}`), unsupportedParam, "kwargs.x-b", 0, ""},
-		{"inside no object", ModelRules{Refuse: NewRefusals("kwargs.a")}, bodyWith(`"kwargs":["a"]`), "", "", -1, ""},
-		{"kelvin sign", ModelRules{Refuse: NewRefusals("kv_transfer_params")}, bodyWith("\"\u212av_transfer_params\":{}"), unsupportedParam, "kv_transfer_params", 0, ""},
+		{"unknown members", ModelRules{Refuse: NewRefusedMembers("bootstrap_*")}, bodyWith(`"bootstrapped":1,"xylophone":2,"x":3,"priority":4,"":5`), "", "", -1, ""},
+		{"steering member", ModelRules{Refuse: NewRefusedMembers("a", "kv_transfer_params")}, bodyWith(`"kv_transfer_params":null`), unsupportedParam, "kv_transfer_params", 0, ""},
+		{"steering family", ModelRules{Refuse: NewRefusedMembers("bootstrap_*")}, bodyWith(`"bootstrap_host":"h"`), unsupportedParam, "bootstrap_host", 0, ""},
+		{"in another case", ModelRules{Refuse: NewRefusedMembers("bootstrap_*")}, bodyWith(`"BootStrap_host":"h"`), unsupportedParam, "bootstrap_host", 0, ""},
+		{"escaped", ModelRules{Refuse: NewRefusedMembers("kv_transfer_params")}, bodyWith(`"kv_tr\u0061nsfer_params":{}`), unsupportedParam, "kv_transfer_params", 0, ""},
+		{"long s", ModelRules{Refuse: NewRefusedMembers("bootstrap_*")}, bodyWith(`"boot\u017ftrap_host":"h"`), unsupportedParam, "bootstrap_*", 0, ""},
+		{"inside", ModelRules{Refuse: NewRefusedMembers("b", "kwargs.a")}, bodyWith(`"kwargs":{"c":1,"\u0061":2}`), unsupportedParam, "kwargs.a", 0, ""},
+		{"inside, in another case", ModelRules{Refuse: NewRefusedMembers("kwargs.chat_template")}, bodyWith(`"Kwargs":{"Chat_template":""}`), unsupportedParam, "kwargs.chat_template", 0, ""},
+		{"beside", ModelRules{Refuse: NewRefusedMembers("kwargs.a")}, bodyWith(`"kwargs":{"b":{"a":1}},"a":1,"other":{"a":1},"kwargs2":{"a":1}`), "", "", -1, ""},
+		{"a header's name inside", ModelRules{Refuse: NewRefusedMembers("kwargs.a")}, bodyWith(`"kwargs":{"x-b":1}`), "", "", -1, ""},
+		{"inside, as a header's name", ModelRules{Refuse: NewRefusedMembers("kwargs.x-b")}, bodyWith(`"kwargs":{"X-b":1}`), unsupportedParam, "kwargs.x-b", 0, ""},
+		{"inside no object", ModelRules{Refuse: NewRefusedMembers("kwargs.a")}, bodyWith(`"kwargs":["a"]`), "", "", -1, ""},
+		{"kelvin sign", ModelRules{Refuse: NewRefusedMembers("kv_transfer_params")}, bodyWith("\"\u212av_transfer_params\":{}"), unsupportedParam, "kv_transfer_params", 0, ""},
 		{"control header", ModelRules{}, bodyWith(`"X-Session-Params":{}`), unsupportedParam, "x-*", 0, ""},
 		{"escaped control header", ModelRules{}, bodyWith(`"\u0078-a":1`), unsupportedParam, "x-*", 0, ""},
 	}
@@ -121,8 +121,8 @@ func TestCheck(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Check(&c.limits); err != nil || r.MaxTokens != c.tokens || r.Effort != c.effort {
-				t.Errorf("max tokens %d, effort %q, second check %v", r.MaxTokens, r.Effort, err)
+			if err := r.Check(&c.limits); err != nil || r.Tokens.Max != c.tokens || r.Reasoning.Effort != c.effort {
+				t.Errorf("max tokens %d, effort %q, second check %v", r.Tokens.Max, r.Reasoning.Effort, err)
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestCheckTexts(t *testing.T) {
 			"max_tokens alone is larger than the context of the model: 5000 tokens > 4096 maximum.",
 		},
 		{
-			ModelRules{Refuse: NewRefusals("bootstrap_*")},
+			ModelRules{Refuse: NewRefusedMembers("bootstrap_*")},
 			bodyWith(`"bootstrap_room":1`),
 			"Unsupported parameter: bootstrap_room. It steers the engine and is not accepted from clients.",
 		},

@@ -19,7 +19,7 @@ func ExampleRequest() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("%s, %d tokens at most\n", r.Model, r.MaxTokens)
+	fmt.Printf("%s, %d tokens at most\n", r.Model, r.Tokens.Max)
 	fmt.Printf("%s\n", r.AppendUpstream(nil, &chat.EngineFormat{Served: "org/llama-3"}))
 
 	err := r.Decode([]byte(`{"model":"llama","messages":[{"role":"user","content":"Hi"},{"role":"wizard"}]}`))

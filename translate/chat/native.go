@@ -13,12 +13,12 @@ import (
 // Native says what of a request in another dialect is changed for an engine that speaks that
 // dialect itself.
 type NativeRequest struct {
-	Served    string    // the name that the engine knows the model by
-	Stream    bool      // ask for events even if the client wants one answer
-	MaxTokens int       // the checked token limit, or the model's own; -1: none
-	Bound     int       // the model's own, that other names of it are lowered to; 0: none
-	Effort    string    // the checked effort; empty: not given
-	Refuse    *Refusals // members that steer an engine; the request goes without them
+	Served    string          // the name that the engine knows the model by
+	Stream    bool            // ask for events even if the client wants one answer
+	MaxTokens int             // the checked token limit, or the model's own; -1: none
+	Bound     int             // the model's own, that other names of it are lowered to; 0: none
+	Effort    string          // the checked effort; empty: not given
+	Refuse    *RefusedMembers // members that steer an engine; the request goes without them
 }
 
 // Edit notes the changes that are the same in every dialect: model and stream, and the members that

@@ -59,20 +59,20 @@ func mediumOf(partType jsonx.Value) *mediumPart {
 }
 
 // decodeMedium reads the member v of part j of message i, and adds the medium to r.Media.
-func (r *Request) decodeMedium(i, j int, p *mediumPart, v jsonx.Value) *Invalid {
+func (p *Prompt) decodeMedium(i, j int, kind *mediumPart, v jsonx.Value) *Invalid {
 	switch {
-	case len(r.Media) == MaxMedia:
+	case len(p.Media) == MaxMedia:
 		return WrongValue("", "is one medium too many: a request may hold "+strconv.Itoa(MaxMedia))
 	case !Given(v):
-		return Missing(p.member)
+		return Missing(kind.member)
 	case !v.IsObject():
-		return WrongType(p.member, "an object", v)
+		return WrongType(kind.member, "an object", v)
 	}
-	host, e := p.read(v, p.kind)
+	host, e := kind.read(v, kind.kind)
 	if e != nil {
-		return e.In(p.member)
+		return e.In(kind.member)
 	}
-	r.Media = append(r.Media, Medium{Message: i, Part: j, Kind: p.kind, Host: host, member: p.member})
+	p.Media = append(p.Media, Medium{Message: i, Part: j, Kind: kind.kind, Host: host, member: kind.member})
 	return nil
 }
 
@@ -168,14 +168,14 @@ func textBytes(v jsonx.Value) []byte {
 }
 
 // HasVideo reports whether the request has a video, which engines take apart into images.
-func (r *Request) HasVideo() bool {
-	return slices.ContainsFunc(r.Media, func(m Medium) bool { return m.Kind == "video" })
+func (p *Prompt) HasVideo() bool {
+	return slices.ContainsFunc(p.Media, func(m Medium) bool { return m.Kind == "video" })
 }
 
 // checkMedia refuses parts that the model does not take.
-func (r *Request) checkMedia(rules *ModelRules) *Invalid {
-	for i := range r.Media {
-		m := &r.Media[i]
+func (p *Prompt) checkMedia(rules *ModelRules) *Invalid {
+	for i := range p.Media {
+		m := &p.Media[i]
 		switch {
 		case rules.Strict:
 			return Unsupported(m.Param(), "cannot be used: a content part must be text or image_url")
@@ -193,17 +193,3 @@ var mediumWords = map[string]string{"audio": "audio", "video": "video", "file": 
 // refusalPart is a part of the assistant that says what it refused. No engine but a few takes one,
 // so it is sent as text.
 type refusalPart struct{ part, text jsonx.Value }
-
-var (
-	textPartBefore = []byte(`{"type":"text","text":`)
-	textPartAfter  = []byte(`}`)
-)
-
-// refusals makes texts of the refusal parts.
-func (s *splicer) refusals() {
-	for _, p := range s.r.refused {
-		n := len(s.text)
-		s.text = append(append(append(s.text, textPartBefore...), p.text.Raw()...), textPartAfter...)
-		s.edits.Set(p.part, s.from(n))
-	}
-}

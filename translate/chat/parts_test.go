@@ -98,8 +98,8 @@ func TestRefusalParts(t *testing.T) {
 	if got := string(r.AppendUpstream(nil, &EngineFormat{Served: "m"})); got != want {
 		t.Errorf("the engine is sent %s", got)
 	}
-	if r.PromptBytes != len(`Go.`)+len(`I c\u0061n't.`)+len(`Sorry.`) {
-		t.Errorf("the prompt has %d bytes", r.PromptBytes)
+	if r.Prompt.Bytes != len(`Go.`)+len(`I c\u0061n't.`)+len(`Sorry.`) {
+		t.Errorf("the prompt has %d bytes", r.Prompt.Bytes)
 	}
 	for in, want := range map[string]string{
 		`{"role":"user","content":[{"type":"refusal","refusal":"No."}]}`:                                   "messages[0].content[0].type",

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"slices"
+	"strings"
 
 	"penstock/translate/jsonx"
 )
@@ -15,23 +16,38 @@ const (
 	effortMax     = "max"
 )
 
+// Reasoning is what a request says of the model's reasoning.
+type Reasoning struct {
+	// Effort is one of Efforts, or empty when the client did not say. Check may lower it.
+	Effort string
+	// Include is false when the client does not want to see reasoning.
+	Include bool
+
+	foreign bool   // the effort was written in a word of other vendors
+	param   string // the path of the member that gave the effort
+}
+
 var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled", "exclude")
 
-// decodeReasoning reads reasoning_effort and include_reasoning, and their other forms
+// decode reads reasoning_effort and include_reasoning, and their other forms
 // reasoning.effort and reasoning.exclude. A budget inside reasoning is checked and otherwise left
 // alone: it can never raise the token limit, because nothing adds it up.
-func (r *Request) decodeReasoning() (e *Invalid) {
-	v := r.members[memberReasoning]
+func (r *Reasoning) decode(members *members) (e *Invalid) {
+	v := members[memberReasoning]
 	if e = OptionalObject("reasoning", v); e != nil {
 		return e
 	}
 	exclude := false
 	if Given(v) {
-		if exclude, e = r.decodeReasoningObject(v); e != nil {
+		if exclude, e = r.decodeObject(v); e != nil {
 			return e.In("reasoning")
 		}
 	}
-	effort, e := r.readEffort("reasoning_effort", r.members[memberReasoningEffort])
+	r.param = "reasoning.effort"
+	if Given(members[memberReasoningEffort]) {
+		r.param = "reasoning_effort"
+	}
+	effort, e := r.readEffort("reasoning_effort", members[memberReasoningEffort])
 	switch {
 	case e != nil:
 		return e
@@ -41,12 +57,12 @@ func (r *Request) decodeReasoning() (e *Invalid) {
 	default:
 		r.Effort = effort
 	}
-	include, e := OptionalBool("include_reasoning", r.members[memberIncludeReasoning], true)
-	r.IncludeReasoning = include && !exclude
+	include, e := OptionalBool("include_reasoning", members[memberIncludeReasoning], true)
+	r.Include = include && !exclude
 	return e
 }
 
-func (r *Request) decodeReasoningObject(v jsonx.Value) (exclude bool, e *Invalid) {
+func (r *Reasoning) decodeObject(v jsonx.Value) (exclude bool, e *Invalid) {
 	var m [4]jsonx.Value
 	if e := ReadFields(v, reasoningNames, m[:]); e != nil {
 		return false, e
@@ -76,7 +92,7 @@ func (r *Request) decodeReasoningObject(v jsonx.Value) (exclude bool, e *Invalid
 }
 
 // readEffort returns the effort in the word of Efforts, or nothing when v is not given.
-func (r *Request) readEffort(name string, v jsonx.Value) (string, *Invalid) {
+func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 	switch {
 	case !Given(v):
 		return "", nil
@@ -95,6 +111,23 @@ func (r *Request) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 		}
 	}
 	return "", WrongValue(name, "must be one of none, low, medium, high and xhigh (unless the edge is strict, minimal is low and max is xhigh)")
+}
+
+func (r *Reasoning) check(rules *ModelRules) *Invalid {
+	if r.foreign && rules.Strict {
+		return Unsupported(r.param, "must be one of none, low, medium, high and xhigh")
+	}
+	if rules.Efforts == nil || r.Effort == "" || slices.Contains(rules.Efforts, r.Effort) {
+		return nil
+	}
+	if !rules.LowerEffort {
+		if len(rules.Efforts) == 0 {
+			return Unsupported(r.param, "cannot be used: the model offers no reasoning effort")
+		}
+		return Unsupported(r.param, "must be one that the model offers: "+strings.Join(rules.Efforts, ", "))
+	}
+	r.Effort = LowerEffort(rules.Efforts, r.Effort)
+	return nil
 }
 
 // LowerEffort returns the effort of words that is nearest to effort without being above it; if all

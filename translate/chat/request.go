@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"math"
 	"strconv"
 
 	"penstock/translate"
@@ -26,16 +25,6 @@ type Request struct {
 	IncludeUsage bool
 	// ContinuousUsage says that the client asked for usage in every chunk, too.
 	ContinuousUsage bool
-	// MaxTokens bounds all tokens of the completion, reasoning included, whichever member said so;
-	// -1: not given. Check may lower it.
-	MaxTokens int
-	// Effort is the reasoning effort: one of Efforts, or empty when the client did not say. Check
-	// may lower it.
-	Effort string
-	// IncludeReasoning is false when the client does not want to see reasoning.
-	IncludeReasoning bool
-	// HasTools says that at least one tool is defined.
-	HasTools bool
 	// StructuredOutput says that the answer must be JSON, with a schema or without.
 	StructuredOutput bool
 	// Prefilled says that the last message is the beginning of the answer. Decode does not know: in
@@ -44,33 +33,19 @@ type Request struct {
 	Prefilled bool
 	// N is the number of choices, 1 unless given.
 	N int
-	// Images are the image parts in the order of the messages.
-	Images []Image
-	// Media are the parts with audio, video and files, in the order of the messages.
-	Media []Medium
-	// PromptBytes is the length of all text of the prompt as JSON writes it: contents, tool calls
-	// and tool definitions, without images.
-	PromptBytes int
 
-	doc          jsonx.Doc
-	edits        jsonx.Edits
-	body         []byte
-	members      [memberCount]jsonx.Value
-	messages     int    // how many
-	bound        int    // the model's limit on tokens; 0: none
-	defaultLimit int    // the token limit for engines when MaxTokens is -1; -1: none
-	fitted       int    // the greatest token limit that the next engine has room for; -1: not known
-	schema       bool   // response_format is json_schema
-	foreign      bool   // the effort was written in a word of other vendors
-	name         []byte // holds Model when it was written with escapes
-	text         []byte // what AppendUpstream splices in
+	Prompt    Prompt
+	Tokens    TokenLimit
+	Reasoning Reasoning
+	ToolUse   ToolUse
 
-	developer bool // a message has that role
-	anyTool   bool // tool_choice is "any"
-	allowed   allowedTools
-	refused   []refusalPart
-	arguments Arguments
-	malformed []jsonx.Value // the arguments of tool calls in the history that engines would refuse
+	doc     jsonx.Doc
+	edits   jsonx.Edits
+	body    []byte
+	members members
+	schema  bool   // response_format is json_schema
+	name    []byte // holds Model when it was written with escapes
+	text    []byte // what AppendUpstream splices in
 }
 
 // MaxModelName is the length in bytes that the name of a model may have.
@@ -88,16 +63,11 @@ var parseOptions = jsonx.Options{Record: 6, Paired: true}
 func (r *Request) Reset() {
 	r.doc.Reset()
 	r.edits.Reset()
-	clear(r.Images)
-	clear(r.Media)
-	clear(r.refused)
-	clear(r.malformed)
-	r.arguments.Reset()
+	r.Prompt.reset()
+	r.ToolUse.reset()
 	*r = Request{
-		MaxTokens: -1, defaultLimit: -1, fitted: -1, IncludeReasoning: true, N: 1,
-		Images: r.Images[:0], Media: r.Media[:0], refused: r.refused[:0], doc: r.doc, edits: r.edits, name: r.name[:0], text: r.text[:0],
-		arguments: r.arguments, malformed: r.malformed[:0],
-		allowed: allowedTools{positions: r.allowed.positions[:0]},
+		N: 1, Prompt: r.Prompt, Tokens: noTokenLimit, Reasoning: Reasoning{Include: true}, ToolUse: r.ToolUse,
+		doc: r.doc, edits: r.edits, name: r.name[:0], text: r.text[:0],
 	}
 	if cap(r.name) > keepName { // a client may write any name, but only short ones are legal
 		r.name = nil
@@ -152,83 +122,17 @@ func (r *Request) decode(root jsonx.Value) *Invalid {
 // in it is reported.
 var decodeSteps = [...]func(*Request) *Invalid{
 	(*Request).decodeModel,
-	(*Request).decodeMessages,
-	(*Request).checkNumbers,
-	(*Request).decodeTokenLimit,
+	func(r *Request) *Invalid { return r.Prompt.decode(r.Messages()) },
+	func(r *Request) *Invalid { return r.members.checkNumbers() },
+	func(r *Request) *Invalid { return r.Tokens.decode(&r.members) },
 	(*Request).decodeChoices,
-	(*Request).checkStop,
-	(*Request).checkPlain,
+	func(r *Request) *Invalid { return r.members.checkStop() },
+	func(r *Request) *Invalid { return r.members.checkPlain() },
 	(*Request).decodeStream,
 	(*Request).decodeResponseFormat,
 	(*Request).decodeTools,
-	(*Request).checkToolChoice,
-	(*Request).decodeReasoning,
+	func(r *Request) *Invalid { return r.Reasoning.decode(&r.members) },
 }
-
-// The members that are read. The order is that of the contract's table; those behind user are not
-// in it.
-const (
-	memberModel = iota
-	memberMessages
-	memberTemperature
-	memberTopP
-	memberTopK
-	memberMinP
-	memberFrequencyPenalty
-	memberPresencePenalty
-	memberRepetitionPenalty
-	memberMaxTokens
-	memberMaxCompletionTokens
-	memberStop
-	memberSeed
-	memberLogitBias
-	memberLogprobs
-	memberTopLogprobs
-	memberStream
-	memberStreamOptions
-	memberResponseFormat
-	memberTools
-	memberToolChoice
-	memberReasoning
-	memberReasoningEffort
-	memberIncludeReasoning
-	memberUser
-	memberParallelToolCalls
-	memberN // the answer has as many choices: a stream is whole only when each has ended
-	memberCount
-)
-
-var memberNames = []string{
-	memberModel:               "model",
-	memberMessages:            "messages",
-	memberTemperature:         "temperature",
-	memberTopP:                "top_p",
-	memberTopK:                "top_k",
-	memberMinP:                "min_p",
-	memberFrequencyPenalty:    "frequency_penalty",
-	memberPresencePenalty:     "presence_penalty",
-	memberRepetitionPenalty:   "repetition_penalty",
-	memberMaxTokens:           "max_tokens",
-	memberMaxCompletionTokens: "max_completion_tokens",
-	memberStop:                "stop",
-	memberSeed:                "seed",
-	memberLogitBias:           "logit_bias",
-	memberLogprobs:            "logprobs",
-	memberTopLogprobs:         "top_logprobs",
-	memberStream:              "stream",
-	memberStreamOptions:       "stream_options",
-	memberResponseFormat:      "response_format",
-	memberTools:               "tools",
-	memberToolChoice:          "tool_choice",
-	memberReasoning:           "reasoning",
-	memberReasoningEffort:     "reasoning_effort",
-	memberIncludeReasoning:    "include_reasoning",
-	memberUser:                "user",
-	memberParallelToolCalls:   "parallel_tool_calls",
-	memberN:                   "n",
-}
-
-var requestMembers = jsonx.NewNames(memberNames...)
 
 func (r *Request) decodeModel() *Invalid {
 	v := r.members[memberModel]
@@ -255,84 +159,6 @@ func (r *Request) decodeModel() *Invalid {
 	return nil
 }
 
-// numberRules are the members that are numbers with a range, both ends included.
-var numberRules = [...]struct {
-	member  int
-	lo, hi  float64
-	integer bool
-	want    string // completes "must be "
-}{
-	{memberTemperature, 0, 2, false, "between 0 and 2"},
-	{memberTopP, 0, 1, false, "between 0 and 1"},
-	{memberTopK, 0, math.Inf(1), true, "0 or more"},
-	{memberMinP, 0, 1, false, "between 0 and 1"},
-	{memberFrequencyPenalty, -2, 2, false, "between -2 and 2"},
-	{memberPresencePenalty, -2, 2, false, "between -2 and 2"},
-	{memberRepetitionPenalty, 0.1, 2, false, "between 0.1 and 2"},
-	{memberSeed, math.Inf(-1), math.Inf(1), true, "an integer of 64 bits"},
-	{memberTopLogprobs, 0, math.Inf(1), true, "0 or more"},
-}
-
-func (r *Request) checkNumbers() *Invalid {
-	for i := range numberRules {
-		rule := &numberRules[i]
-		v := r.members[rule.member]
-		if !Given(v) {
-			continue
-		}
-		if rule.integer {
-			n, e := integer(memberNames[rule.member], v)
-			if e != nil {
-				return e
-			}
-			if float64(n) < rule.lo {
-				return WrongValue(memberNames[rule.member], "must be "+rule.want)
-			}
-			continue
-		}
-		if !v.IsNumber() {
-			return WrongType(memberNames[rule.member], "a number", v)
-		}
-		if f, ok := v.Float(); !ok || f < rule.lo || f > rule.hi {
-			return WrongValue(memberNames[rule.member], "must be "+rule.want)
-		}
-	}
-	return nil
-}
-
-// integer reads a value that must be an integer that fits into 64 bits.
-func integer(name string, v jsonx.Value) (int64, *Invalid) {
-	if !v.IsNumber() {
-		return 0, WrongType(name, "an integer", v)
-	}
-	n, ok := v.Int()
-	if !ok {
-		return 0, WrongValue(name, "must be an integer of 64 bits")
-	}
-	return n, nil
-}
-
-// decodeTokenLimit reads the two spellings of one limit.
-func (r *Request) decodeTokenLimit() *Invalid {
-	for _, m := range [...]int{memberMaxTokens, memberMaxCompletionTokens} {
-		v := r.members[m]
-		if !Given(v) {
-			continue
-		}
-		n, e := integer(memberNames[m], v)
-		switch {
-		case e != nil:
-			return e
-		case n < 0:
-			return WrongValue(memberNames[m], "must be 0 or more")
-		case m == memberMaxCompletionTokens && r.MaxTokens >= 0 && n != int64(r.MaxTokens):
-			return WrongValue(memberNames[m], "must be the same as max_tokens when both are given; send one of them")
-		}
-		r.MaxTokens = int(n)
-	}
-	return nil
-}
-
 func (r *Request) decodeChoices() *Invalid {
 	v := r.members[memberN]
 	if !Given(v) {
@@ -347,35 +173,6 @@ func (r *Request) decodeChoices() *Invalid {
 	}
 	r.N = int(n)
 	return nil
-}
-
-func (r *Request) checkStop() *Invalid {
-	v := r.members[memberStop]
-	if !Given(v) || v.IsString() {
-		return nil
-	}
-	if !v.IsArray() {
-		return WrongType("stop", "a string or an array of strings", v)
-	}
-	for it := v.Iter(); it.Next(); {
-		if s := it.Value(); !s.IsString() {
-			return WrongType("", "a string", s).At("stop", it.Index())
-		}
-	}
-	return nil
-}
-
-// checkPlain checks the members of which only the type is known.
-func (r *Request) checkPlain() *Invalid {
-	if e := OptionalObject("logit_bias", r.members[memberLogitBias]); e != nil {
-		return e
-	}
-	for _, m := range [...]int{memberLogprobs, memberParallelToolCalls} {
-		if _, e := OptionalBool(memberNames[m], r.members[m], false); e != nil {
-			return e
-		}
-	}
-	return OptionalString("user", r.members[memberUser])
 }
 
 const (
@@ -410,25 +207,19 @@ func (r *Request) decodeStream() (e *Invalid) {
 	return nil
 }
 
+func (r *Request) decodeTools() *Invalid {
+	tools := r.Tools()
+	if e := r.ToolUse.decode(tools); e != nil {
+		return e
+	}
+	if r.ToolUse.Offered { // templates write the definitions into the prompt
+		r.Prompt.Bytes += tools.End() - tools.Start()
+	}
+	return r.ToolUse.decodeChoice(r.members[memberToolChoice], tools)
+}
+
 // Messages returns the array of messages as the client sent it; r.Messages().Raw() is its text.
 func (r *Request) Messages() jsonx.Value { return r.members[memberMessages] }
 
 // Tools returns the `tools` array, which may be absent.
 func (r *Request) Tools() jsonx.Value { return r.members[memberTools] }
-
-// EstimateTokens returns about how many tokens the prompt is, for limits and for routing: the text
-// at bytesPerToken (4 when it is not positive), what a template adds to each message, and images by
-// their size. The answer's tokens are not in it.
-func (r *Request) EstimateTokens(bytesPerToken float64) int {
-	if !(bytesPerToken > 0) {
-		bytesPerToken = 4
-	}
-	n := int(math.Ceil(float64(r.PromptBytes)/bytesPerToken)) + tokensPerMessage*r.messages
-	for i := range r.Images {
-		n += r.Images[i].estimateTokens()
-	}
-	return n + mediumTokens*len(r.Media)
-}
-
-// tokensPerMessage is what chat templates spend on marking the role and the end of a message.
-const tokensPerMessage = 4

@@ -9,11 +9,11 @@ import "testing"
 func TestRequestAllocs(t *testing.T) {
 	limits := &ModelRules{
 		ContextLength: 131072, MaxOutputLength: 64, Efforts: []string{"none", "low"}, LowerEffort: true,
-		Features: []string{FeatureTools, FeatureReasoning}, Refuse: NewRefusals("bootstrap_*", "kv_transfer_params"),
+		Features: []string{FeatureTools, FeatureReasoning}, Refuse: NewRefusedMembers("bootstrap_*", "kv_transfer_params"),
 	}
 	target := &EngineFormat{
 		Served: "org/llama", Stream: true, TokenMember: "max_tokens", ContinuousUsage: true,
-		Reasoning: &Reasoning{Effort: "reasoning_effort", On: []Member{{"think", []byte(`true`)}}},
+		Reasoning: &ReasoningFormat{Effort: "reasoning_effort", On: []Member{{"think", []byte(`true`)}}},
 	}
 	bodies := map[string][]byte{
 		"1KB":   chatBody(1 << 10),
@@ -41,7 +41,7 @@ func TestRequestAllocs(t *testing.T) {
 			}
 			segments, scratch = r.Segments(segments[:0], scratch[:0], target)
 			out = r.AppendUpstream(out[:0], target)
-			r.EstimateTokens(4)
+			r.Prompt.EstimateTokens(4)
 			r.Reset()
 		})
 		if got > want {

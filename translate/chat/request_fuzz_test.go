@@ -16,13 +16,13 @@ var fuzzTargets = []*EngineFormat{
 	{Served: `s"é`, Stream: true, TokenMember: "max_tokens", ContinuousUsage: true},
 	{
 		Served: "m", TokenMember: "max_completion_tokens",
-		Reasoning: &Reasoning{
+		Reasoning: &ReasoningFormat{
 			Effort: "reasoning_effort", Words: []string{"low", "high"},
 			Off: []Member{{"chat_template_kwargs", []byte(`{"enable_thinking":false}`)}},
 			On:  []Member{{"chat_template_kwargs", []byte(`{"enable_thinking":true}`)}, {"think", []byte(`1`)}},
 		},
 	},
-	{Served: "m", Reasoning: &Reasoning{}},
+	{Served: "m", Reasoning: &ReasoningFormat{}},
 }
 
 // changeable are the members that AppendUpstream may change, add or remove.
@@ -70,19 +70,19 @@ func FuzzRequestDecode(f *testing.F) {
 			if err := again.Decode(out); err != nil {
 				t.Fatalf("refused again: %v\n%s", err, out)
 			}
-			if again.MaxTokens != r.TokenLimit() || !again.IncludeUsage && again.Stream || again.Stream != (r.Stream || target.Stream) ||
-				again.PromptBytes != r.PromptBytes && len(r.malformed) == 0 && !r.allowed.limited || len(again.Images) != len(r.Images) || again.N != r.N {
+			if again.Tokens.Max != r.Tokens.TokenLimit() || !again.IncludeUsage && again.Stream || again.Stream != (r.Stream || target.Stream) ||
+				again.Prompt.Bytes != r.Prompt.Bytes && len(r.Prompt.malformed) == 0 && !r.ToolUse.allowed.limited || len(again.Prompt.Images) != len(r.Prompt.Images) || again.N != r.N {
 				t.Fatalf("another request: %s", out)
 			}
 			if n := plainImages(&r); n > 0 {
 				if got, want := len(again.Messages().Raw()), len(r.Messages().Raw())+n*len(`{"url":}`); got != want {
 					t.Fatalf("the messages are %d bytes long, want %d: %s", got, want, out)
 				}
-			} else if len(r.malformed) == 0 && !bytes.Equal(again.Messages().Raw(), r.Messages().Raw()) {
+			} else if len(r.Prompt.malformed) == 0 && !bytes.Equal(again.Messages().Raw(), r.Messages().Raw()) {
 				t.Fatalf("the messages have changed: %s", out)
 			}
-			if target.Reasoning == nil && again.Effort != r.Effort {
-				t.Fatalf("effort %q became %q", r.Effort, again.Effort)
+			if target.Reasoning == nil && again.Reasoning.Effort != r.Reasoning.Effort {
+				t.Fatalf("effort %q became %q", r.Reasoning.Effort, again.Reasoning.Effort)
 			}
 		}
 	})
@@ -91,8 +91,8 @@ func FuzzRequestDecode(f *testing.F) {
 // plainImages counts the images whose URL is a plain string, which is put into an object for the
 // engine.
 func plainImages(r *Request) (n int) {
-	for i := range r.Images {
-		if !r.Images[i].object {
+	for i := range r.Prompt.Images {
+		if !r.Prompt.Images[i].object {
 			n++
 		}
 	}
@@ -113,17 +113,17 @@ func requireOnlyIntended(t *testing.T, body, out []byte, r *Request, target *Eng
 	if err := json.Unmarshal(after["model"], &served); err != nil || served != target.Served {
 		t.Fatalf("model is %s", after["model"])
 	}
-	if plainImages(r) > 0 || len(r.malformed) > 0 {
+	if plainImages(r) > 0 || len(r.Prompt.malformed) > 0 {
 		delete(before, "messages")
 		delete(after, "messages")
 	}
-	if r.allowed.limited {
+	if r.ToolUse.allowed.limited {
 		delete(before, "tools")
 		delete(after, "tools")
 		delete(before, "tool_choice")
 		delete(after, "tool_choice")
 	}
-	if r.anyTool { // it is "required" by now
+	if r.ToolUse.anyChoice { // it is "required" by now
 		delete(before, "tool_choice")
 		delete(after, "tool_choice")
 	}

@@ -489,7 +489,7 @@ func TestRequestErrorsQuoteNothing(t *testing.T) {
 	for _, body := range bodies {
 		err := r.Decode([]byte(body))
 		if err == nil {
-			err = r.Check(&ModelRules{Refuse: NewRefusals("bootstrap_*")})
+			err = r.Check(&ModelRules{Refuse: NewRefusedMembers("bootstrap_*")})
 		}
 		if e := requireInvalid(t, body, err); strings.Contains(strings.ToLower(e.Error()+e.Param+e.Message), strings.ToLower(canary)) {
 			t.Errorf("%s: the error quotes it: %v", body, e)
@@ -512,12 +512,12 @@ func TestRequestFacts(t *testing.T) {
 		`"reasoning":null,"reasoning_effort":null,"include_reasoning":null,"tools":null,"response_format":null,"n":null,"user":null,` +
 		`"stop":null,"tool_choice":null,"logprobs":null,"top_logprobs":null,"logit_bias":null,"seed":null,"top_k":null`)} {
 		r := decode(body)
-		if string(r.Model) != "m" || r.Stream || r.IncludeUsage || r.MaxTokens != -1 || r.Effort != "" || !r.IncludeReasoning ||
-			r.HasTools || r.StructuredOutput || r.N != 1 || len(r.Images) != 0 {
+		if string(r.Model) != "m" || r.Stream || r.IncludeUsage || r.Tokens.Max != -1 || r.Reasoning.Effort != "" || !r.Reasoning.Include ||
+			r.ToolUse.Offered || r.StructuredOutput || r.N != 1 || len(r.Prompt.Images) != 0 {
 			t.Errorf("%s: got %+v", body, r)
 		}
-		if r.PromptBytes != 2 || r.EstimateTokens(0) != 1+tokensPerMessage {
-			t.Errorf("%s: %d bytes, %d tokens", body, r.PromptBytes, r.EstimateTokens(0))
+		if r.Prompt.Bytes != 2 || r.Prompt.EstimateTokens(0) != 1+tokensPerMessage {
+			t.Errorf("%s: %d bytes, %d tokens", body, r.Prompt.Bytes, r.Prompt.EstimateTokens(0))
 		}
 	}
 
@@ -527,14 +527,14 @@ func TestRequestFacts(t *testing.T) {
 		`"function":{"name":"f","arguments":"{}"}}]}],"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":7e1,` +
 		`"reasoning":{"effort":"minimal"},"include_reasoning":false,"tools":[{"type":"function","function":{"name":"f"}}],"n":3,` +
 		`"response_format":{"type":"json_object"}}`)
-	if string(r2.Model) != "café/1" || !r2.Stream || !r2.IncludeUsage || r2.MaxTokens != 70 || r2.Effort != "low" || r2.IncludeReasoning ||
-		!r2.HasTools || !r2.StructuredOutput || r2.N != 3 || len(r2.Images) != 1 {
+	if string(r2.Model) != "café/1" || !r2.Stream || !r2.IncludeUsage || r2.Tokens.Max != 70 || r2.Reasoning.Effort != "low" || r2.Reasoning.Include ||
+		!r2.ToolUse.Offered || !r2.StructuredOutput || r2.N != 3 || len(r2.Prompt.Images) != 1 {
 		t.Errorf("got %+v", r2)
 	}
-	if want := 4 + 2 + 1 + 2 + len(`[{"type":"function","function":{"name":"f"}}]`); r2.PromptBytes != want {
-		t.Errorf("%d bytes of prompt, want %d", r2.PromptBytes, want)
+	if want := 4 + 2 + 1 + 2 + len(`[{"type":"function","function":{"name":"f"}}]`); r2.Prompt.Bytes != want {
+		t.Errorf("%d bytes of prompt, want %d", r2.Prompt.Bytes, want)
 	}
-	if got, want := r2.EstimateTokens(2), (r2.PromptBytes+1)/2+3*tokensPerMessage+remoteImageTokens; got != want {
+	if got, want := r2.Prompt.EstimateTokens(2), (r2.Prompt.Bytes+1)/2+3*tokensPerMessage+remoteImageTokens; got != want {
 		t.Errorf("%d tokens, want %d", got, want)
 	}
 	if n := r2.Messages().Len(); n != 3 {
@@ -546,30 +546,30 @@ func TestRequestFacts(t *testing.T) {
 		`"reasoning":{"exclude":true}`: false, `"reasoning":{"exclude":true},"include_reasoning":true`: false,
 		`"reasoning":{"exclude":false},"include_reasoning":false`: false,
 	} {
-		if r := decode(bodyWith(more)); r.IncludeReasoning != want {
-			t.Errorf("%s: IncludeReasoning is %v", more, r.IncludeReasoning)
+		if r := decode(bodyWith(more)); r.Reasoning.Include != want {
+			t.Errorf("%s: IncludeReasoning is %v", more, r.Reasoning.Include)
 		}
 	}
 	// reasoning.enabled stands for an effort only when there is none.
-	if r := decode(bodyWith(`"reasoning":{"enabled":false}`)); r.Effort != "none" {
-		t.Errorf("effort %q", r.Effort)
+	if r := decode(bodyWith(`"reasoning":{"enabled":false}`)); r.Reasoning.Effort != "none" {
+		t.Errorf("effort %q", r.Reasoning.Effort)
 	}
-	if r := decode(bodyWith(`"reasoning":{"enabled":true}`)); r.Effort != "" {
-		t.Errorf("effort %q", r.Effort)
+	if r := decode(bodyWith(`"reasoning":{"enabled":true}`)); r.Reasoning.Effort != "" {
+		t.Errorf("effort %q", r.Reasoning.Effort)
 	}
-	if r := decode(bodyWith(`"reasoning":{"enabled":false,"effort":"high"}`)); r.Effort != "high" {
-		t.Errorf("effort %q", r.Effort)
+	if r := decode(bodyWith(`"reasoning":{"enabled":false,"effort":"high"}`)); r.Reasoning.Effort != "high" {
+		t.Errorf("effort %q", r.Reasoning.Effort)
 	}
 
 	// A Request that failed is ready for the next, and nothing stays.
 	if err := r.Decode([]byte(`{"model":"x","stream":true,"messages":5}`)); err == nil {
 		t.Fatal("accepted")
 	}
-	if r := decode(`{` + leastBody + `}`); r.Stream || len(r.Images) != 0 || string(r.Model) != "m" {
+	if r := decode(`{` + leastBody + `}`); r.Stream || len(r.Prompt.Images) != 0 || string(r.Model) != "m" {
 		t.Errorf("got %+v", r)
 	}
 	r.Reset()
-	if r.Model != nil || r.Messages().Exists() || r.body != nil || r.MaxTokens != -1 {
+	if r.Model != nil || r.Messages().Exists() || r.body != nil || r.Tokens.Max != -1 {
 		t.Errorf("after Reset: %+v", &r)
 	}
 }

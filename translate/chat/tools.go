@@ -18,22 +18,38 @@ var (
 	allowedNames      = jsonx.NewNames("mode", "tools")
 )
 
-func (r *Request) decodeTools() *Invalid {
-	v := r.members[memberTools]
-	switch {
-	case !Given(v):
-		return nil
-	case !v.IsArray():
-		return WrongType("tools", "an array of tool definitions", v)
+// ToolUse is what a request says of tools.
+type ToolUse struct {
+	// Offered says that at least one tool is defined.
+	Offered bool
+
+	anyChoice bool // tool_choice is "any"
+	allowed   allowedTools
+}
+
+func (u *ToolUse) reset() { *u = ToolUse{allowed: allowedTools{positions: u.allowed.positions[:0]}} }
+
+// check refuses a word that the contract does not have, where no other is tolerated.
+func (u *ToolUse) check(rules *ModelRules) *Invalid {
+	if u.anyChoice && rules.Strict {
+		return Unsupported("tool_choice", "must be auto, none, required or an object that names a function")
 	}
-	for it := v.Iter(); it.Next(); {
+	return nil
+}
+
+// decode reads the definitions of tools.
+func (u *ToolUse) decode(tools jsonx.Value) *Invalid {
+	switch {
+	case !Given(tools):
+		return nil
+	case !tools.IsArray():
+		return WrongType("tools", "an array of tool definitions", tools)
+	}
+	for it := tools.Iter(); it.Next(); {
 		if e := checkTool(it.Value()); e != nil {
 			return e.At("tools", it.Index())
 		}
-		r.HasTools = true
-	}
-	if r.HasTools { // templates write the definitions into the prompt
-		r.PromptBytes += v.End() - v.Start()
+		u.Offered = true
 	}
 	return nil
 }
@@ -98,11 +114,10 @@ func RequiredFunctionName(v jsonx.Value) *Invalid {
 // choiceAny is Mistral's word for required.
 const choiceAny = "any"
 
-// checkToolChoice checks the forms of tool_choice: the three words, Mistral's for one of them, one
+// decodeChoice checks the forms of tool_choice: the three words, Mistral's for one of them, one
 // named function, or a list of allowed tools. Whether the named function is defined is left to the
 // engine, which says so by name.
-func (r *Request) checkToolChoice() *Invalid {
-	v := r.members[memberToolChoice]
+func (u *ToolUse) decodeChoice(v, tools jsonx.Value) *Invalid {
 	switch {
 	case !Given(v):
 		return nil
@@ -110,7 +125,7 @@ func (r *Request) checkToolChoice() *Invalid {
 		if v.EqualText("auto") || v.EqualText("none") || v.EqualText("required") {
 			return nil
 		}
-		if r.anyTool = v.EqualText(choiceAny); r.anyTool {
+		if u.anyChoice = v.EqualText(choiceAny); u.anyChoice {
 			return nil
 		}
 		return WrongValue("tool_choice", "must be auto, none, required or an object that names a function")
@@ -126,7 +141,7 @@ func (r *Request) checkToolChoice() *Invalid {
 	}
 	switch {
 	case t[0].EqualText("allowed_tools"):
-		if e := r.checkAllowed(t[2]); e != nil {
+		if e := u.decodeAllowed(t[2], tools); e != nil {
 			return e.In("tool_choice")
 		}
 		return nil
@@ -154,7 +169,7 @@ type allowedTools struct {
 	positions []int // in tools
 }
 
-func (r *Request) checkAllowed(v jsonx.Value) *Invalid {
+func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
 	switch {
 	case !Given(v):
 		return Missing("allowed_tools")
@@ -164,8 +179,8 @@ func (r *Request) checkAllowed(v jsonx.Value) *Invalid {
 	var m [2]jsonx.Value
 	e := ReadFields(v, allowedNames, m[:])
 	if e == nil {
-		r.allowed.limited = true
-		r.allowed.mode, r.allowed.positions, e = AllowedTools(r.allowed.positions, m[0], m[1], r.findAllowed)
+		u.allowed.limited = true
+		u.allowed.mode, u.allowed.positions, e = AllowedTools(u.allowed.positions, m[0], m[1], func(v jsonx.Value) (int, *Invalid) { return findAllowed(v, tools) })
 	}
 	if e != nil {
 		return e.In("allowed_tools")
@@ -216,7 +231,7 @@ func AllowedTools(positions []int, mode, list jsonx.Value, find func(jsonx.Value
 const NotDefined = "names a function that is not in tools"
 
 // findAllowed returns the position of the tool that an element of a list of allowed tools names.
-func (r *Request) findAllowed(v jsonx.Value) (int, *Invalid) {
+func findAllowed(v, tools jsonx.Value) (int, *Invalid) {
 	if !v.IsObject() {
 		return 0, WrongType("", "an object", v)
 	}
@@ -241,7 +256,7 @@ func (r *Request) findAllowed(v jsonx.Value) (int, *Invalid) {
 		return 0, e.In("function")
 	}
 	want := string(f[0].AppendText(nil))
-	for it := r.members[memberTools].Iter(); it.Next(); {
+	for it := tools.Iter(); it.Next(); {
 		if it.Value().Get("function").Get("name").EqualText(want) {
 			return it.Index(), nil
 		}

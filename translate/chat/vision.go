@@ -7,6 +7,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"slices"
 	"strconv"
 
 	"golang.org/x/image/webp"
@@ -68,10 +69,10 @@ const MaxImages = 1000
 var imageNames = jsonx.NewNames("url", "detail")
 
 // decodeImage reads the member image_url of part j of message i, and adds the image to r.Images.
-func (r *Request) decodeImage(i, j int, v jsonx.Value) *Invalid {
+func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 	m := Image{Message: i, Part: j}
 	switch {
-	case len(r.Images) == MaxImages:
+	case len(p.Images) == MaxImages:
 		return WrongValue("", "is one image too many: a request may hold "+strconv.Itoa(MaxImages)).AboutImage()
 	case !Given(v):
 		return Missing("image_url")
@@ -103,7 +104,7 @@ func (r *Request) decodeImage(i, j int, v jsonx.Value) *Invalid {
 		}
 		return e.In("image_url")
 	}
-	r.Images = append(r.Images, m)
+	p.Images = append(p.Images, m)
 	return nil
 }
 
@@ -202,5 +203,22 @@ func (m *Image) readData(s []byte) *Invalid {
 		return notImage("must hold an image with a readable header; its size could not be found")
 	}
 	m.Type, m.Width, m.Height = kind.mediaType, c.Width, c.Height
+	return nil
+}
+
+func (p *Prompt) checkImages(rules *ModelRules) *Invalid {
+	if len(p.Images) > 0 && rules.InputModalities != nil && !slices.Contains(rules.InputModalities, modalityImage) {
+		return Unsupported(p.Images[0].Param(), "cannot be used: the model does not take images").AboutImage()
+	}
+	for i := range p.Images {
+		m := &p.Images[i]
+		if v := rules.Vision; v != nil && v.MaxPixels > 0 && m.Pixels() > int64(v.MaxPixels) {
+			return WrongValue(m.Param(), "has "+strconv.FormatInt(m.Pixels(), 10)+" pixels; the model takes at most "+
+				strconv.Itoa(v.MaxPixels)+". Send a smaller image").AboutImage()
+		}
+		if m.Host != nil && len(rules.ImageHosts) > 0 && !hostAllowed(rules.ImageHosts, m.Host) {
+			return WrongValue(m.Param(), "names a host that images are not taken from; send the image as a data URL")
+		}
+	}
 	return nil
 }

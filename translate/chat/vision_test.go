@@ -85,9 +85,9 @@ func TestDataURLs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m := &r.Images[0]
-			if len(r.Images) != 1 || m.Type != c.kind || m.Width != c.w || m.Height != c.h || m.Host != nil || m.Bytes != len(c.url) {
-				t.Errorf("got %+v", r.Images)
+			m := &r.Prompt.Images[0]
+			if len(r.Prompt.Images) != 1 || m.Type != c.kind || m.Width != c.w || m.Height != c.h || m.Host != nil || m.Bytes != len(c.url) {
+				t.Errorf("got %+v", r.Prompt.Images)
 			}
 			if m.Param() != "messages[0].content[1].image_url.url" {
 				t.Errorf("param %s", m.Param())
@@ -126,7 +126,7 @@ func TestImageURLs(t *testing.T) {
 	for url, host := range accepted {
 		if err := r.Decode([]byte(partBody(`{"type":"image_url","image_url":"` + url + `"}`))); err != nil {
 			t.Errorf("%s: %v", url, err)
-		} else if m := &r.Images[0]; string(m.Host) != host || m.Type != "" || m.Pixels() != 0 || m.Param() != "messages[0].content[0].image_url" {
+		} else if m := &r.Prompt.Images[0]; string(m.Host) != host || m.Type != "" || m.Pixels() != 0 || m.Param() != "messages[0].content[0].image_url" {
 			t.Errorf("%s: got %+v", url, m)
 		}
 	}
@@ -141,8 +141,8 @@ func TestImageURLs(t *testing.T) {
 func TestTooManyImages(t *testing.T) {
 	const image = `{"type":"image_url","image_url":"https://example.com/a"}`
 	var r Request
-	if err := r.Decode([]byte(partBody(image + strings.Repeat(","+image, MaxImages-1)))); err != nil || len(r.Images) != MaxImages {
-		t.Fatalf("%d images: %v", len(r.Images), err)
+	if err := r.Decode([]byte(partBody(image + strings.Repeat(","+image, MaxImages-1)))); err != nil || len(r.Prompt.Images) != MaxImages {
+		t.Fatalf("%d images: %v", len(r.Prompt.Images), err)
 	}
 	body := partBody(image + strings.Repeat(","+image, MaxImages))
 	if e := requireInvalid(t, body, r.Decode([]byte(body))); e.Param != "messages[0].content[1000]" {

@@ -11,7 +11,7 @@ type Options struct {
 	InPlace func(model []byte) bool
 	// Refuse are the members that steer an engine. They are not passed on in any case; they are
 	// refused so that a request means the same on every endpoint.
-	Refuse *chat.Refusals
+	Refuse *chat.RefusedMembers
 	// Strict refuses what is otherwise tolerated without effect: tools that are no functions, members
 	// of Responses that change nothing here, and halves of surrogate pairs in the conversation, which
 	// are otherwise replaced in the body.

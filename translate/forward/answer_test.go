@@ -153,7 +153,7 @@ func FuzzStream(f *testing.F) {
 
 func TestEdit(t *testing.T) {
 	t.Parallel()
-	e := &Edit{Refuse: chat.NewRefusals("bootstrap_*")}
+	e := &Edit{Refuse: chat.NewRefusedMembers("bootstrap_*")}
 	for _, c := range []struct{ name, value, as, code string }{
 		{"prompt", "x", "prompt", ""},
 		{"model", "m", "", ""},

@@ -8,7 +8,7 @@ import (
 // Edit is the form of images/edits: model once, any other fields as the engine takes them, and at
 // least one file. The zero value is ready for one form.
 type Edit struct {
-	Refuse *chat.Refusals // fields that steer an engine
+	Refuse *chat.RefusedMembers // fields that steer an engine
 
 	seen  Seen
 	model []byte

@@ -104,7 +104,7 @@ func TestCheck(t *testing.T) {
 	if err := r.Decode([]byte(`{"model":"m","bootstrap_host":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	if r.Check(new(chat.ModelRules)) != nil || r.Check(&chat.ModelRules{Refuse: chat.NewRefusals("bootstrap_*")}) == nil {
+	if r.Check(new(chat.ModelRules)) != nil || r.Check(&chat.ModelRules{Refuse: chat.NewRefusedMembers("bootstrap_*")}) == nil {
 		t.Error("members that steer an engine are not told from others")
 	}
 	if r.Check(&chat.ModelRules{MaxOutputLength: 8}) != nil || strings.Contains(string(bytes.Join(r.Segments(nil, "m"), nil)), "tokens") {

@@ -90,7 +90,7 @@ func nativeOf(t *testing.T, c *chat.Request, options []byte) *chat.NativeRequest
 	}
 	return &chat.NativeRequest{
 		Served: "served", Stream: string(bytes.TrimSpace(options)) == "stream",
-		MaxTokens: c.MaxTokens, Effort: c.Effort, Refuse: chat.NewRefusals("kv_transfer_params", "bootstrap_*"),
+		MaxTokens: c.Tokens.Max, Effort: c.Reasoning.Effort, Refuse: chat.NewRefusedMembers("kv_transfer_params", "bootstrap_*"),
 	}
 }
 
@@ -286,7 +286,7 @@ func BenchmarkNative(b *testing.B) {
 // of its own to the engine.
 func TestNativeInputsStayInside(t *testing.T) {
 	t.Parallel()
-	refuse := chat.NewRefusals("priority")
+	refuse := chat.NewRefusedMembers("priority")
 	input, _ := json.Marshal(`{"a":` + strings.Repeat("[", jsonx.DefaultMaxDepth) + strings.Repeat("]", jsonx.DefaultMaxDepth) +
 		`}}]}],"priority":-9,"x":[{"content":[{"input":{}`)
 	body := []byte(`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[` +

@@ -103,7 +103,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 func (r *Request) prefilled(c *chat.Request) bool {
 	choice := r.members[memberToolChoice].Get("type")
 	forced := choice.EqualText("any") || choice.EqualText("tool")
-	return r.begun && !r.thinks && (c.Effort == "" || c.Effort == "none") && !c.StructuredOutput && !forced
+	return r.begun && !r.thinks && (c.Reasoning.Effort == "" || c.Reasoning.Effort == "none") && !c.StructuredOutput && !forced
 }
 
 // threadRefused is about a request that begins or goes on with a conversation that the server

@@ -43,7 +43,7 @@ func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
 		var chatBody, echo, problem []byte
-		o := dialects.Options{Strict: ar.Says("strict"), Refuse: chat.NewRefusals("bootstrap_*")}
+		o := dialects.Options{Strict: ar.Says("strict"), Refuse: chat.NewRefusedMembers("bootstrap_*")}
 		if ar.Says("in_place") {
 			o.InPlace = inPlace
 		}

@@ -1,6 +1,54 @@
 package chat
 
-import "penstock/translate/jsonx"
+import (
+	"math"
+
+	"penstock/translate/jsonx"
+)
+
+// Prompt is what of a request a model reads: the conversation, and of tools how long they are.
+type Prompt struct {
+	// Images are the image parts in the order of the messages.
+	Images []Image
+	// Media are the parts with audio, video and files, in the order of the messages.
+	Media []Medium
+	// Bytes is the length of all text of the prompt as JSON writes it: contents, tool calls and tool
+	// definitions, without images.
+	Bytes int
+
+	messages  int  // how many
+	developer bool // a message has that role
+	refused   []refusalPart
+	arguments Arguments
+	malformed []jsonx.Value // the arguments of tool calls in the history that engines would refuse
+}
+
+// reset lets go of the body, but for memory.
+func (p *Prompt) reset() {
+	clear(p.Images)
+	clear(p.Media)
+	clear(p.refused)
+	clear(p.malformed)
+	p.arguments.Reset()
+	*p = Prompt{Images: p.Images[:0], Media: p.Media[:0], refused: p.refused[:0], malformed: p.malformed[:0], arguments: p.arguments}
+}
+
+// EstimateTokens returns about how many tokens the prompt is, for limits and for routing: the text
+// at bytesPerToken (4 when it is not positive), what a template adds to each message, and images by
+// their size. The answer's tokens are not in it.
+func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
+	if !(bytesPerToken > 0) {
+		bytesPerToken = 4
+	}
+	n := int(math.Ceil(float64(p.Bytes)/bytesPerToken)) + tokensPerMessage*p.messages
+	for i := range p.Images {
+		n += p.Images[i].estimateTokens()
+	}
+	return n + mediumTokens*len(p.Media)
+}
+
+// tokensPerMessage is what chat templates spend on marking the role and the end of a message.
+const tokensPerMessage = 4
 
 const (
 	messageRole = iota
@@ -19,27 +67,26 @@ var messageNames = jsonx.NewNames("role", "content", "name", "tool_call_id", "to
 
 var messageMediaNames = [...]string{"image", "images", "image_url", "audio", "audios", "audio_url", "video", "videos", "video_url"}
 
-func (r *Request) decodeMessages() *Invalid {
-	v := r.members[memberMessages]
+func (p *Prompt) decode(messages jsonx.Value) *Invalid {
 	switch {
-	case !Given(v):
+	case !Given(messages):
 		return Missing("messages")
-	case !v.IsArray():
-		return WrongType("messages", "an array of messages", v)
+	case !messages.IsArray():
+		return WrongType("messages", "an array of messages", messages)
 	}
-	for it := v.Iter(); it.Next(); {
-		if e := r.decodeMessage(it.Index(), it.Value()); e != nil {
+	for it := messages.Iter(); it.Next(); {
+		if e := p.decodeMessage(it.Index(), it.Value()); e != nil {
 			return e.At("messages", it.Index())
 		}
-		r.messages++
+		p.messages++
 	}
-	if r.messages == 0 {
+	if p.messages == 0 {
 		return WrongValue("messages", "must hold at least one message")
 	}
 	return nil
 }
 
-func (r *Request) decodeMessage(i int, v jsonx.Value) *Invalid {
+func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
 	if !v.IsObject() {
 		return WrongType("", "an object", v)
 	}
@@ -50,8 +97,8 @@ func (r *Request) decodeMessage(i int, v jsonx.Value) *Invalid {
 	if e := checkRole(m[messageRole]); e != nil {
 		return e
 	}
-	r.developer = r.developer || m[messageRole].EqualText("developer")
-	if e := r.decodeContent(i, m[messageContent], m[messageRole].EqualText("assistant")); e != nil {
+	p.developer = p.developer || m[messageRole].EqualText("developer")
+	if e := p.decodeContent(i, m[messageContent], m[messageRole].EqualText("assistant")); e != nil {
 		return e
 	}
 	if e := OptionalString("name", m[messageName]); e != nil {
@@ -67,7 +114,7 @@ func (r *Request) decodeMessage(i int, v jsonx.Value) *Invalid {
 			}
 		}
 	}
-	return r.decodeToolCalls(m[messageToolCalls])
+	return p.decodeToolCalls(m[messageToolCalls])
 }
 
 func checkRole(v jsonx.Value) *Invalid {
@@ -93,18 +140,18 @@ func isRole(s string) bool {
 
 // decodeContent reads the content of message i, maybe the assistant's: a string, null, or an array
 // of parts.
-func (r *Request) decodeContent(i int, v jsonx.Value, assistant bool) *Invalid {
+func (p *Prompt) decodeContent(i int, v jsonx.Value, assistant bool) *Invalid {
 	switch {
 	case !Given(v):
 		return nil
 	case v.IsString():
-		r.PromptBytes += textLength(v)
+		p.Bytes += textLength(v)
 		return nil
 	case !v.IsArray():
 		return WrongType("content", "a string, null or an array of content parts", v)
 	}
 	for it := v.Iter(); it.Next(); {
-		if e := r.decodePart(i, it.Index(), it.Value(), assistant); e != nil {
+		if e := p.decodePart(i, it.Index(), it.Value(), assistant); e != nil {
 			return e.At("content", it.Index())
 		}
 	}
@@ -128,19 +175,19 @@ var partNames = jsonx.NewNames("type", "text", "refusal", "file", "image_url", "
 // decodePart reads part j of message i. Agents replay parts with members of other parts and of
 // messages in them, which is no matter but for media: some engines take those from a part whatever
 // its type, and what is not looked at here must not be fetched there.
-func (r *Request) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
+func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 	if !v.IsObject() {
 		return WrongType("", "an object with type text or image_url", v)
 	}
-	var p [partMemberCount]jsonx.Value
-	if e := ReadFields(v, partNames, p[:]); e != nil {
+	var m [partMemberCount]jsonx.Value
+	if e := ReadFields(v, partNames, m[:]); e != nil {
 		return e
 	}
-	if e := RequiredString("type", p[partType]); e != nil {
+	if e := RequiredString("type", m[partType]); e != nil {
 		return e
 	}
 	var (
-		kind    = p[partType]
+		kind    = m[partType]
 		text    = kind.EqualText("text")
 		refusal = !text && assistant && kind.EqualText("refusal")
 		medium  *mediumPart
@@ -150,29 +197,29 @@ func (r *Request) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 			return WrongValue("type", "must be text or image_url, or input_audio, audio_url, video_url or file for models that take them")
 		}
 	}
-	for k, v := range p[partImageURL:] { // of the media only the part's own
+	for k, v := range m[partImageURL:] { // of the media only the part's own
 		if Given(v) && !kind.EqualText(mediaOfParts[k]) {
 			return unsupportedPart(mediaOfParts[k])
 		}
 	}
 	switch {
 	case text:
-		if e := RequiredString("text", p[partText]); e != nil {
+		if e := RequiredString("text", m[partText]); e != nil {
 			return e
 		}
-		r.PromptBytes += textLength(p[partText])
+		p.Bytes += textLength(m[partText])
 		return nil
 	case refusal:
-		if e := RequiredString("refusal", p[partRefusal]); e != nil {
+		if e := RequiredString("refusal", m[partRefusal]); e != nil {
 			return e
 		}
-		r.PromptBytes += textLength(p[partRefusal])
-		r.refused = append(r.refused, refusalPart{v, p[partRefusal]})
+		p.Bytes += textLength(m[partRefusal])
+		p.refused = append(p.refused, refusalPart{v, m[partRefusal]})
 		return nil
 	case medium != nil:
-		return r.decodeMedium(i, j, medium, v.Get(medium.member))
+		return p.decodeMedium(i, j, medium, v.Get(medium.member))
 	}
-	return r.decodeImage(i, j, p[partImageURL])
+	return p.decodeImage(i, j, m[partImageURL])
 }
 
 var mediaOfParts = [...]string{"image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil"}
@@ -193,7 +240,7 @@ var (
 	callFunctionNames = jsonx.NewNames("name", "arguments")
 )
 
-func (r *Request) decodeToolCalls(v jsonx.Value) *Invalid {
+func (p *Prompt) decodeToolCalls(v jsonx.Value) *Invalid {
 	switch {
 	case !Given(v):
 		return nil
@@ -201,14 +248,14 @@ func (r *Request) decodeToolCalls(v jsonx.Value) *Invalid {
 		return WrongType("tool_calls", "an array of tool calls", v)
 	}
 	for it := v.Iter(); it.Next(); {
-		if e := r.decodeToolCall(it.Value()); e != nil {
+		if e := p.decodeToolCall(it.Value()); e != nil {
 			return e.At("tool_calls", it.Index())
 		}
 	}
 	return nil
 }
 
-func (r *Request) decodeToolCall(v jsonx.Value) *Invalid {
+func (p *Prompt) decodeToolCall(v jsonx.Value) *Invalid {
 	if !v.IsObject() {
 		return WrongType("", "an object", v)
 	}
@@ -239,10 +286,10 @@ func (r *Request) decodeToolCall(v jsonx.Value) *Invalid {
 	if e := RequiredString("arguments", f[1]); e != nil {
 		return e.In("function")
 	}
-	if !r.arguments.Sound(f[1]) {
-		r.malformed = append(r.malformed, f[1])
+	if !p.arguments.Sound(f[1]) {
+		p.malformed = append(p.malformed, f[1])
 	}
-	r.PromptBytes += textLength(f[0]) + textLength(f[1])
+	p.Bytes += textLength(f[0]) + textLength(f[1])
 	return nil
 }
 

@@ -127,8 +127,8 @@ func TestFit(t *testing.T) {
 			if err := r.Check(&c.limits); err != nil {
 				t.Fatal(err)
 			}
-			r.Fit(250)
-			r.Fit(c.fit)
+			r.Tokens.Fit(250)
+			r.Tokens.Fit(c.fit)
 			got := string(r.AppendUpstream(nil, &EngineFormat{Served: string(r.Model)}))
 			if !strings.HasPrefix(strings.ReplaceAll(got, `"model":"m",`, ""), c.want) {
 				t.Errorf("the engine is sent %s", got)

@@ -34,7 +34,7 @@ func membersOf(in []memberFile) (out []Member) {
 func (f *targetFile) target() *EngineFormat {
 	t := f.EngineFormat
 	if r := f.Reasoning; r != nil {
-		t.Reasoning = &Reasoning{Effort: r.Effort, Words: r.Words, Off: membersOf(r.Off), On: membersOf(r.On)}
+		t.Reasoning = &ReasoningFormat{Effort: r.Effort, Words: r.Words, Off: membersOf(r.Off), On: membersOf(r.On)}
 	}
 	t.Prefill = membersOf(f.Prefill)
 	return &t

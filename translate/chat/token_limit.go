@@ -16,30 +16,72 @@ var limitAliases = [...]string{"n_predict", "num_predict", "max_new_tokens", "ma
 // limitOptions is the object that some engines read the same from.
 const limitOptions = "options"
 
-// Bound is what the limit's other names are lowered to: the model's limit, as the last Check found
-// it, or the room that the engine has where the client asks for more; 0: they stay.
-func (r *Request) Bound() int {
-	if r.fitted > 0 && r.fitted < r.MaxTokens {
-		return smaller(r.bound, r.fitted)
-	}
-	return r.bound
+// TokenLimit is the limit on a completion's tokens, reasoning included.
+type TokenLimit struct {
+	// Max is the client's, whichever member said so; -1: none. Check may lower it.
+	Max int
+
+	bound    int // the model's; 0: none
+	fallback int // for engines when Max is -1; -1: none
+	fitted   int // the greatest that the next engine has room for; -1: not known
 }
 
-// TokenLimit is the limit for engines: MaxTokens, or the model's own where the client gave none;
-// -1: none. Check sets it, and Fit lowers it for one engine.
-func (r *Request) TokenLimit() int {
-	limit := r.MaxTokens
-	if limit < 0 {
-		limit = r.defaultLimit
+// noTokenLimit is the TokenLimit of a request that has not been decoded.
+var noTokenLimit = TokenLimit{Max: -1, fallback: -1, fitted: -1}
+
+// Bound is what the limit's other names are lowered to: the model's limit, as the last Check found
+// it, or the room that the engine has where the client asks for more; 0: they stay.
+func (t *TokenLimit) Bound() int {
+	if t.fitted > 0 && t.fitted < t.Max {
+		return smaller(t.bound, t.fitted)
 	}
-	if r.fitted >= 0 {
-		return min(limit, r.fitted)
+	return t.bound
+}
+
+// TokenLimit is the limit for engines: Max, or the model's own where the client gave none; -1: none.
+// Check sets it, and Fit lowers it for one engine.
+func (t *TokenLimit) TokenLimit() int {
+	limit := t.Max
+	if limit < 0 {
+		limit = t.fallback
+	}
+	if t.fitted >= 0 {
+		return min(limit, t.fitted)
 	}
 	return limit
 }
 
 // Fit lowers the limit for the next engine to its room; a negative limit undoes an earlier one.
-func (r *Request) Fit(limit int) { r.fitted = limit }
+func (t *TokenLimit) Fit(limit int) { t.fitted = limit }
+
+// decode reads the two spellings of the limit.
+func (t *TokenLimit) decode(members *members) *Invalid {
+	for _, m := range [...]int{memberMaxTokens, memberMaxCompletionTokens} {
+		v := members[m]
+		if !Given(v) {
+			continue
+		}
+		n, e := integer(memberNames[m], v)
+		switch {
+		case e != nil:
+			return e
+		case n < 0:
+			return WrongValue(memberNames[m], "must be 0 or more")
+		case m == memberMaxCompletionTokens && t.Max >= 0 && n != int64(t.Max):
+			return WrongValue(memberNames[m], "must be the same as max_tokens when both are given; send one of them")
+		}
+		t.Max = int(n)
+	}
+	return nil
+}
+
+// smaller returns the smaller of two bounds, of which 0 is none.
+func smaller(a, b int) int {
+	if a <= 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
 
 // LeastAnswer is the number of tokens for an answer that a prompt must leave of a context. Agents
 // are refused where it does not, and then shorten their conversation: a few words of an answer

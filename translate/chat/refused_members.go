@@ -15,7 +15,7 @@ import (
 //
 // Nil and the zero value refuse those alone. It is not changed once it is made, so it serves all
 // requests at once.
-type Refusals struct {
+type RefusedMembers struct {
 	named  [32][]string // by the five bits of the first byte in which the cases of a letter agree
 	inside []insideRefusal
 }
@@ -27,8 +27,8 @@ const controlMembers = "x-*"
 
 // NewRefusals returns the refusal of the names that the patterns match: a trailing * matches any
 // rest, and outer.inner is a member of the object that outer names.
-func NewRefusals(patterns ...string) *Refusals {
-	r := new(Refusals)
+func NewRefusedMembers(patterns ...string) *RefusedMembers {
+	r := new(RefusedMembers)
 	for _, p := range patterns {
 		if outer, inner, nested := strings.Cut(p, "."); nested {
 			r.inside = append(r.inside, insideRefusal{p, outer, inner})
@@ -46,7 +46,7 @@ func NewRefusals(patterns ...string) *Refusals {
 
 // Members refuses an object with a member that is among r. The error, an *apierr.Error, names the
 // member where it is known, otherwise the pattern: a word of the client's it never repeats.
-func (r *Refusals) Members(v jsonx.Value) error {
+func (r *RefusedMembers) Members(v jsonx.Value) error {
 	for it := v.Iter(); it.Next(); {
 		if pattern, found := r.find(it.Key()); found {
 			return steers(spelt(it.Key().Raw(), pattern))
@@ -59,7 +59,7 @@ func (r *Refusals) Members(v jsonx.Value) error {
 }
 
 // Name is Members for a name without escapes, such as that of a field of a form.
-func (r *Refusals) Name(name string) error {
+func (r *RefusedMembers) Name(name string) error {
 	if pattern, found := r.match([]byte(name)); found {
 		return steers(spelt([]byte(name), pattern))
 	}
@@ -72,7 +72,7 @@ func steers(name string) error {
 }
 
 // find returns the pattern that a member's name matches.
-func (r *Refusals) find(k jsonx.Key) (pattern string, found bool) {
+func (r *RefusedMembers) find(k jsonx.Key) (pattern string, found bool) {
 	name := k.Raw()
 	if len(name) > 0 && name[0] < 0x80 && name[0] != '\\' && r.none(name[0]) {
 		return "", false // as nearly every name
@@ -81,11 +81,11 @@ func (r *Refusals) find(k jsonx.Key) (pattern string, found bool) {
 }
 
 // none reports whether no pattern begins as first does.
-func (r *Refusals) none(first byte) bool {
+func (r *RefusedMembers) none(first byte) bool {
 	return first|0x20 != controlMembers[0] && (r == nil || len(r.named[first&31]) == 0)
 }
 
-func (r *Refusals) match(name []byte) (pattern string, found bool) {
+func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	if matches(name, controlMembers) {
 		return controlMembers, true
 	}
@@ -106,7 +106,7 @@ func (r *Refusals) match(name []byte) (pattern string, found bool) {
 
 // findInside returns the pattern of the form outer.inner that a member of the object v matches,
 // which goes by the name k; "" when there is none.
-func (r *Refusals) findInside(k jsonx.Key, v jsonx.Value) (pattern string) {
+func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string) {
 	if r == nil || len(r.inside) == 0 || !v.IsObject() {
 		return ""
 	}

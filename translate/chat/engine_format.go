@@ -1,0 +1,74 @@
+package chat
+
+import "slices"
+
+// EngineFormat is the form in which an engine takes a request. It is only read, so it can be
+// shared.
+type EngineFormat struct {
+	// Served is the name that the engine knows the model by. It must not be empty.
+	Served string
+	// Stream asks the engine for events even though the client wants one answer, so that it can be
+	// cancelled.
+	Stream bool
+	// TokenMember is the member that the engine reads the token limit from, max_tokens or
+	// max_completion_tokens. With any other word the limit stays where the client wrote it.
+	TokenMember string
+	// ContinuousUsage asks for usage on every chunk of a stream, from engines that know
+	// continuous_usage_stats.
+	ContinuousUsage bool
+	// Reasoning is how the engine takes the effort; nil: the contract's own word in
+	// reasoning_effort.
+	Reasoning *ReasoningFormat
+	// Prefill are members to add when the last message is the beginning of the answer
+	// (Request.Prefilled), for engines that would take it for a message of its own and begin anew.
+	// They are added as those of Reasoning are, and behind them.
+	Prefill []Member
+	// DeveloperAsSystem: the engine's chat templates know no role developer.
+	DeveloperAsSystem bool
+	// Salt keeps the cached prompts of clients apart.
+	Salt Salt
+}
+
+// Reasoning is the form in which an engine takes the reasoning effort.
+type ReasoningFormat struct {
+	// Effort is the top-level member that takes the effort's word; empty: the engine reads none.
+	Effort string
+	// Words are the words of Efforts that the engine takes; empty: all. LowerEffort replaces
+	// another one; "none" is left out if it is missing here.
+	Words []string
+	// Off and On are members to add when the effort is "none", or any other. Where the client has
+	// sent an object of that name, what is missing in it is added; nothing that the client has set
+	// is overwritten.
+	Off, On []Member
+}
+
+// Member is a member of a JSON object; Value is JSON text.
+type Member struct {
+	Name  string
+	Value []byte
+}
+
+// standardReasoningFormat is the contract's own way, which vLLM, SGLang and others share.
+var standardReasoningFormat = ReasoningFormat{Effort: "reasoning_effort"}
+
+// added are the members that an effort adds.
+func (how *ReasoningFormat) added(effort string) []Member {
+	switch effort {
+	case "":
+		return nil
+	case "none":
+		return how.Off
+	}
+	return how.On
+}
+
+// word returns the engine's word for effort; empty: nothing is said.
+func (how *ReasoningFormat) word(effort string) string {
+	if effort == "" || len(how.Words) == 0 || slices.Contains(how.Words, effort) {
+		return effort
+	}
+	if effort == "none" {
+		return ""
+	}
+	return LowerEffort(how.Words, effort)
+}

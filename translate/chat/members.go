@@ -1,0 +1,161 @@
+package chat
+
+import (
+	"math"
+
+	"penstock/translate/jsonx"
+)
+
+// members are the members of a request that are read, by the constants below.
+type members [memberCount]jsonx.Value
+
+// The members that are read. The order is that of the contract's table; those behind user are not
+// in it.
+const (
+	memberModel = iota
+	memberMessages
+	memberTemperature
+	memberTopP
+	memberTopK
+	memberMinP
+	memberFrequencyPenalty
+	memberPresencePenalty
+	memberRepetitionPenalty
+	memberMaxTokens
+	memberMaxCompletionTokens
+	memberStop
+	memberSeed
+	memberLogitBias
+	memberLogprobs
+	memberTopLogprobs
+	memberStream
+	memberStreamOptions
+	memberResponseFormat
+	memberTools
+	memberToolChoice
+	memberReasoning
+	memberReasoningEffort
+	memberIncludeReasoning
+	memberUser
+	memberParallelToolCalls
+	memberN // the answer has as many choices: a stream is whole only when each has ended
+	memberCount
+)
+
+var memberNames = []string{
+	memberModel:               "model",
+	memberMessages:            "messages",
+	memberTemperature:         "temperature",
+	memberTopP:                "top_p",
+	memberTopK:                "top_k",
+	memberMinP:                "min_p",
+	memberFrequencyPenalty:    "frequency_penalty",
+	memberPresencePenalty:     "presence_penalty",
+	memberRepetitionPenalty:   "repetition_penalty",
+	memberMaxTokens:           "max_tokens",
+	memberMaxCompletionTokens: "max_completion_tokens",
+	memberStop:                "stop",
+	memberSeed:                "seed",
+	memberLogitBias:           "logit_bias",
+	memberLogprobs:            "logprobs",
+	memberTopLogprobs:         "top_logprobs",
+	memberStream:              "stream",
+	memberStreamOptions:       "stream_options",
+	memberResponseFormat:      "response_format",
+	memberTools:               "tools",
+	memberToolChoice:          "tool_choice",
+	memberReasoning:           "reasoning",
+	memberReasoningEffort:     "reasoning_effort",
+	memberIncludeReasoning:    "include_reasoning",
+	memberUser:                "user",
+	memberParallelToolCalls:   "parallel_tool_calls",
+	memberN:                   "n",
+}
+
+var requestMembers = jsonx.NewNames(memberNames...)
+
+// numberRules are the members that are numbers with a range, both ends included.
+var numberRules = [...]struct {
+	member  int
+	lo, hi  float64
+	integer bool
+	want    string // completes "must be "
+}{
+	{memberTemperature, 0, 2, false, "between 0 and 2"},
+	{memberTopP, 0, 1, false, "between 0 and 1"},
+	{memberTopK, 0, math.Inf(1), true, "0 or more"},
+	{memberMinP, 0, 1, false, "between 0 and 1"},
+	{memberFrequencyPenalty, -2, 2, false, "between -2 and 2"},
+	{memberPresencePenalty, -2, 2, false, "between -2 and 2"},
+	{memberRepetitionPenalty, 0.1, 2, false, "between 0.1 and 2"},
+	{memberSeed, math.Inf(-1), math.Inf(1), true, "an integer of 64 bits"},
+	{memberTopLogprobs, 0, math.Inf(1), true, "0 or more"},
+}
+
+func (m *members) checkNumbers() *Invalid {
+	for i := range numberRules {
+		rule := &numberRules[i]
+		v := m[rule.member]
+		if !Given(v) {
+			continue
+		}
+		if rule.integer {
+			n, e := integer(memberNames[rule.member], v)
+			if e != nil {
+				return e
+			}
+			if float64(n) < rule.lo {
+				return WrongValue(memberNames[rule.member], "must be "+rule.want)
+			}
+			continue
+		}
+		if !v.IsNumber() {
+			return WrongType(memberNames[rule.member], "a number", v)
+		}
+		if f, ok := v.Float(); !ok || f < rule.lo || f > rule.hi {
+			return WrongValue(memberNames[rule.member], "must be "+rule.want)
+		}
+	}
+	return nil
+}
+
+// integer reads a value that must be an integer that fits into 64 bits.
+func integer(name string, v jsonx.Value) (int64, *Invalid) {
+	if !v.IsNumber() {
+		return 0, WrongType(name, "an integer", v)
+	}
+	n, ok := v.Int()
+	if !ok {
+		return 0, WrongValue(name, "must be an integer of 64 bits")
+	}
+	return n, nil
+}
+
+func (m *members) checkStop() *Invalid {
+	v := m[memberStop]
+	if !Given(v) || v.IsString() {
+		return nil
+	}
+	if !v.IsArray() {
+		return WrongType("stop", "a string or an array of strings", v)
+	}
+	for it := v.Iter(); it.Next(); {
+		if s := it.Value(); !s.IsString() {
+			return WrongType("", "a string", s).At("stop", it.Index())
+		}
+	}
+	return nil
+}
+
+// checkPlain checks the members of which only the type is known.
+func (m *members) checkPlain() *Invalid {
+	if e := OptionalObject("logit_bias", m[memberLogitBias]); e != nil {
+		return e
+	}
+	for _, i := range [...]int{memberLogprobs, memberParallelToolCalls} {
+		if _, e := OptionalBool(memberNames[i], m[i], false); e != nil {
+			return e
+		}
+	}
+	return OptionalString("user", m[memberUser])
+}

@@ -1,0 +1,57 @@
+package chat
+
+// ModelRules are the rules that Check applies to a request: the catalog entry of its model and the
+// settings of the edge. The zero value limits nothing. Check only reads them, so all requests for a
+// model share one ModelRules.
+type ModelRules struct {
+	// Strict refuses what is otherwise made to fit: a token limit that is too high, for the model
+	// or for its context, and the efforts "minimal" and "max". Nor does it take audio, video and
+	// files.
+	Strict bool
+	// ContextLength is in tokens; 0: not known.
+	ContextLength int
+	// MaxOutputLength is the greatest token limit; 0: none.
+	MaxOutputLength int
+	// Efforts are the reasoning efforts that the model offers; nil: not known, none is refused.
+	Efforts []string
+	// LowerEffort makes an effort that the model does not offer the nearest lower one, as the
+	// dialects other than chat want it, instead of an error.
+	LowerEffort bool
+	// Features are the optional features that the model offers (FeatureTools and so on); nil: not
+	// known, none is refused.
+	Features []string
+	// InputModalities are text, image and so on; nil: not known, none is refused.
+	InputModalities []string
+	// Vision bounds requests with images; nil: no bounds.
+	Vision *VisionLimits
+	// ImageHosts are the hosts that https URLs of images may name, exactly or as *.example.com;
+	// empty: any.
+	ImageHosts []string
+	// Refuse are the members that steer an engine and are not for clients.
+	Refuse *RefusedMembers
+}
+
+// VisionLimits bounds requests with images; 0 is no bound.
+type VisionLimits struct {
+	MaxPixels     int // of one image
+	MaxTokens     int // of the completion
+	ContextLength int // in tokens, when it is smaller than the model's
+}
+
+// The features of a model that a request may need.
+const (
+	FeatureTools             = "tools"
+	FeatureStructuredOutputs = "structured_outputs"
+	FeatureJSONMode          = "json_mode" // enough for response_format json_object
+	FeatureReasoning         = "reasoning"
+)
+
+const modalityImage = "image"
+
+// Context returns the context in tokens that the rules name for a request, maybe with images; 0: none.
+func (rules *ModelRules) Context(images bool) int {
+	if rules.Vision != nil && images {
+		return smaller(rules.ContextLength, rules.Vision.ContextLength)
+	}
+	return rules.ContextLength
+}

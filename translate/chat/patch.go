@@ -1,0 +1,331 @@
+package chat
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"penstock/translate/jsonx"
+)
+
+// AppendUpstream appends the body in the engine's format to dst: the client's body, byte for byte,
+// with these members changed and no others:
+//
+//   - model is the served name;
+//   - stream is true when the client or the format wants events, and then stream_options has
+//     include_usage true beside whatever the client put there; without events stream_options goes,
+//     because some engines refuse it;
+//   - the token limit is the checked one, or what Fit has lowered it to, under the format's name
+//     for it, and the model's own where the client gave none; what engines read beside it is
+//     lowered with it;
+//   - integers that were written 1.0 or 1e2 are written out in digits;
+//   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
+//   - the effort is in the format's form; reasoning and include_reasoning go: engines do not share
+//     a reading of them, and the edge itself hides reasoning from a client that does not want it;
+//   - the format's Prefill, when the last message is the beginning of the answer;
+//   - the tool_choice "any" is "required";
+//   - of a tool_choice with a list of allowed tools there are those tools and its mode;
+//   - arguments of tool calls that hold no JSON object become one (Arguments);
+//   - a refusal part of the assistant is a text;
+//   - messages of the role developer are system's where the format knows no other;
+//   - the salt of the prompt's cache is made of the format's and of the client's own.
+//
+// A member that is new stands right behind the opening brace. The request must have been decoded;
+// dst must not overlap with its body.
+func (r *Request) AppendUpstream(dst []byte, format *EngineFormat) []byte {
+	r.text = r.patch(r.text[:0], format)
+	return r.edits.Append(dst, r.body)
+}
+
+// Segments appends to segs the pieces of what AppendUpstream writes, without copying the body, for
+// a vectored write. New text is appended to scratch. The pieces borrow from the body and from the
+// returned scratch, and are valid until either is changed or r is reset.
+func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) (pieces [][]byte, text []byte) {
+	scratch = r.patch(scratch, format)
+	return r.edits.Segments(segs, r.body), scratch
+}
+
+// patch fills r.edits with the changes for the engine. It appends their texts to text, and returns
+// it.
+func (r *Request) patch(text []byte, format *EngineFormat) []byte {
+	r.edits.Reset()
+	p := patch{edits: &r.edits, root: r.doc.Root(), text: text}
+	if v := r.members[memberModel]; !v.EqualText(format.Served) {
+		p.setString(v, format.Served)
+	}
+	r.patchStream(&p, format)
+	r.Tokens.patch(&p, &r.members, format.TokenMember)
+	for _, m := range [...]int{memberTopK, memberSeed, memberTopLogprobs, memberN} {
+		if n, ok := r.members[m].Int(); ok { // 1.0 and 1e2 are written out, for engines that take nothing but digits
+			p.setInt(r.members[m], n)
+		}
+	}
+	added := r.Reasoning.patch(&p, &r.members, format.Reasoning)
+	if r.Prefilled {
+		p.addMembers(format.Prefill, added)
+	}
+	r.ToolUse.patch(&p, &r.members)
+	r.Prompt.patch(&p, r.Messages(), format.DeveloperAsSystem)
+	if format.Salt.Wanted() {
+		p.insertMember(format.Salt.Member, format.Salt.Take(p.edits, p.root))
+	}
+	return p.text
+}
+
+var (
+	textTrue    = []byte(`true`)
+	usageOption = []byte(`"include_usage":true`)
+	eachOption  = []byte(`"continuous_usage_stats":true`)
+	usageOnly   = []byte(`{"include_usage":true}`)
+	usageOfEach = []byte(`{"include_usage":true,"continuous_usage_stats":true}`)
+)
+
+// patchStream asks for a stream with usage where the client or the format wants one.
+func (r *Request) patchStream(p *patch, format *EngineFormat) {
+	options := r.members[memberStreamOptions]
+	if !r.Stream && !format.Stream {
+		p.delete(options)
+		return
+	}
+	switch v := r.members[memberStream]; {
+	case r.Stream:
+	case v.Exists():
+		p.edits.Set(v, textTrue)
+	default:
+		p.insertMember("stream", textTrue)
+	}
+	whole := usageOnly
+	if format.ContinuousUsage {
+		whole = usageOfEach
+	}
+	switch {
+	case !options.Exists():
+		p.insertMember("stream_options", whole)
+	case options.IsNull():
+		p.edits.Set(options, whole)
+	default:
+		p.setOption(options, optionIncludeUsage, usageOption)
+		if format.ContinuousUsage {
+			p.setOption(options, optionContinuousUsage, eachOption)
+		}
+	}
+}
+
+// patch writes the limit into the member that the engine reads it from, max_tokens or
+// max_completion_tokens, and lowers its other names. With any other word the limit stays where the
+// client wrote it.
+func (t *TokenLimit) patch(p *patch, members *members, member string) {
+	LowerAliases(p.edits, p.root, t.Bound(), "")
+	limit := int64(t.TokenLimit())
+	if limit < 0 {
+		return
+	}
+	want, other := memberMaxTokens, memberMaxCompletionTokens
+	switch member {
+	case memberNames[memberMaxTokens]:
+	case memberNames[memberMaxCompletionTokens]:
+		want, other = other, want
+	default:
+		if t.Max < 0 {
+			break // the client wrote none, and engines of this kind read either
+		}
+		for _, m := range [...]int{want, other} {
+			if Given(members[m]) {
+				p.setInt(members[m], limit)
+			}
+		}
+		return
+	}
+	if v := members[want]; v.Exists() {
+		p.setInt(v, limit)
+	} else {
+		var digits [20]byte
+		p.insertMember(memberNames[want], strconv.AppendInt(digits[:0], limit, 10))
+	}
+	p.delete(members[other])
+}
+
+// patch writes the effort in the engine's form. It returns the members that it has added.
+func (r *Reasoning) patch(p *patch, members *members, how *ReasoningFormat) []Member {
+	p.delete(members[memberReasoning])
+	p.delete(members[memberIncludeReasoning])
+	if how == nil {
+		how = &standardReasoningFormat
+	}
+	r.patchEffort(p, members[memberReasoningEffort], how.Effort, how.word(r.Effort))
+	added := how.added(r.Effort)
+	p.addMembers(added, nil)
+	return added
+}
+
+// patchEffort says word in the member, and nothing when either is empty. v is the contract's own
+// member.
+func (r *Reasoning) patchEffort(p *patch, v jsonx.Value, member, word string) {
+	if member != memberNames[memberReasoningEffort] {
+		p.delete(v)
+		if member == "" || word == "" {
+			return
+		}
+		v = p.root.Get(member)
+	}
+	switch {
+	case word == "":
+		if Given(v) {
+			p.edits.Delete(v)
+		}
+	case !v.Exists():
+		n := len(p.text)
+		p.text = append(jsonx.AppendStringS(p.text, member), ':')
+		p.text = append(jsonx.AppendStringS(p.text, word), ',')
+		p.insert(p.from(n))
+	case !v.EqualText(word):
+		p.setString(v, word)
+	}
+}
+
+var textRequired = []byte(`"required"`)
+
+// patch writes a tool_choice that engines know, and removes the tools that a list of allowed ones
+// lacks.
+func (u *ToolUse) patch(p *patch, members *members) {
+	choice := members[memberToolChoice]
+	if u.anyChoice {
+		p.edits.Set(choice, textRequired)
+	}
+	if !u.allowed.limited {
+		return
+	}
+	p.setString(choice, u.allowed.mode)
+	for it := members[memberTools].Iter(); it.Next(); {
+		if !slices.Contains(u.allowed.positions, it.Index()) {
+			p.edits.Delete(it.Value())
+		}
+	}
+}
+
+var (
+	urlObjectBegin = []byte(`{"url":`)
+	textPartBegin  = []byte(`{"type":"text","text":`)
+	objectEnd      = []byte(`}`)
+	textSystem     = []byte(`"system"`)
+)
+
+// patch writes what engines read of the messages: the URL of an image in an object, arguments that
+// are an object, refusals as texts, and, where they know no developer, the system in its place.
+func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
+	for i := range r.Images {
+		if m := &r.Images[i]; !m.object {
+			p.edits.Insert(m.start, urlObjectBegin)
+			p.edits.Insert(m.end, objectEnd)
+		}
+	}
+	for _, v := range r.malformed {
+		n := len(p.text)
+		p.text = r.arguments.Append(p.text, v)
+		p.edits.Set(v, p.from(n))
+	}
+	for _, f := range r.refused {
+		n := len(p.text)
+		p.text = append(append(append(p.text, textPartBegin...), f.text.Raw()...), objectEnd...)
+		p.edits.Set(f.part, p.from(n))
+	}
+	if !developerAsSystem || !r.developer {
+		return
+	}
+	for it := messages.Iter(); it.Next(); {
+		if role := it.Value().Get("role"); role.EqualText("developer") {
+			p.edits.Set(role, textSystem)
+		}
+	}
+}
+
+// patch collects the changes to a request. Edits borrow from text; when it grows, the edits made
+// before keep the old array.
+type patch struct {
+	edits *jsonx.Edits
+	root  jsonx.Value
+	text  []byte
+}
+
+// insert puts text behind the opening brace. It ends in a comma; the object is never empty.
+func (p *patch) insert(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
+
+// from returns what has been appended to p.text since it was n long.
+func (p *patch) from(n int) []byte { return p.text[n:len(p.text):len(p.text)] }
+
+func (p *patch) setString(v jsonx.Value, to string) {
+	n := len(p.text)
+	p.text = jsonx.AppendStringS(p.text, to)
+	p.edits.Set(v, p.from(n))
+}
+
+// setInt makes v the integer n in digits, if it is not that already.
+func (p *patch) setInt(v jsonx.Value, n int64) {
+	var digits [20]byte
+	if bytes.Equal(v.Raw(), strconv.AppendInt(digits[:0], n, 10)) {
+		return
+	}
+	at := len(p.text)
+	p.text = strconv.AppendInt(p.text, n, 10)
+	p.edits.Set(v, p.from(at))
+}
+
+func (p *patch) insertMember(name string, value []byte) {
+	n := len(p.text)
+	p.text = jsonx.AppendStringS(p.text, name)
+	p.text = append(append(append(p.text, ':'), value...), ',')
+	p.insert(p.from(n))
+}
+
+func (p *patch) delete(v jsonx.Value) {
+	if v.Exists() {
+		p.edits.Delete(v)
+	}
+}
+
+// setOption makes a member of stream_options true. Decode has seen to it that it is there at most
+// once.
+func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
+	switch v := options.Get(name); {
+	case !v.Exists():
+		p.edits.Add(options, add)
+	case v.Kind() != jsonx.True:
+		p.edits.Set(v, textTrue)
+	}
+}
+
+// addMembers adds the members of list, but for those that have been added before.
+func (p *patch) addMembers(list, before []Member) {
+	for i := range list {
+		m := &list[i]
+		if slices.ContainsFunc(before, func(b Member) bool { return b.Name == m.Name }) {
+			continue
+		}
+		switch v := p.root.Get(m.Name); v.Kind() {
+		case jsonx.Invalid:
+			p.insertMember(m.Name, m.Value)
+		case jsonx.Null:
+			p.edits.Set(v, m.Value)
+		case jsonx.Object:
+			p.merge(v, m.Value)
+		}
+	}
+}
+
+// merge adds the members of the object in value that the client's object v does not have.
+func (p *patch) merge(v jsonx.Value, value []byte) {
+	var d jsonx.Doc
+	if err := d.Parse(value, jsonx.Options{}); err != nil {
+		panic("BUG: a member to add is not JSON: " + err.Error())
+	}
+	for it := d.Root().Iter(); it.Next(); {
+		k := it.Key()
+		if v.Get(string(k.Name())).Exists() {
+			continue
+		}
+		n := len(p.text)
+		p.text = append(append(append(p.text, '"'), k.Raw()...), `":`...)
+		p.text = append(p.text, it.Value().Raw()...)
+		p.edits.Add(v, p.from(n))
+	}
+}
