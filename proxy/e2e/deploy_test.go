@@ -72,7 +72,7 @@ func TestDeployUnit(t *testing.T) {
 		t.Errorf("ExecReload: exit code %d: %s%s", code, out, errs)
 	}
 	p.Signal(syscall.SIGTERM)
-	p.Exits(20*time.Second, 0)
+	p.Exits(rig.Patience, 0)
 	stop, err := time.ParseDuration(unitValues(unit, "TimeoutStopSec")[0])
 	if clocks := config.Defaults().Timeouts; err != nil || stop < clocks.Linger.D()+clocks.Drain.D()+5*time.Second {
 		t.Errorf("TimeoutStopSec is %v, and a drain may take %v (%v)", stop, clocks.Linger.D()+clocks.Drain.D(), err)
@@ -128,7 +128,7 @@ func TestDeployImage(t *testing.T) {
 		t.Errorf("the check of an edge that serves: exit code %d: %s%s", code, out, errs)
 	}
 	p.Signal(syscall.SIGTERM)
-	p.Exits(20*time.Second, 0)
+	p.Exits(rig.Patience, 0)
 	if _, errs, code := rig.RunProgram(t, "", append(check[1:], "--admin", admin)...); code != 1 || errs == "" {
 		t.Errorf("the check of one that is gone: exit code %d: %s", code, errs)
 	}

@@ -93,7 +93,7 @@ func TestStartWithoutConfig(t *testing.T) {
 		p.Signal(syscall.SIGHUP)
 		p.Signal(syscall.SIGHUP)
 	}
-	p.Exits(20*time.Second, 0)
+	p.Exits(rig.Patience, 0)
 }
 
 // TestServe: with a configuration, streams that run at SIGTERM are finished, new ones go on meanwhile, and the exit is clean.
@@ -140,7 +140,7 @@ func TestServe(t *testing.T) {
 	if _, done := rig.StreamText(t, rig.ChatStream, events); !done {
 		t.Error("the stream was cut by the shutdown")
 	}
-	p.Exits(20*time.Second, 0)
+	p.Exits(rig.Patience, 0)
 	if log := p.Err.String(); strings.Contains(log, rig.Canary) || strings.Contains(log, key) || !strings.Contains(log, `"draining"`) {
 		t.Errorf("the log:\n%s", log)
 	}
@@ -174,7 +174,7 @@ func TestDrainLimit(t *testing.T) {
 	s.Next()
 	p.Signal(syscall.SIGTERM)
 	wantLastWord(t, s)
-	p.Exits(20*time.Second, 0)
+	p.Exits(rig.Patience, 0)
 	rig.WaitFor(t, 5*time.Second, "the engine is free", func() bool { return engine.Stats().Running == 0 })
 	if !strings.Contains(p.Err.String(), `"drained"`) {
 		t.Errorf("the log:\n%s", p.Err)
@@ -228,7 +228,7 @@ func TestSecondSignalIsSoon(t *testing.T) {
 		rig.WaitFor(t, rig.Patience, "it drains", func() bool { return strings.Contains(p.Err.String(), `"draining"`) })
 		begun := time.Now()
 		p.Signal(syscall.SIGTERM)
-		p.Exits(20*time.Second, 143)
+		p.Exits(rig.Patience, 143)
 		best = min(best, time.Since(begun))
 		var last rig.Event
 		for e, ok := s.Next(); ok; e, ok = s.Next() {
@@ -256,7 +256,7 @@ func TestSilentAdmin(t *testing.T) {
 	_ = admin.Dial()
 	_ = admin.Dial().Send("GET /met")
 	p.Signal(syscall.SIGTERM)
-	p.Exits(20*time.Second, 0)
+	p.Exits(rig.Patience, 0)
 }
 
 // TestQuitSignal: SIGQUIT shows what the process is at, and nothing of what it is about.
@@ -286,7 +286,7 @@ func quit(t *testing.T, sig syscall.Signal, code int) {
 	}
 	rig.WaitFor(t, rig.Patience, "the streams run", func() bool { return engine.Stats().Running == len(rig.StreamWays) })
 	p.Signal(sig)
-	p.Exits(20*time.Second, code)
+	p.Exits(rig.Patience, code)
 	dump := p.Err.String()
 	if !strings.Contains(dump, "penstock/proxy.(*relay)") {
 		t.Errorf("no stacks: %.2000s", dump)

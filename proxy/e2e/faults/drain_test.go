@@ -105,7 +105,7 @@ func TestFault78_DrainOrder(t *testing.T) {
 		if !strings.Contains(all.String(), "shutting down") || w.Dialect == "chat" && last.Data == "[DONE]" || strings.Contains(all.String(), "message_stop") || strings.Contains(all.String(), "response.completed") {
 			e.T.Errorf("the stream ends with %q", last)
 		}
-		e.Exits(20*time.Second, 0)
+		e.Exits(rig.Patience, 0)
 		found := false
 		for _, l := range e.Calls() {
 			found = found || l.Outcome == "drained"
@@ -129,7 +129,7 @@ func TestFault78_SilentConnections(t *testing.T) {
 	}
 	begun := time.Now()
 	e.Signal(syscall.SIGTERM)
-	e.Exits(20*time.Second, 0)
+	e.Exits(rig.Patience, 0)
 	if took := time.Since(begun); took > 4*time.Second+rig.Grace { // of the 30 s that calls would have had
 		t.Errorf("it took %v", took)
 	}
@@ -148,7 +148,7 @@ func TestFault78_StuckClients(t *testing.T) {
 	must(t, e.Dial().Send(whole[:len(whole)-2]))
 	rig.WaitFor(t, rig.Patience, "both calls run", func() bool { return e.Metric("penstock_calls_inflight") == 2 })
 	e.Signal(syscall.SIGTERM)
-	e.Exits(20*time.Second, 0)
+	e.Exits(rig.Patience, 0)
 }
 
 // TestFault79_Restart: after a SIGKILL the next process serves the very first request, although no upstream has been probed
@@ -179,7 +179,7 @@ upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { 
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	e.Signal(syscall.SIGTERM)
-	e.Exits(20*time.Second, 0)
+	e.Exits(rig.Patience, 0)
 	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+e.Addr+"\nadmin: { listen: "+strings.TrimPrefix(e.Admin, "http://")+" }", 1)
 	e.Write("penstock.yaml", text)
 	run := func() *rig.Process {
@@ -289,7 +289,7 @@ upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { 
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	e.Signal(syscall.SIGTERM)
-	e.Exits(20*time.Second, 0)
+	e.Exits(rig.Patience, 0)
 	m, addrs := newManager(t, "admin", "public")
 	e.Admin, e.Addr, e.URL = "http://"+addrs[0], addrs[1], "http://"+addrs[1]
 	e.Adopt(m.run("admin:public", e.Path, "WATCHDOG_USEC=400000"))
@@ -322,7 +322,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		t.Errorf("%d connections were refused", n)
 	}
 	e.Signal(syscall.SIGTERM)
-	e.Exits(20*time.Second, 0)
+	e.Exits(rig.Patience, 0)
 	for _, names := range []string{"admin:admin"} {
 		p := m.run(names, e.Path)
 		p.Exits(rig.Patience, 1)
@@ -357,5 +357,5 @@ func TestFault78_RequestUnderWay(t *testing.T) {
 			t.Errorf("status %d, close %v, %v: %s", res.StatusCode, res.Close, err, b)
 		}
 	}
-	e.Exits(20*time.Second, 0)
+	e.Exits(rig.Patience, 0)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -236,7 +237,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	}
 }
 
-// TestReloadLarge measures a reload of 1,000 keys and 200 upstreams, and what it costs the requests meanwhile.
+// TestReloadLarge: a reload of 1,000 keys and 200 upstreams costs the requests meanwhile little; the control is the time before.
 func TestReloadLarge(t *testing.T) {
 	engine := rig.StartEngine(t, sim.Options{Listen: "0.0.0.0:0", Slots: 512})
 	port := engine.Addr()[strings.LastIndexByte(engine.Addr(), ':')+1:]
@@ -288,9 +289,11 @@ func TestReloadLarge(t *testing.T) {
 	busy50, busy99 := tr.latencies()
 	t.Logf("reloads took %.0f ms; requests without them p50 %v p99 %v, with them p50 %v p99 %v", took, calm50, calm99, busy50, busy99)
 	tr.wantNothingLost()
-	for _, ms := range took {
-		if ms > 5000 {
-			t.Errorf("a reload took %.0f ms", ms)
-		}
+	if busy50 > 3*calm50+5*time.Millisecond || busy99 > 5*calm99+100*time.Millisecond {
+		t.Error("reloads cost other requests too much")
+	}
+	slices.Sort(took)
+	if half := took[len(took)/2]; half > 1000 && !raced.On {
+		t.Errorf("half of the reloads took more than %.0f ms", half)
 	}
 }

@@ -59,7 +59,8 @@ func (r *Reply) plainText(w Way) string {
 	return b.String()
 }
 
-// StreamText puts the visible text of a stream together and says whether the stream ended as a whole one does.
+// StreamText puts the visible text of a stream together and says whether the stream ended as a
+// whole one does.
 func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	t.Helper()
 	var b strings.Builder
@@ -102,8 +103,9 @@ func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	return b.String(), whole
 }
 
-// WantBroken checks a stream that ended badly after its first bytes: what came is there, the dialect's error is last, with
-// code in the words of chat, nothing says that the answer is whole, and the body itself ended properly.
+// WantBroken checks a stream that ended badly after its first bytes: what came is there, the
+// dialect's error is last, with code in the words of chat, nothing says that the answer is whole,
+// and the body itself ended properly.
 func (r *Reply) WantBroken(w Way, code string) *APIError {
 	r.T.Helper()
 	r.WantStatus(200)
@@ -119,7 +121,8 @@ func (r *Reply) WantBroken(w Way, code string) *APIError {
 			r.T.Fatalf("the stream ends with %v", tail)
 		}
 		code = responsesCode(code)
-		if !strings.Contains(tail[1].Data, `"error":{"code":"`+code+`"`) || !strings.Contains(tail[1].Data, `"status":"failed"`) {
+		if !strings.Contains(tail[1].Data, `"error":{"code":"`+code+`"`) ||
+			!strings.Contains(tail[1].Data, `"status":"failed"`) {
 			r.T.Errorf("response.failed says %s, want %s", tail[1].Data, code)
 		}
 		tail = tail[:1]
@@ -135,11 +138,13 @@ func (r *Reply) WantBroken(w Way, code string) *APIError {
 	if e.Error.Code != code {
 		r.T.Errorf("code %q, want %q", e.Error.Code, code)
 	}
-	if w.Dialect == "messages" && (last.Name != "error" || e.Type != "error" || (e.Error.Type != "overloaded_error") != (code == "capacity_full")) {
+	if w.Dialect == "messages" && (last.Name != "error" || e.Type != "error" ||
+		(e.Error.Type != "overloaded_error") != (code == "capacity_full")) {
 		r.T.Errorf("the error event is not the dialect's: %v", last)
 	}
 	for _, ev := range events {
-		if w.Dialect == "chat" && ev.Data == "[DONE]" || strings.Contains(ev.Data, `"finish_reason":"stop"`) || strings.Contains(ev.Data, `"message_stop"`) {
+		if w.Dialect == "chat" && ev.Data == "[DONE]" || strings.Contains(ev.Data, `"finish_reason":"stop"`) ||
+			strings.Contains(ev.Data, `"message_stop"`) {
 			r.T.Errorf("a broken stream says it is whole: %q", ev.Data)
 		}
 	}

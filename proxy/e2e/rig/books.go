@@ -7,15 +7,18 @@ import (
 	"time"
 )
 
-// Rest waits until no call is in flight, every slot is free on the state page and in the catalog, and no engine works.
+// Rest waits until no call is in flight, every slot is free on the state page and in the catalog,
+// and no engine works.
 func (e *Edge) Rest() {
 	e.T.Helper()
-	var left string
-	for deadline, pause := time.Now().Add(Patience), time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		if left = e.busy(); left == "" {
+	begun := StartWatch()
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		left := e.busy()
+		if left == "" {
+			begun.WantAtOnce(e.T, "it comes to rest")
 			return
 		}
-		if time.Now().After(deadline) {
+		if begun.Took() > Patience {
 			e.T.Errorf("not at rest: %s", left)
 			return
 		}
@@ -47,15 +50,16 @@ func (e *Edge) busy() string {
 		}
 	}
 	for name, v := range e.Metrics() {
-		if v != 0 && (strings.Contains(name, "inflight") || name == "penstock_body_memory_bytes" || name == "penstock_reply_memory_bytes") {
+		if v != 0 && (strings.Contains(name, "inflight") || name == "penstock_body_memory_bytes" ||
+			name == "penstock_reply_memory_bytes") {
 			return fmt.Sprintf("%s = %v", name, v)
 		}
 	}
 	return ""
 }
 
-// CheckBooks checks the numbers of an edge at rest: no panic was recovered and no lease released twice, nothing secret is in the
-// metrics, and as many calls are counted as are told of in the log.
+// CheckBooks checks the numbers of an edge at rest: no panic was recovered and no lease released
+// twice, nothing secret is in the metrics, and as many calls are counted as are told of in the log.
 func (e *Edge) CheckBooks() {
 	e.T.Helper()
 	text := e.MetricsText()
@@ -66,13 +70,15 @@ func (e *Edge) CheckBooks() {
 		}
 	}
 	var lines, finished, counted int
-	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) { // a call is counted, then told of
+	begun := StartWatch()
+	for ; begun.Took() < Patience; time.Sleep(time.Millisecond) { // a call is counted, then it is in the log
 		lines, finished, counted = len(e.Calls()), int(e.Metric("penstock_calls_finished_total")), int(e.Metric("penstock_calls_total"))
 		told := lines == finished || lines == 0 // no line at all: the access log is off, or elsewhere
 		if lines < finished {                   // more calls that end at once than the log takes are dropped and counted
 			told = told || lines+int(e.Metric("penstock_log_dropped_total")) >= finished
 		}
 		if told && (counted == finished || e.Setup.Forgets && counted < finished) {
+			begun.WantAtOnce(e.T, "every call is counted and in the log")
 			return
 		}
 	}
@@ -133,7 +139,8 @@ func (e *Edge) Calls() []CallLine {
 	return out
 }
 
-// LastCall waits until the edge is at rest and all calls are told of, and returns the newest access line.
+// LastCall waits until the edge is at rest and all calls are told of, and returns the newest access
+// line.
 func (e *Edge) LastCall() CallLine {
 	e.T.Helper()
 	e.Rest()

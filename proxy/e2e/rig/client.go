@@ -10,12 +10,19 @@ import (
 	"time"
 )
 
-// NewClient is an HTTP client with connections of its own, closed when the test ends. It follows no redirects and trusts every
-// certificate: whose it is, is looked at where that matters.
+// NewClient is an HTTP client with connections of its own, closed when the test ends. It follows no
+// redirects and trusts every certificate: whose it is, is looked at where that matters.
 func NewClient(t testing.TB) *http.Client {
-	tr := &http.Transport{MaxIdleConnsPerHost: 4096, DisableCompression: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	tr := &http.Transport{
+		MaxIdleConnsPerHost: 4096, DisableCompression: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request,
+		[]*http.Request,
+	) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
 // Reply is a whole answer, read to its end.
@@ -28,8 +35,9 @@ type Reply struct {
 	Took   time.Duration
 }
 
-// Post sends body as JSON under the key of the setup and reads the whole answer. header are further "Name: value" lines; one
-// that names Authorization replaces the key, one without a value removes the header.
+// Post sends body as JSON under the key of the setup and reads the whole answer. header are further
+// "Name: value" lines; one that names Authorization replaces the key, one without a value removes
+// the header.
 func (e *Edge) Post(path, body string, header ...string) *Reply {
 	e.T.Helper()
 	return e.Do("POST", path, body, header...)
@@ -41,7 +49,8 @@ func (e *Edge) Get(path string, header ...string) *Reply {
 	return e.Do("GET", path, "", append([]string{"Authorization: "}, header...)...)
 }
 
-// Do is Post for any method. What comes must be what the published OpenAPI document says (Conforms).
+// Do is Post for any method. What comes must be what the published OpenAPI document says
+// (Conforms).
 func (e *Edge) Do(method, path, body string, header ...string) *Reply {
 	e.T.Helper()
 	begun := time.Now()
@@ -127,8 +136,9 @@ func (r *Reply) WantStatus(want int) *Reply {
 	return r
 }
 
-// Chat is the body of a chat request for the model "sim", with the canary in its prompt; more is added as further members:
-// `"stream":true,"sim":{"tokens":5}`. The simulator obeys the member "sim" (bench/sim says how).
+// Chat is the body of a chat request for the model "sim", with the canary in its prompt; more is
+// added as further members: `"stream":true,"sim":{"tokens":5}`. The simulator obeys the member
+// "sim" (bench/sim says how).
 func (e *Edge) Chat(more string) string { return ChatBody("sim", more) }
 
 // ChatBody is Edge.Chat for any model.
@@ -139,8 +149,8 @@ func ChatBody(model, more string) string {
 	return `{"model":"` + model + `","messages":[{"role":"user","content":"` + Prompt + `"}]` + more + `}`
 }
 
-// Within checks that an answer did not wait for a clock that it has nothing to do with. limit is what it may take on an idle
-// machine; the clock must be more than Grace behind it.
+// Within checks that an answer did not wait for a clock that it has nothing to do with. limit is
+// what it may take on an idle machine; the clock must be more than Grace behind it.
 func (r *Reply) Within(limit time.Duration) {
 	r.T.Helper()
 	if r.Took > limit+Grace {

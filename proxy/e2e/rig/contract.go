@@ -16,8 +16,9 @@ import (
 	"penstock/proxy/openapi"
 )
 
-// This file holds answers to the published document (proxy/openapi): which statuses, headers and media types an operation
-// has, and whether a body fits its schema. Bodies are validated by a JSON Schema library that knows nothing of us.
+// This file holds answers to the published document (proxy/openapi): which statuses, headers and
+// media types an operation has, and whether a body fits its schema. Bodies are validated by a JSON
+// Schema library that knows nothing of us.
 
 // Contract is the published document, ready to be asked.
 type Contract struct {
@@ -81,7 +82,10 @@ var theContract = sync.OnceValues(func() (*Contract, error) {
 			if err := json.Unmarshal(raw, &o); err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
-			op := &Operation{Method: strings.ToUpper(method), Path: base + path, at: "/paths/" + escape(path) + "/" + method, Responses: map[string]Response{}}
+			op := &Operation{
+				Method: strings.ToUpper(method), Path: base + path, at: "/paths/" + escape(path) + "/" + method,
+				Responses: map[string]Response{},
+			}
 			for status, r := range o.Responses {
 				r.at = op.at + "/responses/" + status
 				if op.Responses[status], err = resolve(root, r); err != nil {
@@ -107,8 +111,8 @@ func Published(t testing.TB) *Contract {
 	return c
 }
 
-// closeAnswers forbids members that the document does not name, in the schemas of what is wholly ours. In public they are
-// open: clients must not choke on what is added later.
+// closeAnswers forbids members that the document does not name, in the schemas of what is wholly
+// ours. In public they are open: clients must not choke on what is added later.
 func closeAnswers(root map[string]any) {
 	schemas := root["components"].(map[string]any)["schemas"].(map[string]any)
 	for _, name := range []string{
@@ -119,7 +123,8 @@ func closeAnswers(root map[string]any) {
 	}
 }
 
-// closeObject closes v and the objects in it. branch: v is an alternative of an object that is closed as a whole.
+// closeObject closes v and the objects in it. branch: v is an alternative of an object that is
+// closed as a whole.
 func closeObject(v any, branch bool) {
 	s, ok := v.(map[string]any)
 	if !ok {
@@ -210,7 +215,8 @@ func (c *Contract) allows(at string, v any) error {
 // Schema is the pointer of a named schema.
 func Schema(name string) string { return "/components/schemas/" + name }
 
-// Operation finds the operation of a request, nil when the document has none. target may have a query.
+// Operation finds the operation of a request, nil when the document has none. target may have a
+// query.
 func (c *Contract) Operation(method, target string) *Operation {
 	path, _, _ := strings.Cut(target, "?")
 	for _, op := range c.Operations {
@@ -234,10 +240,12 @@ func ErrorShape(target string) string {
 	return "Error"
 }
 
-// early are the statuses that any request may meet before it reaches an operation; the document's introduction lists them.
+// early are the statuses that any request may meet before it reaches an operation; the document's
+// introduction lists them.
 var early = []int{400, 404, 405, 408, 431, 505}
 
-// Conforms checks an answer against what the document says of the operation: status, headers, media type and body.
+// Conforms checks an answer against what the document says of the operation: status, headers, media
+// type and body.
 func (r *Reply) Conforms(method, target string) *Reply {
 	r.T.Helper()
 	c := Published(r.T)

@@ -7,8 +7,8 @@ import (
 	"penstock/bench/sim"
 )
 
-// Edge is an edge as clients, engines and operators know it, wherever it runs. Its methods may be called from several
-// goroutines, those that fail the test at once (most do) from the test's own.
+// Edge is an edge as clients, engines and operators know it, wherever it runs. Its methods may be
+// called from several goroutines, those that fail the test at once (most do) from the test's own.
 type Edge struct {
 	T       testing.TB
 	Engines []*sim.Engine
@@ -24,8 +24,8 @@ type Edge struct {
 	Log *Buffer
 }
 
-// Connect returns an edge that runs already, with nothing known of it but the address of its API and a key: Post and the like
-// work.
+// Connect returns an edge that runs already, with nothing known of it but the address of its API
+// and a key: Post and the like work.
 func Connect(t testing.TB, url, key string) *Edge {
 	return &Edge{T: t, URL: url, Key: key, Client: NewClient(t), Log: new(Buffer)}
 }

@@ -10,14 +10,15 @@ import (
 	"penstock/bench/sim"
 )
 
-// StartEngine runs a simulated engine until the test ends, on a free port unless the options say where.
+// StartEngine runs a simulated engine until the test ends, on a free port unless the options say
+// where.
 func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	t.Helper()
 	anywhere := o.Listen == ""
 	for tries := 0; ; tries++ {
 		if anywhere {
-			// Below the ports that the kernel gives to connections, and no port twice: an engine that goes away finds its own
-			// free when it comes back.
+			// Below the ports that the kernel gives to connections, and no port twice: an engine that goes
+			// away finds its own free when it comes back.
 			o.Listen = fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000)
 		}
 		e := sim.New(o)
@@ -32,7 +33,8 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	}
 }
 
-// lastPort counts the ports that engines were given. It begins somewhere, as other processes may run tests, too.
+// lastPort counts the ports that engines were given. It begins somewhere, as other processes may
+// run tests, too.
 var lastPort atomic.Uint32
 
 func init() { lastPort.Store(rand.Uint32N(17000)) }
@@ -50,7 +52,8 @@ func Listen(t testing.TB) net.Listener {
 // Two are two engines with everything at its default.
 func Two() []sim.Options { return []sim.Options{{}, {}} }
 
-// QuietProbes keeps probes out of what a test counts; the first one has passed when the edge has started.
+// QuietProbes keeps probes out of what a test counts; the first one has passed when the edge has
+// started.
 const QuietProbes = "probe: { interval: 1h, timeout: 15s }"
 
 // WantUnserved checks that no more than upTo requests have reached the first engine.

@@ -27,7 +27,8 @@ func (p *Process) Memory(name string) int64 {
 	return 0
 }
 
-// WantPeak checks what the program has used at most, in bytes. The race detector multiplies it: then nothing is checked.
+// WantPeak checks what the program has used at most, in bytes. The race detector multiplies it:
+// then nothing is checked.
 func (p *Process) WantPeak(limit int64) {
 	p.t.Helper()
 	if n := p.Memory("VmHWM"); n > limit && !raced.On {

@@ -94,7 +94,8 @@ func (p *Local) Reload(s Setup) {
 	}
 }
 
-// Prepare makes the configuration of another setup, in front of the same engines, what the next reload brings.
+// Prepare makes the configuration of another setup, in front of the same engines, what the next
+// reload brings.
 func (p *Local) Prepare(s Setup) {
 	p.T.Helper()
 	f := p.parse(s)
@@ -117,8 +118,8 @@ func (p *Local) AskReload() *reload.Result {
 	return p.edge.LastReload()
 }
 
-// End checks that the edge is at rest, stops it and reads its log. It is called when the test ends; a test that wants the
-// end before may call it itself.
+// End checks that the edge is at rest, stops it and reads its log. It is called when the test ends;
+// a test that wants the end before may call it itself.
 func (p *Local) End() {
 	if p.ended {
 		return
@@ -131,8 +132,10 @@ func (p *Local) End() {
 		p.Client.CloseIdleConnections()
 	}
 	p.stop()
+	begun := StartWatch()
 	select {
 	case err := <-p.served:
+		begun.WantAtOnce(p.T, "Serve returns")
 		if err != nil {
 			p.T.Errorf("Serve: %v", err)
 		}

@@ -43,7 +43,8 @@ func (e *Edge) Metric(name string, labels ...string) float64 {
 	return sum
 }
 
-// Series are the names of all series with their labels, without those of the Go runtime and the process, in order.
+// Series are the names of all series with their labels, without those of the Go runtime and the
+// process, in order.
 func (e *Edge) Series() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(e.Metrics())) {

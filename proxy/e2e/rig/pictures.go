@@ -20,7 +20,8 @@ func Picture(format string) string {
 	return "data:image/" + format + ";base64," + base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
-// VisionBody is a chat request for the model "sim" with one image and the canary; more is added as further members.
+// VisionBody is a chat request for the model "sim" with one image and the canary; more is added as
+// further members.
 func VisionBody(url, more string) string {
 	if more != "" {
 		more = "," + more

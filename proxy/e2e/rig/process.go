@@ -28,7 +28,8 @@ var built struct {
 func Binary(t testing.TB) string {
 	t.Helper()
 	built.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "penstock-rig-"); built.err != nil { //nolint:usetesting // it is for all tests of the package
+		//nolint:usetesting // it is for all tests of the package
+		if built.dir, built.err = os.MkdirTemp("", "penstock-rig-"); built.err != nil {
 			return
 		}
 		args := []string{"build", "-o", filepath.Join(built.dir, "penstock")}
@@ -98,14 +99,15 @@ type Process struct {
 	t    testing.TB
 }
 
-// StartProcess starts the program with args; it is killed when the test ends, if it still runs then.
+// StartProcess starts the program with args; it is killed when the test ends, if it still runs
+// then.
 func StartProcess(t testing.TB, args ...string) *Process {
 	t.Helper()
 	return StartCommand(t, Command(t, args...))
 }
 
-// StartCommand is StartProcess for a command of the test's own, whose standard output is taken, and standard error unless
-// the command has a file for it.
+// StartCommand is StartProcess for a command of the test's own, whose standard output is taken, and
+// standard error unless the command has a file for it.
 func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{t: t, Cmd: cmd, Out: new(Buffer), Err: new(Buffer), Done: make(chan struct{})}
@@ -142,11 +144,16 @@ func (p *Process) Says(pattern string) []string {
 	return m
 }
 
-// Exits waits for the end and checks the code.
+// Exits waits for the end and checks the code. With the limit Patience it has to come at once;
+// another limit is a drain.
 func (p *Process) Exits(limit time.Duration, code int) {
 	p.t.Helper()
+	begun := StartWatch()
 	select {
 	case <-p.Done:
+		if limit == Patience {
+			begun.WantAtOnce(p.t, "the program exits")
+		}
 	case <-time.After(limit):
 		p.t.Errorf("still running after %v", limit)
 		p.Signal(syscall.SIGQUIT) // shows where

@@ -12,7 +12,8 @@ import (
 	"penstock/proxy/auth"
 )
 
-// Program is an edge that is the built program. A start takes about 20 ms, so nearly every case can have one of its own.
+// Program is an edge that is the built program. A start takes about 20 ms, so nearly every case can
+// have one of its own.
 type Program struct {
 	*Edge
 	*Process
@@ -69,7 +70,8 @@ func (p *Program) run() {
 	p.warm()
 }
 
-// Adopt makes next the process of the edge: what it logs is read from now on, and it is the one that is ended.
+// Adopt makes next the process of the edge: what it logs is read from now on, and it is the one
+// that is ended.
 func (p *Program) Adopt(next *Process) { p.Process, p.Log = next, next.Err }
 
 // Relaunch runs the program again, after it has ended, on the address it had.
@@ -79,7 +81,8 @@ func (p *Program) Relaunch() {
 	p.run()
 }
 
-// Write puts a file beside the configuration, in one step as a careful operator does, and returns its path.
+// Write puts a file beside the configuration, in one step as a careful operator does, and returns
+// its path.
 func (p *Program) Write(name, text string) string {
 	p.T.Helper()
 	path := filepath.Join(p.Dir, name)
@@ -92,15 +95,16 @@ func (p *Program) Write(name, text string) string {
 	return path
 }
 
-// Reload makes the program read its configuration again and returns the answer's status, 200 or 422, and its body.
+// Reload makes the program read its configuration again and returns the answer's status, 200 or
+// 422, and its body.
 func (p *Program) Reload() (status int, body string) {
 	p.T.Helper()
 	r := p.Fetch("POST", p.Admin+"/-/reload")
 	return r.Status, r.Body
 }
 
-// End checks that the program is at rest, stops it and reads its log. It is called when the test ends; a test that wants
-// the end before may call it itself.
+// End checks that the program is at rest, stops it and reads its log. It is called when the test
+// ends; a test that wants the end before may call it itself.
 func (p *Program) End() {
 	if p.ended {
 		return

@@ -21,7 +21,8 @@ type Raw struct {
 	In *bufio.Reader // what comes
 }
 
-// Dial connects to the public listener. The connection is closed when the test ends, and has Patience until its deadline.
+// Dial connects to the public listener. The connection is closed when the test ends, and has
+// Patience until its deadline.
 func (e *Edge) Dial() *Raw {
 	e.T.Helper()
 	c, err := net.Dial("tcp", e.Addr)
@@ -78,7 +79,10 @@ func (c *Raw) TryReply(method string) (*Reply, error) {
 		}
 		b, err := io.ReadAll(res.Body)
 		res.Body.Close()
-		return &Reply{T: c.T, Status: res.StatusCode, Header: withLength(res), Body: string(b), Err: err, Took: time.Since(begun)}, nil
+		return &Reply{
+			T: c.T, Status: res.StatusCode, Header: withLength(res), Body: string(b), Err: err,
+			Took: time.Since(begun),
+		}, nil
 	}
 }
 
@@ -90,7 +94,8 @@ func withLength(res *http.Response) http.Header {
 	return res.Header
 }
 
-// Closed reads what else comes until the edge closes the connection; false: it did not within limit.
+// Closed reads what else comes until the edge closes the connection; false: it did not within
+// limit.
 func (c *Raw) Closed(limit time.Duration) (rest string, ok bool) {
 	_ = c.SetReadDeadline(time.Now().Add(limit))
 	b, err := io.ReadAll(c.In)

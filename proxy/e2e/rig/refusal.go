@@ -14,7 +14,8 @@ type APIError struct {
 	Metadata json.RawMessage `json:"metadata"`
 }
 
-// Refusal is what a client is told instead of an answer, in the words of chat. Messages says 529 for every engine's failure.
+// Refusal is what a client is told instead of an answer, in the words of chat. Messages says 529
+// for every engine's failure.
 type Refusal struct {
 	Status     int
 	Kind, Code string
@@ -43,9 +44,9 @@ func (want Refusal) In(dialect string) Refusal {
 	return want
 }
 
-// WantRefused checks an error answer as a client of the dialect sees it: the status, the record and its shape, a length, one
-// request id in both headers, a Retry-After where the status demands one and nowhere else, and no word that should have
-// stayed inside.
+// WantRefused checks an error answer as a client of the dialect sees it: the status, the record and
+// its shape, a length, one request id in both headers, a Retry-After where the status demands one
+// and nowhere else, and no word that should have stayed inside.
 func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	r.T.Helper()
 	e, messages := r.wantRecord(want.In(w.Dialect))
@@ -55,7 +56,8 @@ func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	return e
 }
 
-// WantError is WantRefused for an answer whose dialect is seen by what it was asked, or does not matter.
+// WantError is WantRefused for an answer whose dialect is seen by what it was asked, or does not
+// matter.
 func (r *Reply) WantError(status int, kind, code string) *APIError {
 	r.T.Helper()
 	e, _ := r.wantRecord(Refusal{Status: status, Kind: kind, Code: code})

@@ -7,14 +7,15 @@ import (
 	"penstock/bench/sim"
 )
 
-// Canary is in every prompt that the rig writes. It must never be seen in a log, a metric or an error.
+// Canary is in every prompt that the rig writes. It must never be seen in a log, a metric or an
+// error.
 const Canary = "CANARY-7f3a-prompt"
 
 // Prompt is what the user says, with the canary in it.
 const Prompt = "Say something about " + Canary + "."
 
-// WantNoLeak checks that text, found in the place that where names, has nothing of what prompts and faulty engines carry, and
-// nothing of further secrets.
+// WantNoLeak checks that text, found in the place that where names, has nothing of what prompts and
+// faulty engines carry, and nothing of further secrets.
 func WantNoLeak(t testing.TB, where, text string, secrets ...string) {
 	t.Helper()
 	for _, secret := range append(secrets, Canary, sim.LeakedHost, sim.LeakedPath, sim.LeakedSecret, sim.ForgedText) {

@@ -15,8 +15,8 @@ func (e *Edge) adminPage(path string) *Reply {
 	return e.page(e.Admin+path, "Authorization: Bearer "+AdminToken)
 }
 
-// page reads a page for the rig's own use. An edge whose clients have short clocks hangs up on a rig that the machine holds up: then
-// it is asked again.
+// page reads a page for the rig's own use. An edge whose clients have short clocks hangs up on a
+// rig that the machine holds up: then it is asked again.
 func (e *Edge) page(url string, header ...string) *Reply {
 	e.T.Helper()
 	for deadline := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {

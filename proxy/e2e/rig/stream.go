@@ -24,7 +24,8 @@ func (r *Reply) Events() []Event {
 	return ParseEvents(r.Body)
 }
 
-// ParseEvents is deliberately another parser than the edge's: blank lines end events, comments are dropped.
+// ParseEvents is deliberately another parser than the edge's: blank lines end events, comments are
+// dropped.
 func ParseEvents(text string) []Event {
 	var out []Event
 	for block := range strings.SplitSeq(text, "\n\n") {

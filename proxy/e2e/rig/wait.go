@@ -3,28 +3,88 @@ package rig
 import (
 	"bytes"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// Patience is how long the rig waits for what should come at once: long, because the machine may be busy.
+// Patience is how long the rig waits for what should come at once: long, because the machine may be
+// busy.
 const Patience = 20 * time.Second
 
-// Grace is what a busy machine may add to something that is told by how long it takes: shorter than the clock that would be
-// waited for if it went wrong.
+// Grace is what a busy machine may add to something that is told by how long it takes: shorter than
+// the clock that would be waited for if it went wrong.
 const Grace = 8 * time.Second
 
-// WaitFor polls until cond holds, and fails the test when it does not within limit. It returns how long it took.
+// AtOnce is how long what comes at once may take on a machine that has nothing else to do.
+const AtOnce = 5 * time.Second
+
+// WaitFor polls until cond holds, and fails the test when it does not within limit. It returns how
+// long it took. The limit Patience is for a busy machine: what came late although the machine was
+// not busy has failed, too. Any other limit is a clock of the product that the test waits for.
 func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
 	t.Helper()
-	begun := time.Now()
-	for pause := 200 * time.Microsecond; !cond(); pause = min(2*pause, 20*time.Millisecond) { // a look is mostly some requests
-		if time.Since(begun) > limit {
+	begun := StartWatch()
+	defer func() {
+		if limit == Patience && !t.Failed() {
+			begun.WantAtOnce(t, what)
+		}
+	}()
+	// a look is mostly some requests
+	for pause := 200 * time.Microsecond; !cond(); pause = min(2*pause, 20*time.Millisecond) {
+		if begun.Took() > limit {
 			t.Fatalf("not within %v: %s", limit, what)
 		}
 		time.Sleep(pause)
 	}
-	return time.Since(begun)
+	return begun.Took()
+}
+
+// StopWatch measures a time, and how busy the machine was meanwhile.
+type StopWatch struct {
+	begun time.Time
+	late  int64
+}
+
+// StartWatch starts to measure.
+func StartWatch() StopWatch { return StopWatch{time.Now(), lateness.Load()} }
+
+// Took is the time since the start.
+func (w StopWatch) Took() time.Duration { return time.Since(w.begun) }
+
+// WantAtOnce fails the test if more than AtOnce has passed, and ten times what a goroutine that
+// only sleeps was late meanwhile: that is the control, in the same process at the same time.
+func (w StopWatch) WantAtOnce(t testing.TB, what string) {
+	t.Helper()
+	took, late := w.Took(), time.Duration(lateness.Load()-w.late)
+	if took > AtOnce+10*late {
+		t.Errorf("%s: it took %v, and a goroutine that only sleeps was late by no more than %v meanwhile", what, took, late)
+	}
+}
+
+// lateness is by how much a goroutine that only sleeps has woken up late until now, in nanoseconds.
+var lateness atomic.Int64
+
+// watchMachine keeps lateness until stop is called.
+func watchMachine() (stop func()) {
+	const nap = 5 * time.Millisecond
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			begun := time.Now()
+			select {
+			case <-end:
+				return
+			case <-time.After(nap):
+				lateness.Add(int64(time.Since(begun) - nap))
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+	}
 }
 
 // Buffer collects what an edge writes while it is read. It is safe for concurrent use.

@@ -12,7 +12,8 @@ type Way struct {
 	Stream  bool
 }
 
-// The ways of audio have one answer each: speech is passed on as it comes, a transcription is read whole.
+// The ways of audio have one answer each: speech is passed on as it comes, a transcription is read
+// whole.
 var (
 	Transcription = Way{"transcription", "/v1/audio/transcriptions", false}
 	Speech        = Way{"speech", "/v1/audio/speech", false}
@@ -39,7 +40,8 @@ var (
 	ResponsesStream = Way{"responses", "/v1/responses", true}
 )
 
-// AllWays are the ways to generate text; PlainWays and StreamWays are their halves. EveryWay are those and audio.
+// AllWays are the ways to generate text; PlainWays and StreamWays are their halves. EveryWay are
+// those and audio.
 var (
 	EveryWay   = append(slices.Clone(AllWays), Transcription, Speech)
 	AllWays    = []Way{Chat, ChatStream, Messages, MessagesStream, Responses, ResponsesStream}
@@ -47,8 +49,9 @@ var (
 	StreamWays = []Way{ChatStream, MessagesStream, ResponsesStream}
 )
 
-// Variants are the ways in which variant i of a row is played: the first in all of ways, each further one in two of them, so
-// that a row with many variants meets every way and does not start the program for every pair.
+// Variants are the ways in which variant i of a row is played: the first in all of ways, each
+// further one in two of them, so that a row with many variants meets every way and does not start
+// the program for every pair.
 func Variants(ways []Way, i int) []Way {
 	if i == 0 {
 		return ways
@@ -65,8 +68,8 @@ func (w Way) String() string {
 	return w.Dialect
 }
 
-// Body is a request for model with prompt as what the user says. control is what the simulator is told, members such as
-// `"tokens":5,"delay_ms":20` (bench/sim says which).
+// Body is a request for model with prompt as what the user says. control is what the simulator is
+// told, members such as `"tokens":5,"delay_ms":20` (bench/sim says which).
 func (w Way) Body(model, prompt, control string) string {
 	if control != "" {
 		prompt += " [[sim {" + control + "}]]"
