@@ -19,14 +19,8 @@ import (
 type Relay struct {
 	model []byte // the public id in quotes
 
-	state   relayState
-	depth   int
-	objects uint64 // of the open containers, the innermost in the lowest bit: whether it is an object
-	word    string // what is left of a literal
-	hex     int    // digits that are left of an escape
-	wide    int    // bytes that are left of a character
-	low, up byte   // what the next one of them may be
-	isKey   bool   // the string is a name
+	grammar grammar
+	isKey   bool // the string is a name
 	sink    sink
 
 	// Of the object whose members are read: the answer, or one of its choices.
@@ -41,33 +35,6 @@ type Relay struct {
 	usage translate.Usage
 	doc   jsonx.Doc
 }
-
-// relayState is what may come next.
-type relayState uint8
-
-const (
-	wantRoot       relayState = iota
-	wantFirstName             // or the end of the object
-	wantName                  //
-	wantColon                 //
-	wantFirstValue            // or the end of the array
-	wantValue                 //
-	wantMore                  // a comma, or the end of the container
-	inString                  //
-	inEscape                  //
-	inHex                     //
-	inWide                    // in a character of several bytes
-	inWord                    // in true, false or null
-	afterMinus                // of a number, and so on
-	afterZero                 //
-	inDigits                  //
-	afterPoint                //
-	inFraction                //
-	afterE                    //
-	afterSign                 //
-	inExponent                //
-	atEnd                     //
-)
 
 // sink is where bytes go.
 type sink uint8
@@ -115,7 +82,7 @@ func (r *Relay) Usage() translate.Usage { return r.usage }
 
 // End reports whether what came was a whole answer.
 func (r *Relay) End() error {
-	if r.state != atEnd {
+	if r.grammar.state != atEnd {
 		return errBadJSON
 	}
 	return nil
@@ -129,7 +96,7 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 	from := 0 // what is before has been given to its sink
 	for i := 0; i < len(p); i++ {
 		c := p[i]
-		switch r.state { //nolint:exhaustive // the others are structure's
+		switch r.grammar.state { //nolint:exhaustive // the others are structure's
 		case inString:
 			if c >= ' ' && c < 0x80 && c != '"' && c != '\\' {
 				i = jsonx.SkipText(p, i+1) - 1
@@ -137,23 +104,23 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 			}
 			switch {
 			case c != '"':
-				if !r.beginSpecial(c) {
+				if !r.grammar.beginSpecial(c) {
 					return dst, errBadJSON
 				}
 			case r.isKey:
 				if r.sink == toHeld {
 					from = r.hold(p, from, i+1)
 				}
-				r.state = wantColon
+				r.grammar.state = wantColon
 			default:
 				dst, from = r.endValue(dst, p, from, i+1)
-				if r.member == memberObject && r.depth == 1 && string(r.value) == `"error"` {
+				if r.member == memberObject && r.grammar.depth == 1 && string(r.value) == `"error"` {
 					return dst, &translate.BadAnswer{Reason: engineError}
 				}
 			}
 			continue
 		case inEscape, inHex, inWide, inWord, afterMinus, afterPoint, afterE, afterSign:
-			ended, ok := r.inToken(c)
+			ended, ok := r.grammar.inToken(c)
 			if !ok {
 				return dst, errBadJSON
 			}
@@ -162,15 +129,15 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 			}
 			continue
 		case afterZero, inDigits, inFraction, inExponent:
-			if r.inNumber(c) {
-				for r.state != afterZero && r.state != afterPoint && r.state != afterE && i+1 < len(p) && p[i+1] >= '0' && p[i+1] <= '9' {
+			if r.grammar.inNumber(c) {
+				for r.grammar.state != afterZero && r.grammar.state != afterPoint && r.grammar.state != afterE && i+1 < len(p) && p[i+1] >= '0' && p[i+1] <= '9' {
 					i++
 				}
 				continue
 			}
 			dst, from = r.endValue(dst, p, from, i)
 		}
-		if r.objects&1 == 0 && r.inNumbers(c) {
+		if !r.grammar.inObject() && r.grammar.inNumbers(c) {
 			continue
 		}
 		if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
@@ -184,128 +151,9 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 	return r.give(dst, p[from:]), nil
 }
 
-// beginSpecial takes a byte of a string that is no character by itself, and reports whether it may
-// stand there.
-func (r *Relay) beginSpecial(c byte) bool {
-	switch {
-	case c == '\\':
-		r.state = inEscape
-	case c < ' ':
-		return false
-	default: // RFC 3629, section 4
-		r.state, r.low, r.up = inWide, 0x80, 0xbf
-		switch {
-		case c >= 0xc2 && c <= 0xdf:
-			r.wide = 1
-		case c >= 0xe0 && c <= 0xef:
-			r.wide = 2
-			switch c {
-			case 0xe0:
-				r.low = 0xa0
-			case 0xed:
-				r.up = 0x9f
-			}
-		case c >= 0xf0 && c <= 0xf4:
-			r.wide = 3
-			switch c {
-			case 0xf0:
-				r.low = 0x90
-			case 0xf4:
-				r.up = 0x8f
-			}
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// inToken takes the next byte of what has a certain form. It reports whether a value has ended with
-// it, and whether it may stand there.
-func (r *Relay) inToken(c byte) (ended, ok bool) {
-	digit := c >= '0' && c <= '9'
-	switch r.state { //nolint:exhaustive // Append asks for these alone
-	case inEscape:
-		r.state = inString
-		if c == 'u' {
-			r.state, r.hex = inHex, 4
-		}
-		return false, strings.IndexByte(`"\/bfnrtu`, c) >= 0
-	case inHex:
-		if r.hex--; r.hex == 0 {
-			r.state = inString
-		}
-		return false, digit || 'a' <= c|0x20 && c|0x20 <= 'f'
-	case inWide:
-		ok = r.low <= c && c <= r.up
-		if r.wide--; r.wide == 0 {
-			r.state = inString
-		}
-		r.low, r.up = 0x80, 0xbf
-		return false, ok
-	case inWord:
-		ok = r.word[0] == c
-		r.word = r.word[1:]
-		return ok && r.word == "", ok
-	case afterMinus:
-		r.state = inDigits
-		if c == '0' {
-			r.state = afterZero
-		}
-		return false, digit
-	case afterPoint:
-		r.state = inFraction
-		return false, digit
-	case afterE:
-		r.state = inExponent
-		if c == '+' || c == '-' {
-			r.state = afterSign
-			return false, true
-		}
-		return false, digit
-	}
-	r.state = inExponent // afterSign
-	return false, digit
-}
-
-// inNumber takes the next byte of a number that may end before it, and reports whether it goes on.
-func (r *Relay) inNumber(c byte) bool {
-	switch {
-	case c >= '0' && c <= '9':
-		return r.state != afterZero
-	case c == '.' && (r.state == afterZero || r.state == inDigits):
-		r.state = afterPoint
-	case c|0x20 == 'e' && r.state != inExponent:
-		r.state = afterE
-	default:
-		return false
-	}
-	return true
-}
-
-// inNumbers takes a byte of an array of numbers, which embeddings consist of; it is what structure
-// would do, at a third of the cost.
-func (r *Relay) inNumbers(c byte) bool {
-	switch {
-	case r.state == wantMore && c == ',':
-		r.state = wantValue
-	case r.state != wantValue || r.depth == 0:
-		return false
-	case c == '-':
-		r.state = afterMinus
-	case c == '0':
-		r.state = afterZero
-	case c >= '1' && c <= '9':
-		r.state = inDigits
-	default:
-		return false
-	}
-	return true
-}
-
 // structure takes a byte outside of strings, numbers and words, which is no space.
 func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
-	switch c := p[i]; r.state { //nolint:exhaustive // the others are inside of a token
+	switch c := p[i]; r.grammar.state { //nolint:exhaustive // the others are inside of a token
 	case wantRoot:
 		if c != '{' {
 			return dst, from, &translate.BadAnswer{Reason: notObject}
@@ -314,37 +162,37 @@ func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 	case wantFirstName, wantName:
 		switch {
 		case c == '"':
-			r.state, r.isKey = inString, true
+			r.grammar.state, r.isKey = inString, true
 			if r.sink == toHeld {
 				from = r.hold(p, from, i)
 				r.name = len(r.held)
 			}
 			return dst, from, nil
-		case c == '}' && r.state == wantFirstName:
+		case c == '}' && r.grammar.state == wantFirstName:
 			dst, from = r.closeEmpty(dst, p, from, i)
 			return r.shut(dst, p, from, i)
 		}
 	case wantColon:
 		if c == ':' {
-			r.state = wantValue
+			r.grammar.state = wantValue
 			return dst, from, nil
 		}
 	case wantFirstValue, wantValue:
-		if c == ']' && r.state == wantFirstValue {
+		if c == ']' && r.grammar.state == wantFirstValue {
 			return r.shut(dst, p, from, i)
 		}
 		return r.beginValue(dst, p, from, i)
 	case wantMore:
-		switch object := r.objects&1 == 1; {
+		switch object := r.grammar.inObject(); {
 		case c == ',' && object:
-			r.state = wantName
+			r.grammar.state = wantName
 			if r.reads() {
 				dst, from = r.give(dst, p[from:i]), i
 				r.beginMember()
 			}
 			return dst, from, nil
 		case c == ',':
-			r.state = wantValue
+			r.grammar.state = wantValue
 			return dst, from, nil
 		case c == '}' && object, c == ']' && !object:
 			return r.shut(dst, p, from, i)
@@ -355,7 +203,7 @@ func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 
 // reads reports whether the members of the innermost container are looked at.
 func (r *Relay) reads() bool {
-	return r.objects&1 == 1 && (r.depth == 1 || r.depth == 3 && r.choices)
+	return r.grammar.inObject() && (r.grammar.depth == 1 || r.grammar.depth == 3 && r.choices)
 }
 
 // beginMember prepares for a name in an object that is looked at. What comes is held from here on.
@@ -365,22 +213,14 @@ func (r *Relay) beginMember() {
 
 // open takes the beginning of a container.
 func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
-	if r.depth == jsonx.DefaultMaxDepth {
+	if r.grammar.depth == jsonx.DefaultMaxDepth {
 		return dst, from, &translate.BadAnswer{Reason: translate.TooLarge}
 	}
 	object := p[i] == '{'
-	if r.depth == 1 && r.member == memberChoices && !object {
+	if r.grammar.depth == 1 && r.member == memberChoices && !object {
 		r.choices = true
 	}
-	r.depth++
-	r.objects <<= 1
-	if !object {
-		r.state = wantFirstValue
-		return dst, from, nil
-	}
-	r.objects |= 1
-	r.state = wantFirstName
-	if r.reads() {
+	if r.grammar.open(object); object && r.reads() {
 		dst, from = r.give(dst, p[from:i+1]), i+1
 		r.told[r.level()] = false
 		r.beginMember()
@@ -389,7 +229,7 @@ func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 }
 
 // level distinguishes the answer from one of its choices.
-func (r *Relay) level() int { return (r.depth - 1) / 2 }
+func (r *Relay) level() int { return (r.grammar.depth - 1) / 2 }
 
 // closeEmpty gives out what was held for a member that did not come.
 func (r *Relay) closeEmpty(dst, p []byte, from, i int) ([]byte, int) {
@@ -402,13 +242,10 @@ func (r *Relay) closeEmpty(dst, p []byte, from, i int) ([]byte, int) {
 
 // shut takes the end of a container, which is the end of a value.
 func (r *Relay) shut(dst, p []byte, from, i int) ([]byte, int, error) {
-	r.depth--
-	r.objects >>= 1
-	if r.depth == 0 {
-		r.state = atEnd
+	if r.grammar.shut(); r.grammar.depth == 0 {
 		return dst, from, nil
 	}
-	if r.depth == 1 {
+	if r.grammar.depth == 1 {
 		r.choices = false
 	}
 	dst, from = r.endValue(dst, p, from, i+1)
@@ -427,24 +264,11 @@ func (r *Relay) beginValue(dst, p []byte, from, i int) ([]byte, int, error) {
 	switch c := p[i]; {
 	case c == '{' || c == '[':
 		return r.open(dst, p, from, i)
-	case c == '"':
-		r.state, r.isKey = inString, false
-	case c == '-':
-		r.state = afterMinus
-	case c == '0':
-		r.state = afterZero
-	case c >= '1' && c <= '9':
-		r.state = inDigits
-	case c == 't':
-		r.state, r.word = inWord, "true"[1:]
-	case c == 'f':
-		r.state, r.word = inWord, "false"[1:]
-	case c == 'n':
-		r.state, r.word = inWord, "null"[1:]
-	default:
-		return dst, from, errBadJSON
+	case r.grammar.beginToken(c):
+		r.isKey = r.isKey && c != '"'
+		return dst, from, nil
 	}
-	return dst, from, nil
+	return dst, from, errBadJSON
 }
 
 // meet decides what becomes of a member whose name has come, and whose value begins with c.
@@ -504,9 +328,9 @@ func (r *Relay) identify() (memberKind, error) {
 	switch {
 	case answer.IsPrivate(name):
 		return memberPrivate, nil
-	case r.depth == 3 && string(name) == "finish_reason":
+	case r.grammar.depth == 3 && string(name) == "finish_reason":
 		return memberFinish, nil
-	case r.depth == 3:
+	case r.grammar.depth == 3:
 		return memberOther, nil
 	case string(name) == "choices":
 		return memberChoices, nil
@@ -526,7 +350,7 @@ func (r *Relay) identify() (memberKind, error) {
 
 // endValue takes the end of a value, before p[i].
 func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
-	r.state = wantMore
+	r.grammar.state = wantMore
 	if !r.reads() || r.sink == toClient {
 		return dst, from
 	}
@@ -563,7 +387,7 @@ func (r *Relay) appendValue(dst []byte) []byte {
 func (r *Relay) give(dst, p []byte) []byte {
 	switch r.sink {
 	case toHeld:
-		if r.hold(p, 0, len(p)); r.state >= inString && len(r.held)-r.name > longName {
+		if r.hold(p, 0, len(p)); r.grammar.state >= inString && len(r.held)-r.name > longName {
 			dst = r.release(dst)
 		}
 		return dst
@@ -582,7 +406,7 @@ func (r *Relay) give(dst, p []byte) []byte {
 // hold keeps p[from:i], which stands before a value, and returns i.
 func (r *Relay) hold(p []byte, from, i int) int {
 	p = p[from:i]
-	if inName := r.isKey && r.state >= inString; !inName && len(p) > mostBlanks {
+	if inName := r.isKey && r.grammar.state >= inString; !inName && len(p) > mostBlanks {
 		for _, c := range p {
 			if c == ',' || c == ':' || c == '"' {
 				r.held = append(r.held, c)

@@ -17,19 +17,14 @@ type Stream struct {
 	model   string
 	choices int // that must finish; 0: a transcription
 
-	doc    jsonx.Doc
-	edits  jsonx.Edits
-	seen   map[int64]bool // choices, and whether each has ended
-	open   int            // that have not
-	mark   bool           // [DONE] came
-	closed bool           // Finish or Fail has been written
-	events int
-	usage  translate.Usage // of everything
-
-	prompts int                       // that share the choices evenly; 0: one
-	usageOf map[int64]translate.Usage // by choice, of an engine that counts each by itself
-
-	transcript
+	doc        jsonx.Doc
+	edits      jsonx.Edits
+	ends       choiceEnds
+	mark       bool // [DONE] came
+	closed     bool // Finish or Fail has been written
+	events     int
+	usage      usageTotal
+	transcript transcript
 }
 
 var _ translate.Stream = (*Stream)(nil)
@@ -42,7 +37,7 @@ func (s *Stream) Reset(model string, choices int) {
 }
 
 // SetPrompts says of how many prompts the choices are.
-func (s *Stream) SetPrompts(n int) { s.prompts = n }
+func (s *Stream) SetPrompts(n int) { s.usage.prompts = n }
 
 var doneMark = []byte("[DONE]")
 
@@ -53,12 +48,12 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		s.mark = true
 		return dst, nil
 	}
-	if len(ev.Data) == 0 || ev.Blank() && !s.plain || string(ev.Name) == "ping" { // gateways before engines keep connections alive so
+	if len(ev.Data) == 0 || ev.Blank() && !s.transcript.plain || string(ev.Name) == "ping" { // gateways before engines keep connections alive so
 		return dst, nil
 	}
 	err := s.doc.Parse(ev.Data, jsonx.Options{Record: recordEvent})
-	if s.plain && (err != nil || !s.doc.Root().IsObject()) {
-		return s.plainSegment(dst, ev.Data)
+	if s.transcript.plain && (err != nil || !s.doc.Root().IsObject()) {
+		return s.transcript.appendSegment(dst, ev.Data)
 	}
 	if err != nil {
 		return dst, &translate.BadAnswer{Reason: badJSON}
@@ -77,11 +72,14 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	}
 	s.events++
 	s.edits.Reset()
-	if err := s.note(root, out[1], out[3]); err != nil {
-		return dst, err
+	if s.choices == 0 {
+		if err := s.transcript.note(&s.edits, root, out[3]); err != nil {
+			return dst, err
+		}
 	}
+	s.ends.note(out[1])
 	if u, ok := readUsage(out[2]); ok {
-		s.noteUsage(u, out[1])
+		s.usage.note(u, out[1], s.choices)
 	}
 	data := ev.Data
 	if v := out[0]; v.IsString() {
@@ -98,49 +96,17 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return sse.AppendEvent(dst, string(ev.Name), data), nil
 }
 
-// note takes down what an event says of the end, and of a transcript what was said.
-func (s *Stream) note(root, choices, kind jsonx.Value) error {
-	if s.choices == 0 {
-		if err := s.noteTranscript(root, kind); err != nil {
-			return err
-		}
-	}
-	for it := choices.Iter(); it.Next(); {
-		c := it.Value()
-		index, ok := c.Get("index").Int()
-		if !ok {
-			index = int64(it.Index())
-		}
-		ended, known := s.seen[index]
-		if !known && len(s.seen) == maxChoices { // no request asks for more
-			continue
-		}
-		if !known {
-			if s.seen == nil {
-				s.seen = map[int64]bool{}
-			}
-			s.seen[index] = false
-			s.open++
-		}
-		if f := c.Get("finish_reason"); !ended && f.IsString() && !f.EqualText("") {
-			s.seen[index] = true
-			s.open--
-		}
-	}
-	return nil
-}
-
-// Whole reports whether the stream may end well from here on.
+// Finished reports whether the stream may end well from here on.
 func (s *Stream) Finished() bool {
 	if s.choices == 0 { // chunks of a long sound are finished several times
-		return s.doneSent
+		return s.transcript.doneSent
 	}
 	// Some engines give one choice whatever n is.
-	return s.open == 0 && len(s.seen) > 0 && (len(s.seen) >= s.choices || s.mark)
+	return s.ends.all() && (len(s.ends.seen) >= s.choices || s.mark)
 }
 
 // Held is about how many bytes s keeps of the stream so far.
-func (s *Stream) Held() int { return cap(s.said) }
+func (s *Stream) Held() int { return cap(s.transcript.said) }
 
 // Done reports whether nothing more is wanted from the engine.
 func (s *Stream) Done() bool { return s.mark }
@@ -149,14 +115,14 @@ func (s *Stream) Done() bool { return s.mark }
 // engine sent it; for one in segments transcript.text.done.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	switch {
-	case !s.Finished() && (s.choices > 0 || !s.mayEnd()):
+	case !s.Finished() && (s.choices > 0 || !s.transcript.mayEnd(s.mark) && !s.ends.all()):
 		return dst, translate.ErrNoFinish
 	case s.closed:
 		return dst, nil
 	}
 	s.closed = true
-	if s.choices == 0 && !s.doneSent && len(s.seen) == 0 {
-		dst = s.appendDone(dst)
+	if s.choices == 0 && !s.transcript.doneSent && len(s.ends.seen) == 0 {
+		dst = s.transcript.appendDone(dst)
 	}
 	if s.mark || s.choices > 0 {
 		dst = sse.AppendEvent(dst, "", doneMark)
@@ -179,48 +145,49 @@ func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "k
 // Markup returns none: what is said here is a model's own words.
 func (s *Stream) Markup() translate.Markup { return 0 }
 
-// noteUsage keeps the counts of an event. Those in an event of one choice are of that choice alone:
-// llama.cpp has them at the end of each, and vLLM on request in every one, before those of everything.
-func (s *Stream) noteUsage(u translate.Usage, choices jsonx.Value) {
-	if s.choices < 2 || choices.Len() != 1 {
-		s.usage = u
-		return
-	}
-	index, _ := choices.Index(0).Get("index").Int()
-	if s.usageOf == nil {
-		s.usageOf = map[int64]translate.Usage{}
-	}
-	if index >= 0 && index < int64(s.choices) {
-		s.usageOf[index] = u
-	}
-}
-
 // Usage returns the engine's token counts. For a completion without counts it is an estimate of one
 // token an event.
 func (s *Stream) Usage() translate.Usage {
 	switch {
-	case s.usage.Known || s.choices == 0:
-		return s.usage
-	case len(s.usageOf) > 0:
-		return s.sumOfChoices()
+	case s.usage.total.Known || s.choices == 0:
+		return s.usage.total
+	case len(s.usage.of) > 0:
+		return s.usage.sum(s.choices)
 	}
-	return translate.Usage{Completion: s.events, Total: s.events, Estimated: true}
+	return translate.EstimatedUsage(s.events)
 }
 
-// sumOfChoices adds up what the engine told of each choice. The choices of one prompt follow each
-// other, and each of them tells the prompt's tokens.
-func (s *Stream) sumOfChoices() translate.Usage {
-	sum := translate.Usage{Known: true}
-	prompts := make([]translate.Usage, max(s.prompts, 1))
-	perPrompt := max(1, s.choices/len(prompts))
-	for index, u := range s.usageOf {
-		p := &prompts[min(int(index)/perPrompt, len(prompts)-1)]
-		p.Prompt, p.Cached = max(p.Prompt, u.Prompt), max(p.Cached, u.Cached)
-		sum.Completion = min(sum.Completion+u.Completion, maxTokens)
-	}
-	for _, p := range prompts {
-		sum.Prompt, sum.Cached = min(sum.Prompt+p.Prompt, maxTokens), min(sum.Cached+p.Cached, maxTokens)
-	}
-	sum.Total = sum.Prompt + sum.Completion
-	return sum
+// choiceEnds is which choices of a stream have ended.
+type choiceEnds struct {
+	seen map[int64]bool // and whether each has ended
+	open int            // that have not
 }
+
+// note takes the choices of an event.
+func (e *choiceEnds) note(choices jsonx.Value) {
+	for it := choices.Iter(); it.Next(); {
+		c := it.Value()
+		index, ok := c.Get("index").Int()
+		if !ok {
+			index = int64(it.Index())
+		}
+		ended, known := e.seen[index]
+		if !known && len(e.seen) == maxChoices { // no request asks for more
+			continue
+		}
+		if !known {
+			if e.seen == nil {
+				e.seen = map[int64]bool{}
+			}
+			e.seen[index] = false
+			e.open++
+		}
+		if f := c.Get("finish_reason"); !ended && f.IsString() && !f.EqualText("") {
+			e.seen[index] = true
+			e.open--
+		}
+	}
+}
+
+// all reports whether there are choices and all of them have ended.
+func (e *choiceEnds) all() bool { return e.open == 0 && len(e.seen) > 0 }

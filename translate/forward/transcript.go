@@ -21,14 +21,6 @@ type transcript struct {
 	framed   bool   // the body has come to its end, and was not cut
 }
 
-// PlainText says that the client asked for text, so that an event that is no JSON object is a piece
-// of it.
-func (s *Stream) PlainText() { s.plain = true }
-
-// Ended notes that the engine's body came to the end of its framing. With it a stream of segments
-// is whole: nothing else marks its end.
-func (s *Stream) Ended() { s.framed = true }
-
 // say takes down a piece of the transcript. Pieces without a blank between them get one, which is
 // returned with the piece.
 func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
@@ -59,52 +51,83 @@ func isSegment(root jsonx.Value) (text []byte, ok bool) {
 	return v.AppendText(nil), true
 }
 
-// noteTranscript takes down what an event says of a transcript, and makes a delta of a segment.
-func (s *Stream) noteTranscript(root, kind jsonx.Value) error {
+// note takes down what an event says of a transcript, and notes the changes that make a delta of a
+// segment: other members beside the text, such as times, stay.
+func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 	if text, ok := isSegment(root); ok {
-		return s.segment(root, text)
+		piece, err := t.say(text, true)
+		if err != nil {
+			return err
+		}
+		t.pieces = true
+		edits.Insert(root.Start()+1, append(appendDelta(nil, piece), ','))
+		return nil
 	}
 	switch {
 	case kind.EqualText(transcriptDone):
-		s.doneSent = true
+		t.doneSent = true
 	case kind.EqualText(transcriptDelta):
 		if v := root.Get("delta"); v.IsString() {
-			_, err := s.say(v.AppendText(nil), false)
+			_, err := t.say(v.AppendText(nil), false)
 			return err
 		}
 	}
 	return nil
 }
 
-// segment notes the changes that make a delta of a segment: other members beside the text, such as
-// times, stay.
-func (s *Stream) segment(root jsonx.Value, text []byte) error {
-	piece, err := s.say(text, true)
-	if err != nil {
-		return err
-	}
-	s.pieces = true
-	s.edits.Insert(root.Start()+1, append(appendDelta(nil, piece), ','))
-	return nil
-}
-
-// plainSegment appends the delta for a segment that is bare text.
-func (s *Stream) plainSegment(dst, text []byte) ([]byte, error) {
-	piece, err := s.say(text, true)
+// appendSegment appends the delta for a segment that is bare text.
+func (t *transcript) appendSegment(dst, text []byte) ([]byte, error) {
+	piece, err := t.say(text, true)
 	if err != nil {
 		return dst, err
 	}
-	s.pieces = true
-	return sse.AppendEvent(dst, "", append(appendDelta([]byte{'{'}, piece), '}')), nil
+	t.pieces = true
+	return appendDeltaEvent(dst, piece), nil
 }
+
+const (
+	transcriptDelta = "transcript.text.delta"
+	transcriptDone  = "transcript.text.done"
+
+	noText = "no text"
+)
+
+// appendDelta appends the members of a delta, without the object's braces.
+func appendDelta(dst, text []byte) []byte {
+	return jsonx.AppendString(append(dst, `"type":"`+transcriptDelta+`","delta":`...), text)
+}
+
+// appendDeltaEvent appends a delta as an event.
+func appendDeltaEvent(dst, text []byte) []byte {
+	return sse.AppendEvent(dst, "", append(appendDelta([]byte{'{'}, text), '}'))
+}
+
+// appendDone appends the event that ends a transcript.
+func (t *transcript) appendDone(dst []byte) []byte {
+	t.doneSent = true
+	data := jsonx.AppendString([]byte(`{"type":"`+transcriptDone+`","text":`), t.said)
+	return sse.AppendEvent(dst, "", append(data, '}'))
+}
+
+// mayEnd reports whether a transcription may end where the engine's body does, after [DONE] or not.
+func (t *transcript) mayEnd(mark bool) bool {
+	return t.doneSent || t.framed && t.pieces || mark && len(t.said) > 0
+}
+
+// PlainText says that the client asked for text, so that an event that is no JSON object is a piece
+// of it.
+func (s *Stream) PlainText() { s.transcript.plain = true }
+
+// Ended notes that the engine's body came to the end of its framing. With it a stream of segments
+// is whole: nothing else marks its end.
+func (s *Stream) Ended() { s.transcript.framed = true }
 
 // AppendWhole appends the stream that a whole transcript amounts to: one delta and the end. What a
 // JSON answer has beside the text comes with the end. The errors are those of Append.
 func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	if !isJSON {
-		dst = sse.AppendEvent(dst, "", append(appendDelta([]byte{'{'}, body), '}'))
-		s.said = append(s.said[:0], body...)
-		return s.appendDone(dst), nil
+		s.transcript.said = append(s.transcript.said[:0], body...)
+		return s.transcript.appendDone(appendDeltaEvent(dst, body)), nil
 	}
 	if err := s.doc.Parse(body, jsonx.Options{Record: recordEvent}); err != nil {
 		return dst, &translate.BadAnswer{Reason: badJSON}
@@ -122,9 +145,9 @@ func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 		return dst, &translate.BadAnswer{Reason: noText}
 	}
 	if u, ok := readUsage(root.Get("usage")); ok {
-		s.usage = u
+		s.usage.total = u
 	}
-	dst = sse.AppendEvent(dst, "", append(appendDelta([]byte{'{'}, text), '}'))
+	dst = appendDeltaEvent(dst, text)
 	s.edits.Reset()
 	s.edits.Insert(root.Start()+1, []byte(`"type":"`+transcriptDone+`",`))
 	if v := root.Get("model"); v.IsString() {
@@ -133,30 +156,6 @@ func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	hidePrivate(&s.edits, root)
 	done := s.edits.Append(nil, body)
 	sse.Flatten(done)
-	s.doneSent = true
+	s.transcript.doneSent = true
 	return sse.AppendEvent(dst, "", done), nil
-}
-
-const (
-	transcriptDelta = "transcript.text.delta"
-	transcriptDone  = "transcript.text.done"
-
-	noText = "no text"
-)
-
-// appendDelta appends the members of a delta, without the object's braces.
-func appendDelta(dst, text []byte) []byte {
-	return jsonx.AppendString(append(dst, `"type":"`+transcriptDelta+`","delta":`...), text)
-}
-
-// appendDone appends the event that ends a transcript.
-func (s *Stream) appendDone(dst []byte) []byte {
-	s.doneSent = true
-	data := jsonx.AppendString([]byte(`{"type":"`+transcriptDone+`","text":`), s.said)
-	return sse.AppendEvent(dst, "", append(data, '}'))
-}
-
-// mayEnd reports whether a transcription may end where the engine's body does.
-func (s *Stream) mayEnd() bool {
-	return s.doneSent || s.framed && s.pieces || s.mark && len(s.said) > 0 || s.open == 0 && len(s.seen) > 0
 }

@@ -5,6 +5,47 @@ import (
 	"penstock/translate/jsonx"
 )
 
+// usageTotal is the token counts of a stream.
+type usageTotal struct {
+	total   translate.Usage           // of everything
+	prompts int                       // that share the choices evenly; 0: one
+	of      map[int64]translate.Usage // by choice, of an engine that counts each by itself
+}
+
+// note keeps the counts of an event. Those in an event of one choice are of that choice alone:
+// llama.cpp has them at the end of each, and vLLM on request in every one, before those of everything.
+func (t *usageTotal) note(u translate.Usage, inEvent jsonx.Value, choices int) {
+	if choices < 2 || inEvent.Len() != 1 {
+		t.total = u
+		return
+	}
+	index, _ := inEvent.Index(0).Get("index").Int()
+	if t.of == nil {
+		t.of = map[int64]translate.Usage{}
+	}
+	if index >= 0 && index < int64(choices) {
+		t.of[index] = u
+	}
+}
+
+// sum adds up what the engine says of each choice. The choices of one prompt follow each
+// other, and each of them has the prompt's tokens.
+func (t *usageTotal) sum(choices int) translate.Usage {
+	sum := translate.Usage{Known: true}
+	prompts := make([]translate.Usage, max(t.prompts, 1))
+	perPrompt := max(1, choices/len(prompts))
+	for index, u := range t.of {
+		p := &prompts[min(int(index)/perPrompt, len(prompts)-1)]
+		p.Prompt, p.Cached = max(p.Prompt, u.Prompt), max(p.Cached, u.Cached)
+		sum.Completion = min(sum.Completion+u.Completion, maxTokens)
+	}
+	for _, p := range prompts {
+		sum.Prompt, sum.Cached = min(sum.Prompt+p.Prompt, maxTokens), min(sum.Cached+p.Cached, maxTokens)
+	}
+	sum.Total = sum.Prompt + sum.Completion
+	return sum
+}
+
 // readUsage reads the token counts of an answer or an event, in either spelling: prompt and
 // completion, as completions, embeddings and rerank have it, or input and output, as images and
 // audio have it. A duration is no count.

@@ -1,0 +1,209 @@
+package forward
+
+import "strings"
+
+// grammar is where in a JSON text the next byte stands, and what it may be: the rules of jsonx, for a
+// text that comes in pieces.
+type grammar struct {
+	state   grammarState
+	depth   int
+	objects uint64 // of the open containers, the innermost in the lowest bit: whether it is an object
+	word    string // what is left of a literal
+	hex     int    // digits that are left of an escape
+	wide    int    // bytes that are left of a character
+	low, up byte   // what the next one of them may be
+}
+
+// grammarState is what may come next.
+type grammarState uint8
+
+const (
+	wantRoot       grammarState = iota
+	wantFirstName               // or the end of the object
+	wantName                    //
+	wantColon                   //
+	wantFirstValue              // or the end of the array
+	wantValue                   //
+	wantMore                    // a comma, or the end of the container
+	inString                    //
+	inEscape                    //
+	inHex                       //
+	inWide                      // in a character of several bytes
+	inWord                      // in true, false or null
+	afterMinus                  // of a number, and so on
+	afterZero                   //
+	inDigits                    //
+	afterPoint                  //
+	inFraction                  //
+	afterE                      //
+	afterSign                   //
+	inExponent                  //
+	atEnd                       //
+)
+
+// beginSpecial takes a byte of a string that is no character by itself, and reports whether it may
+// stand there.
+func (g *grammar) beginSpecial(c byte) bool {
+	switch {
+	case c == '\\':
+		g.state = inEscape
+	case c < ' ':
+		return false
+	default: // RFC 3629, section 4
+		g.state, g.low, g.up = inWide, 0x80, 0xbf
+		switch {
+		case c >= 0xc2 && c <= 0xdf:
+			g.wide = 1
+		case c >= 0xe0 && c <= 0xef:
+			g.wide = 2
+		case c >= 0xf0 && c <= 0xf4:
+			g.wide = 3
+		default:
+			return false
+		}
+		switch c {
+		case 0xe0:
+			g.low = 0xa0
+		case 0xed:
+			g.up = 0x9f
+		case 0xf0:
+			g.low = 0x90
+		case 0xf4:
+			g.up = 0x8f
+		}
+	}
+	return true
+}
+
+// inToken takes the next byte of what has a certain form. It reports whether a value has ended with
+// it, and whether it may stand there.
+func (g *grammar) inToken(c byte) (ended, ok bool) {
+	digit := c >= '0' && c <= '9'
+	switch g.state { //nolint:exhaustive // Append asks for these alone
+	case inEscape:
+		g.state = inString
+		if c == 'u' {
+			g.state, g.hex = inHex, 4
+		}
+		return false, strings.IndexByte(`"\/bfnrtu`, c) >= 0
+	case inHex:
+		if g.hex--; g.hex == 0 {
+			g.state = inString
+		}
+		return false, digit || 'a' <= c|0x20 && c|0x20 <= 'f'
+	case inWide:
+		ok = g.low <= c && c <= g.up
+		if g.wide--; g.wide == 0 {
+			g.state = inString
+		}
+		g.low, g.up = 0x80, 0xbf
+		return false, ok
+	case inWord:
+		ok = g.word[0] == c
+		g.word = g.word[1:]
+		return ok && g.word == "", ok
+	case afterMinus:
+		g.state = inDigits
+		if c == '0' {
+			g.state = afterZero
+		}
+		return false, digit
+	case afterPoint:
+		g.state = inFraction
+		return false, digit
+	case afterE:
+		g.state = inExponent
+		if c == '+' || c == '-' {
+			g.state = afterSign
+			return false, true
+		}
+		return false, digit
+	}
+	g.state = inExponent // afterSign
+	return false, digit
+}
+
+// inNumber takes the next byte of a number that may end before it, and reports whether it goes on.
+func (g *grammar) inNumber(c byte) bool {
+	switch {
+	case c >= '0' && c <= '9':
+		return g.state != afterZero
+	case c == '.' && (g.state == afterZero || g.state == inDigits):
+		g.state = afterPoint
+	case c|0x20 == 'e' && g.state != inExponent:
+		g.state = afterE
+	default:
+		return false
+	}
+	return true
+}
+
+// inNumbers takes a byte of an array of numbers, which embeddings consist of; it is what structure
+// would do, at a third of the cost.
+func (g *grammar) inNumbers(c byte) bool {
+	switch {
+	case g.state == wantMore && c == ',':
+		g.state = wantValue
+	case g.state != wantValue || g.depth == 0:
+		return false
+	default:
+		return g.beginNumber(c)
+	}
+	return true
+}
+
+// beginNumber takes the first byte of a number, and reports whether it is one.
+func (g *grammar) beginNumber(c byte) bool {
+	switch {
+	case c == '-':
+		g.state = afterMinus
+	case c == '0':
+		g.state = afterZero
+	case c >= '1' && c <= '9':
+		g.state = inDigits
+	default:
+		return false
+	}
+	return true
+}
+
+// beginToken takes the first byte of a value that is no container, and reports whether it is one.
+func (g *grammar) beginToken(c byte) bool {
+	switch c {
+	case '"':
+		g.state = inString
+	case 't':
+		g.state, g.word = inWord, "true"[1:]
+	case 'f':
+		g.state, g.word = inWord, "false"[1:]
+	case 'n':
+		g.state, g.word = inWord, "null"[1:]
+	default:
+		return g.beginNumber(c)
+	}
+	return true
+}
+
+// open takes the beginning of a container.
+func (g *grammar) open(object bool) {
+	g.depth++
+	g.objects <<= 1
+	g.state = wantFirstValue
+	if object {
+		g.objects |= 1
+		g.state = wantFirstName
+	}
+}
+
+// shut takes the end of a container.
+func (g *grammar) shut() {
+	g.depth--
+	g.objects >>= 1
+	g.state = wantMore
+	if g.depth == 0 {
+		g.state = atEnd
+	}
+}
+
+// inObject reports whether the innermost container is an object.
+func (g *grammar) inObject() bool { return g.objects&1 == 1 }
