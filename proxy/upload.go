@@ -306,7 +306,7 @@ func (u *upload) fill(r *http1.Request, engine *engine.Profile, served string) {
 		r.Body = append([][]byte{model}, u.held...)
 		return
 	}
-	r.BodyReader, r.BodyLength = &uploadBody{u: u, held: append([][]byte{model}, u.held...)}, -1
+	r.BodyReader = &uploadBody{u: u, held: append([][]byte{model}, u.held...)}
 }
 
 // release implements payload: it gives back what is held.

@@ -115,7 +115,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	r := post(strings.Repeat("a", size))
 	r.WriteTimeout = 5 * time.Second
 	if reader {
-		r.BodyReader, r.BodyLength, r.Body = bytes.NewReader(r.Body[0]), -1, nil
+		r.BodyReader, r.Body = bytes.NewReader(r.Body[0]), nil
 	}
 	result := make(chan error, 1)
 	go func() { result <- run(x, r) }()

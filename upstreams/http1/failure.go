@@ -1,9 +1,6 @@
 package http1
 
-import (
-	"errors"
-	"strings"
-)
+import "errors"
 
 // Kind says what went wrong with an exchange. The set is closed: proxy/failure.go maps every kind
 // to a status.
@@ -24,19 +21,9 @@ const (
 	Aborted
 )
 
-// String returns the kind as it appears in metrics: unreachable, timeout, bad_response or aborted.
+// String returns the kind as it appears in metrics.
 func (k Kind) String() string {
-	switch k {
-	case Unreachable:
-		return "unreachable"
-	case Timeout:
-		return "timeout"
-	case BadResponse:
-		return "bad_response"
-	case Aborted:
-		return "aborted"
-	}
-	return "unknown"
+	return [...]string{"unknown", "unreachable", "timeout", "bad_response", "aborted"}[k]
 }
 
 // Names of the clocks that a Failure of kind Timeout can carry. ClockConnect and ClockWrite are the
@@ -83,25 +70,17 @@ type Failure struct {
 
 // Error returns "upstream ID: kind (reason, clock): cause".
 func (f *Failure) Error() string {
-	var b strings.Builder
-	b.WriteString("upstream ")
-	b.WriteString(f.Upstream)
-	b.WriteString(": ")
-	b.WriteString(f.Kind.String())
-	if f.Reason != "" {
-		b.WriteString(" (")
-		b.WriteString(f.Reason)
-		if f.Clock != "" {
-			b.WriteString(", ")
-			b.WriteString(f.Clock)
-		}
-		b.WriteString(")")
+	s := "upstream " + f.Upstream + ": " + f.Kind.String()
+	switch {
+	case f.Reason != "" && f.Clock != "":
+		s += " (" + f.Reason + ", " + f.Clock + ")"
+	case f.Reason != "":
+		s += " (" + f.Reason + ")"
 	}
 	if f.Err != nil {
-		b.WriteString(": ")
-		b.WriteString(f.Err.Error())
+		s += ": " + f.Err.Error()
 	}
-	return b.String()
+	return s
 }
 
 // Unwrap returns the cause.

@@ -63,7 +63,6 @@ var (
 	errHeadSize    = &wireError{ReasonTooLarge, "the head of the reply is too large"}
 	errEncoding    = &wireError{ReasonEncoding, "the reply has a content encoding that was not asked for"}
 	errTruncated   = &wireError{ReasonTruncated, "the reply ended before it was complete"}
-	errShortBody   = &wireError{ReasonBody, "the request body is shorter than its declared length"}
 	errUnfit       = &wireError{ReasonRequest, "the request holds a character that cannot be sent"}
 	errConnStalled = &wireError{ReasonTimeout, "the upstream does not read the request"}
 	errUnacked     = &wireError{ReasonSilent, "the upstream's host does not acknowledge the request"}
@@ -227,14 +226,9 @@ func (h *head) fieldLine(line []byte, at int) error {
 	if colon <= 0 || !httptoken.IsToken(line[:colon]) { // also a folded line, and a blank before the colon
 		return errFieldLine
 	}
-	from, to := colon+1, len(line)
-	for from < to && httptoken.IsBlank(line[from]) {
-		from++
-	}
-	for from < to && httptoken.IsBlank(line[to-1]) {
-		to--
-	}
-	value := line[from:to]
+	value := bytes.TrimLeft(line[colon+1:], " \t")
+	from := at + len(line) - len(value)
+	value = bytes.TrimRight(value, " \t")
 	if httptoken.HasControl(value) {
 		return errFieldLine
 	}
@@ -243,7 +237,7 @@ func (h *head) fieldLine(line []byte, at int) error {
 		return nil
 	}
 	if v := &h.values[f]; v.to == 0 && len(value) <= maxKept {
-		*v = span{uint32(at + from), uint32(at + to)}
+		*v = span{uint32(from), uint32(from + len(value))}
 	}
 	return h.interpret(f, value)
 }
@@ -267,9 +261,7 @@ func (h *head) interpret(f field, value []byte) error {
 			h.coded = true
 		}
 	case fieldConnection:
-		for rest := value; len(rest) > 0; {
-			var token []byte
-			token, rest, _ = bytes.Cut(rest, []byte{','})
+		for token := range bytes.SplitSeq(value, []byte{','}) {
 			token = bytes.Trim(token, " \t")
 			h.close = h.close || httptoken.EqualFold(token, "close")
 			h.keep = h.keep || httptoken.EqualFold(token, "keep-alive")
@@ -284,9 +276,7 @@ func (h *head) interpret(f field, value []byte) error {
 // clock starts earlier than ours, and its close takes time to arrive. What does not parse is
 // ignored, as it is only a hint.
 func (h *head) keepAlive(value []byte) {
-	for rest := value; len(rest) > 0; {
-		var param []byte
-		param, rest, _ = bytes.Cut(rest, []byte{','})
+	for param := range bytes.SplitSeq(value, []byte{','}) {
 		name, number, found := bytes.Cut(bytes.Trim(param, " \t"), []byte{'='})
 		if !found || !httptoken.EqualFold(name, "timeout") {
 			continue

@@ -129,7 +129,7 @@ func TestReplayLimits(t *testing.T) {
 		tr := transportTo(t, s.URL())
 		mustEcho(t, tr, "first")
 		r := post("")
-		r.Body, r.BodyReader, r.BodyLength = nil, strings.NewReader("second"), -1
+		r.Body, r.BodyReader = nil, strings.NewReader("second")
 		_, body, x, err := roundTrip(tr, r)
 		if err != nil || body != "second" || x.request.reused || x.Sends() != 1 {
 			t.Errorf("body %q, %v, reused %v", body, err, x.request.reused)

@@ -23,13 +23,6 @@ type received struct {
 func (r *received) empty() bool    { return r.pos == r.end }
 func (r *received) unread() []byte { return r.b[r.pos:r.end] }
 
-// take makes a pooled buffer with n bytes in it the reply's.
-func (r *received) take(small *[readBuffer]byte, n int) {
-	if n > 0 {
-		r.small, r.b = small, small[:]
-	}
-}
-
 // room returns where more of a head goes. The first buffer is enough for all but odd heads.
 func (r *received) room() []byte {
 	switch {
@@ -67,7 +60,7 @@ type reply struct {
 	fresh bool  // bytes have come for the last read
 }
 
-// fill reads more of the head, and what comes with it.
+// fill reads what comes next behind what has come. Where it can, it has no buffer while it waits.
 func (r *reply) fill(c *conn, until time.Time) error {
 	if r.ended != nil {
 		return r.ended
@@ -77,24 +70,19 @@ func (r *reply) fill(c *conn, until time.Time) error {
 		err error
 	)
 	if r.in.b == nil && c.fetches() {
-		n, err = r.fetch(c, until)
+		r.in.small, n, err = c.fetch(until)
+		if r.in.small != nil {
+			r.in.b = r.in.small[:]
+		}
 	} else {
 		n, err = c.read(r.in.room(), until)
 	}
-	if n > 0 {
-		r.in.end, r.got = r.in.end+n, true
-	}
+	r.in.end += n
+	r.got = r.got || n > 0
 	if err != nil && !errors.Is(err, ErrNotYet) && !errors.Is(err, errUnsent) {
 		r.ended = err
 	}
 	return err
-}
-
-// fetch waits for bytes and puts them into a new buffer. While it waits there is none.
-func (r *reply) fetch(c *conn, until time.Time) (n int, err error) {
-	small, n, err := c.fetch(until)
-	r.in.take(small, n)
-	return n, err
 }
 
 // advance parses what has come of the head, and reports whether it is complete.
@@ -216,11 +204,8 @@ func (r *reply) wait(c *conn, until time.Time) {
 		return
 	}
 	r.release()
-	n, err := r.fetch(c, until)
-	r.came = r.came || n > 0
-	if r.in.end = n; err != nil && !errors.Is(err, ErrNotYet) {
-		r.ended = err
-	}
+	_ = r.fill(c, until) // the next read returns it
+	r.came = r.came || !r.in.empty()
 }
 
 // release gives the buffer back, once all of it has been read. Header values that are kept move out

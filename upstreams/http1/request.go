@@ -26,12 +26,10 @@ type Request struct {
 	// the head of the reply or the exchange has ended. The slice of slices itself is not modified.
 	Body [][]byte
 
-	// BodyReader yields the body as it is written, on the goroutine that calls Send. With a
-	// BodyLength of 0 or more exactly so many bytes are read and sent; with -1 the body is chunked
-	// and ends with io.EOF. Such a request cannot be sent twice, and so is never sent on a
-	// connection that was used before.
+	// BodyReader yields the body, up to io.EOF, as it is written, in chunks, on the goroutine that
+	// calls Send. Such a request cannot be sent twice, and so is never sent on a connection that was
+	// used before.
 	BodyReader io.Reader
-	BodyLength int64
 
 	ConnectTimeout time.Duration // resolving, connecting and TLS together; 0: 10 s
 	WriteTimeout   time.Duration // for the engine to take another byte of the request; 0: no limit
@@ -60,7 +58,7 @@ func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 // check refuses what would end a line of the head early, or could be taken for another request.
 func (r *Request) check() error {
 	fit := httptoken.IsToken(r.Method) && strings.HasPrefix(r.Path, "/") &&
-		validMedia(r.ContentType) && validMedia(r.Accept) &&
+		!httptoken.HasControl(r.ContentType) && !httptoken.HasControl(r.Accept) &&
 		!httptoken.HasControl(r.RequestID) && !httptoken.HasControl(r.Traceparent)
 	for i := 0; fit && i < len(r.Path); i++ {
 		fit = r.Path[i] > ' ' && r.Path[i] != 0x7f
@@ -69,11 +67,6 @@ func (r *Request) check() error {
 		return errUnfit
 	}
 	return nil
-}
-
-// validMedia reports whether a media type has no control character. Nearly all are one of two.
-func validMedia(v string) bool {
-	return v == "application/json" || v == "text/event-stream" || !httptoken.HasControl(v)
 }
 
 // size returns the length of the body in pieces.
@@ -98,7 +91,7 @@ func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 	switch {
 	case length < 0:
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
-	case length > 0 || r.BodyReader != nil || r.Method != "GET" && r.Method != "HEAD":
+	case length > 0 || r.Method != "GET" && r.Method != "HEAD":
 		dst = append(dst, "Content-Length: "...)
 		dst = strconv.AppendInt(dst, length, 10)
 		dst = append(dst, "\r\n"...)

@@ -48,30 +48,20 @@ func TestRequestBytes(t *testing.T) {
 		},
 		{
 			"chunked reader", plain,
-			Request{Method: "POST", Path: "/up", BodyReader: iotest.OneByteReader(strings.NewReader("ab")), BodyLength: -1},
+			Request{Method: "POST", Path: "/up", BodyReader: iotest.OneByteReader(strings.NewReader("ab"))},
 			"POST /up HTTP/1.1\r\nHost: HOST\r\nUser-Agent: penstock\r\nAccept-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n" +
 				"0001\r\na\r\n0001\r\nb\r\n0\r\n\r\n",
 		},
 		{
 			"chunked reader that ends with its last bytes", plain,
-			Request{Method: "POST", Path: "/up", BodyReader: iotest.DataErrReader(strings.NewReader("abcdefghijkl")), BodyLength: -1},
+			Request{Method: "POST", Path: "/up", BodyReader: iotest.DataErrReader(strings.NewReader("abcdefghijkl"))},
 			"POST /up HTTP/1.1\r\nHost: HOST\r\nUser-Agent: penstock\r\nAccept-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n" +
 				"000c\r\nabcdefghijkl\r\n0\r\n\r\n",
 		},
 		{
 			"empty chunked reader", plain,
-			Request{Method: "POST", Path: "/up", BodyReader: strings.NewReader(""), BodyLength: -1},
+			Request{Method: "POST", Path: "/up", BodyReader: strings.NewReader("")},
 			"POST /up HTTP/1.1\r\nHost: HOST\r\nUser-Agent: penstock\r\nAccept-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		},
-		{
-			"sized reader, which has more", plain,
-			Request{Method: "POST", Path: "/up", BodyReader: iotest.HalfReader(strings.NewReader("abcdef")), BodyLength: 5},
-			"POST /up HTTP/1.1\r\nHost: HOST\r\nUser-Agent: penstock\r\nAccept-Encoding: identity\r\nContent-Length: 5\r\n\r\nabcde",
-		},
-		{
-			"empty sized reader", plain,
-			Request{Method: "POST", Path: "/up", BodyReader: strings.NewReader(""), BodyLength: 0},
-			"POST /up HTTP/1.1\r\nHost: HOST\r\nUser-Agent: penstock\r\nAccept-Encoding: identity\r\nContent-Length: 0\r\n\r\n",
 		},
 	}
 	for _, tt := range tests {
@@ -214,7 +204,7 @@ func TestEarlyAnswer(t *testing.T) {
 				piece := bytes.Repeat([]byte("a"), size/8)
 				r.Body = [][]byte{piece, piece, piece, piece, piece, piece, piece, piece}
 				if mode == "reader" {
-					r.BodyReader, r.BodyLength, r.Body = io.LimitReader(endless{}, size), size, nil
+					r.BodyReader, r.Body = io.LimitReader(endless{}, size), nil
 				}
 				x := tr.Exchange()
 				begin := time.Now()
@@ -273,7 +263,7 @@ func TestWriteTimeout(t *testing.T) {
 		r := post(strings.Repeat("a", 16<<20))
 		r.WriteTimeout = 150 * time.Millisecond
 		if reader {
-			r.BodyReader, r.BodyLength, r.Body = endless{}, -1, nil
+			r.BodyReader, r.Body = endless{}, nil
 		}
 		begin := time.Now()
 		x := transportTo(t, s.URL()).Exchange()
@@ -325,14 +315,11 @@ func TestBodyReaderFails(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		reader io.Reader
-		length int64
 		want   error
 	}{
-		{"at once", iotest.ErrReader(mine), -1, mine},
-		{"in the middle", io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(mine)), -1, mine},
-		{"sized, in the middle", io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(mine)), 10, mine},
-		{"too short", strings.NewReader("abc"), 10, errShortBody},
-		{"makes no progress", silentReader{}, -1, io.ErrNoProgress},
+		{"at once", iotest.ErrReader(mine), mine},
+		{"in the middle", io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(mine)), mine},
+		{"makes no progress", silentReader{}, io.ErrNoProgress},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			checkLeaks(t)
@@ -342,7 +329,7 @@ func TestBodyReaderFails(t *testing.T) {
 				whole <- ok
 			})
 			r := post("")
-			r.Body, r.BodyReader, r.BodyLength = nil, tt.reader, tt.length
+			r.Body, r.BodyReader = nil, tt.reader
 			x := transportTo(t, s.URL()).Exchange()
 			defer x.Close()
 			err := x.Send(r)
@@ -369,12 +356,10 @@ func TestLargeBodies(t *testing.T) {
 	for _, size := range []int{smallRequest - 1, smallRequest, smallRequest + 1, streamPiece, streamPiece + 1, 300 << 10} {
 		body := strings.Repeat("0123456789abcdef!", size/17+1)[:size]
 		mustEcho(t, tr, body)
-		for _, length := range []int64{-1, int64(size)} {
-			r := post("")
-			r.Body, r.BodyReader, r.BodyLength = nil, strings.NewReader(body), length
-			if _, got, _, err := roundTrip(tr, r); err != nil || got != body {
-				t.Fatalf("reader of %d bytes, length %d: %d bytes came back, %v", size, length, len(got), err)
-			}
+		r := post("")
+		r.Body, r.BodyReader = nil, strings.NewReader(body)
+		if _, got, _, err := roundTrip(tr, r); err != nil || got != body {
+			t.Fatalf("reader of %d bytes: %d bytes came back, %v", size, len(got), err)
 		}
 	}
 }
@@ -471,7 +456,7 @@ func TestEngineEndsDuringUpload(t *testing.T) {
 			})
 			reads := 0
 			r := post("")
-			r.Body, r.BodyLength = nil, 1<<40
+			r.Body = nil
 			r.BodyReader = readerFunc(func(p []byte) (int, error) {
 				if reads++; reads == 2 {
 					time.Sleep(50 * time.Millisecond) // the engine ends meanwhile

@@ -1,11 +1,12 @@
 package http1
 
 import (
+	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -112,82 +113,41 @@ func (w *requestWriter) first(o *outgoing) error {
 
 // writeStream sends the head and what BodyReader yields, each piece as it comes.
 func (w *requestWriter) writeStream(o *outgoing) error {
-	chunked, left := w.req.BodyLength < 0, w.req.BodyLength
-	o.b = w.t.appendHead(o.b[:0], w.req, max(left, -1))
-	for first := true; ; first = false {
-		room := streamPiece
-		if !chunked {
-			room = int(min(left, streamPiece))
-		}
+	o.b = w.t.appendHead(o.b[:0], w.req, -1)
+	for first, done := true, false; !done; first = false {
 		if !first && w.reply.answers(w.c) {
 			return errAnswered
 		}
-		head := len(o.b)
-		if chunked {
-			o.b = append(o.b, "0000\r\n"...)
+		size := len(o.b)
+		o.b = append(o.b, "0000\r\n"...)
+		data := len(o.b)
+		o.b = slices.Grow(o.b, streamPiece+len("\r\n0\r\n\r\n"))
+		n, err := readSome(w.req.BodyReader, o.b[data:data+streamPiece])
+		if o.b = o.b[:size]; n > 0 {
+			hex.Encode(o.b[size:data], []byte{byte(n >> 8), byte(n)})
+			o.b = append(o.b[:data+n], "\r\n"...)
 		}
-		begin := len(o.b)
-		o.b = grown(o.b, room)
-		n, err := readSome(w.req.BodyReader, o.b[begin:begin+room])
-		o.b = o.b[:begin+n]
-		switch {
-		case chunked && n > 0:
-			putHex4(o.b[head:], n)
-			o.b = append(o.b, "\r\n"...)
-		case chunked:
-			o.b = o.b[:head]
-		default:
-			left -= int64(n)
-		}
-		done := !chunked && left == 0
-		switch {
-		case done:
-		case errors.Is(err, io.EOF) && chunked:
-			o.b, done = append(o.b, "0\r\n\r\n"...), true
-		case errors.Is(err, io.EOF):
-			return &bodyError{errShortBody}
-		case err != nil:
+		if done = errors.Is(err, io.EOF); done {
+			o.b = append(o.b, "0\r\n\r\n"...)
+		} else if err != nil {
 			return &bodyError{err}
 		}
-		if err := w.push(o.one(o.b), true); err != nil || done {
+		if err := w.push(o.one(o.b), true); err != nil {
 			return err
 		}
 		o.b = o.b[:0]
 	}
+	return nil
 }
 
-// grown returns b with room for n more bytes.
-func grown(b []byte, n int) []byte {
-	if cap(b)-len(b) >= n+8 {
-		return b
-	}
-	larger := make([]byte, len(b), len(b)+n+1024)
-	copy(larger, b)
-	return larger
-}
-
-// readSome reads at least a byte, or says why not. Reading into no room at all succeeds.
+// readSome reads at least a byte, or says why not.
 func readSome(r io.Reader, p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
 	for range 100 {
 		if n, err := r.Read(p); n > 0 || err != nil {
-			if n < 0 || n > len(p) {
-				return 0, fmt.Errorf("a body reader returned a length of %d", n)
-			}
 			return n, err
 		}
 	}
 	return 0, io.ErrNoProgress
-}
-
-func putHex4(dst []byte, n int) {
-	const digits = "0123456789abcdef"
-	for i := 3; i >= 0; i-- {
-		dst[i] = digits[n&15]
-		n >>= 4
-	}
 }
 
 // push writes v. The write timeout starts anew whenever the engine takes something. While a large

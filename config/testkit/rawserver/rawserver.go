@@ -142,7 +142,8 @@ func Echo(p *Peer) {
 
 // Sized returns a whole reply of status 200 with that body.
 func Sized(body string) string {
-	return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+	return head + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 }
 
 var certificates = sync.OnceValues(func() (*tls.Config, *tls.Config) {

@@ -20,7 +20,8 @@ func DropAll(t *testing.T, of syscall.Conn) {
 	raw, err := of.SyscallConn()
 	if err == nil {
 		err = errors.Join(raw.Control(func(fd uintptr) {
-			err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+			drop := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+			err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &drop)
 		}), err)
 	}
 	if err != nil {
