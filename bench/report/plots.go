@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"penstock/bench/result"
 )
 
-// plot is one chart of the HTML report: columns over a common x. The page's script knows nothing of what they mean.
+// plot is one chart of the page: columns over a common x. The page's script knows nothing of what they mean.
 type plot struct {
 	Group  string    `json:"group"` // load, time, spread or engine: the section it stands in
 	Title  string    `json:"title"`
@@ -39,21 +40,30 @@ type mark struct {
 	Label string  `json:"label"`
 }
 
-// shades are the percentiles that plots show.
-var shades = []struct {
-	key  string
-	tone int
-}{{"50", 1}, {"90", 2}, {"99", 3}}
+// shades are the percentiles that plots show, from light to dark.
+var shades = []string{"50", "90", "99"}
 
-// plots are all charts that the result has data for.
+// percentileLines are the lines of the shades; at gives the column of one.
+func percentileLines(at func(percentile string) []*float64) []line {
+	var out []line
+	for i, p := range shades {
+		out = append(out, line{Label: "p" + p, Tone: 1 + i, Y: at(p)})
+	}
+	return out
+}
+
+// plots are all charts that the result has data for: no line is without a value, and no plot without a line.
 func plots(p *result.Penstock) []plot {
-	out := loadPlots(p)
-	out = append(out, timePlots(p)...)
-	out = append(out, spreadPlots(p)...)
-	out = append(out, enginePlots(p)...)
-	for i := range out { // null would stop the script
-		if out[i].Marks == nil {
-			out[i].Marks = []mark{}
+	var out []plot
+	for _, c := range slices.Concat(loadPlots(p), timePlots(p), spreadPlots(p), enginePlots(p)) {
+		c.Lines = slices.DeleteFunc(c.Lines, func(l line) bool {
+			return len(l.Y) != len(c.X) || !slices.ContainsFunc(l.Y, func(v *float64) bool { return v != nil })
+		})
+		if c.Marks == nil {
+			c.Marks = []mark{} // null would stop the script
+		}
+		if c.YLog = c.Group == "time" && c.YUnit == "ms" && wide(c.Lines); len(c.Lines) > 0 && len(c.X) > 1 {
+			out = append(out, c)
 		}
 	}
 	return out
@@ -62,63 +72,66 @@ func plots(p *result.Penstock) []plot {
 // loadPlots are latency and throughput over load: only where there are several stages. Load is the rate that was sent, so that the
 // closed loops of a sweep stand on one axis with its rates; only where all stages are closed loops it is their concurrency.
 func loadPlots(p *result.Penstock) []plot {
-	stages := slices.Clone(p.Stages)
 	unit := "requests/s"
-	load := func(s *result.Stage) float64 {
-		switch {
-		case s.AchievedRate != nil:
-			return *s.AchievedRate
-		case s.Rate != nil:
-			return *s.Rate
-		}
-		return math.NaN()
-	}
-	if !slices.ContainsFunc(stages, func(s result.Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
+	load := func(s *result.Stage) float64 { return or(s.AchievedRate, or(s.Rate, math.NaN())) }
+	if !slices.ContainsFunc(p.Stages, func(s result.Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
 		unit = "requests at once"
-		load = func(s *result.Stage) float64 {
-			if s.Concurrency == nil {
-				return math.NaN()
-			}
-			return float64(*s.Concurrency)
-		}
+		load = func(s *result.Stage) float64 { return float64(*s.Concurrency) }
 	}
-	stages = slices.DeleteFunc(stages, func(s result.Stage) bool { return math.IsNaN(load(&s)) || s.Completed == 0 })
+	stages := slices.DeleteFunc(slices.Clone(p.Stages), func(s result.Stage) bool { return math.IsNaN(load(&s)) || s.Completed == 0 })
 	if len(stages) < 2 {
 		return nil
 	}
-	slices.SortStableFunc(stages, func(a, b result.Stage) int {
-		return int(math.Copysign(1, load(&a)-load(&b)))
-	})
+	slices.SortStableFunc(stages, func(a, b result.Stage) int { return cmp.Compare(load(&a), load(&b)) })
 	var x []float64
-	var throughput, good []*float64
 	for i := range stages {
 		x = append(x, load(&stages[i]))
-		throughput = append(throughput, stages[i].OutputThroughput)
-		good = append(good, stages[i].GoodShare)
+	}
+	column := func(of func(s *result.Stage) *float64) []*float64 {
+		return over(stages, func(s result.Stage) *float64 { return of(&s) })
 	}
 	var out []plot
 	for _, m := range []string{result.TTFT, result.ITL, result.E2EL} {
 		c := plot{Group: "load", Title: measureWords[m].label, XUnit: unit, YUnit: "ms", X: x, Points: true}
-		for _, sh := range shades {
-			var y []*float64
-			for i := range stages {
-				y = append(y, value(stages[i].Latency[m], sh.key))
-			}
-			c.Lines = append(c.Lines, line{Label: "p" + sh.key, Tone: sh.tone, Y: y})
-		}
+		c.Lines = percentileLines(func(percentile string) []*float64 {
+			return column(func(s *result.Stage) *float64 { return value(s.Latency[m], percentile) })
+		})
 		for _, o := range p.Objectives {
 			if o.Measure == m {
-				c.Lines = append(c.Lines, line{Label: "objective", Tone: 5, Dashed: true, Y: constant(o.Limit, len(x))})
+				c.Lines = append(c.Lines, line{Label: "objective", Tone: 5, Dashed: true, Y: column(func(*result.Stage) *float64 { return &o.Limit })})
 			}
 		}
 		out = append(out, c)
 	}
+	throughput := column(func(s *result.Stage) *float64 { return s.OutputThroughput })
 	out = append(out, plot{Group: "load", Title: "Output tokens per second", XUnit: unit, YUnit: "tok/s", X: x, Points: true, Lines: []line{{Label: "output", Tone: 3, Fill: true, Y: throughput}}})
 	if len(p.Objectives) > 0 {
-		one := 1.0
-		out = append(out, plot{Group: "load", Title: "Share of requests within all objectives", XUnit: unit, X: x, Points: true, YMax: &one, Lines: []line{{Label: "within", Tone: 3, Fill: true, Y: good}}})
+		good := column(func(s *result.Stage) *float64 { return s.GoodShare })
+		out = append(out, plot{Group: "load", Title: "Share of requests within all objectives", XUnit: unit, X: x, Points: true, YMax: new(1.0), Lines: []line{{Label: "within", Tone: 3, Fill: true, Y: good}}})
 	}
-	return withData(out)
+	return out
+}
+
+// or is a number that may be missing.
+func or(v *float64, otherwise float64) float64 {
+	if v == nil {
+		return otherwise
+	}
+	return *v
+}
+
+// over is a column made of another one.
+func over[T any](values []T, of func(T) *float64) []*float64 {
+	out := make([]*float64, len(values))
+	for i, v := range values {
+		out[i] = of(v)
+	}
+	return out
+}
+
+// divided is a column of numbers, each by a divisor.
+func divided[N int | float64](column []N, by float64) []*float64 {
+	return over(column, func(n N) *float64 { return new(float64(n) / by) })
 }
 
 func value(d *result.Distribution, p string) *float64 {
@@ -132,14 +145,6 @@ func value(d *result.Distribution, p string) *float64 {
 	return &v
 }
 
-func constant(v float64, n int) []*float64 {
-	out := make([]*float64, n)
-	for i := range out {
-		out[i] = &v
-	}
-	return out
-}
-
 // timePlots are the run over time.
 func timePlots(p *result.Penstock) []plot {
 	s := &p.Series
@@ -147,55 +152,28 @@ func timePlots(p *result.Penstock) []plot {
 		return nil
 	}
 	marks := marksOf(p)
-	per := func(column []int) []*float64 {
-		out := make([]*float64, len(column))
-		for i, n := range column {
-			v := float64(n) / s.IntervalS
-			out[i] = &v
-		}
-		return out
+	timed := func(title, unit string, lines ...line) plot {
+		return plot{Group: "time", Title: title, XUnit: "s", YUnit: unit, X: s.TS, Marks: marks, Lines: lines}
 	}
-	whole := func(column []int) []*float64 {
-		out := make([]*float64, len(column))
-		for i, n := range column {
-			v := float64(n)
-			out[i] = &v
-		}
-		return out
+	requests := timed("Requests per second", "",
+		line{Label: "scheduled", Tone: 1, Dashed: true, Y: divided(s.Scheduled, s.IntervalS)}, line{Label: "completed", Tone: 3, Y: divided(s.Completed, s.IntervalS)})
+	if slices.Max(append(s.Failed, 0)) > 0 {
+		requests.Lines = append(requests.Lines, line{Label: "failed", Tone: 5, Y: divided(s.Failed, s.IntervalS)})
 	}
-	tokens := make([]*float64, len(s.OutputTokens))
-	for i, n := range s.OutputTokens {
-		v := n / s.IntervalS
-		tokens[i] = &v
-	}
-	requests := plot{Group: "time", Title: "Requests per second", XUnit: "s", X: s.TS, Marks: marks, Lines: []line{
-		{Label: "scheduled", Tone: 1, Dashed: true, Y: per(s.Scheduled)}, {Label: "completed", Tone: 3, Y: per(s.Completed)},
-	}}
-	if sum(s.Failed) > 0 {
-		requests.Lines = append(requests.Lines, line{Label: "failed", Tone: 5, Y: per(s.Failed)})
-	}
-	if sum(s.Left) > 0 {
-		requests.Lines = append(requests.Lines, line{Label: "left", Tone: 4, Y: per(s.Left)})
+	if slices.Max(append(s.Left, 0)) > 0 {
+		requests.Lines = append(requests.Lines, line{Label: "left", Tone: 4, Y: divided(s.Left, s.IntervalS)})
 	}
 	out := []plot{
 		requests,
-		{Group: "time", Title: "Requests in flight", XUnit: "s", X: s.TS, Marks: marks, Lines: []line{{Label: "most", Tone: 3, Fill: true, Y: whole(s.InFlight)}}},
-		{Group: "time", Title: "Output tokens per second", XUnit: "s", YUnit: "tok/s", X: s.TS, Marks: marks, Lines: []line{{Label: "output", Tone: 3, Fill: true, Y: tokens}}},
+		timed("Requests in flight", "", line{Label: "most", Tone: 3, Fill: true, Y: divided(s.InFlight, 1)}),
+		timed("Output tokens per second", "tok/s", line{Label: "output", Tone: 3, Fill: true, Y: divided(s.OutputTokens, s.IntervalS)}),
 	}
 	for _, m := range []string{result.TTFT, result.TTFTFromSchedule, result.ITL, result.E2EL} {
-		if m == result.TTFTFromSchedule && p.Load.Mode == "closed" {
-			continue
+		if m != result.TTFTFromSchedule || p.Load.Mode != "closed" {
+			out = append(out, timed(measureWords[m].label, "ms", percentileLines(func(percentile string) []*float64 { return s.Latency[m][percentile] })...))
 		}
-		c := plot{Group: "time", Title: measureWords[m].label, XUnit: "s", YUnit: "ms", X: s.TS, Marks: marks}
-		for _, sh := range shades {
-			if y := s.Latency[m][sh.key]; len(y) == len(s.TS) {
-				c.Lines = append(c.Lines, line{Label: "p" + sh.key, Tone: sh.tone, Y: y})
-			}
-		}
-		c.YLog = wide(c.Lines)
-		out = append(out, c)
 	}
-	return withData(out)
+	return out
 }
 
 // marksOf are the events, and where one stage ends and the next begins.
@@ -226,98 +204,65 @@ func wide(lines []line) bool {
 	return high > 100*low
 }
 
-func sum(v []int) int {
-	n := 0
-	for _, x := range v {
-		n += x
-	}
-	return n
-}
-
-// spreadLine is one measure of a plot of distributions.
-type spreadLine struct {
-	name, label string
-	tone        int
-}
-
 // spreadPlots are the distributions: which share of samples was at most so long.
 func spreadPlots(p *result.Penstock) []plot {
-	one := 1.0
 	var out []plot
-	for _, m := range []struct {
-		title string
-		parts []spreadLine
-	}{
-		{"Time to first token", []spreadLine{{result.TTFT, "from send", 3}, {result.TTFTFromSchedule, "from schedule", 4}}},
-		{"Time between tokens", []spreadLine{{result.ITL, "gaps", 3}}},
-		{"End to end", []spreadLine{{result.E2EL, "from send", 3}, {result.E2ELFromSchedule, "from schedule", 4}}},
+	for _, m := range []struct{ title, measure, label, fromSchedule string }{
+		{"Time to first token", result.TTFT, "from send", result.TTFTFromSchedule},
+		{"Time between tokens", result.ITL, "gaps", ""},
+		{"End to end", result.E2EL, "from send", result.E2ELFromSchedule},
 	} {
-		c := plot{Group: "spread", Title: m.title, XUnit: "ms", XLog: true, YMax: &one}
+		first, second := p.Total.Latency[m.measure], p.Total.Latency[m.fromSchedule]
+		c := plot{Group: "spread", Title: m.title, XUnit: "ms", XLog: true, YMax: new(1.0)}
 		xs := map[float64]bool{}
-		for _, part := range m.parts {
-			for _, b := range quantiles(p.Total.Latency[part.name]) {
-				xs[b[0]] = true
-			}
+		addQuantiles(xs, first)
+		addQuantiles(xs, second)
+		delete(xs, 0)
+		c.X = slices.Sorted(maps.Keys(xs))
+		c.Lines = []line{{Label: m.label, Tone: 3, Y: shares(first, c.X)}}
+		if p.Load.Mode != "closed" {
+			c.Lines = append(c.Lines, line{Label: "from schedule", Tone: 4, Dashed: true, Y: shares(second, c.X)})
 		}
-		for x := range xs {
-			if x > 0 {
-				c.X = append(c.X, x)
-			}
-		}
-		slices.Sort(c.X)
-		for _, part := range m.parts {
-			d := p.Total.Latency[part.name]
-			if part.name != m.parts[0].name && p.Load.Mode == "closed" || d == nil || d.Count == 0 {
-				continue
-			}
-			c.Lines = append(c.Lines, line{Label: part.label, Tone: part.tone, Dashed: part.tone == 4, Y: shares(d, c.X)})
-		}
-		if second := p.Compare; second != nil && second.Total.Latency[m.parts[0].name] != nil {
-			d := second.Total.Latency[m.parts[0].name]
-			c.Lines = append(c.Lines, line{Label: "second target", Tone: 5, Y: shares(d, c.X)})
+		if p.Compare != nil {
+			c.Lines = append(c.Lines, line{Label: "second target", Tone: 5, Y: shares(p.Compare.Total.Latency[m.measure], c.X)})
 		}
 		out = append(out, c)
 	}
-	return withData(out)
+	return out
 }
 
-// quantiles are at most about 200 buckets of a distribution, dense where samples are: [value, count].
-func quantiles(d *result.Distribution) [][2]float64 {
+// addQuantiles adds at most about 200 values of a distribution, dense where samples are.
+func addQuantiles(xs map[float64]bool, d *result.Distribution) {
+	if d == nil {
+		return
+	}
+	have, next := 0.0, 0.0
+	for i, b := range d.Buckets {
+		if have += b[1]; have >= next || i == len(d.Buckets)-1 {
+			xs[b[0]] = true
+			next = have + float64(d.Count)/200
+		}
+	}
+}
+
+// shares are the shares of samples up to each x; nil of no samples.
+func shares(d *result.Distribution, xs []float64) []*float64 {
 	if d == nil || d.Count == 0 {
 		return nil
 	}
-	step := float64(d.Count) / 200
-	var out [][2]float64
-	have, next := 0.0, 0.0
-	for i, b := range d.Buckets {
-		have += b[1]
-		if have >= next || i == len(d.Buckets)-1 {
-			out = append(out, b)
-			next = have + step
-		}
-	}
-	return out
-}
-
-// shares are the shares of samples up to each x.
-func shares(d *result.Distribution, xs []float64) []*float64 {
-	out := make([]*float64, len(xs))
 	have, i := 0.0, 0
-	for j, x := range xs {
-		for i < len(d.Buckets) && d.Buckets[i][0] <= x {
+	return over(xs, func(x float64) *float64 {
+		for ; i < len(d.Buckets) && d.Buckets[i][0] <= x; i++ {
 			have += d.Buckets[i][1]
-			i++
 		}
-		v := have / float64(d.Count)
-		out[j] = &v
-	}
-	return out
+		return new(have / float64(d.Count))
+	})
 }
 
 // telemetry are the metrics that are drawn, by the end of their name.
-var telemetry = []struct{ title, unit, ends string }{
-	{"Running and waiting requests", "", "num_requests_running num_requests_waiting num_running_reqs num_queue_reqs requests_processing requests_deferred penstock_inflight"},
-	{"Use of the KV cache", "", "kv_cache_usage_perc gpu_cache_usage_perc token_usage kv_cache_usage_ratio"},
+var telemetry = []struct{ title, ends string }{
+	{"Running and waiting requests", "num_requests_running num_requests_waiting num_running_reqs num_queue_reqs requests_processing requests_deferred penstock_inflight"},
+	{"Use of the KV cache", "kv_cache_usage_perc gpu_cache_usage_perc token_usage kv_cache_usage_ratio"},
 }
 
 // enginePlots are what engine and edge say of themselves.
@@ -325,42 +270,18 @@ func enginePlots(p *result.Penstock) []plot {
 	var out []plot
 	for _, t := range p.Telemetry {
 		for _, want := range telemetry {
-			c := plot{Group: "engine", Title: want.title, Note: t.Source + " " + t.URL, XUnit: "s", YUnit: want.unit, X: t.TS, Marks: marksOf(p)}
+			c := plot{Group: "engine", Title: want.title, Note: t.Source + " " + t.URL, XUnit: "s", X: t.TS, Marks: marksOf(p)}
 			for _, end := range strings.Fields(want.ends) {
-				for _, name := range sortedKeys(t.Metrics) {
-					base, _, _ := strings.Cut(name, "{")
-					if strings.HasSuffix(base, end) && len(t.Metrics[name]) == len(t.TS) {
+				for _, name := range slices.Sorted(maps.Keys(t.Metrics)) {
+					if base, _, _ := strings.Cut(name, "{"); strings.HasSuffix(base, end) {
 						c.Lines = append(c.Lines, line{Label: name, Tone: 3 + min(len(c.Lines), 1), Y: t.Metrics[name]})
 					}
 				}
 			}
-			if len(c.Lines) > 0 && len(c.Lines) <= 8 {
+			if len(c.Lines) <= 8 {
 				out = append(out, c)
 			}
 		}
 	}
-	return withData(out)
-}
-
-// withData drops lines without a value, and plots without a line.
-func withData(in []plot) []plot {
-	var out []plot
-	for _, c := range in {
-		c.Lines = slices.DeleteFunc(c.Lines, func(l line) bool {
-			return !slices.ContainsFunc(l.Y, func(v *float64) bool { return v != nil })
-		})
-		if len(c.Lines) > 0 && len(c.X) > 1 {
-			out = append(out, c)
-		}
-	}
 	return out
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	var names []string
-	for k := range m {
-		names = append(names, k)
-	}
-	slices.Sort(names)
-	return names
 }

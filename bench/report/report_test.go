@@ -15,12 +15,11 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"penstock/bench/benchtest"
+	"penstock/bench/result"
 	"penstock/config/testkit/browser"
 	"penstock/config/testkit/fastset"
 	"penstock/config/testkit/golden"
-
-	"penstock/bench/benchtest"
-	"penstock/bench/result"
 )
 
 func htmlOf(t testing.TB, r *result.Result) string {

@@ -10,9 +10,8 @@ import (
 
 	pretty "github.com/jedib0t/go-pretty/v6/table"
 
-	"penstock/proxy/plaintext"
-
 	"penstock/bench/result"
+	"penstock/proxy/plaintext"
 )
 
 // boxWidth is that of the block that vLLM's tool prints.
