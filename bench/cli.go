@@ -10,14 +10,13 @@ import (
 	"strings"
 	"syscall"
 
-	"penstock/proxy/plaintext"
-
 	"penstock/bench/compare"
 	"penstock/bench/exit"
 	"penstock/bench/load"
 	"penstock/bench/overhead"
 	"penstock/bench/report"
 	"penstock/bench/result"
+	"penstock/proxy/plaintext"
 )
 
 // CLI is the grammar of `penstock bench`, in kong's struct tags.

@@ -3,9 +3,9 @@ package bench
 import (
 	"testing"
 
-	"penstock/bench/benchtest"
-
 	"github.com/alecthomas/kong"
+
+	"penstock/bench/benchtest"
 )
 
 // parse reads a command line as main does.

@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"penstock/config/testkit/golden"
-
 	"penstock/bench/exit"
 	"penstock/bench/load"
 	"penstock/bench/scenario"
+	"penstock/config/testkit/golden"
 )
 
 // TestNothingIsNoDefault: a number or time of nothing is refused, and not taken for the default.

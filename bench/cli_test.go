@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"penstock/bench/sim"
-
 	"penstock/bench/benchtest"
 	"penstock/bench/exit"
 	"penstock/bench/load"
 	"penstock/bench/result"
+	"penstock/bench/sim"
 )
 
 func TestArguments(t *testing.T) {

@@ -8,12 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/config/testkit/fastset"
-
-	"penstock/bench/sim"
-
 	"penstock/bench/benchtest"
 	"penstock/bench/exit"
+	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 )
 
 // TestOldFlags holds that a flag that is gone is refused with a line that says what became of it, wherever it stands and whatever follows,

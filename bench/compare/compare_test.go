@@ -7,14 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/config/testkit/fastset"
-
 	"github.com/google/go-cmp/cmp"
-
-	"penstock/config/testkit/golden"
 
 	"penstock/bench/benchtest"
 	"penstock/bench/result"
+	"penstock/config/testkit/fastset"
+	"penstock/config/testkit/golden"
 )
 
 func TestCompareGolden(t *testing.T) {

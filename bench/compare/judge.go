@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"io"
 
-	"penstock/proxy/plaintext"
-
 	"penstock/bench/exit"
 	"penstock/bench/result"
+	"penstock/proxy/plaintext"
 )
 
 // Checks are the flags that turn a run into a test: `bench run` and `bench report` have them.

@@ -7,9 +7,8 @@ import (
 	"math"
 	"strings"
 
-	"penstock/proxy/plaintext"
-
 	"penstock/bench/result"
+	"penstock/proxy/plaintext"
 )
 
 // WriteJSON writes it whole, indented.

@@ -11,13 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"penstock/config/testkit/fastset"
-
-	"penstock/bench/sim"
-
 	"penstock/bench/benchtest"
 	"penstock/bench/load/client"
 	"penstock/bench/result"
+	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 )
 
 // TestSpeech measures an engine that sends the head of its file at once and the first sound a while later.

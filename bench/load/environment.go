@@ -5,10 +5,9 @@ import (
 	"runtime"
 	"strings"
 
-	"penstock/proxy/build"
-
 	"penstock/bench/process"
 	"penstock/bench/result"
+	"penstock/proxy/build"
 )
 
 // Environment is where this process runs.

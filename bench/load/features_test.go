@@ -14,14 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"penstock/config/testkit/fastset"
-
-	"penstock/bench/sim"
-
 	"penstock/bench/benchtest"
 	"penstock/bench/load/client"
 	"penstock/bench/report"
 	"penstock/bench/result"
+	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 )
 
 // TestMix speaks every dialect of the engine in one run.

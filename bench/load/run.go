@@ -144,8 +144,8 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	stop()
 	beside.Wait()
 	slices.SortFunc(r.rec.samples, func(a, b client.Sample) int {
-		if a.Id != b.Id {
-			return a.Id - b.Id
+		if a.ID != b.ID {
+			return a.ID - b.ID
 		}
 		return a.Turn - b.Turn
 	})

@@ -15,14 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"penstock/config/testkit/fastset"
-
-	"penstock/bench/sim"
-
 	"penstock/bench/benchtest"
 	"penstock/bench/exit"
 	"penstock/bench/load/client"
 	"penstock/bench/result"
+	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
 )
 
 // bench runs and fails the test when that is not possible. The floor is left out, and the machine of the tests is busy.

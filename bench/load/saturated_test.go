@@ -9,12 +9,11 @@ import (
 	"slices"
 	"testing"
 
-	"penstock/config/testkit/fastset"
-
 	"penstock/bench/benchtest"
 	"penstock/bench/exit"
 	"penstock/bench/process"
 	"penstock/bench/result"
+	"penstock/config/testkit/fastset"
 )
 
 // TestClientIsTheLimit runs the real program on one processor against a server that costs next to nothing: when it asks for as much as

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/config/testkit/golden"
-
 	"penstock/bench/result"
+	"penstock/config/testkit/golden"
 )
 
 // recordedRun is a run of the real program against the simulator: what the verdict reads of its result, and what it was.

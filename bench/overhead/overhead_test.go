@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"penstock/config/testkit/golden"
-
 	"penstock/bench/benchtest"
 	"penstock/bench/exit"
 	"penstock/bench/result"
+	"penstock/config/testkit/golden"
 )
 
 // TestOverhead measures with real processes; what is installed of the others is measured, too.

@@ -12,10 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"penstock/config/testkit/fastset"
-
 	"penstock/bench/benchtest"
 	"penstock/bench/process"
+	"penstock/config/testkit/fastset"
 )
 
 // TestPlacement binds this process for a moment.

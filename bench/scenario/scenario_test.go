@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"penstock/config/testkit/fastset"
-
 	"penstock/bench/benchtest"
 	"penstock/bench/load"
 	"penstock/bench/result"
+	"penstock/config/testkit/fastset"
 )
 
 func TestScenarioFilesAreChecked(t *testing.T) {

@@ -61,7 +61,7 @@ var allowed = map[string]struct {
 	"bench/report":        {ours: "bench/result proxy/plaintext", modules: "github.com/jedib0t/go-pretty/v6/...", never: "net os log"},
 	"bench/compare":       {ours: "bench/exit bench/result proxy/plaintext", never: "net os log"},
 	"bench/process":       {modules: "golang.org/x/sys/...", never: "net log"}, // x/sys: binds processes to processors
-	"bench/load/client":   {ours: "bench/exit bench/result translate/jsonx translate/sse", modules: "github.com/valyala/fasthttp", never: "net/http log"},
+	"bench/load/client":   {ours: "bench/exit bench/result upstreams/http1/chunked translate/jsonx translate/sse", modules: "github.com/valyala/fasthttp", never: "net/http log"},
 	"bench/load/workload": {ours: "bench/exit bench/load/client", never: "net log"},
 	"bench/load":          {ours: "bench/exit bench/load/client bench/load/workload bench/process bench/result proxy/build", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net/http log"},
 	"bench/scenario":      {ours: "bench/exit bench/load/client bench/process", modules: "github.com/goccy/go-yaml/...", never: "net log"},

@@ -1,10 +1,9 @@
 package client
 
 import (
+	"penstock/bench/result"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
-
-	"penstock/bench/result"
 )
 
 // boundary of multipart bodies; no audio that we make holds it.
@@ -66,17 +65,11 @@ func transcriptionWhole(p *Reply, body []byte) bool {
 }
 
 func speechBody(dst []byte, q *Request) []byte {
-	dst = append(q.appendModel(dst), `,"voice":`...)
-	dst = jsonx.AppendStringS(dst, q.Voice)
-	dst = append(dst, `,"input":`...)
-	dst = jsonx.AppendString(dst, q.Prompt())
-	return append(append(dst, q.Extra...), '}')
+	return put(q.appendModel(dst), `,"voice":%s,"input":%s%r}`, []byte(q.Voice), q.Prompt(), q.Extra)
 }
 
 func embeddingsBody(dst []byte, q *Request) []byte {
-	dst = append(q.appendModel(dst), `,"input":`...)
-	dst = jsonx.AppendString(dst, q.Prompt())
-	return append(append(dst, q.Extra...), '}')
+	return put(q.appendModel(dst), `,"input":%s%r}`, q.Prompt(), q.Extra)
 }
 
 func embeddingsWhole(p *Reply, body []byte) bool {

@@ -1,49 +1,32 @@
 package client
 
 import (
+	"penstock/bench/result"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
-
-	"penstock/bench/result"
 )
 
 func chatBody(dst []byte, q *Request) []byte {
 	dst = append(q.appendModel(dst), `,"messages":[`...)
 	for i := range q.Messages {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
 		dst = appendChatMessage(dst, &q.Messages[i])
 	}
 	return q.appendRest(append(dst, ']'), "max_tokens", true)
 }
 
 func appendChatMessage(dst []byte, m *Message) []byte {
-	if len(m.Results) > 0 { // each in a message of its own
-		for i, r := range m.Results {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(dst, `{"role":"tool","tool_call_id":`...)
-			dst = jsonx.AppendString(dst, r.Id)
-			dst = append(dst, `,"content":`...)
-			dst = jsonx.AppendString(dst, r.Text)
-			dst = append(dst, '}')
-		}
+	for _, r := range m.Results { // each in a message of its own
+		dst = putNext(dst, `{"role":"tool","tool_call_id":%s,"content":%s}`, r.ID, r.Text)
+	}
+	if len(m.Results) > 0 {
 		return dst
 	}
-	dst = append(dst, `{"role":"`...)
-	dst = append(dst, m.Role...)
-	dst = append(dst, `","content":`...)
+	dst = putNext(dst, `{"role":"%r","content":`, []byte(m.Role))
 	switch {
 	case len(m.Images) > 0:
-		dst = append(dst, `[{"type":"text","text":`...)
-		dst = jsonx.AppendString(dst, m.Text)
-		dst = append(dst, '}')
+		dst = put(dst, `[{"type":"text","text":%s}`, m.Text)
 		for _, url := range m.Images {
-			dst = append(dst, `,{"type":"image_url","image_url":{"url":"`...)
-			dst = append(dst, url...)
-			dst = append(dst, `"}}`...)
+			dst = putNext(dst, `{"type":"image_url","image_url":{"url":"%r"}}`, url)
 		}
 		dst = append(dst, ']')
 	case len(m.Text) == 0 && len(m.Calls) > 0:
@@ -51,21 +34,11 @@ func appendChatMessage(dst []byte, m *Message) []byte {
 	default:
 		dst = jsonx.AppendString(dst, m.Text)
 	}
-	for i, c := range m.Calls {
-		if i == 0 {
-			dst = append(dst, `,"tool_calls":[`...)
-		} else {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"id":`...)
-		dst = jsonx.AppendString(dst, c.Id)
-		dst = append(dst, `,"type":"function","function":{"name":`...)
-		dst = jsonx.AppendString(dst, c.Name)
-		dst = append(dst, `,"arguments":`...)
-		dst = jsonx.AppendString(dst, c.Args)
-		dst = append(dst, `}}`...)
-	}
 	if len(m.Calls) > 0 {
+		dst = append(dst, `,"tool_calls":[`...)
+		for _, c := range m.Calls {
+			dst = putNext(dst, `{"id":%s,"type":"function","function":{"name":%s,"arguments":%s}}`, c.ID, c.Name, c.Args)
+		}
 		dst = append(dst, ']')
 	}
 	return append(dst, '}')
@@ -127,7 +100,7 @@ func (p *Reply) delta(v jsonx.Value) pieces {
 			break
 		}
 		f := it.Value().Get("function")
-		c.Id = it.Value().Get("id").AppendText(c.Id)
+		c.ID = it.Value().Get("id").AppendText(c.ID)
 		c.Name = f.Get("name").AppendText(c.Name)
 		c.Args = f.Get("arguments").AppendText(c.Args)
 		got |= pieceTool

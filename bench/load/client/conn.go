@@ -17,10 +17,10 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/bench/exit"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
-
-	"penstock/bench/exit"
+	"penstock/upstreams/http1/chunked"
 )
 
 const (
@@ -85,8 +85,8 @@ type conn struct {
 	events sse.Reader
 	doc    jsonx.Doc
 	reply  Reply
-	out    []byte // head and body of the request
-	buf    []byte // an answer that is read whole
+	out    []byte       // head and body of the request
+	buf    bytes.Buffer // an answer that is read whole
 
 	readAt int64 // time of the last read that brought something
 	reads  int   // number of them
@@ -194,14 +194,8 @@ func (c *conn) readHead() error {
 			break
 		}
 	}
-	c.body = body{br: c.br, left: int64(c.head.ContentLength())}
-	if c.body.left < 0 {
-		c.body.chunked = c.head.ContentLength() == -1
-		c.body.open = !c.body.chunked
-		c.body.left = 0
-	} else {
-		c.body.done = c.body.left == 0
-	}
+	n := int64(c.head.ContentLength()) // -1: chunked, -2: to the end of the connection
+	c.body = body{br: c.br, left: max(n, 0), chunked: n == -1, open: n < -1, done: n == 0}
 	return nil
 }
 
@@ -210,121 +204,73 @@ func (c *conn) reusable() bool { return c.body.done && !c.body.open && !c.head.C
 
 // readAll reads the rest of the body into the connection's buffer, which is valid until the next request.
 func (c *conn) readAll() ([]byte, error) {
-	c.buf = c.buf[:0]
-	for {
-		if len(c.buf) == cap(c.buf) {
-			c.buf = append(c.buf, make([]byte, max(4096, len(c.buf)))...)[:len(c.buf)]
-		}
-		n, err := c.body.Read(c.buf[len(c.buf):cap(c.buf)])
-		c.buf = c.buf[:len(c.buf)+n]
-		switch {
-		case err == io.EOF: //nolint:errorlint // io.Reader's contract is io.EOF itself
-			return c.buf, nil
-		case err != nil:
-			return nil, err
-		case len(c.buf) > maxReply:
-			return nil, fmt.Errorf("answer of more than %d MiB", maxReply>>20)
-		}
+	c.buf.Reset()
+	if n, err := c.buf.ReadFrom(io.LimitReader(&c.body, maxReply+1)); err != nil {
+		return nil, err
+	} else if n > maxReply {
+		return nil, fmt.Errorf("answer of more than %d MiB", maxReply>>20)
 	}
+	return c.buf.Bytes(), nil
 }
 
 // body reads the body of an answer: of a known length, in chunks, or to the end of the connection.
 type body struct {
 	br            *bufio.Reader
-	left          int64 // of the length or the chunk
+	left          int64 // of the length
+	frames        chunked.Decoder
 	chunked, open bool
-	inChunk       bool // a chunk was read: its line end comes next
 	done          bool
 }
 
-var errChunk = errors.New("malformed chunk")
+// rules of chunked answers: what the edge bears, and more.
+var rules = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, BlankEnd: true, Folded: true}
 
 // Read returns what is there, at most one chunk. It returns io.EOF behind the end of the body, and io.ErrUnexpectedEOF when the
 // connection ends before it.
 func (b *body) Read(p []byte) (int, error) {
-	if b.done {
-		return 0, io.EOF
-	}
-	if b.chunked && b.left == 0 {
+	if b.chunked && !b.done {
 		if err := b.nextChunk(); err != nil {
 			return 0, unexpected(err)
 		}
-		if b.done {
-			return 0, io.EOF
-		}
 	}
-	if !b.open {
-		p = p[:min(int64(len(p)), b.left)]
-	}
-	n, err := b.br.Read(p)
-	if b.open {
+	switch {
+	case b.done:
+		return 0, io.EOF
+	case b.open:
+		n, err := b.br.Read(p)
 		b.done = err == io.EOF
 		return n, err
 	}
-	if b.left -= int64(n); b.left == 0 && !b.chunked {
-		b.done = true
+	n, err := b.br.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	if b.chunked {
+		b.frames.Take(int64(n))
+	} else {
+		b.done = b.left == 0
 	}
 	return n, unexpected(err)
 }
 
-func unexpected(err error) error {
-	if err == io.EOF { //nolint:errorlint // as above
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// nextChunk reads the line with the size of a chunk; behind the last one also the trailers.
+// nextChunk takes the framing off, up to the next payload or the end of the body.
 func (b *body) nextChunk() error {
-	if b.inChunk {
-		if line, err := b.br.ReadSlice('\n'); err != nil {
+	for b.frames.Payload() == 0 && !b.frames.Ended() {
+		if _, err := b.br.Peek(1); err != nil {
 			return err
-		} else if len(bytes.TrimRight(line, "\r\n")) > 0 {
-			return errChunk
 		}
-	}
-	line, err := b.br.ReadSlice('\n')
-	if err != nil {
-		return err
-	}
-	size, digits := int64(0), 0
-	for _, ch := range line {
-		d := hexDigit(ch)
-		if d < 0 {
-			break
-		}
-		if digits++; digits > 15 {
-			return errChunk
-		}
-		size = size<<4 | int64(d)
-	}
-	if digits == 0 {
-		return errChunk
-	}
-	b.left, b.inChunk = size, true
-	if size > 0 {
-		return nil
-	}
-	for {
-		line, err := b.br.ReadSlice('\n')
+		buffered, _ := b.br.Peek(b.br.Buffered()) // cannot fail: they are there
+		n, err := b.frames.SkipFraming(buffered, &rules)
+		_, _ = b.br.Discard(n) // cannot fail, either
 		if err != nil {
 			return err
 		}
-		if len(bytes.TrimRight(line, "\r\n")) == 0 {
-			b.done = true
-			return nil
-		}
 	}
+	b.left, b.done = b.frames.Payload(), b.frames.Ended()
+	return nil
 }
 
-func hexDigit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
+func unexpected(err error) error {
+	if err == io.EOF { //nolint:errorlint // io.Reader's contract is io.EOF itself
+		return io.ErrUnexpectedEOF
 	}
-	return -1
+	return err
 }

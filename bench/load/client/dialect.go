@@ -5,9 +5,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"penstock/translate/sse"
-
 	"penstock/bench/result"
+	"penstock/translate/sse"
 )
 
 // Dialect is a wire format: how a request is written and how its answer is read. All are in the table dialects.

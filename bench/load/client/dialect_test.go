@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"penstock/bench/result"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
-
-	"penstock/bench/result"
 )
 
 // read takes a stream of a dialect.

@@ -13,10 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"penstock/bench/result"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
-
-	"penstock/bench/result"
 )
 
 // Sender sends requests and reads their answers. It is safe for concurrent use.
@@ -261,10 +260,10 @@ func (x *transfer) sound(ctx context.Context) {
 		return
 	}
 	var head soundHead
-	c.buf = append(c.buf[:0], make([]byte, 32<<10)...)
+	piece := make([]byte, 32<<10)
 	for {
-		n, err := c.body.Read(c.buf)
-		if n > 0 && s.At.FirstToken == None && head.take(c.buf[:n]) {
+		n, err := c.body.Read(piece)
+		if n > 0 && s.At.FirstToken == None && head.take(piece[:n]) {
 			s.At.FirstToken = c.readAt
 		}
 		switch {

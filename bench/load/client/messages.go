@@ -3,68 +3,37 @@ package client
 import (
 	"bytes"
 
+	"penstock/bench/result"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
-
-	"penstock/bench/result"
 )
 
 func messagesBody(dst []byte, q *Request) []byte {
 	dst, list := q.appendSystem(q.appendModel(dst), "system")
 	dst = append(dst, `,"messages":[`...)
 	for i := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
 		dst = appendMessagesMessage(dst, &list[i])
 	}
 	return q.appendRest(append(dst, ']'), "max_tokens", false)
 }
 
 func appendMessagesMessage(dst []byte, m *Message) []byte {
-	dst = append(dst, `{"role":"`...)
-	dst = append(dst, m.Role...)
-	dst = append(dst, `","content":[`...)
-	start := len(dst)
-	next := func() {
-		if len(dst) > start {
-			dst = append(dst, ',')
-		}
-	}
+	dst = putNext(dst, `{"role":"%r","content":[`, []byte(m.Role))
 	for _, r := range m.Results {
-		next()
-		dst = append(dst, `{"type":"tool_result","tool_use_id":`...)
-		dst = jsonx.AppendString(dst, r.Id)
-		dst = append(dst, `,"content":`...)
-		dst = jsonx.AppendString(dst, r.Text)
-		dst = append(dst, '}')
+		dst = putNext(dst, `{"type":"tool_result","tool_use_id":%s,"content":%s}`, r.ID, r.Text)
 	}
 	for _, url := range m.Images {
-		head, data, _ := bytes.Cut(url, []byte(";base64,"))
-		next()
-		dst = append(dst, `{"type":"image","source":{"type":"base64","media_type":"`...)
-		dst = append(dst, bytes.TrimPrefix(head, []byte("data:"))...)
-		dst = append(dst, `","data":"`...)
-		dst = append(dst, data...)
-		dst = append(dst, `"}}`...)
+		head, data, _ := bytes.Cut(bytes.TrimPrefix(url, []byte("data:")), []byte(";base64,"))
+		dst = putNext(dst, `{"type":"image","source":{"type":"base64","media_type":"%r","data":"%r"}}`, head, data)
 	}
 	if len(m.Text) > 0 {
-		next()
-		dst = append(dst, `{"type":"text","text":`...)
-		dst = jsonx.AppendString(dst, m.Text)
-		dst = append(dst, '}')
+		dst = putNext(dst, `{"type":"text","text":%s}`, m.Text)
 	}
 	for _, c := range m.Calls {
-		next()
-		dst = append(dst, `{"type":"tool_use","id":`...)
-		dst = jsonx.AppendString(dst, c.Id)
-		dst = append(dst, `,"name":`...)
-		dst = jsonx.AppendString(dst, c.Name)
-		dst = append(dst, `,"input":`...)
 		if len(c.Args) == 0 {
-			dst = append(dst, "{}"...)
+			c.Args = []byte("{}")
 		}
-		dst = append(append(dst, c.Args...), '}')
+		dst = putNext(dst, `{"type":"tool_use","id":%s,"name":%s,"input":%r}`, c.ID, c.Name, c.Args)
 	}
 	return append(dst, "]}"...)
 }

@@ -11,9 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"penstock/translate/jsonx"
-
 	"penstock/bench/exit"
+	"penstock/translate/jsonx"
 )
 
 // page is the answer to a small request outside the load.

@@ -1,14 +1,13 @@
 package client
 
 import (
-	"penstock/translate/jsonx"
-
 	"penstock/bench/result"
+	"penstock/translate/jsonx"
 )
 
 // ToolCall is a call in a reply.
 type ToolCall struct {
-	Id, Name, Args []byte
+	ID, Name, Args []byte
 }
 
 // Reply is what is gathered from one answer. It is reused.
@@ -92,7 +91,7 @@ func (p *Reply) call(i int) *ToolCall {
 			p.Calls = append(p.Calls, ToolCall{})
 		}
 		c := &p.Calls[len(p.Calls)-1]
-		c.Id, c.Name, c.Args = c.Id[:0], c.Name[:0], c.Args[:0]
+		c.ID, c.Name, c.Args = c.ID[:0], c.Name[:0], c.Args[:0]
 	}
 	return &p.Calls[i]
 }
@@ -103,7 +102,7 @@ func (p *Reply) begin(id, name jsonx.Value) pieces {
 	if c == nil {
 		return 0
 	}
-	c.Id, c.Name = id.AppendText(c.Id), name.AppendText(c.Name)
+	c.ID, c.Name = id.AppendText(c.ID), name.AppendText(c.Name)
 	return pieceTool
 }
 

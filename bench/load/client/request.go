@@ -18,11 +18,11 @@ type Message struct {
 }
 
 // ToolResult is what a tool gave back.
-type ToolResult struct{ Id, Text []byte }
+type ToolResult struct{ ID, Text []byte }
 
 // Request is one request before it is written in its dialect. The workload makes it and the runner sends it once.
 type Request struct {
-	Id        int // of its session's place in the workload
+	ID        int // of its session's place in the workload
 	D         *Dialect
 	Model     string
 	Stream    bool
@@ -63,6 +63,31 @@ func (q *Request) Prompt() []byte {
 		all = append(all, q.Messages[i].Text)
 	}
 	return bytes.Join(all, []byte("\n"))
+}
+
+// put appends a format, in which %s is a text as JSON has it, and %r one as it is.
+func put(dst []byte, format string, args ...[]byte) []byte {
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' {
+			dst = append(dst, format[i])
+			continue
+		}
+		if i++; format[i] == 's' {
+			dst = jsonx.AppendString(dst, args[0])
+		} else {
+			dst = append(dst, args[0]...)
+		}
+		args = args[1:]
+	}
+	return dst
+}
+
+// putNext is put for an element of a list, with a comma before all but the first.
+func putNext(dst []byte, format string, args ...[]byte) []byte {
+	if dst[len(dst)-1] != '[' {
+		dst = append(dst, ',')
+	}
+	return put(dst, format, args...)
 }
 
 // appendModel opens a body.

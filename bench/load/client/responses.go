@@ -3,63 +3,37 @@ package client
 import (
 	"strings"
 
+	"penstock/bench/result"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
-
-	"penstock/bench/result"
 )
 
 func responsesBody(dst []byte, q *Request) []byte {
 	dst, list := q.appendSystem(q.appendModel(dst), "instructions")
 	dst = append(dst, `,"input":[`...)
-	start := len(dst)
 	for i := range list {
-		dst = appendResponsesItems(dst, &list[i], len(dst) == start)
+		dst = appendResponsesItems(dst, &list[i])
 	}
 	return q.appendRest(append(dst, `],"store":false`...), "max_output_tokens", false)
 }
 
-func appendResponsesItems(dst []byte, m *Message, first bool) []byte {
-	next := func() {
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-	}
+func appendResponsesItems(dst []byte, m *Message) []byte {
 	for _, r := range m.Results {
-		next()
-		dst = append(dst, `{"type":"function_call_output","call_id":`...)
-		dst = jsonx.AppendString(dst, r.Id)
-		dst = append(dst, `,"output":`...)
-		dst = jsonx.AppendString(dst, r.Text)
-		dst = append(dst, '}')
+		dst = putNext(dst, `{"type":"function_call_output","call_id":%s,"output":%s}`, r.ID, r.Text)
 	}
 	if len(m.Text) > 0 || len(m.Images) > 0 {
-		next()
-		dst = append(dst, `{"type":"message","role":"`...)
-		dst = append(dst, m.Role...)
-		dst = append(dst, `","content":[{"type":"`...)
+		kind := "input_text"
 		if m.Role == "assistant" {
-			dst = append(dst, `output_text","text":`...)
-		} else {
-			dst = append(dst, `input_text","text":`...)
+			kind = "output_text"
 		}
-		dst = jsonx.AppendString(dst, m.Text)
+		dst = putNext(dst, `{"type":"message","role":"%r","content":[{"type":"%r","text":%s}`, []byte(m.Role), []byte(kind), m.Text)
 		for _, url := range m.Images {
-			dst = append(dst, `},{"type":"input_image","image_url":"`...)
-			dst = append(append(dst, url...), '"')
+			dst = putNext(dst, `{"type":"input_image","image_url":"%r"}`, url)
 		}
-		dst = append(dst, "}]}"...)
+		dst = append(dst, "]}"...)
 	}
 	for _, c := range m.Calls {
-		next()
-		dst = append(dst, `{"type":"function_call","call_id":`...)
-		dst = jsonx.AppendString(dst, c.Id)
-		dst = append(dst, `,"name":`...)
-		dst = jsonx.AppendString(dst, c.Name)
-		dst = append(dst, `,"arguments":`...)
-		dst = jsonx.AppendString(dst, c.Args)
-		dst = append(dst, '}')
+		dst = putNext(dst, `{"type":"function_call","call_id":%s,"name":%s,"arguments":%s}`, c.ID, c.Name, c.Args)
 	}
 	return dst
 }

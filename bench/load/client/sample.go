@@ -11,7 +11,7 @@ const None = -1
 
 // Sample is what is known of one request, in the form that a run keeps millions of.
 type Sample struct {
-	Id, Stage, Turn int
+	ID, Stage, Turn int
 	Pair            int // index of the pair with --compare-url; else none
 	Target          uint8
 	Dialect         *Dialect
@@ -60,7 +60,7 @@ type edgeReport struct {
 // NewSample is that of a request which is due at scheduled.
 func NewSample(q *Request, stage int, scheduled int64) Sample {
 	s := Sample{
-		Id: q.Id, Stage: stage, Turn: q.Turn, Pair: q.Pair, Target: uint8(q.Target), Dialect: q.D, Stream: q.Stream, Audio: q.AudioS,
+		ID: q.ID, Stage: stage, Turn: q.Turn, Pair: q.Pair, Target: uint8(q.Target), Dialect: q.D, Stream: q.Stream, Audio: q.AudioS,
 		At:     moments{None, None, None, None, None, None, None, None},
 		Tokens: tokenCounts{inWanted: q.InWanted, outWanted: q.OutWanted, In: None, Out: None, Cached: None},
 		Edge:   edgeReport{attempts: None, queue: None},
@@ -132,7 +132,7 @@ func (s *Sample) Good(objectives []result.Objective) bool {
 // Record is the sample in the form of the file.
 func (s *Sample) Record(objectives []result.Objective) *result.Record {
 	r := &result.Record{
-		ID: s.Id, Stage: s.Stage, Dialect: s.Dialect.Name, Stream: s.Stream, Target: int(s.Target), Session: s.Id, Turn: s.Turn,
+		ID: s.ID, Stage: s.Stage, Dialect: s.Dialect.Name, Stream: s.Stream, Target: int(s.Target), Session: s.ID, Turn: s.Turn,
 		ScheduledNS: s.At.Scheduled, SentNS: some64(s.At.Sent), FirstByteNS: some64(s.At.firstByte), FirstTokenNS: some64(s.At.FirstToken),
 		FirstVisibleNS: some64(s.At.firstVisible), LastTokenNS: some64(s.At.lastToken), EndNS: s.At.End, ConnectNS: some64(s.At.Connect),
 		Status: s.Status, Error: s.Err, Code: s.Code, Faults: s.Faults.Names(), Left: s.Left,

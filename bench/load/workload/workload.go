@@ -105,7 +105,7 @@ func (w *Workload) Take() *client.Request {
 		id = n / 2
 	}
 	rng := w.Rng(id)
-	q := &client.Request{Id: n, Pair: -1}
+	q := &client.Request{ID: n, Pair: -1}
 	if w.spec.Pairs {
 		q.Pair = id
 		q.Target = (n & 1) ^ rng.IntN(2)
@@ -183,7 +183,7 @@ func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
 
 // Trial is a short request of the preflight.
 func (w *Workload) Trial(id int, d *client.Dialect, model string, target, words int) *client.Request {
-	q := &client.Request{Id: id, D: d, Model: model, Stream: w.Streams(d), Form: w.spec.Form, Target: target, OutWanted: 2, Voice: w.spec.Voice, Tools: w.texts[d], Audio: w.media.audio, AudioS: w.media.audioS}
+	q := &client.Request{ID: id, D: d, Model: model, Stream: w.Streams(d), Form: w.spec.Form, Target: target, OutWanted: 2, Voice: w.spec.Voice, Tools: w.texts[d], Audio: w.media.audio, AudioS: w.media.audioS}
 	q.Messages = []client.Message{{Role: "user", Text: appendWords([]byte(w.tag(q)), w.Rng(1<<40+target), words)}}
 	return q
 }
@@ -207,7 +207,7 @@ func (w *Workload) tag(q *client.Request) string {
 		return ""
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %d", w.Nonce, q.Id)
+	fmt.Fprintf(h, "%s %d", w.Nonce, q.ID)
 	return strconv.FormatUint(h.Sum64(), 36) + " "
 }
 
@@ -267,13 +267,13 @@ func (w *Workload) Follow(q *client.Request, p *client.Reply) *client.Request {
 	next := *q
 	next.Turn++
 	next.Leave, next.Keep = nil, next.Turn+1 < s.Turns
-	rng := w.Rng(q.Id<<8 + next.Turn)
+	rng := w.Rng(q.ID<<8 + next.Turn)
 	said := client.Message{Role: "assistant", Text: append([]byte(nil), p.Text...)}
 	var answer client.Message
 	for i := range p.Calls {
 		c := &p.Calls[i]
-		said.Calls = append(said.Calls, client.ToolCall{Id: bytes.Clone(c.Id), Name: bytes.Clone(c.Name), Args: bytes.Clone(c.Args)})
-		answer.Results = append(answer.Results, client.ToolResult{Id: bytes.Clone(c.Id), Text: w.words("", rng, 64)})
+		said.Calls = append(said.Calls, client.ToolCall{ID: bytes.Clone(c.ID), Name: bytes.Clone(c.Name), Args: bytes.Clone(c.Args)})
+		answer.Results = append(answer.Results, client.ToolResult{ID: bytes.Clone(c.ID), Text: w.words("", rng, 64)})
 	}
 	if len(said.Text) == 0 && len(said.Calls) == 0 {
 		said.Text = []byte("(nothing)") // no dialect takes an empty reply back
