@@ -76,7 +76,7 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 	if err != nil {
 		return nil, exit.With(exit.Failed, err.Error())
 	}
-	c.BaseURL, c.Admin, c.AdminToken, c.APIKey, c.Fleet = f.Url, f.Admin, "", "", f
+	c.BaseURL, c.Admin, c.AdminToken, c.APIKey, c.Fleet = f.URL, f.Admin, "", "", f
 	c.Engine = f.EngineURLs()
 	for _, at := range s.At {
 		when, what, _ := strings.Cut(at, ":")

@@ -20,7 +20,7 @@
 //	  report    a result as text and as HTML
 //	  result    the file and its numbers
 //	  process   processes that we start, processors, /proc
-//	  exit      exit codes
+//	  exit      the codes that a command ends with
 //	  sim       the simulated engine, which shares nothing with the rest
 //
 // A package knows those below it only. A scenario becomes flags before the command line is parsed.

@@ -12,6 +12,7 @@ import (
 	"penstock/bench/result"
 )
 
+// SampleResult has a little of everything.
 func SampleResult() *result.Result {
 	n := 12.5
 	return &result.Result{
@@ -62,6 +63,7 @@ func ExitCode(err error) int {
 	return 0
 }
 
+// SaveResult writes a result to a file of the test.
 func SaveResult(t *testing.T, r *result.Result) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "result.json")

@@ -199,8 +199,7 @@ func (c *Report) flatRows(a, b *result.Result) {
 func (c *Report) add(group string, k result.Key, x, y float64, iv *interval) {
 	row := Row{Group: group, Key: k.String(), Base: x, New: y, Outcome: RowUnknown, key: k}
 	if x != 0 {
-		change := (y - x) / x
-		row.Change = &change
+		row.Change = new((y - x) / x)
 	}
 	switch {
 	case iv == nil && x == y:

@@ -107,8 +107,7 @@ func (m *cpuMeter) report(spans []span, connections int) result.Client {
 		waitedKnown = waitedKnown && spans[i].cpu.waitedKnown
 	}
 	if waitedKnown && wall > 0 {
-		share := waited.Seconds() / wall.Seconds() / float64(out.GOMAXPROCS)
-		out.CPUWaitShare = &share
+		out.CPUWaitShare = new(waited.Seconds() / wall.Seconds() / float64(out.GOMAXPROCS))
 	}
 	if known && wall > 0 {
 		share, total := cpu.Seconds()/wall.Seconds()/float64(out.GOMAXPROCS), cpu.Seconds()

@@ -122,8 +122,7 @@ func blame(events []result.Event, samples []client.Sample) {
 			}
 		}
 		if e.Lost > 0 {
-			took := last - e.StartS
-			e.RecoveryS = &took
+			e.RecoveryS = new(last - e.StartS)
 		}
 	}
 }

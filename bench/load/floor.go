@@ -49,8 +49,7 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	}
 	out := &result.Floor{Requests: len(short) + len(streams), TTFT: ttft.Distribution(nil), E2EL: e2el.Distribution(nil), ITLError: gaps.Distribution(nil)}
 	if known && tokens > 0 {
-		us := float64(cpu.Microseconds()) / float64(tokens)
-		out.CPUPerTokenUs = &us
+		out.CPUPerTokenUs = new(float64(cpu.Microseconds()) / float64(tokens))
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,25 +18,22 @@ const (
 
 // inFlightGauge returns the scraper whose gauge tells whether clients that left are gone: the engine's, or else the edge's or the
 // target's own; nil when none has one.
-func inFlightGauge(all []*scraper) (best *scraper, gauge string) {
+func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge string) {
 	for _, source := range []string{"engine", "target", "edge"} {
 		for _, s := range all {
-			s.mu.Lock()
-			has, name := false, ""
-			if n := len(s.values); n > 0 {
-				_, name, has = requestsInHand(s.values[n-1])
-			}
-			s.mu.Unlock()
-			if kind, _, _ := strings.Cut(s.source, " "); has && kind == source { // an engine's name may follow
-				return s, name
+			readings := s.answered()
+			if kind, _, _ := strings.Cut(s.source, " "); kind == source && len(readings) > 0 { // an engine's name may follow
+				if _, name, ok := requestsInHand(readings[len(readings)-1].values); ok {
+					return readings, s, name
+				}
 			}
 		}
 	}
-	return nil, ""
+	return nil, nil, ""
 }
 
 // leaving says whether the server noticed that clients had left. It is called when all requests have ended.
-func leaving(ctx context.Context, set *settings, samples []client.Sample, all []*scraper, before int) *result.Leaving {
+func leaving(ctx context.Context, set *settings, samples []client.Sample, all []*scraper) *result.Leaving {
 	if set.LeaveShare == 0 {
 		return nil
 	}
@@ -47,7 +45,7 @@ func leaving(ctx context.Context, set *settings, samples []client.Sample, all []
 		}
 	}
 	out.Left = len(left)
-	s, gauge := inFlightGauge(all)
+	readings, s, gauge := inFlightGauge(all)
 	switch {
 	case s == nil:
 		out.Reason = "no gauge of running requests could be read: name the engine by --engine-url, or the edge's admin listener by --admin"
@@ -58,7 +56,7 @@ func leaving(ctx context.Context, set *settings, samples []client.Sample, all []
 	case len(set.Engine) > 1:
 		out.Reason = "several engines: no one gauge has all requests"
 		return out
-	case before > 0:
+	case readings[0].surplus > 0:
 		out.Reason = "the server had requests of others before the run"
 		return out
 	}
@@ -66,46 +64,36 @@ func leaving(ctx context.Context, set *settings, samples []client.Sample, all []
 	leaked := 0
 	for end := time.Now().Add(leaveSettle); ; {
 		s.once(ctx)
-		s.mu.Lock()
-		leaked = s.surplus[len(s.surplus)-1]
-		s.mu.Unlock()
-		if leaked <= 0 || time.Now().After(end) || !sleep(ctx, leaveEvery) {
+		readings = s.answered()
+		leaked = max(readings[len(readings)-1].surplus, 0)
+		if leaked == 0 || time.Now().After(end) || !sleep(ctx, leaveEvery) {
 			break
 		}
 	}
-	leaked = max(leaked, 0)
-	out.Leaked = &leaked
-	freed, longest := s.freed(left)
-	out.Freed = freed.Distribution(nil)
+	freed, longest := freed(readings, left)
 	ok := leaked == 0 && longest < leaveBound
-	out.Verified = &ok
+	out.Leaked, out.Freed, out.Verified = &leaked, freed.Distribution(nil), &ok
 	return out
 }
 
 // freed measures for each departure the time until the gauge was no higher than what the client had open, and the longest time
 // that it was.
-func (s *scraper) freed(left []int64) (result.Histogram, time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var h result.Histogram
+func freed(readings []reading, left []int64) (h result.Histogram, longest time.Duration) {
 	for _, at := range left {
-		for i, t := range s.times {
-			if t >= at && s.surplus[i] <= 0 {
-				h.Record(t - at)
-				break
-			}
+		if i := slices.IndexFunc(readings, func(r reading) bool { return r.at >= at && r.surplus <= 0 }); i >= 0 {
+			h.Record(readings[i].at - at)
 		}
 	}
-	longest, since := int64(0), int64(client.None)
-	for i, t := range s.times {
+	since := int64(client.None)
+	for _, r := range readings {
 		switch {
-		case s.surplus[i] <= 0:
+		case r.surplus <= 0:
 			since = client.None
 		case since == client.None:
-			since = t
+			since = r.at
 		default:
-			longest = max(longest, t-since)
+			longest = max(longest, time.Duration(r.at-since))
 		}
 	}
-	return h, time.Duration(longest)
+	return h, longest
 }

@@ -59,8 +59,7 @@ func (f *findings) stageReport(i int) result.Stage {
 	if sp.spec.rate > 0 && !math.IsInf(sp.spec.rate, 1) {
 		st.Rate = &sp.spec.rate
 		if f.s.CompareURL != "" { // half of the requests go to the second target
-			half := sp.spec.rate / 2
-			st.Rate = &half
+			st.Rate = new(sp.spec.rate / 2)
 		}
 	}
 	if sp.spec.concurrency > 0 {
@@ -77,8 +76,7 @@ func (f *findings) stageReport(i int) result.Stage {
 				n++
 			}
 		}
-		rate := float64(n) / d
-		st.AchievedRate = &rate
+		st.AchievedRate = new(float64(n) / d)
 	}
 	if len(f.s.objectives) > 0 {
 		o := f.outcome(i)
@@ -167,8 +165,7 @@ func (f *findings) flat(p *result.Penstock) *result.Result {
 		out.RampUpStrategy, out.RampUpStartRPS, out.RampUpEndRPS = "linear", &s.rampFrom, &s.rampTo
 	}
 	if t.InputThroughput != nil && t.OutputThroughput != nil {
-		sum := *t.InputThroughput + *t.OutputThroughput
-		out.TotalTokenThroughput = &sum
+		out.TotalTokenThroughput = new(*t.InputThroughput + *t.OutputThroughput)
 	}
 	if v := best(p.Series.OutputTokens, p.Series.IntervalS); !math.IsNaN(v) && t.OutputTokens != nil {
 		out.MaxOutputTokensPerS = &v
@@ -178,8 +175,7 @@ func (f *findings) flat(p *result.Penstock) *result.Result {
 		set := func(name string, v func(*result.Distribution) float64) {
 			out.Measures[name+"_"+m+"_ms"] = nil
 			if d := t.Latency[m]; d != nil {
-				x := v(d)
-				out.Measures[name+"_"+m+"_ms"] = &x
+				out.Measures[name+"_"+m+"_ms"] = new(v(d))
 			}
 		}
 		set("mean", func(d *result.Distribution) float64 { return d.Mean })
@@ -204,8 +200,7 @@ func (f *findings) audio(out *result.Result) {
 		}
 	}
 	if sum > 0 && out.Duration > 0 {
-		rtfx := sum / out.Duration
-		out.RTFX = &rtfx
+		out.RTFX = new(sum / out.Duration)
 	}
 }
 
@@ -216,8 +211,7 @@ func (f *findings) detailed() *result.Detailed {
 		if ns == client.None {
 			return nil
 		}
-		v := float64(ns) / 1e9
-		return &v
+		return new(float64(ns) / 1e9)
 	}
 	for i := range f.samples {
 		x := &f.samples[i]

@@ -123,12 +123,8 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	defer stop()
 	var beside sync.WaitGroup
 	beside.Go(func() { r.meter.watch(side) })
-	before := 0
 	for _, s := range scrapers {
 		s.once(ctx)
-		if best, _ := inFlightGauge(scrapers); best == s && len(s.surplus) > 0 {
-			before = s.surplus[0]
-		}
 		beside.Go(func() { s.watch(side, every) })
 	}
 	if progress != nil {
@@ -140,7 +136,7 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	d := r.driver(look.count)
 	search := d.drive(ctx)
 	done()
-	left := leaving(context.WithoutCancel(ctx), r.s, r.rec.samples, scrapers, before)
+	left := leaving(context.WithoutCancel(ctx), r.s, r.rec.samples, scrapers)
 	stop()
 	beside.Wait()
 	slices.SortFunc(r.rec.samples, func(a, b client.Sample) int {

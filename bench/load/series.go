@@ -81,9 +81,6 @@ func (s *series) seen() int64 {
 	return s.total
 }
 
-// seriesPercentiles are those of each interval; 100 is called max.
-var seriesPercentiles = map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100}
-
 // columns makes the series of the result. Token events are scaled to tokens by what the requests counted.
 func (s *series) columns(samples []client.Sample, stages []result.Stage) result.Series {
 	s.mu.Lock()
@@ -97,53 +94,60 @@ func (s *series) columns(samples []client.Sample, stages []result.Stage) result.
 	out := result.Series{
 		IntervalS: float64(s.interval) / 1e9, TS: make([]float64, n), Stage: make([]int, n), InFlight: make([]int, n), OutputTokens: s.tokens,
 		Scheduled: make([]int, n), Sent: make([]int, n), Completed: make([]int, n), Failed: make([]int, n), Left: make([]int, n),
-		Latency: map[string]map[string][]*float64{},
+		Latency: map[string]map[string][]*float64{result.ITL: percentiles(n, func(i int) (*hdrhistogram.Histogram, float64) { return s.gaps[i], math.Inf(1) })},
 	}
-	index := func(ns int64) int { return min(int(max(ns, 0)/s.interval), n-1) }
 	for i := range n {
 		out.TS[i] = float64(i) * out.IntervalS
-		out.Stage[i] = client.None
-		for j := range stages {
-			if mid := out.TS[i] + out.IntervalS/2; mid >= stages[j].StartS && mid <= stages[j].EndS {
-				out.Stage[i] = j
-			}
-		}
+		out.Stage[i] = slices.IndexFunc(stages, func(st result.Stage) bool {
+			mid := out.TS[i] + out.IntervalS/2
+			return mid >= st.StartS && mid <= st.EndS
+		})
 	}
-	unary := make([]float64, n)
+	index := func(ns int64) int { return min(int(max(ns, 0)/s.interval), n-1) }
+	counted := samples
+	if slices.ContainsFunc(samples, func(x client.Sample) bool { return x.Target != 0 }) {
+		counted = slices.DeleteFunc(slices.Clone(samples), func(x client.Sample) bool { return x.Target != 0 })
+	}
+	countRequests(&out, counted, index)
+	inFlight(out.InFlight, counted, index)
+	return out
+}
+
+// countRequests adds what belongs to whole requests: their numbers, latencies and tokens, by interval.
+func countRequests(out *result.Series, samples []client.Sample, index func(int64) int) {
+	n := len(out.TS)
 	latencies := map[string][]result.Histogram{}
 	for _, m := range []string{result.TTFT, result.TTFTFromSchedule, result.E2EL} {
 		latencies[m] = make([]result.Histogram, n)
 	}
+	record := func(m string, x *client.Sample, at int64) {
+		if v := x.Latency(m); v != client.None {
+			latencies[m][index(at)].Record(v)
+		}
+	}
+	unary := make([]float64, n)
 	chunks, tokens := 0, 0
 	for i := range samples {
 		x := &samples[i]
-		if x.Target != 0 {
-			continue
-		}
 		out.Scheduled[index(x.At.Scheduled)]++
 		if x.At.Sent != client.None {
 			out.Sent[index(x.At.Sent)]++
 		}
-		switch {
+		record(result.TTFT, x, x.At.FirstToken)
+		record(result.TTFTFromSchedule, x, x.At.FirstToken)
+		switch end := index(x.At.End); {
 		case x.Left:
-			out.Left[index(x.At.End)]++
+			out.Left[end]++
 		case x.Failed():
-			out.Failed[index(x.At.End)]++
+			out.Failed[end]++
 		case x.Completed():
-			out.Completed[index(x.At.End)]++
-			if x.Stream && x.Tokens.Out > 0 {
+			out.Completed[end]++
+			record(result.E2EL, x, x.At.End)
+			if !x.Stream {
+				unary[end] += float64(max(x.Tokens.Out, 0))
+			} else if x.Tokens.Out > 0 {
 				chunks, tokens = chunks+x.Flow.Chunks, tokens+x.Tokens.Out
 			}
-		}
-		if v := x.Latency(result.TTFT); v != client.None {
-			latencies[result.TTFT][index(x.At.FirstToken)].Record(v)
-			latencies[result.TTFTFromSchedule][index(x.At.FirstToken)].Record(x.Latency(result.TTFTFromSchedule))
-		}
-		if v := x.Latency(result.E2EL); v != client.None && x.Completed() {
-			latencies[result.E2EL][index(x.At.End)].Record(v)
-		}
-		if !x.Stream && x.Completed() {
-			unary[index(x.At.End)] += float64(max(x.Tokens.Out, 0))
 		}
 	}
 	scale := 1.0
@@ -153,31 +157,20 @@ func (s *series) columns(samples []client.Sample, stages []result.Stage) result.
 	for i := range n {
 		out.OutputTokens[i] = out.OutputTokens[i]*scale + unary[i]
 	}
-	inFlight(out.InFlight, samples, index)
 	for m, hists := range latencies {
-		out.Latency[m] = latencyColumns(n, func(i int, p float64) *float64 {
-			if hists[i].N == 0 {
-				return nil
-			}
-			v := min(float64(hists[i].H.ValueAtQuantile(p))/1000, hists[i].High)
-			return &v
-		})
+		out.Latency[m] = percentiles(n, func(i int) (*hdrhistogram.Histogram, float64) { return hists[i].H, hists[i].High })
 	}
-	out.Latency[result.ITL] = latencyColumns(n, func(i int, p float64) *float64 {
-		if s.gaps[i] == nil {
-			return nil
-		}
-		v := float64(s.gaps[i].ValueAtQuantile(p)) / 1000
-		return &v
-	})
-	return out
 }
 
-func latencyColumns(n int, at func(i int, p float64) *float64) map[string][]*float64 {
+// percentiles are the columns of what was counted in each interval, in ms, with the bound of each; 100 is called max.
+func percentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)) map[string][]*float64 {
 	out := map[string][]*float64{}
-	for name, p := range seriesPercentiles {
+	for name, p := range map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100} {
+		out[name] = make([]*float64, n)
 		for i := range n {
-			out[name] = append(out[name], at(i, p))
+			if h, high := of(i); h != nil {
+				out[name][i] = new(min(float64(h.ValueAtQuantile(p))/1000, high))
+			}
 		}
 	}
 	return out
@@ -191,7 +184,7 @@ func inFlight(out []int, samples []client.Sample, index func(int64) int) {
 	}
 	var all []change
 	for i := range samples {
-		if x := &samples[i]; x.At.Sent != client.None && x.Target == 0 {
+		if x := &samples[i]; x.At.Sent != client.None {
 			all = append(all, change{x.At.Sent, 1}, change{x.At.End, -1})
 		}
 	}

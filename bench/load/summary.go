@@ -176,8 +176,7 @@ func (t *tally) fillRates(out *result.Summary, objectives []result.Objective) {
 		if out.Seconds <= 0 {
 			return nil
 		}
-		v := n / out.Seconds
-		return &v
+		return new(n / out.Seconds)
 	}
 	out.RequestThroughput = rate(float64(out.Completed))
 	out.MeanConcurrency = rate(t.latency)
@@ -198,14 +197,12 @@ func (t *tally) fillRates(out *result.Summary, objectives []result.Objective) {
 		missing("the target does not say how many tokens it found in its cache", "cached_tokens", "cached_share")
 	}
 	if t.chunks > 0 {
-		share := float64(t.coalesced) / float64(t.chunks)
-		out.CoalescedShare = &share
+		out.CoalescedShare = new(float64(t.coalesced) / float64(t.chunks))
 	} else {
 		missing("no answer was a stream of tokens", "coalesced_share")
 	}
 	if n := out.Completed + out.Failed; n > 0 {
-		share := float64(out.Failed) / float64(n)
-		out.ErrorRate = &share
+		out.ErrorRate = new(float64(out.Failed) / float64(n))
 		if len(objectives) > 0 {
 			good := float64(t.good) / float64(n)
 			out.GoodShare, out.Goodput = &good, rate(float64(t.good))

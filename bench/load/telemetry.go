@@ -2,7 +2,6 @@ package load
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -43,12 +42,16 @@ type scraper struct {
 	clock  *client.Clock
 	open   *atomic.Int64 // requests that the client has in flight
 
-	mu      sync.Mutex
-	times   []int64
-	values  []map[string]float64
-	surplus []int   // requests that the server has beyond those that the client has open
-	missed  []int64 // times at which the page was not answered
-	err     string
+	mu       sync.Mutex
+	readings []reading // in order of time
+	err      string
+}
+
+// reading is one look at the page; values are nil where the page was not answered.
+type reading struct {
+	at      int64
+	values  map[string]float64
+	surplus int // requests that the server has beyond those that the client has open
 }
 
 // newScrapers returns a scraper for each page of metrics that answers: of the target, the engines and the edge.
@@ -157,36 +160,20 @@ func (s *scraper) once(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	n, _, _ := requestsInHand(values)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
 		s.err = client.Reason(err)
-		s.missed = append(s.missed, s.clock.Now())
-		return
 	}
-	n, _, _ := requestsInHand(values)
-	s.times = append(s.times, s.clock.Now())
-	s.values = append(s.values, values)
-	s.surplus = append(s.surplus, n-int(max(before, after)))
+	s.readings = append(s.readings, reading{s.clock.Now(), values, n - int(max(before, after))})
 }
 
-// reading is one look at the page; values are nil where the page was not answered.
-type reading struct {
-	at     int64
-	values map[string]float64
-}
-
-// readings are all of them in order of time.
-func (s *scraper) readings() []reading {
-	out := make([]reading, 0, len(s.times)+len(s.missed))
-	for i, at := range s.times {
-		out = append(out, reading{at, s.values[i]})
-	}
-	for _, at := range s.missed {
-		out = append(out, reading{at, nil})
-	}
-	slices.SortStableFunc(out, func(a, b reading) int { return cmp.Compare(a.at, b.at) })
-	return out
+// answered are the readings that were.
+func (s *scraper) answered() []reading {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.readings), func(r reading) bool { return r.values == nil })
 }
 
 // report makes the columns of the result, at most one sample for each second. Where the page was not answered they have a gap: a line
@@ -195,27 +182,19 @@ func (s *scraper) report() result.Telemetry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := result.Telemetry{Source: s.source, URL: s.t.Base, TS: []float64{}, Metrics: map[string][]*float64{}, Error: s.err}
-	last := int64(0)
-	var kept []map[string]float64
-	for i, p := range s.readings() {
-		if p.at-last >= int64(900*time.Millisecond) || i == 0 {
-			last = p.at
-			out.TS = append(out.TS, float64(p.at)/1e9)
-			kept = append(kept, p.values)
+	var kept []reading
+	for _, r := range s.readings {
+		if len(kept) == 0 || r.at-kept[len(kept)-1].at >= int64(900*time.Millisecond) {
+			kept = append(kept, r)
 		}
 	}
-	for _, values := range kept {
-		for name := range values {
-			out.Metrics[name] = nil
-		}
-	}
-	for name := range out.Metrics {
-		for _, values := range kept {
-			var p *float64
-			if v, ok := values[name]; ok {
-				p = &v
+	for i, r := range kept {
+		out.TS = append(out.TS, float64(r.at)/1e9)
+		for name, v := range r.values {
+			if out.Metrics[name] == nil {
+				out.Metrics[name] = make([]*float64, len(kept))
 			}
-			out.Metrics[name] = append(out.Metrics[name], p)
+			out.Metrics[name][i] = &v
 		}
 	}
 	return out

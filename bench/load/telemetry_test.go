@@ -14,7 +14,7 @@ func FuzzMetrics(f *testing.F) {
 // TestTelemetryGap: the time in which an engine's page is not answered is a gap in its columns, and the engine has the name of the flag.
 func TestTelemetryGap(t *testing.T) {
 	v := map[string]float64{"vllm:num_requests_running": 6}
-	s := &scraper{source: "engine gpu-b", t: &client.Target{}, times: []int64{1e9, 4e9}, values: []map[string]float64{v, v}, missed: []int64{2e9, 3e9}}
+	s := &scraper{source: "engine gpu-b", t: &client.Target{}, readings: []reading{{1e9, v, 0}, {2e9, nil, 0}, {3e9, nil, 0}, {4e9, v, 0}}}
 	got := s.report().Metrics["vllm:num_requests_running"]
 	if len(got) != 4 || got[0] == nil || got[1] != nil || got[2] != nil || got[3] == nil {
 		t.Errorf("%v", got)

@@ -1,9 +1,11 @@
 package overhead
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -11,8 +13,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
+	"text/template"
 	"time"
 
 	"penstock/bench/exit"
@@ -23,29 +26,21 @@ import (
 // lab starts engines and proxies for one measurement after the other.
 type lab struct {
 	dir      string
-	program  string
 	key      string
 	programs map[string]string // paths of the proxies beside us
 	place    placement
 }
 
 func newLab() (*lab, error) {
-	program, err := process.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
 	dir, err := os.MkdirTemp("", "penstock-overhead-")
-	if err != nil {
-		return nil, err
-	}
-	return &lab{dir: dir, program: program, key: rand.Text(), programs: map[string]string{}}, nil
+	return &lab{dir: dir, key: rand.Text(), programs: map[string]string{}}, err
 }
 
 func (l *lab) close() { _ = os.RemoveAll(l.dir) }
 
 // find looks for a proxy; /usr/sbin is not on every path.
 func (l *lab) find(name string) (bool, error) {
-	if proxyConfigs[name] == nil {
+	if proxyArgs[name] == nil {
 		return false, exit.Usagef("--beside %s: want nginx or haproxy", name)
 	}
 	for _, path := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
@@ -57,82 +52,32 @@ func (l *lab) find(name string) (bool, error) {
 	return false, nil
 }
 
-// proxyConfigs are the plain configurations of the proxies beside us: one worker, no log, connections kept, nothing buffered.
-var proxyConfigs = map[string]func(dir, listen, engine string) (file string, args []string){
-	"nginx": func(dir, listen, engine string) (string, []string) {
-		return `daemon off;
-master_process off;
-worker_processes 1;
-pid ` + dir + `/nginx.pid;
-error_log stderr crit;
-events { worker_connections 8192; }
-http {
-  access_log off;
-  client_body_temp_path ` + dir + `/body;
-  proxy_temp_path ` + dir + `/proxy;
-  fastcgi_temp_path ` + dir + `/fastcgi;
-  uwsgi_temp_path ` + dir + `/uwsgi;
-  scgi_temp_path ` + dir + `/scgi;
-  keepalive_requests 1000000;
-  upstream engine { server ` + engine + `; keepalive 1024; keepalive_requests 1000000; }
-  server {
-    listen ` + listen + `;
-    client_max_body_size 64m;
-    location / {
-      proxy_pass http://engine;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_buffering off;
-      proxy_read_timeout 300s;
-    }
-  }
-}
-`, []string{"-p", dir, "-e", "stderr", "-c"}
-	},
-	"haproxy": func(_, listen, engine string) (string, []string) {
-		return `global
-  nbthread 1
-  maxconn 8192
-defaults
-  mode http
-  timeout connect 5s
-  timeout client 300s
-  timeout server 300s
-frontend clients
-  bind ` + listen + `
-  default_backend engines
-backend engines
-  http-reuse always
-  server engine ` + engine + `
-`, []string{"-db", "-f"}
-	},
-}
+// configs are the plain configurations of the proxies: one worker, no log, connections kept, nothing buffered.
+//
+//go:embed proxies/*.conf
+var configs embed.FS
 
-// edgeConfig is the edge with everything on but the access log: a key with limits, a checked body, a pick, metrics.
-func (l *lab) edgeConfig(engine string) string {
+// proxyArgs stand before the path of the configuration.
+var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
+
+// configure writes the configuration of a proxy and returns its path.
+func (l *lab) configure(name, listen, engine string) (string, error) {
+	t, err := template.ParseFS(configs, "proxies/"+name+".conf")
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
 	sum := sha256.Sum256([]byte(l.key))
-	return fmt.Sprintf(`listen: 127.0.0.1:0
-admin: { listen: 127.0.0.1:0 }
-log: { access: false }
-timeouts: { connect: 10s }
-keys:
-  - { id: bench, hash: "sha256:%s", limits: { requests_per_minute: 100000000, tokens_per_minute: 100000000000, concurrency: 20000 } }
-upstreams:
-  - { name: engine, url: "http://%s", engine: sim, concurrency: 20000 }
-models:
-  - { id: sim, deployments: [{ upstream: engine }] }
-`, hex.EncodeToString(sum[:]), engine)
+	if err := t.Execute(&b, map[string]string{"Dir": l.dir, "Listen": listen, "Engine": engine, "KeyHash": hex.EncodeToString(sum[:])}); err != nil {
+		return "", err
+	}
+	path := filepath.Join(l.dir, name+".conf")
+	return path, os.WriteFile(path, b.Bytes(), 0o600)
 }
 
 // run starts an engine and a target, plays the test and ends both.
 func (l *lab) run(ctx context.Context, target string, t *measurement) (*trial, error) {
-	engine := ""
-	argv := append([]string{l.program, "sim", "--listen=127.0.0.1:0", "--slots=20000", "--cache-tokens=-1"}, t.engine...)
-	sim, err := process.Start(ctx, "engine", argv, l.place.rest, func(line string) bool {
-		_, rest, ok := strings.Cut(line, " listening on http://")
-		engine, _, _ = strings.Cut(rest, ",")
-		return ok
-	})
+	sim, engine, err := process.StartSim(ctx, "engine", l.place.rest, append([]string{"--listen=127.0.0.1:0", "--slots=20000", "--cache-tokens=-1"}, t.engine...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +114,7 @@ func (l *lab) run(ctx context.Context, target string, t *measurement) (*trial, e
 		if err != nil {
 			return nil, err
 		}
-		m.cpu = end.Cpu - begin.Cpu
+		m.cpu = end.CPU - begin.CPU
 	} else if m.result, _, err = load.Run(ctx, o, nil); err != nil {
 		return nil, err
 	}
@@ -184,29 +129,27 @@ func (l *lab) run(ctx context.Context, target string, t *measurement) (*trial, e
 
 // start starts a proxy in front of an engine and waits until it answers.
 func (l *lab) start(ctx context.Context, name, engine string) (*process.Child, string, error) {
-	config := filepath.Join(l.dir, name+".conf")
 	if name == "penstock" {
-		if err := os.WriteFile(config, []byte(l.edgeConfig(engine)), 0o600); err != nil {
+		config, err := l.configure(name, "", engine)
+		if err != nil {
 			return nil, "", err
 		}
-		url := ""
-		c, err := process.Start(ctx, name, []string{l.program, "serve", "--config", config}, l.place.proxy, func(line string) bool {
-			rest, ok := strings.CutPrefix(line, "penstock: serving ")
-			rest, _, _ = strings.Cut(rest, " ")
-			url = strings.TrimSuffix(rest, "/v1")
-			return ok
-		})
+		c, url, _, err := process.StartEdge(ctx, name, l.place.proxy, config)
 		return c, url, err
 	}
 	listen, err := freeAddress(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	text, args := proxyConfigs[name](l.dir, listen, engine)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	config, err := l.configure(name, listen, engine)
+	if err != nil {
 		return nil, "", err
 	}
-	c, err := process.Start(ctx, name, append(append([]string{l.programs[name]}, args...), config), l.place.proxy, nil)
+	argv := slices.Concat([]string{l.programs[name]}, proxyArgs[name], []string{config})
+	if name == "nginx" {
+		argv = append(argv, "-p", l.dir)
+	}
+	c, err := process.Start(ctx, name, argv, l.place.proxy, nil)
 	if err != nil {
 		return nil, "", err
 	}

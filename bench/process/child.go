@@ -14,9 +14,6 @@ import (
 	"time"
 )
 
-// Executable is the program that is started as simulator and as edge: this one. Tests put another one there.
-var Executable = os.Executable
-
 // Patience is how long a child process may take until it is ready.
 const Patience = 30 * time.Second
 

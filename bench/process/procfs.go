@@ -9,7 +9,7 @@ import (
 )
 
 // Usage is what a process has used so far: microseconds of processor time, and bytes of resident memory now.
-type Usage struct{ Cpu, Memory float64 }
+type Usage struct{ CPU, Memory float64 }
 
 // UsageOf reads /proc: the run time of every thread, and the resident pages from statm. Threads that have ended are not counted: none
 // of the proxies measured here ends any.
@@ -28,7 +28,7 @@ func UsageOf(pid int) (Usage, error) {
 	if _, err := fmt.Sscan(string(b), &size, &resident); err != nil {
 		return Usage{}, fmt.Errorf("read %s/statm: %w", root, err)
 	}
-	return Usage{Cpu: s.ran / 1000, Memory: resident * float64(os.Getpagesize())}, nil
+	return Usage{CPU: s.ran / 1000, Memory: resident * float64(os.Getpagesize())}, nil
 }
 
 // scheduled is what the scheduler knows of a process, in nanoseconds over all its threads.

@@ -23,7 +23,7 @@ func TestProcessUse(t *testing.T) {
 		_ = strings.Repeat("x", 1<<16)
 	}
 	after, err := UsageOf(os.Getpid())
-	if err != nil || after.Cpu-before.Cpu < 1000 || before.Memory < 1<<20 {
+	if err != nil || after.CPU-before.CPU < 1000 || before.Memory < 1<<20 {
 		t.Errorf("%v: %+v, then %+v", err, before, after)
 	}
 	if _, err := UsageOf(1 << 30); err == nil {

@@ -3,8 +3,9 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -146,22 +147,29 @@ func (w *writer) stages(p *result.Penstock) {
 		return
 	}
 	t := plain()
-	t.AppendHeader(pretty.Row{"stage", "sent/s", "done/s", "tok/s", "TTFT p50", "p99", "ITL p50", "p99", "E2EL p50", "p99", "errors", "objectives"})
+	t.AppendHeader(slices.Concat(pretty.Row{"stage", "sent/s", "done/s", "tok/s"}, latencyHead, pretty.Row{"errors", "objectives"}))
 	for i := range p.Stages {
 		s := &p.Stages[i]
 		met := ""
-		if s.Met != nil {
+		if s.Met != nil && *s.Met {
 			met = "met"
-			if !*s.Met {
-				met = "not: " + strings.Join(s.Broke, ", ")
-			}
+		} else if s.Met != nil {
+			met = "not: " + strings.Join(s.Broke, ", ")
 		}
-		t.AppendRow(pretty.Row{
-			s.Name, maybe(s.AchievedRate), maybe(s.RequestThroughput), maybe(s.OutputThroughput), at(s.Latency[result.TTFT], 50), at(s.Latency[result.TTFT], 99),
-			at(s.Latency[result.ITL], 50), at(s.Latency[result.ITL], 99), at(s.Latency[result.E2EL], 50), at(s.Latency[result.E2EL], 99), s.Failed, met,
-		})
+		t.AppendRow(slices.Concat(pretty.Row{s.Name, maybe(s.AchievedRate), maybe(s.RequestThroughput), maybe(s.OutputThroughput)}, latencyRow(&s.Summary), pretty.Row{s.Failed, met}))
 	}
 	w.line("\n%s", t.Render())
+}
+
+// latencyHead and latencyRow are the columns of latencies in a line about a summary.
+var latencyHead = pretty.Row{"TTFT p50", "p99", "ITL p50", "p99", "E2EL p50", "p99"}
+
+func latencyRow(s *result.Summary) pretty.Row {
+	var out pretty.Row
+	for _, m := range []string{result.TTFT, result.ITL, result.E2EL} {
+		out = append(out, at(s.Latency[m], 50), at(s.Latency[m], 99))
+	}
+	return out
 }
 
 // search prints how a sweep or a search ended.
@@ -196,19 +204,11 @@ func (w *writer) parts(what string, parts map[string]*result.Summary) {
 	if len(parts) < 2 {
 		return
 	}
-	names := make([]string, 0, len(parts))
-	for n := range parts {
-		names = append(names, n)
-	}
-	sort.Strings(names)
 	t := plain()
-	t.AppendHeader(pretty.Row{what, "done", "failed", "req/s", "tok/s", "TTFT p50", "p99", "ITL p50", "p99", "E2EL p50", "p99"})
-	for _, n := range names {
+	t.AppendHeader(append(pretty.Row{what, "done", "failed", "req/s", "tok/s"}, latencyHead...))
+	for _, n := range slices.Sorted(maps.Keys(parts)) {
 		s := parts[n]
-		t.AppendRow(pretty.Row{
-			n, s.Completed, s.Failed, maybe(s.RequestThroughput), maybe(s.OutputThroughput), at(s.Latency[result.TTFT], 50), at(s.Latency[result.TTFT], 99),
-			at(s.Latency[result.ITL], 50), at(s.Latency[result.ITL], 99), at(s.Latency[result.E2EL], 50), at(s.Latency[result.E2EL], 99),
-		})
+		t.AppendRow(append(pretty.Row{n, s.Completed, s.Failed, maybe(s.RequestThroughput), maybe(s.OutputThroughput)}, latencyRow(s)...))
 	}
 	w.line("\n%s", t.Render())
 }

@@ -42,8 +42,7 @@ var rates = map[string]struct {
 }
 
 func count(n int) *float64 {
-	f := float64(n)
-	return &f
+	return new(float64(n))
 }
 
 // ParseKey reads p99_ttft_ms, mean_e2el_ms, max_itl_ms, or the name of a rate.
@@ -153,8 +152,7 @@ func (k Key) Flat(r *Result) (float64, bool) {
 		p = count(r.Failed)
 	case "error_rate":
 		if n := r.Completed + r.Failed; n > 0 {
-			v := float64(r.Failed) / float64(n)
-			p = &v
+			p = new(float64(r.Failed) / float64(n))
 		}
 	}
 	if p == nil {

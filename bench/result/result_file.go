@@ -13,7 +13,7 @@ import (
 
 // WriteFile writes a file anew.
 func WriteFile(name string, write func(io.Writer) error) error {
-	f, err := os.Create(name) //nolint:gosec // the operator names it
+	f, err := os.Create(name)
 	if err != nil {
 		return fmt.Errorf("write result: %w", err)
 	}

@@ -39,16 +39,15 @@ type modelSpec struct {
 
 // fleet is a running one. Its processes end with close.
 type fleet struct {
-	spec    fleetSpec
-	dir     string
-	program string
+	spec fleetSpec
+	dir  string
 
 	mu      sync.Mutex
 	engines map[string]*fleetEngine
 	out     map[string]bool // engines that are not in the edge's configuration
 	weight  int             // of every second engine: changed by reload, so that there is something to reload
 	edge    *process.Child
-	Url     string // of the edge, without /v1
+	URL     string // of the edge, without /v1
 	Admin   string
 }
 
@@ -66,9 +65,6 @@ func StartFleet(ctx context.Context, spec fleetSpec) (f *fleet, err error) {
 			f.Close()
 		}
 	}()
-	if f.program, err = process.Executable(); err != nil {
-		return f, fmt.Errorf("find this program: %w", err)
-	}
 	if f.dir, err = os.MkdirTemp("", "penstock-fleet-"); err != nil {
 		return f, err
 	}
@@ -82,33 +78,19 @@ func StartFleet(ctx context.Context, spec fleetSpec) (f *fleet, err error) {
 	if err = f.writeConfig(); err != nil {
 		return f, err
 	}
-	f.edge, err = process.Start(ctx, "edge", []string{f.program, "serve", "--config", f.config()}, nil, func(line string) bool {
-		rest, ok := strings.CutPrefix(line, "penstock: serving ")
-		url, admin, ok2 := strings.Cut(rest, " (admin: ")
-		if ok && ok2 {
-			f.Url, f.Admin = strings.TrimSuffix(url, "/v1"), strings.TrimSuffix(admin, ")")
-		}
-		return ok && ok2
-	})
+	f.edge, f.URL, f.Admin, err = process.StartEdge(ctx, "edge", nil, f.config())
 	return f, err
 }
 
-func (f *fleet) startEngine(ctx context.Context, e *fleetEngine) error {
+func (f *fleet) startEngine(ctx context.Context, e *fleetEngine) (err error) {
 	var models []string
 	for _, m := range f.spec.Models {
 		models = append(models, m.ID)
 	}
-	argv := append([]string{f.program, "sim", "--listen", e.addr, "--models", strings.Join(models, ",")}, e.spec.Sim...)
-	process, err := process.Start(ctx, "engine "+e.spec.Name, argv, nil, func(line string) bool {
-		_, rest, ok := strings.Cut(line, " listening on http://")
-		addr, _, ok2 := strings.Cut(rest, ",")
-		if ok && ok2 {
-			e.addr = addr
-		}
-		return ok && ok2
-	})
+	flags := append([]string{"--listen", e.addr, "--models", strings.Join(models, ",")}, e.spec.Sim...)
+	c, addr, err := process.StartSim(ctx, "engine "+e.spec.Name, nil, flags...)
 	if err == nil {
-		e.process = process
+		e.process, e.addr = c, addr
 	}
 	return err
 }

@@ -38,14 +38,14 @@ func TestFleet(t *testing.T) {
 		Engines: []engineSpec{{Name: "a", Sim: sim, Concurrency: 32}, {Name: "b", Sim: sim}, {Name: "c", Sim: sim}},
 		Models:  []modelSpec{{ID: "sim", Policy: "round_robin"}},
 	})
-	defer f.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer f.Close()
 	run := func(tokens string, at ...string) *result.Penstock {
 		t.Helper()
 		r, _, err := load.Run(context.Background(), load.Options{
-			BaseURL: f.Url, Admin: f.Admin, RequestRate: []string{"20"}, Duration: load.Span(4 * time.Second), InputLen: "20", OutputLen: tokens, At: at, NoFloor: true, ReadyCheck: 20, Fleet: f,
+			BaseURL: f.URL, Admin: f.Admin, RequestRate: []string{"20"}, Duration: load.Span(4 * time.Second), InputLen: "20", OutputLen: tokens, At: at, NoFloor: true, ReadyCheck: 20, Fleet: f,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)

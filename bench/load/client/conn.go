@@ -46,6 +46,7 @@ type Target struct {
 // Clock gives times as nanoseconds since the start of the run.
 type Clock struct{ Start time.Time }
 
+// Now is the time since the start.
 func (c *Clock) Now() int64 { return int64(time.Since(c.Start)) }
 
 // NewTarget parses a base URL, with or without /v1 at its end. headers are those of every request, each line with its end.
@@ -173,7 +174,7 @@ func (t *Target) Close() {
 	}
 }
 
-// opened returns how many connections were opened in all.
+// Connections returns how many connections were opened in all.
 func (t *Target) Connections() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -145,8 +145,7 @@ func (s *Sample) Record(objectives []result.Objective) *result.Record {
 		r.AudioSeconds = &s.Audio
 	}
 	if slices.ContainsFunc(objectives, func(o result.Objective) bool { return o.Measure != "error_rate" }) {
-		good := s.Good(objectives)
-		r.Good = &good
+		r.Good = new(s.Good(objectives))
 	}
 	return r
 }
@@ -158,6 +157,7 @@ func some64(v int64) *int64 {
 	return &v
 }
 
+// Some is a count that may be missing.
 func Some(v int) *int {
 	if v == None {
 		return nil

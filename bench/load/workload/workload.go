@@ -68,6 +68,7 @@ type Workload struct {
 	next int // id of the next session
 }
 
+// New prepares a workload. Errors are usage errors.
 func New(s *Spec) (*Workload, error) {
 	w := &Workload{spec: s, WordsPerToken: 1, texts: map[*client.Dialect][]byte{}, Unstreamed: map[*client.Dialect]bool{}}
 	if !s.AllowCache {
@@ -122,8 +123,7 @@ func (w *Workload) Take() *client.Request {
 	}
 	w.fill(q, id, rng)
 	if w.spec.LeaveShare > 0 && rng.Float64() < w.spec.LeaveShare {
-		leave := w.spec.Leave
-		q.Leave = &leave
+		q.Leave = new(w.spec.Leave)
 	}
 	return q
 }

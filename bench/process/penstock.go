@@ -1,0 +1,40 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Executable is the program that is started as simulator and as edge: this one. Tests put another one there.
+var Executable = os.Executable
+
+// StartSim starts this program as a simulated engine, and returns the address that it listens on.
+func StartSim(ctx context.Context, name string, on []int, flags ...string) (c *Child, addr string, err error) {
+	c, err = startOwn(ctx, name, on, append([]string{"sim"}, flags...), func(line string) bool {
+		_, rest, ok := strings.Cut(line, " listening on http://")
+		addr, _, _ = strings.Cut(rest, ",")
+		return ok
+	})
+	return c, addr, err
+}
+
+// StartEdge starts this program as an edge, whose configuration has an admin listener, and returns both base URLs, without /v1.
+func StartEdge(ctx context.Context, name string, on []int, config string) (c *Child, url, admin string, err error) {
+	c, err = startOwn(ctx, name, on, []string{"serve", "--config", config}, func(line string) bool {
+		rest, ok := strings.CutPrefix(line, "penstock: serving ")
+		url, admin, _ = strings.Cut(rest, " (admin: ")
+		url, admin = strings.TrimSuffix(url, "/v1"), strings.TrimSuffix(admin, ")")
+		return ok
+	})
+	return c, url, admin, err
+}
+
+func startOwn(ctx context.Context, name string, on []int, args []string, ready func(line string) bool) (*Child, error) {
+	program, err := Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	return Start(ctx, name, append([]string{program}, args...), on, ready)
+}
