@@ -62,12 +62,13 @@ func Seed(model, owner string, tools []byte) uint64 {
 // engine knows a beginning, when those that do are queueing or failing, when many conversations
 // share it, or when few do and its engine is loaded well above the mean. own is then the prompt's
 // own part.
-func (r *Route) warmest(q *Query, s upstreams.State) (best *Target, own []uint64) {
+func (c *choice) warmest() (best *Target, own []uint64) {
 	var l upstreams.Load
 	var not members
+	q := c.q
 	own = q.Prefix
 	for {
-		known, who, shared := r.directory.deepest(q.Prefix, &not)
+		known, who, shared := c.directory.deepest(q.Prefix, &not)
 		if known == 0 {
 			return nil, own
 		}
@@ -76,9 +77,9 @@ func (r *Route) warmest(q *Query, s upstreams.State) (best *Target, own []uint64
 		}
 		best = nil
 		least, limit := 0.0, 1
-		for i := range r.targets {
-			t := &r.targets[i]
-			if !who.has(t.member) || !q.allows(t, s) {
+		for i := range c.targets {
+			t := &c.targets[i]
+			if !who.has(t.member) || !q.allows(t, c.state) {
 				continue
 			}
 			t.Upstream.ReadLoad(&l, q.Pool, q.at)
@@ -92,7 +93,7 @@ func (r *Route) warmest(q *Query, s upstreams.State) (best *Target, own []uint64
 		switch {
 		case best == nil:
 			not.add(&who)
-		case (shared == few || 2*known < len(q.Prefix)) && overloaded(least, r.mean(q, s), limit):
+		case (shared == few || 2*known < len(q.Prefix)) && overloaded(least, c.mean(), limit):
 			return nil, q.Prefix[known:]
 		default:
 			return best, nil
@@ -101,9 +102,9 @@ func (r *Route) warmest(q *Query, s upstreams.State) (best *Target, own []uint64
 }
 
 // mean is the mean load of the targets in a state.
-func (r *Route) mean(q *Query, s upstreams.State) float64 {
+func (c *choice) mean() float64 {
 	sum, n := 0.0, 0
-	w := r.turn(q, 0, s)
+	w := c.turn(0)
 	for t := w.next(); t != nil; t = w.next() {
 		sum += loadOf(&w.load)
 		n++
@@ -114,12 +115,12 @@ func (r *Route) mean(q *Query, s upstreams.State) float64 {
 // home picks for a prompt that has no warmest target. It returns the first in rendezvous rank for
 // the prompt's own part that neither queues nor is loaded well above the mean, and the least loaded
 // if there is none.
-func (r *Route) home(q *Query, own []uint64, start int, s upstreams.State) (best *Target, eligible bool) {
+func (c *choice) home(own []uint64) (best *Target, eligible bool) {
 	if len(own) == 0 {
-		return r.leastLoaded(q, start, s)
+		return c.leastLoaded()
 	}
 	key, rank, load, limit, sum, n := own[0], uint64(0), 0.0, 1, 0.0, 0
-	w := r.turn(q, 0, s)
+	w := c.turn(0)
 	for t := w.next(); t != nil; t = w.next() {
 		n++
 		now := loadOf(&w.load)
@@ -131,13 +132,13 @@ func (r *Route) home(q *Query, own []uint64, start int, s upstreams.State) (best
 	if best != nil && !overloaded(load, sum/float64(n), limit) {
 		return best, true
 	}
-	return r.next(q, key, start, s, sum/float64(max(1, n)))
+	return c.next(key, sum/float64(max(1, n)))
 }
 
 // next is home where the first in rank is not to be used; mean is the mean load.
-func (r *Route) next(q *Query, key uint64, start int, s upstreams.State, mean float64) (best *Target, eligible bool) {
+func (c *choice) next(key uint64, mean float64) (best *Target, eligible bool) {
 	var m lowest
-	w := r.turn(q, start, s)
+	w := c.turn(c.start)
 	for t := w.next(); t != nil; t = w.next() {
 		switch load := loadOf(&w.load); {
 		case w.load.Active >= w.load.Limit:
@@ -147,7 +148,7 @@ func (r *Route) next(q *Query, key uint64, start int, s upstreams.State, mean fl
 			m.show(w.at, float64(mix(key^t.rank)>>11)/(1<<53))
 		}
 	}
-	return m.choice(r, q.Rand), w.met
+	return m.target(c.targets, c.q.Rand), w.met
 }
 
 // overloaded reports whether a load is well above the mean: by more than a quarter and one call.

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"penstock/upstreams"
@@ -117,11 +118,11 @@ func (r *Route) visit(now time.Time, s upstreams.State, visit func(*upstreams.Up
 	found := false
 	for i := range r.targets {
 		t := &r.targets[i]
-		if !t.takes(now, s) || r.seen(i, now, s) {
-			continue
+		counted := func(earlier Target) bool { return earlier.Upstream == t.Upstream && earlier.takes(now, s) }
+		if t.takes(now, s) && !slices.ContainsFunc(r.targets[:i], counted) {
+			found = true
+			visit(t.Upstream)
 		}
-		found = true
-		visit(t.Upstream)
 	}
 	return found
 }
@@ -129,17 +130,6 @@ func (r *Route) visit(now time.Time, s upstreams.State, visit func(*upstreams.Up
 // takes reports whether a call could go to the target now, if that is in the given state.
 func (t *Target) takes(now time.Time, s upstreams.State) bool {
 	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.Upstream.Models.Serves(t.Served)
-}
-
-// seen reports whether an earlier target of the route is on the same upstream and counted already.
-func (r *Route) seen(i int, now time.Time, s upstreams.State) bool {
-	for j := range r.targets[:i] {
-		t := &r.targets[j]
-		if t.Upstream == r.targets[i].Upstream && t.takes(now, s) {
-			return true
-		}
-	}
-	return false
 }
 
 // BytesPerToken is how many bytes of prompt text make a token of the model: the mean over its

@@ -61,13 +61,13 @@ func (m *lowest) show(at int, score float64) {
 	}
 }
 
-// choice is nil when no target was shown.
-func (m *lowest) choice(r *Route, chance uint64) *Target {
+// target is nil when none was shown.
+func (m *lowest) target(targets []Target, chance uint64) *Target {
 	if m.n == 0 {
 		return nil
 	}
 	i, _ := bits.Mul64(mix(chance), uint64(m.n))
-	return &r.targets[m.equal[i]]
+	return &targets[m.equal[i]]
 }
 
 // mix is one step of splitmix64, a cheap generator whose every output is well spread.
@@ -78,33 +78,59 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// turn goes once around the targets of a route, over those that a query allows in a state.
+// choice is one look at the targets of a route for a query. Its methods are the policies: best is
+// nil when all targets are full, and eligible says that the query may go to any.
+type choice struct {
+	targets   []Target
+	directory *directory // nil where the policy needs none
+	q         *Query
+	start     int             // the position at which it begins
+	state     upstreams.State // that a target must be in
+}
+
+// by chooses by a policy.
+func (c *choice) by(p policy) (best *Target, eligible bool) {
+	switch p {
+	case policyRoundRobin:
+		return c.nextInTurn()
+	case policyTwoChoices:
+		if best = c.betterOfTwo(); best != nil {
+			return best, true
+		}
+	case policyPrefixAffinity:
+		best, own := c.warmest()
+		if best != nil {
+			return best, true
+		}
+		return c.home(own)
+	case policyLeastLoaded:
+	}
+	return c.leastLoaded()
+}
+
+// turn goes once around the targets, over those that the query allows in the state.
 type turn struct {
-	r     *Route
-	q     *Query
-	state upstreams.State
-	to    int // the position that is looked at next
-	left  int // positions to look at
+	c    *choice
+	to   int // the position that is looked at next
+	left int // positions to look at
 
 	at   int            // the position of the target that next has returned
 	load upstreams.Load // its load
 	met  bool           // it has returned one
 }
 
-func (r *Route) turn(q *Query, start int, s upstreams.State) turn {
-	return turn{r: r, q: q, state: s, to: start, left: len(r.targets)}
-}
+func (c *choice) turn(start int) turn { return turn{c: c, to: start, left: len(c.targets)} }
 
 // next returns the next target, or nil behind the last one.
 func (w *turn) next() *Target {
 	for w.left > 0 {
 		w.left--
 		w.at = w.to
-		if w.to++; w.to == len(w.r.targets) {
+		if w.to++; w.to == len(w.c.targets) {
 			w.to = 0
 		}
-		if t := &w.r.targets[w.at]; w.q.allows(t, w.state) {
-			t.Upstream.ReadLoad(&w.load, w.q.Pool, w.q.at)
+		if t := &w.c.targets[w.at]; w.c.q.allows(t, w.c.state) {
+			t.Upstream.ReadLoad(&w.load, w.c.q.Pool, w.c.q.at)
 			w.met = true
 			return t
 		}
@@ -113,25 +139,25 @@ func (w *turn) next() *Target {
 }
 
 // passed is how many positions were looked at before the target that next has returned.
-func (w *turn) passed() int { return len(w.r.targets) - w.left - 1 }
+func (w *turn) passed() int { return len(w.c.targets) - w.left - 1 }
 
 // leastLoaded picks the target with the most room for its weight.
-func (r *Route) leastLoaded(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
+func (c *choice) leastLoaded() (best *Target, eligible bool) {
 	var m lowest
-	w := r.turn(q, start, s)
+	w := c.turn(c.start)
 	for t := w.next(); t != nil; t = w.next() {
 		if w.load.Active < w.load.Limit {
 			m.show(w.at, loadOf(&w.load))
 		}
 	}
-	return m.choice(r, q.Rand), w.met
+	return m.target(c.targets, c.q.Rand), w.met
 }
 
 // nextInTurn picks the first target from the rotating start on, with those that fail lately put
 // off: a penalty of one call costs as many turns as the target has slots.
-func (r *Route) nextInTurn(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
+func (c *choice) nextInTurn() (best *Target, eligible bool) {
 	var m lowest
-	w := r.turn(q, start, s)
+	w := c.turn(c.start)
 	for t := w.next(); t != nil; t = w.next() {
 		turns := float64(w.passed())
 		if m.n > 0 && turns > m.score {
@@ -141,7 +167,7 @@ func (r *Route) nextInTurn(q *Query, start int, s upstreams.State) (best *Target
 			m.show(w.at, turns+w.load.Penalty*float64(w.load.Limit))
 		}
 	}
-	return m.choice(r, q.Rand), w.met
+	return m.target(c.targets, c.q.Rand), w.met
 }
 
 // draws bounds how many targets betterOfTwo looks at to find two that can take the call.
@@ -149,18 +175,18 @@ const draws = 8
 
 // betterOfTwo draws two targets that can take the call and picks the less loaded one. It is nil
 // when too few of those drawn can: then the whole route is looked at.
-func (r *Route) betterOfTwo(q *Query, s upstreams.State) *Target {
+func (c *choice) betterOfTwo() *Target {
 	var l upstreams.Load
 	var first *Target
-	load, chance := 0.0, q.Rand
+	load, chance := 0.0, c.q.Rand
 	for range draws {
 		chance = mix(chance)
-		at, _ := bits.Mul64(chance, uint64(len(r.targets)))
-		t := &r.targets[at]
-		if t == first || !q.allows(t, s) {
+		at, _ := bits.Mul64(chance, uint64(len(c.targets)))
+		t := &c.targets[at]
+		if t == first || !c.q.allows(t, c.state) {
 			continue
 		}
-		t.Upstream.ReadLoad(&l, q.Pool, q.at)
+		t.Upstream.ReadLoad(&l, c.q.Pool, c.q.at)
 		switch {
 		case l.Active >= l.Limit:
 		case first == nil:

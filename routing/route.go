@@ -86,37 +86,18 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 // none of the route is up.
 func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	q.at = upstreams.At(q.Now)
-	if best, eligible = r.choose(q, start, upstreams.StateUp); eligible {
+	c := choice{targets: r.targets, directory: r.directory, q: q, start: start, state: upstreams.StateUp}
+	if best, eligible = c.by(r.policy); eligible {
 		return best, true
 	}
-	return r.choose(q, start, upstreams.StatePending)
+	c.state = upstreams.StatePending
+	return c.by(r.policy)
 }
 
 // allows filters: the upstream is in the state and may be used by the key, it has the model, and
 // this call has not tried it.
 func (q *Query) allows(t *Target, s upstreams.State) bool {
 	return t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && (len(q.Exclude) == 0 || !q.excludes(t))
-}
-
-// choose picks among the targets in a state by the route's policy. eligible says that there is any;
-// best is nil when all of them are full.
-func (r *Route) choose(q *Query, start int, s upstreams.State) (best *Target, eligible bool) {
-	switch r.policy {
-	case policyRoundRobin:
-		return r.nextInTurn(q, start, s)
-	case policyTwoChoices:
-		if best = r.betterOfTwo(q, s); best != nil {
-			return best, true
-		}
-	case policyPrefixAffinity:
-		best, own := r.warmest(q, s)
-		if best != nil {
-			return best, true
-		}
-		return r.home(q, own, start, s)
-	case policyLeastLoaded:
-	}
-	return r.leastLoaded(q, start, s)
 }
 
 // Full is the refusal of a query for which every eligible target is at its limit.
