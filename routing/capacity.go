@@ -161,8 +161,8 @@ func (r *Route) ContextLength(now time.Time) int {
 	return smallest
 }
 
-// TextOnly reports whether every engine that lists the model says that it takes no images. Engines that
-// list nothing, or say nothing of images, may take them.
+// TextOnly reports whether every engine that lists the model says that it takes no images. Engines
+// that list nothing, or say nothing of images, may take them.
 func (r *Route) TextOnly() bool {
 	some := false
 	for i := range r.targets {

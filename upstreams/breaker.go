@@ -170,7 +170,8 @@ func (b *CircuitBreaker) lookLater(timer *time.Timer) {
 	}
 }
 
-// doubt returns how many calls in a row have failed, and whether a generation probe should look soon.
+// doubt returns how many calls in a row have failed, and whether a generation probe should look
+// soon.
 func (b *CircuitBreaker) doubt() (failures int, look bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -77,8 +77,9 @@ func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time
 	return false
 }
 
-// inDoubt reports whether a generation probe should look soon, although too few calls have failed in a
-// row to ask for one: routing avoids such an engine, so the next failure may be long in coming.
+// inDoubt reports whether a generation probe should look soon, although too few calls have failed
+// in a row to ask for one: routing avoids such an engine, so the next failure may be long in
+// coming.
 func (c *circuit) inDoubt() bool { return c.failures >= doubtRow && !c.open && !c.unprobed }
 
 // judge decides after a failure whether the breaker opens, or a generation probe is to decide.
@@ -214,11 +215,13 @@ type failureRecord struct {
 // add keeps a failure, as far as it is new evidence.
 func (e *evidence) add(f FailureSource, at time.Time) {
 	t := failureRecord{f, at}
-	if repeats := slices.ContainsFunc(e.bodies[:e.bodyCount], func(old failureRecord) bool { return f.Body != 0 && f.Body == old.Body }); !repeats && e.bodyCount < len(e.bodies) {
+	repeats := func(old failureRecord) bool { return f.Body != 0 && f.Body == old.Body }
+	if e.bodyCount < len(e.bodies) && !slices.ContainsFunc(e.bodies[:e.bodyCount], repeats) {
 		e.bodies[e.bodyCount] = t
 		e.bodyCount++
 	}
-	if depends := slices.ContainsFunc(e.independent[:e.n], func(old failureRecord) bool { return !f.independentOf(old.FailureSource) }); !depends && e.n < len(e.independent) {
+	depends := func(old failureRecord) bool { return !f.independentOf(old.FailureSource) }
+	if e.n < len(e.independent) && !slices.ContainsFunc(e.independent[:e.n], depends) {
 		e.independent[e.n] = t
 		e.n++
 	}

@@ -52,19 +52,19 @@
 // out; slowness short of that is none, and neither is what the client did wrong, nor an engine that
 // says it is full.
 //
-// No client opens the breaker alone (breaker_evidence.go): failures of one key, of calls without a
+// No client opens the breaker alone (circuit.go): failures of one key, of calls without a
 // key, or of one body count once. Five independent failures open it. Any other five ask for a
 // generation probe (generation_probe.go), a request of the edge's own of one token and of the
 // model's kind, in the slot that the fifth failure leaves and at most once a second. Where answers
 // broke off after they had begun, it asks a chat model for 16 tokens, and the answer has to reach
 // its end. A probe that fails opens the breaker. One that succeeds starts the count over, but fresh
 // evidence stays: a probe does not outvote five independent failures. Two failures in a row with no
-// success ask for one, too, once no call has come for half a second, as routing avoids such an engine. A full engine's
-// refusal decides nothing, nor does a probe that waits in vain while the engine answers calls
-// (http1.AnswerWatch) or reports others' work. So an engine that fails everything is out after five calls, whoever
-// sends them, and one that fails for a single client stays. Images have no generation probe, and an
-// engine may reject the one it gets; then five failures of five different bodies open the breaker,
-// as nothing else can be asked.
+// success ask for one, too, once no call has come for half a second, as routing avoids such an
+// engine. A full engine's refusal decides nothing, nor does a probe that waits in vain while the
+// engine answers calls (http1.AnswerWatch) or reports others' work. So an engine that fails
+// everything is out after five calls of any clients, and one that fails for a single client stays.
+// Images have no generation probe, and an engine may reject the one it gets; then five failures of
+// five different bodies open the breaker, as nothing else can be asked.
 //
 // After a second one trial at a time may pass, and the pause doubles with each that fails, and with
 // each opening soon after a closing. A call whose key's failures opened the breaker, or kept it
@@ -75,24 +75,37 @@
 // # Slots and load
 //
 // The in-flight counters that leases move are exact and the only source. All pools of an upstream
-// are counted in one word (lease.go), so a lease is one compare-and-swap whether the limit is
+// are counted in one word (slots.go), so a lease is one compare-and-swap whether the limit is
 // shared or not, and the limit is never exceeded. The first of these that has a limit sets it: the
 // config, the engine, its profile. The work of others on the same engine is the engine's own count
 // less ours, while the report is fresh, and steers choices only. Failures and refusals count as
 // load for some seconds, so that an engine which fails fast does not look idle. An upstream that
 // comes back gets its share of calls over three seconds.
 //
-// Slots that an engine works in for clients who left (ghosts.go) are taken off a shared limit where
-// the engine's reports prove them.
+// Slots that an engine works in for clients who left (reports.go) are taken off a shared limit
+// where the engine's reports prove them.
 //
 // # Design
 //
 // Probes and scrapes use the same exchange as calls, on a transport of their own: one HTTP
 // implementation to trust, and neither side waits for the other's connections.
 //
-// The health machine is pure and behind a mutex. Picks read atomics that it publishes, such as
-// whether a served name is available (ServedModel). A pick over many upstreams takes no lock and
-// allocates nothing.
+// An Upstream is made of parts, each with its state, its lock and the atomics that a pick reads:
+//
+//	Health (health.go)            up or down; the liveness machine in it is pure
+//	CircuitBreaker (breaker.go)   closed, open, half-open; the circuit in it is pure (circuit.go)
+//	ServedModels (models.go)      which models it has: an immutable view, replaced as a whole
+//	slots (slots.go)              calls in flight, and the limits
+//	reports (reports.go)          what the engine says of its work: others' work, ghosts
+//	penalty (load.go)             failures and refusals as load
+//	Averages (averages.go)        what calls have shown: time to first token, bytes of a token
+//	modeSwitch (mode.go)          what the operator wants
+//	series (metrics.go)           the metrics
+//
+// Parts do not know each other or the upstream. A Lease books a call's outcome with them, and two
+// workers watch: the prober with its own goroutine (probe.go), and the generationProber. No lock of
+// a part is held over I/O. A pick over many upstreams takes no lock and allocates nothing, and a
+// call that ends well takes one.
 //
 // The alternative for names with several addresses was to balance inside the transport. Each
 // address is an upstream of its own instead, because health, breaker and load belong to a process,

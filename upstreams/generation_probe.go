@@ -49,7 +49,7 @@ type generationProber struct {
 	running bool
 	doubted int // failures in a row when lookAtDoubt was last set to come; 0: it is not due
 	begun   time.Time
-	last    *LastGeneration
+	last    *LastGeneration // never written again
 }
 
 // failed notes a call that failed: the next probe is of its kind.
@@ -93,7 +93,9 @@ func (g *generationProber) start(pool Pool, trial bool) bool {
 }
 
 // run sends a generation probe and books its verdict.
-func (g *generationProber) run(p *prober, profile *engine.Profile, steps []engine.GenerationStep, limit time.Duration, pool Pool, trial bool) {
+func (g *generationProber) run(
+	p *prober, profile *engine.Profile, steps []engine.GenerationStep, limit time.Duration, pool Pool, trial bool,
+) {
 	u, result := g.up, engine.GenerationResult{Verdict: engine.GenerationAborted}
 	defer func() { // whatever the booking comes to
 		u.set.freeSlot(u, pool)
@@ -108,7 +110,8 @@ func (g *generationProber) run(p *prober, profile *engine.Profile, steps []engin
 		u.client.answers.Begin()
 		result = p.generate(p.ctx, profile, &steps[i], limit)
 		progressed := u.client.answers.End()
-		if result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout && (progressed || u.reports.queuesForOthers(begun)) {
+		timedOut := result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout
+		if timedOut && (progressed || u.reports.queuesForOthers(begun)) {
 			result.Verdict = engine.GenerationRefused // the probe waited its turn, as long as one client makes it
 		}
 		if result.Verdict != engine.GenerationRejected {
@@ -134,15 +137,11 @@ func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 	u.Breaker.generation(result.Verdict, trial, "generation probe: "+g.last.Result, now)
 }
 
-// newest returns a copy of the newest result, or nil.
+// newest returns the newest result, or nil.
 func (g *generationProber) newest() *LastGeneration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.last == nil {
-		return nil
-	}
-	last := *g.last
-	return &last
+	return g.last
 }
 
 // lookLater calls lookAtDoubt soon, if there is reason to.
@@ -159,8 +158,8 @@ func (g *generationProber) lookLater() {
 	}
 }
 
-// lookAtDoubt sends a generation probe if there has been no success since, and a slot is free. Where
-// calls still come, it waits for what they show.
+// lookAtDoubt sends a generation probe if there has been no success since, and a slot is free.
+// Where calls still come, it waits for what they show.
 func (g *generationProber) lookAtDoubt() {
 	defer g.up.hooks.guard.Catch(guardRoom, nil)
 	u := g.up

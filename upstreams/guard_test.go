@@ -35,7 +35,7 @@ func TestPanicOfRoom(t *testing.T) {
 	defer set.Close(context.Background())
 	u := plan.Upstream("up")[0]
 	waitUntil(t, func() bool { return g.Panics(guardProbe) > 0 && u.State() == StateUp })
-	waitUntil(t, func() bool { u.Health.mu.Lock(); defer u.Health.mu.Unlock(); return u.Health.check != nil })
+	waitUntil(t, func() bool { return u.Health.read().check != nil })
 
 	release := func(client int, o Outcome) {
 		defer func() { _ = recover() }()

@@ -30,7 +30,8 @@ func (s State) String() string { return [...]string{"pending", "up", "down", "re
 // probe.
 const unreachableRow = 2
 
-// liveness is the state machine that decides between up and down. It is pure: the caller serialises.
+// liveness is the state machine that decides between up and down. It is pure: the caller
+// serialises.
 //
 // Probes decide by thresholds. Calls outrank them: one that cannot reach the engine makes the
 // upstream suspect, and then a single failed probe or a second such call takes it down.
@@ -111,15 +112,20 @@ type Health struct {
 	suspect  atomic.Bool   // the machine is suspicious, so a call's answer means something to it
 	returned atomic.Int64  // when the upstream last came back from down (ticks); 0: never
 
-	mu       sync.Mutex // held for bookkeeping only, never over I/O
-	machine  liveness
-	changed  time.Time // when the state last changed
-	probedAt time.Time
-	check    *LastCheck
-	failure  *LastFailure
+	mu    sync.Mutex // held for bookkeeping only, never over I/O
+	facts healthFacts
 
 	hooks *hooks
 	back  func() // called before an upstream that was down is up
+}
+
+// healthFacts is what is known of an upstream's health.
+type healthFacts struct {
+	machine  liveness
+	changed  time.Time // when the state last changed
+	probedAt time.Time
+	check    *LastCheck // never written again, as is failure
+	failure  *LastFailure
 }
 
 // LastCheck is how the last probe went.
@@ -142,7 +148,7 @@ type LastFailure struct {
 // and the status that the engine answered with, 0 when it did not.
 func (h *Health) Note(reason string, status int, now time.Time) {
 	h.mu.Lock()
-	h.failure = &LastFailure{At: now, During: "call", Reason: reason, Status: status}
+	h.facts.failure = &LastFailure{At: now, During: "call", Reason: reason, Status: status}
 	h.mu.Unlock()
 }
 
@@ -156,7 +162,7 @@ func (h *Health) outcome(o Outcome, by FailureSource, now time.Time) (look bool)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	look = h.machine.outcome(o, by)
+	look = h.facts.machine.outcome(o, by)
 	h.publish("calls fail", now)
 	return look
 }
@@ -167,25 +173,25 @@ func (h *Health) probeEnded(good bool, status int, err error, took time.Duration
 	cause := "probe answered"
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.probedAt = now
-	h.check = &LastCheck{OK: good, Status: status, Milliseconds: float64(took.Microseconds()) / 1000}
+	h.facts.probedAt = now
+	h.facts.check = &LastCheck{OK: good, Status: status, Milliseconds: float64(took.Microseconds()) / 1000}
 	if !good {
-		h.check.Reason = engine.ReasonOf(err)
-		h.failure = &LastFailure{At: now, During: "probe", Reason: h.check.Reason, Status: status}
+		h.facts.check.Reason = engine.ReasonOf(err)
+		h.facts.failure = &LastFailure{At: now, During: "probe", Reason: h.facts.check.Reason, Status: status}
 		if cause += " " + strconv.Itoa(status); err != nil {
-			cause = "probe failed: " + h.check.Reason
+			cause = "probe failed: " + h.facts.check.Reason
 		}
 	}
-	h.machine.probe(good)
+	h.facts.machine.probe(good)
 	h.publish(cause, now)
-	return h.machine.state == StateUp
+	return h.facts.machine.state == StateUp
 }
 
 // distrust makes one bad probe enough to take the upstream down.
 func (h *Health) distrust() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.machine.suspect = true
+	h.facts.machine.suspect = true
 	h.suspect.Store(true)
 }
 
@@ -193,20 +199,20 @@ func (h *Health) distrust() {
 func (h *Health) setThresholds(fall, rise int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.machine.fall, h.machine.rise, h.machine.bad = fall, rise, 0
+	h.facts.machine.fall, h.facts.machine.rise, h.facts.machine.bad = fall, rise, 0
 }
 
-// doubt returns the state and how many probes in a row have contradicted it.
-func (h *Health) doubt() (State, int) {
+// read returns a copy of the facts.
+func (h *Health) read() healthFacts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.machine.state, h.machine.bad
+	return h.facts
 }
 
 // publish copies the machine's verdict to the atomics and logs a change. The caller holds mu.
 func (h *Health) publish(cause string, now time.Time) {
-	h.suspect.Store(h.machine.suspect || h.machine.unreachable > 0)
-	before, state := h.now(), h.machine.state
+	h.suspect.Store(h.facts.machine.suspect || h.facts.machine.unreachable > 0)
+	before, state := h.now(), h.facts.machine.state
 	if state == before {
 		return
 	}
@@ -214,31 +220,15 @@ func (h *Health) publish(cause string, now time.Time) {
 		h.back()
 		h.returned.Store(ticks(now))
 	}
-	h.changed = now
+	h.facts.changed = now
 	h.state.Store(uint32(state))
 	h.hooks.log.Info("upstream changed state", zap.Stringer("from", before), zap.Stringer("to", state), zap.String("cause", cause))
 	h.hooks.room()
 }
 
-// stateFor is how long the state has been what it is.
-func (h *Health) stateFor(now time.Time) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return now.Sub(h.changed)
-}
-
-// probeAge is the seconds since the last probe, or -1 before the first.
-func (h *Health) probeAge(now time.Time) float64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return age(h.probedAt, now)
-}
-
 // lastFailure says for an operator what went wrong last.
 func (h *Health) lastFailure() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	f := h.failure
+	f := h.read().failure
 	switch {
 	case f == nil:
 		return "no failure is known"
@@ -246,19 +236,4 @@ func (h *Health) lastFailure() string {
 		return fmt.Sprintf("last %s failed (%s, status %d)", f.During, f.Reason, f.Status)
 	}
 	return fmt.Sprintf("last %s failed (%s)", f.During, f.Reason)
-}
-
-// describe adds to an upstream's status.
-func (h *Health) describe(st *Status, now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	st.Suspect, st.ProbeAge, st.StateSeconds = h.machine.suspect, age(h.probedAt, now), now.Sub(h.changed).Seconds()
-	if h.check != nil {
-		c := *h.check
-		st.Check = &c
-	}
-	if h.failure != nil {
-		f := *h.failure
-		st.LastFailure = &f
-	}
 }

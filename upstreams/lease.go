@@ -27,11 +27,11 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// TryLease takes a slot of the pool if there is one and the upstream may be used now by the key with
-// that id: the calls of a key whose failures opened the breaker are not taken as its trial. tokens,
-// the call's estimate, is added to the upstream's load while the lease is held. There is no check
-// before the act: the limit and the single half-open trial are decided by compare-and-swap, so the
-// in-flight count never exceeds the limit.
+// TryLease takes a slot of the pool if there is one and the upstream may be used now by the key
+// with that id: the calls of a key whose failures opened the breaker are not taken as its trial.
+// tokens, the call's estimate, is added to the upstream's load while the lease is held. There is no
+// check before the act: the limit and the single half-open trial are decided by compare-and-swap,
+// so the in-flight count never exceeds the limit.
 func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
 	if s := u.State(); s != StateUp && s != StatePending || u.Mode() != ModeReady {
 		return nil, false
@@ -134,8 +134,8 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	passedOn = l.book(o, by, l.trial.Swap(false), now) && l.up.generations.start(l.pool, false)
 }
 
-// book books the outcome: breaker, passive health, penalty, metrics. It reports whether a generation
-// probe is to confirm that the engine fails.
+// book books the outcome: breaker, passive health, penalty, metrics. It reports whether a
+// generation probe is to confirm that the engine fails.
 func (l *Lease) book(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u := l.up
 	u.series.attempts[o].Inc()

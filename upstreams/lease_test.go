@@ -46,7 +46,7 @@ func newTestUpstream(t testing.TB, c config.Concurrency) *Upstream {
 func (u *Upstream) bring(s State) {
 	u.Health.mu.Lock()
 	defer u.Health.mu.Unlock()
-	u.Health.machine.become(s)
+	u.Health.facts.machine.become(s)
 	u.Health.publish("test", time.Now())
 }
 

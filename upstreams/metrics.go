@@ -41,7 +41,7 @@ func (s *series) show(u *Upstream) {
 		gauge("inflight"+pool, func(time.Time) float64 { return float64(inPool(u.slots.inUse.Load(), p)) })
 		gauge("limit"+pool, func(time.Time) float64 { return float64(u.slots.limits.Load().net[p]) })
 	}
-	gauge("state_seconds"+label+"}", func(now time.Time) float64 { return u.Health.stateFor(now).Seconds() })
+	gauge("state_seconds"+label+"}", func(now time.Time) float64 { return now.Sub(u.Health.read().changed).Seconds() })
 	gauge("admitted"+label+"}", func(time.Time) float64 { return truth(u.Mode() == ModeReady) })
 	reported := func(name string, read func(r *Report) float64) {
 		gauge(name+label+"}", func(now time.Time) float64 {
@@ -59,7 +59,7 @@ func (s *series) show(u *Upstream) {
 		return float64(others)
 	})
 	gauge("ghosts"+label+"}", func(time.Time) float64 { return float64(u.slots.ghostCount()) })
-	gauge("probe_age_seconds"+label+"}", u.Health.probeAge)
+	gauge("probe_age_seconds"+label+"}", func(now time.Time) float64 { return age(u.Health.read().probedAt, now) })
 	gauge("report_age_seconds"+label+"}", func(now time.Time) float64 {
 		if r := u.reports.last.Load(); r != nil {
 			return age(r.At, now)

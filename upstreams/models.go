@@ -49,8 +49,8 @@ type ServedModel struct{ unavailable atomic.Bool }
 // Available is what Serves returns for the name. Any goroutine may call it.
 func (m *ServedModel) Available() bool { return !m.unavailable.Load() }
 
-// Entry returns the entry of a served name, always the same one for the same name. The caller passes
-// configured names only, so the map is bounded.
+// Entry returns the entry of a served name, always the same one for the same name. The caller
+// passes configured names only, so the map is bounded.
 func (s *ServedModels) Entry(served string) *ServedModel {
 	s.mu.Lock()
 	defer s.mu.Unlock()

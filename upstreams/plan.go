@@ -42,7 +42,10 @@ func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...co
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{set: s, profiles: profiles, index: make(map[*Upstream]int, len(specs)), byName: make(map[string][]*Upstream, len(specs)), resolving: map[string]*addressWatch{}}
+	p := &Plan{
+		set: s, profiles: profiles, resolving: map[string]*addressWatch{},
+		index: make(map[*Upstream]int, len(specs)), byName: make(map[string][]*Upstream, len(specs)),
+	}
 	p.lookUp(specs)
 	expected, kinds := expectedNames(models)
 	for i := range specs {
@@ -136,12 +139,13 @@ func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *en
 	u := &Upstream{identity: identity{id, st.spec.Name, label, base, address}, set: s}
 	u.hooks = hooks{log: s.o.Log.With(zap.String("upstream", label)), guard: s.o.Guard, room: func() { s.o.OnRoom(u) }}
 	u.client.hosts = http1.NewHostWatch(func(noReuse time.Duration) {
-		u.hooks.log.Warn("upstream sends what nobody asked for, so each of its connections is used for one request", zap.Duration("for", noReuse))
+		u.hooks.log.Warn("upstream sends what nobody asked for, so each of its connections is used for one request",
+			zap.Duration("for", noReuse))
 	})
 	u.settings.Store(st)
 	u.engine.Store(profile)
-	u.Health.hooks, u.Health.back, u.Health.changed = &u.hooks, u.penalty.clear, time.Now()
-	u.Health.machine.fall, u.Health.machine.rise = st.probe.fall, st.probe.rise
+	u.Health.hooks, u.Health.back, u.Health.facts.changed = &u.hooks, u.penalty.clear, time.Now()
+	u.Health.facts.machine.fall, u.Health.facts.machine.rise = st.probe.fall, st.probe.rise
 	u.Breaker.hooks, u.Breaker.missing = &u.hooks, u.generations.trialLater
 	u.Breaker.openUntil.Store(breakerClosed)
 	u.Models.init(profile, st.expected, &u.hooks)

@@ -143,7 +143,8 @@ func (p *prober) run(ctx context.Context) {
 // more while down.
 func (p *prober) pause() time.Duration {
 	interval := p.up.settings.Load().probe.interval
-	state, row := p.up.Health.doubt()
+	machine := p.up.Health.read().machine
+	state, row := machine.state, machine.bad
 	pause := interval
 	switch {
 	case state == StateUp && (row > 0 || p.up.Models.view.Load().missing.lately(time.Now())):
@@ -318,8 +319,8 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 		return
 	}
 	p.source = at
-	// The engine counted at some moment of the exchange. Taking the greater own count errs toward an
-	// engine that is less busy with others' work.
+	// The engine counted at some moment of the exchange. Taking the greater own count errs toward
+	// an engine that is less busy with others' work.
 	report := &Report{Load: load, OwnAtScrape: max(before, u.slots.inFlight()), At: time.Now(), Source: path}
 	u.book(report, batch, report.At)
 }

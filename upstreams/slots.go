@@ -207,5 +207,10 @@ func newCapacity(l Limits, ghosts int, weight float64) *capacity {
 // roomier reports whether c may have a free slot that before had not. Each pool may, where pools
 // have ceased to share.
 func (c *capacity) roomier(before *capacity) bool {
-	return before.Shared && !c.Shared || c.net[PoolText] > before.net[PoolText] || c.net[PoolVision] > before.net[PoolVision] || c.net[PoolAudio] > before.net[PoolAudio]
+	for p := range poolCount {
+		if c.net[p] > before.net[p] {
+			return true
+		}
+	}
+	return before.Shared && !c.Shared
 }

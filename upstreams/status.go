@@ -96,13 +96,15 @@ func (u *Upstream) UnavailableReason(served string) string {
 
 // Status returns a copy of everything that is known.
 func (u *Upstream) Status(now time.Time) Status {
-	profile, id := u.engine.Load(), &u.identity
+	profile, id, health := u.engine.Load(), &u.identity, u.Health.read()
 	others, _ := u.reports.others(At(now))
 	st := Status{
 		Name: id.name, Label: id.label, URL: id.url, Address: id.address,
 		Engine: profile.Name(), EngineTitle: profile.Title(), Quirks: profile.Quirks(),
-		State: u.State().String(), Breaker: u.Breaker.Position(now).String(),
-		Limits: u.Limits(), Ghosts: u.slots.ghostCount(), Others: others,
+		State: u.State().String(), StateSeconds: now.Sub(health.changed).Seconds(), Suspect: health.machine.suspect,
+		Check: health.check, LastFailure: health.failure, ProbeAge: age(health.probedAt, now),
+		Breaker: u.Breaker.Position(now).String(),
+		Limits:  u.Limits(), Ghosts: u.slots.ghostCount(), Others: others,
 		Mode: u.Mode().String(), ModeSeconds: u.mode.age(now),
 		Attempts: map[string]uint64{}, Abandoned: map[string]uint64{}, GenerationProbes: map[string]uint64{},
 		ReportAge: -1, Models: u.Models.All(), Missing: u.Models.unserved(u.settings.Load().expected),
@@ -130,6 +132,5 @@ func (u *Upstream) Status(now time.Time) Status {
 		u.ReadLoad(&l, p, At(now))
 		st.Pools = append(st.Pools, PoolStatus{p.String(), l.Active, l.Limit, l.Tokens, l.Penalty})
 	}
-	u.Health.describe(&st, now)
 	return st
 }

@@ -28,7 +28,8 @@ func newTransportConfig(spec *config.Upstream, base, address string, profile *en
 	o := http1.TransportOptions{URL: base, IdleTimeout: profile.KeepAlive(), APIKey: spec.APIKey.Value()}
 	sum := sha256.New()
 	if u.Scheme == "https" {
-		if o.TLS, err = http1.LoadTLS(http1.TLSFiles{CA: spec.TLS.CA, Cert: spec.TLS.Cert, Key: spec.TLS.Key, Insecure: spec.TLS.Insecure}, u.Hostname(), func(part []byte) {
+		files := http1.TLSFiles{CA: spec.TLS.CA, Cert: spec.TLS.Cert, Key: spec.TLS.Key, Insecure: spec.TLS.Insecure}
+		if o.TLS, err = http1.LoadTLS(files, u.Hostname(), func(part []byte) {
 			h := sha256.Sum256(part)
 			sum.Write(h[:])
 		}); err != nil {

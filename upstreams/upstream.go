@@ -92,8 +92,8 @@ func (u *Upstream) Name() string { return u.identity.name }
 // Label returns the name of this upstream in metrics and logs, which no other upstream has.
 func (u *Upstream) Label() string { return u.identity.label }
 
-// APIKey returns the credential that the engine gets with each request, so that it can be kept out of
-// what the engine says.
+// APIKey returns the credential that the engine gets with each request, so that it can be kept out
+// of what the engine says.
 func (u *Upstream) APIKey() string { return u.settings.Load().spec.APIKey.Value() }
 
 // URL returns the base URL that is dialled, without a credential.
@@ -118,9 +118,9 @@ func (u *Upstream) State() State {
 }
 
 // EligibleIn reports whether a call may be sent here now, of an upstream in a given state: up, or
-// pending, which means that it has not been probed yet. A route falls back on pending ones when none
-// of its upstreams is up, so that the first requests after a start are served. The upstream must not
-// be retiring, and the breaker be closed or free for a trial.
+// pending, which means that it has not been probed yet. A route falls back on pending ones when
+// none of its upstreams is up, so that the first requests after a start are served. The upstream
+// must not be retiring, and the breaker be closed or free for a trial.
 func (u *Upstream) EligibleIn(s State, now Moment) bool {
 	return u.Health.now() == s && !u.retiring.Load() && u.mode.now() == ModeReady && u.Breaker.passes(now)
 }

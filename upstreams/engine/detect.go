@@ -66,11 +66,12 @@ func shows(sign *config.EngineSign, p *http1.Page) bool {
 	if err != nil {
 		return false
 	}
-	found := false
-	eachField(content, sign.Field, func(v any) {
-		found = found || sign.Equals == "" || fmt.Sprint(v) == sign.Equals
-	})
-	return found
+	for v := range fields(content, sign.Field) {
+		if sign.Equals == "" || fmt.Sprint(v) == sign.Equals {
+			return true
+		}
+	}
+	return false
 }
 
 // Detection is what an engine says about itself.
@@ -94,8 +95,8 @@ const detectTimeout = 3 * time.Second
 
 // Detect asks the engine at a base URL what it is: engine, version, models, capacity, load. The URL
 // is taken as people write it, without a scheme or with /v1 at its end. apiKey may be empty. The
-// error is an *http1.Failure when the engine does not answer. It takes some ten small GETs, over one
-// connection where the engine keeps it.
+// error is an *http1.Failure when the engine does not answer. It takes some ten small GETs, over
+// one connection where the engine keeps it.
 func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detection, error) {
 	if !strings.Contains(url, "://") {
 		url = "http://" + url

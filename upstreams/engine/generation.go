@@ -42,19 +42,6 @@ type GenerationStep struct {
 	good        func(page any) bool // of the whole answer; nil: any answer with status 200 and a body
 }
 
-// chatWork is what a probe of a chat model asks for.
-type chatWork struct {
-	prompt string
-	tokens int
-}
-
-// firstToken shows that an engine begins its answers; shortAnswer, whose prompt keeps a model from
-// being done at once, that it also ends them.
-var (
-	firstToken  = chatWork{"ping", 1}
-	shortAnswer = chatWork{"Count from 1 to 100.", 16}
-)
-
 // generationMax bounds the answer.
 const generationMax = 1 << 20
 
@@ -63,9 +50,9 @@ const generationMax = 1 << 20
 // a chat model for an answer that reaches its end, and not for a first token alone. There are no
 // steps where generating is too expensive to be a probe (images) or the engine has no path for it.
 func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
-	work := firstToken
+	prompt, tokens := "ping", 1
 	if toEnd {
-		work = shortAnswer
+		prompt, tokens = "Count from 1 to 100.", 16 // which keeps a model from being done at once
 	}
 	add := func(op string, members map[string]any, streamed bool, good func(any) bool) {
 		path := p.Path(op)
@@ -83,8 +70,9 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 		if limit == "" {
 			limit = config.TokenLimitMaxTokens
 		}
-		add(config.OpChat, map[string]any{"messages": []any{map[string]any{"role": "user", "content": work.prompt}}, limit: work.tokens, "stream": true}, true, nil)
-		add(OpCompletions, map[string]any{"prompt": work.prompt, config.TokenLimitMaxTokens: work.tokens, "stream": true}, true, nil)
+		messages := []any{map[string]any{"role": "user", "content": prompt}}
+		add(config.OpChat, map[string]any{"messages": messages, limit: tokens, "stream": true}, true, nil)
+		add(OpCompletions, map[string]any{"prompt": prompt, config.TokenLimitMaxTokens: tokens, "stream": true}, true, nil)
 	case config.KindEmbedding:
 		add(config.OpEmbeddings, map[string]any{"input": "ping"}, false, lists("data"))
 	case config.KindRerank:
@@ -101,43 +89,36 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 }
 
 // lists returns a check that one of the fields is a list with something in it.
-func lists(fields ...string) func(any) bool {
+func lists(names ...string) func(any) bool {
 	return func(page any) bool {
-		return slices.ContainsFunc(fields, func(field string) (found bool) {
-			eachField(page, field+".0", func(any) { found = true })
-			return found
+		return slices.ContainsFunc(names, func(name string) bool {
+			for range fields(page, name+".0") {
+				return true
+			}
+			return false
 		})
 	}
 }
 
+// silenceHeader begins a sound file of silenceSize bytes: one second of 16 bits, PCM, one channel,
+// 16,000 Hz.
+const (
+	silenceSize   = 32000
+	silenceHeader = "RIFF\x24\x7d\x00\x00WAVEfmt \x10\x00\x00\x00" +
+		"\x01\x00\x01\x00\x80\x3e\x00\x00\x00\x7d\x00\x00\x02\x00\x10\x00data\x00\x7d\x00\x00"
+)
+
 // silence returns a form with a second of silence to transcribe.
 func silence(served string) (contentType string, form []byte) {
-	const boundary, rate = "penstock-generation-probe", 16000
-	const data = 2 * rate // one second of 16 bits
+	const boundary = "penstock-generation-probe"
 	var b bytes.Buffer
 	field := func(name, more, value string) {
-		b.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n\r\n" + value)
+		b.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n\r\n" + value + "\r\n")
 	}
-	field("model", "", served+"\r\n")
-	field("response_format", "", "json\r\n")
-	field("file", "; filename=\"silence.wav\"\r\nContent-Type: audio/wav", "RIFF")
-	little := func(size int, values ...int) {
-		for _, v := range values {
-			for i := range size {
-				b.WriteByte(byte(v >> (8 * i)))
-			}
-		}
-	}
-	little(4, 36+data)
-	b.WriteString("WAVEfmt ")
-	little(4, 16)
-	little(2, 1, 1) // PCM, one channel
-	little(4, rate, 2*rate)
-	little(2, 2, 16)
-	b.WriteString("data")
-	little(4, data)
-	b.Write(make([]byte, data))
-	b.WriteString("\r\n--" + boundary + "--\r\n")
+	field("model", "", served)
+	field("response_format", "", "json")
+	field("file", "; filename=\"silence.wav\"\r\nContent-Type: audio/wav", silenceHeader+string(make([]byte, silenceSize)))
+	b.WriteString("--" + boundary + "--\r\n")
 	return "multipart/form-data; boundary=" + boundary, b.Bytes()
 }
 
@@ -264,7 +245,9 @@ func (s *GenerationStep) judgeWhole(status int, body []byte, profile *Profile) G
 
 // failed reports whether an engine has put an error where an answer should be.
 func failed(page any) (is bool) {
-	eachField(page, "error", func(v any) { is = v != nil && v != "" && v != false })
+	for v := range fields(page, "error") {
+		is = v != "" && v != false
+	}
 	return is
 }
 
@@ -289,7 +272,8 @@ func judgeError(status int, page any, profile *Profile) Generation {
 		}
 	}
 	switch {
-	case status == 429 || status == 503 || status == 529 || profile.Overload(status, kind, message) || profile.NotNow(status, kind, message):
+	case status == 429 || status == 503 || status == 529,
+		profile.Overload(status, kind, message), profile.NotNow(status, kind, message):
 		return GenerationRefused
 	case status == 401 || status == 402 || status == 403: // our credential, not the probe
 		return GenerationFailed

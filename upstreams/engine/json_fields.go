@@ -3,7 +3,10 @@ package engine
 import (
 	"encoding/json"
 	"errors"
+	"iter"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,87 +22,79 @@ func parseJSON(body []byte) (any, error) {
 
 var errNotJSON = errors.New("the page is not JSON")
 
-// eachField calls visit with every value that a field names: member names and positions joined by
-// dots, * for all elements.
-func eachField(page any, field string, visit func(any)) {
+// fields yields every value that a field names: member names and positions joined by dots, * for
+// all elements. It leaves out null.
+func fields(page any, field string) iter.Seq[any] {
+	return func(yield func(any) bool) { walk(page, field, yield) }
+}
+
+func walk(page any, field string, yield func(any) bool) (more bool) {
 	if field == "" {
-		if page != nil {
-			visit(page)
-		}
-		return
+		return page == nil || yield(page)
 	}
 	name, rest, _ := strings.Cut(field, ".")
+	var elements []any
 	switch v := page.(type) {
 	case map[string]any:
-		if name == "*" {
-			for _, element := range v {
-				eachField(element, rest, visit)
-			}
-		} else if element, ok := v[name]; ok {
-			eachField(element, rest, visit)
+		if elements = []any{v[name]}; name == "*" {
+			elements = slices.Collect(maps.Values(v))
 		}
 	case []any:
-		if name == "*" {
-			for _, element := range v {
-				eachField(element, rest, visit)
-			}
-		} else if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(v) {
-			eachField(v[i], rest, visit)
+		if i, err := strconv.Atoi(name); name == "*" {
+			elements = v
+		} else if err == nil && i >= 0 && i < len(v) {
+			elements = v[i : i+1]
 		}
 	}
+	return !slices.ContainsFunc(elements, func(e any) bool { return !walk(e, rest, yield) })
 }
 
 // fieldText returns a field's first string.
 func fieldText(page any, field string) string {
-	out := ""
 	if field == "" {
-		return out
+		return ""
 	}
-	eachField(page, field, func(v any) {
-		if s, ok := v.(string); ok && out == "" {
-			out = s
+	for v := range fields(page, field) {
+		if s, ok := v.(string); ok && s != "" {
+			return s
 		}
-	})
-	return out
+	}
+	return ""
 }
 
 // sumField adds up a field's numbers, with true as 1; found is false when there is none.
 func sumField(page any, field string) (total float64, found bool) {
-	eachField(page, field, func(v any) {
+	for v := range fields(page, field) {
 		switch n := v.(type) {
 		case float64:
 			if n >= 0 && !math.IsInf(n, 0) {
 				total, found = total+n, true
 			}
 		case bool:
-			found = true
-			if n {
+			if found = true; n {
 				total++
 			}
 		}
-	})
+	}
 	return total, found
 }
 
 // meanField is sumField over the number of matches.
 func meanField(page any, field string) (float64, bool) {
 	n := 0
-	eachField(page, field, func(v any) {
+	for v := range fields(page, field) {
 		if _, ok := v.(float64); ok {
 			n++
 		}
-	})
-	total, found := sumField(page, field)
-	if !found || n == 0 {
-		return 0, false
 	}
-	return total / float64(n), true
+	total, found := sumField(page, field)
+	return total / float64(max(1, n)), found && n > 0
 }
 
-// firstField tries fields in order and returns the firstField number found by how.
-func firstField(page any, fields []string, how func(any, string) (float64, bool)) (float64, bool) {
-	for _, field := range fields {
-		if v, ok := how(page, field); ok {
+// firstField tries fields in order and returns the first number found by how.
+func firstField(page any, names []string, how func(any, string) (float64, bool)) (float64, bool) {
+	for _, name := range names {
+		if v, ok := how(page, name); ok {
 			return v, true
 		}
 	}
@@ -112,25 +107,23 @@ func fieldSays(page any, field string, words ...string) (yes, known bool) {
 	if field == "" {
 		return false, false
 	}
-	var look func(any)
-	look = func(v any) {
-		switch v := v.(type) {
-		case bool:
-			known, yes = true, yes || v
-		case string:
-			known = true
-			for _, w := range words {
-				yes = yes || v == w
-			}
-		case []any:
-			known = true
-			for _, element := range v {
-				look(element)
-			}
-		}
+	for v := range fields(page, field) {
+		y, k := says(v, words)
+		yes, known = yes || y, known || k
 	}
-	eachField(page, field, look)
 	return yes, known
+}
+
+func says(v any, words []string) (yes, known bool) {
+	switch v := v.(type) {
+	case bool:
+		return v, true
+	case string:
+		return slices.Contains(words, v), true
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { yes, _ := says(e, words); return yes }), true
+	}
+	return false, false
 }
 
 // clampCount bounds a number that an engine reported to what a count can be.

@@ -136,12 +136,12 @@ func (r *Reader) Models(ctx context.Context, known *http1.Page) ([]ModelInfo, er
 }
 
 func isList(content any, field string) bool {
-	found := false
-	eachField(content, field, func(v any) {
-		_, ok := v.([]any)
-		found = found || ok
-	})
-	return found
+	for v := range fields(content, field) {
+		if _, ok := v.([]any); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // addModels reads one page about models into infos. The first page makes the list; later ones fill
@@ -151,10 +151,14 @@ func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bo
 	for i := range infos {
 		index[infos[i].ID] = i
 	}
-	visit := func(element any) {
+	list := source.List
+	if list != "" {
+		list += ".*"
+	}
+	for element := range fields(page, list) {
 		m := readModel(source, element)
 		if m.ID == "" || len(infos) >= namesKept {
-			return
+			continue
 		}
 		if i, ok := index[m.ID]; ok {
 			infos[i].fill(&m)
@@ -163,22 +167,17 @@ func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bo
 			infos = append(infos, m)
 		}
 	}
-	if source.List == "" {
-		visit(page)
-	} else {
-		eachField(page, source.List+".*", visit)
-	}
 	return infos
 }
 
 func readModel(source *config.EngineModel, element any) ModelInfo {
 	m := ModelInfo{ID: fieldText(element, source.ID)}
 	if source.Aliases != "" {
-		eachField(element, source.Aliases+".*", func(v any) {
+		for v := range fields(element, source.Aliases+".*") {
 			if s, ok := v.(string); ok && s != m.ID {
 				m.Aliases = append(m.Aliases, s)
 			}
-		})
+		}
 	}
 	context, _ := firstField(element, source.Context, sumField)
 	m.Context = clampCount(context)

@@ -81,7 +81,8 @@ func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 // router of llama.cpp, the simulator that plays vLLM) stands before it; the ones that cost the most
 // requests to rule out stand last.
 var detectionOrder = []string{
-	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper", "tgi", "lmstudio", Penstock, "speaches", genericName,
+	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper",
+	"tgi", "lmstudio", Penstock, "speaches", genericName,
 }
 
 // Names returns the names an upstream's `engine` may have, sorted: auto, the bundled profiles
@@ -133,7 +134,8 @@ func resolve(specs map[string]config.Engine, name string, path []string) (*confi
 		return nil, fmt.Errorf("engine profile %q: like: it is made of itself (%s)", path[0], strings.Join(append(path, like), " → "))
 	}
 	if _, ok := specs[like]; !ok {
-		return nil, fmt.Errorf("engine profile %q: like: there is no profile %q; use one of %s", name, like, strings.Join(slices.Sorted(maps.Keys(specs)), ", "))
+		all := strings.Join(slices.Sorted(maps.Keys(specs)), ", ")
+		return nil, fmt.Errorf("engine profile %q: like: there is no profile %q; use one of %s", name, like, all)
 	}
 	base, err := resolve(specs, like, path)
 	if err != nil {
