@@ -9,10 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,6 +25,7 @@ import (
 	"penstock/proxy/admin"
 	"penstock/proxy/auth"
 	"penstock/proxy/build"
+	"penstock/proxy/local"
 	"penstock/proxy/openapi"
 	"penstock/proxy/plaintext"
 	"penstock/proxy/quietlog"
@@ -158,8 +156,8 @@ type serveCmd struct {
 
 // Help is printed below the flags.
 func (s *serveCmd) Help() string {
-	return `SIGTERM and SIGINT drain: new requests are let in for timeouts.linger, what runs may end within timeouts.drain and gets an error event
-after it. That is an orderly end, exit code 0, also when calls had to be cut: service managers and Kubernetes take any other code for a
+	return `SIGTERM and SIGINT drain: new requests are accepted for timeouts.linger; running requests get timeouts.drain to finish; then they receive
+an error event. That is an orderly end, exit code 0, also when calls had to be cut: service managers and Kubernetes take any other code for a
 crash. The log says how many were cut ("drain time is over"). A second signal ends what runs at once, with an error event and the exit code 130
 or 143; with 0 if nothing ran. SIGHUP reads the configuration again, and drains an edge that has none. SIGQUIT and SIGABRT are for a process that hangs: they print where it is, functions and
 lines without anything of memory, and end it at once, with 131 or 134. Exit code 1: failed, or wrong configuration; 2: wrong usage.`
@@ -173,10 +171,10 @@ func (s *serveCmd) Run() error {
 	end := proxy.OnSignals(os.Exit)
 	defer end.Stop()
 	if s.Config == nil {
-		return serveLocal(end)
+		return local.Serve(end, os.Stdout, startSimulator)
 	}
 	name := *s.Config
-	f, problems := loadWhole(name)
+	f, problems := proxy.Load(name)
 	if f == nil {
 		return problems
 	}
@@ -184,85 +182,20 @@ func (s *serveCmd) Run() error {
 		fmt.Fprintln(os.Stderr, plaintext.Text(p.String()))
 	}
 	return proxy.Run(end, proxy.RunOptions{
-		Config: f, SharePort: s.SharePort,
-		Load: func() (*config.File, config.Problems) { return config.LoadValid(name, known()) },
-		Parse: func(src []byte) (*config.File, config.Problems) {
-			return config.ParseValid(filepath.Join(filepath.Dir(name), "candidate"), src, known())
-		},
+		Config: f, SharePort: s.SharePort, Load: proxy.LoadAgain(name), Parse: proxy.ParseBeside(name),
 		Ready: func(public, admin string) {
 			fmt.Printf("penstock: serving %s/v1 (admin: %s)\n", public, admin)
 		},
 	})
 }
 
-// serveLocal starts without a configuration: it serves the engines of this machine, or the
-// simulator, for a new key.
-func serveLocal(end *proxy.Shutdown) error {
-	end.AlsoHangup()
-	engines, err := localEngines(end.Context)
-	if err != nil {
-		return err
+// startSimulator starts the bundled engine, for a machine without one.
+func startSimulator() (config.LocalEngine, func(), error) {
+	simulated := sim.New(sim.Options{Listen: "127.0.0.1:0", TokenRate: 50})
+	if err := simulated.Start(); err != nil {
+		return config.LocalEngine{}, nil, err
 	}
-	if len(engines) == 0 {
-		engine := sim.New(sim.Options{Listen: "127.0.0.1:0", TokenRate: 50})
-		if err := engine.Start(); err != nil {
-			return err
-		}
-		defer engine.Close()
-		fmt.Println("No engine was found on the usual ports of this machine, so the bundled simulator was started.")
-		engines = append(engines, config.LocalEngine{URL: engine.URL(), Engine: "sim", Models: []config.LocalModel{{ID: "sim"}}})
-	}
-	key, hash, err := auth.NewKey()
-	if err != nil {
-		return err
-	}
-	f, problems := config.ParseValid("(no configuration)", config.Local(engines, hash), known())
-	if f == nil {
-		return problems
-	}
-	return proxy.Run(end, proxy.RunOptions{Config: f, NextPort: true, Ready: func(public, admin string) {
-		fmt.Print(proxy.Welcome(f, public, admin, key))
-	}})
-}
-
-// localEngines looks for engines on the usual ports of this machine. It leaves out engines that
-// list no model, because clients could not name one.
-func localEngines(ctx context.Context) ([]config.LocalEngine, error) {
-	profiles, err := engine.LoadProfiles(nil)
-	if err != nil {
-		return nil, err
-	}
-	var out []config.LocalEngine
-	for _, found := range engine.Discover(ctx, profiles.UsualAddresses(), profiles) {
-		if found.Engine == engine.Penstock {
-			fmt.Printf("%s is another Penstock and no engine, so it is left out.\n", found.URL)
-			continue
-		}
-		e := config.LocalEngine{URL: found.URL, Engine: found.Engine}
-		for _, m := range found.Models {
-			e.Models = append(e.Models, config.LocalModel{ID: m.ID, Kind: m.Kind})
-		}
-		if len(e.Models) == 0 {
-			fmt.Printf("%s (%s) lists no model, so it is left out: name its model in a configuration, which penstock doctor %s begins.\n", found.URL, found.Engine, found.URL)
-			continue
-		}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
-// loadWhole reads a configuration and the certificates that it names, for serve and for check. The
-// file is nil if a problem is more than a warning.
-func loadWhole(name string) (*config.File, config.Problems) {
-	f, problems := config.LoadValid(name, known())
-	if f == nil {
-		return nil, problems
-	}
-	certificates := f.CheckCertificates()
-	if bad := certificates.Errors(); len(bad) > 0 {
-		return nil, bad
-	}
-	return f, append(problems, certificates...)
+	return config.LocalEngine{URL: simulated.URL(), Engine: "sim", Models: []config.LocalModel{{ID: "sim"}}}, simulated.Close, nil
 }
 
 type checkCmd struct {
@@ -286,7 +219,7 @@ func (c *checkCmd) Run() error {
 	}
 	var all config.Problems
 	for _, name := range c.Files {
-		f, problems := loadWhole(name)
+		f, problems := proxy.Load(name)
 		if f == nil {
 			all = append(all, problems...)
 			continue
@@ -309,24 +242,14 @@ func (c *checkCmd) Run() error {
 
 // compare prints what next changes in the configuration that --against names.
 func (c *checkCmd) compare(next *config.File) error {
-	old, problems := config.LoadValid(c.Against, known())
+	old, problems := config.LoadValid(c.Against, engine.Known())
 	if old == nil {
 		return problems
 	}
 	if exposed := next.CheckOpen(old.Listen, old.Admin.Listen).Err(); exposed != nil {
 		return exposed // as the edge that runs with old would
 	}
-	slots, err := reload.CompareFiles(old, next)
-	if err != nil {
-		return err
-	}
-	for _, s := range slots {
-		fmt.Println(" ", plaintext.Line(fmt.Sprint(s)))
-	}
-	for _, s := range config.Diff(old, next) {
-		fmt.Println(" ", plaintext.Line(fmt.Sprint(s)))
-	}
-	return nil
+	return reload.WriteDiff(os.Stdout, old, next)
 }
 
 type reloadCmd struct {
@@ -393,38 +316,15 @@ type doctorCmd struct {
 func (d *doctorCmd) Run() error {
 	var own []config.Engine
 	if d.Config != "" {
-		f, problems := config.LoadValid(d.Config, known())
+		f, problems := config.LoadValid(d.Config, engine.Known())
 		if f == nil {
 			return problems
 		}
 		own = f.Engines
 	}
-	profiles, err := engine.LoadProfiles(own)
-	if err != nil {
-		return err
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	var engines []engine.Detection
-	var silent []error
-	for _, url := range d.URLs {
-		found, err := engine.Detect(ctx, url, d.APIKey, profiles)
-		if err != nil {
-			silent = append(silent, fmt.Errorf("no engine answers: %w", err))
-			continue
-		}
-		if err := found.WriteReport(plaintext.Writer(os.Stdout)); err != nil {
-			return err
-		}
-		fmt.Println()
-		engines = append(engines, found)
-	}
-	if len(engines) > 0 {
-		if err := engine.WriteConfig(plaintext.Writer(os.Stdout), engines); err != nil {
-			return err
-		}
-	}
-	return errors.Join(silent...)
+	return engine.Doctor(ctx, plaintext.Writer(os.Stdout), d.URLs, d.APIKey, own)
 }
 
 type keyCmd struct {
@@ -444,53 +344,12 @@ func (k *keyNewCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	lines := fmt.Sprintf("  - id: %s\n    hash: %s\n    models: [%s]\n", scalar(k.Name), hash, quoted(k.Models))
-	if k.Expires != "" {
-		lines += fmt.Sprintf("    expires: %s\n", scalar(k.Expires))
-	}
-	if err := k.check(lines); err != nil {
-		return err
+	lines, err := auth.ConfigLines(k.Name, hash, k.Models, k.Expires, engine.Known())
+	if err != nil {
+		return usageError("--" + err.Error())
 	}
 	fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. Lines for `keys:` in the configuration:\n%s", plain, lines)
 	return nil
-}
-
-// check reads the lines as a configuration does, and says which flag is wrong.
-func (k *keyNewCmd) check(lines string) error {
-	_, problems := config.ParseValid("key new", []byte("keys:\n"+lines+"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), known())
-	for _, p := range problems {
-		_, member, _ := strings.Cut(p.Path, "].")
-		switch {
-		case strings.HasPrefix(member, "expires") && p.Warning: // of a key that is the only one
-			return usageError("--expires: " + k.Expires + " is past")
-		case p.Warning:
-		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"):
-			flag, _, _ := strings.Cut(member, "[")
-			return usageError("--" + flag + ": " + p.Message)
-		default:
-			return usageError("--name: " + p.Message)
-		}
-	}
-	return nil
-}
-
-// plainScalar is text that YAML takes as it stands, but for its own words.
-var plainScalar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
-
-func scalar(text string) string {
-	switch word := strings.ToLower(text); {
-	case word == "null", word == "true", word == "false", strings.HasSuffix(word, ":"), !plainScalar.MatchString(text):
-		return strconv.Quote(text)
-	}
-	return text
-}
-
-func quoted(models []string) string {
-	out := make([]string, len(models))
-	for i, m := range models {
-		out[i] = fmt.Sprintf("%q", m)
-	}
-	return strings.Join(out, ", ")
 }
 
 type keyHashCmd struct{}
@@ -529,10 +388,6 @@ type versionCmd struct{}
 
 // Run prints which build this is.
 func (versionCmd) Run() error { //nolint:unparam // the form of a command
-	words := []string{"penstock", build.Version(), build.Revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-	fmt.Println(strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " "))
+	fmt.Println("penstock", build.Line())
 	return nil
 }
-
-// known returns the names that a configuration may use and does not define itself.
-func known() config.Known { return config.Known{Engines: engine.Names(nil)} }

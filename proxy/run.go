@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"go.uber.org/zap"
@@ -13,6 +14,7 @@ import (
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
 	"penstock/proxy/process"
+	"penstock/upstreams/engine"
 )
 
 // RunOptions says how a process runs an edge.
@@ -31,6 +33,33 @@ type RunOptions struct {
 	// Ready is called once when both listeners accept, with their base addresses
 	// ("http://127.0.0.1:4000"); the admin's is empty when it is off.
 	Ready func(public, admin string)
+}
+
+// Load reads a configuration and the certificates that it names. The file is nil if a problem is
+// more than a warning.
+func Load(name string) (*config.File, config.Problems) {
+	f, problems := config.LoadValid(name, engine.Known())
+	if f == nil {
+		return nil, problems
+	}
+	certificates := f.CheckCertificates()
+	if bad := certificates.Errors(); len(bad) > 0 {
+		return nil, bad
+	}
+	return f, append(problems, certificates...)
+}
+
+// LoadAgain returns what reads the file again for a reload.
+func LoadAgain(name string) func() (*config.File, config.Problems) {
+	return func() (*config.File, config.Problems) { return config.LoadValid(name, engine.Known()) }
+}
+
+// ParseBeside returns what reads the text of a configuration as if it stood in the folder of the
+// file.
+func ParseBeside(name string) func(src []byte) (*config.File, config.Problems) {
+	return func(src []byte) (*config.File, config.Problems) {
+		return config.ParseValid(filepath.Join(filepath.Dir(name), "candidate"), src, engine.Known())
+	}
 }
 
 // Run is the whole life of the serving process: listeners, log, memory limit, edge. It returns

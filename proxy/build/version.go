@@ -1,6 +1,11 @@
 package build
 
-import "runtime/debug"
+import (
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
 
 // version is set by the linker; see the package's documentation.
 var version string
@@ -28,4 +33,11 @@ func Revision() string {
 		}
 	}
 	return ""
+}
+
+// Line is the version, the revision, and the toolchain and system that the binary was built with and
+// for.
+func Line() string {
+	words := []string{Version(), Revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }

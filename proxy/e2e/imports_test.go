@@ -38,9 +38,10 @@ var allowed = map[string]struct {
 	"proxy/process":       {never: "net log"},
 	"proxy/quietlog":      {never: "net"}, // its subject is log
 	"proxy/openapi":       {never: "net os log time"},
+	"proxy/local":         {ours: "config proxy proxy/auth proxy/plaintext upstreams/engine", never: "net log"},
 	"proxy/multipart":     {ours: "upstreams/http1/httptoken", never: "net os log mime"},
 	"proxy/admin":         {ours: "translate/apierr upstreams proxy/browser proxy/build proxy/guard proxy/httpserver proxy/limit proxy/listen proxy/observe proxy/plaintext proxy/reload proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
-	"proxy/reload":        {ours: "config config/filewatch routing upstreams upstreams/engine proxy/auth proxy/guard proxy/limit proxy/listen proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
+	"proxy/reload":        {ours: "config config/filewatch routing upstreams upstreams/engine proxy/auth proxy/guard proxy/limit proxy/listen proxy/plaintext proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
 	"proxy/snapshot":      {ours: "config routing upstreams upstreams/engine translate/chat proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/status":        {ours: "routing upstreams proxy/observe proxy/plaintext", never: "net log"},
 	"translate/dialects":  {ours: "translate translate/chat translate/chat/answer translate/apierr translate/jsonx translate/sse", never: "net os log time"},
@@ -54,7 +55,7 @@ var allowed = map[string]struct {
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
-	"":                    {ours: "config config/suggest proxy proxy/admin proxy/auth proxy/build proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams upstreams/engine bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+	"":                    {ours: "config config/suggest proxy proxy/admin proxy/auth proxy/build proxy/local proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams/engine bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"bench/exit":          {never: "net os log time"},
 	"bench/result":        {ours: "bench/exit", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net log"},

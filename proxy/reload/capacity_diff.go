@@ -3,10 +3,12 @@ package reload
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"penstock/config"
+	"penstock/proxy/plaintext"
 	"penstock/proxy/snapshot"
 	"penstock/routing"
 	"penstock/upstreams"
@@ -161,26 +163,32 @@ func (s *capacitySide) problem(r *routing.Route) config.Problem {
 		r.ID, strings.Join(reasons, "; ")))
 }
 
-// CompareFiles lists what replacing one configuration by another means for each model, without a
-// running edge. Engines' reports are not known then, so slots that the files leave open are
-// assumed.
-func CompareFiles(old, next *config.File) ([]CapacityChange, error) {
+// WriteDiff writes what replacing one configuration by another means, without a running edge: a line
+// for each model whose slots change, then one for each setting. Engines' reports are not known then,
+// so slots that the files leave open are assumed.
+func WriteDiff(w io.Writer, old, next *config.File) error {
 	var sides [2]capacitySide
 	for i, f := range []*config.File{old, next} {
 		set, err := upstreams.NewSet(upstreams.Options{})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer set.Close(context.Background()) //nolint:errcheck // nothing of it was ever live
 		plan, err := set.Plan(f.Upstreams, f.Models, f.Engines...)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		routes, err := routing.Build(f, plan, nil)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		sides[i] = capacitySide{file: f, routes: routes, limits: plan.Limits, has: plan.Has}
 	}
-	return compareCapacity(&sides[0], &sides[1], nil), nil
+	for _, c := range compareCapacity(&sides[0], &sides[1], nil) {
+		fmt.Fprintln(w, " ", plaintext.Line(c.String()))
+	}
+	for _, c := range config.Diff(old, next) {
+		fmt.Fprintln(w, " ", plaintext.Line(c.String()))
+	}
+	return nil
 }

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -20,6 +22,35 @@ var quirkTexts = map[string]string{
 
 	config.QuirkStreamsTranscriptions: "answers a transcription with events when asked for a stream",
 	config.QuirkDeveloperAsSystem:     "knows no role developer: chat messages of that role are sent as system",
+}
+
+// Doctor writes to w what the engines at urls are, and the configuration lines to paste. own are the
+// profiles of a configuration, which are tried as well. The error lists the URLs without an answer.
+func Doctor(ctx context.Context, w io.Writer, urls []string, apiKey string, own []config.Engine) error {
+	profiles, err := LoadProfiles(own)
+	if err != nil {
+		return err
+	}
+	var engines []Detection
+	var silent []error
+	for _, url := range urls {
+		found, err := Detect(ctx, url, apiKey, profiles)
+		if err != nil {
+			silent = append(silent, fmt.Errorf("no engine answers: %w", err))
+			continue
+		}
+		if err := found.WriteReport(w); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+		engines = append(engines, found)
+	}
+	if len(engines) > 0 {
+		if err := WriteConfig(w, engines); err != nil {
+			return err
+		}
+	}
+	return errors.Join(silent...)
 }
 
 // WriteReport writes what a detection found, for a person. WriteConfig writes the lines of a

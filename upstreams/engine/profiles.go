@@ -96,6 +96,9 @@ func Names(user []config.Engine) []string {
 	return slices.Compact(names)
 }
 
+// Known returns the names that a configuration may use and does not define itself.
+func Known() config.Known { return config.Known{Engines: Names(nil)} }
+
 // bundledSpecs parses the embedded files. They are part of the program, so an error is a mistake
 // in it.
 func bundledSpecs() (map[string]config.Engine, error) {

@@ -1,4 +1,4 @@
-package proxy
+package local
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"penstock/proxy/plaintext"
 )
 
-// Welcome is what a start without a configuration prints: what is served, at which base URLs, for
+// welcome is what a start without a configuration prints: what is served, at which base URLs, for
 // which key, and a command to try it with.
-func Welcome(f *config.File, public, admin, key string) string {
+func welcome(f *config.File, public, admin, key string) string {
 	var b strings.Builder
 	for _, u := range f.Upstreams {
 		fmt.Fprintf(&b, "Engine    %s (%s)\n", plaintext.Line(u.URL), u.Engine)
@@ -32,8 +32,8 @@ func Welcome(f *config.File, public, admin, key string) string {
 }
 
 // jsonForShells is s inside of a JSON string that stands between single quotes on a command line.
-// An engine has chosen s, and shells differ in what they take between quotes; so all but what means
-// nothing to any of them is written by its number.
+// An engine has chosen s, and shells differ in what they accept between quotes. So each character
+// that could have a meaning to one of them is written by its number.
 func jsonForShells(s string) string {
 	var b strings.Builder
 	for _, unit := range utf16.Encode([]rune(s)) {

@@ -1,0 +1,63 @@
+package auth
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"penstock/config"
+)
+
+// LineError is a value that the configuration would refuse in a key's lines.
+type LineError struct {
+	Value   string // name, models or expires
+	Message string
+}
+
+func (e *LineError) Error() string { return e.Value + ": " + e.Message }
+
+// ConfigLines returns the lines of a configuration that admit a key by its hash. Empty expires: it
+// has no end. The error is a *LineError.
+func ConfigLines(name, hash string, models []string, expires string, known config.Known) (string, error) {
+	lines := fmt.Sprintf("  - id: %s\n    hash: %s\n    models: [%s]\n", scalar(name), hash, quoted(models))
+	if expires != "" {
+		lines += fmt.Sprintf("    expires: %s\n", scalar(expires))
+	}
+	_, problems := config.ParseValid("key new", []byte("keys:\n"+lines+"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), known)
+	for _, p := range problems {
+		_, member, _ := strings.Cut(p.Path, "].")
+		switch {
+		case strings.HasPrefix(member, "expires") && p.Warning: // of a key that is the only one
+			return "", &LineError{"expires", expires + " is past"}
+		case p.Warning:
+		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"):
+			value, _, _ := strings.Cut(member, "[")
+			return "", &LineError{value, p.Message}
+		default:
+			return "", &LineError{"name", p.Message}
+		}
+	}
+	return lines, nil
+}
+
+// plainScalar is text that YAML takes as it stands, but for its own words.
+var plainScalar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
+
+// scalar returns text as YAML reads it back.
+func scalar(text string) string {
+	switch word := strings.ToLower(text); {
+	case word == "null", word == "true", word == "false", strings.HasSuffix(word, ":"), !plainScalar.MatchString(text):
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// quoted lists names in quotes.
+func quoted(names []string) string {
+	out := make([]string, len(names))
+	for i, m := range names {
+		out[i] = fmt.Sprintf("%q", m)
+	}
+	return strings.Join(out, ", ")
+}
