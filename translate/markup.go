@@ -45,14 +45,6 @@ func (m Markup) Suspect(o Offered) bool {
 	return of.Tools && o.Tools || of.Reasoning && o.Reasoning
 }
 
-// Markups are all words.
-func Markups() (words []string) {
-	for _, l := range leaks[1:] {
-		words = append(words, l.text)
-	}
-	return words
-}
-
 // Opening looks for markup at the beginning of an answer's text, in whatever pieces it comes. Nearly
 // always it is done with the first.
 type Opening struct {

@@ -4,9 +4,6 @@ import "testing"
 
 // Markup is suspect where the request offered what it is for.
 func TestMarkupSuspect(t *testing.T) {
-	if len(Markups()) != len(leaks)-1 {
-		t.Error("not all")
-	}
 	for i := range leaks {
 		m := Markup(i)
 		if m.Suspect(Offered{}) || m.Suspect(Offered{Tools: true, Reasoning: true}) != (i > 0) {

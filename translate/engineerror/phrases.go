@@ -1,6 +1,9 @@
 package engineerror
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // The words of engines by which their errors are understood: one table for each meaning. Texts and
 // marks are in lower case, as messages are compared in lower case. A new wording of an engine is
@@ -159,4 +162,13 @@ var keyPrefixes = []struct {
 	{"tgp_", 12},
 	{"fw_", 12},
 	{"csk-", 12},
+}
+
+func containsAny(s string, list []string) bool {
+	for _, part := range list {
+		if strings.Contains(s, part) {
+			return true
+		}
+	}
+	return false
 }

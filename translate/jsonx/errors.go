@@ -26,6 +26,24 @@ func (e *SyntaxError) Error() string {
 	return "parse JSON: " + e.Reason + " at byte " + strconv.Itoa(e.Offset)
 }
 
+// The reasons of a SyntaxError.
+const (
+	reasonEnd      = "unexpected end"
+	reasonBOM      = "byte order mark or not UTF-8"
+	reasonValue    = "expected a value"
+	reasonLiteral  = "invalid literal"
+	reasonNumber   = "invalid number"
+	reasonControl  = "control character in a string"
+	reasonEscape   = "invalid escape in a string"
+	reasonLone     = "half of a surrogate pair in a string"
+	reasonUTF8     = "invalid UTF-8 in a string"
+	reasonName     = "expected a member name in quotes"
+	reasonColon    = "expected ':' after a member name"
+	reasonObject   = "expected ',' or '}' after a member"
+	reasonArray    = "expected ',' or ']' after an element"
+	reasonTrailing = "data after the value"
+)
+
 // Limit names what a LimitError is about.
 type Limit string
 

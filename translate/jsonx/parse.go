@@ -34,68 +34,6 @@ type Options struct {
 	Paired bool
 }
 
-// Kind is the kind of a JSON value.
-type Kind uint8
-
-// The kinds. Invalid is the kind of a value that is absent.
-const (
-	Invalid Kind = iota
-	Null
-	False
-	True
-	Number
-	String
-	Array
-	Object
-)
-
-// String returns the name that JSON Schema has for k: "null", "boolean", "number", and so on;
-// "absent" for Invalid.
-func (k Kind) String() string {
-	switch k {
-	case Invalid:
-		return "absent"
-	case Null:
-		return "null"
-	case False, True:
-		return "boolean"
-	case Number:
-		return "number"
-	case String:
-		return "string"
-	case Array:
-		return "array"
-	case Object:
-		return "object"
-	}
-	return "invalid"
-}
-
-const (
-	flagEscaped    = 1 << iota // string: holds a backslash
-	flagWide                   // string: holds bytes above 0x7f
-	flagLone                   // string: has an escape of half a surrogate pair
-	flagFraction               // number: has a fraction or an exponent
-	flagUnrecorded             // container: has children that are not on the tape
-)
-
-// node is one entry of the tape. The tape is in document order: a container is followed by its
-// children, a member is its name (a String node) followed by its value. next is the index behind
-// the whole subtree.
-type node struct {
-	start, end uint32
-	next       int32
-	kind       Kind
-	flags      uint8
-}
-
-// set writes the members one by one: a literal is built elsewhere and copied, which stalls on the
-// stores just made and doubled the time of a Parse.
-func (n *node) set(start, end, next int, kind Kind, flags uint8) {
-	n.start, n.end, n.next = uint32(start), uint32(end), int32(next)
-	n.kind, n.flags = kind, flags
-}
-
 type frame struct {
 	node   int32 // the container's node, -1 when it is not recorded
 	count  int32 // members so far
@@ -152,14 +90,6 @@ func (d *Doc) Reset() {
 	if cap(d.nodes) > keepNodes {
 		d.nodes = nil
 	}
-}
-
-// Root returns the document's value; it is absent when nothing was parsed.
-func (d *Doc) Root() Value {
-	if len(d.nodes) == 0 {
-		return Value{}
-	}
-	return Value{d: d}
 }
 
 // grow makes room for at least one more node, or reports false when the cap is reached.
@@ -361,24 +291,6 @@ closed: // the innermost container has ended
 	cur = stack[depth]
 	goto after
 }
-
-// The reasons of a SyntaxError.
-const (
-	reasonEnd      = "unexpected end"
-	reasonBOM      = "byte order mark or not UTF-8"
-	reasonValue    = "expected a value"
-	reasonLiteral  = "invalid literal"
-	reasonNumber   = "invalid number"
-	reasonControl  = "control character in a string"
-	reasonEscape   = "invalid escape in a string"
-	reasonLone     = "half of a surrogate pair in a string"
-	reasonUTF8     = "invalid UTF-8 in a string"
-	reasonName     = "expected a member name in quotes"
-	reasonColon    = "expected ':' after a member name"
-	reasonObject   = "expected ',' or '}' after a member"
-	reasonArray    = "expected ',' or ']' after an element"
-	reasonTrailing = "data after the value"
-)
 
 func literalError(src []byte, i int, word string) error {
 	for j := range len(word) {

@@ -32,12 +32,6 @@ func isSurrogate(s []byte) bool {
 	return len(s) >= escapeLength && s[1] == 'u' && s[2]|0x20 == 'd' && s[3] >= '8'
 }
 
-// BeginsWithLow reports whether the contents of a JSON string begin with the escape of the second
-// half of a surrogate pair.
-func BeginsWithLow(contents []byte) bool {
-	return len(contents) >= escapeLength && contents[0] == '\\' && isSurrogate(contents) && contents[3]|0x20 >= 'c'
-}
-
 // CutHigh splits the contents of a JSON string before the escape of the first half of a surrogate
 // pair at their end, if there is one: the second half may come with the next piece of the same
 // text.

@@ -10,6 +10,14 @@ type Value struct {
 	i int32
 }
 
+// Root returns the document's value; it is absent when nothing was parsed.
+func (d *Doc) Root() Value {
+	if len(d.nodes) == 0 {
+		return Value{}
+	}
+	return Value{d: d}
+}
+
 func (v Value) node() *node { return &v.d.nodes[v.i] }
 
 // Kind returns the kind of v; Invalid when v is absent.

@@ -166,8 +166,8 @@ func TestTooLong(t *testing.T) {
 					t.Errorf("%s: the error is not final: %v", c.name, err)
 				}
 			}
-			if len(r.buf) > 2*limit+minRead {
-				t.Errorf("%s: a buffer of %d bytes", c.name, len(r.buf))
+			if len(r.in.buf) > 2*limit+minRead {
+				t.Errorf("%s: a buffer of %d bytes", c.name, len(r.in.buf))
 			}
 		}
 	}
@@ -288,7 +288,7 @@ func TestBadSources(t *testing.T) {
 func TestBuffer(t *testing.T) {
 	var src bytes.Buffer
 	r := NewReader(&src, 8<<20)
-	if r.buf != nil {
+	if r.in.buf != nil {
 		t.Error("a Reader has a buffer before it reads")
 	}
 	next := func(n int) {
@@ -299,33 +299,33 @@ func TestBuffer(t *testing.T) {
 		}
 	}
 	next(10)
-	if len(r.buf) != smallBuffer {
-		t.Errorf("the first buffer has %d bytes", len(r.buf))
+	if len(r.in.buf) != smallBuffer {
+		t.Errorf("the first buffer has %d bytes", len(r.in.buf))
 	}
 	next(20_000)
-	grown := &r.buf[0]
-	if len(r.buf) == smallBuffer {
+	grown := &r.in.buf[0]
+	if len(r.in.buf) == smallBuffer {
 		t.Fatal("not grown")
 	}
 	r.Rest()
 	next(20_000)
-	if &r.buf[0] != grown {
+	if &r.in.buf[0] != grown {
 		t.Error("a buffer that is in use was given up")
 	}
 	next(10)
 	next(10)
-	if len(r.buf) != smallBuffer {
+	if len(r.in.buf) != smallBuffer {
 		t.Error("the grown buffer is kept")
 	}
 	next(1 << 20)
 	if _, err := r.Next(); err != io.EOF {
 		t.Fatal(err)
 	}
-	if len(r.buf) != smallBuffer {
+	if len(r.in.buf) != smallBuffer {
 		t.Error("a huge buffer is kept while the stream is silent")
 	}
 	r.Reset(nil, 0)
-	if r.src != nil || r.buf != nil {
+	if r.src != nil || r.in.buf != nil {
 		t.Error("Reset keeps the source or the buffer")
 	}
 	r.Reset(strings.NewReader("\ufeffdata: a\n\n"), 100)
@@ -528,9 +528,9 @@ func TestRest(t *testing.T) {
 			if err == nil {
 				got = append(got, string(ev.Name)+" "+string(ev.Data))
 			}
-			empty := r.start == r.end && !r.Ready()
-			if r.Rest(); empty != (r.buf == nil) {
-				t.Fatalf("reads of %d: it rests %v with %d bytes of an event", size, r.buf == nil, r.end-r.start)
+			empty := r.in.start == r.in.end && !r.Ready()
+			if r.Rest(); empty != (r.in.buf == nil) {
+				t.Fatalf("reads of %d: it rests %v with %d bytes of an event", size, r.in.buf == nil, r.in.end-r.in.start)
 			}
 		}
 		if want := []string{" a", "x b\nc", " d", " e"}; !slices.Equal(got, want) {
@@ -567,8 +567,8 @@ func TestReaderBudget(t *testing.T) {
 		t.Fatalf("%q, %v, asked %v", ev.Data, err, src.asked)
 	}
 	for range 2 {
-		if _, err := r.Next(); !errors.Is(err, errNoRoom) || len(r.buf) > src.most {
-			t.Fatalf("%v with a buffer of %d", err, len(r.buf))
+		if _, err := r.Next(); !errors.Is(err, errNoRoom) || len(r.in.buf) > src.most {
+			t.Fatalf("%v with a buffer of %d", err, len(r.in.buf))
 		}
 	}
 	src.most = 1 << 20
@@ -581,7 +581,7 @@ func TestReaderBudget(t *testing.T) {
 	if _, err := r.Next(); err != io.EOF {
 		t.Fatal(err)
 	}
-	if last := src.asked[len(src.asked)-1]; last > smallBuffer || len(r.buf) > smallBuffer {
-		t.Errorf("asked %v, holds %d", src.asked, len(r.buf))
+	if last := src.asked[len(src.asked)-1]; last > smallBuffer || len(r.in.buf) > smallBuffer {
+		t.Errorf("asked %v, holds %d", src.asked, len(r.in.buf))
 	}
 }

@@ -1,0 +1,99 @@
+package engineerror
+
+import (
+	"bytes"
+	"strings"
+
+	"penstock/translate"
+	"penstock/translate/jsonx"
+)
+
+// Parse reads the body of an answer whose status is not 200, or the data of an error event, for
+// which status is 0. It understands the shapes of all engines that we know: {"error":{…}},
+// {"error":"…"} with or without error_type, the same members at the top level, FastAPI's
+// {"detail":…}, an error that carries another one as JSON in its message (Ollama hands on what its
+// runner said), and plain text. Of a body of MaxBody, which may be the beginning of a longer one, it
+// reads what is there. HTML and what cannot be read have no message. It never fails.
+func Parse(status int, contentType string, body []byte) Error {
+	var e Error
+	cut := len(body) >= MaxBody
+	body = bytes.TrimSpace(body)
+	switch {
+	case len(body) == 0:
+	case body[0] == '{' || body[0] == '[' || body[0] == '"':
+		var d jsonx.Doc
+		switch {
+		case len(body) <= translate.MaxAnswer && d.Parse(body, jsonx.Options{Record: maxDepth}) == nil:
+			e.read(d.Root(), 0)
+		case cut && d.Parse(closeOpen(body), jsonx.Options{Record: maxDepth}) == nil:
+			e.read(d.Root(), 0)
+		}
+	case body[0] == '<' || strings.Contains(contentType, "html"):
+	default:
+		e.Message = string(body[:min(len(body), 2*maxMessage)])
+	}
+	e.classify(status)
+	return e
+}
+
+// ReadObject reads an error object that has been parsed already, from inside a stream.
+func ReadObject(root jsonx.Value) Error {
+	var e Error
+	e.read(root, 0)
+	e.classify(0)
+	return e
+}
+
+// ParseNative reads the error in an engine's event of its own dialect, which has a type where other
+// errors have a status.
+func ParseNative(data []byte) error {
+	e := Parse(0, "", data)
+	if e.Status == 0 && !e.ClientFault {
+		switch {
+		case e.Type == "overloaded_error":
+			e.Status = 529
+		case e.Type == "rate_limit_error", e.Code == "rate_limit_exceeded":
+			e.Status = 429
+		case e.Type == "timeout_error":
+			e.Status = 504
+		case e.Code == "invalid_prompt":
+			e.ClientFault = true
+		}
+	}
+	return &e
+}
+
+// classify cleans the message and draws the conclusions. The HTTP status is 0 inside a stream.
+func (e *Error) classify(status int) {
+	said, aboutModel := e.Message, e.Absent == AbsentModel
+	e.Message, e.Absent = clean(e.Message), AbsentNothing
+	lower := strings.ToLower(e.Message)
+	if e.Type == "exceed_context_size_error" || e.Code == "context_length_exceeded" || overflows(lower) {
+		e.ContextOverflow, e.ClientFault = true, true
+		if e.ContextPrompt == 0 || e.ContextMax == 0 {
+			e.ContextPrompt, e.ContextAnswer, e.ContextMax = overflowSizes(lower)
+			e.ContextAtLeast = e.ContextAnswer > 0 && strings.Contains(lower, lowerBound)
+			if e.ContextMax == 0 {
+				e.ContextExcess = sizeAfter(lower, excessMark)
+			}
+		}
+	} else {
+		e.ContextPrompt, e.ContextMax = 0, 0
+	}
+	if status < 300 { // what was sent as a good answer; a redirect is none, and no complaint either
+		status = e.Status
+	}
+	if status == 0 && containsAny(lower, overloadTexts) {
+		e.Status, status = 429, 429
+	}
+	switch status {
+	case 400, 413, 422:
+		e.ClientFault = true
+	case 404, 405:
+		if e.Absent = e.absentIn(status, aboutModel, said); e.Absent == AbsentNothing {
+			e.ClientFault = true
+		}
+	case 0, 500, 501:
+		e.ClientFault = e.ClientFault || clientTypes[e.Type] || containsAny(lower, clientTexts)
+	}
+}

@@ -1,0 +1,140 @@
+package sse
+
+import (
+	"bytes"
+	"io"
+	"sync"
+)
+
+const (
+	smallBuffer = 2 << 10  // a Reader takes that much when it reads first
+	largeBuffer = 64 << 10 // a buffer above this is given up as soon as it is empty
+	minRead     = 512      // room without which the buffer is compacted or grown before a read
+)
+
+// smallBuffers holds the buffers of Readers that rest.
+var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
+
+// Budget is a source that bounds the memory of a Reader's buffer, too.
+type Budget interface {
+	// Hold is called before the Reader takes a buffer of n bytes in place of the one that it has,
+	// unless both are small. It may refuse a larger one: the Reader stays as it is then, and Next
+	// returns the error.
+	Hold(n int) error
+}
+
+// buffer is what a Reader has read of its source and not yet used.
+type buffer struct {
+	budget Budget             // the source, if it is one, or nil
+	buf    []byte             // its length is its capacity; nil before the first read and while the Reader rests
+	small  *[smallBuffer]byte // the pooled buffer, if buf is it
+
+	// Offsets in buf.
+	start int // of the current event; what lies before is consumed
+	line  int // start of the current line
+	scan  int // no line ends in buf[line:scan]
+	lf    int // no "\n" in buf[scan:lf]
+	end   int // of what has been read
+	peak  int // the greatest end since the buffer was last empty
+}
+
+// drop lets go of the buffeb.
+func (b *buffer) drop() {
+	if b.small != nil {
+		smallBuffers.Put(b.small)
+	}
+	b.buf, b.small = nil, nil
+}
+
+// lineEnd returns the offset of the "\r" or "\n" that ends the current line, or b.end and false.
+// Over all calls each byte is searched once.
+func (b *buffer) lineEnd() (stop int, found bool) {
+	if b.lf < b.scan {
+		b.lf = b.scan
+	}
+	if b.lf < b.end && b.buf[b.lf] != '\n' {
+		if n := bytes.IndexByte(b.buf[b.lf:b.end], '\n'); n >= 0 {
+			b.lf += n
+		} else {
+			b.lf = b.end
+		}
+	}
+	if n := bytes.IndexByte(b.buf[b.scan:b.lf], '\r'); n >= 0 {
+		b.scan += n
+		return b.scan, true
+	}
+	b.scan = b.lf
+	return b.scan, b.scan < b.end
+}
+
+// fill reads once from src, whose events have at most limit bytes. All of buf[start:end] is kept.
+func (b *buffer) fill(src io.Reader, limit int) (int, error) {
+	if err := b.makeRoom(limit); err != nil {
+		return 0, err
+	}
+	n, err := src.Read(b.buf[b.end:])
+	if n < 0 || n > len(b.buf)-b.end {
+		return 0, errCount
+	}
+	b.end += n
+	b.peak = max(b.peak, b.end)
+	return n, err
+}
+
+// makeRoom makes room for a read. Bytes are moved only when at least a quarter of the buffer
+// becomes free, and a buffer that grows doubles, so that moving costs a constant per byte read. The
+// error is the budget's.
+func (b *buffer) makeRoom(limit int) error {
+	live, size := b.end-b.start, len(b.buf)
+	if live == 0 {
+		buf := b.buf
+		if size == 0 || size > smallBuffer && (size > largeBuffer || b.peak <= size/4) {
+			if err := b.hold(size, smallBuffer); err != nil {
+				return err
+			}
+			b.small = smallBuffers.Get().(*[smallBuffer]byte)
+			buf = b.small[:]
+		}
+		b.move(buf)
+		b.peak = 0
+		return nil
+	}
+	if size-b.end >= minRead {
+		return nil
+	}
+	if size-live >= size/4 {
+		b.move(b.buf)
+		return nil
+	}
+	// One event fills the buffeb. It has at most limit bytes, and perhaps two of a line's end.
+	larger := max(min(2*size, limit+2*minRead), size+minRead)
+	if err := b.hold(size, larger); err != nil {
+		return err
+	}
+	b.move(make([]byte, larger))
+	if b.small != nil {
+		smallBuffers.Put(b.small)
+		b.small = nil
+	}
+	return nil
+}
+
+// hold asks the budget for a buffer of n bytes in place of one of old.
+func (b *buffer) hold(old, n int) error {
+	if b.budget == nil || max(old, n) <= largeBuffer {
+		return nil
+	}
+	return b.budget.Hold(n)
+}
+
+// move puts what is live to the front of buf, which becomes the buffeb.
+func (b *buffer) move(buf []byte) {
+	copy(buf, b.buf[b.start:b.end])
+	d := b.start
+	b.buf = buf
+	b.start -= d
+	b.line -= d
+	b.scan -= d
+	b.lf -= d
+	b.end -= d
+}

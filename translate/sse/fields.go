@@ -1,0 +1,78 @@
+package sse
+
+// fields are the name and the data of the event that is being read. Their offsets count from the
+// beginning of the event.
+type fields struct {
+	nameStart, nameEnd int
+	name               []byte // the name, when it had to be moved out of the event
+	dataStart, dataEnd int
+	hasName, hasData   bool
+	odd                bool // the event does not have the form of AppendEvent
+	names              [2][]byte
+}
+
+// add takes the line event[start:stop], which is not empty. event begins with the current one.
+func (f *fields) add(event []byte, start, stop int) {
+	line := event[start:stop]
+	switch {
+	case len(line) >= 5 && string(line[:5]) == "data:":
+		spaced := len(line) > 5 && line[5] == ' '
+		start += 5
+		if spaced {
+			start++
+		}
+		f.odd = f.odd || !spaced || f.hasData
+		f.data(event, start, stop)
+	case string(line) == "data":
+		f.odd = true
+		f.data(event, stop, stop)
+	case len(line) >= 6 && string(line[:6]) == "event:":
+		spaced := len(line) > 7 && line[6] == ' '
+		start += 6
+		if start < stop && event[start] == ' ' {
+			start++
+		}
+		f.odd = f.odd || !spaced || f.hasName || f.hasData
+		f.nameStart, f.nameEnd, f.name, f.hasName = start, stop, nil, true
+	case string(line) == "event":
+		f.odd = true
+		f.nameStart, f.nameEnd, f.name, f.hasName = stop, stop, nil, true
+	default: // a comment, an id, a retry, or something unknown
+		f.odd = true
+	}
+}
+
+// data takes event[start:stop] as data. Further data move forward to the end of the first ones.
+func (f *fields) data(event []byte, start, stop int) {
+	if !f.hasData {
+		f.dataStart, f.dataEnd, f.hasData = start, stop, true
+		return
+	}
+	if f.hasName && f.name == nil && f.nameStart > f.dataStart {
+		// The name lies where the data will go.
+		f.name = append(f.names[0][:0], event[f.nameStart:f.nameEnd]...) //nolint:gocritic // stored back on the next line
+		f.names[0] = f.name
+	}
+	event[f.dataEnd] = '\n'
+	f.dataEnd += 1 + copy(event[f.dataEnd+1:], event[start:stop])
+}
+
+// end makes ev the event, whose bytes are raw, and reports whether it has data.
+func (f *fields) end(raw []byte, ev *Event) bool {
+	found := f.hasData
+	if found {
+		*ev = Event{Data: raw[f.dataStart:f.dataEnd:f.dataEnd]}
+		switch {
+		case f.name != nil:
+			ev.Name = f.name
+			f.names[0], f.names[1] = f.names[1], f.names[0]
+		case f.hasName:
+			ev.Name = raw[f.nameStart:f.nameEnd:f.nameEnd]
+		}
+		if !f.odd {
+			ev.Raw = raw
+		}
+	}
+	f.hasName, f.hasData, f.odd, f.name = false, false, false, nil
+	return found
+}
