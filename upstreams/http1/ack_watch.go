@@ -1,6 +1,10 @@
 package http1
 
-import "time"
+import (
+	"time"
+
+	"penstock/upstreams/http1/socket"
+)
 
 // defaultAckTimeout is enough for some repetitions over a slow and lossy path, and less than the
 // 10 s in which a stream commits by default, so that another engine can still be asked. Systems
@@ -22,7 +26,7 @@ func (a *ackWatch) due(now time.Time) bool { return !a.checkAt.IsZero() && !now.
 // inTime reports whether the host has acknowledged the request within timeout, and sets the time of
 // the next check.
 func (a *ackWatch) inTime(c *conn, now time.Time, timeout time.Duration) bool {
-	silence, waiting := c.unackedFor()
+	silence, waiting := c.ask(socket.UnackedFor)
 	a.checkAt = time.Time{}
 	if waiting {
 		a.checkAt = now.Add(timeout - min(silence, timeout) + 10*time.Millisecond)

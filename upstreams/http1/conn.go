@@ -67,9 +67,7 @@ func (c *conn) reset() { _ = c.tcp.SetLinger(0) }
 // read reads what has come, waiting for it no longer than until (zero: without limit). It returns
 // ErrNotYet when the time has passed, and never both bytes and an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
-	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
-		c.readWithin(until)
-	}
+	c.armRead(until)
 	for {
 		n, err := c.nc.Read(p)
 		if n > 0 {
@@ -108,9 +106,7 @@ func (c *conn) fetches() bool { return c.poll.grab != nil && !c.secured }
 // then, so the reply cannot come unnoticed, and fetch needs no read to see that it has not come. It
 // returns errUnsent if it could not write all.
 func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
-	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
-		c.readWithin(until)
-	}
+	c.armRead(until)
 	for {
 		if err = c.raw.Read(c.poll.grab); err == nil {
 			b, c.poll.fetched = c.poll.fetched, nil
@@ -133,6 +129,13 @@ func (c *conn) leftover(size int) (yes bool) {
 	}
 	_ = c.raw.Control(func(fd uintptr) { yes = socket.UnackedBytes(fd) >= size }) // fails on a closed socket only
 	return yes
+}
+
+// armRead makes the next read return at until, or earlier.
+func (c *conn) armRead(until time.Time) {
+	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
+		c.readWithin(until)
+	}
 }
 
 func (c *conn) readWithin(by time.Time) {
@@ -183,7 +186,7 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 				return
 			case <-look.C:
 			}
-			if silence, _ := c.unackedFor(); silence >= patience {
+			if silence, _ := c.ask(socket.UnackedFor); silence >= patience {
 				_ = c.tcp.SetWriteDeadline(time.Unix(1, 0)) // fails on a closed socket only, which ends the write as well
 				return
 			}
@@ -204,14 +207,11 @@ func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 	}
 	by := now.Add(step)
 	if limit > 0 {
-		if end := last.Add(limit); end.Before(by) {
-			by = end
-		}
+		by = earlier(by, last.Add(limit))
 	}
-	if !c.secured && c.writeBy.After(now) && !c.writeBy.After(by) {
-		return
+	if c.secured || !c.writeBy.After(now) || c.writeBy.After(by) {
+		c.writeWithin(by)
 	}
-	c.writeWithin(by)
 }
 
 // justKept reports whether the last reply ended so shortly ago that bytes which come now belong to
@@ -238,26 +238,11 @@ func (c *conn) stale(now time.Time) bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// unackedFor returns for how long the engine's host has not acknowledged bytes on their way to it,
-// and whether there are bytes that it has not acknowledged. See socket.UnackedFor.
-func (c *conn) unackedFor() (silence time.Duration, waiting bool) {
-	_ = c.raw.Control(func(fd uintptr) { // fails on a closed socket only
-		var milliseconds int
-		milliseconds, waiting = socket.UnackedFor(fd)
-		silence = time.Duration(milliseconds) * time.Millisecond
-	})
-	return silence, waiting
-}
-
-// silentFor returns for how long nothing has come from the engine's host, and whether it owes an
-// answer. See socket.SilentFor.
-func (c *conn) silentFor() (silence time.Duration, owed bool) {
-	_ = c.raw.Control(func(fd uintptr) { // fails on a closed socket only
-		var milliseconds int
-		milliseconds, owed = socket.SilentFor(fd)
-		silence = time.Duration(milliseconds) * time.Millisecond
-	})
-	return silence, owed
+// ask has socket.UnackedFor or socket.SilentFor answer about the engine's host.
+func (c *conn) ask(question func(fd uintptr) (ms int, yes bool)) (silence time.Duration, yes bool) {
+	ms := 0
+	_ = c.raw.Control(func(fd uintptr) { ms, yes = question(fd) }) // fails on a closed socket only
+	return time.Duration(ms) * time.Millisecond, yes
 }
 
 // ended returns why the connection ended: err, which the socket returned, unless its host has

@@ -55,30 +55,26 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 		return n.fixed, nil
 	}
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	now := time.Now()
 	if n.pending == nil && now.Sub(n.since) > dnsFresh && now.Sub(n.last) > dnsPause {
 		n.last, n.pending = now, make(chan struct{})
 		done := n.pending
 		go n.guard.Once(guardDNS, func() { n.resolve(done) })
 	}
-	known, err, pending := n.known, n.lastErr, n.pending
-	n.mu.Unlock()
-
-	if known != nil {
-		return known, nil
+	if pending := n.pending; n.known == nil && pending != nil {
+		n.mu.Unlock()
+		select {
+		case <-pending:
+		case <-ctx.Done():
+		}
+		n.mu.Lock()
 	}
-	if pending == nil {
-		return nil, err
-	}
-	select {
-	case <-pending:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.known != nil {
+	switch {
+	case n.known != nil:
 		return n.known, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	}
 	return nil, n.lastErr
 }
@@ -121,11 +117,23 @@ func (n *dnsCache) expire() {
 	n.mu.Unlock()
 }
 
+// errLookup is the result of a lookup that has panicked.
+var errLookup = errors.New("the look-up failed")
+
+// resolve looks up the name once, stores the answer and wakes the dials that wait for it.
 func (n *dnsCache) resolve(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(n.ctx, dnsTimeout)
 	defer cancel()
 	addrs, err := []string(nil), errLookup
-	defer func() { n.resolved(addrs, err, done) }()
+	defer func() {
+		defer close(done)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.pending, n.lastErr = nil, err
+		if err == nil {
+			n.known, n.since = n.ordered(addrs), time.Now()
+		}
+	}()
 	n.guard.Point(guardDNS)
 	ips, found := n.lookup(ctx, "ip", n.host)
 	if found == nil && len(ips) == 0 {
@@ -135,18 +143,4 @@ func (n *dnsCache) resolve(done chan struct{}) {
 		addrs = append(addrs, net.JoinHostPort(ip.Unmap().String(), n.port))
 	}
 	err = found
-}
-
-// errLookup is the result of a lookup that has panicked.
-var errLookup = errors.New("the look-up failed")
-
-// resolved stores an answer and wakes the dials that wait for it.
-func (n *dnsCache) resolved(addrs []string, err error, done chan struct{}) {
-	defer close(done)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.pending, n.lastErr = nil, err
-	if err == nil {
-		n.known, n.since = n.ordered(addrs), time.Now()
-	}
 }

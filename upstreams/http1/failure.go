@@ -27,8 +27,8 @@ func (k Kind) String() string {
 }
 
 // Names of the clocks that a Failure of kind Timeout can carry. ClockConnect and ClockWrite are the
-// transport's, ClockAnswer a probe's; the clocks of a call are its owner's, who decides for how
-// long ErrNotYet is borne.
+// transport's, ClockAnswer a probe's; the clocks of a call are its owner's, which decides how
+// long to bear ErrNotYet.
 const (
 	ClockConnect = "connect"
 	ClockAnswer  = "answer"

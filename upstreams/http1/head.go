@@ -165,7 +165,7 @@ func (h *head) parse(b []byte) (bool, error) {
 			return false, errHeadSize
 		}
 		if h.lines == 0 && !startsHTTP(rest) {
-			return false, errStatusLine // told from the first byte on: an engine of another protocol may never end a line
+			return false, errStatusLine // at once: an engine of another protocol may never end a line
 		}
 		if end < 0 {
 			return false, nil

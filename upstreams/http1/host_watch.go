@@ -110,7 +110,7 @@ func (w *HostWatch) refused(addr string, err error, now time.Time) {
 	case h == nil: // no connection to this host is open
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
 		w.found(h)
-	case h.silentSince.IsZero() && unreachableHost(err):
+	case h.silentSince.IsZero() && (isTimeout(err) || noRoute(err)): // as it is when the host is gone
 		h.silentSince = now
 		w.doubted.Store(true)
 		for c := range h.conns {
@@ -118,11 +118,6 @@ func (w *HostWatch) refused(addr string, err error, now time.Time) {
 			_ = c.raw.Control(func(fd uintptr) { _ = socket.ProbeEverySecond(fd) })
 		}
 	}
-}
-
-// unreachableHost reports whether a connect failed as it does when the host is gone.
-func unreachableHost(err error) bool {
-	return isTimeout(err) || noRoute(err)
 }
 
 func noRoute(err error) bool {
@@ -180,7 +175,7 @@ func (w *HostWatch) EndVanished() (ended int) {
 			continue
 		}
 		for c := range h.conns {
-			silence, owed := c.silentFor()
+			silence, owed := c.ask(socket.SilentFor)
 			// The clock is read after the silence: a pause in between makes the last sign of life later,
 			// never earlier than it was.
 			if owed && time.Now().Add(-silence).Before(h.silentSince) {

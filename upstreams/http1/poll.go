@@ -33,4 +33,4 @@ var errUnsent = errors.New("the request has yet to be written")
 
 // errLeftover is returned when bytes were there before the engine's host had any of the request:
 // they reply to something else, such as a second time to the request before.
-var errLeftover = errors.New("the upstream has sent what nobody asked for")
+var errLeftover = errors.New("the upstream has sent unsolicited bytes")

@@ -42,13 +42,14 @@ func appendFixed(dst []byte, host, agent, authorization string) []byte {
 	dst = appendField(dst, "Host", host)
 	dst = appendField(dst, "User-Agent", agent)
 	dst = appendField(dst, "Accept-Encoding", "identity")
-	if authorization != "" {
-		dst = appendField(dst, "Authorization", authorization)
-	}
-	return dst
+	return appendField(dst, "Authorization", authorization)
 }
 
+// appendField appends a header line, or nothing if there is no value.
 func appendField[T string | []byte](dst []byte, name string, value T) []byte {
+	if len(value) == 0 {
+		return dst
+	}
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)
 	dst = append(dst, value...)
@@ -85,9 +86,7 @@ func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 	dst = append(dst, r.Path...)
 	dst = append(dst, " HTTP/1.1\r\n"...)
 	dst = append(dst, t.fixed...)
-	if r.ContentType != "" {
-		dst = appendField(dst, "Content-Type", r.ContentType)
-	}
+	dst = appendField(dst, "Content-Type", r.ContentType)
 	switch {
 	case length < 0:
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
@@ -96,15 +95,9 @@ func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 		dst = strconv.AppendInt(dst, length, 10)
 		dst = append(dst, "\r\n"...)
 	}
-	if r.Accept != "" {
-		dst = appendField(dst, "Accept", r.Accept)
-	}
-	if len(r.RequestID) > 0 {
-		dst = appendField(dst, "X-Request-Id", r.RequestID)
-	}
-	if len(r.Traceparent) > 0 {
-		dst = appendField(dst, "traceparent", r.Traceparent)
-	}
+	dst = appendField(dst, "Accept", r.Accept)
+	dst = appendField(dst, "X-Request-Id", r.RequestID)
+	dst = appendField(dst, "traceparent", r.Traceparent)
 	return append(dst, "\r\n"...)
 }
 

@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -56,16 +57,12 @@ func LoadTLS(t TLSFiles, name string, seen func([]byte)) (*tls.Config, error) {
 
 // clientTLS completes the configuration of a connection to host.
 func clientTLS(given *tls.Config, host string) *tls.Config {
-	c := &tls.Config{}
-	if given != nil {
-		c = given.Clone()
+	c := given.Clone()
+	if c == nil {
+		c = &tls.Config{}
 	}
-	if c.ServerName == "" {
-		c.ServerName = host
-	}
-	if c.ClientSessionCache == nil {
-		c.ClientSessionCache = tls.NewLRUClientSessionCache(8)
-	}
+	c.ServerName = cmp.Or(c.ServerName, host)
+	c.ClientSessionCache = tls.NewLRUClientSessionCache(8)
 	c.NextProtos = []string{"http/1.1"} // the exchange speaks nothing else
 	return c
 }

@@ -150,7 +150,8 @@ var certificates = sync.OnceValues(func() (*tls.Config, *tls.Config) {
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	defer s.Close()
 	client := s.Client().Transport.(*http.Transport).TLSClientConfig
-	return &tls.Config{Certificates: s.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}, &tls.Config{RootCAs: client.RootCAs}
+	server := &tls.Config{Certificates: s.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}
+	return server, &tls.Config{RootCAs: client.RootCAs}
 })
 
 func serverTLS(t *testing.T) *tls.Config {
