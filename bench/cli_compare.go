@@ -11,7 +11,7 @@ import (
 
 // CompareCmd is `penstock bench compare`.
 type CompareCmd struct {
-	Base       string   `arg:"" help:"Result file that is the measure: ours, or vLLM's (whose numbers come without intervals)."`
+	Base       string   `arg:"" help:"Result file that is the measure."`
 	New        string   `arg:"" help:"Result file that is judged."`
 	Format     string   `enum:"text,json" default:"text" help:"Form of the output: ${enum}."`
 	Output     string   `short:"o" placeholder:"FILE" help:"Write there instead of to the screen."`

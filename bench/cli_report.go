@@ -30,9 +30,6 @@ func (c *ReportCmd) run(out, notes io.Writer) error {
 		return exit.Usagef("%s", err)
 	}
 	verdict := judge.Apply(r, notes)
-	if r.Penstock == nil {
-		return exit.Usagef("the file is from another tool: it has flat numbers only, and no report can be drawn of them; `bench compare` reads it")
-	}
 	if err := result.WriteTo(c.Output, out, func(w io.Writer) error { return report.WriteHTML(w, r) }); err != nil {
 		return err
 	}

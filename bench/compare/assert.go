@@ -1,9 +1,9 @@
 package compare
 
 import (
-	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -21,53 +21,39 @@ type Assert struct {
 	limit float64
 }
 
-// operators, the longer ones first.
-var operators = []string{"<=", ">=", "==", "!=", "<", ">"}
+var operators = map[string]func(v, limit float64) bool{
+	"<":  func(v, limit float64) bool { return v < limit },
+	"<=": func(v, limit float64) bool { return v <= limit },
+	">":  func(v, limit float64) bool { return v > limit },
+	">=": func(v, limit float64) bool { return v >= limit },
+	"==": func(v, limit float64) bool { return v == limit },
+	"!=": func(v, limit float64) bool { return v != limit },
+}
+
+// assertion is MEASURE[{SCOPE=NAME}] OP LIMIT.
+var assertion = regexp.MustCompile(`^([^<>=!{]+?)\s*(?:\{\s*(dialect|upstream|stage)\s*=\s*([^}]*[^}\s])\s*\})?\s*(<=|>=|==|!=|<|>)(.*)$`)
 
 // ParseAssert reads MEASURE[{SCOPE=NAME}] OP LIMIT. MEASURE is a flat key of the result file (p99_ttft_ms, mean_e2el_ms) for any
 // statistic and percentile, or one of the rates and counts (request_throughput, error_rate, stream_faults, …). SCOPE is dialect, upstream or
 // stage. OP is < <= > >= == !=. LIMIT is a number; of latencies also a duration (1.5s), of shares also a percentage (1%).
 func ParseAssert(text string) (Assert, error) {
 	a := Assert{text: strings.TrimSpace(text)}
-	at := strings.IndexAny(text, "<>=!{")
-	if at < 0 {
-		return a, fmt.Errorf("assertion %q: want MEASURE OP LIMIT, such as p99_ttft_ms<500", text)
+	m := assertion.FindStringSubmatch(a.text)
+	if m == nil {
+		return a, fmt.Errorf("assertion %q: want MEASURE OP LIMIT, such as p99_ttft_ms<500, OP one of < <= > >= == !=; behind MEASURE perhaps {dialect=NAME}, {upstream=NAME} or {stage=NUMBER}", text)
 	}
-	fail := func(err error) (Assert, error) { return a, fmt.Errorf("assertion %q: %w", text, err) }
+	a.scope, a.of, a.op = m[2], m[3], m[4]
 	var err error
-	if a.key, err = result.ParseKey(strings.TrimSpace(text[:at])); err != nil {
-		return fail(err)
+	if a.key, err = result.ParseKey(m[1]); err == nil {
+		a.limit, err = a.parseLimit(strings.TrimSpace(m[5]))
 	}
-	rest := text[at:]
-	if rest[0] == '{' {
-		inside, after, ok := strings.Cut(rest[1:], "}")
-		scope, name, ok2 := strings.Cut(inside, "=")
-		a.scope, a.of = strings.TrimSpace(scope), strings.TrimSpace(name)
-		if !ok || !ok2 || a.of == "" {
-			return fail(errors.New("want {dialect=NAME}, {upstream=NAME} or {stage=NUMBER}"))
-		}
-		switch a.scope {
-		case "dialect", "upstream":
-		case "stage":
-			if n, err := strconv.Atoi(a.of); err != nil || n < 0 {
-				return fail(fmt.Errorf("stage %q is not a number from 0", a.of))
-			}
-		default:
-			return fail(fmt.Errorf("unknown scope %q: want dialect, upstream or stage", a.scope))
-		}
-		rest = after
+	if n, e := strconv.Atoi(a.of); err == nil && a.scope == "stage" && (e != nil || n < 0) {
+		err = fmt.Errorf("stage %q is not a number from 0", a.of)
 	}
-	rest = strings.TrimSpace(rest)
-	for _, op := range operators {
-		if v, ok := strings.CutPrefix(rest, op); ok {
-			a.op = op
-			if a.limit, err = a.parseLimit(strings.TrimSpace(v)); err != nil {
-				return fail(err)
-			}
-			return a, nil
-		}
+	if err != nil {
+		return a, fmt.Errorf("assertion %q: %w", text, err)
 	}
-	return fail(errors.New("want one of < <= > >= == !="))
+	return a, nil
 }
 
 func (a *Assert) parseLimit(s string) (float64, error) {
@@ -95,20 +81,7 @@ func (a Assert) Check(r *result.Result) result.Assertion {
 		return out
 	}
 	out.Value = &v
-	switch a.op {
-	case "<":
-		out.OK = v < a.limit
-	case "<=":
-		out.OK = v <= a.limit
-	case ">":
-		out.OK = v > a.limit
-	case ">=":
-		out.OK = v >= a.limit
-	case "==":
-		out.OK = v == a.limit
-	case "!=":
-		out.OK = v != a.limit
-	}
+	out.OK = operators[a.op](v, a.limit)
 	if !out.OK {
 		out.Reason = fmt.Sprintf("%s is %s", a.key, a.key.Format(v))
 	}
@@ -117,13 +90,6 @@ func (a Assert) Check(r *result.Result) result.Assertion {
 
 func (a Assert) read(r *result.Result) (float64, string, bool) {
 	p := r.Penstock
-	if p == nil {
-		if a.scope != "" {
-			return 0, "the file of another tool has no parts", false
-		}
-		v, ok := a.key.Flat(r)
-		return v, "the file does not have it", ok
-	}
 	s := &p.Total
 	switch a.scope {
 	case "dialect":

@@ -66,7 +66,7 @@ func statistics(measure string) []result.Key {
 }
 
 // Results sets two results side by side. Each difference has a bootstrap interval of the given confidence (0.95), made from the
-// histograms for latencies, from the time series for rates and from the counts for shares; files of other tools have none. A
+// histograms for latencies, from the time series for rates and from the counts for shares. A
 // latency that differs by less than the floor of the clients is not called better or worse. Results with several stages are
 // compared stage by stage, by name.
 func Results(base, next *result.Result, confidence float64) *Report {
@@ -75,14 +75,10 @@ func Results(base, next *result.Result, confidence float64) *Report {
 		c.floors[m] = floorOf(m, base, next)
 	}
 	for _, r := range []*result.Result{base, next} {
-		if r.Penstock != nil && !r.Penstock.Verdict.Valid {
-			c.Valid = false
-		}
+		c.Valid = c.Valid && r.Penstock.Verdict.Valid
 	}
 	a, b := base.Penstock, next.Penstock
 	switch {
-	case a == nil || b == nil:
-		c.flatRows(base, next)
 	case len(a.Stages) <= 1 && len(b.Stages) <= 1:
 		c.rows("", part{&a.Total, &a.Series, -1}, part{&b.Total, &b.Series, -1})
 	default:
@@ -176,24 +172,6 @@ func (c *Report) rate(group string, k result.Key, a, b part) {
 		}
 	}
 	c.add(group, k, x, y, iv)
-}
-
-// flatRows compares what vLLM's file has.
-func (c *Report) flatRows(a, b *result.Result) {
-	var keys []result.Key
-	for _, name := range comparedRates {
-		keys = append(keys, result.Key{Name: name})
-	}
-	for _, name := range comparedLatencies {
-		keys = append(keys, statistics(name)...)
-	}
-	for _, k := range keys {
-		x, ok := k.Flat(a)
-		y, ok2 := k.Flat(b)
-		if ok && ok2 {
-			c.add("", k, x, y, nil)
-		}
-	}
 }
 
 func (c *Report) add(group string, k result.Key, x, y float64, iv *interval) {

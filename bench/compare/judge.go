@@ -78,15 +78,11 @@ func (j *Judge) Apply(r *result.Result, w io.Writer) error {
 		}
 		fmt.Fprintln(w, plaintext.Line(line))
 	}
-	valid := true
-	if r.Penstock != nil {
-		r.Penstock.Assertions = all
-		valid = r.Penstock.Verdict.Valid
-	}
+	r.Penstock.Assertions = all
 	switch {
 	case failed > 0:
 		return exit.With(exit.Threshold, fmt.Sprintf("%d of %d checks failed", failed, len(all)))
-	case !valid && !j.c.AllowInvalid:
+	case !r.Penstock.Verdict.Valid && !j.c.AllowInvalid:
 		return exit.With(exit.Invalid, "the result is not valid: "+r.Penstock.Verdict.Invalidating())
 	}
 	return nil

@@ -27,7 +27,7 @@ func notes(a, b *result.Result) []string {
 	}
 	differ("model", a.ModelID, b.ModelID)
 	p, q := a.Penstock, b.Penstock
-	if p != nil && q != nil && mixText(p.Load.Mix) != mixText(q.Load.Mix) {
+	if mixText(p.Load.Mix) != mixText(q.Load.Mix) {
 		differ("dialect", mixText(p.Load.Mix), mixText(q.Load.Mix))
 	} else {
 		differ("backend", a.Backend, b.Backend)
@@ -38,7 +38,7 @@ func notes(a, b *result.Result) []string {
 		differ("duration", result.NumberText(a.Duration)+" s", result.NumberText(b.Duration)+" s")
 	}
 	asked := [2][2]string{}
-	if p != nil && q != nil && p.Load.Dataset != "" && q.Load.Dataset != "" { // files of older versions do not say
+	if p.Load.Dataset != "" && q.Load.Dataset != "" { // files of older versions do not say
 		differ("dataset", p.Load.Dataset, q.Load.Dataset)
 		differ("streaming", onOff(p.Load.Streamed), onOff(q.Load.Streamed))
 		asked = [2][2]string{{p.Load.InputLength, q.Load.InputLength}, {p.Load.OutputLength, q.Load.OutputLength}}
@@ -56,23 +56,15 @@ func notes(a, b *result.Result) []string {
 		}
 	}
 	for i, r := range []*result.Result{a, b} {
-		name := []string{"base", "new"}[i]
-		switch p := r.Penstock; {
-		case p == nil:
-			out = append(out, "the "+name+" result is from another tool: it has flat numbers only, so no interval can be given")
-		case !p.Verdict.Valid:
-			for _, why := range p.Verdict.Reasons {
-				if why.Invalidates {
-					out = append(out, "the "+name+" result is not valid: "+why.Text)
-				}
+		for _, why := range r.Penstock.Verdict.Reasons {
+			if why.Invalidates {
+				out = append(out, "the "+[]string{"base", "new"}[i]+" result is not valid: "+why.Text)
 			}
 		}
 	}
-	if p != nil && q != nil {
-		differ("arrival", strings.TrimSpace(p.Load.Mode+" "+p.Load.Arrival), strings.TrimSpace(q.Load.Mode+" "+q.Load.Arrival))
-		differ("seed", p.Seed, q.Seed)
-		differ("cpu", p.Environment.CPU, q.Environment.CPU)
-	}
+	differ("arrival", strings.TrimSpace(p.Load.Mode+" "+p.Load.Arrival), strings.TrimSpace(q.Load.Mode+" "+q.Load.Arrival))
+	differ("seed", p.Seed, q.Seed)
+	differ("cpu", p.Environment.CPU, q.Environment.CPU)
 	return out
 }
 
@@ -127,11 +119,12 @@ func mixText(mix map[string]float64) string {
 func floorOf(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {
-		if r.Penstock == nil || r.Penstock.Floor == nil {
+		var d *result.Distribution
+		f := r.Penstock.Floor
+		if f == nil {
 			continue
 		}
-		var d *result.Distribution
-		switch f := r.Penstock.Floor; measure {
+		switch measure {
 		case result.TTFT, result.TTFTFromSchedule:
 			d = f.TTFT
 		case result.ITL, result.TPOT:

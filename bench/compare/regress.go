@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"penstock/bench/result"
@@ -111,40 +113,37 @@ func ParseRegress(s string) (Regress, error) {
 // Where there is no interval the numbers decide alone. More errors or stream faults than before fail whatever the bound.
 func Check(c *Report, bounds []Regress) []result.Assertion {
 	var out []result.Assertion
+	limits, usual := map[string]float64{}, -1.0
+	for _, b := range bounds {
+		if b.key != nil {
+			limits[b.key.String()] = b.limit
+		} else if usual < 0 {
+			usual = b.limit
+		}
+	}
 	for i := range c.Rows {
 		r := &c.Rows[i]
-		limit, judged := 0.0, false
-		for _, b := range bounds {
-			switch {
-			case b.key != nil && b.key.String() == r.Key:
-				limit, judged = b.limit, true
-			case b.key == nil && !judged && regressKeys[r.Key]:
-				limit, judged = b.limit, true
-			case b.key == nil && !judged && (r.Key == "error_rate" || r.Key == "stream_faults"):
-				limit, judged = 0, true
-			}
+		limit, judged := limits[r.Key]
+		switch {
+		case judged || usual < 0:
+		case regressKeys[r.Key]:
+			limit, judged = usual, true
+		case r.Key == "error_rate" || r.Key == "stream_faults":
+			limit, judged = 0, true
 		}
 		if judged {
 			out = append(out, r.judge(limit))
 		}
 	}
-	for _, b := range bounds {
-		if b.key != nil && !strings.Contains(c.keys(), " "+b.key.String()+" ") {
-			out = append(out, result.Assertion{Text: b.key.String() + " against the baseline", Reason: "cannot be judged: it is not in both results"})
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		if !slices.ContainsFunc(c.Rows, func(r Row) bool { return r.Key == name }) {
+			out = append(out, result.Assertion{Text: name + " against the baseline", Reason: "cannot be judged: it is not in both results"})
 		}
 	}
 	if len(out) == 0 {
 		out = append(out, result.Assertion{Text: "against the baseline", Reason: "cannot be judged: the results have no measure in common"})
 	}
 	return out
-}
-
-func (c *Report) keys() string {
-	var b strings.Builder
-	for _, r := range c.Rows {
-		b.WriteString(" " + r.Key + " ")
-	}
-	return b.String()
 }
 
 func (r *Row) judge(limit float64) result.Assertion {

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -13,49 +14,46 @@ import (
 
 // cpuMeter watches the load tester itself: processor time and how late its timers fire.
 type cpuMeter struct {
-	mu     sync.Mutex
-	wake   result.Histogram
-	shares []float64 // the load of each second
-	gc     debug.GCStats
+	mu   sync.Mutex
+	wake result.Histogram
+	most float64 // share of the busiest second
+	gc   debug.GCStats
 }
 
-// cpuSpan is processor time and wall time between two moments.
+// cpuSpan is the processor time, and the time of waiting for a processor, between two moments: in seconds, NaN where unknown.
 type cpuSpan struct {
-	cpu, wall time.Duration
-	known     bool
-	start     time.Time
-	cpu0      time.Duration
-
-	waited      time.Duration // ready to run, and no processor was free
-	waitedKnown bool
-	waited0     time.Duration
+	cpu, waited, wall float64
+	start             time.Time
 }
 
 func (c *cpuSpan) begin() {
 	c.start = time.Now()
-	c.cpu0, c.known = process.CPUTime()
-	c.waited0, c.waitedKnown = waitTime()
+	c.cpu, c.waited = processor()
 }
 
 func (c *cpuSpan) finish() {
-	now, ok := process.CPUTime()
-	waited, waitedOK := waitTime()
-	c.cpu, c.wall, c.known = now-c.cpu0, time.Since(c.start), c.known && ok
-	c.waited, c.waitedKnown = waited-c.waited0, c.waitedKnown && waitedOK
+	cpu, waited := processor()
+	c.cpu, c.waited, c.wall = cpu-c.cpu, waited-c.waited, time.Since(c.start).Seconds()
 }
 
-// waitTime returns for how long threads of this process were ready to run while others had the processors.
-func waitTime() (time.Duration, bool) {
-	s, err := process.Schedule("self")
-	return time.Duration(s.Waited), err == nil
-}
-
-// share is the used part of what the process may use.
-func (c *cpuSpan) share() (float64, bool) {
-	if !c.known || c.wall <= 0 {
-		return 0, false
+// processor returns for how long this process has run, and for how long its threads were ready while others had the processors.
+func processor() (ran, waited float64) {
+	ran, waited = math.NaN(), math.NaN()
+	if d, ok := process.CPUTime(); ok {
+		ran = d.Seconds()
 	}
-	return float64(c.cpu) / float64(c.wall) / float64(runtime.GOMAXPROCS(0)), true
+	if s, err := process.Schedule("self"); err == nil {
+		waited = s.Waited / 1e9
+	}
+	return ran, waited
+}
+
+// share is a time as part of what the process may use of a wall time; nil where it is not known.
+func share(seconds, wall float64) *float64 {
+	if v := seconds / wall / float64(runtime.GOMAXPROCS(0)); !math.IsNaN(v) && !math.IsInf(v, 0) {
+		return &v
+	}
+	return nil
 }
 
 // tick is how often the meter sets its timer.
@@ -80,9 +78,9 @@ func (m *cpuMeter) watch(ctx context.Context) {
 		m.mu.Unlock()
 		if now.Sub(second.start) >= time.Second {
 			second.finish()
-			if v, ok := second.share(); ok {
+			if v := share(second.cpu, second.wall); v != nil {
 				m.mu.Lock()
-				m.shares = append(m.shares, v)
+				m.most = max(m.most, *v)
 				m.mu.Unlock()
 			}
 			second.begin()
@@ -97,28 +95,16 @@ func (m *cpuMeter) report(spans []span, connections int) result.Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := result.Client{GOMAXPROCS: runtime.GOMAXPROCS(0), WakeDelay: m.wake.Distribution(nil), Connections: connections}
-	var cpu, wall, waited time.Duration
-	known, waitedKnown := len(spans) > 0, len(spans) > 0
+	var sum cpuSpan
 	for i := range spans {
-		cpu += spans[i].cpu.cpu
-		wall += spans[i].cpu.wall
-		waited += spans[i].cpu.waited
-		known = known && spans[i].cpu.known
-		waitedKnown = waitedKnown && spans[i].cpu.waitedKnown
+		sum.cpu, sum.waited, sum.wall = sum.cpu+spans[i].cpu.cpu, sum.waited+spans[i].cpu.waited, sum.wall+spans[i].cpu.wall
 	}
-	if waitedKnown && wall > 0 {
-		out.CPUWaitShare = new(waited.Seconds() / wall.Seconds() / float64(out.GOMAXPROCS))
+	out.CPUShare, out.CPUWaitShare = share(sum.cpu, sum.wall), share(sum.waited, sum.wall)
+	if out.CPUShare != nil {
+		out.CPUSeconds = &sum.cpu
 	}
-	if known && wall > 0 {
-		share, total := cpu.Seconds()/wall.Seconds()/float64(out.GOMAXPROCS), cpu.Seconds()
-		out.CPUShare, out.CPUSeconds = &share, &total
-		most := 0.0
-		for _, s := range m.shares {
-			most = max(most, s)
-		}
-		if len(m.shares) > 0 {
-			out.CPUMaxShare = &most
-		}
+	if out.CPUShare != nil && m.most > 0 {
+		out.CPUMaxShare = &m.most
 	}
 	var now debug.GCStats
 	debug.ReadGCStats(&now)

@@ -3,13 +3,12 @@
 //	Options ── settings ── preflight ── floor ── driver ──────────────── findings ── judge ── result
 //	           checks,     reachable?   client   stages, each: arrivals   summary     verdict
 //	           defaults    key? model?  alone    or closed loop →
-//	                       tokens a word         workload → client
+//	                       words a token         workload → client
 //	                                             beside it: recorder, meter, scrapers, events
 //
 // Everything wrong that can be known before the load is said before it, in one line (exit code 2). A stage ends with its last
 // answer; the next one begins on an idle target. The preflight sends two short requests of each dialect. Tokens are counted by the
-// server: its usage, or its /tokenize page (asked after each answer, which a closed loop then waits for), or an estimate that is
-// called one. Transcriptions are asked for as streams; a target that refuses that, or answers whole nevertheless, is asked for whole
+// server: its usage, or else an estimate that is called one. Transcriptions are asked for as streams; a target that refuses that, or answers whole nevertheless, is asked for whole
 // ones, and the verdict says so.
 //
 // # Design

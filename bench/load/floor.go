@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -26,11 +27,11 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 		return nil, fmt.Errorf("measure the client's floor: %w", err)
 	}
 	defer server.close()
-	short, _, _, err := probeNull(ctx, server, 1, floorRounds, 1, 0)
+	short, _, err := probeNull(ctx, server, 1, floorRounds, 1, 0)
 	if err != nil {
 		return nil, err
 	}
-	streams, cpu, known, err := probeNull(ctx, server, floorStreams, 1, floorTokens, floorGap)
+	streams, cpu, err := probeNull(ctx, server, floorStreams, 1, floorTokens, floorGap)
 	if err != nil {
 		return nil, err
 	}
@@ -48,27 +49,27 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 		}
 	}
 	out := &result.Floor{Requests: len(short) + len(streams), TTFT: ttft.Distribution(nil), E2EL: e2el.Distribution(nil), ITLError: gaps.Distribution(nil)}
-	if known && tokens > 0 {
-		out.CPUPerTokenUs = new(float64(cpu.Microseconds()) / float64(tokens))
+	if tokens > 0 && !math.IsNaN(cpu) {
+		out.CPUPerTokenUs = new(cpu * 1e6 / float64(tokens))
 	}
 	return out, nil
 }
 
 // probeNull sends a number of requests side by side, and as many rounds of them.
-func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int, gap time.Duration) ([]client.Sample, time.Duration, bool, error) {
+func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int, gap time.Duration) (samples []client.Sample, cpuSeconds float64, err error) {
 	o := Options{BaseURL: server.url(), SaveDetailed: true, RequestTimeout: Span(5 * time.Second), Header: []string{
 		fmt.Sprintf("X-Null-Tokens: %d", tokens), "X-Null-Gap: " + gap.String(),
 	}}
 	s, err := o.Validate()
 	if err != nil {
-		return nil, 0, false, err
+		return nil, 0, err
 	}
 	r, err := newRun(s)
 	if err != nil {
-		return nil, 0, false, err
+		return nil, 0, err
 	}
 	defer r.send.Targets[0].Close()
-	d, cpu := r.driver(tokenCounter{}), cpuSpan{}
+	d, cpu := r.driver(), cpuSpan{}
 	cpu.begin()
 	var all sync.WaitGroup
 	for range side {
@@ -84,8 +85,8 @@ func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int
 	cpu.finish()
 	for i := range r.rec.samples {
 		if !r.rec.samples[i].Completed() {
-			return nil, 0, false, fmt.Errorf("measure the client's floor: %s", r.rec.samples[i].Err)
+			return nil, 0, fmt.Errorf("measure the client's floor: %s", r.rec.samples[i].Err)
 		}
 	}
-	return r.rec.samples, cpu.cpu, cpu.known, nil
+	return r.rec.samples, cpu.cpu, nil
 }

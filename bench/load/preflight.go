@@ -38,14 +38,13 @@ func discover(ctx context.Context) (string, error) {
 }
 
 // preflight looks at the targets before the run: whether they answer, the key is right, the model there, and what there is to
-// know of them. What it learns is in the workload, in engines and in count. Every error is one line with ExitUsage.
+// know of them. What it learns is in the workload and in engines. Every error is one line with ExitUsage.
 type preflight struct {
 	s    *settings
 	send *client.Sender
 	work *workload.Workload
 
 	engines [2]string // of the targets
-	count   tokenCounter
 }
 
 func (f *preflight) run(ctx context.Context) error {
@@ -75,7 +74,7 @@ func (f *preflight) run(ctx context.Context) error {
 			}
 		}
 	}
-	return f.count.find(ctx, f.send.Targets[0], f.work.Model)
+	return nil
 }
 
 // try sends one short request of a dialect, so that what is wrong is said before the load and not ten thousand times after.
@@ -97,9 +96,6 @@ func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, mode
 		}
 		if err := refusal(&s, f.send.Targets[target].Base, model, list); err != nil {
 			return err
-		}
-		if target == 0 && d.Tokens {
-			f.count.usage = f.count.usage || s.Tokens.OutSource == result.TokensFromUsage
 		}
 		if s.Tokens.InSource != result.TokensFromUsage {
 			return nil
@@ -135,45 +131,16 @@ func refusal(s *client.Sample, base, model string, list []string) error {
 	return exit.With(exit.Failed, fmt.Sprintf("%s failed a first %s request: %s", base, s.Dialect.Name, result.ErrorCount{Kind: s.Err, Status: statusOf(s), Code: s.Code}.Label()))
 }
 
-// tokenCounter counts the tokens of answers that do not say them.
-type tokenCounter struct {
-	usage bool // streams carry usage
-	t     *client.Target
-	page  string // of the target's tokenizer; empty: none
-}
-
-// find looks for a page that counts tokens, where streams carry no usage.
-func (c *tokenCounter) find(ctx context.Context, t *client.Target, model string) error {
-	if c.usage {
-		return nil
-	}
-	c.t = t
-	if n, err := t.Tokenize(ctx, t.Path+"/tokenize", model, []byte("one two three")); err == nil && n > 0 {
-		c.page = t.Path + "/tokenize"
-	}
-	return nil
-}
-
-// settle counts the tokens of a completed request: by the target's tokenizer, else by an estimate.
-func (c *tokenCounter) settle(q *client.Request, p *client.Reply, s *client.Sample) {
-	count := func(text []byte, estimate int) (int, string) {
-		if c.page != "" {
-			if n, err := c.t.Tokenize(context.Background(), c.page, q.Model, text); err == nil {
-				return n, result.TokensFromTokenize
-			}
-		}
-		return estimate, result.TokensEstimated
-	}
+// estimateTokens fills in the numbers of tokens that the target did not say of a completed request.
+func estimateTokens(q *client.Request, p *client.Reply, s *client.Sample) {
 	n := &s.Tokens
 	if n.In < 0 && q.D.Prompt {
-		text := q.Prompt()
-		n.In, n.InSource = count(text, (len(text)+3)/4)
+		n.In, n.InSource = (len(q.Prompt())+3)/4, result.TokensEstimated
 	}
 	if n.Out < 0 && q.D.Tokens {
-		estimate := s.Flow.Chunks
+		n.Out, n.OutSource = s.Flow.Chunks, result.TokensEstimated
 		if !s.Stream {
-			estimate = (p.Size + 3) / 4
+			n.Out = (p.Size + 3) / 4
 		}
-		n.Out, n.OutSource = count(p.Text, estimate)
 	}
 }

@@ -55,8 +55,8 @@ func newRun(s *settings) (*run, error) {
 }
 
 // driver sends the load of the run.
-func (r *run) driver(count tokenCounter) *driver {
-	return &driver{s: r.s, send: r.send, work: r.work, rec: r.rec, live: &r.live, count: count}
+func (r *run) driver() *driver {
+	return &driver{s: r.s, send: r.send, work: r.work, rec: r.rec, live: &r.live}
 }
 
 // Run measures and returns the result. When ctx ends before the run does, the result holds what had been measured and says so.
@@ -133,7 +133,7 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	loaded, done := context.WithCancel(ctx)
 	var happened []result.Event
 	beside.Go(func() { happened = r.s.runEvents(loaded, r.send.Clock, r.send.Clock.Now()+int64(r.s.Warmup)) })
-	d := r.driver(look.count)
+	d := r.driver()
 	search := d.drive(ctx)
 	done()
 	left := leaving(context.WithoutCancel(ctx), r.s, r.rec.samples, scrapers)

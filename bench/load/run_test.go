@@ -216,7 +216,7 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.work.Model = "sim"
-			d := r.driver(tokenCounter{})
+			d := r.driver()
 			d.drive(t.Context())
 			r.send.Targets[0].Close()
 			sum := d.findings().stageSummary(0)

@@ -19,7 +19,6 @@ type driver struct {
 	work  *workload.Workload
 	rec   *recorder
 	live  *counters
-	count tokenCounter
 	spans []span
 }
 
@@ -67,13 +66,12 @@ func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64,
 		if l := j.q.Leave; l != nil && l.After == 0 && l.Tokens == 0 {
 			l.After = d.rec.halfPrefill()
 		}
-		j.q.Keep = j.q.Keep || d.count.page != ""
 		s := client.NewSample(j.q, j.stage, scheduled)
 		d.live.begin()
 		p, done := d.send.Exchange(ctx, j.q, *j.wire, &s)
 		var next *client.Request
 		if s.Completed() && p != nil {
-			d.count.settle(j.q, p, &s)
+			estimateTokens(j.q, p, &s)
 			next = d.work.Follow(j.q, p)
 		}
 		d.live.end(&s)

@@ -149,7 +149,7 @@ func judgeCounts(p *result.Penstock, add finding) {
 			all += n
 		}
 		if n := c.counts[result.TokensEstimated]; n > 0 {
-			add(false, "counts_estimated", "the %s tokens of %d of %d requests are an estimate: the target sends no usage and has no /tokenize", c.what, n, all)
+			add(false, "counts_estimated", "the %s tokens of %d of %d requests are an estimate: the target sends no usage", c.what, n, all)
 		}
 	}
 }

@@ -52,16 +52,15 @@ var formulas = map[string]string{
 func WriteText(w io.Writer, r *result.Result, metrics []string, percentiles []float64) error {
 	var b writer
 	b.block(r, metrics, percentiles)
-	if p := r.Penstock; p != nil {
-		b.schedule(p)
-		b.stages(p)
-		b.search(p)
-		b.parts("dialect", p.ByDialect)
-		b.parts("upstream", p.ByUpstream)
-		b.comparison(p.Compare)
-		b.details(p)
-		b.verdict(p)
-	}
+	p := r.Penstock
+	b.schedule(p)
+	b.stages(p)
+	b.search(p)
+	b.parts("dialect", p.ByDialect)
+	b.parts("upstream", p.ByUpstream)
+	b.comparison(p.Compare)
+	b.details(p)
+	b.verdict(p)
 	_, err := io.WriteString(w, plaintext.Text(b.String()))
 	return err
 }
@@ -102,11 +101,7 @@ func (w *writer) block(r *result.Result, metrics []string, percentiles []float64
 		title, short := metricTitles[m][0], metricTitles[m][1]
 		w.rule(title, '-')
 		if r.Measures["mean_"+m+"_ms"] == nil {
-			why := ""
-			if r.Penstock != nil {
-				why = r.Penstock.Total.Unmeasured[m]
-			}
-			w.row("not measured:", why)
+			w.row("not measured:", r.Penstock.Total.Unmeasured[m])
 			continue
 		}
 		w.row("Mean "+short+" (ms):", maybe(r.Measures["mean_"+m+"_ms"]))

@@ -129,38 +129,6 @@ func (k Key) Read(s *Summary) (v float64, reason string, ok bool) {
 	return math.NaN(), reason, false
 }
 
-// Flat finds the number among the flat keys: all there is in files of other tools.
-func (k Key) Flat(r *Result) (float64, bool) {
-	name := k.String()
-	if k.Stat == "p" && k.Percent == 50 {
-		name = "median_" + k.Name + "_ms"
-	}
-	if v := r.Measures[name]; v != nil {
-		return *v, true
-	}
-	var p *float64
-	switch k.Name {
-	case "request_throughput":
-		p = r.RequestThroughput
-	case "output_throughput":
-		p = r.OutputThroughput
-	case "request_goodput":
-		p = r.RequestGoodput
-	case "completed":
-		p = count(r.Completed)
-	case "failed":
-		p = count(r.Failed)
-	case "error_rate":
-		if n := r.Completed + r.Failed; n > 0 {
-			p = new(float64(r.Failed) / float64(n))
-		}
-	}
-	if p == nil {
-		return math.NaN(), false
-	}
-	return *p, true
-}
-
 // Format is a value for people: counts whole, shares in percent, the rest with four digits.
 func (k Key) Format(v float64) string {
 	switch {

@@ -9,8 +9,10 @@ import (
 	"maps"
 	"math"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // Rate is a number that may be infinite, which JSON writes as the string "inf".
@@ -119,24 +121,15 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 
 // FixedMembers are the names at the top level that are members of Result.
 var FixedMembers = func() map[string]bool {
-	b, err := json.Marshal(&flatResult{
-		RampUpStrategy: "x", RampUpStartRPS: new(float64), RampUpEndRPS: new(float64),
-	})
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(b, &all); err != nil {
-		panic("BUG: " + err.Error())
-	}
 	names := map[string]bool{}
-	for k := range all {
-		names[k] = true
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[flatResult]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names[name] = name != "-"
 	}
 	return names
 }()
 
-// ReadResult reads a result file. An error names the file.
+// ReadResult reads a result file of ours. An error names the file.
 func ReadResult(path string) (*Result, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -146,10 +139,13 @@ func ReadResult(path string) (*Result, error) {
 	if err := json.Unmarshal(b, r); err != nil {
 		return nil, fmt.Errorf("read result %s: %w", path, err)
 	}
+	if r.Penstock == nil {
+		return nil, fmt.Errorf("%s is from another tool: it has flat numbers only, without the histograms that intervals and plots are made of", path)
+	}
 	return r, nil
 }
 
-// Write writes the file: one line, so that --append-result can put several into one file.
+// Write writes the file, which is one line.
 func (r *Result) Write(w io.Writer) error {
 	b, err := json.Marshal(r)
 	if err != nil {

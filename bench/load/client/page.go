@@ -118,32 +118,6 @@ func (t *Target) Engine(ctx context.Context) string {
 	return ""
 }
 
-var errTokenize = errors.New("not a tokenizer's answer")
-
-// Tokenize counts the tokens of a text with the page of vLLM, SGLang ("prompt", "count") and llama.cpp ("content", "tokens").
-func (t *Target) Tokenize(ctx context.Context, path, model string, text []byte) (int, error) {
-	body := jsonx.AppendStringS([]byte(`{"model":`), model)
-	for _, member := range []string{"prompt", "content"} {
-		body = append(append(append(body, `,"`...), member...), `":`...)
-		body = jsonx.AppendString(body, text)
-	}
-	p, err := t.Fetch(ctx, path, append(body, '}'), t.Headers)
-	if err != nil {
-		return 0, err
-	}
-	var doc jsonx.Doc
-	if p.Status != 200 || doc.Parse(p.Body, jsonx.Options{}) != nil {
-		return 0, errTokenize
-	}
-	if n, ok := doc.Root().Get("count").Int(); ok {
-		return int(n), nil
-	}
-	if tokens := doc.Root().Get("tokens"); tokens.IsArray() {
-		return tokens.Len(), nil
-	}
-	return 0, errTokenize
-}
-
 // Post posts to a page of any server; an error says what went wrong in a line.
 func Post(ctx context.Context, base, path string, body []byte, token string, insecure bool) error {
 	t, err := NewTarget(base, insecure, Bearer(token))
